@@ -1,0 +1,123 @@
+//! A block of chains: what a kernel's `advance` works on.
+
+use crate::ais::stream::StreamRng;
+use crate::error::{Error, Result};
+use crate::kernel::{Increment, NonFinite, Stage};
+
+/// Chains that pass the schedule together: states, random streams and log weights.
+#[derive(Debug, Clone)]
+pub struct Block<S> {
+    first_chain: usize,
+    states: Vec<S>,
+    rngs: Vec<StreamRng>,
+    log_weights: Vec<f64>,
+    log_ratios: Vec<f64>,
+    acceptance: f64,
+    proposals: u64,
+}
+
+impl<S> Block<S> {
+    /// Chains from `first_chain` on, of weight 1, each with its stream.
+    pub fn new(first_chain: usize, states: Vec<S>, rngs: Vec<StreamRng>) -> Self {
+        assert_eq!(states.len(), rngs.len(), "a stream for each chain");
+        let chains = states.len();
+        Self {
+            first_chain,
+            states,
+            rngs,
+            log_weights: vec![0.0; chains],
+            log_ratios: vec![0.0; chains],
+            acceptance: 0.0,
+            proposals: 0,
+        }
+    }
+
+    /// Number of chains.
+    pub fn len(&self) -> usize {
+        self.states.len()
+    }
+
+    /// Whether there is no chain.
+    pub fn is_empty(&self) -> bool {
+        self.states.is_empty()
+    }
+
+    /// Index in the run of the block's first chain.
+    pub fn first_chain(&self) -> usize {
+        self.first_chain
+    }
+
+    /// The states.
+    pub fn states(&self) -> &[S] {
+        &self.states
+    }
+
+    /// The log weights `log w_k`; `-inf` for a chain that fell off the support.
+    pub fn log_weights(&self) -> &[f64] {
+        &self.log_weights
+    }
+
+    /// `log f_k(x_{k-1}) - log f_{k-1}(x_{k-1})` of the last stage, for each chain that was
+    /// alive before it.
+    pub fn log_ratios(&self) -> &[f64] {
+        &self.log_ratios
+    }
+
+    /// Acceptance probabilities summed over all accept-reject decisions so far, and their number.
+    pub fn acceptance(&self) -> (f64, u64) {
+        (self.acceptance, self.proposals)
+    }
+
+    /// Whether the chain still carries weight.
+    pub fn is_alive(&self, chain: usize) -> bool {
+        self.log_weights[chain] > f64::NEG_INFINITY
+    }
+
+    /// State and stream of one chain.
+    pub fn chain_mut(&mut self, chain: usize) -> (&mut S, &mut StreamRng) {
+        (&mut self.states[chain], &mut self.rngs[chain])
+    }
+
+    /// All states and streams, for a kernel that moves the block as a whole.
+    pub fn chains_mut(&mut self) -> (&mut [S], &mut [StreamRng]) {
+        (&mut self.states, &mut self.rngs)
+    }
+
+    /// Adds what a stage did to one chain.
+    ///
+    /// # Errors
+    /// [`Error::NonFinite`] with chain, stage and beta, where the kernel met one or the
+    /// increment is NaN or `+inf`.
+    pub fn add<M>(
+        &mut self,
+        stage: &Stage<M>,
+        chain: usize,
+        increment: Result<Increment, NonFinite>,
+    ) -> Result<()> {
+        let checked = increment.and_then(|increment| {
+            NonFinite::check_log_density("log weight increment", increment.log_weight)?;
+            Ok(increment)
+        });
+        match checked {
+            Ok(increment) => {
+                self.log_ratios[chain] = increment.log_ratio;
+                self.log_weights[chain] += increment.log_weight;
+                self.acceptance += increment.step.acceptance;
+                self.proposals += u64::from(increment.step.proposals);
+                Ok(())
+            }
+            Err(NonFinite {
+                quantity,
+                value,
+                expected,
+            }) => Err(Error::NonFinite {
+                quantity,
+                value,
+                expected,
+                chain: self.first_chain + chain,
+                stage: stage.index,
+                beta: stage.beta,
+            }),
+        }
+    }
+}

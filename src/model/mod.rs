@@ -1,0 +1,135 @@
+//! Models: unnormalised densities, and what some of them can do besides.
+
+use nalgebra::DVector;
+use rand::Rng;
+
+use crate::error::Result;
+
+/// A density known up to a constant: `p(x) = f(x) / Z`.
+///
+/// The state may be any type: a vector, bits, spins, a user's struct.
+pub trait UnnormalizedModel {
+    /// A point of the space.
+    type State;
+
+    /// `log f(x)`; `-inf` off the support, never NaN or `+inf`.
+    fn log_density(&self, state: &Self::State) -> f64;
+}
+
+/// A model that can be sampled exactly: where a path may start.
+pub trait Sampleable: UnnormalizedModel {
+    /// An exact, independent sample of `p`.
+    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Self::State;
+}
+
+/// A model whose normalising constant is known.
+pub trait NormalizedModel: UnnormalizedModel {
+    /// `log Z`, the log of the integral (or sum) of `f`.
+    fn log_normalizer(&self) -> f64;
+}
+
+/// A model over vectors with a gradient, for Langevin and Hamiltonian kernels.
+pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
+    /// Adds `scale * grad log f(x)` to `gradient` and returns `log f(x)`, unscaled.
+    ///
+    /// Accumulating is the primitive because a geometric path blends two gradients without a
+    /// buffer of its own.
+    fn accumulate_gradient(
+        &self,
+        state: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64;
+
+    /// Writes `grad log f(x)` to `gradient` and returns `log f(x)`.
+    fn gradient_into(&self, state: &DVector<f64>, gradient: &mut DVector<f64>) -> f64 {
+        gradient.fill(0.0);
+        self.accumulate_gradient(state, 1.0, gradient)
+    }
+
+    /// `grad log f(x)`.
+    fn gradient(&self, state: &DVector<f64>) -> DVector<f64> {
+        let mut gradient = DVector::zeros(state.len());
+        self.gradient_into(state, &mut gradient);
+        gradient
+    }
+}
+
+/// An exponential family: `log f(x) = eta . g(x)` up to a term that does not depend on `eta`.
+pub trait ExponentialFamily: NormalizedModel + Sized {
+    /// The natural parameters `eta`.
+    fn natural_parameters(&self) -> DVector<f64>;
+
+    /// The sufficient statistics `g(x)`, as long as `eta`.
+    fn sufficient_statistics(&self, state: &Self::State) -> DVector<f64>;
+
+    /// The moments `s = E g(x)`, which are the gradient of `log Z` in `eta`.
+    fn moments(&self) -> DVector<f64>;
+
+    /// The member of the same family with these natural parameters.
+    ///
+    /// # Errors
+    /// Where `eta` has the wrong length or lies outside the natural parameter space.
+    fn with_natural_parameters(&self, eta: &DVector<f64>) -> Result<Self>;
+}
+
+/// A model whose coordinates can each be drawn given all the others: what coordinate Gibbs (a
+/// heat bath) needs.
+pub trait FullConditionals: UnnormalizedModel {
+    /// Number of coordinates of the state.
+    fn coordinates(&self) -> usize;
+
+    /// Draws coordinate `index` from its conditional given the others, in place.
+    fn sample_coordinate<R: Rng + ?Sized>(
+        &self,
+        state: &mut Self::State,
+        index: usize,
+        rng: &mut R,
+    );
+}
+
+impl<M: UnnormalizedModel + ?Sized> UnnormalizedModel for &M {
+    type State = M::State;
+
+    fn log_density(&self, state: &Self::State) -> f64 {
+        (**self).log_density(state)
+    }
+}
+
+impl<M: Sampleable + ?Sized> Sampleable for &M {
+    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Self::State {
+        (**self).sample(rng)
+    }
+}
+
+impl<M: NormalizedModel + ?Sized> NormalizedModel for &M {
+    fn log_normalizer(&self) -> f64 {
+        (**self).log_normalizer()
+    }
+}
+
+impl<M: Differentiable + ?Sized> Differentiable for &M {
+    fn accumulate_gradient(
+        &self,
+        state: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        (**self).accumulate_gradient(state, scale, gradient)
+    }
+}
+
+impl<M: FullConditionals + ?Sized> FullConditionals for &M {
+    fn coordinates(&self) -> usize {
+        (**self).coordinates()
+    }
+
+    fn sample_coordinate<R: Rng + ?Sized>(
+        &self,
+        state: &mut Self::State,
+        index: usize,
+        rng: &mut R,
+    ) {
+        (**self).sample_coordinate(state, index, rng)
+    }
+}

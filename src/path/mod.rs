@@ -1,0 +1,51 @@
+//! Paths: families of unnormalised densities `f_beta` from a base (`beta = 0`) to a target
+//! (`beta = 1`).
+
+use crate::model::{Sampleable, UnnormalizedModel};
+
+/// The model at one point of a path. Two of them make a [`Stage`](crate::kernel::Stage).
+pub trait Intermediate: UnnormalizedModel {
+    /// Where on the path: 0 at the base, 1 at the target.
+    fn beta(&self) -> f64;
+
+    /// `log f_beta(x) - log f_beta'(x)`, from `previous` (at `beta'`) to this model.
+    ///
+    /// The provided difference gives `-inf` where this model excludes `x`, whatever `previous`
+    /// says of it. Override it where the difference cancels or can be had for less.
+    fn log_ratio(&self, previous: &Self, state: &Self::State) -> f64 {
+        let here = self.log_density(state);
+        if here == f64::NEG_INFINITY {
+            here
+        } else {
+            here - previous.log_density(state)
+        }
+    }
+}
+
+/// An intermediate model that is differentiable in beta.
+pub trait BetaDerivative: Intermediate {
+    /// `d/dbeta log f_beta(x)`, one-sided from the right where the path has a knot (from the
+    /// left at `beta = 1`). Its mean is `d/dbeta log Z`; its variance is VAROPT's `g(beta)`.
+    fn beta_derivative(&self, state: &Self::State) -> f64;
+}
+
+/// A path from a base that can be sampled to a target.
+///
+/// Whatever can fail (a factorisation, moment matching) fails when the path is built.
+pub trait AnnealingPath {
+    /// A point of the space.
+    type State;
+    /// The model at `beta = 0`.
+    type Base: Sampleable<State = Self::State>;
+    /// The model at one beta: a light view that borrows what the path owns.
+    type At<'a>: Intermediate<State = Self::State>
+    where
+        Self: 'a;
+
+    /// The model that chains start from.
+    fn base(&self) -> &Self::Base;
+
+    /// The model at `beta` in `[0, 1]`. `at(0)` equals the base as a density on the same space,
+    /// constant included. Called once a stage for each block of chains.
+    fn at(&self, beta: f64) -> Self::At<'_>;
+}

@@ -1,0 +1,147 @@
+//! Schedules: where on the path the stages stand, and how to choose them.
+
+use crate::error::{Error, Result};
+use crate::path::AnnealingPath;
+
+/// A validated schedule `0 = beta_0 < beta_1 < ... < beta_K = 1` of K stages.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Vec<f64>", into = "Vec<f64>"))]
+pub struct Schedule {
+    betas: Vec<f64>,
+}
+
+impl Schedule {
+    /// `beta_k = k / K`.
+    ///
+    /// # Errors
+    /// Where `steps` is 0.
+    pub fn linear(steps: usize) -> Result<Self> {
+        Self::power(steps, 1.0)
+    }
+
+    /// `beta_k = (k / K)^exponent`; an exponent above 1 spends more stages near the base.
+    ///
+    /// # Errors
+    /// Where `steps` is 0, the exponent is not finite and positive, or two neighbouring betas
+    /// coincide in f64.
+    pub fn power(steps: usize, exponent: f64) -> Result<Self> {
+        Error::check_positive("exponent", exponent)?;
+        if steps == 0 {
+            return Err(Error::invalid("steps", 0, "at least 1"));
+        }
+        Self::new((0..=steps).map(|k| (k as f64 / steps as f64).powf(exponent)))
+    }
+
+    /// Pieces `(steps, end)`: `steps` equal stages from the previous piece's end (0 at first) to
+    /// `end`; the last piece ends at 1.
+    ///
+    /// # Errors
+    /// Where a piece has no steps, or the ends do not increase to 1.
+    pub fn piecewise_linear(pieces: &[(usize, f64)]) -> Result<Self> {
+        let mut betas = vec![0.0];
+        let mut start = 0.0;
+        for &(steps, end) in pieces {
+            if steps == 0 {
+                return Err(Error::invalid("steps of a piece", 0, "at least 1"));
+            }
+            let at = |k: usize| start + (end - start) * (k as f64 / steps as f64);
+            betas.extend((1..steps).map(at));
+            betas.push(end);
+            start = end;
+        }
+        Self::new(betas)
+    }
+
+    /// The schedule of Salakhutdinov and Murray (2008): 500, 4,000 and 10,000 equal stages on
+    /// `[0, 0.5]`, `[0.5, 0.9]` and `[0.9, 1]`, in these proportions for `steps` stages.
+    ///
+    /// # Errors
+    /// Where `steps` is below 29, the fewest that keep the proportions with a whole number each.
+    pub fn salakhutdinov_murray(steps: usize) -> Result<Self> {
+        if steps < 29 {
+            return Err(Error::invalid("steps", steps, "at least 29"));
+        }
+        let first = (steps as f64 * 500.0 / 14_500.0).round() as usize;
+        let second = (steps as f64 * 4_000.0 / 14_500.0).round() as usize;
+        Self::piecewise_linear(&[(first, 0.5), (second, 0.9), (steps - first - second, 1.0)])
+    }
+
+    /// Takes the betas as they are.
+    ///
+    /// # Errors
+    /// Where they do not start at 0, increase strictly and end at 1.
+    pub fn new(betas: impl IntoIterator<Item = f64>) -> Result<Self> {
+        let betas: Vec<f64> = betas.into_iter().collect();
+        if betas.len() < 2 {
+            return Err(Error::invalid(
+                "schedule",
+                format!("{} values", betas.len()),
+                "at least the two values 0 and 1",
+            ));
+        }
+        let (first, last) = (betas[0], betas[betas.len() - 1]);
+        if first != 0.0 || last != 1.0 {
+            return Err(Error::invalid(
+                "schedule",
+                format!("{first} to {last}"),
+                "values from 0 to 1",
+            ));
+        }
+        // Written so that a NaN fails too.
+        match (1..betas.len()).find(|&k| {
+            !matches!(
+                betas[k - 1].partial_cmp(&betas[k]),
+                Some(std::cmp::Ordering::Less)
+            )
+        }) {
+            None => Ok(Self { betas }),
+            Some(k) => Err(Error::invalid(
+                "schedule",
+                format!(
+                    "beta_{} = {} then beta_{k} = {}",
+                    k - 1,
+                    betas[k - 1],
+                    betas[k]
+                ),
+                "strictly increasing values",
+            )),
+        }
+    }
+
+    /// The K + 1 values `beta_0 = 0` to `beta_K = 1`.
+    pub fn betas(&self) -> &[f64] {
+        &self.betas
+    }
+
+    /// Number of stages K.
+    pub fn steps(&self) -> usize {
+        self.betas.len() - 1
+    }
+}
+
+impl TryFrom<Vec<f64>> for Schedule {
+    type Error = Error;
+
+    fn try_from(betas: Vec<f64>) -> Result<Self> {
+        Self::new(betas)
+    }
+}
+
+impl From<Schedule> for Vec<f64> {
+    fn from(schedule: Schedule) -> Self {
+        schedule.betas
+    }
+}
+
+/// A way to choose a schedule for a path and a kernel, as VAROPT or an adaptive bisection.
+pub trait ScheduleOptimizer<P: AnnealingPath, K> {
+    /// A schedule of `steps` stages for annealing along `path` with `kernel`.
+    ///
+    /// The seed drives the pilot's own streams, which never coincide with those of a run with
+    /// the same seed.
+    ///
+    /// # Errors
+    /// Where the pilot says too little to choose by, or the constraints cannot be met.
+    fn optimize(&self, path: &P, kernel: &K, steps: usize, seed: u64) -> Result<Schedule>;
+}
