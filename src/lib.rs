@@ -2,6 +2,7 @@
 
 pub mod ais;
 pub mod error;
+pub mod estimate;
 pub mod kernel;
 pub mod model;
 pub mod path;
