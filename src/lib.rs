@@ -7,5 +7,6 @@ pub mod kernel;
 pub mod model;
 pub mod path;
 pub mod schedule;
+pub mod testing;
 
 pub use error::{Error, Result};

@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Estimate {
     chains: usize,
     dead: usize,
