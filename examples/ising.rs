@@ -32,7 +32,9 @@ impl Lattice {
     fn alignment(&self) -> i32 {
         let at = |i: usize, j: usize| i32::from(self.0[i % SIDE][j % SIDE]);
         let cells = (0..SIDE).flat_map(|i| (0..SIDE).map(move |j| (i, j)));
-        cells.map(|(i, j)| at(i, j) * (at(i + 1, j) + at(i, j + 1))).sum()
+        cells
+            .map(|(i, j)| at(i, j) * (at(i + 1, j) + at(i, j + 1)))
+            .sum()
     }
 }
 
@@ -99,7 +101,13 @@ impl<M: UnnormalizedModel<State = Lattice>> TransitionKernel<M> for HeatBath {
 
 /// `log trace T^SIDE`, with `T(a, b)` the weight of a row a and its bonds to the next row b.
 fn exact_log_z() -> f64 {
-    let spin = |row: usize, j: usize| if row >> (j % SIDE) & 1 == 1 { 1.0 } else { -1.0 };
+    let spin = |row: usize, j: usize| {
+        if row >> (j % SIDE) & 1 == 1 {
+            1.0
+        } else {
+            -1.0
+        }
+    };
     let transfer = DMatrix::from_fn(1 << SIDE, 1 << SIDE, |a, b| {
         let within = (0..SIDE).map(|j| spin(a, j) * spin(a, j + 1)).sum::<f64>();
         let between = (0..SIDE).map(|j| spin(a, j) * spin(b, j)).sum::<f64>();

@@ -62,7 +62,10 @@ impl<M: UnnormalizedModel<State = DVector<f64>>> TransitionKernel<M> for SliceSa
             let from = state[i];
             let log_density = |value| {
                 state[i] = value;
-                NonFinite::check_log_density("log density on the slice", stage.model.log_density(state))
+                NonFinite::check_log_density(
+                    "log density on the slice",
+                    stage.model.log_density(state),
+                )
             };
             let to = self.move_coordinate(from, log_density, rng)?;
             state[i] = to;
@@ -73,8 +76,14 @@ impl<M: UnnormalizedModel<State = DVector<f64>>> TransitionKernel<M> for SliceSa
 
 fn main() -> annealed::Result<()> {
     let target = GaussianMixture::new([
-        (3.0, Gaussian::new(dvector![-2.0, 0.0], dmatrix![0.5, 0.2; 0.2, 0.3])?),
-        (1.0, Gaussian::new(dvector![2.0, 1.0], dmatrix![0.2, 0.0; 0.0, 1.0])?),
+        (
+            3.0,
+            Gaussian::new(dvector![-2.0, 0.0], dmatrix![0.5, 0.2; 0.2, 0.3])?,
+        ),
+        (
+            1.0,
+            Gaussian::new(dvector![2.0, 1.0], dmatrix![0.2, 0.0; 0.0, 1.0])?,
+        ),
     ])?;
     let kernel = SliceSampler { width: 2.0 };
 
@@ -92,7 +101,10 @@ fn main() -> annealed::Result<()> {
     println!("unbiasedness: {check}");
     assert!(check.passes());
 
-    let run = Ais::new(&path, kernel).schedule(Schedule::linear(100)?).seed(1).run()?;
+    let run = Ais::new(&path, kernel)
+        .schedule(Schedule::linear(100)?)
+        .seed(1)
+        .run()?;
     println!("{run}\nexact: {exact:.3}");
     Ok(())
 }

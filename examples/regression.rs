@@ -30,7 +30,9 @@ const NOISE: f64 = 0.01;
 
 /// Columns of the design: a constant, and the boiling point in units of ten degrees about 203.
 fn design(columns: usize) -> DMatrix<f64> {
-    DMatrix::from_fn(17, columns, |i, j| ((BOILING_POINT[i] - 203.0) / 10.0).powi(j as i32))
+    DMatrix::from_fn(17, columns, |i, j| {
+        ((BOILING_POINT[i] - 203.0) / 10.0).powi(j as i32)
+    })
 }
 
 fn log_pressure() -> DVector<f64> {
@@ -60,7 +62,8 @@ fn log_evidence(columns: usize) -> annealed::Result<f64> {
     let (x, y) = (design(columns), log_pressure());
     let variance = NOISE * NOISE;
     let constant = -0.5 * 17.0 * (2.0 * std::f64::consts::PI * variance).ln();
-    let log_likelihood = |w: &DVector<f64>| constant - 0.5 * (&y - &x * w).norm_squared() / variance;
+    let log_likelihood =
+        |w: &DVector<f64>| constant - 0.5 * (&y - &x * w).norm_squared() / variance;
     let gradient = |w: &DVector<f64>| x.tr_mul(&(&y - &x * w)) / variance;
 
     let likelihood = FunctionModel::new(log_likelihood).with_gradient(gradient);
@@ -78,6 +81,9 @@ fn log_evidence(columns: usize) -> annealed::Result<f64> {
 
 fn main() -> annealed::Result<()> {
     let (constant, line) = (log_evidence(1)?, log_evidence(2)?);
-    println!("log Bayes factor of the line over the constant: {:.2}", line - constant);
+    println!(
+        "log Bayes factor of the line over the constant: {:.2}",
+        line - constant
+    );
     Ok(())
 }
