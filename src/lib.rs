@@ -2,9 +2,11 @@
 
 pub mod ais;
 pub mod error;
+pub mod estimate;
 pub mod kernel;
 pub mod model;
 pub mod path;
 pub mod schedule;
+pub mod testing;
 
 pub use error::{Error, Result};
