@@ -2,7 +2,7 @@
 
 use super::step_size::StepSize;
 use super::{Stage, TransitionKernel};
-use crate::ais::{Block, Purpose, stream};
+use crate::ais::{Block, Purpose, StreamRng, stream, successive};
 use crate::error::{Error, Result};
 use crate::model::Sampleable;
 use crate::path::{AnnealingPath, Intermediate};
@@ -80,9 +80,8 @@ impl<'k, S, K: Tunable, W: Default> Pilot<'k, S, K, W> {
     where
         P: AnnealingPath<State = S>,
     {
-        let mut rngs: Vec<_> = (0..CHAINS)
-            .map(|chain| stream(seed, Purpose::Pilot, chain))
-            .collect();
+        let first = stream(seed, Purpose::Pilot, 0);
+        let mut rngs: Vec<StreamRng> = successive(first).take(CHAINS).collect();
         let states = rngs.iter_mut().map(|rng| path.base().sample(rng)).collect();
         Self {
             kernel,
