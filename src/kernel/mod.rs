@@ -1,5 +1,9 @@
 //! Transition kernels: how a chain moves at a stage, and what the move adds to its log weight.
 
+mod block_gibbs;
+
+pub use block_gibbs::{BlockGibbs, BlockGibbsWorkspace};
+
 use rand::Rng;
 
 use crate::ais::Block;

@@ -1,5 +1,13 @@
 //! Models: unnormalised densities, and what some of them can do besides.
 
+pub mod rbm;
+
+#[cfg(feature = "npz")]
+pub use rbm::RbmFile;
+pub use rbm::{
+    BaseRate, EnumeratedRbm, MAX_ENUMERATED_UNITS, Rbm, RbmMoments, Scalar, sigmoid, softplus,
+};
+
 use nalgebra::DVector;
 use rand::Rng;
 

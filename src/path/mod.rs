@@ -1,6 +1,10 @@
 //! Paths: families of unnormalised densities `f_beta` from a base (`beta = 0`) to a target
 //! (`beta = 1`).
 
+mod rbm;
+
+pub use rbm::{RbmAt, RbmPath};
+
 use crate::model::{Sampleable, UnnormalizedModel};
 
 /// The model at one point of a path. Two of them make a [`Stage`](crate::kernel::Stage).
