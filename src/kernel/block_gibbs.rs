@@ -6,7 +6,7 @@ use crate::ais::{Block, StreamRng};
 use crate::error::Result;
 use crate::kernel::{Increment, NonFinite, Stage, Step, TransitionKernel};
 use crate::model::rbm::{
-    Lanes, Layer, dot, draw_and_weigh, draw_units, pad, propagate_down, propagate_up,
+    Lanes, Layer, dot, draw_units, pad, propagate_down, propagate_up, weigh_and_draw,
 };
 use crate::model::{Rbm, Scalar, UnnormalizedModel};
 use crate::path::{Intermediate, RbmAt};
@@ -116,9 +116,7 @@ impl<T: Scalar> BlockGibbsWorkspace<T> {
 struct Buffers<T: Scalar> {
     lanes: Lanes,
     visible: Layer<T>,
-    visible_input: Layer<T>,
     hidden: Layer<T>,
-    activation: Layer<T>,
     bias_slope: Vec<T>,
     log_ratios: Vec<f64>,
 }
@@ -126,13 +124,10 @@ struct Buffers<T: Scalar> {
 impl<T: Scalar> Buffers<T> {
     fn new(model: &RbmAt<'_, T>, chains: usize, rng: &mut StreamRng) -> Self {
         let rbm = model.path().target();
-        let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
         Self {
             lanes: Lanes::from_rng(rng),
-            visible: Layer::zeros(visible, chains),
-            visible_input: Layer::zeros(visible, chains),
-            hidden: Layer::zeros(hidden, chains),
-            activation: Layer::zeros(hidden, chains),
+            visible: Layer::zeros(rbm.visible_units(), chains),
+            hidden: Layer::zeros(rbm.hidden_units(), chains),
             bias_slope: pad(model.bias_slope().iter().copied()),
             log_ratios: vec![0.0; chains],
         }
@@ -151,30 +146,28 @@ impl<T: Scalar> Buffers<T> {
         }
     }
 
+    /// The weight comes first, at the old `v`; then `h` given it, at the new beta.
     fn weigh_and_draw_hidden(&mut self, stage: &Stage<RbmAt<'_, T>>) {
         let beta = (stage.previous.beta(), stage.model.beta());
-        propagate_up(
-            stage.model.path().target(),
-            &self.visible,
-            &mut self.activation,
-        );
-        for chain in 0..self.log_ratios.len() {
+        propagate_up(stage.model.path().target(), &self.visible, &mut self.hidden);
+        for (chain, log_ratio) in self.log_ratios.iter_mut().enumerate() {
             let slope_term = dot(&self.bias_slope, self.visible.chain(chain));
-            let hidden = self.hidden.chain_mut(chain);
-            let activation = self.activation.chain(chain);
-            self.log_ratios[chain] = (beta.1 - beta.0) * slope_term
-                + draw_and_weigh(activation, beta, &mut self.lanes, hidden);
+            *log_ratio = (beta.1 - beta.0) * slope_term
+                + weigh_and_draw(self.hidden.chain_mut(chain), beta, &mut self.lanes);
         }
     }
 
     fn draw_visible(&mut self, model: &RbmAt<'_, T>) {
         let biases = pad(model.visible_biases().map(T::nearest));
         let beta = T::nearest(model.beta());
-        propagate_down(model.path().target(), &self.hidden, &mut self.visible_input);
+        propagate_down(model.path().target(), &self.hidden, &mut self.visible);
         for chain in 0..self.log_ratios.len() {
-            let input = self.visible_input.chain(chain);
-            let visible = self.visible.chain_mut(chain);
-            draw_units(input, &biases, beta, &mut self.lanes, visible);
+            draw_units(
+                self.visible.chain_mut(chain),
+                &biases,
+                beta,
+                &mut self.lanes,
+            );
         }
     }
 

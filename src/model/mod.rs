@@ -5,7 +5,8 @@ pub mod rbm;
 #[cfg(feature = "npz")]
 pub use rbm::RbmFile;
 pub use rbm::{
-    BaseRate, EnumeratedRbm, MAX_ENUMERATED_UNITS, Rbm, RbmMoments, Scalar, sigmoid, softplus,
+    BaseRate, ContrastiveDivergence, EnumeratedRbm, Epoch, MAX_ENUMERATED_UNITS, Rbm, RbmMoments,
+    Scalar, TrainedRbm, sigmoid, softplus,
 };
 
 use nalgebra::DVector;

@@ -50,46 +50,39 @@ fn draw<T: Scalar>(y: T, e: T, uniform: T) -> T {
     }
 }
 
-/// Draws units with logits `offset + scale * input`, as 0 or 1. All lengths are one multiple of
-/// [`LANES`].
+/// Replaces each input by a unit with logit `offset + scale * input`, drawn as 0 or 1. All
+/// lengths are one multiple of [`LANES`].
 #[inline]
-pub(crate) fn draw_units<T: Scalar>(
-    input: &[T],
-    offset: &[T],
-    scale: T,
-    lanes: &mut Lanes,
-    units: &mut [T],
-) {
-    let (input, offset, units) = (
-        chunks(input),
-        chunks(offset),
-        units.as_chunks_mut::<LANES>().0,
-    );
-    for ((input, offset), units) in input.iter().zip(offset).zip(units) {
+pub(crate) fn draw_units<T: Scalar>(units: &mut [T], offset: &[T], scale: T, lanes: &mut Lanes) {
+    for (units, offset) in units
+        .as_chunks_mut::<LANES>()
+        .0
+        .iter_mut()
+        .zip(chunks(offset))
+    {
         let uniforms = T::uniforms(lanes);
         for l in 0..LANES {
-            let y = offset[l] + scale * input[l];
+            let y = offset[l] + scale * units[l];
             units[l] = draw(y, exp_nonpositive(-y.abs()), uniforms[l]);
         }
     }
 }
 
-/// Draws units with logits `beta_1 x`, and returns the sum over them of
-/// `softplus(beta_1 x) - softplus(beta_0 x)`: one exponential serves both. All lengths are one
-/// multiple of [`LANES`]; an `x` of 0 adds nothing.
+/// Replaces each activation x by a unit with logit `beta_1 x`, drawn as 0 or 1, and returns the
+/// sum over them of `softplus(beta_1 x) - softplus(beta_0 x)`: one exponential serves both. The
+/// length is a multiple of [`LANES`]; an `x` of 0 adds nothing.
 #[inline]
-pub(crate) fn draw_and_weigh<T: Scalar>(
-    x: &[T],
+pub(crate) fn weigh_and_draw<T: Scalar>(
+    units: &mut [T],
     beta: (f64, f64),
     lanes: &mut Lanes,
-    units: &mut [T],
 ) -> f64 {
     let slope = T::nearest(beta.1 - beta.0);
     let beta = T::nearest(beta.1);
-    if largest(x) * slope.abs() <= T::INCREMENT_RADIUS {
-        weigh_with(x, beta, slope, lanes, units, increment_series)
+    if largest(units) * slope.abs() <= T::INCREMENT_RADIUS {
+        weigh_with(units, beta, slope, lanes, increment_series)
     } else {
-        weigh_with(x, beta, slope, lanes, units, |y, d, _| {
+        weigh_with(units, beta, slope, lanes, |y, d, _| {
             softplus(y) - softplus(y - d)
         })
     }
@@ -97,20 +90,20 @@ pub(crate) fn draw_and_weigh<T: Scalar>(
 
 #[inline(always)]
 fn weigh_with<T: Scalar>(
-    x: &[T],
+    units: &mut [T],
     beta: T,
     slope: T,
     lanes: &mut Lanes,
-    units: &mut [T],
     increment: impl Fn(T, T, T) -> T,
 ) -> f64 {
     let mut sums = [T::zero(); LANES];
-    for (x, units) in chunks(x).iter().zip(units.as_chunks_mut::<LANES>().0) {
+    for units in units.as_chunks_mut::<LANES>().0 {
         let uniforms = T::uniforms(lanes);
         for l in 0..LANES {
-            let y = beta * x[l];
+            let x = units[l];
+            let y = beta * x;
             let e = exp_nonpositive(-y.abs());
-            sums[l] += increment(y, slope * x[l], e);
+            sums[l] += increment(y, slope * x, e);
             units[l] = draw(y, e, uniforms[l]);
         }
     }

@@ -53,6 +53,12 @@ impl<T: Scalar> Layer<T> {
         self.values.rows_mut(0, self.units)
     }
 
+    /// As [`matrix`](Self::matrix), transposed (chains x units).
+    pub(crate) fn transposed(&self) -> DMatrixView<'_, T, Dyn, Dyn> {
+        let (rows, chains) = self.values.shape();
+        DMatrixView::from_slice_with_strides(self.values.as_slice(), chains, self.units, rows, 1)
+    }
+
     /// Takes a chain's units from bits.
     pub(crate) fn set_chain(&mut self, chain: usize, state: &[bool]) {
         assert_eq!(state.len(), self.units, "length of the state");

@@ -13,7 +13,7 @@ mod npy;
 mod npz;
 mod scalar;
 mod softplus;
-//mod training;
+mod training;
 
 pub use base_rate::BaseRate;
 pub use enumerated::EnumeratedRbm;
@@ -23,9 +23,9 @@ pub use moments::RbmMoments;
 pub use npz::RbmFile;
 pub use scalar::Scalar;
 pub use softplus::{sigmoid, softplus};
-//pub use training::{ContrastiveDivergence, Epoch, TrainedRbm};
+pub use training::{ContrastiveDivergence, Epoch, TrainedRbm};
 
-pub(crate) use elementwise::{dot, draw_and_weigh, draw_units};
+pub(crate) use elementwise::{dot, draw_units, weigh_and_draw};
 pub(crate) use lanes::Lanes;
 pub(crate) use layers::{Layer, pad, propagate_down, propagate_up};
 pub(crate) use softplus::softplus_increment;
