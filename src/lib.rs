@@ -1,6 +1,7 @@
 //! Annealed importance sampling.
 
 pub mod ais;
+pub mod data;
 pub mod error;
 pub mod estimate;
 pub mod kernel;
