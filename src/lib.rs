@@ -4,8 +4,10 @@ pub mod ais;
 pub mod error;
 pub mod estimate;
 pub mod kernel;
+mod math;
 pub mod model;
 pub mod path;
 pub mod schedule;
+pub mod testing;
 
 pub use error::{Error, Result};

@@ -39,6 +39,7 @@ pub fn log_mean_exp(values: &[f64]) -> f64 {
 /// assert!((sums.effective_sample_size() - 100.0 / 30.0).abs() < 1e-14);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct WeightSums {
     count: u64,
     max: f64,
