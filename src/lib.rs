@@ -3,6 +3,7 @@
 pub mod ais;
 pub mod error;
 pub mod kernel;
+mod math;
 pub mod model;
 pub mod path;
 pub mod schedule;

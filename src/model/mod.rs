@@ -5,6 +5,13 @@ use rand::Rng;
 
 use crate::error::Result;
 
+mod function;
+mod gaussian;
+mod quadratic;
+
+pub use function::FunctionModel;
+pub use gaussian::Gaussian;
+
 /// A density known up to a constant: `p(x) = f(x) / Z`.
 ///
 /// The state may be any type: a vector, bits, spins, a user's struct.
@@ -55,7 +62,10 @@ pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
     }
 }
 
-/// An exponential family: `log f(x) = eta . g(x)` up to a term that does not depend on `eta`.
+/// An exponential family: `log p(x) = eta . g(x) - A(eta)` up to a term free of `eta`.
+///
+/// Where `f` carries no factor that depends on `eta` but not on x, `A` is `log Z`; in general
+/// `A(eta) = log Z + eta . g(x) - log f(x)`.
 pub trait ExponentialFamily: NormalizedModel + Sized {
     /// The natural parameters `eta`.
     fn natural_parameters(&self) -> DVector<f64>;
@@ -63,7 +73,7 @@ pub trait ExponentialFamily: NormalizedModel + Sized {
     /// The sufficient statistics `g(x)`, as long as `eta`.
     fn sufficient_statistics(&self, state: &Self::State) -> DVector<f64>;
 
-    /// The moments `s = E g(x)`, which are the gradient of `log Z` in `eta`.
+    /// The moments `s = E g(x)`, which are the gradient of `A` in `eta`.
     fn moments(&self) -> DVector<f64>;
 
     /// The member of the same family with these natural parameters.
