@@ -52,6 +52,10 @@ impl<S> Block<S> {
         &self.states
     }
 
+    pub(crate) fn into_states(self) -> Vec<S> {
+        self.states
+    }
+
     /// The log weights `log w_k`; `-inf` for a chain that fell off the support.
     pub fn log_weights(&self) -> &[f64] {
         &self.log_weights

@@ -1,7 +1,392 @@
 //! The runner: blocks of chains through a schedule, and what the run says.
 
 mod block;
+mod partial;
+mod progress;
+mod recorder;
+mod run;
+mod stages;
 mod stream;
+mod tree;
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 pub use block::Block;
+pub use partial::PartialRun;
+pub use progress::Progress;
+pub use recorder::{Expectations, Recorder};
+pub use run::Run;
+pub use stages::StageSummary;
 pub use stream::{Purpose, StreamRng, stream};
+pub use tree::Merge;
+
+use crate::error::{Error, Result};
+use crate::kernel::{Stage, TransitionKernel};
+use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
+use crate::path::AnnealingPath;
+use crate::schedule::Schedule;
+pub(crate) use recorder::Moments;
+pub(crate) use stream::successive;
+
+use partial::{Outcome, Settings};
+use progress::Meter;
+use stages::{StageRecorder, Windows};
+
+/// Annealed importance sampling (Neal 2001): each chain starts at an exact sample of the base,
+/// passes the K stages of a schedule, and gathers the log weight
+///
+/// `log w = sum_k [log f_k(x_{k-1}) - log f_{k-1}(x_{k-1}) + correction_k]`,
+///
+/// so that `E[w] = Z_K / Z_0` exactly, however badly the kernel mixes.
+///
+/// ```
+/// use annealed::{ais::Ais, kernel::RandomWalkMetropolis, model::Gaussian, path::GeometricPath};
+/// use annealed::{model::NormalizedModel, schedule::Schedule};
+/// use nalgebra::{dmatrix, dvector};
+///
+/// # fn main() -> annealed::Result<()> {
+/// let target = Gaussian::new(dvector![1.0, -2.0], dmatrix![2.0, 0.5; 0.5, 1.0])?;
+/// let path = GeometricPath::new(Gaussian::standard(2)?, &target);
+/// let run = Ais::new(&path, RandomWalkMetropolis::new(0.8)?)
+///     .schedule(Schedule::linear(100)?)
+///     .chains(1_000)
+///     .seed(7)
+///     .run()?;
+/// let error = run.log_z() - target.log_normalizer();
+/// assert!(error.abs() < 4.0 * run.standard_error());
+/// # Ok(())
+/// # }
+/// ```
+pub struct Ais<'p, P: AnnealingPath, K, R = ()> {
+    path: &'p P,
+    kernel: K,
+    recorder: R,
+    log_base_normalizer: f64,
+    schedule: Option<Schedule>,
+    chains: usize,
+    seed: u64,
+    purpose: Purpose,
+    threads: Option<usize>,
+    block_size: usize,
+    recorded_stages: usize,
+    progress: Option<&'p (dyn Fn(Progress) + Sync)>,
+}
+
+impl<'p, P, K> Ais<'p, P, K>
+where
+    P: AnnealingPath,
+    P::Base: NormalizedModel,
+    K: TransitionKernel<P::At<'p>>,
+{
+    /// A run along `path` from its base, whose normaliser is known, with `kernel` at each stage.
+    pub fn new(path: &'p P, kernel: K) -> Self {
+        let log_base_normalizer = path.base().log_normalizer();
+        Self::with_base_log_z(path, kernel, log_base_normalizer)
+    }
+}
+
+impl<'p, P, K> Ais<'p, P, K>
+where
+    P: AnnealingPath,
+    K: TransitionKernel<P::At<'p>>,
+{
+    /// A run from a base that can be sampled and whose `log Z_0` the caller states: from an
+    /// earlier run, say, or 0 to count log Z from the base (a free-energy difference between two
+    /// unnormalised models, also given by [`Run::log_z_ratio`]).
+    pub fn with_base_log_z(path: &'p P, kernel: K, log_base_normalizer: f64) -> Self {
+        Self {
+            path,
+            kernel,
+            recorder: (),
+            log_base_normalizer,
+            schedule: None,
+            chains: 1_000,
+            seed: 0,
+            purpose: Purpose::Run,
+            threads: None,
+            block_size: 128,
+            recorded_stages: 1_000,
+            progress: None,
+        }
+    }
+}
+
+impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
+    /// The schedule; linear with 1,000 stages unless set.
+    pub fn schedule(mut self, schedule: Schedule) -> Self {
+        self.schedule = Some(schedule);
+        self
+    }
+
+    /// Number of chains N; 1,000 unless set.
+    pub fn chains(mut self, chains: usize) -> Self {
+        self.chains = chains;
+        self
+    }
+
+    /// The seed; 0 unless set. One seed gives the same bits for any number of threads.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Marks the run as a pilot: its streams differ from those of a run with the same seed.
+    ///
+    /// What is learned from a pilot (a schedule, a step size) depends on its chains; a run that
+    /// used the same chains again would no longer have `E[w] = Z_K / Z_0`.
+    pub fn pilot(mut self) -> Self {
+        self.purpose = Purpose::Pilot;
+        self
+    }
+
+    /// Number of threads; rayon's global pool unless set. Without the feature `rayon` a run has
+    /// one thread whatever is set.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// Number of chains that pass the schedule together; 128 unless set. Part of what fixes a
+    /// result's bits, and the unit of work that threads share.
+    pub fn block_size(mut self, chains: usize) -> Self {
+        self.block_size = chains;
+        self
+    }
+
+    /// Bound on the number of stages recorded; 1,000 unless set. Longer schedules are recorded
+    /// at evenly spaced stages.
+    pub fn recorded_stages(mut self, stages: usize) -> Self {
+        self.recorded_stages = stages;
+        self
+    }
+
+    /// Calls `progress` now and then, from whichever thread is at work.
+    pub fn progress(mut self, progress: &'p (dyn Fn(Progress) + Sync)) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+
+    /// Watches the run with a recorder, found again in [`Run::recorder`].
+    pub fn recorder<Q>(self, recorder: Q) -> Ais<'p, P, K, Q> {
+        Ais {
+            path: self.path,
+            kernel: self.kernel,
+            recorder,
+            log_base_normalizer: self.log_base_normalizer,
+            schedule: self.schedule,
+            chains: self.chains,
+            seed: self.seed,
+            purpose: self.purpose,
+            threads: self.threads,
+            block_size: self.block_size,
+            recorded_stages: self.recorded_stages,
+            progress: self.progress,
+        }
+    }
+}
+
+impl<'p, P, K, R> Ais<'p, P, K, R>
+where
+    P: AnnealingPath + Sync,
+    P::State: Send,
+    K: TransitionKernel<P::At<'p>> + Sync,
+    R: Recorder<P::At<'p>> + Send + Sync,
+{
+    /// Runs all chains.
+    ///
+    /// # Errors
+    /// Settings out of range; a NaN or `+inf` met on the way, with chain, stage and beta;
+    /// [`Error::AllWeightsZero`].
+    pub fn run(&self) -> Result<Run<P::State, R>> {
+        PartialRun::merge([self.run_range(0..self.chains)?])
+    }
+
+    /// Runs the chains of an index range only, to be merged by [`PartialRun::merge`] with the
+    /// ranges that other processes ran: the result has the same bits as a single run's.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); a range that does not consist of whole blocks
+    /// ([`block_size`](Self::block_size)), but for the last.
+    pub fn run_range(&self, chains: Range<usize>) -> Result<PartialRun<P::State, R>> {
+        let begun = Instant::now();
+        let settings = self.settings()?;
+        let blocks = settings.blocks_of(&chains)?;
+        self.kernel.check_schedule(&settings.schedule)?;
+        let nodes = self.in_pool(|| self.run_blocks(blocks, &settings))??;
+        Ok(PartialRun {
+            settings,
+            nodes,
+            seconds: begun.elapsed().as_secs_f64(),
+        })
+    }
+
+    fn settings(&self) -> Result<Settings> {
+        let at_least_one = |argument, value: usize| match value {
+            0 => Err(Error::invalid(argument, 0, "at least 1")),
+            _ => Ok(()),
+        };
+        at_least_one("chains", self.chains)?;
+        at_least_one("block_size", self.block_size)?;
+        at_least_one("recorded_stages", self.recorded_stages)?;
+        at_least_one("threads", self.threads.unwrap_or(1))?;
+        Error::check_finite("log normalizer of the base", [self.log_base_normalizer])?;
+        let schedule = match &self.schedule {
+            Some(schedule) => schedule.clone(),
+            None => Schedule::linear(1_000)?,
+        };
+        Ok(Settings {
+            windows: Windows::new(schedule.steps(), self.recorded_stages),
+            schedule,
+            chains: self.chains,
+            block_size: self.block_size,
+            seed: self.seed,
+            purpose: self.purpose,
+            log_base_normalizer: self.log_base_normalizer,
+        })
+    }
+
+    #[cfg(feature = "rayon")]
+    fn in_pool<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+        let Some(threads) = self.threads else {
+            return Ok(work());
+        };
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .map_err(|error| Error::invalid("threads", threads, error.to_string()))?;
+        Ok(pool.install(work))
+    }
+
+    #[cfg(not(feature = "rayon"))]
+    fn in_pool<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+        Ok(work())
+    }
+
+    fn run_blocks(
+        &self,
+        blocks: Range<usize>,
+        settings: &Settings,
+    ) -> Result<Vec<tree::Node<Outcome<P::State, R>>>> {
+        let meter = Meter::new(self.progress, settings.chain_steps(&blocks));
+        let streams = settings.block_streams(&blocks);
+        let failed = AtomicUsize::new(usize::MAX);
+        let leaf = |block: usize| {
+            let stream = &streams[block - blocks.start];
+            let canceled = || failed.load(Ordering::Relaxed) < block;
+            let outcome = self.run_block(settings, block, stream, &meter, canceled);
+            if outcome.is_err() {
+                failed.fetch_min(block, Ordering::Relaxed);
+            }
+            outcome
+        };
+        // Of several errors the leftmost block's is reported, and that one was not canceled.
+        tree::map_reduce(blocks.clone(), &leaf).map_err(|stop| match stop {
+            Stop::Failed(error) => error,
+            Stop::Canceled => unreachable!("a block is canceled only by one to its left"),
+        })
+    }
+
+    fn run_block(
+        &self,
+        settings: &Settings,
+        index: usize,
+        stream: &StreamRng,
+        meter: &Meter<'_>,
+        canceled: impl Fn() -> bool,
+    ) -> Result<Outcome<P::State, R>, Stop> {
+        let mut block = self.start_block(settings, index, stream)?;
+        let mut workspace = K::Workspace::default();
+        let mut stages = StageRecorder::new(settings.windows, block.len());
+        let mut recorder = self.recorder.clone();
+        let mut previous = self.path.at(0.0);
+        for (k, &beta) in settings.schedule.betas().iter().enumerate().skip(1) {
+            let stage = Stage::new(k, previous, self.path.at(beta));
+            stages.before(k, &block);
+            self.kernel.advance(&stage, &mut block, &mut workspace)?;
+            stages.after(k, &block);
+            if settings.windows.ends_at(k) {
+                recorder.record(&stage, &block);
+            }
+            meter.add(block.len());
+            if canceled() {
+                return Err(Stop::Canceled);
+            }
+            previous = stage.model;
+        }
+        Ok(self.finish_block(block, stages, recorder))
+    }
+
+    /// Draws the block's chains from the base.
+    fn start_block(
+        &self,
+        settings: &Settings,
+        index: usize,
+        stream: &StreamRng,
+    ) -> Result<Block<P::State>> {
+        let chains = settings.chains_of(index);
+        let mut rngs: Vec<StreamRng> = stream::successive(stream.clone())
+            .take(chains.len())
+            .collect();
+        let base = self.path.base();
+        let states: Vec<P::State> = rngs.iter_mut().map(|rng| base.sample(rng)).collect();
+        for (chain, state) in chains.clone().zip(&states) {
+            let value = base.log_density(state);
+            if !value.is_finite() {
+                return Err(Error::NonFinite {
+                    quantity: "log density of the base at its own sample",
+                    value,
+                    expected: "a finite number",
+                    chain,
+                    stage: 0,
+                    beta: 0.0,
+                });
+            }
+        }
+        Ok(Block::new(chains.start, states, rngs))
+    }
+
+    fn finish_block(
+        &self,
+        block: Block<P::State>,
+        stages: StageRecorder,
+        recorder: R,
+    ) -> Outcome<P::State, R> {
+        let base = self.path.base();
+        let uncovered = |&chain: &usize| {
+            block.is_alive(chain) && base.log_density(&block.states()[chain]) == f64::NEG_INFINITY
+        };
+        Outcome {
+            uncovered: (0..block.len()).filter(uncovered).count(),
+            windows: stages.finish(),
+            recorder,
+            log_weights: block.log_weights().to_vec(),
+            states: block.into_states(),
+        }
+    }
+}
+
+/// Why a block ended early.
+enum Stop {
+    Failed(Error),
+    Canceled,
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl<P: AnnealingPath, K: std::fmt::Debug, R> std::fmt::Debug for Ais<'_, P, K, R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ais")
+            .field("kernel", &self.kernel)
+            .field("schedule", &self.schedule)
+            .field("chains", &self.chains)
+            .field("seed", &self.seed)
+            .field("block_size", &self.block_size)
+            .finish_non_exhaustive()
+    }
+}

@@ -8,6 +8,7 @@ pub type StreamRng = Xoshiro256PlusPlus;
 
 /// What a stream is for, so that one seed never feeds two uses the same bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Purpose {
     /// An annealed run.
@@ -43,13 +44,9 @@ pub fn stream(seed: u64, purpose: Purpose, index: usize) -> StreamRng {
     rng
 }
 
-/// The streams from `first` on, one after another, each a jump beyond the last.
-pub(crate) fn streams(
-    seed: u64,
-    purpose: Purpose,
-    first: usize,
-) -> impl Iterator<Item = StreamRng> {
-    std::iter::successors(Some(stream(seed, purpose, first)), |rng| {
+/// A stream and those after it, each a jump beyond the last.
+pub(crate) fn successive(first: StreamRng) -> impl Iterator<Item = StreamRng> {
+    std::iter::successors(Some(first), |rng| {
         let mut next = rng.clone();
         next.jump();
         Some(next)

@@ -1,5 +1,28 @@
 //! Transition kernels: how a chain moves at a stage, and what the move adds to its log weight.
 
+mod block_gibbs;
+mod compose;
+mod gibbs;
+mod hamiltonian;
+mod langevin;
+mod metropolis;
+mod perfect;
+mod step_size;
+mod tune;
+mod vector;
+
+pub use block_gibbs::{BlockGibbs, BlockGibbsWorkspace};
+pub use compose::{Mixture, Repeat, Then};
+pub use gibbs::CoordinateGibbs;
+pub use hamiltonian::{Hmc, HmcWorkspace, PersistentHmc, PersistentHmcWorkspace};
+pub use langevin::{LangevinWorkspace, Mala, UnadjustedLangevin};
+pub use metropolis::{
+    Metropolis, MetropolisWorkspace, RandomWalk, RandomWalkMetropolis, SymmetricProposal,
+};
+pub use perfect::PerfectTransitions;
+pub use step_size::StepSize;
+pub use tune::{Tunable, tune};
+
 use rand::Rng;
 
 use crate::ais::Block;

@@ -1,4 +1,4 @@
-//! A model from closures.
+//! Models from closures.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,39 +7,29 @@ use nalgebra::DVector;
 use rand::Rng;
 
 use super::{Differentiable, NormalizedModel, Sampleable, UnnormalizedModel};
-use crate::error::{Error, Result};
 
-/// A model made of closures: a log density, and what else the caller knows.
-///
-/// What has not been given is `()` in the type, and the trait that needs it is not implemented,
-/// so that a missing gradient is a compile error where a kernel asks for one.
+/// A model from a closure that computes `log f(x)`, with more closures for what else it can do.
 ///
 /// ```
 /// use annealed::model::{Differentiable, FunctionModel, UnnormalizedModel};
 /// use nalgebra::{DVector, dvector};
 ///
-/// let banana = FunctionModel::new(|x: &DVector<f64>| {
-///     -0.5 * x[0] * x[0] - 0.5 * (x[1] - x[0] * x[0]).powi(2)
-/// })
-/// .with_gradient(|x| {
-///     let slack = x[1] - x[0] * x[0];
-///     dvector![-x[0] + 2.0 * x[0] * slack, -slack]
-/// });
-/// assert_eq!(banana.log_density(&dvector![1.0, 1.0]), -0.5);
-/// assert_eq!(banana.gradient(&dvector![1.0, 1.0]), dvector![-1.0, 0.0]);
+/// let model = FunctionModel::new(|x: &DVector<f64>| -x.norm_squared().powi(2))
+///     .with_gradient(|x: &DVector<f64>| -4.0 * x.norm_squared() * x);
+/// assert_eq!(model.log_density(&dvector![1.0, 1.0]), -4.0);
+/// assert_eq!(model.gradient(&dvector![1.0, 1.0]), dvector![-8.0, -8.0]);
 /// ```
 #[derive(Clone)]
-pub struct FunctionModel<S, F, G = (), D = (), Z = ()> {
+pub struct FunctionModel<S, F, G = (), D = (), N = ()> {
     log_density: F,
     gradient: G,
     sampler: D,
-    log_normalizer: Z,
+    log_normalizer: N,
     state: PhantomData<fn(&S)>,
 }
 
 impl<S, F: Fn(&S) -> f64> FunctionModel<S, F> {
-    /// A model with this log density, over the closure's argument as state; see
-    /// [`UnnormalizedModel::log_density`] for what it may return.
+    /// From `log f(x)`, which may be `-inf` but not NaN or `+inf`.
     pub fn new(log_density: F) -> Self {
         Self {
             log_density,
@@ -51,15 +41,12 @@ impl<S, F: Fn(&S) -> f64> FunctionModel<S, F> {
     }
 }
 
-impl<F, D, Z> FunctionModel<DVector<f64>, F, (), D, Z> {
-    /// Adds the gradient of the log density, as long as the state.
-    ///
-    /// The closure allocates its result; a model for which that matters implements
-    /// [`Differentiable`] itself.
-    pub fn with_gradient<G: Fn(&DVector<f64>) -> DVector<f64>>(
-        self,
-        gradient: G,
-    ) -> FunctionModel<DVector<f64>, F, G, D, Z> {
+impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
+    /// With a closure for `grad log f(x)`.
+    pub fn with_gradient<H>(self, gradient: H) -> FunctionModel<S, F, H, D, N>
+    where
+        H: Fn(&DVector<f64>) -> DVector<f64>,
+    {
         FunctionModel {
             log_density: self.log_density,
             gradient,
@@ -68,15 +55,12 @@ impl<F, D, Z> FunctionModel<DVector<f64>, F, (), D, Z> {
             state: PhantomData,
         }
     }
-}
 
-impl<S, F, G, Z> FunctionModel<S, F, G, (), Z> {
-    /// Adds an exact sampler, so that a path can start here. All its randomness comes from its
-    /// argument.
-    pub fn with_sampler<D: Fn(&mut dyn Rng) -> S>(
-        self,
-        sampler: D,
-    ) -> FunctionModel<S, F, G, D, Z> {
+    /// With a closure that draws exact samples, so that the model can be a base.
+    pub fn with_sampler<E>(self, sampler: E) -> FunctionModel<S, F, G, E, N>
+    where
+        E: Fn(&mut dyn Rng) -> S,
+    {
         FunctionModel {
             log_density: self.log_density,
             gradient: self.gradient,
@@ -85,35 +69,20 @@ impl<S, F, G, Z> FunctionModel<S, F, G, (), Z> {
             state: PhantomData,
         }
     }
-}
 
-impl<S, F, G, D> FunctionModel<S, F, G, D, ()> {
-    /// Adds a known `log Z`.
-    ///
-    /// # Errors
-    /// Where it is not finite.
-    pub fn with_log_normalizer(
-        self,
-        log_normalizer: f64,
-    ) -> Result<FunctionModel<S, F, G, D, f64>> {
-        if !log_normalizer.is_finite() {
-            return Err(Error::invalid(
-                "log normalizer",
-                log_normalizer,
-                "a finite number",
-            ));
-        }
-        Ok(FunctionModel {
+    /// With the known `log Z`.
+    pub fn with_log_normalizer(self, log_normalizer: f64) -> FunctionModel<S, F, G, D, f64> {
+        FunctionModel {
             log_density: self.log_density,
             gradient: self.gradient,
             sampler: self.sampler,
             log_normalizer,
             state: PhantomData,
-        })
+        }
     }
 }
 
-impl<S, F: Fn(&S) -> f64, G, D, Z> UnnormalizedModel for FunctionModel<S, F, G, D, Z> {
+impl<S, F: Fn(&S) -> f64, G, D, N> UnnormalizedModel for FunctionModel<S, F, G, D, N> {
     type State = S;
 
     fn log_density(&self, state: &S) -> f64 {
@@ -121,30 +90,33 @@ impl<S, F: Fn(&S) -> f64, G, D, Z> UnnormalizedModel for FunctionModel<S, F, G, 
     }
 }
 
-impl<F, G, D, Z> Differentiable for FunctionModel<DVector<f64>, F, G, D, Z>
+impl<F, G, D, N> Differentiable for FunctionModel<DVector<f64>, F, G, D, N>
 where
     F: Fn(&DVector<f64>) -> f64,
     G: Fn(&DVector<f64>) -> DVector<f64>,
 {
-    /// Panics where the closure's gradient is not as long as `gradient`.
+    /// # Panics
+    /// Where the closure's gradient is not as long as the state.
     fn accumulate_gradient(
         &self,
         state: &DVector<f64>,
         scale: f64,
         gradient: &mut DVector<f64>,
     ) -> f64 {
-        gradient.axpy(scale, &(self.gradient)(state), 1.0);
-        (self.log_density)(state)
+        let log_density = (self.log_density)(state);
+        if log_density > f64::NEG_INFINITY {
+            gradient.axpy(scale, &(self.gradient)(state), 1.0);
+        }
+        log_density
     }
 }
 
-impl<S, F, G, D, Z> Sampleable for FunctionModel<S, F, G, D, Z>
+impl<S, F, G, D, N> Sampleable for FunctionModel<S, F, G, D, N>
 where
     F: Fn(&S) -> f64,
     D: Fn(&mut dyn Rng) -> S,
 {
     fn sample<R: Rng + ?Sized>(&self, mut rng: &mut R) -> S {
-        // A closure cannot be generic over the generator; `&mut R` is sized, hence this coerces.
         (self.sampler)(&mut rng)
     }
 }
@@ -155,10 +127,9 @@ impl<S, F: Fn(&S) -> f64, G, D> NormalizedModel for FunctionModel<S, F, G, D, f6
     }
 }
 
-impl<S, F, G, D, Z: fmt::Debug> fmt::Debug for FunctionModel<S, F, G, D, Z> {
+impl<S, F, G, D, N: fmt::Debug> fmt::Debug for FunctionModel<S, F, G, D, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FunctionModel")
-            .field("state", &std::any::type_name::<S>())
             .field("log_normalizer", &self.log_normalizer)
             .finish_non_exhaustive()
     }

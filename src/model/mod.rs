@@ -1,5 +1,22 @@
 //! Models: unnormalised densities, and what some of them can do besides.
 
+mod bernoulli;
+mod function;
+mod gaussian;
+mod mixture;
+pub mod rbm;
+
+pub use bernoulli::Bernoulli;
+pub use function::FunctionModel;
+pub use gaussian::Gaussian;
+pub use mixture::GaussianMixture;
+#[cfg(feature = "npz")]
+pub use rbm::RbmFile;
+pub use rbm::{
+    BaseRate, ContrastiveDivergence, EnumeratedRbm, Epoch, MAX_ENUMERATED_UNITS, Rbm, RbmMoments,
+    Scalar, TrainedRbm, sigmoid, softplus,
+};
+
 use nalgebra::DVector;
 use rand::Rng;
 

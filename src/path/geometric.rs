@@ -3,24 +3,17 @@
 use nalgebra::DVector;
 
 use super::{AnnealingPath, BetaDerivative, Intermediate};
+use crate::math::weighted;
 use crate::model::{Differentiable, Sampleable, UnnormalizedModel};
 
-/// `f_beta = f_base^(1 - beta) f_target^beta`, between any two models over the same state.
+/// The geometric path `log f_beta = (1 - beta) log f_a + beta log f_b`.
 ///
-/// A factor with exponent 0 is 1, also where its density is 0: at `beta = 0` the target's
-/// support plays no part, at `beta = 1` the base's plays none. In between, `f_beta` is 0 where
-/// either is.
+/// `0 * -inf` is 0: at `beta = 0` the target's support does not matter, at `beta = 1` the base's
+/// does not; in between a state needs both.
 ///
-/// ```
-/// use annealed::model::{FunctionModel, Gaussian, UnnormalizedModel};
-/// use annealed::path::{AnnealingPath, GeometricPath};
-/// use nalgebra::{DVector, dvector};
-///
-/// let quartic = FunctionModel::new(|x: &DVector<f64>| -x[0].powi(4));
-/// let path = GeometricPath::new(Gaussian::standard(1), quartic);
-/// assert_eq!(path.at(0.25).log_density(&dvector![2.0]), 0.75 * -2.0 + 0.25 * -16.0);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// For an RBM this is the path between the *marginal* densities of the visible units; block Gibbs
+/// needs the joint one, `RbmPath`.
+#[derive(Debug, Clone, PartialEq)]
 pub struct GeometricPath<A, B> {
     base: A,
     target: B,
@@ -31,14 +24,12 @@ where
     A: Sampleable,
     B: UnnormalizedModel<State = A::State>,
 {
-    /// The path from `base` to `target`, each owned or borrowed.
+    /// From a base that can be sampled to any target over the same states.
     pub fn new(base: A, target: B) -> Self {
         Self { base, target }
     }
-}
 
-impl<A, B> GeometricPath<A, B> {
-    /// The model at `beta = 1`.
+    /// The target, `f_b`.
     pub fn target(&self) -> &B {
         &self.target
     }
@@ -61,23 +52,17 @@ where
     }
 
     fn at(&self, beta: f64) -> GeometricAt<'_, A, B> {
-        GeometricAt {
-            base: &self.base,
-            target: &self.target,
-            beta,
-        }
+        GeometricAt { path: self, beta }
     }
 }
 
-/// A [`GeometricPath`] at one beta.
-#[derive(Debug)]
+/// The model at one beta of a [`GeometricPath`].
+#[derive(Debug, PartialEq)]
 pub struct GeometricAt<'a, A, B> {
-    base: &'a A,
-    target: &'a B,
+    path: &'a GeometricPath<A, B>,
     beta: f64,
 }
 
-// Derived, these would ask the models to be Copy.
 impl<A, B> Clone for GeometricAt<'_, A, B> {
     fn clone(&self) -> Self {
         *self
@@ -86,6 +71,13 @@ impl<A, B> Clone for GeometricAt<'_, A, B> {
 
 impl<A, B> Copy for GeometricAt<'_, A, B> {}
 
+impl<'a, A, B> GeometricAt<'a, A, B> {
+    /// The path.
+    pub fn path(&self) -> &'a GeometricPath<A, B> {
+        self.path
+    }
+}
+
 impl<A, B> UnnormalizedModel for GeometricAt<'_, A, B>
 where
     A: UnnormalizedModel,
@@ -93,20 +85,18 @@ where
 {
     type State = A::State;
 
-    /// At either end, only that end is evaluated.
     fn log_density(&self, state: &A::State) -> f64 {
-        if self.beta == 0.0 {
-            self.base.log_density(state)
-        } else if self.beta == 1.0 {
-            self.target.log_density(state)
-        } else {
-            blend(
-                self.beta,
-                self.base.log_density(state),
-                self.target.log_density(state),
-            )
-        }
+        blend(
+            self.beta,
+            self.path.base.log_density(state),
+            self.path.target.log_density(state),
+        )
     }
+}
+
+/// `(1 - beta) base + beta target` with `0 * -inf = 0`.
+fn blend(beta: f64, base: f64, target: f64) -> f64 {
+    weighted(1.0 - beta, base) + weighted(beta, target)
 }
 
 impl<A, B> Intermediate for GeometricAt<'_, A, B>
@@ -118,19 +108,22 @@ where
         self.beta
     }
 
-    /// `(beta - beta') (log f_target - log f_base)`, each end evaluated once.
+    /// `(beta - beta') (log f_b(x) - log f_a(x))`, from one evaluation of each.
     ///
-    /// Where an end excludes `x`: `-inf` if this model excludes it, else the difference, which
-    /// is `+inf` where only `previous` excludes it. Going forward that takes `beta = 1` and an
-    /// `x` outside the base's support, where a chain at `beta' < 1` never is: `+inf` says that
-    /// the state did not come from `previous`. A NaN or `+inf` from either end is passed on.
+    /// `-inf` where this model excludes x; `+inf` where only the previous one does, which no
+    /// chain can meet.
     fn log_ratio(&self, previous: &Self, state: &A::State) -> f64 {
-        log_ratio(
-            self.beta,
-            previous.beta,
-            self.base.log_density(state),
-            self.target.log_density(state),
-        )
+        let base = self.path.base.log_density(state);
+        let target = self.path.target.log_density(state);
+        if base.is_finite() && target.is_finite() {
+            return (self.beta - previous.beta) * (target - base);
+        }
+        let here = blend(self.beta, base, target);
+        if here == f64::NEG_INFINITY {
+            here
+        } else {
+            here - blend(previous.beta, base, target)
+        }
     }
 }
 
@@ -139,10 +132,9 @@ where
     A: UnnormalizedModel,
     B: UnnormalizedModel<State = A::State>,
 {
-    /// `log f_target(x) - log f_base(x)`, the same at every beta. It is infinite where one end
-    /// excludes `x`, and NaN where both do: there `f_beta` is 0 along the whole path.
+    /// `log f_b(x) - log f_a(x)`.
     fn beta_derivative(&self, state: &A::State) -> f64 {
-        self.target.log_density(state) - self.base.log_density(state)
+        self.path.target.log_density(state) - self.path.base.log_density(state)
     }
 }
 
@@ -157,48 +149,17 @@ where
         scale: f64,
         gradient: &mut DVector<f64>,
     ) -> f64 {
-        let (base, target, beta) = (self.base, self.target, self.beta);
-        // An end that plays no part must not add 0 * inf.
-        if beta == 0.0 {
-            base.accumulate_gradient(state, scale, gradient)
-        } else if beta == 1.0 {
-            target.accumulate_gradient(state, scale, gradient)
-        } else {
-            blend(
-                beta,
-                base.accumulate_gradient(state, scale * (1.0 - beta), gradient),
-                target.accumulate_gradient(state, scale * beta, gradient),
-            )
+        let (to_base, to_target) = (1.0 - self.beta, self.beta);
+        let mut log_density = 0.0;
+        if to_base > 0.0 {
+            let base = &self.path.base;
+            log_density += to_base * base.accumulate_gradient(state, scale * to_base, gradient);
         }
-    }
-}
-
-/// `(1 - beta) a + beta b` with `0 * -inf = 0`.
-fn blend(beta: f64, base: f64, target: f64) -> f64 {
-    if beta == 0.0 {
-        base
-    } else if beta == 1.0 {
-        target
-    } else {
-        (1.0 - beta) * base + beta * target
-    }
-}
-
-/// [`Intermediate::log_ratio`] from the log densities of the two ends.
-fn log_ratio(beta: f64, previous: f64, base: f64, target: f64) -> f64 {
-    let slope = target - base;
-    if slope.is_finite() {
-        return (beta - previous) * slope;
-    }
-    let sound = base < f64::INFINITY && target < f64::INFINITY;
-    if !sound {
-        // NaN or +inf, before the cases below, which do not all look at both ends.
-        return base + target;
-    }
-    let here = blend(beta, base, target);
-    if here == f64::NEG_INFINITY {
-        here
-    } else {
-        here - blend(previous, base, target)
+        if to_target > 0.0 {
+            let target = &self.path.target;
+            log_density +=
+                to_target * target.accumulate_gradient(state, scale * to_target, gradient);
+        }
+        log_density
     }
 }

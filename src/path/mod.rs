@@ -1,6 +1,16 @@
 //! Paths: families of unnormalised densities `f_beta` from a base (`beta = 0`) to a target
 //! (`beta = 1`).
 
+mod gaussian;
+mod geometric;
+mod rbm;
+mod tempered;
+
+pub use gaussian::{GaussianAt, GaussianPath};
+pub use geometric::{GeometricAt, GeometricPath};
+pub use rbm::{RbmAt, RbmPath};
+pub use tempered::{Normalized, TemperedAt, TemperedPath};
+
 use crate::model::{Sampleable, UnnormalizedModel};
 
 mod geometric;

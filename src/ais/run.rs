@@ -1,0 +1,260 @@
+//! The result of a run.
+
+use std::fmt;
+
+use crate::ais::partial::{Outcome, Settings};
+use crate::ais::stages::{self, StageSummary};
+use crate::error::Result;
+use crate::estimate::{Estimate, Warning, importance_weighted_bound};
+use crate::schedule::Schedule;
+
+/// What a run found: log Z with its uncertainty, how far to trust it, and the weighted chains.
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Run<S, R = ()> {
+    log_base_normalizer: f64,
+    estimate: Estimate,
+    thermodynamic_log_z_ratio: Option<f64>,
+    stages: Vec<StageSummary>,
+    warnings: Vec<Warning>,
+    seconds: f64,
+    chains: usize,
+    seed: u64,
+    block_size: usize,
+    schedule: Schedule,
+    states: Vec<S>,
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::log_values"))]
+    log_weights: Vec<f64>,
+    recorder: R,
+}
+
+impl<S, R> Run<S, R> {
+    pub(crate) fn new(settings: Settings, outcome: Outcome<S, R>, seconds: f64) -> Result<Self> {
+        let estimate = Estimate::from_log_weights(&outcome.log_weights)?;
+        let Settings {
+            schedule,
+            windows,
+            chains,
+            block_size,
+            seed,
+            log_base_normalizer,
+            ..
+        } = settings;
+        let mut run = Self {
+            stages: stages::summarize(windows, &outcome.windows, &schedule),
+            thermodynamic_log_z_ratio: stages::thermodynamic_integral(
+                windows,
+                &outcome.windows,
+                &schedule,
+            ),
+            warnings: Vec::new(),
+            log_base_normalizer,
+            estimate,
+            seconds,
+            chains,
+            seed,
+            block_size,
+            schedule,
+            states: outcome.states,
+            log_weights: outcome.log_weights,
+            recorder: outcome.recorder,
+        };
+        run.warnings = run.find_warnings(outcome.uncovered);
+        Ok(run)
+    }
+
+    fn find_warnings(&self, uncovered: usize) -> Vec<Warning> {
+        let mut warnings = self.estimate.warnings();
+        warnings.extend((uncovered > 0).then_some(Warning::BaseMissesTarget { chains: uncovered }));
+        warnings.extend(stages::concentrated_variance(&self.stages));
+        warnings.extend(stages::zero_acceptance(&self.stages));
+        warnings.extend(self.thermodynamic_disagreement());
+        warnings
+    }
+
+    /// Disagreement by more than four standard errors and a tenth of a nat, below which the
+    /// discretisation of the integral is no news.
+    fn thermodynamic_disagreement(&self) -> Option<Warning> {
+        let thermodynamic = self.thermodynamic_log_z()?;
+        let (log_z, standard_error) = (self.log_z(), self.standard_error());
+        let apart = (thermodynamic - log_z).abs();
+        (apart > 4.0 * standard_error && apart > 0.1).then_some(
+            Warning::ThermodynamicDisagreement {
+                thermodynamic,
+                log_z,
+                standard_error,
+            },
+        )
+    }
+
+    /// The estimate of `log Z_K`: that of `log(Z_K / Z_0)` plus the base's log normaliser.
+    pub fn log_z(&self) -> f64 {
+        self.log_base_normalizer + self.log_z_ratio()
+    }
+
+    /// The estimate of `log(Z_K / Z_0)`: the log of the mean weight.
+    pub fn log_z_ratio(&self) -> f64 {
+        self.estimate.value()
+    }
+
+    /// Standard error of [`log_z`](Self::log_z).
+    pub fn standard_error(&self) -> f64 {
+        self.estimate.standard_error()
+    }
+
+    /// The 95% confidence interval of `log Z_K`, lower and upper bound; see
+    /// [`Estimate::interval`] for its construction and measured coverage.
+    pub fn interval(&self) -> (f64, f64) {
+        self.log_z_estimate().interval_95()
+    }
+
+    /// The confidence interval of `log Z_K` at another level in (0, 1).
+    ///
+    /// # Errors
+    /// A level outside (0, 1).
+    pub fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
+        self.log_z_estimate().interval(level)
+    }
+
+    fn log_z_estimate(&self) -> Estimate {
+        self.estimate.shifted(self.log_base_normalizer)
+    }
+
+    /// `ESS = (sum w)^2 / sum w^2`, a count between 1 and the number of chains.
+    #[doc(alias = "ess")]
+    pub fn effective_sample_size(&self) -> f64 {
+        self.estimate.effective_sample_size()
+    }
+
+    /// `log Z_0 + mean log w`, in expectation a lower bound on `log Z_K` (Jensen); `-inf` where a
+    /// chain has weight zero.
+    pub fn lower_bound(&self) -> f64 {
+        self.log_base_normalizer + self.estimate.mean_log_weight()
+    }
+
+    /// `log Z_0` plus the `k`-sample bound `E log((w_1 + .. + w_k) / k)` (Burda, Grosse and
+    /// Salakhutdinov 2016): in expectation at most `log Z_K`, and closer the larger `k`.
+    ///
+    /// # Errors
+    /// `k` outside `1..=N`.
+    pub fn importance_weighted_bound(&self, k: usize) -> Result<f64> {
+        let bound = importance_weighted_bound(&self.log_weights, k)?;
+        Ok(self.log_base_normalizer + bound)
+    }
+
+    /// Statistics of the log weights: mean, variance, largest share, tail index.
+    pub fn estimate(&self) -> &Estimate {
+        &self.estimate
+    }
+
+    /// A second opinion on log Z from the same chains: thermodynamic integration, the trapezoid
+    /// rule over the schedule on the weighted mean of `d/dbeta log f`. `None` where it does not
+    /// exist because the support shrinks along the path.
+    ///
+    /// Its error falls with the number of stages, that of [`log_z`](Self::log_z) with the number
+    /// of chains.
+    pub fn thermodynamic_log_z(&self) -> Option<f64> {
+        self.thermodynamic_log_z_ratio
+            .map(|ratio| self.log_base_normalizer + ratio)
+    }
+
+    /// What should make a reader doubt the result; empty if nothing was found.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// The recorded stages, at most as many as [`Ais::recorded_stages`](crate::ais::Ais::recorded_stages) allows.
+    pub fn stages(&self) -> &[StageSummary] {
+        &self.stages
+    }
+
+    /// The final states; with [`log_weights`](Self::log_weights) they are weighted samples of
+    /// the target.
+    pub fn states(&self) -> &[S] {
+        &self.states
+    }
+
+    /// The log weights of the chains, by chain index.
+    pub fn log_weights(&self) -> &[f64] {
+        &self.log_weights
+    }
+
+    /// Self-normalised estimate of `E f(x)` under the target, with the standard error
+    /// `sqrt(sum W_i^2 (f(x_i) - mean)^2)`, `W` the normalised weights.
+    pub fn expectation(&self, f: impl Fn(&S) -> f64) -> (f64, f64) {
+        let log_sum = self.log_z_ratio() + (self.chains as f64).ln();
+        let weighted: Vec<(f64, f64)> = self
+            .states
+            .iter()
+            .zip(&self.log_weights)
+            .filter(|(_, log_weight)| **log_weight > f64::NEG_INFINITY)
+            .map(|(state, log_weight)| ((log_weight - log_sum).exp(), f(state)))
+            .collect();
+        let mean: f64 = weighted.iter().map(|(weight, value)| weight * value).sum();
+        let variance: f64 = weighted
+            .iter()
+            .map(|(weight, value)| (weight * (value - mean)).powi(2))
+            .sum();
+        (mean, variance.sqrt())
+    }
+
+    /// The recorder set by [`Ais::recorder`](crate::ais::Ais::recorder), merged over all chains.
+    pub fn recorder(&self) -> &R {
+        &self.recorder
+    }
+
+    /// The schedule that was run.
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// Number of chains N.
+    pub fn chains(&self) -> usize {
+        self.chains
+    }
+
+    /// The seed.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Number of chains in a block; with the seed it fixes the result's bits.
+    pub fn block_size(&self) -> usize {
+        self.block_size
+    }
+
+    /// Wall time in seconds, summed over the parts of a merged run.
+    pub fn seconds(&self) -> f64 {
+        self.seconds
+    }
+
+    /// Chains times stages, a second.
+    pub fn chain_steps_per_second(&self) -> f64 {
+        self.chains as f64 * self.schedule.steps() as f64 / self.seconds
+    }
+}
+
+/// One line, as `log Z = 208.631 +- 0.021 (95% interval 208.590 to 208.672, ESS 809 of 1000)`,
+/// and a line for each warning.
+impl<S, R> fmt::Display for Run<S, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "log Z = {:.3} +- {:.3} (",
+            self.log_z(),
+            self.standard_error()
+        )?;
+        let (lower, upper) = self.interval();
+        write!(f, "95% interval {lower:.3} to {upper:.3}, ")?;
+        write!(
+            f,
+            "ESS {:.0} of {})",
+            self.effective_sample_size(),
+            self.chains
+        )?;
+        for warning in &self.warnings {
+            write!(f, "\nwarning: {warning}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,248 @@
+//! What every run records along the schedule, in a bounded number of windows of stages.
+
+use crate::ais::Block;
+use crate::ais::recorder::{Moments, WeightedMean};
+use crate::estimate::{Warning, WeightSums};
+use crate::schedule::Schedule;
+
+/// How K stages are cut into windows: of `width` stages each, the last one shorter if need be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct Windows {
+    steps: usize,
+    width: usize,
+}
+
+impl Windows {
+    /// The narrowest windows that number at most `limit`.
+    pub(crate) fn new(steps: usize, limit: usize) -> Self {
+        Self {
+            steps,
+            width: steps.div_ceil(limit.max(1)).max(1),
+        }
+    }
+
+    pub(crate) fn steps(self) -> usize {
+        self.steps
+    }
+
+    pub(crate) fn count(self) -> usize {
+        self.steps.div_ceil(self.width.max(1))
+    }
+
+    fn start(self, window: usize) -> usize {
+        window * self.width
+    }
+
+    /// Index of the last stage of a window.
+    fn end(self, window: usize) -> usize {
+        ((window + 1) * self.width).min(self.steps)
+    }
+
+    /// The window's middle stage, at which the thermodynamic integrand is taken: the midpoint
+    /// rule, exact in the number of chains where windows are one stage wide.
+    fn middle(self, window: usize) -> usize {
+        (self.start(window) + self.end(window)).div_ceil(2)
+    }
+
+    fn of_stage(self, stage: usize) -> usize {
+        (stage - 1) / self.width
+    }
+
+    pub(crate) fn ends_at(self, stage: usize) -> bool {
+        self.end(self.of_stage(stage)) == stage
+    }
+}
+
+/// One window's accumulators.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct Window {
+    /// Log ratios of the middle stage k under `(x_{k-1}, w_{k-1})`, which targets `p_{k-1}`.
+    before: WeightedMean,
+    /// The same under `(x_{k-1}, w_{k-1} f_k / f_{k-1})`, which targets `p_k`.
+    after: WeightedMean,
+    /// Weights after the last stage.
+    weights: WeightSums,
+    /// Log weights of the living chains after the last stage.
+    log_weights: Moments,
+    /// What the window added to them.
+    increments: Moments,
+    acceptance: f64,
+    proposals: u64,
+}
+
+impl Window {
+    fn merge(&mut self, other: &Self) {
+        self.before.merge(&other.before);
+        self.after.merge(&other.after);
+        self.weights.merge(&other.weights);
+        self.log_weights.merge(&other.log_weights);
+        self.increments.merge(&other.increments);
+        self.acceptance += other.acceptance;
+        self.proposals += other.proposals;
+    }
+}
+
+/// Records one block along the schedule.
+#[derive(Debug)]
+pub(crate) struct StageRecorder {
+    windows: Windows,
+    records: Vec<Window>,
+    /// Log weights where the current window began.
+    start: Vec<f64>,
+    /// Log weights before the current stage.
+    previous: Vec<f64>,
+    acceptance: (f64, u64),
+}
+
+impl StageRecorder {
+    pub(crate) fn new(windows: Windows, chains: usize) -> Self {
+        Self {
+            windows,
+            records: vec![Window::default(); windows.count()],
+            start: vec![0.0; chains],
+            previous: vec![0.0; chains],
+            acceptance: (0.0, 0),
+        }
+    }
+
+    /// Called before a stage, while the block still has its old weights.
+    pub(crate) fn before<S>(&mut self, stage: usize, block: &Block<S>) {
+        if self.windows.middle(self.windows.of_stage(stage)) == stage {
+            self.previous.copy_from_slice(block.log_weights());
+        }
+    }
+
+    /// Called after it.
+    pub(crate) fn after<S>(&mut self, stage: usize, block: &Block<S>) {
+        let index = self.windows.of_stage(stage);
+        let window = &mut self.records[index];
+        if self.windows.middle(index) == stage {
+            for (&log_weight, &ratio) in self.previous.iter().zip(block.log_ratios()) {
+                window.before.add(log_weight, ratio);
+                window.after.add(log_weight + ratio, ratio);
+            }
+        }
+        if self.windows.end(index) != stage {
+            return;
+        }
+        for (&log_weight, start) in block.log_weights().iter().zip(&mut self.start) {
+            window.weights.add(log_weight);
+            if log_weight > f64::NEG_INFINITY {
+                window.log_weights.add(log_weight);
+                window.increments.add(log_weight - *start);
+            }
+            *start = log_weight;
+        }
+        let (acceptance, proposals) = block.acceptance();
+        window.acceptance = acceptance - self.acceptance.0;
+        window.proposals = proposals - self.acceptance.1;
+        self.acceptance = (acceptance, proposals);
+    }
+
+    pub(crate) fn finish(self) -> Vec<Window> {
+        self.records
+    }
+}
+
+pub(crate) fn merge(mine: &mut [Window], theirs: &[Window]) {
+    for (mine, theirs) in mine.iter_mut().zip(theirs) {
+        mine.merge(theirs);
+    }
+}
+
+/// The run at one recorded stage.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct StageSummary {
+    /// Index k of the stage.
+    pub stage: usize,
+    /// `beta_k`.
+    pub beta: f64,
+    /// Estimate of `log(Z_k / Z_0)`; `-inf` where every chain has weight zero.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::log_value"))]
+    pub log_z_ratio: f64,
+    /// ESS_k = (sum w_k)^2 / sum w_k^2, a count.
+    pub effective_sample_size: f64,
+    /// Sample variance of `log w_k` over the living chains.
+    pub var_log_weight: f64,
+    /// Sample variance of what was added to the log weight since the stage recorded before.
+    pub var_increment: f64,
+    /// Number of chains that still carry weight.
+    pub alive: usize,
+    /// Mean acceptance probability since the stage recorded before; `None` where the kernel
+    /// makes no accept-reject decision.
+    pub acceptance: Option<f64>,
+}
+
+/// The figures of the last stage of each window.
+pub(crate) fn summarize(
+    windows: Windows,
+    records: &[Window],
+    schedule: &Schedule,
+) -> Vec<StageSummary> {
+    let summary = |(index, window): (usize, &Window)| {
+        let stage = windows.end(index);
+        StageSummary {
+            stage,
+            beta: schedule.betas()[stage],
+            log_z_ratio: window.weights.log_mean(),
+            effective_sample_size: window.weights.effective_sample_size(),
+            var_log_weight: window.log_weights.variance(),
+            var_increment: window.increments.variance(),
+            alive: window.log_weights.count() as usize,
+            acceptance: (window.proposals > 0).then(|| window.acceptance / window.proposals as f64),
+        }
+    };
+    records.iter().enumerate().map(summary).collect()
+}
+
+/// The thermodynamic-integration estimate of `log(Z_K / Z_0)`,
+///
+/// sum over k of `(E_{k-1}[d_k] + E_k[d_k]) / 2` with `d_k = log f_k - log f_{k-1}`,
+///
+/// both means over the weighted `x_{k-1}`. On a path linear in beta this is the trapezoid rule
+/// on `d/dbeta log f`. A window wider than one stage counts its middle stage in proportion to
+/// its width in beta. `None` where a mean is not finite: the support shrinks along the path.
+pub(crate) fn thermodynamic_integral(
+    windows: Windows,
+    records: &[Window],
+    schedule: &Schedule,
+) -> Option<f64> {
+    let betas = schedule.betas();
+    let part = |(index, window): (usize, &Window)| {
+        let middle = windows.middle(index);
+        let width = betas[windows.end(index)] - betas[windows.start(index)];
+        let mean = 0.5 * (window.before.get() + window.after.get());
+        mean * (width / (betas[middle] - betas[middle - 1]))
+    };
+    let total: f64 = records.iter().enumerate().map(part).sum();
+    total.is_finite().then_some(total)
+}
+
+/// The recorded stage that more than half of the final variance of `log w` came from, if there
+/// are enough recorded stages for that to be news.
+pub(crate) fn concentrated_variance(stages: &[StageSummary]) -> Option<Warning> {
+    let total = stages.last()?.var_log_weight;
+    let worst = stages
+        .iter()
+        .max_by(|a, b| a.var_increment.total_cmp(&b.var_increment))?;
+    let share = worst.var_increment / total;
+    (stages.len() >= 10 && total > 0.5 && share > 0.5).then_some(Warning::ConcentratedVariance {
+        stage: worst.stage,
+        beta: worst.beta,
+        share: share.min(1.0),
+    })
+}
+
+/// The first recorded stage whose proposals were practically never accepted.
+pub(crate) fn zero_acceptance(stages: &[StageSummary]) -> Option<Warning> {
+    stages
+        .iter()
+        .find(|stage| stage.acceptance.is_some_and(|rate| rate < 1e-3))
+        .map(|stage| Warning::ZeroAcceptance {
+            stage: stage.stage,
+            beta: stage.beta,
+        })
+}

@@ -1,0 +1,187 @@
+//! A fixed binary tree over blocks, so that sums of floats do not depend on who computed what.
+//!
+//! Node `(level, index)` covers the blocks `index 2^level .. (index + 1) 2^level` and is always
+//! the merge of its two children, left then right. A range of blocks is a list of maximal nodes;
+//! lists of neighbouring ranges join into the list of their union, the same whichever way the
+//! blocks were divided.
+
+use std::ops::Range;
+
+/// An accumulator that can be merged with that of the chains to its right.
+pub trait Merge {
+    /// Takes in what `right` gathered.
+    fn merge(&mut self, right: Self);
+}
+
+/// The summary of the blocks that one node of the tree covers.
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct Node<T> {
+    level: u32,
+    index: usize,
+    value: T,
+}
+
+impl<T> Node<T> {
+    pub(crate) fn value(&self) -> &T {
+        &self.value
+    }
+
+    /// Whether the node lies within the first `blocks` blocks.
+    pub(crate) fn is_within(&self, blocks: usize) -> bool {
+        self.level < usize::BITS && self.index < blocks >> self.level
+    }
+
+    pub(crate) fn blocks(&self) -> Range<usize> {
+        self.index << self.level..(self.index + 1) << self.level
+    }
+
+    fn is_left_sibling_of(&self, right: &Self) -> bool {
+        self.level == right.level && self.index.is_multiple_of(2) && self.index + 1 == right.index
+    }
+}
+
+/// Computes the maximal nodes of a range from its leaves, both children of a node side by side.
+pub(crate) fn map_reduce<T, E, F>(blocks: Range<usize>, leaf: &F) -> Result<Vec<Node<T>>, E>
+where
+    T: Merge + Send,
+    E: Send,
+    F: Fn(usize) -> Result<T, E> + Sync,
+{
+    maximal_nodes(blocks)
+        .into_iter()
+        .map(|(level, index)| {
+            let value = reduce_node(level, index, leaf)?;
+            Ok(Node {
+                level,
+                index,
+                value,
+            })
+        })
+        .collect()
+}
+
+fn reduce_node<T, E, F>(level: u32, index: usize, leaf: &F) -> Result<T, E>
+where
+    T: Merge + Send,
+    E: Send,
+    F: Fn(usize) -> Result<T, E> + Sync,
+{
+    if level == 0 {
+        return leaf(index);
+    }
+    let (left, right) = join(
+        || reduce_node(level - 1, 2 * index, leaf),
+        || reduce_node(level - 1, 2 * index + 1, leaf),
+    );
+    let mut value = left?;
+    value.merge(right?);
+    Ok(value)
+}
+
+#[cfg(feature = "rayon")]
+use rayon::join;
+
+#[cfg(not(feature = "rayon"))]
+fn join<A, B>(a: impl FnOnce() -> A, b: impl FnOnce() -> B) -> (A, B) {
+    (a(), b())
+}
+
+/// `(level, index)` of the largest nodes that tile the range, from left to right.
+fn maximal_nodes(blocks: Range<usize>) -> Vec<(u32, usize)> {
+    let mut nodes = Vec::new();
+    let mut start = blocks.start;
+    while start < blocks.end {
+        let room = (blocks.end - start).ilog2();
+        let level = start.trailing_zeros().min(room);
+        nodes.push((level, start >> level));
+        start += 1 << level;
+    }
+    nodes
+}
+
+/// Joins siblings until none is left, in nodes sorted from left to right.
+pub(crate) fn coalesce<T: Merge>(nodes: Vec<Node<T>>) -> Vec<Node<T>> {
+    let mut joined: Vec<Node<T>> = Vec::new();
+    for mut node in nodes {
+        while let Some(left) = joined.pop_if(|left| left.is_left_sibling_of(&node)) {
+            let Node {
+                level,
+                index,
+                mut value,
+            } = left;
+            value.merge(node.value);
+            node = Node {
+                level: level + 1,
+                index: index / 2,
+                value,
+            };
+        }
+        joined.push(node);
+    }
+    joined
+}
+
+/// Merges all nodes, from left to right; `None` if there are none.
+pub(crate) fn fold<T: Merge>(nodes: Vec<Node<T>>) -> Option<T> {
+    nodes
+        .into_iter()
+        .map(|node| node.value)
+        .reduce(|mut left, right| {
+            left.merge(right);
+            left
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Records the shape of the tree, as a sum of floats would feel it.
+    #[derive(Debug, Clone, PartialEq)]
+    struct Shape(String);
+
+    impl Merge for Shape {
+        fn merge(&mut self, right: Self) {
+            self.0 = format!("({} {})", self.0, right.0);
+        }
+    }
+
+    fn nodes(blocks: Range<usize>) -> Vec<Node<Shape>> {
+        map_reduce(blocks, &|block| Ok::<_, ()>(Shape(block.to_string()))).unwrap()
+    }
+
+    #[test]
+    fn every_split_of_a_range_gives_the_same_tree() {
+        for blocks in 1..20 {
+            let whole = fold(nodes(0..blocks)).unwrap();
+            for a in 0..=blocks {
+                for b in a..=blocks {
+                    let parts = [nodes(0..a), nodes(a..b), nodes(b..blocks)].concat();
+                    assert_eq!(
+                        fold(coalesce(parts)).unwrap(),
+                        whole,
+                        "{blocks} at {a}, {b}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn siblings_are_merged_before_strangers() {
+        assert_eq!(fold(nodes(0..5)).unwrap().0, "(((0 1) (2 3)) 4)");
+    }
+
+    #[test]
+    fn the_leftmost_error_is_the_one_reported() {
+        let leaf = |block: usize| {
+            if block < 3 {
+                Ok(Shape(String::new()))
+            } else {
+                Err(block)
+            }
+        };
+        assert_eq!(map_reduce(0..8, &leaf).unwrap_err(), 3);
+    }
+}

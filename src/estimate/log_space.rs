@@ -1,0 +1,122 @@
+//! Sums of weights that are only ever held as logarithms.
+
+/// `log sum_i exp(x_i)`, summed in the order given; `-inf` for no terms, or for terms that are
+/// all `-inf`.
+///
+/// ```
+/// let huge = annealed::estimate::log_sum_exp(&[1e5, 1e5]);
+/// assert!((huge - (1e5 + 2f64.ln())).abs() < 1e-10);
+/// ```
+pub fn log_sum_exp(values: &[f64]) -> f64 {
+    let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if max.is_infinite() {
+        return max;
+    }
+    max + values.iter().map(|x| (x - max).exp()).sum::<f64>().ln()
+}
+
+/// `log (1/n) sum_i exp(x_i)`; `-inf` for no terms.
+pub fn log_mean_exp(values: &[f64]) -> f64 {
+    if values.is_empty() {
+        return f64::NEG_INFINITY;
+    }
+    log_sum_exp(values) - (values.len() as f64).ln()
+}
+
+/// Running sums of `w` and `w^2`, from log weights and kept relative to the largest of them.
+///
+/// Two of them merge, so that blocks of chains can be reduced in a fixed order. Merging is exact
+/// up to rounding: a fixed order gives fixed bits.
+///
+/// ```
+/// use annealed::estimate::WeightSums;
+///
+/// let mut sums = WeightSums::default();
+/// for w in [1.0_f64, 2.0, 3.0, 4.0] {
+///     sums.add(w.ln());
+/// }
+/// assert!((sums.log_mean() - 2.5_f64.ln()).abs() < 1e-15);
+/// assert!((sums.effective_sample_size() - 100.0 / 30.0).abs() < 1e-14);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct WeightSums {
+    count: u64,
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::log_value"))]
+    max: f64,
+    sum: f64,
+    sum_of_squares: f64,
+}
+
+impl Default for WeightSums {
+    fn default() -> Self {
+        Self {
+            count: 0,
+            max: f64::NEG_INFINITY,
+            sum: 0.0,
+            sum_of_squares: 0.0,
+        }
+    }
+}
+
+impl WeightSums {
+    /// Adds one weight, given its logarithm; `-inf` is a weight of zero. NaN and `+inf` are the
+    /// caller's to refuse: they make every figure NaN.
+    pub fn add(&mut self, log_weight: f64) {
+        self.merge(&Self {
+            count: 1,
+            max: log_weight,
+            sum: if log_weight == f64::NEG_INFINITY {
+                0.0
+            } else {
+                1.0
+            },
+            sum_of_squares: if log_weight == f64::NEG_INFINITY {
+                0.0
+            } else {
+                1.0
+            },
+        });
+    }
+
+    /// Adds all that `other` has seen.
+    pub fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        if other.max == f64::NEG_INFINITY {
+            return;
+        }
+        let max = self.max.max(other.max);
+        let (here, there) = ((self.max - max).exp(), (other.max - max).exp());
+        self.sum = self.sum * here + other.sum * there;
+        self.sum_of_squares =
+            self.sum_of_squares * here * here + other.sum_of_squares * there * there;
+        self.max = max;
+    }
+
+    /// Number of weights, those of zero included.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// `log sum w`; `-inf` before the first weight above zero.
+    pub fn log_sum(&self) -> f64 {
+        self.max + self.sum.ln()
+    }
+
+    /// `log (1/n) sum w`; `-inf` before the first weight above zero.
+    pub fn log_mean(&self) -> f64 {
+        if self.count == 0 {
+            return f64::NEG_INFINITY;
+        }
+        self.log_sum() - (self.count as f64).ln()
+    }
+
+    /// `(sum w)^2 / sum w^2`, a count between 1 and n; 0 before the first weight above zero.
+    #[doc(alias = "ess")]
+    pub fn effective_sample_size(&self) -> f64 {
+        if self.sum == 0.0 {
+            return 0.0;
+        }
+        self.sum * self.sum / self.sum_of_squares
+    }
+}

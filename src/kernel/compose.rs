@@ -1,0 +1,262 @@
+//! Kernels made of kernels: one after another, repeated, or chosen at random.
+
+use std::num::NonZeroUsize;
+
+use rand::{Rng, RngExt};
+
+use super::{Increment, NonFinite, Stage, Step, TransitionKernel};
+use crate::error::{Error, Result};
+use crate::model::UnnormalizedModel;
+use crate::path::Intermediate;
+use crate::schedule::Schedule;
+
+/// Kernel A, then kernel B, at the same model. Corrections add.
+///
+/// Only A sees the path's log ratio; B is a step at the model reached. A chain whose weight A
+/// brought to 0 is not moved further. More than two kernels nest: `Then(Then(a, b), c)`.
+///
+/// ```
+/// use annealed::kernel::{CoordinateGibbs, Hmc, Then};
+///
+/// let kernel = Then(Hmc::new(0.2, 5)?, CoordinateGibbs::systematic());
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Then<A, B>(pub A, pub B);
+
+/// The same kernel several times a stage. Corrections add.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Repeat<K> {
+    kernel: K,
+    times: NonZeroUsize,
+}
+
+/// Kernel A with probability q, otherwise kernel B.
+///
+/// The choice belongs to the extended space: it does not depend on the state, and the backward
+/// kernel makes the same one, so that q cancels and the correction is that of the kernel chosen.
+/// More than two kernels nest.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(
+        try_from = "RawMixture<A, B>",
+        bound(deserialize = "A: serde::Deserialize<'de>, B: serde::Deserialize<'de>")
+    )
+)]
+pub struct Mixture<A, B> {
+    probability: f64,
+    first: A,
+    second: B,
+}
+
+impl<K> Repeat<K> {
+    /// The kernel applied `times` times.
+    ///
+    /// # Errors
+    /// Where `times` is 0.
+    pub fn new(kernel: K, times: usize) -> Result<Self> {
+        let times =
+            NonZeroUsize::new(times).ok_or_else(|| Error::invalid("times", times, "at least 1"))?;
+        Ok(Self { kernel, times })
+    }
+}
+
+impl<A, B> Mixture<A, B> {
+    /// `first` with this probability, otherwise `second`.
+    ///
+    /// # Errors
+    /// Where the probability lies outside of `[0, 1]`.
+    pub fn new(probability: f64, first: A, second: B) -> Result<Self> {
+        if (0.0..=1.0).contains(&probability) {
+            Ok(Self {
+                probability,
+                first,
+                second,
+            })
+        } else {
+            Err(Error::invalid(
+                "probability",
+                probability,
+                "a number in [0, 1]",
+            ))
+        }
+    }
+}
+
+impl<M, A, B> TransitionKernel<M> for Then<A, B>
+where
+    M: UnnormalizedModel,
+    A: TransitionKernel<M>,
+    B: TransitionKernel<M>,
+{
+    type Workspace = (A::Workspace, B::Workspace);
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<M>,
+        chain: usize,
+        state: &mut M::State,
+        workspace: &mut Self::Workspace,
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        let first = self.0.step(stage, chain, state, &mut workspace.0, rng)?;
+        if first.correction == f64::NEG_INFINITY {
+            return Ok(first);
+        }
+        let second = self.1.step(stage, chain, state, &mut workspace.1, rng)?;
+        Ok(first.then(second))
+    }
+
+    fn increment<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<M>,
+        chain: usize,
+        state: &mut M::State,
+        workspace: &mut Self::Workspace,
+        rng: &mut R,
+    ) -> Result<Increment, NonFinite>
+    where
+        M: Intermediate,
+    {
+        let first = self
+            .0
+            .increment(stage, chain, state, &mut workspace.0, rng)?;
+        if first.log_weight == f64::NEG_INFINITY {
+            return Ok(first);
+        }
+        let second = self.1.step(stage, chain, state, &mut workspace.1, rng)?;
+        Ok(followed_by(first, second))
+    }
+
+    fn check_schedule(&self, schedule: &Schedule) -> Result<()> {
+        self.0.check_schedule(schedule)?;
+        self.1.check_schedule(schedule)
+    }
+}
+
+impl<M: UnnormalizedModel, K: TransitionKernel<M>> TransitionKernel<M> for Repeat<K> {
+    type Workspace = K::Workspace;
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<M>,
+        chain: usize,
+        state: &mut M::State,
+        workspace: &mut Self::Workspace,
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        let mut total = self.kernel.step(stage, chain, state, workspace, rng)?;
+        for _ in 1..self.times.get() {
+            if total.correction == f64::NEG_INFINITY {
+                break;
+            }
+            total = total.then(self.kernel.step(stage, chain, state, workspace, rng)?);
+        }
+        Ok(total)
+    }
+
+    fn increment<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<M>,
+        chain: usize,
+        state: &mut M::State,
+        workspace: &mut Self::Workspace,
+        rng: &mut R,
+    ) -> Result<Increment, NonFinite>
+    where
+        M: Intermediate,
+    {
+        let mut total = self.kernel.increment(stage, chain, state, workspace, rng)?;
+        for _ in 1..self.times.get() {
+            if total.log_weight == f64::NEG_INFINITY {
+                break;
+            }
+            let step = self.kernel.step(stage, chain, state, workspace, rng)?;
+            total = followed_by(total, step);
+        }
+        Ok(total)
+    }
+
+    fn check_schedule(&self, schedule: &Schedule) -> Result<()> {
+        self.kernel.check_schedule(schedule)
+    }
+}
+
+impl<M, A, B> TransitionKernel<M> for Mixture<A, B>
+where
+    M: UnnormalizedModel,
+    A: TransitionKernel<M>,
+    B: TransitionKernel<M>,
+{
+    type Workspace = (A::Workspace, B::Workspace);
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<M>,
+        chain: usize,
+        state: &mut M::State,
+        workspace: &mut Self::Workspace,
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        if rng.random::<f64>() < self.probability {
+            self.first.step(stage, chain, state, &mut workspace.0, rng)
+        } else {
+            self.second.step(stage, chain, state, &mut workspace.1, rng)
+        }
+    }
+
+    fn increment<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<M>,
+        chain: usize,
+        state: &mut M::State,
+        workspace: &mut Self::Workspace,
+        rng: &mut R,
+    ) -> Result<Increment, NonFinite>
+    where
+        M: Intermediate,
+    {
+        if rng.random::<f64>() < self.probability {
+            self.first
+                .increment(stage, chain, state, &mut workspace.0, rng)
+        } else {
+            self.second
+                .increment(stage, chain, state, &mut workspace.1, rng)
+        }
+    }
+
+    fn check_schedule(&self, schedule: &Schedule) -> Result<()> {
+        self.first.check_schedule(schedule)?;
+        self.second.check_schedule(schedule)
+    }
+}
+
+/// A stage's increment, extended by one more step at the model reached.
+fn followed_by(increment: Increment, step: Step) -> Increment {
+    Increment {
+        log_ratio: increment.log_ratio,
+        log_weight: increment.log_weight + step.correction,
+        step: increment.step.then(step),
+    }
+}
+
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct RawMixture<A, B> {
+    probability: f64,
+    first: A,
+    second: B,
+}
+
+#[cfg(feature = "serde")]
+impl<A, B> TryFrom<RawMixture<A, B>> for Mixture<A, B> {
+    type Error = Error;
+
+    fn try_from(raw: RawMixture<A, B>) -> Result<Self> {
+        Self::new(raw.probability, raw.first, raw.second)
+    }
+}

@@ -1,0 +1,319 @@
+//! Hamiltonian Monte Carlo, with fresh momenta at each step or with momenta that persist.
+
+use std::num::NonZeroUsize;
+
+use nalgebra::DVector;
+use rand::{Rng, RngExt};
+use rand_distr::StandardNormal;
+
+use super::metropolis::decide;
+use super::step_size::StepSize;
+use super::tune::Tunable;
+use super::vector::{evaluate, fill_normal, set_len};
+use super::{NonFinite, Stage, Step, TransitionKernel};
+use crate::error::{Error, Result};
+use crate::model::Differentiable;
+
+/// The leapfrog integrator of `H(x, p) = -log f(x) + |p|^2 / 2`, unit mass.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+struct Leapfrog {
+    step_size: StepSize,
+    steps: NonZeroUsize,
+}
+
+/// Hamiltonian Monte Carlo: momenta `p ~ N(0, I)`, L leapfrog steps of size `eps`, accepted with
+/// probability `min(1, exp(H(x, p) - H(x', p')))`, `H = -log f_k(x) + |p|^2 / 2`.
+///
+/// `eps` has the units of the state (mass 1). The kernel leaves `p_k` invariant and is its own
+/// reversal: its correction is 0.
+///
+/// A trajectory that leaves the support, at any of its steps, is refused, which is as likely in
+/// the other direction. So is one that diverges until a position overflows: that is a property
+/// of the integrator. A NaN that the model returns at a finite position is an error. From a state
+/// off the support the gradient counts as 0, and any trajectory that enters the support is
+/// accepted. Source: Neal (2011).
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Hmc {
+    leapfrog: Leapfrog,
+}
+
+/// Hamiltonian Monte Carlo whose momenta persist from stage to stage (Hamiltonian annealed
+/// importance sampling).
+///
+/// Each chain keeps its momentum p, drawn from `N(0, I)` at its first step. A step
+/// 1. refreshes it in part, `p <- sqrt(1 - gamma) p + sqrt(gamma) n`, n standard normal;
+/// 2. runs L leapfrog steps to `(x', p')` and accepts them with probability
+///    `min(1, exp(H(x, p) - H(x', p')))`;
+/// 3. goes on from `(x', p')` if accepted and from `(x, -p)` if not.
+///
+/// Each part leaves `p_k(x) N(p; 0, I)` invariant: the first is an autoregression with that
+/// normal law; the second and third are a Metropolis test of the involution "integrate, then
+/// negate p", followed by a negation, which restores p' where the test accepts and turns p round
+/// where it refuses.
+///
+/// The annealed run takes place on the pairs (x, p), along the densities `f_k(x) N(p; 0, I)`,
+/// whose normalising constants are the `Z_k` and whose momentum part is the same at every stage:
+/// it cancels from the path's log ratio, which stays `log f_k(x) - log f_{k-1}(x)`. The step as a
+/// whole is not reversible, but it is invariant, so that with its reversal as backward kernel its
+/// correction is 0.
+///
+/// A refusal makes the chain turn back, so that acceptance should be higher than for [`Hmc`]:
+/// use smaller steps. States off the support and diverging trajectories are treated as in [`Hmc`].
+///
+/// Source: Sohl-Dickstein and Culpepper, Hamiltonian annealed importance sampling for partition
+/// function estimation (2012); Horowitz (1991).
+#[doc(alias = "HAIS")]
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "RawPersistentHmc"))]
+pub struct PersistentHmc {
+    leapfrog: Leapfrog,
+    refreshment: f64,
+}
+
+/// The end of a trajectory and its gradient, shared by the chains of a block.
+#[derive(Debug, Clone, Default)]
+pub struct HmcWorkspace {
+    position: DVector<f64>,
+    momentum: DVector<f64>,
+    gradient: DVector<f64>,
+}
+
+/// A trajectory, and each chain's momentum.
+#[derive(Debug, Clone, Default)]
+pub struct PersistentHmcWorkspace {
+    trajectory: HmcWorkspace,
+    /// By chain; of length 0 before the chain's first step.
+    momenta: Vec<DVector<f64>>,
+}
+
+impl Leapfrog {
+    fn new(step_size: impl TryInto<StepSize, Error: Into<Error>>, steps: usize) -> Result<Self> {
+        let steps = NonZeroUsize::new(steps)
+            .ok_or_else(|| Error::invalid("leapfrog steps", steps, "at least 1"))?;
+        let step_size = step_size.try_into().map_err(Into::into)?;
+        Ok(Self { step_size, steps })
+    }
+
+    fn with_step_size(&self, step_size: StepSize) -> Self {
+        Self {
+            step_size,
+            steps: self.steps,
+        }
+    }
+
+    /// Integrates from `state` and `trajectory.momentum`, leaves the end in `trajectory` and
+    /// returns `-H` at both ends, the latter `-inf` if the trajectory left the support.
+    fn integrate<M: Differentiable>(
+        &self,
+        stage: &Stage<M>,
+        state: &DVector<f64>,
+        trajectory: &mut HmcWorkspace,
+    ) -> Result<(f64, f64), NonFinite> {
+        let HmcWorkspace {
+            position,
+            momentum,
+            gradient,
+        } = trajectory;
+        set_len(position, state.len());
+        set_len(gradient, state.len());
+        position.copy_from(state);
+        let here = evaluate("log density", &stage.model, position, gradient)?;
+        let here = here - kinetic_energy(momentum);
+
+        let size = self.step_size.at(stage.beta);
+        let mut there = f64::NEG_INFINITY;
+        momentum.axpy(0.5 * size, gradient, 1.0);
+        for step in 1..=self.steps.get() {
+            position.axpy(size, momentum, 1.0);
+            there = evaluate(
+                "log density of the proposal",
+                &stage.model,
+                position,
+                gradient,
+            )?;
+            if there == f64::NEG_INFINITY {
+                return Ok((here, there));
+            }
+            let last = step == self.steps.get();
+            momentum.axpy(if last { 0.5 * size } else { size }, gradient, 1.0);
+        }
+        Ok((here, there - kinetic_energy(momentum)))
+    }
+}
+
+fn kinetic_energy(momentum: &DVector<f64>) -> f64 {
+    0.5 * momentum.norm_squared()
+}
+
+impl Hmc {
+    /// With leapfrog steps of this size, a number or a [`StepSize`], and this many of them.
+    ///
+    /// # Errors
+    /// Where the number is not finite and positive, or there are no steps.
+    pub fn new(
+        step_size: impl TryInto<StepSize, Error: Into<Error>>,
+        leapfrog_steps: usize,
+    ) -> Result<Self> {
+        let leapfrog = Leapfrog::new(step_size, leapfrog_steps)?;
+        Ok(Self { leapfrog })
+    }
+}
+
+impl PersistentHmc {
+    /// With leapfrog steps of this size, a number or a [`StepSize`], this many of them, and the
+    /// share `gamma` in (0, 1] of the momentum's variance that each step renews; 1 gives [`Hmc`].
+    ///
+    /// # Errors
+    /// Where the number is not finite and positive, there are no steps, or `gamma` lies outside
+    /// of (0, 1].
+    pub fn new(
+        step_size: impl TryInto<StepSize, Error: Into<Error>>,
+        leapfrog_steps: usize,
+        refreshment: f64,
+    ) -> Result<Self> {
+        let leapfrog = Leapfrog::new(step_size, leapfrog_steps)?;
+        if refreshment > 0.0 && refreshment <= 1.0 {
+            Ok(Self {
+                leapfrog,
+                refreshment,
+            })
+        } else {
+            Err(Error::invalid(
+                "refreshment",
+                refreshment,
+                "a number in (0, 1]",
+            ))
+        }
+    }
+}
+
+impl<M: Differentiable> TransitionKernel<M> for Hmc {
+    type Workspace = HmcWorkspace;
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<M>,
+        _chain: usize,
+        state: &mut DVector<f64>,
+        workspace: &mut Self::Workspace,
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        set_len(&mut workspace.momentum, state.len());
+        fill_normal(&mut workspace.momentum, rng);
+        let (here, there) = self.leapfrog.integrate(stage, state, workspace)?;
+        let (accepted, step) = decide(here, there, rng);
+        if accepted {
+            std::mem::swap(state, &mut workspace.position);
+        }
+        Ok(step)
+    }
+}
+
+impl<M: Differentiable> TransitionKernel<M> for PersistentHmc {
+    type Workspace = PersistentHmcWorkspace;
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<M>,
+        chain: usize,
+        state: &mut DVector<f64>,
+        workspace: &mut Self::Workspace,
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        let momentum = workspace_momentum(&mut workspace.momenta, chain, state.len(), rng);
+        refresh(momentum, self.refreshment, rng);
+        let trajectory = &mut workspace.trajectory;
+        set_len(&mut trajectory.momentum, state.len());
+        trajectory.momentum.copy_from(momentum);
+        let (here, there) = self.leapfrog.integrate(stage, state, trajectory)?;
+        let (accepted, step) = decide(here, there, rng);
+        if accepted {
+            std::mem::swap(state, &mut trajectory.position);
+            std::mem::swap(momentum, &mut trajectory.momentum);
+        } else {
+            momentum.neg_mut();
+        }
+        Ok(step)
+    }
+}
+
+/// The chain's momentum, drawn from `N(0, I)` on its first step.
+fn workspace_momentum<'a, R: Rng + ?Sized>(
+    momenta: &'a mut Vec<DVector<f64>>,
+    chain: usize,
+    dimension: usize,
+    rng: &mut R,
+) -> &'a mut DVector<f64> {
+    if momenta.len() <= chain {
+        momenta.resize(chain + 1, DVector::zeros(0));
+    }
+    let momentum = &mut momenta[chain];
+    if momentum.len() != dimension {
+        set_len(momentum, dimension);
+        fill_normal(momentum, rng);
+    }
+    momentum
+}
+
+/// `p <- sqrt(1 - gamma) p + sqrt(gamma) n`, which keeps `N(0, I)`.
+fn refresh<R: Rng + ?Sized>(momentum: &mut DVector<f64>, refreshment: f64, rng: &mut R) {
+    let (kept, renewed) = ((1.0 - refreshment).sqrt(), refreshment.sqrt());
+    for p in momentum.iter_mut() {
+        *p = kept * *p + renewed * rng.sample::<f64, _>(StandardNormal);
+    }
+}
+
+impl Tunable for Hmc {
+    fn step_size(&self) -> &StepSize {
+        &self.leapfrog.step_size
+    }
+
+    fn with_step_size(&self, step_size: StepSize) -> Self {
+        Self {
+            leapfrog: self.leapfrog.with_step_size(step_size),
+        }
+    }
+
+    /// 0.651 (Beskos et al. 2013).
+    fn optimal_acceptance(&self) -> f64 {
+        0.651
+    }
+}
+
+impl Tunable for PersistentHmc {
+    fn step_size(&self) -> &StepSize {
+        &self.leapfrog.step_size
+    }
+
+    fn with_step_size(&self, step_size: StepSize) -> Self {
+        Self {
+            leapfrog: self.leapfrog.with_step_size(step_size),
+            refreshment: self.refreshment,
+        }
+    }
+
+    /// 0.9: each refusal turns the chain back, so that refusals must be rare. A rule of thumb.
+    fn optimal_acceptance(&self) -> f64 {
+        0.9
+    }
+}
+
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct RawPersistentHmc {
+    leapfrog: Leapfrog,
+    refreshment: f64,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<RawPersistentHmc> for PersistentHmc {
+    type Error = Error;
+
+    fn try_from(raw: RawPersistentHmc) -> Result<Self> {
+        let Leapfrog { step_size, steps } = raw.leapfrog;
+        Self::new(step_size, steps.get(), raw.refreshment)
+    }
+}

@@ -1,0 +1,204 @@
+//! Langevin kernels: a drift along the gradient and noise, unadjusted or accepted by Metropolis.
+
+use nalgebra::DVector;
+use rand::Rng;
+
+use super::metropolis::decide;
+use super::step_size::StepSize;
+use super::tune::Tunable;
+use super::vector::{evaluate, fill_normal, set_len};
+use super::{NonFinite, Stage, Step, TransitionKernel};
+use crate::error::{Error, Result};
+use crate::model::Differentiable;
+
+/// The Metropolis-adjusted Langevin algorithm: `x' = x + eps/2 grad log f_k(x) + sqrt(eps) Z`,
+/// accepted with probability `min(1, f_k(x') N(x; x' + eps/2 grad log f_k(x'), eps) / (f_k(x)
+/// N(x'; x + eps/2 grad log f_k(x), eps)))`.
+///
+/// `eps` is the variance of the noise, so that `sqrt(eps)` has the units of the state. The
+/// kernel leaves `p_k` invariant and is its own reversal: its correction is 0.
+///
+/// Off the support the gradient counts as 0. A proposal off the support, or one so far that it
+/// overflows, is refused. Source: Roberts and Tweedie (1996).
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Mala {
+    step_size: StepSize,
+}
+
+/// Langevin steps without the accept-reject test, corrected through the weight.
+///
+/// The proposal is that of [`Mala`], always taken, and the backward kernel is the same kernel,
+/// which does not leave `p_k` invariant. The correction is then its log Metropolis-Hastings
+/// ratio,
+///
+/// ```text
+/// log f_k(x') - log f_k(x) + log N(x; x' + eps/2 grad log f_k(x'), eps)
+///                          - log N(x'; x + eps/2 grad log f_k(x), eps),
+/// ```
+///
+/// and the weights are unbiased for any `eps`.
+///
+/// A proposal off the support of `f_k` is refused: the chain stays, with correction 0, for
+/// staying is equally likely forward and backward. This keeps the backward kernel on the support
+/// too. Without it the weight would lose what the backward kernel puts outside, and `E[w]` would
+/// fall short of `Z_K / Z_0` on a bounded support. Where the support shrinks along the path, a
+/// chain left outside has weight 0 already, by the path's log ratio, and stays; no infinities of
+/// opposite sign meet.
+///
+/// Source: Barron and Luo (2007), with no drift modifier.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct UnadjustedLangevin {
+    step_size: StepSize,
+}
+
+/// Proposal, gradients and noise, shared by the chains of a block.
+#[derive(Debug, Clone, Default)]
+pub struct LangevinWorkspace {
+    proposal: DVector<f64>,
+    noise: DVector<f64>,
+    gradient: DVector<f64>,
+    proposal_gradient: DVector<f64>,
+}
+
+/// What a Langevin proposal from x to x' weighs.
+struct Proposed {
+    /// `log f(x)`.
+    here: f64,
+    /// `log f(x')`.
+    there: f64,
+    /// `log N(x; x' + eps/2 grad(x'), eps) - log N(x'; x + eps/2 grad(x), eps)`.
+    backward_over_forward: f64,
+}
+
+impl Mala {
+    /// With noise of variance `eps`: a number or a [`StepSize`].
+    ///
+    /// # Errors
+    /// Where the number is not finite and positive.
+    pub fn new(step_size: impl TryInto<StepSize, Error: Into<Error>>) -> Result<Self> {
+        let step_size = step_size.try_into().map_err(Into::into)?;
+        Ok(Self { step_size })
+    }
+}
+
+impl UnadjustedLangevin {
+    /// With noise of variance `eps`: a number or a [`StepSize`].
+    ///
+    /// # Errors
+    /// Where the number is not finite and positive.
+    pub fn new(step_size: impl TryInto<StepSize, Error: Into<Error>>) -> Result<Self> {
+        let step_size = step_size.try_into().map_err(Into::into)?;
+        Ok(Self { step_size })
+    }
+}
+
+impl<M: Differentiable> TransitionKernel<M> for Mala {
+    type Workspace = LangevinWorkspace;
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<M>,
+        _chain: usize,
+        state: &mut DVector<f64>,
+        workspace: &mut Self::Workspace,
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        let variance = self.step_size.at(stage.beta);
+        let proposed = workspace.propose(&stage.model, variance, state, rng)?;
+        let there = proposed.there + proposed.backward_over_forward;
+        let (accepted, step) = decide(proposed.here, there, rng);
+        if accepted {
+            std::mem::swap(state, &mut workspace.proposal);
+        }
+        Ok(step)
+    }
+}
+
+impl<M: Differentiable> TransitionKernel<M> for UnadjustedLangevin {
+    type Workspace = LangevinWorkspace;
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<M>,
+        _chain: usize,
+        state: &mut DVector<f64>,
+        workspace: &mut Self::Workspace,
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        let variance = self.step_size.at(stage.beta);
+        let proposed = workspace.propose(&stage.model, variance, state, rng)?;
+        if proposed.here == f64::NEG_INFINITY || proposed.there == f64::NEG_INFINITY {
+            return Ok(Step::corrected(0.0));
+        }
+        std::mem::swap(state, &mut workspace.proposal);
+        let log_ratio = proposed.there - proposed.here;
+        Ok(Step::corrected(log_ratio + proposed.backward_over_forward))
+    }
+}
+
+impl LangevinWorkspace {
+    /// Leaves a proposal from `state` in `self.proposal`.
+    fn propose<M: Differentiable, R: Rng + ?Sized>(
+        &mut self,
+        model: &M,
+        variance: f64,
+        state: &DVector<f64>,
+        rng: &mut R,
+    ) -> Result<Proposed, NonFinite> {
+        self.set_len(state.len());
+        let here = evaluate("log density", model, state, &mut self.gradient)?;
+        fill_normal(&mut self.noise, rng);
+        let deviation = variance.sqrt();
+        for i in 0..state.len() {
+            self.proposal[i] =
+                state[i] + 0.5 * variance * self.gradient[i] + deviation * self.noise[i];
+        }
+        let there = evaluate(
+            "log density of the proposal",
+            model,
+            &self.proposal,
+            &mut self.proposal_gradient,
+        )?;
+        Ok(Proposed {
+            here,
+            there,
+            backward_over_forward: self.backward_over_forward(deviation),
+        })
+    }
+
+    /// With s the sum of the two gradients and z the noise, the backward step needs the noise
+    /// `-(z + sqrt(eps)/2 s)`; the difference of the two log densities is then
+    /// `-sqrt(eps)/2 s . (z + sqrt(eps)/4 s)`, free of cancellation.
+    fn backward_over_forward(&self, deviation: f64) -> f64 {
+        let mut sum = 0.0;
+        for i in 0..self.noise.len() {
+            let gradients = self.gradient[i] + self.proposal_gradient[i];
+            sum += gradients * (self.noise[i] + 0.25 * deviation * gradients);
+        }
+        -0.5 * deviation * sum
+    }
+
+    fn set_len(&mut self, len: usize) {
+        set_len(&mut self.proposal, len);
+        set_len(&mut self.noise, len);
+        set_len(&mut self.gradient, len);
+        set_len(&mut self.proposal_gradient, len);
+    }
+}
+
+impl Tunable for Mala {
+    fn step_size(&self) -> &StepSize {
+        &self.step_size
+    }
+
+    fn with_step_size(&self, step_size: StepSize) -> Self {
+        Self { step_size }
+    }
+
+    /// 0.574 (Roberts and Rosenthal 1998).
+    fn optimal_acceptance(&self) -> f64 {
+        0.574
+    }
+}

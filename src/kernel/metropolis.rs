@@ -1,0 +1,168 @@
+//! Metropolis kernels: a symmetric proposal, accepted or refused.
+
+use nalgebra::DVector;
+use rand::{Rng, RngExt};
+use rand_distr::StandardNormal;
+
+use super::step_size::StepSize;
+use super::tune::Tunable;
+use super::vector::set_len;
+use super::{NonFinite, Stage, Step, TransitionKernel};
+use crate::error::{Error, Result};
+use crate::model::UnnormalizedModel;
+
+/// A proposal `q(x'|x)` with `q(x'|x) = q(x|x')`.
+pub trait SymmetricProposal<S> {
+    /// Writes a proposal from `state` to `proposal`, which holds an arbitrary earlier state.
+    ///
+    /// `beta` is where on the path the chain stands, for a width that varies along it.
+    fn propose<R: Rng + ?Sized>(&self, beta: f64, state: &S, proposal: &mut S, rng: &mut R);
+}
+
+/// Metropolis with a symmetric proposal over any state: `x'` is accepted with probability
+/// `min(1, f(x') / f(x))`.
+///
+/// A proposal off the support is refused; from a state off the support any other is accepted.
+/// The kernel leaves `p_k` invariant and is its own reversal, so that its correction is 0.
+///
+/// ```
+/// use annealed::kernel::{Metropolis, SymmetricProposal};
+/// use rand::{Rng, RngExt};
+///
+/// /// Flips one of the bits.
+/// struct FlipOne;
+///
+/// impl SymmetricProposal<Vec<bool>> for FlipOne {
+///     fn propose<R: Rng + ?Sized>(
+///         &self,
+///         _beta: f64,
+///         state: &Vec<bool>,
+///         proposal: &mut Vec<bool>,
+///         rng: &mut R,
+///     ) {
+///         proposal.clone_from(state);
+///         let bit = rng.random_range(0..state.len());
+///         proposal[bit] = !proposal[bit];
+///     }
+/// }
+///
+/// let kernel = Metropolis(FlipOne);
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Metropolis<Q>(pub Q);
+
+/// `x' = x + s Z`, Z standard normal, with a scale (standard deviation) s that may depend on
+/// beta.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct RandomWalk {
+    scale: StepSize,
+}
+
+/// Metropolis with isotropic normal proposals.
+///
+/// ```
+/// use annealed::kernel::{RandomWalkMetropolis, StepSize};
+///
+/// let constant = RandomWalkMetropolis::new(0.5)?;
+/// let narrowing = RandomWalkMetropolis::new(StepSize::knots([(0.0, 1.0), (1.0, 0.1)])?)?;
+/// # Ok::<(), annealed::Error>(())
+/// ```
+pub type RandomWalkMetropolis = Metropolis<RandomWalk>;
+
+impl RandomWalkMetropolis {
+    /// With this standard deviation of the proposal's coordinates: a number or a [`StepSize`].
+    ///
+    /// # Errors
+    /// Where the number is not finite and positive.
+    pub fn new(scale: impl TryInto<StepSize, Error: Into<Error>>) -> Result<Self> {
+        let scale = scale.try_into().map_err(Into::into)?;
+        Ok(Self(RandomWalk { scale }))
+    }
+}
+
+impl SymmetricProposal<DVector<f64>> for RandomWalk {
+    fn propose<R: Rng + ?Sized>(
+        &self,
+        beta: f64,
+        state: &DVector<f64>,
+        proposal: &mut DVector<f64>,
+        rng: &mut R,
+    ) {
+        set_len(proposal, state.len());
+        let scale = self.scale.at(beta);
+        for (to, from) in proposal.iter_mut().zip(state.iter()) {
+            *to = from + scale * rng.sample::<f64, _>(StandardNormal);
+        }
+    }
+}
+
+impl<M, Q> TransitionKernel<M> for Metropolis<Q>
+where
+    M: UnnormalizedModel<State: Clone + Send>,
+    Q: SymmetricProposal<M::State>,
+{
+    type Workspace = MetropolisWorkspace<M::State>;
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<M>,
+        _chain: usize,
+        state: &mut M::State,
+        workspace: &mut Self::Workspace,
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        let proposal = workspace.proposal.get_or_insert_with(|| state.clone());
+        self.0.propose(stage.beta, state, proposal, rng);
+        let here = stage.model.log_density(state);
+        let there = stage.model.log_density(proposal);
+        let here = NonFinite::check_log_density("log density", here)?;
+        let there = NonFinite::check_log_density("log density of the proposal", there)?;
+        let (accepted, step) = decide(here, there, rng);
+        if accepted {
+            std::mem::swap(state, proposal);
+        }
+        Ok(step)
+    }
+}
+
+/// The proposal's buffer.
+#[derive(Debug, Clone)]
+pub struct MetropolisWorkspace<S> {
+    proposal: Option<S>,
+}
+
+impl<S> Default for MetropolisWorkspace<S> {
+    fn default() -> Self {
+        Self { proposal: None }
+    }
+}
+
+impl Tunable for RandomWalkMetropolis {
+    fn step_size(&self) -> &StepSize {
+        &self.0.scale
+    }
+
+    fn with_step_size(&self, scale: StepSize) -> Self {
+        Self(RandomWalk { scale })
+    }
+
+    /// 0.3: between .44, best in one dimension, and .234, best in many (Roberts, Gelman and
+    /// Gilks 1997); the loss either way is small.
+    fn optimal_acceptance(&self) -> f64 {
+        0.3
+    }
+}
+
+/// The Metropolis test: whether to go from log density `here` to `there`, both with whatever
+/// log proposal densities belong to them, and the step that reports it.
+pub(super) fn decide<R: Rng + ?Sized>(here: f64, there: f64, rng: &mut R) -> (bool, Step) {
+    let acceptance = if there > f64::NEG_INFINITY {
+        (there - here).min(0.0).exp()
+    } else {
+        0.0
+    };
+    let accepted = rng.random::<f64>() < acceptance;
+    (accepted, Step::metropolis(acceptance))
+}

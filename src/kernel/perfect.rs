@@ -1,0 +1,32 @@
+//! Perfect transitions: exact samples at every beta.
+
+use rand::Rng;
+
+use super::{NonFinite, Stage, Step, TransitionKernel};
+use crate::error::Result;
+use crate::model::Sampleable;
+
+/// An exact sample of `p_k`, independent of the state: the best that any kernel can do, for
+/// paths all of whose models can be sampled. Correction 0.
+///
+/// With these the log weight is a sum of independent terms, the setting of most theory on
+/// schedules (Grosse, Maddison and Salakhutdinov 2013, section 3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct PerfectTransitions;
+
+impl<M: Sampleable> TransitionKernel<M> for PerfectTransitions {
+    type Workspace = ();
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<M>,
+        _chain: usize,
+        state: &mut M::State,
+        _workspace: &mut (),
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        *state = stage.model.sample(rng);
+        Ok(Step::invariant())
+    }
+}

@@ -1,0 +1,122 @@
+//! Step sizes that may vary along the path.
+
+use std::convert::Infallible;
+
+use crate::error::{Error, Result};
+
+/// A step size as a function of beta: constant, or interpolated between knots.
+///
+/// Between two knots its logarithm is linear in beta; before the first and after the last it is
+/// constant. What it measures is the kernel's affair: the standard deviation of the proposal for
+/// [`RandomWalkMetropolis`](crate::kernel::RandomWalkMetropolis), the variance eps of the noise
+/// for Langevin kernels, the leapfrog step for Hamiltonian ones.
+///
+/// ```
+/// use annealed::kernel::StepSize;
+///
+/// let narrowing = StepSize::knots([(0.0, 1.0), (1.0, 0.01)])?;
+/// assert!((narrowing.at(0.5) - 0.1).abs() < 1e-15);
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(try_from = "Vec<(f64, f64)>", into = "Vec<(f64, f64)>")
+)]
+pub struct StepSize {
+    /// At least one, of increasing beta.
+    knots: Vec<Knot>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Knot {
+    beta: f64,
+    size: f64,
+    log_size: f64,
+}
+
+impl StepSize {
+    /// The same size at every beta.
+    ///
+    /// # Errors
+    /// Where the size is not finite and positive.
+    pub fn constant(size: f64) -> Result<Self> {
+        Self::knots([(0.0, size)])
+    }
+
+    /// From pairs `(beta, size)`.
+    ///
+    /// # Errors
+    /// Where there is no knot, the betas do not increase strictly within `[0, 1]`, or a size is
+    /// not finite and positive.
+    pub fn knots(knots: impl IntoIterator<Item = (f64, f64)>) -> Result<Self> {
+        let mut valid: Vec<Knot> = Vec::new();
+        for (beta, size) in knots {
+            Error::check_positive("step size", size)?;
+            let increases = valid.last().is_none_or(|last| last.beta < beta);
+            if !(0.0..=1.0).contains(&beta) || !increases {
+                return Err(Error::invalid(
+                    "beta of a step size",
+                    beta,
+                    "strictly increasing values in [0, 1]",
+                ));
+            }
+            let log_size = size.ln();
+            valid.push(Knot {
+                beta,
+                size,
+                log_size,
+            });
+        }
+        if valid.is_empty() {
+            return Err(Error::invalid("step size", "no knots", "at least one"));
+        }
+        Ok(Self { knots: valid })
+    }
+
+    /// The size at `beta`.
+    pub fn at(&self, beta: f64) -> f64 {
+        let next = self.knots.partition_point(|knot| knot.beta <= beta);
+        match (next.checked_sub(1), self.knots.get(next)) {
+            (None, _) => self.knots[0].size,
+            (Some(last), None) => self.knots[last].size,
+            (Some(left), Some(right)) => {
+                let left = self.knots[left];
+                let t = (beta - left.beta) / (right.beta - left.beta);
+                (left.log_size + t * (right.log_size - left.log_size)).exp()
+            }
+        }
+    }
+}
+
+impl TryFrom<f64> for StepSize {
+    type Error = Error;
+
+    fn try_from(size: f64) -> Result<Self> {
+        Self::constant(size)
+    }
+}
+
+impl TryFrom<Vec<(f64, f64)>> for StepSize {
+    type Error = Error;
+
+    fn try_from(knots: Vec<(f64, f64)>) -> Result<Self> {
+        Self::knots(knots)
+    }
+}
+
+impl From<StepSize> for Vec<(f64, f64)> {
+    fn from(step_size: StepSize) -> Self {
+        let pairs = step_size.knots.iter().map(|knot| (knot.beta, knot.size));
+        pairs.collect()
+    }
+}
+
+/// Lets a constructor take either a number, which may be refused, or a [`StepSize`], which
+/// cannot be.
+impl From<Infallible> for Error {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}

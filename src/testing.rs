@@ -1,0 +1,200 @@
+//! Checks for users' own models, kernels and paths: invariance, unbiasedness, gradients.
+//!
+//! A statistical check returns a [`Check`], whose z-score is standard normal where the code is
+//! right: `|z| > 4` has a probability of 6e-5. Run them at *coarse* settings (few stages, large
+//! steps, an asymmetric target), where a wrong kernel shows; with many short steps most mistakes
+//! hide. They are deterministic by their seed.
+//!
+//! ```
+//! use annealed::{kernel::RandomWalkMetropolis, model::{Gaussian, Sampleable}, testing};
+//! use nalgebra::{dmatrix, dvector};
+//!
+//! # fn main() -> annealed::Result<()> {
+//! let model = Gaussian::new(dvector![1.0, -2.0], dmatrix![2.0, 0.5; 0.5, 1.0])?;
+//! let kernel = RandomWalkMetropolis::new(1.5)?;
+//! let check = testing::invariance(
+//!     &model,
+//!     &kernel,
+//!     |rng| model.sample(rng),
+//!     |x| x[0] * x[0] * x[1],
+//!     3,
+//!     10_000,
+//!     1,
+//! )?;
+//! assert!(check.passes(), "{check}");
+//! # Ok(())
+//! # }
+//! ```
+
+use std::fmt;
+
+use nalgebra::DVector;
+
+use crate::ais::{Ais, Moments, Purpose, StreamRng, stream, successive};
+use crate::error::{Error, Result};
+use crate::kernel::{NonFinite, Stage, TransitionKernel};
+use crate::model::{Differentiable, UnnormalizedModel};
+use crate::path::AnnealingPath;
+use crate::schedule::Schedule;
+
+/// A measured mean beside its exact value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Check {
+    /// The measured mean.
+    pub mean: f64,
+    /// What it should be.
+    pub expected: f64,
+    /// Standard error of the mean.
+    pub standard_error: f64,
+}
+
+impl Check {
+    fn new(values: &Moments, expected: f64) -> Self {
+        Self {
+            mean: values.mean(),
+            expected,
+            standard_error: (values.variance() / values.count() as f64).sqrt(),
+        }
+    }
+
+    /// `(mean - expected) / standard_error`; 0 where both difference and standard error vanish.
+    pub fn z(&self) -> f64 {
+        let difference = self.mean - self.expected;
+        if difference == 0.0 {
+            0.0
+        } else {
+            difference / self.standard_error
+        }
+    }
+
+    /// Whether `|z| <= 4`; false for NaN.
+    pub fn passes(&self) -> bool {
+        self.z().abs() <= 4.0
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} +- {}, expected {} (z = {:.2})",
+            self.mean,
+            self.standard_error,
+            self.expected,
+            self.z()
+        )
+    }
+}
+
+/// Whether a kernel leaves `model` invariant: chains that start at exact samples x take `steps`
+/// steps to x', and the mean of `exp(corrections) h(x') - h(x)` should be 0.
+///
+/// A kernel with corrections (unadjusted Langevin, a learned transition) is not invariant, but
+/// its corrected average is, and this checks it.
+///
+/// # Errors
+/// Fewer than two chains; a NaN or an infinity met by the kernel.
+pub fn invariance<M, K>(
+    model: &M,
+    kernel: &K,
+    sample: impl Fn(&mut StreamRng) -> M::State,
+    statistic: impl Fn(&M::State) -> f64,
+    steps: usize,
+    chains: usize,
+    seed: u64,
+) -> Result<Check>
+where
+    M: UnnormalizedModel + Clone,
+    K: TransitionKernel<M>,
+{
+    check_chains(chains)?;
+    let stage = Stage::stationary(model.clone());
+    let mut differences = Moments::default();
+    let rngs = successive(stream(seed, Purpose::Run, 0));
+    for (chain, mut rng) in rngs.take(chains).enumerate() {
+        let mut workspace = K::Workspace::default();
+        let mut state = sample(&mut rng);
+        let before = statistic(&state);
+        let mut correction = 0.0;
+        for _ in 0..steps {
+            let step = kernel.step(&stage, 0, &mut state, &mut workspace, &mut rng);
+            correction += step.map_err(|fault| located(fault, chain))?.correction;
+        }
+        differences.add(correction.exp() * statistic(&state) - before);
+    }
+    Ok(Check::new(&differences, 0.0))
+}
+
+fn check_chains(chains: usize) -> Result<()> {
+    if chains < 2 {
+        return Err(Error::invalid("chains", chains, "at least 2"));
+    }
+    Ok(())
+}
+
+fn located(fault: NonFinite, chain: usize) -> Error {
+    Error::NonFinite {
+        quantity: fault.quantity,
+        value: fault.value,
+        expected: fault.expected,
+        chain,
+        stage: 1,
+        beta: 1.0,
+    }
+}
+
+/// Whether `E[w] = Z_K / Z_0` along a path: the mean of `w Z_0 / Z_K` should be 1.
+///
+/// `log_z_ratio` is the exact `log(Z_K / Z_0)`. Use a schedule of 1 to 50 stages and as many
+/// chains as are needed for a standard error of a few per cent.
+///
+/// # Errors
+/// Fewer than two chains, and whatever the run meets.
+pub fn unbiasedness<'p, P, K>(
+    path: &'p P,
+    kernel: K,
+    schedule: Schedule,
+    log_z_ratio: f64,
+    chains: usize,
+    seed: u64,
+) -> Result<Check>
+where
+    P: AnnealingPath + Sync,
+    P::State: Send,
+    K: TransitionKernel<P::At<'p>> + Sync,
+{
+    check_chains(chains)?;
+    let run = Ais::with_base_log_z(path, kernel, 0.0)
+        .schedule(schedule)
+        .chains(chains)
+        .seed(seed)
+        .run()?;
+    let mut weights = Moments::default();
+    for log_weight in run.log_weights() {
+        weights.add((log_weight - log_z_ratio).exp());
+    }
+    Ok(Check::new(&weights, 1.0))
+}
+
+/// The largest disagreement between the model's gradient at `state` and central differences of
+/// its log density, over coordinates, relative to `1 + |gradient|`. About 1e-8 where the
+/// gradient is right, of order one where it is not.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] where the log density or the gradient at the state is not finite.
+pub fn gradient_error(model: &impl Differentiable, state: &DVector<f64>) -> Result<f64> {
+    Error::check_finite("log density at the state", [model.log_density(state)])?;
+    let gradient = model.gradient(state);
+    Error::check_finite("gradient at the state", gradient.iter().copied())?;
+    let error = |i: usize| {
+        let step = f64::EPSILON.cbrt() * (1.0 + state[i].abs());
+        let at = |sign: f64| {
+            let mut moved = state.clone();
+            moved[i] += sign * step;
+            model.log_density(&moved)
+        };
+        let difference = (at(1.0) - at(-1.0)) / (2.0 * step);
+        (gradient[i] - difference).abs() / (1.0 + gradient[i].abs())
+    };
+    Ok((0..state.len()).map(error).fold(0.0, f64::max))
+}

@@ -1,0 +1,128 @@
+//! One seed, one result: bit for bit, on any number of threads, however the chains are split.
+
+use annealed::ais::{Ais, Expectations, PartialRun, Run};
+use annealed::kernel::RandomWalkMetropolis;
+use annealed::model::Gaussian;
+use annealed::path::GeometricPath;
+use annealed::schedule::Schedule;
+use nalgebra::{DVector, dmatrix, dvector};
+
+type Path = GeometricPath<Gaussian, Gaussian>;
+
+fn path() -> Path {
+    let target = Gaussian::new(dvector![1.0, -2.0], dmatrix![2.0, 0.5; 0.5, 1.0]).unwrap();
+    GeometricPath::new(Gaussian::standard(2).unwrap(), target)
+}
+
+/// 1,000 chains in blocks of 64: the last block is partial and the tree is not a full one.
+fn ais(path: &Path) -> Ais<'_, Path, RandomWalkMetropolis> {
+    Ais::new(path, RandomWalkMetropolis::new(0.8).unwrap())
+        .schedule(Schedule::linear(50).unwrap())
+        .chains(1_000)
+        .block_size(64)
+        .seed(42)
+}
+
+/// Everything in a result but its wall time, as bits.
+fn bits<R>(run: &Run<DVector<f64>, R>) -> Vec<u64> {
+    let scalars = [
+        run.log_z(),
+        run.standard_error(),
+        run.thermodynamic_log_z().unwrap(),
+    ];
+    let stages = run.stages().iter().flat_map(|s| {
+        let acceptance = s.acceptance.unwrap();
+        [
+            s.log_z_ratio,
+            s.effective_sample_size,
+            s.var_log_weight,
+            s.var_increment,
+            acceptance,
+        ]
+    });
+    let states = run.states().iter().flat_map(|x| x.iter().copied());
+    let floats = scalars.into_iter().chain(stages).chain(states);
+    floats
+        .chain(run.log_weights().iter().copied())
+        .map(f64::to_bits)
+        .collect()
+}
+
+#[test]
+fn any_number_of_threads_gives_the_same_bits() {
+    let path = path();
+    let one = bits(&ais(&path).threads(1).run().unwrap());
+    for threads in [2, 8] {
+        assert_eq!(bits(&ais(&path).threads(threads).run().unwrap()), one);
+    }
+    assert_eq!(bits(&ais(&path).run().unwrap()), one);
+}
+
+#[test]
+fn a_run_split_in_three_and_merged_gives_the_same_bits() {
+    let path = path();
+    let whole = bits(&ais(&path).run().unwrap());
+    let part = |range| ais(&path).run_range(range).unwrap();
+    let parts = [part(704..1_000), part(0..192), part(192..704)];
+    assert_eq!(bits(&PartialRun::merge(parts).unwrap()), whole);
+}
+
+#[test]
+fn a_recorder_merges_the_same_way() {
+    let path = path();
+    let means = |threads| {
+        let mean = |x: &DVector<f64>| x[0];
+        let run = ais(&path)
+            .recorder(Expectations::new(mean))
+            .threads(threads)
+            .run()
+            .unwrap();
+        run.recorder()
+            .means()
+            .map(|(_, m)| m.to_bits())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(means(1).len(), 50);
+    assert_eq!(means(1), means(8));
+}
+
+#[test]
+fn neighbouring_seeds_share_no_chain() {
+    let path = path();
+    let weights = |seed| ais(&path).seed(seed).run().unwrap().log_weights().to_vec();
+    let (a, b) = (weights(42), weights(43));
+    assert!(a.iter().all(|x| !b.contains(x)));
+}
+
+#[test]
+fn a_pilot_shares_no_chain_with_the_run_of_the_same_seed() {
+    let path = path();
+    let run = ais(&path).run().unwrap();
+    let pilot = ais(&path).pilot().run().unwrap();
+    assert!(
+        run.log_weights()
+            .iter()
+            .all(|x| !pilot.log_weights().contains(x))
+    );
+}
+
+#[test]
+fn parts_that_do_not_make_one_run_are_refused() {
+    let path = path();
+    let part = |range| ais(&path).run_range(range).unwrap();
+    let refused =
+        |parts: Vec<PartialRun<DVector<f64>>>| PartialRun::merge(parts).unwrap_err().to_string();
+    assert!(refused(vec![]).contains("at least one"));
+    assert!(refused(vec![part(0..192)]).contains("chain 192 is the first"));
+    assert!(refused(vec![part(192..1_000)]).contains("chain 0 is the first"));
+    assert!(refused(vec![part(0..192), part(0..192), part(192..1_000)]).contains("repeated"));
+    let other = ais(&path).seed(43).run_range(192..1_000).unwrap();
+    assert!(refused(vec![part(0..192), other]).contains("different settings"));
+    let error = ais(&path).run_range(0..100).unwrap_err().to_string();
+    assert!(
+        error.contains("0..100") && error.contains("multiple of the block size 64"),
+        "{error}"
+    );
+    assert!(ais(&path).run_range(64..64).is_err());
+    assert!(ais(&path).run_range(64..2_000).is_err());
+}

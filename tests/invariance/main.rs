@@ -1,0 +1,167 @@
+//! Every kernel leaves its model invariant (or corrects for it exactly), and gives unbiased
+//! weights on coarse schedules; deliberately wrong kernels fail the same checks.
+//!
+//! A check averages over 10^5 chains and passes where `|z| < 4`. With correct code one z-score
+//! in 16,000 exceeds 4; there are about 130 here, and the seeds are fixed.
+
+mod models;
+mod wrong;
+
+use annealed::kernel::{
+    CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, PersistentHmc, RandomWalkMetropolis,
+    Repeat, StepSize, Then, TransitionKernel, UnadjustedLangevin,
+};
+use annealed::model::Sampleable;
+use annealed::path::AnnealingPath;
+use annealed::schedule::Schedule;
+use annealed::testing::{self, Check};
+use nalgebra::DVector;
+
+use models::{AtBeta, Gamma, GaussianPair, HalfLine, TwoGaussians};
+
+const CHAINS: usize = 100_000;
+
+/// The worst of four functions of the state, the constant 1 among them, whose means
+/// four steps from exact samples of the two Gaussians should not change.
+fn invariance<K: TransitionKernel<TwoGaussians>>(kernel: &K) -> Worst {
+    let model = TwoGaussians::new();
+    let statistics: [fn(&DVector<f64>) -> f64; 4] =
+        [|_| 1.0, |x| x[0], |x| x[0] * x[1], |x| x[0].powi(3)];
+    Worst::of(statistics.map(|statistic| {
+        let sample = |rng: &mut _| model.sample(rng);
+        testing::invariance(&model, kernel, sample, statistic, 4, CHAINS, 1).unwrap()
+    }))
+}
+
+/// The mean weight on `steps` equal stages.
+fn unbiasedness<'p, P, K>(path: &'p P, kernel: K, steps: usize, log_z_ratio: f64) -> Worst
+where
+    P: AnnealingPath<State: Send> + Sync,
+    K: TransitionKernel<P::At<'p>> + Sync,
+{
+    let schedule = Schedule::linear(steps).unwrap();
+    Worst::of([testing::unbiasedness(path, kernel, schedule, log_z_ratio, CHAINS, 2).unwrap()])
+}
+
+/// The worst of several checks.
+#[derive(Debug, Clone, Copy)]
+struct Worst {
+    z: f64,
+    standard_error: f64,
+}
+
+impl Worst {
+    fn of<const N: usize>(checks: [Check; N]) -> Self {
+        let largest = |f: fn(&Check) -> f64| checks.iter().map(f).fold(0.0, f64::max);
+        Self {
+            z: largest(|check| check.z().abs()),
+            standard_error: largest(|check| check.standard_error),
+        }
+    }
+
+    /// Whether all is right, and not for lack of precision.
+    fn passes(self) -> bool {
+        self.z < 4.0 && self.standard_error < 0.03
+    }
+
+    /// Whether something is wrong by far.
+    fn fails(self) -> bool {
+        self.z > 6.0
+    }
+}
+
+fn assert_invariant<K: TransitionKernel<TwoGaussians>>(kernel: K) {
+    let worst = invariance(&kernel);
+    assert!(worst.passes(), "{worst:?}");
+}
+
+fn gaussian_pair<K: TransitionKernel<AtBeta> + Sync>(kernel: K, steps: usize) -> Worst {
+    let path = GaussianPair::new();
+    unbiasedness(&path, kernel, steps, path.log_ratio_of_normalizers())
+}
+
+fn assert_unbiased<K: TransitionKernel<AtBeta> + Sync + Clone>(kernel: K) {
+    for steps in [1, 3, 10] {
+        let worst = gaussian_pair(kernel.clone(), steps);
+        assert!(worst.passes(), "K = {steps}: {worst:?}");
+    }
+}
+
+/// Both checks of each kernel, at a step size coarse enough for mistakes to show.
+macro_rules! kernels {
+    ($($name:ident: $kernel:expr;)*) => {
+        mod invariant {
+            use super::*;
+            $(#[test] fn $name() { assert_invariant($kernel); })*
+        }
+        mod unbiased {
+            use super::*;
+            $(#[test] fn $name() { assert_unbiased($kernel); })*
+        }
+    };
+}
+
+fn varying(start: f64, end: f64) -> StepSize {
+    StepSize::knots([(0.0, start), (1.0, end)]).unwrap()
+}
+
+fn random_walk() -> RandomWalkMetropolis {
+    RandomWalkMetropolis::new(varying(2.0, 1.2)).unwrap()
+}
+
+fn mala() -> Mala {
+    Mala::new(varying(1.5, 0.9)).unwrap()
+}
+
+fn langevin() -> UnadjustedLangevin {
+    UnadjustedLangevin::new(varying(0.5, 0.2)).unwrap()
+}
+
+fn persistent_hmc() -> PersistentHmc {
+    PersistentHmc::new(varying(1.0, 0.8), 1, 0.2).unwrap()
+}
+
+kernels! {
+    random_walk_metropolis: random_walk();
+    metropolis_adjusted_langevin: mala();
+    unadjusted_langevin: langevin();
+    hamiltonian: Hmc::new(varying(0.9, 0.8), 3).unwrap();
+    hamiltonian_with_persistent_momentum: persistent_hmc();
+    hamiltonian_with_momentum_hardly_refreshed: PersistentHmc::new(0.8, 2, 0.01).unwrap();
+    systematic_gibbs: CoordinateGibbs::systematic();
+    random_scan_gibbs: CoordinateGibbs::random_scan();
+    perfect_transitions: PerfectTransitions;
+    langevin_then_random_walk: Then(langevin(), random_walk());
+    random_walk_then_langevin: Then(random_walk(), langevin());
+    repeated_langevin: Repeat::new(langevin(), 2).unwrap();
+    repeated_persistent_hmc: Repeat::new(persistent_hmc(), 3).unwrap();
+    mixture_of_langevin_and_gibbs:
+        Mixture::new(0.6, langevin(), CoordinateGibbs::systematic()).unwrap();
+    nested: Then(
+        Mixture::new(0.5, persistent_hmc(), mala()).unwrap(),
+        Repeat::new(langevin(), 1).unwrap(),
+    );
+}
+
+fn half_line<K: TransitionKernel<Gamma> + Sync>(kernel: K, steps: usize) -> Worst {
+    unbiasedness(&HalfLine::new(), kernel, steps, 2_f64.ln())
+}
+
+/// Proposals and trajectories that leave the support, and gradients that are NaN there.
+#[test]
+fn unbiased_on_a_bounded_support() {
+    for steps in [1, 2, 5] {
+        let all = [
+            half_line(RandomWalkMetropolis::new(1.5).unwrap(), steps),
+            half_line(Mala::new(0.8).unwrap(), steps),
+            half_line(UnadjustedLangevin::new(0.3).unwrap(), steps),
+            half_line(Hmc::new(0.7, 3).unwrap(), steps),
+            half_line(PersistentHmc::new(0.7, 2, 0.3).unwrap(), steps),
+            half_line(Then(langevin(), langevin()), steps),
+        ];
+        assert!(
+            all.iter().all(|worst| worst.passes()),
+            "K = {steps}: {all:?}"
+        );
+    }
+}

@@ -1,0 +1,341 @@
+//! Deliberately wrong kernels, each beside its right twin: the checks tell them apart.
+
+use annealed::kernel::{
+    Increment, NonFinite, RandomWalkMetropolis, Stage, Step, Then, TransitionKernel,
+    UnadjustedLangevin,
+};
+use annealed::model::{Differentiable, FullConditionals, UnnormalizedModel};
+use annealed::path::Intermediate;
+use nalgebra::DVector;
+use rand::{Rng, RngExt};
+use rand_distr::StandardNormal;
+
+use super::{Worst, gaussian_pair, half_line, invariance, random_walk};
+
+fn assert_told_apart(check: impl Fn(bool) -> Worst) {
+    let (right, wrong) = (check(false), check(true));
+    assert!(right.passes(), "the right twin fails: {right:?}");
+    assert!(wrong.fails(), "the wrong kernel goes unnoticed: {wrong:?}");
+}
+
+fn normals<R: Rng + ?Sized>(dimension: usize, rng: &mut R) -> DVector<f64> {
+    DVector::from_fn(dimension, |_, _| rng.sample(StandardNormal))
+}
+
+/// The gradient, 0 off the support.
+fn drift<M: Differentiable>(model: &M, x: &DVector<f64>) -> DVector<f64> {
+    if model.log_density(x) == f64::NEG_INFINITY {
+        DVector::zeros(x.len())
+    } else {
+        model.gradient(x)
+    }
+}
+
+fn accept<R: Rng + ?Sized>(log_acceptance: f64, rng: &mut R) -> bool {
+    rng.random::<f64>().ln() < log_acceptance
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Flaw {
+    None,
+    /// Adjusted: the test is left out.
+    AlwaysAccepts,
+    /// Adjusted: the test ignores the proposal densities.
+    IgnoresProposal,
+    /// Unadjusted: the drift in B has the wrong sign.
+    BackwardSign,
+    /// Unadjusted: the correction is left out.
+    NoCorrection,
+    /// Unadjusted: goes off the support, at weight 0.
+    LeavesSupport,
+}
+
+/// Langevin steps, written out by their densities.
+#[derive(Clone, Copy)]
+struct Langevin {
+    variance: f64,
+    adjusted: bool,
+    flaw: Flaw,
+}
+
+impl<M: Differentiable> TransitionKernel<M> for Langevin {
+    type Workspace = ();
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<M>,
+        _chain: usize,
+        x: &mut DVector<f64>,
+        _workspace: &mut (),
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        let half = 0.5 * self.variance;
+        let onward = &*x + half * drift(&stage.model, x);
+        let y = &onward + self.variance.sqrt() * normals(x.len(), rng);
+        let sign = if self.flaw == Flaw::BackwardSign {
+            -1.0
+        } else {
+            1.0
+        };
+        let back = &y + sign * half * drift(&stage.model, &y);
+        let proposal =
+            ((&y - onward).norm_squared() - (&*x - back).norm_squared()) / (2.0 * self.variance);
+        let there = stage.model.log_density(&y);
+        let density = there - stage.model.log_density(x);
+        if self.adjusted {
+            let log_acceptance = match self.flaw {
+                Flaw::AlwaysAccepts => 0.0,
+                Flaw::IgnoresProposal => density,
+                _ => density + proposal,
+            };
+            if accept(log_acceptance, rng) {
+                *x = y;
+            }
+            return Ok(Step::invariant());
+        }
+        if there == f64::NEG_INFINITY && self.flaw != Flaw::LeavesSupport {
+            return Ok(Step::corrected(0.0));
+        }
+        *x = y;
+        Ok(Step::corrected(match self.flaw {
+            Flaw::NoCorrection => 0.0,
+            _ => density + proposal,
+        }))
+    }
+}
+
+fn flawed_langevin(adjusted: bool, flaw: Flaw) -> impl Fn(bool) -> Langevin {
+    move |wrong| Langevin {
+        variance: 0.4,
+        adjusted,
+        flaw: if wrong { flaw } else { Flaw::None },
+    }
+}
+
+#[test]
+fn langevin_without_its_metropolis_test() {
+    for flaw in [Flaw::AlwaysAccepts, Flaw::IgnoresProposal] {
+        let kernel = flawed_langevin(true, flaw);
+        assert_told_apart(|wrong| invariance(&kernel(wrong)));
+        assert_told_apart(|wrong| gaussian_pair(kernel(wrong), 10));
+    }
+}
+
+#[test]
+fn langevin_with_a_wrong_correction() {
+    for flaw in [Flaw::BackwardSign, Flaw::NoCorrection] {
+        let kernel = flawed_langevin(false, flaw);
+        assert_told_apart(|wrong| invariance(&kernel(wrong)));
+        assert_told_apart(|wrong| gaussian_pair(kernel(wrong), 10));
+    }
+}
+
+#[test]
+fn langevin_that_leaves_a_bounded_support() {
+    let kernel = flawed_langevin(false, Flaw::LeavesSupport);
+    assert_told_apart(|wrong| half_line(kernel(wrong), 5));
+}
+
+/// One leapfrog step with a momentum that persists, without turning back on a refusal.
+struct NeverTurnsBack(bool);
+
+impl<M: Differentiable> TransitionKernel<M> for NeverTurnsBack {
+    type Workspace = Vec<DVector<f64>>;
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<M>,
+        chain: usize,
+        x: &mut DVector<f64>,
+        momenta: &mut Self::Workspace,
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        while momenta.len() <= chain {
+            momenta.push(normals(x.len(), rng));
+        }
+        let size = 1.3;
+        let p = 0.95_f64.sqrt() * &momenta[chain] + 0.05_f64.sqrt() * normals(x.len(), rng);
+        let half_way = &p + 0.5 * size * drift(&stage.model, x);
+        let y = &*x + size * &half_way;
+        let q = half_way + 0.5 * size * drift(&stage.model, &y);
+        let energy = |x: &_, p: &DVector<f64>| 0.5 * p.norm_squared() - stage.model.log_density(x);
+        if accept(energy(x, &p) - energy(&y, &q), rng) {
+            *x = y;
+            momenta[chain] = q;
+        } else {
+            momenta[chain] = if self.0 { p } else { -p };
+        }
+        Ok(Step::invariant())
+    }
+}
+
+#[test]
+fn momentum_not_negated_on_refusal() {
+    assert_told_apart(|wrong| invariance(&NeverTurnsBack(wrong)));
+    assert_told_apart(|wrong| gaussian_pair(NeverTurnsBack(wrong), 10));
+}
+
+/// Draws every coordinate given the old values of the others.
+struct SynchronousGibbs(bool);
+
+impl<M: FullConditionals<State = DVector<f64>>> TransitionKernel<M> for SynchronousGibbs {
+    type Workspace = ();
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<M>,
+        _chain: usize,
+        x: &mut DVector<f64>,
+        _workspace: &mut (),
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        let old = x.clone();
+        for i in 0..stage.model.coordinates() {
+            let mut seen = if self.0 { old.clone() } else { x.clone() };
+            stage.model.sample_coordinate(&mut seen, i, rng);
+            x[i] = seen[i];
+        }
+        Ok(Step::invariant())
+    }
+}
+
+#[test]
+fn coordinates_drawn_at_once() {
+    assert_told_apart(|wrong| invariance(&SynchronousGibbs(wrong)));
+    assert_told_apart(|wrong| gaussian_pair(SynchronousGibbs(wrong), 4));
+}
+
+/// Chooses between two invariant kernels by where the chain is.
+struct ChoosesByState(bool);
+
+impl<M: UnnormalizedModel<State = DVector<f64>>> TransitionKernel<M> for ChoosesByState {
+    type Workspace = <RandomWalkMetropolis as TransitionKernel<M>>::Workspace;
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<M>,
+        chain: usize,
+        x: &mut DVector<f64>,
+        workspace: &mut Self::Workspace,
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        let short = if self.0 { x[0] > 0.0 } else { rng.random() };
+        let kernel = RandomWalkMetropolis::new(if short { 0.1 } else { 2.0 }).unwrap();
+        kernel.step(stage, chain, x, workspace, rng)
+    }
+}
+
+#[test]
+fn kernel_chosen_by_the_state() {
+    assert_told_apart(|wrong| invariance(&ChoosesByState(wrong)));
+    assert_told_apart(|wrong| gaussian_pair(ChoosesByState(wrong), 4));
+}
+
+/// One kernel then another, but the first one's correction is lost.
+struct LosesCorrection<A, B>(bool, Then<A, B>);
+
+impl<M, A, B> TransitionKernel<M> for LosesCorrection<A, B>
+where
+    M: UnnormalizedModel,
+    A: TransitionKernel<M>,
+    B: TransitionKernel<M>,
+{
+    type Workspace = (A::Workspace, B::Workspace);
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<M>,
+        chain: usize,
+        state: &mut M::State,
+        workspace: &mut Self::Workspace,
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        if !self.0 {
+            return self.1.step(stage, chain, state, workspace, rng);
+        }
+        let Then(first, second) = &self.1;
+        first.step(stage, chain, state, &mut workspace.0, rng)?;
+        second.step(stage, chain, state, &mut workspace.1, rng)
+    }
+}
+
+#[test]
+fn correction_lost_in_a_sequence() {
+    let kernel = |wrong| {
+        LosesCorrection(
+            wrong,
+            Then(UnadjustedLangevin::new(0.3).unwrap(), random_walk()),
+        )
+    };
+    assert_told_apart(|wrong| invariance(&kernel(wrong)));
+    assert_told_apart(|wrong| gaussian_pair(kernel(wrong), 10));
+}
+
+/// Metropolis that compares with the log density that it cached at the previous beta.
+struct StaleBlend(bool);
+
+impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for StaleBlend {
+    type Workspace = ();
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<M>,
+        _chain: usize,
+        x: &mut DVector<f64>,
+        _workspace: &mut (),
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        let y = &*x + 1.5 * normals(x.len(), rng);
+        let cached = if self.0 {
+            &stage.previous
+        } else {
+            &stage.model
+        };
+        if accept(stage.model.log_density(&y) - cached.log_density(x), rng) {
+            *x = y;
+        }
+        Ok(Step::invariant())
+    }
+}
+
+#[test]
+fn stale_cached_blend() {
+    assert_told_apart(|wrong| gaussian_pair(StaleBlend(wrong), 4));
+}
+
+/// Moves at the new beta first and weighs the state reached.
+struct MovesFirst(bool);
+
+impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for MovesFirst {
+    type Workspace = <RandomWalkMetropolis as TransitionKernel<M>>::Workspace;
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<M>,
+        chain: usize,
+        x: &mut DVector<f64>,
+        workspace: &mut Self::Workspace,
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        random_walk().step(stage, chain, x, workspace, rng)
+    }
+
+    fn increment<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<M>,
+        chain: usize,
+        x: &mut DVector<f64>,
+        workspace: &mut Self::Workspace,
+        rng: &mut R,
+    ) -> Result<Increment, NonFinite> {
+        let before = stage.log_ratio(x);
+        let step = self.step(stage, chain, x, workspace, rng)?;
+        let log_ratio = if self.0 { stage.log_ratio(x) } else { before };
+        Ok(Increment::new(log_ratio, step))
+    }
+}
+
+#[test]
+fn weight_and_transition_swapped() {
+    assert_told_apart(|wrong| gaussian_pair(MovesFirst(wrong), 4));
+}

@@ -1,0 +1,530 @@
+//! Kernels: what they refuse, what they report, and how they are tuned.
+
+use annealed::kernel::{
+    CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, NonFinite, PersistentHmc,
+    RandomWalkMetropolis, Repeat, Stage, Step, StepSize, SymmetricProposal, Then, TransitionKernel,
+    Tunable, UnadjustedLangevin, tune,
+};
+use annealed::model::{Differentiable, Sampleable, UnnormalizedModel};
+use annealed::path::{AnnealingPath, Intermediate};
+use annealed::{Error, Result};
+use nalgebra::DVector;
+use rand::{Rng, RngExt, SeedableRng};
+use rand_distr::StandardNormal;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+type Vector = DVector<f64>;
+
+fn rng(seed: u64) -> Xoshiro256PlusPlus {
+    Xoshiro256PlusPlus::seed_from_u64(seed)
+}
+
+fn point(x: f64) -> Vector {
+    Vector::from_element(1, x)
+}
+
+/// A model from a log density and a gradient.
+#[derive(Debug, Clone)]
+struct From1d {
+    log_density: fn(f64) -> f64,
+    slope: fn(f64) -> f64,
+}
+
+impl UnnormalizedModel for From1d {
+    type State = Vector;
+
+    fn log_density(&self, x: &Vector) -> f64 {
+        (self.log_density)(x[0])
+    }
+}
+
+impl Differentiable for From1d {
+    fn accumulate_gradient(&self, x: &Vector, scale: f64, gradient: &mut Vector) -> f64 {
+        gradient[0] += scale * (self.slope)(x[0]);
+        self.log_density(x)
+    }
+}
+
+fn step_from<K: TransitionKernel<From1d>>(
+    kernel: &K,
+    model: &From1d,
+    state: &mut Vector,
+) -> Result<Step, NonFinite> {
+    let mut workspace = K::Workspace::default();
+    let stage = Stage::stationary(model.clone());
+    kernel.step(&stage, 0, state, &mut workspace, &mut rng(1))
+}
+
+/// One step of each kernel over vectors.
+fn steps_from(model: &From1d, start: f64, size: f64) -> Vec<(Result<Step, NonFinite>, f64)> {
+    fn one<K: TransitionKernel<From1d>>(
+        kernel: Result<K>,
+        model: &From1d,
+        start: f64,
+    ) -> (Result<Step, NonFinite>, f64) {
+        let mut state = point(start);
+        let step = step_from(&kernel.unwrap(), model, &mut state);
+        (step, state[0])
+    }
+    vec![
+        one(RandomWalkMetropolis::new(size), model, start),
+        one(Mala::new(size), model, start),
+        one(UnadjustedLangevin::new(size), model, start),
+        one(Hmc::new(size, 3), model, start),
+        one(PersistentHmc::new(size, 3, 0.5), model, start),
+    ]
+}
+
+#[test]
+fn bad_settings_are_refused() {
+    fn refused<T>(result: Result<T>, argument: &str) {
+        match result.err() {
+            Some(Error::InvalidArgument {
+                argument: named, ..
+            }) => assert_eq!(named, argument),
+            other => panic!("{other:?}"),
+        }
+    }
+    for size in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        refused(StepSize::constant(size), "step size");
+        refused(StepSize::knots([(0.0, 1.0), (1.0, size)]), "step size");
+        refused(RandomWalkMetropolis::new(size), "step size");
+        refused(Mala::new(size), "step size");
+        refused(UnadjustedLangevin::new(size), "step size");
+        refused(Hmc::new(size, 1), "step size");
+        refused(PersistentHmc::new(size, 1, 0.5), "step size");
+    }
+    refused(StepSize::knots([]), "step size");
+    for betas in [
+        [0.5, 0.5],
+        [0.5, 0.2],
+        [-0.1, 1.0],
+        [0.0, 1.1],
+        [0.0, f64::NAN],
+    ] {
+        refused(
+            StepSize::knots(betas.map(|beta| (beta, 1.0))),
+            "beta of a step size",
+        );
+    }
+    refused(Hmc::new(0.1, 0), "leapfrog steps");
+    for refreshment in [0.0, -0.1, 1.1, f64::NAN] {
+        refused(PersistentHmc::new(0.1, 1, refreshment), "refreshment");
+    }
+    for probability in [-0.1, 1.1, f64::NAN] {
+        let gibbs = CoordinateGibbs::systematic();
+        refused(Mixture::new(probability, gibbs, gibbs), "probability");
+    }
+    refused(Repeat::new(CoordinateGibbs::systematic(), 0), "times");
+}
+
+#[test]
+fn step_sizes_interpolate_their_logarithm() -> Result<()> {
+    let size = StepSize::knots([(0.2, 1.0), (0.6, 0.01), (1.0, 0.04)])?;
+    for (beta, expected) in [
+        (0.0, 1.0),
+        (0.2, 1.0),
+        (0.4, 0.1),
+        (0.6, 0.01),
+        (0.8, 0.02),
+        (1.0, 0.04),
+    ] {
+        approx::assert_relative_eq!(size.at(beta), expected, max_relative = 1e-14);
+    }
+    assert_eq!(StepSize::constant(0.3)?.at(0.7), 0.3);
+    Ok(())
+}
+
+#[test]
+fn nan_and_infinity_of_the_model_are_errors() {
+    let hole = |x: f64| {
+        if (-1e-9..=1e-9).contains(&x) {
+            0.0
+        } else {
+            f64::NAN
+        }
+    };
+    let expected = [
+        (hole as fn(f64) -> f64, "log density of the proposal"),
+        (|_| f64::NAN, "log density"),
+        (|_| f64::INFINITY, "log density"),
+    ];
+    for (log_density, quantity) in expected {
+        let model = From1d {
+            log_density,
+            slope: |_| 0.0,
+        };
+        for (step, state) in steps_from(&model, 0.0, 1.0) {
+            assert_eq!(step.unwrap_err().quantity, quantity);
+            assert_eq!(state, 0.0, "moved in spite of an error");
+        }
+    }
+    let model = From1d {
+        log_density: |x| -x * x,
+        slope: |_| f64::NAN,
+    };
+    for (step, _) in steps_from(&model, 0.0, 1.0).into_iter().skip(1) {
+        assert_eq!(step.unwrap_err().quantity, "gradient of the log density");
+    }
+}
+
+#[test]
+fn a_state_off_the_support_moves_in_and_none_moves_out() {
+    // The slope is NaN off the support: it must not be used there.
+    let model = From1d {
+        log_density: |x| if x > 0.0 { -x } else { f64::NEG_INFINITY },
+        slope: |x| if x > 0.0 { -1.0 } else { f64::NAN },
+    };
+    for seed in 0..200 {
+        for start in [-0.5, 0.5] {
+            let mut state = point(start);
+            let stage = Stage::stationary(model.clone());
+            let step = Hmc::new(0.5, 2)
+                .unwrap()
+                .step(
+                    &stage,
+                    0,
+                    &mut state,
+                    &mut Default::default(),
+                    &mut rng(seed),
+                )
+                .unwrap();
+            assert!(start < 0.0 || state[0] > 0.0, "left the support");
+            // Off the support the potential is flat: what arrives is accepted for certain.
+            assert!(start > 0.0 || step.acceptance == f64::from(state[0] > 0.0));
+        }
+    }
+    let off = From1d {
+        log_density: |x| if x > 9.0 { 0.0 } else { f64::NEG_INFINITY },
+        ..model
+    };
+    for (step, state) in steps_from(&off, 0.0, 0.1) {
+        let step = step.unwrap();
+        assert_eq!((step.acceptance, step.correction, state), (0.0, 0.0, 0.0));
+    }
+}
+
+/// The quartic's force grows so fast that large steps overflow.
+#[test]
+fn a_diverging_trajectory_is_refused_but_a_nan_of_the_model_is_not() {
+    let quartic = From1d {
+        log_density: |x| -x.powi(4),
+        slope: |x| -4.0 * x.powi(3),
+    };
+    let hmc = Hmc::new(10.0, 20).unwrap();
+    let mut state = point(1.0);
+    let step = step_from(&hmc, &quartic, &mut state).unwrap();
+    assert_eq!((step.acceptance, step.proposals, state[0]), (0.0, 1, 1.0));
+
+    // A force that is finite everywhere, with a density whose NaN at an infinite position is
+    // never asked for.
+    let runaway = From1d {
+        log_density: |x| (x - x) - 1.0,
+        slope: |x| 1e300 * x.signum(),
+    };
+    let step = step_from(&Hmc::new(1e10, 3).unwrap(), &runaway, &mut state).unwrap();
+    assert_eq!((step.acceptance, state[0]), (0.0, 1.0));
+
+    let faulty = From1d {
+        log_density: |x| if x.abs() < 5.0 { -x } else { f64::NAN },
+        slope: |_| 9.0,
+    };
+    let fault = step_from(&hmc, &faulty, &mut state).unwrap_err();
+    assert_eq!(fault.quantity, "log density of the proposal");
+}
+
+#[test]
+fn steps_report_acceptance_probabilities_and_add_them() -> Result<()> {
+    let model = From1d {
+        log_density: |x| -0.5 * x * x,
+        slope: |x| -x,
+    };
+    let walk = RandomWalkMetropolis::new(2.0)?;
+    let langevin = UnadjustedLangevin::new(0.1)?;
+    let kernel = Then(Repeat::new(walk, 3)?, Then(langevin, Mala::new(0.5)?));
+    let step = step_from(&kernel, &model, &mut point(0.3)).unwrap();
+    assert_eq!(step.proposals, 4);
+    assert!(step.acceptance > 0.0 && step.acceptance < 4.0 && step.acceptance.fract() != 0.0);
+    assert!(step.correction != 0.0);
+    Ok(())
+}
+
+#[test]
+fn a_workspace_follows_the_dimension() {
+    struct Standard;
+    impl UnnormalizedModel for Standard {
+        type State = Vector;
+        fn log_density(&self, x: &Vector) -> f64 {
+            -0.5 * x.norm_squared()
+        }
+    }
+    impl Differentiable for Standard {
+        fn accumulate_gradient(&self, x: &Vector, scale: f64, gradient: &mut Vector) -> f64 {
+            gradient.axpy(-scale, x, 1.0);
+            self.log_density(x)
+        }
+    }
+    let stage = Stage {
+        index: 1,
+        beta: 1.0,
+        previous: Standard,
+        model: Standard,
+    };
+    let kernel = Then(
+        Then(Mala::new(0.5).unwrap(), Hmc::new(0.5, 2).unwrap()),
+        Then(
+            PersistentHmc::new(0.5, 2, 0.5).unwrap(),
+            RandomWalkMetropolis::new(0.5).unwrap(),
+        ),
+    );
+    let mut workspace = Default::default();
+    for dimension in [2, 5, 0, 3] {
+        let mut state = Vector::zeros(dimension);
+        kernel
+            .step(&stage, 0, &mut state, &mut workspace, &mut rng(2))
+            .unwrap();
+        assert_eq!(state.len(), dimension);
+    }
+}
+
+/// A user's own state and proposal: the bit counts of three coins with odds 2 to 1.
+#[test]
+fn metropolis_on_a_state_of_bits() {
+    struct Coins;
+    impl UnnormalizedModel for Coins {
+        type State = [bool; 3];
+        fn log_density(&self, state: &[bool; 3]) -> f64 {
+            state.iter().filter(|&&bit| bit).count() as f64 * 2_f64.ln()
+        }
+    }
+    struct FlipOne;
+    impl SymmetricProposal<[bool; 3]> for FlipOne {
+        fn propose<R: Rng + ?Sized>(
+            &self,
+            _beta: f64,
+            state: &[bool; 3],
+            proposal: &mut [bool; 3],
+            rng: &mut R,
+        ) {
+            *proposal = *state;
+            let bit = rng.random_range(0..3);
+            proposal[bit] = !proposal[bit];
+        }
+    }
+    let stage = Stage {
+        index: 1,
+        beta: 1.0,
+        previous: Coins,
+        model: Coins,
+    };
+    let (mut rng, mut workspace) = (rng(3), Default::default());
+    let chains = 30_000;
+    let mut heads = 0;
+    for _ in 0..chains {
+        let mut state = [false, true, true];
+        for _ in 0..30 {
+            Metropolis(FlipOne)
+                .step(&stage, 0, &mut state, &mut workspace, &mut rng)
+                .unwrap();
+        }
+        heads += usize::from(state[0]);
+    }
+    // The second eigenvalue is below 0.8: after 30 steps nothing is left of the start.
+    let share = heads as f64 / chains as f64;
+    let error = (2.0 / 9.0 / chains as f64).sqrt();
+    assert!((share - 2.0 / 3.0).abs() < 4.0 * error, "{share}");
+}
+
+/// From N(0, I) to N(1, .04 I) in five dimensions: the right step shrinks fivefold.
+#[derive(Debug)]
+struct Shrinking(At);
+
+#[derive(Debug, Clone, Copy)]
+struct At(f64);
+
+impl At {
+    fn precision(self) -> f64 {
+        1.0 + 24.0 * self.0
+    }
+}
+
+impl AnnealingPath for Shrinking {
+    type State = Vector;
+    type Base = At;
+    type At<'a> = At;
+
+    fn base(&self) -> &At {
+        &self.0
+    }
+
+    fn at(&self, beta: f64) -> At {
+        At(beta)
+    }
+}
+
+impl UnnormalizedModel for At {
+    type State = Vector;
+
+    fn log_density(&self, x: &Vector) -> f64 {
+        x.iter()
+            .map(|x| -0.5 * self.precision() * x * x + 25.0 * self.0 * x)
+            .sum()
+    }
+}
+
+impl Intermediate for At {
+    fn beta(&self) -> f64 {
+        self.0
+    }
+}
+
+impl Sampleable for At {
+    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Vector {
+        let (mean, deviation) = (
+            25.0 * self.0 / self.precision(),
+            self.precision().powf(-0.5),
+        );
+        Vector::from_fn(5, |_, _| {
+            mean + deviation * rng.sample::<f64, _>(StandardNormal)
+        })
+    }
+}
+
+impl Differentiable for At {
+    fn accumulate_gradient(&self, x: &Vector, scale: f64, gradient: &mut Vector) -> f64 {
+        for i in 0..5 {
+            gradient[i] += scale * (25.0 * self.0 - self.precision() * x[i]);
+        }
+        self.log_density(x)
+    }
+}
+
+/// Mean acceptance from exact samples at one beta.
+fn acceptance<K: TransitionKernel<At>>(kernel: &K, beta: f64) -> f64 {
+    let stage = Stage::new(1, At(beta), At(beta));
+    let (mut rng, mut workspace) = (rng(4), K::Workspace::default());
+    let chains = 20_000;
+    let mut sum = 0.0;
+    for chain in 0..chains {
+        let mut state = stage.model.sample(&mut rng);
+        let step = kernel.step(&stage, chain, &mut state, &mut workspace, &mut rng);
+        sum += step.unwrap().acceptance;
+    }
+    sum / chains as f64
+}
+
+#[test]
+fn tuning_reaches_the_target_all_along_the_path() -> Result<()> {
+    fn check<K>(kernel: K) -> Result<()>
+    where
+        K: Tunable + TransitionKernel<At> + PartialEq + std::fmt::Debug,
+    {
+        let path = Shrinking(At(0.0));
+        let target = kernel.optimal_acceptance();
+        // From far too small and far too large a step.
+        for factor in [1e-5, 1.0, 1e5] {
+            let start = StepSize::constant(kernel.step_size().at(0.0) * factor)?;
+            let tuned = tune(&kernel.with_step_size(start), &path, target, 5)?;
+            // At beta = 0.025, half way to the second knot, interpolation costs most.
+            for (beta, tolerance) in [
+                (0.0, 0.05),
+                (0.025, 0.1),
+                (0.3, 0.05),
+                (0.71, 0.05),
+                (1.0, 0.05),
+            ] {
+                let reached = acceptance(&tuned, beta);
+                assert!(
+                    (reached - target).abs() < tolerance,
+                    "{reached} at {beta}, target {target}"
+                );
+            }
+        }
+        assert_eq!(
+            tune(&kernel, &path, target, 5)?,
+            tune(&kernel, &path, target, 5)?
+        );
+        Ok(())
+    }
+    check(RandomWalkMetropolis::new(0.5)?)?;
+    check(Mala::new(0.5)?)?;
+    check(Hmc::new(0.5, 3)?)?;
+    check(PersistentHmc::new(0.5, 1, 0.2)?)
+}
+
+#[test]
+fn tuning_says_what_it_cannot_do() -> Result<()> {
+    let path = Shrinking(At(0.0));
+    for target in [0.0, 1.0, -0.5, f64::NAN] {
+        let refused = tune(&Mala::new(0.5)?, &path, target, 1);
+        assert!(
+            matches!(refused, Err(Error::InvalidArgument { .. })),
+            "{refused:?}"
+        );
+    }
+
+    /// Accepts everything, whatever its step size.
+    #[derive(Debug)]
+    struct Indifferent(StepSize);
+    impl TransitionKernel<At> for Indifferent {
+        type Workspace = ();
+        fn step<R: Rng + ?Sized>(
+            &self,
+            _stage: &Stage<At>,
+            _chain: usize,
+            _state: &mut Vector,
+            _workspace: &mut (),
+            _rng: &mut R,
+        ) -> Result<Step, NonFinite> {
+            Ok(Step::metropolis(1.0))
+        }
+    }
+    impl Tunable for Indifferent {
+        fn step_size(&self) -> &StepSize {
+            &self.0
+        }
+        fn with_step_size(&self, step_size: StepSize) -> Self {
+            Self(step_size)
+        }
+        fn optimal_acceptance(&self) -> f64 {
+            0.5
+        }
+    }
+    let failed = tune(&Indifferent(StepSize::constant(1.0)?), &path, 0.5, 1);
+    assert!(
+        matches!(failed, Err(Error::NotConverged { .. })),
+        "{failed:?}"
+    );
+    Ok(())
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn kernels_travel_as_json_and_are_checked_on_arrival() -> Result<()> {
+    let kernel = Mixture::new(
+        0.5,
+        Then(Hmc::new(0.2, 5)?, PersistentHmc::new(0.2, 5, 0.1)?),
+        Repeat::new(
+            RandomWalkMetropolis::new(StepSize::knots([(0.0, 1.0), (1.0, 0.1)])?)?,
+            2,
+        )?,
+    )?;
+    let json = serde_json::to_string(&kernel).unwrap();
+    let back = serde_json::from_str(&json).unwrap();
+    assert_eq!(kernel, back);
+    for (good, bad) in [
+        ("\"probability\":0.5", "\"probability\":2.0"),
+        ("\"steps\":5", "\"steps\":0"),
+        ("\"refreshment\":0.1", "\"refreshment\":0.0"),
+        ("[1.0,0.1]", "[1.0,-0.1]"),
+        ("\"times\":2", "\"times\":0"),
+    ] {
+        assert!(json.contains(good), "{json}");
+        let spoiled = json.replace(good, bad);
+        let read = serde_json::from_str::<
+            Mixture<Then<Hmc, PersistentHmc>, Repeat<RandomWalkMetropolis>>,
+        >(&spoiled);
+        assert!(read.is_err(), "{spoiled}");
+    }
+    Ok(())
+}
