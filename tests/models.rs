@@ -2,8 +2,8 @@
 //! moments, and bad input.
 
 use annealed::model::{
-    Differentiable, ExponentialFamily, FullConditionals, FunctionModel, Gaussian, NormalizedModel,
-    Sampleable, UnnormalizedModel,
+    Bernoulli, Differentiable, ExponentialFamily, FullConditionals, FunctionModel, Gaussian,
+    GaussianMixture, NormalizedModel, Sampleable, UnnormalizedModel,
 };
 use annealed::{Error, Result};
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
@@ -19,6 +19,10 @@ fn gaussian_3d() -> Gaussian {
         dmatrix![2.0, 0.6, -0.3; 0.6, 1.0, 0.2; -0.3, 0.2, 0.5],
     )
     .unwrap()
+}
+
+fn diagonal(mean: DVector<f64>, variances: DVector<f64>) -> Gaussian {
+    Gaussian::new(mean, DMatrix::from_diagonal(&variances)).unwrap()
 }
 
 /// `log` of the integral of `f` over `[-half, half]^d` by the midpoint rule, which is spectrally
@@ -145,18 +149,17 @@ fn gaussian_normalizer_is_the_integral() {
 #[test]
 fn gaussian_constructors_agree() {
     let full = gaussian_3d();
-    let again = Gaussian::from_precision(full.mean().clone(), full.precision()).unwrap();
-    assert_eq!(again, full);
-    let covariance = dmatrix![2.0, 0.6, -0.3; 0.6, 1.0, 0.2; -0.3, 0.2, 0.5];
-    assert!((full.covariance() - covariance).amax() < 1e-14);
+    let again = Gaussian::from_precision(full.mean().clone(), full.precision().clone()).unwrap();
+    assert!((again.covariance() - full.covariance()).amax() < 1e-14);
+    assert!((again.log_normalizer() - full.log_normalizer()).abs() < 1e-14);
+    assert!((full.precision() * full.covariance() - DMatrix::identity(3, 3)).amax() < 1e-14);
+    let statistics = |x: &DVector<f64>| full.sufficient_statistics(x);
+    assert_sample_means(&again, statistics, &full.moments());
 
     let unit = Gaussian::isotropic(DVector::zeros(3), 1.0).unwrap();
-    assert_eq!(unit, Gaussian::standard(3));
-    let scaled = Gaussian::new(dvector![1.0, 2.0], dmatrix![4.0, 0.0; 0.0, 0.25]).unwrap();
-    assert_eq!(
-        scaled,
-        Gaussian::diagonal(dvector![1.0, 2.0], dvector![4.0, 0.25]).unwrap()
-    );
+    assert_eq!(unit, Gaussian::standard(3).unwrap());
+    let wide = Gaussian::isotropic(dvector![1.0, 2.0], 3.0).unwrap();
+    assert_eq!(wide, diagonal(dvector![1.0, 2.0], dvector![9.0, 9.0]));
 }
 
 #[test]
@@ -174,7 +177,7 @@ fn gaussian_log_density_is_the_quadratic_form() {
     assert!((model.log_density(&x) / expected - 1.0).abs() < 1e-13);
     assert_gradient(&model, &x);
 
-    let diagonal = Gaussian::diagonal(mean.clone(), precision.diagonal().map(f64::recip)).unwrap();
+    let diagonal = diagonal(mean, precision.diagonal().map(f64::recip));
     let expected: f64 = (0..d)
         .map(|i| -0.5 * precision[(i, i)] * offset[i].powi(2))
         .sum();
@@ -202,7 +205,7 @@ fn gaussian_is_an_exponential_family() {
 /// that coordinate: its draws' mean and variance against those of a fit through three points.
 #[test]
 fn gaussian_conditionals_are_those_of_the_joint() {
-    let diagonal = Gaussian::diagonal(dvector![1.0, -2.0], dvector![0.5, 3.0]).unwrap();
+    let diagonal = diagonal(dvector![1.0, -2.0], dvector![0.5, 3.0]);
     for (model, x) in [
         (gaussian_3d(), dvector![3.0, 0.0, -1.0]),
         (diagonal, dvector![2.0, 5.0]),
@@ -248,11 +251,9 @@ fn assert_conditional(model: &Gaussian, x: &DVector<f64>, index: usize, mean: f6
 fn gaussian_refuses_bad_input() {
     let mean = || dvector![0.0, 1.0];
     let new = |covariance| Gaussian::new(mean(), covariance);
-    invalid(
-        new(dmatrix![1.0, 0.0, 0.0; 0.0, 1.0, 0.0]),
-        "covariance",
-        "square",
-    );
+    let wide = dmatrix![1.0, 0.0, 0.0; 0.0, 1.0, 0.0];
+    invalid(new(wide), "covariance", "got 3, expected 2");
+    invalid(new(dmatrix![1.0]), "covariance", "got 1, expected 2");
     invalid(new(dmatrix![1.0, 0.2; 0.1, 1.0]), "covariance", "symmetric");
     invalid(
         new(dmatrix![1.0, 2.0; 2.0, 1.0]),
@@ -265,54 +266,186 @@ fn gaussian_refuses_bad_input() {
         "positive definite",
     );
     invalid(
-        new(dmatrix![0.0, 0.0; 0.0, 1.0]),
-        "covariance",
-        "positive definite",
-    );
-    invalid(
-        new(dmatrix![1e-310, 0.0; 0.0, 1.0]),
+        new(dmatrix![1e300, 1e300; 1e300, 1e-300]),
         "covariance",
         "positive definite",
     );
     invalid(new(dmatrix![1.0, f64::NAN; 0.0, 1.0]), "covariance", "NaN");
-    invalid(new(dmatrix![1.0]), "covariance", "expected 2");
+    invalid(
+        new(dmatrix![1e-310, 0.0; 0.0, 1.0]),
+        "covariance",
+        "overflows",
+    );
     let infinite = dvector![0.0, f64::INFINITY];
     invalid(
         Gaussian::new(infinite.clone(), DMatrix::identity(2, 2)),
         "mean",
         "inf",
     );
-    let precision = dmatrix![-1.0, 0.0; 0.0, 1.0];
     invalid(
-        Gaussian::from_precision(mean(), precision),
+        Gaussian::new(dvector![], dmatrix![]),
+        "mean",
+        "at least one",
+    );
+
+    let from_precision = |precision| Gaussian::from_precision(mean(), precision);
+    invalid(
+        from_precision(dmatrix![-1.0, 0.0; 0.0, 1.0]),
         "precision",
         "positive definite",
     );
     invalid(
-        Gaussian::diagonal(mean(), dvector![1.0]),
-        "variances",
-        "expected 2",
-    );
-    invalid(
-        Gaussian::diagonal(mean(), dvector![1.0, 0.0]),
-        "variance",
-        "above 0",
-    );
-    invalid(
-        Gaussian::diagonal(mean(), dvector![1.0, 1e-310]),
-        "variances",
-        "positive",
+        from_precision(dmatrix![1e-310, 0.0; 0.0, 1.0]),
+        "precision",
+        "overflows",
     );
     invalid(Gaussian::isotropic(infinite, 1.0), "mean", "inf");
-    invalid(Gaussian::isotropic(mean(), f64::NAN), "variance", "NaN");
-    let with = |eta| Gaussian::standard(1).with_natural_parameters(&eta);
-    invalid(with(dvector![0.0]), "natural parameters", "expected 2");
+    invalid(Gaussian::isotropic(mean(), f64::NAN), "deviation", "NaN");
+    invalid(Gaussian::isotropic(mean(), 1e200), "covariance", "inf");
     invalid(
-        with(dvector![0.0, 0.5]),
-        "natural parameters",
+        Gaussian::isotropic(mean(), 1e-200),
+        "covariance",
         "positive definite",
     );
+    invalid(Gaussian::standard(0), "mean", "at least one");
+
+    let with = |eta| Gaussian::standard(1).unwrap().with_natural_parameters(&eta);
+    invalid(with(dvector![0.0]), "natural parameters", "expected 2");
+    invalid(with(dvector![0.0, 0.5]), "precision", "positive definite");
     invalid(with(dvector![f64::NAN, -0.5]), "natural parameters", "NaN");
+    invalid(with(dvector![1e300, -1e-300]), "mean", "inf");
+}
+
+#[test]
+#[should_panic(expected = "length of the state")]
+fn gaussian_panics_on_a_state_of_the_wrong_length() {
+    gaussian_3d().log_density(&DVector::zeros(4));
+}
+
+fn mixture_2d() -> GaussianMixture {
+    let left = Gaussian::new(dvector![-2.0, 0.5], dmatrix![1.0, 0.4; 0.4, 0.5]).unwrap();
+    let right = Gaussian::new(dvector![1.5, -1.0], dmatrix![0.3, -0.1; -0.1, 0.8]).unwrap();
+    GaussianMixture::new([(0.5, left), (2.5, right)]).unwrap()
+}
+
+#[test]
+fn mixture_is_the_sum_of_its_components() {
+    let mixture = mixture_2d();
+    assert!((mixture.log_normalizer() - 3f64.ln()).abs() < 1e-15);
+    assert!((quadrature(&mixture, 2, 15.0) - 3f64.ln()).abs() < 1e-10);
+    let x = dvector![0.3, -0.4];
+    let terms = mixture.components().map(|(mass, component)| {
+        mass * (component.log_density(&x) - component.log_normalizer()).exp()
+    });
+    assert!((mixture.log_density(&x) - terms.sum::<f64>().ln()).abs() < 1e-13);
+    // Where every component underflows, the nearest still decides.
+    let far = dvector![400.0, 0.0];
+    assert!(mixture.log_density(&far).is_finite() && mixture.log_density(&far) < -1e4);
+    assert_gradient(&mixture, &far);
+}
+
+#[test]
+fn mixture_samples_have_its_moments() {
+    let mixture = mixture_2d();
+    let statistics = |x: &DVector<f64>| Gaussian::standard(2).unwrap().sufficient_statistics(x);
+    let mut expected = DVector::zeros(5);
+    for (mass, component) in mixture.components() {
+        expected += component.moments() * (mass / 3.0);
+    }
+    assert_sample_means(&mixture, statistics, &expected);
+}
+
+#[test]
+fn mixture_refuses_bad_input() {
+    let unit = |d| Gaussian::standard(d).unwrap();
+    invalid(GaussianMixture::new([]), "components", "at least one");
+    invalid(
+        GaussianMixture::new([(1.0, unit(1)), (0.0, unit(1))]),
+        "mass",
+        "above 0",
+    );
+    invalid(GaussianMixture::new([(f64::NAN, unit(1))]), "mass", "NaN");
+    invalid(
+        GaussianMixture::new([(1.0, unit(1)), (1.0, unit(2))]),
+        "component",
+        "expected 1",
+    );
+    let huge = [(1.5e308, unit(1)), (1.5e308, unit(1))];
+    invalid(GaussianMixture::new(huge), "sum of the masses", "inf");
+}
+
+fn bits(code: usize) -> Vec<bool> {
+    (0..3).map(|i| code >> i & 1 == 1).collect()
+}
+
+#[test]
+fn bernoulli_sums_to_its_normalizer() {
+    let model = Bernoulli::new(dvector![0.7, -2.0, 1.3]).unwrap();
+    assert_eq!(model.log_density(&bits(0b101)), 2.0);
+    let sum: f64 = (0..8)
+        .map(|code| model.log_density(&bits(code)).exp())
+        .sum();
+    assert!((model.log_normalizer() - sum.ln()).abs() < 1e-14);
+    let extreme = Bernoulli::new(dvector![800.0, -800.0]).unwrap();
+    assert_eq!(extreme.log_normalizer(), 800.0);
+    assert_eq!(extreme.moments(), dvector![1.0, 0.0]);
+}
+
+#[test]
+fn bernoulli_is_an_exponential_family_with_exact_samples() {
+    let model = Bernoulli::from_probabilities(&dvector![0.2, 0.5, 0.9]).unwrap();
+    assert!((model.moments() - dvector![0.2, 0.5, 0.9]).amax() < 1e-15);
+    assert_exponential_family(&model, &[bits(0b011), bits(0), bits(0b110)]);
+    assert_sample_means(&model, |v| model.sufficient_statistics(v), &model.moments());
+}
+
+#[test]
+fn bernoulli_conditionals_are_those_of_the_joint() {
+    const SAMPLES: usize = 20_000;
+    let model = Bernoulli::new(dvector![0.7, -2.0, 1.3]).unwrap();
+    let mut rng = StdRng::seed_from_u64(2);
+    for index in 0..model.coordinates() {
+        let mut state = bits(0b101);
+        let mut ones = 0;
+        for _ in 0..SAMPLES {
+            model.sample_coordinate(&mut state, index, &mut rng);
+            ones += usize::from(state[index]);
+        }
+        let with = |on| {
+            let mut state = bits(0b101);
+            state[index] = on;
+            model.log_density(&state)
+        };
+        let p = 1.0 / (1.0 + (with(false) - with(true)).exp());
+        let standard_error = (p * (1.0 - p) / SAMPLES as f64).sqrt();
+        let found = ones as f64 / SAMPLES as f64;
+        assert!(
+            (found - p).abs() <= 4.0 * standard_error,
+            "{index}: {found} {p}"
+        );
+        state[index] = bits(0b101)[index];
+        assert_eq!(state, bits(0b101));
+    }
+}
+
+#[test]
+fn bernoulli_refuses_bad_input() {
+    invalid(Bernoulli::new(dvector![]), "logits", "at least one");
+    invalid(
+        Bernoulli::new(dvector![0.0, f64::INFINITY]),
+        "logits",
+        "inf at index 1",
+    );
+    for p in [0.0, 1.0, -0.1, f64::NAN] {
+        invalid(
+            Bernoulli::from_probabilities(&dvector![0.5, p]),
+            "probabilities",
+            "between",
+        );
+    }
+    let model = Bernoulli::new(dvector![0.0, 1.0]).unwrap();
+    let short = model.with_natural_parameters(&dvector![0.0]);
+    invalid(short, "natural parameters", "expected 2");
 }
 
 #[test]
@@ -333,7 +466,7 @@ fn function_model_does_what_its_closures_do() {
     coin.sample(erased);
 
     let unnormalizable = FunctionModel::new(|_: &u8| 0.0).with_log_normalizer(f64::INFINITY);
-    invalid(unnormalizable, "log normalizer", "finite");
+    invalid(unnormalizable, "log normalizer", "inf");
 }
 
 /// A well-conditioned Gaussian and a state, from 12 numbers.
@@ -352,4 +485,31 @@ proptest! {
     fn gaussian_gradient((model, x) in gaussian_and_state()) {
         assert_gradient(&model, &x);
     }
+
+    #[test]
+    fn mixture_gradient((a, x) in gaussian_and_state(), (b, _) in gaussian_and_state()) {
+        let mixture = GaussianMixture::new([(0.3, a), (2.0, b)]).unwrap();
+        assert_gradient(&mixture, &x);
+    }
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn stored_models_come_back_and_are_checked() {
+    fn round_trip<M>(model: &M)
+    where
+        M: serde::Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug,
+    {
+        let text = serde_json::to_string(model).unwrap();
+        assert_eq!(&serde_json::from_str::<M>(&text).unwrap(), model);
+    }
+    round_trip(&gaussian_3d());
+    round_trip(&mixture_2d());
+    round_trip(&Bernoulli::new(dvector![0.7, -2.0, 1.3]).unwrap());
+
+    let text = serde_json::to_string(&gaussian_3d()).unwrap();
+    let broken = text.replace("0.6", "6.0");
+    assert_ne!(broken, text);
+    let error = serde_json::from_str::<Gaussian>(&broken).unwrap_err();
+    assert!(error.to_string().contains("positive definite"), "{error}");
 }

@@ -4,6 +4,7 @@ mod bernoulli;
 mod function;
 mod gaussian;
 mod mixture;
+pub(crate) mod quadratic;
 pub mod rbm;
 
 pub use bernoulli::Bernoulli;
@@ -21,13 +22,6 @@ use nalgebra::DVector;
 use rand::Rng;
 
 use crate::error::Result;
-
-mod function;
-mod gaussian;
-mod quadratic;
-
-pub use function::FunctionModel;
-pub use gaussian::Gaussian;
 
 /// A density known up to a constant: `p(x) = f(x) / Z`.
 ///
@@ -81,7 +75,7 @@ pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
 
 /// An exponential family: `log p(x) = eta . g(x) - A(eta)` up to a term free of `eta`.
 ///
-/// Where `f` carries no factor that depends on `eta` but not on x, `A` is `log Z`; in general
+/// `A` is `log Z` where `f` has no factor that depends on `eta` but not on x; in general
 /// `A(eta) = log Z + eta . g(x) - log f(x)`.
 pub trait ExponentialFamily: NormalizedModel + Sized {
     /// The natural parameters `eta`.

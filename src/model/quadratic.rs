@@ -9,64 +9,42 @@ use rand_distr::StandardNormal;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct QuadraticForm {
     mean: DVector<f64>,
-    precision: Precision,
-}
-
-/// Diagonal matrices cost d instead of d^2, and independent coordinates are common in bases.
-#[derive(Debug, Clone, PartialEq)]
-enum Precision {
-    Diagonal(DVector<f64>),
-    Dense(DMatrix<f64>),
+    precision: DMatrix<f64>,
+    /// The diagonal of `P` where there is nothing beside it: such forms are common in bases and
+    /// cost d instead of d^2.
+    diagonal: Option<DVector<f64>>,
 }
 
 impl QuadraticForm {
     /// The caller has checked that the sizes agree and that the matrix is symmetric.
     pub(crate) fn new(mean: DVector<f64>, precision: DMatrix<f64>) -> Self {
         debug_assert_eq!(precision.shape(), (mean.len(), mean.len()));
-        let diagonal = (0..mean.len()).all(|j| (0..j).all(|i| precision[(i, j)] == 0.0));
-        let precision = if diagonal {
-            Precision::Diagonal(precision.diagonal())
-        } else {
-            Precision::Dense(precision)
-        };
-        Self { mean, precision }
-    }
-
-    /// Centre `mean`, precision `(1 - beta) a + beta b`.
-    pub(crate) fn blend(mean: DVector<f64>, a: &Self, b: &Self, beta: f64) -> Self {
-        let precision = match (&a.precision, &b.precision) {
-            (Precision::Diagonal(a), Precision::Diagonal(b)) => {
-                Precision::Diagonal(a.zip_map(b, |a, b| (1.0 - beta) * a + beta * b))
-            }
-            _ => Precision::Dense(
-                a.precision()
-                    .zip_map(&b.precision(), |a, b| (1.0 - beta) * a + beta * b),
-            ),
-        };
-        Self { mean, precision }
+        let is_diagonal = (0..mean.len()).all(|j| (0..j).all(|i| precision[(i, j)] == 0.0));
+        Self {
+            diagonal: is_diagonal.then(|| precision.diagonal()),
+            mean,
+            precision,
+        }
     }
 
     pub(crate) fn mean(&self) -> &DVector<f64> {
         &self.mean
     }
 
-    pub(crate) fn precision(&self) -> DMatrix<f64> {
-        match &self.precision {
-            Precision::Diagonal(diagonal) => DMatrix::from_diagonal(diagonal),
-            Precision::Dense(matrix) => matrix.clone(),
-        }
+    pub(crate) fn precision(&self) -> &DMatrix<f64> {
+        &self.precision
     }
 
     /// `-1/2 (x - mu)^T P (x - mu)`.
     pub(crate) fn value(&self, state: &DVector<f64>) -> f64 {
         let (x, mean) = self.checked(state);
-        match &self.precision {
-            Precision::Diagonal(p) => -0.5 * sum_of_squares(p.as_slice(), x, mean),
-            Precision::Dense(p) => {
+        let d = mean.len();
+        match &self.diagonal {
+            Some(p) => -0.5 * sum_of_squares(p.as_slice(), x, mean),
+            None => {
                 // Twice the strict lower triangle, and the diagonal.
-                let d = mean.len();
                 let mut form = 0.0;
-                for (i, column) in p.as_slice().chunks_exact(d).enumerate() {
+                for (i, column) in self.precision.as_slice().chunks_exact(d).enumerate() {
                     let below = weighted_offset(&column[i + 1..], &x[i + 1..], &mean[i + 1..]);
                     let offset = x[i] - mean[i];
                     form += offset * (0.5 * column[i] * offset + below);
@@ -84,18 +62,19 @@ impl QuadraticForm {
         gradient: &mut DVector<f64>,
     ) -> f64 {
         let (x, mean) = self.checked(state);
+        let d = mean.len();
         let gradient = gradient.as_mut_slice();
         assert_eq!(gradient.len(), mean.len(), "length of the gradient");
-        match &self.precision {
-            Precision::Diagonal(p) => {
+        match &self.diagonal {
+            Some(p) => {
                 for (((g, p), x), mean) in gradient.iter_mut().zip(p.iter()).zip(x).zip(mean) {
                     *g -= scale * (p * (x - mean));
                 }
                 -0.5 * sum_of_squares(p.as_slice(), x, mean)
             }
-            Precision::Dense(p) => {
+            None => {
                 let mut form = 0.0;
-                for (i, column) in p.as_slice().chunks_exact(mean.len()).enumerate() {
+                for (i, column) in self.precision.as_slice().chunks_exact(d).enumerate() {
                     let pull = weighted_offset(column, x, mean);
                     gradient[i] -= scale * pull;
                     form += (x[i] - mean[i]) * pull;
@@ -113,16 +92,15 @@ impl QuadraticForm {
         rng: &mut R,
     ) {
         let centre = self.mean[index];
-        let (precision, pull) = match &self.precision {
-            Precision::Diagonal(p) => (p[index], 0.0),
-            Precision::Dense(p) => {
-                // At its centre the coordinate adds nothing to its own row.
-                state[index] = centre;
-                let (x, mean) = self.checked(state);
-                let row = &p.as_slice()[index * mean.len()..][..mean.len()];
-                (row[index], weighted_offset(row, x, mean))
-            }
-        };
+        let precision = self.precision[(index, index)];
+        let mut pull = 0.0;
+        if self.diagonal.is_none() {
+            // At its centre the coordinate adds nothing to its own row.
+            state[index] = centre;
+            let (x, mean) = self.checked(state);
+            let row = &self.precision.as_slice()[index * mean.len()..][..mean.len()];
+            pull = weighted_offset(row, x, mean);
+        }
         let noise: f64 = rng.sample(StandardNormal);
         state[index] = centre - pull / precision + noise / precision.sqrt();
     }

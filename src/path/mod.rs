@@ -13,10 +13,6 @@ pub use tempered::{Normalized, TemperedAt, TemperedPath};
 
 use crate::model::{Sampleable, UnnormalizedModel};
 
-mod geometric;
-
-pub use geometric::{GeometricAt, GeometricPath};
-
 /// The model at one point of a path. Two of them make a [`Stage`](crate::kernel::Stage).
 pub trait Intermediate: UnnormalizedModel {
     /// Where on the path: 0 at the base, 1 at the target.
