@@ -4,6 +4,7 @@ pub mod ais;
 pub mod error;
 pub mod estimate;
 pub mod kernel;
+mod math;
 pub mod model;
 pub mod path;
 pub mod schedule;

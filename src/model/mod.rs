@@ -1,5 +1,15 @@
 //! Models: unnormalised densities, and what some of them can do besides.
 
+mod bernoulli;
+mod function;
+mod gaussian;
+mod mixture;
+
+pub use bernoulli::Bernoulli;
+pub use function::FunctionModel;
+pub use gaussian::Gaussian;
+pub use mixture::GaussianMixture;
+
 use nalgebra::DVector;
 use rand::Rng;
 

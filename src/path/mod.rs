@@ -1,6 +1,14 @@
 //! Paths: families of unnormalised densities `f_beta` from a base (`beta = 0`) to a target
 //! (`beta = 1`).
 
+mod gaussian;
+mod geometric;
+mod tempered;
+
+pub use gaussian::{GaussianAt, GaussianPath};
+pub use geometric::{GeometricAt, GeometricPath};
+pub use tempered::{Normalized, TemperedAt, TemperedPath};
+
 use crate::model::{Sampleable, UnnormalizedModel};
 
 /// The model at one point of a path. Two of them make a [`Stage`](crate::kernel::Stage).

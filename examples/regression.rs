@@ -1,0 +1,89 @@
+//! Evidence from a prior and a likelihood alone: does pressure change with the boiling point of
+//! water, and by how much do the data prefer that it does?
+//!
+//! Seventeen measurements that J. D. Forbes made in the Alps and in Scotland (1857): the boiling
+//! point in degrees Fahrenheit and the barometric pressure in inches of mercury. Two models of
+//! the log pressure are compared by their evidence: a constant, and a line. Both evidences have a
+//! closed form, printed beside the estimates.
+//!
+//! ```text
+//! cargo run --release --example regression
+//! ```
+
+use annealed::ais::Ais;
+use annealed::kernel::{Hmc, tune};
+use annealed::model::{FunctionModel, Gaussian};
+use annealed::path::TemperedPath;
+use annealed::schedule::Schedule;
+use nalgebra::{DMatrix, DVector};
+
+const BOILING_POINT: [f64; 17] = [
+    194.5, 194.3, 197.9, 198.4, 199.4, 199.9, 200.9, 201.1, 201.4, 201.3, 203.6, 204.6, 209.5,
+    208.6, 210.7, 211.9, 212.2,
+];
+const PRESSURE: [f64; 17] = [
+    20.79, 20.79, 22.40, 22.67, 23.15, 23.35, 23.89, 23.99, 24.02, 24.01, 25.14, 26.57, 28.49,
+    27.76, 29.04, 29.88, 30.06,
+];
+/// Standard deviation of the measured log pressure.
+const NOISE: f64 = 0.01;
+
+/// Columns of the design: a constant, and the boiling point in units of ten degrees about 203.
+fn design(columns: usize) -> DMatrix<f64> {
+    DMatrix::from_fn(17, columns, |i, j| {
+        ((BOILING_POINT[i] - 203.0) / 10.0).powi(j as i32)
+    })
+}
+
+fn log_pressure() -> DVector<f64> {
+    DVector::from_iterator(17, PRESSURE.iter().map(|p| p.ln()))
+}
+
+/// A wide prior about a pressure of 25 inches and no slope.
+fn prior(columns: usize) -> annealed::Result<Gaussian> {
+    let mut mean = DVector::zeros(columns);
+    mean[0] = 25f64.ln();
+    Gaussian::new(mean, DMatrix::identity(columns, columns) * 0.25)
+}
+
+/// `log N(y; m, C)` with `m = X mu` and `C = X S X' + NOISE^2 I`, integrating the coefficients
+/// out.
+fn exact_log_evidence(columns: usize) -> annealed::Result<f64> {
+    let x = design(columns);
+    let mut mean = DVector::zeros(columns);
+    mean[0] = 25f64.ln();
+    let covariance = &x * x.transpose() * 0.25 + DMatrix::identity(17, 17) * (NOISE * NOISE);
+    let y = Gaussian::new(&x * mean, covariance)?;
+    use annealed::model::{NormalizedModel, UnnormalizedModel};
+    Ok(y.log_density(&log_pressure()) - y.log_normalizer())
+}
+
+fn log_evidence(columns: usize) -> annealed::Result<f64> {
+    let (x, y) = (design(columns), log_pressure());
+    let variance = NOISE * NOISE;
+    let constant = -0.5 * 17.0 * (2.0 * std::f64::consts::PI * variance).ln();
+    let log_likelihood =
+        |w: &DVector<f64>| constant - 0.5 * (&y - &x * w).norm_squared() / variance;
+    let gradient = |w: &DVector<f64>| x.tr_mul(&(&y - &x * w)) / variance;
+
+    let likelihood = FunctionModel::new(log_likelihood).with_gradient(gradient);
+    let path = TemperedPath::new(prior(columns)?, likelihood);
+    let kernel = tune(&Hmc::new(0.1, 5)?, &path, 0.8, 1)?;
+    let run = Ais::new(&path, kernel)
+        .schedule(Schedule::power(500, 4.0)?)
+        .chains(500)
+        .seed(1)
+        .run()?;
+    println!("{columns} coefficients: {run}");
+    println!("         closed form: {:.3}", exact_log_evidence(columns)?);
+    Ok(run.log_z())
+}
+
+fn main() -> annealed::Result<()> {
+    let (constant, line) = (log_evidence(1)?, log_evidence(2)?);
+    println!(
+        "log Bayes factor of the line over the constant: {:.2}",
+        line - constant
+    );
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! Independent bits.
+
+use nalgebra::DVector;
+use rand::{Rng, RngExt};
+
+use super::{ExponentialFamily, FullConditionals, NormalizedModel, Sampleable, UnnormalizedModel};
+use crate::error::{Error, Result};
+use crate::math::log_add_exp;
+
+/// Independent bits with logits b: `log f(v) = b . v`, `log Z = sum_i log(1 + e^(b_i))`.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(try_from = "DVector<f64>", into = "DVector<f64>")
+)]
+pub struct Bernoulli {
+    logits: DVector<f64>,
+}
+
+impl Bernoulli {
+    /// From logits `b_i = log(p_i / (1 - p_i))`.
+    ///
+    /// # Errors
+    /// No logit, or one that is not finite.
+    pub fn new(logits: DVector<f64>) -> Result<Self> {
+        if logits.is_empty() {
+            return Err(Error::invalid("logits", "none", "at least one"));
+        }
+        Error::check_finite("logits", logits.iter().copied())?;
+        Ok(Self { logits })
+    }
+
+    /// From probabilities `p_i` of a one, each strictly between 0 and 1.
+    ///
+    /// # Errors
+    /// No probability, or one outside (0, 1); from data use the smoothed
+    /// `(ones + 1) / (samples + 2)`, which never is.
+    pub fn from_probabilities(probabilities: &DVector<f64>) -> Result<Self> {
+        if let Some(&p) = probabilities.iter().find(|&&p| !(p > 0.0 && p < 1.0)) {
+            return Err(Error::invalid(
+                "probabilities",
+                p,
+                "numbers strictly between 0 and 1",
+            ));
+        }
+        Self::new(probabilities.map(|p| (p / (1.0 - p)).ln()))
+    }
+
+    /// The logits b.
+    pub fn logits(&self) -> &DVector<f64> {
+        &self.logits
+    }
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+impl UnnormalizedModel for Bernoulli {
+    type State = Vec<bool>;
+
+    fn log_density(&self, state: &Vec<bool>) -> f64 {
+        let pairs = self.logits.iter().zip(state);
+        pairs.filter(|(_, on)| **on).map(|(logit, _)| logit).sum()
+    }
+}
+
+impl NormalizedModel for Bernoulli {
+    fn log_normalizer(&self) -> f64 {
+        self.logits
+            .iter()
+            .map(|&logit| log_add_exp(0.0, logit))
+            .sum()
+    }
+}
+
+impl Sampleable for Bernoulli {
+    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Vec<bool> {
+        let draw = |&logit: &f64| rng.random::<f64>() < sigmoid(logit);
+        self.logits.iter().map(draw).collect()
+    }
+}
+
+/// `eta = b`, `g(v) = v`.
+impl ExponentialFamily for Bernoulli {
+    fn natural_parameters(&self) -> DVector<f64> {
+        self.logits.clone()
+    }
+
+    fn sufficient_statistics(&self, state: &Vec<bool>) -> DVector<f64> {
+        DVector::from_iterator(state.len(), state.iter().map(|&on| f64::from(u8::from(on))))
+    }
+
+    fn moments(&self) -> DVector<f64> {
+        self.logits.map(sigmoid)
+    }
+
+    fn with_natural_parameters(&self, eta: &DVector<f64>) -> Result<Self> {
+        Error::check_dimension("natural parameters", eta.len(), self.logits.len())?;
+        Self::new(eta.clone())
+    }
+}
+
+impl FullConditionals for Bernoulli {
+    fn coordinates(&self) -> usize {
+        self.logits.len()
+    }
+
+    fn sample_coordinate<R: Rng + ?Sized>(&self, state: &mut Vec<bool>, index: usize, rng: &mut R) {
+        state[index] = rng.random::<f64>() < sigmoid(self.logits[index]);
+    }
+}
+
+impl TryFrom<DVector<f64>> for Bernoulli {
+    type Error = Error;
+
+    fn try_from(logits: DVector<f64>) -> Result<Self> {
+        Self::new(logits)
+    }
+}
+
+impl From<Bernoulli> for DVector<f64> {
+    fn from(model: Bernoulli) -> Self {
+        model.logits
+    }
+}

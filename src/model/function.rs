@@ -1,0 +1,136 @@
+//! Models from closures.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use nalgebra::DVector;
+use rand::Rng;
+
+use super::{Differentiable, NormalizedModel, Sampleable, UnnormalizedModel};
+
+/// A model from a closure that computes `log f(x)`, with more closures for what else it can do.
+///
+/// ```
+/// use annealed::model::{Differentiable, FunctionModel, UnnormalizedModel};
+/// use nalgebra::{DVector, dvector};
+///
+/// let model = FunctionModel::new(|x: &DVector<f64>| -x.norm_squared().powi(2))
+///     .with_gradient(|x: &DVector<f64>| -4.0 * x.norm_squared() * x);
+/// assert_eq!(model.log_density(&dvector![1.0, 1.0]), -4.0);
+/// assert_eq!(model.gradient(&dvector![1.0, 1.0]), dvector![-8.0, -8.0]);
+/// ```
+#[derive(Clone)]
+pub struct FunctionModel<S, F, G = (), D = (), N = ()> {
+    log_density: F,
+    gradient: G,
+    sampler: D,
+    log_normalizer: N,
+    state: PhantomData<fn(&S)>,
+}
+
+impl<S, F: Fn(&S) -> f64> FunctionModel<S, F> {
+    /// From `log f(x)`, which may be `-inf` but not NaN or `+inf`.
+    pub fn new(log_density: F) -> Self {
+        Self {
+            log_density,
+            gradient: (),
+            sampler: (),
+            log_normalizer: (),
+            state: PhantomData,
+        }
+    }
+}
+
+impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
+    /// With a closure for `grad log f(x)`.
+    pub fn with_gradient<H>(self, gradient: H) -> FunctionModel<S, F, H, D, N>
+    where
+        H: Fn(&DVector<f64>) -> DVector<f64>,
+    {
+        FunctionModel {
+            log_density: self.log_density,
+            gradient,
+            sampler: self.sampler,
+            log_normalizer: self.log_normalizer,
+            state: PhantomData,
+        }
+    }
+
+    /// With a closure that draws exact samples, so that the model can be a base.
+    pub fn with_sampler<E>(self, sampler: E) -> FunctionModel<S, F, G, E, N>
+    where
+        E: Fn(&mut dyn Rng) -> S,
+    {
+        FunctionModel {
+            log_density: self.log_density,
+            gradient: self.gradient,
+            sampler,
+            log_normalizer: self.log_normalizer,
+            state: PhantomData,
+        }
+    }
+
+    /// With the known `log Z`.
+    pub fn with_log_normalizer(self, log_normalizer: f64) -> FunctionModel<S, F, G, D, f64> {
+        FunctionModel {
+            log_density: self.log_density,
+            gradient: self.gradient,
+            sampler: self.sampler,
+            log_normalizer,
+            state: PhantomData,
+        }
+    }
+}
+
+impl<S, F: Fn(&S) -> f64, G, D, N> UnnormalizedModel for FunctionModel<S, F, G, D, N> {
+    type State = S;
+
+    fn log_density(&self, state: &S) -> f64 {
+        (self.log_density)(state)
+    }
+}
+
+impl<F, G, D, N> Differentiable for FunctionModel<DVector<f64>, F, G, D, N>
+where
+    F: Fn(&DVector<f64>) -> f64,
+    G: Fn(&DVector<f64>) -> DVector<f64>,
+{
+    /// # Panics
+    /// Where the closure's gradient is not as long as the state.
+    fn accumulate_gradient(
+        &self,
+        state: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        let log_density = (self.log_density)(state);
+        if log_density > f64::NEG_INFINITY {
+            gradient.axpy(scale, &(self.gradient)(state), 1.0);
+        }
+        log_density
+    }
+}
+
+impl<S, F, G, D, N> Sampleable for FunctionModel<S, F, G, D, N>
+where
+    F: Fn(&S) -> f64,
+    D: Fn(&mut dyn Rng) -> S,
+{
+    fn sample<R: Rng + ?Sized>(&self, mut rng: &mut R) -> S {
+        (self.sampler)(&mut rng)
+    }
+}
+
+impl<S, F: Fn(&S) -> f64, G, D> NormalizedModel for FunctionModel<S, F, G, D, f64> {
+    fn log_normalizer(&self) -> f64 {
+        self.log_normalizer
+    }
+}
+
+impl<S, F, G, D, N: fmt::Debug> fmt::Debug for FunctionModel<S, F, G, D, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FunctionModel")
+            .field("log_normalizer", &self.log_normalizer)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,140 @@
+//! Mixtures of Gaussians.
+
+use nalgebra::DVector;
+use rand::{Rng, RngExt};
+
+use super::{Differentiable, Gaussian, NormalizedModel, Sampleable, UnnormalizedModel};
+use crate::error::{Error, Result};
+use crate::math::log_add_exp;
+
+/// A sum of Gaussians with masses,
+///
+/// `log f(x) = log sum_i m_i N(x; mu_i, Sigma_i)`, `log Z = log sum_i m_i`,
+///
+/// with each `N` normalised. The masses need not sum to 1.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(try_from = "Vec<(f64, Gaussian)>", into = "Vec<(f64, Gaussian)>")
+)]
+pub struct GaussianMixture {
+    components: Vec<Component>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Component {
+    mass: f64,
+    gaussian: Gaussian,
+    /// `log m - log Z` of the component.
+    log_scale: f64,
+}
+
+impl Component {
+    fn log_density(&self, state: &DVector<f64>) -> f64 {
+        self.log_scale + self.gaussian.log_density(state)
+    }
+}
+
+impl GaussianMixture {
+    /// From pairs of mass and Gaussian.
+    ///
+    /// # Errors
+    /// No component; a mass that is not finite and positive; dimensions that differ.
+    pub fn new(components: impl IntoIterator<Item = (f64, Gaussian)>) -> Result<Self> {
+        let components: Vec<Component> = components
+            .into_iter()
+            .map(|(mass, gaussian)| {
+                Error::check_positive("mass", mass)?;
+                Ok(Component {
+                    mass,
+                    log_scale: mass.ln() - gaussian.log_normalizer(),
+                    gaussian,
+                })
+            })
+            .collect::<Result<_>>()?;
+        let Some(first) = components.first() else {
+            return Err(Error::invalid("components", "none", "at least one"));
+        };
+        for component in &components {
+            let dimension = component.gaussian.dimension();
+            Error::check_dimension("component", dimension, first.gaussian.dimension())?;
+        }
+        Ok(Self { components })
+    }
+
+    /// The components' masses and Gaussians.
+    pub fn components(&self) -> impl ExactSizeIterator<Item = (f64, &Gaussian)> {
+        self.components.iter().map(|c| (c.mass, &c.gaussian))
+    }
+
+    fn mass(&self) -> f64 {
+        self.components.iter().map(|c| c.mass).sum()
+    }
+}
+
+impl UnnormalizedModel for GaussianMixture {
+    type State = DVector<f64>;
+
+    fn log_density(&self, state: &DVector<f64>) -> f64 {
+        let terms = self.components.iter().map(|c| c.log_density(state));
+        terms.fold(f64::NEG_INFINITY, log_add_exp)
+    }
+}
+
+impl NormalizedModel for GaussianMixture {
+    fn log_normalizer(&self) -> f64 {
+        self.mass().ln()
+    }
+}
+
+impl Sampleable for GaussianMixture {
+    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> DVector<f64> {
+        let mut left = rng.random::<f64>() * self.mass();
+        let chosen = self.components.iter().position(|component| {
+            left -= component.mass;
+            left < 0.0
+        });
+        // Rounding may leave nothing chosen, at the far end.
+        let chosen = chosen.unwrap_or(self.components.len() - 1);
+        self.components[chosen].gaussian.sample(rng)
+    }
+}
+
+impl Differentiable for GaussianMixture {
+    fn accumulate_gradient(
+        &self,
+        state: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        let log_density = self.log_density(state);
+        if log_density == f64::NEG_INFINITY {
+            // So far out that all components underflow: the gradient is not defined.
+            return log_density;
+        }
+        for component in &self.components {
+            let responsibility = (component.log_density(state) - log_density).exp();
+            let scale = scale * responsibility;
+            component
+                .gaussian
+                .accumulate_gradient(state, scale, gradient);
+        }
+        log_density
+    }
+}
+
+impl TryFrom<Vec<(f64, Gaussian)>> for GaussianMixture {
+    type Error = Error;
+
+    fn try_from(components: Vec<(f64, Gaussian)>) -> Result<Self> {
+        Self::new(components)
+    }
+}
+
+impl From<GaussianMixture> for Vec<(f64, Gaussian)> {
+    fn from(mixture: GaussianMixture) -> Self {
+        let components = mixture.components.into_iter();
+        components.map(|c| (c.mass, c.gaussian)).collect()
+    }
+}

@@ -1,0 +1,165 @@
+//! The geometric path.
+
+use nalgebra::DVector;
+
+use super::{AnnealingPath, BetaDerivative, Intermediate};
+use crate::math::weighted;
+use crate::model::{Differentiable, Sampleable, UnnormalizedModel};
+
+/// The geometric path `log f_beta = (1 - beta) log f_a + beta log f_b`.
+///
+/// `0 * -inf` is 0: at `beta = 0` the target's support does not matter, at `beta = 1` the base's
+/// does not; in between a state needs both.
+///
+/// For an RBM this is the path between the *marginal* densities of the visible units; block Gibbs
+/// needs the joint one, `RbmPath`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GeometricPath<A, B> {
+    base: A,
+    target: B,
+}
+
+impl<A, B> GeometricPath<A, B>
+where
+    A: Sampleable,
+    B: UnnormalizedModel<State = A::State>,
+{
+    /// From a base that can be sampled to any target over the same states.
+    pub fn new(base: A, target: B) -> Self {
+        Self { base, target }
+    }
+
+    /// The target, `f_b`.
+    pub fn target(&self) -> &B {
+        &self.target
+    }
+}
+
+impl<A, B> AnnealingPath for GeometricPath<A, B>
+where
+    A: Sampleable,
+    B: UnnormalizedModel<State = A::State>,
+{
+    type State = A::State;
+    type Base = A;
+    type At<'a>
+        = GeometricAt<'a, A, B>
+    where
+        Self: 'a;
+
+    fn base(&self) -> &A {
+        &self.base
+    }
+
+    fn at(&self, beta: f64) -> GeometricAt<'_, A, B> {
+        GeometricAt { path: self, beta }
+    }
+}
+
+/// The model at one beta of a [`GeometricPath`].
+#[derive(Debug, PartialEq)]
+pub struct GeometricAt<'a, A, B> {
+    path: &'a GeometricPath<A, B>,
+    beta: f64,
+}
+
+impl<A, B> Clone for GeometricAt<'_, A, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A, B> Copy for GeometricAt<'_, A, B> {}
+
+impl<'a, A, B> GeometricAt<'a, A, B> {
+    /// The path.
+    pub fn path(&self) -> &'a GeometricPath<A, B> {
+        self.path
+    }
+}
+
+impl<A, B> UnnormalizedModel for GeometricAt<'_, A, B>
+where
+    A: UnnormalizedModel,
+    B: UnnormalizedModel<State = A::State>,
+{
+    type State = A::State;
+
+    fn log_density(&self, state: &A::State) -> f64 {
+        blend(
+            self.beta,
+            self.path.base.log_density(state),
+            self.path.target.log_density(state),
+        )
+    }
+}
+
+/// `(1 - beta) base + beta target` with `0 * -inf = 0`.
+fn blend(beta: f64, base: f64, target: f64) -> f64 {
+    weighted(1.0 - beta, base) + weighted(beta, target)
+}
+
+impl<A, B> Intermediate for GeometricAt<'_, A, B>
+where
+    A: UnnormalizedModel,
+    B: UnnormalizedModel<State = A::State>,
+{
+    fn beta(&self) -> f64 {
+        self.beta
+    }
+
+    /// `(beta - beta') (log f_b(x) - log f_a(x))`, from one evaluation of each.
+    ///
+    /// `-inf` where this model excludes x; `+inf` where only the previous one does, which no
+    /// chain can meet.
+    fn log_ratio(&self, previous: &Self, state: &A::State) -> f64 {
+        let base = self.path.base.log_density(state);
+        let target = self.path.target.log_density(state);
+        if base.is_finite() && target.is_finite() {
+            return (self.beta - previous.beta) * (target - base);
+        }
+        let here = blend(self.beta, base, target);
+        if here == f64::NEG_INFINITY {
+            here
+        } else {
+            here - blend(previous.beta, base, target)
+        }
+    }
+}
+
+impl<A, B> BetaDerivative for GeometricAt<'_, A, B>
+where
+    A: UnnormalizedModel,
+    B: UnnormalizedModel<State = A::State>,
+{
+    /// `log f_b(x) - log f_a(x)`.
+    fn beta_derivative(&self, state: &A::State) -> f64 {
+        self.path.target.log_density(state) - self.path.base.log_density(state)
+    }
+}
+
+impl<A, B> Differentiable for GeometricAt<'_, A, B>
+where
+    A: Differentiable,
+    B: Differentiable,
+{
+    fn accumulate_gradient(
+        &self,
+        state: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        let (to_base, to_target) = (1.0 - self.beta, self.beta);
+        let mut log_density = 0.0;
+        if to_base > 0.0 {
+            let base = &self.path.base;
+            log_density += to_base * base.accumulate_gradient(state, scale * to_base, gradient);
+        }
+        if to_target > 0.0 {
+            let target = &self.path.target;
+            log_density +=
+                to_target * target.accumulate_gradient(state, scale * to_target, gradient);
+        }
+        log_density
+    }
+}

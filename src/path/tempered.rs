@@ -1,0 +1,201 @@
+//! The path from a prior to a posterior.
+
+use nalgebra::DVector;
+use rand::Rng;
+
+use super::{AnnealingPath, BetaDerivative, Intermediate};
+use crate::math::weighted;
+use crate::model::{Differentiable, NormalizedModel, Sampleable, UnnormalizedModel};
+
+/// A model divided by its normaliser: `log f(x) - log Z`, whose own log Z is 0.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Normalized<M> {
+    model: M,
+    log_normalizer: f64,
+}
+
+impl<M: NormalizedModel> Normalized<M> {
+    /// Divides by the model's own normaliser.
+    pub fn new(model: M) -> Self {
+        Self {
+            log_normalizer: model.log_normalizer(),
+            model,
+        }
+    }
+}
+
+impl<M: UnnormalizedModel> UnnormalizedModel for Normalized<M> {
+    type State = M::State;
+
+    fn log_density(&self, state: &M::State) -> f64 {
+        self.model.log_density(state) - self.log_normalizer
+    }
+}
+
+impl<M: UnnormalizedModel> NormalizedModel for Normalized<M> {
+    fn log_normalizer(&self) -> f64 {
+        0.0
+    }
+}
+
+impl<M: Sampleable> Sampleable for Normalized<M> {
+    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> M::State {
+        self.model.sample(rng)
+    }
+}
+
+impl<M: Differentiable> Differentiable for Normalized<M> {
+    fn accumulate_gradient(
+        &self,
+        state: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        self.model.accumulate_gradient(state, scale, gradient) - self.log_normalizer
+    }
+}
+
+/// The path from a prior to a posterior, by tempering the likelihood:
+///
+/// `log f_beta(x) = log p(x) + beta log L(x)`,
+///
+/// with p the *normalised* prior, whatever constant the given model carries. The log Z of its
+/// target is the log evidence, `log integral p(x) L(x) dx`, provided that `L` carries the
+/// constants of the likelihood.
+///
+/// ```
+/// use annealed::model::{FunctionModel, Gaussian};
+/// use annealed::{ais::Ais, kernel::RandomWalkMetropolis, path::TemperedPath};
+/// use nalgebra::DVector;
+///
+/// // One observation y = 1 of N(theta, 1), and the prior theta ~ N(0, 1): evidence N(1; 0, 2).
+/// let log_likelihood = |theta: &DVector<f64>| {
+///     -0.5 * (1.0 - theta[0]).powi(2) - 0.5 * std::f64::consts::TAU.ln()
+/// };
+/// let path = TemperedPath::new(Gaussian::standard(1)?, FunctionModel::new(log_likelihood));
+/// let run = Ais::new(&path, RandomWalkMetropolis::new(1.0)?).seed(3).run()?;
+/// let exact = -0.25 - 0.5 * (2.0 * std::f64::consts::TAU).ln();
+/// assert!((run.log_z() - exact).abs() < 4.0 * run.standard_error());
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct TemperedPath<P, L> {
+    prior: Normalized<P>,
+    log_likelihood: L,
+}
+
+impl<P, L> TemperedPath<P, L>
+where
+    P: Sampleable + NormalizedModel,
+    L: UnnormalizedModel<State = P::State>,
+{
+    /// From a prior and a likelihood; [`FunctionModel`](crate::model::FunctionModel) makes one
+    /// of a closure.
+    pub fn new(prior: P, log_likelihood: L) -> Self {
+        Self {
+            prior: Normalized::new(prior),
+            log_likelihood,
+        }
+    }
+}
+
+impl<P, L> AnnealingPath for TemperedPath<P, L>
+where
+    P: Sampleable,
+    L: UnnormalizedModel<State = P::State>,
+{
+    type State = P::State;
+    type Base = Normalized<P>;
+    type At<'a>
+        = TemperedAt<'a, P, L>
+    where
+        Self: 'a;
+
+    fn base(&self) -> &Normalized<P> {
+        &self.prior
+    }
+
+    fn at(&self, beta: f64) -> TemperedAt<'_, P, L> {
+        TemperedAt { path: self, beta }
+    }
+}
+
+/// The tempered posterior at one beta of a [`TemperedPath`].
+#[derive(Debug, PartialEq)]
+pub struct TemperedAt<'a, P, L> {
+    path: &'a TemperedPath<P, L>,
+    beta: f64,
+}
+
+impl<P, L> Clone for TemperedAt<'_, P, L> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P, L> Copy for TemperedAt<'_, P, L> {}
+
+impl<P, L> UnnormalizedModel for TemperedAt<'_, P, L>
+where
+    P: UnnormalizedModel,
+    L: UnnormalizedModel<State = P::State>,
+{
+    type State = P::State;
+
+    /// `-inf` where the prior excludes the state, and the likelihood is then not asked: it need
+    /// not make sense there.
+    fn log_density(&self, state: &P::State) -> f64 {
+        let prior = self.path.prior.log_density(state);
+        if prior == f64::NEG_INFINITY || self.beta == 0.0 {
+            return prior;
+        }
+        prior + self.beta * self.path.log_likelihood.log_density(state)
+    }
+}
+
+impl<P, L> Intermediate for TemperedAt<'_, P, L>
+where
+    P: UnnormalizedModel,
+    L: UnnormalizedModel<State = P::State>,
+{
+    fn beta(&self) -> f64 {
+        self.beta
+    }
+
+    /// `(beta - beta') log L(x)`.
+    fn log_ratio(&self, previous: &Self, state: &P::State) -> f64 {
+        let log_likelihood = self.path.log_likelihood.log_density(state);
+        weighted(self.beta - previous.beta, log_likelihood)
+    }
+}
+
+impl<P, L> BetaDerivative for TemperedAt<'_, P, L>
+where
+    P: UnnormalizedModel,
+    L: UnnormalizedModel<State = P::State>,
+{
+    /// `log L(x)`.
+    fn beta_derivative(&self, state: &P::State) -> f64 {
+        self.path.log_likelihood.log_density(state)
+    }
+}
+
+impl<P, L> Differentiable for TemperedAt<'_, P, L>
+where
+    P: Differentiable,
+    L: Differentiable,
+{
+    fn accumulate_gradient(
+        &self,
+        state: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        let prior = self.path.prior.accumulate_gradient(state, scale, gradient);
+        if prior == f64::NEG_INFINITY || self.beta == 0.0 {
+            return prior;
+        }
+        let likelihood = &self.path.log_likelihood;
+        prior + self.beta * likelihood.accumulate_gradient(state, scale * self.beta, gradient)
+    }
+}
