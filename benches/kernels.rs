@@ -146,6 +146,7 @@ where
     let run = Ais::new(path, kernel)
         .schedule(Schedule::linear(STAGES).unwrap())
         .chains(CHAINS)
+        .recorded_stages(1)
         .threads(1);
     group.bench_function(name, |bencher| {
         bencher.iter(|| black_box(run.run().unwrap().log_z()))
