@@ -1,19 +1,19 @@
 //! How often intervals for log Z hold the true value: the tables of `docs/intervals.md`.
 //!
-//! `cargo run --release --example coverage` takes about two minutes on two cores; `--quick` runs
+//! `cargo run --release --example coverage` takes under a minute on two cores; `--quick` runs
 //! a twentieth of the seeds.
 
 use std::time::Instant;
 
 use annealed::ais::Ais;
 use annealed::estimate::Estimate;
-use annealed::kernel::RandomWalkMetropolis;
-use annealed::model::{Gaussian, GaussianMixture, NormalizedModel};
-use annealed::path::GeometricPath;
+use annealed::kernel::{BlockGibbs, RandomWalkMetropolis, TransitionKernel};
+use annealed::model::{BaseRate, Gaussian, GaussianMixture, NormalizedModel, Rbm};
+use annealed::path::{AnnealingPath, GeometricPath, RbmPath};
 use annealed::schedule::Schedule;
-use nalgebra::{DVector, dmatrix, dvector};
+use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 use rand::{RngExt, SeedableRng};
-use rand_distr::{Distribution, Gamma, Normal};
+use rand_distr::{Distribution, Gamma, Normal, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 type Anyhow<T> = Result<T, Box<dyn std::error::Error>>;
@@ -119,17 +119,23 @@ fn cells() -> Anyhow<Vec<Cell>> {
             )?);
         }
     }
+    for chains in [100, 300] {
+        for steps in [1, 3, 10, 30] {
+            cells.push(boltzmann(steps, chains)?);
+        }
+    }
     cells.sort_by_key(|cell| PROBLEMS.iter().position(|&name| name == cell.problem));
     Ok(cells)
 }
 
-const PROBLEMS: [&str; 7] = [
+const PROBLEMS: [&str; 8] = [
     "log-normal",
     "left-skewed",
     "right-skewed",
     "Gaussian, narrowing",
     "Gaussian, widening",
     "two modes",
+    "RBM",
     "missed mode",
 ];
 
@@ -182,14 +188,30 @@ fn narrowing(steps: usize, chains: usize) -> Anyhow<Cell> {
         0.5, 0.2, 0.0, 0.0; 0.2, 0.4, 0.1, 0.0; 0.0, 0.1, 0.8, -0.2; 0.0, 0.0, -0.2, 1.0
     ];
     let target = Gaussian::new(dvector![1.0, -1.0, 0.5, 0.0], covariance)?;
-    annealed("Gaussian, narrowing", base, target, steps, chains)
+    walk("Gaussian, narrowing", base, target, steps, chains)
 }
 
 /// A base narrower than the target: one stage gives weights of infinite variance.
 fn widening(steps: usize, chains: usize) -> Anyhow<Cell> {
     let base = Gaussian::standard(2)?;
     let target = Gaussian::new(dvector![0.5, -0.5], dmatrix![3.0, 0.5; 0.5, 1.5])?;
-    annealed("Gaussian, widening", base, target, steps, chains)
+    walk("Gaussian, widening", base, target, steps, chains)
+}
+
+/// An RBM of 16 visible and 8 hidden units with random weights, enumerated, from the uniform
+/// distribution.
+fn boltzmann(steps: usize, chains: usize) -> Anyhow<Cell> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(16);
+    let mut normals = |_, _| rng.sample(StandardNormal);
+    let target: Rbm<f64> = Rbm::new(
+        DMatrix::from_fn(8, 16, &mut normals),
+        DVector::from_fn(8, &mut normals),
+        DVector::from_fn(16, &mut normals),
+    )?;
+    let log_z = target.exact_log_normalizer()?;
+    let path = RbmPath::new(BaseRate::uniform(8, 16)?, target)?;
+    let linear = Schedule::linear(steps)?;
+    annealed("RBM", path, log_z, BlockGibbs, linear, chains)
 }
 
 /// 70% of the mass at (-4, 0), 30% at (4, 2).
@@ -205,10 +227,10 @@ fn two_modes(
         (0.7, Gaussian::isotropic(dvector![-4.0, 0.0], 0.5)?),
         (0.3, Gaussian::isotropic(dvector![4.0, 2.0], 0.4)?),
     ])?;
-    annealed(problem, base, target, steps, chains)
+    walk(problem, base, target, steps, chains)
 }
 
-fn annealed<T>(
+fn walk<T>(
     problem: &'static str,
     base: Gaussian,
     target: T,
@@ -218,10 +240,27 @@ fn annealed<T>(
 where
     T: NormalizedModel<State = DVector<f64>> + Sync + 'static,
 {
-    let log_mean = target.log_normalizer() - base.log_normalizer();
+    let log_z = target.log_normalizer();
     let path = GeometricPath::new(base, target);
     let kernel = RandomWalkMetropolis::new(0.8)?;
-    let schedule = Schedule::power(steps, 2.0)?;
+    let quadratic = Schedule::power(steps, 2.0)?;
+    annealed(problem, path, log_z, kernel, quadratic, chains)
+}
+
+fn annealed<P, K>(
+    problem: &'static str,
+    path: P,
+    log_z: f64,
+    kernel: K,
+    schedule: Schedule,
+    chains: usize,
+) -> Anyhow<Cell>
+where
+    P: AnnealingPath<Base: NormalizedModel, State: Clone + Send> + Sync + 'static,
+    K: for<'a> TransitionKernel<P::At<'a>> + Clone + Sync + 'static,
+{
+    let log_mean = log_z - path.base().log_normalizer();
+    let setting = format!("K = {}", schedule.steps());
     let draw = move |seed| {
         let run = Ais::new(&path, kernel.clone())
             .schedule(schedule.clone())
@@ -233,7 +272,7 @@ where
     };
     Ok(Cell {
         problem,
-        setting: format!("K = {steps}"),
+        setting,
         chains,
         log_mean,
         draw: Box::new(draw),
