@@ -9,6 +9,8 @@ mod math;
 pub mod model;
 pub mod path;
 pub mod schedule;
+#[cfg(feature = "serde")]
+mod serial;
 pub mod testing;
 
 pub use error::{Error, Result};
