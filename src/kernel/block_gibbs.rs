@@ -160,7 +160,11 @@ impl<T: Scalar> Buffers<T> {
     fn draw_visible(&mut self, model: &RbmAt<'_, T>) {
         let biases = pad(model.visible_biases().map(T::nearest));
         let beta = T::nearest(model.beta());
-        propagate_down(model.path().target(), &self.hidden, &mut self.visible);
+        propagate_down(
+            model.path().transposed_weights(),
+            &self.hidden,
+            &mut self.visible,
+        );
         for chain in 0..self.log_ratios.len() {
             draw_units(
                 self.visible.chain_mut(chain),

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::model::rbm::{draw_all, draw_into, masked_sum_of, softplus_increment};
 use crate::model::{BaseRate, Rbm, Scalar, UnnormalizedModel, sigmoid, softplus};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
-use nalgebra::DVector;
+use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
 /// The geometric path between the *joint* densities of a base-rate RBM and an RBM: energies are
@@ -21,6 +21,8 @@ pub struct RbmPath<T: Scalar = f32> {
     target: Rbm<T>,
     /// `b - b_base`.
     bias_slope: DVector<T>,
+    /// `W^T` of the target.
+    transposed_weights: DMatrix<T>,
 }
 
 impl<T: Scalar> RbmPath<T> {
@@ -39,14 +41,20 @@ impl<T: Scalar> RbmPath<T> {
         )?;
         Ok(Self {
             base,
-            target,
             bias_slope,
+            transposed_weights: target.weights().transpose(),
+            target,
         })
     }
 
     /// The RBM at `beta = 1`.
     pub fn target(&self) -> &Rbm<T> {
         &self.target
+    }
+
+    /// `W^T` (D x M) of the target.
+    pub(crate) fn transposed_weights(&self) -> &DMatrix<T> {
+        &self.transposed_weights
     }
 }
 

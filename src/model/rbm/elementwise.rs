@@ -32,12 +32,6 @@ fn log1p_unit<T: Scalar>(e: T) -> T {
     z * horner(T::ARTANH, z * z)
 }
 
-#[inline(always)]
-fn softplus<T: Scalar>(y: T) -> T {
-    let positive = if y > T::zero() { y } else { T::zero() };
-    positive + log1p_unit(exp_nonpositive(-y.abs()))
-}
-
 /// A unit with logit `y` and `e = exp(-|y|)`, drawn without division or logarithm: it takes its
 /// unlikely value with probability `e / (1 + e)`, decided by the fine end of the uniform.
 #[inline(always)]
@@ -82,9 +76,7 @@ pub(crate) fn weigh_and_draw<T: Scalar>(
     if largest(units) * slope.abs() <= T::INCREMENT_RADIUS {
         weigh_with(units, beta, slope, lanes, increment_series)
     } else {
-        weigh_with(units, beta, slope, lanes, |y, d, _| {
-            softplus(y) - softplus(y - d)
-        })
+        weigh_with(units, beta, slope, lanes, increment_far)
     }
 }
 
@@ -122,6 +114,19 @@ fn increment_series<T: Scalar>(y: T, d: T, e: T) -> T {
     let fourth = d * (constant(-1.0 / 24.0) * (T::one() - constant(6.0) * q) + fifth);
     let third = d * (constant(1.0 / 6.0) * skew + fourth);
     d * (s + d * q * (constant(-0.5) + third))
+}
+
+/// `softplus(y) - softplus(y - d)` for any `d`, given `e = exp(-|y|)`: the differences of
+/// `max(y, 0)` and of `log(1 + exp(-|y|))` apart, because the first would swamp the second.
+#[inline(always)]
+fn increment_far<T: Scalar>(y: T, d: T, e: T) -> T {
+    let least = |a: T, b: T| if a < b { a } else { b };
+    let linear = if y > T::zero() {
+        least(d, y)
+    } else {
+        least(d - y, T::zero())
+    };
+    linear + (log1p_unit(e) - log1p_unit(exp_nonpositive(-(y - d).abs())))
 }
 
 /// Sum of the entries of `values` where the unit is on. All lengths are one multiple of
@@ -202,4 +207,123 @@ fn largest<T: Scalar>(x: &[T]) -> T {
     maxima
         .iter()
         .fold(T::zero(), |max, &m| if m > max { m } else { max })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::rbm::{sigmoid, softplus_increment};
+    use rand::SeedableRng;
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    fn grid(lowest: f64, points: usize) -> impl Iterator<Item = f64> {
+        (0..=points).map(move |i| lowest * (i as f64 / points as f64).powi(2))
+    }
+
+    #[test]
+    fn exp_is_accurate_over_its_whole_range() {
+        for x in grid(-85.9, 200_000) {
+            let x = x as f32;
+            let error = f64::from(exp_nonpositive(x)) / f64::from(x).exp() - 1.0;
+            assert!(error.abs() < 1e-7, "f32, {x}: {error:e}");
+        }
+        for x in grid(-699.0, 200_000) {
+            let error = exp_nonpositive(x) / x.exp() - 1.0;
+            assert!(error.abs() < 5e-16, "f64, {x}: {error:e}");
+        }
+        for x in [-90.0_f32, -300.0, -1e30, f32::NEG_INFINITY] {
+            assert!((0.0..1e-37).contains(&exp_nonpositive(x)), "{x}");
+        }
+        assert_eq!(exp_nonpositive(0.0_f32), 1.0);
+        assert!(exp_nonpositive(f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn log1p_is_accurate() {
+        for e in (0..=100_000).map(|i| f64::from(i) / 1e5) {
+            let exact = e.ln_1p() + f64::MIN_POSITIVE;
+            assert!(
+                (log1p_unit(e) / exact - 1.0).abs() < 1e-15 || e == 0.0,
+                "{e}"
+            );
+            let single = log1p_unit(e as f32);
+            assert!(
+                (f64::from(single) - f64::from(e as f32).ln_1p()).abs() <= 3e-7 * exact,
+                "{e}"
+            );
+        }
+    }
+
+    /// The event `u + u e < e` in exact arithmetic has probability `e / (1 + e)`: the accuracy of
+    /// a unit is that of `e`, which must hold for both signs and into saturation.
+    #[test]
+    fn probabilities_are_within_1e_7() {
+        for y in grid(300.0, 20_000).flat_map(|y| [y as f32, -y as f32]) {
+            let e = f64::from(exp_nonpositive(-y.abs()));
+            let unlikely = e / (1.0 + e);
+            let p = if y > 0.0 { 1.0 - unlikely } else { unlikely };
+            assert!((p - sigmoid(f64::from(y))).abs() < 6e-8, "{y}");
+        }
+    }
+
+    fn lanes() -> Lanes {
+        Lanes::from_rng(&mut Xoshiro256PlusPlus::seed_from_u64(11))
+    }
+
+    fn check_frequencies<T: Scalar>() {
+        let (mut lanes, draws) = (lanes(), 1 << 16);
+        for y in [-9.0, -2.0, -0.5, 0.0, 0.7, 3.0, 9.0] {
+            let mut units = vec![T::nearest(y / 2.0); draws];
+            let offset = vec![T::nearest(y / 2.0); draws];
+            draw_units(&mut units, &offset, T::one(), &mut lanes);
+            let (mean, p) = (dot(&units, &units) / draws as f64, sigmoid(y));
+            let se = (p * (1.0 - p) / draws as f64).sqrt();
+            assert!((mean - p).abs() < 4.0 * se, "{y}: {mean} {p}");
+        }
+    }
+
+    #[test]
+    fn units_are_drawn_at_their_probability() {
+        check_frequencies::<f32>();
+        check_frequencies::<f64>();
+    }
+
+    #[test]
+    fn saturated_units_do_not_flip() {
+        for y in [-300.0_f32, 300.0, -1e30, 1e30] {
+            let mut units = vec![y; 1 << 12];
+            draw_units(&mut units, &vec![0.0; 1 << 12], 1.0, &mut lanes());
+            assert!(units.iter().all(|&unit| unit == f32::from(y > 0.0)), "{y}");
+        }
+    }
+
+    fn check_increments<T: Scalar>(tolerance: f64) {
+        for slope in [1e-6, 1e-4, 1e-3, 0.05, 0.9] {
+            for x in grid(350.0, 400).flat_map(|x| [x, -x]) {
+                let x = T::nearest(x).to_f64();
+                let beta = (0.95 - slope, 0.95);
+                let mut units = [T::zero(); LANES];
+                units[5] = T::nearest(x);
+                let found = weigh_and_draw(&mut units, beta, &mut lanes());
+                let exact = softplus_increment(0.95 * x, (beta.1 - beta.0) * x);
+                let error = (found - exact).abs() / (slope * x.abs() + f64::MIN_POSITIVE);
+                assert!(error < tolerance, "slope {slope}, x {x}: {found} {exact}");
+            }
+        }
+    }
+
+    /// Relative to `slope |x|`, which no increment exceeds: what a stage adds to a log weight.
+    #[test]
+    fn weights_are_accurate_for_short_and_long_stages() {
+        check_increments::<f32>(2e-6);
+        check_increments::<f64>(1e-12);
+    }
+
+    #[test]
+    fn long_sums_of_softplus_do_not_overflow() {
+        let logits: Vec<f64> = (0..20_011).map(|i| (i as f64 * 0.7).sin() * 0.1).collect();
+        let exact: f64 = logits.iter().map(|&y| crate::model::softplus(y)).sum();
+        assert!((softplus_sum(&logits) / exact - 1.0).abs() < 1e-13);
+        assert!((softplus_sum(&[300.0, -300.0, 1e6]) - 1_000_300.0).abs() < 1e-9);
+    }
 }

@@ -14,10 +14,10 @@ use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 ///
 /// ```
 /// use annealed::model::{EnumeratedRbm, NormalizedModel, Rbm, Sampleable};
-/// use nalgebra::{dmatrix, dvector};
+/// use nalgebra::DMatrix;
 /// use rand::SeedableRng;
 ///
-/// let rbm = Rbm::new(dmatrix![1.0, -1.0, 0.5], dvector![0.2], dvector![0.1, -0.2, 0.3])?;
+/// let rbm = Rbm::new(DMatrix::from_row_slice(1, 3, &[1.0, -1.0, 0.5]), vec![0.2].into(), vec![0.1, -0.2, 0.3].into())?;
 /// let exact = EnumeratedRbm::new(rbm)?;
 /// let mut rng = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(1);
 /// assert_eq!(exact.sample(&mut rng).len(), 3);

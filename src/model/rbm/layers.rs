@@ -53,7 +53,8 @@ impl<T: Scalar> Layer<T> {
         self.values.rows_mut(0, self.units)
     }
 
-    /// As [`matrix`](Self::matrix), transposed (chains x units).
+    /// As [`matrix`](Self::matrix), transposed (chains x units); only for a right factor, see
+    /// [`propagate_down`].
     pub(crate) fn transposed(&self) -> DMatrixView<'_, T, Dyn, Dyn> {
         let (rows, chains) = self.values.shape();
         DMatrixView::from_slice_with_strides(self.values.as_slice(), chains, self.units, rows, 1)
@@ -76,10 +77,12 @@ pub(crate) fn pad<T: Scalar>(values: impl ExactSizeIterator<Item = T>) -> Vec<T>
     padded
 }
 
-/// `a 1^T + W V`: the hidden activations of all chains.
+/// `a 1^T + W V`: the hidden activations of all chains, 0 in the padding.
 pub(crate) fn propagate_up<T: Scalar>(rbm: &Rbm<T>, visible: &Layer<T>, hidden: &mut Layer<T>) {
     for chain in 0..hidden.chains() {
-        hidden.chain_mut(chain)[..rbm.hidden_units()].copy_from_slice(rbm.hidden_bias().as_slice());
+        let (units, padding) = hidden.chain_mut(chain).split_at_mut(rbm.hidden_units());
+        units.copy_from_slice(rbm.hidden_bias().as_slice());
+        padding.fill(T::zero());
     }
     let weights = rbm.weights();
     hidden
@@ -88,15 +91,16 @@ pub(crate) fn propagate_up<T: Scalar>(rbm: &Rbm<T>, visible: &Layer<T>, hidden: 
 }
 
 /// `W^T H`: what the hidden units add to the visible logits of all chains.
-pub(crate) fn propagate_down<T: Scalar>(rbm: &Rbm<T>, hidden: &Layer<T>, visible: &mut Layer<T>) {
-    let weights = transposed(rbm.weights());
+///
+/// Takes the transposed weights (D x M) as a matrix of their own. A strided view as the left
+/// factor is no way out: where a size is 5 or less, the fallback of nalgebra 0.35
+/// (`axcpy_uninit`) writes past its end.
+pub(crate) fn propagate_down<T: Scalar>(
+    transposed: &DMatrix<T>,
+    hidden: &Layer<T>,
+    visible: &mut Layer<T>,
+) {
     visible
         .matrix_mut()
-        .gemm(T::one(), &weights, &hidden.matrix(), T::zero());
-}
-
-/// A transposed view: nalgebra's own transposed product does not reach its fast kernel.
-pub(crate) fn transposed<T: Scalar>(matrix: &DMatrix<T>) -> DMatrixView<'_, T, Dyn, Dyn> {
-    let (rows, columns) = matrix.shape();
-    DMatrixView::from_slice_with_strides(matrix.as_slice(), columns, rows, rows, 1)
+        .gemm(T::one(), transposed, &hidden.matrix(), T::zero());
 }

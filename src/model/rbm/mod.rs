@@ -48,12 +48,12 @@ use crate::model::UnnormalizedModel;
 ///
 /// ```
 /// use annealed::model::{Rbm, UnnormalizedModel};
-/// use nalgebra::{dmatrix, dvector};
+/// use nalgebra::DMatrix;
 ///
 /// let rbm = Rbm::new(
-///     dmatrix![1.0, -1.0, 0.5; -0.5, 1.0, 2.0],
-///     dvector![0.2, -0.3],
-///     dvector![0.1, -0.2, 0.3],
+///     DMatrix::from_row_slice(2, 3, &[1.0, -1.0, 0.5, -0.5, 1.0, 2.0]),
+///     vec![0.2, -0.3].into(),
+///     vec![0.1, -0.2, 0.3].into(),
 /// )?;
 /// let expected = 0.1 + 0.3 + (1.0 + 1.7_f64.exp()).ln() + (1.0 + 1.2_f64.exp()).ln();
 /// assert!((rbm.log_density(&vec![true, false, true]) - expected).abs() < 1e-14);

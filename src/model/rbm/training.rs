@@ -7,7 +7,6 @@ use rand_distr::StandardNormal;
 
 use crate::ais::{Purpose, StreamRng, stream};
 use crate::error::{Error, Result};
-use crate::model::UnnormalizedModel;
 use crate::model::rbm::base_rate::check_data;
 use crate::model::rbm::elementwise::{logits_to_probabilities, padded};
 use crate::model::rbm::{
@@ -16,13 +15,13 @@ use crate::model::rbm::{
 };
 
 /// Rows on which an epoch is judged, at most.
-const JUDGED_ROWS: usize = 1_000;
+const JUDGED_ROWS: usize = 200;
 
 /// Contrastive divergence, CD-k (Hinton 2002), and persistent contrastive divergence (Tieleman
 /// 2008): stochastic gradient ascent on the log likelihood, with the model's moments taken from
 /// k Gibbs sweeps that start at the data or go on from the sweeps before.
 ///
-/// The defaults: 50 epochs, mini-batches of 100 rows, learning rate 0.05 going linearly to 0,
+/// The defaults: 100 epochs, mini-batches of 20 rows, learning rate 0.1 going linearly to 0,
 /// momentum 0.5, weight decay 1e-4, seed 0.
 ///
 /// ```
@@ -54,9 +53,9 @@ impl ContrastiveDivergence {
         Self {
             sweeps,
             persistent: false,
-            epochs: 50,
-            batch_size: 100,
-            learning_rate: 0.05,
+            epochs: 100,
+            batch_size: 20,
+            learning_rate: 0.1,
             final_learning_rate: 0.0,
             momentum: 0.5,
             weight_decay: 1e-4,
@@ -139,8 +138,7 @@ impl ContrastiveDivergence {
                 trainer.update(batch.iter().map(|&row| &data[row]), learning_rate);
             }
             trainer.check_finite(index)?;
-            let judged = order.iter().take(JUDGED_ROWS).map(|&row| &data[row]);
-            let epoch = trainer.judge(index, learning_rate, judged);
+            let epoch = trainer.judge(index, learning_rate, data);
             progress(&epoch);
             curve.push(epoch);
         }
@@ -183,7 +181,7 @@ impl ContrastiveDivergence {
     }
 }
 
-/// One point of a learning curve, over at most 1,000 rows of the training data.
+/// One point of a learning curve, over at most 200 rows spread evenly over the training data.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Epoch {
@@ -193,8 +191,7 @@ pub struct Epoch {
     pub learning_rate: f64,
     /// Mean over rows and units of `(v_i - P(v_i = 1 | h))^2` with `h` drawn given `v`.
     pub reconstruction_error: f64,
-    /// Mean over rows of an unbiased estimate of `sum_i log P(v_i | all other v)`: D times the
-    /// term of one random unit, in nats.
+    /// Mean over rows of `sum_i log P(v_i | all other v)`, in nats.
     pub pseudo_log_likelihood: f64,
 }
 
@@ -230,6 +227,7 @@ impl<T: Scalar> Rbm<T> {
 struct Trainer<T: Scalar> {
     settings: ContrastiveDivergence,
     rbm: Rbm<T>,
+    transposed_weights: DMatrix<T>,
     /// The last update of the parameters.
     update: Gradient<T>,
     positive: Phase<T>,
@@ -274,6 +272,7 @@ impl<T: Scalar> Trainer<T> {
             negative,
             lanes: Lanes::from_rng(&mut rng),
             rng,
+            transposed_weights: rbm.weights.transpose(),
             rbm,
         }
     }
@@ -287,7 +286,8 @@ impl<T: Scalar> Trainer<T> {
             self.negative.visible.clone_from(&self.positive.visible);
         }
         for _ in 0..self.settings.sweeps {
-            self.negative.sweep(&self.rbm, &mut self.lanes);
+            self.negative
+                .sweep(&self.rbm, &self.transposed_weights, &mut self.lanes);
         }
         self.positive.expect_hidden(&self.rbm);
         self.negative.expect_hidden(&self.rbm);
@@ -307,6 +307,7 @@ impl<T: Scalar> Trainer<T> {
             *update += decay * w;
         }
         self.rbm.weights += &self.update.weights;
+        self.rbm.weights.transpose_to(&mut self.transposed_weights);
         self.rbm.hidden_bias += &self.update.hidden_bias;
         self.rbm.visible_bias += &self.update.visible_bias;
     }
@@ -330,17 +331,13 @@ impl<T: Scalar> Trainer<T> {
         })
     }
 
-    fn judge<'a>(
-        &mut self,
-        index: usize,
-        learning_rate: f64,
-        rows: impl ExactSizeIterator<Item = &'a Vec<bool>>,
-    ) -> Epoch {
-        let count = rows.len() as f64;
+    fn judge(&mut self, index: usize, learning_rate: f64, data: &[Vec<bool>]) -> Epoch {
+        let count = data.len().min(JUDGED_ROWS);
         let (mut reconstruction_error, mut pseudo_log_likelihood) = (0.0, 0.0);
-        for row in rows {
-            reconstruction_error += reconstruction(&self.rbm, row, &mut self.rng) / count;
-            pseudo_log_likelihood += pseudo_likelihood(&self.rbm, row, &mut self.rng) / count;
+        for row in (0..count).map(|k| &data[k * data.len() / count]) {
+            let error = reconstruction_error_of(&self.rbm, row, &mut self.rng);
+            reconstruction_error += error / count as f64;
+            pseudo_log_likelihood += pseudo_log_likelihood_of(&self.rbm, row) / count as f64;
         }
         Epoch {
             index,
@@ -353,11 +350,11 @@ impl<T: Scalar> Trainer<T> {
 
 impl<T: Scalar> Phase<T> {
     /// v -> h -> v.
-    fn sweep(&mut self, rbm: &Rbm<T>, lanes: &mut Lanes) {
+    fn sweep(&mut self, rbm: &Rbm<T>, transposed: &DMatrix<T>, lanes: &mut Lanes) {
         propagate_up(rbm, &self.visible, &mut self.hidden);
         let unbiased = vec![T::zero(); padded(rbm.hidden_units())];
         draw_chains(&mut self.hidden, &unbiased, lanes);
-        propagate_down(rbm, &self.hidden, &mut self.visible);
+        propagate_down(transposed, &self.hidden, &mut self.visible);
         draw_chains(
             &mut self.visible,
             &pad(rbm.visible_bias().iter().copied()),
@@ -399,7 +396,7 @@ fn draw_chains<T: Scalar>(layer: &mut Layer<T>, bias: &[T], lanes: &mut Lanes) {
     }
 }
 
-fn reconstruction<T: Scalar, R: Rng>(rbm: &Rbm<T>, row: &[bool], rng: &mut R) -> f64 {
+fn reconstruction_error_of<T: Scalar, R: Rng>(rbm: &Rbm<T>, row: &[bool], rng: &mut R) -> f64 {
     let hidden = draw_all(&rbm.hidden_activation(row), rng);
     let expected = rbm.visible_probabilities(&hidden);
     let errors = expected
@@ -409,10 +406,16 @@ fn reconstruction<T: Scalar, R: Rng>(rbm: &Rbm<T>, row: &[bool], rng: &mut R) ->
     errors.sum::<f64>() / row.len() as f64
 }
 
-fn pseudo_likelihood<T: Scalar, R: Rng>(rbm: &Rbm<T>, row: &Vec<bool>, rng: &mut R) -> f64 {
-    let unit = rng.random_range(0..row.len());
-    let mut flipped = row.clone();
-    flipped[unit] = !flipped[unit];
-    // log P(v_i | others) = -softplus(log f(flipped) - log f(v)).
-    -softplus(rbm.log_density(&flipped) - rbm.log_density(row)) * row.len() as f64
+fn pseudo_log_likelihood_of<T: Scalar>(rbm: &Rbm<T>, row: &[bool]) -> f64 {
+    let activation = rbm.hidden_activation(row);
+    let hidden_term: f64 = activation.iter().map(|&x| softplus(x)).sum();
+    let columns = rbm.weights.column_iter().zip(&rbm.visible_bias).zip(row);
+    let terms = columns.map(|((column, bias), &on)| {
+        let sign = if on { -1.0 } else { 1.0 };
+        let flipped = activation.iter().zip(&column);
+        let flipped = flipped.map(|(x, w)| softplus(x + sign * w.to_f64()));
+        // log P(v_i | others) = -softplus(log f(flipped) - log f(v)).
+        -softplus(sign * bias.to_f64() + flipped.sum::<f64>() - hidden_term)
+    });
+    terms.sum()
 }
