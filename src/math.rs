@@ -24,9 +24,9 @@ pub(crate) fn log_sum_exp(terms: impl IntoIterator<Item = f64>) -> f64 {
     if sum == 0.0 { max } else { max + sum.ln() }
 }
 
-/// `weight * x`, where a weight of zero makes even `-inf` vanish.
+/// `weight * x`, where a weight of zero makes even an infinity vanish.
 pub(crate) fn weighted(weight: f64, x: f64) -> f64 {
-    if weight == 0.0 && x == f64::NEG_INFINITY {
+    if weight == 0.0 && x.is_infinite() {
         0.0
     } else {
         weight * x

@@ -192,7 +192,8 @@ fn a_base_that_does_not_cover_the_target_is_a_warning() {
 fn a_base_that_excludes_its_own_sample_is_an_error() {
     let broken = FunctionModel::new(|_: &DVector<f64>| f64::NEG_INFINITY)
         .with_sampler(|_| dvector![0.0])
-        .with_log_normalizer(0.0);
+        .with_log_normalizer(0.0)
+        .unwrap();
     let path = GeometricPath::new(broken, base());
     let text = message(Ais::new(&path, kernel()).run());
     assert!(

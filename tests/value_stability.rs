@@ -20,7 +20,14 @@ fn streams() {
         first(Purpose::Pilot, 0),
         first(Purpose::Training, 0),
     ];
-    assert_eq!(found, [0; 5]);
+    let pinned = [
+        1021219803524665661,
+        17670575670617547464,
+        10818930515478721286,
+        215316657740975168,
+        16526434242658135618,
+    ];
+    assert_eq!(found, pinned);
 }
 
 /// The last digits may differ with the platform's `exp` and `ln`.
@@ -37,8 +44,8 @@ fn runs() {
         .seed(7)
         .run()
         .unwrap();
-    assert_relative_eq!(walk.log_z(), 0.0, max_relative = 1e-10);
+    assert_relative_eq!(walk.log_z(), 1.9642099599340401, max_relative = 1e-10);
     let hmc = Ais::new(&path, Hmc::new(0.3, 3).unwrap());
     let hmc = hmc.schedule(schedule).chains(200).seed(7).run().unwrap();
-    assert_relative_eq!(hmc.log_z(), 0.0, max_relative = 1e-10);
+    assert_relative_eq!(hmc.log_z(), 2.12422355853759, max_relative = 1e-10);
 }

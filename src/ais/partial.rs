@@ -91,6 +91,10 @@ impl<S, R: Merge> Merge for Outcome<S, R> {
 }
 
 /// The finished chains of a range of indices: a part of a run, and its checkpoint.
+///
+/// With the feature `serde` it can be saved and merged elsewhere. For the merged result to have
+/// the same bits, the format must keep every bit of an f64: with `serde_json` that takes its
+/// feature `float_roundtrip`.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PartialRun<S, R = ()> {
@@ -134,7 +138,7 @@ impl<S, R: Merge> PartialRun<S, R> {
     fn check(&self) -> Result<()> {
         let settings = &self.settings;
         let sound = settings.block_size > 0
-            && settings.windows.steps() == settings.schedule.steps()
+            && settings.windows.fit(settings.schedule.steps())
             && self.nodes.iter().all(|node| {
                 node.is_within(settings.blocks()) && {
                     let blocks = node.blocks();

@@ -95,6 +95,7 @@ pub(crate) struct WeightedMean {
     /// The largest log weight; `None` before the first positive weight.
     max: Option<f64>,
     weight: f64,
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::log_value"))]
     value: f64,
 }
 

@@ -22,12 +22,13 @@ impl Windows {
         }
     }
 
-    pub(crate) fn steps(self) -> usize {
-        self.steps
+    /// Whether these are windows of that many steps, as they should be when read from a file.
+    pub(crate) fn fit(self, steps: usize) -> bool {
+        self.steps == steps && self.width > 0
     }
 
     pub(crate) fn count(self) -> usize {
-        self.steps.div_ceil(self.width.max(1))
+        self.steps.div_ceil(self.width)
     }
 
     fn start(self, window: usize) -> usize {
@@ -221,17 +222,18 @@ pub(crate) fn thermodynamic_integral(
     total.is_finite().then_some(total)
 }
 
-/// The recorded stage that more than half of the final variance of `log w` came from, if there
-/// are enough recorded stages for that to be news.
+/// The recorded stage at which the variance of `log w` grew by more than half of its final value,
+/// if there are enough recorded stages for that to be news.
 pub(crate) fn concentrated_variance(stages: &[StageSummary]) -> Option<Warning> {
     let total = stages.last()?.var_log_weight;
-    let worst = stages
-        .iter()
-        .max_by(|a, b| a.var_increment.total_cmp(&b.var_increment))?;
-    let share = worst.var_increment / total;
+    let before = std::iter::once(0.0).chain(stages.iter().map(|stage| stage.var_log_weight));
+    let growth = stages.iter().zip(before);
+    let (stage, share) = growth
+        .map(|(stage, before)| (stage, (stage.var_log_weight - before) / total))
+        .max_by(|a, b| a.1.total_cmp(&b.1))?;
     (stages.len() >= 10 && total > 0.5 && share > 0.5).then_some(Warning::ConcentratedVariance {
-        stage: worst.stage,
-        beta: worst.beta,
+        stage: stage.stage,
+        beta: stage.beta,
         share: share.min(1.0),
     })
 }
