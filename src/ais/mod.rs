@@ -71,7 +71,7 @@ pub struct Ais<'p, P: AnnealingPath, K, R = ()> {
     threads: Option<usize>,
     block_size: usize,
     recorded_stages: usize,
-    progress: Option<&'p (dyn Fn(Progress) + Sync)>,
+    progress: Option<Box<dyn Fn(Progress) + Sync + 'p>>,
 }
 
 impl<'p, P, K> Ais<'p, P, K>
@@ -163,9 +163,15 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     }
 
     /// Calls `progress` now and then, from whichever thread is at work.
-    pub fn progress(mut self, progress: &'p (dyn Fn(Progress) + Sync)) -> Self {
-        self.progress = Some(progress);
+    pub fn progress(mut self, progress: impl Fn(Progress) + Sync + 'p) -> Self {
+        self.progress = Some(Box::new(progress));
         self
+    }
+
+    /// Shows a progress bar on the terminal (standard error) while the run lasts.
+    #[cfg(feature = "progress")]
+    pub fn progress_bar(self) -> Self {
+        self.progress(progress::bar())
     }
 
     /// Watches the run with a recorder, found again in [`Run::recorder`].
@@ -269,7 +275,7 @@ where
         blocks: Range<usize>,
         settings: &Settings,
     ) -> Result<Vec<tree::Node<Outcome<P::State, R>>>> {
-        let meter = Meter::new(self.progress, settings.chain_steps(&blocks));
+        let meter = Meter::new(self.progress.as_deref(), settings.chain_steps(&blocks));
         let streams = settings.block_streams(&blocks);
         let failed = AtomicUsize::new(usize::MAX);
         let leaf = |block: usize| {

@@ -72,6 +72,7 @@ impl Settings {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Outcome<S, R> {
     pub(crate) states: Vec<S>,
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::log_values"))]
     pub(crate) log_weights: Vec<f64>,
     pub(crate) windows: Vec<Window>,
     pub(crate) recorder: R,

@@ -42,3 +42,20 @@ impl<'a> Meter<'a> {
         }
     }
 }
+
+/// A callback that draws a bar.
+#[cfg(feature = "progress")]
+pub(crate) fn bar() -> impl Fn(Progress) + Sync {
+    let bar = indicatif::ProgressBar::no_length();
+    let template = "{wide_bar} {percent}% {human_pos} chain-steps, {eta} left";
+    if let Ok(style) = indicatif::ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    move |progress| {
+        bar.set_length(progress.total);
+        bar.set_position(progress.done);
+        if progress.done == progress.total {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::ais::partial::{Outcome, Settings};
 use crate::ais::stages::{self, StageSummary};
 use crate::error::Result;
-use crate::estimate::{Estimate, Warning};
+use crate::estimate::{Estimate, Warning, importance_weighted_bound};
 use crate::schedule::Schedule;
 
 /// What a run found: log Z with its uncertainty, how far to trust it, and the weighted chains.
@@ -23,6 +23,7 @@ pub struct Run<S, R = ()> {
     block_size: usize,
     schedule: Schedule,
     states: Vec<S>,
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::log_values"))]
     log_weights: Vec<f64>,
     recorder: R,
 }
@@ -101,12 +102,17 @@ impl<S, R> Run<S, R> {
         self.estimate.standard_error()
     }
 
-    /// Bounds that hold `log Z_K` with probability `level`, as 0.95; see `docs/intervals.md` for
-    /// their measured coverage.
+    /// The 95% confidence interval of `log Z_K`, lower and upper bound; see
+    /// [`Estimate::interval`] for its construction and measured coverage.
+    pub fn interval(&self) -> (f64, f64) {
+        self.log_z_estimate().interval_95()
+    }
+
+    /// The confidence interval of `log Z_K` at another level in (0, 1).
     ///
     /// # Errors
     /// A level outside (0, 1).
-    pub fn interval(&self, level: f64) -> Result<(f64, f64)> {
+    pub fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
         self.log_z_estimate().interval(level)
     }
 
@@ -124,6 +130,16 @@ impl<S, R> Run<S, R> {
     /// chain has weight zero.
     pub fn lower_bound(&self) -> f64 {
         self.log_base_normalizer + self.estimate.mean_log_weight()
+    }
+
+    /// `log Z_0` plus the `k`-sample bound `E log((w_1 + .. + w_k) / k)` (Burda, Grosse and
+    /// Salakhutdinov 2016): in expectation at most `log Z_K`, and closer the larger `k`.
+    ///
+    /// # Errors
+    /// `k` outside `1..=N`.
+    pub fn importance_weighted_bound(&self, k: usize) -> Result<f64> {
+        let bound = importance_weighted_bound(&self.log_weights, k)?;
+        Ok(self.log_base_normalizer + bound)
     }
 
     /// Statistics of the log weights: mean, variance, largest share, tail index.
@@ -228,9 +244,8 @@ impl<S, R> fmt::Display for Run<S, R> {
             self.log_z(),
             self.standard_error()
         )?;
-        if let Ok((lower, upper)) = self.interval(0.95) {
-            write!(f, "95% interval {lower:.3} to {upper:.3}, ")?;
-        }
+        let (lower, upper) = self.interval();
+        write!(f, "95% interval {lower:.3} to {upper:.3}, ")?;
         write!(
             f,
             "ESS {:.0} of {})",

@@ -161,6 +161,7 @@ pub struct StageSummary {
     /// `beta_k`.
     pub beta: f64,
     /// Estimate of `log(Z_k / Z_0)`; `-inf` where every chain has weight zero.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::log_value"))]
     pub log_z_ratio: f64,
     /// ESS_k = (sum w_k)^2 / sum w_k^2, a count.
     pub effective_sample_size: f64,

@@ -42,6 +42,7 @@ pub fn log_mean_exp(values: &[f64]) -> f64 {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct WeightSums {
     count: u64,
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::log_value"))]
     max: f64,
     sum: f64,
     sum_of_squares: f64,

@@ -73,7 +73,7 @@ impl fmt::Display for Warning {
         match self {
             Self::FewChains { chains } => write!(
                 f,
-                "{chains} chains are too few to judge the error: run at least 30"
+                "{chains} chains are too few to judge the error: run at least 100"
             ),
             Self::DeadChains { dead, chains } => write!(
                 f,

@@ -1,5 +1,6 @@
 //! Transition kernels: how a chain moves at a stage, and what the move adds to its log weight.
 
+mod block_gibbs;
 mod compose;
 mod gibbs;
 mod hamiltonian;
@@ -10,6 +11,7 @@ mod step_size;
 mod tune;
 mod vector;
 
+pub use block_gibbs::{BlockGibbs, BlockGibbsWorkspace};
 pub use compose::{Mixture, Repeat, Then};
 pub use gibbs::CoordinateGibbs;
 pub use hamiltonian::{Hmc, HmcWorkspace, PersistentHmc, PersistentHmcWorkspace};

@@ -4,11 +4,19 @@ mod bernoulli;
 mod function;
 mod gaussian;
 mod mixture;
+pub(crate) mod quadratic;
+pub mod rbm;
 
 pub use bernoulli::Bernoulli;
 pub use function::FunctionModel;
 pub use gaussian::Gaussian;
 pub use mixture::GaussianMixture;
+#[cfg(feature = "npz")]
+pub use rbm::RbmFile;
+pub use rbm::{
+    BaseRate, ContrastiveDivergence, EnumeratedRbm, Epoch, MAX_ENUMERATED_UNITS, Rbm, RbmMoments,
+    Scalar, TrainedRbm, sigmoid, softplus,
+};
 
 use nalgebra::DVector;
 use rand::Rng;
@@ -65,7 +73,10 @@ pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
     }
 }
 
-/// An exponential family: `log f(x) = eta . g(x)` up to a term that does not depend on `eta`.
+/// An exponential family: `log p(x) = eta . g(x) - A(eta)` up to a term free of `eta`.
+///
+/// `A` is `log Z` where `f` has no factor that depends on `eta` but not on x; in general
+/// `A(eta) = log Z + eta . g(x) - log f(x)`.
 pub trait ExponentialFamily: NormalizedModel + Sized {
     /// The natural parameters `eta`.
     fn natural_parameters(&self) -> DVector<f64>;
@@ -73,7 +84,7 @@ pub trait ExponentialFamily: NormalizedModel + Sized {
     /// The sufficient statistics `g(x)`, as long as `eta`.
     fn sufficient_statistics(&self, state: &Self::State) -> DVector<f64>;
 
-    /// The moments `s = E g(x)`, which are the gradient of `log Z` in `eta`.
+    /// The moments `s = E g(x)`, which are the gradient of `A` in `eta`.
     fn moments(&self) -> DVector<f64>;
 
     /// The member of the same family with these natural parameters.

@@ -3,10 +3,12 @@
 
 mod gaussian;
 mod geometric;
+mod rbm;
 mod tempered;
 
 pub use gaussian::{GaussianAt, GaussianPath};
 pub use geometric::{GeometricAt, GeometricPath};
+pub use rbm::{RbmAt, RbmPath};
 pub use tempered::{Normalized, TemperedAt, TemperedPath};
 
 use crate::model::{Sampleable, UnnormalizedModel};

@@ -1,0 +1,268 @@
+//! The log partition function of a restricted Boltzmann machine, with an interval.
+//!
+//! With no arguments: trains an RBM with 20 hidden units on embedded handwritten digits,
+//! enumerates its exact log Z, estimates it by annealed importance sampling, and scores held-out
+//! digits.
+//!
+//! ```text
+//! cargo run --release --features full --example rbm
+//! cargo run --release --features full --example rbm -- \
+//!     --weights rbm.npz --base data-rate --chains 1000 --steps 10000 --json
+//! ```
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use annealed::ais::{Ais, Run};
+use annealed::data;
+use annealed::kernel::BlockGibbs;
+use annealed::model::{
+    BaseRate, ContrastiveDivergence, MAX_ENUMERATED_UNITS, NormalizedModel, Rbm, RbmFile,
+    UnnormalizedModel,
+};
+use annealed::path::RbmPath;
+use annealed::schedule::Schedule;
+use annealed::{Error, Result};
+use clap::{Parser, ValueEnum};
+
+/// Estimate the log partition function of an RBM.
+#[derive(Debug, Parser)]
+struct Options {
+    /// RBM to score: a NumPy .npz file with W (M, D), a (M), b (D) and optionally b_base (D);
+    /// without it an RBM is trained on the embedded 8 x 8 digits
+    #[arg(long)]
+    weights: Option<PathBuf>,
+    /// Where chains start: the file's b_base (or the training data's base rates), or fair coins
+    #[arg(long, value_enum, default_value = "data-rate")]
+    base: Base,
+    /// How the stages are placed
+    #[arg(long, value_enum, default_value = "linear")]
+    schedule: ScheduleKind,
+    /// Number of chains N
+    #[arg(long, default_value_t = 1_000)]
+    chains: usize,
+    /// Number of stages K
+    #[arg(long, default_value_t = 10_000)]
+    steps: usize,
+    /// Seed; one seed gives the same figures for any number of threads
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Number of threads; all cores unless set
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Enumerate the exact log Z (up to 25 units in the smaller layer)
+    #[arg(long)]
+    exact: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
+enum Base {
+    DataRate,
+    Uniform,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ScheduleKind {
+    Linear,
+    /// Salakhutdinov and Murray (2008)
+    Sm08,
+}
+
+impl ScheduleKind {
+    fn with_steps(self, steps: usize) -> Result<Schedule> {
+        match self {
+            Self::Linear => Schedule::linear(steps),
+            Self::Sm08 => Schedule::salakhutdinov_murray(steps),
+        }
+    }
+}
+
+/// An RBM, where to start from, and what is known of it.
+struct Problem {
+    rbm: Rbm,
+    base: BaseRate,
+    log_z_exact: Option<f64>,
+    held_out: Vec<Vec<bool>>,
+}
+
+fn main() -> ExitCode {
+    match score(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn score(options: &Options) -> Result<()> {
+    let problem = match &options.weights {
+        Some(path) => read(path, options)?,
+        None => train(options)?,
+    };
+    let path = RbmPath::new(problem.base.clone(), problem.rbm.clone())?;
+    let mut ais = Ais::new(&path, BlockGibbs)
+        .schedule(options.schedule.with_steps(options.steps)?)
+        .chains(options.chains)
+        .seed(options.seed);
+    if let Some(threads) = options.threads {
+        ais = ais.threads(threads);
+    }
+    if !options.json {
+        ais = ais.progress_bar();
+    }
+    let run = ais.run()?;
+    if options.json {
+        println!("{}", json(&run, problem.log_z_exact));
+    } else {
+        report(&run, &problem);
+    }
+    Ok(())
+}
+
+/// Reads the RBM of a file.
+fn read(path: &PathBuf, options: &Options) -> Result<Problem> {
+    let file = RbmFile::read(path)?;
+    let (hidden, visible) = (file.rbm.hidden_units(), file.rbm.visible_units());
+    let base = match (options.base, file.base) {
+        (Base::Uniform, _) => BaseRate::uniform(hidden, visible)?,
+        (Base::DataRate, Some(base)) => base,
+        (Base::DataRate, None) => {
+            return Err(Error::File {
+                path: path.display().to_string(),
+                reason: "has no b_base, which --base data-rate starts from; expected the key \
+                         b_base (D), or --base uniform"
+                    .into(),
+            });
+        }
+    };
+    let log_z_exact = if options.exact {
+        enumerate(&file.rbm)?
+    } else {
+        file.log_z_exact
+    };
+    Ok(Problem {
+        rbm: file.rbm,
+        base,
+        log_z_exact,
+        held_out: Vec::new(),
+    })
+}
+
+/// The exact log Z, or `None` where no layer is small enough.
+fn enumerate(rbm: &Rbm) -> Result<Option<f64>> {
+    let smaller = rbm.hidden_units().min(rbm.visible_units());
+    if smaller > MAX_ENUMERATED_UNITS {
+        eprintln!("{smaller} units in the smaller layer are too many to enumerate");
+        return Ok(None);
+    }
+    rbm.exact_log_normalizer().map(Some)
+}
+
+/// Trains an RBM on four fifths of the digits and enumerates it.
+fn train(options: &Options) -> Result<Problem> {
+    let digits = data::digits().images;
+    let (held_out, training): (Vec<_>, Vec<_>) = digits
+        .into_iter()
+        .enumerate()
+        .partition(|(index, _)| index % 5 == 0);
+    let images = |rows: Vec<(usize, Vec<bool>)>| -> Vec<Vec<bool>> {
+        rows.into_iter().map(|(_, image)| image).collect()
+    };
+    let (held_out, training) = (images(held_out), images(training));
+
+    let begun = Instant::now();
+    let start = Rbm::from_data(20, &training, options.seed)?;
+    let trained = ContrastiveDivergence::new(1)
+        .persistent(true)
+        .epochs(200)
+        .learning_rate(0.05, 0.0)
+        .seed(options.seed)
+        .train(start, &training)?;
+    if !options.json {
+        println!(
+            "trained an RBM, 64 visible and 20 hidden units, on {} handwritten digits in {:.1} s",
+            training.len(),
+            begun.elapsed().as_secs_f64()
+        );
+    }
+    let base = match options.base {
+        Base::DataRate => BaseRate::from_data(20, &training, 1.0)?,
+        Base::Uniform => BaseRate::uniform(20, 64)?,
+    };
+    Ok(Problem {
+        log_z_exact: enumerate(&trained.rbm)?,
+        rbm: trained.rbm,
+        base,
+        held_out,
+    })
+}
+
+fn json(run: &Run<Vec<bool>>, log_z_exact: Option<f64>) -> serde_json::Value {
+    let (lower, upper) = run.interval();
+    let warnings: Vec<String> = run.warnings().iter().map(ToString::to_string).collect();
+    serde_json::json!({
+        "log_z": run.log_z(),
+        "standard_error": run.standard_error(),
+        "interval": [lower, upper],
+        "ess": run.effective_sample_size(),
+        "mean_log_weight": run.estimate().mean_log_weight(),
+        "var_log_weight": run.estimate().var_log_weight(),
+        "log_z_exact": log_z_exact,
+        "seconds": run.seconds(),
+        "chain_steps_per_second": run.chain_steps_per_second(),
+        "warnings": warnings,
+    })
+}
+
+fn report(run: &Run<Vec<bool>>, problem: &Problem) {
+    println!("{run}");
+    if let Some(exact) = problem.log_z_exact {
+        println!(
+            "exact log Z = {exact:.3}, error {:+.3}",
+            run.log_z() - exact
+        );
+    }
+    if let Some(thermodynamic) = run.thermodynamic_log_z() {
+        println!("thermodynamic integration: {thermodynamic:.3}");
+    }
+    if !problem.held_out.is_empty() {
+        let log_likelihood = |log_z: f64| mean_log_density(problem) - log_z;
+        let (lower, upper) = run.interval();
+        println!(
+            "log likelihood of {} held-out digits: {:.3} nats an image (95% interval {:.3} to \
+             {:.3}); under the base-rate model {:.3}",
+            problem.held_out.len(),
+            log_likelihood(run.log_z()),
+            log_likelihood(upper),
+            log_likelihood(lower),
+            base_log_likelihood(problem),
+        );
+    }
+    println!(
+        "{} chains of {} stages in {:.1} s, {:.3e} chain-steps a second",
+        run.chains(),
+        run.schedule().steps(),
+        run.seconds(),
+        run.chain_steps_per_second()
+    );
+}
+
+fn mean_log_density(problem: &Problem) -> f64 {
+    let sum: f64 = problem
+        .held_out
+        .iter()
+        .map(|v| problem.rbm.log_density(v))
+        .sum();
+    sum / problem.held_out.len() as f64
+}
+
+fn base_log_likelihood(problem: &Problem) -> f64 {
+    let base = &problem.base;
+    let sum: f64 = problem.held_out.iter().map(|v| base.log_density(v)).sum();
+    sum / problem.held_out.len() as f64 - base.log_normalizer()
+}

@@ -1,0 +1,91 @@
+//! How heavy the upper tail of the weights is.
+
+/// Fewest chains whose tail is judged: five weights in the largest fifth.
+pub(crate) const MIN_CHAINS: usize = 25;
+
+/// Pareto shape `k` of the largest `min(N/5, 3 sqrt N)` weights (Vehtari et al. 2024, sec. 3.2);
+/// `None` below [`MIN_CHAINS`] chains or where fewer than five weights stand out.
+///
+/// Weights with shape `k` have finite moments of order below `1/k`: no variance from 1/2, no mean
+/// from 1.
+pub(crate) fn pareto_shape(log_weights: &[f64]) -> Option<f64> {
+    if log_weights.len() < MIN_CHAINS {
+        return None;
+    }
+    let n = log_weights.len() as f64;
+    let tail = (n / 5.0).min(3.0 * n.sqrt()) as usize;
+    let mut sorted = log_weights.to_vec();
+    sorted.sort_unstable_by(|a, b| b.total_cmp(a));
+    let relative = |x: f64| (x - sorted[0]).exp();
+    let threshold = relative(sorted[tail]);
+    let excesses: Vec<f64> = sorted[..tail]
+        .iter()
+        .rev()
+        .map(|&x| relative(x) - threshold)
+        .filter(|&x| x > 0.0)
+        .collect();
+    (excesses.len() >= 5).then(|| shape_of_excesses(&excesses))
+}
+
+/// Posterior-mean fit of the generalised Pareto distribution to ascending excesses (Zhang and
+/// Stephens 2009), with the shape drawn towards 1/2 by ten pseudo-observations (Vehtari et al.
+/// 2024, appendix C).
+fn shape_of_excesses(excesses: &[f64]) -> f64 {
+    let n = excesses.len() as f64;
+    let quartile = excesses[(n / 4.0 + 0.5) as usize - 1];
+    let largest = excesses[excesses.len() - 1];
+    let points = 30 + n.sqrt() as usize;
+    let shape = |theta: f64| excesses.iter().map(|x| (-theta * x).ln_1p()).sum::<f64>() / n;
+    let (thetas, log_likelihoods): (Vec<f64>, Vec<f64>) = (1..=points)
+        .map(|j| {
+            let spread = 1.0 - (points as f64 / (j as f64 - 0.5)).sqrt();
+            let theta = 1.0 / largest + spread / (3.0 * quartile);
+            let k = shape(theta);
+            (theta, n * ((-theta / k).ln() - k - 1.0))
+        })
+        .unzip();
+    let evidence = super::log_sum_exp(&log_likelihoods);
+    let theta: f64 = thetas
+        .iter()
+        .zip(&log_likelihoods)
+        .map(|(theta, l)| theta * (l - evidence).exp())
+        .sum();
+    (n * shape(theta) + 5.0) / (n + 10.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Exact Pareto quantiles `w = u^(-k)` of shape k.
+    fn quantiles(k: f64, n: usize) -> Vec<f64> {
+        (0..n)
+            .map(|i| -k * ((i as f64 + 0.5) / n as f64).ln())
+            .collect()
+    }
+
+    #[test]
+    fn recovers_the_shape() {
+        for k in [0.2, 0.5, 0.9] {
+            let fitted = pareto_shape(&quantiles(k, 10_000)).unwrap();
+            assert!((fitted - k).abs() < 0.05, "{fitted} for {k}");
+        }
+    }
+
+    #[test]
+    fn a_common_factor_changes_nothing() {
+        let weights = quantiles(0.7, 100);
+        let shifted: Vec<f64> = weights.iter().map(|x| x + 1e4).collect();
+        let (a, b) = (
+            pareto_shape(&weights).unwrap(),
+            pareto_shape(&shifted).unwrap(),
+        );
+        assert!((a - b).abs() < 1e-9);
+    }
+
+    #[test]
+    fn too_little_to_judge() {
+        assert_eq!(pareto_shape(&quantiles(0.5, 24)), None);
+        assert_eq!(pareto_shape(&[3.0; 100]), None);
+    }
+}

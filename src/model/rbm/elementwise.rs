@@ -1,0 +1,329 @@
+//! What is done to every unit, written so that the compiler can use vector instructions on any
+//! target: polynomials instead of library calls, chunks of [`LANES`] units, no branches inside.
+
+use crate::model::rbm::lanes::{LANES, Lanes};
+use crate::model::rbm::scalar::Scalar;
+
+/// `n` rounded up to a whole number of chunks.
+pub(crate) fn padded(n: usize) -> usize {
+    n.next_multiple_of(LANES)
+}
+
+#[inline(always)]
+fn horner<T: Scalar>(coefficients: &[T], x: T) -> T {
+    coefficients.iter().fold(T::zero(), |sum, &c| sum * x + c)
+}
+
+/// `e^x` for `x <= 0`, within 1e-7 (f32) or 2.5e-16 (f64) relatively; below the lowest normal
+/// number it stays there.
+#[inline(always)]
+pub(crate) fn exp_nonpositive<T: Scalar>(x: T) -> T {
+    let x = if x < T::EXP_LOWEST { T::EXP_LOWEST } else { x };
+    let shifted = x * T::LOG2_E + T::ROUND;
+    let n = shifted - T::ROUND;
+    let r = x - n * T::LN_2_HIGH - n * T::LN_2_LOW;
+    horner(T::EXP, r) * T::exp2_rounded(shifted)
+}
+
+/// `log(1 + e)` for `e` in [0, 1]: `2 artanh(z)` with `z = e / (2 + e)`.
+#[inline(always)]
+fn log1p_unit<T: Scalar>(e: T) -> T {
+    let z = e / (e + T::one() + T::one());
+    z * horner(T::ARTANH, z * z)
+}
+
+/// A unit with logit `y` and `e = exp(-|y|)`, drawn without division or logarithm: it takes its
+/// unlikely value with probability `e / (1 + e)`, decided by the fine end of the uniform.
+#[inline(always)]
+fn draw<T: Scalar>(y: T, e: T, uniform: T) -> T {
+    let unlikely = uniform + uniform * e < e;
+    if (y > T::zero()) != unlikely {
+        T::one()
+    } else {
+        T::zero()
+    }
+}
+
+/// Replaces each input by a unit with logit `offset + scale * input`, drawn as 0 or 1. All
+/// lengths are one multiple of [`LANES`].
+#[inline]
+pub(crate) fn draw_units<T: Scalar>(units: &mut [T], offset: &[T], scale: T, lanes: &mut Lanes) {
+    for (units, offset) in units
+        .as_chunks_mut::<LANES>()
+        .0
+        .iter_mut()
+        .zip(chunks(offset))
+    {
+        let uniforms = T::uniforms(lanes);
+        for l in 0..LANES {
+            let y = offset[l] + scale * units[l];
+            units[l] = draw(y, exp_nonpositive(-y.abs()), uniforms[l]);
+        }
+    }
+}
+
+/// Replaces each activation x by a unit with logit `beta_1 x`, drawn as 0 or 1, and returns the
+/// sum over them of `softplus(beta_1 x) - softplus(beta_0 x)`: one exponential serves both. The
+/// length is a multiple of [`LANES`]; an `x` of 0 adds nothing.
+#[inline]
+pub(crate) fn weigh_and_draw<T: Scalar>(
+    units: &mut [T],
+    beta: (f64, f64),
+    lanes: &mut Lanes,
+) -> f64 {
+    let slope = T::nearest(beta.1 - beta.0);
+    let beta = T::nearest(beta.1);
+    if largest(units) * slope.abs() <= T::INCREMENT_RADIUS {
+        weigh_with(units, beta, slope, lanes, increment_series)
+    } else {
+        weigh_with(units, beta, slope, lanes, increment_far)
+    }
+}
+
+#[inline(always)]
+fn weigh_with<T: Scalar>(
+    units: &mut [T],
+    beta: T,
+    slope: T,
+    lanes: &mut Lanes,
+    increment: impl Fn(T, T, T) -> T,
+) -> f64 {
+    let mut sums = [T::zero(); LANES];
+    for units in units.as_chunks_mut::<LANES>().0 {
+        let uniforms = T::uniforms(lanes);
+        for l in 0..LANES {
+            let x = units[l];
+            let y = beta * x;
+            let e = exp_nonpositive(-y.abs());
+            sums[l] += increment(y, slope * x, e);
+            units[l] = draw(y, e, uniforms[l]);
+        }
+    }
+    sums.iter().map(|sum| sum.to_f64()).sum()
+}
+
+/// Five terms of `softplus(y) - softplus(y - d)` in `d`, given `e = exp(-|y|)`.
+#[inline(always)]
+fn increment_series<T: Scalar>(y: T, d: T, e: T) -> T {
+    let constant = |x: f64| T::nearest(x);
+    let likely = T::one() / (T::one() + e);
+    let s = if y > T::zero() { likely } else { e * likely };
+    let q = e * likely * likely;
+    let skew = T::one() - s - s;
+    let fifth = d * constant(1.0 / 120.0) * skew * (T::one() - constant(12.0) * q);
+    let fourth = d * (constant(-1.0 / 24.0) * (T::one() - constant(6.0) * q) + fifth);
+    let third = d * (constant(1.0 / 6.0) * skew + fourth);
+    d * (s + d * q * (constant(-0.5) + third))
+}
+
+/// `softplus(y) - softplus(y - d)` for any `d`, given `e = exp(-|y|)`: the differences of
+/// `max(y, 0)` and of `log(1 + exp(-|y|))` apart, because the first would swamp the second.
+#[inline(always)]
+fn increment_far<T: Scalar>(y: T, d: T, e: T) -> T {
+    let least = |a: T, b: T| if a < b { a } else { b };
+    let linear = if y > T::zero() {
+        least(d, y)
+    } else {
+        least(d - y, T::zero())
+    };
+    linear + (log1p_unit(e) - log1p_unit(exp_nonpositive(-(y - d).abs())))
+}
+
+/// Sum of the entries of `values` where the unit is on. All lengths are one multiple of
+/// [`LANES`].
+#[inline]
+pub(crate) fn dot<T: Scalar>(values: &[T], units: &[T]) -> f64 {
+    let mut sums = [T::zero(); LANES];
+    for (values, units) in chunks(values).iter().zip(chunks(units)) {
+        for l in 0..LANES {
+            sums[l] += values[l] * units[l];
+        }
+    }
+    sums.iter().map(|sum| sum.to_f64()).sum()
+}
+
+/// Adds `sign * row` to `sums`.
+#[inline]
+pub(crate) fn add_scaled<T: Scalar>(sums: &mut [T], sign: T, row: &[T]) {
+    for (sum, &x) in sums.iter_mut().zip(row) {
+        *sum += sign * x;
+    }
+}
+
+/// Replaces logits by probabilities.
+#[inline]
+pub(crate) fn logits_to_probabilities<T: Scalar>(logits: &mut [T]) {
+    for y in logits {
+        let e = exp_nonpositive(-y.abs());
+        let likely = T::one() / (T::one() + e);
+        *y = if *y > T::zero() { likely } else { e * likely };
+    }
+}
+
+/// `sum_i softplus(y_i)`: the logarithms are taken of products, each factor in [1, 2].
+#[inline]
+pub(crate) fn softplus_sum(logits: &[f64]) -> f64 {
+    // A product of 512 factors of at most 2 is far from overflow.
+    logits.chunks(512 * LANES).map(softplus_sum_short).sum()
+}
+
+#[inline(always)]
+fn softplus_sum_short(logits: &[f64]) -> f64 {
+    let mut products = [1.0; LANES];
+    let mut sums = [0.0; LANES];
+    let (whole, rest) = logits.as_chunks::<LANES>();
+    for chunk in whole {
+        for l in 0..LANES {
+            products[l] *= 1.0 + exp_nonpositive(-chunk[l].abs());
+            sums[l] += chunk[l].max(0.0);
+        }
+    }
+    for (l, &y) in rest.iter().enumerate() {
+        products[l] *= 1.0 + exp_nonpositive(-y.abs());
+        sums[l] += y.max(0.0);
+    }
+    (0..LANES).map(|l| sums[l] + products[l].ln()).sum()
+}
+
+#[inline(always)]
+fn chunks<T>(values: &[T]) -> &[[T; LANES]] {
+    values.as_chunks().0
+}
+
+/// The largest magnitude. A NaN is passed over here and surfaces in the sum.
+#[inline(always)]
+fn largest<T: Scalar>(x: &[T]) -> T {
+    let mut maxima = [T::zero(); LANES];
+    for chunk in chunks(x) {
+        for l in 0..LANES {
+            let magnitude = chunk[l].abs();
+            maxima[l] = if magnitude > maxima[l] {
+                magnitude
+            } else {
+                maxima[l]
+            };
+        }
+    }
+    maxima
+        .iter()
+        .fold(T::zero(), |max, &m| if m > max { m } else { max })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::rbm::{sigmoid, softplus_increment};
+    use rand::SeedableRng;
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    fn grid(lowest: f64, points: usize) -> impl Iterator<Item = f64> {
+        (0..=points).map(move |i| lowest * (i as f64 / points as f64).powi(2))
+    }
+
+    #[test]
+    fn exp_is_accurate_over_its_whole_range() {
+        for x in grid(-85.9, 200_000) {
+            let x = x as f32;
+            let error = f64::from(exp_nonpositive(x)) / f64::from(x).exp() - 1.0;
+            assert!(error.abs() < 1e-7, "f32, {x}: {error:e}");
+        }
+        for x in grid(-699.0, 200_000) {
+            let error = exp_nonpositive(x) / x.exp() - 1.0;
+            assert!(error.abs() < 5e-16, "f64, {x}: {error:e}");
+        }
+        for x in [-90.0_f32, -300.0, -1e30, f32::NEG_INFINITY] {
+            assert!((0.0..1e-37).contains(&exp_nonpositive(x)), "{x}");
+        }
+        assert_eq!(exp_nonpositive(0.0_f32), 1.0);
+        assert!(exp_nonpositive(f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn log1p_is_accurate() {
+        for e in (0..=100_000).map(|i| f64::from(i) / 1e5) {
+            let exact = e.ln_1p() + f64::MIN_POSITIVE;
+            assert!(
+                (log1p_unit(e) / exact - 1.0).abs() < 1e-15 || e == 0.0,
+                "{e}"
+            );
+            let single = log1p_unit(e as f32);
+            assert!(
+                (f64::from(single) - f64::from(e as f32).ln_1p()).abs() <= 3e-7 * exact,
+                "{e}"
+            );
+        }
+    }
+
+    /// The event `u + u e < e` in exact arithmetic has probability `e / (1 + e)`: the accuracy of
+    /// a unit is that of `e`, which must hold for both signs and into saturation.
+    #[test]
+    fn probabilities_are_within_1e_7() {
+        for y in grid(300.0, 20_000).flat_map(|y| [y as f32, -y as f32]) {
+            let e = f64::from(exp_nonpositive(-y.abs()));
+            let unlikely = e / (1.0 + e);
+            let p = if y > 0.0 { 1.0 - unlikely } else { unlikely };
+            assert!((p - sigmoid(f64::from(y))).abs() < 6e-8, "{y}");
+        }
+    }
+
+    fn lanes() -> Lanes {
+        Lanes::from_rng(&mut Xoshiro256PlusPlus::seed_from_u64(11))
+    }
+
+    fn check_frequencies<T: Scalar>() {
+        let (mut lanes, draws) = (lanes(), 1 << 16);
+        for y in [-9.0, -2.0, -0.5, 0.0, 0.7, 3.0, 9.0] {
+            let mut units = vec![T::nearest(y / 2.0); draws];
+            let offset = vec![T::nearest(y / 2.0); draws];
+            draw_units(&mut units, &offset, T::one(), &mut lanes);
+            let (mean, p) = (dot(&units, &units) / draws as f64, sigmoid(y));
+            let se = (p * (1.0 - p) / draws as f64).sqrt();
+            assert!((mean - p).abs() < 4.0 * se, "{y}: {mean} {p}");
+        }
+    }
+
+    #[test]
+    fn units_are_drawn_at_their_probability() {
+        check_frequencies::<f32>();
+        check_frequencies::<f64>();
+    }
+
+    #[test]
+    fn saturated_units_do_not_flip() {
+        for y in [-300.0_f32, 300.0, -1e30, 1e30] {
+            let mut units = vec![y; 1 << 12];
+            draw_units(&mut units, &vec![0.0; 1 << 12], 1.0, &mut lanes());
+            assert!(units.iter().all(|&unit| unit == f32::from(y > 0.0)), "{y}");
+        }
+    }
+
+    fn check_increments<T: Scalar>(tolerance: f64) {
+        for slope in [1e-6, 1e-4, 1e-3, 0.05, 0.9] {
+            for x in grid(350.0, 400).flat_map(|x| [x, -x]) {
+                let x = T::nearest(x).to_f64();
+                let beta = (0.95 - slope, 0.95);
+                let mut units = [T::zero(); LANES];
+                units[5] = T::nearest(x);
+                let found = weigh_and_draw(&mut units, beta, &mut lanes());
+                let exact = softplus_increment(0.95 * x, (beta.1 - beta.0) * x);
+                let error = (found - exact).abs() / (slope * x.abs() + f64::MIN_POSITIVE);
+                assert!(error < tolerance, "slope {slope}, x {x}: {found} {exact}");
+            }
+        }
+    }
+
+    /// Relative to `slope |x|`, which no increment exceeds: what a stage adds to a log weight.
+    #[test]
+    fn weights_are_accurate_for_short_and_long_stages() {
+        check_increments::<f32>(2e-6);
+        check_increments::<f64>(1e-12);
+    }
+
+    #[test]
+    fn long_sums_of_softplus_do_not_overflow() {
+        let logits: Vec<f64> = (0..20_011).map(|i| (i as f64 * 0.7).sin() * 0.1).collect();
+        let exact: f64 = logits.iter().map(|&y| crate::model::softplus(y)).sum();
+        assert!((softplus_sum(&logits) / exact - 1.0).abs() < 1e-13);
+        assert!((softplus_sum(&[300.0, -300.0, 1e6]) - 1_000_300.0).abs() < 1e-9);
+    }
+}

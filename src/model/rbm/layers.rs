@@ -1,0 +1,106 @@
+//! Both layers of many chains at once: a column a chain, rows padded to whole chunks.
+
+use nalgebra::{DMatrix, DMatrixView, DMatrixViewMut, Dyn};
+
+use crate::model::rbm::elementwise::padded;
+use crate::model::rbm::{Rbm, Scalar};
+
+/// Values of one layer's units for a number of chains. The padding rows take part in elementwise
+/// work and are left out of products.
+#[derive(Debug, Clone)]
+pub(crate) struct Layer<T: Scalar> {
+    units: usize,
+    values: DMatrix<T>,
+}
+
+impl<T: Scalar> Layer<T> {
+    pub(crate) fn zeros(units: usize, chains: usize) -> Self {
+        Self {
+            units,
+            values: DMatrix::zeros(padded(units), chains),
+        }
+    }
+
+    /// Number of units, without padding.
+    pub(crate) fn units(&self) -> usize {
+        self.units
+    }
+
+    /// Number of chains.
+    pub(crate) fn chains(&self) -> usize {
+        self.values.ncols()
+    }
+
+    /// The units of one chain, with padding.
+    pub(crate) fn chain(&self, chain: usize) -> &[T] {
+        let rows = self.values.nrows();
+        &self.values.as_slice()[chain * rows..(chain + 1) * rows]
+    }
+
+    /// As [`chain`](Self::chain), to write to.
+    pub(crate) fn chain_mut(&mut self, chain: usize) -> &mut [T] {
+        let rows = self.values.nrows();
+        &mut self.values.as_mut_slice()[chain * rows..(chain + 1) * rows]
+    }
+
+    /// The units of all chains (units x chains), without padding.
+    pub(crate) fn matrix(&self) -> DMatrixView<'_, T, nalgebra::U1, Dyn> {
+        self.values.rows(0, self.units)
+    }
+
+    /// As [`matrix`](Self::matrix), to write to.
+    pub(crate) fn matrix_mut(&mut self) -> DMatrixViewMut<'_, T, nalgebra::U1, Dyn> {
+        self.values.rows_mut(0, self.units)
+    }
+
+    /// As [`matrix`](Self::matrix), transposed (chains x units); only for a right factor, see
+    /// [`propagate_down`].
+    pub(crate) fn transposed(&self) -> DMatrixView<'_, T, Dyn, Dyn> {
+        let (rows, chains) = self.values.shape();
+        DMatrixView::from_slice_with_strides(self.values.as_slice(), chains, self.units, rows, 1)
+    }
+
+    /// Takes a chain's units from bits.
+    pub(crate) fn set_chain(&mut self, chain: usize, state: &[bool]) {
+        assert_eq!(state.len(), self.units, "length of the state");
+        for (value, &on) in self.chain_mut(chain).iter_mut().zip(state) {
+            *value = if on { T::one() } else { T::zero() };
+        }
+    }
+}
+
+/// A vector with zeros up to a whole number of chunks.
+pub(crate) fn pad<T: Scalar>(values: impl ExactSizeIterator<Item = T>) -> Vec<T> {
+    let length = padded(values.len());
+    let mut padded: Vec<T> = values.collect();
+    padded.resize(length, T::zero());
+    padded
+}
+
+/// `a 1^T + W V`: the hidden activations of all chains, 0 in the padding.
+pub(crate) fn propagate_up<T: Scalar>(rbm: &Rbm<T>, visible: &Layer<T>, hidden: &mut Layer<T>) {
+    for chain in 0..hidden.chains() {
+        let (units, padding) = hidden.chain_mut(chain).split_at_mut(rbm.hidden_units());
+        units.copy_from_slice(rbm.hidden_bias().as_slice());
+        padding.fill(T::zero());
+    }
+    let weights = rbm.weights();
+    hidden
+        .matrix_mut()
+        .gemm(T::one(), weights, &visible.matrix(), T::one());
+}
+
+/// `W^T H`: what the hidden units add to the visible logits of all chains.
+///
+/// Takes the transposed weights (D x M) as a matrix of their own. A strided view as the left
+/// factor is no way out: where a size is 5 or less, the fallback of nalgebra 0.35
+/// (`axcpy_uninit`) writes past its end.
+pub(crate) fn propagate_down<T: Scalar>(
+    transposed: &DMatrix<T>,
+    hidden: &Layer<T>,
+    visible: &mut Layer<T>,
+) {
+    visible
+        .matrix_mut()
+        .gemm(T::one(), transposed, &hidden.matrix(), T::zero());
+}

@@ -1,0 +1,370 @@
+//! Annealing a small RBM against dense matrices (every expectation exactly), and the fused block
+//! step against the reference step.
+
+use annealed::ais::{Block, Purpose, stream};
+use annealed::kernel::{BlockGibbs, BlockGibbsWorkspace, NonFinite, Stage, Step, TransitionKernel};
+use annealed::model::{BaseRate, NormalizedModel, Rbm, Sampleable, Scalar, UnnormalizedModel};
+use annealed::path::{AnnealingPath, Intermediate, RbmAt, RbmPath};
+use annealed::schedule::Schedule;
+use nalgebra::{DMatrix, DVector};
+use rand::{Rng, RngExt};
+
+const RATIO: f64 = 4.823_180_957_934_806;
+
+fn small<T: Scalar>() -> RbmPath<T> {
+    let target = Rbm::new(
+        DMatrix::from_row_slice(2, 3, &[1.0, -1.0, 0.5, -0.5, 1.0, 2.0]),
+        vector([0.2, -0.3]),
+        vector([0.1, -0.2, 0.3]),
+    );
+    let base = BaseRate::uniform(2, 3).unwrap();
+    RbmPath::new(base, target.unwrap().cast().unwrap()).unwrap()
+}
+
+fn vector<T: Scalar, const N: usize>(entries: [T; N]) -> DVector<T> {
+    DVector::from_row_slice(&entries)
+}
+
+fn bits(state: usize, units: usize) -> Vec<bool> {
+    (0..units).map(|i| state >> i & 1 == 1).collect()
+}
+
+fn index(state: &[bool]) -> usize {
+    state
+        .iter()
+        .enumerate()
+        .map(|(i, &on)| usize::from(on) << i)
+        .sum()
+}
+
+fn product(p: &DVector<f64>, units: &[bool]) -> f64 {
+    p.iter()
+        .zip(units)
+        .map(|(p, &on)| if on { *p } else { 1.0 - p })
+        .product()
+}
+
+/// `T(v, v') = sum_h p(h | v) p(v' | h)` over the 8 visible states.
+fn transition(at: RbmAt<'_, f64>) -> DMatrix<f64> {
+    let rbm = at.to_rbm().unwrap();
+    DMatrix::from_fn(8, 8, |from, to| {
+        let hidden = rbm.hidden_probabilities(&bits(from, 3));
+        let paths = (0..4)
+            .map(|h| bits(h, 2))
+            .map(|h| product(&hidden, &h) * product(&rbm.visible_probabilities(&h), &bits(to, 3)));
+        paths.sum()
+    })
+}
+
+fn weights(path: &RbmPath<f64>, from: f64, to: f64, power: f64) -> DMatrix<f64> {
+    let ratio = |v: usize| path.at(to).log_ratio(&path.at(from), &bits(v, 3));
+    DMatrix::from_diagonal(&DVector::from_fn(8, |v, _| (power * ratio(v)).exp()))
+}
+
+/// `E[w^power]` where `stage` gives each stage's matrix from `D_k` and the transitions at
+/// `beta_{k-1}` and `beta_k`.
+fn expectation(
+    steps: usize,
+    power: f64,
+    stage: impl Fn(DMatrix<f64>, DMatrix<f64>, DMatrix<f64>) -> DMatrix<f64>,
+) -> f64 {
+    let path = small();
+    let schedule = Schedule::linear(steps).unwrap();
+    let mut row = DVector::from_element(8, 1.0 / 8.0).transpose();
+    for betas in schedule.betas().windows(2) {
+        let d = weights(&path, betas[0], betas[1], power);
+        row *= stage(
+            d,
+            transition(path.at(betas[0])),
+            transition(path.at(betas[1])),
+        );
+    }
+    row.sum()
+}
+
+#[test]
+fn the_expected_weight_is_the_ratio_of_normalisers_for_any_number_of_steps() {
+    let exact = small::<f64>().target().exact_log_normalizer().unwrap();
+    assert!((exact - 154.341_790_653_913_8_f64.ln()).abs() < 1e-13);
+    let table = [
+        (1, 0.617_109_5),
+        (2, 0.728_370_1),
+        (4, 0.832_366_7),
+        (10, 0.922_590_7),
+        (100, 0.991_498_7),
+    ];
+    for (steps, efficiency) in table {
+        let mean = expectation(steps, 1.0, |d, _, t| d * t);
+        let square = expectation(steps, 2.0, |d, _, t| d * t);
+        assert!((mean / RATIO - 1.0).abs() < 1e-12, "K = {steps}: {mean}");
+        assert!(
+            (mean * mean / square - efficiency).abs() < 1e-7,
+            "K = {steps}"
+        );
+    }
+}
+
+#[test]
+fn the_wrong_orders_are_biased_as_tabled() {
+    let moved_first = expectation(4, 1.0, |d, _, t| t * d) / RATIO;
+    assert!(
+        (moved_first.ln() - 0.172_806_3).abs() < 1e-7,
+        "{}",
+        moved_first.ln()
+    );
+    let moved_at_old_beta = expectation(4, 1.0, |d, old, _| d * old) / RATIO;
+    assert!(
+        (moved_at_old_beta.ln() + 0.150_501_5).abs() < 1e-7,
+        "{}",
+        moved_at_old_beta.ln()
+    );
+}
+
+/// The reference: `BlockGibbs` without its fused block step.
+struct PerChain;
+
+impl<T: Scalar> TransitionKernel<RbmAt<'_, T>> for PerChain {
+    type Workspace = BlockGibbsWorkspace<T>;
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<RbmAt<'_, T>>,
+        chain: usize,
+        state: &mut Vec<bool>,
+        workspace: &mut Self::Workspace,
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        BlockGibbs.step(stage, chain, state, workspace, rng)
+    }
+}
+
+fn block<T: Scalar>(path: &RbmPath<T>, chains: usize, seed: u64) -> Block<Vec<bool>> {
+    let mut rng = stream(seed, Purpose::Pilot, 0);
+    let states = (0..chains).map(|_| path.base().sample(&mut rng)).collect();
+    block_of(states, seed)
+}
+
+fn block_of(states: Vec<Vec<bool>>, seed: u64) -> Block<Vec<bool>> {
+    // One jump a chain rather than `stream(seed, .., i)`, which costs i of them.
+    let mut rng = stream(seed, Purpose::Run, 0);
+    let rngs = states.iter().map(|_| {
+        rng.jump();
+        rng.clone()
+    });
+    let rngs = rngs.collect();
+    Block::new(0, states, rngs)
+}
+
+fn anneal<'a, T: Scalar, K>(kernel: &K, path: &'a RbmPath<T>, steps: usize, seed: u64) -> Vec<f64>
+where
+    K: TransitionKernel<RbmAt<'a, T>>,
+{
+    let schedule = Schedule::linear(steps).unwrap();
+    let mut weights = Vec::new();
+    for part in 0..256 {
+        let mut block = block(path, 256, seed + part);
+        let mut workspace = K::Workspace::default();
+        for (k, betas) in schedule.betas().windows(2).enumerate() {
+            let stage = Stage::new(k + 1, path.at(betas[0]), path.at(betas[1]));
+            kernel.advance(&stage, &mut block, &mut workspace).unwrap();
+        }
+        weights.extend(block.log_weights().iter().map(|w| w.exp()));
+    }
+    weights
+}
+
+fn check_unbiased(name: &str, weights: &[f64], steps: usize) {
+    let n = weights.len() as f64;
+    let mean = weights.iter().sum::<f64>() / n;
+    let se = (weights.iter().map(|w| (w - mean).powi(2)).sum::<f64>() / (n - 1.0) / n).sqrt();
+    assert!(se < 0.02, "{name}, K = {steps}: standard error {se}");
+    assert!(
+        (mean - RATIO).abs() < 4.0 * se,
+        "{name}, K = {steps}: {mean} +- {se}"
+    );
+    // The spread of the weights is known too: ESS/N as tabled.
+    let ess = weights.iter().sum::<f64>().powi(2) / weights.iter().map(|w| w * w).sum::<f64>() / n;
+    let exact = RATIO * RATIO / expectation(steps, 2.0, |d, _, t| d * t);
+    assert!(
+        (ess - exact).abs() < 0.01,
+        "{name}, K = {steps}: ESS/N {ess}, exactly {exact}"
+    );
+}
+
+/// 65,536 chains for each; a false alarm in 16,000 runs.
+#[test]
+fn sampled_weights_average_to_the_ratio_of_normalisers() {
+    for steps in [1, 4, 10] {
+        check_unbiased(
+            "fused f32",
+            &anneal(&BlockGibbs, &small::<f32>(), steps, 1),
+            steps,
+        );
+        check_unbiased(
+            "fused f64",
+            &anneal(&BlockGibbs, &small::<f64>(), steps, 2),
+            steps,
+        );
+        check_unbiased(
+            "per chain",
+            &anneal(&PerChain, &small::<f64>(), steps, 3),
+            steps,
+        );
+    }
+}
+
+fn check_transition<'a, T: Scalar, K>(name: &str, kernel: &K, path: &'a RbmPath<T>)
+where
+    K: TransitionKernel<RbmAt<'a, T>>,
+{
+    let exact = transition(small::<f64>().at(0.7));
+    let chains = 1 << 14;
+    for from in 0..8 {
+        let mut block = block_of(vec![bits(from, 3); chains], 9);
+        let stage = Stage::new(1, path.at(0.6), path.at(0.7));
+        kernel
+            .advance(&stage, &mut block, &mut K::Workspace::default())
+            .unwrap();
+        let mut frequencies = [0.0; 8];
+        for state in block.states() {
+            frequencies[index(state)] += 1.0 / chains as f64;
+        }
+        for (to, frequency) in frequencies.into_iter().enumerate() {
+            let p = exact[(from, to)];
+            let se = (p * (1.0 - p) / chains as f64).sqrt();
+            assert!(
+                (frequency - p).abs() < 4.0 * se,
+                "{name}, {from} -> {to}: {frequency} {p}"
+            );
+        }
+    }
+}
+
+#[test]
+fn moves_have_the_exact_transition_probabilities() {
+    check_transition("fused f32", &BlockGibbs, &small::<f32>());
+    check_transition("fused f64", &BlockGibbs, &small::<f64>());
+    check_transition("per chain", &PerChain, &small::<f64>());
+}
+
+/// Sizes that do not fill the vector lanes, activations up to several hundred.
+fn large<T: Scalar>() -> RbmPath<T> {
+    let mut rng = stream(4, Purpose::Pilot, 1);
+    let mut draw = |scale: f64| T::nearest(scale * (rng.random::<f64>() - 0.5));
+    let target = Rbm::new(
+        DMatrix::from_fn(37, 83, |j, _| draw(if j % 3 == 0 { 60.0 } else { 1.0 })),
+        DVector::from_fn(37, |_, _| draw(2.0)),
+        DVector::from_fn(83, |_, _| draw(2.0)),
+    );
+    let base = BaseRate::new(37, DVector::from_fn(83, |_, _| draw(4.0)));
+    RbmPath::new(base.unwrap(), target.unwrap()).unwrap()
+}
+
+fn check_ratios<T: Scalar>(tolerance: f64) {
+    let path = large::<T>();
+    // Few chains take another way through the matrix product than many.
+    let stages = [(0.0, 0.5), (0.5, 0.51), (0.7, 0.7001), (0.999_99, 1.0)];
+    for (betas, chains) in stages.into_iter().zip([40, 33, 1, 5]) {
+        let mut block = block(&path, chains, 6);
+        let before = block.states().to_vec();
+        let stage = Stage::new(1, path.at(betas.0), path.at(betas.1));
+        BlockGibbs
+            .advance(&stage, &mut block, &mut Default::default())
+            .unwrap();
+        assert_eq!(block.log_ratios(), block.log_weights());
+        for (found, state) in block.log_ratios().iter().zip(&before) {
+            let exact = stage.log_ratio(state);
+            // A stage's log ratio is at most some hundreds times its length in beta.
+            let error = (found - exact).abs() / (betas.1 - betas.0);
+            assert!(error < tolerance, "{betas:?}: {found} {exact}");
+        }
+    }
+}
+
+#[test]
+fn fused_weights_equal_the_reference() {
+    check_ratios::<f32>(2e-3);
+    check_ratios::<f64>(1e-9);
+}
+
+#[test]
+fn fused_moves_agree_with_the_reference_on_every_unit() {
+    let path = large::<f32>();
+    let start = path.base().sample(&mut stream(8, Purpose::Pilot, 0));
+    let chains = 4_096;
+    let means = |fused: bool| {
+        let mut block = block_of(vec![start.clone(); chains], 7);
+        let stage = Stage::new(1, path.at(0.2), path.at(0.3));
+        let mut workspace = BlockGibbsWorkspace::default();
+        if fused {
+            BlockGibbs
+                .advance(&stage, &mut block, &mut workspace)
+                .unwrap();
+        } else {
+            PerChain
+                .advance(&stage, &mut block, &mut workspace)
+                .unwrap();
+        }
+        let count = |i: usize| block.states().iter().filter(|state| state[i]).count() as f64;
+        DVector::from_fn(start.len(), |i, _| count(i) / chains as f64)
+    };
+    for (fused, reference) in means(true).iter().zip(&means(false)) {
+        let p = 0.5 * (fused + reference);
+        let se = (2.0 * p * (1.0 - p) / chains as f64).sqrt();
+        // 83 units: 4.5 standard errors are exceeded once in 1,800 runs.
+        assert!((fused - reference).abs() <= 4.5 * se, "{fused} {reference}");
+    }
+}
+
+#[test]
+fn the_same_streams_give_the_same_bits_whatever_the_workspace_held_before() {
+    let path = large::<f32>();
+    let run = |workspace: &mut BlockGibbsWorkspace<f32>| {
+        let mut block = block(&path, 20, 3);
+        let stage = Stage::new(1, path.at(0.5), path.at(0.6));
+        BlockGibbs.advance(&stage, &mut block, workspace).unwrap();
+        (block.states().to_vec(), block.log_weights().to_vec())
+    };
+    let fresh = run(&mut Default::default());
+    assert_eq!(fresh, run(&mut Default::default()));
+    // A workspace of another size is made anew.
+    let mut other = BlockGibbsWorkspace::default();
+    let mut block = block(&path, 30, 3);
+    let stage = Stage::new(1, path.at(0.1), path.at(0.2));
+    BlockGibbs.advance(&stage, &mut block, &mut other).unwrap();
+    assert_eq!(fresh, run(&mut other));
+}
+
+#[test]
+fn a_plain_rbm_is_sampled_by_the_same_kernel() {
+    let path = small::<f64>();
+    let rbm = path.target();
+    let stage = Stage::stationary(rbm);
+    let mut rng = stream(1, Purpose::Run, 0);
+    let mut state = bits(0, 3);
+    let sweeps = 100_000;
+    let mut ink = 0.0;
+    for _ in 0..sweeps {
+        BlockGibbs
+            .step(&stage, 0, &mut state, &mut (), &mut rng)
+            .unwrap();
+        ink += state.iter().filter(|&&on| on).count() as f64 / f64::from(sweeps);
+    }
+    let exact = rbm.exact_moments().unwrap().visible.sum();
+    // The variance is below 1 and the autocorrelation time below 4 sweeps.
+    assert!(
+        (ink - exact).abs() < 4.0 * (4.0 / f64::from(sweeps)).sqrt(),
+        "{ink} {exact}"
+    );
+}
+
+#[test]
+fn no_chains_is_no_work() {
+    let path = small::<f32>();
+    let stage = Stage::new(1, path.at(0.0), path.at(1.0));
+    let mut empty = Block::new(0, Vec::new(), Vec::new());
+    BlockGibbs
+        .advance(&stage, &mut empty, &mut Default::default())
+        .unwrap();
+    assert!(path.base().log_normalizer() > 0.0 && path.at(0.5).log_density(&bits(5, 3)) > 0.0);
+}
