@@ -5,7 +5,7 @@ use annealed::kernel::{
     RandomWalkMetropolis, Repeat, Stage, Step, StepSize, SymmetricProposal, Then, TransitionKernel,
     Tunable, UnadjustedLangevin, tune,
 };
-use annealed::model::{Differentiable, Sampleable, UnnormalizedModel};
+use annealed::model::{Differentiable, FullConditionals, Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, Intermediate};
 use annealed::{Error, Result};
 use nalgebra::DVector;
@@ -170,37 +170,93 @@ fn nan_and_infinity_of_the_model_are_errors() {
 
 #[test]
 fn a_state_off_the_support_moves_in_and_none_moves_out() {
-    // The slope is NaN off the support: it must not be used there.
-    let model = From1d {
-        log_density: |x| if x > 0.0 { -x } else { f64::NEG_INFINITY },
-        slope: |x| if x > 0.0 { -1.0 } else { f64::NAN },
-    };
-    for seed in 0..200 {
-        for start in [-0.5, 0.5] {
+    /// How many of 200 steps from `start` end on the support.
+    fn arrivals<K: TransitionKernel<From1d>>(kernel: Result<K>, start: f64) -> usize {
+        // The slope is NaN off the support: it must not be used there.
+        let model = From1d {
+            log_density: |x| if x > 0.0 { -x } else { f64::NEG_INFINITY },
+            slope: |x| if x > 0.0 { -1.0 } else { f64::NAN },
+        };
+        let (kernel, stage) = (kernel.unwrap(), Stage::stationary(model));
+        let mut workspace = K::Workspace::default();
+        let ends = (0..200).map(|seed| {
             let mut state = point(start);
-            let stage = Stage::stationary(model.clone());
-            let step = Hmc::new(0.5, 2)
-                .unwrap()
-                .step(
-                    &stage,
-                    0,
-                    &mut state,
-                    &mut Default::default(),
-                    &mut rng(seed),
-                )
-                .unwrap();
-            assert!(start < 0.0 || state[0] > 0.0, "left the support");
-            // Off the support the potential is flat: what arrives is accepted for certain.
-            assert!(start > 0.0 || step.acceptance == f64::from(state[0] > 0.0));
-        }
+            let step = kernel.step(
+                &stage,
+                seed,
+                &mut state,
+                &mut workspace,
+                &mut rng(seed as u64),
+            );
+            assert!(step.unwrap().correction.is_finite());
+            state[0]
+        });
+        ends.filter(|&end| end > 0.0).count()
     }
-    let off = From1d {
+    for (start, expected) in [(-0.3, 20..=180), (0.3, 200..=200)] {
+        assert!(expected.contains(&arrivals(RandomWalkMetropolis::new(0.5), start)));
+        assert!(expected.contains(&arrivals(Mala::new(0.3), start)));
+        assert!(expected.contains(&arrivals(Hmc::new(0.5, 2), start)));
+        assert!(expected.contains(&arrivals(PersistentHmc::new(0.5, 2, 0.5), start)));
+    }
+    let far = From1d {
         log_density: |x| if x > 9.0 { 0.0 } else { f64::NEG_INFINITY },
-        ..model
+        slope: |_| f64::NAN,
     };
-    for (step, state) in steps_from(&off, 0.0, 0.1) {
+    for (step, state) in steps_from(&far, 0.0, 0.1) {
         let step = step.unwrap();
         assert_eq!((step.acceptance, step.correction, state), (0.0, 0.0, 0.0));
+    }
+    // Of weight 0, and not to be revived: the unadjusted kernel stays.
+    assert_eq!(arrivals(UnadjustedLangevin::new(0.3), -0.3), 0);
+    assert_eq!(arrivals(UnadjustedLangevin::new(0.3), 0.3), 200);
+}
+
+#[test]
+fn gibbs_visits_the_coordinates() {
+    /// Its state is the list of the coordinates drawn.
+    struct Diary;
+    impl UnnormalizedModel for Diary {
+        type State = Vec<usize>;
+        fn log_density(&self, _state: &Vec<usize>) -> f64 {
+            0.0
+        }
+    }
+    impl FullConditionals for Diary {
+        fn coordinates(&self) -> usize {
+            3
+        }
+        fn sample_coordinate<R: Rng + ?Sized>(
+            &self,
+            state: &mut Vec<usize>,
+            index: usize,
+            _: &mut R,
+        ) {
+            state.push(index);
+        }
+    }
+    let stage = Stage {
+        index: 1,
+        beta: 1.0,
+        previous: Diary,
+        model: Diary,
+    };
+    let visits = |kernel: CoordinateGibbs, sweeps: usize| {
+        let (mut state, mut rng) = (Vec::new(), rng(6));
+        for _ in 0..sweeps {
+            kernel
+                .step(&stage, 0, &mut state, &mut (), &mut rng)
+                .unwrap();
+        }
+        state
+    };
+    assert_eq!(visits(CoordinateGibbs::systematic(), 2), [0, 1, 2, 0, 1, 2]);
+    let random = visits(CoordinateGibbs::random_scan(), 10_000);
+    assert_eq!(random.len(), 30_000);
+    let error = (2.0 / 9.0 * 30_000_f64).sqrt();
+    for index in 0..3 {
+        let count = random.iter().filter(|&&visited| visited == index).count() as f64;
+        assert!((count - 10_000.0).abs() < 4.0 * error, "{index}: {count}");
     }
 }
 

@@ -28,11 +28,12 @@ struct Leapfrog {
 /// `eps` has the units of the state (mass 1). The kernel leaves `p_k` invariant and is its own
 /// reversal: its correction is 0.
 ///
-/// A trajectory that leaves the support, at any of its steps, is refused, which is as likely in
-/// the other direction. So is one that diverges until a position overflows: that is a property
-/// of the integrator. A NaN that the model returns at a finite position is an error. From a state
-/// off the support the gradient counts as 0, and any trajectory that enters the support is
-/// accepted. Source: Neal (2011).
+/// Off the support the gradient counts as 0. A trajectory that ends off the support is refused;
+/// from a state off the support any that ends on it is accepted. A trajectory that diverges until
+/// a position overflows is refused too: that is a property of the integrator, and the model is
+/// not asked there. A NaN that the model returns at a finite position is an error.
+///
+/// Source: Neal (2011).
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Hmc {
@@ -105,7 +106,7 @@ impl Leapfrog {
     }
 
     /// Integrates from `state` and `trajectory.momentum`, leaves the end in `trajectory` and
-    /// returns `-H` at both ends, the latter `-inf` if the trajectory left the support.
+    /// returns `-H` at both ends, the latter `-inf` where the trajectory ends off the support.
     fn integrate<M: Differentiable>(
         &self,
         stage: &Stage<M>,
@@ -134,9 +135,6 @@ impl Leapfrog {
                 position,
                 gradient,
             )?;
-            if there == f64::NEG_INFINITY {
-                return Ok((here, there));
-            }
             let last = step == self.steps.get();
             momentum.axpy(if last { 0.5 * size } else { size }, gradient, 1.0);
         }
