@@ -1,6 +1,6 @@
 //! How often intervals for log Z hold the true value: the tables of `docs/intervals.md`.
 //!
-//! `cargo run --release --example coverage` takes under a minute on two cores; `--quick` runs
+//! `cargo run --release --example coverage` takes about two minutes on two cores; `--quick` runs
 //! a twentieth of the seeds.
 
 use std::time::Instant;
