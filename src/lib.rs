@@ -1,4 +1,4 @@
-//! Annealed importance sampling.
+#![doc = include_str!("../README.md")]
 
 pub mod ais;
 pub mod data;
@@ -14,3 +14,19 @@ mod serial;
 pub mod testing;
 
 pub use error::{Error, Result};
+pub use {nalgebra, rand};
+
+/// What most programs need, by `use annealed::prelude::*`.
+pub mod prelude {
+    pub use crate::ais::{Ais, Run};
+    pub use crate::kernel::{
+        BlockGibbs, CoordinateGibbs, Hmc, Mala, RandomWalkMetropolis, Stage, Step,
+        TransitionKernel, tune,
+    };
+    pub use crate::model::{
+        Differentiable, FunctionModel, Gaussian, NormalizedModel, Rbm, Sampleable,
+        UnnormalizedModel,
+    };
+    pub use crate::path::{AnnealingPath, GeometricPath, RbmPath, TemperedPath};
+    pub use crate::schedule::Schedule;
+}

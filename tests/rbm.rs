@@ -162,6 +162,17 @@ fn too_many_units_to_enumerate_is_an_error() {
 }
 
 #[test]
+fn an_overflowing_log_z_is_an_error() {
+    for weight in [1e308, -1e308] {
+        let weights = DMatrix::from_element(2, 3, weight);
+        let rbm = Rbm::new(weights, vector([1e308, -1e308]), vector([1e308; 3])).unwrap();
+        let message = rbm.exact_log_normalizer().unwrap_err().to_string();
+        assert!(message.contains("parameters of the RBM"), "{message}");
+        assert!(rbm.exact_moments().is_err() && EnumeratedRbm::new(rbm).is_err());
+    }
+}
+
+#[test]
 fn bad_parameters_are_named() {
     let (a, b) = (vector([0.0, 0.0]), vector([0.0, 0.0, 0.0]));
     let weights = DMatrix::<f64>::zeros(2, 3);

@@ -151,10 +151,9 @@ impl LangevinWorkspace {
         let here = evaluate("log density", model, state, &mut self.gradient)?;
         fill_normal(&mut self.noise, rng);
         let deviation = variance.sqrt();
-        for i in 0..state.len() {
-            self.proposal[i] =
-                state[i] + 0.5 * variance * self.gradient[i] + deviation * self.noise[i];
-        }
+        self.proposal.copy_from(state);
+        self.proposal.axpy(0.5 * variance, &self.gradient, 1.0);
+        self.proposal.axpy(deviation, &self.noise, 1.0);
         let there = evaluate(
             "log density of the proposal",
             model,
@@ -170,14 +169,14 @@ impl LangevinWorkspace {
 
     /// With s the sum of the two gradients and z the noise, the backward step needs the noise
     /// `-(z + sqrt(eps)/2 s)`; the difference of the two log densities is then
-    /// `-sqrt(eps)/2 s . (z + sqrt(eps)/4 s)`, free of cancellation.
-    fn backward_over_forward(&self, deviation: f64) -> f64 {
-        let mut sum = 0.0;
-        for i in 0..self.noise.len() {
-            let gradients = self.gradient[i] + self.proposal_gradient[i];
-            sum += gradients * (self.noise[i] + 0.25 * deviation * gradients);
-        }
-        -0.5 * deviation * sum
+    /// `-sqrt(eps)/2 s . (z + sqrt(eps)/4 s)`, free of cancellation. Overwrites s and z.
+    fn backward_over_forward(&mut self, deviation: f64) -> f64 {
+        let Self {
+            noise, gradient, ..
+        } = self;
+        *gradient += &self.proposal_gradient;
+        noise.axpy(0.25 * deviation, gradient, 1.0);
+        -0.5 * deviation * gradient.dot(noise)
     }
 
     fn set_len(&mut self, len: usize) {

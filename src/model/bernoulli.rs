@@ -60,7 +60,10 @@ fn sigmoid(x: f64) -> f64 {
 impl UnnormalizedModel for Bernoulli {
     type State = Vec<bool>;
 
+    /// # Panics
+    /// Where there is not one bit for each logit.
     fn log_density(&self, state: &Vec<bool>) -> f64 {
+        assert_eq!(state.len(), self.logits.len(), "number of bits");
         let pairs = self.logits.iter().zip(state);
         pairs.filter(|(_, on)| **on).map(|(logit, _)| logit).sum()
     }

@@ -7,6 +7,7 @@ use nalgebra::DVector;
 use rand::Rng;
 
 use super::{Differentiable, NormalizedModel, Sampleable, UnnormalizedModel};
+use crate::error::{Error, Result};
 
 /// A model from a closure that computes `log f(x)`, with more closures for what else it can do.
 ///
@@ -71,14 +72,21 @@ impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
     }
 
     /// With the known `log Z`.
-    pub fn with_log_normalizer(self, log_normalizer: f64) -> FunctionModel<S, F, G, D, f64> {
-        FunctionModel {
+    ///
+    /// # Errors
+    /// Where it is not finite.
+    pub fn with_log_normalizer(
+        self,
+        log_normalizer: f64,
+    ) -> Result<FunctionModel<S, F, G, D, f64>> {
+        Error::check_finite("log normalizer", [log_normalizer])?;
+        Ok(FunctionModel {
             log_density: self.log_density,
             gradient: self.gradient,
             sampler: self.sampler,
             log_normalizer,
             state: PhantomData,
-        }
+        })
     }
 }
 

@@ -6,6 +6,7 @@ use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
+use super::quadratic::QuadraticForm;
 use super::{
     Differentiable, ExponentialFamily, FullConditionals, NormalizedModel, Sampleable,
     UnnormalizedModel,
@@ -15,6 +16,9 @@ use crate::error::{Error, Result};
 /// The Gaussian `N(mu, Sigma)` over `R^d`, with the unnormalised density
 ///
 /// `log f(x) = -(x - mu)' Sigma^-1 (x - mu) / 2`, `log Z = (d log 2 pi + log |Sigma|) / 2`.
+///
+/// Densities, gradients and conditionals allocate nothing; where the precision matrix is diagonal
+/// they cost d instead of d^2. They panic where the state does not have the model's dimension.
 ///
 /// ```
 /// use annealed::model::{Gaussian, NormalizedModel, UnnormalizedModel};
@@ -30,9 +34,8 @@ use crate::error::{Error, Result};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "Parameters", into = "Parameters"))]
 pub struct Gaussian {
-    mean: DVector<f64>,
+    form: QuadraticForm,
     covariance: DMatrix<f64>,
-    precision: DMatrix<f64>,
     /// A matrix A with `A A' = Sigma`.
     factor: DMatrix<f64>,
     log_normalizer: f64,
@@ -43,16 +46,17 @@ impl Gaussian {
     ///
     /// # Errors
     /// A mean of length 0; sizes that differ; entries that are not finite; a covariance that is
-    /// not symmetric (to 1e-9 of its largest entry) or not positive definite.
+    /// not symmetric (to 1e-9 of its largest entry), or not positive definite, or whose inverse
+    /// overflows.
     pub fn new(mean: DVector<f64>, covariance: DMatrix<f64>) -> Result<Self> {
-        check("covariance", &mean, &covariance)?;
+        let covariance = check("covariance", &mean, covariance)?;
         let cholesky = factorize("covariance", &covariance)?;
+        let precision = inverse("covariance", &cholesky)?;
         Ok(Self {
-            precision: cholesky.inverse(),
             log_normalizer: log_volume(mean.len()) + half_log_determinant(&cholesky),
-            factor: cholesky.l(),
+            factor: cholesky.unpack(),
+            form: QuadraticForm::new(mean, precision),
             covariance,
-            mean,
         })
     }
 
@@ -61,43 +65,29 @@ impl Gaussian {
     /// # Errors
     /// As [`new`](Self::new), of the precision matrix.
     pub fn from_precision(mean: DVector<f64>, precision: DMatrix<f64>) -> Result<Self> {
-        check("precision", &mean, &precision)?;
+        let precision = check("precision", &mean, precision)?;
         let cholesky = factorize("precision", &precision)?;
-        Ok(Self::from_factorized_precision(mean, precision, &cholesky))
-    }
-
-    /// From `P mu` and a precision P that is known to be positive definite; were it not so in
-    /// floating point, every density would be NaN.
-    pub(crate) fn from_precision_unchecked(linear: DVector<f64>, precision: DMatrix<f64>) -> Self {
-        let cholesky = Cholesky::new_unchecked(precision.clone());
-        Self::from_factorized_precision(cholesky.solve(&linear), precision, &cholesky)
-    }
-
-    /// `mu' P mu / 2`.
-    pub(crate) fn half_energy_of_mean(&self) -> f64 {
-        0.5 * self.mean.dot(&(&self.precision * &self.mean))
+        Self::from_factorized_precision(mean, precision, &cholesky)
     }
 
     fn from_factorized_precision(
         mean: DVector<f64>,
         precision: DMatrix<f64>,
         cholesky: &Cholesky<f64, Dyn>,
-    ) -> Self {
+    ) -> Result<Self> {
         let d = mean.len();
         // With P = L L', the inverse transpose of L is a factor of the covariance.
-        let inverse = cholesky
-            .l()
-            .solve_lower_triangular(&DMatrix::identity(d, d));
-        let factor = inverse
-            .unwrap_or_else(|| DMatrix::from_element(d, d, f64::NAN))
-            .transpose();
-        Self {
-            covariance: cholesky.inverse(),
+        let mut factor = DMatrix::identity(d, d);
+        let solved = cholesky
+            .l_dirty()
+            .tr_solve_lower_triangular_mut(&mut factor);
+        debug_assert!(solved, "a Cholesky factor has no zero on its diagonal");
+        Ok(Self {
+            covariance: inverse("precision", cholesky)?,
             log_normalizer: log_volume(d) - half_log_determinant(cholesky),
             factor,
-            precision,
-            mean,
-        }
+            form: QuadraticForm::new(mean, precision),
+        })
     }
 
     /// `N(0, I)` in `dimension` dimensions.
@@ -120,12 +110,12 @@ impl Gaussian {
 
     /// Dimension d.
     pub fn dimension(&self) -> usize {
-        self.mean.len()
+        self.mean().len()
     }
 
     /// The mean `mu`.
     pub fn mean(&self) -> &DVector<f64> {
-        &self.mean
+        self.form.mean()
     }
 
     /// The covariance `Sigma`.
@@ -135,11 +125,21 @@ impl Gaussian {
 
     /// The precision `Sigma^-1`.
     pub fn precision(&self) -> &DMatrix<f64> {
-        &self.precision
+        self.form.precision()
+    }
+
+    /// A matrix A with `A A' = Sigma`.
+    pub(crate) fn factor(&self) -> &DMatrix<f64> {
+        &self.factor
     }
 }
 
-fn check(argument: &'static str, mean: &DVector<f64>, matrix: &DMatrix<f64>) -> Result<()> {
+/// Checks sizes, finiteness and symmetry, and removes what asymmetry rounding left.
+fn check(
+    argument: &'static str,
+    mean: &DVector<f64>,
+    matrix: DMatrix<f64>,
+) -> Result<DMatrix<f64>> {
     let d = mean.len();
     if d == 0 {
         return Err(Error::invalid(
@@ -152,20 +152,45 @@ fn check(argument: &'static str, mean: &DVector<f64>, matrix: &DMatrix<f64>) -> 
     Error::check_dimension(argument, matrix.ncols(), d)?;
     Error::check_finite("mean", mean.iter().copied())?;
     Error::check_finite(argument, matrix.iter().copied())?;
-    let asymmetry = (matrix - matrix.transpose()).amax();
+    let asymmetry = (&matrix - matrix.transpose()).amax();
     if asymmetry > 1e-9 * matrix.amax() {
         let value = format!("entries that differ by {asymmetry} from their mirror image");
         return Err(Error::invalid(argument, value, "a symmetric matrix"));
     }
-    Ok(())
+    Ok(symmetrized(matrix))
 }
 
-fn factorize(argument: &'static str, matrix: &DMatrix<f64>) -> Result<Cholesky<f64, Dyn>> {
-    Cholesky::new(matrix.clone()).ok_or_else(|| {
-        let smallest = matrix.symmetric_eigenvalues().min();
-        let value = format!("a matrix with an eigenvalue of {smallest}");
-        Error::invalid(argument, value, "a positive definite matrix")
+fn symmetrized(matrix: DMatrix<f64>) -> DMatrix<f64> {
+    // Halved before the sum, which might overflow.
+    DMatrix::from_fn(matrix.nrows(), matrix.ncols(), |i, j| {
+        0.5 * matrix[(i, j)] + 0.5 * matrix[(j, i)]
     })
+}
+
+/// The Cholesky factorisation of a finite symmetric matrix, with zeros above the factor.
+fn factorize(argument: &'static str, matrix: &DMatrix<f64>) -> Result<Cholesky<f64, Dyn>> {
+    match Cholesky::new(matrix.clone()) {
+        Some(cholesky) => Ok(Cholesky::pack_dirty(cholesky.unpack())),
+        None => Err(Error::invalid(
+            argument,
+            "a matrix without Cholesky factor",
+            "a positive definite matrix",
+        )),
+    }
+}
+
+fn inverse(argument: &'static str, cholesky: &Cholesky<f64, Dyn>) -> Result<DMatrix<f64>> {
+    let inverse = symmetrized(cholesky.inverse());
+    if inverse.iter().all(|x| x.is_finite()) {
+        Ok(inverse)
+    } else {
+        let value = "a matrix whose inverse overflows";
+        Err(Error::invalid(
+            argument,
+            value,
+            "a matrix farther from singular",
+        ))
+    }
 }
 
 fn log_volume(dimension: usize) -> f64 {
@@ -174,25 +199,16 @@ fn log_volume(dimension: usize) -> f64 {
 
 /// `log |A| / 2`, from the factorisation of A.
 fn half_log_determinant(cholesky: &Cholesky<f64, Dyn>) -> f64 {
-    0.5 * cholesky.ln_determinant()
+    // Not half the log of the determinant, which may overflow.
+    let diagonal = cholesky.l_dirty().diagonal();
+    diagonal.iter().map(|l| l.ln()).sum()
 }
 
 impl UnnormalizedModel for Gaussian {
     type State = DVector<f64>;
 
-    /// # Panics
-    /// Where the state does not have the model's dimension.
     fn log_density(&self, state: &DVector<f64>) -> f64 {
-        let (x, mean) = (&state.as_slice()[..self.dimension()], self.mean.as_slice());
-        let mut sum = 0.0;
-        for (j, column) in self.precision.as_slice().chunks_exact(x.len()).enumerate() {
-            let mut row = 0.5 * column[j] * (x[j] - mean[j]);
-            for i in j + 1..x.len() {
-                row += column[i] * (x[i] - mean[i]);
-            }
-            sum += row * (x[j] - mean[j]);
-        }
-        -sum
+        self.form.value(state)
     }
 }
 
@@ -205,7 +221,7 @@ impl NormalizedModel for Gaussian {
 impl Sampleable for Gaussian {
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> DVector<f64> {
         let noise = DVector::from_fn(self.dimension(), |_, _| rng.sample(StandardNormal));
-        let mut state = self.mean.clone();
+        let mut state = self.mean().clone();
         state.gemv(1.0, &self.factor, &noise, 1.0);
         state
     }
@@ -218,18 +234,7 @@ impl Differentiable for Gaussian {
         scale: f64,
         gradient: &mut DVector<f64>,
     ) -> f64 {
-        let (x, mean) = (&state.as_slice()[..self.dimension()], self.mean.as_slice());
-        let gradient = &mut gradient.as_mut_slice()[..x.len()];
-        let mut sum = 0.0;
-        for (j, column) in self.precision.as_slice().chunks_exact(x.len()).enumerate() {
-            let mut row = 0.0;
-            for i in 0..x.len() {
-                row += column[i] * (x[i] - mean[i]);
-            }
-            gradient[j] -= scale * row;
-            sum += row * (x[j] - mean[j]);
-        }
-        -0.5 * sum
+        self.form.accumulate_gradient(state, scale, gradient)
     }
 }
 
@@ -238,10 +243,10 @@ impl Differentiable for Gaussian {
 /// partition function of the family in its natural form is `log Z + mu' P mu / 2`.
 impl ExponentialFamily for Gaussian {
     fn natural_parameters(&self) -> DVector<f64> {
-        let linear = &self.precision * &self.mean;
+        let linear = self.precision() * self.mean();
         let quadratic = pairs(self.dimension()).map(|(i, j)| {
             let half = if i == j { 0.5 } else { 1.0 };
-            -half * self.precision[(i, j)]
+            -half * self.precision()[(i, j)]
         });
         stacked(&linear, quadratic)
     }
@@ -251,14 +256,16 @@ impl ExponentialFamily for Gaussian {
     }
 
     fn moments(&self) -> DVector<f64> {
-        let second = pairs(self.dimension())
-            .map(|(i, j)| self.covariance[(i, j)] + self.mean[i] * self.mean[j]);
-        stacked(&self.mean, second)
+        let mean = self.mean();
+        let second =
+            pairs(self.dimension()).map(|(i, j)| self.covariance[(i, j)] + mean[i] * mean[j]);
+        stacked(mean, second)
     }
 
     fn with_natural_parameters(&self, eta: &DVector<f64>) -> Result<Self> {
         let d = self.dimension();
         Error::check_dimension("natural parameters", eta.len(), d + d * (d + 1) / 2)?;
+        Error::check_finite("natural parameters", eta.iter().copied())?;
         let mut precision = DMatrix::zeros(d, d);
         for ((i, j), &value) in pairs(d).zip(eta.iter().skip(d)) {
             let entry = if i == j { -2.0 * value } else { -value };
@@ -266,10 +273,10 @@ impl ExponentialFamily for Gaussian {
             precision[(j, i)] = entry;
         }
         let linear = eta.rows(0, d).into_owned();
-        check("precision", &linear, &precision)?;
         let cholesky = factorize("precision", &precision)?;
         let mean = cholesky.solve(&linear);
-        Ok(Self::from_factorized_precision(mean, precision, &cholesky))
+        Error::check_finite("mean", mean.iter().copied())?;
+        Self::from_factorized_precision(mean, precision, &cholesky)
     }
 }
 
@@ -297,14 +304,7 @@ impl FullConditionals for Gaussian {
         index: usize,
         rng: &mut R,
     ) {
-        let column = self.precision.column(index);
-        let own = column[index];
-        let mut pull = -own * (state[index] - self.mean[index]);
-        for j in 0..state.len() {
-            pull += column[j] * (state[j] - self.mean[j]);
-        }
-        let noise: f64 = rng.sample(StandardNormal);
-        state[index] = self.mean[index] - pull / own + noise / own.sqrt();
+        self.form.sample_coordinate(state, index, rng)
     }
 }
 
@@ -328,7 +328,7 @@ impl TryFrom<Parameters> for Gaussian {
 impl From<Gaussian> for Parameters {
     fn from(gaussian: Gaussian) -> Self {
         Self {
-            mean: gaussian.mean,
+            mean: gaussian.form.mean().clone(),
             covariance: gaussian.covariance,
         }
     }

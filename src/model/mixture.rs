@@ -5,7 +5,7 @@ use rand::{Rng, RngExt};
 
 use super::{Differentiable, Gaussian, NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::error::{Error, Result};
-use crate::math::log_add_exp;
+use crate::math::log_sum_exp;
 
 /// A sum of Gaussians with masses,
 ///
@@ -26,7 +26,7 @@ pub struct GaussianMixture {
 struct Component {
     mass: f64,
     gaussian: Gaussian,
-    /// `log m - log Z` of the component.
+    /// `log m_i - log Z_i`.
     log_scale: f64,
 }
 
@@ -40,7 +40,8 @@ impl GaussianMixture {
     /// From pairs of mass and Gaussian.
     ///
     /// # Errors
-    /// No component; a mass that is not finite and positive; dimensions that differ.
+    /// No component; a mass that is not finite and positive, or masses whose sum overflows;
+    /// dimensions that differ.
     pub fn new(components: impl IntoIterator<Item = (f64, Gaussian)>) -> Result<Self> {
         let components: Vec<Component> = components
             .into_iter()
@@ -60,7 +61,9 @@ impl GaussianMixture {
             let dimension = component.gaussian.dimension();
             Error::check_dimension("component", dimension, first.gaussian.dimension())?;
         }
-        Ok(Self { components })
+        let mixture = Self { components };
+        Error::check_positive("sum of the masses", mixture.mass())?;
+        Ok(mixture)
     }
 
     /// The components' masses and Gaussians.
@@ -77,8 +80,7 @@ impl UnnormalizedModel for GaussianMixture {
     type State = DVector<f64>;
 
     fn log_density(&self, state: &DVector<f64>) -> f64 {
-        let terms = self.components.iter().map(|c| c.log_density(state));
-        terms.fold(f64::NEG_INFINITY, log_add_exp)
+        log_sum_exp(self.components.iter().map(|c| c.log_density(state)))
     }
 }
 

@@ -4,6 +4,7 @@ mod bernoulli;
 mod function;
 mod gaussian;
 mod mixture;
+pub(crate) mod quadratic;
 pub mod rbm;
 
 pub use bernoulli::Bernoulli;
@@ -72,7 +73,10 @@ pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
     }
 }
 
-/// An exponential family: `log f(x) = eta . g(x)` up to a term that does not depend on `eta`.
+/// An exponential family: `log p(x) = eta . g(x) - A(eta)` up to a term free of `eta`.
+///
+/// `A` is `log Z` where `f` has no factor that depends on `eta` but not on x; in general
+/// `A(eta) = log Z + eta . g(x) - log f(x)`.
 pub trait ExponentialFamily: NormalizedModel + Sized {
     /// The natural parameters `eta`.
     fn natural_parameters(&self) -> DVector<f64>;
@@ -80,7 +84,7 @@ pub trait ExponentialFamily: NormalizedModel + Sized {
     /// The sufficient statistics `g(x)`, as long as `eta`.
     fn sufficient_statistics(&self, state: &Self::State) -> DVector<f64>;
 
-    /// The moments `s = E g(x)`, which are the gradient of `log Z` in `eta`.
+    /// The moments `s = E g(x)`, which are the gradient of `A` in `eta`.
     fn moments(&self) -> DVector<f64>;
 
     /// The member of the same family with these natural parameters.

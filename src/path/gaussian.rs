@@ -1,10 +1,12 @@
 //! The geometric path between two Gaussians, with every intermediate model a Gaussian.
 
-use nalgebra::DVector;
-use rand::Rng;
+use nalgebra::{DMatrix, DVector, SymmetricEigen};
+use rand::{Rng, RngExt};
+use rand_distr::StandardNormal;
 
 use super::{AnnealingPath, BetaDerivative, Intermediate};
 use crate::error::{Error, Result};
+use crate::model::quadratic::QuadraticForm;
 use crate::model::{
     Differentiable, FullConditionals, Gaussian, NormalizedModel, Sampleable, UnnormalizedModel,
 };
@@ -15,25 +17,64 @@ use crate::model::{
 ///
 /// As a density it equals [`GeometricPath`](super::GeometricPath) of the same ends, constants
 /// included.
+///
+/// The path holds the coordinates u, `x = mu_a + V u`, in which the base is `N(0, I)` and the
+/// target has a diagonal precision. A point of the path is diagonal there too, so that nothing is
+/// factorised again, nothing can fail, and no large constants cancel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GaussianPath {
     base: Gaussian,
     target: Gaussian,
+    /// V, with `V' P_a V = I` and `V' P_b V = diag(lambda)`.
+    axes: DMatrix<f64>,
+    /// lambda: precisions of the target along the axes.
+    precisions: DVector<f64>,
+    /// `V^-1 (mu_b - mu_a)`.
+    shift: DVector<f64>,
 }
 
 impl GaussianPath {
     /// Between two Gaussians over the same space.
     ///
     /// # Errors
-    /// Where their dimensions differ.
+    /// Where their dimensions differ, or their scales do so much that no common axes are found.
     pub fn new(base: Gaussian, target: Gaussian) -> Result<Self> {
         Error::check_dimension("target", target.dimension(), base.dimension())?;
-        Ok(Self { base, target })
+        let factor = base.factor();
+        let relative = factor.transpose() * target.precision() * factor;
+        let eigen = SymmetricEigen::try_new(relative, f64::EPSILON, 100 * base.dimension())
+            .ok_or_else(|| not_diagonalized("the iteration ran out of sweeps"))?;
+        if let Some(bad) = eigen
+            .eigenvalues
+            .iter()
+            .find(|l| !(l.is_finite() && **l > 0.0))
+        {
+            return Err(not_diagonalized(&format!(
+                "a precision ratio came out as {bad}"
+            )));
+        }
+        let axes = factor * eigen.eigenvectors;
+        // V^-1 = V' P_a.
+        let shift = axes.tr_mul(&(base.precision() * (target.mean() - base.mean())));
+        Ok(Self {
+            axes,
+            precisions: eigen.eigenvalues,
+            shift,
+            base,
+            target,
+        })
     }
 
     /// The target.
     pub fn target(&self) -> &Gaussian {
         &self.target
+    }
+}
+
+fn not_diagonalized(detail: &str) -> Error {
+    Error::NotConverged {
+        what: "the common axes of base and target",
+        detail: detail.into(),
     }
 }
 
@@ -48,17 +89,24 @@ impl AnnealingPath for GaussianPath {
 
     fn at(&self, beta: f64) -> GaussianAt<'_> {
         let (a, b) = (&self.base, &self.target);
-        let precision = a.precision() * (1.0 - beta) + b.precision() * beta;
-        let linear = a.precision() * a.mean() * (1.0 - beta) + b.precision() * b.mean() * beta;
-        let model = Gaussian::from_precision_unchecked(linear, precision);
-        let constant = model.half_energy_of_mean()
-            - (1.0 - beta) * a.half_energy_of_mean()
-            - beta * b.half_energy_of_mean();
+        // Along each axis: -1/2 (1 - beta) u^2 - 1/2 beta lambda (u - s)^2.
+        let precisions = self.precisions.map(|l| (1.0 - beta) + beta * l);
+        let pulls = self.precisions.component_mul(&self.shift) * beta;
+        let centre = pulls.component_div(&precisions);
         GaussianAt {
             path: self,
             beta,
-            model,
-            constant,
+            constant: -0.5
+                * (1.0 - beta)
+                * pulls
+                    .component_mul(&self.shift)
+                    .dot(&precisions.map(f64::recip)),
+            log_normalizer: a.log_normalizer() - 0.5 * precisions.map(f64::ln).sum(),
+            form: QuadraticForm::new(
+                a.mean() + &self.axes * centre,
+                a.precision() * (1.0 - beta) + b.precision() * beta,
+            ),
+            deviations: precisions.map(|p| p.sqrt().recip()),
         }
     }
 }
@@ -68,23 +116,20 @@ impl AnnealingPath for GaussianPath {
 pub struct GaussianAt<'a> {
     path: &'a GaussianPath,
     beta: f64,
-    model: Gaussian,
-    /// `log f_beta` at the intermediate model's mean.
+    form: QuadraticForm,
+    /// Standard deviations along the path's axes.
+    deviations: DVector<f64>,
+    /// `log f_beta` at the mean.
     constant: f64,
-}
-
-impl GaussianAt<'_> {
-    /// This model as a Gaussian of its own, equal up to a constant factor.
-    pub fn gaussian(&self) -> &Gaussian {
-        &self.model
-    }
+    /// log Z of the quadratic form.
+    log_normalizer: f64,
 }
 
 impl UnnormalizedModel for GaussianAt<'_> {
     type State = DVector<f64>;
 
     fn log_density(&self, state: &DVector<f64>) -> f64 {
-        self.constant + self.model.log_density(state)
+        self.constant + self.form.value(state)
     }
 }
 
@@ -107,13 +152,17 @@ impl BetaDerivative for GaussianAt<'_> {
 
 impl NormalizedModel for GaussianAt<'_> {
     fn log_normalizer(&self) -> f64 {
-        self.constant + self.model.log_normalizer()
+        self.constant + self.log_normalizer
     }
 }
 
 impl Sampleable for GaussianAt<'_> {
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> DVector<f64> {
-        self.model.sample(rng)
+        let draw = |deviation: f64| deviation * rng.sample::<f64, _>(StandardNormal);
+        let along_axes = self.deviations.map(draw);
+        let mut state = self.form.mean().clone();
+        state.gemv(1.0, &self.path.axes, &along_axes, 1.0);
+        state
     }
 }
 
@@ -124,13 +173,13 @@ impl Differentiable for GaussianAt<'_> {
         scale: f64,
         gradient: &mut DVector<f64>,
     ) -> f64 {
-        self.constant + self.model.accumulate_gradient(state, scale, gradient)
+        self.constant + self.form.accumulate_gradient(state, scale, gradient)
     }
 }
 
 impl FullConditionals for GaussianAt<'_> {
     fn coordinates(&self) -> usize {
-        self.model.coordinates()
+        self.path.base.dimension()
     }
 
     fn sample_coordinate<R: Rng + ?Sized>(
@@ -139,6 +188,6 @@ impl FullConditionals for GaussianAt<'_> {
         index: usize,
         rng: &mut R,
     ) {
-        self.model.sample_coordinate(state, index, rng)
+        self.form.sample_coordinate(state, index, rng)
     }
 }

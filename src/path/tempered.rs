@@ -162,9 +162,13 @@ where
         self.beta
     }
 
-    /// `(beta - beta') log L(x)`.
+    /// `(beta - beta') log L(x)`, and `-inf` where `L(x) = 0` and `beta > 0`. The prior is not
+    /// asked: a chain is never where it is 0.
     fn log_ratio(&self, previous: &Self, state: &P::State) -> f64 {
         let log_likelihood = self.path.log_likelihood.log_density(state);
+        if log_likelihood == f64::NEG_INFINITY && self.beta > 0.0 {
+            return log_likelihood;
+        }
         weighted(self.beta - previous.beta, log_likelihood)
     }
 }

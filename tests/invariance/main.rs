@@ -9,13 +9,13 @@ mod wrong;
 
 use annealed::kernel::{
     CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, PersistentHmc, RandomWalkMetropolis,
-    Repeat, StepSize, Then, TransitionKernel, UnadjustedLangevin,
+    Repeat, StepSize, Then, TransitionKernel, Tunable, UnadjustedLangevin, tune,
 };
-use annealed::model::Sampleable;
-use annealed::path::AnnealingPath;
+use annealed::model::{Gaussian, GaussianMixture, NormalizedModel, Sampleable};
+use annealed::path::{AnnealingPath, GeometricPath};
 use annealed::schedule::Schedule;
 use annealed::testing::{self, Check};
-use nalgebra::DVector;
+use nalgebra::{DMatrix, DVector};
 
 use models::{AtBeta, Gamma, GaussianPair, HalfLine, TwoGaussians};
 
@@ -164,4 +164,33 @@ fn unbiased_on_a_bounded_support() {
             "K = {steps}: {all:?}"
         );
     }
+}
+
+/// The library's own models and path, with a target that is no Gaussian and overlaps the base
+/// little, and step sizes tuned by a pilot with the seed of the run.
+#[test]
+fn unbiased_after_tuning_on_a_geometric_path_to_a_mixture() {
+    fn assert_unbiased<'p, K>(path: &'p Path, kernel: K)
+    where
+        K: TransitionKernel<<Path as AnnealingPath>::At<'p>> + Tunable + Sync,
+    {
+        let tuned = tune(&kernel, path, kernel.optimal_acceptance(), 2).unwrap();
+        let log_z_ratio = path.target().log_normalizer() - path.base().log_normalizer();
+        let worst = unbiasedness(path, tuned, 8, log_z_ratio);
+        assert!(worst.passes(), "{worst:?}");
+    }
+    type Path = GeometricPath<Gaussian, GaussianMixture>;
+    let normal = |mean: [f64; 2], [xx, xy, yy]: [f64; 3]| {
+        let covariance = DMatrix::from_row_slice(2, 2, &[xx, xy, xy, yy]);
+        Gaussian::new(DVector::from_row_slice(&mean), covariance).unwrap()
+    };
+    let target = GaussianMixture::new([
+        (2.0, normal([-1.0, 0.0], [0.6, 0.35, 0.5])),
+        (0.5, normal([1.2, 1.5], [0.3, -0.1, 0.8])),
+    ]);
+    let path = GeometricPath::new(normal([0.5, 0.0], [2.0, 0.5, 3.0]), target.unwrap());
+    assert_unbiased(&path, RandomWalkMetropolis::new(1.0).unwrap());
+    assert_unbiased(&path, Mala::new(1.0).unwrap());
+    assert_unbiased(&path, Hmc::new(1.0, 3).unwrap());
+    assert_unbiased(&path, PersistentHmc::new(1.0, 1, 0.2).unwrap());
 }

@@ -264,7 +264,7 @@ fn correction_lost_in_a_sequence() {
     let kernel = |wrong| {
         LosesCorrection(
             wrong,
-            Then(UnadjustedLangevin::new(0.3).unwrap(), random_walk()),
+            Then(UnadjustedLangevin::new(0.35).unwrap(), random_walk()),
         )
     };
     assert_told_apart(|wrong| invariance(&kernel(wrong)));

@@ -37,10 +37,10 @@ impl<T: Scalar> EnumeratedRbm<T> {
     /// Enumerates the smaller layer.
     ///
     /// # Errors
-    /// Where it has more than [`MAX_ENUMERATED_UNITS`](crate::model::MAX_ENUMERATED_UNITS) units.
+    /// As [`Rbm::exact_log_normalizer`].
     pub fn new(rbm: Rbm<T>) -> Result<Self> {
         let enumeration = Enumeration::new(&rbm)?;
-        let log_normalizer = enumeration.log_normalizer();
+        let log_normalizer = enumeration.log_normalizer()?;
         let states = enumeration.states_per_task();
         let probabilities = enumeration.fold(
             || vec![0.0; states],

@@ -123,14 +123,24 @@ impl Enumeration {
         }
     }
 
-    /// `log Z` of the RBM.
-    pub(super) fn log_normalizer(&self) -> f64 {
+    /// `log Z` of the RBM, or an error where it overflows.
+    pub(super) fn log_normalizer(&self) -> Result<f64> {
         let parts = self.fold(LogSumExp::default, |sum, _, log_f, _| sum.add(log_f));
         let mut total = LogSumExp::default();
         for part in parts {
             total.merge(part);
         }
-        total.value()
+        let log_z = total.value();
+        if log_z.is_finite() {
+            Ok(log_z)
+        } else {
+            let found = format!("values that make log Z {log_z}");
+            Err(Error::invalid(
+                "parameters of the RBM",
+                found,
+                "a finite log Z",
+            ))
+        }
     }
 }
 
@@ -190,8 +200,8 @@ impl<T: Scalar> Rbm<T> {
     /// take about a second. The same bits on any number of threads.
     ///
     /// # Errors
-    /// Where the smaller layer has more than [`MAX_ENUMERATED_UNITS`] units.
+    /// Where the smaller layer has more than [`MAX_ENUMERATED_UNITS`] units, or `log Z` overflows.
     pub fn exact_log_normalizer(&self) -> Result<f64> {
-        Ok(Enumeration::new(self)?.log_normalizer())
+        Enumeration::new(self)?.log_normalizer()
     }
 }

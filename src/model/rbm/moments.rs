@@ -70,11 +70,10 @@ impl<T: Scalar> Rbm<T> {
     /// `E[v]`, `E[h]` and `E[h v^T]`, exactly, by enumerating the smaller layer twice.
     ///
     /// # Errors
-    /// Where the smaller layer has more than
-    /// [`MAX_ENUMERATED_UNITS`](crate::model::MAX_ENUMERATED_UNITS) units.
+    /// As [`exact_log_normalizer`](Self::exact_log_normalizer).
     pub fn exact_moments(&self) -> Result<RbmMoments> {
         let enumeration = Enumeration::new(self)?;
-        let log_normalizer = enumeration.log_normalizer();
+        let log_normalizer = enumeration.log_normalizer()?;
         let parts = enumeration.fold(
             || Sums::zeros(&enumeration),
             |sums, state, log_f, x| sums.add(state, log_f - log_normalizer, x),

@@ -1,0 +1,279 @@
+//! Bad input of a run ends in a typed error that names the place, or in a named warning: never in
+//! a panic, and never in a number.
+
+use annealed::Error;
+use annealed::ais::{Ais, PartialRun};
+use annealed::estimate::Warning;
+use annealed::kernel::{NonFinite, RandomWalkMetropolis, Stage, Step, TransitionKernel};
+use annealed::model::{FunctionModel, Gaussian, Sampleable, UnnormalizedModel};
+use annealed::path::GeometricPath;
+use annealed::schedule::Schedule;
+use nalgebra::{DMatrix, DVector, dvector};
+use rand::Rng;
+
+fn base() -> Gaussian {
+    Gaussian::isotropic(dvector![0.0], 1.0).unwrap()
+}
+
+fn kernel() -> RandomWalkMetropolis {
+    RandomWalkMetropolis::new(0.7).unwrap()
+}
+
+/// An annealed run from a standard normal to this log density.
+fn run_to(
+    log_density: impl Fn(f64) -> f64 + Sync,
+) -> annealed::Result<annealed::ais::Run<DVector<f64>>> {
+    let target = FunctionModel::new(|x: &DVector<f64>| log_density(x[0]));
+    Ais::new(&GeometricPath::new(base(), target), kernel())
+        .schedule(Schedule::linear(20)?)
+        .chains(300)
+        .seed(1)
+        .run()
+}
+
+fn message<T: std::fmt::Debug>(result: annealed::Result<T>) -> String {
+    result.unwrap_err().to_string()
+}
+
+#[test]
+fn settings_out_of_range_are_named() {
+    let target = FunctionModel::new(|x: &DVector<f64>| -x[0].abs());
+    let path = GeometricPath::new(base(), target);
+    let ais = || Ais::new(&path, kernel()).schedule(Schedule::linear(2).unwrap());
+    assert_eq!(
+        message(ais().chains(0).run()),
+        "invalid chains: got 0, expected at least 1"
+    );
+    assert!(message(ais().threads(0).run()).contains("threads"));
+    assert!(message(ais().block_size(0).run()).contains("block_size"));
+    assert!(message(ais().recorded_stages(0).run()).contains("recorded_stages"));
+    let unknown = Ais::with_base_log_z(&path, kernel(), f64::NAN);
+    assert!(message(unknown.run()).contains("log normalizer of the base"));
+}
+
+#[test]
+fn schedules_that_are_none_are_refused() {
+    let refused = |betas: &[f64]| message(Schedule::new(betas.iter().copied()));
+    assert!(refused(&[]).contains("0 values"));
+    assert!(refused(&[0.0]).contains("1 values"));
+    assert!(refused(&[0.1, 1.0]).contains("0.1 to 1"));
+    assert!(refused(&[0.0, 0.9]).contains("0 to 0.9"));
+    assert!(refused(&[0.0, 0.6, 0.4, 1.0]).contains("beta_1 = 0.6 then beta_2 = 0.4"));
+    assert!(refused(&[0.0, 0.5, 0.5, 1.0]).contains("strictly increasing"));
+    assert!(refused(&[0.0, f64::NAN, 1.0]).contains("strictly increasing"));
+    assert!(message(Schedule::linear(0)).contains("steps"));
+    assert!(message(Schedule::power(10, f64::NAN)).contains("exponent"));
+    assert!(message(Schedule::power(10, 1e6)).contains("strictly increasing"));
+    assert!(message(Schedule::piecewise_linear(&[(0, 0.5), (3, 1.0)])).contains("steps"));
+    assert!(message(Schedule::piecewise_linear(&[(3, 0.5), (3, 0.4)])).contains("0 to 0.4"));
+    assert!(message(Schedule::salakhutdinov_murray(5)).contains("at least 29"));
+}
+
+#[test]
+fn a_nan_is_named_by_chain_stage_and_beta() {
+    let error = run_to(|x| if x > 2.5 { f64::NAN } else { -x * x }).unwrap_err();
+    match &error {
+        Error::NonFinite {
+            value,
+            chain,
+            stage,
+            beta,
+            ..
+        } => {
+            assert!(value.is_nan() && *chain < 300);
+            assert!((1..=20).contains(stage) && (*beta - *stage as f64 / 20.0).abs() < 1e-12);
+        }
+        other => panic!("{other}"),
+    }
+    let text = error.to_string();
+    assert!(
+        text.contains("NaN in chain") && text.contains("beta ="),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_nan_in_a_proposal_is_no_silent_rejection() {
+    // Chains start inside of (-6, 6) and only a proposal gets out.
+    let error = run_to(|x| if x.abs() > 6.0 { f64::NAN } else { 0.3 * x * x });
+    assert!(message(error).contains("log density of the proposal is NaN"));
+}
+
+#[test]
+fn an_infinite_density_is_an_error() {
+    let error = run_to(|x| if x > 2.5 { f64::INFINITY } else { -x * x });
+    assert!(message(error).contains("inf in chain"));
+}
+
+#[test]
+fn of_several_failing_chains_the_same_one_is_reported_on_any_number_of_threads() {
+    let target = FunctionModel::new(|x: &DVector<f64>| if x[0] > 1.0 { f64::NAN } else { 0.0 });
+    let path = GeometricPath::new(base(), target);
+    let ais = |threads| {
+        Ais::new(&path, kernel())
+            .chains(2_000)
+            .threads(threads)
+            .run()
+    };
+    let first = message(ais(1));
+    assert!((0..5).all(|_| message(ais(8)) == first));
+}
+
+#[test]
+fn a_target_out_of_reach_is_an_error_and_not_minus_infinity() {
+    let error = run_to(|x| if x > 100.0 { 0.0 } else { f64::NEG_INFINITY }).unwrap_err();
+    assert_eq!(error, Error::AllWeightsZero { chains: 300 });
+}
+
+#[test]
+fn chains_that_die_are_counted_and_do_not_bias() {
+    // Half of the base's mass is outside: the ratio is 1/2, exactly.
+    let run = run_to(|x| {
+        if x > 0.0 {
+            -0.5 * x * x
+        } else {
+            f64::NEG_INFINITY
+        }
+    })
+    .unwrap();
+    let error = run.log_z_ratio() - 0.5f64.ln();
+    assert!(run.standard_error() < 0.1);
+    assert!(error.abs() < 4.0 * run.standard_error());
+    assert!(matches!(
+        run.warnings()[0],
+        Warning::DeadChains {
+            dead: 100..200,
+            chains: 300
+        }
+    ));
+    assert_eq!(run.thermodynamic_log_z(), None);
+    assert_eq!(run.lower_bound(), f64::NEG_INFINITY);
+}
+
+/// The standard normal cut off at 1.
+struct Half;
+
+impl UnnormalizedModel for Half {
+    type State = DVector<f64>;
+
+    fn log_density(&self, x: &DVector<f64>) -> f64 {
+        if x[0] < 1.0 {
+            -0.5 * x[0] * x[0]
+        } else {
+            f64::NEG_INFINITY
+        }
+    }
+}
+
+impl Sampleable for Half {
+    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> DVector<f64> {
+        loop {
+            let x = Gaussian::sample(&base(), rng);
+            if x[0] < 1.0 {
+                return x;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_base_that_does_not_cover_the_target_is_a_warning() {
+    let target = FunctionModel::new(|x: &DVector<f64>| -0.5 * (x[0] - 1.0).powi(2));
+    let path = GeometricPath::new(Half, target);
+    let run = Ais::with_base_log_z(&path, kernel(), 0.0)
+        .chains(500)
+        .run()
+        .unwrap();
+    let missed = |w: &Warning| matches!(w, Warning::BaseMissesTarget { chains } if *chains > 20);
+    assert!(run.warnings().iter().any(missed), "{run}");
+}
+
+#[test]
+fn a_base_that_excludes_its_own_sample_is_an_error() {
+    let broken = FunctionModel::new(|_: &DVector<f64>| f64::NEG_INFINITY)
+        .with_sampler(|_| dvector![0.0])
+        .with_log_normalizer(0.0);
+    let path = GeometricPath::new(broken, base());
+    let text = message(Ais::new(&path, kernel()).run());
+    assert!(
+        text.contains("base at its own sample is -inf in chain 0 at stage 0"),
+        "{text}"
+    );
+}
+
+#[test]
+fn proposals_that_are_never_accepted_are_a_warning() {
+    let target = FunctionModel::new(|x: &DVector<f64>| -0.5 * x.norm_squared());
+    let path = GeometricPath::new(base(), target);
+    let run = Ais::new(&path, RandomWalkMetropolis::new(1e9).unwrap())
+        .run()
+        .unwrap();
+    let zero = |w: &Warning| matches!(w, Warning::ZeroAcceptance { .. });
+    assert!(run.warnings().iter().any(zero), "{run}");
+}
+
+#[test]
+fn a_stage_with_most_of_the_variance_is_a_warning() {
+    let target = FunctionModel::new(|x: &DVector<f64>| -0.5 * (x[0] - 4.0).powi(2));
+    let path = GeometricPath::new(base(), target);
+    let leap = (0..=20).map(|k| k as f64 / 40.0).chain([1.0]);
+    let run = Ais::new(&path, kernel())
+        .schedule(Schedule::new(leap).unwrap())
+        .run()
+        .unwrap();
+    let leapt = |w: &Warning| matches!(w, Warning::ConcentratedVariance { stage: 21, .. });
+    assert!(run.warnings().iter().any(leapt), "{run}");
+}
+
+/// Needs a schedule of exactly three stages.
+struct ThreeStages;
+
+impl<M: UnnormalizedModel> TransitionKernel<M> for ThreeStages {
+    type Workspace = ();
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        _stage: &Stage<M>,
+        _chain: usize,
+        _state: &mut M::State,
+        _workspace: &mut (),
+        _rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        Ok(Step::invariant())
+    }
+
+    fn check_schedule(&self, schedule: &Schedule) -> annealed::Result<()> {
+        match schedule.steps() {
+            3 => Ok(()),
+            other => Err(Error::invalid("steps", other, "3, one for each transition")),
+        }
+    }
+}
+
+#[test]
+fn a_kernel_refuses_a_schedule_of_another_length() {
+    let path = GeometricPath::new(base(), base());
+    let run = |steps| {
+        let schedule = Schedule::linear(steps).unwrap();
+        Ais::new(&path, ThreeStages).schedule(schedule).run()
+    };
+    assert!(run(3).is_ok());
+    assert!(message(run(4)).contains("got 4, expected 3"));
+}
+
+#[test]
+fn covariances_that_are_none_are_refused() {
+    let refused = |covariance: DMatrix<f64>| message(Gaussian::new(dvector![0.0, 0.0], covariance));
+    assert!(refused(DMatrix::zeros(2, 3)).contains("covariance"));
+    assert!(refused(DMatrix::identity(3, 3)).contains("got 3, expected 2"));
+    assert!(
+        refused(DMatrix::from_row_slice(2, 2, &[1.0, 2.0, 2.0, 1.0])).contains("positive definite")
+    );
+    assert!(refused(DMatrix::from_row_slice(2, 2, &[1.0, 0.5, 0.0, 1.0])).contains("symmetric"));
+    assert!(refused(DMatrix::from_row_slice(2, 2, &[1.0, f64::NAN, 0.0, 1.0])).contains("NaN"));
+}
+
+#[test]
+fn no_part_is_no_run() {
+    assert!(PartialRun::<DVector<f64>>::merge([]).is_err());
+}
