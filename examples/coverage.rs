@@ -1,6 +1,6 @@
 //! How often intervals for log Z hold the true value: the tables of `docs/intervals.md`.
 //!
-//! `cargo run --release --example coverage` takes under a minute on two cores; `--quick` runs
+//! `cargo run --release --example coverage` takes about two minutes on two cores; `--quick` runs
 //! a twentieth of the seeds.
 
 use std::time::Instant;
@@ -358,13 +358,13 @@ fn skewness_corrected(log_weights: &[f64], estimate: &Estimate) -> Interval {
 }
 
 fn header(first: &str) {
-    let methods = METHODS.join(" | ");
     println!(
-        "| {first} | ESS/N | runs with ESS/N > .05 | {methods} | width / delta's | warned \
+        "| {first} | ESS/N | runs with ESS/N > .05 | {} | width / delta's | warned | misses warned \
          | other runs: {} | misses warned |",
+        METHODS.join(" | "),
         METHODS[CHOSEN]
     );
-    println!("|---|{}", "--:|".repeat(METHODS.len() + 6));
+    println!("|---|{}", "--:|".repeat(METHODS.len() + 7));
 }
 
 /// Coverage where ESS/N > .05, then what happens in the remaining runs.
@@ -373,7 +373,6 @@ fn row(name: &str, trials: &[Trial]) {
         return;
     }
     let (good, poor): (Vec<&Trial>, Vec<&Trial>) = trials.iter().partition(|t| t.ess_ratio > 0.05);
-    let missed: Vec<&Trial> = poor.iter().copied().filter(|t| !t.covers[CHOSEN]).collect();
     let coverage = METHODS
         .iter()
         .enumerate()
@@ -384,17 +383,27 @@ fn row(name: &str, trials: &[Trial]) {
         _ => format!("{:.2}", width(CHOSEN) / width(0)),
     };
     println!(
-        "| {name} | {:.3} | {} | {} | {relative_width} | {} | {} | {} |",
+        "| {name} | {:.3} | {} | {} | {relative_width} | {} | {} | {} | {} |",
         median(trials.iter().map(|t| t.ess_ratio)),
         good.len(),
         coverage.collect::<Vec<_>>().join(" | "),
         share(&good, |t| t.warned),
+        misses_warned(&good),
         share(&poor, |t| t.covers[CHOSEN]),
-        match missed.len() {
-            0 => "-".to_owned(),
-            n => format!("{} of {n}", missed.iter().filter(|t| t.warned).count()),
-        },
+        misses_warned(&poor),
     );
+}
+
+fn misses_warned(trials: &[&Trial]) -> String {
+    let missed: Vec<&Trial> = trials
+        .iter()
+        .copied()
+        .filter(|t| !t.covers[CHOSEN])
+        .collect();
+    match missed.len() {
+        0 => "-".to_owned(),
+        n => format!("{} of {n}", missed.iter().filter(|t| t.warned).count()),
+    }
 }
 
 fn share(trials: &[&Trial], holds: impl Fn(&Trial) -> bool) -> String {

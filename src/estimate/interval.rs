@@ -23,7 +23,7 @@ impl Shape {
     /// How far the bounds of the given level lie below and above the estimate, on the log scale.
     pub fn offsets(&self, level: f64) -> (f64, f64) {
         // The weights say no more than ESS equal ones would.
-        let dof = (self.effective_sample_size - 1.0).floor().max(1.0);
+        let dof = (self.effective_sample_size - 1.0).max(1.0);
         let t = quantile::student(0.5 + 0.5 * level, dof);
         let above = self.widening() * self.standard_error * self.skewed(t);
         (t * self.standard_error, above.ln_1p())
