@@ -18,7 +18,29 @@ use crate::path::{Intermediate, RbmAt};
 /// On an [`RbmPath`](crate::path::RbmPath) a block of chains moves as a whole: the product
 /// `W v` and one exponential a hidden unit serve the weight update and the sampling. Its random
 /// bits come from generators that are seeded, on first use, by the stream of the block's first
-/// chain.
+/// chain. The matrix product uses the widest vector instructions found at run time, so that on
+/// another kind of processor the last bits of an activation may differ.
+///
+/// ```
+/// use annealed::ais::{Block, Purpose, stream};
+/// use annealed::kernel::{BlockGibbs, Stage, TransitionKernel};
+/// use annealed::model::{BaseRate, Rbm, Sampleable};
+/// use annealed::path::{AnnealingPath, RbmPath};
+///
+/// let images = annealed::data::digits().images;
+/// let target = Rbm::<f32>::from_data(8, &images, 1)?;
+/// let path = RbmPath::new(BaseRate::from_data(8, &images, 1.0)?, target)?;
+///
+/// // One stage, from beta = 0 to 0.1, for a block of ten chains.
+/// let mut rng = stream(7, Purpose::Pilot, 0);
+/// let states = (0..10).map(|_| path.base().sample(&mut rng)).collect();
+/// let streams = (0..10).map(|chain| stream(7, Purpose::Run, chain)).collect();
+/// let mut block = Block::new(0, states, streams);
+/// let stage = Stage::new(1, path.at(0.0), path.at(0.1));
+/// BlockGibbs.advance(&stage, &mut block, &mut Default::default())?;
+/// assert!(block.log_weights().iter().all(|w| w.is_finite()));
+/// # Ok::<(), annealed::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BlockGibbs;
 

@@ -319,6 +319,30 @@ mod tests {
         check_increments::<f64>(1e-12);
     }
 
+    /// In double precision and beyond the radius in use, so that every coefficient shows.
+    #[test]
+    fn the_series_has_five_right_terms() {
+        for y in grid(12.0, 200).flat_map(|y| [y, -y]) {
+            for d in [-0.02, 0.02] {
+                let found = increment_series(y, d, exp_nonpositive(-y.abs()));
+                let error = (found - softplus_increment(y, d)).abs();
+                assert!(error < 1e-11 * d.abs(), "y {y}, d {d}: {error:e}");
+            }
+        }
+    }
+
+    /// Any signs, also those of stages that lead back to the base.
+    #[test]
+    fn far_increments_are_accurate_for_all_signs() {
+        for y in grid(300.0, 60).flat_map(|y| [y, -y]) {
+            for d in grid(400.0, 60).flat_map(|d| [d, -d]) {
+                let found = increment_far(y, d, exp_nonpositive(-y.abs()));
+                let error = (found - softplus_increment(y, d)).abs();
+                assert!(error < 1e-13 * (1.0 + d.abs()), "y {y}, d {d}: {error:e}");
+            }
+        }
+    }
+
     #[test]
     fn long_sums_of_softplus_do_not_overflow() {
         let logits: Vec<f64> = (0..20_011).map(|i| (i as f64 * 0.7).sin() * 0.1).collect();

@@ -31,18 +31,27 @@ impl Lanes {
     /// The next 32 bits of each lane.
     #[inline(always)]
     pub(crate) fn next(&mut self) -> [u32; LANES] {
-        let [s0, s1, s2, s3] = &mut self.state;
-        std::array::from_fn(|l| {
-            let result = s0[l].wrapping_add(s3[l]).rotate_left(7).wrapping_add(s0[l]);
-            let t = s1[l] << 9;
-            s2[l] ^= s0[l];
-            s3[l] ^= s1[l];
-            s1[l] ^= s2[l];
-            s0[l] ^= s3[l];
-            s2[l] ^= t;
-            s3[l] = s3[l].rotate_left(11);
-            result
-        })
+        let mut result = [0; LANES];
+        step(&mut self.state, &mut result);
+        result
+    }
+}
+
+/// Takes slices, whose length the compiler does not know, and is not inlined: with the length
+/// known it unrolls the loop and keeps every lane in a scalar register.
+#[inline(never)]
+fn step(state: &mut [[u32; LANES]; 4], result: &mut [u32]) {
+    let [s0, s1, s2, s3] = state;
+    let words = s0.iter_mut().zip(s1).zip(s2).zip(s3);
+    for ((((s0, s1), s2), s3), result) in words.zip(result) {
+        *result = s0.wrapping_add(*s3).rotate_left(7).wrapping_add(*s0);
+        let t = *s1 << 9;
+        *s2 ^= *s0;
+        *s3 ^= *s1;
+        *s1 ^= *s2;
+        *s0 ^= *s3;
+        *s2 ^= t;
+        *s3 = s3.rotate_left(11);
     }
 }
 
