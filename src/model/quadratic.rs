@@ -67,7 +67,7 @@ impl QuadraticForm {
         assert_eq!(gradient.len(), mean.len(), "length of the gradient");
         match &self.diagonal {
             Some(p) => {
-                for (((g, p), x), mean) in gradient.iter_mut().zip(p.iter()).zip(x).zip(mean) {
+                for (((g, p), x), mean) in gradient.iter_mut().zip(p.as_slice()).zip(x).zip(mean) {
                     *g -= scale * (p * (x - mean));
                 }
                 -0.5 * sum_of_squares(p.as_slice(), x, mean)
@@ -115,6 +115,7 @@ impl QuadraticForm {
 const LANES: usize = 8;
 
 /// `sum_j p_j (x_j - mu_j)`.
+#[inline(always)]
 fn weighted_offset(p: &[f64], x: &[f64], mean: &[f64]) -> f64 {
     lane_sum(p, x, mean, |p, offset| p * offset)
 }
@@ -126,21 +127,25 @@ fn sum_of_squares(p: &[f64], x: &[f64], mean: &[f64]) -> f64 {
 
 #[inline(always)]
 fn lane_sum(p: &[f64], x: &[f64], mean: &[f64], term: impl Fn(f64, f64) -> f64) -> f64 {
+    let (x, mean) = (&x[..p.len()], &mean[..p.len()]);
+    let plain_sum = |p: &[f64], x: &[f64], mean: &[f64]| {
+        let mut sum = 0.0;
+        for i in 0..p.len() {
+            sum += term(p[i], x[i] - mean[i]);
+        }
+        sum
+    };
+    if p.len() < LANES {
+        return plain_sum(p, x, mean);
+    }
     let (p_lanes, p_rest) = p.as_chunks::<LANES>();
     let (x_lanes, x_rest) = x.as_chunks::<LANES>();
     let (mean_lanes, mean_rest) = mean.as_chunks::<LANES>();
-    let mut rest = 0.0;
-    for ((p, x), mean) in p_rest.iter().zip(x_rest).zip(mean_rest) {
-        rest += term(*p, x - mean);
-    }
-    if p_lanes.is_empty() {
-        return rest;
-    }
     let mut lanes = [0.0; LANES];
     for ((p, x), mean) in p_lanes.iter().zip(x_lanes).zip(mean_lanes) {
         for lane in 0..LANES {
             lanes[lane] += term(p[lane], x[lane] - mean[lane]);
         }
     }
-    rest + lanes.iter().sum::<f64>()
+    plain_sum(p_rest, x_rest, mean_rest) + lanes.iter().sum::<f64>()
 }
