@@ -68,9 +68,11 @@ fn log_evidence(columns: usize) -> annealed::Result<f64> {
 
     let likelihood = FunctionModel::new(log_likelihood).with_gradient(gradient);
     let path = TemperedPath::new(prior(columns)?, likelihood);
-    let kernel = tune(&Hmc::new(0.1, 5)?, &path, 0.8, 1)?;
+    // The likelihood is ten thousand times as sharp as the prior: most stages belong near beta 0.
+    let schedule = Schedule::power(500, 5.0)?;
+    let kernel = tune(&Hmc::new(0.1, 5)?, &path, &schedule, 0.8, 1)?;
     let run = Ais::new(&path, kernel)
-        .schedule(Schedule::power(500, 4.0)?)
+        .schedule(schedule)
         .chains(500)
         .seed(1)
         .run()?;

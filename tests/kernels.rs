@@ -7,6 +7,7 @@ use annealed::kernel::{
 };
 use annealed::model::{Differentiable, FullConditionals, Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, Intermediate};
+use annealed::schedule::Schedule;
 use annealed::{Error, Result};
 use nalgebra::DVector;
 use rand::{Rng, RngExt, SeedableRng};
@@ -480,7 +481,13 @@ fn tuning_reaches_the_target_all_along_the_path() -> Result<()> {
         // From far too small and far too large a step.
         for factor in [1e-5, 1.0, 1e5] {
             let start = StepSize::constant(kernel.step_size().at(0.0) * factor)?;
-            let tuned = tune(&kernel.with_step_size(start), &path, target, 5)?;
+            let tuned = tune(
+                &kernel.with_step_size(start),
+                &path,
+                &Schedule::linear(20)?,
+                target,
+                5,
+            )?;
             // At beta = 0.025, half way to the second knot, interpolation costs most.
             for (beta, tolerance) in [
                 (0.0, 0.05),
@@ -497,8 +504,8 @@ fn tuning_reaches_the_target_all_along_the_path() -> Result<()> {
             }
         }
         assert_eq!(
-            tune(&kernel, &path, target, 5)?,
-            tune(&kernel, &path, target, 5)?
+            tune(&kernel, &path, &Schedule::linear(20)?, target, 5)?,
+            tune(&kernel, &path, &Schedule::linear(20)?, target, 5)?
         );
         Ok(())
     }
@@ -512,7 +519,7 @@ fn tuning_reaches_the_target_all_along_the_path() -> Result<()> {
 fn tuning_says_what_it_cannot_do() -> Result<()> {
     let path = Shrinking(At(0.0));
     for target in [0.0, 1.0, -0.5, f64::NAN] {
-        let refused = tune(&Mala::new(0.5)?, &path, target, 1);
+        let refused = tune(&Mala::new(0.5)?, &path, &Schedule::linear(20)?, target, 1);
         assert!(
             matches!(refused, Err(Error::InvalidArgument { .. })),
             "{refused:?}"
@@ -546,7 +553,13 @@ fn tuning_says_what_it_cannot_do() -> Result<()> {
             0.5
         }
     }
-    let failed = tune(&Indifferent(StepSize::constant(1.0)?), &path, 0.5, 1);
+    let failed = tune(
+        &Indifferent(StepSize::constant(1.0)?),
+        &path,
+        &Schedule::linear(100)?,
+        0.5,
+        1,
+    );
     assert!(
         matches!(failed, Err(Error::NotConverged { .. })),
         "{failed:?}"

@@ -33,6 +33,7 @@ pub(crate) use stream::successive;
 use partial::{Outcome, Settings};
 use progress::Meter;
 use stages::{StageRecorder, Windows};
+use tree::Forest;
 
 /// Annealed importance sampling (Neal 2001): each chain starts at an exact sample of the base,
 /// passes the K stages of a schedule, and gathers the log weight
@@ -274,7 +275,7 @@ where
         &self,
         blocks: Range<usize>,
         settings: &Settings,
-    ) -> Result<Vec<tree::Node<Outcome<P::State, R>>>> {
+    ) -> Result<Forest<Outcome<P::State, R>>> {
         let meter = Meter::new(self.progress.as_deref(), settings.chain_steps(&blocks));
         let streams = settings.block_streams(&blocks);
         let failed = AtomicUsize::new(usize::MAX);

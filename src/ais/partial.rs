@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::ais::run::Run;
 use crate::ais::stages::{self, Window, Windows};
 use crate::ais::stream::{self, Purpose, StreamRng};
-use crate::ais::tree::{self, Merge, Node};
+use crate::ais::tree::{self, Forest, Merge, Node};
 use crate::error::{Error, Result};
 use crate::schedule::Schedule;
 
@@ -99,7 +99,7 @@ impl<S, R: Merge> Merge for Outcome<S, R> {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PartialRun<S, R = ()> {
     pub(crate) settings: Settings,
-    pub(crate) nodes: Vec<Node<Outcome<S, R>>>,
+    pub(crate) nodes: Forest<Outcome<S, R>>,
     pub(crate) seconds: f64,
 }
 

@@ -22,6 +22,9 @@ pub(crate) struct Node<T> {
     value: T,
 }
 
+/// The maximal nodes of a range of blocks, from left to right.
+pub(crate) type Forest<T> = Vec<Node<T>>;
+
 impl<T> Node<T> {
     pub(crate) fn value(&self) -> &T {
         &self.value
@@ -42,7 +45,7 @@ impl<T> Node<T> {
 }
 
 /// Computes the maximal nodes of a range from its leaves, both children of a node side by side.
-pub(crate) fn map_reduce<T, E, F>(blocks: Range<usize>, leaf: &F) -> Result<Vec<Node<T>>, E>
+pub(crate) fn map_reduce<T, E, F>(blocks: Range<usize>, leaf: &F) -> Result<Forest<T>, E>
 where
     T: Merge + Send,
     E: Send,
@@ -101,8 +104,8 @@ fn maximal_nodes(blocks: Range<usize>) -> Vec<(u32, usize)> {
 }
 
 /// Joins siblings until none is left, in nodes sorted from left to right.
-pub(crate) fn coalesce<T: Merge>(nodes: Vec<Node<T>>) -> Vec<Node<T>> {
-    let mut joined: Vec<Node<T>> = Vec::new();
+pub(crate) fn coalesce<T: Merge>(nodes: Forest<T>) -> Forest<T> {
+    let mut joined = Forest::new();
     for mut node in nodes {
         while let Some(left) = joined.pop_if(|left| left.is_left_sibling_of(&node)) {
             let Node {
@@ -123,7 +126,7 @@ pub(crate) fn coalesce<T: Merge>(nodes: Vec<Node<T>>) -> Vec<Node<T>> {
 }
 
 /// Merges all nodes, from left to right; `None` if there are none.
-pub(crate) fn fold<T: Merge>(nodes: Vec<Node<T>>) -> Option<T> {
+pub(crate) fn fold<T: Merge>(nodes: Forest<T>) -> Option<T> {
     nodes
         .into_iter()
         .map(|node| node.value)
@@ -147,7 +150,7 @@ mod tests {
         }
     }
 
-    fn nodes(blocks: Range<usize>) -> Vec<Node<Shape>> {
+    fn nodes(blocks: Range<usize>) -> Forest<Shape> {
         map_reduce(blocks, &|block| Ok::<_, ()>(Shape(block.to_string()))).unwrap()
     }
 

@@ -6,8 +6,9 @@ use crate::ais::{Block, Purpose, StreamRng, stream, successive};
 use crate::error::{Error, Result};
 use crate::model::Sampleable;
 use crate::path::{AnnealingPath, Intermediate};
+use crate::schedule::Schedule;
 
-/// Intervals between the betas at which a step size is tuned.
+/// Intervals between the stages at which a step size is tuned, at most.
 const INTERVALS: usize = 20;
 /// Chains of the pilot.
 const CHAINS: usize = 64;
@@ -32,7 +33,7 @@ pub trait Tunable: Sized {
 }
 
 /// The kernel with step sizes that give `target_acceptance` all along the path (log-linear
-/// between 21 betas from 0 to 1).
+/// between up to 21 betas, evenly spaced in the stages of the schedule that the run will take).
 ///
 /// A pilot of 64 chains starts from the base and moves through these betas, at each of which a
 /// Robbins-Monro recursion adjusts the logarithm of the step size, starting from that of the beta
@@ -44,7 +45,13 @@ pub trait Tunable: Sized {
 /// # Errors
 /// Where the target lies outside of (0, 1); where no step size gives an acceptance within 0.1 of
 /// it; where the model returns NaN; where all chains leave the support.
-pub fn tune<'p, P, K>(kernel: &K, path: &'p P, target_acceptance: f64, seed: u64) -> Result<K>
+pub fn tune<'p, P, K>(
+    kernel: &K,
+    path: &'p P,
+    schedule: &Schedule,
+    target_acceptance: f64,
+    seed: u64,
+) -> Result<K>
 where
     P: AnnealingPath,
     K: Tunable + TransitionKernel<P::At<'p>>,
@@ -58,9 +65,10 @@ where
     }
     let mut pilot = Pilot::new(kernel, path, target_acceptance, seed);
     let mut log_size = kernel.step_size().at(0.0).ln();
-    let mut knots = Vec::with_capacity(INTERVALS + 1);
-    for index in 0..=INTERVALS {
-        let beta = index as f64 / INTERVALS as f64;
+    let intervals = schedule.steps().min(INTERVALS);
+    let mut knots = Vec::with_capacity(intervals + 1);
+    for index in 0..=intervals {
+        let beta = schedule.betas()[index * schedule.steps() / intervals];
         let stage = Stage::new(index, path.at(beta), path.at(beta));
         log_size = pilot.tune_at(&stage, log_size)?;
         knots.push((beta, log_size.exp()));

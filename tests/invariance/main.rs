@@ -174,7 +174,14 @@ fn unbiased_after_tuning_on_a_geometric_path_to_a_mixture() {
     where
         K: TransitionKernel<<Path as AnnealingPath>::At<'p>> + Tunable + Sync,
     {
-        let tuned = tune(&kernel, path, kernel.optimal_acceptance(), 2).unwrap();
+        let tuned = tune(
+            &kernel,
+            path,
+            &Schedule::linear(20).unwrap(),
+            kernel.optimal_acceptance(),
+            2,
+        )
+        .unwrap();
         let log_z_ratio = path.target().log_normalizer() - path.base().log_normalizer();
         let worst = unbiasedness(path, tuned, 8, log_z_ratio);
         assert!(worst.passes(), "{worst:?}");
