@@ -29,7 +29,8 @@ impl Settings {
 
     /// The chains of one block.
     pub(crate) fn chains_of(&self, block: usize) -> Range<usize> {
-        self.block_size * block..(self.block_size * (block + 1)).min(self.chains)
+        let at = |block: usize| self.block_size.saturating_mul(block).min(self.chains);
+        at(block)..at(block + 1)
     }
 
     /// The blocks that a range of chains consists of.
@@ -54,7 +55,7 @@ impl Settings {
 
     pub(crate) fn chain_steps(&self, blocks: &Range<usize>) -> u64 {
         let chains = self.chains_of(blocks.end - 1).end - self.block_size * blocks.start;
-        chains as u64 * self.schedule.steps() as u64
+        (chains as u64).saturating_mul(self.schedule.steps() as u64)
     }
 
     /// The stream of the first chain of each block.
@@ -175,7 +176,7 @@ fn check_tiling<T>(nodes: &[Node<T>], settings: &Settings) -> Result<()> {
             format!(
                 "each chain of 0..{} once; chain {} is the first that is not",
                 settings.chains,
-                next * settings.block_size
+                next.saturating_mul(settings.block_size)
             ),
         )
     };
