@@ -67,7 +67,10 @@ fn iterate(metric: &Metric, betas: &[f64]) -> Vec<f64> {
     let last = betas.len() - 1;
     let width = 1.0 / last as f64;
     // beta'^2 (log g)'(beta), from the change of log g over each interval.
-    let logs: Vec<f64> = betas.iter().map(|&beta| metric.at(beta.clamp(0.0, 1.0)).ln()).collect();
+    let logs: Vec<f64> = betas
+        .iter()
+        .map(|&beta| metric.at(beta.clamp(0.0, 1.0)).ln())
+        .collect();
     let bend = |k: usize| -0.5 * (betas[k] - betas[k - 1]) * (logs[k] - logs[k - 1]) / width;
     let (mut speed, mut position) = (0.0, 0.0);
     let mut curve = vec![0.0];
