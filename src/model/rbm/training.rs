@@ -354,7 +354,13 @@ impl<T: Scalar> Phase<T> {
         propagate_up(rbm, &self.visible, &mut self.hidden);
         let unbiased = vec![T::zero(); padded(rbm.hidden_units())];
         draw_chains(&mut self.hidden, &unbiased, lanes);
-        propagate_down(transposed, &self.hidden, &mut self.visible);
+        propagate_down(
+            transposed,
+            T::one(),
+            &self.hidden,
+            T::zero(),
+            &mut self.visible,
+        );
         draw_chains(
             &mut self.visible,
             &pad(rbm.visible_bias().iter().copied()),
@@ -392,7 +398,7 @@ impl<T: Scalar> Gradient<T> {
 /// Replaces what a layer was given by units drawn with these biases.
 fn draw_chains<T: Scalar>(layer: &mut Layer<T>, bias: &[T], lanes: &mut Lanes) {
     for chain in 0..layer.chains() {
-        draw_units(layer.chain_mut(chain), bias, T::one(), lanes);
+        draw_units(layer.chain_mut(chain), bias, lanes);
     }
 }
 
