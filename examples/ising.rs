@@ -8,7 +8,7 @@
 use annealed::ais::Ais;
 use annealed::kernel::{NonFinite, Stage, Step, TransitionKernel};
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
-use annealed::path::GeometricPath;
+use annealed::path::{GeometricAt, GeometricPath};
 use annealed::schedule::Schedule;
 use nalgebra::DMatrix;
 use rand::{Rng, RngExt};
@@ -62,35 +62,40 @@ impl Sampleable for FairSpins {
     }
 }
 
-/// The target: `log f(s) = COUPLING * sum over bonds of s s'`.
-struct Ising;
+/// The target: `log f(s) = coupling * sum over bonds of s s'`.
+struct Ising {
+    coupling: f64,
+}
 
 impl UnnormalizedModel for Ising {
     type State = Lattice;
 
     fn log_density(&self, state: &Lattice) -> f64 {
-        COUPLING * f64::from(state.alignment())
+        self.coupling * f64::from(state.alignment())
     }
 }
 
 /// Draws each spin in turn given its neighbours. On the path from fair spins the coupling at
-/// beta is `beta * COUPLING`.
+/// beta is `beta` times the target's.
 struct HeatBath;
 
-impl<M: UnnormalizedModel<State = Lattice>> TransitionKernel<M> for HeatBath {
+type IsingAt<'a> = GeometricAt<'a, FairSpins, Ising>;
+
+impl TransitionKernel<IsingAt<'_>> for HeatBath {
     type Workspace = ();
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<M>,
+        stage: &Stage<IsingAt<'_>>,
         _chain: usize,
         state: &mut Lattice,
         _workspace: &mut (),
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
+        let coupling = stage.beta * stage.model.path().target().coupling;
         for i in 0..SIDE {
             for j in 0..SIDE {
-                let field = stage.beta * COUPLING * f64::from(state.sum_of_neighbors(i, j));
+                let field = coupling * f64::from(state.sum_of_neighbors(i, j));
                 let up = 1.0 / (1.0 + (-2.0 * field).exp());
                 state.0[i][j] = if rng.random::<f64>() < up { 1 } else { -1 };
             }
@@ -117,7 +122,7 @@ fn exact_log_z() -> f64 {
 }
 
 fn main() -> annealed::Result<()> {
-    let path = GeometricPath::new(FairSpins, Ising);
+    let path = GeometricPath::new(FairSpins, Ising { coupling: COUPLING });
     let run = Ais::new(&path, HeatBath)
         .schedule(Schedule::linear(500)?)
         .chains(500)

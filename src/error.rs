@@ -48,7 +48,7 @@ pub enum Error {
     /// No chain carries any weight, so that nothing can be said of log Z.
     #[error(
         "all {chains} chains have weight zero: no chain ever reached the support of the target; \
-         expected a base that covers it, or more stages"
+         expected a base that overlaps with it"
     )]
     AllWeightsZero {
         /// Number of chains.
@@ -123,6 +123,15 @@ impl Error {
             Ok(())
         } else {
             Err(Self::invalid(argument, value, "a finite number above 0"))
+        }
+    }
+
+    /// An [`Error::InvalidArgument`] unless the value is finite.
+    pub(crate) fn check_number(argument: &'static str, value: f64) -> Result<()> {
+        if value.is_finite() {
+            Ok(())
+        } else {
+            Err(Self::invalid(argument, value, "a finite number"))
         }
     }
 

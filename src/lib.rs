@@ -4,6 +4,11 @@ pub mod ais;
 pub mod data;
 pub mod error;
 pub mod estimate;
+#[doc = include_str!("../docs/guide.md")]
+pub mod guide {
+    #[doc = include_str!("../docs/intervals.md")]
+    pub mod intervals {}
+}
 pub mod kernel;
 mod math;
 mod minimize;
@@ -19,14 +24,18 @@ pub use {nalgebra, rand};
 
 /// What most programs need, by `use annealed::prelude::*`.
 pub mod prelude {
+    pub use nalgebra::{DMatrix, DVector};
+
     pub use crate::ais::{Ais, Run};
     pub use crate::kernel::{
-        BlockGibbs, CoordinateGibbs, Hmc, Mala, RandomWalkMetropolis, Stage, Step,
-        TransitionKernel, tune,
+        BlockGibbs, CoordinateGibbs, Hmc, Mala, Metropolis, NonFinite, RandomWalkMetropolis, Stage,
+        Step, SymmetricProposal, TransitionKernel, Tunable, tune,
     };
+    #[cfg(feature = "npz")]
+    pub use crate::model::RbmFile;
     pub use crate::model::{
-        Differentiable, FunctionModel, Gaussian, NormalizedModel, Rbm, Sampleable,
-        UnnormalizedModel,
+        BaseRate, Differentiable, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Rbm,
+        Sampleable, UnnormalizedModel,
     };
     pub use crate::path::{AnnealingPath, GeometricPath, RbmPath, TemperedPath};
     pub use crate::schedule::Schedule;

@@ -77,7 +77,7 @@ impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} +- {}, expected {} (z = {:.2})",
+            "{:.6} +- {:.6}, expected {:.6} (z = {:.2})",
             self.mean,
             self.standard_error,
             self.expected,
@@ -92,8 +92,11 @@ impl fmt::Display for Check {
 /// A kernel with corrections (unadjusted Langevin, a learned transition) is not invariant, but
 /// its corrected average is, and this checks it.
 ///
+/// Only what the statistic sees is checked: a walk that never rejects keeps the mean of a
+/// symmetric target and doubles its variance. Try several, squares and products among them.
+///
 /// # Errors
-/// Fewer than two chains; a NaN or an infinity met by the kernel.
+/// No steps; fewer than two chains; a NaN or an infinity met by the kernel.
 pub fn invariance<M, K>(
     model: &M,
     kernel: &K,
@@ -108,6 +111,9 @@ where
     K: TransitionKernel<M>,
 {
     check_chains(chains)?;
+    if steps == 0 {
+        return Err(Error::invalid("steps", 0, "at least 1"));
+    }
     let stage = Stage::stationary(model.clone());
     let mut differences = Moments::default();
     let rngs = successive(stream(seed, Purpose::Run, 0));
@@ -183,7 +189,7 @@ where
 /// # Errors
 /// [`Error::InvalidArgument`] where the log density or the gradient at the state is not finite.
 pub fn gradient_error(model: &impl Differentiable, state: &DVector<f64>) -> Result<f64> {
-    Error::check_finite("log density at the state", [model.log_density(state)])?;
+    Error::check_number("log density at the state", model.log_density(state))?;
     let gradient = model.gradient(state);
     Error::check_finite("gradient at the state", gradient.iter().copied())?;
     let error = |i: usize| {

@@ -19,6 +19,9 @@ pub struct Block<S> {
 
 impl<S> Block<S> {
     /// Chains from `first_chain` on, of weight 1, each with its stream.
+    ///
+    /// # Panics
+    /// Where there are not as many streams as states.
     pub fn new(first_chain: usize, states: Vec<S>, rngs: Vec<StreamRng>) -> Self {
         assert_eq!(states.len(), rngs.len(), "a stream for each chain");
         let chains = states.len();

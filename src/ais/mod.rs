@@ -157,7 +157,8 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     }
 
     /// Bound on the number of stages recorded; 1,000 unless set. Longer schedules are recorded
-    /// at evenly spaced stages.
+    /// at evenly spaced stages, of which the thermodynamic integral sees no more: keep it in the
+    /// hundreds where that matters.
     pub fn recorded_stages(mut self, stages: usize) -> Self {
         self.recorded_stages = stages;
         self
@@ -210,8 +211,9 @@ where
         PartialRun::merge([self.run_range(0..self.chains)?])
     }
 
-    /// Runs the chains of an index range only, to be merged by [`PartialRun::merge`] with the
-    /// ranges that other processes ran: the result has the same bits as a single run's.
+    /// Runs the chains of an index range only, as given by [`ranges`](Self::ranges), to be merged
+    /// by [`PartialRun::merge`] with those that other processes ran: the result has the same bits
+    /// as a single run's.
     ///
     /// # Errors
     /// As [`run`](Self::run); a range that does not consist of whole blocks
@@ -221,12 +223,30 @@ where
         let settings = self.settings()?;
         let blocks = settings.blocks_of(&chains)?;
         self.kernel.check_schedule(&settings.schedule)?;
-        let nodes = self.in_pool(|| self.run_blocks(blocks, &settings))??;
+        let nodes = self.in_pool(blocks.len(), || self.run_blocks(blocks.clone(), &settings))??;
         Ok(PartialRun {
             settings,
             nodes,
             seconds: begun.elapsed().as_secs_f64(),
         })
+    }
+
+    /// Cuts the chains into at most `parts` ranges of whole blocks, about equally long, one for
+    /// each process that calls [`run_range`](Self::run_range).
+    ///
+    /// # Errors
+    /// Where `parts` is 0, or as [`run`](Self::run) for settings out of range.
+    pub fn ranges(&self, parts: usize) -> Result<Vec<Range<usize>>> {
+        if parts == 0 {
+            return Err(Error::invalid("parts", 0, "at least 1"));
+        }
+        let settings = self.settings()?;
+        let blocks = settings.blocks();
+        let parts = parts.min(blocks);
+        let start = |part: usize| settings.chains_of(part * blocks / parts).start;
+        Ok((0..parts)
+            .map(|part| start(part)..start(part + 1))
+            .collect())
     }
 
     fn settings(&self) -> Result<Settings> {
@@ -238,7 +258,7 @@ where
         at_least_one("block_size", self.block_size)?;
         at_least_one("recorded_stages", self.recorded_stages)?;
         at_least_one("threads", self.threads.unwrap_or(1))?;
-        Error::check_finite("log normalizer of the base", [self.log_base_normalizer])?;
+        Error::check_number("log normalizer of the base", self.log_base_normalizer)?;
         let schedule = match &self.schedule {
             Some(schedule) => schedule.clone(),
             None => Schedule::linear(1_000)?,
@@ -255,10 +275,12 @@ where
     }
 
     #[cfg(feature = "rayon")]
-    fn in_pool<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+    fn in_pool<T: Send>(&self, blocks: usize, work: impl FnOnce() -> T + Send) -> Result<T> {
         let Some(threads) = self.threads else {
             return Ok(work());
         };
+        // More threads than blocks would have nothing to do.
+        let threads = threads.min(blocks);
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .build()
@@ -267,7 +289,7 @@ where
     }
 
     #[cfg(not(feature = "rayon"))]
-    fn in_pool<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+    fn in_pool<T: Send>(&self, _blocks: usize, work: impl FnOnce() -> T + Send) -> Result<T> {
         Ok(work())
     }
 

@@ -23,7 +23,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    fn blocks(&self) -> usize {
+    pub(crate) fn blocks(&self) -> usize {
         self.chains.div_ceil(self.block_size)
     }
 
@@ -106,6 +106,9 @@ pub struct PartialRun<S, R = ()> {
 
 impl<S, R: Merge> PartialRun<S, R> {
     /// Merges the parts of one run, given in any order, into its result.
+    ///
+    /// Schedule, seed, numbers of chains and block size are compared; that path and kernel were
+    /// the same is for the caller to see to.
     ///
     /// # Errors
     /// No part; parts of different runs; a range missing or given twice;

@@ -40,6 +40,9 @@ impl<A: Merge, B: Merge> Merge for (A, B) {
 
 /// On-the-fly expectations: the weighted mean of `f(x_k)` at each recorded stage, an estimate of
 /// `E f` under `p_k`.
+///
+/// It holds a closure, so that a [`PartialRun`](crate::ais::PartialRun) with it can be merged but
+/// not saved; for that, write a recorder that derives serde's traits.
 #[derive(Clone)]
 pub struct Expectations<F> {
     function: F,

@@ -75,6 +75,9 @@ impl<S, R> Run<S, R> {
     /// Disagreement by more than four standard errors and a tenth of a nat, below which the
     /// discretisation of the integral is no news.
     fn thermodynamic_disagreement(&self) -> Option<Warning> {
+        if self.stages.len() < self.schedule.steps().min(100) {
+            return None; // The integral is then too coarse to hold against the weights.
+        }
         let thermodynamic = self.thermodynamic_log_z()?;
         let (log_z, standard_error) = (self.log_z(), self.standard_error());
         let apart = (thermodynamic - log_z).abs();
@@ -147,12 +150,14 @@ impl<S, R> Run<S, R> {
         &self.estimate
     }
 
-    /// A second opinion on log Z from the same chains: thermodynamic integration, the trapezoid
-    /// rule over the schedule on the weighted mean of `d/dbeta log f`. `None` where it does not
-    /// exist because the support shrinks along the path.
+    /// Log Z by thermodynamic integration from the same chains: the trapezoid rule over the
+    /// recorded stages on the weighted mean of `d/dbeta log f`, taken from the log ratios. `None`
+    /// where it does not exist because the support shrinks along the path.
     ///
-    /// Its error falls with the number of stages, that of [`log_z`](Self::log_z) with the number
-    /// of chains.
+    /// Its error falls with the number of recorded stages
+    /// ([`Ais::recorded_stages`](crate::ais::Ais::recorded_stages)), that of
+    /// [`log_z`](Self::log_z) with the number of chains. Both use the same weights: agreement says
+    /// little, disagreement much.
     pub fn thermodynamic_log_z(&self) -> Option<f64> {
         self.thermodynamic_log_z_ratio
             .map(|ratio| self.log_base_normalizer + ratio)
@@ -180,7 +185,8 @@ impl<S, R> Run<S, R> {
     }
 
     /// Self-normalised estimate of `E f(x)` under the target, with the standard error
-    /// `sqrt(sum W_i^2 (f(x_i) - mean)^2)`, `W` the normalised weights.
+    /// `sqrt(sum W_i^2 (f(x_i) - mean)^2)`, `W` the normalised weights; infinite for a single
+    /// chain of positive weight. Where few chains carry the weight it is far too small.
     pub fn expectation(&self, f: impl Fn(&S) -> f64) -> (f64, f64) {
         let log_sum = self.log_z_ratio() + (self.chains as f64).ln();
         let weighted: Vec<(f64, f64)> = self
@@ -195,7 +201,11 @@ impl<S, R> Run<S, R> {
             .iter()
             .map(|(weight, value)| (weight * (value - mean)).powi(2))
             .sum();
-        (mean, variance.sqrt())
+        let standard_error = match weighted.len() {
+            1 => f64::INFINITY,
+            _ => variance.sqrt(),
+        };
+        (mean, standard_error)
     }
 
     /// The recorder set by [`Ais::recorder`](crate::ais::Ais::recorder), merged over all chains.

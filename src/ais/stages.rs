@@ -242,7 +242,7 @@ pub(crate) fn concentrated_variance(stages: &[StageSummary]) -> Option<Warning> 
 pub(crate) fn zero_acceptance(stages: &[StageSummary]) -> Option<Warning> {
     stages
         .iter()
-        .find(|stage| stage.acceptance.is_some_and(|rate| rate < 1e-3))
+        .find(|stage| stage.alive >= 25 && stage.acceptance.is_some_and(|rate| rate < 1e-3))
         .map(|stage| Warning::ZeroAcceptance {
             stage: stage.stage,
             beta: stage.beta,

@@ -32,7 +32,7 @@ impl Purpose {
 /// Stream `index` of a seed and purpose: `2^192` steps apart for each purpose (xoshiro's long
 /// jump), `2^128` apart for each index (its jump). Streams of one seed never overlap; those of
 /// different seeds start from unrelated states, whereas seeding with `seed + index` would make
-/// neighbouring seeds share all but one stream.
+/// neighbouring seeds share all but one stream. Costs one jump for each index passed, about 0.3 us.
 pub fn stream(seed: u64, purpose: Purpose, index: usize) -> StreamRng {
     let mut rng = StreamRng::seed_from_u64(seed);
     for _ in 0..purpose.index() {

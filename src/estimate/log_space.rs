@@ -1,18 +1,16 @@
 //! Sums of weights that are only ever held as logarithms.
 
+use crate::math;
+
 /// `log sum_i exp(x_i)`, summed in the order given; `-inf` for no terms, or for terms that are
-/// all `-inf`.
+/// all `-inf`; NaN where a term is.
 ///
 /// ```
 /// let huge = annealed::estimate::log_sum_exp(&[1e5, 1e5]);
 /// assert!((huge - (1e5 + 2f64.ln())).abs() < 1e-10);
 /// ```
 pub fn log_sum_exp(values: &[f64]) -> f64 {
-    let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    if max.is_infinite() {
-        return max;
-    }
-    max + values.iter().map(|x| (x - max).exp()).sum::<f64>().ln()
+    math::log_sum_exp(values.iter().copied())
 }
 
 /// `log (1/n) sum_i exp(x_i)`; `-inf` for no terms.

@@ -78,7 +78,7 @@ impl fmt::Display for Warning {
             Self::DeadChains { dead, chains } => write!(
                 f,
                 "{dead} of {chains} chains have weight zero, having left the target's support: \
-                 use more stages or a base closer to the target"
+                 choose a base closer to the target, or more stages if it moves along the path"
             ),
             Self::LowEffectiveSampleSize { ess, chains } => write!(
                 f,

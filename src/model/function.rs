@@ -79,7 +79,7 @@ impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
         self,
         log_normalizer: f64,
     ) -> Result<FunctionModel<S, F, G, D, f64>> {
-        Error::check_finite("log normalizer", [log_normalizer])?;
+        Error::check_number("log normalizer", log_normalizer)?;
         Ok(FunctionModel {
             log_density: self.log_density,
             gradient: self.gradient,

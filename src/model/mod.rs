@@ -36,18 +36,31 @@ pub trait UnnormalizedModel {
 }
 
 /// A model that can be sampled exactly: where a path may start.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be sampled exactly",
+    note = "a `FunctionModel` can after `.with_sampler(..)`; only the base of a path must be"
+)]
 pub trait Sampleable: UnnormalizedModel {
     /// An exact, independent sample of `p`.
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Self::State;
 }
 
 /// A model whose normalising constant is known.
+#[diagnostic::on_unimplemented(
+    message = "the normaliser of `{Self}` is not known",
+    note = "a `FunctionModel` has one after `.with_log_normalizer(..)`",
+    note = "`Ais::with_base_log_z` takes the base's log Z from you"
+)]
 pub trait NormalizedModel: UnnormalizedModel {
     /// `log Z`, the log of the integral (or sum) of `f`.
     fn log_normalizer(&self) -> f64;
 }
 
 /// A model over vectors with a gradient, for Langevin and Hamiltonian kernels.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no gradient",
+    note = "a `FunctionModel` has one after `.with_gradient(..)`; on a path both ends need one"
+)]
 pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
     /// Adds `scale * grad log f(x)` to `gradient` and returns `log f(x)`, unscaled.
     ///

@@ -49,9 +49,7 @@ impl Schedule {
     /// coincide in f64.
     pub fn power(steps: usize, exponent: f64) -> Result<Self> {
         Error::check_positive("exponent", exponent)?;
-        if steps == 0 {
-            return Err(Error::invalid("steps", 0, "at least 1"));
-        }
+        check_steps("steps", steps)?;
         Self::new((0..=steps).map(|k| (k as f64 / steps as f64).powf(exponent)))
     }
 
@@ -64,9 +62,7 @@ impl Schedule {
         let mut betas = vec![0.0];
         let mut start = 0.0;
         for &(steps, end) in pieces {
-            if steps == 0 {
-                return Err(Error::invalid("steps of a piece", 0, "at least 1"));
-            }
+            check_steps("steps of a piece", steps)?;
             let at = |k: usize| start + (end - start) * (k as f64 / steps as f64);
             betas.extend((1..steps).map(at));
             betas.push(end);
@@ -81,6 +77,7 @@ impl Schedule {
     /// # Errors
     /// Where `steps` is below 29, the fewest that keep the proportions with a whole number each.
     pub fn salakhutdinov_murray(steps: usize) -> Result<Self> {
+        check_steps("steps", steps)?;
         if steps < 29 {
             return Err(Error::invalid("steps", steps, "at least 29"));
         }
@@ -146,6 +143,17 @@ impl Schedule {
     /// Number of stages K.
     pub fn steps(&self) -> usize {
         self.betas.len() - 1
+    }
+}
+
+/// The most stages of a schedule: 8 GiB of betas.
+const MAX_STEPS: usize = 1 << 30;
+
+fn check_steps(argument: &'static str, steps: usize) -> Result<()> {
+    if (1..=MAX_STEPS).contains(&steps) {
+        Ok(())
+    } else {
+        Err(Error::invalid(argument, steps, format!("1 to {MAX_STEPS}")))
     }
 }
 

@@ -26,10 +26,7 @@ impl<T: Scalar> BaseRate<T> {
     /// # Errors
     /// Where either layer is empty or a bias is not finite.
     pub fn new(hidden_units: usize, visible_bias: DVector<T>) -> Result<Self> {
-        if hidden_units == 0 || visible_bias.is_empty() {
-            let shape = format!("{hidden_units} hidden, {} visible", visible_bias.len());
-            return Err(Error::invalid("units", shape, "at least one of each"));
-        }
+        check_shape(hidden_units, visible_bias.len())?;
         check_finite("visible_bias", visible_bias.iter())?;
         Ok(Self {
             hidden_units,
@@ -42,6 +39,7 @@ impl<T: Scalar> BaseRate<T> {
     /// # Errors
     /// Where either layer is empty.
     pub fn uniform(hidden_units: usize, visible_units: usize) -> Result<Self> {
+        check_shape(hidden_units, visible_units)?;
         Self::new(hidden_units, DVector::zeros(visible_units))
     }
 
@@ -83,6 +81,20 @@ impl<T: Scalar> BaseRate<T> {
     fn free_units(&self) -> f64 {
         self.hidden_units as f64 * std::f64::consts::LN_2
     }
+}
+
+/// The most weights of an RBM: more would not fit into memory.
+const MAX_WEIGHTS: usize = 1 << 31;
+
+/// Refuses empty layers, and layers whose weights could not be held.
+fn check_shape(hidden_units: usize, visible_units: usize) -> Result<()> {
+    let weights = hidden_units.saturating_mul(visible_units);
+    if (1..=MAX_WEIGHTS).contains(&weights) {
+        return Ok(());
+    }
+    let shape = format!("{hidden_units} hidden, {visible_units} visible");
+    let expected = format!("at least one of each and at most {MAX_WEIGHTS} pairs");
+    Err(Error::invalid("units", shape, expected))
 }
 
 impl<T: Scalar> UnnormalizedModel for BaseRate<T> {
