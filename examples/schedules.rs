@@ -14,7 +14,7 @@ use annealed::kernel::BlockGibbs;
 use annealed::model::{BaseRate, RbmFile};
 use annealed::path::RbmPath;
 use annealed::schedule::{
-    BinnedSchedule, ConstantConditionalEss, Friction, Pilot, Schedule, ScheduleOptimizer, VarOpt,
+    BinnedSchedule, ConstantConditionalEss, Friction, Schedule, ScheduleOptimizer, VarOpt,
 };
 use annealed::{Error, Result};
 use clap::Parser;
@@ -52,7 +52,7 @@ struct Options {
 type Choose = fn(&RbmPath, usize, u64) -> Result<Schedule>;
 
 /// Name, chain-steps that the choice costs, and the choice.
-const SCHEDULES: [(&str, usize, Choose); 8] = [
+const SCHEDULES: [(&str, usize, Choose); 7] = [
     ("linear", 0, |_, steps, _| Schedule::linear(steps)),
     ("sm08", 0, |_, steps, _| {
         Schedule::salakhutdinov_murray(steps)
@@ -69,10 +69,6 @@ const SCHEDULES: [(&str, usize, Choose); 8] = [
     ("friction2", 200_000, |path, steps, seed| {
         let twice = Friction::default().rounds(2);
         twice.optimize(path, &BlockGibbs, steps, seed)
-    }),
-    ("friction-large", 500_000, |path, steps, seed| {
-        let large = Friction::default().pilot(Pilot::new(250, 2_000));
-        large.optimize(path, &BlockGibbs, steps, seed)
     }),
     // Five evaluations a stage in about three passes.
     ("cess", 300_000, |path, steps, seed| {
