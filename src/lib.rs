@@ -37,6 +37,8 @@ pub mod prelude {
         BaseRate, Differentiable, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Rbm,
         Sampleable, UnnormalizedModel,
     };
-    pub use crate::path::{AnnealingPath, GeometricPath, RbmPath, TemperedPath};
+    pub use crate::path::{
+        AnnealingPath, GeometricPath, MomentPath, MomentSplinePath, RbmPath, TemperedPath,
+    };
     pub use crate::schedule::{Friction, Schedule, ScheduleOptimizer, VarOpt};
 }
