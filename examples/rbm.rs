@@ -12,16 +12,17 @@
 //!     --weights rbm.npz --schedule friction --save-schedule betas.txt
 //! ```
 
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
 use annealed::ais::{Ais, Run};
-use annealed::data;
+use annealed::data::{self, IdxArray};
 use annealed::kernel::BlockGibbs;
 use annealed::model::{
-    BaseRate, ContrastiveDivergence, MAX_ENUMERATED_UNITS, NormalizedModel, Rbm, RbmFile,
-    UnnormalizedModel,
+    BaseRate, ContrastiveDivergence, ExactMatching, MAX_ENUMERATED_UNITS, NormalizedModel, Rbm,
+    RbmFile, UnnormalizedModel,
 };
 use annealed::path::RbmPath;
 use annealed::schedule::{
@@ -41,6 +42,10 @@ struct Options {
     /// Where chains start: the file's b_base (or the training data's base rates), or fair coins
     #[arg(long, value_enum, default_value = "data-rate")]
     base: Base,
+    /// The path from the base: mixed energies, or a spline through averaged moments (at nine inner
+    /// knots; exact moments, so that one layer must be small enough to enumerate)
+    #[arg(long, value_enum, default_value = "geometric")]
+    path: PathKind,
     /// How the stages are placed
     #[arg(long, value_enum, default_value = "linear")]
     schedule: ScheduleKind,
@@ -71,6 +76,9 @@ struct Options {
     /// Number of threads; all cores unless set
     #[arg(long)]
     threads: Option<usize>,
+    /// Images to score besides, an uncompressed IDX file (MNIST's format); ink from grey 128 on
+    #[arg(long)]
+    data: Option<PathBuf>,
     /// Enumerate the exact log Z (up to 25 units in the smaller layer)
     #[arg(long)]
     exact: bool,
@@ -83,6 +91,12 @@ struct Options {
 enum Base {
     DataRate,
     Uniform,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum PathKind {
+    Geometric,
+    MomentSpline,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -159,11 +173,17 @@ struct Problem {
     base: BaseRate,
     log_z_exact: Option<f64>,
     held_out: Vec<Vec<bool>>,
+    /// How the RBM came about.
+    note: String,
 }
 
 fn main() -> ExitCode {
     match score(&Options::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(report) => {
+            // A reader that has seen enough, as `head`, is no failure.
+            let _ = std::io::stdout().write_all(report.as_bytes());
+            ExitCode::SUCCESS
+        }
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE
@@ -171,13 +191,17 @@ fn main() -> ExitCode {
     }
 }
 
-fn score(options: &Options) -> Result<()> {
-    let problem = match &options.weights {
+/// Runs what the options ask for, and says what came of it.
+fn score(options: &Options) -> Result<String> {
+    let mut problem = match &options.weights {
         Some(path) => read(path, options)?,
         None => train(options)?,
     };
-    let path = RbmPath::new(problem.base.clone(), problem.rbm.clone())?;
+    if let Some(file) = &options.data {
+        problem.held_out = images(file, problem.rbm.visible_units())?;
+    }
     let begun = Instant::now();
+    let path = anneal_along(options.path, &problem)?;
     let schedule = options.schedule(&path)?;
     let pilot_seconds = begun.elapsed().as_secs_f64();
     let mut ais = Ais::new(&path, BlockGibbs)
@@ -192,11 +216,36 @@ fn score(options: &Options) -> Result<()> {
     }
     let run = ais.run()?;
     if options.json {
-        println!("{}", json(&run, problem.log_z_exact, pilot_seconds));
-    } else {
-        report(&run, &problem, pilot_seconds);
+        return Ok(json(&run, &problem, pilot_seconds).to_string() + "\n");
     }
-    Ok(())
+    Ok(report(&run, &problem, pilot_seconds))
+}
+
+fn anneal_along(kind: PathKind, problem: &Problem) -> Result<RbmPath> {
+    let (base, rbm) = (problem.base.clone(), problem.rbm.clone());
+    match kind {
+        PathKind::Geometric => RbmPath::new(base, rbm),
+        PathKind::MomentSpline => {
+            let moments = rbm.exact_moments()?;
+            let knots = Schedule::linear(10)?;
+            RbmPath::moment_spline(base, rbm, &moments, knots, &ExactMatching::default())
+        }
+    }
+}
+
+/// The images of an IDX file, for an RBM of that many visible units.
+fn images(file: &Path, visible_units: usize) -> Result<Vec<Vec<bool>>> {
+    let images = IdxArray::read(file)?.binarize(128);
+    match images.first() {
+        Some(image) if image.len() == visible_units => Ok(images),
+        other => Err(Error::File {
+            path: file.display().to_string(),
+            reason: format!(
+                "has images of {} pixels, expected {visible_units}, the visible units of the RBM",
+                other.map_or(0, Vec::len)
+            ),
+        }),
+    }
 }
 
 /// Reads the RBM of a file.
@@ -225,6 +274,7 @@ fn read(path: &PathBuf, options: &Options) -> Result<Problem> {
         base,
         log_z_exact,
         held_out: Vec::new(),
+        note: String::new(),
     })
 }
 
@@ -258,13 +308,11 @@ fn train(options: &Options) -> Result<Problem> {
         .learning_rate(0.05, 0.0)
         .seed(options.seed)
         .train(start, &training)?;
-    if !options.json {
-        println!(
-            "trained an RBM, 64 visible and 20 hidden units, on {} handwritten digits in {:.1} s",
-            training.len(),
-            begun.elapsed().as_secs_f64()
-        );
-    }
+    let note = format!(
+        "trained an RBM, 64 visible and 20 hidden units, on {} handwritten digits in {:.1} s\n",
+        training.len(),
+        begun.elapsed().as_secs_f64()
+    );
     let base = match options.base {
         Base::DataRate => BaseRate::from_data(20, &training, 1.0)?,
         Base::Uniform => BaseRate::uniform(20, 64)?,
@@ -274,73 +322,75 @@ fn train(options: &Options) -> Result<Problem> {
         rbm: trained.rbm,
         base,
         held_out,
+        note,
     })
 }
 
-/// `seconds` includes the pilot's.
-fn json(run: &Run<Vec<bool>>, log_z_exact: Option<f64>, pilot_seconds: f64) -> serde_json::Value {
+/// `seconds` includes the schedule's pilot and the path's moment matching.
+fn json(run: &Run<Vec<bool>>, problem: &Problem, pilot_seconds: f64) -> serde_json::Value {
     let (lower, upper) = run.interval();
     let warnings: Vec<String> = run.warnings().iter().map(ToString::to_string).collect();
-    serde_json::json!({
+    let mut json = serde_json::json!({
         "log_z": run.log_z(),
         "standard_error": run.standard_error(),
         "interval": [lower, upper],
         "ess": run.effective_sample_size(),
         "mean_log_weight": run.estimate().mean_log_weight(),
         "var_log_weight": run.estimate().var_log_weight(),
-        "log_z_exact": log_z_exact,
+        "log_z_exact": problem.log_z_exact,
         "seconds": pilot_seconds + run.seconds(),
         "chain_steps_per_second": run.chain_steps_per_second(),
         "warnings": warnings,
-    })
+    });
+    if !problem.held_out.is_empty() {
+        json["log_likelihood"] = (mean_log_density(problem) - run.log_z()).into();
+    }
+    json
 }
 
-fn report(run: &Run<Vec<bool>>, problem: &Problem, pilot_seconds: f64) {
-    println!("{run}");
+fn report(run: &Run<Vec<bool>>, problem: &Problem, pilot_seconds: f64) -> String {
+    let mut lines = vec![format!("{}{run}", problem.note)];
     if let Some(exact) = problem.log_z_exact {
-        println!(
-            "exact log Z = {exact:.3}, error {:+.3}",
-            run.log_z() - exact
-        );
+        let error = run.log_z() - exact;
+        lines.push(format!("exact log Z = {exact:.3}, error {error:+.3}"));
     }
     if let Some(thermodynamic) = run.thermodynamic_log_z() {
-        println!("thermodynamic integration: {thermodynamic:.3}");
+        lines.push(format!("thermodynamic integration: {thermodynamic:.3}"));
     }
     if !problem.held_out.is_empty() {
         let log_likelihood = |log_z: f64| mean_log_density(problem) - log_z;
         let (lower, upper) = run.interval();
-        println!(
-            "log likelihood of {} held-out digits: {:.3} nats an image (95% interval {:.3} to \
+        lines.push(format!(
+            "log likelihood of {} held-out images: {:.3} nats an image (95% interval {:.3} to \
              {:.3}); under the base-rate model {:.3}",
             problem.held_out.len(),
             log_likelihood(run.log_z()),
             log_likelihood(upper),
             log_likelihood(lower),
             base_log_likelihood(problem),
-        );
+        ));
     }
-    println!(
-        "{} chains of {} stages in {:.1} s, {:.1} s of them for the schedule, {:.3e} chain-steps a \
-         second",
+    lines.push(format!(
+        "{} chains of {} stages in {:.1} s ({:.1} s for path and schedule), {:.3e} chain-steps a \
+         second\n",
         run.chains(),
         run.schedule().steps(),
         pilot_seconds + run.seconds(),
         pilot_seconds,
         run.chain_steps_per_second()
-    );
+    ));
+    lines.join("\n")
 }
 
 fn mean_log_density(problem: &Problem) -> f64 {
-    let sum: f64 = problem
-        .held_out
-        .iter()
-        .map(|v| problem.rbm.log_density(v))
-        .sum();
-    sum / problem.held_out.len() as f64
+    mean_over(&problem.held_out, |image| problem.rbm.log_density(image))
 }
 
 fn base_log_likelihood(problem: &Problem) -> f64 {
     let base = &problem.base;
-    let sum: f64 = problem.held_out.iter().map(|v| base.log_density(v)).sum();
-    sum / problem.held_out.len() as f64 - base.log_normalizer()
+    mean_over(&problem.held_out, |image| base.log_density(image)) - base.log_normalizer()
+}
+
+fn mean_over(images: &[Vec<bool>], f: impl Fn(&Vec<bool>) -> f64) -> f64 {
+    images.iter().map(f).sum::<f64>() / images.len() as f64
 }
