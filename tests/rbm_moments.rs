@@ -4,8 +4,8 @@ use annealed::ais::{Ais, Purpose, stream};
 use annealed::error::Error;
 use annealed::kernel::BlockGibbs;
 use annealed::model::{
-    BaseRate, ExactMatching, MomentChains, PersistentMatching, Rbm, RbmMatching, RbmMoments,
-    Sampleable,
+    BaseRate, ContrastiveDivergence, ExactMatching, MomentChains, PersistentMatching, Rbm,
+    RbmMatching, RbmMoments, Sampleable,
 };
 use annealed::path::{AnnealingPath, RbmPath};
 use annealed::schedule::Schedule;
@@ -207,6 +207,46 @@ fn moments_that_cannot_be_matched_are_errors() {
     .unwrap();
     let uniform = BaseRate::<f64>::uniform(26, 30).unwrap().moments();
     assert!(matching().match_moments(&large, &uniform).is_err());
+}
+
+/// A machine of digits, sharpened, from the uniform base: the spline has the larger ESS.
+#[test]
+fn the_spline_beats_the_straight_path_from_the_uniform_base() {
+    let images = annealed::data::digits().images;
+    let start = Rbm::<f32>::from_data(8, &images, 1).unwrap();
+    let trained = ContrastiveDivergence::new(1)
+        .epochs(20)
+        .train(start, &images);
+    let trained = trained.unwrap().rbm;
+    let target = Rbm::new(
+        trained.weights() * 3.0,
+        trained.hidden_bias() * 3.0,
+        trained.visible_bias() * 3.0,
+    );
+    let target = target.unwrap();
+    let moments = target.exact_moments().unwrap();
+    let exact = target.exact_log_normalizer().unwrap();
+    let base = BaseRate::uniform(8, target.visible_units()).unwrap();
+    let straight = RbmPath::new(base.clone(), target.clone()).unwrap();
+    let knots = Schedule::linear(10).unwrap();
+    let matching = ExactMatching::default().iterations(300);
+    let spline = RbmPath::moment_spline(base, target, &moments, knots, &matching).unwrap();
+    let efficiency = |path| {
+        let run = Ais::new(path, BlockGibbs)
+            .chains(600)
+            .seed(1)
+            .run()
+            .unwrap();
+        let error = run.log_z() - exact;
+        assert!(error.abs() < 4.0 * run.standard_error(), "{error}");
+        run.effective_sample_size() / 600.0
+    };
+    // Measured over seeds: 0.42 to 0.47, and 0.66 to 0.70.
+    let (straight, spline) = (efficiency(&straight), efficiency(&spline));
+    assert!(
+        spline > 0.6 && spline > 1.2 * straight,
+        "{straight} {spline}"
+    );
 }
 
 /// The acceptance run of the moment-averaging spline: 20 x 784 units, from the uniform base, nine

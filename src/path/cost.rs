@@ -17,9 +17,9 @@ pub fn symmetrized_divergence<M: ExponentialFamily>(p: &M, q: &M) -> f64 {
 /// The cost `F = (eta_b - eta_a) . (s_b - s_a) / 2` of the geometric path and of the
 /// moment-averaged path alike, under a linear schedule (Grosse et al. 2013, theorem 2).
 ///
-/// With perfect transitions and K stages, `E[log w] = log(Z_b / Z_a) - F / K` up to terms of order
-/// `1 / K^2`, and `Var[log w]` is `2 F / K` to the same order. Their ends being equal, the sum of the
-/// symmetrised divergences between neighbours is `2 F / K` exactly, at every K and for both.
+/// With perfect transitions and K stages, `E[log w]` is `log(Z_b / Z_a) - F / K` and `Var[log w]`
+/// is `2 F / K` to leading order. The sum of the symmetrised divergences between neighbours is
+/// `2 F / K` exactly, at every K and for both.
 ///
 /// # Panics
 /// Where the two members differ in dimension.
@@ -28,7 +28,7 @@ pub fn linear_cost<M: ExponentialFamily>(base: &M, target: &M) -> f64 {
 }
 
 /// The cost functional `F = 1/2 int (d eta / d beta) . (d s / d beta) d beta` of a path through
-/// these members at these betas (Grosse et al. 2013, equation 5): exact where the path between
+/// these members at these betas (Grosse et al. 2013, section 3): exact where the path between
 /// neighbours is geometric or moment-averaged (a spline), a quadrature on a fine grid of any other.
 ///
 /// # Errors

@@ -11,12 +11,12 @@ use crate::model::{
 };
 use crate::schedule::Schedule;
 
-/// A moment-averaging spline (Grosse, Maddison and Salakhutdinov 2013, section 4.3): models whose
-/// moments are linear in beta stand at the knots, and a path S joins each to the next.
+/// A moment-averaging spline (Grosse, Maddison and Salakhutdinov 2013): models whose moments are
+/// linear in beta stand at the knots, and a path S joins each to the next.
 ///
 /// `S` is usually [`GeometricPath`](super::GeometricPath), which suits any exponential family, or
 /// [`GaussianPath`](super::GaussianPath), whose points can be sampled. For RBMs see
-/// [`RbmPath::spline`](super::RbmPath::spline).
+/// [`RbmPath::moment_spline`](super::RbmPath::moment_spline).
 ///
 /// The densities at the knots carry the constants that the family's own
 /// [`with_moments`](ExponentialFamily::with_moments) gives them. The path is continuous and has a

@@ -47,7 +47,7 @@ impl ExactMatching {
         Self { iterations, ..self }
     }
 
-    /// The largest error accepted in a moment. The search ends early at a hundredth of it.
+    /// The largest error accepted in a moment. The search ends early at a tenth of it.
     pub fn tolerance(self, tolerance: f64) -> Self {
         Self { tolerance, ..self }
     }
@@ -64,7 +64,7 @@ impl RbmMatching for ExactMatching {
         let solver = Lbfgs {
             memory: 20,
             iterations: self.iterations,
-            tolerance: 0.01 * self.tolerance,
+            tolerance: 0.1 * self.tolerance,
         };
         let minimum = solver.minimize(centre.parameters(start), |parameters| {
             let evaluated = centre.rbm(parameters).and_then(|rbm| {
