@@ -8,6 +8,8 @@ pub mod kernel;
 mod math;
 pub mod model;
 pub mod path;
+#[cfg(feature = "plot")]
+pub mod plot;
 pub mod schedule;
 #[cfg(feature = "serde")]
 mod serial;
