@@ -8,6 +8,8 @@
 //! cargo run --release --features full --example rbm
 //! cargo run --release --features full --example rbm -- \
 //!     --weights rbm.npz --base data-rate --chains 1000 --steps 10000 --json
+//! cargo run --release --features full --example rbm -- \
+//!     --weights rbm.npz --schedule friction --save-schedule betas.txt
 //! ```
 
 use std::path::PathBuf;
@@ -22,7 +24,10 @@ use annealed::model::{
     UnnormalizedModel,
 };
 use annealed::path::RbmPath;
-use annealed::schedule::Schedule;
+use annealed::schedule::{
+    BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, Schedule,
+    ScheduleOptimizer, VarOpt,
+};
 use annealed::{Error, Result};
 use clap::{Parser, ValueEnum};
 
@@ -39,6 +44,21 @@ struct Options {
     /// How the stages are placed
     #[arg(long, value_enum, default_value = "linear")]
     schedule: ScheduleKind,
+    /// Bound on the schedule's speed K (beta_k - beta_{k-1}), at least 1
+    #[arg(long)]
+    speed_limit: Option<f64>,
+    /// Number of chains of the pilot run by which a schedule is chosen
+    #[arg(long, default_value_t = 100)]
+    pilot_chains: usize,
+    /// Number of steps of the pilot; for binned, of updates at all knots together
+    #[arg(long, default_value_t = 1_000)]
+    pilot_steps: usize,
+    /// Write the schedule to a file, one beta a line
+    #[arg(long)]
+    save_schedule: Option<PathBuf>,
+    /// Take the schedule from a file instead of choosing one; it fixes the number of stages
+    #[arg(long, conflicts_with_all = ["schedule", "steps"])]
+    load_schedule: Option<PathBuf>,
     /// Number of chains N
     #[arg(long, default_value_t = 1_000)]
     chains: usize,
@@ -70,13 +90,65 @@ enum ScheduleKind {
     Linear,
     /// Salakhutdinov and Murray (2008)
     Sm08,
+    /// VAROPT (Kiwaki 2015), from a pilot run
+    Varopt,
+    /// Ten segments (Grosse, Maddison and Salakhutdinov 2013), from chains at their ends
+    Binned,
+    /// By the growth of the variance of log w along a pilot run
+    Friction,
+    /// Constant conditional effective sample size (Zhou, Johansen and Aston 2016)
+    Cess,
 }
 
-impl ScheduleKind {
-    fn with_steps(self, steps: usize) -> Result<Schedule> {
-        match self {
-            Self::Linear => Schedule::linear(steps),
-            Self::Sm08 => Schedule::salakhutdinov_murray(steps),
+impl Options {
+    /// The schedule that the options ask for.
+    fn schedule(&self, path: &RbmPath) -> Result<Schedule> {
+        let mut schedule = match &self.load_schedule {
+            Some(file) => Schedule::load(file)?,
+            None => self.choose(path)?,
+        };
+        if let Some(limit) = self.speed_limit {
+            schedule = schedule.with_speed_limit(limit)?;
+        }
+        if let Some(file) = &self.save_schedule {
+            schedule.save(file)?;
+        }
+        Ok(schedule)
+    }
+
+    fn choose(&self, path: &RbmPath) -> Result<Schedule> {
+        let mut pilot = Pilot::new(self.pilot_chains, self.pilot_steps);
+        if let Some(threads) = self.threads {
+            pilot = pilot.threads(threads);
+        }
+        let (steps, seed) = (self.steps, self.seed);
+        match self.schedule {
+            ScheduleKind::Linear => Schedule::linear(steps),
+            ScheduleKind::Sm08 => Schedule::salakhutdinov_murray(steps),
+            ScheduleKind::Varopt => {
+                let varopt = VarOpt::default().pilot(pilot);
+                varopt.optimize(path, &BlockGibbs, steps, seed)
+            }
+            ScheduleKind::Binned => {
+                let updates = self.pilot_steps / 11;
+                let binned = BinnedSchedule::new(Schedule::linear(10)?).chains(KnotChains {
+                    chains: self.pilot_chains,
+                    updates,
+                    burn_in: updates / 2,
+                    thinning: 10,
+                });
+                binned.optimize(path, &BlockGibbs, steps, seed)
+            }
+            ScheduleKind::Friction => {
+                let friction = Friction::default().pilot(pilot);
+                friction.optimize(path, &BlockGibbs, steps, seed)
+            }
+            ScheduleKind::Cess => {
+                // A stage is found by about five evaluations, in about three passes.
+                let coarse = Pilot::new(self.pilot_chains, self.pilot_steps.div_ceil(5));
+                let cess = ConstantConditionalEss::default().pilot(coarse);
+                cess.optimize(path, &BlockGibbs, steps, seed)
+            }
         }
     }
 }
@@ -105,8 +177,11 @@ fn score(options: &Options) -> Result<()> {
         None => train(options)?,
     };
     let path = RbmPath::new(problem.base.clone(), problem.rbm.clone())?;
+    let begun = Instant::now();
+    let schedule = options.schedule(&path)?;
+    let pilot_seconds = begun.elapsed().as_secs_f64();
     let mut ais = Ais::new(&path, BlockGibbs)
-        .schedule(options.schedule.with_steps(options.steps)?)
+        .schedule(schedule)
         .chains(options.chains)
         .seed(options.seed);
     if let Some(threads) = options.threads {
@@ -117,9 +192,9 @@ fn score(options: &Options) -> Result<()> {
     }
     let run = ais.run()?;
     if options.json {
-        println!("{}", json(&run, problem.log_z_exact));
+        println!("{}", json(&run, problem.log_z_exact, pilot_seconds));
     } else {
-        report(&run, &problem);
+        report(&run, &problem, pilot_seconds);
     }
     Ok(())
 }
@@ -202,7 +277,8 @@ fn train(options: &Options) -> Result<Problem> {
     })
 }
 
-fn json(run: &Run<Vec<bool>>, log_z_exact: Option<f64>) -> serde_json::Value {
+/// `seconds` includes the pilot's.
+fn json(run: &Run<Vec<bool>>, log_z_exact: Option<f64>, pilot_seconds: f64) -> serde_json::Value {
     let (lower, upper) = run.interval();
     let warnings: Vec<String> = run.warnings().iter().map(ToString::to_string).collect();
     serde_json::json!({
@@ -213,13 +289,13 @@ fn json(run: &Run<Vec<bool>>, log_z_exact: Option<f64>) -> serde_json::Value {
         "mean_log_weight": run.estimate().mean_log_weight(),
         "var_log_weight": run.estimate().var_log_weight(),
         "log_z_exact": log_z_exact,
-        "seconds": run.seconds(),
+        "seconds": pilot_seconds + run.seconds(),
         "chain_steps_per_second": run.chain_steps_per_second(),
         "warnings": warnings,
     })
 }
 
-fn report(run: &Run<Vec<bool>>, problem: &Problem) {
+fn report(run: &Run<Vec<bool>>, problem: &Problem, pilot_seconds: f64) {
     println!("{run}");
     if let Some(exact) = problem.log_z_exact {
         println!(
@@ -244,10 +320,12 @@ fn report(run: &Run<Vec<bool>>, problem: &Problem) {
         );
     }
     println!(
-        "{} chains of {} stages in {:.1} s, {:.3e} chain-steps a second",
+        "{} chains of {} stages in {:.1} s, {:.1} s of them for the schedule, {:.3e} chain-steps a \
+         second",
         run.chains(),
         run.schedule().steps(),
-        run.seconds(),
+        pilot_seconds + run.seconds(),
+        pilot_seconds,
         run.chain_steps_per_second()
     );
 }

@@ -54,6 +54,20 @@ pub enum Error {
         /// Number of chains.
         chains: usize,
     },
+    /// A pilot run in which one chain came to carry nearly all the weight, so that it says nothing
+    /// to choose a schedule by.
+    #[error(
+        "the pilot collapsed: its effective sample size is {effective_sample_size:.2} of {chains} \
+         chains at beta = {beta}; expected a pilot with more steps or more chains"
+    )]
+    PilotCollapsed {
+        /// Effective sample size where it is lowest, a count.
+        effective_sample_size: f64,
+        /// Number of pilot chains.
+        chains: usize,
+        /// Where on the path.
+        beta: f64,
+    },
     /// A computation that did not converge.
     #[error("{what} did not converge: {detail}")]
     NotConverged {

@@ -1,8 +1,9 @@
 //! A block of chains: what a kernel's `advance` works on.
 
-use crate::ais::stream::StreamRng;
+use crate::ais::stream::{Purpose, StreamRng, stream, successive};
 use crate::error::{Error, Result};
 use crate::kernel::{Increment, NonFinite, Stage};
+use crate::model::Sampleable;
 
 /// Chains that pass the schedule together: states, random streams and log weights.
 #[derive(Debug, Clone)]
@@ -30,6 +31,19 @@ impl<S> Block<S> {
             acceptance: 0.0,
             proposals: 0,
         }
+    }
+
+    /// Chains that start at exact samples of `base`, each from its own stream of the seed.
+    pub(crate) fn from_base<B: Sampleable<State = S>>(
+        base: &B,
+        chains: usize,
+        seed: u64,
+        purpose: Purpose,
+    ) -> Self {
+        let streams = successive(stream(seed, purpose, 0));
+        let mut rngs: Vec<StreamRng> = streams.take(chains).collect();
+        let states = rngs.iter_mut().map(|rng| base.sample(rng)).collect();
+        Self::new(0, states, rngs)
     }
 
     /// Number of chains.

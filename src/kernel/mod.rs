@@ -247,3 +247,48 @@ pub trait TransitionKernel<M: UnnormalizedModel> {
         Ok(())
     }
 }
+
+impl<M: UnnormalizedModel, K: TransitionKernel<M>> TransitionKernel<M> for &K {
+    type Workspace = K::Workspace;
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<M>,
+        chain: usize,
+        state: &mut M::State,
+        workspace: &mut Self::Workspace,
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        (**self).step(stage, chain, state, workspace, rng)
+    }
+
+    fn increment<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<M>,
+        chain: usize,
+        state: &mut M::State,
+        workspace: &mut Self::Workspace,
+        rng: &mut R,
+    ) -> Result<Increment, NonFinite>
+    where
+        M: Intermediate,
+    {
+        (**self).increment(stage, chain, state, workspace, rng)
+    }
+
+    fn advance(
+        &self,
+        stage: &Stage<M>,
+        block: &mut Block<M::State>,
+        workspace: &mut Self::Workspace,
+    ) -> Result<()>
+    where
+        M: Intermediate,
+    {
+        (**self).advance(stage, block, workspace)
+    }
+
+    fn check_schedule(&self, schedule: &Schedule) -> Result<()> {
+        (**self).check_schedule(schedule)
+    }
+}

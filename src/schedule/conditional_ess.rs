@@ -1,0 +1,237 @@
+//! Adaptive schedules: a constant conditional ESS.
+
+use crate::ais::{Block, Purpose};
+use crate::error::{Error, Result};
+use crate::estimate::WeightSums;
+use crate::kernel::{Stage, TransitionKernel};
+use crate::path::{AnnealingPath, Intermediate};
+use crate::schedule::metric::interpolate;
+use crate::schedule::survey::COLLAPSED;
+use crate::schedule::{Pilot, Schedule, ScheduleOptimizer, Survey};
+
+/// Stages by a constant conditional effective sample size (Zhou, Johansen and Aston 2016): a
+/// population of weighted chains goes along the path, and each next beta is found such that
+///
+/// `CESS / N = (sum_i W_i u_i)^2 / sum_i W_i u_i^2`, `u_i = f_beta(x_i) / f_{k-1}(x_i)`,
+///
+/// comes out the same at every stage (W the normalised weights before it). Unlike the ESS itself
+/// it says how far apart neighbouring models are, whatever happened before.
+///
+/// The CESS that leads to the pilot's number of stages is found by repeated passes, and the
+/// stages found are then refined to the number asked for: at equal CESS,
+/// `sqrt(N / CESS - 1)` is a distance along the path that adds up. For small steps that distance
+/// is `sqrt(g) dbeta`, so that in the limit this is [`VarOpt`](crate::schedule::VarOpt); it needs
+/// no derivative, and no grid.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct ConstantConditionalEss {
+    pilot: Pilot,
+}
+
+impl Default for ConstantConditionalEss {
+    /// 100 chains and 200 stages: finding a stage takes several evaluations a chain.
+    fn default() -> Self {
+        Self {
+            pilot: Pilot::new(100, 200),
+        }
+    }
+}
+
+/// Passes at which the number of stages should have come out right.
+const PASSES: usize = 8;
+/// Relative error of a stage's distance that is small enough.
+const PRECISION: f64 = 1e-2;
+
+impl ConstantConditionalEss {
+    /// Number of chains and (about) of stages of the pilot passes, which run on one thread.
+    pub fn pilot(mut self, pilot: Pilot) -> Self {
+        self.pilot = pilot;
+        self
+    }
+
+    /// The schedule of `steps` stages for a survey, in the limit of small steps:
+    /// `N / CESS - 1 = dbeta^2 g`, constant along the schedule. No smoothing, no floor.
+    ///
+    /// # Errors
+    /// [`Error::PilotCollapsed`]; a survey whose g is 0 somewhere, where the schedule would leap.
+    pub fn schedule(&self, survey: &Survey, steps: usize) -> Result<Schedule> {
+        survey.metric()?.schedule(steps)
+    }
+
+    /// The stages of a pass in which each has this `CESS / N`, the last one more. Their number is
+    /// what it takes.
+    ///
+    /// # Errors
+    /// No chains; a target outside of (0, 1); [`Error::PilotCollapsed`];
+    /// [`Error::NotConverged`] where a stage has no length or there are more than a million.
+    pub fn stages_at<'p, P, K>(
+        &self,
+        path: &'p P,
+        kernel: &K,
+        target: f64,
+        seed: u64,
+    ) -> Result<Schedule>
+    where
+        P: AnnealingPath,
+        K: TransitionKernel<P::At<'p>>,
+    {
+        if !(target > 0.0 && target < 1.0) {
+            return Err(Error::invalid(
+                "target of CESS / N",
+                target,
+                "a number in (0, 1)",
+            ));
+        }
+        let distance = (1.0 / target - 1.0).sqrt();
+        let pass = Pass::run(path, kernel, self.pilot.chains(), distance, 1_000_000, seed)?;
+        Schedule::new(pass.betas)
+    }
+}
+
+impl<P: AnnealingPath, K> ScheduleOptimizer<P, K> for ConstantConditionalEss {
+    fn optimize<'p>(&self, path: &'p P, kernel: &K, steps: usize, seed: u64) -> Result<Schedule>
+    where
+        K: TransitionKernel<P::At<'p>>,
+    {
+        let wanted = self.pilot.steps().min(steps).max(1);
+        let (mut distance, mut found) = (1.0, 0);
+        for _ in 0..PASSES {
+            let limit = 10 * wanted.max(100);
+            let pass = Pass::run(path, kernel, self.pilot.chains(), distance, limit, seed)?;
+            found = pass.betas.len() - 1;
+            let apart = found.abs_diff(wanted);
+            // A pass that was cut short has not come to the end.
+            if pass.betas[found] == 1.0 {
+                if apart as f64 <= 0.05 * wanted as f64 + 1.0 {
+                    return interpolate(&pass.betas, &pass.distances, steps);
+                }
+                distance = pass.distances[found] / wanted as f64;
+            } else {
+                distance *= 4.0;
+            }
+        }
+        Err(Error::NotConverged {
+            what: "the constant conditional ESS",
+            detail: format!("{found} stages and not {wanted} after {PASSES} passes"),
+        })
+    }
+}
+
+/// One pass of the population along the path.
+struct Pass {
+    betas: Vec<f64>,
+    /// Distance covered up to each beta.
+    distances: Vec<f64>,
+}
+
+impl Pass {
+    /// Stages of this distance, up to a limit on their number.
+    fn run<'p, P, K>(
+        path: &'p P,
+        kernel: &K,
+        chains: usize,
+        distance: f64,
+        limit: usize,
+        seed: u64,
+    ) -> Result<Self>
+    where
+        P: AnnealingPath,
+        K: TransitionKernel<P::At<'p>>,
+    {
+        if chains < 2 {
+            return Err(Error::invalid("chains", chains, "at least 2"));
+        }
+        let mut block = Block::from_base(path.base(), chains, seed, Purpose::Pilot);
+        let mut workspace = K::Workspace::default();
+        let (mut betas, mut distances) = (vec![0.0], vec![0.0]);
+        let (mut beta, mut guess, mut covered) = (0.0, 1.0, 0.0);
+        while beta < 1.0 && betas.len() <= limit {
+            let (next, length) = next_stage(path, &block, beta, guess, distance)?;
+            let stage = Stage::new(betas.len(), path.at(beta), path.at(next));
+            kernel.advance(&stage, &mut block, &mut workspace)?;
+            covered += length;
+            (guess, beta) = (next - beta, next);
+            betas.push(beta);
+            distances.push(covered);
+        }
+        Ok(Self { betas, distances })
+    }
+}
+
+/// The beta at this distance from `beta`, or 1 where that is nearer, with its distance: bisection,
+/// sped up by the distance being nearly proportional to the step.
+fn next_stage<P: AnnealingPath>(
+    path: &P,
+    block: &Block<P::State>,
+    beta: f64,
+    guess: f64,
+    distance: f64,
+) -> Result<(f64, f64)> {
+    let here = path.at(beta);
+    let reach = |step: f64| distance_to(&here, &path.at(beta + step), block);
+    let all = 1.0 - beta;
+    // `high` is the shortest step known to be too long.
+    let (mut low, mut high) = (0.0, f64::INFINITY);
+    let mut step = guess.min(all);
+    for _ in 0..200 {
+        let length = reach(step)?;
+        if length <= distance {
+            if step == all {
+                return Ok((1.0, length));
+            }
+            low = step;
+        } else {
+            high = step;
+        }
+        if (length / distance - 1.0).abs() < PRECISION {
+            return Ok((beta + step, length));
+        }
+        let proportional = step * distance / length;
+        step = match proportional {
+            inside if inside > low && inside < high => inside.min(all),
+            _ if high < f64::INFINITY => 0.5 * (low + high),
+            _ => all,
+        };
+        if beta + step <= beta {
+            break;
+        }
+    }
+    Err(Error::NotConverged {
+        what: "the next stage of constant conditional ESS",
+        detail: format!("no step from beta = {beta} has a distance of {distance}"),
+    })
+}
+
+/// `sqrt(N / CESS - 1)`, its square times `1 / (1 - 1/ESS)`: without this correction the distance
+/// vanishes as the weights collapse.
+fn distance_to<M: Intermediate>(here: &M, there: &M, block: &Block<M::State>) -> Result<f64> {
+    let (mut before, mut after, mut squares) = (
+        WeightSums::default(),
+        WeightSums::default(),
+        WeightSums::default(),
+    );
+    for (chain, &log_weight) in block.log_weights().iter().enumerate() {
+        if block.is_alive(chain) {
+            let ratio = there.log_ratio(here, &block.states()[chain]);
+            before.add(log_weight);
+            after.add(log_weight + ratio);
+            squares.add(log_weight + 2.0 * ratio);
+        }
+    }
+    let ess = before.effective_sample_size();
+    if ess < COLLAPSED {
+        return Err(Error::PilotCollapsed {
+            effective_sample_size: ess,
+            chains: block.len(),
+            beta: here.beta(),
+        });
+    }
+    let inverse = (before.log_sum() + squares.log_sum() - 2.0 * after.log_sum()).exp();
+    let length = ((inverse - 1.0).max(0.0) / (1.0 - 1.0 / ess)).sqrt();
+    // Off the support, or too far for the sums: farther than any distance.
+    Ok(if length.is_nan() {
+        f64::INFINITY
+    } else {
+        length
+    })
+}

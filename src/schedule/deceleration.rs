@@ -1,0 +1,87 @@
+//! Deceleration: schedules with a limit on the step (Kiwaki 2015, Algorithm 3, in its correct
+//! limit).
+
+use crate::error::{Error, Result};
+use crate::schedule::Schedule;
+
+/// Rounding of a step that is the difference of two betas.
+const ROUNDING: f64 = 4.0 * f64::EPSILON;
+
+impl Schedule {
+    /// The schedule whose steps are `min(c step_k, limit)`, with the one `c >= 1` that makes
+    /// them add up to 1 again: no step is longer than `limit`, and the rest keep their
+    /// proportions.
+    ///
+    /// This is the fixed point that Algorithm 3 of Kiwaki (2015) aims for; as printed, the
+    /// algorithm stops early and leaves steps that do not add up to 1. A schedule within the limit
+    /// comes back as it was.
+    ///
+    /// # Errors
+    /// A limit that is not finite and positive, or one too short for the number of steps to get
+    /// from 0 to 1.
+    pub fn with_step_limit(&self, limit: f64) -> Result<Self> {
+        Error::check_positive("step limit", limit)?;
+        let steps: Vec<f64> = self.betas().windows(2).map(|b| b[1] - b[0]).collect();
+        if steps.iter().all(|&step| step <= limit + ROUNDING) {
+            return Ok(self.clone());
+        }
+        if steps.len() as f64 * limit < 1.0 - ROUNDING {
+            return Err(Error::invalid(
+                "step limit",
+                limit,
+                format!("at least {}, 1 / K", 1.0 / steps.len() as f64),
+            ));
+        }
+        let level = water_level(&steps, limit);
+        Self::from_steps(steps.iter().map(|step| (level * step).min(limit)))
+    }
+
+    /// [`with_step_limit`](Self::with_step_limit) with the limit on the *speed*
+    /// `dbeta / dt = K (beta_k - beta_{k-1})`, which does not depend on the number of steps: 1 is
+    /// the speed of the linear schedule.
+    ///
+    /// The limits .003, .006 and .009 of Kiwaki (2015) are step limits on a pilot of 1,000 steps:
+    /// speeds 3, 6 and 9.
+    ///
+    /// # Errors
+    /// A limit that is not finite, or below 1.
+    pub fn with_speed_limit(&self, limit: f64) -> Result<Self> {
+        if !(limit.is_finite() && limit >= 1.0) {
+            return Err(Error::invalid("speed limit", limit, "at least 1"));
+        }
+        self.with_step_limit(limit / self.steps() as f64)
+    }
+
+    /// The schedule with these steps, which add up to 1 but for rounding.
+    fn from_steps(steps: impl Iterator<Item = f64>) -> Result<Self> {
+        let mut beta = 0.0;
+        let mut betas: Vec<f64> = std::iter::once(0.0)
+            .chain(steps.map(|step| {
+                beta += step;
+                beta
+            }))
+            .collect();
+        if let Some(last) = betas.last_mut() {
+            *last = 1.0;
+        }
+        Self::new(betas)
+    }
+}
+
+/// The `c` for which `sum_k min(c step_k, limit) = 1`: with the j longest steps at the limit,
+/// `c = (1 - j limit) / (sum of the others)`, for the smallest j that leaves no other above it.
+fn water_level(steps: &[f64], limit: f64) -> f64 {
+    let mut sorted = steps.to_vec();
+    sorted.sort_by(|a, b| b.total_cmp(a));
+    // Summed from the short end, where cancellation would hurt.
+    let mut rests = sorted.clone();
+    for j in (0..rests.len() - 1).rev() {
+        rests[j] += rests[j + 1];
+    }
+    let level = |j: usize| (1.0 - j as f64 * limit) / rests[j];
+    (0..sorted.len())
+        .map(|j| (level(j), sorted[j]))
+        .find(|&(level, longest)| level * longest <= limit)
+        // Only rounding keeps the last step above the limit: all are at it.
+        .map_or(f64::INFINITY, |(level, _)| level)
+}

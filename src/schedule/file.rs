@@ -1,0 +1,52 @@
+//! Schedules in files: one beta a line.
+
+use std::fs;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::schedule::Schedule;
+
+impl Schedule {
+    /// Writes the betas as text, one a line, each with the digits that give back its bits.
+    ///
+    /// # Errors
+    /// [`Error::File`] where the file cannot be written.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let lines: String = self
+            .betas()
+            .iter()
+            .map(|beta| format!("{beta}\n"))
+            .collect();
+        fs::write(path.as_ref(), lines).map_err(|error| failed(path.as_ref(), error.to_string()))
+    }
+
+    /// Reads what [`save`](Self::save) wrote. Empty lines and lines that start with `#` are
+    /// passed over.
+    ///
+    /// # Errors
+    /// [`Error::File`] where the file cannot be read, a line is no number, or the numbers are no
+    /// schedule.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let text = fs::read_to_string(path).map_err(|error| failed(path, error.to_string()))?;
+        let betas: Result<Vec<f64>> = text
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'))
+            .map(|(index, line)| {
+                line.trim().parse().map_err(|_| {
+                    let place = index + 1;
+                    failed(path, format!("line {place} is {line:?}, expected a number"))
+                })
+            })
+            .collect();
+        Self::new(betas?).map_err(|error| failed(path, error.to_string()))
+    }
+}
+
+fn failed(path: &Path, reason: String) -> Error {
+    Error::File {
+        path: path.display().to_string(),
+        reason,
+    }
+}
