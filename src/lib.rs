@@ -6,6 +6,7 @@ pub mod error;
 pub mod estimate;
 pub mod kernel;
 mod math;
+mod minimize;
 pub mod model;
 pub mod path;
 #[cfg(feature = "plot")]

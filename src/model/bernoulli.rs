@@ -99,9 +99,19 @@ impl ExponentialFamily for Bernoulli {
         self.logits.map(sigmoid)
     }
 
+    fn log_partition(&self) -> f64 {
+        self.log_normalizer()
+    }
+
     fn with_natural_parameters(&self, eta: &DVector<f64>) -> Result<Self> {
         Error::check_dimension("natural parameters", eta.len(), self.logits.len())?;
         Self::new(eta.clone())
+    }
+
+    /// In closed form: the moments are the probabilities of a one.
+    fn with_moments(&self, moments: &DVector<f64>) -> Result<Self> {
+        Error::check_dimension("moments", moments.len(), self.logits.len())?;
+        Self::from_probabilities(moments)
     }
 }
 

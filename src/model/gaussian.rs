@@ -262,6 +262,11 @@ impl ExponentialFamily for Gaussian {
         stacked(mean, second)
     }
 
+    fn log_partition(&self) -> f64 {
+        let mean = self.mean();
+        self.log_normalizer + 0.5 * mean.dot(&(self.precision() * mean))
+    }
+
     fn with_natural_parameters(&self, eta: &DVector<f64>) -> Result<Self> {
         let d = self.dimension();
         Error::check_dimension("natural parameters", eta.len(), d + d * (d + 1) / 2)?;
@@ -277,6 +282,27 @@ impl ExponentialFamily for Gaussian {
         let mean = cholesky.solve(&linear);
         Error::check_finite("mean", mean.iter().copied())?;
         Self::from_factorized_precision(mean, precision, &cholesky)
+    }
+
+    /// In closed form. Second moments lose digits where the mean is far from 0 beside the
+    /// deviations.
+    fn with_moments(&self, moments: &DVector<f64>) -> Result<Self> {
+        let d = self.dimension();
+        Error::check_dimension("moments", moments.len(), d + d * (d + 1) / 2)?;
+        Error::check_finite("moments", moments.iter().copied())?;
+        let mean = moments.rows(0, d).into_owned();
+        let mut covariance = DMatrix::zeros(d, d);
+        for ((i, j), &second) in pairs(d).zip(moments.iter().skip(d)) {
+            covariance[(i, j)] = second - mean[i] * mean[j];
+            covariance[(j, i)] = covariance[(i, j)];
+        }
+        Self::new(mean, covariance).map_err(|_| {
+            Error::invalid(
+                "moments",
+                "second moments without a positive definite covariance",
+                "moments of a Gaussian",
+            )
+        })
     }
 }
 

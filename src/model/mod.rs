@@ -3,6 +3,7 @@
 mod bernoulli;
 mod function;
 mod gaussian;
+mod matching;
 mod mixture;
 pub(crate) mod quadratic;
 pub mod rbm;
@@ -74,9 +75,6 @@ pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
 }
 
 /// An exponential family: `log p(x) = eta . g(x) - A(eta)` up to a term free of `eta`.
-///
-/// `A` is `log Z` where `f` has no factor that depends on `eta` but not on x; in general
-/// `A(eta) = log Z + eta . g(x) - log f(x)`.
 pub trait ExponentialFamily: NormalizedModel + Sized {
     /// The natural parameters `eta`.
     fn natural_parameters(&self) -> DVector<f64>;
@@ -87,11 +85,30 @@ pub trait ExponentialFamily: NormalizedModel + Sized {
     /// The moments `s = E g(x)`, which are the gradient of `A` in `eta`.
     fn moments(&self) -> DVector<f64>;
 
+    /// `A(eta)`, the log of the integral (or sum) of `exp(eta . g(x))`: convex in `eta`.
+    ///
+    /// It is `log Z` where `f` has no factor that depends on `eta` but not on x; in general
+    /// `A(eta) = log Z + eta . g(x) - log f(x)`, for any x.
+    fn log_partition(&self) -> f64;
+
     /// The member of the same family with these natural parameters.
     ///
     /// # Errors
     /// Where `eta` has the wrong length or lies outside the natural parameter space.
     fn with_natural_parameters(&self, eta: &DVector<f64>) -> Result<Self>;
+
+    /// The member of the same family with these moments.
+    ///
+    /// Provided: minimises the convex `A(eta) - eta . s` by L-BFGS from this member (so that one
+    /// near the solution saves work), until each moment is met within `1e-8 (1 + max |s|)`.
+    /// Override it where there is a closed form.
+    ///
+    /// # Errors
+    /// Where `s` has the wrong length, or no member has these moments: a closed form says so, the
+    /// iteration does not converge ([`Error::NotConverged`](crate::Error::NotConverged)).
+    fn with_moments(&self, moments: &DVector<f64>) -> Result<Self> {
+        matching::match_moments(self, moments)
+    }
 }
 
 /// A model whose coordinates can each be drawn given all the others: what coordinate Gibbs (a

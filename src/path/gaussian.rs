@@ -1,11 +1,12 @@
 //! The geometric path between two Gaussians, with every intermediate model a Gaussian.
 
-use nalgebra::{DMatrix, DVector, SymmetricEigen};
+use nalgebra::DVector;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
+use super::axes::CommonAxes;
 use super::{AnnealingPath, BetaDerivative, Intermediate};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::quadratic::QuadraticForm;
 use crate::model::{
     Differentiable, FullConditionals, Gaussian, NormalizedModel, Sampleable, UnnormalizedModel,
@@ -18,19 +19,13 @@ use crate::model::{
 /// As a density it equals [`GeometricPath`](super::GeometricPath) of the same ends, constants
 /// included.
 ///
-/// The path holds the coordinates u, `x = mu_a + V u`, in which the base is `N(0, I)` and the
-/// target has a diagonal precision. A point of the path is diagonal there too, so that nothing is
-/// factorised again, nothing can fail, and no large constants cancel.
+/// The path holds the coordinates in which both ends are diagonal. A point of the path is diagonal
+/// there too, so that nothing is factorised again, nothing can fail, and no large constants cancel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GaussianPath {
     base: Gaussian,
     target: Gaussian,
-    /// V, with `V' P_a V = I` and `V' P_b V = diag(lambda)`.
-    axes: DMatrix<f64>,
-    /// lambda: precisions of the target along the axes.
-    precisions: DVector<f64>,
-    /// `V^-1 (mu_b - mu_a)`.
-    shift: DVector<f64>,
+    common: CommonAxes,
 }
 
 impl GaussianPath {
@@ -39,27 +34,8 @@ impl GaussianPath {
     /// # Errors
     /// Where their dimensions differ, or their scales do so much that no common axes are found.
     pub fn new(base: Gaussian, target: Gaussian) -> Result<Self> {
-        Error::check_dimension("target", target.dimension(), base.dimension())?;
-        let factor = base.factor();
-        let relative = factor.transpose() * target.precision() * factor;
-        let eigen = SymmetricEigen::try_new(relative, f64::EPSILON, 100 * base.dimension())
-            .ok_or_else(|| not_diagonalized("the iteration ran out of sweeps"))?;
-        if let Some(bad) = eigen
-            .eigenvalues
-            .iter()
-            .find(|l| !(l.is_finite() && **l > 0.0))
-        {
-            return Err(not_diagonalized(&format!(
-                "a precision ratio came out as {bad}"
-            )));
-        }
-        let axes = factor * eigen.eigenvectors;
-        // V^-1 = V' P_a.
-        let shift = axes.tr_mul(&(base.precision() * (target.mean() - base.mean())));
         Ok(Self {
-            axes,
-            precisions: eigen.eigenvalues,
-            shift,
+            common: CommonAxes::new(&base, &target)?,
             base,
             target,
         })
@@ -68,13 +44,6 @@ impl GaussianPath {
     /// The target.
     pub fn target(&self) -> &Gaussian {
         &self.target
-    }
-}
-
-fn not_diagonalized(detail: &str) -> Error {
-    Error::NotConverged {
-        what: "the common axes of base and target",
-        detail: detail.into(),
     }
 }
 
@@ -90,20 +59,23 @@ impl AnnealingPath for GaussianPath {
     fn at(&self, beta: f64) -> GaussianAt<'_> {
         let (a, b) = (&self.base, &self.target);
         // Along each axis: -1/2 (1 - beta) u^2 - 1/2 beta lambda (u - s)^2.
-        let precisions = self.precisions.map(|l| (1.0 - beta) + beta * l);
-        let pulls = self.precisions.component_mul(&self.shift) * beta;
+        let CommonAxes {
+            axes,
+            precisions: lambda,
+            shift,
+        } = &self.common;
+        let precisions = lambda.map(|l| (1.0 - beta) + beta * l);
+        let pulls = lambda.component_mul(shift) * beta;
         let centre = pulls.component_div(&precisions);
         GaussianAt {
             path: self,
             beta,
             constant: -0.5
                 * (1.0 - beta)
-                * pulls
-                    .component_mul(&self.shift)
-                    .dot(&precisions.map(f64::recip)),
+                * pulls.component_mul(shift).dot(&precisions.map(f64::recip)),
             log_normalizer: a.log_normalizer() - 0.5 * precisions.map(f64::ln).sum(),
             form: QuadraticForm::new(
-                a.mean() + &self.axes * centre,
+                a.mean() + axes * centre,
                 a.precision() * (1.0 - beta) + b.precision() * beta,
             ),
             deviations: precisions.map(|p| p.sqrt().recip()),
@@ -161,7 +133,7 @@ impl Sampleable for GaussianAt<'_> {
         let draw = |deviation: f64| deviation * rng.sample::<f64, _>(StandardNormal);
         let along_axes = self.deviations.map(draw);
         let mut state = self.form.mean().clone();
-        state.gemv(1.0, &self.path.axes, &along_axes, 1.0);
+        state.gemv(1.0, &self.path.common.axes, &along_axes, 1.0);
         state
     }
 }

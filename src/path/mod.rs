@@ -1,14 +1,21 @@
 //! Paths: families of unnormalised densities `f_beta` from a base (`beta = 0`) to a target
 //! (`beta = 1`).
 
+mod axes;
+mod cost;
 mod gaussian;
 mod geometric;
+mod moment;
 mod rbm;
+mod spline;
 mod tempered;
 
+pub use cost::{linear_cost, path_cost, path_length, symmetrized_divergence};
 pub use gaussian::{GaussianAt, GaussianPath};
 pub use geometric::{GeometricAt, GeometricPath};
+pub use moment::{MomentAt, MomentPath};
 pub use rbm::{RbmAt, RbmPath};
+pub use spline::{MomentSplineAt, MomentSplinePath};
 pub use tempered::{Normalized, TemperedAt, TemperedPath};
 
 use crate::model::{Sampleable, UnnormalizedModel};

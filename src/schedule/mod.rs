@@ -136,6 +136,13 @@ impl Schedule {
         &self.betas
     }
 
+    /// Index k of the stage that beta lies in, `beta_k <= beta < beta_{k+1}`; the last for 1, and
+    /// the nearest for a beta outside `[0, 1]`.
+    pub fn interval(&self, beta: f64) -> usize {
+        let after = self.betas.partition_point(|&b| b <= beta);
+        after.saturating_sub(1).min(self.steps() - 1)
+    }
+
     /// Number of stages K.
     pub fn steps(&self) -> usize {
         self.betas.len() - 1

@@ -1,0 +1,53 @@
+//! Coordinates in which two Gaussians are both diagonal.
+
+use nalgebra::{DMatrix, DVector, SymmetricEigen};
+
+use crate::error::{Error, Result};
+use crate::model::Gaussian;
+
+/// The coordinates u, `x = mu_a + V u`, in which the base is `N(0, I)` and the target has a
+/// diagonal precision: points of a path between them need no factorisation there, so that nothing
+/// can fail once the axes are found, and no large constants cancel.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct CommonAxes {
+    /// V, with `V' P_a V = I` and `V' P_b V = diag(lambda)`.
+    pub(super) axes: DMatrix<f64>,
+    /// lambda: precisions of the target along the axes.
+    pub(super) precisions: DVector<f64>,
+    /// `V^-1 (mu_b - mu_a)`.
+    pub(super) shift: DVector<f64>,
+}
+
+impl CommonAxes {
+    pub(super) fn new(base: &Gaussian, target: &Gaussian) -> Result<Self> {
+        Error::check_dimension("target", target.dimension(), base.dimension())?;
+        let factor = base.factor();
+        let relative = factor.transpose() * target.precision() * factor;
+        let eigen = SymmetricEigen::try_new(relative, f64::EPSILON, 100 * base.dimension())
+            .ok_or_else(|| not_diagonalized("the iteration ran out of sweeps"))?;
+        let bad = |l: &&f64| !(l.is_finite() && **l > 0.0);
+        if let Some(bad) = eigen.eigenvalues.iter().find(bad) {
+            let detail = format!("a precision ratio came out as {bad}");
+            return Err(not_diagonalized(&detail));
+        }
+        let axes = factor * eigen.eigenvectors;
+        let shift = inverse(&axes, base) * (target.mean() - base.mean());
+        Ok(Self {
+            axes,
+            precisions: eigen.eigenvalues,
+            shift,
+        })
+    }
+}
+
+/// `V^-1 = V' P_a`.
+pub(super) fn inverse(axes: &DMatrix<f64>, base: &Gaussian) -> DMatrix<f64> {
+    axes.tr_mul(base.precision())
+}
+
+fn not_diagonalized(detail: &str) -> Error {
+    Error::NotConverged {
+        what: "the common axes of base and target",
+        detail: detail.into(),
+    }
+}

@@ -1,0 +1,188 @@
+//! Paths through knots.
+
+use nalgebra::DVector;
+use rand::Rng;
+
+use super::{AnnealingPath, BetaDerivative, Intermediate};
+use crate::error::{Error, Result};
+use crate::model::{
+    Differentiable, ExponentialFamily, FullConditionals, NormalizedModel, Sampleable,
+    UnnormalizedModel,
+};
+use crate::schedule::Schedule;
+
+/// A moment-averaging spline (Grosse, Maddison and Salakhutdinov 2013, section 4.3): models whose
+/// moments are linear in beta stand at the knots, and a path S joins each to the next.
+///
+/// `S` is usually [`GeometricPath`](super::GeometricPath), which suits any exponential family, or
+/// [`GaussianPath`](super::GaussianPath), whose points can be sampled. For RBMs see
+/// [`RbmPath::spline`](super::RbmPath::spline).
+///
+/// The densities at the knots carry the constants that the family's own
+/// [`with_moments`](ExponentialFamily::with_moments) gives them. The path is continuous and has a
+/// kink at each knot: an optimizer of schedules should make the [`knots`](Self::knots) stages of
+/// the schedule, and integrate between them. With a knot at each stage of a schedule, a run visits
+/// moment-averaged models only.
+///
+/// ```
+/// use annealed::ais::Ais;
+/// use annealed::kernel::CoordinateGibbs;
+/// use annealed::model::{Gaussian, NormalizedModel};
+/// use annealed::path::{GaussianPath, MomentSplinePath};
+/// use annealed::schedule::Schedule;
+/// use nalgebra::{dmatrix, dvector};
+///
+/// let base = Gaussian::new(dvector![-5.0, 0.0], dmatrix![1.0, -0.85; -0.85, 1.0])?;
+/// let target = Gaussian::new(dvector![5.0, 0.0], dmatrix![1.0, 0.85; 0.85, 1.0])?;
+/// let knots = Schedule::linear(10)?;
+/// let path = MomentSplinePath::new(base, target.clone(), knots, GaussianPath::new)?;
+/// let run = Ais::new(&path, CoordinateGibbs::systematic()).seed(1).run()?;
+/// let error = run.log_z() - target.log_normalizer();
+/// assert!(error.abs() < 4.0 * run.standard_error());
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct MomentSplinePath<S> {
+    knots: Schedule,
+    segments: Vec<S>,
+}
+
+impl<S: AnnealingPath> MomentSplinePath<S> {
+    /// Between two members of a family, with moments averaged at the knots (the two ends among
+    /// them) and `join` to make the path from each knot's model to the next. Each match starts at
+    /// the knot before.
+    ///
+    /// # Errors
+    /// Where base and target differ in dimension, the moments of a knot are not matched (see
+    /// [`with_moments`](ExponentialFamily::with_moments)), or `join` fails.
+    pub fn new<M: ExponentialFamily + Clone>(
+        base: M,
+        target: M,
+        knots: Schedule,
+        mut join: impl FnMut(M, M) -> Result<S>,
+    ) -> Result<Self> {
+        let (from, to) = (base.moments(), target.moments());
+        Error::check_dimension("moments of the target", to.len(), from.len())?;
+        let steps = knots.steps();
+        let mut segments = Vec::with_capacity(steps);
+        let mut previous = base;
+        for &beta in &knots.betas()[1..steps] {
+            let model = previous.with_moments(&(&from * (1.0 - beta) + &to * beta))?;
+            segments.push(join(previous, model.clone())?);
+            previous = model;
+        }
+        segments.push(join(previous, target)?);
+        Ok(Self { knots, segments })
+    }
+
+    /// The betas of the knots, 0 and 1 among them.
+    pub fn knots(&self) -> &Schedule {
+        &self.knots
+    }
+
+    /// The paths that join the knots.
+    pub fn segments(&self) -> &[S] {
+        &self.segments
+    }
+}
+
+impl<S: AnnealingPath> AnnealingPath for MomentSplinePath<S> {
+    type State = S::State;
+    type Base = S::Base;
+    type At<'a>
+        = MomentSplineAt<S::At<'a>>
+    where
+        Self: 'a;
+
+    fn base(&self) -> &S::Base {
+        self.segments[0].base()
+    }
+
+    fn at(&self, beta: f64) -> MomentSplineAt<S::At<'_>> {
+        let segment = self.knots.interval(beta);
+        let (start, end) = (self.knots.betas()[segment], self.knots.betas()[segment + 1]);
+        let width = end - start;
+        MomentSplineAt {
+            beta,
+            segment,
+            width,
+            inner: self.segments[segment].at((beta - start) / width),
+        }
+    }
+}
+
+/// The model at one beta of a [`MomentSplinePath`]: that of the segment which holds beta, the one
+/// on its right at a knot.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MomentSplineAt<A> {
+    beta: f64,
+    segment: usize,
+    /// Length in beta of the segment.
+    width: f64,
+    inner: A,
+}
+
+impl<A: UnnormalizedModel> UnnormalizedModel for MomentSplineAt<A> {
+    type State = A::State;
+
+    fn log_density(&self, state: &A::State) -> f64 {
+        self.inner.log_density(state)
+    }
+}
+
+impl<A: Intermediate> Intermediate for MomentSplineAt<A> {
+    fn beta(&self) -> f64 {
+        self.beta
+    }
+
+    fn log_ratio(&self, previous: &Self, state: &A::State) -> f64 {
+        if self.segment == previous.segment {
+            return self.inner.log_ratio(&previous.inner, state);
+        }
+        let here = self.log_density(state);
+        if here == f64::NEG_INFINITY {
+            here
+        } else {
+            here - previous.log_density(state)
+        }
+    }
+}
+
+impl<A: BetaDerivative> BetaDerivative for MomentSplineAt<A> {
+    fn beta_derivative(&self, state: &A::State) -> f64 {
+        self.inner.beta_derivative(state) / self.width
+    }
+}
+
+impl<A: NormalizedModel> NormalizedModel for MomentSplineAt<A> {
+    fn log_normalizer(&self) -> f64 {
+        self.inner.log_normalizer()
+    }
+}
+
+impl<A: Sampleable> Sampleable for MomentSplineAt<A> {
+    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> A::State {
+        self.inner.sample(rng)
+    }
+}
+
+impl<A: Differentiable> Differentiable for MomentSplineAt<A> {
+    fn accumulate_gradient(
+        &self,
+        state: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        self.inner.accumulate_gradient(state, scale, gradient)
+    }
+}
+
+impl<A: FullConditionals> FullConditionals for MomentSplineAt<A> {
+    fn coordinates(&self) -> usize {
+        self.inner.coordinates()
+    }
+
+    fn sample_coordinate<R: Rng + ?Sized>(&self, state: &mut A::State, index: usize, rng: &mut R) {
+        self.inner.sample_coordinate(state, index, rng)
+    }
+}
