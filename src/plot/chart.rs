@@ -18,7 +18,9 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(148, 148, 148),
 ];
 
-const SIZE: (u32, u32) = (720, 440);
+const SIZE: (u32, u32) = (760, 420);
+/// Width of the legend, right of the lines.
+const LEGEND: u32 = 150;
 
 /// A line chart with a legend, as SVG: schedules, the effective sample size along a run,
 /// estimates against the number of stages.
@@ -118,7 +120,8 @@ impl Chart {
     ) -> std::result::Result<(), String> {
         let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
         root.fill(&WHITE).map_err(message)?;
-        let mut chart = ChartBuilder::on(&root)
+        let (area, legend) = root.split_horizontally(SIZE.0 - LEGEND);
+        let mut chart = ChartBuilder::on(&area)
             .caption(&self.title, ("sans-serif", 18))
             .margin(12)
             .x_label_area_size(42)
@@ -129,6 +132,7 @@ impl Chart {
         chart
             .configure_mesh()
             .light_line_style(WHITE)
+            .x_labels(if logarithmic { decades(x) } else { 10 })
             .x_desc(&self.x_label)
             .y_desc(&self.y_label)
             .x_label_formatter(&|x| label(if logarithmic { 10_f64.powf(*x) } else { *x }))
@@ -139,16 +143,15 @@ impl Chart {
             let style = COLOURS[index % COLOURS.len()].stroke_width(2);
             chart
                 .draw_series(LineSeries::new(line.iter().copied(), style))
-                .map_err(message)?
-                .label(name)
-                .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 18, y)], style));
+                .map_err(message)?;
+            let height = 50 + 18 * index as i32;
+            let sample = vec![(0, height), (18, height)];
+            let text = Text::new(name.as_str(), (24, height - 6), ("sans-serif", 12));
+            legend
+                .draw(&PathElement::new(sample, style))
+                .map_err(message)?;
+            legend.draw(&text).map_err(message)?;
         }
-        chart
-            .configure_series_labels()
-            .background_style(WHITE.mix(0.8))
-            .border_style(BLACK.mix(0.3))
-            .draw()
-            .map_err(message)?;
         root.present().map_err(message)
     }
 }
@@ -173,8 +176,17 @@ fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     Some((low - margin, high + margin))
 }
 
+/// As many ticks as there are powers of ten between two logarithms, for one tick at each.
+fn decades((low, high): (f64, f64)) -> usize {
+    ((high.floor() - low.ceil()).max(0.0) as usize)
+        .saturating_add(1)
+        .clamp(2, 20)
+}
+
 /// A tick label of three significant digits.
 fn label(value: f64) -> String {
+    // What rounding leaves of the tick at 0.
+    let value = if value.abs() < 1e-12 { 0.0 } else { value };
     if value != 0.0 && !(1e-2..1e5).contains(&value.abs()) {
         return format!("{value:.0e}");
     }

@@ -62,7 +62,9 @@ impl ImageSheet {
         let mut drawn = String::new();
         let (mut y, mut right) = (GAP, GAP);
         for (label, images) in &self.rows {
-            y += LABEL_HEIGHT;
+            if !label.is_empty() {
+                y += LABEL_HEIGHT;
+            }
             // Writing to a string cannot fail.
             let _ = writeln!(
                 drawn,
