@@ -4,12 +4,12 @@ use rand::Rng;
 
 use crate::ais::{Block, StreamRng};
 use crate::error::Result;
-use crate::kernel::{Increment, NonFinite, Stage, Step, TransitionKernel};
+use crate::kernel::{Increment, NonFinite, Stage, Step, TransitionKernel, advance_each};
 use crate::model::rbm::{
     Lanes, Layer, dot, draw_units, pad, propagate_down, propagate_up, weigh_and_draw,
 };
 use crate::model::{Rbm, Scalar, UnnormalizedModel};
-use crate::path::{Intermediate, RbmAt};
+use crate::path::{Knot, RbmAt};
 
 /// Block Gibbs sampling of an RBM: all hidden units given the visible ones, then all visible
 /// units given the hidden ones, each layer at once. Leaves the marginal of `v` invariant and is
@@ -18,8 +18,9 @@ use crate::path::{Intermediate, RbmAt};
 /// On an [`RbmPath`](crate::path::RbmPath) a block of chains moves as a whole: the product
 /// `W v` and one exponential a hidden unit serve the weight update and the sampling. Its random
 /// bits come from generators that are seeded, on first use, by the stream of the block's first
-/// chain. The matrix product uses the widest vector instructions found at run time, so that on
-/// another kind of processor the last bits of an activation may differ.
+/// chain. A stage that passes a knot of the path moves chain by chain, so let knots be stages. The
+/// matrix product uses the widest vector instructions found at run time, so that on another kind
+/// of processor the last bits of an activation may differ.
 ///
 /// ```
 /// use annealed::ais::{Block, Purpose, stream};
@@ -65,14 +66,18 @@ impl<T: Scalar> TransitionKernel<RbmAt<'_, T>> for BlockGibbs {
         block: &mut Block<<RbmAt<'_, T> as UnnormalizedModel>::State>,
         workspace: &mut Self::Workspace,
     ) -> Result<()> {
+        let Some((segment, to, from)) = stage.model.shared_segment(&stage.previous) else {
+            return advance_each(self, stage, block, workspace);
+        };
         let (states, rngs) = block.chains_mut();
         let Some(first) = rngs.first_mut() else {
             return Ok(());
         };
-        let buffers = workspace.prepare(&stage.model, states.len(), first);
+        let path = stage.model.path();
+        let buffers = workspace.prepare(path.target(), states.len(), first);
         buffers.load(states);
-        buffers.weigh_and_draw_hidden(stage);
-        buffers.draw_visible(&stage.model);
+        buffers.weigh_and_draw_hidden(path.segment(segment), (from, to));
+        buffers.draw_visible(&stage.model, path.segment(segment), to);
         for chain in (0..block.len())
             .filter(|&chain| block.is_alive(chain))
             .collect::<Vec<_>>()
@@ -119,44 +124,41 @@ impl<T: Scalar> Default for BlockGibbsWorkspace<T> {
 }
 
 impl<T: Scalar> BlockGibbsWorkspace<T> {
-    fn prepare(
-        &mut self,
-        model: &RbmAt<'_, T>,
-        chains: usize,
-        rng: &mut StreamRng,
-    ) -> &mut Buffers<T> {
+    fn prepare(&mut self, rbm: &Rbm<T>, chains: usize, rng: &mut StreamRng) -> &mut Buffers<T> {
         let buffers = self
             .buffers
             .take()
-            .filter(|buffers| buffers.fits(model, chains));
+            .filter(|buffers| buffers.fits(rbm, chains));
         self.buffers
-            .insert(buffers.unwrap_or_else(|| Buffers::new(model, chains, rng)))
+            .insert(buffers.unwrap_or_else(|| Buffers::new(rbm, chains, rng)))
     }
 }
+
+/// The models at a segment's ends.
+type Segment<'a, T> = (Option<&'a Knot<T>>, &'a Knot<T>);
 
 #[derive(Debug, Clone)]
 struct Buffers<T: Scalar> {
     lanes: Lanes,
     visible: Layer<T>,
     hidden: Layer<T>,
-    bias_slope: Vec<T>,
+    /// The hidden activations at the segment's start.
+    start: Layer<T>,
     log_ratios: Vec<f64>,
 }
 
 impl<T: Scalar> Buffers<T> {
-    fn new(model: &RbmAt<'_, T>, chains: usize, rng: &mut StreamRng) -> Self {
-        let rbm = model.path().target();
+    fn new(rbm: &Rbm<T>, chains: usize, rng: &mut StreamRng) -> Self {
         Self {
             lanes: Lanes::from_rng(rng),
             visible: Layer::zeros(rbm.visible_units(), chains),
             hidden: Layer::zeros(rbm.hidden_units(), chains),
-            bias_slope: pad(model.bias_slope().iter().copied()),
+            start: Layer::zeros(rbm.hidden_units(), chains),
             log_ratios: vec![0.0; chains],
         }
     }
 
-    fn fits(&self, model: &RbmAt<'_, T>, chains: usize) -> bool {
-        let rbm = model.path().target();
+    fn fits(&self, rbm: &Rbm<T>, chains: usize) -> bool {
         self.log_ratios.len() == chains
             && self.visible.units() == rbm.visible_units()
             && self.hidden.units() == rbm.hidden_units()
@@ -168,32 +170,36 @@ impl<T: Scalar> Buffers<T> {
         }
     }
 
-    /// The weight comes first, at the old `v`; then `h` given it, at the new beta.
-    fn weigh_and_draw_hidden(&mut self, stage: &Stage<RbmAt<'_, T>>) {
-        let beta = (stage.previous.beta(), stage.model.beta());
-        propagate_up(stage.model.path().target(), &self.visible, &mut self.hidden);
+    /// The weight comes first, at the old `v`; then `h` given it, at the new beta. `t` is where in
+    /// the segment the stage starts and ends.
+    fn weigh_and_draw_hidden(&mut self, (start, end): Segment<'_, T>, t: (f64, f64)) {
+        propagate_up(&end.rbm, &self.visible, &mut self.hidden);
+        match start {
+            Some(start) => propagate_up(&start.rbm, &self.visible, &mut self.start),
+            None => self.start.clear(),
+        }
+        let bias_slope = pad(end.bias_slope.iter().copied());
         for (chain, log_ratio) in self.log_ratios.iter_mut().enumerate() {
-            let slope_term = dot(&self.bias_slope, self.visible.chain(chain));
-            *log_ratio = (beta.1 - beta.0) * slope_term
-                + weigh_and_draw(self.hidden.chain_mut(chain), beta, &mut self.lanes);
+            let slope_term = dot(&bias_slope, self.visible.chain(chain));
+            let (hidden, start) = (self.hidden.chain_mut(chain), self.start.chain(chain));
+            *log_ratio =
+                (t.1 - t.0) * slope_term + weigh_and_draw(hidden, start, t, &mut self.lanes);
         }
     }
 
-    fn draw_visible(&mut self, model: &RbmAt<'_, T>) {
+    fn draw_visible(&mut self, model: &RbmAt<'_, T>, (start, end): Segment<'_, T>, t: f64) {
         let biases = pad(model.visible_biases().map(T::nearest));
-        let beta = T::nearest(model.beta());
-        propagate_down(
-            model.path().transposed_weights(),
-            &self.hidden,
-            &mut self.visible,
-        );
+        let (hidden, visible) = (&self.hidden, &mut self.visible);
+        let add = |knot: &Knot<T>, scale: f64, keep: T, visible: &mut Layer<T>| {
+            let scale = T::nearest(scale);
+            propagate_down(&knot.transposed_weights, scale, hidden, keep, visible);
+        };
+        add(end, t, T::zero(), visible);
+        if let Some(start) = start {
+            add(start, 1.0 - t, T::one(), visible);
+        }
         for chain in 0..self.log_ratios.len() {
-            draw_units(
-                self.visible.chain_mut(chain),
-                &biases,
-                beta,
-                &mut self.lanes,
-            );
+            draw_units(visible.chain_mut(chain), &biases, &mut self.lanes);
         }
     }
 

@@ -228,14 +228,7 @@ pub trait TransitionKernel<M: UnnormalizedModel> {
     where
         M: Intermediate,
     {
-        for chain in 0..block.len() {
-            if block.is_alive(chain) {
-                let (state, rng) = block.chain_mut(chain);
-                let increment = self.increment(stage, chain, state, workspace, rng);
-                block.add(stage, chain, increment)?;
-            }
-        }
-        Ok(())
+        advance_each(self, stage, block, workspace)
     }
 
     /// Refuses a schedule that the kernel cannot follow: one with parameters per stage checks
@@ -291,4 +284,25 @@ impl<M: UnnormalizedModel, K: TransitionKernel<M>> TransitionKernel<M> for &K {
     fn check_schedule(&self, schedule: &Schedule) -> Result<()> {
         (**self).check_schedule(schedule)
     }
+}
+
+/// One chain of a block after another; those of weight zero stay where they are.
+pub(crate) fn advance_each<M, K>(
+    kernel: &K,
+    stage: &Stage<M>,
+    block: &mut Block<M::State>,
+    workspace: &mut K::Workspace,
+) -> Result<()>
+where
+    M: Intermediate,
+    K: TransitionKernel<M> + ?Sized,
+{
+    for chain in 0..block.len() {
+        if block.is_alive(chain) {
+            let (state, rng) = block.chain_mut(chain);
+            let increment = kernel.increment(stage, chain, state, workspace, rng);
+            block.add(stage, chain, increment)?;
+        }
+    }
+    Ok(())
 }

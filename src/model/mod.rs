@@ -15,8 +15,9 @@ pub use mixture::GaussianMixture;
 #[cfg(feature = "npz")]
 pub use rbm::RbmFile;
 pub use rbm::{
-    BaseRate, ContrastiveDivergence, EnumeratedRbm, Epoch, MAX_ENUMERATED_UNITS, Rbm, RbmMoments,
-    Scalar, TrainedRbm, sigmoid, softplus,
+    BaseRate, ContrastiveDivergence, EnumeratedRbm, Epoch, ExactMatching, MAX_ENUMERATED_UNITS,
+    MomentChains, PersistentMatching, Rbm, RbmMatching, RbmMoments, Scalar, TrainedRbm, sigmoid,
+    softplus,
 };
 
 use nalgebra::DVector;

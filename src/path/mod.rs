@@ -14,6 +14,7 @@ pub use cost::{linear_cost, path_cost, path_length, symmetrized_divergence};
 pub use gaussian::{GaussianAt, GaussianPath};
 pub use geometric::{GeometricAt, GeometricPath};
 pub use moment::{MomentAt, MomentPath};
+pub(crate) use rbm::Knot;
 pub use rbm::{RbmAt, RbmPath};
 pub use spline::{MomentSplineAt, MomentSplinePath};
 pub use tempered::{Normalized, TemperedAt, TemperedPath};

@@ -1,60 +1,195 @@
-//! The joint geometric path between two RBMs.
+//! Geometric paths of RBMs, through knots or straight.
 
 use crate::error::{Error, Result};
 use crate::model::rbm::{draw_all, draw_into, masked_sum_of, softplus_increment};
-use crate::model::{BaseRate, Rbm, Scalar, UnnormalizedModel, sigmoid, softplus};
+use crate::model::{
+    BaseRate, Rbm, RbmMatching, RbmMoments, Scalar, UnnormalizedModel, sigmoid, softplus,
+};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
+use crate::schedule::Schedule;
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
-/// The geometric path between the *joint* densities of a base-rate RBM and an RBM: energies are
-/// mixed, so that W and a are scaled by beta and the visible biases go from base to target.
+/// A path of RBMs from a base-rate RBM to an RBM, straight or through RBMs at knots. Between
+/// neighbouring knots it is geometric in the *joint* densities: energies are mixed, so that W, a
+/// and b are linear in beta there, and every intermediate model is an RBM, which is what block
+/// Gibbs sampling needs.
+///
+/// The straight path (Salakhutdinov and Murray 2008, equation 15) scales W and a by beta and takes
+/// the visible biases from base to target:
 ///
 /// `log f_beta(v) = ((1 - beta) b_base + beta b).v + sum_j softplus(beta (a_j + W_j v))`.
 ///
-/// Every intermediate model is an RBM, which is what block Gibbs sampling needs; Salakhutdinov
-/// and Murray (2008), equation 15. The geometric path between the *marginal* densities of `v` is
-/// another path: for that one, put both models into the generic geometric path.
+/// Knots with averaged moments make a moment-averaging spline
+/// ([`moment_spline`](Self::moment_spline)). A stage within one segment is as fast as the two
+/// weight matrices at its ends allow: half as fast as on the first segment, where one of them is 0.
+///
+/// The geometric path between the *marginal* densities of `v` is another path: for that one, put
+/// both models into the generic geometric path.
 #[derive(Debug, Clone)]
 pub struct RbmPath<T: Scalar = f32> {
     base: BaseRate<T>,
-    target: Rbm<T>,
-    /// `b - b_base`.
-    bias_slope: DVector<T>,
-    /// `W^T` of the target.
-    transposed_weights: DMatrix<T>,
+    /// The betas of base, inner knots and target.
+    knots: Schedule,
+    /// The models at the knots, without the base.
+    models: Vec<Knot<T>>,
+}
+
+/// The RBM at the end of a segment.
+#[derive(Debug, Clone)]
+pub(crate) struct Knot<T: Scalar> {
+    pub(crate) rbm: Rbm<T>,
+    /// `W^T` (D x M).
+    pub(crate) transposed_weights: DMatrix<T>,
+    /// The visible biases less those at the segment's start.
+    pub(crate) bias_slope: DVector<T>,
 }
 
 impl<T: Scalar> RbmPath<T> {
-    /// From a base to a target of the same shape.
+    /// The straight path from a base to a target of the same shape.
     ///
     /// # Errors
     /// Where they differ in visible or hidden units, or the difference of their biases overflows.
     pub fn new(base: BaseRate<T>, target: Rbm<T>) -> Result<Self> {
-        let (hidden, visible) = (target.hidden_units(), target.visible_units());
-        Error::check_dimension("hidden units of the base", base.hidden_units(), hidden)?;
-        Error::check_dimension("visible units of the base", base.visible_units(), visible)?;
-        let bias_slope = target.visible_bias() - base.visible_bias();
-        Error::check_finite(
-            "difference of visible biases",
-            bias_slope.iter().map(|x| x.to_f64()),
-        )?;
+        Self::through(base, vec![target], Schedule::linear(1)?)
+    }
+
+    /// The path from `base` at `beta = 0` through `models` at the later `knots`, the last of them
+    /// the target at `beta = 1`.
+    ///
+    /// # Errors
+    /// Where there is not one model for each knot after 0, models differ in visible or hidden
+    /// units, or the difference of neighbours' visible biases overflows.
+    pub fn through(base: BaseRate<T>, models: Vec<Rbm<T>>, knots: Schedule) -> Result<Self> {
+        Error::check_dimension("models at the knots after 0", models.len(), knots.steps())?;
+        let mut bias = base.visible_bias().clone();
+        let mut joined = Vec::with_capacity(models.len());
+        for rbm in models {
+            let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
+            Error::check_dimension("hidden units of the base", base.hidden_units(), hidden)?;
+            Error::check_dimension("visible units of the base", base.visible_units(), visible)?;
+            let bias_slope = rbm.visible_bias() - &bias;
+            Error::check_finite(
+                "difference of visible biases",
+                bias_slope.iter().map(|x| x.to_f64()),
+            )?;
+            bias.copy_from(rbm.visible_bias());
+            joined.push(Knot {
+                transposed_weights: rbm.weights().transpose(),
+                bias_slope,
+                rbm,
+            });
+        }
         Ok(Self {
             base,
-            bias_slope,
-            transposed_weights: target.weights().transpose(),
-            target,
+            knots,
+            models: joined,
         })
+    }
+
+    /// The moment-averaging spline (Grosse, Maddison and Salakhutdinov 2013): at each inner knot
+    /// stands an RBM whose moments average those of the base and the `moments` of the target,
+    /// sought from the knot before.
+    ///
+    /// The target's moments may be exact ([`Rbm::exact_moments`]), from chains
+    /// ([`MomentChains`](crate::model::MomentChains)) or from data
+    /// ([`RbmMoments::from_data`]): whatever they are, a run along the path is unbiased.
+    ///
+    /// # Errors
+    /// As [`through`](Self::through), and where the moments are of another shape or those of a
+    /// knot are not matched.
+    ///
+    /// ```
+    /// use annealed::ais::Ais;
+    /// use annealed::kernel::BlockGibbs;
+    /// use annealed::model::{BaseRate, ExactMatching, Rbm};
+    /// use annealed::path::RbmPath;
+    /// use annealed::schedule::Schedule;
+    /// use nalgebra::DMatrix;
+    ///
+    /// let weights = DMatrix::from_row_slice(2, 3, &[4.0, -4.0, 2.0, -2.0, 4.0, 5.0]);
+    /// let target = Rbm::<f64>::new(weights, vec![0.2, -0.3].into(), vec![-2.0, -1.0, -1.0].into())?;
+    /// let path = RbmPath::moment_spline(
+    ///     BaseRate::uniform(2, 3)?,
+    ///     target.clone(),
+    ///     &target.exact_moments()?,
+    ///     Schedule::linear(5)?,
+    ///     &ExactMatching::default(),
+    /// )?;
+    /// let run = Ais::new(&path, BlockGibbs).seed(1).run()?;
+    /// assert!((run.log_z() - target.exact_log_normalizer()?).abs() < 4.0 * run.standard_error());
+    /// # Ok::<(), annealed::Error>(())
+    /// ```
+    pub fn moment_spline(
+        base: BaseRate<T>,
+        target: Rbm<T>,
+        moments: &RbmMoments,
+        knots: Schedule,
+        matching: &impl RbmMatching,
+    ) -> Result<Self> {
+        let from = base.moments();
+        let mut rbm = base.to_rbm()?;
+        let mut models = Vec::with_capacity(knots.steps());
+        for &beta in &knots.betas()[1..knots.steps()] {
+            rbm = matching.match_moments(&rbm, &from.average(moments, beta)?)?;
+            models.push(rbm.cast()?);
+        }
+        models.push(target);
+        Self::through(base, models, knots)
     }
 
     /// The RBM at `beta = 1`.
     pub fn target(&self) -> &Rbm<T> {
-        &self.target
+        &self.models[self.models.len() - 1].rbm
     }
 
-    /// `W^T` (D x M) of the target.
-    pub(crate) fn transposed_weights(&self) -> &DMatrix<T> {
-        &self.transposed_weights
+    /// The betas of the knots, 0 and 1 among them; where there are others, the path has a kink at
+    /// each, and an optimizer of schedules should make them stages.
+    pub fn knots(&self) -> &Schedule {
+        &self.knots
+    }
+
+    /// The RBM at knot k, from 1 to the number of segments; `None` elsewhere.
+    pub fn model_at_knot(&self, k: usize) -> Option<&Rbm<T>> {
+        Some(&self.models.get(k.checked_sub(1)?)?.rbm)
+    }
+
+    /// The models at a segment's ends; the first segment starts at the base.
+    pub(crate) fn segment(&self, index: usize) -> (Option<&Knot<T>>, &Knot<T>) {
+        let start = index.checked_sub(1).map(|before| &self.models[before]);
+        (start, &self.models[index])
+    }
+
+    /// The visible biases at a segment's start.
+    fn start_bias(&self, segment: usize) -> &DVector<T> {
+        match self.segment(segment).0 {
+            None => self.base.visible_bias(),
+            Some(start) => start.rbm.visible_bias(),
+        }
+    }
+
+    /// The hidden activations `a + W v` at a segment's start (0 at the base), and what they gain
+    /// up to its end.
+    fn activations(&self, segment: usize, visible: &[bool]) -> (DVector<f64>, DVector<f64>) {
+        let (start, end) = self.segment(segment);
+        let end = end.rbm.hidden_activation(visible);
+        let Some(start) = start else {
+            return (DVector::zeros(end.len()), end);
+        };
+        let start = start.rbm.hidden_activation(visible);
+        let slope = end - &start;
+        (start, slope)
+    }
+
+    /// `(b_end - b_start).v`.
+    fn slope_term(&self, segment: usize, visible: &[bool]) -> f64 {
+        masked_sum_of(self.segment(segment).1.bias_slope.as_slice(), visible)
+    }
+
+    /// Where in a segment a beta lies, from 0 to 1.
+    fn position(&self, segment: usize, beta: f64) -> f64 {
+        let (start, end) = (self.knots.betas()[segment], self.knots.betas()[segment + 1]);
+        (beta - start) / (end - start)
     }
 }
 
@@ -68,7 +203,13 @@ impl<T: Scalar> AnnealingPath for RbmPath<T> {
     }
 
     fn at(&self, beta: f64) -> RbmAt<'_, T> {
-        RbmAt { path: self, beta }
+        let segment = self.knots.interval(beta);
+        RbmAt {
+            path: self,
+            beta,
+            segment,
+            position: self.position(segment, beta),
+        }
     }
 }
 
@@ -77,6 +218,10 @@ impl<T: Scalar> AnnealingPath for RbmPath<T> {
 pub struct RbmAt<'a, T: Scalar = f32> {
     path: &'a RbmPath<T>,
     beta: f64,
+    /// The segment that holds beta; the one on its right at a knot.
+    segment: usize,
+    /// Where in the segment, from 0 to 1.
+    position: f64,
 }
 
 impl<T: Scalar> Clone for RbmAt<'_, T> {
@@ -98,41 +243,49 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
     /// # Errors
     /// Where `beta` is not finite.
     pub fn to_rbm(&self) -> Result<Rbm<f64>> {
-        let scaled = |x: T| self.beta * x.to_f64();
-        Rbm::new(
-            self.path.target.weights().map(scaled),
-            self.path.target.hidden_bias().map(scaled),
-            DVector::from_iterator(self.path.bias_slope.len(), self.visible_biases()),
-        )
+        let (start, end) = self.path.segment(self.segment);
+        let mut weights = end.rbm.weights().map(|x| self.position * x.to_f64());
+        let mut hidden_bias = end.rbm.hidden_bias().map(|x| self.position * x.to_f64());
+        if let Some(start) = start {
+            let rest = 1.0 - self.position;
+            weights += start.rbm.weights().map(|x| rest * x.to_f64());
+            hidden_bias += start.rbm.hidden_bias().map(|x| rest * x.to_f64());
+        }
+        let visible_bias = self.visible_biases();
+        let visible_bias = DVector::from_iterator(visible_bias.len(), visible_bias);
+        Rbm::new(weights, hidden_bias, visible_bias)
     }
 
-    /// `(1 - beta) b_base + beta b`.
+    /// `(1 - t) b_start + t b_end`, with t the position in the segment.
     pub(crate) fn visible_biases(&self) -> impl ExactSizeIterator<Item = f64> {
-        let (base, target) = (
-            self.path.base.visible_bias(),
-            self.path.target.visible_bias(),
-        );
-        let beta = self.beta;
-        (base.iter().zip(target)).map(move |(a, b)| (1.0 - beta) * a.to_f64() + beta * b.to_f64())
+        let start = self.path.start_bias(self.segment);
+        let end = self.path.segment(self.segment).1.rbm.visible_bias();
+        let t = self.position;
+        (start.iter().zip(end)).map(move |(a, b)| (1.0 - t) * a.to_f64() + t * b.to_f64())
     }
 
-    /// `b - b_base`, the slope in beta of the visible biases.
-    pub(crate) fn bias_slope(&self) -> &'a DVector<T> {
-        &self.path.bias_slope
+    /// The segment that holds this model and the other, and their positions in it.
+    pub(crate) fn shared_segment(&self, other: &Self) -> Option<(usize, f64, f64)> {
+        let segment = self.segment.min(other.segment);
+        let end = self.path.knots.betas()[segment + 1];
+        (self.beta.max(other.beta) <= end).then(|| {
+            let position = |beta| self.path.position(segment, beta);
+            (segment, position(self.beta), position(other.beta))
+        })
     }
 
     /// One sweep of block Gibbs sampling, v -> h -> v, in place.
     pub fn gibbs_sweep<R: Rng + ?Sized>(&self, visible: &mut [bool], rng: &mut R) {
-        let target = &self.path.target;
-        let hidden = draw_all(&(target.hidden_activation(visible) * self.beta), rng);
-        let base = self.path.base.visible_bias().map(T::to_f64);
-        let logits = base * (1.0 - self.beta) + target.visible_activation(&hidden) * self.beta;
+        let (start, slope) = self.path.activations(self.segment, visible);
+        let hidden = draw_all(&(start + slope * self.position), rng);
+        let (start, end) = self.path.segment(self.segment);
+        let start = match start {
+            None => self.path.base.visible_bias().map(T::to_f64),
+            Some(start) => start.rbm.visible_activation(&hidden),
+        };
+        let end = end.rbm.visible_activation(&hidden);
+        let logits = start * (1.0 - self.position) + end * self.position;
         draw_into(&logits, visible, rng);
-    }
-
-    /// `(b - b_base).v`.
-    fn slope_term(&self, visible: &[bool]) -> f64 {
-        masked_sum_of(self.path.bias_slope.as_slice(), visible)
     }
 }
 
@@ -140,10 +293,12 @@ impl<T: Scalar> UnnormalizedModel for RbmAt<'_, T> {
     type State = Vec<bool>;
 
     fn log_density(&self, visible: &Vec<bool>) -> f64 {
-        let activation = self.path.target.hidden_activation(visible);
-        let base = masked_sum_of(self.path.base.visible_bias().as_slice(), visible);
-        let hidden = activation.iter().map(|x| softplus(self.beta * x));
-        base + self.beta * self.slope_term(visible) + hidden.sum::<f64>()
+        let (start, slope) = self.path.activations(self.segment, visible);
+        let bias = masked_sum_of(self.path.start_bias(self.segment).as_slice(), visible);
+        let activation = start.iter().zip(&slope);
+        let hidden = activation.map(|(x, slope)| softplus(x + self.position * slope));
+        let slope_term = self.path.slope_term(self.segment, visible);
+        bias + self.position * slope_term + hidden.sum::<f64>()
     }
 }
 
@@ -152,22 +307,29 @@ impl<T: Scalar> Intermediate for RbmAt<'_, T> {
         self.beta
     }
 
-    /// The hidden units' part is summed as differences of softplus, each free of cancellation.
+    /// Within a segment the hidden units' part is summed as differences of softplus, each free of
+    /// cancellation; across segments it is the difference of two log densities.
     fn log_ratio(&self, previous: &Self, visible: &Vec<bool>) -> f64 {
-        let slope = self.beta - previous.beta;
-        let activation = self.path.target.hidden_activation(visible);
-        let increments = activation
-            .iter()
-            .map(|x| softplus_increment(self.beta * x, slope * x));
-        slope * self.slope_term(visible) + increments.sum::<f64>()
+        let Some((segment, here, there)) = self.shared_segment(previous) else {
+            return self.log_density(visible) - previous.log_density(visible);
+        };
+        let step = here - there;
+        let (start, slope) = self.path.activations(segment, visible);
+        let increments = (start.iter().zip(&slope))
+            .map(|(x, slope)| softplus_increment(x + here * slope, step * slope));
+        step * self.path.slope_term(segment, visible) + increments.sum::<f64>()
     }
 }
 
 impl<T: Scalar> BetaDerivative for RbmAt<'_, T> {
-    /// `(b - b_base).v + sum_j x_j sigmoid(beta x_j)` with `x = a + W v`.
+    /// `(b' - b).v + sum_j (x'_j - x_j) sigmoid((1 - t) x_j + t x'_j)` over the segment's length,
+    /// with `x = a + W v` at its start (0 at the base), primes at its end.
     fn beta_derivative(&self, visible: &Vec<bool>) -> f64 {
-        let activation = self.path.target.hidden_activation(visible);
-        let hidden = activation.iter().map(|x| x * sigmoid(self.beta * x));
-        self.slope_term(visible) + hidden.sum::<f64>()
+        let (start, slope) = self.path.activations(self.segment, visible);
+        let hidden =
+            (start.iter().zip(&slope)).map(|(x, slope)| slope * sigmoid(x + self.position * slope));
+        let betas = &self.path.knots.betas()[self.segment..];
+        let slope_term = self.path.slope_term(self.segment, visible);
+        (slope_term + hidden.sum::<f64>()) / (betas[1] - betas[0])
     }
 }

@@ -1,10 +1,10 @@
 //! The RBM without weights that annealing starts from.
 
-use nalgebra::DVector;
+use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
 use crate::error::{Error, Result};
-use crate::model::rbm::{Scalar, check_finite, draw_all, masked_sum_of, softplus};
+use crate::model::rbm::{Rbm, Scalar, check_finite, draw_all, masked_sum_of, softplus};
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 
 /// An RBM with zero weights and zero hidden biases: independent visible units with logits `b`,
@@ -78,6 +78,15 @@ impl<T: Scalar> BaseRate<T> {
     /// The visible biases `b` (D).
     pub fn visible_bias(&self) -> &DVector<T> {
         &self.visible_bias
+    }
+
+    /// This model as an RBM in double precision, with zero weights and hidden biases.
+    pub(crate) fn to_rbm(&self) -> Result<Rbm<f64>> {
+        Rbm::new(
+            DMatrix::zeros(self.hidden_units, self.visible_units()),
+            DVector::zeros(self.hidden_units),
+            self.visible_bias.map(T::to_f64),
+        )
     }
 
     fn free_units(&self) -> f64 {

@@ -44,10 +44,10 @@ fn draw<T: Scalar>(y: T, e: T, uniform: T) -> T {
     }
 }
 
-/// Replaces each input by a unit with logit `offset + scale * input`, drawn as 0 or 1. All
-/// lengths are one multiple of [`LANES`].
+/// Replaces each input by a unit with logit `offset + input`, drawn as 0 or 1. All lengths are
+/// one multiple of [`LANES`].
 #[inline]
-pub(crate) fn draw_units<T: Scalar>(units: &mut [T], offset: &[T], scale: T, lanes: &mut Lanes) {
+pub(crate) fn draw_units<T: Scalar>(units: &mut [T], offset: &[T], lanes: &mut Lanes) {
     for (units, offset) in units
         .as_chunks_mut::<LANES>()
         .0
@@ -56,46 +56,53 @@ pub(crate) fn draw_units<T: Scalar>(units: &mut [T], offset: &[T], scale: T, lan
     {
         let uniforms = T::uniforms(lanes);
         for l in 0..LANES {
-            let y = offset[l] + scale * units[l];
+            let y = offset[l] + units[l];
             units[l] = draw(y, exp_nonpositive(-y.abs()), uniforms[l]);
         }
     }
 }
 
-/// Replaces each activation x by a unit with logit `beta_1 x`, drawn as 0 or 1, and returns the
-/// sum over them of `softplus(beta_1 x) - softplus(beta_0 x)`: one exponential serves both. The
-/// length is a multiple of [`LANES`]; an `x` of 0 adds nothing.
+/// Replaces each activation x at a segment's end by a unit with logit `y_1`, drawn as 0 or 1, and
+/// returns the sum over units of `softplus(y_1) - softplus(y_0)`: one exponential serves both.
+/// `y_i = s + t_i (x - s)` with the activation s at the segment's start. All lengths are one
+/// multiple of [`LANES`]; where `x` and `s` are 0 nothing is added.
 #[inline]
 pub(crate) fn weigh_and_draw<T: Scalar>(
     units: &mut [T],
-    beta: (f64, f64),
+    start: &[T],
+    t: (f64, f64),
     lanes: &mut Lanes,
 ) -> f64 {
-    let slope = T::nearest(beta.1 - beta.0);
-    let beta = T::nearest(beta.1);
-    if largest(units) * slope.abs() <= T::INCREMENT_RADIUS {
-        weigh_with(units, beta, slope, lanes, increment_series)
+    for (x, &s) in units.iter_mut().zip(start) {
+        *x -= s;
+    }
+    let step = T::nearest(t.1 - t.0);
+    let t = T::nearest(t.1);
+    if largest(units) * step.abs() <= T::INCREMENT_RADIUS {
+        weigh_with(units, start, t, step, lanes, increment_series)
     } else {
-        weigh_with(units, beta, slope, lanes, increment_far)
+        weigh_with(units, start, t, step, lanes, increment_far)
     }
 }
 
 #[inline(always)]
 fn weigh_with<T: Scalar>(
     units: &mut [T],
-    beta: T,
-    slope: T,
+    start: &[T],
+    t: T,
+    step: T,
     lanes: &mut Lanes,
     increment: impl Fn(T, T, T) -> T,
 ) -> f64 {
     let mut sums = [T::zero(); LANES];
-    for units in units.as_chunks_mut::<LANES>().0 {
+    let chunks = units.as_chunks_mut::<LANES>().0.iter_mut();
+    for (units, start) in chunks.zip(start.as_chunks::<LANES>().0) {
         let uniforms = T::uniforms(lanes);
         for l in 0..LANES {
             let x = units[l];
-            let y = beta * x;
+            let y = start[l] + t * x;
             let e = exp_nonpositive(-y.abs());
-            sums[l] += increment(y, slope * x, e);
+            sums[l] += increment(y, step * x, e);
             units[l] = draw(y, e, uniforms[l]);
         }
     }
@@ -275,7 +282,7 @@ mod tests {
         for y in [-9.0, -2.0, -0.5, 0.0, 0.7, 3.0, 9.0] {
             let mut units = vec![T::nearest(y / 2.0); draws];
             let offset = vec![T::nearest(y / 2.0); draws];
-            draw_units(&mut units, &offset, T::one(), &mut lanes);
+            draw_units(&mut units, &offset, &mut lanes);
             let (mean, p) = (dot(&units, &units) / draws as f64, sigmoid(y));
             let se = (p * (1.0 - p) / draws as f64).sqrt();
             assert!((mean - p).abs() < 4.0 * se, "{y}: {mean} {p}");
@@ -292,20 +299,23 @@ mod tests {
     fn saturated_units_do_not_flip() {
         for y in [-300.0_f32, 300.0, -1e30, 1e30] {
             let mut units = vec![y; 1 << 12];
-            draw_units(&mut units, &vec![0.0; 1 << 12], 1.0, &mut lanes());
+            draw_units(&mut units, &vec![0.0; 1 << 12], &mut lanes());
             assert!(units.iter().all(|&unit| unit == f32::from(y > 0.0)), "{y}");
         }
     }
 
-    fn check_increments<T: Scalar>(tolerance: f64) {
+    fn check_increments<T: Scalar>(from: f64, tolerance: f64) {
         for slope in [1e-6, 1e-4, 1e-3, 0.05, 0.9] {
             for x in grid(350.0, 400).flat_map(|x| [x, -x]) {
                 let x = T::nearest(x).to_f64();
-                let beta = (0.95 - slope, 0.95);
-                let mut units = [T::zero(); LANES];
+                let t = (0.95 - slope, 0.95);
+                let (mut units, mut start) = ([T::zero(); LANES], [T::zero(); LANES]);
                 units[5] = T::nearest(x);
-                let found = weigh_and_draw(&mut units, beta, &mut lanes());
-                let exact = softplus_increment(0.95 * x, (beta.1 - beta.0) * x);
+                // At the start -0.3 of what it is at the end, or 0.
+                start[5] = T::nearest(-0.3 * x * from);
+                let s = start[5].to_f64();
+                let found = weigh_and_draw(&mut units, &start, t, &mut lanes());
+                let exact = softplus_increment(s + 0.95 * (x - s), (t.1 - t.0) * (x - s));
                 let error = (found - exact).abs() / (slope * x.abs() + f64::MIN_POSITIVE);
                 assert!(error < tolerance, "slope {slope}, x {x}: {found} {exact}");
             }
@@ -315,8 +325,10 @@ mod tests {
     /// Relative to `slope |x|`, which no increment exceeds: what a stage adds to a log weight.
     #[test]
     fn weights_are_accurate_for_short_and_long_stages() {
-        check_increments::<f32>(2e-6);
-        check_increments::<f64>(1e-12);
+        for from in [0.0, 1.0] {
+            check_increments::<f32>(from, 2e-6);
+            check_increments::<f64>(from, 1e-12);
+        }
     }
 
     /// In double precision and beyond the radius in use, so that every coefficient shows.

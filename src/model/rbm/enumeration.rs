@@ -130,28 +130,31 @@ impl Enumeration {
         for part in parts {
             total.merge(part);
         }
-        let log_z = total.value();
-        if log_z.is_finite() {
-            Ok(log_z)
-        } else {
-            let found = format!("values that make log Z {log_z}");
-            Err(Error::invalid(
-                "parameters of the RBM",
-                found,
-                "a finite log Z",
-            ))
-        }
+        check_log_normalizer(total.value())
+    }
+}
+
+pub(super) fn check_log_normalizer(log_z: f64) -> Result<f64> {
+    if log_z.is_finite() {
+        Ok(log_z)
+    } else {
+        let found = format!("values that make log Z {log_z}");
+        Err(Error::invalid(
+            "parameters of the RBM",
+            found,
+            "a finite log Z",
+        ))
     }
 }
 
 #[cfg(feature = "rayon")]
-fn map_tasks<A: Send>(tasks: usize, run: impl Fn(usize) -> A + Sync + Send) -> Vec<A> {
+pub(super) fn map_tasks<A: Send>(tasks: usize, run: impl Fn(usize) -> A + Sync + Send) -> Vec<A> {
     use rayon::prelude::*;
     (0..tasks).into_par_iter().map(run).collect()
 }
 
 #[cfg(not(feature = "rayon"))]
-fn map_tasks<A: Send>(tasks: usize, run: impl Fn(usize) -> A + Sync + Send) -> Vec<A> {
+pub(super) fn map_tasks<A: Send>(tasks: usize, run: impl Fn(usize) -> A + Sync + Send) -> Vec<A> {
     (0..tasks).map(run).collect()
 }
 

@@ -21,6 +21,11 @@ impl<T: Scalar> Layer<T> {
         }
     }
 
+    /// Sets all units of all chains to 0.
+    pub(crate) fn clear(&mut self) {
+        self.values.fill(T::zero());
+    }
+
     /// Number of units, without padding.
     pub(crate) fn units(&self) -> usize {
         self.units
@@ -90,17 +95,20 @@ pub(crate) fn propagate_up<T: Scalar>(rbm: &Rbm<T>, visible: &Layer<T>, hidden: 
         .gemm(T::one(), weights, &visible.matrix(), T::one());
 }
 
-/// `W^T H`: what the hidden units add to the visible logits of all chains.
+/// `scale W^T H`, what the hidden units add to the visible logits of all chains, on top of `keep`
+/// times what the visible layer holds.
 ///
 /// Takes the transposed weights (D x M) as a matrix of their own. A strided view as the left
 /// factor is no way out: where a size is 5 or less, the fallback of nalgebra 0.35
 /// (`axcpy_uninit`) writes past its end.
 pub(crate) fn propagate_down<T: Scalar>(
     transposed: &DMatrix<T>,
+    scale: T,
     hidden: &Layer<T>,
+    keep: T,
     visible: &mut Layer<T>,
 ) {
     visible
         .matrix_mut()
-        .gemm(T::one(), transposed, &hidden.matrix(), T::zero());
+        .gemm(scale, transposed, &hidden.matrix(), keep);
 }

@@ -6,11 +6,13 @@ mod enumerated;
 mod enumeration;
 mod lanes;
 mod layers;
+mod matching;
 mod moments;
 #[cfg(feature = "npz")]
 mod npy;
 #[cfg(feature = "npz")]
 mod npz;
+mod sampled_moments;
 mod scalar;
 mod softplus;
 mod training;
@@ -18,9 +20,11 @@ mod training;
 pub use base_rate::BaseRate;
 pub use enumerated::EnumeratedRbm;
 pub use enumeration::MAX_ENUMERATED_UNITS;
+pub use matching::{ExactMatching, PersistentMatching, RbmMatching};
 pub use moments::RbmMoments;
 #[cfg(feature = "npz")]
 pub use npz::RbmFile;
+pub use sampled_moments::MomentChains;
 pub use scalar::Scalar;
 pub use softplus::{sigmoid, softplus};
 pub use training::{ContrastiveDivergence, Epoch, TrainedRbm};

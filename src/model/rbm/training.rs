@@ -236,14 +236,14 @@ struct Trainer<T: Scalar> {
     lanes: Lanes,
 }
 
-struct Gradient<T: Scalar> {
-    weights: DMatrix<T>,
-    hidden_bias: DVector<T>,
-    visible_bias: DVector<T>,
+pub(super) struct Gradient<T: Scalar> {
+    pub(super) weights: DMatrix<T>,
+    pub(super) hidden_bias: DVector<T>,
+    pub(super) visible_bias: DVector<T>,
 }
 
 /// Visible units and hidden probabilities of a mini-batch.
-struct Phase<T: Scalar> {
+pub(super) struct Phase<T: Scalar> {
     visible: Layer<T>,
     hidden: Layer<T>,
 }
@@ -252,23 +252,11 @@ impl<T: Scalar> Trainer<T> {
     fn new(settings: ContrastiveDivergence, rbm: Rbm<T>, batch_size: usize) -> Self {
         let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
         let mut rng = stream(settings.seed, Purpose::Training, 0);
-        let phase = || Phase {
-            visible: Layer::zeros(visible, batch_size),
-            hidden: Layer::zeros(hidden, batch_size),
-        };
-        let mut negative = phase();
-        for chain in 0..batch_size {
-            let start: Vec<bool> = (0..visible).map(|_| rng.random()).collect();
-            negative.visible.set_chain(chain, &start);
-        }
+        let negative = Phase::random(hidden, visible, batch_size, &mut rng);
         Self {
             settings,
-            update: Gradient {
-                weights: DMatrix::zeros(hidden, visible),
-                hidden_bias: DVector::zeros(hidden),
-                visible_bias: DVector::zeros(visible),
-            },
-            positive: phase(),
+            update: Gradient::zeros(hidden, visible),
+            positive: Phase::zeros(hidden, visible, batch_size),
             negative,
             lanes: Lanes::from_rng(&mut rng),
             rng,
@@ -349,12 +337,49 @@ impl<T: Scalar> Trainer<T> {
 }
 
 impl<T: Scalar> Phase<T> {
+    pub(super) fn zeros(hidden: usize, visible: usize, chains: usize) -> Self {
+        Self {
+            visible: Layer::zeros(visible, chains),
+            hidden: Layer::zeros(hidden, chains),
+        }
+    }
+
+    /// Visible units on with probability 1/2.
+    pub(super) fn random<R: Rng>(
+        hidden: usize,
+        visible: usize,
+        chains: usize,
+        rng: &mut R,
+    ) -> Self {
+        let mut phase = Self::zeros(hidden, visible, chains);
+        for chain in 0..chains {
+            let start: Vec<bool> = (0..visible).map(|_| rng.random()).collect();
+            phase.visible.set_chain(chain, &start);
+        }
+        phase
+    }
+
+    /// The states of rows of data.
+    pub(super) fn of_rows(hidden: usize, rows: &[Vec<bool>]) -> Self {
+        let mut phase = Self::zeros(hidden, rows.first().map_or(0, Vec::len), rows.len());
+        for (chain, row) in rows.iter().enumerate() {
+            phase.visible.set_chain(chain, row);
+        }
+        phase
+    }
+
     /// v -> h -> v.
-    fn sweep(&mut self, rbm: &Rbm<T>, transposed: &DMatrix<T>, lanes: &mut Lanes) {
+    pub(super) fn sweep(&mut self, rbm: &Rbm<T>, transposed: &DMatrix<T>, lanes: &mut Lanes) {
         propagate_up(rbm, &self.visible, &mut self.hidden);
         let unbiased = vec![T::zero(); padded(rbm.hidden_units())];
         draw_chains(&mut self.hidden, &unbiased, lanes);
-        propagate_down(transposed, &self.hidden, &mut self.visible);
+        propagate_down(
+            transposed,
+            T::one(),
+            &self.hidden,
+            T::zero(),
+            &mut self.visible,
+        );
         draw_chains(
             &mut self.visible,
             &pad(rbm.visible_bias().iter().copied()),
@@ -362,7 +387,7 @@ impl<T: Scalar> Phase<T> {
         );
     }
 
-    fn expect_hidden(&mut self, rbm: &Rbm<T>) {
+    pub(super) fn expect_hidden(&mut self, rbm: &Rbm<T>) {
         propagate_up(rbm, &self.visible, &mut self.hidden);
         for chain in 0..self.hidden.chains() {
             logits_to_probabilities(self.hidden.chain_mut(chain));
@@ -370,7 +395,7 @@ impl<T: Scalar> Phase<T> {
     }
 
     /// Adds `scale` times the sum over chains of `h v^T`, `h` and `v`.
-    fn accumulate(&self, scale: T, gradient: &mut Gradient<T>) {
+    pub(super) fn accumulate(&self, scale: T, gradient: &mut Gradient<T>) {
         let (hidden, visible) = (self.hidden.matrix(), self.visible.matrix());
         let transposed = self.visible.transposed();
         gradient.weights.gemm(scale, &hidden, &transposed, T::one());
@@ -382,7 +407,15 @@ impl<T: Scalar> Phase<T> {
 }
 
 impl<T: Scalar> Gradient<T> {
-    fn scale(&mut self, factor: T) {
+    pub(super) fn zeros(hidden: usize, visible: usize) -> Self {
+        Self {
+            weights: DMatrix::zeros(hidden, visible),
+            hidden_bias: DVector::zeros(hidden),
+            visible_bias: DVector::zeros(visible),
+        }
+    }
+
+    pub(super) fn scale(&mut self, factor: T) {
         self.weights *= factor;
         self.hidden_bias *= factor;
         self.visible_bias *= factor;
@@ -392,7 +425,7 @@ impl<T: Scalar> Gradient<T> {
 /// Replaces what a layer was given by units drawn with these biases.
 fn draw_chains<T: Scalar>(layer: &mut Layer<T>, bias: &[T], lanes: &mut Lanes) {
     for chain in 0..layer.chains() {
-        draw_units(layer.chain_mut(chain), bias, T::one(), lanes);
+        draw_units(layer.chain_mut(chain), bias, lanes);
     }
 }
 
