@@ -37,7 +37,7 @@ impl Default for ConstantConditionalEss {
     }
 }
 
-/// Passes at which the number of stages should have come out right.
+/// Passes after which the number of stages should have come out right.
 const PASSES: usize = 8;
 /// Relative error of a stage's distance that is small enough.
 const PRECISION: f64 = 1e-2;
@@ -94,26 +94,29 @@ impl<P: AnnealingPath, K> ScheduleOptimizer<P, K> for ConstantConditionalEss {
         K: TransitionKernel<P::At<'p>>,
     {
         let wanted = self.pilot.steps().min(steps).max(1);
-        let (mut distance, mut found) = (1.0, 0);
+        let limit = 10 * wanted.max(100);
+        // At this distance the log weights of the wanted stages add up to a variance of 1.
+        let mut distance = (wanted as f64).sqrt().recip();
+        let mut failure = Error::NotConverged {
+            what: "the constant conditional ESS",
+            detail: format!("not about {wanted} stages after {PASSES} passes"),
+        };
         for _ in 0..PASSES {
-            let limit = 10 * wanted.max(100);
-            let pass = Pass::run(path, kernel, self.pilot.chains(), distance, limit, seed)?;
-            found = pass.betas.len() - 1;
-            let apart = found.abs_diff(wanted);
-            // A pass that was cut short has not come to the end.
-            if pass.betas[found] == 1.0 {
-                if apart as f64 <= 0.05 * wanted as f64 + 1.0 {
+            let pass = Pass::run(path, kernel, self.pilot.chains(), distance, limit, seed);
+            match pass {
+                Err(error @ Error::PilotCollapsed { .. }) => {
+                    failure = error;
+                    distance *= 0.5;
+                }
+                Err(error) => return Err(error),
+                Ok(pass) if !pass.arrived() => distance *= 4.0,
+                Ok(pass) if pass.stages().abs_diff(wanted) <= 1 + wanted / 20 => {
                     return interpolate(&pass.betas, &pass.distances, steps);
                 }
-                distance = pass.distances[found] / wanted as f64;
-            } else {
-                distance *= 4.0;
+                Ok(pass) => distance = pass.distances[pass.stages()] / wanted as f64,
             }
         }
-        Err(Error::NotConverged {
-            what: "the constant conditional ESS",
-            detail: format!("{found} stages and not {wanted} after {PASSES} passes"),
-        })
+        Err(failure)
     }
 }
 
@@ -149,12 +152,39 @@ impl Pass {
             let (next, length) = next_stage(path, &block, beta, guess, distance)?;
             let stage = Stage::new(betas.len(), path.at(beta), path.at(next));
             kernel.advance(&stage, &mut block, &mut workspace)?;
+            // A distance saturates once few chains carry the weight: such a stage is a leap.
+            check_weights(&block, next)?;
             covered += length;
             (guess, beta) = (next - beta, next);
             betas.push(beta);
             distances.push(covered);
         }
         Ok(Self { betas, distances })
+    }
+
+    fn stages(&self) -> usize {
+        self.betas.len() - 1
+    }
+
+    /// Whether the target was reached within the limit.
+    fn arrived(&self) -> bool {
+        self.betas[self.stages()] == 1.0
+    }
+}
+
+/// Refuses a population of which one chain carries nearly all the weight.
+fn check_weights<S>(block: &Block<S>, beta: f64) -> Result<()> {
+    let mut weights = WeightSums::default();
+    for &log_weight in block.log_weights() {
+        weights.add(log_weight);
+    }
+    match weights.effective_sample_size() {
+        ess if ess < COLLAPSED => Err(Error::PilotCollapsed {
+            effective_sample_size: ess,
+            chains: block.len(),
+            beta,
+        }),
+        _ => Ok(()),
     }
 }
 
@@ -174,7 +204,7 @@ fn next_stage<P: AnnealingPath>(
     let (mut low, mut high) = (0.0, f64::INFINITY);
     let mut step = guess.min(all);
     for _ in 0..200 {
-        let length = reach(step)?;
+        let length = reach(step);
         if length <= distance {
             if step == all {
                 return Ok((1.0, length));
@@ -204,7 +234,7 @@ fn next_stage<P: AnnealingPath>(
 
 /// `sqrt(N / CESS - 1)`, its square times `1 / (1 - 1/ESS)`: without this correction the distance
 /// vanishes as the weights collapse.
-fn distance_to<M: Intermediate>(here: &M, there: &M, block: &Block<M::State>) -> Result<f64> {
+fn distance_to<M: Intermediate>(here: &M, there: &M, block: &Block<M::State>) -> f64 {
     let (mut before, mut after, mut squares) = (
         WeightSums::default(),
         WeightSums::default(),
@@ -218,20 +248,13 @@ fn distance_to<M: Intermediate>(here: &M, there: &M, block: &Block<M::State>) ->
             squares.add(log_weight + 2.0 * ratio);
         }
     }
-    let ess = before.effective_sample_size();
-    if ess < COLLAPSED {
-        return Err(Error::PilotCollapsed {
-            effective_sample_size: ess,
-            chains: block.len(),
-            beta: here.beta(),
-        });
-    }
     let inverse = (before.log_sum() + squares.log_sum() - 2.0 * after.log_sum()).exp();
+    let ess = before.effective_sample_size();
     let length = ((inverse - 1.0).max(0.0) / (1.0 - 1.0 / ess)).sqrt();
     // Off the support, or too far for the sums: farther than any distance.
-    Ok(if length.is_nan() {
+    if length.is_nan() {
         f64::INFINITY
     } else {
         length
-    })
+    }
 }

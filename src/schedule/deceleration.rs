@@ -4,13 +4,10 @@
 use crate::error::{Error, Result};
 use crate::schedule::Schedule;
 
-/// Rounding of a step that is the difference of two betas.
-const ROUNDING: f64 = 4.0 * f64::EPSILON;
-
 impl Schedule {
     /// The schedule whose steps are `min(c step_k, limit)`, with the one `c >= 1` that makes
     /// them add up to 1 again: no step is longer than `limit`, and the rest keep their
-    /// proportions.
+    /// proportions. (All but for the rounding of a sum of K numbers.)
     ///
     /// This is the fixed point that Algorithm 3 of Kiwaki (2015) aims for; as printed, the
     /// algorithm stops early and leaves steps that do not add up to 1. A schedule within the limit
@@ -22,10 +19,12 @@ impl Schedule {
     pub fn with_step_limit(&self, limit: f64) -> Result<Self> {
         Error::check_positive("step limit", limit)?;
         let steps: Vec<f64> = self.betas().windows(2).map(|b| b[1] - b[0]).collect();
-        if steps.iter().all(|&step| step <= limit + ROUNDING) {
+        // Of a sum of K steps.
+        let rounding = 2.0 * steps.len() as f64 * f64::EPSILON;
+        if steps.iter().all(|&step| step <= limit + rounding) {
             return Ok(self.clone());
         }
-        if steps.len() as f64 * limit < 1.0 - ROUNDING {
+        if steps.len() as f64 * limit < 1.0 - rounding {
             return Err(Error::invalid(
                 "step limit",
                 limit,

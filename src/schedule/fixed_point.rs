@@ -5,6 +5,8 @@ use crate::schedule::{Metric, Schedule};
 
 /// Largest change of a beta at which the iteration has converged.
 const TOLERANCE: f64 = 1e-10;
+/// One at which it never will: betas lie between 0 and 1.
+const DIVERGED: f64 = 1e3;
 /// Fewest intervals of time on which the equation is solved.
 const RESOLUTION: usize = 1_000;
 
@@ -12,8 +14,8 @@ const RESOLUTION: usize = 1_000;
 /// right-hand side (Kiwaki 2015, Section 4), each iterate mixed with the one before.
 ///
 /// # Errors
-/// Settings out of range; [`Error::NotConverged`] where an iterate leaves `[0, 1]`, stops
-/// increasing, or keeps changing.
+/// Settings out of range; [`Error::NotConverged`] where the betas grow beyond bounds or keep changing;
+/// limits that are no schedule.
 pub(crate) fn solve(
     metric: &Metric,
     steps: usize,
@@ -40,15 +42,12 @@ pub(crate) fn solve(
             change = f64::max(change, (next - *beta).abs());
             *beta += damping * (next - *beta);
         }
-        if !betas.is_sorted_by(|a, b| a < b) {
-            let detail = format!(
-                "the schedule stopped increasing at iteration {}",
-                iteration + 1
-            );
-            return Err(not_converged(detail));
-        }
         if change < TOLERANCE {
             return Schedule::new(betas.into_iter().step_by(refinement));
+        }
+        if !(change < DIVERGED) {
+            let detail = format!("betas change by {change:e} at iteration {}", iteration + 1);
+            return Err(not_converged(detail));
         }
     }
     Err(not_converged(format!(
@@ -68,7 +67,10 @@ fn iterate(metric: &Metric, betas: &[f64]) -> Vec<f64> {
     let last = betas.len() - 1;
     let width = 1.0 / last as f64;
     // beta'^2 (log g)'(beta), from the change of log g over each interval.
-    let logs: Vec<f64> = betas.iter().map(|&beta| metric.at(beta).ln()).collect();
+    let logs: Vec<f64> = betas
+        .iter()
+        .map(|&beta| metric.at(beta.clamp(0.0, 1.0)).ln())
+        .collect();
     let bend = |k: usize| -0.5 * (betas[k] - betas[k - 1]) * (logs[k] - logs[k - 1]) / width;
     let (mut speed, mut position) = (0.0, 0.0);
     let mut curve = vec![0.0];

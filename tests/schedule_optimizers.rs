@@ -1,0 +1,553 @@
+//! Schedules from pilot runs: any optimizer, any path, any kernel; and pilots that say too little.
+
+use annealed::Error;
+use annealed::ais::{Ais, PartialRun};
+use annealed::estimate::Warning;
+use annealed::kernel::{
+    BlockGibbs, Hmc, PerfectTransitions, RandomWalkMetropolis, StepSize, TransitionKernel,
+};
+use annealed::model::{
+    BaseRate, Gaussian, GaussianMixture, NormalizedModel, Rbm, UnnormalizedModel,
+};
+use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, RbmPath};
+use annealed::schedule::{
+    BinnedSchedule, ConstantConditionalEss, DerivativeRecorder, Friction, KnotChains, Metric,
+    Pilot, Schedule, ScheduleOptimizer, Survey, SurveyPoint, VarOpt,
+};
+use nalgebra::{DMatrix, DVector, dmatrix, dvector};
+
+const DIMENSION: usize = 20;
+const RATIO: f64 = 100.0;
+
+/// From N(0, I) to N(0, I / 100) in 20 dimensions.
+fn narrowing() -> GaussianPath {
+    let zero = || DVector::zeros(DIMENSION);
+    let base = Gaussian::isotropic(zero(), 1.0).unwrap();
+    let target = Gaussian::isotropic(zero(), 1.0 / RATIO.sqrt()).unwrap();
+    GaussianPath::new(base, target).unwrap()
+}
+
+fn exact_g(beta: f64) -> f64 {
+    0.5 * DIMENSION as f64 * ((RATIO - 1.0) / (1.0 + beta * (RATIO - 1.0))).powi(2)
+}
+
+fn exact_metric() -> Metric {
+    let betas: Vec<f64> = (0..=20_000).map(|k| k as f64 / 20_000.0).collect();
+    let values = betas.iter().map(|&beta| exact_g(beta)).collect();
+    Metric::new(betas, values).unwrap()
+}
+
+/// `J / J_opt` of a schedule on that path.
+fn excess(schedule: &Schedule) -> f64 {
+    let metric = exact_metric();
+    metric.action(schedule) / metric.length().powi(2)
+}
+
+#[test]
+fn the_survey_estimates_g_and_the_variance_of_log_w() {
+    let survey = Pilot::new(2_000, 200)
+        .survey(&narrowing(), &PerfectTransitions, 1)
+        .unwrap();
+    assert_eq!((survey.chains(), survey.points().len()), (2_000, 201));
+    let mut variance = 0.0;
+    for point in survey.points() {
+        // The variance of a variance over n chains, here of a chi-square-like quantity.
+        let error = (2.6 / point.effective_sample_size).sqrt();
+        let off = point.derivative_variance / exact_g(point.beta) - 1.0;
+        assert!(off.abs() < 4.5 * error, "{point:?}");
+        assert!((point.var_log_weight / variance - 1.0).abs() < 0.25 || point.stage == 0);
+        variance += (1.0 / 200.0f64).powi(2) * exact_g(point.beta);
+    }
+}
+
+#[test]
+fn varopt_with_a_small_pilot_is_near_the_best_schedule() {
+    let path = narrowing();
+    assert!((excess(&Schedule::linear(1_000).unwrap()) - 4.62).abs() < 0.3);
+    let schedule = VarOpt::default()
+        .optimize(&path, &PerfectTransitions, 1_000, 1)
+        .unwrap();
+    assert!(excess(&schedule) < 1.02, "{}", excess(&schedule));
+}
+
+#[test]
+fn every_optimizer_is_near_the_best_schedule_under_perfect_transitions() {
+    let path = narrowing();
+    let kernel = PerfectTransitions;
+    let friction = Friction::default().pilot(Pilot::new(400, 1_000));
+    let knots = Schedule::power(20, 2.0).unwrap();
+    let chains = KnotChains {
+        burn_in: 0,
+        thinning: 1,
+        ..KnotChains::default()
+    };
+    let binned = BinnedSchedule::new(knots).chains(chains);
+    let cess = ConstantConditionalEss::default();
+    for (name, schedule, limit) in [
+        (
+            "friction",
+            friction.optimize(&path, &kernel, 1_000, 1).unwrap(),
+            1.25,
+        ),
+        (
+            "friction twice",
+            friction
+                .rounds(2)
+                .optimize(&path, &kernel, 1_000, 1)
+                .unwrap(),
+            1.15,
+        ),
+        (
+            "binned",
+            binned.optimize(&path, &kernel, 1_000, 1).unwrap(),
+            1.15,
+        ),
+        (
+            "cess",
+            cess.optimize(&path, &kernel, 1_000, 1).unwrap(),
+            1.15,
+        ),
+    ] {
+        assert!(excess(&schedule) < limit, "{name}: {}", excess(&schedule));
+        assert_eq!(schedule.steps(), 1_000);
+    }
+}
+
+#[test]
+fn knot_chains_estimate_the_costs_of_the_segments() {
+    let path = narrowing();
+    let binned = BinnedSchedule::new(Schedule::linear(4).unwrap()).chains(KnotChains {
+        chains: 500,
+        updates: 100,
+        burn_in: 0,
+        thinning: 1,
+    });
+    let costs = binned
+        .estimate_costs(&path, &PerfectTransitions, 1)
+        .unwrap();
+    // 1/2 deta . ds, with eta the precision / -2 and s the variance, in each dimension.
+    for (j, cost) in costs.iter().enumerate() {
+        let precision = |j: usize| 1.0 + (RATIO - 1.0) * j as f64 / 4.0;
+        let (p, q) = (precision(j), precision(j + 1));
+        let exact = 0.25 * DIMENSION as f64 * (q - p) * (1.0 / p - 1.0 / q);
+        assert!((cost / exact - 1.0).abs() < 0.02, "{j}: {cost} {exact}");
+    }
+}
+
+#[test]
+fn friction_spends_its_stages_where_the_kernel_mixes_slowly() {
+    // Nothing distinguishes one half of the path from the other but the step size.
+    let base = Gaussian::standard(2).unwrap();
+    let target = Gaussian::isotropic(dvector![2.0, 0.0], 1.0).unwrap();
+    let path = GaussianPath::new(base, target).unwrap();
+    let slow = StepSize::knots(vec![(0.0, 1.5), (0.5, 1.5), (0.51, 0.15), (1.0, 0.15)]).unwrap();
+    let kernel = RandomWalkMetropolis::new(slow).unwrap();
+    let pilot = Pilot::new(200, 2_000);
+    let half = |schedule: Schedule| {
+        schedule.betas().partition_point(|&beta| beta < 0.5) as f64 / schedule.steps() as f64
+    };
+    let friction = Friction::default().pilot(pilot);
+    assert!(half(friction.optimize(&path, &kernel, 1_000, 1).unwrap()) < 0.35);
+    assert!(
+        half(
+            friction
+                .rounds(2)
+                .optimize(&path, &kernel, 1_000, 1)
+                .unwrap()
+        ) < 0.35
+    );
+    let varopt = VarOpt::default().pilot(pilot);
+    assert!((half(varopt.optimize(&path, &kernel, 1_000, 1).unwrap()) - 0.5).abs() < 0.05);
+}
+
+#[test]
+fn a_survey_does_not_depend_on_threads_or_on_how_the_run_was_split() {
+    let path = narrowing();
+    let survey = |threads| {
+        let pilot = Pilot::new(100, 50).threads(threads);
+        pilot.survey(&path, &PerfectTransitions, 3).unwrap()
+    };
+    assert_eq!(survey(1), survey(4));
+    let ais = || {
+        Ais::new(&path, PerfectTransitions)
+            .schedule(Schedule::linear(50).unwrap())
+            .recorder(DerivativeRecorder::default())
+            .recorded_stages(20)
+            .chains(300)
+    };
+    let parts = [0..128, 128..256, 256..300].map(|range| ais().run_range(range).unwrap());
+    let merged = Survey::from_run(&PartialRun::merge(parts).unwrap()).unwrap();
+    assert_eq!(merged, Survey::from_run(&ais().run().unwrap()).unwrap());
+    // Recorded at every third stage only, it still holds the squares of all steps.
+    assert_eq!(merged.points().len(), 18);
+    let squares: f64 = merged
+        .points()
+        .iter()
+        .map(|point| point.squared_steps)
+        .sum();
+    assert!((squares - 1.0 / 50.0).abs() < 1e-12);
+}
+
+#[test]
+fn a_pilot_shares_no_chain_with_the_run_of_its_seed() {
+    let path = narrowing();
+    let ais = |pilot: bool| {
+        let ais = Ais::new(&path, PerfectTransitions).recorder(DerivativeRecorder::default());
+        let ais = ais
+            .schedule(Schedule::linear(20).unwrap())
+            .chains(100)
+            .seed(3);
+        let run = if pilot { ais.pilot().run() } else { ais.run() };
+        Survey::from_run(&run.unwrap()).unwrap()
+    };
+    assert_ne!(ais(true).points()[0], ais(false).points()[0]);
+}
+
+/// Every optimizer gives a schedule for this path and kernel along which log Z comes out right.
+fn all_combine<'p, P, K>(path: &'p P, kernel: &K, log_z: f64)
+where
+    P: AnnealingPath + Sync,
+    P::Base: NormalizedModel,
+    P::State: Send,
+    K: TransitionKernel<P::At<'p>> + Sync + 'p,
+{
+    let pilot = Pilot::new(64, 100);
+    let varopt = VarOpt::default().pilot(pilot);
+    let friction = Friction::default().pilot(pilot).rounds(2);
+    let binned = BinnedSchedule::new(Schedule::linear(5).unwrap()).chains(KnotChains {
+        chains: 64,
+        updates: 40,
+        burn_in: 20,
+        thinning: 5,
+    });
+    let cess = ConstantConditionalEss::default().pilot(Pilot::new(64, 40));
+    let optimizers: [&dyn ScheduleOptimizer<P, K>; 4] = [&varopt, &friction, &binned, &cess];
+    for (index, optimizer) in optimizers.into_iter().enumerate() {
+        let schedule = optimizer.optimize(path, kernel, 400, 5).unwrap();
+        assert_eq!(schedule.steps(), 400);
+        let run = Ais::new(path, kernel)
+            .schedule(schedule)
+            .chains(400)
+            .seed(5)
+            .run()
+            .unwrap();
+        let error = run.log_z() - log_z;
+        assert!(run.standard_error() < 0.15, "{index}: {run}");
+        assert!(
+            error.abs() < 4.0 * run.standard_error(),
+            "{index}: {run}, exact {log_z}"
+        );
+    }
+}
+
+#[test]
+fn any_optimizer_works_with_hamiltonian_steps_on_a_mixture() {
+    let mode = |x, y, scale| Gaussian::isotropic(dvector![x, y], scale).unwrap();
+    let mixture =
+        GaussianMixture::new([(0.5, mode(2.0, 1.0, 0.5)), (2.0, mode(-1.5, 0.0, 0.8))]).unwrap();
+    let path = GeometricPath::new(
+        Gaussian::isotropic(dvector![0.0, 0.0], 2.0).unwrap(),
+        &mixture,
+    );
+    all_combine(&path, &Hmc::new(0.3, 5).unwrap(), mixture.log_normalizer());
+}
+
+fn small_rbm() -> (RbmPath, f64) {
+    let weights = DMatrix::from_fn(6, 9, |j, i| ((3 * j + 5 * i) % 7) as f32 * 0.5 - 1.4);
+    let hidden = DVector::from_fn(6, |j, _| 0.3 * j as f32 - 1.0);
+    let visible = DVector::from_fn(9, |i, _| 0.2 * i as f32 - 0.7);
+    let rbm = Rbm::new(weights, hidden, visible.clone()).unwrap();
+    let log_z = rbm.exact_log_normalizer().unwrap();
+    (
+        RbmPath::new(BaseRate::new(6, visible).unwrap(), rbm).unwrap(),
+        log_z,
+    )
+}
+
+#[test]
+fn any_optimizer_works_with_block_gibbs_on_an_rbm() {
+    let (path, log_z) = small_rbm();
+    all_combine(&path, &BlockGibbs, log_z);
+}
+
+/// The standard normal and one far away, in one dimension.
+fn far_apart() -> GaussianPath {
+    let target = Gaussian::isotropic(dvector![60.0], 0.1).unwrap();
+    GaussianPath::new(Gaussian::standard(1).unwrap(), target).unwrap()
+}
+
+#[test]
+fn a_collapsed_pilot_is_an_error() {
+    let kernel = RandomWalkMetropolis::new(1e-3).unwrap();
+    let pilot = Pilot::new(50, 50);
+    let path = far_apart();
+    let collapsed = |error| matches!(error, Error::PilotCollapsed { chains: 50, .. });
+    let varopt = VarOpt::default().pilot(pilot);
+    assert!(collapsed(
+        varopt.optimize(&path, &kernel, 100, 1).unwrap_err()
+    ));
+    let survey = pilot.survey(&path, &kernel, 1).unwrap();
+    assert!(matches!(
+        survey.warnings()[0],
+        Warning::LowEffectiveSampleSize { .. }
+    ));
+    let binned = BinnedSchedule::new(Schedule::linear(5).unwrap());
+    assert!(collapsed(binned.schedule(&survey, 100).unwrap_err()));
+    let cess = ConstantConditionalEss::default().pilot(pilot);
+    assert!(collapsed(
+        cess.stages_at(&path, &kernel, 0.5, 1).unwrap_err()
+    ));
+    // Friction asks for no weights, and does not leap: its floor bounds the speed.
+    let friction = Friction::default()
+        .pilot(pilot)
+        .optimize(&path, &kernel, 100, 1)
+        .unwrap();
+    let longest = friction
+        .betas()
+        .windows(2)
+        .map(|b| b[1] - b[0])
+        .fold(0.0, f64::max);
+    assert!(longest < (1.0 / 0.05f64).sqrt() / 100.0);
+}
+
+#[test]
+fn conditional_ess_is_what_was_asked_for() {
+    let path = narrowing();
+    let cess = ConstantConditionalEss::default().pilot(Pilot::new(4_000, 10));
+    let target = 0.8;
+    let stages = cess
+        .stages_at(&path, &PerfectTransitions, target, 1)
+        .unwrap();
+    // Exactly, with precisions p and q: N / CESS = E u^2 / (E u)^2, in each dimension
+    // (q / p) (p / (2 q - p))^(1/2).
+    let betas = stages.betas();
+    for pair in betas[..betas.len() - 1].windows(2) {
+        let precision = |beta: f64| 1.0 + beta * (RATIO - 1.0);
+        let (p, q) = (precision(pair[0]), precision(pair[1]));
+        let inverse = (q * q / (p * (2.0 * q - p))).powf(0.5 * DIMENSION as f64);
+        assert!(
+            (1.0 / inverse - target).abs() < 0.06,
+            "{pair:?}: {}",
+            1.0 / inverse
+        );
+    }
+    for bad in [0.0, 1.0, f64::NAN] {
+        assert!(cess.stages_at(&path, &PerfectTransitions, bad, 1).is_err());
+    }
+}
+
+fn point(stage: usize, beta: f64, derivative_variance: f64, ess: f64) -> SurveyPoint {
+    SurveyPoint {
+        stage,
+        beta,
+        squared_steps: 0.25,
+        derivative_variance,
+        var_log_weight: stage as f64,
+        effective_sample_size: ess,
+        acceptance: Some(0.0),
+    }
+}
+
+#[test]
+fn surveys_that_say_nothing_are_refused() {
+    let survey = |points: &[SurveyPoint]| Survey::new(10, points.to_vec());
+    let good = [
+        point(0, 0.0, 1.0, 10.0),
+        point(1, 0.5, 1.0, 8.0),
+        point(2, 1.0, 1.0, 3.0),
+    ];
+    let accepted = survey(&good).unwrap();
+    assert!(VarOpt::default().schedule(&accepted, 5).is_ok());
+    let warnings = accepted.warnings();
+    assert!(matches!(
+        warnings[0],
+        Warning::LowEffectiveSampleSize { chains: 10, .. }
+    ));
+    assert!(matches!(
+        warnings[1],
+        Warning::ZeroAcceptance { stage: 0, .. }
+    ));
+    for bad in [-1.0, f64::NAN, f64::INFINITY] {
+        let mut points = good;
+        points[1].derivative_variance = bad;
+        assert!(
+            survey(&points)
+                .unwrap_err()
+                .to_string()
+                .contains("at beta = 0.5")
+        );
+    }
+    assert!(survey(&good[..2]).is_err());
+    assert!(survey(&[]).is_err());
+    // A path along which nothing changes, and one on which g vanishes at a point only.
+    let mut points = good.map(|p| point(p.stage, p.beta, 0.0, 10.0));
+    let flat = survey(&points).unwrap();
+    assert!(VarOpt::default().schedule(&flat, 5).is_err());
+    assert!(
+        ConstantConditionalEss::default()
+            .schedule(&flat, 5)
+            .is_err()
+    );
+    points[0].derivative_variance = 1.0;
+    assert!(
+        VarOpt::default()
+            .schedule(&survey(&points).unwrap(), 5)
+            .is_ok()
+    );
+    for p in &mut points {
+        p.var_log_weight = 0.0;
+    }
+    assert!(
+        Friction::default()
+            .schedule(&survey(&points).unwrap(), 5)
+            .is_err()
+    );
+}
+
+#[test]
+fn settings_out_of_range_are_named() {
+    let path = narrowing();
+    let message = |result: annealed::Result<Schedule>| result.unwrap_err().to_string();
+    let kernel = PerfectTransitions;
+    let none = |chains, steps| {
+        let varopt = VarOpt::default().pilot(Pilot::new(chains, steps));
+        message(varopt.optimize(&path, &kernel, 10, 1))
+    };
+    assert!(none(0, 10).contains("chains") && none(10, 0).contains("steps"));
+    let friction = Friction::default().pilot(Pilot::new(10, 10));
+    assert!(message(friction.bins(0).optimize(&path, &kernel, 10, 1)).contains("bins"));
+    assert!(message(friction.floor(2.0).optimize(&path, &kernel, 10, 1)).contains("floor"));
+    assert!(message(friction.optimize(&path, &kernel, 0, 1)).contains("steps"));
+    let binned = |chains: KnotChains, steps| {
+        let binned = BinnedSchedule::new(Schedule::linear(5).unwrap()).chains(chains);
+        message(binned.optimize(&path, &kernel, steps, 1))
+    };
+    let chains = KnotChains::default();
+    assert!(binned(chains, 4).contains("at least one for each of 5"));
+    assert!(
+        binned(
+            KnotChains {
+                chains: 0,
+                ..chains
+            },
+            10
+        )
+        .contains("chains")
+    );
+    assert!(
+        binned(
+            KnotChains {
+                thinning: 0,
+                ..chains
+            },
+            10
+        )
+        .contains("thinning")
+    );
+    assert!(
+        binned(
+            KnotChains {
+                burn_in: 100,
+                ..chains
+            },
+            10
+        )
+        .contains("updates")
+    );
+    let cess = |pilot| ConstantConditionalEss::default().pilot(pilot);
+    let few = cess(Pilot::new(1, 10)).optimize(&path, &kernel, 10, 1);
+    assert!(message(few).contains("at least 2"));
+    assert!(message(cess(Pilot::default()).optimize(&path, &kernel, 0, 1)).contains("steps"));
+}
+
+/// A target that is the base: no stage has any length.
+#[test]
+fn a_path_that_goes_nowhere_is_an_error_and_not_a_hang() {
+    let path = GaussianPath::new(
+        Gaussian::standard(1).unwrap(),
+        Gaussian::standard(1).unwrap(),
+    )
+    .unwrap();
+    let kernel = RandomWalkMetropolis::new(1.0).unwrap();
+    let pilot = Pilot::new(20, 20);
+    assert!(
+        VarOpt::default()
+            .pilot(pilot)
+            .optimize(&path, &kernel, 10, 1)
+            .is_err()
+    );
+    assert!(
+        Friction::default()
+            .pilot(pilot)
+            .optimize(&path, &kernel, 10, 1)
+            .is_err()
+    );
+    assert!(
+        BinnedSchedule::new(Schedule::linear(2).unwrap())
+            .optimize(&path, &kernel, 10, 1)
+            .is_err()
+    );
+    let cess = ConstantConditionalEss::default().pilot(pilot);
+    assert!(cess.optimize(&path, &kernel, 10, 1).is_err());
+}
+
+/// The standard normal cut off at 0: half of the chains of a wide base die at the first stage.
+struct Cut;
+
+impl UnnormalizedModel for Cut {
+    type State = DVector<f64>;
+
+    fn log_density(&self, x: &DVector<f64>) -> f64 {
+        if x[0] > 0.0 {
+            -0.5 * x[0] * x[0]
+        } else {
+            f64::NEG_INFINITY
+        }
+    }
+}
+
+#[test]
+fn chains_that_die_leave_schedules_sound() {
+    let base = Gaussian::isotropic(dvector![0.0], 3.0).unwrap();
+    let path = GeometricPath::new(base, Cut);
+    let kernel = RandomWalkMetropolis::new(1.0).unwrap();
+    let pilot = Pilot::new(100, 100);
+    let varopt = VarOpt::default().pilot(pilot);
+    assert!(varopt.optimize(&path, &kernel, 50, 1).is_ok());
+    let friction = Friction::default().pilot(pilot);
+    assert!(friction.optimize(&path, &kernel, 50, 1).is_ok());
+    // However short the first stage, half of the chains die: there is none of a high CESS, and
+    // the divergence of any two knots is infinite.
+    let cess = ConstantConditionalEss::default().pilot(pilot);
+    let error = cess.optimize(&path, &kernel, 50, 1).unwrap_err();
+    assert!(matches!(error, Error::NotConverged { .. }), "{error}");
+    let binned = BinnedSchedule::new(Schedule::linear(2).unwrap());
+    assert!(binned.optimize(&path, &kernel, 50, 1).is_err());
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn a_survey_is_kept_and_checked_when_read() {
+    let survey = Pilot::new(50, 20)
+        .survey(&narrowing(), &PerfectTransitions, 1)
+        .unwrap();
+    let text = serde_json::to_string(&survey).unwrap();
+    assert_eq!(serde_json::from_str::<Survey>(&text).unwrap(), survey);
+    let broken = text.replacen("\"beta\":0.0", "\"beta\":0.5", 1);
+    assert!(serde_json::from_str::<Survey>(&broken).is_err());
+    let metric = exact_metric();
+    let text = serde_json::to_string(&metric).unwrap();
+    assert_eq!(serde_json::from_str::<Metric>(&text).unwrap(), metric);
+    assert!(serde_json::from_str::<Metric>("[[0.0, 1.0], [1.0, -1.0]]").is_err());
+}
+
+#[test]
+fn the_target_of_the_doc_example_is_asymmetric() {
+    let target = Gaussian::new(dvector![1.0, -2.0], dmatrix![2.0, 0.5; 0.5, 1.0]).unwrap();
+    let path = GeometricPath::new(Gaussian::standard(2).unwrap(), &target);
+    all_combine(
+        &path,
+        &RandomWalkMetropolis::new(0.8).unwrap(),
+        target.log_normalizer(),
+    );
+}
