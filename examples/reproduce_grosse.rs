@@ -120,7 +120,7 @@ fn gaussians(setting: &Setting, figures: Option<&Path>) -> Result<()> {
     }
     let geometric = GaussianPath::new(base.clone(), target.clone())?;
     let moment = MomentPath::new(base, target.clone())?;
-    println!("\nK = 26, linear schedule, perfect transitions, 20,000 chains");
+    println!("\nK = 26, linear schedule, perfect transitions, 200,000 chains");
     report_weights("GA", &geometric)?;
     report_weights("MA", &moment)?;
 
@@ -194,7 +194,7 @@ where
 {
     let run = Ais::new(path, PerfectTransitions)
         .schedule(Schedule::linear(26)?)
-        .chains(20_000)
+        .chains(200_000)
         .run()?;
     let estimate = run.estimate();
     let variance = estimate.var_log_weight();
@@ -202,8 +202,8 @@ where
     println!(
         "{name}: E[log w] = {:.2} +- {:.2}, Var[log w] = {variance:.1} +- {:.1}",
         estimate.mean_log_weight(),
-        (variance / 2e4).sqrt(),
-        variance * 1e-2
+        (variance / 2e5).sqrt(),
+        variance * (2.0_f64 / 2e5).sqrt()
     );
     Ok(())
 }
