@@ -26,7 +26,7 @@ use annealed::model::{
 use annealed::path::RbmPath;
 use annealed::schedule::{
     BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, Schedule,
-    ScheduleOptimizer, VarOpt,
+    ScheduleOptimizer, Survey, VarOpt,
 };
 use annealed::{Error, Result};
 use clap::{Parser, ValueEnum};
@@ -125,10 +125,7 @@ impl Options {
         match self.schedule {
             ScheduleKind::Linear => Schedule::linear(steps),
             ScheduleKind::Sm08 => Schedule::salakhutdinov_murray(steps),
-            ScheduleKind::Varopt => {
-                let varopt = VarOpt::default().pilot(pilot);
-                varopt.optimize(path, &BlockGibbs, steps, seed)
-            }
+            ScheduleKind::Varopt => VarOpt::default().schedule(&survey(path, pilot, seed)?, steps),
             ScheduleKind::Binned => {
                 let updates = self.pilot_steps / 11;
                 let binned = BinnedSchedule::new(Schedule::linear(10)?).chains(KnotChains {
@@ -140,8 +137,7 @@ impl Options {
                 binned.optimize(path, &BlockGibbs, steps, seed)
             }
             ScheduleKind::Friction => {
-                let friction = Friction::default().pilot(pilot);
-                friction.optimize(path, &BlockGibbs, steps, seed)
+                Friction::default().schedule(&survey(path, pilot, seed)?, steps)
             }
             ScheduleKind::Cess => {
                 // A stage is found by about five evaluations, in about three passes.
@@ -151,6 +147,15 @@ impl Options {
             }
         }
     }
+}
+
+/// Surveys the path and says what is doubtful of it.
+fn survey(path: &RbmPath, pilot: Pilot, seed: u64) -> Result<Survey> {
+    let survey = pilot.survey(path, &BlockGibbs, seed)?;
+    for warning in survey.warnings() {
+        eprintln!("pilot: {warning}");
+    }
+    Ok(survey)
 }
 
 /// An RBM, where to start from, and what is known of it.

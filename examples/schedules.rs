@@ -1,7 +1,8 @@
-//! Schedules compared on an RBM whose log Z is known: root mean square error over seeds, each
+//! Schedules compared on targets whose log Z is known: root mean square error over seeds, each
 //! run at the same total number of chain-steps, the pilot's included.
 //!
 //! ```text
+//! cargo run --release --features full --example schedules -- --target mixture
 //! cargo run --release --features full --example schedules -- \
 //!     --weights tests/data/rbm20_pcd.npz --chains 1000 --steps 10000 --seeds 5
 //! ```
@@ -10,79 +11,118 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use annealed::ais::Ais;
-use annealed::kernel::BlockGibbs;
-use annealed::model::{BaseRate, RbmFile};
-use annealed::path::RbmPath;
+use annealed::kernel::{BlockGibbs, Hmc, RandomWalkMetropolis, TransitionKernel, tune};
+use annealed::model::{
+    BaseRate, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, RbmFile, UnnormalizedModel,
+};
+use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, RbmPath, TemperedPath};
 use annealed::schedule::{
-    BinnedSchedule, ConstantConditionalEss, Friction, Pilot, Schedule, ScheduleOptimizer, VarOpt,
+    BinnedSchedule, ConstantConditionalEss, Friction, Schedule, ScheduleOptimizer, VarOpt,
 };
 use annealed::{Error, Result};
-use clap::Parser;
+use clap::{Parser, ValueEnum};
+use nalgebra::{DMatrix, DVector, dvector};
 
-/// Compare schedules on an RBM with a known log Z.
+/// Compare schedules on a target with a known log Z.
 #[derive(Debug, Parser)]
 struct Options {
-    /// A NumPy .npz file with W, a, b and b_base
-    #[arg(long)]
+    /// What to anneal to
+    #[arg(long, value_enum, default_value = "rbm")]
+    target: Target,
+    /// For an RBM: a NumPy .npz file with W, a, b and b_base
+    #[arg(long, default_value = "tests/data/rbm20_pcd.npz")]
     weights: PathBuf,
-    /// Start from fair coins instead of the base rates
+    /// For an RBM: start from fair coins instead of the base rates
     #[arg(long)]
     uniform: bool,
     /// Number of chains N
-    #[arg(long, default_value_t = 1_000)]
+    #[arg(long, default_value_t = 200)]
     chains: usize,
     /// Number of stages K of a schedule that needs no pilot; the others get less
-    #[arg(long, default_value_t = 10_000)]
+    #[arg(long, default_value_t = 5_000)]
     steps: usize,
     /// Number of seeds
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 20)]
     seeds: u64,
-    /// The first seed
-    #[arg(long, default_value_t = 0)]
-    first_seed: u64,
     /// Number of threads
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Names of the schedules; all unless set
-    #[arg(long, value_delimiter = ',')]
-    only: Vec<String>,
+    /// Schedules; all unless set
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<Method>,
 }
 
-/// A schedule of that many stages for a seed.
-type Choose = fn(&RbmPath, usize, u64) -> Result<Schedule>;
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Target {
+    /// A restricted Boltzmann machine, block Gibbs
+    Rbm,
+    /// Gaussians in 10 dimensions, precision ratio 1000, random walk
+    Gaussian,
+    /// Two modes in 5 dimensions, Hamiltonian Monte Carlo
+    Mixture,
+    /// The evidence of a linear regression, Hamiltonian Monte Carlo
+    Regression,
+}
 
-/// Name, chain-steps that the choice costs, and the choice.
-const SCHEDULES: [(&str, usize, Choose); 8] = [
-    ("linear", 0, |_, steps, _| Schedule::linear(steps)),
-    ("sm08", 0, |_, steps, _| {
-        Schedule::salakhutdinov_murray(steps)
-    }),
-    ("varopt", 100_000, |path, steps, seed| {
-        VarOpt::default().optimize(path, &BlockGibbs, steps, seed)
-    }),
-    ("binned", 110_000, |path, steps, seed| {
-        BinnedSchedule::new(Schedule::linear(10)?).optimize(path, &BlockGibbs, steps, seed)
-    }),
-    ("friction", 100_000, |path, steps, seed| {
-        Friction::default().optimize(path, &BlockGibbs, steps, seed)
-    }),
-    ("friction2", 200_000, |path, steps, seed| {
-        let twice = Friction::default().rounds(2);
-        twice.optimize(path, &BlockGibbs, steps, seed)
-    }),
-    ("friction-large", 500_000, |path, steps, seed| {
-        let large = Friction::default().pilot(Pilot::new(250, 2_000));
-        large.optimize(path, &BlockGibbs, steps, seed)
-    }),
-    // Five evaluations a stage in about three passes.
-    ("cess", 300_000, |path, steps, seed| {
-        ConstantConditionalEss::default().optimize(path, &BlockGibbs, steps, seed)
-    }),
-];
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
+enum Method {
+    Linear,
+    Sm08,
+    Varopt,
+    Binned,
+    Friction,
+    FrictionTwice,
+    Cess,
+}
+
+impl Method {
+    /// Chain-steps that the choice costs.
+    fn pilot_cost(self) -> usize {
+        match self {
+            Self::Linear | Self::Sm08 => 0,
+            Self::Varopt | Self::Friction => 100_000,
+            Self::Binned => 110_000,
+            Self::FrictionTwice => 200_000,
+            // 200 stages, five evaluations each, in about three passes.
+            Self::Cess => 300_000,
+        }
+    }
+
+    fn choose<'p, P, K>(self, path: &'p P, kernel: &K, steps: usize, seed: u64) -> Result<Schedule>
+    where
+        P: AnnealingPath + Sync,
+        P::State: Send,
+        K: TransitionKernel<P::At<'p>> + Sync,
+    {
+        match self {
+            Self::Linear => Schedule::linear(steps),
+            Self::Sm08 => Schedule::salakhutdinov_murray(steps),
+            Self::Varopt => VarOpt::default().optimize(path, kernel, steps, seed),
+            Self::Binned => {
+                BinnedSchedule::new(Schedule::linear(10)?).optimize(path, kernel, steps, seed)
+            }
+            Self::Friction => Friction::default().optimize(path, kernel, steps, seed),
+            Self::FrictionTwice => {
+                let friction = Friction::default().rounds(2);
+                friction.optimize(path, kernel, steps, seed)
+            }
+            Self::Cess => ConstantConditionalEss::default().optimize(path, kernel, steps, seed),
+        }
+    }
+}
 
 fn main() -> Result<()> {
     let options = Options::parse();
-    let file = RbmFile::read(&options.weights)?;
+    match options.target {
+        Target::Rbm => rbm(&options),
+        Target::Gaussian => gaussian(&options),
+        Target::Mixture => mixture(&options),
+        Target::Regression => regression(&options),
+    }
+}
+
+fn rbm(options: &Options) -> Result<()> {
+    let file: RbmFile = RbmFile::read(&options.weights)?;
     let exact = match file.log_z_exact {
         Some(log_z) => log_z,
         None => file.rbm.exact_log_normalizer()?,
@@ -91,37 +131,101 @@ fn main() -> Result<()> {
         Some(base) if !options.uniform => base,
         _ => BaseRate::uniform(file.rbm.hidden_units(), file.rbm.visible_units())?,
     };
-    let path = RbmPath::new(base, file.rbm)?;
-    println!("schedule        RMSE    bias    ESS/N (sd)     Var log w  seconds");
-    for (name, pilot_cost, choose) in SCHEDULES {
-        if options.only.is_empty() || options.only.iter().any(|only| only == name) {
-            compare(&options, &path, exact, name, pilot_cost, choose)?;
-        }
+    table(options, &RbmPath::new(base, file.rbm)?, &BlockGibbs, exact)
+}
+
+fn gaussian(options: &Options) -> Result<()> {
+    let base = Gaussian::standard(10)?;
+    let target = Gaussian::isotropic(DVector::from_element(10, 0.5), 1000f64.sqrt().recip())?;
+    let exact = target.log_normalizer();
+    let path = GaussianPath::new(base, target)?;
+    let walk = RandomWalkMetropolis::new(0.5)?;
+    let kernel = tune(&walk, &path, &Schedule::power(1_000, 3.0)?, 0.3, 1)?;
+    table(options, &path, &kernel, exact)
+}
+
+fn mixture(options: &Options) -> Result<()> {
+    let mode = |at: f64, scale| Gaussian::isotropic(DVector::from_element(5, at), scale);
+    let target = GaussianMixture::new([(0.3, mode(1.5, 0.4)?), (0.7, mode(-1.0, 0.6)?)])?;
+    let exact = target.log_normalizer();
+    let path = GeometricPath::new(mode(0.0, 2.0)?, target);
+    table(options, &path, &Hmc::new(0.25, 3)?, exact)
+}
+
+/// 50 noisy values of a cubic; the prior is a thousand times as wide as the posterior.
+fn regression(options: &Options) -> Result<()> {
+    const NOISE: f64 = 0.02;
+    let at = |i: usize| i as f64 / 25.0 - 1.0;
+    let x = DMatrix::from_fn(50, 4, |i, j| at(i).powi(j as i32));
+    // The residuals of a fixed irregular sequence.
+    let y = &x * dvector![0.4, -0.9, 0.3, 1.1]
+        + DVector::from_fn(50, |i, _| NOISE * 1.4 * (17.0 * (i * i) as f64).sin());
+    let marginal = &x * x.transpose() + DMatrix::identity(50, 50) * (NOISE * NOISE);
+    let evidence = Gaussian::new(DVector::zeros(50), marginal)?;
+    let exact = evidence.log_density(&y) - evidence.log_normalizer();
+    let constant = -25.0 * (2.0 * std::f64::consts::PI * NOISE * NOISE).ln();
+    let residuals = |w: &DVector<f64>| (&y - &x * w) / (NOISE * NOISE);
+    let likelihood = FunctionModel::new(|w: &DVector<f64>| {
+        constant - 0.5 * NOISE * NOISE * residuals(w).norm_squared()
+    })
+    .with_gradient(|w: &DVector<f64>| x.tr_mul(&residuals(w)));
+    let path = TemperedPath::new(Gaussian::standard(4)?, likelihood);
+    let kernel = tune(
+        &Hmc::new(0.5, 3)?,
+        &path,
+        &Schedule::power(1_000, 4.0)?,
+        0.8,
+        1,
+    )?;
+    table(options, &path, &kernel, exact)
+}
+
+/// A line for each schedule.
+fn table<'p, P, K>(options: &Options, path: &'p P, kernel: &K, exact: f64) -> Result<()>
+where
+    P: AnnealingPath + Sync,
+    P::Base: NormalizedModel,
+    P::State: Send,
+    K: TransitionKernel<P::At<'p>> + Sync,
+{
+    println!("schedule         RMSE     bias   ESS/N (sd)     Var log w  seconds");
+    let methods = match &options.only[..] {
+        [] => Method::value_variants(),
+        chosen => chosen,
+    };
+    for &method in methods {
+        line(options, path, kernel, exact, method)?;
     }
     Ok(())
 }
 
-/// One line of the table.
-fn compare(
+fn line<'p, P, K>(
     options: &Options,
-    path: &RbmPath,
+    path: &'p P,
+    kernel: &K,
     exact: f64,
-    name: &str,
-    pilot_cost: usize,
-    choose: Choose,
-) -> Result<()> {
+    method: Method,
+) -> Result<()>
+where
+    P: AnnealingPath + Sync,
+    P::Base: NormalizedModel,
+    P::State: Send,
+    K: TransitionKernel<P::At<'p>> + Sync,
+{
     let begun = Instant::now();
-    let steps = options.steps.saturating_sub(pilot_cost / options.chains);
+    let steps = options
+        .steps
+        .saturating_sub(method.pilot_cost() / options.chains);
     let (mut errors, mut shares, mut variances) = (Vec::new(), Vec::new(), Vec::new());
-    for seed in options.first_seed..options.first_seed + options.seeds {
-        let schedule = match choose(path, steps, seed) {
-            Err(error @ Error::PilotCollapsed { .. }) => {
-                println!("{name:<14} seed {seed}: {error}");
+    for seed in 0..options.seeds {
+        let schedule = match method.choose(path, kernel, steps, seed) {
+            Err(error @ (Error::PilotCollapsed { .. } | Error::NotConverged { .. })) => {
+                println!("{method:?}, seed {seed}: {error}");
                 continue;
             }
             other => other?,
         };
-        let run = Ais::new(path, BlockGibbs)
+        let run = Ais::new(path, kernel)
             .schedule(schedule)
             .chains(options.chains)
             .threads(options.threads)
@@ -136,7 +240,8 @@ fn compare(
     let share = mean(&shares);
     let spread: Vec<f64> = shares.iter().map(|x| (x - share).powi(2)).collect();
     println!(
-        "{name:<14} {:>6.4} {:>+7.4}  {share:.3} ({:.3})  {:>9.3}  {:>7.1}",
+        "{:<14} {:>7.4} {:>+8.4}  {share:.3} ({:.3})  {:>9.3}  {:>7.1}",
+        format!("{method:?}"),
         mean(&squares).sqrt(),
         mean(&errors),
         mean(&spread).sqrt(),

@@ -31,5 +31,5 @@ pub mod prelude {
         UnnormalizedModel,
     };
     pub use crate::path::{AnnealingPath, GeometricPath, RbmPath, TemperedPath};
-    pub use crate::schedule::Schedule;
+    pub use crate::schedule::{Friction, Schedule, ScheduleOptimizer, VarOpt};
 }

@@ -189,18 +189,40 @@ fn a_survey_does_not_depend_on_threads_or_on_how_the_run_was_split() {
 }
 
 #[test]
+fn a_variance_over_three_chains_is_not_too_small() {
+    // Uncorrected it would come out as two thirds.
+    let g = |seed| {
+        let survey = Pilot::new(3, 1)
+            .survey(&narrowing(), &PerfectTransitions, seed)
+            .unwrap();
+        survey.points()[0].derivative_variance / exact_g(0.0)
+    };
+    let values: Vec<f64> = (0..1_000).map(g).collect();
+    let mean = values.iter().sum::<f64>() / 1e3;
+    let error = (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 1e6).sqrt();
+    assert!(
+        error < 0.05 && (mean - 1.0).abs() < 4.0 * error,
+        "{mean} +- {error}"
+    );
+}
+
+#[test]
 fn a_pilot_shares_no_chain_with_the_run_of_its_seed() {
     let path = narrowing();
-    let ais = |pilot: bool| {
-        let ais = Ais::new(&path, PerfectTransitions).recorder(DerivativeRecorder::default());
-        let ais = ais
+    let ais = || {
+        Ais::new(&path, PerfectTransitions)
+            .recorder(DerivativeRecorder::default())
             .schedule(Schedule::linear(20).unwrap())
             .chains(100)
-            .seed(3);
-        let run = if pilot { ais.pilot().run() } else { ais.run() };
-        Survey::from_run(&run.unwrap()).unwrap()
+            .block_size(32)
+            .seed(3)
     };
-    assert_ne!(ais(true).points()[0], ais(false).points()[0]);
+    let survey = |run| Survey::from_run(&run).unwrap();
+    let pilot = Pilot::new(100, 20)
+        .survey(&path, &PerfectTransitions, 3)
+        .unwrap();
+    assert_eq!(pilot, survey(ais().pilot().run().unwrap()));
+    assert_ne!(pilot.points()[0], survey(ais().run().unwrap()).points()[0]);
 }
 
 /// Every optimizer gives a schedule for this path and kernel along which log Z comes out right.

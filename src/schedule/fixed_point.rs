@@ -5,7 +5,7 @@ use crate::schedule::{Metric, Schedule};
 
 /// Largest change of a beta at which the iteration has converged.
 const TOLERANCE: f64 = 1e-10;
-/// One at which it never will: betas lie between 0 and 1.
+/// Betas that show that it never will: they lie between 0 and 1.
 const DIVERGED: f64 = 1e3;
 /// Fewest intervals of time on which the equation is solved.
 const RESOLUTION: usize = 1_000;
@@ -37,6 +37,11 @@ pub(crate) fn solve(
     let mut change = f64::INFINITY;
     for iteration in 0..max_iterations {
         let next = iterate(metric, &betas);
+        // Fails for NaN too.
+        if !next.iter().all(|beta| beta.abs() < DIVERGED) {
+            let detail = format!("betas beyond {DIVERGED} at iteration {}", iteration + 1);
+            return Err(not_converged(detail));
+        }
         change = 0.0;
         for (beta, next) in betas.iter_mut().zip(next) {
             change = f64::max(change, (next - *beta).abs());
@@ -44,10 +49,6 @@ pub(crate) fn solve(
         }
         if change < TOLERANCE {
             return Schedule::new(betas.into_iter().step_by(refinement));
-        }
-        if !(change < DIVERGED) {
-            let detail = format!("betas change by {change:e} at iteration {}", iteration + 1);
-            return Err(not_converged(detail));
         }
     }
     Err(not_converged(format!(

@@ -6,7 +6,7 @@ use crate::kernel::{Stage, TransitionKernel};
 use crate::path::{AnnealingPath, Intermediate};
 
 /// Chains that pass the knots one after another and stay for a while at each: how a
-/// [`BinnedSchedule`] estimates its costs.
+/// [`BinnedSchedule`](crate::schedule::BinnedSchedule) estimates its costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct KnotChains {
