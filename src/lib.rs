@@ -30,6 +30,8 @@ pub mod prelude {
         Differentiable, FunctionModel, Gaussian, NormalizedModel, Rbm, Sampleable,
         UnnormalizedModel,
     };
-    pub use crate::path::{AnnealingPath, GeometricPath, RbmPath, TemperedPath};
+    pub use crate::path::{
+        AnnealingPath, GeometricPath, MomentPath, MomentSplinePath, RbmPath, TemperedPath,
+    };
     pub use crate::schedule::{Friction, Schedule, ScheduleOptimizer, VarOpt};
 }

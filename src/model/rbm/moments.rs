@@ -73,12 +73,14 @@ impl RbmMoments {
     /// `max(0, E[h] + E[v] - 1) <= E[h v] <= min(E[h], E[v])`, to 1e-6.
     pub(super) fn check(&self, hidden: usize, visible: usize) -> Result<()> {
         self.check_shape(hidden, visible)?;
+        Error::check_finite("visible moments", self.visible.iter().copied())?;
+        Error::check_finite("hidden moments", self.hidden.iter().copied())?;
+        Error::check_finite("interaction", self.interaction.iter().copied())?;
         for (i, &v) in self.visible.iter().enumerate() {
             for (j, &h) in self.hidden.iter().enumerate() {
                 let both = self.interaction[(j, i)];
                 let least = both.min(h - both).min(v - both).min(1.0 - h - v + both);
-                // Written so that a NaN fails too.
-                if !(least >= -1e-6) {
+                if least < -1e-6 {
                     return Err(Error::invalid(
                         "moments",
                         format!("E[h_{j}] = {h}, E[v_{i}] = {v}, E[h_{j} v_{i}] = {both}"),
