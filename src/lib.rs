@@ -14,6 +14,8 @@ mod math;
 mod minimize;
 pub mod model;
 pub mod path;
+#[cfg(feature = "plot")]
+pub mod plot;
 pub mod schedule;
 #[cfg(feature = "serde")]
 mod serial;

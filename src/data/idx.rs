@@ -29,6 +29,17 @@ impl IdxArray {
             })
     }
 
+    /// Takes the contents of an uncompressed file: for a program that decompresses by itself.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        Self::parse(bytes).map_err(|reason| Error::File {
+            path: "IDX data in memory".into(),
+            reason,
+        })
+    }
+
     fn parse(bytes: &[u8]) -> Result<Self, String> {
         if bytes.starts_with(&[0x1f, 0x8b]) {
             return Err("compressed by gzip, expected the output of gunzip".into());

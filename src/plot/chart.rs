@@ -1,0 +1,237 @@
+//! Line charts.
+
+use std::path::Path;
+
+use plotters::prelude::*;
+
+use crate::error::{Error, Result};
+
+/// Colours that differ for colour-blind readers too (Okabe and Ito 2008).
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(0, 0, 0),
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(148, 148, 148),
+];
+
+const SIZE: (u32, u32) = (760, 420);
+/// Width of the legend, right of the lines.
+const LEGEND: u32 = 150;
+
+/// A line chart with a legend, as SVG: schedules, the effective sample size along a run,
+/// estimates against the number of stages.
+///
+/// ```
+/// use annealed::plot::Chart;
+/// use annealed::schedule::Schedule;
+///
+/// let schedule = Schedule::power(100, 2.0)?;
+/// let points = schedule.betas().iter().enumerate().map(|(k, &beta)| (k as f64 / 100.0, beta));
+/// let svg = Chart::new("Schedules", "t", "beta")
+///     .line("power 2", points)
+///     .line("linear", [(0.0, 0.0), (1.0, 1.0)])
+///     .to_svg()?;
+/// assert!(svg.contains("power 2"));
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chart {
+    title: String,
+    x_label: String,
+    y_label: String,
+    logarithmic_x: bool,
+    lines: Vec<(String, Vec<(f64, f64)>)>,
+}
+
+impl Chart {
+    /// An empty chart.
+    pub fn new(title: &str, x_label: &str, y_label: &str) -> Self {
+        Self {
+            title: title.into(),
+            x_label: x_label.into(),
+            y_label: y_label.into(),
+            logarithmic_x: false,
+            lines: Vec::new(),
+        }
+    }
+
+    /// Makes the horizontal axis logarithmic, as suits numbers of stages.
+    pub fn logarithmic_x(self) -> Self {
+        Self {
+            logarithmic_x: true,
+            ..self
+        }
+    }
+
+    /// Adds a line through points from left to right. Points that are not finite (on a logarithmic
+    /// axis: without a finite logarithm) are left out, and the line goes on at the next.
+    pub fn line(mut self, name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        self.lines.push((name.into(), points.into_iter().collect()));
+        self
+    }
+
+    /// The chart as an SVG document.
+    ///
+    /// # Errors
+    /// Where no line has a point to draw.
+    pub fn to_svg(&self) -> Result<String> {
+        let lines: Vec<_> = self
+            .lines
+            .iter()
+            .map(|(_, line)| self.drawn(line))
+            .collect();
+        let x = range(lines.iter().flatten().map(|point| point.0));
+        let y = range(lines.iter().flatten().map(|point| point.1));
+        let (Some(x), Some(y)) = (x, y) else {
+            return Err(Error::invalid("lines", "nothing to draw", "a finite point"));
+        };
+        let mut svg = String::new();
+        self.draw(&mut svg, &lines, x, y)
+            .map_err(|error| Error::invalid("chart", error, "one that can be drawn"))?;
+        Ok(svg)
+    }
+
+    /// Writes the chart to an SVG file.
+    ///
+    /// # Errors
+    /// As [`to_svg`](Self::to_svg); [`Error::File`] where the file cannot be written.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        super::write(path.as_ref(), &self.to_svg()?)
+    }
+
+    /// The points of a line in the coordinates of the drawing.
+    fn drawn(&self, line: &[(f64, f64)]) -> Vec<(f64, f64)> {
+        line.iter()
+            .map(|&(x, y)| (if self.logarithmic_x { x.log10() } else { x }, y))
+            .filter(|(x, y)| x.is_finite() && y.is_finite())
+            .collect()
+    }
+
+    fn draw(
+        &self,
+        svg: &mut String,
+        lines: &[Vec<(f64, f64)>],
+        x: (f64, f64),
+        y: (f64, f64),
+    ) -> std::result::Result<(), String> {
+        let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
+        root.fill(&WHITE).map_err(message)?;
+        let (area, legend) = root.split_horizontally(SIZE.0 - LEGEND);
+        let mut chart = ChartBuilder::on(&area)
+            .caption(&self.title, ("sans-serif", 18))
+            .margin(12)
+            .x_label_area_size(42)
+            .y_label_area_size(64)
+            .build_cartesian_2d(x.0..x.1, y.0..y.1)
+            .map_err(message)?;
+        let logarithmic = self.logarithmic_x;
+        chart
+            .configure_mesh()
+            .light_line_style(WHITE)
+            .x_labels(if logarithmic { decades(x) } else { 10 })
+            .x_desc(&self.x_label)
+            .y_desc(&self.y_label)
+            .x_label_formatter(&|x| label(if logarithmic { 10_f64.powf(*x) } else { *x }))
+            .y_label_formatter(&|y| label(*y))
+            .draw()
+            .map_err(message)?;
+        for (index, ((name, _), line)) in self.lines.iter().zip(lines).enumerate() {
+            let style = COLOURS[index % COLOURS.len()].stroke_width(2);
+            chart
+                .draw_series(LineSeries::new(line.iter().copied(), style))
+                .map_err(message)?;
+            let height = 50 + 18 * index as i32;
+            let sample = vec![(0, height), (18, height)];
+            let text = Text::new(name.as_str(), (24, height - 6), ("sans-serif", 12));
+            legend
+                .draw(&PathElement::new(sample, style))
+                .map_err(message)?;
+            legend.draw(&text).map_err(message)?;
+        }
+        root.present().map_err(message)
+    }
+}
+
+fn message(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// Smallest and largest value, apart even where all values are one.
+fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| {
+        (low.min(x), high.max(x))
+    });
+    if low > high {
+        return None;
+    }
+    let margin = if low < high {
+        0.02 * (high - low)
+    } else {
+        0.5 * low.abs().max(1.0)
+    };
+    Some((low - margin, high + margin))
+}
+
+/// As many ticks as there are powers of ten between two logarithms, for one tick at each.
+fn decades((low, high): (f64, f64)) -> usize {
+    ((high.floor() - low.ceil()).max(0.0) as usize)
+        .saturating_add(1)
+        .clamp(2, 20)
+}
+
+/// A tick label of three significant digits.
+fn label(value: f64) -> String {
+    // What rounding leaves of the tick at 0.
+    let value = if value.abs() < 1e-12 { 0.0 } else { value };
+    if value != 0.0 && !(1e-2..1e5).contains(&value.abs()) {
+        return format!("{value:.0e}");
+    }
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_drawn_in_its_place_and_named() {
+        let svg = Chart::new("a < b", "K", "log Z")
+            .logarithmic_x()
+            .line("GA & linear", [(10.0, 1.0), (1_000.0, 3.0)])
+            .line("MA", [(0.0, 5.0), (100.0, 2.0), (1_000.0, f64::NAN)])
+            .to_svg()
+            .unwrap();
+        assert!(svg.contains("a &lt; b") && svg.contains("GA &amp; linear"));
+        let points = |colour: &str| -> Vec<(f64, f64)> {
+            let line = svg.split("<polyline").find(|part| part.contains(colour));
+            let list = line.unwrap().split("points=\"").nth(1).unwrap();
+            let list = list.split('"').next().unwrap();
+            list.split_whitespace()
+                .map(|pair| {
+                    let (x, y) = pair.split_once(',').unwrap();
+                    (x.parse().unwrap(), y.parse().unwrap())
+                })
+                .collect()
+        };
+        let first = points("#000000\" stroke-width=\"2\"");
+        assert_eq!(first.len(), 2, "{first:?}");
+        // Were 0 or NaN not left out, there would be no axis to draw on.
+        assert!(
+            first[0].0 < first[1].0 && first[0].1 > first[1].1,
+            "{first:?}"
+        );
+    }
+
+    #[test]
+    fn a_constant_line_can_be_drawn_and_an_empty_chart_cannot() {
+        let chart = Chart::new("", "", "");
+        assert!(chart.to_svg().is_err());
+        assert!(chart.clone().line("", [(f64::NAN, 1.0)]).to_svg().is_err());
+        assert!(chart.line("", [(1.0, 1.0), (1.0, 1.0)]).to_svg().is_ok());
+    }
+}
