@@ -13,7 +13,7 @@ mod tune;
 mod vector;
 
 pub use adaptive::{
-    DriftModifiedLangevin, DriftModifiedWorkspace, DriftModifier, QuadratureModifier,
+    DriftModifiedLangevin, DriftModifiedWorkspace, DriftModifier, QuadratureModifier, RidgeGibbs,
     SeparableModifier, ShiftMonitor,
 };
 pub use block_gibbs::{BlockGibbs, BlockGibbsWorkspace};

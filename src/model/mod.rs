@@ -6,6 +6,7 @@ mod gaussian;
 mod mixture;
 pub(crate) mod quadratic;
 pub mod rbm;
+mod ridge;
 
 pub use bernoulli::Bernoulli;
 pub use function::FunctionModel;
@@ -17,6 +18,7 @@ pub use rbm::{
     BaseRate, ContrastiveDivergence, EnumeratedRbm, Epoch, MAX_ENUMERATED_UNITS, Rbm, RbmMoments,
     Scalar, TrainedRbm, sigmoid, softplus,
 };
+pub use ridge::{Bounded, RidgeFunction, RidgePrior, RidgeState, Sinusoid, Tanh};
 
 use nalgebra::DVector;
 use rand::Rng;

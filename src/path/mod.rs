@@ -4,11 +4,13 @@
 mod gaussian;
 mod geometric;
 mod rbm;
+mod ridge;
 mod tempered;
 
 pub use gaussian::{GaussianAt, GaussianPath};
 pub use geometric::{GeometricAt, GeometricPath};
 pub use rbm::{RbmAt, RbmPath};
+pub use ridge::{RidgeAt, RidgePath};
 pub use tempered::{Normalized, TemperedAt, TemperedPath};
 
 use crate::model::{Sampleable, UnnormalizedModel};

@@ -15,11 +15,13 @@ mod gaussian;
 mod langevin;
 mod monitor;
 mod quadrature;
+mod ridge;
 mod separable;
 
 pub use langevin::{DriftModifiedLangevin, DriftModifiedWorkspace};
 pub use monitor::ShiftMonitor;
 pub use quadrature::QuadratureModifier;
+pub use ridge::RidgeGibbs;
 pub use separable::SeparableModifier;
 
 use nalgebra::DVector;

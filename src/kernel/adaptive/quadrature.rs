@@ -4,7 +4,7 @@ use nalgebra::DVector;
 
 use super::DriftModifier;
 use crate::error::{Error, Result};
-use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
+use crate::path::{AnnealingPath, BetaDerivative};
 use crate::schedule::Schedule;
 
 /// The drift modifier of a path over one dimension,
@@ -119,10 +119,7 @@ impl Grid {
         table[left] + (position - left as f64) * (table[left + 1] - table[left])
     }
 
-    fn tabulate(
-        &self,
-        model: &(impl BetaDerivative + Intermediate<State = DVector<f64>>),
-    ) -> Result<Vec<f64>> {
+    fn tabulate(&self, model: &impl BetaDerivative<State = DVector<f64>>) -> Result<Vec<f64>> {
         let nodes = (0..self.points).map(|i| DVector::from_element(1, self.node(i)));
         let (log_density, derivative): (Vec<f64>, Vec<f64>) = nodes
             .map(|x| (model.log_density(&x), model.beta_derivative(&x)))
