@@ -5,8 +5,9 @@
 
 use annealed::ais::{Ais, Run};
 use annealed::kernel::{
-    DriftModifiedLangevin, DriftModifier, Mala, NonFinite, QuadratureModifier, SeparableModifier,
-    ShiftMonitor, Stage, Step, TransitionKernel, UnadjustedLangevin,
+    BumpFeatures, DriftModifiedLangevin, DriftModifier, EnsembleModifier, Mala, NonFinite,
+    QuadratureModifier, SeparableModifier, ShiftMonitor, Stage, Step, TransitionKernel,
+    UnadjustedLangevin,
 };
 use annealed::model::{Differentiable, FunctionModel, Gaussian, NormalizedModel};
 use annealed::path::{AnnealingPath, GaussianPath, Intermediate, TemperedPath};
@@ -316,4 +317,45 @@ fn bad_settings_and_fields_are_refused() {
     let kernel = DriftModifiedLangevin::new(Field(|_, _| f64::NAN), 0.1).unwrap();
     let message = Ais::new(&path, kernel).run().unwrap_err().to_string();
     assert!(message.contains("drift modifier is NaN"), "{message}");
+}
+
+#[test]
+fn an_ensemble_learns_the_affine_field_between_gaussians() {
+    let (path, log_ratio) = gaussian_pair();
+    let schedule = Schedule::linear(100).unwrap();
+    let features = BumpFeatures::new(2, &[], &[]).unwrap();
+    let learned = EnsembleModifier::fit(&path, features, &schedule, 0.01, 200, 1).unwrap();
+    assert!(learned.errors().all(|(_, share)| share < 1e-6));
+    let x = dvector![0.7, -1.3];
+    // Not the same field: G is a gradient here, along common axes there; but the same flux of p.
+    let kernel = DriftModifiedLangevin::new(&learned, 0.01).unwrap();
+    let adaptive = run(&path, kernel, 100, 1_000);
+    assert!(adaptive.estimate().var_log_weight() < 0.03);
+    assert!(adaptive.standard_error() < 0.01);
+    assert!((adaptive.log_z_ratio() - log_ratio).abs() < 4.0 * adaptive.standard_error());
+    assert!(learned.modifier(0.5, &x).norm() > 0.1);
+}
+
+#[test]
+fn an_ensemble_learns_bumps_and_says_how_well() {
+    let path = bumps(1, 4.0);
+    let schedule = Schedule::linear(400).unwrap();
+    let centres = [dvector![-2.0], dvector![2.5]];
+    let variance = |widths: &[f64]| {
+        let features = BumpFeatures::new(1, &centres, widths).unwrap();
+        let learned = EnsembleModifier::fit(&path, features, &schedule, 0.01, 500, 1).unwrap();
+        let error = learned.errors().map(|(_, share)| share).sum::<f64>() / 400.0;
+        let kernel = DriftModifiedLangevin::new(&learned, 0.01).unwrap();
+        let adaptive = run(&path, kernel, 400, 1_000);
+        let off = (adaptive.log_z() - LOG_Z_4).abs();
+        assert!(off < 4.0 * adaptive.standard_error(), "{off}");
+        (adaptive.estimate().var_log_weight(), error)
+    };
+    let none = variance(&[]);
+    let several = variance(&[0.4, 0.7, 1.2, 2.0, 3.5]);
+    println!("{none:?} {several:?}");
+    assert!(
+        several.0 < 0.4 && several.1 < 0.2 && several.1 < 0.5 * none.1,
+        "{several:?} {none:?}"
+    );
 }

@@ -13,8 +13,8 @@ mod tune;
 mod vector;
 
 pub use adaptive::{
-    DriftModifiedLangevin, DriftModifiedWorkspace, DriftModifier, QuadratureModifier, RidgeGibbs,
-    SeparableModifier, ShiftMonitor,
+    BumpFeatures, DriftModifiedLangevin, DriftModifiedWorkspace, DriftModifier, EnsembleModifier,
+    Features, QuadratureModifier, RidgeGibbs, SeparableModifier, ShiftMonitor,
 };
 pub use block_gibbs::{BlockGibbs, BlockGibbsWorkspace};
 pub use compose::{Mixture, Repeat, Then};

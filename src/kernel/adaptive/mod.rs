@@ -11,6 +11,8 @@
 //! with this shift ([`DriftModifiedLangevin`]) need not wait for the chain to mix. A wrong G costs
 //! variance, never bias.
 
+mod ensemble;
+mod features;
 mod gaussian;
 mod langevin;
 mod monitor;
@@ -18,6 +20,8 @@ mod quadrature;
 mod ridge;
 mod separable;
 
+pub use ensemble::EnsembleModifier;
+pub use features::{BumpFeatures, Features};
 pub use langevin::{DriftModifiedLangevin, DriftModifiedWorkspace};
 pub use monitor::ShiftMonitor;
 pub use quadrature::QuadratureModifier;
