@@ -5,9 +5,9 @@
 
 use annealed::ais::{Ais, Run};
 use annealed::kernel::{
-    BumpFeatures, DriftModifiedLangevin, DriftModifier, EnsembleModifier, Mala, NonFinite,
-    QuadratureModifier, SeparableModifier, ShiftMonitor, Stage, Step, TransitionKernel,
-    UnadjustedLangevin,
+    BumpFeatures, DriftModifiedLangevin, DriftModifier, EnsembleModifier, Mala, Maximum, NonFinite,
+    ObjectiveTrace, QuadratureModifier, SeparableModifier, ShiftMonitor, Stage, Step,
+    TransitionKernel, UnadjustedLangevin,
 };
 use annealed::model::{Differentiable, FunctionModel, Gaussian, NormalizedModel};
 use annealed::path::{AnnealingPath, GaussianPath, Intermediate, TemperedPath};
@@ -358,4 +358,52 @@ fn an_ensemble_learns_bumps_and_says_how_well() {
         several.0 < 0.4 && several.1 < 0.2 && several.1 < 0.5 * none.1,
         "{several:?} {none:?}"
     );
+}
+
+/// `L* = 1.3` at 2.5 and `|L'| < 3.2`.
+#[test]
+fn the_mean_objective_keeps_the_bound_of_the_lemma() {
+    let maximum = Maximum {
+        dimension: 1,
+        value: 1.3,
+        distance: 2.5,
+        lipschitz: 3.2,
+        prior_deviation: 2.0,
+    };
+    for gain in [0.5, 4.0, 20.0, 100.0] {
+        let (mut total, mut sum) = (0.0, 0.0);
+        for i in -20_000..20_000 {
+            let w = 5e-4 * f64::from(i);
+            let objective = two_bumps(w).0;
+            let mass = (gain * (objective - 1.3) - w * w / 8.0).exp();
+            total += mass;
+            sum += mass * objective;
+        }
+        let bound = maximum.mean_objective_bound(gain).unwrap();
+        let mean = sum / total;
+        assert!(mean >= bound, "{gain}: {mean} below {bound}");
+        assert!(gain < 100.0 || bound > 1.2, "{bound} says little");
+    }
+    assert!(maximum.mean_objective_bound(0.0).is_err());
+}
+
+#[test]
+fn annealing_finds_the_better_of_two_maxima() {
+    let path = bumps(1, 8.0);
+    // Gain rising with the logarithm of the stage, and evenly.
+    let logarithmic = Schedule::new((0..=200).map(|k| f64::from(1 + k).ln() / 201f64.ln()));
+    for schedule in [logarithmic.unwrap(), Schedule::linear(200).unwrap()] {
+        let run = Ais::new(&path, Mala::new(0.05).unwrap())
+            .schedule(schedule)
+            .recorder(ObjectiveTrace::new(|w: &DVector<f64>| two_bumps(w[0]).0))
+            .chains(50)
+            .run()
+            .unwrap();
+        let (value, point) = run.recorder().best().unwrap();
+        assert!(value > 1.299 && (point[0] - 2.5).abs() < 0.02, "{value}");
+        let means: Vec<f64> = run.recorder().stages().map(|(_, mean, _)| mean).collect();
+        assert!(means[199] > 0.9 && means[0] < 0.6, "{means:?}");
+        let largest = run.recorder().stages().map(|(_, _, best)| best);
+        assert_eq!(largest.fold(0.0, f64::max), value);
+    }
 }

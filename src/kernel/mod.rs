@@ -14,7 +14,8 @@ mod vector;
 
 pub use adaptive::{
     BumpFeatures, DriftModifiedLangevin, DriftModifiedWorkspace, DriftModifier, EnsembleModifier,
-    Features, QuadratureModifier, RidgeGibbs, SeparableModifier, ShiftMonitor,
+    Features, Maximum, ObjectiveTrace, QuadratureModifier, RidgeGibbs, SeparableModifier,
+    ShiftMonitor,
 };
 pub use block_gibbs::{BlockGibbs, BlockGibbsWorkspace};
 pub use compose::{Mixture, Repeat, Then};
