@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 
 use annealed::ais::{Ais, Run};
 use annealed::kernel::{
-    DriftModifiedLangevin, Mala, QuadratureModifier, RidgeGibbs, SeparableModifier,
-    TransitionKernel, UnadjustedLangevin,
+    DriftModifiedLangevin, Hmc, Mala, QuadratureModifier, RidgeGibbs, SeparableModifier,
+    TransitionKernel, UnadjustedLangevin, tune,
 };
 use annealed::model::{Differentiable, FunctionModel, Gaussian, NormalizedModel, Sinusoid};
 use annealed::path::{AnnealingPath, RidgePath, TemperedPath};
@@ -174,10 +174,28 @@ fn to_gain_4(dimension: usize, chains: usize) -> annealed::Result<[Run<DVector<f
     ])
 }
 
+/// Noise of the steps to gain 8, more than the gain increment, and bound on their shifts: between
+/// modes |G| reaches 239, and the left mode is lost where shifts overshoot.
+const EPS_8: f64 = 0.005;
+const BOUND_8: f64 = 0.1;
+
 fn to_gain_8(steps: usize, chains: usize) -> annealed::Result<Run<DVector<f64>>> {
     let path = path(1, 8.0)?;
-    let kernel = DriftModifiedLangevin::new(modifier(8.0, steps)?, 8.0 / steps as f64)?;
+    let kernel = DriftModifiedLangevin::new(modifier(8.0, steps)?, EPS_8)?.bounded(BOUND_8)?;
     run(&path, kernel, steps, chains)
+}
+
+/// Tuned MALA and HMC with as many gradients a chain as the modified run to gain 4 has: one a
+/// stage, and four a stage on a quarter of the stages.
+fn tuned_to_gain_4(dimension: usize, chains: usize) -> annealed::Result<[Run<DVector<f64>>; 2]> {
+    let path = path(dimension, 4.0)?;
+    let (long, short) = (Schedule::linear(STEPS)?, Schedule::linear(STEPS / 4)?);
+    let mala = tune(&Mala::new(0.1)?, &path, &long, 0.574, 1)?;
+    let hmc = tune(&Hmc::new(0.2, 4)?, &path, &short, 0.8, 1)?;
+    Ok([
+        run(&path, mala, STEPS, chains)?,
+        run(&path, hmc, STEPS / 4, chains)?,
+    ])
 }
 
 /// Three waves in two dimensions, augmented with their projections.
@@ -205,6 +223,10 @@ fn main() -> annealed::Result<()> {
     }
     let one = to_gain_4(1, options.chains)?;
     let eight = to_gain_4(8, options.chains)?;
+    let tuned = [
+        tuned_to_gain_4(1, options.chains)?,
+        tuned_to_gain_4(8, options.chains)?,
+    ];
     let far = to_gain_8(options.steps_8, options.chains)?;
     let path = ridge()?;
     let augmented = run(&path, RidgeGibbs::augmented(), 100, 20_000)?;
@@ -226,10 +248,14 @@ fn main() -> annealed::Result<()> {
             "var_log_w_modified": modified,
             "var_log_w_unmodified": unmodified,
             "var_log_w_mala": mala,
+            "var_log_w_mala_tuned": tuned[0][0].estimate().var_log_weight(),
+            "var_log_w_hmc_tuned": tuned[0][1].estimate().var_log_weight(),
             "separable_8d": {
                 "var_log_w_modified": modified_8d,
                 "var_log_w_unmodified": unmodified_8d,
                 "var_log_w_mala": mala_8d,
+                "var_log_w_mala_tuned": tuned[1][0].estimate().var_log_weight(),
+                "var_log_w_hmc_tuned": tuned[1][1].estimate().var_log_weight(),
                 "log_z_4": eight[0].log_z(),
                 "log_z_4_standard_error": eight[0].standard_error(),
             },
@@ -253,13 +279,13 @@ fn main() -> annealed::Result<()> {
         println!("{eps:>8} {modified:>10.4} {naive:>10.4}");
     }
     println!("\nVar[log w] at gain 4, {STEPS} stages");
-    println!(
-        "{:>11} {:>10} {:>10} {:>10}",
-        "", "modified", "unmodified", "MALA"
-    );
-    for (name, runs) in [("1 dimension", &one), ("8", &eight)] {
-        let [modified, unmodified, mala] = variances(runs);
-        println!("{name:>11} {modified:>10.3} {unmodified:>10.3} {mala:>10.3}");
+    println!("       modified unmodified       MALA MALA tuned  HMC tuned");
+    for (name, runs, tuned) in [("1-d", &one, &tuned[0]), ("8-d", &eight, &tuned[1])] {
+        print!("{name:>4}");
+        for run in runs.iter().chain(tuned) {
+            print!(" {:>10.3}", run.estimate().var_log_weight());
+        }
+        println!();
     }
     println!("\ngain 4 (exact 2.732123): {}", one[0]);
     println!("gain 8 (exact 7.235622): {far}");
