@@ -157,7 +157,7 @@ fn log_ball_probability(dimension: usize, radius: f64) -> f64 {
 
 /// `log Gamma(d/2 + 1)`, by the recurrence from `Gamma(1) = 1` or `Gamma(1/2) = sqrt(pi)`.
 fn log_gamma_after(dimension: usize) -> f64 {
-    let start = if dimension % 2 == 0 {
+    let start = if dimension.is_multiple_of(2) {
         0.0
     } else {
         0.5 * std::f64::consts::PI.ln()
