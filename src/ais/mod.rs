@@ -27,7 +27,7 @@ use crate::kernel::{Stage, TransitionKernel};
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
-pub(crate) use recorder::Moments;
+pub(crate) use recorder::{Moments, WeightedMean};
 pub(crate) use stream::successive;
 
 use partial::{Outcome, Settings};

@@ -52,6 +52,17 @@ pub enum Warning {
         /// Inverse temperature it reaches.
         beta: f64,
     },
+    /// Drift modifiers too long for the schedule, cut to the kernel's bound.
+    ShiftsCut {
+        /// Index of the stage with most cuts, 1 to K.
+        stage: usize,
+        /// Inverse temperature it reaches.
+        beta: f64,
+        /// Share of its chains whose shift was cut.
+        share: f64,
+        /// The longest shift before the cut, in units of the state.
+        longest: f64,
+    },
     /// States with density under the target, none under the base.
     BaseMissesTarget {
         /// Number of chains that met such a state.
@@ -104,6 +115,18 @@ impl fmt::Display for Warning {
             Self::ZeroAcceptance { stage, beta } => write!(
                 f,
                 "no proposal was accepted at stage {stage} (beta = {beta}): use smaller steps"
+            ),
+            Self::ShiftsCut {
+                stage,
+                beta,
+                share,
+                longest,
+            } => write!(
+                f,
+                "{:.1}% of the shifts were cut at stage {stage} (beta = {beta}), the longest from \
+                 {longest:.3}: modes may be left behind, which the effective sample size does not \
+                 show; use more stages",
+                100.0 * share
             ),
             Self::BaseMissesTarget { chains } => write!(
                 f,

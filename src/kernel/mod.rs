@@ -1,5 +1,6 @@
 //! Transition kernels: how a chain moves at a stage, and what the move adds to its log weight.
 
+mod adaptive;
 mod block_gibbs;
 mod compose;
 mod gibbs;
@@ -11,6 +12,11 @@ mod step_size;
 mod tune;
 mod vector;
 
+pub use adaptive::{
+    BumpFeatures, DriftModifiedLangevin, DriftModifiedWorkspace, DriftModifier, EnsembleModifier,
+    Features, Maximum, ObjectiveTrace, QuadratureModifier, RidgeGibbs, SeparableModifier,
+    ShiftMonitor,
+};
 pub use block_gibbs::{BlockGibbs, BlockGibbsWorkspace};
 pub use compose::{Mixture, Repeat, Then};
 pub use gibbs::CoordinateGibbs;

@@ -7,6 +7,7 @@ mod matching;
 mod mixture;
 pub(crate) mod quadratic;
 pub mod rbm;
+mod ridge;
 
 pub use bernoulli::Bernoulli;
 pub use function::FunctionModel;
@@ -19,6 +20,7 @@ pub use rbm::{
     MomentChains, PersistentMatching, Rbm, RbmMatching, RbmMoments, Scalar, TrainedRbm, sigmoid,
     softplus,
 };
+pub use ridge::{Bounded, RidgeFunction, RidgePrior, RidgeState, Sinusoid, Tanh};
 
 use nalgebra::DVector;
 use rand::Rng;

@@ -45,6 +45,24 @@ impl GaussianPath {
     pub fn target(&self) -> &Gaussian {
         &self.target
     }
+
+    pub(crate) fn axes(&self) -> &DMatrix<f64> {
+        &self.axes
+    }
+
+    pub(crate) fn precisions(&self) -> &DVector<f64> {
+        &self.precisions
+    }
+
+    pub(crate) fn shift(&self) -> &DVector<f64> {
+        &self.shift
+    }
+
+    /// The coordinates u of a state, `V^-1 (x - mu_a)`.
+    pub(crate) fn along_axes(&self, state: &DVector<f64>) -> DVector<f64> {
+        let offset = state - self.base.mean();
+        self.axes.tr_mul(&(self.base.precision() * offset))
+    }
 }
 
 impl AnnealingPath for GaussianPath {

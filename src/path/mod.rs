@@ -7,6 +7,7 @@ mod gaussian;
 mod geometric;
 mod moment;
 mod rbm;
+mod ridge;
 mod spline;
 mod tempered;
 
@@ -16,6 +17,7 @@ pub use geometric::{GeometricAt, GeometricPath};
 pub use moment::{MomentAt, MomentPath};
 pub(crate) use rbm::Knot;
 pub use rbm::{RbmAt, RbmPath};
+pub use ridge::{RidgeAt, RidgePath};
 pub use spline::{MomentSplineAt, MomentSplinePath};
 pub use tempered::{Normalized, TemperedAt, TemperedPath};
 

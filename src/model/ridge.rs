@@ -1,0 +1,213 @@
+//! Ridge superpositions: objectives that see a state through its projections alone.
+
+use std::f64::consts::TAU;
+
+use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
+use rand::{Rng, RngExt};
+use rand_distr::StandardNormal;
+
+use super::{NormalizedModel, Sampleable, UnnormalizedModel};
+use crate::error::{Error, Result};
+use crate::math::log_sum_exp;
+
+/// One ridge function f of a projection `x_i . w`, bounded above.
+///
+/// A user's function is a closure with its bound, [`Bounded`].
+pub trait RidgeFunction {
+    /// `f(z)`.
+    fn value(&self, z: f64) -> f64;
+
+    /// A number that f nowhere exceeds; the closer, the faster the Gibbs sampler.
+    fn upper_bound(&self) -> f64;
+}
+
+/// `f(z) = amplitude sin(frequency z + phase)`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Sinusoid {
+    /// Factor of the sine.
+    pub amplitude: f64,
+    /// Radians a unit of the projection.
+    pub frequency: f64,
+    /// Radians.
+    pub phase: f64,
+}
+
+/// `f(z) = amplitude tanh(slope z + offset)`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Tanh {
+    /// Factor of the hyperbolic tangent.
+    pub amplitude: f64,
+    /// Steepness in the projection.
+    pub slope: f64,
+    /// Added to the argument.
+    pub offset: f64,
+}
+
+/// Any function with an upper bound.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bounded<F> {
+    function: F,
+    upper_bound: f64,
+}
+
+impl<F: Fn(f64) -> f64> Bounded<F> {
+    /// A function that nowhere exceeds `upper_bound`. A run that finds it above ends with an
+    /// error.
+    pub fn new(function: F, upper_bound: f64) -> Self {
+        Self {
+            function,
+            upper_bound,
+        }
+    }
+}
+
+impl RidgeFunction for Sinusoid {
+    fn value(&self, z: f64) -> f64 {
+        self.amplitude * (self.frequency * z + self.phase).sin()
+    }
+
+    fn upper_bound(&self) -> f64 {
+        self.amplitude.abs()
+    }
+}
+
+impl RidgeFunction for Tanh {
+    fn value(&self, z: f64) -> f64 {
+        self.amplitude * (self.slope * z + self.offset).tanh()
+    }
+
+    fn upper_bound(&self) -> f64 {
+        self.amplitude.abs()
+    }
+}
+
+impl<F: Fn(f64) -> f64> RidgeFunction for Bounded<F> {
+    fn value(&self, z: f64) -> f64 {
+        (self.function)(z)
+    }
+
+    fn upper_bound(&self) -> f64 {
+        self.upper_bound
+    }
+}
+
+/// A direction w and one noisy projection `z_i` of it for each ridge.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct RidgeState {
+    /// The direction w.
+    pub w: DVector<f64>,
+    /// The projections z, `z_i` near `x_i . w`.
+    pub z: DVector<f64>,
+}
+
+/// The augmented Gaussian `w ~ N(0, sigma0^2 I)`, `z_i | w ~ N(x_i . w, delta^2)`, normalised.
+///
+/// Then `w | z ~ N(S X' z / delta^2, S)` with `S = (I / sigma0^2 + X' X / delta^2)^-1`.
+#[derive(Debug, Clone)]
+pub struct RidgePrior {
+    design: DMatrix<f64>,
+    prior_deviation: f64,
+    deviation: f64,
+    /// Of `S^-1`.
+    cholesky: Cholesky<f64, Dyn>,
+}
+
+impl RidgePrior {
+    /// From the matrix X of one row `x_i` a ridge, the deviation `sigma0` of w and the deviation
+    /// `delta` of the projections.
+    ///
+    /// # Errors
+    /// An empty matrix; entries that are not finite; deviations that are not finite and positive,
+    /// or so far apart that `S` has no factorisation.
+    pub fn new(design: DMatrix<f64>, prior_deviation: f64, deviation: f64) -> Result<Self> {
+        Error::check_positive("prior deviation", prior_deviation)?;
+        Error::check_positive("deviation of the projections", deviation)?;
+        Error::check_finite("design", design.iter().copied())?;
+        if design.is_empty() {
+            return Err(Error::invalid("design", "no entries", "at least one"));
+        }
+        let d = design.ncols();
+        let precision = DMatrix::identity(d, d) / prior_deviation.powi(2)
+            + design.tr_mul(&design) / deviation.powi(2);
+        let cholesky = Cholesky::new(precision).ok_or_else(|| {
+            let value = "a precision of w without Cholesky factor";
+            Error::invalid("design", value, "deviations closer to each other")
+        })?;
+        Ok(Self {
+            design,
+            prior_deviation,
+            deviation,
+            cholesky,
+        })
+    }
+
+    /// The matrix X, one row a ridge.
+    pub fn design(&self) -> &DMatrix<f64> {
+        &self.design
+    }
+
+    /// The deviation `delta` of a projection given w.
+    pub fn deviation(&self) -> f64 {
+        self.deviation
+    }
+
+    /// Draws w given z, in place.
+    pub fn sample_direction<R: Rng + ?Sized>(&self, state: &mut RidgeState, rng: &mut R) {
+        let pulls = self.design.tr_mul(&state.z) / self.deviation.powi(2);
+        let mut noise = normals(pulls.len(), rng);
+        let factor = self.cholesky.l_dirty();
+        let solved = factor.tr_solve_lower_triangular_mut(&mut noise);
+        debug_assert!(solved, "a Cholesky factor has no zero on its diagonal");
+        state.w = self.cholesky.solve(&pulls) + noise;
+    }
+
+    /// `log E exp(scale f(u + delta xi))` with xi a standard normal: the factor that a ridge
+    /// leaves when its projection is integrated out.
+    ///
+    /// By the trapezoid rule on 8 deviations to either side, 4 nodes each; the error is of the
+    /// order of rounding where `scale f` is analytic on the scale of delta.
+    pub fn log_smoothed(&self, function: &impl RidgeFunction, u: f64, scale: f64) -> f64 {
+        const PER_DEVIATION: i32 = 4;
+        let nodes = -8 * PER_DEVIATION..=8 * PER_DEVIATION;
+        let terms = nodes.map(|node| {
+            let xi = f64::from(node) / f64::from(PER_DEVIATION);
+            scale * function.value(u + self.deviation * xi) - 0.5 * xi * xi
+        });
+        log_sum_exp(terms) - 0.5 * TAU.ln() - f64::from(PER_DEVIATION).ln()
+    }
+}
+
+fn normals<R: Rng + ?Sized>(len: usize, rng: &mut R) -> DVector<f64> {
+    DVector::from_fn(len, |_, _| rng.sample(StandardNormal))
+}
+
+impl UnnormalizedModel for RidgePrior {
+    type State = RidgeState;
+
+    fn log_density(&self, state: &RidgeState) -> f64 {
+        let factor = |values: &DVector<f64>, deviation: f64| {
+            let constant = values.len() as f64 * (deviation * TAU.sqrt()).ln();
+            -0.5 * (values / deviation).norm_squared() - constant
+        };
+        let offsets = &state.z - &self.design * &state.w;
+        factor(&state.w, self.prior_deviation) + factor(&offsets, self.deviation)
+    }
+}
+
+impl NormalizedModel for RidgePrior {
+    fn log_normalizer(&self) -> f64 {
+        0.0
+    }
+}
+
+impl Sampleable for RidgePrior {
+    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> RidgeState {
+        let (n, d) = self.design.shape();
+        let w = normals(d, rng) * self.prior_deviation;
+        let z = &self.design * &w + normals(n, rng) * self.deviation;
+        RidgeState { w, z }
+    }
+}

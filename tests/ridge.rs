@@ -1,0 +1,168 @@
+//! Ridge superpositions: log Z and expectations of the augmented model against quadrature.
+
+use annealed::ais::Ais;
+use annealed::kernel::RidgeGibbs;
+use annealed::model::{
+    Bounded, NormalizedModel, RidgeFunction, Sampleable, Sinusoid, Tanh, UnnormalizedModel,
+};
+use annealed::path::{AnnealingPath, RidgePath};
+use annealed::schedule::Schedule;
+use annealed::testing;
+use nalgebra::{DMatrix, dmatrix};
+
+const LOG_Z: f64 = 1.880842;
+
+/// `X = [[1,0],[0,1],[1,1]]`, `f_i = y_i sin 2z`, `y = (1,-1,.5)`, `delta = .3`, `sigma0 = 1`,
+/// `gamma = 6`.
+fn waves() -> RidgePath<Sinusoid> {
+    let wave = |amplitude| Sinusoid {
+        amplitude,
+        frequency: 2.0,
+        phase: 0.0,
+    };
+    RidgePath::new(design(), [1.0, -1.0, 0.5].map(wave), 6.0, 1.0, 0.3).unwrap()
+}
+
+fn design() -> DMatrix<f64> {
+    dmatrix![1.0, 0.0; 0.0, 1.0; 1.0, 1.0]
+}
+
+/// `log E exp(gamma/n sum f~_i)` and `E w` by the trapezoid rule over w.
+fn quadrature(path: &RidgePath<impl RidgeFunction>) -> (f64, [f64; 2]) {
+    let scale = path.gain() / 3.0;
+    let (mut z, mut mean) = (0.0, [0.0; 2]);
+    let nodes = || (-120..=120).map(|i| f64::from(i) * 0.05);
+    for a in nodes() {
+        for b in nodes() {
+            let objective: f64 = [a, b, a + b]
+                .iter()
+                .enumerate()
+                .map(|(i, &u)| path.smoothed(i, u))
+                .sum();
+            let mass = (scale * objective - 0.5 * (a * a + b * b)).exp();
+            z += mass;
+            mean[0] += a * mass;
+            mean[1] += b * mass;
+        }
+    }
+    let log_z = (z * 0.05 * 0.05 / std::f64::consts::TAU).ln();
+    (log_z, mean.map(|m| m / z))
+}
+
+#[test]
+fn the_smoothed_objective_gives_the_known_log_z() {
+    let (log_z, mean) = quadrature(&waves());
+    assert!((log_z - LOG_Z).abs() < 2e-6, "{log_z}");
+    assert!((mean[0] - 0.34041).abs() < 1e-5 && (mean[1] + 0.28746).abs() < 1e-5);
+}
+
+#[test]
+fn annealed_gibbs_finds_log_z_and_the_mean() {
+    let path = waves();
+    for kernel in [RidgeGibbs::augmented(), RidgeGibbs::collapsed()] {
+        let run = Ais::new(&path, kernel)
+            .schedule(Schedule::linear(50).unwrap())
+            .chains(6_000)
+            .seed(1)
+            .run()
+            .unwrap();
+        let error = (run.log_z() - LOG_Z).abs();
+        assert!(
+            error < 4.0 * run.standard_error() && error < 0.02,
+            "{error}"
+        );
+        assert!(run.standard_error() < 0.01);
+        for (i, exact) in [0.34041, -0.28746].into_iter().enumerate() {
+            let (mean, standard_error) = run.expectation(|state| state.w[i]);
+            assert!((mean - exact).abs() < 4.0 * standard_error, "{mean}");
+            assert!(standard_error < 0.03);
+        }
+    }
+}
+
+#[test]
+fn integrating_the_projections_out_lowers_the_variance() {
+    let path = waves();
+    let variance = |kernel| {
+        let schedule = Schedule::linear(30).unwrap();
+        let ais = Ais::new(&path, kernel).schedule(schedule).chains(2_000);
+        ais.run().unwrap().estimate().var_log_weight()
+    };
+    let (augmented, collapsed) = (
+        variance(RidgeGibbs::augmented()),
+        variance(RidgeGibbs::collapsed()),
+    );
+    assert!(collapsed < 0.9 * augmented, "{collapsed} of {augmented}");
+}
+
+#[test]
+fn coarse_schedules_are_unbiased() {
+    let path = waves();
+    for kernel in [RidgeGibbs::augmented(), RidgeGibbs::collapsed()] {
+        for steps in [1, 3] {
+            let schedule = Schedule::linear(steps).unwrap();
+            let check = testing::unbiasedness(&path, kernel, schedule, LOG_Z, 20_000, 2).unwrap();
+            assert!(check.passes() && check.standard_error < 0.05, "{check}");
+        }
+    }
+}
+
+#[test]
+fn other_functions_agree_with_quadrature() {
+    let step = |amplitude| Tanh {
+        amplitude,
+        slope: 2.0,
+        offset: 0.3,
+    };
+    let tanh = RidgePath::new(design(), [1.0, -1.0, 0.5].map(step), 4.0, 1.0, 0.3).unwrap();
+    agrees(&tanh);
+    let target = |y: f64| Bounded::new(move |z: f64| -(y - z.tanh()).powi(2), 0.0);
+    let squares = RidgePath::new(design(), [0.5, -0.2, 0.9].map(target), 5.0, 1.0, 0.2).unwrap();
+    agrees(&squares);
+}
+
+fn agrees(path: &RidgePath<impl RidgeFunction + Sync>) {
+    let ais = Ais::new(path, RidgeGibbs::augmented()).schedule(Schedule::linear(50).unwrap());
+    let run = ais.chains(4_000).run().unwrap();
+    let error = (run.log_z() - quadrature(path).0).abs();
+    assert!(
+        error < 4.0 * run.standard_error() && run.standard_error() < 0.02,
+        "{error}"
+    );
+}
+
+#[test]
+fn the_prior_is_normalised_and_both_ends_of_the_path_agree() {
+    let path = waves();
+    let state = path.base().sample(&mut annealed::ais::stream(
+        1,
+        annealed::ais::Purpose::Run,
+        0,
+    ));
+    assert_eq!(path.base().log_normalizer(), 0.0);
+    assert_eq!(
+        path.at(0.0).log_density(&state),
+        path.base().log_density(&state)
+    );
+    let by_hand = path.gain() * path.objective(&state.z);
+    let ratio = path.at(1.0).log_density(&state) - path.at(0.0).log_density(&state);
+    assert!((ratio - by_hand).abs() < 1e-12);
+}
+
+#[test]
+fn bad_settings_and_bounds_are_refused() {
+    let f = || Bounded::new(|z: f64| -z * z, 0.0);
+    assert!(RidgePath::new(design(), [f(), f()], 1.0, 1.0, 0.1).is_err());
+    assert!(RidgePath::new(design(), [f(), f(), f()], 0.0, 1.0, 0.1).is_err());
+    assert!(RidgePath::new(design(), [f(), f(), f()], 1.0, -1.0, 0.1).is_err());
+    assert!(RidgePath::new(design(), [f(), f(), f()], 1.0, 1.0, f64::NAN).is_err());
+    let error = |bound: f64, value: f64| {
+        let wrong = || Bounded::new(move |_: f64| value, bound);
+        let path = RidgePath::new(design(), [wrong(), wrong(), wrong()], 1.0, 1.0, 0.1).unwrap();
+        let run = Ais::new(&path, RidgeGibbs::augmented()).chains(10).run();
+        run.unwrap_err().to_string()
+    };
+    assert!(error(0.0, 0.5).contains("upper bound"));
+    assert!(error(0.0, f64::NAN).contains("NaN"));
+    assert!(error(1e6, 0.0).contains("refused proposals"));
+}
