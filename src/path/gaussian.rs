@@ -1,6 +1,6 @@
 //! The geometric path between two Gaussians, with every intermediate model a Gaussian.
 
-use nalgebra::DVector;
+use nalgebra::{DMatrix, DVector};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
@@ -47,21 +47,21 @@ impl GaussianPath {
     }
 
     pub(crate) fn axes(&self) -> &DMatrix<f64> {
-        &self.axes
+        &self.common.axes
     }
 
     pub(crate) fn precisions(&self) -> &DVector<f64> {
-        &self.precisions
+        &self.common.precisions
     }
 
     pub(crate) fn shift(&self) -> &DVector<f64> {
-        &self.shift
+        &self.common.shift
     }
 
     /// The coordinates u of a state, `V^-1 (x - mu_a)`.
     pub(crate) fn along_axes(&self, state: &DVector<f64>) -> DVector<f64> {
         let offset = state - self.base.mean();
-        self.axes.tr_mul(&(self.base.precision() * offset))
+        self.common.axes.tr_mul(&(self.base.precision() * offset))
     }
 }
 
