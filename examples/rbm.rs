@@ -58,6 +58,9 @@ struct Options {
     /// Number of steps of the pilot; for binned, of updates at all knots together
     #[arg(long, default_value_t = 1_000)]
     pilot_steps: usize,
+    /// Number of pilots, each after the first on the schedule that the one before led to
+    #[arg(long, default_value_t = 1)]
+    pilot_rounds: usize,
     /// Write the schedule to a file, one beta a line
     #[arg(long)]
     save_schedule: Option<PathBuf>,
@@ -131,7 +134,7 @@ impl Options {
     }
 
     fn choose(&self, path: &RbmPath) -> Result<Schedule> {
-        let mut pilot = Pilot::new(self.pilot_chains, self.pilot_steps);
+        let mut pilot = Pilot::new(self.pilot_chains, self.pilot_steps).rounds(self.pilot_rounds);
         if let Some(threads) = self.threads {
             pilot = pilot.threads(threads);
         }

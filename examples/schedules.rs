@@ -17,7 +17,7 @@ use annealed::model::{
 };
 use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, RbmPath, TemperedPath};
 use annealed::schedule::{
-    BinnedSchedule, ConstantConditionalEss, Friction, Schedule, ScheduleOptimizer, VarOpt,
+    BinnedSchedule, ConstantConditionalEss, Friction, Pilot, Schedule, ScheduleOptimizer, VarOpt,
 };
 use annealed::{Error, Result};
 use clap::{Parser, ValueEnum};
@@ -71,7 +71,8 @@ enum Method {
     Varopt,
     Binned,
     Friction,
-    FrictionTwice,
+    VaroptThrice,
+    FrictionThrice,
     Cess,
 }
 
@@ -82,7 +83,7 @@ impl Method {
             Self::Linear | Self::Sm08 => 0,
             Self::Varopt | Self::Friction => 100_000,
             Self::Binned => 110_000,
-            Self::FrictionTwice => 200_000,
+            Self::VaroptThrice | Self::FrictionThrice => 300_000,
             // 200 stages, five evaluations each, in about three passes.
             Self::Cess => 300_000,
         }
@@ -102,8 +103,12 @@ impl Method {
                 BinnedSchedule::new(Schedule::linear(10)?).optimize(path, kernel, steps, seed)
             }
             Self::Friction => Friction::default().optimize(path, kernel, steps, seed),
-            Self::FrictionTwice => {
-                let friction = Friction::default().rounds(2);
+            Self::VaroptThrice => {
+                let varopt = VarOpt::default().pilot(Pilot::default().rounds(3));
+                varopt.optimize(path, kernel, steps, seed)
+            }
+            Self::FrictionThrice => {
+                let friction = Friction::default().pilot(Pilot::default().rounds(3));
                 friction.optimize(path, kernel, steps, seed)
             }
             Self::Cess => ConstantConditionalEss::default().optimize(path, kernel, steps, seed),

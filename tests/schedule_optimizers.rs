@@ -92,7 +92,7 @@ fn every_optimizer_is_near_the_best_schedule_under_perfect_transitions() {
         (
             "friction twice",
             friction
-                .rounds(2)
+                .pilot(Pilot::new(400, 1_000).rounds(2))
                 .optimize(&path, &kernel, 1_000, 1)
                 .unwrap(),
             1.15,
@@ -111,6 +111,27 @@ fn every_optimizer_is_near_the_best_schedule_under_perfect_transitions() {
         assert!(excess(&schedule) < limit, "{name}: {}", excess(&schedule));
         assert_eq!(schedule.steps(), 1_000);
     }
+}
+
+#[test]
+fn further_rounds_find_the_beginning_that_a_linear_pilot_leaps_over() {
+    // Precision ratio 10,000: nearly all of the length lies below beta = .01.
+    let zero = || DVector::zeros(DIMENSION);
+    let base = Gaussian::isotropic(zero(), 1.0).unwrap();
+    let path = GaussianPath::new(base, Gaussian::isotropic(zero(), 0.01).unwrap()).unwrap();
+    let pilot = Pilot::new(100, 500);
+    let varopt = |pilot| {
+        VarOpt::default()
+            .pilot(pilot)
+            .optimize(&path, &PerfectTransitions, 500, 1)
+    };
+    let error = varopt(pilot).unwrap_err();
+    assert!(matches!(error, Error::PilotCollapsed { .. }), "{error}");
+    let schedule = varopt(pilot.rounds(4)).unwrap();
+    let best = |k: f64| (10_000f64.powf(k / 500.0) - 1.0) / 9_999.0;
+    let middle = schedule.betas()[250];
+    // Within a factor of two, where the linear schedule is fifty times too far.
+    assert!((middle / best(250.0)).ln().abs() < 2f64.ln(), "{middle}");
 }
 
 #[test]
@@ -151,7 +172,7 @@ fn friction_spends_its_stages_where_the_kernel_mixes_slowly() {
     assert!(
         half(
             friction
-                .rounds(2)
+                .pilot(pilot.rounds(2))
                 .optimize(&path, &kernel, 1_000, 1)
                 .unwrap()
         ) < 0.35
@@ -235,7 +256,7 @@ where
 {
     let pilot = Pilot::new(64, 100);
     let varopt = VarOpt::default().pilot(pilot);
-    let friction = Friction::default().pilot(pilot).rounds(2);
+    let friction = Friction::default().pilot(pilot.rounds(2));
     let binned = BinnedSchedule::new(Schedule::linear(5).unwrap()).chains(KnotChains {
         chains: 64,
         updates: 40,
@@ -435,6 +456,8 @@ fn settings_out_of_range_are_named() {
         let varopt = VarOpt::default().pilot(Pilot::new(chains, steps));
         message(varopt.optimize(&path, &kernel, 10, 1))
     };
+    let unsurveyed = VarOpt::default().pilot(Pilot::default().rounds(0));
+    assert!(message(unsurveyed.optimize(&path, &kernel, 10, 1)).contains("rounds"));
     assert!(none(0, 10).contains("chains") && none(10, 0).contains("steps"));
     let friction = Friction::default().pilot(Pilot::new(10, 10));
     assert!(message(friction.bins(0).optimize(&path, &kernel, 10, 1)).contains("bins"));

@@ -1,8 +1,5 @@
 //! The schedule that prices mixing in.
 
-use rand::Rng;
-
-use crate::ais::{Purpose, stream};
 use crate::error::{Error, Result};
 use crate::kernel::TransitionKernel;
 use crate::path::AnnealingPath;
@@ -30,7 +27,6 @@ pub struct Friction {
     pilot: Pilot,
     bins: usize,
     floor: f64,
-    rounds: usize,
 }
 
 impl Default for Friction {
@@ -39,7 +35,6 @@ impl Default for Friction {
             pilot: Pilot::default(),
             bins: 25,
             floor: 0.05,
-            rounds: 1,
         }
     }
 }
@@ -61,13 +56,6 @@ impl Friction {
     /// `sqrt(1 / floor)` times faster than the linear one.
     pub fn floor(mut self, fraction: f64) -> Self {
         self.floor = fraction;
-        self
-    }
-
-    /// Number of pilots, each after the first on the schedule that the one before led to; 1
-    /// unless set.
-    pub fn rounds(mut self, rounds: usize) -> Self {
-        self.rounds = rounds;
         self
     }
 
@@ -125,15 +113,6 @@ where
     where
         K: TransitionKernel<P::At<'p>>,
     {
-        let mut survey = self.pilot.survey(path, kernel, seed)?;
-        // Seeds of the later pilots.
-        let mut seeds = stream(seed, Purpose::Pilot, 0);
-        for _ in 1..self.rounds {
-            let schedule = self.schedule(&survey, self.pilot.steps())?;
-            survey = self
-                .pilot
-                .survey_along(path, kernel, schedule, seeds.next_u64())?;
-        }
-        self.schedule(&survey, steps)
+        self.schedule(&self.pilot.survey(path, kernel, seed)?, steps)
     }
 }

@@ -1,10 +1,12 @@
 //! The pilot run: a cheap annealed run that surveys a path.
 
-use crate::ais::Ais;
-use crate::error::Result;
+use rand::Rng;
+
+use crate::ais::{Ais, Purpose, stream};
+use crate::error::{Error, Result};
 use crate::kernel::TransitionKernel;
 use crate::path::AnnealingPath;
-use crate::schedule::{DerivativeRecorder, Schedule, Survey};
+use crate::schedule::{DerivativeRecorder, Friction, Schedule, Survey};
 
 /// Settings of a pilot run; 100 chains and 1,000 steps unless set.
 ///
@@ -17,6 +19,7 @@ use crate::schedule::{DerivativeRecorder, Schedule, Survey};
 pub struct Pilot {
     chains: usize,
     steps: usize,
+    rounds: usize,
     threads: Option<usize>,
 }
 
@@ -32,8 +35,19 @@ impl Pilot {
         Self {
             chains,
             steps,
+            rounds: 1,
             threads: None,
         }
+    }
+
+    /// Number of pilots, 1 unless set: the first on the linear schedule, each further one on the
+    /// schedule that [`Friction`] chooses by the one before. The last one's survey counts.
+    ///
+    /// Where the target is much narrower than the base, a linear pilot leaps over the beginning of
+    /// the path, where everything happens; two or three rounds find it.
+    pub fn rounds(mut self, rounds: usize) -> Self {
+        self.rounds = rounds;
+        self
     }
 
     /// Number of threads; rayon's global pool unless set.
@@ -52,20 +66,30 @@ impl Pilot {
         self.steps
     }
 
-    /// Surveys a path by a linear schedule.
+    /// Surveys a path.
     ///
     /// # Errors
-    /// No chains or no steps; whatever the run meets.
+    /// No chains, steps or rounds; whatever the runs meet.
     pub fn survey<'p, P, K>(&self, path: &'p P, kernel: &K, seed: u64) -> Result<Survey>
     where
         P: AnnealingPath + Sync,
         P::State: Send,
         K: TransitionKernel<P::At<'p>> + Sync,
     {
-        self.survey_along(path, kernel, Schedule::linear(self.steps)?, seed)
+        if self.rounds == 0 {
+            return Err(Error::invalid("rounds", 0, "at least 1"));
+        }
+        let linear = Schedule::linear(self.steps)?;
+        let mut survey = self.survey_along(path, kernel, linear, seed)?;
+        let mut later_seeds = stream(seed, Purpose::Pilot, 0);
+        for _ in 1..self.rounds {
+            let schedule = Friction::default().schedule(&survey, self.steps)?;
+            survey = self.survey_along(path, kernel, schedule, later_seeds.next_u64())?;
+        }
+        Ok(survey)
     }
 
-    /// Surveys a path by a given schedule.
+    /// Surveys a path in one round, by a given schedule.
     ///
     /// # Errors
     /// No chains; whatever the run meets.
