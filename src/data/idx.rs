@@ -94,12 +94,15 @@ mod tests {
     fn two_images_of_one_by_three() {
         let header = [0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3];
         let bytes = [&header[..], &[0, 128, 255, 127, 0, 200]].concat();
-        let images = IdxArray::parse(&bytes).unwrap();
+        let images = IdxArray::from_bytes(&bytes).unwrap();
         assert_eq!(images.shape(), [2, 1, 3]);
         let expected = [vec![false, true, true], vec![false, false, true]];
         assert_eq!(images.binarize(128), expected);
         for length in 0..bytes.len() {
-            assert!(IdxArray::parse(&bytes[..length]).is_err(), "{length} bytes");
+            assert!(
+                IdxArray::from_bytes(&bytes[..length]).is_err(),
+                "{length} bytes"
+            );
         }
         assert!(
             IdxArray::parse(&[0x1f, 0x8b, 8, 0])
