@@ -18,12 +18,14 @@ use annealed::kernel::{
     DriftModifiedLangevin, Hmc, Mala, QuadratureModifier, RidgeGibbs, SeparableModifier,
     TransitionKernel, UnadjustedLangevin, tune,
 };
-use annealed::model::{Differentiable, FunctionModel, Gaussian, NormalizedModel, Sinusoid};
+use annealed::model::{
+    Differentiable, FunctionModel, Gaussian, NormalizedModel, RidgeState, Sinusoid,
+};
 use annealed::path::{AnnealingPath, RidgePath, TemperedPath};
 use annealed::schedule::Schedule;
 use clap::Parser;
 use nalgebra::{DVector, dmatrix};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 #[derive(Parser)]
 struct Options {
@@ -156,13 +158,18 @@ where
 
 const STEPS: usize = 400;
 
-/// Runs to gain 4 in 400 stages with the modifier, without it, and with MALA.
-fn to_gain_4(dimension: usize, chains: usize) -> annealed::Result<[Run<DVector<f64>>; 3]> {
+/// Runs to gain 4 with the modifier, without it, and with MALA, all with `eps = .01` on 400 stages;
+/// then tuned MALA and HMC with as many gradients a chain, one a stage and four a stage on a quarter
+/// of the stages.
+fn to_gain_4(dimension: usize, chains: usize) -> annealed::Result<Vec<Run<DVector<f64>>>> {
     let path = path(dimension, 4.0)?;
     let eps = 4.0 / STEPS as f64;
     let table = modifier(4.0, STEPS)?;
     let separable = SeparableModifier::new(vec![&table; dimension]);
-    Ok([
+    let (long, short) = (Schedule::linear(STEPS)?, Schedule::linear(STEPS / 4)?);
+    let mala = tune(&Mala::new(0.1)?, &path, &long, 0.574, 1)?;
+    let hmc = tune(&Hmc::new(0.2, 4)?, &path, &short, 0.8, 1)?;
+    Ok(vec![
         run(
             &path,
             DriftModifiedLangevin::new(separable, eps)?,
@@ -171,6 +178,8 @@ fn to_gain_4(dimension: usize, chains: usize) -> annealed::Result<[Run<DVector<f
         )?,
         run(&path, UnadjustedLangevin::new(eps)?, STEPS, chains)?,
         run(&path, Mala::new(eps)?, STEPS, chains)?,
+        run(&path, mala, STEPS, chains)?,
+        run(&path, hmc, STEPS / 4, chains)?,
     ])
 }
 
@@ -185,19 +194,6 @@ fn to_gain_8(steps: usize, chains: usize) -> annealed::Result<Run<DVector<f64>>>
     run(&path, kernel, steps, chains)
 }
 
-/// Tuned MALA and HMC with as many gradients a chain as the modified run to gain 4 has: one a
-/// stage, and four a stage on a quarter of the stages.
-fn tuned_to_gain_4(dimension: usize, chains: usize) -> annealed::Result<[Run<DVector<f64>>; 2]> {
-    let path = path(dimension, 4.0)?;
-    let (long, short) = (Schedule::linear(STEPS)?, Schedule::linear(STEPS / 4)?);
-    let mala = tune(&Mala::new(0.1)?, &path, &long, 0.574, 1)?;
-    let hmc = tune(&Hmc::new(0.2, 4)?, &path, &short, 0.8, 1)?;
-    Ok([
-        run(&path, mala, STEPS, chains)?,
-        run(&path, hmc, STEPS / 4, chains)?,
-    ])
-}
-
 /// Three waves in two dimensions, augmented with their projections.
 fn ridge() -> annealed::Result<RidgePath<Sinusoid>> {
     let wave = |amplitude| Sinusoid {
@@ -209,89 +205,118 @@ fn ridge() -> annealed::Result<RidgePath<Sinusoid>> {
     RidgePath::new(design, [1.0, -1.0, 0.5].map(wave), 6.0, 1.0, 0.3)
 }
 
-fn variances(runs: &[Run<DVector<f64>>; 3]) -> [f64; 3] {
-    runs.each_ref().map(|run| run.estimate().var_log_weight())
+/// All that is reported.
+struct Results {
+    options: Options,
+    /// L1 error for each eps, with and without the modifier.
+    l1: [BTreeMap<String, f64>; 2],
+    /// Modified, unmodified, MALA, tuned MALA and tuned HMC, in 1 and 8 dimensions.
+    to_gain_4: [Vec<Run<DVector<f64>>>; 2],
+    to_gain_8: Run<DVector<f64>>,
+    ridge: Run<RidgeState>,
+    collapsed: Run<RidgeState>,
 }
 
-fn main() -> annealed::Result<()> {
-    let options = Options::parse();
-    let mut errors = [BTreeMap::new(), BTreeMap::new()];
-    for eps in [0.08, 0.04, 0.02] {
-        for (errors, modified) in errors.iter_mut().zip([true, false]) {
-            errors.insert(eps.to_string(), l1_error(eps, modified)?);
+impl Results {
+    fn new(options: Options) -> annealed::Result<Self> {
+        let mut l1 = [BTreeMap::new(), BTreeMap::new()];
+        for eps in [0.08, 0.04, 0.02] {
+            for (errors, modified) in l1.iter_mut().zip([true, false]) {
+                errors.insert(eps.to_string(), l1_error(eps, modified)?);
+            }
         }
+        let path = ridge()?;
+        Ok(Self {
+            l1,
+            to_gain_4: [to_gain_4(1, options.chains)?, to_gain_4(8, options.chains)?],
+            to_gain_8: to_gain_8(options.steps_8, options.chains)?,
+            ridge: run(&path, RidgeGibbs::augmented(), 100, 20_000)?,
+            collapsed: run(&path, RidgeGibbs::collapsed(), 100, 2_000)?,
+            options,
+        })
     }
-    let one = to_gain_4(1, options.chains)?;
-    let eight = to_gain_4(8, options.chains)?;
-    let tuned = [
-        tuned_to_gain_4(1, options.chains)?,
-        tuned_to_gain_4(8, options.chains)?,
-    ];
-    let far = to_gain_8(options.steps_8, options.chains)?;
-    let path = ridge()?;
-    let augmented = run(&path, RidgeGibbs::augmented(), 100, 20_000)?;
-    let collapsed = run(&path, RidgeGibbs::collapsed(), 100, 2_000)?;
-    let mean_w = [0, 1].map(|i| augmented.expectation(|state| state.w[i]));
-    if options.json {
-        let [modified, unmodified, mala] = variances(&one);
-        let [modified_8d, unmodified_8d, mala_8d] = variances(&eight);
-        let report = json!({
-            "l1_adaptive": errors[0],
-            "l1_naive": errors[1],
-            "chains": options.chains,
+
+    /// `E w` of the ridge superposition, with standard errors.
+    fn mean_w(&self) -> [(f64, f64); 2] {
+        [0, 1].map(|i| self.ridge.expectation(|state| state.w[i]))
+    }
+
+    fn json(&self) -> Value {
+        let (far, ridge, collapsed) = (&self.to_gain_8, &self.ridge, &self.collapsed);
+        let mut report = json!({
+            "l1_adaptive": self.l1[0],
+            "l1_naive": self.l1[1],
+            "chains": self.options.chains,
             "steps": STEPS,
-            "log_z_4": one[0].log_z(),
-            "log_z_4_standard_error": one[0].standard_error(),
             "log_z_8": far.log_z(),
             "log_z_8_standard_error": far.standard_error(),
-            "log_z_8_steps": options.steps_8,
-            "var_log_w_modified": modified,
-            "var_log_w_unmodified": unmodified,
-            "var_log_w_mala": mala,
-            "var_log_w_mala_tuned": tuned[0][0].estimate().var_log_weight(),
-            "var_log_w_hmc_tuned": tuned[0][1].estimate().var_log_weight(),
-            "separable_8d": {
-                "var_log_w_modified": modified_8d,
-                "var_log_w_unmodified": unmodified_8d,
-                "var_log_w_mala": mala_8d,
-                "var_log_w_mala_tuned": tuned[1][0].estimate().var_log_weight(),
-                "var_log_w_hmc_tuned": tuned[1][1].estimate().var_log_weight(),
-                "log_z_4": eight[0].log_z(),
-                "log_z_4_standard_error": eight[0].standard_error(),
-            },
-            "ridge_log_z": augmented.log_z(),
-            "ridge_standard_error": augmented.standard_error(),
-            "ridge_mean_w": mean_w.map(|(mean, _)| mean),
-            "ridge_mean_w_standard_error": mean_w.map(|(_, error)| error),
-            "ridge_chains": augmented.chains(),
-            "ridge_steps": augmented.schedule().steps(),
-            "ridge_var_log_w": augmented.estimate().var_log_weight(),
+            "log_z_8_steps": self.options.steps_8,
+            "separable_8d": gain_4_json(&self.to_gain_4[1]),
+            "ridge_log_z": ridge.log_z(),
+            "ridge_standard_error": ridge.standard_error(),
+            "ridge_mean_w": self.mean_w().map(|(mean, _)| mean),
+            "ridge_mean_w_standard_error": self.mean_w().map(|(_, error)| error),
+            "ridge_chains": ridge.chains(),
+            "ridge_steps": ridge.schedule().steps(),
+            "ridge_var_log_w": ridge.estimate().var_log_weight(),
             "ridge_collapsed_log_z": collapsed.log_z(),
             "ridge_collapsed_standard_error": collapsed.standard_error(),
             "ridge_collapsed_var_log_w": collapsed.estimate().var_log_weight(),
         });
-        println!("{report}");
-        return Ok(());
-    }
-    println!("L1 distance at gain 8 from the density to follow");
-    println!("{:>8} {:>10} {:>10}", "eps", "modified", "naive");
-    for ((eps, modified), naive) in errors[0].iter().zip(errors[1].values()) {
-        println!("{eps:>8} {modified:>10.4} {naive:>10.4}");
-    }
-    println!("\nVar[log w] at gain 4, {STEPS} stages");
-    println!("       modified unmodified       MALA MALA tuned  HMC tuned");
-    for (name, runs, tuned) in [("1-d", &one, &tuned[0]), ("8-d", &eight, &tuned[1])] {
-        print!("{name:>4}");
-        for run in runs.iter().chain(tuned) {
-            print!(" {:>10.3}", run.estimate().var_log_weight());
+        if let (Value::Object(all), Value::Object(one)) =
+            (&mut report, gain_4_json(&self.to_gain_4[0]))
+        {
+            all.extend(one);
         }
-        println!();
+        report
     }
-    println!("\ngain 4 (exact 2.732123): {}", one[0]);
-    println!("gain 8 (exact 7.235622): {far}");
-    println!("ridges (exact 1.880842): {augmented}");
-    println!("projections integrated out: {collapsed}");
-    let [first, second] = mean_w.map(|(mean, _)| mean);
-    println!("mean of w (exact .34041, -.28746): {first:.4}, {second:.4}");
+
+    fn print(&self) {
+        println!("L1 distance at gain 8 from the density to follow");
+        println!("{:>8} {:>10} {:>10}", "eps", "modified", "naive");
+        for ((eps, modified), naive) in self.l1[0].iter().zip(self.l1[1].values()) {
+            println!("{eps:>8} {modified:>10.4} {naive:>10.4}");
+        }
+        println!("\nVar[log w] at gain 4, {STEPS} stages");
+        println!("       modified unmodified       MALA MALA tuned  HMC tuned");
+        for (name, runs) in ["1-d", "8-d"].iter().zip(&self.to_gain_4) {
+            print!("{name:>4}");
+            for run in runs {
+                print!(" {:>10.3}", run.estimate().var_log_weight());
+            }
+            println!();
+        }
+        println!("\ngain 4 (exact 2.732123): {}", self.to_gain_4[0][0]);
+        println!("gain 8 (exact 7.235622): {}", self.to_gain_8);
+        println!("ridges (exact 1.880842): {}", self.ridge);
+        println!("projections integrated out: {}", self.collapsed);
+        let [first, second] = self.mean_w().map(|(mean, _)| mean);
+        println!("mean of w (exact .34041, -.28746): {first:.4}, {second:.4}");
+    }
+}
+
+/// The keys of one dimension's runs to gain 4.
+fn gain_4_json(runs: &[Run<DVector<f64>>]) -> Value {
+    let names = ["modified", "unmodified", "mala", "mala_tuned", "hmc_tuned"];
+    let variances = names.iter().zip(runs).map(|(name, run)| {
+        let variance = run.estimate().var_log_weight();
+        (format!("var_log_w_{name}"), json!(variance))
+    });
+    let mut report: Map<String, Value> = variances.collect();
+    report.insert("log_z_4".into(), json!(runs[0].log_z()));
+    let error = json!(runs[0].standard_error());
+    report.insert("log_z_4_standard_error".into(), error);
+    Value::Object(report)
+}
+
+fn main() -> annealed::Result<()> {
+    let options = Options::parse();
+    let as_json = options.json;
+    let results = Results::new(options)?;
+    if as_json {
+        println!("{}", results.json());
+    } else {
+        results.print();
+    }
     Ok(())
 }

@@ -4,8 +4,8 @@
 //! and the distance from it.
 //!
 //! The learned modifier is given the bumps' places (as a search would find them), not their
-//! heights. MALA and HMC are tuned by a pilot that is not counted, and have at least as many
-//! evaluations of the target's gradient as pilot and run of the modifier together.
+//! heights. MALA and HMC are tuned by a pilot that is not counted, and see the target's gradient at
+//! more points than pilot and run of the modifier together.
 //!
 //! ```text
 //! cargo run --release --example learned_modifier -- --seeds 20

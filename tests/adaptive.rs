@@ -5,8 +5,8 @@
 
 use annealed::ais::{Ais, Run};
 use annealed::kernel::{
-    BumpFeatures, DriftModifiedLangevin, DriftModifier, EnsembleModifier, Mala, Maximum, NonFinite,
-    ObjectiveTrace, QuadratureModifier, SeparableModifier, ShiftMonitor, Stage, Step,
+    BumpFeatures, DriftModifiedLangevin, DriftModifier, EnsembleModifier, Features, Mala, Maximum,
+    NonFinite, ObjectiveTrace, QuadratureModifier, SeparableModifier, ShiftMonitor, Stage, Step,
     TransitionKernel, UnadjustedLangevin,
 };
 use annealed::model::{Differentiable, FunctionModel, Gaussian, NormalizedModel};
@@ -406,4 +406,38 @@ fn annealing_finds_the_better_of_two_maxima() {
         let largest = run.recorder().stages().map(|(_, _, best)| best);
         assert_eq!(largest.fold(0.0, f64::max), value);
     }
+}
+
+/// `div(p grad phi) / p = div(grad phi) + grad phi . grad log p`, with the divergence of each field
+/// by central differences.
+#[test]
+fn features_generate_the_divergence_of_their_fields() {
+    let centres = [dvector![0.3, -0.5, 1.0], dvector![-1.0, 0.2, 0.0]];
+    let features = BumpFeatures::new(3, &centres, &[0.7, 1.6]).unwrap();
+    let (x, gradient) = (dvector![0.4, 0.1, 0.6], dvector![-0.8, 0.5, 1.1]);
+    let mut generated = vec![0.0; features.count()];
+    features.generator_into(&x, &gradient, &mut generated);
+    assert_eq!(features.count(), 3 + 6 + 4);
+    for (j, generated) in generated.into_iter().enumerate() {
+        let field = |x: &DVector<f64>| {
+            let mut unit = DVector::zeros(features.count());
+            unit[j] = 1.0;
+            let mut field = DVector::zeros(3);
+            features.field_into(&unit, x, &mut field);
+            field
+        };
+        let step = 1e-5;
+        let derivative = |i: usize| {
+            let at = |sign: f64| {
+                let mut moved = x.clone();
+                moved[i] += sign * step;
+                field(&moved)[i]
+            };
+            (at(1.0) - at(-1.0)) / (2.0 * step)
+        };
+        let exact = (0..3).map(derivative).sum::<f64>() + field(&x).dot(&gradient);
+        assert!((generated - exact).abs() < 1e-8, "{j}: {generated} {exact}");
+    }
+    assert!(BumpFeatures::new(2, &centres, &[1.0]).is_err());
+    assert!(BumpFeatures::new(3, &centres, &[0.0]).is_err());
 }

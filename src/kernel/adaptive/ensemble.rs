@@ -39,7 +39,8 @@ impl<F: Features> EnsembleModifier<F> {
     /// Fits a modifier at the middle of each stage of the schedule with `particles` particles,
     /// moved by [`DriftModifiedLangevin`] with noise of variance `step_size`.
     ///
-    /// Costs two target gradients a particle and stage, one to fit and one to move.
+    /// A particle visits one new point a stage; its gradient is computed once to fit and, as in a
+    /// run, by the kernel.
     ///
     /// # Errors
     /// Fewer than 4 particles; a step size that is not finite and positive; a NaN or an infinity
