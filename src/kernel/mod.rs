@@ -9,6 +9,7 @@ mod metropolis;
 mod perfect;
 mod step_size;
 mod tune;
+pub mod variational;
 mod vector;
 
 pub use block_gibbs::{BlockGibbs, BlockGibbsWorkspace};
