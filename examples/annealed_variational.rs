@@ -45,7 +45,7 @@ struct Options {
     #[arg(long, default_value_t = 1_500)]
     iterations: usize,
     /// Weight a of the loss-calibrated objective.
-    #[arg(long, default_value_t = 0.5)]
+    #[arg(long, default_value_t = 0.9)]
     weight: f64,
     /// Learning rate before its decay.
     #[arg(long, default_value_t = 3e-3)]
