@@ -113,12 +113,14 @@ impl Minibatch {
     }
 
     /// Gradient, in each transition's parameters, of `a sum_t F_t + (1 - a) L` with the energies
-    /// `log f_t(z_t)`; those before the last may be missing where `a` is 0.
+    /// `log f_t(z_t)`; those before the last may be missing where `a` is 0. The logarithms of r and
+    /// q count by `density_weight`.
     pub(super) fn gradient(
         &self,
         flow: &LearnedTransitions,
         energies: &[Option<Energy>],
         local_weight: f64,
+        density_weight: f64,
     ) -> Vec<Gradient> {
         let through_weight = 1.0 - local_weight;
         let mut gradients: Vec<Gradient> = flow.transitions.iter().map(Gradient::zeros).collect();
@@ -129,15 +131,20 @@ impl Minibatch {
         }
         for t in (0..flow.transitions.len()).rev() {
             let gradient = &mut gradients[t];
-            let (by_left, by_reached) = self.backward_density(t, flow, gradient);
+            let (by_left, by_reached) = self.backward_density(t, flow, density_weight, gradient);
             if let Some(energy) = energies[t].as_ref().filter(|_| local_weight > 0.0) {
                 let local = (&energy.gradient + &by_reached) * local_weight;
-                self.forward_density(t, flow, local, local_weight, gradient);
+                self.forward_density(t, flow, local, local_weight * density_weight, gradient);
             }
             if through_weight > 0.0 {
                 through += &by_reached * through_weight;
-                through = self.forward_density(t, flow, through, through_weight, gradient)
-                    + by_left * through_weight;
+                through = self.forward_density(
+                    t,
+                    flow,
+                    through,
+                    through_weight * density_weight,
+                    gradient,
+                ) + by_left * through_weight;
             }
         }
         let scale = 1.0 / self.states[0].ncols() as f64;
@@ -147,12 +154,13 @@ impl Minibatch {
         gradients
     }
 
-    /// Derivatives of `log r_t(z_{t-1} | z_t)`: adds those in its parameters, returns those in
+    /// Derivatives of `weight log r_t(z_{t-1} | z_t)`: adds those in its parameters, returns those in
     /// `z_{t-1}` and in `z_t`.
     fn backward_density(
         &self,
         t: usize,
         flow: &LearnedTransitions,
+        weight: f64,
         gradient: &mut Gradient,
     ) -> (DMatrix<f64>, DMatrix<f64>) {
         let pass = &self.backward[t];
@@ -160,8 +168,8 @@ impl Minibatch {
         let mut by_log_deviations = by_means.clone();
         for (k, by_mean) in by_means.iter_mut().enumerate() {
             let precision = (-2.0 * pass.log_deviations[k]).exp();
-            by_log_deviations[k] = *by_mean * *by_mean * precision - 1.0;
-            *by_mean *= precision;
+            by_log_deviations[k] = weight * (*by_mean * *by_mean * precision - 1.0);
+            *by_mean *= weight * precision;
         }
         let by_reached = flow.transitions[t].backward.backward(
             &self.states[t + 1],
@@ -211,6 +219,7 @@ mod tests {
 
     const STAGES: usize = 3;
     const STEP: f64 = 1e-5;
+    const DENSITY: f64 = 0.7;
 
     type Path = GeometricPath<Gaussian, GaussianMixture>;
 
@@ -241,9 +250,9 @@ mod tests {
         batch.follow(flow);
         let energies = energies(batch, path);
         let value = |t: usize| energies[t].as_ref().unwrap().value;
-        let local = value(t) + batch.log_backward_over_forward(t);
+        let local = value(t) + DENSITY * batch.log_backward_over_forward(t);
         let densities = (0..STAGES).map(|s| batch.log_backward_over_forward(s));
-        let through = value(STAGES - 1) + densities.sum::<f64>();
+        let through = value(STAGES - 1) + DENSITY * densities.sum::<f64>();
         local_weight * local + (1.0 - local_weight) * through
     }
 
@@ -253,7 +262,7 @@ mod tests {
         let mut batch = Minibatch::new(&flow, 7);
         batch.draw(path.base(), &mut stream(seed, Purpose::Training, 0));
         batch.follow(&flow);
-        let gradients = batch.gradient(&flow, &energies(&batch, &path), local_weight);
+        let gradients = batch.gradient(&flow, &energies(&batch, &path), local_weight, DENSITY);
         let mut agree = Vec::new();
         for (t, gradient) in gradients.iter().enumerate() {
             let parts = [&gradient.forward, &gradient.backward];

@@ -27,8 +27,9 @@ pub enum Objective {
         /// Fraction of the training after which alpha is 1, in `[0, 1]`.
         until: f64,
     },
-    /// Beta-annealing (warm-up): `L` with `f_beta` of the path in the place of `f_T`, beta going
-    /// linearly from 0 to 1. On a tempered path this is the likelihood to the power beta.
+    /// Beta-annealing (warm-up): `E[log f_T(z_T) - log f_0(z_T)] + beta E[log f_0(z_T) +
+    /// sum_t (log r_t - log q_t) - log f_0(z_0)]`, a likelihood and beta times the divergence from
+    /// the prior, with beta going linearly from 0 to 1. The gradient of `log f_0` is not counted.
     WarmUp {
         /// Fraction of the training after which beta is 1, in `[0, 1]`.
         until: f64,
@@ -62,8 +63,8 @@ impl Objective {
         }
     }
 
-    /// The beta that stands for the target's after a fraction of the training.
-    pub(super) fn target_beta(self, progress: f64) -> f64 {
+    /// Factor beta on the logarithms of the prior and of r and q after a fraction of the training.
+    pub(super) fn density_weight(self, progress: f64) -> f64 {
         match self {
             Self::WarmUp { until } => ramp(progress, until),
             _ => 1.0,

@@ -312,10 +312,12 @@ where
     fn judge(&mut self, iteration: usize) -> Result<(f64, Vec<Gradient>), TrainingError> {
         let departure = self.batch.draw(self.path.base(), &mut self.rng);
         self.batch.follow(&self.flow);
-        let energies = self.energies(self.settings.progress_at(iteration));
-        let mut objective = -departure;
+        let progress = self.settings.progress_at(iteration);
+        let density_weight = self.settings.objective.density_weight(progress);
+        let energies = self.energies(progress, density_weight);
+        let mut objective = -density_weight * departure;
         for (t, energy) in energies.iter().enumerate() {
-            objective += self.batch.log_backward_over_forward(t);
+            objective += density_weight * self.batch.log_backward_over_forward(t);
             let energy = energy.as_ref().map_or(0.0, |energy| energy.value);
             if !(objective + energy).is_finite() {
                 return Err(self.diverged(iteration, t, "objective", objective + energy));
@@ -328,7 +330,9 @@ where
             return Err(self.diverged(iteration, energies.len() - 1, "objective", objective));
         }
         let weight = self.settings.objective.local_weight();
-        let gradients = self.batch.gradient(&self.flow, &energies, weight);
+        let gradients = self
+            .batch
+            .gradient(&self.flow, &energies, weight, density_weight);
         for (t, Gradient { forward, backward }) in gradients.iter().enumerate().rev() {
             if let Some(&value) = forward.iter().chain(backward).find(|x| !x.is_finite()) {
                 return Err(self.diverged(iteration, t, "gradient", value));
@@ -339,26 +343,27 @@ where
     }
 
     /// `log f_t` at `z_t` for each transition whose energy the objective needs.
-    fn energies(&mut self, progress: f64) -> Vec<Option<Energy>> {
+    fn energies(&mut self, progress: f64, density_weight: f64) -> Vec<Option<Energy>> {
         let Training { objective, .. } = self.settings;
         let betas = &self.schedule.betas()[1..];
         let last = betas.len() - 1;
         let energy = |(t, &beta): (usize, &f64)| {
-            let (beta, scale) = if t == last {
-                (
-                    objective.target_beta(progress),
-                    objective.energy_scale(progress),
-                )
-            } else if objective.local_weight() > 0.0 {
-                (beta, 1.0)
-            } else {
-                return None;
+            let scale = match t == last {
+                true => objective.energy_scale(progress),
+                false if objective.local_weight() > 0.0 => 1.0,
+                false => return None,
             };
             Some(self.batch.energy(t + 1, &self.path.at(beta), scale))
         };
-        let energies: Vec<_> = betas.iter().enumerate().map(energy).collect();
+        let mut energies: Vec<_> = betas.iter().enumerate().map(energy).collect();
         let evaluated = energies.iter().flatten().count() * self.settings.batch_size;
         self.target_gradients += evaluated as u64;
+        if let Some(Some(energy)) = energies.last_mut().filter(|_| density_weight < 1.0) {
+            let prior = self.path.at(0.0);
+            let prior = self.batch.energy(last + 1, &prior, density_weight - 1.0);
+            energy.value += prior.value;
+            energy.gradient += prior.gradient;
+        }
         energies
     }
 
