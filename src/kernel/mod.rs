@@ -10,6 +10,7 @@ mod metropolis;
 mod perfect;
 mod step_size;
 mod tune;
+pub mod variational;
 mod vector;
 
 pub use adaptive::{

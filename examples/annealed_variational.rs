@@ -1,0 +1,268 @@
+//! Learned transitions on targets with far modes: which objectives find them all.
+//!
+//! ```text
+//! cargo run --release --example annealed_variational               # 4-mode grid, two objectives
+//! cargo run --release --example annealed_variational -- --full     # all cases, objectives, 4 seeds
+//! ```
+//!
+//! Every objective has the same network and the same number of gradients of log densities, which
+//! the annealed objectives spend on fewer iterations.
+
+use annealed::ais::Ais;
+use annealed::kernel::variational::{LearnedTransitions, Mean, Objective, Training};
+use annealed::model::{Gaussian, GaussianMixture};
+use annealed::path::GeometricPath;
+use annealed::schedule::Schedule;
+use clap::{Parser, ValueEnum};
+use nalgebra::{DVector, dvector};
+use serde_json::{Map, Value, json};
+
+const BATCH: usize = 256;
+const HIDDEN: usize = 32;
+const CHAINS: usize = 50_000;
+
+#[derive(Parser)]
+struct Options {
+    /// Print JSON: per case and objective a list over seeds.
+    #[arg(long)]
+    json: bool,
+    /// All cases, all objectives and 4 seeds.
+    #[arg(long)]
+    full: bool,
+    /// Cases; only the grid unless set.
+    #[arg(long, value_delimiter = ',')]
+    cases: Option<Vec<CaseName>>,
+    /// Objectives; annealed and hierarchical unless set.
+    #[arg(long, value_delimiter = ',')]
+    objectives: Option<Vec<ObjectiveName>>,
+    /// Number of seeds; 1 unless set.
+    #[arg(long)]
+    seeds: Option<u64>,
+    /// The first seed.
+    #[arg(long, default_value_t = 1)]
+    first_seed: u64,
+    /// Iterations of the annealed objectives; the others have T times as many.
+    #[arg(long, default_value_t = 1_500)]
+    iterations: usize,
+    /// Weight a of the loss-calibrated objective.
+    #[arg(long, default_value_t = 0.9)]
+    weight: f64,
+    /// Learning rate before its decay.
+    #[arg(long, default_value_t = 3e-3)]
+    rate: f64,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum CaseName {
+    Grid,
+    Circle,
+    Pair,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ObjectiveName {
+    Annealed,
+    LossCalibrated,
+    AlphaAnnealing,
+    Hierarchical,
+    BetaAnnealing,
+}
+
+impl ObjectiveName {
+    fn objective(self, weight: f64) -> Objective {
+        match self {
+            Self::Annealed => Objective::Annealed,
+            Self::LossCalibrated => Objective::LossCalibrated { weight },
+            Self::AlphaAnnealing => Objective::EnergyTempered {
+                start: 0.01,
+                until: 0.5,
+            },
+            Self::Hierarchical => Objective::Hierarchical,
+            Self::BetaAnnealing => Objective::WarmUp { until: 0.5 },
+        }
+    }
+}
+
+/// Modes of equal mass and log Z = 0.
+struct Case {
+    modes: Vec<DVector<f64>>,
+    deviation: f64,
+    transitions: usize,
+}
+
+/// What one seed gave.
+struct Outcome {
+    occupancy: Vec<f64>,
+    elbo: f64,
+    log_z: f64,
+    ess: f64,
+    target_gradients: u64,
+}
+
+fn main() -> annealed::Result<()> {
+    let options = Options::parse();
+    let (cases, objectives, seeds) = options.choice();
+    let mut report = Map::new();
+    for case in cases {
+        let mut by_objective = Map::new();
+        for &objective in &objectives {
+            let mut outcomes = Vec::new();
+            for seed in options.first_seed..options.first_seed + seeds {
+                let outcome =
+                    case.build()
+                        .run(objective.objective(options.weight), seed, &options)?;
+                if !options.json {
+                    outcome.print(name(case), name(objective), seed);
+                }
+                outcomes.push(outcome.json());
+            }
+            by_objective.insert(name(objective), outcomes.into());
+        }
+        report.insert(name(case), by_objective.into());
+    }
+    if options.json {
+        println!("{}", Value::from(report));
+    }
+    Ok(())
+}
+
+/// As on the command line.
+fn name(value: impl ValueEnum) -> String {
+    let possible = value.to_possible_value();
+    possible.map_or_else(String::new, |value| value.get_name().to_string())
+}
+
+impl Options {
+    fn choice(&self) -> (Vec<CaseName>, Vec<ObjectiveName>, u64) {
+        let (cases, objectives, seeds) = if self.full {
+            (
+                CaseName::value_variants().to_vec(),
+                ObjectiveName::value_variants().to_vec(),
+                4,
+            )
+        } else {
+            (
+                vec![CaseName::Grid],
+                vec![ObjectiveName::Annealed, ObjectiveName::Hierarchical],
+                1,
+            )
+        };
+        (
+            self.cases.clone().unwrap_or(cases),
+            self.objectives.clone().unwrap_or(objectives),
+            self.seeds.unwrap_or(seeds),
+        )
+    }
+}
+
+impl CaseName {
+    fn build(self) -> Case {
+        match self {
+            Self::Grid => Case {
+                modes: [(-4.0, -4.0), (-4.0, 4.0), (4.0, -4.0), (4.0, 4.0)]
+                    .map(|(x, y)| dvector![x, y])
+                    .to_vec(),
+                deviation: 0.6,
+                transitions: 6,
+            },
+            Self::Circle => Case {
+                modes: (0..8)
+                    .map(|i| f64::from(i) * std::f64::consts::FRAC_PI_4)
+                    .map(|angle| dvector![angle.cos(), angle.sin()] * 5.0)
+                    .collect(),
+                deviation: 0.5,
+                transitions: 8,
+            },
+            Self::Pair => Case {
+                modes: vec![dvector![-4.0], dvector![4.0]],
+                deviation: 0.5,
+                transitions: 4,
+            },
+        }
+    }
+}
+
+impl Case {
+    fn path(&self) -> annealed::Result<GeometricPath<Gaussian, GaussianMixture>> {
+        let mass = 1.0 / self.modes.len() as f64;
+        let component =
+            |mode: &DVector<f64>| Ok((mass, Gaussian::isotropic(mode.clone(), self.deviation)?));
+        let components: annealed::Result<Vec<_>> = self.modes.iter().map(component).collect();
+        Ok(GeometricPath::new(
+            Gaussian::standard(self.modes[0].len())?,
+            GaussianMixture::new(components?)?,
+        ))
+    }
+
+    fn run(&self, objective: Objective, seed: u64, options: &Options) -> annealed::Result<Outcome> {
+        let path = self.path()?;
+        let schedule = Schedule::linear(self.transitions)?;
+        let mean = Mean::Gated { hidden: HIDDEN };
+        let dimension = self.modes[0].len();
+        let flow = LearnedTransitions::new(mean, dimension, self.transitions, seed)?;
+        let gradients = options.iterations * self.transitions;
+        let trained = Training::new(objective)
+            .iterations(gradients / objective.gradients_per_sample(self.transitions))
+            .batch_size(BATCH)
+            .learning_rate(options.rate)
+            .seed(seed)
+            .train(flow, &path, &schedule)?;
+        let run = Ais::new(&path, trained.flow)
+            .schedule(schedule)
+            .chains(CHAINS)
+            .seed(seed)
+            .run()?;
+        Ok(Outcome {
+            occupancy: self.occupancy(run.states()),
+            elbo: run.lower_bound(),
+            log_z: run.log_z(),
+            ess: run.effective_sample_size(),
+            target_gradients: trained.target_gradients,
+        })
+    }
+
+    /// Fraction of the states nearest to each mode.
+    fn occupancy(&self, states: &[DVector<f64>]) -> Vec<f64> {
+        let mut counts = vec![0.0; self.modes.len()];
+        for state in states {
+            let distance = |i: &usize| (state - &self.modes[*i]).norm();
+            let nearest = (0..self.modes.len())
+                .min_by(|i, j| distance(i).total_cmp(&distance(j)))
+                .unwrap_or(0);
+            counts[nearest] += 1.0 / states.len() as f64;
+        }
+        counts
+    }
+}
+
+impl Outcome {
+    /// Modes with more than a quarter of their share.
+    fn modes(&self) -> usize {
+        let share = 1.0 / self.occupancy.len() as f64;
+        self.occupancy.iter().filter(|&&o| o > share / 4.0).count()
+    }
+
+    fn print(&self, case: String, objective: String, seed: u64) {
+        let occupancy: Vec<String> = self.occupancy.iter().map(|o| format!("{o:.2}")).collect();
+        println!(
+            "{case:6} {objective:15} seed {seed}: {} modes, ELBO {:6.3}, log Z {:6.3}, \
+             ESS {:5.0} of {CHAINS}, occupancy {}",
+            self.modes(),
+            self.elbo,
+            self.log_z,
+            self.ess,
+            occupancy.join(" ")
+        );
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "modes": self.modes(),
+            "occupancy": self.occupancy,
+            "elbo": self.elbo,
+            "log_z": self.log_z,
+            "ess": self.ess,
+            "target_gradients": self.target_gradients,
+        })
+    }
+}

@@ -1,0 +1,413 @@
+//! Gaussian conditional densities with learned means and scales.
+
+use std::f64::consts::TAU;
+
+use nalgebra::{DMatrix, DVector};
+use rand::Rng;
+
+use super::network::Network;
+use crate::error::{Error, Result};
+use crate::kernel::vector::fill_normal;
+use crate::model::sigmoid;
+
+/// Bounds on `log sigma`; without them about one training in two ends in a NaN.
+const LOG_DEVIATION: (f64, f64) = (-4.0, 3.0);
+/// How far a gated mean may jump for an output of the network of order one.
+const JUMP: f64 = 5.0;
+/// Where a gate starts: mostly open, so that an untrained transition nearly stays in place.
+const GATE_BIAS: f64 = 2.0;
+
+/// How the mean of a [`ConditionalGaussian`] depends on the state z given, with `m`, `g` outputs
+/// of a network of one hidden layer of rectified units. Its last outputs are `log sigma`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub enum Mean {
+    /// `W z + b`, and `log sigma` affine in z too. Too weak to split a mode into several.
+    Affine,
+    /// `z + m(z)`.
+    Residual {
+        /// Number of hidden units.
+        hidden: usize,
+    },
+    /// `s z + (1 - s) 5 m(z)` with a gate `s = sigmoid(g(z) + 2)` for each coordinate.
+    Gated {
+        /// Number of hidden units.
+        hidden: usize,
+    },
+}
+
+impl Mean {
+    fn network(self, dimension: usize) -> Network {
+        let (hidden, parts) = match self {
+            Self::Affine => (0, 2),
+            Self::Residual { hidden } => (hidden, 2),
+            Self::Gated { hidden } => (hidden, 3),
+        };
+        Network {
+            inputs: dimension,
+            hidden,
+            outputs: parts * dimension,
+        }
+    }
+
+    pub(super) fn check(self) -> Result<()> {
+        match self {
+            Self::Residual { hidden: 0 } | Self::Gated { hidden: 0 } => {
+                Err(Error::invalid("hidden units", 0, "at least 1"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A diagonal Gaussian `N(z'; mu(z), diag sigma(z)^2)` over `R^d` given z in `R^d`.
+///
+/// The mean has one of the forms of [`Mean`]; `log sigma` is clamped to `[-4, 3]`. The parameters
+/// are one flat vector: the weights of a layer by columns, its biases, then the next layer. Source
+/// of the family: Huang et al. (2018); of the gate and the clamp: what trained reliably.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "RawConditional"))]
+pub struct ConditionalGaussian {
+    mean: Mean,
+    dimension: usize,
+    parameters: Vec<f64>,
+}
+
+/// What a [`ConditionalGaussian`] says of a minibatch, d x B each but for the network's units.
+#[derive(Debug, Clone)]
+pub(super) struct Pass {
+    hidden: DMatrix<f64>,
+    outputs: DMatrix<f64>,
+    pub(super) means: DMatrix<f64>,
+    pub(super) log_deviations: DMatrix<f64>,
+}
+
+impl Default for Pass {
+    fn default() -> Self {
+        let empty = || DMatrix::zeros(0, 0);
+        Self {
+            hidden: empty(),
+            outputs: empty(),
+            means: empty(),
+            log_deviations: empty(),
+        }
+    }
+}
+
+impl ConditionalGaussian {
+    /// With random weights, uniform on `+- 1 / sqrt(inputs of the layer)`.
+    ///
+    /// # Errors
+    /// A dimension of 0; no hidden units where the mean has some.
+    pub fn new<R: Rng + ?Sized>(mean: Mean, dimension: usize, rng: &mut R) -> Result<Self> {
+        mean.check()?;
+        if dimension == 0 {
+            return Err(Error::invalid("dimension", 0, "at least 1"));
+        }
+        Ok(Self {
+            mean,
+            dimension,
+            parameters: mean.network(dimension).initialize(rng),
+        })
+    }
+
+    /// With these parameters.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); a number of parameters that is not the form's; parameters that are
+    /// not finite.
+    pub fn from_parameters(mean: Mean, dimension: usize, parameters: Vec<f64>) -> Result<Self> {
+        mean.check()?;
+        if dimension == 0 {
+            return Err(Error::invalid("dimension", 0, "at least 1"));
+        }
+        let expected = mean.network(dimension).len();
+        Error::check_dimension("parameters", parameters.len(), expected)?;
+        Error::check_finite("parameters", parameters.iter().copied())?;
+        Ok(Self {
+            mean,
+            dimension,
+            parameters,
+        })
+    }
+
+    /// The form of the mean.
+    pub fn mean(&self) -> Mean {
+        self.mean
+    }
+
+    /// Dimension d of both states.
+    pub fn dimension(&self) -> usize {
+        self.dimension
+    }
+
+    /// All weights and biases; the last d are the biases of `log sigma`.
+    pub fn parameters(&self) -> &[f64] {
+        &self.parameters
+    }
+
+    pub(super) fn parameters_mut(&mut self) -> &mut [f64] {
+        &mut self.parameters
+    }
+
+    /// `log N(state; mu(given), diag sigma(given)^2)`, normalised. Panics where a length is not d.
+    pub fn log_density(&self, state: &DVector<f64>, given: &DVector<f64>) -> f64 {
+        assert_eq!(state.len(), self.dimension, "dimension of the state");
+        let pass = self.pass(given);
+        pass.log_density(0, state.as_slice())
+    }
+
+    /// A draw `mu + sigma eps` with `eps` standard normal. Panics where the length is not d.
+    pub fn sample<R: Rng + ?Sized>(&self, given: &DVector<f64>, rng: &mut R) -> DVector<f64> {
+        let pass = self.pass(given);
+        let mut noise = DVector::zeros(self.dimension);
+        fill_normal(&mut noise, rng);
+        let deviations = pass.log_deviations.column(0).map(f64::exp);
+        pass.means.column(0) + deviations.component_mul(&noise)
+    }
+
+    fn pass(&self, given: &DVector<f64>) -> Pass {
+        assert_eq!(given.len(), self.dimension, "dimension of the state given");
+        let mut pass = Pass::default();
+        let given = DMatrix::from_column_slice(self.dimension, 1, given.as_slice());
+        self.forward(&given, &mut pass);
+        pass
+    }
+
+    /// Means and scales given each column of a minibatch.
+    pub(super) fn forward(&self, given: &DMatrix<f64>, pass: &mut Pass) {
+        let (d, size) = (self.dimension, given.ncols());
+        let network = self.mean.network(d);
+        pass.set_size(network, size);
+        let Pass {
+            hidden,
+            outputs,
+            means,
+            log_deviations,
+        } = pass;
+        network.forward(&self.parameters, given, hidden, outputs);
+        means.copy_from(&outputs.rows(0, d));
+        match self.mean {
+            Mean::Affine => {}
+            Mean::Residual { .. } => *means += given,
+            Mean::Gated { .. } => {
+                for (k, mean) in means.iter_mut().enumerate() {
+                    let gate = gate(outputs[(d + k % d, k / d)]);
+                    *mean = gate * given[k] + (1.0 - gate) * JUMP * *mean;
+                }
+            }
+        }
+        let raw = outputs.rows(network.outputs - d, d);
+        log_deviations.zip_apply(&raw, |bounded, raw| {
+            *bounded = raw.clamp(LOG_DEVIATION.0, LOG_DEVIATION.1);
+        });
+    }
+
+    /// From the derivatives in means and `log sigma`, adds those in the parameters, summed over
+    /// the minibatch, to `gradient`, and returns those in the states given.
+    pub(super) fn backward(
+        &self,
+        given: &DMatrix<f64>,
+        pass: &Pass,
+        by_means: &DMatrix<f64>,
+        by_log_deviations: &DMatrix<f64>,
+        gradient: &mut [f64],
+    ) -> DMatrix<f64> {
+        let d = self.dimension;
+        let network = self.mean.network(d);
+        let mut by_outputs = DMatrix::zeros(network.outputs, given.ncols());
+        let mut direct = DMatrix::zeros(d, given.ncols());
+        by_outputs.rows_mut(0, d).copy_from(by_means);
+        match self.mean {
+            Mean::Affine => {}
+            Mean::Residual { .. } => direct.copy_from(by_means),
+            Mean::Gated { .. } => {
+                for (k, by_mean) in by_means.iter().enumerate() {
+                    let (i, j) = (k % d, k / d);
+                    let gate = gate(pass.outputs[(d + i, j)]);
+                    let jump = JUMP * pass.outputs[(i, j)];
+                    by_outputs[(i, j)] = by_mean * (1.0 - gate) * JUMP;
+                    by_outputs[(d + i, j)] = by_mean * (given[k] - jump) * gate * (1.0 - gate);
+                    direct[k] = by_mean * gate;
+                }
+            }
+        }
+        let first = network.outputs - d;
+        for (k, &derivative) in by_log_deviations.iter().enumerate() {
+            let (i, j) = (first + k % d, k / d);
+            let raw = pass.outputs[(i, j)];
+            let free = LOG_DEVIATION.0 < raw && raw < LOG_DEVIATION.1;
+            by_outputs[(i, j)] = if free { derivative } else { 0.0 };
+        }
+        direct + network.backward(&self.parameters, given, &pass.hidden, &by_outputs, gradient)
+    }
+}
+
+fn gate(output: f64) -> f64 {
+    sigmoid(output + GATE_BIAS)
+}
+
+impl Pass {
+    fn set_size(&mut self, network: Network, size: usize) {
+        let d = network.inputs;
+        let set = |matrix: &mut DMatrix<f64>, rows: usize| {
+            if matrix.shape() != (rows, size) {
+                *matrix = DMatrix::zeros(rows, size);
+            }
+        };
+        set(&mut self.hidden, network.hidden);
+        set(&mut self.outputs, network.outputs);
+        set(&mut self.means, d);
+        set(&mut self.log_deviations, d);
+    }
+
+    /// `log N(state; mu, diag sigma^2)` for one column.
+    pub(super) fn log_density(&self, column: usize, state: &[f64]) -> f64 {
+        let d = self.means.nrows();
+        let entries = column * d..(column + 1) * d;
+        let terms = entries.zip(state).map(|(k, x)| {
+            let log_deviation = self.log_deviations[k];
+            let residual = (x - self.means[k]) * (-log_deviation).exp();
+            -0.5 * residual * residual - log_deviation
+        });
+        terms.sum::<f64>() - 0.5 * d as f64 * TAU.ln()
+    }
+}
+
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct RawConditional {
+    mean: Mean,
+    dimension: usize,
+    parameters: Vec<f64>,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<RawConditional> for ConditionalGaussian {
+    type Error = Error;
+
+    fn try_from(raw: RawConditional) -> Result<Self> {
+        Self::from_parameters(raw.mean, raw.dimension, raw.parameters)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ais::{Purpose, stream};
+    use proptest::prelude::*;
+
+    const STEP: f64 = 1e-5;
+
+    /// A sum over a minibatch that weighs means and scales unevenly.
+    fn objective(conditional: &ConditionalGaussian, given: &DMatrix<f64>) -> f64 {
+        let mut pass = Pass::default();
+        conditional.forward(given, &mut pass);
+        let by_means = weights(given.shape(), 0.3);
+        let by_log_deviations = weights(given.shape(), 1.1);
+        pass.means.dot(&by_means) + pass.log_deviations.dot(&by_log_deviations)
+    }
+
+    fn weights(shape: (usize, usize), phase: f64) -> DMatrix<f64> {
+        DMatrix::from_fn(shape.0, shape.1, |i, j| {
+            (phase + i as f64 + 2.3 * j as f64).sin()
+        })
+    }
+
+    fn close(analytic: f64, plus: f64, minus: f64) -> bool {
+        let difference = (plus - minus) / (2.0 * STEP);
+        (analytic - difference).abs() <= 1e-6 * (1.0 + analytic.abs())
+    }
+
+    /// Fraction of the derivatives that agree with central differences. A kink of a rectifier
+    /// or of the clamp within a step makes few of them disagree.
+    fn agreement(conditional: &ConditionalGaussian, given: &DMatrix<f64>) -> f64 {
+        let mut pass = Pass::default();
+        conditional.forward(given, &mut pass);
+        let mut gradient = vec![0.0; conditional.parameters.len()];
+        let by_given = conditional.backward(
+            given,
+            &pass,
+            &weights(given.shape(), 0.3),
+            &weights(given.shape(), 1.1),
+            &mut gradient,
+        );
+        let parameters = gradient.iter().enumerate().map(|(i, &derivative)| {
+            let at = |step: f64| {
+                let mut moved = conditional.clone();
+                moved.parameters[i] += step;
+                objective(&moved, given)
+            };
+            close(derivative, at(STEP), at(-STEP))
+        });
+        let inputs = by_given.iter().enumerate().map(|(i, &derivative)| {
+            let at = |step: f64| {
+                let mut moved = given.clone();
+                moved[i] += step;
+                objective(conditional, &moved)
+            };
+            close(derivative, at(STEP), at(-STEP))
+        });
+        let agree: Vec<bool> = parameters.chain(inputs).collect();
+        agree.iter().filter(|&&agrees| agrees).count() as f64 / agree.len() as f64
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+        #[test]
+        fn gradients_agree_with_finite_differences(
+            dimension in 1usize..8,
+            size in 1usize..9,
+            hidden in 1usize..12,
+            spread in 0.1f64..6.0,
+            seed in 0u64..1_000_000,
+        ) {
+            let mut rng = stream(seed, Purpose::Training, 0);
+            for mean in [Mean::Affine, Mean::Residual { hidden }, Mean::Gated { hidden }] {
+                let mut conditional = ConditionalGaussian::new(mean, dimension, &mut rng).unwrap();
+                // Some scales beyond the clamp.
+                conditional.parameters.iter_mut().for_each(|p| *p *= 1.0 + spread);
+                let mut noise = DVector::zeros(dimension * size);
+                fill_normal(&mut noise, &mut rng);
+                let given = DMatrix::from_column_slice(dimension, size, (noise * spread).as_slice());
+                let agreement = agreement(&conditional, &given);
+                prop_assert!(agreement > 0.97, "{mean:?}: {agreement}");
+            }
+        }
+    }
+
+    #[test]
+    fn samples_have_the_stated_density() {
+        let mut rng = stream(3, Purpose::Run, 0);
+        let mean = Mean::Gated { hidden: 5 };
+        let conditional = ConditionalGaussian::new(mean, 2, &mut rng).unwrap();
+        let given = DVector::from_vec(vec![0.7, -1.3]);
+        // E[g(x) / q(x)] = 1 for a normalised g on the same space.
+        let other = ConditionalGaussian::new(mean, 2, &mut rng).unwrap();
+        let ratio = |x: &DVector<f64>| {
+            (other.log_density(x, &given) - conditional.log_density(x, &given)).exp()
+        };
+        let ratios: Vec<f64> = (0..20_000)
+            .map(|_| ratio(&conditional.sample(&given, &mut rng)))
+            .collect();
+        let n = ratios.len() as f64;
+        let mean = ratios.iter().sum::<f64>() / n;
+        let variance = ratios.iter().map(|r| (r - mean).powi(2)).sum::<f64>() / n;
+        let standard_error = (variance / n).sqrt();
+        assert!(standard_error < 0.05, "{standard_error}");
+        assert!((mean - 1.0).abs() < 4.0 * standard_error, "{mean}");
+    }
+
+    #[test]
+    fn wrong_shapes_are_refused() {
+        let mut rng = stream(0, Purpose::Run, 0);
+        assert!(ConditionalGaussian::new(Mean::Affine, 0, &mut rng).is_err());
+        assert!(ConditionalGaussian::new(Mean::Gated { hidden: 0 }, 2, &mut rng).is_err());
+        for parameters in [vec![0.0; 11], vec![f64::NAN; 12]] {
+            assert!(ConditionalGaussian::from_parameters(Mean::Affine, 2, parameters).is_err());
+        }
+        assert!(ConditionalGaussian::from_parameters(Mean::Affine, 2, vec![0.0; 12]).is_ok());
+    }
+}

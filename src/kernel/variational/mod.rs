@@ -1,0 +1,18 @@
+//! Learned transitions, trained by annealed variational objectives (Huang et al. 2018).
+//!
+//! [`LearnedTransitions`] is a kernel: one Gaussian transition `q_t(z_t | z_{t-1})` and its reverse
+//! model `r_t(z_{t-1} | z_t)` for each stage. [`Training`] fits it to a path and a schedule by an
+//! [`Objective`]; whatever that achieves, a run's weights give an unbiased Z.
+
+mod adam;
+mod conditional;
+mod flow;
+mod minibatch;
+mod network;
+mod objective;
+mod training;
+
+pub use conditional::{ConditionalGaussian, Mean};
+pub use flow::{FlowWorkspace, LearnedTransitions, Transition};
+pub use objective::Objective;
+pub use training::{TrainedTransitions, Training, TrainingError, TrainingPoint};

@@ -1,0 +1,285 @@
+//! Learned transitions: unbiased whatever the training achieved, refused where they do not fit.
+
+use annealed::ais::Ais;
+use annealed::kernel::variational::{
+    ConditionalGaussian, LearnedTransitions, Mean, Objective, Training, TrainingError, Transition,
+};
+use annealed::kernel::{Hmc, Mala, Then, TransitionKernel};
+use annealed::model::{FunctionModel, Gaussian, GaussianMixture, NormalizedModel};
+use annealed::path::{AnnealingPath, GeometricPath};
+use annealed::schedule::Schedule;
+use annealed::testing;
+use nalgebra::{DVector, dmatrix, dvector};
+
+type Path = GeometricPath<Gaussian, GaussianMixture>;
+
+/// From a wide Gaussian, so that the weights of untrained transitions have light tails, to two
+/// unequal components of total mass 2.7.
+fn path() -> Path {
+    let base = Gaussian::new(dvector![0.5, 0.0], dmatrix![9.0, -1.5; -1.5, 7.0]).unwrap();
+    let wide = Gaussian::new(dvector![1.2, -0.8], dmatrix![3.0, 1.0; 1.0, 2.0]).unwrap();
+    let narrow = Gaussian::isotropic(dvector![-2.0, 1.3], 1.2).unwrap();
+    GeometricPath::new(
+        base,
+        GaussianMixture::new([(2.0, wide), (0.7, narrow)]).unwrap(),
+    )
+}
+
+fn schedule() -> Schedule {
+    Schedule::power(4, 1.5).unwrap()
+}
+
+fn check<'p, K>(path: &'p Path, kernel: K, chains: usize)
+where
+    K: TransitionKernel<<Path as AnnealingPath>::At<'p>> + Sync,
+{
+    let exact = path.target().log_normalizer() - path.base().log_normalizer();
+    let check = testing::unbiasedness(path, kernel, schedule(), exact, chains, 5).unwrap();
+    assert!(check.passes(), "{check}");
+    assert!(check.standard_error < 0.05, "{check}");
+}
+
+/// With all parameters scaled, and log sigma moved by `shift`: its biases are the last.
+fn adjusted(conditional: &ConditionalGaussian, scale: f64, shift: f64) -> ConditionalGaussian {
+    let mut parameters = conditional.parameters().to_vec();
+    parameters.iter_mut().for_each(|p| *p *= scale);
+    let d = conditional.dimension();
+    let first = parameters.len() - d;
+    parameters[first..].iter_mut().for_each(|p| *p += shift);
+    ConditionalGaussian::from_parameters(conditional.mean(), d, parameters).unwrap()
+}
+
+/// With forward densities wider than the backward ones. In transitions of the other kind the
+/// variance of the weights is infinite, and no standard error can be trusted.
+fn light_tailed(flow: &LearnedTransitions, scale: f64) -> LearnedTransitions {
+    let transition = |t: &Transition| {
+        let forward = adjusted(t.forward(), scale, 0.25);
+        Transition::new(forward, adjusted(t.backward(), scale, -0.25)).unwrap()
+    };
+    let transitions = flow.transitions().iter().map(transition);
+    LearnedTransitions::from_transitions(transitions.collect()).unwrap()
+}
+
+/// Small random weights.
+fn untrained(mean: Mean, dimension: usize, stages: usize) -> LearnedTransitions {
+    let flow = LearnedTransitions::new(mean, dimension, stages, 11).unwrap();
+    light_tailed(&flow, 0.3)
+}
+
+#[test]
+fn untrained_transitions_are_unbiased() {
+    let path = path();
+    check(&path, untrained(Mean::Gated { hidden: 8 }, 2, 4), 200_000);
+    check(
+        &path,
+        untrained(Mean::Residual { hidden: 8 }, 2, 4),
+        200_000,
+    );
+}
+
+#[test]
+fn untrained_affine_transitions_are_unbiased() {
+    let gaussian = |mean, deviation| Gaussian::isotropic(dvector![mean], deviation).unwrap();
+    let target = GaussianMixture::new([(2.0, gaussian(1.2, 1.5)), (0.7, gaussian(-2.0, 0.8))]);
+    check(
+        &GeometricPath::new(gaussian(0.5, 3.0), target.unwrap()),
+        untrained(Mean::Affine, 1, 4),
+        200_000,
+    );
+}
+
+#[test]
+fn refinement_by_an_invariant_kernel_stays_unbiased() {
+    let path = path();
+    let flow = untrained(Mean::Gated { hidden: 8 }, 2, 4);
+    check(&path, Then(flow.clone(), Hmc::new(0.4, 3).unwrap()), 50_000);
+    check(&path, Then(Mala::new(0.5).unwrap(), flow), 50_000);
+}
+
+#[test]
+fn a_step_is_correct_on_a_model_that_it_does_not_leave_invariant() {
+    let model = Gaussian::new(dvector![0.4, -0.2], dmatrix![0.8, 0.3; 0.3, 0.9]).unwrap();
+    let flow = untrained(Mean::Gated { hidden: 8 }, 2, 4);
+    let sample = |rng: &mut _| annealed::model::Sampleable::sample(&model, rng);
+    let check =
+        testing::invariance(&model, &flow, sample, |x| x[0] * x[0] * x[1], 1, 50_000, 2).unwrap();
+    assert!(check.passes(), "{check}");
+    assert!(check.standard_error < 0.05, "{check}");
+}
+
+#[test]
+fn a_target_off_whose_support_a_proposal_falls_gets_weight_zero() {
+    // f_T = exp(-x^2 / 2) on x > 0: a quarter of the base's mass.
+    let half = FunctionModel::new(|x: &DVector<f64>| {
+        if x[0] > 0.0 {
+            -0.5 * x[0] * x[0]
+        } else {
+            f64::NEG_INFINITY
+        }
+    });
+    let path = GeometricPath::new(Gaussian::isotropic(dvector![0.0], 2.0).unwrap(), half);
+    let flow = untrained(Mean::Gated { hidden: 4 }, 1, 1);
+    let linear = Schedule::linear(1).unwrap();
+    let check = testing::unbiasedness(&path, flow, linear, 0.25f64.ln(), 50_000, 1).unwrap();
+    assert!(check.passes() && check.standard_error < 0.05, "{check}");
+}
+
+#[test]
+fn schedules_of_another_length_and_empty_flows_are_refused() {
+    let path = path();
+    let flow = untrained(Mean::Affine, 2, 4);
+    let error = Ais::new(&path, flow).run().unwrap_err().to_string();
+    assert!(error.contains("got 1000, expected 4"), "{error}");
+    assert!(LearnedTransitions::new(Mean::Affine, 2, 0, 1).is_err());
+    assert!(LearnedTransitions::new(Mean::Affine, 0, 2, 1).is_err());
+    assert!(LearnedTransitions::new(Mean::Residual { hidden: 0 }, 2, 2, 1).is_err());
+}
+
+#[test]
+fn one_seed_gives_the_same_bits() {
+    let path = path();
+    let run = |threads| {
+        let flow = untrained(Mean::Gated { hidden: 8 }, 2, 4);
+        let ais = Ais::new(&path, flow).schedule(schedule()).threads(threads);
+        ais.run().unwrap().log_weights().to_vec()
+    };
+    assert_eq!(run(1), run(2));
+}
+
+/// A short training, of which nothing is asked.
+fn short(objective: Objective) -> Training {
+    Training::new(objective).iterations(150).batch_size(64)
+}
+
+#[test]
+fn trained_transitions_are_unbiased() {
+    let path = path();
+    for objective in [Objective::Annealed, Objective::Hierarchical] {
+        let flow = untrained(Mean::Gated { hidden: 8 }, 2, 4);
+        let trained = short(objective).train(flow, &path, &schedule()).unwrap();
+        let flow = light_tailed(&trained.flow, 1.0);
+        check(&path, flow.clone(), 50_000);
+        check(&path, Then(flow, Hmc::new(0.4, 3).unwrap()), 20_000);
+    }
+}
+
+#[test]
+fn every_objective_raises_the_lower_bound_and_counts_its_gradients() {
+    let path = path();
+    let flow = LearnedTransitions::new(Mean::Gated { hidden: 8 }, 2, 4, 1).unwrap();
+    let bound = |flow: LearnedTransitions| {
+        let ais = Ais::new(&path, flow).schedule(schedule());
+        ais.run().unwrap().lower_bound()
+    };
+    let before = bound(flow.clone());
+    let exact = path.target().log_normalizer();
+    for (objective, gradients) in [
+        (Objective::Annealed, 4),
+        (Objective::LossCalibrated { weight: 0.5 }, 4),
+        (Objective::Hierarchical, 1),
+        (
+            Objective::EnergyTempered {
+                start: 0.1,
+                until: 0.5,
+            },
+            1,
+        ),
+        (Objective::WarmUp { until: 0.5 }, 1),
+    ] {
+        let training = short(objective).iterations(400);
+        let trained = training.train(flow.clone(), &path, &schedule()).unwrap();
+        assert_eq!(trained.target_gradients, 400 * 64 * gradients);
+        assert_eq!(trained.curve.len(), 400);
+        let after = bound(trained.flow);
+        assert!(after > before + 1.0, "{objective:?}: {before} to {after}");
+        assert!(
+            exact - 0.6 < after && after < exact + 0.05,
+            "{objective:?}: {after} of {exact}"
+        );
+    }
+}
+
+#[test]
+fn one_seed_trains_to_the_same_bits_and_another_does_not() {
+    let path = path();
+    let train = |seed| {
+        let flow = untrained(Mean::Residual { hidden: 4 }, 2, 4);
+        let training = short(Objective::LossCalibrated { weight: 0.3 }).seed(seed);
+        training.train(flow, &path, &schedule()).unwrap()
+    };
+    assert_eq!(train(1), train(1));
+    assert_ne!(train(1).flow, train(2).flow);
+}
+
+#[test]
+fn a_divergence_keeps_the_last_good_transitions() {
+    // Training pushes the states to the right, where the density becomes NaN.
+    let broken = FunctionModel::new(|x: &DVector<f64>| if x[0] > 8.0 { f64::NAN } else { x[0] })
+        .with_gradient(|_: &DVector<f64>| dvector![1.0]);
+    let path = GeometricPath::new(Gaussian::isotropic(dvector![0.0], 0.2).unwrap(), broken);
+    let flow = LearnedTransitions::new(Mean::Affine, 1, 2, 3).unwrap();
+    let linear = Schedule::linear(2).unwrap();
+    let mut judged = Vec::new();
+    let training = short(Objective::Annealed).learning_rate(0.05);
+    let result = training.train_with(flow, &path, &linear, |_, flow| judged.push(flow.clone()));
+    match result.unwrap_err() {
+        TrainingError::Diverged {
+            iteration,
+            transition,
+            last_good,
+            value,
+            ..
+        } => {
+            assert!(iteration > 0 && iteration == judged.len(), "{iteration}");
+            assert!((1..=2).contains(&transition) && value.is_nan());
+            assert_eq!(*last_good, judged[iteration - 1]);
+        }
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn settings_out_of_range_are_refused() {
+    let path = path();
+    let flow = || untrained(Mean::Affine, 2, 4);
+    let refused = |training: Training| training.train(flow(), &path, &schedule()).is_err();
+    let good = short(Objective::Annealed).iterations(1);
+    assert!(!refused(good));
+    for bad in [
+        good.iterations(0),
+        good.batch_size(0),
+        good.learning_rate(f64::NAN),
+        good.clip(0.0),
+        good.decay(1.5, 0.5),
+        short(Objective::LossCalibrated { weight: 1.0 }),
+        short(Objective::EnergyTempered {
+            start: 0.0,
+            until: 0.5,
+        }),
+        short(Objective::WarmUp { until: f64::NAN }),
+    ] {
+        assert!(refused(bad), "{bad:?}");
+    }
+    let other_schedule = good.train(flow(), &path, &Schedule::linear(5).unwrap());
+    assert!(other_schedule.is_err());
+    let other_dimension = good.train(untrained(Mean::Affine, 3, 4), &path, &schedule());
+    assert!(other_dimension.is_err());
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn a_saved_flow_is_validated_as_it_is_read() {
+    let flow = untrained(Mean::Gated { hidden: 3 }, 2, 4);
+    let json = serde_json::to_string(&flow).unwrap();
+    assert_eq!(
+        serde_json::from_str::<LearnedTransitions>(&json).unwrap(),
+        flow
+    );
+    for damaged in [
+        json.replace("\"dimension\":2", "\"dimension\":3"),
+        json.replacen("\"hidden\":3", "\"hidden\":4", 1),
+        "[]".to_string(),
+    ] {
+        assert!(serde_json::from_str::<LearnedTransitions>(&damaged).is_err());
+    }
+}
