@@ -3,6 +3,7 @@
 use nalgebra::DVector;
 use rand::{Rng, RngExt};
 
+use super::rbm::sigmoid;
 use super::{ExponentialFamily, FullConditionals, NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::error::{Error, Result};
 use crate::math::log_add_exp;
@@ -51,10 +52,6 @@ impl Bernoulli {
     pub fn logits(&self) -> &DVector<f64> {
         &self.logits
     }
-}
-
-fn sigmoid(x: f64) -> f64 {
-    1.0 / (1.0 + (-x).exp())
 }
 
 impl UnnormalizedModel for Bernoulli {

@@ -25,9 +25,7 @@ pub(crate) fn solve(
     if !(damping > 0.0 && damping <= 1.0) {
         return Err(Error::invalid("damping", damping, "a number in (0, 1]"));
     }
-    if steps == 0 {
-        return Err(Error::invalid("steps", 0, "at least 1"));
-    }
+    super::check_steps("steps", steps)?;
     // A multiple of the steps, so that these are among the points.
     let refinement = RESOLUTION.div_ceil(steps);
     let intervals = refinement * steps;

@@ -184,9 +184,7 @@ impl Metric {
 /// The schedule of `steps` stages that covers equal shares of a distance, which is given at
 /// betas from 0 to 1 and linear in between.
 pub(crate) fn interpolate(betas: &[f64], distance: &[f64], steps: usize) -> Result<Schedule> {
-    if steps == 0 {
-        return Err(Error::invalid("steps", 0, "at least 1"));
-    }
+    super::check_steps("steps", steps)?;
     let total = distance[distance.len() - 1];
     let mut right = 1;
     let inner = (1..steps).map(|k| {
