@@ -2,6 +2,7 @@
 
 pub mod ais;
 pub mod data;
+mod engine;
 pub mod error;
 pub mod estimate;
 #[doc = include_str!("../docs/guide.md")]

@@ -3,13 +3,12 @@
 use rand::Rng;
 
 use crate::ais::{Block, StreamRng};
+use crate::engine::Engine;
 use crate::error::Result;
 use crate::kernel::{Increment, NonFinite, Stage, Step, TransitionKernel, advance_each};
-use crate::model::rbm::{
-    Lanes, Layer, dot, draw_units, pad, propagate_down, propagate_up, weigh_and_draw,
-};
+use crate::model::rbm::{Lanes, Layer, Scratch, Words, dot, draw_units, pad, weigh_and_draw};
 use crate::model::{Rbm, Scalar, UnnormalizedModel};
-use crate::path::{Knot, RbmAt};
+use crate::path::{Knot, RbmAt, RbmPath};
 
 /// Block Gibbs sampling of an RBM: all hidden units given the visible ones, then all visible
 /// units given the hidden ones, each layer at once. Leaves the marginal of `v` invariant and is
@@ -74,21 +73,16 @@ impl<T: Scalar> TransitionKernel<RbmAt<'_, T>> for BlockGibbs {
             return Ok(());
         };
         let path = stage.model.path();
-        let buffers = workspace.prepare(path.target(), states.len(), first);
+        let buffers = workspace.prepare(path, states.len(), first);
         buffers.load(states);
         buffers.weigh_and_draw_hidden(path.segment(segment), (from, to));
         buffers.draw_visible(&stage.model, path.segment(segment), to);
-        for chain in (0..block.len())
-            .filter(|&chain| block.is_alive(chain))
-            .collect::<Vec<_>>()
-        {
-            buffers.store(chain, block.chain_mut(chain).0);
-            let log_ratio = buffers.log_ratios[chain];
-            block.add(
-                stage,
-                chain,
-                Ok(Increment::new(log_ratio, Step::invariant())),
-            )?;
+        for chain in 0..block.len() {
+            if block.is_alive(chain) {
+                buffers.store(chain, block.chain_mut(chain).0);
+                let increment = Increment::new(buffers.log_ratios[chain], Step::invariant());
+                block.add(stage, chain, Ok(increment))?;
+            }
         }
         Ok(())
     }
@@ -124,13 +118,16 @@ impl<T: Scalar> Default for BlockGibbsWorkspace<T> {
 }
 
 impl<T: Scalar> BlockGibbsWorkspace<T> {
-    fn prepare(&mut self, rbm: &Rbm<T>, chains: usize, rng: &mut StreamRng) -> &mut Buffers<T> {
-        let buffers = self
-            .buffers
-            .take()
-            .filter(|buffers| buffers.fits(rbm, chains));
+    fn prepare(
+        &mut self,
+        path: &RbmPath<T>,
+        chains: usize,
+        rng: &mut StreamRng,
+    ) -> &mut Buffers<T> {
+        let buffers = self.buffers.take();
+        let buffers = buffers.filter(|buffers| buffers.fit(path, chains));
         self.buffers
-            .insert(buffers.unwrap_or_else(|| Buffers::new(rbm, chains, rng)))
+            .insert(buffers.unwrap_or_else(|| Buffers::new(path, chains, rng)))
     }
 }
 
@@ -139,29 +136,43 @@ type Segment<'a, T> = (Option<&'a Knot<T>>, &'a Knot<T>);
 
 #[derive(Debug, Clone)]
 struct Buffers<T: Scalar> {
+    engine: Engine,
     lanes: Lanes,
+    /// Random bits for one chain's layer.
+    words: Words,
+    scratch: Scratch,
     visible: Layer<T>,
     hidden: Layer<T>,
     /// The hidden activations at the segment's start.
     start: Layer<T>,
+    /// The slope of the visible biases, and their value at the stage's end.
+    bias_slope: Vec<T>,
+    visible_bias: Vec<T>,
     log_ratios: Vec<f64>,
 }
 
 impl<T: Scalar> Buffers<T> {
-    fn new(rbm: &Rbm<T>, chains: usize, rng: &mut StreamRng) -> Self {
+    fn new(path: &RbmPath<T>, chains: usize, rng: &mut StreamRng) -> Self {
+        let (visible, hidden) = (path.target().visible_units(), path.target().hidden_units());
         Self {
+            engine: path.engine(),
             lanes: Lanes::from_rng(rng),
-            visible: Layer::zeros(rbm.visible_units(), chains),
-            hidden: Layer::zeros(rbm.hidden_units(), chains),
-            start: Layer::zeros(rbm.hidden_units(), chains),
+            words: Words::for_units::<T>(visible.max(hidden)),
+            scratch: Scratch::default(),
+            visible: Layer::zeros(visible, chains),
+            hidden: Layer::zeros(hidden, chains),
+            start: Layer::zeros(hidden, chains),
+            bias_slope: pad(std::iter::repeat_n(T::zero(), visible)),
+            visible_bias: pad(std::iter::repeat_n(T::zero(), visible)),
             log_ratios: vec![0.0; chains],
         }
     }
 
-    fn fits(&self, rbm: &Rbm<T>, chains: usize) -> bool {
-        self.log_ratios.len() == chains
-            && self.visible.units() == rbm.visible_units()
-            && self.hidden.units() == rbm.hidden_units()
+    fn fit(&self, path: &RbmPath<T>, chains: usize) -> bool {
+        self.engine == path.engine()
+            && self.log_ratios.len() == chains
+            && self.visible.units() == path.target().visible_units()
+            && self.hidden.units() == path.target().hidden_units()
     }
 
     fn load(&mut self, states: &[Vec<bool>]) {
@@ -173,33 +184,58 @@ impl<T: Scalar> Buffers<T> {
     /// The weight comes first, at the old `v`; then `h` given it, at the new beta. `t` is where in
     /// the segment the stage starts and ends.
     fn weigh_and_draw_hidden(&mut self, (start, end): Segment<'_, T>, t: (f64, f64)) {
-        propagate_up(&end.rbm, &self.visible, &mut self.hidden);
+        let engine = self.engine;
+        self.hidden.fill_chains(end.rbm.hidden_bias().as_slice());
+        let (visible, scratch) = (&self.visible, &mut self.scratch);
+        end.up
+            .propagate(engine, T::one(), visible, true, &mut self.hidden, scratch);
         match start {
-            Some(start) => propagate_up(&start.rbm, &self.visible, &mut self.start),
+            Some(start) => {
+                self.start.fill_chains(start.rbm.hidden_bias().as_slice());
+                start
+                    .up
+                    .propagate(engine, T::one(), visible, true, &mut self.start, scratch);
+            }
             None => self.start.clear(),
         }
-        let bias_slope = pad(end.bias_slope.iter().copied());
+        copy(end.bias_slope.iter().copied(), &mut self.bias_slope);
         for (chain, log_ratio) in self.log_ratios.iter_mut().enumerate() {
-            let slope_term = dot(&bias_slope, self.visible.chain(chain));
+            let visible = self.visible.chain(chain);
             let (hidden, start) = (self.hidden.chain_mut(chain), self.start.chain(chain));
-            *log_ratio =
-                (t.1 - t.0) * slope_term + weigh_and_draw(hidden, start, t, &mut self.lanes);
+            let words = self.words.draw(engine, hidden, &mut self.lanes);
+            *log_ratio = engine.run(
+                #[inline(always)]
+                || {
+                    (t.1 - t.0) * dot(&self.bias_slope, visible)
+                        + weigh_and_draw(hidden, start, t, words)
+                },
+            );
         }
     }
 
     fn draw_visible(&mut self, model: &RbmAt<'_, T>, (start, end): Segment<'_, T>, t: f64) {
-        let biases = pad(model.visible_biases().map(T::nearest));
+        let engine = self.engine;
+        copy(
+            model.visible_biases().map(T::nearest),
+            &mut self.visible_bias,
+        );
         let (hidden, visible) = (&self.hidden, &mut self.visible);
-        let add = |knot: &Knot<T>, scale: f64, keep: T, visible: &mut Layer<T>| {
-            let scale = T::nearest(scale);
-            propagate_down(&knot.transposed_weights, scale, hidden, keep, visible);
-        };
-        add(end, t, T::zero(), visible);
+        let scratch = &mut self.scratch;
+        end.down
+            .propagate(engine, T::nearest(t), hidden, false, visible, scratch);
         if let Some(start) = start {
-            add(start, 1.0 - t, T::one(), visible);
+            let scale = T::nearest(1.0 - t);
+            start
+                .down
+                .propagate(engine, scale, hidden, true, visible, scratch);
         }
         for chain in 0..self.log_ratios.len() {
-            draw_units(visible.chain_mut(chain), &biases, &mut self.lanes);
+            let visible = self.visible.chain_mut(chain);
+            let words = self.words.draw(engine, visible, &mut self.lanes);
+            engine.run(
+                #[inline(always)]
+                || draw_units(visible, &self.visible_bias, words),
+            );
         }
     }
 
@@ -207,5 +243,11 @@ impl<T: Scalar> Buffers<T> {
         for (bit, &value) in state.iter_mut().zip(self.visible.chain(chain)) {
             *bit = value != T::zero();
         }
+    }
+}
+
+fn copy<T>(values: impl Iterator<Item = T>, to: &mut [T]) {
+    for (to, value) in to.iter_mut().zip(values) {
+        *to = value;
     }
 }

@@ -19,6 +19,7 @@ pub use adaptive::{
     ShiftMonitor,
 };
 pub use block_gibbs::{BlockGibbs, BlockGibbsWorkspace};
+
 pub use compose::{Mixture, Repeat, Then};
 pub use gibbs::CoordinateGibbs;
 pub use hamiltonian::{Hmc, HmcWorkspace, PersistentHmc, PersistentHmcWorkspace};

@@ -11,6 +11,7 @@ mod ridge;
 mod spline;
 mod tempered;
 
+pub use crate::engine::Engine;
 pub use cost::{linear_cost, path_cost, path_length, symmetrized_divergence};
 pub use gaussian::{GaussianAt, GaussianPath};
 pub use geometric::{GeometricAt, GeometricPath};

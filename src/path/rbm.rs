@@ -1,13 +1,14 @@
 //! Geometric paths of RBMs, through knots or straight.
 
+use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::model::rbm::{draw_all, draw_into, masked_sum_of, softplus_increment};
+use crate::model::rbm::{Weights, draw_all, draw_into, masked_sum_of, softplus_increment};
 use crate::model::{
     BaseRate, Rbm, RbmMatching, RbmMoments, Scalar, UnnormalizedModel, sigmoid, softplus,
 };
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
 use crate::schedule::Schedule;
-use nalgebra::{DMatrix, DVector};
+use nalgebra::DVector;
 use rand::Rng;
 
 /// A path of RBMs from a base-rate RBM to an RBM, straight or through RBMs at knots. Between
@@ -33,14 +34,17 @@ pub struct RbmPath<T: Scalar = f32> {
     knots: Schedule,
     /// The models at the knots, without the base.
     models: Vec<Knot<T>>,
+    engine: Engine,
 }
 
 /// The RBM at the end of a segment.
 #[derive(Debug, Clone)]
 pub(crate) struct Knot<T: Scalar> {
     pub(crate) rbm: Rbm<T>,
-    /// `W^T` (D x M).
-    pub(crate) transposed_weights: DMatrix<T>,
+    /// `W`, for products with visible units.
+    pub(crate) up: Weights<T>,
+    /// `W^T`, for products with hidden units.
+    pub(crate) down: Weights<T>,
     /// The visible biases less those at the segment's start.
     pub(crate) bias_slope: DVector<T>,
 }
@@ -75,7 +79,8 @@ impl<T: Scalar> RbmPath<T> {
             )?;
             bias.copy_from(rbm.visible_bias());
             joined.push(Knot {
-                transposed_weights: rbm.weights().transpose(),
+                up: Weights::new(rbm.weights().clone()),
+                down: Weights::new(rbm.weights().transpose()),
                 bias_slope,
                 rbm,
             });
@@ -84,7 +89,23 @@ impl<T: Scalar> RbmPath<T> {
             base,
             knots,
             models: joined,
+            engine: Engine::best(),
         })
+    }
+
+    /// This path, on which [`BlockGibbs`](crate::kernel::BlockGibbs) uses another [`Engine`] than
+    /// the best one of the machine: to compare engines, or to report a fault in one of them.
+    ///
+    /// # Errors
+    /// Where this machine, or this build of the crate, does not have it.
+    pub fn with_engine(self, engine: Engine) -> Result<Self> {
+        let engine = engine.checked()?;
+        Ok(Self { engine, ..self })
+    }
+
+    /// The engine in use.
+    pub fn engine(&self) -> Engine {
+        self.engine
     }
 
     /// The moment-averaging spline (Grosse, Maddison and Salakhutdinov 2013): at each inner knot

@@ -1,7 +1,7 @@
 //! What is done to every unit, written so that the compiler can use vector instructions on any
 //! target: polynomials instead of library calls, chunks of [`LANES`] units, no branches inside.
 
-use crate::model::rbm::lanes::{LANES, Lanes};
+use crate::model::rbm::lanes::LANES;
 use crate::model::rbm::scalar::Scalar;
 
 /// `n` rounded up to a whole number of chunks.
@@ -45,16 +45,13 @@ fn draw<T: Scalar>(y: T, e: T, uniform: T) -> T {
 }
 
 /// Replaces each input by a unit with logit `offset + input`, drawn as 0 or 1. All lengths are
-/// one multiple of [`LANES`].
-#[inline]
-pub(crate) fn draw_units<T: Scalar>(units: &mut [T], offset: &[T], lanes: &mut Lanes) {
-    for (units, offset) in units
-        .as_chunks_mut::<LANES>()
-        .0
-        .iter_mut()
-        .zip(chunks(offset))
-    {
-        let uniforms = T::uniforms(lanes);
+/// one multiple of [`LANES`], with `T::WORDS` words for each unit.
+#[inline(always)]
+pub(crate) fn draw_units<T: Scalar>(units: &mut [T], offset: &[T], words: &[[u32; LANES]]) {
+    let units = units.as_chunks_mut::<LANES>().0.iter_mut();
+    let words = words.chunks_exact(T::WORDS);
+    for ((units, offset), words) in units.zip(chunks(offset)).zip(words) {
+        let uniforms = T::uniforms(words);
         for l in 0..LANES {
             let y = offset[l] + units[l];
             units[l] = draw(y, exp_nonpositive(-y.abs()), uniforms[l]);
@@ -65,13 +62,14 @@ pub(crate) fn draw_units<T: Scalar>(units: &mut [T], offset: &[T], lanes: &mut L
 /// Replaces each activation x at a segment's end by a unit with logit `y_1`, drawn as 0 or 1, and
 /// returns the sum over units of `softplus(y_1) - softplus(y_0)`: one exponential serves both.
 /// `y_i = s + t_i (x - s)` with the activation s at the segment's start. All lengths are one
-/// multiple of [`LANES`]; where `x` and `s` are 0 nothing is added.
-#[inline]
+/// multiple of [`LANES`], with `T::WORDS` words for each unit; where `x` and `s` are 0 nothing is
+/// added.
+#[inline(always)]
 pub(crate) fn weigh_and_draw<T: Scalar>(
     units: &mut [T],
     start: &[T],
     t: (f64, f64),
-    lanes: &mut Lanes,
+    words: &[[u32; LANES]],
 ) -> f64 {
     for (x, &s) in units.iter_mut().zip(start) {
         *x -= s;
@@ -79,9 +77,9 @@ pub(crate) fn weigh_and_draw<T: Scalar>(
     let step = T::nearest(t.1 - t.0);
     let t = T::nearest(t.1);
     if largest(units) * step.abs() <= T::INCREMENT_RADIUS {
-        weigh_with(units, start, t, step, lanes, increment_series)
+        weigh_with(units, start, t, step, words, increment_series)
     } else {
-        weigh_with(units, start, t, step, lanes, increment_far)
+        weigh_with(units, start, t, step, words, increment_far)
     }
 }
 
@@ -91,13 +89,14 @@ fn weigh_with<T: Scalar>(
     start: &[T],
     t: T,
     step: T,
-    lanes: &mut Lanes,
+    words: &[[u32; LANES]],
     increment: impl Fn(T, T, T) -> T,
 ) -> f64 {
     let mut sums = [T::zero(); LANES];
     let chunks = units.as_chunks_mut::<LANES>().0.iter_mut();
-    for (units, start) in chunks.zip(start.as_chunks::<LANES>().0) {
-        let uniforms = T::uniforms(lanes);
+    let words = words.chunks_exact(T::WORDS);
+    for ((units, start), words) in chunks.zip(start.as_chunks::<LANES>().0).zip(words) {
+        let uniforms = T::uniforms(words);
         for l in 0..LANES {
             let x = units[l];
             let y = start[l] + t * x;
@@ -138,7 +137,7 @@ fn increment_far<T: Scalar>(y: T, d: T, e: T) -> T {
 
 /// Sum of the entries of `values` where the unit is on. All lengths are one multiple of
 /// [`LANES`].
-#[inline]
+#[inline(always)]
 pub(crate) fn dot<T: Scalar>(values: &[T], units: &[T]) -> f64 {
     let mut sums = [T::zero(); LANES];
     for (values, units) in chunks(values).iter().zip(chunks(units)) {
@@ -158,7 +157,7 @@ pub(crate) fn add_scaled<T: Scalar>(sums: &mut [T], sign: T, row: &[T]) {
 }
 
 /// Replaces logits by probabilities.
-#[inline]
+#[inline(always)]
 pub(crate) fn logits_to_probabilities<T: Scalar>(logits: &mut [T]) {
     for y in logits {
         let e = exp_nonpositive(-y.abs());
@@ -223,6 +222,9 @@ mod tests {
     use rand::SeedableRng;
     use rand_xoshiro::Xoshiro256PlusPlus;
 
+    use crate::engine::Engine;
+    use crate::model::rbm::lanes::Lanes;
+
     fn grid(lowest: f64, points: usize) -> impl Iterator<Item = f64> {
         (0..=points).map(move |i| lowest * (i as f64 / points as f64).powi(2))
     }
@@ -273,16 +275,19 @@ mod tests {
         }
     }
 
-    fn lanes() -> Lanes {
-        Lanes::from_rng(&mut Xoshiro256PlusPlus::seed_from_u64(11))
+    fn words(units: usize) -> Vec<[u32; LANES]> {
+        let mut words = vec![[0; LANES]; 2 * units / LANES];
+        let mut lanes = Lanes::from_rng(&mut Xoshiro256PlusPlus::seed_from_u64(11));
+        lanes.fill(Engine::Portable, &mut words);
+        words
     }
 
     fn check_frequencies<T: Scalar>() {
-        let (mut lanes, draws) = (lanes(), 1 << 16);
+        let draws = 1 << 16;
         for y in [-9.0, -2.0, -0.5, 0.0, 0.7, 3.0, 9.0] {
             let mut units = vec![T::nearest(y / 2.0); draws];
             let offset = vec![T::nearest(y / 2.0); draws];
-            draw_units(&mut units, &offset, &mut lanes);
+            draw_units(&mut units, &offset, &words(draws));
             let (mean, p) = (dot(&units, &units) / draws as f64, sigmoid(y));
             let se = (p * (1.0 - p) / draws as f64).sqrt();
             assert!((mean - p).abs() < 4.0 * se, "{y}: {mean} {p}");
@@ -299,7 +304,7 @@ mod tests {
     fn saturated_units_do_not_flip() {
         for y in [-300.0_f32, 300.0, -1e30, 1e30] {
             let mut units = vec![y; 1 << 12];
-            draw_units(&mut units, &vec![0.0; 1 << 12], &mut lanes());
+            draw_units(&mut units, &vec![0.0; 1 << 12], &words(1 << 12));
             assert!(units.iter().all(|&unit| unit == f32::from(y > 0.0)), "{y}");
         }
     }
@@ -314,7 +319,7 @@ mod tests {
                 // At the start -0.3 of what it is at the end, or 0.
                 start[5] = T::nearest(-0.3 * x * from);
                 let s = start[5].to_f64();
-                let found = weigh_and_draw(&mut units, &start, t, &mut lanes());
+                let found = weigh_and_draw(&mut units, &start, t, &words(LANES));
                 let exact = softplus_increment(s + 0.95 * (x - s), (t.1 - t.0) * (x - s));
                 let error = (found - exact).abs() / (slope * x.abs() + f64::MIN_POSITIVE);
                 assert!(error < tolerance, "slope {slope}, x {x}: {found} {exact}");

@@ -2,6 +2,9 @@
 
 use rand::Rng;
 
+use crate::engine::Engine;
+use crate::model::rbm::scalar::Scalar;
+
 /// Units handled together by the elementwise code.
 pub(crate) const LANES: usize = 16;
 
@@ -28,30 +31,61 @@ impl Lanes {
         Self { state }
     }
 
-    /// The next 32 bits of each lane.
-    #[inline(always)]
-    pub(crate) fn next(&mut self) -> [u32; LANES] {
-        let mut result = [0; LANES];
-        step(&mut self.state, &mut result);
-        result
+    /// The next words of each lane.
+    pub(crate) fn fill(&mut self, engine: Engine, words: &mut [[u32; LANES]]) {
+        match engine {
+            Engine::Portable => fill(&mut self.state, words, LANES),
+            _ => engine.run(|| fill_inlined(&mut self.state, words, std::hint::black_box(LANES))),
+        }
     }
 }
 
-/// Takes slices, whose length the compiler does not know, and is not inlined: with the length
-/// known it unrolls the loop and keeps every lane in a scalar register.
+/// A buffer of random bits for one chain's layer.
+#[derive(Debug, Clone)]
+pub(crate) struct Words(Vec<[u32; LANES]>);
+
+impl Words {
+    /// For layers of up to so many units.
+    pub(crate) fn for_units<T: Scalar>(units: usize) -> Self {
+        Self(vec![[0; LANES]; units.div_ceil(LANES) * T::WORDS])
+    }
+
+    /// Fresh words for a layer, given with its padding.
+    pub(crate) fn draw<T: Scalar>(
+        &mut self,
+        engine: Engine,
+        layer: &[T],
+        lanes: &mut Lanes,
+    ) -> &[[u32; LANES]] {
+        let words = &mut self.0[..layer.len() / LANES * T::WORDS];
+        lanes.fill(engine, words);
+        words
+    }
+}
+
+/// Not inlined, so that the compiler does not see that there are [`LANES`] lanes: where it does it
+/// unrolls the loop over them and keeps each in a scalar register.
 #[inline(never)]
-fn step(state: &mut [[u32; LANES]; 4], result: &mut [u32]) {
+fn fill(state: &mut [[u32; LANES]; 4], words: &mut [[u32; LANES]], lanes: usize) {
+    fill_inlined(state, words, lanes);
+}
+
+#[inline(always)]
+fn fill_inlined(state: &mut [[u32; LANES]; 4], words: &mut [[u32; LANES]], lanes: usize) {
     let [s0, s1, s2, s3] = state;
-    let words = s0.iter_mut().zip(s1).zip(s2).zip(s3);
-    for ((((s0, s1), s2), s3), result) in words.zip(result) {
-        *result = s0.wrapping_add(*s3).rotate_left(7).wrapping_add(*s0);
-        let t = *s1 << 9;
-        *s2 ^= *s0;
-        *s3 ^= *s1;
-        *s1 ^= *s2;
-        *s0 ^= *s3;
-        *s2 ^= t;
-        *s3 = s3.rotate_left(11);
+    for words in words {
+        let state = (s0[..lanes].iter_mut().zip(&mut s1[..lanes]))
+            .zip(s2[..lanes].iter_mut().zip(&mut s3[..lanes]));
+        for (((s0, s1), (s2, s3)), word) in state.zip(&mut words[..lanes]) {
+            *word = s0.wrapping_add(*s3).rotate_left(7).wrapping_add(*s0);
+            let t = *s1 << 9;
+            *s2 ^= *s0;
+            *s3 ^= *s1;
+            *s1 ^= *s2;
+            *s0 ^= *s3;
+            *s2 ^= t;
+            *s3 = s3.rotate_left(11);
+        }
     }
 }
 
@@ -77,9 +111,13 @@ mod tests {
             .into_iter()
             .map(Xoshiro128PlusPlus::from_seed)
             .collect();
-        for _ in 0..100 {
-            let expected: Vec<u32> = references.iter_mut().map(|r| r.next_u32()).collect();
-            assert_eq!(lanes.next().to_vec(), expected);
+        for engine in Engine::ALL.into_iter().filter(|e| e.is_available()) {
+            let mut words = [[0; LANES]; 100];
+            lanes.fill(engine, &mut words);
+            for words in words {
+                let expected: Vec<u32> = references.iter_mut().map(|r| r.next_u32()).collect();
+                assert_eq!(words.to_vec(), expected, "{engine}");
+            }
         }
     }
 }

@@ -65,6 +65,15 @@ impl<T: Scalar> Layer<T> {
         DMatrixView::from_slice_with_strides(self.values.as_slice(), chains, self.units, rows, 1)
     }
 
+    /// Gives all chains the same values, and 0 in the padding.
+    pub(crate) fn fill_chains(&mut self, values: &[T]) {
+        for chain in 0..self.chains() {
+            let (units, padding) = self.chain_mut(chain).split_at_mut(values.len());
+            units.copy_from_slice(values);
+            padding.fill(T::zero());
+        }
+    }
+
     /// Takes a chain's units from bits.
     pub(crate) fn set_chain(&mut self, chain: usize, state: &[bool]) {
         assert_eq!(state.len(), self.units, "length of the state");
@@ -84,11 +93,7 @@ pub(crate) fn pad<T: Scalar>(values: impl ExactSizeIterator<Item = T>) -> Vec<T>
 
 /// `a 1^T + W V`: the hidden activations of all chains, 0 in the padding.
 pub(crate) fn propagate_up<T: Scalar>(rbm: &Rbm<T>, visible: &Layer<T>, hidden: &mut Layer<T>) {
-    for chain in 0..hidden.chains() {
-        let (units, padding) = hidden.chain_mut(chain).split_at_mut(rbm.hidden_units());
-        units.copy_from_slice(rbm.hidden_bias().as_slice());
-        padding.fill(T::zero());
-    }
+    hidden.fill_chains(rbm.hidden_bias().as_slice());
     let weights = rbm.weights();
     hidden
         .matrix_mut()

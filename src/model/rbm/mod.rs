@@ -12,9 +12,12 @@ mod moments;
 mod npy;
 #[cfg(feature = "npz")]
 mod npz;
+mod product;
 mod sampled_moments;
 mod scalar;
 mod softplus;
+#[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
+mod tiles;
 mod training;
 
 pub use base_rate::BaseRate;
@@ -30,9 +33,12 @@ pub use softplus::{sigmoid, softplus};
 pub use training::{ContrastiveDivergence, Epoch, TrainedRbm};
 
 pub(crate) use elementwise::{dot, draw_units, weigh_and_draw};
-pub(crate) use lanes::Lanes;
+pub(crate) use lanes::{Lanes, Words};
 pub(crate) use layers::{Layer, pad, propagate_down, propagate_up};
+pub(crate) use product::{Scratch, Weights};
 pub(crate) use softplus::softplus_increment;
+#[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
+pub(crate) use tiles::are_available as tiles_are_available;
 
 use nalgebra::{DMatrix, DVector};
 use rand::{Rng, RngExt};

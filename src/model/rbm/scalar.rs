@@ -34,7 +34,7 @@ impl Scalar for f64 {
 }
 
 pub(crate) mod sealed {
-    use crate::model::rbm::lanes::{LANES, Lanes};
+    use crate::model::rbm::lanes::LANES;
 
     /// What the elementwise functions need to know of a type beyond arithmetic.
     pub trait Elementwise: Sized + 'static {
@@ -58,8 +58,17 @@ pub(crate) mod sealed {
         /// `2^n`, given `n + ROUND`.
         fn exp2_rounded(shifted: Self) -> Self;
 
-        /// Uniforms on (0, 1), fine near 0.
-        fn uniforms(lanes: &mut Lanes) -> [Self; LANES];
+        /// Whether products may be taken in 24-bit fixed point.
+        const FIXED_POINT: bool;
+
+        /// `2^16 high + low`.
+        fn from_digits(high: i32, low: i32) -> Self;
+
+        /// Words of random bits that a uniform takes.
+        const WORDS: usize;
+
+        /// Uniforms on (0, 1), fine near 0, from [`WORDS`](Self::WORDS) words each.
+        fn uniforms(words: &[[u32; LANES]]) -> [Self; LANES];
     }
 
     impl Elementwise for f32 {
@@ -89,6 +98,13 @@ pub(crate) mod sealed {
             2.0,
         ];
         const INCREMENT_RADIUS: Self = 0.125;
+        const FIXED_POINT: bool = true;
+        const WORDS: usize = 1;
+
+        #[inline(always)]
+        fn from_digits(high: i32, low: i32) -> Self {
+            high as f32 * 65_536.0 + low as f32
+        }
 
         #[inline(always)]
         fn exp2_rounded(shifted: Self) -> Self {
@@ -96,11 +112,12 @@ pub(crate) mod sealed {
         }
 
         #[inline(always)]
-        fn uniforms(lanes: &mut Lanes) -> [Self; LANES] {
+        fn uniforms(words: &[[u32; LANES]]) -> [Self; LANES] {
             // 31 bits, because the signed conversion is the one that every target vectorises.
-            lanes
-                .next()
-                .map(|r| ((r >> 1) as i32 as f32 + 0.5) * (0.5 / (1_u32 << 30) as f32))
+            let words = &words[0];
+            std::array::from_fn(|l| {
+                ((words[l] >> 1) as i32 as f32 + 0.5) * (0.5 / (1_u32 << 30) as f32)
+            })
         }
     }
 
@@ -146,6 +163,13 @@ pub(crate) mod sealed {
             2.0,
         ];
         const INCREMENT_RADIUS: Self = 1e-3;
+        const FIXED_POINT: bool = false;
+        const WORDS: usize = 2;
+
+        #[inline(always)]
+        fn from_digits(high: i32, low: i32) -> Self {
+            f64::from(high) * 65_536.0 + f64::from(low)
+        }
 
         #[inline(always)]
         fn exp2_rounded(shifted: Self) -> Self {
@@ -153,9 +177,9 @@ pub(crate) mod sealed {
         }
 
         #[inline(always)]
-        fn uniforms(lanes: &mut Lanes) -> [Self; LANES] {
+        fn uniforms(words: &[[u32; LANES]]) -> [Self; LANES] {
             const HIGH: f64 = 0.5 / (1_u32 << 30) as f64;
-            let (high, low) = (lanes.next(), lanes.next());
+            let (high, low) = (&words[0], &words[1]);
             std::array::from_fn(|l| {
                 let low = ((low[l] >> 1) as i32 as f64 + 0.5) * HIGH;
                 ((high[l] >> 1) as i32 as f64 + low) * HIGH

@@ -6,12 +6,13 @@ use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
 use crate::ais::{Purpose, StreamRng, stream};
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::model::rbm::base_rate::check_data;
 use crate::model::rbm::elementwise::{logits_to_probabilities, padded};
 use crate::model::rbm::{
-    BaseRate, Lanes, Layer, Rbm, Scalar, draw_all, draw_units, pad, propagate_down, propagate_up,
-    softplus,
+    BaseRate, Lanes, Layer, Rbm, Scalar, Words, draw_all, draw_units, pad, propagate_down,
+    propagate_up, softplus,
 };
 
 /// Rows on which an epoch is judged, at most.
@@ -389,8 +390,10 @@ impl<T: Scalar> Phase<T> {
 
     pub(super) fn expect_hidden(&mut self, rbm: &Rbm<T>) {
         propagate_up(rbm, &self.visible, &mut self.hidden);
+        let engine = Engine::best();
         for chain in 0..self.hidden.chains() {
-            logits_to_probabilities(self.hidden.chain_mut(chain));
+            let units = self.hidden.chain_mut(chain);
+            engine.run(|| logits_to_probabilities(units));
         }
     }
 
@@ -424,8 +427,12 @@ impl<T: Scalar> Gradient<T> {
 
 /// Replaces what a layer was given by units drawn with these biases.
 fn draw_chains<T: Scalar>(layer: &mut Layer<T>, bias: &[T], lanes: &mut Lanes) {
+    let engine = Engine::best();
+    let mut words = Words::for_units::<T>(layer.units());
     for chain in 0..layer.chains() {
-        draw_units(layer.chain_mut(chain), bias, lanes);
+        let units = layer.chain_mut(chain);
+        let words = words.draw(engine, units, lanes);
+        engine.run(|| draw_units(units, bias, words));
     }
 }
 

@@ -1,0 +1,121 @@
+//! Which instructions the inner loops use, chosen once, at run time.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
+
+/// The instructions that the inner loops of an RBM use.
+///
+/// The best one that the machine has is chosen at run time ([`Engine::best`]), whatever target the
+/// crate was compiled for. All of them draw from the same distributions. Each gives the same bits
+/// for one seed on any number of threads; different engines round differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+#[non_exhaustive]
+pub enum Engine {
+    /// What the compilation target has: SSE2 on x86-64, NEON on AArch64. The reference.
+    Portable,
+    /// AVX2 (x86-64).
+    Avx2,
+    /// AVX-512 F, BW, DQ and VL (x86-64).
+    Avx512,
+    /// AVX-512 and the matrix tiles of AMX with 8-bit integers (x86-64, Linux, feature `amx`).
+    Amx,
+}
+
+impl Engine {
+    /// All engines, the best one last.
+    pub const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::Avx512, Self::Amx];
+
+    /// The best engine that this machine has.
+    pub fn best() -> Self {
+        let mut available = Self::ALL.into_iter().rev().filter(|e| e.is_available());
+        available.next().unwrap_or(Self::Portable)
+    }
+
+    /// Whether this machine, and this build of the crate, has it.
+    pub fn is_available(self) -> bool {
+        match self {
+            Self::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => is_x86_feature_detected!("avx2"),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => {
+                is_x86_feature_detected!("avx2")
+                    && is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512vl")
+            }
+            #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
+            Self::Amx => Self::Avx512.is_available() && crate::model::rbm::tiles_are_available(),
+            #[allow(unreachable_patterns, reason = "on other targets there is only one")]
+            _ => false,
+        }
+    }
+
+    /// This engine, if it is available.
+    ///
+    /// # Errors
+    /// Where this machine, or this build of the crate, does not have it.
+    pub(crate) fn checked(self) -> Result<Self> {
+        if self.is_available() {
+            Ok(self)
+        } else {
+            let expected = format!("one that this machine has, at best {}", Self::best());
+            Err(Error::invalid("engine", self, expected))
+        }
+    }
+
+    /// Runs `work` compiled for this engine's instructions, as far as it is inlined: what it calls
+    /// must be marked `#[inline(always)]`.
+    #[inline(always)]
+    #[allow(unsafe_code)]
+    pub(crate) fn run<R>(self, work: impl FnOnce() -> R) -> R {
+        match self {
+            // SAFETY: an engine that is not available is refused where one is chosen
+            // (`checked`, `best`).
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => unsafe { run_avx2(work) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 | Self::Amx => unsafe { run_avx512(work) },
+            _ => work(),
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn run_avx2<R>(work: impl FnOnce() -> R) -> R {
+    work()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,avx512f,avx512bw,avx512dq,avx512vl")]
+fn run_avx512<R>(work: impl FnOnce() -> R) -> R {
+    work()
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Portable => "portable",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+            Self::Amx => "amx",
+        })
+    }
+}
+
+/// From the name that [`Display`](fmt::Display) writes.
+impl FromStr for Engine {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|e| e.to_string() == name);
+        found.ok_or_else(|| Error::invalid("engine", name, "portable, avx2, avx512 or amx"))
+    }
+}

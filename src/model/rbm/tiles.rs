@@ -1,0 +1,300 @@
+//! Products of weights and 0/1 units by the matrix tiles of AMX.
+//!
+//! AMX multiplies 8-bit integers and adds in 32 bits. Units are 0 or 1; the weights of each output
+//! are multiples of its largest one's share `1 / (127 * 2^16)`, written in three signed digits of
+//! base 256. The sums over inputs are then exact, and a weight is off by at most 6e-8 of the largest
+//! of its output: what single precision would make of a sum of that size.
+
+use std::arch::asm;
+use std::arch::x86_64::{__cpuid, __cpuid_count};
+use std::sync::OnceLock;
+
+use nalgebra::DMatrix;
+
+use crate::engine::Engine;
+use crate::model::rbm::layers::Layer;
+use crate::model::rbm::scalar::Scalar;
+
+/// Outputs of a panel, and chains of a tile.
+const ROWS: usize = 16;
+/// Inputs of a tile.
+const DEPTH: usize = 64;
+/// Digits of a weight.
+const DIGITS: usize = 3;
+/// Chains that one call of [`multiply`] works on.
+const CHAINS: usize = 2 * ROWS;
+/// The largest weight in units of the last digit.
+const LARGEST: f64 = 127.0 * 65_536.0;
+
+/// 64 bytes, a line of a tile and of the cache.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([u8; DEPTH]);
+
+/// 16 lines: signed weights of 64 inputs and 16 outputs, four inputs of an output side by side.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+struct Tile([i8; ROWS * DEPTH]);
+
+/// Sums of 16 chains for 16 outputs, for each digit.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+struct Sums([[[i32; ROWS]; ROWS]; DIGITS]);
+
+/// A weight matrix (outputs x inputs) in tiles.
+#[derive(Debug, Clone)]
+pub(crate) struct TiledWeights {
+    /// By panel of 16 outputs, then by 64 inputs, then by digit, the highest first.
+    tiles: Vec<Tile>,
+    /// What the last digit counts, for each output; 0 in the padding.
+    units: Vec<f64>,
+    /// Tiles along the inputs.
+    steps: usize,
+}
+
+/// The units of a layer as bytes, 64 to a line, for all chains.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct UnitBytes {
+    lines: Vec<Line>,
+    /// Lines of a chain.
+    steps: usize,
+}
+
+impl TiledWeights {
+    pub(crate) fn new<T: Scalar>(weights: &DMatrix<T>) -> Self {
+        let (outputs, inputs) = weights.shape();
+        let (panels, steps) = (outputs.div_ceil(ROWS), inputs.div_ceil(DEPTH));
+        let mut tiles = vec![Tile([0; ROWS * DEPTH]); panels * steps * DIGITS];
+        let mut units = vec![0.0; panels * ROWS];
+        for (output, unit) in units.iter_mut().enumerate().take(outputs) {
+            let row = weights.row(output);
+            *unit = row.iter().map(|w| w.to_f64().abs()).fold(0.0, f64::max) / LARGEST;
+            if *unit == 0.0 {
+                continue;
+            }
+            let panel = &mut tiles[output / ROWS * steps * DIGITS..][..steps * DIGITS];
+            for (input, w) in row.iter().enumerate() {
+                let digits = digits((w.to_f64() / *unit).round() as i32);
+                let place = input % DEPTH / 4 * DEPTH + output % ROWS * 4 + input % 4;
+                for (tile, digit) in panel[input / DEPTH * DIGITS..].iter_mut().zip(digits) {
+                    tile.0[place] = digit;
+                }
+            }
+        }
+        Self {
+            tiles,
+            units,
+            steps,
+        }
+    }
+
+    /// `scale W U`, on top of what `sums` holds where `add`.
+    pub(crate) fn multiply<T: Scalar>(
+        &self,
+        scale: T,
+        units: &UnitBytes,
+        add: bool,
+        sums: &mut Layer<T>,
+    ) {
+        assert_eq!(units.steps, self.steps, "inputs");
+        let chains = sums.chains();
+        let mut digits = [Sums([[[0; ROWS]; ROWS]; DIGITS]); 2];
+        let configured = Configured::new();
+        for (panel, tiles) in self.tiles.chunks_exact(self.steps * DIGITS).enumerate() {
+            let outputs = panel * ROWS..(panel + 1) * ROWS;
+            let scales: [T; ROWS] =
+                std::array::from_fn(|l| T::nearest(self.units[outputs.start + l]) * scale);
+            for first in (0..chains).step_by(CHAINS) {
+                configured.multiply(units.block(first), tiles, &mut digits);
+                let here = (first..chains.min(first + CHAINS)).enumerate();
+                Engine::Amx.run(
+                    #[inline(always)]
+                    || {
+                        for (index, chain) in here {
+                            let Sums([high, middle, low]) = &digits[index / ROWS];
+                            let row = index % ROWS;
+                            let sums = &mut sums.chain_mut(chain)[outputs.clone()];
+                            for l in 0..ROWS {
+                                let low = middle[row][l] * 256 + low[row][l];
+                                let sum = T::from_digits(high[row][l], low) * scales[l];
+                                sums[l] = if add { sums[l] + sum } else { sum };
+                            }
+                        }
+                    },
+                );
+            }
+        }
+    }
+}
+
+/// Digits of base 256 from -128 to 127, the highest first.
+fn digits(mut value: i32) -> [i8; DIGITS] {
+    let mut digits = [0; DIGITS];
+    for digit in digits.iter_mut().rev() {
+        *digit = value as i8;
+        value = (value - i32::from(*digit)) >> 8;
+    }
+    digits
+}
+
+impl UnitBytes {
+    /// Takes the units of a layer, each 0 or 1.
+    pub(crate) fn load<T: Scalar>(&mut self, layer: &Layer<T>) {
+        self.steps = layer.units().div_ceil(DEPTH);
+        let lines = self.steps * layer.chains().next_multiple_of(CHAINS);
+        self.lines.resize(lines, Line([0; DEPTH]));
+        let (steps, lines) = (self.steps, &mut self.lines);
+        Engine::Amx.run(
+            #[inline(always)]
+            || {
+                for (chain, lines) in lines
+                    .chunks_exact_mut(steps)
+                    .enumerate()
+                    .take(layer.chains())
+                {
+                    let units = layer.chain(chain).chunks(DEPTH);
+                    for (line, units) in lines.iter_mut().zip(units) {
+                        for (byte, &unit) in line.0.iter_mut().zip(units) {
+                            *byte = u8::from(unit != T::zero());
+                        }
+                    }
+                }
+            },
+        );
+    }
+
+    /// The lines of [`CHAINS`] chains.
+    fn block(&self, first: usize) -> &[Line] {
+        &self.lines[first * self.steps..(first + CHAINS) * self.steps]
+    }
+}
+
+/// Proof that this thread's tile registers are set up: eight tiles of 16 lines of 64 bytes.
+struct Configured(());
+
+#[repr(C, align(64))]
+struct Configuration {
+    palette: u8,
+    start_row: u8,
+    reserved: [u8; 14],
+    line_bytes: [u16; 16],
+    lines: [u8; 16],
+}
+
+#[allow(unsafe_code)]
+impl Configured {
+    fn new() -> Self {
+        assert!(are_available(), "tiles");
+        let of_eight = |index, value| if index < 8 { value } else { 0 };
+        let configuration = Configuration {
+            palette: 1,
+            start_row: 0,
+            reserved: [0; 14],
+            line_bytes: std::array::from_fn(|i| of_eight(i, DEPTH as u16)),
+            lines: std::array::from_fn(|i| of_eight(i, ROWS as u16) as u8),
+        };
+        // SAFETY: the processor has tiles and the kernel has permitted them; the operand is 64
+        // bytes in the format of palette 1. The compiler uses no tile register.
+        unsafe {
+            asm!("ldtilecfg [{}]", in(reg) &configuration, options(nostack, readonly));
+        }
+        Self(())
+    }
+
+    /// The sums of [`CHAINS`] chains for a panel of weights.
+    fn multiply(&self, units: &[Line], weights: &[Tile], sums: &mut [Sums; 2]) {
+        let steps = weights.len() / DIGITS;
+        assert!(steps > 0 && weights.len() == steps * DIGITS && units.len() == CHAINS * steps);
+        // SAFETY: the tiles are configured (`self`). The loop runs `steps` times; each time it
+        // reads a line of each chain, `stride` bytes apart, and 3 tiles of weights: as the
+        // assertion says, `units` holds 32 chains of `steps` lines and `weights` 3 tiles a step.
+        // It writes 6 tiles of 1,024 bytes, the size of `sums`.
+        unsafe {
+            asm!(
+                "tilezero tmm0", "tilezero tmm1", "tilezero tmm2",
+                "tilezero tmm3", "tilezero tmm4", "tilezero tmm5",
+                "2:",
+                "tileloadd tmm6, [{first} + {stride}]",
+                "tileloadd tmm7, [{weights} + {line}]",
+                "tdpbusd tmm0, tmm6, tmm7",
+                "tileloadd tmm7, [{weights} + {line} + 1024]",
+                "tdpbusd tmm1, tmm6, tmm7",
+                "tileloadd tmm7, [{weights} + {line} + 2048]",
+                "tdpbusd tmm2, tmm6, tmm7",
+                "tileloadd tmm6, [{second} + {stride}]",
+                "tdpbusd tmm5, tmm6, tmm7",
+                "tileloadd tmm7, [{weights} + {line}]",
+                "tdpbusd tmm3, tmm6, tmm7",
+                "tileloadd tmm7, [{weights} + {line} + 1024]",
+                "tdpbusd tmm4, tmm6, tmm7",
+                "add {first}, 64",
+                "add {second}, 64",
+                "add {weights}, 3072",
+                "dec {steps}",
+                "jnz 2b",
+                "tilestored [{sums} + {line}], tmm0",
+                "tilestored [{sums} + {line} + 1024], tmm1",
+                "tilestored [{sums} + {line} + 2048], tmm2",
+                "tilestored [{sums} + {line} + 3072], tmm3",
+                "tilestored [{sums} + {line} + 4096], tmm4",
+                "tilestored [{sums} + {line} + 5120], tmm5",
+                first = inout(reg) units.as_ptr() => _,
+                second = inout(reg) units[ROWS * steps..].as_ptr() => _,
+                weights = inout(reg) weights.as_ptr() => _,
+                steps = inout(reg) steps => _,
+                sums = in(reg) sums.as_mut_ptr(),
+                stride = in(reg) steps * DEPTH,
+                line = in(reg) DEPTH,
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+                options(nostack),
+            );
+        }
+    }
+}
+
+#[allow(unsafe_code)]
+impl Drop for Configured {
+    /// Back to the initial state, which makes the thread's switches cheap again.
+    fn drop(&mut self) {
+        // SAFETY: as `ldtilecfg` above.
+        unsafe { asm!("tilerelease", options(nomem, nostack)) };
+    }
+}
+
+/// Whether the processor has tiles of 8-bit integers and the kernel lets this process use them.
+pub(crate) fn are_available() -> bool {
+    static AVAILABLE: OnceLock<bool> = OnceLock::new();
+    *AVAILABLE.get_or_init(|| processor_has_tiles() && permitted())
+}
+
+fn processor_has_tiles() -> bool {
+    const AMX_TILE: u32 = 1 << 24;
+    const AMX_INT8: u32 = 1 << 25;
+    let wanted = AMX_TILE | AMX_INT8;
+    __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & wanted == wanted
+}
+
+/// Asks the kernel for the tiles' state (`arch_prctl`, `ARCH_REQ_XCOMP_PERM`, Linux 5.16): it is
+/// granted to the whole process, or refused with an error that leaves everything as it was.
+#[allow(unsafe_code)]
+fn permitted() -> bool {
+    const ARCH_PRCTL: isize = 158;
+    const ARCH_REQ_XCOMP_PERM: usize = 0x1023;
+    const XFEATURE_XTILEDATA: usize = 18;
+    let result: isize;
+    // SAFETY: the system call touches no memory of ours; the registers that it overwrites are
+    // declared.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") ARCH_PRCTL => result,
+            in("rdi") ARCH_REQ_XCOMP_PERM,
+            in("rsi") XFEATURE_XTILEDATA,
+            out("rcx") _,
+            out("r11") _,
+            options(nostack),
+        );
+    }
+    result == 0
+}
