@@ -176,9 +176,15 @@ impl<T: Scalar> Buffers<T> {
     }
 
     fn load(&mut self, states: &[Vec<bool>]) {
-        for (chain, state) in states.iter().enumerate() {
-            self.visible.set_chain(chain, state);
-        }
+        let (engine, visible) = (self.engine, &mut self.visible);
+        engine.run(
+            #[inline(always)]
+            || {
+                for (chain, state) in states.iter().enumerate() {
+                    visible.set_chain(chain, state);
+                }
+            },
+        );
     }
 
     /// The weight comes first, at the old `v`; then `h` given it, at the new beta. `t` is where in
@@ -240,9 +246,15 @@ impl<T: Scalar> Buffers<T> {
     }
 
     fn store(&self, chain: usize, state: &mut [bool]) {
-        for (bit, &value) in state.iter_mut().zip(self.visible.chain(chain)) {
-            *bit = value != T::zero();
-        }
+        let visible = self.visible.chain(chain);
+        self.engine.run(
+            #[inline(always)]
+            || {
+                for (bit, &value) in state.iter_mut().zip(visible) {
+                    *bit = value != T::zero();
+                }
+            },
+        );
     }
 }
 

@@ -32,10 +32,16 @@ impl Lanes {
     }
 
     /// The next words of each lane.
+    #[allow(unsafe_code)]
     pub(crate) fn fill(&mut self, engine: Engine, words: &mut [[u32; LANES]]) {
         match engine {
-            Engine::Portable => fill(&mut self.state, words, LANES),
-            _ => engine.run(|| fill_inlined(&mut self.state, words, std::hint::black_box(LANES))),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: an engine in use is available.
+            Engine::Avx512 | Engine::Amx => unsafe { fill_avx512(&mut self.state, words) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as above.
+            Engine::Avx2 => unsafe { fill_avx2(&mut self.state, words, LANES) },
+            _ => fill(&mut self.state, words, LANES),
         }
     }
 }
@@ -68,6 +74,41 @@ impl Words {
 #[inline(never)]
 fn fill(state: &mut [[u32; LANES]; 4], words: &mut [[u32; LANES]], lanes: usize) {
     fill_inlined(state, words, lanes);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+#[inline(never)]
+fn fill_avx2(state: &mut [[u32; LANES]; 4], words: &mut [[u32; LANES]], lanes: usize) {
+    fill_inlined(state, words, lanes);
+}
+
+/// The state in four registers.
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+#[target_feature(enable = "avx512f")]
+fn fill_avx512(state: &mut [[u32; LANES]; 4], words: &mut [[u32; LANES]]) {
+    use std::arch::x86_64::*;
+    // SAFETY: a register is 16 numbers of 32 bits, and loads and stores need no alignment.
+    let load = |lanes: &[u32; LANES]| unsafe { _mm512_loadu_si512(lanes.as_ptr().cast()) };
+    let store = |lanes: &mut [u32; LANES], register| unsafe {
+        _mm512_storeu_si512(lanes.as_mut_ptr().cast(), register);
+    };
+    let [mut s0, mut s1, mut s2, mut s3] = [0, 1, 2, 3].map(|i| load(&state[i]));
+    for words in words {
+        let sum = _mm512_rol_epi32::<7>(_mm512_add_epi32(s0, s3));
+        store(words, _mm512_add_epi32(sum, s0));
+        let t = _mm512_slli_epi32::<9>(s1);
+        s2 = _mm512_xor_si512(s2, s0);
+        s3 = _mm512_xor_si512(s3, s1);
+        s1 = _mm512_xor_si512(s1, s2);
+        s0 = _mm512_xor_si512(s0, s3);
+        s2 = _mm512_xor_si512(s2, t);
+        s3 = _mm512_rol_epi32::<11>(s3);
+    }
+    for (lanes, register) in state.iter_mut().zip([s0, s1, s2, s3]) {
+        store(lanes, register);
+    }
 }
 
 #[inline(always)]

@@ -75,6 +75,7 @@ impl<T: Scalar> Layer<T> {
     }
 
     /// Takes a chain's units from bits.
+    #[inline(always)]
     pub(crate) fn set_chain(&mut self, chain: usize, state: &[bool]) {
         assert_eq!(state.len(), self.units, "length of the state");
         for (value, &on) in self.chain_mut(chain).iter_mut().zip(state) {

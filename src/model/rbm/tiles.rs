@@ -101,29 +101,45 @@ impl TiledWeights {
         let mut digits = [Sums([[[0; ROWS]; ROWS]; DIGITS]); 2];
         let configured = Configured::new();
         for (panel, tiles) in self.tiles.chunks_exact(self.steps * DIGITS).enumerate() {
-            let outputs = panel * ROWS..(panel + 1) * ROWS;
             let scales: [T; ROWS] =
-                std::array::from_fn(|l| T::nearest(self.units[outputs.start + l]) * scale);
+                std::array::from_fn(|l| T::nearest(self.units[panel * ROWS + l]) * scale);
             for first in (0..chains).step_by(CHAINS) {
                 configured.multiply(units.block(first), tiles, &mut digits);
-                let here = (first..chains.min(first + CHAINS)).enumerate();
+                let here = first..chains.min(first + CHAINS);
                 Engine::Amx.run(
                     #[inline(always)]
                     || {
-                        for (index, chain) in here {
-                            let Sums([high, middle, low]) = &digits[index / ROWS];
-                            let row = index % ROWS;
-                            let sums = &mut sums.chain_mut(chain)[outputs.clone()];
-                            for l in 0..ROWS {
-                                let low = middle[row][l] * 256 + low[row][l];
-                                let sum = T::from_digits(high[row][l], low) * scales[l];
-                                sums[l] = if add { sums[l] + sum } else { sum };
-                            }
+                        for (index, chain) in here.enumerate() {
+                            let panel = &mut sums.chain_mut(chain).as_chunks_mut().0[panel];
+                            collect(&digits[index / ROWS], index % ROWS, &scales, add, panel);
                         }
                     },
                 );
             }
         }
+    }
+}
+
+/// The sums of one chain from their digits.
+#[inline(always)]
+fn collect<T: Scalar>(
+    Sums([high, middle, low]): &Sums,
+    chain: usize,
+    scales: &[T; ROWS],
+    add: bool,
+    sums: &mut [T; ROWS],
+) {
+    let (high, middle, low) = (&high[chain], &middle[chain], &low[chain]);
+    let found: [T; ROWS] = std::array::from_fn(
+        #[inline(always)]
+        |l| T::from_digits(high[l], middle[l] * 256 + low[l]) * scales[l],
+    );
+    if add {
+        for l in 0..ROWS {
+            sums[l] += found[l];
+        }
+    } else {
+        *sums = found;
     }
 }
 
