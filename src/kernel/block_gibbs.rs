@@ -145,6 +145,7 @@ struct Buffers<T: Scalar> {
     hidden: Layer<T>,
     /// The hidden activations at the segment's start.
     start: Layer<T>,
+    start_is_zero: bool,
     /// The slope of the visible biases, and their value at the stage's end.
     bias_slope: Vec<T>,
     visible_bias: Vec<T>,
@@ -162,6 +163,7 @@ impl<T: Scalar> Buffers<T> {
             visible: Layer::zeros(visible, chains),
             hidden: Layer::zeros(hidden, chains),
             start: Layer::zeros(hidden, chains),
+            start_is_zero: true,
             bias_slope: pad(std::iter::repeat_n(T::zero(), visible)),
             visible_bias: pad(std::iter::repeat_n(T::zero(), visible)),
             log_ratios: vec![0.0; chains],
@@ -202,8 +204,10 @@ impl<T: Scalar> Buffers<T> {
                     .up
                     .propagate(engine, T::one(), visible, true, &mut self.start, scratch);
             }
+            None if self.start_is_zero => {}
             None => self.start.clear(),
         }
+        self.start_is_zero = start.is_none();
         copy(end.bias_slope.iter().copied(), &mut self.bias_slope);
         for (chain, log_ratio) in self.log_ratios.iter_mut().enumerate() {
             let visible = self.visible.chain(chain);

@@ -149,7 +149,7 @@ pub(crate) fn dot<T: Scalar>(values: &[T], units: &[T]) -> f64 {
 }
 
 /// Adds `sign * row` to `sums`.
-#[inline]
+#[inline(always)]
 pub(crate) fn add_scaled<T: Scalar>(sums: &mut [T], sign: T, row: &[T]) {
     for (sum, &x) in sums.iter_mut().zip(row) {
         *sum += sign * x;

@@ -23,7 +23,7 @@ impl<T: Scalar> Layer<T> {
 
     /// Sets all units of all chains to 0.
     pub(crate) fn clear(&mut self) {
-        self.values.fill(T::zero());
+        self.values.as_mut_slice().fill(T::zero());
     }
 
     /// Number of units, without padding.

@@ -16,6 +16,8 @@ mod product;
 mod sampled_moments;
 mod scalar;
 mod softplus;
+#[cfg(target_arch = "x86_64")]
+mod tables;
 #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
 mod tiles;
 mod training;

@@ -1,17 +1,23 @@
 //! Products of a weight matrix with layers of 0/1 units, by whatever engine is chosen.
 
+use std::any::Any;
+
 use nalgebra::DMatrix;
 
 use crate::engine::Engine;
+use crate::model::rbm::elementwise::add_scaled;
 use crate::model::rbm::layers::Layer;
 use crate::model::rbm::scalar::Scalar;
+#[cfg(target_arch = "x86_64")]
+use crate::model::rbm::tables::{self, TableIndices};
 #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
 use crate::model::rbm::tiles::{TiledWeights, UnitBytes};
 
-/// A weight matrix (outputs x inputs), and the form that the engine wants it in, made on first use.
+/// A weight matrix W (outputs x inputs), and the forms that engines want it in.
 #[derive(Debug, Clone)]
 pub(crate) struct Weights<T: Scalar> {
     matrix: DMatrix<T>,
+    transposed: DMatrix<T>,
     #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
     tiles: std::sync::OnceLock<TiledWeights>,
 }
@@ -19,6 +25,8 @@ pub(crate) struct Weights<T: Scalar> {
 /// Buffers of a product, one value for a block of chains.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scratch {
+    #[cfg(target_arch = "x86_64")]
+    indices: TableIndices,
     #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
     bytes: UnitBytes,
 }
@@ -26,6 +34,7 @@ pub(crate) struct Scratch {
 impl<T: Scalar> Weights<T> {
     pub(crate) fn new(matrix: DMatrix<T>) -> Self {
         Self {
+            transposed: matrix.transpose(),
             matrix,
             #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
             tiles: std::sync::OnceLock::new(),
@@ -42,19 +51,82 @@ impl<T: Scalar> Weights<T> {
         sums: &mut Layer<T>,
         scratch: &mut Scratch,
     ) {
-        match engine {
-            #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
-            Engine::Amx if T::FIXED_POINT => {
-                let tiles = self.tiles.get_or_init(|| TiledWeights::new(&self.matrix));
-                scratch.bytes.load(units);
-                tiles.multiply(scale, &scratch.bytes, add, sums);
-            }
-            _ => {
-                let _ = scratch;
-                let keep = if add { T::one() } else { T::zero() };
-                let (units, mut sums) = (units.matrix(), sums.matrix_mut());
-                sums.gemm(scale, &self.matrix, &units, keep);
-            }
+        #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
+        if engine == Engine::Amx && T::FIXED_POINT {
+            let tiles = self.tiles.get_or_init(|| TiledWeights::new(&self.matrix));
+            scratch.bytes.load(units);
+            return tiles.multiply(scale, &scratch.bytes, add, sums);
         }
+        if engine > Engine::Portable && active_share(engine, units) < SPARSE {
+            return self.add_active(engine, scale, units, add, sums);
+        }
+        #[cfg(target_arch = "x86_64")]
+        if engine >= Engine::Avx512
+            && let Some(transposed) = (&self.transposed as &dyn Any).downcast_ref()
+            && let Some(units) = (units as &dyn Any).downcast_ref()
+            && let Some(sums) = (sums as &mut dyn Any).downcast_mut()
+        {
+            let scale = scale.to_f64() as f32;
+            #[allow(unsafe_code)]
+            // SAFETY: an engine in use is available.
+            unsafe {
+                tables::multiply(transposed, scale, units, add, sums, &mut scratch.indices)
+            };
+            return;
+        }
+        let keep = if add { T::one() } else { T::zero() };
+        let (units, mut sums) = (units.matrix(), sums.matrix_mut());
+        sums.gemm(scale, &self.matrix, &units, keep);
     }
+
+    /// The sum of the columns of active units.
+    fn add_active(
+        &self,
+        engine: Engine,
+        scale: T,
+        units: &Layer<T>,
+        add: bool,
+        sums: &mut Layer<T>,
+    ) {
+        let outputs = self.matrix.nrows();
+        let columns = self.matrix.as_slice();
+        engine.run(
+            #[inline(always)]
+            || {
+                for chain in 0..units.chains() {
+                    let sums = &mut sums.chain_mut(chain)[..outputs];
+                    if !add {
+                        sums.fill(T::zero());
+                    }
+                    for (input, &unit) in units.chain(chain)[..units.units()].iter().enumerate() {
+                        if unit != T::zero() {
+                            add_scaled(sums, scale, &columns[input * outputs..][..outputs]);
+                        }
+                    }
+                }
+            },
+        );
+    }
+}
+
+/// Where fewer units than this are active, adding their columns beats a product with all.
+const SPARSE: f64 = 0.25;
+
+fn active_share<T: Scalar>(engine: Engine, units: &Layer<T>) -> f64 {
+    engine.run(
+        #[inline(always)]
+        || {
+            let mut active = 0.0;
+            for chain in 0..units.chains() {
+                let mut sums = [T::zero(); 16];
+                for chunk in units.chain(chain).as_chunks::<16>().0 {
+                    for l in 0..16 {
+                        sums[l] += chunk[l];
+                    }
+                }
+                active += sums.iter().map(|x| x.to_f64()).sum::<f64>();
+            }
+            active / (units.units() * units.chains()) as f64
+        },
+    )
 }
