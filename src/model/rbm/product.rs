@@ -9,7 +9,7 @@ use crate::model::rbm::elementwise::add_scaled;
 use crate::model::rbm::layers::Layer;
 use crate::model::rbm::scalar::Scalar;
 #[cfg(target_arch = "x86_64")]
-use crate::model::rbm::tables::{self, TableIndices};
+use crate::model::rbm::tables::{self, Columns, TableScratch};
 #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
 use crate::model::rbm::tiles::{TiledWeights, UnitBytes};
 
@@ -18,6 +18,8 @@ use crate::model::rbm::tiles::{TiledWeights, UnitBytes};
 pub(crate) struct Weights<T: Scalar> {
     matrix: DMatrix<T>,
     transposed: DMatrix<T>,
+    #[cfg(target_arch = "x86_64")]
+    columns: std::sync::OnceLock<Columns>,
     #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
     tiles: std::sync::OnceLock<TiledWeights>,
 }
@@ -26,7 +28,7 @@ pub(crate) struct Weights<T: Scalar> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scratch {
     #[cfg(target_arch = "x86_64")]
-    indices: TableIndices,
+    tables: TableScratch,
     #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
     bytes: UnitBytes,
 }
@@ -36,6 +38,8 @@ impl<T: Scalar> Weights<T> {
         Self {
             transposed: matrix.transpose(),
             matrix,
+            #[cfg(target_arch = "x86_64")]
+            columns: std::sync::OnceLock::new(),
             #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
             tiles: std::sync::OnceLock::new(),
         }
@@ -57,28 +61,53 @@ impl<T: Scalar> Weights<T> {
             scratch.bytes.load(units);
             return tiles.multiply(scale, &scratch.bytes, add, sums);
         }
-        if engine > Engine::Portable && active_share(engine, units) < SPARSE {
-            return self.add_active(engine, scale, units, add, sums);
-        }
         #[cfg(target_arch = "x86_64")]
         if engine >= Engine::Avx512
-            && let Some(transposed) = (&self.transposed as &dyn Any).downcast_ref()
+            && let Some(weights) = (self as &dyn Any).downcast_ref::<Weights<f32>>()
             && let Some(units) = (units as &dyn Any).downcast_ref()
             && let Some(sums) = (sums as &mut dyn Any).downcast_mut()
         {
             let scale = scale.to_f64() as f32;
-            #[allow(unsafe_code)]
-            // SAFETY: an engine in use is available.
-            unsafe {
-                tables::multiply(transposed, scale, units, add, sums, &mut scratch.indices)
-            };
-            return;
+            return weights.add_without_multiplying(engine, scale, units, add, sums, scratch);
+        }
+        if engine > Engine::Portable
+            && self.matrix.nrows() >= 64
+            && active_share(engine, units) < SPARSE
+        {
+            return self.add_active(engine, scale, units, add, sums);
         }
         let keep = if add { T::one() } else { T::zero() };
         let (units, mut sums) = (units.matrix(), sums.matrix_mut());
         sums.gemm(scale, &self.matrix, &units, keep);
     }
+}
 
+#[cfg(target_arch = "x86_64")]
+impl Weights<f32> {
+    #[allow(unsafe_code)]
+    fn add_without_multiplying(
+        &self,
+        engine: Engine,
+        scale: f32,
+        units: &Layer<f32>,
+        add: bool,
+        sums: &mut Layer<f32>,
+        scratch: &mut Scratch,
+    ) {
+        let scratch = &mut scratch.tables;
+        // SAFETY: an engine in use is available, and this one has AVX-512.
+        unsafe {
+            if active_share(engine, units) < SPARSE {
+                let columns = self.columns.get_or_init(|| Columns::new(&self.matrix));
+                columns.add_active(scale, units, add, sums, scratch);
+            } else {
+                tables::look_up(&self.transposed, scale, units, add, sums, scratch);
+            }
+        }
+    }
+}
+
+impl<T: Scalar> Weights<T> {
     /// The sum of the columns of active units.
     fn add_active(
         &self,
