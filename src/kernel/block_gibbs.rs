@@ -145,7 +145,6 @@ struct Buffers<T: Scalar> {
     hidden: Layer<T>,
     /// The hidden activations at the segment's start.
     start: Layer<T>,
-    start_is_zero: bool,
     /// The slope of the visible biases, and their value at the stage's end.
     bias_slope: Vec<T>,
     visible_bias: Vec<T>,
@@ -163,7 +162,6 @@ impl<T: Scalar> Buffers<T> {
             visible: Layer::zeros(visible, chains),
             hidden: Layer::zeros(hidden, chains),
             start: Layer::zeros(hidden, chains),
-            start_is_zero: true,
             bias_slope: pad(std::iter::repeat_n(T::zero(), visible)),
             visible_bias: pad(std::iter::repeat_n(T::zero(), visible)),
             log_ratios: vec![0.0; chains],
@@ -193,25 +191,15 @@ impl<T: Scalar> Buffers<T> {
     /// the segment the stage starts and ends.
     fn weigh_and_draw_hidden(&mut self, (start, end): Segment<'_, T>, t: (f64, f64)) {
         let engine = self.engine;
-        self.hidden.fill_chains(end.rbm.hidden_bias().as_slice());
         let (visible, scratch) = (&self.visible, &mut self.scratch);
-        end.up
-            .propagate(engine, T::one(), visible, true, &mut self.hidden, scratch);
-        match start {
-            Some(start) => {
-                self.start.fill_chains(start.rbm.hidden_bias().as_slice());
-                start
-                    .up
-                    .propagate(engine, T::one(), visible, true, &mut self.start, scratch);
-            }
-            None if self.start_is_zero => {}
-            None => self.start.clear(),
+        end.activate(engine, visible, &mut self.hidden, scratch);
+        if let Some(start) = start {
+            start.activate(engine, visible, &mut self.start, scratch);
         }
-        self.start_is_zero = start.is_none();
         copy(end.bias_slope.iter().copied(), &mut self.bias_slope);
         for (chain, log_ratio) in self.log_ratios.iter_mut().enumerate() {
-            let visible = self.visible.chain(chain);
-            let (hidden, start) = (self.hidden.chain_mut(chain), self.start.chain(chain));
+            let (visible, hidden) = (self.visible.chain(chain), self.hidden.chain_mut(chain));
+            let start = start.map(|_| self.start.chain(chain));
             let words = self.words.draw(engine, hidden, &mut self.lanes);
             *log_ratio = engine.run(
                 #[inline(always)]

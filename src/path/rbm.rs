@@ -2,7 +2,9 @@
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::model::rbm::{Weights, draw_all, draw_into, masked_sum_of, softplus_increment};
+use crate::model::rbm::{
+    Layer, Scratch, Weights, draw_all, draw_into, masked_sum_of, softplus_increment,
+};
 use crate::model::{
     BaseRate, Rbm, RbmMatching, RbmMoments, Scalar, UnnormalizedModel, sigmoid, softplus,
 };
@@ -47,6 +49,21 @@ pub(crate) struct Knot<T: Scalar> {
     pub(crate) down: Weights<T>,
     /// The visible biases less those at the segment's start.
     pub(crate) bias_slope: DVector<T>,
+}
+
+impl<T: Scalar> Knot<T> {
+    /// `a 1^T + W V`: the hidden activations of all chains.
+    pub(crate) fn activate(
+        &self,
+        engine: Engine,
+        visible: &Layer<T>,
+        hidden: &mut Layer<T>,
+        scratch: &mut Scratch,
+    ) {
+        hidden.fill_chains(self.rbm.hidden_bias().as_slice());
+        let up = &self.up;
+        up.propagate(engine, T::one(), visible, true, hidden, scratch);
+    }
 }
 
 impl<T: Scalar> RbmPath<T> {

@@ -61,19 +61,35 @@ pub(crate) fn draw_units<T: Scalar>(units: &mut [T], offset: &[T], words: &[[u32
 
 /// Replaces each activation x at a segment's end by a unit with logit `y_1`, drawn as 0 or 1, and
 /// returns the sum over units of `softplus(y_1) - softplus(y_0)`: one exponential serves both.
-/// `y_i = s + t_i (x - s)` with the activation s at the segment's start. All lengths are one
-/// multiple of [`LANES`], with `T::WORDS` words for each unit; where `x` and `s` are 0 nothing is
-/// added.
+/// `y_i = s + t_i (x - s)` with the activation s at the segment's start, 0 where there is `None`.
+/// All lengths are one multiple of [`LANES`], with `T::WORDS` words for each unit; where `x` and `s`
+/// are 0 nothing is added.
 #[inline(always)]
 pub(crate) fn weigh_and_draw<T: Scalar>(
     units: &mut [T],
-    start: &[T],
+    start: Option<&[T]>,
     t: (f64, f64),
     words: &[[u32; LANES]],
 ) -> f64 {
-    for (x, &s) in units.iter_mut().zip(start) {
-        *x -= s;
+    match start {
+        None => weigh_from(units, std::iter::repeat([T::zero(); LANES]), t, words),
+        Some(start) => {
+            for (x, &s) in units.iter_mut().zip(start) {
+                *x -= s;
+            }
+            weigh_from(units, chunks(start).iter().copied(), t, words)
+        }
     }
+}
+
+/// As [`weigh_and_draw`], given `x - s`.
+#[inline(always)]
+fn weigh_from<T: Scalar>(
+    units: &mut [T],
+    start: impl Iterator<Item = [T; LANES]>,
+    t: (f64, f64),
+    words: &[[u32; LANES]],
+) -> f64 {
     let step = T::nearest(t.1 - t.0);
     let t = T::nearest(t.1);
     if largest(units) * step.abs() <= T::INCREMENT_RADIUS {
@@ -86,7 +102,7 @@ pub(crate) fn weigh_and_draw<T: Scalar>(
 #[inline(always)]
 fn weigh_with<T: Scalar>(
     units: &mut [T],
-    start: &[T],
+    start: impl Iterator<Item = [T; LANES]>,
     t: T,
     step: T,
     words: &[[u32; LANES]],
@@ -95,7 +111,7 @@ fn weigh_with<T: Scalar>(
     let mut sums = [T::zero(); LANES];
     let chunks = units.as_chunks_mut::<LANES>().0.iter_mut();
     let words = words.chunks_exact(T::WORDS);
-    for ((units, start), words) in chunks.zip(start.as_chunks::<LANES>().0).zip(words) {
+    for ((units, start), words) in chunks.zip(start).zip(words) {
         let uniforms = T::uniforms(words);
         for l in 0..LANES {
             let x = units[l];
@@ -319,7 +335,7 @@ mod tests {
                 // At the start -0.3 of what it is at the end, or 0.
                 start[5] = T::nearest(-0.3 * x * from);
                 let s = start[5].to_f64();
-                let found = weigh_and_draw(&mut units, &start, t, &words(LANES));
+                let found = weigh_and_draw(&mut units, Some(&start), t, &words(LANES));
                 let exact = softplus_increment(s + 0.95 * (x - s), (t.1 - t.0) * (x - s));
                 let error = (found - exact).abs() / (slope * x.abs() + f64::MIN_POSITIVE);
                 assert!(error < tolerance, "slope {slope}, x {x}: {found} {exact}");
