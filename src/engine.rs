@@ -40,10 +40,10 @@ impl Engine {
         match self {
             Self::Portable => true,
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => is_x86_feature_detected!("avx2"),
+            Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => {
-                is_x86_feature_detected!("avx2")
+                Self::Avx2.is_available()
                     && is_x86_feature_detected!("avx512f")
                     && is_x86_feature_detected!("avx512bw")
                     && is_x86_feature_detected!("avx512dq")
@@ -56,48 +56,85 @@ impl Engine {
         }
     }
 
-    /// This engine, if it is available.
+    /// This engine, seen to be available.
     ///
     /// # Errors
     /// Where this machine, or this build of the crate, does not have it.
-    pub(crate) fn checked(self) -> Result<Self> {
+    pub(crate) fn available(self) -> Result<Available> {
         if self.is_available() {
-            Ok(self)
+            Ok(Available(self))
         } else {
             let expected = format!("one that this machine has, at best {}", Self::best());
             Err(Error::invalid("engine", self, expected))
         }
     }
+}
 
-    /// Runs `work` compiled for this engine's instructions, as far as it is inlined: what it calls
-    /// must be marked `#[inline(always)]`.
+/// An engine that this machine was seen to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Available(Engine);
+
+impl Available {
+    /// The best engine that this machine has.
+    pub(crate) fn best() -> Self {
+        Self(Engine::best())
+    }
+
+    pub(crate) fn get(self) -> Engine {
+        self.0
+    }
+
+    /// Runs `work` compiled for this engine's instructions, as far as it is inlined; see
+    /// [`vectorized`].
     #[inline(always)]
     #[allow(unsafe_code)]
     pub(crate) fn run<R>(self, work: impl FnOnce() -> R) -> R {
-        match self {
-            // SAFETY: an engine that is not available is refused where one is chosen
-            // (`checked`, `best`).
+        match self.0 {
+            // SAFETY: the machine was seen to have these instructions.
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => unsafe { run_avx2(work) },
+            Engine::Avx2 => unsafe { run_avx2(work) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512 | Self::Amx => unsafe { run_avx512(work) },
+            Engine::Avx512 | Engine::Amx => unsafe { run_avx512(work) },
             _ => work(),
         }
     }
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
+#[target_feature(enable = "avx2,fma")]
 fn run_avx2<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,avx512f,avx512bw,avx512dq,avx512vl")]
+#[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")]
 fn run_avx512<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
+
+/// An expression compiled for each engine's instructions: what it calls must be marked
+/// `#[inline(always)]`, or would be compiled for the baseline. The constant that it names says
+/// whether `mul_add` is an instruction.
+macro_rules! vectorized {
+    ($engine:expr, $fused:ident, $work:expr) => {
+        if $engine.get() == $crate::engine::Engine::Portable {
+            #[allow(dead_code, reason = "not all work multiplies and adds")]
+            const $fused: bool = false;
+            $work
+        } else {
+            $engine.run(
+                #[inline(always)]
+                || {
+                    #[allow(dead_code, reason = "not all work multiplies and adds")]
+                    const $fused: bool = true;
+                    $work
+                },
+            )
+        }
+    };
+}
+pub(crate) use vectorized;
 
 impl fmt::Display for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

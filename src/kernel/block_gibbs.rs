@@ -3,7 +3,7 @@
 use rand::Rng;
 
 use crate::ais::{Block, StreamRng};
-use crate::engine::Engine;
+use crate::engine::{Available, vectorized};
 use crate::error::Result;
 use crate::kernel::{Increment, NonFinite, Stage, Step, TransitionKernel, advance_each};
 use crate::model::rbm::{Lanes, Layer, Scratch, Words, dot, draw_units, pad, weigh_and_draw};
@@ -136,7 +136,7 @@ type Segment<'a, T> = (Option<&'a Knot<T>>, &'a Knot<T>);
 
 #[derive(Debug, Clone)]
 struct Buffers<T: Scalar> {
-    engine: Engine,
+    engine: Available,
     lanes: Lanes,
     /// Random bits for one chain's layer.
     words: Words,
@@ -155,7 +155,7 @@ impl<T: Scalar> Buffers<T> {
     fn new(path: &RbmPath<T>, chains: usize, rng: &mut StreamRng) -> Self {
         let (visible, hidden) = (path.target().visible_units(), path.target().hidden_units());
         Self {
-            engine: path.engine(),
+            engine: path.available_engine(),
             lanes: Lanes::from_rng(rng),
             words: Words::for_units::<T>(visible.max(hidden)),
             scratch: Scratch::default(),
@@ -169,7 +169,7 @@ impl<T: Scalar> Buffers<T> {
     }
 
     fn fit(&self, path: &RbmPath<T>, chains: usize) -> bool {
-        self.engine == path.engine()
+        self.engine == path.available_engine()
             && self.log_ratios.len() == chains
             && self.visible.units() == path.target().visible_units()
             && self.hidden.units() == path.target().hidden_units()
@@ -177,14 +177,11 @@ impl<T: Scalar> Buffers<T> {
 
     fn load(&mut self, states: &[Vec<bool>]) {
         let (engine, visible) = (self.engine, &mut self.visible);
-        engine.run(
-            #[inline(always)]
-            || {
-                for (chain, state) in states.iter().enumerate() {
-                    visible.set_chain(chain, state);
-                }
-            },
-        );
+        vectorized!(engine, FUSED, {
+            for (chain, state) in states.iter().enumerate() {
+                visible.set_chain(chain, state);
+            }
+        });
     }
 
     /// The weight comes first, at the old `v`; then `h` given it, at the new beta. `t` is where in
@@ -201,13 +198,10 @@ impl<T: Scalar> Buffers<T> {
             let (visible, hidden) = (self.visible.chain(chain), self.hidden.chain_mut(chain));
             let start = start.map(|_| self.start.chain(chain));
             let words = self.words.draw(engine, hidden, &mut self.lanes);
-            *log_ratio = engine.run(
-                #[inline(always)]
-                || {
-                    (t.1 - t.0) * dot(&self.bias_slope, visible)
-                        + weigh_and_draw(hidden, start, t, words)
-                },
-            );
+            *log_ratio = vectorized!(engine, FUSED, {
+                (t.1 - t.0) * dot(&self.bias_slope, visible)
+                    + weigh_and_draw::<T, FUSED>(hidden, start, t, words)
+            });
         }
     }
 
@@ -230,23 +224,21 @@ impl<T: Scalar> Buffers<T> {
         for chain in 0..self.log_ratios.len() {
             let visible = self.visible.chain_mut(chain);
             let words = self.words.draw(engine, visible, &mut self.lanes);
-            engine.run(
-                #[inline(always)]
-                || draw_units(visible, &self.visible_bias, words),
+            vectorized!(
+                engine,
+                FUSED,
+                draw_units::<T, FUSED>(visible, &self.visible_bias, words)
             );
         }
     }
 
     fn store(&self, chain: usize, state: &mut [bool]) {
         let visible = self.visible.chain(chain);
-        self.engine.run(
-            #[inline(always)]
-            || {
-                for (bit, &value) in state.iter_mut().zip(visible) {
-                    *bit = value != T::zero();
-                }
-            },
-        );
+        vectorized!(self.engine, FUSED, {
+            for (bit, &value) in state.iter_mut().zip(visible) {
+                *bit = value != T::zero();
+            }
+        });
     }
 }
 

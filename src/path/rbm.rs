@@ -1,6 +1,6 @@
 //! Geometric paths of RBMs, through knots or straight.
 
-use crate::engine::Engine;
+use crate::engine::{Available, Engine};
 use crate::error::{Error, Result};
 use crate::model::rbm::{
     Layer, Scratch, Weights, draw_all, draw_into, masked_sum_of, softplus_increment,
@@ -36,7 +36,7 @@ pub struct RbmPath<T: Scalar = f32> {
     knots: Schedule,
     /// The models at the knots, without the base.
     models: Vec<Knot<T>>,
-    engine: Engine,
+    engine: Available,
 }
 
 /// The RBM at the end of a segment.
@@ -55,7 +55,7 @@ impl<T: Scalar> Knot<T> {
     /// `a 1^T + W V`: the hidden activations of all chains.
     pub(crate) fn activate(
         &self,
-        engine: Engine,
+        engine: Available,
         visible: &Layer<T>,
         hidden: &mut Layer<T>,
         scratch: &mut Scratch,
@@ -106,7 +106,7 @@ impl<T: Scalar> RbmPath<T> {
             base,
             knots,
             models: joined,
-            engine: Engine::best(),
+            engine: Available::best(),
         })
     }
 
@@ -116,12 +116,16 @@ impl<T: Scalar> RbmPath<T> {
     /// # Errors
     /// Where this machine, or this build of the crate, does not have it.
     pub fn with_engine(self, engine: Engine) -> Result<Self> {
-        let engine = engine.checked()?;
+        let engine = engine.available()?;
         Ok(Self { engine, ..self })
     }
 
     /// The engine in use.
     pub fn engine(&self) -> Engine {
+        self.engine.get()
+    }
+
+    pub(crate) fn available_engine(&self) -> Available {
         self.engine
     }
 

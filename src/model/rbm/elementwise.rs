@@ -10,33 +10,35 @@ pub(crate) fn padded(n: usize) -> usize {
 }
 
 #[inline(always)]
-fn horner<T: Scalar>(coefficients: &[T], x: T) -> T {
-    coefficients.iter().fold(T::zero(), |sum, &c| sum * x + c)
+fn horner<T: Scalar, const FUSED: bool>(coefficients: &[T], x: T) -> T {
+    let step = |sum: T, &c: &T| sum.multiply_add::<FUSED>(x, c);
+    coefficients.iter().fold(T::zero(), step)
 }
 
 /// `e^x` for `x <= 0`, within 1e-7 (f32) or 2.5e-16 (f64) relatively; below the lowest normal
 /// number it stays there.
 #[inline(always)]
-pub(crate) fn exp_nonpositive<T: Scalar>(x: T) -> T {
+pub(crate) fn exp_nonpositive<T: Scalar, const FUSED: bool>(x: T) -> T {
     let x = if x < T::EXP_LOWEST { T::EXP_LOWEST } else { x };
-    let shifted = x * T::LOG2_E + T::ROUND;
+    let shifted = x.multiply_add::<FUSED>(T::LOG2_E, T::ROUND);
     let n = shifted - T::ROUND;
-    let r = x - n * T::LN_2_HIGH - n * T::LN_2_LOW;
-    horner(T::EXP, r) * T::exp2_rounded(shifted)
+    let r = n.multiply_add::<FUSED>(-T::LN_2_HIGH, x);
+    let r = n.multiply_add::<FUSED>(-T::LN_2_LOW, r);
+    horner::<T, FUSED>(T::EXP, r) * T::exp2_rounded(shifted)
 }
 
 /// `log(1 + e)` for `e` in [0, 1]: `2 artanh(z)` with `z = e / (2 + e)`.
 #[inline(always)]
-fn log1p_unit<T: Scalar>(e: T) -> T {
+fn log1p_unit<T: Scalar, const FUSED: bool>(e: T) -> T {
     let z = e / (e + T::one() + T::one());
-    z * horner(T::ARTANH, z * z)
+    z * horner::<T, FUSED>(T::ARTANH, z * z)
 }
 
 /// A unit with logit `y` and `e = exp(-|y|)`, drawn without division or logarithm: it takes its
 /// unlikely value with probability `e / (1 + e)`, decided by the fine end of the uniform.
 #[inline(always)]
-fn draw<T: Scalar>(y: T, e: T, uniform: T) -> T {
-    let unlikely = uniform + uniform * e < e;
+fn draw<T: Scalar, const FUSED: bool>(y: T, e: T, uniform: T) -> T {
+    let unlikely = uniform.multiply_add::<FUSED>(e, uniform) < e;
     if (y > T::zero()) != unlikely {
         T::one()
     } else {
@@ -47,14 +49,18 @@ fn draw<T: Scalar>(y: T, e: T, uniform: T) -> T {
 /// Replaces each input by a unit with logit `offset + input`, drawn as 0 or 1. All lengths are
 /// one multiple of [`LANES`], with `T::WORDS` words for each unit.
 #[inline(always)]
-pub(crate) fn draw_units<T: Scalar>(units: &mut [T], offset: &[T], words: &[[u32; LANES]]) {
+pub(crate) fn draw_units<T: Scalar, const FUSED: bool>(
+    units: &mut [T],
+    offset: &[T],
+    words: &[[u32; LANES]],
+) {
     let units = units.as_chunks_mut::<LANES>().0.iter_mut();
     let words = words.chunks_exact(T::WORDS);
     for ((units, offset), words) in units.zip(chunks(offset)).zip(words) {
         let uniforms = T::uniforms(words);
         for l in 0..LANES {
             let y = offset[l] + units[l];
-            units[l] = draw(y, exp_nonpositive(-y.abs()), uniforms[l]);
+            units[l] = draw::<T, FUSED>(y, exp_nonpositive::<T, FUSED>(-y.abs()), uniforms[l]);
         }
     }
 }
@@ -65,26 +71,26 @@ pub(crate) fn draw_units<T: Scalar>(units: &mut [T], offset: &[T], words: &[[u32
 /// All lengths are one multiple of [`LANES`], with `T::WORDS` words for each unit; where `x` and `s`
 /// are 0 nothing is added.
 #[inline(always)]
-pub(crate) fn weigh_and_draw<T: Scalar>(
+pub(crate) fn weigh_and_draw<T: Scalar, const FUSED: bool>(
     units: &mut [T],
     start: Option<&[T]>,
     t: (f64, f64),
     words: &[[u32; LANES]],
 ) -> f64 {
     match start {
-        None => weigh_from(units, std::iter::repeat([T::zero(); LANES]), t, words),
+        None => weigh_from::<T, FUSED>(units, std::iter::repeat([T::zero(); LANES]), t, words),
         Some(start) => {
             for (x, &s) in units.iter_mut().zip(start) {
                 *x -= s;
             }
-            weigh_from(units, chunks(start).iter().copied(), t, words)
+            weigh_from::<T, FUSED>(units, chunks(start).iter().copied(), t, words)
         }
     }
 }
 
 /// As [`weigh_and_draw`], given `x - s`.
 #[inline(always)]
-fn weigh_from<T: Scalar>(
+fn weigh_from<T: Scalar, const FUSED: bool>(
     units: &mut [T],
     start: impl Iterator<Item = [T; LANES]>,
     t: (f64, f64),
@@ -93,14 +99,14 @@ fn weigh_from<T: Scalar>(
     let step = T::nearest(t.1 - t.0);
     let t = T::nearest(t.1);
     if largest(units) * step.abs() <= T::INCREMENT_RADIUS {
-        weigh_with(units, start, t, step, words, increment_series)
+        weigh_with::<T, FUSED>(units, start, t, step, words, increment_series::<T, FUSED>)
     } else {
-        weigh_with(units, start, t, step, words, increment_far)
+        weigh_with::<T, FUSED>(units, start, t, step, words, increment_far::<T, FUSED>)
     }
 }
 
 #[inline(always)]
-fn weigh_with<T: Scalar>(
+fn weigh_with<T: Scalar, const FUSED: bool>(
     units: &mut [T],
     start: impl Iterator<Item = [T; LANES]>,
     t: T,
@@ -115,10 +121,10 @@ fn weigh_with<T: Scalar>(
         let uniforms = T::uniforms(words);
         for l in 0..LANES {
             let x = units[l];
-            let y = start[l] + t * x;
-            let e = exp_nonpositive(-y.abs());
+            let y = t.multiply_add::<FUSED>(x, start[l]);
+            let e = exp_nonpositive::<T, FUSED>(-y.abs());
             sums[l] += increment(y, step * x, e);
-            units[l] = draw(y, e, uniforms[l]);
+            units[l] = draw::<T, FUSED>(y, e, uniforms[l]);
         }
     }
     sums.iter().map(|sum| sum.to_f64()).sum()
@@ -126,29 +132,33 @@ fn weigh_with<T: Scalar>(
 
 /// Five terms of `softplus(y) - softplus(y - d)` in `d`, given `e = exp(-|y|)`.
 #[inline(always)]
-fn increment_series<T: Scalar>(y: T, d: T, e: T) -> T {
+fn increment_series<T: Scalar, const FUSED: bool>(y: T, d: T, e: T) -> T {
     let constant = |x: f64| T::nearest(x);
     let likely = T::one() / (T::one() + e);
     let s = if y > T::zero() { likely } else { e * likely };
     let q = e * likely * likely;
     let skew = T::one() - s - s;
-    let fifth = d * constant(1.0 / 120.0) * skew * (T::one() - constant(12.0) * q);
-    let fourth = d * (constant(-1.0 / 24.0) * (T::one() - constant(6.0) * q) + fifth);
-    let third = d * (constant(1.0 / 6.0) * skew + fourth);
-    d * (s + d * q * (constant(-0.5) + third))
+    let fifth =
+        d * constant(1.0 / 120.0) * skew * q.multiply_add::<FUSED>(constant(-12.0), T::one());
+    let fourth = q.multiply_add::<FUSED>(constant(0.25), fifth + constant(-1.0 / 24.0));
+    let third = skew.multiply_add::<FUSED>(constant(1.0 / 6.0), d * fourth);
+    let second = d.multiply_add::<FUSED>(third, constant(-0.5));
+    d * (d * q).multiply_add::<FUSED>(second, s)
 }
 
 /// `softplus(y) - softplus(y - d)` for any `d`, given `e = exp(-|y|)`: the differences of
 /// `max(y, 0)` and of `log(1 + exp(-|y|))` apart, because the first would swamp the second.
 #[inline(always)]
-fn increment_far<T: Scalar>(y: T, d: T, e: T) -> T {
+fn increment_far<T: Scalar, const FUSED: bool>(y: T, d: T, e: T) -> T {
     let least = |a: T, b: T| if a < b { a } else { b };
     let linear = if y > T::zero() {
         least(d, y)
     } else {
         least(d - y, T::zero())
     };
-    linear + (log1p_unit(e) - log1p_unit(exp_nonpositive(-(y - d).abs())))
+    linear
+        + (log1p_unit::<T, FUSED>(e)
+            - log1p_unit::<T, FUSED>(exp_nonpositive::<T, FUSED>(-(y - d).abs())))
 }
 
 /// Sum of the entries of `values` where the unit is on. All lengths are one multiple of
@@ -174,9 +184,9 @@ pub(crate) fn add_scaled<T: Scalar>(sums: &mut [T], sign: T, row: &[T]) {
 
 /// Replaces logits by probabilities.
 #[inline(always)]
-pub(crate) fn logits_to_probabilities<T: Scalar>(logits: &mut [T]) {
+pub(crate) fn logits_to_probabilities<T: Scalar, const FUSED: bool>(logits: &mut [T]) {
     for y in logits {
-        let e = exp_nonpositive(-y.abs());
+        let e = exp_nonpositive::<T, FUSED>(-y.abs());
         let likely = T::one() / (T::one() + e);
         *y = if *y > T::zero() { likely } else { e * likely };
     }
@@ -196,12 +206,12 @@ fn softplus_sum_short(logits: &[f64]) -> f64 {
     let (whole, rest) = logits.as_chunks::<LANES>();
     for chunk in whole {
         for l in 0..LANES {
-            products[l] *= 1.0 + exp_nonpositive(-chunk[l].abs());
+            products[l] *= 1.0 + exp_nonpositive::<f64, false>(-chunk[l].abs());
             sums[l] += chunk[l].max(0.0);
         }
     }
     for (l, &y) in rest.iter().enumerate() {
-        products[l] *= 1.0 + exp_nonpositive(-y.abs());
+        products[l] *= 1.0 + exp_nonpositive::<f64, false>(-y.abs());
         sums[l] += y.max(0.0);
     }
     (0..LANES).map(|l| sums[l] + products[l].ln()).sum()
@@ -238,7 +248,7 @@ mod tests {
     use rand::SeedableRng;
     use rand_xoshiro::Xoshiro256PlusPlus;
 
-    use crate::engine::Engine;
+    use crate::engine::Available;
     use crate::model::rbm::lanes::Lanes;
 
     fn grid(lowest: f64, points: usize) -> impl Iterator<Item = f64> {
@@ -249,18 +259,18 @@ mod tests {
     fn exp_is_accurate_over_its_whole_range() {
         for x in grid(-85.9, 200_000) {
             let x = x as f32;
-            let error = f64::from(exp_nonpositive(x)) / f64::from(x).exp() - 1.0;
+            let error = f64::from(exp_nonpositive::<_, true>(x)) / f64::from(x).exp() - 1.0;
             assert!(error.abs() < 1e-7, "f32, {x}: {error:e}");
         }
         for x in grid(-699.0, 200_000) {
-            let error = exp_nonpositive(x) / x.exp() - 1.0;
+            let error = exp_nonpositive::<_, true>(x) / x.exp() - 1.0;
             assert!(error.abs() < 5e-16, "f64, {x}: {error:e}");
         }
         for x in [-90.0_f32, -300.0, -1e30, f32::NEG_INFINITY] {
-            assert!((0.0..1e-37).contains(&exp_nonpositive(x)), "{x}");
+            assert!((0.0..1e-37).contains(&exp_nonpositive::<_, true>(x)), "{x}");
         }
-        assert_eq!(exp_nonpositive(0.0_f32), 1.0);
-        assert!(exp_nonpositive(f32::NAN).is_nan());
+        assert_eq!(exp_nonpositive::<_, true>(0.0_f32), 1.0);
+        assert!(exp_nonpositive::<_, true>(f32::NAN).is_nan());
     }
 
     #[test]
@@ -268,10 +278,10 @@ mod tests {
         for e in (0..=100_000).map(|i| f64::from(i) / 1e5) {
             let exact = e.ln_1p() + f64::MIN_POSITIVE;
             assert!(
-                (log1p_unit(e) / exact - 1.0).abs() < 1e-15 || e == 0.0,
+                (log1p_unit::<_, true>(e) / exact - 1.0).abs() < 1e-15 || e == 0.0,
                 "{e}"
             );
-            let single = log1p_unit(e as f32);
+            let single = log1p_unit::<_, true>(e as f32);
             assert!(
                 (f64::from(single) - f64::from(e as f32).ln_1p()).abs() <= 3e-7 * exact,
                 "{e}"
@@ -284,7 +294,7 @@ mod tests {
     #[test]
     fn probabilities_are_within_1e_7() {
         for y in grid(300.0, 20_000).flat_map(|y| [y as f32, -y as f32]) {
-            let e = f64::from(exp_nonpositive(-y.abs()));
+            let e = f64::from(exp_nonpositive::<_, true>(-y.abs()));
             let unlikely = e / (1.0 + e);
             let p = if y > 0.0 { 1.0 - unlikely } else { unlikely };
             assert!((p - sigmoid(f64::from(y))).abs() < 6e-8, "{y}");
@@ -294,7 +304,7 @@ mod tests {
     fn words(units: usize) -> Vec<[u32; LANES]> {
         let mut words = vec![[0; LANES]; 2 * units / LANES];
         let mut lanes = Lanes::from_rng(&mut Xoshiro256PlusPlus::seed_from_u64(11));
-        lanes.fill(Engine::Portable, &mut words);
+        lanes.fill(Available::best(), &mut words);
         words
     }
 
@@ -303,7 +313,7 @@ mod tests {
         for y in [-9.0, -2.0, -0.5, 0.0, 0.7, 3.0, 9.0] {
             let mut units = vec![T::nearest(y / 2.0); draws];
             let offset = vec![T::nearest(y / 2.0); draws];
-            draw_units(&mut units, &offset, &words(draws));
+            draw_units::<_, true>(&mut units, &offset, &words(draws));
             let (mean, p) = (dot(&units, &units) / draws as f64, sigmoid(y));
             let se = (p * (1.0 - p) / draws as f64).sqrt();
             assert!((mean - p).abs() < 4.0 * se, "{y}: {mean} {p}");
@@ -320,7 +330,7 @@ mod tests {
     fn saturated_units_do_not_flip() {
         for y in [-300.0_f32, 300.0, -1e30, 1e30] {
             let mut units = vec![y; 1 << 12];
-            draw_units(&mut units, &vec![0.0; 1 << 12], &words(1 << 12));
+            draw_units::<_, true>(&mut units, &vec![0.0; 1 << 12], &words(1 << 12));
             assert!(units.iter().all(|&unit| unit == f32::from(y > 0.0)), "{y}");
         }
     }
@@ -335,7 +345,7 @@ mod tests {
                 // At the start -0.3 of what it is at the end, or 0.
                 start[5] = T::nearest(-0.3 * x * from);
                 let s = start[5].to_f64();
-                let found = weigh_and_draw(&mut units, Some(&start), t, &words(LANES));
+                let found = weigh_and_draw::<_, true>(&mut units, Some(&start), t, &words(LANES));
                 let exact = softplus_increment(s + 0.95 * (x - s), (t.1 - t.0) * (x - s));
                 let error = (found - exact).abs() / (slope * x.abs() + f64::MIN_POSITIVE);
                 assert!(error < tolerance, "slope {slope}, x {x}: {found} {exact}");
@@ -357,7 +367,7 @@ mod tests {
     fn the_series_has_five_right_terms() {
         for y in grid(12.0, 200).flat_map(|y| [y, -y]) {
             for d in [-0.02, 0.02] {
-                let found = increment_series(y, d, exp_nonpositive(-y.abs()));
+                let found = increment_series::<_, true>(y, d, exp_nonpositive::<_, true>(-y.abs()));
                 let error = (found - softplus_increment(y, d)).abs();
                 assert!(error < 1e-11 * d.abs(), "y {y}, d {d}: {error:e}");
             }
@@ -369,7 +379,7 @@ mod tests {
     fn far_increments_are_accurate_for_all_signs() {
         for y in grid(300.0, 60).flat_map(|y| [y, -y]) {
             for d in grid(400.0, 60).flat_map(|d| [d, -d]) {
-                let found = increment_far(y, d, exp_nonpositive(-y.abs()));
+                let found = increment_far::<_, true>(y, d, exp_nonpositive::<_, true>(-y.abs()));
                 let error = (found - softplus_increment(y, d)).abs();
                 assert!(error < 1e-13 * (1.0 + d.abs()), "y {y}, d {d}: {error:e}");
             }

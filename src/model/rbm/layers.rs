@@ -21,11 +21,6 @@ impl<T: Scalar> Layer<T> {
         }
     }
 
-    /// Sets all units of all chains to 0.
-    pub(crate) fn clear(&mut self) {
-        self.values.as_mut_slice().fill(T::zero());
-    }
-
     /// Number of units, without padding.
     pub(crate) fn units(&self) -> usize {
         self.units

@@ -170,7 +170,7 @@ impl Sums {
         let p = (log_f - self.reference).exp();
         let mut leaf = Vec::with_capacity(activation.len() + 1);
         leaf.extend_from_slice(activation);
-        logits_to_probabilities(&mut leaf);
+        logits_to_probabilities::<f64, false>(&mut leaf);
         leaf.iter_mut().for_each(|probability| *probability *= p);
         leaf.push(p);
         Some(leaf)

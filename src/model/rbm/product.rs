@@ -4,7 +4,7 @@ use std::any::Any;
 
 use nalgebra::DMatrix;
 
-use crate::engine::Engine;
+use crate::engine::{Available, Engine, vectorized};
 use crate::model::rbm::elementwise::add_scaled;
 use crate::model::rbm::layers::Layer;
 use crate::model::rbm::scalar::Scalar;
@@ -48,7 +48,7 @@ impl<T: Scalar> Weights<T> {
     /// `scale W U`, on top of what `sums` holds where `add`. The units are 0 or 1.
     pub(crate) fn propagate(
         &self,
-        engine: Engine,
+        engine: Available,
         scale: T,
         units: &Layer<T>,
         add: bool,
@@ -56,13 +56,13 @@ impl<T: Scalar> Weights<T> {
         scratch: &mut Scratch,
     ) {
         #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
-        if engine == Engine::Amx && T::FIXED_POINT {
+        if engine.get() == Engine::Amx && T::FIXED_POINT {
             let tiles = self.tiles.get_or_init(|| TiledWeights::new(&self.matrix));
-            scratch.bytes.load(units);
-            return tiles.multiply(scale, &scratch.bytes, add, sums);
+            scratch.bytes.load(engine, units);
+            return tiles.multiply(engine, scale, &scratch.bytes, add, sums);
         }
         #[cfg(target_arch = "x86_64")]
-        if engine >= Engine::Avx512
+        if engine.get() >= Engine::Avx512
             && let Some(weights) = (self as &dyn Any).downcast_ref::<Weights<f32>>()
             && let Some(units) = (units as &dyn Any).downcast_ref()
             && let Some(sums) = (sums as &mut dyn Any).downcast_mut()
@@ -70,7 +70,7 @@ impl<T: Scalar> Weights<T> {
             let scale = scale.to_f64() as f32;
             return weights.add_without_multiplying(engine, scale, units, add, sums, scratch);
         }
-        if engine > Engine::Portable
+        if engine.get() > Engine::Portable
             && self.matrix.nrows() >= 64
             && active_share(engine, units) < SPARSE
         {
@@ -87,7 +87,7 @@ impl Weights<f32> {
     #[allow(unsafe_code)]
     fn add_without_multiplying(
         &self,
-        engine: Engine,
+        engine: Available,
         scale: f32,
         units: &Layer<f32>,
         add: bool,
@@ -111,7 +111,7 @@ impl<T: Scalar> Weights<T> {
     /// The sum of the columns of active units.
     fn add_active(
         &self,
-        engine: Engine,
+        engine: Available,
         scale: T,
         units: &Layer<T>,
         add: bool,
@@ -119,43 +119,37 @@ impl<T: Scalar> Weights<T> {
     ) {
         let outputs = self.matrix.nrows();
         let columns = self.matrix.as_slice();
-        engine.run(
-            #[inline(always)]
-            || {
-                for chain in 0..units.chains() {
-                    let sums = &mut sums.chain_mut(chain)[..outputs];
-                    if !add {
-                        sums.fill(T::zero());
-                    }
-                    for (input, &unit) in units.chain(chain)[..units.units()].iter().enumerate() {
-                        if unit != T::zero() {
-                            add_scaled(sums, scale, &columns[input * outputs..][..outputs]);
-                        }
+        vectorized!(engine, FUSED, {
+            for chain in 0..units.chains() {
+                let sums = &mut sums.chain_mut(chain)[..outputs];
+                if !add {
+                    sums.fill(T::zero());
+                }
+                for (input, &unit) in units.chain(chain)[..units.units()].iter().enumerate() {
+                    if unit != T::zero() {
+                        add_scaled(sums, scale, &columns[input * outputs..][..outputs]);
                     }
                 }
-            },
-        );
+            }
+        });
     }
 }
 
 /// Where fewer units than this are active, adding their columns beats a product with all.
 const SPARSE: f64 = 0.25;
 
-fn active_share<T: Scalar>(engine: Engine, units: &Layer<T>) -> f64 {
-    engine.run(
-        #[inline(always)]
-        || {
-            let mut active = 0.0;
-            for chain in 0..units.chains() {
-                let mut sums = [T::zero(); 16];
-                for chunk in units.chain(chain).as_chunks::<16>().0 {
-                    for l in 0..16 {
-                        sums[l] += chunk[l];
-                    }
+fn active_share<T: Scalar>(engine: Available, units: &Layer<T>) -> f64 {
+    vectorized!(engine, FUSED, {
+        let mut active = 0.0;
+        for chain in 0..units.chains() {
+            let mut sums = [T::zero(); 16];
+            for chunk in units.chain(chain).as_chunks::<16>().0 {
+                for l in 0..16 {
+                    sums[l] += chunk[l];
                 }
-                active += sums.iter().map(|x| x.to_f64()).sum::<f64>();
             }
-            active / (units.units() * units.chains()) as f64
-        },
-    )
+            active += sums.iter().map(|x| x.to_f64()).sum::<f64>();
+        }
+        active / (units.units() * units.chains()) as f64
+    })
 }

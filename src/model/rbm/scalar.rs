@@ -55,6 +55,10 @@ pub(crate) mod sealed {
         /// Where five terms of a softplus increment reach the type's precision: `d^5 / 720`.
         const INCREMENT_RADIUS: Self;
 
+        /// `self * factor + term`, with one rounding where `FUSED`: fast only where the processor
+        /// has the instruction and the caller is compiled for it.
+        fn multiply_add<const FUSED: bool>(self, factor: Self, term: Self) -> Self;
+
         /// `2^n`, given `n + ROUND`.
         fn exp2_rounded(shifted: Self) -> Self;
 
@@ -104,6 +108,15 @@ pub(crate) mod sealed {
         #[inline(always)]
         fn from_digits(high: i32, low: i32) -> Self {
             high as f32 * 65_536.0 + low as f32
+        }
+
+        #[inline(always)]
+        fn multiply_add<const FUSED: bool>(self, factor: Self, term: Self) -> Self {
+            if FUSED {
+                self.mul_add(factor, term)
+            } else {
+                self * factor + term
+            }
         }
 
         #[inline(always)]
@@ -169,6 +182,15 @@ pub(crate) mod sealed {
         #[inline(always)]
         fn from_digits(high: i32, low: i32) -> Self {
             f64::from(high) * 65_536.0 + f64::from(low)
+        }
+
+        #[inline(always)]
+        fn multiply_add<const FUSED: bool>(self, factor: Self, term: Self) -> Self {
+            if FUSED {
+                self.mul_add(factor, term)
+            } else {
+                self * factor + term
+            }
         }
 
         #[inline(always)]

@@ -25,7 +25,7 @@ pub(crate) struct TableScratch {
     /// For each four inputs the table index of each chain of a block.
     indices: Vec<[[u32; LANES]; GROUPS]>,
     /// The active units of a chain.
-    active: Vec<usize>,
+    active: Vec<u32>,
 }
 
 /// Weights (outputs x inputs) with each input's column padded to whole registers.
@@ -172,14 +172,7 @@ impl Columns {
     ) {
         let active = &mut scratch.active;
         for chain in 0..units.chains() {
-            active.clear();
-            for (word, units) in units.chain(chain).as_chunks().0.iter().enumerate() {
-                let mut bits = bits(units);
-                while bits != 0 {
-                    active.push(word * LANES + bits.trailing_zeros() as usize);
-                    bits &= bits - 1;
-                }
-            }
+            let active = list_active(units.chain(chain), active);
             let sums = sums.chain_mut(chain).as_chunks_mut().0;
             let mut row = 0;
             while row < self.height {
@@ -199,13 +192,13 @@ impl Columns {
         &self,
         row: usize,
         scale: f32,
-        active: &[usize],
+        active: &[u32],
         add: bool,
         sums: &mut [Lanes],
     ) -> usize {
         let mut totals = [_mm512_setzero_ps(); ROWS];
         for &unit in active {
-            let column = &self.columns[unit * self.height + row..][..ROWS];
+            let column = &self.columns[unit as usize * self.height + row..][..ROWS];
             for (total, weights) in totals.iter_mut().zip(column) {
                 *total = _mm512_add_ps(*total, load(weights));
             }
@@ -216,6 +209,23 @@ impl Columns {
         }
         ROWS
     }
+}
+
+/// The indices of the units that are on, without a branch.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn list_active<'a>(units: &[f32], list: &'a mut Vec<u32>) -> &'a [u32] {
+    list.resize(units.len() + LANES, 0);
+    let mut indices = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    let mut count = 0;
+    for units in units.as_chunks().0 {
+        let bits = bits(units);
+        let compressed = store_indices(_mm512_maskz_compress_epi32(bits as u16, indices));
+        list[count..][..LANES].copy_from_slice(&compressed);
+        count += bits.count_ones() as usize;
+        indices = _mm512_add_epi32(indices, _mm512_set1_epi32(LANES as i32));
+    }
+    &list[..count]
 }
 
 /// A bit for each unit that is on.
@@ -287,6 +297,16 @@ fn load(values: &Lanes) -> __m512 {
 fn load_indices(indices: &[u32; LANES]) -> __m512i {
     // SAFETY: 16 words are readable, and no alignment is asked for.
     unsafe { _mm512_loadu_si512(indices.as_ptr().cast()) }
+}
+
+#[allow(unsafe_code)]
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn store_indices(register: __m512i) -> [u32; LANES] {
+    let mut indices = [0; LANES];
+    // SAFETY: 16 words are writable, and no alignment is asked for.
+    unsafe { _mm512_storeu_si512(indices.as_mut_ptr().cast(), register) };
+    indices
 }
 
 #[allow(unsafe_code)]

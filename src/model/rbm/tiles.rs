@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use nalgebra::DMatrix;
 
-use crate::engine::Engine;
+use crate::engine::{Available, vectorized};
 use crate::model::rbm::layers::Layer;
 use crate::model::rbm::scalar::Scalar;
 
@@ -91,6 +91,7 @@ impl TiledWeights {
     /// `scale W U`, on top of what `sums` holds where `add`.
     pub(crate) fn multiply<T: Scalar>(
         &self,
+        engine: Available,
         scale: T,
         units: &UnitBytes,
         add: bool,
@@ -106,15 +107,12 @@ impl TiledWeights {
             for first in (0..chains).step_by(CHAINS) {
                 configured.multiply(units.block(first), tiles, &mut digits);
                 let here = first..chains.min(first + CHAINS);
-                Engine::Amx.run(
-                    #[inline(always)]
-                    || {
-                        for (index, chain) in here.enumerate() {
-                            let panel = &mut sums.chain_mut(chain).as_chunks_mut().0[panel];
-                            collect(&digits[index / ROWS], index % ROWS, &scales, add, panel);
-                        }
-                    },
-                );
+                vectorized!(engine, FUSED, {
+                    for (index, chain) in here.enumerate() {
+                        let panel = &mut sums.chain_mut(chain).as_chunks_mut().0[panel];
+                        collect(&digits[index / ROWS], index % ROWS, &scales, add, panel);
+                    }
+                });
             }
         }
     }
@@ -155,28 +153,25 @@ fn digits(mut value: i32) -> [i8; DIGITS] {
 
 impl UnitBytes {
     /// Takes the units of a layer, each 0 or 1.
-    pub(crate) fn load<T: Scalar>(&mut self, layer: &Layer<T>) {
+    pub(crate) fn load<T: Scalar>(&mut self, engine: Available, layer: &Layer<T>) {
         self.steps = layer.units().div_ceil(DEPTH);
         let lines = self.steps * layer.chains().next_multiple_of(CHAINS);
         self.lines.resize(lines, Line([0; DEPTH]));
         let (steps, lines) = (self.steps, &mut self.lines);
-        Engine::Amx.run(
-            #[inline(always)]
-            || {
-                for (chain, lines) in lines
-                    .chunks_exact_mut(steps)
-                    .enumerate()
-                    .take(layer.chains())
-                {
-                    let units = layer.chain(chain).chunks(DEPTH);
-                    for (line, units) in lines.iter_mut().zip(units) {
-                        for (byte, &unit) in line.0.iter_mut().zip(units) {
-                            *byte = u8::from(unit != T::zero());
-                        }
+        vectorized!(engine, FUSED, {
+            for (chain, lines) in lines
+                .chunks_exact_mut(steps)
+                .enumerate()
+                .take(layer.chains())
+            {
+                let units = layer.chain(chain).chunks(DEPTH);
+                for (line, units) in lines.iter_mut().zip(units) {
+                    for (byte, &unit) in line.0.iter_mut().zip(units) {
+                        *byte = u8::from(unit != T::zero());
                     }
                 }
-            },
-        );
+            }
+        });
     }
 
     /// The lines of [`CHAINS`] chains.

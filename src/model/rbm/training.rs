@@ -6,7 +6,7 @@ use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
 use crate::ais::{Purpose, StreamRng, stream};
-use crate::engine::Engine;
+use crate::engine::{Available, vectorized};
 use crate::error::{Error, Result};
 use crate::model::rbm::base_rate::check_data;
 use crate::model::rbm::elementwise::{logits_to_probabilities, padded};
@@ -390,10 +390,10 @@ impl<T: Scalar> Phase<T> {
 
     pub(super) fn expect_hidden(&mut self, rbm: &Rbm<T>) {
         propagate_up(rbm, &self.visible, &mut self.hidden);
-        let engine = Engine::best();
+        let engine = Available::best();
         for chain in 0..self.hidden.chains() {
             let units = self.hidden.chain_mut(chain);
-            engine.run(|| logits_to_probabilities(units));
+            vectorized!(engine, FUSED, logits_to_probabilities::<T, FUSED>(units));
         }
     }
 
@@ -427,12 +427,12 @@ impl<T: Scalar> Gradient<T> {
 
 /// Replaces what a layer was given by units drawn with these biases.
 fn draw_chains<T: Scalar>(layer: &mut Layer<T>, bias: &[T], lanes: &mut Lanes) {
-    let engine = Engine::best();
+    let engine = Available::best();
     let mut words = Words::for_units::<T>(layer.units());
     for chain in 0..layer.chains() {
         let units = layer.chain_mut(chain);
         let words = words.draw(engine, units, lanes);
-        engine.run(|| draw_units(units, bias, words));
+        vectorized!(engine, FUSED, draw_units::<T, FUSED>(units, bias, words));
     }
 }
 
