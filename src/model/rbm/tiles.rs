@@ -128,10 +128,10 @@ fn collect<T: Scalar>(
     sums: &mut [T; ROWS],
 ) {
     let (high, middle, low) = (&high[chain], &middle[chain], &low[chain]);
-    let found: [T; ROWS] = std::array::from_fn(
-        #[inline(always)]
-        |l| T::from_digits(high[l], middle[l] * 256 + low[l]) * scales[l],
-    );
+    let mut found = [T::zero(); ROWS];
+    for l in 0..ROWS {
+        found[l] = T::from_digits(high[l], middle[l] * 256 + low[l]) * scales[l];
+    }
     if add {
         for l in 0..ROWS {
             sums[l] += found[l];
