@@ -271,6 +271,7 @@ where
             seed: self.seed,
             purpose: self.purpose,
             log_base_normalizer: self.log_base_normalizer,
+            engine: self.kernel.engine(&self.path.at(1.0)),
         })
     }
 

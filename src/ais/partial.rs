@@ -6,6 +6,7 @@ use crate::ais::run::Run;
 use crate::ais::stages::{self, Window, Windows};
 use crate::ais::stream::{self, Purpose, StreamRng};
 use crate::ais::tree::{self, Forest, Merge, Node};
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::schedule::Schedule;
 
@@ -20,6 +21,7 @@ pub(crate) struct Settings {
     pub(crate) seed: u64,
     pub(crate) purpose: Purpose,
     pub(crate) log_base_normalizer: f64,
+    pub(crate) engine: Option<Engine>,
 }
 
 impl Settings {
@@ -107,8 +109,8 @@ pub struct PartialRun<S, R = ()> {
 impl<S, R: Merge> PartialRun<S, R> {
     /// Merges the parts of one run, given in any order, into its result.
     ///
-    /// Schedule, seed, numbers of chains and block size are compared; that path and kernel were
-    /// the same is for the caller to see to.
+    /// Schedule, seed, numbers of chains, block size and engine are compared; that path and kernel
+    /// were the same is for the caller to see to.
     ///
     /// # Errors
     /// No part; parts of different runs; a range missing or given twice;
@@ -122,7 +124,7 @@ impl<S, R: Merge> PartialRun<S, R> {
             return Err(Error::invalid(
                 "parts",
                 "runs with different settings",
-                "the same schedule, seed, number of chains and block size in all parts",
+                "the same schedule, seed, number of chains, block size and engine in all parts",
             ));
         }
         for part in &parts {

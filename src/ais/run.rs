@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::ais::partial::{Outcome, Settings};
 use crate::ais::stages::{self, StageSummary};
+use crate::engine::Engine;
 use crate::error::Result;
 use crate::estimate::{Estimate, Warning, importance_weighted_bound};
 use crate::schedule::Schedule;
@@ -21,6 +22,7 @@ pub struct Run<S, R = ()> {
     chains: usize,
     seed: u64,
     block_size: usize,
+    engine: Option<Engine>,
     schedule: Schedule,
     states: Vec<S>,
     #[cfg_attr(feature = "serde", serde(with = "crate::serial::log_values"))]
@@ -38,6 +40,7 @@ impl<S, R> Run<S, R> {
             block_size,
             seed,
             log_base_normalizer,
+            engine,
             ..
         } = settings;
         let mut run = Self {
@@ -54,6 +57,7 @@ impl<S, R> Run<S, R> {
             chains,
             seed,
             block_size,
+            engine,
             schedule,
             states: outcome.states,
             log_weights: outcome.log_weights,
@@ -231,6 +235,12 @@ impl<S, R> Run<S, R> {
     /// Number of chains in a block; with the seed it fixes the result's bits.
     pub fn block_size(&self) -> usize {
         self.block_size
+    }
+
+    /// The engine that the kernel's inner loops used, where it had a choice: part of what fixes the
+    /// result's bits.
+    pub fn engine(&self) -> Option<Engine> {
+        self.engine
     }
 
     /// Wall time in seconds, summed over the parts of a merged run.

@@ -3,7 +3,7 @@
 use rand::Rng;
 
 use crate::ais::{Block, StreamRng};
-use crate::engine::{Available, vectorized};
+use crate::engine::{Available, Engine, vectorized};
 use crate::error::Result;
 use crate::kernel::{Increment, NonFinite, Stage, Step, TransitionKernel, advance_each};
 use crate::model::rbm::{Lanes, Layer, Scratch, Words, dot, draw_units, pad, weigh_and_draw};
@@ -85,6 +85,10 @@ impl<T: Scalar> TransitionKernel<RbmAt<'_, T>> for BlockGibbs {
             }
         }
         Ok(())
+    }
+
+    fn engine(&self, model: &RbmAt<'_, T>) -> Option<Engine> {
+        Some(model.path().engine())
     }
 }
 

@@ -34,6 +34,7 @@ pub use tune::{Tunable, tune};
 use rand::Rng;
 
 use crate::ais::Block;
+use crate::engine::Engine;
 use crate::error::Result;
 use crate::model::UnnormalizedModel;
 use crate::path::Intermediate;
@@ -239,6 +240,12 @@ pub trait TransitionKernel<M: UnnormalizedModel> {
         advance_each(self, stage, block, workspace)
     }
 
+    /// The engine that [`advance`](Self::advance) uses on this model, for the record; `None` for a
+    /// kernel that has no choice of one.
+    fn engine(&self, _model: &M) -> Option<Engine> {
+        None
+    }
+
     /// Refuses a schedule that the kernel cannot follow: one with parameters per stage checks
     /// its length here, before the run.
     ///
@@ -287,6 +294,10 @@ impl<M: UnnormalizedModel, K: TransitionKernel<M>> TransitionKernel<M> for &K {
         M: Intermediate,
     {
         (**self).advance(stage, block, workspace)
+    }
+
+    fn engine(&self, model: &M) -> Option<Engine> {
+        (**self).engine(model)
     }
 
     fn check_schedule(&self, schedule: &Schedule) -> Result<()> {
