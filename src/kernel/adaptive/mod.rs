@@ -17,6 +17,7 @@ mod gaussian;
 mod langevin;
 mod monitor;
 mod optimum;
+mod projection;
 mod quadrature;
 mod ridge;
 mod separable;
@@ -27,7 +28,7 @@ pub use langevin::{DriftModifiedLangevin, DriftModifiedWorkspace};
 pub use monitor::ShiftMonitor;
 pub use optimum::{Maximum, ObjectiveTrace};
 pub use quadrature::QuadratureModifier;
-pub use ridge::RidgeGibbs;
+pub use ridge::{RidgeGibbs, RidgeWorkspace};
 pub use separable::SeparableModifier;
 
 use nalgebra::DVector;
