@@ -167,6 +167,8 @@ pub struct RidgeState {
 ///
 /// Then `w | z ~ N(S X' z / delta^2, S)` with `S = (I / sigma0^2 + X' X / delta^2)^-1`.
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Parameters", into = "Parameters"))]
 pub struct RidgePrior {
     design: DMatrix<f64>,
     prior_deviation: f64,
@@ -286,5 +288,33 @@ impl Sampleable for RidgePrior {
         let w = normals(d, rng) * self.prior_deviation;
         let z = &self.design * &w + normals(n, rng) * self.deviation;
         RidgeState { w, z }
+    }
+}
+
+#[cfg(feature = "serde")]
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Parameters {
+    design: DMatrix<f64>,
+    prior_deviation: f64,
+    deviation: f64,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Parameters> for RidgePrior {
+    type Error = Error;
+
+    fn try_from(raw: Parameters) -> Result<Self> {
+        Self::new(raw.design, raw.prior_deviation, raw.deviation)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl From<RidgePrior> for Parameters {
+    fn from(prior: RidgePrior) -> Self {
+        Self {
+            design: prior.design,
+            prior_deviation: prior.prior_deviation,
+            deviation: prior.deviation,
+        }
     }
 }

@@ -54,10 +54,18 @@ use crate::path::Intermediate;
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(
+        try_from = "RawDriftModifiedLangevin<D>",
+        bound(deserialize = "D: serde::Deserialize<'de>")
+    )
+)]
 pub struct DriftModifiedLangevin<D> {
     modifier: D,
     step_size: StepSize,
-    bound: f64,
+    bound: Option<f64>,
 }
 
 /// Proposal, noise, drifts and shifts, shared by the chains of a block.
@@ -87,7 +95,7 @@ impl<D> DriftModifiedLangevin<D> {
         Ok(Self {
             modifier,
             step_size: step_size.try_into().map_err(Into::into)?,
-            bound: f64::INFINITY,
+            bound: None,
         })
     }
 
@@ -101,13 +109,13 @@ impl<D> DriftModifiedLangevin<D> {
     /// Where the bound is not finite and positive.
     pub fn bounded(mut self, bound: f64) -> Result<Self> {
         Error::check_positive("bound", bound)?;
-        self.bound = bound;
+        self.bound = Some(bound);
         Ok(self)
     }
 
     /// The bound on the length of a shift; infinite unless set.
     pub fn bound(&self) -> f64 {
-        self.bound
+        self.bound.unwrap_or(f64::INFINITY)
     }
 }
 
@@ -135,8 +143,8 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
                 expected: "a finite number",
             });
         }
-        if length > self.bound {
-            *shift *= self.bound / length;
+        if length > self.bound() {
+            *shift *= self.bound() / length;
         }
         Ok(length)
     }
@@ -257,5 +265,26 @@ impl DriftModifiedWorkspace {
         set_len(&mut self.noise, len);
         self.forward.set_len(len);
         self.backward.set_len(len);
+    }
+}
+
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct RawDriftModifiedLangevin<D> {
+    modifier: D,
+    step_size: StepSize,
+    bound: Option<f64>,
+}
+
+#[cfg(feature = "serde")]
+impl<D> TryFrom<RawDriftModifiedLangevin<D>> for DriftModifiedLangevin<D> {
+    type Error = Error;
+
+    fn try_from(raw: RawDriftModifiedLangevin<D>) -> Result<Self> {
+        let kernel = Self::new(raw.modifier, raw.step_size)?;
+        match raw.bound {
+            Some(bound) => kernel.bounded(bound),
+            None => Ok(kernel),
+        }
     }
 }

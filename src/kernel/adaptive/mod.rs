@@ -15,6 +15,7 @@ mod ensemble;
 mod features;
 mod gaussian;
 mod langevin;
+mod middles;
 mod monitor;
 mod optimum;
 mod projection;

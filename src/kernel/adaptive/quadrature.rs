@@ -3,6 +3,7 @@
 use nalgebra::DVector;
 
 use super::DriftModifier;
+use super::middles::Middles;
 use crate::error::{Error, Result};
 use crate::path::{AnnealingPath, BetaDerivative};
 use crate::schedule::Schedule;
@@ -18,14 +19,17 @@ use crate::schedule::Schedule;
 /// `p(x_i) / p(x_{i+1})`: nothing underflows and no large integrals cancel, so that G keeps its
 /// digits in both tails and between modes.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "RawQuadratureModifier"))]
 pub struct QuadratureModifier {
     grid: Grid,
-    betas: Vec<f64>,
+    betas: Middles,
     /// One for each beta, a value for each node.
     tables: Vec<Vec<f64>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Grid {
     low: f64,
     spacing: f64,
@@ -50,12 +54,9 @@ impl QuadratureModifier {
         P::At<'p>: BetaDerivative,
     {
         let grid = Grid::new(range, points)?;
-        let betas: Vec<f64> = schedule
-            .betas()
-            .windows(2)
-            .map(|ends| 0.5 * (ends[0] + ends[1]))
-            .collect();
+        let betas = Middles::of(schedule);
         let tables = betas
+            .betas()
             .iter()
             .map(|&beta| grid.tabulate(&path.at(beta)))
             .collect::<Result<_>>()?;
@@ -68,18 +69,12 @@ impl QuadratureModifier {
 
     /// `G_beta(x)`.
     pub fn at(&self, beta: f64, x: f64) -> f64 {
-        let next = self.betas.partition_point(|&knot| knot < beta);
-        if next == 0 || next == self.betas.len() {
-            let nearest = next.min(self.betas.len() - 1);
-            return self.grid.interpolate(&self.tables[nearest], x);
+        let (left, right, part) = self.betas.around(beta);
+        let before = self.grid.interpolate(&self.tables[left], x);
+        if left == right {
+            return before;
         }
-        let (left, right) = (self.betas[next - 1], self.betas[next]);
-        let part = (beta - left) / (right - left);
-        let after = self.grid.interpolate(&self.tables[next], x);
-        if part == 1.0 {
-            return after;
-        }
-        let before = self.grid.interpolate(&self.tables[next - 1], x);
+        let after = self.grid.interpolate(&self.tables[right], x);
         before + part * (after - before)
     }
 }
@@ -162,5 +157,38 @@ impl Grid {
             left >= 0.5 * total
         });
         (mean, median.unwrap_or(last))
+    }
+}
+
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct RawQuadratureModifier {
+    grid: Grid,
+    betas: Middles,
+    tables: Vec<Vec<f64>>,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<RawQuadratureModifier> for QuadratureModifier {
+    type Error = Error;
+
+    fn try_from(raw: RawQuadratureModifier) -> Result<Self> {
+        let Grid {
+            low,
+            spacing,
+            points,
+        } = raw.grid;
+        Error::check_positive("spacing", spacing)?;
+        Grid::new((low, low + spacing * (points as f64 - 1.0)), points)?;
+        Error::check_dimension("tables", raw.tables.len(), raw.betas.betas().len())?;
+        for table in &raw.tables {
+            Error::check_dimension("table", table.len(), points)?;
+            Error::check_finite("table", table.iter().copied())?;
+        }
+        Ok(Self {
+            grid: raw.grid,
+            betas: raw.betas,
+            tables: raw.tables,
+        })
     }
 }
