@@ -177,6 +177,18 @@ fn the_prior_is_normalised_and_both_ends_of_the_path_agree() {
 #[test]
 fn bad_settings_and_bounds_are_refused() {
     let f = || Bounded::new(|z: f64| -z * z, 0.0);
+    assert!(f().with_slope(0.0).is_err() && f().with_slope(f64::NAN).is_err());
+    let unbounded = || Bounded::new(|z: f64| z, f64::INFINITY);
+    let path = RidgePath::new(
+        design(),
+        [unbounded(), unbounded(), unbounded()],
+        1.0,
+        1.0,
+        0.1,
+    );
+    assert!(path.is_err_and(|error| error.to_string().contains("upper bounds")));
+    assert!(RidgePath::new(DMatrix::zeros(0, 0), [f(); 0], 1.0, 1.0, 0.1).is_err());
+    assert!(RidgePath::new(design() * f64::NAN, [f(), f(), f()], 1.0, 1.0, 0.1).is_err());
     assert!(RidgePath::new(design(), [f(), f()], 1.0, 1.0, 0.1).is_err());
     assert!(RidgePath::new(design(), [f(), f(), f()], 0.0, 1.0, 0.1).is_err());
     assert!(RidgePath::new(design(), [f(), f(), f()], 1.0, -1.0, 0.1).is_err());

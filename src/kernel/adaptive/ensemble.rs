@@ -8,7 +8,7 @@ use super::{DriftModifiedLangevin, DriftModifier, Features};
 use crate::ais::{Block, Purpose, StreamRng, stream, successive};
 use crate::error::{Error, Result};
 use crate::estimate::Estimate;
-use crate::kernel::{Stage, TransitionKernel};
+use crate::kernel::{Stage, StepSize, TransitionKernel};
 use crate::model::{Differentiable, Sampleable};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
 use crate::schedule::Schedule;
@@ -46,19 +46,20 @@ pub struct EnsembleModifier<F> {
 
 impl<F: Features> EnsembleModifier<F> {
     /// Fits a modifier at the middle of each stage of the schedule with `particles` particles,
-    /// moved by [`DriftModifiedLangevin`] with noise of variance `step_size`.
+    /// moved by [`DriftModifiedLangevin`] with noise of variance `step_size`, a number or a
+    /// [`StepSize`].
     ///
     /// A particle visits one new point a stage; its gradient is computed once to fit and, as in a
     /// run, by the kernel.
     ///
     /// # Errors
-    /// Fewer than 4 particles; a step size that is not finite and positive; a NaN or an infinity
+    /// Fewer than 4 particles; features of another dimension than the path's; a step size that is not finite and positive; a NaN or an infinity
     /// met by the pilot; particles that all leave the support.
     pub fn fit<'p, P>(
         path: &'p P,
         features: F,
         schedule: &Schedule,
-        step_size: f64,
+        step_size: impl TryInto<StepSize, Error: Into<Error>>,
         particles: usize,
         seed: u64,
     ) -> Result<Self>
@@ -69,7 +70,10 @@ impl<F: Features> EnsembleModifier<F> {
         if particles < 4 {
             return Err(Error::invalid("particles", particles, "at least 4"));
         }
+        let step_size = step_size.try_into().map_err(Into::into)?;
         let mut pilot = Pilot::new(path, particles, seed);
+        let dimension = pilot.block.states()[0].len();
+        Error::check_dimension("features", features.dimension(), dimension)?;
         let mut fitted = Self {
             features,
             betas: Middles::of(schedule),
@@ -82,7 +86,7 @@ impl<F: Features> EnsembleModifier<F> {
             let (coefficients, error) = pilot.regress(&fitted.features, &stage, &middle)?;
             fitted.coefficients.push(coefficients);
             fitted.errors.push(error);
-            let kernel = DriftModifiedLangevin::new(&fitted, step_size)?;
+            let kernel = DriftModifiedLangevin::new(&fitted, step_size.clone())?;
             pilot.advance(&kernel, &stage)?;
         }
         Ok(fitted)

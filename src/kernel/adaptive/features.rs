@@ -6,6 +6,9 @@ use crate::error::{Error, Result};
 
 /// Functions `phi_j` over vectors. A modifier is sought among `G = sum_j c_j grad phi_j`.
 pub trait Features {
+    /// Dimension of the states.
+    fn dimension(&self) -> usize;
+
     /// Number of features.
     fn count(&self) -> usize;
 
@@ -100,6 +103,10 @@ impl Bump {
 }
 
 impl Features for BumpFeatures {
+    fn dimension(&self) -> usize {
+        self.dimension
+    }
+
     fn count(&self) -> usize {
         self.polynomials() + self.bumps.len()
     }

@@ -8,6 +8,9 @@ use crate::error::{Error, Result};
 use crate::path::{AnnealingPath, BetaDerivative};
 use crate::schedule::Schedule;
 
+/// Nodes of all tables together: 2 GiB.
+const MAX_NODES: usize = 1 << 28;
+
 /// The drift modifier of a path over one dimension,
 ///
 /// `G_beta(x) = 1/p(x) integral_-inf^x (s - E s) p`, with `s = d/dbeta log f_beta`,
@@ -41,8 +44,12 @@ impl QuadratureModifier {
     /// should hold all but a negligible part of every `p_beta`.
     ///
     /// # Errors
-    /// A range that is not finite and increasing; fewer than 3 points; a density that is NaN,
-    /// `+inf`, or 0 at a node (a bounded support ends the range).
+    /// A range that is not finite and increasing; fewer than 3 points, or more than 2^28 in all
+    /// tables together; a density that is NaN, `+inf`, or 0 at a node (a bounded support ends the
+    /// range).
+    ///
+    /// # Panics
+    /// Where the models of the path refuse a state of one dimension.
     pub fn new<'p, P>(
         path: &'p P,
         schedule: &Schedule,
@@ -54,6 +61,10 @@ impl QuadratureModifier {
         P::At<'p>: BetaDerivative,
     {
         let grid = Grid::new(range, points)?;
+        if points.saturating_mul(schedule.steps()) > MAX_NODES {
+            let expected = format!("at most {MAX_NODES} for all {} stages", schedule.steps());
+            return Err(Error::invalid("points", points, expected));
+        }
         let betas = Middles::of(schedule);
         let tables = betas
             .betas()
@@ -79,8 +90,10 @@ impl QuadratureModifier {
     }
 }
 
+/// Of states with more than one coordinate it moves the first.
 impl DriftModifier for QuadratureModifier {
     fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>) {
+        modifier.fill(0.0);
         modifier[0] = self.at(beta, state[0]);
     }
 }
