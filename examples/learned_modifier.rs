@@ -147,7 +147,7 @@ fn main() -> annealed::Result<()> {
     // The bumps sharpen as beta rises.
     let eps = StepSize::knots([(0.0, 0.05), (0.5, 0.01), (1.0, 0.002)])?;
     let (schedule, longer) = (Schedule::linear(STEPS)?, Schedule::linear(OTHERS)?);
-    let mala = tune(&Mala::new(0.1)?, &path, &longer, 0.574, 1)?;
+    let mala = tune(&Mala::new(0.1)?, &path, &longer, 0.9, 1)?;
     let hmc = tune(&PersistentHmc::new(0.2, 1, 0.3)?, &path, &longer, 0.9, 1)?;
     let mut tallies: [Tally; 4] = Default::default();
     for seed in 1..=options.seeds {
