@@ -252,7 +252,7 @@ fn to_gain_8(steps: usize, chains: usize) -> annealed::Result<Far> {
         .run()?;
     Ok(Far {
         summary: run.to_string(),
-        estimate: run.estimate().clone(),
+        estimate: *run.estimate(),
         warning: run.recorder().warning(),
     })
 }

@@ -187,7 +187,7 @@ fn bad_settings_and_bounds_are_refused() {
         0.1,
     );
     assert!(path.is_err_and(|error| error.to_string().contains("upper bounds")));
-    assert!(RidgePath::new(DMatrix::zeros(0, 0), [f(); 0], 1.0, 1.0, 0.1).is_err());
+    assert!(RidgePath::new(DMatrix::zeros(0, 0), [] as [Sinusoid; 0], 1.0, 1.0, 0.1).is_err());
     assert!(RidgePath::new(design() * f64::NAN, [f(), f(), f()], 1.0, 1.0, 0.1).is_err());
     assert!(RidgePath::new(design(), [f(), f()], 1.0, 1.0, 0.1).is_err());
     assert!(RidgePath::new(design(), [f(), f(), f()], 0.0, 1.0, 0.1).is_err());
