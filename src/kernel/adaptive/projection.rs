@@ -161,7 +161,7 @@ mod tests {
 
     const CENTRE: f64 = 0.4;
     const DEVIATION: f64 = 0.3;
-    const DRAWS: usize = 4_000;
+    const DRAWS: usize = 16_000;
 
     /// The law's distribution function on a fine grid, by the midpoint rule.
     fn distribution(function: &impl RidgeFunction, scale: f64) -> (Vec<f64>, f64) {
