@@ -97,7 +97,7 @@ pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
 
     /// Writes `grad log f(x)` to `gradient` and returns `log f(x)`.
     fn gradient_into(&self, state: &DVector<f64>, gradient: &mut DVector<f64>) -> f64 {
-        gradient.fill(0.0);
+        gradient.as_mut_slice().fill(0.0);
         self.accumulate_gradient(state, 1.0, gradient)
     }
 

@@ -113,17 +113,21 @@ where
     /// `-inf` where this model excludes x; `+inf` where only the previous one does, which no
     /// chain can meet.
     fn log_ratio(&self, previous: &Self, state: &A::State) -> f64 {
+        self.log_ratio_and_density(previous, state).0
+    }
+
+    fn log_ratio_and_density(&self, previous: &Self, state: &A::State) -> (f64, f64) {
         let base = self.path.base.log_density(state);
         let target = self.path.target.log_density(state);
-        if base.is_finite() && target.is_finite() {
-            return (self.beta - previous.beta) * (target - base);
-        }
         let here = blend(self.beta, base, target);
-        if here == f64::NEG_INFINITY {
+        let log_ratio = if base.is_finite() && target.is_finite() {
+            (self.beta - previous.beta) * (target - base)
+        } else if here == f64::NEG_INFINITY {
             here
         } else {
             here - blend(previous.beta, base, target)
-        }
+        };
+        (log_ratio, here)
     }
 }
 
