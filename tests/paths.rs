@@ -171,6 +171,27 @@ fn geometric_path_joins_its_ends() {
     }
 }
 
+/// The shared evaluation agrees with the mean of two gradients.
+#[test]
+fn mean_gradients_of_a_stage_are_means_of_gradients() {
+    fn check<M: Differentiable>(previous: &M, model: &M, x: &DVector<f64>) {
+        let mut gradient = dvector![0.5, -1.0];
+        let value = model.accumulate_mean_gradient(previous, x, 3.0, &mut gradient);
+        let mean = 1.5 * (previous.gradient(x) + model.gradient(x)) + dvector![0.5, -1.0];
+        assert!((value - model.log_density(x)).abs() < 1e-12);
+        assert!((&gradient - &mean).norm() < 1e-12, "{gradient} {mean}");
+    }
+    let x = dvector![0.3, -1.2];
+    let geometric = GeometricPath::new(base(), target());
+    let tempered = TemperedPath::new(base(), target());
+    let gaussian = GaussianPath::new(base(), target()).unwrap();
+    for (left, right) in [(0.0, 0.2), (0.4, 0.7), (0.8, 1.0), (0.0, 0.0), (1.0, 1.0)] {
+        check(&geometric.at(left), &geometric.at(right), &x);
+        check(&tempered.at(left), &tempered.at(right), &x);
+        check(&gaussian.at(left), &gaussian.at(right), &x);
+    }
+}
+
 /// An end without weight must not turn value or gradient into 0 * inf.
 #[test]
 fn geometric_gradient_ignores_an_end_without_weight() {

@@ -153,17 +153,28 @@ where
         scale: f64,
         gradient: &mut DVector<f64>,
     ) -> f64 {
-        let (to_base, to_target) = (1.0 - self.beta, self.beta);
-        let mut log_density = 0.0;
+        self.accumulate_mean_gradient(self, state, scale, gradient)
+    }
+
+    /// The gradient at the mean of the two betas.
+    fn accumulate_mean_gradient(
+        &self,
+        previous: &Self,
+        state: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        let to_target = 0.5 * (previous.beta + self.beta);
+        let to_base = 1.0 - to_target;
+        let (mut base, mut target) = (0.0, 0.0);
         if to_base > 0.0 {
-            let base = &self.path.base;
-            log_density += to_base * base.accumulate_gradient(state, scale * to_base, gradient);
+            let model = &self.path.base;
+            base = model.accumulate_gradient(state, scale * to_base, gradient);
         }
         if to_target > 0.0 {
-            let target = &self.path.target;
-            log_density +=
-                to_target * target.accumulate_gradient(state, scale * to_target, gradient);
+            let model = &self.path.target;
+            target = model.accumulate_gradient(state, scale * to_target, gradient);
         }
-        log_density
+        blend(self.beta, base, target)
     }
 }

@@ -210,11 +210,24 @@ where
         scale: f64,
         gradient: &mut DVector<f64>,
     ) -> f64 {
+        self.accumulate_mean_gradient(self, state, scale, gradient)
+    }
+
+    /// The gradient at the mean of the two betas.
+    fn accumulate_mean_gradient(
+        &self,
+        previous: &Self,
+        state: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        let middle = 0.5 * (previous.beta + self.beta);
         let prior = self.path.prior.accumulate_gradient(state, scale, gradient);
-        if prior == f64::NEG_INFINITY || self.beta == 0.0 {
+        if prior == f64::NEG_INFINITY || middle == 0.0 {
             return prior;
         }
         let likelihood = &self.path.log_likelihood;
-        prior + self.beta * likelihood.accumulate_gradient(state, scale * self.beta, gradient)
+        let likelihood = likelihood.accumulate_gradient(state, scale * middle, gradient);
+        prior + weighted(self.beta, likelihood)
     }
 }
