@@ -4,7 +4,7 @@
 use annealed::ais::{Block, Purpose, stream};
 use annealed::kernel::{BlockGibbs, BlockGibbsWorkspace, NonFinite, Stage, Step, TransitionKernel};
 use annealed::model::{BaseRate, NormalizedModel, Rbm, Sampleable, Scalar, UnnormalizedModel};
-use annealed::path::{AnnealingPath, Intermediate, RbmAt, RbmPath};
+use annealed::path::{AnnealingPath, Engine, Intermediate, RbmAt, RbmPath};
 use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DVector};
 use rand::{Rng, RngExt};
@@ -173,6 +173,17 @@ where
     weights
 }
 
+/// The engines of this machine; the others are named aloud.
+fn engines() -> impl Iterator<Item = Engine> {
+    Engine::ALL.into_iter().filter(|engine| {
+        let available = engine.is_available();
+        if !available {
+            eprintln!("not checked here: engine {engine}");
+        }
+        available
+    })
+}
+
 fn check_unbiased(name: &str, weights: &[f64], steps: usize) {
     let n = weights.len() as f64;
     let mean = weights.iter().sum::<f64>() / n;
@@ -195,21 +206,16 @@ fn check_unbiased(name: &str, weights: &[f64], steps: usize) {
 #[test]
 fn sampled_weights_average_to_the_ratio_of_normalisers() {
     for steps in [1, 4, 10] {
-        check_unbiased(
-            "fused f32",
-            &anneal(&BlockGibbs, &small::<f32>(), steps, 1),
-            steps,
-        );
-        check_unbiased(
-            "fused f64",
-            &anneal(&BlockGibbs, &small::<f64>(), steps, 2),
-            steps,
-        );
-        check_unbiased(
-            "per chain",
-            &anneal(&PerChain, &small::<f64>(), steps, 3),
-            steps,
-        );
+        for engine in engines() {
+            let path = small::<f32>().with_engine(engine).unwrap();
+            let weights = anneal(&BlockGibbs, &path, steps, 1);
+            check_unbiased(&format!("{engine}, f32"), &weights, steps);
+            let path = small::<f64>().with_engine(engine).unwrap();
+            let weights = anneal(&BlockGibbs, &path, steps, 2);
+            check_unbiased(&format!("{engine}, f64"), &weights, steps);
+        }
+        let weights = anneal(&PerChain, &small::<f64>(), steps, 3);
+        check_unbiased("per chain", &weights, steps);
     }
 }
 
@@ -242,8 +248,12 @@ where
 
 #[test]
 fn moves_have_the_exact_transition_probabilities() {
-    check_transition("fused f32", &BlockGibbs, &small::<f32>());
-    check_transition("fused f64", &BlockGibbs, &small::<f64>());
+    for engine in engines() {
+        let path = small::<f32>().with_engine(engine).unwrap();
+        check_transition(&format!("{engine}, f32"), &BlockGibbs, &path);
+        let path = small::<f64>().with_engine(engine).unwrap();
+        check_transition(&format!("{engine}, f64"), &BlockGibbs, &path);
+    }
     check_transition("per chain", &PerChain, &small::<f64>());
 }
 
@@ -260,8 +270,8 @@ fn large<T: Scalar>() -> RbmPath<T> {
     RbmPath::new(base.unwrap(), target.unwrap()).unwrap()
 }
 
-fn check_ratios<T: Scalar>(tolerance: f64) {
-    let path = large::<T>();
+fn check_ratios<T: Scalar>(engine: Engine, tolerance: f64) {
+    let path = large::<T>().with_engine(engine).unwrap();
     // Few chains take another way through the matrix product than many.
     let stages = [(0.0, 0.5), (0.5, 0.51), (0.7, 0.7001), (0.999_99, 1.0)];
     for (betas, chains) in stages.into_iter().zip([40, 33, 1, 5]) {
@@ -276,20 +286,26 @@ fn check_ratios<T: Scalar>(tolerance: f64) {
             let exact = stage.log_ratio(state);
             // A stage's log ratio is at most some hundreds times its length in beta.
             let error = (found - exact).abs() / (betas.1 - betas.0);
-            assert!(error < tolerance, "{betas:?}: {found} {exact}");
+            assert!(error < tolerance, "{engine}, {betas:?}: {found} {exact}");
         }
     }
 }
 
 #[test]
 fn fused_weights_equal_the_reference() {
-    check_ratios::<f32>(2e-3);
-    check_ratios::<f64>(1e-9);
+    for engine in engines() {
+        check_ratios::<f32>(engine, 2e-3);
+        check_ratios::<f64>(engine, 1e-9);
+    }
 }
 
 #[test]
 fn fused_moves_agree_with_the_reference_on_every_unit() {
-    let path = large::<f32>();
+    engines().for_each(check_moves);
+}
+
+fn check_moves(engine: Engine) {
+    let path = large::<f32>().with_engine(engine).unwrap();
     let start = path.base().sample(&mut stream(8, Purpose::Pilot, 0));
     let chains = 4_096;
     let means = |fused: bool| {
@@ -312,7 +328,10 @@ fn fused_moves_agree_with_the_reference_on_every_unit() {
         let p = 0.5 * (fused + reference);
         let se = (2.0 * p * (1.0 - p) / chains as f64).sqrt();
         // 83 units: 4.5 standard errors are exceeded once in 1,800 runs.
-        assert!((fused - reference).abs() <= 4.5 * se, "{fused} {reference}");
+        assert!(
+            (fused - reference).abs() <= 4.5 * se,
+            "{engine}: {fused} {reference}"
+        );
     }
 }
 
@@ -356,6 +375,54 @@ fn a_plain_rbm_is_sampled_by_the_same_kernel() {
         (ink - exact).abs() < 4.0 * (4.0 / f64::from(sweeps)).sqrt(),
         "{ink} {exact}"
     );
+}
+
+#[test]
+fn an_engine_that_the_machine_lacks_is_refused_by_name() {
+    for engine in Engine::ALL {
+        assert_eq!(engine.to_string().parse::<Engine>().unwrap(), engine);
+        match small::<f32>().with_engine(engine) {
+            Ok(path) => assert_eq!(path.engine(), engine),
+            Err(error) => assert!(error.to_string().contains(&engine.to_string()), "{error}"),
+        }
+    }
+    assert!("sse9".parse::<Engine>().is_err());
+    assert!(Engine::best().is_available() && Engine::Portable.is_available());
+}
+
+/// The exact log Z of an RBM of 20 hidden and 784 visible units, on every engine, whatever the
+/// number of threads.
+#[cfg(feature = "npz")]
+#[test]
+fn every_engine_finds_the_log_z_of_a_trained_rbm() {
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../shared/data/rbm/rbm20_pcd.npz"
+    );
+    if !std::path::Path::new(file).exists() {
+        eprintln!("skipped: reads ../shared/data/rbm/rbm20_pcd.npz, which is not there");
+        return;
+    }
+    let file = annealed::model::RbmFile::<f32>::read(file).unwrap();
+    let exact = file.log_z_exact.unwrap();
+    for engine in engines() {
+        let path = RbmPath::new(file.base.clone().unwrap(), file.rbm.clone()).unwrap();
+        let path = path.with_engine(engine).unwrap();
+        let run = |threads: usize| {
+            let ais = annealed::ais::Ais::new(&path, BlockGibbs)
+                .chains(600)
+                .seed(3);
+            ais.threads(threads).run().unwrap()
+        };
+        let (one, two) = (run(1), run(2));
+        assert_eq!(one.log_weights(), two.log_weights(), "{engine}");
+        assert_eq!(one.engine(), Some(engine));
+        let (error, se) = (one.log_z() - exact, one.standard_error());
+        assert!(
+            se < 0.2 && error.abs() < 4.0 * se,
+            "{engine}: {error} +- {se}"
+        );
+    }
 }
 
 #[test]
