@@ -15,6 +15,7 @@ mod npz;
 mod sampled_moments;
 mod scalar;
 mod softplus;
+mod state_block;
 mod training;
 
 pub use base_rate::BaseRate;
