@@ -27,7 +27,7 @@ use annealed::model::{
 use annealed::path::RbmPath;
 use annealed::schedule::{
     BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, Schedule,
-    ScheduleOptimizer, Survey, VarOpt,
+    ScheduleOptimizer, VarOpt,
 };
 use annealed::{Error, Result};
 use clap::{Parser, ValueEnum};
@@ -138,41 +138,32 @@ impl Options {
         if let Some(threads) = self.threads {
             pilot = pilot.threads(threads);
         }
-        let (steps, seed) = (self.steps, self.seed);
-        match self.schedule {
-            ScheduleKind::Linear => Schedule::linear(steps),
-            ScheduleKind::Sm08 => Schedule::salakhutdinov_murray(steps),
-            ScheduleKind::Varopt => VarOpt::default().schedule(&survey(path, pilot, seed)?, steps),
+        let optimizer: &dyn ScheduleOptimizer<RbmPath, BlockGibbs> = match self.schedule {
+            ScheduleKind::Linear => return Schedule::linear(self.steps),
+            ScheduleKind::Sm08 => return Schedule::salakhutdinov_murray(self.steps),
+            ScheduleKind::Varopt => &VarOpt::default().pilot(pilot),
             ScheduleKind::Binned => {
                 let updates = self.pilot_steps / 11;
-                let binned = BinnedSchedule::new(Schedule::linear(10)?).chains(KnotChains {
+                &BinnedSchedule::new(Schedule::linear(10)?).chains(KnotChains {
                     chains: self.pilot_chains,
                     updates,
                     burn_in: updates / 2,
                     thinning: 10,
-                });
-                binned.optimize(path, &BlockGibbs, steps, seed)
+                })
             }
-            ScheduleKind::Friction => {
-                Friction::default().schedule(&survey(path, pilot, seed)?, steps)
-            }
+            ScheduleKind::Friction => &Friction::default().pilot(pilot),
             ScheduleKind::Cess => {
                 // A stage is found by about five evaluations, in about three passes.
                 let coarse = Pilot::new(self.pilot_chains, self.pilot_steps.div_ceil(5));
-                let cess = ConstantConditionalEss::default().pilot(coarse);
-                cess.optimize(path, &BlockGibbs, steps, seed)
+                &ConstantConditionalEss::default().pilot(coarse)
             }
+        };
+        let found = optimizer.optimize(path, &BlockGibbs, self.steps, self.seed)?;
+        for warning in &found.warnings {
+            eprintln!("schedule: {warning}");
         }
+        Ok(found.schedule)
     }
-}
-
-/// Surveys the path and says what is doubtful of it.
-fn survey(path: &RbmPath, pilot: Pilot, seed: u64) -> Result<Survey> {
-    let survey = pilot.survey(path, &BlockGibbs, seed)?;
-    for warning in survey.warnings() {
-        eprintln!("pilot: {warning}");
-    }
-    Ok(survey)
 }
 
 /// An RBM, where to start from, and what is known of it.

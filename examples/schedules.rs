@@ -95,24 +95,18 @@ impl Method {
         P::State: Send,
         K: TransitionKernel<P::At<'p>> + Sync,
     {
-        match self {
-            Self::Linear => Schedule::linear(steps),
-            Self::Sm08 => Schedule::salakhutdinov_murray(steps),
-            Self::Varopt => VarOpt::default().optimize(path, kernel, steps, seed),
-            Self::Binned => {
-                BinnedSchedule::new(Schedule::linear(10)?).optimize(path, kernel, steps, seed)
-            }
-            Self::Friction => Friction::default().optimize(path, kernel, steps, seed),
-            Self::VaroptThrice => {
-                let varopt = VarOpt::default().pilot(Pilot::default().rounds(3));
-                varopt.optimize(path, kernel, steps, seed)
-            }
-            Self::FrictionThrice => {
-                let friction = Friction::default().pilot(Pilot::default().rounds(3));
-                friction.optimize(path, kernel, steps, seed)
-            }
-            Self::Cess => ConstantConditionalEss::default().optimize(path, kernel, steps, seed),
-        }
+        let thrice = Pilot::default().rounds(3);
+        let optimizer: &dyn ScheduleOptimizer<P, K> = match self {
+            Self::Linear => return Schedule::linear(steps),
+            Self::Sm08 => return Schedule::salakhutdinov_murray(steps),
+            Self::Varopt => &VarOpt::default(),
+            Self::Binned => &BinnedSchedule::new(Schedule::linear(10)?),
+            Self::Friction => &Friction::default(),
+            Self::VaroptThrice => &VarOpt::default().pilot(thrice),
+            Self::FrictionThrice => &Friction::default().pilot(thrice),
+            Self::Cess => &ConstantConditionalEss::default(),
+        };
+        Ok(optimizer.optimize(path, kernel, steps, seed)?.schedule)
     }
 }
 

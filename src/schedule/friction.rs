@@ -3,7 +3,9 @@
 use crate::error::{Error, Result};
 use crate::kernel::TransitionKernel;
 use crate::path::AnnealingPath;
-use crate::schedule::{Metric, Pilot, Schedule, ScheduleOptimizer, Survey, SurveyPoint};
+use crate::schedule::{
+    Metric, OptimizedSchedule, Pilot, Schedule, ScheduleOptimizer, Survey, SurveyPoint,
+};
 
 /// Chooses a schedule by the friction that the chains meet, and not only by how much there is to
 /// change.
@@ -109,10 +111,20 @@ where
     P::State: Send,
     K: Sync,
 {
-    fn optimize<'p>(&self, path: &'p P, kernel: &K, steps: usize, seed: u64) -> Result<Schedule>
+    fn optimize<'p>(
+        &self,
+        path: &'p P,
+        kernel: &K,
+        steps: usize,
+        seed: u64,
+    ) -> Result<OptimizedSchedule>
     where
         K: TransitionKernel<P::At<'p>>,
     {
-        self.schedule(&self.pilot.survey(path, kernel, seed)?, steps)
+        let survey = self.pilot.survey(path, kernel, seed)?;
+        Ok(OptimizedSchedule {
+            schedule: self.schedule(&survey, steps)?,
+            warnings: survey.warnings(),
+        })
     }
 }

@@ -208,9 +208,8 @@ impl Survey {
     /// [`Error::PilotCollapsed`] where one chain carries nearly all the weight (ESS below 1.1):
     /// the variance over it says nothing.
     pub fn metric(&self) -> Result<Metric> {
-        let ess = |point: &&SurveyPoint| point.effective_sample_size;
-        let worst = self.points.iter().min_by(|a, b| ess(a).total_cmp(&ess(b)));
-        if let Some(point) = worst.filter(|point| point.effective_sample_size < COLLAPSED) {
+        let collapsed = |point: &&SurveyPoint| point.effective_sample_size < COLLAPSED;
+        if let Some(point) = self.lowest_ess().filter(collapsed) {
             return Err(Error::PilotCollapsed {
                 effective_sample_size: point.effective_sample_size,
                 chains: self.chains,
@@ -226,23 +225,39 @@ impl Survey {
         )
     }
 
-    /// What should make a reader doubt a schedule chosen by this survey: a small ESS
-    /// ([`Warning::LowEffectiveSampleSize`]), no acceptance ([`Warning::ZeroAcceptance`]).
+    /// What should make a reader doubt a schedule chosen by this survey: weights near collapse
+    /// ([`Warning::PilotNearCollapse`]), a point where nothing varies
+    /// ([`Warning::NothingVaries`]), no acceptance ([`Warning::ZeroAcceptance`]).
     pub fn warnings(&self) -> Vec<Warning> {
-        let ess = self.points.iter().map(|point| point.effective_sample_size);
-        let ess = ess.fold(f64::INFINITY, f64::min);
-        let low = (ess < DOUBTFUL).then_some(Warning::LowEffectiveSampleSize {
-            ess,
-            chains: self.chains,
+        let near_collapse = self
+            .lowest_ess()
+            .and_then(|point| near_collapse(point.effective_sample_size, self.chains, point.beta));
+        let first = |fails: fn(&SurveyPoint) -> bool| self.points.iter().find(|p| fails(p));
+        let constant = first(|point| point.derivative_variance == 0.0);
+        let constant = constant.map(|point| Warning::NothingVaries {
+            stage: point.stage,
+            beta: point.beta,
         });
-        let is_stuck = |point: &&SurveyPoint| point.acceptance.is_some_and(|rate| rate < 1e-3);
-        let stuck = self.points.iter().find(is_stuck);
+        let stuck = first(|point| point.acceptance.is_some_and(|rate| rate < 1e-3));
         let stuck = stuck.map(|point| Warning::ZeroAcceptance {
             stage: point.stage,
             beta: point.beta,
         });
-        low.into_iter().chain(stuck).collect()
+        [near_collapse, constant, stuck]
+            .into_iter()
+            .flatten()
+            .collect()
     }
+
+    fn lowest_ess(&self) -> Option<&SurveyPoint> {
+        let ess = |point: &&SurveyPoint| point.effective_sample_size;
+        self.points.iter().min_by(|a, b| ess(a).total_cmp(&ess(b)))
+    }
+}
+
+/// The warning of weights of this ESS, if they deserve one.
+pub(crate) fn near_collapse(ess: f64, chains: usize, beta: f64) -> Option<Warning> {
+    (ess < DOUBTFUL).then_some(Warning::PilotNearCollapse { ess, chains, beta })
 }
 
 /// ESS below which a weighted variance is that of a single chain.
