@@ -9,7 +9,7 @@ use annealed::kernel::{
 use annealed::model::{
     BaseRate, ExactMatching, Gaussian, GaussianMixture, NormalizedModel, Rbm, UnnormalizedModel,
 };
-use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, RbmPath};
+use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, Intermediate, RbmPath};
 use annealed::schedule::{
     BinnedSchedule, ConstantConditionalEss, DerivativeRecorder, Friction, KnotChains, Metric,
     Pilot, Schedule, ScheduleOptimizer, Survey, SurveyPoint, VarOpt,
@@ -424,6 +424,71 @@ fn optimizers_hand_on_what_their_pilots_warn_of() {
         warnings_with(2.0, &BinnedSchedule::new(Schedule::linear(3).unwrap())),
         []
     );
+}
+
+/// From N(0, 1) to N(1, 1), all of it between beta = .5 and the next number.
+#[derive(Debug)]
+struct Jump {
+    base: Gaussian,
+}
+
+#[derive(Debug)]
+struct JumpAt {
+    beta: f64,
+}
+
+impl UnnormalizedModel for JumpAt {
+    type State = DVector<f64>;
+
+    fn log_density(&self, x: &DVector<f64>) -> f64 {
+        let mean = if self.beta > 0.5 { 1.0 } else { 0.0 };
+        -0.5 * (x[0] - mean).powi(2)
+    }
+}
+
+impl Intermediate for JumpAt {
+    fn beta(&self) -> f64 {
+        self.beta
+    }
+}
+
+impl AnnealingPath for Jump {
+    type State = DVector<f64>;
+    type Base = Gaussian;
+    type At<'a> = JumpAt;
+
+    fn base(&self) -> &Gaussian {
+        &self.base
+    }
+
+    fn at(&self, beta: f64) -> JumpAt {
+        JumpAt { beta }
+    }
+}
+
+#[test]
+fn a_jump_of_the_path_is_a_warning_or_an_error() {
+    let path = Jump {
+        base: Gaussian::standard(1).unwrap(),
+    };
+    let kernel = RandomWalkMetropolis::new(1.0).unwrap();
+    let pilot = Pilot::new(2_000, 20);
+    let optimizers: [&dyn ScheduleOptimizer<Jump, RandomWalkMetropolis>; 2] = [
+        &VarOpt::default().pilot(pilot),
+        &Friction::default().pilot(pilot),
+    ];
+    for optimizer in optimizers {
+        let warnings = optimizer.optimize(&path, &kernel, 30, 1).unwrap().warnings;
+        let jump = warnings.iter().find_map(|warning| match warning {
+            Warning::ConcentratedVariance { beta, share, .. } => Some((*beta, *share)),
+            _ => None,
+        });
+        let (beta, share) = jump.unwrap();
+        assert!((beta - 0.55).abs() < 1e-9 && share > 0.9, "{beta} {share}");
+    }
+    let cess = ConstantConditionalEss::default().pilot(pilot);
+    let error = cess.optimize(&path, &kernel, 30, 1).unwrap_err();
+    assert!(error.to_string().contains("no step from beta"), "{error}");
 }
 
 #[test]

@@ -227,7 +227,9 @@ impl Survey {
 
     /// What should make a reader doubt a schedule chosen by this survey: weights near collapse
     /// ([`Warning::PilotNearCollapse`]), a point where nothing varies
-    /// ([`Warning::NothingVaries`]), no acceptance ([`Warning::ZeroAcceptance`]).
+    /// ([`Warning::NothingVaries`]), one step of the pilot that adds most of the variance, where it
+    /// leaps over what a schedule should resolve or the path has a jump
+    /// ([`Warning::ConcentratedVariance`]), no acceptance ([`Warning::ZeroAcceptance`]).
     pub fn warnings(&self) -> Vec<Warning> {
         let near_collapse = self
             .lowest_ess()
@@ -243,10 +245,24 @@ impl Survey {
             stage: point.stage,
             beta: point.beta,
         });
-        [near_collapse, constant, stuck]
-            .into_iter()
-            .flatten()
-            .collect()
+        let warnings = [near_collapse, constant, self.concentrated(), stuck];
+        warnings.into_iter().flatten().collect()
+    }
+
+    /// Of a step that adds more than half of the variance of log w, where that is not small.
+    fn concentrated(&self) -> Option<Warning> {
+        let growth = |pair: &[SurveyPoint]| pair[1].var_log_weight - pair[0].var_log_weight;
+        let added = |pair: &[SurveyPoint]| growth(pair).max(0.0);
+        let total: f64 = self.points.windows(2).map(added).sum();
+        let most = (self.points.windows(2)).max_by(|a, b| growth(a).total_cmp(&growth(b)))?;
+        let share = added(most) / total;
+        (self.points.len() > 10 && total > 0.5 && share > 0.5).then_some(
+            Warning::ConcentratedVariance {
+                stage: most[1].stage,
+                beta: most[1].beta,
+                share,
+            },
+        )
     }
 
     fn lowest_ess(&self) -> Option<&SurveyPoint> {
