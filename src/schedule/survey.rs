@@ -17,29 +17,35 @@ use crate::schedule::{Metric, Schedule};
 pub struct DerivativeRecorder {
     base: WeightedVariance,
     stages: Vec<WeightedVariance>,
+    unweighted: Vec<WeightedVariance>,
 }
 
 impl<M: Intermediate> Recorder<M> for DerivativeRecorder {
-    /// Under `(x_{k-1}, w_k)`, which targets `p_k`; at the base unweighted.
+    /// Under `(x_{k-1}, w_k)`, which targets `p_k`, and over the chains as they are; at the base
+    /// the two are one.
     fn record(&mut self, stage: &Stage<M>, block: &crate::ais::Block<M::State>) {
         let step = stage.model.beta() - stage.previous.beta();
-        let mut variance = WeightedVariance::default();
+        let mut weighted = WeightedVariance::default();
+        let mut unweighted = WeightedVariance::default();
         for (&log_weight, &ratio) in block.log_weights().iter().zip(block.log_ratios()) {
             if log_weight > f64::NEG_INFINITY {
-                variance.add(log_weight, ratio / step);
-                if stage.index == 1 {
-                    self.base.add(0.0, ratio / step);
-                }
+                weighted.add(log_weight, ratio / step);
+                unweighted.add(0.0, ratio / step);
             }
         }
-        self.stages.push(variance);
+        if stage.index == 1 {
+            self.base = unweighted;
+        }
+        self.stages.push(weighted);
+        self.unweighted.push(unweighted);
     }
 }
 
 impl Merge for DerivativeRecorder {
     fn merge(&mut self, right: Self) {
         self.base.merge(&right.base);
-        for (mine, theirs) in self.stages.iter_mut().zip(&right.stages) {
+        let mine = self.stages.iter_mut().chain(&mut self.unweighted);
+        for (mine, theirs) in mine.zip(right.stages.iter().chain(&right.unweighted)) {
             mine.merge(theirs);
         }
     }
@@ -112,6 +118,9 @@ pub struct SurveyPoint {
     /// `g(beta)`: the weighted variance of `d/dbeta log f` over the chains, times
     /// `1 / (1 - 1/ESS)`.
     pub derivative_variance: f64,
+    /// Sample variance of `d/dbeta log f` over the chains as they are, whatever their weights:
+    /// what a stage adds to the variance of log w by itself, divided by `dbeta^2`.
+    pub unweighted_variance: f64,
     /// Sample variance of the running `log w` over the chains.
     pub var_log_weight: f64,
     /// ESS of the weights at this point, a count.
@@ -146,19 +155,22 @@ impl Survey {
             beta: 0.0,
             squared_steps: 0.0,
             derivative_variance: recorder.base.get(),
+            unweighted_variance: recorder.base.get(),
             var_log_weight: 0.0,
             effective_sample_size: run.chains() as f64,
             acceptance: None,
         };
         let mut points = vec![start];
         let mut last = 0;
-        for (stage, variance) in run.stages().iter().zip(&recorder.stages) {
+        let variances = recorder.stages.iter().zip(&recorder.unweighted);
+        for (stage, (weighted, unweighted)) in run.stages().iter().zip(variances) {
             let steps = betas[last..=stage.stage].windows(2);
             points.push(SurveyPoint {
                 stage: stage.stage,
                 beta: stage.beta,
                 squared_steps: steps.map(|b| (b[1] - b[0]).powi(2)).sum(),
-                derivative_variance: variance.get(),
+                derivative_variance: weighted.get(),
+                unweighted_variance: unweighted.get(),
                 var_log_weight: stage.var_log_weight,
                 effective_sample_size: stage.effective_sample_size,
                 acceptance: stage.acceptance,
@@ -178,6 +190,7 @@ impl Survey {
             let figures = [
                 point.squared_steps,
                 point.derivative_variance,
+                point.unweighted_variance,
                 point.var_log_weight,
                 point.effective_sample_size,
             ];
