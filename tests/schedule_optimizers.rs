@@ -54,6 +54,11 @@ fn the_survey_estimates_g_and_the_variance_of_log_w() {
         .unwrap();
     assert_eq!((survey.chains(), survey.points().len()), (2_000, 201));
     let mut variance = 0.0;
+    // The chains themselves are at the model before, all of the same weight.
+    for pair in survey.points().windows(2) {
+        let off = pair[1].unweighted_variance / exact_g(pair[0].beta) - 1.0;
+        assert!(off.abs() < 4.5 * (2.6 / 2_000.0f64).sqrt(), "{pair:?}");
+    }
     for point in survey.points() {
         // The variance of a variance over n chains, here of a chi-square-like quantity.
         let error = (2.6 / point.effective_sample_size).sqrt();
