@@ -18,7 +18,7 @@ use crate::schedule::{
 ///
 /// `1 + 2 tau = max(1, (growth of V) / (sum of dbeta^2 g))`,
 ///
-/// with V the variance of the running log w, over each of 25 bins of the pilot's stages, after a
+/// with V the variance of the running log w, over each of 8 bins of the pilot's stages, after a
 /// running maximum. The schedule has `beta'^2 zeta` constant. Where transitions are perfect it is
 /// that of [`VarOpt`](crate::schedule::VarOpt).
 ///
@@ -36,7 +36,7 @@ impl Default for Friction {
     fn default() -> Self {
         Self {
             pilot: Pilot::default(),
-            bins: 25,
+            bins: 8,
             floor: 1e-3,
         }
     }
@@ -49,7 +49,7 @@ impl Friction {
         self
     }
 
-    /// Number of bins for the slowing `1 + 2 tau`; 25 unless set. A pilot of fewer stages than four a bin has fewer.
+    /// Number of bins for the slowing `1 + 2 tau`; 8 unless set. A pilot of fewer stages than four a bin has fewer.
     pub fn bins(mut self, bins: usize) -> Self {
         self.bins = bins;
         self
