@@ -9,17 +9,19 @@
 //! ```text
 //! cargo run --release --example adaptive_annealing
 //! cargo run --release --example adaptive_annealing -- --json
+//! cargo run --release --example adaptive_annealing --features plot -- --figures DIR
 //! ```
 
 use std::collections::BTreeMap;
 
 use annealed::ais::{Ais, Run};
+use annealed::estimate::{Estimate, Warning};
 use annealed::kernel::{
-    DriftModifiedLangevin, Hmc, Mala, QuadratureModifier, RidgeGibbs, SeparableModifier,
-    TransitionKernel, UnadjustedLangevin, tune,
+    DriftModifiedLangevin, Mala, Mixture, PersistentHmc, QuadratureModifier, RidgeGibbs,
+    SeparableModifier, ShiftMonitor, TransitionKernel, UnadjustedLangevin, tune,
 };
 use annealed::model::{
-    Differentiable, FunctionModel, Gaussian, NormalizedModel, RidgeState, Sinusoid,
+    Differentiable, Gaussian, NormalizedModel, RidgeState, Sinusoid, UnnormalizedModel,
 };
 use annealed::path::{AnnealingPath, RidgePath, TemperedPath};
 use annealed::schedule::Schedule;
@@ -38,6 +40,10 @@ struct Options {
     /// Stages to gain 8, where the left mode needs many.
     #[arg(long, default_value_t = 3_200)]
     steps_8: usize,
+    /// Draws the densities that both unweighted chains track to DIR/adaptive-densities.svg.
+    #[cfg(feature = "plot")]
+    #[arg(long, value_name = "DIR")]
+    figures: Option<std::path::PathBuf>,
 }
 
 /// `L(w) = exp(-(w+2)^2/.5) + 1.3 exp(-(w-2.5)^2/.5)` and its derivative.
@@ -50,16 +56,40 @@ fn objective(w: f64) -> (f64, f64) {
     )
 }
 
-/// `N(0, 4)` for each coordinate, tempered by `gain` times the sum of L over the coordinates.
-fn path(
-    dimension: usize,
+/// `gain` times the sum of L over the coordinates.
+struct Objective {
     gain: f64,
-) -> annealed::Result<TemperedPath<Gaussian, impl Differentiable<State = DVector<f64>> + Sync>> {
-    let value = move |w: &DVector<f64>| gain * w.iter().map(|&w| objective(w).0).sum::<f64>();
-    let gradient = move |w: &DVector<f64>| w.map(|w| gain * objective(w).1);
+}
+
+impl UnnormalizedModel for Objective {
+    type State = DVector<f64>;
+
+    fn log_density(&self, state: &DVector<f64>) -> f64 {
+        self.gain * state.iter().map(|&w| objective(w).0).sum::<f64>()
+    }
+}
+
+impl Differentiable for Objective {
+    fn accumulate_gradient(
+        &self,
+        state: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        let mut sum = 0.0;
+        for (slot, &w) in gradient.iter_mut().zip(state) {
+            let (value, slope) = objective(w);
+            *slot += scale * self.gain * slope;
+            sum += value;
+        }
+        self.gain * sum
+    }
+}
+
+/// `N(0, 4)` for each coordinate, tempered by the objective.
+fn path(dimension: usize, gain: f64) -> annealed::Result<TemperedPath<Gaussian, Objective>> {
     let base = Gaussian::isotropic(DVector::zeros(dimension), 2.0)?;
-    let likelihood = FunctionModel::new(value).with_gradient(gradient);
-    Ok(TemperedPath::new(base, likelihood))
+    Ok(TemperedPath::new(base, Objective { gain }))
 }
 
 /// G at the middle of each of `steps` stages.
@@ -86,10 +116,11 @@ impl Grid {
         self.low + i as f64 * self.spacing
     }
 
-    fn normalized(&self, log_density: impl Fn(f64) -> f64) -> Vec<f64> {
-        let mut density: Vec<f64> = (0..self.points)
-            .map(|i| log_density(self.node(i)).exp())
-            .collect();
+    /// The density at this gain.
+    fn exact(&self, gain: f64) -> Vec<f64> {
+        let log_density = |w: f64| -0.125 * w * w + gain * objective(w).0;
+        let nodes = (0..self.points).map(|i| self.node(i));
+        let mut density: Vec<f64> = nodes.map(|w| log_density(w).exp()).collect();
         let total = density.iter().sum::<f64>() * self.spacing;
         density.iter_mut().for_each(|p| *p /= total);
         density
@@ -98,17 +129,25 @@ impl Grid {
     /// The law after a move from w to `N(mean(w), variance)`.
     fn moved(&self, law: &[f64], variance: f64, mean: impl Fn(f64) -> f64) -> Vec<f64> {
         let reach = 7.0 * variance.sqrt();
+        let step = self.spacing / variance;
+        // Along the grid the Gaussian's ratios from node to node form a geometric series.
+        let ratio_of_ratios = (-self.spacing * step).exp();
+        let scale = self.spacing / (std::f64::consts::TAU * variance).sqrt();
+        let index = |w: f64| ((w - self.low) / self.spacing).clamp(0.0, self.points as f64);
         let mut next = vec![0.0; self.points];
         for (i, &mass) in law.iter().enumerate() {
             let centre = mean(self.node(i));
-            let index = |w: f64| ((w - self.low) / self.spacing).max(0.0) as usize;
-            let reached = index(centre - reach)..index(centre + reach).min(self.points);
-            let scale = mass * self.spacing / (std::f64::consts::TAU * variance).sqrt();
-            for (j, law) in reached
-                .clone()
-                .zip(&mut next[reached.start.min(self.points)..])
-            {
-                *law += scale * (-0.5 * (self.node(j) - centre).powi(2) / variance).exp();
+            let (first, last) = (
+                index(centre - reach) as usize,
+                index(centre + reach) as usize,
+            );
+            let offset = self.node(first) - centre;
+            let mut density = mass * scale * (-0.5 * offset * offset / variance).exp();
+            let mut ratio = (-(offset + 0.5 * self.spacing) * step).exp();
+            for law in &mut next[first..last] {
+                *law += density;
+                density *= ratio;
+                ratio *= ratio_of_ratios;
             }
         }
         next
@@ -121,23 +160,18 @@ fn l1_error(eps: f64, modified: bool) -> annealed::Result<f64> {
     let gain = 8.0;
     let steps = (gain / eps).round() as usize;
     let path = path(1, gain)?;
-    let modifier = modifier(gain, steps)?;
-    let log_prior = |w: f64| -0.125 * w * w;
-    let mut law = GRID.normalized(log_prior);
+    let modifier = modified.then(|| modifier(gain, steps)).transpose()?;
+    let mut law = GRID.exact(0.0);
     for k in 0..steps {
         let middle = (k as f64 + 0.5) / steps as f64;
         let model = path.at(middle);
         law = GRID.moved(&law, eps, |w| {
             let gradient = model.gradient(&DVector::from_element(1, w))[0];
-            let shift = if modified {
-                modifier.at(middle, w) / steps as f64
-            } else {
-                0.0
-            };
-            w + 0.5 * eps * gradient - shift
+            let shift = modifier.as_ref().map_or(0.0, |g| g.at(middle, w));
+            w + 0.5 * eps * gradient - shift / steps as f64
         });
     }
-    let exact = GRID.normalized(|w| log_prior(w) + gain * objective(w).0);
+    let exact = GRID.exact(gain);
     let differences = law.iter().zip(&exact).map(|(q, p)| (q - p).abs());
     Ok(differences.sum::<f64>() * GRID.spacing)
 }
@@ -158,28 +192,37 @@ where
 
 const STEPS: usize = 400;
 
-/// Runs to gain 4 with the modifier, without it, and with MALA, all with `eps = .01` on 400 stages;
-/// then tuned MALA and HMC with as many gradients a chain, one a stage and four a stage on a quarter
-/// of the stages.
+/// Runs to gain 4 on 400 stages with one new gradient each: with the modifier, without it and with
+/// MALA, all with `eps = .01`; then the best settings of MALA and HMC that were found, of those
+/// listed in docs/adaptive-annealing.md.
 fn to_gain_4(dimension: usize, chains: usize) -> annealed::Result<Vec<Run<DVector<f64>>>> {
     let path = path(dimension, 4.0)?;
     let eps = 4.0 / STEPS as f64;
     let table = modifier(4.0, STEPS)?;
     let separable = SeparableModifier::new(vec![&table; dimension]);
-    let (long, short) = (Schedule::linear(STEPS)?, Schedule::linear(STEPS / 4)?);
-    let mala = tune(&Mala::new(0.1)?, &path, &long, 0.574, 1)?;
-    let hmc = tune(&Hmc::new(0.2, 4)?, &path, &short, 0.8, 1)?;
+    let modified = DriftModifiedLangevin::new(separable, eps)?;
+    let schedule = Schedule::linear(STEPS)?;
+    let mala = tune(&Mala::new(0.1)?, &path, &schedule, 0.5, 1)?;
+    let tuned = if dimension == 1 {
+        // Now and then a step that is long enough to cross the valley.
+        let mixture = Mixture::new(0.35, mala, Mala::new(2.0)?)?;
+        run(&path, mixture, STEPS, chains)?
+    } else {
+        run(&path, mala, STEPS, chains)?
+    };
+    let (refreshment, acceptance) = if dimension == 1 {
+        (0.7, 0.5)
+    } else {
+        (0.5, 0.8)
+    };
+    let hmc = PersistentHmc::new(0.2, 1, refreshment)?;
+    let hmc = tune(&hmc, &path, &schedule, acceptance, 1)?;
     Ok(vec![
-        run(
-            &path,
-            DriftModifiedLangevin::new(separable, eps)?,
-            STEPS,
-            chains,
-        )?,
+        run(&path, modified, STEPS, chains)?,
         run(&path, UnadjustedLangevin::new(eps)?, STEPS, chains)?,
         run(&path, Mala::new(eps)?, STEPS, chains)?,
-        run(&path, mala, STEPS, chains)?,
-        run(&path, hmc, STEPS / 4, chains)?,
+        tuned,
+        run(&path, hmc, STEPS, chains)?,
     ])
 }
 
@@ -188,10 +231,30 @@ fn to_gain_4(dimension: usize, chains: usize) -> annealed::Result<Vec<Run<DVecto
 const EPS_8: f64 = 0.005;
 const BOUND_8: f64 = 0.1;
 
-fn to_gain_8(steps: usize, chains: usize) -> annealed::Result<Run<DVector<f64>>> {
+/// What is reported of the run to gain 8.
+struct Far {
+    summary: String,
+    estimate: Estimate,
+    /// Of the shifts cut to the bound.
+    warning: Option<Warning>,
+}
+
+fn to_gain_8(steps: usize, chains: usize) -> annealed::Result<Far> {
     let path = path(1, 8.0)?;
-    let kernel = DriftModifiedLangevin::new(modifier(8.0, steps)?, EPS_8)?.bounded(BOUND_8)?;
-    run(&path, kernel, steps, chains)
+    let table = modifier(8.0, steps)?;
+    let kernel = DriftModifiedLangevin::new(&table, EPS_8)?.bounded(BOUND_8)?;
+    let run = Ais::new(&path, kernel.clone())
+        .schedule(Schedule::linear(steps)?)
+        .recorder(ShiftMonitor::new(kernel))
+        .recorded_stages(100)
+        .chains(chains)
+        .seed(1)
+        .run()?;
+    Ok(Far {
+        summary: run.to_string(),
+        estimate: *run.estimate(),
+        warning: run.recorder().warning(),
+    })
 }
 
 /// Three waves in two dimensions, augmented with their projections.
@@ -207,18 +270,18 @@ fn ridge() -> annealed::Result<RidgePath<Sinusoid>> {
 
 /// All that is reported.
 struct Results {
-    options: Options,
     /// L1 error for each eps, with and without the modifier.
     l1: [BTreeMap<String, f64>; 2],
     /// Modified, unmodified, MALA, tuned MALA and tuned HMC, in 1 and 8 dimensions.
     to_gain_4: [Vec<Run<DVector<f64>>>; 2],
-    to_gain_8: Run<DVector<f64>>,
+    steps_8: usize,
+    to_gain_8: Far,
     ridge: Run<RidgeState>,
     collapsed: Run<RidgeState>,
 }
 
 impl Results {
-    fn new(options: Options) -> annealed::Result<Self> {
+    fn new(options: &Options) -> annealed::Result<Self> {
         let mut l1 = [BTreeMap::new(), BTreeMap::new()];
         for eps in [0.08, 0.04, 0.02] {
             for (errors, modified) in l1.iter_mut().zip([true, false]) {
@@ -229,10 +292,10 @@ impl Results {
         Ok(Self {
             l1,
             to_gain_4: [to_gain_4(1, options.chains)?, to_gain_4(8, options.chains)?],
+            steps_8: options.steps_8,
             to_gain_8: to_gain_8(options.steps_8, options.chains)?,
             ridge: run(&path, RidgeGibbs::augmented(), 100, 20_000)?,
             collapsed: run(&path, RidgeGibbs::collapsed(), 100, 2_000)?,
-            options,
         })
     }
 
@@ -246,11 +309,11 @@ impl Results {
         let mut report = json!({
             "l1_adaptive": self.l1[0],
             "l1_naive": self.l1[1],
-            "chains": self.options.chains,
-            "steps": STEPS,
-            "log_z_8": far.log_z(),
-            "log_z_8_standard_error": far.standard_error(),
-            "log_z_8_steps": self.options.steps_8,
+            "log_z_8": far.estimate.value(),
+            "log_z_8_standard_error": far.estimate.standard_error(),
+            "log_z_8_chains": far.estimate.chains(),
+            "log_z_8_steps": self.steps_8,
+            "log_z_8_warning": far.warning.as_ref().map(|warning| warning.to_string()),
             "separable_8d": gain_4_json(&self.to_gain_4[1]),
             "ridge_log_z": ridge.log_z(),
             "ridge_standard_error": ridge.standard_error(),
@@ -287,7 +350,10 @@ impl Results {
             println!();
         }
         println!("\ngain 4 (exact 2.732123): {}", self.to_gain_4[0][0]);
-        println!("gain 8 (exact 7.235622): {}", self.to_gain_8);
+        println!("gain 8 (exact 7.235622): {}", self.to_gain_8.summary);
+        if let Some(warning) = &self.to_gain_8.warning {
+            println!("    warning: {warning}");
+        }
         println!("ridges (exact 1.880842): {}", self.ridge);
         println!("projections integrated out: {}", self.collapsed);
         let [first, second] = self.mean_w().map(|(mean, _)| mean);
@@ -306,17 +372,74 @@ fn gain_4_json(runs: &[Run<DVector<f64>>]) -> Value {
     report.insert("log_z_4".into(), json!(runs[0].log_z()));
     let error = json!(runs[0].standard_error());
     report.insert("log_z_4_standard_error".into(), error);
+    report.insert("log_z_4_chains".into(), json!(runs[0].chains()));
+    report.insert("log_z_4_steps".into(), json!(STEPS));
     Value::Object(report)
 }
 
 fn main() -> annealed::Result<()> {
     let options = Options::parse();
-    let as_json = options.json;
-    let results = Results::new(options)?;
-    if as_json {
+    #[cfg(feature = "plot")]
+    if let Some(folder) = &options.figures {
+        figure::draw(folder)?;
+    }
+    let results = Results::new(&options)?;
+    if options.json {
         println!("{}", results.json());
     } else {
         results.print();
     }
     Ok(())
+}
+
+/// What the particles of the unweighted chains make of each density.
+#[cfg(feature = "plot")]
+mod figure {
+    use std::path::Path;
+
+    use super::*;
+    use annealed::plot::{Chart, save_column};
+
+    const EPS: f64 = 0.02;
+    const PARTICLES: usize = 10_000;
+    const BIN: f64 = 0.1;
+    const REACH: f64 = 5.0;
+
+    pub fn draw(folder: &Path) -> annealed::Result<()> {
+        let charts: annealed::Result<Vec<Chart>> = [2.0, 4.0, 8.0].map(chart).into_iter().collect();
+        save_column(&charts?, folder.join("adaptive-densities.svg"))
+    }
+
+    /// The gain rises by EPS a stage, so that a run to this gain is the beginning of any longer one.
+    fn chart(gain: f64) -> annealed::Result<Chart> {
+        let path = path(1, gain)?;
+        let steps = (gain / EPS).round() as usize;
+        let modified = DriftModifiedLangevin::new(modifier(gain, steps)?, EPS)?;
+        let adaptive = run(&path, modified, steps, PARTICLES)?;
+        let naive = run(&path, UnadjustedLangevin::new(EPS)?, steps, PARTICLES)?;
+        let nodes = (0..GRID.points).map(|i| GRID.node(i)).zip(GRID.exact(gain));
+        let exact = nodes.filter(|(w, _)| w.abs() < REACH);
+        Ok(Chart::new(&format!("Gain {gain}"), "w", "density")
+            .line("exact", exact)
+            .line("adaptive", histogram(&adaptive))
+            .line("naive", histogram(&naive)))
+    }
+
+    /// The particles' density, unweighted, as steps.
+    fn histogram(run: &Run<DVector<f64>>) -> Vec<(f64, f64)> {
+        let bins = (2.0 * REACH / BIN).round() as usize;
+        let mut counts = vec![0_u32; bins];
+        for state in run.states() {
+            let bin = ((state[0] + REACH) / BIN).floor();
+            if (0.0..bins as f64).contains(&bin) {
+                counts[bin as usize] += 1;
+            }
+        }
+        let step = |(bin, &count): (usize, &u32)| {
+            let left = bin as f64 * BIN - REACH;
+            let density = f64::from(count) / (PARTICLES as f64 * BIN);
+            [(left, density), (left + BIN, density)]
+        };
+        counts.iter().enumerate().flat_map(step).collect()
+    }
 }

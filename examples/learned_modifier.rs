@@ -4,8 +4,8 @@
 //! and the distance from it.
 //!
 //! The learned modifier is given the bumps' places (as a search would find them), not their
-//! heights. MALA and HMC are tuned by a pilot that is not counted, and see the target's gradient at
-//! more points than pilot and run of the modifier together.
+//! heights. The other methods see the target's gradient at as many points as pilot and run of the
+//! modifier together; MALA and HMC are tuned by a pilot that is not counted.
 //!
 //! ```text
 //! cargo run --release --example learned_modifier -- --seeds 20
@@ -13,8 +13,8 @@
 
 use annealed::ais::{Ais, Run};
 use annealed::kernel::{
-    BumpFeatures, DriftModifiedLangevin, EnsembleModifier, Hmc, Mala, TransitionKernel,
-    UnadjustedLangevin, tune,
+    BumpFeatures, DriftModifiedLangevin, EnsembleModifier, Mala, PersistentHmc, StepSize,
+    TransitionKernel, UnadjustedLangevin, tune,
 };
 use annealed::model::{Differentiable, FunctionModel, Gaussian, NormalizedModel};
 use annealed::path::{AnnealingPath, TemperedPath};
@@ -37,9 +37,12 @@ const WIDTH: f64 = 0.5;
 const BUMPS: [(f64, f64); 2] = [(-1.5, 1.0), (2.0, 1.1)];
 const MIDDLE: f64 = 0.25;
 const CHAINS: usize = 1_000;
-/// Stages of the modified run.
+/// Particles of the modifier's pilot.
+const PARTICLES: usize = 500;
+/// Stages of pilot and modified run.
 const STEPS: usize = 400;
-const EPS: f64 = 0.01;
+/// Stages of the others: with one new gradient a stage and chain, as many points.
+const OTHERS: usize = STEPS + STEPS * PARTICLES / CHAINS;
 
 fn line() -> DVector<f64> {
     dvector![1.0, -1.0, 0.5, 2.0, 1.0].normalize()
@@ -140,27 +143,25 @@ fn main() -> annealed::Result<()> {
     let exact = exact();
     println!("log Z = {:.4}, P(right) = {:.4}", exact.0, exact.1);
     let centres = BUMPS.map(|(position, _)| line() * position);
-    let features = BumpFeatures::new(DIMENSION, &centres, &[0.3, 0.5, 0.75, 1.1, 1.65])?;
-    let schedule = Schedule::linear(STEPS)?;
-    let longer = Schedule::linear(3 * STEPS)?;
-    let mala = tune(&Mala::new(0.1)?, &path, &longer, 0.574, 1)?;
-    let hmc = tune(&Hmc::new(0.2, 5)?, &path, &schedule, 0.8, 1)?;
+    let features = BumpFeatures::new(DIMENSION, &centres, &[0.5, 0.75, 1.1])?;
+    // The bumps sharpen as beta rises.
+    let eps = StepSize::knots([(0.0, 0.05), (0.5, 0.01), (1.0, 0.002)])?;
+    let (schedule, longer) = (Schedule::linear(STEPS)?, Schedule::linear(OTHERS)?);
+    let mala = tune(&Mala::new(0.1)?, &path, &longer, 0.9, 1)?;
+    let hmc = tune(&PersistentHmc::new(0.2, 1, 0.3)?, &path, &longer, 0.9, 1)?;
     let mut tallies: [Tally; 4] = Default::default();
     for seed in 1..=options.seeds {
         let begun = std::time::Instant::now();
-        let learned = EnsembleModifier::fit(&path, features.clone(), &schedule, EPS, CHAINS, seed)?;
-        let modified = run(
-            &path,
-            DriftModifiedLangevin::new(learned, EPS)?,
-            STEPS,
-            seed,
-        )?;
+        let features = features.clone();
+        let learned =
+            EnsembleModifier::fit(&path, features, &schedule, eps.clone(), PARTICLES, seed)?;
+        let modified = DriftModifiedLangevin::new(learned, eps.clone())?;
+        let modified = run(&path, modified, STEPS, seed)?;
         tallies[0].add(&modified, begun.elapsed().as_secs_f64(), exact);
-        let unmodified = UnadjustedLangevin::new(EPS / 3.0)?;
         let others = [
-            run(&path, unmodified, 3 * STEPS, seed)?,
-            run(&path, mala.clone(), 3 * STEPS, seed)?,
-            run(&path, hmc.clone(), STEPS, seed)?,
+            run(&path, UnadjustedLangevin::new(eps.clone())?, OTHERS, seed)?,
+            run(&path, mala.clone(), OTHERS, seed)?,
+            run(&path, hmc.clone(), OTHERS, seed)?,
         ];
         for (tally, other) in tallies[1..].iter_mut().zip(&others) {
             tally.add(other, other.seconds(), exact);
@@ -172,9 +173,9 @@ fn main() -> annealed::Result<()> {
     );
     let names = [
         "learned, 400 stages",
-        "no modifier, 1200",
-        "MALA, 1200",
-        "HMC of 5 leapfrogs, 400",
+        "no modifier, 600",
+        "MALA, 600",
+        "persistent HMC, 600",
     ];
     for (name, tally) in names.iter().zip(&tallies) {
         tally.print(name);

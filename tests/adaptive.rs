@@ -13,7 +13,7 @@ use annealed::model::{Differentiable, FunctionModel, Gaussian, NormalizedModel};
 use annealed::path::{AnnealingPath, GaussianPath, Intermediate, TemperedPath};
 use annealed::schedule::Schedule;
 use annealed::testing::{self, Check};
-use nalgebra::{DVector, dmatrix, dvector};
+use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
@@ -314,6 +314,48 @@ fn bad_settings_and_fields_are_refused() {
     for (range, points) in [((1.0, 1.0), 9), ((0.0, f64::NAN), 9), ((0.0, 1.0), 2)] {
         assert!(QuadratureModifier::new(&path, &schedule, range, points).is_err());
     }
+    let huge = QuadratureModifier::new(&path, &schedule, (-1.0, 1.0), usize::MAX);
+    assert!(huge.unwrap_err().to_string().contains("points"));
+    let density = |x: &DVector<f64>| if x[0] > 0.0 { -x[0] } else { f64::NEG_INFINITY };
+    let half = TemperedPath::new(
+        Gaussian::standard(1).unwrap(),
+        FunctionModel::new(density).with_gradient(|_: &DVector<f64>| dvector![-1.0]),
+    );
+    let refused = QuadratureModifier::new(&half, &schedule, (-1.0, 1.0), 9).unwrap_err();
+    assert!(
+        refused.to_string().contains("log density on the grid"),
+        "{refused}"
+    );
+    let features = |dimension| BumpFeatures::new(dimension, &[], &[]).unwrap();
+    let fit = |dimension, step_size, particles| {
+        EnsembleModifier::fit(
+            &path,
+            features(dimension),
+            &schedule,
+            step_size,
+            particles,
+            1,
+        )
+    };
+    assert!(fit(1, 0.1, 10).is_ok());
+    assert!(
+        fit(2, 0.1, 10)
+            .unwrap_err()
+            .to_string()
+            .contains("features")
+    );
+    assert!(
+        fit(1, 0.0, 10)
+            .unwrap_err()
+            .to_string()
+            .contains("step size")
+    );
+    assert!(
+        fit(1, 0.1, 3)
+            .unwrap_err()
+            .to_string()
+            .contains("particles")
+    );
     let kernel = DriftModifiedLangevin::new(Field(|_, _| f64::NAN), 0.1).unwrap();
     let message = Ais::new(&path, kernel).run().unwrap_err().to_string();
     assert!(message.contains("drift modifier is NaN"), "{message}");
@@ -334,6 +376,37 @@ fn an_ensemble_learns_the_affine_field_between_gaussians() {
     assert!(adaptive.standard_error() < 0.01);
     assert!((adaptive.log_z_ratio() - log_ratio).abs() < 4.0 * adaptive.standard_error());
     assert!(learned.modifier(0.5, &x).norm() > 0.1);
+}
+
+/// 65 features in ten dimensions, of which every coordinate changes scale and place.
+#[test]
+fn an_ensemble_learns_in_ten_dimensions() {
+    let mean = DVector::from_fn(10, |i, _| 0.3 * (i as f64 - 4.0));
+    let factor = DMatrix::from_fn(10, 10, |i, j| {
+        if i == j {
+            0.6
+        } else {
+            0.05 * (i + j) as f64 / 9.0
+        }
+    });
+    let covariance = &factor * factor.transpose();
+    let target = Gaussian::new(mean, covariance).unwrap();
+    let log_z = target.log_normalizer();
+    let path = GaussianPath::new(Gaussian::standard(10).unwrap(), target).unwrap();
+    let schedule = Schedule::linear(100).unwrap();
+    let features = BumpFeatures::new(10, &[], &[]).unwrap();
+    let learned = EnsembleModifier::fit(&path, features, &schedule, 0.01, 400, 1).unwrap();
+    assert!(learned.errors().all(|(_, share)| share < 1e-3));
+    let kernel = DriftModifiedLangevin::new(&learned, 0.01).unwrap();
+    let adaptive = run(&path, kernel, 100, 500);
+    let unmodified = run(&path, UnadjustedLangevin::new(0.01).unwrap(), 100, 500);
+    let variance = |run: &Run<DVector<f64>>| run.estimate().var_log_weight();
+    assert!(variance(&adaptive) < 0.5 && variance(&unmodified) > 5.0);
+    let error = (adaptive.log_z() - log_z).abs();
+    assert!(
+        error < 4.0 * adaptive.standard_error() && adaptive.standard_error() < 0.05,
+        "{error}"
+    );
 }
 
 #[test]

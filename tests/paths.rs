@@ -92,6 +92,27 @@ fn geometric_ratios_pass_infinite_densities_on() {
     }
 }
 
+/// What a path evaluates together is what it evaluates apart, at the edge of the supports too.
+#[test]
+fn log_ratio_and_density_are_the_two_apart() {
+    fn assert_pair<P: AnnealingPath<State = ()>>(path: &P, ends: (f64, f64)) {
+        for (from, to) in [(0.0, 0.5), (0.5, 0.75), (0.5, 1.0), (1.0, 0.5), (0.5, 0.0)] {
+            let (previous, here) = (path.at(from), path.at(to));
+            let (log_ratio, log_density) = here.log_ratio_and_density(&previous, &());
+            let apart = (here.log_ratio(&previous, &()), here.log_density(&()));
+            let equal = same(log_ratio, apart.0) && same(log_density, apart.1);
+            assert!(equal, "{ends:?} {from} -> {to}: {log_ratio} {log_density}");
+        }
+    }
+    for first in [-1.0, -INF, NAN] {
+        for second in [-3.0, -INF, NAN] {
+            let ends = (first, second);
+            assert_pair(&GeometricPath::new(constant(first), constant(second)), ends);
+            assert_pair(&TemperedPath::new(constant(first), constant(second)), ends);
+        }
+    }
+}
+
 /// A log ratio is the difference of the log densities, and the derivative its slope.
 fn assert_ratios<'a, P>(path: &'a P, x: &P::State)
 where
@@ -147,6 +168,27 @@ fn geometric_path_joins_its_ends() {
     assert_ratios(&path, &x);
     for beta in [0.0, 0.3, 1.0] {
         assert_gradient(&path.at(beta), &x);
+    }
+}
+
+/// The shared evaluation agrees with the mean of two gradients.
+#[test]
+fn mean_gradients_of_a_stage_are_means_of_gradients() {
+    fn check<M: Differentiable>(previous: &M, model: &M, x: &DVector<f64>) {
+        let mut gradient = dvector![0.5, -1.0];
+        let value = model.accumulate_mean_gradient(previous, x, 3.0, &mut gradient);
+        let mean = 1.5 * (previous.gradient(x) + model.gradient(x)) + dvector![0.5, -1.0];
+        assert!((value - model.log_density(x)).abs() < 1e-12);
+        assert!((&gradient - &mean).norm() < 1e-12, "{gradient} {mean}");
+    }
+    let x = dvector![0.3, -1.2];
+    let geometric = GeometricPath::new(base(), target());
+    let tempered = TemperedPath::new(base(), target());
+    let gaussian = GaussianPath::new(base(), target()).unwrap();
+    for (left, right) in [(0.0, 0.2), (0.4, 0.7), (0.8, 1.0), (0.0, 0.0), (1.0, 1.0)] {
+        check(&geometric.at(left), &geometric.at(right), &x);
+        check(&tempered.at(left), &tempered.at(right), &x);
+        check(&gaussian.at(left), &gaussian.at(right), &x);
     }
 }
 

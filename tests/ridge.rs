@@ -31,14 +31,17 @@ fn design() -> DMatrix<f64> {
 fn quadrature(path: &RidgePath<impl RidgeFunction>) -> (f64, [f64; 2]) {
     let scale = path.gain() / 3.0;
     let (mut z, mut mean) = (0.0, [0.0; 2]);
-    let nodes = || (-120..=120).map(|i| f64::from(i) * 0.05);
-    for a in nodes() {
-        for b in nodes() {
-            let objective: f64 = [a, b, a + b]
-                .iter()
-                .enumerate()
-                .map(|(i, &u)| path.smoothed(i, u))
-                .sum();
+    let table = |index: usize| -> Vec<f64> {
+        (-240..=240)
+            .map(|i| path.smoothed(index, f64::from(i) * 0.05))
+            .collect()
+    };
+    let tables = [0, 1, 2].map(table);
+    for i in -120..=120 {
+        for j in -120..=120 {
+            let (a, b) = (f64::from(i) * 0.05, f64::from(j) * 0.05);
+            let nodes = [i, j, i + j].into_iter().zip(&tables);
+            let objective: f64 = nodes.map(|(i, table)| table[(i + 240) as usize]).sum();
             let mass = (scale * objective - 0.5 * (a * a + b * b)).exp();
             z += mass;
             mean[0] += a * mass;
@@ -121,6 +124,28 @@ fn other_functions_agree_with_quadrature() {
     agrees(&squares);
 }
 
+/// A range of `gamma/n f` of 40, where plain rejection from the Gaussian would take `e^40` proposals
+/// at worst.
+#[test]
+fn large_gains_are_within_reach() {
+    let wave = |amplitude| Sinusoid {
+        amplitude,
+        frequency: 2.0,
+        phase: 0.0,
+    };
+    let path = RidgePath::new(design(), [1.0, -1.0, 0.5].map(wave), 60.0, 1.0, 0.3).unwrap();
+    let exact = quadrature(&path).0;
+    for kernel in [RidgeGibbs::augmented(), RidgeGibbs::collapsed()] {
+        let ais = Ais::new(&path, kernel).schedule(Schedule::linear(200).unwrap());
+        let run = ais.chains(1_000).seed(1).run().unwrap();
+        let error = (run.log_z() - exact).abs();
+        assert!(
+            error < 4.0 * run.standard_error() && run.standard_error() < 0.1,
+            "{error}"
+        );
+    }
+}
+
 fn agrees(path: &RidgePath<impl RidgeFunction + Sync>) {
     let ais = Ais::new(path, RidgeGibbs::augmented()).schedule(Schedule::linear(50).unwrap());
     let run = ais.chains(4_000).run().unwrap();
@@ -152,6 +177,18 @@ fn the_prior_is_normalised_and_both_ends_of_the_path_agree() {
 #[test]
 fn bad_settings_and_bounds_are_refused() {
     let f = || Bounded::new(|z: f64| -z * z, 0.0);
+    assert!(f().with_slope(0.0).is_err() && f().with_slope(f64::NAN).is_err());
+    let unbounded = || Bounded::new(|z: f64| z, f64::INFINITY);
+    let path = RidgePath::new(
+        design(),
+        [unbounded(), unbounded(), unbounded()],
+        1.0,
+        1.0,
+        0.1,
+    );
+    assert!(path.is_err_and(|error| error.to_string().contains("upper bounds")));
+    assert!(RidgePath::new(DMatrix::zeros(0, 0), [] as [Sinusoid; 0], 1.0, 1.0, 0.1).is_err());
+    assert!(RidgePath::new(design() * f64::NAN, [f(), f(), f()], 1.0, 1.0, 0.1).is_err());
     assert!(RidgePath::new(design(), [f(), f()], 1.0, 1.0, 0.1).is_err());
     assert!(RidgePath::new(design(), [f(), f(), f()], 0.0, 1.0, 0.1).is_err());
     assert!(RidgePath::new(design(), [f(), f(), f()], 1.0, -1.0, 0.1).is_err());

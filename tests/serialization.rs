@@ -3,12 +3,16 @@
 #![cfg(feature = "serde")]
 
 use annealed::ais::{Ais, PartialRun, Run};
-use annealed::kernel::RandomWalkMetropolis;
-use annealed::model::{FunctionModel, Gaussian};
-use annealed::path::GeometricPath;
+use annealed::kernel::{
+    BumpFeatures, DriftModifiedLangevin, EnsembleModifier, Maximum, QuadratureModifier,
+    RandomWalkMetropolis, RidgeGibbs, SeparableModifier, ShiftMonitor,
+};
+use annealed::model::{FunctionModel, Gaussian, RidgePrior, RidgeState, UnnormalizedModel};
+use annealed::path::{GaussianPath, GeometricPath};
 use annealed::schedule::Schedule;
-use nalgebra::{DVector, dvector};
+use nalgebra::{DVector, dmatrix, dvector};
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::json;
 
 fn through_json<T: Serialize + DeserializeOwned>(value: &T) -> T {
     serde_json::from_str(&serde_json::to_string(value).unwrap()).unwrap()
@@ -76,4 +80,79 @@ fn a_damaged_part_is_refused() {
         let message = damaged(key, value);
         assert!(message.contains("parts"), "{key}: {message}");
     }
+}
+
+type Table = SeparableModifier<QuadratureModifier>;
+
+#[test]
+fn modifiers_and_their_kernels_survive_and_are_validated_as_they_are_read() {
+    let normal = |mean, deviation| Gaussian::isotropic(dvector![mean], deviation).unwrap();
+    let path = GaussianPath::new(normal(0.0, 1.0), normal(0.5, 0.8)).unwrap();
+    let schedule = Schedule::linear(3).unwrap();
+    let table = QuadratureModifier::new(&path, &schedule, (-6.0, 6.0), 101).unwrap();
+    let separable = SeparableModifier::new([table]);
+    let kernel = DriftModifiedLangevin::new(separable, 0.1).unwrap();
+    assert_eq!(through_json(&kernel), kernel);
+    let kernel = kernel.bounded(0.5).unwrap();
+    assert_eq!(through_json(&kernel), kernel);
+    for (key, value) in [
+        ("/bound", json!(-1.0)),
+        ("/step_size/0/1", json!(0.0)),
+        ("/modifier/factors/0/grid/points", json!(2)),
+        ("/modifier/factors/0/grid/spacing", json!(-0.1)),
+        ("/modifier/factors/0/betas/1", json!(0.1)),
+        ("/modifier/factors/0/betas", json!([])),
+        ("/modifier/factors/0/tables", json!([[0.0]])),
+        ("/modifier/factors/0/tables/0", json!([0.0])),
+    ] {
+        refused::<DriftModifiedLangevin<Table>>(&kernel, key, value);
+    }
+    let features = BumpFeatures::new(1, &[dvector![0.3]], &[0.5, 1.0]).unwrap();
+    let learned = EnsembleModifier::fit(&path, features, &schedule, 0.1, 50, 1).unwrap();
+    assert_eq!(through_json(&learned), learned);
+    for (key, value) in [
+        ("/features/dimension", json!(0)),
+        ("/features/dimension", json!(2)),
+        ("/features/bumps/0/precision", json!(0.0)),
+        ("/betas/0", json!(0.9)),
+        ("/coefficients", json!([])),
+        ("/coefficients/2", json!([[1.0], 1, null])),
+        ("/errors", json!([0.1])),
+    ] {
+        refused::<EnsembleModifier<BumpFeatures>>(&learned, key, value);
+    }
+    through_json(&ShiftMonitor::new(kernel));
+}
+
+#[test]
+fn ridge_values_survive_and_are_validated_as_they_are_read() {
+    let prior = RidgePrior::new(dmatrix![1.0, 2.0; 0.0, 1.0], 1.0, 0.3).unwrap();
+    let state = RidgeState {
+        w: dvector![0.3, -0.2],
+        z: dvector![0.1, 0.4],
+    };
+    let read = through_json(&prior);
+    assert_eq!(
+        read.log_density(&through_json(&state)),
+        prior.log_density(&state)
+    );
+    refused::<RidgePrior>(&prior, "/deviation", json!(0.0));
+    refused::<RidgePrior>(&prior, "/prior_deviation", json!(-1.0));
+    let kernel = RidgeGibbs::collapsed();
+    assert_eq!(through_json(&kernel), kernel);
+    let maximum = Maximum {
+        dimension: 2,
+        value: 1.0,
+        distance: 0.5,
+        lipschitz: 3.0,
+        prior_deviation: 1.0,
+    };
+    assert_eq!(through_json(&maximum), maximum);
+}
+
+/// The value with one entry replaced cannot be read.
+fn refused<T: DeserializeOwned>(value: &impl Serialize, key: &str, entry: serde_json::Value) {
+    let mut json = serde_json::to_value(value).unwrap();
+    *json.pointer_mut(key).expect(key) = entry;
+    assert!(serde_json::from_value::<T>(json).is_err(), "{key}");
 }

@@ -106,12 +106,19 @@ impl WeightedMean {
     /// Adds a value of weight `exp(log_weight)`; a weight of zero changes nothing, whatever the
     /// value.
     pub(crate) fn add(&mut self, log_weight: f64, value: f64) {
-        if log_weight > f64::NEG_INFINITY {
-            self.merge(&Self {
-                max: Some(log_weight),
-                weight: 1.0,
-                value,
-            });
+        if log_weight == f64::NEG_INFINITY {
+            return;
+        }
+        let max = self.max.unwrap_or(f64::NEG_INFINITY);
+        if log_weight <= max {
+            let weight = (log_weight - max).exp();
+            self.weight += weight;
+            self.value += weight * value;
+        } else {
+            let scale = (max - log_weight).exp();
+            self.weight = self.weight * scale + 1.0;
+            self.value = self.value * scale + value;
+            self.max = Some(log_weight);
         }
     }
 

@@ -61,20 +61,20 @@ impl WeightSums {
     /// Adds one weight, given its logarithm; `-inf` is a weight of zero. NaN and `+inf` are the
     /// caller's to refuse: they make every figure NaN.
     pub fn add(&mut self, log_weight: f64) {
-        self.merge(&Self {
-            count: 1,
-            max: log_weight,
-            sum: if log_weight == f64::NEG_INFINITY {
-                0.0
-            } else {
-                1.0
-            },
-            sum_of_squares: if log_weight == f64::NEG_INFINITY {
-                0.0
-            } else {
-                1.0
-            },
-        });
+        self.count += 1;
+        if log_weight == f64::NEG_INFINITY {
+            return;
+        }
+        if log_weight <= self.max {
+            let weight = (log_weight - self.max).exp();
+            self.sum += weight;
+            self.sum_of_squares += weight * weight;
+        } else {
+            let scale = (self.max - log_weight).exp();
+            self.sum = self.sum * scale + 1.0;
+            self.sum_of_squares = self.sum_of_squares * scale * scale + 1.0;
+            self.max = log_weight;
+        }
     }
 
     /// Adds all that `other` has seen.

@@ -259,7 +259,7 @@ fn workspace_momentum<'a, R: Rng + ?Sized>(
 /// `p <- sqrt(1 - gamma) p + sqrt(gamma) n`, which keeps `N(0, I)`.
 fn refresh<R: Rng + ?Sized>(momentum: &mut DVector<f64>, refreshment: f64, rng: &mut R) {
     let (kept, renewed) = ((1.0 - refreshment).sqrt(), refreshment.sqrt());
-    for p in momentum.iter_mut() {
+    for p in momentum.as_mut_slice() {
         *p = kept * *p + renewed * rng.sample::<f64, _>(StandardNormal);
     }
 }

@@ -7,9 +7,10 @@ use rand_distr::StandardNormal;
 use super::step_size::StepSize;
 use super::tune::Tunable;
 use super::vector::set_len;
-use super::{NonFinite, Stage, Step, TransitionKernel};
+use super::{Increment, NonFinite, Stage, Step, TransitionKernel};
 use crate::error::{Error, Result};
 use crate::model::UnnormalizedModel;
+use crate::path::Intermediate;
 
 /// A proposal `q(x'|x)` with `q(x'|x) = q(x|x')`.
 pub trait SymmetricProposal<S> {
@@ -92,7 +93,7 @@ impl SymmetricProposal<DVector<f64>> for RandomWalk {
     ) {
         set_len(proposal, state.len());
         let scale = self.scale.at(beta);
-        for (to, from) in proposal.iter_mut().zip(state.iter()) {
+        for (to, from) in proposal.as_mut_slice().iter_mut().zip(state.as_slice()) {
             *to = from + scale * rng.sample::<f64, _>(StandardNormal);
         }
     }
@@ -113,11 +114,48 @@ where
         workspace: &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
+        let here = stage.model.log_density(state);
+        self.step_from(here, stage, state, workspace, rng)
+    }
+
+    /// One evaluation of the path serves the weight and the test.
+    fn increment<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<M>,
+        _chain: usize,
+        state: &mut M::State,
+        workspace: &mut Self::Workspace,
+        rng: &mut R,
+    ) -> Result<Increment, NonFinite>
+    where
+        M: Intermediate,
+    {
+        let (log_ratio, here) = stage.model.log_ratio_and_density(&stage.previous, state);
+        let log_ratio = NonFinite::check_log_density("log ratio", log_ratio)?;
+        let step = self.step_from(here, stage, state, workspace, rng)?;
+        Ok(Increment::new(log_ratio, step))
+    }
+}
+
+impl<Q> Metropolis<Q> {
+    /// A step from a state of this log density.
+    fn step_from<M, R>(
+        &self,
+        here: f64,
+        stage: &Stage<M>,
+        state: &mut M::State,
+        workspace: &mut MetropolisWorkspace<M::State>,
+        rng: &mut R,
+    ) -> Result<Step, NonFinite>
+    where
+        M: UnnormalizedModel<State: Clone>,
+        Q: SymmetricProposal<M::State>,
+        R: Rng + ?Sized,
+    {
+        let here = NonFinite::check_log_density("log density", here)?;
         let proposal = workspace.proposal.get_or_insert_with(|| state.clone());
         self.0.propose(stage.beta, state, proposal, rng);
-        let here = stage.model.log_density(state);
         let there = stage.model.log_density(proposal);
-        let here = NonFinite::check_log_density("log density", here)?;
         let there = NonFinite::check_log_density("log density of the proposal", there)?;
         let (accepted, step) = decide(here, there, rng);
         if accepted {
@@ -158,10 +196,12 @@ impl Tunable for RandomWalkMetropolis {
 /// The Metropolis test: whether to go from log density `here` to `there`, both with whatever
 /// log proposal densities belong to them, and the step that reports it.
 pub(super) fn decide<R: Rng + ?Sized>(here: f64, there: f64, rng: &mut R) -> (bool, Step) {
-    let acceptance = if there > f64::NEG_INFINITY {
-        (there - here).min(0.0).exp()
-    } else {
+    let acceptance = if there == f64::NEG_INFINITY {
         0.0
+    } else if there >= here {
+        1.0
+    } else {
+        (there - here).exp()
     };
     let accepted = rng.random::<f64>() < acceptance;
     (accepted, Step::metropolis(acceptance))

@@ -15,8 +15,8 @@ mod vector;
 
 pub use adaptive::{
     BumpFeatures, DriftModifiedLangevin, DriftModifiedWorkspace, DriftModifier, EnsembleModifier,
-    Features, Maximum, ObjectiveTrace, QuadratureModifier, RidgeGibbs, SeparableModifier,
-    ShiftMonitor,
+    Features, Maximum, ObjectiveTrace, QuadratureModifier, RidgeGibbs, RidgeWorkspace,
+    SeparableModifier, ShiftMonitor,
 };
 pub use block_gibbs::{BlockGibbs, BlockGibbsWorkspace};
 pub use compose::{Mixture, Repeat, Then};

@@ -76,9 +76,28 @@ pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
         gradient: &mut DVector<f64>,
     ) -> f64;
 
+    /// Adds `scale / 2 * (grad log f(x) + grad log f'(x))`, with f' the density of `previous`, to
+    /// `gradient` and returns `log f(x)`.
+    ///
+    /// The drift of a stage from `previous` to this model. Override it where the two share their
+    /// evaluations, as on a path linear in beta.
+    fn accumulate_mean_gradient(
+        &self,
+        previous: &Self,
+        state: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64
+    where
+        Self: Sized,
+    {
+        previous.accumulate_gradient(state, 0.5 * scale, gradient);
+        self.accumulate_gradient(state, 0.5 * scale, gradient)
+    }
+
     /// Writes `grad log f(x)` to `gradient` and returns `log f(x)`.
     fn gradient_into(&self, state: &DVector<f64>, gradient: &mut DVector<f64>) -> f64 {
-        gradient.fill(0.0);
+        gradient.as_mut_slice().fill(0.0);
         self.accumulate_gradient(state, 1.0, gradient)
     }
 

@@ -66,12 +66,7 @@ impl QuadraticForm {
         let gradient = gradient.as_mut_slice();
         assert_eq!(gradient.len(), mean.len(), "length of the gradient");
         match &self.diagonal {
-            Some(p) => {
-                for (((g, p), x), mean) in gradient.iter_mut().zip(p.as_slice()).zip(x).zip(mean) {
-                    *g -= scale * (p * (x - mean));
-                }
-                -0.5 * sum_of_squares(p.as_slice(), x, mean)
-            }
+            Some(p) => -0.5 * accumulate_pull(p.as_slice(), x, mean, scale, gradient),
             None => {
                 let mut form = 0.0;
                 for (i, column) in self.precision.as_slice().chunks_exact(d).enumerate() {
@@ -127,25 +122,50 @@ fn sum_of_squares(p: &[f64], x: &[f64], mean: &[f64]) -> f64 {
 
 #[inline(always)]
 fn lane_sum(p: &[f64], x: &[f64], mean: &[f64], term: impl Fn(f64, f64) -> f64) -> f64 {
-    let (x, mean) = (&x[..p.len()], &mean[..p.len()]);
-    let plain_sum = |p: &[f64], x: &[f64], mean: &[f64]| {
-        let mut sum = 0.0;
-        for i in 0..p.len() {
-            sum += term(p[i], x[i] - mean[i]);
-        }
-        sum
-    };
-    if p.len() < LANES {
-        return plain_sum(p, x, mean);
+    let ((p, p_rest), (x, x_rest), (mean, mean_rest)) = (lanes(p), lanes(x), lanes(mean));
+    let mut rest = 0.0;
+    for ((p, x), mean) in p_rest.iter().zip(x_rest).zip(mean_rest) {
+        rest += term(*p, x - mean);
     }
-    let (p_lanes, p_rest) = p.as_chunks::<LANES>();
-    let (x_lanes, x_rest) = x.as_chunks::<LANES>();
-    let (mean_lanes, mean_rest) = mean.as_chunks::<LANES>();
-    let mut lanes = [0.0; LANES];
-    for ((p, x), mean) in p_lanes.iter().zip(x_lanes).zip(mean_lanes) {
-        for lane in 0..LANES {
-            lanes[lane] += term(p[lane], x[lane] - mean[lane]);
+    if p.is_empty() {
+        return rest;
+    }
+    let mut sums = [0.0; LANES];
+    for ((p, x), mean) in p.iter().zip(x).zip(mean) {
+        for l in 0..LANES {
+            sums[l] += term(p[l], x[l] - mean[l]);
         }
     }
-    plain_sum(p_rest, x_rest, mean_rest) + lanes.iter().sum::<f64>()
+    rest + sums.iter().sum::<f64>()
+}
+
+/// Subtracts `scale * p_j (x_j - mu_j)` from `gradient` and returns the sum of squares.
+fn accumulate_pull(p: &[f64], x: &[f64], mean: &[f64], scale: f64, gradient: &mut [f64]) -> f64 {
+    let ((p, p_rest), (x, x_rest), (mean, mean_rest)) = (lanes(p), lanes(x), lanes(mean));
+    let (gradient, gradient_rest) = gradient.as_chunks_mut::<LANES>();
+    let mut rest = 0.0;
+    let terms = gradient_rest.iter_mut().zip(p_rest).zip(x_rest);
+    for (((g, p), x), mean) in terms.zip(mean_rest) {
+        let offset = x - mean;
+        *g -= scale * (p * offset);
+        rest += p * offset * offset;
+    }
+    if p.is_empty() {
+        return rest;
+    }
+    let mut sums = [0.0; LANES];
+    for (((g, p), x), mean) in gradient.iter_mut().zip(p).zip(x).zip(mean) {
+        for l in 0..LANES {
+            let offset = x[l] - mean[l];
+            let pull = p[l] * offset;
+            g[l] -= scale * pull;
+            sums[l] += pull * offset;
+        }
+    }
+    rest + sums.iter().sum::<f64>()
+}
+
+#[inline(always)]
+fn lanes(values: &[f64]) -> (&[[f64; LANES]], &[f64]) {
+    values.as_chunks()
 }

@@ -113,17 +113,21 @@ where
     /// `-inf` where this model excludes x; `+inf` where only the previous one does, which no
     /// chain can meet.
     fn log_ratio(&self, previous: &Self, state: &A::State) -> f64 {
+        self.log_ratio_and_density(previous, state).0
+    }
+
+    fn log_ratio_and_density(&self, previous: &Self, state: &A::State) -> (f64, f64) {
         let base = self.path.base.log_density(state);
         let target = self.path.target.log_density(state);
-        if base.is_finite() && target.is_finite() {
-            return (self.beta - previous.beta) * (target - base);
-        }
         let here = blend(self.beta, base, target);
-        if here == f64::NEG_INFINITY {
+        let log_ratio = if base.is_finite() && target.is_finite() {
+            (self.beta - previous.beta) * (target - base)
+        } else if here == f64::NEG_INFINITY {
             here
         } else {
             here - blend(previous.beta, base, target)
-        }
+        };
+        (log_ratio, here)
     }
 }
 
@@ -149,17 +153,28 @@ where
         scale: f64,
         gradient: &mut DVector<f64>,
     ) -> f64 {
-        let (to_base, to_target) = (1.0 - self.beta, self.beta);
-        let mut log_density = 0.0;
+        self.accumulate_mean_gradient(self, state, scale, gradient)
+    }
+
+    /// The gradient at the mean of the two betas.
+    fn accumulate_mean_gradient(
+        &self,
+        previous: &Self,
+        state: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        let to_target = 0.5 * (previous.beta + self.beta);
+        let to_base = 1.0 - to_target;
+        let (mut base, mut target) = (0.0, 0.0);
         if to_base > 0.0 {
-            let base = &self.path.base;
-            log_density += to_base * base.accumulate_gradient(state, scale * to_base, gradient);
+            let model = &self.path.base;
+            base = model.accumulate_gradient(state, scale * to_base, gradient);
         }
         if to_target > 0.0 {
-            let target = &self.path.target;
-            log_density +=
-                to_target * target.accumulate_gradient(state, scale * to_target, gradient);
+            let model = &self.path.target;
+            target = model.accumulate_gradient(state, scale * to_target, gradient);
         }
-        log_density
+        blend(self.beta, base, target)
     }
 }

@@ -40,6 +40,12 @@ pub trait Intermediate: UnnormalizedModel {
             here - previous.log_density(state)
         }
     }
+
+    /// [`log_ratio`](Self::log_ratio) and `log f_beta(x)`, for kernels that need both at one state:
+    /// override it where they share an evaluation.
+    fn log_ratio_and_density(&self, previous: &Self, state: &Self::State) -> (f64, f64) {
+        (self.log_ratio(previous, state), self.log_density(state))
+    }
 }
 
 /// An intermediate model that is differentiable in beta.

@@ -153,6 +153,15 @@ where
     }
 }
 
+impl<P, L> TemperedAt<'_, P, L> {
+    fn tempered_ratio(&self, previous: &Self, log_likelihood: f64) -> f64 {
+        if log_likelihood == f64::NEG_INFINITY && self.beta > 0.0 {
+            return log_likelihood;
+        }
+        weighted(self.beta - previous.beta, log_likelihood)
+    }
+}
+
 impl<P, L> Intermediate for TemperedAt<'_, P, L>
 where
     P: UnnormalizedModel,
@@ -165,11 +174,17 @@ where
     /// `(beta - beta') log L(x)`, and `-inf` where `L(x) = 0` and `beta > 0`. The prior is not
     /// asked: a chain is never where it is 0.
     fn log_ratio(&self, previous: &Self, state: &P::State) -> f64 {
-        let log_likelihood = self.path.log_likelihood.log_density(state);
-        if log_likelihood == f64::NEG_INFINITY && self.beta > 0.0 {
-            return log_likelihood;
+        self.tempered_ratio(previous, self.path.log_likelihood.log_density(state))
+    }
+
+    fn log_ratio_and_density(&self, previous: &Self, state: &P::State) -> (f64, f64) {
+        let prior = self.path.prior.log_density(state);
+        if prior == f64::NEG_INFINITY || self.beta == 0.0 {
+            return (self.log_ratio(previous, state), prior);
         }
-        weighted(self.beta - previous.beta, log_likelihood)
+        let log_likelihood = self.path.log_likelihood.log_density(state);
+        let log_density = prior + self.beta * log_likelihood;
+        (self.tempered_ratio(previous, log_likelihood), log_density)
     }
 }
 
@@ -195,11 +210,24 @@ where
         scale: f64,
         gradient: &mut DVector<f64>,
     ) -> f64 {
+        self.accumulate_mean_gradient(self, state, scale, gradient)
+    }
+
+    /// The gradient at the mean of the two betas.
+    fn accumulate_mean_gradient(
+        &self,
+        previous: &Self,
+        state: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        let middle = 0.5 * (previous.beta + self.beta);
         let prior = self.path.prior.accumulate_gradient(state, scale, gradient);
-        if prior == f64::NEG_INFINITY || self.beta == 0.0 {
+        if prior == f64::NEG_INFINITY || middle == 0.0 {
             return prior;
         }
         let likelihood = &self.path.log_likelihood;
-        prior + self.beta * likelihood.accumulate_gradient(state, scale * self.beta, gradient)
+        let likelihood = likelihood.accumulate_gradient(state, scale * middle, gradient);
+        prior + weighted(self.beta, likelihood)
     }
 }

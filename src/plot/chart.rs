@@ -18,7 +18,7 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(148, 148, 148),
 ];
 
-const SIZE: (u32, u32) = (760, 420);
+pub(super) const SIZE: (u32, u32) = (760, 420);
 /// Width of the legend, right of the lines.
 const LEGEND: u32 = 150;
 

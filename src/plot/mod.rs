@@ -10,9 +10,52 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
+/// Writes charts, one above the other, to one SVG file.
+///
+/// # Errors
+/// As [`Chart::save`]; where there is no chart.
+pub fn save_column(charts: &[Chart], path: impl AsRef<Path>) -> Result<()> {
+    write(path.as_ref(), &column(charts)?)
+}
+
+fn column(charts: &[Chart]) -> Result<String> {
+    if charts.is_empty() {
+        return Err(Error::invalid("charts", "none", "at least one"));
+    }
+    let (width, height) = (chart::SIZE.0, chart::SIZE.1 as usize);
+    let total = height * charts.len();
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{total}\" viewBox=\"0 0 {width} {total}\">\n"
+    );
+    for (i, chart) in charts.iter().enumerate() {
+        let placed = format!("<svg y=\"{}\" ", i * height);
+        svg += &chart.to_svg()?.replacen("<svg ", &placed, 1);
+    }
+    Ok(svg + "</svg>\n")
+}
+
 fn write(path: &Path, svg: &str) -> Result<()> {
     std::fs::write(path, svg).map_err(|error| Error::File {
         path: path.display().to_string(),
         reason: error.to_string(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_holds_every_chart_below_the_one_before() {
+        let chart = |title: &str| Chart::new(title, "x", "y").line("", [(0.0, 0.0), (1.0, 1.0)]);
+        let svg = column(&[chart("first"), chart("second")]).unwrap();
+        let place = |text: &str| svg.find(text).unwrap();
+        assert!(svg.starts_with("<svg ") && place("<svg y=\"0\"") < place("first"));
+        assert!(
+            place("first") < place("<svg y=\"420\"") && place("<svg y=\"420\"") < place("second")
+        );
+        assert!(svg.contains("height=\"840\""));
+        assert_eq!(svg.matches("<svg").count(), svg.matches("</svg>").count());
+        assert!(column(&[]).is_err());
+    }
 }

@@ -3,11 +3,12 @@
 use nalgebra::{Cholesky, DMatrix, DVector};
 use rand::RngExt;
 
+use super::middles::Middles;
 use super::{DriftModifiedLangevin, DriftModifier, Features};
 use crate::ais::{Block, Purpose, StreamRng, stream, successive};
 use crate::error::{Error, Result};
 use crate::estimate::Estimate;
-use crate::kernel::{Stage, TransitionKernel};
+use crate::kernel::{Stage, StepSize, TransitionKernel};
 use crate::model::{Differentiable, Sampleable};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
 use crate::schedule::Schedule;
@@ -28,28 +29,37 @@ const PENALTIES: [f64; 5] = [1e-6, 1e-4, 1e-2, 0.1, 1.0];
 /// [`Purpose::Pilot`]: a run with the same seed is independent of it and unbiased. Source of the
 /// regression: zero-variance control variates (Mira, Solgi and Imparato 2013).
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(
+        try_from = "RawEnsembleModifier<F>",
+        bound(deserialize = "F: Features + serde::Deserialize<'de>")
+    )
+)]
 pub struct EnsembleModifier<F> {
     features: F,
-    betas: Vec<f64>,
+    betas: Middles,
     coefficients: Vec<DVector<f64>>,
     errors: Vec<f64>,
 }
 
 impl<F: Features> EnsembleModifier<F> {
     /// Fits a modifier at the middle of each stage of the schedule with `particles` particles,
-    /// moved by [`DriftModifiedLangevin`] with noise of variance `step_size`.
+    /// moved by [`DriftModifiedLangevin`] with noise of variance `step_size`, a number or a
+    /// [`StepSize`].
     ///
     /// A particle visits one new point a stage; its gradient is computed once to fit and, as in a
     /// run, by the kernel.
     ///
     /// # Errors
-    /// Fewer than 4 particles; a step size that is not finite and positive; a NaN or an infinity
+    /// Fewer than 4 particles; features of another dimension than the path's; a step size that is not finite and positive; a NaN or an infinity
     /// met by the pilot; particles that all leave the support.
     pub fn fit<'p, P>(
         path: &'p P,
         features: F,
         schedule: &Schedule,
-        step_size: f64,
+        step_size: impl TryInto<StepSize, Error: Into<Error>>,
         particles: usize,
         seed: u64,
     ) -> Result<Self>
@@ -60,22 +70,23 @@ impl<F: Features> EnsembleModifier<F> {
         if particles < 4 {
             return Err(Error::invalid("particles", particles, "at least 4"));
         }
+        let step_size = step_size.try_into().map_err(Into::into)?;
         let mut pilot = Pilot::new(path, particles, seed);
+        let dimension = pilot.block.states()[0].len();
+        Error::check_dimension("features", features.dimension(), dimension)?;
         let mut fitted = Self {
             features,
-            betas: Vec::new(),
+            betas: Middles::of(schedule),
             coefficients: Vec::new(),
             errors: Vec::new(),
         };
         for (k, ends) in schedule.betas().windows(2).enumerate() {
-            let middle = 0.5 * (ends[0] + ends[1]);
+            let middle = path.at(fitted.betas.betas()[k]);
             let stage = Stage::new(k + 1, path.at(ends[0]), path.at(ends[1]));
-            let (coefficients, error) =
-                pilot.regress(&fitted.features, &stage, &path.at(middle))?;
-            fitted.betas.push(middle);
+            let (coefficients, error) = pilot.regress(&fitted.features, &stage, &middle)?;
             fitted.coefficients.push(coefficients);
             fitted.errors.push(error);
-            let kernel = DriftModifiedLangevin::new(&fitted, step_size)?;
+            let kernel = DriftModifiedLangevin::new(&fitted, step_size.clone())?;
             pilot.advance(&kernel, &stage)?;
         }
         Ok(fitted)
@@ -85,25 +96,17 @@ impl<F: Features> EnsembleModifier<F> {
     /// G leaves, as a share of the variance without G, on particles that were not fitted to.
     pub fn errors(&self) -> impl ExactSizeIterator<Item = (f64, f64)> {
         let errors = self.errors.iter();
-        self.betas.iter().copied().zip(errors.copied())
+        self.betas.betas().iter().copied().zip(errors.copied())
     }
 }
 
 impl<F: Features> DriftModifier for EnsembleModifier<F> {
     /// With the coefficients of the nearest stage.
     fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>) {
-        let after = self.betas.partition_point(|&knot| knot < beta);
-        let before = after.saturating_sub(1);
-        let distance = |index: usize| {
-            self.betas
-                .get(index)
-                .map_or(f64::INFINITY, |b| (b - beta).abs())
-        };
-        let nearest = if distance(before) <= distance(after) {
-            before
-        } else {
-            after
-        };
+        let (left, right, part) = self.betas.around(beta);
+        let nearest = if part <= 0.5 { left } else { right };
+        // During the fit later stages have no coefficients yet.
+        let nearest = nearest.min(self.coefficients.len() - 1);
         self.features
             .field_into(&self.coefficients[nearest], state, modifier);
     }
@@ -257,4 +260,35 @@ fn unexplained(covariance: &DMatrix<f64>, coefficients: &DVector<f64>) -> f64 {
     let count = coefficients.len();
     let residual = coefficients.clone().insert_row(count, -1.0);
     residual.dot(&(covariance * &residual)) / covariance[(count, count)].max(f64::MIN_POSITIVE)
+}
+
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct RawEnsembleModifier<F> {
+    features: F,
+    betas: Middles,
+    coefficients: Vec<DVector<f64>>,
+    errors: Vec<f64>,
+}
+
+#[cfg(feature = "serde")]
+impl<F: Features> TryFrom<RawEnsembleModifier<F>> for EnsembleModifier<F> {
+    type Error = Error;
+
+    fn try_from(raw: RawEnsembleModifier<F>) -> Result<Self> {
+        let stages = raw.betas.betas().len();
+        Error::check_dimension("coefficients", raw.coefficients.len(), stages)?;
+        Error::check_dimension("errors", raw.errors.len(), stages)?;
+        Error::check_finite("errors", raw.errors.iter().copied())?;
+        for coefficients in &raw.coefficients {
+            Error::check_dimension("coefficients", coefficients.len(), raw.features.count())?;
+            Error::check_finite("coefficients", coefficients.iter().copied())?;
+        }
+        Ok(Self {
+            features: raw.features,
+            betas: raw.betas,
+            coefficients: raw.coefficients,
+            errors: raw.errors,
+        })
+    }
 }

@@ -6,6 +6,9 @@ use crate::error::{Error, Result};
 
 /// Functions `phi_j` over vectors. A modifier is sought among `G = sum_j c_j grad phi_j`.
 pub trait Features {
+    /// Dimension of the states.
+    fn dimension(&self) -> usize;
+
     /// Number of features.
     fn count(&self) -> usize;
 
@@ -33,12 +36,15 @@ pub trait Features {
 /// The polynomials alone give the affine fields, exact between Gaussians; bumps at the modes of an
 /// objective, about as wide as they and wider, gather mass there.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "RawBumpFeatures"))]
 pub struct BumpFeatures {
     dimension: usize,
     bumps: Vec<Bump>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Bump {
     centre: DVector<f64>,
     /// `1 / l^2`.
@@ -50,15 +56,10 @@ impl BumpFeatures {
     ///
     /// # Errors
     /// A dimension of 0; a centre of another length or not finite; a width that is not finite and
-    /// positive.
+    /// positive, or whose square is not.
     pub fn new(dimension: usize, centres: &[DVector<f64>], widths: &[f64]) -> Result<Self> {
-        if dimension == 0 {
-            return Err(Error::invalid("dimension", 0, "at least 1"));
-        }
         let mut bumps = Vec::new();
         for centre in centres {
-            Error::check_dimension("centre", centre.len(), dimension)?;
-            Error::check_finite("centre", centre.iter().copied())?;
             for &width in widths {
                 Error::check_positive("width", width)?;
                 bumps.push(Bump {
@@ -66,6 +67,18 @@ impl BumpFeatures {
                     precision: width.powi(-2),
                 });
             }
+        }
+        Self::from_bumps(dimension, bumps)
+    }
+
+    fn from_bumps(dimension: usize, bumps: Vec<Bump>) -> Result<Self> {
+        if dimension == 0 {
+            return Err(Error::invalid("dimension", 0, "at least 1"));
+        }
+        for Bump { centre, precision } in &bumps {
+            Error::check_dimension("centre", centre.len(), dimension)?;
+            Error::check_finite("centre", centre.iter().copied())?;
+            Error::check_positive("precision of a bump", *precision)?;
         }
         Ok(Self { dimension, bumps })
     }
@@ -90,6 +103,10 @@ impl Bump {
 }
 
 impl Features for BumpFeatures {
+    fn dimension(&self) -> usize {
+        self.dimension
+    }
+
     fn count(&self) -> usize {
         self.polynomials() + self.bumps.len()
     }
@@ -133,5 +150,21 @@ impl Features for BumpFeatures {
             let slope = along - g.dot(&bump.centre);
             *value = height * bump.precision * (curvature - slope);
         }
+    }
+}
+
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct RawBumpFeatures {
+    dimension: usize,
+    bumps: Vec<Bump>,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<RawBumpFeatures> for BumpFeatures {
+    type Error = Error;
+
+    fn try_from(raw: RawBumpFeatures) -> Result<Self> {
+        Self::from_bumps(raw.dimension, raw.bumps)
     }
 }

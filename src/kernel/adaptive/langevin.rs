@@ -7,7 +7,7 @@ use super::DriftModifier;
 use crate::error::{Error, Result};
 use crate::kernel::vector::{evaluate, fill_normal, set_len};
 use crate::kernel::{NonFinite, Stage, Step, StepSize, TransitionKernel};
-use crate::model::Differentiable;
+use crate::model::{Differentiable, UnnormalizedModel};
 use crate::path::Intermediate;
 
 /// Unadjusted Langevin steps with a drift modifier G, corrected through the weight.
@@ -54,10 +54,18 @@ use crate::path::Intermediate;
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(
+        try_from = "RawDriftModifiedLangevin<D>",
+        bound(deserialize = "D: serde::Deserialize<'de>")
+    )
+)]
 pub struct DriftModifiedLangevin<D> {
     modifier: D,
     step_size: StepSize,
-    bound: f64,
+    bound: Option<f64>,
 }
 
 /// Proposal, noise, drifts and shifts, shared by the chains of a block.
@@ -65,7 +73,6 @@ pub struct DriftModifiedLangevin<D> {
 pub struct DriftModifiedWorkspace {
     proposal: DVector<f64>,
     noise: DVector<f64>,
-    gradient: DVector<f64>,
     forward: Drift,
     backward: Drift,
 }
@@ -88,7 +95,7 @@ impl<D> DriftModifiedLangevin<D> {
         Ok(Self {
             modifier,
             step_size: step_size.try_into().map_err(Into::into)?,
-            bound: f64::INFINITY,
+            bound: None,
         })
     }
 
@@ -102,13 +109,13 @@ impl<D> DriftModifiedLangevin<D> {
     /// Where the bound is not finite and positive.
     pub fn bounded(mut self, bound: f64) -> Result<Self> {
         Error::check_positive("bound", bound)?;
-        self.bound = bound;
+        self.bound = Some(bound);
         Ok(self)
     }
 
     /// The bound on the length of a shift; infinite unless set.
     pub fn bound(&self) -> f64 {
-        self.bound
+        self.bound.unwrap_or(f64::INFINITY)
     }
 }
 
@@ -136,8 +143,8 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
                 expected: "a finite number",
             });
         }
-        if length > self.bound {
-            *shift *= self.bound / length;
+        if length > self.bound() {
+            *shift *= self.bound() / length;
         }
         Ok(length)
     }
@@ -148,17 +155,39 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
         quantity: &'static str,
         stage: &Stage<M>,
         state: &DVector<f64>,
-        gradient: &mut DVector<f64>,
         drift: &mut Drift,
     ) -> Result<f64, NonFinite> {
-        let log_density = evaluate(quantity, &stage.model, state, &mut drift.langevin)?;
+        let log_density = evaluate(quantity, &MidGain(stage), state, &mut drift.langevin)?;
         if log_density > f64::NEG_INFINITY {
-            evaluate(quantity, &stage.previous, state, gradient)?;
-            drift.langevin += &*gradient;
-            drift.langevin *= 0.25 * self.step_size.at(stage.beta);
+            drift.langevin *= 0.5 * self.step_size.at(stage.beta);
             self.shift_into(stage, state, &mut drift.shift)?;
         }
         Ok(log_density)
+    }
+}
+
+/// The model that a stage reaches, with the mean of the gradients at both ends.
+struct MidGain<'a, M>(&'a Stage<M>);
+
+impl<M: Differentiable> UnnormalizedModel for MidGain<'_, M> {
+    type State = DVector<f64>;
+
+    fn log_density(&self, state: &DVector<f64>) -> f64 {
+        self.0.model.log_density(state)
+    }
+}
+
+impl<M: Differentiable> Differentiable for MidGain<'_, M> {
+    fn accumulate_gradient(
+        &self,
+        state: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        let Stage {
+            previous, model, ..
+        } = self.0;
+        model.accumulate_mean_gradient(previous, state, scale, gradient)
     }
 }
 
@@ -181,12 +210,11 @@ where
         let DriftModifiedWorkspace {
             proposal,
             noise,
-            gradient,
             forward,
             backward,
         } = workspace;
         let variance = self.step_size.at(stage.beta);
-        let here = self.drift_into("log density", stage, state, gradient, forward)?;
+        let here = self.drift_into("log density", stage, state, forward)?;
         if here == f64::NEG_INFINITY {
             return Ok(Step::corrected(0.0));
         }
@@ -197,7 +225,7 @@ where
         *proposal -= &forward.shift;
         *proposal += &*noise;
         let quantity = "log density of the proposal";
-        let there = self.drift_into(quantity, stage, proposal, gradient, backward)?;
+        let there = self.drift_into(quantity, stage, proposal, backward)?;
         if there == f64::NEG_INFINITY {
             forward.shift *= -2.0;
             let stayed = backward_over_forward(&forward.shift, noise, variance);
@@ -235,8 +263,28 @@ impl DriftModifiedWorkspace {
     fn set_len(&mut self, len: usize) {
         set_len(&mut self.proposal, len);
         set_len(&mut self.noise, len);
-        set_len(&mut self.gradient, len);
         self.forward.set_len(len);
         self.backward.set_len(len);
+    }
+}
+
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct RawDriftModifiedLangevin<D> {
+    modifier: D,
+    step_size: StepSize,
+    bound: Option<f64>,
+}
+
+#[cfg(feature = "serde")]
+impl<D> TryFrom<RawDriftModifiedLangevin<D>> for DriftModifiedLangevin<D> {
+    type Error = Error;
+
+    fn try_from(raw: RawDriftModifiedLangevin<D>) -> Result<Self> {
+        let kernel = Self::new(raw.modifier, raw.step_size)?;
+        match raw.bound {
+            Some(bound) => kernel.bounded(bound),
+            None => Ok(kernel),
+        }
     }
 }

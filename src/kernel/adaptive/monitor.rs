@@ -18,6 +18,7 @@ const TOLERATED_SHARE: f64 = 1e-3;
 /// It sees only where chains are. A bound that bites between modes, where no chain is any more,
 /// goes unseen; there the mass that G would carry across is lost to the estimate's variance.
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ShiftMonitor<D> {
     kernel: DriftModifiedLangevin<D>,
     stages: Vec<Shifts>,
@@ -25,6 +26,7 @@ pub struct ShiftMonitor<D> {
 
 /// Shifts at one stage.
 #[derive(Debug, Clone, Copy)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Shifts {
     stage: usize,
     beta: f64,

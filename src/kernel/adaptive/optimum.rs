@@ -94,6 +94,7 @@ impl<F, S: std::fmt::Debug> std::fmt::Debug for ObjectiveTrace<F, S> {
 
 /// An objective L over `R^d` with a maximum `L*` at `w*`, under the reference `N(0, sigma0^2 I)`.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Maximum {
     /// Dimension d.
     pub dimension: usize,

@@ -3,9 +3,13 @@
 use nalgebra::DVector;
 
 use super::DriftModifier;
+use super::middles::Middles;
 use crate::error::{Error, Result};
 use crate::path::{AnnealingPath, BetaDerivative};
 use crate::schedule::Schedule;
+
+/// Nodes of all tables together: 2 GiB.
+const MAX_NODES: usize = 1 << 28;
 
 /// The drift modifier of a path over one dimension,
 ///
@@ -18,14 +22,17 @@ use crate::schedule::Schedule;
 /// `p(x_i) / p(x_{i+1})`: nothing underflows and no large integrals cancel, so that G keeps its
 /// digits in both tails and between modes.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "RawQuadratureModifier"))]
 pub struct QuadratureModifier {
     grid: Grid,
-    betas: Vec<f64>,
+    betas: Middles,
     /// One for each beta, a value for each node.
     tables: Vec<Vec<f64>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Grid {
     low: f64,
     spacing: f64,
@@ -37,8 +44,12 @@ impl QuadratureModifier {
     /// should hold all but a negligible part of every `p_beta`.
     ///
     /// # Errors
-    /// A range that is not finite and increasing; fewer than 3 points; a density that is NaN,
-    /// `+inf`, or 0 at a node (a bounded support ends the range).
+    /// A range that is not finite and increasing; fewer than 3 points, or more than 2^28 in all
+    /// tables together; a density that is NaN, `+inf`, or 0 at a node (a bounded support ends the
+    /// range).
+    ///
+    /// # Panics
+    /// Where the models of the path refuse a state of one dimension.
     pub fn new<'p, P>(
         path: &'p P,
         schedule: &Schedule,
@@ -50,12 +61,13 @@ impl QuadratureModifier {
         P::At<'p>: BetaDerivative,
     {
         let grid = Grid::new(range, points)?;
-        let betas: Vec<f64> = schedule
-            .betas()
-            .windows(2)
-            .map(|ends| 0.5 * (ends[0] + ends[1]))
-            .collect();
+        if points.saturating_mul(schedule.steps()) > MAX_NODES {
+            let expected = format!("at most {MAX_NODES} for all {} stages", schedule.steps());
+            return Err(Error::invalid("points", points, expected));
+        }
+        let betas = Middles::of(schedule);
         let tables = betas
+            .betas()
             .iter()
             .map(|&beta| grid.tabulate(&path.at(beta)))
             .collect::<Result<_>>()?;
@@ -68,24 +80,20 @@ impl QuadratureModifier {
 
     /// `G_beta(x)`.
     pub fn at(&self, beta: f64, x: f64) -> f64 {
-        let next = self.betas.partition_point(|&knot| knot < beta);
-        if next == 0 || next == self.betas.len() {
-            let nearest = next.min(self.betas.len() - 1);
-            return self.grid.interpolate(&self.tables[nearest], x);
+        let (left, right, part) = self.betas.around(beta);
+        let before = self.grid.interpolate(&self.tables[left], x);
+        if left == right {
+            return before;
         }
-        let (left, right) = (self.betas[next - 1], self.betas[next]);
-        let part = (beta - left) / (right - left);
-        let after = self.grid.interpolate(&self.tables[next], x);
-        if part == 1.0 {
-            return after;
-        }
-        let before = self.grid.interpolate(&self.tables[next - 1], x);
+        let after = self.grid.interpolate(&self.tables[right], x);
         before + part * (after - before)
     }
 }
 
+/// Of states with more than one coordinate it moves the first.
 impl DriftModifier for QuadratureModifier {
     fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>) {
+        modifier.fill(0.0);
         modifier[0] = self.at(beta, state[0]);
     }
 }
@@ -162,5 +170,38 @@ impl Grid {
             left >= 0.5 * total
         });
         (mean, median.unwrap_or(last))
+    }
+}
+
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct RawQuadratureModifier {
+    grid: Grid,
+    betas: Middles,
+    tables: Vec<Vec<f64>>,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<RawQuadratureModifier> for QuadratureModifier {
+    type Error = Error;
+
+    fn try_from(raw: RawQuadratureModifier) -> Result<Self> {
+        let Grid {
+            low,
+            spacing,
+            points,
+        } = raw.grid;
+        Error::check_positive("spacing", spacing)?;
+        Grid::new((low, low + spacing * (points as f64 - 1.0)), points)?;
+        Error::check_dimension("tables", raw.tables.len(), raw.betas.betas().len())?;
+        for table in &raw.tables {
+            Error::check_dimension("table", table.len(), points)?;
+            Error::check_finite("table", table.iter().copied())?;
+        }
+        Ok(Self {
+            grid: raw.grid,
+            betas: raw.betas,
+            tables: raw.tables,
+        })
     }
 }

@@ -12,6 +12,7 @@ use super::{DriftModifier, QuadratureModifier};
 /// Holds one table a coordinate, or references to shared ones. Panics where the state has more
 /// coordinates than there are factors.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SeparableModifier<B = QuadratureModifier> {
     factors: Vec<B>,
 }

@@ -1,0 +1,83 @@
+//! A stage of a run over vector states allocates nothing: ten times the stages, not one more
+//! allocation.
+
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use annealed::ais::Ais;
+use annealed::kernel::{
+    Hmc, Mala, PersistentHmc, RandomWalkMetropolis, Repeat, TransitionKernel, UnadjustedLangevin,
+};
+use annealed::model::{Gaussian, NormalizedModel};
+use annealed::path::{AnnealingPath, GeometricPath};
+use annealed::schedule::Schedule;
+use nalgebra::{DMatrix, DVector};
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to the system's allocator; the counter does not allocate.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // The counter is gone while a thread ends.
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's contract is the system allocator's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as above; the pointer came from `System`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Allocations of a run of one block, on the calling thread.
+fn allocations<'p, P, K>(path: &'p P, kernel: &K, stages: usize) -> usize
+where
+    P: AnnealingPath<Base: NormalizedModel, State: Send> + Sync,
+    K: TransitionKernel<P::At<'p>> + Sync,
+{
+    let run = Ais::new(path, kernel)
+        .schedule(Schedule::linear(stages).unwrap())
+        .chains(10)
+        .recorded_stages(5);
+    let before = ALLOCATIONS.get();
+    run.run_range(0..10).unwrap();
+    ALLOCATIONS.get() - before
+}
+
+fn assert_none_per_stage<'p, P, K>(path: &'p P, kernel: K)
+where
+    P: AnnealingPath<Base: NormalizedModel, State: Send> + Sync,
+    K: TransitionKernel<P::At<'p>> + Sync,
+{
+    // The first run may set up what the process keeps.
+    allocations(path, &kernel, 10);
+    let (short, long) = (
+        allocations(path, &kernel, 10),
+        allocations(path, &kernel, 100),
+    );
+    assert!(short > 0, "the run must be on this thread");
+    assert_eq!(short, long, "{}", std::any::type_name::<K>());
+}
+
+#[test]
+fn a_stage_over_vectors_allocates_nothing() {
+    let mean = DVector::from_element(9, 1.0);
+    let target = Gaussian::new(mean, DMatrix::identity(9, 9) * 0.3).unwrap();
+    let path = GeometricPath::new(Gaussian::standard(9).unwrap(), target);
+    assert_none_per_stage(&path, RandomWalkMetropolis::new(0.3).unwrap());
+    assert_none_per_stage(&path, Mala::new(0.1).unwrap());
+    assert_none_per_stage(&path, UnadjustedLangevin::new(0.01).unwrap());
+    assert_none_per_stage(&path, Hmc::new(0.2, 3).unwrap());
+    assert_none_per_stage(&path, PersistentHmc::new(0.2, 1, 0.1).unwrap());
+    assert_none_per_stage(&path, Repeat::new(Mala::new(0.1).unwrap(), 2).unwrap());
+}
