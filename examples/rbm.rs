@@ -21,13 +21,13 @@ use annealed::ais::{Ais, Run};
 use annealed::data::{self, IdxArray};
 use annealed::kernel::BlockGibbs;
 use annealed::model::{
-    BaseRate, ContrastiveDivergence, ExactMatching, MAX_ENUMERATED_UNITS, NormalizedModel, Rbm,
-    RbmFile, UnnormalizedModel,
+    BaseRate, ContrastiveDivergence, ExactMatching, MAX_ENUMERATED_UNITS, MomentChains,
+    NormalizedModel, PersistentMatching, Rbm, RbmFile, UnnormalizedModel,
 };
 use annealed::path::RbmPath;
 use annealed::schedule::{
     BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, Schedule,
-    ScheduleOptimizer, Survey, VarOpt,
+    ScheduleOptimizer, VarOpt,
 };
 use annealed::{Error, Result};
 use clap::{Parser, ValueEnum};
@@ -42,10 +42,14 @@ struct Options {
     /// Where chains start: the file's b_base (or the training data's base rates), or fair coins
     #[arg(long, value_enum, default_value = "data-rate")]
     base: Base,
-    /// The path from the base: mixed energies, or a spline through averaged moments (at nine inner
-    /// knots; exact moments, so that one layer must be small enough to enumerate)
+    /// The path from the base: mixed energies, or a spline through averaged moments at nine inner
+    /// knots
     #[arg(long, value_enum, default_value = "geometric")]
     path: PathKind,
+    /// How the knots of a spline are found; exact up to 20 units in the smaller layer unless set,
+    /// by chains beyond
+    #[arg(long, value_enum)]
+    matching: Option<Matching>,
     /// How the stages are placed
     #[arg(long, value_enum, default_value = "linear")]
     schedule: ScheduleKind,
@@ -96,10 +100,18 @@ enum Base {
     Uniform,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 enum PathKind {
     Geometric,
     MomentSpline,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
+enum Matching {
+    /// Moments and gradients by enumeration: minutes at 20 x 784 units
+    Exact,
+    /// Moments from 200 chains of 1,000 sweeps, and 5,000 updates of 100 persistent chains a knot
+    Chains,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -138,41 +150,32 @@ impl Options {
         if let Some(threads) = self.threads {
             pilot = pilot.threads(threads);
         }
-        let (steps, seed) = (self.steps, self.seed);
-        match self.schedule {
-            ScheduleKind::Linear => Schedule::linear(steps),
-            ScheduleKind::Sm08 => Schedule::salakhutdinov_murray(steps),
-            ScheduleKind::Varopt => VarOpt::default().schedule(&survey(path, pilot, seed)?, steps),
+        let optimizer: &dyn ScheduleOptimizer<RbmPath, BlockGibbs> = match self.schedule {
+            ScheduleKind::Linear => return Schedule::linear(self.steps),
+            ScheduleKind::Sm08 => return Schedule::salakhutdinov_murray(self.steps),
+            ScheduleKind::Varopt => &VarOpt::default().pilot(pilot),
             ScheduleKind::Binned => {
                 let updates = self.pilot_steps / 11;
-                let binned = BinnedSchedule::new(Schedule::linear(10)?).chains(KnotChains {
+                &BinnedSchedule::new(Schedule::linear(10)?).chains(KnotChains {
                     chains: self.pilot_chains,
                     updates,
                     burn_in: updates / 2,
                     thinning: 10,
-                });
-                binned.optimize(path, &BlockGibbs, steps, seed)
+                })
             }
-            ScheduleKind::Friction => {
-                Friction::default().schedule(&survey(path, pilot, seed)?, steps)
-            }
+            ScheduleKind::Friction => &Friction::default().pilot(pilot),
             ScheduleKind::Cess => {
                 // A stage is found by about five evaluations, in about three passes.
                 let coarse = Pilot::new(self.pilot_chains, self.pilot_steps.div_ceil(5));
-                let cess = ConstantConditionalEss::default().pilot(coarse);
-                cess.optimize(path, &BlockGibbs, steps, seed)
+                &ConstantConditionalEss::default().pilot(coarse)
             }
+        };
+        let found = optimizer.optimize(path, &BlockGibbs, self.steps, self.seed)?;
+        for warning in &found.warnings {
+            eprintln!("schedule: {warning}");
         }
+        Ok(found.schedule)
     }
-}
-
-/// Surveys the path and says what is doubtful of it.
-fn survey(path: &RbmPath, pilot: Pilot, seed: u64) -> Result<Survey> {
-    let survey = pilot.survey(path, &BlockGibbs, seed)?;
-    for warning in survey.warnings() {
-        eprintln!("pilot: {warning}");
-    }
-    Ok(survey)
 }
 
 /// An RBM, where to start from, and what is known of it.
@@ -209,7 +212,7 @@ fn score(options: &Options) -> Result<String> {
         problem.held_out = images(file, problem.rbm.visible_units())?;
     }
     let begun = Instant::now();
-    let path = anneal_along(options.path, &problem)?;
+    let path = anneal_along(options, &problem)?;
     let schedule = options.schedule(&path)?;
     let pilot_seconds = begun.elapsed().as_secs_f64();
     let mut ais = Ais::new(&path, BlockGibbs)
@@ -229,14 +232,27 @@ fn score(options: &Options) -> Result<String> {
     Ok(report(&run, &problem, pilot_seconds))
 }
 
-fn anneal_along(kind: PathKind, problem: &Problem) -> Result<RbmPath> {
+fn anneal_along(options: &Options, problem: &Problem) -> Result<RbmPath> {
     let (base, rbm) = (problem.base.clone(), problem.rbm.clone());
-    match kind {
-        PathKind::Geometric => RbmPath::new(base, rbm),
-        PathKind::MomentSpline => {
+    if options.path == PathKind::Geometric {
+        return RbmPath::new(base, rbm);
+    }
+    let knots = Schedule::linear(10)?;
+    let smaller = rbm.hidden_units().min(rbm.visible_units());
+    let default = match smaller {
+        0..=20 => Matching::Exact,
+        _ => Matching::Chains,
+    };
+    match options.matching.unwrap_or(default) {
+        Matching::Exact => {
             let moments = rbm.exact_moments()?;
-            let knots = Schedule::linear(10)?;
             RbmPath::moment_spline(base, rbm, &moments, knots, &ExactMatching::default())
+        }
+        Matching::Chains => {
+            let chains = MomentChains::full().chains(200).sweeps(1_000).burn_in(300);
+            let moments = chains.seed(options.seed).moments(&rbm)?;
+            let matching = PersistentMatching::full().updates(5_000).seed(options.seed);
+            RbmPath::moment_spline(base, rbm, &moments, knots, &matching)
         }
     }
 }

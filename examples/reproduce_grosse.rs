@@ -30,7 +30,7 @@ use nalgebra::{DVector, dmatrix, dvector};
 
 use common::data::Data;
 use common::options::{Options, Setting};
-use common::{Training, data, mean, numbers_of_stages, root_mean_square};
+use common::{Training, data, mean, numbers_of_stages, root_mean_square, save, stem};
 
 /// Segments of the optimal schedules, and of the spline.
 const SEGMENTS: usize = 10;
@@ -263,6 +263,7 @@ fn table(name: &str, rbm: &Rbm, data: &Data, setting: &Setting, options: &Argume
         0..=MAX_ENUMERATED_UNITS => Some(rbm.exact_log_normalizer()?),
         _ => None,
     };
+    save(options.shared.save_rbms.as_deref(), name, rbm, data, exact)?;
     match exact {
         Some(log_z) => println!("{name}: exact log Z = {log_z:.3}"),
         None => println!("{name}: too large for an exact log Z"),
@@ -289,8 +290,7 @@ fn table(name: &str, rbm: &Rbm, data: &Data, setting: &Setting, options: &Argume
             }
         }
         if let Some(folder) = &options.shared.figures {
-            let file = format!("grosse-{name}-{start}-samples.svg");
-            let file = file.to_lowercase().replace(['(', ')', ' '], "");
+            let file = stem(&format!("grosse-{name}-{start}-samples.svg"));
             draw_samples([&geometric, &spline], data.width, &folder.join(file))?;
         }
     }

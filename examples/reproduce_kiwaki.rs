@@ -23,7 +23,7 @@ use annealed::{Error, Result};
 use clap::Parser;
 
 use common::options::{Options, Setting};
-use common::{Training, data, mean, numbers_of_stages, root_mean_square};
+use common::{Training, data, mean, numbers_of_stages, root_mean_square, save, stem};
 
 /// The rows of the paper's tables, and one more.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -141,9 +141,10 @@ fn main() -> Result<()> {
             0..=MAX_ENUMERATED_UNITS => Some(rbm.exact_log_normalizer()?),
             _ => None,
         };
+        let name = format!("{}({})", training.name(), options.hidden);
+        save(options.save_rbms.as_deref(), &name, &rbm, &data, exact)?;
         let base = BaseRate::from_data(options.hidden, &data.images, 1.0)?;
         let path = RbmPath::new(base, rbm)?;
-        let name = format!("{}({})", training.name(), options.hidden);
         let experiment = Experiment::run(name, exact, &path, &setting, options.seed)?;
         experiment.print();
         if let Some(folder) = &options.figures {
@@ -272,7 +273,7 @@ impl Experiment {
                 along = along.line(&name, shares_along(&longest.runs[0]));
             }
         }
-        let stem = self.name.to_lowercase().replace(['(', ')'], "");
+        let stem = stem(&self.name);
         for (chart, what) in [
             (schedules, "schedules"),
             (along, "ess-along"),

@@ -10,12 +10,13 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use annealed::ais::Ais;
+use annealed::ais::{Ais, Purpose, stream};
 use annealed::kernel::{BlockGibbs, Hmc, RandomWalkMetropolis, TransitionKernel, tune};
 use annealed::model::{
     BaseRate, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, RbmFile, UnnormalizedModel,
 };
 use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, RbmPath, TemperedPath};
+use annealed::rand::RngExt;
 use annealed::schedule::{
     BinnedSchedule, ConstantConditionalEss, Friction, Pilot, Schedule, ScheduleOptimizer, VarOpt,
 };
@@ -95,24 +96,18 @@ impl Method {
         P::State: Send,
         K: TransitionKernel<P::At<'p>> + Sync,
     {
-        match self {
-            Self::Linear => Schedule::linear(steps),
-            Self::Sm08 => Schedule::salakhutdinov_murray(steps),
-            Self::Varopt => VarOpt::default().optimize(path, kernel, steps, seed),
-            Self::Binned => {
-                BinnedSchedule::new(Schedule::linear(10)?).optimize(path, kernel, steps, seed)
-            }
-            Self::Friction => Friction::default().optimize(path, kernel, steps, seed),
-            Self::VaroptThrice => {
-                let varopt = VarOpt::default().pilot(Pilot::default().rounds(3));
-                varopt.optimize(path, kernel, steps, seed)
-            }
-            Self::FrictionThrice => {
-                let friction = Friction::default().pilot(Pilot::default().rounds(3));
-                friction.optimize(path, kernel, steps, seed)
-            }
-            Self::Cess => ConstantConditionalEss::default().optimize(path, kernel, steps, seed),
-        }
+        let thrice = Pilot::default().rounds(3);
+        let optimizer: &dyn ScheduleOptimizer<P, K> = match self {
+            Self::Linear => return Schedule::linear(steps),
+            Self::Sm08 => return Schedule::salakhutdinov_murray(steps),
+            Self::Varopt => &VarOpt::default(),
+            Self::Binned => &BinnedSchedule::new(Schedule::linear(10)?),
+            Self::Friction => &Friction::default(),
+            Self::VaroptThrice => &VarOpt::default().pilot(thrice),
+            Self::FrictionThrice => &Friction::default().pilot(thrice),
+            Self::Cess => &ConstantConditionalEss::default(),
+        };
+        Ok(optimizer.optimize(path, kernel, steps, seed)?.schedule)
     }
 }
 
@@ -185,7 +180,7 @@ fn regression(options: &Options) -> Result<()> {
     table(options, &path, &kernel, exact)
 }
 
-/// A line for each schedule.
+/// A line for each schedule, then friction against each of the others.
 fn table<'p, P, K>(options: &Options, path: &'p P, kernel: &K, exact: f64) -> Result<()>
 where
     P: AnnealingPath + Sync,
@@ -193,65 +188,145 @@ where
     P::State: Send,
     K: TransitionKernel<P::At<'p>> + Sync,
 {
-    println!("schedule         RMSE     bias   ESS/N (sd)     Var log w  seconds");
+    println!("schedule         RMSE (se)        bias   ESS/N (sd)     Var log w  seconds");
     let methods = match &options.only[..] {
         [] => Method::value_variants(),
         chosen => chosen,
     };
+    let mut rows = Vec::new();
     for &method in methods {
-        line(options, path, kernel, exact, method)?;
+        let row = Row::run(options, path, kernel, exact, method)?;
+        println!("{row}");
+        rows.push(row);
+    }
+    if let Some(friction) = rows.iter().find(|row| row.method == Method::Friction) {
+        for other in rows.iter().filter(|row| row.method != Method::Friction) {
+            friction.compare(other);
+        }
     }
     Ok(())
 }
 
-fn line<'p, P, K>(
-    options: &Options,
-    path: &'p P,
-    kernel: &K,
-    exact: f64,
+/// The runs of one method, a seed after the other.
+struct Row {
     method: Method,
-) -> Result<()>
-where
-    P: AnnealingPath + Sync,
-    P::Base: NormalizedModel,
-    P::State: Send,
-    K: TransitionKernel<P::At<'p>> + Sync,
-{
-    let begun = Instant::now();
-    let steps = options
-        .steps
-        .saturating_sub(method.pilot_cost() / options.chains);
-    let (mut errors, mut shares, mut variances) = (Vec::new(), Vec::new(), Vec::new());
-    for seed in 0..options.seeds {
-        let schedule = match method.choose(path, kernel, steps, seed) {
-            Err(error @ (Error::PilotCollapsed { .. } | Error::NotConverged { .. })) => {
-                println!("{method:?}, seed {seed}: {error}");
-                continue;
-            }
-            other => other?,
+    /// Errors of log Z; `None` where the pilot led to no schedule.
+    errors: Vec<Option<f64>>,
+    shares: Vec<f64>,
+    variances: Vec<f64>,
+    seconds: f64,
+}
+
+impl Row {
+    fn run<'p, P, K>(
+        options: &Options,
+        path: &'p P,
+        kernel: &K,
+        exact: f64,
+        method: Method,
+    ) -> Result<Self>
+    where
+        P: AnnealingPath + Sync,
+        P::Base: NormalizedModel,
+        P::State: Send,
+        K: TransitionKernel<P::At<'p>> + Sync,
+    {
+        let begun = Instant::now();
+        let steps = options
+            .steps
+            .saturating_sub(method.pilot_cost() / options.chains);
+        let mut row = Self {
+            method,
+            errors: Vec::new(),
+            shares: Vec::new(),
+            variances: Vec::new(),
+            seconds: 0.0,
         };
-        let run = Ais::new(path, kernel)
-            .schedule(schedule)
-            .chains(options.chains)
-            .threads(options.threads)
-            .seed(seed)
-            .run()?;
-        errors.push(run.log_z() - exact);
-        shares.push(run.effective_sample_size() / options.chains as f64);
-        variances.push(run.estimate().var_log_weight());
+        for seed in 0..options.seeds {
+            let schedule = match method.choose(path, kernel, steps, seed) {
+                Err(error @ (Error::PilotCollapsed { .. } | Error::NotConverged { .. })) => {
+                    println!("{method:?}, seed {seed}: {error}");
+                    row.errors.push(None);
+                    continue;
+                }
+                other => other?,
+            };
+            let run = Ais::new(path, kernel)
+                .schedule(schedule)
+                .chains(options.chains)
+                .threads(options.threads)
+                .seed(seed)
+                .run()?;
+            row.errors.push(Some(run.log_z() - exact));
+            row.shares
+                .push(run.effective_sample_size() / options.chains as f64);
+            row.variances.push(run.estimate().var_log_weight());
+        }
+        row.seconds = begun.elapsed().as_secs_f64();
+        Ok(row)
     }
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let squares: Vec<f64> = errors.iter().map(|error| error * error).collect();
-    let share = mean(&shares);
-    let spread: Vec<f64> = shares.iter().map(|x| (x - share).powi(2)).collect();
-    println!(
-        "{:<14} {:>7.4} {:>+8.4}  {share:.3} ({:.3})  {:>9.3}  {:>7.1}",
-        format!("{method:?}"),
-        mean(&squares).sqrt(),
-        mean(&errors),
-        mean(&spread).sqrt(),
-        mean(&variances),
-        begun.elapsed().as_secs_f64()
-    );
-    Ok(())
+
+    /// The logarithm of the ratio of the root mean square errors, over the seeds for which both
+    /// methods have a schedule.
+    fn compare(&self, other: &Self) {
+        let pairs = self.errors.iter().zip(&other.errors);
+        let pairs: Vec<(f64, f64)> = pairs.filter_map(|(&a, &b)| a.zip(b)).collect();
+        if pairs.len() < 2 {
+            return;
+        }
+        let log_ratio = |pairs: &[(f64, f64)]| {
+            let (ours, theirs): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+            (root_mean_square(&ours) / root_mean_square(&theirs)).ln()
+        };
+        println!(
+            "log RMSE, friction less {:?}: {:+.3} (se {:.3}, {} pairs)",
+            other.method,
+            log_ratio(&pairs),
+            bootstrap(&pairs, log_ratio),
+            pairs.len()
+        );
+    }
+}
+
+impl std::fmt::Display for Row {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let errors: Vec<f64> = self.errors.iter().copied().flatten().collect();
+        let share = mean(&self.shares);
+        let spread: Vec<f64> = self.shares.iter().map(|x| x - share).collect();
+        write!(
+            f,
+            "{:<14} {:>7.4} ({:.4}) {:>+8.4}  {share:.3} ({:.3})  {:>9.3}  {:>7.1}",
+            format!("{:?}", self.method),
+            root_mean_square(&errors),
+            bootstrap(&errors, root_mean_square),
+            mean(&errors),
+            root_mean_square(&spread),
+            mean(&self.variances),
+            self.seconds
+        )
+    }
+}
+
+/// Standard error of a figure, over a thousand samples of the values with replacement.
+fn bootstrap<T: Copy>(values: &[T], figure: impl Fn(&[T]) -> f64) -> f64 {
+    if values.is_empty() {
+        return f64::NAN;
+    }
+    let mut rng = stream(0, Purpose::Run, 0);
+    let mut resampled = || -> Vec<T> {
+        let draw = |_: &T| values[rng.random_range(0..values.len())];
+        values.iter().map(draw).collect()
+    };
+    let figures: Vec<f64> = (0..1_000).map(|_| figure(&resampled())).collect();
+    let centre = mean(&figures);
+    let deviations: Vec<f64> = figures.iter().map(|x| x - centre).collect();
+    root_mean_square(&deviations)
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn root_mean_square(values: &[f64]) -> f64 {
+    (values.iter().map(|x| x * x).sum::<f64>() / values.len() as f64).sqrt()
 }

@@ -79,6 +79,7 @@ fn survey(ratio: f64) -> Survey {
         beta,
         squared_steps: 1e-6,
         derivative_variance: g(ratio, beta),
+        unweighted_variance: g(ratio, beta),
         var_log_weight: 0.0,
         effective_sample_size: 90.0,
         acceptance: None,

@@ -3,10 +3,11 @@
 pub mod data;
 pub mod options;
 
+use std::path::Path;
 use std::time::Instant;
 
 use annealed::Result;
-use annealed::model::{ContrastiveDivergence, Rbm};
+use annealed::model::{BaseRate, ContrastiveDivergence, Rbm, RbmFile};
 
 use clap::ValueEnum;
 use data::Data;
@@ -60,6 +61,28 @@ impl Training {
         );
         Ok(trained.rbm)
     }
+}
+
+/// Writes an RBM and its base rates to `name.npz` in the folder, where there is one.
+pub fn save(
+    folder: Option<&Path>,
+    name: &str,
+    rbm: &Rbm,
+    data: &Data,
+    log_z_exact: Option<f64>,
+) -> Result<()> {
+    let Some(folder) = folder else { return Ok(()) };
+    let file = RbmFile {
+        rbm: rbm.clone(),
+        base: Some(BaseRate::from_data(rbm.hidden_units(), &data.images, 1.0)?),
+        log_z_exact,
+    };
+    file.write(folder.join(format!("{}.npz", stem(name))))
+}
+
+/// The name of an RBM in a file's name.
+pub fn stem(name: &str) -> String {
+    name.to_lowercase().replace(['(', ')', ' '], "")
 }
 
 pub fn mean(values: &[f64]) -> f64 {

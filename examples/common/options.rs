@@ -39,6 +39,9 @@ pub struct Options {
     /// Folder for the figures (SVG), which must exist; none are drawn without it
     #[arg(long)]
     pub figures: Option<PathBuf>,
+    /// Folder for the trained RBMs (.npz, with the exact log Z), which must exist
+    #[arg(long)]
+    pub save_rbms: Option<PathBuf>,
     /// Seed of training and runs
     #[arg(long, default_value_t = 0)]
     pub seed: u64,

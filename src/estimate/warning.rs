@@ -63,6 +63,29 @@ pub enum Warning {
         /// The longest shift before the cut, in units of the state.
         longest: f64,
     },
+    /// A pilot of which few chains carry nearly all the weight at some point of the path.
+    PilotNearCollapse {
+        /// The lowest effective sample size along the pilot, a count.
+        ess: f64,
+        /// Number of pilot chains.
+        chains: usize,
+        /// Inverse temperature where it is lowest.
+        beta: f64,
+    },
+    /// A point of a pilot's path at which the chains saw no change at all.
+    NothingVaries {
+        /// Index of the pilot's stage; 0 is the base.
+        stage: usize,
+        /// Its inverse temperature.
+        beta: f64,
+    },
+    /// A segment whose estimated cost is almost nothing or negative, and was raised to a floor.
+    NegligibleCost {
+        /// Index of the segment, from 0.
+        segment: usize,
+        /// The estimate.
+        cost: f64,
+    },
     /// States with density under the target, none under the base.
     BaseMissesTarget {
         /// Number of chains that met such a state.
@@ -127,6 +150,22 @@ impl fmt::Display for Warning {
                  {longest:.3}: modes may be left behind, which the effective sample size does not \
                  show; use more stages",
                 100.0 * share
+            ),
+            Self::PilotNearCollapse { ess, chains, beta } => write!(
+                f,
+                "the pilot's effective sample size falls to {ess:.1} of {chains} chains at beta = \
+                 {beta}: a schedule that relies on its weights is a guess from there on; use more \
+                 pilot steps"
+            ),
+            Self::NothingVaries { stage, beta } => write!(
+                f,
+                "nothing varied over the pilot's chains at stage {stage} (beta = {beta}): the \
+                 schedule moves there as fast as its floor allows; use more pilot chains"
+            ),
+            Self::NegligibleCost { segment, cost } => write!(
+                f,
+                "segment {segment} seems to cost {cost:.2e}, and counts as 0.1% of the mean: use \
+                 more chains or updates at the knots"
             ),
             Self::BaseMissesTarget { chains } => write!(
                 f,

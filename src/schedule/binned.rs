@@ -3,9 +3,10 @@
 use nalgebra::DVector;
 
 use crate::error::{Error, Result};
+use crate::estimate::Warning;
 use crate::kernel::TransitionKernel;
 use crate::path::AnnealingPath;
-use crate::schedule::{KnotChains, Schedule, ScheduleOptimizer, Survey};
+use crate::schedule::{KnotChains, OptimizedSchedule, Schedule, ScheduleOptimizer, Survey};
 
 /// The schedule of Grosse, Maddison and Salakhutdinov (2013), Theorem 3: knots cut the path into
 /// segments, segment j has the cost `F_j`, and it gets `K_j` equal steps such that the expected
@@ -77,12 +78,26 @@ impl BinnedSchedule {
     }
 }
 
-/// Costs of which none is below 1e-3 of their mean.
+/// The least cost that a segment counts with: 1e-3 of their mean.
+fn floor(costs: &[f64]) -> f64 {
+    1e-3 * costs.iter().sum::<f64>() / costs.len() as f64
+}
+
+/// Costs of which none is below the floor.
 fn floored(costs: &[f64]) -> Result<Vec<f64>> {
     Error::check_finite("costs", costs.iter().copied())?;
-    let mean = costs.iter().sum::<f64>() / costs.len() as f64;
-    Error::check_positive("mean of the costs", mean)?;
-    Ok(costs.iter().map(|cost| cost.max(1e-3 * mean)).collect())
+    let floor = floor(costs);
+    Error::check_positive("mean of the costs", floor)?;
+    Ok(costs.iter().map(|cost| cost.max(floor)).collect())
+}
+
+fn negligible(costs: &[f64]) -> Vec<Warning> {
+    let low = costs
+        .iter()
+        .enumerate()
+        .filter(|(_, cost)| **cost < floor(costs));
+    low.map(|(segment, &cost)| Warning::NegligibleCost { segment, cost })
+        .collect()
 }
 
 /// Numbers of steps `K_j >= 1` that add up to `steps` and make `sum_j F_j / K_j` least: each
@@ -144,7 +159,13 @@ pub fn exponential_family_costs(
 }
 
 impl<P: AnnealingPath, K> ScheduleOptimizer<P, K> for BinnedSchedule {
-    fn optimize<'p>(&self, path: &'p P, kernel: &K, steps: usize, seed: u64) -> Result<Schedule>
+    fn optimize<'p>(
+        &self,
+        path: &'p P,
+        kernel: &K,
+        steps: usize,
+        seed: u64,
+    ) -> Result<OptimizedSchedule>
     where
         K: TransitionKernel<P::At<'p>>,
     {
@@ -152,6 +173,10 @@ impl<P: AnnealingPath, K> ScheduleOptimizer<P, K> for BinnedSchedule {
             let expected = format!("at least one for each of {} segments", self.knots.steps());
             return Err(Error::invalid("steps", steps, expected));
         }
-        self.with_costs(&self.estimate_costs(path, kernel, seed)?, steps)
+        let costs = self.estimate_costs(path, kernel, seed)?;
+        Ok(OptimizedSchedule {
+            schedule: self.with_costs(&costs, steps)?,
+            warnings: negligible(&costs),
+        })
     }
 }

@@ -2,12 +2,12 @@
 
 use crate::ais::{Block, Purpose};
 use crate::error::{Error, Result};
-use crate::estimate::WeightSums;
+use crate::estimate::{Warning, WeightSums};
 use crate::kernel::{Stage, TransitionKernel};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::schedule::metric::interpolate;
-use crate::schedule::survey::COLLAPSED;
-use crate::schedule::{Pilot, Schedule, ScheduleOptimizer, Survey};
+use crate::schedule::survey::{COLLAPSED, near_collapse};
+use crate::schedule::{OptimizedSchedule, Pilot, Schedule, ScheduleOptimizer, Survey};
 
 /// Stages by a constant conditional effective sample size (Zhou, Johansen and Aston 2016): a
 /// population of weighted chains goes along the path, and each next beta is found such that
@@ -89,7 +89,13 @@ impl ConstantConditionalEss {
 }
 
 impl<P: AnnealingPath, K> ScheduleOptimizer<P, K> for ConstantConditionalEss {
-    fn optimize<'p>(&self, path: &'p P, kernel: &K, steps: usize, seed: u64) -> Result<Schedule>
+    fn optimize<'p>(
+        &self,
+        path: &'p P,
+        kernel: &K,
+        steps: usize,
+        seed: u64,
+    ) -> Result<OptimizedSchedule>
     where
         K: TransitionKernel<P::At<'p>>,
     {
@@ -111,7 +117,10 @@ impl<P: AnnealingPath, K> ScheduleOptimizer<P, K> for ConstantConditionalEss {
                 Err(error) => return Err(error),
                 Ok(pass) if !pass.arrived() => distance *= 4.0,
                 Ok(pass) if pass.stages().abs_diff(wanted) <= 1 + wanted / 20 => {
-                    return interpolate(&pass.betas, &pass.distances, steps);
+                    return Ok(OptimizedSchedule {
+                        schedule: interpolate(&pass.betas, &pass.distances, steps)?,
+                        warnings: pass.warning.into_iter().collect(),
+                    });
                 }
                 Ok(pass) => distance = pass.distances[pass.stages()] / wanted as f64,
             }
@@ -125,6 +134,8 @@ struct Pass {
     betas: Vec<f64>,
     /// Distance covered up to each beta.
     distances: Vec<f64>,
+    /// Of weights near collapse.
+    warning: Option<Warning>,
 }
 
 impl Pass {
@@ -148,18 +159,23 @@ impl Pass {
         let mut workspace = K::Workspace::default();
         let (mut betas, mut distances) = (vec![0.0], vec![0.0]);
         let (mut beta, mut guess, mut covered) = (0.0, 1.0, 0.0);
+        let mut warning = None;
         while beta < 1.0 && betas.len() <= limit {
             let (next, length) = next_stage(path, &block, beta, guess, distance)?;
             let stage = Stage::new(betas.len(), path.at(beta), path.at(next));
             kernel.advance(&stage, &mut block, &mut workspace)?;
             // A distance saturates once few chains carry the weight: such a stage is a leap.
-            check_weights(&block, next)?;
+            warning = warning.or(check_weights(&block, next)?);
             covered += length;
             (guess, beta) = (next - beta, next);
             betas.push(beta);
             distances.push(covered);
         }
-        Ok(Self { betas, distances })
+        Ok(Self {
+            betas,
+            distances,
+            warning,
+        })
     }
 
     fn stages(&self) -> usize {
@@ -172,8 +188,8 @@ impl Pass {
     }
 }
 
-/// Refuses a population of which one chain carries nearly all the weight.
-fn check_weights<S>(block: &Block<S>, beta: f64) -> Result<()> {
+/// Refuses a population of which one chain carries nearly all the weight, and warns of few.
+fn check_weights<S>(block: &Block<S>, beta: f64) -> Result<Option<Warning>> {
     let mut weights = WeightSums::default();
     for &log_weight in block.log_weights() {
         weights.add(log_weight);
@@ -184,7 +200,7 @@ fn check_weights<S>(block: &Block<S>, beta: f64) -> Result<()> {
             chains: block.len(),
             beta,
         }),
-        _ => Ok(()),
+        ess => Ok(near_collapse(ess, block.len(), beta)),
     }
 }
 

@@ -3,7 +3,9 @@
 use crate::error::{Error, Result};
 use crate::kernel::TransitionKernel;
 use crate::path::AnnealingPath;
-use crate::schedule::{Metric, Pilot, Schedule, ScheduleOptimizer, Survey, SurveyPoint};
+use crate::schedule::{
+    Metric, OptimizedSchedule, Pilot, Schedule, ScheduleOptimizer, Survey, SurveyPoint,
+};
 
 /// Chooses a schedule by the friction that the chains meet, and not only by how much there is to
 /// change.
@@ -11,13 +13,14 @@ use crate::schedule::{Metric, Pilot, Schedule, ScheduleOptimizer, Survey, Survey
 /// Where the kernel mixes slowly, the increments of log w are correlated, and the variance of
 /// log w grows faster than `dbeta^2 g` a stage: by `dbeta^2 zeta`, `zeta = g (1 + 2 tau)` with
 /// the autocorrelation time tau of `d/dbeta log f` in steps. zeta is the friction of linear
-/// response (Sivak and Crooks 2012), and it is read off a pilot as the growth of the variance V of
-/// the running log w,
+/// response (Sivak and Crooks 2012), and both factors are read off a pilot: g, point by point, as
+/// the variance over the chains as they are, and
 ///
-/// `zeta = (growth of V) / (sum of dbeta^2)`
+/// `1 + 2 tau = max(1, (growth of V) / (sum of dbeta^2 g))`,
 ///
-/// over each of 25 bins of the pilot's stages, after a running maximum and with a floor at 5% of
-/// the mean. The schedule has `beta'^2 zeta` constant.
+/// with V the variance of the running log w, over each of 8 bins of the pilot's stages, after a
+/// running maximum. The schedule has `beta'^2 zeta` constant. Where transitions are perfect it is
+/// that of [`VarOpt`](crate::schedule::VarOpt).
 ///
 /// No weights are used, so that a pilot whose weights collapsed still serves. What the pilot
 /// cannot see is mixing slower than itself: see `docs/schedules.md`.
@@ -33,8 +36,8 @@ impl Default for Friction {
     fn default() -> Self {
         Self {
             pilot: Pilot::default(),
-            bins: 25,
-            floor: 0.05,
+            bins: 8,
+            floor: 1e-3,
         }
     }
 }
@@ -46,13 +49,13 @@ impl Friction {
         self
     }
 
-    /// Number of bins; 25 unless set. A pilot of fewer stages than four a bin has fewer.
+    /// Number of bins for the slowing `1 + 2 tau`; 8 unless set. A pilot of fewer stages than four a bin has fewer.
     pub fn bins(mut self, bins: usize) -> Self {
         self.bins = bins;
         self
     }
 
-    /// The least friction, a fraction of its mean; .05 unless set. The schedule is then at most
+    /// The least friction, a fraction of its mean; 1e-3 unless set. The schedule is then at most
     /// `sqrt(1 / floor)` times faster than the linear one.
     pub fn floor(mut self, fraction: f64) -> Self {
         self.floor = fraction;
@@ -67,29 +70,49 @@ impl Friction {
         self.metric(survey)?.schedule(steps)
     }
 
-    /// zeta along the path: a value for each bin, placed at the bin's middle.
+    /// zeta along the path, at the survey's points.
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule).
     pub fn metric(&self, survey: &Survey) -> Result<Metric> {
-        let points = survey.points();
-        let stages = points.len() - 1;
-        let bins = self.bins.min(stages / 4).max(1);
         if self.bins == 0 {
             return Err(Error::invalid("bins", 0, "at least 1"));
         }
+        let points = survey.points();
+        let stages = points.len() - 1;
+        let bins = self.bins.min(stages / 4).max(1);
         let highest = running_maximum(points);
-        let (mut betas, mut values) = (vec![0.0], Vec::new());
+        let mut zeta = Vec::with_capacity(points.len());
         for bin in 0..bins {
             let (a, b) = (bin * stages / bins, (bin + 1) * stages / bins);
-            let squares: f64 = points[a + 1..=b].iter().map(|p| p.squared_steps).sum();
-            betas.push(0.5 * (points[a].beta + points[b].beta));
-            values.push((highest[b] - highest[a]) / squares);
+            let factor = slowing(&points[a + 1..=b], highest[b] - highest[a]);
+            let of_point = |point: &SurveyPoint| factor * point.unweighted_variance;
+            // The base's point belongs to the first bin, but no stage ends there.
+            let first = if bin == 0 { 0 } else { a + 1 };
+            zeta.extend(points[first..=b].iter().map(of_point));
         }
-        betas.push(1.0);
-        values.insert(0, values[0]);
-        values.push(values[bins]);
-        Metric::new(betas, values)?.floored(self.floor)
+        let betas = points.iter().map(|point| point.beta).collect();
+        let width = (WINDOW * points.len() as f64).round() as usize;
+        Metric::new(betas, zeta)?
+            .smoothed(width)
+            .floored(self.floor)
+    }
+}
+
+/// Share of the survey's points over which zeta is averaged.
+const WINDOW: f64 = 0.01;
+
+/// `1 + 2 tau` over a bin: the growth of the variance of log w over what the stages would have
+/// added had they been independent, and no less than 1.
+fn slowing(bin: &[SurveyPoint], growth: f64) -> f64 {
+    let independent: f64 = bin
+        .iter()
+        .map(|point| point.squared_steps * point.unweighted_variance)
+        .sum();
+    if independent > 0.0 {
+        (growth / independent).max(1.0)
+    } else {
+        1.0
     }
 }
 
@@ -109,10 +132,20 @@ where
     P::State: Send,
     K: Sync,
 {
-    fn optimize<'p>(&self, path: &'p P, kernel: &K, steps: usize, seed: u64) -> Result<Schedule>
+    fn optimize<'p>(
+        &self,
+        path: &'p P,
+        kernel: &K,
+        steps: usize,
+        seed: u64,
+    ) -> Result<OptimizedSchedule>
     where
         K: TransitionKernel<P::At<'p>>,
     {
-        self.schedule(&self.pilot.survey(path, kernel, seed)?, steps)
+        let survey = self.pilot.survey(path, kernel, seed)?;
+        Ok(OptimizedSchedule {
+            schedule: self.schedule(&survey, steps)?,
+            warnings: survey.warnings(),
+        })
     }
 }

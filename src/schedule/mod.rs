@@ -22,6 +22,7 @@ pub use survey::{DerivativeRecorder, Survey, SurveyPoint};
 pub use varopt::{Solver, VarOpt};
 
 use crate::error::{Error, Result};
+use crate::estimate::Warning;
 use crate::kernel::TransitionKernel;
 use crate::path::AnnealingPath;
 
@@ -182,8 +183,9 @@ impl From<Schedule> for Vec<f64> {
 /// let path = GeometricPath::new(Gaussian::standard(2)?, &target);
 /// let kernel = RandomWalkMetropolis::new(0.5)?;
 /// let friction = Friction::default().pilot(Pilot::new(100, 200));
-/// let schedule = friction.optimize(&path, &kernel, 500, 7)?;
-/// let run = Ais::new(&path, kernel).schedule(schedule).seed(7).run()?;
+/// let found = friction.optimize(&path, &kernel, 500, 7)?;
+/// assert!(found.warnings.is_empty(), "{:?}", found.warnings);
+/// let run = Ais::new(&path, kernel).schedule(found.schedule).seed(7).run()?;
 /// assert!((run.log_z() - target.log_normalizer()).abs() < 4.0 * run.standard_error());
 /// # Ok::<(), annealed::Error>(())
 /// ```
@@ -195,8 +197,25 @@ pub trait ScheduleOptimizer<P: AnnealingPath, K> {
     /// looked at them, and its mean weight would no longer be `Z_K / Z_0`.
     ///
     /// # Errors
-    /// Where the pilot says too little to choose by, or the constraints cannot be met.
-    fn optimize<'p>(&self, path: &'p P, kernel: &K, steps: usize, seed: u64) -> Result<Schedule>
+    /// Where the pilot says too little to choose by, or the constraints cannot be met. What it
+    /// says with little confidence is in the schedule's `warnings`.
+    fn optimize<'p>(
+        &self,
+        path: &'p P,
+        kernel: &K,
+        steps: usize,
+        seed: u64,
+    ) -> Result<OptimizedSchedule>
     where
         K: TransitionKernel<P::At<'p>>;
+}
+
+/// A schedule that an optimizer chose, and what its pilot leaves in doubt.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct OptimizedSchedule {
+    /// The schedule.
+    pub schedule: Schedule,
+    /// Reasons to doubt it. A run along it is unbiased all the same; it may be far from the best.
+    pub warnings: Vec<Warning>,
 }

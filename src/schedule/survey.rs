@@ -17,29 +17,35 @@ use crate::schedule::{Metric, Schedule};
 pub struct DerivativeRecorder {
     base: WeightedVariance,
     stages: Vec<WeightedVariance>,
+    unweighted: Vec<WeightedVariance>,
 }
 
 impl<M: Intermediate> Recorder<M> for DerivativeRecorder {
-    /// Under `(x_{k-1}, w_k)`, which targets `p_k`; at the base unweighted.
+    /// Under `(x_{k-1}, w_k)`, which targets `p_k`, and over the chains as they are; at the base
+    /// the two are one.
     fn record(&mut self, stage: &Stage<M>, block: &crate::ais::Block<M::State>) {
         let step = stage.model.beta() - stage.previous.beta();
-        let mut variance = WeightedVariance::default();
+        let mut weighted = WeightedVariance::default();
+        let mut unweighted = WeightedVariance::default();
         for (&log_weight, &ratio) in block.log_weights().iter().zip(block.log_ratios()) {
             if log_weight > f64::NEG_INFINITY {
-                variance.add(log_weight, ratio / step);
-                if stage.index == 1 {
-                    self.base.add(0.0, ratio / step);
-                }
+                weighted.add(log_weight, ratio / step);
+                unweighted.add(0.0, ratio / step);
             }
         }
-        self.stages.push(variance);
+        if stage.index == 1 {
+            self.base = unweighted;
+        }
+        self.stages.push(weighted);
+        self.unweighted.push(unweighted);
     }
 }
 
 impl Merge for DerivativeRecorder {
     fn merge(&mut self, right: Self) {
         self.base.merge(&right.base);
-        for (mine, theirs) in self.stages.iter_mut().zip(&right.stages) {
+        let mine = self.stages.iter_mut().chain(&mut self.unweighted);
+        for (mine, theirs) in mine.zip(right.stages.iter().chain(&right.unweighted)) {
             mine.merge(theirs);
         }
     }
@@ -112,6 +118,9 @@ pub struct SurveyPoint {
     /// `g(beta)`: the weighted variance of `d/dbeta log f` over the chains, times
     /// `1 / (1 - 1/ESS)`.
     pub derivative_variance: f64,
+    /// Sample variance of `d/dbeta log f` over the chains as they are, whatever their weights:
+    /// what a stage adds to the variance of log w by itself, divided by `dbeta^2`.
+    pub unweighted_variance: f64,
     /// Sample variance of the running `log w` over the chains.
     pub var_log_weight: f64,
     /// ESS of the weights at this point, a count.
@@ -146,19 +155,22 @@ impl Survey {
             beta: 0.0,
             squared_steps: 0.0,
             derivative_variance: recorder.base.get(),
+            unweighted_variance: recorder.base.get(),
             var_log_weight: 0.0,
             effective_sample_size: run.chains() as f64,
             acceptance: None,
         };
         let mut points = vec![start];
         let mut last = 0;
-        for (stage, variance) in run.stages().iter().zip(&recorder.stages) {
+        let variances = recorder.stages.iter().zip(&recorder.unweighted);
+        for (stage, (weighted, unweighted)) in run.stages().iter().zip(variances) {
             let steps = betas[last..=stage.stage].windows(2);
             points.push(SurveyPoint {
                 stage: stage.stage,
                 beta: stage.beta,
                 squared_steps: steps.map(|b| (b[1] - b[0]).powi(2)).sum(),
-                derivative_variance: variance.get(),
+                derivative_variance: weighted.get(),
+                unweighted_variance: unweighted.get(),
                 var_log_weight: stage.var_log_weight,
                 effective_sample_size: stage.effective_sample_size,
                 acceptance: stage.acceptance,
@@ -178,6 +190,7 @@ impl Survey {
             let figures = [
                 point.squared_steps,
                 point.derivative_variance,
+                point.unweighted_variance,
                 point.var_log_weight,
                 point.effective_sample_size,
             ];
@@ -208,9 +221,8 @@ impl Survey {
     /// [`Error::PilotCollapsed`] where one chain carries nearly all the weight (ESS below 1.1):
     /// the variance over it says nothing.
     pub fn metric(&self) -> Result<Metric> {
-        let ess = |point: &&SurveyPoint| point.effective_sample_size;
-        let worst = self.points.iter().min_by(|a, b| ess(a).total_cmp(&ess(b)));
-        if let Some(point) = worst.filter(|point| point.effective_sample_size < COLLAPSED) {
+        let collapsed = |point: &&SurveyPoint| point.effective_sample_size < COLLAPSED;
+        if let Some(point) = self.lowest_ess().filter(collapsed) {
             return Err(Error::PilotCollapsed {
                 effective_sample_size: point.effective_sample_size,
                 chains: self.chains,
@@ -226,23 +238,55 @@ impl Survey {
         )
     }
 
-    /// What should make a reader doubt a schedule chosen by this survey: a small ESS
-    /// ([`Warning::LowEffectiveSampleSize`]), no acceptance ([`Warning::ZeroAcceptance`]).
+    /// What should make a reader doubt a schedule chosen by this survey: weights near collapse
+    /// ([`Warning::PilotNearCollapse`]), a point where nothing varies
+    /// ([`Warning::NothingVaries`]), one step of the pilot that adds most of the variance, where it
+    /// leaps over what a schedule should resolve or the path has a jump
+    /// ([`Warning::ConcentratedVariance`]), no acceptance ([`Warning::ZeroAcceptance`]).
     pub fn warnings(&self) -> Vec<Warning> {
-        let ess = self.points.iter().map(|point| point.effective_sample_size);
-        let ess = ess.fold(f64::INFINITY, f64::min);
-        let low = (ess < DOUBTFUL).then_some(Warning::LowEffectiveSampleSize {
-            ess,
-            chains: self.chains,
+        let near_collapse = self
+            .lowest_ess()
+            .and_then(|point| near_collapse(point.effective_sample_size, self.chains, point.beta));
+        let first = |fails: fn(&SurveyPoint) -> bool| self.points.iter().find(|p| fails(p));
+        let constant = first(|point| point.derivative_variance == 0.0);
+        let constant = constant.map(|point| Warning::NothingVaries {
+            stage: point.stage,
+            beta: point.beta,
         });
-        let is_stuck = |point: &&SurveyPoint| point.acceptance.is_some_and(|rate| rate < 1e-3);
-        let stuck = self.points.iter().find(is_stuck);
+        let stuck = first(|point| point.acceptance.is_some_and(|rate| rate < 1e-3));
         let stuck = stuck.map(|point| Warning::ZeroAcceptance {
             stage: point.stage,
             beta: point.beta,
         });
-        low.into_iter().chain(stuck).collect()
+        let warnings = [near_collapse, constant, self.concentrated(), stuck];
+        warnings.into_iter().flatten().collect()
     }
+
+    /// Of a step that adds more than half of the variance of log w, where that is not small.
+    fn concentrated(&self) -> Option<Warning> {
+        let growth = |pair: &[SurveyPoint]| pair[1].var_log_weight - pair[0].var_log_weight;
+        let added = |pair: &[SurveyPoint]| growth(pair).max(0.0);
+        let total: f64 = self.points.windows(2).map(added).sum();
+        let most = (self.points.windows(2)).max_by(|a, b| growth(a).total_cmp(&growth(b)))?;
+        let share = added(most) / total;
+        (self.points.len() > 10 && total > 0.5 && share > 0.5).then_some(
+            Warning::ConcentratedVariance {
+                stage: most[1].stage,
+                beta: most[1].beta,
+                share,
+            },
+        )
+    }
+
+    fn lowest_ess(&self) -> Option<&SurveyPoint> {
+        let ess = |point: &&SurveyPoint| point.effective_sample_size;
+        self.points.iter().min_by(|a, b| ess(a).total_cmp(&ess(b)))
+    }
+}
+
+/// The warning of weights of this ESS, if they deserve one.
+pub(crate) fn near_collapse(ess: f64, chains: usize, beta: f64) -> Option<Warning> {
+    (ess < DOUBTFUL).then_some(Warning::PilotNearCollapse { ess, chains, beta })
 }
 
 /// ESS below which a weighted variance is that of a single chain.

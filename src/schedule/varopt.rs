@@ -3,7 +3,9 @@
 use crate::error::{Error, Result};
 use crate::kernel::TransitionKernel;
 use crate::path::AnnealingPath;
-use crate::schedule::{Metric, Pilot, Schedule, ScheduleOptimizer, Survey, fixed_point};
+use crate::schedule::{
+    Metric, OptimizedSchedule, Pilot, Schedule, ScheduleOptimizer, Survey, fixed_point,
+};
 
 /// VAROPT (Kiwaki 2015): minimises the variance of log w, `J = int beta'^2 g(beta) dt` with
 /// `g = Var[d/dbeta log f]`, as if every transition were perfect. Equation 9: `beta'^2 g` is
@@ -120,10 +122,20 @@ where
     P::State: Send,
     K: Sync,
 {
-    fn optimize<'p>(&self, path: &'p P, kernel: &K, steps: usize, seed: u64) -> Result<Schedule>
+    fn optimize<'p>(
+        &self,
+        path: &'p P,
+        kernel: &K,
+        steps: usize,
+        seed: u64,
+    ) -> Result<OptimizedSchedule>
     where
         K: TransitionKernel<P::At<'p>>,
     {
-        self.schedule(&self.pilot.survey(path, kernel, seed)?, steps)
+        let survey = self.pilot.survey(path, kernel, seed)?;
+        Ok(OptimizedSchedule {
+            schedule: self.schedule(&survey, steps)?,
+            warnings: survey.warnings(),
+        })
     }
 }

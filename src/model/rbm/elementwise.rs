@@ -192,31 +192,6 @@ pub(crate) fn logits_to_probabilities<T: Scalar, const FUSED: bool>(logits: &mut
     }
 }
 
-/// `sum_i softplus(y_i)`: the logarithms are taken of products, each factor in [1, 2].
-#[inline]
-pub(crate) fn softplus_sum(logits: &[f64]) -> f64 {
-    // A product of 512 factors of at most 2 is far from overflow.
-    logits.chunks(512 * LANES).map(softplus_sum_short).sum()
-}
-
-#[inline(always)]
-fn softplus_sum_short(logits: &[f64]) -> f64 {
-    let mut products = [1.0; LANES];
-    let mut sums = [0.0; LANES];
-    let (whole, rest) = logits.as_chunks::<LANES>();
-    for chunk in whole {
-        for l in 0..LANES {
-            products[l] *= 1.0 + exp_nonpositive::<f64, false>(-chunk[l].abs());
-            sums[l] += chunk[l].max(0.0);
-        }
-    }
-    for (l, &y) in rest.iter().enumerate() {
-        products[l] *= 1.0 + exp_nonpositive::<f64, false>(-y.abs());
-        sums[l] += y.max(0.0);
-    }
-    (0..LANES).map(|l| sums[l] + products[l].ln()).sum()
-}
-
 #[inline(always)]
 fn chunks<T>(values: &[T]) -> &[[T; LANES]] {
     values.as_chunks().0
@@ -384,13 +359,5 @@ mod tests {
                 assert!(error < 1e-13 * (1.0 + d.abs()), "y {y}, d {d}: {error:e}");
             }
         }
-    }
-
-    #[test]
-    fn long_sums_of_softplus_do_not_overflow() {
-        let logits: Vec<f64> = (0..20_011).map(|i| (i as f64 * 0.7).sin() * 0.1).collect();
-        let exact: f64 = logits.iter().map(|&y| crate::model::softplus(y)).sum();
-        assert!((softplus_sum(&logits) / exact - 1.0).abs() < 1e-13);
-        assert!((softplus_sum(&[300.0, -300.0, 1e6]) - 1_000_300.0).abs() < 1e-9);
     }
 }

@@ -44,7 +44,11 @@ impl<T: Scalar> EnumeratedRbm<T> {
         let states = enumeration.states_per_task();
         let probabilities = enumeration.fold(
             || vec![0.0; states],
-            |part, state, log_f, _| part[state % states] = (log_f - log_normalizer).exp(),
+            |part, first, block| {
+                for (within, log_f) in block.log_f().iter().enumerate() {
+                    part[(first + within) % states] = (log_f - log_normalizer).exp();
+                }
+            },
         );
         let mut cumulative = probabilities.concat();
         let mut sum = 0.0;

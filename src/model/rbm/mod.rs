@@ -16,6 +16,7 @@ mod product;
 mod sampled_moments;
 mod scalar;
 mod softplus;
+mod state_block;
 #[cfg(target_arch = "x86_64")]
 mod tables;
 #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]

@@ -3,13 +3,13 @@
 use nalgebra::{DMatrix, DVector};
 
 use crate::error::{Error, Result};
-use crate::model::rbm::elementwise::{add_scaled, logits_to_probabilities};
 use crate::model::rbm::enumeration::{Enumeration, check_log_normalizer};
+use crate::model::rbm::state_block::StateBlock;
 use crate::model::rbm::{BaseRate, Rbm, Scalar, sigmoid};
 
-/// States this far in log probability below the likeliest are passed over: all of the `2^25` at
-/// most together hold less than 1e-18.
-const NEGLIGIBLE: f64 = -60.0;
+/// Blocks of states this far in log probability below the likeliest are passed over: all of the
+/// `2^25` states at most together hold less than 1e-12.
+const NEGLIGIBLE: f64 = -45.0;
 
 /// The moments of an RBM as an exponential family: the gradient of `log Z` in `b`, `a` and `W`.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,83 +118,41 @@ impl<T: Scalar> BaseRate<T> {
 }
 
 /// Sums over the states of one task, in units of `exp(reference)`.
-///
-/// A vector holds `p(s) E[other units | s]` and, last, `p(s)`. It is added to the sum of each
-/// enumerated unit that is on by way of a binary tree over the states, two additions a state
-/// instead of one for each unit: in any two sibling subtrees a unit is on in exactly one.
 struct Sums {
     reference: f64,
-    /// A column for each enumerated unit, and last the sum over all states.
+    /// `sum_s p(s) E[other units | s]`, then `sum_s p(s)`, then padding: a column over the states
+    /// in which each enumerated unit is on, and last one over all states.
     columns: DMatrix<f64>,
-    /// The complete subtrees that wait for their sibling, by level; `None` where they are empty.
-    waiting: Vec<Option<Vec<f64>>>,
-    visited: usize,
 }
 
 impl Sums {
     fn zeros(enumeration: &Enumeration) -> Self {
-        let (units, others) = (enumeration.units(), enumeration.other_units());
         Self {
             reference: f64::NEG_INFINITY,
-            columns: DMatrix::zeros(others + 1, units + 1),
-            waiting: vec![None; units + 1],
-            visited: 0,
+            columns: DMatrix::zeros(enumeration.rows(), enumeration.units() + 1),
         }
     }
 
-    fn add(&mut self, state: usize, log_f: f64, activation: &[f64]) {
-        if log_f > self.reference {
-            self.rescale(log_f);
+    fn add(&mut self, enumeration: &Enumeration, first_state: usize, block: &StateBlock) {
+        let highest = block
+            .log_f()
+            .iter()
+            .copied()
+            .fold(f64::NEG_INFINITY, f64::max);
+        if highest > self.reference {
+            self.rescale(highest);
         }
-        let mut subtree = self.leaf(log_f, activation);
-        let mut level = 0;
-        while self.visited >> level & 1 == 1 {
-            let sibling = self.waiting[level].take();
-            let on = if state >> level & 1 == 1 {
-                &subtree
-            } else {
-                &sibling
-            };
-            add_to(&mut self.columns, level, on);
-            subtree = joined(sibling, subtree);
-            level += 1;
+        if highest - self.reference < NEGLIGIBLE {
+            return;
         }
-        self.waiting[level] = subtree;
-        self.visited += 1;
-    }
-
-    fn leaf(&self, log_f: f64, activation: &[f64]) -> Option<Vec<f64>> {
-        if log_f - self.reference < NEGLIGIBLE {
-            return None;
-        }
-        let p = (log_f - self.reference).exp();
-        let mut leaf = Vec::with_capacity(activation.len() + 1);
-        leaf.extend_from_slice(activation);
-        logits_to_probabilities::<f64, false>(&mut leaf);
-        leaf.iter_mut().for_each(|probability| *probability *= p);
-        leaf.push(p);
-        Some(leaf)
+        let p = |log_f: &f64| (log_f - self.reference).exp();
+        let p: Vec<f64> = block.log_f().iter().map(p).collect();
+        enumeration.add_means(first_state, block, &p, &mut self.columns);
     }
 
     fn rescale(&mut self, reference: f64) {
-        let factor = (self.reference - reference).exp();
-        self.columns *= factor;
-        for sum in self.waiting.iter_mut().flatten().flatten() {
-            *sum *= factor;
-        }
+        self.columns *= (self.reference - reference).exp();
         self.reference = reference;
-    }
-
-    /// The whole tree's sum belongs to the units that the task's states share, and to all.
-    fn finish(mut self, task: usize) -> Self {
-        let units = self.columns.ncols() - 1;
-        let level = self.visited.trailing_zeros() as usize;
-        let whole = self.waiting[level].take();
-        for unit in (level..units).filter(|unit| task >> (unit - level) & 1 == 1) {
-            add_to(&mut self.columns, unit, &whole);
-        }
-        add_to(&mut self.columns, units, &whole);
-        self
     }
 
     fn merge(&mut self, mut part: Self) {
@@ -204,22 +162,6 @@ impl Sums {
             part.rescale(self.reference);
         }
         self.columns += part.columns;
-    }
-}
-
-fn add_to(columns: &mut DMatrix<f64>, column: usize, sum: &Option<Vec<f64>>) {
-    if let Some(sum) = sum {
-        add_scaled(columns.column_mut(column).as_mut_slice(), 1.0, sum);
-    }
-}
-
-fn joined(left: Option<Vec<f64>>, right: Option<Vec<f64>>) -> Option<Vec<f64>> {
-    match (left, right) {
-        (Some(mut left), Some(right)) => {
-            add_scaled(&mut left, 1.0, &right);
-            Some(left)
-        }
-        (left, right) => left.or(right),
     }
 }
 
@@ -238,10 +180,10 @@ impl<T: Scalar> Rbm<T> {
         let mut total = Sums::zeros(&enumeration);
         let parts = enumeration.fold(
             || Sums::zeros(&enumeration),
-            |sums, state, log_f, x| sums.add(state, log_f, x),
+            |sums, first_state, block| sums.add(&enumeration, first_state, block),
         );
-        for (task, part) in parts.into_iter().enumerate() {
-            total.merge(part.finish(task));
+        for part in parts {
+            total.merge(part);
         }
         let (others, units) = (enumeration.other_units(), enumeration.units());
         let weight = total.columns[(others, units)];
