@@ -24,7 +24,7 @@ use annealed::model::{
     BaseRate, ContrastiveDivergence, ExactMatching, MAX_ENUMERATED_UNITS, MomentChains,
     NormalizedModel, PersistentMatching, Rbm, RbmFile, UnnormalizedModel,
 };
-use annealed::path::RbmPath;
+use annealed::path::{Engine, RbmPath};
 use annealed::schedule::{
     BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, Schedule,
     ScheduleOptimizer, VarOpt,
@@ -83,6 +83,11 @@ struct Options {
     /// Number of threads; all cores unless set
     #[arg(long)]
     threads: Option<usize>,
+
+    /// Instructions of the inner loops: portable, avx2, avx512 or amx; the best ones of this machine
+    /// unless set
+    #[arg(long)]
+    engine: Option<Engine>,
     /// Images to score besides, an uncompressed IDX file (MNIST's format); ink from grey 128 on
     #[arg(long)]
     data: Option<PathBuf>,
@@ -212,7 +217,10 @@ fn score(options: &Options) -> Result<String> {
         problem.held_out = images(file, problem.rbm.visible_units())?;
     }
     let begun = Instant::now();
-    let path = anneal_along(options, &problem)?;
+    let mut path = anneal_along(options, &problem)?;
+    if let Some(engine) = options.engine {
+        path = path.with_engine(engine)?;
+    }
     let schedule = options.schedule(&path)?;
     let pilot_seconds = begun.elapsed().as_secs_f64();
     let mut ais = Ais::new(&path, BlockGibbs)
@@ -362,6 +370,7 @@ fn json(run: &Run<Vec<bool>>, problem: &Problem, pilot_seconds: f64) -> serde_js
         "mean_log_weight": run.estimate().mean_log_weight(),
         "var_log_weight": run.estimate().var_log_weight(),
         "log_z_exact": problem.log_z_exact,
+        "engine": run.engine().map(|engine| engine.to_string()),
         "seconds": pilot_seconds + run.seconds(),
         "chain_steps_per_second": run.chain_steps_per_second(),
         "warnings": warnings,
@@ -396,12 +405,14 @@ fn report(run: &Run<Vec<bool>>, problem: &Problem, pilot_seconds: f64) -> String
     }
     lines.push(format!(
         "{} chains of {} stages in {:.1} s ({:.1} s for path and schedule), {:.3e} chain-steps a \
-         second\n",
+         second ({})\n",
         run.chains(),
         run.schedule().steps(),
         pilot_seconds + run.seconds(),
         pilot_seconds,
-        run.chain_steps_per_second()
+        run.chain_steps_per_second(),
+        run.engine()
+            .map_or("generic".to_string(), |engine| engine.to_string()),
     ));
     lines.join("\n")
 }

@@ -2,12 +2,12 @@
 //! decision that belongs in the changelog.
 
 use annealed::ais::{Ais, Purpose, stream};
-use annealed::kernel::{Hmc, RandomWalkMetropolis};
-use annealed::model::Gaussian;
-use annealed::path::GeometricPath;
+use annealed::kernel::{BlockGibbs, Hmc, RandomWalkMetropolis};
+use annealed::model::{BaseRate, Gaussian, Rbm};
+use annealed::path::{Engine, GeometricPath, RbmPath};
 use annealed::schedule::Schedule;
 use approx::assert_relative_eq;
-use nalgebra::{dmatrix, dvector};
+use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 use rand::Rng;
 
 #[test]
@@ -48,4 +48,20 @@ fn runs() {
     let hmc = Ais::new(&path, Hmc::new(0.3, 3).unwrap());
     let hmc = hmc.schedule(schedule).chains(200).seed(7).run().unwrap();
     assert_relative_eq!(hmc.log_z(), 2.12422355853759, max_relative = 1e-10);
+}
+
+/// On the portable engine. Its products are those of `matrixmultiply`, which rounds as the
+/// processor's widest instructions do: a unit in a thousand million may come out otherwise.
+#[test]
+fn an_rbm() {
+    let images = annealed::data::digits().images;
+    let weights = DMatrix::from_fn(12, 64, |j, i| (((7 * j + 3 * i) % 11) as f32 - 5.0) / 10.0);
+    let (hidden, visible) = (DVector::repeat(12, -0.5), DVector::repeat(64, -1.0));
+    let target = Rbm::new(weights, hidden, visible).unwrap();
+    let base = BaseRate::from_data(12, &images, 1.0).unwrap();
+    let path = RbmPath::new(base, target).unwrap();
+    let path = path.with_engine(Engine::Portable).unwrap();
+    let run = Ais::new(&path, BlockGibbs).schedule(Schedule::linear(20).unwrap());
+    let run = run.chains(200).seed(7).run().unwrap();
+    assert_relative_eq!(run.log_z(), 28.268_983_342, max_relative = 1e-6);
 }
