@@ -1,95 +1,85 @@
-//! Block Gibbs annealing of RBMs with 784 visible units: the fused block step, the per-chain
-//! reference beside it, and the exact log Z. Throughput is in chain-steps (states for log Z).
+//! Chain-steps per second of the fused block-Gibbs stage, on one thread, for each engine of this
+//! machine and each size, and the rate of training.
+//!
+//! Criterion reports "elements per second": an element is one chain through one stage, or one row
+//! of a mini-batch.
 
-use annealed::ais::{Block, Purpose, stream};
-use annealed::kernel::{BlockGibbs, NonFinite, Stage, Step, TransitionKernel};
-use annealed::model::{BaseRate, Rbm, Sampleable};
-use annealed::path::{AnnealingPath, RbmAt, RbmPath};
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use std::hint::black_box;
+use std::time::Duration;
+
+use annealed::ais::Ais;
+use annealed::kernel::BlockGibbs;
+use annealed::model::{BaseRate, ContrastiveDivergence, Rbm};
+use annealed::path::{Engine, RbmPath};
+use annealed::schedule::Schedule;
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use nalgebra::{DMatrix, DVector};
-use rand::{Rng, RngExt};
+use rand::{RngExt, SeedableRng};
+use rand_distr::StandardNormal;
+use rand_xoshiro::Xoshiro256PlusPlus;
 
-const VISIBLE: usize = 784;
+const CHAINS: usize = 128;
+const STAGES: usize = 50;
 
-/// Weights of the size of a trained machine's, base rates of ink on a page.
-fn path(hidden: usize) -> RbmPath<f32> {
-    let mut rng = stream(1, Purpose::Training, 0);
-    let mut draw = |scale: f32, shift: f32| scale * (rng.random::<f32>() - 0.5) + shift;
-    let target = Rbm::new(
-        DMatrix::from_fn(hidden, VISIBLE, |_, _| draw(0.6, 0.0)),
-        DVector::from_fn(hidden, |_, _| draw(1.0, 0.0)),
-        DVector::from_fn(VISIBLE, |_, _| draw(2.0, -2.0)),
-    );
-    let base = BaseRate::new(hidden, DVector::from_fn(VISIBLE, |_, _| draw(2.0, -2.0)));
-    RbmPath::new(base.expect("finite"), target.expect("finite")).expect("one shape")
+/// Random weights of the size that training gives; an eighth of the visible units on, as in images
+/// of digits.
+fn path(hidden: usize, visible: usize) -> RbmPath<f32> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    let mut normal = |scale: f64| (scale * rng.sample::<f64, _>(StandardNormal)) as f32;
+    let scale = 0.5 / (hidden as f64).sqrt();
+    let weights = DMatrix::from_fn(hidden, visible, |_, _| normal(scale));
+    let biases = DVector::repeat(visible, -2.0);
+    let target = Rbm::new(weights, DVector::zeros(hidden), biases.clone()).unwrap();
+    RbmPath::new(BaseRate::new(hidden, biases).unwrap(), target).unwrap()
 }
 
-/// [`BlockGibbs`] without its fused step.
-struct PerChain;
+fn engines() -> impl Iterator<Item = Engine> {
+    Engine::ALL
+        .into_iter()
+        .filter(|engine| engine.is_available())
+}
 
-impl<'a> TransitionKernel<RbmAt<'a>> for PerChain {
-    type Workspace = <BlockGibbs as TransitionKernel<RbmAt<'a>>>::Workspace;
-
-    fn step<R: Rng + ?Sized>(
-        &self,
-        stage: &Stage<RbmAt<'a>>,
-        chain: usize,
-        state: &mut Vec<bool>,
-        workspace: &mut Self::Workspace,
-        rng: &mut R,
-    ) -> Result<Step, NonFinite> {
-        BlockGibbs.step(stage, chain, state, workspace, rng)
+fn stages(criterion: &mut Criterion) {
+    for visible in [64, 784] {
+        for hidden in [20, 100, 500, 2000] {
+            let mut group = criterion.benchmark_group(format!("D = {visible}, M = {hidden}"));
+            group.throughput(Throughput::Elements((CHAINS * STAGES) as u64));
+            for engine in engines() {
+                let path = path(hidden, visible).with_engine(engine).unwrap();
+                let run = Ais::new(&path, BlockGibbs)
+                    .schedule(Schedule::linear(STAGES).unwrap())
+                    .chains(CHAINS)
+                    .recorded_stages(1)
+                    .threads(1);
+                group.bench_function(BenchmarkId::from_parameter(engine), |bencher| {
+                    bencher.iter(|| black_box(run.run().unwrap().log_z()))
+                });
+            }
+            group.finish();
+        }
     }
 }
 
-/// One stage in the middle of a linear schedule of 1,000, again and again.
-fn advance<'a, K>(
-    criterion: &mut Criterion,
-    name: &str,
-    kernel: K,
-    path: &'a RbmPath,
-    chains: usize,
-) where
-    K: TransitionKernel<RbmAt<'a>>,
-{
-    let hidden = path.target().hidden_units();
-    let mut rng = stream(1, Purpose::Pilot, 0);
-    let states = (0..chains).map(|_| path.base().sample(&mut rng)).collect();
-    let rngs = (0..chains)
-        .map(|chain| stream(1, Purpose::Run, chain))
-        .collect();
-    let mut block = Block::new(0, states, rngs);
-    let mut workspace = K::Workspace::default();
-    let stage = Stage::new(1, path.at(0.5), path.at(0.501));
-    let mut group = criterion.benchmark_group(format!("rbm {hidden} x {VISIBLE}"));
-    group.throughput(Throughput::Elements(chains as u64));
-    group.bench_function(name, |bencher| {
-        bencher.iter(|| {
-            kernel
-                .advance(&stage, &mut block, &mut workspace)
-                .expect("finite")
-        });
+fn training(criterion: &mut Criterion) {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(2);
+    let row = |_| (0..784).map(|_| rng.random::<f64>() < 0.13).collect();
+    let rows: Vec<Vec<bool>> = (0..1000).map(row).collect();
+    let mut group = criterion.benchmark_group("CD-1, D = 784, M = 500, mini-batches of 100");
+    group.throughput(Throughput::Elements(rows.len() as u64));
+    let start = Rbm::<f32>::from_data(500, &rows, 1).unwrap();
+    let training = ContrastiveDivergence::new(1).epochs(1).batch_size(100);
+    group.bench_function("one epoch", |bencher| {
+        bencher.iter(|| black_box(training.train(start.clone(), &rows).unwrap()))
     });
     group.finish();
 }
 
-fn gibbs(criterion: &mut Criterion) {
-    for hidden in [20, 500] {
-        let path = path(hidden);
-        advance(criterion, "fused, 256 chains", BlockGibbs, &path, 256);
-        advance(criterion, "per chain", PerChain, &path, 16);
-    }
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(1));
+    targets = stages, training
 }
-
-fn exact(criterion: &mut Criterion) {
-    let rbm = path(14).target().clone();
-    let mut group = criterion.benchmark_group("rbm 14 x 784");
-    group.throughput(Throughput::Elements(1 << 14));
-    group.bench_function("exact log Z", |bencher| {
-        bencher.iter(|| rbm.exact_log_normalizer().expect("14 units"));
-    });
-    group.finish();
-}
-
-criterion_group!(benches, gibbs, exact);
 criterion_main!(benches);
