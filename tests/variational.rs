@@ -2,9 +2,10 @@
 
 use annealed::ais::Ais;
 use annealed::kernel::variational::{
-    ConditionalGaussian, LearnedTransitions, Mean, Objective, Training, TrainingError, Transition,
+    ConditionalGaussian, LearnedTransitions, Mean, Noise, Objective, Training, TrainingError,
+    Transition,
 };
-use annealed::kernel::{Hmc, Mala, Then, TransitionKernel};
+use annealed::kernel::{Hmc, Mala, Then, TransitionKernel, UnadjustedLangevin};
 use annealed::model::{FunctionModel, Gaussian, GaussianMixture, NormalizedModel};
 use annealed::path::{AnnealingPath, GeometricPath};
 use annealed::schedule::Schedule;
@@ -86,6 +87,115 @@ fn untrained_affine_transitions_are_unbiased() {
         untrained(Mean::Affine, 1, 4),
         200_000,
     );
+}
+
+#[test]
+fn noise_of_student_is_unbiased() {
+    let path = path();
+    for degrees_of_freedom in [3, 6] {
+        let flow = untrained(Mean::Gated { hidden: 8 }, 2, 4);
+        let noise = Noise::Student { degrees_of_freedom };
+        check(&path, flow.with_noise(noise).unwrap(), 200_000);
+    }
+}
+
+#[test]
+fn noise_of_student_bounds_weights_that_gaussian_noise_does_not() {
+    // One transition whose q has half the deviation of the target, where the variance of the
+    // weights is infinite, and an r that is exact for the base.
+    let base = Gaussian::standard(1).unwrap();
+    let path = GeometricPath::new(base, Gaussian::standard(1).unwrap());
+    let density = |log_deviation: f64| {
+        let parameters = vec![0.0, 0.0, 0.0, log_deviation];
+        ConditionalGaussian::from_parameters(Mean::Affine, 1, parameters).unwrap()
+    };
+    let transition = Transition::new(density(0.5f64.ln()), density(0.0)).unwrap();
+    let flow = LearnedTransitions::from_transitions(vec![transition]).unwrap();
+    let shape = |noise| {
+        let ais = Ais::new(&path, flow.clone().with_noise(noise).unwrap());
+        let ais = ais.schedule(Schedule::linear(1).unwrap()).chains(20_000);
+        ais.run().unwrap().estimate().pareto_shape().unwrap()
+    };
+    // w = exp(3 x^2 / 2) / 2 under q: the tail index is 3/4.
+    let gaussian = shape(Noise::Gaussian);
+    assert!((0.6..0.9).contains(&gaussian), "{gaussian}");
+    let student = shape(Noise::Student {
+        degrees_of_freedom: 5,
+    });
+    assert!(student < 0.4, "{student}");
+}
+
+#[test]
+fn imitation_recovers_a_langevin_step_on_a_gaussian() {
+    // The step is affine there: z' = z - eps/2 P_t (z - m_t) + sqrt(eps) noise.
+    let target = Gaussian::new(dvector![1.0, -0.5], dmatrix![0.8, 0.3; 0.3, 0.9]).unwrap();
+    let path = GeometricPath::new(Gaussian::standard(2).unwrap(), target.clone());
+    let schedule = Schedule::linear(2).unwrap();
+    let eps = 0.3;
+    let langevin = UnadjustedLangevin::new(eps).unwrap();
+    let flow = LearnedTransitions::imitating(&langevin, Mean::Affine, &path, &schedule, 20_000, 3)
+        .unwrap();
+    for (transition, beta) in flow.transitions().iter().zip([0.5, 1.0]) {
+        let parameters = transition.forward().parameters();
+        let precision = (1.0 - beta) * dmatrix![1.0, 0.0; 0.0, 1.0] + beta * target.precision();
+        let bias = 0.5 * eps * beta * target.precision() * target.mean();
+        let weights = dmatrix![1.0, 0.0; 0.0, 1.0] - 0.5 * eps * precision;
+        // Outputs: two means, two log sigma; weights by columns, then biases.
+        for i in 0..2 {
+            // The error of a coefficient: noise over the deviation of z, at least 0.5.
+            let standard_error = eps.sqrt() / (0.5 * 20_000f64.sqrt());
+            for j in 0..2 {
+                let error: f64 = parameters[4 * j + i] - weights[(i, j)];
+                assert!(error.abs() < 4.0 * standard_error, "{error}");
+                assert_eq!(parameters[4 * j + 2 + i], 0.0);
+            }
+            let error: f64 = parameters[8 + i] - bias[i];
+            assert!(error.abs() < 8.0 * standard_error, "{error}");
+            let error: f64 = parameters[10 + i] - 0.5 * eps.ln();
+            assert!(error.abs() < 4.0 / (2.0 * 20_000f64).sqrt(), "{error}");
+        }
+    }
+}
+
+#[test]
+fn imitations_start_closer_and_stay_unbiased() {
+    let path = path();
+    let langevin = UnadjustedLangevin::new(0.5).unwrap();
+    let bound = |flow: &LearnedTransitions| {
+        let ais = Ais::new(&path, flow).schedule(schedule());
+        ais.run().unwrap().lower_bound()
+    };
+    for mean in [
+        Mean::Affine,
+        Mean::Residual { hidden: 16 },
+        Mean::Gated { hidden: 16 },
+    ] {
+        let random = LearnedTransitions::new(mean, 2, 4, 1).unwrap();
+        let imitation =
+            LearnedTransitions::imitating(&langevin, mean, &path, &schedule(), 2_000, 1).unwrap();
+        let (before, after) = (bound(&random), bound(&imitation));
+        assert!(after > before + 0.5, "{mean:?}: {before} to {after}");
+        let noise = Noise::Student {
+            degrees_of_freedom: 5,
+        };
+        let flow = light_tailed(&imitation, 1.0).with_noise(noise).unwrap();
+        check(&path, flow, 100_000);
+    }
+}
+
+#[test]
+fn imitations_of_too_few_chains_are_refused() {
+    let path = path();
+    let langevin = UnadjustedLangevin::new(0.5).unwrap();
+    let imitate = |mean, chains| {
+        LearnedTransitions::imitating(&langevin, mean, &path, &schedule(), chains, 1)
+    };
+    let error = imitate(Mean::Gated { hidden: 16 }, 17)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("got 17"), "{error}");
+    assert!(imitate(Mean::Gated { hidden: 0 }, 100).is_err());
+    assert!(imitate(Mean::Affine, 0).is_err());
 }
 
 #[test]
