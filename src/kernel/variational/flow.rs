@@ -6,6 +6,8 @@ use super::conditional::{ConditionalGaussian, Mean, Pass};
 use super::noise::Noise;
 use crate::ais::{Purpose, stream};
 use crate::error::{Error, Result};
+use crate::model::Sampleable;
+use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
 
 /// One learned transition: `q_t(z'|z)` forward and `r_t(z|z')` backward.
@@ -190,6 +192,15 @@ impl LearnedTransitions {
         }
         let expected = format!("{stages}, the number of learned transitions");
         Err(Error::invalid("steps of the schedule", steps, expected))
+    }
+
+    /// Refuses a path over states of another dimension, as a sample of its base shows.
+    pub(super) fn check_base<P>(&self, path: &P, seed: u64) -> Result<()>
+    where
+        P: AnnealingPath<State = DVector<f64>>,
+    {
+        let sample = path.base().sample(&mut stream(seed, Purpose::Training, 3));
+        Error::check_dimension("state of the base", sample.len(), self.dimension())
     }
 
     pub(super) fn check_unconditional(&self) -> Result<()> {

@@ -91,10 +91,10 @@ impl Minibatch {
         sum / self.size() as f64
     }
 
-    /// The states `z_T` reached.
-    pub(super) fn reached(&self) -> impl Iterator<Item = DVector<f64>> {
-        let last = &self.states[self.states.len() - 1];
-        last.column_iter()
+    /// The states `z_t`; `t` counts from 0 at the base.
+    pub(super) fn states_at(&self, t: usize) -> impl Iterator<Item = DVector<f64>> {
+        self.states[t]
+            .column_iter()
             .map(|column| column.rows(0, self.dimension).into_owned())
     }
 

@@ -7,6 +7,7 @@
 mod adam;
 mod autoencoder;
 mod conditional;
+mod evaluation;
 mod flow;
 mod imitation;
 mod kernel;
@@ -18,6 +19,7 @@ mod training;
 
 pub use autoencoder::TrainedAutoencoder;
 pub use conditional::{ConditionalGaussian, Mean};
+pub use evaluation::mode_occupancy;
 pub use flow::{LearnedTransitions, Transition};
 pub use kernel::FlowWorkspace;
 pub use noise::Noise;

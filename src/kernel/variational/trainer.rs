@@ -8,8 +8,8 @@ use super::flow::LearnedTransitions;
 use super::minibatch::{Energy, Gradient, Minibatch};
 use super::training::{TrainedTransitions, Training, TrainingError, TrainingPoint};
 use crate::ais::{Purpose, StreamRng, stream};
-use crate::error::{Error, Result};
-use crate::model::{Differentiable, Sampleable};
+use crate::error::Result;
+use crate::model::Differentiable;
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
 
@@ -61,15 +61,6 @@ impl<'s> Trainer<'s> {
         })
     }
 
-    /// Refuses a path over states of another dimension.
-    pub(super) fn check_base<P>(&mut self, path: &P) -> Result<()>
-    where
-        P: AnnealingPath<State = DVector<f64>>,
-    {
-        let dimension = path.base().sample(&mut self.rng).len();
-        Error::check_dimension("state of the base", dimension, self.flow.dimension())
-    }
-
     pub(super) fn flow(&self) -> &LearnedTransitions {
         &self.flow
     }
@@ -84,7 +75,7 @@ impl<'s> Trainer<'s> {
 
     /// The states `z_T` that the minibatch last judged reached.
     pub(super) fn reached(&self) -> impl Iterator<Item = DVector<f64>> {
-        self.batch.reached()
+        self.batch.states_at(self.schedule.steps())
     }
 
     /// The objective and its gradient on a new minibatch, along one path or one for each

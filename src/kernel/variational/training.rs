@@ -194,8 +194,8 @@ impl Training {
         P::At<'p>: Differentiable,
     {
         flow.check_unconditional()?;
+        flow.check_base(path, self.seed)?;
         let mut trainer = Trainer::new(*self, flow, schedule)?;
-        trainer.check_base(path)?;
         for _ in 0..self.iterations {
             let (point, gradients) = trainer.judge(std::slice::from_ref(path))?;
             progress(&point, trainer.flow());
