@@ -54,7 +54,7 @@ impl FlowWorkspace {
         rng: &mut R,
     ) {
         self.states.set_column(column, state);
-        law.fill(self.noise.column_mut(column).iter_mut(), rng);
+        law.fill(self.noise.column_mut(column).as_mut_slice(), rng);
     }
 
     /// Moves a chain to its proposal and returns `log r - log q`; leaves the old state in the

@@ -87,7 +87,12 @@ impl Minibatch {
             sum += path.base().log_density(&state);
             column.rows_mut(0, self.dimension).copy_from(&state);
         }
-        law.fill(self.noise.iter_mut().flatten(), rng);
+        for noise in &mut self.noise {
+            noise
+                .as_mut_slice()
+                .chunks_mut(self.dimension)
+                .for_each(|column| law.fill(column, rng));
+        }
         sum / self.size() as f64
     }
 
