@@ -28,7 +28,7 @@ const TRAINING_IMAGES: usize = 1_437;
 
 #[derive(Parser)]
 struct Options {
-    /// Three seeds, long trainings, all held-out images.
+    /// Three seeds, long trainings, more held-out images.
     #[arg(long)]
     full: bool,
     /// Number of seeds; 1, with --full 3.
@@ -37,10 +37,10 @@ struct Options {
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     first_seed: u64,
-    /// Iterations of the annealed objectives; 300, with --full 6000.
+    /// Iterations of the annealed objectives; 200, with --full 3000.
     #[arg(long)]
     iterations: Option<usize>,
-    /// Held-out images to score; 20, with --full all 360.
+    /// Held-out images to score; 8, with --full 120 of 360.
     #[arg(long)]
     images: Option<usize>,
     /// Learning rate before its decay, for all methods; each has its own, tuned, unless set.
@@ -68,25 +68,25 @@ const METHODS: [Method; 4] = [
         name: "AVO",
         objective: Objective::Annealed,
         updates: 1,
-        rate: 1e-3,
+        rate: 4e-3,
     },
     Method {
         name: "loss-calibrated .5",
         objective: Objective::LossCalibrated { weight: 0.5 },
         updates: 1,
-        rate: 1e-3,
+        rate: 4e-3,
     },
     Method {
         name: "beta-annealed ELBO, equal updates",
         objective: WARM_UP,
         updates: 1,
-        rate: 1e-3,
+        rate: 4e-3,
     },
     Method {
         name: "beta-annealed ELBO, equal gradients",
         objective: WARM_UP,
         updates: TRANSITIONS,
-        rate: 1e-3,
+        rate: 4e-3,
     },
 ];
 
@@ -116,8 +116,8 @@ fn main() -> annealed::Result<()> {
     let options = Options::parse();
     let pick =
         |set: Option<usize>, short, full| set.unwrap_or(if options.full { full } else { short });
-    let iterations = pick(options.iterations, 300, 6_000);
-    let images = pick(options.images, 20, 360);
+    let iterations = pick(options.iterations, 200, 3_000);
+    let images = pick(options.images, 8, 120);
     let seeds = options.seeds.unwrap_or(if options.full { 3 } else { 1 });
     let data = vectors();
     let (train, held_out) = match options.validate {

@@ -352,6 +352,49 @@ fn a_divergence_keeps_the_last_good_transitions() {
 }
 
 #[test]
+fn an_explosion_is_a_divergence() {
+    // Far steps on a quartic well, whose energy then leaves all bounds while it is finite.
+    let well = FunctionModel::new(|x: &DVector<f64>| -x.norm_squared().powi(4))
+        .with_gradient(|x: &DVector<f64>| -8.0 * x.norm_squared().powi(3) * x);
+    let path = GeometricPath::new(Gaussian::standard(1).unwrap(), well);
+    let flow = untrained(Mean::Residual { hidden: 4 }, 1, 2);
+    let linear = Schedule::linear(2).unwrap();
+    let training = short(Objective::Annealed).learning_rate(1e3);
+    match training.train(flow, &path, &linear).unwrap_err() {
+        TrainingError::Diverged {
+            iteration,
+            quantity,
+            value,
+            ..
+        } => {
+            assert!(iteration > 0 && quantity == "objective", "{quantity}");
+            assert!(value.is_finite() && value < -1e4, "{value}");
+        }
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_flow_of_another_dimension_than_the_path_is_an_error() {
+    let path = path();
+    let flow = untrained(Mean::Affine, 3, 4);
+    let hmc = Hmc::new(0.4, 3).unwrap();
+    let ais = |path| Ais::new(path, flow.clone()).schedule(schedule());
+    for error in [
+        ais(&path).run().unwrap_err(),
+        Ais::new(&path, Then(flow.clone(), hmc))
+            .schedule(schedule())
+            .run()
+            .unwrap_err(),
+    ] {
+        assert!(
+            error.to_string().contains("dimension of the state is 2"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn settings_out_of_range_are_refused() {
     let path = path();
     let flow = || untrained(Mean::Affine, 2, 4);
@@ -391,6 +434,9 @@ fn a_saved_flow_is_validated_as_it_is_read() {
     for damaged in [
         json.replace("\"dimension\":2", "\"dimension\":3"),
         json.replacen("\"hidden\":3", "\"hidden\":4", 1),
+        json.replacen("\"context\":0", "\"context\":1", 1),
+        json.replacen("\"dimension\":2", "\"dimension\":18446744073709551615", 1),
+        json.replace("\"Gaussian\"", "{\"Student\":{\"degrees_of_freedom\":0}}"),
         "[]".to_string(),
     ] {
         assert!(serde_json::from_str::<LearnedTransitions>(&damaged).is_err());

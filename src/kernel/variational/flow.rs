@@ -59,8 +59,7 @@ impl Transition {
 /// followed by a kernel that leaves `p_t` invariant: `Then(flow, kernel)`.
 ///
 /// The densities along the path should be positive on all of `R^d`: what `r_t` puts outside of the
-/// support of `f_{t-1}` is lost, and `E[w]` falls short of `Z_T / Z_0` by it. Running it panics
-/// where the states do not have its dimension.
+/// support of `f_{t-1}` is lost, and `E[w]` falls short of `Z_T / Z_0` by it.
 ///
 /// ```
 /// use annealed::ais::Ais;

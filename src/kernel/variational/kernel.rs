@@ -45,16 +45,24 @@ impl FlowWorkspace {
         }
     }
 
-    /// Takes a chain's state and draws its noise.
+    /// Takes a chain's state, which may be of the wrong dimension, and draws its noise.
     fn load<R: Rng + ?Sized>(
         &mut self,
         column: usize,
         state: &DVector<f64>,
         law: Noise,
         rng: &mut R,
-    ) {
+    ) -> Result<(), NonFinite> {
+        if state.len() != self.states.nrows() {
+            return Err(NonFinite {
+                quantity: "dimension of the state",
+                value: state.len() as f64,
+                expected: "that of the learned transitions",
+            });
+        }
         self.states.set_column(column, state);
         law.fill(self.noise.column_mut(column).as_mut_slice(), rng);
+        Ok(())
     }
 
     /// Moves a chain to its proposal and returns `log r - log q`; leaves the old state in the
@@ -73,10 +81,10 @@ impl FlowWorkspace {
                 expected: "finite coordinates",
             });
         }
-        let d = state.len();
-        let noise = &self.noise.as_slice()[column * d..(column + 1) * d];
-        let log_forward = self.forward.log_density_of_noise(column, law, noise);
-        let left = self.states.column(column);
+        let (noise, left) = (self.noise.column(column), self.states.column(column));
+        let log_forward = self
+            .forward
+            .log_density_of_noise(column, law, noise.as_slice());
         let log_backward = self.backward.log_density(column, left.as_slice());
         Ok(log_backward - log_forward)
     }
@@ -109,7 +117,7 @@ impl LearnedTransitions {
         rng: &mut R,
     ) -> Result<f64, NonFinite> {
         workspace.set_size(self.dimension(), 1);
-        workspace.load(0, state, self.noise, rng);
+        workspace.load(0, state, self.noise, rng)?;
         self.propose(index, workspace);
         workspace.unload(0, state, self.noise)
     }
@@ -193,7 +201,9 @@ impl<M: UnnormalizedModel<State = DVector<f64>>> TransitionKernel<M> for Learned
         workspace.set_size(self.dimension(), alive.len());
         for (column, &chain) in alive.iter().enumerate() {
             let (state, rng) = block.chain_mut(chain);
-            workspace.load(column, state, self.noise, rng);
+            if let Err(fault) = workspace.load(column, state, self.noise, rng) {
+                return block.add(stage, chain, Err(fault));
+            }
         }
         self.propose(stage.index, workspace);
         for (column, &chain) in alive.iter().enumerate() {

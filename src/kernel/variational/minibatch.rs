@@ -67,10 +67,8 @@ impl Minibatch {
     pub(super) fn observe(&mut self, observations: &[&DVector<f64>]) {
         for states in &mut self.states {
             for (mut column, observation) in states.column_iter_mut().zip(observations) {
-                let length = observation.len();
-                column
-                    .rows_mut(self.dimension, length)
-                    .copy_from(observation);
+                let mut context = column.rows_mut(self.dimension, observation.len());
+                context.copy_from(observation);
             }
         }
     }
@@ -88,10 +86,9 @@ impl Minibatch {
             column.rows_mut(0, self.dimension).copy_from(&state);
         }
         for noise in &mut self.noise {
-            noise
-                .as_mut_slice()
-                .chunks_mut(self.dimension)
-                .for_each(|column| law.fill(column, rng));
+            for mut column in noise.column_iter_mut() {
+                law.fill(column.as_mut_slice(), rng);
+            }
         }
         sum / self.size() as f64
     }

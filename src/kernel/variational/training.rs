@@ -158,7 +158,19 @@ impl Training {
         Self { seed, ..self }
     }
 
-    /// Trains `flow` to carry the base of `path` through the models at the betas of `schedule`.
+    /// Trains `flow` to carry the base of `path` through the models at the betas of `schedule`,
+    /// which must have gradients:
+    ///
+    /// ```compile_fail
+    /// # use annealed::kernel::variational::{LearnedTransitions, Mean, Objective, Training};
+    /// # use annealed::model::{FunctionModel, Gaussian};
+    /// # use annealed::{path::GeometricPath, schedule::Schedule};
+    /// # use nalgebra::DVector;
+    /// # let flow = LearnedTransitions::new(Mean::Affine, 1, 2, 1).unwrap();
+    /// let target = FunctionModel::new(|x: &DVector<f64>| -x[0].powi(4)); // .with_gradient(..)
+    /// let path = GeometricPath::new(Gaussian::standard(1).unwrap(), target);
+    /// Training::new(Objective::Annealed).train(flow, &path, &Schedule::linear(2).unwrap());
+    /// ```
     ///
     /// # Errors
     /// A setting out of its range; a schedule or a base that does not fit the flow; a NaN, an
