@@ -103,8 +103,8 @@ impl Options {
 fn path() -> annealed::Result<Path> {
     let component = |index: usize| {
         let mut mean = DVector::zeros(DIMENSION);
-        mean[0] = if index % 2 == 0 { 3.0 } else { -3.0 };
-        mean[1] = if index < 2 { 3.0 } else { -3.0 };
+        mean[0] = [3.0, -3.0][index % 2];
+        mean[1] = [3.0, -3.0][index / 2];
         let correlation = [0.6, -0.6, 0.3, -0.3][index];
         let covariance = DMatrix::from_fn(DIMENSION, DIMENSION, |i, j| {
             let scale = if i < 2 { 0.6 } else { 0.8 };

@@ -26,8 +26,10 @@ const LABEL_HEIGHT: f64 = 16.0;
 pub struct ScatterSheet {
     x: (f64, f64),
     y: (f64, f64),
-    rows: Vec<(String, Vec<Vec<(f64, f64)>>)>,
+    rows: Vec<(String, Vec<Points>)>,
 }
+
+type Points = Vec<(f64, f64)>;
 
 impl ScatterSheet {
     /// With the ranges of the axes, lower and upper end.
@@ -46,7 +48,7 @@ impl ScatterSheet {
     }
 
     /// Adds a row of panels, each of points `(x, y)`; points outside of the axes are left out.
-    pub fn row(mut self, label: &str, panels: &[Vec<(f64, f64)>]) -> Self {
+    pub fn row(mut self, label: &str, panels: &[Points]) -> Self {
         self.rows.push((label.into(), panels.to_vec()));
         self
     }

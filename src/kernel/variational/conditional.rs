@@ -1,11 +1,9 @@
 //! Gaussian conditional densities with learned means and scales.
 
-use std::f64::consts::TAU;
-
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
-use super::noise::Noise;
+use super::pass::Pass;
 use crate::error::{Error, Result};
 use crate::kernel::vector::fill_normal;
 use crate::model::sigmoid;
@@ -66,12 +64,13 @@ fn check_shape(mean: Mean, dimension: usize) -> Result<()> {
     }
 }
 
-/// A diagonal Gaussian `N(z'; mu(z), diag sigma(z)^2)` over `R^d` given z in `R^d`; inside of an
-/// [`Encoder`](super::Encoder) given an observation x too, as further inputs of the network.
+/// A diagonal Gaussian `N(z'; mu(z), diag sigma(z)^2)` over `R^d` given z in `R^d`; in amortised
+/// transitions ([`LearnedTransitions::amortized`](super::LearnedTransitions::amortized)) given an
+/// observation x too, as further inputs of the network: z, then x.
 ///
 /// The mean has one of the forms of [`Mean`]; `log sigma` is clamped to `[-4, 3]`. The parameters
-/// are one flat vector: the weights of a layer by columns, its biases, then the next layer. Source
-/// of the family: Huang et al. (2018); of the gate and the clamp: what trained reliably.
+/// are one flat vector: the weights of a layer by columns, its biases, then the next layer. The
+/// family is that of Huang et al. (2018); the gate's start and the clamp are what trained reliably.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "RawConditional"))]
@@ -81,27 +80,6 @@ pub struct ConditionalGaussian {
     /// Length of x; 0 where there is none.
     context: usize,
     parameters: Vec<f64>,
-}
-
-/// What a [`ConditionalGaussian`] says of a minibatch, d x B each but for the network's units.
-#[derive(Debug, Clone)]
-pub(super) struct Pass {
-    hidden: DMatrix<f64>,
-    outputs: DMatrix<f64>,
-    pub(super) means: DMatrix<f64>,
-    pub(super) log_deviations: DMatrix<f64>,
-}
-
-impl Default for Pass {
-    fn default() -> Self {
-        let empty = || DMatrix::zeros(0, 0);
-        Self {
-            hidden: empty(),
-            outputs: empty(),
-            means: empty(),
-            log_deviations: empty(),
-        }
-    }
 }
 
 impl ConditionalGaussian {
@@ -179,8 +157,8 @@ impl ConditionalGaussian {
         self.dimension
     }
 
-    /// Length of the observation that it is conditioned on too; 0 where there is none.
-    pub(super) fn context(&self) -> usize {
+    /// Length of the observation x that it is conditioned on too; 0 where there is none.
+    pub fn context(&self) -> usize {
         self.context
     }
 
@@ -219,14 +197,16 @@ impl ConditionalGaussian {
         }
     }
 
-    /// `log N(state; mu(given), diag sigma(given)^2)`, normalised. Panics where a length is not d.
+    /// `log N(state; mu(given), diag sigma(given)^2)`, normalised. Panics where a
+    /// length is not d (what is given: d and the length of x).
     pub fn log_density(&self, state: &DVector<f64>, given: &DVector<f64>) -> f64 {
         assert_eq!(state.len(), self.dimension, "dimension of the state");
         let pass = self.pass(given);
         pass.log_density(0, state.as_slice())
     }
 
-    /// A draw `mu + sigma eps` with `eps` standard normal. Panics where the length is not d.
+    /// A draw `mu + sigma eps` with `eps` standard normal. Panics where the
+    /// length is not d and that of x.
     pub fn sample<R: Rng + ?Sized>(&self, given: &DVector<f64>, rng: &mut R) -> DVector<f64> {
         let pass = self.pass(given);
         let mut noise = DVector::zeros(self.dimension);
@@ -236,9 +216,10 @@ impl ConditionalGaussian {
     }
 
     fn pass(&self, given: &DVector<f64>) -> Pass {
-        assert_eq!(given.len(), self.dimension, "dimension of the state given");
+        let inputs = self.network().inputs;
+        assert_eq!(given.len(), inputs, "dimension of what is given");
         let mut pass = Pass::default();
-        let given = DMatrix::from_column_slice(self.dimension, 1, given.as_slice());
+        let given = DMatrix::from_column_slice(inputs, 1, given.as_slice());
         self.forward(&given, &mut pass);
         pass
     }
@@ -317,46 +298,6 @@ impl ConditionalGaussian {
 /// The share of z in a gated mean.
 pub(super) fn gate(output: f64) -> f64 {
     sigmoid(output + GATE_BIAS)
-}
-
-impl Pass {
-    fn set_size(&mut self, network: Network, d: usize, size: usize) {
-        let set = |matrix: &mut DMatrix<f64>, rows: usize| {
-            if matrix.shape() != (rows, size) {
-                *matrix = DMatrix::zeros(rows, size);
-            }
-        };
-        set(&mut self.hidden, network.hidden);
-        set(&mut self.outputs, network.outputs);
-        set(&mut self.means, d);
-        set(&mut self.log_deviations, d);
-    }
-
-    /// The inputs of the network's last layer.
-    pub(super) fn features<'a>(&'a self, given: &'a DMatrix<f64>) -> &'a DMatrix<f64> {
-        if self.hidden.is_empty() {
-            given
-        } else {
-            &self.hidden
-        }
-    }
-
-    /// `log q(mu + sigma eps)` for one column, with the law of its noise eps.
-    pub(super) fn log_density_of_noise(&self, column: usize, law: Noise, noise: &[f64]) -> f64 {
-        law.log_density(noise) - self.log_deviations.column(column).sum()
-    }
-
-    /// `log N(state; mu, diag sigma^2)` for one column.
-    pub(super) fn log_density(&self, column: usize, state: &[f64]) -> f64 {
-        let d = self.means.nrows();
-        let entries = column * d..(column + 1) * d;
-        let terms = entries.zip(state).map(|(k, x)| {
-            let log_deviation = self.log_deviations[k];
-            let residual = (x - self.means[k]) * (-log_deviation).exp();
-            -0.5 * residual * residual - log_deviation
-        });
-        terms.sum::<f64>() - 0.5 * d as f64 * TAU.ln()
-    }
 }
 
 #[cfg(feature = "serde")]

@@ -2,8 +2,9 @@
 
 use nalgebra::{DMatrix, DVector};
 
-use super::conditional::{ConditionalGaussian, Mean, Pass};
+use super::conditional::{ConditionalGaussian, Mean};
 use super::noise::Noise;
+use super::pass::Pass;
 use crate::ais::{Purpose, stream};
 use crate::error::{Error, Result};
 use crate::model::Sampleable;

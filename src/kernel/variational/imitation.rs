@@ -3,16 +3,18 @@
 use nalgebra::{Cholesky, DMatrix, DVector};
 use rand::Rng;
 
-use super::conditional::{ConditionalGaussian, JUMP, Mean, Pass, gate};
+use super::conditional::{ConditionalGaussian, JUMP, Mean, gate};
 use super::flow::{LearnedTransitions, Transition};
+use super::pass::Pass;
 use crate::ais::{Block, Purpose, stream};
 use crate::error::{Error, Result};
 use crate::kernel::{Stage, TransitionKernel};
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
 
-/// Ridge penalty, relative to the mean square of the features: hidden units may be collinear.
-const RIDGE: f64 = 1e-9;
+/// Ridge penalty, relative to the mean square of the features. Hidden units are nearly collinear:
+/// at 1e-9 they take weights near 100, from which training does not get away.
+const RIDGE: f64 = 1e-3;
 
 impl LearnedTransitions {
     /// Transitions that imitate a kernel, as a start for training: `chains` chains pass the
@@ -21,7 +23,7 @@ impl LearnedTransitions {
     ///
     /// The hidden units stay random; their output weights solve the regression, a gate is
     /// constant, and `log sigma` is constant, from the residuals. So an affine mean recovers a
-    /// Langevin step on a Gaussian exactly (it is affine), and the other means approximate
+    /// Langevin step on a Gaussian (but for a slight ridge), and the other means approximate
     /// `z + eps/2 grad log f_t(z)` from the moves alone, without a gradient of their own:
     ///
     /// ```

@@ -3,9 +3,9 @@
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
-use super::conditional::Pass;
 use super::flow::{LearnedTransitions, Transition, displace};
 use super::noise::Noise;
+use super::pass::Pass;
 use crate::ais::Block;
 use crate::error::Result;
 use crate::kernel::{Increment, NonFinite, Stage, Step, TransitionKernel};

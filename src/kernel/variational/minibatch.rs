@@ -3,9 +3,9 @@
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
-use super::conditional::Pass;
 use super::flow::{LearnedTransitions, Transition, displace};
 use super::noise::Noise;
+use super::pass::Pass;
 use crate::model::{Differentiable, Sampleable, UnnormalizedModel};
 use crate::path::AnnealingPath;
 

@@ -14,6 +14,7 @@ mod kernel;
 mod minibatch;
 mod noise;
 mod objective;
+mod pass;
 mod trainer;
 mod training;
 

@@ -109,7 +109,8 @@ impl<'s> Trainer<'s> {
             objective,
             target_gradients: self.target_gradients,
         };
-        if self.iteration % self.settings.iterations.div_ceil(CURVE) == 0 {
+        let every = self.settings.iterations.div_ceil(CURVE);
+        if self.iteration.is_multiple_of(every) {
             self.curve.push(point);
         }
         Ok((point, gradients))
