@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use annealed::ais::{Ais, Run};
 use annealed::kernel::variational::{LearnedTransitions, Mean, Noise, Objective, Training};
-use annealed::kernel::{Hmc, tune};
+use annealed::kernel::{Hmc, Mala, Repeat, tune};
 use annealed::model::{Gaussian, GaussianMixture};
 use annealed::path::GeometricPath;
 use annealed::schedule::Schedule;
@@ -24,6 +24,8 @@ use nalgebra::{DMatrix, DVector};
 
 const DIMENSION: usize = 10;
 const BATCH: usize = 256;
+/// Chains whose moves the untrained transitions imitate.
+const IMITATED: usize = 2_000;
 const ERRORS: [f64; 4] = [0.1, 0.03, 0.01, 0.003];
 
 #[derive(Parser)]
@@ -156,13 +158,15 @@ fn flow(
     let begun = Instant::now();
     let schedule = Schedule::linear(transitions)?;
     let mean = Mean::Gated { hidden: 64 };
-    let untrained = LearnedTransitions::new(mean, DIMENSION, transitions, options.seed)?;
+    let mala = tune(&Mala::new(0.3)?, path, &schedule, 0.574, options.seed)?;
+    let ten = Repeat::new(mala, 10)?;
+    let start = LearnedTransitions::imitating(&ten, mean, path, &schedule, IMITATED, options.seed)?;
     let trained = Training::new(Objective::Annealed)
         .iterations(iterations)
         .batch_size(BATCH)
-        .learning_rate(1e-2)
+        .learning_rate(3e-3)
         .seed(options.seed)
-        .train(untrained, path, &schedule)?;
+        .train(start, path, &schedule)?;
     let training = begun.elapsed().as_secs_f64();
     let flow = trained.flow.with_noise(Noise::Student {
         degrees_of_freedom: 10,
@@ -173,7 +177,9 @@ fn flow(
         .seed(options.seed)
         .run()?;
     let name = format!("AVO, T = {transitions}, {iterations} iterations");
-    let fixed = (trained.target_gradients as f64, training);
+    // The chains imitated take ten MALA steps of two gradients a stage, their pilot 60 at each beta.
+    let start = IMITATED * transitions * 20 + 64 * (60 * transitions + 240) * 2;
+    let fixed = (trained.target_gradients as f64 + start as f64, training);
     Ok(Cost::new(name, fixed, (2 * transitions) as f64, &run))
 }
 
