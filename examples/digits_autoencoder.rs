@@ -37,10 +37,10 @@ struct Options {
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     first_seed: u64,
-    /// Iterations of the annealed objectives; 200, with --full 3000.
+    /// Iterations of the annealed objectives; 100, with --full 3000.
     #[arg(long)]
     iterations: Option<usize>,
-    /// Held-out images to score; 8, with --full 120 of 360.
+    /// Held-out images to score; 4, with --full 120 of 360.
     #[arg(long)]
     images: Option<usize>,
     /// Learning rate before its decay: of 5e-4, 1e-3, 2e-3 and 4e-3 the best for each method by
@@ -112,8 +112,8 @@ fn main() -> annealed::Result<()> {
     let options = Options::parse();
     let pick =
         |set: Option<usize>, short, full| set.unwrap_or(if options.full { full } else { short });
-    let iterations = pick(options.iterations, 200, 3_000);
-    let images = pick(options.images, 8, 120);
+    let iterations = pick(options.iterations, 100, 3_000);
+    let images = pick(options.images, 4, 120);
     let seeds = options.seeds.unwrap_or(if options.full { 3 } else { 1 });
     let data = vectors();
     let (train, held_out) = match options.validate {
