@@ -14,6 +14,7 @@ pub mod kernel;
 mod math;
 mod minimize;
 pub mod model;
+mod network;
 pub mod path;
 #[cfg(feature = "plot")]
 pub mod plot;

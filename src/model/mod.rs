@@ -1,8 +1,10 @@
 //! Models: unnormalised densities, and what some of them can do besides.
 
 mod bernoulli;
+mod decoder;
 mod function;
 mod gaussian;
+mod latent;
 mod matching;
 mod mixture;
 pub(crate) mod quadratic;
@@ -10,8 +12,10 @@ pub mod rbm;
 mod ridge;
 
 pub use bernoulli::Bernoulli;
+pub use decoder::BernoulliDecoder;
 pub use function::FunctionModel;
 pub use gaussian::Gaussian;
+pub use latent::{Decoder, Likelihood, TrainableDecoder};
 pub use mixture::GaussianMixture;
 #[cfg(feature = "npz")]
 pub use rbm::RbmFile;

@@ -1,9 +1,11 @@
 //! Figures as SVG files (feature `plot`).
 
 mod chart;
+mod scatter;
 mod sheet;
 
 pub use chart::Chart;
+pub use scatter::ScatterSheet;
 pub use sheet::ImageSheet;
 
 use std::path::Path;

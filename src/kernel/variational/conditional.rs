@@ -1,19 +1,18 @@
 //! Gaussian conditional densities with learned means and scales.
 
-use std::f64::consts::TAU;
-
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
-use super::network::Network;
+use super::pass::Pass;
 use crate::error::{Error, Result};
 use crate::kernel::vector::fill_normal;
 use crate::model::sigmoid;
+use crate::network::Network;
 
 /// Bounds on `log sigma`; without them about one training in two ends in a NaN.
 const LOG_DEVIATION: (f64, f64) = (-4.0, 3.0);
 /// How far a gated mean may jump for an output of the network of order one.
-const JUMP: f64 = 5.0;
+pub(super) const JUMP: f64 = 5.0;
 /// Where a gate starts: mostly open, so that an untrained transition nearly stays in place.
 const GATE_BIAS: f64 = 2.0;
 
@@ -38,62 +37,49 @@ pub enum Mean {
 }
 
 impl Mean {
-    fn network(self, dimension: usize) -> Network {
+    fn network(self, dimension: usize, context: usize) -> Network {
         let (hidden, parts) = match self {
-            Self::Affine => (0, 2),
+            Self::Affine => (0, 2_usize),
             Self::Residual { hidden } => (hidden, 2),
             Self::Gated { hidden } => (hidden, 3),
         };
+        // A file may hold anything; the number of its parameters is checked next.
         Network {
-            inputs: dimension,
+            inputs: dimension.saturating_add(context),
             hidden,
-            outputs: parts * dimension,
-        }
-    }
-
-    pub(super) fn check(self) -> Result<()> {
-        match self {
-            Self::Residual { hidden: 0 } | Self::Gated { hidden: 0 } => {
-                Err(Error::invalid("hidden units", 0, "at least 1"))
-            }
-            _ => Ok(()),
+            outputs: parts.saturating_mul(dimension),
         }
     }
 }
 
-/// A diagonal Gaussian `N(z'; mu(z), diag sigma(z)^2)` over `R^d` given z in `R^d`.
+fn check_shape(mean: Mean, dimension: usize) -> Result<()> {
+    if dimension == 0 {
+        return Err(Error::invalid("dimension", 0, "at least 1"));
+    }
+    match mean {
+        Mean::Residual { hidden: 0 } | Mean::Gated { hidden: 0 } => {
+            Err(Error::invalid("hidden units", 0, "at least 1"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A diagonal Gaussian `N(z'; mu(z), diag sigma(z)^2)` over `R^d` given z in `R^d`; in amortised
+/// transitions ([`LearnedTransitions::amortized`](super::LearnedTransitions::amortized)) given an
+/// observation x too, as further inputs of the network: z, then x.
 ///
 /// The mean has one of the forms of [`Mean`]; `log sigma` is clamped to `[-4, 3]`. The parameters
-/// are one flat vector: the weights of a layer by columns, its biases, then the next layer. Source
-/// of the family: Huang et al. (2018); of the gate and the clamp: what trained reliably.
+/// are one flat vector: the weights of a layer by columns, its biases, then the next layer. The
+/// family is that of Huang et al. (2018); the gate's start and the clamp are what trained reliably.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "RawConditional"))]
 pub struct ConditionalGaussian {
     mean: Mean,
     dimension: usize,
+    /// Length of x; 0 where there is none.
+    context: usize,
     parameters: Vec<f64>,
-}
-
-/// What a [`ConditionalGaussian`] says of a minibatch, d x B each but for the network's units.
-#[derive(Debug, Clone)]
-pub(super) struct Pass {
-    hidden: DMatrix<f64>,
-    outputs: DMatrix<f64>,
-    pub(super) means: DMatrix<f64>,
-    pub(super) log_deviations: DMatrix<f64>,
-}
-
-impl Default for Pass {
-    fn default() -> Self {
-        let empty = || DMatrix::zeros(0, 0);
-        Self {
-            hidden: empty(),
-            outputs: empty(),
-            means: empty(),
-            log_deviations: empty(),
-        }
-    }
 }
 
 impl ConditionalGaussian {
@@ -102,14 +88,21 @@ impl ConditionalGaussian {
     /// # Errors
     /// A dimension of 0; no hidden units where the mean has some.
     pub fn new<R: Rng + ?Sized>(mean: Mean, dimension: usize, rng: &mut R) -> Result<Self> {
-        mean.check()?;
-        if dimension == 0 {
-            return Err(Error::invalid("dimension", 0, "at least 1"));
-        }
+        Self::with_context(mean, dimension, 0, rng)
+    }
+
+    pub(super) fn with_context<R: Rng + ?Sized>(
+        mean: Mean,
+        dimension: usize,
+        context: usize,
+        rng: &mut R,
+    ) -> Result<Self> {
+        check_shape(mean, dimension)?;
         Ok(Self {
             mean,
             dimension,
-            parameters: mean.network(dimension).initialize(rng),
+            context,
+            parameters: mean.network(dimension, context).initialize(rng),
         })
     }
 
@@ -119,18 +112,39 @@ impl ConditionalGaussian {
     /// As [`new`](Self::new); a number of parameters that is not the form's; parameters that are
     /// not finite.
     pub fn from_parameters(mean: Mean, dimension: usize, parameters: Vec<f64>) -> Result<Self> {
-        mean.check()?;
-        if dimension == 0 {
-            return Err(Error::invalid("dimension", 0, "at least 1"));
-        }
-        let expected = mean.network(dimension).len();
-        Error::check_dimension("parameters", parameters.len(), expected)?;
-        Error::check_finite("parameters", parameters.iter().copied())?;
+        Self::from_parts(mean, dimension, 0, parameters)
+    }
+
+    fn from_parts(
+        mean: Mean,
+        dimension: usize,
+        context: usize,
+        parameters: Vec<f64>,
+    ) -> Result<Self> {
+        check_shape(mean, dimension)?;
+        mean.network(dimension, context)
+            .check_parameters(&parameters)?;
         Ok(Self {
             mean,
             dimension,
+            context,
             parameters,
         })
+    }
+
+    /// The density that is left when the observation is fixed. Its length has been checked.
+    pub(super) fn given(&self, observation: &[f64]) -> Self {
+        Self {
+            context: 0,
+            parameters: self
+                .network()
+                .fix_last_inputs(&self.parameters, observation),
+            ..*self
+        }
+    }
+
+    fn network(&self) -> Network {
+        self.mean.network(self.dimension, self.context)
     }
 
     /// The form of the mean.
@@ -143,6 +157,11 @@ impl ConditionalGaussian {
         self.dimension
     }
 
+    /// Length of the observation x that it is conditioned on too; 0 where there is none.
+    pub fn context(&self) -> usize {
+        self.context
+    }
+
     /// All weights and biases; the last d are the biases of `log sigma`.
     pub fn parameters(&self) -> &[f64] {
         &self.parameters
@@ -152,14 +171,42 @@ impl ConditionalGaussian {
         &mut self.parameters
     }
 
-    /// `log N(state; mu(given), diag sigma(given)^2)`, normalised. Panics where a length is not d.
+    /// Sets the biases and weights, in this order, of the last layer's first d outputs; a gate
+    /// and `log sigma` become constant.
+    pub(super) fn set_mean_outputs(&mut self, coefficients: &DMatrix<f64>) {
+        let outputs = self.network().outputs;
+        let last = self.parameters.len() - outputs * coefficients.ncols();
+        self.parameters[last..].fill(0.0);
+        let biases = std::iter::once(0);
+        // The parameters of a layer have the biases after the weights.
+        let order = (1..coefficients.ncols()).chain(biases);
+        for (column, layer) in order.zip(self.parameters[last..].chunks_mut(outputs)) {
+            let values = coefficients.column(column);
+            layer[..self.dimension].copy_from_slice(values.as_slice());
+        }
+    }
+
+    /// Sets the biases of `log sigma`.
+    pub(super) fn set_deviations(&mut self, deviations: &DVector<f64>) {
+        let first = self.parameters.len() - self.dimension;
+        for (bias, deviation) in self.parameters[first..].iter_mut().zip(deviations) {
+            // Within the clamp, where the gradient does not vanish.
+            *bias = deviation
+                .ln()
+                .clamp(LOG_DEVIATION.0 + 0.01, LOG_DEVIATION.1 - 0.01);
+        }
+    }
+
+    /// `log N(state; mu(given), diag sigma(given)^2)`, normalised. Panics where a
+    /// length is not d (what is given: d and the length of x).
     pub fn log_density(&self, state: &DVector<f64>, given: &DVector<f64>) -> f64 {
         assert_eq!(state.len(), self.dimension, "dimension of the state");
         let pass = self.pass(given);
         pass.log_density(0, state.as_slice())
     }
 
-    /// A draw `mu + sigma eps` with `eps` standard normal. Panics where the length is not d.
+    /// A draw `mu + sigma eps` with `eps` standard normal. Panics where the
+    /// length is not d and that of x.
     pub fn sample<R: Rng + ?Sized>(&self, given: &DVector<f64>, rng: &mut R) -> DVector<f64> {
         let pass = self.pass(given);
         let mut noise = DVector::zeros(self.dimension);
@@ -169,18 +216,19 @@ impl ConditionalGaussian {
     }
 
     fn pass(&self, given: &DVector<f64>) -> Pass {
-        assert_eq!(given.len(), self.dimension, "dimension of the state given");
+        let inputs = self.network().inputs;
+        assert_eq!(given.len(), inputs, "dimension of what is given");
         let mut pass = Pass::default();
-        let given = DMatrix::from_column_slice(self.dimension, 1, given.as_slice());
+        let given = DMatrix::from_column_slice(inputs, 1, given.as_slice());
         self.forward(&given, &mut pass);
         pass
     }
 
-    /// Means and scales given each column of a minibatch.
+    /// Means and scales given each column of a minibatch, z above x.
     pub(super) fn forward(&self, given: &DMatrix<f64>, pass: &mut Pass) {
         let (d, size) = (self.dimension, given.ncols());
-        let network = self.mean.network(d);
-        pass.set_size(network, size);
+        let network = self.network();
+        pass.set_size(network, d, size);
         let Pass {
             hidden,
             outputs,
@@ -191,11 +239,12 @@ impl ConditionalGaussian {
         means.copy_from(&outputs.rows(0, d));
         match self.mean {
             Mean::Affine => {}
-            Mean::Residual { .. } => *means += given,
+            Mean::Residual { .. } => *means += given.rows(0, d),
             Mean::Gated { .. } => {
                 for (k, mean) in means.iter_mut().enumerate() {
-                    let gate = gate(outputs[(d + k % d, k / d)]);
-                    *mean = gate * given[k] + (1.0 - gate) * JUMP * *mean;
+                    let (i, j) = (k % d, k / d);
+                    let gate = gate(outputs[(d + i, j)]);
+                    *mean = gate * given[(i, j)] + (1.0 - gate) * JUMP * *mean;
                 }
             }
         }
@@ -206,7 +255,7 @@ impl ConditionalGaussian {
     }
 
     /// From the derivatives in means and `log sigma`, adds those in the parameters, summed over
-    /// the minibatch, to `gradient`, and returns those in the states given.
+    /// the minibatch, to `gradient`, and returns those in the states z given.
     pub(super) fn backward(
         &self,
         given: &DMatrix<f64>,
@@ -216,7 +265,7 @@ impl ConditionalGaussian {
         gradient: &mut [f64],
     ) -> DMatrix<f64> {
         let d = self.dimension;
-        let network = self.mean.network(d);
+        let network = self.network();
         let mut by_outputs = DMatrix::zeros(network.outputs, given.ncols());
         let mut direct = DMatrix::zeros(d, given.ncols());
         by_outputs.rows_mut(0, d).copy_from(by_means);
@@ -229,7 +278,7 @@ impl ConditionalGaussian {
                     let gate = gate(pass.outputs[(d + i, j)]);
                     let jump = JUMP * pass.outputs[(i, j)];
                     by_outputs[(i, j)] = by_mean * (1.0 - gate) * JUMP;
-                    by_outputs[(d + i, j)] = by_mean * (given[k] - jump) * gate * (1.0 - gate);
+                    by_outputs[(d + i, j)] = by_mean * (given[(i, j)] - jump) * gate * (1.0 - gate);
                     direct[k] = by_mean * gate;
                 }
             }
@@ -241,39 +290,14 @@ impl ConditionalGaussian {
             let free = LOG_DEVIATION.0 < raw && raw < LOG_DEVIATION.1;
             by_outputs[(i, j)] = if free { derivative } else { 0.0 };
         }
-        direct + network.backward(&self.parameters, given, &pass.hidden, &by_outputs, gradient)
+        let (parameters, hidden) = (&self.parameters, &pass.hidden);
+        direct + network.backward(parameters, given, hidden, &by_outputs, gradient, d)
     }
 }
 
-fn gate(output: f64) -> f64 {
+/// The share of z in a gated mean.
+pub(super) fn gate(output: f64) -> f64 {
     sigmoid(output + GATE_BIAS)
-}
-
-impl Pass {
-    fn set_size(&mut self, network: Network, size: usize) {
-        let d = network.inputs;
-        let set = |matrix: &mut DMatrix<f64>, rows: usize| {
-            if matrix.shape() != (rows, size) {
-                *matrix = DMatrix::zeros(rows, size);
-            }
-        };
-        set(&mut self.hidden, network.hidden);
-        set(&mut self.outputs, network.outputs);
-        set(&mut self.means, d);
-        set(&mut self.log_deviations, d);
-    }
-
-    /// `log N(state; mu, diag sigma^2)` for one column.
-    pub(super) fn log_density(&self, column: usize, state: &[f64]) -> f64 {
-        let d = self.means.nrows();
-        let entries = column * d..(column + 1) * d;
-        let terms = entries.zip(state).map(|(k, x)| {
-            let log_deviation = self.log_deviations[k];
-            let residual = (x - self.means[k]) * (-log_deviation).exp();
-            -0.5 * residual * residual - log_deviation
-        });
-        terms.sum::<f64>() - 0.5 * d as f64 * TAU.ln()
-    }
 }
 
 #[cfg(feature = "serde")]
@@ -281,6 +305,8 @@ impl Pass {
 struct RawConditional {
     mean: Mean,
     dimension: usize,
+    #[serde(default)]
+    context: usize,
     parameters: Vec<f64>,
 }
 
@@ -289,7 +315,7 @@ impl TryFrom<RawConditional> for ConditionalGaussian {
     type Error = Error;
 
     fn try_from(raw: RawConditional) -> Result<Self> {
-        Self::from_parameters(raw.mean, raw.dimension, raw.parameters)
+        Self::from_parts(raw.mean, raw.dimension, raw.context, raw.parameters)
     }
 }
 
@@ -305,8 +331,8 @@ mod tests {
     fn objective(conditional: &ConditionalGaussian, given: &DMatrix<f64>) -> f64 {
         let mut pass = Pass::default();
         conditional.forward(given, &mut pass);
-        let by_means = weights(given.shape(), 0.3);
-        let by_log_deviations = weights(given.shape(), 1.1);
+        let by_means = weights(pass.means.shape(), 0.3);
+        let by_log_deviations = weights(pass.means.shape(), 1.1);
         pass.means.dot(&by_means) + pass.log_deviations.dot(&by_log_deviations)
     }
 
@@ -330,8 +356,8 @@ mod tests {
         let by_given = conditional.backward(
             given,
             &pass,
-            &weights(given.shape(), 0.3),
-            &weights(given.shape(), 1.1),
+            &weights(pass.means.shape(), 0.3),
+            &weights(pass.means.shape(), 1.1),
             &mut gradient,
         );
         let parameters = gradient.iter().enumerate().map(|(i, &derivative)| {
@@ -342,10 +368,11 @@ mod tests {
             };
             close(derivative, at(STEP), at(-STEP))
         });
-        let inputs = by_given.iter().enumerate().map(|(i, &derivative)| {
+        let d = conditional.dimension;
+        let inputs = by_given.iter().enumerate().map(|(k, &derivative)| {
             let at = |step: f64| {
                 let mut moved = given.clone();
-                moved[i] += step;
+                moved[(k % d, k / d)] += step;
                 objective(conditional, &moved)
             };
             close(derivative, at(STEP), at(-STEP))
@@ -359,6 +386,7 @@ mod tests {
         #[test]
         fn gradients_agree_with_finite_differences(
             dimension in 1usize..8,
+            context in 0usize..4,
             size in 1usize..9,
             hidden in 1usize..12,
             spread in 0.1f64..6.0,
@@ -366,15 +394,40 @@ mod tests {
         ) {
             let mut rng = stream(seed, Purpose::Training, 0);
             for mean in [Mean::Affine, Mean::Residual { hidden }, Mean::Gated { hidden }] {
-                let mut conditional = ConditionalGaussian::new(mean, dimension, &mut rng).unwrap();
+                let mut conditional =
+                    ConditionalGaussian::with_context(mean, dimension, context, &mut rng).unwrap();
                 // Some scales beyond the clamp.
                 conditional.parameters.iter_mut().for_each(|p| *p *= 1.0 + spread);
-                let mut noise = DVector::zeros(dimension * size);
+                let mut noise = DVector::zeros((dimension + context) * size);
                 fill_normal(&mut noise, &mut rng);
-                let given = DMatrix::from_column_slice(dimension, size, (noise * spread).as_slice());
+                let noise = noise * spread;
+                let given = DMatrix::from_column_slice(dimension + context, size, noise.as_slice());
                 let agreement = agreement(&conditional, &given);
                 prop_assert!(agreement > 0.97, "{mean:?}: {agreement}");
             }
+        }
+    }
+
+    #[test]
+    fn fixing_the_observation_changes_no_output() {
+        let mut rng = stream(4, Purpose::Run, 0);
+        for mean in [
+            Mean::Affine,
+            Mean::Residual { hidden: 3 },
+            Mean::Gated { hidden: 3 },
+        ] {
+            let conditional = ConditionalGaussian::with_context(mean, 2, 3, &mut rng).unwrap();
+            let (z, x) = ([0.4, -1.1], [2.0, 0.0, -0.7]);
+            let mut both = Pass::default();
+            let stacked = DMatrix::from_column_slice(5, 1, &[z.as_slice(), &x].concat());
+            conditional.forward(&stacked, &mut both);
+            let mut fixed = Pass::default();
+            conditional
+                .given(&x)
+                .forward(&DMatrix::from_column_slice(2, 1, &z), &mut fixed);
+            let error = (&both.means - fixed.means).amax()
+                + (both.log_deviations - fixed.log_deviations).amax();
+            assert!(error < 1e-14, "{mean:?}: {error}");
         }
     }
 

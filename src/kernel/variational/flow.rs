@@ -1,15 +1,14 @@
-//! A sequence of learned transitions, run as a kernel.
+//! A sequence of learned transitions.
 
 use nalgebra::{DMatrix, DVector};
-use rand::{Rng, RngExt};
-use rand_distr::StandardNormal;
 
-use super::conditional::{ConditionalGaussian, Mean, Pass};
-use crate::ais::{Block, Purpose, stream};
+use super::conditional::{ConditionalGaussian, Mean};
+use super::noise::Noise;
+use super::pass::Pass;
+use crate::ais::{Purpose, stream};
 use crate::error::{Error, Result};
-use crate::kernel::{Increment, NonFinite, Stage, Step, TransitionKernel};
-use crate::model::UnnormalizedModel;
-use crate::path::Intermediate;
+use crate::model::Sampleable;
+use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
 
 /// One learned transition: `q_t(z'|z)` forward and `r_t(z|z')` backward.
@@ -27,6 +26,8 @@ impl Transition {
     pub fn new(forward: ConditionalGaussian, backward: ConditionalGaussian) -> Result<Self> {
         let (found, expected) = (backward.dimension(), forward.dimension());
         Error::check_dimension("backward density", found, expected)?;
+        let (found, expected) = (backward.context(), forward.context());
+        Error::check_dimension("observation of the backward density", found, expected)?;
         Ok(Self { forward, backward })
     }
 
@@ -43,6 +44,10 @@ impl Transition {
     fn dimension(&self) -> usize {
         self.forward.dimension()
     }
+
+    fn context(&self) -> usize {
+        self.forward.context()
+    }
 }
 
 /// T transitions `q_t(z_t | z_{t-1})` with reverse models `r_t(z_{t-1} | z_t)`, one for each stage
@@ -55,8 +60,7 @@ impl Transition {
 /// followed by a kernel that leaves `p_t` invariant: `Then(flow, kernel)`.
 ///
 /// The densities along the path should be positive on all of `R^d`: what `r_t` puts outside of the
-/// support of `f_{t-1}` is lost, and `E[w]` falls short of `Z_T / Z_0` by it. Running it panics
-/// where the states do not have its dimension.
+/// support of `f_{t-1}` is lost, and `E[w]` falls short of `Z_T / Z_0` by it.
 ///
 /// ```
 /// use annealed::ais::Ais;
@@ -78,13 +82,11 @@ impl Transition {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(
     feature = "serde",
-    serde(
-        try_from = "Vec<(ConditionalGaussian, ConditionalGaussian)>",
-        into = "Vec<(ConditionalGaussian, ConditionalGaussian)>"
-    )
+    serde(try_from = "RawTransitions", into = "RawTransitions")
 )]
 pub struct LearnedTransitions {
     pub(super) transitions: Vec<Transition>,
+    pub(super) noise: Noise,
 }
 
 impl LearnedTransitions {
@@ -94,14 +96,25 @@ impl LearnedTransitions {
     /// # Errors
     /// No stages; a dimension of 0; no hidden units where the mean has some.
     pub fn new(mean: Mean, dimension: usize, stages: usize, seed: u64) -> Result<Self> {
+        Self::amortized(mean, dimension, 0, stages, seed)
+    }
+
+    /// Untrained transitions `q_t(z_t | z_{t-1}, x)` and `r_t(z_{t-1} | z_t, x)` that are
+    /// conditioned on an observation x of length `context` too: an encoder, one for all
+    /// observations. They run only once x is fixed, by [`given`](Self::given).
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn amortized(
+        mean: Mean,
+        dimension: usize,
+        context: usize,
+        stages: usize,
+        seed: u64,
+    ) -> Result<Self> {
         let mut rng = stream(seed, Purpose::Training, 1);
-        let transition = |_| {
-            let forward = ConditionalGaussian::new(mean, dimension, &mut rng)?;
-            Transition::new(
-                forward,
-                ConditionalGaussian::new(mean, dimension, &mut rng)?,
-            )
-        };
+        let mut density = || ConditionalGaussian::with_context(mean, dimension, context, &mut rng);
+        let transition = |_| Transition::new(density()?, density()?);
         Self::from_transitions((0..stages).map(transition).collect::<Result<_>>()?)
     }
 
@@ -116,8 +129,40 @@ impl LearnedTransitions {
         for transition in &transitions {
             let (found, expected) = (transition.dimension(), first.dimension());
             Error::check_dimension("transition", found, expected)?;
+            let (found, expected) = (transition.context(), first.context());
+            Error::check_dimension("observation of a transition", found, expected)?;
         }
-        Ok(Self { transitions })
+        Ok(Self {
+            transitions,
+            noise: Noise::default(),
+        })
+    }
+
+    /// With another law of the noise that the forward transitions add; see [`Noise`].
+    ///
+    /// # Errors
+    /// No degrees of freedom.
+    pub fn with_noise(self, noise: Noise) -> Result<Self> {
+        noise.check()?;
+        Ok(Self { noise, ..self })
+    }
+
+    /// The transitions that are left of [`amortized`](Self::amortized) ones when the observation
+    /// is fixed, to be run as a kernel.
+    ///
+    /// # Errors
+    /// An observation of another length, or that is not finite.
+    pub fn given(&self, observation: &DVector<f64>) -> Result<Self> {
+        Error::check_dimension("observation", observation.len(), self.context())?;
+        Error::check_finite("observation", observation.iter().copied())?;
+        let fixed = |t: &Transition| Transition {
+            forward: t.forward.given(observation.as_slice()),
+            backward: t.backward.given(observation.as_slice()),
+        };
+        Ok(Self {
+            transitions: self.transitions.iter().map(fixed).collect(),
+            noise: self.noise,
+        })
     }
 
     /// The transitions, first stage first.
@@ -125,9 +170,19 @@ impl LearnedTransitions {
         &self.transitions
     }
 
+    /// The law of the noise that the forward transitions add.
+    pub fn noise(&self) -> Noise {
+        self.noise
+    }
+
     /// Dimension d of the states.
     pub fn dimension(&self) -> usize {
         self.transitions[0].dimension()
+    }
+
+    /// Length of the observation that the transitions are conditioned on; 0 where there is none.
+    pub fn context(&self) -> usize {
+        self.transitions[0].context()
     }
 
     pub(super) fn check_steps(&self, schedule: &Schedule) -> Result<()> {
@@ -139,216 +194,64 @@ impl LearnedTransitions {
         Err(Error::invalid("steps of the schedule", steps, expected))
     }
 
-    /// Proposals for all chains in the workspace, whose `states` and `noise` are set.
-    ///
-    /// A stage beyond the last transition, which `check_schedule` refuses, panics.
-    fn propose(&self, index: usize, workspace: &mut FlowWorkspace) {
-        let Transition { forward, backward } = &self.transitions[index - 1];
-        let FlowWorkspace {
-            states,
-            noise,
-            proposals,
-            forward: q,
-            backward: r,
-        } = workspace;
-        forward.forward(states, q);
-        displace(proposals, q, noise);
-        backward.forward(proposals, r);
+    /// Refuses a path over states of another dimension, as a sample of its base shows.
+    pub(super) fn check_base<P>(&self, path: &P, seed: u64) -> Result<()>
+    where
+        P: AnnealingPath<State = DVector<f64>>,
+    {
+        let sample = path.base().sample(&mut stream(seed, Purpose::Training, 3));
+        Error::check_dimension("state of the base", sample.len(), self.dimension())
+    }
+
+    pub(super) fn check_unconditional(&self) -> Result<()> {
+        let expected = "transitions whose observation is fixed (`given`)";
+        match self.context() {
+            0 => Ok(()),
+            context => Err(Error::invalid(
+                "length of the observation",
+                context,
+                expected,
+            )),
+        }
     }
 }
 
-/// `z' = mu + sigma eps`.
+/// Writes `z' = mu + sigma eps` above whatever else the proposals hold.
 pub(super) fn displace(proposals: &mut DMatrix<f64>, q: &Pass, noise: &DMatrix<f64>) {
-    proposals.clone_from(&q.means);
-    for (k, proposal) in proposals.iter_mut().enumerate() {
-        *proposal += q.log_deviations[k].exp() * noise[k];
-    }
-}
-
-/// States, noise, proposals and densities of the chains of a block, one column each.
-#[derive(Debug, Clone)]
-pub struct FlowWorkspace {
-    states: DMatrix<f64>,
-    noise: DMatrix<f64>,
-    proposals: DMatrix<f64>,
-    forward: Pass,
-    backward: Pass,
-}
-
-impl Default for FlowWorkspace {
-    fn default() -> Self {
-        let empty = || DMatrix::zeros(0, 0);
-        Self {
-            states: empty(),
-            noise: empty(),
-            proposals: empty(),
-            forward: Pass::default(),
-            backward: Pass::default(),
-        }
-    }
-}
-
-impl FlowWorkspace {
-    fn set_size(&mut self, dimension: usize, size: usize) {
-        if self.states.shape() != (dimension, size) {
-            self.states = DMatrix::zeros(dimension, size);
-            self.noise = DMatrix::zeros(dimension, size);
-        }
-    }
-
-    /// Takes a chain's state and draws its noise.
-    fn load<R: Rng + ?Sized>(&mut self, column: usize, state: &DVector<f64>, rng: &mut R) {
-        self.states.set_column(column, state);
-        for noise in self.noise.column_mut(column).iter_mut() {
-            *noise = rng.sample(StandardNormal);
-        }
-    }
-
-    /// Moves a chain to its proposal and returns `log r - log q`; leaves the old state in the
-    /// workspace.
-    fn unload(&self, column: usize, state: &mut DVector<f64>) -> Result<f64, NonFinite> {
-        state.copy_from(&self.proposals.column(column));
-        if let Some(&value) = state.iter().find(|x| !x.is_finite()) {
-            return Err(NonFinite {
-                quantity: "proposal of a learned transition",
-                value,
-                expected: "finite coordinates",
-            });
-        }
-        let log_forward = self.forward.log_density(column, state.as_slice());
-        let left = self.states.column(column);
-        let log_backward = self.backward.log_density(column, left.as_slice());
-        Ok(log_backward - log_forward)
-    }
-}
-
-impl LearnedTransitions {
-    /// One chain by itself: the move and `log r - log q`.
-    fn propose_one<R: Rng + ?Sized>(
-        &self,
-        index: usize,
-        state: &mut DVector<f64>,
-        workspace: &mut FlowWorkspace,
-        rng: &mut R,
-    ) -> Result<f64, NonFinite> {
-        workspace.set_size(self.dimension(), 1);
-        workspace.load(0, state, rng);
-        self.propose(index, workspace);
-        workspace.unload(0, state)
-    }
-}
-
-/// What was known of a chain before its move.
-struct Departure {
-    log_ratio: f64,
-    log_density: f64,
-}
-
-impl Departure {
-    fn new<M: Intermediate>(stage: &Stage<M>, state: &M::State) -> Result<Self, NonFinite> {
-        let log_density = stage.previous.log_density(state);
-        Ok(Self {
-            log_ratio: NonFinite::check_log_density("log ratio", stage.log_ratio(state))?,
-            log_density: NonFinite::check_log_density("log density", log_density)?,
-        })
-    }
-
-    /// The whole increment, computed at once: no support that shrinks makes it `-inf + inf`.
-    fn increment(self, arrival: f64, backward_over_forward: f64) -> Result<Increment, NonFinite> {
-        let arrival = NonFinite::check_log_density("log density of the proposal", arrival)?;
-        let log_weight = arrival + backward_over_forward - self.log_density;
-        Ok(Increment {
-            log_ratio: self.log_ratio,
-            log_weight,
-            step: Step::corrected(log_weight - self.log_ratio),
-        })
-    }
-}
-
-impl<M: UnnormalizedModel<State = DVector<f64>>> TransitionKernel<M> for LearnedTransitions {
-    type Workspace = FlowWorkspace;
-
-    /// A chain off the support of `f_k` has weight 0 already, and stays.
-    fn step<R: Rng + ?Sized>(
-        &self,
-        stage: &Stage<M>,
-        _chain: usize,
-        state: &mut DVector<f64>,
-        workspace: &mut FlowWorkspace,
-        rng: &mut R,
-    ) -> Result<Step, NonFinite> {
-        let here = NonFinite::check_log_density("log density", stage.model.log_density(state))?;
-        if here == f64::NEG_INFINITY {
-            return Ok(Step::corrected(0.0));
-        }
-        let backward_over_forward = self.propose_one(stage.index, state, workspace, rng)?;
-        let there = stage.model.log_density(state);
-        let there = NonFinite::check_log_density("log density of the proposal", there)?;
-        Ok(Step::corrected(there - here + backward_over_forward))
-    }
-
-    fn increment<R: Rng + ?Sized>(
-        &self,
-        stage: &Stage<M>,
-        _chain: usize,
-        state: &mut DVector<f64>,
-        workspace: &mut FlowWorkspace,
-        rng: &mut R,
-    ) -> Result<Increment, NonFinite>
-    where
-        M: Intermediate,
-    {
-        let departure = Departure::new(stage, state)?;
-        let backward_over_forward = self.propose_one(stage.index, state, workspace, rng)?;
-        departure.increment(stage.model.log_density(state), backward_over_forward)
-    }
-
-    fn advance(
-        &self,
-        stage: &Stage<M>,
-        block: &mut Block<DVector<f64>>,
-        workspace: &mut FlowWorkspace,
-    ) -> Result<()>
-    where
-        M: Intermediate,
-    {
-        let alive: Vec<usize> = (0..block.len()).filter(|&i| block.is_alive(i)).collect();
-        workspace.set_size(self.dimension(), alive.len());
-        for (column, &chain) in alive.iter().enumerate() {
-            let (state, rng) = block.chain_mut(chain);
-            workspace.load(column, state, rng);
-        }
-        self.propose(stage.index, workspace);
-        for (column, &chain) in alive.iter().enumerate() {
-            let (state, _) = block.chain_mut(chain);
-            let increment = Departure::new(stage, state).and_then(|departure| {
-                let backward_over_forward = workspace.unload(column, state)?;
-                departure.increment(stage.model.log_density(state), backward_over_forward)
-            });
-            block.add(stage, chain, increment)?;
-        }
-        Ok(())
-    }
-
-    fn check_schedule(&self, schedule: &Schedule) -> Result<()> {
-        self.check_steps(schedule)
+    let d = q.means.nrows();
+    for (k, mean) in q.means.iter().enumerate() {
+        proposals[(k % d, k / d)] = mean + q.log_deviations[k].exp() * noise[k];
     }
 }
 
 #[cfg(feature = "serde")]
-impl TryFrom<Vec<(ConditionalGaussian, ConditionalGaussian)>> for LearnedTransitions {
+#[derive(serde::Serialize, serde::Deserialize)]
+struct RawTransitions {
+    noise: Noise,
+    /// Forward and backward density of each.
+    transitions: Vec<(ConditionalGaussian, ConditionalGaussian)>,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<RawTransitions> for LearnedTransitions {
     type Error = Error;
 
-    fn try_from(pairs: Vec<(ConditionalGaussian, ConditionalGaussian)>) -> Result<Self> {
-        let transitions = pairs.into_iter().map(|(q, r)| Transition::new(q, r));
-        Self::from_transitions(transitions.collect::<Result<_>>()?)
+    fn try_from(raw: RawTransitions) -> Result<Self> {
+        let transitions = raw
+            .transitions
+            .into_iter()
+            .map(|(q, r)| Transition::new(q, r));
+        Self::from_transitions(transitions.collect::<Result<_>>()?)?.with_noise(raw.noise)
     }
 }
 
 #[cfg(feature = "serde")]
-impl From<LearnedTransitions> for Vec<(ConditionalGaussian, ConditionalGaussian)> {
+impl From<LearnedTransitions> for RawTransitions {
     fn from(flow: LearnedTransitions) -> Self {
         let transitions = flow.transitions.into_iter();
-        transitions.map(|t| (t.forward, t.backward)).collect()
+        Self {
+            noise: flow.noise,
+            transitions: transitions.map(|t| (t.forward, t.backward)).collect(),
+        }
     }
 }

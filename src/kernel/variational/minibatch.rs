@@ -1,16 +1,22 @@
 //! A minibatch of trajectories through the transitions, and the gradient of an objective.
 
 use nalgebra::{DMatrix, DVector};
-use rand::{Rng, RngExt};
-use rand_distr::StandardNormal;
+use rand::Rng;
 
-use super::conditional::Pass;
 use super::flow::{LearnedTransitions, Transition, displace};
-use crate::model::{Differentiable, Sampleable};
+use super::noise::Noise;
+use super::pass::Pass;
+use crate::model::{Differentiable, Sampleable, UnnormalizedModel};
+use crate::path::AnnealingPath;
 
 /// Trajectories `z_0, ..., z_T`, one column each, with the passes that made them.
+///
+/// Paths and models come as a slice, from which column j takes entry j, cyclically: one for all
+/// columns, or one for each.
 #[derive(Debug)]
 pub(super) struct Minibatch {
+    dimension: usize,
+    /// `z_t`, above the observation that the transitions are conditioned on, if any.
     states: Vec<DMatrix<f64>>,
     noise: Vec<DMatrix<f64>>,
     forward: Vec<Pass>,
@@ -43,31 +49,55 @@ impl Minibatch {
     /// Buffers for `size` trajectories.
     pub(super) fn new(flow: &LearnedTransitions, size: usize) -> Self {
         let (stages, dimension) = (flow.transitions.len(), flow.dimension());
-        let zeros = || DMatrix::zeros(dimension, size);
         Self {
-            states: vec![zeros(); stages + 1],
-            noise: vec![zeros(); stages],
+            dimension,
+            states: vec![DMatrix::zeros(dimension + flow.context(), size); stages + 1],
+            noise: vec![DMatrix::zeros(dimension, size); stages],
             forward: vec![Pass::default(); stages],
             backward: vec![Pass::default(); stages],
         }
     }
 
+    /// Number of trajectories.
+    pub(super) fn size(&self) -> usize {
+        self.states[0].ncols()
+    }
+
+    /// Conditions each trajectory on an observation.
+    pub(super) fn observe(&mut self, observations: &[&DVector<f64>]) {
+        for states in &mut self.states {
+            for (mut column, observation) in states.column_iter_mut().zip(observations) {
+                let mut context = column.rows_mut(self.dimension, observation.len());
+                context.copy_from(observation);
+            }
+        }
+    }
+
     /// Draws where the trajectories start, and their noise; returns the mean `log f_0(z_0)`.
-    pub(super) fn draw<B, R>(&mut self, base: &B, rng: &mut R) -> f64
+    pub(super) fn draw<P, R>(&mut self, paths: &[P], law: Noise, rng: &mut R) -> f64
     where
-        B: Sampleable<State = DVector<f64>>,
+        P: AnnealingPath<State = DVector<f64>>,
         R: Rng + ?Sized,
     {
         let mut sum = 0.0;
-        for mut column in self.states[0].column_iter_mut() {
-            let state = base.sample(rng);
-            sum += base.log_density(&state);
-            column.copy_from(&state);
+        for (mut column, path) in self.states[0].column_iter_mut().zip(paths.iter().cycle()) {
+            let state = path.base().sample(rng);
+            sum += path.base().log_density(&state);
+            column.rows_mut(0, self.dimension).copy_from(&state);
         }
-        for noise in self.noise.iter_mut().flat_map(|noise| noise.iter_mut()) {
-            *noise = rng.sample(StandardNormal);
+        for noise in &mut self.noise {
+            for mut column in noise.column_iter_mut() {
+                law.fill(column.as_mut_slice(), rng);
+            }
         }
-        sum / self.states[0].ncols() as f64
+        sum / self.size() as f64
+    }
+
+    /// The states `z_t`; `t` counts from 0 at the base.
+    pub(super) fn states_at(&self, t: usize) -> impl Iterator<Item = DVector<f64>> {
+        self.states[t]
+            .column_iter()
+            .map(|column| column.rows(0, self.dimension).into_owned())
     }
 
     /// Follows the trajectories, with the noise drawn.
@@ -81,34 +111,31 @@ impl Minibatch {
     }
 
     /// Mean of `log r_t(z_{t-1}|z_t) - log q_t(z_t|z_{t-1})` for transition `t`, from 0.
-    pub(super) fn log_backward_over_forward(&self, t: usize) -> f64 {
-        let size = self.states[0].ncols();
-        let d = self.states[0].nrows();
-        let column = |states: &'_ DMatrix<f64>, pass: &Pass, j: usize| {
-            pass.log_density(j, &states.as_slice()[j * d..(j + 1) * d])
-        };
-        let differences = (0..size).map(|j| {
-            column(&self.states[t], &self.backward[t], j)
-                - column(&self.states[t + 1], &self.forward[t], j)
+    pub(super) fn log_backward_over_forward(&self, t: usize, law: Noise) -> f64 {
+        let differences = (0..self.size()).map(|j| {
+            let left = self.states[t].column(j);
+            let noise = self.noise[t].column(j);
+            self.backward[t].log_density(j, left.as_slice())
+                - self.forward[t].log_density_of_noise(j, law, noise.as_slice())
         });
-        differences.sum::<f64>() / size as f64
+        differences.sum::<f64>() / self.size() as f64
     }
 
-    /// `scale log f` and its gradient at `z_t` under a model; `t` counts from 0 at the base.
-    pub(super) fn energy(&self, t: usize, model: &impl Differentiable, scale: f64) -> Energy {
-        let states = &self.states[t];
+    /// `scale log f` and its gradient at `z_t`; `t` counts from 0 at the base.
+    pub(super) fn energy(&self, t: usize, models: &[impl Differentiable], scale: f64) -> Energy {
         let mut energy = Energy {
             value: 0.0,
-            gradient: DMatrix::zeros(states.nrows(), states.ncols()),
+            gradient: DMatrix::zeros(self.dimension, self.size()),
         };
-        let mut state = DVector::zeros(states.nrows());
+        let mut state = DVector::zeros(self.dimension);
         let mut gradient = state.clone();
-        for (j, column) in states.column_iter().enumerate() {
-            state.copy_from(&column);
+        let columns = self.states[t].column_iter().zip(models.iter().cycle());
+        for (j, (column, model)) in columns.enumerate() {
+            state.copy_from(&column.rows(0, self.dimension));
             energy.value += scale * model.gradient_into(&state, &mut gradient);
             energy.gradient.set_column(j, &(&gradient * scale));
         }
-        energy.value /= states.ncols() as f64;
+        energy.value /= self.size() as f64;
         energy
     }
 
@@ -125,7 +152,7 @@ impl Minibatch {
         let through_weight = 1.0 - local_weight;
         let mut gradients: Vec<Gradient> = flow.transitions.iter().map(Gradient::zeros).collect();
         // The derivative of (1 - a) L in z_t, but for the part of log r_t.
-        let mut through = DMatrix::zeros(self.states[0].nrows(), self.states[0].ncols());
+        let mut through = DMatrix::zeros(self.dimension, self.size());
         if let Some(Some(last)) = energies.last() {
             through = &last.gradient * through_weight;
         }
@@ -147,7 +174,7 @@ impl Minibatch {
                 ) + by_left * through_weight;
             }
         }
-        let scale = 1.0 / self.states[0].ncols() as f64;
+        let scale = 1.0 / self.size() as f64;
         for Gradient { forward, backward } in &mut gradients {
             forward.iter_mut().chain(backward).for_each(|x| *x *= scale);
         }
@@ -164,7 +191,7 @@ impl Minibatch {
         gradient: &mut Gradient,
     ) -> (DMatrix<f64>, DMatrix<f64>) {
         let pass = &self.backward[t];
-        let mut by_means = &self.states[t] - &pass.means;
+        let mut by_means = self.states[t].rows(0, self.dimension) - &pass.means;
         let mut by_log_deviations = by_means.clone();
         for (k, by_mean) in by_means.iter_mut().enumerate() {
             let precision = (-2.0 * pass.log_deviations[k]).exp();
@@ -213,7 +240,7 @@ mod tests {
     use crate::ais::{Purpose, stream};
     use crate::kernel::variational::Mean;
     use crate::model::{Gaussian, GaussianMixture};
-    use crate::path::{AnnealingPath, GeometricPath};
+    use crate::path::GeometricPath;
     use nalgebra::dvector;
     use proptest::prelude::*;
 
@@ -234,7 +261,7 @@ mod tests {
 
     fn energies(batch: &Minibatch, path: &Path) -> Vec<Option<Energy>> {
         let at = |t: usize| path.at((t + 1) as f64 / STAGES as f64);
-        let energy = |t| Some(batch.energy(t + 1, &at(t), 1.0));
+        let energy = |t| Some(batch.energy(t + 1, &[at(t)], 1.0));
         (0..STAGES).map(energy).collect()
     }
 
@@ -250,8 +277,8 @@ mod tests {
         batch.follow(flow);
         let energies = energies(batch, path);
         let value = |t: usize| energies[t].as_ref().unwrap().value;
-        let local = value(t) + DENSITY * batch.log_backward_over_forward(t);
-        let densities = (0..STAGES).map(|s| batch.log_backward_over_forward(s));
+        let local = value(t) + DENSITY * batch.log_backward_over_forward(t, Noise::Gaussian);
+        let densities = (0..STAGES).map(|s| batch.log_backward_over_forward(s, Noise::Gaussian));
         let through = value(STAGES - 1) + DENSITY * densities.sum::<f64>();
         local_weight * local + (1.0 - local_weight) * through
     }
@@ -260,7 +287,12 @@ mod tests {
         let path = path();
         let flow = LearnedTransitions::new(mean, 2, STAGES, seed).unwrap();
         let mut batch = Minibatch::new(&flow, 7);
-        batch.draw(path.base(), &mut stream(seed, Purpose::Training, 0));
+        let paths = std::slice::from_ref(&path);
+        batch.draw(
+            paths,
+            Noise::Gaussian,
+            &mut stream(seed, Purpose::Training, 0),
+        );
         batch.follow(&flow);
         let gradients = batch.gradient(&flow, &energies(&batch, &path), local_weight, DENSITY);
         let mut agree = Vec::new();

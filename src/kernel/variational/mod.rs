@@ -5,14 +5,24 @@
 //! [`Objective`]; whatever that achieves, a run's weights give an unbiased Z.
 
 mod adam;
+mod autoencoder;
 mod conditional;
+mod evaluation;
 mod flow;
+mod imitation;
+mod kernel;
 mod minibatch;
-mod network;
+mod noise;
 mod objective;
+mod pass;
+mod trainer;
 mod training;
 
+pub use autoencoder::TrainedAutoencoder;
 pub use conditional::{ConditionalGaussian, Mean};
-pub use flow::{FlowWorkspace, LearnedTransitions, Transition};
+pub use evaluation::mode_occupancy;
+pub use flow::{LearnedTransitions, Transition};
+pub use kernel::FlowWorkspace;
+pub use noise::Noise;
 pub use objective::Objective;
 pub use training::{TrainedTransitions, Training, TrainingError, TrainingPoint};

@@ -1,21 +1,14 @@
-//! The training loop.
+//! What a training is set to, what it makes, and why it may fail.
 
 use nalgebra::DVector;
 
-use super::adam::{Adam, clip};
 use super::flow::LearnedTransitions;
-use super::minibatch::{Energy, Gradient, Minibatch};
 use super::objective::Objective;
-use crate::ais::{Purpose, StreamRng, stream};
+use super::trainer::Trainer;
 use crate::error::{Error, Result};
-use crate::model::{Differentiable, Sampleable};
+use crate::model::Differentiable;
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
-
-/// Points of a training curve, at most.
-const CURVE: usize = 1_000;
-/// An objective lower than this many times its first magnitude has exploded.
-const EXPLOSION: f64 = 1e4;
 
 /// Trains [`LearnedTransitions`] by stochastic gradient ascent on an [`Objective`]: reparameterised
 /// minibatches, Adam, gradients of each transition clipped by norm.
@@ -40,14 +33,14 @@ const EXPLOSION: f64 = 1e4;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Training {
-    objective: Objective,
-    iterations: usize,
-    batch_size: usize,
+    pub(super) objective: Objective,
+    pub(super) iterations: usize,
+    pub(super) batch_size: usize,
     learning_rate: f64,
     decay: f64,
     decay_after: f64,
-    clip: f64,
-    seed: u64,
+    pub(super) clip: f64,
+    pub(super) seed: u64,
 }
 
 /// One point of the training curve.
@@ -165,7 +158,19 @@ impl Training {
         Self { seed, ..self }
     }
 
-    /// Trains `flow` to carry the base of `path` through the models at the betas of `schedule`.
+    /// Trains `flow` to carry the base of `path` through the models at the betas of `schedule`,
+    /// which must have gradients:
+    ///
+    /// ```compile_fail
+    /// # use annealed::kernel::variational::{LearnedTransitions, Mean, Objective, Training};
+    /// # use annealed::model::{FunctionModel, Gaussian};
+    /// # use annealed::{path::GeometricPath, schedule::Schedule};
+    /// # use nalgebra::DVector;
+    /// # let flow = LearnedTransitions::new(Mean::Affine, 1, 2, 1).unwrap();
+    /// let target = FunctionModel::new(|x: &DVector<f64>| -x[0].powi(4)); // .with_gradient(..)
+    /// let path = GeometricPath::new(Gaussian::standard(1).unwrap(), target);
+    /// Training::new(Objective::Annealed).train(flow, &path, &Schedule::linear(2).unwrap());
+    /// ```
     ///
     /// # Errors
     /// A setting out of its range; a schedule or a base that does not fit the flow; a NaN, an
@@ -200,36 +205,23 @@ impl Training {
         P: AnnealingPath<State = DVector<f64>>,
         P::At<'p>: Differentiable,
     {
-        self.check()?;
-        flow.check_steps(schedule)?;
-        let mut trainer = Trainer::new(*self, flow, path, schedule)?;
-        let every = self.iterations.div_ceil(CURVE);
-        let mut curve = Vec::with_capacity(self.iterations / every + 1);
-        for iteration in 0..self.iterations {
-            let (objective, gradients) = trainer.judge(iteration)?;
-            let point = TrainingPoint {
-                iteration,
-                objective,
-                target_gradients: trainer.target_gradients,
-            };
-            progress(&point, &trainer.flow);
-            if iteration % every == 0 {
-                curve.push(point);
-            }
-            trainer.update(gradients, self.learning_rate_at(iteration));
+        flow.check_unconditional()?;
+        flow.check_base(path, self.seed)?;
+        let mut trainer = Trainer::new(*self, flow, schedule)?;
+        for _ in 0..self.iterations {
+            let (point, gradients) = trainer.judge(std::slice::from_ref(path))?;
+            progress(&point, trainer.flow());
+            trainer.update(gradients);
         }
-        Ok(TrainedTransitions {
-            flow: trainer.flow,
-            curve,
-            target_gradients: trainer.target_gradients,
-        })
+        Ok(trainer.finish())
     }
 
-    fn progress_at(&self, iteration: usize) -> f64 {
+    /// Which part of the training an iteration has behind it.
+    pub(super) fn progress_at(&self, iteration: usize) -> f64 {
         iteration as f64 / self.iterations as f64
     }
 
-    fn learning_rate_at(&self, iteration: usize) -> f64 {
+    pub(super) fn learning_rate_at(&self, iteration: usize) -> f64 {
         if self.progress_at(iteration) < self.decay_after {
             self.learning_rate
         } else {
@@ -237,7 +229,7 @@ impl Training {
         }
     }
 
-    fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         self.objective.check()?;
         for (argument, value) in [
             ("iterations", self.iterations),
@@ -258,146 +250,5 @@ impl Training {
             }
         }
         Ok(())
-    }
-}
-
-/// The state of a training.
-struct Trainer<'p, 's, P> {
-    settings: Training,
-    path: &'p P,
-    schedule: &'s Schedule,
-    flow: LearnedTransitions,
-    last_good: LearnedTransitions,
-    optimizers: Vec<[Adam; 2]>,
-    batch: Minibatch,
-    rng: StreamRng,
-    target_gradients: u64,
-    first_objective: Option<f64>,
-}
-
-impl<'p, 's, P> Trainer<'p, 's, P>
-where
-    P: AnnealingPath<State = DVector<f64>>,
-    P::At<'p>: Differentiable,
-{
-    fn new(
-        settings: Training,
-        flow: LearnedTransitions,
-        path: &'p P,
-        schedule: &'s Schedule,
-    ) -> Result<Self> {
-        let mut rng = stream(settings.seed, Purpose::Training, 0);
-        let dimension = path.base().sample(&mut rng).len();
-        Error::check_dimension("state of the base", dimension, flow.dimension())?;
-        let adam = |parameters: &[f64]| Adam::new(parameters.len());
-        let optimizers = flow
-            .transitions
-            .iter()
-            .map(|t| [adam(t.forward.parameters()), adam(t.backward.parameters())]);
-        Ok(Self {
-            settings,
-            path,
-            schedule,
-            optimizers: optimizers.collect(),
-            batch: Minibatch::new(&flow, settings.batch_size),
-            last_good: flow.clone(),
-            flow,
-            rng,
-            target_gradients: 0,
-            first_objective: None,
-        })
-    }
-
-    /// The objective and its gradient on a new minibatch.
-    fn judge(&mut self, iteration: usize) -> Result<(f64, Vec<Gradient>), TrainingError> {
-        let departure = self.batch.draw(self.path.base(), &mut self.rng);
-        self.batch.follow(&self.flow);
-        let progress = self.settings.progress_at(iteration);
-        let density_weight = self.settings.objective.density_weight(progress);
-        let energies = self.energies(progress, density_weight);
-        let mut objective = -density_weight * departure;
-        for (t, energy) in energies.iter().enumerate() {
-            objective += density_weight * self.batch.log_backward_over_forward(t);
-            let energy = energy.as_ref().map_or(0.0, |energy| energy.value);
-            if !(objective + energy).is_finite() {
-                return Err(self.diverged(iteration, t, "objective", objective + energy));
-            }
-        }
-        let last = energies.last().and_then(Option::as_ref);
-        objective += last.map_or(0.0, |energy| energy.value);
-        let first = *self.first_objective.get_or_insert(objective);
-        if objective < -EXPLOSION * (1.0 + first.abs()) {
-            return Err(self.diverged(iteration, energies.len() - 1, "objective", objective));
-        }
-        let weight = self.settings.objective.local_weight();
-        let gradients = self
-            .batch
-            .gradient(&self.flow, &energies, weight, density_weight);
-        for (t, Gradient { forward, backward }) in gradients.iter().enumerate().rev() {
-            if let Some(&value) = forward.iter().chain(backward).find(|x| !x.is_finite()) {
-                return Err(self.diverged(iteration, t, "gradient", value));
-            }
-        }
-        self.last_good.clone_from(&self.flow);
-        Ok((objective, gradients))
-    }
-
-    /// `log f_t` at `z_t` for each transition whose energy the objective needs.
-    fn energies(&mut self, progress: f64, density_weight: f64) -> Vec<Option<Energy>> {
-        let Training { objective, .. } = self.settings;
-        let betas = &self.schedule.betas()[1..];
-        let last = betas.len() - 1;
-        let energy = |(t, &beta): (usize, &f64)| {
-            let scale = match t == last {
-                true => objective.energy_scale(progress),
-                false if objective.local_weight() > 0.0 => 1.0,
-                false => return None,
-            };
-            Some(self.batch.energy(t + 1, &self.path.at(beta), scale))
-        };
-        let mut energies: Vec<_> = betas.iter().enumerate().map(energy).collect();
-        let evaluated = energies.iter().flatten().count() * self.settings.batch_size;
-        self.target_gradients += evaluated as u64;
-        if let Some(Some(energy)) = energies.last_mut().filter(|_| density_weight < 1.0) {
-            let prior = self.path.at(0.0);
-            let prior = self.batch.energy(last + 1, &prior, density_weight - 1.0);
-            energy.value += prior.value;
-            energy.gradient += prior.gradient;
-        }
-        energies
-    }
-
-    fn diverged(
-        &self,
-        iteration: usize,
-        transition: usize,
-        quantity: &'static str,
-        value: f64,
-    ) -> TrainingError {
-        TrainingError::Diverged {
-            iteration,
-            transition: transition + 1,
-            quantity,
-            value,
-            last_good: Box::new(self.last_good.clone()),
-        }
-    }
-
-    fn update(&mut self, gradients: Vec<Gradient>, rate: f64) {
-        let transitions = self.flow.transitions.iter_mut().zip(&mut self.optimizers);
-        for (mut gradient, (transition, [forward, backward])) in
-            gradients.into_iter().zip(transitions)
-        {
-            clip(
-                [&mut gradient.forward, &mut gradient.backward],
-                self.settings.clip,
-            );
-            forward.ascend(transition.forward.parameters_mut(), &gradient.forward, rate);
-            backward.ascend(
-                transition.backward.parameters_mut(),
-                &gradient.backward,
-                rate,
-            );
-        }
     }
 }
