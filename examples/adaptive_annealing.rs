@@ -379,15 +379,15 @@ fn gain_4_json(runs: &[Run<DVector<f64>>]) -> Value {
 
 fn main() -> annealed::Result<()> {
     let options = Options::parse();
-    #[cfg(feature = "plot")]
-    if let Some(folder) = &options.figures {
-        figure::draw(folder)?;
-    }
     let results = Results::new(&options)?;
     if options.json {
         println!("{}", results.json());
     } else {
         results.print();
+    }
+    #[cfg(feature = "plot")]
+    if let Some(folder) = &options.figures {
+        figure::draw(folder)?;
     }
     Ok(())
 }

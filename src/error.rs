@@ -47,8 +47,9 @@ pub enum Error {
     },
     /// No chain carries any weight, so that nothing can be said of log Z.
     #[error(
-        "all {chains} chains have weight zero: no chain ever reached the support of the target; \
-         expected a base that overlaps with it"
+        "all {chains} chains have weight zero: no chain reached the support of the target, or steps \
+         of an uncorrected kernel were so far off that every weight vanished; expected a base that \
+         overlaps with the target, and steps of the kernel's scale"
     )]
     AllWeightsZero {
         /// Number of chains.

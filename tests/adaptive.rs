@@ -356,6 +356,17 @@ fn bad_settings_and_fields_are_refused() {
             .to_string()
             .contains("particles")
     );
+    let nowhere = TemperedPath::new(
+        Gaussian::standard(1).unwrap(),
+        FunctionModel::new(|_: &DVector<f64>| f64::NAN)
+            .with_gradient(|_: &DVector<f64>| dvector![0.0]),
+    );
+    let message = EnsembleModifier::fit(&nowhere, features(1), &schedule, 0.1, 10, 1);
+    let message = message.unwrap_err().to_string();
+    assert!(
+        message.contains("log density is NaN in chain 0"),
+        "{message}"
+    );
     let kernel = DriftModifiedLangevin::new(Field(|_, _| f64::NAN), 0.1).unwrap();
     let message = Ais::new(&path, kernel).run().unwrap_err().to_string();
     assert!(message.contains("drift modifier is NaN"), "{message}");

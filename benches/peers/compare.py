@@ -17,6 +17,7 @@ parser.add_argument("--weights", help="RBM as .npz with W, a, b, b_base; random 
 parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("--rounds", type=int, default=3)
 parser.add_argument("--chains", type=int, default=1000)
+parser.add_argument("--steps", type=int, default=300, help="stages of the RBM runs")
 parser.add_argument("--layers", action="store_true", help="time each layer of the engine")
 parser.add_argument("--only", choices=["rbm", "gaussian"])
 args = parser.parse_args()
@@ -123,7 +124,7 @@ def main():
         files = [args.weights] if args.weights else [random_rbm(m, folder) for m in (500, 20)]
         if args.only != "gaussian":
             for file in files:
-                compare_rbm(target, os.path.abspath(file), 1000)
+                compare_rbm(target, os.path.abspath(file), args.steps)
     if args.only != "rbm" and args.threads == 1:
         for dimension in (2, 100):
             compare_gaussian(target, dimension, 0, "random walk")

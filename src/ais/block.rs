@@ -1,7 +1,7 @@
 //! A block of chains: what a kernel's `advance` works on.
 
 use crate::ais::stream::{Purpose, StreamRng, stream, successive};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel::{Increment, NonFinite, Stage};
 use crate::model::Sampleable;
 
@@ -127,18 +127,7 @@ impl<S> Block<S> {
                 self.proposals += u64::from(increment.step.proposals);
                 Ok(())
             }
-            Err(NonFinite {
-                quantity,
-                value,
-                expected,
-            }) => Err(Error::NonFinite {
-                quantity,
-                value,
-                expected,
-                chain: self.first_chain + chain,
-                stage: stage.index,
-                beta: stage.beta,
-            }),
+            Err(error) => Err(error.at(self.first_chain + chain, stage.index, stage.beta)),
         }
     }
 }

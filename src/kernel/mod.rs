@@ -35,7 +35,7 @@ use rand::Rng;
 
 use crate::ais::Block;
 use crate::engine::Engine;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::UnnormalizedModel;
 use crate::path::Intermediate;
 use crate::schedule::Schedule;
@@ -173,6 +173,20 @@ impl NonFinite {
                 value,
                 expected: "a number below +inf",
             })
+        }
+    }
+}
+
+impl NonFinite {
+    /// The error that says where it was met.
+    pub(crate) fn at(self, chain: usize, stage: usize, beta: f64) -> Error {
+        Error::NonFinite {
+            quantity: self.quantity,
+            value: self.value,
+            expected: self.expected,
+            chain,
+            stage,
+            beta,
         }
     }
 }

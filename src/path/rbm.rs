@@ -111,7 +111,8 @@ impl<T: Scalar> RbmPath<T> {
     }
 
     /// This path, on which [`BlockGibbs`](crate::kernel::BlockGibbs) uses another [`Engine`] than
-    /// the best one of the machine: to compare engines, or to report a fault in one of them.
+    /// the best one of the machine: to compare engines, to report a fault in one of them, or for
+    /// the same figures on machines with different ones.
     ///
     /// # Errors
     /// Where this machine, or this build of the crate, does not have it.

@@ -8,7 +8,7 @@ use super::{DriftModifiedLangevin, DriftModifier, Features};
 use crate::ais::{Block, Purpose, StreamRng, stream, successive};
 use crate::error::{Error, Result};
 use crate::estimate::Estimate;
-use crate::kernel::{Stage, StepSize, TransitionKernel};
+use crate::kernel::{NonFinite, Stage, StepSize, TransitionKernel};
 use crate::model::{Differentiable, Sampleable};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
 use crate::schedule::Schedule;
@@ -53,8 +53,9 @@ impl<F: Features> EnsembleModifier<F> {
     /// run, by the kernel.
     ///
     /// # Errors
-    /// Fewer than 4 particles; features of another dimension than the path's; a step size that is not finite and positive; a NaN or an infinity
-    /// met by the pilot; particles that all leave the support.
+    /// Fewer particles than twice the coefficients, which are one more than the features; features
+    /// of another dimension than the path's; a step size that is not finite and positive; a NaN or
+    /// an infinity met by the pilot; particles that all leave the support.
     pub fn fit<'p, P>(
         path: &'p P,
         features: F,
@@ -67,8 +68,10 @@ impl<F: Features> EnsembleModifier<F> {
         P: AnnealingPath<State = DVector<f64>>,
         P::At<'p>: BetaDerivative + Differentiable,
     {
-        if particles < 4 {
-            return Err(Error::invalid("particles", particles, "at least 4"));
+        let least = 2 * (features.count() + 1);
+        if particles < least {
+            let expected = format!("at least {least}, twice the features and one");
+            return Err(Error::invalid("particles", particles, expected));
         }
         let step_size = step_size.try_into().map_err(Into::into)?;
         let mut pilot = Pilot::new(path, particles, seed);
@@ -142,7 +145,9 @@ impl Pilot {
         let mut log_weights = Vec::with_capacity(self.block.len());
         let mut gradient = DVector::zeros(self.block.states()[0].len());
         for (i, state) in self.block.states().iter().enumerate() {
+            let at = |error: NonFinite| error.at(i, stage.index, middle.beta());
             let here = middle.gradient_into(state, &mut gradient);
+            let here = NonFinite::check_log_density("log density", here).map_err(at)?;
             let alive = self.block.is_alive(i) && here > f64::NEG_INFINITY;
             if alive {
                 let mut row = rows.column_mut(i);
@@ -155,6 +160,7 @@ impl Pilot {
                 )?;
             }
             let half_way = middle.log_ratio(&stage.previous, state);
+            let half_way = NonFinite::check_log_density("log ratio", half_way).map_err(at)?;
             log_weights.push(if alive {
                 self.block.log_weights()[i] + half_way
             } else {

@@ -89,6 +89,11 @@ struct Drift {
 impl<D> DriftModifiedLangevin<D> {
     /// With this modifier and noise of variance `eps`: a number or a [`StepSize`].
     ///
+    /// Shifts are not bounded. Where G is steep, as between modes that move apart, set a bound of
+    /// the scale of a mode's width ([`bounded`](Self::bounded)): without one, a double well was
+    /// estimated .1 too low with an exact G, and right within its error with a bound of .1. Let the
+    /// noise's variance exceed the increments of beta in the units of the state.
+    ///
     /// # Errors
     /// Where the number is not finite and positive.
     pub fn new(modifier: D, step_size: impl TryInto<StepSize, Error: Into<Error>>) -> Result<Self> {
