@@ -144,7 +144,7 @@ struct Buffers<T: Scalar> {
     lanes: Lanes,
     /// Random bits for one chain's layer.
     words: Words,
-    scratch: Scratch,
+    scratch: Scratch<T>,
     visible: Layer<T>,
     hidden: Layer<T>,
     /// The hidden activations at the segment's start.

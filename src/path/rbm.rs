@@ -58,7 +58,7 @@ impl<T: Scalar> Knot<T> {
         engine: Available,
         visible: &Layer<T>,
         hidden: &mut Layer<T>,
-        scratch: &mut Scratch,
+        scratch: &mut Scratch<T>,
     ) {
         hidden.fill_chains(self.rbm.hidden_bias().as_slice());
         let up = &self.up;

@@ -12,13 +12,12 @@ mod moments;
 mod npy;
 #[cfg(feature = "npz")]
 mod npz;
+mod panels;
 mod product;
 mod sampled_moments;
 mod scalar;
 mod softplus;
 mod state_block;
-#[cfg(target_arch = "x86_64")]
-mod tables;
 #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
 mod tiles;
 mod training;

@@ -1,15 +1,13 @@
 //! Products of a weight matrix with layers of 0/1 units, by whatever engine is chosen.
 
-use std::any::Any;
+use std::sync::OnceLock;
 
 use nalgebra::DMatrix;
 
-use crate::engine::{Available, Engine, vectorized};
-use crate::model::rbm::elementwise::add_scaled;
+use crate::engine::{Available, Engine};
 use crate::model::rbm::layers::Layer;
+use crate::model::rbm::panels::{PanelScratch, Panels};
 use crate::model::rbm::scalar::Scalar;
-#[cfg(target_arch = "x86_64")]
-use crate::model::rbm::tables::{self, Columns, TableScratch};
 #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
 use crate::model::rbm::tiles::{TiledWeights, UnitBytes};
 
@@ -17,31 +15,36 @@ use crate::model::rbm::tiles::{TiledWeights, UnitBytes};
 #[derive(Debug, Clone)]
 pub(crate) struct Weights<T: Scalar> {
     matrix: DMatrix<T>,
-    transposed: DMatrix<T>,
-    #[cfg(target_arch = "x86_64")]
-    columns: std::sync::OnceLock<Columns>,
+    panels: OnceLock<Panels<T>>,
     #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
-    tiles: std::sync::OnceLock<TiledWeights>,
+    tiles: OnceLock<TiledWeights>,
 }
 
 /// Buffers of a product, one value for a block of chains.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Scratch {
-    #[cfg(target_arch = "x86_64")]
-    tables: TableScratch,
+#[derive(Debug, Clone)]
+pub(crate) struct Scratch<T> {
+    panels: PanelScratch<T>,
     #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
     bytes: UnitBytes,
+}
+
+impl<T> Default for Scratch<T> {
+    fn default() -> Self {
+        Self {
+            panels: PanelScratch::default(),
+            #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
+            bytes: UnitBytes::default(),
+        }
+    }
 }
 
 impl<T: Scalar> Weights<T> {
     pub(crate) fn new(matrix: DMatrix<T>) -> Self {
         Self {
-            transposed: matrix.transpose(),
             matrix,
-            #[cfg(target_arch = "x86_64")]
-            columns: std::sync::OnceLock::new(),
+            panels: OnceLock::new(),
             #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
-            tiles: std::sync::OnceLock::new(),
+            tiles: OnceLock::new(),
         }
     }
 
@@ -53,7 +56,7 @@ impl<T: Scalar> Weights<T> {
         units: &Layer<T>,
         add: bool,
         sums: &mut Layer<T>,
-        scratch: &mut Scratch,
+        scratch: &mut Scratch<T>,
     ) {
         #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
         if engine.get() == Engine::Amx && T::FIXED_POINT {
@@ -61,97 +64,14 @@ impl<T: Scalar> Weights<T> {
             scratch.bytes.load(engine, units);
             return tiles.multiply(engine, scale, &scratch.bytes, add, sums);
         }
-        #[cfg(target_arch = "x86_64")]
-        if engine.get() >= Engine::Avx512
-            && let Some(weights) = (self as &dyn Any).downcast_ref::<Weights<f32>>()
-            && let Some(units) = (units as &dyn Any).downcast_ref()
-            && let Some(sums) = (sums as &mut dyn Any).downcast_mut()
-        {
-            let scale = scale.to_f64() as f32;
-            return weights.add_without_multiplying(engine, scale, units, add, sums, scratch);
-        }
-        if engine.get() > Engine::Portable
-            && self.matrix.nrows() >= 64
-            && active_share(engine, units) < SPARSE
-        {
-            return self.add_active(engine, scale, units, add, sums);
+        if engine.get() > Engine::Portable {
+            let panels = self.panels.get_or_init(|| Panels::new(&self.matrix));
+            return panels.multiply(engine, scale, units, add, sums, &mut scratch.panels);
         }
         let keep = if add { T::one() } else { T::zero() };
         let (units, mut sums) = (units.matrix(), sums.matrix_mut());
         sums.gemm(scale, &self.matrix, &units, keep);
     }
-}
-
-#[cfg(target_arch = "x86_64")]
-impl Weights<f32> {
-    #[allow(unsafe_code)]
-    fn add_without_multiplying(
-        &self,
-        engine: Available,
-        scale: f32,
-        units: &Layer<f32>,
-        add: bool,
-        sums: &mut Layer<f32>,
-        scratch: &mut Scratch,
-    ) {
-        let scratch = &mut scratch.tables;
-        // SAFETY: an engine in use is available, and this one has AVX-512.
-        unsafe {
-            if active_share(engine, units) < SPARSE {
-                let columns = self.columns.get_or_init(|| Columns::new(&self.matrix));
-                columns.add_active(scale, units, add, sums, scratch);
-            } else {
-                tables::look_up(&self.transposed, scale, units, add, sums, scratch);
-            }
-        }
-    }
-}
-
-impl<T: Scalar> Weights<T> {
-    /// The sum of the columns of active units.
-    fn add_active(
-        &self,
-        engine: Available,
-        scale: T,
-        units: &Layer<T>,
-        add: bool,
-        sums: &mut Layer<T>,
-    ) {
-        let outputs = self.matrix.nrows();
-        let columns = self.matrix.as_slice();
-        vectorized!(engine, FUSED, {
-            for chain in 0..units.chains() {
-                let sums = &mut sums.chain_mut(chain)[..outputs];
-                if !add {
-                    sums.fill(T::zero());
-                }
-                for (input, &unit) in units.chain(chain)[..units.units()].iter().enumerate() {
-                    if unit != T::zero() {
-                        add_scaled(sums, scale, &columns[input * outputs..][..outputs]);
-                    }
-                }
-            }
-        });
-    }
-}
-
-/// Where fewer units than this are active, adding their columns beats a product with all.
-const SPARSE: f64 = 0.25;
-
-fn active_share<T: Scalar>(engine: Available, units: &Layer<T>) -> f64 {
-    vectorized!(engine, FUSED, {
-        let mut active = 0.0;
-        for chain in 0..units.chains() {
-            let mut sums = [T::zero(); 16];
-            for chunk in units.chain(chain).as_chunks::<16>().0 {
-                for l in 0..16 {
-                    sums[l] += chunk[l];
-                }
-            }
-            active += sums.iter().map(|x| x.to_f64()).sum::<f64>();
-        }
-        active / (units.units() * units.chains()) as f64
-    })
 }
 
 #[cfg(test)]
