@@ -107,7 +107,7 @@ where
             seed: 0,
             purpose: Purpose::Run,
             threads: None,
-            block_size: 256,
+            block_size: 128,
             recorded_stages: 1_000,
             progress: None,
         }
@@ -149,7 +149,7 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
         self
     }
 
-    /// Number of chains that pass the schedule together; 256 unless set. Part of what fixes a
+    /// Number of chains that pass the schedule together; 128 unless set. Part of what fixes a
     /// result's bits, and the unit of work that threads share.
     pub fn block_size(mut self, chains: usize) -> Self {
         self.block_size = chains;
