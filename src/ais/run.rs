@@ -79,7 +79,8 @@ impl<S, R> Run<S, R> {
     /// Disagreement by more than four standard errors and a tenth of a nat, below which the
     /// discretisation of the integral is no news.
     fn thermodynamic_disagreement(&self) -> Option<Warning> {
-        if self.stages.len() < self.schedule.steps().min(100) {
+        let steps = self.schedule.steps();
+        if steps < 20 || self.stages.len() < steps.min(100) {
             return None; // The integral is then too coarse to hold against the weights.
         }
         let thermodynamic = self.thermodynamic_log_z()?;

@@ -62,7 +62,8 @@ pub trait TrainableDecoder: Decoder {
     );
 }
 
-/// The likelihood of one observation: `z -> log p(x|z)`.
+/// The likelihood of one observation: `z -> log p(x|z)`. A z of another length than the decoder's
+/// latent dimension makes the methods panic.
 #[derive(Debug)]
 pub struct Likelihood<'a, D> {
     decoder: &'a D,
@@ -97,7 +98,15 @@ impl<D: Decoder> UnnormalizedModel for Likelihood<'_, D> {
     type State = DVector<f64>;
 
     fn log_density(&self, latent: &DVector<f64>) -> f64 {
+        self.check(latent);
         self.decoder.log_likelihood(self.observation, latent)
+    }
+}
+
+impl<D: Decoder> Likelihood<'_, D> {
+    fn check(&self, latent: &DVector<f64>) {
+        let expected = self.decoder.latent_dimension();
+        assert_eq!(latent.len(), expected, "length of the latent state");
     }
 }
 
@@ -108,6 +117,7 @@ impl<D: Decoder> Differentiable for Likelihood<'_, D> {
         scale: f64,
         gradient: &mut DVector<f64>,
     ) -> f64 {
+        self.check(latent);
         self.decoder
             .accumulate_gradient(self.observation, latent, scale, gradient)
     }

@@ -69,7 +69,7 @@ impl Pilot {
     /// Surveys a path.
     ///
     /// # Errors
-    /// No chains, steps or rounds; whatever the runs meet.
+    /// Fewer than two chains, no steps or rounds; whatever the runs meet.
     pub fn survey<'p, P, K>(&self, path: &'p P, kernel: &K, seed: u64) -> Result<Survey>
     where
         P: AnnealingPath + Sync,
@@ -92,7 +92,7 @@ impl Pilot {
     /// Surveys a path in one round, by a given schedule.
     ///
     /// # Errors
-    /// No chains; whatever the run meets.
+    /// Fewer than two chains; whatever the run meets.
     pub fn survey_along<'p, P, K>(
         &self,
         path: &'p P,
@@ -105,6 +105,10 @@ impl Pilot {
         P::State: Send,
         K: TransitionKernel<P::At<'p>> + Sync,
     {
+        if self.chains < 2 {
+            let expected = "at least 2, which a variance takes";
+            return Err(Error::invalid("chains", self.chains, expected));
+        }
         let mut ais = Ais::with_base_log_z(path, kernel, 0.0)
             .recorder(DerivativeRecorder::default())
             .recorded_stages(schedule.steps())

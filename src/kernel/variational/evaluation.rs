@@ -34,10 +34,12 @@ impl LearnedTransitions {
     }
 }
 
-/// The fraction of the states that is nearest to each mode, in Euclidean distance.
+/// The fraction of the states that is nearest to each mode, in Euclidean distance; each state counts
+/// alike. Of a run's states this is what the flow does, not the target: for the target's shares take
+/// the weighted mean, [`Run::expectation`](crate::ais::Run::expectation).
 ///
 /// # Errors
-/// No states or no modes; dimensions that differ.
+/// No states or no modes; dimensions that differ; a coordinate that is not finite.
 ///
 /// ```
 /// use annealed::kernel::variational::mode_occupancy;
@@ -56,6 +58,7 @@ pub fn mode_occupancy(states: &[DVector<f64>], modes: &[DVector<f64>]) -> Result
     }
     for point in states.iter().chain(modes) {
         Error::check_dimension("state or mode", point.len(), modes[0].len())?;
+        Error::check_finite("state or mode", point.iter().copied())?;
     }
     let mut counts = vec![0_usize; modes.len()];
     for state in states {

@@ -60,6 +60,9 @@ impl LearnedTransitions {
         P: AnnealingPath<State = DVector<f64>>,
         K: TransitionKernel<P::At<'p>>,
     {
+        if chains == 0 {
+            return Err(Error::invalid("chains", 0, "at least 1"));
+        }
         kernel.check_schedule(schedule)?;
         let mut rng = stream(seed, Purpose::Training, 1);
         let mut block = Block::from_base(path.base(), chains, seed, Purpose::Pilot);

@@ -68,6 +68,16 @@ pub struct TrainedTransitions {
     pub target_gradients: u64,
 }
 
+fn remedy(iteration: usize) -> &'static str {
+    match iteration {
+        0 => {
+            "nothing was updated yet, so look at the path's log densities and gradients, which must be \
+              finite on all of R^d"
+        }
+        _ => "try a smaller learning rate",
+    }
+}
+
 /// Why a training ended early.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -78,7 +88,8 @@ pub enum TrainingError {
     /// A NaN, an infinity or an objective that exploded.
     #[error(
         "{quantity} of transition {transition} is {value} at iteration {iteration}, expected \
-         a finite number that does not explode: try a smaller learning rate"
+         a finite number that does not explode: {}",
+        remedy(*iteration)
     )]
     Diverged {
         /// Index of the iteration, from 0.
