@@ -165,13 +165,21 @@ fn increment_far<T: Scalar, const FUSED: bool>(y: T, d: T, e: T) -> T {
 /// [`LANES`].
 #[inline(always)]
 pub(crate) fn dot<T: Scalar>(values: &[T], units: &[T]) -> f64 {
-    let mut sums = [T::zero(); LANES];
-    for (values, units) in chunks(values).iter().zip(chunks(units)) {
+    let (mut even, mut odd) = ([T::zero(); LANES], [T::zero(); LANES]);
+    let (values, units) = (chunks(values), chunks(units));
+    for (values, units) in values.chunks(2).zip(units.chunks(2)) {
         for l in 0..LANES {
-            sums[l] += values[l] * units[l];
+            even[l] += values[0][l] * units[0][l];
+        }
+        if let ([_, values], [_, units]) = (values, units) {
+            for l in 0..LANES {
+                odd[l] += values[l] * units[l];
+            }
         }
     }
-    sums.iter().map(|sum| sum.to_f64()).sum()
+    (even.iter().zip(&odd))
+        .map(|(a, b)| (*a + *b).to_f64())
+        .sum()
 }
 
 /// Adds `sign * row` to `sums`.

@@ -1,23 +1,39 @@
 //! Both layers of many chains at once: a column a chain, rows padded to whole chunks.
 
-use nalgebra::{DMatrix, DMatrixView, DMatrixViewMut, Dyn};
+use nalgebra::{DMatrix, DMatrixView, DMatrixViewMut, Dyn, U1};
 
 use crate::model::rbm::elementwise::padded;
 use crate::model::rbm::{Rbm, Scalar};
+
+/// Bytes of a cache line and of the widest register.
+const LINE: usize = 64;
 
 /// Values of one layer's units for a number of chains. The padding rows take part in elementwise
 /// work and are left out of products.
 #[derive(Debug, Clone)]
 pub(crate) struct Layer<T: Scalar> {
     units: usize,
-    values: DMatrix<T>,
+    chains: usize,
+    /// Units with padding.
+    rows: usize,
+    values: Vec<T>,
+    /// Where in `values` the first chain begins: at a cache line.
+    start: usize,
 }
 
 impl<T: Scalar> Layer<T> {
     pub(crate) fn zeros(units: usize, chains: usize) -> Self {
+        let rows = padded(units);
+        let values = vec![T::zero(); rows * chains + LINE / size_of::<T>()];
         Self {
             units,
-            values: DMatrix::zeros(padded(units), chains),
+            chains,
+            rows,
+            start: values
+                .as_ptr()
+                .align_offset(LINE)
+                .min(values.len() - rows * chains),
+            values,
         }
     }
 
@@ -28,36 +44,45 @@ impl<T: Scalar> Layer<T> {
 
     /// Number of chains.
     pub(crate) fn chains(&self) -> usize {
-        self.values.ncols()
+        self.chains
     }
 
     /// The units of one chain, with padding.
+    #[inline(always)]
     pub(crate) fn chain(&self, chain: usize) -> &[T] {
-        let rows = self.values.nrows();
-        &self.values.as_slice()[chain * rows..(chain + 1) * rows]
+        &self.values[self.start + chain * self.rows..][..self.rows]
     }
 
     /// As [`chain`](Self::chain), to write to.
+    #[inline(always)]
     pub(crate) fn chain_mut(&mut self, chain: usize) -> &mut [T] {
-        let rows = self.values.nrows();
-        &mut self.values.as_mut_slice()[chain * rows..(chain + 1) * rows]
+        &mut self.values[self.start + chain * self.rows..][..self.rows]
     }
 
     /// The units of all chains (units x chains), without padding.
-    pub(crate) fn matrix(&self) -> DMatrixView<'_, T, nalgebra::U1, Dyn> {
-        self.values.rows(0, self.units)
+    pub(crate) fn matrix(&self) -> DMatrixView<'_, T, U1, Dyn> {
+        let (units, chains, rows) = (Dyn(self.units), Dyn(self.chains), Dyn(self.rows));
+        DMatrixView::from_slice_with_strides_generic(
+            &self.values[self.start..],
+            units,
+            chains,
+            U1,
+            rows,
+        )
     }
 
     /// As [`matrix`](Self::matrix), to write to.
-    pub(crate) fn matrix_mut(&mut self) -> DMatrixViewMut<'_, T, nalgebra::U1, Dyn> {
-        self.values.rows_mut(0, self.units)
+    pub(crate) fn matrix_mut(&mut self) -> DMatrixViewMut<'_, T, U1, Dyn> {
+        let (units, chains, rows) = (Dyn(self.units), Dyn(self.chains), Dyn(self.rows));
+        let values = &mut self.values[self.start..];
+        DMatrixViewMut::from_slice_with_strides_generic(values, units, chains, U1, rows)
     }
 
     /// As [`matrix`](Self::matrix), transposed (chains x units); only for a right factor, see
     /// [`propagate_down`].
     pub(crate) fn transposed(&self) -> DMatrixView<'_, T, Dyn, Dyn> {
-        let (rows, chains) = self.values.shape();
-        DMatrixView::from_slice_with_strides(self.values.as_slice(), chains, self.units, rows, 1)
+        let values = &self.values[self.start..];
+        DMatrixView::from_slice_with_strides(values, self.chains, self.units, self.rows, 1)
     }
 
     /// Gives all chains the same values, and 0 in the padding.
