@@ -91,8 +91,8 @@ impl Available {
         self.0
     }
 
-    /// Runs `work` compiled for this engine's instructions, as far as it is inlined; see
-    /// [`vectorized`].
+    /// Runs `work` compiled for this engine's instructions, as far as it is inlined; see the
+    /// macro `vectorized`.
     #[inline(always)]
     #[allow(unsafe_code)]
     pub(crate) fn run<R>(self, work: impl FnOnce() -> R) -> R {

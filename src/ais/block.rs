@@ -107,7 +107,7 @@ impl<S> Block<S> {
     /// Adds what a stage did to one chain.
     ///
     /// # Errors
-    /// [`Error::NonFinite`] with chain, stage and beta, where the kernel met one or the
+    /// [`Error::NonFinite`](crate::Error::NonFinite) with chain, stage and beta, where the kernel met one or the
     /// increment is NaN or `+inf`.
     pub fn add<M>(
         &mut self,

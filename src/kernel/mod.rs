@@ -241,7 +241,7 @@ pub trait TransitionKernel<M: UnnormalizedModel> {
     /// after another. A chain of weight zero stays where it is.
     ///
     /// # Errors
-    /// The first chain's [`Error::NonFinite`](crate::Error::NonFinite).
+    /// The first chain's [`Error::NonFinite`].
     fn advance(
         &self,
         stage: &Stage<M>,
@@ -264,7 +264,7 @@ pub trait TransitionKernel<M: UnnormalizedModel> {
     /// its length here, before the run.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) that says which length it needs.
+    /// [`Error::InvalidArgument`] that says which length it needs.
     fn check_schedule(&self, _schedule: &Schedule) -> Result<()> {
         Ok(())
     }
