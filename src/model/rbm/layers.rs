@@ -121,20 +121,17 @@ pub(crate) fn propagate_up<T: Scalar>(rbm: &Rbm<T>, visible: &Layer<T>, hidden: 
         .gemm(T::one(), weights, &visible.matrix(), T::one());
 }
 
-/// `scale W^T H`, what the hidden units add to the visible logits of all chains, on top of `keep`
-/// times what the visible layer holds.
+/// `W^T H`: what the hidden units add to the visible logits of all chains.
 ///
 /// Takes the transposed weights (D x M) as a matrix of their own. A strided view as the left
 /// factor is no way out: where a size is 5 or less, the fallback of nalgebra 0.35
 /// (`axcpy_uninit`) writes past its end.
 pub(crate) fn propagate_down<T: Scalar>(
     transposed: &DMatrix<T>,
-    scale: T,
     hidden: &Layer<T>,
-    keep: T,
     visible: &mut Layer<T>,
 ) {
     visible
         .matrix_mut()
-        .gemm(scale, transposed, &hidden.matrix(), keep);
+        .gemm(T::one(), transposed, &hidden.matrix(), T::zero());
 }

@@ -374,13 +374,7 @@ impl<T: Scalar> Phase<T> {
         propagate_up(rbm, &self.visible, &mut self.hidden);
         let unbiased = vec![T::zero(); padded(rbm.hidden_units())];
         draw_chains(&mut self.hidden, &unbiased, lanes);
-        propagate_down(
-            transposed,
-            T::one(),
-            &self.hidden,
-            T::zero(),
-            &mut self.visible,
-        );
+        propagate_down(transposed, &self.hidden, &mut self.visible);
         draw_chains(
             &mut self.visible,
             &pad(rbm.visible_bias().iter().copied()),
