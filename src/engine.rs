@@ -87,6 +87,11 @@ impl Available {
         Self(Engine::best())
     }
 
+    /// The next best where this one multiplies by tiles.
+    pub(crate) fn without_tiles(self) -> Self {
+        Self(self.0.min(Engine::Avx512))
+    }
+
     pub(crate) fn get(self) -> Engine {
         self.0
     }
