@@ -195,19 +195,13 @@ impl<T: Scalar> Buffers<T> {
 
     /// The weight comes first, at the old `v`; then `h` given it, at the new beta. `t` is where in
     /// the segment the stage starts and ends.
-    fn weigh_and_draw_hidden(&mut self, segment: Segment<'_, T>, t: (f64, f64)) {
+    fn weigh_and_draw_hidden(&mut self, (start, end): Segment<'_, T>, t: (f64, f64)) {
         let engine = self.engine;
-        let slope = &segment.1.bias_slope;
-        vectorized!(engine, FUSED, {
-            for (chain, log_ratio) in self.log_ratios.iter_mut().enumerate() {
-                *log_ratio = (t.1 - t.0) * dot(slope, self.visible.chain(chain));
-            }
-        });
         self.increments.fill([T::zero(); LANES]);
         let mut inputs = Inputs::new(engine, &self.visible, &mut self.scratch);
-        for panel in 0..segment.1.up.panels() {
-            segment.1.up.multiply(panel, &mut inputs, &mut self.end);
-            if let Some(start) = segment.0 {
+        for (panel, bias) in end.hidden_bias.iter().enumerate() {
+            end.up.multiply(panel, &mut inputs, &mut self.end);
+            if let Some(start) = start {
                 start.up.multiply(panel, &mut inputs, &mut self.start);
             }
             let words = self.words.draw::<T>(engine, &mut self.lanes);
@@ -216,11 +210,10 @@ impl<T: Scalar> Buffers<T> {
                 .zip(&mut self.increments);
             let products = self.start.iter().zip(&self.end);
             let t = Positions::new(t.0, t.1);
-            let bias = &segment.1.hidden_bias[panel];
             vectorized!(
                 engine,
                 FUSED,
-                match segment.0 {
+                match start {
                     None => {
                         for ((_, end), ((words, units), sums)) in products.zip(drawn) {
                             let gain = end.plus(bias);
@@ -237,9 +230,11 @@ impl<T: Scalar> Buffers<T> {
                 }
             );
         }
+        let (log_ratios, visible) = (self.log_ratios.iter_mut(), &self.visible);
         vectorized!(engine, FUSED, {
-            for (log_ratio, sums) in self.log_ratios.iter_mut().zip(&self.increments) {
-                *log_ratio += total(sums);
+            for (chain, (log_ratio, sums)) in log_ratios.zip(&self.increments).enumerate() {
+                let linear = dot(&end.bias_slope, visible.chain(chain));
+                *log_ratio = (t.1 - t.0) * linear + total(sums);
             }
         });
     }

@@ -84,8 +84,8 @@ impl Layer {
     /// For each chain the units of one panel of outputs.
     #[inline(always)]
     pub(crate) fn panel_mut(&mut self, panel: usize) -> impl Iterator<Item = &mut [u8; WIDTH]> {
-        let (line, half) = (panel / 2, panel % 2);
-        let chains = self.lines.chunks_exact_mut(self.units.div_ceil(LINE));
-        (chains.take(self.chains)).map(move |lines| &mut lines[line].0.as_chunks_mut().0[half])
+        let (line, half, width) = (panel / 2, panel % 2, self.width());
+        let chains = self.lines.chunks_exact_mut(width).take(self.chains);
+        chains.map(move |lines| &mut lines[line].0.as_chunks_mut().0[half])
     }
 }

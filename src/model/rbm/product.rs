@@ -3,17 +3,16 @@
 use nalgebra::DMatrix;
 
 use crate::engine::{Available, Engine};
-use crate::model::rbm::layers::{Layer, WIDTH};
+use crate::model::rbm::layers::Layer;
 use crate::model::rbm::panels::{ActiveUnits, Panels};
 use crate::model::rbm::row::Row;
 use crate::model::rbm::scalar::Scalar;
 #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
-use crate::model::rbm::tiles::TiledWeights;
+use crate::model::rbm::tiles::{Configured, TiledWeights};
 
 /// A weight matrix W (outputs x inputs) in the form that an engine wants it in.
 #[derive(Debug, Clone)]
 pub(crate) struct Weights<T> {
-    outputs: usize,
     engine: Available,
     form: Form<T>,
 }
@@ -41,6 +40,8 @@ pub(crate) struct Inputs<'a, T> {
     engine: Available,
     units: &'a Layer,
     scratch: &'a mut Scratch<T>,
+    #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
+    configured: Option<Configured>,
 }
 
 /// Buffers of products, one value for a block of chains.
@@ -68,6 +69,8 @@ impl<'a, T: Scalar> Inputs<'a, T> {
             engine,
             units,
             scratch,
+            #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
+            configured: by_tiles::<T>(engine).then(Configured::new),
         }
     }
 }
@@ -77,13 +80,11 @@ impl<T: Scalar> Weights<T> {
         #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
         if by_tiles::<T>(engine) {
             return Self {
-                outputs: matrix.nrows(),
                 engine,
                 form: Form::Tiles(TiledWeights::new(matrix)),
             };
         }
         Self {
-            outputs: matrix.nrows(),
             engine,
             form: Form::Panels(Panels::new(matrix)),
         }
@@ -98,20 +99,21 @@ impl<T: Scalar> Weights<T> {
         }
     }
 
-    /// Panels of [`WIDTH`] outputs.
-    pub(crate) fn panels(&self) -> usize {
-        self.outputs.div_ceil(WIDTH)
-    }
-
     /// `W u` for the outputs of one panel and the units `u` of each chain.
     pub(crate) fn multiply(&self, panel: usize, inputs: &mut Inputs<'_, T>, sums: &mut [Row<T>]) {
         assert_eq!(self.engine, inputs.engine, "engine");
         assert_eq!(sums.len(), inputs.units.chains(), "chains");
-        let Scratch { active, tables } = &mut *inputs.scratch;
         match &self.form {
-            Form::Panels(panels) => panels.multiply(self.engine, panel, active, tables, sums),
+            Form::Panels(panels) => {
+                let Scratch { active, tables } = &mut *inputs.scratch;
+                panels.multiply(self.engine, panel, active, tables, sums);
+            }
             #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
-            Form::Tiles(tiles) => tiles.multiply(self.engine, panel, inputs.units, sums),
+            Form::Tiles(tiles) => {
+                if let Some(configured) = &inputs.configured {
+                    tiles.multiply(self.engine, configured, panel, inputs.units, sums);
+                }
+            }
         }
     }
 }
@@ -119,6 +121,7 @@ impl<T: Scalar> Weights<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::rbm::layers::WIDTH;
     use rand::{RngExt, SeedableRng};
     use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -154,7 +157,7 @@ mod tests {
                     units.load(chain, state);
                 }
                 let mut products = Inputs::new(engine, &units, &mut scratch);
-                for panel in 0..weights.panels() {
+                for panel in 0..outputs.div_ceil(WIDTH) {
                     let mut sums = vec![Row([[T::one(); 16]; 2]); chains];
                     weights.multiply(panel, &mut products, &mut sums);
                     for (sums, state) in sums.iter().zip(&states) {

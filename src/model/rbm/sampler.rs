@@ -143,12 +143,12 @@ impl<T: Scalar> Chains<T> {
     pub(super) fn expect_hidden(&mut self, sampler: &Sampler<T>) {
         let engine = sampler.engine;
         let hidden = self.expected.nrows();
-        let expected = self.expected.as_mut_slice();
         let mut inputs = Inputs::new(engine, &self.visible, &mut self.scratch);
         for (panel, bias) in sampler.hidden_bias.iter().enumerate() {
             sampler.up.multiply(panel, &mut inputs, &mut self.sums);
+            let expected = self.expected.as_mut_slice().chunks_exact_mut(hidden);
             vectorized!(engine, FUSED, {
-                for (sums, expected) in self.sums.iter().zip(expected.chunks_exact_mut(hidden)) {
+                for (sums, expected) in self.sums.iter().zip(expected) {
                     let mut logits = sums.plus(bias);
                     logits_to_probabilities::<T, FUSED>(&mut logits);
                     logits.write(panel, expected);

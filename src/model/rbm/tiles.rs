@@ -20,6 +20,8 @@ use crate::model::rbm::scalar::Scalar;
 const ROWS: usize = 16;
 /// Inputs of a tile.
 const DEPTH: usize = LINE;
+/// Tiles' outputs of a panel.
+const HALVES: usize = WIDTH / ROWS;
 /// Digits of a weight.
 const DIGITS: usize = 3;
 /// The largest weight in units of the last digit.
@@ -78,20 +80,22 @@ impl TiledWeights {
     pub(crate) fn multiply<T: Scalar>(
         &self,
         engine: Available,
+        configured: &Configured,
         panel: usize,
         units: &Layer,
         sums: &mut [Row<T>],
     ) {
         assert_eq!(units.width(), self.steps, "inputs");
-        sums.fill(Row::zero());
-        let mut digits = [Sums([[[0; ROWS]; ROWS]; DIGITS]); 2];
-        let configured = Configured::new();
         let groups = self.tiles.chunks_exact(self.steps * DIGITS);
-        let scales = self.units.as_chunks::<ROWS>().0;
-        let halves = groups.zip(scales).skip(panel * (WIDTH / ROWS));
-        for (half, (tiles, scales)) in halves.take(WIDTH / ROWS).enumerate() {
-            let lines = units.lines().chunks_exact(GROUP * self.steps);
-            for (lines, sums) in lines.zip(sums.chunks_mut(GROUP)) {
+        let halves = groups.zip(self.units.as_chunks::<ROWS>().0);
+        let halves = halves.skip(panel * HALVES).take(HALVES);
+        if halves.len() < HALVES {
+            sums.fill(Row::zero());
+        }
+        let mut digits = [Sums([[[0; ROWS]; ROWS]; DIGITS]); 2];
+        let lines = units.lines().chunks_exact(GROUP * self.steps);
+        for (lines, sums) in lines.zip(sums.chunks_mut(GROUP)) {
+            for (half, (tiles, scales)) in halves.clone().enumerate() {
                 configured.multiply(lines, tiles, &mut digits);
                 vectorized!(engine, FUSED, {
                     let scales = std::array::from_fn(|l| T::nearest(scales[l]));
@@ -130,7 +134,8 @@ fn digits(mut value: i32) -> [i8; DIGITS] {
 }
 
 /// Proof that this thread's tile registers are set up: eight tiles of 16 lines of 64 bytes.
-struct Configured(());
+#[derive(Debug)]
+pub(crate) struct Configured(());
 
 #[repr(C, align(64))]
 struct Configuration {
@@ -143,7 +148,7 @@ struct Configuration {
 
 #[allow(unsafe_code)]
 impl Configured {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         assert!(are_available(), "tiles");
         let of_eight = |index, value| if index < 8 { value } else { 0 };
         let configuration = Configuration {
@@ -175,18 +180,18 @@ impl Configured {
                 "tilezero tmm3", "tilezero tmm4", "tilezero tmm5",
                 "2:",
                 "tileloadd tmm6, [{first} + {stride}]",
-                "tileloadd tmm7, [{weights} + {line}]",
+                "tileloaddt1 tmm7, [{weights} + {line}]",
                 "tdpbusd tmm0, tmm6, tmm7",
-                "tileloadd tmm7, [{weights} + {line} + 1024]",
+                "tileloadd tmm6, [{second} + {stride}]",
+                "tdpbusd tmm3, tmm6, tmm7",
+                "tileloaddt1 tmm7, [{weights} + {line} + 1024]",
+                "tdpbusd tmm4, tmm6, tmm7",
+                "tileloadd tmm6, [{first} + {stride}]",
                 "tdpbusd tmm1, tmm6, tmm7",
-                "tileloadd tmm7, [{weights} + {line} + 2048]",
+                "tileloaddt1 tmm7, [{weights} + {line} + 2048]",
                 "tdpbusd tmm2, tmm6, tmm7",
                 "tileloadd tmm6, [{second} + {stride}]",
                 "tdpbusd tmm5, tmm6, tmm7",
-                "tileloadd tmm7, [{weights} + {line}]",
-                "tdpbusd tmm3, tmm6, tmm7",
-                "tileloadd tmm7, [{weights} + {line} + 1024]",
-                "tdpbusd tmm4, tmm6, tmm7",
                 "add {first}, 64",
                 "add {second}, 64",
                 "add {weights}, 3072",
