@@ -2,7 +2,7 @@
 //!
 //! Where many units are on, by table lookup ("the method of the four Russians"): what four inputs
 //! add to the outputs of a chain takes one of 16 values, the subset sums of their four columns.
-//! The tables of 64 inputs and 32 outputs are made once for all chains of a block and stay in the
+//! The tables of 32 inputs and 32 outputs are made once for all chains of a block and stay in the
 //! level 1 cache, so that a chain takes one addition where a matrix product takes four
 //! multiplications and additions. Where few are on, their columns are added.
 //!
@@ -19,8 +19,10 @@ use crate::model::rbm::scalar::Scalar;
 const BITS: usize = 4;
 /// Entries of a table.
 const ENTRIES: usize = 1 << BITS;
-/// Tables at hand together, for the inputs of one line of units.
-const TABLES: usize = LINE / BITS;
+/// Inputs of the tables at hand together.
+const INPUTS: usize = LINE / 2;
+/// Those tables.
+const TABLES: usize = INPUTS / BITS;
 
 /// A weight matrix (outputs x inputs) as panels of outputs, each with a row for each input.
 #[derive(Debug, Clone)]
@@ -38,7 +40,7 @@ pub(crate) struct ActiveUnits {
     few: bool,
     /// A bit for each unit of each chain.
     words: Vec<u64>,
-    /// Where many are on: for each word of units and each chain, where in the tables its sums stand.
+    /// Where many are on: for each half of a word and each chain, where in the tables its sums stand.
     indices: Vec<[u8; TABLES]>,
     /// Where few are on: those of each chain, one after another, and where they end.
     active: Vec<u32>,
@@ -124,13 +126,18 @@ impl ActiveUnits {
     /// Prepares [`look_up`].
     #[inline(always)]
     fn index(&mut self, width: usize) {
-        self.indices.resize(self.words.len(), [0; TABLES]);
+        self.indices.resize(2 * self.words.len(), [0; TABLES]);
         for (chain, words) in self.words.chunks_exact(width).enumerate() {
             for (place, &word) in words.iter().enumerate() {
-                let index = &mut self.indices[place * self.chains + chain];
-                for (table, index) in index.iter_mut().enumerate() {
-                    let entry = (word >> (BITS * table)) as u8 & (ENTRIES as u8 - 1);
-                    *index = (table * ENTRIES) as u8 | entry;
+                for (half, word) in [word as u32, (word >> INPUTS) as u32]
+                    .into_iter()
+                    .enumerate()
+                {
+                    let index = &mut self.indices[(2 * place + half) * self.chains + chain];
+                    for (table, index) in index.iter_mut().enumerate() {
+                        let entry = (word >> (BITS * table)) as u8 & (ENTRIES as u8 - 1);
+                        *index = (table * ENTRIES) as u8 | entry;
+                    }
                 }
             }
         }
@@ -145,8 +152,8 @@ impl ActiveUnits {
             for (place, &word) in words.iter().enumerate() {
                 let mut rest = word;
                 while rest != 0 {
-                    self.active
-                        .push((LINE * place) as u32 + rest.trailing_zeros());
+                    let unit = (LINE * place) as u32 + rest.trailing_zeros();
+                    self.active.push(unit);
                     rest &= rest - 1;
                 }
             }
@@ -175,7 +182,7 @@ fn look_up<T: Scalar>(
         return;
     };
     let indices = units.indices.chunks_exact(units.chains);
-    for (rows, indices) in rows.chunks(LINE).zip(indices) {
+    for (rows, indices) in rows.chunks(INPUTS).zip(indices) {
         make_tables(rows, tables);
         let count = rows.len() / BITS;
         for (sum, index) in sums.iter_mut().zip(indices) {
@@ -228,13 +235,19 @@ fn make_tables<T: Scalar>(rows: &[Row<T>], tables: &mut [Row<T>; TABLES * ENTRIE
     }
 }
 
+/// In two sums, because an addition waits for the one before.
 #[inline(always)]
 fn add_entries<T: Scalar>(tables: &[Row<T>; TABLES * ENTRIES], index: &[u8], sum: &mut Row<T>) {
-    let mut total = *sum;
-    for &entry in index {
-        total = total.plus(&tables[usize::from(entry)]);
+    let (pairs, rest) = index.as_chunks::<2>();
+    let (mut even, mut odd) = (*sum, Row::zero());
+    for &[first, second] in pairs {
+        even = even.plus(&tables[usize::from(first)]);
+        odd = odd.plus(&tables[usize::from(second)]);
     }
-    *sum = total;
+    if let [last] = rest {
+        even = even.plus(&tables[usize::from(*last)]);
+    }
+    *sum = even.plus(&odd);
 }
 
 /// The lowest bit of each byte.
