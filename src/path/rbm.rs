@@ -53,12 +53,13 @@ pub(crate) struct Knot<T: Scalar> {
 }
 
 impl<T: Scalar> Knot<T> {
+    /// `bias_slope` without padding.
     fn new(engine: Available, rbm: Rbm<T>, bias_slope: &DVector<T>) -> Self {
         let mut slope = bias_slope.as_slice().to_vec();
         slope.resize(slope.len().next_multiple_of(LINE), T::zero());
         Self {
             up: Weights::new(engine, rbm.weights()),
-            down: Weights::new(engine, &rbm.weights().transpose()),
+            down: Weights::transposed(engine, rbm.weights()),
             hidden_bias: Row::panels(rbm.hidden_bias().as_slice()),
             bias_slope: slope,
             rbm,
@@ -117,7 +118,7 @@ impl<T: Scalar> RbmPath<T> {
         let mut models = self.models;
         for knot in &mut models {
             knot.up = Weights::new(engine, knot.rbm.weights());
-            knot.down = Weights::new(engine, &knot.rbm.weights().transpose());
+            knot.down = Weights::transposed(engine, knot.rbm.weights());
         }
         Ok(Self {
             engine,

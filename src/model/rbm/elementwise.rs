@@ -144,6 +144,25 @@ fn increment_far<T: Scalar, const FUSED: bool>(y: T, d: T, e: T) -> T {
             - log1p_unit::<T, FUSED>(exp_nonpositive::<T, FUSED>(-(y - d).abs())))
 }
 
+/// Sum of `softplus(x + sign * w) - softplus(x)`, for slices of one length.
+#[inline(always)]
+pub(crate) fn softplus_gain<T: Scalar, const FUSED: bool>(x: &[T], sign: T, w: &[T]) -> f64 {
+    let mut sums = [T::zero(); LANES];
+    for (x, w) in x.chunks(LANES).zip(w.chunks(LANES)) {
+        // Where the step is 0 nothing is added.
+        let (mut from, mut step) = ([T::zero(); LANES], [T::zero(); LANES]);
+        from[..x.len()].copy_from_slice(x);
+        step[..w.len()].copy_from_slice(w);
+        for l in 0..LANES {
+            let d = sign * step[l];
+            let y = from[l] + d;
+            let e = exp_nonpositive::<T, FUSED>(-y.abs());
+            sums[l] += increment_far::<T, FUSED>(y, d, e);
+        }
+    }
+    total(&sums)
+}
+
 /// Sum of the entries of `values`, padded with zeros to whole lines, where the unit is on.
 #[inline(always)]
 pub(crate) fn dot<T: Scalar>(values: &[T], units: &[Line]) -> f64 {

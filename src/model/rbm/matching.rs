@@ -180,7 +180,7 @@ impl RbmMatching for PersistentMatching {
                 .rbm(&parameters)
                 .and_then(|rbm| rbm.cast())
                 .map_err(|_| overflow(update))?;
-            sampler.set(&rbm, &rbm.weights().transpose());
+            sampler.set(&rbm);
         }
         centre.rbm(&parameters)
     }

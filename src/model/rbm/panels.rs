@@ -48,23 +48,34 @@ pub(crate) struct ActiveUnits {
 }
 
 impl<T: Scalar> Panels<T> {
-    pub(crate) fn new(weights: &DMatrix<T>) -> Self {
-        let (outputs, inputs) = weights.shape();
+    pub(crate) fn zeros(outputs: usize, inputs: usize) -> Self {
         let height = inputs.next_multiple_of(BITS);
-        let mut panels = Self {
+        Self {
             rows: vec![Row::zero(); outputs.div_ceil(WIDTH) * height],
             height,
-        };
-        panels.set(weights);
-        panels
+        }
     }
 
-    /// Takes other weights of the same shape.
+    /// Takes a matrix (outputs x inputs).
     pub(crate) fn set(&mut self, weights: &DMatrix<T>) {
         for (input, column) in weights.column_iter().enumerate() {
             for (panel, weights) in column.as_slice().chunks(WIDTH).enumerate() {
                 let row = self.rows[panel * self.height + input].0.as_flattened_mut();
                 row[..weights.len()].copy_from_slice(weights);
+            }
+        }
+    }
+
+    /// Takes a transposed matrix (inputs x outputs).
+    pub(crate) fn set_transposed(&mut self, weights: &DMatrix<T>) {
+        let (inputs, columns) = (weights.nrows(), weights.as_slice());
+        let panels = columns.chunks(WIDTH * inputs);
+        for (columns, rows) in panels.zip(self.rows.chunks_exact_mut(self.height)) {
+            for (input, row) in rows.iter_mut().enumerate().take(inputs) {
+                let weights = columns[input..].iter().step_by(inputs);
+                for (to, &weight) in row.0.as_flattened_mut().iter_mut().zip(weights) {
+                    *to = weight;
+                }
             }
         }
     }

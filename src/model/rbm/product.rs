@@ -76,26 +76,45 @@ impl<'a, T: Scalar> Inputs<'a, T> {
 }
 
 impl<T: Scalar> Weights<T> {
+    /// From a matrix (outputs x inputs).
     pub(crate) fn new(engine: Available, matrix: &DMatrix<T>) -> Self {
-        #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
-        if by_tiles::<T>(engine) {
-            return Self {
-                engine,
-                form: Form::Tiles(TiledWeights::new(matrix)),
-            };
-        }
-        Self {
-            engine,
-            form: Form::Panels(Panels::new(matrix)),
-        }
+        let mut weights = Self::zeros(engine, matrix.nrows(), matrix.ncols());
+        weights.set(matrix);
+        weights
     }
 
-    /// Takes other weights of the same shape.
+    /// From a transposed matrix (inputs x outputs).
+    pub(crate) fn transposed(engine: Available, matrix: &DMatrix<T>) -> Self {
+        let mut weights = Self::zeros(engine, matrix.ncols(), matrix.nrows());
+        weights.set_transposed(matrix);
+        weights
+    }
+
+    fn zeros(engine: Available, outputs: usize, inputs: usize) -> Self {
+        #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
+        if by_tiles::<T>(engine) {
+            let form = Form::Tiles(TiledWeights::zeros(outputs, inputs));
+            return Self { engine, form };
+        }
+        let form = Form::Panels(Panels::zeros(outputs, inputs));
+        Self { engine, form }
+    }
+
+    /// Takes another matrix of the same shape.
     pub(crate) fn set(&mut self, matrix: &DMatrix<T>) {
         match &mut self.form {
             Form::Panels(panels) => panels.set(matrix),
             #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
-            Form::Tiles(tiles) => *tiles = TiledWeights::new(matrix),
+            Form::Tiles(tiles) => tiles.set(matrix),
+        }
+    }
+
+    /// As [`set`](Self::set), given transposed.
+    pub(crate) fn set_transposed(&mut self, matrix: &DMatrix<T>) {
+        match &mut self.form {
+            Form::Panels(panels) => panels.set_transposed(matrix),
+            #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
+            Form::Tiles(tiles) => tiles.set(&matrix.transpose()),
         }
     }
 
@@ -142,7 +161,11 @@ mod tests {
             let matrix = DMatrix::from_fn(outputs, inputs, |_, _| {
                 T::nearest(rng.random::<f64>().powi(5) * if rng.random() { 9.0 } else { -9.0 })
             });
-            let weights = Weights::new(engine, &matrix);
+            let weights = if case % 2 == 0 {
+                Weights::new(engine, &matrix)
+            } else {
+                Weights::transposed(engine, &matrix.transpose())
+            };
             let mut scratch = Scratch::default();
             for (chains, share) in [(1, 0.5), (37, 0.05), (37, 0.6), (150, 0.0), (64, 1.0)] {
                 let mut units = Layer::zeros(inputs, chains);

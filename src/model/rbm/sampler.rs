@@ -1,6 +1,6 @@
 //! Block Gibbs sampling of one RBM by many chains.
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::{DMatrix, DMatrixView, DVector};
 use rand::{Rng, RngExt};
 
 use crate::engine::{Available, vectorized};
@@ -28,16 +28,16 @@ impl<T: Scalar> Sampler<T> {
         Self {
             engine,
             up: Weights::new(engine, rbm.weights()),
-            down: Weights::new(engine, &rbm.weights().transpose()),
+            down: Weights::transposed(engine, rbm.weights()),
             hidden_bias: Row::panels(rbm.hidden_bias().as_slice()),
             visible_bias: Row::panels(rbm.visible_bias().as_slice()),
         }
     }
 
-    /// Takes other parameters of the same shape, the weights also transposed.
-    pub(super) fn set(&mut self, rbm: &Rbm<T>, transposed: &DMatrix<T>) {
+    /// Takes other parameters of the same shape.
+    pub(super) fn set(&mut self, rbm: &Rbm<T>) {
         self.up.set(rbm.weights());
-        self.down.set(transposed);
+        self.down.set_transposed(rbm.weights());
         self.hidden_bias = Row::panels(rbm.hidden_bias().as_slice());
         self.visible_bias = Row::panels(rbm.visible_bias().as_slice());
     }
@@ -50,6 +50,8 @@ pub(super) struct Chains<T: Scalar> {
     hidden: Layer,
     /// `P(h = 1 | v)` (M x chains), where asked for.
     expected: DMatrix<T>,
+    /// The visible units (D x chains), where asked for.
+    values: DMatrix<T>,
     sums: Vec<Row<T>>,
     words: Words,
     scratch: Scratch<T>,
@@ -69,6 +71,7 @@ impl<T: Scalar> Chains<T> {
             visible: Layer::zeros(visible, chains),
             hidden: Layer::zeros(hidden, chains),
             expected: DMatrix::zeros(hidden, chains),
+            values: DMatrix::zeros(visible, chains),
             sums: vec![Row::zero(); chains],
             words: Words::for_chains::<T>(chains),
             scratch: Scratch::default(),
@@ -158,21 +161,25 @@ impl<T: Scalar> Chains<T> {
     }
 
     /// Adds `scale` times the sum over chains of `h v^T`, `h` and `v`, with what is expected of h.
-    pub(super) fn accumulate(&self, scale: T, gradient: &mut Gradient<T>) {
-        // Chains along the rows, so that no factor is a transposed view.
-        let mut visible = DMatrix::zeros(self.len(), self.visible.units());
-        for chain in 0..self.len() {
-            let units = self.visible.chain(chain).iter().flat_map(|line| &line.0);
-            for (value, &unit) in visible.row_mut(chain).iter_mut().zip(units) {
-                *value = if unit != 0 { T::one() } else { T::zero() };
+    pub(super) fn accumulate(&mut self, scale: T, gradient: &mut Gradient<T>) {
+        let units = self.visible.units();
+        let columns = self.values.as_mut_slice().chunks_exact_mut(units);
+        for (chain, values) in columns.enumerate() {
+            let lines = self.visible.chain(chain).iter().flat_map(|line| &line.0);
+            for (value, &unit) in values.iter_mut().zip(lines) {
+                *value = T::from_unit(unit);
             }
         }
+        // Transposed, only as a right factor: as a left one, where a size is 5 or less, nalgebra 0.35
+        // writes past its end.
+        let values = self.values.as_slice();
+        let transposed = DMatrixView::from_slice_with_strides(values, self.len(), units, units, 1);
         gradient
             .weights
-            .gemm(scale, &self.expected, &visible, T::one());
-        for (h, v) in self.expected.column_iter().zip(visible.row_iter()) {
+            .gemm(scale, &self.expected, &transposed, T::one());
+        for (h, v) in self.expected.column_iter().zip(self.values.column_iter()) {
             gradient.hidden_bias.axpy(scale, &h, T::one());
-            gradient.visible_bias.axpy(scale, &v.transpose(), T::one());
+            gradient.visible_bias.axpy(scale, &v, T::one());
         }
     }
 }
@@ -184,11 +191,5 @@ impl<T: Scalar> Gradient<T> {
             hidden_bias: DVector::zeros(hidden),
             visible_bias: DVector::zeros(visible),
         }
-    }
-
-    pub(super) fn scale(&mut self, factor: T) {
-        self.weights *= factor;
-        self.hidden_bias *= factor;
-        self.visible_bias *= factor;
     }
 }

@@ -123,11 +123,11 @@ pub(crate) mod sealed {
             if !FUSED {
                 return 1.0 / (1.0 + e);
             }
-            let near = (-0.104_484_465_f32).mul_add(e, 0.417_937_86);
-            let near = near.mul_add(e, -0.770_572_93);
+            let near = (-0.104_484_46_f32).mul_add(e, 0.417_937_86);
+            let near = near.mul_add(e, -0.770_572_9);
             let near = near.mul_add(e, 0.953_420_74);
             let near = near.mul_add(e, -0.996_275_7);
-            let near = near.mul_add(e, 0.999_948_98);
+            let near = near.mul_add(e, 0.999_949);
             let residual = (-e).mul_add(near, 1.0 - near);
             near.mul_add(residual, near)
         }

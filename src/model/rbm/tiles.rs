@@ -49,30 +49,32 @@ pub(crate) struct TiledWeights {
 }
 
 impl TiledWeights {
-    pub(crate) fn new<T: Scalar>(weights: &DMatrix<T>) -> Self {
-        let (outputs, inputs) = weights.shape();
+    pub(crate) fn zeros(outputs: usize, inputs: usize) -> Self {
         let (groups, steps) = (outputs.div_ceil(ROWS), inputs.div_ceil(DEPTH));
-        let mut tiles = vec![Tile([0; ROWS * DEPTH]); groups * steps * DIGITS];
-        let mut units = vec![0.0; groups * ROWS];
-        for (output, unit) in units.iter_mut().enumerate().take(outputs) {
-            let row = weights.row(output);
-            *unit = row.iter().map(|w| w.to_f64().abs()).fold(0.0, f64::max) / LARGEST;
-            if *unit == 0.0 {
+        Self {
+            tiles: vec![Tile([0; ROWS * DEPTH]); groups * steps * DIGITS],
+            units: vec![0.0; groups * ROWS],
+            steps,
+        }
+    }
+
+    /// Takes a matrix (outputs x inputs).
+    pub(crate) fn set<T: Scalar>(&mut self, weights: &DMatrix<T>) {
+        self.tiles.fill(Tile([0; ROWS * DEPTH]));
+        for (output, row) in weights.row_iter().enumerate() {
+            let unit = row.iter().map(|w| w.to_f64().abs()).fold(0.0, f64::max) / LARGEST;
+            self.units[output] = unit;
+            if unit == 0.0 {
                 continue;
             }
-            let group = &mut tiles[output / ROWS * steps * DIGITS..][..steps * DIGITS];
+            let group = &mut self.tiles[output / ROWS * self.steps * DIGITS..];
             for (input, w) in row.iter().enumerate() {
-                let digits = digits((w.to_f64() / *unit).round() as i32);
+                let digits = digits((w.to_f64() / unit).round() as i32);
                 let place = input % DEPTH / 4 * DEPTH + output % ROWS * 4 + input % 4;
                 for (tile, digit) in group[input / DEPTH * DIGITS..].iter_mut().zip(digits) {
                     tile.0[place] = digit;
                 }
             }
-        }
-        Self {
-            tiles,
-            units,
-            steps,
         }
     }
 

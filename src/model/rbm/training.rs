@@ -6,8 +6,10 @@ use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
 use crate::ais::{Purpose, StreamRng, stream};
+use crate::engine::{Available, vectorized};
 use crate::error::{Error, Result};
 use crate::model::rbm::base_rate::check_data;
+use crate::model::rbm::elementwise::softplus_gain;
 use crate::model::rbm::sampler::{Chains, Gradient, Sampler};
 use crate::model::rbm::{BaseRate, Lanes, Rbm, Scalar, draw_all, softplus};
 
@@ -224,7 +226,6 @@ impl<T: Scalar> Rbm<T> {
 struct Trainer<T: Scalar> {
     settings: ContrastiveDivergence,
     rbm: Rbm<T>,
-    transposed_weights: DMatrix<T>,
     sampler: Sampler<T>,
     /// The last update of the parameters.
     update: Gradient<T>,
@@ -246,7 +247,6 @@ impl<T: Scalar> Trainer<T> {
             negative,
             lanes: Lanes::from_rng(&mut rng),
             rng,
-            transposed_weights: rbm.weights.transpose(),
             sampler: Sampler::new(&rbm),
             rbm,
         }
@@ -268,21 +268,24 @@ impl<T: Scalar> Trainer<T> {
 
     /// `update = momentum * update + rate * (positive - negative - decay * W)`, then adds it.
     fn ascend(&mut self, learning_rate: f64) {
-        let rows = self.positive.len() as f64;
+        let scale = T::nearest(learning_rate / self.positive.len() as f64);
         let momentum = T::nearest(self.settings.momentum);
-        let scale = T::nearest(learning_rate / rows);
-        self.update.scale(momentum);
+        let decay = T::nearest(-learning_rate * self.settings.weight_decay);
+        let weights = self.rbm.weights.as_mut_slice();
+        let update = self.update.weights.as_mut_slice();
+        for (update, &w) in update.iter_mut().zip(weights.iter()) {
+            *update = momentum * *update + decay * w;
+        }
+        self.update.hidden_bias *= momentum;
+        self.update.visible_bias *= momentum;
         self.positive.accumulate(scale, &mut self.update);
         self.negative.accumulate(-scale, &mut self.update);
-        let decay = T::nearest(-learning_rate * self.settings.weight_decay);
-        for (update, &w) in self.update.weights.iter_mut().zip(&self.rbm.weights) {
-            *update += decay * w;
+        for (w, &update) in weights.iter_mut().zip(self.update.weights.as_slice()) {
+            *w += update;
         }
-        self.rbm.weights += &self.update.weights;
-        self.rbm.weights.transpose_to(&mut self.transposed_weights);
         self.rbm.hidden_bias += &self.update.hidden_bias;
         self.rbm.visible_bias += &self.update.visible_bias;
-        self.sampler.set(&self.rbm, &self.transposed_weights);
+        self.sampler.set(&self.rbm);
     }
 
     fn check_finite(&self, epoch: usize) -> Result<()> {
@@ -332,15 +335,18 @@ fn reconstruction_error_of<T: Scalar, R: Rng>(rbm: &Rbm<T>, row: &[bool], rng: &
 }
 
 fn pseudo_log_likelihood_of<T: Scalar>(rbm: &Rbm<T>, row: &[bool]) -> f64 {
-    let activation = rbm.hidden_activation(row);
-    let hidden_term: f64 = activation.iter().map(|&x| softplus(x)).sum();
+    let activation = rbm.hidden_activation(row).map(T::nearest);
     let columns = rbm.weights.column_iter().zip(&rbm.visible_bias).zip(row);
     let terms = columns.map(|((column, bias), &on)| {
         let sign = if on { -1.0 } else { 1.0 };
-        let flipped = activation.iter().zip(&column);
-        let flipped = flipped.map(|(x, w)| softplus(x + sign * w.to_f64()));
+        let (activation, weights) = (activation.as_slice(), column.as_slice());
+        let gain = vectorized!(
+            Available::best(),
+            FUSED,
+            softplus_gain::<T, FUSED>(activation, T::nearest(sign), weights)
+        );
         // log P(v_i | others) = -softplus(log f(flipped) - log f(v)).
-        -softplus(sign * bias.to_f64() + flipped.sum::<f64>() - hidden_term)
+        -softplus(sign * bias.to_f64() + gain)
     });
     terms.sum()
 }
