@@ -25,6 +25,7 @@ pub(crate) fn log_sum_exp(terms: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 /// `weight * x`, where a weight of zero makes even an infinity vanish.
+#[inline]
 pub(crate) fn weighted(weight: f64, x: f64) -> f64 {
     if weight == 0.0 && x.is_infinite() {
         0.0

@@ -164,6 +164,7 @@ pub struct NonFinite {
 
 impl NonFinite {
     /// Passes a log density on unless it is NaN or `+inf`.
+    #[inline]
     pub fn check_log_density(quantity: &'static str, value: f64) -> Result<f64, Self> {
         if value < f64::INFINITY {
             Ok(value)
