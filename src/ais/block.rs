@@ -109,6 +109,7 @@ impl<S> Block<S> {
     /// # Errors
     /// [`Error::NonFinite`](crate::Error::NonFinite) with chain, stage and beta, where the kernel met one or the
     /// increment is NaN or `+inf`.
+    #[inline]
     pub fn add<M>(
         &mut self,
         stage: &Stage<M>,
@@ -134,6 +135,7 @@ impl<S> Block<S> {
         self.weigh(stage, chain, step.correction, step)
     }
 
+    #[inline]
     fn weigh<M>(
         &mut self,
         stage: &Stage<M>,
@@ -149,6 +151,7 @@ impl<S> Block<S> {
         Ok(())
     }
 
+    #[cold]
     fn locate<M>(&self, error: NonFinite, stage: &Stage<M>, chain: usize) -> Error {
         error.at(self.first_chain + chain, stage.index, stage.beta)
     }
