@@ -164,6 +164,17 @@ mod tests {
         assert!(error.abs() < 4.0, "chi-squared {statistic}");
     }
 
+    #[test]
+    fn the_tail_has_its_mean() {
+        let mut rng = stream(12, Purpose::Run, 0);
+        let draws = 100_000;
+        let mean = (0..draws).map(|_| draw_tail(&mut rng)).sum::<f64>() / f64::from(draws);
+        let exact = density(TAIL) / simpson(TAIL, 12.0, 100_000);
+        // The deviation beyond `TAIL` is below that of the exponential, 1 / TAIL.
+        let se = 1.0 / TAIL / f64::from(draws).sqrt();
+        assert!((mean - exact).abs() < 4.0 * se, "{mean} {exact}");
+    }
+
     fn simpson(from: f64, to: f64, intervals: usize) -> f64 {
         let h = (to - from) / (2 * intervals) as f64;
         let at = |i: usize| density(from + i as f64 * h);

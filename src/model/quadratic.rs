@@ -89,7 +89,11 @@ impl QuadraticForm {
 
     #[inline]
     fn checked<'a>(&'a self, state: &'a DVector<f64>) -> (&'a [f64], &'a [f64]) {
-        assert_eq!(state.len(), self.mean.len(), "length of the state");
+        let (found, expected) = (state.len(), self.mean.len());
+        assert!(
+            found == expected,
+            "a state of dimension {found} for a model of dimension {expected}"
+        );
         (state.as_slice(), self.mean.as_slice())
     }
 }
@@ -249,4 +253,26 @@ fn lane_pull(p: &[f64], x: &[f64], mean: &[f64], scale: f64, gradient: &mut [f64
 #[inline(always)]
 fn lanes(values: &[f64]) -> (&[[f64; LANES]], &[f64]) {
     values.as_chunks()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_widest_registers_give_the_bits_of_the_portable_loops() {
+        for d in [8, 9, 31, 100] {
+            let wave = |speed: f64| (0..d).map(move |i| (speed * i as f64).sin()).collect();
+            let (x, mean, p): (Vec<f64>, Vec<f64>, Vec<f64>) = (wave(1.1), wave(0.7), wave(0.3));
+            let wide = wide_sum_of_squares(&p, &x, &mean);
+            assert_eq!(wide, lane_sum(&p, &x, &mean, squared), "d = {d}");
+            assert!((wide - sum(&p, &x, &mean, squared)).abs() < 1e-12);
+            let (mut here, mut there, mut plain) = (x.clone(), x.clone(), x.clone());
+            let found = accumulate_wide_pull(&p, &x, &mean, 0.3, &mut here);
+            assert_eq!(found, lane_pull(&p, &x, &mean, 0.3, &mut there));
+            assert!((found - pull(&p, &x, &mean, 0.3, &mut plain)).abs() < 1e-12);
+            assert_eq!(here, there);
+            assert_eq!(here, plain);
+        }
+    }
 }
