@@ -63,7 +63,7 @@ where
     assert_per_stage(path, kernel, 0);
 }
 
-fn assert_per_stage<'p, P, K>(path: &'p P, kernel: K, expected: usize)
+fn assert_per_stage<'p, P, K>(path: &'p P, kernel: K, allowed: usize)
 where
     P: AnnealingPath<Base: NormalizedModel, State: Send> + Sync,
     K: TransitionKernel<P::At<'p>> + Sync,
@@ -75,10 +75,10 @@ where
         allocations(path, &kernel, 100),
     );
     assert!(short > 0, "the run must be on this thread");
-    assert_eq!(
-        long - short,
-        90 * expected,
-        "{}",
+    let found = (long - short) as f64 / 90.0;
+    assert!(
+        found <= allowed as f64,
+        "{found} allocations a stage: {}",
         std::any::type_name::<K>()
     );
 }
@@ -96,7 +96,7 @@ fn a_stage_over_vectors_allocates_nothing() {
     assert_none_per_stage(&path, Repeat::new(Mala::new(0.1).unwrap(), 2).unwrap());
 }
 
-/// But for GEMM, the portable engine's, which packs the factors of each product into memory of its own.
+/// GEMM, which serves the portable engine, packs the factors of each product into memory of its own.
 #[test]
 fn a_stage_over_an_rbm_allocates_nothing() {
     for engine in Engine::ALL.into_iter().filter(|e| e.is_available()) {
