@@ -15,6 +15,7 @@ mod math;
 mod minimize;
 pub mod model;
 mod network;
+mod normal;
 pub mod path;
 #[cfg(feature = "plot")]
 pub mod plot;
