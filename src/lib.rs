@@ -44,5 +44,8 @@ pub mod prelude {
     pub use crate::path::{
         AnnealingPath, GeometricPath, MomentPath, MomentSplinePath, RbmPath, TemperedPath,
     };
-    pub use crate::schedule::{Friction, Schedule, ScheduleOptimizer, VarOpt};
+    pub use crate::schedule::{
+        BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, Schedule,
+        ScheduleOptimizer, Survey, VarOpt,
+    };
 }
