@@ -10,6 +10,9 @@ pub mod guide {
     #[doc = include_str!("../docs/intervals.md")]
     pub mod intervals {}
 }
+#[cfg(doctest)]
+#[doc = include_str!("../docs/schedules.md")]
+mod schedules_of_the_docs {}
 pub mod kernel;
 mod math;
 mod minimize;
