@@ -45,6 +45,9 @@ struct Options {
     /// Number of seeds
     #[arg(long, default_value_t = 20)]
     seeds: u64,
+    /// The first seed; what is tuned on some seeds is to be reported on others
+    #[arg(long, default_value_t = 0)]
+    first_seed: u64,
     /// Number of threads
     #[arg(long, default_value_t = 1)]
     threads: usize,
@@ -242,7 +245,7 @@ impl Row {
             variances: Vec::new(),
             seconds: 0.0,
         };
-        for seed in 0..options.seeds {
+        for seed in options.first_seed..options.first_seed.saturating_add(options.seeds) {
             let schedule = match method.choose(path, kernel, steps, seed) {
                 Err(error @ (Error::PilotCollapsed { .. } | Error::NotConverged { .. })) => {
                     println!("{method:?}, seed {seed}: {error}");

@@ -275,3 +275,29 @@ fn sum(terms: &[f64; STATES]) -> f64 {
     }
     ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Engine;
+
+    #[test]
+    fn every_engine_gives_the_same_bits() {
+        let weights = DMatrix::from_fn(101, 6, |i, k| ((7 * i + 3 * k) % 11) as f64 * 0.4 - 1.7);
+        let activation = DVector::from_fn(101, |i, _| (i as f64).sin() * 9.0);
+        let low = LowUnits::new(&weights, &DVector::from_element(6, 0.3));
+        let evaluated = |engine: Engine| {
+            let mut block = StateBlock::new(engine.available().unwrap(), &low);
+            block.evaluate(&low, &activation, 0.7);
+            let p = block.relative(block.highest());
+            let (mut sums, mut total) = (vec![[0.0; STATES]; 101], vec![0.0; 101]);
+            block.add_means(&low, &p, &mut sums, &mut total);
+            (block.log_f, p, sums, total)
+        };
+        let portable = evaluated(Engine::Portable);
+        assert!(portable.0.iter().all(|log_f| log_f.is_finite()) && portable.3[0] > 0.0);
+        for engine in Engine::ALL.into_iter().filter(|e| e.is_available()) {
+            assert_eq!(evaluated(engine), portable, "{engine}");
+        }
+    }
+}
