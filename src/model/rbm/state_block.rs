@@ -121,9 +121,7 @@ impl StateBlock {
             .zip(self.on.chunks(low.in_range));
         for ((off, on), low) in groups.zip(low.factors.chunks(low.in_range)) {
             for ((&off, &on), low) in off.iter().zip(on).zip(low) {
-                for s in 0..STATES {
-                    product.mantissas[s] *= off + on * low[s];
-                }
+                product.multiply(off, on, low);
             }
             product.normalise();
         }
@@ -204,6 +202,15 @@ impl Default for Product {
 }
 
 impl Product {
+    /// By `off + on low`, within which the range must last until the next normalisation.
+    #[inline(always)]
+    fn multiply(&mut self, off: f64, on: f64, low: &[f64; STATES]) {
+        let mantissas = &mut self.mantissas;
+        for s in 0..STATES {
+            mantissas[s] *= off + on * low[s];
+        }
+    }
+
     #[inline(always)]
     fn normalise(&mut self) {
         for s in 0..STATES {
