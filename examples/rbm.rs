@@ -80,6 +80,9 @@ struct Options {
     /// Seed; one seed gives the same figures for any number of threads
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Number of chains that move together: more are faster, fewer give work to more threads
+    #[arg(long, default_value_t = 128)]
+    block_size: usize,
     /// Number of threads; all cores unless set
     #[arg(long)]
     threads: Option<usize>,
@@ -226,7 +229,8 @@ fn score(options: &Options) -> Result<String> {
     let mut ais = Ais::new(&path, BlockGibbs)
         .schedule(schedule)
         .chains(options.chains)
-        .seed(options.seed);
+        .seed(options.seed)
+        .block_size(options.block_size);
     if let Some(threads) = options.threads {
         ais = ais.threads(threads);
     }

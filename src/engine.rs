@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use crate::error::{Error, Result};
 
@@ -87,6 +88,11 @@ impl Available {
         Self(Engine::best())
     }
 
+    /// The next best where this one multiplies by tiles.
+    pub(crate) fn without_tiles(self) -> Self {
+        Self(self.0.min(Engine::Avx512))
+    }
+
     pub(crate) fn get(self) -> Engine {
         self.0
     }
@@ -106,6 +112,18 @@ impl Available {
             _ => work(),
         }
     }
+}
+
+/// Runs loops over vectors, compiled for the machine's widest registers. Nothing is contracted to
+/// `mul_add`, so that the bits are the same on every machine. As with [`Available::run`], what
+/// `work` calls must be inlined.
+#[inline(always)]
+pub(crate) fn over_vectors<R>(work: impl FnOnce() -> R) -> R {
+    static WIDEST: LazyLock<Available> = LazyLock::new(|| {
+        let mut wide = [Engine::Avx512, Engine::Avx2].into_iter();
+        Available(wide.find(|e| e.is_available()).unwrap_or(Engine::Portable))
+    });
+    WIDEST.run(work)
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -18,6 +18,7 @@ mod math;
 mod minimize;
 pub mod model;
 mod network;
+mod normal;
 pub mod path;
 #[cfg(feature = "plot")]
 pub mod plot;

@@ -9,13 +9,12 @@ use annealed::kernel::{
     NonFinite, ObjectiveTrace, QuadratureModifier, SeparableModifier, ShiftMonitor, Stage, Step,
     TransitionKernel, UnadjustedLangevin,
 };
-use annealed::model::{Differentiable, FunctionModel, Gaussian, NormalizedModel};
+use annealed::model::{Differentiable, FunctionModel, Gaussian, NormalizedModel, Sampleable};
 use annealed::path::{AnnealingPath, GaussianPath, Intermediate, TemperedPath};
 use annealed::schedule::Schedule;
 use annealed::testing::{self, Check};
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 use rand::{Rng, RngExt};
-use rand_distr::StandardNormal;
 
 /// `L(w) = exp(-(w+2)^2/.5) + 1.3 exp(-(w-2.5)^2/.5)` and its derivative.
 fn two_bumps(w: f64) -> (f64, f64) {
@@ -193,7 +192,8 @@ impl<M: Differentiable + Intermediate, D: DriftModifier> TransitionKernel<M> for
             let shift = sign * delta * self.modifier.modifier(beta, x);
             x + 0.25 * self.variance * gradients + shift
         };
-        let noise = DVector::from_fn(x.len(), |_, _| rng.sample::<f64, _>(StandardNormal));
+        // As the library draws it, so that both see the same noise.
+        let noise = Gaussian::standard(x.len()).unwrap().sample(rng);
         let y = mean(x, -1.0) + self.variance.sqrt() * noise;
         let forward = (&y - mean(x, self.forward_sign)).norm_squared();
         let backward = (&*x - mean(&y, self.backward_sign)).norm_squared();

@@ -1,5 +1,6 @@
 //! Kernels: what they refuse, what they report, and how they are tuned.
 
+use annealed::ais::Block;
 use annealed::kernel::{
     CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, NonFinite, PersistentHmc,
     RandomWalkMetropolis, Repeat, Stage, Step, StepSize, SymmetricProposal, Then, TransitionKernel,
@@ -303,6 +304,35 @@ fn steps_report_acceptance_probabilities_and_add_them() -> Result<()> {
     assert_eq!(step.proposals, 4);
     assert!(step.acceptance > 0.0 && step.acceptance < 4.0 && step.acceptance.fract() != 0.0);
     assert!(step.correction != 0.0);
+    Ok(())
+}
+
+/// A block that moves as a whole does what its chains would do one after another; of weight zero
+/// they stay.
+#[test]
+fn composed_kernels_move_blocks_as_they_move_chains() -> Result<()> {
+    let langevin = || UnadjustedLangevin::new(0.1);
+    let kernel = Then(
+        Repeat::new(Then(langevin()?, PersistentHmc::new(0.2, 2, 0.3)?), 2)?,
+        Repeat::new(RandomWalkMetropolis::new(0.3)?, 3)?,
+    );
+    let stage = Stage::new(1, At(0.3), At(0.6));
+    let mut states: Vec<Vector> = (0..4).map(|i| At(0.3).sample(&mut rng(i))).collect();
+    states.push(Vector::from_element(5, 1e200));
+    let mut block = Block::new(0, states.clone(), (0..5).map(rng).collect());
+    kernel.advance(&stage, &mut block, &mut Default::default())?;
+    let mut workspace = Default::default();
+    for (chain, state) in states.iter_mut().enumerate() {
+        let mut rng = rng(chain as u64);
+        let expected = kernel.increment(&stage, chain, state, &mut workspace, &mut rng);
+        let expected = expected.unwrap();
+        assert_eq!(block.states()[chain], *state);
+        assert_eq!(block.log_ratios()[chain], expected.log_ratio);
+        let difference = block.log_weights()[chain] - expected.log_weight;
+        assert!(difference.abs() < 1e-12 || !block.is_alive(chain));
+    }
+    assert!(!block.is_alive(4) && block.states()[4][0] == 1e200);
+    assert_eq!(block.acceptance().1, 4 * (2 + 3));
     Ok(())
 }
 

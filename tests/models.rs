@@ -317,7 +317,7 @@ fn gaussian_refuses_bad_input() {
 }
 
 #[test]
-#[should_panic(expected = "length of the state")]
+#[should_panic(expected = "a state of dimension")]
 fn gaussian_panics_on_a_state_of_the_wrong_length() {
     gaussian_3d().log_density(&DVector::zeros(4));
 }

@@ -2,7 +2,9 @@
 //! step against the reference step.
 
 use annealed::ais::{Block, Purpose, stream};
-use annealed::kernel::{BlockGibbs, BlockGibbsWorkspace, NonFinite, Stage, Step, TransitionKernel};
+use annealed::kernel::{
+    BlockGibbs, BlockGibbsWorkspace, NonFinite, Repeat, Stage, Step, Then, TransitionKernel,
+};
 use annealed::model::{BaseRate, NormalizedModel, Rbm, Sampleable, Scalar, UnnormalizedModel};
 use annealed::path::{AnnealingPath, Engine, Intermediate, RbmAt, RbmPath};
 use annealed::schedule::Schedule;
@@ -184,7 +186,7 @@ fn engines() -> impl Iterator<Item = Engine> {
     })
 }
 
-fn check_unbiased(name: &str, weights: &[f64], steps: usize) {
+fn check_unbiased(name: &str, weights: &[f64], steps: usize, sweeps: u32) {
     let n = weights.len() as f64;
     let mean = weights.iter().sum::<f64>() / n;
     let se = (weights.iter().map(|w| (w - mean).powi(2)).sum::<f64>() / (n - 1.0) / n).sqrt();
@@ -195,7 +197,7 @@ fn check_unbiased(name: &str, weights: &[f64], steps: usize) {
     );
     // The spread of the weights is known too: ESS/N as tabled.
     let ess = weights.iter().sum::<f64>().powi(2) / weights.iter().map(|w| w * w).sum::<f64>() / n;
-    let exact = RATIO * RATIO / expectation(steps, 2.0, |d, _, t| d * t);
+    let exact = RATIO * RATIO / expectation(steps, 2.0, |d, _, t| d * t.pow(sweeps));
     assert!(
         (ess - exact).abs() < 0.01,
         "{name}, K = {steps}: ESS/N {ess}, exactly {exact}"
@@ -209,21 +211,21 @@ fn sampled_weights_average_to_the_ratio_of_normalisers() {
         for engine in engines() {
             let path = small::<f32>().with_engine(engine).unwrap();
             let weights = anneal(&BlockGibbs, &path, steps, 1);
-            check_unbiased(&format!("{engine}, f32"), &weights, steps);
+            check_unbiased(&format!("{engine}, f32"), &weights, steps, 1);
             let path = small::<f64>().with_engine(engine).unwrap();
             let weights = anneal(&BlockGibbs, &path, steps, 2);
-            check_unbiased(&format!("{engine}, f64"), &weights, steps);
+            check_unbiased(&format!("{engine}, f64"), &weights, steps, 1);
         }
         let weights = anneal(&PerChain, &small::<f64>(), steps, 3);
-        check_unbiased("per chain", &weights, steps);
+        check_unbiased("per chain", &weights, steps, 1);
     }
 }
 
-fn check_transition<'a, T: Scalar, K>(name: &str, kernel: &K, path: &'a RbmPath<T>)
+fn check_transition<'a, T: Scalar, K>(name: &str, kernel: &K, path: &'a RbmPath<T>, sweeps: u32)
 where
     K: TransitionKernel<RbmAt<'a, T>>,
 {
-    let exact = transition(small::<f64>().at(0.7));
+    let exact = transition(small::<f64>().at(0.7)).pow(sweeps);
     let chains = 1 << 14;
     for from in 0..8 {
         let mut block = block_of(vec![bits(from, 3); chains], 9);
@@ -250,11 +252,50 @@ where
 fn moves_have_the_exact_transition_probabilities() {
     for engine in engines() {
         let path = small::<f32>().with_engine(engine).unwrap();
-        check_transition(&format!("{engine}, f32"), &BlockGibbs, &path);
+        check_transition(&format!("{engine}, f32"), &BlockGibbs, &path, 1);
         let path = small::<f64>().with_engine(engine).unwrap();
-        check_transition(&format!("{engine}, f64"), &BlockGibbs, &path);
+        check_transition(&format!("{engine}, f64"), &BlockGibbs, &path, 1);
     }
-    check_transition("per chain", &PerChain, &small::<f64>());
+    check_transition("per chain", &PerChain, &small::<f64>(), 1);
+}
+
+/// Of kernels made of block Gibbs the first weighs, and all move the block as a whole.
+#[test]
+fn repeated_sweeps_are_fused_and_exact() {
+    let repeated = Repeat::new(BlockGibbs, 2).unwrap();
+    let nested = Repeat::new(Then(BlockGibbs, repeated.clone()), 1).unwrap();
+    for engine in engines() {
+        let path = small::<f32>().with_engine(engine).unwrap();
+        check_transition(&format!("{engine}, twice"), &repeated, &path, 2);
+        let weights = anneal(&repeated, &path, 4, 5);
+        check_unbiased(&format!("{engine}, twice"), &weights, 4, 2);
+        check_transition(&format!("{engine}, nested"), &nested, &path, 3);
+        let weights = anneal(&nested, &path, 4, 6);
+        check_unbiased(&format!("{engine}, nested"), &weights, 4, 3);
+        check_fused(&repeated, &path);
+        check_fused(&nested, &path);
+    }
+    let repeated = Repeat::new(PerChain, 2).unwrap();
+    let weights = anneal(&repeated, &small::<f64>(), 4, 7);
+    check_unbiased("per chain, twice", &weights, 4, 2);
+}
+
+fn check_fused<'a, K: TransitionKernel<RbmAt<'a, f32>>>(kernel: &K, path: &'a RbmPath<f32>) {
+    let mut block = block(path, 10, 2);
+    let before = block.clone();
+    let stage = Stage::new(1, path.at(0.4), path.at(0.6));
+    assert_eq!(kernel.engine(&stage.model), Some(path.engine()));
+    kernel
+        .advance(&stage, &mut block, &mut Default::default())
+        .unwrap();
+    for chain in 0..10 {
+        let exact = stage.log_ratio(&before.states()[chain]);
+        assert!((block.log_ratios()[chain] - exact).abs() < 1e-6);
+        assert_eq!(block.log_ratios()[chain], block.log_weights()[chain]);
+    }
+    // Only the first chain's stream is touched: it seeds the generators of the block.
+    assert_ne!(block.clone().chain_mut(0).1, before.clone().chain_mut(0).1);
+    assert_eq!(block.clone().chain_mut(1).1, before.clone().chain_mut(1).1);
 }
 
 /// Sizes that do not fill the vector lanes, activations up to several hundred.

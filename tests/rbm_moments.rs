@@ -267,13 +267,15 @@ fn moments_that_cannot_be_matched_are_errors() {
     assert!(matching().match_moments(&large, &uniform).is_err());
 }
 
-/// A machine of digits, sharpened, from the uniform base: the spline has the larger ESS.
+/// A machine of digits, sharpened, from the uniform base: the spline has the larger ESS. So it is
+/// on five of six machines that differ in the seed of their training.
 #[test]
 fn the_spline_beats_the_straight_path_from_the_uniform_base() {
     let images = annealed::data::digits().images;
     let start = Rbm::<f32>::from_data(8, &images, 1).unwrap();
     let trained = ContrastiveDivergence::new(1)
         .epochs(20)
+        .seed(4)
         .train(start, &images);
     let trained = trained.unwrap().rbm;
     let target = Rbm::new(
@@ -299,10 +301,10 @@ fn the_spline_beats_the_straight_path_from_the_uniform_base() {
         assert!(error.abs() < 4.0 * run.standard_error(), "{error}");
         run.effective_sample_size() / 600.0
     };
-    // Measured over seeds: 0.42 to 0.47, and 0.66 to 0.70.
+    // Measured: .22 and .66.
     let (straight, spline) = (efficiency(&straight), efficiency(&spline));
     assert!(
-        spline > 0.6 && spline > 1.2 * straight,
+        spline > 0.55 && spline > 1.5 * straight,
         "{straight} {spline}"
     );
 }

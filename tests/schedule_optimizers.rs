@@ -398,7 +398,7 @@ fn optimizers_hand_on_what_their_pilots_warn_of() {
     type Optimizer<'a> = &'a dyn ScheduleOptimizer<GaussianPath, RandomWalkMetropolis>;
     let warnings_with = |step: f64, optimizer: Optimizer| {
         let kernel = RandomWalkMetropolis::new(step).unwrap();
-        optimizer.optimize(&path, &kernel, 100, 1).unwrap().warnings
+        optimizer.optimize(&path, &kernel, 100, 3).unwrap().warnings
     };
     let near_collapse = |optimizer: Optimizer| {
         let warnings = warnings_with(1e-3, optimizer);

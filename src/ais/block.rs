@@ -1,8 +1,8 @@
 //! A block of chains: what a kernel's `advance` works on.
 
 use crate::ais::stream::{Purpose, StreamRng, stream, successive};
-use crate::error::Result;
-use crate::kernel::{Increment, NonFinite, Stage};
+use crate::error::{Error, Result};
+use crate::kernel::{Increment, NonFinite, Stage, Step};
 use crate::model::Sampleable;
 
 /// Chains that pass the schedule together: states, random streams and log weights.
@@ -109,25 +109,50 @@ impl<S> Block<S> {
     /// # Errors
     /// [`Error::NonFinite`](crate::Error::NonFinite) with chain, stage and beta, where the kernel met one or the
     /// increment is NaN or `+inf`.
+    #[inline]
     pub fn add<M>(
         &mut self,
         stage: &Stage<M>,
         chain: usize,
         increment: Result<Increment, NonFinite>,
     ) -> Result<()> {
-        let checked = increment.and_then(|increment| {
-            NonFinite::check_log_density("log weight increment", increment.log_weight)?;
-            Ok(increment)
-        });
-        match checked {
-            Ok(increment) => {
-                self.log_ratios[chain] = increment.log_ratio;
-                self.log_weights[chain] += increment.log_weight;
-                self.acceptance += increment.step.acceptance;
-                self.proposals += u64::from(increment.step.proposals);
-                Ok(())
-            }
-            Err(error) => Err(error.at(self.first_chain + chain, stage.index, stage.beta)),
-        }
+        let increment = increment.map_err(|error| self.locate(error, stage, chain))?;
+        self.log_ratios[chain] = increment.log_ratio;
+        self.weigh(stage, chain, increment.log_weight, increment.step)
+    }
+
+    /// Adds what one more step at the stage's model did to one chain.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add), of the step's correction.
+    pub fn add_step<M>(
+        &mut self,
+        stage: &Stage<M>,
+        chain: usize,
+        step: Result<Step, NonFinite>,
+    ) -> Result<()> {
+        let step = step.map_err(|error| self.locate(error, stage, chain))?;
+        self.weigh(stage, chain, step.correction, step)
+    }
+
+    #[inline]
+    fn weigh<M>(
+        &mut self,
+        stage: &Stage<M>,
+        chain: usize,
+        log_weight: f64,
+        step: Step,
+    ) -> Result<()> {
+        NonFinite::check_log_density("log weight increment", log_weight)
+            .map_err(|error| self.locate(error, stage, chain))?;
+        self.log_weights[chain] += log_weight;
+        self.acceptance += step.acceptance;
+        self.proposals += u64::from(step.proposals);
+        Ok(())
+    }
+
+    #[cold]
+    fn locate<M>(&self, error: NonFinite, stage: &Stage<M>, chain: usize) -> Error {
+        error.at(self.first_chain + chain, stage.index, stage.beta)
     }
 }

@@ -5,8 +5,11 @@ use rand::Rng;
 use crate::ais::{Block, StreamRng};
 use crate::engine::{Available, Engine, vectorized};
 use crate::error::Result;
-use crate::kernel::{Increment, NonFinite, Stage, Step, TransitionKernel, advance_each};
-use crate::model::rbm::{Lanes, Layer, Scratch, Words, dot, draw_units, pad, weigh_and_draw};
+use crate::kernel::{Increment, NonFinite, Stage, Step, TransitionKernel, advance_each, step_each};
+use crate::model::rbm::{
+    Inputs, LANES, Lanes, Layer, Positions, Row, Scratch, Words, dot, draw_units, total,
+    weigh_and_draw,
+};
 use crate::model::{Rbm, Scalar, UnnormalizedModel};
 use crate::path::{Knot, RbmAt, RbmPath};
 
@@ -74,14 +77,35 @@ impl<T: Scalar> TransitionKernel<RbmAt<'_, T>> for BlockGibbs {
         };
         let path = stage.model.path();
         let buffers = workspace.prepare(path, states.len(), first);
-        buffers.load(states);
-        buffers.weigh_and_draw_hidden(path.segment(segment), (from, to));
-        buffers.draw_visible(&stage.model, path.segment(segment), to);
+        buffers.sweep(&stage.model, segment, (from, to), states);
         for chain in 0..block.len() {
             if block.is_alive(chain) {
                 buffers.store(chain, block.chain_mut(chain).0);
                 let increment = Increment::new(buffers.log_ratios[chain], Step::invariant());
                 block.add(stage, chain, Ok(increment))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn step_block(
+        &self,
+        stage: &Stage<RbmAt<'_, T>>,
+        block: &mut Block<<RbmAt<'_, T> as UnnormalizedModel>::State>,
+        workspace: &mut Self::Workspace,
+    ) -> Result<()> {
+        let Some((segment, at, _)) = stage.model.shared_segment(&stage.model) else {
+            return step_each(self, stage, block, workspace);
+        };
+        let (states, rngs) = block.chains_mut();
+        let Some(first) = rngs.first_mut() else {
+            return Ok(());
+        };
+        let buffers = workspace.prepare(stage.model.path(), states.len(), first);
+        buffers.sweep(&stage.model, segment, (at, at), states);
+        for chain in 0..block.len() {
+            if block.is_alive(chain) {
+                buffers.store(chain, block.chain_mut(chain).0);
             }
         }
         Ok(())
@@ -142,16 +166,17 @@ type Segment<'a, T> = (Option<&'a Knot<T>>, &'a Knot<T>);
 struct Buffers<T: Scalar> {
     engine: Available,
     lanes: Lanes,
-    /// Random bits for one chain's layer.
     words: Words,
     scratch: Scratch<T>,
-    visible: Layer<T>,
-    hidden: Layer<T>,
-    /// The hidden activations at the segment's start.
-    start: Layer<T>,
-    /// The slope of the visible biases, and their value at the stage's end.
-    bias_slope: Vec<T>,
-    visible_bias: Vec<T>,
+    visible: Layer,
+    hidden: Layer,
+    /// For each chain and one panel of units what the weights at the segment's start and end give.
+    start: Vec<Row<T>>,
+    end: Vec<Row<T>>,
+    /// For each chain sums of softplus increments.
+    increments: Vec<[T; LANES]>,
+    /// The visible biases at the stage's end.
+    visible_bias: Vec<Row<T>>,
     log_ratios: Vec<f64>,
 }
 
@@ -161,13 +186,14 @@ impl<T: Scalar> Buffers<T> {
         Self {
             engine: path.available_engine(),
             lanes: Lanes::from_rng(rng),
-            words: Words::for_units::<T>(visible.max(hidden)),
+            words: Words::for_chains::<T>(chains),
             scratch: Scratch::default(),
             visible: Layer::zeros(visible, chains),
             hidden: Layer::zeros(hidden, chains),
-            start: Layer::zeros(hidden, chains),
-            bias_slope: pad(std::iter::repeat_n(T::zero(), visible)),
-            visible_bias: pad(std::iter::repeat_n(T::zero(), visible)),
+            start: vec![Row::zero(); chains],
+            end: vec![Row::zero(); chains],
+            increments: vec![[T::zero(); LANES]; chains],
+            visible_bias: Row::panels(path.target().visible_bias().as_slice()),
             log_ratios: vec![0.0; chains],
         }
     }
@@ -183,71 +209,95 @@ impl<T: Scalar> Buffers<T> {
         let (engine, visible) = (self.engine, &mut self.visible);
         vectorized!(engine, FUSED, {
             for (chain, state) in states.iter().enumerate() {
-                visible.set_chain(chain, state);
+                visible.load(chain, state);
             }
         });
+    }
+
+    /// Weighs the states from one end of `t` to the other and draws them anew at the latter, `model`.
+    fn sweep(&mut self, model: &RbmAt<'_, T>, segment: usize, t: (f64, f64), states: &[Vec<bool>]) {
+        let ends = model.path().segment(segment);
+        self.load(states);
+        self.weigh_and_draw_hidden(ends, t);
+        self.draw_visible(model, ends, t.1);
     }
 
     /// The weight comes first, at the old `v`; then `h` given it, at the new beta. `t` is where in
     /// the segment the stage starts and ends.
     fn weigh_and_draw_hidden(&mut self, (start, end): Segment<'_, T>, t: (f64, f64)) {
         let engine = self.engine;
-        let (visible, scratch) = (&self.visible, &mut self.scratch);
-        end.activate(engine, visible, &mut self.hidden, scratch);
-        if let Some(start) = start {
-            start.activate(engine, visible, &mut self.start, scratch);
+        self.increments.fill([T::zero(); LANES]);
+        let mut inputs = Inputs::new(engine, &self.visible, &mut self.scratch);
+        for (panel, bias) in end.hidden_bias.iter().enumerate() {
+            end.up.multiply(panel, &mut inputs, &mut self.end);
+            if let Some(start) = start {
+                start.up.multiply(panel, &mut inputs, &mut self.start);
+            }
+            let words = self.words.draw::<T>(engine, &mut self.lanes);
+            let drawn = words
+                .zip(self.hidden.panel_mut(panel))
+                .zip(&mut self.increments);
+            let products = self.start.iter().zip(&self.end);
+            let t = Positions::new(t.0, t.1);
+            vectorized!(
+                engine,
+                FUSED,
+                match start {
+                    None => {
+                        for ((_, end), ((words, units), sums)) in products.zip(drawn) {
+                            let gain = end.plus(bias);
+                            weigh_and_draw::<T, FUSED>(&Row::zero(), &gain, t, words, units, sums);
+                        }
+                    }
+                    Some(knot) => {
+                        for ((start, end), ((words, units), sums)) in products.zip(drawn) {
+                            let start = start.plus(&knot.hidden_bias[panel]);
+                            let gain = end.plus(bias).minus(&start);
+                            weigh_and_draw::<T, FUSED>(&start, &gain, t, words, units, sums);
+                        }
+                    }
+                }
+            );
         }
-        copy(end.bias_slope.iter().copied(), &mut self.bias_slope);
-        for (chain, log_ratio) in self.log_ratios.iter_mut().enumerate() {
-            let (visible, hidden) = (self.visible.chain(chain), self.hidden.chain_mut(chain));
-            let start = start.map(|_| self.start.chain(chain));
-            let words = self.words.draw(engine, hidden, &mut self.lanes);
-            *log_ratio = vectorized!(engine, FUSED, {
-                (t.1 - t.0) * dot(&self.bias_slope, visible)
-                    + weigh_and_draw::<T, FUSED>(hidden, start, t, words)
-            });
-        }
+        let (log_ratios, visible) = (self.log_ratios.iter_mut(), &self.visible);
+        vectorized!(engine, FUSED, {
+            for (chain, (log_ratio, sums)) in log_ratios.zip(&self.increments).enumerate() {
+                let linear = dot(&end.bias_slope, visible.chain(chain));
+                *log_ratio = (t.1 - t.0) * linear + total(sums);
+            }
+        });
     }
 
     fn draw_visible(&mut self, model: &RbmAt<'_, T>, (start, end): Segment<'_, T>, t: f64) {
         let engine = self.engine;
-        copy(
-            model.visible_biases().map(T::nearest),
-            &mut self.visible_bias,
-        );
-        let (hidden, visible) = (&self.hidden, &mut self.visible);
-        let scratch = &mut self.scratch;
-        end.down
-            .propagate(engine, T::nearest(t), hidden, false, visible, scratch);
-        if let Some(start) = start {
-            let scale = T::nearest(1.0 - t);
-            start
-                .down
-                .propagate(engine, scale, hidden, true, visible, scratch);
+        let bias = self.visible_bias.iter_mut();
+        let bias = bias.flat_map(|row| row.0.as_flattened_mut());
+        for (bias, value) in bias.zip(model.visible_biases()) {
+            *bias = T::nearest(value);
         }
-        for chain in 0..self.log_ratios.len() {
-            let visible = self.visible.chain_mut(chain);
-            let words = self.words.draw(engine, visible, &mut self.lanes);
-            vectorized!(
-                engine,
-                FUSED,
-                draw_units::<T, FUSED>(visible, &self.visible_bias, words)
-            );
+        let (at_start, at_end) = (T::nearest(1.0 - t), T::nearest(t));
+        let mut inputs = Inputs::new(engine, &self.hidden, &mut self.scratch);
+        for (panel, bias) in self.visible_bias.iter().enumerate() {
+            end.down.multiply(panel, &mut inputs, &mut self.end);
+            if let Some(start) = start {
+                start.down.multiply(panel, &mut inputs, &mut self.start);
+            }
+            let words = self.words.draw::<T>(engine, &mut self.lanes);
+            let drawn = words.zip(self.visible.panel_mut(panel));
+            let products = self.start.iter().zip(&self.end);
+            vectorized!(engine, FUSED, {
+                for ((from_start, from_end), (words, units)) in products.zip(drawn) {
+                    let mut logits = from_end.times_plus::<FUSED>(at_end, bias);
+                    if start.is_some() {
+                        logits = from_start.times_plus::<FUSED>(at_start, &logits);
+                    }
+                    draw_units::<T, FUSED>(&logits, words, units);
+                }
+            });
         }
     }
 
     fn store(&self, chain: usize, state: &mut [bool]) {
-        let visible = self.visible.chain(chain);
-        vectorized!(self.engine, FUSED, {
-            for (bit, &value) in state.iter_mut().zip(visible) {
-                *bit = value != T::zero();
-            }
-        });
-    }
-}
-
-fn copy<T>(values: impl Iterator<Item = T>, to: &mut [T]) {
-    for (to, value) in to.iter_mut().zip(values) {
-        *to = value;
+        vectorized!(self.engine, FUSED, self.visible.store(chain, state));
     }
 }

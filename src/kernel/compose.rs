@@ -5,6 +5,8 @@ use std::num::NonZeroUsize;
 use rand::{Rng, RngExt};
 
 use super::{Increment, NonFinite, Stage, Step, TransitionKernel};
+use crate::ais::Block;
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::model::UnnormalizedModel;
 use crate::path::Intermediate;
@@ -13,7 +15,8 @@ use crate::schedule::Schedule;
 /// Kernel A, then kernel B, at the same model. Corrections add.
 ///
 /// Only A sees the path's log ratio; B is a step at the model reached. A chain whose weight A
-/// brought to 0 is not moved further. More than two kernels nest: `Then(Then(a, b), c)`.
+/// brought to 0 is not moved further. The chains of a block make A's move before any makes B's, so
+/// that kernels which move blocks as a whole still do. More than two kernels nest: `Then(Then(a, b), c)`.
 ///
 /// ```
 /// use annealed::kernel::{CoordinateGibbs, Hmc, Then};
@@ -37,6 +40,7 @@ pub struct Repeat<K> {
 ///
 /// The choice belongs to the extended space: it does not depend on the state, and the backward
 /// kernel makes the same one, so that q cancels and the correction is that of the kernel chosen.
+/// Each chain makes its own, so that no block moves as a whole (block Gibbs of an RBM is slower).
 /// More than two kernels nest.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -132,6 +136,36 @@ where
         Ok(followed_by(first, second))
     }
 
+    fn advance(
+        &self,
+        stage: &Stage<M>,
+        block: &mut Block<M::State>,
+        workspace: &mut Self::Workspace,
+    ) -> Result<()>
+    where
+        M: Intermediate,
+    {
+        self.0.advance(stage, block, &mut workspace.0)?;
+        self.1.step_block(stage, block, &mut workspace.1)
+    }
+
+    fn step_block(
+        &self,
+        stage: &Stage<M>,
+        block: &mut Block<M::State>,
+        workspace: &mut Self::Workspace,
+    ) -> Result<()>
+    where
+        M: Intermediate,
+    {
+        self.0.step_block(stage, block, &mut workspace.0)?;
+        self.1.step_block(stage, block, &mut workspace.1)
+    }
+
+    fn engine(&self, model: &M) -> Option<Engine> {
+        self.0.engine(model).or_else(|| self.1.engine(model))
+    }
+
     fn check_schedule(&self, schedule: &Schedule) -> Result<()> {
         self.0.check_schedule(schedule)?;
         self.1.check_schedule(schedule)
@@ -179,6 +213,41 @@ impl<M: UnnormalizedModel, K: TransitionKernel<M>> TransitionKernel<M> for Repea
             total = followed_by(total, step);
         }
         Ok(total)
+    }
+
+    fn advance(
+        &self,
+        stage: &Stage<M>,
+        block: &mut Block<M::State>,
+        workspace: &mut Self::Workspace,
+    ) -> Result<()>
+    where
+        M: Intermediate,
+    {
+        self.kernel.advance(stage, block, workspace)?;
+        for _ in 1..self.times.get() {
+            self.kernel.step_block(stage, block, workspace)?;
+        }
+        Ok(())
+    }
+
+    fn step_block(
+        &self,
+        stage: &Stage<M>,
+        block: &mut Block<M::State>,
+        workspace: &mut Self::Workspace,
+    ) -> Result<()>
+    where
+        M: Intermediate,
+    {
+        for _ in 0..self.times.get() {
+            self.kernel.step_block(stage, block, workspace)?;
+        }
+        Ok(())
+    }
+
+    fn engine(&self, model: &M) -> Option<Engine> {
+        self.kernel.engine(model)
     }
 
     fn check_schedule(&self, schedule: &Schedule) -> Result<()> {

@@ -3,16 +3,16 @@
 use std::num::NonZeroUsize;
 
 use nalgebra::DVector;
-use rand::{Rng, RngExt};
-use rand_distr::StandardNormal;
+use rand::Rng;
 
 use super::metropolis::decide;
 use super::step_size::StepSize;
 use super::tune::Tunable;
-use super::vector::{evaluate, fill_normal, set_len};
+use super::vector::{add_scaled, evaluate, fill_normal, set_len};
 use super::{NonFinite, Stage, Step, TransitionKernel};
 use crate::error::{Error, Result};
 use crate::model::Differentiable;
+use crate::normal::StandardNormal;
 
 /// The leapfrog integrator of `H(x, p) = -log f(x) + |p|^2 / 2`, unit mass.
 #[derive(Debug, Clone, PartialEq)]
@@ -126,9 +126,9 @@ impl Leapfrog {
 
         let size = self.step_size.at(stage.beta);
         let mut there = f64::NEG_INFINITY;
-        momentum.axpy(0.5 * size, gradient, 1.0);
+        add_scaled(momentum, 0.5 * size, gradient);
         for step in 1..=self.steps.get() {
-            position.axpy(size, momentum, 1.0);
+            add_scaled(position, size, momentum);
             there = evaluate(
                 "log density of the proposal",
                 &stage.model,
@@ -136,7 +136,7 @@ impl Leapfrog {
                 gradient,
             )?;
             let last = step == self.steps.get();
-            momentum.axpy(if last { 0.5 * size } else { size }, gradient, 1.0);
+            add_scaled(momentum, if last { 0.5 * size } else { size }, gradient);
         }
         Ok((here, there - kinetic_energy(momentum)))
     }
@@ -259,8 +259,9 @@ fn workspace_momentum<'a, R: Rng + ?Sized>(
 /// `p <- sqrt(1 - gamma) p + sqrt(gamma) n`, which keeps `N(0, I)`.
 fn refresh<R: Rng + ?Sized>(momentum: &mut DVector<f64>, refreshment: f64, rng: &mut R) {
     let (kept, renewed) = ((1.0 - refreshment).sqrt(), refreshment.sqrt());
+    let normal = StandardNormal::get();
     for p in momentum.as_mut_slice() {
-        *p = kept * *p + renewed * rng.sample::<f64, _>(StandardNormal);
+        *p = kept * *p + renewed * normal.draw(rng);
     }
 }
 

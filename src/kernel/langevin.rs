@@ -6,7 +6,7 @@ use rand::Rng;
 use super::metropolis::decide;
 use super::step_size::StepSize;
 use super::tune::Tunable;
-use super::vector::{evaluate, fill_normal, set_len};
+use super::vector::{add_scaled, evaluate, fill_normal, set_len};
 use super::{NonFinite, Stage, Step, TransitionKernel};
 use crate::error::{Error, Result};
 use crate::model::Differentiable;
@@ -152,8 +152,8 @@ impl LangevinWorkspace {
         fill_normal(&mut self.noise, rng);
         let deviation = variance.sqrt();
         self.proposal.copy_from(state);
-        self.proposal.axpy(0.5 * variance, &self.gradient, 1.0);
-        self.proposal.axpy(deviation, &self.noise, 1.0);
+        add_scaled(&mut self.proposal, 0.5 * variance, &self.gradient);
+        add_scaled(&mut self.proposal, deviation, &self.noise);
         let there = evaluate(
             "log density of the proposal",
             model,
@@ -174,8 +174,8 @@ impl LangevinWorkspace {
         let Self {
             noise, gradient, ..
         } = self;
-        *gradient += &self.proposal_gradient;
-        noise.axpy(0.25 * deviation, gradient, 1.0);
+        add_scaled(gradient, 1.0, &self.proposal_gradient);
+        add_scaled(noise, 0.25 * deviation, gradient);
         -0.5 * deviation * gradient.dot(noise)
     }
 

@@ -2,7 +2,6 @@
 
 use nalgebra::DVector;
 use rand::{Rng, RngExt};
-use rand_distr::StandardNormal;
 
 use super::step_size::StepSize;
 use super::tune::Tunable;
@@ -10,6 +9,7 @@ use super::vector::set_len;
 use super::{Increment, NonFinite, Stage, Step, TransitionKernel};
 use crate::error::{Error, Result};
 use crate::model::UnnormalizedModel;
+use crate::normal::StandardNormal;
 use crate::path::Intermediate;
 
 /// A proposal `q(x'|x)` with `q(x'|x) = q(x|x')`.
@@ -93,8 +93,9 @@ impl SymmetricProposal<DVector<f64>> for RandomWalk {
     ) {
         set_len(proposal, state.len());
         let scale = self.scale.at(beta);
+        let normal = StandardNormal::get();
         for (to, from) in proposal.as_mut_slice().iter_mut().zip(state.as_slice()) {
-            *to = from + scale * rng.sample::<f64, _>(StandardNormal);
+            *to = from + scale * normal.draw(rng);
         }
     }
 }

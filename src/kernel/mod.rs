@@ -164,6 +164,7 @@ pub struct NonFinite {
 
 impl NonFinite {
     /// Passes a log density on unless it is NaN or `+inf`.
+    #[inline]
     pub fn check_log_density(quantity: &'static str, value: f64) -> Result<f64, Self> {
         if value < f64::INFINITY {
             Ok(value)
@@ -196,7 +197,7 @@ impl NonFinite {
 /// A kernel knows models, not paths: the same kernel runs on a plain model
 /// ([`Stage::stationary`]). An author writes [`step`](Self::step); the other methods have
 /// defaults that a kernel overrides where it must ([`increment`](Self::increment)) or can be
-/// faster ([`advance`](Self::advance)).
+/// faster ([`advance`](Self::advance), [`step_block`](Self::step_block)).
 pub trait TransitionKernel<M: UnnormalizedModel> {
     /// Buffers and per-chain memory (momenta), one value for a block of chains, made by
     /// `default()` and filled on first use; `()` for a kernel that needs none.
@@ -252,6 +253,24 @@ pub trait TransitionKernel<M: UnnormalizedModel> {
         M: Intermediate,
     {
         advance_each(self, stage, block, workspace)
+    }
+
+    /// The move alone for a block of chains, by default one [`step`](Self::step) after another: what
+    /// a kernel made of kernels asks of those that do not weigh. A chain of weight zero stays where
+    /// it is.
+    ///
+    /// # Errors
+    /// The first chain's [`Error::NonFinite`].
+    fn step_block(
+        &self,
+        stage: &Stage<M>,
+        block: &mut Block<M::State>,
+        workspace: &mut Self::Workspace,
+    ) -> Result<()>
+    where
+        M: Intermediate,
+    {
+        step_each(self, stage, block, workspace)
     }
 
     /// The engine that [`advance`](Self::advance) uses on this model, for the record; `None` for a
@@ -310,6 +329,18 @@ impl<M: UnnormalizedModel, K: TransitionKernel<M>> TransitionKernel<M> for &K {
         (**self).advance(stage, block, workspace)
     }
 
+    fn step_block(
+        &self,
+        stage: &Stage<M>,
+        block: &mut Block<M::State>,
+        workspace: &mut Self::Workspace,
+    ) -> Result<()>
+    where
+        M: Intermediate,
+    {
+        (**self).step_block(stage, block, workspace)
+    }
+
     fn engine(&self, model: &M) -> Option<Engine> {
         (**self).engine(model)
     }
@@ -335,6 +366,27 @@ where
             let (state, rng) = block.chain_mut(chain);
             let increment = kernel.increment(stage, chain, state, workspace, rng);
             block.add(stage, chain, increment)?;
+        }
+    }
+    Ok(())
+}
+
+/// One step of each chain of a block; those of weight zero stay where they are.
+pub(crate) fn step_each<M, K>(
+    kernel: &K,
+    stage: &Stage<M>,
+    block: &mut Block<M::State>,
+    workspace: &mut K::Workspace,
+) -> Result<()>
+where
+    M: Intermediate,
+    K: TransitionKernel<M> + ?Sized,
+{
+    for chain in 0..block.len() {
+        if block.is_alive(chain) {
+            let (state, rng) = block.chain_mut(chain);
+            let step = kernel.step(stage, chain, state, workspace, rng);
+            block.add_step(stage, chain, step)?;
         }
     }
     Ok(())

@@ -76,6 +76,7 @@ impl StepSize {
     }
 
     /// The size at `beta`.
+    #[inline]
     pub fn at(&self, beta: f64) -> f64 {
         let next = self.knots.partition_point(|knot| knot.beta <= beta);
         match (next.checked_sub(1), self.knots.get(next)) {

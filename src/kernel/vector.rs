@@ -2,13 +2,18 @@
 //! nalgebra do not vectorise.
 
 use nalgebra::DVector;
-use rand::{Rng, RngExt};
-use rand_distr::StandardNormal;
+use rand::Rng;
 
+use crate::engine::over_vectors;
 use crate::kernel::NonFinite;
 use crate::model::Differentiable;
+use crate::normal::StandardNormal;
+
+/// Shorter vectors stay in the caller's loop.
+const LANES: usize = 8;
 
 /// Gives a scratch vector a length; allocates only where it changes.
+#[inline]
 pub(super) fn set_len(vector: &mut DVector<f64>, len: usize) {
     if vector.len() != len {
         *vector = DVector::zeros(len);
@@ -17,8 +22,41 @@ pub(super) fn set_len(vector: &mut DVector<f64>, len: usize) {
 
 /// Fills a vector with independent standard normals.
 pub(super) fn fill_normal<R: Rng + ?Sized>(vector: &mut DVector<f64>, rng: &mut R) {
-    for value in vector.as_mut_slice() {
-        *value = rng.sample(StandardNormal);
+    StandardNormal::get().fill(vector.as_mut_slice(), rng);
+}
+
+/// `x <- x + s y`.
+#[inline]
+pub(super) fn add_scaled(x: &mut DVector<f64>, s: f64, y: &DVector<f64>) {
+    let (x, y) = (x.as_mut_slice(), y.as_slice());
+    if x.len() < LANES {
+        axpy(x, s, y);
+    } else {
+        wide_axpy(x, s, y);
+    }
+}
+
+#[inline(never)]
+fn wide_axpy(x: &mut [f64], s: f64, y: &[f64]) {
+    over_vectors(
+        #[inline(always)]
+        move || {
+            let ((x, x_rest), (y, y_rest)) = (x.as_chunks_mut::<LANES>(), y.as_chunks::<LANES>());
+            for (x, y) in x.iter_mut().zip(y) {
+                // A copy: the compiler cannot tell that the slices do not overlap.
+                let mut next = *x;
+                axpy(&mut next, s, y);
+                *x = next;
+            }
+            axpy(x_rest, s, y_rest);
+        },
+    );
+}
+
+#[inline(always)]
+fn axpy(x: &mut [f64], s: f64, y: &[f64]) {
+    for (x, y) in x.iter_mut().zip(y) {
+        *x += s * y;
     }
 }
 
@@ -50,17 +88,32 @@ pub(super) fn evaluate<M: Differentiable>(
     Ok(log_density)
 }
 
-/// By arithmetic that vectorises on any target: `0 x` is 0 where x is finite and NaN elsewhere.
 #[inline]
 fn is_finite(vector: &DVector<f64>) -> bool {
-    let (chunks, rest) = vector.as_slice().as_chunks::<8>();
-    let mut sums = [0.0; 8];
-    for chunk in chunks {
-        for l in 0..8 {
-            sums[l] += 0.0 * chunk[l];
-        }
+    let values = vector.as_slice();
+    if values.len() < LANES {
+        values.iter().all(|x| x.is_finite())
+    } else {
+        is_wide_finite(values)
     }
-    (chunks.is_empty() || sums.iter().sum::<f64>() == 0.0) && rest.iter().all(|x| x.is_finite())
+}
+
+/// By arithmetic that vectorises on any target: `0 x` is 0 where x is finite and NaN elsewhere.
+#[inline(never)]
+fn is_wide_finite(values: &[f64]) -> bool {
+    over_vectors(
+        #[inline(always)]
+        move || {
+            let (chunks, rest) = values.as_chunks::<LANES>();
+            let mut sums = [0.0; LANES];
+            for chunk in chunks {
+                for l in 0..LANES {
+                    sums[l] += 0.0 * chunk[l];
+                }
+            }
+            sums.iter().sum::<f64>() == 0.0 && rest.iter().all(|x| x.is_finite())
+        },
+    )
 }
 
 fn first_non_finite(vector: &DVector<f64>) -> f64 {

@@ -3,8 +3,7 @@
 use std::f64::consts::TAU;
 
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
-use rand::{Rng, RngExt};
-use rand_distr::StandardNormal;
+use rand::Rng;
 
 use super::quadratic::QuadraticForm;
 use super::{
@@ -12,6 +11,7 @@ use super::{
     UnnormalizedModel,
 };
 use crate::error::{Error, Result};
+use crate::normal::StandardNormal;
 
 /// The Gaussian `N(mu, Sigma)` over `R^d`, with the unnormalised density
 ///
@@ -207,6 +207,7 @@ fn half_log_determinant(cholesky: &Cholesky<f64, Dyn>) -> f64 {
 impl UnnormalizedModel for Gaussian {
     type State = DVector<f64>;
 
+    #[inline]
     fn log_density(&self, state: &DVector<f64>) -> f64 {
         self.form.value(state)
     }
@@ -220,7 +221,8 @@ impl NormalizedModel for Gaussian {
 
 impl Sampleable for Gaussian {
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> DVector<f64> {
-        let noise = DVector::from_fn(self.dimension(), |_, _| rng.sample(StandardNormal));
+        let mut noise = DVector::zeros(self.dimension());
+        StandardNormal::get().fill(noise.as_mut_slice(), rng);
         let mut state = self.mean().clone();
         state.gemv(1.0, &self.factor, &noise, 1.0);
         state
@@ -228,6 +230,7 @@ impl Sampleable for Gaussian {
 }
 
 impl Differentiable for Gaussian {
+    #[inline]
     fn accumulate_gradient(
         &self,
         state: &DVector<f64>,

@@ -30,6 +30,7 @@ use nalgebra::DVector;
 use rand::Rng;
 
 use crate::error::Result;
+use crate::math::set_zero;
 
 /// A density known up to a constant: `p(x) = f(x) / Z`.
 ///
@@ -101,7 +102,7 @@ pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
 
     /// Writes `grad log f(x)` to `gradient` and returns `log f(x)`.
     fn gradient_into(&self, state: &DVector<f64>, gradient: &mut DVector<f64>) -> f64 {
-        gradient.as_mut_slice().fill(0.0);
+        set_zero(gradient.as_mut_slice());
         self.accumulate_gradient(state, 1.0, gradient)
     }
 

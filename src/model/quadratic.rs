@@ -1,8 +1,10 @@
 //! The quadratic form behind every Gaussian density: `-1/2 (x - mu)^T P (x - mu)`.
 
 use nalgebra::{DMatrix, DVector};
-use rand::{Rng, RngExt};
-use rand_distr::StandardNormal;
+use rand::Rng;
+
+use crate::engine::over_vectors;
+use crate::normal::StandardNormal;
 
 /// A centre `mu` and a symmetric positive definite precision matrix `P`, evaluated without
 /// allocation.
@@ -36,25 +38,18 @@ impl QuadraticForm {
     }
 
     /// `-1/2 (x - mu)^T P (x - mu)`.
+    #[inline]
     pub(crate) fn value(&self, state: &DVector<f64>) -> f64 {
         let (x, mean) = self.checked(state);
-        let d = mean.len();
-        match &self.diagonal {
-            Some(p) => -0.5 * sum_of_squares(p.as_slice(), x, mean),
-            None => {
-                // Twice the strict lower triangle, and the diagonal.
-                let mut form = 0.0;
-                for (i, column) in self.precision.as_slice().chunks_exact(d).enumerate() {
-                    let below = weighted_offset(&column[i + 1..], &x[i + 1..], &mean[i + 1..]);
-                    let offset = x[i] - mean[i];
-                    form += offset * (0.5 * column[i] * offset + below);
-                }
-                -form
-            }
-        }
+        let form = match &self.diagonal {
+            Some(p) => sum_of_squares(p.as_slice(), x, mean),
+            None => dense_form(self.precision.as_slice(), x, mean),
+        };
+        -0.5 * form
     }
 
     /// Adds `-scale * P (x - mu)` to `gradient` and returns the [`value`](Self::value).
+    #[inline]
     pub(crate) fn accumulate_gradient(
         &self,
         state: &DVector<f64>,
@@ -62,21 +57,13 @@ impl QuadraticForm {
         gradient: &mut DVector<f64>,
     ) -> f64 {
         let (x, mean) = self.checked(state);
-        let d = mean.len();
         let gradient = gradient.as_mut_slice();
         assert_eq!(gradient.len(), mean.len(), "length of the gradient");
-        match &self.diagonal {
-            Some(p) => -0.5 * accumulate_pull(p.as_slice(), x, mean, scale, gradient),
-            None => {
-                let mut form = 0.0;
-                for (i, column) in self.precision.as_slice().chunks_exact(d).enumerate() {
-                    let pull = weighted_offset(column, x, mean);
-                    gradient[i] -= scale * pull;
-                    form += (x[i] - mean[i]) * pull;
-                }
-                -0.5 * form
-            }
-        }
+        let form = match &self.diagonal {
+            Some(p) => accumulate_pull(p.as_slice(), x, mean, scale, gradient),
+            None => accumulate_dense_pull(self.precision.as_slice(), x, mean, scale, gradient),
+        };
+        -0.5 * form
     }
 
     /// Draws `x_i` given the others: `N(mu_i - sum_{j != i} P_ij (x_j - mu_j) / P_ii, 1 / P_ii)`.
@@ -96,76 +83,196 @@ impl QuadraticForm {
             let row = &self.precision.as_slice()[index * mean.len()..][..mean.len()];
             pull = weighted_offset(row, x, mean);
         }
-        let noise: f64 = rng.sample(StandardNormal);
-        state[index] = centre - pull / precision + noise / precision.sqrt();
+        state[index] =
+            centre - pull / precision + StandardNormal::get().draw(rng) / precision.sqrt();
     }
 
+    #[inline]
     fn checked<'a>(&'a self, state: &'a DVector<f64>) -> (&'a [f64], &'a [f64]) {
-        assert_eq!(state.len(), self.mean.len(), "length of the state");
+        let (found, expected) = (state.len(), self.mean.len());
+        assert!(
+            found == expected,
+            "a state of dimension {found} for a model of dimension {expected}"
+        );
         (state.as_slice(), self.mean.as_slice())
     }
 }
 
-/// Independent partial sums, so that the compiler may use vector registers.
+/// Independent partial sums, so that the compiler may use vector registers. Vectors that are
+/// shorter stay in the caller's loop.
 const LANES: usize = 8;
 
-/// `sum_j p_j (x_j - mu_j)`.
-#[inline(always)]
-fn weighted_offset(p: &[f64], x: &[f64], mean: &[f64]) -> f64 {
-    lane_sum(p, x, mean, |p, offset| p * offset)
+/// `sum_j p_j (x_j - mu_j)^2`.
+#[inline]
+fn sum_of_squares(p: &[f64], x: &[f64], mean: &[f64]) -> f64 {
+    if p.len() < LANES {
+        sum(p, x, mean, squared)
+    } else {
+        wide_sum_of_squares(p, x, mean)
+    }
 }
 
-/// `sum_j p_j (x_j - mu_j)^2`.
-fn sum_of_squares(p: &[f64], x: &[f64], mean: &[f64]) -> f64 {
-    lane_sum(p, x, mean, |p, offset| p * offset * offset)
+#[inline(never)]
+fn wide_sum_of_squares(p: &[f64], x: &[f64], mean: &[f64]) -> f64 {
+    over_vectors(
+        #[inline(always)]
+        move || lane_sum(p, x, mean, squared),
+    )
+}
+
+/// Subtracts `scale * p_j (x_j - mu_j)` from `gradient` and returns the sum of squares.
+#[inline]
+fn accumulate_pull(p: &[f64], x: &[f64], mean: &[f64], scale: f64, gradient: &mut [f64]) -> f64 {
+    if p.len() < LANES {
+        pull(p, x, mean, scale, gradient)
+    } else {
+        accumulate_wide_pull(p, x, mean, scale, gradient)
+    }
+}
+
+#[inline(never)]
+fn accumulate_wide_pull(
+    p: &[f64],
+    x: &[f64],
+    mean: &[f64],
+    scale: f64,
+    gradient: &mut [f64],
+) -> f64 {
+    over_vectors(
+        #[inline(always)]
+        move || lane_pull(p, x, mean, scale, gradient),
+    )
+}
+
+/// `(x - mu)^T P (x - mu)`: the diagonal, and twice the strict lower triangle.
+fn dense_form(precision: &[f64], x: &[f64], mean: &[f64]) -> f64 {
+    over_vectors(
+        #[inline(always)]
+        move || {
+            let mut half = 0.0;
+            for (i, column) in precision.chunks_exact(mean.len()).enumerate() {
+                let below = lane_sum(&column[i + 1..], &x[i + 1..], &mean[i + 1..], weighted);
+                let offset = x[i] - mean[i];
+                half += offset * (0.5 * column[i] * offset + below);
+            }
+            2.0 * half
+        },
+    )
+}
+
+/// Subtracts `scale * P (x - mu)` from `gradient` and returns `(x - mu)^T P (x - mu)`.
+fn accumulate_dense_pull(
+    precision: &[f64],
+    x: &[f64],
+    mean: &[f64],
+    scale: f64,
+    gradient: &mut [f64],
+) -> f64 {
+    over_vectors(
+        #[inline(always)]
+        move || {
+            let mut form = 0.0;
+            for (i, column) in precision.chunks_exact(mean.len()).enumerate() {
+                let pull = lane_sum(column, x, mean, weighted);
+                gradient[i] -= scale * pull;
+                form += (x[i] - mean[i]) * pull;
+            }
+            form
+        },
+    )
+}
+
+/// `sum_j p_j (x_j - mu_j)`.
+fn weighted_offset(p: &[f64], x: &[f64], mean: &[f64]) -> f64 {
+    over_vectors(
+        #[inline(always)]
+        move || lane_sum(p, x, mean, weighted),
+    )
+}
+
+#[inline(always)]
+fn weighted(p: f64, offset: f64) -> f64 {
+    p * offset
+}
+
+#[inline(always)]
+fn squared(p: f64, offset: f64) -> f64 {
+    p * offset * offset
+}
+
+#[inline(always)]
+fn sum(p: &[f64], x: &[f64], mean: &[f64], term: impl Fn(f64, f64) -> f64) -> f64 {
+    let mut sum = 0.0;
+    for ((p, x), mean) in p.iter().zip(x).zip(mean) {
+        sum += term(*p, x - mean);
+    }
+    sum
 }
 
 #[inline(always)]
 fn lane_sum(p: &[f64], x: &[f64], mean: &[f64], term: impl Fn(f64, f64) -> f64) -> f64 {
     let ((p, p_rest), (x, x_rest), (mean, mean_rest)) = (lanes(p), lanes(x), lanes(mean));
-    let mut rest = 0.0;
-    for ((p, x), mean) in p_rest.iter().zip(x_rest).zip(mean_rest) {
-        rest += term(*p, x - mean);
-    }
-    if p.is_empty() {
-        return rest;
-    }
     let mut sums = [0.0; LANES];
     for ((p, x), mean) in p.iter().zip(x).zip(mean) {
         for l in 0..LANES {
             sums[l] += term(p[l], x[l] - mean[l]);
         }
     }
-    rest + sums.iter().sum::<f64>()
+    sums.iter().sum::<f64>() + sum(p_rest, x_rest, mean_rest, term)
 }
 
-/// Subtracts `scale * p_j (x_j - mu_j)` from `gradient` and returns the sum of squares.
-fn accumulate_pull(p: &[f64], x: &[f64], mean: &[f64], scale: f64, gradient: &mut [f64]) -> f64 {
-    let ((p, p_rest), (x, x_rest), (mean, mean_rest)) = (lanes(p), lanes(x), lanes(mean));
-    let (gradient, gradient_rest) = gradient.as_chunks_mut::<LANES>();
-    let mut rest = 0.0;
-    let terms = gradient_rest.iter_mut().zip(p_rest).zip(x_rest);
-    for (((g, p), x), mean) in terms.zip(mean_rest) {
+#[inline(always)]
+fn pull(p: &[f64], x: &[f64], mean: &[f64], scale: f64, gradient: &mut [f64]) -> f64 {
+    let mut sum = 0.0;
+    for (((g, p), x), mean) in gradient.iter_mut().zip(p).zip(x).zip(mean) {
         let offset = x - mean;
         *g -= scale * (p * offset);
-        rest += p * offset * offset;
+        sum += squared(*p, offset);
     }
-    if p.is_empty() {
-        return rest;
-    }
+    sum
+}
+
+#[inline(always)]
+fn lane_pull(p: &[f64], x: &[f64], mean: &[f64], scale: f64, gradient: &mut [f64]) -> f64 {
+    let ((p, p_rest), (x, x_rest), (mean, mean_rest)) = (lanes(p), lanes(x), lanes(mean));
+    let (gradient, gradient_rest) = gradient.as_chunks_mut::<LANES>();
     let mut sums = [0.0; LANES];
     for (((g, p), x), mean) in gradient.iter_mut().zip(p).zip(x).zip(mean) {
+        // A copy: the compiler cannot tell that the slices do not overlap.
+        let mut next = *g;
         for l in 0..LANES {
             let offset = x[l] - mean[l];
-            let pull = p[l] * offset;
-            g[l] -= scale * pull;
-            sums[l] += pull * offset;
+            next[l] -= scale * (p[l] * offset);
+            sums[l] += squared(p[l], offset);
         }
+        *g = next;
     }
-    rest + sums.iter().sum::<f64>()
+    sums.iter().sum::<f64>() + pull(p_rest, x_rest, mean_rest, scale, gradient_rest)
 }
 
 #[inline(always)]
 fn lanes(values: &[f64]) -> (&[[f64; LANES]], &[f64]) {
     values.as_chunks()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_widest_registers_give_the_bits_of_the_portable_loops() {
+        for d in [8, 9, 31, 100] {
+            let wave = |speed: f64| (0..d).map(move |i| (speed * i as f64).sin()).collect();
+            let (x, mean, p): (Vec<f64>, Vec<f64>, Vec<f64>) = (wave(1.1), wave(0.7), wave(0.3));
+            let wide = wide_sum_of_squares(&p, &x, &mean);
+            assert_eq!(wide, lane_sum(&p, &x, &mean, squared), "d = {d}");
+            assert!((wide - sum(&p, &x, &mean, squared)).abs() < 1e-12);
+            let (mut here, mut there, mut plain) = (x.clone(), x.clone(), x.clone());
+            let found = accumulate_wide_pull(&p, &x, &mean, 0.3, &mut here);
+            assert_eq!(found, lane_pull(&p, &x, &mean, 0.3, &mut there));
+            assert!((found - pull(&p, &x, &mean, 0.3, &mut plain)).abs() < 1e-12);
+            assert_eq!(here, there);
+            assert_eq!(here, plain);
+        }
+    }
 }

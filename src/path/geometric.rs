@@ -24,7 +24,9 @@ where
     A: Sampleable,
     B: UnnormalizedModel<State = A::State>,
 {
-    /// From a base that can be sampled to any target over the same states.
+    /// From a base that can be sampled to any target over the same states. Whether they are (vectors
+    /// of one length, say) only the models know: a [`Gaussian`](crate::model::Gaussian) panics at a
+    /// state of another dimension.
     pub fn new(base: A, target: B) -> Self {
         Self { base, target }
     }

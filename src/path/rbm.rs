@@ -3,7 +3,7 @@
 use crate::engine::{Available, Engine};
 use crate::error::{Error, Result};
 use crate::model::rbm::{
-    Layer, Scratch, Weights, draw_all, draw_into, masked_sum_of, softplus_increment,
+    LINE, Row, Weights, draw_all, draw_into, masked_sum_of, softplus_increment,
 };
 use crate::model::{
     BaseRate, Rbm, RbmMatching, RbmMoments, Scalar, UnnormalizedModel, sigmoid, softplus,
@@ -47,22 +47,23 @@ pub(crate) struct Knot<T: Scalar> {
     pub(crate) up: Weights<T>,
     /// `W^T`, for products with hidden units.
     pub(crate) down: Weights<T>,
-    /// The visible biases less those at the segment's start.
-    pub(crate) bias_slope: DVector<T>,
+    pub(crate) hidden_bias: Vec<Row<T>>,
+    /// The visible biases less those at the segment's start, with zeros up to a whole line.
+    pub(crate) bias_slope: Vec<T>,
 }
 
 impl<T: Scalar> Knot<T> {
-    /// `a 1^T + W V`: the hidden activations of all chains.
-    pub(crate) fn activate(
-        &self,
-        engine: Available,
-        visible: &Layer<T>,
-        hidden: &mut Layer<T>,
-        scratch: &mut Scratch<T>,
-    ) {
-        hidden.fill_chains(self.rbm.hidden_bias().as_slice());
-        let up = &self.up;
-        up.propagate(engine, T::one(), visible, true, hidden, scratch);
+    /// `bias_slope` without padding.
+    fn new(engine: Available, rbm: Rbm<T>, bias_slope: &DVector<T>) -> Self {
+        let mut slope = bias_slope.as_slice().to_vec();
+        slope.resize(slope.len().next_multiple_of(LINE), T::zero());
+        Self {
+            up: Weights::new(engine, rbm.weights()),
+            down: Weights::transposed(engine, rbm.weights()),
+            hidden_bias: Row::panels(rbm.hidden_bias().as_slice()),
+            bias_slope: slope,
+            rbm,
+        }
     }
 }
 
@@ -83,6 +84,7 @@ impl<T: Scalar> RbmPath<T> {
     /// units, or the difference of neighbours' visible biases overflows.
     pub fn through(base: BaseRate<T>, models: Vec<Rbm<T>>, knots: Schedule) -> Result<Self> {
         Error::check_dimension("models at the knots after 0", models.len(), knots.steps())?;
+        let engine = Available::best();
         let mut bias = base.visible_bias().clone();
         let mut joined = Vec::with_capacity(models.len());
         for rbm in models {
@@ -95,18 +97,13 @@ impl<T: Scalar> RbmPath<T> {
                 bias_slope.iter().map(|x| x.to_f64()),
             )?;
             bias.copy_from(rbm.visible_bias());
-            joined.push(Knot {
-                up: Weights::new(rbm.weights().clone()),
-                down: Weights::new(rbm.weights().transpose()),
-                bias_slope,
-                rbm,
-            });
+            joined.push(Knot::new(engine, rbm, &bias_slope));
         }
         Ok(Self {
             base,
             knots,
             models: joined,
-            engine: Available::best(),
+            engine,
         })
     }
 
@@ -118,7 +115,16 @@ impl<T: Scalar> RbmPath<T> {
     /// Where this machine, or this build of the crate, does not have it.
     pub fn with_engine(self, engine: Engine) -> Result<Self> {
         let engine = engine.available()?;
-        Ok(Self { engine, ..self })
+        let mut models = self.models;
+        for knot in &mut models {
+            knot.up = Weights::new(engine, knot.rbm.weights());
+            knot.down = Weights::transposed(engine, knot.rbm.weights());
+        }
+        Ok(Self {
+            engine,
+            models,
+            ..self
+        })
     }
 
     /// The engine in use.
@@ -226,7 +232,7 @@ impl<T: Scalar> RbmPath<T> {
 
     /// `(b_end - b_start).v`.
     fn slope_term(&self, segment: usize, visible: &[bool]) -> f64 {
-        masked_sum_of(self.segment(segment).1.bias_slope.as_slice(), visible)
+        masked_sum_of(&self.segment(segment).1.bias_slope, visible)
     }
 
     /// Where in a segment a beta lies, from 0 to 1.

@@ -2,17 +2,17 @@
 //! target: polynomials instead of library calls, chunks of [`LANES`] units, no branches inside.
 
 use crate::model::rbm::lanes::LANES;
+use crate::model::rbm::layers::{LINE, Line, WIDTH};
+use crate::model::rbm::row::Row;
 use crate::model::rbm::scalar::Scalar;
-
-/// `n` rounded up to a whole number of chunks.
-pub(crate) fn padded(n: usize) -> usize {
-    n.next_multiple_of(LANES)
-}
 
 #[inline(always)]
 fn horner<T: Scalar, const FUSED: bool>(coefficients: &[T], x: T) -> T {
+    let [highest, rest @ ..] = coefficients else {
+        return T::zero();
+    };
     let step = |sum: T, &c: &T| sum.multiply_add::<FUSED>(x, c);
-    coefficients.iter().fold(T::zero(), step)
+    rest.iter().fold(*highest, step)
 }
 
 /// `e^x` for `x <= 0`, within 1e-7 (f32) or 2.5e-16 (f64) relatively; below the lowest normal
@@ -34,110 +34,93 @@ fn log1p_unit<T: Scalar, const FUSED: bool>(e: T) -> T {
     z * horner::<T, FUSED>(T::ARTANH, z * z)
 }
 
-/// A unit with logit `y` and `e = exp(-|y|)`, drawn without division or logarithm: it takes its
-/// unlikely value with probability `e / (1 + e)`, decided by the fine end of the uniform.
+/// Whether a unit with logit `y` is on, given `e = exp(-|y|)`, drawn without division or
+/// logarithm: it takes its unlikely value with probability `e / (1 + e)`, decided by the fine end
+/// of the uniform.
 #[inline(always)]
-fn draw<T: Scalar, const FUSED: bool>(y: T, e: T, uniform: T) -> T {
+fn draw<T: Scalar, const FUSED: bool>(y: T, e: T, uniform: T) -> bool {
     let unlikely = uniform.multiply_add::<FUSED>(e, uniform) < e;
-    if (y > T::zero()) != unlikely {
-        T::one()
-    } else {
-        T::zero()
-    }
+    (y > T::zero()) != unlikely
 }
 
-/// Replaces each input by a unit with logit `offset + input`, drawn as 0 or 1. All lengths are
-/// one multiple of [`LANES`], with `T::WORDS` words for each unit.
+/// Draws units with these logits, 0 or 1, from [`Words`](super::Words) for one chain.
 #[inline(always)]
 pub(crate) fn draw_units<T: Scalar, const FUSED: bool>(
-    units: &mut [T],
-    offset: &[T],
+    logits: &Row<T>,
     words: &[[u32; LANES]],
+    units: &mut [u8; WIDTH],
 ) {
-    let units = units.as_chunks_mut::<LANES>().0.iter_mut();
-    let words = words.chunks_exact(T::WORDS);
-    for ((units, offset), words) in units.zip(chunks(offset)).zip(words) {
+    let halves = words.chunks_exact(T::WORDS).zip(halves_mut(units));
+    for (logits, (words, units)) in logits.0.iter().zip(halves) {
         let uniforms = T::uniforms(words);
         for l in 0..LANES {
-            let y = offset[l] + units[l];
-            units[l] = draw::<T, FUSED>(y, exp_nonpositive::<T, FUSED>(-y.abs()), uniforms[l]);
+            let e = exp_nonpositive::<T, FUSED>(-logits[l].abs());
+            units[l] = u8::from(draw::<T, FUSED>(logits[l], e, uniforms[l]));
         }
     }
 }
 
-/// Replaces each activation x at a segment's end by a unit with logit `y_1`, drawn as 0 or 1, and
-/// returns the sum over units of `softplus(y_1) - softplus(y_0)`: one exponential serves both.
-/// `y_i = s + t_i (x - s)` with the activation s at the segment's start, 0 where there is `None`.
-/// All lengths are one multiple of [`LANES`], with `T::WORDS` words for each unit; where `x` and `s`
-/// are 0 nothing is added.
+/// Where a stage starts and ends in its segment, from 0 to 1.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Positions<T> {
+    end: T,
+    step: T,
+}
+
+impl<T: Scalar> Positions<T> {
+    pub(crate) fn new(start: f64, end: f64) -> Self {
+        Self {
+            end: T::nearest(end),
+            step: T::nearest(end - start),
+        }
+    }
+}
+
+/// Draws units with logits `y_1`, 0 or 1, and adds `softplus(y_1) - softplus(y_0)` of each to one
+/// of the sums: one exponential serves both. `y_i = s + t_i x` at the stage's start and end, with
+/// the activation s at the segment's start and what it gains over the segment, x. Where x is 0
+/// nothing is added.
 #[inline(always)]
 pub(crate) fn weigh_and_draw<T: Scalar, const FUSED: bool>(
-    units: &mut [T],
-    start: Option<&[T]>,
-    t: (f64, f64),
+    start: &Row<T>,
+    gain: &Row<T>,
+    t: Positions<T>,
     words: &[[u32; LANES]],
-) -> f64 {
-    match start {
-        None => weigh_from::<T, FUSED>(units, std::iter::repeat([T::zero(); LANES]), t, words),
-        Some(start) => {
-            for (x, &s) in units.iter_mut().zip(start) {
-                *x -= s;
-            }
-            weigh_from::<T, FUSED>(units, chunks(start).iter().copied(), t, words)
-        }
-    }
-}
-
-/// As [`weigh_and_draw`], given `x - s`.
-#[inline(always)]
-fn weigh_from<T: Scalar, const FUSED: bool>(
-    units: &mut [T],
-    start: impl Iterator<Item = [T; LANES]>,
-    t: (f64, f64),
-    words: &[[u32; LANES]],
-) -> f64 {
-    let step = T::nearest(t.1 - t.0);
-    let t = T::nearest(t.1);
-    if largest(units) * step.abs() <= T::INCREMENT_RADIUS {
-        weigh_with::<T, FUSED>(units, start, t, step, words, increment_series::<T, FUSED>)
-    } else {
-        weigh_with::<T, FUSED>(units, start, t, step, words, increment_far::<T, FUSED>)
-    }
-}
-
-#[inline(always)]
-fn weigh_with<T: Scalar, const FUSED: bool>(
-    units: &mut [T],
-    start: impl Iterator<Item = [T; LANES]>,
-    t: T,
-    step: T,
-    words: &[[u32; LANES]],
-    increment: impl Fn(T, T, T) -> T,
-) -> f64 {
-    let mut sums = [T::zero(); LANES];
-    let chunks = units.as_chunks_mut::<LANES>().0.iter_mut();
-    let words = words.chunks_exact(T::WORDS);
-    for ((units, start), words) in chunks.zip(start).zip(words) {
+    units: &mut [u8; WIDTH],
+    sums: &mut [T; LANES],
+) {
+    let halves = words.chunks_exact(T::WORDS).zip(halves_mut(units));
+    for ((start, gain), (words, units)) in start.0.iter().zip(&gain.0).zip(halves) {
         let uniforms = T::uniforms(words);
+        let (mut y, mut e) = ([T::zero(); LANES], [T::zero(); LANES]);
+        let mut far = false;
         for l in 0..LANES {
-            let x = units[l];
-            let y = t.multiply_add::<FUSED>(x, start[l]);
-            let e = exp_nonpositive::<T, FUSED>(-y.abs());
-            sums[l] += increment(y, step * x, e);
-            units[l] = draw::<T, FUSED>(y, e, uniforms[l]);
+            y[l] = t.end.multiply_add::<FUSED>(gain[l], start[l]);
+            e[l] = exp_nonpositive::<T, FUSED>(-y[l].abs());
+            units[l] = u8::from(draw::<T, FUSED>(y[l], e[l], uniforms[l]));
+            // A NaN surfaces in the sum.
+            far |= (t.step * gain[l]).abs() > T::INCREMENT_RADIUS;
+        }
+        if far {
+            for l in 0..LANES {
+                sums[l] += increment_far::<T, FUSED>(y[l], t.step * gain[l], e[l]);
+            }
+        } else {
+            for l in 0..LANES {
+                sums[l] += increment_series::<T, FUSED>(y[l], t.step * gain[l], e[l]);
+            }
         }
     }
-    sums.iter().map(|sum| sum.to_f64()).sum()
 }
 
 /// Five terms of `softplus(y) - softplus(y - d)` in `d`, given `e = exp(-|y|)`.
 #[inline(always)]
 fn increment_series<T: Scalar, const FUSED: bool>(y: T, d: T, e: T) -> T {
     let constant = |x: f64| T::nearest(x);
-    let likely = T::one() / (T::one() + e);
+    let likely = T::likely::<FUSED>(e);
     let s = if y > T::zero() { likely } else { e * likely };
     let q = e * likely * likely;
-    let skew = T::one() - s - s;
+    let skew = s.multiply_add::<FUSED>(constant(-2.0), T::one());
     let fifth =
         d * constant(1.0 / 120.0) * skew * q.multiply_add::<FUSED>(constant(-12.0), T::one());
     let fourth = q.multiply_add::<FUSED>(constant(0.25), fifth + constant(-1.0 / 24.0));
@@ -161,25 +144,58 @@ fn increment_far<T: Scalar, const FUSED: bool>(y: T, d: T, e: T) -> T {
             - log1p_unit::<T, FUSED>(exp_nonpositive::<T, FUSED>(-(y - d).abs())))
 }
 
-/// Sum of the entries of `values` where the unit is on. All lengths are one multiple of
-/// [`LANES`].
+/// Sum of `softplus(x + sign * w) - softplus(x)`, for slices of one length.
 #[inline(always)]
-pub(crate) fn dot<T: Scalar>(values: &[T], units: &[T]) -> f64 {
-    let (mut even, mut odd) = ([T::zero(); LANES], [T::zero(); LANES]);
-    let (values, units) = (chunks(values), chunks(units));
-    for (values, units) in values.chunks(2).zip(units.chunks(2)) {
+pub(crate) fn softplus_gain<T: Scalar, const FUSED: bool>(x: &[T], sign: T, w: &[T]) -> f64 {
+    let mut sums = [T::zero(); LANES];
+    for (x, w) in x.chunks(LANES).zip(w.chunks(LANES)) {
+        // Where the step is 0 nothing is added.
+        let (mut from, mut step) = ([T::zero(); LANES], [T::zero(); LANES]);
+        from[..x.len()].copy_from_slice(x);
+        step[..w.len()].copy_from_slice(w);
         for l in 0..LANES {
-            even[l] += values[0][l] * units[0][l];
+            let d = sign * step[l];
+            let y = from[l] + d;
+            let e = exp_nonpositive::<T, FUSED>(-y.abs());
+            sums[l] += increment_far::<T, FUSED>(y, d, e);
         }
-        if let ([_, values], [_, units]) = (values, units) {
+    }
+    total(&sums)
+}
+
+/// Sum of the entries of `values`, padded with zeros to whole lines, where the unit is on.
+#[inline(always)]
+pub(crate) fn dot<T: Scalar>(values: &[T], units: &[Line]) -> f64 {
+    let mut sums = [[T::zero(); LANES]; LINE / LANES];
+    for (values, line) in values.as_chunks::<LINE>().0.iter().zip(units) {
+        let values = values.as_chunks::<LANES>().0.iter();
+        let units = line.0.as_chunks::<LANES>().0.iter();
+        for (sums, (values, units)) in sums.iter_mut().zip(values.zip(units)) {
             for l in 0..LANES {
-                odd[l] += values[l] * units[l];
+                sums[l] += values[l] * T::from_unit(units[l]);
             }
         }
     }
-    (even.iter().zip(&odd))
-        .map(|(a, b)| (*a + *b).to_f64())
-        .sum()
+    let [a, b, c, d] = &mut sums;
+    for l in 0..LANES {
+        a[l] = (a[l] + b[l]) + (c[l] + d[l]);
+    }
+    total(a)
+}
+
+/// The sum of all lanes, pair by pair.
+#[inline(always)]
+pub(crate) fn total<T: Scalar>(sums: &[T; LANES]) -> f64 {
+    let mut wide = [0.0; LANES];
+    for l in 0..LANES {
+        wide[l] = sums[l].to_f64();
+    }
+    for width in [8, 4, 2, 1] {
+        for l in 0..width {
+            wide[l] += wide[l + width];
+        }
+    }
+    wide[0]
 }
 
 /// Adds `sign * row` to `sums`.
@@ -192,36 +208,17 @@ pub(crate) fn add_scaled<T: Scalar>(sums: &mut [T], sign: T, row: &[T]) {
 
 /// Replaces logits by probabilities.
 #[inline(always)]
-pub(crate) fn logits_to_probabilities<T: Scalar, const FUSED: bool>(logits: &mut [T]) {
-    for y in logits {
+pub(crate) fn logits_to_probabilities<T: Scalar, const FUSED: bool>(logits: &mut Row<T>) {
+    for y in logits.0.as_flattened_mut() {
         let e = exp_nonpositive::<T, FUSED>(-y.abs());
-        let likely = T::one() / (T::one() + e);
+        let likely = T::likely::<FUSED>(e);
         *y = if *y > T::zero() { likely } else { e * likely };
     }
 }
 
 #[inline(always)]
-fn chunks<T>(values: &[T]) -> &[[T; LANES]] {
-    values.as_chunks().0
-}
-
-/// The largest magnitude. A NaN is passed over here and surfaces in the sum.
-#[inline(always)]
-fn largest<T: Scalar>(x: &[T]) -> T {
-    let mut maxima = [T::zero(); LANES];
-    for chunk in chunks(x) {
-        for l in 0..LANES {
-            let magnitude = chunk[l].abs();
-            maxima[l] = if magnitude > maxima[l] {
-                magnitude
-            } else {
-                maxima[l]
-            };
-        }
-    }
-    maxima
-        .iter()
-        .fold(T::zero(), |max, &m| if m > max { m } else { max })
+fn halves_mut(units: &mut [u8; WIDTH]) -> &mut [[u8; LANES]] {
+    units.as_chunks_mut().0
 }
 
 #[cfg(test)]
@@ -232,7 +229,8 @@ mod tests {
     use rand_xoshiro::Xoshiro256PlusPlus;
 
     use crate::engine::Available;
-    use crate::model::rbm::lanes::Lanes;
+    use crate::model::rbm::lanes::{Lanes, Words};
+    use crate::model::rbm::scalar::sealed::Elementwise;
 
     fn grid(lowest: f64, points: usize) -> impl Iterator<Item = f64> {
         (0..=points).map(move |i| lowest * (i as f64 / points as f64).powi(2))
@@ -254,6 +252,15 @@ mod tests {
         }
         assert_eq!(exp_nonpositive::<_, true>(0.0_f32), 1.0);
         assert!(exp_nonpositive::<_, true>(f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn the_likely_probability_is_accurate() {
+        for e in (0..=100_000).map(|i| i as f32 / 1e5) {
+            let exact = 1.0 / (1.0 + f64::from(e));
+            let found = f64::from(<f32 as Elementwise>::likely::<true>(e));
+            assert!((found / exact - 1.0).abs() < 1.2e-7, "{e}: {found}");
+        }
     }
 
     #[test]
@@ -284,21 +291,32 @@ mod tests {
         }
     }
 
-    fn words(units: usize) -> Vec<[u32; LANES]> {
-        let mut words = vec![[0; LANES]; 2 * units / LANES];
-        let mut lanes = Lanes::from_rng(&mut Xoshiro256PlusPlus::seed_from_u64(11));
-        lanes.fill(Available::best(), &mut words);
-        words
+    /// Panels of random words, one for each repetition.
+    fn words<T: Scalar>(repetitions: usize) -> (Words, Lanes) {
+        let lanes = Lanes::from_rng(&mut Xoshiro256PlusPlus::seed_from_u64(11));
+        (Words::for_chains::<T>(repetitions), lanes)
+    }
+
+    /// How many of so many panels of units with one logit come out as 1.
+    fn count_on<T: Scalar>(logit: f64, panels: usize) -> usize {
+        let logits = Row([[T::nearest(logit); LANES]; WIDTH / LANES]);
+        let (mut words, mut lanes) = words::<T>(panels);
+        let mut on = 0;
+        for words in words.draw::<T>(Available::best(), &mut lanes) {
+            let mut units = [2; WIDTH];
+            draw_units::<T, true>(&logits, words, &mut units);
+            assert!(units.iter().all(|&unit| unit <= 1), "not a unit");
+            on += units.iter().map(|&unit| usize::from(unit)).sum::<usize>();
+        }
+        on
     }
 
     fn check_frequencies<T: Scalar>() {
-        let draws = 1 << 16;
+        let panels = 1 << 11;
+        let draws = (panels * WIDTH) as f64;
         for y in [-9.0, -2.0, -0.5, 0.0, 0.7, 3.0, 9.0] {
-            let mut units = vec![T::nearest(y / 2.0); draws];
-            let offset = vec![T::nearest(y / 2.0); draws];
-            draw_units::<_, true>(&mut units, &offset, &words(draws));
-            let (mean, p) = (dot(&units, &units) / draws as f64, sigmoid(y));
-            let se = (p * (1.0 - p) / draws as f64).sqrt();
+            let (mean, p) = (count_on::<T>(y, panels) as f64 / draws, sigmoid(y));
+            let se = (p * (1.0 - p) / draws).sqrt();
             assert!((mean - p).abs() < 4.0 * se, "{y}: {mean} {p}");
         }
     }
@@ -311,25 +329,42 @@ mod tests {
 
     #[test]
     fn saturated_units_do_not_flip() {
-        for y in [-300.0_f32, 300.0, -1e30, 1e30] {
-            let mut units = vec![y; 1 << 12];
-            draw_units::<_, true>(&mut units, &vec![0.0; 1 << 12], &words(1 << 12));
-            assert!(units.iter().all(|&unit| unit == f32::from(y > 0.0)), "{y}");
+        for y in [-300.0, 300.0, -1e30, 1e30] {
+            let all = if y > 0.0 { 128 * WIDTH } else { 0 };
+            assert_eq!(count_on::<f32>(y, 128), all, "{y}");
         }
     }
 
+    #[test]
+    fn dot_is_the_sum_over_units_that_are_on() {
+        let values: Vec<f32> = (0..2 * LINE).map(|i| i as f32).collect();
+        let mut lines = [Line([0; LINE]); 2];
+        for (line, unit) in [(0, 3), (0, 40), (1, 0), (1, 63)] {
+            lines[line].0[unit] = 1;
+        }
+        assert_eq!(dot(&values, &lines), 3.0 + 40.0 + 64.0 + 127.0);
+    }
+
     fn check_increments<T: Scalar>(from: f64, tolerance: f64) {
+        let (mut words, mut lanes) = words::<T>(1);
         for slope in [1e-6, 1e-4, 1e-3, 0.05, 0.9] {
             for x in grid(350.0, 400).flat_map(|x| [x, -x]) {
                 let x = T::nearest(x).to_f64();
-                let t = (0.95 - slope, 0.95);
-                let (mut units, mut start) = ([T::zero(); LANES], [T::zero(); LANES]);
-                units[5] = T::nearest(x);
+                let (mut start, mut gain) = (Row::zero(), Row::zero());
                 // At the start -0.3 of what it is at the end, or 0.
-                start[5] = T::nearest(-0.3 * x * from);
-                let s = start[5].to_f64();
-                let found = weigh_and_draw::<_, true>(&mut units, Some(&start), t, &words(LANES));
-                let exact = softplus_increment(s + 0.95 * (x - s), (t.1 - t.0) * (x - s));
+                start.0[1][5] = T::nearest(-0.3 * x * from);
+                let s = start.0[1][5].to_f64();
+                gain.0[1][5] = T::nearest(x) - start.0[1][5];
+                let (mut units, mut sums) = ([0; WIDTH], [T::zero(); LANES]);
+                let words = words
+                    .draw::<T>(Available::best(), &mut lanes)
+                    .next()
+                    .unwrap();
+                let ends = (0.95 - slope, 0.95);
+                let t = Positions::new(ends.0, ends.1);
+                weigh_and_draw::<_, true>(&start, &gain, t, words, &mut units, &mut sums);
+                let found = total(&sums);
+                let exact = softplus_increment(s + 0.95 * (x - s), (ends.1 - ends.0) * (x - s));
                 let error = (found - exact).abs() / (slope * x.abs() + f64::MIN_POSITIVE);
                 assert!(error < tolerance, "slope {slope}, x {x}: {found} {exact}");
             }

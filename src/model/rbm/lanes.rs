@@ -3,6 +3,7 @@
 use rand::Rng;
 
 use crate::engine::{Available, Engine};
+use crate::model::rbm::layers::WIDTH;
 use crate::model::rbm::scalar::Scalar;
 
 /// Units handled together by the elementwise code.
@@ -46,26 +47,29 @@ impl Lanes {
     }
 }
 
-/// A buffer of random bits for one chain's layer.
+/// A buffer of random bits for one panel of units of all chains of a block.
 #[derive(Debug, Clone)]
 pub(crate) struct Words(Vec<[u32; LANES]>);
 
 impl Words {
-    /// For layers of up to so many units.
-    pub(crate) fn for_units<T: Scalar>(units: usize) -> Self {
-        Self(vec![[0; LANES]; units.div_ceil(LANES) * T::WORDS])
+    /// For so many chains.
+    pub(crate) fn for_chains<T: Scalar>(chains: usize) -> Self {
+        Self(vec![[0; LANES]; chains * Self::of_chain::<T>()])
     }
 
-    /// Fresh words for a layer, given with its padding.
+    /// Words for a panel of one chain.
+    const fn of_chain<T: Scalar>() -> usize {
+        WIDTH / LANES * T::WORDS
+    }
+
+    /// Fresh words for one panel: a slice for each chain.
     pub(crate) fn draw<T: Scalar>(
         &mut self,
         engine: Available,
-        layer: &[T],
         lanes: &mut Lanes,
-    ) -> &[[u32; LANES]] {
-        let words = &mut self.0[..layer.len() / LANES * T::WORDS];
-        lanes.fill(engine, words);
-        words
+    ) -> impl Iterator<Item = &[[u32; LANES]]> {
+        lanes.fill(engine, &mut self.0);
+        self.0.chunks_exact(Self::of_chain::<T>())
     }
 }
 

@@ -1,39 +1,34 @@
-//! Both layers of many chains at once: a column a chain, rows padded to whole chunks.
+//! One layer's units for many chains at once.
 
-use nalgebra::{DMatrix, DMatrixView, DMatrixViewMut, Dyn, U1};
+/// Units of a line.
+pub(crate) const LINE: usize = 64;
+/// Outputs of a product that are computed together.
+pub(crate) const WIDTH: usize = 32;
+/// What the number of chains is padded to: the chains of a product by tiles.
+pub(crate) const GROUP: usize = 32;
 
-use crate::model::rbm::elementwise::padded;
-use crate::model::rbm::{Rbm, Scalar};
+/// 64 units of a chain, a byte of 0 or 1 each: a line of the cache.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct Line(pub(crate) [u8; LINE]);
 
-/// Bytes of a cache line and of the widest register.
-const LINE: usize = 64;
-
-/// Values of one layer's units for a number of chains. The padding rows take part in elementwise
-/// work and are left out of products.
+/// The units of one layer for a number of chains, chain by chain in whole lines. The units that
+/// pad the last line of a chain may be 0 or 1: they take part in draws, and products pass them
+/// over.
 #[derive(Debug, Clone)]
-pub(crate) struct Layer<T: Scalar> {
+pub(crate) struct Layer {
     units: usize,
     chains: usize,
-    /// Units with padding.
-    rows: usize,
-    values: Vec<T>,
-    /// Where in `values` the first chain begins: at a cache line.
-    start: usize,
+    lines: Vec<Line>,
 }
 
-impl<T: Scalar> Layer<T> {
+impl Layer {
     pub(crate) fn zeros(units: usize, chains: usize) -> Self {
-        let rows = padded(units);
-        let values = vec![T::zero(); rows * chains + LINE / size_of::<T>()];
+        let lines = units.div_ceil(LINE) * chains.next_multiple_of(GROUP);
         Self {
             units,
             chains,
-            rows,
-            start: values
-                .as_ptr()
-                .align_offset(LINE)
-                .min(values.len() - rows * chains),
-            values,
+            lines: vec![Line([0; LINE]); lines],
         }
     }
 
@@ -42,96 +37,55 @@ impl<T: Scalar> Layer<T> {
         self.units
     }
 
-    /// Number of chains.
+    /// Number of chains, without padding.
     pub(crate) fn chains(&self) -> usize {
         self.chains
     }
 
+    /// Lines of a chain.
+    pub(crate) fn width(&self) -> usize {
+        self.units.div_ceil(LINE)
+    }
+
+    /// The lines of all chains, those that pad their number included.
+    pub(crate) fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
     /// The units of one chain, with padding.
     #[inline(always)]
-    pub(crate) fn chain(&self, chain: usize) -> &[T] {
-        &self.values[self.start + chain * self.rows..][..self.rows]
+    pub(crate) fn chain(&self, chain: usize) -> &[Line] {
+        &self.lines[chain * self.width()..][..self.width()]
     }
 
-    /// As [`chain`](Self::chain), to write to.
+    /// Takes the units of a chain.
     #[inline(always)]
-    pub(crate) fn chain_mut(&mut self, chain: usize) -> &mut [T] {
-        &mut self.values[self.start + chain * self.rows..][..self.rows]
-    }
-
-    /// The units of all chains (units x chains), without padding.
-    pub(crate) fn matrix(&self) -> DMatrixView<'_, T, U1, Dyn> {
-        let (units, chains, rows) = (Dyn(self.units), Dyn(self.chains), Dyn(self.rows));
-        DMatrixView::from_slice_with_strides_generic(
-            &self.values[self.start..],
-            units,
-            chains,
-            U1,
-            rows,
-        )
-    }
-
-    /// As [`matrix`](Self::matrix), to write to.
-    pub(crate) fn matrix_mut(&mut self) -> DMatrixViewMut<'_, T, U1, Dyn> {
-        let (units, chains, rows) = (Dyn(self.units), Dyn(self.chains), Dyn(self.rows));
-        let values = &mut self.values[self.start..];
-        DMatrixViewMut::from_slice_with_strides_generic(values, units, chains, U1, rows)
-    }
-
-    /// As [`matrix`](Self::matrix), transposed (chains x units); only for a right factor, see
-    /// [`propagate_down`].
-    pub(crate) fn transposed(&self) -> DMatrixView<'_, T, Dyn, Dyn> {
-        let values = &self.values[self.start..];
-        DMatrixView::from_slice_with_strides(values, self.chains, self.units, self.rows, 1)
-    }
-
-    /// Gives all chains the same values, and 0 in the padding.
-    pub(crate) fn fill_chains(&mut self, values: &[T]) {
-        for chain in 0..self.chains() {
-            let (units, padding) = self.chain_mut(chain).split_at_mut(values.len());
-            units.copy_from_slice(values);
-            padding.fill(T::zero());
-        }
-    }
-
-    /// Takes a chain's units from bits.
-    #[inline(always)]
-    pub(crate) fn set_chain(&mut self, chain: usize, state: &[bool]) {
+    pub(crate) fn load(&mut self, chain: usize, state: &[bool]) {
         assert_eq!(state.len(), self.units, "length of the state");
-        for (value, &on) in self.chain_mut(chain).iter_mut().zip(state) {
-            *value = if on { T::one() } else { T::zero() };
+        let width = self.width();
+        let lines = &mut self.lines[chain * width..][..width];
+        for (line, state) in lines.iter_mut().zip(state.chunks(LINE)) {
+            for (unit, &on) in line.0.iter_mut().zip(state) {
+                *unit = u8::from(on);
+            }
         }
     }
-}
 
-/// A vector with zeros up to a whole number of chunks.
-pub(crate) fn pad<T: Scalar>(values: impl ExactSizeIterator<Item = T>) -> Vec<T> {
-    let length = padded(values.len());
-    let mut padded: Vec<T> = values.collect();
-    padded.resize(length, T::zero());
-    padded
-}
+    /// Writes the units of a chain.
+    #[inline(always)]
+    pub(crate) fn store(&self, chain: usize, state: &mut [bool]) {
+        for (line, state) in self.chain(chain).iter().zip(state.chunks_mut(LINE)) {
+            for (on, &unit) in state.iter_mut().zip(&line.0) {
+                *on = unit != 0;
+            }
+        }
+    }
 
-/// `a 1^T + W V`: the hidden activations of all chains, 0 in the padding.
-pub(crate) fn propagate_up<T: Scalar>(rbm: &Rbm<T>, visible: &Layer<T>, hidden: &mut Layer<T>) {
-    hidden.fill_chains(rbm.hidden_bias().as_slice());
-    let weights = rbm.weights();
-    hidden
-        .matrix_mut()
-        .gemm(T::one(), weights, &visible.matrix(), T::one());
-}
-
-/// `W^T H`: what the hidden units add to the visible logits of all chains.
-///
-/// Takes the transposed weights (D x M) as a matrix of their own. A strided view as the left
-/// factor is no way out: where a size is 5 or less, the fallback of nalgebra 0.35
-/// (`axcpy_uninit`) writes past its end.
-pub(crate) fn propagate_down<T: Scalar>(
-    transposed: &DMatrix<T>,
-    hidden: &Layer<T>,
-    visible: &mut Layer<T>,
-) {
-    visible
-        .matrix_mut()
-        .gemm(T::one(), transposed, &hidden.matrix(), T::zero());
+    /// For each chain the units of one panel of outputs.
+    #[inline(always)]
+    pub(crate) fn panel_mut(&mut self, panel: usize) -> impl Iterator<Item = &mut [u8; WIDTH]> {
+        let (line, half, width) = (panel / 2, panel % 2, self.width());
+        let chains = self.lines.chunks_exact_mut(width).take(self.chains);
+        chains.map(move |lines| &mut lines[line].0.as_chunks_mut().0[half])
+    }
 }

@@ -6,7 +6,7 @@ use crate::ais::{Purpose, stream};
 use crate::error::{Error, Result};
 use crate::minimize::Lbfgs;
 use crate::model::rbm::enumeration::Enumeration;
-use crate::model::rbm::training::{Gradient, Phase};
+use crate::model::rbm::sampler::{Chains, Gradient, Sampler};
 use crate::model::rbm::{Lanes, Rbm, RbmMoments};
 
 /// A way to find the RBM with given moments, as a knot of a moment-averaging spline asks for.
@@ -161,16 +161,17 @@ impl RbmMatching for PersistentMatching {
         let centre = Centre { moments };
         // Training has streams 0 and 1.
         let mut rng = stream(self.seed, Purpose::Training, 2);
-        let mut particles = Phase::random(hidden, visible, self.particles, &mut rng);
+        let mut particles = Chains::random(hidden, visible, self.particles, &mut rng);
         let mut lanes = Lanes::from_rng(&mut rng);
         let mut rbm = start.cast::<f32>()?;
+        let mut sampler = Sampler::new(&rbm);
         for _ in 0..BURN_IN {
-            particles.sweep(&rbm, &rbm.weights().transpose(), &mut lanes);
+            particles.sweep(&sampler, &mut lanes);
         }
         let mut parameters = centre.parameters(start);
         for update in 0..self.updates {
-            particles.sweep(&rbm, &rbm.weights().transpose(), &mut lanes);
-            particles.expect_hidden(&rbm);
+            particles.sweep(&sampler, &mut lanes);
+            particles.expect_hidden(&sampler);
             let mut found = Gradient::zeros(hidden, visible);
             particles.accumulate(1.0 / self.particles as f32, &mut found);
             let rate = self.learning_rate * (1.0 - update as f64 / self.updates as f64);
@@ -179,6 +180,7 @@ impl RbmMatching for PersistentMatching {
                 .rbm(&parameters)
                 .and_then(|rbm| rbm.cast())
                 .map_err(|_| overflow(update))?;
+            sampler.set(&rbm);
         }
         centre.rbm(&parameters)
     }

@@ -14,7 +14,9 @@ mod npy;
 mod npz;
 mod panels;
 mod product;
+mod row;
 mod sampled_moments;
+mod sampler;
 mod scalar;
 mod softplus;
 mod state_block;
@@ -34,10 +36,11 @@ pub use scalar::Scalar;
 pub use softplus::{sigmoid, softplus};
 pub use training::{ContrastiveDivergence, Epoch, TrainedRbm};
 
-pub(crate) use elementwise::{dot, draw_units, weigh_and_draw};
-pub(crate) use lanes::{Lanes, Words};
-pub(crate) use layers::{Layer, pad, propagate_down, propagate_up};
-pub(crate) use product::{Scratch, Weights};
+pub(crate) use elementwise::{Positions, dot, draw_units, total, weigh_and_draw};
+pub(crate) use lanes::{LANES, Lanes, Words};
+pub(crate) use layers::{LINE, Layer};
+pub(crate) use product::{Inputs, Scratch, Weights};
+pub(crate) use row::Row;
 pub(crate) use softplus::softplus_increment;
 #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
 pub(crate) use tiles::are_available as tiles_are_available;

@@ -2,7 +2,7 @@
 //!
 //! Where many units are on, by table lookup ("the method of the four Russians"): what four inputs
 //! add to the outputs of a chain takes one of 16 values, the subset sums of their four columns.
-//! The tables of 64 inputs and 32 outputs are made once for all chains of a block and stay in the
+//! The tables of 32 inputs and 32 outputs are made once for all chains of a block and stay in the
 //! level 1 cache, so that a chain takes one addition where a matrix product takes four
 //! multiplications and additions. Where few are on, their columns are added.
 //!
@@ -11,42 +11,18 @@
 use nalgebra::DMatrix;
 
 use crate::engine::{Available, vectorized};
-use crate::model::rbm::layers::Layer;
+use crate::model::rbm::layers::{LINE, Layer, WIDTH};
+use crate::model::rbm::row::Row;
 use crate::model::rbm::scalar::Scalar;
 
-/// Numbers that are added together.
-const LANES: usize = 16;
-/// Outputs of a panel.
-const WIDTH: usize = 2 * LANES;
 /// Inputs of a table.
 const BITS: usize = 4;
 /// Entries of a table.
 const ENTRIES: usize = 1 << BITS;
-/// Tables at hand together, for as many inputs as a word has bits.
-const TABLES: usize = u64::BITS as usize / BITS;
-
-/// One number for each output of a panel.
-#[derive(Debug, Clone, Copy)]
-#[repr(C, align(64))]
-struct Row<T>([[T; LANES]; 2]);
-
-impl<T: Scalar> Row<T> {
-    #[inline(always)]
-    fn zero() -> Self {
-        Self([[T::zero(); LANES]; 2])
-    }
-
-    #[inline(always)]
-    fn plus(&self, other: &Self) -> Self {
-        let mut sum = *self;
-        for (sum, other) in sum.0.iter_mut().zip(&other.0) {
-            for l in 0..LANES {
-                sum[l] += other[l];
-            }
-        }
-        sum
-    }
-}
+/// Inputs of the tables at hand together.
+const INPUTS: usize = LINE / 2;
+/// Those tables.
+const TABLES: usize = INPUTS / BITS;
 
 /// A weight matrix (outputs x inputs) as panels of outputs, each with a row for each input.
 #[derive(Debug, Clone)]
@@ -56,189 +32,203 @@ pub(crate) struct Panels<T> {
     height: usize,
 }
 
-/// Buffers of a product, one value for a block of chains.
-#[derive(Debug, Clone)]
-pub(crate) struct PanelScratch<T> {
-    /// The inputs of a chain, 0 or 1.
-    bytes: Vec<u8>,
-    /// A bit for each input of each chain.
+/// Which units of a block's layer are on, in the form that products take them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ActiveUnits {
+    chains: usize,
+    /// Whether to add their columns rather than look sums up.
+    few: bool,
+    /// A bit for each unit of each chain.
     words: Vec<u64>,
-    /// For each word of inputs and each chain, where in `tables` its sums stand.
+    /// Where many are on: for each half of a word and each chain, where in the tables its sums stand.
     indices: Vec<[u8; TABLES]>,
-    tables: Vec<Row<T>>,
-    /// The sums of each chain for the panel at hand.
-    sums: Vec<Row<T>>,
-    /// The active inputs of each chain, one after another, and where they end.
+    /// Where few are on: those of each chain, one after another, and where they end.
     active: Vec<u32>,
     ends: Vec<usize>,
 }
 
 impl<T: Scalar> Panels<T> {
-    pub(crate) fn new(weights: &DMatrix<T>) -> Self {
-        let (outputs, inputs) = weights.shape();
+    pub(crate) fn zeros(outputs: usize, inputs: usize) -> Self {
         let height = inputs.next_multiple_of(BITS);
-        let mut rows = vec![Row::zero(); outputs.div_ceil(WIDTH) * height];
+        Self {
+            rows: vec![Row::zero(); outputs.div_ceil(WIDTH) * height],
+            height,
+        }
+    }
+
+    /// Takes a matrix (outputs x inputs).
+    pub(crate) fn set(&mut self, weights: &DMatrix<T>) {
         for (input, column) in weights.column_iter().enumerate() {
             for (panel, weights) in column.as_slice().chunks(WIDTH).enumerate() {
-                let row = rows[panel * height + input].0.as_flattened_mut();
+                let row = self.rows[panel * self.height + input].0.as_flattened_mut();
                 row[..weights.len()].copy_from_slice(weights);
             }
         }
-        Self { rows, height }
     }
 
-    /// `scale W U`, on top of what `sums` holds where `add`.
+    /// Takes a transposed matrix (inputs x outputs).
+    pub(crate) fn set_transposed(&mut self, weights: &DMatrix<T>) {
+        let (inputs, columns) = (weights.nrows(), weights.as_slice());
+        let panels = columns.chunks(WIDTH * inputs);
+        for (columns, rows) in panels.zip(self.rows.chunks_exact_mut(self.height)) {
+            for (input, row) in rows.iter_mut().enumerate().take(inputs) {
+                let weights = columns[input..].iter().step_by(inputs);
+                for (to, &weight) in row.0.as_flattened_mut().iter_mut().zip(weights) {
+                    *to = weight;
+                }
+            }
+        }
+    }
+
+    /// `W u` for the outputs of one panel and each chain. `tables` is a buffer.
     pub(crate) fn multiply(
         &self,
         engine: Available,
-        scale: T,
-        units: &Layer<T>,
-        add: bool,
-        sums: &mut Layer<T>,
-        scratch: &mut PanelScratch<T>,
+        panel: usize,
+        units: &ActiveUnits,
+        tables: &mut Vec<Row<T>>,
+        sums: &mut [Row<T>],
     ) {
+        let rows = &self.rows[panel * self.height..][..self.height];
+        tables.resize(TABLES * ENTRIES, Row::zero());
         vectorized!(engine, FUSED, {
-            let sparse = self.is_sparse(scratch.read(units), units.chains());
-            if sparse {
-                scratch.list();
+            if units.few {
+                add_active(rows, units, sums);
             } else {
-                scratch.index();
+                look_up(rows, units, tables, sums);
             }
-            for (panel, rows) in self.rows.chunks_exact(self.height).enumerate() {
-                if sparse {
-                    scratch.add_active(rows);
-                } else {
-                    scratch.look_up(rows);
-                }
-                for (chain, found) in scratch.sums.iter().enumerate() {
-                    let sums = &mut sums.chain_mut(chain)[panel * WIDTH..];
-                    for (sums, found) in sums.as_chunks_mut().0.iter_mut().zip(&found.0) {
-                        put(found, scale, add, sums);
-                    }
-                }
+        });
+    }
+}
+
+impl ActiveUnits {
+    pub(crate) fn read(&mut self, engine: Available, layer: &Layer) {
+        self.chains = layer.chains();
+        self.words.resize(layer.width() * layer.chains(), 0);
+        vectorized!(engine, FUSED, {
+            let active = self.pack(layer);
+            self.few = are_few(active, layer);
+            if self.few {
+                self.list(layer.width());
+            } else {
+                self.index(layer.width());
             }
         });
     }
 
-    /// Whether to add the columns of the active units, so many in all chains, rather than look
-    /// sums up. A column, from the level 2 cache, takes twice the time of a table's row, from level
-    /// 1; to make a table takes that of 45 rows.
-    #[inline(always)]
-    fn is_sparse(&self, active: usize, chains: usize) -> bool {
-        2 * active < self.height / BITS * (chains + 45)
-    }
-}
-
-impl<T> Default for PanelScratch<T> {
-    fn default() -> Self {
-        Self {
-            bytes: Vec::new(),
-            words: Vec::new(),
-            indices: Vec::new(),
-            tables: Vec::new(),
-            sums: Vec::new(),
-            active: Vec::new(),
-            ends: Vec::new(),
-        }
-    }
-}
-
-impl<T: Scalar> PanelScratch<T> {
     /// Takes the units as bits and counts the active ones.
     #[inline(always)]
-    fn read(&mut self, units: &Layer<T>) -> usize {
-        let words = units.units().div_ceil(u64::BITS as usize);
-        self.words.resize(words * units.chains(), 0);
-        self.sums.resize(units.chains(), Row::zero());
-        self.bytes.clear();
-        self.bytes.resize(words * u64::BITS as usize, 0);
+    fn pack(&mut self, layer: &Layer) -> usize {
+        // Padding is not 0: it takes part in draws.
+        let padding = layer.width() * LINE - layer.units();
         let mut active = 0;
-        for (chain, words) in self.words.chunks_exact_mut(words).enumerate() {
-            // Padding is not 0: it takes part in draws.
-            let units = &units.chain(chain)[..units.units()];
-            for (byte, &unit) in self.bytes.iter_mut().zip(units) {
-                *byte = u8::from(unit != T::zero());
+        for (chain, words) in self.words.chunks_exact_mut(layer.width()).enumerate() {
+            for (word, line) in words.iter_mut().zip(layer.chain(chain)) {
+                *word = pack(&line.0);
             }
-            for (word, bytes) in words.iter_mut().zip(self.bytes.as_chunks::<64>().0) {
-                *word = pack(bytes);
-                active += word.count_ones() as usize;
+            if let Some(last) = words.last_mut() {
+                *last &= u64::MAX >> padding;
             }
+            active += words.iter().map(|w| w.count_ones() as usize).sum::<usize>();
         }
         active
     }
 
-    /// Prepares [`look_up`](Self::look_up).
+    /// Prepares [`look_up`].
     #[inline(always)]
-    fn index(&mut self) {
-        let chains = self.sums.len();
-        let zero = Row::zero();
-        self.tables.resize(TABLES * ENTRIES, zero);
-        self.indices.resize(self.words.len(), [0; TABLES]);
-        let words = self.words.len() / chains;
-        for (chain, chain_words) in self.words.chunks_exact(words).enumerate() {
-            for (place, &word) in chain_words.iter().enumerate() {
-                let index = &mut self.indices[place * chains + chain];
-                for (table, index) in index.iter_mut().enumerate() {
-                    let entry = (word >> (BITS * table)) as u8 & (ENTRIES as u8 - 1);
-                    *index = (table * ENTRIES) as u8 | entry;
+    fn index(&mut self, width: usize) {
+        self.indices.resize(2 * self.words.len(), [0; TABLES]);
+        for (chain, words) in self.words.chunks_exact(width).enumerate() {
+            for (place, &word) in words.iter().enumerate() {
+                for (half, word) in [word as u32, (word >> INPUTS) as u32]
+                    .into_iter()
+                    .enumerate()
+                {
+                    let index = &mut self.indices[(2 * place + half) * self.chains + chain];
+                    for (table, index) in index.iter_mut().enumerate() {
+                        let entry = (word >> (BITS * table)) as u8 & (ENTRIES as u8 - 1);
+                        *index = (table * ENTRIES) as u8 | entry;
+                    }
                 }
             }
         }
     }
 
-    /// The sums for one panel, given its rows, by tables.
+    /// Prepares [`add_active`].
     #[inline(always)]
-    fn look_up(&mut self, rows: &[Row<T>]) {
-        let chains = self.sums.len();
-        self.sums.fill(Row::zero());
-        let Some(tables) = self.tables.first_chunk_mut::<{ TABLES * ENTRIES }>() else {
-            return;
-        };
-        let groups = rows.chunks(TABLES * BITS);
-        for (rows, indices) in groups.zip(self.indices.chunks_exact(chains)) {
-            make_tables(rows, tables);
-            let count = rows.len() / BITS;
-            for (sum, index) in self.sums.iter_mut().zip(indices) {
-                if count == TABLES {
-                    add_entries(tables, index, sum);
-                } else {
-                    add_entries(tables, &index[..count], sum);
-                }
-            }
-        }
-    }
-
-    /// Prepares [`add_active`](Self::add_active).
-    #[inline(always)]
-    fn list(&mut self) {
-        let words = self.words.len() / self.sums.len();
+    fn list(&mut self, width: usize) {
         self.active.clear();
         self.ends.clear();
-        for words in self.words.chunks_exact(words) {
+        for words in self.words.chunks_exact(width) {
             for (place, &word) in words.iter().enumerate() {
                 let mut rest = word;
                 while rest != 0 {
-                    self.active.push(64 * place as u32 + rest.trailing_zeros());
+                    let unit = (LINE * place) as u32 + rest.trailing_zeros();
+                    self.active.push(unit);
                     rest &= rest - 1;
                 }
             }
             self.ends.push(self.active.len());
         }
     }
+}
 
-    /// The sums for one panel, given its rows, by active inputs.
-    #[inline(always)]
-    fn add_active(&mut self, rows: &[Row<T>]) {
-        let mut start = 0;
-        for (sum, &end) in self.sums.iter_mut().zip(&self.ends) {
-            let mut total = Row::zero();
-            for &input in &self.active[start..end] {
-                total = total.plus(&rows[input as usize]);
+/// Whether to add the columns of the active units, so many in all chains, rather than look
+/// sums up. A column, from the level 2 cache, takes twice the time of a table's row, from level
+/// 1; to make a table takes that of 45 rows.
+fn are_few(active: usize, layer: &Layer) -> bool {
+    2 * active < layer.units().div_ceil(BITS) * (layer.chains() + 45)
+}
+
+/// The sums for one panel, given its rows, by tables.
+#[inline(always)]
+fn look_up<T: Scalar>(
+    rows: &[Row<T>],
+    units: &ActiveUnits,
+    tables: &mut [Row<T>],
+    sums: &mut [Row<T>],
+) {
+    sums.fill(Row::zero());
+    let Some(tables) = tables.first_chunk_mut::<{ TABLES * ENTRIES }>() else {
+        return;
+    };
+    let indices = units.indices.chunks_exact(units.chains);
+    for (rows, indices) in rows.chunks(INPUTS).zip(indices) {
+        make_tables(rows, tables);
+        let count = rows.len() / BITS;
+        for (sum, index) in sums.iter_mut().zip(indices) {
+            if count == TABLES {
+                add_entries(tables, index, sum);
+            } else {
+                add_entries(tables, &index[..count], sum);
             }
-            *sum = total;
-            start = end;
         }
     }
+}
+
+/// The sums for one panel, given its rows, by active units.
+#[inline(always)]
+fn add_active<T: Scalar>(rows: &[Row<T>], units: &ActiveUnits, sums: &mut [Row<T>]) {
+    let mut start = 0;
+    for (sum, &end) in sums.iter_mut().zip(&units.ends) {
+        *sum = add_rows(rows, &units.active[start..end]);
+        start = end;
+    }
+}
+
+/// In two sums, because an addition waits for the one before.
+#[inline(always)]
+fn add_rows<T: Scalar>(rows: &[Row<T>], active: &[u32]) -> Row<T> {
+    let (pairs, rest) = active.as_chunks::<2>();
+    let (mut even, mut odd) = (Row::zero(), Row::zero());
+    for &[first, second] in pairs {
+        even = even.plus(&rows[first as usize]);
+        odd = odd.plus(&rows[second as usize]);
+    }
+    if let [last] = rest {
+        even = even.plus(&rows[*last as usize]);
+    }
+    even.plus(&odd)
 }
 
 /// The subset sums of each four rows.
@@ -256,26 +246,24 @@ fn make_tables<T: Scalar>(rows: &[Row<T>], tables: &mut [Row<T>; TABLES * ENTRIE
     }
 }
 
+/// In two sums, because an addition waits for the one before.
 #[inline(always)]
 fn add_entries<T: Scalar>(tables: &[Row<T>; TABLES * ENTRIES], index: &[u8], sum: &mut Row<T>) {
-    let mut total = *sum;
-    for &entry in index {
-        total = total.plus(&tables[usize::from(entry)]);
+    let (pairs, rest) = index.as_chunks::<2>();
+    let (mut even, mut odd) = (*sum, Row::zero());
+    for &[first, second] in pairs {
+        even = even.plus(&tables[usize::from(first)]);
+        odd = odd.plus(&tables[usize::from(second)]);
     }
-    *sum = total;
-}
-
-#[inline(always)]
-fn put<T: Scalar>(found: &[T; LANES], scale: T, add: bool, sums: &mut [T; LANES]) {
-    for l in 0..LANES {
-        let before = if add { sums[l] } else { T::zero() };
-        sums[l] = before + scale * found[l];
+    if let [last] = rest {
+        even = even.plus(&tables[usize::from(*last)]);
     }
+    *sum = even.plus(&odd);
 }
 
 /// The lowest bit of each byte.
 #[inline(always)]
-fn pack(bytes: &[u8; 64]) -> u64 {
+fn pack(bytes: &[u8; LINE]) -> u64 {
     let (eights, _) = bytes.as_chunks::<8>();
     eights.iter().rev().fold(0, |word, &eight| {
         // Gathered in the highest byte of the product.

@@ -4,7 +4,7 @@ use crate::ais::{Purpose, stream};
 use crate::error::{Error, Result};
 use crate::model::rbm::base_rate::check_data;
 use crate::model::rbm::enumeration::map_tasks;
-use crate::model::rbm::training::{Gradient, Phase};
+use crate::model::rbm::sampler::{Chains, Gradient, Sampler};
 use crate::model::rbm::{Lanes, Rbm, RbmMoments, Scalar};
 
 /// Chains that move together. Fixed, so that the result does not depend on the threads.
@@ -83,16 +83,16 @@ impl MomentChains {
         let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
         // Training has the streams before.
         let mut rng = stream(self.seed, Purpose::Training, 3 + block);
-        let mut phase = Phase::random(hidden, visible, chains, &mut rng);
+        let mut chains = Chains::random(hidden, visible, chains, &mut rng);
         let mut lanes = Lanes::from_rng(&mut rng);
-        let transposed = rbm.weights().transpose();
+        let sampler = Sampler::new(rbm);
         let mut total = RbmMoments::zeros(hidden, visible);
         for sweep in 0..self.sweeps {
-            phase.sweep(rbm, &transposed, &mut lanes);
+            chains.sweep(&sampler, &mut lanes);
             if sweep >= self.burn_in {
-                phase.expect_hidden(rbm);
+                chains.expect_hidden(&sampler);
                 let mut sum = Gradient::zeros(hidden, visible);
-                phase.accumulate(1.0, &mut sum);
+                chains.accumulate(1.0, &mut sum);
                 total.add(&sum.into_moments());
             }
         }
@@ -110,11 +110,13 @@ impl RbmMoments {
         Error::check_dimension("row of data", check_data(data)?, rbm.visible_units())?;
         let rbm = rbm.cast::<f32>()?;
         let mut total = Self::zeros(rbm.hidden_units(), rbm.visible_units());
+        let sampler = Sampler::new(&rbm);
         for rows in data.chunks(BLOCK) {
-            let mut phase = Phase::of_rows(rbm.hidden_units(), rows);
-            phase.expect_hidden(&rbm);
+            let mut chains = Chains::zeros(rbm.hidden_units(), rbm.visible_units(), rows.len());
+            chains.start_at(rows.iter());
+            chains.expect_hidden(&sampler);
             let mut sum = Gradient::zeros(rbm.hidden_units(), rbm.visible_units());
-            phase.accumulate(1.0, &mut sum);
+            chains.accumulate(1.0, &mut sum);
             total.add(&sum.into_moments());
         }
         total.scale(1.0 / data.len() as f64);

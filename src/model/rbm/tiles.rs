@@ -12,24 +12,20 @@ use std::sync::OnceLock;
 use nalgebra::DMatrix;
 
 use crate::engine::{Available, vectorized};
-use crate::model::rbm::layers::Layer;
+use crate::model::rbm::layers::{GROUP, LINE, Layer, Line, WIDTH};
+use crate::model::rbm::row::Row;
 use crate::model::rbm::scalar::Scalar;
 
-/// Outputs of a panel, and chains of a tile.
+/// Outputs of a tile, and its chains.
 const ROWS: usize = 16;
 /// Inputs of a tile.
-const DEPTH: usize = 64;
+const DEPTH: usize = LINE;
+/// Tiles' outputs of a panel.
+const HALVES: usize = WIDTH / ROWS;
 /// Digits of a weight.
 const DIGITS: usize = 3;
-/// Chains that one call of [`multiply`] works on.
-const CHAINS: usize = 2 * ROWS;
 /// The largest weight in units of the last digit.
 const LARGEST: f64 = 127.0 * 65_536.0;
-
-/// 64 bytes, a line of a tile and of the cache.
-#[derive(Debug, Clone, Copy)]
-#[repr(C, align(64))]
-struct Line([u8; DEPTH]);
 
 /// 16 lines: signed weights of 64 inputs and 16 outputs, four inputs of an output side by side.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +40,7 @@ struct Sums([[[i32; ROWS]; ROWS]; DIGITS]);
 /// A weight matrix (outputs x inputs) in tiles.
 #[derive(Debug, Clone)]
 pub(crate) struct TiledWeights {
-    /// By panel of 16 outputs, then by 64 inputs, then by digit, the highest first.
+    /// By 16 outputs, then by 64 inputs, then by digit, the highest first.
     tiles: Vec<Tile>,
     /// What the last digit counts, for each output; 0 in the padding.
     units: Vec<f64>,
@@ -52,65 +48,61 @@ pub(crate) struct TiledWeights {
     steps: usize,
 }
 
-/// The units of a layer as bytes, 64 to a line, for all chains.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct UnitBytes {
-    lines: Vec<Line>,
-    /// Lines of a chain.
-    steps: usize,
-}
-
 impl TiledWeights {
-    pub(crate) fn new<T: Scalar>(weights: &DMatrix<T>) -> Self {
-        let (outputs, inputs) = weights.shape();
-        let (panels, steps) = (outputs.div_ceil(ROWS), inputs.div_ceil(DEPTH));
-        let mut tiles = vec![Tile([0; ROWS * DEPTH]); panels * steps * DIGITS];
-        let mut units = vec![0.0; panels * ROWS];
-        for (output, unit) in units.iter_mut().enumerate().take(outputs) {
-            let row = weights.row(output);
-            *unit = row.iter().map(|w| w.to_f64().abs()).fold(0.0, f64::max) / LARGEST;
-            if *unit == 0.0 {
-                continue;
-            }
-            let panel = &mut tiles[output / ROWS * steps * DIGITS..][..steps * DIGITS];
-            for (input, w) in row.iter().enumerate() {
-                let digits = digits((w.to_f64() / *unit).round() as i32);
-                let place = input % DEPTH / 4 * DEPTH + output % ROWS * 4 + input % 4;
-                for (tile, digit) in panel[input / DEPTH * DIGITS..].iter_mut().zip(digits) {
-                    tile.0[place] = digit;
-                }
-            }
-        }
+    pub(crate) fn zeros(outputs: usize, inputs: usize) -> Self {
+        let (groups, steps) = (outputs.div_ceil(ROWS), inputs.div_ceil(DEPTH));
         Self {
-            tiles,
-            units,
+            tiles: vec![Tile([0; ROWS * DEPTH]); groups * steps * DIGITS],
+            units: vec![0.0; groups * ROWS],
             steps,
         }
     }
 
-    /// `scale W U`, on top of what `sums` holds where `add`.
+    /// Takes a matrix (outputs x inputs).
+    pub(crate) fn set<T: Scalar>(&mut self, weights: &DMatrix<T>) {
+        self.tiles.fill(Tile([0; ROWS * DEPTH]));
+        for (output, row) in weights.row_iter().enumerate() {
+            let unit = row.iter().map(|w| w.to_f64().abs()).fold(0.0, f64::max) / LARGEST;
+            self.units[output] = unit;
+            if unit == 0.0 {
+                continue;
+            }
+            let group = &mut self.tiles[output / ROWS * self.steps * DIGITS..];
+            for (input, w) in row.iter().enumerate() {
+                let digits = digits((w.to_f64() / unit).round() as i32);
+                let place = input % DEPTH / 4 * DEPTH + output % ROWS * 4 + input % 4;
+                for (tile, digit) in group[input / DEPTH * DIGITS..].iter_mut().zip(digits) {
+                    tile.0[place] = digit;
+                }
+            }
+        }
+    }
+
+    /// `W u` for the outputs of one panel and each chain, 0 in the padding.
     pub(crate) fn multiply<T: Scalar>(
         &self,
         engine: Available,
-        scale: T,
-        units: &UnitBytes,
-        add: bool,
-        sums: &mut Layer<T>,
+        configured: &Configured,
+        panel: usize,
+        units: &Layer,
+        sums: &mut [Row<T>],
     ) {
-        assert_eq!(units.steps, self.steps, "inputs");
-        let chains = sums.chains();
+        assert_eq!(units.width(), self.steps, "inputs");
+        let groups = self.tiles.chunks_exact(self.steps * DIGITS);
+        let halves = groups.zip(self.units.as_chunks::<ROWS>().0);
+        let halves = halves.skip(panel * HALVES).take(HALVES);
+        if halves.len() < HALVES {
+            sums.fill(Row::zero());
+        }
         let mut digits = [Sums([[[0; ROWS]; ROWS]; DIGITS]); 2];
-        let configured = Configured::new();
-        for (panel, tiles) in self.tiles.chunks_exact(self.steps * DIGITS).enumerate() {
-            let scales: [T; ROWS] =
-                std::array::from_fn(|l| T::nearest(self.units[panel * ROWS + l]) * scale);
-            for first in (0..chains).step_by(CHAINS) {
-                configured.multiply(units.block(first), tiles, &mut digits);
-                let here = first..chains.min(first + CHAINS);
+        let lines = units.lines().chunks_exact(GROUP * self.steps);
+        for (lines, sums) in lines.zip(sums.chunks_mut(GROUP)) {
+            for (half, (tiles, scales)) in halves.clone().enumerate() {
+                configured.multiply(lines, tiles, &mut digits);
                 vectorized!(engine, FUSED, {
-                    for (index, chain) in here.enumerate() {
-                        let panel = &mut sums.chain_mut(chain).as_chunks_mut().0[panel];
-                        collect(&digits[index / ROWS], index % ROWS, &scales, add, panel);
+                    let scales = std::array::from_fn(|l| T::nearest(scales[l]));
+                    for (chain, sums) in sums.iter_mut().enumerate() {
+                        sums.0[half] = collect(&digits[chain / ROWS], chain % ROWS, &scales);
                     }
                 });
             }
@@ -124,21 +116,13 @@ fn collect<T: Scalar>(
     Sums([high, middle, low]): &Sums,
     chain: usize,
     scales: &[T; ROWS],
-    add: bool,
-    sums: &mut [T; ROWS],
-) {
+) -> [T; ROWS] {
     let (high, middle, low) = (&high[chain], &middle[chain], &low[chain]);
-    let mut found = [T::zero(); ROWS];
+    let mut sums = [T::zero(); ROWS];
     for l in 0..ROWS {
-        found[l] = T::from_digits(high[l], middle[l] * 256 + low[l]) * scales[l];
+        sums[l] = T::from_digits(high[l], middle[l] * 256 + low[l]) * scales[l];
     }
-    if add {
-        for l in 0..ROWS {
-            sums[l] += found[l];
-        }
-    } else {
-        *sums = found;
-    }
+    sums
 }
 
 /// Digits of base 256 from -128 to 127, the highest first.
@@ -151,37 +135,9 @@ fn digits(mut value: i32) -> [i8; DIGITS] {
     digits
 }
 
-impl UnitBytes {
-    /// Takes the units of a layer, each 0 or 1.
-    pub(crate) fn load<T: Scalar>(&mut self, engine: Available, layer: &Layer<T>) {
-        self.steps = layer.units().div_ceil(DEPTH);
-        let lines = self.steps * layer.chains().next_multiple_of(CHAINS);
-        self.lines.resize(lines, Line([0; DEPTH]));
-        let (steps, lines) = (self.steps, &mut self.lines);
-        vectorized!(engine, FUSED, {
-            for (chain, lines) in lines
-                .chunks_exact_mut(steps)
-                .enumerate()
-                .take(layer.chains())
-            {
-                let units = layer.chain(chain).chunks(DEPTH);
-                for (line, units) in lines.iter_mut().zip(units) {
-                    for (byte, &unit) in line.0.iter_mut().zip(units) {
-                        *byte = u8::from(unit != T::zero());
-                    }
-                }
-            }
-        });
-    }
-
-    /// The lines of [`CHAINS`] chains.
-    fn block(&self, first: usize) -> &[Line] {
-        &self.lines[first * self.steps..(first + CHAINS) * self.steps]
-    }
-}
-
 /// Proof that this thread's tile registers are set up: eight tiles of 16 lines of 64 bytes.
-struct Configured(());
+#[derive(Debug)]
+pub(crate) struct Configured(());
 
 #[repr(C, align(64))]
 struct Configuration {
@@ -194,7 +150,7 @@ struct Configuration {
 
 #[allow(unsafe_code)]
 impl Configured {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         assert!(are_available(), "tiles");
         let of_eight = |index, value| if index < 8 { value } else { 0 };
         let configuration = Configuration {
@@ -212,10 +168,10 @@ impl Configured {
         Self(())
     }
 
-    /// The sums of [`CHAINS`] chains for a panel of weights.
+    /// The sums of [`GROUP`] chains for 16 outputs.
     fn multiply(&self, units: &[Line], weights: &[Tile], sums: &mut [Sums; 2]) {
         let steps = weights.len() / DIGITS;
-        assert!(steps > 0 && weights.len() == steps * DIGITS && units.len() == CHAINS * steps);
+        assert!(steps > 0 && weights.len() == steps * DIGITS && units.len() == GROUP * steps);
         // SAFETY: the tiles are configured (`self`). The loop runs `steps` times; each time it
         // reads a line of each chain, `stride` bytes apart, and 3 tiles of weights: as the
         // assertion says, `units` holds 32 chains of `steps` lines and `weights` 3 tiles a step.
@@ -226,18 +182,18 @@ impl Configured {
                 "tilezero tmm3", "tilezero tmm4", "tilezero tmm5",
                 "2:",
                 "tileloadd tmm6, [{first} + {stride}]",
-                "tileloadd tmm7, [{weights} + {line}]",
+                "tileloaddt1 tmm7, [{weights} + {line}]",
                 "tdpbusd tmm0, tmm6, tmm7",
-                "tileloadd tmm7, [{weights} + {line} + 1024]",
+                "tileloadd tmm6, [{second} + {stride}]",
+                "tdpbusd tmm3, tmm6, tmm7",
+                "tileloaddt1 tmm7, [{weights} + {line} + 1024]",
+                "tdpbusd tmm4, tmm6, tmm7",
+                "tileloadd tmm6, [{first} + {stride}]",
                 "tdpbusd tmm1, tmm6, tmm7",
-                "tileloadd tmm7, [{weights} + {line} + 2048]",
+                "tileloaddt1 tmm7, [{weights} + {line} + 2048]",
                 "tdpbusd tmm2, tmm6, tmm7",
                 "tileloadd tmm6, [{second} + {stride}]",
                 "tdpbusd tmm5, tmm6, tmm7",
-                "tileloadd tmm7, [{weights} + {line}]",
-                "tdpbusd tmm3, tmm6, tmm7",
-                "tileloadd tmm7, [{weights} + {line} + 1024]",
-                "tdpbusd tmm4, tmm6, tmm7",
                 "add {first}, 64",
                 "add {second}, 64",
                 "add {weights}, 3072",

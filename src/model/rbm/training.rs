@@ -9,11 +9,9 @@ use crate::ais::{Purpose, StreamRng, stream};
 use crate::engine::{Available, vectorized};
 use crate::error::{Error, Result};
 use crate::model::rbm::base_rate::check_data;
-use crate::model::rbm::elementwise::{logits_to_probabilities, padded};
-use crate::model::rbm::{
-    BaseRate, Lanes, Layer, Rbm, Scalar, Words, draw_all, draw_units, pad, propagate_down,
-    propagate_up, softplus,
-};
+use crate::model::rbm::elementwise::softplus_gain;
+use crate::model::rbm::sampler::{Chains, Gradient, Sampler};
+use crate::model::rbm::{BaseRate, Lanes, Rbm, Scalar, draw_all, softplus};
 
 /// Rows on which an epoch is judged, at most.
 const JUDGED_ROWS: usize = 200;
@@ -228,77 +226,66 @@ impl<T: Scalar> Rbm<T> {
 struct Trainer<T: Scalar> {
     settings: ContrastiveDivergence,
     rbm: Rbm<T>,
-    transposed_weights: DMatrix<T>,
+    sampler: Sampler<T>,
     /// The last update of the parameters.
     update: Gradient<T>,
-    positive: Phase<T>,
-    negative: Phase<T>,
+    positive: Chains<T>,
+    negative: Chains<T>,
     rng: StreamRng,
     lanes: Lanes,
-}
-
-pub(super) struct Gradient<T: Scalar> {
-    pub(super) weights: DMatrix<T>,
-    pub(super) hidden_bias: DVector<T>,
-    pub(super) visible_bias: DVector<T>,
-}
-
-/// Visible units and hidden probabilities of a mini-batch.
-pub(super) struct Phase<T: Scalar> {
-    visible: Layer<T>,
-    hidden: Layer<T>,
 }
 
 impl<T: Scalar> Trainer<T> {
     fn new(settings: ContrastiveDivergence, rbm: Rbm<T>, batch_size: usize) -> Self {
         let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
         let mut rng = stream(settings.seed, Purpose::Training, 0);
-        let negative = Phase::random(hidden, visible, batch_size, &mut rng);
+        let negative = Chains::random(hidden, visible, batch_size, &mut rng);
         Self {
             settings,
             update: Gradient::zeros(hidden, visible),
-            positive: Phase::zeros(hidden, visible, batch_size),
+            positive: Chains::zeros(hidden, visible, batch_size),
             negative,
             lanes: Lanes::from_rng(&mut rng),
             rng,
-            transposed_weights: rbm.weights.transpose(),
+            sampler: Sampler::new(&rbm),
             rbm,
         }
     }
 
     /// One mini-batch.
     fn update<'a>(&mut self, rows: impl Iterator<Item = &'a Vec<bool>>, learning_rate: f64) {
-        for (chain, row) in rows.enumerate() {
-            self.positive.visible.set_chain(chain, row);
-        }
+        self.positive.start_at(rows);
         if !self.settings.persistent {
-            self.negative.visible.clone_from(&self.positive.visible);
+            self.negative.start_where(&self.positive);
         }
         for _ in 0..self.settings.sweeps {
-            self.negative
-                .sweep(&self.rbm, &self.transposed_weights, &mut self.lanes);
+            self.negative.sweep(&self.sampler, &mut self.lanes);
         }
-        self.positive.expect_hidden(&self.rbm);
-        self.negative.expect_hidden(&self.rbm);
+        self.positive.expect_hidden(&self.sampler);
+        self.negative.expect_hidden(&self.sampler);
         self.ascend(learning_rate);
     }
 
     /// `update = momentum * update + rate * (positive - negative - decay * W)`, then adds it.
     fn ascend(&mut self, learning_rate: f64) {
-        let rows = self.positive.visible.chains() as f64;
+        let scale = T::nearest(learning_rate / self.positive.len() as f64);
         let momentum = T::nearest(self.settings.momentum);
-        let scale = T::nearest(learning_rate / rows);
-        self.update.scale(momentum);
+        let decay = T::nearest(-learning_rate * self.settings.weight_decay);
+        let weights = self.rbm.weights.as_mut_slice();
+        let update = self.update.weights.as_mut_slice();
+        for (update, &w) in update.iter_mut().zip(weights.iter()) {
+            *update = momentum * *update + decay * w;
+        }
+        self.update.hidden_bias *= momentum;
+        self.update.visible_bias *= momentum;
         self.positive.accumulate(scale, &mut self.update);
         self.negative.accumulate(-scale, &mut self.update);
-        let decay = T::nearest(-learning_rate * self.settings.weight_decay);
-        for (update, &w) in self.update.weights.iter_mut().zip(&self.rbm.weights) {
-            *update += decay * w;
+        for (w, &update) in weights.iter_mut().zip(self.update.weights.as_slice()) {
+            *w += update;
         }
-        self.rbm.weights += &self.update.weights;
-        self.rbm.weights.transpose_to(&mut self.transposed_weights);
         self.rbm.hidden_bias += &self.update.hidden_bias;
         self.rbm.visible_bias += &self.update.visible_bias;
+        self.sampler.set(&self.rbm);
     }
 
     fn check_finite(&self, epoch: usize) -> Result<()> {
@@ -337,99 +324,6 @@ impl<T: Scalar> Trainer<T> {
     }
 }
 
-impl<T: Scalar> Phase<T> {
-    pub(super) fn zeros(hidden: usize, visible: usize, chains: usize) -> Self {
-        Self {
-            visible: Layer::zeros(visible, chains),
-            hidden: Layer::zeros(hidden, chains),
-        }
-    }
-
-    /// Visible units on with probability 1/2.
-    pub(super) fn random<R: Rng>(
-        hidden: usize,
-        visible: usize,
-        chains: usize,
-        rng: &mut R,
-    ) -> Self {
-        let mut phase = Self::zeros(hidden, visible, chains);
-        for chain in 0..chains {
-            let start: Vec<bool> = (0..visible).map(|_| rng.random()).collect();
-            phase.visible.set_chain(chain, &start);
-        }
-        phase
-    }
-
-    /// The states of rows of data.
-    pub(super) fn of_rows(hidden: usize, rows: &[Vec<bool>]) -> Self {
-        let mut phase = Self::zeros(hidden, rows.first().map_or(0, Vec::len), rows.len());
-        for (chain, row) in rows.iter().enumerate() {
-            phase.visible.set_chain(chain, row);
-        }
-        phase
-    }
-
-    /// v -> h -> v.
-    pub(super) fn sweep(&mut self, rbm: &Rbm<T>, transposed: &DMatrix<T>, lanes: &mut Lanes) {
-        propagate_up(rbm, &self.visible, &mut self.hidden);
-        let unbiased = vec![T::zero(); padded(rbm.hidden_units())];
-        draw_chains(&mut self.hidden, &unbiased, lanes);
-        propagate_down(transposed, &self.hidden, &mut self.visible);
-        draw_chains(
-            &mut self.visible,
-            &pad(rbm.visible_bias().iter().copied()),
-            lanes,
-        );
-    }
-
-    pub(super) fn expect_hidden(&mut self, rbm: &Rbm<T>) {
-        propagate_up(rbm, &self.visible, &mut self.hidden);
-        let engine = Available::best();
-        for chain in 0..self.hidden.chains() {
-            let units = self.hidden.chain_mut(chain);
-            vectorized!(engine, FUSED, logits_to_probabilities::<T, FUSED>(units));
-        }
-    }
-
-    /// Adds `scale` times the sum over chains of `h v^T`, `h` and `v`.
-    pub(super) fn accumulate(&self, scale: T, gradient: &mut Gradient<T>) {
-        let (hidden, visible) = (self.hidden.matrix(), self.visible.matrix());
-        let transposed = self.visible.transposed();
-        gradient.weights.gemm(scale, &hidden, &transposed, T::one());
-        for (h, v) in hidden.column_iter().zip(visible.column_iter()) {
-            gradient.hidden_bias.axpy(scale, &h, T::one());
-            gradient.visible_bias.axpy(scale, &v, T::one());
-        }
-    }
-}
-
-impl<T: Scalar> Gradient<T> {
-    pub(super) fn zeros(hidden: usize, visible: usize) -> Self {
-        Self {
-            weights: DMatrix::zeros(hidden, visible),
-            hidden_bias: DVector::zeros(hidden),
-            visible_bias: DVector::zeros(visible),
-        }
-    }
-
-    pub(super) fn scale(&mut self, factor: T) {
-        self.weights *= factor;
-        self.hidden_bias *= factor;
-        self.visible_bias *= factor;
-    }
-}
-
-/// Replaces what a layer was given by units drawn with these biases.
-fn draw_chains<T: Scalar>(layer: &mut Layer<T>, bias: &[T], lanes: &mut Lanes) {
-    let engine = Available::best();
-    let mut words = Words::for_units::<T>(layer.units());
-    for chain in 0..layer.chains() {
-        let units = layer.chain_mut(chain);
-        let words = words.draw(engine, units, lanes);
-        vectorized!(engine, FUSED, draw_units::<T, FUSED>(units, bias, words));
-    }
-}
-
 fn reconstruction_error_of<T: Scalar, R: Rng>(rbm: &Rbm<T>, row: &[bool], rng: &mut R) -> f64 {
     let hidden = draw_all(&rbm.hidden_activation(row), rng);
     let expected = rbm.visible_probabilities(&hidden);
@@ -441,15 +335,18 @@ fn reconstruction_error_of<T: Scalar, R: Rng>(rbm: &Rbm<T>, row: &[bool], rng: &
 }
 
 fn pseudo_log_likelihood_of<T: Scalar>(rbm: &Rbm<T>, row: &[bool]) -> f64 {
-    let activation = rbm.hidden_activation(row);
-    let hidden_term: f64 = activation.iter().map(|&x| softplus(x)).sum();
+    let activation = rbm.hidden_activation(row).map(T::nearest);
     let columns = rbm.weights.column_iter().zip(&rbm.visible_bias).zip(row);
     let terms = columns.map(|((column, bias), &on)| {
         let sign = if on { -1.0 } else { 1.0 };
-        let flipped = activation.iter().zip(&column);
-        let flipped = flipped.map(|(x, w)| softplus(x + sign * w.to_f64()));
+        let (activation, weights) = (activation.as_slice(), column.as_slice());
+        let gain = vectorized!(
+            Available::best(),
+            FUSED,
+            softplus_gain::<T, FUSED>(activation, T::nearest(sign), weights)
+        );
         // log P(v_i | others) = -softplus(log f(flipped) - log f(v)).
-        -softplus(sign * bias.to_f64() + flipped.sum::<f64>() - hidden_term)
+        -softplus(sign * bias.to_f64() + gain)
     });
     terms.sum()
 }
