@@ -45,6 +45,15 @@ struct Options {
     /// Number of seeds
     #[arg(long, default_value_t = 20)]
     seeds: u64,
+    /// The first seed; what is tuned on some seeds is to be reported on others
+    #[arg(long, default_value_t = 0)]
+    first_seed: u64,
+    /// Chains of the pilots of VAROPT and friction
+    #[arg(long, default_value_t = 100)]
+    pilot_chains: usize,
+    /// Steps of the pilots of VAROPT and friction
+    #[arg(long, default_value_t = 1_000)]
+    pilot_steps: usize,
     /// Number of threads
     #[arg(long, default_value_t = 1)]
     threads: usize,
@@ -79,32 +88,38 @@ enum Method {
 
 impl Method {
     /// Chain-steps that the choice costs.
-    fn pilot_cost(self) -> usize {
+    fn pilot_cost(self, pilot: Pilot) -> usize {
         match self {
             Self::Linear | Self::Sm08 => 0,
-            Self::Varopt | Self::Friction => 100_000,
+            Self::Varopt | Self::Friction => pilot.chains() * pilot.steps(),
             Self::Binned => 110_000,
-            Self::VaroptThrice | Self::FrictionThrice => 300_000,
+            Self::VaroptThrice | Self::FrictionThrice => 3 * pilot.chains() * pilot.steps(),
             // 200 stages, five evaluations each, in about three passes.
             Self::Cess => 300_000,
         }
     }
 
-    fn choose<'p, P, K>(self, path: &'p P, kernel: &K, steps: usize, seed: u64) -> Result<Schedule>
+    fn choose<'p, P, K>(
+        self,
+        path: &'p P,
+        kernel: &K,
+        pilot: Pilot,
+        steps: usize,
+        seed: u64,
+    ) -> Result<Schedule>
     where
         P: AnnealingPath + Sync,
         P::State: Send,
         K: TransitionKernel<P::At<'p>> + Sync,
     {
-        let thrice = Pilot::default().rounds(3);
         let optimizer: &dyn ScheduleOptimizer<P, K> = match self {
             Self::Linear => return Schedule::linear(steps),
             Self::Sm08 => return Schedule::salakhutdinov_murray(steps),
-            Self::Varopt => &VarOpt::default(),
+            Self::Varopt => &VarOpt::default().pilot(pilot),
             Self::Binned => &BinnedSchedule::new(Schedule::linear(10)?),
-            Self::Friction => &Friction::default(),
-            Self::VaroptThrice => &VarOpt::default().pilot(thrice),
-            Self::FrictionThrice => &Friction::default().pilot(thrice),
+            Self::Friction => &Friction::default().pilot(pilot),
+            Self::VaroptThrice => &VarOpt::default().pilot(pilot.rounds(3)),
+            Self::FrictionThrice => &Friction::default().pilot(pilot.rounds(3)),
             Self::Cess => &ConstantConditionalEss::default(),
         };
         Ok(optimizer.optimize(path, kernel, steps, seed)?.schedule)
@@ -232,9 +247,10 @@ impl Row {
         K: TransitionKernel<P::At<'p>> + Sync,
     {
         let begun = Instant::now();
+        let pilot = Pilot::new(options.pilot_chains, options.pilot_steps).threads(options.threads);
         let steps = options
             .steps
-            .saturating_sub(method.pilot_cost() / options.chains);
+            .saturating_sub(method.pilot_cost(pilot) / options.chains);
         let mut row = Self {
             method,
             errors: Vec::new(),
@@ -242,8 +258,8 @@ impl Row {
             variances: Vec::new(),
             seconds: 0.0,
         };
-        for seed in 0..options.seeds {
-            let schedule = match method.choose(path, kernel, steps, seed) {
+        for seed in options.first_seed..options.first_seed.saturating_add(options.seeds) {
+            let schedule = match method.choose(path, kernel, pilot, steps, seed) {
                 Err(error @ (Error::PilotCollapsed { .. } | Error::NotConverged { .. })) => {
                     println!("{method:?}, seed {seed}: {error}");
                     row.errors.push(None);

@@ -59,7 +59,7 @@ pub enum Error {
     /// to choose a schedule by.
     #[error(
         "the pilot collapsed: its effective sample size is {effective_sample_size:.2} of {chains} \
-         chains at beta = {beta}; expected a pilot with more steps or more chains"
+         chains at beta = {beta}; expected a pilot with more steps, chains or rounds"
     )]
     PilotCollapsed {
         /// Effective sample size where it is lowest, a count.

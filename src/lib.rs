@@ -10,6 +10,9 @@ pub mod guide {
     #[doc = include_str!("../docs/intervals.md")]
     pub mod intervals {}
 }
+#[cfg(doctest)]
+#[doc = include_str!("../docs/schedules.md")]
+mod schedules_of_the_docs {}
 pub mod kernel;
 mod math;
 mod minimize;
@@ -45,5 +48,8 @@ pub mod prelude {
     pub use crate::path::{
         AnnealingPath, GeometricPath, MomentPath, MomentSplinePath, RbmPath, TemperedPath,
     };
-    pub use crate::schedule::{Friction, Schedule, ScheduleOptimizer, VarOpt};
+    pub use crate::schedule::{
+        BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, Schedule,
+        ScheduleOptimizer, Survey, VarOpt,
+    };
 }

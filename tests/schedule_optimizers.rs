@@ -409,14 +409,15 @@ fn optimizers_hand_on_what_their_pilots_warn_of() {
     };
     let pilot = Pilot::new(60, 60);
     let cess = ConstantConditionalEss::default().pilot(pilot);
-    let optimizers: [Optimizer; 3] = [
-        &VarOpt::default().pilot(pilot),
-        &Friction::default().pilot(pilot),
-        &cess,
-    ];
-    for optimizer in optimizers {
+    let varopt = VarOpt::default().pilot(pilot);
+    for optimizer in [&varopt as Optimizer, &cess] {
         assert!(near_collapse(optimizer));
         assert_eq!(warnings_with(2.0, optimizer), []);
+    }
+    // Friction asks for no weights, and is silent of them.
+    let friction = Friction::default().pilot(pilot);
+    for step in [1e-3, 2.0] {
+        assert_eq!(warnings_with(step, &friction), []);
     }
     // At the last knots nothing is left to change, and two updates do not show how little.
     let knots = Schedule::new([0.0, 0.1, 0.999, 1.0]).unwrap();
@@ -429,6 +430,43 @@ fn optimizers_hand_on_what_their_pilots_warn_of() {
         warnings_with(2.0, &BinnedSchedule::new(Schedule::linear(3).unwrap())),
         []
     );
+}
+
+#[test]
+fn pilots_of_few_chains_are_doubted_and_of_one_refused() {
+    let target = Gaussian::isotropic(dvector![1.0], 1.0).unwrap();
+    let path = GaussianPath::new(Gaussian::standard(1).unwrap(), target).unwrap();
+    let optimized = |chains| {
+        let pilot = Pilot::new(chains, 200);
+        let knots = KnotChains {
+            chains,
+            ..KnotChains::default()
+        };
+        let optimizers: [&dyn ScheduleOptimizer<GaussianPath, PerfectTransitions>; 4] = [
+            &VarOpt::default().pilot(pilot),
+            &Friction::default().pilot(pilot),
+            &ConstantConditionalEss::default().pilot(pilot),
+            &BinnedSchedule::new(Schedule::linear(2).unwrap()).chains(knots),
+        ];
+        optimizers.map(|optimizer| optimizer.optimize(&path, &PerfectTransitions, 50, 1))
+    };
+    for found in optimized(8) {
+        let warnings = found.unwrap().warnings;
+        assert!(
+            warnings.contains(&Warning::FewPilotChains { chains: 8 }),
+            "{warnings:?}"
+        );
+    }
+    for found in optimized(30) {
+        assert_eq!(found.unwrap().warnings, []);
+    }
+    for found in optimized(1) {
+        let text = message(found);
+        assert!(
+            text.contains("chains") && text.contains("at least 2"),
+            "{text}"
+        );
+    }
 }
 
 /// From N(0, 1) to N(1, 1), all of it between beta = .5 and the next number.
@@ -531,6 +569,7 @@ fn point(stage: usize, beta: f64, derivative_variance: f64, ess: f64) -> SurveyP
         unweighted_variance: derivative_variance.max(0.0),
         var_log_weight: stage as f64,
         effective_sample_size: ess,
+        dead: 0,
         acceptance: Some(0.0),
     }
 }
@@ -651,8 +690,14 @@ fn settings_out_of_range_are_named() {
         .contains("updates")
     );
     let cess = |pilot| ConstantConditionalEss::default().pilot(pilot);
-    let few = cess(Pilot::new(1, 10)).optimize(&path, &kernel, 10, 1);
-    assert!(message(few).contains("at least 2"));
+    for (pilot, named) in [
+        (Pilot::new(1, 10), "chains of the pilot"),
+        (Pilot::new(10, 0), "steps of the pilot"),
+        (Pilot::new(10, 10).rounds(0), "rounds of the pilot"),
+    ] {
+        assert!(message(cess(pilot).optimize(&path, &kernel, 10, 1)).contains(named));
+        assert!(message(cess(pilot).stages_at(&path, &kernel, 0.5, 1)).contains(named));
+    }
     assert!(message(cess(Pilot::default()).optimize(&path, &kernel, 0, 1)).contains("steps"));
 }
 
@@ -666,25 +711,19 @@ fn a_path_that_goes_nowhere_is_an_error_and_not_a_hang() {
     .unwrap();
     let kernel = RandomWalkMetropolis::new(1.0).unwrap();
     let pilot = Pilot::new(20, 20);
-    assert!(
-        VarOpt::default()
-            .pilot(pilot)
-            .optimize(&path, &kernel, 10, 1)
-            .is_err()
-    );
-    assert!(
-        Friction::default()
-            .pilot(pilot)
-            .optimize(&path, &kernel, 10, 1)
-            .is_err()
-    );
-    assert!(
-        BinnedSchedule::new(Schedule::linear(2).unwrap())
-            .optimize(&path, &kernel, 10, 1)
-            .is_err()
-    );
-    let cess = ConstantConditionalEss::default().pilot(pilot);
-    assert!(cess.optimize(&path, &kernel, 10, 1).is_err());
+    let optimizers: [&dyn ScheduleOptimizer<GaussianPath, RandomWalkMetropolis>; 4] = [
+        &VarOpt::default().pilot(pilot),
+        &Friction::default().pilot(pilot),
+        &BinnedSchedule::new(Schedule::linear(2).unwrap()),
+        &ConstantConditionalEss::default().pilot(pilot),
+    ];
+    for optimizer in optimizers {
+        let text = message(optimizer.optimize(&path, &kernel, 10, 1));
+        assert!(
+            text.contains("a path along which something changes"),
+            "{text}"
+        );
+    }
 }
 
 /// The standard normal cut off at 0: half of the chains of a wide base die at the first stage.
@@ -708,17 +747,41 @@ fn chains_that_die_leave_schedules_sound() {
     let path = GeometricPath::new(base, Cut);
     let kernel = RandomWalkMetropolis::new(1.0).unwrap();
     let pilot = Pilot::new(100, 100);
-    let varopt = VarOpt::default().pilot(pilot);
-    assert!(varopt.optimize(&path, &kernel, 50, 1).is_ok());
-    let friction = Friction::default().pilot(pilot);
-    assert!(friction.optimize(&path, &kernel, 50, 1).is_ok());
+    type Optimizer<'a> =
+        &'a dyn ScheduleOptimizer<GeometricPath<Gaussian, Cut>, RandomWalkMetropolis>;
+    let optimizers: [Optimizer; 2] = [
+        &VarOpt::default().pilot(pilot),
+        &Friction::default().pilot(pilot),
+    ];
+    for optimizer in optimizers {
+        let warnings = optimizer.optimize(&path, &kernel, 50, 1).unwrap().warnings;
+        assert!(
+            matches!(
+                warnings[..],
+                [Warning::DeadChains {
+                    dead: 30..70,
+                    chains: 100
+                }]
+            ),
+            "{warnings:?}"
+        );
+    }
     // However short the first stage, half of the chains die: there is none of a high CESS, and
     // the divergence of any two knots is infinite.
     let cess = ConstantConditionalEss::default().pilot(pilot);
     let error = cess.optimize(&path, &kernel, 50, 1).unwrap_err();
     assert!(matches!(error, Error::NotConverged { .. }), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("of 100 chains at beta = 0 are off the support")
+    );
     let binned = BinnedSchedule::new(Schedule::linear(2).unwrap());
-    assert!(binned.optimize(&path, &kernel, 50, 1).is_err());
+    let text = message(binned.optimize(&path, &kernel, 50, 1));
+    assert!(
+        text.contains("chains at beta = 0 off the support of beta = 0.5"),
+        "{text}"
+    );
 }
 
 #[cfg(feature = "serde")]

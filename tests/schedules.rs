@@ -82,6 +82,7 @@ fn survey(ratio: f64) -> Survey {
         unweighted_variance: g(ratio, beta),
         var_log_weight: 0.0,
         effective_sample_size: 90.0,
+        dead: 0,
         acceptance: None,
     };
     let points = grid(1_000).into_iter().enumerate().map(point).collect();

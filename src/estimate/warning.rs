@@ -72,6 +72,11 @@ pub enum Warning {
         /// Inverse temperature where it is lowest.
         beta: f64,
     },
+    /// A pilot of so few chains that its variances are little more than noise.
+    FewPilotChains {
+        /// Number of chains.
+        chains: usize,
+    },
     /// A point of a pilot's path at which the chains saw no change at all.
     NothingVaries {
         /// Index of the pilot's stage; 0 is the base.
@@ -156,6 +161,10 @@ impl fmt::Display for Warning {
                 "the pilot's effective sample size falls to {ess:.1} of {chains} chains at beta = \
                  {beta}: a schedule that relies on its weights is a guess from there on; use more \
                  pilot steps"
+            ),
+            Self::FewPilotChains { chains } => write!(
+                f,
+                "{chains} pilot chains are too few to choose a schedule by: use 20 or more"
             ),
             Self::NothingVaries { stage, beta } => write!(
                 f,

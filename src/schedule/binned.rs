@@ -6,6 +6,8 @@ use crate::error::{Error, Result};
 use crate::estimate::Warning;
 use crate::kernel::TransitionKernel;
 use crate::path::AnnealingPath;
+use crate::schedule::metric::nothing_changes;
+use crate::schedule::survey::few_chains;
 use crate::schedule::{KnotChains, OptimizedSchedule, Schedule, ScheduleOptimizer, Survey};
 
 /// The schedule of Grosse, Maddison and Salakhutdinov (2013), Theorem 3: knots cut the path into
@@ -86,6 +88,9 @@ fn floor(costs: &[f64]) -> f64 {
 /// Costs of which none is below the floor.
 fn floored(costs: &[f64]) -> Result<Vec<f64>> {
     Error::check_finite("costs", costs.iter().copied())?;
+    if costs.iter().all(|&cost| cost == 0.0) {
+        return Err(nothing_changes());
+    }
     let floor = floor(costs);
     Error::check_positive("mean of the costs", floor)?;
     Ok(costs.iter().map(|cost| cost.max(floor)).collect())
@@ -176,7 +181,10 @@ impl<P: AnnealingPath, K> ScheduleOptimizer<P, K> for BinnedSchedule {
         let costs = self.estimate_costs(path, kernel, seed)?;
         Ok(OptimizedSchedule {
             schedule: self.with_costs(&costs, steps)?,
-            warnings: negligible(&costs),
+            warnings: few_chains(self.chains.chains)
+                .into_iter()
+                .chain(negligible(&costs))
+                .collect(),
         })
     }
 }

@@ -5,8 +5,8 @@ use crate::error::{Error, Result};
 use crate::estimate::{Warning, WeightSums};
 use crate::kernel::{Stage, TransitionKernel};
 use crate::path::{AnnealingPath, Intermediate};
-use crate::schedule::metric::interpolate;
-use crate::schedule::survey::{COLLAPSED, near_collapse};
+use crate::schedule::metric::{interpolate, nothing_changes};
+use crate::schedule::survey::{COLLAPSED, dead_chains, few_chains, near_collapse};
 use crate::schedule::{OptimizedSchedule, Pilot, Schedule, ScheduleOptimizer, Survey};
 
 /// Stages by a constant conditional effective sample size (Zhou, Johansen and Aston 2016): a
@@ -43,7 +43,8 @@ const PASSES: usize = 8;
 const PRECISION: f64 = 1e-2;
 
 impl ConstantConditionalEss {
-    /// Number of chains and (about) of stages of the pilot passes, which run on one thread.
+    /// Number of chains and (about) of stages of the pilot passes, which run on one thread. There
+    /// are as many passes as it takes, whatever the pilot's rounds.
     pub fn pilot(mut self, pilot: Pilot) -> Self {
         self.pilot = pilot;
         self
@@ -62,8 +63,9 @@ impl ConstantConditionalEss {
     /// what it takes.
     ///
     /// # Errors
-    /// No chains; a target outside of (0, 1); [`Error::PilotCollapsed`];
-    /// [`Error::NotConverged`] where a stage has no length or there are more than a million.
+    /// A pilot without steps or with fewer than two chains; a target outside of (0, 1);
+    /// [`Error::PilotCollapsed`]; [`Error::NotConverged`] where no step is short enough, since the
+    /// path jumps or its support shrinks, or more than a million do not reach the end.
     pub fn stages_at<'p, P, K>(
         &self,
         path: &'p P,
@@ -82,6 +84,7 @@ impl ConstantConditionalEss {
                 "a number in (0, 1)",
             ));
         }
+        self.pilot.check()?;
         let distance = (1.0 / target - 1.0).sqrt();
         let pass = Pass::run(path, kernel, self.pilot.chains(), distance, 1_000_000, seed)?;
         Schedule::new(pass.betas)
@@ -99,6 +102,7 @@ impl<P: AnnealingPath, K> ScheduleOptimizer<P, K> for ConstantConditionalEss {
     where
         K: TransitionKernel<P::At<'p>>,
     {
+        self.pilot.check()?;
         let wanted = self.pilot.steps().min(steps).max(1);
         let limit = 10 * wanted.max(100);
         // At this distance the log weights of the wanted stages add up to a variance of 1.
@@ -116,10 +120,11 @@ impl<P: AnnealingPath, K> ScheduleOptimizer<P, K> for ConstantConditionalEss {
                 }
                 Err(error) => return Err(error),
                 Ok(pass) if !pass.arrived() => distance *= 4.0,
+                Ok(pass) if pass.distances[pass.stages()] == 0.0 => return Err(nothing_changes()),
                 Ok(pass) if pass.stages().abs_diff(wanted) <= 1 + wanted / 20 => {
                     return Ok(OptimizedSchedule {
                         schedule: interpolate(&pass.betas, &pass.distances, steps)?,
-                        warnings: pass.warning.into_iter().collect(),
+                        warnings: pass.warnings,
                     });
                 }
                 Ok(pass) => distance = pass.distances[pass.stages()] / wanted as f64,
@@ -134,8 +139,8 @@ struct Pass {
     betas: Vec<f64>,
     /// Distance covered up to each beta.
     distances: Vec<f64>,
-    /// Of weights near collapse.
-    warning: Option<Warning>,
+    /// Of weights near collapse, and of few or dead chains.
+    warnings: Vec<Warning>,
 }
 
 impl Pass {
@@ -152,29 +157,30 @@ impl Pass {
         P: AnnealingPath,
         K: TransitionKernel<P::At<'p>>,
     {
-        if chains < 2 {
-            return Err(Error::invalid("chains", chains, "at least 2"));
-        }
         let mut block = Block::from_base(path.base(), chains, seed, Purpose::Pilot);
         let mut workspace = K::Workspace::default();
         let (mut betas, mut distances) = (vec![0.0], vec![0.0]);
         let (mut beta, mut guess, mut covered) = (0.0, 1.0, 0.0);
-        let mut warning = None;
+        let mut collapse = None;
         while beta < 1.0 && betas.len() <= limit {
             let (next, length) = next_stage(path, &block, beta, guess, distance)?;
             let stage = Stage::new(betas.len(), path.at(beta), path.at(next));
             kernel.advance(&stage, &mut block, &mut workspace)?;
             // A distance saturates once few chains carry the weight: such a stage is a leap.
-            warning = warning.or(check_weights(&block, next)?);
+            collapse = collapse.or(check_weights(&block, next)?);
             covered += length;
             (guess, beta) = (next - beta, next);
             betas.push(beta);
             distances.push(covered);
         }
+        let dead = (0..chains).filter(|&i| !block.is_alive(i)).count();
         Ok(Self {
             betas,
             distances,
-            warning,
+            warnings: [collapse, few_chains(chains), dead_chains(dead, chains)]
+                .into_iter()
+                .flatten()
+                .collect(),
         })
     }
 
@@ -244,8 +250,24 @@ fn next_stage<P: AnnealingPath>(
     }
     Err(Error::NotConverged {
         what: "the next stage of constant conditional ESS",
-        detail: format!("no step from beta = {beta} has a distance of {distance}"),
+        detail: why_too_long(&here, &path.at(beta + high.min(all)), block),
     })
+}
+
+/// Why the step to `there`, the shortest of those too long, cannot be any shorter.
+fn why_too_long<M: Intermediate>(here: &M, there: &M, block: &Block<M::State>) -> String {
+    let (beta, next) = (here.beta(), there.beta());
+    let alive = || (0..block.len()).filter(|&chain| block.is_alive(chain));
+    let lost = |chain: &usize| there.log_ratio(here, &block.states()[*chain]) == f64::NEG_INFINITY;
+    match alive().filter(lost).count() {
+        0 => format!("no step from beta = {beta} is short enough, the path jumps there"),
+        lost => format!(
+            "{lost} of {} chains at beta = {beta} are off the support of beta = {next}, however \
+             short the step; expected a base within the support of the target, or Friction or \
+             VarOpt, which do without",
+            alive().count()
+        ),
+    }
 }
 
 /// `sqrt(N / CESS - 1)`, its square times `1 / (1 - 1/ESS)`: without this correction the distance

@@ -145,7 +145,7 @@ where
         let survey = self.pilot.survey(path, kernel, seed)?;
         Ok(OptimizedSchedule {
             schedule: self.schedule(&survey, steps)?,
-            warnings: survey.warnings(),
+            warnings: survey.unweighted_warnings(),
         })
     }
 }

@@ -51,7 +51,10 @@ impl KnotChains {
             0 => Err(Error::invalid(argument, 0, "at least 1")),
             _ => Ok(()),
         };
-        at_least_one("chains", self.chains)?;
+        if self.chains < 2 {
+            let expected = "at least 2, better 100";
+            return Err(Error::invalid("chains at the knots", self.chains, expected));
+        }
         at_least_one("thinning", self.thinning)?;
         if self.updates < self.burn_in.saturating_add(self.thinning) {
             let expected = "at least the burn-in and one counted step";
@@ -90,14 +93,27 @@ impl KnotChains {
             }
             let counted = ((self.updates - self.burn_in) / self.thinning) as f64;
             if j > 0 {
-                costs[j - 1] += 0.5 * means[0] / counted;
+                costs[j - 1] += 0.5 * finite(means[0] / counted, knots[j], knots[j - 1])?;
             }
             if j < costs.len() {
-                costs[j] -= 0.5 * means[1] / counted;
+                costs[j] -= 0.5 * finite(means[1] / counted, knots[j], knots[j + 1])?;
             }
         }
         Ok(costs)
     }
+}
+
+/// A mean log ratio over the chains at one beta, which is infinite where another excludes them.
+fn finite(mean: f64, here: f64, there: f64) -> Result<f64> {
+    if mean.is_finite() {
+        return Ok(mean);
+    }
+    Err(Error::invalid(
+        "path",
+        format!("chains at beta = {here} off the support of beta = {there}"),
+        "one support at all knots, since the divergence between two is infinite otherwise; \
+         Friction and VarOpt do without",
+    ))
 }
 
 /// Mean of `log f_to - log f_from` over the living chains; 0 beyond the path's ends.

@@ -95,11 +95,7 @@ impl Metric {
         }
         let mean = self.integrate(|m| m);
         if mean == 0.0 {
-            return Err(Error::invalid(
-                "cost",
-                "0 everywhere",
-                "a path along which something changes",
-            ));
+            return Err(nothing_changes());
         }
         Ok(Self {
             grid: self.grid.clone(),
@@ -179,6 +175,12 @@ impl Metric {
         // The first entry is 0, so that there is a last one.
         self.cumulative(f).last().copied().unwrap_or_default()
     }
+}
+
+/// Of a path whose base is its target.
+pub(crate) fn nothing_changes() -> Error {
+    let expected = "a path along which something changes";
+    Error::invalid("cost", "0 everywhere", expected)
 }
 
 /// The schedule of `steps` stages that covers equal shares of a distance, which is given at

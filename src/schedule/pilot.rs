@@ -66,6 +66,21 @@ impl Pilot {
         self.steps
     }
 
+    /// That there are chains for a variance, steps and rounds.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.chains < 2 {
+            let expected = "at least 2, which a variance takes";
+            return Err(Error::invalid("chains of the pilot", self.chains, expected));
+        }
+        if self.steps == 0 {
+            return Err(Error::invalid("steps of the pilot", 0, "at least 1"));
+        }
+        if self.rounds == 0 {
+            return Err(Error::invalid("rounds of the pilot", 0, "at least 1"));
+        }
+        Ok(())
+    }
+
     /// Surveys a path.
     ///
     /// # Errors
@@ -76,9 +91,7 @@ impl Pilot {
         P::State: Send,
         K: TransitionKernel<P::At<'p>> + Sync,
     {
-        if self.rounds == 0 {
-            return Err(Error::invalid("rounds", 0, "at least 1"));
-        }
+        self.check()?;
         let linear = Schedule::linear(self.steps)?;
         let mut survey = self.survey_along(path, kernel, linear, seed)?;
         let mut later_seeds = stream(seed, Purpose::Pilot, 0);
@@ -92,7 +105,7 @@ impl Pilot {
     /// Surveys a path in one round, by a given schedule.
     ///
     /// # Errors
-    /// Fewer than two chains; whatever the run meets.
+    /// As [`survey`](Self::survey).
     pub fn survey_along<'p, P, K>(
         &self,
         path: &'p P,
@@ -105,10 +118,7 @@ impl Pilot {
         P::State: Send,
         K: TransitionKernel<P::At<'p>> + Sync,
     {
-        if self.chains < 2 {
-            let expected = "at least 2, which a variance takes";
-            return Err(Error::invalid("chains", self.chains, expected));
-        }
+        self.check()?;
         let mut ais = Ais::with_base_log_z(path, kernel, 0.0)
             .recorder(DerivativeRecorder::default())
             .recorded_stages(schedule.steps())

@@ -125,6 +125,8 @@ pub struct SurveyPoint {
     pub var_log_weight: f64,
     /// ESS of the weights at this point, a count.
     pub effective_sample_size: f64,
+    /// Number of chains that have left the support, and count in no other figure.
+    pub dead: usize,
     /// Mean acceptance probability since the point before; `None` where the kernel makes no
     /// accept-reject decision.
     pub acceptance: Option<f64>,
@@ -158,6 +160,7 @@ impl Survey {
             unweighted_variance: recorder.base.get(),
             var_log_weight: 0.0,
             effective_sample_size: run.chains() as f64,
+            dead: 0,
             acceptance: None,
         };
         let mut points = vec![start];
@@ -173,6 +176,7 @@ impl Survey {
                 unweighted_variance: unweighted.get(),
                 var_log_weight: stage.var_log_weight,
                 effective_sample_size: stage.effective_sample_size,
+                dead: run.chains() - stage.alive,
                 acceptance: stage.acceptance,
             });
             last = stage.stage;
@@ -239,7 +243,8 @@ impl Survey {
     }
 
     /// What should make a reader doubt a schedule chosen by this survey: weights near collapse
-    /// ([`Warning::PilotNearCollapse`]), a point where nothing varies
+    /// ([`Warning::PilotNearCollapse`]), fewer than ten chains ([`Warning::FewPilotChains`]), chains
+    /// that died ([`Warning::DeadChains`]), a point where nothing varies
     /// ([`Warning::NothingVaries`]), one step of the pilot that adds most of the variance, where it
     /// leaps over what a schedule should resolve or the path has a jump
     /// ([`Warning::ConcentratedVariance`]), no acceptance ([`Warning::ZeroAcceptance`]).
@@ -247,18 +252,33 @@ impl Survey {
         let near_collapse = self
             .lowest_ess()
             .and_then(|point| near_collapse(point.effective_sample_size, self.chains, point.beta));
-        let first = |fails: fn(&SurveyPoint) -> bool| self.points.iter().find(|p| fails(p));
-        let constant = first(|point| point.derivative_variance == 0.0);
+        let others = self.warnings_of(|point| point.derivative_variance);
+        near_collapse.into_iter().chain(others).collect()
+    }
+
+    /// The warnings that concern a schedule chosen by the chains as they are, whatever their
+    /// weights.
+    pub(crate) fn unweighted_warnings(&self) -> Vec<Warning> {
+        self.warnings_of(|point| point.unweighted_variance)
+    }
+
+    fn warnings_of(&self, variance: impl Fn(&SurveyPoint) -> f64) -> Vec<Warning> {
+        let points = &self.points;
+        let constant = points.iter().find(|point| variance(point) == 0.0);
         let constant = constant.map(|point| Warning::NothingVaries {
             stage: point.stage,
             beta: point.beta,
         });
-        let stuck = first(|point| point.acceptance.is_some_and(|rate| rate < 1e-3));
+        let refuses = |point: &&SurveyPoint| point.acceptance.is_some_and(|rate| rate < 1e-3);
+        let stuck = points.iter().find(refuses);
         let stuck = stuck.map(|point| Warning::ZeroAcceptance {
             stage: point.stage,
             beta: point.beta,
         });
-        let warnings = [near_collapse, constant, self.concentrated(), stuck];
+        let dead = points.iter().map(|point| point.dead).max().unwrap_or(0);
+        let dead = dead_chains(dead, self.chains);
+        let few = few_chains(self.chains);
+        let warnings = [few, dead, constant, self.concentrated(), stuck];
         warnings.into_iter().flatten().collect()
     }
 
@@ -289,6 +309,18 @@ pub(crate) fn near_collapse(ess: f64, chains: usize, beta: f64) -> Option<Warnin
     (ess < DOUBTFUL).then_some(Warning::PilotNearCollapse { ess, chains, beta })
 }
 
+/// The warning of dead chains, if there are any.
+pub(crate) fn dead_chains(dead: usize, chains: usize) -> Option<Warning> {
+    (dead > 0).then_some(Warning::DeadChains { dead, chains })
+}
+
+/// The warning of so few chains, if they deserve one.
+pub(crate) fn few_chains(chains: usize) -> Option<Warning> {
+    (chains < FEW).then_some(Warning::FewPilotChains { chains })
+}
+
+/// Chains below which a variance has an error of half its size.
+const FEW: usize = 10;
 /// ESS below which a weighted variance is that of a single chain.
 pub(crate) const COLLAPSED: f64 = 1.1;
 /// ESS below which it is a rough guess.

@@ -2,9 +2,10 @@
 
 use nalgebra::{DMatrix, DVector};
 
+use crate::engine::Available;
 use crate::error::{Error, Result};
 use crate::model::rbm::elementwise::add_scaled;
-use crate::model::rbm::state_block::{LowUnits, StateBlock};
+use crate::model::rbm::state_block::{LowUnits, STATES, StateBlock};
 use crate::model::rbm::{Rbm, Scalar};
 
 /// The largest smaller layer that is enumerated: `2^25` states.
@@ -49,7 +50,7 @@ impl Enumeration {
         }
         Ok(Self {
             over_hidden,
-            low: LowUnits::new(&weights),
+            low: LowUnits::new(&weights, &bias),
             weights,
             bias,
             other_bias,
@@ -67,7 +68,7 @@ impl Enumeration {
     }
 
     /// Units beyond the low ones: a block of states for each of their states.
-    fn high_units(&self) -> usize {
+    pub(super) fn high_units(&self) -> usize {
         self.units() - self.low.bits()
     }
 
@@ -110,7 +111,8 @@ impl Enumeration {
         let chunks = self.chunks();
         let tasks = chunks.min(MAX_TASKS);
         let run = |task: usize| {
-            let (mut accumulator, mut block) = (start(), StateBlock::new(&self.low));
+            let (mut accumulator, mut block) =
+                (start(), StateBlock::new(Available::best(), &self.low));
             for chunk in chunks / tasks * task..chunks / tasks * (task + 1) {
                 self.walk(chunk, &mut block, |state, block| {
                     visit(&mut accumulator, state, block);
@@ -132,7 +134,7 @@ impl Enumeration {
         let mut state = chunk << (bits + low);
         let mut activation = self.activation(state);
         for next in 1..=1_usize << bits {
-            block.evaluate(&self.low, &activation, |within| self.linear(state + within));
+            block.evaluate(&self.low, &activation, self.linear(state));
             visit(state, block);
             let flipped = next.trailing_zeros() as usize;
             if flipped < bits {
@@ -144,32 +146,56 @@ impl Enumeration {
         }
     }
 
-    /// Adds the means of the other layer over a block's states of probabilities `p` to the
-    /// columns of the enumerated units that are on, and to the last column, of all states.
+    /// Adds the means of the other layer over a block's states of probabilities `p`, and the
+    /// probabilities themselves, to the sums for each state of the low units, and to the columns
+    /// of the other enumerated units that are on.
     pub(super) fn add_means(
         &self,
         first_state: usize,
         block: &StateBlock,
-        p: &[f64],
-        columns: &mut DMatrix<f64>,
+        p: &[f64; STATES],
+        low: &mut [[f64; STATES]],
+        high: &mut DMatrix<f64>,
     ) {
-        let mut total = vec![0.0; columns.nrows()];
-        block.add_means(&self.low, p, columns, &mut total);
-        for unit in self.on(first_state).chain([self.units()]) {
-            add_scaled(columns.column_mut(unit).as_mut_slice(), 1.0, &total);
+        let others = self.other_units();
+        let mut total = vec![0.0; others + 1];
+        block.add_means(&self.low, p, &mut low[..others], &mut total[..others]);
+        add_scaled(&mut low[others], 1.0, p);
+        total[others] = p.iter().sum();
+        for unit in self.on(first_state) {
+            let column = &mut high.column_mut(unit - self.low.bits());
+            add_scaled(column.as_mut_slice(), 1.0, &total);
         }
     }
 
-    /// Rows of the columns that [`add_means`](Self::add_means) adds to: the units of the other
-    /// layer, the sum of the probabilities, and padding.
-    pub(super) fn rows(&self) -> usize {
-        self.low.rows()
+    /// From the sums of [`add_means`](Self::add_means), a column for each enumerated unit, over the
+    /// states in which it is on, and a last one over all states.
+    pub(super) fn columns(&self, low: &[[f64; STATES]], high: &DMatrix<f64>) -> DMatrix<f64> {
+        let bits = self.low.bits();
+        let over = |i: usize, counts: &dyn Fn(usize) -> bool| -> f64 {
+            let states = low[i].iter().enumerate();
+            states.filter(|(s, _)| counts(*s)).map(|(_, sum)| sum).sum()
+        };
+        DMatrix::from_fn(low.len(), self.units() + 1, |i, unit| {
+            if unit < bits {
+                over(i, &|state| state >> unit & 1 == 1)
+            } else if unit < self.units() {
+                high[(i, unit - bits)]
+            } else {
+                over(i, &|_| true)
+            }
+        })
     }
 
     /// `log Z` of the RBM, or an error where it overflows.
     pub(super) fn log_normalizer(&self) -> Result<f64> {
         let parts = self.fold(LogSumExp::default, |sum, _, block| {
-            block.log_f().iter().for_each(|&log_f| sum.add(log_f));
+            let max = block.highest();
+            let sum_of_block = block.relative(max).iter().sum();
+            sum.merge(LogSumExp {
+                max,
+                sum: sum_of_block,
+            });
         });
         let mut total = LogSumExp::default();
         for part in parts {
@@ -220,21 +246,17 @@ impl Default for LogSumExp {
 }
 
 impl LogSumExp {
-    fn add(&mut self, x: f64) {
-        self.merge(Self { max: x, sum: 1.0 });
-    }
-
     fn merge(&mut self, other: Self) {
         let (high, low) = if other.max > self.max {
             (other, *self)
         } else {
             (*self, other)
         };
-        if low.sum > 0.0 {
-            self.sum = high.sum + low.sum * (low.max - high.max).exp();
-        } else {
-            self.sum = high.sum;
-        }
+        self.sum = match low.sum {
+            // Its maximum is no number to subtract from.
+            0.0 => high.sum,
+            sum => high.sum + sum * (low.max - high.max).exp(),
+        };
         self.max = high.max;
     }
 

@@ -3,8 +3,9 @@
 use nalgebra::{DMatrix, DVector};
 
 use crate::error::{Error, Result};
+use crate::model::rbm::elementwise::add_scaled;
 use crate::model::rbm::enumeration::{Enumeration, check_log_normalizer};
-use crate::model::rbm::state_block::StateBlock;
+use crate::model::rbm::state_block::{STATES, StateBlock};
 use crate::model::rbm::{BaseRate, Rbm, Scalar, sigmoid};
 
 /// Blocks of states this far in log probability below the likeliest are passed over: all of the
@@ -117,41 +118,44 @@ impl<T: Scalar> BaseRate<T> {
     }
 }
 
-/// Sums over the states of one task, in units of `exp(reference)`.
+/// Sums over the states of one task, in units of `exp(reference)`: of `p(s) E[other unit | s]` for
+/// each other unit, then of `p(s)`.
 struct Sums {
     reference: f64,
-    /// `sum_s p(s) E[other units | s]`, then `sum_s p(s)`, then padding: a column over the states
-    /// in which each enumerated unit is on, and last one over all states.
-    columns: DMatrix<f64>,
+    /// For each state of the low units.
+    low: Vec<[f64; STATES]>,
+    /// Over the states in which each enumerated unit that is not low is on, a column.
+    high: DMatrix<f64>,
 }
 
 impl Sums {
     fn zeros(enumeration: &Enumeration) -> Self {
+        let rows = enumeration.other_units() + 1;
         Self {
             reference: f64::NEG_INFINITY,
-            columns: DMatrix::zeros(enumeration.rows(), enumeration.units() + 1),
+            low: vec![[0.0; STATES]; rows],
+            high: DMatrix::zeros(rows, enumeration.high_units()),
         }
     }
 
     fn add(&mut self, enumeration: &Enumeration, first_state: usize, block: &StateBlock) {
-        let highest = block
-            .log_f()
-            .iter()
-            .copied()
-            .fold(f64::NEG_INFINITY, f64::max);
+        let highest = block.highest();
         if highest > self.reference {
             self.rescale(highest);
         }
         if highest - self.reference < NEGLIGIBLE {
             return;
         }
-        let p = |log_f: &f64| (log_f - self.reference).exp();
-        let p: Vec<f64> = block.log_f().iter().map(p).collect();
-        enumeration.add_means(first_state, block, &p, &mut self.columns);
+        let p = block.relative(self.reference);
+        enumeration.add_means(first_state, block, &p, &mut self.low, &mut self.high);
     }
 
     fn rescale(&mut self, reference: f64) {
-        self.columns *= (self.reference - reference).exp();
+        let factor = (self.reference - reference).exp();
+        for sum in self.low.as_flattened_mut() {
+            *sum *= factor;
+        }
+        self.high *= factor;
         self.reference = reference;
     }
 
@@ -161,7 +165,8 @@ impl Sums {
         } else {
             part.rescale(self.reference);
         }
-        self.columns += part.columns;
+        add_scaled(self.low.as_flattened_mut(), 1.0, part.low.as_flattened());
+        self.high += part.high;
     }
 }
 
@@ -186,9 +191,10 @@ impl<T: Scalar> Rbm<T> {
             total.merge(part);
         }
         let (others, units) = (enumeration.other_units(), enumeration.units());
-        let weight = total.columns[(others, units)];
+        let columns = enumeration.columns(&total.low, &total.high);
+        let weight = columns[(others, units)];
         let log_normalizer = check_log_normalizer(total.reference + weight.ln())?;
-        let moments = total.columns / weight;
+        let moments = columns / weight;
         let other = moments.view((0, units), (others, 1)).column(0).into_owned();
         let enumerated = moments.row(others).columns(0, units).transpose();
         let products = moments.view((0, 0), (others, units)).into_owned();
