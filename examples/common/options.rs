@@ -36,15 +36,20 @@ pub struct Options {
     /// Updates in training, instead of the setting's
     #[arg(long)]
     pub updates: Option<usize>,
-    /// Folder for the figures (SVG), which must exist; none are drawn without it
-    #[arg(long)]
+    /// Folder for the figures (SVG), made where it is missing; none are drawn without it
+    #[arg(long, value_parser = folder)]
     pub figures: Option<PathBuf>,
-    /// Folder for the trained RBMs (.npz, with the exact log Z), which must exist
-    #[arg(long)]
+    /// Folder for the trained RBMs (.npz, with the exact log Z), made where it is missing
+    #[arg(long, value_parser = folder)]
     pub save_rbms: Option<PathBuf>,
     /// Seed of training and runs
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
+}
+
+fn folder(path: &str) -> std::io::Result<PathBuf> {
+    std::fs::create_dir_all(path)?;
+    Ok(path.into())
 }
 
 /// How much is spent.
