@@ -69,9 +69,9 @@ impl Engine {
         } else {
             let best = Self::best();
             let expected = if self == Self::Amx && cfg!(not(feature = "amx")) {
-                format!("the feature `amx`, without which this was built; at best {best} here")
+                format!("at best {best}, because this was built without the feature `amx`")
             } else {
-                format!("one that this machine has, at best {best}")
+                format!("at best {best}, which is what this machine has")
             };
             Err(Error::invalid("engine", self, expected))
         }

@@ -35,18 +35,19 @@ pub mod prelude {
     pub use nalgebra::{DMatrix, DVector};
 
     pub use crate::ais::{Ais, Run};
+    pub use crate::estimate::Warning;
     pub use crate::kernel::{
-        BlockGibbs, CoordinateGibbs, Hmc, Mala, Metropolis, NonFinite, RandomWalkMetropolis, Stage,
-        Step, SymmetricProposal, TransitionKernel, Tunable, tune,
+        BlockGibbs, CoordinateGibbs, Hmc, Mala, Metropolis, NonFinite, RandomWalkMetropolis,
+        Repeat, Stage, Step, SymmetricProposal, TransitionKernel, Tunable, tune,
     };
     #[cfg(feature = "npz")]
     pub use crate::model::RbmFile;
     pub use crate::model::{
-        BaseRate, Differentiable, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Rbm,
-        Sampleable, UnnormalizedModel,
+        BaseRate, ContrastiveDivergence, Differentiable, FunctionModel, Gaussian, GaussianMixture,
+        NormalizedModel, Rbm, Sampleable, UnnormalizedModel,
     };
     pub use crate::path::{
-        AnnealingPath, GeometricPath, MomentPath, MomentSplinePath, RbmPath, TemperedPath,
+        AnnealingPath, Engine, GeometricPath, MomentPath, MomentSplinePath, RbmPath, TemperedPath,
     };
     pub use crate::schedule::{
         BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, Schedule,

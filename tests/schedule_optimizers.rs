@@ -469,6 +469,24 @@ fn pilots_of_few_chains_are_doubted_and_of_one_refused() {
     }
 }
 
+#[test]
+fn a_pilot_of_a_few_steps_warns() {
+    let path = GaussianPath::new(
+        Gaussian::standard(1).unwrap(),
+        Gaussian::isotropic(DVector::zeros(1), 0.5).unwrap(),
+    )
+    .unwrap();
+    for steps in [1, 3, 19] {
+        let friction = Friction::default().pilot(Pilot::new(50, steps));
+        let found = friction.optimize(&path, &PerfectTransitions, 50, 1);
+        let warnings = found.unwrap().warnings;
+        assert!(
+            warnings.contains(&Warning::FewPilotSteps { steps }),
+            "{steps}: {warnings:?}"
+        );
+    }
+}
+
 /// From N(0, 1) to N(1, 1), all of it between beta = .5 and the next number.
 #[derive(Debug)]
 struct Jump {
@@ -593,8 +611,9 @@ fn surveys_that_say_nothing_are_refused() {
             ..
         }
     ));
+    assert_eq!(warnings[1], Warning::FewPilotSteps { steps: 2 });
     assert!(matches!(
-        warnings[1],
+        warnings[2],
         Warning::ZeroAcceptance { stage: 0, .. }
     ));
     for bad in [-1.0, f64::NAN, f64::INFINITY] {

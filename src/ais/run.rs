@@ -239,7 +239,7 @@ impl<S, R> Run<S, R> {
     }
 
     /// The engine that the kernel's inner loops used, where it had a choice: part of what fixes the
-    /// result's bits.
+    /// result's bits. `None` for an RBM says that its chains moved one by one, as in a `Mixture`.
     pub fn engine(&self) -> Option<Engine> {
         self.engine
     }

@@ -77,6 +77,11 @@ pub enum Warning {
         /// Number of chains.
         chains: usize,
     },
+    /// A pilot of so few steps that hardly anything of the path was seen.
+    FewPilotSteps {
+        /// Number of steps.
+        steps: usize,
+    },
     /// A point of a pilot's path at which the chains saw no change at all.
     NothingVaries {
         /// Index of the pilot's stage; 0 is the base.
@@ -159,12 +164,17 @@ impl fmt::Display for Warning {
             Self::PilotNearCollapse { ess, chains, beta } => write!(
                 f,
                 "the pilot's effective sample size falls to {ess:.1} of {chains} chains at beta = \
-                 {beta}: a schedule that relies on its weights is a guess from there on; use more \
+                 {beta:.3e}: a schedule that relies on its weights is a guess from there on; use more \
                  pilot steps"
             ),
             Self::FewPilotChains { chains } => write!(
                 f,
                 "{chains} pilot chains are too few to choose a schedule by: use 20 or more"
+            ),
+            Self::FewPilotSteps { steps } => write!(
+                f,
+                "a pilot of {steps} steps sees too little of the path to choose a schedule by: use 100 \
+                 or more"
             ),
             Self::NothingVaries { stage, beta } => write!(
                 f,
@@ -173,7 +183,7 @@ impl fmt::Display for Warning {
             ),
             Self::NegligibleCost { segment, cost } => write!(
                 f,
-                "segment {segment} seems to cost {cost:.2e}, and counts as 0.1% of the mean: use \
+                "segment {segment} (from 0) seems to cost {cost:.2e}, and counts as 0.1% of the mean: use \
                  more chains or updates at the knots"
             ),
             Self::BaseMissesTarget { chains } => write!(

@@ -109,7 +109,8 @@ impl<T: Scalar> RbmPath<T> {
 
     /// This path, on which [`BlockGibbs`](crate::kernel::BlockGibbs) uses another [`Engine`] than
     /// the best one of the machine: to compare engines, to report a fault in one of them, or for
-    /// the same figures on machines with different ones.
+    /// the same figures on machines with different ones. All engines spend the same random bits, so
+    /// that with one seed they differ by rounding alone; an independent check takes another seed.
     ///
     /// # Errors
     /// Where this machine, or this build of the crate, does not have it.
@@ -193,7 +194,8 @@ impl<T: Scalar> RbmPath<T> {
     }
 
     /// The betas of the knots, 0 and 1 among them; where there are others, the path has a kink at
-    /// each, and an optimizer of schedules should make them stages.
+    /// each. A stage that passes a knot moves chain by chain, which costs speed, not correctness:
+    /// `BinnedSchedule::new(path.knots().clone())` makes them stages, the other optimizers need not.
     pub fn knots(&self) -> &Schedule {
         &self.knots
     }

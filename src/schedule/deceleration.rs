@@ -46,7 +46,11 @@ impl Schedule {
     /// A limit that is not finite, or below 1.
     pub fn with_speed_limit(&self, limit: f64) -> Result<Self> {
         if !(limit.is_finite() && limit >= 1.0) {
-            return Err(Error::invalid("speed limit", limit, "at least 1"));
+            return Err(Error::invalid(
+                "speed limit",
+                limit,
+                "at least 1, the linear schedule's",
+            ));
         }
         self.with_step_limit(limit / self.steps() as f64)
     }

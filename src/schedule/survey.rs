@@ -243,7 +243,8 @@ impl Survey {
     }
 
     /// What should make a reader doubt a schedule chosen by this survey: weights near collapse
-    /// ([`Warning::PilotNearCollapse`]), fewer than ten chains ([`Warning::FewPilotChains`]), chains
+    /// ([`Warning::PilotNearCollapse`]), fewer than ten chains ([`Warning::FewPilotChains`]) or 20 steps
+    /// ([`Warning::FewPilotSteps`]), chains
     /// that died ([`Warning::DeadChains`]), a point where nothing varies
     /// ([`Warning::NothingVaries`]), one step of the pilot that adds most of the variance, where it
     /// leaps over what a schedule should resolve or the path has a jump
@@ -278,7 +279,9 @@ impl Survey {
         let dead = points.iter().map(|point| point.dead).max().unwrap_or(0);
         let dead = dead_chains(dead, self.chains);
         let few = few_chains(self.chains);
-        let warnings = [few, dead, constant, self.concentrated(), stuck];
+        let steps = points.last().map_or(0, |point| point.stage);
+        let short = (steps < FEW_STEPS).then_some(Warning::FewPilotSteps { steps });
+        let warnings = [few, short, dead, constant, self.concentrated(), stuck];
         warnings.into_iter().flatten().collect()
     }
 
@@ -304,9 +307,13 @@ impl Survey {
     }
 }
 
-/// The warning of weights of this ESS, if they deserve one.
+/// The warning of weights of this ESS, if they deserve one: of few chains it is low anyway.
 pub(crate) fn near_collapse(ess: f64, chains: usize, beta: f64) -> Option<Warning> {
-    (ess < DOUBTFUL).then_some(Warning::PilotNearCollapse { ess, chains, beta })
+    (ess < DOUBTFUL.min(0.5 * chains as f64)).then_some(Warning::PilotNearCollapse {
+        ess,
+        chains,
+        beta,
+    })
 }
 
 /// The warning of dead chains, if there are any.
@@ -321,6 +328,8 @@ pub(crate) fn few_chains(chains: usize) -> Option<Warning> {
 
 /// Chains below which a variance has an error of half its size.
 const FEW: usize = 10;
+/// Steps below which a pilot leaps over most of what it should see.
+const FEW_STEPS: usize = 20;
 /// ESS below which a weighted variance is that of a single chain.
 pub(crate) const COLLAPSED: f64 = 1.1;
 /// ESS below which it is a rough guess.

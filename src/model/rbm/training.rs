@@ -20,6 +20,9 @@ const JUDGED_ROWS: usize = 200;
 /// 2008): stochastic gradient ascent on the log likelihood, with the model's moments taken from
 /// k Gibbs sweeps that start at the data or go on from the sweeps before.
 ///
+/// Sweeps use the best engine of the machine but AMX; engines round differently, so that a seed gives
+/// slightly different parameters on another kind of processor.
+///
 /// The defaults: 100 epochs, mini-batches of 20 rows, learning rate 0.1 going linearly to 0,
 /// momentum 0.5, weight decay 1e-4, seed 0.
 ///
