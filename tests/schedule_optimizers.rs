@@ -640,13 +640,10 @@ fn surveys_that_say_nothing_are_refused() {
     points[0].derivative_variance = 1.0;
     let vanishing = survey(&points).unwrap();
     assert!(VarOpt::default().schedule(&vanishing, 5).is_ok());
-    assert_eq!(
-        vanishing.warnings()[0],
-        Warning::NothingVaries {
-            stage: 1,
-            beta: 0.5
-        }
-    );
+    assert!(vanishing.warnings().contains(&Warning::NothingVaries {
+        stage: 1,
+        beta: 0.5
+    }));
     for p in &mut points {
         p.var_log_weight = 0.0;
     }
