@@ -24,7 +24,7 @@ pub trait RbmMatching {
 /// `b' = b + W^T lambda` with `mu = E[v]`, `lambda = E[h]`), in which the weights and the biases
 /// hardly interact.
 ///
-/// The defaults: at most 40 iterations, and an error above 0.06 in a moment is refused. Any RBM at
+/// The defaults: at most 80 iterations, and an error above 0.06 in a moment is refused. Any RBM at
 /// a knot leaves the weights unbiased; a bad match costs only efficiency.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ExactMatching {
@@ -35,7 +35,7 @@ pub struct ExactMatching {
 impl Default for ExactMatching {
     fn default() -> Self {
         Self {
-            iterations: 40,
+            iterations: 80,
             tolerance: 0.06,
         }
     }
