@@ -5,7 +5,7 @@ use rand::Rng;
 use crate::ais::{Block, StreamRng};
 use crate::engine::{Available, Engine, vectorized};
 use crate::error::Result;
-use crate::kernel::{Increment, NonFinite, Stage, Step, TransitionKernel, advance_each, step_each};
+use crate::kernel::{Increment, NonFinite, Stage, Step, TransitionKernel, advance_each};
 use crate::model::rbm::{
     Inputs, LANES, Lanes, Layer, Positions, Row, Scratch, Words, dot, draw_units, total,
     weigh_and_draw,
@@ -71,18 +71,13 @@ impl<T: Scalar> TransitionKernel<RbmAt<'_, T>> for BlockGibbs {
         let Some((segment, to, from)) = stage.model.shared_segment(&stage.previous) else {
             return advance_each(self, stage, block, workspace);
         };
-        let (states, rngs) = block.chains_mut();
-        let Some(first) = rngs.first_mut() else {
-            return Ok(());
-        };
-        let path = stage.model.path();
-        let buffers = workspace.prepare(path, states.len(), first);
-        buffers.sweep(&stage.model, segment, (from, to), states);
-        for chain in 0..block.len() {
-            if block.is_alive(chain) {
-                buffers.store(chain, block.chain_mut(chain).0);
-                let increment = Increment::new(buffers.log_ratios[chain], Step::invariant());
-                block.add(stage, chain, Ok(increment))?;
+        let model = &stage.model;
+        if let Some(buffers) = workspace.sweep(model, segment, (from, to), block) {
+            for (chain, &log_ratio) in buffers.log_ratios.iter().enumerate() {
+                if block.is_alive(chain) {
+                    let increment = Increment::new(log_ratio, Step::invariant());
+                    block.add(stage, chain, Ok(increment))?;
+                }
             }
         }
         Ok(())
@@ -94,20 +89,8 @@ impl<T: Scalar> TransitionKernel<RbmAt<'_, T>> for BlockGibbs {
         block: &mut Block<<RbmAt<'_, T> as UnnormalizedModel>::State>,
         workspace: &mut Self::Workspace,
     ) -> Result<()> {
-        let Some((segment, at, _)) = stage.model.shared_segment(&stage.model) else {
-            return step_each(self, stage, block, workspace);
-        };
-        let (states, rngs) = block.chains_mut();
-        let Some(first) = rngs.first_mut() else {
-            return Ok(());
-        };
-        let buffers = workspace.prepare(stage.model.path(), states.len(), first);
-        buffers.sweep(&stage.model, segment, (at, at), states);
-        for chain in 0..block.len() {
-            if block.is_alive(chain) {
-                buffers.store(chain, block.chain_mut(chain).0);
-            }
-        }
+        let (segment, at) = stage.model.place();
+        workspace.sweep(&stage.model, segment, (at, at), block);
         Ok(())
     }
 
@@ -146,6 +129,29 @@ impl<T: Scalar> Default for BlockGibbsWorkspace<T> {
 }
 
 impl<T: Scalar> BlockGibbsWorkspace<T> {
+    /// Weighs the chains from one end of `t` to the other, places in a segment, and moves those of
+    /// positive weight at the latter, `model`. Nothing where there are no chains.
+    fn sweep(
+        &mut self,
+        model: &RbmAt<'_, T>,
+        segment: usize,
+        t: (f64, f64),
+        block: &mut Block<Vec<bool>>,
+    ) -> Option<&Buffers<T>> {
+        let (states, rngs) = block.chains_mut();
+        let buffers = self.prepare(model.path(), states.len(), rngs.first_mut()?);
+        let ends = model.path().segment(segment);
+        buffers.load(states);
+        buffers.weigh_and_draw_hidden(ends, t);
+        buffers.draw_visible(model, ends, t.1);
+        for chain in 0..block.len() {
+            if block.is_alive(chain) {
+                buffers.store(chain, block.chain_mut(chain).0);
+            }
+        }
+        Some(buffers)
+    }
+
     fn prepare(
         &mut self,
         path: &RbmPath<T>,
@@ -212,14 +218,6 @@ impl<T: Scalar> Buffers<T> {
                 visible.load(chain, state);
             }
         });
-    }
-
-    /// Weighs the states from one end of `t` to the other and draws them anew at the latter, `model`.
-    fn sweep(&mut self, model: &RbmAt<'_, T>, segment: usize, t: (f64, f64), states: &[Vec<bool>]) {
-        let ends = model.path().segment(segment);
-        self.load(states);
-        self.weigh_and_draw_hidden(ends, t);
-        self.draw_visible(model, ends, t.1);
     }
 
     /// The weight comes first, at the old `v`; then `h` given it, at the new beta. `t` is where in

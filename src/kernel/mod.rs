@@ -372,7 +372,7 @@ where
 }
 
 /// One step of each chain of a block; those of weight zero stay where they are.
-pub(crate) fn step_each<M, K>(
+fn step_each<M, K>(
     kernel: &K,
     stage: &Stage<M>,
     block: &mut Block<M::State>,

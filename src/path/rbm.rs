@@ -315,6 +315,11 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
         (start.iter().zip(end)).map(move |(a, b)| (1.0 - t) * a.to_f64() + t * b.to_f64())
     }
 
+    /// The segment that holds this model, and its position in it.
+    pub(crate) fn place(&self) -> (usize, f64) {
+        (self.segment, self.position)
+    }
+
     /// The segment that holds this model and the other, and their positions in it.
     pub(crate) fn shared_segment(&self, other: &Self) -> Option<(usize, f64, f64)> {
         let segment = self.segment.min(other.segment);
