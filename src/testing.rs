@@ -116,7 +116,7 @@ where
     }
     let stage = Stage::stationary(model.clone());
     let mut differences = Moments::default();
-    let rngs = successive(stream(seed, Purpose::Run, 0));
+    let rngs = successive(stream(seed, Purpose::Testing, 0));
     for (chain, mut rng) in rngs.take(chains).enumerate() {
         let mut workspace = K::Workspace::default();
         let mut state = sample(&mut rng);

@@ -6,27 +6,54 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// The generator of one chain.
 pub type StreamRng = Xoshiro256PlusPlus;
 
-/// What a stream is for, so that one seed never feeds two uses the same bits.
+/// What a stream is for: the one list of all uses of randomness, no two of which share a stream of
+/// the same seed. The order is part of what fixes a seed's bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Purpose {
-    /// An annealed run.
+    /// The chains of an annealed run.
     Run,
-    /// A pilot run: tuning and schedules.
+    /// The chains of a pilot run, which surveys a path.
     Pilot,
-    /// Training a model.
+    /// Training an RBM.
     Training,
-}
-
-impl Purpose {
-    fn index(self) -> usize {
-        match self {
-            Self::Run => 0,
-            Self::Pilot => 1,
-            Self::Training => 2,
-        }
-    }
+    /// The chains of a run that reads a path backward.
+    Reverse,
+    /// The chains that tune step sizes.
+    Tune,
+    /// The particles to which a drift modifier is fitted.
+    Ensemble,
+    /// The chains that learned transitions imitate.
+    Imitation,
+    /// The chains at the knots of a path.
+    Knots,
+    /// The population that looks for stages of a constant conditional ESS.
+    ConditionalEss,
+    /// The seeds of a pilot's later rounds.
+    PilotRounds,
+    /// The weights at which the training of an RBM starts.
+    RbmWeights,
+    /// The weights at which the training of a decoder starts.
+    DecoderWeights,
+    /// The weights at which the training of learned transitions starts.
+    FlowWeights,
+    /// The hidden units of transitions that imitate a kernel.
+    ImitationWeights,
+    /// Training learned transitions.
+    FlowTraining,
+    /// The chains of moment matching.
+    Matching,
+    /// The chains that estimate an RBM's moments.
+    Moments,
+    /// Samples that judge what was learned.
+    Evaluation,
+    /// A single sample of a base, which shows the shape of its states.
+    Probe,
+    /// The chains of the checks in [`testing`](crate::testing).
+    Testing,
+    /// Data that are simulated.
+    Data,
 }
 
 /// Stream `index` of a seed and purpose: `2^192` steps apart for each purpose (xoshiro's long
@@ -35,7 +62,7 @@ impl Purpose {
 /// neighbouring seeds share all but one stream. Costs one jump for each index passed, about 0.3 us.
 pub fn stream(seed: u64, purpose: Purpose, index: usize) -> StreamRng {
     let mut rng = StreamRng::seed_from_u64(seed);
-    for _ in 0..purpose.index() {
+    for _ in 0..purpose as usize {
         rng.long_jump();
     }
     for _ in 0..index {

@@ -39,7 +39,7 @@ pub trait Tunable: Sized {
 /// Robbins-Monro recursion adjusts the logarithm of the step size, starting from that of the beta
 /// before (at the base, from the kernel's own); its gain falls at each crossing of the target
 /// (Kesten 1958), and the iterates of the last half are averaged. The pilot's streams are those
-/// of [`Purpose::Pilot`], so that a run with the same seed is independent of it, and its weights
+/// of [`Purpose::Tune`], so that a run with the same seed is independent of it, and its weights
 /// unbiased given the tuned kernel.
 ///
 /// # Errors
@@ -88,7 +88,7 @@ impl<'k, S, K: Tunable, W: Default> Pilot<'k, S, K, W> {
     where
         P: AnnealingPath<State = S>,
     {
-        let first = stream(seed, Purpose::Pilot, 0);
+        let first = stream(seed, Purpose::Tune, 0);
         let mut rngs: Vec<StreamRng> = successive(first).take(CHAINS).collect();
         let states = rngs.iter_mut().map(|rng| path.base().sample(rng)).collect();
         Self {

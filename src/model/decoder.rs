@@ -44,7 +44,7 @@ impl BernoulliDecoder {
             parameters: Vec::new(),
         };
         decoder.check_sizes()?;
-        let mut rng = stream(seed, Purpose::Training, 2);
+        let mut rng = stream(seed, Purpose::DecoderWeights, 0);
         decoder.parameters = decoder.network().initialize(&mut rng);
         Ok(decoder)
     }

@@ -3,12 +3,12 @@
 use std::f64::consts::TAU;
 
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
-use rand::{Rng, RngExt};
-use rand_distr::StandardNormal;
+use rand::Rng;
 
 use super::{NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::error::{Error, Result};
 use crate::math::log_sum_exp;
+use crate::normal::StandardNormal;
 
 /// The smallest spacing of a smoothing quadrature, in deviations.
 const MIN_SPACING: f64 = 1.0 / 1024.0;
@@ -260,7 +260,8 @@ impl RidgePrior {
 }
 
 fn normals<R: Rng + ?Sized>(len: usize, rng: &mut R) -> DVector<f64> {
-    DVector::from_fn(len, |_, _| rng.sample(StandardNormal))
+    let normal = StandardNormal::get();
+    DVector::from_fn(len, |_, _| normal.draw(rng))
 }
 
 impl UnnormalizedModel for RidgePrior {

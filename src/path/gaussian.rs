@@ -1,8 +1,7 @@
 //! The geometric path between two Gaussians, with every intermediate model a Gaussian.
 
 use nalgebra::{DMatrix, DVector};
-use rand::{Rng, RngExt};
-use rand_distr::StandardNormal;
+use rand::Rng;
 
 use super::axes::CommonAxes;
 use super::{AnnealingPath, BetaDerivative, Intermediate};
@@ -11,6 +10,7 @@ use crate::model::quadratic::QuadraticForm;
 use crate::model::{
     Differentiable, FullConditionals, Gaussian, NormalizedModel, Sampleable, UnnormalizedModel,
 };
+use crate::normal::StandardNormal;
 
 /// The geometric path between two Gaussians. Precision and precision times mean are linear in
 /// beta, so that each intermediate model can be sampled and has a known log Z: for perfect
@@ -148,7 +148,7 @@ impl NormalizedModel for GaussianAt<'_> {
 
 impl Sampleable for GaussianAt<'_> {
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> DVector<f64> {
-        let draw = |deviation: f64| deviation * rng.sample::<f64, _>(StandardNormal);
+        let draw = |deviation: f64| deviation * StandardNormal::get().draw(rng);
         let along_axes = self.deviations.map(draw);
         let mut state = self.form.mean().clone();
         state.gemv(1.0, &self.path.common.axes, &along_axes, 1.0);

@@ -1,8 +1,7 @@
 //! The moment-averaged path between two Gaussians.
 
 use nalgebra::{DMatrix, DVector};
-use rand::{Rng, RngExt};
-use rand_distr::StandardNormal;
+use rand::Rng;
 
 use super::axes::{CommonAxes, inverse};
 use super::{AnnealingPath, BetaDerivative, Intermediate};
@@ -11,6 +10,7 @@ use crate::model::quadratic::QuadraticForm;
 use crate::model::{
     Differentiable, FullConditionals, Gaussian, NormalizedModel, Sampleable, UnnormalizedModel,
 };
+use crate::normal::StandardNormal;
 
 /// The farthest that the means may lie apart, in standard deviations of the narrower end.
 const FARTHEST: f64 = 1e6;
@@ -172,10 +172,10 @@ impl NormalizedModel for MomentAt<'_> {
 impl Sampleable for MomentAt<'_> {
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> DVector<f64> {
         let common = &self.path.common;
-        let draw = |deviation: f64| deviation * rng.sample::<f64, _>(StandardNormal);
+        let draw = |deviation: f64| deviation * StandardNormal::get().draw(rng);
         let mut along_axes = self.deviations.map(draw);
         let spread = (self.beta * (1.0 - self.beta)).sqrt();
-        let noise: f64 = rng.sample(StandardNormal);
+        let noise = StandardNormal::get().draw(rng);
         along_axes.axpy(spread * noise, &common.shift, 1.0);
         let mut state = self.form.mean().clone();
         state.gemv(1.0, &common.axes, &along_axes, 1.0);

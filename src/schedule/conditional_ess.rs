@@ -157,7 +157,7 @@ impl Pass {
         P: AnnealingPath,
         K: TransitionKernel<P::At<'p>>,
     {
-        let mut block = Block::from_base(path.base(), chains, seed, Purpose::Pilot);
+        let mut block = Block::from_base(path.base(), chains, seed, Purpose::ConditionalEss);
         let mut workspace = K::Workspace::default();
         let (mut betas, mut distances) = (vec![0.0], vec![0.0]);
         let (mut beta, mut guess, mut covered) = (0.0, 1.0, 0.0);

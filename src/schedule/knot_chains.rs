@@ -75,7 +75,7 @@ impl KnotChains {
         K: TransitionKernel<P::At<'p>>,
     {
         self.check()?;
-        let mut block = Block::from_base(path.base(), self.chains, seed, Purpose::Pilot);
+        let mut block = Block::from_base(path.base(), self.chains, seed, Purpose::Knots);
         let mut workspace = K::Workspace::default();
         let mut costs = vec![0.0; knots.len() - 1];
         for j in 0..knots.len() {

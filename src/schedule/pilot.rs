@@ -94,7 +94,7 @@ impl Pilot {
         self.check()?;
         let linear = Schedule::linear(self.steps)?;
         let mut survey = self.survey_along(path, kernel, linear, seed)?;
-        let mut later_seeds = stream(seed, Purpose::Pilot, 0);
+        let mut later_seeds = stream(seed, Purpose::PilotRounds, 0);
         for _ in 1..self.rounds {
             let schedule = Friction::default().schedule(&survey, self.steps)?;
             survey = self.survey_along(path, kernel, schedule, later_seeds.next_u64())?;

@@ -26,7 +26,7 @@ const PENALTIES: [f64; 5] = [1e-6, 1e-4, 1e-2, 0.1, 1.0];
 ///
 /// [`errors`](Self::errors) reports the share of the variance of s that is left on particles not
 /// fitted to. It sees only where the pilot's particles are. The pilot has the streams of
-/// [`Purpose::Pilot`]: a run with the same seed is independent of it and unbiased. Source of the
+/// [`Purpose::Ensemble`]: a run with the same seed is independent of it and unbiased. Source of the
 /// regression: zero-variance control variates (Mira, Solgi and Imparato 2013).
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -123,7 +123,7 @@ struct Pilot {
 
 impl Pilot {
     fn new<P: AnnealingPath<State = DVector<f64>>>(path: &P, particles: usize, seed: u64) -> Self {
-        let mut rngs: Vec<StreamRng> = successive(stream(seed, Purpose::Pilot, 0))
+        let mut rngs: Vec<StreamRng> = successive(stream(seed, Purpose::Ensemble, 0))
             .take(particles)
             .collect();
         let states = rngs.iter_mut().map(|rng| path.base().sample(rng)).collect();

@@ -25,7 +25,7 @@ impl LearnedTransitions {
         self.check_unconditional()?;
         self.check_base(path, seed)?;
         let mut batch = Minibatch::new(self, count);
-        let mut rng = stream(seed, Purpose::Run, 0);
+        let mut rng = stream(seed, Purpose::Evaluation, 0);
         batch.draw(std::slice::from_ref(path), self.noise, &mut rng);
         batch.follow(self);
         Ok((0..=self.transitions.len())

@@ -112,7 +112,7 @@ impl LearnedTransitions {
         stages: usize,
         seed: u64,
     ) -> Result<Self> {
-        let mut rng = stream(seed, Purpose::Training, 1);
+        let mut rng = stream(seed, Purpose::FlowWeights, 0);
         let mut density = || ConditionalGaussian::with_context(mean, dimension, context, &mut rng);
         let transition = |_| Transition::new(density()?, density()?);
         Self::from_transitions((0..stages).map(transition).collect::<Result<_>>()?)
@@ -199,7 +199,7 @@ impl LearnedTransitions {
     where
         P: AnnealingPath<State = DVector<f64>>,
     {
-        let sample = path.base().sample(&mut stream(seed, Purpose::Training, 3));
+        let sample = path.base().sample(&mut stream(seed, Purpose::Probe, 0));
         Error::check_dimension("state of the base", sample.len(), self.dimension())
     }
 

@@ -43,7 +43,7 @@ impl LearnedTransitions {
     /// # Ok::<(), annealed::Error>(())
     /// ```
     ///
-    /// It costs `chains` steps of the kernel a stage. The chains are of the seed's pilot streams.
+    /// It costs `chains` steps of the kernel a stage. The chains have streams of their own ([`Purpose::Imitation`]).
     ///
     /// # Errors
     /// As [`new`](Self::new); fewer chains alive than a regression has unknowns; whatever the
@@ -64,8 +64,8 @@ impl LearnedTransitions {
             return Err(Error::invalid("chains", 0, "at least 1"));
         }
         kernel.check_schedule(schedule)?;
-        let mut rng = stream(seed, Purpose::Training, 1);
-        let mut block = Block::from_base(path.base(), chains, seed, Purpose::Pilot);
+        let mut rng = stream(seed, Purpose::ImitationWeights, 0);
+        let mut block = Block::from_base(path.base(), chains, seed, Purpose::Imitation);
         let mut workspace = K::Workspace::default();
         let mut previous = path.at(0.0);
         let mut transitions = Vec::with_capacity(schedule.steps());

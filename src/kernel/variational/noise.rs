@@ -2,10 +2,11 @@
 
 use std::f64::consts::{PI, TAU};
 
-use rand::{Rng, RngExt};
-use rand_distr::{ChiSquared, Distribution, StandardNormal};
+use rand::Rng;
+use rand_distr::{ChiSquared, Distribution};
 
 use crate::error::{Error, Result};
+use crate::normal::StandardNormal;
 
 /// The law of `eps` in a forward transition `z_t = mu + sigma eps`.
 ///
@@ -57,8 +58,9 @@ impl Noise {
                 ChiSquared::new(freedom).map_or(f64::NAN, |law| (freedom / law.sample(rng)).sqrt())
             }
         };
+        let normal = StandardNormal::get();
         for entry in noise {
-            *entry = factor * rng.sample::<f64, _>(StandardNormal);
+            *entry = factor * normal.draw(rng);
         }
     }
 

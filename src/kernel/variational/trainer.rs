@@ -53,7 +53,7 @@ impl<'s> Trainer<'s> {
             batch: Minibatch::new(&flow, settings.batch_size),
             last_good: flow.clone(),
             flow,
-            rng: stream(settings.seed, Purpose::Training, 0),
+            rng: stream(settings.seed, Purpose::FlowTraining, 0),
             iteration: 0,
             target_gradients: 0,
             first_objective: None,

@@ -159,8 +159,7 @@ impl RbmMatching for PersistentMatching {
         let (hidden, visible) = (start.hidden_units(), start.visible_units());
         moments.check(hidden, visible)?;
         let centre = Centre { moments };
-        // Training has streams 0 and 1.
-        let mut rng = stream(self.seed, Purpose::Training, 2);
+        let mut rng = stream(self.seed, Purpose::Matching, 0);
         let mut particles = Chains::random(hidden, visible, self.particles, &mut rng);
         let mut lanes = Lanes::from_rng(&mut rng);
         let mut rbm = start.cast::<f32>()?;

@@ -197,11 +197,11 @@ fn look_up<T: Scalar>(
         make_tables(rows, tables);
         let count = rows.len() / BITS;
         for (sum, index) in sums.iter_mut().zip(indices) {
-            if count == TABLES {
-                add_entries(tables, index, sum);
+            *sum = if count == TABLES {
+                add_rows(*sum, tables, index)
             } else {
-                add_entries(tables, &index[..count], sum);
-            }
+                add_rows(*sum, tables, &index[..count])
+            };
         }
     }
 }
@@ -211,22 +211,28 @@ fn look_up<T: Scalar>(
 fn add_active<T: Scalar>(rows: &[Row<T>], units: &ActiveUnits, sums: &mut [Row<T>]) {
     let mut start = 0;
     for (sum, &end) in sums.iter_mut().zip(&units.ends) {
-        *sum = add_rows(rows, &units.active[start..end]);
+        *sum = add_rows(Row::zero(), rows, &units.active[start..end]);
         start = end;
     }
 }
 
-/// In two sums, because an addition waits for the one before.
+/// Adds the rows at these places to `first`, in two sums, because an addition waits for the one
+/// before.
 #[inline(always)]
-fn add_rows<T: Scalar>(rows: &[Row<T>], active: &[u32]) -> Row<T> {
-    let (pairs, rest) = active.as_chunks::<2>();
-    let (mut even, mut odd) = (Row::zero(), Row::zero());
+fn add_rows<T: Scalar, I: Copy + Into<u32>>(
+    first: Row<T>,
+    rows: &[Row<T>],
+    places: &[I],
+) -> Row<T> {
+    let row = |place: I| &rows[place.into() as usize];
+    let (pairs, rest) = places.as_chunks::<2>();
+    let (mut even, mut odd) = (first, Row::zero());
     for &[first, second] in pairs {
-        even = even.plus(&rows[first as usize]);
-        odd = odd.plus(&rows[second as usize]);
+        even = even.plus(row(first));
+        odd = odd.plus(row(second));
     }
     if let [last] = rest {
-        even = even.plus(&rows[*last as usize]);
+        even = even.plus(row(*last));
     }
     even.plus(&odd)
 }
@@ -244,21 +250,6 @@ fn make_tables<T: Scalar>(rows: &[Row<T>], tables: &mut [Row<T>; TABLES * ENTRIE
             }
         }
     }
-}
-
-/// In two sums, because an addition waits for the one before.
-#[inline(always)]
-fn add_entries<T: Scalar>(tables: &[Row<T>; TABLES * ENTRIES], index: &[u8], sum: &mut Row<T>) {
-    let (pairs, rest) = index.as_chunks::<2>();
-    let (mut even, mut odd) = (*sum, Row::zero());
-    for &[first, second] in pairs {
-        even = even.plus(&tables[usize::from(first)]);
-        odd = odd.plus(&tables[usize::from(second)]);
-    }
-    if let [last] = rest {
-        even = even.plus(&tables[usize::from(*last)]);
-    }
-    *sum = even.plus(&odd);
 }
 
 /// The lowest bit of each byte.

@@ -81,8 +81,7 @@ impl MomentChains {
     fn block(&self, rbm: &Rbm<f32>, block: usize) -> RbmMoments {
         let chains = BLOCK.min(self.chains - block * BLOCK);
         let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
-        // Training has the streams before.
-        let mut rng = stream(self.seed, Purpose::Training, 3 + block);
+        let mut rng = stream(self.seed, Purpose::Moments, block);
         let mut chains = Chains::random(hidden, visible, chains, &mut rng);
         let mut lanes = Lanes::from_rng(&mut rng);
         let sampler = Sampler::new(rbm);

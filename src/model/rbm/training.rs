@@ -1,9 +1,8 @@
 //! Training by contrastive divergence.
 
 use nalgebra::{DMatrix, DVector};
+use rand::Rng;
 use rand::seq::SliceRandom;
-use rand::{Rng, RngExt};
-use rand_distr::StandardNormal;
 
 use crate::ais::{Purpose, StreamRng, stream};
 use crate::engine::{Available, vectorized};
@@ -12,6 +11,7 @@ use crate::model::rbm::base_rate::check_data;
 use crate::model::rbm::elementwise::softplus_gain;
 use crate::model::rbm::sampler::{Chains, Gradient, Sampler};
 use crate::model::rbm::{BaseRate, Lanes, Rbm, Scalar, draw_all, softplus};
+use crate::normal::StandardNormal;
 
 /// Rows on which an epoch is judged, at most.
 const JUDGED_ROWS: usize = 200;
@@ -214,9 +214,8 @@ impl<T: Scalar> Rbm<T> {
     /// As [`BaseRate::from_data`].
     pub fn from_data(hidden_units: usize, data: &[Vec<bool>], seed: u64) -> Result<Self> {
         let base = BaseRate::from_data(hidden_units, data, 1.0)?;
-        // Training itself uses stream 0.
-        let mut rng = stream(seed, Purpose::Training, 1);
-        let mut weight = |_, _| T::nearest(0.01 * rng.sample::<f64, _>(StandardNormal));
+        let mut rng = stream(seed, Purpose::RbmWeights, 0);
+        let mut weight = |_, _| T::nearest(0.01 * StandardNormal::get().draw(&mut rng));
         Self::new(
             DMatrix::from_fn(hidden_units, base.visible_units(), &mut weight),
             DVector::zeros(hidden_units),
