@@ -8,9 +8,10 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use annealed::ais::Ais;
-use annealed::kernel::BlockGibbs;
-use annealed::model::{BaseRate, ContrastiveDivergence, Rbm};
-use annealed::path::{Engine, RbmPath};
+use annealed::path::Engine;
+use annealed::rbm::BlockGibbs;
+use annealed::rbm::RbmPath;
+use annealed::rbm::{BaseRate, ContrastiveDivergence, Rbm};
 use annealed::schedule::Schedule;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use nalgebra::{DMatrix, DVector};

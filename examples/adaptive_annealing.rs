@@ -15,15 +15,16 @@
 use std::collections::BTreeMap;
 
 use annealed::ais::{Ais, Run};
+use annealed::drift::RidgePath;
+use annealed::drift::{
+    DriftModifiedLangevin, QuadratureModifier, RidgeGibbs, SeparableModifier, ShiftMonitor,
+};
+use annealed::drift::{RidgeState, Sinusoid};
 use annealed::estimate::{Estimate, Warning};
-use annealed::kernel::{
-    DriftModifiedLangevin, Mala, Mixture, PersistentHmc, QuadratureModifier, RidgeGibbs,
-    SeparableModifier, ShiftMonitor, TransitionKernel, UnadjustedLangevin, tune,
-};
-use annealed::model::{
-    Differentiable, Gaussian, NormalizedModel, RidgeState, Sinusoid, UnnormalizedModel,
-};
-use annealed::path::{AnnealingPath, RidgePath, TemperedPath};
+use annealed::kernel::{Mala, Mixture, PersistentHmc, TransitionKernel, UnadjustedLangevin};
+use annealed::model::{Differentiable, Gaussian, NormalizedModel, UnnormalizedModel};
+use annealed::path::{AnnealingPath, TemperedPath};
+use annealed::pilot::tune;
 use annealed::schedule::Schedule;
 use clap::Parser;
 use nalgebra::{DVector, dmatrix};

@@ -12,7 +12,7 @@
 //! (docs/variational.md).
 
 use annealed::ais::Ais;
-use annealed::kernel::variational::{
+use annealed::learned::{
     LearnedTransitions, Mean, Noise, Objective, TrainedTransitions, Training, mode_occupancy,
 };
 use annealed::model::{Gaussian, GaussianMixture};
@@ -301,10 +301,10 @@ impl Outcome {
 
 #[cfg(feature = "plot")]
 mod figure {
-    use annealed::ais::{Purpose, StreamRng, stream};
     use annealed::model::UnnormalizedModel;
     use annealed::path::AnnealingPath;
     use annealed::plot::ScatterSheet;
+    use annealed::random::{Purpose, StreamRng, stream};
     use nalgebra::{DVector, dvector};
     use rand::distr::{Distribution, weighted::WeightedIndex};
 

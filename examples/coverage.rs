@@ -7,9 +7,12 @@ use std::time::Instant;
 
 use annealed::ais::Ais;
 use annealed::estimate::Estimate;
-use annealed::kernel::{BlockGibbs, RandomWalkMetropolis, TransitionKernel};
-use annealed::model::{BaseRate, Gaussian, GaussianMixture, NormalizedModel, Rbm};
-use annealed::path::{AnnealingPath, GeometricPath, RbmPath};
+use annealed::kernel::{RandomWalkMetropolis, TransitionKernel};
+use annealed::model::{Gaussian, GaussianMixture, NormalizedModel};
+use annealed::path::{AnnealingPath, GeometricPath};
+use annealed::rbm::BlockGibbs;
+use annealed::rbm::RbmPath;
+use annealed::rbm::{BaseRate, Rbm};
 use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 use rand::{RngExt, SeedableRng};

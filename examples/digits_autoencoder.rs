@@ -10,12 +10,12 @@ use std::time::Instant;
 
 use annealed::ais::Ais;
 use annealed::data::digits;
-use annealed::kernel::variational::{
-    LearnedTransitions, Mean, Noise, Objective, TrainedAutoencoder, Training,
-};
-use annealed::kernel::{Hmc, tune};
-use annealed::model::{BernoulliDecoder, Gaussian, Likelihood};
+use annealed::kernel::Hmc;
+use annealed::learned::{BernoulliDecoder, Likelihood};
+use annealed::learned::{LearnedTransitions, Mean, Noise, Objective, TrainedAutoencoder, Training};
+use annealed::model::Gaussian;
 use annealed::path::TemperedPath;
+use annealed::pilot::tune;
 use annealed::schedule::Schedule;
 use clap::Parser;
 use nalgebra::DVector;

@@ -9,12 +9,14 @@
 //! ```
 
 use annealed::ais::Ais;
+use annealed::kernel::Tunable;
 use annealed::kernel::{
     CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, PersistentHmc, RandomWalkMetropolis,
-    Repeat, Then, TransitionKernel, Tunable, UnadjustedLangevin, tune,
+    Repeat, Then, TransitionKernel, UnadjustedLangevin,
 };
 use annealed::model::{Gaussian, NormalizedModel};
 use annealed::path::{AnnealingPath, GaussianPath};
+use annealed::pilot::tune;
 use annealed::schedule::Schedule;
 use nalgebra::{dmatrix, dvector};
 

@@ -6,7 +6,8 @@
 //! ```
 
 use annealed::ais::Ais;
-use annealed::kernel::{NonFinite, Stage, Step, TransitionKernel};
+use annealed::chain::{NonFinite, Stage, Step};
+use annealed::kernel::TransitionKernel;
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use annealed::path::{GeometricAt, GeometricPath};
 use annealed::schedule::Schedule;

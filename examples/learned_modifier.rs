@@ -12,12 +12,11 @@
 //! ```
 
 use annealed::ais::{Ais, Run};
-use annealed::kernel::{
-    BumpFeatures, DriftModifiedLangevin, EnsembleModifier, Mala, PersistentHmc, StepSize,
-    TransitionKernel, UnadjustedLangevin, tune,
-};
+use annealed::drift::{BumpFeatures, DriftModifiedLangevin, EnsembleModifier};
+use annealed::kernel::{Mala, PersistentHmc, StepSize, TransitionKernel, UnadjustedLangevin};
 use annealed::model::{Differentiable, FunctionModel, Gaussian, NormalizedModel};
 use annealed::path::{AnnealingPath, TemperedPath};
+use annealed::pilot::tune;
 use annealed::schedule::Schedule;
 use clap::Parser;
 use nalgebra::{DVector, dvector};

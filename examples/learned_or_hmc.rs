@@ -14,10 +14,11 @@
 use std::time::Instant;
 
 use annealed::ais::{Ais, Run};
-use annealed::kernel::variational::{LearnedTransitions, Mean, Noise, Objective, Training};
-use annealed::kernel::{Hmc, Mala, Repeat, tune};
+use annealed::kernel::{Hmc, Mala, Repeat};
+use annealed::learned::{LearnedTransitions, Mean, Noise, Objective, Training};
 use annealed::model::{Gaussian, GaussianMixture};
 use annealed::path::GeometricPath;
+use annealed::pilot::tune;
 use annealed::schedule::Schedule;
 use clap::Parser;
 use nalgebra::{DMatrix, DVector};

@@ -6,7 +6,8 @@
 //! ```
 
 use annealed::ais::Ais;
-use annealed::kernel::{NonFinite, Stage, Step, TransitionKernel};
+use annealed::chain::{NonFinite, Stage, Step};
+use annealed::kernel::TransitionKernel;
 use annealed::model::{Gaussian, GaussianMixture, NormalizedModel, Sampleable, UnnormalizedModel};
 use annealed::path::GeometricPath;
 use annealed::schedule::Schedule;
@@ -87,7 +88,7 @@ fn main() -> annealed::Result<()> {
     ])?;
     let kernel = SliceSampler { width: 2.0 };
 
-    let sample = |rng: &mut annealed::ais::StreamRng| target.sample(rng);
+    let sample = |rng: &mut annealed::random::StreamRng| target.sample(rng);
     let check = testing::invariance(&&target, &kernel, sample, |x| x[0] * x[1], 2, 20_000, 1)?;
     println!("invariance:   {check}");
     assert!(check.passes());

@@ -18,17 +18,20 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use annealed::ais::{Ais, Run};
-use annealed::data::{self, IdxArray};
-use annealed::kernel::BlockGibbs;
-use annealed::model::{
+use annealed::data;
+use annealed::model::{NormalizedModel, UnnormalizedModel};
+use annealed::path::Engine;
+use annealed::pilot::{
+    BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, ScheduleOptimizer, VarOpt,
+};
+use annealed::rbm::BlockGibbs;
+use annealed::rbm::IdxArray;
+use annealed::rbm::RbmPath;
+use annealed::rbm::{
     BaseRate, ContrastiveDivergence, ExactMatching, MAX_ENUMERATED_UNITS, MomentChains,
-    NormalizedModel, PersistentMatching, Rbm, RbmFile, UnnormalizedModel,
+    PersistentMatching, Rbm, RbmFile,
 };
-use annealed::path::{Engine, RbmPath};
-use annealed::schedule::{
-    BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, Schedule,
-    ScheduleOptimizer, VarOpt,
-};
+use annealed::schedule::Schedule;
 use annealed::{Error, Result};
 use clap::{Parser, ValueEnum};
 

@@ -11,9 +11,10 @@
 //! ```
 
 use annealed::ais::Ais;
-use annealed::kernel::{Hmc, tune};
+use annealed::kernel::Hmc;
 use annealed::model::{FunctionModel, Gaussian};
 use annealed::path::TemperedPath;
+use annealed::pilot::tune;
 use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DVector};
 

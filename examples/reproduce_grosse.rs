@@ -16,15 +16,21 @@ use std::path::Path;
 use std::time::Instant;
 
 use annealed::Result;
-use annealed::ais::{Ais, Block, Merge, Recorder, Run};
-use annealed::kernel::{BlockGibbs, CoordinateGibbs, PerfectTransitions, Stage, TransitionKernel};
-use annealed::model::{
-    BaseRate, ExactMatching, ExponentialFamily, Gaussian, MAX_ENUMERATED_UNITS, MomentChains,
-    NormalizedModel, PersistentMatching, Rbm, RbmMatching, RbmMoments,
-};
-use annealed::path::{AnnealingPath, GaussianPath, Intermediate, MomentPath, RbmPath, linear_cost};
+use annealed::ais::{Ais, Merge, Recorder, Run};
+use annealed::chain::Block;
+use annealed::chain::Stage;
+use annealed::kernel::{CoordinateGibbs, PerfectTransitions, TransitionKernel};
+use annealed::model::{ExponentialFamily, Gaussian, NormalizedModel};
+use annealed::path::{AnnealingPath, GaussianPath, Intermediate, MomentPath, linear_cost};
+use annealed::pilot::{BinnedSchedule, KnotChains, allocate_steps};
 use annealed::plot::{Chart, ImageSheet};
-use annealed::schedule::{BinnedSchedule, KnotChains, Schedule, allocate_steps};
+use annealed::rbm::BlockGibbs;
+use annealed::rbm::RbmPath;
+use annealed::rbm::{
+    BaseRate, ExactMatching, MAX_ENUMERATED_UNITS, MomentChains, PersistentMatching, Rbm,
+    RbmMatching, RbmMoments,
+};
+use annealed::schedule::Schedule;
 use clap::{Parser, ValueEnum};
 use nalgebra::{DVector, dmatrix, dvector};
 

@@ -14,11 +14,12 @@ mod common;
 use std::time::Instant;
 
 use annealed::ais::{Ais, Run};
-use annealed::kernel::BlockGibbs;
-use annealed::model::{BaseRate, MAX_ENUMERATED_UNITS};
-use annealed::path::RbmPath;
+use annealed::pilot::{BinnedSchedule, Friction, KnotChains, Pilot, Survey, VarOpt};
 use annealed::plot::Chart;
-use annealed::schedule::{BinnedSchedule, Friction, KnotChains, Pilot, Schedule, Survey, VarOpt};
+use annealed::rbm::BlockGibbs;
+use annealed::rbm::RbmPath;
+use annealed::rbm::{BaseRate, MAX_ENUMERATED_UNITS};
+use annealed::schedule::Schedule;
 use annealed::{Error, Result};
 use clap::Parser;
 

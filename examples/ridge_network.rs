@@ -13,10 +13,14 @@
 //! cargo run --release --example ridge_network -- --gain 300
 //! ```
 
-use annealed::ais::{Ais, Purpose, stream};
-use annealed::kernel::{ObjectiveTrace, RandomWalkMetropolis, RidgeGibbs};
-use annealed::model::{FunctionModel, Gaussian, RidgeState, Sampleable, Tanh};
-use annealed::path::{RidgePath, TemperedPath};
+use annealed::ais::Ais;
+use annealed::drift::RidgePath;
+use annealed::drift::{ObjectiveTrace, RidgeGibbs};
+use annealed::drift::{RidgeState, Tanh};
+use annealed::kernel::RandomWalkMetropolis;
+use annealed::model::{FunctionModel, Gaussian, Sampleable};
+use annealed::path::TemperedPath;
+use annealed::random::{Purpose, stream};
 use annealed::schedule::Schedule;
 use clap::Parser;
 use nalgebra::{DMatrix, DVector};

@@ -10,16 +10,22 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use annealed::ais::{Ais, Purpose, stream};
-use annealed::kernel::{BlockGibbs, Hmc, RandomWalkMetropolis, TransitionKernel, tune};
+use annealed::ais::Ais;
+use annealed::kernel::{Hmc, RandomWalkMetropolis, TransitionKernel};
 use annealed::model::{
-    BaseRate, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, RbmFile, UnnormalizedModel,
+    FunctionModel, Gaussian, GaussianMixture, NormalizedModel, UnnormalizedModel,
 };
-use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, RbmPath, TemperedPath};
+use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, TemperedPath};
+use annealed::pilot::tune;
+use annealed::pilot::{
+    BinnedSchedule, ConstantConditionalEss, Friction, Pilot, ScheduleOptimizer, VarOpt,
+};
 use annealed::rand::RngExt;
-use annealed::schedule::{
-    BinnedSchedule, ConstantConditionalEss, Friction, Pilot, Schedule, ScheduleOptimizer, VarOpt,
-};
+use annealed::random::{Purpose, stream};
+use annealed::rbm::BlockGibbs;
+use annealed::rbm::RbmPath;
+use annealed::rbm::{BaseRate, RbmFile};
+use annealed::schedule::Schedule;
 use annealed::{Error, Result};
 use clap::{Parser, ValueEnum};
 use nalgebra::{DMatrix, DVector, dvector};

@@ -1,8 +1,9 @@
 #![doc = include_str!("../README.md")]
 
 pub mod ais;
+pub mod chain;
 pub mod data;
-mod engine;
+pub mod drift;
 pub mod error;
 pub mod estimate;
 #[doc = include_str!("../docs/guide.md")]
@@ -14,17 +15,16 @@ pub mod guide {
 #[doc = include_str!("../docs/schedules.md")]
 mod schedules_of_the_docs {}
 pub mod kernel;
-mod math;
-mod minimize;
+pub mod learned;
 pub mod model;
-mod network;
-mod normal;
+mod num;
 pub mod path;
+pub mod pilot;
 #[cfg(feature = "plot")]
 pub mod plot;
+pub mod random;
+pub mod rbm;
 pub mod schedule;
-#[cfg(feature = "serde")]
-mod serial;
 pub mod testing;
 
 pub use error::{Error, Result};
@@ -35,22 +35,25 @@ pub mod prelude {
     pub use nalgebra::{DMatrix, DVector};
 
     pub use crate::ais::{Ais, Run};
+    pub use crate::chain::{NonFinite, Stage, Step};
     pub use crate::estimate::Warning;
     pub use crate::kernel::{
-        BlockGibbs, CoordinateGibbs, Hmc, Mala, Metropolis, NonFinite, RandomWalkMetropolis,
-        Repeat, Stage, Step, SymmetricProposal, TransitionKernel, Tunable, tune,
+        CoordinateGibbs, Hmc, Mala, Metropolis, RandomWalkMetropolis, Repeat, SymmetricProposal,
+        TransitionKernel, Tunable,
     };
-    #[cfg(feature = "npz")]
-    pub use crate::model::RbmFile;
     pub use crate::model::{
-        BaseRate, ContrastiveDivergence, Differentiable, FunctionModel, Gaussian, GaussianMixture,
-        NormalizedModel, Rbm, Sampleable, UnnormalizedModel,
+        Differentiable, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Sampleable,
+        UnnormalizedModel,
     };
     pub use crate::path::{
-        AnnealingPath, Engine, GeometricPath, MomentPath, MomentSplinePath, RbmPath, TemperedPath,
+        AnnealingPath, Engine, GeometricPath, MomentPath, MomentSplinePath, TemperedPath,
     };
-    pub use crate::schedule::{
-        BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, Schedule,
-        ScheduleOptimizer, Survey, VarOpt,
+    pub use crate::pilot::{
+        BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, ScheduleOptimizer,
+        Survey, VarOpt, tune,
     };
+    #[cfg(feature = "npz")]
+    pub use crate::rbm::RbmFile;
+    pub use crate::rbm::{BaseRate, BlockGibbs, ContrastiveDivergence, Rbm, RbmPath};
+    pub use crate::schedule::Schedule;
 }

@@ -6,7 +6,9 @@
 //! hide. They are deterministic by their seed.
 //!
 //! ```
-//! use annealed::{kernel::RandomWalkMetropolis, model::{Gaussian, Sampleable}, testing};
+//! use annealed::kernel::RandomWalkMetropolis;
+//! use annealed::model::{Gaussian, Sampleable};
+//! use annealed::testing;
 //! use nalgebra::{dmatrix, dvector};
 //!
 //! # fn main() -> annealed::Result<()> {
@@ -30,12 +32,15 @@ use std::fmt;
 
 use nalgebra::DVector;
 
-use crate::ais::{Ais, Moments, Purpose, StreamRng, stream, successive};
-use crate::error::{Error, Result};
-use crate::kernel::{NonFinite, Stage, TransitionKernel};
+use crate::ais::Ais;
+use crate::chain::{NonFinite, Stage};
+use crate::kernel::TransitionKernel;
 use crate::model::{Differentiable, UnnormalizedModel};
+use crate::num::Moments;
 use crate::path::AnnealingPath;
+use crate::random::{Purpose, StreamRng, stream, successive};
 use crate::schedule::Schedule;
+use crate::{Error, Result};
 
 /// A measured mean beside its exact value.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -4,15 +4,17 @@
 //! code; the seeds are fixed.
 
 use annealed::ais::{Ais, Run};
-use annealed::kernel::{
-    BumpFeatures, DriftModifiedLangevin, DriftModifier, EnsembleModifier, Features, Mala, Maximum,
-    NonFinite, ObjectiveTrace, QuadratureModifier, SeparableModifier, ShiftMonitor, Stage, Step,
-    TransitionKernel, UnadjustedLangevin,
+use annealed::chain::{NonFinite, Stage, Step};
+use annealed::drift::{
+    BumpFeatures, DriftModifiedLangevin, DriftModifier, EnsembleModifier, Features, Maximum,
+    ObjectiveTrace, QuadratureModifier, SeparableModifier, ShiftMonitor,
 };
+use annealed::kernel::{Mala, TransitionKernel, UnadjustedLangevin};
 use annealed::model::{Differentiable, FunctionModel, Gaussian, NormalizedModel, Sampleable};
 use annealed::path::{AnnealingPath, GaussianPath, Intermediate, TemperedPath};
 use annealed::schedule::Schedule;
-use annealed::testing::{self, Check};
+use annealed::testing;
+use annealed::testing::Check;
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 use rand::{Rng, RngExt};
 

@@ -8,11 +8,13 @@ use std::cell::Cell;
 
 use annealed::ais::Ais;
 use annealed::kernel::{
-    BlockGibbs, Hmc, Mala, PersistentHmc, RandomWalkMetropolis, Repeat, TransitionKernel,
-    UnadjustedLangevin,
+    Hmc, Mala, PersistentHmc, RandomWalkMetropolis, Repeat, TransitionKernel, UnadjustedLangevin,
 };
-use annealed::model::{BaseRate, Gaussian, NormalizedModel, Rbm, Scalar};
-use annealed::path::{AnnealingPath, Engine, GeometricPath, RbmPath};
+use annealed::model::{Gaussian, NormalizedModel};
+use annealed::path::{AnnealingPath, Engine, GeometricPath};
+use annealed::rbm::BlockGibbs;
+use annealed::rbm::RbmPath;
+use annealed::rbm::{BaseRate, Rbm, Scalar};
 use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DVector};
 

@@ -3,8 +3,9 @@
 
 use annealed::Error;
 use annealed::ais::{Ais, PartialRun};
+use annealed::chain::{NonFinite, Stage, Step};
 use annealed::estimate::Warning;
-use annealed::kernel::{NonFinite, RandomWalkMetropolis, Stage, Step, TransitionKernel};
+use annealed::kernel::{RandomWalkMetropolis, TransitionKernel};
 use annealed::model::{FunctionModel, Gaussian, Sampleable, UnnormalizedModel};
 use annealed::path::GeometricPath;
 use annealed::schedule::Schedule;

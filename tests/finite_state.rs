@@ -6,7 +6,8 @@
 //! statistical assertion is `|z| <= 4`, a false-alarm rate of 6e-5 a case if the stream changes.
 
 use annealed::ais::Ais;
-use annealed::kernel::{NonFinite, Stage, Step, TransitionKernel};
+use annealed::chain::{NonFinite, Stage, Step};
+use annealed::kernel::TransitionKernel;
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use annealed::path::GeometricPath;
 use annealed::schedule::Schedule;
@@ -237,7 +238,7 @@ fn the_checks_of_the_testing_module_pass_a_right_kernel_and_fail_wrong_ones() {
 
     let model = target();
     let invariance = |kernel: &Eager| {
-        let sample = |rng: &mut annealed::ais::StreamRng| model.sample(rng);
+        let sample = |rng: &mut annealed::random::StreamRng| model.sample(rng);
         testing::invariance(&model, kernel, sample, |&x| (x * x) as f64, 2, 100_000, 1).unwrap()
     };
     assert!(invariance(&Eager { always: false }).passes());

@@ -1,13 +1,15 @@
 //! Kernels: what they refuse, what they report, and how they are tuned.
 
-use annealed::ais::Block;
+use annealed::chain::Block;
+use annealed::chain::{NonFinite, Stage, Step};
+use annealed::kernel::Tunable;
 use annealed::kernel::{
-    CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, NonFinite, PersistentHmc,
-    RandomWalkMetropolis, Repeat, Stage, Step, StepSize, SymmetricProposal, Then, TransitionKernel,
-    Tunable, UnadjustedLangevin, tune,
+    CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, PersistentHmc, RandomWalkMetropolis, Repeat,
+    StepSize, SymmetricProposal, Then, TransitionKernel, UnadjustedLangevin,
 };
 use annealed::model::{Differentiable, FullConditionals, Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, Intermediate};
+use annealed::pilot::tune;
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
 use nalgebra::DVector;

@@ -1,7 +1,7 @@
 //! Moment-averaged paths, their splines and their costs: Grosse, Maddison and Salakhutdinov (2013).
 
+use annealed::Error;
 use annealed::ais::Ais;
-use annealed::error::Error;
 use annealed::kernel::{CoordinateGibbs, Hmc, PerfectTransitions, TransitionKernel};
 use annealed::model::{
     Bernoulli, ExponentialFamily, Gaussian, NormalizedModel, Sampleable, UnnormalizedModel,

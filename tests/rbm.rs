@@ -1,11 +1,11 @@
 //! RBMs against brute force: densities, conditionals, log Z, moments, exact samples, the path.
 
 use annealed::Error;
-use annealed::ais::{Purpose, stream};
-use annealed::model::{
-    BaseRate, EnumeratedRbm, NormalizedModel, Rbm, Sampleable, Scalar, UnnormalizedModel, sigmoid,
-};
-use annealed::path::{AnnealingPath, BetaDerivative, Intermediate, RbmPath};
+use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
+use annealed::path::{AnnealingPath, BetaDerivative, Intermediate};
+use annealed::random::{Purpose, stream};
+use annealed::rbm::RbmPath;
+use annealed::rbm::{BaseRate, EnumeratedRbm, Rbm, Scalar, sigmoid};
 use nalgebra::{DMatrix, DVector};
 use rand::RngExt;
 

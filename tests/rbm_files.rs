@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use annealed::Error;
-use annealed::model::{BaseRate, Rbm, RbmFile};
+use annealed::rbm::{BaseRate, Rbm, RbmFile};
 use nalgebra::{DMatrix, DVector};
 use zip::CompressionMethod::{Deflated, Stored};
 use zip::write::SimpleFileOptions;

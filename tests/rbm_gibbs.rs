@@ -1,12 +1,15 @@
 //! Annealing a small RBM against dense matrices (every expectation exactly), and the fused block
 //! step against the reference step.
 
-use annealed::ais::{Block, Purpose, stream};
-use annealed::kernel::{
-    BlockGibbs, BlockGibbsWorkspace, NonFinite, Repeat, Stage, Step, Then, TransitionKernel,
-};
-use annealed::model::{BaseRate, NormalizedModel, Rbm, Sampleable, Scalar, UnnormalizedModel};
-use annealed::path::{AnnealingPath, Engine, Intermediate, RbmAt, RbmPath};
+use annealed::chain::Block;
+use annealed::chain::{NonFinite, Stage, Step};
+use annealed::kernel::{Repeat, Then, TransitionKernel};
+use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
+use annealed::path::{AnnealingPath, Engine, Intermediate};
+use annealed::random::{Purpose, stream};
+use annealed::rbm::{BaseRate, Rbm, Scalar};
+use annealed::rbm::{BlockGibbs, BlockGibbsWorkspace};
+use annealed::rbm::{RbmAt, RbmPath};
 use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DVector};
 use rand::{Rng, RngExt};
@@ -444,7 +447,7 @@ fn every_engine_finds_the_log_z_of_a_trained_rbm() {
         eprintln!("skipped: reads ../shared/data/rbm/rbm20_pcd.npz, which is not there");
         return;
     }
-    let file = annealed::model::RbmFile::<f32>::read(file).unwrap();
+    let file = annealed::rbm::RbmFile::<f32>::read(file).unwrap();
     let exact = file.log_z_exact.unwrap();
     for engine in engines() {
         let path = RbmPath::new(file.base.clone().unwrap(), file.rbm.clone()).unwrap();

@@ -1,13 +1,16 @@
 //! Moments of RBMs, machines with given moments, and moment-averaging splines.
 
-use annealed::ais::{Ais, Purpose, stream};
-use annealed::error::Error;
-use annealed::kernel::BlockGibbs;
-use annealed::model::{
+use annealed::Error;
+use annealed::ais::Ais;
+use annealed::model::Sampleable;
+use annealed::path::AnnealingPath;
+use annealed::random::{Purpose, stream};
+use annealed::rbm::BlockGibbs;
+use annealed::rbm::RbmPath;
+use annealed::rbm::{
     BaseRate, ContrastiveDivergence, ExactMatching, MomentChains, PersistentMatching, Rbm,
-    RbmMatching, RbmMoments, Sampleable,
+    RbmMatching, RbmMoments,
 };
-use annealed::path::{AnnealingPath, RbmPath};
 use annealed::schedule::Schedule;
 use annealed::testing;
 use nalgebra::{DMatrix, DVector};
@@ -173,7 +176,7 @@ fn chains_estimate_the_moments() {
 #[test]
 fn data_of_the_machine_have_its_moments() {
     let rbm = machine(4, 7);
-    let exact = annealed::model::EnumeratedRbm::new(rbm.clone()).unwrap();
+    let exact = annealed::rbm::EnumeratedRbm::new(rbm.clone()).unwrap();
     let mut rng = stream(1, Purpose::Pilot, 0);
     let data: Vec<_> = (0..20_000).map(|_| exact.sample(&mut rng)).collect();
     let found = RbmMoments::from_data(&rbm, &data).unwrap();
@@ -317,7 +320,7 @@ fn the_spline_beats_the_straight_path_from_the_uniform_base() {
 #[ignore = "enumerates 2^20 states some 300 times"]
 fn the_spline_reaches_a_machine_trained_on_digits() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/rbm20_cd1.npz");
-    let file = annealed::model::RbmFile::<f32>::read(path).unwrap();
+    let file = annealed::rbm::RbmFile::<f32>::read(path).unwrap();
     let base = BaseRate::uniform(20, 784).unwrap();
     let moments = file.rbm.exact_moments().unwrap();
     let knots = Schedule::linear(10).unwrap();

@@ -1,10 +1,16 @@
 //! Paths of RBMs through knots: against dense matrices and against the reference step.
 
-use annealed::ais::{Ais, Block, Purpose, stream};
-use annealed::error::Error;
-use annealed::kernel::{BlockGibbs, NonFinite, Stage, Step, TransitionKernel};
-use annealed::model::{BaseRate, Rbm, Sampleable, Scalar, UnnormalizedModel};
-use annealed::path::{AnnealingPath, BetaDerivative, Intermediate, RbmAt, RbmPath};
+use annealed::Error;
+use annealed::ais::Ais;
+use annealed::chain::Block;
+use annealed::chain::{NonFinite, Stage, Step};
+use annealed::kernel::TransitionKernel;
+use annealed::model::{Sampleable, UnnormalizedModel};
+use annealed::path::{AnnealingPath, BetaDerivative, Intermediate};
+use annealed::random::{Purpose, stream};
+use annealed::rbm::BlockGibbs;
+use annealed::rbm::{BaseRate, Rbm, Scalar};
+use annealed::rbm::{RbmAt, RbmPath};
 use annealed::schedule::Schedule;
 use annealed::testing;
 use nalgebra::{DMatrix, DVector};

@@ -2,9 +2,8 @@
 
 use annealed::Error;
 use annealed::data::digits;
-use annealed::model::{
-    BaseRate, ContrastiveDivergence, NormalizedModel, Rbm, TrainedRbm, UnnormalizedModel,
-};
+use annealed::model::{NormalizedModel, UnnormalizedModel};
+use annealed::rbm::{BaseRate, ContrastiveDivergence, Rbm, TrainedRbm};
 use nalgebra::{DMatrix, DVector};
 
 fn mean_log_likelihood(

@@ -1,11 +1,11 @@
 //! Ridge superpositions: log Z and expectations of the augmented model against quadrature.
 
 use annealed::ais::Ais;
-use annealed::kernel::RidgeGibbs;
-use annealed::model::{
-    Bounded, NormalizedModel, RidgeFunction, Sampleable, Sinusoid, Tanh, UnnormalizedModel,
-};
-use annealed::path::{AnnealingPath, RidgePath};
+use annealed::drift::RidgeGibbs;
+use annealed::drift::RidgePath;
+use annealed::drift::{Bounded, RidgeFunction, Sinusoid, Tanh};
+use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
+use annealed::path::AnnealingPath;
 use annealed::schedule::Schedule;
 use annealed::testing;
 use nalgebra::{DMatrix, dmatrix};
@@ -159,9 +159,9 @@ fn agrees(path: &RidgePath<impl RidgeFunction + Sync>) {
 #[test]
 fn the_prior_is_normalised_and_both_ends_of_the_path_agree() {
     let path = waves();
-    let state = path.base().sample(&mut annealed::ais::stream(
+    let state = path.base().sample(&mut annealed::random::stream(
         1,
-        annealed::ais::Purpose::Run,
+        annealed::random::Purpose::Run,
         0,
     ));
     assert_eq!(path.base().log_normalizer(), 0.0);

@@ -3,17 +3,17 @@
 use annealed::Error;
 use annealed::ais::{Ais, PartialRun};
 use annealed::estimate::Warning;
-use annealed::kernel::{
-    BlockGibbs, Hmc, PerfectTransitions, RandomWalkMetropolis, StepSize, TransitionKernel,
-};
-use annealed::model::{
-    BaseRate, ExactMatching, Gaussian, GaussianMixture, NormalizedModel, Rbm, UnnormalizedModel,
-};
-use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, Intermediate, RbmPath};
-use annealed::schedule::{
+use annealed::kernel::{Hmc, PerfectTransitions, RandomWalkMetropolis, StepSize, TransitionKernel};
+use annealed::model::{Gaussian, GaussianMixture, NormalizedModel, UnnormalizedModel};
+use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, Intermediate};
+use annealed::pilot::{
     BinnedSchedule, ConstantConditionalEss, DerivativeRecorder, Friction, KnotChains, Metric,
-    Pilot, Schedule, ScheduleOptimizer, Survey, SurveyPoint, VarOpt,
+    Pilot, ScheduleOptimizer, Survey, SurveyPoint, VarOpt,
 };
+use annealed::rbm::BlockGibbs;
+use annealed::rbm::RbmPath;
+use annealed::rbm::{BaseRate, ExactMatching, Rbm};
+use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 
 fn message<T: std::fmt::Debug>(result: annealed::Result<T>) -> String {

@@ -3,11 +3,13 @@
 #![cfg(feature = "serde")]
 
 use annealed::ais::{Ais, PartialRun, Run};
-use annealed::kernel::{
-    BumpFeatures, DriftModifiedLangevin, EnsembleModifier, Maximum, QuadratureModifier,
-    RandomWalkMetropolis, RidgeGibbs, SeparableModifier, ShiftMonitor,
+use annealed::drift::{
+    BumpFeatures, DriftModifiedLangevin, EnsembleModifier, Maximum, QuadratureModifier, RidgeGibbs,
+    SeparableModifier, ShiftMonitor,
 };
-use annealed::model::{FunctionModel, Gaussian, RidgePrior, RidgeState, UnnormalizedModel};
+use annealed::drift::{RidgePrior, RidgeState};
+use annealed::kernel::RandomWalkMetropolis;
+use annealed::model::{FunctionModel, Gaussian, UnnormalizedModel};
 use annealed::path::{GaussianPath, GeometricPath};
 use annealed::schedule::Schedule;
 use nalgebra::{DVector, dmatrix, dvector};

@@ -4,13 +4,15 @@
 
 use annealed::ais::Ais;
 use annealed::kernel::{
-    BlockGibbs, CoordinateGibbs, Hmc, PerfectTransitions, RandomWalkMetropolis, TransitionKernel,
+    CoordinateGibbs, Hmc, PerfectTransitions, RandomWalkMetropolis, TransitionKernel,
 };
 use annealed::model::{
-    BaseRate, Bernoulli, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Rbm, Scalar,
-    UnnormalizedModel,
+    Bernoulli, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, UnnormalizedModel,
 };
-use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, RbmPath, TemperedPath};
+use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, TemperedPath};
+use annealed::rbm::BlockGibbs;
+use annealed::rbm::RbmPath;
+use annealed::rbm::{BaseRate, Rbm, Scalar};
 use annealed::schedule::Schedule;
 use annealed::testing;
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};

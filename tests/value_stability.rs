@@ -4,25 +4,28 @@
 //! `cargo test value_stability -- --nocapture` prints each run with a hash of all its bits, by which
 //! two builds on one machine can be compared to the last digit.
 
-use annealed::ais::{Ais, PartialRun, Purpose, Run, stream};
-use annealed::kernel::variational::{LearnedTransitions, Mean, Noise};
+use annealed::ais::{Ais, PartialRun, Run};
+use annealed::drift::RidgePath;
+use annealed::drift::Sinusoid;
+use annealed::drift::{DriftModifiedLangevin, QuadratureModifier, RidgeGibbs};
 use annealed::kernel::{
-    BlockGibbs, CoordinateGibbs, DriftModifiedLangevin, Hmc, Mala, Mixture, PerfectTransitions,
-    PersistentHmc, QuadratureModifier, RandomWalkMetropolis, Repeat, RidgeGibbs, StepSize, Then,
-    TransitionKernel, UnadjustedLangevin, tune,
+    CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, PersistentHmc, RandomWalkMetropolis,
+    Repeat, StepSize, Then, TransitionKernel, UnadjustedLangevin,
 };
-use annealed::model::{
-    BaseRate, ContrastiveDivergence, FunctionModel, Gaussian, NormalizedModel, Rbm, Scalar,
-    Sinusoid,
-};
+use annealed::learned::{LearnedTransitions, Mean, Noise};
+use annealed::model::{FunctionModel, Gaussian, NormalizedModel};
 use annealed::path::{
-    AnnealingPath, Engine, GaussianPath, GeometricPath, MomentPath, MomentSplinePath, RbmPath,
-    RidgePath, TemperedPath,
+    AnnealingPath, Engine, GaussianPath, GeometricPath, MomentPath, MomentSplinePath, TemperedPath,
 };
-use annealed::schedule::{
-    BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, Schedule,
-    ScheduleOptimizer, VarOpt,
+use annealed::pilot::tune;
+use annealed::pilot::{
+    BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, ScheduleOptimizer, VarOpt,
 };
+use annealed::random::{Purpose, stream};
+use annealed::rbm::BlockGibbs;
+use annealed::rbm::RbmPath;
+use annealed::rbm::{BaseRate, ContrastiveDivergence, Rbm, Scalar};
+use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 use rand::Rng;
 

@@ -1,16 +1,15 @@
 //! Learned transitions: unbiased whatever the training achieved, refused where they do not fit.
 
 use annealed::ais::Ais;
-use annealed::kernel::variational::{
+use annealed::kernel::{Hmc, Mala, Then, TransitionKernel, UnadjustedLangevin};
+use annealed::learned::{
     ConditionalGaussian, LearnedTransitions, Mean, Noise, Objective, Training, TrainingError,
     Transition,
 };
-use annealed::kernel::{Hmc, Mala, Then, TransitionKernel, UnadjustedLangevin};
-use annealed::model::{
-    Decoder, FunctionModel, Gaussian, GaussianMixture, Likelihood, NormalizedModel,
-    TrainableDecoder, sigmoid, softplus,
-};
+use annealed::learned::{Decoder, Likelihood, TrainableDecoder};
+use annealed::model::{FunctionModel, Gaussian, GaussianMixture, NormalizedModel};
 use annealed::path::{AnnealingPath, GeometricPath, TemperedPath};
+use annealed::rbm::{sigmoid, softplus};
 use annealed::schedule::Schedule;
 use annealed::testing;
 use nalgebra::{DVector, dmatrix, dvector};

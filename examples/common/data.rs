@@ -4,7 +4,8 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use annealed::data::{IdxArray, digits};
+use annealed::data::digits;
+use annealed::rbm::IdxArray;
 use annealed::{Error, Result};
 use flate2::read::GzDecoder;
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use annealed::Result;
-use annealed::model::{BaseRate, ContrastiveDivergence, Rbm, RbmFile};
+use annealed::rbm::{BaseRate, ContrastiveDivergence, Rbm, RbmFile};
 
 use clap::ValueEnum;
 use data::Data;

@@ -1,34 +1,30 @@
 //! The runner: blocks of chains through a schedule, and what the run says.
 
-mod block;
 mod partial;
 mod progress;
 mod recorder;
 mod run;
 mod stages;
-mod stream;
 mod tree;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-pub use block::Block;
 pub use partial::PartialRun;
 pub use progress::Progress;
 pub use recorder::{Expectations, Recorder};
 pub use run::Run;
 pub use stages::StageSummary;
-pub use stream::{Purpose, StreamRng, stream};
 pub use tree::Merge;
 
-use crate::error::{Error, Result};
-use crate::kernel::{Stage, TransitionKernel};
+use crate::chain::{Block, Stage};
+use crate::kernel::TransitionKernel;
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::path::AnnealingPath;
+use crate::random::{Purpose, StreamRng, successive};
 use crate::schedule::Schedule;
-pub(crate) use recorder::{Moments, WeightedMean};
-pub(crate) use stream::successive;
+use crate::{Error, Result};
 
 use partial::{Outcome, Settings};
 use progress::Meter;
@@ -43,8 +39,12 @@ use tree::Forest;
 /// so that `E[w] = Z_K / Z_0` exactly, however badly the kernel mixes.
 ///
 /// ```
-/// use annealed::{ais::Ais, kernel::RandomWalkMetropolis, model::Gaussian, path::GeometricPath};
-/// use annealed::{model::NormalizedModel, schedule::Schedule};
+/// use annealed::ais::Ais;
+/// use annealed::kernel::RandomWalkMetropolis;
+/// use annealed::model::Gaussian;
+/// use annealed::path::GeometricPath;
+/// use annealed::model::NormalizedModel;
+/// use annealed::schedule::Schedule;
 /// use nalgebra::{dmatrix, dvector};
 ///
 /// # fn main() -> annealed::Result<()> {
@@ -356,9 +356,7 @@ where
         stream: &StreamRng,
     ) -> Result<Block<P::State>> {
         let chains = settings.chains_of(index);
-        let mut rngs: Vec<StreamRng> = stream::successive(stream.clone())
-            .take(chains.len())
-            .collect();
+        let mut rngs: Vec<StreamRng> = successive(stream.clone()).take(chains.len()).collect();
         let base = self.path.base();
         let states: Vec<P::State> = rngs.iter_mut().map(|rng| base.sample(rng)).collect();
         for (chain, state) in chains.clone().zip(&states) {

@@ -3,12 +3,14 @@
 use std::ops::Range;
 
 use crate::ais::run::Run;
-use crate::ais::stages::{self, Window, Windows};
-use crate::ais::stream::{self, Purpose, StreamRng};
-use crate::ais::tree::{self, Forest, Merge, Node};
-use crate::engine::Engine;
-use crate::error::{Error, Result};
+use crate::ais::stages;
+use crate::ais::stages::{Window, Windows};
+use crate::ais::tree;
+use crate::ais::tree::{Forest, Merge, Node};
+use crate::num::Engine;
+use crate::random::{Purpose, StreamRng, stream, successive};
 use crate::schedule::Schedule;
+use crate::{Error, Result};
 
 /// What fixes a run besides path, kernel and recorder.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,8 +64,8 @@ impl Settings {
 
     /// The stream of the first chain of each block.
     pub(crate) fn block_streams(&self, blocks: &Range<usize>) -> Vec<StreamRng> {
-        let first = stream::stream(self.seed, self.purpose, self.block_size * blocks.start);
-        stream::successive(first)
+        let first = stream(self.seed, self.purpose, self.block_size * blocks.start);
+        successive(first)
             .step_by(self.block_size)
             .take(blocks.len())
             .collect()
@@ -75,7 +77,7 @@ impl Settings {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Outcome<S, R> {
     pub(crate) states: Vec<S>,
-    #[cfg_attr(feature = "serde", serde(with = "crate::serial::log_values"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_values"))]
     pub(crate) log_weights: Vec<f64>,
     pub(crate) windows: Vec<Window>,
     pub(crate) recorder: R,

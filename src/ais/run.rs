@@ -2,11 +2,12 @@
 
 use std::fmt;
 
+use crate::Result;
 use crate::ais::partial::{Outcome, Settings};
-use crate::ais::stages::{self, StageSummary};
-use crate::engine::Engine;
-use crate::error::Result;
+use crate::ais::stages;
+use crate::ais::stages::StageSummary;
 use crate::estimate::{Estimate, Warning, importance_weighted_bound};
+use crate::num::Engine;
 use crate::schedule::Schedule;
 
 /// What a run found: log Z with its uncertainty, how far to trust it, and the weighted chains.
@@ -25,7 +26,7 @@ pub struct Run<S, R = ()> {
     engine: Option<Engine>,
     schedule: Schedule,
     states: Vec<S>,
-    #[cfg_attr(feature = "serde", serde(with = "crate::serial::log_values"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_values"))]
     log_weights: Vec<f64>,
     recorder: R,
 }

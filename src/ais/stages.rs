@@ -1,8 +1,9 @@
 //! What every run records along the schedule, in a bounded number of windows of stages.
 
-use crate::ais::Block;
-use crate::ais::recorder::{Moments, WeightedMean};
-use crate::estimate::{Warning, WeightSums};
+use crate::chain::Block;
+use crate::estimate::Warning;
+use crate::num::WeightSums;
+use crate::num::{Moments, WeightedMean};
 use crate::schedule::Schedule;
 
 /// How K stages are cut into windows: of `width` stages each, the last one shorter if need be.
@@ -162,7 +163,7 @@ pub struct StageSummary {
     /// `beta_k`.
     pub beta: f64,
     /// Estimate of `log(Z_k / Z_0)`; `-inf` where every chain has weight zero.
-    #[cfg_attr(feature = "serde", serde(with = "crate::serial::log_value"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_value"))]
     pub log_z_ratio: f64,
     /// ESS_k = (sum w_k)^2 / sum w_k^2, a count.
     pub effective_sample_size: f64,

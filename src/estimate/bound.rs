@@ -1,7 +1,8 @@
 //! The importance-weighted bound.
 
-use super::{check, log_mean_exp};
-use crate::error::{Error, Result};
+use super::check;
+use crate::num::log_mean_exp;
+use crate::{Error, Result};
 
 /// The k-sample bound `E[log (1/k) sum_{i <= k} w_i]` of Burda et al. (2016, eq. 8), averaged
 /// over the `floor(N/k)` disjoint groups of k chains in their order.

@@ -3,20 +3,19 @@
 
 mod bound;
 mod interval;
-mod log_space;
 mod quantile;
 #[cfg(feature = "serde")]
 mod serial;
 mod tail;
 mod warning;
 
+pub use crate::num::{WeightSums, log_mean_exp, log_sum_exp};
 pub use bound::importance_weighted_bound;
-pub use log_space::{WeightSums, log_mean_exp, log_sum_exp};
 pub use warning::Warning;
 
 use std::fmt;
 
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 
 /// The log of a mean of weights, with its error and diagnostics.
 ///

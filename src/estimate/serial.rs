@@ -1,7 +1,7 @@
 //! Deserialisation that refuses figures no weights could give.
 
-use super::Estimate;
-use crate::error::{Error, Result};
+use crate::estimate::Estimate;
+use crate::{Error, Result};
 
 /// The fields of an [`Estimate`] as read.
 #[derive(serde::Deserialize)]

@@ -4,13 +4,14 @@ use std::num::NonZeroUsize;
 
 use rand::{Rng, RngExt};
 
-use super::{Increment, NonFinite, Stage, Step, TransitionKernel};
-use crate::ais::Block;
-use crate::engine::Engine;
-use crate::error::{Error, Result};
+use crate::chain::Block;
+use crate::chain::{Increment, NonFinite, Stage, Step};
+use crate::kernel::TransitionKernel;
 use crate::model::UnnormalizedModel;
+use crate::num::Engine;
 use crate::path::Intermediate;
 use crate::schedule::Schedule;
+use crate::{Error, Result};
 
 /// Kernel A, then kernel B, at the same model. Corrections add.
 ///

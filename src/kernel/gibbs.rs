@@ -2,8 +2,9 @@
 
 use rand::{Rng, RngExt};
 
-use super::{NonFinite, Stage, Step, TransitionKernel};
-use crate::error::Result;
+use crate::Result;
+use crate::chain::{NonFinite, Stage, Step};
+use crate::kernel::TransitionKernel;
 use crate::model::FullConditionals;
 
 /// One sweep of coordinate Gibbs (a heat bath) a step: n draws of single coordinates from their

@@ -5,14 +5,15 @@ use std::num::NonZeroUsize;
 use nalgebra::DVector;
 use rand::Rng;
 
-use super::metropolis::decide;
-use super::step_size::StepSize;
-use super::tune::Tunable;
-use super::vector::{add_scaled, evaluate, fill_normal, set_len};
-use super::{NonFinite, Stage, Step, TransitionKernel};
-use crate::error::{Error, Result};
+use super::tunable::Tunable;
+use crate::chain::{NonFinite, Stage, Step};
+use crate::kernel::TransitionKernel;
+use crate::kernel::metropolis::decide;
+use crate::kernel::step_size::StepSize;
+use crate::kernel::vector::{add_scaled, evaluate, fill_normal, set_len};
 use crate::model::Differentiable;
-use crate::normal::StandardNormal;
+use crate::random::StandardNormal;
+use crate::{Error, Result};
 
 /// The leapfrog integrator of `H(x, p) = -log f(x) + |p|^2 / 2`, unit mass.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,13 +3,14 @@
 use nalgebra::DVector;
 use rand::Rng;
 
-use super::metropolis::decide;
-use super::step_size::StepSize;
-use super::tune::Tunable;
-use super::vector::{add_scaled, evaluate, fill_normal, set_len};
-use super::{NonFinite, Stage, Step, TransitionKernel};
-use crate::error::{Error, Result};
+use super::tunable::Tunable;
+use crate::chain::{NonFinite, Stage, Step};
+use crate::kernel::TransitionKernel;
+use crate::kernel::metropolis::decide;
+use crate::kernel::step_size::StepSize;
+use crate::kernel::vector::{add_scaled, evaluate, fill_normal, set_len};
 use crate::model::Differentiable;
+use crate::{Error, Result};
 
 /// The Metropolis-adjusted Langevin algorithm: `x' = x + eps/2 grad log f_k(x) + sqrt(eps) Z`,
 /// accepted with probability `min(1, f_k(x') N(x; x' + eps/2 grad log f_k(x'), eps) / (f_k(x)

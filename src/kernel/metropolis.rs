@@ -3,14 +3,15 @@
 use nalgebra::DVector;
 use rand::{Rng, RngExt};
 
-use super::step_size::StepSize;
-use super::tune::Tunable;
-use super::vector::set_len;
-use super::{Increment, NonFinite, Stage, Step, TransitionKernel};
-use crate::error::{Error, Result};
+use super::tunable::Tunable;
+use crate::chain::{Increment, NonFinite, Stage, Step};
+use crate::kernel::TransitionKernel;
+use crate::kernel::step_size::StepSize;
+use crate::kernel::vector::set_len;
 use crate::model::UnnormalizedModel;
-use crate::normal::StandardNormal;
 use crate::path::Intermediate;
+use crate::random::StandardNormal;
+use crate::{Error, Result};
 
 /// A proposal `q(x'|x)` with `q(x'|x) = q(x|x')`.
 pub trait SymmetricProposal<S> {

@@ -2,8 +2,9 @@
 
 use rand::Rng;
 
-use super::{NonFinite, Stage, Step, TransitionKernel};
-use crate::error::Result;
+use crate::Result;
+use crate::chain::{NonFinite, Stage, Step};
+use crate::kernel::TransitionKernel;
 use crate::model::Sampleable;
 
 /// An exact sample of `p_k`, independent of the state: the best that any kernel can do, for

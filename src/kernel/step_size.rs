@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 
 /// A step size as a function of beta: constant, or interpolated between knots.
 ///

@@ -4,30 +4,30 @@
 use nalgebra::DVector;
 use rand::Rng;
 
-use crate::engine::over_vectors;
-use crate::kernel::NonFinite;
+use crate::chain::NonFinite;
 use crate::model::Differentiable;
-use crate::normal::StandardNormal;
+use crate::num::over_vectors;
+use crate::random::StandardNormal;
 
 /// Shorter vectors stay in the caller's loop.
 const LANES: usize = 8;
 
 /// Gives a scratch vector a length; allocates only where it changes.
 #[inline]
-pub(super) fn set_len(vector: &mut DVector<f64>, len: usize) {
+pub(crate) fn set_len(vector: &mut DVector<f64>, len: usize) {
     if vector.len() != len {
         *vector = DVector::zeros(len);
     }
 }
 
 /// Fills a vector with independent standard normals.
-pub(super) fn fill_normal<R: Rng + ?Sized>(vector: &mut DVector<f64>, rng: &mut R) {
+pub(crate) fn fill_normal<R: Rng + ?Sized>(vector: &mut DVector<f64>, rng: &mut R) {
     StandardNormal::get().fill(vector.as_mut_slice(), rng);
 }
 
 /// `x <- x + s y`.
 #[inline]
-pub(super) fn add_scaled(x: &mut DVector<f64>, s: f64, y: &DVector<f64>) {
+pub(crate) fn add_scaled(x: &mut DVector<f64>, s: f64, y: &DVector<f64>) {
     let (x, y) = (x.as_mut_slice(), y.as_slice());
     if x.len() < LANES {
         axpy(x, s, y);
@@ -65,7 +65,7 @@ fn axpy(x: &mut [f64], s: f64, y: &[f64]) {
 /// A position that overflowed lies outside of `R^d`, where every density is 0: the integrator
 /// diverged, and the model is not asked. Off the support the gradient is defined as 0, so that a
 /// proposal made from there is still a function of the state alone.
-pub(super) fn evaluate<M: Differentiable>(
+pub(crate) fn evaluate<M: Differentiable>(
     quantity: &'static str,
     model: &M,
     position: &DVector<f64>,

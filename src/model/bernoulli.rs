@@ -3,10 +3,12 @@
 use nalgebra::DVector;
 use rand::{Rng, RngExt};
 
-use super::rbm::sigmoid;
-use super::{ExponentialFamily, FullConditionals, NormalizedModel, Sampleable, UnnormalizedModel};
-use crate::error::{Error, Result};
-use crate::math::log_add_exp;
+use crate::model::{
+    ExponentialFamily, FullConditionals, NormalizedModel, Sampleable, UnnormalizedModel,
+};
+use crate::num::log_add_exp;
+use crate::num::sigmoid;
+use crate::{Error, Result};
 
 /// Independent bits with logits b: `log f(v) = b . v`, `log Z = sum_i log(1 + e^(b_i))`.
 #[derive(Debug, Clone, PartialEq)]

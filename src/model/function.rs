@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 use nalgebra::DVector;
 use rand::Rng;
 
-use super::{Differentiable, NormalizedModel, Sampleable, UnnormalizedModel};
-use crate::error::{Error, Result};
+use crate::model::{Differentiable, NormalizedModel, Sampleable, UnnormalizedModel};
+use crate::{Error, Result};
 
 /// A model from a closure that computes `log f(x)`, with more closures for what else it can do.
 ///

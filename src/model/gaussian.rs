@@ -5,13 +5,13 @@ use std::f64::consts::TAU;
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use rand::Rng;
 
-use super::quadratic::QuadraticForm;
-use super::{
+use crate::model::quadratic::QuadraticForm;
+use crate::model::{
     Differentiable, ExponentialFamily, FullConditionals, NormalizedModel, Sampleable,
     UnnormalizedModel,
 };
-use crate::error::{Error, Result};
-use crate::normal::StandardNormal;
+use crate::random::StandardNormal;
+use crate::{Error, Result};
 
 /// The Gaussian `N(mu, Sigma)` over `R^d`, with the unnormalised density
 ///

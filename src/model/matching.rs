@@ -2,9 +2,9 @@
 
 use nalgebra::DVector;
 
-use super::ExponentialFamily;
-use crate::error::{Error, Result};
-use crate::minimize::Lbfgs;
+use crate::model::ExponentialFamily;
+use crate::num::Lbfgs;
+use crate::{Error, Result};
 
 /// How closely each moment is met, relative to `1 + max |s|`.
 const TOLERANCE: f64 = 1e-8;

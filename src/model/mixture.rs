@@ -3,9 +3,10 @@
 use nalgebra::DVector;
 use rand::{Rng, RngExt};
 
-use super::{Differentiable, Gaussian, NormalizedModel, Sampleable, UnnormalizedModel};
-use crate::error::{Error, Result};
-use crate::math::log_sum_exp;
+use crate::model::gaussian::Gaussian;
+use crate::model::{Differentiable, NormalizedModel, Sampleable, UnnormalizedModel};
+use crate::num::log_sum_exp;
+use crate::{Error, Result};
 
 /// A sum of Gaussians with masses,
 ///

@@ -1,36 +1,23 @@
 //! Models: unnormalised densities, and what some of them can do besides.
 
 mod bernoulli;
-mod decoder;
 mod function;
 mod gaussian;
-mod latent;
 mod matching;
 mod mixture;
-pub(crate) mod quadratic;
-pub mod rbm;
-mod ridge;
+mod quadratic;
 
 pub use bernoulli::Bernoulli;
-pub use decoder::BernoulliDecoder;
 pub use function::FunctionModel;
 pub use gaussian::Gaussian;
-pub use latent::{Decoder, Likelihood, TrainableDecoder};
 pub use mixture::GaussianMixture;
-#[cfg(feature = "npz")]
-pub use rbm::RbmFile;
-pub use rbm::{
-    BaseRate, ContrastiveDivergence, EnumeratedRbm, Epoch, ExactMatching, MAX_ENUMERATED_UNITS,
-    MomentChains, PersistentMatching, Rbm, RbmMatching, RbmMoments, Scalar, TrainedRbm, sigmoid,
-    softplus,
-};
-pub use ridge::{Bounded, RidgeFunction, RidgePrior, RidgeState, Sinusoid, Tanh};
+pub(crate) use quadratic::QuadraticForm;
 
 use nalgebra::DVector;
 use rand::Rng;
 
-use crate::error::Result;
-use crate::math::set_zero;
+use crate::Result;
+use crate::num::set_zero;
 
 /// A density known up to a constant: `p(x) = f(x) / Z`.
 ///

@@ -3,8 +3,8 @@
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
-use crate::engine::over_vectors;
-use crate::normal::StandardNormal;
+use crate::num::over_vectors;
+use crate::random::StandardNormal;
 
 /// A centre `mu` and a symmetric positive definite precision matrix `P`, evaluated without
 /// allocation.

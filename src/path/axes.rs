@@ -2,8 +2,8 @@
 
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
 
-use crate::error::{Error, Result};
 use crate::model::Gaussian;
+use crate::{Error, Result};
 
 /// The coordinates u, `x = mu_a + V u`, in which the base is `N(0, I)` and the target has a
 /// diagonal precision: points of a path between them need no factorisation there, so that nothing

@@ -1,8 +1,8 @@
 //! What a path costs: divergences between members of an exponential family, added up.
 
-use crate::error::{Error, Result};
 use crate::model::ExponentialFamily;
 use crate::schedule::Schedule;
+use crate::{Error, Result};
 
 /// `KL(p || q) + KL(q || p) = (eta_q - eta_p) . (s_q - s_p)`, in nats; never below 0.
 ///

@@ -3,14 +3,14 @@
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
-use super::axes::CommonAxes;
-use super::{AnnealingPath, BetaDerivative, Intermediate};
-use crate::error::Result;
-use crate::model::quadratic::QuadraticForm;
+use crate::Result;
+use crate::model::QuadraticForm;
 use crate::model::{
     Differentiable, FullConditionals, Gaussian, NormalizedModel, Sampleable, UnnormalizedModel,
 };
-use crate::normal::StandardNormal;
+use crate::path::axes::CommonAxes;
+use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
+use crate::random::StandardNormal;
 
 /// The geometric path between two Gaussians. Precision and precision times mean are linear in
 /// beta, so that each intermediate model can be sampled and has a known log Z: for perfect

@@ -2,9 +2,9 @@
 
 use nalgebra::DVector;
 
-use super::{AnnealingPath, BetaDerivative, Intermediate};
-use crate::math::weighted;
 use crate::model::{Differentiable, Sampleable, UnnormalizedModel};
+use crate::num::weighted;
+use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
 
 /// The geometric path `log f_beta = (1 - beta) log f_a + beta log f_b`.
 ///

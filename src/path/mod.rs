@@ -6,25 +6,20 @@ mod cost;
 mod gaussian;
 mod geometric;
 mod moment;
-mod rbm;
-mod ridge;
 mod spline;
 mod tempered;
 
-pub use crate::engine::Engine;
+pub use crate::num::Engine;
 pub use cost::{linear_cost, path_cost, path_length, symmetrized_divergence};
 pub use gaussian::{GaussianAt, GaussianPath};
 pub use geometric::{GeometricAt, GeometricPath};
 pub use moment::{MomentAt, MomentPath};
-pub(crate) use rbm::Knot;
-pub use rbm::{RbmAt, RbmPath};
-pub use ridge::{RidgeAt, RidgePath};
 pub use spline::{MomentSplineAt, MomentSplinePath};
 pub use tempered::{Normalized, TemperedAt, TemperedPath};
 
 use crate::model::{Sampleable, UnnormalizedModel};
 
-/// The model at one point of a path. Two of them make a [`Stage`](crate::kernel::Stage).
+/// The model at one point of a path. Two of them make a [`Stage`](crate::chain::Stage).
 pub trait Intermediate: UnnormalizedModel {
     /// Where on the path: 0 at the base, 1 at the target.
     fn beta(&self) -> f64;

@@ -3,14 +3,14 @@
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
-use super::axes::{CommonAxes, inverse};
-use super::{AnnealingPath, BetaDerivative, Intermediate};
-use crate::error::{Error, Result};
-use crate::model::quadratic::QuadraticForm;
+use crate::model::QuadraticForm;
 use crate::model::{
     Differentiable, FullConditionals, Gaussian, NormalizedModel, Sampleable, UnnormalizedModel,
 };
-use crate::normal::StandardNormal;
+use crate::path::axes::{CommonAxes, inverse};
+use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
+use crate::random::StandardNormal;
+use crate::{Error, Result};
 
 /// The farthest that the means may lie apart, in standard deviations of the narrower end.
 const FARTHEST: f64 = 1e6;
@@ -32,7 +32,10 @@ const FARTHEST: f64 = 1e6;
 /// at each stage of the schedule it visits moment-averaged models only.
 ///
 /// ```
-/// use annealed::{ais::Ais, kernel::CoordinateGibbs, model::Gaussian, path::MomentPath};
+/// use annealed::ais::Ais;
+/// use annealed::kernel::CoordinateGibbs;
+/// use annealed::model::Gaussian;
+/// use annealed::path::MomentPath;
 /// use annealed::model::NormalizedModel;
 /// use nalgebra::{dmatrix, dvector};
 ///

@@ -3,13 +3,13 @@
 use nalgebra::DVector;
 use rand::Rng;
 
-use super::{AnnealingPath, BetaDerivative, Intermediate};
-use crate::error::{Error, Result};
 use crate::model::{
     Differentiable, ExponentialFamily, FullConditionals, NormalizedModel, Sampleable,
     UnnormalizedModel,
 };
+use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
 use crate::schedule::Schedule;
+use crate::{Error, Result};
 
 /// A moment-averaging spline (Grosse, Maddison and Salakhutdinov 2013): models whose moments are
 /// linear in beta stand at the knots, and a path S joins each to the next.

@@ -3,9 +3,9 @@
 use nalgebra::DVector;
 use rand::Rng;
 
-use super::{AnnealingPath, BetaDerivative, Intermediate};
-use crate::math::weighted;
 use crate::model::{Differentiable, NormalizedModel, Sampleable, UnnormalizedModel};
+use crate::num::weighted;
+use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
 
 /// A model divided by its normaliser: `log f(x) - log Z`, whose own log Z is 0.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,7 +65,9 @@ impl<M: Differentiable> Differentiable for Normalized<M> {
 ///
 /// ```
 /// use annealed::model::{FunctionModel, Gaussian};
-/// use annealed::{ais::Ais, kernel::RandomWalkMetropolis, path::TemperedPath};
+/// use annealed::ais::Ais;
+/// use annealed::kernel::RandomWalkMetropolis;
+/// use annealed::path::TemperedPath;
 /// use nalgebra::DVector;
 ///
 /// // One observation y = 1 of N(theta, 1), and the prior theta ~ N(0, 1): evidence N(1; 0, 2).

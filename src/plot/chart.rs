@@ -4,7 +4,7 @@ use std::path::Path;
 
 use plotters::prelude::*;
 
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 
 /// Colours that differ for colour-blind readers too (Okabe and Ito 2008).
 const COLOURS: [RGBColor; 8] = [

@@ -10,7 +10,7 @@ pub use sheet::ImageSheet;
 
 use std::path::Path;
 
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 
 /// Writes charts, one above the other, to one SVG file.
 ///

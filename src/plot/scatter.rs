@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use super::sheet::escaped;
-use crate::error::{Error, Result};
+use crate::plot::sheet::escaped;
+use crate::{Error, Result};
 
 /// Width of a panel in the drawing.
 const PANEL: f64 = 110.0;

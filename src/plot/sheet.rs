@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 
 /// Pixels of the drawing for a pixel of an image.
 const SCALE: usize = 3;

@@ -1,8 +1,8 @@
 //! Deceleration: schedules with a limit on the step (Kiwaki 2015, Algorithm 3, in its correct
 //! limit).
 
-use crate::error::{Error, Result};
 use crate::schedule::Schedule;
+use crate::{Error, Result};
 
 impl Schedule {
     /// The schedule whose steps are `min(c step_k, limit)`, with the one `c >= 1` that makes

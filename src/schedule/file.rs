@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::error::{Error, Result};
 use crate::schedule::Schedule;
+use crate::{Error, Result};
 
 impl Schedule {
     /// Writes the betas as text, one a line, each with the digits that give back its bits.

@@ -1,30 +1,9 @@
-//! Schedules: where on the path the stages stand, and how to choose them.
+//! Schedules: where on the path the stages stand.
 
-mod binned;
-mod conditional_ess;
 mod deceleration;
 mod file;
-mod fixed_point;
-mod friction;
-mod knot_chains;
-mod metric;
-mod pilot;
-mod survey;
-mod varopt;
 
-pub use binned::{BinnedSchedule, allocate_steps, exponential_family_costs};
-pub use conditional_ess::ConstantConditionalEss;
-pub use friction::Friction;
-pub use knot_chains::KnotChains;
-pub use metric::Metric;
-pub use pilot::Pilot;
-pub use survey::{DerivativeRecorder, Survey, SurveyPoint};
-pub use varopt::{Solver, VarOpt};
-
-use crate::error::{Error, Result};
-use crate::estimate::Warning;
-use crate::kernel::TransitionKernel;
-use crate::path::AnnealingPath;
+use crate::{Error, Result};
 
 /// A validated schedule `0 = beta_0 < beta_1 < ... < beta_K = 1` of K stages.
 #[derive(Debug, Clone, PartialEq)]
@@ -150,7 +129,7 @@ impl Schedule {
 /// The most stages of a schedule: 8 GiB of betas.
 const MAX_STEPS: usize = 1 << 30;
 
-fn check_steps(argument: &'static str, steps: usize) -> Result<()> {
+pub(crate) fn check_steps(argument: &'static str, steps: usize) -> Result<()> {
     if (1..=MAX_STEPS).contains(&steps) {
         Ok(())
     } else {
@@ -170,52 +149,4 @@ impl From<Schedule> for Vec<f64> {
     fn from(schedule: Schedule) -> Self {
         schedule.betas
     }
-}
-
-/// A way to choose a schedule for a path and a kernel, as VAROPT or an adaptive bisection.
-///
-/// ```
-/// use annealed::prelude::*;
-/// use annealed::schedule::Pilot;
-/// use nalgebra::{dmatrix, dvector};
-///
-/// let target = Gaussian::new(dvector![1.0, -2.0], dmatrix![0.2, 0.05; 0.05, 0.1])?;
-/// let path = GeometricPath::new(Gaussian::standard(2)?, &target);
-/// let kernel = RandomWalkMetropolis::new(0.5)?;
-/// let friction = Friction::default().pilot(Pilot::new(100, 200));
-/// let found = friction.optimize(&path, &kernel, 500, 7)?;
-/// assert!(found.warnings.is_empty(), "{:?}", found.warnings);
-/// let run = Ais::new(&path, kernel).schedule(found.schedule).seed(7).run()?;
-/// assert!((run.log_z() - target.log_normalizer()).abs() < 4.0 * run.standard_error());
-/// # Ok::<(), annealed::Error>(())
-/// ```
-pub trait ScheduleOptimizer<P: AnnealingPath, K> {
-    /// A schedule of `steps` stages for annealing along `path` with `kernel`.
-    ///
-    /// The seed drives the pilot's own streams, which never coincide with those of a run with
-    /// the same seed: a run on the pilot's chains would be annealed along a schedule that had
-    /// looked at them, and its mean weight would no longer be `Z_K / Z_0`.
-    ///
-    /// # Errors
-    /// Where the pilot says too little to choose by, or the constraints cannot be met. What it
-    /// says with little confidence is in the schedule's `warnings`.
-    fn optimize<'p>(
-        &self,
-        path: &'p P,
-        kernel: &K,
-        steps: usize,
-        seed: u64,
-    ) -> Result<OptimizedSchedule>
-    where
-        K: TransitionKernel<P::At<'p>>;
-}
-
-/// A schedule that an optimizer chose, and what its pilot leaves in doubt.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct OptimizedSchedule {
-    /// The schedule.
-    pub schedule: Schedule,
-    /// Reasons to doubt it. A run along it is unbiased all the same; it may be far from the best.
-    pub warnings: Vec<Warning>,
 }

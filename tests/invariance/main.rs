@@ -7,14 +7,17 @@
 mod models;
 mod wrong;
 
+use annealed::kernel::Tunable;
 use annealed::kernel::{
     CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, PersistentHmc, RandomWalkMetropolis,
-    Repeat, StepSize, Then, TransitionKernel, Tunable, UnadjustedLangevin, tune,
+    Repeat, StepSize, Then, TransitionKernel, UnadjustedLangevin,
 };
 use annealed::model::{Gaussian, GaussianMixture, NormalizedModel, Sampleable};
 use annealed::path::{AnnealingPath, GeometricPath};
+use annealed::pilot::tune;
 use annealed::schedule::Schedule;
-use annealed::testing::{self, Check};
+use annealed::testing;
+use annealed::testing::Check;
 use nalgebra::{DMatrix, DVector};
 
 use models::{AtBeta, Gamma, GaussianPair, HalfLine, TwoGaussians};

@@ -1,9 +1,7 @@
 //! Deliberately wrong kernels, each beside its right twin: the checks tell them apart.
 
-use annealed::kernel::{
-    Increment, NonFinite, RandomWalkMetropolis, Stage, Step, Then, TransitionKernel,
-    UnadjustedLangevin,
-};
+use annealed::chain::{Increment, NonFinite, Stage, Step};
+use annealed::kernel::{RandomWalkMetropolis, Then, TransitionKernel, UnadjustedLangevin};
 use annealed::model::{Differentiable, FullConditionals, UnnormalizedModel};
 use annealed::path::Intermediate;
 use nalgebra::DVector;

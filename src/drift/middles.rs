@@ -1,0 +1,97 @@
+//! The betas at which a modifier was solved for.
+
+use crate::schedule::Schedule;
+use crate::{Error, Result};
+
+/// The middle of each stage of a schedule.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Vec<f64>", into = "Vec<f64>"))]
+pub(super) struct Middles {
+    /// At least one, increasing.
+    betas: Vec<f64>,
+}
+
+impl Middles {
+    pub(super) fn of(schedule: &Schedule) -> Self {
+        let stages = schedule.betas().windows(2);
+        Self {
+            betas: stages.map(|ends| 0.5 * (ends[0] + ends[1])).collect(),
+        }
+    }
+
+    pub(super) fn betas(&self) -> &[f64] {
+        &self.betas
+    }
+
+    /// The indices left and right of beta, the same one at and beyond the ends, and how far from
+    /// left to right beta lies, in `[0, 1)`.
+    pub(super) fn around(&self, beta: f64) -> (usize, usize, f64) {
+        let last = self.betas.len() - 1;
+        let (low, high) = (self.betas[0], self.betas[last]);
+        // Most schedules are even, and a kernel asks for the middles themselves.
+        let guess = (((beta - low) / (high - low) * last as f64).round() as usize).min(last);
+        if self.betas[guess] == beta {
+            return (guess, guess, 0.0);
+        }
+        let right = self.betas.partition_point(|&knot| knot < beta);
+        if right == 0 || right > last || self.betas[right] == beta {
+            let index = right.min(last);
+            return (index, index, 0.0);
+        }
+        let left = right - 1;
+        let part = (beta - self.betas[left]) / (self.betas[right] - self.betas[left]);
+        (left, right, part)
+    }
+}
+
+impl TryFrom<Vec<f64>> for Middles {
+    type Error = Error;
+
+    fn try_from(betas: Vec<f64>) -> Result<Self> {
+        let inside = betas.iter().all(|beta| (0.0..=1.0).contains(beta));
+        let increasing = betas.windows(2).all(|pair| pair[0] < pair[1]);
+        if !betas.is_empty() && inside && increasing {
+            Ok(Self { betas })
+        } else {
+            let expected = "at least one, strictly increasing within [0, 1]";
+            Err(Error::invalid(
+                "betas of a modifier",
+                format!("{betas:?}"),
+                expected,
+            ))
+        }
+    }
+}
+
+impl From<Middles> for Vec<f64> {
+    fn from(middles: Middles) -> Self {
+        middles.betas
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_between_at_and_beyond_the_middles() {
+        let uneven = Middles::try_from(vec![0.1, 0.2, 0.6, 0.9]).unwrap();
+        assert_eq!(uneven.around(0.0), (0, 0, 0.0));
+        assert_eq!(uneven.around(1.0), (3, 3, 0.0));
+        for (index, &beta) in uneven.betas().iter().enumerate() {
+            assert_eq!(uneven.around(beta), (index, index, 0.0));
+        }
+        let (left, right, part) = uneven.around(0.3);
+        assert_eq!((left, right), (1, 2));
+        assert!((part - 0.25).abs() < 1e-15);
+        let one = Middles::try_from(vec![0.5]).unwrap();
+        assert_eq!(
+            [0.2, 0.5, 0.8].map(|beta| one.around(beta)),
+            [(0, 0, 0.0); 3]
+        );
+        assert!(Middles::try_from(vec![]).is_err());
+        assert!(Middles::try_from(vec![0.5, 0.5]).is_err());
+        assert!(Middles::try_from(vec![0.5, f64::NAN]).is_err());
+    }
+}

@@ -1,0 +1,64 @@
+//! Adaptive annealing (Barron and Luo 2007): transitions that follow the moving density.
+//!
+//! Along a path `p_beta = f_beta / Z_beta` the density changes by
+//! `d p/d beta = (s - E s) p` with `s = d/dbeta log f_beta`. A field G with
+//!
+//! ```text
+//! div(G p) = (s - E s) p
+//! ```
+//!
+//! carries `p_beta` to `p_(beta + delta)` when each state is moved by `-delta G`. Langevin steps
+//! with this shift ([`DriftModifiedLangevin`]) need not wait for the chain to mix. A wrong G costs
+//! variance, never bias.
+
+mod ensemble;
+mod features;
+mod gaussian;
+mod langevin;
+mod middles;
+mod monitor;
+mod optimum;
+mod projection;
+mod quadrature;
+mod ridge;
+mod ridge_gibbs;
+mod ridge_path;
+mod separable;
+
+pub use ensemble::EnsembleModifier;
+pub use features::{BumpFeatures, Features};
+pub use langevin::{DriftModifiedLangevin, DriftModifiedWorkspace};
+pub use monitor::ShiftMonitor;
+pub use optimum::{Maximum, ObjectiveTrace};
+pub use quadrature::QuadratureModifier;
+pub use ridge::{Bounded, RidgeFunction, RidgePrior, RidgeState, Sinusoid, Tanh};
+pub use ridge_gibbs::{RidgeGibbs, RidgeWorkspace};
+pub use ridge_path::{RidgeAt, RidgePath};
+pub use separable::SeparableModifier;
+
+use nalgebra::DVector;
+
+/// A drift modifier G at a state and a point of the path.
+///
+/// Exact where `div(G p_beta) = (s - E s) p_beta` with `s = d/dbeta log f_beta`; the sign is such
+/// that states move by `-delta G`. In terms of a gain `gamma = gamma_K beta`, this G is `gamma_K`
+/// times the one that belongs to gamma, and `delta G` is the same.
+///
+/// Any field whatever keeps the weights unbiased, if it depends on beta and the state alone.
+pub trait DriftModifier {
+    /// Writes `G_beta(x)`, finite, to `modifier`, which is as long as the state.
+    fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>);
+
+    /// `G_beta(x)`.
+    fn modifier(&self, beta: f64, state: &DVector<f64>) -> DVector<f64> {
+        let mut modifier = DVector::zeros(state.len());
+        self.modifier_into(beta, state, &mut modifier);
+        modifier
+    }
+}
+
+impl<D: DriftModifier + ?Sized> DriftModifier for &D {
+    fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>) {
+        (**self).modifier_into(beta, state, modifier)
+    }
+}

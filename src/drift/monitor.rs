@@ -1,0 +1,114 @@
+//! Where a bound on the shifts bites.
+
+use nalgebra::DVector;
+
+use crate::ais::{Merge, Recorder};
+use crate::chain::Block;
+use crate::chain::Stage;
+use crate::drift::DriftModifier;
+use crate::drift::langevin::DriftModifiedLangevin;
+use crate::estimate::Warning;
+use crate::model::Differentiable;
+use crate::path::Intermediate;
+
+/// The share of living chains above which [`ShiftMonitor::warning`] speaks.
+const TOLERATED_SHARE: f64 = 1e-3;
+
+/// A recorder of the lengths `delta |G|` of a [`DriftModifiedLangevin`] kernel's shifts: at each
+/// recorded stage, at the states reached, one evaluation of G a chain.
+///
+/// It sees only where chains are. A bound that bites between modes, where no chain is any more,
+/// goes unseen; there the mass that G would carry across is lost to the estimate's variance.
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct ShiftMonitor<D> {
+    kernel: DriftModifiedLangevin<D>,
+    stages: Vec<Shifts>,
+}
+
+/// Shifts at one stage.
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+struct Shifts {
+    stage: usize,
+    beta: f64,
+    chains: usize,
+    cut: usize,
+    longest: f64,
+}
+
+impl<D> ShiftMonitor<D> {
+    /// Watches the shifts of this kernel; each block of chains clones it.
+    pub fn new(kernel: DriftModifiedLangevin<D>) -> Self {
+        Self {
+            kernel,
+            stages: Vec::new(),
+        }
+    }
+
+    /// `(beta_k, share of the living chains whose shift was cut, longest shift before the cut)` at
+    /// each recorded stage.
+    pub fn shifts(&self) -> impl Iterator<Item = (f64, f64, f64)> {
+        let row = |s: &Shifts| (s.beta, s.share(), s.longest);
+        self.stages.iter().map(row)
+    }
+
+    /// [`Warning::ShiftsCut`] for the stage where most chains were cut, if that is more than one
+    /// in a thousand.
+    pub fn warning(&self) -> Option<Warning> {
+        let worst = self
+            .stages
+            .iter()
+            .max_by(|a, b| a.share().total_cmp(&b.share()))?;
+        (worst.share() > TOLERATED_SHARE).then_some(Warning::ShiftsCut {
+            stage: worst.stage,
+            beta: worst.beta,
+            share: worst.share(),
+            longest: worst.longest,
+        })
+    }
+}
+
+impl Shifts {
+    fn share(&self) -> f64 {
+        self.cut as f64 / self.chains.max(1) as f64
+    }
+}
+
+impl<M, D> Recorder<M> for ShiftMonitor<D>
+where
+    M: Intermediate + Differentiable,
+    D: DriftModifier + Clone,
+{
+    fn record(&mut self, stage: &Stage<M>, block: &Block<DVector<f64>>) {
+        let mut shifts = Shifts {
+            stage: stage.index,
+            beta: stage.beta,
+            chains: 0,
+            cut: 0,
+            longest: 0.0,
+        };
+        for (chain, state) in block.states().iter().enumerate() {
+            if block.is_alive(chain) {
+                let mut shift = DVector::zeros(state.len());
+                // A NaN is the kernel's to report.
+                let length = self.kernel.shift_into(stage, state, &mut shift);
+                let length = length.unwrap_or(f64::INFINITY);
+                shifts.chains += 1;
+                shifts.cut += usize::from(length > self.kernel.bound());
+                shifts.longest = shifts.longest.max(length);
+            }
+        }
+        self.stages.push(shifts);
+    }
+}
+
+impl<D> Merge for ShiftMonitor<D> {
+    fn merge(&mut self, right: Self) {
+        for (mine, theirs) in self.stages.iter_mut().zip(&right.stages) {
+            mine.chains += theirs.chains;
+            mine.cut += theirs.cut;
+            mine.longest = mine.longest.max(theirs.longest);
+        }
+    }
+}

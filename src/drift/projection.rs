@@ -1,0 +1,283 @@
+//! Exact draws of one projection of a ridge superposition.
+
+use rand::{Rng, RngExt};
+
+use crate::chain::NonFinite;
+use crate::drift::ridge::RidgeFunction;
+
+/// Proposals for one projection after which a bound counts as useless.
+const MAX_PROPOSALS: usize = 1_000_000;
+/// Cells beyond which one is halved only if that takes a tenth of its mass away: where a function
+/// knows no bounds on intervals, more cells do not help.
+const FEW_CELLS: usize = 64;
+
+/// The conditional of a projection given w: `exp(scale f(z)) N(z; centre, deviation^2)` up to a
+/// constant, drawn by rejection from a piecewise envelope that is refined where it refuses.
+///
+/// Over each cell of `x = (z - centre) / deviation` the envelope of `scale f(z) - x^2/2` is a
+/// line: the function's bound there ([`RidgeFunction::upper_bound_on`]) and the tangent to the
+/// parabola at the end nearest to 0. What an envelope accepts has the conditional's law, also where
+/// the envelope depends on earlier refusals.
+/// Source: adaptive rejection (Gilks and Wild 1992), by bounds on cells instead of log-concavity.
+#[derive(Debug)]
+pub(super) struct Projection<'f, F> {
+    pub(super) function: &'f F,
+    pub(super) scale: f64,
+    pub(super) centre: f64,
+    pub(super) deviation: f64,
+}
+
+/// A stretch of x on one side of 0, or one that holds 0.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cell {
+    low: f64,
+    high: f64,
+    /// Its point nearest to 0, where the tangent to `-x^2/2` is taken.
+    nearest: f64,
+    /// Nowhere below f.
+    bound: f64,
+    /// The log of the envelope's integral.
+    log_mass: f64,
+}
+
+impl<F: RidgeFunction> Projection<'_, F> {
+    /// One draw; `cells` is room to work in.
+    pub(super) fn sample<R: Rng + ?Sized>(
+        &self,
+        cells: &mut Vec<Cell>,
+        rng: &mut R,
+    ) -> Result<f64, NonFinite> {
+        cells.clear();
+        let ends = [f64::NEG_INFINITY, -1.0, 1.0, f64::INFINITY];
+        cells.extend(ends.windows(2).map(|ends| self.cell(ends[0], ends[1])));
+        for _ in 0..MAX_PROPOSALS {
+            let index = pick(cells, rng);
+            let cell = cells[index];
+            let x = cell.draw(rng);
+            let z = self.z(x);
+            let below = self.function.value(z) - cell.bound;
+            check_bound(below, cell.bound)?;
+            let gaussian_below = -0.5 * (x - cell.nearest).powi(2);
+            if rng.random::<f64>() < (self.scale * below + gaussian_below).exp() {
+                return Ok(z);
+            }
+            self.halve(cells, index);
+        }
+        Err(NonFinite {
+            quantity: "number of refused proposals for a projection",
+            value: MAX_PROPOSALS as f64,
+            expected: "bounds closer to the ridge function, or a smaller gain",
+        })
+    }
+
+    fn z(&self, x: f64) -> f64 {
+        self.centre + self.deviation * x
+    }
+
+    fn cell(&self, low: f64, high: f64) -> Cell {
+        let nearest = 0f64.clamp(low, high);
+        let (rate, width) = (nearest.abs(), high - low);
+        let integral = if rate > 0.0 {
+            -(-rate * width).exp_m1() / rate
+        } else {
+            width
+        };
+        let bound = self.function.upper_bound_on(self.z(low), self.z(high));
+        Cell {
+            low,
+            high,
+            nearest,
+            bound,
+            log_mass: self.scale * bound - 0.5 * rate * rate + integral.ln(),
+        }
+    }
+
+    /// Replaces a cell by its two parts.
+    fn halve(&self, cells: &mut Vec<Cell>, index: usize) {
+        let whole = cells[index];
+        let middle = whole.middle();
+        let parts = [self.cell(whole.low, middle), self.cell(middle, whole.high)];
+        let left = parts.map(|part| (part.log_mass - whole.log_mass).exp());
+        if cells.len() < FEW_CELLS || left[0] + left[1] < 0.9 {
+            cells[index] = parts[0];
+            cells.push(parts[1]);
+        }
+    }
+}
+
+impl Cell {
+    /// From the envelope: exponential away from 0, even where the cell reaches 0.
+    fn draw<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
+        let (uniform, width) = (rng.random::<f64>(), self.high - self.low);
+        if self.nearest == 0.0 {
+            return self.low + width * uniform;
+        }
+        let below = (-self.nearest.abs() * width).exp_m1();
+        self.nearest - (uniform * below).ln_1p() / self.nearest
+    }
+
+    /// Where to part it; a tail at twice its start.
+    fn middle(&self) -> f64 {
+        if (self.high - self.low).is_finite() {
+            0.5 * (self.low + self.high)
+        } else {
+            2.0 * self.nearest
+        }
+    }
+}
+
+/// The index of a cell, in proportion to its mass.
+fn pick<R: Rng + ?Sized>(cells: &[Cell], rng: &mut R) -> usize {
+    let masses = cells.iter().map(|cell| cell.log_mass);
+    let largest = masses.clone().fold(f64::NEG_INFINITY, f64::max);
+    let masses = masses.map(|log_mass| (log_mass - largest).exp());
+    let mut left = rng.random::<f64>() * masses.clone().sum::<f64>();
+    masses
+        .take_while(|mass| {
+            left -= mass;
+            left >= 0.0
+        })
+        .count()
+        .min(cells.len() - 1)
+}
+
+/// Written so that a NaN fails too; rounding may exceed a bound that is attained.
+fn check_bound(below: f64, bound: f64) -> Result<(), NonFinite> {
+    match below.partial_cmp(&(1e-9 * (1.0 + bound.abs()))) {
+        Some(order) if order.is_le() => Ok(()),
+        _ => Err(NonFinite {
+            quantity: "ridge function less its upper bound",
+            value: below,
+            expected: "at most 0",
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drift::ridge::{Bounded, Sinusoid, Tanh};
+    use crate::random::{Purpose, stream};
+
+    const CENTRE: f64 = 0.4;
+    const DEVIATION: f64 = 0.3;
+    const DRAWS: usize = 16_000;
+
+    /// The law's distribution function on a fine grid, by the midpoint rule.
+    fn distribution(function: &impl RidgeFunction, scale: f64) -> (Vec<f64>, f64) {
+        let (low, spacing) = (CENTRE - 60.0 * DEVIATION, 1e-4);
+        let log_density = |i: usize| {
+            let z = low + (i as f64 + 0.5) * spacing;
+            scale * function.value(z) - 0.5 * ((z - CENTRE) / DEVIATION).powi(2)
+        };
+        let logs: Vec<f64> = (0..360_000).map(log_density).collect();
+        let largest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let mut sum = 0.0;
+        let mut cumulative: Vec<f64> = logs
+            .iter()
+            .map(|log| {
+                sum += (log - largest).exp();
+                sum
+            })
+            .collect();
+        cumulative.iter_mut().for_each(|c| *c /= sum);
+        (cumulative, low)
+    }
+
+    /// Kolmogorov-Smirnov at a false-positive rate of 1e-4 (`2 exp(-2 n d^2)`), and cells for the
+    /// last draw.
+    fn draws_follow(function: &impl RidgeFunction, scale: f64) -> usize {
+        let (cumulative, low) = distribution(function, scale);
+        let projection = Projection {
+            function,
+            scale,
+            centre: CENTRE,
+            deviation: DEVIATION,
+        };
+        let mut rng = stream(1, Purpose::Run, 0);
+        let mut cells = Vec::new();
+        let mut most = 0;
+        let mut uniform: Vec<f64> = (0..DRAWS)
+            .map(|_| {
+                let z = projection.sample(&mut cells, &mut rng).unwrap();
+                most = most.max(cells.len());
+                cumulative[((z - low) / 1e-4) as usize]
+            })
+            .collect();
+        uniform.sort_by(f64::total_cmp);
+        let distance = uniform.iter().enumerate().map(|(i, u)| {
+            let (below, above) = (i as f64, i as f64 + 1.0);
+            (u - below / DRAWS as f64)
+                .abs()
+                .max((above / DRAWS as f64 - u).abs())
+        });
+        let distance = distance.fold(0.0, f64::max);
+        assert!(
+            distance < 2.23 / (DRAWS as f64).sqrt(),
+            "{scale}: {distance}"
+        );
+        most
+    }
+
+    #[test]
+    fn draws_have_the_conditional_s_law_at_small_and_large_gain() {
+        let wave = Sinusoid {
+            amplitude: -1.0,
+            frequency: 2.0,
+            phase: 0.5,
+        };
+        let step = Tanh {
+            amplitude: 1.0,
+            slope: -3.0,
+            offset: -6.0,
+        };
+        let square = Bounded::new(|z: f64| -(0.3 - z.tanh()).powi(2), 0.0);
+        let square = square.with_slope(2.6).unwrap();
+        for scale in [0.1, 1.0, 14.0, 100.0, 1_000.0] {
+            let most = [
+                draws_follow(&wave, scale),
+                draws_follow(&step, scale),
+                draws_follow(&square, scale),
+            ];
+            assert!(most.iter().all(|&cells| cells < 80), "{scale}: {most:?}");
+        }
+        // Without bounds on intervals: exp(2) proposals each.
+        draws_follow(&Bounded::new(f64::sin, 3.0), 1.0);
+    }
+
+    #[test]
+    fn bounds_on_intervals_hold_and_tend_to_the_function() {
+        let functions: [Box<dyn RidgeFunction>; 3] = [
+            Box::new(Sinusoid {
+                amplitude: -1.3,
+                frequency: -2.0,
+                phase: 0.4,
+            }),
+            Box::new(Tanh {
+                amplitude: -0.7,
+                slope: 2.0,
+                offset: 0.1,
+            }),
+            Box::new(Bounded::new(f64::sin, 1.0).with_slope(1.0).unwrap()),
+        ];
+        for f in functions {
+            for i in -200..200 {
+                for width in [1e-6, 0.03, 1.0, 5.0] {
+                    let low = 0.05 * f64::from(i);
+                    let bound = f.upper_bound_on(low, low + width);
+                    let inside = (0..=100).map(|j| f.value(low + 0.01 * f64::from(j) * width));
+                    let largest = inside.fold(f64::NEG_INFINITY, f64::max);
+                    assert!(bound >= largest - 1e-12, "{low} {width}: {bound} {largest}");
+                    assert!(bound <= largest + 3.0 * width);
+                }
+            }
+            assert!(f.upper_bound_on(0.0, f64::INFINITY) <= f.upper_bound());
+        }
+        let level = Sinusoid {
+            amplitude: 1.0,
+            frequency: 0.0,
+            phase: 0.5,
+        };
+        assert_eq!(level.upper_bound_on(1.0, f64::INFINITY), 0.5f64.sin());
+    }
+}

@@ -1,0 +1,207 @@
+//! The exact modifier in one dimension, by quadrature.
+
+use nalgebra::DVector;
+
+use crate::drift::DriftModifier;
+use crate::drift::middles::Middles;
+use crate::path::{AnnealingPath, BetaDerivative};
+use crate::schedule::Schedule;
+use crate::{Error, Result};
+
+/// Nodes of all tables together: 2 GiB.
+const MAX_NODES: usize = 1 << 28;
+
+/// The drift modifier of a path over one dimension,
+///
+/// `G_beta(x) = 1/p(x) integral_-inf^x (s - E s) p`, with `s = d/dbeta log f_beta`,
+///
+/// tabulated on an even grid at the middle of each stage of a schedule. Between nodes it is
+/// linear in x and beta, beyond them constant.
+///
+/// Each table is integrated from the tail that holds less mass, by the trapezoid rule on ratios
+/// `p(x_i) / p(x_{i+1})`: nothing underflows and no large integrals cancel, so that G keeps its
+/// digits in both tails and between modes.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "RawQuadratureModifier"))]
+pub struct QuadratureModifier {
+    grid: Grid,
+    betas: Middles,
+    /// One for each beta, a value for each node.
+    tables: Vec<Vec<f64>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+struct Grid {
+    low: f64,
+    spacing: f64,
+    points: usize,
+}
+
+impl QuadratureModifier {
+    /// Tabulates G of `path` for `schedule` at `points` nodes from `range.0` to `range.1`, which
+    /// should hold all but a negligible part of every `p_beta`.
+    ///
+    /// # Errors
+    /// A range that is not finite and increasing; fewer than 3 points, or more than 2^28 in all
+    /// tables together; a density that is NaN, `+inf`, or 0 at a node (a bounded support ends the
+    /// range).
+    ///
+    /// # Panics
+    /// Where the models of the path refuse a state of one dimension.
+    pub fn new<'p, P>(
+        path: &'p P,
+        schedule: &Schedule,
+        range: (f64, f64),
+        points: usize,
+    ) -> Result<Self>
+    where
+        P: AnnealingPath<State = DVector<f64>>,
+        P::At<'p>: BetaDerivative,
+    {
+        let grid = Grid::new(range, points)?;
+        if points.saturating_mul(schedule.steps()) > MAX_NODES {
+            let expected = format!("at most {MAX_NODES} for all {} stages", schedule.steps());
+            return Err(Error::invalid("points", points, expected));
+        }
+        let betas = Middles::of(schedule);
+        let tables = betas
+            .betas()
+            .iter()
+            .map(|&beta| grid.tabulate(&path.at(beta)))
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            grid,
+            betas,
+            tables,
+        })
+    }
+
+    /// `G_beta(x)`.
+    pub fn at(&self, beta: f64, x: f64) -> f64 {
+        let (left, right, part) = self.betas.around(beta);
+        let before = self.grid.interpolate(&self.tables[left], x);
+        if left == right {
+            return before;
+        }
+        let after = self.grid.interpolate(&self.tables[right], x);
+        before + part * (after - before)
+    }
+}
+
+/// Of states with more than one coordinate it moves the first.
+impl DriftModifier for QuadratureModifier {
+    fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>) {
+        modifier.fill(0.0);
+        modifier[0] = self.at(beta, state[0]);
+    }
+}
+
+impl Grid {
+    fn new((low, high): (f64, f64), points: usize) -> Result<Self> {
+        let spacing = (high - low) / (points as f64 - 1.0);
+        if points < 3 {
+            Err(Error::invalid("points", points, "at least 3"))
+        } else if spacing.is_finite() && spacing > 0.0 {
+            Ok(Self {
+                low,
+                spacing,
+                points,
+            })
+        } else {
+            let value = format!("{low} to {high}");
+            Err(Error::invalid("range", value, "finite, increasing ends"))
+        }
+    }
+
+    fn node(&self, index: usize) -> f64 {
+        self.low + index as f64 * self.spacing
+    }
+
+    /// Linear between the nodes, constant beyond.
+    fn interpolate(&self, table: &[f64], x: f64) -> f64 {
+        let last = self.points - 1;
+        let position = ((x - self.low) / self.spacing).clamp(0.0, last as f64);
+        let left = (position as usize).min(last - 1);
+        table[left] + (position - left as f64) * (table[left + 1] - table[left])
+    }
+
+    fn tabulate(&self, model: &impl BetaDerivative<State = DVector<f64>>) -> Result<Vec<f64>> {
+        let nodes = (0..self.points).map(|i| DVector::from_element(1, self.node(i)));
+        let (log_density, derivative): (Vec<f64>, Vec<f64>) = nodes
+            .map(|x| (model.log_density(&x), model.beta_derivative(&x)))
+            .unzip();
+        Error::check_finite("log density on the grid", log_density.iter().copied())?;
+        Error::check_finite("beta derivative on the grid", derivative.iter().copied())?;
+        let (mean, middle) = self.mean_and_median(&log_density, &derivative);
+        let excess: Vec<f64> = derivative.iter().map(|s| s - mean).collect();
+        let mut table = vec![0.0; self.points];
+        for i in 1..=middle {
+            let ratio = (log_density[i - 1] - log_density[i]).exp();
+            let cell = 0.5 * self.spacing * (excess[i - 1] * ratio + excess[i]);
+            table[i] = table[i - 1] * ratio + cell;
+        }
+        for i in (middle + 1..self.points - 1).rev() {
+            let ratio = (log_density[i + 1] - log_density[i]).exp();
+            let cell = 0.5 * self.spacing * (excess[i + 1] * ratio + excess[i]);
+            table[i] = table[i + 1] * ratio - cell;
+        }
+        Error::check_finite("drift modifier on the grid", table.iter().copied())?;
+        Ok(table)
+    }
+
+    /// `E s` by the trapezoid rule, and the node with half of the mass on its left.
+    fn mean_and_median(&self, log_density: &[f64], derivative: &[f64]) -> (f64, usize) {
+        let max = log_density
+            .iter()
+            .copied()
+            .fold(f64::NEG_INFINITY, f64::max);
+        let last = self.points - 1;
+        let mass = |i: usize| {
+            let weight = if i == 0 || i == last { 0.5 } else { 1.0 };
+            weight * (log_density[i] - max).exp()
+        };
+        let total: f64 = (0..=last).map(mass).sum();
+        let mean = (0..=last).map(|i| mass(i) * derivative[i]).sum::<f64>() / total;
+        let mut left = 0.0;
+        let median = (0..=last).find(|&i| {
+            left += mass(i);
+            left >= 0.5 * total
+        });
+        (mean, median.unwrap_or(last))
+    }
+}
+
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct RawQuadratureModifier {
+    grid: Grid,
+    betas: Middles,
+    tables: Vec<Vec<f64>>,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<RawQuadratureModifier> for QuadratureModifier {
+    type Error = Error;
+
+    fn try_from(raw: RawQuadratureModifier) -> Result<Self> {
+        let Grid {
+            low,
+            spacing,
+            points,
+        } = raw.grid;
+        Error::check_positive("spacing", spacing)?;
+        Grid::new((low, low + spacing * (points as f64 - 1.0)), points)?;
+        Error::check_dimension("tables", raw.tables.len(), raw.betas.betas().len())?;
+        for table in &raw.tables {
+            Error::check_dimension("table", table.len(), points)?;
+            Error::check_finite("table", table.iter().copied())?;
+        }
+        Ok(Self {
+            grid: raw.grid,
+            betas: raw.betas,
+            tables: raw.tables,
+        })
+    }
+}

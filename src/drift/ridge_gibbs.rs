@@ -1,0 +1,125 @@
+//! Gibbs sampling of ridge superpositions.
+
+use rand::Rng;
+
+use crate::Result;
+use crate::chain::{Increment, NonFinite, Stage, Step};
+use crate::drift::projection::{Cell, Projection};
+use crate::drift::ridge::{RidgeFunction, RidgeState};
+use crate::drift::ridge_path::RidgeAt;
+use crate::kernel::TransitionKernel;
+use crate::model::UnnormalizedModel;
+use crate::path::AnnealingPath;
+
+/// Gibbs on a [`RidgePath`](crate::drift::RidgePath): all projections z given w, by exact rejection,
+/// then w given z.
+///
+/// The envelope of the rejection is refined where it refuses, by the function's bounds on
+/// intervals ([`RidgeFunction::upper_bound_on`]); the number of proposals then grows with the
+/// logarithm of the gain. A function that knows only its overall bound takes about
+/// `exp(gamma/n (bound - f~))` proposals, f~ being the smoothed function, and a run ends with an
+/// error after a million for one projection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct RidgeGibbs {
+    weight: Weight,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+enum Weight {
+    Augmented,
+    Collapsed,
+}
+
+/// Room for the envelope of one projection.
+#[derive(Debug, Clone, Default)]
+pub struct RidgeWorkspace {
+    cells: Vec<Cell>,
+}
+
+impl RidgeGibbs {
+    /// Weighs with the projections, by `(beta_k - beta_{k-1}) gamma L(z)`; exactly unbiased.
+    pub const fn augmented() -> Self {
+        Self {
+            weight: Weight::Augmented,
+        }
+    }
+
+    /// Weighs with the projections integrated out:
+    ///
+    /// `sum_i log [E exp(beta_k gamma/n f_i(u_i + delta xi)) / E exp(beta_{k-1} gamma/n f_i(u_i +
+    /// delta xi))]`, with `u_i = x_i . w`.
+    ///
+    /// This is a forward kernel that draws z from `p_k(z|w)` before it is weighed, with
+    /// `p_{k-1}(z|w)` as its reversal: the factor by which the density of w changes takes the
+    /// place of the change at a drawn z. By Jensen its weights have the smaller variance. Each
+    /// expectation is a quadrature
+    /// ([`RidgePrior::log_smoothed`](crate::drift::RidgePrior::log_smoothed)), and the weights are
+    /// unbiased to its error.
+    pub const fn collapsed() -> Self {
+        Self {
+            weight: Weight::Collapsed,
+        }
+    }
+}
+
+impl<F: RidgeFunction> TransitionKernel<RidgeAt<'_, F>> for RidgeGibbs {
+    type Workspace = RidgeWorkspace;
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<RidgeAt<'_, F>>,
+        _chain: usize,
+        state: &mut RidgeState,
+        workspace: &mut RidgeWorkspace,
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        let prior = stage.model.path().base();
+        let centres = prior.design() * &state.w;
+        let functions = stage.model.path().functions();
+        for ((z, &centre), f) in state.z.iter_mut().zip(&centres).zip(functions) {
+            let projection = Projection {
+                function: f,
+                scale: stage.model.scale(),
+                centre,
+                deviation: prior.deviation(),
+            };
+            *z = projection.sample(&mut workspace.cells, rng)?;
+        }
+        prior.sample_direction(state, rng);
+        Ok(Step::invariant())
+    }
+
+    fn increment<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<RidgeAt<'_, F>>,
+        chain: usize,
+        state: &mut <RidgeAt<'_, F> as UnnormalizedModel>::State,
+        workspace: &mut RidgeWorkspace,
+        rng: &mut R,
+    ) -> Result<Increment, NonFinite> {
+        let log_ratio = match self.weight {
+            Weight::Augmented => stage.log_ratio(state),
+            Weight::Collapsed => collapsed_log_ratio(stage, state),
+        };
+        let log_ratio = NonFinite::check_log_density("log ratio", log_ratio)?;
+        let step = self.step(stage, chain, state, workspace, rng)?;
+        Ok(Increment::new(log_ratio, step))
+    }
+}
+
+/// How `log` of the density of w, with z integrated out, changes from the stage's one end to the
+/// other.
+fn collapsed_log_ratio<F: RidgeFunction>(stage: &Stage<RidgeAt<'_, F>>, state: &RidgeState) -> f64 {
+    let path = stage.model.path();
+    let prior = path.base();
+    let centres = prior.design() * &state.w;
+    let factors = path.functions().iter().zip(&centres);
+    factors
+        .map(|(f, &u)| {
+            prior.log_smoothed(f, u, stage.model.scale())
+                - prior.log_smoothed(f, u, stage.previous.scale())
+        })
+        .sum()
+}

@@ -1,0 +1,163 @@
+//! Annealing a ridge superposition through its projections.
+
+use nalgebra::DMatrix;
+
+use crate::drift::ridge::{RidgeFunction, RidgePrior, RidgeState};
+use crate::model::UnnormalizedModel;
+use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
+use crate::{Error, Result};
+
+/// The objective `L(w) = 1/n sum_i f_i(x_i . w)` under a Gaussian, augmented with projections z:
+///
+/// `log f_beta(w, z) = log N(w; 0, sigma0^2 I) + sum_i log N(z_i; x_i . w, delta^2)
+///                     + beta gamma L(z)`, with `L(z) = 1/n sum_i f_i(z_i)`.
+///
+/// Both conditionals can be drawn exactly ([`RidgeGibbs`](crate::drift::RidgeGibbs)). With z
+/// integrated out, the objective of w is the [`smoothed`](Self::smoothed) one, which tends to L as
+/// delta tends to 0. Source: Barron and Luo (2007), with the factors 1/n and gamma that the
+/// slides leave out in places.
+///
+/// ```
+/// use annealed::ais::Ais;
+/// use annealed::drift::{RidgeGibbs, RidgePath, Sinusoid};
+/// use annealed::schedule::Schedule;
+/// use nalgebra::dmatrix;
+///
+/// let wave = |amplitude| Sinusoid { amplitude, frequency: 2.0, phase: 0.0 };
+/// let design = dmatrix![1.0, 0.0; 0.0, 1.0; 1.0, 1.0];
+/// let path = RidgePath::new(design, [1.0, -1.0, 0.5].map(wave), 6.0, 1.0, 0.3)?;
+/// let run = Ais::new(&path, RidgeGibbs::augmented()).schedule(Schedule::linear(50)?).run()?;
+/// assert!((run.log_z() - 1.880842).abs() < 4.0 * run.standard_error());
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct RidgePath<F> {
+    prior: RidgePrior,
+    functions: Vec<F>,
+    gain: f64,
+}
+
+impl<F: RidgeFunction> RidgePath<F> {
+    /// From the matrix X with a row `x_i` for each function, the functions `f_i`, the gain gamma,
+    /// the deviation `sigma0` of w and the deviation `delta` of the projections.
+    ///
+    /// # Errors
+    /// As many functions as rows are expected; a gain that is not finite and positive; an upper
+    /// bound that is not finite; what [`RidgePrior::new`] refuses.
+    pub fn new(
+        design: DMatrix<f64>,
+        functions: impl IntoIterator<Item = F>,
+        gain: f64,
+        prior_deviation: f64,
+        deviation: f64,
+    ) -> Result<Self> {
+        let functions: Vec<F> = functions.into_iter().collect();
+        Error::check_dimension("functions", functions.len(), design.nrows())?;
+        Error::check_positive("gain", gain)?;
+        let bounds = functions.iter().map(RidgeFunction::upper_bound);
+        Error::check_finite("upper bounds", bounds)?;
+        Ok(Self {
+            prior: RidgePrior::new(design, prior_deviation, deviation)?,
+            functions,
+            gain,
+        })
+    }
+
+    /// The functions `f_i`.
+    pub fn functions(&self) -> &[F] {
+        &self.functions
+    }
+
+    /// The gain gamma at `beta = 1`.
+    pub fn gain(&self) -> f64 {
+        self.gain
+    }
+
+    /// `L(z) = 1/n sum_i f_i(z_i)`.
+    pub fn objective<'a>(&self, z: impl IntoIterator<Item = &'a f64>) -> f64 {
+        let pairs = self.functions.iter().zip(z);
+        pairs.map(|(f, &z)| f.value(z)).sum::<f64>() / self.functions.len() as f64
+    }
+
+    /// The smoothed function `n/gamma log E exp(gamma/n f_i(u + delta xi))`, with xi a standard
+    /// normal: what function i becomes for w at `beta = 1`. Not the convolution of f with a
+    /// Gaussian, which it exceeds.
+    ///
+    /// # Panics
+    /// Where there is no function `index`.
+    pub fn smoothed(&self, index: usize, u: f64) -> f64 {
+        let scale = self.gain / self.functions.len() as f64;
+        self.prior.log_smoothed(&self.functions[index], u, scale) / scale
+    }
+}
+
+impl<F: RidgeFunction> AnnealingPath for RidgePath<F> {
+    type State = RidgeState;
+    type Base = RidgePrior;
+    type At<'a>
+        = RidgeAt<'a, F>
+    where
+        Self: 'a;
+
+    fn base(&self) -> &RidgePrior {
+        &self.prior
+    }
+
+    fn at(&self, beta: f64) -> RidgeAt<'_, F> {
+        RidgeAt { path: self, beta }
+    }
+}
+
+/// The augmented model at one beta of a [`RidgePath`].
+#[derive(Debug)]
+pub struct RidgeAt<'a, F> {
+    path: &'a RidgePath<F>,
+    beta: f64,
+}
+
+impl<F> Clone for RidgeAt<'_, F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<F> Copy for RidgeAt<'_, F> {}
+
+impl<'a, F> RidgeAt<'a, F> {
+    /// The path.
+    pub fn path(&self) -> &'a RidgePath<F> {
+        self.path
+    }
+
+    /// `beta gamma / n`, the factor of each function in the log density.
+    pub fn scale(&self) -> f64 {
+        self.beta * self.path.gain / self.path.functions.len() as f64
+    }
+}
+
+impl<F: RidgeFunction> UnnormalizedModel for RidgeAt<'_, F> {
+    type State = RidgeState;
+
+    fn log_density(&self, state: &RidgeState) -> f64 {
+        let objective = self.path.objective(&state.z);
+        self.path.prior.log_density(state) + self.beta * self.path.gain * objective
+    }
+}
+
+impl<F: RidgeFunction> Intermediate for RidgeAt<'_, F> {
+    fn beta(&self) -> f64 {
+        self.beta
+    }
+
+    /// `(beta - beta') gamma L(z)`.
+    fn log_ratio(&self, previous: &Self, state: &RidgeState) -> f64 {
+        (self.beta - previous.beta) * self.beta_derivative(state)
+    }
+}
+
+impl<F: RidgeFunction> BetaDerivative for RidgeAt<'_, F> {
+    /// `gamma L(z)`.
+    fn beta_derivative(&self, state: &RidgeState) -> f64 {
+        self.path.gain * self.path.objective(&state.z)
+    }
+}

@@ -1,0 +1,36 @@
+//! The modifier of a product of densities over single coordinates.
+
+use std::borrow::Borrow;
+
+use nalgebra::DVector;
+
+use crate::drift::DriftModifier;
+use crate::drift::quadrature::QuadratureModifier;
+
+/// The drift modifier where every `p_beta` is a product over coordinates (an additive objective
+/// under a product base): coordinate i of G is the one-dimensional modifier of factor i.
+///
+/// Holds one table a coordinate, or references to shared ones. Panics where the state has more
+/// coordinates than there are factors.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct SeparableModifier<B = QuadratureModifier> {
+    factors: Vec<B>,
+}
+
+impl<B: Borrow<QuadratureModifier>> SeparableModifier<B> {
+    /// From the modifiers of the factors, in the order of the coordinates.
+    pub fn new(factors: impl IntoIterator<Item = B>) -> Self {
+        Self {
+            factors: factors.into_iter().collect(),
+        }
+    }
+}
+
+impl<B: Borrow<QuadratureModifier>> DriftModifier for SeparableModifier<B> {
+    fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>) {
+        for (i, &x) in state.iter().enumerate() {
+            modifier[i] = self.factors[i].borrow().at(beta, x);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Training an encoder and a decoder together.
+
+use nalgebra::DVector;
+
+use crate::learned::adam::{Adam, clip};
+use crate::learned::flow::LearnedTransitions;
+use crate::learned::latent::{Likelihood, TrainableDecoder};
+use crate::learned::trainer::Trainer;
+use crate::learned::training::{Training, TrainingError, TrainingPoint};
+use crate::model::Gaussian;
+use crate::path::TemperedPath;
+use crate::schedule::Schedule;
+use crate::{Error, Result};
+
+/// What a training of encoder and decoder made.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct TrainedAutoencoder<D> {
+    /// Transitions from the prior to the posterior of z, for every observation x:
+    /// [`given`](LearnedTransitions::given) fixes it.
+    pub encoder: LearnedTransitions,
+    /// The decoder.
+    pub decoder: D,
+    /// At most 1,000 points, evenly spaced; the objective is a mean over observations.
+    pub curve: Vec<TrainingPoint>,
+    /// Gradients of `log f_t` in z evaluated in all.
+    pub target_gradients: u64,
+}
+
+impl Training {
+    /// Trains a variational autoencoder: amortised transitions ([`LearnedTransitions::amortized`])
+    /// that carry the prior `N(0, I)` of z to its posterior given x, through
+    /// `f_t(z) = p(z) p(x|z)^beta_t`, for x drawn from the data; and the decoder `p(x|z)`, by
+    /// the gradient of `E log p(x|z_T)` in its parameters (scaled by alpha where the objective
+    /// tempers the energy). The transitions follow the [`Objective`](super::Objective).
+    ///
+    /// Each sample of a minibatch is one observation. The decoder has the rate, decay and clipping
+    /// of the transitions. For a single observation and a fixed decoder use [`train`](Self::train)
+    /// on the path of its [`Likelihood`].
+    ///
+    /// # Errors
+    /// As [`train`](Self::train); no data, or data that does not fit encoder and decoder.
+    pub fn train_autoencoder<D: TrainableDecoder>(
+        &self,
+        encoder: LearnedTransitions,
+        mut decoder: D,
+        data: &[DVector<f64>],
+        schedule: &Schedule,
+    ) -> Result<TrainedAutoencoder<D>, TrainingError> {
+        check_shapes(&encoder, &decoder, data)?;
+        let prior = Gaussian::standard(decoder.latent_dimension())?;
+        let mut trainer = Trainer::new(*self, encoder, schedule)?;
+        let mut optimizer = Adam::new(decoder.parameters().len());
+        for iteration in 0..self.iterations {
+            let observations = trainer.observe(data);
+            let likelihoods = observations.iter().map(|x| Likelihood::new(&decoder, x));
+            let paths = likelihoods
+                .map(|likelihood| Ok(TemperedPath::new(&prior, likelihood?)))
+                .collect::<Result<Vec<_>>>()?;
+            let (_, gradients) = trainer.judge(&paths)?;
+            let mut gradient = decoder_gradient(&trainer, &decoder, &observations)?;
+            trainer.update(gradients);
+            clip(&mut [&mut gradient], self.clip);
+            let rate = self.learning_rate_at(iteration);
+            optimizer.ascend(decoder.parameters_mut(), &gradient, rate);
+        }
+        let trained = trainer.finish();
+        Ok(TrainedAutoencoder {
+            encoder: trained.flow,
+            decoder,
+            curve: trained.curve,
+            target_gradients: trained.target_gradients,
+        })
+    }
+}
+
+/// Derivatives of the minibatch's mean of `alpha log p(x|z_T)` in the decoder's parameters.
+fn decoder_gradient<D: TrainableDecoder>(
+    trainer: &Trainer<'_>,
+    decoder: &D,
+    observations: &[&DVector<f64>],
+) -> Result<Vec<f64>, TrainingError> {
+    let mut gradient = vec![0.0; decoder.parameters().len()];
+    let scale = trainer.energy_scale() / observations.len() as f64;
+    for (x, z) in observations.iter().zip(trainer.reached()) {
+        decoder.accumulate_parameter_gradient(x, &z, scale, &mut gradient);
+    }
+    match gradient.iter().find(|x| !x.is_finite()) {
+        None => Ok(gradient),
+        Some(&value) => {
+            let last = trainer.flow().transitions().len() - 1;
+            Err(trainer.diverged(last, "gradient of the decoder at the states", value))
+        }
+    }
+}
+
+fn check_shapes<D: TrainableDecoder>(
+    encoder: &LearnedTransitions,
+    decoder: &D,
+    data: &[DVector<f64>],
+) -> Result<()> {
+    let (found, expected) = (encoder.dimension(), decoder.latent_dimension());
+    Error::check_dimension("state of the encoder", found, expected)?;
+    let (found, expected) = (encoder.context(), decoder.observed_dimension());
+    Error::check_dimension("observation of the encoder", found, expected)?;
+    if data.is_empty() {
+        return Err(Error::invalid("data", "none", "at least one observation"));
+    }
+    for x in data {
+        Likelihood::new(decoder, x)?;
+    }
+    Ok(())
+}

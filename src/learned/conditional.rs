@@ -1,0 +1,466 @@
+//! Gaussian conditional densities with learned means and scales.
+
+use nalgebra::{DMatrix, DVector};
+use rand::Rng;
+
+use crate::kernel::fill_normal;
+use crate::learned::network::Network;
+use crate::learned::pass::Pass;
+use crate::num::sigmoid;
+use crate::{Error, Result};
+
+/// Bounds on `log sigma`; without them about one training in two ends in a NaN.
+const LOG_DEVIATION: (f64, f64) = (-4.0, 3.0);
+/// How far a gated mean may jump for an output of the network of order one.
+pub(super) const JUMP: f64 = 5.0;
+/// Where a gate starts: mostly open, so that an untrained transition nearly stays in place.
+const GATE_BIAS: f64 = 2.0;
+
+/// How the mean of a [`ConditionalGaussian`] depends on the state z given, with `m`, `g` outputs
+/// of a network of one hidden layer of rectified units. Its last outputs are `log sigma`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub enum Mean {
+    /// `W z + b`, and `log sigma` affine in z too. Too weak to split a mode into several.
+    Affine,
+    /// `z + m(z)`.
+    Residual {
+        /// Number of hidden units.
+        hidden: usize,
+    },
+    /// `s z + (1 - s) 5 m(z)` with a gate `s = sigmoid(g(z) + 2)` for each coordinate.
+    Gated {
+        /// Number of hidden units.
+        hidden: usize,
+    },
+}
+
+impl Mean {
+    fn network(self, dimension: usize, context: usize) -> Network {
+        let (hidden, parts) = match self {
+            Self::Affine => (0, 2_usize),
+            Self::Residual { hidden } => (hidden, 2),
+            Self::Gated { hidden } => (hidden, 3),
+        };
+        // A file may hold anything; the number of its parameters is checked next.
+        Network {
+            inputs: dimension.saturating_add(context),
+            hidden,
+            outputs: parts.saturating_mul(dimension),
+        }
+    }
+}
+
+fn check_shape(mean: Mean, dimension: usize) -> Result<()> {
+    if dimension == 0 {
+        return Err(Error::invalid("dimension", 0, "at least 1"));
+    }
+    match mean {
+        Mean::Residual { hidden: 0 } | Mean::Gated { hidden: 0 } => {
+            Err(Error::invalid("hidden units", 0, "at least 1"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A diagonal Gaussian `N(z'; mu(z), diag sigma(z)^2)` over `R^d` given z in `R^d`; in amortised
+/// transitions ([`LearnedTransitions::amortized`](super::LearnedTransitions::amortized)) given an
+/// observation x too, as further inputs of the network: z, then x.
+///
+/// The mean has one of the forms of [`Mean`]; `log sigma` is clamped to `[-4, 3]`. The parameters
+/// are one flat vector: the weights of a layer by columns, its biases, then the next layer. The
+/// family is that of Huang et al. (2018); the gate's start and the clamp are what trained reliably.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "RawConditional"))]
+pub struct ConditionalGaussian {
+    mean: Mean,
+    dimension: usize,
+    /// Length of x; 0 where there is none.
+    context: usize,
+    parameters: Vec<f64>,
+}
+
+impl ConditionalGaussian {
+    /// With random weights, uniform on `+- 1 / sqrt(inputs of the layer)`.
+    ///
+    /// # Errors
+    /// A dimension of 0; no hidden units where the mean has some.
+    pub fn new<R: Rng + ?Sized>(mean: Mean, dimension: usize, rng: &mut R) -> Result<Self> {
+        Self::with_context(mean, dimension, 0, rng)
+    }
+
+    pub(super) fn with_context<R: Rng + ?Sized>(
+        mean: Mean,
+        dimension: usize,
+        context: usize,
+        rng: &mut R,
+    ) -> Result<Self> {
+        check_shape(mean, dimension)?;
+        Ok(Self {
+            mean,
+            dimension,
+            context,
+            parameters: mean.network(dimension, context).initialize(rng),
+        })
+    }
+
+    /// With these parameters.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); a number of parameters that is not the form's; parameters that are
+    /// not finite.
+    pub fn from_parameters(mean: Mean, dimension: usize, parameters: Vec<f64>) -> Result<Self> {
+        Self::from_parts(mean, dimension, 0, parameters)
+    }
+
+    fn from_parts(
+        mean: Mean,
+        dimension: usize,
+        context: usize,
+        parameters: Vec<f64>,
+    ) -> Result<Self> {
+        check_shape(mean, dimension)?;
+        mean.network(dimension, context)
+            .check_parameters(&parameters)?;
+        Ok(Self {
+            mean,
+            dimension,
+            context,
+            parameters,
+        })
+    }
+
+    /// The density that is left when the observation is fixed. Its length has been checked.
+    pub(super) fn given(&self, observation: &[f64]) -> Self {
+        Self {
+            context: 0,
+            parameters: self
+                .network()
+                .fix_last_inputs(&self.parameters, observation),
+            ..*self
+        }
+    }
+
+    fn network(&self) -> Network {
+        self.mean.network(self.dimension, self.context)
+    }
+
+    /// The form of the mean.
+    pub fn mean(&self) -> Mean {
+        self.mean
+    }
+
+    /// Dimension d of both states.
+    pub fn dimension(&self) -> usize {
+        self.dimension
+    }
+
+    /// Length of the observation x that it is conditioned on too; 0 where there is none.
+    pub fn context(&self) -> usize {
+        self.context
+    }
+
+    /// All weights and biases; the last d are the biases of `log sigma`.
+    pub fn parameters(&self) -> &[f64] {
+        &self.parameters
+    }
+
+    pub(super) fn parameters_mut(&mut self) -> &mut [f64] {
+        &mut self.parameters
+    }
+
+    /// Sets the biases and weights, in this order, of the last layer's first d outputs; a gate
+    /// and `log sigma` become constant.
+    pub(super) fn set_mean_outputs(&mut self, coefficients: &DMatrix<f64>) {
+        let outputs = self.network().outputs;
+        let last = self.parameters.len() - outputs * coefficients.ncols();
+        self.parameters[last..].fill(0.0);
+        let biases = std::iter::once(0);
+        // The parameters of a layer have the biases after the weights.
+        let order = (1..coefficients.ncols()).chain(biases);
+        for (column, layer) in order.zip(self.parameters[last..].chunks_mut(outputs)) {
+            let values = coefficients.column(column);
+            layer[..self.dimension].copy_from_slice(values.as_slice());
+        }
+    }
+
+    /// Sets the biases of `log sigma`.
+    pub(super) fn set_deviations(&mut self, deviations: &DVector<f64>) {
+        let first = self.parameters.len() - self.dimension;
+        for (bias, deviation) in self.parameters[first..].iter_mut().zip(deviations) {
+            // Within the clamp, where the gradient does not vanish.
+            *bias = deviation
+                .ln()
+                .clamp(LOG_DEVIATION.0 + 0.01, LOG_DEVIATION.1 - 0.01);
+        }
+    }
+
+    /// `log N(state; mu(given), diag sigma(given)^2)`, normalised. Panics where a
+    /// length is not d (what is given: d and the length of x).
+    pub fn log_density(&self, state: &DVector<f64>, given: &DVector<f64>) -> f64 {
+        assert_eq!(state.len(), self.dimension, "dimension of the state");
+        let pass = self.pass(given);
+        pass.log_density(0, state.as_slice())
+    }
+
+    /// A draw `mu + sigma eps` with `eps` standard normal. Panics where the
+    /// length is not d and that of x.
+    pub fn sample<R: Rng + ?Sized>(&self, given: &DVector<f64>, rng: &mut R) -> DVector<f64> {
+        let pass = self.pass(given);
+        let mut noise = DVector::zeros(self.dimension);
+        fill_normal(&mut noise, rng);
+        let deviations = pass.log_deviations.column(0).map(f64::exp);
+        pass.means.column(0) + deviations.component_mul(&noise)
+    }
+
+    fn pass(&self, given: &DVector<f64>) -> Pass {
+        let inputs = self.network().inputs;
+        assert_eq!(given.len(), inputs, "dimension of what is given");
+        let mut pass = Pass::default();
+        let given = DMatrix::from_column_slice(inputs, 1, given.as_slice());
+        self.forward(&given, &mut pass);
+        pass
+    }
+
+    /// Means and scales given each column of a minibatch, z above x.
+    pub(super) fn forward(&self, given: &DMatrix<f64>, pass: &mut Pass) {
+        let (d, size) = (self.dimension, given.ncols());
+        let network = self.network();
+        pass.set_size(network, d, size);
+        let Pass {
+            hidden,
+            outputs,
+            means,
+            log_deviations,
+        } = pass;
+        network.forward(&self.parameters, given, hidden, outputs);
+        means.copy_from(&outputs.rows(0, d));
+        match self.mean {
+            Mean::Affine => {}
+            Mean::Residual { .. } => *means += given.rows(0, d),
+            Mean::Gated { .. } => {
+                for (k, mean) in means.iter_mut().enumerate() {
+                    let (i, j) = (k % d, k / d);
+                    let gate = gate(outputs[(d + i, j)]);
+                    *mean = gate * given[(i, j)] + (1.0 - gate) * JUMP * *mean;
+                }
+            }
+        }
+        let raw = outputs.rows(network.outputs - d, d);
+        log_deviations.zip_apply(&raw, |bounded, raw| {
+            *bounded = raw.clamp(LOG_DEVIATION.0, LOG_DEVIATION.1);
+        });
+    }
+
+    /// From the derivatives in means and `log sigma`, adds those in the parameters, summed over
+    /// the minibatch, to `gradient`, and returns those in the states z given.
+    pub(super) fn backward(
+        &self,
+        given: &DMatrix<f64>,
+        pass: &Pass,
+        by_means: &DMatrix<f64>,
+        by_log_deviations: &DMatrix<f64>,
+        gradient: &mut [f64],
+    ) -> DMatrix<f64> {
+        let d = self.dimension;
+        let network = self.network();
+        let mut by_outputs = DMatrix::zeros(network.outputs, given.ncols());
+        let mut direct = DMatrix::zeros(d, given.ncols());
+        by_outputs.rows_mut(0, d).copy_from(by_means);
+        match self.mean {
+            Mean::Affine => {}
+            Mean::Residual { .. } => direct.copy_from(by_means),
+            Mean::Gated { .. } => {
+                for (k, by_mean) in by_means.iter().enumerate() {
+                    let (i, j) = (k % d, k / d);
+                    let gate = gate(pass.outputs[(d + i, j)]);
+                    let jump = JUMP * pass.outputs[(i, j)];
+                    by_outputs[(i, j)] = by_mean * (1.0 - gate) * JUMP;
+                    by_outputs[(d + i, j)] = by_mean * (given[(i, j)] - jump) * gate * (1.0 - gate);
+                    direct[k] = by_mean * gate;
+                }
+            }
+        }
+        let first = network.outputs - d;
+        for (k, &derivative) in by_log_deviations.iter().enumerate() {
+            let (i, j) = (first + k % d, k / d);
+            let raw = pass.outputs[(i, j)];
+            let free = LOG_DEVIATION.0 < raw && raw < LOG_DEVIATION.1;
+            by_outputs[(i, j)] = if free { derivative } else { 0.0 };
+        }
+        let (parameters, hidden) = (&self.parameters, &pass.hidden);
+        direct + network.backward(parameters, given, hidden, &by_outputs, gradient, d)
+    }
+}
+
+/// The share of z in a gated mean.
+pub(super) fn gate(output: f64) -> f64 {
+    sigmoid(output + GATE_BIAS)
+}
+
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct RawConditional {
+    mean: Mean,
+    dimension: usize,
+    #[serde(default)]
+    context: usize,
+    parameters: Vec<f64>,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<RawConditional> for ConditionalGaussian {
+    type Error = Error;
+
+    fn try_from(raw: RawConditional) -> Result<Self> {
+        Self::from_parts(raw.mean, raw.dimension, raw.context, raw.parameters)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::{Purpose, stream};
+    use proptest::prelude::*;
+
+    const STEP: f64 = 1e-5;
+
+    /// A sum over a minibatch that weighs means and scales unevenly.
+    fn objective(conditional: &ConditionalGaussian, given: &DMatrix<f64>) -> f64 {
+        let mut pass = Pass::default();
+        conditional.forward(given, &mut pass);
+        let by_means = weights(pass.means.shape(), 0.3);
+        let by_log_deviations = weights(pass.means.shape(), 1.1);
+        pass.means.dot(&by_means) + pass.log_deviations.dot(&by_log_deviations)
+    }
+
+    fn weights(shape: (usize, usize), phase: f64) -> DMatrix<f64> {
+        DMatrix::from_fn(shape.0, shape.1, |i, j| {
+            (phase + i as f64 + 2.3 * j as f64).sin()
+        })
+    }
+
+    fn close(analytic: f64, plus: f64, minus: f64) -> bool {
+        let difference = (plus - minus) / (2.0 * STEP);
+        (analytic - difference).abs() <= 1e-6 * (1.0 + analytic.abs())
+    }
+
+    /// Fraction of the derivatives that agree with central differences. A kink of a rectifier
+    /// or of the clamp within a step makes few of them disagree.
+    fn agreement(conditional: &ConditionalGaussian, given: &DMatrix<f64>) -> f64 {
+        let mut pass = Pass::default();
+        conditional.forward(given, &mut pass);
+        let mut gradient = vec![0.0; conditional.parameters.len()];
+        let by_given = conditional.backward(
+            given,
+            &pass,
+            &weights(pass.means.shape(), 0.3),
+            &weights(pass.means.shape(), 1.1),
+            &mut gradient,
+        );
+        let parameters = gradient.iter().enumerate().map(|(i, &derivative)| {
+            let at = |step: f64| {
+                let mut moved = conditional.clone();
+                moved.parameters[i] += step;
+                objective(&moved, given)
+            };
+            close(derivative, at(STEP), at(-STEP))
+        });
+        let d = conditional.dimension;
+        let inputs = by_given.iter().enumerate().map(|(k, &derivative)| {
+            let at = |step: f64| {
+                let mut moved = given.clone();
+                moved[(k % d, k / d)] += step;
+                objective(conditional, &moved)
+            };
+            close(derivative, at(STEP), at(-STEP))
+        });
+        let agree: Vec<bool> = parameters.chain(inputs).collect();
+        agree.iter().filter(|&&agrees| agrees).count() as f64 / agree.len() as f64
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+        #[test]
+        fn gradients_agree_with_finite_differences(
+            dimension in 1usize..8,
+            context in 0usize..4,
+            size in 1usize..9,
+            hidden in 1usize..12,
+            spread in 0.1f64..6.0,
+            seed in 0u64..1_000_000,
+        ) {
+            let mut rng = stream(seed, Purpose::Training, 0);
+            for mean in [Mean::Affine, Mean::Residual { hidden }, Mean::Gated { hidden }] {
+                let mut conditional =
+                    ConditionalGaussian::with_context(mean, dimension, context, &mut rng).unwrap();
+                // Some scales beyond the clamp.
+                conditional.parameters.iter_mut().for_each(|p| *p *= 1.0 + spread);
+                let mut noise = DVector::zeros((dimension + context) * size);
+                fill_normal(&mut noise, &mut rng);
+                let noise = noise * spread;
+                let given = DMatrix::from_column_slice(dimension + context, size, noise.as_slice());
+                let agreement = agreement(&conditional, &given);
+                prop_assert!(agreement > 0.97, "{mean:?}: {agreement}");
+            }
+        }
+    }
+
+    #[test]
+    fn fixing_the_observation_changes_no_output() {
+        let mut rng = stream(4, Purpose::Run, 0);
+        for mean in [
+            Mean::Affine,
+            Mean::Residual { hidden: 3 },
+            Mean::Gated { hidden: 3 },
+        ] {
+            let conditional = ConditionalGaussian::with_context(mean, 2, 3, &mut rng).unwrap();
+            let (z, x) = ([0.4, -1.1], [2.0, 0.0, -0.7]);
+            let mut both = Pass::default();
+            let stacked = DMatrix::from_column_slice(5, 1, &[z.as_slice(), &x].concat());
+            conditional.forward(&stacked, &mut both);
+            let mut fixed = Pass::default();
+            conditional
+                .given(&x)
+                .forward(&DMatrix::from_column_slice(2, 1, &z), &mut fixed);
+            let error = (&both.means - fixed.means).amax()
+                + (both.log_deviations - fixed.log_deviations).amax();
+            assert!(error < 1e-14, "{mean:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn samples_have_the_stated_density() {
+        let mut rng = stream(3, Purpose::Run, 0);
+        let mean = Mean::Gated { hidden: 5 };
+        let conditional = ConditionalGaussian::new(mean, 2, &mut rng).unwrap();
+        let given = DVector::from_vec(vec![0.7, -1.3]);
+        // E[g(x) / q(x)] = 1 for a normalised g on the same space.
+        let other = ConditionalGaussian::new(mean, 2, &mut rng).unwrap();
+        let ratio = |x: &DVector<f64>| {
+            (other.log_density(x, &given) - conditional.log_density(x, &given)).exp()
+        };
+        let ratios: Vec<f64> = (0..20_000)
+            .map(|_| ratio(&conditional.sample(&given, &mut rng)))
+            .collect();
+        let n = ratios.len() as f64;
+        let mean = ratios.iter().sum::<f64>() / n;
+        let variance = ratios.iter().map(|r| (r - mean).powi(2)).sum::<f64>() / n;
+        let standard_error = (variance / n).sqrt();
+        assert!(standard_error < 0.05, "{standard_error}");
+        assert!((mean - 1.0).abs() < 4.0 * standard_error, "{mean}");
+    }
+
+    #[test]
+    fn wrong_shapes_are_refused() {
+        let mut rng = stream(0, Purpose::Run, 0);
+        assert!(ConditionalGaussian::new(Mean::Affine, 0, &mut rng).is_err());
+        assert!(ConditionalGaussian::new(Mean::Gated { hidden: 0 }, 2, &mut rng).is_err());
+        for parameters in [vec![0.0; 11], vec![f64::NAN; 12]] {
+            assert!(ConditionalGaussian::from_parameters(Mean::Affine, 2, parameters).is_err());
+        }
+        assert!(ConditionalGaussian::from_parameters(Mean::Affine, 2, vec![0.0; 12]).is_ok());
+    }
+}

@@ -1,0 +1,264 @@
+//! A decoder with one hidden layer.
+
+use nalgebra::{DMatrix, DVector};
+
+use crate::learned::latent::{Decoder, TrainableDecoder};
+use crate::learned::network::Network;
+use crate::num::{sigmoid, softplus};
+use crate::random::{Purpose, stream};
+use crate::{Error, Result};
+
+/// Independent bits given z, with the logits `l(z) = W2 relu(W1 z + b1) + b2`:
+///
+/// `log p(x|z) = sum_i [x_i l_i(z) - log(1 + e^(l_i(z)))]`.
+///
+/// Entries of x in `[0, 1]` count as expected bits.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "RawDecoder"))]
+pub struct BernoulliDecoder {
+    latent: usize,
+    hidden: usize,
+    observed: usize,
+    parameters: Vec<f64>,
+}
+
+/// What a pass through the network leaves behind, one column each.
+struct Activations {
+    latent: DMatrix<f64>,
+    hidden: DMatrix<f64>,
+    logits: DMatrix<f64>,
+}
+
+impl BernoulliDecoder {
+    /// From `latent` numbers through `hidden` units to `observed` bits, with random weights,
+    /// uniform on `+- 1 / sqrt(inputs of the layer)`.
+    ///
+    /// # Errors
+    /// A size of 0.
+    pub fn new(latent: usize, hidden: usize, observed: usize, seed: u64) -> Result<Self> {
+        let mut decoder = Self {
+            latent,
+            hidden,
+            observed,
+            parameters: Vec::new(),
+        };
+        decoder.check_sizes()?;
+        let mut rng = stream(seed, Purpose::DecoderWeights, 0);
+        decoder.parameters = decoder.network().initialize(&mut rng);
+        Ok(decoder)
+    }
+
+    /// The probability of a one for each bit.
+    ///
+    /// # Panics
+    /// Where z has another length.
+    pub fn probabilities(&self, z: &DVector<f64>) -> DVector<f64> {
+        self.activations(z).logits.column(0).map(sigmoid)
+    }
+
+    fn network(&self) -> Network {
+        Network {
+            inputs: self.latent,
+            hidden: self.hidden,
+            outputs: self.observed,
+        }
+    }
+
+    fn check_sizes(&self) -> Result<()> {
+        for (argument, size) in [
+            ("latent dimension", self.latent),
+            ("hidden units", self.hidden),
+            ("observed dimension", self.observed),
+        ] {
+            if size == 0 {
+                return Err(Error::invalid(argument, 0, "at least 1"));
+            }
+        }
+        Ok(())
+    }
+
+    fn activations(&self, z: &DVector<f64>) -> Activations {
+        assert_eq!(z.len(), self.latent, "dimension of the latent");
+        let latent = DMatrix::from_column_slice(self.latent, 1, z.as_slice());
+        let mut hidden = DMatrix::zeros(self.hidden, 1);
+        let mut logits = DMatrix::zeros(self.observed, 1);
+        let network = self.network();
+        network.forward(&self.parameters, &latent, &mut hidden, &mut logits);
+        Activations {
+            latent,
+            hidden,
+            logits,
+        }
+    }
+}
+
+impl Activations {
+    fn log_likelihood(&self, x: &DVector<f64>) -> f64 {
+        let terms = x.iter().zip(&self.logits);
+        terms.map(|(x, &logit)| x * logit - softplus(logit)).sum()
+    }
+
+    /// `scale * d/dl log p(x|z)`.
+    fn by_logits(&self, x: &DVector<f64>, scale: f64) -> DMatrix<f64> {
+        let mut derivatives = self.logits.clone();
+        for (derivative, x) in derivatives.iter_mut().zip(x.iter()) {
+            *derivative = scale * (x - sigmoid(*derivative));
+        }
+        derivatives
+    }
+}
+
+impl Decoder for BernoulliDecoder {
+    fn latent_dimension(&self) -> usize {
+        self.latent
+    }
+
+    fn observed_dimension(&self) -> usize {
+        self.observed
+    }
+
+    fn log_likelihood(&self, x: &DVector<f64>, z: &DVector<f64>) -> f64 {
+        self.activations(z).log_likelihood(x)
+    }
+
+    fn accumulate_gradient(
+        &self,
+        x: &DVector<f64>,
+        z: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        let activations = self.activations(z);
+        let by_logits = activations.by_logits(x, scale);
+        let hidden = &activations.hidden;
+        let by_latent =
+            self.network()
+                .input_gradient(&self.parameters, hidden, &by_logits, self.latent);
+        *gradient += by_latent.column(0);
+        activations.log_likelihood(x)
+    }
+}
+
+impl TrainableDecoder for BernoulliDecoder {
+    fn parameters(&self) -> &[f64] {
+        &self.parameters
+    }
+
+    fn parameters_mut(&mut self) -> &mut [f64] {
+        &mut self.parameters
+    }
+
+    fn accumulate_parameter_gradient(
+        &self,
+        x: &DVector<f64>,
+        z: &DVector<f64>,
+        scale: f64,
+        gradient: &mut [f64],
+    ) {
+        let activations = self.activations(z);
+        let by_logits = activations.by_logits(x, scale);
+        let Activations { latent, hidden, .. } = &activations;
+        self.network()
+            .backward(&self.parameters, latent, hidden, &by_logits, gradient, 0);
+    }
+}
+
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct RawDecoder {
+    latent: usize,
+    hidden: usize,
+    observed: usize,
+    parameters: Vec<f64>,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<RawDecoder> for BernoulliDecoder {
+    type Error = Error;
+
+    fn try_from(raw: RawDecoder) -> Result<Self> {
+        let decoder = Self {
+            latent: raw.latent,
+            hidden: raw.hidden,
+            observed: raw.observed,
+            parameters: raw.parameters,
+        };
+        decoder.check_sizes()?;
+        decoder.network().check_parameters(&decoder.parameters)?;
+        Ok(decoder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::learned::latent::Likelihood;
+    use crate::model::UnnormalizedModel;
+    use crate::testing::gradient_error;
+    use nalgebra::dvector;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(30))]
+        #[test]
+        fn gradients_agree_with_finite_differences(
+            latent in 1usize..5,
+            hidden in 1usize..8,
+            observed in 1usize..9,
+            seed in 0u64..1_000_000,
+        ) {
+            let decoder = BernoulliDecoder::new(latent, hidden, observed, seed).unwrap();
+            let z = DVector::from_fn(latent, |i, _| 1.3 * (i as f64 + seed as f64).sin());
+            let x = DVector::from_fn(observed, |i, _| (i % 2) as f64);
+            let likelihood = Likelihood::new(&decoder, &x).unwrap();
+            // A rectifier's kink within a step is rare, but not impossible.
+            let error = gradient_error(&likelihood, &z).unwrap();
+            prop_assert!(error < 1e-6, "{error}");
+
+            let mut gradient = vec![0.0; decoder.parameters.len()];
+            decoder.accumulate_parameter_gradient(&x, &z, 2.0, &mut gradient);
+            for (i, derivative) in gradient.iter().enumerate() {
+                let at = |step: f64| {
+                    let mut moved = decoder.clone();
+                    moved.parameters[i] += step;
+                    2.0 * moved.log_likelihood(&x, &z)
+                };
+                let difference = (at(1e-5) - at(-1e-5)) / 2e-5;
+                prop_assert!((derivative - difference).abs() < 1e-6 * (1.0 + derivative.abs()));
+            }
+        }
+    }
+
+    #[test]
+    fn probabilities_of_all_images_sum_to_one() {
+        let decoder = BernoulliDecoder::new(2, 4, 3, 5).unwrap();
+        let z = dvector![0.3, -1.2];
+        let image = |bits: u32| DVector::from_fn(3, |i, _| f64::from(bits >> i & 1));
+        let total: f64 = (0..8)
+            .map(|bits| {
+                Likelihood::new(&decoder, &image(bits))
+                    .unwrap()
+                    .log_density(&z)
+                    .exp()
+            })
+            .sum();
+        assert!((total - 1.0).abs() < 1e-14, "{total}");
+        let expected = decoder.probabilities(&z);
+        let ones: f64 = [1, 3, 5, 7]
+            .map(|bits| decoder.log_likelihood(&image(bits), &z).exp())
+            .iter()
+            .sum();
+        assert!((ones - expected[0]).abs() < 1e-14);
+    }
+
+    #[test]
+    fn wrong_shapes_are_refused() {
+        for (latent, hidden, observed) in [(0, 1, 1), (1, 0, 1), (1, 1, 0)] {
+            assert!(BernoulliDecoder::new(latent, hidden, observed, 0).is_err());
+        }
+        let decoder = BernoulliDecoder::new(2, 4, 3, 5).unwrap();
+        assert!(Likelihood::new(&decoder, &dvector![1.0]).is_err());
+        assert!(Likelihood::new(&decoder, &dvector![1.0, 0.0, f64::NAN]).is_err());
+    }
+}

@@ -1,0 +1,258 @@
+//! A sequence of learned transitions.
+
+use nalgebra::{DMatrix, DVector};
+
+use crate::learned::conditional::{ConditionalGaussian, Mean};
+use crate::learned::noise::Noise;
+use crate::learned::pass::Pass;
+use crate::model::Sampleable;
+use crate::path::AnnealingPath;
+use crate::random::{Purpose, stream};
+use crate::schedule::Schedule;
+use crate::{Error, Result};
+
+/// One learned transition: `q_t(z'|z)` forward and `r_t(z|z')` backward.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Transition {
+    pub(super) forward: ConditionalGaussian,
+    pub(super) backward: ConditionalGaussian,
+}
+
+impl Transition {
+    /// From its two densities.
+    ///
+    /// # Errors
+    /// Dimensions that differ.
+    pub fn new(forward: ConditionalGaussian, backward: ConditionalGaussian) -> Result<Self> {
+        let (found, expected) = (backward.dimension(), forward.dimension());
+        Error::check_dimension("backward density", found, expected)?;
+        let (found, expected) = (backward.context(), forward.context());
+        Error::check_dimension("observation of the backward density", found, expected)?;
+        Ok(Self { forward, backward })
+    }
+
+    /// `q_t(z_t | z_{t-1})`.
+    pub fn forward(&self) -> &ConditionalGaussian {
+        &self.forward
+    }
+
+    /// `r_t(z_{t-1} | z_t)`.
+    pub fn backward(&self) -> &ConditionalGaussian {
+        &self.backward
+    }
+
+    fn dimension(&self) -> usize {
+        self.forward.dimension()
+    }
+
+    fn context(&self) -> usize {
+        self.forward.context()
+    }
+}
+
+/// T transitions `q_t(z_t | z_{t-1})` with reverse models `r_t(z_{t-1} | z_t)`, one for each stage
+/// of a schedule of T steps (Huang et al. 2018). As a kernel, stage t adds
+///
+/// `log f_t(z_t) + log r_t(z_{t-1}|z_t) - log f_{t-1}(z_{t-1}) - log q_t(z_t|z_{t-1})`
+///
+/// to the log weight, so that `E[w] = Z_T / Z_0` whatever the training achieved, or without any.
+/// The mean of the log weight is the evidence lower bound less `log Z_0`. A transition may be
+/// followed by a kernel that leaves `p_t` invariant: `Then(flow, kernel)`.
+///
+/// The densities along the path should be positive on all of `R^d`: what `r_t` puts outside of the
+/// support of `f_{t-1}` is lost, and `E[w]` falls short of `Z_T / Z_0` by it.
+///
+/// ```
+/// use annealed::ais::Ais;
+/// use annealed::learned::{LearnedTransitions, Mean};
+/// use annealed::model::Gaussian;
+/// use annealed::path::GeometricPath;
+/// use annealed::schedule::Schedule;
+/// use nalgebra::dvector;
+///
+/// let path = GeometricPath::new(
+///     Gaussian::standard(2)?,
+///     Gaussian::isotropic(dvector![1.0, -1.0], 0.8)?,
+/// );
+/// let flow = LearnedTransitions::new(Mean::Gated { hidden: 8 }, 2, 4, 1)?;
+/// let run = Ais::new(&path, flow).schedule(Schedule::linear(4)?).run()?;
+/// assert!(run.lower_bound() < run.log_z());
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(try_from = "RawTransitions", into = "RawTransitions")
+)]
+pub struct LearnedTransitions {
+    pub(super) transitions: Vec<Transition>,
+    pub(super) noise: Noise,
+}
+
+impl LearnedTransitions {
+    /// Untrained transitions over `R^dimension`, one for each of `stages` stages, with random
+    /// weights from the seed.
+    ///
+    /// # Errors
+    /// No stages; a dimension of 0; no hidden units where the mean has some.
+    pub fn new(mean: Mean, dimension: usize, stages: usize, seed: u64) -> Result<Self> {
+        Self::amortized(mean, dimension, 0, stages, seed)
+    }
+
+    /// Untrained transitions `q_t(z_t | z_{t-1}, x)` and `r_t(z_{t-1} | z_t, x)` that are
+    /// conditioned on an observation x of length `context` too: an encoder, one for all
+    /// observations. They run only once x is fixed, by [`given`](Self::given).
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn amortized(
+        mean: Mean,
+        dimension: usize,
+        context: usize,
+        stages: usize,
+        seed: u64,
+    ) -> Result<Self> {
+        let mut rng = stream(seed, Purpose::FlowWeights, 0);
+        let mut density = || ConditionalGaussian::with_context(mean, dimension, context, &mut rng);
+        let transition = |_| Transition::new(density()?, density()?);
+        Self::from_transitions((0..stages).map(transition).collect::<Result<_>>()?)
+    }
+
+    /// From transitions already made.
+    ///
+    /// # Errors
+    /// No transitions; dimensions that differ.
+    pub fn from_transitions(transitions: Vec<Transition>) -> Result<Self> {
+        let Some(first) = transitions.first() else {
+            return Err(Error::invalid("transitions", 0, "at least 1"));
+        };
+        for transition in &transitions {
+            let (found, expected) = (transition.dimension(), first.dimension());
+            Error::check_dimension("transition", found, expected)?;
+            let (found, expected) = (transition.context(), first.context());
+            Error::check_dimension("observation of a transition", found, expected)?;
+        }
+        Ok(Self {
+            transitions,
+            noise: Noise::default(),
+        })
+    }
+
+    /// With another law of the noise that the forward transitions add; see [`Noise`].
+    ///
+    /// # Errors
+    /// No degrees of freedom.
+    pub fn with_noise(self, noise: Noise) -> Result<Self> {
+        noise.check()?;
+        Ok(Self { noise, ..self })
+    }
+
+    /// The transitions that are left of [`amortized`](Self::amortized) ones when the observation
+    /// is fixed, to be run as a kernel.
+    ///
+    /// # Errors
+    /// An observation of another length, or that is not finite.
+    pub fn given(&self, observation: &DVector<f64>) -> Result<Self> {
+        Error::check_dimension("observation", observation.len(), self.context())?;
+        Error::check_finite("observation", observation.iter().copied())?;
+        let fixed = |t: &Transition| Transition {
+            forward: t.forward.given(observation.as_slice()),
+            backward: t.backward.given(observation.as_slice()),
+        };
+        Ok(Self {
+            transitions: self.transitions.iter().map(fixed).collect(),
+            noise: self.noise,
+        })
+    }
+
+    /// The transitions, first stage first.
+    pub fn transitions(&self) -> &[Transition] {
+        &self.transitions
+    }
+
+    /// The law of the noise that the forward transitions add.
+    pub fn noise(&self) -> Noise {
+        self.noise
+    }
+
+    /// Dimension d of the states.
+    pub fn dimension(&self) -> usize {
+        self.transitions[0].dimension()
+    }
+
+    /// Length of the observation that the transitions are conditioned on; 0 where there is none.
+    pub fn context(&self) -> usize {
+        self.transitions[0].context()
+    }
+
+    pub(super) fn check_steps(&self, schedule: &Schedule) -> Result<()> {
+        let (steps, stages) = (schedule.steps(), self.transitions.len());
+        if steps == stages {
+            return Ok(());
+        }
+        let expected = format!("{stages}, the number of learned transitions");
+        Err(Error::invalid("steps of the schedule", steps, expected))
+    }
+
+    /// Refuses a path over states of another dimension, as a sample of its base shows.
+    pub(super) fn check_base<P>(&self, path: &P, seed: u64) -> Result<()>
+    where
+        P: AnnealingPath<State = DVector<f64>>,
+    {
+        let sample = path.base().sample(&mut stream(seed, Purpose::Probe, 0));
+        Error::check_dimension("state of the base", sample.len(), self.dimension())
+    }
+
+    pub(super) fn check_unconditional(&self) -> Result<()> {
+        let expected = "transitions whose observation is fixed (`given`)";
+        match self.context() {
+            0 => Ok(()),
+            context => Err(Error::invalid(
+                "length of the observation",
+                context,
+                expected,
+            )),
+        }
+    }
+}
+
+/// Writes `z' = mu + sigma eps` above whatever else the proposals hold.
+pub(super) fn displace(proposals: &mut DMatrix<f64>, q: &Pass, noise: &DMatrix<f64>) {
+    let d = q.means.nrows();
+    for (k, mean) in q.means.iter().enumerate() {
+        proposals[(k % d, k / d)] = mean + q.log_deviations[k].exp() * noise[k];
+    }
+}
+
+#[cfg(feature = "serde")]
+#[derive(serde::Serialize, serde::Deserialize)]
+struct RawTransitions {
+    noise: Noise,
+    /// Forward and backward density of each.
+    transitions: Vec<(ConditionalGaussian, ConditionalGaussian)>,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<RawTransitions> for LearnedTransitions {
+    type Error = Error;
+
+    fn try_from(raw: RawTransitions) -> Result<Self> {
+        let transitions = raw
+            .transitions
+            .into_iter()
+            .map(|(q, r)| Transition::new(q, r));
+        Self::from_transitions(transitions.collect::<Result<_>>()?)?.with_noise(raw.noise)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl From<LearnedTransitions> for RawTransitions {
+    fn from(flow: LearnedTransitions) -> Self {
+        let transitions = flow.transitions.into_iter();
+        Self {
+            noise: flow.noise,
+            transitions: transitions.map(|t| (t.forward, t.backward)).collect(),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Transitions that start as an imitation of a kernel.
+
+use nalgebra::{Cholesky, DMatrix, DVector};
+use rand::Rng;
+
+use crate::chain::Block;
+use crate::chain::Stage;
+use crate::kernel::TransitionKernel;
+use crate::learned::conditional::{ConditionalGaussian, JUMP, Mean, gate};
+use crate::learned::flow::{LearnedTransitions, Transition};
+use crate::learned::pass::Pass;
+use crate::path::AnnealingPath;
+use crate::random::{Purpose, stream};
+use crate::schedule::Schedule;
+use crate::{Error, Result};
+
+/// Ridge penalty, relative to the mean square of the features. Hidden units are nearly collinear:
+/// at 1e-9 they take weights near 100, from which training does not get away.
+const RIDGE: f64 = 1e-3;
+
+impl LearnedTransitions {
+    /// Transitions that imitate a kernel, as a start for training: `chains` chains pass the
+    /// schedule with it, and each `q_t` is fitted by least squares to its moves from `z_{t-1}` to
+    /// `z_t`, each `r_t` to the same moves backward.
+    ///
+    /// The hidden units stay random; their output weights solve the regression, a gate is
+    /// constant, and `log sigma` is constant, from the residuals. So an affine mean recovers a
+    /// Langevin step on a Gaussian (but for a slight ridge), and the other means approximate
+    /// `z + eps/2 grad log f_t(z)` from the moves alone, without a gradient of their own:
+    ///
+    /// ```
+    /// use annealed::learned::{LearnedTransitions, Mean};
+    /// use annealed::kernel::{Mala, UnadjustedLangevin};
+    /// use annealed::kernel::Tunable;
+    /// use annealed::pilot::tune;
+    /// use annealed::model::Gaussian;
+    /// use annealed::path::GeometricPath;
+    /// use annealed::schedule::Schedule;
+    /// use nalgebra::dvector;
+    ///
+    /// let target = Gaussian::isotropic(dvector![1.0, -1.0], 0.5)?;
+    /// let path = GeometricPath::new(Gaussian::standard(2)?, target);
+    /// let schedule = Schedule::linear(4)?;
+    /// let tuned = tune(&Mala::new(0.5)?, &path, &schedule, 0.574, 1)?;
+    /// let langevin = UnadjustedLangevin::new(tuned.step_size().clone())?;
+    /// let mean = Mean::Gated { hidden: 16 };
+    /// let flow = LearnedTransitions::imitating(&langevin, mean, &path, &schedule, 1_000, 1)?;
+    /// # Ok::<(), annealed::Error>(())
+    /// ```
+    ///
+    /// It costs `chains` steps of the kernel a stage. The chains have streams of their own ([`Purpose::Imitation`]).
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); fewer chains alive than a regression has unknowns; whatever the
+    /// kernel meets.
+    pub fn imitating<'p, P, K>(
+        kernel: &K,
+        mean: Mean,
+        path: &'p P,
+        schedule: &Schedule,
+        chains: usize,
+        seed: u64,
+    ) -> Result<Self>
+    where
+        P: AnnealingPath<State = DVector<f64>>,
+        K: TransitionKernel<P::At<'p>>,
+    {
+        if chains == 0 {
+            return Err(Error::invalid("chains", 0, "at least 1"));
+        }
+        kernel.check_schedule(schedule)?;
+        let mut rng = stream(seed, Purpose::ImitationWeights, 0);
+        let mut block = Block::from_base(path.base(), chains, seed, Purpose::Imitation);
+        let mut workspace = K::Workspace::default();
+        let mut previous = path.at(0.0);
+        let mut transitions = Vec::with_capacity(schedule.steps());
+        for (k, &beta) in schedule.betas().iter().enumerate().skip(1) {
+            let stage = Stage::new(k, previous, path.at(beta));
+            let left = block.states().to_vec();
+            kernel.advance(&stage, &mut block, &mut workspace)?;
+            let alive = |i: &usize| block.is_alive(*i);
+            let moved: Vec<usize> = (0..chains).filter(alive).collect();
+            let left = columns(moved.iter().map(|&i| &left[i]));
+            let reached = columns(moved.iter().map(|&i| &block.states()[i]));
+            transitions.push(Transition::new(
+                regression(mean, &left, &reached, &mut rng)?,
+                regression(mean, &reached, &left, &mut rng)?,
+            )?);
+            previous = stage.model;
+        }
+        Self::from_transitions(transitions)
+    }
+}
+
+fn columns<'a>(states: impl Iterator<Item = &'a DVector<f64>>) -> DMatrix<f64> {
+    let states: Vec<_> = states.cloned().collect();
+    if states.is_empty() {
+        return DMatrix::zeros(0, 0);
+    }
+    DMatrix::from_columns(&states)
+}
+
+/// The density of a column of `reached` given that of `given`: hidden units stay random, their
+/// output weights solve the least squares, a gate stays where it starts, sigma is constant.
+fn regression<R: Rng + ?Sized>(
+    mean: Mean,
+    given: &DMatrix<f64>,
+    reached: &DMatrix<f64>,
+    rng: &mut R,
+) -> Result<ConditionalGaussian> {
+    let mut density = ConditionalGaussian::new(mean, given.nrows(), rng)?;
+    let mut pass = Pass::default();
+    density.forward(given, &mut pass);
+    let features = pass.features(given).clone().insert_row(0, 1.0);
+    let coefficients = least_squares(&features, &outputs_for(mean, given, reached))?;
+    density.set_mean_outputs(&coefficients);
+    density.forward(given, &mut pass);
+    let squares = (reached - &pass.means).map(|x| x * x);
+    density.set_deviations(&squares.column_mean().map(f64::sqrt));
+    Ok(density)
+}
+
+/// What the network should put out for the means to be these, with a gate at its start.
+fn outputs_for(mean: Mean, given: &DMatrix<f64>, means: &DMatrix<f64>) -> DMatrix<f64> {
+    match mean {
+        Mean::Affine => means.clone(),
+        Mean::Residual { .. } => means - given,
+        Mean::Gated { .. } => {
+            let gate = gate(0.0);
+            (means - given * gate) / ((1.0 - gate) * JUMP)
+        }
+    }
+}
+
+/// C with least `|C features - outputs|^2`, but for a slight ridge.
+fn least_squares(features: &DMatrix<f64>, outputs: &DMatrix<f64>) -> Result<DMatrix<f64>> {
+    let (unknowns, samples) = features.shape();
+    if samples <= unknowns {
+        let expected = format!("more than the {unknowns} unknowns of a regression");
+        return Err(Error::invalid("chains alive", samples, expected));
+    }
+    let transposed = features.transpose();
+    let mut gram = features * &transposed;
+    let ridge = RIDGE * gram.trace() / unknowns as f64;
+    (0..unknowns).for_each(|i| gram[(i, i)] += ridge);
+    let gram = Cholesky::new(gram).ok_or_else(|| Error::NotConverged {
+        what: "the regression on a kernel's moves",
+        detail: "the moves are not finite or overflow when squared".into(),
+    })?;
+    let by_outputs = features * outputs.transpose();
+    Ok(gram.solve(&by_outputs).transpose())
+}

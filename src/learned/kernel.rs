@@ -1,0 +1,225 @@
+//! Learned transitions as a kernel: blocks of chains as minibatches.
+
+use nalgebra::{DMatrix, DVector};
+use rand::Rng;
+
+use crate::Result;
+use crate::chain::Block;
+use crate::chain::{Increment, NonFinite, Stage, Step};
+use crate::kernel::TransitionKernel;
+use crate::learned::flow::{LearnedTransitions, Transition, displace};
+use crate::learned::noise::Noise;
+use crate::learned::pass::Pass;
+use crate::model::UnnormalizedModel;
+use crate::path::Intermediate;
+use crate::schedule::Schedule;
+
+/// States, noise, proposals and densities of the chains of a block, one column each.
+#[derive(Debug, Clone)]
+pub struct FlowWorkspace {
+    states: DMatrix<f64>,
+    noise: DMatrix<f64>,
+    proposals: DMatrix<f64>,
+    forward: Pass,
+    backward: Pass,
+}
+
+impl Default for FlowWorkspace {
+    fn default() -> Self {
+        let empty = || DMatrix::zeros(0, 0);
+        Self {
+            states: empty(),
+            noise: empty(),
+            proposals: empty(),
+            forward: Pass::default(),
+            backward: Pass::default(),
+        }
+    }
+}
+
+impl FlowWorkspace {
+    fn set_size(&mut self, dimension: usize, size: usize) {
+        if self.states.shape() != (dimension, size) {
+            self.states = DMatrix::zeros(dimension, size);
+            self.noise = DMatrix::zeros(dimension, size);
+            self.proposals = DMatrix::zeros(dimension, size);
+        }
+    }
+
+    /// Takes a chain's state, which may be of the wrong dimension, and draws its noise.
+    fn load<R: Rng + ?Sized>(
+        &mut self,
+        column: usize,
+        state: &DVector<f64>,
+        law: Noise,
+        rng: &mut R,
+    ) -> Result<(), NonFinite> {
+        if state.len() != self.states.nrows() {
+            return Err(NonFinite {
+                quantity: "dimension of the state",
+                value: state.len() as f64,
+                expected: "that of the learned transitions",
+            });
+        }
+        self.states.set_column(column, state);
+        law.fill(self.noise.column_mut(column).as_mut_slice(), rng);
+        Ok(())
+    }
+
+    /// Moves a chain to its proposal and returns `log r - log q`; leaves the old state in the
+    /// workspace.
+    fn unload(
+        &self,
+        column: usize,
+        state: &mut DVector<f64>,
+        law: Noise,
+    ) -> Result<f64, NonFinite> {
+        state.copy_from(&self.proposals.column(column));
+        if let Some(&value) = state.iter().find(|x| !x.is_finite()) {
+            return Err(NonFinite {
+                quantity: "proposal of a learned transition",
+                value,
+                expected: "finite coordinates",
+            });
+        }
+        let (noise, left) = (self.noise.column(column), self.states.column(column));
+        let log_forward = self
+            .forward
+            .log_density_of_noise(column, law, noise.as_slice());
+        let log_backward = self.backward.log_density(column, left.as_slice());
+        Ok(log_backward - log_forward)
+    }
+}
+
+impl LearnedTransitions {
+    /// Proposals for all chains in the workspace, whose `states` and `noise` are set.
+    ///
+    /// A stage beyond the last transition, which `check_schedule` refuses, panics.
+    fn propose(&self, index: usize, workspace: &mut FlowWorkspace) {
+        let Transition { forward, backward } = &self.transitions[index - 1];
+        let FlowWorkspace {
+            states,
+            noise,
+            proposals,
+            forward: q,
+            backward: r,
+        } = workspace;
+        forward.forward(states, q);
+        displace(proposals, q, noise);
+        backward.forward(proposals, r);
+    }
+
+    /// One chain by itself: the move and `log r - log q`.
+    fn propose_one<R: Rng + ?Sized>(
+        &self,
+        index: usize,
+        state: &mut DVector<f64>,
+        workspace: &mut FlowWorkspace,
+        rng: &mut R,
+    ) -> Result<f64, NonFinite> {
+        workspace.set_size(self.dimension(), 1);
+        workspace.load(0, state, self.noise, rng)?;
+        self.propose(index, workspace);
+        workspace.unload(0, state, self.noise)
+    }
+}
+
+/// What was known of a chain before its move.
+struct Departure {
+    log_ratio: f64,
+    log_density: f64,
+}
+
+impl Departure {
+    fn new<M: Intermediate>(stage: &Stage<M>, state: &M::State) -> Result<Self, NonFinite> {
+        let log_density = stage.previous.log_density(state);
+        Ok(Self {
+            log_ratio: NonFinite::check_log_density("log ratio", stage.log_ratio(state))?,
+            log_density: NonFinite::check_log_density("log density", log_density)?,
+        })
+    }
+
+    /// The whole increment, computed at once: no support that shrinks makes it `-inf + inf`.
+    fn increment(self, arrival: f64, backward_over_forward: f64) -> Result<Increment, NonFinite> {
+        let arrival = NonFinite::check_log_density("log density of the proposal", arrival)?;
+        let log_weight = arrival + backward_over_forward - self.log_density;
+        Ok(Increment {
+            log_ratio: self.log_ratio,
+            log_weight,
+            step: Step::corrected(log_weight - self.log_ratio),
+        })
+    }
+}
+
+impl<M: UnnormalizedModel<State = DVector<f64>>> TransitionKernel<M> for LearnedTransitions {
+    type Workspace = FlowWorkspace;
+
+    /// A chain off the support of `f_k` has weight 0 already, and stays.
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<M>,
+        _chain: usize,
+        state: &mut DVector<f64>,
+        workspace: &mut FlowWorkspace,
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        let here = NonFinite::check_log_density("log density", stage.model.log_density(state))?;
+        if here == f64::NEG_INFINITY {
+            return Ok(Step::corrected(0.0));
+        }
+        let backward_over_forward = self.propose_one(stage.index, state, workspace, rng)?;
+        let there = stage.model.log_density(state);
+        let there = NonFinite::check_log_density("log density of the proposal", there)?;
+        Ok(Step::corrected(there - here + backward_over_forward))
+    }
+
+    fn increment<R: Rng + ?Sized>(
+        &self,
+        stage: &Stage<M>,
+        _chain: usize,
+        state: &mut DVector<f64>,
+        workspace: &mut FlowWorkspace,
+        rng: &mut R,
+    ) -> Result<Increment, NonFinite>
+    where
+        M: Intermediate,
+    {
+        let departure = Departure::new(stage, state)?;
+        let backward_over_forward = self.propose_one(stage.index, state, workspace, rng)?;
+        departure.increment(stage.model.log_density(state), backward_over_forward)
+    }
+
+    fn advance(
+        &self,
+        stage: &Stage<M>,
+        block: &mut Block<DVector<f64>>,
+        workspace: &mut FlowWorkspace,
+    ) -> Result<()>
+    where
+        M: Intermediate,
+    {
+        let alive: Vec<usize> = (0..block.len()).filter(|&i| block.is_alive(i)).collect();
+        workspace.set_size(self.dimension(), alive.len());
+        for (column, &chain) in alive.iter().enumerate() {
+            let (state, rng) = block.chain_mut(chain);
+            if let Err(fault) = workspace.load(column, state, self.noise, rng) {
+                return block.add(stage, chain, Err(fault));
+            }
+        }
+        self.propose(stage.index, workspace);
+        for (column, &chain) in alive.iter().enumerate() {
+            let (state, _) = block.chain_mut(chain);
+            let increment = Departure::new(stage, state).and_then(|departure| {
+                let backward_over_forward = workspace.unload(column, state, self.noise)?;
+                departure.increment(stage.model.log_density(state), backward_over_forward)
+            });
+            block.add(stage, chain, increment)?;
+        }
+        Ok(())
+    }
+
+    fn check_schedule(&self, schedule: &Schedule) -> Result<()> {
+        self.check_unconditional()?;
+        self.check_steps(schedule)
+    }
+}

@@ -1,0 +1,180 @@
+//! A network of at most one hidden layer over a minibatch, with its gradients.
+//!
+//! A minibatch is a matrix with one column an example. The parameters are one flat slice, layer
+//! after layer, each as `[W | b]` with W in columns.
+
+use nalgebra::{DMatrix, DMatrixView, DMatrixViewMut};
+use rand::{Rng, RngExt};
+
+use crate::{Error, Result};
+
+/// Sizes of a network `x -> W2 relu(W1 x + b1) + b2`, or `x -> W x + b` without hidden units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Network {
+    pub(crate) inputs: usize,
+    /// 0 for an affine map.
+    pub(crate) hidden: usize,
+    pub(crate) outputs: usize,
+}
+
+impl Network {
+    /// Number of parameters.
+    pub(crate) fn len(self) -> usize {
+        self.hidden_len() + self.outputs * (self.features() + 1)
+    }
+
+    fn hidden_len(self) -> usize {
+        self.hidden * (self.inputs + 1)
+    }
+
+    /// Inputs of the last layer.
+    fn features(self) -> usize {
+        if self.hidden == 0 {
+            self.inputs
+        } else {
+            self.hidden
+        }
+    }
+
+    /// Weights and biases uniform on `+- 1 / sqrt(inputs of the layer)`.
+    pub(crate) fn initialize<R: Rng + ?Sized>(self, rng: &mut R) -> Vec<f64> {
+        let mut uniform = |fan_in: usize| {
+            let bound = 1.0 / (fan_in as f64).sqrt();
+            rng.random_range(-bound..bound)
+        };
+        let hidden = (0..self.hidden_len()).map(|_| self.inputs);
+        let last = (self.hidden_len()..self.len()).map(|_| self.features());
+        hidden.chain(last).map(&mut uniform).collect()
+    }
+
+    /// Writes the hidden units and the outputs.
+    pub(crate) fn forward(
+        self,
+        parameters: &[f64],
+        inputs: &DMatrix<f64>,
+        hidden: &mut DMatrix<f64>,
+        outputs: &mut DMatrix<f64>,
+    ) {
+        let (first, last) = parameters.split_at(self.hidden_len());
+        if self.hidden == 0 {
+            return affine(last, inputs, outputs);
+        }
+        affine(first, inputs, hidden);
+        hidden.apply(|h| *h = h.max(0.0));
+        affine(last, hidden, outputs);
+    }
+
+    /// From the derivatives in the outputs, adds those in the parameters, summed over the
+    /// minibatch, to `gradient`, and returns those in the first `wanted` inputs.
+    pub(crate) fn backward(
+        self,
+        parameters: &[f64],
+        inputs: &DMatrix<f64>,
+        hidden: &DMatrix<f64>,
+        by_outputs: &DMatrix<f64>,
+        gradient: &mut [f64],
+        wanted: usize,
+    ) -> DMatrix<f64> {
+        let (first, last) = parameters.split_at(self.hidden_len());
+        let (first_gradient, last_gradient) = gradient.split_at_mut(self.hidden_len());
+        if self.hidden == 0 {
+            add_affine_gradient(inputs, by_outputs, last_gradient);
+            return by_inputs(last, by_outputs, wanted);
+        }
+        add_affine_gradient(hidden, by_outputs, last_gradient);
+        let by_hidden = through_rectifiers(last, hidden, by_outputs);
+        add_affine_gradient(inputs, &by_hidden, first_gradient);
+        by_inputs(first, &by_hidden, wanted)
+    }
+
+    /// The derivatives in the first `wanted` inputs alone.
+    pub(crate) fn input_gradient(
+        self,
+        parameters: &[f64],
+        hidden: &DMatrix<f64>,
+        by_outputs: &DMatrix<f64>,
+        wanted: usize,
+    ) -> DMatrix<f64> {
+        let (first, last) = parameters.split_at(self.hidden_len());
+        if self.hidden == 0 {
+            return by_inputs(last, by_outputs, wanted);
+        }
+        by_inputs(first, &through_rectifiers(last, hidden, by_outputs), wanted)
+    }
+
+    /// Refuses parameters of another number, or that are not finite.
+    pub(crate) fn check_parameters(self, parameters: &[f64]) -> Result<()> {
+        // A file may hold anything: sizes whose product overflows are refused first.
+        if self.inputs.max(self.hidden).max(self.outputs) > parameters.len() {
+            let expected = "one for each weight and bias";
+            return Err(Error::invalid("parameters", parameters.len(), expected));
+        }
+        Error::check_dimension("parameters", parameters.len(), self.len())?;
+        Error::check_finite("parameters", parameters.iter().copied())
+    }
+
+    /// The parameters of the network that is left when the inputs after the first
+    /// `self.inputs - context.len()` are fixed: their weights go into the first layer's biases.
+    pub(crate) fn fix_last_inputs(self, parameters: &[f64], context: &[f64]) -> Vec<f64> {
+        let units = if self.hidden == 0 {
+            self.outputs
+        } else {
+            self.hidden
+        };
+        let free = units * (self.inputs - context.len());
+        let (weights, rest) = parameters.split_at(units * self.inputs);
+        let (biases, rest) = rest.split_at(units);
+        let mut biases = biases.to_vec();
+        for (weights, x) in weights[free..].chunks(units).zip(context) {
+            for (bias, weight) in biases.iter_mut().zip(weights) {
+                *bias += weight * x;
+            }
+        }
+        [&weights[..free], &biases, rest].concat()
+    }
+}
+
+/// `W x + b` for each column x.
+fn affine(parameters: &[f64], inputs: &DMatrix<f64>, outputs: &mut DMatrix<f64>) {
+    let (m, n) = (outputs.nrows(), inputs.nrows());
+    let (weights, bias) = parameters.split_at(m * n);
+    for mut column in outputs.column_iter_mut() {
+        column.copy_from_slice(bias);
+    }
+    outputs.gemm(1.0, &DMatrixView::from_slice(weights, m, n), inputs, 1.0);
+}
+
+/// The derivatives in what enters the hidden units.
+fn through_rectifiers(
+    last: &[f64],
+    hidden: &DMatrix<f64>,
+    by_outputs: &DMatrix<f64>,
+) -> DMatrix<f64> {
+    let mut by_hidden = by_inputs(last, by_outputs, hidden.nrows());
+    by_hidden.zip_apply(hidden, |derivative, h| {
+        if h <= 0.0 {
+            *derivative = 0.0;
+        }
+    });
+    by_hidden
+}
+
+/// Adds the derivatives in an affine map's parameters, summed over the minibatch. The transpose is
+/// copied: nalgebra's product is not to be trusted with a transposed view.
+fn add_affine_gradient(inputs: &DMatrix<f64>, by_outputs: &DMatrix<f64>, gradient: &mut [f64]) {
+    let (m, n) = (by_outputs.nrows(), inputs.nrows());
+    let (by_weights, by_bias) = gradient.split_at_mut(m * n);
+    DMatrixViewMut::from_slice(by_weights, m, n).gemm(1.0, by_outputs, &inputs.transpose(), 1.0);
+    for column in by_outputs.column_iter() {
+        for (sum, derivative) in by_bias.iter_mut().zip(column.iter()) {
+            *sum += derivative;
+        }
+    }
+}
+
+/// The derivatives in the first `wanted` inputs of an affine map.
+fn by_inputs(parameters: &[f64], by_outputs: &DMatrix<f64>, wanted: usize) -> DMatrix<f64> {
+    let m = by_outputs.nrows();
+    let weights = DMatrixView::from_slice(&parameters[..m * wanted], m, wanted);
+    weights.transpose() * by_outputs
+}

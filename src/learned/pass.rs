@@ -1,0 +1,70 @@
+//! What a conditional density says of a minibatch.
+
+use std::f64::consts::TAU;
+
+use nalgebra::DMatrix;
+
+use crate::learned::network::Network;
+use crate::learned::noise::Noise;
+
+/// What a [`ConditionalGaussian`](super::ConditionalGaussian) says of a minibatch, d x B each but for the network's units.
+#[derive(Debug, Clone)]
+pub(super) struct Pass {
+    pub(super) hidden: DMatrix<f64>,
+    pub(super) outputs: DMatrix<f64>,
+    pub(super) means: DMatrix<f64>,
+    pub(super) log_deviations: DMatrix<f64>,
+}
+
+impl Default for Pass {
+    fn default() -> Self {
+        let empty = || DMatrix::zeros(0, 0);
+        Self {
+            hidden: empty(),
+            outputs: empty(),
+            means: empty(),
+            log_deviations: empty(),
+        }
+    }
+}
+
+impl Pass {
+    /// Makes room for a minibatch.
+    pub(super) fn set_size(&mut self, network: Network, d: usize, size: usize) {
+        let set = |matrix: &mut DMatrix<f64>, rows: usize| {
+            if matrix.shape() != (rows, size) {
+                *matrix = DMatrix::zeros(rows, size);
+            }
+        };
+        set(&mut self.hidden, network.hidden);
+        set(&mut self.outputs, network.outputs);
+        set(&mut self.means, d);
+        set(&mut self.log_deviations, d);
+    }
+
+    /// The inputs of the network's last layer.
+    pub(super) fn features<'a>(&'a self, given: &'a DMatrix<f64>) -> &'a DMatrix<f64> {
+        if self.hidden.is_empty() {
+            given
+        } else {
+            &self.hidden
+        }
+    }
+
+    /// `log q(mu + sigma eps)` for one column, with the law of its noise eps.
+    pub(super) fn log_density_of_noise(&self, column: usize, law: Noise, noise: &[f64]) -> f64 {
+        law.log_density(noise) - self.log_deviations.column(column).sum()
+    }
+
+    /// `log N(state; mu, diag sigma^2)` for one column.
+    pub(super) fn log_density(&self, column: usize, state: &[f64]) -> f64 {
+        let d = self.means.nrows();
+        let entries = column * d..(column + 1) * d;
+        let terms = entries.zip(state).map(|(k, x)| {
+            let log_deviation = self.log_deviations[k];
+            let residual = (x - self.means[k]) * (-log_deviation).exp();
+            -0.5 * residual * residual - log_deviation
+        });
+        terms.sum::<f64>() - 0.5 * d as f64 * TAU.ln()
+    }
+}

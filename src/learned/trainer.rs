@@ -1,0 +1,223 @@
+//! The training loop's state: one iteration judges a minibatch, then updates the transitions.
+
+use nalgebra::DVector;
+use rand::RngExt;
+
+use crate::Result;
+use crate::learned::adam::{Adam, clip};
+use crate::learned::flow::LearnedTransitions;
+use crate::learned::minibatch::{Energy, Gradient, Minibatch};
+use crate::learned::training::{TrainedTransitions, Training, TrainingError, TrainingPoint};
+use crate::model::Differentiable;
+use crate::path::AnnealingPath;
+use crate::random::{Purpose, StreamRng, stream};
+use crate::schedule::Schedule;
+
+/// Points of a training curve, at most.
+const CURVE: usize = 1_000;
+/// An objective lower than this many times its first magnitude has exploded.
+const EXPLOSION: f64 = 1e4;
+
+/// The state of a training.
+pub(super) struct Trainer<'s> {
+    settings: Training,
+    schedule: &'s Schedule,
+    flow: LearnedTransitions,
+    last_good: LearnedTransitions,
+    optimizers: Vec<[Adam; 2]>,
+    batch: Minibatch,
+    rng: StreamRng,
+    iteration: usize,
+    target_gradients: u64,
+    first_objective: Option<f64>,
+    curve: Vec<TrainingPoint>,
+}
+
+impl<'s> Trainer<'s> {
+    pub(super) fn new(
+        settings: Training,
+        flow: LearnedTransitions,
+        schedule: &'s Schedule,
+    ) -> Result<Self> {
+        settings.check()?;
+        flow.check_steps(schedule)?;
+        let adam = |parameters: &[f64]| Adam::new(parameters.len());
+        let optimizers = flow
+            .transitions
+            .iter()
+            .map(|t| [adam(t.forward.parameters()), adam(t.backward.parameters())]);
+        Ok(Self {
+            settings,
+            schedule,
+            optimizers: optimizers.collect(),
+            batch: Minibatch::new(&flow, settings.batch_size),
+            last_good: flow.clone(),
+            flow,
+            rng: stream(settings.seed, Purpose::FlowTraining, 0),
+            iteration: 0,
+            target_gradients: 0,
+            first_objective: None,
+            curve: Vec::new(),
+        })
+    }
+
+    pub(super) fn flow(&self) -> &LearnedTransitions {
+        &self.flow
+    }
+
+    /// Conditions each trajectory of the next minibatch on an observation drawn from the data.
+    pub(super) fn observe<'d>(&mut self, data: &'d [DVector<f64>]) -> Vec<&'d DVector<f64>> {
+        let draw = |_| &data[self.rng.random_range(0..data.len())];
+        let drawn: Vec<_> = (0..self.batch.size()).map(draw).collect();
+        self.batch.observe(&drawn);
+        drawn
+    }
+
+    /// The states `z_T` that the minibatch last judged reached.
+    pub(super) fn reached(&self) -> impl Iterator<Item = DVector<f64>> {
+        self.batch.states_at(self.schedule.steps())
+    }
+
+    /// The objective and its gradient on a new minibatch, along one path or one for each
+    /// trajectory.
+    pub(super) fn judge<'p, P>(
+        &mut self,
+        paths: &'p [P],
+    ) -> Result<(TrainingPoint, Vec<Gradient>), TrainingError>
+    where
+        P: AnnealingPath<State = DVector<f64>>,
+        P::At<'p>: Differentiable,
+    {
+        let departure = self.batch.draw(paths, self.flow.noise, &mut self.rng);
+        self.batch.follow(&self.flow);
+        let energies = self.energies(paths);
+        let objective = self.objective(departure, &energies)?;
+        let gradients = self.batch.gradient(
+            &self.flow,
+            &energies,
+            self.settings.objective.local_weight(),
+            self.density_weight(),
+        );
+        for (t, Gradient { forward, backward }) in gradients.iter().enumerate().rev() {
+            if let Some(&value) = forward.iter().chain(backward).find(|x| !x.is_finite()) {
+                return Err(self.diverged(t, "gradient", value));
+            }
+        }
+        self.last_good.clone_from(&self.flow);
+        let point = TrainingPoint {
+            iteration: self.iteration,
+            objective,
+            target_gradients: self.target_gradients,
+        };
+        let every = self.settings.iterations.div_ceil(CURVE);
+        if self.iteration.is_multiple_of(every) {
+            self.curve.push(point);
+        }
+        Ok((point, gradients))
+    }
+
+    /// Factor beta on the logarithms of the prior and of r and q.
+    fn density_weight(&self) -> f64 {
+        let progress = self.settings.progress_at(self.iteration);
+        self.settings.objective.density_weight(progress)
+    }
+
+    /// Factor alpha on the last energy.
+    pub(super) fn energy_scale(&self) -> f64 {
+        let progress = self.settings.progress_at(self.iteration);
+        self.settings.objective.energy_scale(progress)
+    }
+
+    /// `log f_t` at `z_t` for each transition whose energy the objective needs.
+    fn energies<'p, P>(&mut self, paths: &'p [P]) -> Vec<Option<Energy>>
+    where
+        P: AnnealingPath<State = DVector<f64>>,
+        P::At<'p>: Differentiable,
+    {
+        let energy = |t: usize, beta: f64, scale: f64| {
+            let models: Vec<_> = paths.iter().map(|path| path.at(beta)).collect();
+            self.batch.energy(t, &models, scale)
+        };
+        let last = self.schedule.steps();
+        let local = self.settings.objective.local_weight() > 0.0;
+        let needed = (1..=last).map(|t| {
+            let scale = if t == last { self.energy_scale() } else { 1.0 };
+            let beta = self.schedule.betas()[t];
+            (local || t == last).then(|| energy(t, beta, scale))
+        });
+        let mut energies: Vec<_> = needed.collect();
+        let density_weight = self.density_weight();
+        if let Some(Some(reached)) = energies.last_mut().filter(|_| density_weight < 1.0) {
+            let prior = energy(last, 0.0, density_weight - 1.0);
+            reached.value += prior.value;
+            reached.gradient += prior.gradient;
+        }
+        let evaluated = energies.iter().flatten().count() * self.settings.batch_size;
+        self.target_gradients += evaluated as u64;
+        energies
+    }
+
+    /// The mean log weight, from the mean `log f_0(z_0)` and the energies.
+    fn objective(
+        &mut self,
+        departure: f64,
+        energies: &[Option<Energy>],
+    ) -> Result<f64, TrainingError> {
+        let density_weight = self.density_weight();
+        let mut densities = -departure;
+        let mut objective = f64::NAN;
+        for (t, energy) in energies.iter().enumerate() {
+            densities += self.batch.log_backward_over_forward(t, self.flow.noise);
+            let energy = energy.as_ref().map_or(0.0, |energy| energy.value);
+            objective = density_weight * densities + energy;
+            if !objective.is_finite() {
+                return Err(self.diverged(t, "objective", objective));
+            }
+        }
+        let first = *self.first_objective.get_or_insert(objective);
+        if objective < -EXPLOSION * (1.0 + first.abs()) {
+            return Err(self.diverged(energies.len() - 1, "objective", objective));
+        }
+        Ok(objective)
+    }
+
+    /// The error of transition `t`, from 0.
+    pub(super) fn diverged(&self, t: usize, quantity: &'static str, value: f64) -> TrainingError {
+        TrainingError::Diverged {
+            iteration: self.iteration,
+            transition: t + 1,
+            quantity,
+            value,
+            last_good: Box::new(self.last_good.clone()),
+        }
+    }
+
+    /// One step up the gradients, which ends the iteration.
+    pub(super) fn update(&mut self, gradients: Vec<Gradient>) {
+        let rate = self.settings.learning_rate_at(self.iteration);
+        let transitions = self.flow.transitions.iter_mut().zip(&mut self.optimizers);
+        for (mut gradient, (transition, [forward, backward])) in
+            gradients.into_iter().zip(transitions)
+        {
+            clip(
+                &mut [&mut gradient.forward, &mut gradient.backward],
+                self.settings.clip,
+            );
+            forward.ascend(transition.forward.parameters_mut(), &gradient.forward, rate);
+            backward.ascend(
+                transition.backward.parameters_mut(),
+                &gradient.backward,
+                rate,
+            );
+        }
+        self.iteration += 1;
+    }
+
+    pub(super) fn finish(self) -> TrainedTransitions {
+        TrainedTransitions {
+            flow: self.flow,
+            curve: self.curve,
+            target_gradients: self.target_gradients,
+        }
+    }
+}

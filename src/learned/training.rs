@@ -1,0 +1,267 @@
+//! What a training is set to, what it makes, and why it may fail.
+
+use nalgebra::DVector;
+
+use crate::learned::flow::LearnedTransitions;
+use crate::learned::objective::Objective;
+use crate::learned::trainer::Trainer;
+use crate::model::Differentiable;
+use crate::path::AnnealingPath;
+use crate::schedule::Schedule;
+use crate::{Error, Result};
+
+/// Trains [`LearnedTransitions`] by stochastic gradient ascent on an [`Objective`]: reparameterised
+/// minibatches, Adam, gradients of each transition clipped by norm.
+///
+/// The defaults: 1,500 iterations of 256 samples, learning rate 3e-3, a tenth of it in the last
+/// 30% of the iterations, gradients clipped at 10, seed 0.
+///
+/// ```
+/// use annealed::learned::{LearnedTransitions, Mean, Objective, Training};
+/// use annealed::model::Gaussian;
+/// use annealed::path::GeometricPath;
+/// use annealed::schedule::Schedule;
+/// use nalgebra::dvector;
+///
+/// let target = Gaussian::isotropic(dvector![1.0, -1.0], 0.5)?;
+/// let path = GeometricPath::new(Gaussian::standard(2)?, target);
+/// let flow = LearnedTransitions::new(Mean::Gated { hidden: 8 }, 2, 3, 1)?;
+/// let trained = Training::new(Objective::Annealed)
+///     .iterations(100)
+///     .train(flow, &path, &Schedule::linear(3)?)?;
+/// assert_eq!(trained.target_gradients, 100 * 256 * 3);
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Training {
+    pub(super) objective: Objective,
+    pub(super) iterations: usize,
+    pub(super) batch_size: usize,
+    learning_rate: f64,
+    decay: f64,
+    decay_after: f64,
+    pub(super) clip: f64,
+    pub(super) seed: u64,
+}
+
+/// One point of the training curve.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct TrainingPoint {
+    /// Index of the iteration, from 0.
+    pub iteration: usize,
+    /// Mean over the minibatch of the log weight, that is the evidence lower bound less
+    /// `log Z_0`; with the tempered target, where the objective has one.
+    pub objective: f64,
+    /// Gradients of log densities evaluated so far, this iteration's included.
+    pub target_gradients: u64,
+}
+
+/// What a training made.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct TrainedTransitions {
+    /// The transitions, to be run as a kernel.
+    pub flow: LearnedTransitions,
+    /// At most 1,000 points, evenly spaced.
+    pub curve: Vec<TrainingPoint>,
+    /// Gradients of log densities evaluated in all.
+    pub target_gradients: u64,
+}
+
+fn remedy(iteration: usize) -> &'static str {
+    match iteration {
+        0 => {
+            "nothing was updated yet, so look at the path's log densities and gradients, which must be \
+              finite on all of R^d"
+        }
+        _ => "try a smaller learning rate",
+    }
+}
+
+/// Why a training ended early.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrainingError {
+    /// A setting or a shape that cannot be used.
+    #[error(transparent)]
+    Invalid(#[from] Error),
+    /// A NaN, an infinity or an objective that exploded.
+    #[error(
+        "{quantity} of transition {transition} is {value} at iteration {iteration}, expected \
+         a finite number that does not explode: {}",
+        remedy(*iteration)
+    )]
+    Diverged {
+        /// Index of the iteration, from 0.
+        iteration: usize,
+        /// Index of the transition, from 1.
+        transition: usize,
+        /// What was being computed.
+        quantity: &'static str,
+        /// The value found.
+        value: f64,
+        /// The transitions at the last iteration whose objective and gradient were good.
+        last_good: Box<LearnedTransitions>,
+    },
+}
+
+impl From<TrainingError> for Error {
+    fn from(error: TrainingError) -> Self {
+        match error {
+            TrainingError::Invalid(error) => error,
+            diverged => Self::NotConverged {
+                what: "learned transitions",
+                detail: diverged.to_string(),
+            },
+        }
+    }
+}
+
+impl Training {
+    /// With the default settings.
+    pub fn new(objective: Objective) -> Self {
+        Self {
+            objective,
+            iterations: 1_500,
+            batch_size: 256,
+            learning_rate: 3e-3,
+            decay: 0.1,
+            decay_after: 0.7,
+            clip: 10.0,
+            seed: 0,
+        }
+    }
+
+    /// Number of updates.
+    pub fn iterations(self, iterations: usize) -> Self {
+        Self { iterations, ..self }
+    }
+
+    /// Samples an update.
+    pub fn batch_size(self, batch_size: usize) -> Self {
+        Self { batch_size, ..self }
+    }
+
+    /// The learning rate of Adam, before it decays.
+    pub fn learning_rate(self, learning_rate: f64) -> Self {
+        Self {
+            learning_rate,
+            ..self
+        }
+    }
+
+    /// Multiplies the learning rate by `factor` once a fraction `after` of the iterations is done.
+    pub fn decay(self, factor: f64, after: f64) -> Self {
+        Self {
+            decay: factor,
+            decay_after: after,
+            ..self
+        }
+    }
+
+    /// Bound on the Euclidean norm of the gradient in one transition's parameters.
+    pub fn clip(self, norm: f64) -> Self {
+        Self { clip: norm, ..self }
+    }
+
+    /// The seed of all randomness in training.
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// Trains `flow` to carry the base of `path` through the models at the betas of `schedule`,
+    /// which must have gradients:
+    ///
+    /// ```compile_fail
+    /// # use annealed::learned::{LearnedTransitions, Mean, Objective, Training};
+    /// # use annealed::model::{FunctionModel, Gaussian};
+    /// # use annealed::path::GeometricPath;
+    /// # use annealed::schedule::Schedule;
+    /// # use nalgebra::DVector;
+    /// # let flow = LearnedTransitions::new(Mean::Affine, 1, 2, 1).unwrap();
+    /// let target = FunctionModel::new(|x: &DVector<f64>| -x[0].powi(4)); // .with_gradient(..)
+    /// let path = GeometricPath::new(Gaussian::standard(1).unwrap(), target);
+    /// Training::new(Objective::Annealed).train(flow, &path, &Schedule::linear(2).unwrap());
+    /// ```
+    ///
+    /// # Errors
+    /// A setting out of its range; a schedule or a base that does not fit the flow; a NaN, an
+    /// infinity or an exploding objective ([`TrainingError::Diverged`], which keeps the last good
+    /// parameters).
+    pub fn train<'p, P>(
+        &self,
+        flow: LearnedTransitions,
+        path: &'p P,
+        schedule: &Schedule,
+    ) -> Result<TrainedTransitions, TrainingError>
+    where
+        P: AnnealingPath<State = DVector<f64>>,
+        P::At<'p>: Differentiable,
+    {
+        self.train_with(flow, path, schedule, |_, _| ())
+    }
+
+    /// As [`train`](Self::train), calling `progress` with each iteration's point and the
+    /// transitions that it judged.
+    ///
+    /// # Errors
+    /// As [`train`](Self::train).
+    pub fn train_with<'p, P>(
+        &self,
+        flow: LearnedTransitions,
+        path: &'p P,
+        schedule: &Schedule,
+        mut progress: impl FnMut(&TrainingPoint, &LearnedTransitions),
+    ) -> Result<TrainedTransitions, TrainingError>
+    where
+        P: AnnealingPath<State = DVector<f64>>,
+        P::At<'p>: Differentiable,
+    {
+        flow.check_unconditional()?;
+        flow.check_base(path, self.seed)?;
+        let mut trainer = Trainer::new(*self, flow, schedule)?;
+        for _ in 0..self.iterations {
+            let (point, gradients) = trainer.judge(std::slice::from_ref(path))?;
+            progress(&point, trainer.flow());
+            trainer.update(gradients);
+        }
+        Ok(trainer.finish())
+    }
+
+    /// Which part of the training an iteration has behind it.
+    pub(super) fn progress_at(&self, iteration: usize) -> f64 {
+        iteration as f64 / self.iterations as f64
+    }
+
+    pub(super) fn learning_rate_at(&self, iteration: usize) -> f64 {
+        if self.progress_at(iteration) < self.decay_after {
+            self.learning_rate
+        } else {
+            self.learning_rate * self.decay
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        self.objective.check()?;
+        for (argument, value) in [
+            ("iterations", self.iterations),
+            ("batch_size", self.batch_size),
+        ] {
+            if value == 0 {
+                return Err(Error::invalid(argument, 0, "at least 1"));
+            }
+        }
+        Error::check_positive("learning_rate", self.learning_rate)?;
+        Error::check_positive("clip", self.clip)?;
+        for (argument, value) in [
+            ("factor of the decay", self.decay),
+            ("start of the decay", self.decay_after),
+        ] {
+            if !(0.0..=1.0).contains(&value) {
+                return Err(Error::invalid(argument, value, "a number in [0, 1]"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,185 @@
+//! Which instructions the inner loops use, chosen once, at run time.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::LazyLock;
+
+use crate::{Error, Result};
+
+/// The instructions that the inner loops of an RBM use.
+///
+/// The best one that the machine has is chosen at run time ([`Engine::best`]), whatever target the
+/// crate was compiled for. All of them draw from the same distributions. Each gives the same bits
+/// for one seed on any number of threads; different engines round differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+#[non_exhaustive]
+pub enum Engine {
+    /// What the compilation target has: SSE2 on x86-64, NEON on AArch64. The reference.
+    Portable,
+    /// AVX2 (x86-64).
+    Avx2,
+    /// AVX-512 F, BW, DQ and VL (x86-64).
+    Avx512,
+    /// AVX-512 and the matrix tiles of AMX (x86-64, Linux, feature `amx`). Weights in single
+    /// precision are split into three 8-bit digits and their sums are exact: each weight is within
+    /// 6e-8 of the largest of its unit. Double precision goes the way of AVX-512.
+    Amx,
+}
+
+impl Engine {
+    /// All engines, the best one last.
+    pub const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::Avx512, Self::Amx];
+
+    /// The best engine that this machine has.
+    pub fn best() -> Self {
+        let mut available = Self::ALL.into_iter().rev().filter(|e| e.is_available());
+        available.next().unwrap_or(Self::Portable)
+    }
+
+    /// Whether this machine, and this build of the crate, has it.
+    pub fn is_available(self) -> bool {
+        match self {
+            Self::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => {
+                Self::Avx2.is_available()
+                    && is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512vl")
+            }
+            #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
+            Self::Amx => Self::Avx512.is_available() && super::amx::are_available(),
+            #[allow(unreachable_patterns, reason = "on other targets there is only one")]
+            _ => false,
+        }
+    }
+
+    /// This engine, seen to be available.
+    ///
+    /// # Errors
+    /// Where this machine, or this build of the crate, does not have it.
+    pub(crate) fn available(self) -> Result<Available> {
+        if self.is_available() {
+            Ok(Available(self))
+        } else {
+            let best = Self::best();
+            let expected = if self == Self::Amx && cfg!(not(feature = "amx")) {
+                format!("at best {best}, because this was built without the feature `amx`")
+            } else {
+                format!("at best {best}, which is what this machine has")
+            };
+            Err(Error::invalid("engine", self, expected))
+        }
+    }
+}
+
+/// An engine that this machine was seen to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Available(Engine);
+
+impl Available {
+    /// The best engine that this machine has.
+    pub(crate) fn best() -> Self {
+        Self(Engine::best())
+    }
+
+    /// The next best where this one multiplies by tiles.
+    pub(crate) fn without_tiles(self) -> Self {
+        Self(self.0.min(Engine::Avx512))
+    }
+
+    pub(crate) fn get(self) -> Engine {
+        self.0
+    }
+
+    /// Runs `work` compiled for this engine's instructions, as far as it is inlined; see the
+    /// macro `vectorized`.
+    #[inline(always)]
+    #[allow(unsafe_code)]
+    pub(crate) fn run<R>(self, work: impl FnOnce() -> R) -> R {
+        match self.0 {
+            // SAFETY: the machine was seen to have these instructions.
+            #[cfg(target_arch = "x86_64")]
+            Engine::Avx2 => unsafe { run_avx2(work) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Engine::Avx512 | Engine::Amx => unsafe { run_avx512(work) },
+            _ => work(),
+        }
+    }
+}
+
+/// Runs loops over vectors, compiled for the machine's widest registers. Nothing is contracted to
+/// `mul_add`, so that the bits are the same on every machine. As with [`Available::run`], what
+/// `work` calls must be inlined.
+#[inline(always)]
+pub(crate) fn over_vectors<R>(work: impl FnOnce() -> R) -> R {
+    static WIDEST: LazyLock<Available> = LazyLock::new(|| {
+        let mut wide = [Engine::Avx512, Engine::Avx2].into_iter();
+        Available(wide.find(|e| e.is_available()).unwrap_or(Engine::Portable))
+    });
+    WIDEST.run(work)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn run_avx2<R>(work: impl FnOnce() -> R) -> R {
+    work()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")]
+fn run_avx512<R>(work: impl FnOnce() -> R) -> R {
+    work()
+}
+
+/// An expression compiled for each engine's instructions: what it calls must be marked
+/// `#[inline(always)]`, or would be compiled for the baseline. The constant that it names says
+/// whether `mul_add` is an instruction.
+macro_rules! vectorized {
+    ($engine:expr, $fused:ident, $work:expr) => {
+        if $engine.get() == $crate::num::Engine::Portable {
+            #[allow(dead_code, reason = "not all work multiplies and adds")]
+            const $fused: bool = false;
+            $work
+        } else {
+            $engine.run(
+                #[inline(always)]
+                || {
+                    #[allow(dead_code, reason = "not all work multiplies and adds")]
+                    const $fused: bool = true;
+                    $work
+                },
+            )
+        }
+    };
+}
+pub(crate) use vectorized;
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Portable => "portable",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+            Self::Amx => "amx",
+        })
+    }
+}
+
+/// From the name that [`Display`](fmt::Display) writes, in any case.
+impl FromStr for Engine {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let found = Self::ALL
+            .into_iter()
+            .find(|e| e.to_string().eq_ignore_ascii_case(name));
+        found.ok_or_else(|| Error::invalid("engine", name, "portable, avx2, avx512 or amx"))
+    }
+}

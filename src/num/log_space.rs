@@ -1,0 +1,172 @@
+//! Sums of weights that are only ever held as logarithms.
+
+use std::borrow::Borrow;
+
+/// `log sum_i exp(x_i)`, summed in the order given; `-inf` for no terms, or for terms that are
+/// all `-inf`; NaN where a term is.
+///
+/// ```
+/// let huge = annealed::estimate::log_sum_exp(&[1e5, 1e5]);
+/// assert!((huge - (1e5 + 2f64.ln())).abs() < 1e-10);
+/// ```
+pub fn log_sum_exp(values: impl IntoIterator<Item = impl Borrow<f64>>) -> f64 {
+    let (mut max, mut sum) = (f64::NEG_INFINITY, 0.0);
+    for x in values {
+        let x = *x.borrow();
+        if x > max {
+            sum = sum * (max - x).exp() + 1.0;
+            max = x;
+        } else if x != f64::NEG_INFINITY {
+            sum += (x - max).exp();
+        }
+    }
+    if sum == 0.0 { max } else { max + sum.ln() }
+}
+
+/// `log(exp(a) + exp(b))`; `-inf` where both are.
+pub(crate) fn log_add_exp(a: f64, b: f64) -> f64 {
+    let (low, high) = if a < b { (a, b) } else { (b, a) };
+    if high == f64::NEG_INFINITY {
+        high
+    } else {
+        high + (low - high).exp().ln_1p()
+    }
+}
+
+/// `log (1/n) sum_i exp(x_i)`; `-inf` for no terms.
+pub fn log_mean_exp(values: &[f64]) -> f64 {
+    if values.is_empty() {
+        return f64::NEG_INFINITY;
+    }
+    log_sum_exp(values) - (values.len() as f64).ln()
+}
+
+/// Running sums of `w` and `w^2`, from log weights and kept relative to the largest of them.
+///
+/// Two of them merge, so that blocks of chains can be reduced in a fixed order. Merging is exact
+/// up to rounding: a fixed order gives fixed bits.
+///
+/// ```
+/// use annealed::estimate::WeightSums;
+///
+/// let mut sums = WeightSums::default();
+/// for w in [1.0_f64, 2.0, 3.0, 4.0] {
+///     sums.add(w.ln());
+/// }
+/// assert!((sums.log_mean() - 2.5_f64.ln()).abs() < 1e-15);
+/// assert!((sums.effective_sample_size() - 100.0 / 30.0).abs() < 1e-14);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct WeightSums {
+    count: u64,
+    #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_value"))]
+    max: f64,
+    sum: f64,
+    sum_of_squares: f64,
+}
+
+impl Default for WeightSums {
+    fn default() -> Self {
+        Self {
+            count: 0,
+            max: f64::NEG_INFINITY,
+            sum: 0.0,
+            sum_of_squares: 0.0,
+        }
+    }
+}
+
+impl WeightSums {
+    /// Adds one weight, given its logarithm; `-inf` is a weight of zero. NaN and `+inf` are the
+    /// caller's to refuse: they make every figure NaN.
+    pub fn add(&mut self, log_weight: f64) {
+        self.count += 1;
+        if log_weight == f64::NEG_INFINITY {
+            return;
+        }
+        if log_weight <= self.max {
+            let weight = (log_weight - self.max).exp();
+            self.sum += weight;
+            self.sum_of_squares += weight * weight;
+        } else {
+            let scale = (self.max - log_weight).exp();
+            self.sum = self.sum * scale + 1.0;
+            self.sum_of_squares = self.sum_of_squares * scale * scale + 1.0;
+            self.max = log_weight;
+        }
+    }
+
+    /// Adds all that `other` has seen.
+    pub fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        if other.max == f64::NEG_INFINITY {
+            return;
+        }
+        let max = self.max.max(other.max);
+        let (here, there) = ((self.max - max).exp(), (other.max - max).exp());
+        self.sum = self.sum * here + other.sum * there;
+        self.sum_of_squares =
+            self.sum_of_squares * here * here + other.sum_of_squares * there * there;
+        self.max = max;
+    }
+
+    /// Number of weights, those of zero included.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// `log sum w`; `-inf` before the first weight above zero.
+    pub fn log_sum(&self) -> f64 {
+        self.max + self.sum.ln()
+    }
+
+    /// `log (1/n) sum w`; `-inf` before the first weight above zero.
+    pub fn log_mean(&self) -> f64 {
+        if self.count == 0 {
+            return f64::NEG_INFINITY;
+        }
+        self.log_sum() - (self.count as f64).ln()
+    }
+
+    /// `(sum w)^2 / sum w^2`, a count between 1 and n; 0 before the first weight above zero.
+    #[doc(alias = "ess")]
+    pub fn effective_sample_size(&self) -> f64 {
+        if self.sum == 0.0 {
+            return 0.0;
+        }
+        self.sum * self.sum / self.sum_of_squares
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INF: f64 = f64::INFINITY;
+
+    #[test]
+    fn sums_in_log_space_at_the_extremes() {
+        assert_eq!(log_add_exp(-INF, -INF), -INF);
+        assert_eq!(log_add_exp(-INF, 3.0), 3.0);
+        assert_eq!(log_add_exp(1000.0, 1000.0), 1000.0 + 2f64.ln());
+        assert_eq!(log_sum_exp(&[]), -INF);
+        assert_eq!(log_sum_exp([-INF, -INF]), -INF);
+        assert_eq!(log_sum_exp([-INF, 5.0, -INF]), 5.0);
+        let exact = -1000.0 + (1.0 + 1f64.exp() + (-1f64).exp()).ln();
+        assert!((log_sum_exp([-1000.0, -999.0, -1001.0]) - exact).abs() < 1e-12);
+    }
+
+    #[test]
+    fn nan_is_never_masked() {
+        assert!(log_add_exp(1.0, f64::NAN).is_nan() && log_add_exp(f64::NAN, -INF).is_nan());
+        for terms in [
+            [f64::NAN, 1.0],
+            [1.0, f64::NAN],
+            [-INF, f64::NAN],
+            [f64::NAN, -INF],
+        ] {
+            assert!(log_sum_exp(terms).is_nan(), "{terms:?}");
+        }
+    }
+}

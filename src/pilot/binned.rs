@@ -1,0 +1,193 @@
+//! Binned schedules: whole numbers of steps for the segments between knots.
+
+use nalgebra::DVector;
+
+use crate::estimate::Warning;
+use crate::kernel::TransitionKernel;
+use crate::path::AnnealingPath;
+use crate::pilot::knot_chains::KnotChains;
+use crate::pilot::metric::nothing_changes;
+use crate::pilot::survey::Survey;
+use crate::pilot::survey::few_chains;
+use crate::pilot::{OptimizedSchedule, ScheduleOptimizer};
+use crate::schedule::Schedule;
+use crate::{Error, Result};
+
+/// The schedule of Grosse, Maddison and Salakhutdinov (2013), Theorem 3: knots cut the path into
+/// segments, segment j has the cost `F_j`, and it gets `K_j` equal steps such that the expected
+/// bias `sum_j F_j / K_j` is least.
+///
+/// `F_j = 1/2 (E_{j+1} - E_j)[log f_{j+1} - log f_j]`, half the symmetrised divergence between
+/// neighbouring knots, for any path; for an exponential family this is
+/// `1/2 (eta_{j+1} - eta_j) . (s_{j+1} - s_j)` ([`exponential_family_costs`]).
+///
+/// As an optimizer it estimates the `F_j` by chains at the knots ([`KnotChains`]).
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct BinnedSchedule {
+    knots: Schedule,
+    chains: KnotChains,
+}
+
+impl BinnedSchedule {
+    /// Knots at these betas, from 0 to 1; [`Schedule::linear`] of 10 gives ten equal segments.
+    pub fn new(knots: Schedule) -> Self {
+        Self {
+            knots,
+            chains: KnotChains::default(),
+        }
+    }
+
+    /// The chains that estimate the costs.
+    pub fn chains(mut self, chains: KnotChains) -> Self {
+        self.chains = chains;
+        self
+    }
+
+    /// The schedule of `steps` stages for known costs, one a segment. Costs below 1e-3 of their
+    /// mean count as that: they are never negative but by noise. The knots are among the betas.
+    ///
+    /// # Errors
+    /// Another number of costs than segments; costs that are not finite, or have no positive
+    /// mean; fewer steps than segments.
+    pub fn with_costs(&self, costs: &[f64], steps: usize) -> Result<Schedule> {
+        Error::check_dimension("costs", costs.len(), self.knots.steps())?;
+        let allocation = allocate_steps(&floored(costs)?, steps)?;
+        let ends = self.knots.betas()[1..].iter().copied();
+        let pieces: Vec<(usize, f64)> = allocation.into_iter().zip(ends).collect();
+        Schedule::piecewise_linear(&pieces)
+    }
+
+    /// The schedule of `steps` stages for a survey: on a path linear in beta,
+    /// `F_j = 1/2 (beta_{j+1} - beta_j) int g dbeta` over the segment.
+    ///
+    /// # Errors
+    /// As [`with_costs`](Self::with_costs); [`Error::PilotCollapsed`].
+    pub fn schedule(&self, survey: &Survey, steps: usize) -> Result<Schedule> {
+        let g = survey.metric()?;
+        let cost = |ends: &[f64]| 0.5 * (ends[1] - ends[0]) * g.between(ends[0], ends[1]);
+        let costs: Vec<f64> = self.knots.betas().windows(2).map(cost).collect();
+        self.with_costs(&costs, steps)
+    }
+
+    /// The costs, estimated by the chains at the knots.
+    ///
+    /// # Errors
+    /// Settings out of range; whatever the chains meet.
+    pub fn estimate_costs<'p, P, K>(&self, path: &'p P, kernel: &K, seed: u64) -> Result<Vec<f64>>
+    where
+        P: AnnealingPath,
+        K: TransitionKernel<P::At<'p>>,
+    {
+        self.chains.costs(path, kernel, self.knots.betas(), seed)
+    }
+}
+
+/// The least cost that a segment counts with: 1e-3 of their mean.
+fn floor(costs: &[f64]) -> f64 {
+    1e-3 * costs.iter().sum::<f64>() / costs.len() as f64
+}
+
+/// Costs of which none is below the floor.
+fn floored(costs: &[f64]) -> Result<Vec<f64>> {
+    Error::check_finite("costs", costs.iter().copied())?;
+    if costs.iter().all(|&cost| cost == 0.0) {
+        return Err(nothing_changes());
+    }
+    let floor = floor(costs);
+    Error::check_positive("mean of the costs", floor)?;
+    Ok(costs.iter().map(|cost| cost.max(floor)).collect())
+}
+
+fn negligible(costs: &[f64]) -> Vec<Warning> {
+    let low = costs
+        .iter()
+        .enumerate()
+        .filter(|(_, cost)| **cost < floor(costs));
+    low.map(|(segment, &cost)| Warning::NegligibleCost { segment, cost })
+        .collect()
+}
+
+/// Numbers of steps `K_j >= 1` that add up to `steps` and make `sum_j F_j / K_j` least: each
+/// further step goes where it saves most, which is optimal because the saving of a segment falls
+/// with every step it gets. Takes time in proportion to steps times segments.
+///
+/// ```
+/// # fn main() -> annealed::Result<()> {
+/// assert_eq!(annealed::pilot::allocate_steps(&[9.0, 4.0, 1.0], 12)?, [6, 4, 2]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// Fewer steps than segments; a cost that is not finite and positive.
+pub fn allocate_steps(costs: &[f64], steps: usize) -> Result<Vec<usize>> {
+    for &cost in costs {
+        Error::check_positive("cost of a segment", cost)?;
+    }
+    if costs.is_empty() || steps < costs.len() {
+        let expected = format!("at least one for each of {} segments", costs.len());
+        return Err(Error::invalid("steps", steps, expected));
+    }
+    let mut allocation = vec![1; costs.len()];
+    let saving = |cost: f64, k: usize| cost / (k as f64 * (k + 1) as f64);
+    for _ in costs.len()..steps {
+        let mut best = 0;
+        for j in 1..costs.len() {
+            if saving(costs[j], allocation[j]) > saving(costs[best], allocation[best]) {
+                best = j;
+            }
+        }
+        allocation[best] += 1;
+    }
+    Ok(allocation)
+}
+
+/// `F_j = 1/2 (eta_{j+1} - eta_j) . (s_{j+1} - s_j)` from the natural parameters and moments of an
+/// exponential family at the knots: the cost of a segment, whether its path is geometric or
+/// averages moments (Grosse et al. 2013, Theorem 2).
+///
+/// # Errors
+/// Fewer than two knots, or lengths that differ.
+pub fn exponential_family_costs(
+    natural_parameters: &[DVector<f64>],
+    moments: &[DVector<f64>],
+) -> Result<Vec<f64>> {
+    Error::check_dimension("moments", moments.len(), natural_parameters.len())?;
+    let Some(first) = natural_parameters.first().filter(|_| moments.len() > 1) else {
+        return Err(Error::invalid("knots", moments.len(), "at least 2"));
+    };
+    for vector in natural_parameters.iter().chain(moments) {
+        Error::check_dimension("knot", vector.len(), first.len())?;
+    }
+    let pairs = natural_parameters.windows(2).zip(moments.windows(2));
+    Ok(pairs
+        .map(|(eta, s)| 0.5 * (&eta[1] - &eta[0]).dot(&(&s[1] - &s[0])))
+        .collect())
+}
+
+impl<P: AnnealingPath, K> ScheduleOptimizer<P, K> for BinnedSchedule {
+    fn optimize<'p>(
+        &self,
+        path: &'p P,
+        kernel: &K,
+        steps: usize,
+        seed: u64,
+    ) -> Result<OptimizedSchedule>
+    where
+        K: TransitionKernel<P::At<'p>>,
+    {
+        if steps < self.knots.steps() {
+            let expected = format!("at least one for each of {} segments", self.knots.steps());
+            return Err(Error::invalid("steps", steps, expected));
+        }
+        let costs = self.estimate_costs(path, kernel, seed)?;
+        Ok(OptimizedSchedule {
+            schedule: self.with_costs(&costs, steps)?,
+            warnings: few_chains(self.chains.chains)
+                .into_iter()
+                .chain(negligible(&costs))
+                .collect(),
+        })
+    }
+}

@@ -1,0 +1,304 @@
+//! Adaptive schedules: a constant conditional ESS.
+
+use super::survey_run::Pilot;
+use crate::chain::Block;
+use crate::chain::Stage;
+use crate::estimate::Warning;
+use crate::kernel::TransitionKernel;
+use crate::num::WeightSums;
+use crate::path::{AnnealingPath, Intermediate};
+use crate::pilot::metric::{interpolate, nothing_changes};
+use crate::pilot::survey::Survey;
+use crate::pilot::survey::{COLLAPSED, dead_chains, few_chains, near_collapse};
+use crate::pilot::{OptimizedSchedule, ScheduleOptimizer};
+use crate::random::Purpose;
+use crate::schedule::Schedule;
+use crate::{Error, Result};
+
+/// Stages by a constant conditional effective sample size (Zhou, Johansen and Aston 2016): a
+/// population of weighted chains goes along the path, and each next beta is found such that
+///
+/// `CESS / N = (sum_i W_i u_i)^2 / sum_i W_i u_i^2`, `u_i = f_beta(x_i) / f_{k-1}(x_i)`,
+///
+/// comes out the same at every stage (W the normalised weights before it). Unlike the ESS itself
+/// it says how far apart neighbouring models are, whatever happened before.
+///
+/// The CESS that leads to the pilot's number of stages is found by repeated passes, and the
+/// stages found are then refined to the number asked for: at equal CESS,
+/// `sqrt(N / CESS - 1)` is a distance along the path that adds up. For small steps that distance
+/// is `sqrt(g) dbeta`, so that in the limit this is [`VarOpt`](crate::pilot::VarOpt); it needs
+/// no derivative, and no grid.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct ConstantConditionalEss {
+    pilot: Pilot,
+}
+
+impl Default for ConstantConditionalEss {
+    /// 100 chains and 200 stages: finding a stage takes several evaluations a chain.
+    fn default() -> Self {
+        Self {
+            pilot: Pilot::new(100, 200),
+        }
+    }
+}
+
+/// Passes after which the number of stages should have come out right.
+const PASSES: usize = 8;
+/// Relative error of a stage's distance that is small enough.
+const PRECISION: f64 = 1e-2;
+
+impl ConstantConditionalEss {
+    /// Number of chains and (about) of stages of the pilot passes, which run on one thread. There
+    /// are as many passes as it takes, whatever the pilot's rounds.
+    pub fn pilot(mut self, pilot: Pilot) -> Self {
+        self.pilot = pilot;
+        self
+    }
+
+    /// The schedule of `steps` stages for a survey, in the limit of small steps:
+    /// `N / CESS - 1 = dbeta^2 g`, constant along the schedule. No smoothing, no floor.
+    ///
+    /// # Errors
+    /// [`Error::PilotCollapsed`]; a survey whose g is 0 somewhere, where the schedule would leap.
+    pub fn schedule(&self, survey: &Survey, steps: usize) -> Result<Schedule> {
+        survey.metric()?.schedule(steps)
+    }
+
+    /// The stages of a pass in which each has this `CESS / N`, the last one more. Their number is
+    /// what it takes.
+    ///
+    /// # Errors
+    /// A pilot without steps or with fewer than two chains; a target outside of (0, 1);
+    /// [`Error::PilotCollapsed`]; [`Error::NotConverged`] where no step is short enough, since the
+    /// path jumps or its support shrinks, or more than a million do not reach the end.
+    pub fn stages_at<'p, P, K>(
+        &self,
+        path: &'p P,
+        kernel: &K,
+        target: f64,
+        seed: u64,
+    ) -> Result<Schedule>
+    where
+        P: AnnealingPath,
+        K: TransitionKernel<P::At<'p>>,
+    {
+        if !(target > 0.0 && target < 1.0) {
+            return Err(Error::invalid(
+                "target of CESS / N",
+                target,
+                "a number in (0, 1)",
+            ));
+        }
+        self.pilot.check()?;
+        let distance = (1.0 / target - 1.0).sqrt();
+        let pass = Pass::run(path, kernel, self.pilot.chains(), distance, 1_000_000, seed)?;
+        Schedule::new(pass.betas)
+    }
+}
+
+impl<P: AnnealingPath, K> ScheduleOptimizer<P, K> for ConstantConditionalEss {
+    fn optimize<'p>(
+        &self,
+        path: &'p P,
+        kernel: &K,
+        steps: usize,
+        seed: u64,
+    ) -> Result<OptimizedSchedule>
+    where
+        K: TransitionKernel<P::At<'p>>,
+    {
+        self.pilot.check()?;
+        let wanted = self.pilot.steps().min(steps).max(1);
+        let limit = 10 * wanted.max(100);
+        // At this distance the log weights of the wanted stages add up to a variance of 1.
+        let mut distance = (wanted as f64).sqrt().recip();
+        let mut failure = Error::NotConverged {
+            what: "the constant conditional ESS",
+            detail: format!("not about {wanted} stages after {PASSES} passes"),
+        };
+        for _ in 0..PASSES {
+            let pass = Pass::run(path, kernel, self.pilot.chains(), distance, limit, seed);
+            match pass {
+                Err(error @ Error::PilotCollapsed { .. }) => {
+                    failure = error;
+                    distance *= 0.5;
+                }
+                Err(error) => return Err(error),
+                Ok(pass) if !pass.arrived() => distance *= 4.0,
+                Ok(pass) if pass.distances[pass.stages()] == 0.0 => return Err(nothing_changes()),
+                Ok(pass) if pass.stages().abs_diff(wanted) <= 1 + wanted / 20 => {
+                    return Ok(OptimizedSchedule {
+                        schedule: interpolate(&pass.betas, &pass.distances, steps)?,
+                        warnings: pass.warnings,
+                    });
+                }
+                Ok(pass) => distance = pass.distances[pass.stages()] / wanted as f64,
+            }
+        }
+        Err(failure)
+    }
+}
+
+/// One pass of the population along the path.
+struct Pass {
+    betas: Vec<f64>,
+    /// Distance covered up to each beta.
+    distances: Vec<f64>,
+    /// Of weights near collapse, and of few or dead chains.
+    warnings: Vec<Warning>,
+}
+
+impl Pass {
+    /// Stages of this distance, up to a limit on their number.
+    fn run<'p, P, K>(
+        path: &'p P,
+        kernel: &K,
+        chains: usize,
+        distance: f64,
+        limit: usize,
+        seed: u64,
+    ) -> Result<Self>
+    where
+        P: AnnealingPath,
+        K: TransitionKernel<P::At<'p>>,
+    {
+        let mut block = Block::from_base(path.base(), chains, seed, Purpose::ConditionalEss);
+        let mut workspace = K::Workspace::default();
+        let (mut betas, mut distances) = (vec![0.0], vec![0.0]);
+        let (mut beta, mut guess, mut covered) = (0.0, 1.0, 0.0);
+        let mut collapse = None;
+        while beta < 1.0 && betas.len() <= limit {
+            let (next, length) = next_stage(path, &block, beta, guess, distance)?;
+            let stage = Stage::new(betas.len(), path.at(beta), path.at(next));
+            kernel.advance(&stage, &mut block, &mut workspace)?;
+            // A distance saturates once few chains carry the weight: such a stage is a leap.
+            collapse = collapse.or(check_weights(&block, next)?);
+            covered += length;
+            (guess, beta) = (next - beta, next);
+            betas.push(beta);
+            distances.push(covered);
+        }
+        let dead = (0..chains).filter(|&i| !block.is_alive(i)).count();
+        Ok(Self {
+            betas,
+            distances,
+            warnings: [collapse, few_chains(chains), dead_chains(dead, chains)]
+                .into_iter()
+                .flatten()
+                .collect(),
+        })
+    }
+
+    fn stages(&self) -> usize {
+        self.betas.len() - 1
+    }
+
+    /// Whether the target was reached within the limit.
+    fn arrived(&self) -> bool {
+        self.betas[self.stages()] == 1.0
+    }
+}
+
+/// Refuses a population of which one chain carries nearly all the weight, and warns of few.
+fn check_weights<S>(block: &Block<S>, beta: f64) -> Result<Option<Warning>> {
+    let mut weights = WeightSums::default();
+    for &log_weight in block.log_weights() {
+        weights.add(log_weight);
+    }
+    match weights.effective_sample_size() {
+        ess if ess < COLLAPSED => Err(Error::PilotCollapsed {
+            effective_sample_size: ess,
+            chains: block.len(),
+            beta,
+        }),
+        ess => Ok(near_collapse(ess, block.len(), beta)),
+    }
+}
+
+/// The beta at this distance from `beta`, or 1 where that is nearer, with its distance: bisection,
+/// sped up by the distance being nearly proportional to the step.
+fn next_stage<P: AnnealingPath>(
+    path: &P,
+    block: &Block<P::State>,
+    beta: f64,
+    guess: f64,
+    distance: f64,
+) -> Result<(f64, f64)> {
+    let here = path.at(beta);
+    let reach = |step: f64| distance_to(&here, &path.at(beta + step), block);
+    let all = 1.0 - beta;
+    // `high` is the shortest step known to be too long.
+    let (mut low, mut high) = (0.0, f64::INFINITY);
+    let mut step = guess.min(all);
+    for _ in 0..200 {
+        let length = reach(step);
+        if length <= distance {
+            if step == all {
+                return Ok((1.0, length));
+            }
+            low = step;
+        } else {
+            high = step;
+        }
+        if (length / distance - 1.0).abs() < PRECISION {
+            return Ok((beta + step, length));
+        }
+        let proportional = step * distance / length;
+        step = match proportional {
+            inside if inside > low && inside < high => inside.min(all),
+            _ if high < f64::INFINITY => 0.5 * (low + high),
+            _ => all,
+        };
+        if beta + step <= beta {
+            break;
+        }
+    }
+    Err(Error::NotConverged {
+        what: "the next stage of constant conditional ESS",
+        detail: why_too_long(&here, &path.at(beta + high.min(all)), block),
+    })
+}
+
+/// Why the step to `there`, the shortest of those too long, cannot be any shorter.
+fn why_too_long<M: Intermediate>(here: &M, there: &M, block: &Block<M::State>) -> String {
+    let (beta, next) = (here.beta(), there.beta());
+    let alive = || (0..block.len()).filter(|&chain| block.is_alive(chain));
+    let lost = |chain: &usize| there.log_ratio(here, &block.states()[*chain]) == f64::NEG_INFINITY;
+    match alive().filter(lost).count() {
+        0 => format!("no step from beta = {beta} is short enough, the path jumps there"),
+        lost => format!(
+            "{lost} of {} chains at beta = {beta} are off the support of beta = {next}, however \
+             short the step; expected a base within the support of the target, or Friction or \
+             VarOpt, which do without",
+            alive().count()
+        ),
+    }
+}
+
+/// `sqrt(N / CESS - 1)`, its square times `1 / (1 - 1/ESS)`: without this correction the distance
+/// vanishes as the weights collapse.
+fn distance_to<M: Intermediate>(here: &M, there: &M, block: &Block<M::State>) -> f64 {
+    let (mut before, mut after, mut squares) = (
+        WeightSums::default(),
+        WeightSums::default(),
+        WeightSums::default(),
+    );
+    for (chain, &log_weight) in block.log_weights().iter().enumerate() {
+        if block.is_alive(chain) {
+            let ratio = there.log_ratio(here, &block.states()[chain]);
+            before.add(log_weight);
+            after.add(log_weight + ratio);
+            squares.add(log_weight + 2.0 * ratio);
+        }
+    }
+    let inverse = (before.log_sum() + squares.log_sum() - 2.0 * after.log_sum()).exp();
+    let ess = before.effective_sample_size();
+    let length = ((inverse - 1.0).max(0.0) / (1.0 - 1.0 / ess)).sqrt();
+    // Off the support, or too far for the sums: farther than any distance.
+    if length.is_nan() {
+        f64::INFINITY
+    } else {
+        length
+    }
+}

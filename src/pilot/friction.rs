@@ -1,0 +1,153 @@
+//! The schedule that prices mixing in.
+
+use super::survey_run::Pilot;
+use crate::kernel::TransitionKernel;
+use crate::path::AnnealingPath;
+use crate::pilot::metric::Metric;
+use crate::pilot::survey::{Survey, SurveyPoint};
+use crate::pilot::{OptimizedSchedule, ScheduleOptimizer};
+use crate::schedule::Schedule;
+use crate::{Error, Result};
+
+/// Chooses a schedule by the friction that the chains meet, and not only by how much there is to
+/// change.
+///
+/// Where the kernel mixes slowly, the increments of log w are correlated, and the variance of
+/// log w grows faster than `dbeta^2 g` a stage: by `dbeta^2 zeta`, `zeta = g (1 + 2 tau)` with
+/// the autocorrelation time tau of `d/dbeta log f` in steps. zeta is the friction of linear
+/// response (Sivak and Crooks 2012), and both factors are read off a pilot: g, point by point, as
+/// the variance over the chains as they are, and
+///
+/// `1 + 2 tau = max(1, (growth of V) / (sum of dbeta^2 g))`,
+///
+/// with V the variance of the running log w, over each of 8 bins of the pilot's stages, after a
+/// running maximum. The schedule has `beta'^2 zeta` constant. Where transitions are perfect it is
+/// that of [`VarOpt`](crate::pilot::VarOpt).
+///
+/// No weights are used, so that a pilot whose weights collapsed still serves. What the pilot
+/// cannot see is mixing slower than itself: see `docs/schedules.md`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Friction {
+    pilot: Pilot,
+    bins: usize,
+    floor: f64,
+}
+
+impl Default for Friction {
+    fn default() -> Self {
+        Self {
+            pilot: Pilot::default(),
+            bins: 8,
+            floor: 1e-3,
+        }
+    }
+}
+
+impl Friction {
+    /// The pilot run.
+    pub fn pilot(mut self, pilot: Pilot) -> Self {
+        self.pilot = pilot;
+        self
+    }
+
+    /// Number of bins for the slowing `1 + 2 tau`; 8 unless set. A pilot of fewer stages than four a bin has fewer.
+    pub fn bins(mut self, bins: usize) -> Self {
+        self.bins = bins;
+        self
+    }
+
+    /// The least friction, a fraction of its mean; 1e-3 unless set. The schedule is then at most
+    /// `sqrt(1 / floor)` times faster than the linear one.
+    pub fn floor(mut self, fraction: f64) -> Self {
+        self.floor = fraction;
+        self
+    }
+
+    /// The schedule of `steps` stages for a survey, whatever the schedule of its pilot.
+    ///
+    /// # Errors
+    /// Settings out of range; a survey in which log w never varied.
+    pub fn schedule(&self, survey: &Survey, steps: usize) -> Result<Schedule> {
+        self.metric(survey)?.schedule(steps)
+    }
+
+    /// zeta along the path, at the survey's points.
+    ///
+    /// # Errors
+    /// As [`schedule`](Self::schedule).
+    pub fn metric(&self, survey: &Survey) -> Result<Metric> {
+        if self.bins == 0 {
+            return Err(Error::invalid("bins", 0, "at least 1"));
+        }
+        let points = survey.points();
+        let stages = points.len() - 1;
+        let bins = self.bins.min(stages / 4).max(1);
+        let highest = running_maximum(points);
+        let mut zeta = Vec::with_capacity(points.len());
+        for bin in 0..bins {
+            let (a, b) = (bin * stages / bins, (bin + 1) * stages / bins);
+            let factor = slowing(&points[a + 1..=b], highest[b] - highest[a]);
+            let of_point = |point: &SurveyPoint| factor * point.unweighted_variance;
+            // The base's point belongs to the first bin, but no stage ends there.
+            let first = if bin == 0 { 0 } else { a + 1 };
+            zeta.extend(points[first..=b].iter().map(of_point));
+        }
+        let betas = points.iter().map(|point| point.beta).collect();
+        let width = (WINDOW * points.len() as f64).round() as usize;
+        Metric::new(betas, zeta)?
+            .smoothed(width)
+            .floored(self.floor)
+    }
+}
+
+/// Share of the survey's points over which zeta is averaged.
+const WINDOW: f64 = 0.01;
+
+/// `1 + 2 tau` over a bin: the growth of the variance of log w over what the stages would have
+/// added had they been independent, and no less than 1.
+fn slowing(bin: &[SurveyPoint], growth: f64) -> f64 {
+    let independent: f64 = bin
+        .iter()
+        .map(|point| point.squared_steps * point.unweighted_variance)
+        .sum();
+    if independent > 0.0 {
+        (growth / independent).max(1.0)
+    } else {
+        1.0
+    }
+}
+
+/// The variance of the running log w, which noise and recovery must not let fall.
+fn running_maximum(points: &[SurveyPoint]) -> Vec<f64> {
+    let mut highest = 0.0;
+    let rise = |point: &SurveyPoint| {
+        highest = f64::max(highest, point.var_log_weight);
+        highest
+    };
+    points.iter().map(rise).collect()
+}
+
+impl<P, K> ScheduleOptimizer<P, K> for Friction
+where
+    P: AnnealingPath + Sync,
+    P::State: Send,
+    K: Sync,
+{
+    fn optimize<'p>(
+        &self,
+        path: &'p P,
+        kernel: &K,
+        steps: usize,
+        seed: u64,
+    ) -> Result<OptimizedSchedule>
+    where
+        K: TransitionKernel<P::At<'p>>,
+    {
+        let survey = self.pilot.survey(path, kernel, seed)?;
+        Ok(OptimizedSchedule {
+            schedule: self.schedule(&survey, steps)?,
+            warnings: survey.unweighted_warnings(),
+        })
+    }
+}

@@ -1,0 +1,138 @@
+//! Chains at the knots of a path.
+
+use crate::chain::Block;
+use crate::chain::Stage;
+use crate::kernel::TransitionKernel;
+use crate::path::{AnnealingPath, Intermediate};
+use crate::random::Purpose;
+use crate::{Error, Result};
+
+/// Chains that pass the knots one after another and stay for a while at each: how a
+/// [`BinnedSchedule`](crate::pilot::BinnedSchedule) estimates its costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct KnotChains {
+    /// Number of chains.
+    pub chains: usize,
+    /// Steps of each chain at a knot.
+    pub updates: usize,
+    /// Of these, the first ones that are not counted.
+    pub burn_in: usize,
+    /// Counted steps are `thinning` steps apart.
+    pub thinning: usize,
+}
+
+impl Default for KnotChains {
+    /// 100 chains and 100 updates a knot, half of them burn-in, every tenth counted: about as
+    /// cheap as the default [`Pilot`](crate::pilot::Pilot).
+    fn default() -> Self {
+        Self {
+            chains: 100,
+            updates: 100,
+            burn_in: 50,
+            thinning: 10,
+        }
+    }
+}
+
+impl KnotChains {
+    /// The setting of Kiwaki (2015) for this method: 1,000 chains, 6,000 updates a knot, of which
+    /// 1,000 are burn-in. With ten segments that is 6.6e7 chain-steps, as many as 6,600 steps of
+    /// 10,000 chains.
+    pub fn paper() -> Self {
+        Self {
+            chains: 1_000,
+            updates: 6_000,
+            burn_in: 1_000,
+            thinning: 10,
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        let at_least_one = |argument, value: usize| match value {
+            0 => Err(Error::invalid(argument, 0, "at least 1")),
+            _ => Ok(()),
+        };
+        if self.chains < 2 {
+            let expected = "at least 2, better 100";
+            return Err(Error::invalid("chains at the knots", self.chains, expected));
+        }
+        at_least_one("thinning", self.thinning)?;
+        if self.updates < self.burn_in.saturating_add(self.thinning) {
+            let expected = "at least the burn-in and one counted step";
+            return Err(Error::invalid("updates", self.updates, expected));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn costs<'p, P, K>(
+        &self,
+        path: &'p P,
+        kernel: &K,
+        knots: &[f64],
+        seed: u64,
+    ) -> Result<Vec<f64>>
+    where
+        P: AnnealingPath,
+        K: TransitionKernel<P::At<'p>>,
+    {
+        self.check()?;
+        let mut block = Block::from_base(path.base(), self.chains, seed, Purpose::Knots);
+        let mut workspace = K::Workspace::default();
+        let mut costs = vec![0.0; knots.len() - 1];
+        for j in 0..knots.len() {
+            let stage = Stage::new(j, path.at(knots[j]), path.at(knots[j]));
+            let back = (j > 0).then(|| path.at(knots[j - 1]));
+            let ahead = (j + 1 < knots.len()).then(|| path.at(knots[j + 1]));
+            let mut means = [0.0; 2];
+            for update in 1..=self.updates {
+                kernel.advance(&stage, &mut block, &mut workspace)?;
+                if update > self.burn_in && (update - self.burn_in).is_multiple_of(self.thinning) {
+                    let here = &stage.model;
+                    means[0] += mean_log_ratio(&block, Some(here), back.as_ref())?;
+                    means[1] += mean_log_ratio(&block, ahead.as_ref(), Some(here))?;
+                }
+            }
+            let counted = ((self.updates - self.burn_in) / self.thinning) as f64;
+            if j > 0 {
+                costs[j - 1] += 0.5 * finite(means[0] / counted, knots[j], knots[j - 1])?;
+            }
+            if j < costs.len() {
+                costs[j] -= 0.5 * finite(means[1] / counted, knots[j], knots[j + 1])?;
+            }
+        }
+        Ok(costs)
+    }
+}
+
+/// A mean log ratio over the chains at one beta, which is infinite where another excludes them.
+fn finite(mean: f64, here: f64, there: f64) -> Result<f64> {
+    if mean.is_finite() {
+        return Ok(mean);
+    }
+    Err(Error::invalid(
+        "path",
+        format!("chains at beta = {here} off the support of beta = {there}"),
+        "one support at all knots, since the divergence between two is infinite otherwise; \
+         Friction and VarOpt do without",
+    ))
+}
+
+/// Mean of `log f_to - log f_from` over the living chains; 0 beyond the path's ends.
+fn mean_log_ratio<M: Intermediate>(
+    block: &Block<M::State>,
+    to: Option<&M>,
+    from: Option<&M>,
+) -> Result<f64> {
+    let (Some(to), Some(from)) = (to, from) else {
+        return Ok(0.0);
+    };
+    let alive = || (0..block.len()).filter(|&chain| block.is_alive(chain));
+    let ratio = |chain: usize| to.log_ratio(from, &block.states()[chain]);
+    match alive().count() {
+        0 => Err(Error::AllWeightsZero {
+            chains: block.len(),
+        }),
+        count => Ok(alive().map(ratio).sum::<f64>() / count as f64),
+    }
+}

@@ -1,0 +1,217 @@
+//! What a schedule pays along a path, and the schedule that pays least.
+
+use crate::schedule::Schedule;
+use crate::{Error, Result};
+
+/// A local cost `m(beta)` of moving along a path, on a grid of betas (linear in between): a
+/// schedule of speed `beta'(t)` pays the *action*
+///
+/// `J = int_0^1 beta'(t)^2 m(beta(t)) dt`,
+///
+/// which is `K Var[log w]` where m is the variance of `d/dbeta log f` and transitions are perfect
+/// (Kiwaki 2015, Equation 9). The cheapest schedule has `beta'^2 m` constant and pays the square
+/// of the path's *length* `int_0^1 sqrt(m) dbeta`.
+///
+/// ```
+/// use annealed::pilot::Metric;
+/// use annealed::schedule::Schedule;
+///
+/// // From N(0, 1) to N(0, 1/100), where the best schedule is (100^t - 1) / 99.
+/// let grid: Vec<f64> = (0..=1000).map(|k| k as f64 / 1000.0).collect();
+/// let g = grid.iter().map(|beta| 0.5 * (99.0 / (1.0 + 99.0 * beta)).powi(2)).collect();
+/// let metric = Metric::new(grid, g)?;
+/// let schedule = metric.schedule(2)?;
+/// assert!((schedule.betas()[1] - 1.0 / 11.0).abs() < 1e-4);
+/// assert!(metric.action(&schedule) < metric.action(&Schedule::linear(2)?));
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(try_from = "(Vec<f64>, Vec<f64>)", into = "(Vec<f64>, Vec<f64>)")
+)]
+pub struct Metric {
+    grid: Schedule,
+    values: Vec<f64>,
+}
+
+impl Metric {
+    /// From betas that increase from 0 to 1 and the cost at each.
+    ///
+    /// # Errors
+    /// Where the betas are no grid from 0 to 1, the lengths differ, or a cost is negative or not
+    /// finite.
+    pub fn new(betas: Vec<f64>, values: Vec<f64>) -> Result<Self> {
+        Error::check_dimension("costs", values.len(), betas.len())?;
+        let bad = values
+            .iter()
+            .zip(&betas)
+            .find(|(m, _)| !(m.is_finite() && **m >= 0.0));
+        if let Some((m, beta)) = bad {
+            return Err(Error::invalid(
+                "cost",
+                format!("{m} at beta = {beta}"),
+                "finite numbers of at least 0",
+            ));
+        }
+        Ok(Self {
+            grid: Schedule::new(betas)?,
+            values,
+        })
+    }
+
+    /// The grid.
+    pub fn betas(&self) -> &[f64] {
+        self.grid.betas()
+    }
+
+    /// The cost at each beta of the grid.
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    /// The metric averaged over a window of `width` grid points around each (an even width
+    /// counts as the next odd one), truncated and renormalised at the ends.
+    pub fn smoothed(&self, width: usize) -> Self {
+        let (reach, last) = (width / 2, self.values.len() - 1);
+        let mean = |k: usize| {
+            let window = &self.values[k.saturating_sub(reach)..=k.saturating_add(reach).min(last)];
+            window.iter().sum::<f64>() / window.len() as f64
+        };
+        Self {
+            grid: self.grid.clone(),
+            values: (0..=last).map(mean).collect(),
+        }
+    }
+
+    /// The metric with no value below `fraction` of its mean over beta. A floor bounds the speed
+    /// of the schedule where an estimate came out as almost nothing.
+    ///
+    /// # Errors
+    /// A fraction outside of (0, 1]; a metric that is 0 everywhere.
+    pub fn floored(&self, fraction: f64) -> Result<Self> {
+        if !(fraction > 0.0 && fraction <= 1.0) {
+            return Err(Error::invalid("floor", fraction, "a fraction in (0, 1]"));
+        }
+        let mean = self.integrate(|m| m);
+        if mean == 0.0 {
+            return Err(nothing_changes());
+        }
+        Ok(Self {
+            grid: self.grid.clone(),
+            values: self.values.iter().map(|m| m.max(fraction * mean)).collect(),
+        })
+    }
+
+    /// `int_0^1 sqrt(m) dbeta`, by the trapezoid rule. Its square is the least action.
+    pub fn length(&self) -> f64 {
+        self.integrate(f64::sqrt)
+    }
+
+    /// What a schedule of K stages pays, `K sum_k (beta_k - beta_{k-1}) int_{k-1}^k m dbeta`;
+    /// for the linear schedule, `int_0^1 m dbeta`.
+    pub fn action(&self, schedule: &Schedule) -> f64 {
+        let pay = |b: &[f64]| (b[1] - b[0]) * self.between(b[0], b[1]);
+        schedule.steps() as f64 * schedule.betas().windows(2).map(pay).sum::<f64>()
+    }
+
+    /// The cost at any beta in `[0, 1]`.
+    pub(crate) fn at(&self, beta: f64) -> f64 {
+        let right = self.right_of(beta);
+        let (a, b) = (self.betas()[right - 1], self.betas()[right]);
+        let share = (beta - a) / (b - a);
+        self.values[right - 1] * (1.0 - share) + self.values[right] * share
+    }
+
+    /// `int m dbeta` over an interval within `[0, 1]`.
+    pub(crate) fn between(&self, start: f64, end: f64) -> f64 {
+        let inner = &self.betas()[self.right_of(start)..self.right_of(end)];
+        let mut left = (start, self.at(start));
+        let mut area = 0.0;
+        for &beta in inner.iter().chain([&end]) {
+            let right = (beta, self.at(beta));
+            area += 0.5 * (left.1 + right.1) * (right.0 - left.0);
+            left = right;
+        }
+        area
+    }
+
+    /// Index, at least 1, of the first beta of the grid that is not below this one.
+    fn right_of(&self, beta: f64) -> usize {
+        let last = self.values.len() - 1;
+        self.betas().partition_point(|&b| b < beta).clamp(1, last)
+    }
+
+    /// The cheapest schedule: `beta_k` is where a share `k / K` of the length is covered
+    /// (cumulative trapezoid rule, inverted linearly).
+    ///
+    /// # Errors
+    /// Where `steps` is 0, or the metric is 0 somewhere, where the schedule would leap:
+    /// [`floored`](Self::floored) helps.
+    pub fn schedule(&self, steps: usize) -> Result<Schedule> {
+        if let Some(k) = self.values.iter().position(|&m| m == 0.0) {
+            return Err(Error::invalid(
+                "cost",
+                format!("0 at beta = {}", self.betas()[k]),
+                "positive costs: the schedule would leap",
+            ));
+        }
+        interpolate(self.betas(), &self.cumulative(f64::sqrt), steps)
+    }
+
+    /// `int_0^beta f(m)` at each beta of the grid.
+    fn cumulative(&self, f: impl Fn(f64) -> f64) -> Vec<f64> {
+        let mut sum = 0.0;
+        let parts = self.betas().windows(2).zip(self.values.windows(2));
+        std::iter::once(0.0)
+            .chain(parts.map(|(b, m)| {
+                sum += 0.5 * (f(m[0]) + f(m[1])) * (b[1] - b[0]);
+                sum
+            }))
+            .collect()
+    }
+
+    fn integrate(&self, f: impl Fn(f64) -> f64) -> f64 {
+        // The first entry is 0, so that there is a last one.
+        self.cumulative(f).last().copied().unwrap_or_default()
+    }
+}
+
+/// Of a path whose base is its target.
+pub(crate) fn nothing_changes() -> Error {
+    let expected = "a path along which something changes";
+    Error::invalid("cost", "0 everywhere", expected)
+}
+
+/// The schedule of `steps` stages that covers equal shares of a distance, which is given at
+/// betas from 0 to 1 and linear in between.
+pub(crate) fn interpolate(betas: &[f64], distance: &[f64], steps: usize) -> Result<Schedule> {
+    crate::schedule::check_steps("steps", steps)?;
+    let total = distance[distance.len() - 1];
+    let mut right = 1;
+    let inner = (1..steps).map(|k| {
+        let reached = total * (k as f64 / steps as f64);
+        while distance[right] < reached {
+            right += 1;
+        }
+        let share = (reached - distance[right - 1]) / (distance[right] - distance[right - 1]);
+        betas[right - 1] + share * (betas[right] - betas[right - 1])
+    });
+    let inner: Vec<f64> = inner.collect();
+    Schedule::new(std::iter::once(0.0).chain(inner).chain([1.0]))
+}
+
+impl TryFrom<(Vec<f64>, Vec<f64>)> for Metric {
+    type Error = Error;
+
+    fn try_from((betas, values): (Vec<f64>, Vec<f64>)) -> Result<Self> {
+        Self::new(betas, values)
+    }
+}
+
+impl From<Metric> for (Vec<f64>, Vec<f64>) {
+    fn from(metric: Metric) -> Self {
+        (metric.grid.into(), metric.values)
+    }
+}

@@ -1,0 +1,365 @@
+//! What a pilot run says of a path: costs by which schedules are chosen.
+
+use crate::ais::{Merge, Recorder, Run};
+use crate::chain::Stage;
+use crate::estimate::Warning;
+use crate::num::WeightSums;
+use crate::path::Intermediate;
+use crate::pilot::metric::Metric;
+use crate::schedule::Schedule;
+use crate::{Error, Result};
+
+/// A recorder of the variance of `d/dbeta log f` along a run, for a [`Survey`].
+///
+/// The derivative is the log ratio that the run computes anyway, divided by the stage's step in
+/// beta: the mean of the derivative over the stage, and the derivative itself on a path linear in
+/// beta. Nothing is evaluated twice, and any path will do.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct DerivativeRecorder {
+    base: WeightedVariance,
+    stages: Vec<WeightedVariance>,
+    unweighted: Vec<WeightedVariance>,
+}
+
+impl<M: Intermediate> Recorder<M> for DerivativeRecorder {
+    /// Under `(x_{k-1}, w_k)`, which targets `p_k`, and over the chains as they are; at the base
+    /// the two are one.
+    fn record(&mut self, stage: &Stage<M>, block: &crate::chain::Block<M::State>) {
+        let step = stage.model.beta() - stage.previous.beta();
+        let mut weighted = WeightedVariance::default();
+        let mut unweighted = WeightedVariance::default();
+        for (&log_weight, &ratio) in block.log_weights().iter().zip(block.log_ratios()) {
+            if log_weight > f64::NEG_INFINITY {
+                weighted.add(log_weight, ratio / step);
+                unweighted.add(0.0, ratio / step);
+            }
+        }
+        if stage.index == 1 {
+            self.base = unweighted;
+        }
+        self.stages.push(weighted);
+        self.unweighted.push(unweighted);
+    }
+}
+
+impl Merge for DerivativeRecorder {
+    fn merge(&mut self, right: Self) {
+        self.base.merge(&right.base);
+        let mine = self.stages.iter_mut().chain(&mut self.unweighted);
+        for (mine, theirs) in mine.zip(right.stages.iter().chain(&right.unweighted)) {
+            mine.merge(theirs);
+        }
+    }
+}
+
+/// Mean and variance of weighted values, mergeable, relative to the largest weight.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+struct WeightedVariance {
+    weights: WeightSums,
+    mean: f64,
+    /// Weighted mean of squared deviations.
+    spread: f64,
+}
+
+impl WeightedVariance {
+    fn add(&mut self, log_weight: f64, value: f64) {
+        let mut weights = WeightSums::default();
+        weights.add(log_weight);
+        self.merge(&Self {
+            weights,
+            mean: value,
+            spread: 0.0,
+        });
+    }
+
+    fn merge(&mut self, other: &Self) {
+        if other.weights.count() == 0 {
+            return;
+        }
+        if self.weights.count() == 0 {
+            *self = *other;
+            return;
+        }
+        let mine = self.weights.log_sum();
+        self.weights.merge(&other.weights);
+        let total = self.weights.log_sum();
+        let (here, there) = (
+            (mine - total).exp(),
+            (other.weights.log_sum() - total).exp(),
+        );
+        let distance = other.mean - self.mean;
+        self.mean += there * distance;
+        self.spread =
+            here * self.spread + there * other.spread + here * there * distance * distance;
+    }
+
+    /// The variance times `1 / (1 - 1/ESS)`, without which it falls to 0 as the weights
+    /// collapse; 0 for a single value.
+    fn get(&self) -> f64 {
+        let shrinkage = 1.0 - 1.0 / self.weights.effective_sample_size();
+        if shrinkage > 0.0 {
+            self.spread / shrinkage
+        } else {
+            0.0
+        }
+    }
+}
+
+/// One point of a [`Survey`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct SurveyPoint {
+    /// Index of the pilot's stage; 0 is the base.
+    pub stage: usize,
+    /// Where on the path.
+    pub beta: f64,
+    /// Sum of `(beta_k - beta_{k-1})^2` over the pilot's stages since the point before.
+    pub squared_steps: f64,
+    /// `g(beta)`: the weighted variance of `d/dbeta log f` over the chains, times
+    /// `1 / (1 - 1/ESS)`.
+    pub derivative_variance: f64,
+    /// Sample variance of `d/dbeta log f` over the chains as they are, whatever their weights:
+    /// what a stage adds to the variance of log w by itself, divided by `dbeta^2`.
+    pub unweighted_variance: f64,
+    /// Sample variance of the running `log w` over the chains.
+    pub var_log_weight: f64,
+    /// ESS of the weights at this point, a count.
+    pub effective_sample_size: f64,
+    /// Number of chains that have left the support, and count in no other figure.
+    pub dead: usize,
+    /// Mean acceptance probability since the point before; `None` where the kernel makes no
+    /// accept-reject decision.
+    pub acceptance: Option<f64>,
+}
+
+/// What a pilot run found along a path: the costs by which schedules are chosen.
+///
+/// It is a plain value: made once by [`Pilot::survey`](crate::pilot::Pilot::survey), or from
+/// any run with a [`DerivativeRecorder`], it can be saved (feature `serde`), plotted, and given to
+/// one optimizer after another, each of which is a pure function of it.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "RawSurvey", into = "RawSurvey"))]
+pub struct Survey {
+    chains: usize,
+    points: Vec<SurveyPoint>,
+}
+
+impl Survey {
+    /// From a run that carried a [`DerivativeRecorder`], at its recorded stages.
+    ///
+    /// # Errors
+    /// [`Error::AllWeightsZero`] where every chain died on the way.
+    pub fn from_run<S>(run: &Run<S, DerivativeRecorder>) -> Result<Self> {
+        let (betas, recorder) = (run.schedule().betas(), run.recorder());
+        let start = SurveyPoint {
+            stage: 0,
+            beta: 0.0,
+            squared_steps: 0.0,
+            derivative_variance: recorder.base.get(),
+            unweighted_variance: recorder.base.get(),
+            var_log_weight: 0.0,
+            effective_sample_size: run.chains() as f64,
+            dead: 0,
+            acceptance: None,
+        };
+        let mut points = vec![start];
+        let mut last = 0;
+        let variances = recorder.stages.iter().zip(&recorder.unweighted);
+        for (stage, (weighted, unweighted)) in run.stages().iter().zip(variances) {
+            let steps = betas[last..=stage.stage].windows(2);
+            points.push(SurveyPoint {
+                stage: stage.stage,
+                beta: stage.beta,
+                squared_steps: steps.map(|b| (b[1] - b[0]).powi(2)).sum(),
+                derivative_variance: weighted.get(),
+                unweighted_variance: unweighted.get(),
+                var_log_weight: stage.var_log_weight,
+                effective_sample_size: stage.effective_sample_size,
+                dead: run.chains() - stage.alive,
+                acceptance: stage.acceptance,
+            });
+            last = stage.stage;
+        }
+        Self::new(run.chains(), points)
+    }
+
+    /// From points whose betas increase from 0 to 1.
+    ///
+    /// # Errors
+    /// Where they do not; where a figure is negative or not finite.
+    pub fn new(chains: usize, points: Vec<SurveyPoint>) -> Result<Self> {
+        Schedule::new(points.iter().map(|point| point.beta))?;
+        for point in &points {
+            let figures = [
+                point.squared_steps,
+                point.derivative_variance,
+                point.unweighted_variance,
+                point.var_log_weight,
+                point.effective_sample_size,
+            ];
+            if let Some(bad) = figures.iter().find(|x| !(x.is_finite() && **x >= 0.0)) {
+                return Err(Error::invalid(
+                    "survey",
+                    format!("{bad} at beta = {}", point.beta),
+                    "finite figures of at least 0",
+                ));
+            }
+        }
+        Ok(Self { chains, points })
+    }
+
+    /// The points, from `beta = 0` to 1.
+    pub fn points(&self) -> &[SurveyPoint] {
+        &self.points
+    }
+
+    /// Number of pilot chains.
+    pub fn chains(&self) -> usize {
+        self.chains
+    }
+
+    /// `g(beta)` as the metric by which VAROPT measures a path.
+    ///
+    /// # Errors
+    /// [`Error::PilotCollapsed`] where one chain carries nearly all the weight (ESS below 1.1):
+    /// the variance over it says nothing.
+    pub fn metric(&self) -> Result<Metric> {
+        let collapsed = |point: &&SurveyPoint| point.effective_sample_size < COLLAPSED;
+        if let Some(point) = self.lowest_ess().filter(collapsed) {
+            return Err(Error::PilotCollapsed {
+                effective_sample_size: point.effective_sample_size,
+                chains: self.chains,
+                beta: point.beta,
+            });
+        }
+        Metric::new(
+            self.points.iter().map(|point| point.beta).collect(),
+            self.points
+                .iter()
+                .map(|point| point.derivative_variance)
+                .collect(),
+        )
+    }
+
+    /// What should make a reader doubt a schedule chosen by this survey: weights near collapse
+    /// ([`Warning::PilotNearCollapse`]), fewer than ten chains ([`Warning::FewPilotChains`]) or 20 steps
+    /// ([`Warning::FewPilotSteps`]), chains
+    /// that died ([`Warning::DeadChains`]), a point where nothing varies
+    /// ([`Warning::NothingVaries`]), one step of the pilot that adds most of the variance, where it
+    /// leaps over what a schedule should resolve or the path has a jump
+    /// ([`Warning::ConcentratedVariance`]), no acceptance ([`Warning::ZeroAcceptance`]).
+    pub fn warnings(&self) -> Vec<Warning> {
+        let near_collapse = self
+            .lowest_ess()
+            .and_then(|point| near_collapse(point.effective_sample_size, self.chains, point.beta));
+        let others = self.warnings_of(|point| point.derivative_variance);
+        near_collapse.into_iter().chain(others).collect()
+    }
+
+    /// The warnings that concern a schedule chosen by the chains as they are, whatever their
+    /// weights.
+    pub(crate) fn unweighted_warnings(&self) -> Vec<Warning> {
+        self.warnings_of(|point| point.unweighted_variance)
+    }
+
+    fn warnings_of(&self, variance: impl Fn(&SurveyPoint) -> f64) -> Vec<Warning> {
+        let points = &self.points;
+        let constant = points.iter().find(|point| variance(point) == 0.0);
+        let constant = constant.map(|point| Warning::NothingVaries {
+            stage: point.stage,
+            beta: point.beta,
+        });
+        let refuses = |point: &&SurveyPoint| point.acceptance.is_some_and(|rate| rate < 1e-3);
+        let stuck = points.iter().find(refuses);
+        let stuck = stuck.map(|point| Warning::ZeroAcceptance {
+            stage: point.stage,
+            beta: point.beta,
+        });
+        let dead = points.iter().map(|point| point.dead).max().unwrap_or(0);
+        let dead = dead_chains(dead, self.chains);
+        let few = few_chains(self.chains);
+        let steps = points.last().map_or(0, |point| point.stage);
+        let short = (steps < FEW_STEPS).then_some(Warning::FewPilotSteps { steps });
+        let warnings = [few, short, dead, constant, self.concentrated(), stuck];
+        warnings.into_iter().flatten().collect()
+    }
+
+    /// Of a step that adds more than half of the variance of log w, where that is not small.
+    fn concentrated(&self) -> Option<Warning> {
+        let growth = |pair: &[SurveyPoint]| pair[1].var_log_weight - pair[0].var_log_weight;
+        let added = |pair: &[SurveyPoint]| growth(pair).max(0.0);
+        let total: f64 = self.points.windows(2).map(added).sum();
+        let most = (self.points.windows(2)).max_by(|a, b| growth(a).total_cmp(&growth(b)))?;
+        let share = added(most) / total;
+        (self.points.len() > 10 && total > 0.5 && share > 0.5).then_some(
+            Warning::ConcentratedVariance {
+                stage: most[1].stage,
+                beta: most[1].beta,
+                share,
+            },
+        )
+    }
+
+    fn lowest_ess(&self) -> Option<&SurveyPoint> {
+        let ess = |point: &&SurveyPoint| point.effective_sample_size;
+        self.points.iter().min_by(|a, b| ess(a).total_cmp(&ess(b)))
+    }
+}
+
+/// The warning of weights of this ESS, if they deserve one: of few chains it is low anyway.
+pub(crate) fn near_collapse(ess: f64, chains: usize, beta: f64) -> Option<Warning> {
+    (ess < DOUBTFUL.min(0.5 * chains as f64)).then_some(Warning::PilotNearCollapse {
+        ess,
+        chains,
+        beta,
+    })
+}
+
+/// The warning of dead chains, if there are any.
+pub(crate) fn dead_chains(dead: usize, chains: usize) -> Option<Warning> {
+    (dead > 0).then_some(Warning::DeadChains { dead, chains })
+}
+
+/// The warning of so few chains, if they deserve one.
+pub(crate) fn few_chains(chains: usize) -> Option<Warning> {
+    (chains < FEW).then_some(Warning::FewPilotChains { chains })
+}
+
+/// Chains below which a variance has an error of half its size.
+const FEW: usize = 10;
+/// Steps below which a pilot leaps over most of what it should see.
+const FEW_STEPS: usize = 20;
+/// ESS below which a weighted variance is that of a single chain.
+pub(crate) const COLLAPSED: f64 = 1.1;
+/// ESS below which it is a rough guess.
+const DOUBTFUL: f64 = 5.0;
+
+/// What a [`Survey`] is serialised as.
+#[cfg(feature = "serde")]
+#[derive(serde::Serialize, serde::Deserialize)]
+struct RawSurvey {
+    chains: usize,
+    points: Vec<SurveyPoint>,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<RawSurvey> for Survey {
+    type Error = Error;
+
+    fn try_from(raw: RawSurvey) -> Result<Self> {
+        Self::new(raw.chains, raw.points)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl From<Survey> for RawSurvey {
+    fn from(survey: Survey) -> Self {
+        Self {
+            chains: survey.chains,
+            points: survey.points,
+        }
+    }
+}

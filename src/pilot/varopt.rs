@@ -1,0 +1,144 @@
+//! VAROPT: the schedule of least variance under perfect transitions.
+
+use super::fixed_point;
+use super::survey_run::Pilot;
+use crate::kernel::TransitionKernel;
+use crate::path::AnnealingPath;
+use crate::pilot::metric::Metric;
+use crate::pilot::survey::Survey;
+use crate::pilot::{OptimizedSchedule, ScheduleOptimizer};
+use crate::schedule::Schedule;
+use crate::{Error, Result};
+
+/// VAROPT (Kiwaki 2015): minimises the variance of log w, `J = int beta'^2 g(beta) dt` with
+/// `g = Var[d/dbeta log f]`, as if every transition were perfect. Equation 9: `beta'^2 g` is
+/// constant.
+///
+/// g is estimated by a pilot, averaged over a window (1% of the pilot's steps unless set) and
+/// floored (at 1e-3 of its mean unless set). Limits on the speed are a matter of the schedule:
+/// [`Schedule::with_step_limit`], [`Schedule::with_speed_limit`].
+///
+/// J is also twice the expected bias of log w, the cost of Grosse, Maddison and Salakhutdinov
+/// (2013), so that [`BinnedSchedule`](crate::pilot::BinnedSchedule) differs from it by its
+/// coarse knots alone. Neither knows how fast the kernel mixes;
+/// [`Friction`](crate::pilot::Friction) does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct VarOpt {
+    pilot: Pilot,
+    window: f64,
+    floor: f64,
+    solver: Solver,
+}
+
+/// How Equation 9 is solved.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Solver {
+    /// `t(beta) = int_0^beta sqrt(g) / int_0^1 sqrt(g)` by the trapezoid rule, inverted: exact on
+    /// the survey's grid, for any g.
+    Quadrature,
+    /// The paper's iteration `beta'' <- -1/2 beta'^2 (log g)'(beta)`, from the linear schedule
+    /// on. Converges only where g varies mildly: between Gaussians up to a precision ratio of
+    /// about 10, or 20 with a damping of .2, and hardly ever on an estimated g.
+    FixedPoint {
+        /// Share of the new iterate in the next, in (0, 1]; 1 is the paper's.
+        damping: f64,
+        /// Iterations after which it is an error.
+        max_iterations: usize,
+    },
+}
+
+impl Default for VarOpt {
+    fn default() -> Self {
+        Self {
+            pilot: Pilot::default(),
+            window: 0.01,
+            floor: 1e-3,
+            solver: Solver::Quadrature,
+        }
+    }
+}
+
+impl VarOpt {
+    /// The pilot run that estimates g.
+    pub fn pilot(mut self, pilot: Pilot) -> Self {
+        self.pilot = pilot;
+        self
+    }
+
+    /// Width of the smoothing window, a fraction of the survey's points; .01 unless set.
+    pub fn window(mut self, fraction: f64) -> Self {
+        self.window = fraction;
+        self
+    }
+
+    /// The least value of g, a fraction of its mean; 1e-3 unless set. The schedule is then at
+    /// most `sqrt(1 / floor)` times faster than the linear one.
+    pub fn floor(mut self, fraction: f64) -> Self {
+        self.floor = fraction;
+        self
+    }
+
+    /// How the equation is solved; [`Solver::Quadrature`] unless set.
+    pub fn solver(mut self, solver: Solver) -> Self {
+        self.solver = solver;
+        self
+    }
+
+    /// The schedule of `steps` stages for a survey.
+    ///
+    /// # Errors
+    /// [`Error::PilotCollapsed`]; a survey in which nothing varies; settings out of range;
+    /// [`Error::NotConverged`] from the fixed point.
+    pub fn schedule(&self, survey: &Survey, steps: usize) -> Result<Schedule> {
+        let metric = self.metric(survey)?;
+        match self.solver {
+            Solver::Quadrature => metric.schedule(steps),
+            Solver::FixedPoint {
+                damping,
+                max_iterations,
+            } => fixed_point::solve(&metric, steps, damping, max_iterations),
+        }
+    }
+
+    /// g as the schedule sees it, smoothed and floored.
+    ///
+    /// # Errors
+    /// As [`schedule`](Self::schedule).
+    pub fn metric(&self, survey: &Survey) -> Result<Metric> {
+        if !(0.0..=1.0).contains(&self.window) {
+            return Err(Error::invalid(
+                "window",
+                self.window,
+                "a fraction in [0, 1]",
+            ));
+        }
+        let width = (self.window * survey.points().len() as f64).round() as usize;
+        survey.metric()?.smoothed(width).floored(self.floor)
+    }
+}
+
+impl<P, K> ScheduleOptimizer<P, K> for VarOpt
+where
+    P: AnnealingPath + Sync,
+    P::State: Send,
+    K: Sync,
+{
+    fn optimize<'p>(
+        &self,
+        path: &'p P,
+        kernel: &K,
+        steps: usize,
+        seed: u64,
+    ) -> Result<OptimizedSchedule>
+    where
+        K: TransitionKernel<P::At<'p>>,
+    {
+        let survey = self.pilot.survey(path, kernel, seed)?;
+        Ok(OptimizedSchedule {
+            schedule: self.schedule(&survey, steps)?,
+            warnings: survey.warnings(),
+        })
+    }
+}

@@ -1,0 +1,184 @@
+//! Standard normal numbers, drawn where the loop that needs them is compiled.
+//!
+//! A generator that is called for each number writes its state to memory and reads it back each
+//! time, which costs as much as the number itself.
+
+use std::sync::LazyLock;
+
+use rand::{Rng, RngExt};
+
+/// Number of layers, at most 2^11: the bits that choose one are not those of the position.
+const LAYERS: usize = 512;
+
+/// Where the lowest layer's rectangle ends and the tail begins.
+const TAIL: f64 = 3.852_046_150_368_391_6;
+
+/// Area of each layer under `exp(-x^2 / 2)`, x > 0; the lowest includes the tail. With [`TAIL`] it
+/// is the solution of "the highest layer ends at height 1" for this number of layers.
+const AREA: f64 = 0.002_456_766_351_541_353;
+
+/// A position is a signed fraction of its layer's width, in units of 2^-52.
+const UNIT: f64 = 1.0 / (1u64 << 52) as f64;
+
+/// `N(0, 1)`, by the ziggurat of Marsaglia and Tsang (2000): the area under the density as layers
+/// of equal area, each a rectangle that lies under the curve in all but its outer end.
+pub(crate) struct StandardNormal {
+    layers: [Layer; LAYERS],
+    /// `exp(-x^2 / 2)` at the widths of the layers, and 1 at the top.
+    heights: [f64; LAYERS + 1],
+}
+
+#[derive(Clone, Copy)]
+struct Layer {
+    /// Width, in units of a position.
+    scale: f64,
+    /// Positions below this lie under the curve.
+    inside: u64,
+}
+
+impl StandardNormal {
+    /// The layers, made once.
+    #[inline]
+    pub(crate) fn get() -> &'static Self {
+        static LAYERED: LazyLock<StandardNormal> = LazyLock::new(StandardNormal::new);
+        &LAYERED
+    }
+
+    fn new() -> Self {
+        let mut widths = [0.0; LAYERS + 1];
+        widths[0] = AREA / density(TAIL);
+        widths[1] = TAIL;
+        for i in 2..LAYERS {
+            let height = density(widths[i - 1]) + AREA / widths[i - 1];
+            widths[i] = (-2.0 * height.ln()).sqrt();
+        }
+        let layer = |i: usize| Layer {
+            scale: widths[i] * UNIT,
+            inside: (widths[i + 1] / widths[i] / UNIT) as u64,
+        };
+        Self {
+            layers: std::array::from_fn(layer),
+            heights: widths.map(density),
+        }
+    }
+
+    /// Independent draws.
+    pub(crate) fn fill<R: Rng + ?Sized>(&self, values: &mut [f64], rng: &mut R) {
+        for value in values {
+            *value = self.draw(rng);
+        }
+    }
+
+    /// A draw.
+    #[inline(always)]
+    pub(crate) fn draw<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
+        let bits = rng.next_u64();
+        let index = bits as usize % LAYERS;
+        let layer = self.layers[index];
+        let position = bits as i64 >> 11;
+        let x = position as f64 * layer.scale;
+        if position.unsigned_abs() < layer.inside {
+            x
+        } else {
+            self.draw_outside(index, x, rng)
+        }
+    }
+
+    /// The rest: x lies where the curve crosses layer `index`, or beyond the lowest rectangle.
+    #[cold]
+    #[inline(never)]
+    fn draw_outside<R: Rng + ?Sized>(&self, index: usize, x: f64, rng: &mut R) -> f64 {
+        if index == 0 {
+            return draw_tail(rng).copysign(x);
+        }
+        let (low, high) = (self.heights[index], self.heights[index + 1]);
+        if low + (high - low) * rng.random::<f64>() < density(x) {
+            x
+        } else {
+            self.draw(rng)
+        }
+    }
+}
+
+/// `exp(-x^2 / 2)`.
+fn density(x: f64) -> f64 {
+    (-0.5 * x * x).exp()
+}
+
+/// A draw beyond [`TAIL`], by rejection from an exponential (Marsaglia 1964).
+fn draw_tail<R: Rng + ?Sized>(rng: &mut R) -> f64 {
+    loop {
+        let [excess, bound] = [rng.random::<f64>(), rng.random()].map(|u| -(-u).ln_1p());
+        let excess = excess / TAIL;
+        if 2.0 * bound > excess * excess {
+            return TAIL + excess;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::stream::{Purpose, stream};
+
+    #[test]
+    fn layers_end_at_the_top() {
+        let normal = StandardNormal::new();
+        let width = |i: usize| normal.layers[i].scale / UNIT;
+        let top = normal.heights[LAYERS - 1] + AREA / width(LAYERS - 1);
+        assert!((top - 1.0).abs() < 1e-12, "{top}");
+        let tail = simpson(TAIL, 12.0, 100_000);
+        let lowest = TAIL * density(TAIL) + tail;
+        assert!((lowest - AREA).abs() < 1e-12, "{lowest}");
+    }
+
+    #[test]
+    fn draws_are_normal() {
+        const CELLS: usize = 80;
+        const DRAWS: usize = 4_000_000;
+        let mut rng = stream(11, Purpose::Run, 0);
+        let mut values = vec![0.0; DRAWS];
+        StandardNormal::get().fill(&mut values, &mut rng);
+        // Cells 1/16 wide, from 0 to 5, for each sign.
+        let mut counts = [0.0; 2 * CELLS];
+        for x in &values {
+            let cell = (16.0 * x.abs()) as usize;
+            counts[2 * cell.min(CELLS - 1) + usize::from(*x < 0.0)] += 1.0;
+        }
+        let mut statistic = 0.0;
+        for (cell, pair) in counts.chunks(2).enumerate() {
+            let start = cell as f64 / 16.0;
+            let end = if cell + 1 == CELLS {
+                12.0
+            } else {
+                start + 1.0 / 16.0
+            };
+            let expected = DRAWS as f64 * simpson(start, end, 1_000) / std::f64::consts::TAU.sqrt();
+            for count in pair {
+                statistic += (count - expected) * (count - expected) / expected;
+            }
+        }
+        // Chi-squared with 159 degrees of freedom.
+        let freedom = (2 * CELLS - 1) as f64;
+        let error = (statistic - freedom) / (2.0 * freedom).sqrt();
+        assert!(error.abs() < 4.0, "chi-squared {statistic}");
+    }
+
+    #[test]
+    fn the_tail_has_its_mean() {
+        let mut rng = stream(12, Purpose::Run, 0);
+        let draws = 100_000;
+        let mean = (0..draws).map(|_| draw_tail(&mut rng)).sum::<f64>() / f64::from(draws);
+        let exact = density(TAIL) / simpson(TAIL, 12.0, 100_000);
+        // The deviation beyond `TAIL` is below that of the exponential, 1 / TAIL.
+        let se = 1.0 / TAIL / f64::from(draws).sqrt();
+        assert!((mean - exact).abs() < 4.0 * se, "{mean} {exact}");
+    }
+
+    fn simpson(from: f64, to: f64, intervals: usize) -> f64 {
+        let h = (to - from) / (2 * intervals) as f64;
+        let at = |i: usize| density(from + i as f64 * h);
+        let terms = (0..intervals).map(|i| at(2 * i) + 4.0 * at(2 * i + 1) + at(2 * i + 2));
+        terms.sum::<f64>() * h / 3.0
+    }
+}

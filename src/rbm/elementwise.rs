@@ -1,0 +1,407 @@
+//! What is done to every unit, written so that the compiler can use vector instructions on any
+//! target: polynomials instead of library calls, chunks of [`LANES`] units, no branches inside.
+
+use crate::random::LANES;
+use crate::rbm::layers::{LINE, Line, WIDTH};
+use crate::rbm::row::Row;
+use crate::rbm::scalar::Scalar;
+
+#[inline(always)]
+fn horner<T: Scalar, const FUSED: bool>(coefficients: &[T], x: T) -> T {
+    let [highest, rest @ ..] = coefficients else {
+        return T::zero();
+    };
+    let step = |sum: T, &c: &T| sum.multiply_add::<FUSED>(x, c);
+    rest.iter().fold(*highest, step)
+}
+
+/// `e^x` for `x <= 0`, within 1e-7 (f32) or 2.5e-16 (f64) relatively; below the lowest normal
+/// number it stays there.
+#[inline(always)]
+pub(crate) fn exp_nonpositive<T: Scalar, const FUSED: bool>(x: T) -> T {
+    let x = if x < T::EXP_LOWEST { T::EXP_LOWEST } else { x };
+    let shifted = x.multiply_add::<FUSED>(T::LOG2_E, T::ROUND);
+    let n = shifted - T::ROUND;
+    let r = n.multiply_add::<FUSED>(-T::LN_2_HIGH, x);
+    let r = n.multiply_add::<FUSED>(-T::LN_2_LOW, r);
+    horner::<T, FUSED>(T::EXP, r) * T::exp2_rounded(shifted)
+}
+
+/// `log(1 + e)` for `e` in [0, 1]: `2 artanh(z)` with `z = e / (2 + e)`.
+#[inline(always)]
+fn log1p_unit<T: Scalar, const FUSED: bool>(e: T) -> T {
+    let z = e / (e + T::one() + T::one());
+    z * horner::<T, FUSED>(T::ARTANH, z * z)
+}
+
+/// Whether a unit with logit `y` is on, given `e = exp(-|y|)`, drawn without division or
+/// logarithm: it takes its unlikely value with probability `e / (1 + e)`, decided by the fine end
+/// of the uniform.
+#[inline(always)]
+fn draw<T: Scalar, const FUSED: bool>(y: T, e: T, uniform: T) -> bool {
+    let unlikely = uniform.multiply_add::<FUSED>(e, uniform) < e;
+    (y > T::zero()) != unlikely
+}
+
+/// Draws units with these logits, 0 or 1, from [`Words`](super::Words) for one chain.
+#[inline(always)]
+pub(crate) fn draw_units<T: Scalar, const FUSED: bool>(
+    logits: &Row<T>,
+    words: &[[u32; LANES]],
+    units: &mut [u8; WIDTH],
+) {
+    let halves = words.chunks_exact(T::WORDS).zip(halves_mut(units));
+    for (logits, (words, units)) in logits.0.iter().zip(halves) {
+        let uniforms = T::uniforms(words);
+        for l in 0..LANES {
+            let e = exp_nonpositive::<T, FUSED>(-logits[l].abs());
+            units[l] = u8::from(draw::<T, FUSED>(logits[l], e, uniforms[l]));
+        }
+    }
+}
+
+/// Where a stage starts and ends in its segment, from 0 to 1.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Positions<T> {
+    end: T,
+    step: T,
+}
+
+impl<T: Scalar> Positions<T> {
+    pub(crate) fn new(start: f64, end: f64) -> Self {
+        Self {
+            end: T::nearest(end),
+            step: T::nearest(end - start),
+        }
+    }
+}
+
+/// Draws units with logits `y_1`, 0 or 1, and adds `softplus(y_1) - softplus(y_0)` of each to one
+/// of the sums: one exponential serves both. `y_i = s + t_i x` at the stage's start and end, with
+/// the activation s at the segment's start and what it gains over the segment, x. Where x is 0
+/// nothing is added.
+#[inline(always)]
+pub(crate) fn weigh_and_draw<T: Scalar, const FUSED: bool>(
+    start: &Row<T>,
+    gain: &Row<T>,
+    t: Positions<T>,
+    words: &[[u32; LANES]],
+    units: &mut [u8; WIDTH],
+    sums: &mut [T; LANES],
+) {
+    let halves = words.chunks_exact(T::WORDS).zip(halves_mut(units));
+    for ((start, gain), (words, units)) in start.0.iter().zip(&gain.0).zip(halves) {
+        let uniforms = T::uniforms(words);
+        let (mut y, mut e) = ([T::zero(); LANES], [T::zero(); LANES]);
+        let mut far = false;
+        for l in 0..LANES {
+            y[l] = t.end.multiply_add::<FUSED>(gain[l], start[l]);
+            e[l] = exp_nonpositive::<T, FUSED>(-y[l].abs());
+            units[l] = u8::from(draw::<T, FUSED>(y[l], e[l], uniforms[l]));
+            // A NaN surfaces in the sum.
+            far |= (t.step * gain[l]).abs() > T::INCREMENT_RADIUS;
+        }
+        if far {
+            for l in 0..LANES {
+                sums[l] += increment_far::<T, FUSED>(y[l], t.step * gain[l], e[l]);
+            }
+        } else {
+            for l in 0..LANES {
+                sums[l] += increment_series::<T, FUSED>(y[l], t.step * gain[l], e[l]);
+            }
+        }
+    }
+}
+
+/// Five terms of `softplus(y) - softplus(y - d)` in `d`, given `e = exp(-|y|)`.
+#[inline(always)]
+fn increment_series<T: Scalar, const FUSED: bool>(y: T, d: T, e: T) -> T {
+    let constant = |x: f64| T::nearest(x);
+    let likely = T::likely::<FUSED>(e);
+    let s = if y > T::zero() { likely } else { e * likely };
+    let q = e * likely * likely;
+    let skew = s.multiply_add::<FUSED>(constant(-2.0), T::one());
+    let fifth =
+        d * constant(1.0 / 120.0) * skew * q.multiply_add::<FUSED>(constant(-12.0), T::one());
+    let fourth = q.multiply_add::<FUSED>(constant(0.25), fifth + constant(-1.0 / 24.0));
+    let third = skew.multiply_add::<FUSED>(constant(1.0 / 6.0), d * fourth);
+    let second = d.multiply_add::<FUSED>(third, constant(-0.5));
+    d * (d * q).multiply_add::<FUSED>(second, s)
+}
+
+/// `softplus(y) - softplus(y - d)` for any `d`, given `e = exp(-|y|)`: the differences of
+/// `max(y, 0)` and of `log(1 + exp(-|y|))` apart, because the first would swamp the second.
+#[inline(always)]
+fn increment_far<T: Scalar, const FUSED: bool>(y: T, d: T, e: T) -> T {
+    let least = |a: T, b: T| if a < b { a } else { b };
+    let linear = if y > T::zero() {
+        least(d, y)
+    } else {
+        least(d - y, T::zero())
+    };
+    linear
+        + (log1p_unit::<T, FUSED>(e)
+            - log1p_unit::<T, FUSED>(exp_nonpositive::<T, FUSED>(-(y - d).abs())))
+}
+
+/// Sum of `softplus(x + sign * w) - softplus(x)`, for slices of one length.
+#[inline(always)]
+pub(crate) fn softplus_gain<T: Scalar, const FUSED: bool>(x: &[T], sign: T, w: &[T]) -> f64 {
+    let mut sums = [T::zero(); LANES];
+    for (x, w) in x.chunks(LANES).zip(w.chunks(LANES)) {
+        // Where the step is 0 nothing is added.
+        let (mut from, mut step) = ([T::zero(); LANES], [T::zero(); LANES]);
+        from[..x.len()].copy_from_slice(x);
+        step[..w.len()].copy_from_slice(w);
+        for l in 0..LANES {
+            let d = sign * step[l];
+            let y = from[l] + d;
+            let e = exp_nonpositive::<T, FUSED>(-y.abs());
+            sums[l] += increment_far::<T, FUSED>(y, d, e);
+        }
+    }
+    total(&sums)
+}
+
+/// Sum of the entries of `values`, padded with zeros to whole lines, where the unit is on.
+#[inline(always)]
+pub(crate) fn dot<T: Scalar>(values: &[T], units: &[Line]) -> f64 {
+    let mut sums = [[T::zero(); LANES]; LINE / LANES];
+    for (values, line) in values.as_chunks::<LINE>().0.iter().zip(units) {
+        let values = values.as_chunks::<LANES>().0.iter();
+        let units = line.0.as_chunks::<LANES>().0.iter();
+        for (sums, (values, units)) in sums.iter_mut().zip(values.zip(units)) {
+            for l in 0..LANES {
+                sums[l] += values[l] * T::from_unit(units[l]);
+            }
+        }
+    }
+    let [a, b, c, d] = &mut sums;
+    for l in 0..LANES {
+        a[l] = (a[l] + b[l]) + (c[l] + d[l]);
+    }
+    total(a)
+}
+
+/// The sum of all lanes, pair by pair.
+#[inline(always)]
+pub(crate) fn total<T: Scalar>(sums: &[T; LANES]) -> f64 {
+    let mut wide = [0.0; LANES];
+    for l in 0..LANES {
+        wide[l] = sums[l].to_f64();
+    }
+    for width in [8, 4, 2, 1] {
+        for l in 0..width {
+            wide[l] += wide[l + width];
+        }
+    }
+    wide[0]
+}
+
+/// Adds `sign * row` to `sums`.
+#[inline(always)]
+pub(crate) fn add_scaled<T: Scalar>(sums: &mut [T], sign: T, row: &[T]) {
+    for (sum, &x) in sums.iter_mut().zip(row) {
+        *sum += sign * x;
+    }
+}
+
+/// Replaces logits by probabilities.
+#[inline(always)]
+pub(crate) fn logits_to_probabilities<T: Scalar, const FUSED: bool>(logits: &mut Row<T>) {
+    for y in logits.0.as_flattened_mut() {
+        let e = exp_nonpositive::<T, FUSED>(-y.abs());
+        let likely = T::likely::<FUSED>(e);
+        *y = if *y > T::zero() { likely } else { e * likely };
+    }
+}
+
+#[inline(always)]
+fn halves_mut(units: &mut [u8; WIDTH]) -> &mut [[u8; LANES]] {
+    units.as_chunks_mut().0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::num::{sigmoid, softplus_increment};
+    use rand::SeedableRng;
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    use crate::num::Available;
+    use crate::random::Lanes;
+    use crate::rbm::scalar::sealed::Elementwise;
+    use crate::rbm::words::Words;
+
+    fn grid(lowest: f64, points: usize) -> impl Iterator<Item = f64> {
+        (0..=points).map(move |i| lowest * (i as f64 / points as f64).powi(2))
+    }
+
+    #[test]
+    fn exp_is_accurate_over_its_whole_range() {
+        for x in grid(-85.9, 200_000) {
+            let x = x as f32;
+            let error = f64::from(exp_nonpositive::<_, true>(x)) / f64::from(x).exp() - 1.0;
+            assert!(error.abs() < 1e-7, "f32, {x}: {error:e}");
+        }
+        for x in grid(-699.0, 200_000) {
+            let error = exp_nonpositive::<_, true>(x) / x.exp() - 1.0;
+            assert!(error.abs() < 5e-16, "f64, {x}: {error:e}");
+        }
+        for x in [-90.0_f32, -300.0, -1e30, f32::NEG_INFINITY] {
+            assert!((0.0..1e-37).contains(&exp_nonpositive::<_, true>(x)), "{x}");
+        }
+        assert_eq!(exp_nonpositive::<_, true>(0.0_f32), 1.0);
+        assert!(exp_nonpositive::<_, true>(f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn the_likely_probability_is_accurate() {
+        for e in (0..=100_000).map(|i| i as f32 / 1e5) {
+            let exact = 1.0 / (1.0 + f64::from(e));
+            let found = f64::from(<f32 as Elementwise>::likely::<true>(e));
+            assert!((found / exact - 1.0).abs() < 1.2e-7, "{e}: {found}");
+        }
+    }
+
+    #[test]
+    fn log1p_is_accurate() {
+        for e in (0..=100_000).map(|i| f64::from(i) / 1e5) {
+            let exact = e.ln_1p() + f64::MIN_POSITIVE;
+            assert!(
+                (log1p_unit::<_, true>(e) / exact - 1.0).abs() < 1e-15 || e == 0.0,
+                "{e}"
+            );
+            let single = log1p_unit::<_, true>(e as f32);
+            assert!(
+                (f64::from(single) - f64::from(e as f32).ln_1p()).abs() <= 3e-7 * exact,
+                "{e}"
+            );
+        }
+    }
+
+    /// The event `u + u e < e` in exact arithmetic has probability `e / (1 + e)`: the accuracy of
+    /// a unit is that of `e`, which must hold for both signs and into saturation.
+    #[test]
+    fn probabilities_are_within_1e_7() {
+        for y in grid(300.0, 20_000).flat_map(|y| [y as f32, -y as f32]) {
+            let e = f64::from(exp_nonpositive::<_, true>(-y.abs()));
+            let unlikely = e / (1.0 + e);
+            let p = if y > 0.0 { 1.0 - unlikely } else { unlikely };
+            assert!((p - sigmoid(f64::from(y))).abs() < 6e-8, "{y}");
+        }
+    }
+
+    /// Panels of random words, one for each repetition.
+    fn words<T: Scalar>(repetitions: usize) -> (Words, Lanes) {
+        let lanes = Lanes::from_rng(&mut Xoshiro256PlusPlus::seed_from_u64(11));
+        (Words::for_chains::<T>(repetitions), lanes)
+    }
+
+    /// How many of so many panels of units with one logit come out as 1.
+    fn count_on<T: Scalar>(logit: f64, panels: usize) -> usize {
+        let logits = Row([[T::nearest(logit); LANES]; WIDTH / LANES]);
+        let (mut words, mut lanes) = words::<T>(panels);
+        let mut on = 0;
+        for words in words.draw::<T>(Available::best(), &mut lanes) {
+            let mut units = [2; WIDTH];
+            draw_units::<T, true>(&logits, words, &mut units);
+            assert!(units.iter().all(|&unit| unit <= 1), "not a unit");
+            on += units.iter().map(|&unit| usize::from(unit)).sum::<usize>();
+        }
+        on
+    }
+
+    fn check_frequencies<T: Scalar>() {
+        let panels = 1 << 11;
+        let draws = (panels * WIDTH) as f64;
+        for y in [-9.0, -2.0, -0.5, 0.0, 0.7, 3.0, 9.0] {
+            let (mean, p) = (count_on::<T>(y, panels) as f64 / draws, sigmoid(y));
+            let se = (p * (1.0 - p) / draws).sqrt();
+            assert!((mean - p).abs() < 4.0 * se, "{y}: {mean} {p}");
+        }
+    }
+
+    #[test]
+    fn units_are_drawn_at_their_probability() {
+        check_frequencies::<f32>();
+        check_frequencies::<f64>();
+    }
+
+    #[test]
+    fn saturated_units_do_not_flip() {
+        for y in [-300.0, 300.0, -1e30, 1e30] {
+            let all = if y > 0.0 { 128 * WIDTH } else { 0 };
+            assert_eq!(count_on::<f32>(y, 128), all, "{y}");
+        }
+    }
+
+    #[test]
+    fn dot_is_the_sum_over_units_that_are_on() {
+        let values: Vec<f32> = (0..2 * LINE).map(|i| i as f32).collect();
+        let mut lines = [Line([0; LINE]); 2];
+        for (line, unit) in [(0, 3), (0, 40), (1, 0), (1, 63)] {
+            lines[line].0[unit] = 1;
+        }
+        assert_eq!(dot(&values, &lines), 3.0 + 40.0 + 64.0 + 127.0);
+    }
+
+    fn check_increments<T: Scalar>(from: f64, tolerance: f64) {
+        let (mut words, mut lanes) = words::<T>(1);
+        for slope in [1e-6, 1e-4, 1e-3, 0.05, 0.9] {
+            for x in grid(350.0, 400).flat_map(|x| [x, -x]) {
+                let x = T::nearest(x).to_f64();
+                let (mut start, mut gain) = (Row::zero(), Row::zero());
+                // At the start -0.3 of what it is at the end, or 0.
+                start.0[1][5] = T::nearest(-0.3 * x * from);
+                let s = start.0[1][5].to_f64();
+                gain.0[1][5] = T::nearest(x) - start.0[1][5];
+                let (mut units, mut sums) = ([0; WIDTH], [T::zero(); LANES]);
+                let words = words
+                    .draw::<T>(Available::best(), &mut lanes)
+                    .next()
+                    .unwrap();
+                let ends = (0.95 - slope, 0.95);
+                let t = Positions::new(ends.0, ends.1);
+                weigh_and_draw::<_, true>(&start, &gain, t, words, &mut units, &mut sums);
+                let found = total(&sums);
+                let exact = softplus_increment(s + 0.95 * (x - s), (ends.1 - ends.0) * (x - s));
+                let error = (found - exact).abs() / (slope * x.abs() + f64::MIN_POSITIVE);
+                assert!(error < tolerance, "slope {slope}, x {x}: {found} {exact}");
+            }
+        }
+    }
+
+    /// Relative to `slope |x|`, which no increment exceeds: what a stage adds to a log weight.
+    #[test]
+    fn weights_are_accurate_for_short_and_long_stages() {
+        for from in [0.0, 1.0] {
+            check_increments::<f32>(from, 2e-6);
+            check_increments::<f64>(from, 1e-12);
+        }
+    }
+
+    /// In double precision and beyond the radius in use, so that every coefficient shows.
+    #[test]
+    fn the_series_has_five_right_terms() {
+        for y in grid(12.0, 200).flat_map(|y| [y, -y]) {
+            for d in [-0.02, 0.02] {
+                let found = increment_series::<_, true>(y, d, exp_nonpositive::<_, true>(-y.abs()));
+                let error = (found - softplus_increment(y, d)).abs();
+                assert!(error < 1e-11 * d.abs(), "y {y}, d {d}: {error:e}");
+            }
+        }
+    }
+
+    /// Any signs, also those of stages that lead back to the base.
+    #[test]
+    fn far_increments_are_accurate_for_all_signs() {
+        for y in grid(300.0, 60).flat_map(|y| [y, -y]) {
+            for d in grid(400.0, 60).flat_map(|d| [d, -d]) {
+                let found = increment_far::<_, true>(y, d, exp_nonpositive::<_, true>(-y.abs()));
+                let error = (found - softplus_increment(y, d)).abs();
+                assert!(error < 1e-13 * (1.0 + d.abs()), "y {y}, d {d}: {error:e}");
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Moments of an RBM, exactly.
+
+use nalgebra::{DMatrix, DVector};
+
+use crate::num::sigmoid;
+use crate::rbm::Rbm;
+use crate::rbm::base_rate::BaseRate;
+use crate::rbm::elementwise::add_scaled;
+use crate::rbm::enumeration::{Enumeration, check_log_normalizer};
+use crate::rbm::scalar::Scalar;
+use crate::rbm::state_block::{STATES, StateBlock};
+use crate::{Error, Result};
+
+/// Blocks of states this far in log probability below the likeliest are passed over: all of the
+/// `2^25` states at most together hold less than 1e-12.
+const NEGLIGIBLE: f64 = -45.0;
+
+/// The moments of an RBM as an exponential family: the gradient of `log Z` in `b`, `a` and `W`.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct RbmMoments {
+    /// `E[v]` (D).
+    pub visible: DVector<f64>,
+    /// `E[h]` (M).
+    pub hidden: DVector<f64>,
+    /// `E[h v^T]` (M x D).
+    pub interaction: DMatrix<f64>,
+}
+
+impl RbmMoments {
+    /// `(1 - beta)` times these moments and `beta` times the others.
+    ///
+    /// # Errors
+    /// Where the numbers of units differ.
+    pub fn average(&self, other: &Self, beta: f64) -> Result<Self> {
+        let (hidden, visible) = self.interaction.shape();
+        other.check_shape(hidden, visible)?;
+        Ok(Self {
+            visible: &self.visible * (1.0 - beta) + &other.visible * beta,
+            hidden: &self.hidden * (1.0 - beta) + &other.hidden * beta,
+            interaction: &self.interaction * (1.0 - beta) + &other.interaction * beta,
+        })
+    }
+
+    /// The largest difference between a moment and its counterpart; NaN where one is.
+    ///
+    /// # Panics
+    /// Where the numbers of units differ.
+    pub fn largest_difference(&self, other: &Self) -> f64 {
+        let visible = (&self.visible - &other.visible).amax();
+        let hidden = (&self.hidden - &other.hidden).amax();
+        let interaction = (&self.interaction - &other.interaction).amax();
+        visible.max(hidden).max(interaction)
+    }
+
+    pub(super) fn zeros(hidden: usize, visible: usize) -> Self {
+        Self {
+            visible: DVector::zeros(visible),
+            hidden: DVector::zeros(hidden),
+            interaction: DMatrix::zeros(hidden, visible),
+        }
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        self.visible += &other.visible;
+        self.hidden += &other.hidden;
+        self.interaction += &other.interaction;
+    }
+
+    pub(super) fn scale(&mut self, factor: f64) {
+        self.visible *= factor;
+        self.hidden *= factor;
+        self.interaction *= factor;
+    }
+
+    /// That there are as many of each as units, and that each pair of units has a distribution:
+    /// `max(0, E[h] + E[v] - 1) <= E[h v] <= min(E[h], E[v])`, to 1e-6.
+    pub(super) fn check(&self, hidden: usize, visible: usize) -> Result<()> {
+        self.check_shape(hidden, visible)?;
+        Error::check_finite("visible moments", self.visible.iter().copied())?;
+        Error::check_finite("hidden moments", self.hidden.iter().copied())?;
+        Error::check_finite("interaction", self.interaction.iter().copied())?;
+        for (i, &v) in self.visible.iter().enumerate() {
+            for (j, &h) in self.hidden.iter().enumerate() {
+                let both = self.interaction[(j, i)];
+                let least = both.min(h - both).min(v - both).min(1.0 - h - v + both);
+                if least < -1e-6 {
+                    return Err(Error::invalid(
+                        "moments",
+                        format!("E[h_{j}] = {h}, E[v_{i}] = {v}, E[h_{j} v_{i}] = {both}"),
+                        "moments of a distribution over bits",
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_shape(&self, hidden: usize, visible: usize) -> Result<()> {
+        Error::check_dimension("visible moments", self.visible.len(), visible)?;
+        Error::check_dimension("hidden moments", self.hidden.len(), hidden)?;
+        Error::check_dimension("rows of the interaction", self.interaction.nrows(), hidden)?;
+        Error::check_dimension(
+            "columns of the interaction",
+            self.interaction.ncols(),
+            visible,
+        )
+    }
+}
+
+impl<T: Scalar> BaseRate<T> {
+    /// `E[v]`, `E[h] = 1/2` and their products.
+    pub fn moments(&self) -> RbmMoments {
+        let visible = self.visible_bias().map(|b| sigmoid(b.to_f64()));
+        let hidden = DVector::from_element(self.hidden_units(), 0.5);
+        RbmMoments {
+            interaction: &hidden * visible.transpose(),
+            visible,
+            hidden,
+        }
+    }
+}
+
+/// Sums over the states of one task, in units of `exp(reference)`: of `p(s) E[other unit | s]` for
+/// each other unit, then of `p(s)`.
+struct Sums {
+    reference: f64,
+    /// For each state of the low units.
+    low: Vec<[f64; STATES]>,
+    /// Over the states in which each enumerated unit that is not low is on, a column.
+    high: DMatrix<f64>,
+}
+
+impl Sums {
+    fn zeros(enumeration: &Enumeration) -> Self {
+        let rows = enumeration.other_units() + 1;
+        Self {
+            reference: f64::NEG_INFINITY,
+            low: vec![[0.0; STATES]; rows],
+            high: DMatrix::zeros(rows, enumeration.high_units()),
+        }
+    }
+
+    fn add(&mut self, enumeration: &Enumeration, first_state: usize, block: &StateBlock) {
+        let highest = block.highest();
+        if highest > self.reference {
+            self.rescale(highest);
+        }
+        if highest - self.reference < NEGLIGIBLE {
+            return;
+        }
+        let p = block.relative(self.reference);
+        enumeration.add_means(first_state, block, &p, &mut self.low, &mut self.high);
+    }
+
+    fn rescale(&mut self, reference: f64) {
+        let factor = (self.reference - reference).exp();
+        for sum in self.low.as_flattened_mut() {
+            *sum *= factor;
+        }
+        self.high *= factor;
+        self.reference = reference;
+    }
+
+    fn merge(&mut self, mut part: Self) {
+        if part.reference > self.reference {
+            self.rescale(part.reference);
+        } else {
+            part.rescale(self.reference);
+        }
+        add_scaled(self.low.as_flattened_mut(), 1.0, part.low.as_flattened());
+        self.high += part.high;
+    }
+}
+
+impl<T: Scalar> Rbm<T> {
+    /// `E[v]`, `E[h]` and `E[h v^T]`, exactly, by enumerating the smaller layer.
+    ///
+    /// # Errors
+    /// As [`exact_log_normalizer`](Self::exact_log_normalizer).
+    pub fn exact_moments(&self) -> Result<RbmMoments> {
+        Ok(self.log_normalizer_and_moments()?.1)
+    }
+
+    /// `log Z` and its gradient in one enumeration.
+    pub(super) fn log_normalizer_and_moments(&self) -> Result<(f64, RbmMoments)> {
+        let enumeration = Enumeration::new(self)?;
+        let mut total = Sums::zeros(&enumeration);
+        let parts = enumeration.fold(
+            || Sums::zeros(&enumeration),
+            |sums, first_state, block| sums.add(&enumeration, first_state, block),
+        );
+        for part in parts {
+            total.merge(part);
+        }
+        let (others, units) = (enumeration.other_units(), enumeration.units());
+        let columns = enumeration.columns(&total.low, &total.high);
+        let weight = columns[(others, units)];
+        let log_normalizer = check_log_normalizer(total.reference + weight.ln())?;
+        let moments = columns / weight;
+        let other = moments.view((0, units), (others, 1)).column(0).into_owned();
+        let enumerated = moments.row(others).columns(0, units).transpose();
+        let products = moments.view((0, 0), (others, units)).into_owned();
+        let (visible, hidden, interaction) = if enumeration.over_hidden {
+            (other, enumerated, products.transpose())
+        } else {
+            (enumerated, other, products)
+        };
+        let moments = RbmMoments {
+            visible,
+            hidden,
+            interaction,
+        };
+        Ok((log_normalizer, moments))
+    }
+
+    /// The mean `-(b.E[v] + a.E[h] + sum W . E[h v^T])` of this machine's energy under any
+    /// distribution with these moments. With the moments s and s' of two machines, the symmetrised
+    /// divergence between them is `E(s') - E(s) + E'(s) - E'(s')`.
+    ///
+    /// # Panics
+    /// Where the moments are not those of a machine of this shape.
+    pub fn mean_energy(&self, moments: &RbmMoments) -> f64 {
+        let dot = |parameters: &[T], moments: &[f64]| -> f64 {
+            assert_eq!(parameters.len(), moments.len(), "number of moments");
+            let pairs = parameters.iter().zip(moments);
+            pairs
+                .map(|(parameter, moment)| parameter.to_f64() * moment)
+                .sum()
+        };
+        -(dot(self.visible_bias().as_slice(), moments.visible.as_slice())
+            + dot(self.hidden_bias().as_slice(), moments.hidden.as_slice())
+            + dot(self.weights().as_slice(), moments.interaction.as_slice()))
+    }
+}

@@ -1,0 +1,188 @@
+//! RBM parameters in NumPy's `.npz` files.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Seek, Write};
+use std::path::Path;
+
+use nalgebra::{DMatrix, DVector};
+use zip::result::ZipError;
+use zip::write::SimpleFileOptions;
+use zip::{ZipArchive, ZipWriter};
+
+use super::npy;
+use crate::rbm::Rbm;
+use crate::rbm::base_rate::BaseRate;
+use crate::rbm::npy::Array;
+use crate::rbm::scalar::Scalar;
+use crate::{Error, Result};
+
+/// An RBM with what a `.npz` file may hold beside it (feature `npz`).
+///
+/// Keys: `W` (M x D), `a` hidden biases (M), `b` visible biases (D); optionally `b_base`, the
+/// visible biases of the base-rate model (D), and `log_z_exact`, a number.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RbmFile<T: Scalar = f32> {
+    /// The RBM.
+    pub rbm: Rbm<T>,
+    /// The base-rate model, where the file has `b_base`.
+    pub base: Option<BaseRate<T>>,
+    /// The exact `log Z`, where the file has `log_z_exact`.
+    pub log_z_exact: Option<f64>,
+}
+
+impl<T: Scalar> RbmFile<T> {
+    /// Reads float32 or float64 arrays, in C or Fortran order, compressed or stored.
+    ///
+    /// # Errors
+    /// [`Error::File`] with the path and the key, where the file cannot be opened or is no whole
+    /// archive, a key is missing, or an array has the wrong dtype or shape or a value that is
+    /// not finite in `T`.
+    pub fn read(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        Self::read_archive(path).map_err(|reason| file_error(path, reason))
+    }
+
+    fn read_archive(path: &Path) -> Result<Self, String> {
+        let file = File::open(path).map_err(|e| e.to_string())?;
+        let mut archive = ZipArchive::new(BufReader::new(file))
+            .map_err(|e| format!("not a whole .npz archive: {e}"))?;
+        let weights = matrix(require(&mut archive, "W")?)?;
+        let hidden_bias = vector("a", require(&mut archive, "a")?)?;
+        let visible_bias = vector("b", require(&mut archive, "b")?)?;
+        let hidden_units = hidden_bias.len();
+        let base_bias = array(&mut archive, "b_base")?;
+        let base_bias = base_bias
+            .map(|values| vector("b_base", values))
+            .transpose()?;
+        let rbm = Rbm::new(weights, hidden_bias, visible_bias).map_err(|e| name_keys(&e))?;
+        let base = base_bias
+            .map(|bias| base_rate(hidden_units, &rbm, bias))
+            .transpose()?;
+        let log_z_exact = array(&mut archive, "log_z_exact")?
+            .map(number)
+            .transpose()?;
+        Ok(Self {
+            rbm,
+            base,
+            log_z_exact,
+        })
+    }
+
+    /// Writes all that there is, compressed, in the precision of `T`.
+    ///
+    /// # Errors
+    /// [`Error::File`] where the file cannot be written.
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        self.write_archive(path)
+            .map_err(|e| file_error(path, e.to_string()))
+    }
+
+    fn write_archive(&self, path: &Path) -> Result<(), ZipError> {
+        let mut archive = ZipWriter::new(BufWriter::new(File::create(path)?));
+        let mut put = |key: &str, shape: &[usize], width, values: &[T]| {
+            archive.start_file(format!("{key}.npy"), SimpleFileOptions::default())?;
+            let values = values.iter().map(|x| x.to_f64());
+            archive.write_all(&npy::format(shape, width, values))
+        };
+        let rbm = &self.rbm;
+        let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
+        let width = size_of::<T>();
+        put("W", &[hidden, visible], width, rbm.weights().as_slice())?;
+        put("a", &[hidden], width, rbm.hidden_bias().as_slice())?;
+        put("b", &[visible], width, rbm.visible_bias().as_slice())?;
+        if let Some(base) = &self.base {
+            put("b_base", &[visible], width, base.visible_bias().as_slice())?;
+        }
+        if let Some(log_z) = self.log_z_exact {
+            archive.start_file("log_z_exact.npy", SimpleFileOptions::default())?;
+            archive.write_all(&npy::format(&[], 8, std::iter::once(log_z)))?;
+        }
+        archive.finish()?.flush()?;
+        Ok(())
+    }
+}
+
+fn file_error(path: &Path, reason: String) -> Error {
+    Error::File {
+        path: path.display().to_string(),
+        reason,
+    }
+}
+
+/// The array of a key, or nothing where the archive does not have it.
+fn array<R: Read + Seek>(archive: &mut ZipArchive<R>, key: &str) -> Result<Option<Array>, String> {
+    let mut entry = match archive.by_name(&format!("{key}.npy")) {
+        Ok(entry) => entry,
+        Err(ZipError::FileNotFound) => return Ok(None),
+        Err(e) => return Err(format!("key {key}: {e}")),
+    };
+    let mut bytes = Vec::new();
+    entry
+        .read_to_end(&mut bytes)
+        .map_err(|e| format!("key {key}: {e}"))?;
+    let array = Array::parse(&bytes).map_err(|e| format!("key {key}: {e}"))?;
+    Ok(Some(array))
+}
+
+fn require<R: Read + Seek>(archive: &mut ZipArchive<R>, key: &str) -> Result<Array, String> {
+    let missing = || format!("key {key} is missing, expected W, a and b");
+    array(archive, key)?.ok_or_else(missing)
+}
+
+fn matrix<T: Scalar>(array: Array) -> Result<DMatrix<T>, String> {
+    let &[rows, columns] = array.shape.as_slice() else {
+        return Err(format!("key W: shape {:?}, expected (M, D)", array.shape));
+    };
+    let values = array.values.into_iter().map(T::nearest);
+    Ok(if array.fortran_order {
+        DMatrix::from_iterator(rows, columns, values)
+    } else {
+        DMatrix::from_row_iterator(rows, columns, values)
+    })
+}
+
+fn vector<T: Scalar>(key: &str, array: Array) -> Result<DVector<T>, String> {
+    if array.shape.len() == 1 {
+        let values = array.values.into_iter().map(T::nearest);
+        Ok(DVector::from_iterator(array.shape[0], values))
+    } else {
+        Err(format!(
+            "key {key}: shape {:?}, expected one dimension",
+            array.shape
+        ))
+    }
+}
+
+fn number(array: Array) -> Result<f64, String> {
+    match array.values.as_slice() {
+        [value] if value.is_finite() => Ok(*value),
+        _ => Err("key log_z_exact: expected one finite number".into()),
+    }
+}
+
+fn base_rate<T: Scalar>(
+    hidden_units: usize,
+    rbm: &Rbm<T>,
+    bias: DVector<T>,
+) -> Result<BaseRate<T>, String> {
+    Error::check_dimension("b_base", bias.len(), rbm.visible_units())
+        .and_then(|()| BaseRate::new(hidden_units, bias))
+        .map_err(|e| format!("key b_base: {e}"))
+}
+
+/// An error of [`Rbm::new`] in the words of the file.
+fn name_keys(error: &Error) -> String {
+    let argument = match error {
+        Error::InvalidArgument { argument, .. } | Error::DimensionMismatch { argument, .. } => {
+            *argument
+        }
+        _ => "",
+    };
+    let key = match argument {
+        "hidden_bias" => "a",
+        "visible_bias" => "b",
+        _ => "W",
+    };
+    format!("key {key}: {error}")
+}

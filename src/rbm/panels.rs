@@ -1,0 +1,264 @@
+//! Products of weights and 0/1 units without multiplication.
+//!
+//! Where many units are on, by table lookup ("the method of the four Russians"): what four inputs
+//! add to the outputs of a chain takes one of 16 values, the subset sums of their four columns.
+//! The tables of 32 inputs and 32 outputs are made once for all chains of a block and stay in the
+//! level 1 cache, so that a chain takes one addition where a matrix product takes four
+//! multiplications and additions. Where few are on, their columns are added.
+//!
+//! Only additions, in an order that no instruction set changes.
+
+use nalgebra::DMatrix;
+
+use crate::num::{Available, vectorized};
+use crate::rbm::layers::{LINE, Layer, WIDTH};
+use crate::rbm::row::Row;
+use crate::rbm::scalar::Scalar;
+
+/// Inputs of a table.
+const BITS: usize = 4;
+/// Entries of a table.
+const ENTRIES: usize = 1 << BITS;
+/// Inputs of the tables at hand together.
+const INPUTS: usize = LINE / 2;
+/// Those tables.
+const TABLES: usize = INPUTS / BITS;
+
+/// A weight matrix (outputs x inputs) as panels of outputs, each with a row for each input.
+#[derive(Debug, Clone)]
+pub(crate) struct Panels<T> {
+    rows: Vec<Row<T>>,
+    /// Rows of a panel: inputs, padded to whole tables.
+    height: usize,
+}
+
+/// Which units of a block's layer are on, in the form that products take them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ActiveUnits {
+    chains: usize,
+    /// Whether to add their columns rather than look sums up.
+    few: bool,
+    /// A bit for each unit of each chain.
+    words: Vec<u64>,
+    /// Where many are on: for each half of a word and each chain, where in the tables its sums stand.
+    indices: Vec<[u8; TABLES]>,
+    /// Where few are on: those of each chain, one after another, and where they end.
+    active: Vec<u32>,
+    ends: Vec<usize>,
+}
+
+impl<T: Scalar> Panels<T> {
+    pub(crate) fn zeros(outputs: usize, inputs: usize) -> Self {
+        let height = inputs.next_multiple_of(BITS);
+        Self {
+            rows: vec![Row::zero(); outputs.div_ceil(WIDTH) * height],
+            height,
+        }
+    }
+
+    /// Takes a matrix (outputs x inputs).
+    pub(crate) fn set(&mut self, weights: &DMatrix<T>) {
+        for (input, column) in weights.column_iter().enumerate() {
+            for (panel, weights) in column.as_slice().chunks(WIDTH).enumerate() {
+                let row = self.rows[panel * self.height + input].0.as_flattened_mut();
+                row[..weights.len()].copy_from_slice(weights);
+            }
+        }
+    }
+
+    /// Takes a transposed matrix (inputs x outputs).
+    pub(crate) fn set_transposed(&mut self, weights: &DMatrix<T>) {
+        let (inputs, columns) = (weights.nrows(), weights.as_slice());
+        let panels = columns.chunks(WIDTH * inputs);
+        for (columns, rows) in panels.zip(self.rows.chunks_exact_mut(self.height)) {
+            for (input, row) in rows.iter_mut().enumerate().take(inputs) {
+                let weights = columns[input..].iter().step_by(inputs);
+                for (to, &weight) in row.0.as_flattened_mut().iter_mut().zip(weights) {
+                    *to = weight;
+                }
+            }
+        }
+    }
+
+    /// `W u` for the outputs of one panel and each chain. `tables` is a buffer.
+    pub(crate) fn multiply(
+        &self,
+        engine: Available,
+        panel: usize,
+        units: &ActiveUnits,
+        tables: &mut Vec<Row<T>>,
+        sums: &mut [Row<T>],
+    ) {
+        let rows = &self.rows[panel * self.height..][..self.height];
+        tables.resize(TABLES * ENTRIES, Row::zero());
+        vectorized!(engine, FUSED, {
+            if units.few {
+                add_active(rows, units, sums);
+            } else {
+                look_up(rows, units, tables, sums);
+            }
+        });
+    }
+}
+
+impl ActiveUnits {
+    pub(crate) fn read(&mut self, engine: Available, layer: &Layer) {
+        self.chains = layer.chains();
+        self.words.resize(layer.width() * layer.chains(), 0);
+        vectorized!(engine, FUSED, {
+            let active = self.pack(layer);
+            self.few = are_few(active, layer);
+            if self.few {
+                self.list(layer.width());
+            } else {
+                self.index(layer.width());
+            }
+        });
+    }
+
+    /// Takes the units as bits and counts the active ones.
+    #[inline(always)]
+    fn pack(&mut self, layer: &Layer) -> usize {
+        // Padding is not 0: it takes part in draws.
+        let padding = layer.width() * LINE - layer.units();
+        let mut active = 0;
+        for (chain, words) in self.words.chunks_exact_mut(layer.width()).enumerate() {
+            for (word, line) in words.iter_mut().zip(layer.chain(chain)) {
+                *word = pack(&line.0);
+            }
+            if let Some(last) = words.last_mut() {
+                *last &= u64::MAX >> padding;
+            }
+            active += words.iter().map(|w| w.count_ones() as usize).sum::<usize>();
+        }
+        active
+    }
+
+    /// Prepares [`look_up`].
+    #[inline(always)]
+    fn index(&mut self, width: usize) {
+        self.indices.resize(2 * self.words.len(), [0; TABLES]);
+        for (chain, words) in self.words.chunks_exact(width).enumerate() {
+            for (place, &word) in words.iter().enumerate() {
+                for (half, word) in [word as u32, (word >> INPUTS) as u32]
+                    .into_iter()
+                    .enumerate()
+                {
+                    let index = &mut self.indices[(2 * place + half) * self.chains + chain];
+                    for (table, index) in index.iter_mut().enumerate() {
+                        let entry = (word >> (BITS * table)) as u8 & (ENTRIES as u8 - 1);
+                        *index = (table * ENTRIES) as u8 | entry;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Prepares [`add_active`].
+    #[inline(always)]
+    fn list(&mut self, width: usize) {
+        self.active.clear();
+        self.ends.clear();
+        for words in self.words.chunks_exact(width) {
+            for (place, &word) in words.iter().enumerate() {
+                let mut rest = word;
+                while rest != 0 {
+                    let unit = (LINE * place) as u32 + rest.trailing_zeros();
+                    self.active.push(unit);
+                    rest &= rest - 1;
+                }
+            }
+            self.ends.push(self.active.len());
+        }
+    }
+}
+
+/// Whether to add the columns of the active units, so many in all chains, rather than look
+/// sums up. A column, from the level 2 cache, takes twice the time of a table's row, from level
+/// 1; to make a table takes that of 45 rows.
+fn are_few(active: usize, layer: &Layer) -> bool {
+    2 * active < layer.units().div_ceil(BITS) * (layer.chains() + 45)
+}
+
+/// The sums for one panel, given its rows, by tables.
+#[inline(always)]
+fn look_up<T: Scalar>(
+    rows: &[Row<T>],
+    units: &ActiveUnits,
+    tables: &mut [Row<T>],
+    sums: &mut [Row<T>],
+) {
+    sums.fill(Row::zero());
+    let Some(tables) = tables.first_chunk_mut::<{ TABLES * ENTRIES }>() else {
+        return;
+    };
+    let indices = units.indices.chunks_exact(units.chains);
+    for (rows, indices) in rows.chunks(INPUTS).zip(indices) {
+        make_tables(rows, tables);
+        let count = rows.len() / BITS;
+        for (sum, index) in sums.iter_mut().zip(indices) {
+            *sum = if count == TABLES {
+                add_rows(*sum, tables, index)
+            } else {
+                add_rows(*sum, tables, &index[..count])
+            };
+        }
+    }
+}
+
+/// The sums for one panel, given its rows, by active units.
+#[inline(always)]
+fn add_active<T: Scalar>(rows: &[Row<T>], units: &ActiveUnits, sums: &mut [Row<T>]) {
+    let mut start = 0;
+    for (sum, &end) in sums.iter_mut().zip(&units.ends) {
+        *sum = add_rows(Row::zero(), rows, &units.active[start..end]);
+        start = end;
+    }
+}
+
+/// Adds the rows at these places to `first`, in two sums, because an addition waits for the one
+/// before.
+#[inline(always)]
+fn add_rows<T: Scalar, I: Copy + Into<u32>>(
+    first: Row<T>,
+    rows: &[Row<T>],
+    places: &[I],
+) -> Row<T> {
+    let row = |place: I| &rows[place.into() as usize];
+    let (pairs, rest) = places.as_chunks::<2>();
+    let (mut even, mut odd) = (first, Row::zero());
+    for &[first, second] in pairs {
+        even = even.plus(row(first));
+        odd = odd.plus(row(second));
+    }
+    if let [last] = rest {
+        even = even.plus(row(*last));
+    }
+    even.plus(&odd)
+}
+
+/// The subset sums of each four rows.
+#[inline(always)]
+fn make_tables<T: Scalar>(rows: &[Row<T>], tables: &mut [Row<T>; TABLES * ENTRIES]) {
+    let tables = tables.as_chunks_mut::<ENTRIES>().0;
+    for (rows, table) in rows.as_chunks::<BITS>().0.iter().zip(tables) {
+        // The first row, the empty sum, stays 0.
+        for (bit, row) in rows.iter().enumerate() {
+            let row = *row;
+            for entry in 0..1 << bit {
+                table[entry | 1 << bit] = table[entry].plus(&row);
+            }
+        }
+    }
+}
+
+/// The lowest bit of each byte.
+#[inline(always)]
+fn pack(bytes: &[u8; LINE]) -> u64 {
+    let (eights, _) = bytes.as_chunks::<8>();
+    eights.iter().rev().fold(0, |word, &eight| {
+        // Gathered in the highest byte of the product.
+        let bits = u64::from_le_bytes(eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        word << 8 | bits
+    })
+}

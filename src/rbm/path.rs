@@ -1,0 +1,397 @@
+//! Geometric paths of RBMs, through knots or straight.
+
+use crate::model::UnnormalizedModel;
+use crate::num::softplus_increment;
+use crate::num::{Available, Engine};
+use crate::num::{sigmoid, softplus};
+use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
+use crate::rbm::Rbm;
+use crate::rbm::base_rate::BaseRate;
+use crate::rbm::layers::LINE;
+use crate::rbm::matching::RbmMatching;
+use crate::rbm::moments::RbmMoments;
+use crate::rbm::product::Weights;
+use crate::rbm::row::Row;
+use crate::rbm::scalar::Scalar;
+use crate::rbm::{draw_all, draw_into, masked_sum_of};
+use crate::schedule::Schedule;
+use crate::{Error, Result};
+use nalgebra::DVector;
+use rand::Rng;
+
+/// A path of RBMs from a base-rate RBM to an RBM, straight or through RBMs at knots. Between
+/// neighbouring knots it is geometric in the *joint* densities: energies are mixed, so that W, a
+/// and b are linear in beta there, and every intermediate model is an RBM, which is what block
+/// Gibbs sampling needs.
+///
+/// The straight path (Salakhutdinov and Murray 2008, equation 15) scales W and a by beta and takes
+/// the visible biases from base to target:
+///
+/// `log f_beta(v) = ((1 - beta) b_base + beta b).v + sum_j softplus(beta (a_j + W_j v))`.
+///
+/// Knots with averaged moments make a moment-averaging spline
+/// ([`moment_spline`](Self::moment_spline)). A stage within one segment is as fast as the two
+/// weight matrices at its ends allow: half as fast as on the first segment, where one of them is 0.
+///
+/// The geometric path between the *marginal* densities of `v` is another path: for that one, put
+/// both models into the generic geometric path.
+#[derive(Debug, Clone)]
+pub struct RbmPath<T: Scalar = f32> {
+    base: BaseRate<T>,
+    /// The betas of base, inner knots and target.
+    knots: Schedule,
+    /// The models at the knots, without the base.
+    models: Vec<Knot<T>>,
+    engine: Available,
+}
+
+/// The RBM at the end of a segment.
+#[derive(Debug, Clone)]
+pub(crate) struct Knot<T: Scalar> {
+    pub(crate) rbm: Rbm<T>,
+    /// `W`, for products with visible units.
+    pub(crate) up: Weights<T>,
+    /// `W^T`, for products with hidden units.
+    pub(crate) down: Weights<T>,
+    pub(crate) hidden_bias: Vec<Row<T>>,
+    /// The visible biases less those at the segment's start, with zeros up to a whole line.
+    pub(crate) bias_slope: Vec<T>,
+}
+
+impl<T: Scalar> Knot<T> {
+    /// `bias_slope` without padding.
+    fn new(engine: Available, rbm: Rbm<T>, bias_slope: &DVector<T>) -> Self {
+        let mut slope = bias_slope.as_slice().to_vec();
+        slope.resize(slope.len().next_multiple_of(LINE), T::zero());
+        Self {
+            up: Weights::new(engine, rbm.weights()),
+            down: Weights::transposed(engine, rbm.weights()),
+            hidden_bias: Row::panels(rbm.hidden_bias().as_slice()),
+            bias_slope: slope,
+            rbm,
+        }
+    }
+}
+
+impl<T: Scalar> RbmPath<T> {
+    /// The straight path from a base to a target of the same shape.
+    ///
+    /// # Errors
+    /// Where they differ in visible or hidden units, or the difference of their biases overflows.
+    pub fn new(base: BaseRate<T>, target: Rbm<T>) -> Result<Self> {
+        Self::through(base, vec![target], Schedule::linear(1)?)
+    }
+
+    /// The path from `base` at `beta = 0` through `models` at the later `knots`, the last of them
+    /// the target at `beta = 1`.
+    ///
+    /// # Errors
+    /// Where there is not one model for each knot after 0, models differ in visible or hidden
+    /// units, or the difference of neighbours' visible biases overflows.
+    pub fn through(base: BaseRate<T>, models: Vec<Rbm<T>>, knots: Schedule) -> Result<Self> {
+        Error::check_dimension("models at the knots after 0", models.len(), knots.steps())?;
+        let engine = Available::best();
+        let mut bias = base.visible_bias().clone();
+        let mut joined = Vec::with_capacity(models.len());
+        for rbm in models {
+            let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
+            Error::check_dimension("hidden units of the base", base.hidden_units(), hidden)?;
+            Error::check_dimension("visible units of the base", base.visible_units(), visible)?;
+            let bias_slope = rbm.visible_bias() - &bias;
+            Error::check_finite(
+                "difference of visible biases",
+                bias_slope.iter().map(|x| x.to_f64()),
+            )?;
+            bias.copy_from(rbm.visible_bias());
+            joined.push(Knot::new(engine, rbm, &bias_slope));
+        }
+        Ok(Self {
+            base,
+            knots,
+            models: joined,
+            engine,
+        })
+    }
+
+    /// This path, on which [`BlockGibbs`](crate::rbm::BlockGibbs) uses another [`Engine`] than
+    /// the best one of the machine: to compare engines, to report a fault in one of them, or for
+    /// the same figures on machines with different ones. All engines spend the same random bits, so
+    /// that with one seed they differ by rounding alone; an independent check takes another seed.
+    ///
+    /// # Errors
+    /// Where this machine, or this build of the crate, does not have it.
+    pub fn with_engine(self, engine: Engine) -> Result<Self> {
+        let engine = engine.available()?;
+        let mut models = self.models;
+        for knot in &mut models {
+            knot.up = Weights::new(engine, knot.rbm.weights());
+            knot.down = Weights::transposed(engine, knot.rbm.weights());
+        }
+        Ok(Self {
+            engine,
+            models,
+            ..self
+        })
+    }
+
+    /// The engine in use.
+    pub fn engine(&self) -> Engine {
+        self.engine.get()
+    }
+
+    pub(crate) fn available_engine(&self) -> Available {
+        self.engine
+    }
+
+    /// The moment-averaging spline (Grosse, Maddison and Salakhutdinov 2013): at each inner knot
+    /// stands an RBM whose moments average those of the base and the `moments` of the target,
+    /// sought from the knot before.
+    ///
+    /// The target's moments may be exact ([`Rbm::exact_moments`]), from chains
+    /// ([`MomentChains`](crate::rbm::MomentChains)) or from data
+    /// ([`RbmMoments::from_data`]): whatever they are, a run along the path is unbiased.
+    ///
+    /// # Errors
+    /// As [`through`](Self::through), and where the moments are of another shape or those of a
+    /// knot are not matched.
+    ///
+    /// ```
+    /// use annealed::ais::Ais;
+    /// use annealed::rbm::BlockGibbs;
+    /// use annealed::rbm::{BaseRate, ExactMatching, Rbm};
+    /// use annealed::rbm::RbmPath;
+    /// use annealed::schedule::Schedule;
+    /// use nalgebra::DMatrix;
+    ///
+    /// let weights = DMatrix::from_row_slice(2, 3, &[4.0, -4.0, 2.0, -2.0, 4.0, 5.0]);
+    /// let target = Rbm::<f64>::new(weights, vec![0.2, -0.3].into(), vec![-2.0, -1.0, -1.0].into())?;
+    /// let path = RbmPath::moment_spline(
+    ///     BaseRate::uniform(2, 3)?,
+    ///     target.clone(),
+    ///     &target.exact_moments()?,
+    ///     Schedule::linear(5)?,
+    ///     &ExactMatching::default(),
+    /// )?;
+    /// let run = Ais::new(&path, BlockGibbs).seed(1).run()?;
+    /// assert!((run.log_z() - target.exact_log_normalizer()?).abs() < 4.0 * run.standard_error());
+    /// # Ok::<(), annealed::Error>(())
+    /// ```
+    pub fn moment_spline(
+        base: BaseRate<T>,
+        target: Rbm<T>,
+        moments: &RbmMoments,
+        knots: Schedule,
+        matching: &impl RbmMatching,
+    ) -> Result<Self> {
+        let from = base.moments();
+        let mut rbm = base.to_rbm()?;
+        let mut models = Vec::with_capacity(knots.steps());
+        for &beta in &knots.betas()[1..knots.steps()] {
+            rbm = matching.match_moments(&rbm, &from.average(moments, beta)?)?;
+            models.push(rbm.cast()?);
+        }
+        models.push(target);
+        Self::through(base, models, knots)
+    }
+
+    /// The RBM at `beta = 1`.
+    pub fn target(&self) -> &Rbm<T> {
+        &self.models[self.models.len() - 1].rbm
+    }
+
+    /// The betas of the knots, 0 and 1 among them; where there are others, the path has a kink at
+    /// each. A stage that passes a knot moves chain by chain, which costs speed, not correctness:
+    /// `BinnedSchedule::new(path.knots().clone())` makes them stages, the other optimizers need not.
+    pub fn knots(&self) -> &Schedule {
+        &self.knots
+    }
+
+    /// The RBM at knot k, from 1 to the number of segments; `None` elsewhere.
+    pub fn model_at_knot(&self, k: usize) -> Option<&Rbm<T>> {
+        Some(&self.models.get(k.checked_sub(1)?)?.rbm)
+    }
+
+    /// The models at a segment's ends; the first segment starts at the base.
+    pub(crate) fn segment(&self, index: usize) -> (Option<&Knot<T>>, &Knot<T>) {
+        let start = index.checked_sub(1).map(|before| &self.models[before]);
+        (start, &self.models[index])
+    }
+
+    /// The visible biases at a segment's start.
+    fn start_bias(&self, segment: usize) -> &DVector<T> {
+        match self.segment(segment).0 {
+            None => self.base.visible_bias(),
+            Some(start) => start.rbm.visible_bias(),
+        }
+    }
+
+    /// The hidden activations `a + W v` at a segment's start (0 at the base), and what they gain
+    /// up to its end.
+    fn activations(&self, segment: usize, visible: &[bool]) -> (DVector<f64>, DVector<f64>) {
+        let (start, end) = self.segment(segment);
+        let end = end.rbm.hidden_activation(visible);
+        let Some(start) = start else {
+            return (DVector::zeros(end.len()), end);
+        };
+        let start = start.rbm.hidden_activation(visible);
+        let slope = end - &start;
+        (start, slope)
+    }
+
+    /// `(b_end - b_start).v`.
+    fn slope_term(&self, segment: usize, visible: &[bool]) -> f64 {
+        masked_sum_of(&self.segment(segment).1.bias_slope, visible)
+    }
+
+    /// Where in a segment a beta lies, from 0 to 1.
+    fn position(&self, segment: usize, beta: f64) -> f64 {
+        let (start, end) = (self.knots.betas()[segment], self.knots.betas()[segment + 1]);
+        (beta - start) / (end - start)
+    }
+}
+
+impl<T: Scalar> AnnealingPath for RbmPath<T> {
+    type State = Vec<bool>;
+    type Base = BaseRate<T>;
+    type At<'a> = RbmAt<'a, T>;
+
+    fn base(&self) -> &BaseRate<T> {
+        &self.base
+    }
+
+    fn at(&self, beta: f64) -> RbmAt<'_, T> {
+        let segment = self.knots.interval(beta);
+        RbmAt {
+            path: self,
+            beta,
+            segment,
+            position: self.position(segment, beta),
+        }
+    }
+}
+
+/// The RBM at one beta of an [`RbmPath`]: a view, nothing is copied.
+#[derive(Debug)]
+pub struct RbmAt<'a, T: Scalar = f32> {
+    path: &'a RbmPath<T>,
+    beta: f64,
+    /// The segment that holds beta; the one on its right at a knot.
+    segment: usize,
+    /// Where in the segment, from 0 to 1.
+    position: f64,
+}
+
+impl<T: Scalar> Clone for RbmAt<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Scalar> Copy for RbmAt<'_, T> {}
+
+impl<'a, T: Scalar> RbmAt<'a, T> {
+    /// The path.
+    pub fn path(&self) -> &'a RbmPath<T> {
+        self.path
+    }
+
+    /// This model as an RBM of its own, in double precision: for enumeration and exact samples.
+    ///
+    /// # Errors
+    /// Where `beta` is not finite.
+    pub fn to_rbm(&self) -> Result<Rbm<f64>> {
+        let (start, end) = self.path.segment(self.segment);
+        let mut weights = end.rbm.weights().map(|x| self.position * x.to_f64());
+        let mut hidden_bias = end.rbm.hidden_bias().map(|x| self.position * x.to_f64());
+        if let Some(start) = start {
+            let rest = 1.0 - self.position;
+            weights += start.rbm.weights().map(|x| rest * x.to_f64());
+            hidden_bias += start.rbm.hidden_bias().map(|x| rest * x.to_f64());
+        }
+        let visible_bias = self.visible_biases();
+        let visible_bias = DVector::from_iterator(visible_bias.len(), visible_bias);
+        Rbm::new(weights, hidden_bias, visible_bias)
+    }
+
+    /// `(1 - t) b_start + t b_end`, with t the position in the segment.
+    pub(crate) fn visible_biases(&self) -> impl ExactSizeIterator<Item = f64> {
+        let start = self.path.start_bias(self.segment);
+        let end = self.path.segment(self.segment).1.rbm.visible_bias();
+        let t = self.position;
+        (start.iter().zip(end)).map(move |(a, b)| (1.0 - t) * a.to_f64() + t * b.to_f64())
+    }
+
+    /// The segment that holds this model, and its position in it.
+    pub(crate) fn place(&self) -> (usize, f64) {
+        (self.segment, self.position)
+    }
+
+    /// The segment that holds this model and the other, and their positions in it.
+    pub(crate) fn shared_segment(&self, other: &Self) -> Option<(usize, f64, f64)> {
+        let segment = self.segment.min(other.segment);
+        let end = self.path.knots.betas()[segment + 1];
+        (self.beta.max(other.beta) <= end).then(|| {
+            let position = |beta| self.path.position(segment, beta);
+            (segment, position(self.beta), position(other.beta))
+        })
+    }
+
+    /// One sweep of block Gibbs sampling, v -> h -> v, in place.
+    pub fn gibbs_sweep<R: Rng + ?Sized>(&self, visible: &mut [bool], rng: &mut R) {
+        let (start, slope) = self.path.activations(self.segment, visible);
+        let hidden = draw_all(&(start + slope * self.position), rng);
+        let (start, end) = self.path.segment(self.segment);
+        let start = match start {
+            None => self.path.base.visible_bias().map(T::to_f64),
+            Some(start) => start.rbm.visible_activation(&hidden),
+        };
+        let end = end.rbm.visible_activation(&hidden);
+        let logits = start * (1.0 - self.position) + end * self.position;
+        draw_into(&logits, visible, rng);
+    }
+}
+
+impl<T: Scalar> UnnormalizedModel for RbmAt<'_, T> {
+    type State = Vec<bool>;
+
+    fn log_density(&self, visible: &Vec<bool>) -> f64 {
+        let (start, slope) = self.path.activations(self.segment, visible);
+        let bias = masked_sum_of(self.path.start_bias(self.segment).as_slice(), visible);
+        let activation = start.iter().zip(&slope);
+        let hidden = activation.map(|(x, slope)| softplus(x + self.position * slope));
+        let slope_term = self.path.slope_term(self.segment, visible);
+        bias + self.position * slope_term + hidden.sum::<f64>()
+    }
+}
+
+impl<T: Scalar> Intermediate for RbmAt<'_, T> {
+    fn beta(&self) -> f64 {
+        self.beta
+    }
+
+    /// Within a segment the hidden units' part is summed as differences of softplus, each free of
+    /// cancellation; across segments it is the difference of two log densities.
+    fn log_ratio(&self, previous: &Self, visible: &Vec<bool>) -> f64 {
+        let Some((segment, here, there)) = self.shared_segment(previous) else {
+            return self.log_density(visible) - previous.log_density(visible);
+        };
+        let step = here - there;
+        let (start, slope) = self.path.activations(segment, visible);
+        let increments = (start.iter().zip(&slope))
+            .map(|(x, slope)| softplus_increment(x + here * slope, step * slope));
+        step * self.path.slope_term(segment, visible) + increments.sum::<f64>()
+    }
+}
+
+impl<T: Scalar> BetaDerivative for RbmAt<'_, T> {
+    /// `(b' - b).v + sum_j (x'_j - x_j) sigmoid((1 - t) x_j + t x'_j)` over the segment's length,
+    /// with `x = a + W v` at its start (0 at the base), primes at its end.
+    fn beta_derivative(&self, visible: &Vec<bool>) -> f64 {
+        let (start, slope) = self.path.activations(self.segment, visible);
+        let hidden =
+            (start.iter().zip(&slope)).map(|(x, slope)| slope * sigmoid(x + self.position * slope));
+        let betas = &self.path.knots.betas()[self.segment..];
+        let slope_term = self.path.slope_term(self.segment, visible);
+        (slope_term + hidden.sum::<f64>()) / (betas[1] - betas[0])
+    }
+}

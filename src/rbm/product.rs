@@ -1,0 +1,214 @@
+//! Products of a weight matrix with layers of 0/1 units, by whatever engine is chosen.
+
+use nalgebra::DMatrix;
+
+use crate::num::{Available, Engine};
+use crate::rbm::layers::Layer;
+use crate::rbm::panels::{ActiveUnits, Panels};
+use crate::rbm::row::Row;
+use crate::rbm::scalar::Scalar;
+#[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
+use crate::rbm::tiles::{Configured, TiledWeights};
+
+/// A weight matrix W (outputs x inputs) in the form that an engine wants it in.
+#[derive(Debug, Clone)]
+pub(crate) struct Weights<T> {
+    engine: Available,
+    form: Form<T>,
+}
+
+#[derive(Debug, Clone)]
+enum Form<T> {
+    Panels(Panels<T>),
+    #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
+    Tiles(TiledWeights),
+}
+
+/// Whether an engine multiplies by tiles.
+fn by_tiles<T: Scalar>(engine: Available) -> bool {
+    cfg!(all(
+        target_arch = "x86_64",
+        target_os = "linux",
+        feature = "amx"
+    )) && engine.get() == Engine::Amx
+        && T::FIXED_POINT
+}
+
+/// The units of a layer, read for products with an engine.
+#[derive(Debug)]
+pub(crate) struct Inputs<'a, T> {
+    engine: Available,
+    units: &'a Layer,
+    scratch: &'a mut Scratch<T>,
+    #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
+    configured: Option<Configured>,
+}
+
+/// Buffers of products, one value for a block of chains.
+#[derive(Debug, Clone)]
+pub(crate) struct Scratch<T> {
+    active: ActiveUnits,
+    tables: Vec<Row<T>>,
+}
+
+impl<T> Default for Scratch<T> {
+    fn default() -> Self {
+        Self {
+            active: ActiveUnits::default(),
+            tables: Vec::new(),
+        }
+    }
+}
+
+impl<'a, T: Scalar> Inputs<'a, T> {
+    pub(crate) fn new(engine: Available, units: &'a Layer, scratch: &'a mut Scratch<T>) -> Self {
+        if !by_tiles::<T>(engine) {
+            scratch.active.read(engine, units);
+        }
+        Self {
+            engine,
+            units,
+            scratch,
+            #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
+            configured: by_tiles::<T>(engine).then(Configured::new),
+        }
+    }
+}
+
+impl<T: Scalar> Weights<T> {
+    /// From a matrix (outputs x inputs).
+    pub(crate) fn new(engine: Available, matrix: &DMatrix<T>) -> Self {
+        let mut weights = Self::zeros(engine, matrix.nrows(), matrix.ncols());
+        weights.set(matrix);
+        weights
+    }
+
+    /// From a transposed matrix (inputs x outputs).
+    pub(crate) fn transposed(engine: Available, matrix: &DMatrix<T>) -> Self {
+        let mut weights = Self::zeros(engine, matrix.ncols(), matrix.nrows());
+        weights.set_transposed(matrix);
+        weights
+    }
+
+    fn zeros(engine: Available, outputs: usize, inputs: usize) -> Self {
+        #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
+        if by_tiles::<T>(engine) {
+            let form = Form::Tiles(TiledWeights::zeros(outputs, inputs));
+            return Self { engine, form };
+        }
+        let form = Form::Panels(Panels::zeros(outputs, inputs));
+        Self { engine, form }
+    }
+
+    /// Takes another matrix of the same shape.
+    pub(crate) fn set(&mut self, matrix: &DMatrix<T>) {
+        match &mut self.form {
+            Form::Panels(panels) => panels.set(matrix),
+            #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
+            Form::Tiles(tiles) => tiles.set(matrix),
+        }
+    }
+
+    /// As [`set`](Self::set), given transposed.
+    pub(crate) fn set_transposed(&mut self, matrix: &DMatrix<T>) {
+        match &mut self.form {
+            Form::Panels(panels) => panels.set_transposed(matrix),
+            #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
+            Form::Tiles(tiles) => tiles.set(&matrix.transpose()),
+        }
+    }
+
+    /// `W u` for the outputs of one panel and the units `u` of each chain.
+    pub(crate) fn multiply(&self, panel: usize, inputs: &mut Inputs<'_, T>, sums: &mut [Row<T>]) {
+        assert_eq!(self.engine, inputs.engine, "engine");
+        assert_eq!(sums.len(), inputs.units.chains(), "chains");
+        match &self.form {
+            Form::Panels(panels) => {
+                let Scratch { active, tables } = &mut *inputs.scratch;
+                panels.multiply(self.engine, panel, active, tables, sums);
+            }
+            #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
+            Form::Tiles(tiles) => {
+                if let Some(configured) = &inputs.configured {
+                    tiles.multiply(self.engine, configured, panel, inputs.units, sums);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rbm::layers::WIDTH;
+    use rand::{RngExt, SeedableRng};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    /// All ways through a product against double precision: sizes that fill no register, no tile
+    /// and no table, few active units and many, chains that fill no group.
+    fn check<T: Scalar>(engine: Available, tolerance: f64) {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
+        let sizes = [
+            (1, 1),
+            (3, 2),
+            (17, 5),
+            (64, 64),
+            (70, 131),
+            (130, 67),
+            (500, 20),
+        ];
+        for (case, (outputs, inputs)) in sizes.into_iter().enumerate() {
+            let matrix = DMatrix::from_fn(outputs, inputs, |_, _| {
+                T::nearest(rng.random::<f64>().powi(5) * if rng.random() { 9.0 } else { -9.0 })
+            });
+            let weights = if case % 2 == 0 {
+                Weights::new(engine, &matrix)
+            } else {
+                Weights::transposed(engine, &matrix.transpose())
+            };
+            let mut scratch = Scratch::default();
+            for (chains, share) in [(1, 0.5), (37, 0.05), (37, 0.6), (150, 0.0), (64, 1.0)] {
+                let mut units = Layer::zeros(inputs, chains);
+                // Padding that is on, as draws leave it.
+                for panel in 0..inputs.div_ceil(WIDTH) {
+                    units.panel_mut(panel).for_each(|units| units.fill(1));
+                }
+                let states: Vec<Vec<bool>> = (0..chains)
+                    .map(|_| (0..inputs).map(|_| rng.random::<f64>() < share).collect())
+                    .collect();
+                for (chain, state) in states.iter().enumerate() {
+                    units.load(chain, state);
+                }
+                let mut products = Inputs::new(engine, &units, &mut scratch);
+                for panel in 0..outputs.div_ceil(WIDTH) {
+                    let mut sums = vec![Row([[T::one(); 16]; 2]); chains];
+                    weights.multiply(panel, &mut products, &mut sums);
+                    for (sums, state) in sums.iter().zip(&states) {
+                        let sums = sums.0.as_flattened();
+                        let padding = sums.iter().skip(outputs - panel * WIDTH);
+                        assert!(padding.into_iter().all(|sum| *sum == T::zero()), "padding");
+                        for (output, sum) in (panel * WIDTH..outputs).zip(sums) {
+                            let row = matrix.row(output);
+                            let on = row.iter().zip(state).filter(|(_, on)| **on);
+                            let exact: f64 = on.map(|(w, _)| w.to_f64()).sum();
+                            let size: f64 = row.iter().map(|w| w.to_f64().abs()).sum();
+                            let error = sum.to_f64() - exact;
+                            assert!(
+                                error.abs() <= tolerance * size,
+                                "{engine:?}, case {case}, {chains} chains, {share}: {error:e}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_engine_multiplies_to_the_precision_of_its_numbers() {
+        for engine in Engine::ALL.into_iter().filter_map(|e| e.available().ok()) {
+            check::<f32>(engine, 4e-7);
+            check::<f64>(engine, 1e-15);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! One number for each output of a panel.
+
+use crate::random::LANES;
+use crate::rbm::layers::WIDTH;
+use crate::rbm::scalar::Scalar;
+
+/// [`WIDTH`] numbers, in two registers of the widest kind for single precision.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct Row<T>(pub(crate) [[T; LANES]; WIDTH / LANES]);
+
+impl<T: Scalar> Row<T> {
+    #[inline(always)]
+    pub(crate) fn zero() -> Self {
+        Self([[T::zero(); LANES]; WIDTH / LANES])
+    }
+
+    #[inline(always)]
+    pub(crate) fn plus(&self, other: &Self) -> Self {
+        let mut sum = *self;
+        for (sum, other) in sum.0.iter_mut().zip(&other.0) {
+            for l in 0..LANES {
+                sum[l] += other[l];
+            }
+        }
+        sum
+    }
+
+    #[inline(always)]
+    pub(crate) fn minus(&self, other: &Self) -> Self {
+        let mut difference = *self;
+        for (difference, other) in difference.0.iter_mut().zip(&other.0) {
+            for l in 0..LANES {
+                difference[l] -= other[l];
+            }
+        }
+        difference
+    }
+
+    /// `factor * self + other`.
+    #[inline(always)]
+    pub(crate) fn times_plus<const FUSED: bool>(&self, factor: T, other: &Self) -> Self {
+        let mut sum = *other;
+        for (sum, row) in sum.0.iter_mut().zip(&self.0) {
+            for l in 0..LANES {
+                sum[l] = row[l].multiply_add::<FUSED>(factor, sum[l]);
+            }
+        }
+        sum
+    }
+
+    /// Writes these numbers to their place among those for all outputs.
+    #[inline(always)]
+    pub(crate) fn write(&self, panel: usize, values: &mut [T]) {
+        let values = &mut values[panel * WIDTH..];
+        let count = values.len().min(WIDTH);
+        values[..count].copy_from_slice(&self.0.as_flattened()[..count]);
+    }
+
+    /// Numbers for all outputs, with zeros up to a whole panel.
+    pub(crate) fn panels(values: &[T]) -> Vec<Self> {
+        let mut rows = vec![Self::zero(); values.len().div_ceil(WIDTH)];
+        for (row, values) in rows.iter_mut().zip(values.chunks(WIDTH)) {
+            row.0.as_flattened_mut()[..values.len()].copy_from_slice(values);
+        }
+        rows
+    }
+}

@@ -1,0 +1,127 @@
+//! Moments of an RBM, estimated.
+
+use crate::random::Lanes;
+use crate::random::{Purpose, stream};
+use crate::rbm::Rbm;
+use crate::rbm::base_rate::check_data;
+use crate::rbm::enumeration::map_tasks;
+use crate::rbm::moments::RbmMoments;
+use crate::rbm::sampler::{Chains, Gradient, Sampler};
+use crate::rbm::scalar::Scalar;
+use crate::{Error, Result};
+
+/// Chains that move together. Fixed, so that the result does not depend on the threads.
+const BLOCK: usize = 125;
+
+/// Gibbs chains that estimate the moments of an RBM too large to enumerate. They start at random
+/// bits; the hidden units enter by their probabilities given the visible ones.
+///
+/// An RBM's moments estimated so are biased where chains do not reach every mode. A path built on
+/// them is unbiased all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MomentChains {
+    chains: usize,
+    sweeps: usize,
+    burn_in: usize,
+    seed: u64,
+}
+
+impl MomentChains {
+    /// The setting of Grosse et al. (2013): 1,000 chains of 10,000 sweeps, the first 1,000 of them
+    /// left out.
+    pub fn full() -> Self {
+        Self {
+            chains: 1_000,
+            sweeps: 10_000,
+            burn_in: 1_000,
+            seed: 0,
+        }
+    }
+
+    /// Number of chains.
+    pub fn chains(self, chains: usize) -> Self {
+        Self { chains, ..self }
+    }
+
+    /// Number of sweeps of each chain, those left out among them.
+    pub fn sweeps(self, sweeps: usize) -> Self {
+        Self { sweeps, ..self }
+    }
+
+    /// Number of sweeps left out at the start.
+    pub fn burn_in(self, burn_in: usize) -> Self {
+        Self { burn_in, ..self }
+    }
+
+    /// The seed of the chains.
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// The moments of `rbm`.
+    ///
+    /// # Errors
+    /// Where there is no chain, or no sweep after the burn-in.
+    pub fn moments<T: Scalar>(&self, rbm: &Rbm<T>) -> Result<RbmMoments> {
+        if self.chains == 0 {
+            return Err(Error::invalid("chains", 0, "at least 1"));
+        }
+        if self.sweeps <= self.burn_in {
+            let expected = format!("more than the {} of the burn-in", self.burn_in);
+            return Err(Error::invalid("sweeps", self.sweeps, expected));
+        }
+        let rbm = rbm.cast::<f32>()?;
+        let blocks = map_tasks(self.chains.div_ceil(BLOCK), |block| self.block(&rbm, block));
+        let mut total = RbmMoments::zeros(rbm.hidden_units(), rbm.visible_units());
+        for block in &blocks {
+            total.add(block);
+        }
+        total.scale(1.0 / (self.chains * (self.sweeps - self.burn_in)) as f64);
+        Ok(total)
+    }
+
+    /// Sums over one block's chains and sweeps, in double precision beyond one sweep.
+    fn block(&self, rbm: &Rbm<f32>, block: usize) -> RbmMoments {
+        let chains = BLOCK.min(self.chains - block * BLOCK);
+        let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
+        let mut rng = stream(self.seed, Purpose::Moments, block);
+        let mut chains = Chains::random(hidden, visible, chains, &mut rng);
+        let mut lanes = Lanes::from_rng(&mut rng);
+        let sampler = Sampler::new(rbm);
+        let mut total = RbmMoments::zeros(hidden, visible);
+        for sweep in 0..self.sweeps {
+            chains.sweep(&sampler, &mut lanes);
+            if sweep >= self.burn_in {
+                chains.expect_hidden(&sampler);
+                let mut sum = Gradient::zeros(hidden, visible);
+                chains.accumulate(1.0, &mut sum);
+                total.add(&sum.into_moments());
+            }
+        }
+        total
+    }
+}
+
+impl RbmMoments {
+    /// The moments of data, with the hidden units distributed as in `rbm` given each row: for a
+    /// well trained RBM close to its own, and all but free.
+    ///
+    /// # Errors
+    /// Where there are no data, or a row does not have D entries.
+    pub fn from_data<T: Scalar>(rbm: &Rbm<T>, data: &[Vec<bool>]) -> Result<Self> {
+        Error::check_dimension("row of data", check_data(data)?, rbm.visible_units())?;
+        let rbm = rbm.cast::<f32>()?;
+        let mut total = Self::zeros(rbm.hidden_units(), rbm.visible_units());
+        let sampler = Sampler::new(&rbm);
+        for rows in data.chunks(BLOCK) {
+            let mut chains = Chains::zeros(rbm.hidden_units(), rbm.visible_units(), rows.len());
+            chains.start_at(rows.iter());
+            chains.expect_hidden(&sampler);
+            let mut sum = Gradient::zeros(rbm.hidden_units(), rbm.visible_units());
+            chains.accumulate(1.0, &mut sum);
+            total.add(&sum.into_moments());
+        }
+        total.scale(1.0 / data.len() as f64);
+        Ok(total)
+    }
+}

@@ -1,0 +1,310 @@
+//! Blocks of states of an RBM's smaller layer, evaluated together without an exponential each.
+//!
+//! A unit of the other layer contributes `log(1 + e^{y + z})` to a state, with y the part of its
+//! logit that the block's states share and z that of the few *low* units in which they differ.
+//! `e^z` stands in a table for the whole enumeration and `e^y` is computed once a block, so that
+//! a state costs one multiplication and addition a unit; logarithms are taken of products. The
+//! states of a block are the lanes of the vectors.
+
+use nalgebra::{DMatrix, DVector};
+
+use crate::num::{Available, vectorized};
+use crate::rbm::elementwise::exp_nonpositive;
+
+/// Low units at most.
+const MOST: usize = 5;
+/// Of a block; where there are fewer low units, states beyond theirs repeat them unused.
+pub(super) const STATES: usize = 1 << MOST;
+/// The largest `|z|`, so that the product of four factors stays within the range of f64.
+const LARGEST: f64 = 150.0;
+/// Factors at most between two normalisations of a product: `e^(4 * 150)` is in range.
+const LARGEST_PRODUCT: f64 = 4.0 * LARGEST;
+
+/// What the low units add in each of their states.
+#[derive(Debug)]
+pub(super) struct LowUnits {
+    bits: usize,
+    /// `e^z` for each unit of the other layer.
+    factors: Vec<[f64; STATES]>,
+    /// The biases of the low units that are on.
+    linear: [f64; STATES],
+    /// Factors `1 + e^{y + z}`, over `max(1, e^y)`, whose product is in range.
+    in_range: usize,
+}
+
+impl LowUnits {
+    /// Of an enumeration with weights `U`, a column for each enumerated unit, and the biases of
+    /// these: as many low units as keep `|z|` in range, down to none.
+    pub(super) fn new(weights: &DMatrix<f64>, bias: &DVector<f64>) -> Self {
+        let (others, units) = weights.shape();
+        let reach = |bits: usize| {
+            let row = |i: usize| (0..bits).map(|k| weights[(i, k)].abs()).sum::<f64>();
+            (0..others).map(row).fold(0.0, f64::max)
+        };
+        let most = units.min(MOST);
+        // A NaN is no less than the bound either.
+        let bits = (0..=most).rev().find(|&bits| reach(bits) <= LARGEST);
+        let bits = bits.unwrap_or(0);
+        let on = |state: usize| (0..bits).filter(move |k| state >> k & 1 == 1);
+        let factor = |i: usize, state| on(state).map(|k| weights[(i, k)]).sum::<f64>().exp();
+        let factors = |i| std::array::from_fn(|state| factor(i, state));
+        Self {
+            bits,
+            factors: (0..others).map(factors).collect(),
+            linear: std::array::from_fn(|state| on(state).map(|k| bias[k]).sum()),
+            // Each factor is at most 1 + e^|z|.
+            in_range: (LARGEST_PRODUCT / (reach(bits) + std::f64::consts::LN_2)) as usize,
+        }
+    }
+
+    /// Number of low units.
+    pub(super) fn bits(&self) -> usize {
+        self.bits
+    }
+}
+
+/// The states that share all but the low units.
+#[derive(Debug)]
+pub(super) struct StateBlock {
+    engine: Available,
+    /// `1 / max(1, e^y)` of each unit of the other layer.
+    off: Vec<f64>,
+    /// `e^y / max(1, e^y)`.
+    on: Vec<f64>,
+    /// `log f` of each state.
+    log_f: [f64; STATES],
+    /// Number of states.
+    states: usize,
+}
+
+impl StateBlock {
+    /// For any engine the bits are the same: nothing is fused.
+    pub(super) fn new(engine: Available, low: &LowUnits) -> Self {
+        Self {
+            engine,
+            off: vec![1.0; low.factors.len()],
+            on: vec![0.0; low.factors.len()],
+            log_f: [0.0; STATES],
+            states: 1 << low.bits,
+        }
+    }
+
+    /// Evaluates the block with these y; `linear` is what the biases of the enumerated units that
+    /// are not low add to `log f`.
+    pub(super) fn evaluate(&mut self, low: &LowUnits, activation: &DVector<f64>, linear: f64) {
+        let shared = linear + sum_of_positive(activation.as_slice());
+        let product = vectorized!(self.engine, FUSED, {
+            self.exponentiate(activation.as_slice());
+            self.product(low)
+        });
+        for (state, log_f) in self.log_f.iter_mut().enumerate() {
+            *log_f = shared + low.linear[state] + product.ln(state);
+        }
+    }
+
+    #[inline(always)]
+    fn exponentiate(&mut self, y: &[f64]) {
+        for ((off, on), &y) in self.off.iter_mut().zip(&mut self.on).zip(y) {
+            let e = exp_nonpositive::<f64, false>(-y.abs());
+            *off = if y > 0.0 { e } else { 1.0 };
+            *on = if y > 0.0 { 1.0 } else { e };
+        }
+    }
+
+    /// `prod_i (off_i + on_i low_i)`.
+    #[inline(always)]
+    fn product(&self, low: &LowUnits) -> Product {
+        let mut product = Product::default();
+        let groups = self
+            .off
+            .chunks(low.in_range)
+            .zip(self.on.chunks(low.in_range));
+        for ((off, on), low) in groups.zip(low.factors.chunks(low.in_range)) {
+            for ((&off, &on), low) in off.iter().zip(on).zip(low) {
+                product.multiply(off, on, low);
+            }
+            product.normalise();
+        }
+        product
+    }
+
+    /// `log f` of each state.
+    pub(super) fn log_f(&self) -> &[f64] {
+        &self.log_f[..self.states]
+    }
+
+    /// The largest `log f`; a NaN is passed over.
+    pub(super) fn highest(&self) -> f64 {
+        self.log_f()
+            .iter()
+            .copied()
+            .fold(f64::NEG_INFINITY, f64::max)
+    }
+
+    /// `f e^-reference` of each state, for a reference that is no less than any `log f`; 0 beyond
+    /// the states.
+    pub(super) fn relative(&self, reference: f64) -> [f64; STATES] {
+        let mut p = [0.0; STATES];
+        vectorized!(self.engine, FUSED, {
+            for (p, log_f) in p.iter_mut().zip(self.log_f()) {
+                *p = exp_nonpositive::<f64, false>(log_f - reference);
+            }
+        });
+        p
+    }
+
+    /// Adds `p(s) E[unit | s]` for the units of the other layer to their sums over each state of
+    /// the low units, and sets `total` to the sum over the block.
+    pub(super) fn add_means(
+        &self,
+        low: &LowUnits,
+        p: &[f64; STATES],
+        sums: &mut [[f64; STATES]],
+        total: &mut [f64],
+    ) {
+        vectorized!(self.engine, FUSED, {
+            let units = self.off.iter().zip(&self.on).zip(&low.factors);
+            for (((&off, &on), low), (sums, total)) in units.zip(sums.iter_mut().zip(total)) {
+                let terms = means(off, on, low, p);
+                *total = sum(&terms);
+                *sums = add(sums, &terms);
+            }
+        });
+    }
+}
+
+/// `sum_i max(y_i, 0)`, but NaN where an y is.
+fn sum_of_positive(y: &[f64]) -> f64 {
+    let (chunks, rest) = y.as_chunks::<8>();
+    let mut sums = [0.0; 8];
+    for chunk in chunks {
+        for (sum, y) in sums.iter_mut().zip(chunk) {
+            *sum += 0.5 * (y + y.abs());
+        }
+    }
+    let rest = rest.iter().map(|y| 0.5 * (y + y.abs()));
+    sums.iter().sum::<f64>() + rest.sum::<f64>()
+}
+
+/// A product of positive numbers for each state, kept in range by taking exponents out.
+struct Product {
+    mantissas: [f64; STATES],
+    exponents: [i64; STATES],
+}
+
+impl Default for Product {
+    fn default() -> Self {
+        Self {
+            mantissas: [1.0; STATES],
+            exponents: [0; STATES],
+        }
+    }
+}
+
+impl Product {
+    /// By `off + on low`, within which the range must last until the next normalisation.
+    #[inline(always)]
+    fn multiply(&mut self, off: f64, on: f64, low: &[f64; STATES]) {
+        let mantissas = &mut self.mantissas;
+        for s in 0..STATES {
+            mantissas[s] *= off + on * low[s];
+        }
+    }
+
+    #[inline(always)]
+    fn normalise(&mut self) {
+        for s in 0..STATES {
+            // Normal and positive: in range.
+            let bits = self.mantissas[s].to_bits();
+            self.exponents[s] += (bits >> 52) as i64 - 1023;
+            self.mantissas[s] = f64::from_bits(bits & ((1 << 52) - 1) | 1023 << 52);
+        }
+    }
+
+    fn ln(&self, state: usize) -> f64 {
+        self.mantissas[state].ln() + self.exponents[state] as f64 * std::f64::consts::LN_2
+    }
+}
+
+/// `p on low / (off + on low)` for each state.
+#[inline(always)]
+fn means(off: f64, on: f64, low: &[f64; STATES], p: &[f64; STATES]) -> [f64; STATES] {
+    let (mut terms, mut sums) = ([0.0; STATES], [0.0; STATES]);
+    for s in 0..STATES {
+        let e = on * low[s];
+        sums[s] = off + e;
+        terms[s] = p[s] * e;
+    }
+    let inverses = reciprocals(&sums);
+    for s in 0..STATES {
+        terms[s] *= inverses[s];
+    }
+    terms
+}
+
+/// The reciprocals of four at a time, from that of their product.
+#[inline(always)]
+fn reciprocals(values: &[f64; STATES]) -> [f64; STATES] {
+    const QUARTER: usize = STATES / 4;
+    let mut inverses = [0.0; STATES];
+    for s in 0..QUARTER {
+        let (a, b) = (values[s], values[s + QUARTER]);
+        let (c, d) = (values[s + 2 * QUARTER], values[s + 3 * QUARTER]);
+        let (ab, cd) = (a * b, c * d);
+        let inverse = 1.0 / (ab * cd);
+        let (inverse_ab, inverse_cd) = (inverse * cd, inverse * ab);
+        inverses[s] = inverse_ab * b;
+        inverses[s + QUARTER] = inverse_ab * a;
+        inverses[s + 2 * QUARTER] = inverse_cd * d;
+        inverses[s + 3 * QUARTER] = inverse_cd * c;
+    }
+    inverses
+}
+
+#[inline(always)]
+fn add(a: &[f64; STATES], b: &[f64; STATES]) -> [f64; STATES] {
+    let mut sum = [0.0; STATES];
+    for s in 0..STATES {
+        sum[s] = a[s] + b[s];
+    }
+    sum
+}
+
+/// The sum over the states.
+#[inline(always)]
+fn sum(terms: &[f64; STATES]) -> f64 {
+    const QUARTER: usize = STATES / 4;
+    let mut sums = [0.0; QUARTER];
+    for s in 0..QUARTER {
+        let (a, b) = (terms[s], terms[s + QUARTER]);
+        let (c, d) = (terms[s + 2 * QUARTER], terms[s + 3 * QUARTER]);
+        sums[s] = (a + b) + (c + d);
+    }
+    ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::num::Engine;
+
+    #[test]
+    fn every_engine_gives_the_same_bits() {
+        let weights = DMatrix::from_fn(101, 6, |i, k| ((7 * i + 3 * k) % 11) as f64 * 0.4 - 1.7);
+        let activation = DVector::from_fn(101, |i, _| (i as f64).sin() * 9.0);
+        let low = LowUnits::new(&weights, &DVector::from_element(6, 0.3));
+        let evaluated = |engine: Engine| {
+            let mut block = StateBlock::new(engine.available().unwrap(), &low);
+            block.evaluate(&low, &activation, 0.7);
+            let p = block.relative(block.highest());
+            let (mut sums, mut total) = (vec![[0.0; STATES]; 101], vec![0.0; 101]);
+            block.add_means(&low, &p, &mut sums, &mut total);
+            (block.log_f, p, sums, total)
+        };
+        let portable = evaluated(Engine::Portable);
+        assert!(portable.0.iter().all(|log_f| log_f.is_finite()) && portable.3[0] > 0.0);
+        for engine in Engine::ALL.into_iter().filter(|e| e.is_available()) {
+            assert_eq!(evaluated(engine), portable, "{engine}");
+        }
+    }
+}

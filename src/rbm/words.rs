@@ -1,0 +1,32 @@
+//! Random bits for the units of a block of chains.
+
+use super::layers::WIDTH;
+use super::scalar::Scalar;
+use crate::num::Available;
+use crate::random::{LANES, Lanes};
+
+/// A buffer of random bits for one panel of units of all chains of a block.
+#[derive(Debug, Clone)]
+pub(crate) struct Words(Vec<[u32; LANES]>);
+
+impl Words {
+    /// For so many chains.
+    pub(crate) fn for_chains<T: Scalar>(chains: usize) -> Self {
+        Self(vec![[0; LANES]; chains * Self::of_chain::<T>()])
+    }
+
+    /// Words for a panel of one chain.
+    const fn of_chain<T: Scalar>() -> usize {
+        WIDTH / LANES * T::WORDS
+    }
+
+    /// Fresh words for one panel: a slice for each chain.
+    pub(crate) fn draw<T: Scalar>(
+        &mut self,
+        engine: Available,
+        lanes: &mut Lanes,
+    ) -> impl Iterator<Item = &[[u32; LANES]]> {
+        lanes.fill(engine, &mut self.0);
+        self.0.chunks_exact(Self::of_chain::<T>())
+    }
+}
