@@ -3,11 +3,10 @@
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
-use super::check_finite;
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::num::softplus;
+use crate::rbm::model::{Rbm, check_finite, draw_all, masked_sum_of};
 use crate::rbm::scalar::Scalar;
-use crate::rbm::{Rbm, draw_all, masked_sum_of};
 use crate::{Error, Result};
 
 /// An RBM with zero weights and zero hidden biases: independent visible units with logits `b`,
@@ -132,7 +131,7 @@ impl<T: Scalar> Sampleable for BaseRate<T> {
 }
 
 /// The common length of the rows.
-pub(super) fn check_data(data: &[Vec<bool>]) -> Result<usize> {
+pub(crate) fn check_data(data: &[Vec<bool>]) -> Result<usize> {
     let Some(first) = data.first() else {
         return Err(Error::invalid("data", "no rows", "at least one row"));
     };

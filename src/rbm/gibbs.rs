@@ -11,13 +11,13 @@ use crate::num::{Available, Engine, vectorized};
 use crate::random::StreamRng;
 use crate::random::{LANES, Lanes};
 use crate::rbm::Rbm;
-use crate::rbm::elementwise::{Positions, dot, draw_units, total, weigh_and_draw};
-use crate::rbm::layers::Layer;
-use crate::rbm::path::{Knot, RbmAt, RbmPath};
-use crate::rbm::product::{Inputs, Scratch};
-use crate::rbm::row::Row;
+use crate::rbm::engine::Layer;
+use crate::rbm::engine::Row;
+use crate::rbm::engine::Words;
+use crate::rbm::engine::{Inputs, ProductBuffers};
+use crate::rbm::engine::{Positions, dot, draw_units, total, weigh_and_draw};
+use crate::rbm::path::{RbmAt, RbmPath, SegmentEnd};
 use crate::rbm::scalar::Scalar;
-use crate::rbm::words::Words;
 
 /// Block Gibbs sampling of an RBM: all hidden units given the visible ones, then all visible
 /// units given the hidden ones, each layer at once. Leaves the marginal of `v` invariant and is
@@ -177,14 +177,14 @@ impl<T: Scalar> BlockGibbsWorkspace<T> {
 }
 
 /// The models at a segment's ends.
-type Segment<'a, T> = (Option<&'a Knot<T>>, &'a Knot<T>);
+type Segment<'a, T> = (Option<&'a SegmentEnd<T>>, &'a SegmentEnd<T>);
 
 #[derive(Debug, Clone)]
 struct Buffers<T: Scalar> {
     engine: Available,
     lanes: Lanes,
     words: Words,
-    scratch: Scratch<T>,
+    scratch: ProductBuffers<T>,
     visible: Layer,
     hidden: Layer,
     /// For each chain and one panel of units what the weights at the segment's start and end give.
@@ -204,7 +204,7 @@ impl<T: Scalar> Buffers<T> {
             engine: path.available_engine(),
             lanes: Lanes::from_rng(rng),
             words: Words::for_chains::<T>(chains),
-            scratch: Scratch::default(),
+            scratch: ProductBuffers::default(),
             visible: Layer::zeros(visible, chains),
             hidden: Layer::zeros(hidden, chains),
             start: vec![Row::zero(); chains],

@@ -5,15 +5,14 @@ use crate::num::softplus_increment;
 use crate::num::{Available, Engine};
 use crate::num::{sigmoid, softplus};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
-use crate::rbm::Rbm;
 use crate::rbm::base_rate::BaseRate;
-use crate::rbm::layers::LINE;
+use crate::rbm::engine::LINE;
+use crate::rbm::engine::Row;
+use crate::rbm::engine::Weights;
 use crate::rbm::matching::RbmMatching;
-use crate::rbm::moments::RbmMoments;
-use crate::rbm::product::Weights;
-use crate::rbm::row::Row;
+use crate::rbm::matching::RbmMoments;
+use crate::rbm::model::{Rbm, draw_all, draw_into, masked_sum_of};
 use crate::rbm::scalar::Scalar;
-use crate::rbm::{draw_all, draw_into, masked_sum_of};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 use nalgebra::DVector;
@@ -41,13 +40,13 @@ pub struct RbmPath<T: Scalar = f32> {
     /// The betas of base, inner knots and target.
     knots: Schedule,
     /// The models at the knots, without the base.
-    models: Vec<Knot<T>>,
+    models: Vec<SegmentEnd<T>>,
     engine: Available,
 }
 
 /// The RBM at the end of a segment.
 #[derive(Debug, Clone)]
-pub(crate) struct Knot<T: Scalar> {
+pub(crate) struct SegmentEnd<T: Scalar> {
     pub(crate) rbm: Rbm<T>,
     /// `W`, for products with visible units.
     pub(crate) up: Weights<T>,
@@ -58,7 +57,7 @@ pub(crate) struct Knot<T: Scalar> {
     pub(crate) bias_slope: Vec<T>,
 }
 
-impl<T: Scalar> Knot<T> {
+impl<T: Scalar> SegmentEnd<T> {
     /// `bias_slope` without padding.
     fn new(engine: Available, rbm: Rbm<T>, bias_slope: &DVector<T>) -> Self {
         let mut slope = bias_slope.as_slice().to_vec();
@@ -103,7 +102,7 @@ impl<T: Scalar> RbmPath<T> {
                 bias_slope.iter().map(|x| x.to_f64()),
             )?;
             bias.copy_from(rbm.visible_bias());
-            joined.push(Knot::new(engine, rbm, &bias_slope));
+            joined.push(SegmentEnd::new(engine, rbm, &bias_slope));
         }
         Ok(Self {
             base,
@@ -212,7 +211,7 @@ impl<T: Scalar> RbmPath<T> {
     }
 
     /// The models at a segment's ends; the first segment starts at the base.
-    pub(crate) fn segment(&self, index: usize) -> (Option<&Knot<T>>, &Knot<T>) {
+    pub(crate) fn segment(&self, index: usize) -> (Option<&SegmentEnd<T>>, &SegmentEnd<T>) {
         let start = index.checked_sub(1).map(|before| &self.models[before]);
         (start, &self.models[index])
     }

@@ -12,7 +12,7 @@ use zip::{ZipArchive, ZipWriter};
 use super::npy;
 use crate::rbm::Rbm;
 use crate::rbm::base_rate::BaseRate;
-use crate::rbm::npy::Array;
+use crate::rbm::file::npy::Array;
 use crate::rbm::scalar::Scalar;
 use crate::{Error, Result};
 

@@ -3,12 +3,12 @@
 use nalgebra::DMatrix;
 
 use crate::num::{Available, Engine};
-use crate::rbm::layers::Layer;
-use crate::rbm::panels::{ActiveUnits, Panels};
-use crate::rbm::row::Row;
-use crate::rbm::scalar::Scalar;
+use crate::rbm::engine::layers::Layer;
+use crate::rbm::engine::panels::{ActiveUnits, Panels};
+use crate::rbm::engine::row::Row;
 #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
-use crate::rbm::tiles::{Configured, TiledWeights};
+use crate::rbm::engine::tiles::{Configured, TiledWeights};
+use crate::rbm::scalar::Scalar;
 
 /// A weight matrix W (outputs x inputs) in the form that an engine wants it in.
 #[derive(Debug, Clone)]
@@ -39,19 +39,19 @@ fn by_tiles<T: Scalar>(engine: Available) -> bool {
 pub(crate) struct Inputs<'a, T> {
     engine: Available,
     units: &'a Layer,
-    scratch: &'a mut Scratch<T>,
+    scratch: &'a mut ProductBuffers<T>,
     #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
     configured: Option<Configured>,
 }
 
 /// Buffers of products, one value for a block of chains.
 #[derive(Debug, Clone)]
-pub(crate) struct Scratch<T> {
+pub(crate) struct ProductBuffers<T> {
     active: ActiveUnits,
     tables: Vec<Row<T>>,
 }
 
-impl<T> Default for Scratch<T> {
+impl<T> Default for ProductBuffers<T> {
     fn default() -> Self {
         Self {
             active: ActiveUnits::default(),
@@ -61,7 +61,11 @@ impl<T> Default for Scratch<T> {
 }
 
 impl<'a, T: Scalar> Inputs<'a, T> {
-    pub(crate) fn new(engine: Available, units: &'a Layer, scratch: &'a mut Scratch<T>) -> Self {
+    pub(crate) fn new(
+        engine: Available,
+        units: &'a Layer,
+        scratch: &'a mut ProductBuffers<T>,
+    ) -> Self {
         if !by_tiles::<T>(engine) {
             scratch.active.read(engine, units);
         }
@@ -124,7 +128,7 @@ impl<T: Scalar> Weights<T> {
         assert_eq!(sums.len(), inputs.units.chains(), "chains");
         match &self.form {
             Form::Panels(panels) => {
-                let Scratch { active, tables } = &mut *inputs.scratch;
+                let ProductBuffers { active, tables } = &mut *inputs.scratch;
                 panels.multiply(self.engine, panel, active, tables, sums);
             }
             #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
@@ -140,7 +144,7 @@ impl<T: Scalar> Weights<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rbm::layers::WIDTH;
+    use crate::rbm::engine::layers::WIDTH;
     use rand::{RngExt, SeedableRng};
     use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -166,7 +170,7 @@ mod tests {
             } else {
                 Weights::transposed(engine, &matrix.transpose())
             };
-            let mut scratch = Scratch::default();
+            let mut scratch = ProductBuffers::default();
             for (chains, share) in [(1, 0.5), (37, 0.05), (37, 0.6), (150, 0.0), (64, 1.0)] {
                 let mut units = Layer::zeros(inputs, chains);
                 // Padding that is on, as draws leave it.

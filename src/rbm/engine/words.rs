@@ -1,7 +1,7 @@
 //! Random bits for the units of a block of chains.
 
-use super::layers::WIDTH;
-use super::scalar::Scalar;
+use crate::rbm::engine::layers::WIDTH;
+use crate::rbm::scalar::Scalar;
 use crate::num::Available;
 use crate::random::{LANES, Lanes};
 

@@ -11,8 +11,8 @@
 use nalgebra::DMatrix;
 
 use crate::num::{Available, vectorized};
-use crate::rbm::layers::{LINE, Layer, WIDTH};
-use crate::rbm::row::Row;
+use crate::rbm::engine::layers::{LINE, Layer, WIDTH};
+use crate::rbm::engine::row::Row;
 use crate::rbm::scalar::Scalar;
 
 /// Inputs of a table.

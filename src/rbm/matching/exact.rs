@@ -6,9 +6,9 @@ use crate::num::Lbfgs;
 use crate::random::Lanes;
 use crate::random::{Purpose, stream};
 use crate::rbm::Rbm;
-use crate::rbm::enumeration::Enumeration;
-use crate::rbm::moments::RbmMoments;
-use crate::rbm::sampler::{Chains, Gradient, Sampler};
+use crate::rbm::enumerate::Enumeration;
+use crate::rbm::matching::moments::RbmMoments;
+use crate::rbm::train::{Chains, ParameterSums, Sampler};
 use crate::{Error, Result};
 
 /// A way to find the RBM with given moments, as a knot of a moment-averaging spline asks for.
@@ -173,7 +173,7 @@ impl RbmMatching for PersistentMatching {
         for update in 0..self.updates {
             particles.sweep(&sampler, &mut lanes);
             particles.expect_hidden(&sampler);
-            let mut found = Gradient::zeros(hidden, visible);
+            let mut found = ParameterSums::zeros(hidden, visible);
             particles.accumulate(1.0 / self.particles as f32, &mut found);
             let rate = self.learning_rate * (1.0 - update as f64 / self.updates as f64);
             parameters.axpy(rate, &centre.ascent(&found.into_moments()), 1.0);
@@ -196,8 +196,8 @@ fn overflow(update: usize) -> Error {
     }
 }
 
-impl Gradient<f32> {
-    pub(super) fn into_moments(self) -> RbmMoments {
+impl ParameterSums<f32> {
+    pub(crate) fn into_moments(self) -> RbmMoments {
         RbmMoments {
             visible: self.visible_bias.map(f64::from),
             hidden: self.hidden_bias.map(f64::from),

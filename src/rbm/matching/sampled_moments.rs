@@ -4,10 +4,10 @@ use crate::random::Lanes;
 use crate::random::{Purpose, stream};
 use crate::rbm::Rbm;
 use crate::rbm::base_rate::check_data;
-use crate::rbm::enumeration::map_tasks;
-use crate::rbm::moments::RbmMoments;
-use crate::rbm::sampler::{Chains, Gradient, Sampler};
+use crate::rbm::enumerate::map_tasks;
+use crate::rbm::matching::moments::RbmMoments;
 use crate::rbm::scalar::Scalar;
+use crate::rbm::train::{Chains, ParameterSums, Sampler};
 use crate::{Error, Result};
 
 /// Chains that move together. Fixed, so that the result does not depend on the threads.
@@ -93,7 +93,7 @@ impl MomentChains {
             chains.sweep(&sampler, &mut lanes);
             if sweep >= self.burn_in {
                 chains.expect_hidden(&sampler);
-                let mut sum = Gradient::zeros(hidden, visible);
+                let mut sum = ParameterSums::zeros(hidden, visible);
                 chains.accumulate(1.0, &mut sum);
                 total.add(&sum.into_moments());
             }
@@ -117,7 +117,7 @@ impl RbmMoments {
             let mut chains = Chains::zeros(rbm.hidden_units(), rbm.visible_units(), rows.len());
             chains.start_at(rows.iter());
             chains.expect_hidden(&sampler);
-            let mut sum = Gradient::zeros(rbm.hidden_units(), rbm.visible_units());
+            let mut sum = ParameterSums::zeros(rbm.hidden_units(), rbm.visible_units());
             chains.accumulate(1.0, &mut sum);
             total.add(&sum.into_moments());
         }

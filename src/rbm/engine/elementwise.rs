@@ -2,8 +2,8 @@
 //! target: polynomials instead of library calls, chunks of [`LANES`] units, no branches inside.
 
 use crate::random::LANES;
-use crate::rbm::layers::{LINE, Line, WIDTH};
-use crate::rbm::row::Row;
+use crate::rbm::engine::layers::{LINE, Line, WIDTH};
+use crate::rbm::engine::row::Row;
 use crate::rbm::scalar::Scalar;
 
 #[inline(always)]
@@ -230,8 +230,8 @@ mod tests {
 
     use crate::num::Available;
     use crate::random::Lanes;
+    use crate::rbm::engine::words::Words;
     use crate::rbm::scalar::sealed::Elementwise;
-    use crate::rbm::words::Words;
 
     fn grid(lowest: f64, points: usize) -> impl Iterator<Item = f64> {
         (0..=points).map(move |i| lowest * (i as f64 / points as f64).powi(2))

@@ -6,16 +6,16 @@ use rand::{Rng, RngExt};
 use crate::num::{Available, vectorized};
 use crate::random::Lanes;
 use crate::rbm::Rbm;
-use crate::rbm::elementwise::{draw_units, logits_to_probabilities};
-use crate::rbm::layers::Layer;
-use crate::rbm::product::{Inputs, Scratch, Weights};
-use crate::rbm::row::Row;
+use crate::rbm::engine::Layer;
+use crate::rbm::engine::Row;
+use crate::rbm::engine::Words;
+use crate::rbm::engine::{Inputs, ProductBuffers, Weights};
+use crate::rbm::engine::{draw_units, logits_to_probabilities};
 use crate::rbm::scalar::Scalar;
-use crate::rbm::words::Words;
 
 /// An RBM in the form that sampling wants it in.
 #[derive(Debug)]
-pub(super) struct Sampler<T> {
+pub(crate) struct Sampler<T> {
     engine: Available,
     up: Weights<T>,
     down: Weights<T>,
@@ -25,7 +25,7 @@ pub(super) struct Sampler<T> {
 
 impl<T: Scalar> Sampler<T> {
     /// With the best engine but for tiles, which take long to fill with new weights.
-    pub(super) fn new(rbm: &Rbm<T>) -> Self {
+    pub(crate) fn new(rbm: &Rbm<T>) -> Self {
         let engine = Available::best().without_tiles();
         Self {
             engine,
@@ -37,7 +37,7 @@ impl<T: Scalar> Sampler<T> {
     }
 
     /// Takes other parameters of the same shape.
-    pub(super) fn set(&mut self, rbm: &Rbm<T>) {
+    pub(crate) fn set(&mut self, rbm: &Rbm<T>) {
         self.up.set(rbm.weights());
         self.down.set_transposed(rbm.weights());
         self.hidden_bias = Row::panels(rbm.hidden_bias().as_slice());
@@ -47,7 +47,7 @@ impl<T: Scalar> Sampler<T> {
 
 /// The states of a number of chains, and buffers.
 #[derive(Debug, Clone)]
-pub(super) struct Chains<T: Scalar> {
+pub(crate) struct Chains<T: Scalar> {
     visible: Layer,
     hidden: Layer,
     /// `P(h = 1 | v)` (M x chains), where asked for.
@@ -56,19 +56,19 @@ pub(super) struct Chains<T: Scalar> {
     values: DMatrix<T>,
     sums: Vec<Row<T>>,
     words: Words,
-    scratch: Scratch<T>,
+    scratch: ProductBuffers<T>,
 }
 
 /// Sums over chains of `h v^T`, `h` and `v`.
 #[derive(Debug)]
-pub(super) struct Gradient<T: Scalar> {
-    pub(super) weights: DMatrix<T>,
-    pub(super) hidden_bias: DVector<T>,
-    pub(super) visible_bias: DVector<T>,
+pub(crate) struct ParameterSums<T: Scalar> {
+    pub(crate) weights: DMatrix<T>,
+    pub(crate) hidden_bias: DVector<T>,
+    pub(crate) visible_bias: DVector<T>,
 }
 
 impl<T: Scalar> Chains<T> {
-    pub(super) fn zeros(hidden: usize, visible: usize, chains: usize) -> Self {
+    pub(crate) fn zeros(hidden: usize, visible: usize, chains: usize) -> Self {
         Self {
             visible: Layer::zeros(visible, chains),
             hidden: Layer::zeros(hidden, chains),
@@ -76,12 +76,12 @@ impl<T: Scalar> Chains<T> {
             values: DMatrix::zeros(visible, chains),
             sums: vec![Row::zero(); chains],
             words: Words::for_chains::<T>(chains),
-            scratch: Scratch::default(),
+            scratch: ProductBuffers::default(),
         }
     }
 
     /// Visible units on with probability 1/2.
-    pub(super) fn random<R: Rng>(
+    pub(crate) fn random<R: Rng>(
         hidden: usize,
         visible: usize,
         chains: usize,
@@ -96,24 +96,24 @@ impl<T: Scalar> Chains<T> {
     }
 
     /// Puts the chains at rows of data, one each.
-    pub(super) fn start_at<'a>(&mut self, rows: impl Iterator<Item = &'a Vec<bool>>) {
+    pub(crate) fn start_at<'a>(&mut self, rows: impl Iterator<Item = &'a Vec<bool>>) {
         for (chain, row) in rows.enumerate() {
             self.visible.load(chain, row);
         }
     }
 
     /// Puts the chains where the others are.
-    pub(super) fn start_where(&mut self, other: &Self) {
+    pub(crate) fn start_where(&mut self, other: &Self) {
         self.visible.clone_from(&other.visible);
     }
 
     /// Number of chains.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.sums.len()
     }
 
     /// v -> h -> v.
-    pub(super) fn sweep(&mut self, sampler: &Sampler<T>, lanes: &mut Lanes) {
+    pub(crate) fn sweep(&mut self, sampler: &Sampler<T>, lanes: &mut Lanes) {
         let Self {
             visible,
             hidden,
@@ -145,7 +145,7 @@ impl<T: Scalar> Chains<T> {
     }
 
     /// Computes `P(h = 1 | v)`.
-    pub(super) fn expect_hidden(&mut self, sampler: &Sampler<T>) {
+    pub(crate) fn expect_hidden(&mut self, sampler: &Sampler<T>) {
         let engine = sampler.engine;
         let hidden = self.expected.nrows();
         let mut inputs = Inputs::new(engine, &self.visible, &mut self.scratch);
@@ -163,7 +163,7 @@ impl<T: Scalar> Chains<T> {
     }
 
     /// Adds `scale` times the sum over chains of `h v^T`, `h` and `v`, with what is expected of h.
-    pub(super) fn accumulate(&mut self, scale: T, gradient: &mut Gradient<T>) {
+    pub(crate) fn accumulate(&mut self, scale: T, gradient: &mut ParameterSums<T>) {
         let units = self.visible.units();
         let columns = self.values.as_mut_slice().chunks_exact_mut(units);
         for (chain, values) in columns.enumerate() {
@@ -186,8 +186,8 @@ impl<T: Scalar> Chains<T> {
     }
 }
 
-impl<T: Scalar> Gradient<T> {
-    pub(super) fn zeros(hidden: usize, visible: usize) -> Self {
+impl<T: Scalar> ParameterSums<T> {
+    pub(crate) fn zeros(hidden: usize, visible: usize) -> Self {
         Self {
             weights: DMatrix::zeros(hidden, visible),
             hidden_bias: DVector::zeros(hidden),

@@ -11,10 +11,10 @@ use crate::random::StandardNormal;
 use crate::random::{Purpose, StreamRng, stream};
 use crate::rbm::base_rate::BaseRate;
 use crate::rbm::base_rate::check_data;
-use crate::rbm::elementwise::softplus_gain;
-use crate::rbm::sampler::{Chains, Gradient, Sampler};
+use crate::rbm::engine::softplus_gain;
+use crate::rbm::model::{Rbm, draw_all};
 use crate::rbm::scalar::Scalar;
-use crate::rbm::{Rbm, draw_all};
+use crate::rbm::train::sampler::{Chains, ParameterSums, Sampler};
 use crate::{Error, Result};
 
 /// Rows on which an epoch is judged, at most.
@@ -135,7 +135,7 @@ impl ContrastiveDivergence {
         Error::check_dimension("row of data", check_data(data)?, rbm.visible_units())?;
         let mut order: Vec<usize> = (0..data.len()).collect();
         let batch_size = self.batch_size.min(data.len());
-        let mut trainer = Trainer::new(*self, rbm, batch_size);
+        let mut trainer = TrainingState::new(*self, rbm, batch_size);
         let mut curve = Vec::with_capacity(self.epochs);
         for index in 0..self.epochs {
             order.shuffle(&mut trainer.rng);
@@ -229,26 +229,26 @@ impl<T: Scalar> Rbm<T> {
 }
 
 /// The machine in training: parameters, their last update, and both phases of a mini-batch.
-struct Trainer<T: Scalar> {
+struct TrainingState<T: Scalar> {
     settings: ContrastiveDivergence,
     rbm: Rbm<T>,
     sampler: Sampler<T>,
     /// The last update of the parameters.
-    update: Gradient<T>,
+    update: ParameterSums<T>,
     positive: Chains<T>,
     negative: Chains<T>,
     rng: StreamRng,
     lanes: Lanes,
 }
 
-impl<T: Scalar> Trainer<T> {
+impl<T: Scalar> TrainingState<T> {
     fn new(settings: ContrastiveDivergence, rbm: Rbm<T>, batch_size: usize) -> Self {
         let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
         let mut rng = stream(settings.seed, Purpose::Training, 0);
         let negative = Chains::random(hidden, visible, batch_size, &mut rng);
         Self {
             settings,
-            update: Gradient::zeros(hidden, visible),
+            update: ParameterSums::zeros(hidden, visible),
             positive: Chains::zeros(hidden, visible, batch_size),
             negative,
             lanes: Lanes::from_rng(&mut rng),

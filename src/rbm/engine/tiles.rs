@@ -10,8 +10,8 @@ use std::arch::asm;
 use nalgebra::DMatrix;
 
 use crate::num::{Available, tiles_are_available, vectorized};
-use crate::rbm::layers::{GROUP, LINE, Layer, Line, WIDTH};
-use crate::rbm::row::Row;
+use crate::rbm::engine::layers::{GROUP, LINE, Layer, Line, WIDTH};
+use crate::rbm::engine::row::Row;
 use crate::rbm::scalar::Scalar;
 
 /// Outputs of a tile, and its chains.
@@ -30,10 +30,10 @@ const LARGEST: f64 = 127.0 * 65_536.0;
 #[repr(C, align(64))]
 struct Tile([i8; ROWS * DEPTH]);
 
-/// Sums of 16 chains for 16 outputs, for each digit.
+/// DigitSums of 16 chains for 16 outputs, for each digit.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
-struct Sums([[[i32; ROWS]; ROWS]; DIGITS]);
+struct DigitSums([[[i32; ROWS]; ROWS]; DIGITS]);
 
 /// A weight matrix (outputs x inputs) in tiles.
 #[derive(Debug, Clone)]
@@ -92,7 +92,7 @@ impl TiledWeights {
         if halves.len() < HALVES {
             sums.fill(Row::zero());
         }
-        let mut digits = [Sums([[[0; ROWS]; ROWS]; DIGITS]); 2];
+        let mut digits = [DigitSums([[[0; ROWS]; ROWS]; DIGITS]); 2];
         let lines = units.lines().chunks_exact(GROUP * self.steps);
         for (lines, sums) in lines.zip(sums.chunks_mut(GROUP)) {
             for (half, (tiles, scales)) in halves.clone().enumerate() {
@@ -111,7 +111,7 @@ impl TiledWeights {
 /// The sums of one chain from their digits.
 #[inline(always)]
 fn collect<T: Scalar>(
-    Sums([high, middle, low]): &Sums,
+    DigitSums([high, middle, low]): &DigitSums,
     chain: usize,
     scales: &[T; ROWS],
 ) -> [T; ROWS] {
@@ -167,7 +167,7 @@ impl Configured {
     }
 
     /// The sums of [`GROUP`] chains for 16 outputs.
-    fn multiply(&self, units: &[Line], weights: &[Tile], sums: &mut [Sums; 2]) {
+    fn multiply(&self, units: &[Line], weights: &[Tile], sums: &mut [DigitSums; 2]) {
         let steps = weights.len() / DIGITS;
         assert!(steps > 0 && weights.len() == steps * DIGITS && units.len() == GROUP * steps);
         // SAFETY: the tiles are configured (`self`). The loop runs `steps` times; each time it
