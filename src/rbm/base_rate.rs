@@ -85,7 +85,7 @@ impl<T: Scalar> BaseRate<T> {
         Rbm::new(
             DMatrix::zeros(self.hidden_units, self.visible_units()),
             DVector::zeros(self.hidden_units),
-            self.visible_bias.map(T::to_f64),
+            self.visible_bias.map(T::as_),
         )
     }
 
@@ -119,14 +119,14 @@ impl<T: Scalar> UnnormalizedModel for BaseRate<T> {
 
 impl<T: Scalar> NormalizedModel for BaseRate<T> {
     fn log_normalizer(&self) -> f64 {
-        let terms = self.visible_bias.iter().map(|b| softplus(b.to_f64()));
+        let terms = self.visible_bias.iter().map(|b| softplus(b.as_()));
         self.free_units() + terms.sum::<f64>()
     }
 }
 
 impl<T: Scalar> Sampleable for BaseRate<T> {
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Vec<bool> {
-        draw_all(&self.visible_bias.map(T::to_f64), rng)
+        draw_all(&self.visible_bias.map(T::as_), rng)
     }
 }
 

@@ -105,7 +105,7 @@ impl<T: Scalar> Rbm<T> {
     /// # Errors
     /// Where a parameter overflows `U`.
     pub fn cast<U: Scalar>(&self) -> Result<Rbm<U>> {
-        let cast = |x: T| U::nearest(x.to_f64());
+        let cast = |x: T| U::nearest(x.as_());
         Rbm::new(
             self.weights.map(cast),
             self.hidden_bias.map(cast),
@@ -122,7 +122,7 @@ impl<T: Scalar> Rbm<T> {
     /// `a + W v`: the logits of the hidden units given `v`.
     pub fn hidden_activation(&self, visible: &[bool]) -> DVector<f64> {
         assert_eq!(visible.len(), self.visible_units(), "length of the state");
-        let mut activation = self.hidden_bias.map(T::to_f64);
+        let mut activation = self.hidden_bias.map(T::as_);
         for (column, _) in self
             .weights
             .column_iter()
@@ -130,7 +130,7 @@ impl<T: Scalar> Rbm<T> {
             .filter(|(_, on)| **on)
         {
             for (sum, w) in activation.iter_mut().zip(&column) {
-                *sum += w.to_f64();
+                *sum += w.as_();
             }
         }
         activation
@@ -144,7 +144,7 @@ impl<T: Scalar> Rbm<T> {
             "length of the hidden state"
         );
         let columns = self.weights.column_iter().zip(&self.visible_bias);
-        let logit = |column: &[T], bias: T| bias.to_f64() + masked_sum_of(column, hidden);
+        let logit = |column: &[T], bias: T| bias.as_() + masked_sum_of(column, hidden);
         DVector::from_iterator(
             self.visible_units(),
             columns.map(|(column, bias)| logit(column.as_slice(), *bias)),
@@ -186,7 +186,7 @@ impl<T: Scalar> UnnormalizedModel for Rbm<T> {
 /// The sum of the entries of `values` whose unit is on.
 pub(crate) fn masked_sum_of<T: Scalar>(values: &[T], units: &[bool]) -> f64 {
     let on = values.iter().zip(units).filter(|(_, on)| **on);
-    on.map(|(x, _)| x.to_f64()).sum()
+    on.map(|(x, _)| x.as_()).sum()
 }
 
 fn masked_sum(values: &DVector<f64>, units: &[bool]) -> f64 {
@@ -212,7 +212,7 @@ pub(crate) fn check_finite<'a, T: Scalar>(
     argument: &'static str,
     values: impl IntoIterator<Item = &'a T>,
 ) -> Result<()> {
-    Error::check_finite(argument, values.into_iter().map(|x| x.to_f64()))
+    Error::check_finite(argument, values.into_iter().map(|x| x.as_()))
 }
 
 /// What an [`Rbm`] is serialised as; reading it back goes through [`Rbm::new`].

@@ -6,7 +6,11 @@ mod layers;
 mod panels;
 mod product;
 mod row;
-#[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
+#[cfg_attr(
+    not(all(target_arch = "x86_64", target_os = "linux", feature = "amx")),
+    path = "no_tile_registers.rs"
+)]
+mod tile_registers;
 mod tiles;
 mod words;
 
@@ -15,6 +19,7 @@ pub(super) use elementwise::{
     softplus_gain, total, weigh_and_draw,
 };
 pub(super) use layers::{LINE, Layer};
+pub(super) use panels::transposed;
 pub(super) use product::{Inputs, ProductBuffers, Weights};
 pub(super) use row::Row;
 pub(super) use words::Words;

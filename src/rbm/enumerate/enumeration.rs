@@ -33,9 +33,9 @@ pub(crate) struct Enumeration {
 
 impl Enumeration {
     pub(crate) fn new<T: Scalar>(rbm: &Rbm<T>) -> Result<Self> {
-        let weights = rbm.weights().map(T::to_f64);
-        let hidden_bias = rbm.hidden_bias().map(T::to_f64);
-        let visible_bias = rbm.visible_bias().map(T::to_f64);
+        let weights = rbm.weights().map(T::as_);
+        let hidden_bias = rbm.hidden_bias().map(T::as_);
+        let visible_bias = rbm.visible_bias().map(T::as_);
         let over_hidden = rbm.hidden_units() <= rbm.visible_units();
         let (weights, bias, other_bias) = if over_hidden {
             (weights.transpose(), hidden_bias, visible_bias)

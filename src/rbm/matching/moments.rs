@@ -3,12 +3,12 @@
 use nalgebra::{DMatrix, DVector};
 
 use crate::num::sigmoid;
-use crate::rbm::Rbm;
 use crate::rbm::base_rate::BaseRate;
 use crate::rbm::engine::add_scaled;
-use crate::rbm::enumerate::{Enumeration, check_log_normalizer};
-use crate::rbm::enumerate::{STATES, StateBlock};
+use crate::rbm::enumerate::{Enumeration, STATES, StateBlock, check_log_normalizer};
+use crate::rbm::model::Rbm;
 use crate::rbm::scalar::Scalar;
+use crate::rbm::train::ParameterSums;
 use crate::{Error, Result};
 
 /// Blocks of states this far in log probability below the likeliest are passed over: all of the
@@ -108,10 +108,20 @@ impl RbmMoments {
     }
 }
 
+impl From<ParameterSums<f32>> for RbmMoments {
+    fn from(sums: ParameterSums<f32>) -> Self {
+        Self {
+            visible: sums.visible_bias.map(f64::from),
+            hidden: sums.hidden_bias.map(f64::from),
+            interaction: sums.weights.map(f64::from),
+        }
+    }
+}
+
 impl<T: Scalar> BaseRate<T> {
     /// `E[v]`, `E[h] = 1/2` and their products.
     pub fn moments(&self) -> RbmMoments {
-        let visible = self.visible_bias().map(|b| sigmoid(b.to_f64()));
+        let visible = self.visible_bias().map(|b| sigmoid(b.as_()));
         let hidden = DVector::from_element(self.hidden_units(), 0.5);
         RbmMoments {
             interaction: &hidden * visible.transpose(),
@@ -225,7 +235,7 @@ impl<T: Scalar> Rbm<T> {
             assert_eq!(parameters.len(), moments.len(), "number of moments");
             let pairs = parameters.iter().zip(moments);
             pairs
-                .map(|(parameter, moment)| parameter.to_f64() * moment)
+                .map(|(parameter, moment)| parameter.as_() * moment)
                 .sum()
         };
         -(dot(self.visible_bias().as_slice(), moments.visible.as_slice())

@@ -1,16 +1,15 @@
 //! Block Gibbs sampling of one RBM by many chains.
 
-use nalgebra::{DMatrix, DMatrixView, DVector};
+use nalgebra::{DMatrix, DVector};
 use rand::{Rng, RngExt};
 
 use crate::num::{Available, vectorized};
 use crate::random::Lanes;
-use crate::rbm::Rbm;
-use crate::rbm::engine::Layer;
-use crate::rbm::engine::Row;
-use crate::rbm::engine::Words;
-use crate::rbm::engine::{Inputs, ProductBuffers, Weights};
-use crate::rbm::engine::{draw_units, logits_to_probabilities};
+use crate::rbm::engine::{
+    Inputs, Layer, ProductBuffers, Row, Weights, Words, draw_units, logits_to_probabilities,
+    transposed,
+};
+use crate::rbm::model::Rbm;
 use crate::rbm::scalar::Scalar;
 
 /// An RBM in the form that sampling wants it in.
@@ -30,36 +29,29 @@ impl<T: Scalar> Sampler<T> {
         Self {
             engine,
             up: Weights::new(engine, rbm.weights()),
-            down: Weights::transposed(engine, rbm.weights()),
+            down: Weights::new(engine, transposed(rbm.weights())),
             hidden_bias: Row::panels(rbm.hidden_bias().as_slice()),
             visible_bias: Row::panels(rbm.visible_bias().as_slice()),
         }
     }
-
-    /// Takes other parameters of the same shape.
-    pub(crate) fn set(&mut self, rbm: &Rbm<T>) {
-        self.up.set(rbm.weights());
-        self.down.set_transposed(rbm.weights());
-        self.hidden_bias = Row::panels(rbm.hidden_bias().as_slice());
-        self.visible_bias = Row::panels(rbm.visible_bias().as_slice());
-    }
 }
 
-/// The states of a number of chains, and buffers.
-#[derive(Debug, Clone)]
+/// The states of a number of chains, with buffers.
+#[derive(Debug)]
 pub(crate) struct Chains<T: Scalar> {
     visible: Layer,
     hidden: Layer,
-    /// `P(h = 1 | v)` (M x chains), where asked for.
+    /// `P(h = 1 | v)` (M x chains).
     expected: DMatrix<T>,
-    /// The visible units (D x chains), where asked for.
+    /// The visible units as numbers (D x chains).
     values: DMatrix<T>,
-    sums: Vec<Row<T>>,
+    /// For each chain, what the weights give for one panel of units.
+    products: Vec<Row<T>>,
     words: Words,
-    scratch: ProductBuffers<T>,
+    buffers: ProductBuffers<T>,
 }
 
-/// Sums over chains of `h v^T`, `h` and `v`.
+/// A number for each parameter: the sums over chains of `h v^T`, `h` and `v`.
 #[derive(Debug)]
 pub(crate) struct ParameterSums<T: Scalar> {
     pub(crate) weights: DMatrix<T>,
@@ -74,9 +66,9 @@ impl<T: Scalar> Chains<T> {
             hidden: Layer::zeros(hidden, chains),
             expected: DMatrix::zeros(hidden, chains),
             values: DMatrix::zeros(visible, chains),
-            sums: vec![Row::zero(); chains],
+            products: vec![Row::zero(); chains],
             words: Words::for_chains::<T>(chains),
-            scratch: ProductBuffers::default(),
+            buffers: ProductBuffers::default(),
         }
     }
 
@@ -107,36 +99,22 @@ impl<T: Scalar> Chains<T> {
         self.visible.clone_from(&other.visible);
     }
 
-    /// Number of chains.
-    pub(crate) fn len(&self) -> usize {
-        self.sums.len()
-    }
-
-    /// v -> h -> v.
+    /// One sweep of every chain, v -> h -> v.
     pub(crate) fn sweep(&mut self, sampler: &Sampler<T>, lanes: &mut Lanes) {
-        let Self {
-            visible,
-            hidden,
-            sums,
-            words,
-            scratch,
-            ..
-        } = self;
         let layers = [
             (&sampler.up, &sampler.hidden_bias),
             (&sampler.down, &sampler.visible_bias),
         ];
-        let engine = sampler.engine;
-        let (mut from, mut to) = (visible, hidden);
+        let (mut from, mut to) = (&mut self.visible, &mut self.hidden);
         for (weights, biases) in layers {
-            let mut inputs = Inputs::new(engine, from, scratch);
+            let mut inputs = Inputs::new(sampler.engine, from, &mut self.buffers);
             for (panel, bias) in biases.iter().enumerate() {
-                weights.multiply(panel, &mut inputs, sums);
-                let words = words.draw::<T>(engine, lanes);
-                let drawn = sums.iter().zip(words).zip(to.panel_mut(panel));
-                vectorized!(engine, FUSED, {
-                    for ((sums, words), units) in drawn {
-                        draw_units::<T, FUSED>(&sums.plus(bias), words, units);
+                weights.multiply(panel, &mut inputs, &mut self.products);
+                let words = self.words.draw::<T>(sampler.engine, lanes);
+                let drawn = self.products.iter().zip(words).zip(to.panel_mut(panel));
+                vectorized!(sampler.engine, FUSED, {
+                    for ((products, words), units) in drawn {
+                        draw_units::<T, FUSED>(&products.plus(bias), words, units);
                     }
                 });
             }
@@ -144,44 +122,57 @@ impl<T: Scalar> Chains<T> {
         }
     }
 
-    /// Computes `P(h = 1 | v)`.
-    pub(crate) fn expect_hidden(&mut self, sampler: &Sampler<T>) {
-        let engine = sampler.engine;
-        let hidden = self.expected.nrows();
-        let mut inputs = Inputs::new(engine, &self.visible, &mut self.scratch);
-        for (panel, bias) in sampler.hidden_bias.iter().enumerate() {
-            sampler.up.multiply(panel, &mut inputs, &mut self.sums);
-            let expected = self.expected.as_mut_slice().chunks_exact_mut(hidden);
-            vectorized!(engine, FUSED, {
-                for (sums, expected) in self.sums.iter().zip(expected) {
-                    let mut logits = sums.plus(bias);
-                    logits_to_probabilities::<T, FUSED>(&mut logits);
-                    logits.write(panel, expected);
-                }
-            });
-        }
-    }
-
-    /// Adds `scale` times the sum over chains of `h v^T`, `h` and `v`, with what is expected of h.
-    pub(crate) fn accumulate(&mut self, scale: T, gradient: &mut ParameterSums<T>) {
-        let units = self.visible.units();
-        let columns = self.values.as_mut_slice().chunks_exact_mut(units);
+    /// Adds `scale` times the sums over chains of `h v^T`, `h` and `v` to `sums`, with
+    /// `P(h = 1 | v)` for `h`.
+    pub(crate) fn accumulate(
+        &mut self,
+        sampler: &Sampler<T>,
+        scale: T,
+        sums: &mut ParameterSums<T>,
+    ) {
+        self.expect_hidden(sampler);
+        let columns = self
+            .values
+            .as_mut_slice()
+            .chunks_exact_mut(self.visible.units());
         for (chain, values) in columns.enumerate() {
             let lines = self.visible.chain(chain).iter().flat_map(|line| &line.0);
             for (value, &unit) in values.iter_mut().zip(lines) {
-                *value = T::from_unit(unit);
+                *value = unit.into();
             }
         }
         // Transposed, only as a right factor: as a left one, where a size is 5 or less, nalgebra 0.35
         // writes past its end.
-        let values = self.values.as_slice();
-        let transposed = DMatrixView::from_slice_with_strides(values, self.len(), units, units, 1);
-        gradient
-            .weights
-            .gemm(scale, &self.expected, &transposed, T::one());
+        sums.weights
+            .gemm(scale, &self.expected, &transposed(&self.values), T::one());
         for (h, v) in self.expected.column_iter().zip(self.values.column_iter()) {
-            gradient.hidden_bias.axpy(scale, &h, T::one());
-            gradient.visible_bias.axpy(scale, &v, T::one());
+            sums.hidden_bias.axpy(scale, &h, T::one());
+            sums.visible_bias.axpy(scale, &v, T::one());
+        }
+    }
+
+    /// `scale` times the sums over chains alone.
+    pub(crate) fn sums(&mut self, sampler: &Sampler<T>, scale: T) -> ParameterSums<T> {
+        let mut sums = ParameterSums::zeros(self.hidden.units(), self.visible.units());
+        self.accumulate(sampler, scale, &mut sums);
+        sums
+    }
+
+    /// Computes `P(h = 1 | v)`.
+    fn expect_hidden(&mut self, sampler: &Sampler<T>) {
+        let engine = sampler.engine;
+        let hidden = self.expected.nrows();
+        let mut inputs = Inputs::new(engine, &self.visible, &mut self.buffers);
+        for (panel, bias) in sampler.hidden_bias.iter().enumerate() {
+            sampler.up.multiply(panel, &mut inputs, &mut self.products);
+            let expected = self.expected.as_mut_slice().chunks_exact_mut(hidden);
+            vectorized!(engine, FUSED, {
+                for (products, expected) in self.products.iter().zip(expected) {
+                    let mut logits = products.plus(bias);
+                    logits_to_probabilities::<T, FUSED>(&mut logits);
+                    logits.write(panel, expected);
+                }
+            });
         }
     }
 }
