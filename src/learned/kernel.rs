@@ -219,7 +219,6 @@ impl<M: UnnormalizedModel<State = DVector<f64>>> TransitionKernel<M> for Learned
     }
 
     fn check_schedule(&self, schedule: &Schedule) -> Result<()> {
-        self.check_unconditional()?;
         self.check_steps(schedule)
     }
 }
