@@ -15,7 +15,7 @@ mod survey_run;
 mod tune;
 mod varopt;
 
-pub use binned::{BinnedSchedule, allocate_steps, exponential_family_costs};
+pub use binned::{BinnedSchedule, allocate_steps};
 pub use conditional_ess::ConstantConditionalEss;
 pub use friction::Friction;
 pub use knot_chains::KnotChains;
