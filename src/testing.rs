@@ -44,6 +44,8 @@ use crate::{Error, Result};
 
 /// A measured mean beside its exact value.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+#[must_use]
 pub struct Check {
     /// The measured mean.
     pub mean: f64,
@@ -115,10 +117,8 @@ where
     M: UnnormalizedModel + Clone,
     K: TransitionKernel<M>,
 {
-    check_chains(chains)?;
-    if steps == 0 {
-        return Err(Error::invalid("steps", 0, "at least 1"));
-    }
+    Error::check_at_least("chains", chains, 2)?;
+    Error::check_at_least("steps", steps, 1)?;
     let stage = Stage::stationary(model.clone());
     let mut differences = Moments::default();
     let rngs = successive(stream(seed, Purpose::Testing, 0));
@@ -134,13 +134,6 @@ where
         differences.add(correction.exp() * statistic(&state) - before);
     }
     Ok(Check::new(&differences, 0.0))
-}
-
-fn check_chains(chains: usize) -> Result<()> {
-    if chains < 2 {
-        return Err(Error::invalid("chains", chains, "at least 2"));
-    }
-    Ok(())
 }
 
 fn located(fault: NonFinite, chain: usize) -> Error {
@@ -174,7 +167,7 @@ where
     P::State: Send,
     K: TransitionKernel<P::At<'p>> + Sync,
 {
-    check_chains(chains)?;
+    Error::check_at_least("chains", chains, 2)?;
     let run = Ais::with_base_log_z(path, kernel, 0.0)
         .schedule(schedule)
         .chains(chains)

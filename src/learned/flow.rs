@@ -80,11 +80,6 @@ impl Transition {
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(
-    feature = "serde",
-    serde(try_from = "RawTransitions", into = "RawTransitions")
-)]
 pub struct LearnedTransitions {
     pub(super) transitions: Vec<Transition>,
     pub(super) noise: Noise,
@@ -124,9 +119,8 @@ impl LearnedTransitions {
     /// # Errors
     /// No transitions; dimensions that differ.
     pub fn from_transitions(transitions: Vec<Transition>) -> Result<Self> {
-        let Some(first) = transitions.first() else {
-            return Err(Error::invalid("transitions", 0, "at least 1"));
-        };
+        Error::check_at_least("transitions", transitions.len(), 1)?;
+        let first = &transitions[0];
         for transition in &transitions {
             let (found, expected) = (transition.dimension(), first.dimension());
             Error::check_dimension("transition", found, expected)?;
@@ -188,11 +182,8 @@ impl LearnedTransitions {
 
     pub(super) fn check_steps(&self, schedule: &Schedule) -> Result<()> {
         let (steps, stages) = (schedule.steps(), self.transitions.len());
-        if steps == stages {
-            return Ok(());
-        }
         let expected = format!("{stages}, the number of learned transitions");
-        Err(Error::invalid("steps of the schedule", steps, expected))
+        Error::check(steps == stages, "steps of the schedule", steps, expected)
     }
 
     /// Refuses a path over states of another dimension, as a sample of its base shows.
@@ -225,34 +216,20 @@ pub(super) fn displace(proposals: &mut DMatrix<f64>, q: &Pass, noise: &DMatrix<f
     }
 }
 
-#[cfg(feature = "serde")]
-#[derive(serde::Serialize, serde::Deserialize)]
-struct RawTransitions {
-    noise: Noise,
-    /// Forward and backward density of each.
-    transitions: Vec<(ConditionalGaussian, ConditionalGaussian)>,
-}
-
-#[cfg(feature = "serde")]
-impl TryFrom<RawTransitions> for LearnedTransitions {
-    type Error = Error;
-
-    fn try_from(raw: RawTransitions) -> Result<Self> {
-        let transitions = raw
-            .transitions
-            .into_iter()
-            .map(|(q, r)| Transition::new(q, r));
-        Self::from_transitions(transitions.collect::<Result<_>>()?)?.with_noise(raw.noise)
+// A transition is written as its forward and its backward density.
+crate::num::serialize_as! {
+    LearnedTransitions as flow {
+        noise: flow.noise,
+        transitions: Vec::from_iter(flow.transitions.iter().map(|t| (&t.forward, &t.backward))),
     }
 }
-
-#[cfg(feature = "serde")]
-impl From<LearnedTransitions> for RawTransitions {
-    fn from(flow: LearnedTransitions) -> Self {
-        let transitions = flow.transitions.into_iter();
-        Self {
-            noise: flow.noise,
-            transitions: transitions.map(|t| (t.forward, t.backward)).collect(),
-        }
+crate::num::deserialize_checked! {
+    LearnedTransitions {
+        noise: Noise,
+        transitions: Vec<(ConditionalGaussian, ConditionalGaussian)>,
+    } => {
+        let transitions = transitions.into_iter().map(|(q, r)| Transition::new(q, r));
+        let transitions: Result<Vec<_>> = transitions.collect();
+        transitions.and_then(Self::from_transitions).and_then(|flow| flow.with_noise(noise))
     }
 }

@@ -2,6 +2,7 @@
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
 mod amx;
+mod deserialize;
 pub(crate) mod engine;
 mod lbfgs;
 mod log_space;
@@ -13,6 +14,7 @@ pub(crate) mod serial;
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
 pub(crate) use amx::are_available as tiles_are_available;
+pub(crate) use deserialize::{deserialize_checked, serialize_as};
 pub use engine::Engine;
 pub(crate) use engine::{Available, over_vectors, vectorized};
 pub(crate) use lbfgs::Lbfgs;
@@ -21,4 +23,4 @@ pub use log_space::{WeightSums, log_mean_exp, log_sum_exp};
 pub(crate) use logistic::softplus_increment;
 pub use logistic::{sigmoid, softplus};
 pub(crate) use math::{set_zero, weighted};
-pub(crate) use moments::{Moments, WeightedMean};
+pub(crate) use moments::{Moments, WeightedMean, WeightedVariance};
