@@ -1,6 +1,7 @@
 //! The runner: blocks of chains through a schedule, and what the run says.
 
 mod partial;
+mod population;
 mod progress;
 mod recorder;
 mod run;
@@ -12,17 +13,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 pub use partial::PartialRun;
+pub use population::Population;
 pub use progress::Progress;
 pub use recorder::{Expectations, Recorder};
 pub use run::Run;
 pub use stages::StageSummary;
 pub use tree::Merge;
 
-use crate::chain::{Block, Stage};
-use crate::kernel::TransitionKernel;
-use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
+use crate::chain::Block;
+use crate::kernel::{TransitionKernel, check_stages};
+use crate::model::{NormalizedModel, UnnormalizedModel};
 use crate::path::AnnealingPath;
-use crate::random::{Purpose, StreamRng, successive};
+use crate::random::{Purpose, StreamRng};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
@@ -222,7 +224,7 @@ where
         let begun = Instant::now();
         let settings = self.settings()?;
         let blocks = settings.blocks_of(&chains)?;
-        self.kernel.check_schedule(&settings.schedule)?;
+        check_stages(self.kernel.stages(), &settings.schedule)?;
         let nodes = self.in_pool(blocks.len(), || self.run_blocks(blocks.clone(), &settings))??;
         Ok(PartialRun {
             settings,
@@ -271,7 +273,7 @@ where
             seed: self.seed,
             purpose: self.purpose,
             log_base_normalizer: self.log_base_normalizer,
-            engine: self.kernel.engine(&self.path.at(1.0)),
+            engine: self.path.engine(),
         })
     }
 
@@ -306,7 +308,7 @@ where
         let streams = settings.block_streams(&blocks);
         let failed = AtomicUsize::new(usize::MAX);
         let leaf = |block: usize| {
-            let stream = &streams[block - blocks.start];
+            let stream = streams[block - blocks.start].clone();
             let canceled = || failed.load(Ordering::Relaxed) < block;
             let outcome = self.run_block(settings, block, stream, &meter, canceled);
             if outcome.is_err() {
@@ -325,57 +327,27 @@ where
         &self,
         settings: &Settings,
         index: usize,
-        stream: &StreamRng,
+        stream: StreamRng,
         meter: &Meter<'_>,
         canceled: impl Fn() -> bool,
     ) -> Result<Outcome<P::State, R>, Stop> {
-        let mut block = self.start_block(settings, index, stream)?;
-        let mut workspace = K::Workspace::default();
-        let mut stages = StageRecorder::new(settings.windows, block.len());
+        let chains = settings.chains_of(index);
+        let mut population = Population::start(self.path, chains.start, chains.len(), stream)?;
+        let mut stages = StageRecorder::new(settings.windows, chains.len());
         let mut recorder = self.recorder.clone();
-        let mut previous = self.path.at(0.0);
         for (k, &beta) in settings.schedule.betas().iter().enumerate().skip(1) {
-            let stage = Stage::new(k, previous, self.path.at(beta));
-            stages.before(k, &block);
-            self.kernel.advance(&stage, &mut block, &mut workspace)?;
-            stages.after(k, &block);
+            stages.before(k, population.block());
+            population.advance_to(&self.kernel, beta)?;
+            stages.after(k, population.block());
             if settings.windows.ends_at(k) {
-                recorder.record(&stage, &block);
+                recorder.record(population.stage(), population.block());
             }
-            meter.add(block.len());
+            meter.add(chains.len());
             if canceled() {
                 return Err(Stop::Canceled);
             }
-            previous = stage.model;
         }
-        Ok(self.finish_block(block, stages, recorder))
-    }
-
-    /// Draws the block's chains from the base.
-    fn start_block(
-        &self,
-        settings: &Settings,
-        index: usize,
-        stream: &StreamRng,
-    ) -> Result<Block<P::State>> {
-        let chains = settings.chains_of(index);
-        let mut rngs: Vec<StreamRng> = successive(stream.clone()).take(chains.len()).collect();
-        let base = self.path.base();
-        let states: Vec<P::State> = rngs.iter_mut().map(|rng| base.sample(rng)).collect();
-        for (chain, state) in chains.clone().zip(&states) {
-            let value = base.log_density(state);
-            if !value.is_finite() {
-                return Err(Error::NonFinite {
-                    quantity: "log density of the base at its own sample",
-                    value,
-                    expected: "a finite number",
-                    chain,
-                    stage: 0,
-                    beta: 0.0,
-                });
-            }
-        }
-        Ok(Block::new(chains.start, states, rngs))
+        Ok(self.finish_block(population.into_block(), stages, recorder))
     }
 
     fn finish_block(
@@ -385,15 +357,16 @@ where
         recorder: R,
     ) -> Outcome<P::State, R> {
         let base = self.path.base();
-        let uncovered = |&chain: &usize| {
-            block.is_alive(chain) && base.log_density(&block.states()[chain]) == f64::NEG_INFINITY
-        };
+        let uncovered =
+            |&chain: &usize| base.log_density(&block.states()[chain]) == f64::NEG_INFINITY;
+        let uncovered = block.alive().filter(uncovered).count();
+        let (states, log_weights) = block.into_states_and_log_weights();
         Outcome {
-            uncovered: (0..block.len()).filter(uncovered).count(),
+            uncovered,
             windows: stages.finish(),
             recorder,
-            log_weights: block.log_weights().to_vec(),
-            states: block.into_states(),
+            log_weights,
+            states,
         }
     }
 }

@@ -1,7 +1,9 @@
-//! Chains: the stage that they pass, and blocks of them that pass it together.
+//! Chains: the stage that they pass, and the blocks in which they pass it together.
 
 mod block;
 mod stage;
+mod step;
 
 pub use block::Block;
-pub use stage::{Increment, NonFinite, Stage, Step};
+pub use stage::Stage;
+pub use step::{Decisions, Increment, NonFinite, Step};

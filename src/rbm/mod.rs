@@ -30,7 +30,7 @@ pub use crate::num::{sigmoid, softplus};
 pub use base_rate::BaseRate;
 pub use enumerated::EnumeratedRbm;
 pub use enumeration::MAX_ENUMERATED_UNITS;
-pub use gibbs::{BlockGibbs, BlockGibbsWorkspace};
+pub use gibbs::BlockGibbs;
 pub use idx::IdxArray;
 pub use matching::{ExactMatching, PersistentMatching, RbmMatching};
 pub use moments::RbmMoments;
