@@ -2,11 +2,9 @@
 
 mod chart;
 mod scatter;
-mod sheet;
 
 pub use chart::Chart;
 pub use scatter::ScatterSheet;
-pub use sheet::ImageSheet;
 
 use std::path::Path;
 
@@ -41,6 +39,10 @@ fn write(path: &Path, svg: &str) -> Result<()> {
         path: path.display().to_string(),
         reason: error.to_string(),
     })
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ mod bad_input;
 mod determinism;
 mod estimate;
 mod finite_state;
+#[path = "../../examples/common/image_sheet.rs"]
+mod image_sheet;
 mod invariance;
 mod kernels;
 mod models;
