@@ -34,7 +34,7 @@ pub use enumerate::{EnumeratedRbm, MAX_ENUMERATED_UNITS};
 pub use file::IdxArray;
 #[cfg(feature = "npz")]
 pub use file::RbmFile;
-pub use gibbs::{BlockGibbs, BlockGibbsWorkspace};
+pub use gibbs::BlockGibbs;
 pub use matching::{ExactMatching, MomentChains, PersistentMatching, RbmMatching, RbmMoments};
 pub use model::Rbm;
 pub use path::{RbmAt, RbmPath};

@@ -197,6 +197,10 @@ impl<T: Scalar> AnnealingPath for RbmPath<T> {
         &self.base
     }
 
+    fn engine(&self) -> Option<Engine> {
+        Some(self.engine.get())
+    }
+
     fn at(&self, beta: f64) -> RbmAt<'_, T> {
         let segment = self.knots.interval(beta);
         RbmAt {
@@ -257,11 +261,6 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
         let end = self.path.segment(self.segment).1.rbm.visible_bias();
         let t = self.position;
         (start.iter().zip(end)).map(move |(a, b)| (1.0 - t) * a.as_() + t * b.as_())
-    }
-
-    /// The segment that holds this model, and its position in it.
-    pub(crate) fn place(&self) -> (usize, f64) {
-        (self.segment, self.position)
     }
 
     /// The segment that holds this model and the other, and their positions in it.

@@ -15,6 +15,11 @@ impl Words {
         Self(vec![[0; LANES]; chains * Self::of_chain::<T>()])
     }
 
+    /// Makes it one for another number of chains.
+    pub(crate) fn set_chains<T: Scalar>(&mut self, chains: usize) {
+        self.0.resize(chains * Self::of_chain::<T>(), [0; LANES]);
+    }
+
     /// Words for a panel of one chain.
     const fn of_chain<T: Scalar>() -> usize {
         WIDTH / LANES * T::WORDS
