@@ -1,10 +1,10 @@
-//! One number for each output of a panel.
+//! A row: one number for each output of a panel.
 
 use crate::random::LANES;
 use crate::rbm::engine::layers::WIDTH;
 use crate::rbm::scalar::Scalar;
 
-/// [`WIDTH`] numbers, in two registers of the widest kind for single precision.
+/// [`WIDTH`] numbers. In single precision they fill two of the widest registers.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Row<T>(pub(crate) [[T; LANES]; WIDTH / LANES]);
@@ -15,41 +15,34 @@ impl<T: Scalar> Row<T> {
         Self([[T::zero(); LANES]; WIDTH / LANES])
     }
 
+    /// Combines each number with its counterpart.
     #[inline(always)]
-    pub(crate) fn plus(&self, other: &Self) -> Self {
-        let mut sum = *self;
-        for (sum, other) in sum.0.iter_mut().zip(&other.0) {
+    fn zip(mut self, other: &Self, combine: impl Fn(T, T) -> T) -> Self {
+        for (row, other) in self.0.iter_mut().zip(&other.0) {
             for l in 0..LANES {
-                sum[l] += other[l];
+                row[l] = combine(row[l], other[l]);
             }
         }
-        sum
+        self
+    }
+
+    #[inline(always)]
+    pub(crate) fn plus(&self, other: &Self) -> Self {
+        self.zip(other, |a, b| a + b)
     }
 
     #[inline(always)]
     pub(crate) fn minus(&self, other: &Self) -> Self {
-        let mut difference = *self;
-        for (difference, other) in difference.0.iter_mut().zip(&other.0) {
-            for l in 0..LANES {
-                difference[l] -= other[l];
-            }
-        }
-        difference
+        self.zip(other, |a, b| a - b)
     }
 
     /// `factor * self + other`.
     #[inline(always)]
     pub(crate) fn times_plus<const FUSED: bool>(&self, factor: T, other: &Self) -> Self {
-        let mut sum = *other;
-        for (sum, row) in sum.0.iter_mut().zip(&self.0) {
-            for l in 0..LANES {
-                sum[l] = row[l].multiply_add::<FUSED>(factor, sum[l]);
-            }
-        }
-        sum
+        self.zip(other, |a, b| a.multiply_add::<FUSED>(factor, b))
     }
 
-    /// Writes these numbers to their place among those for all outputs.
+    /// Writes these numbers to the place of this panel among the numbers for all outputs.
     #[inline(always)]
     pub(crate) fn write(&self, panel: usize, values: &mut [T]) {
         let values = &mut values[panel * WIDTH..];
@@ -57,7 +50,7 @@ impl<T: Scalar> Row<T> {
         values[..count].copy_from_slice(&self.0.as_flattened()[..count]);
     }
 
-    /// Numbers for all outputs, with zeros up to a whole panel.
+    /// The rows that hold numbers for all outputs, with zeros up to a whole panel.
     pub(crate) fn panels(values: &[T]) -> Vec<Self> {
         let mut rows = vec![Self::zero(); values.len().div_ceil(WIDTH)];
         for (row, values) in rows.iter_mut().zip(values.chunks(WIDTH)) {
