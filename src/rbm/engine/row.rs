@@ -15,31 +15,38 @@ impl<T: Scalar> Row<T> {
         Self([[T::zero(); LANES]; WIDTH / LANES])
     }
 
-    /// Combines each number with its counterpart.
-    #[inline(always)]
-    fn zip(mut self, other: &Self, combine: impl Fn(T, T) -> T) -> Self {
-        for (row, other) in self.0.iter_mut().zip(&other.0) {
-            for l in 0..LANES {
-                row[l] = combine(row[l], other[l]);
-            }
-        }
-        self
-    }
-
     #[inline(always)]
     pub(crate) fn plus(&self, other: &Self) -> Self {
-        self.zip(other, |a, b| a + b)
+        let mut sum = *self;
+        for (sum, other) in sum.0.iter_mut().zip(&other.0) {
+            for l in 0..LANES {
+                sum[l] += other[l];
+            }
+        }
+        sum
     }
 
     #[inline(always)]
     pub(crate) fn minus(&self, other: &Self) -> Self {
-        self.zip(other, |a, b| a - b)
+        let mut difference = *self;
+        for (difference, other) in difference.0.iter_mut().zip(&other.0) {
+            for l in 0..LANES {
+                difference[l] -= other[l];
+            }
+        }
+        difference
     }
 
     /// `factor * self + other`.
     #[inline(always)]
     pub(crate) fn times_plus<const FUSED: bool>(&self, factor: T, other: &Self) -> Self {
-        self.zip(other, |a, b| a.multiply_add::<FUSED>(factor, b))
+        let mut sum = *other;
+        for (sum, row) in sum.0.iter_mut().zip(&self.0) {
+            for l in 0..LANES {
+                sum[l] = row[l].multiply_add::<FUSED>(factor, sum[l]);
+            }
+        }
+        sum
     }
 
     /// Writes these numbers to the place of this panel among the numbers for all outputs.
