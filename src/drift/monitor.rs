@@ -1,4 +1,4 @@
-//! Where a bound on the shifts bites.
+//! A recorder of the shifts that a bound cuts.
 
 use nalgebra::DVector;
 

@@ -1,4 +1,4 @@
-//! Exact draws of one projection of a ridge superposition.
+//! Exact draws of one projection of a ridge superposition, by adaptive rejection.
 
 use rand::{Rng, RngExt};
 

@@ -1,4 +1,4 @@
-//! Transitions that depend on an observation.
+//! Learned transitions that depend on an observation.
 
 use nalgebra::DVector;
 
@@ -82,11 +82,6 @@ impl AmortizedTransitions {
         Ok(self.flow.given(observation.as_slice()))
     }
 
-    /// Number of transitions.
-    pub fn stages(&self) -> usize {
-        self.flow.transitions.len()
-    }
-
     /// Dimension d of the states.
     pub fn dimension(&self) -> usize {
         self.flow.dimension()
@@ -95,10 +90,5 @@ impl AmortizedTransitions {
     /// Length of the observation.
     pub fn context(&self) -> usize {
         self.flow.context()
-    }
-
-    /// The law of the noise that the forward transitions add.
-    pub fn noise(&self) -> Noise {
-        self.flow.noise
     }
 }

@@ -1,4 +1,4 @@
-//! A sequence of learned transitions.
+//! Learned transitions: one Gaussian density forward and one backward for each stage.
 
 use nalgebra::{DMatrix, DVector};
 
@@ -63,11 +63,11 @@ impl Transition {
 /// `log f_t(z_t) + log r_t(z_{t-1}|z_t) - log f_{t-1}(z_{t-1}) - log q_t(z_t|z_{t-1})`
 ///
 /// to the log weight, so that `E[w] = Z_T / Z_0` whatever the training achieved, or without any.
-/// The mean of the log weight is the evidence lower bound less `log Z_0`. A transition may be
-/// followed by a kernel that leaves `p_t` invariant: `Then(flow, kernel)`.
+/// The mean of the log weight is the evidence lower bound less `log Z_0`. `Then(flow, kernel)`
+/// follows each transition by a kernel that leaves `p_t` invariant.
 ///
-/// The densities along the path should be positive on all of `R^d`: what `r_t` puts outside of the
-/// support of `f_{t-1}` is lost, and `E[w]` falls short of `Z_T / Z_0` by it.
+/// The densities along the path should be positive on all of `R^d`. Mass that `r_t` puts outside of
+/// the support of `f_{t-1}` is lost, and `E[w]` falls short of `Z_T / Z_0` by it.
 ///
 /// ```
 /// use annealed::ais::Ais;

@@ -225,6 +225,7 @@ impl Minibatch {
 mod tests {
     use super::*;
     use crate::learned::conditional::Mean;
+    use crate::learned::differences::{agree, share};
     use crate::model::{Gaussian, GaussianMixture};
     use crate::path::GeometricPath;
     use crate::random::{Purpose, stream};
@@ -232,7 +233,6 @@ mod tests {
     use proptest::prelude::*;
 
     const STAGES: usize = 3;
-    const STEP: f64 = 1e-5;
     const DENSITY: f64 = 0.7;
 
     type Path = GeometricPath<Gaussian, GaussianMixture>;
@@ -282,23 +282,17 @@ mod tests {
         );
         batch.follow(&flow);
         let gradients = batch.gradient(&flow, &energies(&batch, &path), local_weight, DENSITY);
-        let mut agree = Vec::new();
+        let mut agrees = Vec::new();
         for (t, gradient) in gradients.iter().enumerate() {
             for (part, derivatives) in gradient.iter().enumerate() {
-                for (i, derivative) in derivatives.iter().enumerate() {
-                    let mut at = |step: f64| {
-                        let mut moved = flow.clone();
-                        let [forward, backward] = moved.transitions[t].parts_mut();
-                        [forward, backward][part].parameters_mut()[i] += step;
-                        objective(&mut batch, &moved, &path, t, local_weight)
-                    };
-                    let difference = (at(STEP) - at(-STEP)) / (2.0 * STEP);
-                    let error = (derivative - difference).abs();
-                    agree.push(error <= 1e-5 * (1.0 + derivative.abs()));
-                }
+                agrees.extend(agree(derivatives, 1e-5, |i, step| {
+                    let mut moved = flow.clone();
+                    moved.transitions[t].parts_mut()[part].parameters_mut()[i] += step;
+                    objective(&mut batch, &moved, &path, t, local_weight)
+                }));
             }
         }
-        agree.iter().filter(|&&agrees| agrees).count() as f64 / agree.len() as f64
+        share(&agrees)
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! What a training is set to, what it makes, and why it may fail.
+//! Training: its settings, what it makes, and why it may fail.
 
 use nalgebra::DVector;
 
@@ -13,8 +13,8 @@ use crate::{Error, Result};
 /// Trains [`LearnedTransitions`] by stochastic gradient ascent on an [`Objective`]: reparameterised
 /// minibatches, Adam, gradients of each transition clipped by norm.
 ///
-/// The defaults: 1,500 iterations of 256 samples, learning rate 3e-3, a tenth of it in the last
-/// 30% of the iterations, gradients clipped at 10, seed 0.
+/// By default it makes 1,500 iterations of 256 samples. The learning rate is 3e-3, and a tenth of it
+/// in the last 30% of the iterations; gradients are clipped at a norm of 10, and the seed is 0.
 ///
 /// ```
 /// use annealed::learned::{LearnedTransitions, Mean, Objective, Training};
@@ -50,8 +50,8 @@ pub struct Training {
 pub struct TrainingPoint {
     /// Index of the iteration, from 0.
     pub iteration: usize,
-    /// Mean over the minibatch of the log weight, that is the evidence lower bound less
-    /// `log Z_0`; with the tempered target, where the objective has one.
+    /// Mean over the minibatch of the log weight, which is the evidence lower bound less `log Z_0`.
+    /// Where the objective tempers the target, so does this mean.
     pub objective: f64,
     /// Gradients of log densities evaluated so far, this iteration's included.
     pub target_gradients: u64,

@@ -21,6 +21,6 @@ pub(crate) use log_space::log_add_exp;
 pub use log_space::{WeightSums, log_mean_exp, log_sum_exp};
 pub(crate) use logistic::softplus_increment;
 pub use logistic::{sigmoid, softplus};
-pub(crate) use math::weighted;
+pub(crate) use math::{pairs, weighted};
 pub(crate) use moments::{Moments, WeightedMean};
 pub(crate) use vector::{LANES, add_scaled, all_finite, set_zero, wide};
