@@ -87,7 +87,7 @@ impl TransitionKernel<IsingAt<'_>> for HeatBath {
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<IsingAt<'_>>,
+        stage: Stage<'_, IsingAt<'_>>,
         _chain: usize,
         state: &mut Lattice,
         _workspace: &mut (),

@@ -8,8 +8,8 @@
 use annealed::ais::Ais;
 use annealed::chain::{NonFinite, Stage, Step};
 use annealed::kernel::TransitionKernel;
-use annealed::model::{Gaussian, GaussianMixture, NormalizedModel, Sampleable, UnnormalizedModel};
-use annealed::path::GeometricPath;
+use annealed::model::{Gaussian, GaussianMixture, NormalizedModel, Sampleable};
+use annealed::path::{GeometricPath, Intermediate, Stationary};
 use annealed::schedule::Schedule;
 use annealed::testing;
 use nalgebra::{DVector, dmatrix, dvector};
@@ -48,12 +48,12 @@ impl SliceSampler {
     }
 }
 
-impl<M: UnnormalizedModel<State = DVector<f64>>> TransitionKernel<M> for SliceSampler {
+impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for SliceSampler {
     type Workspace = ();
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         _chain: usize,
         state: &mut DVector<f64>,
         _workspace: &mut (),
@@ -89,7 +89,15 @@ fn main() -> annealed::Result<()> {
     let kernel = SliceSampler { width: 2.0 };
 
     let sample = |rng: &mut annealed::random::StreamRng| target.sample(rng);
-    let check = testing::invariance(&&target, &kernel, sample, |x| x[0] * x[1], 2, 20_000, 1)?;
+    let check = testing::invariance(
+        &Stationary(&target),
+        &kernel,
+        sample,
+        |x| x[0] * x[1],
+        2,
+        20_000,
+        1,
+    )?;
     println!("invariance:   {check}");
     assert!(check.passes());
 

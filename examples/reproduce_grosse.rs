@@ -433,7 +433,7 @@ struct Snapshots {
 }
 
 impl<M: Intermediate<State = Vec<bool>>> Recorder<M> for Snapshots {
-    fn record(&mut self, _stage: &Stage<M>, block: &Block<Vec<bool>>) {
+    fn record(&mut self, _stage: Stage<'_, M>, block: &Block<Vec<bool>>) {
         self.stages.push(block.states().to_vec());
     }
 }

@@ -8,6 +8,7 @@
 //! ```
 //! use annealed::kernel::RandomWalkMetropolis;
 //! use annealed::model::{Gaussian, Sampleable};
+//! use annealed::path::Stationary;
 //! use annealed::testing;
 //! use nalgebra::{dmatrix, dvector};
 //!
@@ -15,7 +16,7 @@
 //! let model = Gaussian::new(dvector![1.0, -2.0], dmatrix![2.0, 0.5; 0.5, 1.0])?;
 //! let kernel = RandomWalkMetropolis::new(1.5)?;
 //! let check = testing::invariance(
-//!     &model,
+//!     &Stationary(&model),
 //!     &kernel,
 //!     |rng| model.sample(rng),
 //!     |x| x[0] * x[0] * x[1],
@@ -33,11 +34,11 @@ use std::fmt;
 use nalgebra::DVector;
 
 use crate::ais::Ais;
-use crate::chain::{NonFinite, Stage};
+use crate::chain::{Block, Stage};
 use crate::kernel::TransitionKernel;
-use crate::model::{Differentiable, UnnormalizedModel};
+use crate::model::Differentiable;
 use crate::num::Moments;
-use crate::path::AnnealingPath;
+use crate::path::{AnnealingPath, Intermediate};
 use crate::random::{Purpose, StreamRng, stream, successive};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
@@ -94,6 +95,10 @@ impl fmt::Display for Check {
 /// Whether a kernel leaves `model` invariant: chains that start at exact samples x take `steps`
 /// steps to x', and the mean of `exp(corrections) h(x') - h(x)` should be 0.
 ///
+/// The model is one of a path, or a plain one inside of
+/// [`Stationary`](crate::path::Stationary). Chains move in blocks, as in a run, so that a kernel
+/// which moves a block as a whole is checked in that.
+///
 /// A kernel with corrections (unadjusted Langevin, a learned transition) is not invariant, but
 /// its corrected average is, and this checks it.
 ///
@@ -112,46 +117,42 @@ pub fn invariance<M, K>(
     seed: u64,
 ) -> Result<Check>
 where
-    M: UnnormalizedModel + Clone,
+    M: Intermediate,
     K: TransitionKernel<M>,
 {
     check_chains(chains)?;
     if steps == 0 {
         return Err(Error::invalid("steps", 0, "at least 1"));
     }
-    let stage = Stage::stationary(model.clone());
+    let stage = Stage::new(1, model, model);
     let mut differences = Moments::default();
-    let rngs = successive(stream(seed, Purpose::Testing, 0));
-    for (chain, mut rng) in rngs.take(chains).enumerate() {
+    let mut rngs = successive(stream(seed, Purpose::Testing, 0));
+    for first in (0..chains).step_by(BLOCK) {
+        let mut rngs: Vec<_> = rngs.by_ref().take(BLOCK.min(chains - first)).collect();
+        let states: Vec<_> = rngs.iter_mut().map(&sample).collect();
+        let before: Vec<f64> = states.iter().map(&statistic).collect();
+        let mut block = Block::new(first, states, rngs);
         let mut workspace = K::Workspace::default();
-        let mut state = sample(&mut rng);
-        let before = statistic(&state);
-        let mut correction = 0.0;
         for _ in 0..steps {
-            let step = kernel.step(&stage, 0, &mut state, &mut workspace, &mut rng);
-            correction += step.map_err(|fault| located(fault, chain))?.correction;
+            kernel.advance(stage, &mut block, &mut workspace)?;
         }
-        differences.add(correction.exp() * statistic(&state) - before);
+        let after = block.states().iter().map(&statistic);
+        let corrections = block.log_weights().iter();
+        for ((before, after), correction) in before.iter().zip(after).zip(corrections) {
+            differences.add(correction.exp() * after - before);
+        }
     }
     Ok(Check::new(&differences, 0.0))
 }
+
+/// Chains that are checked together.
+const BLOCK: usize = 128;
 
 fn check_chains(chains: usize) -> Result<()> {
     if chains < 2 {
         return Err(Error::invalid("chains", chains, "at least 2"));
     }
     Ok(())
-}
-
-fn located(fault: NonFinite, chain: usize) -> Error {
-    Error::NonFinite {
-        quantity: fault.quantity,
-        value: fault.value,
-        expected: fault.expected,
-        chain,
-        stage: 1,
-        beta: 1.0,
-    }
 }
 
 /// Whether `E[w] = Z_K / Z_0` along a path: the mean of `w Z_0 / Z_K` should be 1.

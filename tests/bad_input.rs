@@ -7,7 +7,7 @@ use annealed::chain::{NonFinite, Stage, Step};
 use annealed::estimate::Warning;
 use annealed::kernel::{RandomWalkMetropolis, TransitionKernel};
 use annealed::model::{FunctionModel, Gaussian, Sampleable, UnnormalizedModel};
-use annealed::path::GeometricPath;
+use annealed::path::{GeometricPath, Intermediate};
 use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DVector, dvector};
 use rand::Rng;
@@ -230,12 +230,12 @@ fn a_stage_with_most_of_the_variance_is_a_warning() {
 /// Needs a schedule of exactly three stages.
 struct ThreeStages;
 
-impl<M: UnnormalizedModel> TransitionKernel<M> for ThreeStages {
+impl<M: Intermediate> TransitionKernel<M> for ThreeStages {
     type Workspace = ();
 
     fn step<R: Rng + ?Sized>(
         &self,
-        _stage: &Stage<M>,
+        _stage: Stage<'_, M>,
         _chain: usize,
         _state: &mut M::State,
         _workspace: &mut (),
@@ -244,11 +244,8 @@ impl<M: UnnormalizedModel> TransitionKernel<M> for ThreeStages {
         Ok(Step::invariant())
     }
 
-    fn check_schedule(&self, schedule: &Schedule) -> annealed::Result<()> {
-        match schedule.steps() {
-            3 => Ok(()),
-            other => Err(Error::invalid("steps", other, "3, one for each transition")),
-        }
+    fn stages(&self) -> Option<usize> {
+        Some(3)
     }
 }
 

@@ -9,7 +9,7 @@ use annealed::ais::Ais;
 use annealed::chain::{NonFinite, Stage, Step};
 use annealed::kernel::TransitionKernel;
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
-use annealed::path::GeometricPath;
+use annealed::path::{GeometricPath, Intermediate, Stationary};
 use annealed::schedule::Schedule;
 use annealed::testing;
 use nalgebra::{DMatrix, DVector, RowDVector};
@@ -68,12 +68,12 @@ enum Flavor {
 #[derive(Debug, Clone, Copy)]
 struct Walk(Flavor);
 
-impl<M: UnnormalizedModel<State = usize>> TransitionKernel<M> for Walk {
+impl<M: Intermediate<State = usize>> TransitionKernel<M> for Walk {
     type Workspace = ();
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         _chain: usize,
         state: &mut usize,
         _workspace: &mut (),
@@ -239,7 +239,16 @@ fn the_checks_of_the_testing_module_pass_a_right_kernel_and_fail_wrong_ones() {
     let model = target();
     let invariance = |kernel: &Eager| {
         let sample = |rng: &mut annealed::random::StreamRng| model.sample(rng);
-        testing::invariance(&model, kernel, sample, |&x| (x * x) as f64, 2, 100_000, 1).unwrap()
+        testing::invariance(
+            &Stationary(model.clone()),
+            kernel,
+            sample,
+            |&x| (x * x) as f64,
+            2,
+            100_000,
+            1,
+        )
+        .unwrap()
     };
     assert!(invariance(&Eager { always: false }).passes());
     assert!(!invariance(&Eager { always: true }).passes());
@@ -250,12 +259,12 @@ struct Eager {
     always: bool,
 }
 
-impl TransitionKernel<Table> for Eager {
+impl TransitionKernel<Stationary<Table>> for Eager {
     type Workspace = ();
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<Table>,
+        stage: Stage<'_, Stationary<Table>>,
         chain: usize,
         state: &mut usize,
         workspace: &mut (),

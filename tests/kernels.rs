@@ -8,7 +8,7 @@ use annealed::kernel::{
     StepSize, SymmetricProposal, Then, TransitionKernel, UnadjustedLangevin,
 };
 use annealed::model::{Differentiable, FullConditionals, Sampleable, UnnormalizedModel};
-use annealed::path::{AnnealingPath, Intermediate};
+use annealed::path::{AnnealingPath, Intermediate, Stationary};
 use annealed::pilot::tune;
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
@@ -49,19 +49,20 @@ impl Differentiable for From1d {
     }
 }
 
-fn step_from<K: TransitionKernel<From1d>>(
+fn step_from<K: TransitionKernel<Stationary<From1d>>>(
     kernel: &K,
     model: &From1d,
     state: &mut Vector,
 ) -> Result<Step, NonFinite> {
     let mut workspace = K::Workspace::default();
-    let stage = Stage::stationary(model.clone());
-    kernel.step(&stage, 0, state, &mut workspace, &mut rng(1))
+    let model = Stationary(model.clone());
+    let stage = Stage::new(1, &model, &model);
+    kernel.step(stage, 0, state, &mut workspace, &mut rng(1))
 }
 
 /// One step of each kernel over vectors.
 fn steps_from(model: &From1d, start: f64, size: f64) -> Vec<(Result<Step, NonFinite>, f64)> {
-    fn one<K: TransitionKernel<From1d>>(
+    fn one<K: TransitionKernel<Stationary<From1d>>>(
         kernel: Result<K>,
         model: &From1d,
         start: f64,
@@ -175,18 +176,19 @@ fn nan_and_infinity_of_the_model_are_errors() {
 #[test]
 fn a_state_off_the_support_moves_in_and_none_moves_out() {
     /// How many of 200 steps from `start` end on the support.
-    fn arrivals<K: TransitionKernel<From1d>>(kernel: Result<K>, start: f64) -> usize {
+    fn arrivals<K: TransitionKernel<Stationary<From1d>>>(kernel: Result<K>, start: f64) -> usize {
         // The slope is NaN off the support: it must not be used there.
         let model = From1d {
             log_density: |x| if x > 0.0 { -x } else { f64::NEG_INFINITY },
             slope: |x| if x > 0.0 { -1.0 } else { f64::NAN },
         };
-        let (kernel, stage) = (kernel.unwrap(), Stage::stationary(model));
+        let (kernel, model) = (kernel.unwrap(), Stationary(model));
+        let stage = Stage::new(1, &model, &model);
         let mut workspace = K::Workspace::default();
         let ends = (0..200).map(|seed| {
             let mut state = point(start);
             let step = kernel.step(
-                &stage,
+                stage,
                 seed,
                 &mut state,
                 &mut workspace,
@@ -209,7 +211,10 @@ fn a_state_off_the_support_moves_in_and_none_moves_out() {
     };
     for (step, state) in steps_from(&far, 0.0, 0.1) {
         let step = step.unwrap();
-        assert_eq!((step.acceptance, step.correction, state), (0.0, 0.0, 0.0));
+        assert_eq!(
+            (step.decisions.accepted, step.correction, state),
+            (0.0, 0.0, 0.0)
+        );
     }
     // Of weight 0, and not to be revived: the unadjusted kernel stays.
     assert_eq!(arrivals(UnadjustedLangevin::new(0.3), -0.3), 0);
@@ -239,17 +244,13 @@ fn gibbs_visits_the_coordinates() {
             state.push(index);
         }
     }
-    let stage = Stage {
-        index: 1,
-        beta: 1.0,
-        previous: Diary,
-        model: Diary,
-    };
+    let model = Stationary(Diary);
+    let stage = Stage::new(1, &model, &model);
     let visits = |kernel: CoordinateGibbs, sweeps: usize| {
         let (mut state, mut rng) = (Vec::new(), rng(6));
         for _ in 0..sweeps {
             kernel
-                .step(&stage, 0, &mut state, &mut (), &mut rng)
+                .step(stage, 0, &mut state, &mut (), &mut rng)
                 .unwrap();
         }
         state
@@ -274,7 +275,8 @@ fn a_diverging_trajectory_is_refused_but_a_nan_of_the_model_is_not() {
     let hmc = Hmc::new(10.0, 20).unwrap();
     let mut state = point(1.0);
     let step = step_from(&hmc, &quartic, &mut state).unwrap();
-    assert_eq!((step.acceptance, step.proposals, state[0]), (0.0, 1, 1.0));
+    let found = (step.decisions.accepted, step.decisions.proposals);
+    assert_eq!((found, state[0]), ((0.0, 1), 1.0));
 
     // A force that is finite everywhere, with a density whose NaN at an infinite position is
     // never asked for.
@@ -283,7 +285,7 @@ fn a_diverging_trajectory_is_refused_but_a_nan_of_the_model_is_not() {
         slope: |x| 1e300 * x.signum(),
     };
     let step = step_from(&Hmc::new(1e10, 3).unwrap(), &runaway, &mut state).unwrap();
-    assert_eq!((step.acceptance, state[0]), (0.0, 1.0));
+    assert_eq!((step.decisions.accepted, state[0]), (0.0, 1.0));
 
     let faulty = From1d {
         log_density: |x| if x.abs() < 5.0 { -x } else { f64::NAN },
@@ -303,8 +305,9 @@ fn steps_report_acceptance_probabilities_and_add_them() -> Result<()> {
     let langevin = UnadjustedLangevin::new(0.1)?;
     let kernel = Then(Repeat::new(walk, 3)?, Then(langevin, Mala::new(0.5)?));
     let step = step_from(&kernel, &model, &mut point(0.3)).unwrap();
-    assert_eq!(step.proposals, 4);
-    assert!(step.acceptance > 0.0 && step.acceptance < 4.0 && step.acceptance.fract() != 0.0);
+    let accepted = step.decisions.accepted;
+    assert_eq!(step.decisions.proposals, 4);
+    assert!(accepted > 0.0 && accepted < 4.0 && accepted.fract() != 0.0);
     assert!(step.correction != 0.0);
     Ok(())
 }
@@ -318,23 +321,28 @@ fn composed_kernels_move_blocks_as_they_move_chains() -> Result<()> {
         Repeat::new(Then(langevin()?, PersistentHmc::new(0.2, 2, 0.3)?), 2)?,
         Repeat::new(RandomWalkMetropolis::new(0.3)?, 3)?,
     );
-    let stage = Stage::new(1, At(0.3), At(0.6));
+    let (left, reached) = (At(0.3), At(0.6));
+    let stage = Stage::new(1, &left, &reached);
     let mut states: Vec<Vector> = (0..4).map(|i| At(0.3).sample(&mut rng(i))).collect();
     states.push(Vector::from_element(5, 1e200));
     let mut block = Block::new(0, states.clone(), (0..5).map(rng).collect());
-    kernel.advance(&stage, &mut block, &mut Default::default())?;
+    kernel.advance(stage, &mut block, &mut Default::default())?;
     let mut workspace = Default::default();
     for (chain, state) in states.iter_mut().enumerate() {
         let mut rng = rng(chain as u64);
-        let expected = kernel.increment(&stage, chain, state, &mut workspace, &mut rng);
-        let expected = expected.unwrap();
+        let log_ratio = stage.log_ratio(state);
+        let mut correction = 0.0;
+        if log_ratio > f64::NEG_INFINITY {
+            let step = kernel.step(stage, chain, state, &mut workspace, &mut rng);
+            correction = step.unwrap().correction;
+        }
         assert_eq!(block.states()[chain], *state);
-        assert_eq!(block.log_ratios()[chain], expected.log_ratio);
-        let difference = block.log_weights()[chain] - expected.log_weight;
+        assert_eq!(block.log_ratios()[chain], log_ratio);
+        let difference = block.log_weights()[chain] - (log_ratio + correction);
         assert!(difference.abs() < 1e-12 || !block.is_alive(chain));
     }
     assert!(!block.is_alive(4) && block.states()[4][0] == 1e200);
-    assert_eq!(block.acceptance().1, 4 * (2 + 3));
+    assert_eq!(block.decisions().proposals, 4 * (2 + 3));
     Ok(())
 }
 
@@ -353,12 +361,8 @@ fn a_workspace_follows_the_dimension() {
             self.log_density(x)
         }
     }
-    let stage = Stage {
-        index: 1,
-        beta: 1.0,
-        previous: Standard,
-        model: Standard,
-    };
+    let model = Stationary(Standard);
+    let stage = Stage::new(1, &model, &model);
     let kernel = Then(
         Then(Mala::new(0.5).unwrap(), Hmc::new(0.5, 2).unwrap()),
         Then(
@@ -370,7 +374,7 @@ fn a_workspace_follows_the_dimension() {
     for dimension in [2, 5, 0, 3] {
         let mut state = Vector::zeros(dimension);
         kernel
-            .step(&stage, 0, &mut state, &mut workspace, &mut rng(2))
+            .step(stage, 0, &mut state, &mut workspace, &mut rng(2))
             .unwrap();
         assert_eq!(state.len(), dimension);
     }
@@ -400,12 +404,8 @@ fn metropolis_on_a_state_of_bits() {
             proposal[bit] = !proposal[bit];
         }
     }
-    let stage = Stage {
-        index: 1,
-        beta: 1.0,
-        previous: Coins,
-        model: Coins,
-    };
+    let model = Stationary(Coins);
+    let stage = Stage::new(1, &model, &model);
     let (mut rng, mut workspace) = (rng(3), Default::default());
     let chains = 30_000;
     let mut heads = 0;
@@ -413,7 +413,7 @@ fn metropolis_on_a_state_of_bits() {
         let mut state = [false, true, true];
         for _ in 0..30 {
             Metropolis(FlipOne)
-                .step(&stage, 0, &mut state, &mut workspace, &mut rng)
+                .step(stage, 0, &mut state, &mut workspace, &mut rng)
                 .unwrap();
         }
         heads += usize::from(state[0]);
@@ -490,14 +490,15 @@ impl Differentiable for At {
 
 /// Mean acceptance from exact samples at one beta.
 fn acceptance<K: TransitionKernel<At>>(kernel: &K, beta: f64) -> f64 {
-    let stage = Stage::new(1, At(beta), At(beta));
+    let model = At(beta);
+    let stage = Stage::new(1, &model, &model);
     let (mut rng, mut workspace) = (rng(4), K::Workspace::default());
     let chains = 20_000;
     let mut sum = 0.0;
     for chain in 0..chains {
         let mut state = stage.model.sample(&mut rng);
-        let step = kernel.step(&stage, chain, &mut state, &mut workspace, &mut rng);
-        sum += step.unwrap().acceptance;
+        let step = kernel.step(stage, chain, &mut state, &mut workspace, &mut rng);
+        sum += step.unwrap().decisions.accepted;
     }
     sum / chains as f64
 }
@@ -565,7 +566,7 @@ fn tuning_says_what_it_cannot_do() -> Result<()> {
         type Workspace = ();
         fn step<R: Rng + ?Sized>(
             &self,
-            _stage: &Stage<At>,
+            _stage: Stage<'_, At>,
             _chain: usize,
             _state: &mut Vector,
             _workspace: &mut (),

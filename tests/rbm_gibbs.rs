@@ -5,10 +5,10 @@ use annealed::chain::Block;
 use annealed::chain::{NonFinite, Stage, Step};
 use annealed::kernel::{Repeat, Then, TransitionKernel};
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
-use annealed::path::{AnnealingPath, Engine, Intermediate};
+use annealed::path::{AnnealingPath, Engine, Intermediate, Stationary};
 use annealed::random::{Purpose, stream};
+use annealed::rbm::BlockGibbs;
 use annealed::rbm::{BaseRate, Rbm, Scalar};
-use annealed::rbm::{BlockGibbs, BlockGibbsWorkspace};
 use annealed::rbm::{RbmAt, RbmPath};
 use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DVector};
@@ -128,12 +128,15 @@ fn the_wrong_orders_are_biased_as_tabled() {
 /// The reference: `BlockGibbs` without its fused block step.
 struct PerChain;
 
-impl<T: Scalar> TransitionKernel<RbmAt<'_, T>> for PerChain {
-    type Workspace = BlockGibbsWorkspace<T>;
+/// The workspace of [`BlockGibbs`].
+type Workspace<'a, T> = <BlockGibbs as TransitionKernel<RbmAt<'a, T>>>::Workspace;
+
+impl<'a, T: Scalar> TransitionKernel<RbmAt<'a, T>> for PerChain {
+    type Workspace = Workspace<'a, T>;
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<RbmAt<'_, T>>,
+        stage: Stage<'_, RbmAt<'a, T>>,
         chain: usize,
         state: &mut Vec<bool>,
         workspace: &mut Self::Workspace,
@@ -170,8 +173,9 @@ where
         let mut block = block(path, 256, seed + part);
         let mut workspace = K::Workspace::default();
         for (k, betas) in schedule.betas().windows(2).enumerate() {
-            let stage = Stage::new(k + 1, path.at(betas[0]), path.at(betas[1]));
-            kernel.advance(&stage, &mut block, &mut workspace).unwrap();
+            let (left, reached) = (path.at(betas[0]), path.at(betas[1]));
+            let stage = Stage::new(k + 1, &left, &reached);
+            kernel.advance(stage, &mut block, &mut workspace).unwrap();
         }
         weights.extend(block.log_weights().iter().map(|w| w.exp()));
     }
@@ -232,9 +236,10 @@ where
     let chains = 1 << 14;
     for from in 0..8 {
         let mut block = block_of(vec![bits(from, 3); chains], 9);
-        let stage = Stage::new(1, path.at(0.6), path.at(0.7));
+        let (left, reached) = (path.at(0.6), path.at(0.7));
+        let stage = Stage::new(1, &left, &reached);
         kernel
-            .advance(&stage, &mut block, &mut K::Workspace::default())
+            .advance(stage, &mut block, &mut K::Workspace::default())
             .unwrap();
         let mut frequencies = [0.0; 8];
         for state in block.states() {
@@ -286,10 +291,10 @@ fn repeated_sweeps_are_fused_and_exact() {
 fn check_fused<'a, K: TransitionKernel<RbmAt<'a, f32>>>(kernel: &K, path: &'a RbmPath<f32>) {
     let mut block = block(path, 10, 2);
     let before = block.clone();
-    let stage = Stage::new(1, path.at(0.4), path.at(0.6));
-    assert_eq!(kernel.engine(&stage.model), Some(path.engine()));
+    let (left, reached) = (path.at(0.4), path.at(0.6));
+    let stage = Stage::new(1, &left, &reached);
     kernel
-        .advance(&stage, &mut block, &mut Default::default())
+        .advance(stage, &mut block, &mut Default::default())
         .unwrap();
     for chain in 0..10 {
         let exact = stage.log_ratio(&before.states()[chain]);
@@ -321,9 +326,10 @@ fn check_ratios<T: Scalar>(engine: Engine, tolerance: f64) {
     for (betas, chains) in stages.into_iter().zip([40, 33, 1, 5]) {
         let mut block = block(&path, chains, 6);
         let before = block.states().to_vec();
-        let stage = Stage::new(1, path.at(betas.0), path.at(betas.1));
+        let (left, reached) = (path.at(betas.0), path.at(betas.1));
+        let stage = Stage::new(1, &left, &reached);
         BlockGibbs
-            .advance(&stage, &mut block, &mut Default::default())
+            .advance(stage, &mut block, &mut Default::default())
             .unwrap();
         assert_eq!(block.log_ratios(), block.log_weights());
         for (found, state) in block.log_ratios().iter().zip(&before) {
@@ -354,16 +360,15 @@ fn check_moves(engine: Engine) {
     let chains = 4_096;
     let means = |fused: bool| {
         let mut block = block_of(vec![start.clone(); chains], 7);
-        let stage = Stage::new(1, path.at(0.2), path.at(0.3));
-        let mut workspace = BlockGibbsWorkspace::default();
+        let (left, reached) = (path.at(0.2), path.at(0.3));
+        let stage = Stage::new(1, &left, &reached);
+        let mut workspace = Workspace::default();
         if fused {
             BlockGibbs
-                .advance(&stage, &mut block, &mut workspace)
+                .advance(stage, &mut block, &mut workspace)
                 .unwrap();
         } else {
-            PerChain
-                .advance(&stage, &mut block, &mut workspace)
-                .unwrap();
+            PerChain.advance(stage, &mut block, &mut workspace).unwrap();
         }
         let count = |i: usize| block.states().iter().filter(|state| state[i]).count() as f64;
         DVector::from_fn(start.len(), |i, _| count(i) / chains as f64)
@@ -382,19 +387,21 @@ fn check_moves(engine: Engine) {
 #[test]
 fn the_same_streams_give_the_same_bits_whatever_the_workspace_held_before() {
     let path = large::<f32>();
-    let run = |workspace: &mut BlockGibbsWorkspace<f32>| {
+    let run = |workspace: &mut Workspace<'_, f32>| {
         let mut block = block(&path, 20, 3);
-        let stage = Stage::new(1, path.at(0.5), path.at(0.6));
-        BlockGibbs.advance(&stage, &mut block, workspace).unwrap();
+        let (left, reached) = (path.at(0.5), path.at(0.6));
+        let stage = Stage::new(1, &left, &reached);
+        BlockGibbs.advance(stage, &mut block, workspace).unwrap();
         (block.states().to_vec(), block.log_weights().to_vec())
     };
     let fresh = run(&mut Default::default());
     assert_eq!(fresh, run(&mut Default::default()));
     // A workspace of another size is made anew.
-    let mut other = BlockGibbsWorkspace::default();
+    let mut other = Workspace::default();
     let mut block = block(&path, 30, 3);
-    let stage = Stage::new(1, path.at(0.1), path.at(0.2));
-    BlockGibbs.advance(&stage, &mut block, &mut other).unwrap();
+    let (left, reached) = (path.at(0.1), path.at(0.2));
+    let stage = Stage::new(1, &left, &reached);
+    BlockGibbs.advance(stage, &mut block, &mut other).unwrap();
     assert_eq!(fresh, run(&mut other));
 }
 
@@ -402,14 +409,15 @@ fn the_same_streams_give_the_same_bits_whatever_the_workspace_held_before() {
 fn a_plain_rbm_is_sampled_by_the_same_kernel() {
     let path = small::<f64>();
     let rbm = path.target();
-    let stage = Stage::stationary(rbm);
+    let model = Stationary(rbm);
+    let stage = Stage::new(1, &model, &model);
     let mut rng = stream(1, Purpose::Run, 0);
     let mut state = bits(0, 3);
     let sweeps = 100_000;
     let mut ink = 0.0;
     for _ in 0..sweeps {
         BlockGibbs
-            .step(&stage, 0, &mut state, &mut (), &mut rng)
+            .step(stage, 0, &mut state, &mut (), &mut rng)
             .unwrap();
         ink += state.iter().filter(|&&on| on).count() as f64 / f64::from(sweeps);
     }
@@ -472,10 +480,11 @@ fn every_engine_finds_the_log_z_of_a_trained_rbm() {
 #[test]
 fn no_chains_is_no_work() {
     let path = small::<f32>();
-    let stage = Stage::new(1, path.at(0.0), path.at(1.0));
+    let (left, reached) = (path.at(0.0), path.at(1.0));
+    let stage = Stage::new(1, &left, &reached);
     let mut empty = Block::new(0, Vec::new(), Vec::new());
     BlockGibbs
-        .advance(&stage, &mut empty, &mut Default::default())
+        .advance(stage, &mut empty, &mut Default::default())
         .unwrap();
     assert!(path.base().log_normalizer() > 0.0 && path.at(0.5).log_density(&bits(5, 3)) > 0.0);
 }

@@ -150,7 +150,7 @@ impl<'a, T: Scalar> TransitionKernel<RbmAt<'a, T>> for PerChain {
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<RbmAt<'a, T>>,
+        stage: Stage<'_, RbmAt<'a, T>>,
         chain: usize,
         state: &mut Vec<bool>,
         workspace: &mut Self::Workspace,
@@ -181,9 +181,10 @@ fn check_fused_ratios<T: Scalar>(tolerance: f64) {
     ] {
         let mut block = block(&path, 9);
         let before = block.states().to_vec();
-        let stage = Stage::new(1, path.at(from), path.at(to));
+        let (left, reached) = (path.at(from), path.at(to));
+        let stage = Stage::new(1, &left, &reached);
         BlockGibbs
-            .advance(&stage, &mut block, &mut Default::default())
+            .advance(stage, &mut block, &mut Default::default())
             .unwrap();
         for (found, state) in block.log_ratios().iter().zip(&before) {
             let error = (found - stage.log_ratio(state)).abs() / (to - from).abs();
@@ -203,7 +204,8 @@ fn fused_moves_agree_with_the_reference_on_every_unit() {
     let path = path::<f32>(19, 37, 1.0);
     let chains = 4_096;
     for (from, to) in [(0.2, 0.3), (0.3, 0.5), (0.75, 0.8), (0.85, 0.95)] {
-        let stage = Stage::new(1, path.at(from), path.at(to));
+        let (left, reached) = (path.at(from), path.at(to));
+        let stage = Stage::new(1, &left, &reached);
         let means = |fused: bool| {
             let mut rng = stream(3, Purpose::Run, 0);
             let start = path.base().sample(&mut rng);
@@ -215,12 +217,10 @@ fn fused_moves_agree_with_the_reference_on_every_unit() {
             let mut workspace = Default::default();
             if fused {
                 BlockGibbs
-                    .advance(&stage, &mut block, &mut workspace)
+                    .advance(stage, &mut block, &mut workspace)
                     .unwrap();
             } else {
-                PerChain
-                    .advance(&stage, &mut block, &mut workspace)
-                    .unwrap();
+                PerChain.advance(stage, &mut block, &mut workspace).unwrap();
             }
             let count = |i: usize| block.states().iter().filter(|state| state[i]).count() as f64;
             DVector::from_fn(37, |i, _| count(i) / chains as f64)

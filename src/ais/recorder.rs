@@ -13,12 +13,12 @@ use crate::path::Intermediate;
 /// sees target `p_k`.
 pub trait Recorder<M: Intermediate>: Merge + Clone {
     /// Looks at one block after a stage.
-    fn record(&mut self, stage: &Stage<M>, block: &Block<M::State>);
+    fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>);
 }
 
 /// Records nothing.
 impl<M: Intermediate> Recorder<M> for () {
-    fn record(&mut self, _stage: &Stage<M>, _block: &Block<M::State>) {}
+    fn record(&mut self, _stage: Stage<'_, M>, _block: &Block<M::State>) {}
 }
 
 impl Merge for () {
@@ -27,7 +27,7 @@ impl Merge for () {
 
 /// Two recorders side by side.
 impl<M: Intermediate, A: Recorder<M>, B: Recorder<M>> Recorder<M> for (A, B) {
-    fn record(&mut self, stage: &Stage<M>, block: &Block<M::State>) {
+    fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>) {
         self.0.record(stage, block);
         self.1.record(stage, block);
     }
@@ -73,7 +73,7 @@ impl<F> std::fmt::Debug for Expectations<F> {
 }
 
 impl<M: Intermediate, F: Fn(&M::State) -> f64 + Clone> Recorder<M> for Expectations<F> {
-    fn record(&mut self, stage: &Stage<M>, block: &Block<M::State>) {
+    fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>) {
         let mut mean = WeightedMean::default();
         for (state, &log_weight) in block.states().iter().zip(block.log_weights()) {
             if log_weight > f64::NEG_INFINITY {

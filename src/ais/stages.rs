@@ -1,6 +1,6 @@
 //! What every run records along the schedule, in a bounded number of windows of stages.
 
-use crate::chain::Block;
+use crate::chain::{Block, Decisions};
 use crate::estimate::Warning;
 use crate::num::WeightSums;
 use crate::num::{Moments, WeightedMean};
@@ -70,8 +70,7 @@ pub(crate) struct Window {
     log_weights: Moments,
     /// What the window added to them.
     increments: Moments,
-    acceptance: f64,
-    proposals: u64,
+    decisions: Decisions,
 }
 
 impl Window {
@@ -81,8 +80,7 @@ impl Window {
         self.weights.merge(&other.weights);
         self.log_weights.merge(&other.log_weights);
         self.increments.merge(&other.increments);
-        self.acceptance += other.acceptance;
-        self.proposals += other.proposals;
+        self.decisions += other.decisions;
     }
 }
 
@@ -95,7 +93,7 @@ pub(crate) struct StageRecorder {
     start: Vec<f64>,
     /// Log weights before the current stage.
     previous: Vec<f64>,
-    acceptance: (f64, u64),
+    decisions: Decisions,
 }
 
 impl StageRecorder {
@@ -105,7 +103,7 @@ impl StageRecorder {
             records: vec![Window::default(); windows.count()],
             start: vec![0.0; chains],
             previous: vec![0.0; chains],
-            acceptance: (0.0, 0),
+            decisions: Decisions::default(),
         }
     }
 
@@ -137,10 +135,8 @@ impl StageRecorder {
             }
             *start = log_weight;
         }
-        let (acceptance, proposals) = block.acceptance();
-        window.acceptance = acceptance - self.acceptance.0;
-        window.proposals = proposals - self.acceptance.1;
-        self.acceptance = (acceptance, proposals);
+        window.decisions = block.decisions().since(self.decisions);
+        self.decisions = block.decisions();
     }
 
     pub(crate) fn finish(self) -> Vec<Window> {
@@ -194,7 +190,7 @@ pub(crate) fn summarize(
             var_log_weight: window.log_weights.variance(),
             var_increment: window.increments.variance(),
             alive: window.log_weights.count() as usize,
-            acceptance: (window.proposals > 0).then(|| window.acceptance / window.proposals as f64),
+            acceptance: window.decisions.acceptance(),
         }
     };
     records.iter().enumerate().map(summary).collect()

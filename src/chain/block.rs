@@ -1,20 +1,27 @@
 //! A block of chains: what a kernel's `advance` works on.
 
-use crate::chain::{Increment, NonFinite, Stage, Step};
-use crate::model::Sampleable;
-use crate::random::{Purpose, StreamRng, stream, successive};
+use super::stage::Stage;
+use super::step::{Decisions, Increment, NonFinite};
+use crate::path::Intermediate;
+use crate::random::{Lanes, StreamRng};
 use crate::{Error, Result};
 
 /// Chains that pass the schedule together: states, random streams and log weights.
+///
+/// A chain is *active* if it takes part in the move at hand and still carries weight. Kernels move
+/// and weigh the active chains and leave the others as they are.
 #[derive(Debug, Clone)]
 pub struct Block<S> {
     first_chain: usize,
     states: Vec<S>,
     rngs: Vec<StreamRng>,
+    /// Random bits for kernels that move all chains at once; made on first use.
+    lanes: Option<Lanes>,
     log_weights: Vec<f64>,
     log_ratios: Vec<f64>,
-    acceptance: f64,
-    proposals: u64,
+    decisions: Decisions,
+    /// Which chains take part.
+    mask: Vec<bool>,
 }
 
 impl<S> Block<S> {
@@ -29,24 +36,12 @@ impl<S> Block<S> {
             first_chain,
             states,
             rngs,
+            lanes: None,
             log_weights: vec![0.0; chains],
             log_ratios: vec![0.0; chains],
-            acceptance: 0.0,
-            proposals: 0,
+            decisions: Decisions::default(),
+            mask: vec![true; chains],
         }
-    }
-
-    /// Chains that start at exact samples of `base`, each from its own stream of the seed.
-    pub(crate) fn from_base<B: Sampleable<State = S>>(
-        base: &B,
-        chains: usize,
-        seed: u64,
-        purpose: Purpose,
-    ) -> Self {
-        let streams = successive(stream(seed, purpose, 0));
-        let mut rngs: Vec<StreamRng> = streams.take(chains).collect();
-        let states = rngs.iter_mut().map(|rng| base.sample(rng)).collect();
-        Self::new(0, states, rngs)
     }
 
     /// Number of chains.
@@ -69,29 +64,40 @@ impl<S> Block<S> {
         &self.states
     }
 
-    pub(crate) fn into_states(self) -> Vec<S> {
-        self.states
-    }
-
     /// The log weights `log w_k`; `-inf` for a chain that fell off the support.
     pub fn log_weights(&self) -> &[f64] {
         &self.log_weights
     }
 
-    /// `log f_k(x_{k-1}) - log f_{k-1}(x_{k-1})` of the last stage, for each chain that was
-    /// alive before it.
+    /// `log f_k(x_{k-1}) - log f_{k-1}(x_{k-1})` of the last stage, for each chain that was alive
+    /// before it; 0 for the others.
     pub fn log_ratios(&self) -> &[f64] {
         &self.log_ratios
     }
 
-    /// Acceptance probabilities summed over all accept-reject decisions so far, and their number.
-    pub fn acceptance(&self) -> (f64, u64) {
-        (self.acceptance, self.proposals)
+    /// All accept-reject decisions so far.
+    pub fn decisions(&self) -> Decisions {
+        self.decisions
     }
 
     /// Whether the chain still carries weight.
     pub fn is_alive(&self, chain: usize) -> bool {
         self.log_weights[chain] > f64::NEG_INFINITY
+    }
+
+    /// The indices of the chains that still carry weight.
+    pub fn alive(&self) -> impl Iterator<Item = usize> + Clone {
+        (0..self.len()).filter(|&chain| self.is_alive(chain))
+    }
+
+    /// Whether the chain is to be moved: it takes part, and it still carries weight.
+    pub fn is_active(&self, chain: usize) -> bool {
+        self.mask[chain] && self.is_alive(chain)
+    }
+
+    /// For each chain whether it takes part in the move at hand, alive or not.
+    pub(crate) fn mask(&self) -> &[bool] {
+        &self.mask
     }
 
     /// State and stream of one chain.
@@ -104,55 +110,99 @@ impl<S> Block<S> {
         (&mut self.states, &mut self.rngs)
     }
 
-    /// Adds what a stage did to one chain.
+    /// All states, and the block's own random bits: generators seeded, on first use, by the stream
+    /// of its first chain. `None` where there are no chains.
+    pub(crate) fn lanes_mut(&mut self) -> Option<(&mut [S], &mut Lanes)> {
+        let first = self.rngs.first_mut()?;
+        let lanes = self.lanes.get_or_insert_with(|| Lanes::from_rng(first));
+        Some((&mut self.states, lanes))
+    }
+
+    /// Lets `work` see only those chains that take part already and for which `keep` is true.
+    ///
+    /// # Errors
+    /// Those of `work`. The other chains take part again whatever it returned.
+    ///
+    /// # Panics
+    /// Where `keep` does not have an entry for each chain.
+    pub fn masked(
+        &mut self,
+        keep: &mut Vec<bool>,
+        work: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        assert_eq!(keep.len(), self.len(), "an entry for each chain");
+        for (keep, taking_part) in keep.iter_mut().zip(&self.mask) {
+            *keep &= taking_part;
+        }
+        std::mem::swap(keep, &mut self.mask);
+        let result = work(self);
+        std::mem::swap(keep, &mut self.mask);
+        result
+    }
+
+    /// Moves the active chains one after another and adds what happened to each.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    #[inline]
+    pub fn for_each<M: Intermediate>(
+        &mut self,
+        stage: Stage<'_, M>,
+        mut advance: impl FnMut(usize, &mut S, &mut StreamRng) -> Result<Increment, NonFinite>,
+    ) -> Result<()> {
+        for chain in 0..self.len() {
+            if self.is_active(chain) {
+                let (state, rng) = self.chain_mut(chain);
+                let increment = advance(chain, state, rng);
+                self.add(stage, chain, increment)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what a stage did to one chain. At rest the log ratios stay those of the last stage.
     ///
     /// # Errors
     /// [`Error::NonFinite`](crate::Error::NonFinite) with chain, stage and beta, where the kernel met one or the
     /// increment is NaN or `+inf`.
     #[inline]
-    pub fn add<M>(
+    pub fn add<M: Intermediate>(
         &mut self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         chain: usize,
         increment: Result<Increment, NonFinite>,
     ) -> Result<()> {
-        let increment = increment.map_err(|error| self.locate(error, stage, chain))?;
-        self.log_ratios[chain] = increment.log_ratio;
-        self.weigh(stage, chain, increment.log_weight, increment.step)
-    }
-
-    /// Adds what one more step at the stage's model did to one chain.
-    ///
-    /// # Errors
-    /// As [`add`](Self::add), of the step's correction.
-    pub fn add_step<M>(
-        &mut self,
-        stage: &Stage<M>,
-        chain: usize,
-        step: Result<Step, NonFinite>,
-    ) -> Result<()> {
-        let step = step.map_err(|error| self.locate(error, stage, chain))?;
-        self.weigh(stage, chain, step.correction, step)
-    }
-
-    #[inline]
-    fn weigh<M>(
-        &mut self,
-        stage: &Stage<M>,
-        chain: usize,
-        log_weight: f64,
-        step: Step,
-    ) -> Result<()> {
-        NonFinite::check_log_density("log weight increment", log_weight)
-            .map_err(|error| self.locate(error, stage, chain))?;
-        self.log_weights[chain] += log_weight;
-        self.acceptance += step.acceptance;
-        self.proposals += u64::from(step.proposals);
+        let checked = increment.and_then(|increment| {
+            NonFinite::check_log_density("log weight increment", increment.log_weight)?;
+            Ok(increment)
+        });
+        let increment = checked.map_err(|error| self.locate(error, stage, chain))?;
+        if !stage.is_at_rest() {
+            self.log_ratios[chain] = increment.log_ratio;
+        }
+        self.log_weights[chain] += increment.log_weight;
+        self.decisions += increment.step.decisions;
         Ok(())
     }
 
     #[cold]
-    fn locate<M>(&self, error: NonFinite, stage: &Stage<M>, chain: usize) -> Error {
+    fn locate<M>(&self, error: NonFinite, stage: Stage<'_, M>, chain: usize) -> Error {
         error.at(self.first_chain + chain, stage.index, stage.beta)
+    }
+
+    /// Forgets the log ratios of the last stage.
+    pub(crate) fn clear_ratios(&mut self) {
+        self.log_ratios.fill(0.0);
+    }
+
+    /// Other states, all of weight 1. Streams stay where they are.
+    pub(crate) fn replace_states(&mut self, states: Vec<S>) {
+        assert_eq!(states.len(), self.len(), "a state for each chain");
+        self.states = states;
+        self.log_weights.fill(0.0);
+    }
+
+    pub(crate) fn into_states_and_log_weights(self) -> (Vec<S>, Vec<f64>) {
+        (self.states, self.log_weights)
     }
 }

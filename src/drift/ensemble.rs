@@ -3,17 +3,17 @@
 use nalgebra::{Cholesky, DMatrix, DVector};
 use rand::RngExt;
 
-use crate::chain::Block;
-use crate::chain::{NonFinite, Stage};
+use crate::ais::Population;
+use crate::chain::{Block, NonFinite, Stage};
 use crate::drift::DriftModifier;
 use crate::drift::features::Features;
 use crate::drift::langevin::DriftModifiedLangevin;
 use crate::drift::middles::Middles;
 use crate::estimate::Estimate;
-use crate::kernel::{StepSize, TransitionKernel};
-use crate::model::{Differentiable, Sampleable};
-use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
-use crate::random::{Purpose, StreamRng, stream, successive};
+use crate::kernel::StepSize;
+use crate::model::Differentiable;
+use crate::path::{AnnealingPath, BetaDerivative};
+use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
@@ -80,8 +80,9 @@ impl<F: Features> EnsembleModifier<F> {
             return Err(Error::invalid("particles", particles, expected));
         }
         let step_size = step_size.try_into().map_err(Into::into)?;
-        let mut pilot = Pilot::new(path, particles, seed);
-        let dimension = pilot.block.states()[0].len();
+        let first = stream(seed, Purpose::Ensemble, 0);
+        let mut particles = Population::start(path, 0, particles, first)?;
+        let dimension = particles.block().states()[0].len();
         Error::check_dimension("features", features.dimension(), dimension)?;
         let mut fitted = Self {
             features,
@@ -89,14 +90,15 @@ impl<F: Features> EnsembleModifier<F> {
             coefficients: Vec::new(),
             errors: Vec::new(),
         };
-        for (k, ends) in schedule.betas().windows(2).enumerate() {
+        for (k, &beta) in schedule.betas()[1..].iter().enumerate() {
             let middle = path.at(fitted.betas.betas()[k]);
-            let stage = Stage::new(k + 1, path.at(ends[0]), path.at(ends[1]));
-            let (coefficients, error) = pilot.regress(&fitted.features, &stage, &middle)?;
+            let stage = Stage::new(k + 1, particles.stage().model, &middle);
+            let (coefficients, error) = regress(&fitted.features, stage, particles.block())?;
             fitted.coefficients.push(coefficients);
             fitted.errors.push(error);
             let kernel = DriftModifiedLangevin::new(&fitted, step_size.clone())?;
-            pilot.advance(&kernel, &stage)?;
+            particles.advance_to(&kernel, beta)?;
+            resample_where_needed(particles.block_mut())?;
         }
         Ok(fitted)
     }
@@ -121,100 +123,70 @@ impl<F: Features> DriftModifier for EnsembleModifier<F> {
     }
 }
 
-/// The particles, and the generator that resamples them.
-struct Pilot {
-    block: Block<DVector<f64>>,
-    rngs: Vec<StreamRng>,
+/// The coefficients at the model that a stage leads to, the middle, and their error.
+fn regress<M: BetaDerivative<State = DVector<f64>> + Differentiable>(
+    features: &impl Features,
+    stage: Stage<'_, M>,
+    particles: &Block<DVector<f64>>,
+) -> Result<(DVector<f64>, f64)> {
+    let middle = stage.model;
+    let columns = features.count() + 1;
+    let mut rows = DMatrix::zeros(columns, particles.len());
+    let mut log_weights = Vec::with_capacity(particles.len());
+    let mut gradient = DVector::zeros(particles.states()[0].len());
+    for (i, state) in particles.states().iter().enumerate() {
+        let at = |error: NonFinite| error.at(i, stage.index, stage.beta);
+        let here = middle.gradient_into(state, &mut gradient);
+        let here = NonFinite::check_log_density("log density", here).map_err(at)?;
+        let alive = particles.is_alive(i) && here > f64::NEG_INFINITY;
+        if alive {
+            let mut row = rows.column_mut(i);
+            let row = row.as_mut_slice();
+            features.generator_into(state, &gradient, &mut row[..columns - 1]);
+            row[columns - 1] = middle.beta_derivative(state);
+            let row = row.iter().copied();
+            Error::check_finite("features or beta derivative of a particle", row)?;
+        }
+        let half_way = NonFinite::check_log_density("log ratio", stage.log_ratio(state));
+        let half_way = half_way.map_err(at)?;
+        log_weights.push(if alive {
+            particles.log_weights()[i] + half_way
+        } else {
+            f64::NEG_INFINITY
+        });
+    }
+    let estimate = Estimate::from_log_weights(&log_weights)?;
+    let weights: Vec<f64> = log_weights
+        .iter()
+        .map(|x| (x - estimate.value()).exp())
+        .collect();
+    Ok(cross_validated(&rows, &weights))
 }
 
-impl Pilot {
-    fn new<P: AnnealingPath<State = DVector<f64>>>(path: &P, particles: usize, seed: u64) -> Self {
-        let mut rngs: Vec<StreamRng> = successive(stream(seed, Purpose::Ensemble, 0))
-            .take(particles)
-            .collect();
-        let states = rngs.iter_mut().map(|rng| path.base().sample(rng)).collect();
-        Self {
-            block: Block::new(0, states, rngs.clone()),
-            rngs,
+/// Systematic resampling where the effective sample size is below half: a particle of relative
+/// weight w leaves w copies on average.
+fn resample_where_needed(particles: &mut Block<DVector<f64>>) -> Result<()> {
+    let estimate = Estimate::from_log_weights(particles.log_weights())?;
+    if estimate.effective_sample_size() >= 0.5 * particles.len() as f64 {
+        return Ok(());
+    }
+    let mut due = particles.chain_mut(0).1.random::<f64>();
+    let count = particles.len();
+    let mut chosen = Vec::with_capacity(count);
+    let mut cumulative = 0.0;
+    for (state, log_weight) in particles.states().iter().zip(particles.log_weights()) {
+        cumulative += (log_weight - estimate.value()).exp();
+        while due < cumulative && chosen.len() < count {
+            chosen.push(state.clone());
+            due += 1.0;
         }
     }
-
-    /// The coefficients at the stage's middle, and their error.
-    fn regress<M: BetaDerivative<State = DVector<f64>> + Differentiable>(
-        &self,
-        features: &impl Features,
-        stage: &Stage<M>,
-        middle: &M,
-    ) -> Result<(DVector<f64>, f64)> {
-        let columns = features.count() + 1;
-        let mut rows = DMatrix::zeros(columns, self.block.len());
-        let mut log_weights = Vec::with_capacity(self.block.len());
-        let mut gradient = DVector::zeros(self.block.states()[0].len());
-        for (i, state) in self.block.states().iter().enumerate() {
-            let at = |error: NonFinite| error.at(i, stage.index, middle.beta());
-            let here = middle.gradient_into(state, &mut gradient);
-            let here = NonFinite::check_log_density("log density", here).map_err(at)?;
-            let alive = self.block.is_alive(i) && here > f64::NEG_INFINITY;
-            if alive {
-                let mut row = rows.column_mut(i);
-                let row = row.as_mut_slice();
-                features.generator_into(state, &gradient, &mut row[..columns - 1]);
-                row[columns - 1] = middle.beta_derivative(state);
-                Error::check_finite(
-                    "features or beta derivative of a particle",
-                    row.iter().copied(),
-                )?;
-            }
-            let half_way = middle.log_ratio(&stage.previous, state);
-            let half_way = NonFinite::check_log_density("log ratio", half_way).map_err(at)?;
-            log_weights.push(if alive {
-                self.block.log_weights()[i] + half_way
-            } else {
-                f64::NEG_INFINITY
-            });
-        }
-        let estimate = Estimate::from_log_weights(&log_weights)?;
-        let weights: Vec<f64> = log_weights
-            .iter()
-            .map(|x| (x - estimate.value()).exp())
-            .collect();
-        Ok(cross_validated(&rows, &weights))
+    // Rounding may leave one to choose, at the far end.
+    while let (true, Some(last)) = (chosen.len() < count, chosen.last()) {
+        chosen.push(last.clone());
     }
-
-    fn advance<M, K>(&mut self, kernel: &K, stage: &Stage<M>) -> Result<()>
-    where
-        M: Intermediate<State = DVector<f64>>,
-        K: TransitionKernel<M>,
-    {
-        kernel.advance(stage, &mut self.block, &mut K::Workspace::default())?;
-        let estimate = Estimate::from_log_weights(self.block.log_weights())?;
-        if estimate.effective_sample_size() < 0.5 * self.block.len() as f64 {
-            self.resample(estimate.value());
-        }
-        Ok(())
-    }
-
-    /// Systematic resampling: a particle of relative weight w leaves w copies on average.
-    fn resample(&mut self, log_mean: f64) {
-        let (states, rngs) = self.block.chains_mut();
-        let mut due = rngs[0].random::<f64>();
-        self.rngs.clone_from_slice(rngs);
-        let mut chosen = Vec::with_capacity(states.len());
-        let mut cumulative = 0.0;
-        let states = states.to_vec();
-        for (state, log_weight) in states.iter().zip(self.block.log_weights()) {
-            cumulative += (log_weight - log_mean).exp();
-            while due < cumulative && chosen.len() < states.len() {
-                chosen.push(state.clone());
-                due += 1.0;
-            }
-        }
-        // Rounding may leave one to choose, at the far end.
-        while let (true, Some(last)) = (chosen.len() < states.len(), chosen.last()) {
-            chosen.push(last.clone());
-        }
-        self.block = Block::new(0, chosen, self.rngs.clone());
-    }
+    particles.replace_states(chosen);
+    Ok(())
 }
 
 /// Coefficients from all particles with the penalty that predicts best from one half to the other,

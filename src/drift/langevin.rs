@@ -5,8 +5,7 @@ use rand::Rng;
 
 use crate::chain::{NonFinite, Stage, Step};
 use crate::drift::DriftModifier;
-use crate::kernel::{StepSize, TransitionKernel};
-use crate::kernel::{evaluate, fill_normal, set_len};
+use crate::kernel::{Scratch, StepSize, TransitionKernel, evaluate, fill_normal, set_len};
 use crate::model::{Differentiable, UnnormalizedModel};
 use crate::path::Intermediate;
 use crate::{Error, Result};
@@ -75,7 +74,7 @@ pub struct DriftModifiedLangevin<D> {
 
 /// Proposal, noise, drifts and shifts, shared by the chains of a block.
 #[derive(Debug, Clone, Default)]
-pub struct DriftModifiedWorkspace {
+pub struct Buffers {
     proposal: DVector<f64>,
     noise: DVector<f64>,
     forward: Drift,
@@ -133,7 +132,7 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
     /// Writes `delta G`, cut to the bound, and returns its length before the cut.
     pub(super) fn shift_into<M: Intermediate>(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         state: &DVector<f64>,
         shift: &mut DVector<f64>,
     ) -> Result<f64, NonFinite> {
@@ -163,7 +162,7 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
     fn drift_into<M: Differentiable + Intermediate>(
         &self,
         quantity: &'static str,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         state: &DVector<f64>,
         drift: &mut Drift,
     ) -> Result<f64, NonFinite> {
@@ -177,7 +176,7 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
 }
 
 /// The model that a stage reaches, with the mean of the gradients at both ends.
-struct MidGain<'a, M>(&'a Stage<M>);
+struct MidGain<'a, M>(Stage<'a, M>);
 
 impl<M: Differentiable> UnnormalizedModel for MidGain<'_, M> {
     type State = DVector<f64>;
@@ -206,23 +205,23 @@ where
     M: Differentiable + Intermediate,
     D: DriftModifier,
 {
-    type Workspace = DriftModifiedWorkspace;
+    type Workspace = Scratch<Buffers>;
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         _chain: usize,
         state: &mut DVector<f64>,
-        workspace: &mut Self::Workspace,
+        Scratch(buffers): &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        workspace.set_len(state.len());
-        let DriftModifiedWorkspace {
+        buffers.set_len(state.len());
+        let Buffers {
             proposal,
             noise,
             forward,
             backward,
-        } = workspace;
+        } = buffers;
         let variance = self.step_size.at(stage.beta);
         let here = self.drift_into("log density", stage, state, forward)?;
         if here == f64::NEG_INFINITY {
@@ -269,7 +268,7 @@ impl Drift {
     }
 }
 
-impl DriftModifiedWorkspace {
+impl Buffers {
     fn set_len(&mut self, len: usize) {
         set_len(&mut self.proposal, len);
         set_len(&mut self.noise, len);

@@ -27,12 +27,12 @@ mod separable;
 
 pub use ensemble::EnsembleModifier;
 pub use features::{BumpFeatures, Features};
-pub use langevin::{DriftModifiedLangevin, DriftModifiedWorkspace};
+pub use langevin::DriftModifiedLangevin;
 pub use monitor::ShiftMonitor;
 pub use optimum::{Maximum, ObjectiveTrace};
 pub use quadrature::QuadratureModifier;
 pub use ridge::{Bounded, RidgeFunction, RidgePrior, RidgeState, Sinusoid, Tanh};
-pub use ridge_gibbs::{RidgeGibbs, RidgeWorkspace};
+pub use ridge_gibbs::RidgeGibbs;
 pub use ridge_path::{RidgeAt, RidgePath};
 pub use separable::SeparableModifier;
 

@@ -80,7 +80,7 @@ where
     M: Intermediate + Differentiable,
     D: DriftModifier + Clone,
 {
-    fn record(&mut self, stage: &Stage<M>, block: &Block<DVector<f64>>) {
+    fn record(&mut self, stage: Stage<'_, M>, block: &Block<DVector<f64>>) {
         let mut shifts = Shifts {
             stage: stage.index,
             beta: stage.beta,

@@ -54,7 +54,7 @@ where
     M: Intermediate<State: Clone>,
     F: Fn(&M::State) -> f64 + Clone,
 {
-    fn record(&mut self, stage: &Stage<M>, block: &Block<M::State>) {
+    fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>) {
         let mut traced = Traced {
             beta: stage.beta,
             mean: WeightedMean::default(),

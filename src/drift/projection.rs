@@ -29,7 +29,7 @@ pub(super) struct Projection<'f, F> {
 
 /// A stretch of x on one side of 0, or one that holds 0.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cell {
+pub struct Cell {
     low: f64,
     high: f64,
     /// Its point nearest to 0, where the tangent to `-x^2/2` is taken.

@@ -3,12 +3,11 @@
 use rand::Rng;
 
 use crate::Result;
-use crate::chain::{Increment, NonFinite, Stage, Step};
+use crate::chain::{Block, Increment, NonFinite, Stage, Step};
 use crate::drift::projection::{Cell, Projection};
 use crate::drift::ridge::{RidgeFunction, RidgeState};
 use crate::drift::ridge_path::RidgeAt;
-use crate::kernel::TransitionKernel;
-use crate::model::UnnormalizedModel;
+use crate::kernel::{Scratch, TransitionKernel};
 use crate::path::AnnealingPath;
 
 /// Gibbs on a [`RidgePath`](crate::drift::RidgePath): all projections z given w, by exact rejection,
@@ -30,12 +29,6 @@ pub struct RidgeGibbs {
 enum Weight {
     Augmented,
     Collapsed,
-}
-
-/// Room for the envelope of one projection.
-#[derive(Debug, Clone, Default)]
-pub struct RidgeWorkspace {
-    cells: Vec<Cell>,
 }
 
 impl RidgeGibbs {
@@ -65,14 +58,15 @@ impl RidgeGibbs {
 }
 
 impl<F: RidgeFunction> TransitionKernel<RidgeAt<'_, F>> for RidgeGibbs {
-    type Workspace = RidgeWorkspace;
+    /// Room for the envelope of one projection.
+    type Workspace = Scratch<Vec<Cell>>;
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<RidgeAt<'_, F>>,
+        stage: Stage<'_, RidgeAt<'_, F>>,
         _chain: usize,
         state: &mut RidgeState,
-        workspace: &mut RidgeWorkspace,
+        workspace: &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
         let prior = stage.model.path().base();
@@ -85,33 +79,37 @@ impl<F: RidgeFunction> TransitionKernel<RidgeAt<'_, F>> for RidgeGibbs {
                 centre,
                 deviation: prior.deviation(),
             };
-            *z = projection.sample(&mut workspace.cells, rng)?;
+            *z = projection.sample(&mut workspace.0, rng)?;
         }
         prior.sample_direction(state, rng);
         Ok(Step::invariant())
     }
 
-    fn increment<R: Rng + ?Sized>(
+    fn advance(
         &self,
-        stage: &Stage<RidgeAt<'_, F>>,
-        chain: usize,
-        state: &mut <RidgeAt<'_, F> as UnnormalizedModel>::State,
-        workspace: &mut RidgeWorkspace,
-        rng: &mut R,
-    ) -> Result<Increment, NonFinite> {
-        let log_ratio = match self.weight {
-            Weight::Augmented => stage.log_ratio(state),
-            Weight::Collapsed => collapsed_log_ratio(stage, state),
-        };
-        let log_ratio = NonFinite::check_log_density("log ratio", log_ratio)?;
-        let step = self.step(stage, chain, state, workspace, rng)?;
-        Ok(Increment::new(log_ratio, step))
+        stage: Stage<'_, RidgeAt<'_, F>>,
+        block: &mut Block<RidgeState>,
+        workspace: &mut Self::Workspace,
+    ) -> Result<()> {
+        block.for_each(stage, |chain, state, rng| {
+            let log_ratio = match self.weight {
+                Weight::Augmented => stage.log_ratio(state),
+                Weight::Collapsed if stage.is_at_rest() => 0.0,
+                Weight::Collapsed => collapsed_log_ratio(stage, state),
+            };
+            let log_ratio = NonFinite::check_log_density("log ratio", log_ratio)?;
+            let step = self.step(stage, chain, state, workspace, rng)?;
+            Ok(Increment::new(log_ratio, step))
+        })
     }
 }
 
 /// How `log` of the density of w, with z integrated out, changes from the stage's one end to the
 /// other.
-fn collapsed_log_ratio<F: RidgeFunction>(stage: &Stage<RidgeAt<'_, F>>, state: &RidgeState) -> f64 {
+fn collapsed_log_ratio<F: RidgeFunction>(
+    stage: Stage<'_, RidgeAt<'_, F>>,
+    state: &RidgeState,
+) -> f64 {
     let path = stage.model.path();
     let prior = path.base();
     let centres = prior.design() * &state.w;

@@ -4,13 +4,10 @@ use std::num::NonZeroUsize;
 
 use rand::{Rng, RngExt};
 
-use crate::chain::Block;
-use crate::chain::{Increment, NonFinite, Stage, Step};
-use crate::kernel::TransitionKernel;
-use crate::model::UnnormalizedModel;
-use crate::num::Engine;
+use super::TransitionKernel;
+use super::workspace::Scratch;
+use crate::chain::{Block, NonFinite, Stage, Step};
 use crate::path::Intermediate;
-use crate::schedule::Schedule;
 use crate::{Error, Result};
 
 /// Kernel A, then kernel B, at the same model. Corrections add.
@@ -41,8 +38,8 @@ pub struct Repeat<K> {
 ///
 /// The choice belongs to the extended space: it does not depend on the state, and the backward
 /// kernel makes the same one, so that q cancels and the correction is that of the kernel chosen.
-/// Each chain makes its own, so that no block moves as a whole (block Gibbs of an RBM is slower).
-/// More than two kernels nest.
+/// Each chain makes its own, and those that made the same one move together. More than two kernels
+/// nest.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(
@@ -90,11 +87,15 @@ impl<A, B> Mixture<A, B> {
             ))
         }
     }
+
+    fn chooses_first<R: Rng + ?Sized>(&self, rng: &mut R) -> bool {
+        rng.random::<f64>() < self.probability
+    }
 }
 
 impl<M, A, B> TransitionKernel<M> for Then<A, B>
 where
-    M: UnnormalizedModel,
+    M: Intermediate,
     A: TransitionKernel<M>,
     B: TransitionKernel<M>,
 {
@@ -102,7 +103,7 @@ where
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         chain: usize,
         state: &mut M::State,
         workspace: &mut Self::Workspace,
@@ -112,73 +113,32 @@ where
         if first.correction == f64::NEG_INFINITY {
             return Ok(first);
         }
+        let stage = stage.rest();
         let second = self.1.step(stage, chain, state, &mut workspace.1, rng)?;
         Ok(first.then(second))
     }
 
-    fn increment<R: Rng + ?Sized>(
-        &self,
-        stage: &Stage<M>,
-        chain: usize,
-        state: &mut M::State,
-        workspace: &mut Self::Workspace,
-        rng: &mut R,
-    ) -> Result<Increment, NonFinite>
-    where
-        M: Intermediate,
-    {
-        let first = self
-            .0
-            .increment(stage, chain, state, &mut workspace.0, rng)?;
-        if first.log_weight == f64::NEG_INFINITY {
-            return Ok(first);
-        }
-        let second = self.1.step(stage, chain, state, &mut workspace.1, rng)?;
-        Ok(followed_by(first, second))
-    }
-
     fn advance(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         block: &mut Block<M::State>,
         workspace: &mut Self::Workspace,
-    ) -> Result<()>
-    where
-        M: Intermediate,
-    {
+    ) -> Result<()> {
         self.0.advance(stage, block, &mut workspace.0)?;
-        self.1.step_block(stage, block, &mut workspace.1)
+        self.1.advance(stage.rest(), block, &mut workspace.1)
     }
 
-    fn step_block(
-        &self,
-        stage: &Stage<M>,
-        block: &mut Block<M::State>,
-        workspace: &mut Self::Workspace,
-    ) -> Result<()>
-    where
-        M: Intermediate,
-    {
-        self.0.step_block(stage, block, &mut workspace.0)?;
-        self.1.step_block(stage, block, &mut workspace.1)
-    }
-
-    fn engine(&self, model: &M) -> Option<Engine> {
-        self.0.engine(model).or_else(|| self.1.engine(model))
-    }
-
-    fn check_schedule(&self, schedule: &Schedule) -> Result<()> {
-        self.0.check_schedule(schedule)?;
-        self.1.check_schedule(schedule)
+    fn stages(&self) -> Option<usize> {
+        self.0.stages().max(self.1.stages())
     }
 }
 
-impl<M: UnnormalizedModel, K: TransitionKernel<M>> TransitionKernel<M> for Repeat<K> {
+impl<M: Intermediate, K: TransitionKernel<M>> TransitionKernel<M> for Repeat<K> {
     type Workspace = K::Workspace;
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         chain: usize,
         state: &mut M::State,
         workspace: &mut Self::Workspace,
@@ -189,128 +149,75 @@ impl<M: UnnormalizedModel, K: TransitionKernel<M>> TransitionKernel<M> for Repea
             if total.correction == f64::NEG_INFINITY {
                 break;
             }
-            total = total.then(self.kernel.step(stage, chain, state, workspace, rng)?);
-        }
-        Ok(total)
-    }
-
-    fn increment<R: Rng + ?Sized>(
-        &self,
-        stage: &Stage<M>,
-        chain: usize,
-        state: &mut M::State,
-        workspace: &mut Self::Workspace,
-        rng: &mut R,
-    ) -> Result<Increment, NonFinite>
-    where
-        M: Intermediate,
-    {
-        let mut total = self.kernel.increment(stage, chain, state, workspace, rng)?;
-        for _ in 1..self.times.get() {
-            if total.log_weight == f64::NEG_INFINITY {
-                break;
-            }
-            let step = self.kernel.step(stage, chain, state, workspace, rng)?;
-            total = followed_by(total, step);
+            let next = self
+                .kernel
+                .step(stage.rest(), chain, state, workspace, rng)?;
+            total = total.then(next);
         }
         Ok(total)
     }
 
     fn advance(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         block: &mut Block<M::State>,
         workspace: &mut Self::Workspace,
-    ) -> Result<()>
-    where
-        M: Intermediate,
-    {
+    ) -> Result<()> {
         self.kernel.advance(stage, block, workspace)?;
         for _ in 1..self.times.get() {
-            self.kernel.step_block(stage, block, workspace)?;
+            self.kernel.advance(stage.rest(), block, workspace)?;
         }
         Ok(())
     }
 
-    fn step_block(
-        &self,
-        stage: &Stage<M>,
-        block: &mut Block<M::State>,
-        workspace: &mut Self::Workspace,
-    ) -> Result<()>
-    where
-        M: Intermediate,
-    {
-        for _ in 0..self.times.get() {
-            self.kernel.step_block(stage, block, workspace)?;
-        }
-        Ok(())
-    }
-
-    fn engine(&self, model: &M) -> Option<Engine> {
-        self.kernel.engine(model)
-    }
-
-    fn check_schedule(&self, schedule: &Schedule) -> Result<()> {
-        self.kernel.check_schedule(schedule)
+    fn stages(&self) -> Option<usize> {
+        self.kernel.stages()
     }
 }
 
 impl<M, A, B> TransitionKernel<M> for Mixture<A, B>
 where
-    M: UnnormalizedModel,
+    M: Intermediate,
     A: TransitionKernel<M>,
     B: TransitionKernel<M>,
 {
-    type Workspace = (A::Workspace, B::Workspace);
+    /// The kernels' own, and which chains take part in a move.
+    type Workspace = ((A::Workspace, B::Workspace), Scratch<Vec<bool>>);
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         chain: usize,
         state: &mut M::State,
-        workspace: &mut Self::Workspace,
+        ((first, second), _): &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        if rng.random::<f64>() < self.probability {
-            self.first.step(stage, chain, state, &mut workspace.0, rng)
+        if self.chooses_first(rng) {
+            self.first.step(stage, chain, state, first, rng)
         } else {
-            self.second.step(stage, chain, state, &mut workspace.1, rng)
+            self.second.step(stage, chain, state, second, rng)
         }
     }
 
-    fn increment<R: Rng + ?Sized>(
+    /// Every active chain makes its choice; then those of the first kernel move, then the others.
+    fn advance(
         &self,
-        stage: &Stage<M>,
-        chain: usize,
-        state: &mut M::State,
-        workspace: &mut Self::Workspace,
-        rng: &mut R,
-    ) -> Result<Increment, NonFinite>
-    where
-        M: Intermediate,
-    {
-        if rng.random::<f64>() < self.probability {
-            self.first
-                .increment(stage, chain, state, &mut workspace.0, rng)
-        } else {
-            self.second
-                .increment(stage, chain, state, &mut workspace.1, rng)
+        stage: Stage<'_, M>,
+        block: &mut Block<M::State>,
+        ((first, second), Scratch(chosen)): &mut Self::Workspace,
+    ) -> Result<()> {
+        chosen.clear();
+        for chain in 0..block.len() {
+            let chooses = block.is_active(chain) && self.chooses_first(block.chain_mut(chain).1);
+            chosen.push(chooses);
         }
+        block.masked(chosen, |block| self.first.advance(stage, block, first))?;
+        chosen.iter_mut().for_each(|chosen| *chosen = !*chosen);
+        block.masked(chosen, |block| self.second.advance(stage, block, second))
     }
 
-    fn check_schedule(&self, schedule: &Schedule) -> Result<()> {
-        self.first.check_schedule(schedule)?;
-        self.second.check_schedule(schedule)
-    }
-}
-
-/// A stage's increment, extended by one more step at the model reached.
-fn followed_by(increment: Increment, step: Step) -> Increment {
-    Increment {
-        log_ratio: increment.log_ratio,
-        log_weight: increment.log_weight + step.correction,
-        step: increment.step.then(step),
+    fn stages(&self) -> Option<usize> {
+        self.first.stages().max(self.second.stages())
     }
 }
 

@@ -6,6 +6,7 @@ use crate::Result;
 use crate::chain::{NonFinite, Stage, Step};
 use crate::kernel::TransitionKernel;
 use crate::model::FullConditionals;
+use crate::path::Intermediate;
 
 /// One sweep of coordinate Gibbs (a heat bath) a step: n draws of single coordinates from their
 /// conditionals given the others, n being the number of coordinates.
@@ -40,12 +41,12 @@ impl CoordinateGibbs {
     }
 }
 
-impl<M: FullConditionals> TransitionKernel<M> for CoordinateGibbs {
+impl<M: FullConditionals + Intermediate> TransitionKernel<M> for CoordinateGibbs {
     type Workspace = ();
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         _chain: usize,
         state: &mut M::State,
         _workspace: &mut (),

@@ -11,7 +11,9 @@ use crate::kernel::TransitionKernel;
 use crate::kernel::metropolis::decide;
 use crate::kernel::step_size::StepSize;
 use crate::kernel::vector::{add_scaled, evaluate, fill_normal, set_len};
+use crate::kernel::workspace::{PerChain, Scratch};
 use crate::model::Differentiable;
+use crate::path::Intermediate;
 use crate::random::StandardNormal;
 use crate::{Error, Result};
 
@@ -77,18 +79,10 @@ pub struct PersistentHmc {
 
 /// The end of a trajectory and its gradient, shared by the chains of a block.
 #[derive(Debug, Clone, Default)]
-pub struct HmcWorkspace {
+pub struct Trajectory {
     position: DVector<f64>,
     momentum: DVector<f64>,
     gradient: DVector<f64>,
-}
-
-/// A trajectory, and each chain's momentum.
-#[derive(Debug, Clone, Default)]
-pub struct PersistentHmcWorkspace {
-    trajectory: HmcWorkspace,
-    /// By chain; of length 0 before the chain's first step.
-    momenta: Vec<DVector<f64>>,
 }
 
 impl Leapfrog {
@@ -108,13 +102,13 @@ impl Leapfrog {
 
     /// Integrates from `state` and `trajectory.momentum`, leaves the end in `trajectory` and
     /// returns `-H` at both ends, the latter `-inf` where the trajectory ends off the support.
-    fn integrate<M: Differentiable>(
+    fn integrate<M: Differentiable + Intermediate>(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         state: &DVector<f64>,
-        trajectory: &mut HmcWorkspace,
+        trajectory: &mut Trajectory,
     ) -> Result<(f64, f64), NonFinite> {
-        let HmcWorkspace {
+        let Trajectory {
             position,
             momentum,
             gradient,
@@ -122,7 +116,7 @@ impl Leapfrog {
         set_len(position, state.len());
         set_len(gradient, state.len());
         position.copy_from(state);
-        let here = evaluate("log density", &stage.model, position, gradient)?;
+        let here = evaluate("log density", stage.model, position, gradient)?;
         let here = here - kinetic_energy(momentum);
 
         let size = self.step_size.at(stage.beta);
@@ -132,7 +126,7 @@ impl Leapfrog {
             add_scaled(position, size, momentum);
             there = evaluate(
                 "log density of the proposal",
-                &stage.model,
+                stage.model,
                 position,
                 gradient,
             )?;
@@ -189,42 +183,46 @@ impl PersistentHmc {
     }
 }
 
-impl<M: Differentiable> TransitionKernel<M> for Hmc {
-    type Workspace = HmcWorkspace;
+impl<M: Differentiable + Intermediate> TransitionKernel<M> for Hmc {
+    type Workspace = Scratch<Trajectory>;
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         _chain: usize,
         state: &mut DVector<f64>,
-        workspace: &mut Self::Workspace,
+        Scratch(trajectory): &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        set_len(&mut workspace.momentum, state.len());
-        fill_normal(&mut workspace.momentum, rng);
-        let (here, there) = self.leapfrog.integrate(stage, state, workspace)?;
+        set_len(&mut trajectory.momentum, state.len());
+        fill_normal(&mut trajectory.momentum, rng);
+        let (here, there) = self.leapfrog.integrate(stage, state, trajectory)?;
         let (accepted, step) = decide(here, there, rng);
         if accepted {
-            std::mem::swap(state, &mut workspace.position);
+            std::mem::swap(state, &mut trajectory.position);
         }
         Ok(step)
     }
 }
 
-impl<M: Differentiable> TransitionKernel<M> for PersistentHmc {
-    type Workspace = PersistentHmcWorkspace;
+impl<M: Differentiable + Intermediate> TransitionKernel<M> for PersistentHmc {
+    /// The trajectory, and each chain's momentum, of length 0 before the chain's first step.
+    type Workspace = (Scratch<Trajectory>, PerChain<DVector<f64>>);
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         chain: usize,
         state: &mut DVector<f64>,
-        workspace: &mut Self::Workspace,
+        (Scratch(trajectory), momenta): &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        let momentum = workspace_momentum(&mut workspace.momenta, chain, state.len(), rng);
+        let momentum = momenta.of(chain);
+        if momentum.len() != state.len() {
+            set_len(momentum, state.len());
+            fill_normal(momentum, rng);
+        }
         refresh(momentum, self.refreshment, rng);
-        let trajectory = &mut workspace.trajectory;
         set_len(&mut trajectory.momentum, state.len());
         trajectory.momentum.copy_from(momentum);
         let (here, there) = self.leapfrog.integrate(stage, state, trajectory)?;
@@ -237,24 +235,6 @@ impl<M: Differentiable> TransitionKernel<M> for PersistentHmc {
         }
         Ok(step)
     }
-}
-
-/// The chain's momentum, drawn from `N(0, I)` on its first step.
-fn workspace_momentum<'a, R: Rng + ?Sized>(
-    momenta: &'a mut Vec<DVector<f64>>,
-    chain: usize,
-    dimension: usize,
-    rng: &mut R,
-) -> &'a mut DVector<f64> {
-    if momenta.len() <= chain {
-        momenta.resize(chain + 1, DVector::zeros(0));
-    }
-    let momentum = &mut momenta[chain];
-    if momentum.len() != dimension {
-        set_len(momentum, dimension);
-        fill_normal(momentum, rng);
-    }
-    momentum
 }
 
 /// `p <- sqrt(1 - gamma) p + sqrt(gamma) n`, which keeps `N(0, I)`.

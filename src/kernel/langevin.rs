@@ -9,7 +9,9 @@ use crate::kernel::TransitionKernel;
 use crate::kernel::metropolis::decide;
 use crate::kernel::step_size::StepSize;
 use crate::kernel::vector::{add_scaled, evaluate, fill_normal, set_len};
+use crate::kernel::workspace::Scratch;
 use crate::model::Differentiable;
+use crate::path::Intermediate;
 use crate::{Error, Result};
 
 /// The Metropolis-adjusted Langevin algorithm: `x' = x + eps/2 grad log f_k(x) + sqrt(eps) Z`,
@@ -56,7 +58,7 @@ pub struct UnadjustedLangevin {
 
 /// Proposal, gradients and noise, shared by the chains of a block.
 #[derive(Debug, Clone, Default)]
-pub struct LangevinWorkspace {
+pub struct Buffers {
     proposal: DVector<f64>,
     noise: DVector<f64>,
     gradient: DVector<f64>,
@@ -95,51 +97,51 @@ impl UnadjustedLangevin {
     }
 }
 
-impl<M: Differentiable> TransitionKernel<M> for Mala {
-    type Workspace = LangevinWorkspace;
+impl<M: Differentiable + Intermediate> TransitionKernel<M> for Mala {
+    type Workspace = Scratch<Buffers>;
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         _chain: usize,
         state: &mut DVector<f64>,
         workspace: &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
         let variance = self.step_size.at(stage.beta);
-        let proposed = workspace.propose(&stage.model, variance, state, rng)?;
+        let proposed = workspace.0.propose(stage.model, variance, state, rng)?;
         let there = proposed.there + proposed.backward_over_forward;
         let (accepted, step) = decide(proposed.here, there, rng);
         if accepted {
-            std::mem::swap(state, &mut workspace.proposal);
+            std::mem::swap(state, &mut workspace.0.proposal);
         }
         Ok(step)
     }
 }
 
-impl<M: Differentiable> TransitionKernel<M> for UnadjustedLangevin {
-    type Workspace = LangevinWorkspace;
+impl<M: Differentiable + Intermediate> TransitionKernel<M> for UnadjustedLangevin {
+    type Workspace = Scratch<Buffers>;
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         _chain: usize,
         state: &mut DVector<f64>,
         workspace: &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
         let variance = self.step_size.at(stage.beta);
-        let proposed = workspace.propose(&stage.model, variance, state, rng)?;
+        let proposed = workspace.0.propose(stage.model, variance, state, rng)?;
         if proposed.here == f64::NEG_INFINITY || proposed.there == f64::NEG_INFINITY {
             return Ok(Step::corrected(0.0));
         }
-        std::mem::swap(state, &mut workspace.proposal);
+        std::mem::swap(state, &mut workspace.0.proposal);
         let log_ratio = proposed.there - proposed.here;
         Ok(Step::corrected(log_ratio + proposed.backward_over_forward))
     }
 }
 
-impl LangevinWorkspace {
+impl Buffers {
     /// Leaves a proposal from `state` in `self.proposal`.
     fn propose<M: Differentiable, R: Rng + ?Sized>(
         &mut self,

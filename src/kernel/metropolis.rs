@@ -4,11 +4,11 @@ use nalgebra::DVector;
 use rand::{Rng, RngExt};
 
 use super::tunable::Tunable;
-use crate::chain::{Increment, NonFinite, Stage, Step};
+use crate::chain::{Block, Increment, NonFinite, Stage, Step};
 use crate::kernel::TransitionKernel;
 use crate::kernel::step_size::StepSize;
 use crate::kernel::vector::set_len;
-use crate::model::UnnormalizedModel;
+use crate::kernel::workspace::Scratch;
 use crate::path::Intermediate;
 use crate::random::StandardNormal;
 use crate::{Error, Result};
@@ -103,14 +103,15 @@ impl SymmetricProposal<DVector<f64>> for RandomWalk {
 
 impl<M, Q> TransitionKernel<M> for Metropolis<Q>
 where
-    M: UnnormalizedModel<State: Clone + Send>,
+    M: Intermediate<State: Clone + Send>,
     Q: SymmetricProposal<M::State>,
 {
-    type Workspace = MetropolisWorkspace<M::State>;
+    /// The proposal.
+    type Workspace = Scratch<Option<M::State>>;
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         _chain: usize,
         state: &mut M::State,
         workspace: &mut Self::Workspace,
@@ -121,41 +122,43 @@ where
     }
 
     /// One evaluation of the path serves the weight and the test.
-    fn increment<R: Rng + ?Sized>(
+    fn advance(
         &self,
-        stage: &Stage<M>,
-        _chain: usize,
-        state: &mut M::State,
+        stage: Stage<'_, M>,
+        block: &mut Block<M::State>,
         workspace: &mut Self::Workspace,
-        rng: &mut R,
-    ) -> Result<Increment, NonFinite>
-    where
-        M: Intermediate,
-    {
-        let (log_ratio, here) = stage.model.log_ratio_and_density(&stage.previous, state);
-        let log_ratio = NonFinite::check_log_density("log ratio", log_ratio)?;
-        let step = self.step_from(here, stage, state, workspace, rng)?;
-        Ok(Increment::new(log_ratio, step))
+    ) -> Result<()> {
+        block.for_each(stage, |_, state, rng| {
+            let (log_ratio, here) = if stage.is_at_rest() {
+                (0.0, stage.model.log_density(state))
+            } else {
+                stage.model.log_ratio_and_density(stage.previous, state)
+            };
+            let log_ratio = NonFinite::check_log_density("log ratio", log_ratio)?;
+            let step = self.step_from(here, stage, state, workspace, rng)?;
+            Ok(Increment::new(log_ratio, step))
+        })
     }
 }
 
 impl<Q> Metropolis<Q> {
     /// A step from a state of this log density.
+    #[inline]
     fn step_from<M, R>(
         &self,
         here: f64,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         state: &mut M::State,
-        workspace: &mut MetropolisWorkspace<M::State>,
+        Scratch(proposal): &mut Scratch<Option<M::State>>,
         rng: &mut R,
     ) -> Result<Step, NonFinite>
     where
-        M: UnnormalizedModel<State: Clone>,
+        M: Intermediate<State: Clone>,
         Q: SymmetricProposal<M::State>,
         R: Rng + ?Sized,
     {
         let here = NonFinite::check_log_density("log density", here)?;
-        let proposal = workspace.proposal.get_or_insert_with(|| state.clone());
+        let proposal = proposal.get_or_insert_with(|| state.clone());
         self.0.propose(stage.beta, state, proposal, rng);
         let there = stage.model.log_density(proposal);
         let there = NonFinite::check_log_density("log density of the proposal", there)?;
@@ -164,18 +167,6 @@ impl<Q> Metropolis<Q> {
             std::mem::swap(state, proposal);
         }
         Ok(step)
-    }
-}
-
-/// The proposal's buffer.
-#[derive(Debug, Clone)]
-pub struct MetropolisWorkspace<S> {
-    proposal: Option<S>,
-}
-
-impl<S> Default for MetropolisWorkspace<S> {
-    fn default() -> Self {
-        Self { proposal: None }
     }
 }
 

@@ -1,4 +1,9 @@
 //! Transition kernels: how a chain moves at a stage, and what the move adds to its log weight.
+//!
+//! [`RandomWalkMetropolis`] and [`Metropolis`] need the density alone, [`Mala`],
+//! [`UnadjustedLangevin`] and [`Hmc`] its gradient, [`CoordinateGibbs`] the conditionals of single
+//! coordinates. [`Then`], [`Repeat`] and [`Mixture`] make one kernel of several. A kernel of your
+//! own is one method, [`TransitionKernel::step`].
 
 mod compose;
 mod gibbs;
@@ -8,132 +13,81 @@ mod metropolis;
 mod perfect;
 mod step_size;
 mod tunable;
-pub(crate) mod vector;
+mod vector;
+mod workspace;
 
 pub use compose::{Mixture, Repeat, Then};
 pub use gibbs::CoordinateGibbs;
-pub use hamiltonian::{Hmc, HmcWorkspace, PersistentHmc, PersistentHmcWorkspace};
-pub use langevin::{LangevinWorkspace, Mala, UnadjustedLangevin};
-pub use metropolis::{
-    Metropolis, MetropolisWorkspace, RandomWalk, RandomWalkMetropolis, SymmetricProposal,
-};
+pub use hamiltonian::{Hmc, PersistentHmc};
+pub use langevin::{Mala, UnadjustedLangevin};
+pub use metropolis::{Metropolis, RandomWalk, RandomWalkMetropolis, SymmetricProposal};
 pub use perfect::PerfectTransitions;
 pub use step_size::StepSize;
 pub use tunable::Tunable;
 pub(crate) use vector::{evaluate, fill_normal, set_len};
+pub use workspace::{PerChain, Scratch, Workspace};
 
 use rand::Rng;
 
-use crate::Result;
 use crate::chain::{Block, Increment, NonFinite, Stage, Step};
-use crate::model::UnnormalizedModel;
-use crate::num::Engine;
 use crate::path::Intermediate;
 use crate::schedule::Schedule;
+use crate::{Error, Result};
 
 /// A forward kernel `F_k(x'|x)` paired with a backward kernel `B_k(x|x')`.
 ///
-/// A kernel knows models, not paths: the same kernel runs on a plain model
-/// ([`Stage::stationary`]). An author writes [`step`](Self::step); the other methods have
-/// defaults that a kernel overrides where it must ([`increment`](Self::increment)) or can be
-/// faster ([`advance`](Self::advance), [`step_block`](Self::step_block)).
-pub trait TransitionKernel<M: UnnormalizedModel> {
-    /// Buffers and per-chain memory (momenta), one value for a block of chains, made by
-    /// `default()` and filled on first use; `()` for a kernel that needs none.
-    type Workspace: Default + Send;
+/// A kernel knows models, not paths: the same kernel moves chains at any
+/// [`Intermediate`] model, and on a plain model inside of
+/// [`Stationary`](crate::path::Stationary). An author writes [`step`](Self::step);
+/// [`advance`](Self::advance) has a default, to be overridden by a kernel that must compute weight
+/// and move together or moves a block of chains faster as a whole.
+pub trait TransitionKernel<M: Intermediate> {
+    /// What the kernel keeps for a block of chains from one step to the next: `()` for nothing,
+    /// [`Scratch`] for buffers, [`PerChain`] for memory that belongs to a chain.
+    type Workspace: Workspace;
 
-    /// Moves `state` at `stage.model` in place and reports the correction to the log weight.
+    /// Moves one chain at `stage.model` in place and reports the correction to its log weight.
     ///
-    /// `chain` is the chain's index within its block, for kernels that keep memory per chain.
+    /// `chain` is the chain's index within its block, for kernels that keep memory of it.
     ///
     /// # Errors
     /// A NaN or `+inf` met on the way; never a silent rejection.
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         chain: usize,
         state: &mut M::State,
         workspace: &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite>;
 
-    /// The whole stage for one chain: weight at the old state, then move.
+    /// Takes the active chains of a block through a stage: weighs each by the path's log ratio at
+    /// its old state, then moves it. At [rest](Stage::is_at_rest) it moves them alone.
     ///
     /// # Errors
-    /// As [`step`](Self::step).
-    fn increment<R: Rng + ?Sized>(
-        &self,
-        stage: &Stage<M>,
-        chain: usize,
-        state: &mut M::State,
-        workspace: &mut Self::Workspace,
-        rng: &mut R,
-    ) -> Result<Increment, NonFinite>
-    where
-        M: Intermediate,
-    {
-        let log_ratio = NonFinite::check_log_density("log ratio", stage.log_ratio(state))?;
-        let step = self.step(stage, chain, state, workspace, rng)?;
-        Ok(Increment::new(log_ratio, step))
-    }
-
-    /// The whole stage for a block of chains, by default one [`increment`](Self::increment)
-    /// after another. A chain of weight zero stays where it is.
-    ///
-    /// # Errors
-    /// The first chain's [`Error::NonFinite`].
+    /// The first chain's [`Error::NonFinite`](crate::Error::NonFinite).
     fn advance(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         block: &mut Block<M::State>,
         workspace: &mut Self::Workspace,
-    ) -> Result<()>
-    where
-        M: Intermediate,
-    {
+    ) -> Result<()> {
         advance_each(self, stage, block, workspace)
     }
 
-    /// The move alone for a block of chains, by default one [`step`](Self::step) after another: what
-    /// a kernel made of kernels asks of those that do not weigh. A chain of weight zero stays where
-    /// it is.
-    ///
-    /// # Errors
-    /// The first chain's [`Error::NonFinite`].
-    fn step_block(
-        &self,
-        stage: &Stage<M>,
-        block: &mut Block<M::State>,
-        workspace: &mut Self::Workspace,
-    ) -> Result<()>
-    where
-        M: Intermediate,
-    {
-        step_each(self, stage, block, workspace)
-    }
-
-    /// The engine that [`advance`](Self::advance) uses on this model, for the record; `None` for a
-    /// kernel that has no choice of one.
-    fn engine(&self, _model: &M) -> Option<Engine> {
+    /// The number of stages that a schedule must have for this kernel, which has parameters of its
+    /// own for each; `None` if any number will do.
+    fn stages(&self) -> Option<usize> {
         None
-    }
-
-    /// Refuses a schedule that the kernel cannot follow: one with parameters per stage checks
-    /// its length here, before the run.
-    ///
-    /// # Errors
-    /// [`Error::InvalidArgument`] that says which length it needs.
-    fn check_schedule(&self, _schedule: &Schedule) -> Result<()> {
-        Ok(())
     }
 }
 
-impl<M: UnnormalizedModel, K: TransitionKernel<M>> TransitionKernel<M> for &K {
+impl<M: Intermediate, K: TransitionKernel<M>> TransitionKernel<M> for &K {
     type Workspace = K::Workspace;
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         chain: usize,
         state: &mut M::State,
         workspace: &mut Self::Workspace,
@@ -142,57 +96,24 @@ impl<M: UnnormalizedModel, K: TransitionKernel<M>> TransitionKernel<M> for &K {
         (**self).step(stage, chain, state, workspace, rng)
     }
 
-    fn increment<R: Rng + ?Sized>(
-        &self,
-        stage: &Stage<M>,
-        chain: usize,
-        state: &mut M::State,
-        workspace: &mut Self::Workspace,
-        rng: &mut R,
-    ) -> Result<Increment, NonFinite>
-    where
-        M: Intermediate,
-    {
-        (**self).increment(stage, chain, state, workspace, rng)
-    }
-
     fn advance(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         block: &mut Block<M::State>,
         workspace: &mut Self::Workspace,
-    ) -> Result<()>
-    where
-        M: Intermediate,
-    {
+    ) -> Result<()> {
         (**self).advance(stage, block, workspace)
     }
 
-    fn step_block(
-        &self,
-        stage: &Stage<M>,
-        block: &mut Block<M::State>,
-        workspace: &mut Self::Workspace,
-    ) -> Result<()>
-    where
-        M: Intermediate,
-    {
-        (**self).step_block(stage, block, workspace)
-    }
-
-    fn engine(&self, model: &M) -> Option<Engine> {
-        (**self).engine(model)
-    }
-
-    fn check_schedule(&self, schedule: &Schedule) -> Result<()> {
-        (**self).check_schedule(schedule)
+    fn stages(&self) -> Option<usize> {
+        (**self).stages()
     }
 }
 
-/// One chain of a block after another; those of weight zero stay where they are.
+/// Weighs and moves one active chain of a block after another.
 pub(crate) fn advance_each<M, K>(
     kernel: &K,
-    stage: &Stage<M>,
+    stage: Stage<'_, M>,
     block: &mut Block<M::State>,
     workspace: &mut K::Workspace,
 ) -> Result<()>
@@ -200,33 +121,39 @@ where
     M: Intermediate,
     K: TransitionKernel<M> + ?Sized,
 {
-    for chain in 0..block.len() {
-        if block.is_alive(chain) {
-            let (state, rng) = block.chain_mut(chain);
-            let increment = kernel.increment(stage, chain, state, workspace, rng);
-            block.add(stage, chain, increment)?;
-        }
-    }
-    Ok(())
+    block.for_each(stage, |chain, state, rng| {
+        let log_ratio = NonFinite::check_log_density("log ratio", stage.log_ratio(state))?;
+        let step = kernel.step(stage, chain, state, workspace, rng)?;
+        Ok(Increment::new(log_ratio, step))
+    })
 }
 
-/// One step of each chain of a block; those of weight zero stay where they are.
-fn step_each<M, K>(
-    kernel: &K,
-    stage: &Stage<M>,
-    block: &mut Block<M::State>,
-    workspace: &mut K::Workspace,
-) -> Result<()>
-where
-    M: Intermediate,
-    K: TransitionKernel<M> + ?Sized,
-{
-    for chain in 0..block.len() {
-        if block.is_alive(chain) {
-            let (state, rng) = block.chain_mut(chain);
-            let step = kernel.step(stage, chain, state, workspace, rng);
-            block.add_step(stage, chain, step)?;
+/// Refuses a schedule of another number of stages than the kernel demands.
+pub(crate) fn check_stages(demanded: Option<usize>, schedule: &Schedule) -> Result<()> {
+    match demanded {
+        Some(stages) if stages != schedule.steps() => {
+            let expected = format!("{stages}, the number of stages that the kernel has");
+            Err(Error::invalid(
+                "steps of the schedule",
+                schedule.steps(),
+                expected,
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a kernel that demands a number of stages where their number is yet to be found.
+pub(crate) fn refuse_stages(demanded: Option<usize>) -> Result<()> {
+    match demanded {
+        None => Ok(()),
+        Some(stages) => {
+            let value = format!("one with parameters for {stages} stages");
+            Err(Error::invalid(
+                "kernel",
+                value,
+                "one that takes any number of stages",
+            ))
         }
     }
-    Ok(())
 }

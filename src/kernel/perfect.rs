@@ -6,6 +6,7 @@ use crate::Result;
 use crate::chain::{NonFinite, Stage, Step};
 use crate::kernel::TransitionKernel;
 use crate::model::Sampleable;
+use crate::path::Intermediate;
 
 /// An exact sample of `p_k`, independent of the state: the best that any kernel can do, for
 /// paths all of whose models can be sampled. Correction 0.
@@ -16,12 +17,12 @@ use crate::model::Sampleable;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PerfectTransitions;
 
-impl<M: Sampleable> TransitionKernel<M> for PerfectTransitions {
+impl<M: Sampleable + Intermediate> TransitionKernel<M> for PerfectTransitions {
     type Workspace = ();
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         _chain: usize,
         state: &mut M::State,
         _workspace: &mut (),

@@ -1,12 +1,11 @@
 //! Learned transitions: one Gaussian density forward and one backward for each stage.
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::DVector;
 
 #[cfg(feature = "serde")]
 use crate::learned::amortized::AmortizedTransitions;
 use crate::learned::conditional::{ConditionalGaussian, Mean};
 use crate::learned::noise::Noise;
-use crate::learned::pass::Pass;
 use crate::model::Sampleable;
 use crate::path::AnnealingPath;
 use crate::random::{Purpose, stream};
@@ -208,14 +207,6 @@ impl LearnedTransitions {
     {
         let sample = path.base().sample(&mut stream(seed, Purpose::Probe, 0));
         Error::check_dimension("state of the base", sample.len(), self.dimension())
-    }
-}
-
-/// Writes `z' = mu + sigma eps` above whatever else the proposals hold.
-pub(super) fn displace(proposals: &mut DMatrix<f64>, q: &Pass, noise: &DMatrix<f64>) {
-    let d = q.means.nrows();
-    for (k, mean) in q.means.iter().enumerate() {
-        proposals[(k % d, k / d)] = mean + q.log_deviations[k].exp() * noise[k];
     }
 }
 

@@ -3,9 +3,8 @@
 use nalgebra::{Cholesky, DMatrix, DVector};
 use rand::Rng;
 
-use crate::chain::Block;
-use crate::chain::Stage;
-use crate::kernel::TransitionKernel;
+use crate::ais::Population;
+use crate::kernel::{TransitionKernel, check_stages};
 use crate::learned::conditional::{ConditionalGaussian, JUMP, Mean, gate};
 use crate::learned::flow::{LearnedTransitions, Transition};
 use crate::learned::pass::Pass;
@@ -68,25 +67,21 @@ impl LearnedTransitions {
         if chains == 0 {
             return Err(Error::invalid("chains", 0, "at least 1"));
         }
-        kernel.check_schedule(schedule)?;
+        check_stages(kernel.stages(), schedule)?;
         let mut rng = stream(seed, Purpose::ImitationWeights, 0);
-        let mut block = Block::from_base(path.base(), chains, seed, Purpose::Imitation);
-        let mut workspace = K::Workspace::default();
-        let mut previous = path.at(0.0);
+        let first = stream(seed, Purpose::Imitation, 0);
+        let mut population = Population::start(path, 0, chains, first)?;
         let mut transitions = Vec::with_capacity(schedule.steps());
-        for (k, &beta) in schedule.betas().iter().enumerate().skip(1) {
-            let stage = Stage::new(k, previous, path.at(beta));
-            let left = block.states().to_vec();
-            kernel.advance(&stage, &mut block, &mut workspace)?;
-            let alive = |i: &usize| block.is_alive(*i);
-            let moved: Vec<usize> = (0..chains).filter(alive).collect();
-            let left = columns(moved.iter().map(|&i| &left[i]));
-            let reached = columns(moved.iter().map(|&i| &block.states()[i]));
+        for &beta in &schedule.betas()[1..] {
+            let left = population.block().states().to_vec();
+            population.advance_to(kernel, beta)?;
+            let block = population.block();
+            let left = columns(block.alive().map(|i| &left[i]));
+            let reached = columns(block.alive().map(|i| &block.states()[i]));
             transitions.push(Transition::new(
                 regression(mean, &left, &reached, &mut rng)?,
                 regression(mean, &reached, &left, &mut rng)?,
             )?);
-            previous = stage.model;
         }
         Self::from_transitions(transitions)
     }

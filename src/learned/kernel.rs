@@ -4,45 +4,27 @@ use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
 use crate::Result;
-use crate::chain::Block;
-use crate::chain::{Increment, NonFinite, Stage, Step};
-use crate::kernel::TransitionKernel;
-use crate::learned::flow::{LearnedTransitions, Transition, displace};
+use crate::chain::{Block, Increment, NonFinite, Stage, Step};
+use crate::kernel::{Scratch, TransitionKernel};
+use crate::learned::crossing::Crossing;
+use crate::learned::flow::LearnedTransitions;
 use crate::learned::noise::Noise;
-use crate::learned::pass::Pass;
-use crate::model::UnnormalizedModel;
 use crate::path::Intermediate;
-use crate::schedule::Schedule;
 
-/// States, noise, proposals and densities of the chains of a block, one column each.
-#[derive(Debug, Clone)]
-pub struct FlowWorkspace {
+/// States, proposals, noise and densities of the chains of a block, one column each.
+#[derive(Debug, Clone, Default)]
+pub struct FlowBuffers {
     states: DMatrix<f64>,
-    noise: DMatrix<f64>,
     proposals: DMatrix<f64>,
-    forward: Pass,
-    backward: Pass,
+    crossing: Crossing,
 }
 
-impl Default for FlowWorkspace {
-    fn default() -> Self {
-        let empty = || DMatrix::zeros(0, 0);
-        Self {
-            states: empty(),
-            noise: empty(),
-            proposals: empty(),
-            forward: Pass::default(),
-            backward: Pass::default(),
-        }
-    }
-}
-
-impl FlowWorkspace {
+impl FlowBuffers {
     fn set_size(&mut self, dimension: usize, size: usize) {
         if self.states.shape() != (dimension, size) {
             self.states = DMatrix::zeros(dimension, size);
-            self.noise = DMatrix::zeros(dimension, size);
             self.proposals = DMatrix::zeros(dimension, size);
+            self.crossing.noise = DMatrix::zeros(dimension, size);
         }
     }
 
@@ -62,7 +44,8 @@ impl FlowWorkspace {
             });
         }
         self.states.set_column(column, state);
-        law.fill(self.noise.column_mut(column).as_mut_slice(), rng);
+        let mut noise = self.crossing.noise.column_mut(column);
+        law.fill(noise.as_mut_slice(), rng);
         Ok(())
     }
 
@@ -82,45 +65,29 @@ impl FlowWorkspace {
                 expected: "finite coordinates",
             });
         }
-        let (noise, left) = (self.noise.column(column), self.states.column(column));
-        let log_forward = self
-            .forward
-            .log_density_of_noise(column, law, noise.as_slice());
-        let log_backward = self.backward.log_density(column, left.as_slice());
-        Ok(log_backward - log_forward)
+        let left = self.states.column(column);
+        let left = left.as_slice();
+        Ok(self.crossing.log_backward_over_forward(column, left, law))
     }
 }
 
 impl LearnedTransitions {
-    /// Proposals for all chains in the workspace, whose `states` and `noise` are set.
+    /// Proposals for all chains in the buffers, whose `states` and `noise` are set.
     ///
-    /// A stage beyond the last transition, which `check_schedule` refuses, panics.
-    fn propose(&self, index: usize, workspace: &mut FlowWorkspace) {
-        let Transition { forward, backward } = &self.transitions[index - 1];
-        let FlowWorkspace {
-            states,
-            noise,
-            proposals,
-            forward: q,
-            backward: r,
-        } = workspace;
-        forward.forward(states, q);
-        displace(proposals, q, noise);
-        backward.forward(proposals, r);
-    }
-
-    /// One chain by itself: the move and `log r - log q`.
-    fn propose_one<R: Rng + ?Sized>(
-        &self,
-        index: usize,
-        state: &mut DVector<f64>,
-        workspace: &mut FlowWorkspace,
-        rng: &mut R,
-    ) -> Result<f64, NonFinite> {
-        workspace.set_size(self.dimension(), 1);
-        workspace.load(0, state, self.noise, rng)?;
-        self.propose(index, workspace);
-        workspace.unload(0, state, self.noise)
+    /// # Errors
+    /// A stage beyond the last transition.
+    fn propose(&self, index: usize, buffers: &mut FlowBuffers) -> Result<(), NonFinite> {
+        let transition = index.checked_sub(1).and_then(|t| self.transitions.get(t));
+        let Some(transition) = transition else {
+            return Err(NonFinite {
+                quantity: "index of the stage",
+                value: index as f64,
+                expected: "one of the learned transitions, which count from 1",
+            });
+        };
+        let crossing = &mut buffers.crossing;
+        crossing.follow(transition, &buffers.states, &mut buffers.proposals);
+        Ok(())
     }
 }
 
@@ -131,7 +98,7 @@ struct Departure {
 }
 
 impl Departure {
-    fn new<M: Intermediate>(stage: &Stage<M>, state: &M::State) -> Result<Self, NonFinite> {
+    fn new<M: Intermediate>(stage: Stage<'_, M>, state: &M::State) -> Result<Self, NonFinite> {
         let log_density = stage.previous.log_density(state);
         Ok(Self {
             log_ratio: NonFinite::check_log_density("log ratio", stage.log_ratio(state))?,
@@ -151,66 +118,54 @@ impl Departure {
     }
 }
 
-impl<M: UnnormalizedModel<State = DVector<f64>>> TransitionKernel<M> for LearnedTransitions {
-    type Workspace = FlowWorkspace;
+impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for LearnedTransitions {
+    type Workspace = Scratch<FlowBuffers>;
 
     /// A chain off the support of `f_k` has weight 0 already, and stays.
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         _chain: usize,
         state: &mut DVector<f64>,
-        workspace: &mut FlowWorkspace,
+        Scratch(buffers): &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        let here = NonFinite::check_log_density("log density", stage.model.log_density(state))?;
-        if here == f64::NEG_INFINITY {
+        let departure = Departure::new(stage.rest(), state)?;
+        if departure.log_density == f64::NEG_INFINITY {
             return Ok(Step::corrected(0.0));
         }
-        let backward_over_forward = self.propose_one(stage.index, state, workspace, rng)?;
-        let there = stage.model.log_density(state);
-        let there = NonFinite::check_log_density("log density of the proposal", there)?;
-        Ok(Step::corrected(there - here + backward_over_forward))
-    }
-
-    fn increment<R: Rng + ?Sized>(
-        &self,
-        stage: &Stage<M>,
-        _chain: usize,
-        state: &mut DVector<f64>,
-        workspace: &mut FlowWorkspace,
-        rng: &mut R,
-    ) -> Result<Increment, NonFinite>
-    where
-        M: Intermediate,
-    {
-        let departure = Departure::new(stage, state)?;
-        let backward_over_forward = self.propose_one(stage.index, state, workspace, rng)?;
-        departure.increment(stage.model.log_density(state), backward_over_forward)
+        buffers.set_size(self.dimension(), 1);
+        buffers.load(0, state, self.noise, rng)?;
+        self.propose(stage.index, buffers)?;
+        let backward_over_forward = buffers.unload(0, state, self.noise)?;
+        let arrival = stage.model.log_density(state);
+        Ok(departure.increment(arrival, backward_over_forward)?.step)
     }
 
     fn advance(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         block: &mut Block<DVector<f64>>,
-        workspace: &mut FlowWorkspace,
-    ) -> Result<()>
-    where
-        M: Intermediate,
-    {
-        let alive: Vec<usize> = (0..block.len()).filter(|&i| block.is_alive(i)).collect();
-        workspace.set_size(self.dimension(), alive.len());
-        for (column, &chain) in alive.iter().enumerate() {
+        Scratch(buffers): &mut Self::Workspace,
+    ) -> Result<()> {
+        let active: Vec<usize> = (0..block.len()).filter(|&i| block.is_active(i)).collect();
+        let Some(&first) = active.first() else {
+            return Ok(());
+        };
+        buffers.set_size(self.dimension(), active.len());
+        for (column, &chain) in active.iter().enumerate() {
             let (state, rng) = block.chain_mut(chain);
-            if let Err(fault) = workspace.load(column, state, self.noise, rng) {
+            if let Err(fault) = buffers.load(column, state, self.noise, rng) {
                 return block.add(stage, chain, Err(fault));
             }
         }
-        self.propose(stage.index, workspace);
-        for (column, &chain) in alive.iter().enumerate() {
+        if let Err(fault) = self.propose(stage.index, buffers) {
+            return block.add(stage, first, Err(fault));
+        }
+        for (column, &chain) in active.iter().enumerate() {
             let (state, _) = block.chain_mut(chain);
             let increment = Departure::new(stage, state).and_then(|departure| {
-                let backward_over_forward = workspace.unload(column, state, self.noise)?;
+                let backward_over_forward = buffers.unload(column, state, self.noise)?;
                 departure.increment(stage.model.log_density(state), backward_over_forward)
             });
             block.add(stage, chain, increment)?;
@@ -218,7 +173,7 @@ impl<M: UnnormalizedModel<State = DVector<f64>>> TransitionKernel<M> for Learned
         Ok(())
     }
 
-    fn check_schedule(&self, schedule: &Schedule) -> Result<()> {
-        self.check_steps(schedule)
+    fn stages(&self) -> Option<usize> {
+        Some(self.transitions.len())
     }
 }

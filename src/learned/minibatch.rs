@@ -4,9 +4,9 @@ use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
 use crate::learned::conditional::ConditionalGaussian;
-use crate::learned::flow::{LearnedTransitions, Transition, displace};
+use crate::learned::crossing::Crossing;
+use crate::learned::flow::LearnedTransitions;
 use crate::learned::noise::Noise;
-use crate::learned::pass::Pass;
 use crate::model::{Differentiable, Sampleable, UnnormalizedModel};
 use crate::path::AnnealingPath;
 
@@ -19,9 +19,7 @@ pub(super) struct Minibatch {
     dimension: usize,
     /// `z_t`, above the observation that the transitions are conditioned on, if any.
     states: Vec<DMatrix<f64>>,
-    noise: Vec<DMatrix<f64>>,
-    forward: Vec<Pass>,
-    backward: Vec<Pass>,
+    crossings: Vec<Crossing>,
 }
 
 /// A mean log density over the minibatch, and its gradient at each trajectory.
@@ -37,12 +35,14 @@ impl Minibatch {
     /// Buffers for `size` trajectories.
     pub(super) fn new(flow: &LearnedTransitions, size: usize) -> Self {
         let (stages, dimension) = (flow.transitions.len(), flow.dimension());
+        let crossing = Crossing {
+            noise: DMatrix::zeros(dimension, size),
+            ..Crossing::default()
+        };
         Self {
             dimension,
             states: vec![DMatrix::zeros(dimension + flow.context(), size); stages + 1],
-            noise: vec![DMatrix::zeros(dimension, size); stages],
-            forward: vec![Pass::default(); stages],
-            backward: vec![Pass::default(); stages],
+            crossings: vec![crossing; stages],
         }
     }
 
@@ -73,8 +73,8 @@ impl Minibatch {
             sum += path.base().log_density(&state);
             column.rows_mut(0, self.dimension).copy_from(&state);
         }
-        for noise in &mut self.noise {
-            for mut column in noise.column_iter_mut() {
+        for crossing in &mut self.crossings {
+            for mut column in crossing.noise.column_iter_mut() {
                 law.fill(column.as_mut_slice(), rng);
             }
         }
@@ -90,22 +90,18 @@ impl Minibatch {
 
     /// Follows the trajectories, with the noise drawn.
     pub(super) fn follow(&mut self, flow: &LearnedTransitions) {
-        for (t, Transition { forward, backward }) in flow.transitions.iter().enumerate() {
+        let crossings = self.crossings.iter_mut().zip(&flow.transitions);
+        for (t, (crossing, transition)) in crossings.enumerate() {
             let (left, reached) = self.states.split_at_mut(t + 1);
-            forward.forward(&left[t], &mut self.forward[t]);
-            displace(&mut reached[0], &self.forward[t], &self.noise[t]);
-            backward.forward(&reached[0], &mut self.backward[t]);
+            crossing.follow(transition, &left[t], &mut reached[0]);
         }
     }
 
     /// Mean of `log r_t(z_{t-1}|z_t) - log q_t(z_t|z_{t-1})` for transition `t`, from 0.
     pub(super) fn log_backward_over_forward(&self, t: usize, law: Noise) -> f64 {
-        let differences = (0..self.size()).map(|j| {
-            let left = self.states[t].column(j);
-            let noise = self.noise[t].column(j);
-            self.backward[t].log_density(j, left.as_slice())
-                - self.forward[t].log_density_of_noise(j, law, noise.as_slice())
-        });
+        let columns = self.states[t].column_iter().enumerate();
+        let differences = columns
+            .map(|(j, left)| self.crossings[t].log_backward_over_forward(j, left.as_slice(), law));
         differences.sum::<f64>() / self.size() as f64
     }
 
@@ -177,7 +173,7 @@ impl Minibatch {
         weight: f64,
         gradient: &mut [f64],
     ) -> (DMatrix<f64>, DMatrix<f64>) {
-        let pass = &self.backward[t];
+        let pass = &self.crossings[t].backward;
         let mut by_means = self.states[t].rows(0, self.dimension) - &pass.means;
         let mut by_log_deviations = by_means.clone();
         for (k, by_mean) in by_means.iter_mut().enumerate() {
@@ -206,8 +202,12 @@ impl Minibatch {
         weight: f64,
         gradient: &mut [f64],
     ) -> DMatrix<f64> {
-        let pass = &self.forward[t];
-        let mut by_log_deviations = by_reached.component_mul(&self.noise[t]);
+        let Crossing {
+            noise,
+            forward: pass,
+            ..
+        } = &self.crossings[t];
+        let mut by_log_deviations = by_reached.component_mul(noise);
         by_log_deviations.zip_apply(&pass.log_deviations, |derivative, log_deviation| {
             *derivative = *derivative * log_deviation.exp() + weight;
         });

@@ -12,6 +12,7 @@ mod amortized;
 mod ascent;
 mod autoencoder;
 mod conditional;
+mod crossing;
 mod decoder;
 #[cfg(test)]
 mod differences;
@@ -33,7 +34,6 @@ pub use conditional::{ConditionalGaussian, Mean};
 pub use decoder::BernoulliDecoder;
 pub use evaluation::mode_occupancy;
 pub use flow::{LearnedTransitions, Transition};
-pub use kernel::FlowWorkspace;
 pub use latent::{Decoder, Likelihood, TrainableDecoder};
 pub use noise::Noise;
 pub use objective::Objective;

@@ -1,6 +1,9 @@
 //! Numerics that know nothing of annealing: sums in log space, minimisation, sets of instructions.
 
-#[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
+#[cfg_attr(
+    not(all(target_arch = "x86_64", target_os = "linux", feature = "amx")),
+    path = "no_amx.rs"
+)]
 mod amx;
 pub(crate) mod engine;
 mod lbfgs;
@@ -12,7 +15,6 @@ mod moments;
 pub(crate) mod serial;
 mod vector;
 
-#[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
 pub(crate) use amx::are_available as tiles_are_available;
 pub use engine::Engine;
 pub(crate) use engine::{Available, over_vectors, vectorized};

@@ -8,6 +8,7 @@ mod gaussian_at;
 mod geometric;
 mod moment;
 mod spline;
+mod stationary;
 mod tempered;
 mod view;
 
@@ -20,6 +21,7 @@ pub use gaussian_at::GaussianAt;
 pub use geometric::{GeometricAt, GeometricPath};
 pub use moment::MomentPath;
 pub use spline::{MomentSplineAt, MomentSplinePath};
+pub use stationary::Stationary;
 pub use tempered::{Normalized, TemperedAt, TemperedPath};
 pub use view::PathAt;
 
@@ -71,4 +73,10 @@ pub trait AnnealingPath {
     /// The model at `beta` in `[0, 1]`. `at(0)` equals the base as a density on the same space,
     /// constant included. Called once a stage for each block of chains.
     fn at(&self, beta: f64) -> Self::At<'_>;
+
+    /// The engine that kernels use on this path's models, where there is a choice: part of what fixes
+    /// a run's bits.
+    fn engine(&self) -> Option<Engine> {
+        None
+    }
 }

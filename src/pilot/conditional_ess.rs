@@ -1,18 +1,18 @@
 //! Adaptive schedules: a constant conditional ESS.
 
 use super::survey_run::Pilot;
+use crate::ais::Population;
 use crate::chain::Block;
-use crate::chain::Stage;
 use crate::estimate::Warning;
-use crate::kernel::TransitionKernel;
+use crate::kernel::{TransitionKernel, refuse_stages};
 use crate::num::WeightSums;
 use crate::path::{AnnealingPath, Intermediate};
 use crate::pilot::metric::{interpolate, nothing_changes};
 use crate::pilot::survey::Survey;
 use crate::pilot::survey::{COLLAPSED, dead_chains, few_chains, near_collapse};
 use crate::pilot::{OptimizedSchedule, ScheduleOptimizer};
-use crate::random::Purpose;
-use crate::schedule::Schedule;
+use crate::random::{Purpose, stream};
+use crate::schedule::{Schedule, check_steps};
 use crate::{Error, Result};
 
 /// Stages by a constant conditional effective sample size (Zhou, Johansen and Aston 2016): a
@@ -108,6 +108,7 @@ impl<P: AnnealingPath, K> ScheduleOptimizer<P, K> for ConstantConditionalEss {
     where
         K: TransitionKernel<P::At<'p>>,
     {
+        check_steps("steps", steps)?;
         self.pilot.check()?;
         let wanted = self.pilot.steps().min(steps).max(1);
         let limit = 10 * wanted.max(100);
@@ -163,23 +164,23 @@ impl Pass {
         P: AnnealingPath,
         K: TransitionKernel<P::At<'p>>,
     {
-        let mut block = Block::from_base(path.base(), chains, seed, Purpose::ConditionalEss);
-        let mut workspace = K::Workspace::default();
+        refuse_stages(kernel.stages())?;
+        let first = stream(seed, Purpose::ConditionalEss, 0);
+        let mut population = Population::start(path, 0, chains, first)?;
         let (mut betas, mut distances) = (vec![0.0], vec![0.0]);
         let (mut beta, mut guess, mut covered) = (0.0, 1.0, 0.0);
         let mut collapse = None;
         while beta < 1.0 && betas.len() <= limit {
-            let (next, length) = next_stage(path, &block, beta, guess, distance)?;
-            let stage = Stage::new(betas.len(), path.at(beta), path.at(next));
-            kernel.advance(&stage, &mut block, &mut workspace)?;
+            let (next, length) = next_stage(path, population.block(), beta, guess, distance)?;
+            population.advance_to(kernel, next)?;
             // A distance saturates once few chains carry the weight: such a stage is a leap.
-            collapse = collapse.or(check_weights(&block, next)?);
+            collapse = collapse.or(check_weights(population.block(), next)?);
             covered += length;
             (guess, beta) = (next - beta, next);
             betas.push(beta);
             distances.push(covered);
         }
-        let dead = (0..chains).filter(|&i| !block.is_alive(i)).count();
+        let dead = chains - population.block().alive().count();
         Ok(Self {
             betas,
             distances,
@@ -263,15 +264,14 @@ fn next_stage<P: AnnealingPath>(
 /// Why the step to `there`, the shortest of those too long, cannot be any shorter.
 fn why_too_long<M: Intermediate>(here: &M, there: &M, block: &Block<M::State>) -> String {
     let (beta, next) = (here.beta(), there.beta());
-    let alive = || (0..block.len()).filter(|&chain| block.is_alive(chain));
     let lost = |chain: &usize| there.log_ratio(here, &block.states()[*chain]) == f64::NEG_INFINITY;
-    match alive().filter(lost).count() {
+    match block.alive().filter(lost).count() {
         0 => format!("no step from beta = {beta} is short enough, the path jumps there"),
         lost => format!(
             "{lost} of {} chains at beta = {beta} are off the support of beta = {next}, however \
              short the step; expected a base within the support of the target, or Friction or \
              VarOpt, which do without",
-            alive().count()
+            block.alive().count()
         ),
     }
 }

@@ -1,10 +1,10 @@
 //! Chains at the knots of a path.
 
+use crate::ais::Population;
 use crate::chain::Block;
-use crate::chain::Stage;
-use crate::kernel::TransitionKernel;
+use crate::kernel::{TransitionKernel, refuse_stages};
 use crate::path::{AnnealingPath, Intermediate};
-use crate::random::Purpose;
+use crate::random::{Purpose, stream};
 use crate::{Error, Result};
 
 /// Chains that pass the knots one after another and stay for a while at each: how a
@@ -77,20 +77,23 @@ impl KnotChains {
         K: TransitionKernel<P::At<'p>>,
     {
         self.check()?;
-        let mut block = Block::from_base(path.base(), self.chains, seed, Purpose::Knots);
-        let mut workspace = K::Workspace::default();
+        refuse_stages(kernel.stages())?;
+        let first = stream(seed, Purpose::Knots, 0);
+        let mut population = Population::start(path, 0, self.chains, first)?;
         let mut costs = vec![0.0; knots.len() - 1];
         for j in 0..knots.len() {
-            let stage = Stage::new(j, path.at(knots[j]), path.at(knots[j]));
+            if j > 0 {
+                population.place_at(knots[j]);
+            }
             let back = (j > 0).then(|| path.at(knots[j - 1]));
             let ahead = (j + 1 < knots.len()).then(|| path.at(knots[j + 1]));
             let mut means = [0.0; 2];
             for update in 1..=self.updates {
-                kernel.advance(&stage, &mut block, &mut workspace)?;
+                population.stay(kernel)?;
                 if update > self.burn_in && (update - self.burn_in).is_multiple_of(self.thinning) {
-                    let here = &stage.model;
-                    means[0] += mean_log_ratio(&block, Some(here), back.as_ref())?;
-                    means[1] += mean_log_ratio(&block, ahead.as_ref(), Some(here))?;
+                    let (here, block) = (population.stage().model, population.block());
+                    means[0] += mean_log_ratio(block, Some(here), back.as_ref())?;
+                    means[1] += mean_log_ratio(block, ahead.as_ref(), Some(here))?;
                 }
             }
             let counted = ((self.updates - self.burn_in) / self.thinning) as f64;
@@ -127,12 +130,11 @@ fn mean_log_ratio<M: Intermediate>(
     let (Some(to), Some(from)) = (to, from) else {
         return Ok(0.0);
     };
-    let alive = || (0..block.len()).filter(|&chain| block.is_alive(chain));
     let ratio = |chain: usize| to.log_ratio(from, &block.states()[chain]);
-    match alive().count() {
+    match block.alive().count() {
         0 => Err(Error::AllWeightsZero {
             chains: block.len(),
         }),
-        count => Ok(alive().map(ratio).sum::<f64>() / count as f64),
+        count => Ok(block.alive().map(ratio).sum::<f64>() / count as f64),
     }
 }

@@ -25,7 +25,7 @@ pub struct DerivativeRecorder {
 impl<M: Intermediate> Recorder<M> for DerivativeRecorder {
     /// Under `(x_{k-1}, w_k)`, which targets `p_k`, and over the chains as they are; at the base
     /// the two are one.
-    fn record(&mut self, stage: &Stage<M>, block: &crate::chain::Block<M::State>) {
+    fn record(&mut self, stage: Stage<'_, M>, block: &crate::chain::Block<M::State>) {
         let step = stage.model.beta() - stage.previous.beta();
         let mut weighted = WeightedVariance::default();
         let mut unweighted = WeightedVariance::default();

@@ -1,13 +1,9 @@
 //! Step sizes tuned along a path to a target acceptance.
 
-use crate::chain::Block;
-use crate::chain::Stage;
-use crate::kernel::StepSize;
-use crate::kernel::TransitionKernel;
-use crate::kernel::Tunable;
-use crate::model::Sampleable;
-use crate::path::{AnnealingPath, Intermediate};
-use crate::random::{Purpose, StreamRng, stream, successive};
+use crate::ais::Population;
+use crate::kernel::{StepSize, TransitionKernel, Tunable, refuse_stages};
+use crate::path::AnnealingPath;
+use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
@@ -51,91 +47,74 @@ where
             "a number between 0 and 1",
         ));
     }
-    let mut pilot = Pilot::new(kernel, path, target_acceptance, seed);
+    refuse_stages(kernel.stages())?;
+    let mut chains = Population::start(path, 0, CHAINS, stream(seed, Purpose::Tune, 0))?;
     let mut log_size = kernel.step_size().at(0.0).ln();
     let intervals = schedule.steps().min(INTERVALS);
     let mut knots = Vec::with_capacity(intervals + 1);
     for index in 0..=intervals {
         let beta = schedule.betas()[index * schedule.steps() / intervals];
-        let stage = Stage::new(index, path.at(beta), path.at(beta));
-        log_size = pilot.tune_at(&stage, log_size)?;
+        let mut steps = 4 * STEPS;
+        if index > 0 {
+            steps = STEPS;
+            chains.place_at(beta);
+        }
+        let mut acceptance = |log_size: f64| acceptance(&mut chains, kernel, log_size);
+        log_size = tune_at(beta, target_acceptance, steps, log_size, &mut acceptance)?;
         knots.push((beta, log_size.exp()));
     }
     Ok(kernel.with_step_size(StepSize::knots(knots)?))
 }
 
-struct Pilot<'k, S, K, W> {
-    kernel: &'k K,
-    target: f64,
-    block: Block<S>,
-    workspace: W,
+/// Moves every chain once, with steps of this size, and averages the acceptance probabilities.
+fn acceptance<'p, P, K>(
+    chains: &mut Population<'p, P, K::Workspace>,
+    kernel: &K,
+    log_size: f64,
+) -> Result<f64>
+where
+    P: AnnealingPath,
+    K: Tunable + TransitionKernel<P::At<'p>>,
+{
+    let kernel = kernel.with_step_size(StepSize::constant(log_size.exp())?);
+    let before = chains.block().decisions();
+    chains.stay(&kernel)?;
+    let decisions = chains.block().decisions().since(before);
+    let nothing_moved = Error::AllWeightsZero { chains: CHAINS };
+    decisions.acceptance().ok_or(nothing_moved)
 }
 
-impl<'k, S, K: Tunable, W: Default> Pilot<'k, S, K, W> {
-    fn new<P>(kernel: &'k K, path: &P, target: f64, seed: u64) -> Self
-    where
-        P: AnnealingPath<State = S>,
-    {
-        let first = stream(seed, Purpose::Tune, 0);
-        let mut rngs: Vec<StreamRng> = successive(first).take(CHAINS).collect();
-        let states = rngs.iter_mut().map(|rng| path.base().sample(rng)).collect();
-        Self {
-            kernel,
-            target,
-            block: Block::new(0, states, rngs),
-            workspace: W::default(),
+/// The logarithm of the step size that gives the target at one beta, found in so many steps of all
+/// chains.
+fn tune_at(
+    beta: f64,
+    target: f64,
+    steps: usize,
+    mut log_size: f64,
+    acceptance: &mut dyn FnMut(f64) -> Result<f64>,
+) -> Result<f64> {
+    let tail = steps - steps / 2;
+    let (mut mean_log_size, mut mean_excess) = (0.0, 0.0);
+    let (mut crossings, mut last_excess) = (0, 0.0);
+    for step in 0..steps {
+        let excess = acceptance(log_size)? - target;
+        if step >= steps / 2 {
+            mean_log_size += log_size / tail as f64;
+            mean_excess += excess / tail as f64;
         }
+        crossings += usize::from(excess * last_excess < 0.0);
+        last_excess = excess;
+        log_size += 2.0 * excess / (1 + crossings) as f64;
     }
-
-    /// The logarithm of the step size that gives the target at this model.
-    fn tune_at<M>(&mut self, stage: &Stage<M>, mut log_size: f64) -> Result<f64>
-    where
-        M: Intermediate<State = S>,
-        K: TransitionKernel<M, Workspace = W>,
-    {
-        let steps = if stage.index == 0 { 4 * STEPS } else { STEPS };
-        let tail = steps - steps / 2;
-        let (mut mean_log_size, mut mean_excess) = (0.0, 0.0);
-        let (mut crossings, mut last_excess) = (0, 0.0);
-        for step in 0..steps {
-            let excess = self.acceptance(stage, log_size.exp())? - self.target;
-            if step >= steps / 2 {
-                mean_log_size += log_size / tail as f64;
-                mean_excess += excess / tail as f64;
-            }
-            crossings += usize::from(excess * last_excess < 0.0);
-            last_excess = excess;
-            log_size += 2.0 * excess / (1 + crossings) as f64;
-        }
-        if mean_excess.abs() <= TOLERANCE {
-            Ok(mean_log_size)
-        } else {
-            Err(Error::NotConverged {
-                what: "the step size",
-                detail: format!(
-                    "acceptance {:.3} at beta = {} with step size {:e}, target {}",
-                    self.target + mean_excess,
-                    stage.beta,
-                    mean_log_size.exp(),
-                    self.target
-                ),
-            })
-        }
+    if mean_excess.abs() <= TOLERANCE {
+        return Ok(mean_log_size);
     }
-
-    /// Moves every chain once and averages the acceptance probabilities.
-    fn acceptance<M>(&mut self, stage: &Stage<M>, size: f64) -> Result<f64>
-    where
-        M: Intermediate<State = S>,
-        K: TransitionKernel<M, Workspace = W>,
-    {
-        let kernel = self.kernel.with_step_size(StepSize::constant(size)?);
-        let (sum_before, count_before) = self.block.acceptance();
-        kernel.advance(stage, &mut self.block, &mut self.workspace)?;
-        let (sum, count) = self.block.acceptance();
-        if count == count_before {
-            return Err(Error::AllWeightsZero { chains: CHAINS });
-        }
-        Ok((sum - sum_before) / (count - count_before) as f64)
-    }
+    Err(Error::NotConverged {
+        what: "the step size",
+        detail: format!(
+            "acceptance {:.3} at beta = {beta} with step size {:e}, target {target}",
+            target + mean_excess,
+            mean_log_size.exp(),
+        ),
+    })
 }

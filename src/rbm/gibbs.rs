@@ -3,21 +3,19 @@
 use rand::Rng;
 
 use crate::Result;
-use crate::chain::Block;
-use crate::chain::{Increment, NonFinite, Stage, Step};
-use crate::kernel::{TransitionKernel, advance_each};
-use crate::model::UnnormalizedModel;
-use crate::num::{Available, Engine, vectorized};
-use crate::random::StreamRng;
+use crate::chain::{Block, Increment, NonFinite, Stage, Step};
+use crate::kernel::{Scratch, TransitionKernel, advance_each};
+use crate::num::{Available, vectorized};
+use crate::path::Stationary;
 use crate::random::{LANES, Lanes};
 use crate::rbm::Rbm;
-use crate::rbm::elementwise::{Positions, dot, draw_units, total, weigh_and_draw};
-use crate::rbm::layers::Layer;
-use crate::rbm::path::{Knot, RbmAt, RbmPath};
-use crate::rbm::product::{Inputs, Scratch};
-use crate::rbm::row::Row;
+use crate::rbm::engine::Layer;
+use crate::rbm::engine::Row;
+use crate::rbm::engine::Words;
+use crate::rbm::engine::{Inputs, ProductBuffers};
+use crate::rbm::engine::{Positions, dot, draw_units, total, weigh_and_draw};
+use crate::rbm::path::{RbmAt, RbmPath, SegmentEnd};
 use crate::rbm::scalar::Scalar;
-use crate::rbm::words::Words;
 
 /// Block Gibbs sampling of an RBM: all hidden units given the visible ones, then all visible
 /// units given the hidden ones, each layer at once. Leaves the marginal of `v` invariant and is
@@ -31,39 +29,30 @@ use crate::rbm::words::Words;
 /// of processor the last bits of an activation may differ.
 ///
 /// ```
-/// use annealed::chain::Block;
+/// use annealed::ais::Population;
+/// use annealed::prelude::*;
 /// use annealed::random::{Purpose, stream};
-/// use annealed::chain::Stage;
-/// use annealed::kernel::TransitionKernel;
-/// use annealed::rbm::BlockGibbs;
-/// use annealed::model::Sampleable;
-/// use annealed::rbm::{BaseRate, Rbm};
-/// use annealed::path::AnnealingPath;
-/// use annealed::rbm::RbmPath;
 ///
 /// let images = annealed::data::digits().images;
 /// let target = Rbm::<f32>::from_data(8, &images, 1)?;
 /// let path = RbmPath::new(BaseRate::from_data(8, &images, 1.0)?, target)?;
 ///
 /// // One stage, from beta = 0 to 0.1, for a block of ten chains.
-/// let mut rng = stream(7, Purpose::Pilot, 0);
-/// let states = (0..10).map(|_| path.base().sample(&mut rng)).collect();
-/// let streams = (0..10).map(|chain| stream(7, Purpose::Run, chain)).collect();
-/// let mut block = Block::new(0, states, streams);
-/// let stage = Stage::new(1, path.at(0.0), path.at(0.1));
-/// BlockGibbs.advance(&stage, &mut block, &mut Default::default())?;
-/// assert!(block.log_weights().iter().all(|w| w.is_finite()));
+/// let mut population = Population::start(&path, 0, 10, stream(7, Purpose::Run, 0))?;
+/// population.advance_to(&BlockGibbs, 0.1)?;
+/// assert!(population.block().log_weights().iter().all(|w| w.is_finite()));
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BlockGibbs;
 
 impl<T: Scalar> TransitionKernel<RbmAt<'_, T>> for BlockGibbs {
-    type Workspace = BlockGibbsWorkspace<T>;
+    /// The activations of a block of chains; made on first use.
+    type Workspace = Scratch<Option<Buffers<T>>>;
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<RbmAt<'_, T>>,
+        stage: Stage<'_, RbmAt<'_, T>>,
         _chain: usize,
         state: &mut Vec<bool>,
         _workspace: &mut Self::Workspace,
@@ -75,122 +64,64 @@ impl<T: Scalar> TransitionKernel<RbmAt<'_, T>> for BlockGibbs {
 
     fn advance(
         &self,
-        stage: &Stage<RbmAt<'_, T>>,
-        block: &mut Block<<RbmAt<'_, T> as UnnormalizedModel>::State>,
+        stage: Stage<'_, RbmAt<'_, T>>,
+        block: &mut Block<Vec<bool>>,
         workspace: &mut Self::Workspace,
     ) -> Result<()> {
-        let Some((segment, to, from)) = stage.model.shared_segment(&stage.previous) else {
+        let Some((segment, to, from)) = stage.model.shared_segment(stage.previous) else {
             return advance_each(self, stage, block, workspace);
         };
-        let model = &stage.model;
-        if let Some(buffers) = workspace.sweep(model, segment, (from, to), block) {
-            for (chain, &log_ratio) in buffers.log_ratios.iter().enumerate() {
-                if block.is_alive(chain) {
-                    let increment = Increment::new(log_ratio, Step::invariant());
-                    block.add(stage, chain, Ok(increment))?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn step_block(
-        &self,
-        stage: &Stage<RbmAt<'_, T>>,
-        block: &mut Block<<RbmAt<'_, T> as UnnormalizedModel>::State>,
-        workspace: &mut Self::Workspace,
-    ) -> Result<()> {
-        let (segment, at) = stage.model.place();
-        workspace.sweep(&stage.model, segment, (at, at), block);
-        Ok(())
-    }
-
-    fn engine(&self, model: &RbmAt<'_, T>) -> Option<Engine> {
-        Some(model.path().engine())
+        let path = stage.model.path();
+        let buffers = workspace.0.take().filter(|buffers| buffers.fit(path));
+        let buffers = workspace
+            .0
+            .insert(buffers.unwrap_or_else(|| Buffers::new(path)));
+        buffers.select(block.mask());
+        let Some((states, lanes)) = block.lanes_mut() else {
+            return Ok(());
+        };
+        let ends = path.segment(segment);
+        buffers.load(states);
+        buffers.weigh_and_draw_hidden(ends, (from, to), lanes);
+        buffers.draw_visible(stage.model, ends, to, lanes);
+        buffers.finish(stage, block)
     }
 }
 
 /// A plain RBM, sampled without annealing.
-impl<T: Scalar> TransitionKernel<&Rbm<T>> for BlockGibbs {
+impl<T: Scalar> TransitionKernel<Stationary<&Rbm<T>>> for BlockGibbs {
     type Workspace = ();
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<&Rbm<T>>,
+        stage: Stage<'_, Stationary<&Rbm<T>>>,
         _chain: usize,
         state: &mut Vec<bool>,
         _workspace: &mut (),
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        stage.model.gibbs_sweep(state, rng);
+        stage.model.0.gibbs_sweep(state, rng);
         Ok(Step::invariant())
     }
 }
 
-/// The activations of a block of chains, and its random bits. Made on first use.
-#[derive(Debug, Clone)]
-pub struct BlockGibbsWorkspace<T: Scalar> {
-    buffers: Option<Buffers<T>>,
-}
-
-impl<T: Scalar> Default for BlockGibbsWorkspace<T> {
-    fn default() -> Self {
-        Self { buffers: None }
-    }
-}
-
-impl<T: Scalar> BlockGibbsWorkspace<T> {
-    /// Weighs the chains from one end of `t` to the other, places in a segment, and moves those of
-    /// positive weight at the latter, `model`. Nothing where there are no chains.
-    fn sweep(
-        &mut self,
-        model: &RbmAt<'_, T>,
-        segment: usize,
-        t: (f64, f64),
-        block: &mut Block<Vec<bool>>,
-    ) -> Option<&Buffers<T>> {
-        let (states, rngs) = block.chains_mut();
-        let buffers = self.prepare(model.path(), states.len(), rngs.first_mut()?);
-        let ends = model.path().segment(segment);
-        buffers.load(states);
-        buffers.weigh_and_draw_hidden(ends, t);
-        buffers.draw_visible(model, ends, t.1);
-        for chain in 0..block.len() {
-            if block.is_alive(chain) {
-                buffers.store(chain, block.chain_mut(chain).0);
-            }
-        }
-        Some(buffers)
-    }
-
-    fn prepare(
-        &mut self,
-        path: &RbmPath<T>,
-        chains: usize,
-        rng: &mut StreamRng,
-    ) -> &mut Buffers<T> {
-        let buffers = self.buffers.take();
-        let buffers = buffers.filter(|buffers| buffers.fit(path, chains));
-        self.buffers
-            .insert(buffers.unwrap_or_else(|| Buffers::new(path, chains, rng)))
-    }
-}
-
 /// The models at a segment's ends.
-type Segment<'a, T> = (Option<&'a Knot<T>>, &'a Knot<T>);
+type Segment<'a, T> = (Option<&'a SegmentEnd<T>>, &'a SegmentEnd<T>);
 
+/// The chains of a block that take part in a sweep, gathered: entry i of each list belongs to chain
+/// `chains[i]`.
 #[derive(Debug, Clone)]
-struct Buffers<T: Scalar> {
+pub struct Buffers<T: Scalar> {
     engine: Available,
-    lanes: Lanes,
     words: Words,
-    scratch: Scratch<T>,
+    scratch: ProductBuffers<T>,
+    chains: Vec<usize>,
     visible: Layer,
     hidden: Layer,
-    /// For each chain and one panel of units what the weights at the segment's start and end give.
+    /// For one panel of units what the weights at the segment's start and end give.
     start: Vec<Row<T>>,
     end: Vec<Row<T>>,
-    /// For each chain sums of softplus increments.
+    /// Sums of softplus increments.
     increments: Vec<[T; LANES]>,
     /// The visible biases at the stage's end.
     visible_bias: Vec<Row<T>>,
@@ -198,42 +129,64 @@ struct Buffers<T: Scalar> {
 }
 
 impl<T: Scalar> Buffers<T> {
-    fn new(path: &RbmPath<T>, chains: usize, rng: &mut StreamRng) -> Self {
-        let (visible, hidden) = (path.target().visible_units(), path.target().hidden_units());
+    fn new(path: &RbmPath<T>) -> Self {
+        let target = path.target();
         Self {
             engine: path.available_engine(),
-            lanes: Lanes::from_rng(rng),
-            words: Words::for_chains::<T>(chains),
-            scratch: Scratch::default(),
-            visible: Layer::zeros(visible, chains),
-            hidden: Layer::zeros(hidden, chains),
-            start: vec![Row::zero(); chains],
-            end: vec![Row::zero(); chains],
-            increments: vec![[T::zero(); LANES]; chains],
-            visible_bias: Row::panels(path.target().visible_bias().as_slice()),
-            log_ratios: vec![0.0; chains],
+            words: Words::for_chains::<T>(0),
+            scratch: ProductBuffers::default(),
+            chains: Vec::new(),
+            visible: Layer::zeros(target.visible_units(), 0),
+            hidden: Layer::zeros(target.hidden_units(), 0),
+            start: Vec::new(),
+            end: Vec::new(),
+            increments: Vec::new(),
+            visible_bias: Row::panels(target.visible_bias().as_slice()),
+            log_ratios: Vec::new(),
         }
     }
 
-    fn fit(&self, path: &RbmPath<T>, chains: usize) -> bool {
+    fn fit(&self, path: &RbmPath<T>) -> bool {
         self.engine == path.available_engine()
-            && self.log_ratios.len() == chains
             && self.visible.units() == path.target().visible_units()
             && self.hidden.units() == path.target().hidden_units()
     }
 
+    /// Takes the chains whose entry is true. Those that are dead stay among them: which random bits
+    /// a chain gets must not depend on the others' fate.
+    fn select(&mut self, mask: &[bool]) {
+        self.chains.clear();
+        self.chains
+            .extend((0..mask.len()).filter(|&chain| mask[chain]));
+        let count = self.chains.len();
+        if self.log_ratios.len() != count {
+            self.words.set_chains::<T>(count);
+            self.visible.set_chains(count);
+            self.hidden.set_chains(count);
+            self.start.resize(count, Row::zero());
+            self.end.resize(count, Row::zero());
+            self.increments.resize(count, [T::zero(); LANES]);
+            self.log_ratios.resize(count, 0.0);
+        }
+    }
+
     fn load(&mut self, states: &[Vec<bool>]) {
-        let (engine, visible) = (self.engine, &mut self.visible);
+        let (engine, visible, chains) = (self.engine, &mut self.visible, &self.chains);
         vectorized!(engine, FUSED, {
-            for (chain, state) in states.iter().enumerate() {
-                visible.load(chain, state);
+            for (i, &chain) in chains.iter().enumerate() {
+                visible.load(i, &states[chain]);
             }
         });
     }
 
     /// The weight comes first, at the old `v`; then `h` given it, at the new beta. `t` is where in
     /// the segment the stage starts and ends.
-    fn weigh_and_draw_hidden(&mut self, (start, end): Segment<'_, T>, t: (f64, f64)) {
+    fn weigh_and_draw_hidden(
+        &mut self,
+        (start, end): Segment<'_, T>,
+        t: (f64, f64),
+        lanes: &mut Lanes,
+    ) {
         let engine = self.engine;
         self.increments.fill([T::zero(); LANES]);
         let mut inputs = Inputs::new(engine, &self.visible, &mut self.scratch);
@@ -242,7 +195,7 @@ impl<T: Scalar> Buffers<T> {
             if let Some(start) = start {
                 start.up.multiply(panel, &mut inputs, &mut self.start);
             }
-            let words = self.words.draw::<T>(engine, &mut self.lanes);
+            let words = self.words.draw::<T>(engine, lanes);
             let drawn = words
                 .zip(self.hidden.panel_mut(panel))
                 .zip(&mut self.increments);
@@ -277,7 +230,13 @@ impl<T: Scalar> Buffers<T> {
         });
     }
 
-    fn draw_visible(&mut self, model: &RbmAt<'_, T>, (start, end): Segment<'_, T>, t: f64) {
+    fn draw_visible(
+        &mut self,
+        model: &RbmAt<'_, T>,
+        (start, end): Segment<'_, T>,
+        t: f64,
+        lanes: &mut Lanes,
+    ) {
         let engine = self.engine;
         let bias = self.visible_bias.iter_mut();
         let bias = bias.flat_map(|row| row.0.as_flattened_mut());
@@ -291,7 +250,7 @@ impl<T: Scalar> Buffers<T> {
             if let Some(start) = start {
                 start.down.multiply(panel, &mut inputs, &mut self.start);
             }
-            let words = self.words.draw::<T>(engine, &mut self.lanes);
+            let words = self.words.draw::<T>(engine, lanes);
             let drawn = words.zip(self.visible.panel_mut(panel));
             let products = self.start.iter().zip(&self.end);
             vectorized!(engine, FUSED, {
@@ -306,7 +265,17 @@ impl<T: Scalar> Buffers<T> {
         }
     }
 
-    fn store(&self, chain: usize, state: &mut [bool]) {
-        vectorized!(self.engine, FUSED, self.visible.store(chain, state));
+    /// Weighs and moves the chains that still carry weight.
+    fn finish(&self, stage: Stage<'_, RbmAt<'_, T>>, block: &mut Block<Vec<bool>>) -> Result<()> {
+        for (i, (&chain, &log_ratio)) in self.chains.iter().zip(&self.log_ratios).enumerate() {
+            if block.is_alive(chain) {
+                let state = block.chain_mut(chain).0;
+                vectorized!(self.engine, FUSED, self.visible.store(i, state));
+                let log_ratio = if stage.is_at_rest() { 0.0 } else { log_ratio };
+                let increment = Increment::new(log_ratio, Step::invariant());
+                block.add(stage, chain, Ok(increment))?;
+            }
+        }
+        Ok(())
     }
 }

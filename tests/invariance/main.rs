@@ -13,7 +13,7 @@ use annealed::kernel::{
     Repeat, StepSize, Then, TransitionKernel, UnadjustedLangevin,
 };
 use annealed::model::{Gaussian, GaussianMixture, NormalizedModel, Sampleable};
-use annealed::path::{AnnealingPath, GeometricPath};
+use annealed::path::{AnnealingPath, GeometricPath, Stationary};
 use annealed::pilot::tune;
 use annealed::schedule::Schedule;
 use annealed::testing;
@@ -26,8 +26,8 @@ const CHAINS: usize = 100_000;
 
 /// The worst of four functions of the state, the constant 1 among them, whose means
 /// four steps from exact samples of the two Gaussians should not change.
-fn invariance<K: TransitionKernel<TwoGaussians>>(kernel: &K) -> Worst {
-    let model = TwoGaussians::new();
+fn invariance<K: TransitionKernel<Stationary<TwoGaussians>>>(kernel: &K) -> Worst {
+    let model = Stationary(TwoGaussians::new());
     let statistics: [fn(&DVector<f64>) -> f64; 4] =
         [|_| 1.0, |x| x[0], |x| x[0] * x[1], |x| x[0].powi(3)];
     Worst::of(statistics.map(|statistic| {
@@ -73,7 +73,7 @@ impl Worst {
     }
 }
 
-fn assert_invariant<K: TransitionKernel<TwoGaussians>>(kernel: K) {
+fn assert_invariant<K: TransitionKernel<Stationary<TwoGaussians>>>(kernel: K) {
     let worst = invariance(&kernel);
     assert!(worst.passes(), "{worst:?}");
 }

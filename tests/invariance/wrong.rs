@@ -1,8 +1,8 @@
 //! Deliberately wrong kernels, each beside its right twin: the checks tell them apart.
 
-use annealed::chain::{Increment, NonFinite, Stage, Step};
-use annealed::kernel::{RandomWalkMetropolis, Then, TransitionKernel, UnadjustedLangevin};
-use annealed::model::{Differentiable, FullConditionals, UnnormalizedModel};
+use annealed::chain::{Block, Increment, NonFinite, Stage, Step};
+use annealed::kernel::{RandomWalkMetropolis, Scratch, Then, TransitionKernel, UnadjustedLangevin};
+use annealed::model::{Differentiable, FullConditionals};
 use annealed::path::Intermediate;
 use nalgebra::DVector;
 use rand::{Rng, RngExt};
@@ -56,26 +56,26 @@ struct Langevin {
     flaw: Flaw,
 }
 
-impl<M: Differentiable> TransitionKernel<M> for Langevin {
+impl<M: Differentiable + Intermediate> TransitionKernel<M> for Langevin {
     type Workspace = ();
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         _chain: usize,
         x: &mut DVector<f64>,
         _workspace: &mut (),
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
         let half = 0.5 * self.variance;
-        let onward = &*x + half * drift(&stage.model, x);
+        let onward = &*x + half * drift(stage.model, x);
         let y = &onward + self.variance.sqrt() * normals(x.len(), rng);
         let sign = if self.flaw == Flaw::BackwardSign {
             -1.0
         } else {
             1.0
         };
-        let back = &y + sign * half * drift(&stage.model, &y);
+        let back = &y + sign * half * drift(stage.model, &y);
         let proposal =
             ((&y - onward).norm_squared() - (&*x - back).norm_squared()) / (2.0 * self.variance);
         let there = stage.model.log_density(&y);
@@ -137,15 +137,15 @@ fn langevin_that_leaves_a_bounded_support() {
 /// One leapfrog step with a momentum that persists, without turning back on a refusal.
 struct NeverTurnsBack(bool);
 
-impl<M: Differentiable> TransitionKernel<M> for NeverTurnsBack {
-    type Workspace = Vec<DVector<f64>>;
+impl<M: Differentiable + Intermediate> TransitionKernel<M> for NeverTurnsBack {
+    type Workspace = Scratch<Vec<DVector<f64>>>;
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         chain: usize,
         x: &mut DVector<f64>,
-        momenta: &mut Self::Workspace,
+        Scratch(momenta): &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
         while momenta.len() <= chain {
@@ -153,9 +153,9 @@ impl<M: Differentiable> TransitionKernel<M> for NeverTurnsBack {
         }
         let size = 1.3;
         let p = 0.95_f64.sqrt() * &momenta[chain] + 0.05_f64.sqrt() * normals(x.len(), rng);
-        let half_way = &p + 0.5 * size * drift(&stage.model, x);
+        let half_way = &p + 0.5 * size * drift(stage.model, x);
         let y = &*x + size * &half_way;
-        let q = half_way + 0.5 * size * drift(&stage.model, &y);
+        let q = half_way + 0.5 * size * drift(stage.model, &y);
         let energy = |x: &_, p: &DVector<f64>| 0.5 * p.norm_squared() - stage.model.log_density(x);
         if accept(energy(x, &p) - energy(&y, &q), rng) {
             *x = y;
@@ -176,12 +176,14 @@ fn momentum_not_negated_on_refusal() {
 /// Draws every coordinate given the old values of the others.
 struct SynchronousGibbs(bool);
 
-impl<M: FullConditionals<State = DVector<f64>>> TransitionKernel<M> for SynchronousGibbs {
+impl<M: FullConditionals + Intermediate<State = DVector<f64>>> TransitionKernel<M>
+    for SynchronousGibbs
+{
     type Workspace = ();
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         _chain: usize,
         x: &mut DVector<f64>,
         _workspace: &mut (),
@@ -206,12 +208,12 @@ fn coordinates_drawn_at_once() {
 /// Chooses between two invariant kernels by where the chain is.
 struct ChoosesByState(bool);
 
-impl<M: UnnormalizedModel<State = DVector<f64>>> TransitionKernel<M> for ChoosesByState {
+impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for ChoosesByState {
     type Workspace = <RandomWalkMetropolis as TransitionKernel<M>>::Workspace;
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         chain: usize,
         x: &mut DVector<f64>,
         workspace: &mut Self::Workspace,
@@ -234,7 +236,7 @@ struct LosesCorrection<A, B>(bool, Then<A, B>);
 
 impl<M, A, B> TransitionKernel<M> for LosesCorrection<A, B>
 where
-    M: UnnormalizedModel,
+    M: Intermediate,
     A: TransitionKernel<M>,
     B: TransitionKernel<M>,
 {
@@ -242,7 +244,7 @@ where
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         chain: usize,
         state: &mut M::State,
         workspace: &mut Self::Workspace,
@@ -277,18 +279,14 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for StaleBlend {
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         _chain: usize,
         x: &mut DVector<f64>,
         _workspace: &mut (),
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
         let y = &*x + 1.5 * normals(x.len(), rng);
-        let cached = if self.0 {
-            &stage.previous
-        } else {
-            &stage.model
-        };
+        let cached = if self.0 { stage.previous } else { stage.model };
         if accept(stage.model.log_density(&y) - cached.log_density(x), rng) {
             *x = y;
         }
@@ -309,7 +307,7 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for MovesFirst {
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: &Stage<M>,
+        stage: Stage<'_, M>,
         chain: usize,
         x: &mut DVector<f64>,
         workspace: &mut Self::Workspace,
@@ -318,18 +316,18 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for MovesFirst {
         random_walk().step(stage, chain, x, workspace, rng)
     }
 
-    fn increment<R: Rng + ?Sized>(
+    fn advance(
         &self,
-        stage: &Stage<M>,
-        chain: usize,
-        x: &mut DVector<f64>,
+        stage: Stage<'_, M>,
+        block: &mut Block<DVector<f64>>,
         workspace: &mut Self::Workspace,
-        rng: &mut R,
-    ) -> Result<Increment, NonFinite> {
-        let before = stage.log_ratio(x);
-        let step = self.step(stage, chain, x, workspace, rng)?;
-        let log_ratio = if self.0 { stage.log_ratio(x) } else { before };
-        Ok(Increment::new(log_ratio, step))
+    ) -> annealed::Result<()> {
+        block.for_each(stage, |chain, x, rng| {
+            let before = stage.log_ratio(x);
+            let step = self.step(stage, chain, x, workspace, rng)?;
+            let log_ratio = if self.0 { stage.log_ratio(x) } else { before };
+            Ok(Increment::new(log_ratio, step))
+        })
     }
 }
 

@@ -1,9 +1,9 @@
 //! Random bits for the units of a block of chains.
 
-use super::layers::WIDTH;
-use super::scalar::Scalar;
 use crate::num::Available;
 use crate::random::{LANES, Lanes};
+use crate::rbm::engine::layers::WIDTH;
+use crate::rbm::scalar::Scalar;
 
 /// A buffer of random bits for one panel of units of all chains of a block.
 #[derive(Debug, Clone)]
@@ -13,6 +13,11 @@ impl Words {
     /// For so many chains.
     pub(crate) fn for_chains<T: Scalar>(chains: usize) -> Self {
         Self(vec![[0; LANES]; chains * Self::of_chain::<T>()])
+    }
+
+    /// Makes it one for another number of chains.
+    pub(crate) fn set_chains<T: Scalar>(&mut self, chains: usize) {
+        self.0.resize(chains * Self::of_chain::<T>(), [0; LANES]);
     }
 
     /// Words for a panel of one chain.

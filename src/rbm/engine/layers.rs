@@ -24,12 +24,20 @@ pub(crate) struct Layer {
 
 impl Layer {
     pub(crate) fn zeros(units: usize, chains: usize) -> Self {
-        let lines = units.div_ceil(LINE) * chains.next_multiple_of(GROUP);
-        Self {
+        let mut layer = Self {
             units,
-            chains,
-            lines: vec![Line([0; LINE]); lines],
-        }
+            chains: 0,
+            lines: Vec::new(),
+        };
+        layer.set_chains(chains);
+        layer
+    }
+
+    /// Makes it one for another number of chains.
+    pub(crate) fn set_chains(&mut self, chains: usize) {
+        let lines = self.width() * chains.next_multiple_of(GROUP);
+        self.lines.resize(lines, Line([0; LINE]));
+        self.chains = chains;
     }
 
     /// Number of units, without padding.
@@ -48,7 +56,6 @@ impl Layer {
     }
 
     /// The lines of all chains, those that pad their number included.
-    #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
     pub(crate) fn lines(&self) -> &[Line] {
         &self.lines
     }

@@ -1,0 +1,141 @@
+//! A population: chains on their way along a path.
+
+use crate::Result;
+use crate::chain::{Block, NonFinite, Stage};
+use crate::kernel::{TransitionKernel, Workspace};
+use crate::model::{Sampleable, UnnormalizedModel};
+use crate::path::AnnealingPath;
+use crate::random::{StreamRng, successive};
+
+/// Chains on their way along a path: the one loop body of this crate.
+///
+/// The runner, pilots and tuning are short programs over it, and so is an annealed run by hand:
+///
+/// ```
+/// use annealed::ais::Population;
+/// use annealed::prelude::*;
+/// use annealed::random::{Purpose, stream};
+///
+/// let path = GeometricPath::new(Gaussian::standard(1)?, Gaussian::isotropic([1.0].to_vec().into(), 0.5)?);
+/// let kernel = RandomWalkMetropolis::new(0.7)?;
+/// let mut population = Population::start(&path, 0, 100, stream(7, Purpose::Run, 0))?;
+/// for beta in [0.25, 0.5, 0.75, 1.0] {
+///     population.advance_to(&kernel, beta)?; // weigh, then move
+///     population.stay(&kernel)?; // one more move at the same model
+/// }
+/// assert!(population.block().log_weights().iter().all(|w| w.is_finite()));
+/// # Ok::<(), annealed::Error>(())
+/// ```
+///
+/// The kernel is given at each step, so that its parameters may change along the way; `W` is its
+/// workspace.
+#[derive(Debug)]
+pub struct Population<'p, P: AnnealingPath, W> {
+    path: &'p P,
+    block: Block<P::State>,
+    workspace: W,
+    index: usize,
+    /// The model left at the last stage.
+    previous: P::At<'p>,
+    model: P::At<'p>,
+}
+
+impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
+    /// Chains of weight 1 at exact samples of the base. Chain i, counted from `first_chain`, has the
+    /// i-th stream after `first`.
+    ///
+    /// # Errors
+    /// [`Error::NonFinite`](crate::Error::NonFinite) where the base's log density at its own sample is not finite.
+    pub fn start(path: &'p P, first_chain: usize, chains: usize, first: StreamRng) -> Result<Self> {
+        let mut rngs: Vec<StreamRng> = successive(first).take(chains).collect();
+        let base = path.base();
+        let states: Vec<P::State> = rngs.iter_mut().map(|rng| base.sample(rng)).collect();
+        for (i, state) in states.iter().enumerate() {
+            let value = base.log_density(state);
+            if !value.is_finite() {
+                let fault = NonFinite {
+                    quantity: "log density of the base at its own sample",
+                    value,
+                    expected: "a finite number",
+                };
+                return Err(fault.at(first_chain + i, 0, 0.0));
+            }
+        }
+        Ok(Self::from_states(path, 0.0, first_chain, states, rngs))
+    }
+
+    /// Chains of weight 1 at these states, which stand at `beta`, each with its stream.
+    ///
+    /// # Panics
+    /// Where there are not as many streams as states.
+    pub fn from_states(
+        path: &'p P,
+        beta: f64,
+        first_chain: usize,
+        states: Vec<P::State>,
+        rngs: Vec<StreamRng>,
+    ) -> Self {
+        Self {
+            path,
+            block: Block::new(first_chain, states, rngs),
+            workspace: W::default(),
+            index: 0,
+            previous: path.at(beta),
+            model: path.at(beta),
+        }
+    }
+
+    /// One stage: weighs the chains from the model where they stand to that at `beta`, then moves
+    /// them there.
+    ///
+    /// # Errors
+    /// What the kernel meets, with chain, stage and beta.
+    pub fn advance_to<K>(&mut self, kernel: &K, beta: f64) -> Result<()>
+    where
+        K: TransitionKernel<P::At<'p>, Workspace = W>,
+    {
+        self.place_at(beta);
+        self.block.clear_ratios();
+        let stage = Stage::new(self.index, &self.previous, &self.model);
+        kernel.advance(stage, &mut self.block, &mut self.workspace)
+    }
+
+    /// One more move at the model where the chains stand. Only the kernel's correction, 0 for one
+    /// that is invariant, is added to the weights.
+    ///
+    /// # Errors
+    /// As [`advance_to`](Self::advance_to).
+    pub fn stay<K>(&mut self, kernel: &K) -> Result<()>
+    where
+        K: TransitionKernel<P::At<'p>, Workspace = W>,
+    {
+        let stage = Stage::new(self.index, &self.model, &self.model);
+        kernel.advance(stage, &mut self.block, &mut self.workspace)
+    }
+
+    /// Places the chains at the model of another beta without weighing or moving them: chains that
+    /// are to forget where they came from by [staying](Self::stay) there.
+    pub fn place_at(&mut self, beta: f64) {
+        self.index += 1;
+        self.previous = std::mem::replace(&mut self.model, self.path.at(beta));
+    }
+
+    /// The last stage, from the model left to the one where the chains stand.
+    pub fn stage(&self) -> Stage<'_, P::At<'p>> {
+        Stage::new(self.index, &self.previous, &self.model)
+    }
+
+    /// The chains.
+    pub fn block(&self) -> &Block<P::State> {
+        &self.block
+    }
+
+    /// The chains, to be resampled.
+    pub(crate) fn block_mut(&mut self) -> &mut Block<P::State> {
+        &mut self.block
+    }
+
+    pub(crate) fn into_block(self) -> Block<P::State> {
+        self.block
+    }
+}

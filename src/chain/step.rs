@@ -1,0 +1,149 @@
+//! What a kernel says of its move.
+
+use crate::Error;
+
+/// What one application of a kernel has to say.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Step {
+    /// `log f_k(x') - log f_k(x) + log B_k(x|x') - log F_k(x'|x)`; 0 where the kernel leaves
+    /// `p_k` invariant and B is its reversal.
+    pub correction: f64,
+    /// The accept-reject decisions of the step; none for a kernel that makes none.
+    pub decisions: Decisions,
+}
+
+/// Accept-reject decisions, counted.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Decisions {
+    /// Number of proposals.
+    pub proposals: u64,
+    /// Expected number of those accepted: the sum of their acceptance probabilities, which has less
+    /// variance than the count of outcomes.
+    pub accepted: f64,
+}
+
+impl Decisions {
+    /// The acceptance: the mean acceptance probability of a proposal. `None` without proposals.
+    pub fn acceptance(&self) -> Option<f64> {
+        (self.proposals > 0).then(|| self.accepted / self.proposals as f64)
+    }
+
+    /// Decisions made since `earlier`.
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        Self {
+            proposals: self.proposals - earlier.proposals,
+            accepted: self.accepted - earlier.accepted,
+        }
+    }
+}
+
+impl std::ops::AddAssign for Decisions {
+    #[inline]
+    fn add_assign(&mut self, more: Self) {
+        self.proposals += more.proposals;
+        self.accepted += more.accepted;
+    }
+}
+
+impl Step {
+    /// A step of an invariant kernel without accept-reject decisions.
+    pub const fn invariant() -> Self {
+        Self::corrected(0.0)
+    }
+
+    /// A step of a kernel that is not invariant, with its correction.
+    pub const fn corrected(correction: f64) -> Self {
+        Self {
+            correction,
+            decisions: Decisions {
+                proposals: 0,
+                accepted: 0.0,
+            },
+        }
+    }
+
+    /// A Metropolis-Hastings step whose proposal had this acceptance probability.
+    pub const fn metropolis(acceptance: f64) -> Self {
+        Self {
+            correction: 0.0,
+            decisions: Decisions {
+                proposals: 1,
+                accepted: acceptance,
+            },
+        }
+    }
+
+    /// This step followed by another at the same model: corrections and decisions add.
+    #[must_use]
+    pub fn then(mut self, next: Self) -> Self {
+        self.correction += next.correction;
+        self.decisions += next.decisions;
+        self
+    }
+}
+
+/// What one stage does to one chain: the path's part and the kernel's part of the log weight.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Increment {
+    /// `log f_k(x) - log f_{k-1}(x)` at the state before the move.
+    pub log_ratio: f64,
+    /// What is added to the log weight: `log_ratio + step.correction`, unless the kernel had to
+    /// compute the whole at once (a support that shrinks makes it `-inf + inf`).
+    pub log_weight: f64,
+    /// What the kernel reported.
+    pub step: Step,
+}
+
+impl Increment {
+    /// The path's part and the kernel's correction, added.
+    pub fn new(log_ratio: f64, step: Step) -> Self {
+        Self {
+            log_ratio,
+            log_weight: log_ratio + step.correction,
+            step,
+        }
+    }
+}
+
+/// A NaN or an infinity that a kernel met; the runner adds chain, stage and beta.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NonFinite {
+    /// What was being computed, as "log density of the proposal".
+    pub quantity: &'static str,
+    /// The value found.
+    pub value: f64,
+    /// What would have been accepted.
+    pub expected: &'static str,
+}
+
+impl NonFinite {
+    /// Passes a log density on unless it is NaN or `+inf`.
+    ///
+    /// # Errors
+    /// For NaN and `+inf`.
+    #[inline]
+    pub fn check_log_density(quantity: &'static str, value: f64) -> Result<f64, Self> {
+        if value < f64::INFINITY {
+            Ok(value)
+        } else {
+            Err(Self {
+                quantity,
+                value,
+                expected: "a number below +inf",
+            })
+        }
+    }
+
+    /// The error that says where it was met.
+    pub(crate) fn at(self, chain: usize, stage: usize, beta: f64) -> Error {
+        Error::NonFinite {
+            quantity: self.quantity,
+            value: self.value,
+            expected: self.expected,
+            chain,
+            stage,
+            beta,
+        }
+    }
+}
