@@ -110,19 +110,15 @@ mod tests {
 
     const LAWS: [Noise; 5] = [
         Noise::Gaussian,
-        Noise::Student {
-            degrees_of_freedom: 1,
-        },
-        Noise::Student {
-            degrees_of_freedom: 2,
-        },
-        Noise::Student {
-            degrees_of_freedom: 5,
-        },
-        Noise::Student {
-            degrees_of_freedom: 8,
-        },
+        student(1),
+        student(2),
+        student(5),
+        student(8),
     ];
+
+    const fn student(degrees_of_freedom: u32) -> Noise {
+        Noise::Student { degrees_of_freedom }
+    }
 
     #[test]
     fn densities_integrate_to_one() {
@@ -165,10 +161,7 @@ mod tests {
     #[test]
     fn students_density_tends_to_the_gaussian() {
         let noise = [0.7, -1.2, 0.1];
-        let student = Noise::Student {
-            degrees_of_freedom: 1_000_000,
-        };
-        let apart = student.log_density(&noise) - Noise::Gaussian.log_density(&noise);
+        let apart = student(1_000_000).log_density(&noise) - Noise::Gaussian.log_density(&noise);
         assert!(apart.abs() < 1e-5, "{apart}");
     }
 }

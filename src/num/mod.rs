@@ -25,4 +25,4 @@ pub(crate) use logistic::softplus_increment;
 pub use logistic::{sigmoid, softplus};
 pub(crate) use math::{pairs, weighted};
 pub(crate) use moments::{Moments, WeightedMean};
-pub(crate) use vector::{LANES, add_scaled, all_finite, set_zero, wide};
+pub(crate) use vector::{VECTOR_WIDTH, add_scaled, all_finite, set_zero, wide};
