@@ -102,6 +102,7 @@ impl<S, R: Merge> Merge for Outcome<S, R> {
 /// feature `float_roundtrip`.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[must_use]
 pub struct PartialRun<S, R = ()> {
     pub(crate) settings: Settings,
     pub(crate) nodes: Forest<Outcome<S, R>>,

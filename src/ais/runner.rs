@@ -48,6 +48,7 @@ use crate::{Error, Result};
 /// # Ok(())
 /// # }
 /// ```
+#[must_use]
 pub struct Ais<'p, P: AnnealingPath, K, R = ()> {
     path: &'p P,
     kernel: K,
@@ -225,9 +226,7 @@ where
     /// # Errors
     /// Where `parts` is 0, or as [`run`](Self::run) for settings out of range.
     pub fn ranges(&self, parts: usize) -> Result<Vec<Range<usize>>> {
-        if parts == 0 {
-            return Err(Error::invalid("parts", 0, "at least 1"));
-        }
+        Error::check_at_least("parts", parts, 1)?;
         let settings = self.settings()?;
         let blocks = settings.blocks();
         let parts = parts.min(blocks);
@@ -238,14 +237,10 @@ where
     }
 
     fn settings(&self) -> Result<Settings> {
-        let at_least_one = |argument, value: usize| match value {
-            0 => Err(Error::invalid(argument, 0, "at least 1")),
-            _ => Ok(()),
-        };
-        at_least_one("chains", self.chains)?;
-        at_least_one("block_size", self.block_size)?;
-        at_least_one("recorded_stages", self.recorded_stages)?;
-        at_least_one("threads", self.threads.unwrap_or(1))?;
+        Error::check_at_least("chains", self.chains, 1)?;
+        Error::check_at_least("block_size", self.block_size, 1)?;
+        Error::check_at_least("recorded_stages", self.recorded_stages, 1)?;
+        Error::check_at_least("threads", self.threads.unwrap_or(1), 1)?;
         Error::check_number("log normalizer of the base", self.log_base_normalizer)?;
         let schedule = match &self.schedule {
             Some(schedule) => schedule.clone(),

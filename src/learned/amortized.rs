@@ -4,6 +4,8 @@ use nalgebra::DVector;
 
 use crate::learned::conditional::Mean;
 use crate::learned::flow::LearnedTransitions;
+#[cfg(feature = "serde")]
+use crate::learned::flow::Pairs;
 use crate::learned::noise::Noise;
 use crate::{Error, Result};
 
@@ -25,14 +27,6 @@ use crate::{Error, Result};
 /// let run = Ais::new(&path, encoder).run(); // encoder.given(&dvector![1.0, 0.0, 1.0]).unwrap()
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(
-    feature = "serde",
-    serde(
-        try_from = "super::flow::RawTransitions",
-        into = "super::flow::RawTransitions"
-    )
-)]
 pub struct AmortizedTransitions {
     /// Transitions whose densities take the observation as further inputs. Elsewhere there are none.
     pub(super) flow: LearnedTransitions,
@@ -57,10 +51,8 @@ impl AmortizedTransitions {
     }
 
     pub(super) fn from_flow(flow: LearnedTransitions) -> Result<Self> {
-        match flow.context() {
-            0 => Err(Error::invalid("length of the observation", 0, "at least 1")),
-            _ => Ok(Self { flow }),
-        }
+        Error::check_at_least("length of the observation", flow.context(), 1)?;
+        Ok(Self { flow })
     }
 
     /// With another law of the noise that the forward transitions add; see [`Noise`].
@@ -91,4 +83,12 @@ impl AmortizedTransitions {
     pub fn context(&self) -> usize {
         self.flow.context()
     }
+}
+
+crate::num::serialize_as! {
+    AmortizedTransitions as encoder { noise: encoder.flow.noise, transitions: encoder.flow.pairs() }
+}
+crate::num::deserialize_checked! {
+    AmortizedTransitions { noise: Noise, transitions: Pairs } =>
+        LearnedTransitions::from_pairs(noise, transitions).and_then(Self::from_flow)
 }

@@ -21,6 +21,7 @@ const LABEL_HEIGHT: usize = 16;
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
 pub struct ImageSheet {
     width: usize,
     rows: Vec<(String, Vec<Vec<bool>>)>,
@@ -32,9 +33,7 @@ impl ImageSheet {
     /// # Errors
     /// A width of 0.
     pub fn new(width: usize) -> Result<Self> {
-        if width == 0 {
-            return Err(Error::invalid("width", 0, "at least 1"));
-        }
+        Error::check_at_least("width", width, 1)?;
         let rows = Vec::new();
         Ok(Self { width, rows })
     }
