@@ -8,6 +8,7 @@ use crate::learned::ascent::Ascent;
 use crate::learned::flow::LearnedTransitions;
 use crate::learned::objective::Objective;
 use crate::model::Differentiable;
+use crate::num::setters;
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
@@ -145,22 +146,17 @@ impl Training {
         }
     }
 
-    /// Number of updates.
-    pub fn iterations(self, iterations: usize) -> Self {
-        Self { iterations, ..self }
-    }
-
-    /// Samples an update.
-    pub fn batch_size(self, batch_size: usize) -> Self {
-        Self { batch_size, ..self }
-    }
-
-    /// The learning rate of Adam, before it decays.
-    pub fn learning_rate(self, learning_rate: f64) -> Self {
-        Self {
-            learning_rate,
-            ..self
-        }
+    setters! {
+        /// Number of updates.
+        iterations: usize,
+        /// Samples an update.
+        batch_size: usize,
+        /// The learning rate of Adam, before it decays.
+        learning_rate: f64,
+        /// Bound on the Euclidean norm of the gradient in one transition's parameters.
+        clip: f64,
+        /// The seed of all randomness in training.
+        seed: u64,
     }
 
     /// Multiplies the learning rate by `factor` once a fraction `after` of the iterations is done.
@@ -170,16 +166,6 @@ impl Training {
             decay_after: after,
             ..self
         }
-    }
-
-    /// Bound on the Euclidean norm of the gradient in one transition's parameters.
-    pub fn clip(self, norm: f64) -> Self {
-        Self { clip: norm, ..self }
-    }
-
-    /// The seed of all randomness in training.
-    pub fn seed(self, seed: u64) -> Self {
-        Self { seed, ..self }
     }
 
     /// Trains `flow` to carry the base of `path` through the models at the betas of `schedule`,

@@ -14,6 +14,7 @@ mod math;
 mod moments;
 #[cfg(feature = "serde")]
 pub(crate) mod serial;
+mod setters;
 mod vector;
 
 pub(crate) use amx::are_available as tiles_are_available;
@@ -27,4 +28,5 @@ pub(crate) use logistic::softplus_increment;
 pub use logistic::{sigmoid, softplus};
 pub(crate) use math::{pairs, weighted};
 pub(crate) use moments::{Moments, WeightedMean, WeightedVariance};
+pub(crate) use setters::setters;
 pub(crate) use vector::{VECTOR_WIDTH, add_scaled, all_finite, set_zero, wide};
