@@ -1,4 +1,4 @@
-//! A modifier learned from an ensemble of annealed particles.
+//! A drift modifier learned from an ensemble of annealed particles.
 
 use nalgebra::{Cholesky, DMatrix, DVector};
 use rand::RngExt;

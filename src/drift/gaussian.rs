@@ -1,4 +1,4 @@
-//! The modifier of a path of Gaussians, in closed form.
+//! The drift modifier of a path of Gaussians, in closed form.
 
 use nalgebra::DVector;
 

@@ -1,4 +1,4 @@
-//! Derivatives beside central differences.
+//! Checks of derivatives against central differences, for tests.
 
 const STEP: f64 = 1e-5;
 
