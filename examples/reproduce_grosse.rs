@@ -11,11 +11,12 @@
 //! ```
 
 mod common;
+#[path = "common/image_sheet.rs"]
+mod image_sheet;
 
 use std::path::Path;
 use std::time::Instant;
 
-use annealed::Result;
 use annealed::ais::{Ais, Merge, Recorder, Run};
 use annealed::chain::Block;
 use annealed::chain::Stage;
@@ -23,7 +24,7 @@ use annealed::kernel::{CoordinateGibbs, PerfectTransitions, TransitionKernel};
 use annealed::model::{ExponentialFamily, Gaussian, NormalizedModel};
 use annealed::path::{AnnealingPath, GaussianPath, Intermediate, MomentPath, linear_cost};
 use annealed::pilot::{BinnedSchedule, KnotChains, allocate_steps};
-use annealed::plot::{Chart, ImageSheet};
+use annealed::plot::Chart;
 use annealed::rbm::BlockGibbs;
 use annealed::rbm::RbmPath;
 use annealed::rbm::{
@@ -31,12 +32,14 @@ use annealed::rbm::{
     RbmMatching, RbmMoments,
 };
 use annealed::schedule::Schedule;
+use annealed::{Error, Result};
 use clap::{Parser, ValueEnum};
 use nalgebra::{DVector, dmatrix, dvector};
 
 use common::data::Data;
 use common::options::{Options, Setting};
 use common::{Training, data, mean, numbers_of_stages, root_mean_square, save, stem};
+use image_sheet::image_sheet;
 
 /// Segments of the optimal schedules, and of the spline.
 const SEGMENTS: usize = 10;
@@ -402,7 +405,7 @@ fn figures_of(runs: &[Run<Vec<bool>>], exact: Option<f64>) -> String {
 
 /// Three chains along each path.
 fn draw_samples(paths: [&RbmPath; 2], width: usize, file: &Path) -> Result<()> {
-    let mut sheet = ImageSheet::new(width)?;
+    let mut rows = Vec::new();
     for (name, path) in ["geometric path", "moment path"].into_iter().zip(paths) {
         let run = Ais::new(path, BlockGibbs)
             .chains(3)
@@ -420,10 +423,13 @@ fn draw_samples(paths: [&RbmPath; 2], width: usize, file: &Path) -> Result<()> {
                 0 => format!("{name}, beta = .1, .2, ... 1"),
                 _ => String::new(),
             };
-            sheet = sheet.row(&label, &images)?;
+            rows.push((label, images));
         }
     }
-    sheet.save(file)
+    std::fs::write(file, image_sheet(width, &rows)).map_err(|error| {
+        let expected = format!("a file that can be written ({error})");
+        Error::invalid("figure", file.display(), expected)
+    })
 }
 
 /// The states of the chains at the recorded stages.

@@ -269,7 +269,10 @@ where
             .num_threads(threads)
             .build()
             .map_err(|error| Error::invalid("threads", threads, error.to_string()))?;
-        Ok(pool.install(work))
+        let (mut work, mut done) = (Some(work), None);
+        let run: &mut (dyn FnMut() + Send) = &mut || done = work.take().map(|work| work());
+        pool.install(run);
+        Ok(done.expect("the pool has run the work"))
     }
 
     #[cfg(not(feature = "rayon"))]

@@ -73,21 +73,30 @@ where
     if level == 0 {
         return leaf(index);
     }
-    let (left, right) = join(
-        || reduce_node(level - 1, 2 * index, leaf),
-        || reduce_node(level - 1, 2 * index + 1, leaf),
+    let (mut left, mut right) = (None, None);
+    join(
+        &mut || left = Some(reduce_node(level - 1, 2 * index, leaf)),
+        &mut || right = Some(reduce_node(level - 1, 2 * index + 1, leaf)),
     );
+    let (left, right) = left.zip(right).expect("both halves have run");
     let mut value = left?;
     value.merge(right?);
     Ok(value)
 }
 
+/// One half of the work of [`join`]. It is not generic, so that rayon is compiled once and not
+/// anew for every path, kernel and recorder.
+type Half<'a> = dyn FnMut() + Send + 'a;
+
 #[cfg(feature = "rayon")]
-use rayon::join;
+fn join(left: &mut Half<'_>, right: &mut Half<'_>) {
+    rayon::join(left, right);
+}
 
 #[cfg(not(feature = "rayon"))]
-fn join<A, B>(a: impl FnOnce() -> A, b: impl FnOnce() -> B) -> (A, B) {
-    (a(), b())
+fn join(left: &mut Half<'_>, right: &mut Half<'_>) {
+    left();
+    right();
 }
 
 /// `(level, index)` of the largest nodes that tile the range, from left to right.

@@ -2,11 +2,9 @@
 
 mod chart;
 mod scatter;
-mod sheet;
 
 pub use chart::Chart;
 pub use scatter::ScatterSheet;
-pub use sheet::ImageSheet;
 
 use std::path::Path;
 
@@ -36,6 +34,10 @@ fn column(charts: &[Chart]) -> Result<String> {
 
 fn write(path: &Path, svg: &str) -> Result<()> {
     std::fs::write(path, svg).map_err(|error| Error::io(path, error))
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use crate::plot::sheet::escaped;
+use super::escaped;
 use crate::{Error, Result};
 
 /// Width of a panel in the drawing.

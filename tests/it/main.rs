@@ -1,0 +1,30 @@
+//! The promises of the crate, a module for each. They share one binary, so that the generic code
+//! of the library is compiled once for all of them.
+
+mod adaptive;
+mod allocations;
+mod bad_input;
+mod blocks;
+mod determinism;
+mod estimate;
+mod finite_state;
+#[path = "../../examples/common/image_sheet.rs"]
+mod image_sheet;
+mod invariance;
+mod kernels;
+mod models;
+mod moments;
+mod paths;
+mod rbm;
+mod rbm_files;
+mod rbm_gibbs;
+mod rbm_moments;
+mod rbm_spline;
+mod rbm_training;
+mod ridge;
+mod schedule_optimizers;
+mod schedules;
+mod serialization;
+mod unbiasedness;
+mod value_stability;
+mod variational;
