@@ -1,4 +1,4 @@
-//! The betas at which a modifier was solved for.
+//! The middles of the stages of a schedule, at which a drift modifier is tabulated.
 
 use crate::schedule::Schedule;
 use crate::{Error, Result};

@@ -35,8 +35,8 @@ impl Bernoulli {
     /// From probabilities `p_i` of a one, each strictly between 0 and 1.
     ///
     /// # Errors
-    /// No probability, or one outside (0, 1); from data use the smoothed
-    /// `(ones + 1) / (samples + 2)`, which never is.
+    /// No probability, or one outside (0, 1). An estimate from data stays inside where it is
+    /// smoothed, `(ones + 1) / (samples + 2)`.
     pub fn from_probabilities(probabilities: &DVector<f64>) -> Result<Self> {
         if let Some(&p) = probabilities.iter().find(|&&p| !(p > 0.0 && p < 1.0)) {
             return Err(Error::invalid(

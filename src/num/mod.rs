@@ -14,6 +14,7 @@ mod math;
 mod moments;
 #[cfg(feature = "serde")]
 pub(crate) mod serial;
+mod setters;
 mod vector;
 
 pub(crate) use amx::are_available as tiles_are_available;
@@ -25,6 +26,7 @@ pub(crate) use log_space::log_add_exp;
 pub use log_space::{WeightSums, log_mean_exp, log_sum_exp};
 pub(crate) use logistic::softplus_increment;
 pub use logistic::{sigmoid, softplus};
-pub(crate) use math::weighted;
+pub(crate) use math::{pairs, weighted};
 pub(crate) use moments::{Moments, WeightedMean, WeightedVariance};
-pub(crate) use vector::{LANES, add_scaled, all_finite, set_zero, wide};
+pub(crate) use setters::setters;
+pub(crate) use vector::{VECTOR_WIDTH, add_scaled, all_finite, set_zero, wide};
