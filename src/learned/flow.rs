@@ -119,7 +119,7 @@ impl LearnedTransitions {
     /// # Errors
     /// No transitions; dimensions that differ.
     pub fn from_transitions(transitions: Vec<Transition>) -> Result<Self> {
-        Error::check_at_least("transitions", transitions.len(), 1)?;
+        Error::check_not_empty("transitions", transitions.len())?;
         let first = &transitions[0];
         for transition in &transitions {
             let (found, expected) = (transition.dimension(), first.dimension());

@@ -55,7 +55,7 @@ impl GaussianMixture {
                 })
             })
             .collect::<Result<_>>()?;
-        Error::check_at_least("components", components.len(), 1)?;
+        Error::check_not_empty("components", components.len())?;
         let first = components[0].gaussian.dimension();
         for component in &components {
             Error::check_dimension("component", component.gaussian.dimension(), first)?;

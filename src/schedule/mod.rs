@@ -71,7 +71,9 @@ impl Schedule {
     /// Where they do not start at 0, increase strictly and end at 1.
     pub fn new(betas: impl IntoIterator<Item = f64>) -> Result<Self> {
         let betas: Vec<f64> = betas.into_iter().collect();
-        Error::check_at_least("number of betas of a schedule", betas.len(), 2)?;
+        let found = format!("{} values", betas.len());
+        let expected = "at least the two values 0 and 1";
+        Error::check(betas.len() >= 2, "schedule", found, expected)?;
         let (first, last) = (betas[0], betas[betas.len() - 1]);
         let ends = format!("{first} to {last}");
         let from_base_to_target = first == 0.0 && last == 1.0;
