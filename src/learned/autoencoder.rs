@@ -105,7 +105,7 @@ fn check_shapes<D: TrainableDecoder>(
     Error::check_dimension("state of the encoder", found, expected)?;
     let (found, expected) = (encoder.context(), decoder.observed_dimension());
     Error::check_dimension("observation of the encoder", found, expected)?;
-    Error::check_not_empty("observations", data.len())?;
+    Error::check_not_empty("data", data.len())?;
     for x in data {
         Likelihood::new(decoder, x)?;
     }
