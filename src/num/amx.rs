@@ -1,4 +1,4 @@
-//! Whether this process may use the matrix tiles of AMX.
+//! The permission to use the matrix tiles of AMX, asked for once.
 
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid, __cpuid_count};

@@ -1,4 +1,4 @@
-//! Which instructions the inner loops use, chosen once, at run time.
+//! Instruction sets, of which the inner loops use the one chosen at run time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,22 +9,22 @@ use crate::{Error, Result};
 /// The instructions that the inner loops of an RBM use.
 ///
 /// The best one that the machine has is chosen at run time ([`Engine::best`]), whatever target the
-/// crate was compiled for. All of them draw from the same distributions. Each gives the same bits
-/// for one seed on any number of threads; different engines round differently.
+/// crate was compiled for. All engines draw from the same distributions. For a seed, each gives the
+/// same bits on any number of threads; two engines differ in rounding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 #[non_exhaustive]
 pub enum Engine {
-    /// What the compilation target has: SSE2 on x86-64, NEON on AArch64. The reference.
+    /// The instructions of the compilation target: SSE2 on x86-64, NEON on AArch64. The reference.
     Portable,
     /// AVX2 (x86-64).
     Avx2,
     /// AVX-512 F, BW, DQ and VL (x86-64).
     Avx512,
     /// AVX-512 and the matrix tiles of AMX (x86-64, Linux, feature `amx`). Weights in single
-    /// precision are split into three 8-bit digits and their sums are exact: each weight is within
-    /// 6e-8 of the largest of its unit. Double precision goes the way of AVX-512.
+    /// precision are rounded to three 8-bit digits, with an error of at most 6e-8 of the largest
+    /// weight of the unit; their sums are exact. Models in double precision use AVX-512.
     Amx,
 }
 
@@ -38,7 +38,7 @@ impl Engine {
         available.next().unwrap_or(Self::Portable)
     }
 
-    /// Whether this machine, and this build of the crate, has it.
+    /// Whether this machine and this build of the crate have the engine.
     pub fn is_available(self) -> bool {
         match self {
             Self::Portable => true,
@@ -59,10 +59,10 @@ impl Engine {
         }
     }
 
-    /// This engine, seen to be available.
+    /// This engine as one that is available.
     ///
     /// # Errors
-    /// Where this machine, or this build of the crate, does not have it.
+    /// Where this machine or this build of the crate does not have it.
     pub(crate) fn available(self) -> Result<Available> {
         if self.is_available() {
             Ok(Available(self))
@@ -88,7 +88,7 @@ impl Available {
         Self(Engine::best())
     }
 
-    /// The next best where this one multiplies by tiles.
+    /// This engine, or AVX-512 in place of one that multiplies by tiles.
     pub(crate) fn without_tiles(self) -> Self {
         Self(self.0.min(Engine::Avx512))
     }
@@ -97,8 +97,8 @@ impl Available {
         self.0
     }
 
-    /// Runs `work` compiled for this engine's instructions, as far as it is inlined; see the
-    /// macro `vectorized`.
+    /// Runs `work`, compiled for this engine's instructions as far as it is inlined (see the macro
+    /// `vectorized`).
     #[inline(always)]
     #[allow(unsafe_code)]
     pub(crate) fn run<R>(self, work: impl FnOnce() -> R) -> R {
@@ -138,9 +138,9 @@ fn run_avx512<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// An expression compiled for each engine's instructions: what it calls must be marked
-/// `#[inline(always)]`, or would be compiled for the baseline. The constant that it names says
-/// whether `mul_add` is an instruction.
+/// Compiles an expression for each engine's instructions. The functions that it calls must be marked
+/// `#[inline(always)]`, or they are compiled for the baseline. The constant that the macro defines
+/// is true where `mul_add` is an instruction.
 macro_rules! vectorized {
     ($engine:expr, $fused:ident, $work:expr) => {
         if $engine.get() == $crate::num::Engine::Portable {

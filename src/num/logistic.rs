@@ -1,4 +1,4 @@
-//! The scalar functions of a unit, in double precision.
+//! The logistic function and its integral, in double precision.
 
 /// `log(1 + e^x)`, without overflow.
 pub fn softplus(x: f64) -> f64 {

@@ -1,7 +1,7 @@
-//! Numerics that several models share.
+//! Scalar arithmetic that several models share.
 
-/// Writes zeros. A call of `memset`, which the compiler would make of any such loop, costs more than
-/// a few stores.
+/// Writes zeros. The compiler would turn any plain loop into a call of `memset`, which costs more
+/// than a few stores.
 #[inline]
 pub(crate) fn set_zero(values: &mut [f64]) {
     if values.len() < 8 {
@@ -12,7 +12,7 @@ pub(crate) fn set_zero(values: &mut [f64]) {
     }
 }
 
-/// `weight * x`, where a weight of zero makes even an infinity vanish.
+/// `weight * x`, and 0 for a weight of 0 times an infinity.
 #[inline]
 pub(crate) fn weighted(weight: f64, x: f64) -> f64 {
     if weight == 0.0 && x.is_infinite() {

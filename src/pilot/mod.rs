@@ -1,5 +1,4 @@
-//! Pilots: cheap chains that survey a path before the run, and what is chosen by them: schedules and
-//! step sizes.
+//! Pilots: cheap chains that survey a path before the run. They choose schedules and step sizes.
 
 mod binned;
 mod conditional_ess;

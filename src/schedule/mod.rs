@@ -1,4 +1,4 @@
-//! Schedules: where on the path the stages stand.
+//! Schedules: the inverse temperatures of the stages along a path.
 
 mod deceleration;
 mod file;
@@ -7,8 +7,8 @@ use crate::{Error, Result};
 
 /// A validated schedule `0 = beta_0 < beta_1 < ... < beta_K = 1` of K stages.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "Vec<f64>", into = "Vec<f64>"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
 #[must_use]
 pub struct Schedule {
     betas: Vec<f64>,
@@ -120,16 +120,4 @@ pub(crate) fn check_steps(argument: &'static str, steps: usize) -> Result<()> {
     Error::check(within, argument, steps, format!("1 to {MAX_STEPS}"))
 }
 
-impl TryFrom<Vec<f64>> for Schedule {
-    type Error = Error;
-
-    fn try_from(betas: Vec<f64>) -> Result<Self> {
-        Self::new(betas)
-    }
-}
-
-impl From<Schedule> for Vec<f64> {
-    fn from(schedule: Schedule) -> Self {
-        schedule.betas
-    }
-}
+crate::num::deserialize_checked! { Schedule as (betas: Vec<f64>) => Self::new(betas) }
