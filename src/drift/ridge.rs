@@ -189,7 +189,7 @@ impl RidgePrior {
         Error::check_positive("prior deviation", prior_deviation)?;
         Error::check_positive("deviation of the projections", deviation)?;
         Error::check_finite("design", design.iter().copied())?;
-        Error::check_at_least("entries of the design", design.len(), 1)?;
+        Error::check_not_empty("design", design.len())?;
         let d = design.ncols();
         let precision = DMatrix::identity(d, d) / prior_deviation.powi(2)
             + design.tr_mul(&design) / deviation.powi(2);

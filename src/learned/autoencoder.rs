@@ -127,7 +127,7 @@ fn check_shapes<D: TrainableDecoder>(
     Error::check_dimension("state of the encoder", found, expected)?;
     let (found, expected) = (encoder.context(), decoder.observed_dimension());
     Error::check_dimension("observation of the encoder", found, expected)?;
-    Error::check_at_least("observations", data.len(), 1)?;
+    Error::check_not_empty("data", data.len())?;
     for x in data {
         Likelihood::new(decoder, x)?;
     }

@@ -50,7 +50,7 @@ impl LearnedTransitions {
 /// ```
 pub fn mode_occupancy(states: &[DVector<f64>], modes: &[DVector<f64>]) -> Result<Vec<f64>> {
     for (argument, given) in [("states", states), ("modes", modes)] {
-        Error::check_at_least(argument, given.len(), 1)?;
+        Error::check_not_empty(argument, given.len())?;
     }
     for point in states.iter().chain(modes) {
         Error::check_dimension("state or mode", point.len(), modes[0].len())?;

@@ -123,7 +123,7 @@ impl LearnedTransitions {
     }
 
     fn of_one_shape(transitions: Vec<Transition>) -> Result<Self> {
-        Error::check_at_least("transitions", transitions.len(), 1)?;
+        Error::check_not_empty("transitions", transitions.len())?;
         let first = &transitions[0];
         for transition in &transitions {
             let (found, expected) = (transition.dimension(), first.dimension());

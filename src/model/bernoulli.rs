@@ -12,11 +12,8 @@ use crate::{Error, Result};
 
 /// Independent bits with logits b: `log f(v) = b . v`, `log Z = sum_i log(1 + e^(b_i))`.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(
-    feature = "serde",
-    serde(try_from = "DVector<f64>", into = "DVector<f64>")
-)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
 pub struct Bernoulli {
     logits: DVector<f64>,
 }
@@ -27,7 +24,7 @@ impl Bernoulli {
     /// # Errors
     /// No logit, or one that is not finite.
     pub fn new(logits: DVector<f64>) -> Result<Self> {
-        Error::check_at_least("logits", logits.len(), 1)?;
+        Error::check_not_empty("logits", logits.len())?;
         Error::check_finite("logits", logits.iter().copied())?;
         Ok(Self { logits })
     }
@@ -122,16 +119,4 @@ impl FullConditionals for Bernoulli {
     }
 }
 
-impl TryFrom<DVector<f64>> for Bernoulli {
-    type Error = Error;
-
-    fn try_from(logits: DVector<f64>) -> Result<Self> {
-        Self::new(logits)
-    }
-}
-
-impl From<Bernoulli> for DVector<f64> {
-    fn from(model: Bernoulli) -> Self {
-        model.logits
-    }
-}
+crate::num::deserialize_checked! { Bernoulli as (logits: DVector<f64>) => Self::new(logits) }

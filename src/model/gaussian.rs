@@ -138,7 +138,7 @@ fn check(
     matrix: DMatrix<f64>,
 ) -> Result<DMatrix<f64>> {
     let d = mean.len();
-    Error::check_at_least("length of the mean", d, 1)?;
+    Error::check_not_empty("mean", d)?;
     Error::check_dimension(argument, matrix.nrows(), d)?;
     Error::check_dimension(argument, matrix.ncols(), d)?;
     Error::check_finite("mean", mean.iter().copied())?;

@@ -61,10 +61,10 @@ impl Engine {
         }
     }
 
-    /// This engine, seen to be available.
+    /// This engine as one that is available.
     ///
     /// # Errors
-    /// Where this machine, or this build of the crate, does not have it.
+    /// Where this machine or this build of the crate does not have it.
     pub(crate) fn available(self) -> Result<Available> {
         if self.is_available() {
             Ok(Available(self))

@@ -1,4 +1,5 @@
-//! Numerics that know nothing of annealing: sums in log space, minimisation, sets of instructions.
+//! Numerics apart from annealing: sums in log space, running moments, minimisation, instruction sets,
+//! serialisation.
 
 #[cfg_attr(
     not(all(target_arch = "x86_64", target_os = "linux", feature = "amx")),

@@ -133,7 +133,7 @@ impl<T: Scalar> Sampleable for BaseRate<T> {
 
 /// The common length of the rows of data.
 pub(crate) fn check_data(data: &[Vec<bool>]) -> Result<usize> {
-    Error::check_at_least("rows of data", data.len(), 1)?;
+    Error::check_not_empty("data", data.len())?;
     for row in data {
         Error::check_dimension("row of data", row.len(), data[0].len())?;
     }
