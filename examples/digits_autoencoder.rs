@@ -11,7 +11,7 @@ use std::time::Instant;
 use annealed::ais::Ais;
 use annealed::data::digits;
 use annealed::kernel::Hmc;
-use annealed::learned::{BernoulliDecoder, Likelihood};
+use annealed::learned::{AmortizedTransitions, BernoulliDecoder, Likelihood};
 use annealed::learned::{LearnedTransitions, Mean, Noise, Objective, TrainedAutoencoder, Training};
 use annealed::model::Gaussian;
 use annealed::path::TemperedPath;
@@ -148,9 +148,9 @@ fn vectors() -> Vec<DVector<f64>> {
         .collect()
 }
 
-fn encoder(seed: u64) -> annealed::Result<LearnedTransitions> {
+fn encoder(seed: u64) -> annealed::Result<AmortizedTransitions> {
     let mean = Mean::Gated { hidden: HIDDEN };
-    LearnedTransitions::amortized(mean, LATENT, 64, TRANSITIONS, seed)
+    AmortizedTransitions::new(mean, LATENT, 64, TRANSITIONS, seed)
 }
 
 fn decoder(seed: u64) -> annealed::Result<BernoulliDecoder> {

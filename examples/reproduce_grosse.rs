@@ -17,7 +17,6 @@ mod image_sheet;
 use std::path::Path;
 use std::time::Instant;
 
-use annealed::{Error, Result};
 use annealed::ais::{Ais, Merge, Recorder, Run};
 use annealed::chain::Block;
 use annealed::chain::Stage;
@@ -33,6 +32,7 @@ use annealed::rbm::{
     RbmMatching, RbmMoments,
 };
 use annealed::schedule::Schedule;
+use annealed::{Error, Result};
 use clap::{Parser, ValueEnum};
 use nalgebra::{DVector, dmatrix, dvector};
 

@@ -4,7 +4,7 @@ use nalgebra::DMatrix;
 
 use crate::drift::ridge::{RidgeFunction, RidgePrior, RidgeState};
 use crate::model::UnnormalizedModel;
-use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
+use crate::path::{AnnealingPath, BetaDerivative, Intermediate, PathAt};
 use crate::{Error, Result};
 
 /// The objective `L(w) = 1/n sum_i f_i(x_i . w)` under a Gaussian, augmented with projections z:
@@ -95,7 +95,7 @@ impl<F: RidgeFunction> AnnealingPath for RidgePath<F> {
     type State = RidgeState;
     type Base = RidgePrior;
     type At<'a>
-        = RidgeAt<'a, F>
+        = PathAt<'a, Self>
     where
         Self: 'a;
 
@@ -103,32 +103,15 @@ impl<F: RidgeFunction> AnnealingPath for RidgePath<F> {
         &self.prior
     }
 
-    fn at(&self, beta: f64) -> RidgeAt<'_, F> {
-        RidgeAt { path: self, beta }
+    fn at(&self, beta: f64) -> PathAt<'_, Self> {
+        PathAt { path: self, beta }
     }
 }
 
 /// The augmented model at one beta of a [`RidgePath`].
-#[derive(Debug)]
-pub struct RidgeAt<'a, F> {
-    path: &'a RidgePath<F>,
-    beta: f64,
-}
+pub type RidgeAt<'a, F> = PathAt<'a, RidgePath<F>>;
 
-impl<F> Clone for RidgeAt<'_, F> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<F> Copy for RidgeAt<'_, F> {}
-
-impl<'a, F> RidgeAt<'a, F> {
-    /// The path.
-    pub fn path(&self) -> &'a RidgePath<F> {
-        self.path
-    }
-
+impl<F> RidgeAt<'_, F> {
     /// `beta gamma / n`, the factor of each function in the log density.
     pub fn scale(&self) -> f64 {
         self.beta * self.path.gain / self.path.functions.len() as f64

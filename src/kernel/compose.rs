@@ -129,7 +129,7 @@ where
     }
 
     fn stages(&self) -> Option<usize> {
-        self.0.stages().or(self.1.stages())
+        self.0.stages().max(self.1.stages())
     }
 }
 
@@ -217,7 +217,7 @@ where
     }
 
     fn stages(&self) -> Option<usize> {
-        self.first.stages().or(self.second.stages())
+        self.first.stages().max(self.second.stages())
     }
 }
 

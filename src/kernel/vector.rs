@@ -1,16 +1,12 @@
-//! What the kernels over vectors share. Loops run over slices: the iterators and `fill` of
-//! nalgebra do not vectorise.
+//! What the kernels over vectors share.
 
 use nalgebra::DVector;
 use rand::Rng;
 
 use crate::chain::NonFinite;
 use crate::model::Differentiable;
-use crate::num::over_vectors;
+use crate::num::{self, all_finite};
 use crate::random::StandardNormal;
-
-/// Shorter vectors stay in the caller's loop.
-const LANES: usize = 8;
 
 /// Gives a scratch vector a length; allocates only where it changes.
 #[inline]
@@ -28,36 +24,7 @@ pub(crate) fn fill_normal<R: Rng + ?Sized>(vector: &mut DVector<f64>, rng: &mut 
 /// `x <- x + s y`.
 #[inline]
 pub(crate) fn add_scaled(x: &mut DVector<f64>, s: f64, y: &DVector<f64>) {
-    let (x, y) = (x.as_mut_slice(), y.as_slice());
-    if x.len() < LANES {
-        axpy(x, s, y);
-    } else {
-        wide_axpy(x, s, y);
-    }
-}
-
-#[inline(never)]
-fn wide_axpy(x: &mut [f64], s: f64, y: &[f64]) {
-    over_vectors(
-        #[inline(always)]
-        move || {
-            let ((x, x_rest), (y, y_rest)) = (x.as_chunks_mut::<LANES>(), y.as_chunks::<LANES>());
-            for (x, y) in x.iter_mut().zip(y) {
-                // A copy: the compiler cannot tell that the slices do not overlap.
-                let mut next = *x;
-                axpy(&mut next, s, y);
-                *x = next;
-            }
-            axpy(x_rest, s, y_rest);
-        },
-    );
-}
-
-#[inline(always)]
-fn axpy(x: &mut [f64], s: f64, y: &[f64]) {
-    for (x, y) in x.iter_mut().zip(y) {
-        *x += s * y;
-    }
+    num::add_scaled(x.as_mut_slice(), s, y.as_slice());
 }
 
 /// Writes `grad log f(x)` and returns `log f(x)`, with both checked.
@@ -71,14 +38,14 @@ pub(crate) fn evaluate<M: Differentiable>(
     position: &DVector<f64>,
     gradient: &mut DVector<f64>,
 ) -> Result<f64, NonFinite> {
-    let log_density = if is_finite(position) {
+    let log_density = if all_finite(position.as_slice()) {
         NonFinite::check_log_density(quantity, model.gradient_into(position, gradient))?
     } else {
         f64::NEG_INFINITY
     };
     if log_density == f64::NEG_INFINITY {
         gradient.as_mut_slice().fill(0.0);
-    } else if !is_finite(gradient) {
+    } else if !all_finite(gradient.as_slice()) {
         return Err(NonFinite {
             quantity: "gradient of the log density",
             value: first_non_finite(gradient),
@@ -86,34 +53,6 @@ pub(crate) fn evaluate<M: Differentiable>(
         });
     }
     Ok(log_density)
-}
-
-#[inline]
-fn is_finite(vector: &DVector<f64>) -> bool {
-    let values = vector.as_slice();
-    if values.len() < LANES {
-        values.iter().all(|x| x.is_finite())
-    } else {
-        is_wide_finite(values)
-    }
-}
-
-/// By arithmetic that vectorises on any target: `0 x` is 0 where x is finite and NaN elsewhere.
-#[inline(never)]
-fn is_wide_finite(values: &[f64]) -> bool {
-    over_vectors(
-        #[inline(always)]
-        move || {
-            let (chunks, rest) = values.as_chunks::<LANES>();
-            let mut sums = [0.0; LANES];
-            for chunk in chunks {
-                for l in 0..LANES {
-                    sums[l] += 0.0 * chunk[l];
-                }
-            }
-            sums.iter().sum::<f64>() == 0.0 && rest.iter().all(|x| x.is_finite())
-        },
-    )
 }
 
 fn first_non_finite(vector: &DVector<f64>) -> f64 {

@@ -3,9 +3,9 @@
 use nalgebra::DVector;
 
 use crate::learned::adam::{Adam, clip};
-use crate::learned::flow::LearnedTransitions;
+use crate::learned::amortized::AmortizedTransitions;
+use crate::learned::ascent::Ascent;
 use crate::learned::latent::{Likelihood, TrainableDecoder};
-use crate::learned::trainer::Trainer;
 use crate::learned::training::{Training, TrainingError, TrainingPoint};
 use crate::model::Gaussian;
 use crate::path::TemperedPath;
@@ -17,8 +17,8 @@ use crate::{Error, Result};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TrainedAutoencoder<D> {
     /// Transitions from the prior to the posterior of z, for every observation x:
-    /// [`given`](LearnedTransitions::given) fixes it.
-    pub encoder: LearnedTransitions,
+    /// [`given`](AmortizedTransitions::given) fixes it.
+    pub encoder: AmortizedTransitions,
     /// The decoder.
     pub decoder: D,
     /// At most 1,000 points, evenly spaced; the objective is a mean over observations.
@@ -28,8 +28,7 @@ pub struct TrainedAutoencoder<D> {
 }
 
 impl Training {
-    /// Trains a variational autoencoder: amortised transitions ([`LearnedTransitions::amortized`])
-    /// that carry the prior `N(0, I)` of z to its posterior given x, through
+    /// Trains a variational autoencoder: [`AmortizedTransitions`] that carry the prior `N(0, I)` of z to its posterior given x, through
     /// `f_t(z) = p(z) p(x|z)^beta_t`, for x drawn from the data; and the decoder `p(x|z)`, by
     /// the gradient of `E log p(x|z_T)` in its parameters (scaled by alpha where the objective
     /// tempers the energy). The transitions follow the [`Objective`](super::Objective).
@@ -42,31 +41,32 @@ impl Training {
     /// As [`train`](Self::train); no data, or data that does not fit encoder and decoder.
     pub fn train_autoencoder<D: TrainableDecoder>(
         &self,
-        encoder: LearnedTransitions,
+        encoder: AmortizedTransitions,
         mut decoder: D,
         data: &[DVector<f64>],
         schedule: &Schedule,
-    ) -> Result<TrainedAutoencoder<D>, TrainingError> {
+    ) -> Result<TrainedAutoencoder<D>, TrainingError<AmortizedTransitions>> {
         check_shapes(&encoder, &decoder, data)?;
         let prior = Gaussian::standard(decoder.latent_dimension())?;
-        let mut trainer = Trainer::new(*self, encoder, schedule)?;
+        let mut ascent = Ascent::new(*self, encoder.flow, schedule)?;
         let mut optimizer = Adam::new(decoder.parameters().len());
         for iteration in 0..self.iterations {
-            let observations = trainer.observe(data);
+            let observations = ascent.observe(data);
             let likelihoods = observations.iter().map(|x| Likelihood::new(&decoder, x));
             let paths = likelihoods
                 .map(|likelihood| Ok(TemperedPath::new(&prior, likelihood?)))
                 .collect::<Result<Vec<_>>>()?;
-            let (_, gradients) = trainer.judge(&paths)?;
-            let mut gradient = decoder_gradient(&trainer, &decoder, &observations)?;
-            trainer.update(gradients);
-            clip(&mut [&mut gradient], self.clip);
+            let (_, gradients) = ascent.judge(&paths).map_err(of_encoder)?;
+            let mut gradient =
+                decoder_gradient(&ascent, &decoder, &observations).map_err(of_encoder)?;
+            ascent.update(gradients);
+            clip(std::slice::from_mut(&mut gradient), self.clip);
             let rate = self.learning_rate_at(iteration);
             optimizer.ascend(decoder.parameters_mut(), &gradient, rate);
         }
-        let trained = trainer.finish();
+        let trained = ascent.finish();
         Ok(TrainedAutoencoder {
-            encoder: trained.flow,
+            encoder: AmortizedTransitions { flow: trained.flow },
             decoder,
             curve: trained.curve,
             target_gradients: trained.target_gradients,
@@ -76,26 +76,46 @@ impl Training {
 
 /// Derivatives of the minibatch's mean of `alpha log p(x|z_T)` in the decoder's parameters.
 fn decoder_gradient<D: TrainableDecoder>(
-    trainer: &Trainer<'_>,
+    ascent: &Ascent<'_>,
     decoder: &D,
     observations: &[&DVector<f64>],
 ) -> Result<Vec<f64>, TrainingError> {
     let mut gradient = vec![0.0; decoder.parameters().len()];
-    let scale = trainer.energy_scale() / observations.len() as f64;
-    for (x, z) in observations.iter().zip(trainer.reached()) {
+    let scale = ascent.energy_scale() / observations.len() as f64;
+    for (x, z) in observations.iter().zip(ascent.reached()) {
         decoder.accumulate_parameter_gradient(x, &z, scale, &mut gradient);
     }
     match gradient.iter().find(|x| !x.is_finite()) {
         None => Ok(gradient),
         Some(&value) => {
-            let last = trainer.flow().transitions().len() - 1;
-            Err(trainer.diverged(last, "gradient of the decoder at the states", value))
+            let last = ascent.flow().transitions().len() - 1;
+            Err(ascent.diverged(last, "gradient of the decoder at the states", value))
         }
     }
 }
 
+/// The same error, of transitions that depend on the observation.
+fn of_encoder(error: TrainingError) -> TrainingError<AmortizedTransitions> {
+    match error {
+        TrainingError::Invalid(error) => TrainingError::Invalid(error),
+        TrainingError::Diverged {
+            iteration,
+            transition,
+            quantity,
+            value,
+            last_good,
+        } => TrainingError::Diverged {
+            iteration,
+            transition,
+            quantity,
+            value,
+            last_good: Box::new(AmortizedTransitions { flow: *last_good }),
+        },
+    }
+}
+
 fn check_shapes<D: TrainableDecoder>(
-    encoder: &LearnedTransitions,
+    encoder: &AmortizedTransitions,
     decoder: &D,
     data: &[DVector<f64>],
 ) -> Result<()> {

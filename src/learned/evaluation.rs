@@ -14,7 +14,7 @@ impl LearnedTransitions {
     /// ([`Ais`](crate::ais::Ais)).
     ///
     /// # Errors
-    /// No samples; transitions whose observation is not fixed; a base of another dimension.
+    /// No samples; a base of another dimension.
     pub fn samples<P>(&self, path: &P, count: usize, seed: u64) -> Result<Vec<Vec<DVector<f64>>>>
     where
         P: AnnealingPath<State = DVector<f64>>,
@@ -22,7 +22,6 @@ impl LearnedTransitions {
         if count == 0 {
             return Err(Error::invalid("count", 0, "at least 1"));
         }
-        self.check_unconditional()?;
         self.check_base(path, seed)?;
         let mut batch = Minibatch::new(self, count);
         let mut rng = stream(seed, Purpose::Evaluation, 0);

@@ -2,6 +2,8 @@
 
 use nalgebra::{DMatrix, DVector};
 
+#[cfg(feature = "serde")]
+use crate::learned::amortized::AmortizedTransitions;
 use crate::learned::conditional::{ConditionalGaussian, Mean};
 use crate::learned::noise::Noise;
 use crate::learned::pass::Pass;
@@ -39,6 +41,11 @@ impl Transition {
     /// `r_t(z_{t-1} | z_t)`.
     pub fn backward(&self) -> &ConditionalGaussian {
         &self.backward
+    }
+
+    /// Both densities, forward first.
+    pub(super) fn parts_mut(&mut self) -> [&mut ConditionalGaussian; 2] {
+        [&mut self.forward, &mut self.backward]
     }
 
     fn dimension(&self) -> usize {
@@ -97,16 +104,11 @@ impl LearnedTransitions {
     /// # Errors
     /// No stages; a dimension of 0; no hidden units where the mean has some.
     pub fn new(mean: Mean, dimension: usize, stages: usize, seed: u64) -> Result<Self> {
-        Self::amortized(mean, dimension, 0, stages, seed)
+        Self::untrained(mean, dimension, 0, stages, seed)
     }
 
-    /// Untrained transitions `q_t(z_t | z_{t-1}, x)` and `r_t(z_{t-1} | z_t, x)` that are
-    /// conditioned on an observation x of length `context` too: an encoder, one for all
-    /// observations. They run only once x is fixed, by [`given`](Self::given).
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
-    pub fn amortized(
+    /// As [`new`](Self::new), with an observation of length `context` as further inputs.
+    pub(super) fn untrained(
         mean: Mean,
         dimension: usize,
         context: usize,
@@ -116,14 +118,19 @@ impl LearnedTransitions {
         let mut rng = stream(seed, Purpose::FlowWeights, 0);
         let mut density = || ConditionalGaussian::with_context(mean, dimension, context, &mut rng);
         let transition = |_| Transition::new(density()?, density()?);
-        Self::from_transitions((0..stages).map(transition).collect::<Result<_>>()?)
+        Self::of_one_shape((0..stages).map(transition).collect::<Result<_>>()?)
     }
 
     /// From transitions already made.
     ///
     /// # Errors
-    /// No transitions; dimensions that differ.
+    /// No transitions; dimensions that differ; densities, read from a file, of amortised
+    /// transitions.
     pub fn from_transitions(transitions: Vec<Transition>) -> Result<Self> {
+        Self::of_one_shape(transitions)?.without_context()
+    }
+
+    fn of_one_shape(transitions: Vec<Transition>) -> Result<Self> {
         let Some(first) = transitions.first() else {
             return Err(Error::invalid("transitions", 0, "at least 1"));
         };
@@ -148,22 +155,21 @@ impl LearnedTransitions {
         Ok(Self { noise, ..self })
     }
 
-    /// The transitions that are left of [`amortized`](Self::amortized) ones when the observation
-    /// is fixed, to be run as a kernel.
-    ///
-    /// # Errors
-    /// An observation of another length, or that is not finite.
-    pub fn given(&self, observation: &DVector<f64>) -> Result<Self> {
-        Error::check_dimension("observation", observation.len(), self.context())?;
-        Error::check_finite("observation", observation.iter().copied())?;
+    /// The transitions that are left when the observation is fixed, whose length has been checked.
+    pub(super) fn given(&self, observation: &[f64]) -> Self {
         let fixed = |t: &Transition| Transition {
-            forward: t.forward.given(observation.as_slice()),
-            backward: t.backward.given(observation.as_slice()),
+            forward: t.forward.given(observation),
+            backward: t.backward.given(observation),
         };
-        Ok(Self {
+        Self {
             transitions: self.transitions.iter().map(fixed).collect(),
             noise: self.noise,
-        })
+        }
+    }
+
+    fn without_context(self) -> Result<Self> {
+        Error::check_dimension("observation of the transitions", self.context(), 0)?;
+        Ok(self)
     }
 
     /// The transitions, first stage first.
@@ -181,8 +187,8 @@ impl LearnedTransitions {
         self.transitions[0].dimension()
     }
 
-    /// Length of the observation that the transitions are conditioned on; 0 where there is none.
-    pub fn context(&self) -> usize {
+    /// Length of the observation that the densities take too; 0 but in amortised transitions.
+    pub(super) fn context(&self) -> usize {
         self.transitions[0].context()
     }
 
@@ -203,18 +209,6 @@ impl LearnedTransitions {
         let sample = path.base().sample(&mut stream(seed, Purpose::Probe, 0));
         Error::check_dimension("state of the base", sample.len(), self.dimension())
     }
-
-    pub(super) fn check_unconditional(&self) -> Result<()> {
-        let expected = "transitions whose observation is fixed (`given`)";
-        match self.context() {
-            0 => Ok(()),
-            context => Err(Error::invalid(
-                "length of the observation",
-                context,
-                expected,
-            )),
-        }
-    }
 }
 
 /// Writes `z' = mu + sigma eps` above whatever else the proposals hold.
@@ -227,10 +221,22 @@ pub(super) fn displace(proposals: &mut DMatrix<f64>, q: &Pass, noise: &DMatrix<f
 
 #[cfg(feature = "serde")]
 #[derive(serde::Serialize, serde::Deserialize)]
-struct RawTransitions {
+pub(super) struct RawTransitions {
     noise: Noise,
     /// Forward and backward density of each.
     transitions: Vec<(ConditionalGaussian, ConditionalGaussian)>,
+}
+
+#[cfg(feature = "serde")]
+impl RawTransitions {
+    fn flow(self) -> Result<LearnedTransitions> {
+        let raw = self;
+        let transitions = raw
+            .transitions
+            .into_iter()
+            .map(|(q, r)| Transition::new(q, r));
+        LearnedTransitions::of_one_shape(transitions.collect::<Result<_>>()?)?.with_noise(raw.noise)
+    }
 }
 
 #[cfg(feature = "serde")]
@@ -238,11 +244,23 @@ impl TryFrom<RawTransitions> for LearnedTransitions {
     type Error = Error;
 
     fn try_from(raw: RawTransitions) -> Result<Self> {
-        let transitions = raw
-            .transitions
-            .into_iter()
-            .map(|(q, r)| Transition::new(q, r));
-        Self::from_transitions(transitions.collect::<Result<_>>()?)?.with_noise(raw.noise)
+        raw.flow()?.without_context()
+    }
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<RawTransitions> for AmortizedTransitions {
+    type Error = Error;
+
+    fn try_from(raw: RawTransitions) -> Result<Self> {
+        Self::from_flow(raw.flow()?)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl From<AmortizedTransitions> for RawTransitions {
+    fn from(amortized: AmortizedTransitions) -> Self {
+        amortized.flow.into()
     }
 }
 

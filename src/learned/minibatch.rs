@@ -3,6 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
+use crate::learned::conditional::ConditionalGaussian;
 use crate::learned::flow::{LearnedTransitions, Transition, displace};
 use crate::learned::noise::Noise;
 use crate::learned::pass::Pass;
@@ -29,21 +30,8 @@ pub(super) struct Energy {
     pub(super) gradient: DMatrix<f64>,
 }
 
-/// Derivatives in the parameters of one transition.
-#[derive(Debug, Clone)]
-pub(super) struct Gradient {
-    pub(super) forward: Vec<f64>,
-    pub(super) backward: Vec<f64>,
-}
-
-impl Gradient {
-    pub(super) fn zeros(transition: &Transition) -> Self {
-        Self {
-            forward: vec![0.0; transition.forward.parameters().len()],
-            backward: vec![0.0; transition.backward.parameters().len()],
-        }
-    }
-}
+/// Derivatives in the parameters of one transition: of its forward density, then of its backward one.
+pub(super) type TransitionGradient = [Vec<f64>; 2];
 
 impl Minibatch {
     /// Buffers for `size` trajectories.
@@ -148,36 +136,35 @@ impl Minibatch {
         energies: &[Option<Energy>],
         local_weight: f64,
         density_weight: f64,
-    ) -> Vec<Gradient> {
+    ) -> Vec<TransitionGradient> {
         let through_weight = 1.0 - local_weight;
-        let mut gradients: Vec<Gradient> = flow.transitions.iter().map(Gradient::zeros).collect();
+        let zeros = |density: &ConditionalGaussian| vec![0.0; density.parameters().len()];
+        let transitions = flow.transitions.iter();
+        let mut gradients: Vec<TransitionGradient> = transitions
+            .map(|t| [zeros(&t.forward), zeros(&t.backward)])
+            .collect();
         // The derivative of (1 - a) L in z_t, but for the part of log r_t.
         let mut through = DMatrix::zeros(self.dimension, self.size());
         if let Some(Some(last)) = energies.last() {
             through = &last.gradient * through_weight;
         }
         for t in (0..flow.transitions.len()).rev() {
-            let gradient = &mut gradients[t];
-            let (by_left, by_reached) = self.backward_density(t, flow, density_weight, gradient);
+            let [forward, backward] = &mut gradients[t];
+            let (by_left, by_reached) = self.backward_density(t, flow, density_weight, backward);
             if let Some(energy) = energies[t].as_ref().filter(|_| local_weight > 0.0) {
                 let local = (&energy.gradient + &by_reached) * local_weight;
-                self.forward_density(t, flow, local, local_weight * density_weight, gradient);
+                self.forward_density(t, flow, local, local_weight * density_weight, forward);
             }
             if through_weight > 0.0 {
                 through += &by_reached * through_weight;
-                through = self.forward_density(
-                    t,
-                    flow,
-                    through,
-                    through_weight * density_weight,
-                    gradient,
-                ) + by_left * through_weight;
+                let weight = through_weight * density_weight;
+                through = self.forward_density(t, flow, through, weight, forward)
+                    + by_left * through_weight;
             }
         }
         let scale = 1.0 / self.size() as f64;
-        for Gradient { forward, backward } in &mut gradients {
-            forward.iter_mut().chain(backward).for_each(|x| *x *= scale);
-        }
+        let entries = gradients.iter_mut().flatten().flatten();
+        entries.for_each(|x| *x *= scale);
         gradients
     }
 
@@ -188,7 +175,7 @@ impl Minibatch {
         t: usize,
         flow: &LearnedTransitions,
         weight: f64,
-        gradient: &mut Gradient,
+        gradient: &mut [f64],
     ) -> (DMatrix<f64>, DMatrix<f64>) {
         let pass = &self.backward[t];
         let mut by_means = self.states[t].rows(0, self.dimension) - &pass.means;
@@ -203,7 +190,7 @@ impl Minibatch {
             pass,
             &by_means,
             &by_log_deviations,
-            &mut gradient.backward,
+            gradient,
         );
         (-by_means, by_reached)
     }
@@ -217,7 +204,7 @@ impl Minibatch {
         flow: &LearnedTransitions,
         by_reached: DMatrix<f64>,
         weight: f64,
-        gradient: &mut Gradient,
+        gradient: &mut [f64],
     ) -> DMatrix<f64> {
         let pass = &self.forward[t];
         let mut by_log_deviations = by_reached.component_mul(&self.noise[t]);
@@ -229,7 +216,7 @@ impl Minibatch {
             pass,
             &by_reached,
             &by_log_deviations,
-            &mut gradient.forward,
+            gradient,
         )
     }
 }
@@ -297,17 +284,12 @@ mod tests {
         let gradients = batch.gradient(&flow, &energies(&batch, &path), local_weight, DENSITY);
         let mut agree = Vec::new();
         for (t, gradient) in gradients.iter().enumerate() {
-            let parts = [&gradient.forward, &gradient.backward];
-            for (part, derivatives) in parts.into_iter().enumerate() {
+            for (part, derivatives) in gradient.iter().enumerate() {
                 for (i, derivative) in derivatives.iter().enumerate() {
                     let mut at = |step: f64| {
                         let mut moved = flow.clone();
-                        let transition = &mut moved.transitions[t];
-                        let conditional = match part {
-                            0 => &mut transition.forward,
-                            _ => &mut transition.backward,
-                        };
-                        conditional.parameters_mut()[i] += step;
+                        let [forward, backward] = moved.transitions[t].parts_mut();
+                        [forward, backward][part].parameters_mut()[i] += step;
                         objective(&mut batch, &moved, &path, t, local_weight)
                     };
                     let difference = (at(STEP) - at(-STEP)) / (2.0 * STEP);

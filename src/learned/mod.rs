@@ -5,6 +5,8 @@
 //! [`Objective`]; whatever that achieves, a run's weights give an unbiased Z.
 
 mod adam;
+mod amortized;
+mod ascent;
 mod autoencoder;
 mod conditional;
 mod decoder;
@@ -18,9 +20,9 @@ mod network;
 mod noise;
 mod objective;
 mod pass;
-mod trainer;
 mod training;
 
+pub use amortized::AmortizedTransitions;
 pub use autoencoder::TrainedAutoencoder;
 pub use conditional::{ConditionalGaussian, Mean};
 pub use decoder::BernoulliDecoder;

@@ -8,24 +8,12 @@ use crate::learned::network::Network;
 use crate::learned::noise::Noise;
 
 /// What a [`ConditionalGaussian`](super::ConditionalGaussian) says of a minibatch, d x B each but for the network's units.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Pass {
     pub(super) hidden: DMatrix<f64>,
     pub(super) outputs: DMatrix<f64>,
     pub(super) means: DMatrix<f64>,
     pub(super) log_deviations: DMatrix<f64>,
-}
-
-impl Default for Pass {
-    fn default() -> Self {
-        let empty = || DMatrix::zeros(0, 0);
-        Self {
-            hidden: empty(),
-            outputs: empty(),
-            means: empty(),
-            log_deviations: empty(),
-        }
-    }
 }
 
 impl Pass {

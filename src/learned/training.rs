@@ -2,9 +2,9 @@
 
 use nalgebra::DVector;
 
+use crate::learned::ascent::Ascent;
 use crate::learned::flow::LearnedTransitions;
 use crate::learned::objective::Objective;
-use crate::learned::trainer::Trainer;
 use crate::model::Differentiable;
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
@@ -82,7 +82,7 @@ fn remedy(iteration: usize) -> &'static str {
 /// Why a training ended early.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum TrainingError {
+pub enum TrainingError<F = LearnedTransitions> {
     /// A setting or a shape that cannot be used.
     #[error(transparent)]
     Invalid(#[from] Error),
@@ -102,12 +102,12 @@ pub enum TrainingError {
         /// The value found.
         value: f64,
         /// The transitions at the last iteration whose objective and gradient were good.
-        last_good: Box<LearnedTransitions>,
+        last_good: Box<F>,
     },
 }
 
-impl From<TrainingError> for Error {
-    fn from(error: TrainingError) -> Self {
+impl<F> From<TrainingError<F>> for Error {
+    fn from(error: TrainingError<F>) -> Self {
         match error {
             TrainingError::Invalid(error) => error,
             diverged => Self::NotConverged {
@@ -218,15 +218,14 @@ impl Training {
         P: AnnealingPath<State = DVector<f64>>,
         P::At<'p>: Differentiable,
     {
-        flow.check_unconditional()?;
         flow.check_base(path, self.seed)?;
-        let mut trainer = Trainer::new(*self, flow, schedule)?;
+        let mut ascent = Ascent::new(*self, flow, schedule)?;
         for _ in 0..self.iterations {
-            let (point, gradients) = trainer.judge(std::slice::from_ref(path))?;
-            progress(&point, trainer.flow());
-            trainer.update(gradients);
+            let (point, gradients) = ascent.judge(std::slice::from_ref(path))?;
+            progress(&point, ascent.flow());
+            ascent.update(gradients);
         }
-        Ok(trainer.finish())
+        Ok(ascent.finish())
     }
 
     /// Which part of the training an iteration has behind it.

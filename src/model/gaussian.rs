@@ -5,11 +5,9 @@ use std::f64::consts::TAU;
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use rand::Rng;
 
+use crate::model::forward_model;
 use crate::model::quadratic::QuadraticForm;
-use crate::model::{
-    Differentiable, ExponentialFamily, FullConditionals, NormalizedModel, Sampleable,
-    UnnormalizedModel,
-};
+use crate::model::{ExponentialFamily, NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::random::StandardNormal;
 use crate::{Error, Result};
 
@@ -204,12 +202,16 @@ fn half_log_determinant(cholesky: &Cholesky<f64, Dyn>) -> f64 {
     diagonal.iter().map(|l| l.ln()).sum()
 }
 
+forward_model! {
+    [] Gaussian as QuadraticForm, self => self.form; Differentiable FullConditionals
+}
+
 impl UnnormalizedModel for Gaussian {
     type State = DVector<f64>;
 
     #[inline]
     fn log_density(&self, state: &DVector<f64>) -> f64 {
-        self.form.value(state)
+        self.form.log_density(state)
     }
 }
 
@@ -226,18 +228,6 @@ impl Sampleable for Gaussian {
         let mut state = self.mean().clone();
         state.gemv(1.0, &self.factor, &noise, 1.0);
         state
-    }
-}
-
-impl Differentiable for Gaussian {
-    #[inline]
-    fn accumulate_gradient(
-        &self,
-        state: &DVector<f64>,
-        scale: f64,
-        gradient: &mut DVector<f64>,
-    ) -> f64 {
-        self.form.accumulate_gradient(state, scale, gradient)
     }
 }
 
@@ -319,22 +309,6 @@ fn stacked(first: &DVector<f64>, rest: impl Iterator<Item = f64>) -> DVector<f64
         first.len() + first.len() * (first.len() + 1) / 2,
         first.iter().copied().chain(rest),
     )
-}
-
-impl FullConditionals for Gaussian {
-    fn coordinates(&self) -> usize {
-        self.dimension()
-    }
-
-    /// `x_i` given the others is `N(mu_i - sum_{j != i} P_ij (x_j - mu_j) / P_ii, 1 / P_ii)`.
-    fn sample_coordinate<R: Rng + ?Sized>(
-        &self,
-        state: &mut DVector<f64>,
-        index: usize,
-        rng: &mut R,
-    ) {
-        self.form.sample_coordinate(state, index, rng)
-    }
 }
 
 #[cfg(feature = "serde")]

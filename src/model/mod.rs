@@ -1,6 +1,7 @@
 //! Models: unnormalised densities, and what some of them can do besides.
 
 mod bernoulli;
+mod forward;
 mod function;
 mod gaussian;
 mod matching;
@@ -8,6 +9,7 @@ mod mixture;
 mod quadratic;
 
 pub use bernoulli::Bernoulli;
+pub(crate) use forward::forward_model;
 pub use function::FunctionModel;
 pub use gaussian::Gaussian;
 pub use mixture::GaussianMixture;
@@ -153,48 +155,7 @@ pub trait FullConditionals: UnnormalizedModel {
     );
 }
 
-impl<M: UnnormalizedModel + ?Sized> UnnormalizedModel for &M {
-    type State = M::State;
-
-    fn log_density(&self, state: &Self::State) -> f64 {
-        (**self).log_density(state)
-    }
-}
-
-impl<M: Sampleable + ?Sized> Sampleable for &M {
-    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Self::State {
-        (**self).sample(rng)
-    }
-}
-
-impl<M: NormalizedModel + ?Sized> NormalizedModel for &M {
-    fn log_normalizer(&self) -> f64 {
-        (**self).log_normalizer()
-    }
-}
-
-impl<M: Differentiable + ?Sized> Differentiable for &M {
-    fn accumulate_gradient(
-        &self,
-        state: &DVector<f64>,
-        scale: f64,
-        gradient: &mut DVector<f64>,
-    ) -> f64 {
-        (**self).accumulate_gradient(state, scale, gradient)
-    }
-}
-
-impl<M: FullConditionals + ?Sized> FullConditionals for &M {
-    fn coordinates(&self) -> usize {
-        (**self).coordinates()
-    }
-
-    fn sample_coordinate<R: Rng + ?Sized>(
-        &self,
-        state: &mut Self::State,
-        index: usize,
-        rng: &mut R,
-    ) {
-        (**self).sample_coordinate(state, index, rng)
-    }
+forward_model! {
+    [M: ?Sized] &M as M, self => **self;
+    UnnormalizedModel Sampleable NormalizedModel Differentiable FullConditionals
 }

@@ -1,13 +1,14 @@
-//! The quadratic form behind every Gaussian density: `-1/2 (x - mu)^T P (x - mu)`.
+//! The quadratic form behind every Gaussian density.
 
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
-use crate::num::over_vectors;
+use crate::model::{Differentiable, FullConditionals, UnnormalizedModel};
+use crate::num::{LANES, over_vectors, wide};
 use crate::random::StandardNormal;
 
-/// A centre `mu` and a symmetric positive definite precision matrix `P`, evaluated without
-/// allocation.
+/// The density `-1/2 (x - mu)^T P (x - mu)`, with a centre `mu` and a symmetric positive definite
+/// precision matrix `P`, evaluated without allocation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct QuadraticForm {
     mean: DVector<f64>,
@@ -37,9 +38,22 @@ impl QuadraticForm {
         &self.precision
     }
 
-    /// `-1/2 (x - mu)^T P (x - mu)`.
     #[inline]
-    pub(crate) fn value(&self, state: &DVector<f64>) -> f64 {
+    fn checked<'a>(&'a self, state: &'a DVector<f64>) -> (&'a [f64], &'a [f64]) {
+        let (found, expected) = (state.len(), self.mean.len());
+        assert!(
+            found == expected,
+            "a state of dimension {found} for a model of dimension {expected}"
+        );
+        (state.as_slice(), self.mean.as_slice())
+    }
+}
+
+impl UnnormalizedModel for QuadraticForm {
+    type State = DVector<f64>;
+
+    #[inline]
+    fn log_density(&self, state: &DVector<f64>) -> f64 {
         let (x, mean) = self.checked(state);
         let form = match &self.diagonal {
             Some(p) => sum_of_squares(p.as_slice(), x, mean),
@@ -47,10 +61,11 @@ impl QuadraticForm {
         };
         -0.5 * form
     }
+}
 
-    /// Adds `-scale * P (x - mu)` to `gradient` and returns the [`value`](Self::value).
+impl Differentiable for QuadraticForm {
     #[inline]
-    pub(crate) fn accumulate_gradient(
+    fn accumulate_gradient(
         &self,
         state: &DVector<f64>,
         scale: f64,
@@ -65,9 +80,15 @@ impl QuadraticForm {
         };
         -0.5 * form
     }
+}
 
-    /// Draws `x_i` given the others: `N(mu_i - sum_{j != i} P_ij (x_j - mu_j) / P_ii, 1 / P_ii)`.
-    pub(crate) fn sample_coordinate<R: Rng + ?Sized>(
+impl FullConditionals for QuadraticForm {
+    fn coordinates(&self) -> usize {
+        self.mean.len()
+    }
+
+    /// `x_i` given the others is `N(mu_i - sum_{j != i} P_ij (x_j - mu_j) / P_ii, 1 / P_ii)`.
+    fn sample_coordinate<R: Rng + ?Sized>(
         &self,
         state: &mut DVector<f64>,
         index: usize,
@@ -86,35 +107,15 @@ impl QuadraticForm {
         state[index] =
             centre - pull / precision + StandardNormal::get().draw(rng) / precision.sqrt();
     }
-
-    #[inline]
-    fn checked<'a>(&'a self, state: &'a DVector<f64>) -> (&'a [f64], &'a [f64]) {
-        let (found, expected) = (state.len(), self.mean.len());
-        assert!(
-            found == expected,
-            "a state of dimension {found} for a model of dimension {expected}"
-        );
-        (state.as_slice(), self.mean.as_slice())
-    }
 }
-
-/// Independent partial sums, so that the compiler may use vector registers. Vectors that are
-/// shorter stay in the caller's loop.
-const LANES: usize = 8;
 
 /// `sum_j p_j (x_j - mu_j)^2`.
 #[inline]
 fn sum_of_squares(p: &[f64], x: &[f64], mean: &[f64]) -> f64 {
     if p.len() < LANES {
-        sum(p, x, mean, squared)
-    } else {
-        wide_sum_of_squares(p, x, mean)
+        return sum(p, x, mean, squared);
     }
-}
-
-#[inline(never)]
-fn wide_sum_of_squares(p: &[f64], x: &[f64], mean: &[f64]) -> f64 {
-    over_vectors(
+    wide(
         #[inline(always)]
         move || lane_sum(p, x, mean, squared),
     )
@@ -124,21 +125,9 @@ fn wide_sum_of_squares(p: &[f64], x: &[f64], mean: &[f64]) -> f64 {
 #[inline]
 fn accumulate_pull(p: &[f64], x: &[f64], mean: &[f64], scale: f64, gradient: &mut [f64]) -> f64 {
     if p.len() < LANES {
-        pull(p, x, mean, scale, gradient)
-    } else {
-        accumulate_wide_pull(p, x, mean, scale, gradient)
+        return pull(p, x, mean, scale, gradient);
     }
-}
-
-#[inline(never)]
-fn accumulate_wide_pull(
-    p: &[f64],
-    x: &[f64],
-    mean: &[f64],
-    scale: f64,
-    gradient: &mut [f64],
-) -> f64 {
-    over_vectors(
+    wide(
         #[inline(always)]
         move || lane_pull(p, x, mean, scale, gradient),
     )
@@ -264,11 +253,11 @@ mod tests {
         for d in [8, 9, 31, 100] {
             let wave = |speed: f64| (0..d).map(move |i| (speed * i as f64).sin()).collect();
             let (x, mean, p): (Vec<f64>, Vec<f64>, Vec<f64>) = (wave(1.1), wave(0.7), wave(0.3));
-            let wide = wide_sum_of_squares(&p, &x, &mean);
+            let wide = sum_of_squares(&p, &x, &mean);
             assert_eq!(wide, lane_sum(&p, &x, &mean, squared), "d = {d}");
             assert!((wide - sum(&p, &x, &mean, squared)).abs() < 1e-12);
             let (mut here, mut there, mut plain) = (x.clone(), x.clone(), x.clone());
-            let found = accumulate_wide_pull(&p, &x, &mean, 0.3, &mut here);
+            let found = accumulate_pull(&p, &x, &mean, 0.3, &mut here);
             assert_eq!(found, lane_pull(&p, &x, &mean, 0.3, &mut there));
             assert!((found - pull(&p, &x, &mean, 0.3, &mut plain)).abs() < 1e-12);
             assert_eq!(here, there);

@@ -1,6 +1,9 @@
 //! Numerics that know nothing of annealing: sums in log space, minimisation, sets of instructions.
 
-#[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
+#[cfg_attr(
+    not(all(target_arch = "x86_64", target_os = "linux", feature = "amx")),
+    path = "no_amx.rs"
+)]
 mod amx;
 pub(crate) mod engine;
 mod lbfgs;
@@ -10,8 +13,8 @@ mod math;
 mod moments;
 #[cfg(feature = "serde")]
 pub(crate) mod serial;
+mod vector;
 
-#[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
 pub(crate) use amx::are_available as tiles_are_available;
 pub use engine::Engine;
 pub(crate) use engine::{Available, over_vectors, vectorized};
@@ -20,5 +23,6 @@ pub(crate) use log_space::log_add_exp;
 pub use log_space::{WeightSums, log_mean_exp, log_sum_exp};
 pub(crate) use logistic::softplus_increment;
 pub use logistic::{sigmoid, softplus};
-pub(crate) use math::{set_zero, weighted};
+pub(crate) use math::weighted;
 pub(crate) use moments::{Moments, WeightedMean};
+pub(crate) use vector::{LANES, add_scaled, all_finite, set_zero, wide};

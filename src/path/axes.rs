@@ -1,15 +1,17 @@
-//! Coordinates in which two Gaussians are both diagonal.
+//! Two Gaussians in coordinates in which both are diagonal.
 
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
 
 use crate::model::Gaussian;
 use crate::{Error, Result};
 
-/// The coordinates u, `x = mu_a + V u`, in which the base is `N(0, I)` and the target has a
-/// diagonal precision: points of a path between them need no factorisation there, so that nothing
-/// can fail once the axes are found, and no large constants cancel.
+/// The ends of a path, and the coordinates u, `x = mu_a + V u`, in which the base is `N(0, I)` and
+/// the target has a diagonal precision. Points of a path between them need no factorisation there,
+/// so that nothing can fail once the axes are found, and no large constants cancel.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct CommonAxes {
+    pub(super) base: Gaussian,
+    pub(super) target: Gaussian,
     /// V, with `V' P_a V = I` and `V' P_b V = diag(lambda)`.
     pub(super) axes: DMatrix<f64>,
     /// lambda: precisions of the target along the axes.
@@ -19,7 +21,7 @@ pub(super) struct CommonAxes {
 }
 
 impl CommonAxes {
-    pub(super) fn new(base: &Gaussian, target: &Gaussian) -> Result<Self> {
+    pub(super) fn new(base: Gaussian, target: Gaussian) -> Result<Self> {
         Error::check_dimension("target", target.dimension(), base.dimension())?;
         let factor = base.factor();
         let relative = factor.transpose() * target.precision() * factor;
@@ -31,18 +33,19 @@ impl CommonAxes {
             return Err(not_diagonalized(&detail));
         }
         let axes = factor * eigen.eigenvectors;
-        let shift = inverse(&axes, base) * (target.mean() - base.mean());
         Ok(Self {
+            shift: axes.tr_mul(base.precision()) * (target.mean() - base.mean()),
             axes,
             precisions: eigen.eigenvalues,
-            shift,
+            base,
+            target,
         })
     }
-}
 
-/// `V^-1 = V' P_a`.
-pub(super) fn inverse(axes: &DMatrix<f64>, base: &Gaussian) -> DMatrix<f64> {
-    axes.tr_mul(base.precision())
+    /// `V^-1 = V' P_a`.
+    pub(super) fn inverse(&self) -> DMatrix<f64> {
+        self.axes.tr_mul(self.base.precision())
+    }
 }
 
 fn not_diagonalized(detail: &str) -> Error {

@@ -1,5 +1,7 @@
 //! What a path costs: divergences between members of an exponential family, added up.
 
+use nalgebra::DVector;
+
 use crate::model::ExponentialFamily;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
@@ -9,9 +11,9 @@ use crate::{Error, Result};
 /// # Panics
 /// Where the two members differ in dimension.
 pub fn symmetrized_divergence<M: ExponentialFamily>(p: &M, q: &M) -> f64 {
-    let natural = q.natural_parameters() - p.natural_parameters();
+    let natural = [p.natural_parameters(), q.natural_parameters()];
     // Not negative but for rounding.
-    natural.dot(&(q.moments() - p.moments())).max(0.0)
+    product_of_changes(&natural, &[p.moments(), q.moments()]).max(0.0)
 }
 
 /// The cost `F = (eta_b - eta_a) . (s_b - s_a) / 2` of the geometric path and of the
@@ -25,6 +27,35 @@ pub fn symmetrized_divergence<M: ExponentialFamily>(p: &M, q: &M) -> f64 {
 /// Where the two members differ in dimension.
 pub fn linear_cost<M: ExponentialFamily>(base: &M, target: &M) -> f64 {
     0.5 * symmetrized_divergence(base, target)
+}
+
+/// `F_j = 1/2 (eta_{j+1} - eta_j) . (s_{j+1} - s_j)` from the natural parameters and moments of an
+/// exponential family at the knots: the cost of a segment, whether its path is geometric or
+/// averages moments (Grosse et al. 2013, Theorem 2).
+///
+/// # Errors
+/// Fewer than two knots, or lengths that differ.
+pub fn exponential_family_costs(
+    natural_parameters: &[DVector<f64>],
+    moments: &[DVector<f64>],
+) -> Result<Vec<f64>> {
+    Error::check_dimension("moments", moments.len(), natural_parameters.len())?;
+    let Some(first) = natural_parameters.first().filter(|_| moments.len() > 1) else {
+        return Err(Error::invalid("knots", moments.len(), "at least 2"));
+    };
+    for vector in natural_parameters.iter().chain(moments) {
+        Error::check_dimension("knot", vector.len(), first.len())?;
+    }
+    let pairs = natural_parameters.windows(2).zip(moments.windows(2));
+    Ok(pairs
+        .map(|(eta, s)| 0.5 * product_of_changes(eta, s))
+        .collect())
+}
+
+/// `(eta_q - eta_p) . (s_q - s_p)`, from the natural parameters and the moments of p and q.
+fn product_of_changes(natural_parameters: &[DVector<f64>], moments: &[DVector<f64>]) -> f64 {
+    let change = |ends: &[DVector<f64>]| &ends[1] - &ends[0];
+    change(natural_parameters).dot(&change(moments))
 }
 
 /// The cost functional `F = 1/2 int (d eta / d beta) . (d s / d beta) d beta` of a path through

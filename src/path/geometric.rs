@@ -4,7 +4,7 @@ use nalgebra::DVector;
 
 use crate::model::{Differentiable, Sampleable, UnnormalizedModel};
 use crate::num::weighted;
-use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
+use crate::path::{AnnealingPath, BetaDerivative, Intermediate, PathAt};
 
 /// The geometric path `log f_beta = (1 - beta) log f_a + beta log f_b`.
 ///
@@ -45,7 +45,7 @@ where
     type State = A::State;
     type Base = A;
     type At<'a>
-        = GeometricAt<'a, A, B>
+        = PathAt<'a, Self>
     where
         Self: 'a;
 
@@ -53,32 +53,13 @@ where
         &self.base
     }
 
-    fn at(&self, beta: f64) -> GeometricAt<'_, A, B> {
-        GeometricAt { path: self, beta }
+    fn at(&self, beta: f64) -> PathAt<'_, Self> {
+        PathAt { path: self, beta }
     }
 }
 
 /// The model at one beta of a [`GeometricPath`].
-#[derive(Debug, PartialEq)]
-pub struct GeometricAt<'a, A, B> {
-    path: &'a GeometricPath<A, B>,
-    beta: f64,
-}
-
-impl<A, B> Clone for GeometricAt<'_, A, B> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<A, B> Copy for GeometricAt<'_, A, B> {}
-
-impl<'a, A, B> GeometricAt<'a, A, B> {
-    /// The path.
-    pub fn path(&self) -> &'a GeometricPath<A, B> {
-        self.path
-    }
-}
+pub type GeometricAt<'a, A, B> = PathAt<'a, GeometricPath<A, B>>;
 
 impl<A, B> UnnormalizedModel for GeometricAt<'_, A, B>
 where

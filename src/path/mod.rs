@@ -4,20 +4,26 @@
 mod axes;
 mod cost;
 mod gaussian;
+mod gaussian_at;
 mod geometric;
 mod moment;
 mod spline;
 mod stationary;
 mod tempered;
+mod view;
 
 pub use crate::num::Engine;
-pub use cost::{linear_cost, path_cost, path_length, symmetrized_divergence};
-pub use gaussian::{GaussianAt, GaussianPath};
+pub use cost::{
+    exponential_family_costs, linear_cost, path_cost, path_length, symmetrized_divergence,
+};
+pub use gaussian::GaussianPath;
+pub use gaussian_at::GaussianAt;
 pub use geometric::{GeometricAt, GeometricPath};
-pub use moment::{MomentAt, MomentPath};
+pub use moment::MomentPath;
 pub use spline::{MomentSplineAt, MomentSplinePath};
 pub use stationary::Stationary;
 pub use tempered::{Normalized, TemperedAt, TemperedPath};
+pub use view::PathAt;
 
 use crate::model::{Sampleable, UnnormalizedModel};
 
@@ -31,12 +37,7 @@ pub trait Intermediate: UnnormalizedModel {
     /// The provided difference gives `-inf` where this model excludes `x`, whatever `previous`
     /// says of it. Override it where the difference cancels or can be had for less.
     fn log_ratio(&self, previous: &Self, state: &Self::State) -> f64 {
-        let here = self.log_density(state);
-        if here == f64::NEG_INFINITY {
-            here
-        } else {
-            here - previous.log_density(state)
-        }
+        view::log_difference(self, previous, state)
     }
 
     /// [`log_ratio`](Self::log_ratio) and `log f_beta(x)`, for kernels that need both at one state:

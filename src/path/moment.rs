@@ -1,15 +1,10 @@
 //! The moment-averaged path between two Gaussians.
 
 use nalgebra::{DMatrix, DVector};
-use rand::Rng;
 
-use crate::model::QuadraticForm;
-use crate::model::{
-    Differentiable, FullConditionals, Gaussian, NormalizedModel, Sampleable, UnnormalizedModel,
-};
-use crate::path::axes::{CommonAxes, inverse};
-use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
-use crate::random::StandardNormal;
+use crate::model::{Gaussian, NormalizedModel, QuadraticForm};
+use crate::path::axes::CommonAxes;
+use crate::path::{AnnealingPath, GaussianAt};
 use crate::{Error, Result};
 
 /// The farthest that the means may lie apart, in standard deviations of the narrower end.
@@ -49,15 +44,13 @@ const FARTHEST: f64 = 1e6;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct MomentPath {
-    base: Gaussian,
-    target: Gaussian,
-    common: CommonAxes,
+    ends: CommonAxes,
     /// `V^-1` of the common axes V.
     inverse: DMatrix<f64>,
     /// `mu_b - mu_a`.
-    difference: DVector<f64>,
+    pub(super) difference: DVector<f64>,
     /// `Sigma_b - Sigma_a`.
-    widening: DMatrix<f64>,
+    pub(super) widening: DMatrix<f64>,
 }
 
 impl MomentPath {
@@ -67,9 +60,10 @@ impl MomentPath {
     /// Where their dimensions differ, their scales do so much that no common axes are found, or
     /// their means lie more than 1e6 standard deviations apart.
     pub fn new(base: Gaussian, target: Gaussian) -> Result<Self> {
-        let common = CommonAxes::new(&base, &target)?;
-        let apart = (0..base.dimension())
-            .map(|i| common.shift[i].abs() * common.precisions[i].max(1.0).sqrt())
+        let ends = CommonAxes::new(base, target)?;
+        let deviations = ends.shift.iter().zip(&ends.precisions);
+        let apart = deviations
+            .map(|(shift, precision)| shift.abs() * precision.max(1.0).sqrt())
             .fold(0.0, f64::max);
         if apart > FARTHEST {
             return Err(Error::invalid(
@@ -79,35 +73,33 @@ impl MomentPath {
             ));
         }
         Ok(Self {
-            inverse: inverse(&common.axes, &base),
-            difference: target.mean() - base.mean(),
-            widening: target.covariance() - base.covariance(),
-            common,
-            base,
-            target,
+            inverse: ends.inverse(),
+            difference: ends.target.mean() - ends.base.mean(),
+            widening: ends.target.covariance() - ends.base.covariance(),
+            ends,
         })
     }
 
     /// The target.
     pub fn target(&self) -> &Gaussian {
-        &self.target
+        &self.ends.target
     }
 }
 
 impl AnnealingPath for MomentPath {
     type State = DVector<f64>;
     type Base = Gaussian;
-    type At<'a> = MomentAt<'a>;
+    type At<'a> = GaussianAt<'a>;
 
     fn base(&self) -> &Gaussian {
-        &self.base
+        &self.ends.base
     }
 
     /// Along the common axes the covariance is `diag(1 - beta + beta / lambda) + beta (1 - beta)
     /// s s'`, which the formula of Sherman and Morrison inverts.
-    fn at(&self, beta: f64) -> MomentAt<'_> {
-        let shift = &self.common.shift;
-        let variances = self.common.precisions.map(|l| (1.0 - beta) + beta / l);
+    fn at(&self, beta: f64) -> GaussianAt<'_> {
+        let shift = &self.ends.shift;
+        let variances = self.ends.precisions.map(|l| (1.0 - beta) + beta / l);
         let spread = beta * (1.0 - beta);
         let pull = shift.component_div(&variances);
         let stretch = 1.0 + spread * shift.dot(&pull);
@@ -118,96 +110,15 @@ impl AnnealingPath for MomentPath {
         let pull = self.inverse.tr_mul(&pull);
         precision.ger(-spread / stretch, &pull, &pull, 1.0);
         precision.fill_upper_triangle_with_lower_triangle();
-        MomentAt {
-            path: self,
+        GaussianAt {
+            ends: &self.ends,
+            averaged: Some(self),
             beta,
-            log_normalizer: self.base.log_normalizer()
+            constant: 0.0,
+            log_normalizer: self.ends.base.log_normalizer()
                 + 0.5 * (variances.map(f64::ln).sum() + stretch.ln()),
-            form: QuadraticForm::new(self.base.mean() + &self.difference * beta, precision),
+            form: QuadraticForm::new(self.ends.base.mean() + &self.difference * beta, precision),
             deviations: variances.map(f64::sqrt),
         }
-    }
-}
-
-/// The Gaussian at one beta of a [`MomentPath`].
-#[derive(Debug, Clone, PartialEq)]
-pub struct MomentAt<'a> {
-    path: &'a MomentPath,
-    beta: f64,
-    form: QuadraticForm,
-    /// Standard deviations along the common axes, without what the means' distance adds.
-    deviations: DVector<f64>,
-    log_normalizer: f64,
-}
-
-impl UnnormalizedModel for MomentAt<'_> {
-    type State = DVector<f64>;
-
-    fn log_density(&self, state: &DVector<f64>) -> f64 {
-        self.form.value(state)
-    }
-}
-
-impl Intermediate for MomentAt<'_> {
-    fn beta(&self) -> f64 {
-        self.beta
-    }
-}
-
-impl BetaDerivative for MomentAt<'_> {
-    /// `r . mu' + r' Sigma' r / 2` with `r = Sigma^-1 (x - mu)` and the derivatives in beta
-    /// `mu' = mu_b - mu_a`, `Sigma' = Sigma_b - Sigma_a + (1 - 2 beta) mu' mu'^T`.
-    fn beta_derivative(&self, state: &DVector<f64>) -> f64 {
-        let mut r = DVector::zeros(state.len());
-        self.form.accumulate_gradient(state, -1.0, &mut r);
-        let along = r.dot(&self.path.difference);
-        let widening = r.dot(&(&self.path.widening * &r));
-        along + 0.5 * (widening + (1.0 - 2.0 * self.beta) * along * along)
-    }
-}
-
-impl NormalizedModel for MomentAt<'_> {
-    fn log_normalizer(&self) -> f64 {
-        self.log_normalizer
-    }
-}
-
-impl Sampleable for MomentAt<'_> {
-    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> DVector<f64> {
-        let common = &self.path.common;
-        let draw = |deviation: f64| deviation * StandardNormal::get().draw(rng);
-        let mut along_axes = self.deviations.map(draw);
-        let spread = (self.beta * (1.0 - self.beta)).sqrt();
-        let noise = StandardNormal::get().draw(rng);
-        along_axes.axpy(spread * noise, &common.shift, 1.0);
-        let mut state = self.form.mean().clone();
-        state.gemv(1.0, &common.axes, &along_axes, 1.0);
-        state
-    }
-}
-
-impl Differentiable for MomentAt<'_> {
-    fn accumulate_gradient(
-        &self,
-        state: &DVector<f64>,
-        scale: f64,
-        gradient: &mut DVector<f64>,
-    ) -> f64 {
-        self.form.accumulate_gradient(state, scale, gradient)
-    }
-}
-
-impl FullConditionals for MomentAt<'_> {
-    fn coordinates(&self) -> usize {
-        self.path.base.dimension()
-    }
-
-    fn sample_coordinate<R: Rng + ?Sized>(
-        &self,
-        state: &mut DVector<f64>,
-        index: usize,
-        rng: &mut R,
-    ) {
-        self.form.sample_coordinate(state, index, rng)
     }
 }

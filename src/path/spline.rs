@@ -1,12 +1,8 @@
 //! Paths through knots.
 
-use nalgebra::DVector;
-use rand::Rng;
-
-use crate::model::{
-    Differentiable, ExponentialFamily, FullConditionals, NormalizedModel, Sampleable,
-    UnnormalizedModel,
-};
+use crate::model::ExponentialFamily;
+use crate::model::forward_model;
+use crate::path::view::log_difference;
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
@@ -122,12 +118,9 @@ pub struct MomentSplineAt<A> {
     inner: A,
 }
 
-impl<A: UnnormalizedModel> UnnormalizedModel for MomentSplineAt<A> {
-    type State = A::State;
-
-    fn log_density(&self, state: &A::State) -> f64 {
-        self.inner.log_density(state)
-    }
+forward_model! {
+    [A] MomentSplineAt<A> as A, self => self.inner;
+    UnnormalizedModel NormalizedModel Sampleable Differentiable FullConditionals
 }
 
 impl<A: Intermediate> Intermediate for MomentSplineAt<A> {
@@ -139,50 +132,12 @@ impl<A: Intermediate> Intermediate for MomentSplineAt<A> {
         if self.segment == previous.segment {
             return self.inner.log_ratio(&previous.inner, state);
         }
-        let here = self.log_density(state);
-        if here == f64::NEG_INFINITY {
-            here
-        } else {
-            here - previous.log_density(state)
-        }
+        log_difference(self, previous, state)
     }
 }
 
 impl<A: BetaDerivative> BetaDerivative for MomentSplineAt<A> {
     fn beta_derivative(&self, state: &A::State) -> f64 {
         self.inner.beta_derivative(state) / self.width
-    }
-}
-
-impl<A: NormalizedModel> NormalizedModel for MomentSplineAt<A> {
-    fn log_normalizer(&self) -> f64 {
-        self.inner.log_normalizer()
-    }
-}
-
-impl<A: Sampleable> Sampleable for MomentSplineAt<A> {
-    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> A::State {
-        self.inner.sample(rng)
-    }
-}
-
-impl<A: Differentiable> Differentiable for MomentSplineAt<A> {
-    fn accumulate_gradient(
-        &self,
-        state: &DVector<f64>,
-        scale: f64,
-        gradient: &mut DVector<f64>,
-    ) -> f64 {
-        self.inner.accumulate_gradient(state, scale, gradient)
-    }
-}
-
-impl<A: FullConditionals> FullConditionals for MomentSplineAt<A> {
-    fn coordinates(&self) -> usize {
-        self.inner.coordinates()
-    }
-
-    fn sample_coordinate<R: Rng + ?Sized>(&self, state: &mut A::State, index: usize, rng: &mut R) {
-        self.inner.sample_coordinate(state, index, rng)
     }
 }

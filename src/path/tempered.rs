@@ -1,11 +1,11 @@
 //! The path from a prior to a posterior.
 
 use nalgebra::DVector;
-use rand::Rng;
 
+use crate::model::forward_model;
 use crate::model::{Differentiable, NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::num::weighted;
-use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
+use crate::path::{AnnealingPath, BetaDerivative, Intermediate, PathAt};
 
 /// A model divided by its normaliser: `log f(x) - log Z`, whose own log Z is 0.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,11 +38,7 @@ impl<M: UnnormalizedModel> NormalizedModel for Normalized<M> {
     }
 }
 
-impl<M: Sampleable> Sampleable for Normalized<M> {
-    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> M::State {
-        self.model.sample(rng)
-    }
-}
+forward_model! { [M] Normalized<M> as M, self => self.model; Sampleable }
 
 impl<M: Differentiable> Differentiable for Normalized<M> {
     fn accumulate_gradient(
@@ -109,7 +105,7 @@ where
     type State = P::State;
     type Base = Normalized<P>;
     type At<'a>
-        = TemperedAt<'a, P, L>
+        = PathAt<'a, Self>
     where
         Self: 'a;
 
@@ -117,25 +113,13 @@ where
         &self.prior
     }
 
-    fn at(&self, beta: f64) -> TemperedAt<'_, P, L> {
-        TemperedAt { path: self, beta }
+    fn at(&self, beta: f64) -> PathAt<'_, Self> {
+        PathAt { path: self, beta }
     }
 }
 
 /// The tempered posterior at one beta of a [`TemperedPath`].
-#[derive(Debug, PartialEq)]
-pub struct TemperedAt<'a, P, L> {
-    path: &'a TemperedPath<P, L>,
-    beta: f64,
-}
-
-impl<P, L> Clone for TemperedAt<'_, P, L> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<P, L> Copy for TemperedAt<'_, P, L> {}
+pub type TemperedAt<'a, P, L> = PathAt<'a, TemperedPath<P, L>>;
 
 impl<P, L> UnnormalizedModel for TemperedAt<'_, P, L>
 where

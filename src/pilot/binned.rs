@@ -1,7 +1,5 @@
 //! Binned schedules: whole numbers of steps for the segments between knots.
 
-use nalgebra::DVector;
-
 use crate::estimate::Warning;
 use crate::kernel::TransitionKernel;
 use crate::path::AnnealingPath;
@@ -19,7 +17,8 @@ use crate::{Error, Result};
 ///
 /// `F_j = 1/2 (E_{j+1} - E_j)[log f_{j+1} - log f_j]`, half the symmetrised divergence between
 /// neighbouring knots, for any path; for an exponential family this is
-/// `1/2 (eta_{j+1} - eta_j) . (s_{j+1} - s_j)` ([`exponential_family_costs`]).
+/// `1/2 (eta_{j+1} - eta_j) . (s_{j+1} - s_j)`
+/// ([`exponential_family_costs`](crate::path::exponential_family_costs)).
 ///
 /// As an optimizer it estimates the `F_j` by chains at the knots ([`KnotChains`]).
 #[derive(Debug, Clone, PartialEq)]
@@ -141,29 +140,6 @@ pub fn allocate_steps(costs: &[f64], steps: usize) -> Result<Vec<usize>> {
         allocation[best] += 1;
     }
     Ok(allocation)
-}
-
-/// `F_j = 1/2 (eta_{j+1} - eta_j) . (s_{j+1} - s_j)` from the natural parameters and moments of an
-/// exponential family at the knots: the cost of a segment, whether its path is geometric or
-/// averages moments (Grosse et al. 2013, Theorem 2).
-///
-/// # Errors
-/// Fewer than two knots, or lengths that differ.
-pub fn exponential_family_costs(
-    natural_parameters: &[DVector<f64>],
-    moments: &[DVector<f64>],
-) -> Result<Vec<f64>> {
-    Error::check_dimension("moments", moments.len(), natural_parameters.len())?;
-    let Some(first) = natural_parameters.first().filter(|_| moments.len() > 1) else {
-        return Err(Error::invalid("knots", moments.len(), "at least 2"));
-    };
-    for vector in natural_parameters.iter().chain(moments) {
-        Error::check_dimension("knot", vector.len(), first.len())?;
-    }
-    let pairs = natural_parameters.windows(2).zip(moments.windows(2));
-    Ok(pairs
-        .map(|(eta, s)| 0.5 * (&eta[1] - &eta[0]).dot(&(&s[1] - &s[0])))
-        .collect())
 }
 
 impl<P: AnnealingPath, K> ScheduleOptimizer<P, K> for BinnedSchedule {

@@ -12,7 +12,7 @@ use crate::pilot::survey::Survey;
 use crate::pilot::survey::{COLLAPSED, dead_chains, few_chains, near_collapse};
 use crate::pilot::{OptimizedSchedule, ScheduleOptimizer};
 use crate::random::{Purpose, stream};
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, check_steps};
 use crate::{Error, Result};
 
 /// Stages by a constant conditional effective sample size (Zhou, Johansen and Aston 2016): a
@@ -108,6 +108,7 @@ impl<P: AnnealingPath, K> ScheduleOptimizer<P, K> for ConstantConditionalEss {
     where
         K: TransitionKernel<P::At<'p>>,
     {
+        check_steps("steps", steps)?;
         self.pilot.check()?;
         let wanted = self.pilot.steps().min(steps).max(1);
         let limit = 10 * wanted.max(100);

@@ -1,5 +1,8 @@
-//! Pilots: cheap chains that survey a path before the run, and what is chosen by them: schedules and
-//! step sizes.
+//! Pilots: cheap chains that look at a path before the run, and what is chosen by them.
+//!
+//! A [`Pilot`] leaves a [`Survey`] of a path. From it [`Friction`] and [`VarOpt`] choose a
+//! [`Schedule`]; [`ConstantConditionalEss`] and [`BinnedSchedule`] choose one by chains of their own.
+//! All are [`ScheduleOptimizer`]s. [`tune()`] finds the step sizes of a kernel.
 
 mod binned;
 mod conditional_ess;
@@ -12,7 +15,7 @@ mod survey_run;
 mod tune;
 mod varopt;
 
-pub use binned::{BinnedSchedule, allocate_steps, exponential_family_costs};
+pub use binned::{BinnedSchedule, allocate_steps};
 pub use conditional_ess::ConstantConditionalEss;
 pub use friction::Friction;
 pub use knot_chains::KnotChains;

@@ -3,11 +3,10 @@
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
-use super::check_finite;
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::num::softplus;
+use crate::rbm::model::{Rbm, check_finite, draw_all, masked_sum_of};
 use crate::rbm::scalar::Scalar;
-use crate::rbm::{Rbm, draw_all, masked_sum_of};
 use crate::{Error, Result};
 
 /// An RBM with zero weights and zero hidden biases: independent visible units with logits `b`,
@@ -86,7 +85,7 @@ impl<T: Scalar> BaseRate<T> {
         Rbm::new(
             DMatrix::zeros(self.hidden_units, self.visible_units()),
             DVector::zeros(self.hidden_units),
-            self.visible_bias.map(T::to_f64),
+            self.visible_bias.map(T::as_),
         )
     }
 
@@ -120,19 +119,19 @@ impl<T: Scalar> UnnormalizedModel for BaseRate<T> {
 
 impl<T: Scalar> NormalizedModel for BaseRate<T> {
     fn log_normalizer(&self) -> f64 {
-        let terms = self.visible_bias.iter().map(|b| softplus(b.to_f64()));
+        let terms = self.visible_bias.iter().map(|b| softplus(b.as_()));
         self.free_units() + terms.sum::<f64>()
     }
 }
 
 impl<T: Scalar> Sampleable for BaseRate<T> {
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Vec<bool> {
-        draw_all(&self.visible_bias.map(T::to_f64), rng)
+        draw_all(&self.visible_bias.map(T::as_), rng)
     }
 }
 
 /// The common length of the rows.
-pub(super) fn check_data(data: &[Vec<bool>]) -> Result<usize> {
+pub(crate) fn check_data(data: &[Vec<bool>]) -> Result<usize> {
     let Some(first) = data.first() else {
         return Err(Error::invalid("data", "no rows", "at least one row"));
     };

@@ -9,13 +9,13 @@ use crate::num::{Available, vectorized};
 use crate::path::Stationary;
 use crate::random::{LANES, Lanes};
 use crate::rbm::Rbm;
-use crate::rbm::elementwise::{Positions, dot, draw_units, total, weigh_and_draw};
-use crate::rbm::layers::Layer;
-use crate::rbm::path::{Knot, RbmAt, RbmPath};
-use crate::rbm::product::{Inputs, Scratch as ProductBuffers};
-use crate::rbm::row::Row;
+use crate::rbm::engine::Layer;
+use crate::rbm::engine::Row;
+use crate::rbm::engine::Words;
+use crate::rbm::engine::{Inputs, ProductBuffers};
+use crate::rbm::engine::{Positions, dot, draw_units, total, weigh_and_draw};
+use crate::rbm::path::{RbmAt, RbmPath, SegmentEnd};
 use crate::rbm::scalar::Scalar;
-use crate::rbm::words::Words;
 
 /// Block Gibbs sampling of an RBM: all hidden units given the visible ones, then all visible
 /// units given the hidden ones, each layer at once. Leaves the marginal of `v` invariant and is
@@ -106,7 +106,7 @@ impl<T: Scalar> TransitionKernel<Stationary<&Rbm<T>>> for BlockGibbs {
 }
 
 /// The models at a segment's ends.
-type Segment<'a, T> = (Option<&'a Knot<T>>, &'a Knot<T>);
+type Segment<'a, T> = (Option<&'a SegmentEnd<T>>, &'a SegmentEnd<T>);
 
 /// The chains of a block that take part in a sweep, gathered: entry i of each list belongs to chain
 /// `chains[i]`.

@@ -1,23 +1,17 @@
 //! Geometric paths of RBMs, through knots or straight.
 
-use crate::model::UnnormalizedModel;
-use crate::num::softplus_increment;
-use crate::num::{Available, Engine};
-use crate::num::{sigmoid, softplus};
-use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
-use crate::rbm::Rbm;
-use crate::rbm::base_rate::BaseRate;
-use crate::rbm::layers::LINE;
-use crate::rbm::matching::RbmMatching;
-use crate::rbm::moments::RbmMoments;
-use crate::rbm::product::Weights;
-use crate::rbm::row::Row;
-use crate::rbm::scalar::Scalar;
-use crate::rbm::{draw_all, draw_into, masked_sum_of};
-use crate::schedule::Schedule;
-use crate::{Error, Result};
 use nalgebra::DVector;
 use rand::Rng;
+
+use crate::model::UnnormalizedModel;
+use crate::num::{Available, Engine, sigmoid, softplus, softplus_increment};
+use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
+use crate::rbm::base_rate::BaseRate;
+use crate::rbm::engine::{LINE, Row, Weights, transposed};
+use crate::rbm::model::{Rbm, check_finite, draw_all, draw_into, masked_sum_of};
+use crate::rbm::scalar::Scalar;
+use crate::schedule::Schedule;
+use crate::{Error, Result};
 
 /// A path of RBMs from a base-rate RBM to an RBM, straight or through RBMs at knots. Between
 /// neighbouring knots it is geometric in the *joint* densities: energies are mixed, so that W, a
@@ -41,13 +35,13 @@ pub struct RbmPath<T: Scalar = f32> {
     /// The betas of base, inner knots and target.
     knots: Schedule,
     /// The models at the knots, without the base.
-    models: Vec<Knot<T>>,
+    ends: Vec<SegmentEnd<T>>,
     engine: Available,
 }
 
 /// The RBM at the end of a segment.
 #[derive(Debug, Clone)]
-pub(crate) struct Knot<T: Scalar> {
+pub(crate) struct SegmentEnd<T: Scalar> {
     pub(crate) rbm: Rbm<T>,
     /// `W`, for products with visible units.
     pub(crate) up: Weights<T>,
@@ -58,14 +52,14 @@ pub(crate) struct Knot<T: Scalar> {
     pub(crate) bias_slope: Vec<T>,
 }
 
-impl<T: Scalar> Knot<T> {
+impl<T: Scalar> SegmentEnd<T> {
     /// `bias_slope` without padding.
     fn new(engine: Available, rbm: Rbm<T>, bias_slope: &DVector<T>) -> Self {
         let mut slope = bias_slope.as_slice().to_vec();
         slope.resize(slope.len().next_multiple_of(LINE), T::zero());
         Self {
             up: Weights::new(engine, rbm.weights()),
-            down: Weights::transposed(engine, rbm.weights()),
+            down: Weights::new(engine, transposed(rbm.weights())),
             hidden_bias: Row::panels(rbm.hidden_bias().as_slice()),
             bias_slope: slope,
             rbm,
@@ -89,26 +83,30 @@ impl<T: Scalar> RbmPath<T> {
     /// Where there is not one model for each knot after 0, models differ in visible or hidden
     /// units, or the difference of neighbours' visible biases overflows.
     pub fn through(base: BaseRate<T>, models: Vec<Rbm<T>>, knots: Schedule) -> Result<Self> {
+        Self::assemble(base, models, knots, Available::best())
+    }
+
+    fn assemble(
+        base: BaseRate<T>,
+        models: Vec<Rbm<T>>,
+        knots: Schedule,
+        engine: Available,
+    ) -> Result<Self> {
         Error::check_dimension("models at the knots after 0", models.len(), knots.steps())?;
-        let engine = Available::best();
-        let mut bias = base.visible_bias().clone();
-        let mut joined = Vec::with_capacity(models.len());
+        let mut ends: Vec<SegmentEnd<T>> = Vec::with_capacity(models.len());
         for rbm in models {
             let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
             Error::check_dimension("hidden units of the base", base.hidden_units(), hidden)?;
             Error::check_dimension("visible units of the base", base.visible_units(), visible)?;
-            let bias_slope = rbm.visible_bias() - &bias;
-            Error::check_finite(
-                "difference of visible biases",
-                bias_slope.iter().map(|x| x.to_f64()),
-            )?;
-            bias.copy_from(rbm.visible_bias());
-            joined.push(Knot::new(engine, rbm, &bias_slope));
+            let start = ends.last().map(|end| &end.rbm.visible_bias);
+            let bias_slope = &rbm.visible_bias - start.unwrap_or(base.visible_bias());
+            check_finite("difference of visible biases", &bias_slope)?;
+            ends.push(SegmentEnd::new(engine, rbm, &bias_slope));
         }
         Ok(Self {
             base,
             knots,
-            models: joined,
+            ends,
             engine,
         })
     }
@@ -121,17 +119,8 @@ impl<T: Scalar> RbmPath<T> {
     /// # Errors
     /// Where this machine, or this build of the crate, does not have it.
     pub fn with_engine(self, engine: Engine) -> Result<Self> {
-        let engine = engine.available()?;
-        let mut models = self.models;
-        for knot in &mut models {
-            knot.up = Weights::new(engine, knot.rbm.weights());
-            knot.down = Weights::transposed(engine, knot.rbm.weights());
-        }
-        Ok(Self {
-            engine,
-            models,
-            ..self
-        })
+        let models = self.ends.into_iter().map(|end| end.rbm).collect();
+        Self::assemble(self.base, models, self.knots, engine.available()?)
     }
 
     /// The engine in use.
@@ -143,60 +132,9 @@ impl<T: Scalar> RbmPath<T> {
         self.engine
     }
 
-    /// The moment-averaging spline (Grosse, Maddison and Salakhutdinov 2013): at each inner knot
-    /// stands an RBM whose moments average those of the base and the `moments` of the target,
-    /// sought from the knot before.
-    ///
-    /// The target's moments may be exact ([`Rbm::exact_moments`]), from chains
-    /// ([`MomentChains`](crate::rbm::MomentChains)) or from data
-    /// ([`RbmMoments::from_data`]): whatever they are, a run along the path is unbiased.
-    ///
-    /// # Errors
-    /// As [`through`](Self::through), and where the moments are of another shape or those of a
-    /// knot are not matched.
-    ///
-    /// ```
-    /// use annealed::ais::Ais;
-    /// use annealed::rbm::BlockGibbs;
-    /// use annealed::rbm::{BaseRate, ExactMatching, Rbm};
-    /// use annealed::rbm::RbmPath;
-    /// use annealed::schedule::Schedule;
-    /// use nalgebra::DMatrix;
-    ///
-    /// let weights = DMatrix::from_row_slice(2, 3, &[4.0, -4.0, 2.0, -2.0, 4.0, 5.0]);
-    /// let target = Rbm::<f64>::new(weights, vec![0.2, -0.3].into(), vec![-2.0, -1.0, -1.0].into())?;
-    /// let path = RbmPath::moment_spline(
-    ///     BaseRate::uniform(2, 3)?,
-    ///     target.clone(),
-    ///     &target.exact_moments()?,
-    ///     Schedule::linear(5)?,
-    ///     &ExactMatching::default(),
-    /// )?;
-    /// let run = Ais::new(&path, BlockGibbs).seed(1).run()?;
-    /// assert!((run.log_z() - target.exact_log_normalizer()?).abs() < 4.0 * run.standard_error());
-    /// # Ok::<(), annealed::Error>(())
-    /// ```
-    pub fn moment_spline(
-        base: BaseRate<T>,
-        target: Rbm<T>,
-        moments: &RbmMoments,
-        knots: Schedule,
-        matching: &impl RbmMatching,
-    ) -> Result<Self> {
-        let from = base.moments();
-        let mut rbm = base.to_rbm()?;
-        let mut models = Vec::with_capacity(knots.steps());
-        for &beta in &knots.betas()[1..knots.steps()] {
-            rbm = matching.match_moments(&rbm, &from.average(moments, beta)?)?;
-            models.push(rbm.cast()?);
-        }
-        models.push(target);
-        Self::through(base, models, knots)
-    }
-
     /// The RBM at `beta = 1`.
     pub fn target(&self) -> &Rbm<T> {
-        &self.models[self.models.len() - 1].rbm
+        &self.ends[self.ends.len() - 1].rbm
     }
 
     /// The betas of the knots, 0 and 1 among them; where there are others, the path has a kink at
@@ -208,13 +146,13 @@ impl<T: Scalar> RbmPath<T> {
 
     /// The RBM at knot k, from 1 to the number of segments; `None` elsewhere.
     pub fn model_at_knot(&self, k: usize) -> Option<&Rbm<T>> {
-        Some(&self.models.get(k.checked_sub(1)?)?.rbm)
+        Some(&self.ends.get(k.checked_sub(1)?)?.rbm)
     }
 
     /// The models at a segment's ends; the first segment starts at the base.
-    pub(crate) fn segment(&self, index: usize) -> (Option<&Knot<T>>, &Knot<T>) {
-        let start = index.checked_sub(1).map(|before| &self.models[before]);
-        (start, &self.models[index])
+    pub(crate) fn segment(&self, index: usize) -> (Option<&SegmentEnd<T>>, &SegmentEnd<T>) {
+        let start = index.checked_sub(1).map(|before| &self.ends[before]);
+        (start, &self.ends[index])
     }
 
     /// The visible biases at a segment's start.
@@ -305,12 +243,12 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
     /// Where `beta` is not finite.
     pub fn to_rbm(&self) -> Result<Rbm<f64>> {
         let (start, end) = self.path.segment(self.segment);
-        let mut weights = end.rbm.weights().map(|x| self.position * x.to_f64());
-        let mut hidden_bias = end.rbm.hidden_bias().map(|x| self.position * x.to_f64());
+        let mut weights = end.rbm.weights().map(|x| self.position * x.as_());
+        let mut hidden_bias = end.rbm.hidden_bias().map(|x| self.position * x.as_());
         if let Some(start) = start {
             let rest = 1.0 - self.position;
-            weights += start.rbm.weights().map(|x| rest * x.to_f64());
-            hidden_bias += start.rbm.hidden_bias().map(|x| rest * x.to_f64());
+            weights += start.rbm.weights().map(|x| rest * x.as_());
+            hidden_bias += start.rbm.hidden_bias().map(|x| rest * x.as_());
         }
         let visible_bias = self.visible_biases();
         let visible_bias = DVector::from_iterator(visible_bias.len(), visible_bias);
@@ -322,7 +260,7 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
         let start = self.path.start_bias(self.segment);
         let end = self.path.segment(self.segment).1.rbm.visible_bias();
         let t = self.position;
-        (start.iter().zip(end)).map(move |(a, b)| (1.0 - t) * a.to_f64() + t * b.to_f64())
+        (start.iter().zip(end)).map(move |(a, b)| (1.0 - t) * a.as_() + t * b.as_())
     }
 
     /// The segment that holds this model and the other, and their positions in it.
@@ -341,7 +279,7 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
         let hidden = draw_all(&(start + slope * self.position), rng);
         let (start, end) = self.path.segment(self.segment);
         let start = match start {
-            None => self.path.base.visible_bias().map(T::to_f64),
+            None => self.path.base.visible_bias().map(T::as_),
             Some(start) => start.rbm.visible_activation(&hidden),
         };
         let end = end.rbm.visible_activation(&hidden);

@@ -1,90 +1,79 @@
 //! The two number types that an RBM's parameters may have.
 
-use nalgebra::RealField;
+use num_traits::{AsPrimitive, Float, FloatConst, NumAssign, NumCast};
 
 /// `f32` or `f64`: the type of an RBM's parameters. Sealed.
 ///
-/// Log densities and weights are `f64` for both.
-pub trait Scalar: sealed::Elementwise + RealField + Copy {
-    /// The nearest value of this type.
-    fn nearest(x: f64) -> Self;
-
-    /// The value in double precision, exact for both types.
-    fn to_f64(self) -> f64;
-}
-
-impl Scalar for f32 {
+/// Log densities and weights are `f64` for both; [`AsPrimitive::as_`] turns a parameter into one.
+pub trait Scalar:
+    sealed::Elementwise + FloatConst + NumAssign + AsPrimitive<f64> + nalgebra::Scalar + Send + Sync
+{
+    /// The nearest value of this type, which is infinite where `x` is beyond its range.
+    #[inline(always)]
     fn nearest(x: f64) -> Self {
-        x as f32
-    }
-
-    fn to_f64(self) -> f64 {
-        f64::from(self)
+        // A number has a nearest value of either type: the other way is never taken.
+        NumCast::from(x).unwrap_or_else(Self::nan)
     }
 }
 
-impl Scalar for f64 {
-    fn nearest(x: f64) -> Self {
-        x
-    }
+impl Scalar for f32 {}
 
-    fn to_f64(self) -> f64 {
-        self
-    }
-}
+impl Scalar for f64 {}
 
 pub(crate) mod sealed {
+    use super::Float;
     use crate::random::LANES;
 
-    /// What the elementwise functions need to know of a type beyond arithmetic.
-    pub trait Elementwise: Sized + 'static {
+    /// What the elementwise functions need to know of a type beyond what num-traits tells.
+    pub trait Elementwise: Float + From<u8> + From<f32> + 'static {
         /// `1.5 * 2^(mantissa bits)`: adding it rounds to an integer, left in the low bits.
         const ROUND: Self;
-        /// `log2 e`.
-        const LOG2_E: Self;
         /// `ln 2` to so many bits that its product with any exponent is exact.
         const LN_2_HIGH: Self;
         /// The rest of `ln 2`.
         const LN_2_LOW: Self;
         /// The lowest argument of `exp` with a normal result, rounded up.
         const EXP_LOWEST: Self;
-        /// Coefficients of `exp` on `|x| <= ln 2 / 2`, the highest power's first: those of least
-        /// relative error (4e-9) for single precision, `1/k!` for double.
+        /// The coefficients of `exp` on `|x| <= ln 2 / 2`, the highest power's first. They have the
+        /// least relative error (4e-9) for single precision, and are `1/k!` for double.
         const EXP: &'static [Self];
         /// `2/(2k + 1)`, highest k first: the series of `2 artanh(z) / z` in `z^2`.
         const ARTANH: &'static [Self];
-        /// Where five terms of a softplus increment reach the type's precision: `d^5 / 720`.
+        /// The length of a step up to which five terms of a softplus increment reach the type's
+        /// precision: the first term left out is `d^5 / 720`.
         const INCREMENT_RADIUS: Self;
-
-        /// `self * factor + term`, with one rounding where `FUSED`: fast only where the processor
-        /// has the instruction and the caller is compiled for it.
-        fn multiply_add<const FUSED: bool>(self, factor: Self, term: Self) -> Self;
-
-        /// `2^n`, given `n + ROUND`.
-        fn exp2_rounded(shifted: Self) -> Self;
-
-        /// 0 or 1.
-        fn from_unit(unit: u8) -> Self;
-
-        /// `1 / (1 + e)` for `e` in [0, 1].
-        fn likely<const FUSED: bool>(e: Self) -> Self;
-
         /// Whether products may be taken in 24-bit fixed point.
         const FIXED_POINT: bool;
-
-        /// `2^16 high + low`.
-        fn from_digits(high: i32, low: i32) -> Self;
 
         /// Words of random bits that a uniform takes.
         const WORDS: usize;
 
         /// Uniforms on (0, 1), fine near 0, from [`WORDS`](Self::WORDS) words each.
         fn uniforms(words: &[[u32; LANES]]) -> [Self; LANES];
+
+        /// `2^n`, given `n + ROUND`.
+        fn exp2_rounded(shifted: Self) -> Self;
+
+        /// `1 / (1 + e)` for `e` in [0, 1].
+        #[inline(always)]
+        fn likely<const FUSED: bool>(e: Self) -> Self {
+            Self::one() / (Self::one() + e)
+        }
+
+        /// `self * factor + term`, with one rounding where `FUSED`: fast only where the processor
+        /// has the instruction and the caller is compiled for it.
+        #[inline(always)]
+        fn multiply_add<const FUSED: bool>(self, factor: Self, term: Self) -> Self {
+            if FUSED {
+                self.mul_add(factor, term)
+            } else {
+                self * factor + term
+            }
+        }
     }
 
     impl Elementwise for f32 {
         const ROUND: Self = 12_582_912.0;
-        const LOG2_E: Self = std::f32::consts::LOG2_E;
         const LN_2_HIGH: Self = 0.693_359_4;
         const LN_2_LOW: Self = -2.121_944_4e-4;
         const EXP_LOWEST: Self = -86.0;
@@ -111,11 +100,6 @@ pub(crate) mod sealed {
         const FIXED_POINT: bool = true;
         const WORDS: usize = 1;
 
-        #[inline(always)]
-        fn from_unit(unit: u8) -> Self {
-            Self::from(unit)
-        }
-
         /// Where fused instructions are at hand without a division, which takes four times as long:
         /// a polynomial within 5.1e-5, and one step of Newton's method, which squares that.
         #[inline(always)]
@@ -130,20 +114,6 @@ pub(crate) mod sealed {
             let near = near.mul_add(e, 0.999_949);
             let residual = (-e).mul_add(near, 1.0 - near);
             near.mul_add(residual, near)
-        }
-
-        #[inline(always)]
-        fn from_digits(high: i32, low: i32) -> Self {
-            high as f32 * 65_536.0 + low as f32
-        }
-
-        #[inline(always)]
-        fn multiply_add<const FUSED: bool>(self, factor: Self, term: Self) -> Self {
-            if FUSED {
-                self.mul_add(factor, term)
-            } else {
-                self * factor + term
-            }
         }
 
         #[inline(always)]
@@ -163,7 +133,6 @@ pub(crate) mod sealed {
 
     impl Elementwise for f64 {
         const ROUND: Self = 6_755_399_441_055_744.0;
-        const LOG2_E: Self = std::f64::consts::LOG2_E;
         const LN_2_HIGH: Self = 6.931_471_803_691_238e-1;
         const LN_2_LOW: Self = 1.908_214_929_270_587_7e-10;
         const EXP_LOWEST: Self = -700.0;
@@ -205,30 +174,6 @@ pub(crate) mod sealed {
         const INCREMENT_RADIUS: Self = 1e-3;
         const FIXED_POINT: bool = false;
         const WORDS: usize = 2;
-
-        #[inline(always)]
-        fn from_unit(unit: u8) -> Self {
-            Self::from(unit)
-        }
-
-        #[inline(always)]
-        fn likely<const FUSED: bool>(e: Self) -> Self {
-            1.0 / (1.0 + e)
-        }
-
-        #[inline(always)]
-        fn from_digits(high: i32, low: i32) -> Self {
-            f64::from(high) * 65_536.0 + f64::from(low)
-        }
-
-        #[inline(always)]
-        fn multiply_add<const FUSED: bool>(self, factor: Self, term: Self) -> Self {
-            if FUSED {
-                self.mul_add(factor, term)
-            } else {
-                self * factor + term
-            }
-        }
 
         #[inline(always)]
         fn exp2_rounded(shifted: Self) -> Self {

@@ -4,6 +4,7 @@
 mod adaptive;
 mod allocations;
 mod bad_input;
+mod blocks;
 mod determinism;
 mod estimate;
 mod finite_state;

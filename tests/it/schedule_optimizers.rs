@@ -398,7 +398,7 @@ fn optimizers_hand_on_what_their_pilots_warn_of() {
     type Optimizer<'a> = &'a dyn ScheduleOptimizer<GaussianPath, RandomWalkMetropolis>;
     let warnings_with = |step: f64, optimizer: Optimizer| {
         let kernel = RandomWalkMetropolis::new(step).unwrap();
-        optimizer.optimize(&path, &kernel, 100, 3).unwrap().warnings
+        optimizer.optimize(&path, &kernel, 100, 4).unwrap().warnings
     };
     let near_collapse = |optimizer: Optimizer| {
         let warnings = warnings_with(1e-3, optimizer);
@@ -555,7 +555,7 @@ fn a_jump_of_the_path_is_a_warning_or_an_error() {
 #[test]
 fn conditional_ess_is_what_was_asked_for() {
     let path = narrowing();
-    let cess = ConstantConditionalEss::default().pilot(Pilot::new(4_000, 10));
+    let cess = ConstantConditionalEss::default().pilot(Pilot::new(20_000, 10));
     let target = 0.8;
     let stages = cess
         .stages_at(&path, &PerfectTransitions, target, 1)

@@ -1,9 +1,9 @@
 //! Schedules as functions of what is known of a path: quadrature, deceleration, allocation.
 
 use annealed::Error;
+use annealed::path::exponential_family_costs;
 use annealed::pilot::{
     BinnedSchedule, Metric, Solver, Survey, SurveyPoint, VarOpt, allocate_steps,
-    exponential_family_costs,
 };
 use annealed::schedule::Schedule;
 use nalgebra::{DVector, Matrix2, Vector2, matrix, vector};

@@ -4,17 +4,13 @@ use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 use rand::seq::SliceRandom;
 
-use crate::num::softplus;
-use crate::num::{Available, vectorized};
-use crate::random::Lanes;
-use crate::random::StandardNormal;
-use crate::random::{Purpose, StreamRng, stream};
-use crate::rbm::base_rate::BaseRate;
-use crate::rbm::base_rate::check_data;
-use crate::rbm::elementwise::softplus_gain;
-use crate::rbm::sampler::{Chains, Gradient, Sampler};
+use crate::num::{Available, softplus, vectorized};
+use crate::random::{Lanes, Purpose, StandardNormal, StreamRng, stream};
+use crate::rbm::base_rate::{BaseRate, check_data};
+use crate::rbm::engine::softplus_gain;
+use crate::rbm::model::{Rbm, draw_all};
 use crate::rbm::scalar::Scalar;
-use crate::rbm::{Rbm, draw_all};
+use crate::rbm::train::sampler::{Chains, ParameterSums, Sampler};
 use crate::{Error, Result};
 
 /// Rows on which an epoch is judged, at most.
@@ -135,21 +131,21 @@ impl ContrastiveDivergence {
         Error::check_dimension("row of data", check_data(data)?, rbm.visible_units())?;
         let mut order: Vec<usize> = (0..data.len()).collect();
         let batch_size = self.batch_size.min(data.len());
-        let mut trainer = Trainer::new(*self, rbm, batch_size);
+        let mut state = TrainingState::new(self.batch_size(batch_size), rbm);
         let mut curve = Vec::with_capacity(self.epochs);
         for index in 0..self.epochs {
-            order.shuffle(&mut trainer.rng);
+            order.shuffle(&mut state.rng);
             let learning_rate = self.learning_rate_at(index);
             for batch in order.chunks_exact(batch_size) {
-                trainer.update(batch.iter().map(|&row| &data[row]), learning_rate);
+                state.update(batch.iter().map(|&row| &data[row]), learning_rate);
             }
-            trainer.check_finite(index)?;
-            let epoch = trainer.judge(index, learning_rate, data);
+            state.check_finite(index)?;
+            let epoch = state.judge(index, learning_rate, data);
             progress(&epoch);
             curve.push(epoch);
         }
         Ok(TrainedRbm {
-            rbm: trainer.rbm,
+            rbm: state.rbm,
             curve,
         })
     }
@@ -229,27 +225,27 @@ impl<T: Scalar> Rbm<T> {
 }
 
 /// The machine in training: parameters, their last update, and both phases of a mini-batch.
-struct Trainer<T: Scalar> {
+struct TrainingState<T: Scalar> {
     settings: ContrastiveDivergence,
     rbm: Rbm<T>,
     sampler: Sampler<T>,
     /// The last update of the parameters.
-    update: Gradient<T>,
+    update: ParameterSums<T>,
     positive: Chains<T>,
     negative: Chains<T>,
     rng: StreamRng,
     lanes: Lanes,
 }
 
-impl<T: Scalar> Trainer<T> {
-    fn new(settings: ContrastiveDivergence, rbm: Rbm<T>, batch_size: usize) -> Self {
+impl<T: Scalar> TrainingState<T> {
+    fn new(settings: ContrastiveDivergence, rbm: Rbm<T>) -> Self {
         let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
         let mut rng = stream(settings.seed, Purpose::Training, 0);
-        let negative = Chains::random(hidden, visible, batch_size, &mut rng);
+        let negative = Chains::random(hidden, visible, settings.batch_size, &mut rng);
         Self {
             settings,
-            update: Gradient::zeros(hidden, visible),
-            positive: Chains::zeros(hidden, visible, batch_size),
+            update: ParameterSums::zeros(hidden, visible),
+            positive: Chains::zeros(hidden, visible, settings.batch_size),
             negative,
             lanes: Lanes::from_rng(&mut rng),
             rng,
@@ -267,31 +263,26 @@ impl<T: Scalar> Trainer<T> {
         for _ in 0..self.settings.sweeps {
             self.negative.sweep(&self.sampler, &mut self.lanes);
         }
-        self.positive.expect_hidden(&self.sampler);
-        self.negative.expect_hidden(&self.sampler);
         self.ascend(learning_rate);
     }
 
     /// `update = momentum * update + rate * (positive - negative - decay * W)`, then adds it.
     fn ascend(&mut self, learning_rate: f64) {
-        let scale = T::nearest(learning_rate / self.positive.len() as f64);
+        let scale = T::nearest(learning_rate / self.settings.batch_size as f64);
         let momentum = T::nearest(self.settings.momentum);
         let decay = T::nearest(-learning_rate * self.settings.weight_decay);
-        let weights = self.rbm.weights.as_mut_slice();
-        let update = self.update.weights.as_mut_slice();
-        for (update, &w) in update.iter_mut().zip(weights.iter()) {
+        let (rbm, update) = (&mut self.rbm, &mut self.update);
+        update.weights.zip_apply(&rbm.weights, |update, w| {
             *update = momentum * *update + decay * w;
-        }
-        self.update.hidden_bias *= momentum;
-        self.update.visible_bias *= momentum;
-        self.positive.accumulate(scale, &mut self.update);
-        self.negative.accumulate(-scale, &mut self.update);
-        for (w, &update) in weights.iter_mut().zip(self.update.weights.as_slice()) {
-            *w += update;
-        }
-        self.rbm.hidden_bias += &self.update.hidden_bias;
-        self.rbm.visible_bias += &self.update.visible_bias;
-        self.sampler.set(&self.rbm);
+        });
+        update.hidden_bias *= momentum;
+        update.visible_bias *= momentum;
+        self.positive.accumulate(&self.sampler, scale, update);
+        self.negative.accumulate(&self.sampler, -scale, update);
+        rbm.weights += &update.weights;
+        rbm.hidden_bias += &update.hidden_bias;
+        rbm.visible_bias += &update.visible_bias;
+        self.sampler = Sampler::new(rbm);
     }
 
     fn check_finite(&self, epoch: usize) -> Result<()> {
@@ -352,7 +343,7 @@ fn pseudo_log_likelihood_of<T: Scalar>(rbm: &Rbm<T>, row: &[bool]) -> f64 {
             softplus_gain::<T, FUSED>(activation, T::nearest(sign), weights)
         );
         // log P(v_i | others) = -softplus(log f(flipped) - log f(v)).
-        -softplus(sign * bias.to_f64() + gain)
+        -softplus(sign * bias.as_() + gain)
     });
     terms.sum()
 }

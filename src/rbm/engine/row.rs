@@ -1,7 +1,7 @@
 //! One number for each output of a panel.
 
 use crate::random::LANES;
-use crate::rbm::layers::WIDTH;
+use crate::rbm::engine::layers::WIDTH;
 use crate::rbm::scalar::Scalar;
 
 /// [`WIDTH`] numbers, in two registers of the widest kind for single precision.

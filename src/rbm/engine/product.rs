@@ -1,14 +1,12 @@
 //! Products of a weight matrix with layers of 0/1 units, by whatever engine is chosen.
 
-use nalgebra::DMatrix;
-
 use crate::num::{Available, Engine};
-use crate::rbm::layers::Layer;
-use crate::rbm::panels::{ActiveUnits, Panels};
-use crate::rbm::row::Row;
+use crate::rbm::engine::layers::Layer;
+use crate::rbm::engine::panels::{ActiveUnits, MatrixView, Panels};
+use crate::rbm::engine::row::Row;
+use crate::rbm::engine::tile_registers::TileRegisters;
+use crate::rbm::engine::tiles::TiledWeights;
 use crate::rbm::scalar::Scalar;
-#[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
-use crate::rbm::tiles::{Configured, TiledWeights};
 
 /// A weight matrix W (outputs x inputs) in the form that an engine wants it in.
 #[derive(Debug, Clone)]
@@ -20,18 +18,12 @@ pub(crate) struct Weights<T> {
 #[derive(Debug, Clone)]
 enum Form<T> {
     Panels(Panels<T>),
-    #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
     Tiles(TiledWeights),
 }
 
 /// Whether an engine multiplies by tiles.
 fn by_tiles<T: Scalar>(engine: Available) -> bool {
-    cfg!(all(
-        target_arch = "x86_64",
-        target_os = "linux",
-        feature = "amx"
-    )) && engine.get() == Engine::Amx
-        && T::FIXED_POINT
+    engine.get() == Engine::Amx && T::FIXED_POINT
 }
 
 /// The units of a layer, read for products with an engine.
@@ -39,19 +31,18 @@ fn by_tiles<T: Scalar>(engine: Available) -> bool {
 pub(crate) struct Inputs<'a, T> {
     engine: Available,
     units: &'a Layer,
-    scratch: &'a mut Scratch<T>,
-    #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
-    configured: Option<Configured>,
+    buffers: &'a mut ProductBuffers<T>,
+    registers: Option<TileRegisters>,
 }
 
 /// Buffers of products, one value for a block of chains.
 #[derive(Debug, Clone)]
-pub(crate) struct Scratch<T> {
+pub(crate) struct ProductBuffers<T> {
     active: ActiveUnits,
     tables: Vec<Row<T>>,
 }
 
-impl<T> Default for Scratch<T> {
+impl<T> Default for ProductBuffers<T> {
     fn default() -> Self {
         Self {
             active: ActiveUnits::default(),
@@ -61,78 +52,50 @@ impl<T> Default for Scratch<T> {
 }
 
 impl<'a, T: Scalar> Inputs<'a, T> {
-    pub(crate) fn new(engine: Available, units: &'a Layer, scratch: &'a mut Scratch<T>) -> Self {
-        if !by_tiles::<T>(engine) {
-            scratch.active.read(engine, units);
-        }
+    pub(crate) fn new(
+        engine: Available,
+        units: &'a Layer,
+        buffers: &'a mut ProductBuffers<T>,
+    ) -> Self {
+        let registers = if by_tiles::<T>(engine) {
+            TileRegisters::configure()
+        } else {
+            buffers.active.read(engine, units);
+            None
+        };
         Self {
             engine,
             units,
-            scratch,
-            #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
-            configured: by_tiles::<T>(engine).then(Configured::new),
+            buffers,
+            registers,
         }
     }
 }
 
 impl<T: Scalar> Weights<T> {
-    /// From a matrix (outputs x inputs).
-    pub(crate) fn new(engine: Available, matrix: &DMatrix<T>) -> Self {
-        let mut weights = Self::zeros(engine, matrix.nrows(), matrix.ncols());
-        weights.set(matrix);
-        weights
-    }
-
-    /// From a transposed matrix (inputs x outputs).
-    pub(crate) fn transposed(engine: Available, matrix: &DMatrix<T>) -> Self {
-        let mut weights = Self::zeros(engine, matrix.ncols(), matrix.nrows());
-        weights.set_transposed(matrix);
-        weights
-    }
-
-    fn zeros(engine: Available, outputs: usize, inputs: usize) -> Self {
-        #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
-        if by_tiles::<T>(engine) {
-            let form = Form::Tiles(TiledWeights::zeros(outputs, inputs));
-            return Self { engine, form };
-        }
-        let form = Form::Panels(Panels::zeros(outputs, inputs));
+    /// From a matrix (outputs x inputs), or the transposed view of one (inputs x outputs).
+    pub(crate) fn new<'a>(engine: Available, matrix: impl Into<MatrixView<'a, T>>) -> Self {
+        let form = if by_tiles::<T>(engine) {
+            Form::Tiles(TiledWeights::new(matrix.into()))
+        } else {
+            Form::Panels(Panels::new(matrix.into()))
+        };
         Self { engine, form }
-    }
-
-    /// Takes another matrix of the same shape.
-    pub(crate) fn set(&mut self, matrix: &DMatrix<T>) {
-        match &mut self.form {
-            Form::Panels(panels) => panels.set(matrix),
-            #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
-            Form::Tiles(tiles) => tiles.set(matrix),
-        }
-    }
-
-    /// As [`set`](Self::set), given transposed.
-    pub(crate) fn set_transposed(&mut self, matrix: &DMatrix<T>) {
-        match &mut self.form {
-            Form::Panels(panels) => panels.set_transposed(matrix),
-            #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
-            Form::Tiles(tiles) => tiles.set(&matrix.transpose()),
-        }
     }
 
     /// `W u` for the outputs of one panel and the units `u` of each chain.
     pub(crate) fn multiply(&self, panel: usize, inputs: &mut Inputs<'_, T>, sums: &mut [Row<T>]) {
         assert_eq!(self.engine, inputs.engine, "engine");
         assert_eq!(sums.len(), inputs.units.chains(), "chains");
-        match &self.form {
-            Form::Panels(panels) => {
-                let Scratch { active, tables } = &mut *inputs.scratch;
+        match (&self.form, &inputs.registers) {
+            (Form::Panels(panels), _) => {
+                let ProductBuffers { active, tables } = &mut *inputs.buffers;
                 panels.multiply(self.engine, panel, active, tables, sums);
             }
-            #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
-            Form::Tiles(tiles) => {
-                if let Some(configured) = &inputs.configured {
-                    tiles.multiply(self.engine, configured, panel, inputs.units, sums);
-                }
+            (Form::Tiles(tiles), Some(registers)) => {
+                tiles.multiply(self.engine, registers, panel, inputs.units, sums);
             }
+            (Form::Tiles(_), None) => unreachable!("an engine of tiles has their registers"),
         }
     }
 }
@@ -140,7 +103,9 @@ impl<T: Scalar> Weights<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rbm::layers::WIDTH;
+    use crate::rbm::engine::layers::WIDTH;
+    use crate::rbm::engine::panels::transposed;
+    use nalgebra::DMatrix;
     use rand::{RngExt, SeedableRng};
     use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -164,9 +129,9 @@ mod tests {
             let weights = if case % 2 == 0 {
                 Weights::new(engine, &matrix)
             } else {
-                Weights::transposed(engine, &matrix.transpose())
+                Weights::new(engine, transposed(&matrix.transpose()))
             };
-            let mut scratch = Scratch::default();
+            let mut scratch = ProductBuffers::default();
             for (chains, share) in [(1, 0.5), (37, 0.05), (37, 0.6), (150, 0.0), (64, 1.0)] {
                 let mut units = Layer::zeros(inputs, chains);
                 // Padding that is on, as draws leave it.
@@ -190,9 +155,9 @@ mod tests {
                         for (output, sum) in (panel * WIDTH..outputs).zip(sums) {
                             let row = matrix.row(output);
                             let on = row.iter().zip(state).filter(|(_, on)| **on);
-                            let exact: f64 = on.map(|(w, _)| w.to_f64()).sum();
-                            let size: f64 = row.iter().map(|w| w.to_f64().abs()).sum();
-                            let error = sum.to_f64() - exact;
+                            let exact: f64 = on.map(|(w, _)| w.as_()).sum();
+                            let size: f64 = row.iter().map(|w| w.as_().abs()).sum();
+                            let error = sum.as_() - exact;
                             assert!(
                                 error.abs() <= tolerance * size,
                                 "{engine:?}, case {case}, {chains} chains, {share}: {error:e}"

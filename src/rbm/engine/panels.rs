@@ -8,11 +8,11 @@
 //!
 //! Only additions, in an order that no instruction set changes.
 
-use nalgebra::DMatrix;
+use nalgebra::{DMatrix, DMatrixView, Dyn};
 
 use crate::num::{Available, vectorized};
-use crate::rbm::layers::{LINE, Layer, WIDTH};
-use crate::rbm::row::Row;
+use crate::rbm::engine::layers::{LINE, Layer, WIDTH};
+use crate::rbm::engine::row::Row;
 use crate::rbm::scalar::Scalar;
 
 /// Inputs of a table.
@@ -23,6 +23,15 @@ const ENTRIES: usize = 1 << BITS;
 const INPUTS: usize = LINE / 2;
 /// Those tables.
 const TABLES: usize = INPUTS / BITS;
+
+/// A matrix as it lies in memory, or transposed.
+pub(crate) type MatrixView<'a, T> = DMatrixView<'a, T, Dyn, Dyn>;
+
+/// The transposed matrix, without a copy.
+pub(crate) fn transposed<T: Scalar>(matrix: &DMatrix<T>) -> MatrixView<'_, T> {
+    let (rows, columns) = matrix.shape();
+    DMatrixView::from_slice_with_strides(matrix.as_slice(), columns, rows, rows, 1)
+}
 
 /// A weight matrix (outputs x inputs) as panels of outputs, each with a row for each input.
 #[derive(Debug, Clone)]
@@ -48,36 +57,19 @@ pub(crate) struct ActiveUnits {
 }
 
 impl<T: Scalar> Panels<T> {
-    pub(crate) fn zeros(outputs: usize, inputs: usize) -> Self {
+    pub(crate) fn new(weights: MatrixView<'_, T>) -> Self {
+        let (outputs, inputs) = weights.shape();
         let height = inputs.next_multiple_of(BITS);
-        Self {
-            rows: vec![Row::zero(); outputs.div_ceil(WIDTH) * height],
-            height,
-        }
-    }
-
-    /// Takes a matrix (outputs x inputs).
-    pub(crate) fn set(&mut self, weights: &DMatrix<T>) {
-        for (input, column) in weights.column_iter().enumerate() {
-            for (panel, weights) in column.as_slice().chunks(WIDTH).enumerate() {
-                let row = self.rows[panel * self.height + input].0.as_flattened_mut();
-                row[..weights.len()].copy_from_slice(weights);
-            }
-        }
-    }
-
-    /// Takes a transposed matrix (inputs x outputs).
-    pub(crate) fn set_transposed(&mut self, weights: &DMatrix<T>) {
-        let (inputs, columns) = (weights.nrows(), weights.as_slice());
-        let panels = columns.chunks(WIDTH * inputs);
-        for (columns, rows) in panels.zip(self.rows.chunks_exact_mut(self.height)) {
-            for (input, row) in rows.iter_mut().enumerate().take(inputs) {
-                let weights = columns[input..].iter().step_by(inputs);
-                for (to, &weight) in row.0.as_flattened_mut().iter_mut().zip(weights) {
+        let mut rows = vec![Row::zero(); outputs.div_ceil(WIDTH) * height];
+        for (panel, rows) in rows.chunks_exact_mut(height).enumerate() {
+            let weights = weights.rows_range(panel * WIDTH..outputs.min((panel + 1) * WIDTH));
+            for (row, column) in rows.iter_mut().zip(weights.column_iter()) {
+                for (to, &weight) in row.0.as_flattened_mut().iter_mut().zip(&column) {
                     *to = weight;
                 }
             }
         }
+        Self { rows, height }
     }
 
     /// `W u` for the outputs of one panel and each chain. `tables` is a buffer.

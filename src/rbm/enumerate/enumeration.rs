@@ -4,9 +4,9 @@ use nalgebra::{DMatrix, DVector};
 
 use crate::num::Available;
 use crate::rbm::Rbm;
-use crate::rbm::elementwise::add_scaled;
+use crate::rbm::engine::add_scaled;
+use crate::rbm::enumerate::state_block::{LowUnits, STATES, StateBlock};
 use crate::rbm::scalar::Scalar;
-use crate::rbm::state_block::{LowUnits, STATES, StateBlock};
 use crate::{Error, Result};
 
 /// The largest smaller layer that is enumerated: `2^25` states.
@@ -21,9 +21,9 @@ const MAX_TASKS: usize = 64;
 /// An RBM seen from its smaller layer, with states `s`:
 /// `log f(s) = c.s + sum_i softplus(d_i + (U s)_i)`.
 #[derive(Debug)]
-pub(super) struct Enumeration {
+pub(crate) struct Enumeration {
     /// Whether the enumerated layer is the hidden one.
-    pub(super) over_hidden: bool,
+    pub(crate) over_hidden: bool,
     /// `U`: a column for each enumerated unit.
     weights: DMatrix<f64>,
     bias: DVector<f64>,
@@ -32,10 +32,10 @@ pub(super) struct Enumeration {
 }
 
 impl Enumeration {
-    pub(super) fn new<T: Scalar>(rbm: &Rbm<T>) -> Result<Self> {
-        let weights = rbm.weights().map(T::to_f64);
-        let hidden_bias = rbm.hidden_bias().map(T::to_f64);
-        let visible_bias = rbm.visible_bias().map(T::to_f64);
+    pub(crate) fn new<T: Scalar>(rbm: &Rbm<T>) -> Result<Self> {
+        let weights = rbm.weights().map(T::as_);
+        let hidden_bias = rbm.hidden_bias().map(T::as_);
+        let visible_bias = rbm.visible_bias().map(T::as_);
         let over_hidden = rbm.hidden_units() <= rbm.visible_units();
         let (weights, bias, other_bias) = if over_hidden {
             (weights.transpose(), hidden_bias, visible_bias)
@@ -59,17 +59,17 @@ impl Enumeration {
     }
 
     /// Number of enumerated units.
-    pub(super) fn units(&self) -> usize {
+    pub(crate) fn units(&self) -> usize {
         self.bias.len()
     }
 
     /// Number of units summed out.
-    pub(super) fn other_units(&self) -> usize {
+    pub(crate) fn other_units(&self) -> usize {
         self.other_bias.len()
     }
 
     /// Units beyond the low ones: a block of states for each of their states.
-    pub(super) fn high_units(&self) -> usize {
+    pub(crate) fn high_units(&self) -> usize {
         self.units() - self.low.bits()
     }
 
@@ -78,7 +78,7 @@ impl Enumeration {
     }
 
     /// Number of states, consecutive ones, that [`fold`](Self::fold) gives to one accumulator.
-    pub(super) fn states_per_task(&self) -> usize {
+    pub(crate) fn states_per_task(&self) -> usize {
         (1 << self.units()) / self.chunks().min(MAX_TASKS)
     }
 
@@ -93,7 +93,7 @@ impl Enumeration {
     }
 
     /// `d + U s`: the logits of the other layer. Bit k of `state` is unit k.
-    pub(super) fn activation(&self, state: usize) -> DVector<f64> {
+    pub(crate) fn activation(&self, state: usize) -> DVector<f64> {
         let mut activation = self.other_bias.clone();
         for k in self.on(state) {
             activation += self.weights.column(k);
@@ -104,7 +104,7 @@ impl Enumeration {
     /// Visits all states in blocks, each with its first state, split into tasks that each fold
     /// into their own accumulator, in parallel where that is compiled in. The accumulators come
     /// in the order of the states; within a task the blocks come in any order.
-    pub(super) fn fold<A: Send>(
+    pub(crate) fn fold<A: Send>(
         &self,
         start: impl Fn() -> A + Sync + Send,
         visit: impl Fn(&mut A, usize, &StateBlock) + Sync + Send,
@@ -150,7 +150,7 @@ impl Enumeration {
     /// Adds the means of the other layer over a block's states of probabilities `p`, and the
     /// probabilities themselves, to the sums for each state of the low units, and to the columns
     /// of the other enumerated units that are on.
-    pub(super) fn add_means(
+    pub(crate) fn add_means(
         &self,
         first_state: usize,
         block: &StateBlock,
@@ -171,7 +171,7 @@ impl Enumeration {
 
     /// From the sums of [`add_means`](Self::add_means), a column for each enumerated unit, over the
     /// states in which it is on, and a last one over all states.
-    pub(super) fn columns(&self, low: &[[f64; STATES]], high: &DMatrix<f64>) -> DMatrix<f64> {
+    pub(crate) fn columns(&self, low: &[[f64; STATES]], high: &DMatrix<f64>) -> DMatrix<f64> {
         let bits = self.low.bits();
         let over = |i: usize, counts: &dyn Fn(usize) -> bool| -> f64 {
             let states = low[i].iter().enumerate();
@@ -189,7 +189,7 @@ impl Enumeration {
     }
 
     /// `log Z` of the RBM, or an error where it overflows.
-    pub(super) fn log_normalizer(&self) -> Result<f64> {
+    pub(crate) fn log_normalizer(&self) -> Result<f64> {
         let parts = self.fold(LogSumExp::default, |sum, _, block| {
             let max = block.highest();
             let sum_of_block = block.relative(max).iter().sum();
@@ -206,7 +206,7 @@ impl Enumeration {
     }
 }
 
-pub(super) fn check_log_normalizer(log_z: f64) -> Result<f64> {
+pub(crate) fn check_log_normalizer(log_z: f64) -> Result<f64> {
     if log_z.is_finite() {
         Ok(log_z)
     } else {
@@ -220,13 +220,13 @@ pub(super) fn check_log_normalizer(log_z: f64) -> Result<f64> {
 }
 
 #[cfg(feature = "rayon")]
-pub(super) fn map_tasks<A: Send>(tasks: usize, run: impl Fn(usize) -> A + Sync + Send) -> Vec<A> {
+pub(crate) fn map_tasks<A: Send>(tasks: usize, run: impl Fn(usize) -> A + Sync + Send) -> Vec<A> {
     use rayon::prelude::*;
     (0..tasks).into_par_iter().map(run).collect()
 }
 
 #[cfg(not(feature = "rayon"))]
-pub(super) fn map_tasks<A: Send>(tasks: usize, run: impl Fn(usize) -> A + Sync + Send) -> Vec<A> {
+pub(crate) fn map_tasks<A: Send>(tasks: usize, run: impl Fn(usize) -> A + Sync + Send) -> Vec<A> {
     (0..tasks).map(run).collect()
 }
 

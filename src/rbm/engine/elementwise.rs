@@ -2,8 +2,8 @@
 //! target: polynomials instead of library calls, chunks of [`LANES`] units, no branches inside.
 
 use crate::random::LANES;
-use crate::rbm::layers::{LINE, Line, WIDTH};
-use crate::rbm::row::Row;
+use crate::rbm::engine::layers::{LINE, Line, WIDTH};
+use crate::rbm::engine::row::Row;
 use crate::rbm::scalar::Scalar;
 
 #[inline(always)]
@@ -20,7 +20,7 @@ fn horner<T: Scalar, const FUSED: bool>(coefficients: &[T], x: T) -> T {
 #[inline(always)]
 pub(crate) fn exp_nonpositive<T: Scalar, const FUSED: bool>(x: T) -> T {
     let x = if x < T::EXP_LOWEST { T::EXP_LOWEST } else { x };
-    let shifted = x.multiply_add::<FUSED>(T::LOG2_E, T::ROUND);
+    let shifted = x.multiply_add::<FUSED>(T::LOG2_E(), T::ROUND);
     let n = shifted - T::ROUND;
     let r = n.multiply_add::<FUSED>(-T::LN_2_HIGH, x);
     let r = n.multiply_add::<FUSED>(-T::LN_2_LOW, r);
@@ -172,7 +172,8 @@ pub(crate) fn dot<T: Scalar>(values: &[T], units: &[Line]) -> f64 {
         let units = line.0.as_chunks::<LANES>().0.iter();
         for (sums, (values, units)) in sums.iter_mut().zip(values.zip(units)) {
             for l in 0..LANES {
-                sums[l] += values[l] * T::from_unit(units[l]);
+                let unit: T = units[l].into();
+                sums[l] += values[l] * unit;
             }
         }
     }
@@ -188,7 +189,7 @@ pub(crate) fn dot<T: Scalar>(values: &[T], units: &[Line]) -> f64 {
 pub(crate) fn total<T: Scalar>(sums: &[T; LANES]) -> f64 {
     let mut wide = [0.0; LANES];
     for l in 0..LANES {
-        wide[l] = sums[l].to_f64();
+        wide[l] = sums[l].as_();
     }
     for width in [8, 4, 2, 1] {
         for l in 0..width {
@@ -230,8 +231,8 @@ mod tests {
 
     use crate::num::Available;
     use crate::random::Lanes;
+    use crate::rbm::engine::words::Words;
     use crate::rbm::scalar::sealed::Elementwise;
-    use crate::rbm::words::Words;
 
     fn grid(lowest: f64, points: usize) -> impl Iterator<Item = f64> {
         (0..=points).map(move |i| lowest * (i as f64 / points as f64).powi(2))
@@ -350,11 +351,11 @@ mod tests {
         let (mut words, mut lanes) = words::<T>(1);
         for slope in [1e-6, 1e-4, 1e-3, 0.05, 0.9] {
             for x in grid(350.0, 400).flat_map(|x| [x, -x]) {
-                let x = T::nearest(x).to_f64();
+                let x = T::nearest(x).as_();
                 let (mut start, mut gain) = (Row::zero(), Row::zero());
                 // At the start -0.3 of what it is at the end, or 0.
                 start.0[1][5] = T::nearest(-0.3 * x * from);
-                let s = start.0[1][5].to_f64();
+                let s = start.0[1][5].as_();
                 gain.0[1][5] = T::nearest(x) - start.0[1][5];
                 let (mut units, mut sums) = ([0; WIDTH], [T::zero(); LANES]);
                 let words = words

@@ -1,9 +1,9 @@
 //! Random bits for the units of a block of chains.
 
-use super::layers::WIDTH;
-use super::scalar::Scalar;
 use crate::num::Available;
 use crate::random::{LANES, Lanes};
+use crate::rbm::engine::layers::WIDTH;
+use crate::rbm::scalar::Scalar;
 
 /// A buffer of random bits for one panel of units of all chains of a block.
 #[derive(Debug, Clone)]

@@ -12,7 +12,7 @@ use zip::{ZipArchive, ZipWriter};
 use super::npy;
 use crate::rbm::Rbm;
 use crate::rbm::base_rate::BaseRate;
-use crate::rbm::npy::Array;
+use crate::rbm::file::npy::Array;
 use crate::rbm::scalar::Scalar;
 use crate::{Error, Result};
 
@@ -82,7 +82,7 @@ impl<T: Scalar> RbmFile<T> {
         let mut archive = ZipWriter::new(BufWriter::new(File::create(path)?));
         let mut put = |key: &str, shape: &[usize], width, values: &[T]| {
             archive.start_file(format!("{key}.npy"), SimpleFileOptions::default())?;
-            let values = values.iter().map(|x| x.to_f64());
+            let values = values.iter().map(|x| x.as_());
             archive.write_all(&npy::format(shape, width, values))
         };
         let rbm = &self.rbm;

@@ -9,12 +9,12 @@
 use nalgebra::{DMatrix, DVector};
 
 use crate::num::{Available, vectorized};
-use crate::rbm::elementwise::exp_nonpositive;
+use crate::rbm::engine::exp_nonpositive;
 
 /// Low units at most.
 const MOST: usize = 5;
 /// Of a block; where there are fewer low units, states beyond theirs repeat them unused.
-pub(super) const STATES: usize = 1 << MOST;
+pub(crate) const STATES: usize = 1 << MOST;
 /// The largest `|z|`, so that the product of four factors stays within the range of f64.
 const LARGEST: f64 = 150.0;
 /// Factors at most between two normalisations of a product: `e^(4 * 150)` is in range.
@@ -22,7 +22,7 @@ const LARGEST_PRODUCT: f64 = 4.0 * LARGEST;
 
 /// What the low units add in each of their states.
 #[derive(Debug)]
-pub(super) struct LowUnits {
+pub(crate) struct LowUnits {
     bits: usize,
     /// `e^z` for each unit of the other layer.
     factors: Vec<[f64; STATES]>,
@@ -35,7 +35,7 @@ pub(super) struct LowUnits {
 impl LowUnits {
     /// Of an enumeration with weights `U`, a column for each enumerated unit, and the biases of
     /// these: as many low units as keep `|z|` in range, down to none.
-    pub(super) fn new(weights: &DMatrix<f64>, bias: &DVector<f64>) -> Self {
+    pub(crate) fn new(weights: &DMatrix<f64>, bias: &DVector<f64>) -> Self {
         let (others, units) = weights.shape();
         let reach = |bits: usize| {
             let row = |i: usize| (0..bits).map(|k| weights[(i, k)].abs()).sum::<f64>();
@@ -58,14 +58,14 @@ impl LowUnits {
     }
 
     /// Number of low units.
-    pub(super) fn bits(&self) -> usize {
+    pub(crate) fn bits(&self) -> usize {
         self.bits
     }
 }
 
 /// The states that share all but the low units.
 #[derive(Debug)]
-pub(super) struct StateBlock {
+pub(crate) struct StateBlock {
     engine: Available,
     /// `1 / max(1, e^y)` of each unit of the other layer.
     off: Vec<f64>,
@@ -79,7 +79,7 @@ pub(super) struct StateBlock {
 
 impl StateBlock {
     /// For any engine the bits are the same: nothing is fused.
-    pub(super) fn new(engine: Available, low: &LowUnits) -> Self {
+    pub(crate) fn new(engine: Available, low: &LowUnits) -> Self {
         Self {
             engine,
             off: vec![1.0; low.factors.len()],
@@ -91,7 +91,7 @@ impl StateBlock {
 
     /// Evaluates the block with these y; `linear` is what the biases of the enumerated units that
     /// are not low add to `log f`.
-    pub(super) fn evaluate(&mut self, low: &LowUnits, activation: &DVector<f64>, linear: f64) {
+    pub(crate) fn evaluate(&mut self, low: &LowUnits, activation: &DVector<f64>, linear: f64) {
         let shared = linear + sum_of_positive(activation.as_slice());
         let product = vectorized!(self.engine, FUSED, {
             self.exponentiate(activation.as_slice());
@@ -129,12 +129,12 @@ impl StateBlock {
     }
 
     /// `log f` of each state.
-    pub(super) fn log_f(&self) -> &[f64] {
+    pub(crate) fn log_f(&self) -> &[f64] {
         &self.log_f[..self.states]
     }
 
     /// The largest `log f`; a NaN is passed over.
-    pub(super) fn highest(&self) -> f64 {
+    pub(crate) fn highest(&self) -> f64 {
         self.log_f()
             .iter()
             .copied()
@@ -143,7 +143,7 @@ impl StateBlock {
 
     /// `f e^-reference` of each state, for a reference that is no less than any `log f`; 0 beyond
     /// the states.
-    pub(super) fn relative(&self, reference: f64) -> [f64; STATES] {
+    pub(crate) fn relative(&self, reference: f64) -> [f64; STATES] {
         let mut p = [0.0; STATES];
         vectorized!(self.engine, FUSED, {
             for (p, log_f) in p.iter_mut().zip(self.log_f()) {
@@ -155,7 +155,7 @@ impl StateBlock {
 
     /// Adds `p(s) E[unit | s]` for the units of the other layer to their sums over each state of
     /// the low units, and sets `total` to the sum over the block.
-    pub(super) fn add_means(
+    pub(crate) fn add_means(
         &self,
         low: &LowUnits,
         p: &[f64; STATES],

@@ -1,13 +1,12 @@
 //! Moments of an RBM, estimated.
 
-use crate::random::Lanes;
-use crate::random::{Purpose, stream};
-use crate::rbm::Rbm;
+use crate::random::{Lanes, Purpose, stream};
 use crate::rbm::base_rate::check_data;
-use crate::rbm::enumeration::map_tasks;
-use crate::rbm::moments::RbmMoments;
-use crate::rbm::sampler::{Chains, Gradient, Sampler};
+use crate::rbm::enumerate::map_tasks;
+use crate::rbm::matching::moments::RbmMoments;
+use crate::rbm::model::Rbm;
 use crate::rbm::scalar::Scalar;
+use crate::rbm::train::{Chains, Sampler};
 use crate::{Error, Result};
 
 /// Chains that move together. Fixed, so that the result does not depend on the threads.
@@ -92,10 +91,7 @@ impl MomentChains {
         for sweep in 0..self.sweeps {
             chains.sweep(&sampler, &mut lanes);
             if sweep >= self.burn_in {
-                chains.expect_hidden(&sampler);
-                let mut sum = Gradient::zeros(hidden, visible);
-                chains.accumulate(1.0, &mut sum);
-                total.add(&sum.into_moments());
+                total.add(&chains.sums(&sampler, 1.0).into());
             }
         }
         total
@@ -116,10 +112,7 @@ impl RbmMoments {
         for rows in data.chunks(BLOCK) {
             let mut chains = Chains::zeros(rbm.hidden_units(), rbm.visible_units(), rows.len());
             chains.start_at(rows.iter());
-            chains.expect_hidden(&sampler);
-            let mut sum = Gradient::zeros(rbm.hidden_units(), rbm.visible_units());
-            chains.accumulate(1.0, &mut sum);
-            total.add(&sum.into_moments());
+            total.add(&chains.sums(&sampler, 1.0).into());
         }
         total.scale(1.0 / data.len() as f64);
         Ok(total)

@@ -1,4 +1,4 @@
-//! The training loop's state: one iteration judges a minibatch, then updates the transitions.
+//! Stochastic gradient ascent: each iteration judges a minibatch, then updates the transitions.
 
 use nalgebra::DVector;
 use rand::RngExt;
@@ -6,7 +6,7 @@ use rand::RngExt;
 use crate::Result;
 use crate::learned::adam::{Adam, clip};
 use crate::learned::flow::LearnedTransitions;
-use crate::learned::minibatch::{Energy, Gradient, Minibatch};
+use crate::learned::minibatch::{Energy, Minibatch, TransitionGradient};
 use crate::learned::training::{TrainedTransitions, Training, TrainingError, TrainingPoint};
 use crate::model::Differentiable;
 use crate::path::AnnealingPath;
@@ -18,8 +18,8 @@ const CURVE: usize = 1_000;
 /// An objective lower than this many times its first magnitude has exploded.
 const EXPLOSION: f64 = 1e4;
 
-/// The state of a training.
-pub(super) struct Trainer<'s> {
+/// The state of the ascent.
+pub(super) struct Ascent<'s> {
     settings: Training,
     schedule: &'s Schedule,
     flow: LearnedTransitions,
@@ -33,7 +33,7 @@ pub(super) struct Trainer<'s> {
     curve: Vec<TrainingPoint>,
 }
 
-impl<'s> Trainer<'s> {
+impl<'s> Ascent<'s> {
     pub(super) fn new(
         settings: Training,
         flow: LearnedTransitions,
@@ -83,7 +83,7 @@ impl<'s> Trainer<'s> {
     pub(super) fn judge<'p, P>(
         &mut self,
         paths: &'p [P],
-    ) -> Result<(TrainingPoint, Vec<Gradient>), TrainingError>
+    ) -> Result<(TrainingPoint, Vec<TransitionGradient>), TrainingError>
     where
         P: AnnealingPath<State = DVector<f64>>,
         P::At<'p>: Differentiable,
@@ -98,8 +98,8 @@ impl<'s> Trainer<'s> {
             self.settings.objective.local_weight(),
             self.density_weight(),
         );
-        for (t, Gradient { forward, backward }) in gradients.iter().enumerate().rev() {
-            if let Some(&value) = forward.iter().chain(backward).find(|x| !x.is_finite()) {
+        for (t, gradient) in gradients.iter().enumerate().rev() {
+            if let Some(&value) = gradient.iter().flatten().find(|x| !x.is_finite()) {
                 return Err(self.diverged(t, "gradient", value));
             }
         }
@@ -193,22 +193,15 @@ impl<'s> Trainer<'s> {
     }
 
     /// One step up the gradients, which ends the iteration.
-    pub(super) fn update(&mut self, gradients: Vec<Gradient>) {
+    pub(super) fn update(&mut self, gradients: Vec<TransitionGradient>) {
         let rate = self.settings.learning_rate_at(self.iteration);
         let transitions = self.flow.transitions.iter_mut().zip(&mut self.optimizers);
-        for (mut gradient, (transition, [forward, backward])) in
-            gradients.into_iter().zip(transitions)
-        {
-            clip(
-                &mut [&mut gradient.forward, &mut gradient.backward],
-                self.settings.clip,
-            );
-            forward.ascend(transition.forward.parameters_mut(), &gradient.forward, rate);
-            backward.ascend(
-                transition.backward.parameters_mut(),
-                &gradient.backward,
-                rate,
-            );
+        for (mut gradient, (transition, adams)) in gradients.into_iter().zip(transitions) {
+            clip(&mut gradient, self.settings.clip);
+            let parts = transition.parts_mut().into_iter().zip(adams);
+            for ((density, adam), gradient) in parts.zip(&gradient) {
+                adam.ascend(density.parameters_mut(), gradient, rate);
+            }
         }
         self.iteration += 1;
     }

@@ -4,9 +4,9 @@ use rand::{Rng, RngExt};
 
 use crate::Result;
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
-use crate::rbm::enumeration::Enumeration;
+use crate::rbm::enumerate::enumeration::Enumeration;
+use crate::rbm::model::{Rbm, draw_all};
 use crate::rbm::scalar::Scalar;
-use crate::rbm::{Rbm, draw_all};
 
 /// An RBM whose smaller layer has been enumerated: normalised, and sampled exactly.
 ///

@@ -56,7 +56,6 @@ impl Layer {
     }
 
     /// The lines of all chains, those that pad their number included.
-    #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
     pub(crate) fn lines(&self) -> &[Line] {
         &self.lines
     }

@@ -3,12 +3,12 @@
 use nalgebra::{DMatrix, DVector};
 
 use crate::num::sigmoid;
-use crate::rbm::Rbm;
 use crate::rbm::base_rate::BaseRate;
-use crate::rbm::elementwise::add_scaled;
-use crate::rbm::enumeration::{Enumeration, check_log_normalizer};
+use crate::rbm::engine::add_scaled;
+use crate::rbm::enumerate::{Enumeration, STATES, StateBlock, check_log_normalizer};
+use crate::rbm::model::Rbm;
 use crate::rbm::scalar::Scalar;
-use crate::rbm::state_block::{STATES, StateBlock};
+use crate::rbm::train::ParameterSums;
 use crate::{Error, Result};
 
 /// Blocks of states this far in log probability below the likeliest are passed over: all of the
@@ -53,7 +53,7 @@ impl RbmMoments {
         visible.max(hidden).max(interaction)
     }
 
-    pub(super) fn zeros(hidden: usize, visible: usize) -> Self {
+    pub(crate) fn zeros(hidden: usize, visible: usize) -> Self {
         Self {
             visible: DVector::zeros(visible),
             hidden: DVector::zeros(hidden),
@@ -61,13 +61,13 @@ impl RbmMoments {
         }
     }
 
-    pub(super) fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.visible += &other.visible;
         self.hidden += &other.hidden;
         self.interaction += &other.interaction;
     }
 
-    pub(super) fn scale(&mut self, factor: f64) {
+    pub(crate) fn scale(&mut self, factor: f64) {
         self.visible *= factor;
         self.hidden *= factor;
         self.interaction *= factor;
@@ -75,7 +75,7 @@ impl RbmMoments {
 
     /// That there are as many of each as units, and that each pair of units has a distribution:
     /// `max(0, E[h] + E[v] - 1) <= E[h v] <= min(E[h], E[v])`, to 1e-6.
-    pub(super) fn check(&self, hidden: usize, visible: usize) -> Result<()> {
+    pub(crate) fn check(&self, hidden: usize, visible: usize) -> Result<()> {
         self.check_shape(hidden, visible)?;
         Error::check_finite("visible moments", self.visible.iter().copied())?;
         Error::check_finite("hidden moments", self.hidden.iter().copied())?;
@@ -108,10 +108,20 @@ impl RbmMoments {
     }
 }
 
+impl From<ParameterSums<f32>> for RbmMoments {
+    fn from(sums: ParameterSums<f32>) -> Self {
+        Self {
+            visible: sums.visible_bias.map(f64::from),
+            hidden: sums.hidden_bias.map(f64::from),
+            interaction: sums.weights.map(f64::from),
+        }
+    }
+}
+
 impl<T: Scalar> BaseRate<T> {
     /// `E[v]`, `E[h] = 1/2` and their products.
     pub fn moments(&self) -> RbmMoments {
-        let visible = self.visible_bias().map(|b| sigmoid(b.to_f64()));
+        let visible = self.visible_bias().map(|b| sigmoid(b.as_()));
         let hidden = DVector::from_element(self.hidden_units(), 0.5);
         RbmMoments {
             interaction: &hidden * visible.transpose(),
@@ -121,9 +131,9 @@ impl<T: Scalar> BaseRate<T> {
     }
 }
 
-/// Sums over the states of one task, in units of `exp(reference)`: of `p(s) E[other unit | s]` for
+/// MomentSums over the states of one task, in units of `exp(reference)`: of `p(s) E[other unit | s]` for
 /// each other unit, then of `p(s)`.
-struct Sums {
+struct MomentSums {
     reference: f64,
     /// For each state of the low units.
     low: Vec<[f64; STATES]>,
@@ -131,7 +141,7 @@ struct Sums {
     high: DMatrix<f64>,
 }
 
-impl Sums {
+impl MomentSums {
     fn zeros(enumeration: &Enumeration) -> Self {
         let rows = enumeration.other_units() + 1;
         Self {
@@ -183,11 +193,11 @@ impl<T: Scalar> Rbm<T> {
     }
 
     /// `log Z` and its gradient in one enumeration.
-    pub(super) fn log_normalizer_and_moments(&self) -> Result<(f64, RbmMoments)> {
+    pub(crate) fn log_normalizer_and_moments(&self) -> Result<(f64, RbmMoments)> {
         let enumeration = Enumeration::new(self)?;
-        let mut total = Sums::zeros(&enumeration);
+        let mut total = MomentSums::zeros(&enumeration);
         let parts = enumeration.fold(
-            || Sums::zeros(&enumeration),
+            || MomentSums::zeros(&enumeration),
             |sums, first_state, block| sums.add(&enumeration, first_state, block),
         );
         for part in parts {
@@ -225,7 +235,7 @@ impl<T: Scalar> Rbm<T> {
             assert_eq!(parameters.len(), moments.len(), "number of moments");
             let pairs = parameters.iter().zip(moments);
             pairs
-                .map(|(parameter, moment)| parameter.to_f64() * moment)
+                .map(|(parameter, moment)| parameter.as_() * moment)
                 .sum()
         };
         -(dot(self.visible_bias().as_slice(), moments.visible.as_slice())

@@ -1,0 +1,104 @@
+//! Transitions that depend on an observation.
+
+use nalgebra::DVector;
+
+use crate::learned::conditional::Mean;
+use crate::learned::flow::LearnedTransitions;
+use crate::learned::noise::Noise;
+use crate::{Error, Result};
+
+/// Transitions `q_t(z_t | z_{t-1}, x)` and `r_t(z_{t-1} | z_t, x)` that depend on an observation x
+/// too: an encoder, one for all observations. They become a kernel once x is fixed, by
+/// [`given`](Self::given).
+///
+/// [`Training::train_autoencoder`](super::Training::train_autoencoder) trains them beside a decoder.
+/// They are no kernel by themselves:
+///
+/// ```compile_fail,E0277
+/// use annealed::ais::Ais;
+/// use annealed::learned::{AmortizedTransitions, Mean};
+/// use annealed::model::Gaussian;
+/// use annealed::path::GeometricPath;
+///
+/// let path = GeometricPath::new(Gaussian::standard(2).unwrap(), Gaussian::standard(2).unwrap());
+/// let encoder = AmortizedTransitions::new(Mean::Affine, 2, 3, 4, 1).unwrap();
+/// let run = Ais::new(&path, encoder).run(); // encoder.given(&dvector![1.0, 0.0, 1.0]).unwrap()
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(
+        try_from = "super::flow::RawTransitions",
+        into = "super::flow::RawTransitions"
+    )
+)]
+pub struct AmortizedTransitions {
+    /// Transitions whose densities take the observation as further inputs. Elsewhere there are none.
+    pub(super) flow: LearnedTransitions,
+}
+
+impl AmortizedTransitions {
+    /// Untrained transitions over `R^dimension` given an observation of length `context`, one for
+    /// each of `stages` stages, with random weights from the seed.
+    ///
+    /// # Errors
+    /// No stages; a dimension or a length of 0; no hidden units where the mean has some.
+    pub fn new(
+        mean: Mean,
+        dimension: usize,
+        context: usize,
+        stages: usize,
+        seed: u64,
+    ) -> Result<Self> {
+        Self::from_flow(LearnedTransitions::untrained(
+            mean, dimension, context, stages, seed,
+        )?)
+    }
+
+    pub(super) fn from_flow(flow: LearnedTransitions) -> Result<Self> {
+        match flow.context() {
+            0 => Err(Error::invalid("length of the observation", 0, "at least 1")),
+            _ => Ok(Self { flow }),
+        }
+    }
+
+    /// With another law of the noise that the forward transitions add; see [`Noise`].
+    ///
+    /// # Errors
+    /// No degrees of freedom.
+    pub fn with_noise(self, noise: Noise) -> Result<Self> {
+        let flow = self.flow.with_noise(noise)?;
+        Ok(Self { flow })
+    }
+
+    /// The transitions to the posterior of z given this observation.
+    ///
+    /// # Errors
+    /// An observation of another length, or that is not finite.
+    pub fn given(&self, observation: &DVector<f64>) -> Result<LearnedTransitions> {
+        Error::check_dimension("observation", observation.len(), self.context())?;
+        Error::check_finite("observation", observation.iter().copied())?;
+        Ok(self.flow.given(observation.as_slice()))
+    }
+
+    /// Number of transitions.
+    pub fn stages(&self) -> usize {
+        self.flow.transitions.len()
+    }
+
+    /// Dimension d of the states.
+    pub fn dimension(&self) -> usize {
+        self.flow.dimension()
+    }
+
+    /// Length of the observation.
+    pub fn context(&self) -> usize {
+        self.flow.context()
+    }
+
+    /// The law of the noise that the forward transitions add.
+    pub fn noise(&self) -> Noise {
+        self.flow.noise
+    }
+}

@@ -1,0 +1,66 @@
+//! Wrappers that have the densities of the model inside them.
+
+/// Implements traits of models for a wrapper by those of the model inside it, wherever that one
+/// has them.
+///
+/// `forward_model! { [M] Wrapper<M> as M, self => self.inner; UnnormalizedModel Sampleable }`
+/// names the generics, the wrapper, the type inside, the place where it is, and the traits.
+macro_rules! forward_model {
+    ($generics:tt $wrapper:ty as $inner:ty, $this:ident => $place:expr; $($name:ident)+) => {
+        $($crate::model::forward_model! {
+            @impl $name $generics $wrapper as $inner, $this => $place
+        })+
+    };
+    (@impl $name:ident [$($generics:tt)*] $wrapper:ty as $inner:ty, $this:ident => $place:expr) => {
+        impl<$($generics)*> $crate::model::$name for $wrapper
+        where
+            $inner: $crate::model::$name,
+        {
+            $crate::model::forward_model! { @$name $inner, $this => $place }
+        }
+    };
+    (@UnnormalizedModel $inner:ty, $this:ident => $place:expr) => {
+        type State = <$inner as $crate::model::UnnormalizedModel>::State;
+
+        #[inline]
+        fn log_density(&$this, state: &Self::State) -> f64 {
+            $crate::model::UnnormalizedModel::log_density(&$place, state)
+        }
+    };
+    (@Sampleable $inner:ty, $this:ident => $place:expr) => {
+        fn sample<R: rand::Rng + ?Sized>(&$this, rng: &mut R) -> Self::State {
+            $crate::model::Sampleable::sample(&$place, rng)
+        }
+    };
+    (@NormalizedModel $inner:ty, $this:ident => $place:expr) => {
+        fn log_normalizer(&$this) -> f64 {
+            $crate::model::NormalizedModel::log_normalizer(&$place)
+        }
+    };
+    (@Differentiable $inner:ty, $this:ident => $place:expr) => {
+        #[inline]
+        fn accumulate_gradient(
+            &$this,
+            state: &Self::State,
+            scale: f64,
+            gradient: &mut nalgebra::DVector<f64>,
+        ) -> f64 {
+            $crate::model::Differentiable::accumulate_gradient(&$place, state, scale, gradient)
+        }
+    };
+    (@FullConditionals $inner:ty, $this:ident => $place:expr) => {
+        fn coordinates(&$this) -> usize {
+            $crate::model::FullConditionals::coordinates(&$place)
+        }
+
+        fn sample_coordinate<R: rand::Rng + ?Sized>(
+            &$this,
+            state: &mut Self::State,
+            index: usize,
+            rng: &mut R,
+        ) {
+            $crate::model::FullConditionals::sample_coordinate(&$place, state, index, rng)
+        }
+    };
+}
+pub(crate) use forward_model;

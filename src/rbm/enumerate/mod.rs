@@ -1,0 +1,10 @@
+//! Exact sums over all states of an RBM's smaller layer.
+
+mod enumerated;
+mod enumeration;
+mod state_block;
+
+pub use enumerated::EnumeratedRbm;
+pub use enumeration::MAX_ENUMERATED_UNITS;
+pub(super) use enumeration::{Enumeration, check_log_normalizer, map_tasks};
+pub(super) use state_block::{STATES, StateBlock};

@@ -1,0 +1,258 @@
+//! The restricted Boltzmann machine as a model.
+
+use nalgebra::{DMatrix, DVector};
+use rand::{Rng, RngExt};
+
+use super::scalar::Scalar;
+use crate::model::UnnormalizedModel;
+use crate::num::{sigmoid, softplus};
+use crate::{Error, Result};
+
+/// A restricted Boltzmann machine with M hidden and D visible units, all 0 or 1.
+///
+/// `f(v, h) = exp(b.v + a.h + h^T W v)` with weights `W` (M x D), hidden biases `a` (M) and
+/// visible biases `b` (D). As a model its state is `v`, the hidden units summed out:
+///
+/// `log f(v) = b.v + sum_j softplus(a_j + W_j v)`.
+///
+/// Salakhutdinov and Murray (2008); the letters are those of Kiwaki (2015) (Grosse et al. swap
+/// `a` and `b`). A state of another length than D makes the methods panic.
+///
+/// ```
+/// use annealed::model::UnnormalizedModel;
+/// use annealed::rbm::Rbm;
+/// use nalgebra::DMatrix;
+///
+/// let rbm = Rbm::new(
+///     DMatrix::from_row_slice(2, 3, &[1.0, -1.0, 0.5, -0.5, 1.0, 2.0]),
+///     vec![0.2, -0.3].into(),
+///     vec![0.1, -0.2, 0.3].into(),
+/// )?;
+/// let expected = 0.1 + 0.3 + (1.0 + 1.7_f64.exp()).ln() + (1.0 + 1.2_f64.exp()).ln();
+/// assert!((rbm.log_density(&vec![true, false, true]) - expected).abs() < 1e-14);
+/// assert!((rbm.exact_log_normalizer()?.exp() - 154.3417906539138).abs() < 1e-10);
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(
+        try_from = "Parameters<T>",
+        into = "Parameters<T>",
+        bound = "T: Scalar + serde::Serialize + serde::de::DeserializeOwned"
+    )
+)]
+pub struct Rbm<T: Scalar = f32> {
+    pub(crate) weights: DMatrix<T>,
+    pub(crate) hidden_bias: DVector<T>,
+    pub(crate) visible_bias: DVector<T>,
+}
+
+impl<T: Scalar> Rbm<T> {
+    /// From weights (M x D), hidden biases (M) and visible biases (D).
+    ///
+    /// # Errors
+    /// Where a layer is empty, the sizes disagree, or a parameter is not finite.
+    pub fn new(
+        weights: DMatrix<T>,
+        hidden_bias: DVector<T>,
+        visible_bias: DVector<T>,
+    ) -> Result<Self> {
+        if weights.is_empty() {
+            let shape = format!("{} x {}", weights.nrows(), weights.ncols());
+            return Err(Error::invalid("weights", shape, "at least 1 x 1"));
+        }
+        Error::check_dimension("hidden_bias", hidden_bias.len(), weights.nrows())?;
+        Error::check_dimension("visible_bias", visible_bias.len(), weights.ncols())?;
+        check_finite("weights", weights.iter())?;
+        check_finite("hidden_bias", hidden_bias.iter())?;
+        check_finite("visible_bias", visible_bias.iter())?;
+        Ok(Self {
+            weights,
+            hidden_bias,
+            visible_bias,
+        })
+    }
+
+    /// Number of hidden units, M.
+    pub fn hidden_units(&self) -> usize {
+        self.weights.nrows()
+    }
+
+    /// Number of visible units, D.
+    pub fn visible_units(&self) -> usize {
+        self.weights.ncols()
+    }
+
+    /// The weights `W` (M x D).
+    pub fn weights(&self) -> &DMatrix<T> {
+        &self.weights
+    }
+
+    /// The hidden biases `a` (M).
+    pub fn hidden_bias(&self) -> &DVector<T> {
+        &self.hidden_bias
+    }
+
+    /// The visible biases `b` (D).
+    pub fn visible_bias(&self) -> &DVector<T> {
+        &self.visible_bias
+    }
+
+    /// The same machine with parameters of another precision.
+    ///
+    /// # Errors
+    /// Where a parameter overflows `U`.
+    pub fn cast<U: Scalar>(&self) -> Result<Rbm<U>> {
+        let cast = |x: T| U::nearest(x.as_());
+        Rbm::new(
+            self.weights.map(cast),
+            self.hidden_bias.map(cast),
+            self.visible_bias.map(cast),
+        )
+    }
+
+    /// The energy `-(b.v + a.h + h^T W v)` of a joint state.
+    pub fn energy(&self, visible: &[bool], hidden: &[bool]) -> f64 {
+        let activation = self.hidden_activation(visible);
+        -(self.visible_term(visible) + masked_sum(&activation, hidden))
+    }
+
+    /// `a + W v`: the logits of the hidden units given `v`.
+    pub fn hidden_activation(&self, visible: &[bool]) -> DVector<f64> {
+        assert_eq!(visible.len(), self.visible_units(), "length of the state");
+        let mut activation = self.hidden_bias.map(T::as_);
+        for (column, _) in self
+            .weights
+            .column_iter()
+            .zip(visible)
+            .filter(|(_, on)| **on)
+        {
+            for (sum, w) in activation.iter_mut().zip(&column) {
+                *sum += w.as_();
+            }
+        }
+        activation
+    }
+
+    /// `b + W^T h`: the logits of the visible units given `h`.
+    pub fn visible_activation(&self, hidden: &[bool]) -> DVector<f64> {
+        assert_eq!(
+            hidden.len(),
+            self.hidden_units(),
+            "length of the hidden state"
+        );
+        let columns = self.weights.column_iter().zip(&self.visible_bias);
+        let logit = |column: &[T], bias: T| bias.as_() + masked_sum_of(column, hidden);
+        DVector::from_iterator(
+            self.visible_units(),
+            columns.map(|(column, bias)| logit(column.as_slice(), *bias)),
+        )
+    }
+
+    /// `P(h_j = 1 | v)`.
+    pub fn hidden_probabilities(&self, visible: &[bool]) -> DVector<f64> {
+        self.hidden_activation(visible).map(sigmoid)
+    }
+
+    /// `P(v_i = 1 | h)`.
+    pub fn visible_probabilities(&self, hidden: &[bool]) -> DVector<f64> {
+        self.visible_activation(hidden).map(sigmoid)
+    }
+
+    /// One sweep of block Gibbs sampling, v -> h -> v, in place.
+    pub fn gibbs_sweep<R: Rng + ?Sized>(&self, visible: &mut [bool], rng: &mut R) {
+        let hidden = draw_all(&self.hidden_activation(visible), rng);
+        draw_into(&self.visible_activation(&hidden), visible, rng);
+    }
+
+    /// `b.v`.
+    pub(crate) fn visible_term(&self, visible: &[bool]) -> f64 {
+        masked_sum_of(self.visible_bias.as_slice(), visible)
+    }
+}
+
+impl<T: Scalar> UnnormalizedModel for Rbm<T> {
+    type State = Vec<bool>;
+
+    /// `b.v + sum_j softplus(a_j + W_j v)`.
+    fn log_density(&self, visible: &Vec<bool>) -> f64 {
+        let activation = self.hidden_activation(visible);
+        self.visible_term(visible) + activation.iter().map(|&x| softplus(x)).sum::<f64>()
+    }
+}
+
+/// The sum of the entries of `values` whose unit is on.
+pub(crate) fn masked_sum_of<T: Scalar>(values: &[T], units: &[bool]) -> f64 {
+    let on = values.iter().zip(units).filter(|(_, on)| **on);
+    on.map(|(x, _)| x.as_()).sum()
+}
+
+fn masked_sum(values: &DVector<f64>, units: &[bool]) -> f64 {
+    assert_eq!(units.len(), values.len(), "length of the hidden state");
+    masked_sum_of(values.as_slice(), units)
+}
+
+/// Independent units with these logits.
+pub(crate) fn draw_all<R: Rng + ?Sized>(logits: &DVector<f64>, rng: &mut R) -> Vec<bool> {
+    let mut units = vec![false; logits.len()];
+    draw_into(logits, &mut units, rng);
+    units
+}
+
+/// As [`draw_all`], in place.
+pub(crate) fn draw_into<R: Rng + ?Sized>(logits: &DVector<f64>, units: &mut [bool], rng: &mut R) {
+    for (unit, &logit) in units.iter_mut().zip(logits) {
+        *unit = rng.random::<f64>() < sigmoid(logit);
+    }
+}
+
+pub(crate) fn check_finite<'a, T: Scalar>(
+    argument: &'static str,
+    values: impl IntoIterator<Item = &'a T>,
+) -> Result<()> {
+    Error::check_finite(argument, values.into_iter().map(|x| x.as_()))
+}
+
+/// What an [`Rbm`] is serialised as; reading it back goes through [`Rbm::new`].
+#[cfg(feature = "serde")]
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(bound = "T: Scalar + serde::Serialize + serde::de::DeserializeOwned")]
+struct Parameters<T: Scalar> {
+    /// Row by row, so that the shape is plain in any format.
+    weights: Vec<Vec<T>>,
+    hidden_bias: Vec<T>,
+    visible_bias: Vec<T>,
+}
+
+#[cfg(feature = "serde")]
+impl<T: Scalar> TryFrom<Parameters<T>> for Rbm<T> {
+    type Error = Error;
+
+    fn try_from(parameters: Parameters<T>) -> Result<Self> {
+        let columns = parameters.visible_bias.len();
+        for row in &parameters.weights {
+            Error::check_dimension("row of weights", row.len(), columns)?;
+        }
+        let rows = parameters.weights.len();
+        let entries = parameters.weights.into_iter().flatten();
+        Self::new(
+            DMatrix::from_row_iterator(rows, columns, entries),
+            parameters.hidden_bias.into(),
+            parameters.visible_bias.into(),
+        )
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<T: Scalar> From<Rbm<T>> for Parameters<T> {
+    fn from(rbm: Rbm<T>) -> Self {
+        let row = |j| rbm.weights.row(j).iter().copied().collect();
+        Self {
+            weights: (0..rbm.hidden_units()).map(row).collect(),
+            hidden_bias: rbm.hidden_bias.as_slice().to_vec(),
+            visible_bias: rbm.visible_bias.as_slice().to_vec(),
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Training an RBM on data, and the Gibbs chains that training moves.
+
+mod sampler;
+mod training;
+
+pub(super) use sampler::{Chains, ParameterSums, Sampler};
+pub use training::{ContrastiveDivergence, Epoch, TrainedRbm};

@@ -1,0 +1,188 @@
+//! Block Gibbs sampling of one RBM by many chains.
+
+use nalgebra::{DMatrix, DVector};
+use rand::{Rng, RngExt};
+
+use crate::num::{Available, vectorized};
+use crate::random::Lanes;
+use crate::rbm::engine::{
+    Inputs, Layer, ProductBuffers, Row, Weights, Words, draw_units, logits_to_probabilities,
+    transposed,
+};
+use crate::rbm::model::Rbm;
+use crate::rbm::scalar::Scalar;
+
+/// An RBM in the form that sampling wants it in.
+#[derive(Debug)]
+pub(crate) struct Sampler<T> {
+    engine: Available,
+    up: Weights<T>,
+    down: Weights<T>,
+    hidden_bias: Vec<Row<T>>,
+    visible_bias: Vec<Row<T>>,
+}
+
+impl<T: Scalar> Sampler<T> {
+    /// With the best engine but for tiles, which take long to fill with new weights.
+    pub(crate) fn new(rbm: &Rbm<T>) -> Self {
+        let engine = Available::best().without_tiles();
+        Self {
+            engine,
+            up: Weights::new(engine, rbm.weights()),
+            down: Weights::new(engine, transposed(rbm.weights())),
+            hidden_bias: Row::panels(rbm.hidden_bias().as_slice()),
+            visible_bias: Row::panels(rbm.visible_bias().as_slice()),
+        }
+    }
+}
+
+/// The states of a number of chains, with buffers.
+#[derive(Debug)]
+pub(crate) struct Chains<T: Scalar> {
+    visible: Layer,
+    hidden: Layer,
+    /// `P(h = 1 | v)` (M x chains).
+    expected: DMatrix<T>,
+    /// The visible units as numbers (D x chains).
+    values: DMatrix<T>,
+    /// For each chain, what the weights give for one panel of units.
+    products: Vec<Row<T>>,
+    words: Words,
+    buffers: ProductBuffers<T>,
+}
+
+/// A number for each parameter: the sums over chains of `h v^T`, `h` and `v`.
+#[derive(Debug)]
+pub(crate) struct ParameterSums<T: Scalar> {
+    pub(crate) weights: DMatrix<T>,
+    pub(crate) hidden_bias: DVector<T>,
+    pub(crate) visible_bias: DVector<T>,
+}
+
+impl<T: Scalar> Chains<T> {
+    pub(crate) fn zeros(hidden: usize, visible: usize, chains: usize) -> Self {
+        Self {
+            visible: Layer::zeros(visible, chains),
+            hidden: Layer::zeros(hidden, chains),
+            expected: DMatrix::zeros(hidden, chains),
+            values: DMatrix::zeros(visible, chains),
+            products: vec![Row::zero(); chains],
+            words: Words::for_chains::<T>(chains),
+            buffers: ProductBuffers::default(),
+        }
+    }
+
+    /// Visible units on with probability 1/2.
+    pub(crate) fn random<R: Rng>(
+        hidden: usize,
+        visible: usize,
+        chains: usize,
+        rng: &mut R,
+    ) -> Self {
+        let mut found = Self::zeros(hidden, visible, chains);
+        for chain in 0..chains {
+            let start: Vec<bool> = (0..visible).map(|_| rng.random()).collect();
+            found.visible.load(chain, &start);
+        }
+        found
+    }
+
+    /// Puts the chains at rows of data, one each.
+    pub(crate) fn start_at<'a>(&mut self, rows: impl Iterator<Item = &'a Vec<bool>>) {
+        for (chain, row) in rows.enumerate() {
+            self.visible.load(chain, row);
+        }
+    }
+
+    /// Puts the chains where the others are.
+    pub(crate) fn start_where(&mut self, other: &Self) {
+        self.visible.clone_from(&other.visible);
+    }
+
+    /// One sweep of every chain, v -> h -> v.
+    pub(crate) fn sweep(&mut self, sampler: &Sampler<T>, lanes: &mut Lanes) {
+        let layers = [
+            (&sampler.up, &sampler.hidden_bias),
+            (&sampler.down, &sampler.visible_bias),
+        ];
+        let (mut from, mut to) = (&mut self.visible, &mut self.hidden);
+        for (weights, biases) in layers {
+            let mut inputs = Inputs::new(sampler.engine, from, &mut self.buffers);
+            for (panel, bias) in biases.iter().enumerate() {
+                weights.multiply(panel, &mut inputs, &mut self.products);
+                let words = self.words.draw::<T>(sampler.engine, lanes);
+                let drawn = self.products.iter().zip(words).zip(to.panel_mut(panel));
+                vectorized!(sampler.engine, FUSED, {
+                    for ((products, words), units) in drawn {
+                        draw_units::<T, FUSED>(&products.plus(bias), words, units);
+                    }
+                });
+            }
+            (from, to) = (to, from);
+        }
+    }
+
+    /// Adds `scale` times the sums over chains of `h v^T`, `h` and `v` to `sums`, with
+    /// `P(h = 1 | v)` for `h`.
+    pub(crate) fn accumulate(
+        &mut self,
+        sampler: &Sampler<T>,
+        scale: T,
+        sums: &mut ParameterSums<T>,
+    ) {
+        self.expect_hidden(sampler);
+        let columns = self
+            .values
+            .as_mut_slice()
+            .chunks_exact_mut(self.visible.units());
+        for (chain, values) in columns.enumerate() {
+            let lines = self.visible.chain(chain).iter().flat_map(|line| &line.0);
+            for (value, &unit) in values.iter_mut().zip(lines) {
+                *value = unit.into();
+            }
+        }
+        // Transposed, only as a right factor: as a left one, where a size is 5 or less, nalgebra 0.35
+        // writes past its end.
+        sums.weights
+            .gemm(scale, &self.expected, &transposed(&self.values), T::one());
+        for (h, v) in self.expected.column_iter().zip(self.values.column_iter()) {
+            sums.hidden_bias.axpy(scale, &h, T::one());
+            sums.visible_bias.axpy(scale, &v, T::one());
+        }
+    }
+
+    /// `scale` times the sums over chains alone.
+    pub(crate) fn sums(&mut self, sampler: &Sampler<T>, scale: T) -> ParameterSums<T> {
+        let mut sums = ParameterSums::zeros(self.hidden.units(), self.visible.units());
+        self.accumulate(sampler, scale, &mut sums);
+        sums
+    }
+
+    /// Computes `P(h = 1 | v)`.
+    fn expect_hidden(&mut self, sampler: &Sampler<T>) {
+        let engine = sampler.engine;
+        let hidden = self.expected.nrows();
+        let mut inputs = Inputs::new(engine, &self.visible, &mut self.buffers);
+        for (panel, bias) in sampler.hidden_bias.iter().enumerate() {
+            sampler.up.multiply(panel, &mut inputs, &mut self.products);
+            let expected = self.expected.as_mut_slice().chunks_exact_mut(hidden);
+            vectorized!(engine, FUSED, {
+                for (products, expected) in self.products.iter().zip(expected) {
+                    let mut logits = products.plus(bias);
+                    logits_to_probabilities::<T, FUSED>(&mut logits);
+                    logits.write(panel, expected);
+                }
+            });
+        }
+    }
+}
+
+impl<T: Scalar> ParameterSums<T> {
+    pub(crate) fn zeros(hidden: usize, visible: usize) -> Self {
+        Self {
+            weights: DMatrix::zeros(hidden, visible),
+            hidden_bias: DVector::zeros(hidden),
+            visible_bias: DVector::zeros(visible),
+        }
+    }
+}

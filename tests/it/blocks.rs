@@ -1,0 +1,278 @@
+//! Blocks of chains: masks, rest, memory that follows its chain, and mixtures that move together.
+
+use annealed::ais::{Ais, Population};
+use annealed::chain::{Block, Increment, NonFinite, Stage, Step};
+use annealed::drift::DriftModifiedLangevin;
+use annealed::kernel::{
+    Hmc, Mixture, PersistentHmc, RandomWalkMetropolis, Repeat, Then, TransitionKernel,
+    UnadjustedLangevin, Workspace,
+};
+use annealed::learned::{LearnedTransitions, Mean};
+use annealed::model::{Gaussian, Sampleable};
+use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, Intermediate, Stationary};
+use annealed::pilot::{
+    BinnedSchedule, ConstantConditionalEss, KnotChains, Pilot, ScheduleOptimizer, tune,
+};
+use annealed::random::{Purpose, StreamRng, stream};
+use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath};
+use annealed::schedule::Schedule;
+use annealed::{Error, testing};
+use nalgebra::{DMatrix, DVector, dmatrix, dvector};
+use rand::Rng;
+
+type Path = GeometricPath<Gaussian, Gaussian>;
+
+fn path() -> Path {
+    let target = Gaussian::new(dvector![1.0, -2.0], dmatrix![2.0, 0.5; 0.5, 1.0]).unwrap();
+    GeometricPath::new(Gaussian::standard(2).unwrap(), target)
+}
+
+fn streams(chains: usize) -> Vec<StreamRng> {
+    let stream_of = |chain| stream(3, Purpose::Run, chain);
+    (0..chains).map(stream_of).collect()
+}
+
+fn block(chains: usize) -> Block<DVector<f64>> {
+    let mut rngs = streams(chains);
+    let states = rngs.iter_mut().map(|rng| path().base().sample(rng));
+    let states = states.collect();
+    Block::new(0, states, rngs)
+}
+
+#[test]
+fn masked_chains_keep_state_weight_ratio_and_stream() {
+    let path = path();
+    let (left, reached) = (path.at(0.3), path.at(0.6));
+    let stage = Stage::new(1, &left, &reached);
+    let kernel = RandomWalkMetropolis::new(0.5).unwrap();
+    let before = block(4);
+    let mut block = before.clone();
+    // Masks intersect: of chains 0 and 1, and 1 and 2, chain 1 alone moves.
+    let (mut outer, mut inner) = (
+        vec![true, true, false, false],
+        vec![false, true, true, false],
+    );
+    let moved = block.masked(&mut outer, |block| {
+        block.masked(&mut inner, |block| {
+            assert!(!block.is_active(0) && block.is_active(1) && !block.is_active(2));
+            kernel.advance(stage, block, &mut Default::default())
+        })
+    });
+    moved.unwrap();
+    assert_eq!(block.decisions().proposals, 1);
+    for chain in 0..4 {
+        let (mut now, mut then) = (block.clone(), before.clone());
+        let same = now.chain_mut(chain) == then.chain_mut(chain)
+            && block.log_weights()[chain] == before.log_weights()[chain]
+            && block.log_ratios()[chain] == before.log_ratios()[chain];
+        assert_eq!(same, chain != 1, "{chain}");
+        assert!(block.is_active(chain), "the mask is lifted");
+    }
+}
+
+#[test]
+fn a_mask_is_lifted_after_an_error_too() {
+    let mut block = block(3);
+    let failed = block.masked(&mut vec![true, false, false], |_| {
+        Err(Error::invalid("work", "none", "some"))
+    });
+    assert!(failed.is_err());
+    assert!((0..3).all(|chain| block.is_active(chain)));
+}
+
+/// What a second kernel of a stage does: no weight, and the log ratios stay those of the first.
+#[test]
+fn at_rest_nothing_is_weighed_and_ratios_stay() {
+    let path = path();
+    let walk = RandomWalkMetropolis::new(0.5).unwrap();
+    let mut population = Population::start(&path, 0, 20, stream(1, Purpose::Run, 0)).unwrap();
+    population.advance_to(&walk, 0.5).unwrap();
+    let (ratios, weights) = (
+        population.block().log_ratios().to_vec(),
+        population.block().log_weights().to_vec(),
+    );
+    assert!(ratios.iter().all(|ratio| *ratio != 0.0));
+    population.stay(&walk).unwrap();
+    assert_eq!(population.block().log_ratios(), ratios);
+    assert_eq!(population.block().log_weights(), weights);
+    // The kernel's correction is added at rest as well.
+    let ula = UnadjustedLangevin::new(0.2).unwrap();
+    let mut population = Population::start(&path, 0, 20, stream(1, Purpose::Run, 0)).unwrap();
+    population.stay(&ula).unwrap();
+    assert!(population.block().log_weights().iter().all(|w| *w != 0.0));
+    assert!(population.block().log_ratios().iter().all(|r| *r == 0.0));
+}
+
+/// Carried once along the path, the second application only moves at the model reached.
+#[test]
+fn a_drift_modified_kernel_shifts_once_a_stage() {
+    let target = Gaussian::isotropic(dvector![3.0], 0.5).unwrap();
+    let path = GaussianPath::new(Gaussian::standard(1).unwrap(), target).unwrap();
+    let kernel = DriftModifiedLangevin::new(&path, 1e-3).unwrap();
+    let schedule = Schedule::linear(50).unwrap();
+    let twice = Then(kernel.clone(), kernel.clone());
+    let repeated = Repeat::new(kernel, 2).unwrap();
+    let spread = |run: annealed::ais::Run<DVector<f64>>| run.estimate().var_log_weight();
+    let ais = |schedule: &Schedule| schedule.clone();
+    let then = Ais::new(&path, twice)
+        .schedule(ais(&schedule))
+        .chains(300)
+        .run();
+    let repeat = Ais::new(&path, repeated)
+        .schedule(schedule)
+        .chains(300)
+        .run();
+    for variance in [spread(then.unwrap()), spread(repeat.unwrap())] {
+        // Shifted twice, the chains run away from the path: the variance is in the hundreds.
+        assert!(variance < 0.5, "{variance}");
+    }
+}
+
+#[test]
+fn the_memory_of_a_chain_follows_it() {
+    type Kernel = Then<PersistentHmc, RandomWalkMetropolis>;
+    let model = Stationary(Gaussian::standard(2).unwrap());
+    let stage = Stage::new(1, &model, &model);
+    let walk = RandomWalkMetropolis::new(0.3).unwrap();
+    let kernel: Kernel = Then(PersistentHmc::new(0.2, 2, 0.1).unwrap(), walk);
+    let mut workspace = Default::default();
+    let mut first = block(3);
+    kernel.advance(stage, &mut first, &mut workspace).unwrap();
+    // Chain 2 goes on as chain 0 of another block.
+    let (state, rng) = first.clone().chain_mut(2).clone_parts();
+    let mut second = Block::new(0, vec![state], vec![rng]);
+    let mut elsewhere = <Kernel as TransitionKernel<Stationary<Gaussian>>>::Workspace::default();
+    elsewhere.set_memory(0, workspace.memory(2));
+    kernel.advance(stage, &mut first, &mut workspace).unwrap();
+    kernel.advance(stage, &mut second, &mut elsewhere).unwrap();
+    assert_eq!(first.states()[2], second.states()[0]);
+}
+
+trait CloneParts {
+    fn clone_parts(self) -> (DVector<f64>, StreamRng);
+}
+
+impl CloneParts for (&mut DVector<f64>, &mut StreamRng) {
+    fn clone_parts(self) -> (DVector<f64>, StreamRng) {
+        (self.0.clone(), self.1.clone())
+    }
+}
+
+fn rbm_path() -> RbmPath<f64> {
+    let weights = DMatrix::from_row_slice(2, 3, &[1.0, -1.0, 0.5, -0.5, 1.0, 2.0]);
+    let target = Rbm::new(weights, dvector![0.2, -0.3], dvector![0.1, -0.2, 0.3]);
+    RbmPath::new(BaseRate::uniform(2, 3).unwrap(), target.unwrap()).unwrap()
+}
+
+/// The chains that chose one kernel are gathered and move as a block.
+#[test]
+fn a_mixture_of_block_gibbs_moves_together_and_is_exact() {
+    let path = rbm_path();
+    let twice = Repeat::new(BlockGibbs, 2).unwrap();
+    let kernel = Mixture::new(0.4, BlockGibbs, twice).unwrap();
+    let log_ratio = 4.823_180_957_934_806_f64.ln();
+    for steps in [1, 4] {
+        let schedule = Schedule::linear(steps).unwrap();
+        let check = testing::unbiasedness(&path, &kernel, schedule, log_ratio, 60_000, 3).unwrap();
+        assert!(check.passes() && check.standard_error < 0.01, "{check}");
+    }
+    // One uniform a chain for its choice; all other bits come from the block's own generators.
+    let mut rngs = streams(40);
+    let states: Vec<_> = rngs.iter_mut().map(|rng| path.base().sample(rng)).collect();
+    let mut block = Block::new(0, states, rngs);
+    let (mut then, stage) = (block.clone(), (path.at(0.0), path.at(0.5)));
+    let stage = Stage::new(1, &stage.0, &stage.1);
+    kernel
+        .advance(stage, &mut block, &mut Default::default())
+        .unwrap();
+    for chain in 1..40 {
+        then.chain_mut(chain).1.next_u64();
+        assert_eq!(block.clone().chain_mut(chain).1, then.chain_mut(chain).1);
+    }
+    let weighed = block.log_ratios().iter().zip(then.states());
+    for (ratio, state) in weighed {
+        assert!((ratio - stage.log_ratio(state)).abs() < 1e-12);
+    }
+}
+
+/// Right for one chain, wrong for a block: what a check that never moves a block would miss.
+struct WrongAsABlock(bool);
+
+impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for WrongAsABlock {
+    type Workspace = ();
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        _stage: Stage<'_, M>,
+        _chain: usize,
+        _state: &mut DVector<f64>,
+        _workspace: &mut (),
+        _rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        Ok(Step::invariant())
+    }
+
+    fn advance(
+        &self,
+        stage: Stage<'_, M>,
+        block: &mut Block<DVector<f64>>,
+        _workspace: &mut (),
+    ) -> annealed::Result<()> {
+        block.for_each(stage, |_, state, _| {
+            if self.0 {
+                *state *= 1.01;
+            }
+            Ok(Increment::new(stage.log_ratio(state), Step::invariant()))
+        })
+    }
+}
+
+#[test]
+fn the_check_of_invariance_moves_blocks() {
+    let model = Stationary(Gaussian::standard(2).unwrap());
+    let check = |wrong| {
+        let sample = |rng: &mut _| model.sample(rng);
+        let square = |x: &DVector<f64>| x.norm_squared();
+        testing::invariance(&model, &WrongAsABlock(wrong), sample, square, 4, 20_000, 1).unwrap()
+    };
+    assert!(check(false).passes());
+    assert!(!check(true).passes());
+}
+
+#[test]
+fn kernels_that_demand_their_stages_are_refused_where_stages_are_sought() {
+    let path = path();
+    let flow = LearnedTransitions::new(Mean::Affine, 2, 3, 1).unwrap();
+    let refused = |error: Error| assert!(error.to_string().contains("3 stages"), "{error}");
+    let knots = KnotChains {
+        updates: 20,
+        burn_in: 10,
+        thinning: 5,
+        ..KnotChains::default()
+    };
+    let binned = BinnedSchedule::new(Schedule::linear(5).unwrap()).chains(knots);
+    refused(binned.optimize(&path, &flow, 20, 1).unwrap_err());
+    let adaptive = ConstantConditionalEss::default().pilot(Pilot::new(20, 20));
+    refused(adaptive.optimize(&path, &flow, 20, 1).unwrap_err());
+    let composed = Then(flow, Hmc::new(0.2, 2).unwrap());
+    refused(adaptive.optimize(&path, &composed, 20, 1).unwrap_err());
+    let run = Ais::new(&path, &composed).schedule(Schedule::linear(4).unwrap());
+    assert!(
+        run.run()
+            .unwrap_err()
+            .to_string()
+            .contains("got 4, expected 3")
+    );
+    // By hand, beyond the last transition.
+    let mut population = Population::start(&path, 0, 5, stream(1, Purpose::Run, 0)).unwrap();
+    for beta in [0.2, 0.4, 0.6] {
+        population.advance_to(&composed, beta).unwrap();
+    }
+    let error = population.advance_to(&composed, 0.8).unwrap_err();
+    assert!(
+        error.to_string().contains("index of the stage is 4"),
+        "{error}"
+    );
+    let walk = RandomWalkMetropolis::new(0.5).unwrap();
+    assert!(tune(&walk, &path, &Schedule::linear(5).unwrap(), 0.3, 1).is_ok());
+}
