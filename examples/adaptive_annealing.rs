@@ -18,9 +18,10 @@ use annealed::ais::{Ais, Run};
 use annealed::drift::RidgePath;
 use annealed::drift::{
     DriftModifiedLangevin, QuadratureModifier, RidgeGibbs, SeparableModifier, ShiftMonitor,
+    ShiftsCut,
 };
 use annealed::drift::{RidgeState, Sinusoid};
-use annealed::estimate::{Estimate, Warning};
+use annealed::estimate::Estimate;
 use annealed::kernel::{Mala, Mixture, PersistentHmc, TransitionKernel, UnadjustedLangevin};
 use annealed::model::{Differentiable, Gaussian, NormalizedModel, UnnormalizedModel};
 use annealed::path::{AnnealingPath, TemperedPath};
@@ -237,7 +238,7 @@ struct Far {
     summary: String,
     estimate: Estimate,
     /// Of the shifts cut to the bound.
-    warning: Option<Warning>,
+    warning: Option<ShiftsCut>,
 }
 
 fn to_gain_8(steps: usize, chains: usize) -> annealed::Result<Far> {

@@ -304,7 +304,7 @@ fn trial(cell: &Cell, seed: u64) -> annealed::Result<Trial> {
         percentile(&log_weights, &estimate),
         cox(&estimate),
         skewness_corrected(&log_weights, &estimate),
-        estimate.interval_95(),
+        estimate.interval(),
     ];
     Ok(Trial {
         ess_ratio: estimate.effective_sample_size() / cell.chains as f64,

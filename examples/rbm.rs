@@ -277,13 +277,13 @@ fn images(file: &Path, visible_units: usize) -> Result<Vec<Vec<bool>>> {
     let images = IdxArray::read(file)?.binarize(128);
     match images.first() {
         Some(image) if image.len() == visible_units => Ok(images),
-        other => Err(Error::File {
-            path: file.display().to_string(),
-            reason: format!(
-                "has images of {} pixels, expected {visible_units}, the visible units of the RBM",
-                other.map_or(0, Vec::len)
-            ),
-        }),
+        other => {
+            let pixels = other.map_or(0, Vec::len);
+            let reason = format!(
+                "has images of {pixels} pixels, expected {visible_units}, the visible units of the RBM"
+            );
+            Err(Error::file(file, reason))
+        }
     }
 }
 
@@ -295,12 +295,9 @@ fn read(path: &PathBuf, options: &Options) -> Result<Problem> {
         (Base::Uniform, _) => BaseRate::uniform(hidden, visible)?,
         (Base::DataRate, Some(base)) => base,
         (Base::DataRate, None) => {
-            return Err(Error::File {
-                path: path.display().to_string(),
-                reason: "has no b_base, which --base data-rate starts from; expected the key \
-                         b_base (D), or --base uniform"
-                    .into(),
-            });
+            let reason = "has no b_base, which --base data-rate starts from; expected the key \
+                          b_base (D), or --base uniform";
+            return Err(Error::file(path, reason));
         }
     };
     let log_z_exact = if options.exact {

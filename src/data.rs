@@ -5,6 +5,7 @@ const PACKED: &[u8] = include_bytes!("data/digits.bin");
 
 /// 1,797 handwritten digits of 8 x 8 pixels in black and white, with their labels.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Digits {
     /// 64 pixels each, row by row from the top; true is ink.
     pub images: Vec<Vec<bool>>,

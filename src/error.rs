@@ -1,10 +1,21 @@
-//! Typed errors: each names the argument or the place, what was found and what was expected.
+//! The errors of this crate. Each names the argument or the place, what was found and what was
+//! expected.
+
+use std::fmt::{self, Debug, Display};
+use std::io;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
 
 /// What a fallible function of this crate returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Everything that can go wrong.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+///
+/// `Debug` prints what `Display` prints, so that a program whose `main` returns
+/// [`annealed::Result<()>`](Result) ends with a readable message. Two errors are equal where they
+/// are of the same kind and print the same text.
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// An argument outside its domain.
@@ -45,7 +56,7 @@ pub enum Error {
         /// Inverse temperature of the model reached by the stage.
         beta: f64,
     },
-    /// No chain carries any weight, so that nothing can be said of log Z.
+    /// No chain carries any weight, so that log Z cannot be estimated.
     #[error(
         "all {chains} chains have weight zero: no chain reached the support of the target, or steps \
          of an uncorrected kernel were so far off that every weight vanished; expected a base that \
@@ -55,8 +66,8 @@ pub enum Error {
         /// Number of chains.
         chains: usize,
     },
-    /// A pilot run in which one chain came to carry nearly all the weight, so that it says nothing
-    /// to choose a schedule by.
+    /// A pilot run in which one chain carries nearly all the weight. Such a pilot is no basis for
+    /// the choice of a schedule.
     #[error(
         "the pilot collapsed: its effective sample size is {effective_sample_size:.2} of {chains} \
          chains at beta = {beta}; expected a pilot with more steps, chains or rounds"
@@ -84,14 +95,30 @@ pub enum Error {
         path: String,
         /// What was wrong and what was expected.
         reason: String,
+        /// The error of the operating system, where it was one.
+        source: Option<Arc<io::Error>>,
     },
 }
 
+impl Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Display::fmt(self, f)
+    }
+}
+
+impl PartialEq for Error {
+    fn eq(&self, other: &Self) -> bool {
+        let kind = std::mem::discriminant::<Self>;
+        kind(self) == kind(other) && self.to_string() == other.to_string()
+    }
+}
+
+/// Errors for one's own models, kernels and file formats.
 impl Error {
     /// An [`Error::InvalidArgument`].
     pub fn invalid(
         argument: &'static str,
-        value: impl std::fmt::Display,
+        value: impl Display,
         expected: impl Into<String>,
     ) -> Self {
         Self::InvalidArgument {
@@ -101,39 +128,96 @@ impl Error {
         }
     }
 
+    /// An [`Error::File`] about what a file holds.
+    pub fn file(path: impl AsRef<Path>, reason: impl Display) -> Self {
+        Self::File {
+            path: path.as_ref().display().to_string(),
+            reason: reason.to_string(),
+            source: None,
+        }
+    }
+
+    /// An [`Error::File`] about a file that the operating system could not read or write.
+    pub fn io(path: impl AsRef<Path>, error: io::Error) -> Self {
+        Self::File {
+            path: path.as_ref().display().to_string(),
+            reason: error.to_string(),
+            source: Some(Arc::new(error)),
+        }
+    }
+}
+
+/// Checks of arguments.
+impl Error {
+    /// An [`Error::InvalidArgument`] unless the condition holds.
+    pub(crate) fn check(
+        holds: bool,
+        argument: &'static str,
+        value: impl Display,
+        expected: impl Into<String>,
+    ) -> Result<()> {
+        match holds {
+            true => Ok(()),
+            false => Err(Self::invalid(argument, value, expected)),
+        }
+    }
+
+    /// An [`Error::InvalidArgument`] where a count is below `least`.
+    pub(crate) fn check_at_least(argument: &'static str, count: usize, least: usize) -> Result<()> {
+        match count >= least {
+            true => Ok(()),
+            false => Err(Self::invalid(argument, count, format!("at least {least}"))),
+        }
+    }
+
+    /// The count, or an [`Error::InvalidArgument`] where it is 0.
+    pub(crate) fn check_nonzero(argument: &'static str, count: usize) -> Result<NonZeroUsize> {
+        NonZeroUsize::new(count).ok_or_else(|| Self::invalid(argument, 0, "at least 1"))
+    }
+
     /// An [`Error::DimensionMismatch`] unless the two sizes agree.
     pub(crate) fn check_dimension(
         argument: &'static str,
         found: usize,
         expected: usize,
     ) -> Result<()> {
-        if found == expected {
-            Ok(())
-        } else {
-            Err(Self::DimensionMismatch {
+        match found == expected {
+            true => Ok(()),
+            false => Err(Self::DimensionMismatch {
                 argument,
                 found,
                 expected,
-            })
+            }),
         }
     }
 
     /// An [`Error::InvalidArgument`] unless the value is finite and positive.
     pub(crate) fn check_positive(argument: &'static str, value: f64) -> Result<()> {
-        if value.is_finite() && value > 0.0 {
-            Ok(())
-        } else {
-            Err(Self::invalid(argument, value, "a finite number above 0"))
-        }
+        let positive = value.is_finite() && value > 0.0;
+        Self::check(positive, argument, value, "a finite number above 0")
+    }
+
+    /// An [`Error::InvalidArgument`] unless the value lies in `[0, 1]`.
+    pub(crate) fn check_fraction(argument: &'static str, value: f64) -> Result<()> {
+        let within = (0.0..=1.0).contains(&value);
+        Self::check(within, argument, value, "a number in [0, 1]")
+    }
+
+    /// An [`Error::InvalidArgument`] unless the value lies in `(0, 1]`.
+    pub(crate) fn check_positive_fraction(argument: &'static str, value: f64) -> Result<()> {
+        let within = value > 0.0 && value <= 1.0;
+        Self::check(within, argument, value, "a number in (0, 1]")
+    }
+
+    /// An [`Error::InvalidArgument`] unless the value lies in `(0, 1)`.
+    pub(crate) fn check_inner_fraction(argument: &'static str, value: f64) -> Result<()> {
+        let within = value > 0.0 && value < 1.0;
+        Self::check(within, argument, value, "a number in (0, 1)")
     }
 
     /// An [`Error::InvalidArgument`] unless the value is finite.
     pub(crate) fn check_number(argument: &'static str, value: f64) -> Result<()> {
-        if value.is_finite() {
-            Ok(())
-        } else {
-            Err(Self::invalid(argument, value, "a finite number"))
-        }
+        Self::check(value.is_finite(), argument, value, "a finite number")
     }
 
     /// An [`Error::InvalidArgument`] that names the first entry that is not finite.
@@ -143,11 +227,40 @@ impl Error {
     ) -> Result<()> {
         match values.into_iter().enumerate().find(|(_, x)| !x.is_finite()) {
             None => Ok(()),
-            Some((index, x)) => Err(Self::invalid(
-                argument,
-                format!("{x} at index {index}"),
-                "finite numbers",
-            )),
+            Some((index, x)) => {
+                let found = format!("{x} at index {index}");
+                Err(Self::invalid(argument, found, "finite numbers"))
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::error::Error as _;
+
+    #[test]
+    fn debug_prints_the_message() {
+        let error = Error::invalid("steps", 0, "at least 1");
+        let printed = "invalid steps: got 0, expected at least 1";
+        assert_eq!(format!("{error:?}"), printed);
+        assert_eq!(error.to_string(), printed);
+    }
+
+    #[test]
+    fn io_errors_stay_as_sources() {
+        let missing = || Error::io("a.txt", io::ErrorKind::NotFound.into());
+        let Error::File { source, .. } = &missing() else {
+            panic!("not a file error");
+        };
+        assert_eq!(source.as_ref().unwrap().kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            missing().source().unwrap().to_string(),
+            io::Error::from(io::ErrorKind::NotFound).to_string()
+        );
+        assert_eq!(missing(), missing().clone());
+        assert_ne!(missing(), Error::file("a.txt", "too short"));
+        assert!(Error::file("a.txt", "too short").source().is_none());
     }
 }

@@ -49,8 +49,8 @@ pub mod prelude {
         AnnealingPath, Engine, GeometricPath, MomentPath, MomentSplinePath, TemperedPath,
     };
     pub use crate::pilot::{
-        BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, ScheduleOptimizer,
-        Survey, VarOpt, tune,
+        BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, PilotWarning,
+        ScheduleOptimizer, Survey, VarOpt, tune,
     };
     #[cfg(feature = "npz")]
     pub use crate::rbm::RbmFile;

@@ -45,6 +45,8 @@ use crate::{Error, Result};
 
 /// A measured mean beside its exact value.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+#[must_use]
 pub struct Check {
     /// The measured mean.
     pub mean: f64,
@@ -120,10 +122,8 @@ where
     M: Intermediate,
     K: TransitionKernel<M>,
 {
-    check_chains(chains)?;
-    if steps == 0 {
-        return Err(Error::invalid("steps", 0, "at least 1"));
-    }
+    Error::check_at_least("chains", chains, 2)?;
+    Error::check_at_least("steps", steps, 1)?;
     let stage = Stage::new(1, model, model);
     let mut differences = Moments::default();
     let mut rngs = successive(stream(seed, Purpose::Testing, 0));
@@ -148,13 +148,6 @@ where
 /// Chains that are checked together.
 const BLOCK: usize = 128;
 
-fn check_chains(chains: usize) -> Result<()> {
-    if chains < 2 {
-        return Err(Error::invalid("chains", chains, "at least 2"));
-    }
-    Ok(())
-}
-
 /// Whether `E[w] = Z_K / Z_0` along a path: the mean of `w Z_0 / Z_K` should be 1.
 ///
 /// `log_z_ratio` is the exact `log(Z_K / Z_0)`. Use a schedule of 1 to 50 stages and as many
@@ -175,7 +168,7 @@ where
     P::State: Send,
     K: TransitionKernel<P::At<'p>> + Sync,
 {
-    check_chains(chains)?;
+    Error::check_at_least("chains", chains, 2)?;
     let run = Ais::with_base_log_z(path, kernel, 0.0)
         .schedule(schedule)
         .chains(chains)

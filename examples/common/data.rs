@@ -33,12 +33,9 @@ pub fn load(folder: Option<&Path>) -> Result<Data> {
         None => match find(folder, "t10k-images-idx3-ubyte") {
             Some(file) => (file, "TEST"),
             None => {
-                return Err(Error::File {
-                    path: folder.display().to_string(),
-                    reason: "expected train-images-idx3-ubyte or t10k-images-idx3-ubyte, plain \
-                             or .gz"
-                        .into(),
-                });
+                let reason = "expected train-images-idx3-ubyte or t10k-images-idx3-ubyte, plain \
+                              or .gz";
+                return Err(Error::file(folder, reason));
             }
         },
     };
@@ -56,10 +53,10 @@ pub fn load(folder: Option<&Path>) -> Result<Data> {
             images,
             width: *width,
         }),
-        shape => Err(Error::File {
-            path: file.display().to_string(),
-            reason: format!("shape {shape:?}, expected at least 100 images"),
-        }),
+        shape => {
+            let reason = format!("shape {shape:?}, expected at least 100 images");
+            Err(Error::file(file, reason))
+        }
     }
 }
 
@@ -73,14 +70,10 @@ fn read(file: &Path) -> Result<IdxArray> {
     if file.extension().is_none_or(|extension| extension != "gz") {
         return IdxArray::read(file);
     }
-    let failed = |reason: String| Error::File {
-        path: file.display().to_string(),
-        reason,
-    };
     let mut bytes = Vec::new();
-    let opened = fs::File::open(file).map_err(|error| failed(error.to_string()))?;
+    let opened = fs::File::open(file).map_err(|error| Error::io(file, error))?;
     GzDecoder::new(opened)
         .read_to_end(&mut bytes)
-        .map_err(|error| failed(error.to_string()))?;
-    IdxArray::from_bytes(&bytes).map_err(|error| failed(error.to_string()))
+        .map_err(|error| Error::io(file, error))?;
+    IdxArray::from_bytes(&bytes).map_err(|error| Error::file(file, error))
 }

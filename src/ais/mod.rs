@@ -5,6 +5,7 @@
 //! one that another process may finish, and a [`Population`] is the loop itself, for methods of your
 //! own.
 
+mod options;
 mod partial;
 mod population;
 mod progress;

@@ -1,11 +1,10 @@
-//! The result of a run.
+//! The result of a run: log Z, how far to trust it, and the weighted chains.
 
 use std::fmt;
 
 use crate::Result;
 use crate::ais::partial::{Outcome, Settings};
-use crate::ais::stages;
-use crate::ais::stages::StageSummary;
+use crate::ais::stages::{self, StageSummary};
 use crate::estimate::{Estimate, Warning, importance_weighted_bound};
 use crate::num::Engine;
 use crate::schedule::Schedule;
@@ -13,6 +12,7 @@ use crate::schedule::Schedule;
 /// What a run found: log Z with its uncertainty, how far to trust it, and the weighted chains.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[must_use]
 pub struct Run<S, R = ()> {
     log_base_normalizer: f64,
     estimate: Estimate,
@@ -77,12 +77,12 @@ impl<S, R> Run<S, R> {
         warnings
     }
 
-    /// Disagreement by more than four standard errors and a tenth of a nat, below which the
-    /// discretisation of the integral is no news.
+    /// The warning where the two estimates differ by more than four standard errors and by more
+    /// than a tenth of a nat: the discretisation of the integral explains smaller differences.
     fn thermodynamic_disagreement(&self) -> Option<Warning> {
         let steps = self.schedule.steps();
         if steps < 20 || self.stages.len() < steps.min(100) {
-            return None; // The integral is then too coarse to hold against the weights.
+            return None; // The integral is too coarse for a comparison.
         }
         let thermodynamic = self.thermodynamic_log_z()?;
         let (log_z, standard_error) = (self.log_z(), self.standard_error());
@@ -96,9 +96,19 @@ impl<S, R> Run<S, R> {
         )
     }
 
+    /// A figure of `log(Z_K / Z_0)`, counted from the base, as a figure of `log Z_K`.
+    fn above_base(&self, log_ratio: f64) -> f64 {
+        log_ratio + self.log_base_normalizer
+    }
+
+    /// The same for the estimate with its bounds.
+    fn log_z_estimate(&self) -> Estimate {
+        self.estimate.shifted(self.log_base_normalizer)
+    }
+
     /// The estimate of `log Z_K`: that of `log(Z_K / Z_0)` plus the base's log normaliser.
     pub fn log_z(&self) -> f64 {
-        self.log_base_normalizer + self.log_z_ratio()
+        self.log_z_estimate().value()
     }
 
     /// The estimate of `log(Z_K / Z_0)`: the log of the mean weight.
@@ -112,9 +122,9 @@ impl<S, R> Run<S, R> {
     }
 
     /// The 95% confidence interval of `log Z_K`, lower and upper bound; see
-    /// [`Estimate::interval`] for its construction and measured coverage.
+    /// [`Estimate::interval_at`] for its construction and measured coverage.
     pub fn interval(&self) -> (f64, f64) {
-        self.log_z_estimate().interval_95()
+        self.log_z_estimate().interval()
     }
 
     /// The confidence interval of `log Z_K` at another level in (0, 1).
@@ -122,11 +132,7 @@ impl<S, R> Run<S, R> {
     /// # Errors
     /// A level outside (0, 1).
     pub fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
-        self.log_z_estimate().interval(level)
-    }
-
-    fn log_z_estimate(&self) -> Estimate {
-        self.estimate.shifted(self.log_base_normalizer)
+        self.log_z_estimate().interval_at(level)
     }
 
     /// `ESS = (sum w)^2 / sum w^2`, a count between 1 and the number of chains.
@@ -138,7 +144,7 @@ impl<S, R> Run<S, R> {
     /// `log Z_0 + mean log w`, in expectation a lower bound on `log Z_K` (Jensen); `-inf` where a
     /// chain has weight zero.
     pub fn lower_bound(&self) -> f64 {
-        self.log_base_normalizer + self.estimate.mean_log_weight()
+        self.log_z_estimate().mean_log_weight()
     }
 
     /// `log Z_0` plus the `k`-sample bound `E log((w_1 + .. + w_k) / k)` (Burda, Grosse and
@@ -148,7 +154,7 @@ impl<S, R> Run<S, R> {
     /// `k` outside `1..=N`.
     pub fn importance_weighted_bound(&self, k: usize) -> Result<f64> {
         let bound = importance_weighted_bound(&self.log_weights, k)?;
-        Ok(self.log_base_normalizer + bound)
+        Ok(self.above_base(bound))
     }
 
     /// Statistics of the log weights: mean, variance, largest share, tail index.
@@ -161,20 +167,21 @@ impl<S, R> Run<S, R> {
     /// where it does not exist because the support shrinks along the path.
     ///
     /// Its error falls with the number of recorded stages
-    /// ([`Ais::recorded_stages`](crate::ais::Ais::recorded_stages)), that of
-    /// [`log_z`](Self::log_z) with the number of chains. Both use the same weights: agreement says
-    /// little, disagreement much.
+    /// ([`Ais::recorded_stages`](crate::ais::Ais::recorded_stages)), the error of
+    /// [`log_z`](Self::log_z) with the number of chains. Both use the same weights, so that their
+    /// agreement proves little; their disagreement shows that one of them is wrong.
     pub fn thermodynamic_log_z(&self) -> Option<f64> {
-        self.thermodynamic_log_z_ratio
-            .map(|ratio| self.log_base_normalizer + ratio)
+        let ratio = self.thermodynamic_log_z_ratio?;
+        Some(self.above_base(ratio))
     }
 
-    /// What should make a reader doubt the result; empty if nothing was found.
+    /// Reasons to doubt the result; empty where there are none.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// The recorded stages, at most as many as [`Ais::recorded_stages`](crate::ais::Ais::recorded_stages) allows.
+    /// The recorded stages, at most as many as
+    /// [`Ais::recorded_stages`](crate::ais::Ais::recorded_stages) allows.
     pub fn stages(&self) -> &[StageSummary] {
         &self.stages
     }
@@ -192,7 +199,7 @@ impl<S, R> Run<S, R> {
 
     /// Self-normalised estimate of `E f(x)` under the target, with the standard error
     /// `sqrt(sum W_i^2 (f(x_i) - mean)^2)`, `W` the normalised weights; infinite for a single
-    /// chain of positive weight. Where few chains carry the weight it is far too small.
+    /// chain of positive weight. The error is far too small where few chains carry the weight.
     pub fn expectation(&self, f: impl Fn(&S) -> f64) -> (f64, f64) {
         let log_sum = self.log_z_ratio() + (self.chains as f64).ln();
         let weighted: Vec<(f64, f64)> = self
@@ -239,8 +246,8 @@ impl<S, R> Run<S, R> {
         self.block_size
     }
 
-    /// The engine that the kernel's inner loops used, where it had a choice: part of what fixes the
-    /// result's bits. `None` for an RBM says that its chains moved one by one, as in a `Mixture`.
+    /// The instruction set that the kernel's inner loops used, where there was a choice. It is part
+    /// of what fixes the result's bits. For an RBM, `None` means that its chains moved one by one.
     pub fn engine(&self) -> Option<Engine> {
         self.engine
     }
@@ -260,20 +267,11 @@ impl<S, R> Run<S, R> {
 /// and a line for each warning.
 impl<S, R> fmt::Display for Run<S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "log Z = {:.3} +- {:.3} (",
-            self.log_z(),
-            self.standard_error()
-        )?;
+        let (log_z, error) = (self.log_z(), self.standard_error());
         let (lower, upper) = self.interval();
-        write!(f, "95% interval {lower:.3} to {upper:.3}, ")?;
-        write!(
-            f,
-            "ESS {:.0} of {})",
-            self.effective_sample_size(),
-            self.chains
-        )?;
+        let (ess, chains) = (self.effective_sample_size(), self.chains);
+        write!(f, "log Z = {log_z:.3} +- {error:.3} (95% interval ")?;
+        write!(f, "{lower:.3} to {upper:.3}, ESS {ess:.0} of {chains})")?;
         for warning in &self.warnings {
             write!(f, "\nwarning: {warning}")?;
         }

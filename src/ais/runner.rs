@@ -4,12 +4,13 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use super::options::Options;
 use super::partial::{Outcome, PartialRun, Settings};
 use super::population::Population;
 use super::progress::{Meter, Progress};
 use super::recorder::Recorder;
 use super::run::Run;
-use super::stages::{StageRecorder, Windows};
+use super::stages::StageRecorder;
 use super::threads::on_threads;
 use super::tree::{self, Forest};
 use crate::chain::Block;
@@ -49,18 +50,12 @@ use crate::{Error, Result};
 /// # Ok(())
 /// # }
 /// ```
+#[must_use]
 pub struct Ais<'p, P: AnnealingPath, K, R = ()> {
     path: &'p P,
     kernel: K,
     recorder: R,
-    log_base_normalizer: f64,
-    schedule: Option<Schedule>,
-    chains: usize,
-    seed: u64,
-    purpose: Purpose,
-    threads: Option<usize>,
-    block_size: usize,
-    recorded_stages: usize,
+    options: Options,
     progress: Option<Box<dyn Fn(Progress) + Sync + 'p>>,
 }
 
@@ -90,14 +85,7 @@ where
             path,
             kernel,
             recorder: (),
-            log_base_normalizer,
-            schedule: None,
-            chains: 1_000,
-            seed: 0,
-            purpose: Purpose::Run,
-            threads: None,
-            block_size: 128,
-            recorded_stages: 1_000,
+            options: Options::new(log_base_normalizer),
             progress: None,
         }
     }
@@ -106,19 +94,19 @@ where
 impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     /// The schedule; linear with 1,000 stages unless set.
     pub fn schedule(mut self, schedule: Schedule) -> Self {
-        self.schedule = Some(schedule);
+        self.options.schedule = Some(schedule);
         self
     }
 
     /// Number of chains N; 1,000 unless set.
     pub fn chains(mut self, chains: usize) -> Self {
-        self.chains = chains;
+        self.options.chains = chains;
         self
     }
 
     /// The seed; 0 unless set. One seed gives the same bits for any number of threads.
     pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
+        self.options.seed = seed;
         self
     }
 
@@ -127,21 +115,21 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     /// What is learned from a pilot (a schedule, a step size) depends on its chains; a run that
     /// used the same chains again would no longer have `E[w] = Z_K / Z_0`.
     pub fn pilot(mut self) -> Self {
-        self.purpose = Purpose::Pilot;
+        self.options.purpose = Purpose::Pilot;
         self
     }
 
     /// Number of threads; rayon's global pool unless set. Without the feature `rayon` a run has
     /// one thread whatever is set.
     pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = Some(threads);
+        self.options.threads = Some(threads);
         self
     }
 
     /// Number of chains that pass the schedule together; 128 unless set. Part of what fixes a
     /// result's bits, and the unit of work that threads share.
     pub fn block_size(mut self, chains: usize) -> Self {
-        self.block_size = chains;
+        self.options.block_size = chains;
         self
     }
 
@@ -149,7 +137,7 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     /// at evenly spaced stages, of which the thermodynamic integral sees no more: keep it in the
     /// hundreds where that matters.
     pub fn recorded_stages(mut self, stages: usize) -> Self {
-        self.recorded_stages = stages;
+        self.options.recorded_stages = stages;
         self
     }
 
@@ -171,14 +159,7 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
             path: self.path,
             kernel: self.kernel,
             recorder,
-            log_base_normalizer: self.log_base_normalizer,
-            schedule: self.schedule,
-            chains: self.chains,
-            seed: self.seed,
-            purpose: self.purpose,
-            threads: self.threads,
-            block_size: self.block_size,
-            recorded_stages: self.recorded_stages,
+            options: self.options,
             progress: self.progress,
         }
     }
@@ -197,7 +178,7 @@ where
     /// Settings out of range; a NaN or `+inf` met on the way, with chain, stage and beta;
     /// [`Error::AllWeightsZero`].
     pub fn run(&self) -> Result<Run<P::State, R>> {
-        PartialRun::merge([self.run_range(0..self.chains)?])
+        PartialRun::merge([self.run_range(0..self.options.chains)?])
     }
 
     /// Runs the chains of an index range only, as given by [`ranges`](Self::ranges), to be merged
@@ -213,7 +194,10 @@ where
         let blocks = settings.blocks_of(&chains)?;
         check_stages(self.kernel.stages(), &settings.schedule)?;
         // More threads than blocks would have nothing to do.
-        let threads = self.threads.map(|threads| threads.min(blocks.len()));
+        let threads = self
+            .options
+            .threads
+            .map(|threads| threads.min(blocks.len()));
         let mut nodes = None;
         on_threads(threads, &mut || {
             nodes = Some(self.run_blocks(blocks.clone(), &settings));
@@ -231,42 +215,11 @@ where
     /// # Errors
     /// Where `parts` is 0, or as [`run`](Self::run) for settings out of range.
     pub fn ranges(&self, parts: usize) -> Result<Vec<Range<usize>>> {
-        if parts == 0 {
-            return Err(Error::invalid("parts", 0, "at least 1"));
-        }
-        let settings = self.settings()?;
-        let blocks = settings.blocks();
-        let parts = parts.min(blocks);
-        let start = |part: usize| settings.chains_of(part * blocks / parts).start;
-        Ok((0..parts)
-            .map(|part| start(part)..start(part + 1))
-            .collect())
+        self.settings()?.ranges(parts)
     }
 
     fn settings(&self) -> Result<Settings> {
-        let at_least_one = |argument, value: usize| match value {
-            0 => Err(Error::invalid(argument, 0, "at least 1")),
-            _ => Ok(()),
-        };
-        at_least_one("chains", self.chains)?;
-        at_least_one("block_size", self.block_size)?;
-        at_least_one("recorded_stages", self.recorded_stages)?;
-        at_least_one("threads", self.threads.unwrap_or(1))?;
-        Error::check_number("log normalizer of the base", self.log_base_normalizer)?;
-        let schedule = match &self.schedule {
-            Some(schedule) => schedule.clone(),
-            None => Schedule::linear(1_000)?,
-        };
-        Ok(Settings {
-            windows: Windows::new(schedule.steps(), self.recorded_stages),
-            schedule,
-            chains: self.chains,
-            block_size: self.block_size,
-            seed: self.seed,
-            purpose: self.purpose,
-            log_base_normalizer: self.log_base_normalizer,
-            engine: self.path.engine(),
-        })
+        self.options.settings(self.path.engine())
     }
 
     fn run_blocks(
@@ -357,10 +310,10 @@ impl<P: AnnealingPath, K: std::fmt::Debug, R> std::fmt::Debug for Ais<'_, P, K, 
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ais")
             .field("kernel", &self.kernel)
-            .field("schedule", &self.schedule)
-            .field("chains", &self.chains)
-            .field("seed", &self.seed)
-            .field("block_size", &self.block_size)
+            .field("schedule", &self.options.schedule)
+            .field("chains", &self.options.chains)
+            .field("seed", &self.options.seed)
+            .field("block_size", &self.options.block_size)
             .finish_non_exhaustive()
     }
 }

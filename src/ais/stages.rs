@@ -1,12 +1,11 @@
-//! What every run records along the schedule, in a bounded number of windows of stages.
+//! The figures that every run records along the schedule, at a bounded number of stages.
 
 use crate::chain::{Block, Decisions};
 use crate::estimate::Warning;
-use crate::num::WeightSums;
-use crate::num::{Moments, WeightedMean};
+use crate::num::{Moments, WeightSums, WeightedMean};
 use crate::schedule::Schedule;
 
-/// How K stages are cut into windows: of `width` stages each, the last one shorter if need be.
+/// A division of K stages into windows of `width` stages each. The last window may be shorter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Windows {
@@ -41,8 +40,8 @@ impl Windows {
         ((window + 1) * self.width).min(self.steps)
     }
 
-    /// The window's middle stage, at which the thermodynamic integrand is taken: the midpoint
-    /// rule, exact in the number of chains where windows are one stage wide.
+    /// The window's middle stage, at which the thermodynamic integrand is taken. This is the
+    /// midpoint rule. Where windows are one stage wide, no stage is left out.
     fn middle(self, window: usize) -> usize {
         (self.start(window) + self.end(window)).div_ceil(2)
     }
@@ -56,7 +55,7 @@ impl Windows {
     }
 }
 
-/// One window's accumulators.
+/// The sums that one window keeps.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Window {
@@ -150,9 +149,10 @@ pub(crate) fn merge(mine: &mut [Window], theirs: &[Window]) {
     }
 }
 
-/// The run at one recorded stage.
+/// The chains and their weights at one recorded stage.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct StageSummary {
     /// Index k of the stage.
     pub stage: usize,
@@ -202,7 +202,7 @@ pub(crate) fn summarize(
 ///
 /// both means over the weighted `x_{k-1}`. On a path linear in beta this is the trapezoid rule
 /// on `d/dbeta log f`. A window wider than one stage counts its middle stage in proportion to
-/// its width in beta. `None` where a mean is not finite: the support shrinks along the path.
+/// its width in beta. `None` where a mean is not finite, since the support shrinks along the path.
 pub(crate) fn thermodynamic_integral(
     windows: Windows,
     records: &[Window],
@@ -219,8 +219,8 @@ pub(crate) fn thermodynamic_integral(
     total.is_finite().then_some(total)
 }
 
-/// The recorded stage at which the variance of `log w` grew by more than half of its final value,
-/// if there are enough recorded stages for that to be news.
+/// The warning of a recorded stage at which the variance of `log w` grew by more than half of its
+/// final value, where at least ten stages were recorded.
 pub(crate) fn concentrated_variance(stages: &[StageSummary]) -> Option<Warning> {
     let total = stages.last()?.var_log_weight;
     let before = std::iter::once(0.0).chain(stages.iter().map(|stage| stage.var_log_weight));
@@ -235,7 +235,7 @@ pub(crate) fn concentrated_variance(stages: &[StageSummary]) -> Option<Warning> 
     })
 }
 
-/// The first recorded stage whose proposals were practically never accepted.
+/// The warning of the first recorded stage that accepted fewer than one proposal in a thousand.
 pub(crate) fn zero_acceptance(stages: &[StageSummary]) -> Option<Warning> {
     stages
         .iter()

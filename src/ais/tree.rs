@@ -53,17 +53,16 @@ where
     E: Send,
     F: Fn(usize) -> Result<T, E> + Sync,
 {
-    maximal_nodes(blocks)
-        .into_iter()
-        .map(|(level, index)| {
-            let value = reduce_node(level, index, leaf)?;
-            Ok(Node {
-                level,
-                index,
-                value,
-            })
-        })
-        .collect()
+    let mut nodes = Forest::new();
+    for (level, index) in maximal_nodes(blocks) {
+        let value = reduce_node(level, index, leaf)?;
+        nodes.push(Node {
+            level,
+            index,
+            value,
+        });
+    }
+    Ok(nodes)
 }
 
 fn reduce_node<T, E, F>(level: u32, index: usize, leaf: &F) -> Result<T, E>

@@ -33,14 +33,7 @@ const PENALTIES: [f64; 5] = [1e-6, 1e-4, 1e-2, 0.1, 1.0];
 /// [`Purpose::Ensemble`]: a run with the same seed is independent of it and unbiased. Source of the
 /// regression: zero-variance control variates (Mira, Solgi and Imparato 2013).
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(
-    feature = "serde",
-    serde(
-        try_from = "RawEnsembleModifier<F>",
-        bound(deserialize = "F: Features + serde::Deserialize<'de>")
-    )
-)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct EnsembleModifier<F> {
     features: F,
     betas: Middles,
@@ -73,10 +66,8 @@ impl<F: Features> EnsembleModifier<F> {
         P::At<'p>: BetaDerivative + Differentiable,
     {
         let least = 2 * (features.count() + 1);
-        if particles < least {
-            let expected = format!("at least {least}, twice the features and one");
-            return Err(Error::invalid("particles", particles, expected));
-        }
+        let expected = format!("at least {least}, twice the features and one");
+        Error::check(particles >= least, "particles", particles, expected)?;
         let step_size = step_size.try_into().map_err(Into::into)?;
         let first = stream(seed, Purpose::Ensemble, 0);
         let mut particles = Population::start(path, 0, particles, first)?;
@@ -244,33 +235,26 @@ fn unexplained(covariance: &DMatrix<f64>, coefficients: &DVector<f64>) -> f64 {
     residual.dot(&(covariance * &residual)) / covariance[(count, count)].max(f64::MIN_POSITIVE)
 }
 
-#[cfg(feature = "serde")]
-#[derive(serde::Deserialize)]
-struct RawEnsembleModifier<F> {
-    features: F,
-    betas: Middles,
-    coefficients: Vec<DVector<f64>>,
-    errors: Vec<f64>,
+crate::num::deserialize_checked! {
+    EnsembleModifier<F: Features> {
+        features: F,
+        betas: Middles,
+        coefficients: Vec<DVector<f64>>,
+        errors: Vec<f64>,
+    } => EnsembleModifier { features, betas, coefficients, errors }.checked()
 }
 
 #[cfg(feature = "serde")]
-impl<F: Features> TryFrom<RawEnsembleModifier<F>> for EnsembleModifier<F> {
-    type Error = Error;
-
-    fn try_from(raw: RawEnsembleModifier<F>) -> Result<Self> {
-        let stages = raw.betas.betas().len();
-        Error::check_dimension("coefficients", raw.coefficients.len(), stages)?;
-        Error::check_dimension("errors", raw.errors.len(), stages)?;
-        Error::check_finite("errors", raw.errors.iter().copied())?;
-        for coefficients in &raw.coefficients {
-            Error::check_dimension("coefficients", coefficients.len(), raw.features.count())?;
+impl<F: Features> EnsembleModifier<F> {
+    fn checked(self) -> Result<Self> {
+        let stages = self.betas.betas().len();
+        Error::check_dimension("coefficients", self.coefficients.len(), stages)?;
+        Error::check_dimension("errors", self.errors.len(), stages)?;
+        Error::check_finite("errors", self.errors.iter().copied())?;
+        for coefficients in &self.coefficients {
+            Error::check_dimension("coefficients", coefficients.len(), self.features.count())?;
             Error::check_finite("coefficients", coefficients.iter().copied())?;
         }
-        Ok(Self {
-            features: raw.features,
-            betas: raw.betas,
-            coefficients: raw.coefficients,
-            errors: raw.errors,
-        })
+        Ok(self)
     }
 }

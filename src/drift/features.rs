@@ -36,8 +36,7 @@ pub trait Features {
 /// The polynomials alone give the affine fields, exact between Gaussians; bumps at the modes of an
 /// objective, about as wide as they and wider, gather mass there.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "RawBumpFeatures"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct BumpFeatures {
     dimension: usize,
     bumps: Vec<Bump>,
@@ -72,9 +71,7 @@ impl BumpFeatures {
     }
 
     fn from_bumps(dimension: usize, bumps: Vec<Bump>) -> Result<Self> {
-        if dimension == 0 {
-            return Err(Error::invalid("dimension", 0, "at least 1"));
-        }
+        Error::check_at_least("dimension", dimension, 1)?;
         for Bump { centre, precision } in &bumps {
             Error::check_dimension("centre", centre.len(), dimension)?;
             Error::check_finite("centre", centre.iter().copied())?;
@@ -153,18 +150,6 @@ impl Features for BumpFeatures {
     }
 }
 
-#[cfg(feature = "serde")]
-#[derive(serde::Deserialize)]
-struct RawBumpFeatures {
-    dimension: usize,
-    bumps: Vec<Bump>,
-}
-
-#[cfg(feature = "serde")]
-impl TryFrom<RawBumpFeatures> for BumpFeatures {
-    type Error = Error;
-
-    fn try_from(raw: RawBumpFeatures) -> Result<Self> {
-        Self::from_bumps(raw.dimension, raw.bumps)
-    }
+crate::num::deserialize_checked! {
+    BumpFeatures { dimension: usize, bumps: Vec<Bump> } => Self::from_bumps(dimension, bumps)
 }

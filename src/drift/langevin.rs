@@ -54,14 +54,8 @@ use crate::{Error, Result};
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(
-    feature = "serde",
-    serde(
-        try_from = "RawDriftModifiedLangevin<D>",
-        bound(deserialize = "D: serde::Deserialize<'de>")
-    )
-)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[must_use]
 pub struct DriftModifiedLangevin<D> {
     modifier: D,
     step_size: StepSize,
@@ -273,23 +267,12 @@ impl Buffers {
     }
 }
 
-#[cfg(feature = "serde")]
-#[derive(serde::Deserialize)]
-struct RawDriftModifiedLangevin<D> {
-    modifier: D,
-    step_size: StepSize,
-    bound: Option<f64>,
-}
-
-#[cfg(feature = "serde")]
-impl<D> TryFrom<RawDriftModifiedLangevin<D>> for DriftModifiedLangevin<D> {
-    type Error = Error;
-
-    fn try_from(raw: RawDriftModifiedLangevin<D>) -> Result<Self> {
-        let kernel = Self::new(raw.modifier, raw.step_size)?;
-        match raw.bound {
-            Some(bound) => kernel.bounded(bound),
-            None => Ok(kernel),
+crate::num::deserialize_checked! {
+    DriftModifiedLangevin<D> { modifier: D, step_size: StepSize, bound: Option<f64> } => {
+        let kernel = Self::new(modifier, step_size);
+        match bound {
+            Some(bound) => kernel.and_then(|kernel| kernel.bounded(bound)),
+            None => kernel,
         }
     }
 }

@@ -28,7 +28,7 @@ mod separable;
 pub use ensemble::EnsembleModifier;
 pub use features::{BumpFeatures, Features};
 pub use langevin::DriftModifiedLangevin;
-pub use monitor::ShiftMonitor;
+pub use monitor::{ShiftMonitor, ShiftsCut};
 pub use optimum::{Maximum, ObjectiveTrace};
 pub use quadrature::QuadratureModifier;
 pub use ridge::{Bounded, RidgeFunction, RidgePrior, RidgeState, Sinusoid, Tanh};

@@ -1,13 +1,13 @@
-//! Where a bound on the shifts bites.
+//! A recorder of the shifts that drift modifiers make, and of those that the kernel's bound cuts.
+
+use std::fmt;
 
 use nalgebra::DVector;
 
 use crate::ais::{Merge, Recorder};
-use crate::chain::Block;
-use crate::chain::Stage;
+use crate::chain::{Block, Stage};
 use crate::drift::DriftModifier;
 use crate::drift::langevin::DriftModifiedLangevin;
-use crate::estimate::Warning;
 use crate::model::Differentiable;
 use crate::path::Intermediate;
 
@@ -37,6 +37,40 @@ struct Shifts {
     longest: f64,
 }
 
+/// The warning of drift modifiers that are too long for the schedule and were cut to the kernel's
+/// bound; `Display` says what to do.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct ShiftsCut {
+    /// Index of the stage with most cuts, 1 to K.
+    pub stage: usize,
+    /// Inverse temperature it reaches.
+    pub beta: f64,
+    /// Share of its chains whose shift was cut.
+    pub share: f64,
+    /// The longest shift before the cut, in units of the state.
+    pub longest: f64,
+}
+
+impl fmt::Display for ShiftsCut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            stage,
+            beta,
+            longest,
+            ..
+        } = self;
+        write!(
+            f,
+            "{:.1}% of the shifts were cut at stage {stage} (beta = {beta}), the longest from \
+             {longest:.3}: modes may be left behind, which the effective sample size does not show; \
+             use more stages",
+            100.0 * self.share
+        )
+    }
+}
+
 impl<D> ShiftMonitor<D> {
     /// Watches the shifts of this kernel; each block of chains clones it.
     pub fn new(kernel: DriftModifiedLangevin<D>) -> Self {
@@ -53,14 +87,11 @@ impl<D> ShiftMonitor<D> {
         self.stages.iter().map(row)
     }
 
-    /// [`Warning::ShiftsCut`] for the stage where most chains were cut, if that is more than one
-    /// in a thousand.
-    pub fn warning(&self) -> Option<Warning> {
-        let worst = self
-            .stages
-            .iter()
-            .max_by(|a, b| a.share().total_cmp(&b.share()))?;
-        (worst.share() > TOLERATED_SHARE).then_some(Warning::ShiftsCut {
+    /// The stage where most chains were cut, if that is more than one in a thousand.
+    pub fn warning(&self) -> Option<ShiftsCut> {
+        let by_share = |a: &&Shifts, b: &&Shifts| a.share().total_cmp(&b.share());
+        let worst = self.stages.iter().max_by(by_share)?;
+        (worst.share() > TOLERATED_SHARE).then(|| ShiftsCut {
             stage: worst.stage,
             beta: worst.beta,
             share: worst.share(),

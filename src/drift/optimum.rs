@@ -131,9 +131,7 @@ impl Maximum {
         Error::check_positive("lipschitz", self.lipschitz)?;
         Error::check_positive("prior deviation", self.prior_deviation)?;
         Error::check_finite("value and distance", [self.value, self.distance])?;
-        if self.dimension == 0 {
-            return Err(Error::invalid("dimension", 0, "at least 1"));
-        }
+        Error::check_at_least("dimension", self.dimension, 1)?;
         let radius = self.dimension as f64 / (gain * self.lipschitz);
         let offset = self.distance / self.prior_deviation;
         let log_ball = log_ball_probability(self.dimension, radius / self.prior_deviation);

@@ -22,8 +22,7 @@ const MAX_NODES: usize = 1 << 28;
 /// `p(x_i) / p(x_{i+1})`: nothing underflows and no large integrals cancel, so that G keeps its
 /// digits in both tails and between modes.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "RawQuadratureModifier"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct QuadratureModifier {
     grid: Grid,
     betas: Middles,
@@ -61,10 +60,9 @@ impl QuadratureModifier {
         P::At<'p>: BetaDerivative,
     {
         let grid = Grid::new(range, points)?;
-        if points.saturating_mul(schedule.steps()) > MAX_NODES {
-            let expected = format!("at most {MAX_NODES} for all {} stages", schedule.steps());
-            return Err(Error::invalid("points", points, expected));
-        }
+        let expected = format!("at most {MAX_NODES} for all {} stages", schedule.steps());
+        let few = points.saturating_mul(schedule.steps()) <= MAX_NODES;
+        Error::check(few, "points", points, expected)?;
         let betas = Middles::of(schedule);
         let tables = betas
             .betas()
@@ -101,18 +99,15 @@ impl DriftModifier for QuadratureModifier {
 impl Grid {
     fn new((low, high): (f64, f64), points: usize) -> Result<Self> {
         let spacing = (high - low) / (points as f64 - 1.0);
-        if points < 3 {
-            Err(Error::invalid("points", points, "at least 3"))
-        } else if spacing.is_finite() && spacing > 0.0 {
-            Ok(Self {
-                low,
-                spacing,
-                points,
-            })
-        } else {
-            let value = format!("{low} to {high}");
-            Err(Error::invalid("range", value, "finite, increasing ends"))
-        }
+        Error::check_at_least("points", points, 3)?;
+        let range = format!("{low} to {high}");
+        let increasing = spacing.is_finite() && spacing > 0.0;
+        Error::check(increasing, "range", range, "finite, increasing ends")?;
+        Ok(Self {
+            low,
+            spacing,
+            points,
+        })
     }
 
     fn node(&self, index: usize) -> f64 {
@@ -173,35 +168,26 @@ impl Grid {
     }
 }
 
-#[cfg(feature = "serde")]
-#[derive(serde::Deserialize)]
-struct RawQuadratureModifier {
-    grid: Grid,
-    betas: Middles,
-    tables: Vec<Vec<f64>>,
+crate::num::deserialize_checked! {
+    QuadratureModifier { grid: Grid, betas: Middles, tables: Vec<Vec<f64>> } =>
+        QuadratureModifier { grid, betas, tables }.checked()
 }
 
 #[cfg(feature = "serde")]
-impl TryFrom<RawQuadratureModifier> for QuadratureModifier {
-    type Error = Error;
-
-    fn try_from(raw: RawQuadratureModifier) -> Result<Self> {
+impl QuadratureModifier {
+    fn checked(self) -> Result<Self> {
         let Grid {
             low,
             spacing,
             points,
-        } = raw.grid;
+        } = self.grid;
         Error::check_positive("spacing", spacing)?;
         Grid::new((low, low + spacing * (points as f64 - 1.0)), points)?;
-        Error::check_dimension("tables", raw.tables.len(), raw.betas.betas().len())?;
-        for table in &raw.tables {
+        Error::check_dimension("tables", self.tables.len(), self.betas.betas().len())?;
+        for table in &self.tables {
             Error::check_dimension("table", table.len(), points)?;
             Error::check_finite("table", table.iter().copied())?;
         }
-        Ok(Self {
-            grid: raw.grid,
-            betas: raw.betas,
-            tables: raw.tables,
-        })
+        Ok(self)
     }
 }

@@ -167,13 +167,13 @@ pub struct RidgeState {
 ///
 /// Then `w | z ~ N(S X' z / delta^2, S)` with `S = (I / sigma0^2 + X' X / delta^2)^-1`.
 #[derive(Debug, Clone)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "Parameters", into = "Parameters"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct RidgePrior {
     design: DMatrix<f64>,
     prior_deviation: f64,
     deviation: f64,
     /// Of `S^-1`.
+    #[cfg_attr(feature = "serde", serde(skip))]
     cholesky: Cholesky<f64, Dyn>,
 }
 
@@ -188,9 +188,7 @@ impl RidgePrior {
         Error::check_positive("prior deviation", prior_deviation)?;
         Error::check_positive("deviation of the projections", deviation)?;
         Error::check_finite("design", design.iter().copied())?;
-        if design.is_empty() {
-            return Err(Error::invalid("design", "no entries", "at least one"));
-        }
+        Error::check_at_least("entries of the design", design.len(), 1)?;
         let d = design.ncols();
         let precision = DMatrix::identity(d, d) / prior_deviation.powi(2)
             + design.tr_mul(&design) / deviation.powi(2);
@@ -292,30 +290,7 @@ impl Sampleable for RidgePrior {
     }
 }
 
-#[cfg(feature = "serde")]
-#[derive(serde::Serialize, serde::Deserialize)]
-struct Parameters {
-    design: DMatrix<f64>,
-    prior_deviation: f64,
-    deviation: f64,
-}
-
-#[cfg(feature = "serde")]
-impl TryFrom<Parameters> for RidgePrior {
-    type Error = Error;
-
-    fn try_from(raw: Parameters) -> Result<Self> {
-        Self::new(raw.design, raw.prior_deviation, raw.deviation)
-    }
-}
-
-#[cfg(feature = "serde")]
-impl From<RidgePrior> for Parameters {
-    fn from(prior: RidgePrior) -> Self {
-        Self {
-            design: prior.design,
-            prior_deviation: prior.prior_deviation,
-            deviation: prior.deviation,
-        }
-    }
+crate::num::deserialize_checked! {
+    RidgePrior { design: DMatrix<f64>, prior_deviation: f64, deviation: f64 } =>
+        Self::new(design, prior_deviation, deviation)
 }

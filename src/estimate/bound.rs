@@ -1,4 +1,4 @@
-//! The importance-weighted bound.
+//! The importance-weighted lower bound on log Z.
 
 use super::check;
 use crate::num::log_mean_exp;
@@ -7,8 +7,8 @@ use crate::{Error, Result};
 /// The k-sample bound `E[log (1/k) sum_{i <= k} w_i]` of Burda et al. (2016, eq. 8), averaged
 /// over the `floor(N/k)` disjoint groups of k chains in their order.
 ///
-/// In expectation it does not decrease with k and stays below the log of the mean weight. `k = 1`
-/// gives the mean of `log w`, `k = N` the log of the mean weight. A group of dead chains makes it
+/// In expectation it grows with k and stays below the log of the mean weight. `k = 1` gives the
+/// mean of `log w`, `k = N` the log of the mean weight. A group whose chains are all dead makes it
 /// `-inf`.
 ///
 /// # Errors
@@ -25,10 +25,9 @@ use crate::{Error, Result};
 /// ```
 pub fn importance_weighted_bound(log_weights: &[f64], k: usize) -> Result<f64> {
     check(log_weights)?;
-    if k == 0 || k > log_weights.len() {
-        let expected = format!("1 to the {} chains", log_weights.len());
-        return Err(Error::invalid("k", k, expected));
-    }
+    let chains = log_weights.len();
+    let expected = format!("1 to the {chains} chains");
+    Error::check((1..=chains).contains(&k), "k", k, expected)?;
     let groups = log_weights.chunks_exact(k);
     let count = groups.len() as f64;
     Ok(groups.map(log_mean_exp).sum::<f64>() / count)

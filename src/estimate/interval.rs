@@ -1,15 +1,17 @@
-//! The interval: skewness-corrected above, and wider there the heavier the tail.
+//! The confidence interval of log Z. Its upper bound is corrected for the skewness of the weights
+//! and widened where they have a heavy tail.
 //!
-//! `docs/intervals.md` compares it with the usual ones.
+//! `docs/intervals.md` compares it with the usual intervals.
 
 use super::quantile;
 
-/// Pareto shape from which the upper side is widened, and how fast: calibrated on the problems
-/// of `examples/coverage.rs`.
+/// The Pareto shape above which the upper bound is widened. This and [`WIDENING`] are calibrated
+/// on the problems of `examples/coverage.rs`.
 const LIGHT_TAIL: f64 = 0.3;
+/// How fast the upper bound widens with the Pareto shape.
 const WIDENING: f64 = 6.0;
 
-/// What the interval is made from, in units of the mean weight.
+/// The statistics of the weights that make the interval, in units of the mean weight.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub chains: f64,

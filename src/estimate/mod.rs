@@ -1,11 +1,9 @@
-//! What the weights of a run say: `log (1/N) sum w`, how far off it may be, and when not to
-//! believe either.
+//! Estimates of log Z from the weights of a run: `log (1/N) sum w` with its standard error,
+//! interval and bounds, and warnings where they are not to be trusted.
 
 mod bound;
 mod interval;
 mod quantile;
-#[cfg(feature = "serde")]
-mod serial;
 mod tail;
 mod warning;
 
@@ -28,8 +26,8 @@ use crate::{Error, Result};
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "serial::Unchecked"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[must_use]
 pub struct Estimate {
     chains: usize,
     dead: usize,
@@ -57,23 +55,21 @@ impl Estimate {
         let alive = check(log_weights)?;
         let chains = log_weights.len();
         let n = chains as f64;
-        let value = log_mean_exp(log_weights);
-        // `w / mean - 1`, without cancellation where the weights are nearly equal.
-        let moment = |power| {
-            log_weights
-                .iter()
-                .map(|x| (x - value).exp_m1().powi(power))
-                .sum::<f64>()
-                / n
-        };
-        let relative_variance = moment(2);
-        let skewness = if relative_variance > 0.0 {
-            moment(3) / relative_variance.powf(1.5)
-        } else {
-            0.0
+        let weights = WeightSums::of(log_weights);
+        let value = weights.log_mean();
+        let (mut squares, mut cubes) = (0.0, 0.0);
+        for log_weight in log_weights {
+            // `w / mean - 1`, without cancellation where the weights are nearly equal.
+            let deviation = (log_weight - value).exp_m1();
+            squares += deviation.powi(2);
+            cubes += deviation.powi(3);
+        }
+        let relative_variance = squares / n;
+        let skewness = match relative_variance > 0.0 {
+            true => cubes / n / relative_variance.powf(1.5),
+            false => 0.0,
         };
         let (mean_of_alive, variance_of_alive) = mean_and_variance(&alive);
-        let max = alive.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         Ok(Self {
             chains,
             dead: chains - alive.len(),
@@ -83,12 +79,12 @@ impl Estimate {
             pareto_shape: tail::pareto_shape(log_weights),
             mean_of_alive,
             variance_of_alive,
-            largest_share: ((max - value).exp() / n).min(1.0),
+            largest_share: ((weights.log_max() - value).exp() / n).min(1.0),
         })
     }
 
-    /// The same with `constant` added to every log weight: `log Z_K` from `log Z_K/Z_0`.
-    #[must_use]
+    /// The same with `constant` added to every log weight: with `log Z_0`, an estimate of
+    /// `log Z_K/Z_0` becomes one of `log Z_K`.
     pub fn shifted(self, constant: f64) -> Self {
         Self {
             value: self.value + constant,
@@ -97,8 +93,7 @@ impl Estimate {
         }
     }
 
-    /// `log (1/N) sum w`: the estimate of `log Z_K/Z_0`, or of what it was
-    /// [`shifted`](Self::shifted) to.
+    /// The estimate: `log (1/N) sum w`, plus what it was [`shifted`](Self::shifted) by.
     pub fn value(&self) -> f64 {
         self.value
     }
@@ -113,6 +108,12 @@ impl Estimate {
         (self.relative_variance / (self.chains - 1) as f64).sqrt()
     }
 
+    /// The 95% confidence interval, lower and upper bound; infinite for a single chain.
+    /// [`interval_at`](Self::interval_at) says how it is made.
+    pub fn interval(&self) -> (f64, f64) {
+        self.bounds(0.95)
+    }
+
     /// Bounds that hold the true value with probability `level`; infinite for a single chain.
     ///
     /// The lower bound is `value - t SE`, t Student's quantile for `ESS - 1` degrees of freedom.
@@ -123,17 +124,9 @@ impl Estimate {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] unless `0 < level < 1`.
-    pub fn interval(&self, level: f64) -> Result<(f64, f64)> {
-        if level > 0.0 && level < 1.0 {
-            Ok(self.bounds(level))
-        } else {
-            Err(Error::invalid("level", level, "a number between 0 and 1"))
-        }
-    }
-
-    /// The 95% [`interval`](Self::interval).
-    pub fn interval_95(&self) -> (f64, f64) {
-        self.bounds(0.95)
+    pub fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
+        Error::check_inner_fraction("level", level)?;
+        Ok(self.bounds(level))
     }
 
     fn bounds(&self, level: f64) -> (f64, f64) {
@@ -197,7 +190,7 @@ impl Estimate {
         self.pareto_shape
     }
 
-    /// What the weights alone say against the estimate.
+    /// Reasons to doubt the estimate that the weights alone give.
     ///
     /// [`FewChains`](Warning::FewChains) below 25 chains; [`DeadChains`](Warning::DeadChains) for
     /// any; [`LowEffectiveSampleSize`](Warning::LowEffectiveSampleSize) below 5% of the chains or
@@ -222,6 +215,44 @@ impl Estimate {
     }
 }
 
+crate::num::deserialize_checked! {
+    Estimate {
+        chains: usize,
+        dead: usize,
+        value: f64,
+        relative_variance: f64,
+        skewness: f64,
+        pareto_shape: Option<f64>,
+        mean_of_alive: f64,
+        variance_of_alive: f64,
+        largest_share: f64,
+    } => Estimate {
+        chains, dead, value, relative_variance, skewness, pareto_shape, mean_of_alive,
+        variance_of_alive, largest_share,
+    }.checked()
+}
+
+#[cfg(feature = "serde")]
+impl Estimate {
+    /// Refuses figures that no weights could give.
+    fn checked(self) -> Result<Self> {
+        let expected = format!("fewer than the {} chains", self.chains);
+        Error::check(self.dead < self.chains, "dead", self.dead, expected)?;
+        let figures = [self.value, self.skewness, self.mean_of_alive];
+        Error::check_finite("estimate", figures.into_iter().chain(self.pareto_shape))?;
+        let most = (self.chains - 1) as f64;
+        for (name, value, most) in [
+            ("relative_variance", self.relative_variance, most),
+            ("variance_of_alive", self.variance_of_alive, f64::MAX),
+            ("largest_share", self.largest_share, 1.0),
+        ] {
+            let within = (0.0..=most).contains(&value);
+            Error::check(within, name, value, format!("0 to {most}"))?;
+        }
+        Ok(self)
+    }
+}
+
 impl fmt::Display for Estimate {
     /// As `208.631 +- 0.021 (ESS 809 of 1000)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -232,30 +263,25 @@ impl fmt::Display for Estimate {
     }
 }
 
-/// The finite log weights, or what is wrong with them.
+/// The finite log weights.
+///
+/// # Errors
+/// Where there are none, or one is NaN or `+inf`.
 fn check(log_weights: &[f64]) -> Result<Vec<f64>> {
-    if log_weights.is_empty() {
-        return Err(Error::invalid("log_weights", "none", "at least one"));
-    }
+    Error::check_at_least("log_weights", log_weights.len(), 1)?;
     let bad = |x: &f64| x.is_nan() || *x == f64::INFINITY;
     if let Some(chain) = log_weights.iter().position(bad) {
-        return Err(Error::invalid(
-            "log_weights",
-            format!("{} at index {chain}", log_weights[chain]),
-            "numbers below +inf",
-        ));
+        let found = format!("{} at index {chain}", log_weights[chain]);
+        return Err(Error::invalid("log_weights", found, "numbers below +inf"));
     }
-    let alive: Vec<f64> = log_weights
-        .iter()
-        .copied()
-        .filter(|x| x.is_finite())
-        .collect();
-    if alive.is_empty() {
-        return Err(Error::AllWeightsZero {
+    let alive = log_weights.iter().copied().filter(|x| x.is_finite());
+    let alive: Vec<f64> = alive.collect();
+    match alive.is_empty() {
+        true => Err(Error::AllWeightsZero {
             chains: log_weights.len(),
-        });
+        }),
+        false => Ok(alive),
     }
-    Ok(alive)
 }
 
 fn mean_and_variance(values: &[f64]) -> (f64, f64) {

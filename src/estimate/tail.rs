@@ -1,4 +1,4 @@
-//! How heavy the upper tail of the weights is.
+//! The Pareto shape of the largest weights: how heavy their tail is.
 
 /// Fewest chains whose tail is judged: five weights in the largest fifth.
 pub(crate) const MIN_CHAINS: usize = 25;

@@ -1,4 +1,4 @@
-//! Warnings as values: what a result says of its own weakness.
+//! Reasons to doubt the result of a run, as values.
 
 use std::fmt;
 
@@ -52,50 +52,6 @@ pub enum Warning {
         /// Inverse temperature it reaches.
         beta: f64,
     },
-    /// Drift modifiers too long for the schedule, cut to the kernel's bound.
-    ShiftsCut {
-        /// Index of the stage with most cuts, 1 to K.
-        stage: usize,
-        /// Inverse temperature it reaches.
-        beta: f64,
-        /// Share of its chains whose shift was cut.
-        share: f64,
-        /// The longest shift before the cut, in units of the state.
-        longest: f64,
-    },
-    /// A pilot of which few chains carry nearly all the weight at some point of the path.
-    PilotNearCollapse {
-        /// The lowest effective sample size along the pilot, a count.
-        ess: f64,
-        /// Number of pilot chains.
-        chains: usize,
-        /// Inverse temperature where it is lowest.
-        beta: f64,
-    },
-    /// A pilot of so few chains that its variances are little more than noise.
-    FewPilotChains {
-        /// Number of chains.
-        chains: usize,
-    },
-    /// A pilot of so few steps that hardly anything of the path was seen.
-    FewPilotSteps {
-        /// Number of steps.
-        steps: usize,
-    },
-    /// A point of a pilot's path at which the chains saw no change at all.
-    NothingVaries {
-        /// Index of the pilot's stage; 0 is the base.
-        stage: usize,
-        /// Its inverse temperature.
-        beta: f64,
-    },
-    /// A segment whose estimated cost is almost nothing or negative, and was raised to a floor.
-    NegligibleCost {
-        /// Index of the segment, from 0.
-        segment: usize,
-        /// The estimate.
-        cost: f64,
-    },
     /// States with density under the target, none under the base.
     BaseMissesTarget {
         /// Number of chains that met such a state.
@@ -148,43 +104,6 @@ impl fmt::Display for Warning {
             Self::ZeroAcceptance { stage, beta } => write!(
                 f,
                 "no proposal was accepted at stage {stage} (beta = {beta}): use smaller steps"
-            ),
-            Self::ShiftsCut {
-                stage,
-                beta,
-                share,
-                longest,
-            } => write!(
-                f,
-                "{:.1}% of the shifts were cut at stage {stage} (beta = {beta}), the longest from \
-                 {longest:.3}: modes may be left behind, which the effective sample size does not \
-                 show; use more stages",
-                100.0 * share
-            ),
-            Self::PilotNearCollapse { ess, chains, beta } => write!(
-                f,
-                "the pilot's effective sample size falls to {ess:.1} of {chains} chains at beta = \
-                 {beta:.3e}: a schedule that relies on its weights is a guess from there on; use more \
-                 pilot steps"
-            ),
-            Self::FewPilotChains { chains } => write!(
-                f,
-                "{chains} pilot chains are too few to choose a schedule by: use 20 or more"
-            ),
-            Self::FewPilotSteps { steps } => write!(
-                f,
-                "a pilot of {steps} steps sees too little of the path to choose a schedule by: use 100 \
-                 or more"
-            ),
-            Self::NothingVaries { stage, beta } => write!(
-                f,
-                "nothing varied over the pilot's chains at stage {stage} (beta = {beta}): the \
-                 schedule moves there as fast as its floor allows; use more pilot chains"
-            ),
-            Self::NegligibleCost { segment, cost } => write!(
-                f,
-                "segment {segment} (from 0) seems to cost {cost:.2e}, and counts as 0.1% of the mean: use \
-                 more chains or updates at the knots"
             ),
             Self::BaseMissesTarget { chains } => write!(
                 f,

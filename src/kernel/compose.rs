@@ -41,14 +41,7 @@ pub struct Repeat<K> {
 /// Each chain makes its own, and those that made the same one move together. More than two kernels
 /// nest.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(
-    feature = "serde",
-    serde(
-        try_from = "RawMixture<A, B>",
-        bound(deserialize = "A: serde::Deserialize<'de>, B: serde::Deserialize<'de>")
-    )
-)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Mixture<A, B> {
     probability: f64,
     first: A,
@@ -61,8 +54,7 @@ impl<K> Repeat<K> {
     /// # Errors
     /// Where `times` is 0.
     pub fn new(kernel: K, times: usize) -> Result<Self> {
-        let times =
-            NonZeroUsize::new(times).ok_or_else(|| Error::invalid("times", times, "at least 1"))?;
+        let times = Error::check_nonzero("times", times)?;
         Ok(Self { kernel, times })
     }
 }
@@ -73,19 +65,12 @@ impl<A, B> Mixture<A, B> {
     /// # Errors
     /// Where the probability lies outside of `[0, 1]`.
     pub fn new(probability: f64, first: A, second: B) -> Result<Self> {
-        if (0.0..=1.0).contains(&probability) {
-            Ok(Self {
-                probability,
-                first,
-                second,
-            })
-        } else {
-            Err(Error::invalid(
-                "probability",
-                probability,
-                "a number in [0, 1]",
-            ))
-        }
+        Error::check_fraction("probability", probability)?;
+        Ok(Self {
+            probability,
+            first,
+            second,
+        })
     }
 
     fn chooses_first<R: Rng + ?Sized>(&self, rng: &mut R) -> bool {
@@ -221,19 +206,7 @@ where
     }
 }
 
-#[cfg(feature = "serde")]
-#[derive(serde::Deserialize)]
-struct RawMixture<A, B> {
-    probability: f64,
-    first: A,
-    second: B,
-}
-
-#[cfg(feature = "serde")]
-impl<A, B> TryFrom<RawMixture<A, B>> for Mixture<A, B> {
-    type Error = Error;
-
-    fn try_from(raw: RawMixture<A, B>) -> Result<Self> {
-        Self::new(raw.probability, raw.first, raw.second)
-    }
+crate::num::deserialize_checked! {
+    Mixture<A, B> { probability: f64, first: A, second: B } =>
+        Self::new(probability, first, second)
 }

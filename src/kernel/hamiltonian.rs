@@ -70,8 +70,7 @@ pub struct Hmc {
 /// function estimation (2012); Horowitz (1991).
 #[doc(alias = "HAIS")]
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "RawPersistentHmc"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PersistentHmc {
     leapfrog: Leapfrog,
     refreshment: f64,
@@ -87,8 +86,7 @@ pub struct Trajectory {
 
 impl Leapfrog {
     fn new(step_size: impl TryInto<StepSize, Error: Into<Error>>, steps: usize) -> Result<Self> {
-        let steps = NonZeroUsize::new(steps)
-            .ok_or_else(|| Error::invalid("leapfrog steps", steps, "at least 1"))?;
+        let steps = Error::check_nonzero("leapfrog steps", steps)?;
         let step_size = step_size.try_into().map_err(Into::into)?;
         Ok(Self { step_size, steps })
     }
@@ -168,18 +166,11 @@ impl PersistentHmc {
         refreshment: f64,
     ) -> Result<Self> {
         let leapfrog = Leapfrog::new(step_size, leapfrog_steps)?;
-        if refreshment > 0.0 && refreshment <= 1.0 {
-            Ok(Self {
-                leapfrog,
-                refreshment,
-            })
-        } else {
-            Err(Error::invalid(
-                "refreshment",
-                refreshment,
-                "a number in (0, 1]",
-            ))
-        }
+        Error::check_positive_fraction("refreshment", refreshment)?;
+        Ok(Self {
+            leapfrog,
+            refreshment,
+        })
     }
 }
 
@@ -281,19 +272,7 @@ impl Tunable for PersistentHmc {
     }
 }
 
-#[cfg(feature = "serde")]
-#[derive(serde::Deserialize)]
-struct RawPersistentHmc {
-    leapfrog: Leapfrog,
-    refreshment: f64,
-}
-
-#[cfg(feature = "serde")]
-impl TryFrom<RawPersistentHmc> for PersistentHmc {
-    type Error = Error;
-
-    fn try_from(raw: RawPersistentHmc) -> Result<Self> {
-        let Leapfrog { step_size, steps } = raw.leapfrog;
-        Self::new(step_size, steps.get(), raw.refreshment)
-    }
+crate::num::deserialize_checked! {
+    PersistentHmc { leapfrog: Leapfrog, refreshment: f64 } =>
+        Self::new(leapfrog.step_size, leapfrog.steps.get(), refreshment)
 }

@@ -55,13 +55,9 @@ impl StepSize {
         for (beta, size) in knots {
             Error::check_positive("step size", size)?;
             let increases = valid.last().is_none_or(|last| last.beta < beta);
-            if !(0.0..=1.0).contains(&beta) || !increases {
-                return Err(Error::invalid(
-                    "beta of a step size",
-                    beta,
-                    "strictly increasing values in [0, 1]",
-                ));
-            }
+            let expected = "strictly increasing values in [0, 1]";
+            let fits = (0.0..=1.0).contains(&beta) && increases;
+            Error::check(fits, "beta of a step size", beta, expected)?;
             let log_size = size.ln();
             valid.push(Knot {
                 beta,
@@ -69,9 +65,7 @@ impl StepSize {
                 log_size,
             });
         }
-        if valid.is_empty() {
-            return Err(Error::invalid("step size", "no knots", "at least one"));
-        }
+        Error::check_at_least("knots of a step size", valid.len(), 1)?;
         Ok(Self { knots: valid })
     }
 

@@ -25,14 +25,6 @@ use crate::{Error, Result};
 /// let run = Ais::new(&path, encoder).run(); // encoder.given(&dvector![1.0, 0.0, 1.0]).unwrap()
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(
-    feature = "serde",
-    serde(
-        try_from = "super::flow::RawTransitions",
-        into = "super::flow::RawTransitions"
-    )
-)]
 pub struct AmortizedTransitions {
     /// Transitions whose densities take the observation as further inputs. Elsewhere there are none.
     pub(super) flow: LearnedTransitions,

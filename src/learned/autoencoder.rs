@@ -15,6 +15,8 @@ use crate::{Error, Result};
 /// What a training of encoder and decoder made.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+#[must_use]
 pub struct TrainedAutoencoder<D> {
     /// Transitions from the prior to the posterior of z, for every observation x:
     /// [`given`](AmortizedTransitions::given) fixes it.
@@ -123,9 +125,7 @@ fn check_shapes<D: TrainableDecoder>(
     Error::check_dimension("state of the encoder", found, expected)?;
     let (found, expected) = (encoder.context(), decoder.observed_dimension());
     Error::check_dimension("observation of the encoder", found, expected)?;
-    if data.is_empty() {
-        return Err(Error::invalid("data", "none", "at least one observation"));
-    }
+    Error::check_at_least("observations", data.len(), 1)?;
     for x in data {
         Likelihood::new(decoder, x)?;
     }

@@ -53,12 +53,10 @@ impl Mean {
 }
 
 fn check_shape(mean: Mean, dimension: usize) -> Result<()> {
-    if dimension == 0 {
-        return Err(Error::invalid("dimension", 0, "at least 1"));
-    }
+    Error::check_at_least("dimension", dimension, 1)?;
     match mean {
-        Mean::Residual { hidden: 0 } | Mean::Gated { hidden: 0 } => {
-            Err(Error::invalid("hidden units", 0, "at least 1"))
+        Mean::Residual { hidden } | Mean::Gated { hidden } => {
+            Error::check_at_least("hidden units", hidden, 1)
         }
         _ => Ok(()),
     }
@@ -72,8 +70,7 @@ fn check_shape(mean: Mean, dimension: usize) -> Result<()> {
 /// are one flat vector: the weights of a layer by columns, its biases, then the next layer. The
 /// family is that of Huang et al. (2018); the gate's start and the clamp are what trained reliably.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "RawConditional"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ConditionalGaussian {
     mean: Mean,
     dimension: usize,
@@ -300,23 +297,14 @@ pub(super) fn gate(output: f64) -> f64 {
     sigmoid(output + GATE_BIAS)
 }
 
-#[cfg(feature = "serde")]
-#[derive(serde::Deserialize)]
-struct RawConditional {
-    mean: Mean,
-    dimension: usize,
-    #[serde(default)]
-    context: usize,
-    parameters: Vec<f64>,
-}
-
-#[cfg(feature = "serde")]
-impl TryFrom<RawConditional> for ConditionalGaussian {
-    type Error = Error;
-
-    fn try_from(raw: RawConditional) -> Result<Self> {
-        Self::from_parts(raw.mean, raw.dimension, raw.context, raw.parameters)
-    }
+crate::num::deserialize_checked! {
+    ConditionalGaussian {
+        mean: Mean,
+        dimension: usize,
+        #[serde(default)]
+        context: usize,
+        parameters: Vec<f64>,
+    } => Self::from_parts(mean, dimension, context, parameters)
 }
 
 #[cfg(test)]

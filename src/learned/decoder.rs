@@ -14,8 +14,7 @@ use crate::{Error, Result};
 ///
 /// Entries of x in `[0, 1]` count as expected bits.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "RawDecoder"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct BernoulliDecoder {
     latent: usize,
     hidden: usize,
@@ -71,9 +70,7 @@ impl BernoulliDecoder {
             ("hidden units", self.hidden),
             ("observed dimension", self.observed),
         ] {
-            if size == 0 {
-                return Err(Error::invalid(argument, 0, "at least 1"));
-            }
+            Error::check_at_least(argument, size, 1)?;
         }
         Ok(())
     }
@@ -164,29 +161,17 @@ impl TrainableDecoder for BernoulliDecoder {
     }
 }
 
-#[cfg(feature = "serde")]
-#[derive(serde::Deserialize)]
-struct RawDecoder {
-    latent: usize,
-    hidden: usize,
-    observed: usize,
-    parameters: Vec<f64>,
+crate::num::deserialize_checked! {
+    BernoulliDecoder { latent: usize, hidden: usize, observed: usize, parameters: Vec<f64> } =>
+        BernoulliDecoder { latent, hidden, observed, parameters }.checked()
 }
 
 #[cfg(feature = "serde")]
-impl TryFrom<RawDecoder> for BernoulliDecoder {
-    type Error = Error;
-
-    fn try_from(raw: RawDecoder) -> Result<Self> {
-        let decoder = Self {
-            latent: raw.latent,
-            hidden: raw.hidden,
-            observed: raw.observed,
-            parameters: raw.parameters,
-        };
-        decoder.check_sizes()?;
-        decoder.network().check_parameters(&decoder.parameters)?;
-        Ok(decoder)
+impl BernoulliDecoder {
+    fn checked(self) -> Result<Self> {
+        self.check_sizes()?;
+        self.network().check_parameters(&self.parameters)?;
+        Ok(self)
     }
 }
 

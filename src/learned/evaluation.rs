@@ -19,9 +19,7 @@ impl LearnedTransitions {
     where
         P: AnnealingPath<State = DVector<f64>>,
     {
-        if count == 0 {
-            return Err(Error::invalid("count", 0, "at least 1"));
-        }
+        Error::check_at_least("count", count, 1)?;
         self.check_base(path, seed)?;
         let mut batch = Minibatch::new(self, count);
         let mut rng = stream(seed, Purpose::Evaluation, 0);
@@ -51,9 +49,7 @@ impl LearnedTransitions {
 /// ```
 pub fn mode_occupancy(states: &[DVector<f64>], modes: &[DVector<f64>]) -> Result<Vec<f64>> {
     for (argument, given) in [("states", states), ("modes", modes)] {
-        if given.is_empty() {
-            return Err(Error::invalid(argument, 0, "at least 1"));
-        }
+        Error::check_at_least(argument, given.len(), 1)?;
     }
     for point in states.iter().chain(modes) {
         Error::check_dimension("state or mode", point.len(), modes[0].len())?;

@@ -87,11 +87,6 @@ impl Transition {
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(
-    feature = "serde",
-    serde(try_from = "RawTransitions", into = "RawTransitions")
-)]
 pub struct LearnedTransitions {
     pub(super) transitions: Vec<Transition>,
     pub(super) noise: Noise,
@@ -131,9 +126,8 @@ impl LearnedTransitions {
     }
 
     fn of_one_shape(transitions: Vec<Transition>) -> Result<Self> {
-        let Some(first) = transitions.first() else {
-            return Err(Error::invalid("transitions", 0, "at least 1"));
-        };
+        Error::check_at_least("transitions", transitions.len(), 1)?;
+        let first = &transitions[0];
         for transition in &transitions {
             let (found, expected) = (transition.dimension(), first.dimension());
             Error::check_dimension("transition", found, expected)?;
@@ -194,11 +188,8 @@ impl LearnedTransitions {
 
     pub(super) fn check_steps(&self, schedule: &Schedule) -> Result<()> {
         let (steps, stages) = (schedule.steps(), self.transitions.len());
-        if steps == stages {
-            return Ok(());
-        }
         let expected = format!("{stages}, the number of learned transitions");
-        Err(Error::invalid("steps of the schedule", steps, expected))
+        Error::check(steps == stages, "steps of the schedule", steps, expected)
     }
 
     /// Refuses a path over states of another dimension, as a sample of its base shows.
@@ -219,58 +210,34 @@ pub(super) fn displace(proposals: &mut DMatrix<f64>, q: &Pass, noise: &DMatrix<f
     }
 }
 
+/// What transitions are written as, and read from: forward and backward density of each.
 #[cfg(feature = "serde")]
-#[derive(serde::Serialize, serde::Deserialize)]
-pub(super) struct RawTransitions {
-    noise: Noise,
-    /// Forward and backward density of each.
-    transitions: Vec<(ConditionalGaussian, ConditionalGaussian)>,
-}
+type Pairs = Vec<(ConditionalGaussian, ConditionalGaussian)>;
 
 #[cfg(feature = "serde")]
-impl RawTransitions {
-    fn flow(self) -> Result<LearnedTransitions> {
-        let raw = self;
-        let transitions = raw
-            .transitions
-            .into_iter()
-            .map(|(q, r)| Transition::new(q, r));
-        LearnedTransitions::of_one_shape(transitions.collect::<Result<_>>()?)?.with_noise(raw.noise)
+impl LearnedTransitions {
+    fn from_pairs(noise: Noise, pairs: Pairs) -> Result<Self> {
+        let transitions = pairs.into_iter().map(|(q, r)| Transition::new(q, r));
+        Self::of_one_shape(transitions.collect::<Result<_>>()?)?.with_noise(noise)
+    }
+
+    fn pairs(&self) -> Vec<(&ConditionalGaussian, &ConditionalGaussian)> {
+        let transitions = self.transitions.iter();
+        transitions.map(|t| (&t.forward, &t.backward)).collect()
     }
 }
 
-#[cfg(feature = "serde")]
-impl TryFrom<RawTransitions> for LearnedTransitions {
-    type Error = Error;
-
-    fn try_from(raw: RawTransitions) -> Result<Self> {
-        raw.flow()?.without_context()
-    }
+crate::num::serialize_as! {
+    LearnedTransitions as flow { noise: flow.noise, transitions: flow.pairs() }
 }
-
-#[cfg(feature = "serde")]
-impl TryFrom<RawTransitions> for AmortizedTransitions {
-    type Error = Error;
-
-    fn try_from(raw: RawTransitions) -> Result<Self> {
-        Self::from_flow(raw.flow()?)
-    }
+crate::num::deserialize_checked! {
+    LearnedTransitions { noise: Noise, transitions: Pairs } =>
+        Self::from_pairs(noise, transitions).and_then(Self::without_context)
 }
-
-#[cfg(feature = "serde")]
-impl From<AmortizedTransitions> for RawTransitions {
-    fn from(amortized: AmortizedTransitions) -> Self {
-        amortized.flow.into()
-    }
+crate::num::serialize_as! {
+    AmortizedTransitions as encoder { noise: encoder.flow.noise, transitions: encoder.flow.pairs() }
 }
-
-#[cfg(feature = "serde")]
-impl From<LearnedTransitions> for RawTransitions {
-    fn from(flow: LearnedTransitions) -> Self {
-        let transitions = flow.transitions.into_iter();
-        Self {
-            noise: flow.noise,
-            transitions: transitions.map(|t| (t.forward, t.backward)).collect(),
-        }
-    }
+crate::num::deserialize_checked! {
+    AmortizedTransitions { noise: Noise, transitions: Pairs } =>
+        LearnedTransitions::from_pairs(noise, transitions).and_then(Self::from_flow)
 }

@@ -64,9 +64,7 @@ impl LearnedTransitions {
         P: AnnealingPath<State = DVector<f64>>,
         K: TransitionKernel<P::At<'p>>,
     {
-        if chains == 0 {
-            return Err(Error::invalid("chains", 0, "at least 1"));
-        }
+        Error::check_at_least("chains", chains, 1)?;
         check_stages(kernel.stages(), schedule)?;
         let mut rng = stream(seed, Purpose::ImitationWeights, 0);
         let first = stream(seed, Purpose::Imitation, 0);
@@ -130,10 +128,8 @@ fn outputs_for(mean: Mean, given: &DMatrix<f64>, means: &DMatrix<f64>) -> DMatri
 /// C with least `|C features - outputs|^2`, but for a slight ridge.
 fn least_squares(features: &DMatrix<f64>, outputs: &DMatrix<f64>) -> Result<DMatrix<f64>> {
     let (unknowns, samples) = features.shape();
-    if samples <= unknowns {
-        let expected = format!("more than the {unknowns} unknowns of a regression");
-        return Err(Error::invalid("chains alive", samples, expected));
-    }
+    let expected = format!("more than the {unknowns} unknowns of a regression");
+    Error::check(samples > unknowns, "chains alive", samples, expected)?;
     let transposed = features.transpose();
     let mut gram = features * &transposed;
     let ridge = RIDGE * gram.trace() / unknowns as f64;

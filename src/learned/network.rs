@@ -105,10 +105,12 @@ impl Network {
     /// Refuses parameters of another number, or that are not finite.
     pub(crate) fn check_parameters(self, parameters: &[f64]) -> Result<()> {
         // A file may hold anything: sizes whose product overflows are refused first.
-        if self.inputs.max(self.hidden).max(self.outputs) > parameters.len() {
-            let expected = "one for each weight and bias";
-            return Err(Error::invalid("parameters", parameters.len(), expected));
-        }
+        let (widest, count) = (
+            self.inputs.max(self.hidden).max(self.outputs),
+            parameters.len(),
+        );
+        let expected = "one for each weight and bias";
+        Error::check(widest <= count, "parameters", count, expected)?;
         Error::check_dimension("parameters", parameters.len(), self.len())?;
         Error::check_finite("parameters", parameters.iter().copied())
     }

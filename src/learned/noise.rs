@@ -41,10 +41,10 @@ pub enum Noise {
 impl Noise {
     pub(super) fn check(self) -> Result<()> {
         match self {
-            Self::Student {
-                degrees_of_freedom: 0,
-            } => Err(Error::invalid("degrees of freedom", 0, "at least 1")),
-            _ => Ok(()),
+            Self::Gaussian => Ok(()),
+            Self::Student { degrees_of_freedom } => {
+                Error::check_at_least("degrees of freedom", degrees_of_freedom as usize, 1)
+            }
         }
     }
 

@@ -72,23 +72,17 @@ impl Objective {
     }
 
     pub(super) fn check(self) -> Result<()> {
-        let fraction = |until: f64| match (0.0..=1.0).contains(&until) {
-            true => Ok(()),
-            false => Err(Error::invalid("until", until, "a number in [0, 1]")),
-        };
         match self {
             Self::Annealed | Self::Hierarchical => Ok(()),
-            Self::LossCalibrated { weight } if weight > 0.0 && weight < 1.0 => Ok(()),
-            Self::LossCalibrated { weight } => Err(Error::invalid(
-                "weight",
-                weight,
-                "a number in (0, 1): 1 is Annealed, 0 is Hierarchical",
-            )),
-            Self::EnergyTempered { start, until } if start > 0.0 && start <= 1.0 => fraction(until),
-            Self::EnergyTempered { start, .. } => {
-                Err(Error::invalid("start", start, "a number in (0, 1]"))
+            Self::LossCalibrated { weight } => {
+                let expected = "a number in (0, 1): 1 is Annealed, 0 is Hierarchical";
+                Error::check(weight > 0.0 && weight < 1.0, "weight", weight, expected)
             }
-            Self::WarmUp { until } => fraction(until),
+            Self::EnergyTempered { start, until } => {
+                Error::check_positive_fraction("start", start)?;
+                Error::check_fraction("until", until)
+            }
+            Self::WarmUp { until } => Error::check_fraction("until", until),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What a training is set to, what it makes, and why it may fail.
 
+use std::fmt;
+
 use nalgebra::DVector;
 
 use crate::learned::ascent::Ascent;
@@ -33,6 +35,7 @@ use crate::{Error, Result};
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[must_use]
 pub struct Training {
     pub(super) objective: Objective,
     pub(super) iterations: usize,
@@ -47,6 +50,7 @@ pub struct Training {
 /// One point of the training curve.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct TrainingPoint {
     /// Index of the iteration, from 0.
     pub iteration: usize,
@@ -60,6 +64,8 @@ pub struct TrainingPoint {
 /// What a training made.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+#[must_use]
 pub struct TrainedTransitions {
     /// The transitions, to be run as a kernel.
     pub flow: LearnedTransitions,
@@ -79,8 +85,8 @@ fn remedy(iteration: usize) -> &'static str {
     }
 }
 
-/// Why a training ended early.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+/// Why a training ended early. `Debug` prints what `Display` prints.
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrainingError<F = LearnedTransitions> {
     /// A setting or a shape that cannot be used.
@@ -104,6 +110,12 @@ pub enum TrainingError<F = LearnedTransitions> {
         /// The transitions at the last iteration whose objective and gradient were good.
         last_good: Box<F>,
     },
+}
+
+impl<F> fmt::Debug for TrainingError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl<F> From<TrainingError<F>> for Error {
@@ -247,9 +259,7 @@ impl Training {
             ("iterations", self.iterations),
             ("batch_size", self.batch_size),
         ] {
-            if value == 0 {
-                return Err(Error::invalid(argument, 0, "at least 1"));
-            }
+            Error::check_at_least(argument, value, 1)?;
         }
         Error::check_positive("learning_rate", self.learning_rate)?;
         Error::check_positive("clip", self.clip)?;
@@ -257,10 +267,26 @@ impl Training {
             ("factor of the decay", self.decay),
             ("start of the decay", self.decay_after),
         ] {
-            if !(0.0..=1.0).contains(&value) {
-                return Err(Error::invalid(argument, value, "a number in [0, 1]"));
-            }
+            Error::check_fraction(argument, value)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_prints_the_message() {
+        let error = TrainingError::<LearnedTransitions>::from(Error::invalid(
+            "iterations",
+            0,
+            "at least 1",
+        ));
+        assert_eq!(
+            format!("{error:?}"),
+            "invalid iterations: got 0, expected at least 1"
+        );
     }
 }

@@ -27,9 +27,7 @@ impl Bernoulli {
     /// # Errors
     /// No logit, or one that is not finite.
     pub fn new(logits: DVector<f64>) -> Result<Self> {
-        if logits.is_empty() {
-            return Err(Error::invalid("logits", "none", "at least one"));
-        }
+        Error::check_at_least("logits", logits.len(), 1)?;
         Error::check_finite("logits", logits.iter().copied())?;
         Ok(Self { logits })
     }

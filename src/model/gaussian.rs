@@ -29,8 +29,6 @@ use crate::{Error, Result};
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "Parameters", into = "Parameters"))]
 pub struct Gaussian {
     form: QuadraticForm,
     covariance: DMatrix<f64>,
@@ -139,13 +137,7 @@ fn check(
     matrix: DMatrix<f64>,
 ) -> Result<DMatrix<f64>> {
     let d = mean.len();
-    if d == 0 {
-        return Err(Error::invalid(
-            "mean",
-            "length 0",
-            "at least one coordinate",
-        ));
-    }
+    Error::check_at_least("length of the mean", d, 1)?;
     Error::check_dimension(argument, matrix.nrows(), d)?;
     Error::check_dimension(argument, matrix.ncols(), d)?;
     Error::check_finite("mean", mean.iter().copied())?;
@@ -311,28 +303,9 @@ fn stacked(first: &DVector<f64>, rest: impl Iterator<Item = f64>) -> DVector<f64
     )
 }
 
-#[cfg(feature = "serde")]
-#[derive(serde::Serialize, serde::Deserialize)]
-struct Parameters {
-    mean: DVector<f64>,
-    covariance: DMatrix<f64>,
+crate::num::deserialize_checked! {
+    Gaussian { mean: DVector<f64>, covariance: DMatrix<f64> } => Self::new(mean, covariance)
 }
-
-#[cfg(feature = "serde")]
-impl TryFrom<Parameters> for Gaussian {
-    type Error = Error;
-
-    fn try_from(parameters: Parameters) -> Result<Self> {
-        Self::new(parameters.mean, parameters.covariance)
-    }
-}
-
-#[cfg(feature = "serde")]
-impl From<Gaussian> for Parameters {
-    fn from(gaussian: Gaussian) -> Self {
-        Self {
-            mean: gaussian.form.mean().clone(),
-            covariance: gaussian.covariance,
-        }
-    }
+crate::num::serialize_as! {
+    Gaussian as gaussian { mean: gaussian.form.mean(), covariance: gaussian.covariance }
 }

@@ -55,12 +55,10 @@ impl GaussianMixture {
                 })
             })
             .collect::<Result<_>>()?;
-        let Some(first) = components.first() else {
-            return Err(Error::invalid("components", "none", "at least one"));
-        };
+        Error::check_at_least("components", components.len(), 1)?;
+        let first = components[0].gaussian.dimension();
         for component in &components {
-            let dimension = component.gaussian.dimension();
-            Error::check_dimension("component", dimension, first.gaussian.dimension())?;
+            Error::check_dimension("component", component.gaussian.dimension(), first)?;
         }
         let mixture = Self { components };
         Error::check_positive("sum of the masses", mixture.mass())?;

@@ -10,17 +10,7 @@ use std::borrow::Borrow;
 /// assert!((huge - (1e5 + 2f64.ln())).abs() < 1e-10);
 /// ```
 pub fn log_sum_exp(values: impl IntoIterator<Item = impl Borrow<f64>>) -> f64 {
-    let (mut max, mut sum) = (f64::NEG_INFINITY, 0.0);
-    for x in values {
-        let x = *x.borrow();
-        if x > max {
-            sum = sum * (max - x).exp() + 1.0;
-            max = x;
-        } else if x != f64::NEG_INFINITY {
-            sum += (x - max).exp();
-        }
-    }
-    if sum == 0.0 { max } else { max + sum.ln() }
+    WeightSums::of(values).log_sum()
 }
 
 /// `log(exp(a) + exp(b))`; `-inf` where both are.
@@ -35,16 +25,13 @@ pub(crate) fn log_add_exp(a: f64, b: f64) -> f64 {
 
 /// `log (1/n) sum_i exp(x_i)`; `-inf` for no terms.
 pub fn log_mean_exp(values: &[f64]) -> f64 {
-    if values.is_empty() {
-        return f64::NEG_INFINITY;
-    }
-    log_sum_exp(values) - (values.len() as f64).ln()
+    WeightSums::of(values).log_mean()
 }
 
-/// Running sums of `w` and `w^2`, from log weights and kept relative to the largest of them.
+/// Running sums of `w` and `w^2` from log weights, kept relative to the largest weight.
 ///
-/// Two of them merge, so that blocks of chains can be reduced in a fixed order. Merging is exact
-/// up to rounding: a fixed order gives fixed bits.
+/// Two of them merge, so that blocks of chains can be reduced. Merging rounds: a fixed order of
+/// merges gives fixed bits.
 ///
 /// ```
 /// use annealed::estimate::WeightSums;
@@ -78,30 +65,54 @@ impl Default for WeightSums {
 }
 
 impl WeightSums {
-    /// Adds one weight, given its logarithm; `-inf` is a weight of zero. NaN and `+inf` are the
-    /// caller's to refuse: they make every figure NaN.
+    /// The sums of all these weights, given by their logarithms.
+    pub(crate) fn of(log_weights: impl IntoIterator<Item = impl Borrow<f64>>) -> Self {
+        let mut sums = Self::default();
+        for log_weight in log_weights {
+            sums.add(*log_weight.borrow());
+        }
+        sums
+    }
+
+    /// Adds one weight, given its logarithm; `-inf` is a weight of zero. The caller refuses NaN
+    /// and `+inf`, which would make every figure NaN.
+    #[inline]
     pub fn add(&mut self, log_weight: f64) {
-        self.count += 1;
-        if log_weight == f64::NEG_INFINITY {
-            return;
-        }
-        if log_weight <= self.max {
-            let weight = (log_weight - self.max).exp();
-            self.sum += weight;
-            self.sum_of_squares += weight * weight;
-        } else {
-            let scale = (self.max - log_weight).exp();
-            self.sum = self.sum * scale + 1.0;
-            self.sum_of_squares = self.sum_of_squares * scale * scale + 1.0;
-            self.max = log_weight;
-        }
+        self.scales(log_weight);
     }
 
     /// Adds all that `other` has seen.
     pub fn merge(&mut self, other: &Self) {
+        self.merged_scales(other);
+    }
+
+    /// Adds one weight. Whoever sums weighted values beside these sums multiplies what he has by
+    /// the first of the numbers returned and the new value by the second; there are none for a
+    /// weight of zero.
+    #[inline]
+    pub(super) fn scales(&mut self, log_weight: f64) -> Option<(f64, f64)> {
+        self.count += 1;
+        if log_weight == f64::NEG_INFINITY {
+            return None;
+        }
+        let (here, weight) = if log_weight <= self.max {
+            (1.0, (log_weight - self.max).exp())
+        } else {
+            let here = (self.max - log_weight).exp();
+            self.max = log_weight;
+            (here, 1.0)
+        };
+        self.sum = self.sum * here + weight;
+        self.sum_of_squares = self.sum_of_squares * here * here + weight * weight;
+        Some((here, weight))
+    }
+
+    /// Merges. The numbers returned are the factors of what was summed here and of what was
+    /// summed by `other`; there are none where that has seen no positive weight.
+    pub(super) fn merged_scales(&mut self, other: &Self) -> Option<(f64, f64)> {
         self.count += other.count;
         if other.max == f64::NEG_INFINITY {
-            return;
+            return None;
         }
         let max = self.max.max(other.max);
         let (here, there) = ((self.max - max).exp(), (other.max - max).exp());
@@ -109,6 +120,17 @@ impl WeightSums {
         self.sum_of_squares =
             self.sum_of_squares * here * here + other.sum_of_squares * there * there;
         self.max = max;
+        Some((here, there))
+    }
+
+    /// The largest log weight; `-inf` before the first weight above zero.
+    pub(crate) fn log_max(&self) -> f64 {
+        self.max
+    }
+
+    /// The sum of the weights, relative to the largest.
+    pub(super) fn relative_sum(&self) -> f64 {
+        self.sum
     }
 
     /// Number of weights, those of zero included.
@@ -123,10 +145,10 @@ impl WeightSums {
 
     /// `log (1/n) sum w`; `-inf` before the first weight above zero.
     pub fn log_mean(&self) -> f64 {
-        if self.count == 0 {
-            return f64::NEG_INFINITY;
+        match self.count {
+            0 => f64::NEG_INFINITY,
+            count => self.log_sum() - (count as f64).ln(),
         }
-        self.log_sum() - (self.count as f64).ln()
     }
 
     /// `(sum w)^2 / sum w^2`, a count between 1 and n; 0 before the first weight above zero.
@@ -150,7 +172,7 @@ mod tests {
         assert_eq!(log_add_exp(-INF, -INF), -INF);
         assert_eq!(log_add_exp(-INF, 3.0), 3.0);
         assert_eq!(log_add_exp(1000.0, 1000.0), 1000.0 + 2f64.ln());
-        assert_eq!(log_sum_exp(&[]), -INF);
+        assert_eq!(log_sum_exp([0.0; 0]), -INF);
         assert_eq!(log_sum_exp([-INF, -INF]), -INF);
         assert_eq!(log_sum_exp([-INF, 5.0, -INF]), 5.0);
         let exact = -1000.0 + (1.0 + 1f64.exp() + (-1f64).exp()).ln();

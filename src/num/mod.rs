@@ -5,6 +5,7 @@
     path = "no_amx.rs"
 )]
 mod amx;
+mod deserialize;
 pub(crate) mod engine;
 mod lbfgs;
 mod log_space;
@@ -16,6 +17,7 @@ pub(crate) mod serial;
 mod vector;
 
 pub(crate) use amx::are_available as tiles_are_available;
+pub(crate) use deserialize::{deserialize_checked, serialize_as};
 pub use engine::Engine;
 pub(crate) use engine::{Available, over_vectors, vectorized};
 pub(crate) use lbfgs::Lbfgs;
@@ -24,5 +26,5 @@ pub use log_space::{WeightSums, log_mean_exp, log_sum_exp};
 pub(crate) use logistic::softplus_increment;
 pub use logistic::{sigmoid, softplus};
 pub(crate) use math::weighted;
-pub(crate) use moments::{Moments, WeightedMean};
+pub(crate) use moments::{Moments, WeightedMean, WeightedVariance};
 pub(crate) use vector::{LANES, add_scaled, all_finite, set_zero, wide};

@@ -1,50 +1,84 @@
-//! Running means and variances.
+//! Running means and variances, of plain values and of values with weights.
 
-/// A mean of values with weights given by their logs, as a sum over weights relative to the
-/// largest of them.
+use crate::num::WeightSums;
+
+/// The mean of values whose weights are given by their logs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct WeightedMean {
-    /// The largest log weight; `None` before the first positive weight.
-    max: Option<f64>,
-    weight: f64,
+    weights: WeightSums,
+    /// The sum of weight times value, relative to the largest weight.
     #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_value"))]
     value: f64,
 }
 
 impl WeightedMean {
-    /// Adds a value of weight `exp(log_weight)`; a weight of zero changes nothing, whatever the
-    /// value.
+    /// Adds a value of weight `exp(log_weight)`. With a weight of zero the value does not count,
+    /// whatever it is.
     pub(crate) fn add(&mut self, log_weight: f64, value: f64) {
-        if log_weight == f64::NEG_INFINITY {
-            return;
-        }
-        let max = self.max.unwrap_or(f64::NEG_INFINITY);
-        if log_weight <= max {
-            let weight = (log_weight - max).exp();
-            self.weight += weight;
-            self.value += weight * value;
-        } else {
-            let scale = (max - log_weight).exp();
-            self.weight = self.weight * scale + 1.0;
-            self.value = self.value * scale + value;
-            self.max = Some(log_weight);
+        if let Some((here, weight)) = self.weights.scales(log_weight) {
+            self.value = self.value * here + weight * value;
         }
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        let Some(theirs) = other.max else { return };
-        let mine = self.max.unwrap_or(theirs);
-        let max = mine.max(theirs);
-        let (here, there) = ((mine - max).exp(), (theirs - max).exp());
-        self.max = Some(max);
-        self.weight = self.weight * here + other.weight * there;
-        self.value = self.value * here + other.value * there;
+        if let Some((here, there)) = self.weights.merged_scales(&other.weights) {
+            self.value = self.value * here + other.value * there;
+        }
     }
 
     /// The weighted mean; NaN where there was no weight.
     pub(crate) fn get(&self) -> f64 {
-        self.value / self.weight
+        self.value / self.weights.relative_sum()
+    }
+}
+
+/// The variance of values whose weights are given by their logs.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct WeightedVariance {
+    weights: WeightSums,
+    mean: f64,
+    /// Weighted mean of squared deviations.
+    spread: f64,
+}
+
+impl WeightedVariance {
+    pub(crate) fn add(&mut self, log_weight: f64, value: f64) {
+        self.merge(&Self {
+            weights: WeightSums::of([log_weight]),
+            mean: value,
+            spread: 0.0,
+        });
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        if other.weights.count() == 0 {
+            return;
+        }
+        if self.weights.count() == 0 {
+            *self = *other;
+            return;
+        }
+        let (mine, theirs) = (self.weights.log_sum(), other.weights.log_sum());
+        self.weights.merge(&other.weights);
+        let total = self.weights.log_sum();
+        let (here, there) = ((mine - total).exp(), (theirs - total).exp());
+        let distance = other.mean - self.mean;
+        self.mean += there * distance;
+        self.spread =
+            here * self.spread + there * other.spread + here * there * distance * distance;
+    }
+
+    /// The variance times `1 / (1 - 1/ESS)`, without which it falls to 0 as the weights collapse;
+    /// 0 for a single value.
+    pub(crate) fn get(&self) -> f64 {
+        let shrinkage = 1.0 - 1.0 / self.weights.effective_sample_size();
+        if shrinkage > 0.0 {
+            self.spread / shrinkage
+        } else {
+            0.0
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! Logarithms of weights in formats that know no infinity, as JSON: `-inf` is written as none.
+//! Serialisation: structs that are checked when they are read, and logarithms of weights in formats
+//! that know no infinity, as JSON, where `-inf` is written as none.
 
 /// One logarithm.
 pub(crate) mod log_value {

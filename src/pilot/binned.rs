@@ -1,19 +1,19 @@
 //! Binned schedules: whole numbers of steps for the segments between knots.
 
-use crate::estimate::Warning;
 use crate::kernel::TransitionKernel;
 use crate::path::AnnealingPath;
 use crate::pilot::knot_chains::KnotChains;
 use crate::pilot::metric::nothing_changes;
 use crate::pilot::survey::Survey;
-use crate::pilot::survey::few_chains;
-use crate::pilot::{OptimizedSchedule, ScheduleOptimizer};
+use crate::pilot::warning::few_chains;
+use crate::pilot::{OptimizedSchedule, PilotWarning, ScheduleOptimizer};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// The schedule of Grosse, Maddison and Salakhutdinov (2013), Theorem 3: knots cut the path into
-/// segments, segment j has the cost `F_j`, and it gets `K_j` equal steps such that the expected
-/// bias `sum_j F_j / K_j` is least.
+/// The schedule of Grosse, Maddison and Salakhutdinov (2013), Theorem 3.
+///
+/// Knots cut the path into segments. Segment j has the cost `F_j` and gets `K_j` equal steps, such
+/// that the expected bias `sum_j F_j / K_j` is least.
 ///
 /// `F_j = 1/2 (E_{j+1} - E_j)[log f_{j+1} - log f_j]`, half the symmetrised divergence between
 /// neighbouring knots, for any path; for an exponential family this is
@@ -23,6 +23,7 @@ use crate::{Error, Result};
 /// As an optimizer it estimates the `F_j` by chains at the knots ([`KnotChains`]).
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[must_use]
 pub struct BinnedSchedule {
     knots: Schedule,
     chains: KnotChains,
@@ -43,8 +44,9 @@ impl BinnedSchedule {
         self
     }
 
-    /// The schedule of `steps` stages for known costs, one a segment. Costs below 1e-3 of their
-    /// mean count as that: they are never negative but by noise. The knots are among the betas.
+    /// The schedule of `steps` stages for known costs, one for each segment. The knots are among
+    /// its betas. Costs below 1e-3 of their mean are raised to that, since only noise makes a cost
+    /// negative.
     ///
     /// # Errors
     /// Another number of costs than segments; costs that are not finite, or have no positive
@@ -82,7 +84,7 @@ impl BinnedSchedule {
     }
 }
 
-/// The least cost that a segment counts with: 1e-3 of their mean.
+/// The least cost that a segment counts with: 1e-3 of the mean cost.
 fn floor(costs: &[f64]) -> f64 {
     1e-3 * costs.iter().sum::<f64>() / costs.len() as f64
 }
@@ -98,13 +100,12 @@ fn floored(costs: &[f64]) -> Result<Vec<f64>> {
     Ok(costs.iter().map(|cost| cost.max(floor)).collect())
 }
 
-fn negligible(costs: &[f64]) -> Vec<Warning> {
-    let low = costs
-        .iter()
-        .enumerate()
-        .filter(|(_, cost)| **cost < floor(costs));
-    low.map(|(segment, &cost)| Warning::NegligibleCost { segment, cost })
-        .collect()
+/// The warnings of segments whose cost is below the floor.
+fn negligible(costs: &[f64]) -> impl Iterator<Item = PilotWarning> {
+    let floor = floor(costs);
+    let costs = costs.iter().copied().enumerate();
+    let low = costs.filter(move |(_, cost)| *cost < floor);
+    low.map(|(segment, cost)| PilotWarning::NegligibleCost { segment, cost })
 }
 
 /// Numbers of steps `K_j >= 1` that add up to `steps` and make `sum_j F_j / K_j` least: each
@@ -124,10 +125,8 @@ pub fn allocate_steps(costs: &[f64], steps: usize) -> Result<Vec<usize>> {
     for &cost in costs {
         Error::check_positive("cost of a segment", cost)?;
     }
-    if costs.is_empty() || steps < costs.len() {
-        let expected = format!("at least one for each of {} segments", costs.len());
-        return Err(Error::invalid("steps", steps, expected));
-    }
+    Error::check_at_least("costs", costs.len(), 1)?;
+    check_steps(steps, costs.len())?;
     let mut allocation = vec![1; costs.len()];
     let saving = |cost: f64, k: usize| cost / (k as f64 * (k + 1) as f64);
     for _ in costs.len()..steps {
@@ -142,6 +141,11 @@ pub fn allocate_steps(costs: &[f64], steps: usize) -> Result<Vec<usize>> {
     Ok(allocation)
 }
 
+fn check_steps(steps: usize, segments: usize) -> Result<()> {
+    let expected = format!("at least one for each of {segments} segments");
+    Error::check(steps >= segments, "steps", steps, expected)
+}
+
 impl<P: AnnealingPath, K> ScheduleOptimizer<P, K> for BinnedSchedule {
     fn optimize<'p>(
         &self,
@@ -153,10 +157,7 @@ impl<P: AnnealingPath, K> ScheduleOptimizer<P, K> for BinnedSchedule {
     where
         K: TransitionKernel<P::At<'p>>,
     {
-        if steps < self.knots.steps() {
-            let expected = format!("at least one for each of {} segments", self.knots.steps());
-            return Err(Error::invalid("steps", steps, expected));
-        }
+        check_steps(steps, self.knots.steps())?;
         let costs = self.estimate_costs(path, kernel, seed)?;
         Ok(OptimizedSchedule {
             schedule: self.with_costs(&costs, steps)?,

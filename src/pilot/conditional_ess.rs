@@ -3,14 +3,13 @@
 use super::survey_run::Pilot;
 use crate::ais::Population;
 use crate::chain::Block;
-use crate::estimate::Warning;
 use crate::kernel::{TransitionKernel, refuse_stages};
 use crate::num::WeightSums;
 use crate::path::{AnnealingPath, Intermediate};
 use crate::pilot::metric::{interpolate, nothing_changes};
-use crate::pilot::survey::Survey;
-use crate::pilot::survey::{COLLAPSED, dead_chains, few_chains, near_collapse};
-use crate::pilot::{OptimizedSchedule, ScheduleOptimizer};
+use crate::pilot::survey::{COLLAPSED, Survey};
+use crate::pilot::warning::{dead_chains, few_chains, near_collapse};
+use crate::pilot::{OptimizedSchedule, PilotWarning, ScheduleOptimizer};
 use crate::random::{Purpose, stream};
 use crate::schedule::{Schedule, check_steps};
 use crate::{Error, Result};
@@ -30,6 +29,7 @@ use crate::{Error, Result};
 /// no derivative, and no grid.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[must_use]
 pub struct ConstantConditionalEss {
     pilot: Pilot,
 }
@@ -83,13 +83,7 @@ impl ConstantConditionalEss {
         P: AnnealingPath,
         K: TransitionKernel<P::At<'p>>,
     {
-        if !(target > 0.0 && target < 1.0) {
-            return Err(Error::invalid(
-                "target of CESS / N",
-                target,
-                "a number in (0, 1)",
-            ));
-        }
+        Error::check_inner_fraction("target of CESS / N", target)?;
         self.pilot.check()?;
         let distance = (1.0 / target - 1.0).sqrt();
         let pass = Pass::run(path, kernel, self.pilot.chains(), distance, 1_000_000, seed)?;
@@ -147,7 +141,7 @@ struct Pass {
     /// Distance covered up to each beta.
     distances: Vec<f64>,
     /// Of weights near collapse, and of few or dead chains.
-    warnings: Vec<Warning>,
+    warnings: Vec<PilotWarning>,
 }
 
 impl Pass {
@@ -202,12 +196,8 @@ impl Pass {
 }
 
 /// Refuses a population of which one chain carries nearly all the weight, and warns of few.
-fn check_weights<S>(block: &Block<S>, beta: f64) -> Result<Option<Warning>> {
-    let mut weights = WeightSums::default();
-    for &log_weight in block.log_weights() {
-        weights.add(log_weight);
-    }
-    match weights.effective_sample_size() {
+fn check_weights<S>(block: &Block<S>, beta: f64) -> Result<Option<PilotWarning>> {
+    match WeightSums::of(block.log_weights()).effective_sample_size() {
         ess if ess < COLLAPSED => Err(Error::PilotCollapsed {
             effective_sample_size: ess,
             chains: block.len(),

@@ -23,9 +23,7 @@ pub(crate) fn solve(
     damping: f64,
     max_iterations: usize,
 ) -> Result<Schedule> {
-    if !(damping > 0.0 && damping <= 1.0) {
-        return Err(Error::invalid("damping", damping, "a number in (0, 1]"));
-    }
+    Error::check_positive_fraction("damping", damping)?;
     crate::schedule::check_steps("steps", steps)?;
     // A multiple of the steps, so that these are among the points.
     let refinement = RESOLUTION.div_ceil(steps);

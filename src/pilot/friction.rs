@@ -28,6 +28,7 @@ use crate::{Error, Result};
 /// cannot see is mixing slower than itself: see `docs/schedules.md`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[must_use]
 pub struct Friction {
     pilot: Pilot,
     bins: usize,
@@ -77,9 +78,7 @@ impl Friction {
     /// # Errors
     /// As [`schedule`](Self::schedule).
     pub fn metric(&self, survey: &Survey) -> Result<Metric> {
-        if self.bins == 0 {
-            return Err(Error::invalid("bins", 0, "at least 1"));
-        }
+        Error::check_at_least("bins", self.bins, 1)?;
         let points = survey.points();
         let stages = points.len() - 1;
         let bins = self.bins.min(stages / 4).max(1);

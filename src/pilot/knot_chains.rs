@@ -49,20 +49,11 @@ impl KnotChains {
     }
 
     fn check(&self) -> Result<()> {
-        let at_least_one = |argument, value: usize| match value {
-            0 => Err(Error::invalid(argument, 0, "at least 1")),
-            _ => Ok(()),
-        };
-        if self.chains < 2 {
-            let expected = "at least 2, better 100";
-            return Err(Error::invalid("chains at the knots", self.chains, expected));
-        }
-        at_least_one("thinning", self.thinning)?;
-        if self.updates < self.burn_in.saturating_add(self.thinning) {
-            let expected = "at least the burn-in and one counted step";
-            return Err(Error::invalid("updates", self.updates, expected));
-        }
-        Ok(())
+        Error::check_at_least("chains at the knots", self.chains, 2)?;
+        Error::check_at_least("thinning", self.thinning, 1)?;
+        // The burn-in and one counted step.
+        let least = self.burn_in.saturating_add(self.thinning);
+        Error::check_at_least("updates", self.updates, least)
     }
 
     pub(crate) fn costs<'p, P, K>(

@@ -31,6 +31,7 @@ use crate::{Error, Result};
     feature = "serde",
     serde(try_from = "(Vec<f64>, Vec<f64>)", into = "(Vec<f64>, Vec<f64>)")
 )]
+#[must_use]
 pub struct Metric {
     grid: Schedule,
     values: Vec<f64>,
@@ -49,9 +50,10 @@ impl Metric {
             .zip(&betas)
             .find(|(m, _)| !(m.is_finite() && **m >= 0.0));
         if let Some((m, beta)) = bad {
+            let found = format!("{m} at beta = {beta}");
             return Err(Error::invalid(
                 "cost",
-                format!("{m} at beta = {beta}"),
+                found,
                 "finite numbers of at least 0",
             ));
         }
@@ -91,9 +93,7 @@ impl Metric {
     /// # Errors
     /// A fraction outside of (0, 1]; a metric that is 0 everywhere.
     pub fn floored(&self, fraction: f64) -> Result<Self> {
-        if !(fraction > 0.0 && fraction <= 1.0) {
-            return Err(Error::invalid("floor", fraction, "a fraction in (0, 1]"));
-        }
+        Error::check_positive_fraction("floor", fraction)?;
         let mean = self.integrate(|m| m);
         if mean == 0.0 {
             return Err(nothing_changes());
@@ -151,11 +151,9 @@ impl Metric {
     /// [`floored`](Self::floored) helps.
     pub fn schedule(&self, steps: usize) -> Result<Schedule> {
         if let Some(k) = self.values.iter().position(|&m| m == 0.0) {
-            return Err(Error::invalid(
-                "cost",
-                format!("0 at beta = {}", self.betas()[k]),
-                "positive costs: the schedule would leap",
-            ));
+            let found = format!("0 at beta = {}", self.betas()[k]);
+            let expected = "positive costs: the schedule would leap";
+            return Err(Error::invalid("cost", found, expected));
         }
         interpolate(self.betas(), &self.cumulative(f64::sqrt), steps)
     }

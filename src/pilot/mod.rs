@@ -14,6 +14,7 @@ mod survey;
 mod survey_run;
 mod tune;
 mod varopt;
+mod warning;
 
 pub use binned::{BinnedSchedule, allocate_steps};
 pub use conditional_ess::ConstantConditionalEss;
@@ -24,9 +25,9 @@ pub use survey::{DerivativeRecorder, Survey, SurveyPoint};
 pub use survey_run::Pilot;
 pub use tune::tune;
 pub use varopt::{Solver, VarOpt};
+pub use warning::PilotWarning;
 
 use crate::Result;
-use crate::estimate::Warning;
 use crate::kernel::TransitionKernel;
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
@@ -72,9 +73,12 @@ pub trait ScheduleOptimizer<P: AnnealingPath, K> {
 /// A schedule that an optimizer chose, and what its pilot leaves in doubt.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+#[must_use]
 pub struct OptimizedSchedule {
     /// The schedule.
     pub schedule: Schedule,
-    /// Reasons to doubt it. A run along it is unbiased all the same; it may be far from the best.
-    pub warnings: Vec<Warning>,
+    /// Reasons to doubt it. A run along it is unbiased all the same; the schedule may be far from
+    /// the best.
+    pub warnings: Vec<PilotWarning>,
 }

@@ -1,11 +1,13 @@
-//! What a pilot run says of a path: costs by which schedules are chosen.
+//! A survey of a path by a pilot run: the variances along the path, by which schedules are chosen.
 
 use crate::ais::{Merge, Recorder, Run};
-use crate::chain::Stage;
+use crate::chain::{Block, Stage};
 use crate::estimate::Warning;
-use crate::num::WeightSums;
+use crate::num::WeightedVariance;
 use crate::path::Intermediate;
+use crate::pilot::PilotWarning;
 use crate::pilot::metric::Metric;
+use crate::pilot::warning::{dead_chains, few_chains, few_steps, near_collapse};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
@@ -23,9 +25,9 @@ pub struct DerivativeRecorder {
 }
 
 impl<M: Intermediate> Recorder<M> for DerivativeRecorder {
-    /// Under `(x_{k-1}, w_k)`, which targets `p_k`, and over the chains as they are; at the base
-    /// the two are one.
-    fn record(&mut self, stage: Stage<'_, M>, block: &crate::chain::Block<M::State>) {
+    /// Takes the variance over the weighted `(x_{k-1}, w_k)`, which target `p_k`, and the variance
+    /// over the chains as they are. At the base the two agree.
+    fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>) {
         let step = stage.model.beta() - stage.previous.beta();
         let mut weighted = WeightedVariance::default();
         let mut unweighted = WeightedVariance::default();
@@ -49,60 +51,6 @@ impl Merge for DerivativeRecorder {
         let mine = self.stages.iter_mut().chain(&mut self.unweighted);
         for (mine, theirs) in mine.zip(right.stages.iter().chain(&right.unweighted)) {
             mine.merge(theirs);
-        }
-    }
-}
-
-/// Mean and variance of weighted values, mergeable, relative to the largest weight.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-struct WeightedVariance {
-    weights: WeightSums,
-    mean: f64,
-    /// Weighted mean of squared deviations.
-    spread: f64,
-}
-
-impl WeightedVariance {
-    fn add(&mut self, log_weight: f64, value: f64) {
-        let mut weights = WeightSums::default();
-        weights.add(log_weight);
-        self.merge(&Self {
-            weights,
-            mean: value,
-            spread: 0.0,
-        });
-    }
-
-    fn merge(&mut self, other: &Self) {
-        if other.weights.count() == 0 {
-            return;
-        }
-        if self.weights.count() == 0 {
-            *self = *other;
-            return;
-        }
-        let mine = self.weights.log_sum();
-        self.weights.merge(&other.weights);
-        let total = self.weights.log_sum();
-        let (here, there) = (
-            (mine - total).exp(),
-            (other.weights.log_sum() - total).exp(),
-        );
-        let distance = other.mean - self.mean;
-        self.mean += there * distance;
-        self.spread =
-            here * self.spread + there * other.spread + here * there * distance * distance;
-    }
-
-    /// The variance times `1 / (1 - 1/ESS)`, without which it falls to 0 as the weights
-    /// collapse; 0 for a single value.
-    fn get(&self) -> f64 {
-        let shrinkage = 1.0 - 1.0 / self.weights.effective_sample_size();
-        if shrinkage > 0.0 {
-            self.spread / shrinkage
-        } else {
-            0.0
         }
     }
 }
@@ -134,14 +82,14 @@ pub struct SurveyPoint {
     pub acceptance: Option<f64>,
 }
 
-/// What a pilot run found along a path: the costs by which schedules are chosen.
+/// What a pilot run found along a path: the variances by which schedules are chosen.
 ///
-/// It is a plain value: made once by [`Pilot::survey`](crate::pilot::Pilot::survey), or from
-/// any run with a [`DerivativeRecorder`], it can be saved (feature `serde`), plotted, and given to
-/// one optimizer after another, each of which is a pure function of it.
+/// It is a plain value, made by [`Pilot::survey`](crate::pilot::Pilot::survey) or from any run with
+/// a [`DerivativeRecorder`]. It can be saved (feature `serde`), plotted, and given to one optimizer
+/// after another; each of them is a pure function of it.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "RawSurvey", into = "RawSurvey"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[must_use]
 pub struct Survey {
     chains: usize,
     points: Vec<SurveyPoint>,
@@ -191,7 +139,7 @@ impl Survey {
     /// # Errors
     /// Where they do not; where a figure is negative or not finite.
     pub fn new(chains: usize, points: Vec<SurveyPoint>) -> Result<Self> {
-        Schedule::new(points.iter().map(|point| point.beta))?;
+        let _grid = Schedule::new(points.iter().map(|point| point.beta))?;
         for point in &points {
             let figures = [
                 point.squared_steps,
@@ -201,9 +149,10 @@ impl Survey {
                 point.effective_sample_size,
             ];
             if let Some(bad) = figures.iter().find(|x| !(x.is_finite() && **x >= 0.0)) {
+                let found = format!("{bad} at beta = {}", point.beta);
                 return Err(Error::invalid(
                     "survey",
-                    format!("{bad} at beta = {}", point.beta),
+                    found,
                     "finite figures of at least 0",
                 ));
             }
@@ -235,23 +184,21 @@ impl Survey {
                 beta: point.beta,
             });
         }
-        Metric::new(
-            self.points.iter().map(|point| point.beta).collect(),
-            self.points
-                .iter()
-                .map(|point| point.derivative_variance)
-                .collect(),
-        )
+        let betas = self.points.iter().map(|point| point.beta);
+        let variances = self.points.iter().map(|point| point.derivative_variance);
+        Metric::new(betas.collect(), variances.collect())
     }
 
-    /// What should make a reader doubt a schedule chosen by this survey: weights near collapse
-    /// ([`Warning::PilotNearCollapse`]), fewer than ten chains ([`Warning::FewPilotChains`]) or 20 steps
-    /// ([`Warning::FewPilotSteps`]), chains
-    /// that died ([`Warning::DeadChains`]), a point where nothing varies
-    /// ([`Warning::NothingVaries`]), one step of the pilot that adds most of the variance, where it
-    /// leaps over what a schedule should resolve or the path has a jump
-    /// ([`Warning::ConcentratedVariance`]), no acceptance ([`Warning::ZeroAcceptance`]).
-    pub fn warnings(&self) -> Vec<Warning> {
+    /// Reasons to doubt a schedule chosen by this survey.
+    ///
+    /// [`NearCollapse`](PilotWarning::NearCollapse) for weights near collapse;
+    /// [`FewChains`](PilotWarning::FewChains) for fewer than ten;
+    /// [`FewSteps`](PilotWarning::FewSteps) for fewer than 20;
+    /// [`NothingVaries`](PilotWarning::NothingVaries) for a point where nothing does; and, as
+    /// [`PilotWarning::Run`], [`Warning::DeadChains`], [`Warning::ZeroAcceptance`] and
+    /// [`Warning::ConcentratedVariance`] for one step of the pilot that adds most of the variance,
+    /// since it leaps over what a schedule should resolve or the path has a jump.
+    pub fn warnings(&self) -> Vec<PilotWarning> {
         let near_collapse = self
             .lowest_ess()
             .and_then(|point| near_collapse(point.effective_sample_size, self.chains, point.beta));
@@ -261,46 +208,49 @@ impl Survey {
 
     /// The warnings that concern a schedule chosen by the chains as they are, whatever their
     /// weights.
-    pub(crate) fn unweighted_warnings(&self) -> Vec<Warning> {
+    pub(crate) fn unweighted_warnings(&self) -> Vec<PilotWarning> {
         self.warnings_of(|point| point.unweighted_variance)
     }
 
-    fn warnings_of(&self, variance: impl Fn(&SurveyPoint) -> f64) -> Vec<Warning> {
+    fn warnings_of(&self, variance: impl Fn(&SurveyPoint) -> f64) -> Vec<PilotWarning> {
         let points = &self.points;
         let constant = points.iter().find(|point| variance(point) == 0.0);
-        let constant = constant.map(|point| Warning::NothingVaries {
-            stage: point.stage,
-            beta: point.beta,
-        });
-        let refuses = |point: &&SurveyPoint| point.acceptance.is_some_and(|rate| rate < 1e-3);
-        let stuck = points.iter().find(refuses);
-        let stuck = stuck.map(|point| Warning::ZeroAcceptance {
+        let constant = constant.map(|point| PilotWarning::NothingVaries {
             stage: point.stage,
             beta: point.beta,
         });
         let dead = points.iter().map(|point| point.dead).max().unwrap_or(0);
-        let dead = dead_chains(dead, self.chains);
-        let few = few_chains(self.chains);
-        let steps = points.last().map_or(0, |point| point.stage);
-        let short = (steps < FEW_STEPS).then_some(Warning::FewPilotSteps { steps });
-        let warnings = [few, short, dead, constant, self.concentrated(), stuck];
+        let warnings = [
+            few_chains(self.chains),
+            few_steps(points.last().map_or(0, |point| point.stage)),
+            dead_chains(dead, self.chains),
+            constant,
+            self.concentrated().map(PilotWarning::Run),
+            self.stuck().map(PilotWarning::Run),
+        ];
         warnings.into_iter().flatten().collect()
     }
 
-    /// Of a step that adds more than half of the variance of log w, where that is not small.
+    /// The warning of a step that adds more than half of the variance of log w, where that is not
+    /// small.
     fn concentrated(&self) -> Option<Warning> {
         let growth = |pair: &[SurveyPoint]| pair[1].var_log_weight - pair[0].var_log_weight;
         let added = |pair: &[SurveyPoint]| growth(pair).max(0.0);
         let total: f64 = self.points.windows(2).map(added).sum();
         let most = (self.points.windows(2)).max_by(|a, b| growth(a).total_cmp(&growth(b)))?;
         let share = added(most) / total;
-        (self.points.len() > 10 && total > 0.5 && share > 0.5).then_some(
-            Warning::ConcentratedVariance {
-                stage: most[1].stage,
-                beta: most[1].beta,
-                share,
-            },
-        )
+        let (stage, beta) = (most[1].stage, most[1].beta);
+        (self.points.len() > 10 && total > 0.5 && share > 0.5)
+            .then_some(Warning::ConcentratedVariance { stage, beta, share })
+    }
+
+    /// The warning of the first point before which fewer than one proposal in a thousand was
+    /// accepted.
+    fn stuck(&self) -> Option<Warning> {
+        let refuses = |point: &&SurveyPoint| point.acceptance.is_some_and(|rate| rate < 1e-3);
+        let point = self.points.iter().find(refuses)?;
+        let (stage, beta) = (point.stage, point.beta);
+        Some(Warning::ZeroAcceptance { stage, beta })
     }
 
     fn lowest_ess(&self) -> Option<&SurveyPoint> {
@@ -309,57 +259,9 @@ impl Survey {
     }
 }
 
-/// The warning of weights of this ESS, if they deserve one: of few chains it is low anyway.
-pub(crate) fn near_collapse(ess: f64, chains: usize, beta: f64) -> Option<Warning> {
-    (ess < DOUBTFUL.min(0.5 * chains as f64)).then_some(Warning::PilotNearCollapse {
-        ess,
-        chains,
-        beta,
-    })
-}
-
-/// The warning of dead chains, if there are any.
-pub(crate) fn dead_chains(dead: usize, chains: usize) -> Option<Warning> {
-    (dead > 0).then_some(Warning::DeadChains { dead, chains })
-}
-
-/// The warning of so few chains, if they deserve one.
-pub(crate) fn few_chains(chains: usize) -> Option<Warning> {
-    (chains < FEW).then_some(Warning::FewPilotChains { chains })
-}
-
-/// Chains below which a variance has an error of half its size.
-const FEW: usize = 10;
-/// Steps below which a pilot leaps over most of what it should see.
-const FEW_STEPS: usize = 20;
 /// ESS below which a weighted variance is that of a single chain.
 pub(crate) const COLLAPSED: f64 = 1.1;
-/// ESS below which it is a rough guess.
-const DOUBTFUL: f64 = 5.0;
 
-/// What a [`Survey`] is serialised as.
-#[cfg(feature = "serde")]
-#[derive(serde::Serialize, serde::Deserialize)]
-struct RawSurvey {
-    chains: usize,
-    points: Vec<SurveyPoint>,
-}
-
-#[cfg(feature = "serde")]
-impl TryFrom<RawSurvey> for Survey {
-    type Error = Error;
-
-    fn try_from(raw: RawSurvey) -> Result<Self> {
-        Self::new(raw.chains, raw.points)
-    }
-}
-
-#[cfg(feature = "serde")]
-impl From<Survey> for RawSurvey {
-    fn from(survey: Survey) -> Self {
-        Self {
-            chains: survey.chains,
-            points: survey.points,
-        }
-    }
+crate::num::deserialize_checked! {
+    Survey { chains: usize, points: Vec<SurveyPoint> } => Self::new(chains, points)
 }

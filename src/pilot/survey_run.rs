@@ -19,6 +19,7 @@ use crate::{Error, Result};
 /// ([`Purpose::Pilot`](crate::random::Purpose::Pilot)), apart from those of any run with its seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[must_use]
 pub struct Pilot {
     chains: usize,
     steps: usize,
@@ -71,17 +72,9 @@ impl Pilot {
 
     /// That there are chains for a variance, steps and rounds.
     pub(crate) fn check(&self) -> Result<()> {
-        if self.chains < 2 {
-            let expected = "at least 2, which a variance takes";
-            return Err(Error::invalid("chains of the pilot", self.chains, expected));
-        }
-        if self.steps == 0 {
-            return Err(Error::invalid("steps of the pilot", 0, "at least 1"));
-        }
-        if self.rounds == 0 {
-            return Err(Error::invalid("rounds of the pilot", 0, "at least 1"));
-        }
-        Ok(())
+        Error::check_at_least("chains of the pilot", self.chains, 2)?;
+        Error::check_at_least("steps of the pilot", self.steps, 1)?;
+        Error::check_at_least("rounds of the pilot", self.rounds, 1)
     }
 
     /// Surveys a path.

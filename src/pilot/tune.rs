@@ -40,13 +40,7 @@ where
     P: AnnealingPath,
     K: Tunable + TransitionKernel<P::At<'p>>,
 {
-    if !(target_acceptance > 0.0 && target_acceptance < 1.0) {
-        return Err(Error::invalid(
-            "target acceptance",
-            target_acceptance,
-            "a number between 0 and 1",
-        ));
-    }
+    Error::check_inner_fraction("target acceptance", target_acceptance)?;
     refuse_stages(kernel.stages())?;
     let mut chains = Population::start(path, 0, CHAINS, stream(seed, Purpose::Tune, 0))?;
     let mut log_size = kernel.step_size().at(0.0).ln();

@@ -24,6 +24,7 @@ use crate::{Error, Result};
 /// [`Friction`](crate::pilot::Friction) does.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[must_use]
 pub struct VarOpt {
     pilot: Pilot,
     window: f64,
@@ -107,13 +108,7 @@ impl VarOpt {
     /// # Errors
     /// As [`schedule`](Self::schedule).
     pub fn metric(&self, survey: &Survey) -> Result<Metric> {
-        if !(0.0..=1.0).contains(&self.window) {
-            return Err(Error::invalid(
-                "window",
-                self.window,
-                "a fraction in [0, 1]",
-            ));
-        }
+        Error::check_fraction("window", self.window)?;
         let width = (self.window * survey.points().len() as f64).round() as usize;
         survey.metric()?.smoothed(width).floored(self.floor)
     }

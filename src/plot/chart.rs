@@ -39,6 +39,7 @@ const LEGEND: u32 = 150;
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
+#[must_use]
 pub struct Chart {
     title: String,
     x_label: String,

@@ -19,9 +19,7 @@ pub fn save_column(charts: &[Chart], path: impl AsRef<Path>) -> Result<()> {
 }
 
 fn column(charts: &[Chart]) -> Result<String> {
-    if charts.is_empty() {
-        return Err(Error::invalid("charts", "none", "at least one"));
-    }
+    Error::check_at_least("charts", charts.len(), 1)?;
     let (width, height) = (chart::SIZE.0, chart::SIZE.1 as usize);
     let total = height * charts.len();
     let mut svg = format!(
@@ -35,10 +33,7 @@ fn column(charts: &[Chart]) -> Result<String> {
 }
 
 fn write(path: &Path, svg: &str) -> Result<()> {
-    std::fs::write(path, svg).map_err(|error| Error::File {
-        path: path.display().to_string(),
-        reason: error.to_string(),
-    })
+    std::fs::write(path, svg).map_err(|error| Error::io(path, error))
 }
 
 fn escaped(text: &str) -> String {

@@ -23,6 +23,7 @@ const LABEL_HEIGHT: f64 = 16.0;
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
+#[must_use]
 pub struct ScatterSheet {
     x: (f64, f64),
     y: (f64, f64),
@@ -38,10 +39,13 @@ impl ScatterSheet {
     /// A range that is empty or not finite.
     pub fn new(x: (f64, f64), y: (f64, f64)) -> Result<Self> {
         for (argument, (low, high)) in [("range of x", x), ("range of y", y)] {
-            if !(low < high && low.is_finite() && high.is_finite()) {
-                let found = format!("{low} to {high}");
-                return Err(Error::invalid(argument, found, "a finite range"));
-            }
+            let finite = low < high && low.is_finite() && high.is_finite();
+            Error::check(
+                finite,
+                argument,
+                format!("{low} to {high}"),
+                "a finite range",
+            )?;
         }
         let rows = Vec::new();
         Ok(Self { x, y, rows })

@@ -132,11 +132,9 @@ impl<T: Scalar> Sampleable for BaseRate<T> {
 
 /// The common length of the rows.
 pub(crate) fn check_data(data: &[Vec<bool>]) -> Result<usize> {
-    let Some(first) = data.first() else {
-        return Err(Error::invalid("data", "no rows", "at least one row"));
-    };
+    Error::check_at_least("rows of data", data.len(), 1)?;
     for row in data {
-        Error::check_dimension("row of data", row.len(), first.len())?;
+        Error::check_dimension("row of data", row.len(), data[0].len())?;
     }
-    Ok(first.len())
+    Ok(data[0].len())
 }

@@ -34,15 +34,6 @@ use crate::{Error, Result};
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(
-    feature = "serde",
-    serde(
-        try_from = "Parameters<T>",
-        into = "Parameters<T>",
-        bound = "T: Scalar + serde::Serialize + serde::de::DeserializeOwned"
-    )
-)]
 pub struct Rbm<T: Scalar = f32> {
     pub(crate) weights: DMatrix<T>,
     pub(crate) hidden_bias: DVector<T>,
@@ -215,44 +206,28 @@ pub(crate) fn check_finite<'a, T: Scalar>(
     Error::check_finite(argument, values.into_iter().map(|x| x.as_()))
 }
 
-/// What an [`Rbm`] is serialised as; reading it back goes through [`Rbm::new`].
-#[cfg(feature = "serde")]
-#[derive(serde::Serialize, serde::Deserialize)]
-#[serde(bound = "T: Scalar + serde::Serialize + serde::de::DeserializeOwned")]
-struct Parameters<T: Scalar> {
-    /// Row by row, so that the shape is plain in any format.
-    weights: Vec<Vec<T>>,
-    hidden_bias: Vec<T>,
-    visible_bias: Vec<T>,
-}
-
-#[cfg(feature = "serde")]
-impl<T: Scalar> TryFrom<Parameters<T>> for Rbm<T> {
-    type Error = Error;
-
-    fn try_from(parameters: Parameters<T>) -> Result<Self> {
-        let columns = parameters.visible_bias.len();
-        for row in &parameters.weights {
-            Error::check_dimension("row of weights", row.len(), columns)?;
-        }
-        let rows = parameters.weights.len();
-        let entries = parameters.weights.into_iter().flatten();
-        Self::new(
-            DMatrix::from_row_iterator(rows, columns, entries),
-            parameters.hidden_bias.into(),
-            parameters.visible_bias.into(),
-        )
+// The weights are written row by row, so that the shape is plain in any format.
+crate::num::serialize_as! {
+    Rbm<T: Scalar> as rbm {
+        weights: Vec::from_iter(rbm.weights.row_iter().map(|row| Vec::from_iter(row.iter().copied()))),
+        hidden_bias: rbm.hidden_bias.as_slice(),
+        visible_bias: rbm.visible_bias.as_slice(),
     }
 }
+crate::num::deserialize_checked! {
+    Rbm<T: Scalar> { weights: Vec<Vec<T>>, hidden_bias: Vec<T>, visible_bias: Vec<T> } =>
+        Rbm::from_rows(weights, hidden_bias, visible_bias)
+}
 
 #[cfg(feature = "serde")]
-impl<T: Scalar> From<Rbm<T>> for Parameters<T> {
-    fn from(rbm: Rbm<T>) -> Self {
-        let row = |j| rbm.weights.row(j).iter().copied().collect();
-        Self {
-            weights: (0..rbm.hidden_units()).map(row).collect(),
-            hidden_bias: rbm.hidden_bias.as_slice().to_vec(),
-            visible_bias: rbm.visible_bias.as_slice().to_vec(),
+impl<T: Scalar> Rbm<T> {
+    fn from_rows(weights: Vec<Vec<T>>, hidden_bias: Vec<T>, visible_bias: Vec<T>) -> Result<Self> {
+        let (rows, columns) = (weights.len(), visible_bias.len());
+        for row in &weights {
+            Error::check_dimension("row of weights", row.len(), columns)?;
         }
+        let entries = weights.into_iter().flatten();
+        let weights = DMatrix::from_row_iterator(rows, columns, entries);
+        Self::new(weights, hidden_bias.into(), visible_bias.into())
     }
 }

@@ -24,13 +24,9 @@ impl Schedule {
         if steps.iter().all(|&step| step <= limit + rounding) {
             return Ok(self.clone());
         }
-        if steps.len() as f64 * limit < 1.0 - rounding {
-            return Err(Error::invalid(
-                "step limit",
-                limit,
-                format!("at least {}, 1 / K", 1.0 / steps.len() as f64),
-            ));
-        }
+        let arrives = steps.len() as f64 * limit >= 1.0 - rounding;
+        let expected = format!("at least {}, 1 / K", 1.0 / steps.len() as f64);
+        Error::check(arrives, "step limit", limit, expected)?;
         let level = water_level(&steps, limit);
         Self::from_steps(steps.iter().map(|step| (level * step).min(limit)))
     }
@@ -45,13 +41,9 @@ impl Schedule {
     /// # Errors
     /// A limit that is not finite, or below 1.
     pub fn with_speed_limit(&self, limit: f64) -> Result<Self> {
-        if !(limit.is_finite() && limit >= 1.0) {
-            return Err(Error::invalid(
-                "speed limit",
-                limit,
-                "at least 1, the linear schedule's",
-            ));
-        }
+        let long_enough = limit.is_finite() && limit >= 1.0;
+        let expected = "at least 1, the linear schedule's";
+        Error::check(long_enough, "speed limit", limit, expected)?;
         self.with_step_limit(limit / self.steps() as f64)
     }
 

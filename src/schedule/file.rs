@@ -17,18 +17,18 @@ impl Schedule {
             .iter()
             .map(|beta| format!("{beta}\n"))
             .collect();
-        fs::write(path.as_ref(), lines).map_err(|error| failed(path.as_ref(), error.to_string()))
+        fs::write(&path, lines).map_err(|error| Error::io(path, error))
     }
 
     /// Reads what [`save`](Self::save) wrote. Empty lines and lines that start with `#` are
     /// passed over.
     ///
     /// # Errors
-    /// [`Error::File`] where the file cannot be read, a line is no number, or the numbers are no
-    /// schedule.
+    /// [`Error::File`] where the file cannot be read, a line is not a number, or the numbers are
+    /// not a schedule.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let text = fs::read_to_string(path).map_err(|error| failed(path, error.to_string()))?;
+        let text = fs::read_to_string(path).map_err(|error| Error::io(path, error))?;
         let betas: Result<Vec<f64>> = text
             .lines()
             .enumerate()
@@ -36,17 +36,10 @@ impl Schedule {
             .map(|(index, line)| {
                 line.trim().parse().map_err(|_| {
                     let place = index + 1;
-                    failed(path, format!("line {place} is {line:?}, expected a number"))
+                    Error::file(path, format!("line {place} is {line:?}, expected a number"))
                 })
             })
             .collect();
-        Self::new(betas?).map_err(|error| failed(path, error.to_string()))
-    }
-}
-
-fn failed(path: &Path, reason: String) -> Error {
-    Error::File {
-        path: path.display().to_string(),
-        reason,
+        Self::new(betas?).map_err(|error| Error::file(path, error))
     }
 }

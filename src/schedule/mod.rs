@@ -9,6 +9,7 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "Vec<f64>", into = "Vec<f64>"))]
+#[must_use]
 pub struct Schedule {
     betas: Vec<f64>,
 }
@@ -58,9 +59,7 @@ impl Schedule {
     /// Where `steps` is below 29, the fewest that keep the proportions with a whole number each.
     pub fn salakhutdinov_murray(steps: usize) -> Result<Self> {
         check_steps("steps", steps)?;
-        if steps < 29 {
-            return Err(Error::invalid("steps", steps, "at least 29"));
-        }
+        Error::check_at_least("steps", steps, 29)?;
         let first = (steps as f64 * 500.0 / 14_500.0).round() as usize;
         let second = (steps as f64 * 4_000.0 / 14_500.0).round() as usize;
         Self::piecewise_linear(&[(first, 0.5), (second, 0.9), (steps - first - second, 1.0)])
@@ -72,39 +71,24 @@ impl Schedule {
     /// Where they do not start at 0, increase strictly and end at 1.
     pub fn new(betas: impl IntoIterator<Item = f64>) -> Result<Self> {
         let betas: Vec<f64> = betas.into_iter().collect();
-        if betas.len() < 2 {
-            return Err(Error::invalid(
-                "schedule",
-                format!("{} values", betas.len()),
-                "at least the two values 0 and 1",
-            ));
-        }
+        Error::check_at_least("number of betas of a schedule", betas.len(), 2)?;
         let (first, last) = (betas[0], betas[betas.len() - 1]);
-        if first != 0.0 || last != 1.0 {
-            return Err(Error::invalid(
-                "schedule",
-                format!("{first} to {last}"),
-                "values from 0 to 1",
-            ));
-        }
-        // Written so that a NaN fails too.
-        match (1..betas.len()).find(|&k| {
-            !matches!(
-                betas[k - 1].partial_cmp(&betas[k]),
-                Some(std::cmp::Ordering::Less)
-            )
-        }) {
+        let ends = format!("{first} to {last}");
+        let from_base_to_target = first == 0.0 && last == 1.0;
+        Error::check(from_base_to_target, "schedule", ends, "values from 0 to 1")?;
+        // A NaN does not increase either.
+        let increases = |k: &usize| betas[k - 1] < betas[*k];
+        match (1..betas.len()).find(|k| !increases(k)) {
             None => Ok(Self { betas }),
-            Some(k) => Err(Error::invalid(
-                "schedule",
-                format!(
-                    "beta_{} = {} then beta_{k} = {}",
-                    k - 1,
-                    betas[k - 1],
-                    betas[k]
-                ),
-                "strictly increasing values",
-            )),
+            Some(k) => {
+                let (last, before, here) = (k - 1, betas[k - 1], betas[k]);
+                let found = format!("beta_{last} = {before} then beta_{k} = {here}");
+                Err(Error::invalid(
+                    "schedule",
+                    found,
+                    "strictly increasing values",
+                ))
+            }
         }
     }
 
@@ -130,11 +114,8 @@ impl Schedule {
 const MAX_STEPS: usize = 1 << 30;
 
 pub(crate) fn check_steps(argument: &'static str, steps: usize) -> Result<()> {
-    if (1..=MAX_STEPS).contains(&steps) {
-        Ok(())
-    } else {
-        Err(Error::invalid(argument, steps, format!("1 to {MAX_STEPS}")))
-    }
+    let within = (1..=MAX_STEPS).contains(&steps);
+    Error::check(within, argument, steps, format!("1 to {MAX_STEPS}"))
 }
 
 impl TryFrom<Vec<f64>> for Schedule {

@@ -53,7 +53,7 @@ where
         .chains(10)
         .recorded_stages(5);
     let before = ALLOCATIONS.get();
-    run.run_range(0..10).unwrap();
+    let _part = run.run_range(0..10).unwrap();
     ALLOCATIONS.get() - before
 }
 

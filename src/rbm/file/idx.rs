@@ -20,13 +20,8 @@ impl IdxArray {
     /// bytes, or is shorter or longer than its header says.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let bytes = std::fs::read(path).map_err(|e| e.to_string());
-        bytes
-            .and_then(|bytes| Self::parse(&bytes))
-            .map_err(|reason| Error::File {
-                path: path.display().to_string(),
-                reason,
-            })
+        let bytes = std::fs::read(path).map_err(|error| Error::io(path, error))?;
+        Self::parse(&bytes).map_err(|reason| Error::file(path, reason))
     }
 
     /// Takes the contents of an uncompressed file: for a program that decompresses by itself.
@@ -34,10 +29,7 @@ impl IdxArray {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        Self::parse(bytes).map_err(|reason| Error::File {
-            path: "IDX data in memory".into(),
-            reason,
-        })
+        Self::parse(bytes).map_err(|reason| Error::file("IDX data in memory", reason))
     }
 
     fn parse(bytes: &[u8]) -> Result<Self, String> {

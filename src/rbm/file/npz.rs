@@ -39,11 +39,11 @@ impl<T: Scalar> RbmFile<T> {
     /// not finite in `T`.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        Self::read_archive(path).map_err(|reason| file_error(path, reason))
+        let file = File::open(path).map_err(|error| Error::io(path, error))?;
+        Self::read_archive(file).map_err(|reason| Error::file(path, reason))
     }
 
-    fn read_archive(path: &Path) -> Result<Self, String> {
-        let file = File::open(path).map_err(|e| e.to_string())?;
+    fn read_archive(file: File) -> Result<Self, String> {
         let mut archive = ZipArchive::new(BufReader::new(file))
             .map_err(|e| format!("not a whole .npz archive: {e}"))?;
         let weights = matrix(require(&mut archive, "W")?)?;
@@ -74,8 +74,10 @@ impl<T: Scalar> RbmFile<T> {
     /// [`Error::File`] where the file cannot be written.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
-        self.write_archive(path)
-            .map_err(|e| file_error(path, e.to_string()))
+        self.write_archive(path).map_err(|error| match error {
+            ZipError::Io(error) => Error::io(path, error),
+            other => Error::file(path, other),
+        })
     }
 
     fn write_archive(&self, path: &Path) -> Result<(), ZipError> {
@@ -100,13 +102,6 @@ impl<T: Scalar> RbmFile<T> {
         }
         archive.finish()?.flush()?;
         Ok(())
-    }
-}
-
-fn file_error(path: &Path, reason: String) -> Error {
-    Error::File {
-        path: path.display().to_string(),
-        reason,
     }
 }
 

@@ -17,6 +17,7 @@ use crate::{Error, Result};
 /// The defaults: at most 80 iterations, and an error above 0.06 in a moment is refused. Any RBM at
 /// a knot leaves the weights unbiased; a bad match costs only efficiency.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[must_use]
 pub struct ExactMatching {
     iterations: usize,
     tolerance: f64,

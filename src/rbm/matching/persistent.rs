@@ -15,6 +15,7 @@ use crate::{Error, Result};
 /// How good the match is goes unmeasured: intermediate models have several phases, and errors of
 /// 0.5 in a moment were seen. Weights are unbiased all the same.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[must_use]
 pub struct PersistentMatching {
     particles: usize,
     updates: usize,
@@ -72,9 +73,7 @@ impl PersistentMatching {
 impl RbmMatching for PersistentMatching {
     fn match_moments(&self, start: &Rbm<f64>, moments: &RbmMoments) -> Result<Rbm<f64>> {
         Error::check_positive("learning_rate", self.learning_rate)?;
-        if self.particles == 0 {
-            return Err(Error::invalid("particles", 0, "at least 1"));
-        }
+        Error::check_at_least("particles", self.particles, 1)?;
         let (hidden, visible) = (start.hidden_units(), start.visible_units());
         moments.check(hidden, visible)?;
         let centre = Centre { moments };

@@ -18,6 +18,7 @@ const BLOCK: usize = 125;
 /// An RBM's moments estimated so are biased where chains do not reach every mode. A path built on
 /// them is unbiased all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
 pub struct MomentChains {
     chains: usize,
     sweeps: usize,
@@ -62,13 +63,8 @@ impl MomentChains {
     /// # Errors
     /// Where there is no chain, or no sweep after the burn-in.
     pub fn moments<T: Scalar>(&self, rbm: &Rbm<T>) -> Result<RbmMoments> {
-        if self.chains == 0 {
-            return Err(Error::invalid("chains", 0, "at least 1"));
-        }
-        if self.sweeps <= self.burn_in {
-            let expected = format!("more than the {} of the burn-in", self.burn_in);
-            return Err(Error::invalid("sweeps", self.sweeps, expected));
-        }
+        Error::check_at_least("chains", self.chains, 1)?;
+        Error::check_at_least("sweeps", self.sweeps, self.burn_in.saturating_add(1))?;
         let rbm = rbm.cast::<f32>()?;
         let blocks = map_tasks(self.chains.div_ceil(BLOCK), |block| self.block(&rbm, block));
         let mut total = RbmMoments::zeros(rbm.hidden_units(), rbm.visible_units());

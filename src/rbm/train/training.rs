@@ -37,6 +37,7 @@ const JUDGED_ROWS: usize = 200;
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[must_use]
 pub struct ContrastiveDivergence {
     sweeps: usize,
     persistent: bool,
@@ -156,9 +157,7 @@ impl ContrastiveDivergence {
             ("epochs", self.epochs),
             ("batch_size", self.batch_size),
         ] {
-            if count == 0 {
-                return Err(Error::invalid(argument, 0, "at least 1"));
-            }
+            Error::check_at_least(argument, count, 1)?;
         }
         Error::check_positive("learning_rate", self.learning_rate)?;
         for (argument, value, limit) in [
@@ -170,9 +169,8 @@ impl ContrastiveDivergence {
             ("momentum", self.momentum, 1.0),
             ("weight_decay", self.weight_decay, f64::INFINITY),
         ] {
-            if !(0.0..limit).contains(&value) {
-                return Err(Error::invalid(argument, value, format!("0 up to {limit}")));
-            }
+            let within = (0.0..limit).contains(&value);
+            Error::check(within, argument, value, format!("0 up to {limit}"))?;
         }
         Ok(())
     }
@@ -186,6 +184,7 @@ impl ContrastiveDivergence {
 /// One point of a learning curve, over at most 200 rows spread evenly over the training data.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Epoch {
     /// Index of the epoch, from 0.
     pub index: usize,
@@ -199,6 +198,8 @@ pub struct Epoch {
 
 /// A trained RBM and how it got there.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+#[must_use]
 pub struct TrainedRbm<T: Scalar = f32> {
     /// The RBM after the last epoch.
     pub rbm: Rbm<T>,
