@@ -5,6 +5,7 @@
 //! one that another process may finish, and a [`Population`] is the loop itself, for methods of your
 //! own.
 
+mod options;
 mod partial;
 mod population;
 mod progress;
@@ -12,6 +13,7 @@ mod recorder;
 mod run;
 mod runner;
 mod stages;
+mod threads;
 mod tree;
 
 pub use partial::PartialRun;

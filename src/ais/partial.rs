@@ -57,6 +57,20 @@ impl Settings {
         ))
     }
 
+    /// Cuts the chains into at most `parts` ranges of whole blocks, about equally long.
+    ///
+    /// # Errors
+    /// Where `parts` is 0.
+    pub(crate) fn ranges(&self, parts: usize) -> Result<Vec<Range<usize>>> {
+        Error::check_at_least("parts", parts, 1)?;
+        let blocks = self.blocks();
+        let parts = parts.min(blocks);
+        let start = |part: usize| self.chains_of(part * blocks / parts).start;
+        Ok((0..parts)
+            .map(|part| start(part)..start(part + 1))
+            .collect())
+    }
+
     pub(crate) fn chain_steps(&self, blocks: &Range<usize>) -> u64 {
         let chains = self.chains_of(blocks.end - 1).end - self.block_size * blocks.start;
         (chains as u64).saturating_mul(self.schedule.steps() as u64)

@@ -4,12 +4,14 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use super::options::Options;
 use super::partial::{Outcome, PartialRun, Settings};
 use super::population::Population;
 use super::progress::{Meter, Progress};
 use super::recorder::Recorder;
 use super::run::Run;
-use super::stages::{StageRecorder, Windows};
+use super::stages::StageRecorder;
+use super::threads::on_threads;
 use super::tree::{self, Forest};
 use crate::chain::Block;
 use crate::kernel::{TransitionKernel, check_stages};
@@ -53,14 +55,7 @@ pub struct Ais<'p, P: AnnealingPath, K, R = ()> {
     path: &'p P,
     kernel: K,
     recorder: R,
-    log_base_normalizer: f64,
-    schedule: Option<Schedule>,
-    chains: usize,
-    seed: u64,
-    purpose: Purpose,
-    threads: Option<usize>,
-    block_size: usize,
-    recorded_stages: usize,
+    options: Options,
     progress: Option<Box<dyn Fn(Progress) + Sync + 'p>>,
 }
 
@@ -90,14 +85,7 @@ where
             path,
             kernel,
             recorder: (),
-            log_base_normalizer,
-            schedule: None,
-            chains: 1_000,
-            seed: 0,
-            purpose: Purpose::Run,
-            threads: None,
-            block_size: 128,
-            recorded_stages: 1_000,
+            options: Options::new(log_base_normalizer),
             progress: None,
         }
     }
@@ -106,19 +94,19 @@ where
 impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     /// The schedule; linear with 1,000 stages unless set.
     pub fn schedule(mut self, schedule: Schedule) -> Self {
-        self.schedule = Some(schedule);
+        self.options.schedule = Some(schedule);
         self
     }
 
     /// Number of chains N; 1,000 unless set.
     pub fn chains(mut self, chains: usize) -> Self {
-        self.chains = chains;
+        self.options.chains = chains;
         self
     }
 
     /// The seed; 0 unless set. One seed gives the same bits for any number of threads.
     pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
+        self.options.seed = seed;
         self
     }
 
@@ -127,21 +115,21 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     /// What is learned from a pilot (a schedule, a step size) depends on its chains; a run that
     /// used the same chains again would no longer have `E[w] = Z_K / Z_0`.
     pub fn pilot(mut self) -> Self {
-        self.purpose = Purpose::Pilot;
+        self.options.purpose = Purpose::Pilot;
         self
     }
 
     /// Number of threads; rayon's global pool unless set. Without the feature `rayon` a run has
     /// one thread whatever is set.
     pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = Some(threads);
+        self.options.threads = Some(threads);
         self
     }
 
     /// Number of chains that pass the schedule together; 128 unless set. Part of what fixes a
     /// result's bits, and the unit of work that threads share.
     pub fn block_size(mut self, chains: usize) -> Self {
-        self.block_size = chains;
+        self.options.block_size = chains;
         self
     }
 
@@ -149,7 +137,7 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     /// at evenly spaced stages, of which the thermodynamic integral sees no more: keep it in the
     /// hundreds where that matters.
     pub fn recorded_stages(mut self, stages: usize) -> Self {
-        self.recorded_stages = stages;
+        self.options.recorded_stages = stages;
         self
     }
 
@@ -171,14 +159,7 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
             path: self.path,
             kernel: self.kernel,
             recorder,
-            log_base_normalizer: self.log_base_normalizer,
-            schedule: self.schedule,
-            chains: self.chains,
-            seed: self.seed,
-            purpose: self.purpose,
-            threads: self.threads,
-            block_size: self.block_size,
-            recorded_stages: self.recorded_stages,
+            options: self.options,
             progress: self.progress,
         }
     }
@@ -197,7 +178,7 @@ where
     /// Settings out of range; a NaN or `+inf` met on the way, with chain, stage and beta;
     /// [`Error::AllWeightsZero`].
     pub fn run(&self) -> Result<Run<P::State, R>> {
-        PartialRun::merge([self.run_range(0..self.chains)?])
+        PartialRun::merge([self.run_range(0..self.options.chains)?])
     }
 
     /// Runs the chains of an index range only, as given by [`ranges`](Self::ranges), to be merged
@@ -212,10 +193,18 @@ where
         let settings = self.settings()?;
         let blocks = settings.blocks_of(&chains)?;
         check_stages(self.kernel.stages(), &settings.schedule)?;
-        let nodes = self.in_pool(blocks.len(), || self.run_blocks(blocks.clone(), &settings))??;
+        // More threads than blocks would have nothing to do.
+        let threads = self
+            .options
+            .threads
+            .map(|threads| threads.min(blocks.len()));
+        let mut nodes = None;
+        on_threads(threads, &mut || {
+            nodes = Some(self.run_blocks(blocks.clone(), &settings));
+        })?;
         Ok(PartialRun {
+            nodes: nodes.expect("the work has been done")?,
             settings,
-            nodes,
             seconds: begun.elapsed().as_secs_f64(),
         })
     }
@@ -226,58 +215,11 @@ where
     /// # Errors
     /// Where `parts` is 0, or as [`run`](Self::run) for settings out of range.
     pub fn ranges(&self, parts: usize) -> Result<Vec<Range<usize>>> {
-        Error::check_at_least("parts", parts, 1)?;
-        let settings = self.settings()?;
-        let blocks = settings.blocks();
-        let parts = parts.min(blocks);
-        let start = |part: usize| settings.chains_of(part * blocks / parts).start;
-        Ok((0..parts)
-            .map(|part| start(part)..start(part + 1))
-            .collect())
+        self.settings()?.ranges(parts)
     }
 
     fn settings(&self) -> Result<Settings> {
-        Error::check_at_least("chains", self.chains, 1)?;
-        Error::check_at_least("block_size", self.block_size, 1)?;
-        Error::check_at_least("recorded_stages", self.recorded_stages, 1)?;
-        Error::check_at_least("threads", self.threads.unwrap_or(1), 1)?;
-        Error::check_number("log normalizer of the base", self.log_base_normalizer)?;
-        let schedule = match &self.schedule {
-            Some(schedule) => schedule.clone(),
-            None => Schedule::linear(1_000)?,
-        };
-        Ok(Settings {
-            windows: Windows::new(schedule.steps(), self.recorded_stages),
-            schedule,
-            chains: self.chains,
-            block_size: self.block_size,
-            seed: self.seed,
-            purpose: self.purpose,
-            log_base_normalizer: self.log_base_normalizer,
-            engine: self.path.engine(),
-        })
-    }
-
-    #[cfg(feature = "rayon")]
-    fn in_pool<T: Send>(&self, blocks: usize, work: impl FnOnce() -> T + Send) -> Result<T> {
-        let Some(threads) = self.threads else {
-            return Ok(work());
-        };
-        // More threads than blocks would have nothing to do.
-        let threads = threads.min(blocks);
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()
-            .map_err(|error| Error::invalid("threads", threads, error.to_string()))?;
-        let (mut work, mut done) = (Some(work), None);
-        let run: &mut (dyn FnMut() + Send) = &mut || done = work.take().map(|work| work());
-        pool.install(run);
-        Ok(done.expect("the pool has run the work"))
-    }
-
-    #[cfg(not(feature = "rayon"))]
-    fn in_pool<T: Send>(&self, _blocks: usize, work: impl FnOnce() -> T + Send) -> Result<T> {
-        Ok(work())
+        self.options.settings(self.path.engine())
     }
 
     fn run_blocks(
@@ -368,10 +310,10 @@ impl<P: AnnealingPath, K: std::fmt::Debug, R> std::fmt::Debug for Ais<'_, P, K, 
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ais")
             .field("kernel", &self.kernel)
-            .field("schedule", &self.schedule)
-            .field("chains", &self.chains)
-            .field("seed", &self.seed)
-            .field("block_size", &self.block_size)
+            .field("schedule", &self.options.schedule)
+            .field("chains", &self.options.chains)
+            .field("seed", &self.options.seed)
+            .field("block_size", &self.options.block_size)
             .finish_non_exhaustive()
     }
 }

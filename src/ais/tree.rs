@@ -7,6 +7,8 @@
 
 use std::ops::Range;
 
+use super::threads::join;
+
 /// An accumulator that can be merged with that of the chains to its right.
 pub trait Merge {
     /// Takes in what `right` gathered.
@@ -51,17 +53,16 @@ where
     E: Send,
     F: Fn(usize) -> Result<T, E> + Sync,
 {
-    maximal_nodes(blocks)
-        .into_iter()
-        .map(|(level, index)| {
-            let value = reduce_node(level, index, leaf)?;
-            Ok(Node {
-                level,
-                index,
-                value,
-            })
-        })
-        .collect()
+    let mut nodes = Forest::new();
+    for (level, index) in maximal_nodes(blocks) {
+        let value = reduce_node(level, index, leaf)?;
+        nodes.push(Node {
+            level,
+            index,
+            value,
+        });
+    }
+    Ok(nodes)
 }
 
 fn reduce_node<T, E, F>(level: u32, index: usize, leaf: &F) -> Result<T, E>
@@ -82,21 +83,6 @@ where
     let mut value = left?;
     value.merge(right?);
     Ok(value)
-}
-
-/// One half of the work of [`join`]. It is not generic, so that rayon is compiled once and not
-/// anew for every path, kernel and recorder.
-type Half<'a> = dyn FnMut() + Send + 'a;
-
-#[cfg(feature = "rayon")]
-fn join(left: &mut Half<'_>, right: &mut Half<'_>) {
-    rayon::join(left, right);
-}
-
-#[cfg(not(feature = "rayon"))]
-fn join(left: &mut Half<'_>, right: &mut Half<'_>) {
-    left();
-    right();
 }
 
 /// `(level, index)` of the largest nodes that tile the range, from left to right.
