@@ -65,7 +65,7 @@ pub trait TransitionKernel<M: Intermediate> {
     /// its old state, then moves it. At [rest](Stage::is_at_rest) it moves them alone.
     ///
     /// # Errors
-    /// The first chain's [`Error::NonFinite`](crate::Error::NonFinite).
+    /// The first chain's [`Error::NonFinite`].
     fn advance(
         &self,
         stage: Stage<'_, M>,

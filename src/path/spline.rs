@@ -12,7 +12,7 @@ use crate::{Error, Result};
 ///
 /// `S` is usually [`GeometricPath`](super::GeometricPath), which suits any exponential family, or
 /// [`GaussianPath`](super::GaussianPath), whose points can be sampled. For RBMs see
-/// [`RbmPath::moment_spline`](super::RbmPath::moment_spline).
+/// [`RbmPath::moment_spline`](crate::rbm::RbmPath::moment_spline).
 ///
 /// The densities at the knots carry the constants that the family's own
 /// [`with_moments`](ExponentialFamily::with_moments) gives them. The path is continuous and has a
