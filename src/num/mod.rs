@@ -4,7 +4,7 @@
     not(all(target_arch = "x86_64", target_os = "linux", feature = "amx")),
     path = "no_amx.rs"
 )]
-mod amx;
+pub(crate) mod amx;
 pub(crate) mod engine;
 mod lbfgs;
 mod log_space;
@@ -14,7 +14,6 @@ mod moments;
 #[cfg(feature = "serde")]
 pub(crate) mod serial;
 
-pub(crate) use amx::are_available as tiles_are_available;
 pub use engine::Engine;
 pub(crate) use engine::{Available, over_vectors, vectorized};
 pub(crate) use lbfgs::Lbfgs;
