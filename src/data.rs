@@ -1,6 +1,6 @@
-//! Handwritten digits, embedded.
+//! A data set of handwritten digits, embedded in the crate.
 
-/// For each image eight bytes of pixels, bit i for pixel i, and one byte for the label.
+/// The images: for each one eight bytes of pixels, bit i for pixel i, and one byte for the label.
 const PACKED: &[u8] = include_bytes!("data/digits.bin");
 
 /// 1,797 handwritten digits of 8 x 8 pixels in black and white, with their labels.

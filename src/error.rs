@@ -170,6 +170,11 @@ impl Error {
         }
     }
 
+    /// An [`Error::InvalidArgument`] for a list without entries.
+    pub(crate) fn check_not_empty(argument: &'static str, length: usize) -> Result<()> {
+        Self::check(length > 0, argument, "none", "at least one")
+    }
+
     /// The count, or an [`Error::InvalidArgument`] where it is 0.
     pub(crate) fn check_nonzero(argument: &'static str, count: usize) -> Result<NonZeroUsize> {
         NonZeroUsize::new(count).ok_or_else(|| Self::invalid(argument, 0, "at least 1"))

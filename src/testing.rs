@@ -1,9 +1,9 @@
 //! Checks for users' own models, kernels and paths: invariance, unbiasedness, gradients.
 //!
-//! A statistical check returns a [`Check`], whose z-score is standard normal where the code is
-//! right: `|z| > 4` has a probability of 6e-5. Run them at *coarse* settings (few stages, large
-//! steps, an asymmetric target), where a wrong kernel shows; with many short steps most mistakes
-//! hide. They are deterministic by their seed.
+//! A statistical check returns a [`Check`] with a z-score, which is standard normal where the code
+//! is right, so that `|z| > 4` has a probability of 6e-5. Use *coarse* settings: few stages, large
+//! steps, an asymmetric target. With many short steps most mistakes are too small to be seen. The
+//! seed fixes the result.
 //!
 //! ```
 //! use annealed::kernel::RandomWalkMetropolis;
@@ -104,8 +104,8 @@ impl fmt::Display for Check {
 /// A kernel with corrections (unadjusted Langevin, a learned transition) is not invariant, but
 /// its corrected average is, and this checks it.
 ///
-/// Only what the statistic sees is checked: a walk that never rejects keeps the mean of a
-/// symmetric target and doubles its variance. Try several, squares and products among them.
+/// One statistic checks one moment: a walk that never rejects keeps the mean of a symmetric target
+/// and doubles its variance. Try several statistics, squares and products among them.
 ///
 /// # Errors
 /// No steps; fewer than two chains; a NaN or an infinity met by the kernel.

@@ -1,4 +1,4 @@
-//! A modifier learned from an ensemble of annealed particles.
+//! A drift modifier learned from an ensemble of annealed particles.
 
 use nalgebra::{Cholesky, DMatrix, DVector};
 use rand::RngExt;
@@ -24,14 +24,16 @@ const PENALTIES: [f64; 5] = [1e-6, 1e-4, 1e-2, 0.1, 1.0];
 ///
 /// Along the flow of G the log weight grows by `s - div(G p)/p` a unit of beta, which is constant
 /// for an exact G. The coefficients at a stage minimise the variance of that rate over the
-/// weighted particles: a least-squares regression of s on `div(p grad phi_j)/p`, with a penalty
-/// chosen by two-fold cross-validation. The particles then move on with the G just found, and are
-/// resampled where their effective sample size falls below half.
+/// weighted particles. This is a least-squares regression of s on `div(p grad phi_j)/p`, with a
+/// penalty chosen by two-fold cross-validation. The particles then move on with the G just found,
+/// and are resampled where their effective sample size falls below half.
 ///
 /// [`errors`](Self::errors) reports the share of the variance of s that is left on particles not
-/// fitted to. It sees only where the pilot's particles are. The pilot has the streams of
-/// [`Purpose::Ensemble`]: a run with the same seed is independent of it and unbiased. Source of the
-/// regression: zero-variance control variates (Mira, Solgi and Imparato 2013).
+/// fitted to. It knows nothing of places where no particle of the pilot is. The pilot has the
+/// streams of [`Purpose::Ensemble`], so that a run with the same seed is independent of it and
+/// unbiased.
+///
+/// Source of the regression: zero-variance control variates (Mira, Solgi and Imparato 2013).
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct EnsembleModifier<F> {
@@ -46,8 +48,8 @@ impl<F: Features> EnsembleModifier<F> {
     /// moved by [`DriftModifiedLangevin`] with noise of variance `step_size`, a number or a
     /// [`StepSize`].
     ///
-    /// A particle visits one new point a stage; its gradient is computed once to fit and, as in a
-    /// run, by the kernel.
+    /// A particle visits one new point a stage. Its gradient is computed once for the fit, and by
+    /// the kernel as in a run.
     ///
     /// # Errors
     /// Fewer particles than twice the coefficients, which are one more than the features; features
@@ -92,8 +94,8 @@ impl<F: Features> EnsembleModifier<F> {
         Ok(fitted)
     }
 
-    /// `(beta, share)` at the middle of each stage: the variance of the log weight's growth that
-    /// G leaves, as a share of the variance without G, on particles that were not fitted to.
+    /// `(beta, share)` at the middle of each stage. The share is the variance of the log weight's
+    /// growth with G over that without G, on particles that were not fitted to.
     pub fn errors(&self) -> impl ExactSizeIterator<Item = (f64, f64)> {
         let errors = self.errors.iter();
         self.betas.betas().iter().copied().zip(errors.copied())

@@ -1,10 +1,12 @@
-//! Features whose gradients span the fields that an ensemble can learn.
+//! Features of a state, whose gradients span the drift modifiers that can be learned.
 
 use nalgebra::DVector;
 
+use crate::num::pairs;
 use crate::{Error, Result};
 
-/// Functions `phi_j` over vectors. A modifier is sought among `G = sum_j c_j grad phi_j`.
+/// Functions `phi_j` over vectors, among whose gradients a modifier `G = sum_j c_j grad phi_j` is
+/// sought.
 pub trait Features {
     /// Dimension of the states.
     fn dimension(&self) -> usize;
@@ -33,8 +35,8 @@ pub trait Features {
 /// The coordinates, their products, and Gaussian bumps `exp(-|x - c|^2 / (2 l^2))` of several
 /// widths l at several centres c.
 ///
-/// The polynomials alone give the affine fields, exact between Gaussians; bumps at the modes of an
-/// objective, about as wide as they and wider, gather mass there.
+/// The coordinates and products give the affine fields, which are exact between Gaussians. Bumps
+/// placed at the modes of an objective, about as wide as the modes and wider, gather mass there.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct BumpFeatures {
@@ -83,11 +85,6 @@ impl BumpFeatures {
     fn polynomials(&self) -> usize {
         self.dimension * (self.dimension + 3) / 2
     }
-}
-
-/// Index pairs `i <= j`, row by row.
-fn pairs(dimension: usize) -> impl Iterator<Item = (usize, usize)> {
-    (0..dimension).flat_map(move |i| (i..dimension).map(move |j| (i, j)))
 }
 
 impl Bump {

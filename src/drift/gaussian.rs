@@ -1,4 +1,4 @@
-//! The modifier of a path of Gaussians, in closed form.
+//! The drift modifier of a path of Gaussians, in closed form.
 
 use nalgebra::DVector;
 
@@ -14,14 +14,15 @@ use crate::path::GaussianPath;
 /// Panics where the state does not have the path's dimension.
 impl DriftModifier for GaussianPath {
     fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>) {
-        let mut along_axes = self.along_axes(state);
-        let axes = self.precisions().iter().zip(self.shift().iter());
+        let ends = self.ends();
+        let mut along_axes = ends.coordinates(state);
+        let axes = ends.precisions.iter().zip(&ends.shift);
         for (u, (&lambda, &s)) in along_axes.iter_mut().zip(axes) {
             let precision = (1.0 - beta) + beta * lambda;
             let centre = beta * lambda * s / precision;
             let growth = -(lambda - 1.0) / (2.0 * precision);
             *u = -(lambda * s / (precision * precision) + (*u - centre) * growth);
         }
-        modifier.gemv(1.0, self.axes(), &along_axes, 0.0);
+        modifier.gemv(1.0, &ends.axes, &along_axes, 0.0);
     }
 }

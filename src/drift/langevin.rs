@@ -5,32 +5,37 @@ use rand::Rng;
 
 use crate::chain::{NonFinite, Stage, Step};
 use crate::drift::DriftModifier;
-use crate::kernel::{Scratch, StepSize, TransitionKernel, evaluate, fill_normal, set_len};
-use crate::model::{Differentiable, UnnormalizedModel};
+use crate::kernel::{Scratch, StepSize, TransitionKernel, evaluate_by, fill_normal, set_len};
+use crate::model::Differentiable;
+use crate::num::set_zero;
 use crate::path::Intermediate;
 use crate::{Error, Result};
 
 /// Unadjusted Langevin steps with a drift modifier G, corrected through the weight.
 ///
-/// From `beta_{k-1}` to `beta_k`, with `delta = beta_k - beta_{k-1}`, the noise's variance `eps`
-/// (the time step, independent of delta) and `g(x)` the mean of `grad log f_{k-1}(x)` and
-/// `grad log f_k(x)`, which is the gradient at mid gain on a path linear in beta:
+/// A stage from `beta_{k-1}` to `beta_k` moves x to x' by the forward density F. Its reversal in the
+/// weight is the backward density B:
 ///
 /// ```text
 /// F(x'|x) = N(x'; x  + eps/2 g(x)  - delta G(x),  eps)
 /// B(x|x') = N(x;  x' + eps/2 g(x') + delta G(x'), eps)
 /// ```
 ///
-/// with G at the middle of the two betas. Time reversal flips the sign of G and not that of the
-/// gradient. The correction is `log f_k(x') - log f_k(x) + log B(x|x') - log F(x'|x)`, and the
-/// weights are unbiased for any G, eps and delta; with an exact G their variance tends to 0 with
-/// the steps. Where delta is 0 the kernel is
-/// [`UnadjustedLangevin`](crate::kernel::UnadjustedLangevin).
+/// Here `delta = beta_k - beta_{k-1}`, and `eps` is the variance of the noise (the time step, which
+/// does not depend on delta). `g(x)` is the mean of `grad log f_{k-1}(x)` and `grad log f_k(x)`, and
+/// G is taken at the middle of the two betas. Time reversal flips the sign of G and not that of the
+/// gradient.
 ///
-/// A proposal y off the support of `f_k` is refused, forward and backward. Unlike there, the two
-/// directions refuse with different probabilities; y is therefore kept as an auxiliary variable
-/// of the extended space, and staying weighs `log N(y; x + eps/2 g + delta G, eps) -
-/// log N(y; x + eps/2 g - delta G, eps)`.
+/// The correction to the log weight is
+/// `log f_k(x') - log f_k(x) + log B(x|x') - log F(x'|x)`. The weights are unbiased for any G, eps
+/// and delta. With an exact G their variance tends to 0 with the steps. Where delta is 0 the kernel
+/// is [`UnadjustedLangevin`](crate::kernel::UnadjustedLangevin).
+///
+/// A proposal y off the support of `f_k` is refused: the chain stays at x. The reversed chain would
+/// refuse y too, but would have proposed it with another probability, because the shift has the
+/// other sign. The refused y therefore counts as an auxiliary variable of the extended space, and a
+/// chain that stays adds
+/// `log N(y; x + eps/2 g + delta G, eps) - log N(y; x + eps/2 g - delta G, eps)` to its log weight.
 ///
 /// Source: Barron and Luo (2007).
 ///
@@ -156,37 +161,19 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
         state: &DVector<f64>,
         drift: &mut Drift,
     ) -> Result<f64, NonFinite> {
-        let log_density = evaluate(quantity, &MidGain(stage), state, &mut drift.langevin)?;
+        let Stage {
+            previous, model, ..
+        } = stage;
+        let mean_gradient = |gradient: &mut DVector<f64>| {
+            set_zero(gradient.as_mut_slice());
+            model.accumulate_mean_gradient(previous, state, 1.0, gradient)
+        };
+        let log_density = evaluate_by(quantity, state, &mut drift.langevin, mean_gradient)?;
         if log_density > f64::NEG_INFINITY {
             drift.langevin *= 0.5 * self.step_size.at(stage.beta);
             self.shift_into(stage, state, &mut drift.shift)?;
         }
         Ok(log_density)
-    }
-}
-
-/// The model that a stage reaches, with the mean of the gradients at both ends.
-struct MidGain<'a, M>(Stage<'a, M>);
-
-impl<M: Differentiable> UnnormalizedModel for MidGain<'_, M> {
-    type State = DVector<f64>;
-
-    fn log_density(&self, state: &DVector<f64>) -> f64 {
-        self.0.model.log_density(state)
-    }
-}
-
-impl<M: Differentiable> Differentiable for MidGain<'_, M> {
-    fn accumulate_gradient(
-        &self,
-        state: &DVector<f64>,
-        scale: f64,
-        gradient: &mut DVector<f64>,
-    ) -> f64 {
-        let Stage {
-            previous, model, ..
-        } = self.0;
-        model.accumulate_mean_gradient(previous, state, scale, gradient)
     }
 }
 

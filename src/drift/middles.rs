@@ -1,12 +1,13 @@
-//! The betas at which a modifier was solved for.
+//! The middles of the stages of a schedule, at which a drift modifier is tabulated.
 
 use crate::schedule::Schedule;
+#[cfg(any(feature = "serde", test))]
 use crate::{Error, Result};
 
 /// The middle of each stage of a schedule.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "Vec<f64>", into = "Vec<f64>"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
 pub(super) struct Middles {
     /// At least one, increasing.
     betas: Vec<f64>,
@@ -18,6 +19,17 @@ impl Middles {
         Self {
             betas: stages.map(|ends| 0.5 * (ends[0] + ends[1])).collect(),
         }
+    }
+
+    /// From betas as they were written.
+    #[cfg(any(feature = "serde", test))]
+    fn new(betas: Vec<f64>) -> Result<Self> {
+        let inside = betas.iter().all(|beta| (0.0..=1.0).contains(beta));
+        let increasing = betas.windows(2).all(|pair| pair[0] < pair[1]);
+        let fit = !betas.is_empty() && inside && increasing;
+        let expected = "at least one, strictly increasing within [0, 1]";
+        Error::check(fit, "betas of a modifier", format!("{betas:?}"), expected)?;
+        Ok(Self { betas })
     }
 
     pub(super) fn betas(&self) -> &[f64] {
@@ -45,30 +57,7 @@ impl Middles {
     }
 }
 
-impl TryFrom<Vec<f64>> for Middles {
-    type Error = Error;
-
-    fn try_from(betas: Vec<f64>) -> Result<Self> {
-        let inside = betas.iter().all(|beta| (0.0..=1.0).contains(beta));
-        let increasing = betas.windows(2).all(|pair| pair[0] < pair[1]);
-        if !betas.is_empty() && inside && increasing {
-            Ok(Self { betas })
-        } else {
-            let expected = "at least one, strictly increasing within [0, 1]";
-            Err(Error::invalid(
-                "betas of a modifier",
-                format!("{betas:?}"),
-                expected,
-            ))
-        }
-    }
-}
-
-impl From<Middles> for Vec<f64> {
-    fn from(middles: Middles) -> Self {
-        middles.betas
-    }
-}
+crate::num::deserialize_checked! { Middles as (betas: Vec<f64>) => Self::new(betas) }
 
 #[cfg(test)]
 mod tests {
@@ -76,7 +65,7 @@ mod tests {
 
     #[test]
     fn places_between_at_and_beyond_the_middles() {
-        let uneven = Middles::try_from(vec![0.1, 0.2, 0.6, 0.9]).unwrap();
+        let uneven = Middles::new(vec![0.1, 0.2, 0.6, 0.9]).unwrap();
         assert_eq!(uneven.around(0.0), (0, 0, 0.0));
         assert_eq!(uneven.around(1.0), (3, 3, 0.0));
         for (index, &beta) in uneven.betas().iter().enumerate() {
@@ -85,13 +74,13 @@ mod tests {
         let (left, right, part) = uneven.around(0.3);
         assert_eq!((left, right), (1, 2));
         assert!((part - 0.25).abs() < 1e-15);
-        let one = Middles::try_from(vec![0.5]).unwrap();
+        let one = Middles::new(vec![0.5]).unwrap();
         assert_eq!(
             [0.2, 0.5, 0.8].map(|beta| one.around(beta)),
             [(0, 0, 0.0); 3]
         );
-        assert!(Middles::try_from(vec![]).is_err());
-        assert!(Middles::try_from(vec![0.5, 0.5]).is_err());
-        assert!(Middles::try_from(vec![0.5, f64::NAN]).is_err());
+        assert!(Middles::new(vec![]).is_err());
+        assert!(Middles::new(vec![0.5, 0.5]).is_err());
+        assert!(Middles::new(vec![0.5, f64::NAN]).is_err());
     }
 }

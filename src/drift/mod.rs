@@ -7,7 +7,7 @@
 //! div(G p) = (s - E s) p
 //! ```
 //!
-//! carries `p_beta` to `p_(beta + delta)` when each state is moved by `-delta G`. Langevin steps
+//! carries `p_beta` to `p_(beta + delta)`, to first order, when each state is moved by `-delta G`. Langevin steps
 //! with this shift ([`DriftModifiedLangevin`]) need not wait for the chain to mix. A wrong G costs
 //! variance, never bias.
 
@@ -38,13 +38,13 @@ pub use separable::SeparableModifier;
 
 use nalgebra::DVector;
 
-/// A drift modifier G at a state and a point of the path.
+/// A drift modifier: a field G that says where states should move as beta grows.
 ///
-/// Exact where `div(G p_beta) = (s - E s) p_beta` with `s = d/dbeta log f_beta`; the sign is such
-/// that states move by `-delta G`. In terms of a gain `gamma = gamma_K beta`, this G is `gamma_K`
-/// times the one that belongs to gamma, and `delta G` is the same.
+/// It is exact where `div(G p_beta) = (s - E s) p_beta` with `s = d/dbeta log f_beta`. The sign is
+/// such that states move by `-delta G`. Barron and Luo anneal in the gain `gamma = gamma_K beta`;
+/// their modifier is this one divided by `gamma_K`, and the shifts are the same.
 ///
-/// Any field whatever keeps the weights unbiased, if it depends on beta and the state alone.
+/// The weights are unbiased for any field that depends on beta and the state alone.
 pub trait DriftModifier {
     /// Writes `G_beta(x)`, finite, to `modifier`, which is as long as the state.
     fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>);

@@ -1,7 +1,5 @@
 //! A recorder of the shifts that drift modifiers make, and of those that the kernel's bound cuts.
 
-use std::fmt;
-
 use nalgebra::DVector;
 
 use crate::ais::{Merge, Recorder};
@@ -39,7 +37,12 @@ struct Shifts {
 
 /// The warning of drift modifiers that are too long for the schedule and were cut to the kernel's
 /// bound; `Display` says what to do.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[error(
+    "{:.1}% of the shifts were cut at stage {stage} (beta = {beta}), the longest from {longest:.3}: \
+     modes may be left behind, which the effective sample size does not show; use more stages",
+    100.0 * share
+)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct ShiftsCut {
@@ -51,24 +54,6 @@ pub struct ShiftsCut {
     pub share: f64,
     /// The longest shift before the cut, in units of the state.
     pub longest: f64,
-}
-
-impl fmt::Display for ShiftsCut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            stage,
-            beta,
-            longest,
-            ..
-        } = self;
-        write!(
-            f,
-            "{:.1}% of the shifts were cut at stage {stage} (beta = {beta}), the longest from \
-             {longest:.3}: modes may be left behind, which the effective sample size does not show; \
-             use more stages",
-            100.0 * self.share
-        )
-    }
 }
 
 impl<D> ShiftMonitor<D> {

@@ -1,4 +1,4 @@
-//! Annealing as optimisation: the best point met, and what the mean objective must reach.
+//! Annealing as optimisation: the best point met, and a bound that the mean objective reaches.
 
 use crate::ais::{Merge, Recorder};
 use crate::chain::Block;
@@ -41,8 +41,8 @@ impl<F, S> ObjectiveTrace<F, S> {
         self.best.as_ref().map(|(value, state)| (*value, state))
     }
 
-    /// `(beta_k, mean of L under p_k, largest L of a chain)` at each recorded stage. The gain is
-    /// beta times that of the path's end.
+    /// `(beta_k, mean of L under p_k, largest L of a chain)` at each recorded stage. The gain of a
+    /// stage is `beta_k` times the gain at the end of the path.
     pub fn stages(&self) -> impl Iterator<Item = (f64, f64, f64)> {
         let row = |stage: &Traced| (stage.beta, stage.mean.get(), stage.best);
         self.stages.iter().map(row)
@@ -116,12 +116,12 @@ impl Maximum {
     ///
     /// `E L >= L* - B r + 1/gamma log P_0(|w - w*| < r)`,
     ///
-    /// where `P_0` of the ball is taken at its lower bound
-    /// `exp(-|w*|^2 / (2 sigma0^2)) P_0(|w| < r)`. Within about 1 of `L*` once gamma is of the order
-    /// `d log d`, however many local maxima there are.
+    /// where the probability of the ball is replaced by its lower bound
+    /// `exp(-|w*|^2 / (2 sigma0^2)) P_0(|w| < r)`. The number is within about 1 of `L*` once gamma is
+    /// of the order `d log d`, however many local maxima there are.
     ///
-    /// It follows from `gamma E L >= log Z` (Gibbs) and from L on the ball alone. Source: Barron
-    /// and Luo (2007), Lemma, with the gain written out.
+    /// It follows from `gamma E L >= log Z` (Gibbs) and from the values of L on the ball. Source:
+    /// Barron and Luo (2007), Lemma, with the gain written out.
     ///
     /// # Errors
     /// A dimension of 0; a gain, Lipschitz bound or deviation that is not finite and positive; a

@@ -1,4 +1,4 @@
-//! Exact draws of one projection of a ridge superposition.
+//! Exact draws of one projection of a ridge superposition, by adaptive rejection.
 
 use rand::{Rng, RngExt};
 
@@ -163,6 +163,22 @@ mod tests {
     const DEVIATION: f64 = 0.3;
     const DRAWS: usize = 16_000;
 
+    fn wave(amplitude: f64, frequency: f64, phase: f64) -> Sinusoid {
+        Sinusoid {
+            amplitude,
+            frequency,
+            phase,
+        }
+    }
+
+    fn step(amplitude: f64, slope: f64, offset: f64) -> Tanh {
+        Tanh {
+            amplitude,
+            slope,
+            offset,
+        }
+    }
+
     /// The law's distribution function on a fine grid, by the midpoint rule.
     fn distribution(function: &impl RidgeFunction, scale: f64) -> (Vec<f64>, f64) {
         let (low, spacing) = (CENTRE - 60.0 * DEVIATION, 1e-4);
@@ -221,22 +237,12 @@ mod tests {
 
     #[test]
     fn draws_have_the_conditional_s_law_at_small_and_large_gain() {
-        let wave = Sinusoid {
-            amplitude: -1.0,
-            frequency: 2.0,
-            phase: 0.5,
-        };
-        let step = Tanh {
-            amplitude: 1.0,
-            slope: -3.0,
-            offset: -6.0,
-        };
         let square = Bounded::new(|z: f64| -(0.3 - z.tanh()).powi(2), 0.0);
         let square = square.with_slope(2.6).unwrap();
         for scale in [0.1, 1.0, 14.0, 100.0, 1_000.0] {
             let most = [
-                draws_follow(&wave, scale),
-                draws_follow(&step, scale),
+                draws_follow(&wave(-1.0, 2.0, 0.5), scale),
+                draws_follow(&step(1.0, -3.0, -6.0), scale),
                 draws_follow(&square, scale),
             ];
             assert!(most.iter().all(|&cells| cells < 80), "{scale}: {most:?}");
@@ -248,16 +254,8 @@ mod tests {
     #[test]
     fn bounds_on_intervals_hold_and_tend_to_the_function() {
         let functions: [Box<dyn RidgeFunction>; 3] = [
-            Box::new(Sinusoid {
-                amplitude: -1.3,
-                frequency: -2.0,
-                phase: 0.4,
-            }),
-            Box::new(Tanh {
-                amplitude: -0.7,
-                slope: 2.0,
-                offset: 0.1,
-            }),
+            Box::new(wave(-1.3, -2.0, 0.4)),
+            Box::new(step(-0.7, 2.0, 0.1)),
             Box::new(Bounded::new(f64::sin, 1.0).with_slope(1.0).unwrap()),
         ];
         for f in functions {
@@ -273,11 +271,7 @@ mod tests {
             }
             assert!(f.upper_bound_on(0.0, f64::INFINITY) <= f.upper_bound());
         }
-        let level = Sinusoid {
-            amplitude: 1.0,
-            frequency: 0.0,
-            phase: 0.5,
-        };
+        let level = wave(1.0, 0.0, 0.5);
         assert_eq!(level.upper_bound_on(1.0, f64::INFINITY), 0.5f64.sin());
     }
 }

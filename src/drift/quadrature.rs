@@ -1,4 +1,4 @@
-//! The exact modifier in one dimension, by quadrature.
+//! The exact drift modifier in one dimension, by quadrature.
 
 use nalgebra::DVector;
 
@@ -16,10 +16,10 @@ const MAX_NODES: usize = 1 << 28;
 /// `G_beta(x) = 1/p(x) integral_-inf^x (s - E s) p`, with `s = d/dbeta log f_beta`,
 ///
 /// tabulated on an even grid at the middle of each stage of a schedule. Between nodes it is
-/// linear in x and beta, beyond them constant.
+/// linear in x and beta. Beyond them it is constant.
 ///
-/// Each table is integrated from the tail that holds less mass, by the trapezoid rule on ratios
-/// `p(x_i) / p(x_{i+1})`: nothing underflows and no large integrals cancel, so that G keeps its
+/// Each table is integrated from both tails to the median, by the trapezoid rule on ratios
+/// `p(x_i) / p(x_{i+1})`. Nothing underflows and no large integrals cancel, so that G keeps its
 /// digits in both tails and between modes.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -132,16 +132,14 @@ impl Grid {
         let (mean, middle) = self.mean_and_median(&log_density, &derivative);
         let excess: Vec<f64> = derivative.iter().map(|s| s - mean).collect();
         let mut table = vec![0.0; self.points];
-        for i in 1..=middle {
-            let ratio = (log_density[i - 1] - log_density[i]).exp();
-            let cell = 0.5 * self.spacing * (excess[i - 1] * ratio + excess[i]);
-            table[i] = table[i - 1] * ratio + cell;
-        }
-        for i in (middle + 1..self.points - 1).rev() {
-            let ratio = (log_density[i + 1] - log_density[i]).exp();
-            let cell = 0.5 * self.spacing * (excess[i + 1] * ratio + excess[i]);
-            table[i] = table[i + 1] * ratio - cell;
-        }
+        let mut integrate = |from: usize, i: usize, sign: f64| {
+            let ratio = (log_density[from] - log_density[i]).exp();
+            let cell = 0.5 * self.spacing * (excess[from] * ratio + excess[i]);
+            table[i] = table[from] * ratio + sign * cell;
+        };
+        (1..=middle).for_each(|i| integrate(i - 1, i, 1.0));
+        let right = middle + 1..self.points - 1;
+        right.rev().for_each(|i| integrate(i + 1, i, -1.0));
         Error::check_finite("drift modifier on the grid", table.iter().copied())?;
         Ok(table)
     }

@@ -1,4 +1,4 @@
-//! Ridge superpositions: objectives that see a state through its projections alone.
+//! Ridge functions, and the Gaussian over a direction and its noisy projections.
 
 use std::f64::consts::TAU;
 
@@ -13,19 +13,20 @@ use crate::{Error, Result};
 /// The smallest spacing of a smoothing quadrature, in deviations.
 const MIN_SPACING: f64 = 1.0 / 1024.0;
 
-/// One ridge function f of a projection `x_i . w`, bounded above.
+/// A ridge function f of a projection `x_i . w`, bounded above.
 ///
-/// A user's function is a closure with its bound, [`Bounded`].
+/// [`Bounded`] makes one of a closure and its bound.
 pub trait RidgeFunction {
     /// `f(z)`.
     fn value(&self, z: f64) -> f64;
 
-    /// A number that f nowhere exceeds; the closer, the faster the Gibbs sampler.
+    /// A number that f nowhere exceeds. The closer it is, the faster is the Gibbs sampler.
     fn upper_bound(&self) -> f64;
 
-    /// A number that f does not exceed on an interval, whose ends may be infinite. At large gains
-    /// the Gibbs sampler depends on it: it should tend to f as the interval shrinks. Provided: the
-    /// overall bound.
+    /// A number that f does not exceed on an interval, whose ends may be infinite.
+    ///
+    /// At large gains the speed of the Gibbs sampler depends on it, and it should tend to f as the
+    /// interval shrinks. The provided method gives the overall bound.
     fn upper_bound_on(&self, low: f64, high: f64) -> f64 {
         let _ = (low, high);
         self.upper_bound()
@@ -73,7 +74,7 @@ pub struct Bounded<F> {
 }
 
 impl<F: Fn(f64) -> f64> Bounded<F> {
-    /// A function that nowhere exceeds `upper_bound`. A run that finds it above ends with an
+    /// From a function that nowhere exceeds `upper_bound`. A run that finds it above ends with an
     /// error.
     pub fn new(function: F, upper_bound: f64) -> Self {
         Self {
@@ -188,7 +189,7 @@ impl RidgePrior {
         Error::check_positive("prior deviation", prior_deviation)?;
         Error::check_positive("deviation of the projections", deviation)?;
         Error::check_finite("design", design.iter().copied())?;
-        Error::check_at_least("entries of the design", design.len(), 1)?;
+        Error::check_not_empty("design", design.len())?;
         let d = design.ncols();
         let precision = DMatrix::identity(d, d) / prior_deviation.powi(2)
             + design.tr_mul(&design) / deviation.powi(2);
@@ -224,13 +225,13 @@ impl RidgePrior {
         state.w = self.cholesky.solve(&pulls) + noise;
     }
 
-    /// `log E exp(scale f(u + delta xi))` with xi a standard normal: the factor that a ridge
-    /// leaves when its projection is integrated out.
+    /// `log E exp(scale f(u + delta xi))` with xi a standard normal: the log of the factor that a
+    /// ridge leaves when its projection is integrated out.
     ///
-    /// By the trapezoid rule, over as many deviations as the function's upper bound leaves to
-    /// matter (1000 at most) and at spacings halved from 1/2 until two results agree to 1e-10; for
-    /// an analytic f the error is then that of rounding. At a spacing of 2^-10 the last result
-    /// stands: an f with a jump has an error of about that.
+    /// It is computed by the trapezoid rule, over as many deviations as can matter by the upper bound
+    /// of the function, 1000 at most. The spacing is halved from 1/2 until two results agree to
+    /// 1e-10; for an analytic f the error is then that of rounding. At a spacing of 2^-10 the last
+    /// result stands. Its error is about as large where f has a jump.
     pub fn log_smoothed(&self, function: &impl RidgeFunction, u: f64, scale: f64) -> f64 {
         let log_integrand =
             |xi: f64| scale * function.value(u + self.deviation * xi) - 0.5 * xi * xi;

@@ -1,4 +1,4 @@
-//! Annealing a ridge superposition through its projections.
+//! The path of a ridge superposition, a sum of functions of projections of the state.
 
 use nalgebra::DMatrix;
 
@@ -7,15 +7,17 @@ use crate::model::UnnormalizedModel;
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate, PathAt};
 use crate::{Error, Result};
 
-/// The objective `L(w) = 1/n sum_i f_i(x_i . w)` under a Gaussian, augmented with projections z:
+/// The path to the objective `L(w) = 1/n sum_i f_i(x_i . w)` under a Gaussian, augmented with noisy
+/// projections z:
 ///
 /// `log f_beta(w, z) = log N(w; 0, sigma0^2 I) + sum_i log N(z_i; x_i . w, delta^2)
 ///                     + beta gamma L(z)`, with `L(z) = 1/n sum_i f_i(z_i)`.
 ///
-/// Both conditionals can be drawn exactly ([`RidgeGibbs`](crate::drift::RidgeGibbs)). With z
-/// integrated out, the objective of w is the [`smoothed`](Self::smoothed) one, which tends to L as
-/// delta tends to 0. Source: Barron and Luo (2007), with the factors 1/n and gamma that the
-/// slides leave out in places.
+/// Both conditionals, of z given w and of w given z, can be drawn exactly
+/// ([`RidgeGibbs`](crate::drift::RidgeGibbs)). With z integrated out, the objective of w is the
+/// [`smoothed`](Self::smoothed) one, which tends to L as delta tends to 0.
+///
+/// Source: Barron and Luo (2007), with the factors 1/n and gamma that the slides leave out in places.
 ///
 /// ```
 /// use annealed::ais::Ais;
@@ -80,8 +82,8 @@ impl<F: RidgeFunction> RidgePath<F> {
     }
 
     /// The smoothed function `n/gamma log E exp(gamma/n f_i(u + delta xi))`, with xi a standard
-    /// normal: what function i becomes for w at `beta = 1`. Not the convolution of f with a
-    /// Gaussian, which it exceeds.
+    /// normal: what function i becomes for w at `beta = 1`. It is no less than the convolution of
+    /// `f_i` with the Gaussian.
     ///
     /// # Panics
     /// Where there is no function `index`.

@@ -1,4 +1,4 @@
-//! The modifier of a product of densities over single coordinates.
+//! The drift modifier of a product of densities over single coordinates.
 
 use std::borrow::Borrow;
 
@@ -7,11 +7,11 @@ use nalgebra::DVector;
 use crate::drift::DriftModifier;
 use crate::drift::quadrature::QuadratureModifier;
 
-/// The drift modifier where every `p_beta` is a product over coordinates (an additive objective
-/// under a product base): coordinate i of G is the one-dimensional modifier of factor i.
+/// The drift modifier where every `p_beta` is a product over coordinates, as for an additive
+/// objective under a product base: coordinate i of G is the one-dimensional modifier of factor i.
 ///
-/// Holds one table a coordinate, or references to shared ones. Panics where the state has more
-/// coordinates than there are factors.
+/// It holds one table for each coordinate, or references to shared ones. It panics where the state
+/// has more coordinates than there are factors.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SeparableModifier<B = QuadratureModifier> {

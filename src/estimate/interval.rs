@@ -42,7 +42,8 @@ impl Shape {
         ((1.0 - (1.0 - 3.0 * a * shifted).cbrt()) / a).max(0.0)
     }
 
-    /// Large weights that no chain happened to have raise the true mean, never lower it.
+    /// The factor by which a heavy tail widens the upper side. The lower side needs none: the large
+    /// weights that no chain happened to draw make the true mean larger, never smaller.
     fn widening(&self) -> f64 {
         let k = self.pareto_shape.unwrap_or(0.0).min(1.0);
         1.0 + WIDENING * (k - LIGHT_TAIL).max(0.0)

@@ -268,7 +268,7 @@ impl fmt::Display for Estimate {
 /// # Errors
 /// Where there are none, or one is NaN or `+inf`.
 fn check(log_weights: &[f64]) -> Result<Vec<f64>> {
-    Error::check_at_least("log_weights", log_weights.len(), 1)?;
+    Error::check_not_empty("log_weights", log_weights.len())?;
     let bad = |x: &f64| x.is_nan() || *x == f64::INFINITY;
     if let Some(chain) = log_weights.iter().position(bad) {
         let found = format!("{} at index {chain}", log_weights[chain]);

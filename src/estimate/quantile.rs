@@ -24,9 +24,10 @@ pub(crate) fn normal(p: f64) -> f64 {
     magnitude.copysign(q)
 }
 
-/// Student's quantile at `p` in (0, 1) for `dof >= 1` degrees of freedom, whole or not: exact
-/// for 1 and 2, interpolated (to 3%) between them, and beyond by algorithm 396 of Hill (1970), to
-/// 3 digits at least and 6 from `dof = 5`.
+/// Student's quantile at `p` in (0, 1) for any real number `dof >= 1` of degrees of freedom.
+///
+/// It is exact for 1 and 2 and interpolated between them, to 3%. Above 2 it is algorithm 396 of
+/// Hill (1970), to 3 digits at least and to 6 from `dof = 5`.
 pub(crate) fn student(p: f64, dof: f64) -> f64 {
     let two_tails = 2.0 * p.min(1.0 - p);
     let magnitude = if dof > 2.0 {

@@ -1,18 +1,22 @@
 //! Reasons to doubt the result of a run, as values.
 
-use std::fmt;
-
-/// A reason to doubt a result, with the figures behind it; `Display` says what to do.
-#[derive(Debug, Clone, PartialEq)]
+/// A reason to doubt a result, with the figures behind it; `Display` says what to do. A program
+/// that is strict can return it as an error.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Warning {
     /// Too few chains for an error estimate to be trusted.
+    #[error("{chains} chains are too few to judge the error: run at least 100")]
     FewChains {
         /// Number of chains.
         chains: usize,
     },
     /// Chains that lost the target's support and count as weight zero.
+    #[error(
+        "{dead} of {chains} chains have weight zero, having left the target's support: choose a base \
+         closer to the target, or more stages if it moves along the path"
+    )]
     DeadChains {
         /// Number of chains of weight zero.
         dead: usize,
@@ -20,6 +24,10 @@ pub enum Warning {
         chains: usize,
     },
     /// Few chains carry nearly all the weight.
+    #[error(
+        "the effective sample size is {ess:.1} of {chains} chains: the interval may miss; use more \
+         stages or a better mixing kernel"
+    )]
     LowEffectiveSampleSize {
         /// Effective sample size, a count.
         ess: f64,
@@ -27,16 +35,28 @@ pub enum Warning {
         chains: usize,
     },
     /// One chain carries a large part of the weight.
+    #[error(
+        "one chain carries {:.0}% of the weight: use more stages or more chains", 100.0 * share
+    )]
     DominantWeight {
         /// Its share of the sum of weights.
         share: f64,
     },
     /// The largest weights fall off so slowly that their mean and variance are unreliable.
+    #[error(
+        "the largest weights have a heavy tail (Pareto shape {k_hat:.2}): the estimate is likely too \
+         low and its error understated; use more stages"
+    )]
     HeavyTail {
         /// Shape of the generalised Pareto distribution fitted to the largest weights.
         k_hat: f64,
     },
     /// One stage adds most of the variance of the log weight.
+    #[error(
+        "stage {stage} (beta = {beta}) adds {:.0}% of the variance of the log weight: place more \
+         stages there",
+        100.0 * share
+    )]
     ConcentratedVariance {
         /// Index of the stage, 1 to K.
         stage: usize,
@@ -46,6 +66,7 @@ pub enum Warning {
         share: f64,
     },
     /// A stage in which no proposal was accepted.
+    #[error("no proposal was accepted at stage {stage} (beta = {beta}): use smaller steps")]
     ZeroAcceptance {
         /// Index of the stage, 1 to K.
         stage: usize,
@@ -53,11 +74,19 @@ pub enum Warning {
         beta: f64,
     },
     /// States with density under the target, none under the base.
+    #[error(
+        "{chains} chains met states that the target allows and the base excludes: the estimate is \
+         biased; choose a base that covers the target"
+    )]
     BaseMissesTarget {
         /// Number of chains that met such a state.
         chains: usize,
     },
     /// Thermodynamic integration of the same run disagrees with the weights.
+    #[error(
+        "thermodynamic integration gives {thermodynamic:.3}, the weights give {log_z:.3} +- \
+         {standard_error:.3}: use more stages or a better mixing kernel"
+    )]
     ThermodynamicDisagreement {
         /// The estimate of thermodynamic integration.
         thermodynamic: f64,
@@ -66,59 +95,4 @@ pub enum Warning {
         /// Standard error of the estimate from the weights.
         standard_error: f64,
     },
-}
-
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::FewChains { chains } => write!(
-                f,
-                "{chains} chains are too few to judge the error: run at least 100"
-            ),
-            Self::DeadChains { dead, chains } => write!(
-                f,
-                "{dead} of {chains} chains have weight zero, having left the target's support: \
-                 choose a base closer to the target, or more stages if it moves along the path"
-            ),
-            Self::LowEffectiveSampleSize { ess, chains } => write!(
-                f,
-                "the effective sample size is {ess:.1} of {chains} chains: the interval may miss; \
-                 use more stages or a better mixing kernel"
-            ),
-            Self::DominantWeight { share } => write!(
-                f,
-                "one chain carries {:.0}% of the weight: use more stages or more chains",
-                100.0 * share
-            ),
-            Self::HeavyTail { k_hat } => write!(
-                f,
-                "the largest weights have a heavy tail (Pareto shape {k_hat:.2}): the estimate is \
-                 likely too low and its error understated; use more stages"
-            ),
-            Self::ConcentratedVariance { stage, beta, share } => write!(
-                f,
-                "stage {stage} (beta = {beta}) adds {:.0}% of the variance of the log weight: \
-                 place more stages there",
-                100.0 * share
-            ),
-            Self::ZeroAcceptance { stage, beta } => write!(
-                f,
-                "no proposal was accepted at stage {stage} (beta = {beta}): use smaller steps"
-            ),
-            Self::BaseMissesTarget { chains } => write!(
-                f,
-                "{chains} chains met states that the target allows and the base excludes: the \
-                 estimate is biased; choose a base that covers the target"
-            ),
-            Self::ThermodynamicDisagreement {
-                thermodynamic,
-                log_z,
-                standard_error,
-            } => write!(
-                f,
-                "thermodynamic integration gives {thermodynamic:.3}, the weights give {log_z:.3} \
-                 +- {standard_error:.3}: use more stages or a better mixing kernel"
-            ),
-        }
-    }
 }

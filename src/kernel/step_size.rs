@@ -65,7 +65,7 @@ impl StepSize {
                 log_size,
             });
         }
-        Error::check_at_least("knots of a step size", valid.len(), 1)?;
+        Error::check_not_empty("step size", valid.len())?;
         Ok(Self { knots: valid })
     }
 

@@ -1,4 +1,4 @@
-//! Adam.
+//! Adam, an optimizer for stochastic gradients.
 
 /// Decay of the running mean of the gradient.
 const MEAN_DECAY: f64 = 0.9;

@@ -1,9 +1,11 @@
-//! Transitions that depend on an observation.
+//! Learned transitions that depend on an observation.
 
 use nalgebra::DVector;
 
 use crate::learned::conditional::Mean;
 use crate::learned::flow::LearnedTransitions;
+#[cfg(feature = "serde")]
+use crate::learned::flow::Pairs;
 use crate::learned::noise::Noise;
 use crate::{Error, Result};
 
@@ -49,10 +51,8 @@ impl AmortizedTransitions {
     }
 
     pub(super) fn from_flow(flow: LearnedTransitions) -> Result<Self> {
-        match flow.context() {
-            0 => Err(Error::invalid("length of the observation", 0, "at least 1")),
-            _ => Ok(Self { flow }),
-        }
+        Error::check_at_least("length of the observation", flow.context(), 1)?;
+        Ok(Self { flow })
     }
 
     /// With another law of the noise that the forward transitions add; see [`Noise`].
@@ -74,11 +74,6 @@ impl AmortizedTransitions {
         Ok(self.flow.given(observation.as_slice()))
     }
 
-    /// Number of transitions.
-    pub fn stages(&self) -> usize {
-        self.flow.transitions.len()
-    }
-
     /// Dimension d of the states.
     pub fn dimension(&self) -> usize {
         self.flow.dimension()
@@ -88,9 +83,12 @@ impl AmortizedTransitions {
     pub fn context(&self) -> usize {
         self.flow.context()
     }
+}
 
-    /// The law of the noise that the forward transitions add.
-    pub fn noise(&self) -> Noise {
-        self.flow.noise
-    }
+crate::num::serialize_as! {
+    AmortizedTransitions as encoder { noise: encoder.flow.noise, transitions: encoder.flow.pairs() }
+}
+crate::num::deserialize_checked! {
+    AmortizedTransitions { noise: Noise, transitions: Pairs } =>
+        LearnedTransitions::from_pairs(noise, transitions).and_then(Self::from_flow)
 }

@@ -1,4 +1,4 @@
-//! Training an encoder and a decoder together.
+//! Training an encoder and a decoder together, as a variational autoencoder.
 
 use nalgebra::DVector;
 
@@ -18,8 +18,8 @@ use crate::{Error, Result};
 #[non_exhaustive]
 #[must_use]
 pub struct TrainedAutoencoder<D> {
-    /// Transitions from the prior to the posterior of z, for every observation x:
-    /// [`given`](AmortizedTransitions::given) fixes it.
+    /// Transitions from the prior to the posterior of z, for every observation x.
+    /// [`given`](AmortizedTransitions::given) makes a kernel of them for one x.
     pub encoder: AmortizedTransitions,
     /// The decoder.
     pub decoder: D,
@@ -30,10 +30,12 @@ pub struct TrainedAutoencoder<D> {
 }
 
 impl Training {
-    /// Trains a variational autoencoder: [`AmortizedTransitions`] that carry the prior `N(0, I)` of z to its posterior given x, through
-    /// `f_t(z) = p(z) p(x|z)^beta_t`, for x drawn from the data; and the decoder `p(x|z)`, by
-    /// the gradient of `E log p(x|z_T)` in its parameters (scaled by alpha where the objective
-    /// tempers the energy). The transitions follow the [`Objective`](super::Objective).
+    /// Trains a variational autoencoder.
+    ///
+    /// The encoder carries the prior `N(0, I)` of z to the posterior of z given x, through
+    /// `f_t(z) = p(z) p(x|z)^beta_t`, for x drawn from the data. It follows the
+    /// [`Objective`](super::Objective). The decoder `p(x|z)` follows the gradient of
+    /// `E log p(x|z_T)` in its parameters, scaled by alpha where the objective tempers the energy.
     ///
     /// Each sample of a minibatch is one observation. The decoder has the rate, decay and clipping
     /// of the transitions. For a single observation and a fixed decoder use [`train`](Self::train)
@@ -125,7 +127,7 @@ fn check_shapes<D: TrainableDecoder>(
     Error::check_dimension("state of the encoder", found, expected)?;
     let (found, expected) = (encoder.context(), decoder.observed_dimension());
     Error::check_dimension("observation of the encoder", found, expected)?;
-    Error::check_at_least("observations", data.len(), 1)?;
+    Error::check_not_empty("data", data.len())?;
     for x in data {
         Likelihood::new(decoder, x)?;
     }

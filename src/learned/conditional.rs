@@ -16,13 +16,14 @@ pub(super) const JUMP: f64 = 5.0;
 /// Where a gate starts: mostly open, so that an untrained transition nearly stays in place.
 const GATE_BIAS: f64 = 2.0;
 
-/// How the mean of a [`ConditionalGaussian`] depends on the state z given, with `m`, `g` outputs
-/// of a network of one hidden layer of rectified units. Its last outputs are `log sigma`.
+/// How the mean of a [`ConditionalGaussian`] depends on the given state z. Here m, g and `log sigma`
+/// are outputs of a network with one hidden layer of rectified units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Mean {
-    /// `W z + b`, and `log sigma` affine in z too. Too weak to split a mode into several.
+    /// `W z + b`, without hidden units; `log sigma` is affine in z too. It cannot split a mode into
+    /// several.
     Affine,
     /// `z + m(z)`.
     Residual {
@@ -62,13 +63,15 @@ fn check_shape(mean: Mean, dimension: usize) -> Result<()> {
     }
 }
 
-/// A diagonal Gaussian `N(z'; mu(z), diag sigma(z)^2)` over `R^d` given z in `R^d`; in amortised
-/// transitions ([`LearnedTransitions::amortized`](super::LearnedTransitions::amortized)) given an
-/// observation x too, as further inputs of the network: z, then x.
+/// A diagonal Gaussian `N(z'; mu(z), diag sigma(z)^2)` over `R^d` given z in `R^d`. In
+/// [`AmortizedTransitions`](super::AmortizedTransitions) an observation x adds further inputs to the
+/// network: z, then x.
 ///
 /// The mean has one of the forms of [`Mean`]; `log sigma` is clamped to `[-4, 3]`. The parameters
-/// are one flat vector: the weights of a layer by columns, its biases, then the next layer. The
-/// family is that of Huang et al. (2018); the gate's start and the clamp are what trained reliably.
+/// are one flat vector: the weights of a layer by columns, its biases, then the next layer.
+///
+/// The family is that of Huang et al. (2018). Where its gates start and how it is clamped was chosen
+/// for training to be reliable.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ConditionalGaussian {
@@ -95,12 +98,8 @@ impl ConditionalGaussian {
         rng: &mut R,
     ) -> Result<Self> {
         check_shape(mean, dimension)?;
-        Ok(Self {
-            mean,
-            dimension,
-            context,
-            parameters: mean.network(dimension, context).initialize(rng),
-        })
+        let parameters = mean.network(dimension, context).initialize(rng);
+        Self::from_parts(mean, dimension, context, parameters)
     }
 
     /// With these parameters.
@@ -154,8 +153,8 @@ impl ConditionalGaussian {
         self.dimension
     }
 
-    /// Length of the observation x that it is conditioned on too; 0 where there is none.
-    pub fn context(&self) -> usize {
+    /// Length of x; 0 but in amortised transitions.
+    pub(super) fn context(&self) -> usize {
         self.context
     }
 
@@ -194,16 +193,20 @@ impl ConditionalGaussian {
         }
     }
 
-    /// `log N(state; mu(given), diag sigma(given)^2)`, normalised. Panics where a
-    /// length is not d (what is given: d and the length of x).
+    /// `log N(state; mu(given), diag sigma(given)^2)`, normalised.
+    ///
+    /// # Panics
+    /// Where either has another length than d.
     pub fn log_density(&self, state: &DVector<f64>, given: &DVector<f64>) -> f64 {
         assert_eq!(state.len(), self.dimension, "dimension of the state");
         let pass = self.pass(given);
         pass.log_density(0, state.as_slice())
     }
 
-    /// A draw `mu + sigma eps` with `eps` standard normal. Panics where the
-    /// length is not d and that of x.
+    /// A draw `mu + sigma eps` with `eps` standard normal.
+    ///
+    /// # Panics
+    /// Where what is given has another length than d.
     pub fn sample<R: Rng + ?Sized>(&self, given: &DVector<f64>, rng: &mut R) -> DVector<f64> {
         let pass = self.pass(given);
         let mut noise = DVector::zeros(self.dimension);
@@ -288,7 +291,7 @@ impl ConditionalGaussian {
             by_outputs[(i, j)] = if free { derivative } else { 0.0 };
         }
         let (parameters, hidden) = (&self.parameters, &pass.hidden);
-        direct + network.backward(parameters, given, hidden, &by_outputs, gradient, d)
+        direct + network.backward(parameters, given, hidden, &by_outputs, Some(gradient), d)
     }
 }
 
@@ -310,10 +313,9 @@ crate::num::deserialize_checked! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::learned::differences::{agree, share};
     use crate::random::{Purpose, stream};
     use proptest::prelude::*;
-
-    const STEP: f64 = 1e-5;
 
     /// A sum over a minibatch that weighs means and scales unevenly.
     fn objective(conditional: &ConditionalGaussian, given: &DMatrix<f64>) -> f64 {
@@ -330,13 +332,7 @@ mod tests {
         })
     }
 
-    fn close(analytic: f64, plus: f64, minus: f64) -> bool {
-        let difference = (plus - minus) / (2.0 * STEP);
-        (analytic - difference).abs() <= 1e-6 * (1.0 + analytic.abs())
-    }
-
-    /// Fraction of the derivatives that agree with central differences. A kink of a rectifier
-    /// or of the clamp within a step makes few of them disagree.
+    /// Fraction of the derivatives that agree with central differences.
     fn agreement(conditional: &ConditionalGaussian, given: &DMatrix<f64>) -> f64 {
         let mut pass = Pass::default();
         conditional.forward(given, &mut pass);
@@ -348,25 +344,18 @@ mod tests {
             &weights(pass.means.shape(), 1.1),
             &mut gradient,
         );
-        let parameters = gradient.iter().enumerate().map(|(i, &derivative)| {
-            let at = |step: f64| {
-                let mut moved = conditional.clone();
-                moved.parameters[i] += step;
-                objective(&moved, given)
-            };
-            close(derivative, at(STEP), at(-STEP))
-        });
         let d = conditional.dimension;
-        let inputs = by_given.iter().enumerate().map(|(k, &derivative)| {
-            let at = |step: f64| {
-                let mut moved = given.clone();
-                moved[(k % d, k / d)] += step;
-                objective(conditional, &moved)
-            };
-            close(derivative, at(STEP), at(-STEP))
+        let by_parameters = agree(&gradient, 1e-6, |i, step| {
+            let mut moved = conditional.clone();
+            moved.parameters[i] += step;
+            objective(&moved, given)
         });
-        let agree: Vec<bool> = parameters.chain(inputs).collect();
-        agree.iter().filter(|&&agrees| agrees).count() as f64 / agree.len() as f64
+        let by_inputs = agree(by_given.as_slice(), 1e-6, |k, step| {
+            let mut moved = given.clone();
+            moved[(k % d, k / d)] += step;
+            objective(conditional, &moved)
+        });
+        share(&[by_parameters, by_inputs].concat())
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! What a trained flow does: its samples after each transition, and the modes they found.
+//! Looking at a trained flow: its samples after each transition, and the modes that they found.
 
 use nalgebra::DVector;
 
@@ -10,8 +10,8 @@ use crate::{Error, Result};
 
 impl LearnedTransitions {
     /// Unweighted samples along the flow: entry t holds `z_t` of each of `count` trajectories,
-    /// from `z_0`, drawn from the base, to `z_T`. Weighted ones, with ELBO and log Z, are a run's
-    /// ([`Ais`](crate::ais::Ais)).
+    /// from `z_0`, drawn from the base, to `z_T`. Weighted samples, with ELBO and log Z, come from a
+    /// run ([`Ais`](crate::ais::Ais)).
     ///
     /// # Errors
     /// No samples; a base of another dimension.
@@ -31,9 +31,10 @@ impl LearnedTransitions {
     }
 }
 
-/// The fraction of the states that is nearest to each mode, in Euclidean distance; each state counts
-/// alike. Of a run's states this is what the flow does, not the target: for the target's shares take
-/// the weighted mean, [`Run::expectation`](crate::ais::Run::expectation).
+/// The fraction of the states that is nearest to each mode, in Euclidean distance.
+///
+/// Each state counts alike, so that the states of a run show the shares of the flow. For those of the
+/// target take a weighted mean, [`Run::expectation`](crate::ais::Run::expectation).
 ///
 /// # Errors
 /// No states or no modes; dimensions that differ; a coordinate that is not finite.
@@ -49,7 +50,7 @@ impl LearnedTransitions {
 /// ```
 pub fn mode_occupancy(states: &[DVector<f64>], modes: &[DVector<f64>]) -> Result<Vec<f64>> {
     for (argument, given) in [("states", states), ("modes", modes)] {
-        Error::check_at_least(argument, given.len(), 1)?;
+        Error::check_not_empty(argument, given.len())?;
     }
     for point in states.iter().chain(modes) {
         Error::check_dimension("state or mode", point.len(), modes[0].len())?;

@@ -1,12 +1,9 @@
-//! A sequence of learned transitions.
+//! Learned transitions: one Gaussian density forward and one backward for each stage.
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::DVector;
 
-#[cfg(feature = "serde")]
-use crate::learned::amortized::AmortizedTransitions;
 use crate::learned::conditional::{ConditionalGaussian, Mean};
 use crate::learned::noise::Noise;
-use crate::learned::pass::Pass;
 use crate::model::Sampleable;
 use crate::path::AnnealingPath;
 use crate::random::{Purpose, stream};
@@ -63,11 +60,11 @@ impl Transition {
 /// `log f_t(z_t) + log r_t(z_{t-1}|z_t) - log f_{t-1}(z_{t-1}) - log q_t(z_t|z_{t-1})`
 ///
 /// to the log weight, so that `E[w] = Z_T / Z_0` whatever the training achieved, or without any.
-/// The mean of the log weight is the evidence lower bound less `log Z_0`. A transition may be
-/// followed by a kernel that leaves `p_t` invariant: `Then(flow, kernel)`.
+/// The mean of the log weight is the evidence lower bound less `log Z_0`. `Then(flow, kernel)`
+/// follows each transition by a kernel that leaves `p_t` invariant.
 ///
-/// The densities along the path should be positive on all of `R^d`: what `r_t` puts outside of the
-/// support of `f_{t-1}` is lost, and `E[w]` falls short of `Z_T / Z_0` by it.
+/// The densities along the path should be positive on all of `R^d`. Mass that `r_t` puts outside of
+/// the support of `f_{t-1}` is lost, and `E[w]` falls short of `Z_T / Z_0` by it.
 ///
 /// ```
 /// use annealed::ais::Ais;
@@ -126,7 +123,7 @@ impl LearnedTransitions {
     }
 
     fn of_one_shape(transitions: Vec<Transition>) -> Result<Self> {
-        Error::check_at_least("transitions", transitions.len(), 1)?;
+        Error::check_not_empty("transitions", transitions.len())?;
         let first = &transitions[0];
         for transition in &transitions {
             let (found, expected) = (transition.dimension(), first.dimension());
@@ -202,26 +199,18 @@ impl LearnedTransitions {
     }
 }
 
-/// Writes `z' = mu + sigma eps` above whatever else the proposals hold.
-pub(super) fn displace(proposals: &mut DMatrix<f64>, q: &Pass, noise: &DMatrix<f64>) {
-    let d = q.means.nrows();
-    for (k, mean) in q.means.iter().enumerate() {
-        proposals[(k % d, k / d)] = mean + q.log_deviations[k].exp() * noise[k];
-    }
-}
-
 /// What transitions are written as, and read from: forward and backward density of each.
 #[cfg(feature = "serde")]
-type Pairs = Vec<(ConditionalGaussian, ConditionalGaussian)>;
+pub(super) type Pairs = Vec<(ConditionalGaussian, ConditionalGaussian)>;
 
 #[cfg(feature = "serde")]
 impl LearnedTransitions {
-    fn from_pairs(noise: Noise, pairs: Pairs) -> Result<Self> {
+    pub(super) fn from_pairs(noise: Noise, pairs: Pairs) -> Result<Self> {
         let transitions = pairs.into_iter().map(|(q, r)| Transition::new(q, r));
         Self::of_one_shape(transitions.collect::<Result<_>>()?)?.with_noise(noise)
     }
 
-    fn pairs(&self) -> Vec<(&ConditionalGaussian, &ConditionalGaussian)> {
+    pub(super) fn pairs(&self) -> Vec<(&ConditionalGaussian, &ConditionalGaussian)> {
         let transitions = self.transitions.iter();
         transitions.map(|t| (&t.forward, &t.backward)).collect()
     }
@@ -233,11 +222,4 @@ crate::num::serialize_as! {
 crate::num::deserialize_checked! {
     LearnedTransitions { noise: Noise, transitions: Pairs } =>
         Self::from_pairs(noise, transitions).and_then(Self::without_context)
-}
-crate::num::serialize_as! {
-    AmortizedTransitions as encoder { noise: encoder.flow.noise, transitions: encoder.flow.pairs() }
-}
-crate::num::deserialize_checked! {
-    AmortizedTransitions { noise: Noise, transitions: Pairs } =>
-        LearnedTransitions::from_pairs(noise, transitions).and_then(Self::from_flow)
 }

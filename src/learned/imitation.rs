@@ -1,4 +1,4 @@
-//! Transitions that start as an imitation of a kernel.
+//! Learned transitions that start as an imitation of a kernel.
 
 use nalgebra::{Cholesky, DMatrix, DVector};
 use rand::Rng;

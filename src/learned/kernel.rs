@@ -6,40 +6,25 @@ use rand::Rng;
 use crate::Result;
 use crate::chain::{Block, Increment, NonFinite, Stage, Step};
 use crate::kernel::{Scratch, TransitionKernel};
-use crate::learned::flow::{LearnedTransitions, Transition, displace};
+use crate::learned::crossing::Crossing;
+use crate::learned::flow::LearnedTransitions;
 use crate::learned::noise::Noise;
-use crate::learned::pass::Pass;
 use crate::path::Intermediate;
 
-/// States, noise, proposals and densities of the chains of a block, one column each.
-#[derive(Debug, Clone)]
+/// States, proposals, noise and densities of the chains of a block, one column each.
+#[derive(Debug, Clone, Default)]
 pub struct FlowBuffers {
     states: DMatrix<f64>,
-    noise: DMatrix<f64>,
     proposals: DMatrix<f64>,
-    forward: Pass,
-    backward: Pass,
-}
-
-impl Default for FlowBuffers {
-    fn default() -> Self {
-        let empty = || DMatrix::zeros(0, 0);
-        Self {
-            states: empty(),
-            noise: empty(),
-            proposals: empty(),
-            forward: Pass::default(),
-            backward: Pass::default(),
-        }
-    }
+    crossing: Crossing,
 }
 
 impl FlowBuffers {
     fn set_size(&mut self, dimension: usize, size: usize) {
         if self.states.shape() != (dimension, size) {
             self.states = DMatrix::zeros(dimension, size);
-            self.noise = DMatrix::zeros(dimension, size);
             self.proposals = DMatrix::zeros(dimension, size);
+            self.crossing.noise = DMatrix::zeros(dimension, size);
         }
     }
 
@@ -59,7 +44,8 @@ impl FlowBuffers {
             });
         }
         self.states.set_column(column, state);
-        law.fill(self.noise.column_mut(column).as_mut_slice(), rng);
+        let mut noise = self.crossing.noise.column_mut(column);
+        law.fill(noise.as_mut_slice(), rng);
         Ok(())
     }
 
@@ -79,12 +65,9 @@ impl FlowBuffers {
                 expected: "finite coordinates",
             });
         }
-        let (noise, left) = (self.noise.column(column), self.states.column(column));
-        let log_forward = self
-            .forward
-            .log_density_of_noise(column, law, noise.as_slice());
-        let log_backward = self.backward.log_density(column, left.as_slice());
-        Ok(log_backward - log_forward)
+        let left = self.states.column(column);
+        let left = left.as_slice();
+        Ok(self.crossing.log_backward_over_forward(column, left, law))
     }
 }
 
@@ -95,23 +78,15 @@ impl LearnedTransitions {
     /// A stage beyond the last transition.
     fn propose(&self, index: usize, buffers: &mut FlowBuffers) -> Result<(), NonFinite> {
         let transition = index.checked_sub(1).and_then(|t| self.transitions.get(t));
-        let Some(Transition { forward, backward }) = transition else {
+        let Some(transition) = transition else {
             return Err(NonFinite {
                 quantity: "index of the stage",
                 value: index as f64,
                 expected: "one of the learned transitions, which count from 1",
             });
         };
-        let FlowBuffers {
-            states,
-            noise,
-            proposals,
-            forward: q,
-            backward: r,
-        } = buffers;
-        forward.forward(states, q);
-        displace(proposals, q, noise);
-        backward.forward(proposals, r);
+        let crossing = &mut buffers.crossing;
+        crossing.follow(transition, &buffers.states, &mut buffers.proposals);
         Ok(())
     }
 }

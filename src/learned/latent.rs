@@ -1,4 +1,4 @@
-//! Latent-variable models.
+//! Latent-variable models: decoders, and the likelihood of one observation.
 
 use nalgebra::DVector;
 
@@ -65,8 +65,9 @@ pub trait TrainableDecoder: Decoder {
     );
 }
 
-/// The likelihood of one observation: `z -> log p(x|z)`. A z of another length than the decoder's
-/// latent dimension makes the methods panic.
+/// The likelihood of one observation, `z -> log p(x|z)`, as a model over z.
+///
+/// Its methods panic where z has another length than the decoder's latent dimension.
 #[derive(Debug)]
 pub struct Likelihood<'a, D> {
     decoder: &'a D,

@@ -4,9 +4,9 @@ use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
 use crate::learned::conditional::ConditionalGaussian;
-use crate::learned::flow::{LearnedTransitions, Transition, displace};
+use crate::learned::crossing::Crossing;
+use crate::learned::flow::LearnedTransitions;
 use crate::learned::noise::Noise;
-use crate::learned::pass::Pass;
 use crate::model::{Differentiable, Sampleable, UnnormalizedModel};
 use crate::path::AnnealingPath;
 
@@ -19,9 +19,7 @@ pub(super) struct Minibatch {
     dimension: usize,
     /// `z_t`, above the observation that the transitions are conditioned on, if any.
     states: Vec<DMatrix<f64>>,
-    noise: Vec<DMatrix<f64>>,
-    forward: Vec<Pass>,
-    backward: Vec<Pass>,
+    crossings: Vec<Crossing>,
 }
 
 /// A mean log density over the minibatch, and its gradient at each trajectory.
@@ -37,12 +35,14 @@ impl Minibatch {
     /// Buffers for `size` trajectories.
     pub(super) fn new(flow: &LearnedTransitions, size: usize) -> Self {
         let (stages, dimension) = (flow.transitions.len(), flow.dimension());
+        let crossing = Crossing {
+            noise: DMatrix::zeros(dimension, size),
+            ..Crossing::default()
+        };
         Self {
             dimension,
             states: vec![DMatrix::zeros(dimension + flow.context(), size); stages + 1],
-            noise: vec![DMatrix::zeros(dimension, size); stages],
-            forward: vec![Pass::default(); stages],
-            backward: vec![Pass::default(); stages],
+            crossings: vec![crossing; stages],
         }
     }
 
@@ -73,8 +73,8 @@ impl Minibatch {
             sum += path.base().log_density(&state);
             column.rows_mut(0, self.dimension).copy_from(&state);
         }
-        for noise in &mut self.noise {
-            for mut column in noise.column_iter_mut() {
+        for crossing in &mut self.crossings {
+            for mut column in crossing.noise.column_iter_mut() {
                 law.fill(column.as_mut_slice(), rng);
             }
         }
@@ -90,22 +90,18 @@ impl Minibatch {
 
     /// Follows the trajectories, with the noise drawn.
     pub(super) fn follow(&mut self, flow: &LearnedTransitions) {
-        for (t, Transition { forward, backward }) in flow.transitions.iter().enumerate() {
+        let crossings = self.crossings.iter_mut().zip(&flow.transitions);
+        for (t, (crossing, transition)) in crossings.enumerate() {
             let (left, reached) = self.states.split_at_mut(t + 1);
-            forward.forward(&left[t], &mut self.forward[t]);
-            displace(&mut reached[0], &self.forward[t], &self.noise[t]);
-            backward.forward(&reached[0], &mut self.backward[t]);
+            crossing.follow(transition, &left[t], &mut reached[0]);
         }
     }
 
     /// Mean of `log r_t(z_{t-1}|z_t) - log q_t(z_t|z_{t-1})` for transition `t`, from 0.
     pub(super) fn log_backward_over_forward(&self, t: usize, law: Noise) -> f64 {
-        let differences = (0..self.size()).map(|j| {
-            let left = self.states[t].column(j);
-            let noise = self.noise[t].column(j);
-            self.backward[t].log_density(j, left.as_slice())
-                - self.forward[t].log_density_of_noise(j, law, noise.as_slice())
-        });
+        let columns = self.states[t].column_iter().enumerate();
+        let differences = columns
+            .map(|(j, left)| self.crossings[t].log_backward_over_forward(j, left.as_slice(), law));
         differences.sum::<f64>() / self.size() as f64
     }
 
@@ -177,7 +173,7 @@ impl Minibatch {
         weight: f64,
         gradient: &mut [f64],
     ) -> (DMatrix<f64>, DMatrix<f64>) {
-        let pass = &self.backward[t];
+        let pass = &self.crossings[t].backward;
         let mut by_means = self.states[t].rows(0, self.dimension) - &pass.means;
         let mut by_log_deviations = by_means.clone();
         for (k, by_mean) in by_means.iter_mut().enumerate() {
@@ -206,8 +202,12 @@ impl Minibatch {
         weight: f64,
         gradient: &mut [f64],
     ) -> DMatrix<f64> {
-        let pass = &self.forward[t];
-        let mut by_log_deviations = by_reached.component_mul(&self.noise[t]);
+        let Crossing {
+            noise,
+            forward: pass,
+            ..
+        } = &self.crossings[t];
+        let mut by_log_deviations = by_reached.component_mul(noise);
         by_log_deviations.zip_apply(&pass.log_deviations, |derivative, log_deviation| {
             *derivative = *derivative * log_deviation.exp() + weight;
         });
@@ -225,6 +225,7 @@ impl Minibatch {
 mod tests {
     use super::*;
     use crate::learned::conditional::Mean;
+    use crate::learned::differences::{agree, share};
     use crate::model::{Gaussian, GaussianMixture};
     use crate::path::GeometricPath;
     use crate::random::{Purpose, stream};
@@ -232,7 +233,6 @@ mod tests {
     use proptest::prelude::*;
 
     const STAGES: usize = 3;
-    const STEP: f64 = 1e-5;
     const DENSITY: f64 = 0.7;
 
     type Path = GeometricPath<Gaussian, GaussianMixture>;
@@ -282,23 +282,17 @@ mod tests {
         );
         batch.follow(&flow);
         let gradients = batch.gradient(&flow, &energies(&batch, &path), local_weight, DENSITY);
-        let mut agree = Vec::new();
+        let mut agrees = Vec::new();
         for (t, gradient) in gradients.iter().enumerate() {
             for (part, derivatives) in gradient.iter().enumerate() {
-                for (i, derivative) in derivatives.iter().enumerate() {
-                    let mut at = |step: f64| {
-                        let mut moved = flow.clone();
-                        let [forward, backward] = moved.transitions[t].parts_mut();
-                        [forward, backward][part].parameters_mut()[i] += step;
-                        objective(&mut batch, &moved, &path, t, local_weight)
-                    };
-                    let difference = (at(STEP) - at(-STEP)) / (2.0 * STEP);
-                    let error = (derivative - difference).abs();
-                    agree.push(error <= 1e-5 * (1.0 + derivative.abs()));
-                }
+                agrees.extend(agree(derivatives, 1e-5, |i, step| {
+                    let mut moved = flow.clone();
+                    moved.transitions[t].parts_mut()[part].parameters_mut()[i] += step;
+                    objective(&mut batch, &moved, &path, t, local_weight)
+                }));
             }
         }
-        agree.iter().filter(|&&agrees| agrees).count() as f64 / agree.len() as f64
+        share(&agrees)
     }
 
     proptest! {

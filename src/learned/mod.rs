@@ -1,15 +1,21 @@
 //! Learned transitions, trained by annealed variational objectives (Huang et al. 2018).
 //!
-//! [`LearnedTransitions`] is a kernel: one Gaussian transition `q_t(z_t | z_{t-1})` and its reverse
-//! model `r_t(z_{t-1} | z_t)` for each stage. [`Training`] fits it to a path and a schedule by an
-//! [`Objective`]; whatever that achieves, a run's weights give an unbiased Z.
+//! [`LearnedTransitions`] are a kernel: one Gaussian transition `q_t(z_t | z_{t-1})` and its reverse
+//! model `r_t(z_{t-1} | z_t)` for each stage. [`Training`] fits them to a path and a schedule by an
+//! [`Objective`]. The weights of a run give an unbiased Z, whatever the training achieved.
+//!
+//! For a latent-variable model, given by its [`Decoder`], [`AmortizedTransitions`] serve all
+//! observations at once.
 
 mod adam;
 mod amortized;
 mod ascent;
 mod autoencoder;
 mod conditional;
+mod crossing;
 mod decoder;
+#[cfg(test)]
+mod differences;
 mod evaluation;
 mod flow;
 mod imitation;

@@ -65,18 +65,18 @@ impl Network {
     }
 
     /// From the derivatives in the outputs, adds those in the parameters, summed over the
-    /// minibatch, to `gradient`, and returns those in the first `wanted` inputs.
+    /// minibatch, to `gradient`, if there is one, and returns those in the first `wanted` inputs.
     pub(crate) fn backward(
         self,
         parameters: &[f64],
         inputs: &DMatrix<f64>,
         hidden: &DMatrix<f64>,
         by_outputs: &DMatrix<f64>,
-        gradient: &mut [f64],
+        gradient: Option<&mut [f64]>,
         wanted: usize,
     ) -> DMatrix<f64> {
         let (first, last) = parameters.split_at(self.hidden_len());
-        let (first_gradient, last_gradient) = gradient.split_at_mut(self.hidden_len());
+        let (first_gradient, last_gradient) = gradient.map(|g| g.split_at_mut(first.len())).unzip();
         if self.hidden == 0 {
             add_affine_gradient(inputs, by_outputs, last_gradient);
             return by_inputs(last, by_outputs, wanted);
@@ -85,21 +85,6 @@ impl Network {
         let by_hidden = through_rectifiers(last, hidden, by_outputs);
         add_affine_gradient(inputs, &by_hidden, first_gradient);
         by_inputs(first, &by_hidden, wanted)
-    }
-
-    /// The derivatives in the first `wanted` inputs alone.
-    pub(crate) fn input_gradient(
-        self,
-        parameters: &[f64],
-        hidden: &DMatrix<f64>,
-        by_outputs: &DMatrix<f64>,
-        wanted: usize,
-    ) -> DMatrix<f64> {
-        let (first, last) = parameters.split_at(self.hidden_len());
-        if self.hidden == 0 {
-            return by_inputs(last, by_outputs, wanted);
-        }
-        by_inputs(first, &through_rectifiers(last, hidden, by_outputs), wanted)
     }
 
     /// Refuses parameters of another number, or that are not finite.
@@ -163,7 +148,12 @@ fn through_rectifiers(
 
 /// Adds the derivatives in an affine map's parameters, summed over the minibatch. The transpose is
 /// copied: nalgebra's product is not to be trusted with a transposed view.
-fn add_affine_gradient(inputs: &DMatrix<f64>, by_outputs: &DMatrix<f64>, gradient: &mut [f64]) {
+fn add_affine_gradient(
+    inputs: &DMatrix<f64>,
+    by_outputs: &DMatrix<f64>,
+    gradient: Option<&mut [f64]>,
+) {
+    let Some(gradient) = gradient else { return };
     let (m, n) = (by_outputs.nrows(), inputs.nrows());
     let (by_weights, by_bias) = gradient.split_at_mut(m * n);
     DMatrixViewMut::from_slice(by_weights, m, n).gemm(1.0, by_outputs, &inputs.transpose(), 1.0);

@@ -10,11 +10,13 @@ use crate::{Error, Result};
 
 /// The law of `eps` in a forward transition `z_t = mu + sigma eps`.
 ///
-/// A Gaussian `q_t` that is narrower, anywhere, than the `f_t(z_t) r_t(z_{t-1}|z_t)` that it should
-/// match by more than a factor `sqrt 2` gives weights of infinite variance, and training narrows
-/// more than it widens (the divergence that it minimises forgives what q misses). Student's noise
-/// has tails that no Gaussian outweighs. It pays as the noise of a *run*: train with Gaussian noise,
-/// whose bound is better, then set Student's for the weights.
+/// Student's noise is meant for runs: train with Gaussian noise, whose bound is better, then set
+/// Student's for the weights.
+///
+/// The reason is the variance of the weights. A Gaussian `q_t` should match
+/// `f_t(z_t) r_t(z_{t-1}|z_t)`. Where it is anywhere narrower than that by more than a factor `sqrt 2`,
+/// the variance is infinite. Training tends to make it too narrow, since the divergence that it
+/// minimises forgives what q misses. Student's noise has tails that no Gaussian outweighs.
 ///
 /// ```
 /// use annealed::learned::{LearnedTransitions, Mean, Noise};
@@ -108,19 +110,15 @@ mod tests {
 
     const LAWS: [Noise; 5] = [
         Noise::Gaussian,
-        Noise::Student {
-            degrees_of_freedom: 1,
-        },
-        Noise::Student {
-            degrees_of_freedom: 2,
-        },
-        Noise::Student {
-            degrees_of_freedom: 5,
-        },
-        Noise::Student {
-            degrees_of_freedom: 8,
-        },
+        student(1),
+        student(2),
+        student(5),
+        student(8),
     ];
+
+    const fn student(degrees_of_freedom: u32) -> Noise {
+        Noise::Student { degrees_of_freedom }
+    }
 
     #[test]
     fn densities_integrate_to_one() {
@@ -163,10 +161,7 @@ mod tests {
     #[test]
     fn students_density_tends_to_the_gaussian() {
         let noise = [0.7, -1.2, 0.1];
-        let student = Noise::Student {
-            degrees_of_freedom: 1_000_000,
-        };
-        let apart = student.log_density(&noise) - Noise::Gaussian.log_density(&noise);
+        let apart = student(1_000_000).log_density(&noise) - Noise::Gaussian.log_density(&noise);
         assert!(apart.abs() < 1e-5, "{apart}");
     }
 }

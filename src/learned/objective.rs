@@ -1,35 +1,39 @@
-//! What a training maximises.
+//! The objectives that a training may maximise.
 
 use crate::{Error, Result};
 
-/// What the transitions are trained to maximise. With `L` the evidence lower bound
-/// `E[log f_T(z_T) + sum_t (log r_t - log q_t) - log f_0(z_0)]` and
-/// `F_t = E[log f_t(z_t) + log r_t(z_{t-1}|z_t) - log q_t(z_t|z_{t-1})]`, `z_{t-1}` held fixed.
+/// What the transitions are trained to maximise.
+///
+/// Two quantities occur. `L` is the evidence lower bound,
+/// `E[log f_T(z_T) + sum_t (log r_t - log q_t) - log f_0(z_0)]`. `F_t` is
+/// `E[log f_t(z_t) + log r_t(z_{t-1}|z_t) - log q_t(z_t|z_{t-1})]` with `z_{t-1}` held fixed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Objective {
-    /// The annealed variational objectives: transition t maximises `F_t`, with no gradient
-    /// through `z_{t-1}`. T gradients of densities a sample. Huang et al. (2018).
+    /// The annealed variational objectives of Huang et al. (2018): transition t maximises `F_t`, with
+    /// no gradient through `z_{t-1}`. They take T gradients of densities a sample.
     Annealed,
-    /// The hierarchical evidence lower bound `L`, differentiated through all transitions. One
-    /// gradient of a density a sample, as in the two that follow.
+    /// The hierarchical evidence lower bound `L`, differentiated through all transitions. It takes
+    /// one gradient of a density a sample.
     Hierarchical,
-    /// `a sum_t F_t + (1 - a) L`. T gradients a sample. Huang et al. (2018).
+    /// `a sum_t F_t + (1 - a) L`, of Huang et al. (2018). It takes T gradients a sample.
     LossCalibrated {
         /// The weight a, in `(0, 1)`.
         weight: f64,
     },
-    /// Alpha-annealing: `L` with `alpha log f_T`, alpha going linearly from `start` to 1.
+    /// Alpha-annealing: `L` with `alpha log f_T` in place of `log f_T`. Alpha goes linearly from
+    /// `start` to 1. It takes one gradient a sample.
     EnergyTempered {
         /// Alpha at first, in `(0, 1]`.
         start: f64,
         /// Fraction of the training after which alpha is 1, in `[0, 1]`.
         until: f64,
     },
-    /// Beta-annealing (warm-up): `E[log f_T(z_T) - log f_0(z_T)] + beta E[log f_0(z_T) +
-    /// sum_t (log r_t - log q_t) - log f_0(z_0)]`, a likelihood and beta times the divergence from
-    /// the prior, with beta going linearly from 0 to 1. The gradient of `log f_0` is not counted.
+    /// Beta-annealing (warm-up): a likelihood, less beta times the divergence from the prior,
+    /// `E[log f_T(z_T) - log f_0(z_T)] + beta E[log f_0(z_T) + sum_t (log r_t - log q_t) -
+    /// log f_0(z_0)]`. Beta goes linearly from 0 to 1. It takes one gradient a sample; that of
+    /// `log f_0` is not counted.
     WarmUp {
         /// Fraction of the training after which beta is 1, in `[0, 1]`.
         until: f64,
@@ -46,7 +50,7 @@ impl Objective {
         }
     }
 
-    /// Gradients of log densities that one sample costs with T transitions.
+    /// Number of gradients of log densities that one sample costs, with this many transitions.
     pub fn gradients_per_sample(self, transitions: usize) -> usize {
         if self.local_weight() > 0.0 {
             transitions

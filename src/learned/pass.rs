@@ -1,4 +1,4 @@
-//! What a conditional density says of a minibatch.
+//! One pass of a minibatch through a conditional density.
 
 use std::f64::consts::TAU;
 
@@ -7,7 +7,8 @@ use nalgebra::DMatrix;
 use crate::learned::network::Network;
 use crate::learned::noise::Noise;
 
-/// What a [`ConditionalGaussian`](super::ConditionalGaussian) says of a minibatch, d x B each but for the network's units.
+/// The means and scales of a [`ConditionalGaussian`](super::ConditionalGaussian) for each example of
+/// a minibatch, d x B each, with the units of the network that gave them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pass {
     pub(super) hidden: DMatrix<f64>,

@@ -1,4 +1,4 @@
-//! What a training is set to, what it makes, and why it may fail.
+//! Training: its settings, what it makes, and why it may fail.
 
 use std::fmt;
 
@@ -8,6 +8,7 @@ use crate::learned::ascent::Ascent;
 use crate::learned::flow::LearnedTransitions;
 use crate::learned::objective::Objective;
 use crate::model::Differentiable;
+use crate::num::setters;
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
@@ -15,8 +16,8 @@ use crate::{Error, Result};
 /// Trains [`LearnedTransitions`] by stochastic gradient ascent on an [`Objective`]: reparameterised
 /// minibatches, Adam, gradients of each transition clipped by norm.
 ///
-/// The defaults: 1,500 iterations of 256 samples, learning rate 3e-3, a tenth of it in the last
-/// 30% of the iterations, gradients clipped at 10, seed 0.
+/// By default it makes 1,500 iterations of 256 samples. The learning rate is 3e-3, and a tenth of it
+/// in the last 30% of the iterations; gradients are clipped at a norm of 10, and the seed is 0.
 ///
 /// ```
 /// use annealed::learned::{LearnedTransitions, Mean, Objective, Training};
@@ -54,8 +55,8 @@ pub struct Training {
 pub struct TrainingPoint {
     /// Index of the iteration, from 0.
     pub iteration: usize,
-    /// Mean over the minibatch of the log weight, that is the evidence lower bound less
-    /// `log Z_0`; with the tempered target, where the objective has one.
+    /// Mean over the minibatch of the log weight, which is the evidence lower bound less `log Z_0`.
+    /// Where the objective tempers the target, so does this mean.
     pub objective: f64,
     /// Gradients of log densities evaluated so far, this iteration's included.
     pub target_gradients: u64,
@@ -145,22 +146,17 @@ impl Training {
         }
     }
 
-    /// Number of updates.
-    pub fn iterations(self, iterations: usize) -> Self {
-        Self { iterations, ..self }
-    }
-
-    /// Samples an update.
-    pub fn batch_size(self, batch_size: usize) -> Self {
-        Self { batch_size, ..self }
-    }
-
-    /// The learning rate of Adam, before it decays.
-    pub fn learning_rate(self, learning_rate: f64) -> Self {
-        Self {
-            learning_rate,
-            ..self
-        }
+    setters! {
+        /// Number of updates.
+        iterations: usize,
+        /// Samples an update.
+        batch_size: usize,
+        /// The learning rate of Adam, before it decays.
+        learning_rate: f64,
+        /// Bound on the Euclidean norm of the gradient in one transition's parameters.
+        clip: f64,
+        /// The seed of all randomness in training.
+        seed: u64,
     }
 
     /// Multiplies the learning rate by `factor` once a fraction `after` of the iterations is done.
@@ -170,16 +166,6 @@ impl Training {
             decay_after: after,
             ..self
         }
-    }
-
-    /// Bound on the Euclidean norm of the gradient in one transition's parameters.
-    pub fn clip(self, norm: f64) -> Self {
-        Self { clip: norm, ..self }
-    }
-
-    /// The seed of all randomness in training.
-    pub fn seed(self, seed: u64) -> Self {
-        Self { seed, ..self }
     }
 
     /// Trains `flow` to carry the base of `path` through the models at the betas of `schedule`,

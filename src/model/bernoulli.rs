@@ -12,11 +12,8 @@ use crate::{Error, Result};
 
 /// Independent bits with logits b: `log f(v) = b . v`, `log Z = sum_i log(1 + e^(b_i))`.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(
-    feature = "serde",
-    serde(try_from = "DVector<f64>", into = "DVector<f64>")
-)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
 pub struct Bernoulli {
     logits: DVector<f64>,
 }
@@ -27,7 +24,7 @@ impl Bernoulli {
     /// # Errors
     /// No logit, or one that is not finite.
     pub fn new(logits: DVector<f64>) -> Result<Self> {
-        Error::check_at_least("logits", logits.len(), 1)?;
+        Error::check_not_empty("logits", logits.len())?;
         Error::check_finite("logits", logits.iter().copied())?;
         Ok(Self { logits })
     }
@@ -35,8 +32,8 @@ impl Bernoulli {
     /// From probabilities `p_i` of a one, each strictly between 0 and 1.
     ///
     /// # Errors
-    /// No probability, or one outside (0, 1); from data use the smoothed
-    /// `(ones + 1) / (samples + 2)`, which never is.
+    /// No probability, or one outside (0, 1). An estimate from data stays inside where it is
+    /// smoothed, `(ones + 1) / (samples + 2)`.
     pub fn from_probabilities(probabilities: &DVector<f64>) -> Result<Self> {
         if let Some(&p) = probabilities.iter().find(|&&p| !(p > 0.0 && p < 1.0)) {
             return Err(Error::invalid(
@@ -122,16 +119,4 @@ impl FullConditionals for Bernoulli {
     }
 }
 
-impl TryFrom<DVector<f64>> for Bernoulli {
-    type Error = Error;
-
-    fn try_from(logits: DVector<f64>) -> Result<Self> {
-        Self::new(logits)
-    }
-}
-
-impl From<Bernoulli> for DVector<f64> {
-    fn from(model: Bernoulli) -> Self {
-        model.logits
-    }
-}
+crate::num::deserialize_checked! { Bernoulli as (logits: DVector<f64>) => Self::new(logits) }

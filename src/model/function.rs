@@ -9,7 +9,8 @@ use rand::Rng;
 use crate::model::{Differentiable, NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::{Error, Result};
 
-/// A model from a closure that computes `log f(x)`, with more closures for what else it can do.
+/// A model from a closure that computes `log f(x)`. Further closures give it a gradient, exact
+/// samples or a normaliser.
 ///
 /// ```
 /// use annealed::model::{Differentiable, FunctionModel, UnnormalizedModel};
@@ -48,13 +49,7 @@ impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
     where
         H: Fn(&DVector<f64>) -> DVector<f64>,
     {
-        FunctionModel {
-            log_density: self.log_density,
-            gradient,
-            sampler: self.sampler,
-            log_normalizer: self.log_normalizer,
-            state: PhantomData,
-        }
+        self.map(|_, sampler, log_normalizer| (gradient, sampler, log_normalizer))
     }
 
     /// With a closure that draws exact samples, so that the model can be a base.
@@ -62,13 +57,7 @@ impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
     where
         E: Fn(&mut dyn Rng) -> S,
     {
-        FunctionModel {
-            log_density: self.log_density,
-            gradient: self.gradient,
-            sampler,
-            log_normalizer: self.log_normalizer,
-            state: PhantomData,
-        }
+        self.map(|gradient, _, log_normalizer| (gradient, sampler, log_normalizer))
     }
 
     /// With the known `log Z`.
@@ -80,13 +69,23 @@ impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
         log_normalizer: f64,
     ) -> Result<FunctionModel<S, F, G, D, f64>> {
         Error::check_number("log normalizer", log_normalizer)?;
-        Ok(FunctionModel {
+        Ok(self.map(|gradient, sampler, _| (gradient, sampler, log_normalizer)))
+    }
+
+    /// With another gradient, sampler or normaliser, which may be of another type.
+    fn map<H, E, O>(
+        self,
+        change: impl FnOnce(G, D, N) -> (H, E, O),
+    ) -> FunctionModel<S, F, H, E, O> {
+        let (gradient, sampler, log_normalizer) =
+            change(self.gradient, self.sampler, self.log_normalizer);
+        FunctionModel {
             log_density: self.log_density,
-            gradient: self.gradient,
-            sampler: self.sampler,
+            gradient,
+            sampler,
             log_normalizer,
             state: PhantomData,
-        })
+        }
     }
 }
 

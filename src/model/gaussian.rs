@@ -8,6 +8,7 @@ use rand::Rng;
 use crate::model::forward_model;
 use crate::model::quadratic::QuadraticForm;
 use crate::model::{ExponentialFamily, NormalizedModel, Sampleable, UnnormalizedModel};
+use crate::num::pairs;
 use crate::random::StandardNormal;
 use crate::{Error, Result};
 
@@ -15,8 +16,8 @@ use crate::{Error, Result};
 ///
 /// `log f(x) = -(x - mu)' Sigma^-1 (x - mu) / 2`, `log Z = (d log 2 pi + log |Sigma|) / 2`.
 ///
-/// Densities, gradients and conditionals allocate nothing; where the precision matrix is diagonal
-/// they cost d instead of d^2. They panic where the state does not have the model's dimension.
+/// Densities, gradients and conditionals allocate nothing. They cost `d^2` operations, or d where the
+/// precision matrix is diagonal. They panic where the state does not have the model's dimension.
 ///
 /// ```
 /// use annealed::model::{Gaussian, NormalizedModel, UnnormalizedModel};
@@ -137,7 +138,7 @@ fn check(
     matrix: DMatrix<f64>,
 ) -> Result<DMatrix<f64>> {
     let d = mean.len();
-    Error::check_at_least("length of the mean", d, 1)?;
+    Error::check_not_empty("mean", d)?;
     Error::check_dimension(argument, matrix.nrows(), d)?;
     Error::check_dimension(argument, matrix.ncols(), d)?;
     Error::check_finite("mean", mean.iter().copied())?;
@@ -224,8 +225,8 @@ impl Sampleable for Gaussian {
 }
 
 /// `eta = (P mu; -P_ii / 2 and -P_ij)` and `g(x) = (x; x_i^2 and x_i x_j)` with `P = Sigma^-1`,
-/// the pairs `i <= j` row by row. `log f(x) = eta . g(x) - mu' P mu / 2`, so that the log
-/// partition function of the family in its natural form is `log Z + mu' P mu / 2`.
+/// the pairs `i <= j` row by row. Since `log f(x) = eta . g(x) - mu' P mu / 2`, the log partition
+/// function of the family in its natural form is `log Z + mu' P mu / 2`.
 impl ExponentialFamily for Gaussian {
     fn natural_parameters(&self) -> DVector<f64> {
         let linear = self.precision() * self.mean();
@@ -253,16 +254,9 @@ impl ExponentialFamily for Gaussian {
     }
 
     fn with_natural_parameters(&self, eta: &DVector<f64>) -> Result<Self> {
-        let d = self.dimension();
-        Error::check_dimension("natural parameters", eta.len(), d + d * (d + 1) / 2)?;
-        Error::check_finite("natural parameters", eta.iter().copied())?;
-        let mut precision = DMatrix::zeros(d, d);
-        for ((i, j), &value) in pairs(d).zip(eta.iter().skip(d)) {
-            let entry = if i == j { -2.0 * value } else { -value };
-            precision[(i, j)] = entry;
-            precision[(j, i)] = entry;
-        }
-        let linear = eta.rows(0, d).into_owned();
+        let (linear, precision) = unstacked("natural parameters", eta, self.dimension(), {
+            |i, j, value, _| if i == j { -2.0 * value } else { -value }
+        })?;
         let cholesky = factorize("precision", &precision)?;
         let mean = cholesky.solve(&linear);
         Error::check_finite("mean", mean.iter().copied())?;
@@ -272,15 +266,9 @@ impl ExponentialFamily for Gaussian {
     /// In closed form. Second moments lose digits where the mean is far from 0 beside the
     /// deviations.
     fn with_moments(&self, moments: &DVector<f64>) -> Result<Self> {
-        let d = self.dimension();
-        Error::check_dimension("moments", moments.len(), d + d * (d + 1) / 2)?;
-        Error::check_finite("moments", moments.iter().copied())?;
-        let mean = moments.rows(0, d).into_owned();
-        let mut covariance = DMatrix::zeros(d, d);
-        for ((i, j), &second) in pairs(d).zip(moments.iter().skip(d)) {
-            covariance[(i, j)] = second - mean[i] * mean[j];
-            covariance[(j, i)] = covariance[(i, j)];
-        }
+        let (mean, covariance) = unstacked("moments", moments, self.dimension(), {
+            |i, j, second, mean| second - mean[i] * mean[j]
+        })?;
         Self::new(mean, covariance).map_err(|_| {
             Error::invalid(
                 "moments",
@@ -291,9 +279,23 @@ impl ExponentialFamily for Gaussian {
     }
 }
 
-/// The pairs `i <= j` below d, row by row.
-fn pairs(d: usize) -> impl Iterator<Item = (usize, usize)> {
-    (0..d).flat_map(move |i| (i..d).map(move |j| (i, j)))
+/// The reverse of [`stacked`]: the first d entries, and a symmetric matrix with `entry(i, j, value,
+/// first)` for the value of each pair `i <= j`.
+fn unstacked(
+    argument: &'static str,
+    values: &DVector<f64>,
+    d: usize,
+    entry: impl Fn(usize, usize, f64, &DVector<f64>) -> f64,
+) -> Result<(DVector<f64>, DMatrix<f64>)> {
+    Error::check_dimension(argument, values.len(), d + d * (d + 1) / 2)?;
+    Error::check_finite(argument, values.iter().copied())?;
+    let first = values.rows(0, d).into_owned();
+    let mut matrix = DMatrix::zeros(d, d);
+    for ((i, j), &value) in pairs(d).zip(values.iter().skip(d)) {
+        matrix[(i, j)] = entry(i, j, value, &first);
+        matrix[(j, i)] = matrix[(i, j)];
+    }
+    Ok((first, matrix))
 }
 
 fn stacked(first: &DVector<f64>, rest: impl Iterator<Item = f64>) -> DVector<f64> {

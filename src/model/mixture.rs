@@ -14,11 +14,6 @@ use crate::{Error, Result};
 ///
 /// with each `N` normalised. The masses need not sum to 1.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(
-    feature = "serde",
-    serde(try_from = "Vec<(f64, Gaussian)>", into = "Vec<(f64, Gaussian)>")
-)]
 pub struct GaussianMixture {
     components: Vec<Component>,
 }
@@ -55,7 +50,7 @@ impl GaussianMixture {
                 })
             })
             .collect::<Result<_>>()?;
-        Error::check_at_least("components", components.len(), 1)?;
+        Error::check_not_empty("components", components.len())?;
         let first = components[0].gaussian.dimension();
         for component in &components {
             Error::check_dimension("component", component.gaussian.dimension(), first)?;
@@ -125,17 +120,10 @@ impl Differentiable for GaussianMixture {
     }
 }
 
-impl TryFrom<Vec<(f64, Gaussian)>> for GaussianMixture {
-    type Error = Error;
-
-    fn try_from(components: Vec<(f64, Gaussian)>) -> Result<Self> {
-        Self::new(components)
-    }
+crate::num::deserialize_checked! {
+    GaussianMixture as (components: Vec<(f64, Gaussian)>) => Self::new(components)
 }
-
-impl From<GaussianMixture> for Vec<(f64, Gaussian)> {
-    fn from(mixture: GaussianMixture) -> Self {
-        let components = mixture.components.into_iter();
-        components.map(|c| (c.mass, c.gaussian)).collect()
-    }
+crate::num::serialize_as! {
+    GaussianMixture as mixture
+        (Vec::from_iter(mixture.components.iter().map(|c| (c.mass, &c.gaussian))))
 }

@@ -1,4 +1,4 @@
-//! Models: unnormalised densities, and what some of them can do besides.
+//! Models: unnormalised densities, with a trait for each thing that some of them can do besides.
 
 mod bernoulli;
 mod forward;
@@ -32,7 +32,7 @@ pub trait UnnormalizedModel {
     fn log_density(&self, state: &Self::State) -> f64;
 }
 
-/// A model that can be sampled exactly: where a path may start.
+/// A model that can be sampled exactly. Only such a model can be the base of a path.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be sampled exactly",
     note = "a `FunctionModel` can after `.with_sampler(..)`; only the base of a path must be"
@@ -61,8 +61,8 @@ pub trait NormalizedModel: UnnormalizedModel {
 pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
     /// Adds `scale * grad log f(x)` to `gradient` and returns `log f(x)`, unscaled.
     ///
-    /// Accumulating is the primitive because a geometric path blends two gradients without a
-    /// buffer of its own.
+    /// It adds instead of writing, so that a geometric path can blend two gradients without a buffer
+    /// of its own.
     fn accumulate_gradient(
         &self,
         state: &DVector<f64>,
@@ -73,8 +73,8 @@ pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
     /// Adds `scale / 2 * (grad log f(x) + grad log f'(x))`, with f' the density of `previous`, to
     /// `gradient` and returns `log f(x)`.
     ///
-    /// The drift of a stage from `previous` to this model. Override it where the two share their
-    /// evaluations, as on a path linear in beta.
+    /// This mean is the drift of a stage from `previous` to this model. Override it where the two
+    /// models share evaluations, as on a path linear in beta.
     fn accumulate_mean_gradient(
         &self,
         previous: &Self,
@@ -128,20 +128,20 @@ pub trait ExponentialFamily: NormalizedModel + Sized {
 
     /// The member of the same family with these moments.
     ///
-    /// Provided: minimises the convex `A(eta) - eta . s` by L-BFGS from this member (so that one
-    /// near the solution saves work), until each moment is met within `1e-8 (1 + max |s|)`.
-    /// Override it where there is a closed form.
+    /// The provided method minimises the convex `A(eta) - eta . s` by L-BFGS, until each moment is
+    /// met within `1e-8 (1 + max |s|)`. It starts at this member, so that one near the solution saves
+    /// work. Override it where there is a closed form.
     ///
     /// # Errors
-    /// Where `s` has the wrong length, or no member has these moments: a closed form says so, the
-    /// iteration does not converge ([`Error::NotConverged`](crate::Error::NotConverged)).
+    /// Where `s` has the wrong length, or no member has these moments. In the second case the
+    /// provided method does not converge ([`Error::NotConverged`](crate::Error::NotConverged)).
     fn with_moments(&self, moments: &DVector<f64>) -> Result<Self> {
         matching::match_moments(self, moments)
     }
 }
 
-/// A model whose coordinates can each be drawn given all the others: what coordinate Gibbs (a
-/// heat bath) needs.
+/// A model whose coordinates can each be drawn given all the others, which is what coordinate Gibbs
+/// (a heat bath) needs.
 pub trait FullConditionals: UnnormalizedModel {
     /// Number of coordinates of the state.
     fn coordinates(&self) -> usize;

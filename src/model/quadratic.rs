@@ -4,7 +4,7 @@ use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
 use crate::model::{Differentiable, FullConditionals, UnnormalizedModel};
-use crate::num::{LANES, over_vectors, wide};
+use crate::num::{VECTOR_WIDTH, over_vectors, wide};
 use crate::random::StandardNormal;
 
 /// The density `-1/2 (x - mu)^T P (x - mu)`, with a centre `mu` and a symmetric positive definite
@@ -112,7 +112,7 @@ impl FullConditionals for QuadraticForm {
 /// `sum_j p_j (x_j - mu_j)^2`.
 #[inline]
 fn sum_of_squares(p: &[f64], x: &[f64], mean: &[f64]) -> f64 {
-    if p.len() < LANES {
+    if p.len() < VECTOR_WIDTH {
         return sum(p, x, mean, squared);
     }
     wide(
@@ -124,7 +124,7 @@ fn sum_of_squares(p: &[f64], x: &[f64], mean: &[f64]) -> f64 {
 /// Subtracts `scale * p_j (x_j - mu_j)` from `gradient` and returns the sum of squares.
 #[inline]
 fn accumulate_pull(p: &[f64], x: &[f64], mean: &[f64], scale: f64, gradient: &mut [f64]) -> f64 {
-    if p.len() < LANES {
+    if p.len() < VECTOR_WIDTH {
         return pull(p, x, mean, scale, gradient);
     }
     wide(
@@ -201,9 +201,9 @@ fn sum(p: &[f64], x: &[f64], mean: &[f64], term: impl Fn(f64, f64) -> f64) -> f6
 #[inline(always)]
 fn lane_sum(p: &[f64], x: &[f64], mean: &[f64], term: impl Fn(f64, f64) -> f64) -> f64 {
     let ((p, p_rest), (x, x_rest), (mean, mean_rest)) = (lanes(p), lanes(x), lanes(mean));
-    let mut sums = [0.0; LANES];
+    let mut sums = [0.0; VECTOR_WIDTH];
     for ((p, x), mean) in p.iter().zip(x).zip(mean) {
-        for l in 0..LANES {
+        for l in 0..VECTOR_WIDTH {
             sums[l] += term(p[l], x[l] - mean[l]);
         }
     }
@@ -224,12 +224,12 @@ fn pull(p: &[f64], x: &[f64], mean: &[f64], scale: f64, gradient: &mut [f64]) ->
 #[inline(always)]
 fn lane_pull(p: &[f64], x: &[f64], mean: &[f64], scale: f64, gradient: &mut [f64]) -> f64 {
     let ((p, p_rest), (x, x_rest), (mean, mean_rest)) = (lanes(p), lanes(x), lanes(mean));
-    let (gradient, gradient_rest) = gradient.as_chunks_mut::<LANES>();
-    let mut sums = [0.0; LANES];
+    let (gradient, gradient_rest) = gradient.as_chunks_mut::<VECTOR_WIDTH>();
+    let mut sums = [0.0; VECTOR_WIDTH];
     for (((g, p), x), mean) in gradient.iter_mut().zip(p).zip(x).zip(mean) {
         // A copy: the compiler cannot tell that the slices do not overlap.
         let mut next = *g;
-        for l in 0..LANES {
+        for l in 0..VECTOR_WIDTH {
             let offset = x[l] - mean[l];
             next[l] -= scale * (p[l] * offset);
             sums[l] += squared(p[l], offset);
@@ -240,7 +240,7 @@ fn lane_pull(p: &[f64], x: &[f64], mean: &[f64], scale: f64, gradient: &mut [f64
 }
 
 #[inline(always)]
-fn lanes(values: &[f64]) -> (&[[f64; LANES]], &[f64]) {
+fn lanes(values: &[f64]) -> (&[[f64; VECTOR_WIDTH]], &[f64]) {
     values.as_chunks()
 }
 

@@ -1,10 +1,11 @@
-//! Whether this process may use the matrix tiles of AMX.
+//! Detection of the matrix tiles of AMX.
 
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid, __cpuid_count};
 use std::sync::OnceLock;
 
-/// Whether the processor has tiles of 8-bit integers and the kernel lets this process use them.
+/// Whether the processor has tiles of 8-bit integers, and the kernel permits this process to use
+/// them.
 pub(crate) fn are_available() -> bool {
     static AVAILABLE: OnceLock<bool> = OnceLock::new();
     *AVAILABLE.get_or_init(|| processor_has_tiles() && permitted())
@@ -17,8 +18,8 @@ fn processor_has_tiles() -> bool {
     __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & wanted == wanted
 }
 
-/// Asks the kernel for the tiles' state (`arch_prctl`, `ARCH_REQ_XCOMP_PERM`, Linux 5.16): it is
-/// granted to the whole process, or refused with an error that leaves everything as it was.
+/// Asks the kernel for permission (`arch_prctl` with `ARCH_REQ_XCOMP_PERM`, Linux 5.16). It is
+/// granted to the whole process. A refusal leaves everything as it was.
 #[allow(unsafe_code)]
 fn permitted() -> bool {
     const ARCH_PRCTL: isize = 158;

@@ -4,7 +4,22 @@
 
 /// Implements `Deserialize` by a list of fields and an expression of type `Result<Self>` that makes
 /// the struct from them: mostly a call of its constructor.
+///
+/// The second form is for structs that are written as one value, such as a list.
 macro_rules! deserialize_checked {
+    ($name:ident as ($value:ident: $type:ty) => $make:expr) => {
+        #[cfg(feature = "serde")]
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<Format>(format: Format) -> std::result::Result<Self, Format::Error>
+            where
+                Format: serde::Deserializer<'de>,
+            {
+                let $value = <$type as serde::Deserialize>::deserialize(format)?;
+                let made: $crate::Result<Self> = $make;
+                made.map_err(serde::de::Error::custom)
+            }
+        }
+    };
     (
         $name:ident $(<$($parameter:ident $(: $bound:path)?),+>)? {
             $($(#[$attribute:meta])* $field:ident: $type:ty),+ $(,)?
@@ -34,8 +49,21 @@ macro_rules! deserialize_checked {
 }
 pub(crate) use deserialize_checked;
 
-/// Implements `Serialize` by a list of fields and their values, which the struct need not hold.
+/// Implements `Serialize` by a list of fields and their values, which the struct need not hold, or
+/// by one value.
 macro_rules! serialize_as {
+    ($name:ident as $this:ident ($value:expr)) => {
+        #[cfg(feature = "serde")]
+        impl serde::Serialize for $name {
+            fn serialize<Format>(&self, format: Format) -> std::result::Result<Format::Ok, Format::Error>
+            where
+                Format: serde::Serializer,
+            {
+                let $this = self;
+                serde::Serialize::serialize(&$value, format)
+            }
+        }
+    };
     (
         $name:ident $(<$($parameter:ident: $bound:path),+>)? as $this:ident {
             $($field:ident: $value:expr),+ $(,)?

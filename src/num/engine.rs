@@ -1,4 +1,4 @@
-//! Which instructions the inner loops use, chosen once, at run time.
+//! The set of instructions that inner loops use, chosen at run time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,30 +6,33 @@ use std::sync::LazyLock;
 
 use crate::{Error, Result};
 
-/// The instructions that the inner loops of an RBM use.
+/// The set of instructions that the inner loops of an RBM use.
 ///
-/// The best one that the machine has is chosen at run time ([`Engine::best`]), whatever target the
-/// crate was compiled for. All of them draw from the same distributions. Each gives the same bits
-/// for one seed on any number of threads; different engines round differently.
+/// The best engine of the machine is chosen at run time ([`Engine::best`]), whatever target the
+/// crate was compiled for. All engines draw from the same distributions. An engine gives the same
+/// bits for a seed on any number of threads. Different engines round differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 #[non_exhaustive]
 pub enum Engine {
-    /// What the compilation target has: SSE2 on x86-64, NEON on AArch64. The reference.
+    /// The instructions of the compilation target: SSE2 on x86-64, NEON on AArch64. This is the
+    /// reference for the others.
     Portable,
     /// AVX2 (x86-64).
     Avx2,
     /// AVX-512 F, BW, DQ and VL (x86-64).
     Avx512,
-    /// AVX-512 and the matrix tiles of AMX (x86-64, Linux, feature `amx`). Weights in single
-    /// precision are split into three 8-bit digits and their sums are exact: each weight is within
-    /// 6e-8 of the largest of its unit. Double precision goes the way of AVX-512.
+    /// AVX-512 and the matrix tiles of AMX (x86-64, Linux, feature `amx`).
+    ///
+    /// Weights in single precision are rounded to three 8-bit digits, whose sums are exact. The
+    /// error of a weight is at most 6e-8 of the largest weight of its unit. In double precision this
+    /// engine is that of AVX-512.
     Amx,
 }
 
 impl Engine {
-    /// All engines, the best one last.
+    /// All engines, from the slowest to the fastest.
     pub const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::Avx512, Self::Amx];
 
     /// The best engine that this machine has.
@@ -38,7 +41,7 @@ impl Engine {
         available.next().unwrap_or(Self::Portable)
     }
 
-    /// Whether this machine, and this build of the crate, has it.
+    /// Whether this machine and this build of the crate have this engine.
     pub fn is_available(self) -> bool {
         match self {
             Self::Portable => true,
@@ -58,10 +61,10 @@ impl Engine {
         }
     }
 
-    /// This engine, seen to be available.
+    /// This engine as one that is available.
     ///
     /// # Errors
-    /// Where this machine, or this build of the crate, does not have it.
+    /// Where this machine or this build of the crate does not have it.
     pub(crate) fn available(self) -> Result<Available> {
         if self.is_available() {
             Ok(Available(self))
@@ -87,7 +90,7 @@ impl Available {
         Self(Engine::best())
     }
 
-    /// The next best where this one multiplies by tiles.
+    /// This engine, or the next best where this one multiplies by tiles.
     pub(crate) fn without_tiles(self) -> Self {
         Self(self.0.min(Engine::Avx512))
     }
@@ -96,8 +99,8 @@ impl Available {
         self.0
     }
 
-    /// Runs `work` compiled for this engine's instructions, as far as it is inlined; see the
-    /// macro `vectorized`.
+    /// Runs `work`, compiled for this engine's instructions as far as it is inlined. See the macro
+    /// `vectorized`.
     #[inline(always)]
     #[allow(unsafe_code)]
     pub(crate) fn run<R>(self, work: impl FnOnce() -> R) -> R {
@@ -113,9 +116,10 @@ impl Available {
     }
 }
 
-/// Runs loops over vectors, compiled for the machine's widest registers. Nothing is contracted to
-/// `mul_add`, so that the bits are the same on every machine. As with [`Available::run`], what
-/// `work` calls must be inlined.
+/// Runs loops over vectors, compiled for the machine's widest registers.
+///
+/// Nothing is contracted to `mul_add`, so that the bits are the same on every machine. What `work`
+/// calls must be inlined, as with [`Available::run`].
 #[inline(always)]
 pub(crate) fn over_vectors<R>(work: impl FnOnce() -> R) -> R {
     static WIDEST: LazyLock<Available> = LazyLock::new(|| {
@@ -137,9 +141,10 @@ fn run_avx512<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// An expression compiled for each engine's instructions: what it calls must be marked
-/// `#[inline(always)]`, or would be compiled for the baseline. The constant that it names says
-/// whether `mul_add` is an instruction.
+/// Evaluates an expression that is compiled for each engine's instructions.
+///
+/// What the expression calls must be marked `#[inline(always)]`; it would be compiled for the
+/// baseline otherwise. The constant with the given name says whether `mul_add` is an instruction.
 macro_rules! vectorized {
     ($engine:expr, $fused:ident, $work:expr) => {
         if $engine.get() == $crate::num::Engine::Portable {
@@ -171,7 +176,7 @@ impl fmt::Display for Engine {
     }
 }
 
-/// From the name that [`Display`](fmt::Display) writes, in any case.
+/// Reads the name that [`Display`](fmt::Display) writes, in upper or lower case.
 impl FromStr for Engine {
     type Err = Error;
 

@@ -1,4 +1,4 @@
-//! Sums of weights that are only ever held as logarithms.
+//! Sums of weights that are held as logarithms.
 
 use std::borrow::Borrow;
 
@@ -86,9 +86,9 @@ impl WeightSums {
         self.merged_scales(other);
     }
 
-    /// Adds one weight. Whoever sums weighted values beside these sums multiplies what he has by
-    /// the first of the numbers returned and the new value by the second; there are none for a
-    /// weight of zero.
+    /// Adds one weight and returns two factors for sums of weighted values that are kept beside
+    /// these: the first is for the sum so far, the second for the new value. A weight of zero has
+    /// none.
     #[inline]
     pub(super) fn scales(&mut self, log_weight: f64) -> Option<(f64, f64)> {
         self.count += 1;
@@ -107,8 +107,8 @@ impl WeightSums {
         Some((here, weight))
     }
 
-    /// Merges. The numbers returned are the factors of what was summed here and of what was
-    /// summed by `other`; there are none where that has seen no positive weight.
+    /// Merges, and returns the factors for such sums: the first for the sum kept here, the second
+    /// for that of `other`. There are none where `other` has seen no positive weight.
     pub(super) fn merged_scales(&mut self, other: &Self) -> Option<(f64, f64)> {
         self.count += other.count;
         if other.max == f64::NEG_INFINITY {

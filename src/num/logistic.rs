@@ -1,11 +1,11 @@
-//! The scalar functions of a unit, in double precision.
+//! The logistic function and its integral, softplus, in double precision.
 
-/// `log(1 + e^x)`, without overflow.
+/// `log(1 + e^x)`, computed without overflow.
 pub fn softplus(x: f64) -> f64 {
     x.max(0.0) + (-x.abs()).exp().ln_1p()
 }
 
-/// `1 / (1 + e^-x)`, without overflow and accurate in both tails.
+/// `1 / (1 + e^-x)`, computed without overflow and accurately in both tails.
 pub fn sigmoid(x: f64) -> f64 {
     let e = (-x.abs()).exp();
     if x >= 0.0 {
@@ -15,8 +15,10 @@ pub fn sigmoid(x: f64) -> f64 {
     }
 }
 
-/// `softplus(y) - softplus(y - d)` without the cancellation of the plain difference:
-/// `-log(1 + sigmoid(y) (e^-d - 1))`, which for large `d` would meet `inf * 0`.
+/// `softplus(y) - softplus(y - d)`, without the cancellation of the plain difference.
+///
+/// It is `-log(1 + sigmoid(y) (e^-d - 1))`. For large `d`, where this would meet `inf * 0`, the plain
+/// difference is accurate.
 pub fn softplus_increment(y: f64, d: f64) -> f64 {
     if d.abs() < 1.0 {
         -(sigmoid(y) * (-d).exp_m1()).ln_1p()

@@ -1,4 +1,5 @@
-//! Numerics that know nothing of annealing: sums in log space, minimisation, sets of instructions.
+//! Numerics apart from annealing: sums in log space, running moments, minimisation, instruction sets,
+//! serialisation.
 
 #[cfg_attr(
     not(all(target_arch = "x86_64", target_os = "linux", feature = "amx")),
@@ -14,6 +15,7 @@ mod math;
 mod moments;
 #[cfg(feature = "serde")]
 pub(crate) mod serial;
+mod setters;
 mod vector;
 
 pub(crate) use amx::are_available as tiles_are_available;
@@ -25,6 +27,7 @@ pub(crate) use log_space::log_add_exp;
 pub use log_space::{WeightSums, log_mean_exp, log_sum_exp};
 pub(crate) use logistic::softplus_increment;
 pub use logistic::{sigmoid, softplus};
-pub(crate) use math::weighted;
+pub(crate) use math::{pairs, weighted};
 pub(crate) use moments::{Moments, WeightedMean, WeightedVariance};
-pub(crate) use vector::{LANES, add_scaled, all_finite, set_zero, wide};
+pub(crate) use setters::setters;
+pub(crate) use vector::{VECTOR_WIDTH, add_scaled, all_finite, set_zero, wide};

@@ -1,6 +1,6 @@
-//! Stands for the detection of AMX on targets and in builds that do not have it.
+//! A stand-in for the detection of AMX, on targets and in builds that do not have it.
 
-/// Never.
+/// Tiles are never available.
 pub(crate) fn are_available() -> bool {
     false
 }

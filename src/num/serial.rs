@@ -1,5 +1,4 @@
-//! Serialisation: structs that are checked when they are read, and logarithms of weights in formats
-//! that know no infinity, as JSON, where `-inf` is written as none.
+//! Logarithms of weights in formats without infinities, such as JSON: `-inf` is written as none.
 
 /// One logarithm.
 pub(crate) mod log_value {

@@ -2,9 +2,9 @@
 
 use crate::num::over_vectors;
 
-/// Number of independent partial sums, so that the compiler may use vector registers. Loops over
-/// fewer entries stay with their caller.
-pub(crate) const LANES: usize = 8;
+/// Number of entries that loops handle side by side, with independent partial sums, so that the
+/// compiler may use vector registers. Loops over fewer entries stay with their caller.
+pub(crate) const VECTOR_WIDTH: usize = 8;
 
 /// Runs a long loop out of line, compiled for the widest registers; what it calls must be inlined.
 #[inline(never)]
@@ -16,7 +16,7 @@ pub(crate) fn wide<R>(work: impl FnOnce() -> R) -> R {
 /// a few stores.
 #[inline]
 pub(crate) fn set_zero(values: &mut [f64]) {
-    if values.len() < LANES {
+    if values.len() < VECTOR_WIDTH {
         let zero = std::hint::black_box(0.0);
         values.iter_mut().for_each(|value| *value = zero);
     } else {
@@ -27,13 +27,16 @@ pub(crate) fn set_zero(values: &mut [f64]) {
 /// `x <- x + s y`.
 #[inline]
 pub(crate) fn add_scaled(x: &mut [f64], s: f64, y: &[f64]) {
-    if x.len() < LANES {
+    if x.len() < VECTOR_WIDTH {
         return axpy(x, s, y);
     }
     wide(
         #[inline(always)]
         move || {
-            let ((x, x_rest), (y, y_rest)) = (x.as_chunks_mut::<LANES>(), y.as_chunks::<LANES>());
+            let ((x, x_rest), (y, y_rest)) = (
+                x.as_chunks_mut::<VECTOR_WIDTH>(),
+                y.as_chunks::<VECTOR_WIDTH>(),
+            );
             for (x, y) in x.iter_mut().zip(y) {
                 // A copy: the compiler cannot tell that the slices do not overlap.
                 let mut next = *x;
@@ -55,17 +58,17 @@ fn axpy(x: &mut [f64], s: f64, y: &[f64]) {
 /// Whether no value is infinite or NaN.
 #[inline]
 pub(crate) fn all_finite(values: &[f64]) -> bool {
-    if values.len() < LANES {
+    if values.len() < VECTOR_WIDTH {
         return values.iter().all(|x| x.is_finite());
     }
     // Arithmetic that vectorises on any target: 0 x is 0 where x is finite and NaN elsewhere.
     wide(
         #[inline(always)]
         move || {
-            let (chunks, rest) = values.as_chunks::<LANES>();
-            let mut sums = [0.0; LANES];
+            let (chunks, rest) = values.as_chunks::<VECTOR_WIDTH>();
+            let mut sums = [0.0; VECTOR_WIDTH];
             for chunk in chunks {
-                for l in 0..LANES {
+                for l in 0..VECTOR_WIDTH {
                     sums[l] += 0.0 * chunk[l];
                 }
             }

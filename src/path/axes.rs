@@ -9,15 +9,15 @@ use crate::{Error, Result};
 /// the target has a diagonal precision. Points of a path between them need no factorisation there,
 /// so that nothing can fail once the axes are found, and no large constants cancel.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct CommonAxes {
+pub(crate) struct CommonAxes {
     pub(super) base: Gaussian,
     pub(super) target: Gaussian,
     /// V, with `V' P_a V = I` and `V' P_b V = diag(lambda)`.
-    pub(super) axes: DMatrix<f64>,
+    pub(crate) axes: DMatrix<f64>,
     /// lambda: precisions of the target along the axes.
-    pub(super) precisions: DVector<f64>,
+    pub(crate) precisions: DVector<f64>,
     /// `V^-1 (mu_b - mu_a)`.
-    pub(super) shift: DVector<f64>,
+    pub(crate) shift: DVector<f64>,
 }
 
 impl CommonAxes {
@@ -40,6 +40,12 @@ impl CommonAxes {
             base,
             target,
         })
+    }
+
+    /// The coordinates u of a state, `V^-1 (x - mu_a)`.
+    pub(crate) fn coordinates(&self, state: &DVector<f64>) -> DVector<f64> {
+        let offset = state - self.base.mean();
+        self.axes.tr_mul(&(self.base.precision() * offset))
     }
 
     /// `V^-1 = V' P_a`.

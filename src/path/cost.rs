@@ -1,4 +1,4 @@
-//! What a path costs: divergences between members of an exponential family, added up.
+//! The cost of a path through an exponential family, as a sum of divergences along it.
 
 use nalgebra::DVector;
 
@@ -16,12 +16,12 @@ pub fn symmetrized_divergence<M: ExponentialFamily>(p: &M, q: &M) -> f64 {
     product_of_changes(&natural, &[p.moments(), q.moments()]).max(0.0)
 }
 
-/// The cost `F = (eta_b - eta_a) . (s_b - s_a) / 2` of the geometric path and of the
-/// moment-averaged path alike, under a linear schedule (Grosse et al. 2013, theorem 2).
+/// The cost `F = (eta_b - eta_a) . (s_b - s_a) / 2` under a linear schedule. It is the same for the
+/// geometric path and for the moment-averaged path (Grosse et al. 2013, theorem 2).
 ///
 /// With perfect transitions and K stages, `E[log w]` is `log(Z_b / Z_a) - F / K` and `Var[log w]`
-/// is `2 F / K` to leading order. The sum of the symmetrised divergences between neighbours is
-/// `2 F / K` exactly, at every K and for both.
+/// is `2 F / K` to leading order. The symmetrised divergences between neighbours add up to `2 F / K`
+/// exactly, at every K and on both paths.
 ///
 /// # Panics
 /// Where the two members differ in dimension.
@@ -29,9 +29,11 @@ pub fn linear_cost<M: ExponentialFamily>(base: &M, target: &M) -> f64 {
     0.5 * symmetrized_divergence(base, target)
 }
 
-/// `F_j = 1/2 (eta_{j+1} - eta_j) . (s_{j+1} - s_j)` from the natural parameters and moments of an
-/// exponential family at the knots: the cost of a segment, whether its path is geometric or
-/// averages moments (Grosse et al. 2013, Theorem 2).
+/// The costs `F_j = 1/2 (eta_{j+1} - eta_j) . (s_{j+1} - s_j)` of the segments between knots, from
+/// the natural parameters and the moments of an exponential family at the knots.
+///
+/// The path of a segment may be geometric or average moments (Grosse et al. 2013, theorem 2).
+/// Estimated moments may give a cost below 0, by noise.
 ///
 /// # Errors
 /// Fewer than two knots, or lengths that differ.
@@ -59,8 +61,10 @@ fn product_of_changes(natural_parameters: &[DVector<f64>], moments: &[DVector<f6
 }
 
 /// The cost functional `F = 1/2 int (d eta / d beta) . (d s / d beta) d beta` of a path through
-/// these members at these betas (Grosse et al. 2013, section 3): exact where the path between
-/// neighbours is geometric or moment-averaged (a spline), a quadrature on a fine grid of any other.
+/// these members at these betas (Grosse et al. 2013, section 3).
+///
+/// It is exact where the path between neighbours is geometric or moment-averaged, as in a spline.
+/// For any other path it is a quadrature, to be used on a fine grid.
 ///
 /// # Errors
 /// Where there is not one member for each beta.
@@ -77,8 +81,10 @@ pub fn path_cost<M: ExponentialFamily>(betas: &Schedule, members: &[M]) -> Resul
 }
 
 /// The length `int sqrt((d eta / d beta) . (d s / d beta)) d beta` of a path, from members along it
-/// on a fine grid: the sum of `sqrt` of neighbours' symmetrised divergences. Whatever the schedule,
-/// the cost is at least half its square, which the best schedule attains.
+/// on a fine grid: the sum of the square roots of the symmetrised divergences between neighbours.
+///
+/// The cost is at least half the square of the length, whatever the schedule. The best schedule
+/// attains this bound.
 ///
 /// # Panics
 /// Where two members differ in dimension.

@@ -1,18 +1,18 @@
-//! The geometric path between two Gaussians, with every intermediate model a Gaussian.
+//! The geometric path between two Gaussians.
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::DVector;
 
 use crate::Result;
 use crate::model::{Gaussian, NormalizedModel, QuadraticForm};
 use crate::path::axes::CommonAxes;
 use crate::path::{AnnealingPath, GaussianAt};
 
-/// The geometric path between two Gaussians. Precision and precision times mean are linear in
-/// beta, so that each intermediate model can be sampled and has a known log Z: for perfect
-/// transitions, coordinate Gibbs, and tests.
+/// The geometric path between two Gaussians, on which every intermediate model is a Gaussian: the
+/// precision and the precision times the mean are linear in beta. Each model can be sampled exactly
+/// and has a known log Z, for perfect transitions, coordinate Gibbs and tests.
 ///
-/// As a density it equals [`GeometricPath`](super::GeometricPath) of the same ends, constants
-/// included.
+/// Its densities equal those of a [`GeometricPath`](super::GeometricPath) between the same ends,
+/// constants included.
 ///
 /// The path holds the coordinates in which both ends are diagonal. A point of the path is diagonal
 /// there too, so that nothing is factorised again, nothing can fail, and no large constants cancel.
@@ -37,24 +37,8 @@ impl GaussianPath {
         &self.ends.target
     }
 
-    pub(crate) fn axes(&self) -> &DMatrix<f64> {
-        &self.ends.axes
-    }
-
-    pub(crate) fn precisions(&self) -> &DVector<f64> {
-        &self.ends.precisions
-    }
-
-    pub(crate) fn shift(&self) -> &DVector<f64> {
-        &self.ends.shift
-    }
-
-    /// The coordinates u of a state, `V^-1 (x - mu_a)`.
-    pub(crate) fn along_axes(&self, state: &DVector<f64>) -> DVector<f64> {
-        let offset = state - self.ends.base.mean();
-        self.ends
-            .axes
-            .tr_mul(&(self.ends.base.precision() * offset))
+    pub(crate) fn ends(&self) -> &CommonAxes {
+        &self.ends
     }
 }
 

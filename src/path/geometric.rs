@@ -8,8 +8,8 @@ use crate::path::{AnnealingPath, BetaDerivative, Intermediate, PathAt};
 
 /// The geometric path `log f_beta = (1 - beta) log f_a + beta log f_b`.
 ///
-/// `0 * -inf` is 0: at `beta = 0` the target's support does not matter, at `beta = 1` the base's
-/// does not; in between a state needs both.
+/// At `beta = 0` the support of the target does not matter, and at `beta = 1` that of the base does
+/// not, since `0 * -inf` counts as 0. In between a state must lie in both.
 ///
 /// For an RBM this is the path between the *marginal* densities of the visible units; block Gibbs
 /// needs the joint one, `RbmPath`.
@@ -24,9 +24,9 @@ where
     A: Sampleable,
     B: UnnormalizedModel<State = A::State>,
 {
-    /// From a base that can be sampled to any target over the same states. Whether they are (vectors
-    /// of one length, say) only the models know: a [`Gaussian`](crate::model::Gaussian) panics at a
-    /// state of another dimension.
+    /// From a base that can be sampled to any target over the same states. That they are the same
+    /// (vectors of one length, say) is not checked here: a [`Gaussian`](crate::model::Gaussian)
+    /// panics at a state of another dimension.
     pub fn new(base: A, target: B) -> Self {
         Self { base, target }
     }
@@ -93,8 +93,8 @@ where
 
     /// `(beta - beta') (log f_b(x) - log f_a(x))`, from one evaluation of each.
     ///
-    /// `-inf` where this model excludes x; `+inf` where only the previous one does, which no
-    /// chain can meet.
+    /// `-inf` where this model excludes x. `+inf` where only the previous one does, a state that no
+    /// chain reaches.
     fn log_ratio(&self, previous: &Self, state: &A::State) -> f64 {
         self.log_ratio_and_density(previous, state).0
     }

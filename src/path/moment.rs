@@ -16,15 +16,15 @@ const FARTHEST: f64 = 1e6;
 /// `mu(beta) = (1 - beta) mu_a + beta mu_b`,
 /// `Sigma(beta) = (1 - beta) Sigma_a + beta Sigma_b + beta (1 - beta) (mu_b - mu_a)(mu_b - mu_a)'`.
 ///
-/// Halfway it covers both ends, where the geometric path between two narrow, distant Gaussians
+/// Halfway the model covers both ends. The geometric path between two narrow, distant Gaussians
 /// passes through a narrow one that covers neither.
 ///
 /// Each intermediate density carries the constant of [`Gaussian`]: `log f` is 0 at the mean. Any
 /// constant `c(beta)` that vanishes at both ends gives the same weights, because in a run the
 /// increments `c(beta_k) - c(beta_{k-1})` add up to `c(1) - c(0) = 0`.
 ///
-/// For other exponential families see [`MomentSplinePath`](super::MomentSplinePath); with a knot
-/// at each stage of the schedule it visits moment-averaged models only.
+/// For other exponential families there is the [`MomentSplinePath`](super::MomentSplinePath). With a
+/// knot at each stage of the schedule it visits moment-averaged models only.
 ///
 /// ```
 /// use annealed::ais::Ais;

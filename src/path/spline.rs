@@ -1,4 +1,4 @@
-//! Paths through knots.
+//! Moment-averaging splines: paths through knots at which moments are averaged.
 
 use crate::model::ExponentialFamily;
 use crate::model::forward_model;
@@ -16,9 +16,9 @@ use crate::{Error, Result};
 ///
 /// The densities at the knots carry the constants that the family's own
 /// [`with_moments`](ExponentialFamily::with_moments) gives them. The path is continuous and has a
-/// kink at each knot: an optimizer of schedules should make the [`knots`](Self::knots) stages of
-/// the schedule, and integrate between them. With a knot at each stage of a schedule, a run visits
-/// moment-averaged models only.
+/// kink at each knot, so that an optimizer of schedules should make the [`knots`](Self::knots) stages
+/// of the schedule, and integrate between them. With a knot at each stage of a schedule, a run
+/// visits moment-averaged models only.
 ///
 /// ```
 /// use annealed::ais::Ais;
@@ -44,9 +44,9 @@ pub struct MomentSplinePath<S> {
 }
 
 impl<S: AnnealingPath> MomentSplinePath<S> {
-    /// Between two members of a family, with moments averaged at the knots (the two ends among
-    /// them) and `join` to make the path from each knot's model to the next. Each match starts at
-    /// the knot before.
+    /// Between two members of a family, with moments averaged at the knots. `join` makes the path
+    /// from the model of each knot to the next; the ends are the first and the last knot. Matching
+    /// the moments of a knot starts from the model of the knot before.
     ///
     /// # Errors
     /// Where base and target differ in dimension, the moments of a knot are not matched (see
@@ -107,8 +107,8 @@ impl<S: AnnealingPath> AnnealingPath for MomentSplinePath<S> {
     }
 }
 
-/// The model at one beta of a [`MomentSplinePath`]: that of the segment which holds beta, the one
-/// on its right at a knot.
+/// The model at one beta of a [`MomentSplinePath`]: that of the segment in which beta lies. At a knot
+/// this is the segment that begins there.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MomentSplineAt<A> {
     beta: f64,

@@ -1,4 +1,4 @@
-//! The path from a prior to a posterior.
+//! The path from a prior to a posterior, on which the likelihood is tempered.
 
 use nalgebra::DVector;
 
@@ -53,10 +53,10 @@ impl<M: Differentiable> Differentiable for Normalized<M> {
 
 /// The path from a prior to a posterior, by tempering the likelihood:
 ///
-/// `log f_beta(x) = log p(x) + beta log L(x)`,
+/// `log f_beta(x) = log p(x) + beta log L(x)`.
 ///
-/// with p the *normalised* prior, whatever constant the given model carries. The log Z of its
-/// target is the log evidence, `log integral p(x) L(x) dx`, provided that `L` carries the
+/// The prior p is *normalised*: the model given is divided by its normaliser. The log Z of the
+/// target is then the log evidence, `log integral p(x) L(x) dx`, provided that `L` carries the
 /// constants of the likelihood.
 ///
 /// ```

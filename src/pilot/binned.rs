@@ -125,7 +125,7 @@ pub fn allocate_steps(costs: &[f64], steps: usize) -> Result<Vec<usize>> {
     for &cost in costs {
         Error::check_positive("cost of a segment", cost)?;
     }
-    Error::check_at_least("costs", costs.len(), 1)?;
+    Error::check_not_empty("costs", costs.len())?;
     check_steps(steps, costs.len())?;
     let mut allocation = vec![1; costs.len()];
     let saving = |cost: f64, k: usize| cost / (k as f64 * (k + 1) as f64);

@@ -6,7 +6,7 @@ use crate::{Error, Result};
 
 /// Largest change of a beta at which the iteration has converged.
 const TOLERANCE: f64 = 1e-10;
-/// Betas that show that it never will: they lie between 0 and 1.
+/// A bound on the betas, which should lie between 0 and 1; beyond it the iteration diverges.
 const DIVERGED: f64 = 1e3;
 /// Fewest intervals of time on which the equation is solved.
 const RESOLUTION: usize = 1_000;

@@ -1,4 +1,4 @@
-//! The schedule that prices mixing in.
+//! A schedule that spends more stages where the kernel mixes slowly.
 
 use super::survey_run::Pilot;
 use crate::kernel::TransitionKernel;
@@ -9,23 +9,21 @@ use crate::pilot::{OptimizedSchedule, ScheduleOptimizer};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// Chooses a schedule by the friction that the chains meet, and not only by how much there is to
-/// change.
+/// The schedule of constant `beta'^2 zeta`, where zeta is the friction of linear response (Sivak
+/// and Crooks 2012).
 ///
-/// Where the kernel mixes slowly, the increments of log w are correlated, and the variance of
-/// log w grows faster than `dbeta^2 g` a stage: by `dbeta^2 zeta`, `zeta = g (1 + 2 tau)` with
-/// the autocorrelation time tau of `d/dbeta log f` in steps. zeta is the friction of linear
-/// response (Sivak and Crooks 2012), and both factors are read off a pilot: g, point by point, as
-/// the variance over the chains as they are, and
+/// Where the kernel mixes slowly, the increments of log w are correlated, and a stage adds more to
+/// the variance of log w than `dbeta^2 g`: it adds `dbeta^2 zeta` with `zeta = g (1 + 2 tau)`, tau
+/// being the autocorrelation time of `d/dbeta log f` in steps. A pilot estimates both factors. Its
+/// g at each point is the variance over the chains as they are. Over each of 8 bins of its stages,
 ///
 /// `1 + 2 tau = max(1, (growth of V) / (sum of dbeta^2 g))`,
 ///
-/// with V the variance of the running log w, over each of 8 bins of the pilot's stages, after a
-/// running maximum. The schedule has `beta'^2 zeta` constant. Where transitions are perfect it is
-/// that of [`VarOpt`](crate::pilot::VarOpt).
+/// with V the running maximum of the variance of log w. Where transitions are perfect the schedule
+/// is that of [`VarOpt`](crate::pilot::VarOpt).
 ///
-/// No weights are used, so that a pilot whose weights collapsed still serves. What the pilot
-/// cannot see is mixing slower than itself: see `docs/schedules.md`.
+/// No weights are used, so that a pilot whose weights collapsed will do. The pilot cannot see
+/// mixing that is slower than itself: see `docs/schedules.md`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]
@@ -52,7 +50,8 @@ impl Friction {
         self
     }
 
-    /// Number of bins for the slowing `1 + 2 tau`; 8 unless set. A pilot of fewer stages than four a bin has fewer.
+    /// Number of bins for the slowing `1 + 2 tau`; 8 unless set. There are fewer where the pilot
+    /// has fewer than four stages for each.
     pub fn bins(mut self, bins: usize) -> Self {
         self.bins = bins;
         self
@@ -117,7 +116,7 @@ fn slowing(bin: &[SurveyPoint], growth: f64) -> f64 {
     }
 }
 
-/// The variance of the running log w, which noise and recovery must not let fall.
+/// The running maximum of the variance of log w, of which no decrease counts as growth.
 fn running_maximum(points: &[SurveyPoint]) -> Vec<f64> {
     let mut highest = 0.0;
     let rise = |point: &SurveyPoint| {

@@ -1,16 +1,17 @@
-//! What a schedule pays along a path, and the schedule that pays least.
+//! A metric on a path, by which a schedule has a cost, and the schedule of least cost.
 
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// A local cost `m(beta)` of moving along a path, on a grid of betas (linear in between): a
-/// schedule of speed `beta'(t)` pays the *action*
+/// A local cost `m(beta)` of moving along a path, given on a grid of betas and linear in between.
 ///
-/// `J = int_0^1 beta'(t)^2 m(beta(t)) dt`,
+/// A schedule of speed `beta'(t)` has the *action*
 ///
-/// which is `K Var[log w]` where m is the variance of `d/dbeta log f` and transitions are perfect
-/// (Kiwaki 2015, Equation 9). The cheapest schedule has `beta'^2 m` constant and pays the square
-/// of the path's *length* `int_0^1 sqrt(m) dbeta`.
+/// `J = int_0^1 beta'(t)^2 m(beta(t)) dt`.
+///
+/// It is `K Var[log w]` where m is the variance of `d/dbeta log f` and transitions are perfect
+/// (Kiwaki 2015, Equation 9). The schedule of least action has `beta'^2 m` constant. Its action is
+/// the square of the path's *length* `int_0^1 sqrt(m) dbeta`.
 ///
 /// ```
 /// use annealed::pilot::Metric;
@@ -26,11 +27,6 @@ use crate::{Error, Result};
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(
-    feature = "serde",
-    serde(try_from = "(Vec<f64>, Vec<f64>)", into = "(Vec<f64>, Vec<f64>)")
-)]
 #[must_use]
 pub struct Metric {
     grid: Schedule,
@@ -87,8 +83,8 @@ impl Metric {
         }
     }
 
-    /// The metric with no value below `fraction` of its mean over beta. A floor bounds the speed
-    /// of the schedule where an estimate came out as almost nothing.
+    /// The metric with no value below `fraction` of its mean over beta. The floor bounds the speed
+    /// of the schedule where the metric was estimated as almost 0.
     ///
     /// # Errors
     /// A fraction outside of (0, 1]; a metric that is 0 everywhere.
@@ -109,11 +105,11 @@ impl Metric {
         self.integrate(f64::sqrt)
     }
 
-    /// What a schedule of K stages pays, `K sum_k (beta_k - beta_{k-1}) int_{k-1}^k m dbeta`;
-    /// for the linear schedule, `int_0^1 m dbeta`.
+    /// The action of a schedule of K stages, `K sum_k (beta_k - beta_{k-1}) int_{k-1}^k m dbeta`.
+    /// For the linear schedule it is `int_0^1 m dbeta`.
     pub fn action(&self, schedule: &Schedule) -> f64 {
-        let pay = |b: &[f64]| (b[1] - b[0]) * self.between(b[0], b[1]);
-        schedule.steps() as f64 * schedule.betas().windows(2).map(pay).sum::<f64>()
+        let cost = |b: &[f64]| (b[1] - b[0]) * self.between(b[0], b[1]);
+        schedule.steps() as f64 * schedule.betas().windows(2).map(cost).sum::<f64>()
     }
 
     /// The cost at any beta in `[0, 1]`.
@@ -143,12 +139,11 @@ impl Metric {
         self.betas().partition_point(|&b| b < beta).clamp(1, last)
     }
 
-    /// The cheapest schedule: `beta_k` is where a share `k / K` of the length is covered
+    /// The schedule of least action: at `beta_k` a share `k / K` of the length is covered
     /// (cumulative trapezoid rule, inverted linearly).
     ///
     /// # Errors
-    /// Where `steps` is 0, or the metric is 0 somewhere, where the schedule would leap:
-    /// [`floored`](Self::floored) helps.
+    /// Where `steps` is 0, or the metric is 0 somewhere, which [`floored`](Self::floored) prevents.
     pub fn schedule(&self, steps: usize) -> Result<Schedule> {
         if let Some(k) = self.values.iter().position(|&m| m == 0.0) {
             let found = format!("0 at beta = {}", self.betas()[k]);
@@ -176,7 +171,7 @@ impl Metric {
     }
 }
 
-/// Of a path whose base is its target.
+/// The error of a path whose base is its target.
 pub(crate) fn nothing_changes() -> Error {
     let expected = "a path along which something changes";
     Error::invalid("cost", "0 everywhere", expected)
@@ -200,16 +195,7 @@ pub(crate) fn interpolate(betas: &[f64], distance: &[f64], steps: usize) -> Resu
     Schedule::new(std::iter::once(0.0).chain(inner).chain([1.0]))
 }
 
-impl TryFrom<(Vec<f64>, Vec<f64>)> for Metric {
-    type Error = Error;
-
-    fn try_from((betas, values): (Vec<f64>, Vec<f64>)) -> Result<Self> {
-        Self::new(betas, values)
-    }
+crate::num::deserialize_checked! {
+    Metric as (parts: (Vec<f64>, Vec<f64>)) => Self::new(parts.0, parts.1)
 }
-
-impl From<Metric> for (Vec<f64>, Vec<f64>) {
-    fn from(metric: Metric) -> Self {
-        (metric.grid.into(), metric.values)
-    }
-}
+crate::num::serialize_as! { Metric as metric ((metric.betas(), metric.values())) }

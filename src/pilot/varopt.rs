@@ -10,17 +10,16 @@ use crate::pilot::{OptimizedSchedule, ScheduleOptimizer};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// VAROPT (Kiwaki 2015): minimises the variance of log w, `J = int beta'^2 g(beta) dt` with
-/// `g = Var[d/dbeta log f]`, as if every transition were perfect. Equation 9: `beta'^2 g` is
-/// constant.
+/// VAROPT (Kiwaki 2015): the schedule of least variance of log w under perfect transitions.
 ///
-/// g is estimated by a pilot, averaged over a window (1% of the pilot's steps unless set) and
-/// floored (at 1e-3 of its mean unless set). Limits on the speed are a matter of the schedule:
-/// [`Schedule::with_step_limit`], [`Schedule::with_speed_limit`].
+/// It minimises `J = int beta'^2 g(beta) dt` with `g = Var[d/dbeta log f]`; in the solution
+/// `beta'^2 g` is constant (Equation 9). A pilot estimates g, which is averaged over a window (1%
+/// of the pilot's steps unless set) and floored (at 1e-3 of its mean unless set). The speed can be
+/// limited afterwards: [`Schedule::with_step_limit`], [`Schedule::with_speed_limit`].
 ///
 /// J is also twice the expected bias of log w, the cost of Grosse, Maddison and Salakhutdinov
-/// (2013), so that [`BinnedSchedule`](crate::pilot::BinnedSchedule) differs from it by its
-/// coarse knots alone. Neither knows how fast the kernel mixes;
+/// (2013). [`BinnedSchedule`](crate::pilot::BinnedSchedule) therefore differs from VAROPT only by
+/// its coarse knots. Neither takes account of how fast the kernel mixes, as
 /// [`Friction`](crate::pilot::Friction) does.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

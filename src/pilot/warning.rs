@@ -1,16 +1,18 @@
 //! Reasons to doubt what a pilot run found.
 
-use std::fmt;
-
 use crate::estimate::Warning;
 
 /// A reason to doubt a pilot run and the schedule chosen by it, with the figures behind it;
 /// `Display` says what to do.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum PilotWarning {
     /// Few chains carry nearly all the weight at some point of the path.
+    #[error(
+        "the pilot's effective sample size falls to {ess:.1} of {chains} chains at beta = {beta:.3e}: \
+         a schedule that relies on its weights is a guess from there on; use more pilot steps"
+    )]
     NearCollapse {
         /// The lowest effective sample size along the pilot, a count.
         ess: f64,
@@ -20,16 +22,24 @@ pub enum PilotWarning {
         beta: f64,
     },
     /// The chains are so few that the variances are little more than noise.
+    #[error("{chains} pilot chains are too few to choose a schedule by: use 20 or more")]
     FewChains {
         /// Number of chains.
         chains: usize,
     },
     /// The steps are so few that the pilot saw hardly anything of the path.
+    #[error(
+        "a pilot of {steps} steps sees too little of the path to choose a schedule by: use 100 or more"
+    )]
     FewSteps {
         /// Number of steps.
         steps: usize,
     },
     /// The chains saw no change at all at some point of the path.
+    #[error(
+        "nothing varied over the pilot's chains at stage {stage} (beta = {beta}): the schedule moves \
+         there as fast as its floor allows; use more pilot chains"
+    )]
     NothingVaries {
         /// Index of the pilot's stage; 0 is the base.
         stage: usize,
@@ -37,6 +47,10 @@ pub enum PilotWarning {
         beta: f64,
     },
     /// The estimated cost of a segment is almost nothing or negative, and was raised to a floor.
+    #[error(
+        "segment {segment} (from 0) seems to cost {cost:.2e}, and counts as 0.1% of the mean: use \
+         more chains or updates at the knots"
+    )]
     NegligibleCost {
         /// Index of the segment, from 0.
         segment: usize,
@@ -45,46 +59,8 @@ pub enum PilotWarning {
     },
     /// The pilot has a fault that any run can have: dead chains, a stage that adds most of the
     /// variance, a stage that accepts no proposal.
-    Run(Warning),
-}
-
-impl From<Warning> for PilotWarning {
-    fn from(warning: Warning) -> Self {
-        Self::Run(warning)
-    }
-}
-
-impl fmt::Display for PilotWarning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NearCollapse { ess, chains, beta } => write!(
-                f,
-                "the pilot's effective sample size falls to {ess:.1} of {chains} chains at beta = \
-                 {beta:.3e}: a schedule that relies on its weights is a guess from there on; use more \
-                 pilot steps"
-            ),
-            Self::FewChains { chains } => write!(
-                f,
-                "{chains} pilot chains are too few to choose a schedule by: use 20 or more"
-            ),
-            Self::FewSteps { steps } => write!(
-                f,
-                "a pilot of {steps} steps sees too little of the path to choose a schedule by: use 100 \
-                 or more"
-            ),
-            Self::NothingVaries { stage, beta } => write!(
-                f,
-                "nothing varied over the pilot's chains at stage {stage} (beta = {beta}): the \
-                 schedule moves there as fast as its floor allows; use more pilot chains"
-            ),
-            Self::NegligibleCost { segment, cost } => write!(
-                f,
-                "segment {segment} (from 0) seems to cost {cost:.2e}, and counts as 0.1% of the mean: \
-                 use more chains or updates at the knots"
-            ),
-            Self::Run(warning) => write!(f, "in the pilot, {warning}"),
-        }
-    }
+    #[error("in the pilot, {0}")]
+    Run(#[from] Warning),
 }
 
 /// ESS below which a weighted variance is a rough guess.

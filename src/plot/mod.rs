@@ -19,7 +19,7 @@ pub fn save_column(charts: &[Chart], path: impl AsRef<Path>) -> Result<()> {
 }
 
 fn column(charts: &[Chart]) -> Result<String> {
-    Error::check_at_least("charts", charts.len(), 1)?;
+    Error::check_not_empty("charts", charts.len())?;
     let (width, height) = (chart::SIZE.0, chart::SIZE.1 as usize);
     let total = height * charts.len();
     let mut svg = format!(

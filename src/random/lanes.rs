@@ -1,14 +1,14 @@
-//! Random bits for many units at once.
+//! Random bits for many units at once, from generators side by side.
 
 use rand::Rng;
 
 use crate::num::{Available, Engine};
 
-/// Units handled together by the elementwise code.
+/// Number of units that elementwise code handles together, and of generators side by side.
 pub(crate) const LANES: usize = 16;
 
-/// Sixteen generators side by side, each xoshiro128++ (Blackman and Vigna 2021), so that the
-/// compiler can step them with vector instructions.
+/// Sixteen generators side by side, which vector instructions step together. Each is xoshiro128++
+/// (Blackman and Vigna 2021).
 #[derive(Debug, Clone)]
 pub struct Lanes {
     state: [[u32; LANES]; 4],
@@ -30,7 +30,7 @@ impl Lanes {
         Self { state }
     }
 
-    /// The next words of each lane.
+    /// Fills `words` with the next words of each generator.
     #[allow(unsafe_code)]
     pub(crate) fn fill(&mut self, engine: Available, words: &mut [[u32; LANES]]) {
         match engine.get() {
@@ -45,8 +45,9 @@ impl Lanes {
     }
 }
 
-/// Not inlined, so that the compiler does not see that there are [`LANES`] lanes: where it does it
-/// unrolls the loop over them and keeps each in a scalar register.
+/// Steps the generators by portable code. It is not inlined, so that the compiler does not see that
+/// there are [`LANES`] lanes. Where it does, it unrolls the loop over them and keeps each in a
+/// scalar register.
 #[inline(never)]
 fn fill(state: &mut [[u32; LANES]; 4], words: &mut [[u32; LANES]], lanes: usize) {
     fill_inlined(state, words, lanes);
@@ -59,7 +60,7 @@ fn fill_avx2(state: &mut [[u32; LANES]; 4], words: &mut [[u32; LANES]], lanes: u
     fill_inlined(state, words, lanes);
 }
 
-/// The state in four registers.
+/// Steps the generators with their state in four registers.
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 #[target_feature(enable = "avx512f")]

@@ -1,4 +1,4 @@
-//! Random numbers: one stream for each use, and the laws that inner loops draw from.
+//! Random numbers: a stream for each use, normal numbers, and random bits for many units.
 
 mod lanes;
 mod normal;

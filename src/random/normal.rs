@@ -1,27 +1,30 @@
-//! Standard normal numbers, drawn where the loop that needs them is compiled.
+//! Standard normal numbers.
 //!
-//! A generator that is called for each number writes its state to memory and reads it back each
-//! time, which costs as much as the number itself.
+//! The draw is inlined into the loop that needs the numbers. A generator that is called for each
+//! number would write its state to memory and read it back, which costs as much as the number.
 
 use std::sync::LazyLock;
 
 use rand::{Rng, RngExt};
 
-/// Number of layers, at most 2^11: the bits that choose one are not those of the position.
+/// Number of layers. It is at most 2^11, so that the bits that choose a layer and those of the
+/// position are different ones.
 const LAYERS: usize = 512;
 
 /// Where the lowest layer's rectangle ends and the tail begins.
 const TAIL: f64 = 3.852_046_150_368_391_6;
 
-/// Area of each layer under `exp(-x^2 / 2)`, x > 0; the lowest includes the tail. With [`TAIL`] it
-/// is the solution of "the highest layer ends at height 1" for this number of layers.
+/// Area of each layer under `exp(-x^2 / 2)` for x > 0. The lowest layer includes the tail. This and
+/// [`TAIL`] are such that the highest layer ends at height 1.
 const AREA: f64 = 0.002_456_766_351_541_353;
 
 /// A position is a signed fraction of its layer's width, in units of 2^-52.
 const UNIT: f64 = 1.0 / (1u64 << 52) as f64;
 
-/// `N(0, 1)`, by the ziggurat of Marsaglia and Tsang (2000): the area under the density as layers
-/// of equal area, each a rectangle that lies under the curve in all but its outer end.
+/// The distribution `N(0, 1)`, drawn from by the ziggurat of Marsaglia and Tsang (2000).
+///
+/// The area under the density is cut into layers of equal area. Each is a rectangle that lies under
+/// the curve except at its outer end.
 pub(crate) struct StandardNormal {
     layers: [Layer; LAYERS],
     /// `exp(-x^2 / 2)` at the widths of the layers, and 1 at the top.
@@ -37,7 +40,7 @@ struct Layer {
 }
 
 impl StandardNormal {
-    /// The layers, made once.
+    /// The distribution, with layers that are made once.
     #[inline]
     pub(crate) fn get() -> &'static Self {
         static LAYERED: LazyLock<StandardNormal> = LazyLock::new(StandardNormal::new);
@@ -62,14 +65,14 @@ impl StandardNormal {
         }
     }
 
-    /// Independent draws.
+    /// Fills `values` with independent draws.
     pub(crate) fn fill<R: Rng + ?Sized>(&self, values: &mut [f64], rng: &mut R) {
         for value in values {
             *value = self.draw(rng);
         }
     }
 
-    /// A draw.
+    /// Draws a number.
     #[inline(always)]
     pub(crate) fn draw<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
         let bits = rng.next_u64();
@@ -84,7 +87,7 @@ impl StandardNormal {
         }
     }
 
-    /// The rest: x lies where the curve crosses layer `index`, or beyond the lowest rectangle.
+    /// Finishes a draw whose x lies where the curve crosses layer `index`, or in the tail.
     #[cold]
     #[inline(never)]
     fn draw_outside<R: Rng + ?Sized>(&self, index: usize, x: f64, rng: &mut R) -> f64 {

@@ -1,13 +1,15 @@
-//! Random streams: one a chain, fixed by seed, purpose and chain index alone.
+//! Random streams, each fixed by its seed, its purpose and its index alone.
 
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// The generator of one chain.
+/// The generator of random bits, of which each chain has its own.
 pub type StreamRng = Xoshiro256PlusPlus;
 
-/// What a stream is for: the one list of all uses of randomness, no two of which share a stream of
-/// the same seed. The order is part of what fixes a seed's bits.
+/// What a stream is for: the list of all uses of randomness.
+///
+/// No two of them share a stream of the same seed. Their order is part of what fixes the bits of a
+/// seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -56,10 +58,12 @@ pub enum Purpose {
     Data,
 }
 
-/// Stream `index` of a seed and purpose: `2^192` steps apart for each purpose (xoshiro's long
-/// jump), `2^128` apart for each index (its jump). Streams of one seed never overlap; those of
-/// different seeds start from unrelated states, whereas seeding with `seed + index` would make
-/// neighbouring seeds share all but one stream. Costs one jump for each index passed, about 0.3 us.
+/// Stream `index` of a seed and a purpose.
+///
+/// Streams of one seed never overlap: purposes are `2^192` steps apart (xoshiro's long jump), and
+/// indices `2^128` steps (its jump). Streams of different seeds start from unrelated states. Seeding
+/// with `seed + index` would make neighbouring seeds share all but one stream. A call takes one jump
+/// for each index that it passes, about 0.3 us each.
 pub fn stream(seed: u64, purpose: Purpose, index: usize) -> StreamRng {
     let mut rng = StreamRng::seed_from_u64(seed);
     for _ in 0..purpose as usize {
@@ -71,7 +75,7 @@ pub fn stream(seed: u64, purpose: Purpose, index: usize) -> StreamRng {
     rng
 }
 
-/// A stream and those after it, each a jump beyond the last.
+/// A stream and those that follow, each a jump beyond the one before.
 pub(crate) fn successive(first: StreamRng) -> impl Iterator<Item = StreamRng> {
     std::iter::successors(Some(first), |rng| {
         let mut next = rng.clone();

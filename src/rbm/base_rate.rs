@@ -1,4 +1,4 @@
-//! The RBM without weights that annealing starts from.
+//! The base-rate model: the RBM without weights from which annealing starts.
 
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
@@ -9,13 +9,14 @@ use crate::rbm::model::{Rbm, check_finite, draw_all, masked_sum_of};
 use crate::rbm::scalar::Scalar;
 use crate::{Error, Result};
 
-/// An RBM with zero weights and zero hidden biases: independent visible units with logits `b`,
-/// and M free hidden units.
+/// The base-rate model (Salakhutdinov and Murray 2008): an RBM with zero weights and zero hidden
+/// biases.
 ///
-/// `log f(v) = b.v + M log 2` and `log Z = M log 2 + sum_i log(1 + e^(b_i))`: the free hidden
-/// units are kept, so that a path that starts here keeps its space. The state has D entries.
+/// Its D visible units are independent, with logits `b`. Its M hidden units are 0 or 1 with equal
+/// probability; they are kept, so that every model of a path that starts here has the same units.
+/// As a model its state is `v`, with
 ///
-/// Salakhutdinov and Murray (2008), "base-rate model".
+/// `log f(v) = b.v + M log 2` and `log Z = M log 2 + sum_i log(1 + e^(b_i))`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BaseRate<T: Scalar = f32> {
     hidden_units: usize,
@@ -36,7 +37,7 @@ impl<T: Scalar> BaseRate<T> {
         })
     }
 
-    /// All states equally likely: zero biases.
+    /// The model of zero biases, in which all states are equally likely.
     ///
     /// # Errors
     /// Where either layer is empty.
@@ -45,9 +46,9 @@ impl<T: Scalar> BaseRate<T> {
         Self::new(hidden_units, DVector::zeros(visible_units))
     }
 
-    /// Visible units on as often as in the data: probability `(n_i + s) / (N + 2 s)` where unit
-    /// i is on in `n_i` of N rows. Laplace smoothing (`s` = 1, say) keeps the logit of a unit
-    /// that is never on finite.
+    /// The model whose visible units are on as often as in the data. The probability of unit i is
+    /// `(n_i + s) / (N + 2 s)` where it is on in `n_i` of N rows. The `smoothing` s, for example 1,
+    /// keeps the logit finite of a unit that is always on or never.
     ///
     /// # Errors
     /// Where there are no data, rows differ in length, a layer is empty, or `smoothing` is not
@@ -94,7 +95,7 @@ impl<T: Scalar> BaseRate<T> {
     }
 }
 
-/// The most weights of an RBM: more would not fit into memory.
+/// The largest number of weights of an RBM. More would not fit into memory.
 const MAX_WEIGHTS: usize = 1 << 31;
 
 /// Refuses empty layers, and layers whose weights could not be held.
@@ -130,9 +131,9 @@ impl<T: Scalar> Sampleable for BaseRate<T> {
     }
 }
 
-/// The common length of the rows.
+/// The common length of the rows of data.
 pub(crate) fn check_data(data: &[Vec<bool>]) -> Result<usize> {
-    Error::check_at_least("rows of data", data.len(), 1)?;
+    Error::check_not_empty("data", data.len())?;
     for row in data {
         Error::check_dimension("row of data", row.len(), data[0].len())?;
     }

@@ -8,12 +8,10 @@ use crate::kernel::{Scratch, TransitionKernel, advance_each};
 use crate::num::{Available, vectorized};
 use crate::path::Stationary;
 use crate::random::{LANES, Lanes};
-use crate::rbm::Rbm;
-use crate::rbm::engine::Layer;
-use crate::rbm::engine::Row;
-use crate::rbm::engine::Words;
-use crate::rbm::engine::{Inputs, ProductBuffers};
-use crate::rbm::engine::{Positions, dot, draw_units, total, weigh_and_draw};
+use crate::rbm::engine::{
+    Inputs, Layer, Positions, ProductBuffers, Row, Words, dot, draw_units, total, weigh_and_draw,
+};
+use crate::rbm::model::Rbm;
 use crate::rbm::path::{RbmAt, RbmPath, SegmentEnd};
 use crate::rbm::scalar::Scalar;
 

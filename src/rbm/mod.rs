@@ -13,8 +13,9 @@ mod scalar;
 
 mod engine;
 
-mod base_rate;
 mod model;
+
+mod base_rate;
 
 mod path;
 

@@ -8,15 +8,15 @@ use crate::model::UnnormalizedModel;
 use crate::num::{sigmoid, softplus};
 use crate::{Error, Result};
 
-/// A restricted Boltzmann machine with M hidden and D visible units, all 0 or 1.
+/// A restricted Boltzmann machine with M hidden and D visible units, which are 0 or 1.
 ///
-/// `f(v, h) = exp(b.v + a.h + h^T W v)` with weights `W` (M x D), hidden biases `a` (M) and
-/// visible biases `b` (D). As a model its state is `v`, the hidden units summed out:
+/// Its unnormalized joint density is `f(v, h) = exp(b.v + a.h + h^T W v)` with weights `W` (M x D), hidden biases `a` (M) and
+/// visible biases `b` (D). As a model its state is `v`, with the hidden units summed out:
 ///
 /// `log f(v) = b.v + sum_j softplus(a_j + W_j v)`.
 ///
-/// Salakhutdinov and Murray (2008); the letters are those of Kiwaki (2015) (Grosse et al. swap
-/// `a` and `b`). A state of another length than D makes the methods panic.
+/// The letters are those of Kiwaki (2015); Grosse et al. (2013) swap `a` and `b`. The methods panic
+/// where a state has another length than D.
 ///
 /// ```
 /// use annealed::model::UnnormalizedModel;
@@ -107,27 +107,22 @@ impl<T: Scalar> Rbm<T> {
     /// The energy `-(b.v + a.h + h^T W v)` of a joint state.
     pub fn energy(&self, visible: &[bool], hidden: &[bool]) -> f64 {
         let activation = self.hidden_activation(visible);
-        -(self.visible_term(visible) + masked_sum(&activation, hidden))
+        assert_eq!(hidden.len(), activation.len(), "length of the hidden state");
+        -(self.visible_term(visible) + masked_sum_of(activation.as_slice(), hidden))
     }
 
-    /// `a + W v`: the logits of the hidden units given `v`.
+    /// The logits of the hidden units given `v`: `a + W v`.
     pub fn hidden_activation(&self, visible: &[bool]) -> DVector<f64> {
         assert_eq!(visible.len(), self.visible_units(), "length of the state");
         let mut activation = self.hidden_bias.map(T::as_);
-        for (column, _) in self
-            .weights
-            .column_iter()
-            .zip(visible)
-            .filter(|(_, on)| **on)
-        {
-            for (sum, w) in activation.iter_mut().zip(&column) {
-                *sum += w.as_();
-            }
+        let columns = self.weights.column_iter().zip(visible);
+        for (column, _) in columns.filter(|(_, on)| **on) {
+            activation.zip_apply(&column, |sum, w| *sum += w.as_());
         }
         activation
     }
 
-    /// `b + W^T h`: the logits of the visible units given `h`.
+    /// The logits of the visible units given `h`: `b + W^T h`.
     pub fn visible_activation(&self, hidden: &[bool]) -> DVector<f64> {
         assert_eq!(
             hidden.len(),
@@ -180,12 +175,7 @@ pub(crate) fn masked_sum_of<T: Scalar>(values: &[T], units: &[bool]) -> f64 {
     on.map(|(x, _)| x.as_()).sum()
 }
 
-fn masked_sum(values: &DVector<f64>, units: &[bool]) -> f64 {
-    assert_eq!(units.len(), values.len(), "length of the hidden state");
-    masked_sum_of(values.as_slice(), units)
-}
-
-/// Independent units with these logits.
+/// Draws independent units with these logits.
 pub(crate) fn draw_all<R: Rng + ?Sized>(logits: &DVector<f64>, rng: &mut R) -> Vec<bool> {
     let mut units = vec![false; logits.len()];
     draw_into(logits, &mut units, rng);

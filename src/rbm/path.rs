@@ -1,4 +1,4 @@
-//! Geometric paths of RBMs, through knots or straight.
+//! Geometric paths of RBMs, from a base-rate model to a target, straight or through RBMs at knots.
 
 use nalgebra::DVector;
 use rand::Rng;
@@ -13,22 +13,24 @@ use crate::rbm::scalar::Scalar;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// A path of RBMs from a base-rate RBM to an RBM, straight or through RBMs at knots. Between
-/// neighbouring knots it is geometric in the *joint* densities: energies are mixed, so that W, a
-/// and b are linear in beta there, and every intermediate model is an RBM, which is what block
-/// Gibbs sampling needs.
+/// A path of RBMs from a base-rate model to a target, straight or through RBMs at knots.
 ///
-/// The straight path (Salakhutdinov and Murray 2008, equation 15) scales W and a by beta and takes
-/// the visible biases from base to target:
+/// Between neighbouring knots the path is geometric in the *joint* densities of v and h. It mixes
+/// energies, so that W, a and b are linear in beta. Every intermediate model is then an RBM, as
+/// block Gibbs sampling requires.
+///
+/// The straight path (Salakhutdinov and Murray 2008, equation 15) scales W and a by beta, and moves
+/// the visible biases from those of the base to those of the target:
 ///
 /// `log f_beta(v) = ((1 - beta) b_base + beta b).v + sum_j softplus(beta (a_j + W_j v))`.
 ///
 /// Knots with averaged moments make a moment-averaging spline
-/// ([`moment_spline`](Self::moment_spline)). A stage within one segment is as fast as the two
-/// weight matrices at its ends allow: half as fast as on the first segment, where one of them is 0.
+/// ([`moment_spline`](Self::moment_spline)). The part of the path between two knots is a segment. A
+/// stage multiplies by the weights at both ends of its segment. On the first segment, which starts
+/// at zero weights, it multiplies by one matrix only and is twice as fast.
 ///
-/// The geometric path between the *marginal* densities of `v` is another path: for that one, put
-/// both models into the generic geometric path.
+/// The geometric path between the *marginal* densities of v is another path. It is that of
+/// [`GeometricPath`](crate::path::GeometricPath) between both models.
 #[derive(Debug, Clone)]
 pub struct RbmPath<T: Scalar = f32> {
     base: BaseRate<T>,
@@ -43,17 +45,17 @@ pub struct RbmPath<T: Scalar = f32> {
 #[derive(Debug, Clone)]
 pub(crate) struct SegmentEnd<T: Scalar> {
     pub(crate) rbm: Rbm<T>,
-    /// `W`, for products with visible units.
+    /// `W`, in the form of products with visible units.
     pub(crate) up: Weights<T>,
-    /// `W^T`, for products with hidden units.
+    /// `W^T`, in the form of products with hidden units.
     pub(crate) down: Weights<T>,
     pub(crate) hidden_bias: Vec<Row<T>>,
-    /// The visible biases less those at the segment's start, with zeros up to a whole line.
+    /// The visible biases minus those at the segment's start, with zeros up to a whole line.
     pub(crate) bias_slope: Vec<T>,
 }
 
 impl<T: Scalar> SegmentEnd<T> {
-    /// `bias_slope` without padding.
+    /// Takes `bias_slope` without padding.
     fn new(engine: Available, rbm: Rbm<T>, bias_slope: &DVector<T>) -> Self {
         let mut slope = bias_slope.as_slice().to_vec();
         slope.resize(slope.len().next_multiple_of(LINE), T::zero());
@@ -111,13 +113,15 @@ impl<T: Scalar> RbmPath<T> {
         })
     }
 
-    /// This path, on which [`BlockGibbs`](crate::rbm::BlockGibbs) uses another [`Engine`] than
-    /// the best one of the machine: to compare engines, to report a fault in one of them, or for
-    /// the same figures on machines with different ones. All engines spend the same random bits, so
-    /// that with one seed they differ by rounding alone; an independent check takes another seed.
+    /// This path, with another [`Engine`] for [`BlockGibbs`](crate::rbm::BlockGibbs) than the best
+    /// one of the machine.
+    ///
+    /// This serves to compare engines, to report a fault in one of them, or to get the same figures
+    /// on different machines. All engines spend the same random bits, so that with one seed they
+    /// differ by rounding alone. An independent check takes another seed.
     ///
     /// # Errors
-    /// Where this machine, or this build of the crate, does not have it.
+    /// Where this machine or this build of the crate does not have the engine.
     pub fn with_engine(self, engine: Engine) -> Result<Self> {
         let models = self.ends.into_iter().map(|end| end.rbm).collect();
         Self::assemble(self.base, models, self.knots, engine.available()?)
@@ -137,9 +141,11 @@ impl<T: Scalar> RbmPath<T> {
         &self.ends[self.ends.len() - 1].rbm
     }
 
-    /// The betas of the knots, 0 and 1 among them; where there are others, the path has a kink at
-    /// each. A stage that passes a knot moves chain by chain, which costs speed, not correctness:
-    /// `BinnedSchedule::new(path.knots().clone())` makes them stages, the other optimizers need not.
+    /// The betas of the knots, including 0 and 1. The path has a kink at each of the others.
+    ///
+    /// A stage that passes a knot moves chain by chain, which costs speed but not correctness. Such
+    /// stages do not occur where the knots are betas of the schedule, as in that of
+    /// `BinnedSchedule::new(path.knots().clone())`.
     pub fn knots(&self) -> &Schedule {
         &self.knots
     }
@@ -149,7 +155,7 @@ impl<T: Scalar> RbmPath<T> {
         Some(&self.ends.get(k.checked_sub(1)?)?.rbm)
     }
 
-    /// The models at a segment's ends; the first segment starts at the base.
+    /// The models at both ends of a segment. The first segment starts at the base, which is none.
     pub(crate) fn segment(&self, index: usize) -> (Option<&SegmentEnd<T>>, &SegmentEnd<T>) {
         let start = index.checked_sub(1).map(|before| &self.ends[before]);
         (start, &self.ends[index])
@@ -163,8 +169,8 @@ impl<T: Scalar> RbmPath<T> {
         }
     }
 
-    /// The hidden activations `a + W v` at a segment's start (0 at the base), and what they gain
-    /// up to its end.
+    /// The hidden activations `a + W v` at a segment's start (0 at the base), and their gain up to
+    /// its end.
     fn activations(&self, segment: usize, visible: &[bool]) -> (DVector<f64>, DVector<f64>) {
         let (start, end) = self.segment(segment);
         let end = end.rbm.hidden_activation(visible);
@@ -181,7 +187,7 @@ impl<T: Scalar> RbmPath<T> {
         masked_sum_of(&self.segment(segment).1.bias_slope, visible)
     }
 
-    /// Where in a segment a beta lies, from 0 to 1.
+    /// The position of a beta in a segment, from 0 at its start to 1 at its end.
     fn position(&self, segment: usize, beta: f64) -> f64 {
         let (start, end) = (self.knots.betas()[segment], self.knots.betas()[segment + 1]);
         (beta - start) / (end - start)
@@ -212,24 +218,16 @@ impl<T: Scalar> AnnealingPath for RbmPath<T> {
     }
 }
 
-/// The RBM at one beta of an [`RbmPath`]: a view, nothing is copied.
-#[derive(Debug)]
+/// The RBM at one beta of an [`RbmPath`], as a view of the path.
+#[derive(Debug, Clone, Copy)]
 pub struct RbmAt<'a, T: Scalar = f32> {
     path: &'a RbmPath<T>,
     beta: f64,
-    /// The segment that holds beta; the one on its right at a knot.
+    /// The segment that holds beta, which at a knot is the one on its right.
     segment: usize,
-    /// Where in the segment, from 0 to 1.
+    /// The position of beta in the segment, from 0 to 1.
     position: f64,
 }
-
-impl<T: Scalar> Clone for RbmAt<'_, T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T: Scalar> Copy for RbmAt<'_, T> {}
 
 impl<'a, T: Scalar> RbmAt<'a, T> {
     /// The path.
@@ -237,7 +235,7 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
         self.path
     }
 
-    /// This model as an RBM of its own, in double precision: for enumeration and exact samples.
+    /// A copy of this model as an RBM in double precision, for enumeration and exact samples.
     ///
     /// # Errors
     /// Where `beta` is not finite.
@@ -263,7 +261,8 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
         (start.iter().zip(end)).map(move |(a, b)| (1.0 - t) * a.as_() + t * b.as_())
     }
 
-    /// The segment that holds this model and the other, and their positions in it.
+    /// The segment that holds both this model and the other, if there is one, and their positions in
+    /// it.
     pub(crate) fn shared_segment(&self, other: &Self) -> Option<(usize, f64, f64)> {
         let segment = self.segment.min(other.segment);
         let end = self.path.knots.betas()[segment + 1];
@@ -306,8 +305,8 @@ impl<T: Scalar> Intermediate for RbmAt<'_, T> {
         self.beta
     }
 
-    /// Within a segment the hidden units' part is summed as differences of softplus, each free of
-    /// cancellation; across segments it is the difference of two log densities.
+    /// Within a segment this is a sum over hidden units of differences of softplus, each free of
+    /// cancellation. Across segments it is the difference of two log densities.
     fn log_ratio(&self, previous: &Self, visible: &Vec<bool>) -> f64 {
         let Some((segment, here, there)) = self.shared_segment(previous) else {
             return self.log_density(visible) - previous.log_density(visible);

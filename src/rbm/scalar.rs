@@ -25,7 +25,7 @@ pub(crate) mod sealed {
     use crate::random::LANES;
 
     /// What the elementwise functions need to know of a type beyond what num-traits tells.
-    pub trait Elementwise: Float + From<u8> + From<f32> + 'static {
+    pub trait Elementwise: Float + Default + From<u8> + From<f32> + 'static {
         /// `1.5 * 2^(mantissa bits)`: adding it rounds to an integer, left in the low bits.
         const ROUND: Self;
         /// `ln 2` to so many bits that its product with any exponent is exact.

@@ -1,17 +1,15 @@
-//! Deceleration: schedules with a limit on the step (Kiwaki 2015, Algorithm 3, in its correct
-//! limit).
+//! Deceleration: schedules with a limit on the step (Kiwaki 2015, Algorithm 3, corrected).
 
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
 impl Schedule {
-    /// The schedule whose steps are `min(c step_k, limit)`, with the one `c >= 1` that makes
-    /// them add up to 1 again: no step is longer than `limit`, and the rest keep their
-    /// proportions. (All but for the rounding of a sum of K numbers.)
+    /// The schedule with no step longer than `limit`, up to the rounding of a sum of K numbers.
     ///
-    /// This is the fixed point that Algorithm 3 of Kiwaki (2015) aims for; as printed, the
-    /// algorithm stops early and leaves steps that do not add up to 1. A schedule within the limit
-    /// comes back as it was.
+    /// Its steps are `min(c step_k, limit)` with the one `c >= 1` for which they add up to 1: the
+    /// steps below the limit keep their proportions. A schedule within the limit is returned as it
+    /// is. Algorithm 3 of Kiwaki (2015) aims for this fixed point; as printed it stops early and
+    /// leaves steps that do not add up to 1.
     ///
     /// # Errors
     /// A limit that is not finite and positive, or one too short for the number of steps to get
@@ -31,9 +29,9 @@ impl Schedule {
         Self::from_steps(steps.iter().map(|step| (level * step).min(limit)))
     }
 
-    /// [`with_step_limit`](Self::with_step_limit) with the limit on the *speed*
-    /// `dbeta / dt = K (beta_k - beta_{k-1})`, which does not depend on the number of steps: 1 is
-    /// the speed of the linear schedule.
+    /// The schedule with a limit on the *speed* `dbeta / dt = K (beta_k - beta_{k-1})`, as by
+    /// [`with_step_limit`](Self::with_step_limit). The speed does not depend on the number of
+    /// steps: that of the linear schedule is 1.
     ///
     /// The limits .003, .006 and .009 of Kiwaki (2015) are step limits on a pilot of 1,000 steps:
     /// speeds 3, 6 and 9.

@@ -1,4 +1,4 @@
-//! Schedules in files: one beta a line.
+//! Files of schedules: text with one beta in each line.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use crate::schedule::Schedule;
 use crate::{Error, Result};
 
 impl Schedule {
-    /// Writes the betas as text, one a line, each with the digits that give back its bits.
+    /// Writes the betas as text, one in each line, with all digits that their bits need.
     ///
     /// # Errors
     /// [`Error::File`] where the file cannot be written.
@@ -20,8 +20,7 @@ impl Schedule {
         fs::write(&path, lines).map_err(|error| Error::io(path, error))
     }
 
-    /// Reads what [`save`](Self::save) wrote. Empty lines and lines that start with `#` are
-    /// passed over.
+    /// Reads what [`save`](Self::save) wrote. It skips empty lines and lines that start with `#`.
     ///
     /// # Errors
     /// [`Error::File`] where the file cannot be read, a line is not a number, or the numbers are

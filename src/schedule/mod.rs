@@ -1,4 +1,4 @@
-//! Schedules: where on the path the stages stand.
+//! Schedules: the inverse temperatures of the stages along a path.
 
 mod deceleration;
 mod file;
@@ -7,8 +7,8 @@ use crate::{Error, Result};
 
 /// A validated schedule `0 = beta_0 < beta_1 < ... < beta_K = 1` of K stages.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "Vec<f64>", into = "Vec<f64>"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
 #[must_use]
 pub struct Schedule {
     betas: Vec<f64>,
@@ -71,7 +71,9 @@ impl Schedule {
     /// Where they do not start at 0, increase strictly and end at 1.
     pub fn new(betas: impl IntoIterator<Item = f64>) -> Result<Self> {
         let betas: Vec<f64> = betas.into_iter().collect();
-        Error::check_at_least("number of betas of a schedule", betas.len(), 2)?;
+        let found = format!("{} values", betas.len());
+        let expected = "at least the two values 0 and 1";
+        Error::check(betas.len() >= 2, "schedule", found, expected)?;
         let (first, last) = (betas[0], betas[betas.len() - 1]);
         let ends = format!("{first} to {last}");
         let from_base_to_target = first == 0.0 && last == 1.0;
@@ -118,16 +120,4 @@ pub(crate) fn check_steps(argument: &'static str, steps: usize) -> Result<()> {
     Error::check(within, argument, steps, format!("1 to {MAX_STEPS}"))
 }
 
-impl TryFrom<Vec<f64>> for Schedule {
-    type Error = Error;
-
-    fn try_from(betas: Vec<f64>) -> Result<Self> {
-        Self::new(betas)
-    }
-}
-
-impl From<Schedule> for Vec<f64> {
-    fn from(schedule: Schedule) -> Self {
-        schedule.betas
-    }
-}
+crate::num::deserialize_checked! { Schedule as (betas: Vec<f64>) => Self::new(betas) }

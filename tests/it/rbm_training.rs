@@ -132,7 +132,7 @@ fn bad_settings_and_data_are_named() {
     let message = |settings: ContrastiveDivergence, data: &[Vec<bool>]| {
         settings.train(rbm(), data).unwrap_err().to_string()
     };
-    assert!(message(cd, &[]).contains("data: got no rows"));
+    assert!(message(cd, &[]).contains("data: got none"));
     assert!(message(cd, &[vec![true]]).contains("row of data: got 1, expected 3"));
     assert!(message(cd, &[vec![true, true, true], vec![]]).contains("row of data: got 0"));
     assert!(message(ContrastiveDivergence::new(0), &data).contains("sweeps"));

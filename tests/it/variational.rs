@@ -337,7 +337,7 @@ fn a_divergence_keeps_the_last_good_transitions() {
     let broken = FunctionModel::new(|x: &DVector<f64>| if x[0] > 8.0 { f64::NAN } else { x[0] })
         .with_gradient(|_: &DVector<f64>| dvector![1.0]);
     let path = GeometricPath::new(Gaussian::isotropic(dvector![0.0], 0.2).unwrap(), broken);
-    let flow = LearnedTransitions::new(Mean::Affine, 1, 2, 3).unwrap();
+    let flow = LearnedTransitions::new(Mean::Affine, 1, 2, 1).unwrap();
     let linear = Schedule::linear(2).unwrap();
     let mut judged = Vec::new();
     let training = short(Objective::Annealed).learning_rate(0.05);
@@ -546,7 +546,7 @@ fn bits() -> Vec<DVector<f64>> {
 }
 
 fn encoder() -> AmortizedTransitions {
-    AmortizedTransitions::new(Mean::Gated { hidden: 8 }, 1, 2, 2, 5).unwrap()
+    AmortizedTransitions::new(Mean::Gated { hidden: 8 }, 1, 2, 2, 7).unwrap()
 }
 
 #[test]

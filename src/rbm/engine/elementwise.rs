@@ -1,5 +1,7 @@
-//! What is done to every unit, written so that the compiler can use vector instructions on any
-//! target: polynomials instead of library calls, chunks of [`LANES`] units, no branches inside.
+//! Functions of single units: exponentials, draws and increments of the log weight.
+//!
+//! They are written so that the compiler can use vector instructions on any target, with
+//! polynomials instead of library calls, in chunks of [`LANES`] units and without branches inside.
 
 use crate::random::LANES;
 use crate::rbm::engine::layers::{LINE, Line, WIDTH};
@@ -15,8 +17,8 @@ fn horner<T: Scalar, const FUSED: bool>(coefficients: &[T], x: T) -> T {
     rest.iter().fold(*highest, step)
 }
 
-/// `e^x` for `x <= 0`, within 1e-7 (f32) or 2.5e-16 (f64) relatively; below the lowest normal
-/// number it stays there.
+/// `e^x` for `x <= 0`, with a relative error of at most 1e-7 (f32) or 2.5e-16 (f64). The result is
+/// never below the lowest normal number.
 #[inline(always)]
 pub(crate) fn exp_nonpositive<T: Scalar, const FUSED: bool>(x: T) -> T {
     let x = if x < T::EXP_LOWEST { T::EXP_LOWEST } else { x };
@@ -34,16 +36,18 @@ fn log1p_unit<T: Scalar, const FUSED: bool>(e: T) -> T {
     z * horner::<T, FUSED>(T::ARTANH, z * z)
 }
 
-/// Whether a unit with logit `y` is on, given `e = exp(-|y|)`, drawn without division or
-/// logarithm: it takes its unlikely value with probability `e / (1 + e)`, decided by the fine end
-/// of the uniform.
+/// Draws whether a unit with logit `y` is on, given `e = exp(-|y|)`.
+///
+/// The unit takes its unlikely value with probability `e / (1 + e)`: where `u (1 + e) < e` for a
+/// uniform u, which takes neither a division nor a logarithm. Small probabilities are decided near
+/// 0, where the uniform is fine.
 #[inline(always)]
 fn draw<T: Scalar, const FUSED: bool>(y: T, e: T, uniform: T) -> bool {
     let unlikely = uniform.multiply_add::<FUSED>(e, uniform) < e;
     (y > T::zero()) != unlikely
 }
 
-/// Draws units with these logits, 0 or 1, from [`Words`](super::Words) for one chain.
+/// Draws units, 0 or 1, with these logits, from the [`Words`](super::Words) of one chain.
 #[inline(always)]
 pub(crate) fn draw_units<T: Scalar, const FUSED: bool>(
     logits: &Row<T>,
@@ -76,10 +80,12 @@ impl<T: Scalar> Positions<T> {
     }
 }
 
-/// Draws units with logits `y_1`, 0 or 1, and adds `softplus(y_1) - softplus(y_0)` of each to one
-/// of the sums: one exponential serves both. `y_i = s + t_i x` at the stage's start and end, with
-/// the activation s at the segment's start and what it gains over the segment, x. Where x is 0
-/// nothing is added.
+/// Draws units, 0 or 1, with logits `y_1`, and adds `softplus(y_1) - softplus(y_0)` of each to one
+/// of the sums. One exponential serves both.
+///
+/// The logits are `y_i = s + t_i x` at the stage's start (i = 0) and end (i = 1), with the
+/// activation s at the segment's start and x, what it gains over the segment. A unit whose x is 0
+/// adds nothing.
 #[inline(always)]
 pub(crate) fn weigh_and_draw<T: Scalar, const FUSED: bool>(
     start: &Row<T>,
@@ -113,7 +119,7 @@ pub(crate) fn weigh_and_draw<T: Scalar, const FUSED: bool>(
     }
 }
 
-/// Five terms of `softplus(y) - softplus(y - d)` in `d`, given `e = exp(-|y|)`.
+/// Five terms of the series of `softplus(y) - softplus(y - d)` in `d`, given `e = exp(-|y|)`.
 #[inline(always)]
 fn increment_series<T: Scalar, const FUSED: bool>(y: T, d: T, e: T) -> T {
     let constant = |x: f64| T::nearest(x);
@@ -129,8 +135,10 @@ fn increment_series<T: Scalar, const FUSED: bool>(y: T, d: T, e: T) -> T {
     d * (d * q).multiply_add::<FUSED>(second, s)
 }
 
-/// `softplus(y) - softplus(y - d)` for any `d`, given `e = exp(-|y|)`: the differences of
-/// `max(y, 0)` and of `log(1 + exp(-|y|))` apart, because the first would swamp the second.
+/// `softplus(y) - softplus(y - d)` for any `d`, given `e = exp(-|y|)`.
+///
+/// The differences of `max(y, 0)` and of `log(1 + exp(-|y|))` are computed apart, because the first
+/// would swamp the second.
 #[inline(always)]
 fn increment_far<T: Scalar, const FUSED: bool>(y: T, d: T, e: T) -> T {
     let least = |a: T, b: T| if a < b { a } else { b };
@@ -144,7 +152,7 @@ fn increment_far<T: Scalar, const FUSED: bool>(y: T, d: T, e: T) -> T {
             - log1p_unit::<T, FUSED>(exp_nonpositive::<T, FUSED>(-(y - d).abs())))
 }
 
-/// Sum of `softplus(x + sign * w) - softplus(x)`, for slices of one length.
+/// The sum of `softplus(x + sign * w) - softplus(x)` over two slices of the same length.
 #[inline(always)]
 pub(crate) fn softplus_gain<T: Scalar, const FUSED: bool>(x: &[T], sign: T, w: &[T]) -> f64 {
     let mut sums = [T::zero(); LANES];
@@ -163,7 +171,8 @@ pub(crate) fn softplus_gain<T: Scalar, const FUSED: bool>(x: &[T], sign: T, w: &
     total(&sums)
 }
 
-/// Sum of the entries of `values`, padded with zeros to whole lines, where the unit is on.
+/// The sum of the entries of `values` whose unit is on. The values are padded with zeros to whole
+/// lines.
 #[inline(always)]
 pub(crate) fn dot<T: Scalar>(values: &[T], units: &[Line]) -> f64 {
     let mut sums = [[T::zero(); LANES]; LINE / LANES];

@@ -1,20 +1,21 @@
-//! One layer's units for many chains at once.
+//! The units of one layer, for many chains at once.
 
-/// Units of a line.
+/// Number of units in a line.
 pub(crate) const LINE: usize = 64;
-/// Outputs of a product that are computed together.
+/// Number of outputs in a panel, which a product computes together.
 pub(crate) const WIDTH: usize = 32;
-/// What the number of chains is padded to: the chains of a product by tiles.
+/// The number of chains is padded to a multiple of this, which is what a product by tiles takes.
 pub(crate) const GROUP: usize = 32;
 
-/// 64 units of a chain, a byte of 0 or 1 each: a line of the cache.
+/// 64 units of a chain, each a byte that is 0 or 1. They fill a line of the cache.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Line(pub(crate) [u8; LINE]);
 
-/// The units of one layer for a number of chains, chain by chain in whole lines. The units that
-/// pad the last line of a chain may be 0 or 1: they take part in draws, and products pass them
-/// over.
+/// The units of one layer for a number of chains, chain by chain in whole lines.
+///
+/// The units that pad the last line of a chain may be 0 or 1. Draws write to them, and products
+/// pass them over.
 #[derive(Debug, Clone)]
 pub(crate) struct Layer {
     units: usize,
@@ -33,7 +34,7 @@ impl Layer {
         layer
     }
 
-    /// Makes it one for another number of chains.
+    /// Changes the number of chains.
     pub(crate) fn set_chains(&mut self, chains: usize) {
         let lines = self.width() * chains.next_multiple_of(GROUP);
         self.lines.resize(lines, Line([0; LINE]));
@@ -50,12 +51,12 @@ impl Layer {
         self.chains
     }
 
-    /// Lines of a chain.
+    /// Number of lines of a chain.
     pub(crate) fn width(&self) -> usize {
         self.units.div_ceil(LINE)
     }
 
-    /// The lines of all chains, those that pad their number included.
+    /// The lines of all chains, with those that pad the number of chains.
     pub(crate) fn lines(&self) -> &[Line] {
         &self.lines
     }
@@ -66,7 +67,7 @@ impl Layer {
         &self.lines[chain * self.width()..][..self.width()]
     }
 
-    /// Takes the units of a chain.
+    /// Sets the units of a chain.
     #[inline(always)]
     pub(crate) fn load(&mut self, chain: usize, state: &[bool]) {
         assert_eq!(state.len(), self.units, "length of the state");
@@ -89,7 +90,7 @@ impl Layer {
         }
     }
 
-    /// For each chain the units of one panel of outputs.
+    /// The units of one panel, chain by chain.
     #[inline(always)]
     pub(crate) fn panel_mut(&mut self, panel: usize) -> impl Iterator<Item = &mut [u8; WIDTH]> {
         let (line, half, width) = (panel / 2, panel % 2, self.width());

@@ -1,9 +1,9 @@
-//! Stands for the matrix tiles of AMX on targets and in builds that do not have them.
+//! A stand-in for the tile registers of AMX, on targets and in builds that do not have them.
 
 use crate::rbm::engine::layers::Line;
 use crate::rbm::engine::tiles::{DigitSums, Tile};
 
-/// Has no value.
+/// A type without values.
 #[derive(Debug)]
 pub(crate) enum TileRegisters {}
 

@@ -1,12 +1,14 @@
-//! Products of weights and 0/1 units without multiplication.
+//! Products of weights and 0/1 units that take no multiplication.
 //!
-//! Where many units are on, by table lookup ("the method of the four Russians"): what four inputs
-//! add to the outputs of a chain takes one of 16 values, the subset sums of their four columns.
-//! The tables of 32 inputs and 32 outputs are made once for all chains of a block and stay in the
-//! level 1 cache, so that a chain takes one addition where a matrix product takes four
-//! multiplications and additions. Where few are on, their columns are added.
+//! Where few units are on, their columns of weights are added.
 //!
-//! Only additions, in an order that no instruction set changes.
+//! Where many are on, sums are looked up in tables ("the method of the four Russians"). Four inputs
+//! can add 16 different values to the outputs of a chain, the subset sums of their four columns.
+//! The tables for 32 inputs and 32 outputs are made once for all chains of a block, and stay in the
+//! level 1 cache. A chain then takes one addition where a matrix product takes four multiplications
+//! and additions.
+//!
+//! The order of the additions is the same for every set of instructions.
 
 use nalgebra::{DMatrix, DMatrixView, Dyn};
 
@@ -15,13 +17,13 @@ use crate::rbm::engine::layers::{LINE, Layer, WIDTH};
 use crate::rbm::engine::row::Row;
 use crate::rbm::scalar::Scalar;
 
-/// Inputs of a table.
+/// Number of inputs of a table.
 const BITS: usize = 4;
-/// Entries of a table.
+/// Number of entries of a table.
 const ENTRIES: usize = 1 << BITS;
-/// Inputs of the tables at hand together.
+/// Number of inputs for which tables are made together.
 const INPUTS: usize = LINE / 2;
-/// Those tables.
+/// Number of tables that are made together.
 const TABLES: usize = INPUTS / BITS;
 
 /// A matrix as it lies in memory, or transposed.
@@ -33,26 +35,28 @@ pub(crate) fn transposed<T: Scalar>(matrix: &DMatrix<T>) -> MatrixView<'_, T> {
     DMatrixView::from_slice_with_strides(matrix.as_slice(), columns, rows, rows, 1)
 }
 
-/// A weight matrix (outputs x inputs) as panels of outputs, each with a row for each input.
+/// A weight matrix (outputs x inputs) in panels of 32 outputs. A panel has a row for each input.
 #[derive(Debug, Clone)]
 pub(crate) struct Panels<T> {
     rows: Vec<Row<T>>,
-    /// Rows of a panel: inputs, padded to whole tables.
+    /// Number of rows of a panel: the inputs, padded to whole tables.
     height: usize,
 }
 
-/// Which units of a block's layer are on, in the form that products take them.
+/// The units of a layer that are on, in the form that products need.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ActiveUnits {
     chains: usize,
-    /// Whether to add their columns rather than look sums up.
+    /// Whether so few are on that their columns are added.
     few: bool,
     /// A bit for each unit of each chain.
     words: Vec<u64>,
-    /// Where many are on: for each half of a word and each chain, where in the tables its sums stand.
+    /// Where many are on: for each half of a word and each chain, the places of its sums in the
+    /// tables.
     indices: Vec<[u8; TABLES]>,
-    /// Where few are on: those of each chain, one after another, and where they end.
+    /// Where few are on: the indices of those of each chain, one chain after another.
     active: Vec<u32>,
+    /// Where few are on: the end of each chain's part of `active`.
     ends: Vec<usize>,
 }
 
@@ -108,15 +112,15 @@ impl ActiveUnits {
         });
     }
 
-    /// Takes the units as bits and counts the active ones.
+    /// Sets the words from the units of a layer, and counts the units that are on.
     #[inline(always)]
     fn pack(&mut self, layer: &Layer) -> usize {
-        // Padding is not 0: it takes part in draws.
+        // Padding may be 1, because draws write to it.
         let padding = layer.width() * LINE - layer.units();
         let mut active = 0;
         for (chain, words) in self.words.chunks_exact_mut(layer.width()).enumerate() {
             for (word, line) in words.iter_mut().zip(layer.chain(chain)) {
-                *word = pack(&line.0);
+                *word = low_bits(&line.0);
             }
             if let Some(last) = words.last_mut() {
                 *last &= u64::MAX >> padding;
@@ -132,10 +136,8 @@ impl ActiveUnits {
         self.indices.resize(2 * self.words.len(), [0; TABLES]);
         for (chain, words) in self.words.chunks_exact(width).enumerate() {
             for (place, &word) in words.iter().enumerate() {
-                for (half, word) in [word as u32, (word >> INPUTS) as u32]
-                    .into_iter()
-                    .enumerate()
-                {
+                for half in 0..2 {
+                    let word = (word >> (INPUTS * half)) as u32;
                     let index = &mut self.indices[(2 * place + half) * self.chains + chain];
                     for (table, index) in index.iter_mut().enumerate() {
                         let entry = (word >> (BITS * table)) as u8 & (ENTRIES as u8 - 1);
@@ -165,14 +167,16 @@ impl ActiveUnits {
     }
 }
 
-/// Whether to add the columns of the active units, so many in all chains, rather than look
-/// sums up. A column, from the level 2 cache, takes twice the time of a table's row, from level
-/// 1; to make a table takes that of 45 rows.
+/// Whether to add the columns of the units that are on, of which all chains together have `active`,
+/// rather than to look sums up.
+///
+/// Adding a column, from the level 2 cache, takes twice the time of adding a table's row, from the
+/// level 1 cache. Making a table takes the time of adding 45 rows.
 fn are_few(active: usize, layer: &Layer) -> bool {
     2 * active < layer.units().div_ceil(BITS) * (layer.chains() + 45)
 }
 
-/// The sums for one panel, given its rows, by tables.
+/// The sums for one panel with these rows, by tables.
 #[inline(always)]
 fn look_up<T: Scalar>(
     rows: &[Row<T>],
@@ -198,7 +202,7 @@ fn look_up<T: Scalar>(
     }
 }
 
-/// The sums for one panel, given its rows, by active units.
+/// The sums for one panel with these rows, by adding those of the units that are on.
 #[inline(always)]
 fn add_active<T: Scalar>(rows: &[Row<T>], units: &ActiveUnits, sums: &mut [Row<T>]) {
     let mut start = 0;
@@ -208,8 +212,8 @@ fn add_active<T: Scalar>(rows: &[Row<T>], units: &ActiveUnits, sums: &mut [Row<T
     }
 }
 
-/// Adds the rows at these places to `first`, in two sums, because an addition waits for the one
-/// before.
+/// Adds the rows at these places to `first`. Two sums are kept, because an addition has to wait
+/// for the one before it.
 #[inline(always)]
 fn add_rows<T: Scalar, I: Copy + Into<u32>>(
     first: Row<T>,
@@ -229,7 +233,7 @@ fn add_rows<T: Scalar, I: Copy + Into<u32>>(
     even.plus(&odd)
 }
 
-/// The subset sums of each four rows.
+/// Makes the tables: the subset sums of each group of four rows.
 #[inline(always)]
 fn make_tables<T: Scalar>(rows: &[Row<T>], tables: &mut [Row<T>; TABLES * ENTRIES]) {
     let tables = tables.as_chunks_mut::<ENTRIES>().0;
@@ -244,9 +248,9 @@ fn make_tables<T: Scalar>(rows: &[Row<T>], tables: &mut [Row<T>; TABLES * ENTRIE
     }
 }
 
-/// The lowest bit of each byte.
+/// The lowest bit of each byte, as the bits of a word.
 #[inline(always)]
-fn pack(bytes: &[u8; LINE]) -> u64 {
+fn low_bits(bytes: &[u8; LINE]) -> u64 {
     let (eights, _) = bytes.as_chunks::<8>();
     eights.iter().rev().fold(0, |word, &eight| {
         // Gathered in the highest byte of the product.

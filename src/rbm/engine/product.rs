@@ -1,4 +1,4 @@
-//! Products of a weight matrix with layers of 0/1 units, by whatever engine is chosen.
+//! Products of a weight matrix with a layer of 0/1 units, by the engine that was chosen.
 
 use crate::num::{Available, Engine};
 use crate::rbm::engine::layers::Layer;
@@ -8,7 +8,7 @@ use crate::rbm::engine::tile_registers::TileRegisters;
 use crate::rbm::engine::tiles::TiledWeights;
 use crate::rbm::scalar::Scalar;
 
-/// A weight matrix W (outputs x inputs) in the form that an engine wants it in.
+/// A weight matrix W (outputs x inputs) in the form that an engine needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Weights<T> {
     engine: Available,
@@ -26,7 +26,7 @@ fn by_tiles<T: Scalar>(engine: Available) -> bool {
     engine.get() == Engine::Amx && T::FIXED_POINT
 }
 
-/// The units of a layer, read for products with an engine.
+/// The units of a layer, made ready for products by an engine.
 #[derive(Debug)]
 pub(crate) struct Inputs<'a, T> {
     engine: Available,
@@ -35,20 +35,11 @@ pub(crate) struct Inputs<'a, T> {
     registers: Option<TileRegisters>,
 }
 
-/// Buffers of products, one value for a block of chains.
-#[derive(Debug, Clone)]
+/// Buffers of products, to be kept from one product to the next.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct ProductBuffers<T> {
     active: ActiveUnits,
     tables: Vec<Row<T>>,
-}
-
-impl<T> Default for ProductBuffers<T> {
-    fn default() -> Self {
-        Self {
-            active: ActiveUnits::default(),
-            tables: Vec::new(),
-        }
-    }
 }
 
 impl<'a, T: Scalar> Inputs<'a, T> {
@@ -106,8 +97,48 @@ mod tests {
     use crate::rbm::engine::layers::WIDTH;
     use crate::rbm::engine::panels::transposed;
     use nalgebra::DMatrix;
-    use rand::{RngExt, SeedableRng};
+    use rand::{Rng, RngExt, SeedableRng};
     use rand_xoshiro::Xoshiro256PlusPlus;
+
+    fn random_states(rng: &mut impl Rng, chains: usize, units: usize, on: f64) -> Vec<Vec<bool>> {
+        let mut state = |_| (0..units).map(|_| rng.random::<f64>() < on).collect();
+        (0..chains).map(&mut state).collect()
+    }
+
+    fn layer(units: usize, states: &[Vec<bool>]) -> Layer {
+        let mut layer = Layer::zeros(units, states.len());
+        // Padding that is on, as draws leave it.
+        for panel in 0..units.div_ceil(WIDTH) {
+            layer.panel_mut(panel).for_each(|units| units.fill(1));
+        }
+        for (chain, state) in states.iter().enumerate() {
+            layer.load(chain, state);
+        }
+        layer
+    }
+
+    /// The sums of one chain over its units that are on, for the outputs from `first` on.
+    fn check_sums<T: Scalar>(
+        matrix: &DMatrix<T>,
+        state: &[bool],
+        first: usize,
+        sums: &[T],
+        tolerance: f64,
+    ) {
+        let padding = sums.iter().skip(matrix.nrows() - first);
+        assert!(padding.into_iter().all(|sum| *sum == T::zero()), "padding");
+        for (output, sum) in (first..matrix.nrows()).zip(sums) {
+            let row = matrix.row(output);
+            let on = row.iter().zip(state).filter(|(_, on)| **on);
+            let exact: f64 = on.map(|(w, _)| w.as_()).sum();
+            let size: f64 = row.iter().map(|w| w.as_().abs()).sum();
+            let error = sum.as_() - exact;
+            assert!(
+                error.abs() <= tolerance * size,
+                "output {output}: {error:e}"
+            );
+        }
+    }
 
     /// All ways through a product against double precision: sizes that fill no register, no tile
     /// and no table, few active units and many, chains that fill no group.
@@ -131,38 +162,18 @@ mod tests {
             } else {
                 Weights::new(engine, transposed(&matrix.transpose()))
             };
-            let mut scratch = ProductBuffers::default();
+            let mut buffers = ProductBuffers::default();
             for (chains, share) in [(1, 0.5), (37, 0.05), (37, 0.6), (150, 0.0), (64, 1.0)] {
-                let mut units = Layer::zeros(inputs, chains);
-                // Padding that is on, as draws leave it.
-                for panel in 0..inputs.div_ceil(WIDTH) {
-                    units.panel_mut(panel).for_each(|units| units.fill(1));
-                }
-                let states: Vec<Vec<bool>> = (0..chains)
-                    .map(|_| (0..inputs).map(|_| rng.random::<f64>() < share).collect())
-                    .collect();
-                for (chain, state) in states.iter().enumerate() {
-                    units.load(chain, state);
-                }
-                let mut products = Inputs::new(engine, &units, &mut scratch);
+                println!("{engine:?}, {outputs} x {inputs}, {chains} chains, {share} on");
+                let states = random_states(&mut rng, chains, inputs, share);
+                let units = layer(inputs, &states);
+                let mut products = Inputs::new(engine, &units, &mut buffers);
                 for panel in 0..outputs.div_ceil(WIDTH) {
                     let mut sums = vec![Row([[T::one(); 16]; 2]); chains];
                     weights.multiply(panel, &mut products, &mut sums);
                     for (sums, state) in sums.iter().zip(&states) {
                         let sums = sums.0.as_flattened();
-                        let padding = sums.iter().skip(outputs - panel * WIDTH);
-                        assert!(padding.into_iter().all(|sum| *sum == T::zero()), "padding");
-                        for (output, sum) in (panel * WIDTH..outputs).zip(sums) {
-                            let row = matrix.row(output);
-                            let on = row.iter().zip(state).filter(|(_, on)| **on);
-                            let exact: f64 = on.map(|(w, _)| w.as_()).sum();
-                            let size: f64 = row.iter().map(|w| w.as_().abs()).sum();
-                            let error = sum.as_() - exact;
-                            assert!(
-                                error.abs() <= tolerance * size,
-                                "{engine:?}, case {case}, {chains} chains, {share}: {error:e}"
-                            );
-                        }
+                        check_sums(&matrix, state, panel * WIDTH, sums, tolerance);
                     }
                 }
             }

@@ -1,10 +1,10 @@
-//! One number for each output of a panel.
+//! A row: one number for each output of a panel.
 
 use crate::random::LANES;
 use crate::rbm::engine::layers::WIDTH;
 use crate::rbm::scalar::Scalar;
 
-/// [`WIDTH`] numbers, in two registers of the widest kind for single precision.
+/// [`WIDTH`] numbers. In single precision they fill two of the widest registers.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Row<T>(pub(crate) [[T; LANES]; WIDTH / LANES]);
@@ -49,7 +49,7 @@ impl<T: Scalar> Row<T> {
         sum
     }
 
-    /// Writes these numbers to their place among those for all outputs.
+    /// Writes these numbers to the place of this panel among the numbers for all outputs.
     #[inline(always)]
     pub(crate) fn write(&self, panel: usize, values: &mut [T]) {
         let values = &mut values[panel * WIDTH..];
@@ -57,7 +57,7 @@ impl<T: Scalar> Row<T> {
         values[..count].copy_from_slice(&self.0.as_flattened()[..count]);
     }
 
-    /// Numbers for all outputs, with zeros up to a whole panel.
+    /// The rows that hold numbers for all outputs, with zeros up to a whole panel.
     pub(crate) fn panels(values: &[T]) -> Vec<Self> {
         let mut rows = vec![Self::zero(); values.len().div_ceil(WIDTH)];
         for (row, values) in rows.iter_mut().zip(values.chunks(WIDTH)) {

@@ -1,4 +1,4 @@
-//! The matrix tiles of AMX, in inline assembly.
+//! The tile registers of AMX, used by inline assembly.
 
 use std::arch::asm;
 
@@ -6,7 +6,7 @@ use crate::num::tiles_are_available;
 use crate::rbm::engine::layers::{GROUP, Line};
 use crate::rbm::engine::tiles::{DEPTH, DIGITS, DigitSums, ROWS, Tile};
 
-/// Proof that this thread's tile registers are set up: eight tiles of 16 lines of 64 bytes.
+/// Proof that the tile registers of this thread are set up, as eight tiles of 16 lines of 64 bytes.
 #[derive(Debug)]
 pub(crate) struct TileRegisters(());
 
@@ -21,7 +21,7 @@ struct Configuration {
 
 #[allow(unsafe_code)]
 impl TileRegisters {
-    /// Sets them up, where this process has them.
+    /// Sets the registers up; none where this process may not use them.
     pub(crate) fn configure() -> Option<Self> {
         if !tiles_are_available() {
             return None;
@@ -96,7 +96,7 @@ impl TileRegisters {
 
 #[allow(unsafe_code)]
 impl Drop for TileRegisters {
-    /// Back to the initial state, which makes the thread's switches cheap again.
+    /// Returns the registers to their initial state, so that switches of the thread are cheap again.
     fn drop(&mut self) {
         // SAFETY: as `ldtilecfg` above.
         unsafe { asm!("tilerelease", options(nomem, nostack)) };

@@ -13,23 +13,24 @@ use crate::rbm::engine::row::Row;
 use crate::rbm::engine::tile_registers::TileRegisters;
 use crate::rbm::scalar::Scalar;
 
-/// Outputs of a tile, and its chains.
+/// Number of outputs of a tile of weights, and of chains of a tile of units.
 pub(crate) const ROWS: usize = 16;
-/// Inputs of a tile.
+/// Number of inputs of a tile.
 pub(crate) const DEPTH: usize = LINE;
-/// Digits of a weight.
+/// Number of digits of a weight.
 pub(crate) const DIGITS: usize = 3;
-/// Groups of 16 outputs in a panel.
+/// Number of tiles along the outputs of a panel.
 const HALVES: usize = WIDTH / ROWS;
 /// The largest weight in units of the last digit.
 const LARGEST: f64 = 127.0 * 65_536.0;
 
-/// 16 lines: signed weights of 64 inputs and 16 outputs, four inputs of an output side by side.
+/// One digit of the weights of 64 inputs and 16 outputs: 16 lines, in which four inputs of an
+/// output stand side by side.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Tile([i8; ROWS * DEPTH]);
 
-/// Sums of 16 chains for 16 outputs, for each digit.
+/// For each digit, the sums of 16 chains for 16 outputs.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct DigitSums([[[i32; ROWS]; ROWS]; DIGITS]);
@@ -41,7 +42,7 @@ pub(crate) struct TiledWeights {
     tiles: Vec<Tile>,
     /// The value of 1 in the last digit, for each output; 0 in the padding.
     units: Vec<f32>,
-    /// Tiles along the inputs.
+    /// Number of tiles along the inputs.
     steps: usize,
 }
 

@@ -5,27 +5,27 @@ use crate::random::{LANES, Lanes};
 use crate::rbm::engine::layers::WIDTH;
 use crate::rbm::scalar::Scalar;
 
-/// A buffer of random bits for one panel of units of all chains of a block.
+/// Random bits for one panel of units of all chains of a block.
 #[derive(Debug, Clone)]
 pub(crate) struct Words(Vec<[u32; LANES]>);
 
 impl Words {
-    /// For so many chains.
+    /// A buffer for this number of chains.
     pub(crate) fn for_chains<T: Scalar>(chains: usize) -> Self {
         Self(vec![[0; LANES]; chains * Self::of_chain::<T>()])
     }
 
-    /// Makes it one for another number of chains.
+    /// Changes the number of chains.
     pub(crate) fn set_chains<T: Scalar>(&mut self, chains: usize) {
         self.0.resize(chains * Self::of_chain::<T>(), [0; LANES]);
     }
 
-    /// Words for a panel of one chain.
+    /// Number of words for a panel of one chain.
     const fn of_chain<T: Scalar>() -> usize {
         WIDTH / LANES * T::WORDS
     }
 
-    /// Fresh words for one panel: a slice for each chain.
+    /// Draws new words for one panel and returns a slice for each chain.
     pub(crate) fn draw<T: Scalar>(
         &mut self,
         engine: Available,

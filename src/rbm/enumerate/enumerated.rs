@@ -1,4 +1,4 @@
-//! Exact samples of an RBM.
+//! RBMs that are normalised and sampled exactly.
 
 use rand::{Rng, RngExt};
 
@@ -8,10 +8,10 @@ use crate::rbm::enumerate::enumeration::Enumeration;
 use crate::rbm::model::{Rbm, draw_all};
 use crate::rbm::scalar::Scalar;
 
-/// An RBM whose smaller layer has been enumerated: normalised, and sampled exactly.
+/// An RBM whose smaller layer has been enumerated, so that it is normalised and sampled exactly.
 ///
-/// Holds a cumulative probability for each state of the smaller layer: 8 MiB for 20 units,
-/// 256 MiB for 25.
+/// It holds a cumulative probability for each state of the smaller layer. That is 8 MiB for 20
+/// units and 256 MiB for 25.
 ///
 /// ```
 /// use annealed::model::{NormalizedModel, Sampleable};
@@ -95,9 +95,7 @@ impl<T: Scalar> Sampleable for EnumeratedRbm<T> {
         if self.enumeration.over_hidden {
             draw_all(&self.enumeration.activation(state), rng)
         } else {
-            (0..self.enumeration.units())
-                .map(|k| state >> k & 1 == 1)
-                .collect()
+            self.enumeration.enumerated(state)
         }
     }
 }

@@ -1,40 +1,43 @@
-//! Blocks of states of an RBM's smaller layer, evaluated together without an exponential each.
+//! Blocks of states of an RBM's smaller layer that are evaluated together.
 //!
-//! A unit of the other layer contributes `log(1 + e^{y + z})` to a state, with y the part of its
-//! logit that the block's states share and z that of the few *low* units in which they differ.
-//! `e^z` stands in a table for the whole enumeration and `e^y` is computed once a block, so that
-//! a state costs one multiplication and addition a unit; logarithms are taken of products. The
-//! states of a block are the lanes of the vectors.
+//! The states of a block differ in a few units of the enumerated layer, the *low* units. To the
+//! log density of a state, each unit of the other layer adds `log(1 + e^{y + z})`. Here y is the
+//! part of its logit that all states of the block share, and z the part of the low units.
+//!
+//! A table holds `e^z` for the whole enumeration, and `e^y` is computed once for a block. A state
+//! then costs one multiplication and one addition for each unit, and no exponential. Logarithms are
+//! taken of products of many factors. The lanes of the vectors are the states of a block.
 
 use nalgebra::{DMatrix, DVector};
 
 use crate::num::{Available, vectorized};
 use crate::rbm::engine::exp_nonpositive;
 
-/// Low units at most.
+/// The largest number of low units.
 const MOST: usize = 5;
-/// Of a block; where there are fewer low units, states beyond theirs repeat them unused.
+/// Number of states in the arrays of a block. Where there are fewer low units, the states beyond
+/// theirs are not used.
 pub(crate) const STATES: usize = 1 << MOST;
-/// The largest `|z|`, so that the product of four factors stays within the range of f64.
+/// The largest `|z|`. The product of four factors then stays within the range of f64.
 const LARGEST: f64 = 150.0;
-/// Factors at most between two normalisations of a product: `e^(4 * 150)` is in range.
+/// The largest logarithm of a product between two normalisations: `e^(4 * 150)` is in range.
 const LARGEST_PRODUCT: f64 = 4.0 * LARGEST;
 
-/// What the low units add in each of their states.
+/// The part of the low units in the log density, for each of their states.
 #[derive(Debug)]
 pub(crate) struct LowUnits {
     bits: usize,
     /// `e^z` for each unit of the other layer.
     factors: Vec<[f64; STATES]>,
-    /// The biases of the low units that are on.
+    /// The sum of the biases of the low units that are on.
     linear: [f64; STATES],
-    /// Factors `1 + e^{y + z}`, over `max(1, e^y)`, whose product is in range.
+    /// The number of factors `(1 + e^{y + z}) / max(1, e^y)` whose product stays in range.
     in_range: usize,
 }
 
 impl LowUnits {
-    /// Of an enumeration with weights `U`, a column for each enumerated unit, and the biases of
-    /// these: as many low units as keep `|z|` in range, down to none.
+    /// From weights `U`, with a column for each enumerated unit, and the biases of these units. There
+    /// are as many low units as keep `|z|` in range, perhaps none.
     pub(crate) fn new(weights: &DMatrix<f64>, bias: &DVector<f64>) -> Self {
         let (others, units) = weights.shape();
         let reach = |bits: usize| {
@@ -63,13 +66,13 @@ impl LowUnits {
     }
 }
 
-/// The states that share all but the low units.
+/// The states that agree in all units but the low ones.
 #[derive(Debug)]
 pub(crate) struct StateBlock {
     engine: Available,
-    /// `1 / max(1, e^y)` of each unit of the other layer.
+    /// `1 / max(1, e^y)`, for each unit of the other layer.
     off: Vec<f64>,
-    /// `e^y / max(1, e^y)`.
+    /// `e^y / max(1, e^y)`, for each unit of the other layer.
     on: Vec<f64>,
     /// `log f` of each state.
     log_f: [f64; STATES],
@@ -78,7 +81,7 @@ pub(crate) struct StateBlock {
 }
 
 impl StateBlock {
-    /// For any engine the bits are the same: nothing is fused.
+    /// A block for any engine. All give the same bits, because nothing is fused.
     pub(crate) fn new(engine: Available, low: &LowUnits) -> Self {
         Self {
             engine,
@@ -89,8 +92,8 @@ impl StateBlock {
         }
     }
 
-    /// Evaluates the block with these y; `linear` is what the biases of the enumerated units that
-    /// are not low add to `log f`.
+    /// Evaluates the states of the block with the shared logits `activation`. The biases of the
+    /// enumerated units that are not low add `linear` to `log f`.
     pub(crate) fn evaluate(&mut self, low: &LowUnits, activation: &DVector<f64>, linear: f64) {
         let shared = linear + sum_of_positive(activation.as_slice());
         let product = vectorized!(self.engine, FUSED, {
@@ -133,7 +136,7 @@ impl StateBlock {
         &self.log_f[..self.states]
     }
 
-    /// The largest `log f`; a NaN is passed over.
+    /// The largest `log f` that is a number.
     pub(crate) fn highest(&self) -> f64 {
         self.log_f()
             .iter()
@@ -141,8 +144,8 @@ impl StateBlock {
             .fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// `f e^-reference` of each state, for a reference that is no less than any `log f`; 0 beyond
-    /// the states.
+    /// `f e^-reference` of each state, and 0 beyond the states. No `log f` may be above the
+    /// reference.
     pub(crate) fn relative(&self, reference: f64) -> [f64; STATES] {
         let mut p = [0.0; STATES];
         vectorized!(self.engine, FUSED, {
@@ -153,8 +156,9 @@ impl StateBlock {
         p
     }
 
-    /// Adds `p(s) E[unit | s]` for the units of the other layer to their sums over each state of
-    /// the low units, and sets `total` to the sum over the block.
+    /// Computes `p(s) E[unit | s]` for each unit of the other layer and each state s of the block.
+    /// Adds it to the unit's sum for that state of the low units, and sets `total` to its sum over
+    /// the block.
     pub(crate) fn add_means(
         &self,
         low: &LowUnits,
@@ -173,7 +177,7 @@ impl StateBlock {
     }
 }
 
-/// `sum_i max(y_i, 0)`, but NaN where an y is.
+/// `sum_i max(y_i, 0)`; NaN where an entry is.
 fn sum_of_positive(y: &[f64]) -> f64 {
     let (chunks, rest) = y.as_chunks::<8>();
     let mut sums = [0.0; 8];
@@ -186,7 +190,7 @@ fn sum_of_positive(y: &[f64]) -> f64 {
     sums.iter().sum::<f64>() + rest.sum::<f64>()
 }
 
-/// A product of positive numbers for each state, kept in range by taking exponents out.
+/// For each state a product of positive numbers, as mantissa and exponent.
 struct Product {
     mantissas: [f64; STATES],
     exponents: [i64; STATES],
@@ -202,7 +206,7 @@ impl Default for Product {
 }
 
 impl Product {
-    /// By `off + on low`, within which the range must last until the next normalisation.
+    /// Multiplies by `off + on low`. The range must last until the next normalisation.
     #[inline(always)]
     fn multiply(&mut self, off: f64, on: f64, low: &[f64; STATES]) {
         let mantissas = &mut self.mantissas;
@@ -242,7 +246,7 @@ fn means(off: f64, on: f64, low: &[f64; STATES], p: &[f64; STATES]) -> [f64; STA
     terms
 }
 
-/// The reciprocals of four at a time, from that of their product.
+/// The reciprocals of the values, four at a time from the reciprocal of their product.
 #[inline(always)]
 fn reciprocals(values: &[f64; STATES]) -> [f64; STATES] {
     const QUARTER: usize = STATES / 4;

@@ -1,10 +1,10 @@
-//! The IDX format of the MNIST files.
+//! The IDX format, in which the files of MNIST are written.
 
 use std::path::Path;
 
 use crate::{Error, Result};
 
-/// An array of bytes from an IDX file: images (count x height x width, 0 to 255) or labels
+/// An array of bytes from an IDX file, such as images (count x height x width, 0 to 255) or labels
 /// (count).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdxArray {
@@ -24,7 +24,7 @@ impl IdxArray {
         Self::parse(&bytes).map_err(|reason| Error::file(path, reason))
     }
 
-    /// Takes the contents of an uncompressed file: for a program that decompresses by itself.
+    /// Parses the contents of an uncompressed file, for programs that decompress by themselves.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -68,7 +68,7 @@ impl IdxArray {
         &self.bytes
     }
 
-    /// The items as rows of bits: on where the byte is `threshold` or more.
+    /// The items as rows of bits, which are on where the byte is `threshold` or more.
     pub fn binarize(&self, threshold: u8) -> Vec<Vec<bool>> {
         let length = self.bytes.len() / self.shape[0].max(1);
         let items = self.bytes.chunks_exact(length.max(1));

@@ -1,4 +1,4 @@
-//! The `.npy` format: one array of numbers, as NumPy writes it (NEP 1).
+//! The `.npy` format, in which NumPy writes one array of numbers (NEP 1).
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
@@ -6,12 +6,12 @@ const MAGIC: &[u8] = b"\x93NUMPY";
 pub(super) struct Array {
     pub(super) shape: Vec<usize>,
     pub(super) fortran_order: bool,
-    /// As stored: see `fortran_order`.
+    /// The values in the order in which they are stored, which `fortran_order` tells.
     pub(super) values: Vec<f64>,
 }
 
 impl Array {
-    /// Parses a file of 32- or 64-bit floats of either endianness, or says what is wrong.
+    /// Parses a file of 32- or 64-bit floats of either endianness. The error says what is wrong.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let (header, data) = split_header(bytes).ok_or("not a complete .npy header")?;
         let descr = between(field(header, "descr")?, "'", "'").ok_or("no dtype in the header")?;
@@ -66,13 +66,9 @@ pub(super) fn format(shape: &[usize], width: usize, values: impl Iterator<Item =
 fn split_header(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let rest = bytes.strip_prefix(MAGIC)?;
     let (version, rest) = rest.split_at_checked(2)?;
-    let (length, rest) = if version[0] == 1 {
-        let (length, rest) = rest.split_first_chunk()?;
-        (u16::from_le_bytes(*length) as usize, rest)
-    } else {
-        let (length, rest) = rest.split_first_chunk()?;
-        (u32::from_le_bytes(*length) as usize, rest)
-    };
+    let (length, rest) = rest.split_at_checked(if version[0] == 1 { 2 } else { 4 })?;
+    let length = length.iter().rev();
+    let length = length.fold(0, |value, &byte| value << 8 | usize::from(byte));
     let (header, data) = rest.split_at_checked(length)?;
     Some((std::str::from_utf8(header).ok()?, data))
 }

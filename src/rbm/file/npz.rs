@@ -1,5 +1,6 @@
-//! RBM parameters in NumPy's `.npz` files.
+//! Files of RBM parameters in NumPy's `.npz` format.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
@@ -9,17 +10,17 @@ use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{ZipArchive, ZipWriter};
 
-use super::npy;
-use crate::rbm::Rbm;
 use crate::rbm::base_rate::BaseRate;
-use crate::rbm::file::npy::Array;
+use crate::rbm::file::npy::{self, Array};
+use crate::rbm::model::Rbm;
 use crate::rbm::scalar::Scalar;
 use crate::{Error, Result};
 
-/// An RBM with what a `.npz` file may hold beside it (feature `npz`).
+/// What a `.npz` file holds of an RBM (feature `npz`).
 ///
-/// Keys: `W` (M x D), `a` hidden biases (M), `b` visible biases (D); optionally `b_base`, the
-/// visible biases of the base-rate model (D), and `log_z_exact`, a number.
+/// The keys are `W`, the weights (M x D), `a`, the hidden biases (M), and `b`, the visible biases
+/// (D). There may also be `b_base`, the visible biases of the base-rate model (D), and
+/// `log_z_exact`, a number.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RbmFile<T: Scalar = f32> {
     /// The RBM.
@@ -31,7 +32,7 @@ pub struct RbmFile<T: Scalar = f32> {
 }
 
 impl<T: Scalar> RbmFile<T> {
-    /// Reads float32 or float64 arrays, in C or Fortran order, compressed or stored.
+    /// Reads arrays of float32 or float64 in C or Fortran order, compressed or not.
     ///
     /// # Errors
     /// [`Error::File`] with the path and the key, where the file cannot be opened or is no whole
@@ -68,7 +69,7 @@ impl<T: Scalar> RbmFile<T> {
         })
     }
 
-    /// Writes all that there is, compressed, in the precision of `T`.
+    /// Writes a compressed file of all fields, in the precision of `T`.
     ///
     /// # Errors
     /// [`Error::File`] where the file cannot be written.
@@ -107,17 +108,14 @@ impl<T: Scalar> RbmFile<T> {
 
 /// The array of a key, or nothing where the archive does not have it.
 fn array<R: Read + Seek>(archive: &mut ZipArchive<R>, key: &str) -> Result<Option<Array>, String> {
-    let mut entry = match archive.by_name(&format!("{key}.npy")) {
-        Ok(entry) => entry,
-        Err(ZipError::FileNotFound) => return Ok(None),
-        Err(e) => return Err(format!("key {key}: {e}")),
-    };
+    let named = |error: &dyn Display| format!("key {key}: {error}");
     let mut bytes = Vec::new();
-    entry
-        .read_to_end(&mut bytes)
-        .map_err(|e| format!("key {key}: {e}"))?;
-    let array = Array::parse(&bytes).map_err(|e| format!("key {key}: {e}"))?;
-    Ok(Some(array))
+    match archive.by_name(&format!("{key}.npy")) {
+        Ok(mut entry) => entry.read_to_end(&mut bytes).map_err(|e| named(&e))?,
+        Err(ZipError::FileNotFound) => return Ok(None),
+        Err(error) => return Err(named(&error)),
+    };
+    Array::parse(&bytes).map(Some).map_err(|e| named(&e))
 }
 
 fn require<R: Read + Seek>(archive: &mut ZipArchive<R>, key: &str) -> Result<Array, String> {
@@ -138,15 +136,14 @@ fn matrix<T: Scalar>(array: Array) -> Result<DMatrix<T>, String> {
 }
 
 fn vector<T: Scalar>(key: &str, array: Array) -> Result<DVector<T>, String> {
-    if array.shape.len() == 1 {
-        let values = array.values.into_iter().map(T::nearest);
-        Ok(DVector::from_iterator(array.shape[0], values))
-    } else {
-        Err(format!(
-            "key {key}: shape {:?}, expected one dimension",
-            array.shape
-        ))
+    let shape = &array.shape;
+    if shape.len() != 1 {
+        return Err(format!(
+            "key {key}: shape {shape:?}, expected one dimension"
+        ));
     }
+    let values = array.values.into_iter().map(T::nearest);
+    Ok(DVector::from_iterator(shape[0], values))
 }
 
 fn number(array: Array) -> Result<f64, String> {

@@ -1,4 +1,7 @@
-//! The parameters of an RBM, centred at moments.
+//! Parameters of an RBM that are centred at moments.
+//!
+//! With `mu = E[v]` and `lambda = E[h]`, the centred parameters are `(W, a + W mu, b + W^T lambda)`,
+//! here as one vector. In them the weights and the biases hardly interact.
 
 use nalgebra::{DMatrix, DVector};
 
@@ -6,39 +9,35 @@ use crate::Result;
 use crate::rbm::matching::RbmMoments;
 use crate::rbm::model::Rbm;
 
-/// Parameters centred at the moments sought, `(W, a + W mu, b + W^T lambda)` as one vector.
-pub(crate) struct Centre<'a> {
-    pub(crate) moments: &'a RbmMoments,
-}
-
-impl Centre<'_> {
-    pub(crate) fn parameters(&self, rbm: &Rbm<f64>) -> DVector<f64> {
+impl RbmMoments {
+    /// The parameters of an RBM, centred at these moments.
+    pub(crate) fn centred(&self, rbm: &Rbm<f64>) -> DVector<f64> {
         let weights = rbm.weights();
-        let hidden_bias = rbm.hidden_bias() + weights * &self.moments.visible;
-        let visible_bias = rbm.visible_bias() + weights.tr_mul(&self.moments.hidden);
+        let hidden_bias = rbm.hidden_bias() + weights * &self.visible;
+        let visible_bias = rbm.visible_bias() + weights.tr_mul(&self.hidden);
         stack(weights, &hidden_bias, &visible_bias)
     }
 
-    pub(crate) fn rbm(&self, parameters: &DVector<f64>) -> Result<Rbm<f64>> {
-        let (hidden, visible) = self.moments.interaction.shape();
+    /// The RBM with these parameters, centred at these moments.
+    pub(crate) fn uncentred(&self, parameters: &DVector<f64>) -> Result<Rbm<f64>> {
+        let (hidden, visible) = self.interaction.shape();
         let (weights, biases) = parameters.as_slice().split_at(hidden * visible);
         let (hidden_bias, visible_bias) = biases.split_at(hidden);
         let weights = DMatrix::from_column_slice(hidden, visible, weights);
-        Rbm::new(
-            weights.clone(),
-            DVector::from_column_slice(hidden_bias) - &weights * &self.moments.visible,
-            DVector::from_column_slice(visible_bias) - weights.tr_mul(&self.moments.hidden),
-        )
+        let hidden_bias = DVector::from_column_slice(hidden_bias) - &weights * &self.visible;
+        let visible_bias = DVector::from_column_slice(visible_bias) - weights.tr_mul(&self.hidden);
+        Rbm::new(weights, hidden_bias, visible_bias)
     }
 
-    /// The gradient of `theta . s - log Z` where the model has the moments `found`.
-    pub(crate) fn ascent(&self, found: &RbmMoments) -> DVector<f64> {
-        let visible = &self.moments.visible - &found.visible;
-        let hidden = &self.moments.hidden - &found.hidden;
-        let interaction = &self.moments.interaction
+    /// The gradient of `theta . s - log Z` in centred parameters, with s these moments, where the
+    /// model has the moments `found`.
+    pub(crate) fn ascent(&self, found: &Self) -> DVector<f64> {
+        let visible = &self.visible - &found.visible;
+        let hidden = &self.hidden - &found.hidden;
+        let interaction = &self.interaction
             - &found.interaction
-            - &self.moments.hidden * visible.transpose()
-            - &hidden * self.moments.visible.transpose();
+            - &self.hidden * visible.transpose()
+            - &hidden * self.visible.transpose();
         stack(&interaction, &hidden, &visible)
     }
 }

@@ -4,18 +4,19 @@ use nalgebra::DVector;
 
 use crate::num::Lbfgs;
 use crate::rbm::enumerate::Enumeration;
-use crate::rbm::matching::centred::Centre;
 use crate::rbm::matching::{RbmMatching, RbmMoments};
 use crate::rbm::model::Rbm;
 use crate::{Error, Result};
 
-/// Moment matching with exact gradients, by enumeration: L-BFGS on the convex
-/// `log Z - theta . s`, in parameters centred at the moments sought (`a' = a + W mu`,
-/// `b' = b + W^T lambda` with `mu = E[v]`, `lambda = E[h]`), in which the weights and the biases
-/// hardly interact.
+/// Moment matching with exact gradients, for RBMs whose smaller layer can be enumerated.
 ///
-/// The defaults: at most 80 iterations, and an error above 0.06 in a moment is refused. Any RBM at
-/// a knot leaves the weights unbiased; a bad match costs only efficiency.
+/// L-BFGS minimises the convex function `log Z - theta . s`, with the parameters theta and the
+/// moments s that are sought. The parameters are centred at these moments: `a' = a + W mu` and
+/// `b' = b + W^T lambda`, with `mu = E[v]` and `lambda = E[h]`. In centred parameters the weights
+/// and the biases hardly interact.
+///
+/// By default there are at most 80 iterations, and an error above 0.06 in a moment is refused. A
+/// bad match costs efficiency only: the weights of a run stay unbiased with any RBM at a knot.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[must_use]
 pub struct ExactMatching {
@@ -33,12 +34,12 @@ impl Default for ExactMatching {
 }
 
 impl ExactMatching {
-    /// Iterations at most; each enumerates `2^M` states once, seldom twice.
+    /// The largest number of iterations. Each enumerates all states once, seldom twice.
     pub fn iterations(self, iterations: usize) -> Self {
         Self { iterations, ..self }
     }
 
-    /// The largest error accepted in a moment. The search ends early at a tenth of it.
+    /// The largest error in a moment that is accepted. The search ends early at a tenth of it.
     pub fn tolerance(self, tolerance: f64) -> Self {
         Self { tolerance, ..self }
     }
@@ -51,20 +52,19 @@ impl RbmMatching for ExactMatching {
         Error::check_positive("tolerance", self.tolerance)?;
         moments.check(start.hidden_units(), start.visible_units())?;
         Enumeration::new(start)?;
-        let centre = Centre { moments };
         let solver = Lbfgs {
             memory: 20,
             iterations: self.iterations,
             tolerance: 0.1 * self.tolerance,
         };
-        let minimum = solver.minimize(centre.parameters(start), |parameters| {
-            let evaluated = centre.rbm(parameters).and_then(|rbm| {
+        let minimum = solver.minimize(moments.centred(start), |parameters| {
+            let evaluated = moments.uncentred(parameters).and_then(|rbm| {
                 let (log_z, found) = rbm.log_normalizer_and_moments()?;
-                Ok((log_z + rbm.mean_energy(moments), -centre.ascent(&found)))
+                Ok((log_z + rbm.mean_energy(moments), -moments.ascent(&found)))
             });
             evaluated.unwrap_or_else(|_| (f64::INFINITY, DVector::zeros(parameters.len())))
         });
-        let rbm = centre.rbm(&minimum.position)?;
+        let rbm = moments.uncentred(&minimum.position)?;
         let error = rbm.exact_moments()?.largest_difference(moments);
         if error <= self.tolerance {
             return Ok(rbm);

@@ -15,7 +15,7 @@ pub use sampled_moments::MomentChains;
 use crate::Result;
 use crate::rbm::model::Rbm;
 
-/// A way to find the RBM with given moments, as a knot of a moment-averaging spline asks for.
+/// A way to find the RBM that has given moments, which each knot of a moment-averaging spline needs.
 pub trait RbmMatching {
     /// The RBM with these moments, sought from `start`.
     ///

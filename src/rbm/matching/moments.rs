@@ -1,4 +1,4 @@
-//! Moments of an RBM, exactly.
+//! The moments of an RBM, and their exact values by enumeration.
 
 use nalgebra::{DMatrix, DVector};
 
@@ -11,8 +11,8 @@ use crate::rbm::scalar::Scalar;
 use crate::rbm::train::ParameterSums;
 use crate::{Error, Result};
 
-/// Blocks of states this far in log probability below the likeliest are passed over: all of the
-/// `2^25` states at most together hold less than 1e-12.
+/// Blocks of states this far below the likeliest state in log probability are passed over. Even
+/// `2^25` such states hold less than 1e-12 together.
 const NEGLIGIBLE: f64 = -45.0;
 
 /// The moments of an RBM as an exponential family: the gradient of `log Z` in `b`, `a` and `W`.
@@ -73,8 +73,8 @@ impl RbmMoments {
         self.interaction *= factor;
     }
 
-    /// That there are as many of each as units, and that each pair of units has a distribution:
-    /// `max(0, E[h] + E[v] - 1) <= E[h v] <= min(E[h], E[v])`, to 1e-6.
+    /// Checks that there is a moment for each unit and each pair, and that each pair of units has a
+    /// distribution: `max(0, E[h] + E[v] - 1) <= E[h v] <= min(E[h], E[v])`, to 1e-6.
     pub(crate) fn check(&self, hidden: usize, visible: usize) -> Result<()> {
         self.check_shape(hidden, visible)?;
         Error::check_finite("visible moments", self.visible.iter().copied())?;
@@ -119,7 +119,7 @@ impl From<ParameterSums<f32>> for RbmMoments {
 }
 
 impl<T: Scalar> BaseRate<T> {
-    /// `E[v]`, `E[h] = 1/2` and their products.
+    /// The moments of this model: `E[v_i] = sigmoid(b_i)`, `E[h_j] = 1/2` and their products.
     pub fn moments(&self) -> RbmMoments {
         let visible = self.visible_bias().map(|b| sigmoid(b.as_()));
         let hidden = DVector::from_element(self.hidden_units(), 0.5);
@@ -131,13 +131,14 @@ impl<T: Scalar> BaseRate<T> {
     }
 }
 
-/// MomentSums over the states of one task, in units of `exp(reference)`: of `p(s) E[other unit | s]` for
-/// each other unit, then of `p(s)`.
+/// Sums over the states s of one task, in units of `exp(reference)`. There is a row for each unit
+/// of the other layer, with sums of `f(s) E[unit | s]`, and a last row with sums of `f(s)`.
 struct MomentSums {
     reference: f64,
-    /// For each state of the low units.
+    /// For each row, a sum for each state of the low units.
     low: Vec<[f64; STATES]>,
-    /// Over the states in which each enumerated unit that is not low is on, a column.
+    /// For each enumerated unit that is not low, a column of sums over the states in which it is
+    /// on.
     high: DMatrix<f64>,
 }
 
@@ -192,7 +193,7 @@ impl<T: Scalar> Rbm<T> {
         Ok(self.log_normalizer_and_moments()?.1)
     }
 
-    /// `log Z` and its gradient in one enumeration.
+    /// `log Z` and its gradient, the moments, in one enumeration.
     pub(crate) fn log_normalizer_and_moments(&self) -> Result<(f64, RbmMoments)> {
         let enumeration = Enumeration::new(self)?;
         let mut total = MomentSums::zeros(&enumeration);
@@ -224,9 +225,11 @@ impl<T: Scalar> Rbm<T> {
         Ok((log_normalizer, moments))
     }
 
-    /// The mean `-(b.E[v] + a.E[h] + sum W . E[h v^T])` of this machine's energy under any
-    /// distribution with these moments. With the moments s and s' of two machines, the symmetrised
-    /// divergence between them is `E(s') - E(s) + E'(s) - E'(s')`.
+    /// The mean of this machine's energy under any distribution that has these moments:
+    /// `-(b.E[v] + a.E[h] + sum_ji W_ji E[h_j v_i])`.
+    ///
+    /// Two machines with mean energies E and E' and moments s and s' have the symmetrised
+    /// Kullback-Leibler divergence `E(s') - E(s) + E'(s) - E'(s')`.
     ///
     /// # Panics
     /// Where the moments are not those of a machine of this shape.

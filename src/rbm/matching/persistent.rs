@@ -1,19 +1,21 @@
 //! Moment matching by persistent chains.
 
 use crate::random::{Lanes, Purpose, stream};
-use crate::rbm::matching::centred::Centre;
 use crate::rbm::matching::{RbmMatching, RbmMoments};
 use crate::rbm::model::Rbm;
 use crate::rbm::train::{Chains, Sampler};
 use crate::{Error, Result};
 
-/// Moment matching by persistent chains, for RBMs of any size: stochastic ascent of
-/// `theta . s - log Z` in centred parameters (see [`ExactMatching`]), with the model's moments
-/// taken from particles that make one Gibbs sweep an update (Tieleman 2008). The learning rate goes
-/// linearly to 0. Particles start at random bits and make 100 sweeps before the first update.
+/// Moment matching by persistent chains, for RBMs of any size.
 ///
-/// How good the match is goes unmeasured: intermediate models have several phases, and errors of
-/// 0.5 in a moment were seen. Weights are unbiased all the same.
+/// This is stochastic gradient ascent of `theta . s - log Z` in centred parameters (see
+/// [`ExactMatching`](crate::rbm::ExactMatching)). The model's moments are averages over particles,
+/// which make one Gibbs sweep for each update (Tieleman 2008). The learning rate falls linearly to
+/// 0. The particles start at random bits and make 100 sweeps before the first update.
+///
+/// The quality of the match is not measured. Errors of 0.5 in a moment were seen, because
+/// intermediate models may have several modes. A bad match costs efficiency only: the weights of a
+/// run stay unbiased.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[must_use]
 pub struct PersistentMatching {
@@ -23,11 +25,11 @@ pub struct PersistentMatching {
     seed: u64,
 }
 
+/// Sweeps of the particles before the first update.
 const BURN_IN: usize = 100;
 
 impl PersistentMatching {
-    /// The setting of Grosse et al. (2013): 50,000 updates from a rate of 0.01, here with 100
-    /// particles.
+    /// 50,000 updates from a learning rate of 0.01, as in Grosse et al. (2013), with 100 particles.
     pub fn full() -> Self {
         Self {
             particles: 100,
@@ -37,7 +39,7 @@ impl PersistentMatching {
         }
     }
 
-    /// The "cheap" setting of Grosse et al. (2013): 1,000 updates, 100 particles, for moments
+    /// 1,000 updates with 100 particles: the "cheap" setting of Grosse et al. (2013), for moments
     /// taken from data ([`RbmMoments::from_data`]).
     pub fn cheap() -> Self {
         Self {
@@ -76,28 +78,23 @@ impl RbmMatching for PersistentMatching {
         Error::check_at_least("particles", self.particles, 1)?;
         let (hidden, visible) = (start.hidden_units(), start.visible_units());
         moments.check(hidden, visible)?;
-        let centre = Centre { moments };
         let mut rng = stream(self.seed, Purpose::Matching, 0);
         let mut particles = Chains::random(hidden, visible, self.particles, &mut rng);
         let mut lanes = Lanes::from_rng(&mut rng);
-        let mut rbm = start.cast::<f32>()?;
-        let mut sampler = Sampler::new(&rbm);
+        let mut sampler = Sampler::new(&start.cast::<f32>()?);
         for _ in 0..BURN_IN {
             particles.sweep(&sampler, &mut lanes);
         }
-        let mut parameters = centre.parameters(start);
+        let mut parameters = moments.centred(start);
         for update in 0..self.updates {
             particles.sweep(&sampler, &mut lanes);
             let found = particles.sums(&sampler, 1.0 / self.particles as f32);
             let rate = self.learning_rate * (1.0 - update as f64 / self.updates as f64);
-            parameters.axpy(rate, &centre.ascent(&found.into()), 1.0);
-            rbm = centre
-                .rbm(&parameters)
-                .and_then(|rbm| rbm.cast())
-                .map_err(|_| overflow(update))?;
-            sampler = Sampler::new(&rbm);
+            parameters.axpy(rate, &moments.ascent(&found.into()), 1.0);
+            let rbm = moments.uncentred(&parameters).and_then(|rbm| rbm.cast());
+            sampler = Sampler::new(&rbm.map_err(|_| overflow(update))?);
         }
-        centre.rbm(&parameters)
+        moments.uncentred(&parameters)
     }
 }
 

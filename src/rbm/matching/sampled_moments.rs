@@ -1,4 +1,4 @@
-//! Moments of an RBM, estimated.
+//! Estimates of the moments of an RBM, from Gibbs chains or from data.
 
 use crate::random::{Lanes, Purpose, stream};
 use crate::rbm::base_rate::check_data;
@@ -12,11 +12,13 @@ use crate::{Error, Result};
 /// Chains that move together. Fixed, so that the result does not depend on the threads.
 const BLOCK: usize = 125;
 
-/// Gibbs chains that estimate the moments of an RBM too large to enumerate. They start at random
-/// bits; the hidden units enter by their probabilities given the visible ones.
+/// Gibbs chains that estimate the moments of an RBM that is too large to enumerate.
 ///
-/// An RBM's moments estimated so are biased where chains do not reach every mode. A path built on
-/// them is unbiased all the same.
+/// The chains start at random bits. The hidden units enter the averages by their probabilities
+/// given the visible units.
+///
+/// The estimates are biased where the chains do not reach every mode. A run along a path that is
+/// built on them stays unbiased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub struct MomentChains {
@@ -27,8 +29,8 @@ pub struct MomentChains {
 }
 
 impl MomentChains {
-    /// The setting of Grosse et al. (2013): 1,000 chains of 10,000 sweeps, the first 1,000 of them
-    /// left out.
+    /// 1,000 chains of 10,000 sweeps, the first 1,000 of which are left out: the setting of Grosse et
+    /// al. (2013).
     pub fn full() -> Self {
         Self {
             chains: 1_000,
@@ -43,7 +45,7 @@ impl MomentChains {
         Self { chains, ..self }
     }
 
-    /// Number of sweeps of each chain, those left out among them.
+    /// Number of sweeps of each chain, including those left out.
     pub fn sweeps(self, sweeps: usize) -> Self {
         Self { sweeps, ..self }
     }
@@ -95,8 +97,10 @@ impl MomentChains {
 }
 
 impl RbmMoments {
-    /// The moments of data, with the hidden units distributed as in `rbm` given each row: for a
-    /// well trained RBM close to its own, and all but free.
+    /// The moments of data, with the hidden units distributed as in `rbm` given each row.
+    ///
+    /// They cost one pass over the data, and are close to the moments of `rbm` where it is well
+    /// trained.
     ///
     /// # Errors
     /// Where there are no data, or a row does not have D entries.

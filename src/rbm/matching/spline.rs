@@ -1,4 +1,4 @@
-//! Moment-averaging splines of RBMs.
+//! Moment-averaging splines: paths of RBMs through knots whose moments are averages.
 
 use crate::Result;
 use crate::rbm::base_rate::BaseRate;
@@ -9,13 +9,15 @@ use crate::rbm::scalar::Scalar;
 use crate::schedule::Schedule;
 
 impl<T: Scalar> RbmPath<T> {
-    /// The moment-averaging spline (Grosse, Maddison and Salakhutdinov 2013): at each inner knot
-    /// stands an RBM whose moments average those of the base and the `moments` of the target,
-    /// sought from the knot before.
+    /// The moment-averaging spline (Grosse, Maddison and Salakhutdinov 2013).
+    ///
+    /// At each inner knot stands an RBM whose moments are those of the base and the `moments` of the
+    /// target, averaged with weights `1 - beta` and beta. Its parameters are sought from those at
+    /// the knot before.
     ///
     /// The target's moments may be exact ([`Rbm::exact_moments`]), from chains
-    /// ([`MomentChains`](crate::rbm::MomentChains)) or from data
-    /// ([`RbmMoments::from_data`]): whatever they are, a run along the path is unbiased.
+    /// ([`MomentChains`](crate::rbm::MomentChains)) or from data ([`RbmMoments::from_data`]). A run
+    /// along the path is unbiased with any moments.
     ///
     /// # Errors
     /// As [`through`](Self::through), and where the moments are of another shape or those of a

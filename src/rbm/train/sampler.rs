@@ -1,4 +1,4 @@
-//! Block Gibbs sampling of one RBM by many chains.
+//! Block Gibbs sampling of one RBM by many chains at once.
 
 use nalgebra::{DMatrix, DVector};
 use rand::{Rng, RngExt};
@@ -12,7 +12,7 @@ use crate::rbm::engine::{
 use crate::rbm::model::Rbm;
 use crate::rbm::scalar::Scalar;
 
-/// An RBM in the form that sampling wants it in.
+/// An RBM in the form that sampling needs.
 #[derive(Debug)]
 pub(crate) struct Sampler<T> {
     engine: Available,
@@ -23,7 +23,7 @@ pub(crate) struct Sampler<T> {
 }
 
 impl<T: Scalar> Sampler<T> {
-    /// With the best engine but for tiles, which take long to fill with new weights.
+    /// Takes the best engine without tiles, because tiles take long to fill with new weights.
     pub(crate) fn new(rbm: &Rbm<T>) -> Self {
         let engine = Available::best().without_tiles();
         Self {
@@ -72,7 +72,7 @@ impl<T: Scalar> Chains<T> {
         }
     }
 
-    /// Visible units on with probability 1/2.
+    /// Chains whose visible units are on with probability 1/2.
     pub(crate) fn random<R: Rng>(
         hidden: usize,
         visible: usize,
@@ -87,7 +87,7 @@ impl<T: Scalar> Chains<T> {
         found
     }
 
-    /// Puts the chains at rows of data, one each.
+    /// Puts each chain at a row of data.
     pub(crate) fn start_at<'a>(&mut self, rows: impl Iterator<Item = &'a Vec<bool>>) {
         for (chain, row) in rows.enumerate() {
             self.visible.load(chain, row);

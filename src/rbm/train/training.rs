@@ -1,4 +1,4 @@
-//! Training by contrastive divergence.
+//! Training an RBM by contrastive divergence.
 
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
@@ -13,18 +13,21 @@ use crate::rbm::scalar::Scalar;
 use crate::rbm::train::sampler::{Chains, ParameterSums, Sampler};
 use crate::{Error, Result};
 
-/// Rows on which an epoch is judged, at most.
+/// The most rows on which an epoch is judged.
 const JUDGED_ROWS: usize = 200;
 
-/// Contrastive divergence, CD-k (Hinton 2002), and persistent contrastive divergence (Tieleman
-/// 2008): stochastic gradient ascent on the log likelihood, with the model's moments taken from
-/// k Gibbs sweeps that start at the data or go on from the sweeps before.
+/// Training by contrastive divergence, CD-k (Hinton 2002), or by persistent contrastive divergence
+/// (Tieleman 2008).
 ///
-/// Sweeps use the best engine of the machine but AMX; engines round differently, so that a seed gives
-/// slightly different parameters on another kind of processor.
+/// Both are stochastic gradient ascent on the log likelihood. The model's moments come from k Gibbs
+/// sweeps for each update. The sweeps start at the data, or, if persistent, where those of the last
+/// update ended.
 ///
-/// The defaults: 100 epochs, mini-batches of 20 rows, learning rate 0.1 going linearly to 0,
-/// momentum 0.5, weight decay 1e-4, seed 0.
+/// Sweeps use the best engine of the machine other than AMX. Engines round differently, so that a
+/// seed gives slightly different parameters on another kind of processor.
+///
+/// By default there are 100 epochs, mini-batches of 20 rows, a learning rate that falls linearly
+/// from 0.1 to 0, a momentum of 0.5, a weight decay of 1e-4 and seed 0.
 ///
 /// ```
 /// use annealed::rbm::{ContrastiveDivergence, Rbm};
@@ -51,7 +54,7 @@ pub struct ContrastiveDivergence {
 }
 
 impl ContrastiveDivergence {
-    /// CD-k with k `sweeps` an update.
+    /// CD-k, with k = `sweeps` for each update.
     pub fn new(sweeps: usize) -> Self {
         Self {
             sweeps,
@@ -66,7 +69,7 @@ impl ContrastiveDivergence {
         }
     }
 
-    /// Whether the sweeps go on from the last update's states (PCD) or start at the data (CD).
+    /// Whether the sweeps go on from the states of the last update (PCD) or start at the data (CD).
     pub fn persistent(self, persistent: bool) -> Self {
         Self { persistent, ..self }
     }
@@ -76,8 +79,8 @@ impl ContrastiveDivergence {
         Self { epochs, ..self }
     }
 
-    /// Rows in a mini-batch; all of the data where there are fewer. Rows that do not fill the
-    /// last batch of an epoch wait for the next, which shuffles them anew.
+    /// Number of rows in a mini-batch; all rows where there are fewer. Each epoch shuffles the data
+    /// and leaves out the rows that do not fill its last mini-batch.
     pub fn batch_size(self, batch_size: usize) -> Self {
         Self { batch_size, ..self }
     }
@@ -91,7 +94,7 @@ impl ContrastiveDivergence {
         }
     }
 
-    /// The part of an update that is repeated in the next, in `[0, 1)`.
+    /// The fraction of an update that is repeated in the next, in `[0, 1)`.
     pub fn momentum(self, momentum: f64) -> Self {
         Self { momentum, ..self }
     }
@@ -181,7 +184,7 @@ impl ContrastiveDivergence {
     }
 }
 
-/// One point of a learning curve, over at most 200 rows spread evenly over the training data.
+/// One point of a learning curve: means over at most 200 rows, spread evenly over the data.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -196,20 +199,21 @@ pub struct Epoch {
     pub pseudo_log_likelihood: f64,
 }
 
-/// A trained RBM and how it got there.
+/// A trained RBM with its learning curve.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 #[must_use]
 pub struct TrainedRbm<T: Scalar = f32> {
     /// The RBM after the last epoch.
     pub rbm: Rbm<T>,
-    /// One entry an epoch.
+    /// One entry for each epoch.
     pub curve: Vec<Epoch>,
 }
 
 impl<T: Scalar> Rbm<T> {
-    /// Where training starts (Hinton 2012, section 8): normal weights of standard deviation
-    /// 0.01, zero hidden biases, visible biases of the base-rate model of the data.
+    /// A machine from which training may start (Hinton 2012, section 8). It has normal weights of
+    /// standard deviation 0.01, zero hidden biases, and the visible biases of the base-rate model of
+    /// the data.
     ///
     /// # Errors
     /// As [`BaseRate::from_data`].
@@ -225,7 +229,7 @@ impl<T: Scalar> Rbm<T> {
     }
 }
 
-/// The machine in training: parameters, their last update, and both phases of a mini-batch.
+/// A machine in training, with its last update and the chains of both phases of a mini-batch.
 struct TrainingState<T: Scalar> {
     settings: ContrastiveDivergence,
     rbm: Rbm<T>,
@@ -255,7 +259,7 @@ impl<T: Scalar> TrainingState<T> {
         }
     }
 
-    /// One mini-batch.
+    /// Trains on one mini-batch.
     fn update<'a>(&mut self, rows: impl Iterator<Item = &'a Vec<bool>>, learning_rate: f64) {
         self.positive.start_at(rows);
         if !self.settings.persistent {
@@ -287,12 +291,8 @@ impl<T: Scalar> TrainingState<T> {
     }
 
     fn check_finite(&self, epoch: usize) -> Result<()> {
-        let Rbm {
-            weights,
-            hidden_bias,
-            visible_bias,
-        } = &self.rbm;
-        let mut parameters = weights.iter().chain(hidden_bias).chain(visible_bias);
+        let biases = self.rbm.hidden_bias.iter().chain(&self.rbm.visible_bias);
+        let mut parameters = biases.chain(&self.rbm.weights);
         if parameters.all(|x| x.is_finite()) {
             return Ok(());
         }
