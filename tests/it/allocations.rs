@@ -18,6 +18,7 @@ use annealed::rbm::{BaseRate, Rbm, Scalar};
 use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DVector};
 
+/// Counts what each thread allocates. The other tests of the binary allocate through it as well.
 struct Counting;
 
 thread_local! {
@@ -31,6 +32,12 @@ unsafe impl GlobalAlloc for Counting {
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
         // SAFETY: the caller's contract is the system allocator's.
         unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: as above; the pointer came from `System`.
+        unsafe { System.realloc(pointer, layout, size) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
