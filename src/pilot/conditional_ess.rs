@@ -123,10 +123,7 @@ impl<P: AnnealingPath, K> ScheduleOptimizer<P, K> for ConstantConditionalEss {
                 Ok(pass) if !pass.arrived() => distance *= 4.0,
                 Ok(pass) if pass.distances[pass.stages()] == 0.0 => return Err(nothing_changes()),
                 Ok(pass) if pass.stages().abs_diff(wanted) <= 1 + wanted / 20 => {
-                    return Ok(OptimizedSchedule {
-                        schedule: interpolate(&pass.betas, &pass.distances, steps)?,
-                        warnings: pass.warnings,
-                    });
+                    return pass.refined(steps);
                 }
                 Ok(pass) => distance = pass.distances[pass.stages()] / wanted as f64,
             }
@@ -185,6 +182,14 @@ impl Pass {
         })
     }
 
+    /// The schedule of so many steps, at equal distances along the pass.
+    fn refined(self, steps: usize) -> Result<OptimizedSchedule> {
+        Ok(OptimizedSchedule {
+            schedule: interpolate(&self.betas, &self.distances, steps)?,
+            warnings: self.warnings,
+        })
+    }
+
     fn stages(&self) -> usize {
         self.betas.len() - 1
     }
@@ -235,9 +240,8 @@ fn next_stage<P: AnnealingPath>(
         if (length / distance - 1.0).abs() < PRECISION {
             return Ok((beta + step, length));
         }
-        let proportional = step * distance / length;
-        step = match proportional {
-            inside if inside > low && inside < high => inside.min(all),
+        step = match step * distance / length {
+            proportional if low < proportional && proportional < high => proportional.min(all),
             _ if high < f64::INFINITY => 0.5 * (low + high),
             _ => all,
         };

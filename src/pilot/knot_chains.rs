@@ -78,24 +78,41 @@ impl KnotChains {
             }
             let back = (j > 0).then(|| path.at(knots[j - 1]));
             let ahead = (j + 1 < knots.len()).then(|| path.at(knots[j + 1]));
-            let mut means = [0.0; 2];
-            for update in 1..=self.updates {
-                population.stay(kernel)?;
-                if update > self.burn_in && (update - self.burn_in).is_multiple_of(self.thinning) {
-                    let (here, block) = (population.stage().model, population.block());
-                    means[0] += mean_log_ratio(block, Some(here), back.as_ref())?;
-                    means[1] += mean_log_ratio(block, ahead.as_ref(), Some(here))?;
-                }
-            }
-            let counted = ((self.updates - self.burn_in) / self.thinning) as f64;
+            let [from_back, to_ahead] = self.means(&mut population, kernel, back, ahead)?;
             if j > 0 {
-                costs[j - 1] += 0.5 * finite(means[0] / counted, knots[j], knots[j - 1])?;
+                costs[j - 1] += 0.5 * finite(from_back, knots[j], knots[j - 1])?;
             }
             if j < costs.len() {
-                costs[j] -= 0.5 * finite(means[1] / counted, knots[j], knots[j + 1])?;
+                costs[j] -= 0.5 * finite(to_ahead, knots[j], knots[j + 1])?;
             }
         }
         Ok(costs)
+    }
+
+    /// At the knot where the chains stand: the means of its log ratio to the knot behind, and of that
+    /// of the knot ahead to it.
+    fn means<'p, P, K>(
+        &self,
+        chains: &mut Population<'p, P, K::Workspace>,
+        kernel: &K,
+        back: Option<P::At<'p>>,
+        ahead: Option<P::At<'p>>,
+    ) -> Result<[f64; 2]>
+    where
+        P: AnnealingPath,
+        K: TransitionKernel<P::At<'p>>,
+    {
+        let mut sums = [0.0; 2];
+        for update in 1..=self.updates {
+            chains.stay(kernel)?;
+            if update > self.burn_in && (update - self.burn_in).is_multiple_of(self.thinning) {
+                let (here, block) = (chains.stage().model, chains.block());
+                sums[0] += mean_log_ratio(block, Some(here), back.as_ref())?;
+                sums[1] += mean_log_ratio(block, ahead.as_ref(), Some(here))?;
+            }
+        }
+        let counted = ((self.updates - self.burn_in) / self.thinning) as f64;
+        Ok(sums.map(|sum| sum / counted))
     }
 }
 

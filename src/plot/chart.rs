@@ -142,15 +142,12 @@ impl Chart {
             .map_err(message)?;
         for (index, ((name, _), line)) in self.lines.iter().zip(lines).enumerate() {
             let style = COLOURS[index % COLOURS.len()].stroke_width(2);
-            chart
-                .draw_series(LineSeries::new(line.iter().copied(), style))
-                .map_err(message)?;
+            let line = LineSeries::new(line.iter().copied(), style);
+            chart.draw_series(line).map_err(message)?;
             let height = 50 + 18 * index as i32;
-            let sample = vec![(0, height), (18, height)];
+            let sample = PathElement::new(vec![(0, height), (18, height)], style);
+            legend.draw(&sample).map_err(message)?;
             let text = Text::new(name.as_str(), (24, height - 6), ("sans-serif", 12));
-            legend
-                .draw(&PathElement::new(sample, style))
-                .map_err(message)?;
             legend.draw(&text).map_err(message)?;
         }
         root.present().map_err(message)

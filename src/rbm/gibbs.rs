@@ -81,6 +81,7 @@ impl<T: Scalar> TransitionKernel<RbmAt<'_, T>> for BlockGibbs {
         let ends = path.segment(segment);
         buffers.load(states);
         buffers.weigh_and_draw_hidden(ends, (from, to), lanes);
+        buffers.sum_log_ratios(ends.1, to - from);
         buffers.draw_visible(stage.model, ends, to, lanes);
         buffers.finish(stage, block)
     }
@@ -194,9 +195,8 @@ impl<T: Scalar> Buffers<T> {
                 start.up.multiply(panel, &mut inputs, &mut self.start);
             }
             let words = self.words.draw::<T>(engine, lanes);
-            let drawn = words
-                .zip(self.hidden.panel_mut(panel))
-                .zip(&mut self.increments);
+            let units = self.hidden.panel_mut(panel);
+            let drawn = words.zip(units).zip(&mut self.increments);
             let products = self.start.iter().zip(&self.end);
             let t = Positions::new(t.0, t.1);
             vectorized!(
@@ -219,11 +219,16 @@ impl<T: Scalar> Buffers<T> {
                 }
             );
         }
+    }
+
+    /// The log ratios, from the increments and what the visible biases add over a stage of this
+    /// length in the segment.
+    fn sum_log_ratios(&mut self, end: &SegmentEnd<T>, length: f64) {
         let (log_ratios, visible) = (self.log_ratios.iter_mut(), &self.visible);
-        vectorized!(engine, FUSED, {
+        vectorized!(self.engine, FUSED, {
             for (chain, (log_ratio, sums)) in log_ratios.zip(&self.increments).enumerate() {
                 let linear = dot(&end.bias_slope, visible.chain(chain));
-                *log_ratio = (t.1 - t.0) * linear + total(sums);
+                *log_ratio = length * linear + total(sums);
             }
         });
     }
