@@ -246,8 +246,8 @@ impl<S, R> Run<S, R> {
         self.block_size
     }
 
-    /// The instruction set that the kernel's inner loops used, where there was a choice. It is part
-    /// of what fixes the result's bits. For an RBM, `None` means that its chains moved one by one.
+    /// The instruction set that the path chose for inner loops, where there was a choice: part of what
+    /// fixes the result's bits.
     pub fn engine(&self) -> Option<Engine> {
         self.engine
     }
