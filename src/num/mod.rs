@@ -5,7 +5,7 @@
     not(all(target_arch = "x86_64", target_os = "linux", feature = "amx")),
     path = "no_amx.rs"
 )]
-mod amx;
+pub(crate) mod amx;
 mod deserialize;
 pub(crate) mod engine;
 mod lbfgs;
@@ -18,7 +18,6 @@ pub(crate) mod serial;
 mod setters;
 mod vector;
 
-pub(crate) use amx::are_available as tiles_are_available;
 pub(crate) use deserialize::{deserialize_checked, serialize_as};
 pub use engine::Engine;
 pub(crate) use engine::{Available, over_vectors, vectorized};

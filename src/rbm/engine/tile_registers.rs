@@ -2,7 +2,7 @@
 
 use std::arch::asm;
 
-use crate::num::tiles_are_available;
+use crate::num::amx;
 use crate::rbm::engine::layers::{GROUP, Line};
 use crate::rbm::engine::tiles::{DEPTH, DIGITS, DigitSums, ROWS, Tile};
 
@@ -23,7 +23,7 @@ struct Configuration {
 impl TileRegisters {
     /// Sets the registers up; none where this process may not use them.
     pub(crate) fn configure() -> Option<Self> {
-        if !tiles_are_available() {
+        if !amx::are_available() {
             return None;
         }
         let of_eight = |index, value| if index < 8 { value } else { 0 };
