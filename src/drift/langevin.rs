@@ -5,9 +5,8 @@ use rand::Rng;
 
 use crate::chain::{NonFinite, Stage, Step};
 use crate::drift::DriftModifier;
-use crate::kernel::{Scratch, StepSize, TransitionKernel, evaluate_by, fill_normal, set_len};
-use crate::model::Differentiable;
-use crate::num::set_zero;
+use crate::kernel::{Scratch, StepSize, TransitionKernel, evaluate, fill_normal, set_len};
+use crate::model::{Differentiable, UnnormalizedModel};
 use crate::path::Intermediate;
 use crate::{Error, Result};
 
@@ -161,19 +160,37 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
         state: &DVector<f64>,
         drift: &mut Drift,
     ) -> Result<f64, NonFinite> {
-        let Stage {
-            previous, model, ..
-        } = stage;
-        let mean_gradient = |gradient: &mut DVector<f64>| {
-            set_zero(gradient.as_mut_slice());
-            model.accumulate_mean_gradient(previous, state, 1.0, gradient)
-        };
-        let log_density = evaluate_by(quantity, state, &mut drift.langevin, mean_gradient)?;
+        let log_density = evaluate(quantity, &MidGain(stage), state, &mut drift.langevin)?;
         if log_density > f64::NEG_INFINITY {
             drift.langevin *= 0.5 * self.step_size.at(stage.beta);
             self.shift_into(stage, state, &mut drift.shift)?;
         }
         Ok(log_density)
+    }
+}
+
+/// The model that a stage reaches, with the mean of the gradients at both ends.
+struct MidGain<'a, M>(Stage<'a, M>);
+
+impl<M: Differentiable> UnnormalizedModel for MidGain<'_, M> {
+    type State = DVector<f64>;
+
+    fn log_density(&self, state: &DVector<f64>) -> f64 {
+        self.0.model.log_density(state)
+    }
+}
+
+impl<M: Differentiable> Differentiable for MidGain<'_, M> {
+    fn accumulate_gradient(
+        &self,
+        state: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        let Stage {
+            previous, model, ..
+        } = self.0;
+        model.accumulate_mean_gradient(previous, state, scale, gradient)
     }
 }
 

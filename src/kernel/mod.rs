@@ -24,7 +24,7 @@ pub use metropolis::{Metropolis, RandomWalk, RandomWalkMetropolis, SymmetricProp
 pub use perfect::PerfectTransitions;
 pub use step_size::StepSize;
 pub use tunable::Tunable;
-pub(crate) use vector::{evaluate_by, fill_normal, set_len};
+pub(crate) use vector::{evaluate, fill_normal, set_len};
 pub use workspace::{PerChain, Scratch, Workspace};
 
 use rand::Rng;

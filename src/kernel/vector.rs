@@ -38,20 +38,8 @@ pub(crate) fn evaluate<M: Differentiable>(
     position: &DVector<f64>,
     gradient: &mut DVector<f64>,
 ) -> Result<f64, NonFinite> {
-    evaluate_by(quantity, position, gradient, |gradient| {
-        model.gradient_into(position, gradient)
-    })
-}
-
-/// As [`evaluate`], with a closure that writes the gradient and returns the log density.
-pub(crate) fn evaluate_by(
-    quantity: &'static str,
-    position: &DVector<f64>,
-    gradient: &mut DVector<f64>,
-    gradient_into: impl FnOnce(&mut DVector<f64>) -> f64,
-) -> Result<f64, NonFinite> {
     let log_density = if all_finite(position.as_slice()) {
-        NonFinite::check_log_density(quantity, gradient_into(gradient))?
+        NonFinite::check_log_density(quantity, model.gradient_into(position, gradient))?
     } else {
         f64::NEG_INFINITY
     };
