@@ -5,13 +5,8 @@
 //! cargo run --release --example ising
 //! ```
 
-use annealed::ais::Ais;
-use annealed::chain::{NonFinite, Stage, Step};
-use annealed::kernel::TransitionKernel;
-use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
-use annealed::path::{GeometricAt, GeometricPath};
-use annealed::schedule::Schedule;
-use nalgebra::DMatrix;
+use annealed::path::GeometricAt;
+use annealed::prelude::*;
 use rand::{Rng, RngExt};
 
 const SIDE: usize = 8;

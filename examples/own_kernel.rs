@@ -5,14 +5,9 @@
 //! cargo run --release --example own_kernel
 //! ```
 
-use annealed::ais::Ais;
-use annealed::chain::{NonFinite, Stage, Step};
-use annealed::kernel::TransitionKernel;
-use annealed::model::{Gaussian, GaussianMixture, NormalizedModel, Sampleable};
-use annealed::path::{GeometricPath, Intermediate, Stationary};
-use annealed::schedule::Schedule;
+use annealed::prelude::*;
 use annealed::testing;
-use nalgebra::{DVector, dmatrix, dvector};
+use nalgebra::{dmatrix, dvector};
 use rand::{Rng, RngExt};
 
 /// Draws a height uniformly below the density, then a point uniformly from the slice above it.
@@ -88,16 +83,8 @@ fn main() -> annealed::Result<()> {
     ])?;
     let kernel = SliceSampler { width: 2.0 };
 
-    let sample = |rng: &mut annealed::random::StreamRng| target.sample(rng);
-    let check = testing::invariance(
-        &Stationary(&target),
-        &kernel,
-        sample,
-        |x| x[0] * x[1],
-        2,
-        20_000,
-        1,
-    )?;
+    let (model, sample) = (Stationary(&target), |rng: &mut _| target.sample(rng));
+    let check = testing::invariance(&model, &kernel, sample, |x| x[0] * x[1], 2, 20_000, 1)?;
     println!("invariance:   {check}");
     assert!(check.passes());
 

@@ -46,7 +46,8 @@ pub mod prelude {
         UnnormalizedModel,
     };
     pub use crate::path::{
-        AnnealingPath, Engine, GeometricPath, MomentPath, MomentSplinePath, TemperedPath,
+        AnnealingPath, Engine, GeometricPath, Intermediate, MomentPath, MomentSplinePath,
+        Stationary, TemperedPath,
     };
     pub use crate::pilot::{
         BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, PilotWarning,
