@@ -1,3 +1,5 @@
+// The first definition of a link wins: these lead to the pages of this documentation.
+#![doc = "[guide]: crate::guide\n[intervals]: crate::guide::intervals\n[schedules]: crate::guide::schedules\n\n"]
 #![doc = include_str!("../README.md")]
 
 pub mod ais;
@@ -6,14 +8,14 @@ pub mod data;
 pub mod drift;
 pub mod error;
 pub mod estimate;
+#[doc = "[intervals]: crate::guide::intervals\n[schedules]: crate::guide::schedules\n\n"]
 #[doc = include_str!("../docs/guide.md")]
 pub mod guide {
     #[doc = include_str!("../docs/intervals.md")]
     pub mod intervals {}
+    #[doc = include_str!("../docs/schedules.md")]
+    pub mod schedules {}
 }
-#[cfg(doctest)]
-#[doc = include_str!("../docs/schedules.md")]
-mod schedules_of_the_docs {}
 pub mod kernel;
 pub mod learned;
 pub mod model;
@@ -34,12 +36,12 @@ pub use {nalgebra, rand};
 pub mod prelude {
     pub use nalgebra::{DMatrix, DVector};
 
-    pub use crate::ais::{Ais, Run};
+    pub use crate::ais::{Ais, Expectations, PartialRun, Population, Run};
     pub use crate::chain::{NonFinite, Stage, Step};
     pub use crate::estimate::Warning;
     pub use crate::kernel::{
-        CoordinateGibbs, Hmc, Mala, Metropolis, RandomWalkMetropolis, Repeat, SymmetricProposal,
-        TransitionKernel, Tunable,
+        CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, RandomWalkMetropolis, Repeat, StepSize,
+        SymmetricProposal, Then, TransitionKernel, Tunable,
     };
     pub use crate::model::{
         Differentiable, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Sampleable,
