@@ -6,25 +6,17 @@ use crate::num::{Moments, WeightSums, WeightedMean};
 use crate::schedule::Schedule;
 
 /// A division of K stages into windows of `width` stages each. The last window may be shorter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Windows {
     steps: usize,
     width: usize,
 }
 
 impl Windows {
-    /// The narrowest windows that number at most `limit`.
+    /// The narrowest windows that number at most `limit`, which is not 0.
     pub(crate) fn new(steps: usize, limit: usize) -> Self {
-        Self {
-            steps,
-            width: steps.div_ceil(limit.max(1)).max(1),
-        }
-    }
-
-    /// Whether these are windows of that many steps, as they should be when read from a file.
-    pub(crate) fn fit(self, steps: usize) -> bool {
-        self.steps == steps && self.width > 0
+        let width = steps.div_ceil(limit);
+        Self { steps, width }
     }
 
     pub(crate) fn count(self) -> usize {
