@@ -83,13 +83,11 @@ impl Check {
 
 impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (mean, error) = (self.mean, self.standard_error);
+        let (expected, z) = (self.expected, self.z());
         write!(
             f,
-            "{:.6} +- {:.6}, expected {:.6} (z = {:.2})",
-            self.mean,
-            self.standard_error,
-            self.expected,
-            self.z()
+            "{mean:.6} +- {error:.6}, expected {expected:.6} (z = {z:.2})"
         )
     }
 }

@@ -79,7 +79,7 @@ impl Estimate {
             pareto_shape: tail::pareto_shape(log_weights),
             mean_of_alive,
             variance_of_alive,
-            largest_share: ((weights.log_max() - value).exp() / n).min(1.0),
+            largest_share: ((weights.max - value).exp() / n).min(1.0),
         })
     }
 
@@ -133,14 +133,7 @@ impl Estimate {
         if self.chains == 1 {
             return (f64::NEG_INFINITY, f64::INFINITY);
         }
-        let shape = interval::Shape {
-            chains: self.chains as f64,
-            effective_sample_size: self.effective_sample_size(),
-            standard_error: self.standard_error(),
-            skewness: self.skewness,
-            pareto_shape: self.pareto_shape,
-        };
-        let (below, above) = shape.offsets(level);
+        let (below, above) = self.offsets(level);
         (self.value - below, self.value + above)
     }
 
@@ -269,11 +262,15 @@ impl fmt::Display for Estimate {
 /// Where there are none, or one is NaN or `+inf`.
 fn check(log_weights: &[f64]) -> Result<Vec<f64>> {
     Error::check_not_empty("log_weights", log_weights.len())?;
-    let bad = |x: &f64| x.is_nan() || *x == f64::INFINITY;
-    if let Some(chain) = log_weights.iter().position(bad) {
-        let found = format!("{} at index {chain}", log_weights[chain]);
-        return Err(Error::invalid("log_weights", found, "numbers below +inf"));
-    }
+    let values = log_weights.iter().copied().enumerate();
+    let expected = "numbers below +inf";
+    Error::check_each(
+        "log_weights",
+        "index",
+        values,
+        |x| x < f64::INFINITY,
+        expected,
+    )?;
     let alive = log_weights.iter().copied().filter(|x| x.is_finite());
     let alive: Vec<f64> = alive.collect();
     match alive.is_empty() {

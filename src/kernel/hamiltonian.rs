@@ -91,13 +91,6 @@ impl Leapfrog {
         Ok(Self { step_size, steps })
     }
 
-    fn with_step_size(&self, step_size: StepSize) -> Self {
-        Self {
-            step_size,
-            steps: self.steps,
-        }
-    }
-
     /// Integrates from `state` and `trajectory.momentum`, leaves the end in `trajectory` and
     /// returns `-H` at both ends, the latter `-inf` where the trajectory ends off the support.
     fn integrate<M: Differentiable + Intermediate>(
@@ -243,9 +236,9 @@ impl Tunable for Hmc {
     }
 
     fn with_step_size(&self, step_size: StepSize) -> Self {
-        Self {
-            leapfrog: self.leapfrog.with_step_size(step_size),
-        }
+        let steps = self.leapfrog.steps;
+        let leapfrog = Leapfrog { step_size, steps };
+        Self { leapfrog }
     }
 
     /// 0.651 (Beskos et al. 2013).
@@ -261,8 +254,11 @@ impl Tunable for PersistentHmc {
 
     fn with_step_size(&self, step_size: StepSize) -> Self {
         Self {
-            leapfrog: self.leapfrog.with_step_size(step_size),
-            refreshment: self.refreshment,
+            leapfrog: Leapfrog {
+                step_size,
+                ..self.leapfrog
+            },
+            ..*self
         }
     }
 

@@ -4,7 +4,7 @@ use super::survey_run::Pilot;
 use crate::ais::Population;
 use crate::chain::Block;
 use crate::kernel::{TransitionKernel, refuse_stages};
-use crate::num::WeightSums;
+use crate::num::{WeightSums, setters};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::pilot::metric::{interpolate, nothing_changes};
 use crate::pilot::survey::{COLLAPSED, Survey};
@@ -49,11 +49,10 @@ const PASSES: usize = 8;
 const PRECISION: f64 = 1e-2;
 
 impl ConstantConditionalEss {
-    /// Number of chains and (about) of stages of the pilot passes, which run on one thread. There
-    /// are as many passes as it takes, whatever the pilot's rounds.
-    pub fn pilot(mut self, pilot: Pilot) -> Self {
-        self.pilot = pilot;
-        self
+    setters! {
+        /// The pilot's numbers of chains and, about, of stages of each pass. The passes run on one
+        /// thread. There are as many as it takes, whatever the pilot's rounds.
+        pilot: Pilot,
     }
 
     /// The schedule of `steps` stages for a survey, in the limit of small steps:
@@ -172,13 +171,11 @@ impl Pass {
             distances.push(covered);
         }
         let dead = chains - population.block().alive().count();
+        let warnings = [collapse, few_chains(chains), dead_chains(dead, chains)];
         Ok(Self {
             betas,
             distances,
-            warnings: [collapse, few_chains(chains), dead_chains(dead, chains)]
-                .into_iter()
-                .flatten()
-                .collect(),
+            warnings: warnings.into_iter().flatten().collect(),
         })
     }
 
@@ -273,11 +270,7 @@ fn why_too_long<M: Intermediate>(here: &M, there: &M, block: &Block<M::State>) -
 /// `sqrt(N / CESS - 1)`, its square times `1 / (1 - 1/ESS)`: without this correction the distance
 /// vanishes as the weights collapse.
 fn distance_to<M: Intermediate>(here: &M, there: &M, block: &Block<M::State>) -> f64 {
-    let (mut before, mut after, mut squares) = (
-        WeightSums::default(),
-        WeightSums::default(),
-        WeightSums::default(),
-    );
+    let [mut before, mut after, mut squares] = [WeightSums::default(); 3];
     for (chain, &log_weight) in block.log_weights().iter().enumerate() {
         if block.is_alive(chain) {
             let ratio = there.log_ratio(here, &block.states()[chain]);

@@ -82,3 +82,33 @@ pub struct OptimizedSchedule {
     /// the best.
     pub warnings: Vec<PilotWarning>,
 }
+
+/// Implements [`ScheduleOptimizer`] for a type that surveys the path by its `pilot` and chooses by
+/// its method `schedule`. The method of [`Survey`] gives the warnings.
+macro_rules! optimize_by_survey {
+    ($name:ident, warns by $warnings:path) => {
+        impl<P, K> $crate::pilot::ScheduleOptimizer<P, K> for $name
+        where
+            P: $crate::path::AnnealingPath<State: Send> + Sync,
+            K: Sync,
+        {
+            fn optimize<'p>(
+                &self,
+                path: &'p P,
+                kernel: &K,
+                steps: usize,
+                seed: u64,
+            ) -> Result<$crate::pilot::OptimizedSchedule>
+            where
+                K: $crate::kernel::TransitionKernel<P::At<'p>>,
+            {
+                let survey = self.pilot.survey(path, kernel, seed)?;
+                Ok($crate::pilot::OptimizedSchedule {
+                    schedule: self.schedule(&survey, steps)?,
+                    warnings: $warnings(&survey),
+                })
+            }
+        }
+    };
+}
+use optimize_by_survey;

@@ -4,6 +4,7 @@ use rand::Rng;
 
 use crate::ais::Ais;
 use crate::kernel::TransitionKernel;
+use crate::num::setters;
 use crate::path::AnnealingPath;
 use crate::pilot::friction::Friction;
 use crate::pilot::survey::{DerivativeRecorder, Survey};
@@ -44,14 +45,13 @@ impl Pilot {
         }
     }
 
-    /// Number of pilots, 1 unless set: the first on the linear schedule, each further one on the
-    /// schedule that [`Friction`] chooses by the one before. The last one's survey counts.
-    ///
-    /// Where the target is much narrower than the base, a linear pilot leaps over the beginning of
-    /// the path, where everything happens; two or three rounds find it.
-    pub fn rounds(mut self, rounds: usize) -> Self {
-        self.rounds = rounds;
-        self
+    setters! {
+        /// Number of pilots, 1 unless set. The first takes the linear schedule, each further one the
+        /// schedule that [`Friction`] chooses by the one before. The last one's survey counts.
+        ///
+        /// Where the target is much narrower than the base, a linear pilot leaps over the beginning
+        /// of the path, where everything happens; two or three rounds find it.
+        rounds: usize,
     }
 
     /// Number of threads; rayon's global pool unless set.
