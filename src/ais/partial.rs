@@ -6,7 +6,7 @@ use super::stages::{self, Window};
 use super::tree::{self, Forest, Merge, Node};
 use crate::{Error, Result};
 
-/// What the chains of one node of the tree of blocks left behind.
+/// The results of the chains of one node of the tree of blocks.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Outcome<S, R> {
@@ -29,11 +29,11 @@ impl<S, R: Merge> Merge for Outcome<S, R> {
     }
 }
 
-/// The finished chains of a range of indices: a part of a run, and its checkpoint.
+/// The finished chains of a range of indices: one part of a run.
 ///
-/// With the feature `serde` it can be saved and merged elsewhere. For the merged result to have
-/// the same bits, the format must keep every bit of an f64: with `serde_json` that takes its
-/// feature `float_roundtrip`.
+/// With the feature `serde` it can be saved, as a checkpoint or to be merged elsewhere. For the
+/// merged result to have the same bits, the format must keep every bit of an f64. With `serde_json`
+/// that takes its feature `float_roundtrip`.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]

@@ -1,4 +1,4 @@
-//! The result of a run: log Z, how far to trust it, and the weighted chains.
+//! The result of a run: log Z, reasons to doubt it, and the weighted chains.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::estimate::{Estimate, Warning, importance_weighted_bound};
 use crate::num::Engine;
 use crate::schedule::Schedule;
 
-/// What a run found: log Z with its uncertainty, how far to trust it, and the weighted chains.
+/// The result of a run: log Z with its uncertainty, reasons to doubt it, and the weighted chains.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]
@@ -225,7 +225,7 @@ impl<S, R> Run<S, R> {
         self.seconds
     }
 
-    /// Chains times stages, a second.
+    /// Chain-steps (chains times stages) per second.
     pub fn chain_steps_per_second(&self) -> f64 {
         self.chains() as f64 * self.schedule().steps() as f64 / self.seconds
     }

@@ -1,4 +1,4 @@
-//! The runner: blocks of chains through a schedule.
+//! The runner, which takes blocks of chains through a schedule.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -60,24 +60,15 @@ pub struct Ais<'p, P: AnnealingPath, K, R = ()> {
     progress: Option<Box<dyn Fn(Progress) + Sync + 'p>>,
 }
 
-impl<'p, P, K> Ais<'p, P, K>
-where
-    P: AnnealingPath,
-    P::Base: NormalizedModel,
-    K: TransitionKernel<P::At<'p>>,
-{
+impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> Ais<'p, P, K> {
     /// A run along `path` from its base, whose normaliser is known, with `kernel` at each stage.
-    pub fn new(path: &'p P, kernel: K) -> Self {
-        let log_base_normalizer = path.base().log_normalizer();
-        Self::with_base_log_z(path, kernel, log_base_normalizer)
+    pub fn new(path: &'p P, kernel: K) -> Self
+    where
+        P::Base: NormalizedModel,
+    {
+        Self::with_base_log_z(path, kernel, path.base().log_normalizer())
     }
-}
 
-impl<'p, P, K> Ais<'p, P, K>
-where
-    P: AnnealingPath,
-    K: TransitionKernel<P::At<'p>>,
-{
     /// A run from a base that can be sampled and whose `log Z_0` the caller states: from an
     /// earlier run, say, or 0 to count log Z from the base (a free-energy difference between two
     /// unnormalised models, also given by [`Run::log_z_ratio`]).
@@ -126,7 +117,7 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
         self
     }
 
-    /// Calls `progress` now and then, from whichever thread is at work.
+    /// Calls `progress` at most about a thousand times a run, from whichever thread is at work.
     pub fn progress(mut self, progress: impl Fn(Progress) + Sync + 'p) -> Self {
         self.progress = Some(Box::new(progress));
         self
@@ -138,7 +129,7 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
         self.progress(super::progress::bar())
     }
 
-    /// Watches the run with a recorder, found again in [`Run::recorder`].
+    /// Watches the run with a recorder, which [`Run::recorder`] returns afterwards.
     pub fn recorder<Q>(self, recorder: Q) -> Ais<'p, P, K, Q> {
         Ais {
             path: self.path,
@@ -233,10 +224,8 @@ where
         meter: &Meter<'_>,
         canceled: impl Fn() -> bool,
     ) -> Result<Outcome<P::State, R>, Option<Error>> {
-        let (chains, windows) = (
-            self.settings.chains_of(index..index + 1),
-            self.settings.windows(),
-        );
+        let chains = self.settings.chains_of(index..index + 1);
+        let windows = self.settings.windows();
         let mut population = Population::start(self.path, chains.start, chains.len(), stream)?;
         let mut stages = StageRecorder::new(windows, chains.len());
         let mut recorder = self.recorder.clone();
@@ -253,11 +242,9 @@ where
             }
         }
         let (base, block) = (self.path.base(), population.into_block());
-        let log_density = |chain: usize| base.log_density(&block.states()[chain]);
-        let uncovered = block
-            .alive()
-            .filter(|&chain| log_density(chain) == f64::NEG_INFINITY);
-        let uncovered = uncovered.count();
+        let log_density = |chain| base.log_density(&block.states()[chain]);
+        let uncovered = block.alive().map(log_density);
+        let uncovered = uncovered.filter(|&base| base == f64::NEG_INFINITY).count();
         let (states, log_weights) = block.into_states_and_log_weights();
         Ok(Outcome {
             uncovered,

@@ -1,4 +1,4 @@
-//! The figures that every run records along the schedule, at a bounded number of stages.
+//! The statistics that every run records along the schedule, at a bounded number of stages.
 
 use crate::chain::{Block, Decisions};
 use crate::estimate::Warning;
@@ -32,8 +32,8 @@ impl Windows {
         ((window + 1) * self.width).min(self.steps)
     }
 
-    /// The window's middle stage, at which the thermodynamic integrand is taken. This is the
-    /// midpoint rule. Where windows are one stage wide, no stage is left out.
+    /// The window's middle stage, at which the thermodynamic integrand is taken (the midpoint rule).
+    /// Where windows are one stage wide, no stage is left out.
     fn middle(self, window: usize) -> usize {
         (self.start(window) + self.end(window)).div_ceil(2)
     }

@@ -99,8 +99,8 @@ impl Estimate {
     }
 
     /// Standard error of [`value`](Self::value) by the delta method,
-    /// `sd(w) / (sqrt(N) mean(w)) = sqrt((N/ESS - 1) / (N - 1))`; infinite for a single chain,
-    /// which says nothing of its error.
+    /// `sd(w) / (sqrt(N) mean(w)) = sqrt((N/ESS - 1) / (N - 1))`. It is infinite for a single chain,
+    /// which says nothing about its error.
     pub fn standard_error(&self) -> f64 {
         if self.chains == 1 {
             return f64::INFINITY;
@@ -119,8 +119,8 @@ impl Estimate {
     /// The lower bound is `value - t SE`, t Student's quantile for `ESS - 1` degrees of freedom.
     /// The upper one takes the same t, corrects it for the weights' skewness (Hall 1992), widens
     /// it by `1 + 6 max(0, min(k, 1) - 0.3)`, k being [`pareto_shape`](Self::pareto_shape), and
-    /// is taken on the scale of the mean weight. What that buys is measured in
-    /// `docs/intervals.md`. No interval from the weights can see a mode that every chain missed.
+    /// is taken on the scale of the mean weight. `docs/intervals.md` reports the coverage of these
+    /// bounds. No interval from the weights can account for a mode that every chain missed.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] unless `0 < level < 1`.
@@ -183,7 +183,7 @@ impl Estimate {
         self.pareto_shape
     }
 
-    /// Reasons to doubt the estimate that the weights alone give.
+    /// Reasons to doubt the estimate, as far as the weights alone show them.
     ///
     /// [`FewChains`](Warning::FewChains) below 25 chains; [`DeadChains`](Warning::DeadChains) for
     /// any; [`LowEffectiveSampleSize`](Warning::LowEffectiveSampleSize) below 5% of the chains or
@@ -247,7 +247,7 @@ impl Estimate {
 }
 
 impl fmt::Display for Estimate {
-    /// As `208.631 +- 0.021 (ESS 809 of 1000)`.
+    /// Writes it as `208.631 +- 0.021 (ESS 809 of 1000)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (value, error) = (self.value, self.standard_error());
         let ess = self.effective_sample_size();

@@ -1,4 +1,4 @@
-//! A schedule that spends more stages where the kernel mixes slowly.
+//! The schedule by friction, which spends more stages where the kernel mixes slowly.
 
 use super::survey_run::Pilot;
 use crate::num::setters;
@@ -20,8 +20,8 @@ use crate::{Error, Result};
 /// with V the running maximum of the variance of log w. Where transitions are perfect the schedule
 /// is that of [`VarOpt`](crate::pilot::VarOpt).
 ///
-/// No weights are used, so that a pilot whose weights collapsed will do. The pilot cannot see
-/// mixing that is slower than itself: see `docs/schedules.md`.
+/// No weights are used, so that a pilot whose weights collapsed is good enough. A pilot cannot detect
+/// that the kernel mixes more slowly than the pilot itself lasts: see `docs/schedules.md`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]

@@ -12,7 +12,7 @@ use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// Settings of a pilot run; 100 chains and 1,000 steps unless set.
+/// A pilot run, given by its settings: 100 chains and 1,000 steps unless set.
 ///
 /// The run that follows must not go on with the pilot's chains, nor repeat their random numbers:
 /// a schedule chosen by looking at chains depends on their weights, and over such chains
@@ -70,7 +70,7 @@ impl Pilot {
         self.steps
     }
 
-    /// That there are chains for a variance, steps and rounds.
+    /// Refuses fewer than two chains, which have no variance, and a pilot without steps or rounds.
     pub(crate) fn check(&self) -> Result<()> {
         Error::check_at_least("chains of the pilot", self.chains, 2)?;
         Error::check_at_least("steps of the pilot", self.steps, 1)?;
