@@ -1,8 +1,10 @@
 //! Runs over a range of chains, and how they merge into one.
 
+use std::iter::once;
+
 use super::run::Run;
 use super::settings::Settings;
-use super::stages::{self, Window};
+use super::stages::Window;
 use super::tree::{self, Forest, Merge, Node};
 use crate::{Error, Result};
 
@@ -23,7 +25,9 @@ impl<S, R: Merge> Merge for Outcome<S, R> {
     fn merge(&mut self, right: Self) {
         self.states.extend(right.states);
         self.log_weights.extend(right.log_weights);
-        stages::merge(&mut self.windows, &right.windows);
+        for (mine, theirs) in self.windows.iter_mut().zip(&right.windows) {
+            mine.merge(theirs);
+        }
         self.recorder.merge(right.recorder);
         self.uncovered += right.uncovered;
     }
@@ -60,7 +64,7 @@ impl<S, R: Merge> PartialRun<S, R> {
             parts.iter().all(|part| part.settings == settings),
             "parts",
             "runs with different settings",
-            "the same schedule, seed, number of chains, block size and engine in all parts",
+            "the same schedule, seed, engine, block size, chains and recorded stages in all parts",
         )?;
         Error::check(
             parts.iter().all(Self::is_sound),
@@ -95,7 +99,7 @@ impl<S, R: Merge> PartialRun<S, R> {
 fn check_tiling<T>(nodes: &[Node<T>], settings: &Settings) -> Result<()> {
     let all = settings.blocks();
     let mut next = 0;
-    for blocks in nodes.iter().map(Node::blocks).chain([all..all]) {
+    for blocks in nodes.iter().map(Node::blocks).chain(once(all..all)) {
         let fault = next.min(blocks.start).saturating_mul(settings.block_size);
         let chains = settings.chains;
         let expected =

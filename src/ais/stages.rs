@@ -65,7 +65,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         self.before.merge(&other.before);
         self.after.merge(&other.after);
         self.weights.merge(&other.weights);
@@ -132,12 +132,6 @@ impl StageRecorder {
 
     pub(crate) fn finish(self) -> Vec<Window> {
         self.records
-    }
-}
-
-pub(crate) fn merge(mine: &mut [Window], theirs: &[Window]) {
-    for (mine, theirs) in mine.iter_mut().zip(theirs) {
-        mine.merge(theirs);
     }
 }
 
