@@ -164,10 +164,7 @@ impl Error {
 
     /// An [`Error::InvalidArgument`] where a count is below `least`.
     pub(crate) fn check_at_least(argument: &'static str, count: usize, least: usize) -> Result<()> {
-        match count >= least {
-            true => Ok(()),
-            false => Err(Self::invalid(argument, count, format!("at least {least}"))),
-        }
+        Self::check(count >= least, argument, count, format!("at least {least}"))
     }
 
     /// An [`Error::InvalidArgument`] for a list without entries.
@@ -230,12 +227,26 @@ impl Error {
         argument: &'static str,
         values: impl IntoIterator<Item = f64>,
     ) -> Result<()> {
-        match values.into_iter().enumerate().find(|(_, x)| !x.is_finite()) {
+        let values = values.into_iter().enumerate();
+        Self::check_each(argument, "index", values, f64::is_finite, "finite numbers")
+    }
+
+    /// An [`Error::InvalidArgument`] that names the first value for which the condition does not
+    /// hold, and its place: `place` says what the places are, as an index.
+    pub(crate) fn check_each(
+        argument: &'static str,
+        place: &str,
+        values: impl IntoIterator<Item = (impl Display, f64)>,
+        holds: impl Fn(f64) -> bool,
+        expected: &str,
+    ) -> Result<()> {
+        match values.into_iter().find(|(_, x)| !holds(*x)) {
             None => Ok(()),
-            Some((index, x)) => {
-                let found = format!("{x} at index {index}");
-                Err(Self::invalid(argument, found, "finite numbers"))
-            }
+            Some((at, x)) => Err(Self::invalid(
+                argument,
+                format!("{x} at {place} {at}"),
+                expected,
+            )),
         }
     }
 }

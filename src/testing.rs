@@ -1,8 +1,8 @@
 //! Checks for users' own models, kernels and paths: invariance, unbiasedness, gradients.
 //!
 //! A statistical check returns a [`Check`] with a z-score, which is standard normal where the code
-//! is right, so that `|z| > 4` has a probability of 6e-5. Use *coarse* settings: few stages, large
-//! steps, an asymmetric target. With many short steps most mistakes are too small to be seen. The
+//! is right, so that `|z| > 4` has a probability of 6e-5. Choose *coarse* settings: few stages, large
+//! steps and an asymmetric target. With many short steps most mistakes are too small to be seen. The
 //! seed fixes the result.
 //!
 //! ```
@@ -83,19 +83,17 @@ impl Check {
 
 impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (mean, error) = (self.mean, self.standard_error);
+        let (expected, z) = (self.expected, self.z());
         write!(
             f,
-            "{:.6} +- {:.6}, expected {:.6} (z = {:.2})",
-            self.mean,
-            self.standard_error,
-            self.expected,
-            self.z()
+            "{mean:.6} +- {error:.6}, expected {expected:.6} (z = {z:.2})"
         )
     }
 }
 
-/// Whether a kernel leaves `model` invariant: chains that start at exact samples x take `steps`
-/// steps to x', and the mean of `exp(corrections) h(x') - h(x)` should be 0.
+/// Checks whether a kernel leaves `model` invariant. Chains start at exact samples x and take `steps`
+/// steps to x'. For a statistic h, the mean of `exp(corrections) h(x') - h(x)` should be 0.
 ///
 /// The model is one of a path, or a plain one inside of
 /// [`Stationary`](crate::path::Stationary). Chains move in blocks, as in a run, so that a kernel
@@ -148,7 +146,7 @@ where
 /// Chains that are checked together.
 const BLOCK: usize = 128;
 
-/// Whether `E[w] = Z_K / Z_0` along a path: the mean of `w Z_0 / Z_K` should be 1.
+/// Checks whether `E[w] = Z_K / Z_0` along a path: the mean of `w Z_0 / Z_K` should be 1.
 ///
 /// `log_z_ratio` is the exact `log(Z_K / Z_0)`. Use a schedule of 1 to 50 stages and as many
 /// chains as are needed for a standard error of a few per cent.

@@ -1,17 +1,17 @@
 //! Annealed runs: [`Ais`] takes a path, a kernel, a schedule and a seed, and gives a [`Run`].
 //!
-//! The [`Run`] holds log Z, its interval, what to doubt of it ([`Warning`](crate::estimate::Warning))
-//! and the weighted samples. A [`Recorder`] watches a run from inside, a [`PartialRun`] is a part of
-//! one that another process may finish, and a [`Population`] is the loop itself, for methods of your
-//! own.
+//! The [`Run`] holds log Z with its interval, the reasons to doubt it
+//! ([`Warning`](crate::estimate::Warning)) and the weighted samples. A [`Recorder`] watches a run from
+//! inside. A [`PartialRun`] holds some chains of a run, so that several processes can share the work.
+//! A [`Population`] is the loop itself, for methods of your own.
 
-mod options;
 mod partial;
 mod population;
 mod progress;
 mod recorder;
 mod run;
 mod runner;
+mod settings;
 mod stages;
 mod threads;
 mod tree;

@@ -7,9 +7,11 @@ use crate::model::{Sampleable, UnnormalizedModel};
 use crate::path::AnnealingPath;
 use crate::random::{StreamRng, successive};
 
-/// Chains on their way along a path: the one loop body of this crate.
+/// Chains on their way along a path. One call of [`advance_to`](Self::advance_to) is one step of the
+/// annealing loop.
 ///
-/// The runner, pilots and tuning are short programs over it, and so is an annealed run by hand:
+/// All annealing of this crate is written with it: runs, pilots and the tuning of step sizes. An
+/// annealed run of your own is a loop over betas:
 ///
 /// ```
 /// use annealed::ais::Population;
@@ -27,8 +29,8 @@ use crate::random::{StreamRng, successive};
 /// # Ok::<(), annealed::Error>(())
 /// ```
 ///
-/// The kernel is given at each step, so that its parameters may change along the way; `W` is its
-/// workspace.
+/// Each step takes the kernel anew, so that its parameters may change along the way. `W` is the
+/// kernel's workspace.
 #[derive(Debug)]
 pub struct Population<'p, P: AnnealingPath, W> {
     path: &'p P,
@@ -113,8 +115,8 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
         kernel.advance(stage, &mut self.block, &mut self.workspace)
     }
 
-    /// Places the chains at the model of another beta without weighing or moving them: chains that
-    /// are to forget where they came from by [staying](Self::stay) there.
+    /// Places the chains at the model of another beta without weighing or moving them. Moves that
+    /// [stay](Self::stay) there then bring them into its equilibrium.
     pub fn place_at(&mut self, beta: f64) {
         self.index += 1;
         self.previous = std::mem::replace(&mut self.model, self.path.at(beta));

@@ -33,12 +33,10 @@ impl<'a> Meter<'a> {
         };
         let before = self.done.fetch_add(chain_steps as u64, Ordering::Relaxed);
         let done = before + chain_steps as u64;
-        let tick = (self.total / 1_000).max(1);
+        let total = self.total;
+        let tick = (total / 1_000).max(1);
         if done / tick > before / tick {
-            callback(Progress {
-                done,
-                total: self.total,
-            });
+            callback(Progress { done, total });
         }
     }
 }

@@ -1,30 +1,27 @@
-//! The result of a run: log Z, how far to trust it, and the weighted chains.
+//! The result of a run: log Z, reasons to doubt it, and the weighted chains.
 
 use std::fmt;
 
 use crate::Result;
-use crate::ais::partial::{Outcome, Settings};
+use crate::ais::partial::Outcome;
+use crate::ais::settings::Settings;
 use crate::ais::stages::{self, StageSummary};
 use crate::estimate::{Estimate, Warning, importance_weighted_bound};
 use crate::num::Engine;
 use crate::schedule::Schedule;
 
-/// What a run found: log Z with its uncertainty, how far to trust it, and the weighted chains.
+/// The result of a run: log Z with its uncertainty, reasons to doubt it, and the weighted chains.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]
 pub struct Run<S, R = ()> {
-    log_base_normalizer: f64,
+    settings: Settings,
+    /// Of `log(Z_K / Z_0)`.
     estimate: Estimate,
-    thermodynamic_log_z_ratio: Option<f64>,
+    thermodynamic_log_z: Option<f64>,
     stages: Vec<StageSummary>,
     warnings: Vec<Warning>,
     seconds: f64,
-    chains: usize,
-    seed: u64,
-    block_size: usize,
-    engine: Option<Engine>,
-    schedule: Schedule,
     states: Vec<S>,
     #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_values"))]
     log_weights: Vec<f64>,
@@ -32,37 +29,19 @@ pub struct Run<S, R = ()> {
 }
 
 impl<S, R> Run<S, R> {
-    pub(crate) fn new(settings: Settings, outcome: Outcome<S, R>, seconds: f64) -> Result<Self> {
-        let estimate = Estimate::from_log_weights(&outcome.log_weights)?;
-        let Settings {
-            schedule,
-            windows,
-            chains,
-            block_size,
-            seed,
-            log_base_normalizer,
-            engine,
-            ..
-        } = settings;
+    pub(super) fn new(settings: Settings, outcome: Outcome<S, R>, seconds: f64) -> Result<Self> {
+        let (windows, schedule) = (settings.windows(), &settings.schedule);
+        let thermodynamic = stages::thermodynamic_integral(windows, &outcome.windows, schedule);
         let mut run = Self {
-            stages: stages::summarize(windows, &outcome.windows, &schedule),
-            thermodynamic_log_z_ratio: stages::thermodynamic_integral(
-                windows,
-                &outcome.windows,
-                &schedule,
-            ),
+            estimate: Estimate::from_log_weights(&outcome.log_weights)?,
+            thermodynamic_log_z: thermodynamic.map(|ratio| ratio + settings.log_base_normalizer),
+            stages: stages::summarize(windows, &outcome.windows, schedule),
             warnings: Vec::new(),
-            log_base_normalizer,
-            estimate,
             seconds,
-            chains,
-            seed,
-            block_size,
-            engine,
-            schedule,
             states: outcome.states,
             log_weights: outcome.log_weights,
             recorder: outcome.recorder,
+            settings,
         };
         run.warnings = run.find_warnings(outcome.uncovered);
         Ok(run)
@@ -80,7 +59,7 @@ impl<S, R> Run<S, R> {
     /// The warning where the two estimates differ by more than four standard errors and by more
     /// than a tenth of a nat: the discretisation of the integral explains smaller differences.
     fn thermodynamic_disagreement(&self) -> Option<Warning> {
-        let steps = self.schedule.steps();
+        let steps = self.schedule().steps();
         if steps < 20 || self.stages.len() < steps.min(100) {
             return None; // The integral is too coarse for a comparison.
         }
@@ -96,14 +75,9 @@ impl<S, R> Run<S, R> {
         )
     }
 
-    /// A figure of `log(Z_K / Z_0)`, counted from the base, as a figure of `log Z_K`.
-    fn above_base(&self, log_ratio: f64) -> f64 {
-        log_ratio + self.log_base_normalizer
-    }
-
-    /// The same for the estimate with its bounds.
+    /// The estimate of `log Z_K`, with its bounds.
     fn log_z_estimate(&self) -> Estimate {
-        self.estimate.shifted(self.log_base_normalizer)
+        self.estimate.shifted(self.settings.log_base_normalizer)
     }
 
     /// The estimate of `log Z_K`: that of `log(Z_K / Z_0)` plus the base's log normaliser.
@@ -154,7 +128,7 @@ impl<S, R> Run<S, R> {
     /// `k` outside `1..=N`.
     pub fn importance_weighted_bound(&self, k: usize) -> Result<f64> {
         let bound = importance_weighted_bound(&self.log_weights, k)?;
-        Ok(self.above_base(bound))
+        Ok(bound + self.settings.log_base_normalizer)
     }
 
     /// Statistics of the log weights: mean, variance, largest share, tail index.
@@ -171,8 +145,7 @@ impl<S, R> Run<S, R> {
     /// [`log_z`](Self::log_z) with the number of chains. Both use the same weights, so that their
     /// agreement proves little; their disagreement shows that one of them is wrong.
     pub fn thermodynamic_log_z(&self) -> Option<f64> {
-        let ratio = self.thermodynamic_log_z_ratio?;
-        Some(self.above_base(ratio))
+        self.thermodynamic_log_z
     }
 
     /// Reasons to doubt the result; empty where there are none.
@@ -201,24 +174,19 @@ impl<S, R> Run<S, R> {
     /// `sqrt(sum W_i^2 (f(x_i) - mean)^2)`, `W` the normalised weights; infinite for a single
     /// chain of positive weight. The error is far too small where few chains carry the weight.
     pub fn expectation(&self, f: impl Fn(&S) -> f64) -> (f64, f64) {
-        let log_sum = self.log_z_ratio() + (self.chains as f64).ln();
-        let weighted: Vec<(f64, f64)> = self
-            .states
-            .iter()
-            .zip(&self.log_weights)
-            .filter(|(_, log_weight)| **log_weight > f64::NEG_INFINITY)
+        let log_sum = self.log_z_ratio() + (self.chains() as f64).ln();
+        let chains = self.states.iter().zip(&self.log_weights);
+        let alive = chains.filter(|(_, log_weight)| **log_weight > f64::NEG_INFINITY);
+        let weighted: Vec<(f64, f64)> = alive
             .map(|(state, log_weight)| ((log_weight - log_sum).exp(), f(state)))
             .collect();
         let mean: f64 = weighted.iter().map(|(weight, value)| weight * value).sum();
-        let variance: f64 = weighted
-            .iter()
-            .map(|(weight, value)| (weight * (value - mean)).powi(2))
-            .sum();
-        let standard_error = match weighted.len() {
-            1 => f64::INFINITY,
-            _ => variance.sqrt(),
-        };
-        (mean, standard_error)
+        let square = |(weight, value): &(f64, f64)| (weight * (value - mean)).powi(2);
+        let variance: f64 = weighted.iter().map(square).sum();
+        match weighted.len() {
+            1 => (mean, f64::INFINITY),
+            _ => (mean, variance.sqrt()),
+        }
     }
 
     /// The recorder set by [`Ais::recorder`](crate::ais::Ais::recorder), merged over all chains.
@@ -228,28 +196,28 @@ impl<S, R> Run<S, R> {
 
     /// The schedule that was run.
     pub fn schedule(&self) -> &Schedule {
-        &self.schedule
+        &self.settings.schedule
     }
 
     /// Number of chains N.
     pub fn chains(&self) -> usize {
-        self.chains
+        self.settings.chains
     }
 
     /// The seed.
     pub fn seed(&self) -> u64 {
-        self.seed
+        self.settings.seed
     }
 
     /// Number of chains in a block; with the seed it fixes the result's bits.
     pub fn block_size(&self) -> usize {
-        self.block_size
+        self.settings.block_size
     }
 
     /// The instruction set that the path chose for inner loops, where there was a choice: part of what
     /// fixes the result's bits.
     pub fn engine(&self) -> Option<Engine> {
-        self.engine
+        self.settings.engine
     }
 
     /// Wall time in seconds, summed over the parts of a merged run.
@@ -257,9 +225,9 @@ impl<S, R> Run<S, R> {
         self.seconds
     }
 
-    /// Chains times stages, a second.
+    /// Chain-steps (chains times stages) per second.
     pub fn chain_steps_per_second(&self) -> f64 {
-        self.chains as f64 * self.schedule.steps() as f64 / self.seconds
+        self.chains() as f64 * self.schedule().steps() as f64 / self.seconds
     }
 }
 
@@ -269,7 +237,7 @@ impl<S, R> fmt::Display for Run<S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (log_z, error) = (self.log_z(), self.standard_error());
         let (lower, upper) = self.interval();
-        let (ess, chains) = (self.effective_sample_size(), self.chains);
+        let (ess, chains) = (self.effective_sample_size(), self.chains());
         write!(f, "log Z = {log_z:.3} +- {error:.3} (95% interval ")?;
         write!(f, "{lower:.3} to {upper:.3}, ESS {ess:.0} of {chains})")?;
         for warning in &self.warnings {

@@ -1,4 +1,4 @@
-//! The figures that every run records along the schedule, at a bounded number of stages.
+//! The statistics that every run records along the schedule, at a bounded number of stages.
 
 use crate::chain::{Block, Decisions};
 use crate::estimate::Warning;
@@ -6,25 +6,17 @@ use crate::num::{Moments, WeightSums, WeightedMean};
 use crate::schedule::Schedule;
 
 /// A division of K stages into windows of `width` stages each. The last window may be shorter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Windows {
     steps: usize,
     width: usize,
 }
 
 impl Windows {
-    /// The narrowest windows that number at most `limit`.
+    /// The narrowest windows that number at most `limit`, which is not 0.
     pub(crate) fn new(steps: usize, limit: usize) -> Self {
-        Self {
-            steps,
-            width: steps.div_ceil(limit.max(1)).max(1),
-        }
-    }
-
-    /// Whether these are windows of that many steps, as they should be when read from a file.
-    pub(crate) fn fit(self, steps: usize) -> bool {
-        self.steps == steps && self.width > 0
+        let width = steps.div_ceil(limit);
+        Self { steps, width }
     }
 
     pub(crate) fn count(self) -> usize {
@@ -40,8 +32,8 @@ impl Windows {
         ((window + 1) * self.width).min(self.steps)
     }
 
-    /// The window's middle stage, at which the thermodynamic integrand is taken. This is the
-    /// midpoint rule. Where windows are one stage wide, no stage is left out.
+    /// The window's middle stage, at which the thermodynamic integrand is taken (the midpoint rule).
+    /// Where windows are one stage wide, no stage is left out.
     fn middle(self, window: usize) -> usize {
         (self.start(window) + self.end(window)).div_ceil(2)
     }
@@ -73,7 +65,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         self.before.merge(&other.before);
         self.after.merge(&other.after);
         self.weights.merge(&other.weights);
@@ -140,12 +132,6 @@ impl StageRecorder {
 
     pub(crate) fn finish(self) -> Vec<Window> {
         self.records
-    }
-}
-
-pub(crate) fn merge(mine: &mut [Window], theirs: &[Window]) {
-    for (mine, theirs) in mine.iter_mut().zip(theirs) {
-        mine.merge(theirs);
     }
 }
 

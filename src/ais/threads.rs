@@ -3,7 +3,7 @@
 
 use crate::Result;
 
-/// A piece of work that is done once; it leaves its result where its caller finds it.
+/// A piece of work. It is done once and stores its result in a variable of its caller.
 pub(super) type Work<'a> = dyn FnMut() + Send + 'a;
 
 /// Does both pieces of work, side by side where a thread is free.

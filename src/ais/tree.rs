@@ -21,17 +21,13 @@ pub trait Merge {
 pub(crate) struct Node<T> {
     level: u32,
     index: usize,
-    value: T,
+    pub(super) value: T,
 }
 
 /// The maximal nodes of a range of blocks, from left to right.
 pub(crate) type Forest<T> = Vec<Node<T>>;
 
 impl<T> Node<T> {
-    pub(crate) fn value(&self) -> &T {
-        &self.value
-    }
-
     /// Whether the node lies within the first `blocks` blocks.
     pub(crate) fn is_within(&self, blocks: usize) -> bool {
         self.level < usize::BITS && self.index < blocks >> self.level
@@ -53,16 +49,15 @@ where
     E: Send,
     F: Fn(usize) -> Result<T, E> + Sync,
 {
-    let mut nodes = Forest::new();
-    for (level, index) in maximal_nodes(blocks) {
+    let node = |(level, index)| {
         let value = reduce_node(level, index, leaf)?;
-        nodes.push(Node {
+        Ok(Node {
             level,
             index,
             value,
-        });
-    }
-    Ok(nodes)
+        })
+    };
+    maximal_nodes(blocks).into_iter().map(node).collect()
 }
 
 fn reduce_node<T, E, F>(level: u32, index: usize, leaf: &F) -> Result<T, E>
@@ -102,18 +97,11 @@ fn maximal_nodes(blocks: Range<usize>) -> Vec<(u32, usize)> {
 pub(crate) fn coalesce<T: Merge>(nodes: Forest<T>) -> Forest<T> {
     let mut joined = Forest::new();
     for mut node in nodes {
-        while let Some(left) = joined.pop_if(|left| left.is_left_sibling_of(&node)) {
-            let Node {
-                level,
-                index,
-                mut value,
-            } = left;
-            value.merge(node.value);
-            node = Node {
-                level: level + 1,
-                index: index / 2,
-                value,
-            };
+        while let Some(mut left) = joined.pop_if(|left| left.is_left_sibling_of(&node)) {
+            left.value.merge(node.value);
+            left.level += 1;
+            left.index /= 2;
+            node = left;
         }
         joined.push(node);
     }
@@ -122,13 +110,11 @@ pub(crate) fn coalesce<T: Merge>(nodes: Forest<T>) -> Forest<T> {
 
 /// Merges all nodes, from left to right; `None` if there are none.
 pub(crate) fn fold<T: Merge>(nodes: Forest<T>) -> Option<T> {
-    nodes
-        .into_iter()
-        .map(|node| node.value)
-        .reduce(|mut left, right| {
-            left.merge(right);
-            left
-        })
+    let values = nodes.into_iter().map(|node| node.value);
+    values.reduce(|mut left, right| {
+        left.merge(right);
+        left
+    })
 }
 
 #[cfg(test)]

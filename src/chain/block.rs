@@ -1,4 +1,4 @@
-//! A block of chains: what a kernel's `advance` works on.
+//! A block of chains, which pass the stages of a schedule together.
 
 use super::stage::Stage;
 use super::step::{Decisions, Increment, NonFinite};
@@ -20,12 +20,12 @@ pub struct Block<S> {
     log_weights: Vec<f64>,
     log_ratios: Vec<f64>,
     decisions: Decisions,
-    /// Which chains take part.
+    /// Which chains take part in the move at hand.
     mask: Vec<bool>,
 }
 
 impl<S> Block<S> {
-    /// Chains from `first_chain` on, of weight 1, each with its stream.
+    /// Chains of weight 1, each with its stream. `first_chain` is the index of the first one in its run.
     ///
     /// # Panics
     /// Where there are not as many streams as states.
@@ -140,7 +140,7 @@ impl<S> Block<S> {
         result
     }
 
-    /// Moves the active chains one after another and adds what happened to each.
+    /// Moves the active chains one after another, and adds each one's increment to its log weight.
     ///
     /// # Errors
     /// As [`add`](Self::add).
@@ -160,7 +160,8 @@ impl<S> Block<S> {
         Ok(())
     }
 
-    /// Adds what a stage did to one chain. At rest the log ratios stay those of the last stage.
+    /// Adds the increment of a stage to the log weight of one chain, and counts its decisions. At
+    /// [rest](Stage::is_at_rest) the log ratio of the last stage is kept.
     ///
     /// # Errors
     /// [`Error::NonFinite`](crate::Error::NonFinite) with chain, stage and beta, where the kernel met one or the
@@ -195,7 +196,7 @@ impl<S> Block<S> {
         self.log_ratios.fill(0.0);
     }
 
-    /// Other states, all of weight 1. Streams stay where they are.
+    /// Gives the chains other states and the weight 1. The streams are kept.
     pub(crate) fn replace_states(&mut self, states: Vec<S>) {
         assert_eq!(states.len(), self.len(), "a state for each chain");
         self.states = states;

@@ -1,8 +1,8 @@
-//! Chains: the stage that they pass, and the block in which they pass it.
+//! Blocks of chains, and the stages of a schedule that they pass.
 //!
-//! A kernel's author meets the [`Stage`], which holds the models at its two ends, and says what
-//! happened in a [`Step`], or that a number was not finite ([`NonFinite`]). Recorders, and kernels that
-//! move many chains at once, see a [`Block`].
+//! A [`Stage`] holds the models at its two ends. A kernel moves a chain at a stage and reports a
+//! [`Step`], or that a number was not finite ([`NonFinite`]). A [`Block`] holds chains that pass the
+//! stages together: recorders see it, and so do kernels that move many chains at once.
 
 mod block;
 mod stage;

@@ -2,12 +2,12 @@
 
 use crate::path::Intermediate;
 
-/// From the model that a step leaves to the model that it reaches.
+/// One stage of a schedule, from the model that a chain leaves to the model that it reaches.
 #[derive(Debug)]
 pub struct Stage<'m, M> {
     /// Index k of the stage, 1 to K: from `beta_{k-1}` to `beta_k`.
     pub index: usize,
-    /// `beta_k`, for parameters that vary along the path, as a step size.
+    /// `beta_k`, for parameters that vary along the path, such as a step size.
     pub beta: f64,
     /// The model left, `f_{k-1}`.
     pub previous: &'m M,

@@ -1,8 +1,8 @@
-//! What a kernel says of its move.
+//! What a kernel reports of a move: its correction to the log weight, and its decisions.
 
 use crate::Error;
 
-/// What one application of a kernel has to say.
+/// What a kernel reports of one move of one chain.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
     /// `log f_k(x') - log f_k(x) + log B_k(x|x') - log F_k(x'|x)`; 0 where the kernel leaves
@@ -96,7 +96,7 @@ pub struct Increment {
 }
 
 impl Increment {
-    /// The path's part and the kernel's correction, added.
+    /// The sum of the path's part and the kernel's correction.
     pub fn new(log_ratio: f64, step: Step) -> Self {
         Self {
             log_ratio,
@@ -106,10 +106,12 @@ impl Increment {
     }
 }
 
-/// A NaN or an infinity that a kernel met; the runner adds chain, stage and beta.
+/// A NaN or an infinity that a kernel met.
+///
+/// It becomes an [`Error::NonFinite`] where chain, stage and beta are known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NonFinite {
-    /// What was being computed, as "log density of the proposal".
+    /// What was being computed, such as "log density of the proposal".
     pub quantity: &'static str,
     /// The value found.
     pub value: f64,

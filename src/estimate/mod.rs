@@ -79,7 +79,7 @@ impl Estimate {
             pareto_shape: tail::pareto_shape(log_weights),
             mean_of_alive,
             variance_of_alive,
-            largest_share: ((weights.log_max() - value).exp() / n).min(1.0),
+            largest_share: ((weights.max - value).exp() / n).min(1.0),
         })
     }
 
@@ -99,8 +99,8 @@ impl Estimate {
     }
 
     /// Standard error of [`value`](Self::value) by the delta method,
-    /// `sd(w) / (sqrt(N) mean(w)) = sqrt((N/ESS - 1) / (N - 1))`; infinite for a single chain,
-    /// which says nothing of its error.
+    /// `sd(w) / (sqrt(N) mean(w)) = sqrt((N/ESS - 1) / (N - 1))`. It is infinite for a single chain,
+    /// which says nothing about its error.
     pub fn standard_error(&self) -> f64 {
         if self.chains == 1 {
             return f64::INFINITY;
@@ -119,8 +119,8 @@ impl Estimate {
     /// The lower bound is `value - t SE`, t Student's quantile for `ESS - 1` degrees of freedom.
     /// The upper one takes the same t, corrects it for the weights' skewness (Hall 1992), widens
     /// it by `1 + 6 max(0, min(k, 1) - 0.3)`, k being [`pareto_shape`](Self::pareto_shape), and
-    /// is taken on the scale of the mean weight. What that buys is measured in
-    /// `docs/intervals.md`. No interval from the weights can see a mode that every chain missed.
+    /// is taken on the scale of the mean weight. `docs/intervals.md` reports the coverage of these
+    /// bounds. No interval from the weights can account for a mode that every chain missed.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] unless `0 < level < 1`.
@@ -133,14 +133,7 @@ impl Estimate {
         if self.chains == 1 {
             return (f64::NEG_INFINITY, f64::INFINITY);
         }
-        let shape = interval::Shape {
-            chains: self.chains as f64,
-            effective_sample_size: self.effective_sample_size(),
-            standard_error: self.standard_error(),
-            skewness: self.skewness,
-            pareto_shape: self.pareto_shape,
-        };
-        let (below, above) = shape.offsets(level);
+        let (below, above) = self.offsets(level);
         (self.value - below, self.value + above)
     }
 
@@ -190,7 +183,7 @@ impl Estimate {
         self.pareto_shape
     }
 
-    /// Reasons to doubt the estimate that the weights alone give.
+    /// Reasons to doubt the estimate, as far as the weights alone show them.
     ///
     /// [`FewChains`](Warning::FewChains) below 25 chains; [`DeadChains`](Warning::DeadChains) for
     /// any; [`LowEffectiveSampleSize`](Warning::LowEffectiveSampleSize) below 5% of the chains or
@@ -254,7 +247,7 @@ impl Estimate {
 }
 
 impl fmt::Display for Estimate {
-    /// As `208.631 +- 0.021 (ESS 809 of 1000)`.
+    /// Writes it as `208.631 +- 0.021 (ESS 809 of 1000)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (value, error) = (self.value, self.standard_error());
         let ess = self.effective_sample_size();
@@ -269,11 +262,15 @@ impl fmt::Display for Estimate {
 /// Where there are none, or one is NaN or `+inf`.
 fn check(log_weights: &[f64]) -> Result<Vec<f64>> {
     Error::check_not_empty("log_weights", log_weights.len())?;
-    let bad = |x: &f64| x.is_nan() || *x == f64::INFINITY;
-    if let Some(chain) = log_weights.iter().position(bad) {
-        let found = format!("{} at index {chain}", log_weights[chain]);
-        return Err(Error::invalid("log_weights", found, "numbers below +inf"));
-    }
+    let values = log_weights.iter().copied().enumerate();
+    let expected = "numbers below +inf";
+    Error::check_each(
+        "log_weights",
+        "index",
+        values,
+        |x| x < f64::INFINITY,
+        expected,
+    )?;
     let alive = log_weights.iter().copied().filter(|x| x.is_finite());
     let alive: Vec<f64> = alive.collect();
     match alive.is_empty() {

@@ -1,7 +1,9 @@
 //! Reasons to doubt the result of a run, as values.
 
-/// A reason to doubt a result, with the figures behind it; `Display` says what to do. A program
-/// that is strict can return it as an error.
+/// A reason to doubt a result, with the figures behind it.
+///
+/// Its text says what to do about it. It implements `Error`, so that a strict program can return it as
+/// one.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

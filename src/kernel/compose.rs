@@ -10,11 +10,12 @@ use crate::chain::{Block, NonFinite, Stage, Step};
 use crate::path::Intermediate;
 use crate::{Error, Result};
 
-/// Kernel A, then kernel B, at the same model. Corrections add.
+/// Kernel A followed by kernel B, at the same model. Their corrections add up.
 ///
-/// Only A sees the path's log ratio; B is a step at the model reached. A chain whose weight A
-/// brought to 0 is not moved further. The chains of a block make A's move before any makes B's, so
-/// that kernels which move blocks as a whole still do. More than two kernels nest: `Then(Then(a, b), c)`.
+/// The path's log ratio counts once, with A; B makes a further move at the model reached. A chain
+/// whose weight A brought to 0 is not moved further. All chains of a block make A's move before any
+/// makes B's, so that kernels which move blocks as a whole still do. For more than two kernels nest
+/// them: `Then(Then(a, b), c)`.
 ///
 /// ```
 /// use annealed::kernel::{CoordinateGibbs, Hmc, Then};
@@ -26,7 +27,7 @@ use crate::{Error, Result};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Then<A, B>(pub A, pub B);
 
-/// The same kernel several times a stage. Corrections add.
+/// A kernel that is applied several times at each stage. The corrections add up.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Repeat<K> {
@@ -34,12 +35,12 @@ pub struct Repeat<K> {
     times: NonZeroUsize,
 }
 
-/// Kernel A with probability q, otherwise kernel B.
+/// A random choice at each stage: kernel A with probability q, otherwise kernel B.
 ///
-/// The choice belongs to the extended space: it does not depend on the state, and the backward
-/// kernel makes the same one, so that q cancels and the correction is that of the kernel chosen.
-/// Each chain makes its own, and those that made the same one move together. More than two kernels
-/// nest.
+/// The choice belongs to the extended space. It does not depend on the state, and the backward
+/// kernel makes the same choice, so that q cancels and the correction is that of the chosen kernel.
+/// Each chain makes its own choice, and chains that made the same choice move together. For more than
+/// two kernels nest mixtures.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Mixture<A, B> {

@@ -8,12 +8,12 @@ use crate::kernel::TransitionKernel;
 use crate::model::FullConditionals;
 use crate::path::Intermediate;
 
-/// One sweep of coordinate Gibbs (a heat bath) a step: n draws of single coordinates from their
-/// conditionals given the others, n being the number of coordinates.
+/// Coordinate Gibbs (a heat bath). A step draws n times a single coordinate from its conditional
+/// given the others, n being the number of coordinates.
 ///
-/// Each draw leaves `p_k` invariant, and so does the sweep, with correction 0. A systematic sweep
-/// is not reversible: its reversal scans backward. The weight of an annealed run needs only the
-/// invariance, since the backward kernel is the reversal by definition.
+/// Each draw leaves `p_k` invariant, and so does the step, with correction 0. A systematic sweep
+/// is not reversible: its reversal visits the coordinates in the opposite order. The weight of an
+/// annealed run needs only the invariance, since the backward kernel is the reversal by definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CoordinateGibbs {

@@ -8,7 +8,7 @@ use rand::Rng;
 use super::tunable::Tunable;
 use crate::chain::{NonFinite, Stage, Step};
 use crate::kernel::TransitionKernel;
-use crate::kernel::metropolis::decide;
+use crate::kernel::metropolis::{PROPOSAL, decide};
 use crate::kernel::step_size::StepSize;
 use crate::kernel::vector::{add_scaled, evaluate, fill_normal, set_len};
 use crate::kernel::workspace::{PerChain, Scratch};
@@ -17,7 +17,7 @@ use crate::path::Intermediate;
 use crate::random::StandardNormal;
 use crate::{Error, Result};
 
-/// The leapfrog integrator of `H(x, p) = -log f(x) + |p|^2 / 2`, unit mass.
+/// The leapfrog integrator of `H(x, p) = -log f(x) + |p|^2 / 2`, with unit mass.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Leapfrog {
@@ -25,16 +25,17 @@ struct Leapfrog {
     steps: NonZeroUsize,
 }
 
-/// Hamiltonian Monte Carlo: momenta `p ~ N(0, I)`, L leapfrog steps of size `eps`, accepted with
-/// probability `min(1, exp(H(x, p) - H(x', p')))`, `H = -log f_k(x) + |p|^2 / 2`.
+/// Hamiltonian Monte Carlo. A step draws a momentum `p ~ N(0, I)`, makes L leapfrog steps of size
+/// `eps` from (x, p) to (x', p'), and accepts x' with probability `min(1, exp(H(x, p) - H(x', p')))`,
+/// where `H(x, p) = -log f_k(x) + |p|^2 / 2`.
 ///
 /// `eps` has the units of the state (mass 1). The kernel leaves `p_k` invariant and is its own
 /// reversal: its correction is 0.
 ///
-/// Off the support the gradient counts as 0. A trajectory that ends off the support is refused;
-/// from a state off the support any that ends on it is accepted. A trajectory that diverges until
-/// a position overflows is refused too: that is a property of the integrator, and the model is
-/// not asked there. A NaN that the model returns at a finite position is an error.
+/// Off the support the gradient counts as 0. A trajectory that ends off the support is refused; one
+/// that leads from a state off the support onto it is accepted. A trajectory that diverges until a
+/// position overflows is refused too, without evaluating the model there. A NaN that the model
+/// returns at a finite position is an error.
 ///
 /// Source: Neal (2011).
 #[derive(Debug, Clone, PartialEq)]
@@ -52,14 +53,14 @@ pub struct Hmc {
 ///    `min(1, exp(H(x, p) - H(x', p')))`;
 /// 3. goes on from `(x', p')` if accepted and from `(x, -p)` if not.
 ///
-/// Each part leaves `p_k(x) N(p; 0, I)` invariant: the first is an autoregression with that
-/// normal law; the second and third are a Metropolis test of the involution "integrate, then
-/// negate p", followed by a negation, which restores p' where the test accepts and turns p round
-/// where it refuses.
+/// Each part leaves `p_k(x) N(p; 0, I)` invariant. The first is an autoregression whose stationary
+/// law is that normal distribution. The second and third are a Metropolis test of the involution
+/// "integrate, then negate p", followed by a negation. The negation restores p' where the test
+/// accepts, and reverses p where it refuses.
 ///
-/// The annealed run takes place on the pairs (x, p), along the densities `f_k(x) N(p; 0, I)`,
-/// whose normalising constants are the `Z_k` and whose momentum part is the same at every stage:
-/// it cancels from the path's log ratio, which stays `log f_k(x) - log f_{k-1}(x)`. The step as a
+/// The annealed run takes place on the pairs (x, p), along the densities `f_k(x) N(p; 0, I)`, whose
+/// normalising constants are the `Z_k`. Their momentum part is the same at every stage, so that it
+/// cancels from the path's log ratio, which stays `log f_k(x) - log f_{k-1}(x)`. The step as a
 /// whole is not reversible, but it is invariant, so that with its reversal as backward kernel its
 /// correction is 0.
 ///
@@ -91,13 +92,6 @@ impl Leapfrog {
         Ok(Self { step_size, steps })
     }
 
-    fn with_step_size(&self, step_size: StepSize) -> Self {
-        Self {
-            step_size,
-            steps: self.steps,
-        }
-    }
-
     /// Integrates from `state` and `trajectory.momentum`, leaves the end in `trajectory` and
     /// returns `-H` at both ends, the latter `-inf` where the trajectory ends off the support.
     fn integrate<M: Differentiable + Intermediate>(
@@ -122,12 +116,7 @@ impl Leapfrog {
         add_scaled(momentum, 0.5 * size, gradient);
         for step in 1..=self.steps.get() {
             add_scaled(position, size, momentum);
-            there = evaluate(
-                "log density of the proposal",
-                stage.model,
-                position,
-                gradient,
-            )?;
+            there = evaluate(PROPOSAL, stage.model, position, gradient)?;
             let last = step == self.steps.get();
             add_scaled(momentum, if last { 0.5 * size } else { size }, gradient);
         }
@@ -140,7 +129,8 @@ fn kinetic_energy(momentum: &DVector<f64>) -> f64 {
 }
 
 impl Hmc {
-    /// With leapfrog steps of this size, a number or a [`StepSize`], and this many of them.
+    /// A kernel that makes `leapfrog_steps` steps of size `step_size`, which is a number or a
+    /// [`StepSize`].
     ///
     /// # Errors
     /// Where the number is not finite and positive, or there are no steps.
@@ -154,8 +144,9 @@ impl Hmc {
 }
 
 impl PersistentHmc {
-    /// With leapfrog steps of this size, a number or a [`StepSize`], this many of them, and the
-    /// share `gamma` in (0, 1] of the momentum's variance that each step renews; 1 gives [`Hmc`].
+    /// A kernel that makes `leapfrog_steps` steps of size `step_size`, which is a number or a
+    /// [`StepSize`]. `refreshment` is `gamma`, the share in (0, 1] of the momentum's variance that
+    /// each step renews; 1 gives [`Hmc`].
     ///
     /// # Errors
     /// Where the number is not finite and positive, there are no steps, or `gamma` lies outside
@@ -243,9 +234,9 @@ impl Tunable for Hmc {
     }
 
     fn with_step_size(&self, step_size: StepSize) -> Self {
-        Self {
-            leapfrog: self.leapfrog.with_step_size(step_size),
-        }
+        let steps = self.leapfrog.steps;
+        let leapfrog = Leapfrog { step_size, steps };
+        Self { leapfrog }
     }
 
     /// 0.651 (Beskos et al. 2013).
@@ -261,8 +252,11 @@ impl Tunable for PersistentHmc {
 
     fn with_step_size(&self, step_size: StepSize) -> Self {
         Self {
-            leapfrog: self.leapfrog.with_step_size(step_size),
-            refreshment: self.refreshment,
+            leapfrog: Leapfrog {
+                step_size,
+                ..self.leapfrog
+            },
+            ..*self
         }
     }
 

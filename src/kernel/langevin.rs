@@ -6,7 +6,7 @@ use rand::Rng;
 use super::tunable::Tunable;
 use crate::chain::{NonFinite, Stage, Step};
 use crate::kernel::TransitionKernel;
-use crate::kernel::metropolis::decide;
+use crate::kernel::metropolis::{PROPOSAL, decide};
 use crate::kernel::step_size::StepSize;
 use crate::kernel::vector::{add_scaled, evaluate, fill_normal, set_len};
 use crate::kernel::workspace::Scratch;
@@ -65,7 +65,7 @@ pub struct Buffers {
     proposal_gradient: DVector<f64>,
 }
 
-/// What a Langevin proposal from x to x' weighs.
+/// The log densities that belong to a proposal from x to x'.
 struct Proposed {
     /// `log f(x)`.
     here: f64,
@@ -157,12 +157,8 @@ impl Buffers {
         self.proposal.copy_from(state);
         add_scaled(&mut self.proposal, 0.5 * variance, &self.gradient);
         add_scaled(&mut self.proposal, deviation, &self.noise);
-        let there = evaluate(
-            "log density of the proposal",
-            model,
-            &self.proposal,
-            &mut self.proposal_gradient,
-        )?;
+        let gradient = &mut self.proposal_gradient;
+        let there = evaluate(PROPOSAL, model, &self.proposal, gradient)?;
         Ok(Proposed {
             here,
             there,
@@ -174,12 +170,9 @@ impl Buffers {
     /// `-(z + sqrt(eps)/2 s)`; the difference of the two log densities is then
     /// `-sqrt(eps)/2 s . (z + sqrt(eps)/4 s)`, free of cancellation. Overwrites s and z.
     fn backward_over_forward(&mut self, deviation: f64) -> f64 {
-        let Self {
-            noise, gradient, ..
-        } = self;
-        add_scaled(gradient, 1.0, &self.proposal_gradient);
-        add_scaled(noise, 0.25 * deviation, gradient);
-        -0.5 * deviation * gradient.dot(noise)
+        add_scaled(&mut self.gradient, 1.0, &self.proposal_gradient);
+        add_scaled(&mut self.noise, 0.25 * deviation, &self.gradient);
+        -0.5 * deviation * self.gradient.dot(&self.noise)
     }
 
     fn set_len(&mut self, len: usize) {

@@ -161,7 +161,7 @@ impl<Q> Metropolis<Q> {
         let proposal = proposal.get_or_insert_with(|| state.clone());
         self.0.propose(stage.beta, state, proposal, rng);
         let there = stage.model.log_density(proposal);
-        let there = NonFinite::check_log_density("log density of the proposal", there)?;
+        let there = NonFinite::check_log_density(PROPOSAL, there)?;
         let (accepted, step) = decide(here, there, rng);
         if accepted {
             std::mem::swap(state, proposal);
@@ -186,8 +186,11 @@ impl Tunable for RandomWalkMetropolis {
     }
 }
 
-/// The Metropolis test: whether to go from log density `here` to `there`, both with whatever
-/// log proposal densities belong to them, and the step that reports it.
+/// What a [`NonFinite`] says was computed where a proposal was evaluated.
+pub(super) const PROPOSAL: &str = "log density of the proposal";
+
+/// The Metropolis test of a move from log density `here` to `there`, which include the log proposal
+/// densities where these differ. Returns whether to move, and the step that reports it.
 pub(super) fn decide<R: Rng + ?Sized>(here: f64, there: f64, rng: &mut R) -> (bool, Step) {
     let acceptance = if there == f64::NEG_INFINITY {
         0.0

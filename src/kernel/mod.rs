@@ -130,30 +130,17 @@ where
 
 /// Refuses a schedule of another number of stages than the kernel demands.
 pub(crate) fn check_stages(demanded: Option<usize>, schedule: &Schedule) -> Result<()> {
-    match demanded {
-        Some(stages) if stages != schedule.steps() => {
-            let expected = format!("{stages}, the number of stages that the kernel has");
-            Err(Error::invalid(
-                "steps of the schedule",
-                schedule.steps(),
-                expected,
-            ))
-        }
-        _ => Ok(()),
-    }
+    let Some(stages) = demanded else {
+        return Ok(());
+    };
+    let steps = schedule.steps();
+    let expected = format!("{stages}, the number of stages that the kernel has");
+    Error::check(steps == stages, "steps of the schedule", steps, expected)
 }
 
 /// Refuses a kernel that demands a number of stages where their number is yet to be found.
 pub(crate) fn refuse_stages(demanded: Option<usize>) -> Result<()> {
-    match demanded {
-        None => Ok(()),
-        Some(stages) => {
-            let value = format!("one with parameters for {stages} stages");
-            Err(Error::invalid(
-                "kernel",
-                value,
-                "one that takes any number of stages",
-            ))
-        }
-    }
+    let found = format!("one with parameters for {} stages", demanded.unwrap_or(0));
+    let expected = "one that takes any number of stages";
+    Error::check(demanded.is_none(), "kernel", found, expected)
 }

@@ -8,11 +8,11 @@ use crate::kernel::TransitionKernel;
 use crate::model::Sampleable;
 use crate::path::Intermediate;
 
-/// An exact sample of `p_k`, independent of the state: the best that any kernel can do, for
-/// paths all of whose models can be sampled. Correction 0.
+/// Replaces the state by an exact sample of `p_k`, which is the best that any kernel can do. It needs
+/// a path all of whose models can be sampled. Its correction is 0.
 ///
-/// With these the log weight is a sum of independent terms, the setting of most theory on
-/// schedules (Grosse, Maddison and Salakhutdinov 2013, section 3).
+/// With perfect transitions the log weight is a sum of independent terms. Most theory on schedules
+/// assumes this (Grosse, Maddison and Salakhutdinov 2013, section 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PerfectTransitions;

@@ -7,9 +7,9 @@ use crate::{Error, Result};
 /// A step size as a function of beta: constant, or interpolated between knots.
 ///
 /// Between two knots its logarithm is linear in beta; before the first and after the last it is
-/// constant. What it measures is the kernel's affair: the standard deviation of the proposal for
+/// constant. Its meaning depends on the kernel: it is the standard deviation of the proposal for
 /// [`RandomWalkMetropolis`](crate::kernel::RandomWalkMetropolis), the variance eps of the noise
-/// for Langevin kernels, the leapfrog step for Hamiltonian ones.
+/// for Langevin kernels, and the length of a leapfrog step for Hamiltonian ones.
 ///
 /// ```
 /// use annealed::kernel::StepSize;

@@ -4,8 +4,8 @@ use super::step_size::StepSize;
 
 /// An accept-reject kernel whose step size can be replaced.
 ///
-/// Kernels without an accept-reject test, as
-/// [`UnadjustedLangevin`](crate::kernel::UnadjustedLangevin), have nothing to be tuned by.
+/// Kernels without an accept-reject test, such as
+/// [`UnadjustedLangevin`](crate::kernel::UnadjustedLangevin), have no acceptance to tune by.
 pub trait Tunable: Sized {
     /// The step size.
     fn step_size(&self) -> &StepSize;
@@ -13,6 +13,6 @@ pub trait Tunable: Sized {
     /// The same kernel with another step size.
     fn with_step_size(&self, step_size: StepSize) -> Self;
 
-    /// The acceptance that mixes best where theory says, otherwise a rule of thumb.
+    /// The acceptance at which the kernel mixes best, by theory or by a rule of thumb.
     fn optimal_acceptance(&self) -> f64;
 }

@@ -1,4 +1,4 @@
-//! What the kernels over vectors share.
+//! Operations on vectors that the kernels over `R^d` share.
 
 use nalgebra::DVector;
 use rand::Rng;
@@ -30,7 +30,7 @@ pub(crate) fn add_scaled(x: &mut DVector<f64>, s: f64, y: &DVector<f64>) {
 /// Writes `grad log f(x)` and returns `log f(x)`, with both checked.
 ///
 /// A position that overflowed lies outside of `R^d`, where every density is 0: the integrator
-/// diverged, and the model is not asked. Off the support the gradient is defined as 0, so that a
+/// diverged, and the model is not evaluated. Off the support the gradient is defined as 0, so that a
 /// proposal made from there is still a function of the state alone.
 pub(crate) fn evaluate<M: Differentiable>(
     quantity: &'static str,

@@ -1,9 +1,10 @@
 //! What a kernel keeps for a block of chains from one step to the next.
 
-/// What a kernel keeps for a block of chains, made by `default()` and filled on first use.
+/// What a kernel keeps for a block of chains. It is made by `default()` and filled on first use.
 ///
-/// Buffers are no one's ([`Scratch`]). What belongs to a chain, such as its momentum, is its memory
-/// ([`PerChain`]): it follows the chain where chains are copied or change places. A pair keeps both.
+/// Buffers belong to no chain ([`Scratch`]). What belongs to a chain, such as its momentum, is the
+/// chain's memory ([`PerChain`]): it follows the chain where chains are copied or change places. A
+/// pair of workspaces keeps both.
 pub trait Workspace: Default + Send {
     /// What belongs to one chain; `()` where nothing does.
     type Memory: Clone + Send;
@@ -35,7 +36,7 @@ impl Workspace for () {
     fn set_memory(&mut self, _chain: usize, _memory: ()) {}
 }
 
-/// One value for each chain, its default before the chain's first step.
+/// One value for each chain, which has its default before the chain's first step.
 #[derive(Debug, Clone, Default)]
 pub struct PerChain<T>(Vec<T>);
 

@@ -6,8 +6,7 @@ use rand::{Rng, RngExt};
 use crate::model::{
     ExponentialFamily, FullConditionals, NormalizedModel, Sampleable, UnnormalizedModel,
 };
-use crate::num::log_add_exp;
-use crate::num::sigmoid;
+use crate::num::{log_add_exp, sigmoid};
 use crate::{Error, Result};
 
 /// Independent bits with logits b: `log f(v) = b . v`, `log Z = sum_i log(1 + e^(b_i))`.
@@ -35,12 +34,9 @@ impl Bernoulli {
     /// No probability, or one outside (0, 1). An estimate from data stays inside where it is
     /// smoothed, `(ones + 1) / (samples + 2)`.
     pub fn from_probabilities(probabilities: &DVector<f64>) -> Result<Self> {
-        if let Some(&p) = probabilities.iter().find(|&&p| !(p > 0.0 && p < 1.0)) {
-            return Err(Error::invalid(
-                "probabilities",
-                p,
-                "numbers strictly between 0 and 1",
-            ));
+        for &p in probabilities.iter() {
+            let expected = "numbers strictly between 0 and 1";
+            Error::check(p > 0.0 && p < 1.0, "probabilities", p, expected)?;
         }
         Self::new(probabilities.map(|p| (p / (1.0 - p)).ln()))
     }
@@ -65,10 +61,8 @@ impl UnnormalizedModel for Bernoulli {
 
 impl NormalizedModel for Bernoulli {
     fn log_normalizer(&self) -> f64 {
-        self.logits
-            .iter()
-            .map(|&logit| log_add_exp(0.0, logit))
-            .sum()
+        let log_normalizer = |&logit: &f64| log_add_exp(0.0, logit);
+        self.logits.iter().map(log_normalizer).sum()
     }
 }
 

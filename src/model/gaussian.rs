@@ -144,10 +144,9 @@ fn check(
     Error::check_finite("mean", mean.iter().copied())?;
     Error::check_finite(argument, matrix.iter().copied())?;
     let asymmetry = (&matrix - matrix.transpose()).amax();
-    if asymmetry > 1e-9 * matrix.amax() {
-        let value = format!("entries that differ by {asymmetry} from their mirror image");
-        return Err(Error::invalid(argument, value, "a symmetric matrix"));
-    }
+    let symmetric = asymmetry <= 1e-9 * matrix.amax();
+    let found = format!("entries that differ by {asymmetry} from their mirror image");
+    Error::check(symmetric, argument, found, "a symmetric matrix")?;
     Ok(symmetrized(matrix))
 }
 
@@ -160,28 +159,24 @@ fn symmetrized(matrix: DMatrix<f64>) -> DMatrix<f64> {
 
 /// The Cholesky factorisation of a finite symmetric matrix, with zeros above the factor.
 fn factorize(argument: &'static str, matrix: &DMatrix<f64>) -> Result<Cholesky<f64, Dyn>> {
-    match Cholesky::new(matrix.clone()) {
-        Some(cholesky) => Ok(Cholesky::pack_dirty(cholesky.unpack())),
-        None => Err(Error::invalid(
-            argument,
-            "a matrix without Cholesky factor",
-            "a positive definite matrix",
-        )),
-    }
+    let (found, expected) = (
+        "a matrix without Cholesky factor",
+        "a positive definite matrix",
+    );
+    let cholesky = Cholesky::new(matrix.clone());
+    let cholesky = cholesky.ok_or_else(|| Error::invalid(argument, found, expected))?;
+    Ok(Cholesky::pack_dirty(cholesky.unpack()))
 }
 
 fn inverse(argument: &'static str, cholesky: &Cholesky<f64, Dyn>) -> Result<DMatrix<f64>> {
     let inverse = symmetrized(cholesky.inverse());
-    if inverse.iter().all(|x| x.is_finite()) {
-        Ok(inverse)
-    } else {
-        let value = "a matrix whose inverse overflows";
-        Err(Error::invalid(
-            argument,
-            value,
-            "a matrix farther from singular",
-        ))
-    }
+    let finite = inverse.iter().all(|x| x.is_finite());
+    let (found, expected) = (
+        "a matrix whose inverse overflows",
+        "a matrix farther from singular",
+    );
+    Error::check(finite, argument, found, expected)?;
+    Ok(inverse)
 }
 
 fn log_volume(dimension: usize) -> f64 {

@@ -9,6 +9,7 @@ use crate::{Error, Result};
 /// How closely each moment is met, relative to `1 + max |s|`.
 const TOLERANCE: f64 = 1e-8;
 
+/// The most iterations of the minimiser.
 const ITERATIONS: usize = 1_000;
 
 /// The member of `start`'s family with these moments: the minimum of `A(eta) - eta . s`.

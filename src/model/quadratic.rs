@@ -13,13 +13,13 @@ use crate::random::StandardNormal;
 pub(crate) struct QuadraticForm {
     mean: DVector<f64>,
     precision: DMatrix<f64>,
-    /// The diagonal of `P` where there is nothing beside it: such forms are common in bases and
-    /// cost d instead of d^2.
+    /// The diagonal of `P`, where all other entries are 0. Such forms are common in bases and cost d
+    /// operations instead of d^2.
     diagonal: Option<DVector<f64>>,
 }
 
 impl QuadraticForm {
-    /// The caller has checked that the sizes agree and that the matrix is symmetric.
+    /// A form whose sizes the caller has checked to agree, and whose matrix to be symmetric.
     pub(crate) fn new(mean: DVector<f64>, precision: DMatrix<f64>) -> Self {
         debug_assert_eq!(precision.shape(), (mean.len(), mean.len()));
         let is_diagonal = (0..mean.len()).all(|j| (0..j).all(|i| precision[(i, j)] == 0.0));

@@ -66,17 +66,14 @@ impl Engine {
     /// # Errors
     /// Where this machine or this build of the crate does not have it.
     pub(crate) fn available(self) -> Result<Available> {
-        if self.is_available() {
-            Ok(Available(self))
+        let reason = if self == Self::Amx && cfg!(not(feature = "amx")) {
+            "because this was built without the feature `amx`"
         } else {
-            let best = Self::best();
-            let expected = if self == Self::Amx && cfg!(not(feature = "amx")) {
-                format!("at best {best}, because this was built without the feature `amx`")
-            } else {
-                format!("at best {best}, which is what this machine has")
-            };
-            Err(Error::invalid("engine", self, expected))
-        }
+            "which is what this machine has"
+        };
+        let expected = format!("at best {}, {reason}", Self::best());
+        Error::check(self.is_available(), "engine", self, expected)?;
+        Ok(Available(self))
     }
 }
 

@@ -5,15 +5,16 @@ use std::collections::VecDeque;
 use nalgebra::DVector;
 
 /// Limited-memory BFGS (Nocedal and Wright 2006, algorithm 7.5) with a backtracking line search.
-/// On a convex function every step with a decrease has positive curvature, so that nothing more
-/// is asked of a step.
+///
+/// The line search accepts any step that decreases the function enough. On a convex function such a
+/// step has positive curvature, so that there is no need to check that too.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lbfgs {
-    /// Pairs of steps and gradient changes kept.
+    /// Number of past pairs of step and gradient change that are kept.
     pub(crate) memory: usize,
-    /// Iterations at most.
+    /// The most iterations.
     pub(crate) iterations: usize,
-    /// Stops where no entry of the gradient is larger.
+    /// The minimisation stops once no entry of the gradient is larger than this.
     pub(crate) tolerance: f64,
 }
 

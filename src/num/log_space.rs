@@ -47,9 +47,11 @@ pub fn log_mean_exp(values: &[f64]) -> f64 {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct WeightSums {
     count: u64,
+    /// The largest log weight; `-inf` before the first weight above zero.
     #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_value"))]
-    max: f64,
-    sum: f64,
+    pub(crate) max: f64,
+    /// The sum of the weights, relative to the largest.
+    pub(super) sum: f64,
     sum_of_squares: f64,
 }
 
@@ -121,16 +123,6 @@ impl WeightSums {
             self.sum_of_squares * here * here + other.sum_of_squares * there * there;
         self.max = max;
         Some((here, there))
-    }
-
-    /// The largest log weight; `-inf` before the first weight above zero.
-    pub(crate) fn log_max(&self) -> f64 {
-        self.max
-    }
-
-    /// The sum of the weights, relative to the largest.
-    pub(super) fn relative_sum(&self) -> f64 {
-        self.sum
     }
 
     /// Number of weights, those of zero included.

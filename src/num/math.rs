@@ -1,4 +1,4 @@
-//! Scalar arithmetic that several models share.
+//! Small pieces of arithmetic that several models share.
 
 /// The pairs `i <= j` below d, row by row.
 pub(crate) fn pairs(d: usize) -> impl Iterator<Item = (usize, usize)> {

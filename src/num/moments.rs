@@ -29,7 +29,7 @@ impl WeightedMean {
 
     /// The weighted mean; NaN where there was no weight.
     pub(crate) fn get(&self) -> f64 {
-        self.value / self.weights.relative_sum()
+        self.value / self.weights.sum
     }
 }
 

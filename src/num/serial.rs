@@ -1,6 +1,6 @@
 //! Logarithms of weights in formats without infinities, such as JSON: `-inf` is written as none.
 
-/// One logarithm.
+/// A single logarithm.
 pub(crate) mod log_value {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -15,7 +15,7 @@ pub(crate) mod log_value {
     }
 }
 
-/// A list of them.
+/// A list of logarithms.
 pub(crate) mod log_values {
     use serde::{Deserialize, Deserializer, Serializer};
 

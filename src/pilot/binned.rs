@@ -1,6 +1,7 @@
 //! Binned schedules: whole numbers of steps for the segments between knots.
 
 use crate::kernel::TransitionKernel;
+use crate::num::setters;
 use crate::path::AnnealingPath;
 use crate::pilot::knot_chains::KnotChains;
 use crate::pilot::metric::nothing_changes;
@@ -38,10 +39,9 @@ impl BinnedSchedule {
         }
     }
 
-    /// The chains that estimate the costs.
-    pub fn chains(mut self, chains: KnotChains) -> Self {
-        self.chains = chains;
-        self
+    setters! {
+        /// The chains that estimate the costs.
+        chains: KnotChains,
     }
 
     /// The schedule of `steps` stages for known costs, one for each segment. The knots are among
@@ -159,12 +159,10 @@ impl<P: AnnealingPath, K> ScheduleOptimizer<P, K> for BinnedSchedule {
     {
         check_steps(steps, self.knots.steps())?;
         let costs = self.estimate_costs(path, kernel, seed)?;
+        let few = few_chains(self.chains.chains);
         Ok(OptimizedSchedule {
             schedule: self.with_costs(&costs, steps)?,
-            warnings: few_chains(self.chains.chains)
-                .into_iter()
-                .chain(negligible(&costs))
-                .collect(),
+            warnings: few.into_iter().chain(negligible(&costs)).collect(),
         })
     }
 }

@@ -4,7 +4,7 @@ use super::survey_run::Pilot;
 use crate::ais::Population;
 use crate::chain::Block;
 use crate::kernel::{TransitionKernel, refuse_stages};
-use crate::num::WeightSums;
+use crate::num::{WeightSums, setters};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::pilot::metric::{interpolate, nothing_changes};
 use crate::pilot::survey::{COLLAPSED, Survey};
@@ -14,19 +14,20 @@ use crate::random::{Purpose, stream};
 use crate::schedule::{Schedule, check_steps};
 use crate::{Error, Result};
 
-/// Stages by a constant conditional effective sample size (Zhou, Johansen and Aston 2016): a
-/// population of weighted chains goes along the path, and each next beta is found such that
+/// The schedule of a constant conditional effective sample size, CESS (Zhou, Johansen and Aston
+/// 2016).
+///
+/// A population of N weighted chains goes along the path. Each next beta is chosen such that
 ///
 /// `CESS / N = (sum_i W_i u_i)^2 / sum_i W_i u_i^2`, `u_i = f_beta(x_i) / f_{k-1}(x_i)`,
 ///
-/// comes out the same at every stage (W the normalised weights before it). Unlike the ESS itself
-/// it says how far apart neighbouring models are, whatever happened before.
+/// is the same at every stage, W being the normalised weights before the stage. Unlike the ESS
+/// itself, the CESS says how far apart neighbouring models are, whatever happened before.
 ///
-/// The CESS that leads to the pilot's number of stages is found by repeated passes, and the
-/// stages found are then refined to the number asked for: at equal CESS,
-/// `sqrt(N / CESS - 1)` is a distance along the path that adds up. For small steps that distance
-/// is `sqrt(g) dbeta`, so that in the limit this is [`VarOpt`](crate::pilot::VarOpt); it needs
-/// no derivative, and no grid.
+/// Repeated passes find the CESS that leads to the pilot's number of stages. The stages found are
+/// then refined to the number asked for, at equal shares of the distance along the path, which is the
+/// sum of `sqrt(N / CESS - 1)`. For small steps this distance is `sqrt(g) dbeta`, so that in the
+/// limit the schedule is that of [`VarOpt`](crate::pilot::VarOpt). It needs no derivative and no grid.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]
@@ -49,11 +50,10 @@ const PASSES: usize = 8;
 const PRECISION: f64 = 1e-2;
 
 impl ConstantConditionalEss {
-    /// Number of chains and (about) of stages of the pilot passes, which run on one thread. There
-    /// are as many passes as it takes, whatever the pilot's rounds.
-    pub fn pilot(mut self, pilot: Pilot) -> Self {
-        self.pilot = pilot;
-        self
+    setters! {
+        /// The pilot's numbers of chains and, about, of stages of each pass. The passes run on one
+        /// thread. There are as many as it takes, whatever the pilot's rounds.
+        pilot: Pilot,
     }
 
     /// The schedule of `steps` stages for a survey, in the limit of small steps:
@@ -65,8 +65,8 @@ impl ConstantConditionalEss {
         survey.metric()?.schedule(steps)
     }
 
-    /// The stages of a pass in which each has this `CESS / N`, the last one more. Their number is
-    /// what it takes.
+    /// The schedule of one pass in which each stage has this `CESS / N`, but for the last, which may
+    /// have more. The number of stages is not known beforehand.
     ///
     /// # Errors
     /// A pilot without steps or with fewer than two chains; a target outside of (0, 1);
@@ -172,13 +172,11 @@ impl Pass {
             distances.push(covered);
         }
         let dead = chains - population.block().alive().count();
+        let warnings = [collapse, few_chains(chains), dead_chains(dead, chains)];
         Ok(Self {
             betas,
             distances,
-            warnings: [collapse, few_chains(chains), dead_chains(dead, chains)]
-                .into_iter()
-                .flatten()
-                .collect(),
+            warnings: warnings.into_iter().flatten().collect(),
         })
     }
 
@@ -212,8 +210,8 @@ fn check_weights<S>(block: &Block<S>, beta: f64) -> Result<Option<PilotWarning>>
     }
 }
 
-/// The beta at this distance from `beta`, or 1 where that is nearer, with its distance: bisection,
-/// sped up by the distance being nearly proportional to the step.
+/// The beta at this distance from `beta`, or 1 where that is nearer, and its distance. It is found by
+/// bisection, with guesses for which the distance is proportional to the step, as it nearly is.
 fn next_stage<P: AnnealingPath>(
     path: &P,
     block: &Block<P::State>,
@@ -273,11 +271,7 @@ fn why_too_long<M: Intermediate>(here: &M, there: &M, block: &Block<M::State>) -
 /// `sqrt(N / CESS - 1)`, its square times `1 / (1 - 1/ESS)`: without this correction the distance
 /// vanishes as the weights collapse.
 fn distance_to<M: Intermediate>(here: &M, there: &M, block: &Block<M::State>) -> f64 {
-    let (mut before, mut after, mut squares) = (
-        WeightSums::default(),
-        WeightSums::default(),
-        WeightSums::default(),
-    );
+    let [mut before, mut after, mut squares] = [WeightSums::default(); 3];
     for (chain, &log_weight) in block.log_weights().iter().enumerate() {
         if block.is_alive(chain) {
             let ratio = there.log_ratio(here, &block.states()[chain]);

@@ -1,11 +1,9 @@
-//! A schedule that spends more stages where the kernel mixes slowly.
+//! The schedule by friction, which spends more stages where the kernel mixes slowly.
 
 use super::survey_run::Pilot;
-use crate::kernel::TransitionKernel;
-use crate::path::AnnealingPath;
+use crate::num::setters;
 use crate::pilot::metric::Metric;
 use crate::pilot::survey::{Survey, SurveyPoint};
-use crate::pilot::{OptimizedSchedule, ScheduleOptimizer};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
@@ -22,8 +20,8 @@ use crate::{Error, Result};
 /// with V the running maximum of the variance of log w. Where transitions are perfect the schedule
 /// is that of [`VarOpt`](crate::pilot::VarOpt).
 ///
-/// No weights are used, so that a pilot whose weights collapsed will do. The pilot cannot see
-/// mixing that is slower than itself: see `docs/schedules.md`.
+/// No weights are used, so that a pilot whose weights collapsed is good enough. A pilot cannot detect
+/// that the kernel mixes more slowly than the pilot itself lasts: see `docs/schedules.md`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]
@@ -44,24 +42,15 @@ impl Default for Friction {
 }
 
 impl Friction {
-    /// The pilot run.
-    pub fn pilot(mut self, pilot: Pilot) -> Self {
-        self.pilot = pilot;
-        self
-    }
-
-    /// Number of bins for the slowing `1 + 2 tau`; 8 unless set. There are fewer where the pilot
-    /// has fewer than four stages for each.
-    pub fn bins(mut self, bins: usize) -> Self {
-        self.bins = bins;
-        self
-    }
-
-    /// The least friction, a fraction of its mean; 1e-3 unless set. The schedule is then at most
-    /// `sqrt(1 / floor)` times faster than the linear one.
-    pub fn floor(mut self, fraction: f64) -> Self {
-        self.floor = fraction;
-        self
+    setters! {
+        /// The pilot run.
+        pilot: Pilot,
+        /// Number of bins for the slowing `1 + 2 tau`; 8 unless set. There are fewer where the pilot
+        /// has fewer than four stages for each.
+        bins: usize,
+        /// The least friction, a fraction of its mean; 1e-3 unless set. The schedule is then at most
+        /// `sqrt(1 / floor)` times faster than the linear one.
+        floor: f64,
     }
 
     /// The schedule of `steps` stages for a survey, whatever the schedule of its pilot.
@@ -126,26 +115,4 @@ fn running_maximum(points: &[SurveyPoint]) -> Vec<f64> {
     points.iter().map(rise).collect()
 }
 
-impl<P, K> ScheduleOptimizer<P, K> for Friction
-where
-    P: AnnealingPath + Sync,
-    P::State: Send,
-    K: Sync,
-{
-    fn optimize<'p>(
-        &self,
-        path: &'p P,
-        kernel: &K,
-        steps: usize,
-        seed: u64,
-    ) -> Result<OptimizedSchedule>
-    where
-        K: TransitionKernel<P::At<'p>>,
-    {
-        let survey = self.pilot.survey(path, kernel, seed)?;
-        Ok(OptimizedSchedule {
-            schedule: self.schedule(&survey, steps)?,
-            warnings: survey.unweighted_warnings(),
-        })
-    }
-}
+super::optimize_by_survey! { Friction, warns by Survey::unweighted_warnings }

@@ -89,8 +89,8 @@ impl KnotChains {
         Ok(costs)
     }
 
-    /// At the knot where the chains stand: the means of its log ratio to the knot behind, and of that
-    /// of the knot ahead to it.
+    /// Moves the chains at the knot where they stand, and averages two log ratios over them: that of
+    /// this knot to the one behind, and that of the knot ahead to this one.
     fn means<'p, P, K>(
         &self,
         chains: &mut Population<'p, P, K::Workspace>,
@@ -116,7 +116,8 @@ impl KnotChains {
     }
 }
 
-/// A mean log ratio over the chains at one beta, which is infinite where another excludes them.
+/// Refuses a mean log ratio over the chains at one beta that is infinite, as it is where the model at
+/// another beta excludes one of them.
 fn finite(mean: f64, here: f64, there: f64) -> Result<f64> {
     if mean.is_finite() {
         return Ok(mean);

@@ -41,18 +41,8 @@ impl Metric {
     /// finite.
     pub fn new(betas: Vec<f64>, values: Vec<f64>) -> Result<Self> {
         Error::check_dimension("costs", values.len(), betas.len())?;
-        let bad = values
-            .iter()
-            .zip(&betas)
-            .find(|(m, _)| !(m.is_finite() && **m >= 0.0));
-        if let Some((m, beta)) = bad {
-            let found = format!("{m} at beta = {beta}");
-            return Err(Error::invalid(
-                "cost",
-                found,
-                "finite numbers of at least 0",
-            ));
-        }
+        let costs = betas.iter().copied().zip(values.iter().copied());
+        check_not_negative("cost", costs)?;
         Ok(Self {
             grid: Schedule::new(betas)?,
             values,
@@ -145,11 +135,9 @@ impl Metric {
     /// # Errors
     /// Where `steps` is 0, or the metric is 0 somewhere, which [`floored`](Self::floored) prevents.
     pub fn schedule(&self, steps: usize) -> Result<Schedule> {
-        if let Some(k) = self.values.iter().position(|&m| m == 0.0) {
-            let found = format!("0 at beta = {}", self.betas()[k]);
-            let expected = "positive costs: the schedule would leap";
-            return Err(Error::invalid("cost", found, expected));
-        }
+        let costs = self.betas().iter().zip(self.values.iter().copied());
+        let expected = "positive costs: the schedule would leap";
+        Error::check_each("cost", "beta =", costs, |m| m != 0.0, expected)?;
         interpolate(self.betas(), &self.cumulative(f64::sqrt), steps)
     }
 
@@ -169,6 +157,21 @@ impl Metric {
         // The first entry is 0, so that there is a last one.
         self.cumulative(f).last().copied().unwrap_or_default()
     }
+}
+
+/// Refuses a pair of beta and figure whose figure is negative or not finite.
+pub(crate) fn check_not_negative(
+    argument: &'static str,
+    figures: impl IntoIterator<Item = (f64, f64)>,
+) -> Result<()> {
+    let holds = |x: f64| x.is_finite() && x >= 0.0;
+    Error::check_each(
+        argument,
+        "beta =",
+        figures,
+        holds,
+        "finite numbers of at least 0",
+    )
 }
 
 /// The error of a path whose base is its target.

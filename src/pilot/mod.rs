@@ -1,8 +1,8 @@
-//! Pilots: cheap chains that look at a path before the run, and what is chosen by them.
+//! Pilots: cheap runs that explore a path, and the schedules and step sizes that are chosen by them.
 //!
-//! A [`Pilot`] leaves a [`Survey`] of a path. From it [`Friction`] and [`VarOpt`] choose a
-//! [`Schedule`]; [`ConstantConditionalEss`] and [`BinnedSchedule`] choose one by chains of their own.
-//! All are [`ScheduleOptimizer`]s. [`tune()`] finds the step sizes of a kernel.
+//! A [`Pilot`] makes a [`Survey`] of a path. [`Friction`] and [`VarOpt`] choose a [`Schedule`] by a
+//! survey; [`ConstantConditionalEss`] and [`BinnedSchedule`] choose one by chains of their own. All
+//! four are [`ScheduleOptimizer`]s. [`tune()`] finds the step sizes of a kernel.
 
 mod binned;
 mod conditional_ess;
@@ -32,7 +32,7 @@ use crate::kernel::TransitionKernel;
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
 
-/// A way to choose a schedule for a path and a kernel, as VAROPT or an adaptive bisection.
+/// A method that chooses a schedule for a path and a kernel.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -57,8 +57,8 @@ pub trait ScheduleOptimizer<P: AnnealingPath, K> {
     /// looked at them, and its mean weight would no longer be `Z_K / Z_0`.
     ///
     /// # Errors
-    /// Where the pilot says too little to choose by, or the constraints cannot be met. What it
-    /// says with little confidence is in the schedule's `warnings`.
+    /// Where the pilot says too little to choose by, or the constraints cannot be met. Where it says
+    /// little but enough, the result has `warnings`.
     fn optimize<'p>(
         &self,
         path: &'p P,
@@ -82,3 +82,33 @@ pub struct OptimizedSchedule {
     /// the best.
     pub warnings: Vec<PilotWarning>,
 }
+
+/// Implements [`ScheduleOptimizer`] for a type that surveys the path by its `pilot` and chooses by
+/// its method `schedule`. The method of [`Survey`] gives the warnings.
+macro_rules! optimize_by_survey {
+    ($name:ident, warns by $warnings:path) => {
+        impl<P, K> $crate::pilot::ScheduleOptimizer<P, K> for $name
+        where
+            P: $crate::path::AnnealingPath<State: Send> + Sync,
+            K: Sync,
+        {
+            fn optimize<'p>(
+                &self,
+                path: &'p P,
+                kernel: &K,
+                steps: usize,
+                seed: u64,
+            ) -> Result<$crate::pilot::OptimizedSchedule>
+            where
+                K: $crate::kernel::TransitionKernel<P::At<'p>>,
+            {
+                let survey = self.pilot.survey(path, kernel, seed)?;
+                Ok($crate::pilot::OptimizedSchedule {
+                    schedule: self.schedule(&survey, steps)?,
+                    warnings: $warnings(&survey),
+                })
+            }
+        }
+    };
+}
+use optimize_by_survey;

@@ -6,7 +6,7 @@ use crate::estimate::Warning;
 use crate::num::WeightedVariance;
 use crate::path::Intermediate;
 use crate::pilot::PilotWarning;
-use crate::pilot::metric::Metric;
+use crate::pilot::metric::{Metric, check_not_negative};
 use crate::pilot::warning::{dead_chains, few_chains, few_steps, near_collapse};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
@@ -140,7 +140,7 @@ impl Survey {
     /// Where they do not; where a figure is negative or not finite.
     pub fn new(chains: usize, points: Vec<SurveyPoint>) -> Result<Self> {
         let _grid = Schedule::new(points.iter().map(|point| point.beta))?;
-        for point in &points {
+        let figures = |point: &SurveyPoint| {
             let figures = [
                 point.squared_steps,
                 point.derivative_variance,
@@ -148,15 +148,10 @@ impl Survey {
                 point.var_log_weight,
                 point.effective_sample_size,
             ];
-            if let Some(bad) = figures.iter().find(|x| !(x.is_finite() && **x >= 0.0)) {
-                let found = format!("{bad} at beta = {}", point.beta);
-                return Err(Error::invalid(
-                    "survey",
-                    found,
-                    "finite figures of at least 0",
-                ));
-            }
-        }
+            let beta = point.beta;
+            figures.map(|figure| (beta, figure))
+        };
+        check_not_negative("survey", points.iter().flat_map(figures))?;
         Ok(Self { chains, points })
     }
 

@@ -4,6 +4,7 @@ use rand::Rng;
 
 use crate::ais::Ais;
 use crate::kernel::TransitionKernel;
+use crate::num::setters;
 use crate::path::AnnealingPath;
 use crate::pilot::friction::Friction;
 use crate::pilot::survey::{DerivativeRecorder, Survey};
@@ -11,7 +12,7 @@ use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// Settings of a pilot run; 100 chains and 1,000 steps unless set.
+/// A pilot run, given by its settings: 100 chains and 1,000 steps unless set.
 ///
 /// The run that follows must not go on with the pilot's chains, nor repeat their random numbers:
 /// a schedule chosen by looking at chains depends on their weights, and over such chains
@@ -44,14 +45,13 @@ impl Pilot {
         }
     }
 
-    /// Number of pilots, 1 unless set: the first on the linear schedule, each further one on the
-    /// schedule that [`Friction`] chooses by the one before. The last one's survey counts.
-    ///
-    /// Where the target is much narrower than the base, a linear pilot leaps over the beginning of
-    /// the path, where everything happens; two or three rounds find it.
-    pub fn rounds(mut self, rounds: usize) -> Self {
-        self.rounds = rounds;
-        self
+    setters! {
+        /// Number of pilots, 1 unless set. The first takes the linear schedule, each further one the
+        /// schedule that [`Friction`] chooses by the one before. The last one's survey counts.
+        ///
+        /// Where the target is much narrower than the base, a linear pilot leaps over the beginning
+        /// of the path, where everything happens; two or three rounds find it.
+        rounds: usize,
     }
 
     /// Number of threads; rayon's global pool unless set.
@@ -70,7 +70,7 @@ impl Pilot {
         self.steps
     }
 
-    /// That there are chains for a variance, steps and rounds.
+    /// Refuses fewer than two chains, which have no variance, and a pilot without steps or rounds.
     pub(crate) fn check(&self) -> Result<()> {
         Error::check_at_least("chains of the pilot", self.chains, 2)?;
         Error::check_at_least("steps of the pilot", self.steps, 1)?;

@@ -16,15 +16,17 @@ const STEPS: usize = 60;
 /// The largest acceptable distance of the acceptance from its target.
 const TOLERANCE: f64 = 0.1;
 
-/// The kernel with step sizes that give `target_acceptance` all along the path (log-linear
-/// between up to 21 betas, evenly spaced in the stages of the schedule that the run will take).
+/// Returns the kernel with step sizes that give `target_acceptance` all along the path.
 ///
-/// A pilot of 64 chains starts from the base and moves through these betas, at each of which a
-/// Robbins-Monro recursion adjusts the logarithm of the step size, starting from that of the beta
-/// before (at the base, from the kernel's own); its gain falls at each crossing of the target
-/// (Kesten 1958), and the iterates of the last half are averaged. The pilot's streams are those
-/// of [`Purpose::Tune`], so that a run with the same seed is independent of it, and its weights
-/// unbiased given the tuned kernel.
+/// The step size is tuned at up to 21 betas, which are evenly spaced in the stages of the schedule
+/// that the run will take. Between them its logarithm is linear.
+///
+/// A pilot of 64 chains starts from the base and moves through these betas. At each a Robbins-Monro
+/// recursion adjusts the logarithm of the step size. It starts from the step size of the beta before,
+/// and at the base from the kernel's own. Its gain falls at each crossing of the target (Kesten 1958),
+/// and the iterates of the last half are averaged. The pilot's streams are those of
+/// [`Purpose::Tune`], so that a run with the same seed is independent of the pilot, and its weights
+/// are unbiased given the tuned kernel.
 ///
 /// # Errors
 /// Where the target lies outside of (0, 1); where no step size gives an acceptance within 0.1 of

@@ -2,11 +2,9 @@
 
 use super::fixed_point;
 use super::survey_run::Pilot;
-use crate::kernel::TransitionKernel;
-use crate::path::AnnealingPath;
+use crate::num::setters;
 use crate::pilot::metric::Metric;
 use crate::pilot::survey::Survey;
-use crate::pilot::{OptimizedSchedule, ScheduleOptimizer};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
@@ -61,29 +59,16 @@ impl Default for VarOpt {
 }
 
 impl VarOpt {
-    /// The pilot run that estimates g.
-    pub fn pilot(mut self, pilot: Pilot) -> Self {
-        self.pilot = pilot;
-        self
-    }
-
-    /// Width of the smoothing window, a fraction of the survey's points; .01 unless set.
-    pub fn window(mut self, fraction: f64) -> Self {
-        self.window = fraction;
-        self
-    }
-
-    /// The least value of g, a fraction of its mean; 1e-3 unless set. The schedule is then at
-    /// most `sqrt(1 / floor)` times faster than the linear one.
-    pub fn floor(mut self, fraction: f64) -> Self {
-        self.floor = fraction;
-        self
-    }
-
-    /// How the equation is solved; [`Solver::Quadrature`] unless set.
-    pub fn solver(mut self, solver: Solver) -> Self {
-        self.solver = solver;
-        self
+    setters! {
+        /// The pilot run that estimates g.
+        pilot: Pilot,
+        /// Width of the smoothing window, a fraction of the survey's points; .01 unless set.
+        window: f64,
+        /// The least value of g, a fraction of its mean; 1e-3 unless set. The schedule is then at
+        /// most `sqrt(1 / floor)` times faster than the linear one.
+        floor: f64,
+        /// How the equation is solved; [`Solver::Quadrature`] unless set.
+        solver: Solver,
     }
 
     /// The schedule of `steps` stages for a survey.
@@ -113,26 +98,4 @@ impl VarOpt {
     }
 }
 
-impl<P, K> ScheduleOptimizer<P, K> for VarOpt
-where
-    P: AnnealingPath + Sync,
-    P::State: Send,
-    K: Sync,
-{
-    fn optimize<'p>(
-        &self,
-        path: &'p P,
-        kernel: &K,
-        steps: usize,
-        seed: u64,
-    ) -> Result<OptimizedSchedule>
-    where
-        K: TransitionKernel<P::At<'p>>,
-    {
-        let survey = self.pilot.survey(path, kernel, seed)?;
-        Ok(OptimizedSchedule {
-            schedule: self.schedule(&survey, steps)?,
-            warnings: survey.warnings(),
-        })
-    }
-}
+super::optimize_by_survey! { VarOpt, warns by Survey::warnings }

@@ -2,8 +2,8 @@
 
 use crate::estimate::Warning;
 
-/// A reason to doubt a pilot run and the schedule chosen by it, with the figures behind it;
-/// `Display` says what to do.
+/// A reason to doubt a pilot run and the schedule chosen by it, with the figures behind it. Its text
+/// says what to do about it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

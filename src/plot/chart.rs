@@ -118,17 +118,16 @@ impl Chart {
         lines: &[Vec<(f64, f64)>],
         x: (f64, f64),
         y: (f64, f64),
-    ) -> std::result::Result<(), String> {
+    ) -> std::result::Result<(), Box<dyn std::error::Error>> {
         let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-        root.fill(&WHITE).map_err(message)?;
+        root.fill(&WHITE)?;
         let (area, legend) = root.split_horizontally(SIZE.0 - LEGEND);
         let mut chart = ChartBuilder::on(&area)
             .caption(&self.title, ("sans-serif", 18))
             .margin(12)
             .x_label_area_size(42)
             .y_label_area_size(64)
-            .build_cartesian_2d(x.0..x.1, y.0..y.1)
-            .map_err(message)?;
+            .build_cartesian_2d(x.0..x.1, y.0..y.1)?;
         let logarithmic = self.logarithmic_x;
         chart
             .configure_mesh()
@@ -138,24 +137,20 @@ impl Chart {
             .y_desc(&self.y_label)
             .x_label_formatter(&|x| label(if logarithmic { 10_f64.powf(*x) } else { *x }))
             .y_label_formatter(&|y| label(*y))
-            .draw()
-            .map_err(message)?;
+            .draw()?;
         for (index, ((name, _), line)) in self.lines.iter().zip(lines).enumerate() {
             let style = COLOURS[index % COLOURS.len()].stroke_width(2);
             let line = LineSeries::new(line.iter().copied(), style);
-            chart.draw_series(line).map_err(message)?;
+            chart.draw_series(line)?;
             let height = 50 + 18 * index as i32;
             let sample = PathElement::new(vec![(0, height), (18, height)], style);
-            legend.draw(&sample).map_err(message)?;
+            legend.draw(&sample)?;
             let text = Text::new(name.as_str(), (24, height - 6), ("sans-serif", 12));
-            legend.draw(&text).map_err(message)?;
+            legend.draw(&text)?;
         }
-        root.present().map_err(message)
+        root.present()?;
+        Ok(())
     }
-}
-
-fn message(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }
 
 /// Smallest and largest value, apart even where all values are one.

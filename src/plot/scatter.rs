@@ -40,12 +40,8 @@ impl ScatterSheet {
     pub fn new(x: (f64, f64), y: (f64, f64)) -> Result<Self> {
         for (argument, (low, high)) in [("range of x", x), ("range of y", y)] {
             let finite = low < high && low.is_finite() && high.is_finite();
-            Error::check(
-                finite,
-                argument,
-                format!("{low} to {high}"),
-                "a finite range",
-            )?;
+            let found = format!("{low} to {high}");
+            Error::check(finite, argument, found, "a finite range")?;
         }
         let rows = Vec::new();
         Ok(Self { x, y, rows })
@@ -69,13 +65,9 @@ impl ScatterSheet {
         );
         for (index, (label, panels)) in self.rows.iter().enumerate() {
             let top = GAP + index as f64 * (LABEL_HEIGHT + PANEL + GAP) + LABEL_HEIGHT;
+            let (base_line, label) = (top - 4.0, escaped(label));
             // Writing to a string cannot fail.
-            let _ = writeln!(
-                svg,
-                "<text x=\"{GAP}\" y=\"{}\">{}</text>",
-                top - 4.0,
-                escaped(label)
-            );
+            let _ = writeln!(svg, "<text x=\"{GAP}\" y=\"{base_line}\">{label}</text>");
             for (column, points) in panels.iter().enumerate() {
                 let left = GAP + column as f64 * (PANEL + GAP);
                 let _ = writeln!(svg, "{}", self.panel(points, left, top));

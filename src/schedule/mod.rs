@@ -80,18 +80,13 @@ impl Schedule {
         Error::check(from_base_to_target, "schedule", ends, "values from 0 to 1")?;
         // A NaN does not increase either.
         let increases = |k: &usize| betas[k - 1] < betas[*k];
-        match (1..betas.len()).find(|k| !increases(k)) {
-            None => Ok(Self { betas }),
-            Some(k) => {
-                let (last, before, here) = (k - 1, betas[k - 1], betas[k]);
-                let found = format!("beta_{last} = {before} then beta_{k} = {here}");
-                Err(Error::invalid(
-                    "schedule",
-                    found,
-                    "strictly increasing values",
-                ))
-            }
-        }
+        let Some(k) = (1..betas.len()).find(|k| !increases(k)) else {
+            return Ok(Self { betas });
+        };
+        let (last, before, here) = (k - 1, betas[k - 1], betas[k]);
+        let found = format!("beta_{last} = {before} then beta_{k} = {here}");
+        let expected = "strictly increasing values";
+        Err(Error::invalid("schedule", found, expected))
     }
 
     /// The K + 1 values `beta_0 = 0` to `beta_K = 1`.

@@ -73,7 +73,7 @@ fn a_damaged_part_is_refused() {
         ("/settings/block_size", 0.into()),
         ("/settings/chains", 0.into()),
         ("/settings/chains", 11.into()),
-        ("/settings/windows/width", 0.into()),
+        ("/settings/recorded_stages", 0.into()),
         ("/nodes/0/level", 64.into()),
         ("/nodes/0/index", u64::MAX.into()),
         ("/nodes/0/value/log_weights", serde_json::json!([0.0])),

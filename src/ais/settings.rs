@@ -1,0 +1,97 @@
+//! What a user sets of a run, apart from path, kernel and recorder.
+
+use std::ops::Range;
+
+use super::stages::Windows;
+use crate::num::Engine;
+use crate::random::{Purpose, StreamRng, stream, successive};
+use crate::schedule::Schedule;
+use crate::{Error, Result};
+
+/// What fixes the bits of a run besides path, kernel and recorder.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Settings {
+    pub(super) schedule: Schedule,
+    pub(super) chains: usize,
+    pub(super) block_size: usize,
+    pub(super) recorded_stages: usize,
+    pub(super) seed: u64,
+    pub(super) purpose: Purpose,
+    pub(super) log_base_normalizer: f64,
+    /// The engine of the path.
+    pub(super) engine: Option<Engine>,
+}
+
+impl Settings {
+    pub(super) fn new(log_base_normalizer: f64, engine: Option<Engine>) -> Self {
+        Self {
+            schedule: Schedule::linear(1_000).expect("1,000 stages are a schedule"),
+            chains: 1_000,
+            block_size: 128,
+            recorded_stages: 1_000,
+            seed: 0,
+            purpose: Purpose::Run,
+            log_base_normalizer,
+            engine,
+        }
+    }
+
+    /// Refuses a setting out of range. The other methods may assume that there is none.
+    pub(super) fn check(&self) -> Result<()> {
+        Error::check_at_least("chains", self.chains, 1)?;
+        Error::check_at_least("block_size", self.block_size, 1)?;
+        Error::check_at_least("recorded_stages", self.recorded_stages, 1)?;
+        Error::check_number("log normalizer of the base", self.log_base_normalizer)
+    }
+
+    /// The windows of stages that are recorded.
+    pub(super) fn windows(&self) -> Windows {
+        Windows::new(self.schedule.steps(), self.recorded_stages)
+    }
+
+    /// Number of blocks.
+    pub(super) fn blocks(&self) -> usize {
+        self.chains.div_ceil(self.block_size)
+    }
+
+    /// The chains of a range of blocks.
+    pub(super) fn chains_of(&self, blocks: Range<usize>) -> Range<usize> {
+        let at = |block: usize| self.block_size.saturating_mul(block).min(self.chains);
+        at(blocks.start)..at(blocks.end)
+    }
+
+    /// The blocks that a range of chains consists of.
+    pub(super) fn blocks_of(&self, chains: &Range<usize>) -> Result<Range<usize>> {
+        let (all, size) = (self.chains, self.block_size);
+        let inside = chains.start < chains.end && chains.end <= all;
+        let at_boundary = |chain: usize| chain.is_multiple_of(size) || chain == all;
+        let whole = inside && at_boundary(chains.start) && at_boundary(chains.end);
+        let expected = format!(
+            "a non-empty range within 0..{all} that begins and ends at a multiple of the block size \
+             {size} or at the last chain"
+        );
+        Error::check(whole, "range of chains", format!("{chains:?}"), expected)?;
+        Ok(chains.start / size..chains.end.div_ceil(size))
+    }
+
+    /// Cuts the chains into at most `parts` ranges of whole blocks, about equally long.
+    ///
+    /// # Errors
+    /// Where `parts` is 0.
+    pub(super) fn ranges(&self, parts: usize) -> Result<Vec<Range<usize>>> {
+        Error::check_at_least("parts", parts, 1)?;
+        let blocks = self.blocks();
+        let parts = parts.min(blocks);
+        let start = |part: usize| part * blocks / parts;
+        let range = |part: usize| self.chains_of(start(part)..start(part + 1));
+        Ok((0..parts).map(range).collect())
+    }
+
+    /// The stream of the first chain of each block.
+    pub(super) fn block_streams(&self, blocks: &Range<usize>) -> Vec<StreamRng> {
+        let first = stream(self.seed, self.purpose, self.block_size * blocks.start);
+        let streams = successive(first).step_by(self.block_size);
+        streams.take(blocks.len()).collect()
+    }
+}
