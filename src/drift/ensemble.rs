@@ -123,28 +123,24 @@ fn regress<M: BetaDerivative<State = DVector<f64>> + Differentiable>(
     let middle = stage.model;
     let columns = features.count() + 1;
     let mut rows = DMatrix::zeros(columns, particles.len());
-    let mut log_weights = Vec::with_capacity(particles.len());
+    let mut log_weights = vec![f64::NEG_INFINITY; particles.len()];
     let mut gradient = DVector::zeros(particles.states()[0].len());
-    for (i, state) in particles.states().iter().enumerate() {
+    for i in particles.alive() {
+        let state = &particles.states()[i];
         let at = |error: NonFinite| error.at(i, stage.index, stage.beta);
         let here = middle.gradient_into(state, &mut gradient);
         let here = NonFinite::check_log_density("log density", here).map_err(at)?;
-        let alive = particles.is_alive(i) && here > f64::NEG_INFINITY;
-        if alive {
-            let mut row = rows.column_mut(i);
-            let row = row.as_mut_slice();
-            features.generator_into(state, &gradient, &mut row[..columns - 1]);
-            row[columns - 1] = middle.beta_derivative(state);
-            let row = row.iter().copied();
-            Error::check_finite("features or beta derivative of a particle", row)?;
+        if here == f64::NEG_INFINITY {
+            continue;
         }
+        let mut row = rows.column_mut(i);
+        let row = row.as_mut_slice();
+        features.generator_into(state, &gradient, &mut row[..columns - 1]);
+        row[columns - 1] = middle.beta_derivative(state);
+        let row = row.iter().copied();
+        Error::check_finite("features or beta derivative of a particle", row)?;
         let half_way = NonFinite::check_log_density("log ratio", stage.log_ratio(state));
-        let half_way = half_way.map_err(at)?;
-        log_weights.push(if alive {
-            particles.log_weights()[i] + half_way
-        } else {
-            f64::NEG_INFINITY
-        });
+        log_weights[i] = particles.log_weights()[i] + half_way.map_err(at)?;
     }
     let estimate = Estimate::from_log_weights(&log_weights)?;
     let weights: Vec<f64> = log_weights

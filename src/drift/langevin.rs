@@ -6,7 +6,7 @@ use rand::Rng;
 use crate::chain::{NonFinite, Stage, Step};
 use crate::drift::DriftModifier;
 use crate::kernel::{Scratch, StepSize, TransitionKernel, evaluate, fill_normal, set_len};
-use crate::model::{Differentiable, UnnormalizedModel};
+use crate::model::{Differentiable, forward_model};
 use crate::path::Intermediate;
 use crate::{Error, Result};
 
@@ -160,6 +160,8 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
         state: &DVector<f64>,
         drift: &mut Drift,
     ) -> Result<f64, NonFinite> {
+        set_len(&mut drift.langevin, state.len());
+        set_len(&mut drift.shift, state.len());
         let log_density = evaluate(quantity, &MidGain(stage), state, &mut drift.langevin)?;
         if log_density > f64::NEG_INFINITY {
             drift.langevin *= 0.5 * self.step_size.at(stage.beta);
@@ -172,13 +174,7 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
 /// The model that a stage reaches, with the mean of the gradients at both ends.
 struct MidGain<'a, M>(Stage<'a, M>);
 
-impl<M: Differentiable> UnnormalizedModel for MidGain<'_, M> {
-    type State = DVector<f64>;
-
-    fn log_density(&self, state: &DVector<f64>) -> f64 {
-        self.0.model.log_density(state)
-    }
-}
+forward_model! { ['a, M] MidGain<'a, M> as M, self => *self.0.model; UnnormalizedModel }
 
 impl<M: Differentiable> Differentiable for MidGain<'_, M> {
     fn accumulate_gradient(
@@ -187,10 +183,9 @@ impl<M: Differentiable> Differentiable for MidGain<'_, M> {
         scale: f64,
         gradient: &mut DVector<f64>,
     ) -> f64 {
-        let Stage {
-            previous, model, ..
-        } = self.0;
-        model.accumulate_mean_gradient(previous, state, scale, gradient)
+        let stage = self.0;
+        let model = stage.model;
+        model.accumulate_mean_gradient(stage.previous, state, scale, gradient)
     }
 }
 
@@ -209,13 +204,14 @@ where
         Scratch(buffers): &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        buffers.set_len(state.len());
         let Buffers {
             proposal,
             noise,
             forward,
             backward,
         } = buffers;
+        set_len(proposal, state.len());
+        set_len(noise, state.len());
         let variance = self.step_size.at(stage.beta);
         let here = self.drift_into("log density", stage, state, forward)?;
         if here == f64::NEG_INFINITY {
@@ -255,28 +251,11 @@ impl Drift {
         self.langevin += &backward.shift;
         &self.langevin
     }
-
-    fn set_len(&mut self, len: usize) {
-        set_len(&mut self.langevin, len);
-        set_len(&mut self.shift, len);
-    }
-}
-
-impl Buffers {
-    fn set_len(&mut self, len: usize) {
-        set_len(&mut self.proposal, len);
-        set_len(&mut self.noise, len);
-        self.forward.set_len(len);
-        self.backward.set_len(len);
-    }
 }
 
 crate::num::deserialize_checked! {
     DriftModifiedLangevin<D> { modifier: D, step_size: StepSize, bound: Option<f64> } => {
-        let kernel = Self::new(modifier, step_size);
-        match bound {
-            Some(bound) => kernel.and_then(|kernel| kernel.bounded(bound)),
-            None => kernel,
-        }
+        let checked = bound.map_or(Ok(()), |bound| Error::check_positive("bound", bound));
+        checked.map(|()| Self { modifier, step_size, bound })
     }
 }

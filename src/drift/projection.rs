@@ -143,14 +143,14 @@ fn pick<R: Rng + ?Sized>(cells: &[Cell], rng: &mut R) -> usize {
 
 /// Written so that a NaN fails too; rounding may exceed a bound that is attained.
 fn check_bound(below: f64, bound: f64) -> Result<(), NonFinite> {
-    match below.partial_cmp(&(1e-9 * (1.0 + bound.abs()))) {
-        Some(order) if order.is_le() => Ok(()),
-        _ => Err(NonFinite {
-            quantity: "ridge function less its upper bound",
-            value: below,
-            expected: "at most 0",
-        }),
+    if below <= 1e-9 * (1.0 + bound.abs()) {
+        return Ok(());
     }
+    Err(NonFinite {
+        quantity: "ridge function less its upper bound",
+        value: below,
+        expected: "at most 0",
+    })
 }
 
 #[cfg(test)]

@@ -174,13 +174,11 @@ crate::num::deserialize_checked! {
 #[cfg(feature = "serde")]
 impl QuadratureModifier {
     fn checked(self) -> Result<Self> {
-        let Grid {
-            low,
-            spacing,
+        let points = self.grid.points;
+        Grid::new(
+            (self.grid.low, self.grid.node(points.saturating_sub(1))),
             points,
-        } = self.grid;
-        Error::check_positive("spacing", spacing)?;
-        Grid::new((low, low + spacing * (points as f64 - 1.0)), points)?;
+        )?;
         Error::check_dimension("tables", self.tables.len(), self.betas.betas().len())?;
         for table in &self.tables {
             Error::check_dimension("table", table.len(), points)?;

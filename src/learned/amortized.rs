@@ -5,7 +5,7 @@ use nalgebra::DVector;
 use crate::learned::conditional::Mean;
 use crate::learned::flow::LearnedTransitions;
 #[cfg(feature = "serde")]
-use crate::learned::flow::Pairs;
+use crate::learned::flow::Transition;
 use crate::learned::noise::Noise;
 use crate::{Error, Result};
 
@@ -86,9 +86,11 @@ impl AmortizedTransitions {
 }
 
 crate::num::serialize_as! {
-    AmortizedTransitions as encoder { noise: encoder.flow.noise, transitions: encoder.flow.pairs() }
+    AmortizedTransitions as encoder { noise: encoder.flow.noise, transitions: encoder.flow.transitions }
 }
 crate::num::deserialize_checked! {
-    AmortizedTransitions { noise: Noise, transitions: Pairs } =>
-        LearnedTransitions::from_pairs(noise, transitions).and_then(Self::from_flow)
+    AmortizedTransitions { noise: Noise, transitions: Vec<Transition> } => {
+        let flow = LearnedTransitions::of_one_shape(transitions).and_then(Self::from_flow);
+        flow.and_then(|encoder| encoder.with_noise(noise))
+    }
 }

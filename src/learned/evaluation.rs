@@ -49,9 +49,8 @@ impl LearnedTransitions {
 /// # Ok::<(), annealed::Error>(())
 /// ```
 pub fn mode_occupancy(states: &[DVector<f64>], modes: &[DVector<f64>]) -> Result<Vec<f64>> {
-    for (argument, given) in [("states", states), ("modes", modes)] {
-        Error::check_not_empty(argument, given.len())?;
-    }
+    Error::check_not_empty("states", states.len())?;
+    Error::check_not_empty("modes", modes.len())?;
     for point in states.iter().chain(modes) {
         Error::check_dimension("state or mode", point.len(), modes[0].len())?;
         Error::check_finite("state or mode", point.iter().copied())?;

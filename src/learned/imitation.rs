@@ -104,7 +104,7 @@ fn regression<R: Rng + ?Sized>(
     let mut density = ConditionalGaussian::new(mean, given.nrows(), rng)?;
     let mut pass = Pass::default();
     density.forward(given, &mut pass);
-    let features = pass.features(given).clone().insert_row(0, 1.0);
+    let features = pass.units.features(given).clone().insert_row(0, 1.0);
     let coefficients = least_squares(&features, &outputs_for(mean, given, reached))?;
     density.set_mean_outputs(&coefficients);
     density.forward(given, &mut pass);

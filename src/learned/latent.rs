@@ -88,6 +88,11 @@ impl<'a, D: Decoder> Likelihood<'a, D> {
             observation,
         })
     }
+
+    fn check(&self, latent: &DVector<f64>) {
+        let expected = self.decoder.latent_dimension();
+        assert_eq!(latent.len(), expected, "length of the latent state");
+    }
 }
 
 impl<D> Clone for Likelihood<'_, D> {
@@ -104,13 +109,6 @@ impl<D: Decoder> UnnormalizedModel for Likelihood<'_, D> {
     fn log_density(&self, latent: &DVector<f64>) -> f64 {
         self.check(latent);
         self.decoder.log_likelihood(self.observation, latent)
-    }
-}
-
-impl<D: Decoder> Likelihood<'_, D> {
-    fn check(&self, latent: &DVector<f64>) {
-        let expected = self.decoder.latent_dimension();
-        assert_eq!(latent.len(), expected, "length of the latent state");
     }
 }
 

@@ -220,10 +220,10 @@ impl Training {
         let mut ascent = Ascent::new(*self, flow, schedule)?;
         for _ in 0..self.iterations {
             let (point, gradients) = ascent.judge(std::slice::from_ref(path))?;
-            progress(&point, ascent.flow());
+            progress(&point, &ascent.trained.flow);
             ascent.update(gradients);
         }
-        Ok(ascent.finish())
+        Ok(ascent.trained)
     }
 
     /// Which part of the training an iteration has behind it.
@@ -241,21 +241,12 @@ impl Training {
 
     pub(super) fn check(&self) -> Result<()> {
         self.objective.check()?;
-        for (argument, value) in [
-            ("iterations", self.iterations),
-            ("batch_size", self.batch_size),
-        ] {
-            Error::check_at_least(argument, value, 1)?;
-        }
+        Error::check_at_least("iterations", self.iterations, 1)?;
+        Error::check_at_least("batch_size", self.batch_size, 1)?;
         Error::check_positive("learning_rate", self.learning_rate)?;
         Error::check_positive("clip", self.clip)?;
-        for (argument, value) in [
-            ("factor of the decay", self.decay),
-            ("start of the decay", self.decay_after),
-        ] {
-            Error::check_fraction(argument, value)?;
-        }
-        Ok(())
+        Error::check_fraction("factor of the decay", self.decay)?;
+        Error::check_fraction("start of the decay", self.decay_after)
     }
 }
 

@@ -18,7 +18,7 @@ use crate::path::{AnnealingPath, GaussianAt};
 /// there too, so that nothing is factorised again, nothing can fail, and no large constants cancel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GaussianPath {
-    ends: CommonAxes,
+    pub(crate) ends: CommonAxes,
 }
 
 impl GaussianPath {
@@ -35,10 +35,6 @@ impl GaussianPath {
     /// The target.
     pub fn target(&self) -> &Gaussian {
         &self.ends.target
-    }
-
-    pub(crate) fn ends(&self) -> &CommonAxes {
-        &self.ends
     }
 }
 
