@@ -20,18 +20,18 @@ use crate::{Error, Result};
 /// Penalties tried, relative to the variance of a feature.
 const PENALTIES: [f64; 5] = [1e-6, 1e-4, 1e-2, 0.1, 1.0];
 
-/// A drift modifier `G = grad h`, `h = sum_j c_j phi_j`, fitted to a pilot's particles.
+/// A drift modifier `G = grad h`, `h = sum_j c_j phi_j`, fitted to the particles of a pilot run.
 ///
-/// Along the flow of G the log weight grows by `s - div(G p)/p` a unit of beta, which is constant
-/// for an exact G. The coefficients at a stage minimise the variance of that rate over the
+/// Along the flow of G the log weight grows by `s - div(G p)/p` for each unit of beta. This rate is
+/// constant for an exact G. The coefficients at a stage minimise the variance of that rate over the
 /// weighted particles. This is a least-squares regression of s on `div(p grad phi_j)/p`, with a
 /// penalty chosen by two-fold cross-validation. The particles then move on with the G just found,
 /// and are resampled where their effective sample size falls below half.
 ///
-/// [`errors`](Self::errors) reports the share of the variance of s that is left on particles not
-/// fitted to. It knows nothing of places where no particle of the pilot is. The pilot has the
-/// streams of [`Purpose::Ensemble`], so that a run with the same seed is independent of it and
-/// unbiased.
+/// [`errors`](Self::errors) reports the share of the variance of s that is left on particles held out
+/// of the fit. It says nothing of regions that the pilot's particles do not reach. The pilot has the
+/// random streams of [`Purpose::Ensemble`], so that a run with the same seed is independent of it
+/// and unbiased.
 ///
 /// Source of the regression: zero-variance control variates (Mira, Solgi and Imparato 2013).
 #[derive(Debug, Clone, PartialEq)]
@@ -48,8 +48,8 @@ impl<F: Features> EnsembleModifier<F> {
     /// moved by [`DriftModifiedLangevin`] with noise of variance `step_size`, a number or a
     /// [`StepSize`].
     ///
-    /// A particle visits one new point a stage. Its gradient is computed once for the fit, and by
-    /// the kernel as in a run.
+    /// A particle visits one new point at each stage. The fit evaluates one gradient there, and the
+    /// kernel as many as in a run.
     ///
     /// # Errors
     /// Fewer particles than twice the coefficients, which are one more than the features; features

@@ -27,8 +27,12 @@ use crate::{Error, Result};
 ///
 /// The correction to the log weight is
 /// `log f_k(x') - log f_k(x) + log B(x|x') - log F(x'|x)`. The weights are unbiased for any G, eps
-/// and delta. With an exact G their variance tends to 0 with the steps. Where delta is 0 the kernel
-/// is [`UnadjustedLangevin`](crate::kernel::UnadjustedLangevin).
+/// and delta. With an exact G their variance tends to 0 with the steps.
+///
+/// At rest the kernel moves without its shift. A stage is at rest where its model is reached already:
+/// for the second kernel of a composition ([`Then`](crate::kernel::Then)) and for all but the first
+/// application of a repeated one ([`Repeat`](crate::kernel::Repeat)). Then delta is 0, G is not
+/// evaluated, and the kernel is [`UnadjustedLangevin`](crate::kernel::UnadjustedLangevin).
 ///
 /// A proposal y off the support of `f_k` is refused: the chain stays at x. The reversed chain would
 /// refuse y too, but would have proposed it with another probability, because the shift has the
@@ -85,12 +89,12 @@ struct Drift {
 }
 
 impl<D> DriftModifiedLangevin<D> {
-    /// With this modifier and noise of variance `eps`: a number or a [`StepSize`].
+    /// The kernel with this modifier and with noise of variance `eps`: a number or a [`StepSize`].
     ///
-    /// Shifts are not bounded. Where G is steep, as between modes that move apart, set a bound of
-    /// the scale of a mode's width ([`bounded`](Self::bounded)): without one, a double well was
-    /// estimated .1 too low with an exact G, and right within its error with a bound of .1. Let the
-    /// noise's variance exceed the increments of beta in the units of the state.
+    /// Shifts are not bounded. Where G is steep, as between modes that move apart, set a bound
+    /// about as large as the width of a mode ([`bounded`](Self::bounded)). Without a bound, the
+    /// estimate for a double well was 0.1 too low with an exact G. With a bound of 0.1 it was right
+    /// within its error. Choose `eps` larger than the increments of beta, in the units of the state.
     ///
     /// # Errors
     /// Where the number is not finite and positive.
@@ -102,11 +106,11 @@ impl<D> DriftModifiedLangevin<D> {
         })
     }
 
-    /// With every shift `delta G` cut to this length.
+    /// Cuts every shift `delta G` that is longer than this to this length.
     ///
-    /// Between modes |G| grows without limit, and a shift that is long beside the scale on which
-    /// G varies carries states to the wrong place. A run says where the bound bites through
-    /// [`ShiftMonitor`](super::ShiftMonitor).
+    /// Between modes |G| grows without limit. A shift that is longer than the scale on which G
+    /// varies carries states to the wrong place. A [`ShiftMonitor`](super::ShiftMonitor) records
+    /// where a run cuts shifts.
     ///
     /// # Errors
     /// Where the bound is not finite and positive.
@@ -152,7 +156,8 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
         Ok(length)
     }
 
-    /// Writes both parts of the drift and returns `log f_k(x)`; off the support nothing else.
+    /// Writes both parts of the drift and returns `log f_k(x)`. Off the support the parts mean
+    /// nothing.
     fn drift_into<M: Differentiable + Intermediate>(
         &self,
         quantity: &'static str,

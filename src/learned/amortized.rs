@@ -9,8 +9,8 @@ use crate::learned::flow::Transition;
 use crate::learned::noise::Noise;
 use crate::{Error, Result};
 
-/// Transitions `q_t(z_t | z_{t-1}, x)` and `r_t(z_{t-1} | z_t, x)` that depend on an observation x
-/// too: an encoder, one for all observations. They become a kernel once x is fixed, by
+/// An encoder for all observations x: transitions `q_t(z_t | z_{t-1}, x)` and
+/// `r_t(z_{t-1} | z_t, x)` that take x as a further input. They become a kernel once x is fixed, by
 /// [`given`](Self::given).
 ///
 /// [`Training::train_autoencoder`](super::Training::train_autoencoder) trains them beside a decoder.
@@ -28,7 +28,7 @@ use crate::{Error, Result};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct AmortizedTransitions {
-    /// Transitions whose densities take the observation as further inputs. Elsewhere there are none.
+    /// Transitions whose densities take the observation as further inputs.
     pub(super) flow: LearnedTransitions,
 }
 
@@ -55,10 +55,10 @@ impl AmortizedTransitions {
         Ok(Self { flow })
     }
 
-    /// With another law of the noise that the forward transitions add; see [`Noise`].
+    /// Replaces the law of the noise that the forward transitions add; see [`Noise`].
     ///
     /// # Errors
-    /// No degrees of freedom.
+    /// Degrees of freedom of 0.
     pub fn with_noise(self, noise: Noise) -> Result<Self> {
         let flow = self.flow.with_noise(noise)?;
         Ok(Self { flow })

@@ -1,4 +1,4 @@
-//! Stochastic gradient ascent: each iteration judges a minibatch, then updates the transitions.
+//! Stochastic gradient ascent: each iteration evaluates a minibatch, then updates the transitions.
 
 use nalgebra::DVector;
 use rand::RngExt;
@@ -15,12 +15,12 @@ use crate::path::AnnealingPath;
 use crate::random::{Purpose, StreamRng, stream};
 use crate::schedule::Schedule;
 
-/// Points of a training curve, at most.
+/// The largest number of points of a training curve.
 const CURVE: usize = 1_000;
-/// An objective lower than this many times its first magnitude has exploded.
+/// An objective has exploded when it lies below 0 by more than this many times its first magnitude.
 const EXPLOSION: f64 = 1e4;
 
-/// The state of the ascent.
+/// A training in progress.
 pub(super) struct Ascent<'s> {
     settings: Training,
     schedule: &'s Schedule,
@@ -68,7 +68,7 @@ impl<'s> Ascent<'s> {
         drawn
     }
 
-    /// The states `z_T` that the minibatch last judged reached.
+    /// The last states `z_T` of the trajectories in the current minibatch.
     pub(super) fn reached(&self) -> impl Iterator<Item = DVector<f64>> {
         self.batch.states_at(self.schedule.steps())
     }

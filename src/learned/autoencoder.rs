@@ -12,7 +12,7 @@ use crate::path::TemperedPath;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// What a training of encoder and decoder made.
+/// The result of training an encoder and a decoder together.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -57,11 +57,8 @@ impl Training {
         for iteration in 0..self.iterations {
             let observations = ascent.observe(data);
             let path = |x| Ok(TemperedPath::new(&prior, Likelihood::new(&decoder, x)?));
-            let paths = observations
-                .iter()
-                .copied()
-                .map(path)
-                .collect::<Result<Vec<_>>>()?;
+            let paths = observations.iter().copied().map(path);
+            let paths = paths.collect::<Result<Vec<_>>>()?;
             let (_, gradients) = ascent.judge(&paths).map_err(of_encoder)?;
             let mut gradient =
                 decoder_gradient(&ascent, &decoder, &observations).map_err(of_encoder)?;
@@ -100,7 +97,7 @@ fn decoder_gradient<D: TrainableDecoder>(
     }
 }
 
-/// The same error, of transitions that depend on the observation.
+/// The same error, with the transitions as those of an encoder.
 fn of_encoder(error: TrainingError) -> TrainingError<AmortizedTransitions> {
     match error {
         TrainingError::Invalid(error) => TrainingError::Invalid(error),

@@ -9,7 +9,7 @@ use crate::learned::pass::Pass;
 use crate::num::sigmoid;
 use crate::{Error, Result};
 
-/// Bounds on `log sigma`; without them about one training in two ends in a NaN.
+/// Bounds on `log sigma`. Without them about one training in two ends in a NaN.
 const LOG_DEVIATION: (f64, f64) = (-4.0, 3.0);
 /// How far a gated mean may jump for an output of the network of order one.
 pub(super) const JUMP: f64 = 5.0;
@@ -62,8 +62,8 @@ impl Mean {
 /// The mean has one of the forms of [`Mean`]; `log sigma` is clamped to `[-4, 3]`. The parameters
 /// are one flat vector: the weights of a layer by columns, its biases, then the next layer.
 ///
-/// The family is that of Huang et al. (2018). Where its gates start and how it is clamped was chosen
-/// for training to be reliable.
+/// The family is that of Huang et al. (2018). The start of the gates and the clamp on `log sigma`
+/// were chosen to make training reliable.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConditionalGaussian {
     mean: Mean,
@@ -73,7 +73,7 @@ pub struct ConditionalGaussian {
 }
 
 impl ConditionalGaussian {
-    /// With random weights, uniform on `+- 1 / sqrt(inputs of the layer)`.
+    /// A density with random weights, uniform on `+- 1 / sqrt(inputs of the layer)`.
     ///
     /// # Errors
     /// A dimension of 0; no hidden units where the mean has some.
@@ -91,11 +91,11 @@ impl ConditionalGaussian {
         Self::from_parts(mean, dimension, context, parameters)
     }
 
-    /// With these parameters.
+    /// The density with these parameters.
     ///
     /// # Errors
-    /// As [`new`](Self::new); a number of parameters that is not the form's; parameters that are
-    /// not finite.
+    /// As [`new`](Self::new); a number of parameters that does not fit the form of the mean;
+    /// parameters that are not finite.
     pub fn from_parameters(mean: Mean, dimension: usize, parameters: Vec<f64>) -> Result<Self> {
         Self::from_parts(mean, dimension, 0, parameters)
     }
@@ -116,7 +116,7 @@ impl ConditionalGaussian {
         })
     }
 
-    /// The density that is left when the observation is fixed. Its length has been checked.
+    /// The density that is left when the observation is fixed. The caller checks its length.
     pub(super) fn given(&self, observation: &[f64]) -> Self {
         let network = self.network;
         Self {
@@ -144,7 +144,7 @@ impl ConditionalGaussian {
         self.network.inputs - self.dimension
     }
 
-    /// All weights and biases; the last d are the biases of `log sigma`.
+    /// All weights and biases. The last d are the biases of `log sigma`.
     pub fn parameters(&self) -> &[f64] {
         &self.parameters
     }
@@ -181,16 +181,16 @@ impl ConditionalGaussian {
     /// `log N(state; mu(given), diag sigma(given)^2)`, normalised.
     ///
     /// # Panics
-    /// Where either has another length than d.
+    /// Where one of the states has another length than d.
     pub fn log_density(&self, state: &DVector<f64>, given: &DVector<f64>) -> f64 {
         assert_eq!(state.len(), self.dimension, "dimension of the state");
         self.pass(given).log_density(0, state.as_slice())
     }
 
-    /// A draw `mu + sigma eps` with `eps` standard normal.
+    /// Draws `mu + sigma eps` with `eps` standard normal.
     ///
     /// # Panics
-    /// Where what is given has another length than d.
+    /// Where the given state has another length than d.
     pub fn sample<R: Rng + ?Sized>(&self, given: &DVector<f64>, rng: &mut R) -> DVector<f64> {
         let pass = self.pass(given);
         let mut noise = DVector::zeros(self.dimension);

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 ///
 /// `log p(x|z) = sum_i [x_i l_i(z) - log(1 + e^(l_i(z)))]`.
 ///
-/// Entries of x in `[0, 1]` count as expected bits.
+/// An entry of x between 0 and 1 counts as the expectation of a bit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BernoulliDecoder {
     network: Network,
@@ -20,8 +20,8 @@ pub struct BernoulliDecoder {
 }
 
 impl BernoulliDecoder {
-    /// From `latent` numbers through `hidden` units to `observed` bits, with random weights,
-    /// uniform on `+- 1 / sqrt(inputs of the layer)`.
+    /// A decoder from `latent` numbers through `hidden` units to `observed` bits. Its weights are
+    /// random, uniform on `+- 1 / sqrt(inputs of the layer)`.
     ///
     /// # Errors
     /// A size of 0.
@@ -37,7 +37,7 @@ impl BernoulliDecoder {
     /// The probability of a one for each bit.
     ///
     /// # Panics
-    /// Where z has another length.
+    /// Where the length of z is not the latent dimension.
     pub fn probabilities(&self, z: &DVector<f64>) -> DVector<f64> {
         let (_, units) = self.pass(z);
         units.outputs.column(0).map(sigmoid)

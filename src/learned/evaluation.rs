@@ -1,4 +1,4 @@
-//! Looking at a trained flow: its samples after each transition, and the modes that they found.
+//! Diagnostics of a trained flow: its samples after each transition, and the modes that they reach.
 
 use nalgebra::DVector;
 
@@ -33,8 +33,8 @@ impl LearnedTransitions {
 
 /// The fraction of the states that is nearest to each mode, in Euclidean distance.
 ///
-/// Each state counts alike, so that the states of a run show the shares of the flow. For those of the
-/// target take a weighted mean, [`Run::expectation`](crate::ais::Run::expectation).
+/// All states count the same. The states of a run therefore give the shares of the flow, not those of
+/// the target, which are weighted means ([`Run::expectation`](crate::ais::Run::expectation)).
 ///
 /// # Errors
 /// No states or no modes; dimensions that differ; a coordinate that is not finite.

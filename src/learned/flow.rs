@@ -18,7 +18,7 @@ pub struct Transition {
 }
 
 impl Transition {
-    /// From its two densities.
+    /// A transition made of a forward and a backward density.
     ///
     /// # Errors
     /// Dimensions that differ.
@@ -56,12 +56,12 @@ impl Transition {
 ///
 /// `log f_t(z_t) + log r_t(z_{t-1}|z_t) - log f_{t-1}(z_{t-1}) - log q_t(z_t|z_{t-1})`
 ///
-/// to the log weight, so that `E[w] = Z_T / Z_0` whatever the training achieved, or without any.
+/// to the log weight. Then `E[w] = Z_T / Z_0`, whether the training was good or bad, or left out.
 /// The mean of the log weight is the evidence lower bound less `log Z_0`. `Then(flow, kernel)`
 /// follows each transition by a kernel that leaves `p_t` invariant.
 ///
-/// The densities along the path should be positive on all of `R^d`. Mass that `r_t` puts outside of
-/// the support of `f_{t-1}` is lost, and `E[w]` falls short of `Z_T / Z_0` by it.
+/// The densities along the path should be positive on all of `R^d`. Mass that `r_t` puts outside
+/// the support of `f_{t-1}` is lost, and `E[w]` is smaller than `Z_T / Z_0` by that mass.
 ///
 /// ```
 /// use annealed::ais::Ais;
@@ -111,11 +111,11 @@ impl LearnedTransitions {
         Self::of_one_shape((0..stages).map(transition).collect::<Result<_>>()?)
     }
 
-    /// From transitions already made.
+    /// A kernel made of these transitions, one for each stage.
     ///
     /// # Errors
-    /// No transitions; dimensions that differ; densities, read from a file, of amortised
-    /// transitions.
+    /// No transitions; dimensions that differ; densities that take an observation too, as those
+    /// of amortised transitions read from a file.
     pub fn from_transitions(transitions: Vec<Transition>) -> Result<Self> {
         let flow = Self::of_one_shape(transitions)?;
         Error::check_dimension("observation of the transitions", flow.context(), 0)?;
@@ -136,16 +136,16 @@ impl LearnedTransitions {
         })
     }
 
-    /// With another law of the noise that the forward transitions add; see [`Noise`].
+    /// Replaces the law of the noise that the forward transitions add; see [`Noise`].
     ///
     /// # Errors
-    /// No degrees of freedom.
+    /// Degrees of freedom of 0.
     pub fn with_noise(self, noise: Noise) -> Result<Self> {
         noise.check()?;
         Ok(Self { noise, ..self })
     }
 
-    /// The transitions that are left when the observation is fixed, whose length has been checked.
+    /// The transitions that are left when the observation is fixed. The caller checks its length.
     pub(super) fn given(&self, observation: &[f64]) -> Self {
         let fixed = |t: &Transition| Transition {
             forward: t.forward.given(observation),
@@ -157,7 +157,7 @@ impl LearnedTransitions {
         }
     }
 
-    /// The transitions, first stage first.
+    /// The transitions, in the order of the stages.
     pub fn transitions(&self) -> &[Transition] {
         &self.transitions
     }
@@ -172,7 +172,8 @@ impl LearnedTransitions {
         self.transitions[0].forward.dimension()
     }
 
-    /// Length of the observation that the densities take too; 0 but in amortised transitions.
+    /// Length of the observation that the densities take too, which is 0 except in amortised
+    /// transitions.
     pub(super) fn context(&self) -> usize {
         self.transitions[0].forward.context()
     }

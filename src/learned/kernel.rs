@@ -1,4 +1,4 @@
-//! Learned transitions as a kernel: blocks of chains as minibatches.
+//! Learned transitions as a kernel, which moves a block of chains as one minibatch.
 
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;

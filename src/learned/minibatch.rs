@@ -13,8 +13,8 @@ use crate::path::AnnealingPath;
 
 /// Trajectories `z_0, ..., z_T`, one column each, with the passes that made them.
 ///
-/// Paths and models come as a slice, from which column j takes entry j, cyclically: one for all
-/// columns, or one for each.
+/// Paths and models come as a slice: one entry for all columns, or one for each. Column j takes entry
+/// j, cyclically.
 #[derive(Debug)]
 pub(super) struct Minibatch {
     dimension: usize,
@@ -62,7 +62,7 @@ impl Minibatch {
         }
     }
 
-    /// Draws where the trajectories start, and their noise; returns the mean `log f_0(z_0)`.
+    /// Draws the starts of the trajectories and their noise, and returns the mean `log f_0(z_0)`.
     pub(super) fn draw<P, R>(&mut self, paths: &[P], law: Noise, rng: &mut R) -> f64
     where
         P: AnnealingPath<State = DVector<f64>>,

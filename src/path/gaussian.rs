@@ -7,9 +7,9 @@ use crate::model::{Gaussian, NormalizedModel, QuadraticForm};
 use crate::path::axes::CommonAxes;
 use crate::path::{AnnealingPath, GaussianAt};
 
-/// The geometric path between two Gaussians, on which every intermediate model is a Gaussian: the
-/// precision and the precision times the mean are linear in beta. Each model can be sampled exactly
-/// and has a known log Z, for perfect transitions, coordinate Gibbs and tests.
+/// The geometric path between two Gaussians. Every intermediate model is a Gaussian, whose precision
+/// and precision times mean are linear in beta. Each model can be sampled exactly and has a known
+/// log Z, which serves perfect transitions, coordinate Gibbs and tests.
 ///
 /// Its densities equal those of a [`GeometricPath`](super::GeometricPath) between the same ends,
 /// constants included.
@@ -25,7 +25,7 @@ impl GaussianPath {
     /// Between two Gaussians over the same space.
     ///
     /// # Errors
-    /// Where their dimensions differ, or their scales do so much that no common axes are found.
+    /// Where their dimensions differ, or their scales differ so much that no common axes are found.
     pub fn new(base: Gaussian, target: Gaussian) -> Result<Self> {
         Ok(Self {
             ends: CommonAxes::new(base, target)?,

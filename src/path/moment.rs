@@ -57,7 +57,7 @@ impl MomentPath {
     /// Between two Gaussians over the same space.
     ///
     /// # Errors
-    /// Where their dimensions differ, their scales do so much that no common axes are found, or
+    /// Where their dimensions differ, their scales differ so much that no common axes are found, or
     /// their means lie more than 1e6 standard deviations apart.
     pub fn new(base: Gaussian, target: Gaussian) -> Result<Self> {
         let ends = CommonAxes::new(base, target)?;
