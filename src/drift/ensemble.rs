@@ -20,18 +20,18 @@ use crate::{Error, Result};
 /// Penalties tried, relative to the variance of a feature.
 const PENALTIES: [f64; 5] = [1e-6, 1e-4, 1e-2, 0.1, 1.0];
 
-/// A drift modifier `G = grad h`, `h = sum_j c_j phi_j`, fitted to a pilot's particles.
+/// A drift modifier `G = grad h`, `h = sum_j c_j phi_j`, fitted to the particles of a pilot run.
 ///
-/// Along the flow of G the log weight grows by `s - div(G p)/p` a unit of beta, which is constant
-/// for an exact G. The coefficients at a stage minimise the variance of that rate over the
+/// Along the flow of G the log weight grows by `s - div(G p)/p` for each unit of beta. This rate is
+/// constant for an exact G. The coefficients at a stage minimise the variance of that rate over the
 /// weighted particles. This is a least-squares regression of s on `div(p grad phi_j)/p`, with a
 /// penalty chosen by two-fold cross-validation. The particles then move on with the G just found,
 /// and are resampled where their effective sample size falls below half.
 ///
-/// [`errors`](Self::errors) reports the share of the variance of s that is left on particles not
-/// fitted to. It knows nothing of places where no particle of the pilot is. The pilot has the
-/// streams of [`Purpose::Ensemble`], so that a run with the same seed is independent of it and
-/// unbiased.
+/// [`errors`](Self::errors) reports the share of the variance of s that is left on particles held out
+/// of the fit. It says nothing of regions that the pilot's particles do not reach. The pilot has the
+/// random streams of [`Purpose::Ensemble`], so that a run with the same seed is independent of it
+/// and unbiased.
 ///
 /// Source of the regression: zero-variance control variates (Mira, Solgi and Imparato 2013).
 #[derive(Debug, Clone, PartialEq)]
@@ -48,8 +48,8 @@ impl<F: Features> EnsembleModifier<F> {
     /// moved by [`DriftModifiedLangevin`] with noise of variance `step_size`, a number or a
     /// [`StepSize`].
     ///
-    /// A particle visits one new point a stage. Its gradient is computed once for the fit, and by
-    /// the kernel as in a run.
+    /// A particle visits one new point at each stage. The fit evaluates one gradient there, and the
+    /// kernel as many as in a run.
     ///
     /// # Errors
     /// Fewer particles than twice the coefficients, which are one more than the features; features
@@ -123,28 +123,24 @@ fn regress<M: BetaDerivative<State = DVector<f64>> + Differentiable>(
     let middle = stage.model;
     let columns = features.count() + 1;
     let mut rows = DMatrix::zeros(columns, particles.len());
-    let mut log_weights = Vec::with_capacity(particles.len());
+    let mut log_weights = vec![f64::NEG_INFINITY; particles.len()];
     let mut gradient = DVector::zeros(particles.states()[0].len());
-    for (i, state) in particles.states().iter().enumerate() {
+    for i in particles.alive() {
+        let state = &particles.states()[i];
         let at = |error: NonFinite| error.at(i, stage.index, stage.beta);
         let here = middle.gradient_into(state, &mut gradient);
         let here = NonFinite::check_log_density("log density", here).map_err(at)?;
-        let alive = particles.is_alive(i) && here > f64::NEG_INFINITY;
-        if alive {
-            let mut row = rows.column_mut(i);
-            let row = row.as_mut_slice();
-            features.generator_into(state, &gradient, &mut row[..columns - 1]);
-            row[columns - 1] = middle.beta_derivative(state);
-            let row = row.iter().copied();
-            Error::check_finite("features or beta derivative of a particle", row)?;
+        if here == f64::NEG_INFINITY {
+            continue;
         }
+        let mut row = rows.column_mut(i);
+        let row = row.as_mut_slice();
+        features.generator_into(state, &gradient, &mut row[..columns - 1]);
+        row[columns - 1] = middle.beta_derivative(state);
+        let row = row.iter().copied();
+        Error::check_finite("features or beta derivative of a particle", row)?;
         let half_way = NonFinite::check_log_density("log ratio", stage.log_ratio(state));
-        let half_way = half_way.map_err(at)?;
-        log_weights.push(if alive {
-            particles.log_weights()[i] + half_way
-        } else {
-            f64::NEG_INFINITY
-        });
+        log_weights[i] = particles.log_weights()[i] + half_way.map_err(at)?;
     }
     let estimate = Estimate::from_log_weights(&log_weights)?;
     let weights: Vec<f64> = log_weights

@@ -5,8 +5,8 @@ use nalgebra::DVector;
 use crate::num::pairs;
 use crate::{Error, Result};
 
-/// Functions `phi_j` over vectors, among whose gradients a modifier `G = sum_j c_j grad phi_j` is
-/// sought.
+/// Functions `phi_j` of a vector, whose gradients span the modifiers `G = sum_j c_j grad phi_j` among
+/// which one is fitted.
 pub trait Features {
     /// Dimension of the states.
     fn dimension(&self) -> usize;
@@ -22,8 +22,8 @@ pub trait Features {
         field: &mut DVector<f64>,
     );
 
-    /// Writes `div(p grad phi_j) / p = laplacian phi_j + grad phi_j . grad log p` at x for every j
-    /// to `generated`.
+    /// Writes `div(p grad phi_j) / p = laplacian phi_j + grad phi_j . grad log p` at x to
+    /// `generated`, one entry for each j.
     fn generator_into(
         &self,
         state: &DVector<f64>,
@@ -53,7 +53,7 @@ struct Bump {
 }
 
 impl BumpFeatures {
-    /// Polynomials up to degree 2, and a bump of every width at every centre.
+    /// The polynomials up to degree 2, and one bump of every width at every centre.
     ///
     /// # Errors
     /// A dimension of 0; a centre of another length or not finite; a width that is not finite and
@@ -88,7 +88,7 @@ impl BumpFeatures {
 }
 
 impl Bump {
-    /// The value, and the offset's squared length.
+    /// The value, and the squared distance from the centre.
     fn at(&self, state: &DVector<f64>) -> (f64, f64) {
         let pairs = state.iter().zip(self.centre.iter());
         let distance: f64 = pairs.map(|(x, c)| (x - c) * (x - c)).sum();

@@ -14,7 +14,7 @@ use crate::path::GaussianPath;
 /// Panics where the state does not have the path's dimension.
 impl DriftModifier for GaussianPath {
     fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>) {
-        let ends = self.ends();
+        let ends = &self.ends;
         let mut along_axes = ends.coordinates(state);
         let axes = ends.precisions.iter().zip(&ends.shift);
         for (u, (&lambda, &s)) in along_axes.iter_mut().zip(axes) {

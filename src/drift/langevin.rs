@@ -6,7 +6,7 @@ use rand::Rng;
 use crate::chain::{NonFinite, Stage, Step};
 use crate::drift::DriftModifier;
 use crate::kernel::{Scratch, StepSize, TransitionKernel, evaluate, fill_normal, set_len};
-use crate::model::{Differentiable, UnnormalizedModel};
+use crate::model::{Differentiable, forward_model};
 use crate::path::Intermediate;
 use crate::{Error, Result};
 
@@ -27,8 +27,12 @@ use crate::{Error, Result};
 ///
 /// The correction to the log weight is
 /// `log f_k(x') - log f_k(x) + log B(x|x') - log F(x'|x)`. The weights are unbiased for any G, eps
-/// and delta. With an exact G their variance tends to 0 with the steps. Where delta is 0 the kernel
-/// is [`UnadjustedLangevin`](crate::kernel::UnadjustedLangevin).
+/// and delta. With an exact G their variance tends to 0 with the steps.
+///
+/// At rest the kernel moves without its shift. A stage is at rest where its model is reached already:
+/// for the second kernel of a composition ([`Then`](crate::kernel::Then)) and for all but the first
+/// application of a repeated one ([`Repeat`](crate::kernel::Repeat)). Then delta is 0, G is not
+/// evaluated, and the kernel is [`UnadjustedLangevin`](crate::kernel::UnadjustedLangevin).
 ///
 /// A proposal y off the support of `f_k` is refused: the chain stays at x. The reversed chain would
 /// refuse y too, but would have proposed it with another probability, because the shift has the
@@ -85,12 +89,12 @@ struct Drift {
 }
 
 impl<D> DriftModifiedLangevin<D> {
-    /// With this modifier and noise of variance `eps`: a number or a [`StepSize`].
+    /// The kernel with this modifier and with noise of variance `eps`: a number or a [`StepSize`].
     ///
-    /// Shifts are not bounded. Where G is steep, as between modes that move apart, set a bound of
-    /// the scale of a mode's width ([`bounded`](Self::bounded)): without one, a double well was
-    /// estimated .1 too low with an exact G, and right within its error with a bound of .1. Let the
-    /// noise's variance exceed the increments of beta in the units of the state.
+    /// Shifts are not bounded. Where G is steep, as between modes that move apart, set a bound
+    /// about as large as the width of a mode ([`bounded`](Self::bounded)). Without a bound, the
+    /// estimate for a double well was 0.1 too low with an exact G. With a bound of 0.1 it was right
+    /// within its error. Choose `eps` larger than the increments of beta, in the units of the state.
     ///
     /// # Errors
     /// Where the number is not finite and positive.
@@ -102,11 +106,11 @@ impl<D> DriftModifiedLangevin<D> {
         })
     }
 
-    /// With every shift `delta G` cut to this length.
+    /// Cuts every shift `delta G` that is longer than this to this length.
     ///
-    /// Between modes |G| grows without limit, and a shift that is long beside the scale on which
-    /// G varies carries states to the wrong place. A run says where the bound bites through
-    /// [`ShiftMonitor`](super::ShiftMonitor).
+    /// Between modes |G| grows without limit. A shift that is longer than the scale on which G
+    /// varies carries states to the wrong place. A [`ShiftMonitor`](super::ShiftMonitor) records
+    /// where a run cuts shifts.
     ///
     /// # Errors
     /// Where the bound is not finite and positive.
@@ -152,7 +156,8 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
         Ok(length)
     }
 
-    /// Writes both parts of the drift and returns `log f_k(x)`; off the support nothing else.
+    /// Writes both parts of the drift and returns `log f_k(x)`. Off the support the parts mean
+    /// nothing.
     fn drift_into<M: Differentiable + Intermediate>(
         &self,
         quantity: &'static str,
@@ -160,6 +165,8 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
         state: &DVector<f64>,
         drift: &mut Drift,
     ) -> Result<f64, NonFinite> {
+        set_len(&mut drift.langevin, state.len());
+        set_len(&mut drift.shift, state.len());
         let log_density = evaluate(quantity, &MidGain(stage), state, &mut drift.langevin)?;
         if log_density > f64::NEG_INFINITY {
             drift.langevin *= 0.5 * self.step_size.at(stage.beta);
@@ -172,13 +179,7 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
 /// The model that a stage reaches, with the mean of the gradients at both ends.
 struct MidGain<'a, M>(Stage<'a, M>);
 
-impl<M: Differentiable> UnnormalizedModel for MidGain<'_, M> {
-    type State = DVector<f64>;
-
-    fn log_density(&self, state: &DVector<f64>) -> f64 {
-        self.0.model.log_density(state)
-    }
-}
+forward_model! { ['a, M] MidGain<'a, M> as M, self => *self.0.model; UnnormalizedModel }
 
 impl<M: Differentiable> Differentiable for MidGain<'_, M> {
     fn accumulate_gradient(
@@ -187,10 +188,9 @@ impl<M: Differentiable> Differentiable for MidGain<'_, M> {
         scale: f64,
         gradient: &mut DVector<f64>,
     ) -> f64 {
-        let Stage {
-            previous, model, ..
-        } = self.0;
-        model.accumulate_mean_gradient(previous, state, scale, gradient)
+        let stage = self.0;
+        let model = stage.model;
+        model.accumulate_mean_gradient(stage.previous, state, scale, gradient)
     }
 }
 
@@ -209,13 +209,14 @@ where
         Scratch(buffers): &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        buffers.set_len(state.len());
         let Buffers {
             proposal,
             noise,
             forward,
             backward,
         } = buffers;
+        set_len(proposal, state.len());
+        set_len(noise, state.len());
         let variance = self.step_size.at(stage.beta);
         let here = self.drift_into("log density", stage, state, forward)?;
         if here == f64::NEG_INFINITY {
@@ -255,28 +256,11 @@ impl Drift {
         self.langevin += &backward.shift;
         &self.langevin
     }
-
-    fn set_len(&mut self, len: usize) {
-        set_len(&mut self.langevin, len);
-        set_len(&mut self.shift, len);
-    }
-}
-
-impl Buffers {
-    fn set_len(&mut self, len: usize) {
-        set_len(&mut self.proposal, len);
-        set_len(&mut self.noise, len);
-        self.forward.set_len(len);
-        self.backward.set_len(len);
-    }
 }
 
 crate::num::deserialize_checked! {
     DriftModifiedLangevin<D> { modifier: D, step_size: StepSize, bound: Option<f64> } => {
-        let kernel = Self::new(modifier, step_size);
-        match bound {
-            Some(bound) => kernel.and_then(|kernel| kernel.bounded(bound)),
-            None => kernel,
-        }
+        let checked = bound.map_or(Ok(()), |bound| Error::check_positive("bound", bound));
+        checked.map(|()| Self { modifier, step_size, bound })
     }
 }

@@ -9,14 +9,15 @@ use crate::drift::langevin::DriftModifiedLangevin;
 use crate::model::Differentiable;
 use crate::path::Intermediate;
 
-/// The share of living chains above which [`ShiftMonitor::warning`] speaks.
+/// The share of living chains above which [`ShiftMonitor::warning`] gives a warning.
 const TOLERATED_SHARE: f64 = 1e-3;
 
-/// A recorder of the lengths `delta |G|` of a [`DriftModifiedLangevin`] kernel's shifts: at each
-/// recorded stage, at the states reached, one evaluation of G a chain.
+/// A recorder of the lengths `delta |G|` of the shifts of a [`DriftModifiedLangevin`] kernel. At each
+/// recorded stage it evaluates G once for each chain, at the state reached.
 ///
-/// It sees only where chains are. A bound that bites between modes, where no chain is any more,
-/// goes unseen; there the mass that G would carry across is lost to the estimate's variance.
+/// It sees only states where chains are. Between modes, where no chain is left, a bound may cut
+/// shifts unseen. The mass that G would have carried across is then missing, which adds to the
+/// variance of the estimate.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ShiftMonitor<D> {
@@ -35,8 +36,8 @@ struct Shifts {
     longest: f64,
 }
 
-/// The warning of drift modifiers that are too long for the schedule and were cut to the kernel's
-/// bound; `Display` says what to do.
+/// A warning that shifts were too long for the schedule and were cut to the kernel's bound. `Display`
+/// says what to do.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error(
     "{:.1}% of the shifts were cut at stage {stage} (beta = {beta}), the longest from {longest:.3}: \
@@ -46,7 +47,7 @@ struct Shifts {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct ShiftsCut {
-    /// Index of the stage with most cuts, 1 to K.
+    /// Index of the stage with the largest share of cuts, 1 to K.
     pub stage: usize,
     /// Inverse temperature it reaches.
     pub beta: f64,
@@ -57,7 +58,7 @@ pub struct ShiftsCut {
 }
 
 impl<D> ShiftMonitor<D> {
-    /// Watches the shifts of this kernel; each block of chains clones it.
+    /// A monitor of this kernel's shifts. Each block of chains clones it.
     pub fn new(kernel: DriftModifiedLangevin<D>) -> Self {
         Self {
             kernel,

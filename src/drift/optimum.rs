@@ -1,4 +1,4 @@
-//! Annealing as optimisation: the best point met, and a bound that the mean objective reaches.
+//! Annealing as optimisation: the best point met, and a lower bound on the mean objective.
 
 use crate::ais::{Merge, Recorder};
 use crate::chain::Block;
@@ -25,7 +25,7 @@ struct Traced {
 }
 
 impl<F: Fn(&S) -> f64, S> ObjectiveTrace<F, S> {
-    /// Follows this objective, to be maximised.
+    /// A recorder of this objective, which is to be maximised.
     pub fn new(objective: F) -> Self {
         Self {
             objective,
@@ -36,13 +36,13 @@ impl<F: Fn(&S) -> f64, S> ObjectiveTrace<F, S> {
 }
 
 impl<F, S> ObjectiveTrace<F, S> {
-    /// The largest value found and its point; `None` before any finite value.
+    /// The largest value found and its point, or `None` before any finite value.
     pub fn best(&self) -> Option<(f64, &S)> {
         self.best.as_ref().map(|(value, state)| (*value, state))
     }
 
-    /// `(beta_k, mean of L under p_k, largest L of a chain)` at each recorded stage. The gain of a
-    /// stage is `beta_k` times the gain at the end of the path.
+    /// `(beta_k, mean of L under p_k, largest L among the chains)` at each recorded stage. The gain
+    /// at a stage is `beta_k` times the gain at the end of the path.
     pub fn stages(&self) -> impl Iterator<Item = (f64, f64, f64)> {
         let row = |stage: &Traced| (stage.beta, stage.mean.get(), stage.best);
         self.stages.iter().map(row)
@@ -111,13 +111,13 @@ pub struct Maximum {
 }
 
 impl Maximum {
-    /// A number that the mean of L under `p_gamma`, proportional to `p_0 exp(gamma L)`, is not
-    /// below: with `r = d / (gamma B)`,
+    /// A lower bound on the mean of L under `p_gamma`, which is proportional to `p_0 exp(gamma L)`.
+    /// With `r = d / (gamma B)`,
     ///
     /// `E L >= L* - B r + 1/gamma log P_0(|w - w*| < r)`,
     ///
     /// where the probability of the ball is replaced by its lower bound
-    /// `exp(-|w*|^2 / (2 sigma0^2)) P_0(|w| < r)`. The number is within about 1 of `L*` once gamma is
+    /// `exp(-|w*|^2 / (2 sigma0^2)) P_0(|w| < r)`. The result is within about 1 of `L*` once gamma is
     /// of the order `d log d`, however many local maxima there are.
     ///
     /// It follows from `gamma E L >= log Z` (Gibbs) and from the values of L on the ball. Source:

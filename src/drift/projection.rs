@@ -41,7 +41,7 @@ pub struct Cell {
 }
 
 impl<F: RidgeFunction> Projection<'_, F> {
-    /// One draw; `cells` is room to work in.
+    /// Draws the projection. `cells` is working space.
     pub(super) fn sample<R: Rng + ?Sized>(
         &self,
         cells: &mut Vec<Cell>,
@@ -106,7 +106,8 @@ impl<F: RidgeFunction> Projection<'_, F> {
 }
 
 impl Cell {
-    /// From the envelope: exponential away from 0, even where the cell reaches 0.
+    /// A draw from the envelope, which falls exponentially away from 0, or is flat where the cell
+    /// reaches 0.
     fn draw<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
         let (uniform, width) = (rng.random::<f64>(), self.high - self.low);
         if self.nearest == 0.0 {
@@ -116,7 +117,7 @@ impl Cell {
         self.nearest - (uniform * below).ln_1p() / self.nearest
     }
 
-    /// Where to part it; a tail at twice its start.
+    /// The point at which to split it: the middle, or for a tail twice its start.
     fn middle(&self) -> f64 {
         if (self.high - self.low).is_finite() {
             0.5 * (self.low + self.high)
@@ -143,14 +144,14 @@ fn pick<R: Rng + ?Sized>(cells: &[Cell], rng: &mut R) -> usize {
 
 /// Written so that a NaN fails too; rounding may exceed a bound that is attained.
 fn check_bound(below: f64, bound: f64) -> Result<(), NonFinite> {
-    match below.partial_cmp(&(1e-9 * (1.0 + bound.abs()))) {
-        Some(order) if order.is_le() => Ok(()),
-        _ => Err(NonFinite {
-            quantity: "ridge function less its upper bound",
-            value: below,
-            expected: "at most 0",
-        }),
+    if below <= 1e-9 * (1.0 + bound.abs()) {
+        return Ok(());
     }
+    Err(NonFinite {
+        quantity: "ridge function less its upper bound",
+        value: below,
+        expected: "at most 0",
+    })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::path::{AnnealingPath, BetaDerivative};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// Nodes of all tables together: 2 GiB.
+/// The largest number of nodes of all tables together, which take 2 GiB.
 const MAX_NODES: usize = 1 << 28;
 
 /// The drift modifier of a path over one dimension,
@@ -26,7 +26,7 @@ const MAX_NODES: usize = 1 << 28;
 pub struct QuadratureModifier {
     grid: Grid,
     betas: Middles,
-    /// One for each beta, a value for each node.
+    /// One table for each beta, with one value for each node.
     tables: Vec<Vec<f64>>,
 }
 
@@ -88,7 +88,7 @@ impl QuadratureModifier {
     }
 }
 
-/// Of states with more than one coordinate it moves the first.
+/// Where states have more than one coordinate it moves the first one only.
 impl DriftModifier for QuadratureModifier {
     fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>) {
         modifier.fill(0.0);
@@ -174,13 +174,11 @@ crate::num::deserialize_checked! {
 #[cfg(feature = "serde")]
 impl QuadratureModifier {
     fn checked(self) -> Result<Self> {
-        let Grid {
-            low,
-            spacing,
+        let points = self.grid.points;
+        Grid::new(
+            (self.grid.low, self.grid.node(points.saturating_sub(1))),
             points,
-        } = self.grid;
-        Error::check_positive("spacing", spacing)?;
-        Grid::new((low, low + spacing * (points as f64 - 1.0)), points)?;
+        )?;
         Error::check_dimension("tables", self.tables.len(), self.betas.betas().len())?;
         for table in &self.tables {
             Error::check_dimension("table", table.len(), points)?;

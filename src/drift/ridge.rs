@@ -20,13 +20,13 @@ pub trait RidgeFunction {
     /// `f(z)`.
     fn value(&self, z: f64) -> f64;
 
-    /// A number that f nowhere exceeds. The closer it is, the faster is the Gibbs sampler.
+    /// A number that f nowhere exceeds. The closer it is to f, the faster is the Gibbs sampler.
     fn upper_bound(&self) -> f64;
 
     /// A number that f does not exceed on an interval, whose ends may be infinite.
     ///
-    /// At large gains the speed of the Gibbs sampler depends on it, and it should tend to f as the
-    /// interval shrinks. The provided method gives the overall bound.
+    /// At large gains the speed of the Gibbs sampler depends on this bound, which should tend to f
+    /// as the interval shrinks. The provided method gives the overall bound.
     fn upper_bound_on(&self, low: f64, high: f64) -> f64 {
         let _ = (low, high);
         self.upper_bound()
@@ -39,9 +39,9 @@ pub trait RidgeFunction {
 pub struct Sinusoid {
     /// Factor of the sine.
     pub amplitude: f64,
-    /// Radians a unit of the projection.
+    /// Radians for each unit of the projection.
     pub frequency: f64,
-    /// Radians.
+    /// Added to the argument, in radians.
     pub phase: f64,
 }
 
@@ -74,8 +74,8 @@ pub struct Bounded<F> {
 }
 
 impl<F: Fn(f64) -> f64> Bounded<F> {
-    /// From a function that nowhere exceeds `upper_bound`. A run that finds it above ends with an
-    /// error.
+    /// The function with a number that it nowhere exceeds. A run that finds a larger value ends with
+    /// an error.
     pub fn new(function: F, upper_bound: f64) -> Self {
         Self {
             function,
@@ -84,11 +84,11 @@ impl<F: Fn(f64) -> f64> Bounded<F> {
         }
     }
 
-    /// With a number that `|f'|` nowhere exceeds (a Lipschitz constant), which bounds f between
-    /// two points where it is known.
+    /// Adds a number that `|f'|` nowhere exceeds (a Lipschitz constant). It bounds f between two
+    /// points where f is known.
     ///
     /// # Errors
-    /// Where it is not finite and positive.
+    /// Where the slope is not finite and positive.
     pub fn with_slope(self, slope: f64) -> Result<Self> {
         Error::check_positive("slope", slope)?;
         Ok(Self { slope, ..self })
@@ -179,8 +179,8 @@ pub struct RidgePrior {
 }
 
 impl RidgePrior {
-    /// From the matrix X of one row `x_i` a ridge, the deviation `sigma0` of w and the deviation
-    /// `delta` of the projections.
+    /// The Gaussian for the matrix X with one row `x_i` for each ridge, the deviation `sigma0` of w
+    /// and the deviation `delta` of the projections.
     ///
     /// # Errors
     /// An empty matrix; entries that are not finite; deviations that are not finite and positive,
@@ -205,7 +205,7 @@ impl RidgePrior {
         })
     }
 
-    /// The matrix X, one row a ridge.
+    /// The matrix X, with one row for each ridge.
     pub fn design(&self) -> &DMatrix<f64> {
         &self.design
     }
@@ -228,10 +228,10 @@ impl RidgePrior {
     /// `log E exp(scale f(u + delta xi))` with xi a standard normal: the log of the factor that a
     /// ridge leaves when its projection is integrated out.
     ///
-    /// It is computed by the trapezoid rule, over as many deviations as can matter by the upper bound
-    /// of the function, 1000 at most. The spacing is halved from 1/2 until two results agree to
-    /// 1e-10; for an analytic f the error is then that of rounding. At a spacing of 2^-10 the last
-    /// result stands. Its error is about as large where f has a jump.
+    /// It is computed by the trapezoid rule. The upper bound of the function says over how many
+    /// deviations, which are at most 1000. The spacing is halved from 1/2 until two results agree to
+    /// 1e-10. For an analytic f the error is then that of rounding. The smallest spacing is 2^-10,
+    /// which is also about the error where f has a jump.
     pub fn log_smoothed(&self, function: &impl RidgeFunction, u: f64, scale: f64) -> f64 {
         let log_integrand =
             |xi: f64| scale * function.value(u + self.deviation * xi) - 0.5 * xi * xi;

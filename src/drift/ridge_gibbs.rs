@@ -10,14 +10,14 @@ use crate::drift::ridge_path::RidgeAt;
 use crate::kernel::{Scratch, TransitionKernel};
 use crate::path::AnnealingPath;
 
-/// Gibbs on a [`RidgePath`](crate::drift::RidgePath): all projections z given w, by exact rejection,
-/// then w given z.
+/// Gibbs sampling on a [`RidgePath`](crate::drift::RidgePath): it draws all projections z given w, by
+/// exact rejection, then w given z.
 ///
-/// The envelope of the rejection is refined where it refuses, by the function's bounds on
-/// intervals ([`RidgeFunction::upper_bound_on`]); the number of proposals then grows with the
+/// Where the envelope of the rejection refuses a proposal, it is refined by the function's bounds on
+/// intervals ([`RidgeFunction::upper_bound_on`]). The number of proposals then grows with the
 /// logarithm of the gain. A function that knows only its overall bound takes about
-/// `exp(gamma/n (bound - f~))` proposals, f~ being the smoothed function, and a run ends with an
-/// error after a million for one projection.
+/// `exp(gamma/n (bound - f~))` proposals, where f~ is the smoothed function. A run ends with an error
+/// after a million proposals for one projection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RidgeGibbs {
@@ -32,17 +32,18 @@ enum Weight {
 }
 
 impl RidgeGibbs {
-    /// Weighs with the projections, by `(beta_k - beta_{k-1}) gamma L(z)`; exactly unbiased.
+    /// The kernel that weighs the projections too: stage k adds `(beta_k - beta_{k-1}) gamma L(z)` to
+    /// the log weight. The weights are exactly unbiased.
     pub const fn augmented() -> Self {
         Self {
             weight: Weight::Augmented,
         }
     }
 
-    /// Weighs with the projections integrated out:
+    /// The kernel that weighs w with the projections integrated out. Stage k adds
     ///
     /// `sum_i log [E exp(beta_k gamma/n f_i(u_i + delta xi)) / E exp(beta_{k-1} gamma/n f_i(u_i +
-    /// delta xi))]`, with `u_i = x_i . w`.
+    /// delta xi))]`, with `u_i = x_i . w` and xi a standard normal.
     ///
     /// This is a forward kernel that draws z from `p_k(z|w)` before it is weighed, with
     /// `p_{k-1}(z|w)` as its reversal: the factor by which the density of w changes takes the
@@ -104,8 +105,7 @@ impl<F: RidgeFunction> TransitionKernel<RidgeAt<'_, F>> for RidgeGibbs {
     }
 }
 
-/// How `log` of the density of w, with z integrated out, changes from the stage's one end to the
-/// other.
+/// The change of the log density of w, with z integrated out, from one end of the stage to the other.
 fn collapsed_log_ratio<F: RidgeFunction>(
     stage: Stage<'_, RidgeAt<'_, F>>,
     state: &RidgeState,

@@ -40,12 +40,12 @@ pub struct RidgePath<F> {
 }
 
 impl<F: RidgeFunction> RidgePath<F> {
-    /// From the matrix X with a row `x_i` for each function, the functions `f_i`, the gain gamma,
-    /// the deviation `sigma0` of w and the deviation `delta` of the projections.
+    /// The path for the matrix X with a row `x_i` for each function, the functions `f_i`, the gain
+    /// gamma, the deviation `sigma0` of w and the deviation `delta` of the projections.
     ///
     /// # Errors
-    /// As many functions as rows are expected; a gain that is not finite and positive; an upper
-    /// bound that is not finite; what [`RidgePrior::new`] refuses.
+    /// A number of functions that is not the number of rows; a gain that is not finite and positive;
+    /// an upper bound that is not finite; what [`RidgePrior::new`] refuses.
     pub fn new(
         design: DMatrix<f64>,
         functions: impl IntoIterator<Item = F>,
@@ -82,8 +82,8 @@ impl<F: RidgeFunction> RidgePath<F> {
     }
 
     /// The smoothed function `n/gamma log E exp(gamma/n f_i(u + delta xi))`, with xi a standard
-    /// normal: what function i becomes for w at `beta = 1`. It is no less than the convolution of
-    /// `f_i` with the Gaussian.
+    /// normal. With z integrated out it takes the place of `f_i` at `beta = 1`. It is no less than
+    /// the convolution of `f_i` with the Gaussian.
     ///
     /// # Panics
     /// Where there is no function `index`.

@@ -7,8 +7,9 @@ use nalgebra::DVector;
 use crate::drift::DriftModifier;
 use crate::drift::quadrature::QuadratureModifier;
 
-/// The drift modifier where every `p_beta` is a product over coordinates, as for an additive
-/// objective under a product base: coordinate i of G is the one-dimensional modifier of factor i.
+/// The drift modifier of a path on which every `p_beta` is a product over coordinates, as for an
+/// additive objective under a product base. Coordinate i of G is the one-dimensional modifier of
+/// factor i.
 ///
 /// It holds one table for each coordinate, or references to shared ones. It panics where the state
 /// has more coordinates than there are factors.
@@ -19,7 +20,7 @@ pub struct SeparableModifier<B = QuadratureModifier> {
 }
 
 impl<B: Borrow<QuadratureModifier>> SeparableModifier<B> {
-    /// From the modifiers of the factors, in the order of the coordinates.
+    /// The product of factors with these modifiers, in the order of the coordinates.
     pub fn new(factors: impl IntoIterator<Item = B>) -> Self {
         Self {
             factors: factors.into_iter().collect(),

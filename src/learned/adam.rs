@@ -2,12 +2,13 @@
 
 /// Decay of the running mean of the gradient.
 const MEAN_DECAY: f64 = 0.9;
-/// Decay of the running mean of its square.
+/// Decay of the running mean of the squared gradient.
 const SQUARE_DECAY: f64 = 0.999;
-/// Keeps the division finite.
+/// Added to the denominator, to keep the division finite.
 const EPSILON: f64 = 1e-8;
 
-/// Adam (Kingma and Ba 2015) for one flat vector of parameters, with their constants.
+/// The Adam optimizer (Kingma and Ba 2015) for one flat vector of parameters. The constants are
+/// those of the paper.
 #[derive(Debug, Clone)]
 pub(super) struct Adam {
     mean: Vec<f64>,

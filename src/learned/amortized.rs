@@ -5,12 +5,12 @@ use nalgebra::DVector;
 use crate::learned::conditional::Mean;
 use crate::learned::flow::LearnedTransitions;
 #[cfg(feature = "serde")]
-use crate::learned::flow::Pairs;
+use crate::learned::flow::Transition;
 use crate::learned::noise::Noise;
 use crate::{Error, Result};
 
-/// Transitions `q_t(z_t | z_{t-1}, x)` and `r_t(z_{t-1} | z_t, x)` that depend on an observation x
-/// too: an encoder, one for all observations. They become a kernel once x is fixed, by
+/// An encoder for all observations x: transitions `q_t(z_t | z_{t-1}, x)` and
+/// `r_t(z_{t-1} | z_t, x)` that take x as a further input. They become a kernel once x is fixed, by
 /// [`given`](Self::given).
 ///
 /// [`Training::train_autoencoder`](super::Training::train_autoencoder) trains them beside a decoder.
@@ -28,7 +28,7 @@ use crate::{Error, Result};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct AmortizedTransitions {
-    /// Transitions whose densities take the observation as further inputs. Elsewhere there are none.
+    /// Transitions whose densities take the observation as further inputs.
     pub(super) flow: LearnedTransitions,
 }
 
@@ -55,10 +55,10 @@ impl AmortizedTransitions {
         Ok(Self { flow })
     }
 
-    /// With another law of the noise that the forward transitions add; see [`Noise`].
+    /// Replaces the law of the noise that the forward transitions add; see [`Noise`].
     ///
     /// # Errors
-    /// No degrees of freedom.
+    /// Degrees of freedom of 0.
     pub fn with_noise(self, noise: Noise) -> Result<Self> {
         let flow = self.flow.with_noise(noise)?;
         Ok(Self { flow })
@@ -86,9 +86,11 @@ impl AmortizedTransitions {
 }
 
 crate::num::serialize_as! {
-    AmortizedTransitions as encoder { noise: encoder.flow.noise, transitions: encoder.flow.pairs() }
+    AmortizedTransitions as encoder { noise: encoder.flow.noise, transitions: encoder.flow.transitions }
 }
 crate::num::deserialize_checked! {
-    AmortizedTransitions { noise: Noise, transitions: Pairs } =>
-        LearnedTransitions::from_pairs(noise, transitions).and_then(Self::from_flow)
+    AmortizedTransitions { noise: Noise, transitions: Vec<Transition> } => {
+        let flow = LearnedTransitions::of_one_shape(transitions).and_then(Self::from_flow);
+        flow.and_then(|encoder| encoder.with_noise(noise))
+    }
 }

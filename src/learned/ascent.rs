@@ -1,36 +1,36 @@
-//! Stochastic gradient ascent: each iteration judges a minibatch, then updates the transitions.
+//! Stochastic gradient ascent: each iteration evaluates a minibatch, then updates the transitions.
 
 use nalgebra::DVector;
 use rand::RngExt;
 
 use crate::Result;
 use crate::learned::adam::{Adam, clip};
+use crate::learned::conditional::ConditionalGaussian;
 use crate::learned::flow::LearnedTransitions;
 use crate::learned::minibatch::{Energy, Minibatch, TransitionGradient};
+use crate::learned::objective::Weights;
 use crate::learned::training::{TrainedTransitions, Training, TrainingError, TrainingPoint};
 use crate::model::Differentiable;
 use crate::path::AnnealingPath;
 use crate::random::{Purpose, StreamRng, stream};
 use crate::schedule::Schedule;
 
-/// Points of a training curve, at most.
+/// The largest number of points of a training curve.
 const CURVE: usize = 1_000;
-/// An objective lower than this many times its first magnitude has exploded.
+/// An objective has exploded when it lies below 0 by more than this many times its first magnitude.
 const EXPLOSION: f64 = 1e4;
 
-/// The state of the ascent.
+/// A training in progress.
 pub(super) struct Ascent<'s> {
     settings: Training,
     schedule: &'s Schedule,
-    flow: LearnedTransitions,
+    pub(super) trained: TrainedTransitions,
     last_good: LearnedTransitions,
     optimizers: Vec<[Adam; 2]>,
     batch: Minibatch,
     rng: StreamRng,
     iteration: usize,
-    target_gradients: u64,
     first_objective: Option<f64>,
-    curve: Vec<TrainingPoint>,
 }
 
 impl<'s> Ascent<'s> {
@@ -41,28 +41,23 @@ impl<'s> Ascent<'s> {
     ) -> Result<Self> {
         settings.check()?;
         flow.check_steps(schedule)?;
-        let adam = |parameters: &[f64]| Adam::new(parameters.len());
-        let optimizers = flow
-            .transitions
-            .iter()
-            .map(|t| [adam(t.forward.parameters()), adam(t.backward.parameters())]);
+        let adam = |density: &ConditionalGaussian| Adam::new(density.parameters().len());
+        let transitions = flow.transitions.iter();
         Ok(Self {
             settings,
             schedule,
-            optimizers: optimizers.collect(),
+            optimizers: transitions.map(|t| t.parts().map(adam)).collect(),
             batch: Minibatch::new(&flow, settings.batch_size),
             last_good: flow.clone(),
-            flow,
+            trained: TrainedTransitions {
+                flow,
+                curve: Vec::new(),
+                target_gradients: 0,
+            },
             rng: stream(settings.seed, Purpose::FlowTraining, 0),
             iteration: 0,
-            target_gradients: 0,
             first_objective: None,
-            curve: Vec::new(),
         })
-    }
-
-    pub(super) fn flow(&self) -> &LearnedTransitions {
-        &self.flow
     }
 
     /// Conditions each trajectory of the next minibatch on an observation drawn from the data.
@@ -73,7 +68,7 @@ impl<'s> Ascent<'s> {
         drawn
     }
 
-    /// The states `z_T` that the minibatch last judged reached.
+    /// The last states `z_T` of the trajectories in the current minibatch.
     pub(super) fn reached(&self) -> impl Iterator<Item = DVector<f64>> {
         self.batch.states_at(self.schedule.steps())
     }
@@ -88,44 +83,36 @@ impl<'s> Ascent<'s> {
         P: AnnealingPath<State = DVector<f64>>,
         P::At<'p>: Differentiable,
     {
-        let departure = self.batch.draw(paths, self.flow.noise, &mut self.rng);
-        self.batch.follow(&self.flow);
+        let flow = &self.trained.flow;
+        let departure = self.batch.draw(paths, flow.noise, &mut self.rng);
+        self.batch.follow(flow);
         let energies = self.energies(paths);
         let objective = self.objective(departure, &energies)?;
-        let gradients = self.batch.gradient(
-            &self.flow,
-            &energies,
-            self.settings.objective.local_weight(),
-            self.density_weight(),
-        );
+        let gradients = self
+            .batch
+            .gradient(&self.trained.flow, &energies, self.weights());
         for (t, gradient) in gradients.iter().enumerate().rev() {
             if let Some(&value) = gradient.iter().flatten().find(|x| !x.is_finite()) {
                 return Err(self.diverged(t, "gradient", value));
             }
         }
-        self.last_good.clone_from(&self.flow);
+        self.last_good.clone_from(&self.trained.flow);
         let point = TrainingPoint {
             iteration: self.iteration,
             objective,
-            target_gradients: self.target_gradients,
+            target_gradients: self.trained.target_gradients,
         };
         let every = self.settings.iterations.div_ceil(CURVE);
         if self.iteration.is_multiple_of(every) {
-            self.curve.push(point);
+            self.trained.curve.push(point);
         }
         Ok((point, gradients))
     }
 
-    /// Factor beta on the logarithms of the prior and of r and q.
-    fn density_weight(&self) -> f64 {
+    /// The weights of the objective's parts at this iteration.
+    pub(super) fn weights(&self) -> Weights {
         let progress = self.settings.progress_at(self.iteration);
-        self.settings.objective.density_weight(progress)
-    }
-
-    /// Factor alpha on the last energy.
-    pub(super) fn energy_scale(&self) -> f64 {
-        let progress = self.settings.progress_at(self.iteration);
-        self.settings.objective.energy_scale(progress)
+        self.settings.objective.weights(progress)
     }
 
     /// `log f_t` at `z_t` for each transition whose energy the objective needs.
@@ -138,22 +125,20 @@ impl<'s> Ascent<'s> {
             let models: Vec<_> = paths.iter().map(|path| path.at(beta)).collect();
             self.batch.energy(t, &models, scale)
         };
-        let last = self.schedule.steps();
-        let local = self.settings.objective.local_weight() > 0.0;
+        let (last, weights) = (self.schedule.steps(), self.weights());
         let needed = (1..=last).map(|t| {
-            let scale = if t == last { self.energy_scale() } else { 1.0 };
+            let scale = if t == last { weights.energy } else { 1.0 };
             let beta = self.schedule.betas()[t];
-            (local || t == last).then(|| energy(t, beta, scale))
+            (weights.local > 0.0 || t == last).then(|| energy(t, beta, scale))
         });
         let mut energies: Vec<_> = needed.collect();
-        let density_weight = self.density_weight();
-        if let Some(Some(reached)) = energies.last_mut().filter(|_| density_weight < 1.0) {
-            let prior = energy(last, 0.0, density_weight - 1.0);
+        if let Some(Some(reached)) = energies.last_mut().filter(|_| weights.density < 1.0) {
+            let prior = energy(last, 0.0, weights.density - 1.0);
             reached.value += prior.value;
             reached.gradient += prior.gradient;
         }
         let evaluated = energies.iter().flatten().count() * self.settings.batch_size;
-        self.target_gradients += evaluated as u64;
+        self.trained.target_gradients += evaluated as u64;
         energies
     }
 
@@ -163,11 +148,12 @@ impl<'s> Ascent<'s> {
         departure: f64,
         energies: &[Option<Energy>],
     ) -> Result<f64, TrainingError> {
-        let density_weight = self.density_weight();
+        let density_weight = self.weights().density;
+        let noise = self.trained.flow.noise;
         let mut densities = -departure;
         let mut objective = f64::NAN;
         for (t, energy) in energies.iter().enumerate() {
-            densities += self.batch.log_backward_over_forward(t, self.flow.noise);
+            densities += self.batch.log_backward_over_forward(t, noise);
             let energy = energy.as_ref().map_or(0.0, |energy| energy.value);
             objective = density_weight * densities + energy;
             if !objective.is_finite() {
@@ -195,7 +181,8 @@ impl<'s> Ascent<'s> {
     /// One step up the gradients, which ends the iteration.
     pub(super) fn update(&mut self, gradients: Vec<TransitionGradient>) {
         let rate = self.settings.learning_rate_at(self.iteration);
-        let transitions = self.flow.transitions.iter_mut().zip(&mut self.optimizers);
+        let transitions = self.trained.flow.transitions.iter_mut();
+        let transitions = transitions.zip(&mut self.optimizers);
         for (mut gradient, (transition, adams)) in gradients.into_iter().zip(transitions) {
             clip(&mut gradient, self.settings.clip);
             let parts = transition.parts_mut().into_iter().zip(adams);
@@ -204,13 +191,5 @@ impl<'s> Ascent<'s> {
             }
         }
         self.iteration += 1;
-    }
-
-    pub(super) fn finish(self) -> TrainedTransitions {
-        TrainedTransitions {
-            flow: self.flow,
-            curve: self.curve,
-            target_gradients: self.target_gradients,
-        }
     }
 }

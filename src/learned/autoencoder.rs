@@ -12,7 +12,7 @@ use crate::path::TemperedPath;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// What a training of encoder and decoder made.
+/// The result of training an encoder and a decoder together.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -56,10 +56,9 @@ impl Training {
         let mut optimizer = Adam::new(decoder.parameters().len());
         for iteration in 0..self.iterations {
             let observations = ascent.observe(data);
-            let likelihoods = observations.iter().map(|x| Likelihood::new(&decoder, x));
-            let paths = likelihoods
-                .map(|likelihood| Ok(TemperedPath::new(&prior, likelihood?)))
-                .collect::<Result<Vec<_>>>()?;
+            let path = |x| Ok(TemperedPath::new(&prior, Likelihood::new(&decoder, x)?));
+            let paths = observations.iter().copied().map(path);
+            let paths = paths.collect::<Result<Vec<_>>>()?;
             let (_, gradients) = ascent.judge(&paths).map_err(of_encoder)?;
             let mut gradient =
                 decoder_gradient(&ascent, &decoder, &observations).map_err(of_encoder)?;
@@ -68,7 +67,7 @@ impl Training {
             let rate = self.learning_rate_at(iteration);
             optimizer.ascend(decoder.parameters_mut(), &gradient, rate);
         }
-        let trained = ascent.finish();
+        let trained = ascent.trained;
         Ok(TrainedAutoencoder {
             encoder: AmortizedTransitions { flow: trained.flow },
             decoder,
@@ -85,20 +84,20 @@ fn decoder_gradient<D: TrainableDecoder>(
     observations: &[&DVector<f64>],
 ) -> Result<Vec<f64>, TrainingError> {
     let mut gradient = vec![0.0; decoder.parameters().len()];
-    let scale = ascent.energy_scale() / observations.len() as f64;
+    let scale = ascent.weights().energy / observations.len() as f64;
     for (x, z) in observations.iter().zip(ascent.reached()) {
         decoder.accumulate_parameter_gradient(x, &z, scale, &mut gradient);
     }
     match gradient.iter().find(|x| !x.is_finite()) {
         None => Ok(gradient),
         Some(&value) => {
-            let last = ascent.flow().transitions().len() - 1;
+            let last = ascent.trained.flow.transitions.len() - 1;
             Err(ascent.diverged(last, "gradient of the decoder at the states", value))
         }
     }
 }
 
-/// The same error, of transitions that depend on the observation.
+/// The same error, with the transitions as those of an encoder.
 fn of_encoder(error: TrainingError) -> TrainingError<AmortizedTransitions> {
     match error {
         TrainingError::Invalid(error) => TrainingError::Invalid(error),

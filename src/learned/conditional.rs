@@ -4,12 +4,12 @@ use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
 use crate::kernel::fill_normal;
-use crate::learned::network::Network;
+use crate::learned::network::{Network, set_shape};
 use crate::learned::pass::Pass;
 use crate::num::sigmoid;
 use crate::{Error, Result};
 
-/// Bounds on `log sigma`; without them about one training in two ends in a NaN.
+/// Bounds on `log sigma`. Without them about one training in two ends in a NaN.
 const LOG_DEVIATION: (f64, f64) = (-4.0, 3.0);
 /// How far a gated mean may jump for an output of the network of order one.
 pub(super) const JUMP: f64 = 5.0;
@@ -38,28 +38,20 @@ pub enum Mean {
 }
 
 impl Mean {
-    fn network(self, dimension: usize, context: usize) -> Network {
+    fn network(self, dimension: usize, context: usize) -> Result<Network> {
         let (hidden, parts) = match self {
             Self::Affine => (0, 2_usize),
             Self::Residual { hidden } => (hidden, 2),
             Self::Gated { hidden } => (hidden, 3),
         };
+        Error::check_at_least("dimension", dimension, 1)?;
+        Error::check_at_least("hidden units", hidden, usize::from(self != Self::Affine))?;
         // A file may hold anything; the number of its parameters is checked next.
-        Network {
+        Ok(Network {
             inputs: dimension.saturating_add(context),
             hidden,
             outputs: parts.saturating_mul(dimension),
-        }
-    }
-}
-
-fn check_shape(mean: Mean, dimension: usize) -> Result<()> {
-    Error::check_at_least("dimension", dimension, 1)?;
-    match mean {
-        Mean::Residual { hidden } | Mean::Gated { hidden } => {
-            Error::check_at_least("hidden units", hidden, 1)
-        }
-        _ => Ok(()),
+        })
     }
 }
 
@@ -70,20 +62,18 @@ fn check_shape(mean: Mean, dimension: usize) -> Result<()> {
 /// The mean has one of the forms of [`Mean`]; `log sigma` is clamped to `[-4, 3]`. The parameters
 /// are one flat vector: the weights of a layer by columns, its biases, then the next layer.
 ///
-/// The family is that of Huang et al. (2018). Where its gates start and how it is clamped was chosen
-/// for training to be reliable.
+/// The family is that of Huang et al. (2018). The start of the gates and the clamp on `log sigma`
+/// were chosen to make training reliable.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ConditionalGaussian {
     mean: Mean,
     dimension: usize,
-    /// Length of x; 0 where there is none.
-    context: usize,
+    network: Network,
     parameters: Vec<f64>,
 }
 
 impl ConditionalGaussian {
-    /// With random weights, uniform on `+- 1 / sqrt(inputs of the layer)`.
+    /// A density with random weights, uniform on `+- 1 / sqrt(inputs of the layer)`.
     ///
     /// # Errors
     /// A dimension of 0; no hidden units where the mean has some.
@@ -97,16 +87,15 @@ impl ConditionalGaussian {
         context: usize,
         rng: &mut R,
     ) -> Result<Self> {
-        check_shape(mean, dimension)?;
-        let parameters = mean.network(dimension, context).initialize(rng);
+        let parameters = mean.network(dimension, context)?.initialize(rng);
         Self::from_parts(mean, dimension, context, parameters)
     }
 
-    /// With these parameters.
+    /// The density with these parameters.
     ///
     /// # Errors
-    /// As [`new`](Self::new); a number of parameters that is not the form's; parameters that are
-    /// not finite.
+    /// As [`new`](Self::new); a number of parameters that does not fit the form of the mean;
+    /// parameters that are not finite.
     pub fn from_parameters(mean: Mean, dimension: usize, parameters: Vec<f64>) -> Result<Self> {
         Self::from_parts(mean, dimension, 0, parameters)
     }
@@ -117,30 +106,27 @@ impl ConditionalGaussian {
         context: usize,
         parameters: Vec<f64>,
     ) -> Result<Self> {
-        check_shape(mean, dimension)?;
-        mean.network(dimension, context)
-            .check_parameters(&parameters)?;
+        let network = mean.network(dimension, context)?;
+        network.check_parameters(&parameters)?;
         Ok(Self {
             mean,
             dimension,
-            context,
+            network,
             parameters,
         })
     }
 
-    /// The density that is left when the observation is fixed. Its length has been checked.
+    /// The density that is left when the observation is fixed. The caller checks its length.
     pub(super) fn given(&self, observation: &[f64]) -> Self {
+        let network = self.network;
         Self {
-            context: 0,
-            parameters: self
-                .network()
-                .fix_last_inputs(&self.parameters, observation),
+            network: Network {
+                inputs: self.dimension,
+                ..network
+            },
+            parameters: network.fix_last_inputs(&self.parameters, observation),
             ..*self
         }
-    }
-
-    fn network(&self) -> Network {
-        self.mean.network(self.dimension, self.context)
     }
 
     /// The form of the mean.
@@ -153,12 +139,12 @@ impl ConditionalGaussian {
         self.dimension
     }
 
-    /// Length of x; 0 but in amortised transitions.
+    /// Length of the observation x, which is 0 except in amortised transitions.
     pub(super) fn context(&self) -> usize {
-        self.context
+        self.network.inputs - self.dimension
     }
 
-    /// All weights and biases; the last d are the biases of `log sigma`.
+    /// All weights and biases. The last d are the biases of `log sigma`.
     pub fn parameters(&self) -> &[f64] {
         &self.parameters
     }
@@ -170,7 +156,7 @@ impl ConditionalGaussian {
     /// Sets the biases and weights, in this order, of the last layer's first d outputs; a gate
     /// and `log sigma` become constant.
     pub(super) fn set_mean_outputs(&mut self, coefficients: &DMatrix<f64>) {
-        let outputs = self.network().outputs;
+        let outputs = self.network.outputs;
         let last = self.parameters.len() - outputs * coefficients.ncols();
         self.parameters[last..].fill(0.0);
         let biases = std::iter::once(0);
@@ -187,26 +173,24 @@ impl ConditionalGaussian {
         let first = self.parameters.len() - self.dimension;
         for (bias, deviation) in self.parameters[first..].iter_mut().zip(deviations) {
             // Within the clamp, where the gradient does not vanish.
-            *bias = deviation
-                .ln()
-                .clamp(LOG_DEVIATION.0 + 0.01, LOG_DEVIATION.1 - 0.01);
+            let (low, high) = (LOG_DEVIATION.0 + 0.01, LOG_DEVIATION.1 - 0.01);
+            *bias = deviation.ln().clamp(low, high);
         }
     }
 
     /// `log N(state; mu(given), diag sigma(given)^2)`, normalised.
     ///
     /// # Panics
-    /// Where either has another length than d.
+    /// Where one of the states has another length than d.
     pub fn log_density(&self, state: &DVector<f64>, given: &DVector<f64>) -> f64 {
         assert_eq!(state.len(), self.dimension, "dimension of the state");
-        let pass = self.pass(given);
-        pass.log_density(0, state.as_slice())
+        self.pass(given).log_density(0, state.as_slice())
     }
 
-    /// A draw `mu + sigma eps` with `eps` standard normal.
+    /// Draws `mu + sigma eps` with `eps` standard normal.
     ///
     /// # Panics
-    /// Where what is given has another length than d.
+    /// Where the given state has another length than d.
     pub fn sample<R: Rng + ?Sized>(&self, given: &DVector<f64>, rng: &mut R) -> DVector<f64> {
         let pass = self.pass(given);
         let mut noise = DVector::zeros(self.dimension);
@@ -216,7 +200,7 @@ impl ConditionalGaussian {
     }
 
     fn pass(&self, given: &DVector<f64>) -> Pass {
-        let inputs = self.network().inputs;
+        let inputs = self.network.inputs;
         assert_eq!(given.len(), inputs, "dimension of what is given");
         let mut pass = Pass::default();
         let given = DMatrix::from_column_slice(inputs, 1, given.as_slice());
@@ -226,16 +210,12 @@ impl ConditionalGaussian {
 
     /// Means and scales given each column of a minibatch, z above x.
     pub(super) fn forward(&self, given: &DMatrix<f64>, pass: &mut Pass) {
-        let (d, size) = (self.dimension, given.ncols());
-        let network = self.network();
-        pass.set_size(network, d, size);
-        let Pass {
-            hidden,
-            outputs,
-            means,
-            log_deviations,
-        } = pass;
-        network.forward(&self.parameters, given, hidden, outputs);
+        let (d, network) = (self.dimension, self.network);
+        network.forward(&self.parameters, given, &mut pass.units);
+        let (means, log_deviations) = (&mut pass.means, &mut pass.log_deviations);
+        set_shape(means, d, given.ncols());
+        set_shape(log_deviations, d, given.ncols());
+        let outputs = &pass.units.outputs;
         means.copy_from(&outputs.rows(0, d));
         match self.mean {
             Mean::Affine => {}
@@ -264,8 +244,8 @@ impl ConditionalGaussian {
         by_log_deviations: &DMatrix<f64>,
         gradient: &mut [f64],
     ) -> DMatrix<f64> {
-        let d = self.dimension;
-        let network = self.network();
+        let (d, network) = (self.dimension, self.network);
+        let outputs = &pass.units.outputs;
         let mut by_outputs = DMatrix::zeros(network.outputs, given.ncols());
         let mut direct = DMatrix::zeros(d, given.ncols());
         by_outputs.rows_mut(0, d).copy_from(by_means);
@@ -275,8 +255,8 @@ impl ConditionalGaussian {
             Mean::Gated { .. } => {
                 for (k, by_mean) in by_means.iter().enumerate() {
                     let (i, j) = (k % d, k / d);
-                    let gate = gate(pass.outputs[(d + i, j)]);
-                    let jump = JUMP * pass.outputs[(i, j)];
+                    let gate = gate(outputs[(d + i, j)]);
+                    let jump = JUMP * outputs[(i, j)];
                     by_outputs[(i, j)] = by_mean * (1.0 - gate) * JUMP;
                     by_outputs[(d + i, j)] = by_mean * (given[(i, j)] - jump) * gate * (1.0 - gate);
                     direct[k] = by_mean * gate;
@@ -286,12 +266,12 @@ impl ConditionalGaussian {
         let first = network.outputs - d;
         for (k, &derivative) in by_log_deviations.iter().enumerate() {
             let (i, j) = (first + k % d, k / d);
-            let raw = pass.outputs[(i, j)];
+            let raw = outputs[(i, j)];
             let free = LOG_DEVIATION.0 < raw && raw < LOG_DEVIATION.1;
             by_outputs[(i, j)] = if free { derivative } else { 0.0 };
         }
-        let (parameters, hidden) = (&self.parameters, &pass.hidden);
-        direct + network.backward(parameters, given, hidden, &by_outputs, Some(gradient), d)
+        let (parameters, units) = (&self.parameters, &pass.units);
+        direct + network.backward(parameters, given, units, &by_outputs, Some(gradient), d)
     }
 }
 
@@ -300,6 +280,11 @@ pub(super) fn gate(output: f64) -> f64 {
     sigmoid(output + GATE_BIAS)
 }
 
+crate::num::serialize_as! {
+    ConditionalGaussian as q {
+        mean: q.mean, dimension: q.dimension, context: q.context(), parameters: q.parameters,
+    }
+}
 crate::num::deserialize_checked! {
     ConditionalGaussian {
         mean: Mean,

@@ -16,8 +16,8 @@ pub(super) struct Crossing {
 }
 
 impl Crossing {
-    /// From the states `left`, with the noise drawn, to `z' = mu + sigma eps`, written above whatever
-    /// else `reached` holds.
+    /// Moves the states in `left` by the noise drawn and writes `z' = mu + sigma eps` to the first
+    /// rows of `reached`. Further rows, which hold an observation, stay.
     pub(super) fn follow(
         &mut self,
         transition: &Transition,

@@ -3,7 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 
 use crate::learned::latent::{Decoder, TrainableDecoder};
-use crate::learned::network::Network;
+use crate::learned::network::{Network, Units};
 use crate::num::{sigmoid, softplus};
 use crate::random::{Purpose, stream};
 use crate::{Error, Result};
@@ -12,111 +12,95 @@ use crate::{Error, Result};
 ///
 /// `log p(x|z) = sum_i [x_i l_i(z) - log(1 + e^(l_i(z)))]`.
 ///
-/// Entries of x in `[0, 1]` count as expected bits.
+/// An entry of x between 0 and 1 counts as the expectation of a bit.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct BernoulliDecoder {
-    latent: usize,
-    hidden: usize,
-    observed: usize,
+    network: Network,
     parameters: Vec<f64>,
 }
 
-/// What a pass through the network leaves behind, one column each.
-struct Activations {
-    latent: DMatrix<f64>,
-    hidden: DMatrix<f64>,
-    logits: DMatrix<f64>,
-}
-
 impl BernoulliDecoder {
-    /// From `latent` numbers through `hidden` units to `observed` bits, with random weights,
-    /// uniform on `+- 1 / sqrt(inputs of the layer)`.
+    /// A decoder from `latent` numbers through `hidden` units to `observed` bits. Its weights are
+    /// random, uniform on `+- 1 / sqrt(inputs of the layer)`.
     ///
     /// # Errors
     /// A size of 0.
     pub fn new(latent: usize, hidden: usize, observed: usize, seed: u64) -> Result<Self> {
-        let mut decoder = Self {
-            latent,
-            hidden,
-            observed,
-            parameters: Vec::new(),
-        };
-        decoder.check_sizes()?;
-        let mut rng = stream(seed, Purpose::DecoderWeights, 0);
-        decoder.parameters = decoder.network().initialize(&mut rng);
-        Ok(decoder)
+        let network = checked_network(latent, hidden, observed)?;
+        let parameters = network.initialize(&mut stream(seed, Purpose::DecoderWeights, 0));
+        Ok(Self {
+            network,
+            parameters,
+        })
     }
 
     /// The probability of a one for each bit.
     ///
     /// # Panics
-    /// Where z has another length.
+    /// Where the length of z is not the latent dimension.
     pub fn probabilities(&self, z: &DVector<f64>) -> DVector<f64> {
-        self.activations(z).logits.column(0).map(sigmoid)
+        let (_, units) = self.pass(z);
+        units.outputs.column(0).map(sigmoid)
     }
 
-    fn network(&self) -> Network {
-        Network {
-            inputs: self.latent,
-            hidden: self.hidden,
-            outputs: self.observed,
-        }
+    /// The latent as a minibatch of one, and the units that it sets.
+    fn pass(&self, z: &DVector<f64>) -> (DMatrix<f64>, Units) {
+        assert_eq!(z.len(), self.network.inputs, "dimension of the latent");
+        let latent = DMatrix::from_column_slice(z.len(), 1, z.as_slice());
+        let mut units = Units::default();
+        self.network.forward(&self.parameters, &latent, &mut units);
+        (latent, units)
     }
 
-    fn check_sizes(&self) -> Result<()> {
-        for (argument, size) in [
-            ("latent dimension", self.latent),
-            ("hidden units", self.hidden),
-            ("observed dimension", self.observed),
-        ] {
-            Error::check_at_least(argument, size, 1)?;
+    /// Derivatives of `scale log p(x|z)`: adds those in the parameters to `gradient`, if there is
+    /// one, and returns those in the first `wanted` entries of z, with `log p(x|z)`.
+    fn backward(
+        &self,
+        x: &DVector<f64>,
+        z: &DVector<f64>,
+        scale: f64,
+        gradient: Option<&mut [f64]>,
+        wanted: usize,
+    ) -> (DMatrix<f64>, f64) {
+        let (latent, units) = self.pass(z);
+        let mut by_logits = units.outputs.clone();
+        for (derivative, x) in by_logits.iter_mut().zip(x.iter()) {
+            *derivative = scale * (x - sigmoid(*derivative));
         }
-        Ok(())
-    }
-
-    fn activations(&self, z: &DVector<f64>) -> Activations {
-        assert_eq!(z.len(), self.latent, "dimension of the latent");
-        let latent = DMatrix::from_column_slice(self.latent, 1, z.as_slice());
-        let mut hidden = DMatrix::zeros(self.hidden, 1);
-        let mut logits = DMatrix::zeros(self.observed, 1);
-        let network = self.network();
-        network.forward(&self.parameters, &latent, &mut hidden, &mut logits);
-        Activations {
-            latent,
-            hidden,
-            logits,
-        }
+        let (network, parameters) = (self.network, &self.parameters);
+        let by_latent = network.backward(parameters, &latent, &units, &by_logits, gradient, wanted);
+        (by_latent, log_probability(x, &units.outputs))
     }
 }
 
-impl Activations {
-    fn log_likelihood(&self, x: &DVector<f64>) -> f64 {
-        let terms = x.iter().zip(&self.logits);
-        terms.map(|(x, &logit)| x * logit - softplus(logit)).sum()
-    }
+/// `sum_i [x_i l_i - log(1 + e^(l_i))]`.
+fn log_probability(x: &DVector<f64>, logits: &DMatrix<f64>) -> f64 {
+    let terms = x.iter().zip(logits);
+    terms.map(|(x, &logit)| x * logit - softplus(logit)).sum()
+}
 
-    /// `scale * d/dl log p(x|z)`.
-    fn by_logits(&self, x: &DVector<f64>, scale: f64) -> DMatrix<f64> {
-        let mut derivatives = self.logits.clone();
-        for (derivative, x) in derivatives.iter_mut().zip(x.iter()) {
-            *derivative = scale * (x - sigmoid(*derivative));
-        }
-        derivatives
-    }
+fn checked_network(latent: usize, hidden: usize, observed: usize) -> Result<Network> {
+    Error::check_at_least("latent dimension", latent, 1)?;
+    Error::check_at_least("hidden units", hidden, 1)?;
+    Error::check_at_least("observed dimension", observed, 1)?;
+    Ok(Network {
+        inputs: latent,
+        hidden,
+        outputs: observed,
+    })
 }
 
 impl Decoder for BernoulliDecoder {
     fn latent_dimension(&self) -> usize {
-        self.latent
+        self.network.inputs
     }
 
     fn observed_dimension(&self) -> usize {
-        self.observed
+        self.network.outputs
     }
 
     fn log_likelihood(&self, x: &DVector<f64>, z: &DVector<f64>) -> f64 {
-        self.activations(z).log_likelihood(x)
+        log_probability(x, &self.pass(z).1.outputs)
     }
 
     fn accumulate_gradient(
@@ -126,13 +110,9 @@ impl Decoder for BernoulliDecoder {
         scale: f64,
         gradient: &mut DVector<f64>,
     ) -> f64 {
-        let activations = self.activations(z);
-        let by_logits = activations.by_logits(x, scale);
-        let Activations { latent, hidden, .. } = &activations;
-        let (network, d) = (self.network(), self.latent);
-        let by_latent = network.backward(&self.parameters, latent, hidden, &by_logits, None, d);
+        let (by_latent, log_likelihood) = self.backward(x, z, scale, None, z.len());
         *gradient += by_latent.column(0);
-        activations.log_likelihood(x)
+        log_likelihood
     }
 }
 
@@ -152,26 +132,24 @@ impl TrainableDecoder for BernoulliDecoder {
         scale: f64,
         gradient: &mut [f64],
     ) {
-        let activations = self.activations(z);
-        let by_logits = activations.by_logits(x, scale);
-        let Activations { latent, hidden, .. } = &activations;
-        let (network, gradient) = (self.network(), Some(gradient));
-        network.backward(&self.parameters, latent, hidden, &by_logits, gradient, 0);
+        self.backward(x, z, scale, Some(gradient), 0);
     }
 }
 
+crate::num::serialize_as! {
+    BernoulliDecoder as decoder {
+        latent: decoder.network.inputs,
+        hidden: decoder.network.hidden,
+        observed: decoder.network.outputs,
+        parameters: decoder.parameters,
+    }
+}
 crate::num::deserialize_checked! {
     BernoulliDecoder { latent: usize, hidden: usize, observed: usize, parameters: Vec<f64> } =>
-        BernoulliDecoder { latent, hidden, observed, parameters }.checked()
-}
-
-#[cfg(feature = "serde")]
-impl BernoulliDecoder {
-    fn checked(self) -> Result<Self> {
-        self.check_sizes()?;
-        self.network().check_parameters(&self.parameters)?;
-        Ok(self)
-    }
+        checked_network(latent, hidden, observed).and_then(|network| {
+            network.check_parameters(&parameters)?;
+            Ok(Self { network, parameters })
+        })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Looking at a trained flow: its samples after each transition, and the modes that they found.
+//! Diagnostics of a trained flow: its samples after each transition, and the modes that they reach.
 
 use nalgebra::DVector;
 
@@ -33,8 +33,8 @@ impl LearnedTransitions {
 
 /// The fraction of the states that is nearest to each mode, in Euclidean distance.
 ///
-/// Each state counts alike, so that the states of a run show the shares of the flow. For those of the
-/// target take a weighted mean, [`Run::expectation`](crate::ais::Run::expectation).
+/// All states count the same. The states of a run therefore give the shares of the flow, not those of
+/// the target, which are weighted means ([`Run::expectation`](crate::ais::Run::expectation)).
 ///
 /// # Errors
 /// No states or no modes; dimensions that differ; a coordinate that is not finite.
@@ -49,9 +49,8 @@ impl LearnedTransitions {
 /// # Ok::<(), annealed::Error>(())
 /// ```
 pub fn mode_occupancy(states: &[DVector<f64>], modes: &[DVector<f64>]) -> Result<Vec<f64>> {
-    for (argument, given) in [("states", states), ("modes", modes)] {
-        Error::check_not_empty(argument, given.len())?;
-    }
+    Error::check_not_empty("states", states.len())?;
+    Error::check_not_empty("modes", modes.len())?;
     for point in states.iter().chain(modes) {
         Error::check_dimension("state or mode", point.len(), modes[0].len())?;
         Error::check_finite("state or mode", point.iter().copied())?;

@@ -18,7 +18,7 @@ pub struct Transition {
 }
 
 impl Transition {
-    /// From its two densities.
+    /// A transition made of a forward and a backward density.
     ///
     /// # Errors
     /// Dimensions that differ.
@@ -41,16 +41,13 @@ impl Transition {
     }
 
     /// Both densities, forward first.
+    pub(super) fn parts(&self) -> [&ConditionalGaussian; 2] {
+        [&self.forward, &self.backward]
+    }
+
+    /// Both densities, forward first, to be changed.
     pub(super) fn parts_mut(&mut self) -> [&mut ConditionalGaussian; 2] {
         [&mut self.forward, &mut self.backward]
-    }
-
-    fn dimension(&self) -> usize {
-        self.forward.dimension()
-    }
-
-    fn context(&self) -> usize {
-        self.forward.context()
     }
 }
 
@@ -59,12 +56,12 @@ impl Transition {
 ///
 /// `log f_t(z_t) + log r_t(z_{t-1}|z_t) - log f_{t-1}(z_{t-1}) - log q_t(z_t|z_{t-1})`
 ///
-/// to the log weight, so that `E[w] = Z_T / Z_0` whatever the training achieved, or without any.
+/// to the log weight. Then `E[w] = Z_T / Z_0`, whether the training was good or bad, or left out.
 /// The mean of the log weight is the evidence lower bound less `log Z_0`. `Then(flow, kernel)`
 /// follows each transition by a kernel that leaves `p_t` invariant.
 ///
-/// The densities along the path should be positive on all of `R^d`. Mass that `r_t` puts outside of
-/// the support of `f_{t-1}` is lost, and `E[w]` falls short of `Z_T / Z_0` by it.
+/// The densities along the path should be positive on all of `R^d`. Mass that `r_t` puts outside
+/// the support of `f_{t-1}` is lost, and `E[w]` is smaller than `Z_T / Z_0` by that mass.
 ///
 /// ```
 /// use annealed::ais::Ais;
@@ -84,9 +81,10 @@ impl Transition {
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct LearnedTransitions {
-    pub(super) transitions: Vec<Transition>,
     pub(super) noise: Noise,
+    pub(super) transitions: Vec<Transition>,
 }
 
 impl LearnedTransitions {
@@ -113,22 +111,23 @@ impl LearnedTransitions {
         Self::of_one_shape((0..stages).map(transition).collect::<Result<_>>()?)
     }
 
-    /// From transitions already made.
+    /// A kernel made of these transitions, one for each stage.
     ///
     /// # Errors
-    /// No transitions; dimensions that differ; densities, read from a file, of amortised
-    /// transitions.
+    /// No transitions; dimensions that differ; densities that take an observation too, as those
+    /// of amortised transitions read from a file.
     pub fn from_transitions(transitions: Vec<Transition>) -> Result<Self> {
-        Self::of_one_shape(transitions)?.without_context()
+        let flow = Self::of_one_shape(transitions)?;
+        Error::check_dimension("observation of the transitions", flow.context(), 0)?;
+        Ok(flow)
     }
 
-    fn of_one_shape(transitions: Vec<Transition>) -> Result<Self> {
+    pub(super) fn of_one_shape(transitions: Vec<Transition>) -> Result<Self> {
         Error::check_not_empty("transitions", transitions.len())?;
-        let first = &transitions[0];
-        for transition in &transitions {
-            let (found, expected) = (transition.dimension(), first.dimension());
-            Error::check_dimension("transition", found, expected)?;
-            let (found, expected) = (transition.context(), first.context());
+        let first = &transitions[0].forward;
+        for Transition { forward, .. } in &transitions {
+            Error::check_dimension("transition", forward.dimension(), first.dimension())?;
+            let (found, expected) = (forward.context(), first.context());
             Error::check_dimension("observation of a transition", found, expected)?;
         }
         Ok(Self {
@@ -137,16 +136,16 @@ impl LearnedTransitions {
         })
     }
 
-    /// With another law of the noise that the forward transitions add; see [`Noise`].
+    /// Replaces the law of the noise that the forward transitions add; see [`Noise`].
     ///
     /// # Errors
-    /// No degrees of freedom.
+    /// Degrees of freedom of 0.
     pub fn with_noise(self, noise: Noise) -> Result<Self> {
         noise.check()?;
         Ok(Self { noise, ..self })
     }
 
-    /// The transitions that are left when the observation is fixed, whose length has been checked.
+    /// The transitions that are left when the observation is fixed. The caller checks its length.
     pub(super) fn given(&self, observation: &[f64]) -> Self {
         let fixed = |t: &Transition| Transition {
             forward: t.forward.given(observation),
@@ -158,12 +157,7 @@ impl LearnedTransitions {
         }
     }
 
-    fn without_context(self) -> Result<Self> {
-        Error::check_dimension("observation of the transitions", self.context(), 0)?;
-        Ok(self)
-    }
-
-    /// The transitions, first stage first.
+    /// The transitions, in the order of the stages.
     pub fn transitions(&self) -> &[Transition] {
         &self.transitions
     }
@@ -175,12 +169,13 @@ impl LearnedTransitions {
 
     /// Dimension d of the states.
     pub fn dimension(&self) -> usize {
-        self.transitions[0].dimension()
+        self.transitions[0].forward.dimension()
     }
 
-    /// Length of the observation that the densities take too; 0 but in amortised transitions.
+    /// Length of the observation that the densities take too, which is 0 except in amortised
+    /// transitions.
     pub(super) fn context(&self) -> usize {
-        self.transitions[0].context()
+        self.transitions[0].forward.context()
     }
 
     pub(super) fn check_steps(&self, schedule: &Schedule) -> Result<()> {
@@ -199,27 +194,13 @@ impl LearnedTransitions {
     }
 }
 
-/// What transitions are written as, and read from: forward and backward density of each.
-#[cfg(feature = "serde")]
-pub(super) type Pairs = Vec<(ConditionalGaussian, ConditionalGaussian)>;
-
-#[cfg(feature = "serde")]
-impl LearnedTransitions {
-    pub(super) fn from_pairs(noise: Noise, pairs: Pairs) -> Result<Self> {
-        let transitions = pairs.into_iter().map(|(q, r)| Transition::new(q, r));
-        Self::of_one_shape(transitions.collect::<Result<_>>()?)?.with_noise(noise)
-    }
-
-    pub(super) fn pairs(&self) -> Vec<(&ConditionalGaussian, &ConditionalGaussian)> {
-        let transitions = self.transitions.iter();
-        transitions.map(|t| (&t.forward, &t.backward)).collect()
-    }
-}
-
-crate::num::serialize_as! {
-    LearnedTransitions as flow { noise: flow.noise, transitions: flow.pairs() }
+// A transition is written as a pair.
+crate::num::serialize_as! { Transition as transition (transition.parts()) }
+crate::num::deserialize_checked! {
+    Transition as (densities: (ConditionalGaussian, ConditionalGaussian)) =>
+        Self::new(densities.0, densities.1)
 }
 crate::num::deserialize_checked! {
-    LearnedTransitions { noise: Noise, transitions: Pairs } =>
-        Self::from_pairs(noise, transitions).and_then(Self::without_context)
+    LearnedTransitions { noise: Noise, transitions: Vec<Transition> } =>
+        Self::from_transitions(transitions).and_then(|flow| flow.with_noise(noise))
 }

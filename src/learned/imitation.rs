@@ -18,14 +18,14 @@ use crate::{Error, Result};
 const RIDGE: f64 = 1e-3;
 
 impl LearnedTransitions {
-    /// Transitions that imitate a kernel, as a start for training: `chains` chains pass the
-    /// schedule with it, and each `q_t` is fitted by least squares to its moves from `z_{t-1}` to
-    /// `z_t`, each `r_t` to the same moves backward.
+    /// Transitions that imitate a kernel, as a start for training. A number of `chains` runs through
+    /// the schedule with the kernel. Each `q_t` is fitted by least squares to their moves from
+    /// `z_{t-1}` to `z_t`, and each `r_t` to the same moves backward.
     ///
-    /// The hidden units stay random; their output weights solve the regression, a gate is
-    /// constant, and `log sigma` is constant, from the residuals. So an affine mean recovers a
-    /// Langevin step on a Gaussian (but for a slight ridge), and the other means approximate
-    /// `z + eps/2 grad log f_t(z)` from the moves alone, without a gradient of their own:
+    /// The hidden units stay random, and their output weights solve the regression. Gates are
+    /// constant, and so is `log sigma`, which comes from the residuals. An affine mean thus recovers
+    /// a Langevin step on a Gaussian, but for a slight ridge penalty. The other means approximate
+    /// `z + eps/2 grad log f_t(z)` from the moves alone and evaluate no gradient:
     ///
     /// ```
     /// use annealed::learned::{LearnedTransitions, Mean};
@@ -47,11 +47,12 @@ impl LearnedTransitions {
     /// # Ok::<(), annealed::Error>(())
     /// ```
     ///
-    /// It costs `chains` steps of the kernel a stage. The chains have streams of their own ([`Purpose::Imitation`]).
+    /// It costs `chains` steps of the kernel at each stage. The chains have random streams of their
+    /// own ([`Purpose::Imitation`]).
     ///
     /// # Errors
-    /// As [`new`](Self::new); fewer chains alive than a regression has unknowns; whatever the
-    /// kernel meets.
+    /// As [`new`](Self::new); no more chains of positive weight than a regression has unknowns; an
+    /// error of the kernel.
     pub fn imitating<'p, P, K>(
         kernel: &K,
         mean: Mean,
@@ -104,7 +105,7 @@ fn regression<R: Rng + ?Sized>(
     let mut density = ConditionalGaussian::new(mean, given.nrows(), rng)?;
     let mut pass = Pass::default();
     density.forward(given, &mut pass);
-    let features = pass.features(given).clone().insert_row(0, 1.0);
+    let features = pass.units.features(given).clone().insert_row(0, 1.0);
     let coefficients = least_squares(&features, &outputs_for(mean, given, reached))?;
     density.set_mean_outputs(&coefficients);
     density.forward(given, &mut pass);

@@ -1,4 +1,4 @@
-//! Learned transitions as a kernel: blocks of chains as minibatches.
+//! Learned transitions as a kernel, which moves a block of chains as one minibatch.
 
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
@@ -8,6 +8,7 @@ use crate::chain::{Block, Increment, NonFinite, Stage, Step};
 use crate::kernel::{Scratch, TransitionKernel};
 use crate::learned::crossing::Crossing;
 use crate::learned::flow::LearnedTransitions;
+use crate::learned::network::set_shape;
 use crate::learned::noise::Noise;
 use crate::path::Intermediate;
 
@@ -21,11 +22,9 @@ pub struct FlowBuffers {
 
 impl FlowBuffers {
     fn set_size(&mut self, dimension: usize, size: usize) {
-        if self.states.shape() != (dimension, size) {
-            self.states = DMatrix::zeros(dimension, size);
-            self.proposals = DMatrix::zeros(dimension, size);
-            self.crossing.noise = DMatrix::zeros(dimension, size);
-        }
+        set_shape(&mut self.states, dimension, size);
+        set_shape(&mut self.proposals, dimension, size);
+        set_shape(&mut self.crossing.noise, dimension, size);
     }
 
     /// Takes a chain's state, which may be of the wrong dimension, and draws its noise.
@@ -49,11 +48,11 @@ impl FlowBuffers {
         Ok(())
     }
 
-    /// Moves a chain to its proposal and returns `log r - log q`; leaves the old state in the
-    /// workspace.
-    fn unload(
+    /// Moves a chain to its proposal z' and returns `log f(z') + log r - log q`.
+    fn unload<M: Intermediate<State = DVector<f64>>>(
         &self,
         column: usize,
+        model: &M,
         state: &mut DVector<f64>,
         law: Noise,
     ) -> Result<f64, NonFinite> {
@@ -65,9 +64,11 @@ impl FlowBuffers {
                 expected: "finite coordinates",
             });
         }
+        let arrival = model.log_density(state);
+        let arrival = NonFinite::check_log_density("log density of the proposal", arrival)?;
         let left = self.states.column(column);
-        let left = left.as_slice();
-        Ok(self.crossing.log_backward_over_forward(column, left, law))
+        let crossing = &self.crossing;
+        Ok(arrival + crossing.log_backward_over_forward(column, left.as_slice(), law))
     }
 }
 
@@ -89,31 +90,24 @@ impl LearnedTransitions {
         crossing.follow(transition, &buffers.states, &mut buffers.proposals);
         Ok(())
     }
-}
 
-/// What was known of a chain before its move.
-struct Departure {
-    log_ratio: f64,
-    log_density: f64,
-}
-
-impl Departure {
-    fn new<M: Intermediate>(stage: Stage<'_, M>, state: &M::State) -> Result<Self, NonFinite> {
-        let log_density = stage.previous.log_density(state);
-        Ok(Self {
-            log_ratio: NonFinite::check_log_density("log ratio", stage.log_ratio(state))?,
-            log_density: NonFinite::check_log_density("log density", log_density)?,
-        })
-    }
-
-    /// The whole increment, computed at once: no support that shrinks makes it `-inf + inf`.
-    fn increment(self, arrival: f64, backward_over_forward: f64) -> Result<Increment, NonFinite> {
-        let arrival = NonFinite::check_log_density("log density of the proposal", arrival)?;
-        let log_weight = arrival + backward_over_forward - self.log_density;
+    /// Moves a chain to its proposal. Its increment is computed as a whole, so that no support that
+    /// shrinks makes it `-inf + inf`.
+    fn complete<M: Intermediate<State = DVector<f64>>>(
+        &self,
+        stage: Stage<'_, M>,
+        column: usize,
+        state: &mut DVector<f64>,
+        buffers: &FlowBuffers,
+    ) -> Result<Increment, NonFinite> {
+        let log_ratio = NonFinite::check_log_density("log ratio", stage.log_ratio(state))?;
+        let departure = stage.previous.log_density(state);
+        let departure = NonFinite::check_log_density("log density", departure)?;
+        let log_weight = buffers.unload(column, stage.model, state, self.noise)? - departure;
         Ok(Increment {
-            log_ratio: self.log_ratio,
+            log_ratio,
             log_weight,
-            step: Step::corrected(log_weight - self.log_ratio),
+            step: Step::corrected(log_weight - log_ratio),
         })
     }
 }
@@ -130,16 +124,16 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for LearnedTrans
         Scratch(buffers): &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        let departure = Departure::new(stage.rest(), state)?;
-        if departure.log_density == f64::NEG_INFINITY {
+        let departure = stage.model.log_density(state);
+        let departure = NonFinite::check_log_density("log density", departure)?;
+        if departure == f64::NEG_INFINITY {
             return Ok(Step::corrected(0.0));
         }
         buffers.set_size(self.dimension(), 1);
         buffers.load(0, state, self.noise, rng)?;
         self.propose(stage.index, buffers)?;
-        let backward_over_forward = buffers.unload(0, state, self.noise)?;
-        let arrival = stage.model.log_density(state);
-        Ok(departure.increment(arrival, backward_over_forward)?.step)
+        let arrival = buffers.unload(0, stage.model, state, self.noise)?;
+        Ok(Step::corrected(arrival - departure))
     }
 
     fn advance(
@@ -149,9 +143,9 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for LearnedTrans
         Scratch(buffers): &mut Self::Workspace,
     ) -> Result<()> {
         let active: Vec<usize> = (0..block.len()).filter(|&i| block.is_active(i)).collect();
-        let Some(&first) = active.first() else {
+        if active.is_empty() {
             return Ok(());
-        };
+        }
         buffers.set_size(self.dimension(), active.len());
         for (column, &chain) in active.iter().enumerate() {
             let (state, rng) = block.chain_mut(chain);
@@ -159,15 +153,10 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for LearnedTrans
                 return block.add(stage, chain, Err(fault));
             }
         }
-        if let Err(fault) = self.propose(stage.index, buffers) {
-            return block.add(stage, first, Err(fault));
-        }
+        let proposed = self.propose(stage.index, buffers);
         for (column, &chain) in active.iter().enumerate() {
             let (state, _) = block.chain_mut(chain);
-            let increment = Departure::new(stage, state).and_then(|departure| {
-                let backward_over_forward = buffers.unload(column, state, self.noise)?;
-                departure.increment(stage.model.log_density(state), backward_over_forward)
-            });
+            let increment = proposed.and_then(|()| self.complete(stage, column, state, buffers));
             block.add(stage, chain, increment)?;
         }
         Ok(())

@@ -52,7 +52,7 @@ pub trait TrainableDecoder: Decoder {
     /// The parameters theta.
     fn parameters(&self) -> &[f64];
 
-    /// The parameters theta, to be changed.
+    /// The parameters theta, for an optimizer to change.
     fn parameters_mut(&mut self) -> &mut [f64];
 
     /// Adds `scale * d/dtheta log p(x|z)` to `gradient`, which is as long as theta.
@@ -65,7 +65,7 @@ pub trait TrainableDecoder: Decoder {
     );
 }
 
-/// The likelihood of one observation, `z -> log p(x|z)`, as a model over z.
+/// The likelihood of one observation x as a model over z, with the log density `log p(x|z)`.
 ///
 /// Its methods panic where z has another length than the decoder's latent dimension.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ pub struct Likelihood<'a, D> {
 }
 
 impl<'a, D: Decoder> Likelihood<'a, D> {
-    /// Of the observation x.
+    /// The likelihood of the observation x under a decoder.
     ///
     /// # Errors
     /// An observation that is not finite or not of the decoder's dimension.
@@ -87,6 +87,11 @@ impl<'a, D: Decoder> Likelihood<'a, D> {
             decoder,
             observation,
         })
+    }
+
+    fn check(&self, latent: &DVector<f64>) {
+        let expected = self.decoder.latent_dimension();
+        assert_eq!(latent.len(), expected, "length of the latent state");
     }
 }
 
@@ -104,13 +109,6 @@ impl<D: Decoder> UnnormalizedModel for Likelihood<'_, D> {
     fn log_density(&self, latent: &DVector<f64>) -> f64 {
         self.check(latent);
         self.decoder.log_likelihood(self.observation, latent)
-    }
-}
-
-impl<D: Decoder> Likelihood<'_, D> {
-    fn check(&self, latent: &DVector<f64>) {
-        let expected = self.decoder.latent_dimension();
-        assert_eq!(latent.len(), expected, "length of the latent state");
     }
 }
 

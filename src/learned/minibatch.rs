@@ -7,13 +7,14 @@ use crate::learned::conditional::ConditionalGaussian;
 use crate::learned::crossing::Crossing;
 use crate::learned::flow::LearnedTransitions;
 use crate::learned::noise::Noise;
+use crate::learned::objective::Weights;
 use crate::model::{Differentiable, Sampleable, UnnormalizedModel};
 use crate::path::AnnealingPath;
 
 /// Trajectories `z_0, ..., z_T`, one column each, with the passes that made them.
 ///
-/// Paths and models come as a slice, from which column j takes entry j, cyclically: one for all
-/// columns, or one for each.
+/// Paths and models come as a slice: one entry for all columns, or one for each. Column j takes entry
+/// j, cyclically.
 #[derive(Debug)]
 pub(super) struct Minibatch {
     dimension: usize,
@@ -61,7 +62,7 @@ impl Minibatch {
         }
     }
 
-    /// Draws where the trajectories start, and their noise; returns the mean `log f_0(z_0)`.
+    /// Draws the starts of the trajectories and their noise, and returns the mean `log f_0(z_0)`.
     pub(super) fn draw<P, R>(&mut self, paths: &[P], law: Noise, rng: &mut R) -> f64
     where
         P: AnnealingPath<State = DVector<f64>>,
@@ -124,21 +125,19 @@ impl Minibatch {
     }
 
     /// Gradient, in each transition's parameters, of `a sum_t F_t + (1 - a) L` with the energies
-    /// `log f_t(z_t)`; those before the last may be missing where `a` is 0. The logarithms of r and
-    /// q count by `density_weight`.
+    /// `log f_t(z_t)`. Those before the last may be missing where `a` is 0.
     pub(super) fn gradient(
         &self,
         flow: &LearnedTransitions,
         energies: &[Option<Energy>],
-        local_weight: f64,
-        density_weight: f64,
+        weights: Weights,
     ) -> Vec<TransitionGradient> {
+        let (local_weight, density_weight) = (weights.local, weights.density);
         let through_weight = 1.0 - local_weight;
         let zeros = |density: &ConditionalGaussian| vec![0.0; density.parameters().len()];
         let transitions = flow.transitions.iter();
-        let mut gradients: Vec<TransitionGradient> = transitions
-            .map(|t| [zeros(&t.forward), zeros(&t.backward)])
-            .collect();
+        let mut gradients: Vec<TransitionGradient> =
+            transitions.map(|t| t.parts().map(zeros)).collect();
         // The derivative of (1 - a) L in z_t, but for the part of log r_t.
         let mut through = DMatrix::zeros(self.dimension, self.size());
         if let Some(Some(last)) = energies.last() {
@@ -281,7 +280,12 @@ mod tests {
             &mut stream(seed, Purpose::Training, 0),
         );
         batch.follow(&flow);
-        let gradients = batch.gradient(&flow, &energies(&batch, &path), local_weight, DENSITY);
+        let weights = Weights {
+            local: local_weight,
+            energy: 1.0,
+            density: DENSITY,
+        };
+        let gradients = batch.gradient(&flow, &energies(&batch, &path), weights);
         let mut agrees = Vec::new();
         for (t, gradient) in gradients.iter().enumerate() {
             for (part, derivatives) in gradient.iter().enumerate() {

@@ -10,16 +10,42 @@ use crate::{Error, Result};
 
 /// Sizes of a network `x -> W2 relu(W1 x + b1) + b2`, or `x -> W x + b` without hidden units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Network {
-    pub(crate) inputs: usize,
+pub(super) struct Network {
+    pub(super) inputs: usize,
     /// 0 for an affine map.
-    pub(crate) hidden: usize,
-    pub(crate) outputs: usize,
+    pub(super) hidden: usize,
+    pub(super) outputs: usize,
+}
+
+/// The values of a network's units, with one column for each example of a minibatch.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Units {
+    /// Empty for an affine map.
+    hidden: DMatrix<f64>,
+    pub(super) outputs: DMatrix<f64>,
+}
+
+impl Units {
+    /// The inputs of the last layer, where `inputs` are those of the network.
+    pub(super) fn features<'a>(&'a self, inputs: &'a DMatrix<f64>) -> &'a DMatrix<f64> {
+        if self.hidden.is_empty() {
+            inputs
+        } else {
+            &self.hidden
+        }
+    }
+}
+
+/// Gives a matrix a shape. It allocates only where the shape changes.
+pub(super) fn set_shape(matrix: &mut DMatrix<f64>, rows: usize, columns: usize) {
+    if matrix.shape() != (rows, columns) {
+        *matrix = DMatrix::zeros(rows, columns);
+    }
 }
 
 impl Network {
     /// Number of parameters.
-    pub(crate) fn len(self) -> usize {
+    pub(super) fn len(self) -> usize {
         self.hidden_len() + self.outputs * (self.features() + 1)
     }
 
@@ -37,7 +63,7 @@ impl Network {
     }
 
     /// Weights and biases uniform on `+- 1 / sqrt(inputs of the layer)`.
-    pub(crate) fn initialize<R: Rng + ?Sized>(self, rng: &mut R) -> Vec<f64> {
+    pub(super) fn initialize<R: Rng + ?Sized>(self, rng: &mut R) -> Vec<f64> {
         let mut uniform = |fan_in: usize| {
             let bound = 1.0 / (fan_in as f64).sqrt();
             rng.random_range(-bound..bound)
@@ -47,15 +73,12 @@ impl Network {
         hidden.chain(last).map(&mut uniform).collect()
     }
 
-    /// Writes the hidden units and the outputs.
-    pub(crate) fn forward(
-        self,
-        parameters: &[f64],
-        inputs: &DMatrix<f64>,
-        hidden: &mut DMatrix<f64>,
-        outputs: &mut DMatrix<f64>,
-    ) {
+    /// Computes the units.
+    pub(super) fn forward(self, parameters: &[f64], inputs: &DMatrix<f64>, units: &mut Units) {
         let (first, last) = parameters.split_at(self.hidden_len());
+        let Units { hidden, outputs } = units;
+        set_shape(hidden, self.hidden, inputs.ncols());
+        set_shape(outputs, self.outputs, inputs.ncols());
         if self.hidden == 0 {
             return affine(last, inputs, outputs);
         }
@@ -66,43 +89,44 @@ impl Network {
 
     /// From the derivatives in the outputs, adds those in the parameters, summed over the
     /// minibatch, to `gradient`, if there is one, and returns those in the first `wanted` inputs.
-    pub(crate) fn backward(
+    pub(super) fn backward(
         self,
         parameters: &[f64],
         inputs: &DMatrix<f64>,
-        hidden: &DMatrix<f64>,
+        units: &Units,
         by_outputs: &DMatrix<f64>,
         gradient: Option<&mut [f64]>,
         wanted: usize,
     ) -> DMatrix<f64> {
         let (first, last) = parameters.split_at(self.hidden_len());
         let (first_gradient, last_gradient) = gradient.map(|g| g.split_at_mut(first.len())).unzip();
+        add_affine_gradient(units.features(inputs), by_outputs, last_gradient);
         if self.hidden == 0 {
-            add_affine_gradient(inputs, by_outputs, last_gradient);
             return by_inputs(last, by_outputs, wanted);
         }
-        add_affine_gradient(hidden, by_outputs, last_gradient);
-        let by_hidden = through_rectifiers(last, hidden, by_outputs);
+        let mut by_hidden = by_inputs(last, by_outputs, self.hidden);
+        by_hidden.zip_apply(&units.hidden, |derivative, h| {
+            if h <= 0.0 {
+                *derivative = 0.0;
+            }
+        });
         add_affine_gradient(inputs, &by_hidden, first_gradient);
         by_inputs(first, &by_hidden, wanted)
     }
 
     /// Refuses parameters of another number, or that are not finite.
-    pub(crate) fn check_parameters(self, parameters: &[f64]) -> Result<()> {
+    pub(super) fn check_parameters(self, parameters: &[f64]) -> Result<()> {
         // A file may hold anything: sizes whose product overflows are refused first.
-        let (widest, count) = (
-            self.inputs.max(self.hidden).max(self.outputs),
-            parameters.len(),
-        );
-        let expected = "one for each weight and bias";
+        let widest = self.inputs.max(self.hidden).max(self.outputs);
+        let (count, expected) = (parameters.len(), "one for each weight and bias");
         Error::check(widest <= count, "parameters", count, expected)?;
-        Error::check_dimension("parameters", parameters.len(), self.len())?;
+        Error::check_dimension("parameters", count, self.len())?;
         Error::check_finite("parameters", parameters.iter().copied())
     }
 
     /// The parameters of the network that is left when the inputs after the first
     /// `self.inputs - context.len()` are fixed: their weights go into the first layer's biases.
-    pub(crate) fn fix_last_inputs(self, parameters: &[f64], context: &[f64]) -> Vec<f64> {
+    pub(super) fn fix_last_inputs(self, parameters: &[f64], context: &[f64]) -> Vec<f64> {
         let units = if self.hidden == 0 {
             self.outputs
         } else {
@@ -129,21 +153,6 @@ fn affine(parameters: &[f64], inputs: &DMatrix<f64>, outputs: &mut DMatrix<f64>)
         column.copy_from_slice(bias);
     }
     outputs.gemm(1.0, &DMatrixView::from_slice(weights, m, n), inputs, 1.0);
-}
-
-/// The derivatives in what enters the hidden units.
-fn through_rectifiers(
-    last: &[f64],
-    hidden: &DMatrix<f64>,
-    by_outputs: &DMatrix<f64>,
-) -> DMatrix<f64> {
-    let mut by_hidden = by_inputs(last, by_outputs, hidden.nrows());
-    by_hidden.zip_apply(hidden, |derivative, h| {
-        if h <= 0.0 {
-            *derivative = 0.0;
-        }
-    });
-    by_hidden
 }
 
 /// Adds the derivatives in an affine map's parameters, summed over the minibatch. The transpose is

@@ -10,13 +10,14 @@ use crate::{Error, Result};
 
 /// The law of `eps` in a forward transition `z_t = mu + sigma eps`.
 ///
-/// Student's noise is meant for runs: train with Gaussian noise, whose bound is better, then set
-/// Student's for the weights.
+/// Train with Gaussian noise, which gives the better bound, and set Student's noise for the run that
+/// estimates Z.
 ///
 /// The reason is the variance of the weights. A Gaussian `q_t` should match
-/// `f_t(z_t) r_t(z_{t-1}|z_t)`. Where it is anywhere narrower than that by more than a factor `sqrt 2`,
-/// the variance is infinite. Training tends to make it too narrow, since the divergence that it
-/// minimises forgives what q misses. Student's noise has tails that no Gaussian outweighs.
+/// `f_t(z_t) r_t(z_{t-1}|z_t)`. If it is narrower than that in any direction by more than a factor
+/// `sqrt 2`, the variance is infinite. Training tends to make it too narrow, since the divergence that
+/// it minimises hardly counts what q misses. The tails of Student's noise are heavier than those of
+/// any Gaussian.
 ///
 /// ```
 /// use annealed::learned::{LearnedTransitions, Mean, Noise};

@@ -40,38 +40,43 @@ pub enum Objective {
     },
 }
 
+/// How much each part of an objective counts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Weights {
+    /// Weight a of the `F_t`. That of `L` is 1 - a.
+    pub(super) local: f64,
+    /// Alpha, the factor on `log f_T`.
+    pub(super) energy: f64,
+    /// Beta, the factor on the logarithms of the prior and of r and q.
+    pub(super) density: f64,
+}
+
 impl Objective {
-    /// Weight of the `F_t`; that of `L` is 1 less this.
-    pub(super) fn local_weight(self) -> f64 {
+    /// The weights of its parts after a fraction of the training.
+    pub(super) fn weights(self, progress: f64) -> Weights {
+        let mut weights = Weights {
+            local: 0.0,
+            energy: 1.0,
+            density: 1.0,
+        };
         match self {
-            Self::Annealed => 1.0,
-            Self::LossCalibrated { weight } => weight,
-            _ => 0.0,
+            Self::Annealed => weights.local = 1.0,
+            Self::Hierarchical => {}
+            Self::LossCalibrated { weight } => weights.local = weight,
+            Self::EnergyTempered { start, until } => {
+                weights.energy = start + (1.0 - start) * ramp(progress, until);
+            }
+            Self::WarmUp { until } => weights.density = ramp(progress, until),
         }
+        weights
     }
 
     /// Number of gradients of log densities that one sample costs, with this many transitions.
     pub fn gradients_per_sample(self, transitions: usize) -> usize {
-        if self.local_weight() > 0.0 {
+        if self.weights(0.0).local > 0.0 {
             transitions
         } else {
             1
-        }
-    }
-
-    /// Factor on `log f_T` after a fraction of the training.
-    pub(super) fn energy_scale(self, progress: f64) -> f64 {
-        match self {
-            Self::EnergyTempered { start, until } => start + (1.0 - start) * ramp(progress, until),
-            _ => 1.0,
-        }
-    }
-
-    /// Factor beta on the logarithms of the prior and of r and q after a fraction of the training.
-    pub(super) fn density_weight(self, progress: f64) -> f64 {
-        match self {
-            Self::WarmUp { until } => ramp(progress, until),
-            _ => 1.0,
         }
     }
 
@@ -93,9 +98,6 @@ impl Objective {
 
 /// From 0 to 1 over the first `until`.
 fn ramp(progress: f64, until: f64) -> f64 {
-    if progress >= until {
-        1.0
-    } else {
-        progress / until
-    }
+    // Also where `until` is 0, since `min` passes over the NaN of 0/0.
+    (progress / until).min(1.0)
 }

@@ -4,42 +4,19 @@ use std::f64::consts::TAU;
 
 use nalgebra::DMatrix;
 
-use crate::learned::network::Network;
+use crate::learned::network::Units;
 use crate::learned::noise::Noise;
 
 /// The means and scales of a [`ConditionalGaussian`](super::ConditionalGaussian) for each example of
 /// a minibatch, d x B each, with the units of the network that gave them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pass {
-    pub(super) hidden: DMatrix<f64>,
-    pub(super) outputs: DMatrix<f64>,
+    pub(super) units: Units,
     pub(super) means: DMatrix<f64>,
     pub(super) log_deviations: DMatrix<f64>,
 }
 
 impl Pass {
-    /// Makes room for a minibatch.
-    pub(super) fn set_size(&mut self, network: Network, d: usize, size: usize) {
-        let set = |matrix: &mut DMatrix<f64>, rows: usize| {
-            if matrix.shape() != (rows, size) {
-                *matrix = DMatrix::zeros(rows, size);
-            }
-        };
-        set(&mut self.hidden, network.hidden);
-        set(&mut self.outputs, network.outputs);
-        set(&mut self.means, d);
-        set(&mut self.log_deviations, d);
-    }
-
-    /// The inputs of the network's last layer.
-    pub(super) fn features<'a>(&'a self, given: &'a DMatrix<f64>) -> &'a DMatrix<f64> {
-        if self.hidden.is_empty() {
-            given
-        } else {
-            &self.hidden
-        }
-    }
-
     /// `log q(mu + sigma eps)` for one column, with the law of its noise eps.
     pub(super) fn log_density_of_noise(&self, column: usize, law: Noise, noise: &[f64]) -> f64 {
         law.log_density(noise) - self.log_deviations.column(column).sum()

@@ -1,4 +1,4 @@
-//! Training: its settings, what it makes, and why it may fail.
+//! The settings of a training, its result, and the reasons for which it may fail.
 
 use std::fmt;
 
@@ -13,11 +13,11 @@ use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// Trains [`LearnedTransitions`] by stochastic gradient ascent on an [`Objective`]: reparameterised
-/// minibatches, Adam, gradients of each transition clipped by norm.
+/// Trains [`LearnedTransitions`] by stochastic gradient ascent on an [`Objective`]. Gradients are
+/// taken of reparameterised minibatches, clipped by norm for each transition, and followed by Adam.
 ///
 /// By default it makes 1,500 iterations of 256 samples. The learning rate is 3e-3, and a tenth of it
-/// in the last 30% of the iterations; gradients are clipped at a norm of 10, and the seed is 0.
+/// in the last 30% of the iterations. Gradients are clipped at a norm of 10, and the seed is 0.
 ///
 /// ```
 /// use annealed::learned::{LearnedTransitions, Mean, Objective, Training};
@@ -56,13 +56,13 @@ pub struct TrainingPoint {
     /// Index of the iteration, from 0.
     pub iteration: usize,
     /// Mean over the minibatch of the log weight, which is the evidence lower bound less `log Z_0`.
-    /// Where the objective tempers the target, so does this mean.
+    /// An objective that tempers the target tempers this mean too.
     pub objective: f64,
-    /// Gradients of log densities evaluated so far, this iteration's included.
+    /// Number of gradients of log densities evaluated so far, those of this iteration included.
     pub target_gradients: u64,
 }
 
-/// What a training made.
+/// The result of a training.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -70,9 +70,9 @@ pub struct TrainingPoint {
 pub struct TrainedTransitions {
     /// The transitions, to be run as a kernel.
     pub flow: LearnedTransitions,
-    /// At most 1,000 points, evenly spaced.
+    /// The training curve: at most 1,000 points, evenly spaced.
     pub curve: Vec<TrainingPoint>,
-    /// Gradients of log densities evaluated in all.
+    /// Number of gradients of log densities evaluated in all.
     pub target_gradients: u64,
 }
 
@@ -132,7 +132,7 @@ impl<F> From<TrainingError<F>> for Error {
 }
 
 impl Training {
-    /// With the default settings.
+    /// A training on this objective with the default settings.
     pub fn new(objective: Objective) -> Self {
         Self {
             objective,
@@ -149,7 +149,7 @@ impl Training {
     setters! {
         /// Number of updates.
         iterations: usize,
-        /// Samples an update.
+        /// Number of samples for each update.
         batch_size: usize,
         /// The learning rate of Adam, before it decays.
         learning_rate: f64,
@@ -220,13 +220,13 @@ impl Training {
         let mut ascent = Ascent::new(*self, flow, schedule)?;
         for _ in 0..self.iterations {
             let (point, gradients) = ascent.judge(std::slice::from_ref(path))?;
-            progress(&point, ascent.flow());
+            progress(&point, &ascent.trained.flow);
             ascent.update(gradients);
         }
-        Ok(ascent.finish())
+        Ok(ascent.trained)
     }
 
-    /// Which part of the training an iteration has behind it.
+    /// The fraction of the iterations that come before this one.
     pub(super) fn progress_at(&self, iteration: usize) -> f64 {
         iteration as f64 / self.iterations as f64
     }
@@ -241,21 +241,12 @@ impl Training {
 
     pub(super) fn check(&self) -> Result<()> {
         self.objective.check()?;
-        for (argument, value) in [
-            ("iterations", self.iterations),
-            ("batch_size", self.batch_size),
-        ] {
-            Error::check_at_least(argument, value, 1)?;
-        }
+        Error::check_at_least("iterations", self.iterations, 1)?;
+        Error::check_at_least("batch_size", self.batch_size, 1)?;
         Error::check_positive("learning_rate", self.learning_rate)?;
         Error::check_positive("clip", self.clip)?;
-        for (argument, value) in [
-            ("factor of the decay", self.decay),
-            ("start of the decay", self.decay_after),
-        ] {
-            Error::check_fraction(argument, value)?;
-        }
-        Ok(())
+        Error::check_fraction("factor of the decay", self.decay)?;
+        Error::check_fraction("start of the decay", self.decay_after)
     }
 }
 

@@ -47,11 +47,6 @@ impl CommonAxes {
         let offset = state - self.base.mean();
         self.axes.tr_mul(&(self.base.precision() * offset))
     }
-
-    /// `V^-1 = V' P_a`.
-    pub(super) fn inverse(&self) -> DMatrix<f64> {
-        self.axes.tr_mul(self.base.precision())
-    }
 }
 
 fn not_diagonalized(detail: &str) -> Error {

@@ -42,11 +42,9 @@ pub fn exponential_family_costs(
     moments: &[DVector<f64>],
 ) -> Result<Vec<f64>> {
     Error::check_dimension("moments", moments.len(), natural_parameters.len())?;
-    let Some(first) = natural_parameters.first().filter(|_| moments.len() > 1) else {
-        return Err(Error::invalid("knots", moments.len(), "at least 2"));
-    };
+    Error::check_at_least("knots", moments.len(), 2)?;
     for vector in natural_parameters.iter().chain(moments) {
-        Error::check_dimension("knot", vector.len(), first.len())?;
+        Error::check_dimension("knot", vector.len(), moments[0].len())?;
     }
     let pairs = natural_parameters.windows(2).zip(moments.windows(2));
     Ok(pairs

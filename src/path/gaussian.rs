@@ -7,9 +7,9 @@ use crate::model::{Gaussian, NormalizedModel, QuadraticForm};
 use crate::path::axes::CommonAxes;
 use crate::path::{AnnealingPath, GaussianAt};
 
-/// The geometric path between two Gaussians, on which every intermediate model is a Gaussian: the
-/// precision and the precision times the mean are linear in beta. Each model can be sampled exactly
-/// and has a known log Z, for perfect transitions, coordinate Gibbs and tests.
+/// The geometric path between two Gaussians. Every intermediate model is a Gaussian, whose precision
+/// and precision times mean are linear in beta. Each model can be sampled exactly and has a known
+/// log Z, which serves perfect transitions, coordinate Gibbs and tests.
 ///
 /// Its densities equal those of a [`GeometricPath`](super::GeometricPath) between the same ends,
 /// constants included.
@@ -18,14 +18,14 @@ use crate::path::{AnnealingPath, GaussianAt};
 /// there too, so that nothing is factorised again, nothing can fail, and no large constants cancel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GaussianPath {
-    ends: CommonAxes,
+    pub(crate) ends: CommonAxes,
 }
 
 impl GaussianPath {
     /// Between two Gaussians over the same space.
     ///
     /// # Errors
-    /// Where their dimensions differ, or their scales do so much that no common axes are found.
+    /// Where their dimensions differ, or their scales differ so much that no common axes are found.
     pub fn new(base: Gaussian, target: Gaussian) -> Result<Self> {
         Ok(Self {
             ends: CommonAxes::new(base, target)?,
@@ -35,10 +35,6 @@ impl GaussianPath {
     /// The target.
     pub fn target(&self) -> &Gaussian {
         &self.ends.target
-    }
-
-    pub(crate) fn ends(&self) -> &CommonAxes {
-        &self.ends
     }
 }
 

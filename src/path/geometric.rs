@@ -24,9 +24,9 @@ where
     A: Sampleable,
     B: UnnormalizedModel<State = A::State>,
 {
-    /// From a base that can be sampled to any target over the same states. That they are the same
-    /// (vectors of one length, say) is not checked here: a [`Gaussian`](crate::model::Gaussian)
-    /// panics at a state of another dimension.
+    /// The path from a base that can be sampled to any target over the same states. Whether the
+    /// states are the same (vectors of one length, say) is not checked here. A
+    /// [`Gaussian`](crate::model::Gaussian) panics at a state of another dimension.
     pub fn new(base: A, target: B) -> Self {
         Self { base, target }
     }
@@ -93,8 +93,8 @@ where
 
     /// `(beta - beta') (log f_b(x) - log f_a(x))`, from one evaluation of each.
     ///
-    /// `-inf` where this model excludes x. `+inf` where only the previous one does, a state that no
-    /// chain reaches.
+    /// It is `-inf` where this model excludes x, and `+inf` where only the previous one does. No
+    /// chain is at such a state.
     fn log_ratio(&self, previous: &Self, state: &A::State) -> f64 {
         self.log_ratio_and_density(previous, state).0
     }

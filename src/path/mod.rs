@@ -74,8 +74,8 @@ pub trait AnnealingPath {
     /// constant included. Called once a stage for each block of chains.
     fn at(&self, beta: f64) -> Self::At<'_>;
 
-    /// The engine that kernels use on this path's models, where there is a choice: part of what fixes
-    /// a run's bits.
+    /// The engine that kernels use on this path's models, where there is a choice. The bits of a run
+    /// depend on it.
     fn engine(&self) -> Option<Engine> {
         None
     }

@@ -45,7 +45,7 @@ const FARTHEST: f64 = 1e6;
 #[derive(Debug, Clone, PartialEq)]
 pub struct MomentPath {
     ends: CommonAxes,
-    /// `V^-1` of the common axes V.
+    /// `V^-1 = V' P_a`, with V the common axes.
     inverse: DMatrix<f64>,
     /// `mu_b - mu_a`.
     pub(super) difference: DVector<f64>,
@@ -57,7 +57,7 @@ impl MomentPath {
     /// Between two Gaussians over the same space.
     ///
     /// # Errors
-    /// Where their dimensions differ, their scales do so much that no common axes are found, or
+    /// Where their dimensions differ, their scales differ so much that no common axes are found, or
     /// their means lie more than 1e6 standard deviations apart.
     pub fn new(base: Gaussian, target: Gaussian) -> Result<Self> {
         let ends = CommonAxes::new(base, target)?;
@@ -65,15 +65,11 @@ impl MomentPath {
         let apart = deviations
             .map(|(shift, precision)| shift.abs() * precision.max(1.0).sqrt())
             .fold(0.0, f64::max);
-        if apart > FARTHEST {
-            return Err(Error::invalid(
-                "target",
-                format!("a mean {apart:.1e} standard deviations from that of the base"),
-                format!("at most {FARTHEST:.0e}"),
-            ));
-        }
+        let found = format!("a mean {apart:.1e} standard deviations from that of the base");
+        let expected = format!("at most {FARTHEST:.0e}");
+        Error::check(apart <= FARTHEST, "target", found, expected)?;
         Ok(Self {
-            inverse: ends.inverse(),
+            inverse: ends.axes.tr_mul(ends.base.precision()),
             difference: ends.target.mean() - ends.base.mean(),
             widening: ends.target.covariance() - ends.base.covariance(),
             ends,

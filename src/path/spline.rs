@@ -7,8 +7,8 @@ use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// A moment-averaging spline (Grosse, Maddison and Salakhutdinov 2013): models whose moments are
-/// linear in beta stand at the knots, and a path S joins each to the next.
+/// A moment-averaging spline (Grosse, Maddison and Salakhutdinov 2013). The models at the knots have
+/// moments that are linear in beta, and a path S joins each knot to the next.
 ///
 /// `S` is usually [`GeometricPath`](super::GeometricPath), which suits any exponential family, or
 /// [`GaussianPath`](super::GaussianPath), whose points can be sampled. For RBMs see

@@ -1,10 +1,10 @@
-//! A plain model as the one intermediate model of a path that goes nowhere.
+//! A plain model that stands in for an intermediate model at `beta = 1`.
 
 use super::Intermediate;
 use crate::model::{UnnormalizedModel, forward_model};
 
-/// A model that stands at `beta = 1`: what a kernel needs to run as plain MCMC on it, or to be
-/// checked for invariance ([`testing::invariance`](crate::testing::invariance)).
+/// A model taken as an intermediate model at `beta = 1`. A kernel can then run on it as plain MCMC, or
+/// be checked for invariance ([`testing::invariance`](crate::testing::invariance)).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stationary<M>(pub M);
 

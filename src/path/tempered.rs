@@ -87,8 +87,8 @@ where
     P: Sampleable + NormalizedModel,
     L: UnnormalizedModel<State = P::State>,
 {
-    /// From a prior and a likelihood; [`FunctionModel`](crate::model::FunctionModel) makes one
-    /// of a closure.
+    /// The path for a prior and a likelihood. [`FunctionModel`](crate::model::FunctionModel) makes
+    /// a likelihood of a closure.
     pub fn new(prior: P, log_likelihood: L) -> Self {
         Self {
             prior: Normalized::new(prior),
@@ -128,8 +128,8 @@ where
 {
     type State = P::State;
 
-    /// `-inf` where the prior excludes the state, and the likelihood is then not asked: it need
-    /// not make sense there.
+    /// `-inf` where the prior excludes the state. The likelihood is then not evaluated, since it
+    /// may be undefined there.
     fn log_density(&self, state: &P::State) -> f64 {
         let prior = self.path.prior.log_density(state);
         if prior == f64::NEG_INFINITY || self.beta == 0.0 {
@@ -158,7 +158,7 @@ where
     }
 
     /// `(beta - beta') log L(x)`, and `-inf` where `L(x) = 0` and `beta > 0`. The prior is not
-    /// asked: a chain is never where it is 0.
+    /// evaluated, since no chain is where it is 0.
     fn log_ratio(&self, previous: &Self, state: &P::State) -> f64 {
         self.tempered_ratio(previous, self.path.log_likelihood.log_density(state))
     }
