@@ -5,6 +5,10 @@
 //! steps and an asymmetric target. With many short steps most mistakes are too small to be seen. The
 //! seed fixes the result.
 //!
+//! A kernel with corrections is an exception. Its long steps give weights with so heavy a tail that the
+//! mean of any finite number of chains looks too low, right or wrong: take steps as short as keep the
+//! standard error small.
+//!
 //! ```
 //! use annealed::kernel::RandomWalkMetropolis;
 //! use annealed::model::{Gaussian, Sampleable};
@@ -122,6 +126,7 @@ where
 {
     Error::check_at_least("chains", chains, 2)?;
     Error::check_at_least("steps", steps, 1)?;
+    // Moves at one model, without a path: the one loop over moves outside of `Population`.
     let stage = Stage::new(1, model, model);
     let mut differences = Moments::default();
     let mut rngs = successive(stream(seed, Purpose::Testing, 0));
@@ -148,8 +153,9 @@ const BLOCK: usize = 128;
 
 /// Checks whether `E[w] = Z_K / Z_0` along a path: the mean of `w Z_0 / Z_K` should be 1.
 ///
-/// `log_z_ratio` is the exact `log(Z_K / Z_0)`. Use a schedule of 1 to 50 stages and as many
-/// chains as are needed for a standard error of a few per cent.
+/// `log_z_ratio` is the exact `log(Z_K / Z_0)`. Use a schedule of 2 to 50 stages and as many
+/// chains as are needed for a standard error of a few per cent. (With one stage the chains move only
+/// after they are weighed, so that a kernel without corrections is not tested at all.)
 ///
 /// # Errors
 /// Fewer than two chains, and whatever the run meets.

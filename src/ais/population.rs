@@ -1,11 +1,11 @@
 //! A population: chains on their way along a path.
 
-use crate::Result;
 use crate::chain::{Block, NonFinite, Stage};
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::path::AnnealingPath;
 use crate::random::{StreamRng, successive};
+use crate::{Error, Result};
 
 /// Chains on their way along a path. One call of [`advance_to`](Self::advance_to) is one step of the
 /// annealing loop.
@@ -14,23 +14,27 @@ use crate::random::{StreamRng, successive};
 /// annealed run of your own is a loop over betas:
 ///
 /// ```
-/// use annealed::ais::Population;
+/// use annealed::estimate::Estimate;
 /// use annealed::prelude::*;
 /// use annealed::random::{Purpose, stream};
 ///
-/// let path = GeometricPath::new(Gaussian::standard(1)?, Gaussian::isotropic([1.0].to_vec().into(), 0.5)?);
+/// let target = Gaussian::isotropic(DVector::from_element(1, 1.0), 0.5)?;
+/// let path = GeometricPath::new(Gaussian::standard(1)?, target.clone());
 /// let kernel = RandomWalkMetropolis::new(0.7)?;
 /// let mut population = Population::start(&path, 0, 100, stream(7, Purpose::Run, 0))?;
 /// for beta in [0.25, 0.5, 0.75, 1.0] {
 ///     population.advance_to(&kernel, beta)?; // weigh, then move
 ///     population.stay(&kernel)?; // one more move at the same model
 /// }
-/// assert!(population.block().log_weights().iter().all(|w| w.is_finite()));
+/// let ratio = Estimate::from_log_weights(population.block().log_weights())?;
+/// let log_z = ratio.shifted(path.base().log_normalizer());
+/// assert!((log_z.value() - target.log_normalizer()).abs() < 4.0 * log_z.standard_error());
 /// # Ok::<(), annealed::Error>(())
 /// ```
 ///
-/// Each step takes the kernel anew, so that its parameters may change along the way. `W` is the
-/// kernel's workspace.
+/// Each step takes the kernel anew, so that its parameters may change along the way; all kernels of one
+/// population share the type of workspace W. Two kernels of different workspaces go into one `Then` or
+/// `Mixture`.
 #[derive(Debug)]
 pub struct Population<'p, P: AnnealingPath, W> {
     path: &'p P,
@@ -43,11 +47,12 @@ pub struct Population<'p, P: AnnealingPath, W> {
 }
 
 impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
-    /// Chains of weight 1 at exact samples of the base. Chain i, counted from `first_chain`, has the
-    /// i-th stream after `first`.
+    /// So many chains of weight 1 at exact samples of the base. The first has the stream `first`, each
+    /// further one that of the jump after: the block of a run that begins at chain n begins with
+    /// `stream(seed, Purpose::Run, n)`. `first_chain` is that n, by which errors name a chain.
     ///
     /// # Errors
-    /// [`Error::NonFinite`](crate::Error::NonFinite) where the base's log density at its own sample is not finite.
+    /// [`Error::NonFinite`] where the base's log density at its own sample is not finite.
     pub fn start(path: &'p P, first_chain: usize, chains: usize, first: StreamRng) -> Result<Self> {
         let mut rngs: Vec<StreamRng> = successive(first).take(chains).collect();
         let base = path.base();
@@ -63,10 +68,13 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
                 return Err(fault.at(first_chain + i, 0, 0.0));
             }
         }
-        Ok(Self::from_states(path, 0.0, first_chain, states, rngs))
+        Self::from_states(path, 0.0, first_chain, states, rngs)
     }
 
     /// Chains of weight 1 at these states, which stand at `beta`, each with its stream.
+    ///
+    /// # Errors
+    /// A beta outside of `[0, 1]`.
     ///
     /// # Panics
     /// Where there are not as many streams as states.
@@ -76,27 +84,28 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
         first_chain: usize,
         states: Vec<P::State>,
         rngs: Vec<StreamRng>,
-    ) -> Self {
-        Self {
+    ) -> Result<Self> {
+        Error::check_fraction("beta", beta)?;
+        Ok(Self {
             path,
             block: Block::new(first_chain, states, rngs),
             workspace: W::default(),
             index: 0,
             previous: path.at(beta),
             model: path.at(beta),
-        }
+        })
     }
 
     /// One stage: weighs the chains from the model where they stand to that at `beta`, then moves
     /// them there.
     ///
     /// # Errors
-    /// What the kernel meets, with chain, stage and beta.
+    /// A beta outside of `[0, 1]`; what the kernel meets, with chain, stage and beta.
     pub fn advance_to<K>(&mut self, kernel: &K, beta: f64) -> Result<()>
     where
         K: TransitionKernel<P::At<'p>, Workspace = W>,
     {
-        self.place_at(beta);
+        self.place_at(beta)?;
         self.block.clear_ratios();
         let stage = Stage::new(self.index, &self.previous, &self.model);
         kernel.advance(stage, &mut self.block, &mut self.workspace)
@@ -117,9 +126,14 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
 
     /// Places the chains at the model of another beta without weighing or moving them. Moves that
     /// [stay](Self::stay) there then bring them into its equilibrium.
-    pub fn place_at(&mut self, beta: f64) {
+    ///
+    /// # Errors
+    /// A beta outside of `[0, 1]`.
+    pub fn place_at(&mut self, beta: f64) -> Result<()> {
+        Error::check_fraction("beta", beta)?;
         self.index += 1;
         self.previous = std::mem::replace(&mut self.model, self.path.at(beta));
+        Ok(())
     }
 
     /// The last stage, from the model left to the one where the chains stand.

@@ -14,6 +14,9 @@ use crate::path::Intermediate;
 /// Each draw leaves `p_k` invariant, and so does the step, with correction 0. A systematic sweep
 /// is not reversible: its reversal visits the coordinates in the opposite order. The weight of an
 /// annealed run needs only the invariance, since the backward kernel is the reversal by definition.
+///
+/// Every model of the path must have full conditionals. Of this crate's paths `GaussianPath`, `MomentPath`
+/// and splines of these do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CoordinateGibbs {

@@ -41,6 +41,11 @@ use crate::{Error, Result};
 /// [`Stationary`](crate::path::Stationary). An author writes [`step`](Self::step);
 /// [`advance`](Self::advance) has a default, to be overridden by a kernel that must compute weight
 /// and move together or moves a block of chains faster as a whole.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no kernel for the models of this path, `{M}`",
+    note = "Langevin and Hamiltonian kernels need a gradient of both ends, coordinate Gibbs the full conditionals of every model of the path, block Gibbs an `RbmPath`",
+    note = "amortised transitions become a kernel by `given(observation)`"
+)]
 pub trait TransitionKernel<M: Intermediate> {
     /// What the kernel keeps for a block of chains from one step to the next: `()` for nothing,
     /// [`Scratch`] for buffers, [`PerChain`] for memory that belongs to a chain.

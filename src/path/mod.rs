@@ -28,6 +28,10 @@ pub use view::PathAt;
 use crate::model::{Sampleable, UnnormalizedModel};
 
 /// The model at one point of a path. Two of them make a [`Stage`](crate::chain::Stage).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no model of a path",
+    note = "a plain model becomes one inside of `Stationary`"
+)]
 pub trait Intermediate: UnnormalizedModel {
     /// Where on the path: 0 at the base, 1 at the target.
     fn beta(&self) -> f64;

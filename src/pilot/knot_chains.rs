@@ -74,7 +74,7 @@ impl KnotChains {
         let mut costs = vec![0.0; knots.len() - 1];
         for j in 0..knots.len() {
             if j > 0 {
-                population.place_at(knots[j]);
+                population.place_at(knots[j])?;
             }
             let back = (j > 0).then(|| path.at(knots[j - 1]));
             let ahead = (j + 1 < knots.len()).then(|| path.at(knots[j + 1]));

@@ -115,6 +115,14 @@ impl Pilot {
         K: TransitionKernel<P::At<'p>> + Sync,
     {
         self.check()?;
+        if let Some(stages) = kernel.stages().filter(|&stages| stages != schedule.steps()) {
+            let expected = format!("{stages}, the number of stages that the kernel has");
+            return Err(Error::invalid(
+                "steps of the pilot",
+                schedule.steps(),
+                expected,
+            ));
+        }
         let mut ais = Ais::with_base_log_z(path, kernel, 0.0)
             .recorder(DerivativeRecorder::default())
             .recorded_stages(schedule.steps())

@@ -53,7 +53,7 @@ where
         let mut steps = 4 * STEPS;
         if index > 0 {
             steps = STEPS;
-            chains.place_at(beta);
+            chains.place_at(beta)?;
         }
         let mut acceptance = |log_size: f64| acceptance(&mut chains, kernel, log_size);
         log_size = tune_at(beta, target_acceptance, steps, log_size, &mut acceptance)?;

@@ -20,7 +20,7 @@ pub enum Purpose {
     Pilot,
     /// Training an RBM.
     Training,
-    /// The chains of a run that reads a path backward.
+    /// The chains of a run that reads a path backward. (No method of this crate does so yet.)
     Reverse,
     /// The chains that tune step sizes.
     Tune,
