@@ -9,9 +9,7 @@ use std::time::Duration;
 
 use annealed::ais::Ais;
 use annealed::path::Engine;
-use annealed::rbm::BlockGibbs;
-use annealed::rbm::RbmPath;
-use annealed::rbm::{BaseRate, ContrastiveDivergence, Rbm};
+use annealed::rbm::{BaseRate, BlockGibbs, ContrastiveDivergence, Rbm, RbmPath};
 use annealed::schedule::Schedule;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use nalgebra::{DMatrix, DVector};

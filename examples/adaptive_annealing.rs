@@ -15,12 +15,10 @@
 use std::collections::BTreeMap;
 
 use annealed::ais::{Ais, Run};
-use annealed::drift::RidgePath;
 use annealed::drift::{
-    DriftModifiedLangevin, QuadratureModifier, RidgeGibbs, SeparableModifier, ShiftMonitor,
-    ShiftsCut,
+    DriftModifiedLangevin, QuadratureModifier, RidgeGibbs, RidgePath, RidgeState,
+    SeparableModifier, ShiftMonitor, ShiftsCut, Sinusoid,
 };
-use annealed::drift::{RidgeState, Sinusoid};
 use annealed::estimate::Estimate;
 use annealed::kernel::{Mala, Mixture, PersistentHmc, TransitionKernel, UnadjustedLangevin};
 use annealed::model::{Differentiable, Gaussian, NormalizedModel, UnnormalizedModel};

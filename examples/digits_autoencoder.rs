@@ -11,8 +11,10 @@ use std::time::Instant;
 use annealed::ais::Ais;
 use annealed::data::digits;
 use annealed::kernel::Hmc;
-use annealed::learned::{AmortizedTransitions, BernoulliDecoder, Likelihood};
-use annealed::learned::{LearnedTransitions, Mean, Noise, Objective, TrainedAutoencoder, Training};
+use annealed::learned::{
+    AmortizedTransitions, BernoulliDecoder, LearnedTransitions, Likelihood, Mean, Noise, Objective,
+    TrainedAutoencoder, Training,
+};
 use annealed::model::Gaussian;
 use annealed::path::TemperedPath;
 use annealed::pilot::tune;

@@ -9,10 +9,9 @@
 //! ```
 
 use annealed::ais::Ais;
-use annealed::kernel::Tunable;
 use annealed::kernel::{
     CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, PersistentHmc, RandomWalkMetropolis,
-    Repeat, Then, TransitionKernel, UnadjustedLangevin,
+    Repeat, Then, TransitionKernel, Tunable, UnadjustedLangevin,
 };
 use annealed::model::{Gaussian, NormalizedModel};
 use annealed::path::{AnnealingPath, GaussianPath};

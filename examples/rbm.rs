@@ -18,21 +18,17 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use annealed::ais::{Ais, Run};
-use annealed::data;
 use annealed::model::{NormalizedModel, UnnormalizedModel};
 use annealed::path::Engine;
 use annealed::pilot::{
     BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, ScheduleOptimizer, VarOpt,
 };
-use annealed::rbm::BlockGibbs;
-use annealed::rbm::IdxArray;
-use annealed::rbm::RbmPath;
 use annealed::rbm::{
-    BaseRate, ContrastiveDivergence, ExactMatching, MAX_ENUMERATED_UNITS, MomentChains,
-    PersistentMatching, Rbm, RbmFile,
+    BaseRate, BlockGibbs, ContrastiveDivergence, ExactMatching, IdxArray, MAX_ENUMERATED_UNITS,
+    MomentChains, PersistentMatching, Rbm, RbmFile, RbmPath,
 };
 use annealed::schedule::Schedule;
-use annealed::{Error, Result};
+use annealed::{Error, Result, data};
 use clap::{Parser, ValueEnum};
 
 /// Estimate the log partition function of an RBM.

@@ -18,18 +18,15 @@ use std::path::Path;
 use std::time::Instant;
 
 use annealed::ais::{Ais, Merge, Recorder, Run};
-use annealed::chain::Block;
-use annealed::chain::Stage;
+use annealed::chain::{Block, Stage};
 use annealed::kernel::{CoordinateGibbs, PerfectTransitions, TransitionKernel};
 use annealed::model::{ExponentialFamily, Gaussian, NormalizedModel};
 use annealed::path::{AnnealingPath, GaussianPath, Intermediate, MomentPath, linear_cost};
 use annealed::pilot::{BinnedSchedule, KnotChains, allocate_steps};
 use annealed::plot::Chart;
-use annealed::rbm::BlockGibbs;
-use annealed::rbm::RbmPath;
 use annealed::rbm::{
-    BaseRate, ExactMatching, MAX_ENUMERATED_UNITS, MomentChains, PersistentMatching, Rbm,
-    RbmMatching, RbmMoments,
+    BaseRate, BlockGibbs, ExactMatching, MAX_ENUMERATED_UNITS, MomentChains, PersistentMatching,
+    Rbm, RbmMatching, RbmMoments, RbmPath,
 };
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};

@@ -14,9 +14,7 @@
 //! ```
 
 use annealed::ais::Ais;
-use annealed::drift::RidgePath;
-use annealed::drift::{ObjectiveTrace, RidgeGibbs};
-use annealed::drift::{RidgeState, Tanh};
+use annealed::drift::{ObjectiveTrace, RidgeGibbs, RidgePath, RidgeState, Tanh};
 use annealed::kernel::RandomWalkMetropolis;
 use annealed::model::{FunctionModel, Gaussian, Sampleable};
 use annealed::path::TemperedPath;

@@ -16,15 +16,12 @@ use annealed::model::{
     FunctionModel, Gaussian, GaussianMixture, NormalizedModel, UnnormalizedModel,
 };
 use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, TemperedPath};
-use annealed::pilot::tune;
 use annealed::pilot::{
-    BinnedSchedule, ConstantConditionalEss, Friction, Pilot, ScheduleOptimizer, VarOpt,
+    BinnedSchedule, ConstantConditionalEss, Friction, Pilot, ScheduleOptimizer, VarOpt, tune,
 };
 use annealed::rand::RngExt;
 use annealed::random::{Purpose, stream};
-use annealed::rbm::BlockGibbs;
-use annealed::rbm::RbmPath;
-use annealed::rbm::{BaseRate, RbmFile};
+use annealed::rbm::{BaseRate, BlockGibbs, RbmFile, RbmPath};
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
 use clap::{Parser, ValueEnum};

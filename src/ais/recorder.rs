@@ -1,8 +1,7 @@
 //! Recorders: mergeable accumulators that see the chains at recorded stages.
 
 use crate::ais::tree::Merge;
-use crate::chain::Block;
-use crate::chain::Stage;
+use crate::chain::{Block, Stage};
 use crate::num::WeightedMean;
 use crate::path::Intermediate;
 

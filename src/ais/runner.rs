@@ -31,9 +31,8 @@ use crate::{Error, Result};
 /// ```
 /// use annealed::ais::Ais;
 /// use annealed::kernel::RandomWalkMetropolis;
-/// use annealed::model::Gaussian;
+/// use annealed::model::{Gaussian, NormalizedModel};
 /// use annealed::path::GeometricPath;
-/// use annealed::model::NormalizedModel;
 /// use annealed::schedule::Schedule;
 /// use nalgebra::{dmatrix, dvector};
 ///

@@ -1,8 +1,7 @@
 //! Annealing as optimisation: the best point met, and a lower bound on the mean objective.
 
 use crate::ais::{Merge, Recorder};
-use crate::chain::Block;
-use crate::chain::Stage;
+use crate::chain::{Block, Stage};
 use crate::num::WeightedMean;
 use crate::path::Intermediate;
 use crate::{Error, Result};

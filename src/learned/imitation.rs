@@ -29,8 +29,7 @@ impl LearnedTransitions {
     ///
     /// ```
     /// use annealed::learned::{LearnedTransitions, Mean};
-    /// use annealed::kernel::{Mala, UnadjustedLangevin};
-    /// use annealed::kernel::Tunable;
+    /// use annealed::kernel::{Mala, Tunable, UnadjustedLangevin};
     /// use annealed::pilot::tune;
     /// use annealed::model::Gaussian;
     /// use annealed::path::GeometricPath;

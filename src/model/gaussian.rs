@@ -5,9 +5,10 @@ use std::f64::consts::TAU;
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use rand::Rng;
 
-use crate::model::forward_model;
 use crate::model::quadratic::QuadraticForm;
-use crate::model::{ExponentialFamily, NormalizedModel, Sampleable, UnnormalizedModel};
+use crate::model::{
+    ExponentialFamily, NormalizedModel, Sampleable, UnnormalizedModel, forward_model,
+};
 use crate::num::pairs;
 use crate::random::StandardNormal;
 use crate::{Error, Result};

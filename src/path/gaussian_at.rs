@@ -3,8 +3,9 @@
 use nalgebra::DVector;
 use rand::Rng;
 
-use crate::model::forward_model;
-use crate::model::{Differentiable, NormalizedModel, QuadraticForm, Sampleable, UnnormalizedModel};
+use crate::model::{
+    Differentiable, NormalizedModel, QuadraticForm, Sampleable, UnnormalizedModel, forward_model,
+};
 use crate::path::axes::CommonAxes;
 use crate::path::moment::MomentPath;
 use crate::path::view::log_difference;

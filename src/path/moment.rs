@@ -29,9 +29,8 @@ const FARTHEST: f64 = 1e6;
 /// ```
 /// use annealed::ais::Ais;
 /// use annealed::kernel::CoordinateGibbs;
-/// use annealed::model::Gaussian;
+/// use annealed::model::{Gaussian, NormalizedModel};
 /// use annealed::path::MomentPath;
-/// use annealed::model::NormalizedModel;
 /// use nalgebra::{dmatrix, dvector};
 ///
 /// let base = Gaussian::new(dvector![-5.0, 0.0], dmatrix![1.0, -0.85; -0.85, 1.0])?;

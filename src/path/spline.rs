@@ -1,7 +1,6 @@
 //! Moment-averaging splines: paths through knots at which moments are averaged.
 
-use crate::model::ExponentialFamily;
-use crate::model::forward_model;
+use crate::model::{ExponentialFamily, forward_model};
 use crate::path::view::log_difference;
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
 use crate::schedule::Schedule;

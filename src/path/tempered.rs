@@ -2,8 +2,7 @@
 
 use nalgebra::DVector;
 
-use crate::model::forward_model;
-use crate::model::{Differentiable, NormalizedModel, Sampleable, UnnormalizedModel};
+use crate::model::{Differentiable, NormalizedModel, Sampleable, UnnormalizedModel, forward_model};
 use crate::num::weighted;
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate, PathAt};
 

@@ -12,9 +12,7 @@ use annealed::kernel::{
 };
 use annealed::model::{Gaussian, NormalizedModel};
 use annealed::path::{AnnealingPath, Engine, GeometricPath};
-use annealed::rbm::BlockGibbs;
-use annealed::rbm::RbmPath;
-use annealed::rbm::{BaseRate, Rbm, Scalar};
+use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath, Scalar};
 use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DVector};
 

@@ -1,11 +1,9 @@
 //! Kernels: what they refuse, what they report, and how they are tuned.
 
-use annealed::chain::Block;
-use annealed::chain::{NonFinite, Stage, Step};
-use annealed::kernel::Tunable;
+use annealed::chain::{Block, NonFinite, Stage, Step};
 use annealed::kernel::{
     CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, PersistentHmc, RandomWalkMetropolis, Repeat,
-    StepSize, SymmetricProposal, Then, TransitionKernel, UnadjustedLangevin,
+    StepSize, SymmetricProposal, Then, TransitionKernel, Tunable, UnadjustedLangevin,
 };
 use annealed::model::{Differentiable, FullConditionals, Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, Intermediate, Stationary};

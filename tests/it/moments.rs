@@ -1,6 +1,5 @@
 //! Moment-averaged paths, their splines and their costs: Grosse, Maddison and Salakhutdinov (2013).
 
-use annealed::Error;
 use annealed::ais::Ais;
 use annealed::kernel::{CoordinateGibbs, Hmc, PerfectTransitions, TransitionKernel};
 use annealed::model::{
@@ -11,7 +10,7 @@ use annealed::path::{
     MomentSplinePath, linear_cost, path_cost, path_length, symmetrized_divergence,
 };
 use annealed::schedule::Schedule;
-use annealed::testing;
+use annealed::{Error, testing};
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};

@@ -4,8 +4,7 @@ use annealed::Error;
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, BetaDerivative, Intermediate};
 use annealed::random::{Purpose, stream};
-use annealed::rbm::RbmPath;
-use annealed::rbm::{BaseRate, EnumeratedRbm, Rbm, Scalar, sigmoid};
+use annealed::rbm::{BaseRate, EnumeratedRbm, Rbm, RbmPath, Scalar, sigmoid};
 use nalgebra::{DMatrix, DVector};
 use rand::RngExt;
 

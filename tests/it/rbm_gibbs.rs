@@ -1,15 +1,12 @@
 //! Annealing a small RBM against dense matrices (every expectation exactly), and the fused block
 //! step against the reference step.
 
-use annealed::chain::Block;
-use annealed::chain::{NonFinite, Stage, Step};
+use annealed::chain::{Block, NonFinite, Stage, Step};
 use annealed::kernel::{Repeat, Then, TransitionKernel};
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, Engine, Intermediate, Stationary};
 use annealed::random::{Purpose, stream};
-use annealed::rbm::BlockGibbs;
-use annealed::rbm::{BaseRate, Rbm, Scalar};
-use annealed::rbm::{RbmAt, RbmPath};
+use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmAt, RbmPath, Scalar};
 use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DVector};
 use rand::{Rng, RngExt};

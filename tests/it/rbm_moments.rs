@@ -1,18 +1,15 @@
 //! Moments of RBMs, machines with given moments, and moment-averaging splines.
 
-use annealed::Error;
 use annealed::ais::Ais;
 use annealed::model::Sampleable;
 use annealed::path::AnnealingPath;
 use annealed::random::{Purpose, stream};
-use annealed::rbm::BlockGibbs;
-use annealed::rbm::RbmPath;
 use annealed::rbm::{
-    BaseRate, ContrastiveDivergence, ExactMatching, MomentChains, PersistentMatching, Rbm,
-    RbmMatching, RbmMoments,
+    BaseRate, BlockGibbs, ContrastiveDivergence, ExactMatching, MomentChains, PersistentMatching,
+    Rbm, RbmMatching, RbmMoments, RbmPath,
 };
 use annealed::schedule::Schedule;
-use annealed::testing;
+use annealed::{Error, testing};
 use nalgebra::{DMatrix, DVector};
 use rand::RngExt;
 

@@ -1,18 +1,14 @@
 //! Paths of RBMs through knots: against dense matrices and against the reference step.
 
-use annealed::Error;
 use annealed::ais::Ais;
-use annealed::chain::Block;
-use annealed::chain::{NonFinite, Stage, Step};
+use annealed::chain::{Block, NonFinite, Stage, Step};
 use annealed::kernel::TransitionKernel;
 use annealed::model::{Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, BetaDerivative, Intermediate};
 use annealed::random::{Purpose, stream};
-use annealed::rbm::BlockGibbs;
-use annealed::rbm::{BaseRate, Rbm, Scalar};
-use annealed::rbm::{RbmAt, RbmPath};
+use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmAt, RbmPath, Scalar};
 use annealed::schedule::Schedule;
-use annealed::testing;
+use annealed::{Error, testing};
 use nalgebra::{DMatrix, DVector};
 use rand::{Rng, RngExt};
 

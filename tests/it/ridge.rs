@@ -1,9 +1,7 @@
 //! Ridge superpositions: log Z and expectations of the augmented model against quadrature.
 
 use annealed::ais::Ais;
-use annealed::drift::RidgeGibbs;
-use annealed::drift::RidgePath;
-use annealed::drift::{Bounded, RidgeFunction, Sinusoid, Tanh};
+use annealed::drift::{Bounded, RidgeFunction, RidgeGibbs, RidgePath, Sinusoid, Tanh};
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use annealed::path::AnnealingPath;
 use annealed::schedule::Schedule;

@@ -10,9 +10,7 @@ use annealed::pilot::{
     BinnedSchedule, ConstantConditionalEss, DerivativeRecorder, Friction, KnotChains, Metric,
     Pilot, PilotWarning, ScheduleOptimizer, Survey, SurveyPoint, VarOpt,
 };
-use annealed::rbm::BlockGibbs;
-use annealed::rbm::RbmPath;
-use annealed::rbm::{BaseRate, ExactMatching, Rbm};
+use annealed::rbm::{BaseRate, BlockGibbs, ExactMatching, Rbm, RbmPath};
 use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 

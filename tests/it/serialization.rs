@@ -5,9 +5,8 @@
 use annealed::ais::{Ais, PartialRun, Run};
 use annealed::drift::{
     BumpFeatures, DriftModifiedLangevin, EnsembleModifier, Maximum, QuadratureModifier, RidgeGibbs,
-    SeparableModifier, ShiftMonitor,
+    RidgePrior, RidgeState, SeparableModifier, ShiftMonitor,
 };
-use annealed::drift::{RidgePrior, RidgeState};
 use annealed::kernel::RandomWalkMetropolis;
 use annealed::model::{FunctionModel, Gaussian, UnnormalizedModel};
 use annealed::path::{GaussianPath, GeometricPath};

@@ -10,9 +10,7 @@ use annealed::model::{
     Bernoulli, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, UnnormalizedModel,
 };
 use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, TemperedPath};
-use annealed::rbm::BlockGibbs;
-use annealed::rbm::RbmPath;
-use annealed::rbm::{BaseRate, Rbm, Scalar};
+use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath, Scalar};
 use annealed::schedule::Schedule;
 use annealed::testing;
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};

@@ -5,9 +5,7 @@
 //! two builds on one machine can be compared to the last digit.
 
 use annealed::ais::{Ais, PartialRun, Run};
-use annealed::drift::RidgePath;
-use annealed::drift::Sinusoid;
-use annealed::drift::{DriftModifiedLangevin, QuadratureModifier, RidgeGibbs};
+use annealed::drift::{DriftModifiedLangevin, QuadratureModifier, RidgeGibbs, RidgePath, Sinusoid};
 use annealed::kernel::{
     CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, PersistentHmc, RandomWalkMetropolis,
     Repeat, StepSize, Then, TransitionKernel, UnadjustedLangevin,
@@ -17,14 +15,12 @@ use annealed::model::{FunctionModel, Gaussian, NormalizedModel};
 use annealed::path::{
     AnnealingPath, Engine, GaussianPath, GeometricPath, MomentPath, MomentSplinePath, TemperedPath,
 };
-use annealed::pilot::tune;
 use annealed::pilot::{
     BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, ScheduleOptimizer, VarOpt,
+    tune,
 };
 use annealed::random::{Purpose, stream};
-use annealed::rbm::BlockGibbs;
-use annealed::rbm::RbmPath;
-use annealed::rbm::{BaseRate, ContrastiveDivergence, Rbm, Scalar};
+use annealed::rbm::{BaseRate, BlockGibbs, ContrastiveDivergence, Rbm, RbmPath, Scalar};
 use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 use rand::Rng;

@@ -3,10 +3,9 @@
 use annealed::ais::Ais;
 use annealed::kernel::{Hmc, Mala, Then, TransitionKernel, UnadjustedLangevin};
 use annealed::learned::{
-    AmortizedTransitions, ConditionalGaussian, LearnedTransitions, Mean, Noise, Objective,
-    Training, TrainingError, Transition,
+    AmortizedTransitions, ConditionalGaussian, Decoder, LearnedTransitions, Likelihood, Mean,
+    Noise, Objective, TrainableDecoder, Training, TrainingError, Transition,
 };
-use annealed::learned::{Decoder, Likelihood, TrainableDecoder};
 use annealed::model::{FunctionModel, Gaussian, GaussianMixture, NormalizedModel};
 use annealed::path::{AnnealingPath, GeometricPath, Stationary, TemperedPath};
 use annealed::rbm::{sigmoid, softplus};

@@ -25,9 +25,7 @@ impl<T: Scalar> RbmPath<T> {
     ///
     /// ```
     /// use annealed::ais::Ais;
-    /// use annealed::rbm::BlockGibbs;
-    /// use annealed::rbm::{BaseRate, ExactMatching, Rbm};
-    /// use annealed::rbm::RbmPath;
+    /// use annealed::rbm::{BaseRate, BlockGibbs, ExactMatching, Rbm, RbmPath};
     /// use annealed::schedule::Schedule;
     /// use nalgebra::DMatrix;
     ///

@@ -7,10 +7,9 @@
 mod models;
 mod wrong;
 
-use annealed::kernel::Tunable;
 use annealed::kernel::{
     CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, PersistentHmc, RandomWalkMetropolis,
-    Repeat, StepSize, Then, TransitionKernel, UnadjustedLangevin,
+    Repeat, StepSize, Then, TransitionKernel, Tunable, UnadjustedLangevin,
 };
 use annealed::model::{Gaussian, GaussianMixture, NormalizedModel, Sampleable};
 use annealed::path::{AnnealingPath, GeometricPath, Stationary};
