@@ -305,7 +305,7 @@ fn efficiencies(seed: u64) -> [f64; 2] {
 
 /// Over 150 machines that differ in their seed the median share is .39, and .18 on the straight path;
 /// the ratio has a median of 2.1, and 137 machines have one above 1. A heavy weight may spoil any
-/// single run. The medians of nine machines fall to the bounds below in one draw of some 400.
+/// single run. The medians of nine machines fall to the bounds below in one draw of some 700.
 #[test]
 fn the_spline_beats_the_straight_path_from_the_uniform_base() {
     let machines: Vec<_> = (1..=9).map(efficiencies).collect();
