@@ -131,8 +131,8 @@ impl<T: Scalar> Buffers<T> {
     fn new(path: &RbmPath<T>) -> Self {
         let target = path.target();
         Self {
-            engine: path.available_engine(),
-            words: Words::for_chains::<T>(0),
+            engine: path.engine,
+            words: Words::default(),
             scratch: ProductBuffers::default(),
             chains: Vec::new(),
             visible: Layer::zeros(target.visible_units(), 0),
@@ -146,7 +146,7 @@ impl<T: Scalar> Buffers<T> {
     }
 
     fn fit(&self, path: &RbmPath<T>) -> bool {
-        self.engine == path.available_engine()
+        self.engine == path.engine
             && self.visible.units() == path.target().visible_units()
             && self.hidden.units() == path.target().hidden_units()
     }
@@ -159,7 +159,6 @@ impl<T: Scalar> Buffers<T> {
             .extend((0..mask.len()).filter(|&chain| mask[chain]));
         let count = self.chains.len();
         if self.log_ratios.len() != count {
-            self.words.set_chains::<T>(count);
             self.visible.set_chains(count);
             self.hidden.set_chains(count);
             self.start.resize(count, Row::zero());
@@ -194,7 +193,7 @@ impl<T: Scalar> Buffers<T> {
             if let Some(start) = start {
                 start.up.multiply(panel, &mut inputs, &mut self.start);
             }
-            let words = self.words.draw::<T>(engine, lanes);
+            let words = self.words.draw::<T>(engine, lanes, self.chains.len());
             let units = self.hidden.panel_mut(panel);
             let drawn = words.zip(units).zip(&mut self.increments);
             let products = self.start.iter().zip(&self.end);
@@ -253,7 +252,7 @@ impl<T: Scalar> Buffers<T> {
             if let Some(start) = start {
                 start.down.multiply(panel, &mut inputs, &mut self.start);
             }
-            let words = self.words.draw::<T>(engine, lanes);
+            let words = self.words.draw::<T>(engine, lanes, self.chains.len());
             let drawn = words.zip(self.visible.panel_mut(panel));
             let products = self.start.iter().zip(&self.end);
             vectorized!(engine, FUSED, {

@@ -38,7 +38,7 @@ pub struct RbmPath<T: Scalar = f32> {
     knots: Schedule,
     /// The models at the knots, without the base.
     ends: Vec<SegmentEnd<T>>,
-    engine: Available,
+    pub(crate) engine: Available,
 }
 
 /// The RBM at the end of a segment.
@@ -132,10 +132,6 @@ impl<T: Scalar> RbmPath<T> {
         self.engine.get()
     }
 
-    pub(crate) fn available_engine(&self) -> Available {
-        self.engine
-    }
-
     /// The RBM at `beta = 1`.
     pub fn target(&self) -> &Rbm<T> {
         &self.ends[self.ends.len() - 1].rbm
@@ -163,10 +159,8 @@ impl<T: Scalar> RbmPath<T> {
 
     /// The visible biases at a segment's start.
     fn start_bias(&self, segment: usize) -> &DVector<T> {
-        match self.segment(segment).0 {
-            None => self.base.visible_bias(),
-            Some(start) => start.rbm.visible_bias(),
-        }
+        let start = self.segment(segment).0;
+        start.map_or(self.base.visible_bias(), |start| start.rbm.visible_bias())
     }
 
     /// The hidden activations `a + W v` at a segment's start (0 at the base), and their gain up to
@@ -277,10 +271,8 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
         let (start, slope) = self.path.activations(self.segment, visible);
         let hidden = draw_all(&(start + slope * self.position), rng);
         let (start, end) = self.path.segment(self.segment);
-        let start = match start {
-            None => self.path.base.visible_bias().map(T::as_),
-            Some(start) => start.rbm.visible_activation(&hidden),
-        };
+        let base = || self.path.base.visible_bias().map(T::as_);
+        let start = start.map_or_else(base, |start| start.rbm.visible_activation(&hidden));
         let end = end.rbm.visible_activation(&hidden);
         let logits = start * (1.0 - self.position) + end * self.position;
         draw_into(&logits, visible, rng);

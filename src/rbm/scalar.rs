@@ -72,6 +72,19 @@ pub(crate) mod sealed {
         }
     }
 
+    /// The table [`ARTANH`](Elementwise::ARTANH) of so many terms.
+    macro_rules! artanh {
+        ($terms:literal) => {{
+            let mut terms = [2.0; $terms];
+            let mut k = 1;
+            while k < $terms {
+                terms[$terms - 1 - k] = 2.0 / (2 * k + 1) as Self;
+                k += 1;
+            }
+            terms
+        }};
+    }
+
     impl Elementwise for f32 {
         const ROUND: Self = 12_582_912.0;
         const LN_2_HIGH: Self = 0.693_359_4;
@@ -86,16 +99,7 @@ pub(crate) mod sealed {
             1.0,
             1.0,
         ];
-        const ARTANH: &'static [Self] = &[
-            2.0 / 15.0,
-            2.0 / 13.0,
-            2.0 / 11.0,
-            2.0 / 9.0,
-            2.0 / 7.0,
-            2.0 / 5.0,
-            2.0 / 3.0,
-            2.0,
-        ];
+        const ARTANH: &'static [Self] = &artanh!(8);
         const INCREMENT_RADIUS: Self = 0.125;
         const FIXED_POINT: bool = true;
         const WORDS: usize = 1;
@@ -136,41 +140,18 @@ pub(crate) mod sealed {
         const LN_2_HIGH: Self = 6.931_471_803_691_238e-1;
         const LN_2_LOW: Self = 1.908_214_929_270_587_7e-10;
         const EXP_LOWEST: Self = -700.0;
-        const EXP: &'static [Self] = &[
-            1.0 / 6_227_020_800.0,
-            1.0 / 479_001_600.0,
-            1.0 / 39_916_800.0,
-            1.0 / 3_628_800.0,
-            1.0 / 362_880.0,
-            1.0 / 40_320.0,
-            1.0 / 5_040.0,
-            1.0 / 720.0,
-            1.0 / 120.0,
-            1.0 / 24.0,
-            1.0 / 6.0,
-            0.5,
-            1.0,
-            1.0,
-        ];
-        const ARTANH: &'static [Self] = &[
-            2.0 / 33.0,
-            2.0 / 31.0,
-            2.0 / 29.0,
-            2.0 / 27.0,
-            2.0 / 25.0,
-            2.0 / 23.0,
-            2.0 / 21.0,
-            2.0 / 19.0,
-            2.0 / 17.0,
-            2.0 / 15.0,
-            2.0 / 13.0,
-            2.0 / 11.0,
-            2.0 / 9.0,
-            2.0 / 7.0,
-            2.0 / 5.0,
-            2.0 / 3.0,
-            2.0,
-        ];
+        const EXP: &'static [Self] = &{
+            let mut terms = [1.0; 14];
+            let mut k = 1;
+            let mut factorial = 1.0;
+            while k < terms.len() {
+                factorial *= k as Self;
+                terms[terms.len() - 1 - k] = 1.0 / factorial;
+                k += 1;
+            }
+            terms
+        };
+        const ARTANH: &'static [Self] = &artanh!(17);
         const INCREMENT_RADIUS: Self = 1e-3;
         const FIXED_POINT: bool = false;
         const WORDS: usize = 2;

@@ -267,17 +267,13 @@ fn moments_that_cannot_be_matched_are_errors() {
     assert!(matching().match_moments(&large, &uniform).is_err());
 }
 
-/// A machine of digits, sharpened, from the uniform base: the spline has the larger ESS. So it is
-/// on five of six machines that differ in the seed of their training.
-#[test]
-fn the_spline_beats_the_straight_path_from_the_uniform_base() {
+/// The shares of the chains that are effective, on the straight path and on the spline from the
+/// uniform base to a machine of digits, sharpened. The seed is that of its training.
+fn efficiencies(seed: u64) -> [f64; 2] {
     let images = annealed::data::digits().images;
-    let start = Rbm::<f32>::from_data(8, &images, 1).unwrap();
-    let trained = ContrastiveDivergence::new(1)
-        .epochs(20)
-        .seed(4)
-        .train(start, &images);
-    let trained = trained.unwrap().rbm;
+    let start = Rbm::<f32>::from_data(8, &images, seed).unwrap();
+    let training = ContrastiveDivergence::new(1).epochs(20).seed(seed);
+    let trained = training.train(start, &images).unwrap().rbm;
     let target = Rbm::new(
         trained.weights() * 3.0,
         trained.hidden_bias() * 3.0,
@@ -291,22 +287,33 @@ fn the_spline_beats_the_straight_path_from_the_uniform_base() {
     let knots = Schedule::linear(10).unwrap();
     let matching = ExactMatching::default().iterations(300);
     let spline = RbmPath::moment_spline(base, target, &moments, knots, &matching).unwrap();
-    let efficiency = |path| {
-        let run = Ais::new(path, BlockGibbs)
-            .chains(600)
+    [straight, spline].map(|path| {
+        let run = Ais::new(&path, BlockGibbs)
+            .schedule(Schedule::linear(300).unwrap())
+            .chains(400)
             .seed(1)
             .run()
             .unwrap();
         let error = run.log_z() - exact;
         assert!(error.abs() < 4.0 * run.standard_error(), "{error}");
-        run.effective_sample_size() / 600.0
+        run.effective_sample_size() / 400.0
+    })
+}
+
+/// Over 150 machines that differ in their seed the median share is .39, and .18 on the straight path;
+/// the ratio has a median of 2.1, and 137 machines have one above 1. A heavy weight may spoil any
+/// single run. The medians of nine machines fall to the bounds below in one draw of some 700.
+#[test]
+fn the_spline_beats_the_straight_path_from_the_uniform_base() {
+    let machines: Vec<_> = (1..=9).map(efficiencies).collect();
+    let median = |value: fn(&[f64; 2]) -> f64| {
+        let mut values: Vec<f64> = machines.iter().map(value).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
     };
-    // Measured: .22 and .66.
-    let (straight, spline) = (efficiency(&straight), efficiency(&spline));
-    assert!(
-        spline > 0.55 && spline > 1.5 * straight,
-        "{straight} {spline}"
-    );
+    let ratio = median(|[straight, spline]| spline / straight);
+    let share = median(|[_, spline]| *spline);
+    assert!(ratio > 1.25 && share > 0.26, "{machines:?}");
 }
 
 /// The acceptance run of the moment-averaging spline: 20 x 784 units, from the uniform base, nine

@@ -332,11 +332,12 @@ fn one_seed_trains_to_the_same_bits_and_another_does_not() {
 
 #[test]
 fn a_divergence_keeps_the_last_good_transitions() {
-    // Training pushes the states to the right, where the density becomes NaN.
+    // Training pushes the states to the right, where the density becomes NaN. From these small
+    // weights it gets there after 10 to 28 updates with any of 20 seeds.
     let broken = FunctionModel::new(|x: &DVector<f64>| if x[0] > 8.0 { f64::NAN } else { x[0] })
         .with_gradient(|_: &DVector<f64>| dvector![1.0]);
     let path = GeometricPath::new(Gaussian::isotropic(dvector![0.0], 0.2).unwrap(), broken);
-    let flow = LearnedTransitions::new(Mean::Affine, 1, 2, 1).unwrap();
+    let flow = untrained(Mean::Affine, 1, 2);
     let linear = Schedule::linear(2).unwrap();
     let mut judged = Vec::new();
     let training = short(Objective::Annealed).learning_rate(0.05);
@@ -552,13 +553,17 @@ fn encoder() -> AmortizedTransitions {
 fn an_autoencoder_learns_and_scores_itself_without_bias() {
     let linear = Schedule::linear(2).unwrap();
     let data = bits();
-    let before = Slopes([0.3, 0.2]);
     let mean_evidence =
         |decoder: &Slopes| data.iter().map(|x| evidence(decoder, x)).sum::<f64>() / 5.0;
-    for objective in [
-        Objective::Annealed,
-        Objective::LossCalibrated { weight: 0.5 },
-        Objective::WarmUp { until: 0.5 },
+    // The best that a decoder of this form reaches is about -1.15 nats. Of 20 seeds that start at
+    // weak slopes (-1.39 nats), all gain 0.18 with a warm-up, while without one 15 collapse to a
+    // decoder that ignores its latent number. From the strong slopes (-1.3 nats) all of 12 gain
+    // at least 0.087.
+    let (weak, strong) = (Slopes([0.3, 0.2]), Slopes([1.5, -0.5]));
+    for (before, objective, least) in [
+        (&weak, Objective::WarmUp { until: 0.5 }, 0.15),
+        (&strong, Objective::Annealed, 0.07),
+        (&strong, Objective::LossCalibrated { weight: 0.5 }, 0.07),
     ] {
         let training = short(objective).iterations(400).learning_rate(0.02);
         let train = || {
@@ -568,9 +573,8 @@ fn an_autoencoder_learns_and_scores_itself_without_bias() {
         };
         let trained = train();
         assert_eq!(trained, train());
-        // The best that a decoder of this form reaches is about -1.15 nats, from -1.39.
-        let gain = mean_evidence(&trained.decoder) - mean_evidence(&before);
-        assert!(gain > 0.05, "{objective:?}: {gain}");
+        let gain = mean_evidence(&trained.decoder) - mean_evidence(before);
+        assert!(gain > least, "{objective:?}: {gain}");
         for x in &data[..2] {
             let likelihood = Likelihood::new(&trained.decoder, x).unwrap();
             let path = TemperedPath::new(Gaussian::standard(1).unwrap(), likelihood);

@@ -302,18 +302,15 @@ mod tests {
         }
     }
 
-    /// Panels of random words, one for each repetition.
-    fn words<T: Scalar>(repetitions: usize) -> (Words, Lanes) {
-        let lanes = Lanes::from_rng(&mut Xoshiro256PlusPlus::seed_from_u64(11));
-        (Words::for_chains::<T>(repetitions), lanes)
+    fn lanes() -> Lanes {
+        Lanes::from_rng(&mut Xoshiro256PlusPlus::seed_from_u64(11))
     }
 
     /// How many of so many panels of units with one logit come out as 1.
     fn count_on<T: Scalar>(logit: f64, panels: usize) -> usize {
         let logits = Row([[T::nearest(logit); LANES]; WIDTH / LANES]);
-        let (mut words, mut lanes) = words::<T>(panels);
-        let mut on = 0;
-        for words in words.draw::<T>(Available::best(), &mut lanes) {
+        let (mut words, mut on) = (Words::default(), 0);
+        for words in words.draw::<T>(Available::best(), &mut lanes(), panels) {
             let mut units = [2; WIDTH];
             draw_units::<T, true>(&logits, words, &mut units);
             assert!(units.iter().all(|&unit| unit <= 1), "not a unit");
@@ -357,7 +354,7 @@ mod tests {
     }
 
     fn check_increments<T: Scalar>(from: f64, tolerance: f64) {
-        let (mut words, mut lanes) = words::<T>(1);
+        let (mut words, mut lanes) = (Words::default(), lanes());
         for slope in [1e-6, 1e-4, 1e-3, 0.05, 0.9] {
             for x in grid(350.0, 400).flat_map(|x| [x, -x]) {
                 let x = T::nearest(x).as_();
@@ -368,7 +365,7 @@ mod tests {
                 gain.0[1][5] = T::nearest(x) - start.0[1][5];
                 let (mut units, mut sums) = ([0; WIDTH], [T::zero(); LANES]);
                 let words = words
-                    .draw::<T>(Available::best(), &mut lanes)
+                    .draw::<T>(Available::best(), &mut lanes, 1)
                     .next()
                     .unwrap();
                 let ends = (0.95 - slope, 0.95);

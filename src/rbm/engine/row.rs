@@ -17,36 +17,29 @@ impl<T: Scalar> Row<T> {
 
     #[inline(always)]
     pub(crate) fn plus(&self, other: &Self) -> Self {
-        let mut sum = *self;
-        for (sum, other) in sum.0.iter_mut().zip(&other.0) {
-            for l in 0..LANES {
-                sum[l] += other[l];
-            }
-        }
-        sum
+        self.zip(other, |a, b| a + b)
     }
 
     #[inline(always)]
     pub(crate) fn minus(&self, other: &Self) -> Self {
-        let mut difference = *self;
-        for (difference, other) in difference.0.iter_mut().zip(&other.0) {
-            for l in 0..LANES {
-                difference[l] -= other[l];
-            }
-        }
-        difference
+        self.zip(other, |a, b| a - b)
     }
 
     /// `factor * self + other`.
     #[inline(always)]
     pub(crate) fn times_plus<const FUSED: bool>(&self, factor: T, other: &Self) -> Self {
-        let mut sum = *other;
-        for (sum, row) in sum.0.iter_mut().zip(&self.0) {
+        self.zip(other, |a, b| a.multiply_add::<FUSED>(factor, b))
+    }
+
+    #[inline(always)]
+    fn zip(&self, other: &Self, f: impl Fn(T, T) -> T) -> Self {
+        let mut row = *self;
+        for (row, other) in row.0.iter_mut().zip(&other.0) {
             for l in 0..LANES {
-                sum[l] = row[l].multiply_add::<FUSED>(factor, sum[l]);
+                row[l] = f(row[l], other[l]);
             }
         }
-        sum
+        row
     }
 
     /// Writes these numbers to the place of this panel among the numbers for all outputs.

@@ -117,7 +117,10 @@ impl StateBlock {
     /// `prod_i (off_i + on_i low_i)`.
     #[inline(always)]
     fn product(&self, low: &LowUnits) -> Product {
-        let mut product = Product::default();
+        let mut product = Product {
+            mantissas: [1.0; STATES],
+            exponents: [0; STATES],
+        };
         let groups = self
             .off
             .chunks(low.in_range)
@@ -171,7 +174,9 @@ impl StateBlock {
             for (((&off, &on), low), (sums, total)) in units.zip(sums.iter_mut().zip(total)) {
                 let terms = means(off, on, low, p);
                 *total = sum(&terms);
-                *sums = add(sums, &terms);
+                for s in 0..STATES {
+                    sums[s] += terms[s];
+                }
             }
         });
     }
@@ -194,15 +199,6 @@ fn sum_of_positive(y: &[f64]) -> f64 {
 struct Product {
     mantissas: [f64; STATES],
     exponents: [i64; STATES],
-}
-
-impl Default for Product {
-    fn default() -> Self {
-        Self {
-            mantissas: [1.0; STATES],
-            exponents: [0; STATES],
-        }
-    }
 }
 
 impl Product {
@@ -263,15 +259,6 @@ fn reciprocals(values: &[f64; STATES]) -> [f64; STATES] {
         inverses[s + 3 * QUARTER] = inverse_cd * c;
     }
     inverses
-}
-
-#[inline(always)]
-fn add(a: &[f64; STATES], b: &[f64; STATES]) -> [f64; STATES] {
-    let mut sum = [0.0; STATES];
-    for s in 0..STATES {
-        sum[s] = a[s] + b[s];
-    }
-    sum
 }
 
 /// The sum over the states.

@@ -136,14 +136,14 @@ fn matrix<T: Scalar>(array: Array) -> Result<DMatrix<T>, String> {
 }
 
 fn vector<T: Scalar>(key: &str, array: Array) -> Result<DVector<T>, String> {
-    let shape = &array.shape;
-    if shape.len() != 1 {
+    let &[length] = array.shape.as_slice() else {
+        let shape = array.shape;
         return Err(format!(
             "key {key}: shape {shape:?}, expected one dimension"
         ));
-    }
+    };
     let values = array.values.into_iter().map(T::nearest);
-    Ok(DVector::from_iterator(shape[0], values))
+    Ok(DVector::from_iterator(length, values))
 }
 
 fn number(array: Array) -> Result<f64, String> {

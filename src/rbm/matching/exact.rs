@@ -2,7 +2,7 @@
 
 use nalgebra::DVector;
 
-use crate::num::Lbfgs;
+use crate::num::{Lbfgs, setters};
 use crate::rbm::enumerate::Enumeration;
 use crate::rbm::matching::{RbmMatching, RbmMoments};
 use crate::rbm::model::Rbm;
@@ -34,14 +34,12 @@ impl Default for ExactMatching {
 }
 
 impl ExactMatching {
-    /// The largest number of iterations. Each enumerates all states once, seldom twice.
-    pub fn iterations(self, iterations: usize) -> Self {
-        Self { iterations, ..self }
-    }
+    setters! {
+        /// The largest number of iterations. Each enumerates all states once, seldom twice.
+        iterations: usize,
 
-    /// The largest error in a moment that is accepted. The search ends early at a tenth of it.
-    pub fn tolerance(self, tolerance: f64) -> Self {
-        Self { tolerance, ..self }
+        /// The largest error in a moment that is accepted. The search ends early at a tenth of it.
+        tolerance: f64,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Moment matching by persistent chains.
 
+use crate::num::setters;
 use crate::random::{Lanes, Purpose, stream};
 use crate::rbm::matching::{RbmMatching, RbmMoments};
 use crate::rbm::model::Rbm;
@@ -48,27 +49,18 @@ impl PersistentMatching {
         }
     }
 
-    /// Number of persistent chains.
-    pub fn particles(self, particles: usize) -> Self {
-        Self { particles, ..self }
-    }
+    setters! {
+        /// Number of persistent chains.
+        particles: usize,
 
-    /// Number of updates for each knot.
-    pub fn updates(self, updates: usize) -> Self {
-        Self { updates, ..self }
-    }
+        /// Number of updates for each knot.
+        updates: usize,
 
-    /// The learning rate of the first update.
-    pub fn learning_rate(self, learning_rate: f64) -> Self {
-        Self {
-            learning_rate,
-            ..self
-        }
-    }
+        /// The learning rate of the first update.
+        learning_rate: f64,
 
-    /// The seed of the particles.
-    pub fn seed(self, seed: u64) -> Self {
-        Self { seed, ..self }
+        /// The seed of the particles.
+        seed: u64,
     }
 }
 
@@ -92,17 +84,13 @@ impl RbmMatching for PersistentMatching {
             let rate = self.learning_rate * (1.0 - update as f64 / self.updates as f64);
             parameters.axpy(rate, &moments.ascent(&found.into()), 1.0);
             let rbm = moments.uncentred(&parameters).and_then(|rbm| rbm.cast());
-            sampler = Sampler::new(&rbm.map_err(|_| overflow(update))?);
+            sampler = Sampler::new(&rbm.map_err(|_| Error::NotConverged {
+                what: "moment matching of an RBM",
+                detail: format!(
+                    "a parameter overflowed at update {update}; expected a lower learning rate"
+                ),
+            })?);
         }
         moments.uncentred(&parameters)
-    }
-}
-
-fn overflow(update: usize) -> Error {
-    Error::NotConverged {
-        what: "moment matching of an RBM",
-        detail: format!(
-            "a parameter overflowed at update {update}; expected a lower learning rate"
-        ),
     }
 }

@@ -1,5 +1,6 @@
 //! Estimates of the moments of an RBM, from Gibbs chains or from data.
 
+use crate::num::setters;
 use crate::random::{Lanes, Purpose, stream};
 use crate::rbm::base_rate::check_data;
 use crate::rbm::enumerate::map_tasks;
@@ -40,24 +41,18 @@ impl MomentChains {
         }
     }
 
-    /// Number of chains.
-    pub fn chains(self, chains: usize) -> Self {
-        Self { chains, ..self }
-    }
+    setters! {
+        /// Number of chains.
+        chains: usize,
 
-    /// Number of sweeps of each chain, including those left out.
-    pub fn sweeps(self, sweeps: usize) -> Self {
-        Self { sweeps, ..self }
-    }
+        /// Number of sweeps of each chain, including those left out.
+        sweeps: usize,
 
-    /// Number of sweeps left out at the start.
-    pub fn burn_in(self, burn_in: usize) -> Self {
-        Self { burn_in, ..self }
-    }
+        /// Number of sweeps left out at the start.
+        burn_in: usize,
 
-    /// The seed of the chains.
-    pub fn seed(self, seed: u64) -> Self {
-        Self { seed, ..self }
+        /// The seed of the chains.
+        seed: u64,
     }
 
     /// The moments of `rbm`.

@@ -67,7 +67,7 @@ impl<T: Scalar> Chains<T> {
             expected: DMatrix::zeros(hidden, chains),
             values: DMatrix::zeros(visible, chains),
             products: vec![Row::zero(); chains],
-            words: Words::for_chains::<T>(chains),
+            words: Words::default(),
             buffers: ProductBuffers::default(),
         }
     }
@@ -110,7 +110,9 @@ impl<T: Scalar> Chains<T> {
             let mut inputs = Inputs::new(sampler.engine, from, &mut self.buffers);
             for (panel, bias) in biases.iter().enumerate() {
                 weights.multiply(panel, &mut inputs, &mut self.products);
-                let words = self.words.draw::<T>(sampler.engine, lanes);
+                let words = self
+                    .words
+                    .draw::<T>(sampler.engine, lanes, self.products.len());
                 let drawn = self.products.iter().zip(words).zip(to.panel_mut(panel));
                 vectorized!(sampler.engine, FUSED, {
                     for ((products, words), units) in drawn {

@@ -4,11 +4,11 @@ use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 use rand::seq::SliceRandom;
 
-use crate::num::{Available, softplus, vectorized};
+use crate::num::{Available, setters, softplus, vectorized};
 use crate::random::{Lanes, Purpose, StandardNormal, StreamRng, stream};
 use crate::rbm::base_rate::{BaseRate, check_data};
 use crate::rbm::engine::softplus_gain;
-use crate::rbm::model::{Rbm, draw_all};
+use crate::rbm::model::{Rbm, check_finite, draw_all};
 use crate::rbm::scalar::Scalar;
 use crate::rbm::train::sampler::{Chains, ParameterSums, Sampler};
 use crate::{Error, Result};
@@ -69,20 +69,25 @@ impl ContrastiveDivergence {
         }
     }
 
-    /// Whether the sweeps go on from the states of the last update (PCD) or start at the data (CD).
-    pub fn persistent(self, persistent: bool) -> Self {
-        Self { persistent, ..self }
-    }
+    setters! {
+        /// Whether the sweeps go on from the states of the last update (PCD) or start at the data (CD).
+        persistent: bool,
 
-    /// Number of passes over the data.
-    pub fn epochs(self, epochs: usize) -> Self {
-        Self { epochs, ..self }
-    }
+        /// Number of passes over the data.
+        epochs: usize,
 
-    /// Number of rows in a mini-batch; all rows where there are fewer. Each epoch shuffles the data
-    /// and leaves out the rows that do not fill its last mini-batch.
-    pub fn batch_size(self, batch_size: usize) -> Self {
-        Self { batch_size, ..self }
+        /// Number of rows in a mini-batch; all rows where there are fewer. Each epoch shuffles the data
+        /// and leaves out the rows that do not fill its last mini-batch.
+        batch_size: usize,
+
+        /// The fraction of an update that is repeated in the next, in `[0, 1)`.
+        momentum: f64,
+
+        /// The coefficient c of the penalty `c/2 ||W||^2` on the log likelihood of a row.
+        weight_decay: f64,
+
+        /// The seed of all randomness in training.
+        seed: u64,
     }
 
     /// The learning rate of the first epoch and of the last, linear in between.
@@ -92,24 +97,6 @@ impl ContrastiveDivergence {
             final_learning_rate: last,
             ..self
         }
-    }
-
-    /// The fraction of an update that is repeated in the next, in `[0, 1)`.
-    pub fn momentum(self, momentum: f64) -> Self {
-        Self { momentum, ..self }
-    }
-
-    /// The coefficient c of the penalty `c/2 ||W||^2` on the log likelihood of a row.
-    pub fn weight_decay(self, weight_decay: f64) -> Self {
-        Self {
-            weight_decay,
-            ..self
-        }
-    }
-
-    /// The seed of all randomness in training.
-    pub fn seed(self, seed: u64) -> Self {
-        Self { seed, ..self }
     }
 
     /// Trains `rbm` on the rows of `data`.
@@ -292,11 +279,8 @@ impl<T: Scalar> TrainingState<T> {
 
     fn check_finite(&self, epoch: usize) -> Result<()> {
         let biases = self.rbm.hidden_bias.iter().chain(&self.rbm.visible_bias);
-        let mut parameters = biases.chain(&self.rbm.weights);
-        if parameters.all(|x| x.is_finite()) {
-            return Ok(());
-        }
-        Err(Error::NotConverged {
+        let finite = check_finite("parameters", biases.chain(&self.rbm.weights));
+        finite.map_err(|_| Error::NotConverged {
             what: "contrastive divergence",
             detail: format!(
                 "a parameter overflowed in epoch {epoch}; expected a lower learning rate or more \
@@ -307,17 +291,16 @@ impl<T: Scalar> TrainingState<T> {
 
     fn judge(&mut self, index: usize, learning_rate: f64, data: &[Vec<bool>]) -> Epoch {
         let count = data.len().min(JUDGED_ROWS);
-        let (mut reconstruction_error, mut pseudo_log_likelihood) = (0.0, 0.0);
-        for row in (0..count).map(|k| &data[k * data.len() / count]) {
-            let error = reconstruction_error_of(&self.rbm, row, &mut self.rng);
-            reconstruction_error += error / count as f64;
-            pseudo_log_likelihood += pseudo_log_likelihood_of(&self.rbm, row) / count as f64;
-        }
+        let mean_over_rows = |value: &mut dyn FnMut(&[bool]) -> f64| -> f64 {
+            let rows = (0..count).map(|k| &data[k * data.len() / count]);
+            rows.map(|row| value(row) / count as f64).sum()
+        };
+        let (rbm, rng) = (&self.rbm, &mut self.rng);
         Epoch {
             index,
             learning_rate,
-            reconstruction_error,
-            pseudo_log_likelihood,
+            reconstruction_error: mean_over_rows(&mut |row| reconstruction_error_of(rbm, row, rng)),
+            pseudo_log_likelihood: mean_over_rows(&mut |row| pseudo_log_likelihood_of(rbm, row)),
         }
     }
 }
