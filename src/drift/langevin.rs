@@ -93,8 +93,8 @@ impl<D> DriftModifiedLangevin<D> {
     ///
     /// Shifts are not bounded. Where G is steep, as between modes that move apart, set a bound
     /// about as large as the width of a mode ([`bounded`](Self::bounded)). Without a bound, the
-    /// estimate for a double well was 0.1 too low with an exact G. With a bound of 0.1 it was right
-    /// within its error. Choose `eps` larger than the increments of beta, in the units of the state.
+    /// estimate for a double well was 0.1 too low with an exact G, because rare, large weights were
+    /// missed. With a bound of 0.1 it was right within its error.
     ///
     /// # Errors
     /// Where the number is not finite and positive.

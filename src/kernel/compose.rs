@@ -37,8 +37,8 @@ pub struct Repeat<K> {
 
 /// A random choice at each stage: kernel A with probability q, otherwise kernel B.
 ///
-/// The choice belongs to the extended space. It does not depend on the state, and the backward
-/// kernel makes the same choice, so that q cancels and the correction is that of the chosen kernel.
+/// The choice does not depend on the state, and the backward kernel makes the same one. So q cancels
+/// from the weight, and the correction is that of the chosen kernel.
 /// Each chain makes its own choice, and chains that made the same choice move together. For more than
 /// two kernels nest mixtures.
 #[derive(Debug, Clone, PartialEq)]

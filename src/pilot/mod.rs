@@ -52,9 +52,8 @@ use crate::schedule::Schedule;
 pub trait ScheduleOptimizer<P: AnnealingPath, K> {
     /// A schedule of `steps` stages for annealing along `path` with `kernel`.
     ///
-    /// The seed drives the pilot's own streams, which never coincide with those of a run with
-    /// the same seed: a run on the pilot's chains would be annealed along a schedule that had
-    /// looked at them, and its mean weight would no longer be `Z_K / Z_0`.
+    /// The pilot has streams of its own, apart from those of a run with the same seed. This keeps the
+    /// run unbiased: its schedule must not depend on its own chains.
     ///
     /// # Errors
     /// Where the pilot says too little to choose by, or the constraints cannot be met. Where it says
