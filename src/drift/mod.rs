@@ -10,6 +10,10 @@
 //! carries `p_beta` to `p_(beta + delta)`, to first order, when each state is moved by `-delta G`. Langevin steps
 //! with this shift ([`DriftModifiedLangevin`]) need not wait for the chain to mix. A wrong G costs
 //! variance, never bias.
+//!
+//! G comes from a [`QuadratureModifier`] in one dimension, from a [`SeparableModifier`] for a product of
+//! densities, or from an [`EnsembleModifier`] fitted to particles. [`RidgePath`] and [`RidgeGibbs`] anneal
+//! superpositions of ridge functions; [`ObjectiveTrace`] and [`Maximum`] take annealing as optimisation.
 
 mod ensemble;
 mod features;

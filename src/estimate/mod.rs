@@ -1,5 +1,8 @@
 //! Estimates of log Z from the weights of a run: `log (1/N) sum w` with its standard error,
 //! interval and bounds, and warnings where they are not to be trusted.
+//!
+//! An [`Estimate`] is made of log weights, by [`Ais`](crate::ais::Ais) or by hand; [`Warning`] says what to doubt
+//! of it and of a run. [`log_sum_exp`] and [`log_mean_exp`] add weights that overflow.
 
 mod bound;
 mod interval;

@@ -1,4 +1,8 @@
 //! Models: unnormalised densities, with a trait for each thing that some of them can do besides.
+//!
+//! A model of your own implements [`UnnormalizedModel`], which is one function; [`FunctionModel`] makes one
+//! of closures. A base is also [`Sampleable`] and mostly a [`NormalizedModel`]; Langevin and Hamiltonian
+//! kernels ask for [`Differentiable`]. [`Gaussian`], [`GaussianMixture`] and [`Bernoulli`] are ready-made.
 
 mod bernoulli;
 mod forward;

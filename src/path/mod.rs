@@ -1,5 +1,9 @@
 //! Paths: families of unnormalised densities `f_beta` from a base (`beta = 0`) to a target
 //! (`beta = 1`).
+//!
+//! [`TemperedPath`] leads from a prior to a posterior, [`GeometricPath`] from any base to any target,
+//! [`MomentPath`] and [`MomentSplinePath`] by averaged moments. A path of your own implements
+//! [`AnnealingPath`], and its models implement [`Intermediate`].
 
 mod axes;
 mod cost;

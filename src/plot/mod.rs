@@ -1,4 +1,6 @@
 //! Figures as SVG files (feature `plot`).
+//!
+//! [`Chart`] draws lines and [`ScatterSheet`] points; [`save_column`] puts several charts into one file.
 
 mod chart;
 mod scatter;

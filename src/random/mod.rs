@@ -1,4 +1,6 @@
 //! Random numbers: a stream for each use, normal numbers, and random bits for many units.
+//!
+//! [`stream`] gives the generator that belongs to a seed, a [`Purpose`] and an index.
 
 mod lanes;
 mod normal;

@@ -1,4 +1,7 @@
 //! Schedules: the inverse temperatures of the stages along a path.
+//!
+//! [`Schedule::linear`] and [`Schedule::power`] are fair starts; the module [`pilot`](crate::pilot) chooses
+//! better ones.
 
 mod deceleration;
 mod file;
