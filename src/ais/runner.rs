@@ -168,7 +168,8 @@ where
         let begun = Instant::now();
         self.check()?;
         let blocks = self.settings.blocks_of(&chains)?;
-        check_stages(self.kernel.stages(), &self.settings.schedule)?;
+        let (demanded, schedule) = (self.kernel.stages(), &self.settings.schedule);
+        check_stages("steps of the schedule", demanded, schedule)?;
         // More threads than blocks would have nothing to do.
         let threads = self.threads.map(|threads| threads.min(blocks.len()));
         let mut nodes = None;

@@ -133,14 +133,19 @@ where
     })
 }
 
-/// Refuses a schedule of another number of stages than the kernel demands.
-pub(crate) fn check_stages(demanded: Option<usize>, schedule: &Schedule) -> Result<()> {
+/// Refuses a schedule of another number of stages than the kernel demands. `argument` says whose
+/// steps they are.
+pub(crate) fn check_stages(
+    argument: &'static str,
+    demanded: Option<usize>,
+    schedule: &Schedule,
+) -> Result<()> {
     let Some(stages) = demanded else {
         return Ok(());
     };
     let steps = schedule.steps();
     let expected = format!("{stages}, the number of stages that the kernel has");
-    Error::check(steps == stages, "steps of the schedule", steps, expected)
+    Error::check(steps == stages, argument, steps, expected)
 }
 
 /// Refuses a kernel that demands a number of stages where their number is yet to be found.

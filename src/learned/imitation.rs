@@ -65,7 +65,7 @@ impl LearnedTransitions {
         K: TransitionKernel<P::At<'p>>,
     {
         Error::check_at_least("chains", chains, 1)?;
-        check_stages(kernel.stages(), schedule)?;
+        check_stages("steps of the schedule", kernel.stages(), schedule)?;
         let mut rng = stream(seed, Purpose::ImitationWeights, 0);
         let first = stream(seed, Purpose::Imitation, 0);
         let mut population = Population::start(path, 0, chains, first)?;

@@ -3,7 +3,7 @@
 use rand::Rng;
 
 use crate::ais::Ais;
-use crate::kernel::TransitionKernel;
+use crate::kernel::{TransitionKernel, check_stages};
 use crate::num::setters;
 use crate::path::AnnealingPath;
 use crate::pilot::friction::Friction;
@@ -115,14 +115,7 @@ impl Pilot {
         K: TransitionKernel<P::At<'p>> + Sync,
     {
         self.check()?;
-        if let Some(stages) = kernel.stages().filter(|&stages| stages != schedule.steps()) {
-            let expected = format!("{stages}, the number of stages that the kernel has");
-            return Err(Error::invalid(
-                "steps of the pilot",
-                schedule.steps(),
-                expected,
-            ));
-        }
+        check_stages("steps of the pilot", kernel.stages(), &schedule)?;
         let mut ais = Ais::with_base_log_z(path, kernel, 0.0)
             .recorder(DerivativeRecorder::default())
             .recorded_stages(schedule.steps())

@@ -9,9 +9,11 @@ use annealed::kernel::{
 };
 use annealed::learned::{LearnedTransitions, Mean};
 use annealed::model::{Gaussian, NormalizedModel, Sampleable};
-use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, Intermediate, Stationary};
+use annealed::path::{
+    AnnealingPath, Engine, GaussianPath, GeometricPath, Intermediate, Stationary,
+};
 use annealed::pilot::{
-    BinnedSchedule, ConstantConditionalEss, KnotChains, Pilot, ScheduleOptimizer, tune,
+    BinnedSchedule, ConstantConditionalEss, KnotChains, Pilot, ScheduleOptimizer, VarOpt, tune,
 };
 use annealed::random::{Purpose, StreamRng, stream};
 use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath};
@@ -37,6 +39,18 @@ fn block(chains: usize) -> Block<DVector<f64>> {
     let states = rngs.iter_mut().map(|rng| path().base().sample(rng));
     let states = states.collect();
     Block::new(0, states, rngs)
+}
+
+#[test]
+fn a_population_refuses_betas_beyond_the_path() {
+    let path = path();
+    let walk = RandomWalkMetropolis::new(0.5).unwrap();
+    let mut population = Population::start(&path, 0, 2, stream(1, Purpose::Run, 0)).unwrap();
+    for beta in [-0.1, 1.5, f64::NAN] {
+        assert!(population.advance_to(&walk, beta).is_err(), "{beta}");
+        assert!(population.place_at(beta).is_err(), "{beta}");
+    }
+    assert_eq!(population.stage().index, 0);
 }
 
 #[test]
@@ -204,6 +218,24 @@ fn a_mixture_of_block_gibbs_moves_together_and_is_exact() {
     }
 }
 
+/// Where all chains choose one kernel, none is left for the other.
+#[test]
+fn a_mixture_may_leave_a_kernel_without_chains() {
+    let path = rbm_path();
+    let exact = path.target().exact_log_normalizer().unwrap();
+    for engine in Engine::ALL.into_iter().filter(|e| e.is_available()) {
+        let path = path.clone().with_engine(engine).unwrap();
+        for probability in [0.0, 1.0] {
+            let kernel = Mixture::new(probability, BlockGibbs, BlockGibbs).unwrap();
+            let run = Ais::new(&path, kernel).schedule(Schedule::linear(4).unwrap());
+            let run = run.chains(200).run().unwrap();
+            let error = run.log_z() - exact;
+            assert!(error.abs() < 4.0 * run.standard_error(), "{engine}: {run}");
+            assert!(run.standard_error() < 0.1, "{engine}: {run}");
+        }
+    }
+}
+
 /// Right for one chain, wrong for a block: what a check that never moves a block would miss.
 struct WrongAsABlock(bool);
 
@@ -280,6 +312,15 @@ fn kernels_that_demand_their_stages_are_refused_where_stages_are_sought() {
     let error = population.advance_to(&composed, 0.8).unwrap_err();
     assert!(
         error.to_string().contains("index of the stage is 4"),
+        "{error}"
+    );
+    let error = VarOpt::default()
+        .optimize(&path, &composed, 20, 1)
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("steps of the pilot: got 1000, expected 3"),
         "{error}"
     );
     let walk = RandomWalkMetropolis::new(0.5).unwrap();

@@ -123,7 +123,7 @@ fn the_wrong_orders_are_biased_as_tabled() {
 }
 
 /// The reference: `BlockGibbs` without its fused block step.
-struct PerChain;
+pub(crate) struct PerChain;
 
 /// The workspace of [`BlockGibbs`].
 type Workspace<'a, T> = <BlockGibbs as TransitionKernel<RbmAt<'a, T>>>::Workspace;

@@ -1,16 +1,18 @@
 //! Paths of RBMs through knots: against dense matrices and against the reference step.
 
 use annealed::ais::Ais;
-use annealed::chain::{Block, NonFinite, Stage, Step};
+use annealed::chain::{Block, Stage};
 use annealed::kernel::TransitionKernel;
 use annealed::model::{Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, BetaDerivative, Intermediate};
 use annealed::random::{Purpose, stream};
-use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmAt, RbmPath, Scalar};
+use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath, Scalar};
 use annealed::schedule::Schedule;
 use annealed::{Error, testing};
 use nalgebra::{DMatrix, DVector};
-use rand::{Rng, RngExt};
+use rand::RngExt;
+
+use super::rbm_gibbs::PerChain;
 
 fn machine<T: Scalar>(hidden: usize, visible: usize, scale: f64, seed: u64) -> Rbm<T> {
     let mut rng = stream(seed, Purpose::Training, 1);
@@ -136,24 +138,6 @@ fn sampled_weights_are_unbiased() {
     let single = path::<f32>(2, 3, 2.0);
     let check = testing::unbiasedness(&single, BlockGibbs, linear, ratio, 40_000, 5).unwrap();
     assert!(check.passes() && check.standard_error < 0.02, "{check}");
-}
-
-/// The reference: [`BlockGibbs`] without its fused block step.
-struct PerChain;
-
-impl<'a, T: Scalar> TransitionKernel<RbmAt<'a, T>> for PerChain {
-    type Workspace = <BlockGibbs as TransitionKernel<RbmAt<'a, T>>>::Workspace;
-
-    fn step<R: Rng + ?Sized>(
-        &self,
-        stage: Stage<'_, RbmAt<'a, T>>,
-        chain: usize,
-        state: &mut Vec<bool>,
-        workspace: &mut Self::Workspace,
-        rng: &mut R,
-    ) -> Result<Step, NonFinite> {
-        BlockGibbs.step(stage, chain, state, workspace, rng)
-    }
 }
 
 fn block<T: Scalar>(path: &RbmPath<T>, chains: usize) -> Block<Vec<bool>> {
