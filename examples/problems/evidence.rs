@@ -1,6 +1,6 @@
 //! The evidence of small statistical models.
 
-use std::f64::consts::{PI, TAU};
+use std::f64::consts::TAU;
 
 use annealed::Result;
 use annealed::estimate::log_mean_exp;
@@ -127,8 +127,7 @@ const PINES: [(f64, f64); 42] = [
     (3030.0, 28.2),
 ];
 
-/// Linear regression of the strength with conjugate priors, -301.7046 by Friel and Wyse (2012). The
-/// state is the log precision t and the two coefficients in units of their prior deviations given t.
+/// Linear regression of the strength with conjugate priors (Friel and Pettitt 2008). The state is the log precision t and the two coefficients in units of their prior deviations given t.
 pub fn pines(advice: &Advice) -> Result<Problem> {
     let n = PINES.len() as f64;
     let mean = PINES.iter().map(|(_, z)| z).sum::<f64>() / n;
@@ -199,34 +198,46 @@ const CEMENTS: [[f64; 5]; 13] = [
 /// Standard deviation of the measured heat.
 const NOISE: f64 = 2.4;
 
-/// Regression on the centred ingredients, each coefficient from a spike N(0, .1^2) or a slab N(0, 2^2)
-/// (George and McCulloch 1993): the sum over 16 choices of spikes and slabs.
+const SPIKE: f64 = 0.1;
+const SLAB: f64 = 2.0;
+
+/// Regression on the centred ingredients, each coefficient from a spike or a slab of equal mass (George
+/// and McCulloch 1993): the sum over 16 choices of spikes and slabs.
 pub fn spike_and_slab(advice: &Advice) -> Result<Problem> {
     let means = DVector::from_fn(5, |j, _| {
         CEMENTS.iter().map(|row| row[j]).sum::<f64>() / 13.0
     });
     let x = DMatrix::from_fn(13, 4, |i, j| CEMENTS[i][j + 1] - means[j + 1]);
     let y = DVector::from_fn(13, |i, _| CEMENTS[i][0] - means[0]);
-    let mut components = Vec::new();
-    let mut evidences = Vec::new();
-    for choice in 0..16 {
-        let deviation = |j: usize, _| if choice >> j & 1 == 1 { 2.0f64 } else { 0.1 };
-        let variances = DMatrix::from_diagonal(&DVector::from_fn(4, deviation).map(|s| s * s));
-        let covariance =
-            &x * &variances * x.transpose() + DMatrix::identity(13, 13) * (NOISE * NOISE);
-        let marginal = Gaussian::new(DVector::zeros(13), covariance)?;
-        evidences.push(marginal.log_density(&y) - marginal.log_normalizer());
-        components.push((1.0, Gaussian::new(DVector::zeros(4), variances)?));
-    }
-    let constant = -6.5 * (2.0 * PI * NOISE * NOISE).ln();
-    let (x2, y2) = (x.clone(), y.clone());
+    let exact = choices_exact(&x, &y)?;
+    let constant = -6.5 * (TAU * NOISE * NOISE).ln();
     let likelihood = FunctionModel::new(move |w: &DVector<f64>| {
         constant - 0.5 * (&y - &x * w).norm_squared() / (NOISE * NOISE)
+    });
+    let prior = FunctionModel::new(|w: &DVector<f64>| -> f64 {
+        let normal = |w: f64, s: f64| (-0.5 * (w / s).powi(2)).exp() / (TAU.sqrt() * s);
+        let log_density = |&w: &f64| (0.5 * normal(w, SPIKE) + 0.5 * normal(w, SLAB)).ln();
+        w.iter().map(log_density).sum()
     })
-    .with_gradient(move |w: &DVector<f64>| x2.tr_mul(&(&y2 - &x2 * w)) / (NOISE * NOISE));
-    let prior = GaussianMixture::new(components)?;
-    advice.leap(
-        log_mean_exp(&evidences),
-        TemperedPath::new(prior, likelihood),
-    )
+    .with_sampler(|rng: &mut dyn Rng| {
+        DVector::from_fn(4, |_, _| {
+            let deviation = if rng.random() { SPIKE } else { SLAB };
+            deviation * rng.sample::<f64, _>(StandardNormal)
+        })
+    })
+    .with_log_normalizer(0.0)?;
+    advice.walk(exact, TemperedPath::new(prior, likelihood))
+}
+
+/// The log of the mean evidence over all choices, each a Gaussian density of the data.
+fn choices_exact(x: &DMatrix<f64>, y: &DVector<f64>) -> Result<f64> {
+    let log_evidence = |choice: usize| {
+        let deviation = |j: usize, _| if choice >> j & 1 == 1 { SLAB } else { SPIKE };
+        let variances = DMatrix::from_diagonal(&DVector::from_fn(4, deviation).map(|s| s * s));
+        let noise = DMatrix::identity(13, 13) * (NOISE * NOISE);
+        let marginal = Gaussian::new(DVector::zeros(13), x * variances * x.transpose() + noise)?;
+        Ok(marginal.log_density(y) - marginal.log_normalizer())
+    };
+    let evidences: Vec<f64> = (0..16).map(log_evidence).collect::<Result<_>>()?;
+    Ok(log_mean_exp(&evidences))
 }

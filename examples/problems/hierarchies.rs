@@ -96,15 +96,15 @@ const SHAPE: f64 = 1.802;
 /// Poisson failures with rates `Gamma(1.802, b)`, `b ~ Gamma(.1, 1)` (Gelfand and Smith 1990). The state
 /// is log b and ten log rates.
 pub fn pumps(advice: &Advice) -> Result<Problem> {
-    let log_gamma = |shape: f64, rate: f64, log_x: f64| {
-        shape * (log_x + rate.ln()) - rate * log_x.exp() - ln_gamma(shape)
-    };
+    let (constant, top_constant) = (ln_gamma(SHAPE), ln_gamma(0.1));
+    let log_top = move |log_b: f64| 0.1 * log_b - log_b.exp() - top_constant;
     let prior = FunctionModel::new(move |x: &DVector<f64>| {
-        let rates = x
-            .iter()
-            .skip(1)
-            .map(|rate| log_gamma(SHAPE, x[0].exp(), *rate));
-        log_gamma(0.1, 1.0, x[0]) + rates.sum::<f64>()
+        let rate = |scaled: f64| SHAPE * scaled - scaled.exp() - constant;
+        log_top(x[0])
+            + x.iter()
+                .skip(1)
+                .map(|log_rate| rate(log_rate + x[0]))
+                .sum::<f64>()
     })
     .with_sampler(|rng: &mut dyn Rng| {
         let gamma = Gamma::new(SHAPE, 1.0).expect("a shape and a scale");
@@ -117,21 +117,22 @@ pub fn pumps(advice: &Advice) -> Result<Problem> {
         })
     })
     .with_log_normalizer(0.0)?;
-    let likelihood = FunctionModel::new(|x: &DVector<f64>| {
-        let term = |(rate, &(hours, failures)): (&f64, &(f64, f64))| {
-            failures * (rate + hours.ln()) - hours * rate.exp() - ln_gamma(failures + 1.0)
-        };
-        x.iter().skip(1).zip(&PUMPS).map(term).sum::<f64>()
+    let constants = PUMPS.map(|(hours, failures)| failures * hours.ln() - ln_gamma(failures + 1.0));
+    let constants: f64 = constants.iter().sum();
+    let likelihood = FunctionModel::new(move |x: &DVector<f64>| {
+        let rates = x.iter().skip(1).zip(&PUMPS);
+        let terms = rates.map(|(rate, (hours, failures))| failures * rate - hours * rate.exp());
+        constants + terms.sum::<f64>()
     });
     let exact = log_integral(-150.0, 8.0, 8_000, |log_b| {
         let b = log_b.exp();
         let given = |&(hours, failures): &(f64, f64)| {
-            ln_gamma(SHAPE + failures) - ln_gamma(SHAPE) - ln_gamma(failures + 1.0)
+            ln_gamma(SHAPE + failures) - constant - ln_gamma(failures + 1.0)
                 + SHAPE * log_b
                 + failures * hours.ln()
                 - (SHAPE + failures) * (b + hours).ln()
         };
-        log_gamma(0.1, 1.0, log_b) + PUMPS.iter().map(given).sum::<f64>()
+        log_top(log_b) + PUMPS.iter().map(given).sum::<f64>()
     });
     advice.walk(exact, TemperedPath::new(prior, likelihood))
 }

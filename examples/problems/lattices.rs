@@ -16,20 +16,29 @@ use super::sites::{Fair, HeatBath, Sites};
 /// Equal neighbours on a square torus gain `coupling` each. Two colours with a coupling of 2J are the
 /// Ising model of coupling J, up to a constant.
 struct Potts {
-    side: usize,
     values: u8,
     coupling: f64,
+    /// Of each site: down, right, up, left.
+    neighbours: Vec<[usize; 4]>,
 }
 
 impl Potts {
-    fn neighbours(&self, site: usize) -> [usize; 4] {
-        let (n, i, j) = (self.side, site / self.side, site % self.side);
-        [
-            (i + n - 1) % n * n + j,
-            (i + 1) % n * n + j,
-            i * n + (j + n - 1) % n,
-            i * n + (j + 1) % n,
-        ]
+    fn new(side: usize, values: u8, coupling: f64) -> Self {
+        let of_site = |site: usize| {
+            let (i, j) = (site / side, site % side);
+            let at = |i: usize, j: usize| i % side * side + j % side;
+            [
+                at(i + 1, j),
+                at(i, j + 1),
+                at(i + side - 1, j),
+                at(i, j + side - 1),
+            ]
+        };
+        Self {
+            values,
+            coupling,
+            neighbours: (0..side * side).map(of_site).collect(),
+        }
     }
 }
 
@@ -37,11 +46,11 @@ impl UnnormalizedModel for Potts {
     type State = Vec<u8>;
 
     fn log_density(&self, state: &Vec<u8>) -> f64 {
-        let equal = |site: usize| {
-            let [_, down, _, right] = self.neighbours(site);
-            usize::from(state[site] == state[down]) + usize::from(state[site] == state[right])
-        };
-        self.coupling * (0..state.len()).map(equal).sum::<usize>() as f64
+        let sites = state.iter().zip(&self.neighbours);
+        let equal = sites.map(|(value, [down, right, ..])| {
+            usize::from(*value == state[*down]) + usize::from(*value == state[*right])
+        });
+        self.coupling * equal.sum::<usize>() as f64
     }
 }
 
@@ -51,15 +60,14 @@ impl Sites for Potts {
     }
 
     fn log_at(&self, state: &[u8], site: usize, value: u8) -> f64 {
-        let neighbours = self.neighbours(site);
-        let equal = neighbours.iter().filter(|&&n| state[n] == value).count();
-        self.coupling * equal as f64
+        let neighbours = self.neighbours[site].iter();
+        self.coupling * neighbours.filter(|&&n| state[n] == value).count() as f64
     }
 }
 
 fn potts(advice: &Advice, exact: f64, target: Potts) -> Result<Problem> {
     let base = Fair {
-        sites: target.side * target.side,
+        sites: target.neighbours.len(),
         values: target.values,
     };
     advice.follow(exact, GeometricPath::new(base, target), HeatBath)
@@ -69,11 +77,7 @@ fn potts(advice: &Advice, exact: f64, target: Potts) -> Result<Problem> {
 /// Kaufman 1949).
 pub fn ising(advice: &Advice) -> Result<Problem> {
     let coupling = 0.5 * 2f64.sqrt().ln_1p();
-    let target = Potts {
-        side: 10,
-        values: 2,
-        coupling: 2.0 * coupling,
-    };
+    let target = Potts::new(10, 2, 2.0 * coupling);
     // A bond of equal spins gains J, one of unequal ones -J.
     let bonds = 200.0;
     potts(advice, kaufman(10, 10, coupling) + bonds * coupling, target)
@@ -82,22 +86,18 @@ pub fn ising(advice: &Advice) -> Result<Problem> {
 /// The Potts model of three colours on a torus of 6 x 6 sites at its critical coupling (Potts 1952).
 pub fn potts_three(advice: &Advice) -> Result<Problem> {
     let coupling = 3f64.sqrt().ln_1p();
-    let target = Potts {
-        side: 6,
-        values: 3,
-        coupling,
-    };
+    let target = Potts::new(6, 3, coupling);
     potts(advice, potts_torus(6, 3, coupling), target)
 }
 
-/// Planar rotors on a ring of 32 sites at a coupling of 2 (Joyce 1967).
+/// Planar rotors on a ring of 16 sites at a coupling of 2 (Joyce 1967).
 pub fn rotors(advice: &Advice) -> Result<Problem> {
     let likelihood = FunctionModel::new(|x: &DVector<f64>| {
         let next = x.iter().cycle().skip(1);
         2.0 * x.iter().zip(next).map(|(a, b)| (a - b).cos()).sum::<f64>()
     });
-    let prior = UniformBox::new(32, -PI, PI);
-    advice.walk(rotor_ring(32, 2.0), TemperedPath::new(prior, likelihood))
+    let prior = UniformBox::new(16, -PI, PI);
+    advice.walk(rotor_ring(16, 2.0), TemperedPath::new(prior, likelihood))
 }
 
 /// A scalar field on a ring of 16 sites, `stiffness 2`, potential `(x^2 - 1)^2`, from N(0, I): two modes

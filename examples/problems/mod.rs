@@ -8,17 +8,21 @@ mod exact;
 mod hierarchies;
 mod lattices;
 mod modes;
+mod published;
 mod sequences;
 mod shapes;
 mod sites;
 pub mod table;
 
 use advice::{Advice, Problem};
+pub use published::published;
 
 /// A problem's name, what makes it, and why it may fail without a word.
 pub struct Entry {
     pub name: &'static str,
     pub make: fn(&Advice) -> annealed::Result<Problem>,
+    /// The most seeds, where a run takes seconds.
+    pub most_seeds: u64,
     /// The reason why nothing in the weights of a run can show its error, where there is one.
     pub outside: Option<&'static str>,
 }
@@ -27,6 +31,7 @@ const fn entry(name: &'static str, make: fn(&Advice) -> annealed::Result<Problem
     Entry {
         name,
         make,
+        most_seeds: u64::MAX,
         outside: None,
     }
 }
@@ -39,13 +44,14 @@ const fn outside(
     Entry {
         name,
         make,
+        most_seeds: u64::MAX,
         outside: Some(reason),
     }
 }
 
 /// The thirty problems.
 pub const ALL: [Entry; 30] = [
-    entry("Gaussian, 20-d", shapes::gaussian),
+    entry("Gaussian, 10-d", shapes::gaussian),
     entry("Laplace, 10-d", shapes::laplace),
     entry("Gumbel, 5-d", shapes::gumbel),
     entry("Student t, 10-d", shapes::student),
@@ -67,7 +73,7 @@ pub const ALL: [Entry; 30] = [
     ),
     entry("Ising 10 x 10", lattices::ising),
     entry("Potts 6 x 6", lattices::potts_three),
-    entry("rotors, 32-d", lattices::rotors),
+    entry("rotors, 16-d", lattices::rotors),
     entry("scalar field, 16-d", lattices::scalar_field),
     entry("spin glass, 16", lattices::spin_glass),
     entry("RBM 16 x 8, random", boltzmann::random_rbm),

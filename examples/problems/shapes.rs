@@ -7,13 +7,13 @@ use annealed::prelude::*;
 
 use super::advice::{Advice, Problem};
 
-/// N(1, S) in 20 dimensions with `S_ij = .9^|i - j|`, from N(0, I).
+/// N(1, S) in 10 dimensions with `S_ij = .9^|i - j|`, from N(0, I).
 pub fn gaussian(advice: &Advice) -> Result<Problem> {
-    let covariance = DMatrix::from_fn(20, 20, |i, j| 0.9f64.powi(i.abs_diff(j) as i32));
-    let target = Gaussian::new(DVector::from_element(20, 1.0), covariance)?;
+    let covariance = DMatrix::from_fn(10, 10, |i, j| 0.9f64.powi(i.abs_diff(j) as i32));
+    let target = Gaussian::new(DVector::from_element(10, 1.0), covariance)?;
     // A product of conditionals, each of variance 1 - .81 but for the first.
-    let exact = 10.0 * TAU.ln() + 9.5 * 0.19f64.ln();
-    advice.leap(exact, GeometricPath::new(Gaussian::standard(20)?, target))
+    let exact = 5.0 * TAU.ln() + 4.5 * 0.19f64.ln();
+    advice.leap(exact, GeometricPath::new(Gaussian::standard(10)?, target))
 }
 
 /// `exp(- sum |x|)` in 10 dimensions, from N(0, I): a tail heavier than the base's.

@@ -82,13 +82,12 @@ impl<A: Sites + Sampleable, B: Sites> TransitionKernel<GeometricAt<'_, A, B>> fo
 fn draw<R: Rng + ?Sized>(values: u8, log_at: impl Fn(u8) -> f64, rng: &mut R) -> u8 {
     let first = log_at(0);
     let mut cumulative = [1.0; 4];
-    for value in 1..values {
-        let before = cumulative[usize::from(value) - 1];
-        cumulative[usize::from(value)] = before + (log_at(value) - first).exp();
+    for value in 1..usize::from(values) {
+        cumulative[value] = cumulative[value - 1] + (log_at(value as u8) - first).exp();
     }
-    let last = values - 1;
-    let height = rng.random::<f64>() * cumulative[usize::from(last)];
-    (0..last)
-        .find(|&value| height < cumulative[usize::from(value)])
-        .unwrap_or(last)
+    let height = rng.random::<f64>() * cumulative[usize::from(values) - 1];
+    let above = cumulative[..usize::from(values) - 1]
+        .iter()
+        .filter(|&&c| height >= c);
+    above.count() as u8
 }
