@@ -2,8 +2,8 @@
 //!
 //! 500 chains. Step sizes by `tune`, along a power of 3 with 200 stages: a random walk to an acceptance of
 //! .3, five leapfrog steps to .8. The schedule by `Friction`, from a pilot of 100 chains and 500 steps in
-//! two rounds. 200 stages, doubled until a trial run has an effective sample size of a tenth of its chains
-//! (at most 3,200). Kernel and schedule are found once for a problem, by the pilot's and the trial's own
+//! two rounds. 200 stages, doubled until a trial run has no warning and an effective sample size of a tenth
+//! of its chains (at most 3,200). Kernel and schedule are found once for a problem, by the pilot's and the trial's own
 //! seeds; only the runs differ by seed.
 
 use annealed::estimate::Warning;
@@ -144,7 +144,7 @@ impl Advice {
         loop {
             let schedule = Friction::default().schedule(&survey, steps)?;
             let trial = run(path, kernel, &schedule, self.chains, TRIAL, None)?;
-            if trial.ess_ratio >= 0.1 || 2 * steps > *STEPS.end() {
+            if (trial.ess_ratio >= 0.1 && trial.warnings.is_empty()) || 2 * steps > *STEPS.end() {
                 return Ok(schedule);
             }
             steps *= 2;

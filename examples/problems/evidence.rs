@@ -11,6 +11,7 @@ use rand_distr::{Gamma, StandardNormal};
 use super::advice::{Advice, Problem};
 use super::boxes::UniformBox;
 use super::exact::{ln_gamma, log_integral};
+use super::logistic::Logistic;
 
 /// Fifty successes in a hundred trials under a uniform prior (Bayes 1763).
 pub fn beta_bernoulli(advice: &Advice) -> Result<Problem> {
@@ -63,20 +64,17 @@ const FLIGHTS: [(f64, bool); 23] = [
 
 /// Logistic regression of the damage on temperature, priors N(0, 5^2), by quadrature in two dimensions.
 pub fn shuttle(advice: &Advice) -> Result<Problem> {
-    let log_likelihood = |constant: f64, slope: f64| -> f64 {
-        let term = |&(temperature, damaged): &(f64, bool)| {
-            let logit = constant + slope * (temperature - 70.0) / 10.0;
-            -(if damaged { -logit } else { logit }).exp().ln_1p()
-        };
-        FLIGHTS.iter().map(term).sum()
-    };
+    let design = DMatrix::from_fn(23, 2, |i, j| match j {
+        0 => 1.0,
+        _ => (FLIGHTS[i].0 - 70.0) / 10.0,
+    });
+    let likelihood = Logistic::new(design, &FLIGHTS.map(|(_, damaged)| damaged));
     let log_prior = |x: f64| -0.02 * x * x - 0.5 * (25.0 * TAU).ln();
     let inner = |a: f64| {
-        let joint = |b: f64| log_likelihood(a, b) + log_prior(a) + log_prior(b);
-        log_integral(-30.0, 20.0, 600, joint)
+        let given = |b: f64| log_prior(b) + likelihood.log_density(&DVector::from_vec(vec![a, b]));
+        log_prior(a) + log_integral(-30.0, 20.0, 400, given)
     };
     let exact = log_integral(-20.0, 20.0, 400, inner);
-    let likelihood = FunctionModel::new(move |x: &DVector<f64>| log_likelihood(x[0], x[1]));
     let prior = Gaussian::isotropic(DVector::zeros(2), 5.0)?;
     advice.walk(exact, TemperedPath::new(prior, likelihood))
 }

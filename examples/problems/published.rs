@@ -5,18 +5,20 @@ use std::path::PathBuf;
 use annealed::prelude::*;
 use annealed::{Error, Result};
 
-use super::Entry;
 use super::advice::{Advice, Problem};
-
-/// Chains of a run, each of which takes seconds.
-const CHAINS: usize = 100;
+use super::logistic::Logistic;
+use super::{Entry, entry};
 
 /// Those of the two whose data are there.
 pub fn published() -> Vec<Entry> {
-    let mut found = Vec::new();
+    let few = |name, make, seeds| Entry {
+        seeds,
+        ..entry(name, make)
+    };
+    let mut found: Vec<(&str, Entry)> = Vec::new();
     #[cfg(feature = "npz")]
-    found.push((RBM, super::entry("RBM 784 x 500, CD25", cd25)));
-    found.push((SONAR, super::entry("sonar, logistic", sonar)));
+    found.push((RBM, few("RBM 784 x 500, CD25", cd25, 200)));
+    found.push((SONAR, few("sonar, logistic", sonar, 40)));
     let is_there = |(name, _): &(&str, Entry)| {
         let is_file = file(name).is_file();
         if !is_file {
@@ -24,12 +26,8 @@ pub fn published() -> Vec<Entry> {
         }
         is_file
     };
-    let entries = found.into_iter().filter(is_there);
-    let few = |(_, entry)| Entry {
-        most_seeds: 20,
-        ..entry
-    };
-    entries.map(few).collect()
+    found.retain(is_there);
+    found.into_iter().map(|(_, entry)| entry).collect()
 }
 
 fn file(name: &str) -> PathBuf {
@@ -43,14 +41,14 @@ const RBM: &str = "rbm/rbm500_cd25_sm08.npz";
 /// The RBM that Salakhutdinov and Murray (2008) trained on MNIST: log Z 451.28, ln(Z +- s) 451.19 and
 /// 451.37.
 #[cfg(feature = "npz")]
-fn cd25(_: &Advice) -> Result<Problem> {
+fn cd25(advice: &Advice) -> Result<Problem> {
     let file = RbmFile::<f32>::read(file(RBM))?;
     let base = match file.base {
         Some(base) => base,
         None => BaseRate::uniform(file.rbm.hidden_units(), file.rbm.visible_units())?,
     };
     let path = RbmPath::new(base, file.rbm)?;
-    let problem = Advice { chains: CHAINS }.follow(451.28, path, BlockGibbs)?;
+    let problem = advice.follow(451.28, path, BlockGibbs)?;
     Ok(problem.with_error(0.09))
 }
 
@@ -58,51 +56,39 @@ const SONAR: &str = "sonar/sonar.csv";
 
 /// Logistic regression of 208 sonar returns on 60 predictors of mean 0 and standard deviation .5, priors
 /// N(0, 20^2) on the intercept and N(0, 5^2) on the others: -125.42 by 100 runs of a standard deviation of
-/// .147 (Dau and Chopin 2022).
+/// .147 (Dau and Chopin 2022). A run has 100 chains, since it takes seconds.
 fn sonar(_: &Advice) -> Result<Problem> {
-    let (x, y) = read_sonar()?;
+    let (x, labels) = read_sonar()?;
     // The state is in units of the prior's deviations.
     let scale = DVector::from_fn(61, |j, _| if j == 0 { 20.0 } else { 5.0 });
     let x = x * DMatrix::from_diagonal(&scale);
-    // Each row times the sign of its label.
-    let signed = DMatrix::from_fn(x.nrows(), 61, |i, j| y[i] * x[(i, j)]);
-    let rows = signed.clone();
-    let likelihood = FunctionModel::new(move |w: &DVector<f64>| {
-        -(&rows * w).iter().map(|m| (-m).exp().ln_1p()).sum::<f64>()
-    })
-    .with_gradient(move |w: &DVector<f64>| {
-        let margins = &signed * w;
-        signed.tr_mul(&margins.map(|m| 1.0 / (1.0 + m.exp())))
-    });
+    let likelihood = Logistic::new(x, &labels);
     let path = TemperedPath::new(Gaussian::standard(61)?, likelihood);
-    Ok(Advice { chains: CHAINS }
+    Ok(Advice { chains: 100 }
         .leap(-125.42, path)?
         .with_error(0.0147))
 }
 
-/// Predictors, the first of them 1, and labels 1 and -1.
-fn read_sonar() -> Result<(DMatrix<f64>, DVector<f64>)> {
+/// Predictors, the first of them 1, and whether a return came from metal.
+fn read_sonar() -> Result<(DMatrix<f64>, Vec<bool>)> {
     let file = file(SONAR);
     let text = std::fs::read_to_string(&file).map_err(|error| Error::io(&file, error))?;
-    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
-    let number = |field: &str| field.trim().parse::<f64>().ok();
-    let numbers = rows
-        .iter()
-        .map(|row| row[..60].iter().map(|field| number(field)).collect());
-    let numbers: Option<Vec<Vec<f64>>> = numbers.collect();
-    let numbers =
-        numbers.ok_or_else(|| Error::file(&file, "expected 60 numbers and a label a line"))?;
-    let mut x = DMatrix::from_fn(
-        rows.len(),
-        61,
-        |i, j| if j == 0 { 1.0 } else { numbers[i][j - 1] },
-    );
-    for j in 1..61 {
-        let mut column = x.column_mut(j);
+    let line = |line: &str| {
+        let (numbers, label) = line.rsplit_once(',')?;
+        let numbers = numbers.split(',').map(|field| field.trim().parse().ok());
+        let numbers: Vec<f64> = numbers.collect::<Option<_>>()?;
+        (numbers.len() == 60).then(|| (numbers, label.trim() == "M"))
+    };
+    let lines: Option<Vec<_>> = text.lines().map(line).collect();
+    let lines =
+        lines.ok_or_else(|| Error::file(&file, "expected 60 numbers and a label a line"))?;
+    let mut x = DMatrix::from_fn(lines.len(), 61, |i, j| match j {
+        0 => 1.0,
+        _ => lines[i].0[j - 1],
+    });
+    for mut column in x.column_iter_mut().skip(1) {
         let (mean, deviation) = (column.mean(), column.variance().sqrt());
         column.apply(|value| *value = 0.5 * (*value - mean) / deviation);
     }
-    let label = |i: usize| if rows[i][60].trim() == "M" { 1.0 } else { -1.0 };
-    let y = DVector::from_fn(rows.len(), |i, _| label(i));
-    Ok((x, y))
+    Ok((x, lines.into_iter().map(|(_, label)| label).collect()))
 }
