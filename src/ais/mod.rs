@@ -5,6 +5,7 @@
 //! inside. A [`PartialRun`] holds some chains of a run, so that several processes can share the work.
 //! A [`Population`] is the loop itself, for methods of your own.
 
+mod blocks;
 mod partial;
 mod population;
 mod progress;

@@ -1,5 +1,7 @@
 //! A population: chains on their way along a path.
 
+use std::ops::Range;
+
 use crate::chain::{Block, NonFinite, Stage};
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::model::{Sampleable, UnnormalizedModel};
@@ -151,7 +153,8 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
         &mut self.block
     }
 
-    pub(crate) fn into_block(self) -> Block<P::State> {
-        self.block
+    /// The chains being moved, by their indices in the run, and the index of the stage.
+    pub(crate) fn at_hand(&self) -> (Range<usize>, usize) {
+        (self.block.chains_at_hand(), self.index)
     }
 }

@@ -1,9 +1,9 @@
 //! The runner, which takes blocks of chains through a schedule.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use super::blocks::{caught, run_blocks};
 use super::partial::{Outcome, PartialRun};
 use super::population::Population;
 use super::progress::{Meter, Progress};
@@ -11,8 +11,7 @@ use super::recorder::Recorder;
 use super::run::Run;
 use super::settings::Settings;
 use super::stages::StageRecorder;
-use super::threads::on_threads;
-use super::tree::{self, Forest};
+use super::tree::Forest;
 use crate::kernel::{TransitionKernel, check_stages};
 use crate::model::{NormalizedModel, UnnormalizedModel};
 use crate::num::setters;
@@ -151,8 +150,8 @@ where
     /// Runs all chains.
     ///
     /// # Errors
-    /// Settings out of range; a NaN or `+inf` met on the way, with chain, stage and beta;
-    /// [`Error::AllWeightsZero`].
+    /// Settings out of range; a NaN or `+inf` met on the way, with chain, stage and beta; a panic in
+    /// model, kernel, recorder or progress callback, likewise; [`Error::AllWeightsZero`].
     pub fn run(&self) -> Result<Run<P::State, R>> {
         PartialRun::merge([self.run_range(0..self.settings.chains)?])
     }
@@ -170,12 +169,8 @@ where
         let blocks = self.settings.blocks_of(&chains)?;
         let (demanded, schedule) = (self.kernel.stages(), &self.settings.schedule);
         check_stages("steps of the schedule", demanded, schedule)?;
-        // More threads than blocks would have nothing to do.
-        let threads = self.threads.map(|threads| threads.min(blocks.len()));
-        let mut nodes = None;
-        on_threads(threads, &mut || nodes = Some(self.run_blocks(&blocks)))?;
         Ok(PartialRun {
-            nodes: nodes.expect("the work has been done")?,
+            nodes: self.run_blocks(&blocks)?,
             settings: self.settings.clone(),
             seconds: begun.elapsed().as_secs_f64(),
         })
@@ -201,33 +196,49 @@ where
         let chain_steps = chains.saturating_mul(self.settings.schedule.steps() as u64);
         let meter = Meter::new(self.progress.as_deref(), chain_steps);
         let streams = self.settings.block_streams(blocks);
-        let failed = AtomicUsize::new(usize::MAX);
-        let leaf = |block: usize| {
+        run_blocks(blocks.clone(), self.threads, &|block, canceled| {
             let stream = streams[block - blocks.start].clone();
-            let canceled = || failed.load(Ordering::Relaxed) < block;
-            let outcome = self.run_block(block, stream, &meter, canceled);
-            if outcome.is_err() {
-                failed.fetch_min(block, Ordering::Relaxed);
-            }
-            outcome
-        };
-        // Of several errors the leftmost block's is reported, and that one was not canceled.
-        tree::map_reduce(blocks.clone(), &leaf)
-            .map_err(|error| error.expect("a block is canceled only by one to its left"))
+            self.run_block(block, stream, &meter, canceled)
+        })
     }
 
-    /// Takes one block through the schedule. The error is `None` where another block canceled it.
+    /// Takes one block through the schedule. A panic on the way is an error that names its place.
     fn run_block(
         &self,
         index: usize,
         stream: StreamRng,
         meter: &Meter<'_>,
-        canceled: impl Fn() -> bool,
+        canceled: &dyn Fn() -> bool,
     ) -> Result<Outcome<P::State, R>, Option<Error>> {
         let chains = self.settings.chains_of(index..index + 1);
+        let mut population = None;
+        let annealed = caught(|| {
+            let start = Population::start(self.path, chains.start, chains.len(), stream)?;
+            self.anneal(population.insert(start), meter, canceled)
+        });
+        annealed.unwrap_or_else(|message| {
+            let place = population.map(|population| population.at_hand());
+            let (chains, stage) = place.unwrap_or((chains, 0));
+            let beta = self.settings.schedule.betas()[stage];
+            Err(Some(Error::Panicked {
+                message,
+                chains,
+                stage,
+                beta,
+            }))
+        })
+    }
+
+    /// Takes the chains of one block through the schedule. The error is `None` where another block
+    /// canceled them.
+    fn anneal(
+        &self,
+        population: &mut Population<'p, P, K::Workspace>,
+        meter: &Meter<'_>,
+        canceled: &dyn Fn() -> bool,
+    ) -> Result<Outcome<P::State, R>, Option<Error>> {
         let windows = self.settings.windows();
-        let mut population = Population::start(self.path, chains.start, chains.len(), stream)?;
-        let mut stages = StageRecorder::new(windows, chains.len());
+        let mut stages = StageRecorder::new(windows, population.block().len());
         let mut recorder = self.recorder.clone();
         for (k, &beta) in self.settings.schedule.betas().iter().enumerate().skip(1) {
             stages.before(k, population.block());
@@ -236,16 +247,16 @@ where
             if windows.ends_at(k) {
                 recorder.record(population.stage(), population.block());
             }
-            meter.add(chains.len());
+            meter.add(population.block().len());
             if canceled() {
                 return Err(None);
             }
         }
-        let (base, block) = (self.path.base(), population.into_block());
+        let (base, block) = (self.path.base(), population.block_mut());
         let log_density = |chain| base.log_density(&block.states()[chain]);
         let uncovered = block.alive().map(log_density);
         let uncovered = uncovered.filter(|&base| base == f64::NEG_INFINITY).count();
-        let (states, log_weights) = block.into_states_and_log_weights();
+        let (states, log_weights) = block.take_states_and_log_weights();
         Ok(Outcome {
             uncovered,
             windows: stages.finish(),

@@ -1,5 +1,8 @@
 //! A block of chains, which pass the stages of a schedule together.
 
+use std::mem::take;
+use std::ops::Range;
+
 use super::stage::Stage;
 use super::step::{Decisions, Increment, NonFinite};
 use crate::path::Intermediate;
@@ -22,6 +25,8 @@ pub struct Block<S> {
     decisions: Decisions,
     /// Which chains take part in the move at hand.
     mask: Vec<bool>,
+    /// The chain that is being moved, which a panic leaves here.
+    at_hand: Option<usize>,
 }
 
 impl<S> Block<S> {
@@ -41,6 +46,7 @@ impl<S> Block<S> {
             log_ratios: vec![0.0; chains],
             decisions: Decisions::default(),
             mask: vec![true; chains],
+            at_hand: None,
         }
     }
 
@@ -152,11 +158,13 @@ impl<S> Block<S> {
     ) -> Result<()> {
         for chain in 0..self.len() {
             if self.is_active(chain) {
+                self.at_hand = Some(chain);
                 let (state, rng) = self.chain_mut(chain);
                 let increment = advance(chain, state, rng);
                 self.add(stage, chain, increment)?;
             }
         }
+        self.at_hand = None;
         Ok(())
     }
 
@@ -191,6 +199,12 @@ impl<S> Block<S> {
         error.at(self.first_chain + chain, stage.index, stage.beta)
     }
 
+    /// Indices in the run of the chain that is being moved, or of all where none is moved by itself.
+    pub(crate) fn chains_at_hand(&self) -> Range<usize> {
+        let chains = self.at_hand.map_or(0..self.len(), |chain| chain..chain + 1);
+        self.first_chain + chains.start..self.first_chain + chains.end
+    }
+
     /// Forgets the log ratios of the last stage.
     pub(crate) fn clear_ratios(&mut self) {
         self.log_ratios.fill(0.0);
@@ -203,7 +217,8 @@ impl<S> Block<S> {
         self.log_weights.fill(0.0);
     }
 
-    pub(crate) fn into_states_and_log_weights(self) -> (Vec<S>, Vec<f64>) {
-        (self.states, self.log_weights)
+    /// Takes states and log weights out, of a block that is done.
+    pub(crate) fn take_states_and_log_weights(&mut self) -> (Vec<S>, Vec<f64>) {
+        (take(&mut self.states), take(&mut self.log_weights))
     }
 }
