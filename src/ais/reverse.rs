@@ -6,6 +6,7 @@ use super::partial::PartialRun;
 use super::population::Population;
 use super::recorder::Recorder;
 use super::reverse_run::ReverseRun;
+use super::run::Run;
 use super::runner::Ais;
 use super::settings::Settings;
 use super::target_samples::TargetSamples;
@@ -36,17 +37,28 @@ where
         &self,
         samples: &TargetSamples<P::State, Q>,
     ) -> Result<ReverseRun<P::State, Q, R>> {
+        let run = self.read_backward(Purpose::Reverse, samples.states())?;
+        Ok(ReverseRun::new(run, self.settings.log_base_normalizer))
+    }
+
+    /// One chain from each state to the base, with the streams of a purpose that
+    /// [reads backward](Purpose::reads_backward).
+    pub(super) fn read_backward(
+        &self,
+        purpose: Purpose,
+        states: &[P::State],
+    ) -> Result<Run<P::State, R>> {
         let begun = Instant::now();
         let settings = Settings {
-            purpose: Purpose::Reverse,
-            chains: samples.states().len(),
+            purpose,
+            chains: states.len(),
             log_base_normalizer: 0.0,
             ..self.settings.clone()
         };
         self.check(&settings)?;
         let (demanded, schedule) = (self.kernel.reversal().stages(), &settings.schedule);
         check_stages("steps of the schedule", demanded, schedule)?;
-        let (states, betas) = (samples.states(), schedule.betas());
+        let betas = schedule.betas();
         let nodes = self.run_blocks(
             &settings,
             &(0..settings.blocks()),
@@ -68,7 +80,6 @@ where
             settings,
             seconds: begun.elapsed().as_secs_f64(),
         };
-        let run = PartialRun::merge([part])?;
-        Ok(ReverseRun::new(run, self.settings.log_base_normalizer))
+        PartialRun::merge([part])
     }
 }

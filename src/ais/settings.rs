@@ -47,9 +47,9 @@ impl Settings {
 
     /// The windows of stages that are recorded.
     pub(super) fn windows(&self) -> Windows {
-        let direction = match self.purpose {
-            Purpose::Reverse => Direction::Reverse,
-            _ => Direction::Forward,
+        let direction = match self.purpose.reads_backward() {
+            true => Direction::Reverse,
+            false => Direction::Forward,
         };
         Windows::new(direction, self.schedule.steps(), self.recorded_stages)
     }

@@ -127,4 +127,20 @@ impl Moments {
             self.deviations / (self.count - 1) as f64
         }
     }
+
+    /// Standard error of the mean; infinite for fewer than two values.
+    pub(crate) fn standard_error(&self) -> f64 {
+        match self.count {
+            0 | 1 => f64::INFINITY,
+            n => (self.variance() / n as f64).sqrt(),
+        }
+    }
+}
+
+impl FromIterator<f64> for Moments {
+    fn from_iter<I: IntoIterator<Item = f64>>(values: I) -> Self {
+        let mut moments = Self::default();
+        values.into_iter().for_each(|value| moments.add(value));
+        moments
+    }
 }

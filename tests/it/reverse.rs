@@ -1,14 +1,14 @@
 //! Paths read backward: reversals of kernels, unbiased weights from exact samples, Bennett's estimate,
 //! the sandwich of bounds.
 
-use annealed::ais::{Ais, Bridge, ReverseRun, TargetSamples};
+use annealed::ais::{Ais, Bridge, ReverseRun, SandwichReport, TargetSamples};
 use annealed::estimate::{BennettEstimate, Warning};
 use annealed::kernel::{
     CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, RandomWalkMetropolis, Repeat,
     Reversal, Then, TransitionKernel, UnadjustedLangevin,
 };
-use annealed::model::{Gaussian, GaussianMixture, NormalizedModel, Sampleable};
-use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, Intermediate};
+use annealed::model::{FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Sampleable};
+use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, Intermediate, TemperedPath};
 use annealed::random::{Purpose, stream};
 use annealed::rbm::{BaseRate, BlockGibbs, EnumeratedRbm, Rbm, RbmPath};
 use annealed::schedule::Schedule;
@@ -366,4 +366,94 @@ fn what_does_not_fit_is_refused() {
     let other = ais(5).recorded_stages(2).run().unwrap();
     assert!(Bridge::new(&other, &reverse).is_err());
     assert!(Bridge::new(&ais(5).run().unwrap(), &reverse).is_ok());
+}
+
+#[test]
+fn states_of_a_run_resampled_and_moved_on_give_a_second_opinion() {
+    let path = GeometricPath::new(base(), target());
+    let ais = Ais::new(&path, RandomWalkMetropolis::new(0.8).unwrap())
+        .schedule(Schedule::linear(30).unwrap())
+        .chains(2_000)
+        .seed(5);
+    let forward = ais.run().unwrap();
+    let samples = ais.resampled(&forward, 5).unwrap();
+    assert_eq!(samples.states().len(), 2_000);
+    let (first, error) = mean(samples.states().iter().map(|x| x[0]));
+    assert!(
+        (first - 1.2).abs() < 4.0 * error * 1.5,
+        "{first} +- {error}"
+    );
+    let bridge = Bridge::new(&forward, &ais.reverse(&samples).unwrap()).unwrap();
+    assert!(bridge.warnings().is_empty(), "{bridge}");
+    let truth = target().log_normalizer();
+    assert!(
+        (bridge.log_z() - truth).abs() < 4.0 * bridge.standard_error(),
+        "{bridge}"
+    );
+}
+
+/// The mean gap of sandwiches on simulated data: the mean of a normal law from a hundred observations.
+fn gap_of(step: f64) -> (f64, f64) {
+    let prior = Gaussian::standard(1).unwrap();
+    let report = SandwichReport::simulate(20, 3, |rng| {
+        let theta = prior.sample(rng);
+        let y = Gaussian::standard(100)?.sample(rng).add_scalar(theta[0]);
+        let log_likelihood =
+            move |theta: &DVector<f64>| -0.5 * y.add_scalar(-theta[0]).norm_squared();
+        let path = TemperedPath::new(prior.clone(), FunctionModel::new(log_likelihood));
+        Ais::new(&path, Repeat::new(RandomWalkMetropolis::new(step)?, 5)?)
+            .schedule(Schedule::power(300, 4.0)?)
+            .chains(100)
+            .seed(rng.random())
+            .sandwich(&theta)
+    });
+    report.unwrap().gap()
+}
+
+#[test]
+fn the_sandwich_of_simulated_data_closes_unless_the_kernel_does_not_mix() {
+    let (gap, error) = gap_of(0.3);
+    assert!(
+        gap.abs() < 0.02 + 3.0 * error && error < 0.02,
+        "{gap} +- {error}"
+    );
+    let (gap, error) = gap_of(1e-4);
+    assert!(gap > 1.0 && gap > 4.0 * error, "{gap} +- {error}");
+}
+
+#[test]
+fn raise_is_unbiased_for_the_law_of_the_last_states() {
+    let weights = dmatrix![1.0_f64, -1.5, 0.5; -0.5, 1.0, 2.0];
+    let rbm = Rbm::new(weights, dvector![0.2, -0.3], dvector![0.1, -0.2, 0.3]).unwrap();
+    let path = RbmPath::new(BaseRate::uniform(2, 3).unwrap(), rbm).unwrap();
+    let ais = Ais::new(&path, BlockGibbs)
+        .schedule(Schedule::linear(3).unwrap())
+        .chains(CHAINS)
+        .recorded_stages(1)
+        .seed(8);
+    let last = ais.run().unwrap();
+    let all: Vec<Vec<bool>> = (0..8)
+        .map(|n| (0..3).map(|i| n >> i & 1 == 1).collect())
+        .collect();
+    let chains = 20_000;
+    let raised = |chains| ais.raise(&all, chains).unwrap();
+    let log_q = raised(chains).log_probabilities().to_vec();
+    let mut sum = 0.0;
+    for (state, log_q) in all.iter().zip(log_q) {
+        let count = last.states().iter().filter(|x| *x == state).count();
+        let frequency = count as f64 / CHAINS as f64;
+        // The relative spread of the weights of these few stages is below 1.
+        let error = (frequency / CHAINS as f64)
+            .sqrt()
+            .hypot(frequency / (chains as f64).sqrt());
+        assert!(
+            (log_q.exp() - frequency).abs() < 4.0 * error,
+            "{state:?}: {log_q}, {frequency}"
+        );
+        sum += log_q.exp();
+    }
+    assert!((sum - 1.0).abs() < 0.02, "{sum}");
+    // One chain a state gives a lower bound in expectation.
+    assert!(raised(1).mean().0 < raised(chains).mean().0 + 0.2);
+    assert!(ais.raise(&[], 1).is_err() && ais.raise(&all, 0).is_err());
 }
