@@ -106,7 +106,7 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
         K: TransitionKernel<P::At<'p>, Workspace = W>,
     {
         self.place_at(beta)?;
-        self.block.clear_ratios();
+        self.block.begin_stage();
         let stage = Stage::new(self.index, &self.previous, &self.model);
         kernel.advance(stage, &mut self.block, &mut self.workspace)
     }

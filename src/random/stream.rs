@@ -56,6 +56,8 @@ pub enum Purpose {
     Testing,
     /// Data that are simulated.
     Data,
+    /// Exact samples of an enumerated RBM.
+    ExactSamples,
 }
 
 /// Stream `index` of a seed and a purpose.
