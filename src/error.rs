@@ -4,6 +4,7 @@
 use std::fmt::{self, Debug, Display};
 use std::io;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -51,6 +52,22 @@ pub enum Error {
         expected: &'static str,
         /// Index of the chain.
         chain: usize,
+        /// Index of the stage, 1 to K; 0 is the draw from the base.
+        stage: usize,
+        /// Inverse temperature of the model reached by the stage.
+        beta: f64,
+    },
+    /// A panic in a user's model, kernel, recorder or progress callback during a run, with its place.
+    /// It ends the run: the other blocks of chains stop at the end of their stage.
+    #[error(
+        "panic in {} at stage {stage} (beta = {beta}): {message}",
+        chains_named(chains)
+    )]
+    Panicked {
+        /// What the panic said.
+        message: String,
+        /// The chain at hand, or all chains of the block where they were handled together.
+        chains: Range<usize>,
         /// Index of the stage, 1 to K; 0 is the draw from the base.
         stage: usize,
         /// Inverse temperature of the model reached by the stage.
@@ -110,6 +127,13 @@ impl PartialEq for Error {
     fn eq(&self, other: &Self) -> bool {
         let kind = std::mem::discriminant::<Self>;
         kind(self) == kind(other) && self.to_string() == other.to_string()
+    }
+}
+
+fn chains_named(chains: &Range<usize>) -> String {
+    match chains.len() {
+        1 => format!("chain {}", chains.start),
+        _ => format!("chains {chains:?}"),
     }
 }
 

@@ -5,22 +5,30 @@
 //! inside. A [`PartialRun`] holds some chains of a run, so that several processes can share the work.
 //! A [`Population`] is the loop itself, for methods of your own.
 
+mod blocks;
+mod bridge;
 mod partial;
 mod population;
 mod progress;
 mod recorder;
+mod reverse;
+mod reverse_run;
 mod run;
 mod runner;
 mod settings;
 mod stages;
+mod target_samples;
 mod threads;
 mod tree;
 
+pub use bridge::{Bridge, BridgeStage};
 pub use partial::PartialRun;
 pub use population::Population;
 pub use progress::Progress;
 pub use recorder::{Expectations, Recorder};
+pub use reverse_run::ReverseRun;
 pub use run::Run;
 pub use runner::Ais;
 pub use stages::StageSummary;
+pub use target_samples::{Approximate, Exact, TargetSamples};
 pub use tree::Merge;

@@ -1,5 +1,7 @@
 //! A population: chains on their way along a path.
 
+use std::ops::Range;
+
 use crate::chain::{Block, NonFinite, Stage};
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::model::{Sampleable, UnnormalizedModel};
@@ -124,6 +126,18 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
         kernel.advance(stage, &mut self.block, &mut self.workspace)
     }
 
+    /// Weighs the chains from the model where they stand to that at `beta`, and does not move them: the
+    /// end of a path that is read backward.
+    ///
+    /// # Errors
+    /// As [`advance_to`](Self::advance_to).
+    pub fn weigh_to(&mut self, beta: f64) -> Result<()> {
+        self.place_at(beta)?;
+        self.block.begin_stage();
+        let stage = Stage::new(self.index, &self.previous, &self.model);
+        self.block.weigh(stage)
+    }
+
     /// Places the chains at the model of another beta without weighing or moving them. Moves that
     /// [stay](Self::stay) there then bring them into its equilibrium.
     ///
@@ -151,7 +165,8 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
         &mut self.block
     }
 
-    pub(crate) fn into_block(self) -> Block<P::State> {
-        self.block
+    /// The chains being moved, by their indices in the run, and the index of the stage.
+    pub(crate) fn at_hand(&self) -> (Range<usize>, usize) {
+        (self.block.chains_at_hand(), self.index)
     }
 }

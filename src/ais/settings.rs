@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::stages::Windows;
+use super::stages::{Direction, Windows};
 use crate::num::Engine;
 use crate::random::{Purpose, StreamRng, stream, successive};
 use crate::schedule::Schedule;
@@ -47,7 +47,11 @@ impl Settings {
 
     /// The windows of stages that are recorded.
     pub(super) fn windows(&self) -> Windows {
-        Windows::new(self.schedule.steps(), self.recorded_stages)
+        let direction = match self.purpose {
+            Purpose::Reverse => Direction::Reverse,
+            _ => Direction::Forward,
+        };
+        Windows::new(direction, self.schedule.steps(), self.recorded_stages)
     }
 
     /// Number of blocks.

@@ -1,7 +1,10 @@
 //! A block of chains, which pass the stages of a schedule together.
 
+use std::mem::take;
+use std::ops::Range;
+
 use super::stage::Stage;
-use super::step::{Decisions, Increment, NonFinite};
+use super::step::{Decisions, Increment, NonFinite, Step};
 use crate::path::Intermediate;
 use crate::random::{Lanes, StreamRng};
 use crate::{Error, Result};
@@ -24,6 +27,8 @@ pub struct Block<S> {
     decisions: Decisions,
     /// Which chains take part in the move at hand.
     mask: Vec<bool>,
+    /// The chain that is being moved, which a panic leaves here.
+    at_hand: Option<usize>,
 }
 
 impl<S> Block<S> {
@@ -44,6 +49,7 @@ impl<S> Block<S> {
             log_ratios: vec![0.0; chains],
             decisions: Decisions::default(),
             mask: vec![true; chains],
+            at_hand: None,
         }
     }
 
@@ -166,12 +172,25 @@ impl<S> Block<S> {
     ) -> Result<()> {
         for chain in 0..self.len() {
             if self.is_active(chain) {
+                self.at_hand = Some(chain);
                 let (state, rng) = self.chain_mut(chain);
                 let increment = advance(chain, state, rng);
                 self.add(stage, chain, increment)?;
             }
         }
+        self.at_hand = None;
         Ok(())
+    }
+
+    /// Weighs the active chains by the path's log ratio and does not move them.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub fn weigh<M: Intermediate<State = S>>(&mut self, stage: Stage<'_, M>) -> Result<()> {
+        self.for_each(stage, |_, state, _| {
+            let log_ratio = NonFinite::check_log_density("log ratio", stage.log_ratio(state))?;
+            Ok(Increment::new(log_ratio, Step::invariant()))
+        })
     }
 
     /// Adds the increment of a stage to the log weight of one chain, and counts its decisions. At
@@ -205,6 +224,12 @@ impl<S> Block<S> {
         error.at(self.first_chain + chain, stage.index, stage.beta)
     }
 
+    /// Indices in the run of the chain that is being moved, or of all where none is moved by itself.
+    pub(crate) fn chains_at_hand(&self) -> Range<usize> {
+        let chains = self.at_hand.map_or(0..self.len(), |chain| chain..chain + 1);
+        self.first_chain + chains.start..self.first_chain + chains.end
+    }
+
     /// Keeps the log weights before a stage, and forgets the log ratios of the one before.
     pub(crate) fn begin_stage(&mut self) {
         self.previous_log_weights.copy_from_slice(&self.log_weights);
@@ -218,7 +243,8 @@ impl<S> Block<S> {
         self.log_weights.fill(0.0);
     }
 
-    pub(crate) fn into_states_and_log_weights(self) -> (Vec<S>, Vec<f64>) {
-        (self.states, self.log_weights)
+    /// Takes states and log weights out, of a block that is done.
+    pub(crate) fn take_states_and_log_weights(&mut self) -> (Vec<S>, Vec<f64>) {
+        (take(&mut self.states), take(&mut self.log_weights))
     }
 }

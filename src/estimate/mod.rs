@@ -4,6 +4,7 @@
 //! An [`Estimate`] is made of log weights, by [`Ais`](crate::ais::Ais) or by hand; [`Warning`] says what to doubt
 //! of it and of a run. [`log_sum_exp`] and [`log_mean_exp`] add weights that overflow.
 
+mod bennett;
 mod bound;
 mod interval;
 mod quantile;
@@ -11,6 +12,7 @@ mod tail;
 mod warning;
 
 pub use crate::num::{WeightSums, log_mean_exp, log_sum_exp};
+pub use bennett::BennettEstimate;
 pub use bound::importance_weighted_bound;
 pub use warning::Warning;
 

@@ -97,4 +97,26 @@ pub enum Warning {
         /// Standard error of the estimate from the weights.
         standard_error: f64,
     },
+    /// The forward and the reverse run of a path disagree beyond their errors.
+    #[error(
+        "the forward run gives {forward:.3}, the reverse run {reverse:.3}: one of them misses what the \
+         other found; use more stages or a better mixing kernel"
+    )]
+    ForwardReverseGap {
+        /// The forward run's estimate of log Z.
+        forward: f64,
+        /// The reverse run's.
+        reverse: f64,
+    },
+    /// So few chains of the two directions meet that the joint estimate rests on a handful.
+    #[error(
+        "the forward and the reverse run hardly overlap ({overlap:.3}; about {ess:.0} chains decide): use \
+         more stages or more chains"
+    )]
+    LittleOverlap {
+        /// Overlap of the two directions, 0 to 1.
+        overlap: f64,
+        /// Effective sample size of the acceptances, a count.
+        ess: f64,
+    },
 }

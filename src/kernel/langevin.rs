@@ -5,11 +5,11 @@ use rand::Rng;
 
 use super::tunable::Tunable;
 use crate::chain::{NonFinite, Stage, Step};
-use crate::kernel::TransitionKernel;
 use crate::kernel::metropolis::{PROPOSAL, decide};
 use crate::kernel::step_size::StepSize;
 use crate::kernel::vector::{add_scaled, evaluate, fill_normal, set_len};
 use crate::kernel::workspace::Scratch;
+use crate::kernel::{TransitionKernel, own_reversal};
 use crate::model::Differentiable;
 use crate::path::Intermediate;
 use crate::{Error, Result};
@@ -119,6 +119,8 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for Mala {
     }
 }
 
+own_reversal! { [M: Differentiable + Intermediate] Mala, M }
+
 impl<M: Differentiable + Intermediate> TransitionKernel<M> for UnadjustedLangevin {
     type Workspace = Scratch<Buffers>;
 
@@ -140,6 +142,8 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for UnadjustedLangevi
         Ok(Step::corrected(log_ratio + proposed.backward_over_forward))
     }
 }
+
+own_reversal! { [M: Differentiable + Intermediate] UnadjustedLangevin, M }
 
 impl Buffers {
     /// Leaves a proposal from `state` in `self.proposal`.

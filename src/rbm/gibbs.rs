@@ -4,7 +4,7 @@ use rand::Rng;
 
 use crate::Result;
 use crate::chain::{Block, Increment, NonFinite, Stage, Step};
-use crate::kernel::{Scratch, TransitionKernel, advance_each};
+use crate::kernel::{Scratch, TransitionKernel, advance_each, own_reversal};
 use crate::num::{Available, vectorized};
 use crate::path::Stationary;
 use crate::random::{LANES, Lanes};
@@ -103,6 +103,9 @@ impl<T: Scalar> TransitionKernel<Stationary<&Rbm<T>>> for BlockGibbs {
         Ok(Step::invariant())
     }
 }
+
+own_reversal! { ['p, T: Scalar] BlockGibbs, RbmAt<'p, T> }
+own_reversal! { ['r, T: Scalar] BlockGibbs, Stationary<&'r Rbm<T>> }
 
 /// The models at a segment's ends.
 type Segment<'a, T> = (Option<&'a SegmentEnd<T>>, &'a SegmentEnd<T>);

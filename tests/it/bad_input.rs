@@ -1,9 +1,13 @@
 //! Bad input of a run ends in a typed error that names the place, or in a named warning: never in
 //! a panic, and never in a number.
 
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
 use annealed::Error;
-use annealed::ais::{Ais, PartialRun};
-use annealed::chain::{NonFinite, Stage, Step};
+use annealed::ais::{Ais, Merge, PartialRun, Recorder};
+use annealed::chain::{Block, NonFinite, Stage, Step};
 use annealed::estimate::Warning;
 use annealed::kernel::{RandomWalkMetropolis, TransitionKernel};
 use annealed::model::{FunctionModel, Gaussian, Sampleable, UnnormalizedModel};
@@ -258,6 +262,124 @@ fn a_kernel_refuses_a_schedule_of_another_length() {
     };
     assert!(run(3).is_ok());
     assert!(message(run(4)).contains("got 4, expected 3"));
+}
+
+#[test]
+fn a_panic_in_a_model_is_an_error_with_chain_stage_and_beta() {
+    let run = |nan: bool| {
+        let outside = move || {
+            if nan {
+                f64::NAN
+            } else {
+                panic!("x is {}", "outside")
+            }
+        };
+        run_to(move |x| if x > 2.5 { outside() } else { -x * x }).unwrap_err()
+    };
+    let place = |chains: Range<usize>, stage: usize, beta: f64| (chains, stage, beta.to_bits());
+    let of_nan = match run(true) {
+        Error::NonFinite {
+            chain, stage, beta, ..
+        } => place(chain..chain + 1, stage, beta),
+        other => panic!("{other}"),
+    };
+    let panicked = run(false);
+    let Error::Panicked {
+        message,
+        chains,
+        stage,
+        beta,
+    } = panicked.clone()
+    else {
+        panic!("{panicked}")
+    };
+    assert_eq!(message, "x is outside");
+    assert_eq!(place(chains.clone(), stage, beta), of_nan);
+    assert_eq!(
+        panicked.to_string(),
+        format!(
+            "panic in chain {} at stage {stage} (beta = {beta}): x is outside",
+            chains.start
+        )
+    );
+}
+
+#[test]
+fn a_panic_in_a_sampler_or_a_callback_names_the_chains_of_its_block() {
+    let broken = FunctionModel::new(|_: &DVector<f64>| 0.0)
+        .with_sampler(|_| -> DVector<f64> { panic!("no sample") })
+        .with_log_normalizer(0.0)
+        .unwrap();
+    let path = GeometricPath::new(broken, base());
+    let text = message(Ais::new(&path, kernel()).chains(20).threads(1).run());
+    assert_eq!(
+        text,
+        "panic in chains 0..20 at stage 0 (beta = 0): no sample"
+    );
+    let path = GeometricPath::new(base(), base());
+    let run = Ais::new(&path, kernel())
+        .schedule(Schedule::linear(4).unwrap())
+        .progress(|progress| assert!(progress.done < 20, "no terminal"))
+        .chains(10)
+        .run();
+    assert_eq!(
+        message(run),
+        "panic in chains 0..10 at stage 2 (beta = 0.5): no terminal"
+    );
+}
+
+/// Counts what it sees. Every block but the first panics once the first has begun.
+#[derive(Clone)]
+struct Breaking {
+    begun: &'static AtomicBool,
+    seen: &'static AtomicUsize,
+}
+
+impl Merge for Breaking {
+    fn merge(&mut self, _right: Self) {}
+}
+
+impl<M: Intermediate> Recorder<M> for Breaking {
+    fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>) {
+        match block.first_chain() {
+            0 => self.begun.store(true, Ordering::SeqCst),
+            _ if stage.index == 2 => {
+                while !self.begun.load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                }
+                panic!("out of paper");
+            }
+            _ => {}
+        }
+        self.seen.fetch_add(1, Ordering::SeqCst);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+#[cfg(feature = "rayon")]
+fn a_panic_stops_the_blocks_on_both_sides() {
+    static BEGUN: AtomicBool = AtomicBool::new(false);
+    static SEEN: AtomicUsize = AtomicUsize::new(0);
+    let path = GeometricPath::new(base(), base());
+    let run = Ais::new(&path, kernel())
+        .schedule(Schedule::linear(1_000).unwrap())
+        .chains(80)
+        .block_size(10)
+        .threads(2)
+        .recorder(Breaking {
+            begun: &BEGUN,
+            seen: &SEEN,
+        })
+        .run();
+    let text = message(run.map(|_| ()));
+    assert!(
+        text.ends_with("at stage 2 (beta = 0.002): out of paper"),
+        "{text}"
+    );
+    // Eight blocks record 1,000 stages each where nothing stops them.
+    let seen = SEEN.load(Ordering::SeqCst);
+    assert!(seen < 900, "{seen} stages recorded");
 }
 
 #[test]

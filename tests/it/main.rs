@@ -21,6 +21,7 @@ mod rbm_gibbs;
 mod rbm_moments;
 mod rbm_spline;
 mod rbm_training;
+mod reverse;
 mod ridge;
 mod schedule_optimizers;
 mod schedules;
