@@ -108,7 +108,7 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
         K: TransitionKernel<P::At<'p>, Workspace = W>,
     {
         self.place_at(beta)?;
-        self.block.clear_ratios();
+        self.block.begin_stage();
         let stage = Stage::new(self.index, &self.previous, &self.model);
         kernel.advance(stage, &mut self.block, &mut self.workspace)
     }
@@ -133,7 +133,7 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     /// As [`advance_to`](Self::advance_to).
     pub fn weigh_to(&mut self, beta: f64) -> Result<()> {
         self.place_at(beta)?;
-        self.block.clear_ratios();
+        self.block.begin_stage();
         let stage = Stage::new(self.index, &self.previous, &self.model);
         self.block.weigh(stage)
     }

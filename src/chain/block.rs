@@ -21,6 +21,8 @@ pub struct Block<S> {
     /// Random bits for kernels that move all chains at once; made on first use.
     lanes: Option<Lanes>,
     log_weights: Vec<f64>,
+    /// The log weights before the last stage.
+    previous_log_weights: Vec<f64>,
     log_ratios: Vec<f64>,
     decisions: Decisions,
     /// Which chains take part in the move at hand.
@@ -43,6 +45,7 @@ impl<S> Block<S> {
             rngs,
             lanes: None,
             log_weights: vec![0.0; chains],
+            previous_log_weights: vec![0.0; chains],
             log_ratios: vec![0.0; chains],
             decisions: Decisions::default(),
             mask: vec![true; chains],
@@ -73,6 +76,17 @@ impl<S> Block<S> {
     /// The log weights `log w_k`; `-inf` for a chain that fell off the support.
     pub fn log_weights(&self) -> &[f64] {
         &self.log_weights
+    }
+
+    /// `log w_{k-1}`, the log weights before the last stage of a
+    /// [`Population`](crate::ais::Population).
+    ///
+    /// With [`log_ratios`](Self::log_ratios) they weigh the states that the stage moved on:
+    /// `(x_{k-1}, w_{k-1})` targets `p_{k-1}`, and `(x_{k-1}, w_{k-1} f_k / f_{k-1})` targets `p_k`.
+    /// The latter weight is `w_k` for an invariant kernel only: a correction belongs to the state
+    /// reached, `(x_k, w_k)`.
+    pub fn previous_log_weights(&self) -> &[f64] {
+        &self.previous_log_weights
     }
 
     /// `log f_k(x_{k-1}) - log f_{k-1}(x_{k-1})` of the last stage, for each chain that was alive
@@ -216,8 +230,9 @@ impl<S> Block<S> {
         self.first_chain + chains.start..self.first_chain + chains.end
     }
 
-    /// Forgets the log ratios of the last stage.
-    pub(crate) fn clear_ratios(&mut self) {
+    /// Keeps the log weights before a stage, and forgets the log ratios of the one before.
+    pub(crate) fn begin_stage(&mut self) {
+        self.previous_log_weights.copy_from_slice(&self.log_weights);
         self.log_ratios.fill(0.0);
     }
 

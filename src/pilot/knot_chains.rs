@@ -9,6 +9,9 @@ use crate::{Error, Result};
 
 /// Chains that pass the knots one after another and stay for a while at each: how a
 /// [`BinnedSchedule`](crate::pilot::BinnedSchedule) estimates its costs.
+///
+/// Their weights are not used: under a kernel that is not invariant, such as unadjusted Langevin, the
+/// costs are those of the laws in which the chains settle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct KnotChains {

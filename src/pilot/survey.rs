@@ -25,13 +25,14 @@ pub struct DerivativeRecorder {
 }
 
 impl<M: Intermediate> Recorder<M> for DerivativeRecorder {
-    /// Takes the variance over the weighted `(x_{k-1}, w_k)`, which target `p_k`, and the variance
-    /// over the chains as they are. At the base the two agree.
+    /// Takes the variance over the weighted `(x_{k-1}, w_{k-1} f_k / f_{k-1})`, which target `p_k`
+    /// whatever the kernel, and the variance over the chains as they are. At the base the two agree.
     fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>) {
         let step = stage.model.beta() - stage.previous.beta();
         let mut weighted = WeightedVariance::default();
         let mut unweighted = WeightedVariance::default();
-        for (&log_weight, &ratio) in block.log_weights().iter().zip(block.log_ratios()) {
+        for (&before, &ratio) in block.previous_log_weights().iter().zip(block.log_ratios()) {
+            let log_weight = before + ratio;
             if log_weight > f64::NEG_INFINITY {
                 weighted.add(log_weight, ratio / step);
                 unweighted.add(0.0, ratio / step);

@@ -60,6 +60,8 @@ pub enum Purpose {
     Resampling,
     /// The chains that read a path backward from held-out data.
     Raise,
+    /// Exact samples of an enumerated RBM.
+    ExactSamples,
 }
 
 impl Purpose {
