@@ -120,3 +120,12 @@ pub enum Warning {
         ess: f64,
     },
 }
+
+impl Warning {
+    /// The variant's name, as `HeavyTail`.
+    pub fn name(&self) -> String {
+        let text = format!("{self:?}");
+        let end = text.find(|c: char| !c.is_alphanumeric());
+        text[..end.unwrap_or(text.len())].to_owned()
+    }
+}
