@@ -164,8 +164,6 @@ fn exact_samples_depend_on_the_seed_alone() {
     assert_eq!(rbm.exact_samples(100, 5).unwrap(), samples[..100]);
     assert_ne!(rbm.exact_samples(300, 6).unwrap(), samples);
     assert!(rbm.exact_samples(0, 5).unwrap().is_empty());
-    let on = |i: usize| samples[i].iter().filter(|on| **on).count();
-    assert_eq!([0, 1, 2, 150, 299].map(on), [27, 29, 27, 28, 28]);
     #[cfg(feature = "rayon")]
     for threads in [1, 3] {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);

@@ -11,7 +11,8 @@ pub(super) struct Array {
 }
 
 impl Array {
-    /// Parses a file of 32- or 64-bit floats of either endianness. The error says what is wrong.
+    /// Parses a file of 32- or 64-bit floats of either endianness, or of bytes or Booleans. The error says
+    /// what is wrong.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let (header, data) = split_header(bytes).ok_or("not a complete .npy header")?;
         let descr = between(field(header, "descr")?, "'", "'").ok_or("no dtype in the header")?;
@@ -24,9 +25,14 @@ impl Array {
             ">f4" => |b| f64::from(f32::from_be_bytes(word(b))),
             "<f8" => |b| f64::from_le_bytes(word(b)),
             ">f8" => |b| f64::from_be_bytes(word(b)),
+            "|b1" | "|u1" => |b| f64::from(b[0]),
             other => return Err(format!("dtype {other}, expected float32 or float64")),
         };
-        let width = if descr.ends_with('4') { 4 } else { 8 };
+        let width = match descr.as_bytes() {
+            [.., b'1'] => 1,
+            [.., b'4'] => 4,
+            _ => 8,
+        };
         if count.and_then(|n| n.checked_mul(width)) != Some(data.len()) {
             let found = data.len();
             return Err(format!(

@@ -99,6 +99,16 @@ impl<T: Scalar> Chains<T> {
         self.visible.clone_from(&other.visible);
     }
 
+    /// The visible units of every chain.
+    pub(crate) fn visible_states(&self) -> Vec<Vec<bool>> {
+        let state = |chain| {
+            let mut state = vec![false; self.visible.units()];
+            self.visible.store(chain, &mut state);
+            state
+        };
+        (0..self.visible.chains()).map(state).collect()
+    }
+
     /// One sweep of every chain, v -> h -> v.
     pub(crate) fn sweep(&mut self, sampler: &Sampler<T>, lanes: &mut Lanes) {
         let layers = [
