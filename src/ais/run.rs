@@ -52,6 +52,7 @@ impl<S, R> Run<S, R> {
         warnings.extend((uncovered > 0).then_some(Warning::BaseMissesTarget { chains: uncovered }));
         warnings.extend(stages::concentrated_variance(&self.stages));
         warnings.extend(stages::zero_acceptance(&self.stages));
+        warnings.extend(self.rounding());
         warnings.extend(self.thermodynamic_disagreement());
         warnings
     }
@@ -73,6 +74,17 @@ impl<S, R> Run<S, R> {
                 standard_error,
             },
         )
+    }
+
+    /// The warning where rounding may move the estimate by more than a quarter of its standard error, and
+    /// by more than a millionth.
+    fn rounding(&self) -> Option<Warning> {
+        let (rounding_error, standard_error) =
+            (self.settings.rounding_error, self.standard_error());
+        (rounding_error > 1e-6_f64.max(0.25 * standard_error)).then_some(Warning::Rounding {
+            rounding_error,
+            standard_error,
+        })
     }
 
     /// The estimate of `log Z_K`, with its bounds.

@@ -75,7 +75,7 @@ impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> Ais<'p, P, K> {
             path,
             kernel,
             recorder: (),
-            settings: Settings::new(log_base_normalizer, path.engine()),
+            settings: Settings::new(path, log_base_normalizer),
             threads: None,
             progress: None,
         }

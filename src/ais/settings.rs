@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::stages::{Direction, Windows};
 use crate::num::Engine;
+use crate::path::AnnealingPath;
 use crate::random::{Purpose, StreamRng, stream, successive};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
@@ -21,10 +22,12 @@ pub(super) struct Settings {
     pub(super) log_base_normalizer: f64,
     /// The engine of the path.
     pub(super) engine: Option<Engine>,
+    /// How far rounding moves a log weight, as the path says.
+    pub(super) rounding_error: f64,
 }
 
 impl Settings {
-    pub(super) fn new(log_base_normalizer: f64, engine: Option<Engine>) -> Self {
+    pub(super) fn new(path: &impl AnnealingPath, log_base_normalizer: f64) -> Self {
         Self {
             schedule: Schedule::linear(1_000).expect("1,000 stages are a schedule"),
             chains: 1_000,
@@ -33,7 +36,8 @@ impl Settings {
             seed: 0,
             purpose: Purpose::Run,
             log_base_normalizer,
-            engine,
+            engine: path.engine(),
+            rounding_error: path.rounding_error(),
         }
     }
 

@@ -75,6 +75,17 @@ pub enum Warning {
         /// Inverse temperature it reaches.
         beta: f64,
     },
+    /// Rounding may move the estimate by an amount that its standard error does not cover.
+    #[error(
+        "rounding may move log Z by {rounding_error:.2e}, beside a standard error of \
+         {standard_error:.2e}: compute in double precision, as with an RBM's weights in f64"
+    )]
+    Rounding {
+        /// How far rounding may move log Z.
+        rounding_error: f64,
+        /// Standard error of the estimate.
+        standard_error: f64,
+    },
     /// States with density under the target, none under the base.
     #[error(
         "{chains} chains met states that the target allows and the base excludes: the estimate is \

@@ -87,4 +87,11 @@ pub trait AnnealingPath {
     fn engine(&self) -> Option<Engine> {
         None
     }
+
+    /// An estimate of how far rounding moves the log weight of a chain along the whole path. A run warns
+    /// where it is not small against the standard error. 0 for a path that computes in double precision
+    /// with numbers that need no more.
+    fn rounding_error(&self) -> f64 {
+        0.0
+    }
 }
