@@ -92,6 +92,10 @@ impl<S, R> Run<S, R> {
         self.estimate.shifted(self.settings.log_base_normalizer)
     }
 
+    pub(super) fn log_base_normalizer(&self) -> f64 {
+        self.settings.log_base_normalizer
+    }
+
     /// The estimate of `log Z_K`: that of `log(Z_K / Z_0)` plus the base's log normaliser.
     pub fn log_z(&self) -> f64 {
         self.log_z_estimate().value()
