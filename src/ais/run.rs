@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+#[cfg(feature = "serde")]
+use crate::Error;
 use crate::Result;
 use crate::ais::partial::Outcome;
 use crate::ais::settings::Settings;
@@ -12,7 +14,7 @@ use crate::schedule::Schedule;
 
 /// The result of a run: log Z with its uncertainty, reasons to doubt it, and the weighted chains.
 #[derive(Debug, Clone)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
 pub struct Run<S, R = ()> {
     settings: Settings,
@@ -260,5 +262,52 @@ impl<S, R> fmt::Display for Run<S, R> {
             write!(f, "\nwarning: {warning}")?;
         }
         Ok(())
+    }
+}
+
+crate::num::deserialize_checked! {
+    Run<S, R> {
+        settings: Settings,
+        estimate: Estimate,
+        thermodynamic_log_z: Option<f64>,
+        stages: Vec<StageSummary>,
+        warnings: Vec<Warning>,
+        seconds: f64,
+        states: Vec<S>,
+        #[serde(with = "crate::num::serial::log_values")]
+        log_weights: Vec<f64>,
+        recorder: R,
+    } => Run {
+        settings,
+        estimate,
+        thermodynamic_log_z,
+        stages,
+        warnings,
+        seconds,
+        states,
+        log_weights,
+        recorder,
+    }
+    .checked()
+}
+
+#[cfg(feature = "serde")]
+impl<S, R> Run<S, R> {
+    /// Refuses a run whose parts contradict each other.
+    fn checked(self) -> Result<Self> {
+        let settings = &self.settings;
+        settings.check()?;
+        let (chains, stages) = (settings.chains, settings.windows().count());
+        Error::check_dimension("states", self.states.len(), chains)?;
+        Error::check_dimension("log weights", self.log_weights.len(), chains)?;
+        Error::check_dimension("stages", self.stages.len(), stages)?;
+        // A format may round, and each version sums in its own order.
+        let (found, expected) = (self.log_z_ratio(), {
+            Estimate::from_log_weights(&self.log_weights)?.value()
+        });
+        let agrees = (found - expected).abs() <= 1e-6 * (1.0 + expected.abs());
+        let expected = format!("{expected}, that of the log weights");
+        Error::check(agrees, "estimate", found, expected)?;
+        Ok(self)
     }
 }

@@ -174,6 +174,10 @@ impl<T: Scalar> UnnormalizedModel for Rbm<T> {
         let activation = self.hidden_activation(visible);
         self.visible_term(visible) + activation.iter().map(|&x| softplus(x)).sum::<f64>()
     }
+
+    fn state_dimension(&self) -> Option<usize> {
+        Some(self.visible_units())
+    }
 }
 
 /// The sum of the entries of `values` whose unit is on.

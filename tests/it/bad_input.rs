@@ -6,12 +6,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use annealed::Error;
-use annealed::ais::{Ais, Merge, PartialRun, Recorder};
+use annealed::ais::{Ais, Merge, PartialRun, Population, Recorder};
 use annealed::chain::{Block, NonFinite, Stage, Step};
 use annealed::estimate::Warning;
-use annealed::kernel::{RandomWalkMetropolis, TransitionKernel};
-use annealed::model::{FunctionModel, Gaussian, Sampleable, UnnormalizedModel};
-use annealed::path::{GeometricPath, Intermediate};
+use annealed::kernel::{Mala, RandomWalkMetropolis, TransitionKernel};
+use annealed::model::{
+    Bernoulli, FunctionModel, Gaussian, GaussianMixture, Sampleable, UnnormalizedModel,
+};
+use annealed::path::{GeometricPath, Intermediate, TemperedPath};
+use annealed::random::{Purpose, stream};
 use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DVector, dvector};
 use rand::Rng;
@@ -52,8 +55,57 @@ fn settings_out_of_range_are_named() {
     assert!(message(ais().threads(0).run()).contains("threads"));
     assert!(message(ais().block_size(0).run()).contains("block_size"));
     assert!(message(ais().recorded_stages(0).run()).contains("recorded_stages"));
+    for chains in [1 << 40, usize::MAX] {
+        let text = message(ais().chains(chains).run());
+        assert_eq!(
+            text,
+            format!("invalid chains: got {chains}, expected at most 1073741824")
+        );
+        assert!(message(ais().chains(chains).ranges(3)).contains("invalid chains"));
+        let start = Population::<_, ()>::start(&path, 0, chains, stream(1, Purpose::Run, 0));
+        assert!(start.unwrap_err().to_string().contains("invalid chains"));
+    }
+    let ranges = ais().chains(1 << 30).block_size(1).ranges(3).unwrap();
+    assert_eq!(ranges[2], 715_827_882..1 << 30);
     let unknown = Ais::with_base_log_z(&path, kernel(), f64::NAN);
     assert!(message(unknown.run()).contains("log normalizer of the base"));
+}
+
+#[test]
+fn ends_of_different_dimensions_are_refused_before_any_chain_moves() {
+    let standard = |d| Gaussian::standard(d).unwrap();
+    let mismatch = |argument, found, expected| Error::DimensionMismatch {
+        argument,
+        found,
+        expected,
+    };
+    let walk = || RandomWalkMetropolis::new(0.7).unwrap();
+    let path = GeometricPath::new(standard(2), standard(3));
+    let error = Ais::new(&path, walk()).run().unwrap_err();
+    assert_eq!(error, mismatch("target", 3, 2));
+    let mixture = GaussianMixture::new([(1.0, standard(3)), (2.0, standard(3))]).unwrap();
+    let path = GeometricPath::new(standard(2), &mixture);
+    let error = Ais::new(&path, walk()).run().unwrap_err();
+    assert_eq!(error, mismatch("target", 3, 2));
+    let path = TemperedPath::new(standard(2), standard(1));
+    let error = Ais::new(&path, walk()).run().unwrap_err();
+    assert_eq!(error, mismatch("likelihood", 1, 2));
+    let bits = |n| Bernoulli::new(DVector::zeros(n)).unwrap();
+    let path = GeometricPath::new(bits(4), bits(5));
+    let three = Schedule::linear(3).unwrap();
+    let error = Ais::new(&path, ThreeStages).schedule(three).run();
+    assert_eq!(error.unwrap_err(), mismatch("target", 5, 4));
+}
+
+#[test]
+fn a_gradient_of_another_length_than_the_state_is_named() {
+    let target = FunctionModel::new(|x: &DVector<f64>| -x.norm_squared())
+        .with_gradient(|x: &DVector<f64>| -2.0 * x.rows(0, 2));
+    let path = GeometricPath::new(Gaussian::standard(3).unwrap(), target);
+    let text = message(Ais::new(&path, Mala::new(0.1).unwrap()).run());
+    assert!(text.contains("chain 0 at stage 1"), "{text}");
+    let named = "a gradient of length 2 at a state of dimension 3";
+    assert!(text.ends_with(named), "{text}");
 }
 
 #[test]
