@@ -138,8 +138,8 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for UnadjustedLangevi
             return Ok(Step::corrected(0.0));
         }
         std::mem::swap(state, &mut workspace.0.proposal);
-        let log_ratio = proposed.there - proposed.here;
-        Ok(Step::corrected(log_ratio + proposed.backward_over_forward))
+        let correction = proposed.there - proposed.here + proposed.backward_over_forward;
+        Ok(Step::corrected(correction).with_backward_move(0.0, -correction))
     }
 }
 
