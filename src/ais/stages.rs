@@ -259,7 +259,9 @@ pub(crate) fn missed_share(windows: Windows, records: &[Window]) -> f64 {
         let stages = windows.end(index) - windows.start(index);
         stages as f64 * (window.missed.log_sum() - window.after.log_weight()).exp()
     };
-    records.iter().enumerate().map(share).sum()
+    let records = records.iter().enumerate();
+    let missing = records.filter(|(_, window)| window.missed.count() > 0);
+    missing.map(share).sum()
 }
 
 /// The warning of a recorded stage at which the variance of `log w` grew by more than half of its

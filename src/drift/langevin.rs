@@ -40,6 +40,13 @@ use crate::{Error, Result};
 /// chain that stays adds
 /// `log N(y; x + eps/2 g + delta G, eps) - log N(y; x + eps/2 g - delta G, eps)` to its log weight.
 ///
+/// The variance of the weights need not be finite. Near an edge where the gradient or G diverges, steps
+/// overshoot, and part of `E[w]` lies in moves that hardly any chain makes: a run falls short of it. The
+/// kernel therefore draws from B at the states that it leaves, and the run warns where forward moves do
+/// not lead back from there ([`Warning::MissingMass`](crate::estimate::Warning::MissingMass)). The draw
+/// costs one more evaluation where the shift is longer than a quarter of the noise's standard deviation.
+/// Use [`Mala`](crate::kernel::Mala) at such an edge.
+///
 /// Source: Barron and Luo (2007).
 ///
 /// ```
