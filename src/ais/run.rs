@@ -45,16 +45,18 @@ impl<S, R> Run<S, R> {
             recorder: outcome.recorder,
             settings,
         };
-        run.warnings = run.find_warnings(outcome.uncovered);
+        let missed = stages::missed_share(run.settings.windows(), &outcome.windows);
+        run.warnings = run.find_warnings(outcome.uncovered, missed);
         Ok(run)
     }
 
-    fn find_warnings(&self, uncovered: usize) -> Vec<Warning> {
+    fn find_warnings(&self, uncovered: usize, missed: f64) -> Vec<Warning> {
         let mut warnings = self.estimate.warnings();
         warnings.extend((uncovered > 0).then_some(Warning::BaseMissesTarget { chains: uncovered }));
         warnings.extend(stages::concentrated_variance(&self.stages));
         warnings.extend(stages::zero_acceptance(&self.stages));
         warnings.extend(self.rounding());
+        warnings.extend(self.missing_mass(missed));
         warnings.extend(self.thermodynamic_disagreement());
         warnings
     }
@@ -76,6 +78,15 @@ impl<S, R> Run<S, R> {
                 standard_error,
             },
         )
+    }
+
+    /// The warning where moves miss more of the mean weight than a tenth of its standard error.
+    fn missing_mass(&self, share: f64) -> Option<Warning> {
+        let standard_error = self.standard_error();
+        (share > 0.1 * standard_error).then_some(Warning::MissingMass {
+            share,
+            standard_error,
+        })
     }
 
     /// The warning where rounding may move the estimate by more than a quarter of its standard error, and

@@ -88,6 +88,8 @@ pub(crate) struct Window {
     before: WeightedMean,
     /// The same under `(x_{k-1}, w_{k-1} f_k / f_{k-1})`, which targets `p_k`.
     after: WeightedMean,
+    /// Of the latter weights those of moves that the run [misses](crate::chain::Step::missed).
+    missed: WeightSums,
     /// Weights after the last stage.
     weights: WeightSums,
     /// Log weights of the living chains after the last stage.
@@ -101,6 +103,7 @@ impl Window {
     pub(crate) fn merge(&mut self, other: &Self) {
         self.before.merge(&other.before);
         self.after.merge(&other.after);
+        self.missed.merge(&other.missed);
         self.weights.merge(&other.weights);
         self.log_weights.merge(&other.log_weights);
         self.increments.merge(&other.increments);
@@ -146,6 +149,12 @@ impl StageRecorder {
             for (&log_weight, &ratio) in self.previous.iter().zip(block.log_ratios()) {
                 window.before.add(log_weight, ratio);
                 window.after.add(log_weight + ratio, ratio);
+            }
+            let weighed = self.previous.iter().zip(block.log_ratios());
+            for ((log_weight, ratio), &missed) in weighed.zip(block.missed()) {
+                if missed > 0.0 {
+                    window.missed.add(log_weight + ratio + missed.ln());
+                }
             }
         }
         if self.windows.end(index) != stage {
@@ -241,6 +250,18 @@ pub(crate) fn thermodynamic_integral(
     };
     let total: f64 = records.iter().enumerate().map(part).sum();
     total.is_finite().then_some(total)
+}
+
+/// The share of the mean weight that the moves of all stages miss. A window wider than one stage counts
+/// its middle stage so often.
+pub(crate) fn missed_share(windows: Windows, records: &[Window]) -> f64 {
+    let share = |(index, window): (usize, &Window)| {
+        let stages = windows.end(index) - windows.start(index);
+        stages as f64 * (window.missed.log_sum() - window.after.log_weight()).exp()
+    };
+    let records = records.iter().enumerate();
+    let missing = records.filter(|(_, window)| window.missed.count() > 0);
+    missing.map(share).sum()
 }
 
 /// The warning of a recorded stage at which the variance of `log w` grew by more than half of its

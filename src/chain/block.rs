@@ -24,6 +24,7 @@ pub struct Block<S> {
     /// The log weights before the last stage.
     previous_log_weights: Vec<f64>,
     log_ratios: Vec<f64>,
+    missed: Vec<f64>,
     decisions: Decisions,
     /// Which chains take part in the move at hand.
     mask: Vec<bool>,
@@ -47,6 +48,7 @@ impl<S> Block<S> {
             log_weights: vec![0.0; chains],
             previous_log_weights: vec![0.0; chains],
             log_ratios: vec![0.0; chains],
+            missed: vec![0.0; chains],
             decisions: Decisions::default(),
             mask: vec![true; chains],
             at_hand: None,
@@ -93,6 +95,11 @@ impl<S> Block<S> {
     /// before it; 0 for the others.
     pub fn log_ratios(&self) -> &[f64] {
         &self.log_ratios
+    }
+
+    /// For each chain what the moves of the last stage [missed](super::Step::missed).
+    pub(crate) fn missed(&self) -> &[f64] {
+        &self.missed
     }
 
     /// All accept-reject decisions so far.
@@ -215,6 +222,7 @@ impl<S> Block<S> {
             self.log_ratios[chain] = increment.log_ratio;
         }
         self.log_weights[chain] += increment.log_weight;
+        self.missed[chain] += increment.step.missed;
         self.decisions += increment.step.decisions;
         Ok(())
     }
@@ -234,6 +242,7 @@ impl<S> Block<S> {
     pub(crate) fn begin_stage(&mut self) {
         self.previous_log_weights.copy_from_slice(&self.log_weights);
         self.log_ratios.fill(0.0);
+        self.missed.fill(0.0);
     }
 
     /// Gives the chains other states and the weight 1. The streams are kept.

@@ -10,7 +10,13 @@ pub struct Step {
     pub correction: f64,
     /// The accept-reject decisions of the step; none for a kernel that makes none.
     pub decisions: Decisions,
+    /// The weight of a backward move whose way back the run does not see; see
+    /// [`with_backward_move`](Self::with_backward_move).
+    pub missed: f64,
 }
+
+/// A chain whose move raises its log weight by more than this is one of `e^10`, or 22,000.
+const UNSEEN: f64 = 10.0;
 
 /// Accept-reject decisions, counted.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -60,6 +66,7 @@ impl Step {
                 proposals: 0,
                 accepted: 0.0,
             },
+            missed: 0.0,
         }
     }
 
@@ -71,7 +78,25 @@ impl Step {
                 proposals: 1,
                 accepted: acceptance,
             },
+            missed: 0.0,
         }
+    }
+
+    /// With a draw y of the backward kernel `B_k(y|x)` at the state x before the move, of importance weight
+    /// `exp(log_weight)`, and with the correction `gain` that the forward move from y to x would have.
+    ///
+    /// Under `x ~ p_k` the forward moves of a gain above g hold the share `P(gain > g)` of the mean weight,
+    /// while at most one chain in `e^g` makes one. Where backward moves have gains above 10, that share of
+    /// log Z is missing from the estimate, and the run warns
+    /// ([`Warning::MissingMass`](crate::estimate::Warning::MissingMass)). A kernel that does not leave `p_k`
+    /// invariant should report it. One that is its own backward kernel has drawn y already: it is the
+    /// proposal, its weight is 1 and its gain minus the correction.
+    #[must_use]
+    pub fn with_backward_move(mut self, log_weight: f64, gain: f64) -> Self {
+        if gain > UNSEEN {
+            self.missed = log_weight.exp();
+        }
+        self
     }
 
     /// This step followed by another at the same model: corrections and decisions add.
@@ -79,6 +104,7 @@ impl Step {
     pub fn then(mut self, next: Self) -> Self {
         self.correction += next.correction;
         self.decisions += next.decisions;
+        self.missed += next.missed;
         self
     }
 }

@@ -75,6 +75,21 @@ pub enum Warning {
         /// Inverse temperature it reaches.
         beta: f64,
     },
+    /// Moves of an unadjusted kernel whose way back is too rare to be seen: weight is missing.
+    #[error(
+        "about {:.2}% of the mean weight is missing, beside a standard error of {:.2}%: unadjusted moves \
+         overshoot, as at an edge where the gradient diverges; use smaller steps or an adjusted kernel \
+         (MALA)",
+        100.0 * share,
+        100.0 * standard_error
+    )]
+    MissingMass {
+        /// Estimate of the share of the mean weight that is missing. It counts each stage anew, so that it
+        /// may exceed 1.
+        share: f64,
+        /// Standard error of the estimate.
+        standard_error: f64,
+    },
     /// Rounding may move the estimate by an amount that its standard error does not cover.
     #[error(
         "rounding may move log Z by {rounding_error:.2e}, beside a standard error of \

@@ -27,6 +27,11 @@ impl WeightedMean {
         }
     }
 
+    /// The log of the sum of the weights.
+    pub(crate) fn log_weight(&self) -> f64 {
+        self.weights.log_sum()
+    }
+
     /// The weighted mean; NaN where there was no weight.
     pub(crate) fn get(&self) -> f64 {
         self.value / self.weights.sum

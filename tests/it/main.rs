@@ -12,6 +12,7 @@ mod finite_state;
 mod image_sheet;
 mod invariance;
 mod kernels;
+mod missing_mass;
 mod models;
 mod moments;
 mod paths;
