@@ -2,8 +2,8 @@
 //!
 //! 500 chains. Step sizes by `tune`, along a power of 3 with 200 stages: a random walk to an acceptance of
 //! .3, five leapfrog steps to .8. The schedule by `Friction`, from a pilot of 100 chains and 500 steps in
-//! two rounds. 200 stages, doubled until a trial run has no warning and an effective sample size of a tenth
-//! of its chains (at most 3,200). Kernel and schedule are found once for a problem, by the pilot's and the trial's own
+//! two rounds. 200 stages, doubled until two trial runs have no warning and an effective sample size of a
+//! tenth of their chains (at most 3,200). Kernel and schedule are found once for a problem, by the pilot's and the trials' own
 //! seeds; only the runs differ by seed.
 
 use annealed::estimate::Warning;
@@ -75,8 +75,10 @@ pub struct Advice {
     pub chains: usize,
 }
 
-/// Seed of pilots and trials; the runs that count have seeds from 1 on.
-const TRIAL: u64 = 0;
+/// Seed of pilots.
+const PILOT: u64 = 0;
+/// Seeds of trials; the runs that count have seeds from 1 on.
+const TRIALS: [u64; 2] = [1_000_001, 1_000_002];
 const STEPS: std::ops::RangeInclusive<usize> = 200..=3_200;
 
 impl Advice {
@@ -111,7 +113,7 @@ impl Advice {
         K: Kernel<P> + Tunable,
     {
         let rough = Schedule::power(200, 3.0)?;
-        let kernel = tune(&kernel, &path, &rough, acceptance, TRIAL)?;
+        let kernel = tune(&kernel, &path, &rough, acceptance, PILOT)?;
         self.follow(exact, path, kernel)
     }
 
@@ -137,18 +139,33 @@ impl Advice {
         })
     }
 
-    /// By friction, with as many stages as the effective sample size asks for.
+    /// By friction, with as many stages as the trials ask for.
     fn schedule<P: Path, K: Kernel<P>>(&self, path: &P, kernel: &K) -> annealed::Result<Schedule> {
-        let survey = Pilot::new(100, 500).rounds(2).survey(path, kernel, TRIAL)?;
+        let pilot = Pilot::new(100, 500).rounds(2);
+        let survey = pilot.survey(path, kernel, PILOT)?;
         let mut steps = *STEPS.start();
         loop {
             let schedule = Friction::default().schedule(&survey, steps)?;
-            let trial = run(path, kernel, &schedule, self.chains, TRIAL, None)?;
-            if (trial.ess_ratio >= 0.1 && trial.warnings.is_empty()) || 2 * steps > *STEPS.end() {
+            if 2 * steps > *STEPS.end() || self.suffices(path, kernel, &schedule)? {
                 return Ok(schedule);
             }
             steps *= 2;
         }
+    }
+
+    fn suffices<P: Path, K: Kernel<P>>(
+        &self,
+        path: &P,
+        kernel: &K,
+        schedule: &Schedule,
+    ) -> annealed::Result<bool> {
+        for seed in TRIALS {
+            let trial = run(path, kernel, schedule, self.chains, seed, None)?;
+            if trial.ess_ratio < 0.1 || !trial.warnings.is_empty() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 

@@ -127,6 +127,20 @@ pub fn forward(initial: &[f64], transition: &[Vec<f64>], log_emissions: &[Vec<f6
     log_sum_exp(&log_forward)
 }
 
+/// The log density of observations of a level that walks, by the Kalman filter. The variances are those
+/// of an observation, of a step and of the first level, whose mean is given.
+pub fn kalman(observations: &[f64], mut mean: f64, variances: (f64, f64, f64)) -> f64 {
+    let (noise, step, mut variance) = variances;
+    let mut log_density = 0.0;
+    for y in observations {
+        let (surprise, total) = (y - mean, variance + noise);
+        log_density -= 0.5 * (surprise * surprise / total + (TAU * total).ln());
+        mean += variance / total * surprise;
+        variance = variance * noise / total + step;
+    }
+    log_density
+}
+
 /// `log sum f(state)` over all states of so many sites with so many values each.
 pub fn enumerate(sites: usize, values: u8, log_f: impl Fn(&Vec<u8>) -> f64) -> f64 {
     let count = usize::from(values).pow(sites as u32);

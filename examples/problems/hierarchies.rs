@@ -78,65 +78,6 @@ fn schools_given(variance: f64) -> f64 {
     log_density + 0.5 * (weighted * weighted / precision - precision.ln())
 }
 
-/// Thousands of hours and failures of ten pumps (Gaver and O'Muircheartaigh 1987).
-const PUMPS: [(f64, f64); 10] = [
-    (94.3, 5.0),
-    (15.7, 1.0),
-    (62.9, 5.0),
-    (126.0, 14.0),
-    (5.24, 3.0),
-    (31.4, 19.0),
-    (1.05, 1.0),
-    (1.05, 1.0),
-    (2.1, 4.0),
-    (10.5, 22.0),
-];
-const SHAPE: f64 = 1.802;
-
-/// Poisson failures with rates `Gamma(1.802, b)`, `b ~ Gamma(.1, 1)` (Gelfand and Smith 1990). The state
-/// is log b and ten log rates.
-pub fn pumps(advice: &Advice) -> Result<Problem> {
-    let (constant, top_constant) = (ln_gamma(SHAPE), ln_gamma(0.1));
-    let log_top = move |log_b: f64| 0.1 * log_b - log_b.exp() - top_constant;
-    let prior = FunctionModel::new(move |x: &DVector<f64>| {
-        let rate = |scaled: f64| SHAPE * scaled - scaled.exp() - constant;
-        log_top(x[0])
-            + x.iter()
-                .skip(1)
-                .map(|log_rate| rate(log_rate + x[0]))
-                .sum::<f64>()
-    })
-    .with_sampler(|rng: &mut dyn Rng| {
-        let gamma = Gamma::new(SHAPE, 1.0).expect("a shape and a scale");
-        // A Gamma(.1) variable is a Gamma(1.1) one times a uniform one to the 10th power.
-        let top = Gamma::new(1.1, 1.0).expect("a shape and a scale");
-        let log_b = rng.sample::<f64, _>(top).ln() + 10.0 * rng.random::<f64>().ln();
-        DVector::from_fn(11, |i, _| match i {
-            0 => log_b,
-            _ => rng.sample::<f64, _>(gamma).ln() - log_b,
-        })
-    })
-    .with_log_normalizer(0.0)?;
-    let constants = PUMPS.map(|(hours, failures)| failures * hours.ln() - ln_gamma(failures + 1.0));
-    let constants: f64 = constants.iter().sum();
-    let likelihood = FunctionModel::new(move |x: &DVector<f64>| {
-        let rates = x.iter().skip(1).zip(&PUMPS);
-        let terms = rates.map(|(rate, (hours, failures))| failures * rate - hours * rate.exp());
-        constants + terms.sum::<f64>()
-    });
-    let exact = log_integral(-150.0, 8.0, 8_000, |log_b| {
-        let b = log_b.exp();
-        let given = |&(hours, failures): &(f64, f64)| {
-            ln_gamma(SHAPE + failures) - constant - ln_gamma(failures + 1.0)
-                + SHAPE * log_b
-                + failures * hours.ln()
-                - (SHAPE + failures) * (b + hours).ln()
-        };
-        log_top(log_b) + PUMPS.iter().map(given).sum::<f64>()
-    });
-    advice.walk(exact, TemperedPath::new(prior, likelihood))
-}
-
 /// Disasters in British coal mines, 1851 to 1962 (Jarrett 1979).
 const DISASTERS: [u8; 112] = [
     4, 5, 4, 1, 0, 4, 3, 4, 0, 6, 3, 3, 4, 0, 2, 6, 3, 3, 5, 4, 5, 3, 1, 4, 4, 1, 5, 5, 3, 4, 2, 5,
@@ -146,7 +87,8 @@ const DISASTERS: [u8; 112] = [
 ];
 
 /// One change of a Poisson rate in a uniform year, rates `Gamma(2, 1)` before and after (Raftery and
-/// Akman 1986). The state is the year of the change and two log rates.
+/// Akman 1986). The state is the time of the change, a
+/// fraction of the 112 years, and two log rates.
 pub fn coal_mines(advice: &Advice) -> Result<Problem> {
     let mut sums = vec![0.0];
     for count in DISASTERS {
@@ -164,25 +106,24 @@ pub fn coal_mines(advice: &Advice) -> Result<Problem> {
         .map(|k| (k as f64, sums[k]))
         .map(|(k, before)| marginal(k, before) + marginal(112.0 - k, total - before) - factorials)
         .collect();
-    let prior = FunctionModel::new(|x: &DVector<f64>| match (0.0..112.0).contains(&x[0]) {
-        true => {
-            x.iter()
-                .skip(1)
-                .map(|rate| 2.0 * rate - rate.exp())
-                .sum::<f64>()
-                - 112f64.ln()
-        }
+    let prior = FunctionModel::new(|x: &DVector<f64>| match (0.0..1.0).contains(&x[0]) {
+        true => x
+            .iter()
+            .skip(1)
+            .map(|rate| 2.0 * rate - rate.exp())
+            .sum::<f64>(),
         false => f64::NEG_INFINITY,
     })
     .with_sampler(|rng: &mut dyn Rng| {
         let gamma = Gamma::new(2.0, 1.0).expect("a shape and a scale");
         let mut log_rate = || rng.sample::<f64, _>(gamma).ln();
         let rates = [log_rate(), log_rate()];
-        DVector::from_vec(vec![112.0 * rng.random::<f64>(), rates[0], rates[1]])
+        DVector::from_vec(vec![rng.random(), rates[0], rates[1]])
     })
     .with_log_normalizer(0.0)?;
     let likelihood = FunctionModel::new(move |x: &DVector<f64>| {
-        let (years, before) = (x[0].floor(), sums[x[0] as usize]);
+        let years = (112.0 * x[0]).floor();
+        let before = sums[years as usize];
         let first = before * x[1] - years * x[1].exp();
         first + (total - before) * x[2] - (112.0 - years) * x[2].exp() - factorials
     });

@@ -86,8 +86,8 @@ pub const ALL: [Entry; 30] = [
     entry("pines, regression", evidence::pines),
     entry("cement, spike and slab", evidence::spike_and_slab),
     entry("eight schools", hierarchies::eight_schools),
-    entry("pumps", hierarchies::pumps),
     entry("coal mines, change", hierarchies::coal_mines),
     entry("earthquakes, HMM", sequences::earthquakes),
     entry("maize, mixture", sequences::maize),
+    entry("Nile, level, 100-d", sequences::nile),
 ];

@@ -17,7 +17,7 @@ pub fn published() -> Vec<Entry> {
     };
     let mut found: Vec<(&str, Entry)> = Vec::new();
     #[cfg(feature = "npz")]
-    found.push((RBM, few("RBM 784 x 500, CD25", cd25, 200)));
+    found.push((RBM, few("RBM 784 x 500, CD25", cd25, 40)));
     found.push((SONAR, few("sonar, logistic", sonar, 40)));
     let is_there = |(name, _): &(&str, Entry)| {
         let is_file = file(name).is_file();

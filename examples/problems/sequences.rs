@@ -1,4 +1,4 @@
-//! Hidden labels, summed out exactly: a Markov chain and a mixture.
+//! Hidden labels and levels, summed or integrated out exactly: two Markov chains and a mixture.
 
 use std::f64::consts::TAU;
 
@@ -7,7 +7,7 @@ use annealed::prelude::*;
 use rand::{Rng, RngExt};
 
 use super::advice::{Advice, Problem};
-use super::exact::{enumerate, forward, ln_gamma};
+use super::exact::{enumerate, forward, kalman, ln_gamma};
 use super::sites::{Fair, HeatBath, Sites};
 
 /// Earthquakes of magnitude 7 and more, 1900 to 1949 (Zucchini and MacDonald 2009).
@@ -164,4 +164,46 @@ pub fn maize(advice: &Advice) -> Result<Problem> {
         values: 2,
     };
     advice.follow(exact, GeometricPath::new(base, TwoClusters), HeatBath)
+}
+
+/// The yearly flow of the Nile at Aswan, 1871 to 1970 (Cobb 1978).
+const NILE: [f64; 100] = [
+    1120., 1160., 963., 1210., 1160., 1160., 813., 1230., 1370., 1140., 995., 935., 1110., 994.,
+    1020., 960., 1180., 799., 958., 1140., 1100., 1210., 1150., 1250., 1260., 1220., 1030., 1100.,
+    774., 840., 874., 694., 940., 833., 701., 916., 692., 1020., 1050., 969., 831., 726., 456.,
+    824., 702., 1120., 1100., 832., 764., 821., 768., 845., 864., 862., 698., 845., 744., 796.,
+    1040., 759., 781., 865., 845., 944., 984., 897., 822., 1010., 771., 676., 649., 846., 812.,
+    742., 801., 1040., 860., 874., 848., 890., 744., 749., 838., 1050., 918., 986., 797., 923.,
+    975., 815., 1020., 906., 901., 1170., 912., 746., 919., 718., 714., 740.,
+];
+/// Standard deviation of an observation, of a year's step of the level, and of the first level.
+const DEVIATIONS: (f64, f64, f64) = (122.9, 38.33, 300.0);
+
+/// A level that walks, observed with noise (Durbin and Koopman 2001): the evidence over 100 levels, by
+/// the Kalman filter. The state is the walk's steps in units of their deviations.
+pub fn nile(advice: &Advice) -> Result<Problem> {
+    let (noise, step, first) = DEVIATIONS;
+    let residuals = move |z: &DVector<f64>| {
+        let mut level = 1000.0;
+        DVector::from_fn(NILE.len(), |t, _| {
+            level += z[t] * if t == 0 { first } else { step };
+            (NILE[t] - level) / noise
+        })
+    };
+    let constant = -0.5 * NILE.len() as f64 * (TAU * noise * noise).ln();
+    let likelihood =
+        FunctionModel::new(move |z: &DVector<f64>| constant - 0.5 * residuals(z).norm_squared())
+            .with_gradient(move |z: &DVector<f64>| {
+                let mut gradient = residuals(z) / noise;
+                // A step moves all later levels.
+                for t in (1..NILE.len()).rev() {
+                    gradient[t - 1] += gradient[t];
+                    gradient[t] *= step;
+                }
+                gradient[0] *= first;
+                gradient
+            });
+    let squares = (noise * noise, step * step, first * first);
+    let path = TemperedPath::new(Gaussian::standard(NILE.len())?, likelihood);
+    advice.leap(kalman(&NILE, 1000.0, squares), path)
 }
