@@ -89,5 +89,5 @@ pub const ALL: [Entry; 30] = [
     entry("coal mines, change", hierarchies::coal_mines),
     entry("earthquakes, HMM", sequences::earthquakes),
     entry("maize, mixture", sequences::maize),
-    entry("Nile, level, 100-d", sequences::nile),
+    entry("Nile, level, 50-d", sequences::nile),
 ];
