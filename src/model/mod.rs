@@ -43,7 +43,7 @@ pub trait UnnormalizedModel {
     }
 }
 
-/// An [`Error::DimensionMismatch`](crate::Error::DimensionMismatch) where two models of one path are
+/// An [`Error::DimensionMismatch`] where two models of one path are
 /// known to differ in the dimension of their states.
 pub(crate) fn check_same_dimension(
     argument: &'static str,
@@ -158,7 +158,7 @@ pub trait ExponentialFamily: NormalizedModel + Sized {
     ///
     /// # Errors
     /// Where `s` has the wrong length, or no member has these moments. In the second case the
-    /// provided method does not converge ([`Error::NotConverged`](crate::Error::NotConverged)).
+    /// provided method does not converge ([`Error::NotConverged`]).
     fn with_moments(&self, moments: &DVector<f64>) -> Result<Self> {
         matching::match_moments(self, moments)
     }

@@ -2,12 +2,10 @@
 //! a panic, and never in a number.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
 
 use annealed::Error;
-use annealed::ais::{Ais, Merge, PartialRun, Population, Recorder};
-use annealed::chain::{Block, NonFinite, Stage, Step};
+use annealed::ais::{Ais, PartialRun, Population};
+use annealed::chain::{NonFinite, Stage, Step};
 use annealed::estimate::Warning;
 use annealed::kernel::{Mala, RandomWalkMetropolis, TransitionKernel};
 use annealed::model::{
@@ -380,58 +378,67 @@ fn a_panic_in_a_sampler_or_a_callback_names_the_chains_of_its_block() {
     );
 }
 
-/// Counts what it sees. Every block but the first panics once the first has begun.
-#[derive(Clone)]
-struct Breaking {
-    begun: &'static AtomicBool,
-    seen: &'static AtomicUsize,
-}
-
-impl Merge for Breaking {
-    fn merge(&mut self, _right: Self) {}
-}
-
-impl<M: Intermediate> Recorder<M> for Breaking {
-    fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>) {
-        match block.first_chain() {
-            0 => self.begun.store(true, Ordering::SeqCst),
-            _ if stage.index == 2 => {
-                while !self.begun.load(Ordering::SeqCst) {
-                    std::thread::yield_now();
-                }
-                panic!("out of paper");
-            }
-            _ => {}
-        }
-        self.seen.fetch_add(1, Ordering::SeqCst);
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-#[test]
 #[cfg(feature = "rayon")]
-fn a_panic_stops_the_blocks_on_both_sides() {
-    static BEGUN: AtomicBool = AtomicBool::new(false);
-    static SEEN: AtomicUsize = AtomicUsize::new(0);
-    let path = GeometricPath::new(base(), base());
-    let run = Ais::new(&path, kernel())
-        .schedule(Schedule::linear(1_000).unwrap())
-        .chains(80)
-        .block_size(10)
-        .threads(2)
-        .recorder(Breaking {
-            begun: &BEGUN,
-            seen: &SEEN,
-        })
-        .run();
-    let text = message(run.map(|_| ()));
-    assert!(
-        text.ends_with("at stage 2 (beta = 0.002): out of paper"),
-        "{text}"
-    );
-    // Eight blocks record 1,000 stages each where nothing stops them.
-    let seen = SEEN.load(Ordering::SeqCst);
-    assert!(seen < 900, "{seen} stages recorded");
+mod on_several_threads {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+    use annealed::ais::{Merge, Recorder};
+    use annealed::chain::Block;
+
+    /// Counts what it sees. Every block but the first panics once the first has begun.
+    #[derive(Clone)]
+    struct Breaking {
+        begun: &'static AtomicBool,
+        seen: &'static AtomicUsize,
+    }
+
+    impl Merge for Breaking {
+        fn merge(&mut self, _right: Self) {}
+    }
+
+    impl<M: Intermediate> Recorder<M> for Breaking {
+        fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>) {
+            match block.first_chain() {
+                0 => self.begun.store(true, Ordering::SeqCst),
+                _ if stage.index == 2 => {
+                    while !self.begun.load(Ordering::SeqCst) {
+                        std::thread::yield_now();
+                    }
+                    panic!("out of paper");
+                }
+                _ => {}
+            }
+            self.seen.fetch_add(1, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_panic_stops_the_blocks_on_both_sides() {
+        static BEGUN: AtomicBool = AtomicBool::new(false);
+        static SEEN: AtomicUsize = AtomicUsize::new(0);
+        let path = GeometricPath::new(base(), base());
+        let run = Ais::new(&path, kernel())
+            .schedule(Schedule::linear(1_000).unwrap())
+            .chains(80)
+            .block_size(10)
+            .threads(2)
+            .recorder(Breaking {
+                begun: &BEGUN,
+                seen: &SEEN,
+            })
+            .run();
+        let text = message(run.map(|_| ()));
+        assert!(
+            text.ends_with("at stage 2 (beta = 0.002): out of paper"),
+            "{text}"
+        );
+        // Eight blocks record 1,000 stages each where nothing stops them.
+        let seen = SEEN.load(Ordering::SeqCst);
+        assert!(seen < 900, "{seen} stages recorded");
+    }
 }
 
 #[test]
