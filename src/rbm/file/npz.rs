@@ -55,7 +55,7 @@ impl<T: Scalar> RbmFile<T> {
         let hidden_bias = vector("a", require(&mut archive, "a")?)?;
         let visible_bias = vector("b", require(&mut archive, "b")?)?;
         let hidden_units = hidden_bias.len();
-        let base_bias = array(&mut archive, "b_base", false)?;
+        let base_bias = array(&mut archive, "b_base", &[])?;
         let base_bias = base_bias
             .map(|values| vector("b_base", values))
             .transpose()?;
@@ -63,11 +63,11 @@ impl<T: Scalar> RbmFile<T> {
         let base = base_bias
             .map(|bias| base_rate(hidden_units, &rbm, bias))
             .transpose()?;
-        let log_z_exact = array(&mut archive, "log_z_exact", true)?
+        let log_z_exact = array(&mut archive, "log_z_exact", &["<i4", ">i4", "<i8", ">i8"])?
             .map(number)
             .transpose()?;
         let units = rbm.visible_units();
-        let chains = array(&mut archive, "chains", true)?
+        let chains = array(&mut archive, "chains", &["|b1", "|u1"])?
             .map(|values| states(values, units))
             .transpose()?;
         Ok(Self {
@@ -127,12 +127,12 @@ impl<T: Scalar> RbmFile<T> {
     }
 }
 
-/// The array of a key, of floats or, where wanted, of integers; nothing where the archive does not have
+/// The array of a key, of floats or of other dtypes that may stand for them; nothing where the archive does not have
 /// the key.
 fn array<R: Read + Seek>(
     archive: &mut ZipArchive<R>,
     key: &str,
-    integers: bool,
+    others: &[&str],
 ) -> Result<Option<Array>, String> {
     let named = |error: &dyn Display| format!("key {key}: {error}");
     let mut bytes = Vec::new();
@@ -141,14 +141,14 @@ fn array<R: Read + Seek>(
         Err(ZipError::FileNotFound) => return Ok(None),
         Err(error) => return Err(named(&error)),
     };
-    Array::parse(&bytes, integers)
+    Array::parse(&bytes, others)
         .map(Some)
         .map_err(|e| named(&e))
 }
 
 fn require<R: Read + Seek>(archive: &mut ZipArchive<R>, key: &str) -> Result<Array, String> {
     let missing = || format!("key {key} is missing, expected W, a and b");
-    array(archive, key, false)?.ok_or_else(missing)
+    array(archive, key, &[])?.ok_or_else(missing)
 }
 
 fn matrix<T: Scalar>(array: Array) -> Result<DMatrix<T>, String> {
