@@ -7,15 +7,16 @@ use annealed::Error;
 use annealed::ais::{Ais, PartialRun, Population};
 use annealed::chain::{NonFinite, Stage, Step};
 use annealed::estimate::Warning;
-use annealed::kernel::{Mala, RandomWalkMetropolis, TransitionKernel};
+use annealed::kernel::{CoordinateGibbs, Mala, RandomWalkMetropolis, Then, TransitionKernel};
 use annealed::model::{
     Bernoulli, FunctionModel, Gaussian, GaussianMixture, Sampleable, UnnormalizedModel,
 };
-use annealed::path::{GeometricPath, Intermediate, TemperedPath};
+use annealed::path::{GaussianPath, GeometricPath, Intermediate, TemperedPath};
+use annealed::pilot::{Pilot, PilotWarning};
 use annealed::random::{Purpose, stream};
 use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DVector, dvector};
-use rand::Rng;
+use rand::{Rng, RngExt};
 
 fn base() -> Gaussian {
     Gaussian::isotropic(dvector![0.0], 1.0).unwrap()
@@ -266,6 +267,62 @@ fn proposals_that_are_never_accepted_are_a_warning() {
         .unwrap();
     let zero = |w: &Warning| matches!(w, Warning::ZeroAcceptance { .. });
     assert!(run.warnings().iter().any(zero), "{run}");
+}
+
+#[test]
+fn a_refused_move_beside_one_without_a_decision_is_none() {
+    let path = GaussianPath::new(base(), Gaussian::standard(1).unwrap()).unwrap();
+    let flip = RandomWalkMetropolis::new(1e9).unwrap();
+    let kernel = Then(CoordinateGibbs::systematic(), flip);
+    let run = Ais::new(&path, &kernel).run().unwrap();
+    assert_eq!(run.warnings(), []);
+    let last = run.stages().last().unwrap();
+    assert!(last.acceptance.is_some_and(|rate| rate < 1e-3) && last.undecided > 0);
+    let survey = Pilot::new(100, 100).survey(&path, &kernel, 1).unwrap();
+    let zero = |w: &PilotWarning| w.to_string().contains("accepted");
+    assert!(!survey.warnings().iter().any(zero));
+}
+
+/// The log ratio has no mean under the base, so that the thermodynamic integral is far off however many
+/// stages there are; the weights are bounded and the run is right.
+#[test]
+fn a_cauchy_prior_is_no_reason_to_doubt() {
+    let prior = FunctionModel::new(|x: &DVector<f64>| -x[0].powi(2).ln_1p())
+        .with_sampler(|rng| {
+            let u: f64 = rng.random();
+            dvector![(std::f64::consts::PI * (u - 0.5)).tan()]
+        })
+        .with_log_normalizer(std::f64::consts::PI.ln())
+        .unwrap();
+    let target = FunctionModel::new(|x: &DVector<f64>| -0.5 * x.norm_squared());
+    let path = GeometricPath::new(prior, target);
+    for seed in 0..20 {
+        let run = Ais::new(&path, RandomWalkMetropolis::new(2.0).unwrap())
+            .schedule(Schedule::linear(100).unwrap())
+            .chains(500)
+            .seed(seed)
+            .run()
+            .unwrap();
+        let error = run.log_z() - 0.5 * (2.0 * std::f64::consts::PI).ln();
+        assert!(run.standard_error() < 0.1 && error.abs() < 4.0 * run.standard_error());
+        assert_eq!(run.warnings(), []);
+    }
+}
+
+/// The target is the base times `exp(1e16)` or `exp(1e16 + 4)`.
+#[test]
+fn a_run_keeps_its_digits_however_large_the_log_weights() {
+    let target = |x: &DVector<f64>| 1e16 + if x[0] > 0.0 { 4.0 } else { 0.0 };
+    let path = GeometricPath::new(base(), FunctionModel::new(target));
+    let run = Ais::new(&path, kernel())
+        .schedule(Schedule::linear(1).unwrap())
+        .run()
+        .unwrap();
+    let (one, error) = run.expectation(|_| 1.0);
+    assert!((one - 1.0).abs() < 1e-9 && error < 1e-9, "{one} +- {error}");
+    let recorded = run.stages().last().unwrap().var_log_weight;
+    let ratio = recorded / run.estimate().var_log_weight();
+    assert!((ratio - 1.0).abs() < 1e-9, "{ratio}");
 }
 
 #[test]
