@@ -4,17 +4,21 @@
 //! Seventeen measurements that J. D. Forbes made in the Alps and in Scotland (1857): the boiling
 //! point in degrees Fahrenheit and the barometric pressure in inches of mercury. Two models of
 //! the log pressure are compared by their evidence: a constant, and a line. Both evidences have a
-//! closed form, printed beside the estimates.
+//! closed form, printed beside the estimates. Then bidirectional Monte Carlo puts the same set-up to
+//! the test on simulated data, whose parameters are known.
 //!
 //! ```text
 //! cargo run --release --example regression
 //! ```
 
-use annealed::ais::Ais;
+use annealed::ais::{Ais, SandwichReport};
 use annealed::kernel::Hmc;
-use annealed::model::{FunctionModel, Gaussian};
+use annealed::model::{
+    Differentiable, FunctionModel, Gaussian, NormalizedModel, Sampleable, UnnormalizedModel,
+};
 use annealed::path::TemperedPath;
 use annealed::pilot::tune;
+use annealed::rand::RngExt;
 use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DVector};
 
@@ -55,25 +59,35 @@ fn exact_log_evidence(columns: usize) -> annealed::Result<f64> {
     mean[0] = 25f64.ln();
     let covariance = &x * x.transpose() * 0.25 + DMatrix::identity(17, 17) * (NOISE * NOISE);
     let y = Gaussian::new(&x * mean, covariance)?;
-    use annealed::model::{NormalizedModel, UnnormalizedModel};
     Ok(y.log_density(&log_pressure()) - y.log_normalizer())
 }
 
-fn log_evidence(columns: usize) -> annealed::Result<f64> {
-    let (x, y) = (design(columns), log_pressure());
-    let variance = NOISE * NOISE;
+/// From the prior to the posterior given these log pressures.
+fn path(
+    columns: usize,
+    y: DVector<f64>,
+) -> annealed::Result<TemperedPath<Gaussian, impl Differentiable>> {
+    let (x, variance) = (design(columns), NOISE * NOISE);
     let constant = -0.5 * 17.0 * (2.0 * std::f64::consts::PI * variance).ln();
-    let log_likelihood =
-        |w: &DVector<f64>| constant - 0.5 * (&y - &x * w).norm_squared() / variance;
-    let gradient = |w: &DVector<f64>| x.tr_mul(&(&y - &x * w)) / variance;
-
+    let (design, observed) = (x.clone(), y.clone());
+    let log_likelihood = move |w: &DVector<f64>| {
+        constant - 0.5 * (&observed - &design * w).norm_squared() / variance
+    };
+    let gradient = move |w: &DVector<f64>| x.tr_mul(&(&y - &x * w)) / variance;
     let likelihood = FunctionModel::new(log_likelihood).with_gradient(gradient);
-    let path = TemperedPath::new(prior(columns)?, likelihood);
-    // The likelihood is ten thousand times as sharp as the prior: most stages belong near beta 0.
-    let schedule = Schedule::power(500, 5.0)?;
-    let kernel = tune(&Hmc::new(0.1, 5)?, &path, &schedule, 0.8, 1)?;
+    Ok(TemperedPath::new(prior(columns)?, likelihood))
+}
+
+/// The likelihood is ten thousand times as sharp as the prior: most stages belong near beta 0.
+fn schedule(steps: usize) -> annealed::Result<Schedule> {
+    Schedule::power(steps, 5.0)
+}
+
+fn log_evidence(columns: usize) -> annealed::Result<f64> {
+    let path = path(columns, log_pressure())?;
+    let kernel = tune(&Hmc::new(0.1, 5)?, &path, &schedule(500)?, 0.8, 1)?;
     let run = Ais::new(&path, kernel)
-        .schedule(schedule)
+        .schedule(schedule(500)?)
         .chains(500)
         .seed(1)
         .run()?;
@@ -82,11 +96,34 @@ fn log_evidence(columns: usize) -> annealed::Result<f64> {
     Ok(run.log_z())
 }
 
+/// The same set-up on data simulated from the model: forward from the prior, and backward from the
+/// coefficients that made the data.
+fn simulated(columns: usize) -> annealed::Result<SandwichReport> {
+    let kernel = tune(
+        &Hmc::new(0.1, 5)?,
+        &path(columns, log_pressure())?,
+        &schedule(500)?,
+        0.8,
+        1,
+    )?;
+    SandwichReport::simulate(20, 1, |rng| {
+        let coefficients = prior(columns)?.sample(rng);
+        let noise = Gaussian::standard(17)?.sample(rng) * NOISE;
+        let path = path(columns, design(columns) * &coefficients + noise)?;
+        Ais::new(&path, &kernel)
+            .schedule(schedule(2_000)?)
+            .chains(100)
+            .seed(rng.random())
+            .sandwich(&coefficients)
+    })
+}
+
 fn main() -> annealed::Result<()> {
     let (constant, line) = (log_evidence(1)?, log_evidence(2)?);
     println!(
         "log Bayes factor of the line over the constant: {:.2}",
         line - constant
     );
+    println!("line, simulated: {}", simulated(2)?);
     Ok(())
 }

@@ -4,6 +4,7 @@
 use std::fmt::{self, Debug, Display};
 use std::io;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -51,6 +52,22 @@ pub enum Error {
         expected: &'static str,
         /// Index of the chain.
         chain: usize,
+        /// Index of the stage, 1 to K; 0 is the draw from the base.
+        stage: usize,
+        /// Inverse temperature of the model reached by the stage.
+        beta: f64,
+    },
+    /// A panic in a user's model, kernel, recorder or progress callback during a run, with its place.
+    /// It ends the run: the other blocks of chains stop at the end of their stage.
+    #[error(
+        "panic in {} at stage {stage} (beta = {beta}): {message}",
+        chains_named(chains)
+    )]
+    Panicked {
+        /// What the panic said.
+        message: String,
+        /// The chain at hand, or all chains of the block where they were handled together.
+        chains: Range<usize>,
         /// Index of the stage, 1 to K; 0 is the draw from the base.
         stage: usize,
         /// Inverse temperature of the model reached by the stage.
@@ -113,6 +130,13 @@ impl PartialEq for Error {
     }
 }
 
+fn chains_named(chains: &Range<usize>) -> String {
+    match chains.len() {
+        1 => format!("chain {}", chains.start),
+        _ => format!("chains {chains:?}"),
+    }
+}
+
 /// Errors for one's own models, kernels and file formats.
 impl Error {
     /// An [`Error::InvalidArgument`].
@@ -147,6 +171,9 @@ impl Error {
     }
 }
 
+/// The largest number of stages, chains, updates or coordinates: 8 GiB of numbers.
+const LARGEST_COUNT: usize = 1 << 30;
+
 /// Checks of arguments.
 impl Error {
     /// An [`Error::InvalidArgument`] unless the condition holds.
@@ -165,6 +192,24 @@ impl Error {
     /// An [`Error::InvalidArgument`] where a count is below `least`.
     pub(crate) fn check_at_least(argument: &'static str, count: usize, least: usize) -> Result<()> {
         Self::check(count >= least, argument, count, format!("at least {least}"))
+    }
+
+    /// An [`Error::InvalidArgument`] where a count is below `least`, or larger than any that can be
+    /// worked off.
+    pub(crate) fn check_count(argument: &'static str, count: usize, least: usize) -> Result<()> {
+        Self::check_at_least(argument, count, least)?;
+        let expected = format!("at most {LARGEST_COUNT}");
+        Self::check(count <= LARGEST_COUNT, argument, count, expected)
+    }
+
+    /// An empty list with room for so many entries, or an [`Error::InvalidArgument`] where memory has
+    /// none.
+    pub(crate) fn reserved<T>(argument: &'static str, count: usize) -> Result<Vec<T>> {
+        let mut list = Vec::new();
+        let reserved = list.try_reserve_exact(count);
+        let expected = "a number for which there is memory";
+        reserved.map_err(|_| Self::invalid(argument, count, expected))?;
+        Ok(list)
     }
 
     /// An [`Error::InvalidArgument`] for a list without entries.

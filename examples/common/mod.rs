@@ -76,6 +76,7 @@ pub fn save(
         rbm: rbm.clone(),
         base: Some(BaseRate::from_data(rbm.hidden_units(), &data.images, 1.0)?),
         log_z_exact,
+        chains: None,
     };
     file.write(folder.join(format!("{}.npz", stem(name))))
 }

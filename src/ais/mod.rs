@@ -2,25 +2,39 @@
 //!
 //! The [`Run`] holds log Z with its interval, the reasons to doubt it
 //! ([`Warning`](crate::estimate::Warning)) and the weighted samples. A [`Recorder`] watches a run from
-//! inside. A [`PartialRun`] holds some chains of a run, so that several processes can share the work.
+//! inside. [`Ais::reverse`] reads the path backward from [`TargetSamples`], and a [`Bridge`] joins both
+//! directions. A [`PartialRun`] holds some chains of a run, so that several processes can share the work.
 //! A [`Population`] is the loop itself, for methods of your own.
 
+mod blocks;
+mod bridge;
 mod partial;
 mod population;
 mod progress;
+mod raise;
 mod recorder;
+mod resample;
+mod reverse;
+mod reverse_run;
 mod run;
 mod runner;
+mod sandwich;
 mod settings;
 mod stages;
+mod target_samples;
 mod threads;
 mod tree;
 
+pub use bridge::{Bridge, BridgeStage};
 pub use partial::PartialRun;
 pub use population::Population;
 pub use progress::Progress;
+pub use raise::Raise;
 pub use recorder::{Expectations, Recorder};
+pub use reverse_run::ReverseRun;
 pub use run::Run;
 pub use runner::Ais;
+pub use sandwich::{Sandwich, SandwichReport};
 pub use stages::StageSummary;
+pub use target_samples::{Approximate, Exact, TargetSamples};
 pub use tree::Merge;

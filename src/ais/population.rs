@@ -1,5 +1,7 @@
 //! A population: chains on their way along a path.
 
+use std::ops::Range;
+
 use crate::chain::{Block, NonFinite, Stage};
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::model::{Sampleable, UnnormalizedModel};
@@ -52,9 +54,12 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     /// `stream(seed, Purpose::Run, n)`. `first_chain` is that n, by which errors name a chain.
     ///
     /// # Errors
-    /// [`Error::NonFinite`] where the base's log density at its own sample is not finite.
+    /// A path whose [`check`](AnnealingPath::check) fails; more than 2^30 chains; [`Error::NonFinite`] where the base's log density at its own sample is not
+    /// finite.
     pub fn start(path: &'p P, first_chain: usize, chains: usize, first: StreamRng) -> Result<Self> {
-        let mut rngs: Vec<StreamRng> = successive(first).take(chains).collect();
+        Error::check_count("chains", chains, 0)?;
+        let mut rngs: Vec<StreamRng> = Error::reserved("chains", chains)?;
+        rngs.extend(successive(first).take(chains));
         let base = path.base();
         let states: Vec<P::State> = rngs.iter_mut().map(|rng| base.sample(rng)).collect();
         for (i, state) in states.iter().enumerate() {
@@ -74,7 +79,7 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     /// Chains of weight 1 at these states, which stand at `beta`, each with its stream.
     ///
     /// # Errors
-    /// A beta outside of `[0, 1]`.
+    /// A path whose [`check`](AnnealingPath::check) fails; a beta outside of `[0, 1]`.
     ///
     /// # Panics
     /// Where there are not as many streams as states.
@@ -85,6 +90,7 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
         states: Vec<P::State>,
         rngs: Vec<StreamRng>,
     ) -> Result<Self> {
+        path.check()?;
         Error::check_fraction("beta", beta)?;
         Ok(Self {
             path,
@@ -106,7 +112,7 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
         K: TransitionKernel<P::At<'p>, Workspace = W>,
     {
         self.place_at(beta)?;
-        self.block.clear_ratios();
+        self.block.begin_stage();
         let stage = Stage::new(self.index, &self.previous, &self.model);
         kernel.advance(stage, &mut self.block, &mut self.workspace)
     }
@@ -122,6 +128,18 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     {
         let stage = Stage::new(self.index, &self.model, &self.model);
         kernel.advance(stage, &mut self.block, &mut self.workspace)
+    }
+
+    /// Weighs the chains from the model where they stand to that at `beta`, and does not move them: the
+    /// end of a path that is read backward.
+    ///
+    /// # Errors
+    /// As [`advance_to`](Self::advance_to).
+    pub fn weigh_to(&mut self, beta: f64) -> Result<()> {
+        self.place_at(beta)?;
+        self.block.begin_stage();
+        let stage = Stage::new(self.index, &self.previous, &self.model);
+        self.block.weigh(stage)
     }
 
     /// Places the chains at the model of another beta without weighing or moving them. Moves that
@@ -151,7 +169,8 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
         &mut self.block
     }
 
-    pub(crate) fn into_block(self) -> Block<P::State> {
-        self.block
+    /// The chains being moved, by their indices in the run, and the index of the stage.
+    pub(crate) fn at_hand(&self) -> (Range<usize>, usize) {
+        (self.block.chains_at_hand(), self.index)
     }
 }

@@ -1,9 +1,9 @@
 //! The runner, which takes blocks of chains through a schedule.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use super::blocks::{caught, run_blocks};
 use super::partial::{Outcome, PartialRun};
 use super::population::Population;
 use super::progress::{Meter, Progress};
@@ -11,9 +11,8 @@ use super::recorder::Recorder;
 use super::run::Run;
 use super::settings::Settings;
 use super::stages::StageRecorder;
-use super::threads::on_threads;
-use super::tree::{self, Forest};
-use crate::kernel::{TransitionKernel, check_stages};
+use super::tree::Forest;
+use crate::kernel::{TransitionKernel, Workspace, check_stages};
 use crate::model::{NormalizedModel, UnnormalizedModel};
 use crate::num::setters;
 use crate::path::AnnealingPath;
@@ -51,10 +50,10 @@ use crate::{Error, Result};
 /// ```
 #[must_use]
 pub struct Ais<'p, P: AnnealingPath, K, R = ()> {
-    path: &'p P,
-    kernel: K,
+    pub(super) path: &'p P,
+    pub(super) kernel: K,
     recorder: R,
-    settings: Settings,
+    pub(super) settings: Settings,
     threads: Option<usize>,
     progress: Option<Box<dyn Fn(Progress) + Sync + 'p>>,
 }
@@ -76,7 +75,7 @@ impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> Ais<'p, P, K> {
             path,
             kernel,
             recorder: (),
-            settings: Settings::new(log_base_normalizer, path.engine()),
+            settings: Settings::new(path, log_base_normalizer),
             threads: None,
             progress: None,
         }
@@ -151,8 +150,8 @@ where
     /// Runs all chains.
     ///
     /// # Errors
-    /// Settings out of range; a NaN or `+inf` met on the way, with chain, stage and beta;
-    /// [`Error::AllWeightsZero`].
+    /// Settings out of range; a NaN or `+inf` met on the way, with chain, stage and beta; a panic in
+    /// model, kernel, recorder or progress callback, likewise; [`Error::AllWeightsZero`].
     pub fn run(&self) -> Result<Run<P::State, R>> {
         PartialRun::merge([self.run_range(0..self.settings.chains)?])
     }
@@ -166,16 +165,17 @@ where
     /// ([`block_size`](Self::block_size)), but for the last.
     pub fn run_range(&self, chains: Range<usize>) -> Result<PartialRun<P::State, R>> {
         let begun = Instant::now();
-        self.check()?;
+        self.check(&self.settings)?;
         let blocks = self.settings.blocks_of(&chains)?;
         let (demanded, schedule) = (self.kernel.stages(), &self.settings.schedule);
         check_stages("steps of the schedule", demanded, schedule)?;
-        // More threads than blocks would have nothing to do.
-        let threads = self.threads.map(|threads| threads.min(blocks.len()));
-        let mut nodes = None;
-        on_threads(threads, &mut || nodes = Some(self.run_blocks(&blocks)))?;
         Ok(PartialRun {
-            nodes: nodes.expect("the work has been done")?,
+            nodes: self.run_blocks(
+                &self.settings,
+                &blocks,
+                |chains, stream| Population::start(self.path, chains.start, chains.len(), stream),
+                |population, k| population.advance_to(&self.kernel, schedule.betas()[k]),
+            )?,
             settings: self.settings.clone(),
             seconds: begun.elapsed().as_secs_f64(),
         })
@@ -187,65 +187,80 @@ where
     /// # Errors
     /// Where `parts` is 0, or as [`run`](Self::run) for settings out of range.
     pub fn ranges(&self, parts: usize) -> Result<Vec<Range<usize>>> {
-        self.check()?;
+        self.check(&self.settings)?;
         self.settings.ranges(parts)
     }
+}
 
-    fn check(&self) -> Result<()> {
-        self.settings.check()?;
+impl<'p, P, K, R> Ais<'p, P, K, R>
+where
+    P: AnnealingPath + Sync,
+    P::State: Send,
+    K: Sync,
+    R: Recorder<P::At<'p>> + Send + Sync,
+{
+    pub(super) fn check(&self, settings: &Settings) -> Result<()> {
+        settings.check()?;
         Error::check_at_least("threads", self.threads.unwrap_or(1), 1)
     }
 
-    fn run_blocks(&self, blocks: &Range<usize>) -> Result<Forest<Outcome<P::State, R>>> {
-        let chains = self.settings.chains_of(blocks.clone()).len() as u64;
-        let chain_steps = chains.saturating_mul(self.settings.schedule.steps() as u64);
+    /// Takes blocks through all stages. `start` places a block's chains, given their indices and the
+    /// stream of the first; `pass` takes them through one stage.
+    pub(super) fn run_blocks<W: Workspace>(
+        &self,
+        settings: &Settings,
+        blocks: &Range<usize>,
+        start: impl Fn(Range<usize>, StreamRng) -> Result<Population<'p, P, W>> + Sync,
+        pass: impl Fn(&mut Population<'p, P, W>, usize) -> Result<()> + Sync,
+    ) -> Result<Forest<Outcome<P::State, R>>> {
+        let chains = settings.chains_of(blocks.clone()).len() as u64;
+        let chain_steps = chains.saturating_mul(settings.schedule.steps() as u64);
         let meter = Meter::new(self.progress.as_deref(), chain_steps);
-        let streams = self.settings.block_streams(blocks);
-        let failed = AtomicUsize::new(usize::MAX);
-        let leaf = |block: usize| {
+        let streams = settings.block_streams(blocks);
+        run_blocks(blocks.clone(), self.threads, &|block, canceled| {
+            let chains = settings.chains_of(block..block + 1);
             let stream = streams[block - blocks.start].clone();
-            let canceled = || failed.load(Ordering::Relaxed) < block;
-            let outcome = self.run_block(block, stream, &meter, canceled);
-            if outcome.is_err() {
-                failed.fetch_min(block, Ordering::Relaxed);
-            }
-            outcome
-        };
-        // Of several errors the leftmost block's is reported, and that one was not canceled.
-        tree::map_reduce(blocks.clone(), &leaf)
-            .map_err(|error| error.expect("a block is canceled only by one to its left"))
+            let mut population = None;
+            let passed = caught(|| {
+                let population = population.insert(start(chains.clone(), stream)?);
+                self.run_block(settings, population, &pass, |chains| {
+                    meter.add(chains);
+                    canceled()
+                })
+            });
+            // A panic on the way is an error that names its place.
+            passed.unwrap_or_else(|message| Err(Some(panicked(message, population, chains))))
+        })
     }
 
-    /// Takes one block through the schedule. The error is `None` where another block canceled it.
-    fn run_block(
+    /// Takes one block through all stages. The error is `None` where `canceled`, which is told of every
+    /// stage done, says so.
+    fn run_block<W: Workspace>(
         &self,
-        index: usize,
-        stream: StreamRng,
-        meter: &Meter<'_>,
-        canceled: impl Fn() -> bool,
+        settings: &Settings,
+        population: &mut Population<'p, P, W>,
+        pass: &impl Fn(&mut Population<'p, P, W>, usize) -> Result<()>,
+        canceled: impl Fn(usize) -> bool,
     ) -> Result<Outcome<P::State, R>, Option<Error>> {
-        let chains = self.settings.chains_of(index..index + 1);
-        let windows = self.settings.windows();
-        let mut population = Population::start(self.path, chains.start, chains.len(), stream)?;
-        let mut stages = StageRecorder::new(windows, chains.len());
+        let windows = settings.windows();
+        let mut stages = StageRecorder::new(windows, population.block().len());
         let mut recorder = self.recorder.clone();
-        for (k, &beta) in self.settings.schedule.betas().iter().enumerate().skip(1) {
+        for k in 1..=settings.schedule.steps() {
             stages.before(k, population.block());
-            population.advance_to(&self.kernel, beta)?;
+            pass(population, k)?;
             stages.after(k, population.block());
             if windows.ends_at(k) {
                 recorder.record(population.stage(), population.block());
             }
-            meter.add(chains.len());
-            if canceled() {
+            if canceled(population.block().len()) {
                 return Err(None);
             }
         }
-        let (base, block) = (self.path.base(), population.into_block());
+        let (base, block) = (self.path.base(), population.block_mut());
         let log_density = |chain| base.log_density(&block.states()[chain]);
         let uncovered = block.alive().map(log_density);
         let uncovered = uncovered.filter(|&base| base == f64::NEG_INFINITY).count();
-        let (states, log_weights) = block.into_states_and_log_weights();
+        let (states, log_weights) = block.take_states_and_log_weights();
         Ok(Outcome {
             uncovered,
             windows: stages.finish(),
@@ -253,6 +268,25 @@ where
             log_weights,
             states,
         })
+    }
+}
+
+/// The error of a panic, with the chains and the stage that were at hand.
+fn panicked<P: AnnealingPath, W: Workspace>(
+    message: String,
+    population: Option<Population<'_, P, W>>,
+    chains: Range<usize>,
+) -> Error {
+    let place = population.map(|population| {
+        let (chains, stage) = population.at_hand();
+        (chains, stage, population.stage().beta)
+    });
+    let (chains, stage, beta) = place.unwrap_or((chains, 0, 0.0));
+    Error::Panicked {
+        message,
+        chains,
+        stage,
+        beta,
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use super::stages::Windows;
+use super::stages::{Direction, Windows};
 use crate::num::Engine;
+use crate::path::AnnealingPath;
 use crate::random::{Purpose, StreamRng, stream, successive};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
@@ -21,10 +22,12 @@ pub(super) struct Settings {
     pub(super) log_base_normalizer: f64,
     /// The engine of the path.
     pub(super) engine: Option<Engine>,
+    /// How far rounding moves a log weight, as the path says.
+    pub(super) rounding_error: f64,
 }
 
 impl Settings {
-    pub(super) fn new(log_base_normalizer: f64, engine: Option<Engine>) -> Self {
+    pub(super) fn new(path: &impl AnnealingPath, log_base_normalizer: f64) -> Self {
         Self {
             schedule: Schedule::linear(1_000).expect("1,000 stages are a schedule"),
             chains: 1_000,
@@ -33,13 +36,14 @@ impl Settings {
             seed: 0,
             purpose: Purpose::Run,
             log_base_normalizer,
-            engine,
+            engine: path.engine(),
+            rounding_error: path.rounding_error(),
         }
     }
 
     /// Refuses a setting out of range. The other methods may assume that there is none.
     pub(super) fn check(&self) -> Result<()> {
-        Error::check_at_least("chains", self.chains, 1)?;
+        Error::check_count("chains", self.chains, 1)?;
         Error::check_at_least("block_size", self.block_size, 1)?;
         Error::check_at_least("recorded_stages", self.recorded_stages, 1)?;
         Error::check_number("log normalizer of the base", self.log_base_normalizer)
@@ -47,7 +51,11 @@ impl Settings {
 
     /// The windows of stages that are recorded.
     pub(super) fn windows(&self) -> Windows {
-        Windows::new(self.schedule.steps(), self.recorded_stages)
+        let direction = match self.purpose.reads_backward() {
+            true => Direction::Reverse,
+            false => Direction::Forward,
+        };
+        Windows::new(direction, self.schedule.steps(), self.recorded_stages)
     }
 
     /// Number of blocks.
@@ -83,7 +91,7 @@ impl Settings {
         Error::check_at_least("parts", parts, 1)?;
         let blocks = self.blocks();
         let parts = parts.min(blocks);
-        let start = |part: usize| part * blocks / parts;
+        let start = |part: usize| (part as u64 * blocks as u64 / parts as u64) as usize;
         let range = |part: usize| self.chains_of(start(part)..start(part + 1));
         Ok((0..parts).map(range).collect())
     }

@@ -5,31 +5,61 @@ use crate::estimate::Warning;
 use crate::num::{Moments, WeightSums, WeightedMean};
 use crate::schedule::Schedule;
 
-/// A division of K stages into windows of `width` stages each. The last window may be shorter.
+/// The direction in which a run reads its path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// From the base to the target.
+    Forward,
+    /// From the target to the base.
+    Reverse,
+}
+
+/// A division of K stages, numbered as they are passed, into windows of `width` stages each. The last
+/// window on the way from the base to the target may be shorter; it is the first one of a reverse run,
+/// so that both directions have the same windows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Windows {
+    direction: Direction,
     steps: usize,
     width: usize,
 }
 
 impl Windows {
     /// The narrowest windows that number at most `limit`, which is not 0.
-    pub(crate) fn new(steps: usize, limit: usize) -> Self {
-        let width = steps.div_ceil(limit);
-        Self { steps, width }
+    pub(crate) fn new(direction: Direction, steps: usize, limit: usize) -> Self {
+        Self {
+            direction,
+            steps,
+            width: steps.div_ceil(limit),
+        }
     }
 
     pub(crate) fn count(self) -> usize {
         self.steps.div_ceil(self.width)
     }
 
+    /// Number of stages passed before a window.
     fn start(self, window: usize) -> usize {
-        window * self.width
+        match self.direction {
+            Direction::Forward => (window * self.width).min(self.steps),
+            Direction::Reverse => {
+                let to_the_base = (self.count() - window) * self.width;
+                self.steps - to_the_base.min(self.steps)
+            }
+        }
     }
 
     /// Index of the last stage of a window.
     fn end(self, window: usize) -> usize {
-        ((window + 1) * self.width).min(self.steps)
+        self.start(window + 1)
+    }
+
+    /// Index in the schedule of the model where the chains stand when they have passed so many stages.
+    fn model(self, passed: usize) -> usize {
+        match self.direction {
+            Direction::Forward => passed,
+            Direction::Reverse => self.steps - passed,
+        }
     }
 
     /// The window's middle stage, at which the thermodynamic integrand is taken (the midpoint rule).
@@ -39,7 +69,10 @@ impl Windows {
     }
 
     fn of_stage(self, stage: usize) -> usize {
-        (stage - 1) / self.width
+        match self.direction {
+            Direction::Forward => (stage - 1) / self.width,
+            Direction::Reverse => self.count() - 1 - (self.steps - stage) / self.width,
+        }
     }
 
     pub(crate) fn ends_at(self, stage: usize) -> bool {
@@ -55,6 +88,8 @@ pub(crate) struct Window {
     before: WeightedMean,
     /// The same under `(x_{k-1}, w_{k-1} f_k / f_{k-1})`, which targets `p_k`.
     after: WeightedMean,
+    /// Of the latter weights those of moves that the run [misses](crate::chain::Step::missed).
+    missed: WeightSums,
     /// Weights after the last stage.
     weights: WeightSums,
     /// Log weights of the living chains after the last stage.
@@ -68,6 +103,7 @@ impl Window {
     pub(crate) fn merge(&mut self, other: &Self) {
         self.before.merge(&other.before);
         self.after.merge(&other.after);
+        self.missed.merge(&other.missed);
         self.weights.merge(&other.weights);
         self.log_weights.merge(&other.log_weights);
         self.increments.merge(&other.increments);
@@ -114,6 +150,12 @@ impl StageRecorder {
                 window.before.add(log_weight, ratio);
                 window.after.add(log_weight + ratio, ratio);
             }
+            let weighed = self.previous.iter().zip(block.log_ratios());
+            for ((log_weight, ratio), &missed) in weighed.zip(block.missed()) {
+                if missed > 0.0 {
+                    window.missed.add(log_weight + ratio + missed.ln());
+                }
+            }
         }
         if self.windows.end(index) != stage {
             return;
@@ -135,22 +177,26 @@ impl StageRecorder {
     }
 }
 
-/// The chains and their weights at one recorded stage.
+/// The chains and their weights at one recorded stage. A reverse run has them in the order passed, from
+/// the target to the base.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct StageSummary {
-    /// Index k of the stage.
+    /// Index k in the schedule of the model reached.
     pub stage: usize,
     /// `beta_k`.
     pub beta: f64,
-    /// Estimate of `log(Z_k / Z_0)`; `-inf` where every chain has weight zero.
+    /// Estimate of `log(Z_k / Z_0)`, in a reverse run of `log(Z_k / Z_K)`; `-inf` where every chain has
+    /// weight zero.
     #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_value"))]
     pub log_z_ratio: f64,
     /// ESS_k = (sum w_k)^2 / sum w_k^2, a count.
     pub effective_sample_size: f64,
     /// Sample variance of `log w_k` over the living chains.
     pub var_log_weight: f64,
+    /// Mean of what was added to the log weight since the stage recorded before, over the living chains.
+    pub mean_increment: f64,
     /// Sample variance of what was added to the log weight since the stage recorded before.
     pub var_increment: f64,
     /// Number of chains that still carry weight.
@@ -158,6 +204,8 @@ pub struct StageSummary {
     /// Mean acceptance probability since the stage recorded before; `None` where the kernel
     /// makes no accept-reject decision.
     pub acceptance: Option<f64>,
+    /// Moves since the stage recorded before that needed no decision, as those of Gibbs sampling.
+    pub undecided: u64,
 }
 
 /// The figures of the last stage of each window.
@@ -167,16 +215,18 @@ pub(crate) fn summarize(
     schedule: &Schedule,
 ) -> Vec<StageSummary> {
     let summary = |(index, window): (usize, &Window)| {
-        let stage = windows.end(index);
+        let stage = windows.model(windows.end(index));
         StageSummary {
             stage,
             beta: schedule.betas()[stage],
             log_z_ratio: window.weights.log_mean(),
             effective_sample_size: window.weights.effective_sample_size(),
             var_log_weight: window.log_weights.variance(),
+            mean_increment: window.increments.mean(),
             var_increment: window.increments.variance(),
             alive: window.log_weights.count() as usize,
             acceptance: window.decisions.acceptance(),
+            undecided: window.decisions.undecided,
         }
     };
     records.iter().enumerate().map(summary).collect()
@@ -194,15 +244,27 @@ pub(crate) fn thermodynamic_integral(
     records: &[Window],
     schedule: &Schedule,
 ) -> Option<f64> {
-    let betas = schedule.betas();
+    let beta = |passed| schedule.betas()[windows.model(passed)];
     let part = |(index, window): (usize, &Window)| {
         let middle = windows.middle(index);
-        let width = betas[windows.end(index)] - betas[windows.start(index)];
+        let width = beta(windows.end(index)) - beta(windows.start(index));
         let mean = 0.5 * (window.before.get() + window.after.get());
-        mean * (width / (betas[middle] - betas[middle - 1]))
+        mean * (width / (beta(middle) - beta(middle - 1)))
     };
     let total: f64 = records.iter().enumerate().map(part).sum();
     total.is_finite().then_some(total)
+}
+
+/// The share of the mean weight that the moves of all stages miss. A window wider than one stage counts
+/// its middle stage so often.
+pub(crate) fn missed_share(windows: Windows, records: &[Window]) -> f64 {
+    let share = |(index, window): (usize, &Window)| {
+        let stages = windows.end(index) - windows.start(index);
+        stages as f64 * (window.missed.log_sum() - window.after.log_weight()).exp()
+    };
+    let records = records.iter().enumerate();
+    let missing = records.filter(|(_, window)| window.missed.count() > 0);
+    missing.map(share).sum()
 }
 
 /// The warning of a recorded stage at which the variance of `log w` grew by more than half of its
@@ -221,11 +283,14 @@ pub(crate) fn concentrated_variance(stages: &[StageSummary]) -> Option<Warning> 
     })
 }
 
-/// The warning of the first recorded stage that accepted fewer than one proposal in a thousand.
+/// The warning of the first recorded stage that accepted fewer than one proposal in a thousand and
+/// whose chains did not move otherwise.
 pub(crate) fn zero_acceptance(stages: &[StageSummary]) -> Option<Warning> {
+    let refuses = |stage: &StageSummary| stage.acceptance.is_some_and(|rate| rate < 1e-3);
+    let stands = |stage: &&StageSummary| refuses(stage) && stage.undecided == 0;
     stages
         .iter()
-        .find(|stage| stage.alive >= 25 && stage.acceptance.is_some_and(|rate| rate < 1e-3))
+        .find(|stage| stage.alive >= 25 && stands(stage))
         .map(|stage| Warning::ZeroAcceptance {
             stage: stage.stage,
             beta: stage.beta,

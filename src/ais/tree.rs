@@ -43,11 +43,14 @@ impl<T> Node<T> {
 }
 
 /// Computes the maximal nodes of a range from its leaves, both children of a node side by side.
-pub(crate) fn map_reduce<T, E, F>(blocks: Range<usize>, leaf: &F) -> Result<Forest<T>, E>
+///
+/// # Errors
+/// The leftmost error; a leaf without a result and without an error gives way to any other.
+pub(crate) fn map_reduce<T, E, F>(blocks: Range<usize>, leaf: &F) -> Result<Forest<T>, Option<E>>
 where
     T: Merge + Send,
     E: Send,
-    F: Fn(usize) -> Result<T, E> + Sync,
+    F: Fn(usize) -> Result<T, Option<E>> + Sync,
 {
     let node = |(level, index)| {
         let value = reduce_node(level, index, leaf)?;
@@ -60,11 +63,11 @@ where
     maximal_nodes(blocks).into_iter().map(node).collect()
 }
 
-fn reduce_node<T, E, F>(level: u32, index: usize, leaf: &F) -> Result<T, E>
+fn reduce_node<T, E, F>(level: u32, index: usize, leaf: &F) -> Result<T, Option<E>>
 where
     T: Merge + Send,
     E: Send,
-    F: Fn(usize) -> Result<T, E> + Sync,
+    F: Fn(usize) -> Result<T, Option<E>> + Sync,
 {
     if level == 0 {
         return leaf(index);
@@ -74,10 +77,13 @@ where
         &mut || left = Some(reduce_node(level - 1, 2 * index, leaf)),
         &mut || right = Some(reduce_node(level - 1, 2 * index + 1, leaf)),
     );
-    let (left, right) = left.zip(right).expect("both halves have run");
-    let mut value = left?;
-    value.merge(right?);
-    Ok(value)
+    match left.zip(right).expect("both halves have run") {
+        (Ok(mut value), Ok(right)) => {
+            value.merge(right);
+            Ok(value)
+        }
+        (Err(None), Err(error)) | (Err(error), _) | (Ok(_), Err(error)) => Err(error),
+    }
 }
 
 /// `(level, index)` of the largest nodes that tile the range, from left to right.
@@ -132,7 +138,10 @@ mod tests {
     }
 
     fn nodes(blocks: Range<usize>) -> Forest<Shape> {
-        map_reduce(blocks, &|block| Ok::<_, ()>(Shape(block.to_string()))).unwrap()
+        map_reduce(blocks, &|block| {
+            Ok::<_, Option<()>>(Shape(block.to_string()))
+        })
+        .unwrap()
     }
 
     #[test]
@@ -159,13 +168,11 @@ mod tests {
 
     #[test]
     fn the_leftmost_error_is_the_one_reported() {
-        let leaf = |block: usize| {
-            if block < 3 {
-                Ok(Shape(String::new()))
-            } else {
-                Err(block)
-            }
+        let leaf = |block: usize| match block {
+            ..3 => Err(None),
+            3..6 => Err(Some(block)),
+            _ => Ok(Shape(String::new())),
         };
-        assert_eq!(map_reduce(0..8, &leaf).unwrap_err(), 3);
+        assert_eq!(map_reduce(0..8, &leaf).unwrap_err(), Some(3));
     }
 }

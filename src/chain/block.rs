@@ -1,7 +1,10 @@
 //! A block of chains, which pass the stages of a schedule together.
 
+use std::mem::take;
+use std::ops::Range;
+
 use super::stage::Stage;
-use super::step::{Decisions, Increment, NonFinite};
+use super::step::{Decisions, Increment, NonFinite, Step};
 use crate::path::Intermediate;
 use crate::random::{Lanes, StreamRng};
 use crate::{Error, Result};
@@ -18,10 +21,15 @@ pub struct Block<S> {
     /// Random bits for kernels that move all chains at once; made on first use.
     lanes: Option<Lanes>,
     log_weights: Vec<f64>,
+    /// The log weights before the last stage.
+    previous_log_weights: Vec<f64>,
     log_ratios: Vec<f64>,
+    missed: Vec<f64>,
     decisions: Decisions,
     /// Which chains take part in the move at hand.
     mask: Vec<bool>,
+    /// The chain that is being moved, which a panic leaves here.
+    at_hand: Option<usize>,
 }
 
 impl<S> Block<S> {
@@ -38,9 +46,12 @@ impl<S> Block<S> {
             rngs,
             lanes: None,
             log_weights: vec![0.0; chains],
+            previous_log_weights: vec![0.0; chains],
             log_ratios: vec![0.0; chains],
+            missed: vec![0.0; chains],
             decisions: Decisions::default(),
             mask: vec![true; chains],
+            at_hand: None,
         }
     }
 
@@ -69,10 +80,26 @@ impl<S> Block<S> {
         &self.log_weights
     }
 
+    /// `log w_{k-1}`, the log weights before the last stage of a
+    /// [`Population`](crate::ais::Population).
+    ///
+    /// With [`log_ratios`](Self::log_ratios) they weigh the states that the stage moved on:
+    /// `(x_{k-1}, w_{k-1})` targets `p_{k-1}`, and `(x_{k-1}, w_{k-1} f_k / f_{k-1})` targets `p_k`.
+    /// The latter weight is `w_k` for an invariant kernel only: a correction belongs to the state
+    /// reached, `(x_k, w_k)`.
+    pub fn previous_log_weights(&self) -> &[f64] {
+        &self.previous_log_weights
+    }
+
     /// `log f_k(x_{k-1}) - log f_{k-1}(x_{k-1})` of the last stage, for each chain that was alive
     /// before it; 0 for the others.
     pub fn log_ratios(&self) -> &[f64] {
         &self.log_ratios
+    }
+
+    /// For each chain what the moves of the last stage [missed](super::Step::missed).
+    pub(crate) fn missed(&self) -> &[f64] {
+        &self.missed
     }
 
     /// All accept-reject decisions so far.
@@ -152,12 +179,25 @@ impl<S> Block<S> {
     ) -> Result<()> {
         for chain in 0..self.len() {
             if self.is_active(chain) {
+                self.at_hand = Some(chain);
                 let (state, rng) = self.chain_mut(chain);
                 let increment = advance(chain, state, rng);
                 self.add(stage, chain, increment)?;
             }
         }
+        self.at_hand = None;
         Ok(())
+    }
+
+    /// Weighs the active chains by the path's log ratio and does not move them.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub fn weigh<M: Intermediate<State = S>>(&mut self, stage: Stage<'_, M>) -> Result<()> {
+        self.for_each(stage, |_, state, _| {
+            let log_ratio = NonFinite::check_log_density("log ratio", stage.log_ratio(state))?;
+            Ok(Increment::new(log_ratio, Step::invariant()))
+        })
     }
 
     /// Adds the increment of a stage to the log weight of one chain, and counts its decisions. At
@@ -182,6 +222,7 @@ impl<S> Block<S> {
             self.log_ratios[chain] = increment.log_ratio;
         }
         self.log_weights[chain] += increment.log_weight;
+        self.missed[chain] += increment.step.missed;
         self.decisions += increment.step.decisions;
         Ok(())
     }
@@ -191,9 +232,17 @@ impl<S> Block<S> {
         error.at(self.first_chain + chain, stage.index, stage.beta)
     }
 
-    /// Forgets the log ratios of the last stage.
-    pub(crate) fn clear_ratios(&mut self) {
+    /// Indices in the run of the chain that is being moved, or of all where none is moved by itself.
+    pub(crate) fn chains_at_hand(&self) -> Range<usize> {
+        let chains = self.at_hand.map_or(0..self.len(), |chain| chain..chain + 1);
+        self.first_chain + chains.start..self.first_chain + chains.end
+    }
+
+    /// Keeps the log weights before a stage, and forgets the log ratios of the one before.
+    pub(crate) fn begin_stage(&mut self) {
+        self.previous_log_weights.copy_from_slice(&self.log_weights);
         self.log_ratios.fill(0.0);
+        self.missed.fill(0.0);
     }
 
     /// Gives the chains other states and the weight 1. The streams are kept.
@@ -203,7 +252,8 @@ impl<S> Block<S> {
         self.log_weights.fill(0.0);
     }
 
-    pub(crate) fn into_states_and_log_weights(self) -> (Vec<S>, Vec<f64>) {
-        (self.states, self.log_weights)
+    /// Takes states and log weights out, of a block that is done.
+    pub(crate) fn take_states_and_log_weights(&mut self) -> (Vec<S>, Vec<f64>) {
+        (take(&mut self.states), take(&mut self.log_weights))
     }
 }

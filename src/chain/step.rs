@@ -8,11 +8,17 @@ pub struct Step {
     /// `log f_k(x') - log f_k(x) + log B_k(x|x') - log F_k(x'|x)`; 0 where the kernel leaves
     /// `p_k` invariant and B is its reversal.
     pub correction: f64,
-    /// The accept-reject decisions of the step; none for a kernel that makes none.
+    /// The accept-reject decisions of the step, and its moves that needed none.
     pub decisions: Decisions,
+    /// The weight of a backward move whose way back the run does not see; see
+    /// [`with_backward_move`](Self::with_backward_move).
+    pub missed: f64,
 }
 
-/// Accept-reject decisions, counted.
+/// A chain whose move raises its log weight by more than this is one of `e^10`, or 22,000.
+const UNSEEN: f64 = 10.0;
+
+/// Accept-reject decisions, counted, and beside them the moves that needed none.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Decisions {
@@ -21,6 +27,8 @@ pub struct Decisions {
     /// Expected number of those accepted: the sum of their acceptance probabilities, which has less
     /// variance than the count of outcomes.
     pub accepted: f64,
+    /// Number of moves made without a decision, as those of Gibbs sampling.
+    pub undecided: u64,
 }
 
 impl Decisions {
@@ -34,6 +42,7 @@ impl Decisions {
         Self {
             proposals: self.proposals - earlier.proposals,
             accepted: self.accepted - earlier.accepted,
+            undecided: self.undecided - earlier.undecided,
         }
     }
 }
@@ -43,6 +52,7 @@ impl std::ops::AddAssign for Decisions {
     fn add_assign(&mut self, more: Self) {
         self.proposals += more.proposals;
         self.accepted += more.accepted;
+        self.undecided += more.undecided;
     }
 }
 
@@ -59,7 +69,9 @@ impl Step {
             decisions: Decisions {
                 proposals: 0,
                 accepted: 0.0,
+                undecided: 1,
             },
+            missed: 0.0,
         }
     }
 
@@ -70,8 +82,27 @@ impl Step {
             decisions: Decisions {
                 proposals: 1,
                 accepted: acceptance,
+                undecided: 0,
             },
+            missed: 0.0,
         }
+    }
+
+    /// With a draw y of the backward kernel `B_k(y|x)` at the state x before the move, of importance weight
+    /// `exp(log_weight)`, and with the correction `gain` that the forward move from y to x would have.
+    ///
+    /// Under `x ~ p_k` the forward moves of a gain above g hold the share `P(gain > g)` of the mean weight,
+    /// while at most one chain in `e^g` makes one. Where backward moves have gains above 10, that share of
+    /// log Z is missing from the estimate, and the run warns
+    /// ([`Warning::MissingMass`](crate::estimate::Warning::MissingMass)). A kernel that does not leave `p_k`
+    /// invariant should report it. One that is its own backward kernel has drawn y already: it is the
+    /// proposal, its weight is 1 and its gain minus the correction.
+    #[must_use]
+    pub fn with_backward_move(mut self, log_weight: f64, gain: f64) -> Self {
+        if gain > UNSEEN {
+            self.missed = log_weight.exp();
+        }
+        self
     }
 
     /// This step followed by another at the same model: corrections and decisions add.
@@ -79,6 +110,7 @@ impl Step {
     pub fn then(mut self, next: Self) -> Self {
         self.correction += next.correction;
         self.decisions += next.decisions;
+        self.missed += next.missed;
         self
     }
 }

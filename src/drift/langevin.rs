@@ -40,6 +40,13 @@ use crate::{Error, Result};
 /// chain that stays adds
 /// `log N(y; x + eps/2 g + delta G, eps) - log N(y; x + eps/2 g - delta G, eps)` to its log weight.
 ///
+/// The variance of the weights need not be finite. Near an edge where the gradient or G diverges, steps
+/// overshoot, and part of `E[w]` lies in moves that hardly any chain makes: a run falls short of it. The
+/// kernel therefore draws from B at the states that it leaves, and the run warns where forward moves do
+/// not lead back from there ([`Warning::MissingMass`](crate::estimate::Warning::MissingMass)). The draw
+/// costs one more evaluation where the shift is longer than a quarter of the noise's standard deviation.
+/// Use [`Mala`](crate::kernel::Mala) at such an edge.
+///
 /// Source: Barron and Luo (2007).
 ///
 /// ```
@@ -77,6 +84,8 @@ pub struct Buffers {
     noise: DVector<f64>,
     forward: Drift,
     backward: Drift,
+    drawn: DVector<f64>,
+    at_drawn: Drift,
 }
 
 /// The two parts of the drift at a state.
@@ -176,6 +185,52 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
     }
 }
 
+impl<D: DriftModifier> DriftModifiedLangevin<D> {
+    /// A draw y of B at the state x before the move, for [`Step::with_backward_move`]: the log of its
+    /// importance weight, and the correction of the forward move from y to x.
+    ///
+    /// Where the shift is small beside the noise the proposal serves, weighed by B over F. Elsewhere y has
+    /// the noise of the proposal, which is independent of x, and is evaluated.
+    fn backward_move<M: Differentiable + Intermediate>(
+        &self,
+        stage: Stage<'_, M>,
+        here: f64,
+        there: f64,
+        buffers: &mut Buffers,
+    ) -> (f64, f64) {
+        let Buffers {
+            noise,
+            forward,
+            drawn,
+            at_drawn,
+            ..
+        } = buffers;
+        let variance = self.step_size.at(stage.beta);
+        let squared = forward.shift.norm_squared();
+        let (mut log_weight, mut log_density) = (0.0, there);
+        if 16.0 * squared < variance {
+            at_drawn.copy_from(&buffers.backward);
+            at_drawn.langevin -= &forward.shift;
+            log_weight = 2.0 * (forward.shift.dot(noise) - squared) / variance;
+        } else {
+            set_len(drawn, noise.len());
+            drawn.copy_from(&buffers.proposal);
+            drawn.axpy(2.0, &forward.shift, 1.0);
+            // What fails there does not concern the run.
+            let found = self.drift_into("", stage, drawn, at_drawn);
+            log_density = found.unwrap_or(f64::NEG_INFINITY);
+            if log_density == f64::NEG_INFINITY {
+                return (0.0, f64::NEG_INFINITY);
+            }
+            at_drawn.langevin += &forward.shift;
+        }
+        at_drawn.langevin += &forward.langevin;
+        at_drawn.langevin -= &at_drawn.shift;
+        let back = backward_over_forward(&at_drawn.langevin, noise, variance);
+        (log_weight, here - log_density + log_weight - back)
+    }
+}
+
 /// The model that a stage reaches, with the mean of the gradients at both ends.
 struct MidGain<'a, M>(Stage<'a, M>);
 
@@ -214,6 +269,7 @@ where
             noise,
             forward,
             backward,
+            ..
         } = buffers;
         set_len(proposal, state.len());
         set_len(noise, state.len());
@@ -235,10 +291,18 @@ where
             let stayed = backward_over_forward(&forward.shift, noise, variance);
             return Ok(Step::corrected(stayed));
         }
+        let (log_weight, gain) = self.backward_move(stage, here, there, buffers);
+        let Buffers {
+            proposal,
+            noise,
+            forward,
+            backward,
+            ..
+        } = buffers;
         std::mem::swap(state, proposal);
         let sum = forward.round_trip(backward);
         let moved = backward_over_forward(sum, noise, variance);
-        Ok(Step::corrected(there - here + moved))
+        Ok(Step::corrected(there - here + moved).with_backward_move(log_weight, gain))
     }
 }
 
@@ -249,6 +313,13 @@ fn backward_over_forward(sum: &DVector<f64>, noise: &DVector<f64>, variance: f64
 }
 
 impl Drift {
+    fn copy_from(&mut self, other: &Self) {
+        set_len(&mut self.langevin, other.langevin.len());
+        set_len(&mut self.shift, other.shift.len());
+        self.langevin.copy_from(&other.langevin);
+        self.shift.copy_from(&other.shift);
+    }
+
     /// The drift there and back, `eps/2 (g(x) + g(x')) - delta (G(x) - G(x'))`, in place.
     fn round_trip(&mut self, backward: &Self) -> &DVector<f64> {
         self.langevin -= &self.shift;

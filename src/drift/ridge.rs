@@ -6,12 +6,9 @@ use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use rand::Rng;
 
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
-use crate::num::log_sum_exp;
+use crate::num::log_integral;
 use crate::random::StandardNormal;
 use crate::{Error, Result};
-
-/// The smallest spacing of a smoothing quadrature, in deviations.
-const MIN_SPACING: f64 = 1.0 / 1024.0;
 
 /// A ridge function f of a projection `x_i . w`, bounded above.
 ///
@@ -228,33 +225,29 @@ impl RidgePrior {
     /// `log E exp(scale f(u + delta xi))` with xi a standard normal: the log of the factor that a
     /// ridge leaves when its projection is integrated out.
     ///
-    /// It is computed by the trapezoid rule. The upper bound of the function says over how many
-    /// deviations, which are at most 1000. The spacing is halved from 1/2 until two results agree to
-    /// 1e-10. For an analytic f the error is then that of rounding. The smallest spacing is 2^-10,
-    /// which is also about the error where f has a jump.
-    pub fn log_smoothed(&self, function: &impl RidgeFunction, u: f64, scale: f64) -> f64 {
+    /// It is computed by adaptive quadrature, which halves cells until each is exact to 1e-8 of the
+    /// whole, also where f oscillates or jumps. The upper bound of the function says over how many
+    /// deviations. A feature of f that is narrower than a fifth of a deviation may lie between the
+    /// points of the first cells, and is then missed.
+    ///
+    /// # Errors
+    /// [`Error::NotConverged`] where that takes more than about 16,000 cells, as for some thousand
+    /// oscillations within a deviation, or where f is NaN.
+    pub fn log_smoothed(&self, function: &impl RidgeFunction, u: f64, scale: f64) -> Result<f64> {
         let log_integrand =
             |xi: f64| scale * function.value(u + self.deviation * xi) - 0.5 * xi * xi;
         let above = scale * (function.upper_bound() - function.value(u));
-        let reach = (2.0 * (above.max(0.0) + 40.0)).sqrt().ceil().min(1e3);
-        let offsets = |start: f64, spacing: f64| {
-            let count = ((2.0 * reach - start) / spacing) as usize;
-            (0..=count).map(move |i| start - reach + i as f64 * spacing)
-        };
-        let mut spacing = 0.5;
-        let mut log_sum = log_sum_exp(offsets(0.0, spacing).map(log_integrand));
-        while spacing > MIN_SPACING {
-            let between = log_sum_exp(offsets(0.5 * spacing, spacing).map(log_integrand));
-            spacing *= 0.5;
-            let refined = log_sum_exp([log_sum, between]);
-            // Twice the nodes at half the spacing: the integral is the sum times the spacing.
-            let change = refined - log_sum - 2f64.ln();
-            log_sum = refined;
-            if change.abs() < 1e-10 {
-                break;
-            }
-        }
-        log_sum + (spacing / TAU.sqrt()).ln()
+        let reach = (2.0 * (above.max(0.0) + 40.0)).sqrt().ceil();
+        let log_integral = log_integral(log_integrand, -reach, reach, reach as usize);
+        let found = log_integral.ok_or_else(|| Error::NotConverged {
+            what: "the smoothing of a ridge function",
+            detail: format!(
+                "at u = {u} with deviation {}; expected a function that varies less within a \
+                 deviation, or `RidgeGibbs::augmented`, which does without",
+                self.deviation
+            ),
+        })?;
+        Ok(found - 0.5 * TAU.ln())
     }
 }
 

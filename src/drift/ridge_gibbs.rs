@@ -96,7 +96,7 @@ impl<F: RidgeFunction> TransitionKernel<RidgeAt<'_, F>> for RidgeGibbs {
             let log_ratio = match self.weight {
                 Weight::Augmented => stage.log_ratio(state),
                 Weight::Collapsed if stage.is_at_rest() => 0.0,
-                Weight::Collapsed => collapsed_log_ratio(stage, state),
+                Weight::Collapsed => collapsed_log_ratio(stage, state)?,
             };
             let log_ratio = NonFinite::check_log_density("log ratio", log_ratio)?;
             let step = self.step(stage, chain, state, workspace, rng)?;
@@ -109,15 +109,20 @@ impl<F: RidgeFunction> TransitionKernel<RidgeAt<'_, F>> for RidgeGibbs {
 fn collapsed_log_ratio<F: RidgeFunction>(
     stage: Stage<'_, RidgeAt<'_, F>>,
     state: &RidgeState,
-) -> f64 {
+) -> Result<f64, NonFinite> {
     let path = stage.model.path();
     let prior = path.base();
     let centres = prior.design() * &state.w;
+    let smoothed = |f, u, model: &RidgeAt<'_, F>| {
+        let found = prior.log_smoothed(f, u, model.scale());
+        found.map_err(|_| NonFinite {
+            quantity: "quadrature of a ridge function over its projection",
+            value: f64::NAN,
+            expected: "a function that varies less within a deviation, or weights that are augmented",
+        })
+    };
     let factors = path.functions().iter().zip(&centres);
     factors
-        .map(|(f, &u)| {
-            prior.log_smoothed(f, u, stage.model.scale())
-                - prior.log_smoothed(f, u, stage.previous.scale())
-        })
+        .map(|(f, &u)| Ok(smoothed(f, u, stage.model)? - smoothed(f, u, stage.previous)?))
         .sum()
 }

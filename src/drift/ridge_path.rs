@@ -85,11 +85,14 @@ impl<F: RidgeFunction> RidgePath<F> {
     /// normal. With z integrated out it takes the place of `f_i` at `beta = 1`. It is no less than
     /// the convolution of `f_i` with the Gaussian.
     ///
+    /// # Errors
+    /// As [`RidgePrior::log_smoothed`].
+    ///
     /// # Panics
     /// Where there is no function `index`.
-    pub fn smoothed(&self, index: usize, u: f64) -> f64 {
+    pub fn smoothed(&self, index: usize, u: f64) -> Result<f64> {
         let scale = self.gain / self.functions.len() as f64;
-        self.prior.log_smoothed(&self.functions[index], u, scale) / scale
+        Ok(self.prior.log_smoothed(&self.functions[index], u, scale)? / scale)
     }
 }
 

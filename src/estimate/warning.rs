@@ -67,13 +67,39 @@ pub enum Warning {
         /// Its share of the variance added by all stages.
         share: f64,
     },
-    /// A stage in which no proposal was accepted.
+    /// A stage in which no proposal was accepted and no chain moved otherwise.
     #[error("no proposal was accepted at stage {stage} (beta = {beta}): use smaller steps")]
     ZeroAcceptance {
         /// Index of the stage, 1 to K.
         stage: usize,
         /// Inverse temperature it reaches.
         beta: f64,
+    },
+    /// Moves of an unadjusted kernel whose way back is too rare to be seen: weight is missing.
+    #[error(
+        "about {:.2}% of the mean weight is missing, beside a standard error of {:.2}%: unadjusted moves \
+         overshoot, as at an edge where the gradient diverges; use smaller steps or an adjusted kernel \
+         (MALA)",
+        100.0 * share,
+        100.0 * standard_error
+    )]
+    MissingMass {
+        /// Estimate of the share of the mean weight that is missing. It counts each stage anew, so that it
+        /// may exceed 1.
+        share: f64,
+        /// Standard error of the estimate.
+        standard_error: f64,
+    },
+    /// Rounding may move the estimate by an amount that its standard error does not cover.
+    #[error(
+        "rounding may move log Z by {rounding_error:.2e}, beside a standard error of \
+         {standard_error:.2e}: compute in double precision, as with an RBM's weights in f64"
+    )]
+    Rounding {
+        /// How far rounding may move log Z.
+        rounding_error: f64,
+        /// Standard error of the estimate.
+        standard_error: f64,
     },
     /// States with density under the target, none under the base.
     #[error(
@@ -84,17 +110,35 @@ pub enum Warning {
         /// Number of chains that met such a state.
         chains: usize,
     },
-    /// Thermodynamic integration of the same run disagrees with the weights.
+    /// The forward and the reverse run of a path disagree beyond their errors.
     #[error(
-        "thermodynamic integration gives {thermodynamic:.3}, the weights give {log_z:.3} +- \
-         {standard_error:.3}: use more stages or a better mixing kernel"
+        "the forward run gives {forward:.3}, the reverse run {reverse:.3}: one of them misses what the \
+         other found; use more stages or a better mixing kernel"
     )]
-    ThermodynamicDisagreement {
-        /// The estimate of thermodynamic integration.
-        thermodynamic: f64,
-        /// The estimate from the weights.
-        log_z: f64,
-        /// Standard error of the estimate from the weights.
-        standard_error: f64,
+    ForwardReverseGap {
+        /// The forward run's estimate of log Z.
+        forward: f64,
+        /// The reverse run's.
+        reverse: f64,
     },
+    /// So few chains of the two directions meet that the joint estimate rests on a handful.
+    #[error(
+        "the forward and the reverse run hardly overlap ({overlap:.3}; about {ess:.0} chains decide): use \
+         more stages or more chains"
+    )]
+    LittleOverlap {
+        /// Overlap of the two directions, 0 to 1.
+        overlap: f64,
+        /// Effective sample size of the acceptances, a count.
+        ess: f64,
+    },
+}
+
+impl Warning {
+    /// The variant's name, as `HeavyTail`.
+    pub fn name(&self) -> String {
+        let text = format!("{self:?}");
+        let end = text.find(|c: char| !c.is_alphanumeric());
+        text[..end.unwrap_or(text.len())].to_owned()
+    }
 }

@@ -4,8 +4,8 @@ use std::num::NonZeroUsize;
 
 use rand::{Rng, RngExt};
 
-use super::TransitionKernel;
 use super::workspace::Scratch;
+use super::{Reversal, TransitionKernel};
 use crate::chain::{Block, NonFinite, Stage, Step};
 use crate::path::Intermediate;
 use crate::{Error, Result};
@@ -204,6 +204,48 @@ where
 
     fn stages(&self) -> Option<usize> {
         self.first.stages().max(self.second.stages())
+    }
+}
+
+/// The parts' reversals in the opposite order.
+impl<M: Intermediate, A: Reversal<M>, B: Reversal<M>> Reversal<M> for Then<A, B> {
+    type Reversed<'k>
+        = Then<B::Reversed<'k>, A::Reversed<'k>>
+    where
+        Self: 'k;
+
+    fn reversal(&self) -> Self::Reversed<'_> {
+        Then(self.1.reversal(), self.0.reversal())
+    }
+}
+
+impl<M: Intermediate, K: Reversal<M>> Reversal<M> for Repeat<K> {
+    type Reversed<'k>
+        = Repeat<K::Reversed<'k>>
+    where
+        Self: 'k;
+
+    fn reversal(&self) -> Self::Reversed<'_> {
+        Repeat {
+            kernel: self.kernel.reversal(),
+            times: self.times,
+        }
+    }
+}
+
+/// The mixture, with the same probability, of the parts' reversals.
+impl<M: Intermediate, A: Reversal<M>, B: Reversal<M>> Reversal<M> for Mixture<A, B> {
+    type Reversed<'k>
+        = Mixture<A::Reversed<'k>, B::Reversed<'k>>
+    where
+        Self: 'k;
+
+    fn reversal(&self) -> Self::Reversed<'_> {
+        Mixture {
+            probability: self.probability,
+            first: self.first.reversal(),
+            second: self.second.reversal(),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use rand::{Rng, RngExt};
 
 use crate::Result;
 use crate::chain::{NonFinite, Stage, Step};
-use crate::kernel::TransitionKernel;
+use crate::kernel::{Reversal, TransitionKernel};
 use crate::model::FullConditionals;
 use crate::path::Intermediate;
 
@@ -12,8 +12,8 @@ use crate::path::Intermediate;
 /// given the others, n being the number of coordinates.
 ///
 /// Each draw leaves `p_k` invariant, and so does the step, with correction 0. A systematic sweep
-/// is not reversible: its reversal visits the coordinates in the opposite order. The weight of an
-/// annealed run needs only the invariance, since the backward kernel is the reversal by definition.
+/// is not reversible: its [reversal](Reversal) visits the coordinates in the opposite order. The weight
+/// of an annealed run needs only the invariance, since the backward kernel is the reversal by definition.
 ///
 /// Every model of the path must have full conditionals. Of this crate's paths `GaussianPath`, `MomentPath`
 /// and splines of these do.
@@ -27,6 +27,7 @@ pub struct CoordinateGibbs {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 enum Scan {
     Systematic,
+    Reversed,
     Random,
 }
 
@@ -35,6 +36,13 @@ impl CoordinateGibbs {
     pub const fn systematic() -> Self {
         Self {
             scan: Scan::Systematic,
+        }
+    }
+
+    /// Visits the coordinates n - 1 to 0 in order: the reversal of a [systematic](Self::systematic) sweep.
+    pub const fn reversed() -> Self {
+        Self {
+            scan: Scan::Reversed,
         }
     }
 
@@ -59,10 +67,23 @@ impl<M: FullConditionals + Intermediate> TransitionKernel<M> for CoordinateGibbs
         for position in 0..coordinates {
             let index = match self.scan {
                 Scan::Systematic => position,
+                Scan::Reversed => coordinates - 1 - position,
                 Scan::Random => rng.random_range(0..coordinates),
             };
             stage.model.sample_coordinate(state, index, rng);
         }
         Ok(Step::invariant())
+    }
+}
+
+impl<M: FullConditionals + Intermediate> Reversal<M> for CoordinateGibbs {
+    type Reversed<'k> = Self;
+
+    fn reversal(&self) -> Self {
+        match self.scan {
+            Scan::Systematic => Self::reversed(),
+            Scan::Reversed => Self::systematic(),
+            Scan::Random => Self::random_scan(),
+        }
     }
 }

@@ -7,11 +7,11 @@ use rand::Rng;
 
 use super::tunable::Tunable;
 use crate::chain::{NonFinite, Stage, Step};
-use crate::kernel::TransitionKernel;
 use crate::kernel::metropolis::{PROPOSAL, decide};
 use crate::kernel::step_size::StepSize;
 use crate::kernel::vector::{add_scaled, evaluate, fill_normal, set_len};
 use crate::kernel::workspace::{PerChain, Scratch};
+use crate::kernel::{TransitionKernel, own_reversal};
 use crate::model::Differentiable;
 use crate::path::Intermediate;
 use crate::random::StandardNormal;
@@ -186,6 +186,8 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for Hmc {
         Ok(step)
     }
 }
+
+own_reversal! { [M: Differentiable + Intermediate] Hmc, M }
 
 impl<M: Differentiable + Intermediate> TransitionKernel<M> for PersistentHmc {
     /// The trajectory, and each chain's momentum, of length 0 before the chain's first step.

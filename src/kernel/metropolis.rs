@@ -5,10 +5,10 @@ use rand::{Rng, RngExt};
 
 use super::tunable::Tunable;
 use crate::chain::{Block, Increment, NonFinite, Stage, Step};
-use crate::kernel::TransitionKernel;
 use crate::kernel::step_size::StepSize;
 use crate::kernel::vector::set_len;
 use crate::kernel::workspace::Scratch;
+use crate::kernel::{TransitionKernel, own_reversal};
 use crate::path::Intermediate;
 use crate::random::StandardNormal;
 use crate::{Error, Result};
@@ -140,6 +140,8 @@ where
         })
     }
 }
+
+own_reversal! { [M: Intermediate<State: Clone + Send>, Q: SymmetricProposal<M::State>] Metropolis<Q>, M }
 
 impl<Q> Metropolis<Q> {
     /// A step from a state of this log density.

@@ -4,7 +4,7 @@ use rand::Rng;
 
 use crate::Result;
 use crate::chain::{NonFinite, Stage, Step};
-use crate::kernel::TransitionKernel;
+use crate::kernel::{TransitionKernel, own_reversal};
 use crate::model::Sampleable;
 use crate::path::Intermediate;
 
@@ -32,3 +32,5 @@ impl<M: Sampleable + Intermediate> TransitionKernel<M> for PerfectTransitions {
         Ok(Step::invariant())
     }
 }
+
+own_reversal! { [M: Sampleable + Intermediate] PerfectTransitions, M }

@@ -1,5 +1,5 @@
-//! Numerics apart from annealing: sums in log space, running moments, minimisation, instruction sets,
-//! serialisation.
+//! Numerics apart from annealing: sums in log space, running moments, minimisation, quadrature,
+//! instruction sets, serialisation.
 
 #[cfg_attr(
     not(all(target_arch = "x86_64", target_os = "linux", feature = "amx")),
@@ -13,6 +13,7 @@ mod log_space;
 mod logistic;
 mod math;
 mod moments;
+mod quadrature;
 #[cfg(feature = "serde")]
 pub(crate) mod serial;
 mod setters;
@@ -28,5 +29,6 @@ pub(crate) use logistic::softplus_increment;
 pub use logistic::{sigmoid, softplus};
 pub(crate) use math::{pairs, weighted};
 pub(crate) use moments::{Moments, WeightedMean, WeightedVariance};
+pub(crate) use quadrature::log_integral;
 pub(crate) use setters::setters;
 pub(crate) use vector::{VECTOR_WIDTH, add_scaled, all_finite, set_zero, wide};

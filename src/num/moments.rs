@@ -27,6 +27,11 @@ impl WeightedMean {
         }
     }
 
+    /// The log of the sum of the weights.
+    pub(crate) fn log_weight(&self) -> f64 {
+        self.weights.log_sum()
+    }
+
     /// The weighted mean; NaN where there was no weight.
     pub(crate) fn get(&self) -> f64 {
         self.value / self.weights.sum
@@ -53,17 +58,12 @@ impl WeightedVariance {
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        if other.weights.count() == 0 {
+        let mine = self.weights.sum;
+        let Some((here, there)) = self.weights.merged_scales(&other.weights) else {
             return;
-        }
-        if self.weights.count() == 0 {
-            *self = *other;
-            return;
-        }
-        let (mine, theirs) = (self.weights.log_sum(), other.weights.log_sum());
-        self.weights.merge(&other.weights);
-        let total = self.weights.log_sum();
-        let (here, there) = ((mine - total).exp(), (theirs - total).exp());
+        };
+        let total = self.weights.sum;
+        let (here, there) = (mine * here / total, other.weights.sum * there / total);
         let distance = other.mean - self.mean;
         self.mean += there * distance;
         self.spread =
@@ -82,18 +82,25 @@ impl WeightedVariance {
     }
 }
 
-/// Running mean and sum of squared deviations, mergeable (Chan, Golub and LeVeque 1983).
+/// Running mean and sum of squared deviations, mergeable (Chan, Golub and LeVeque 1983). Both are
+/// taken about the first value, so that a common offset costs no digits.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Moments {
     count: u64,
+    origin: f64,
+    /// Relative to the origin.
     mean: f64,
     deviations: f64,
 }
 
 impl Moments {
     pub(crate) fn add(&mut self, value: f64) {
+        if self.count == 0 {
+            self.origin = value;
+        }
         self.count += 1;
+        let value = value - self.origin;
         let distance = value - self.mean;
         self.mean += distance / self.count as f64;
         self.deviations += distance * (value - self.mean);
@@ -103,8 +110,12 @@ impl Moments {
         if other.count == 0 {
             return;
         }
+        if self.count == 0 {
+            *self = *other;
+            return;
+        }
         let (mine, theirs) = (self.count as f64, other.count as f64);
-        let distance = other.mean - self.mean;
+        let distance = other.origin - self.origin + (other.mean - self.mean);
         self.count += other.count;
         self.mean += distance * (theirs / (mine + theirs));
         self.deviations +=
@@ -116,7 +127,7 @@ impl Moments {
     }
 
     pub(crate) fn mean(&self) -> f64 {
-        self.mean
+        self.origin + self.mean
     }
 
     /// Sample variance (divisor n - 1); 0 for fewer than two values.
@@ -126,5 +137,21 @@ impl Moments {
         } else {
             self.deviations / (self.count - 1) as f64
         }
+    }
+
+    /// Standard error of the mean; infinite for fewer than two values.
+    pub(crate) fn standard_error(&self) -> f64 {
+        match self.count {
+            0 | 1 => f64::INFINITY,
+            n => (self.variance() / n as f64).sqrt(),
+        }
+    }
+}
+
+impl FromIterator<f64> for Moments {
+    fn from_iter<I: IntoIterator<Item = f64>>(values: I) -> Self {
+        let mut moments = Self::default();
+        values.into_iter().for_each(|value| moments.add(value));
+        moments
     }
 }

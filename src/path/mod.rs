@@ -29,6 +29,7 @@ pub use stationary::Stationary;
 pub use tempered::{Normalized, TemperedAt, TemperedPath};
 pub use view::PathAt;
 
+use crate::Result;
 use crate::model::{Sampleable, UnnormalizedModel};
 
 /// The model at one point of a path. Two of them make a [`Stage`](crate::chain::Stage).
@@ -82,9 +83,25 @@ pub trait AnnealingPath {
     /// constant included. Called once a stage for each block of chains.
     fn at(&self, beta: f64) -> Self::At<'_>;
 
+    /// Refuses ends that do not belong together, as far as they know themselves. Called before chains
+    /// start.
+    ///
+    /// # Errors
+    /// States of different dimensions.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// The engine that kernels use on this path's models, where there is a choice. The bits of a run
     /// depend on it.
     fn engine(&self) -> Option<Engine> {
         None
+    }
+
+    /// An estimate of how far rounding moves the log weight of a chain along the whole path. A run warns
+    /// where it is not small against the standard error. 0 for a path that computes in double precision
+    /// with numbers that need no more.
+    fn rounding_error(&self) -> f64 {
+        0.0
     }
 }

@@ -9,6 +9,9 @@ use crate::{Error, Result};
 
 /// Chains that pass the knots one after another and stay for a while at each: how a
 /// [`BinnedSchedule`](crate::pilot::BinnedSchedule) estimates its costs.
+///
+/// Their weights are not used: under a kernel that is not invariant, such as unadjusted Langevin, the
+/// costs are those of the laws in which the chains settle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct KnotChains {
@@ -49,11 +52,11 @@ impl KnotChains {
     }
 
     fn check(&self) -> Result<()> {
-        Error::check_at_least("chains at the knots", self.chains, 2)?;
+        Error::check_count("chains at the knots", self.chains, 2)?;
         Error::check_at_least("thinning", self.thinning, 1)?;
         // The burn-in and one counted step.
         let least = self.burn_in.saturating_add(self.thinning);
-        Error::check_at_least("updates", self.updates, least)
+        Error::check_count("updates", self.updates, least)
     }
 
     pub(crate) fn costs<'p, P, K>(

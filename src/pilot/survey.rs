@@ -25,13 +25,14 @@ pub struct DerivativeRecorder {
 }
 
 impl<M: Intermediate> Recorder<M> for DerivativeRecorder {
-    /// Takes the variance over the weighted `(x_{k-1}, w_k)`, which target `p_k`, and the variance
-    /// over the chains as they are. At the base the two agree.
+    /// Takes the variance over the weighted `(x_{k-1}, w_{k-1} f_k / f_{k-1})`, which target `p_k`
+    /// whatever the kernel, and the variance over the chains as they are. At the base the two agree.
     fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>) {
         let step = stage.model.beta() - stage.previous.beta();
         let mut weighted = WeightedVariance::default();
         let mut unweighted = WeightedVariance::default();
-        for (&log_weight, &ratio) in block.log_weights().iter().zip(block.log_ratios()) {
+        for (&before, &ratio) in block.previous_log_weights().iter().zip(block.log_ratios()) {
+            let log_weight = before + ratio;
             if log_weight > f64::NEG_INFINITY {
                 weighted.add(log_weight, ratio / step);
                 unweighted.add(0.0, ratio / step);
@@ -78,7 +79,7 @@ pub struct SurveyPoint {
     /// Number of chains that have left the support, and count in no other figure.
     pub dead: usize,
     /// Mean acceptance probability since the point before; `None` where the kernel makes no
-    /// accept-reject decision.
+    /// accept-reject decision, or moves without one besides.
     pub acceptance: Option<f64>,
 }
 
@@ -127,7 +128,7 @@ impl Survey {
                 var_log_weight: stage.var_log_weight,
                 effective_sample_size: stage.effective_sample_size,
                 dead: run.chains() - stage.alive,
-                acceptance: stage.acceptance,
+                acceptance: stage.acceptance.filter(|_| stage.undecided == 0),
             });
             last = stage.stage;
         }

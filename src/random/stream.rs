@@ -20,7 +20,7 @@ pub enum Purpose {
     Pilot,
     /// Training an RBM.
     Training,
-    /// The chains of a run that reads a path backward. (No method of this crate does so yet.)
+    /// The chains of a run that reads a path backward.
     Reverse,
     /// The chains that tune step sizes.
     Tune,
@@ -56,6 +56,19 @@ pub enum Purpose {
     Testing,
     /// Data that are simulated.
     Data,
+    /// Choosing and moving on the states of a run, as samples of its target.
+    Resampling,
+    /// The chains that read a path backward from held-out data.
+    Raise,
+    /// Exact samples of an enumerated RBM.
+    ExactSamples,
+}
+
+impl Purpose {
+    /// Whether the chains go from the target to the base.
+    pub(crate) fn reads_backward(self) -> bool {
+        matches!(self, Self::Reverse | Self::Raise)
+    }
 }
 
 /// Stream `index` of a seed and a purpose.

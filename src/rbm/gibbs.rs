@@ -4,7 +4,7 @@ use rand::Rng;
 
 use crate::Result;
 use crate::chain::{Block, Increment, NonFinite, Stage, Step};
-use crate::kernel::{Scratch, TransitionKernel, advance_each};
+use crate::kernel::{Scratch, TransitionKernel, advance_each, own_reversal};
 use crate::num::{Available, vectorized};
 use crate::path::Stationary;
 use crate::random::{LANES, Lanes};
@@ -81,7 +81,7 @@ impl<T: Scalar> TransitionKernel<RbmAt<'_, T>> for BlockGibbs {
         let ends = path.segment(segment);
         buffers.load(states);
         buffers.weigh_and_draw_hidden(ends, (from, to), lanes);
-        buffers.sum_log_ratios(ends.1, to - from);
+        buffers.sum_log_ratios(ends.1, (from, to));
         buffers.draw_visible(stage.model, ends, to, lanes);
         buffers.finish(stage, block)
     }
@@ -103,6 +103,9 @@ impl<T: Scalar> TransitionKernel<Stationary<&Rbm<T>>> for BlockGibbs {
         Ok(Step::invariant())
     }
 }
+
+own_reversal! { ['p, T: Scalar] BlockGibbs, RbmAt<'p, T> }
+own_reversal! { ['r, T: Scalar] BlockGibbs, Stationary<&'r Rbm<T>> }
 
 /// The models at a segment's ends.
 type Segment<'a, T> = (Option<&'a SegmentEnd<T>>, &'a SegmentEnd<T>);
@@ -220,14 +223,15 @@ impl<T: Scalar> Buffers<T> {
         }
     }
 
-    /// The log ratios, from the increments and what the visible biases add over a stage of this
-    /// length in the segment.
-    fn sum_log_ratios(&mut self, end: &SegmentEnd<T>, length: f64) {
+    /// The log ratios, from the increments and what the visible biases add. `t` is where in the segment
+    /// the stage starts and ends.
+    fn sum_log_ratios(&mut self, end: &SegmentEnd<T>, t: (f64, f64)) {
+        let (length, scale) = (t.1 - t.0, Positions::<T>::length_over_rounded(t.0, t.1));
         let (log_ratios, visible) = (self.log_ratios.iter_mut(), &self.visible);
         vectorized!(self.engine, FUSED, {
             for (chain, (log_ratio, sums)) in log_ratios.zip(&self.increments).enumerate() {
                 let linear = dot(&end.bias_slope, visible.chain(chain));
-                *log_ratio = length * linear + total(sums);
+                *log_ratio = length * linear + scale * total(sums);
             }
         });
     }

@@ -4,7 +4,8 @@
 //! [`RbmPath`] the path between them and [`BlockGibbs`] the kernel that moves along it.
 //! [`ContrastiveDivergence`] trains a machine on data, and [`IdxArray`] reads the files of MNIST.
 //! For a machine of at most [`MAX_ENUMERATED_UNITS`] units in its smaller layer,
-//! [`Rbm::exact_log_normalizer`] gives `log Z` and [`EnumeratedRbm`] exact samples.
+//! [`Rbm::exact_log_normalizer`] gives `log Z`, and [`Rbm::exact_samples`] and [`EnumeratedRbm`] exact
+//! samples.
 //! [`RbmMoments`] and [`RbmMatching`] make the knots of a moment-averaging spline
 //! ([`RbmPath::moment_spline`]).
 

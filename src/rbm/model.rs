@@ -153,6 +153,13 @@ impl<T: Scalar> Rbm<T> {
         draw_into(&self.visible_activation(&hidden), visible, rng);
     }
 
+    /// The sum over hidden units of the square of a bound on the size of their activation.
+    pub(crate) fn squared_activations(&self) -> f64 {
+        let units = self.weights.row_iter().zip(&self.hidden_bias);
+        let largest = units.map(|(weights, bias)| bias.as_().abs() + largest_sum(weights));
+        largest.map(|x| x * x).sum()
+    }
+
     /// `b.v`.
     pub(crate) fn visible_term(&self, visible: &[bool]) -> f64 {
         masked_sum_of(self.visible_bias.as_slice(), visible)
@@ -167,12 +174,27 @@ impl<T: Scalar> UnnormalizedModel for Rbm<T> {
         let activation = self.hidden_activation(visible);
         self.visible_term(visible) + activation.iter().map(|&x| softplus(x)).sum::<f64>()
     }
+
+    fn state_dimension(&self) -> Option<usize> {
+        Some(self.visible_units())
+    }
 }
 
 /// The sum of the entries of `values` whose unit is on.
 pub(crate) fn masked_sum_of<T: Scalar>(values: &[T], units: &[bool]) -> f64 {
     let on = values.iter().zip(units).filter(|(_, on)| **on);
     on.map(|(x, _)| x.as_()).sum()
+}
+
+/// The largest size of a sum of some of these values.
+pub(crate) fn largest_sum<'a, T: Scalar>(values: impl IntoIterator<Item = &'a T>) -> f64 {
+    let (mut positive, mut negative) = (0.0, 0.0);
+    for value in values {
+        let value: f64 = value.as_();
+        positive += value.max(0.0);
+        negative -= value.min(0.0);
+    }
+    positive.max(negative)
 }
 
 /// Draws independent units with these logits.

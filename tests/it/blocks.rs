@@ -8,7 +8,7 @@ use annealed::kernel::{
     UnadjustedLangevin, Workspace,
 };
 use annealed::learned::{LearnedTransitions, Mean};
-use annealed::model::{Gaussian, NormalizedModel, Sampleable};
+use annealed::model::{FunctionModel, Gaussian, NormalizedModel, Sampleable};
 use annealed::path::{
     AnnealingPath, Engine, GaussianPath, GeometricPath, Intermediate, Stationary,
 };
@@ -284,7 +284,16 @@ fn the_check_of_invariance_moves_blocks() {
 fn kernels_that_demand_their_stages_are_refused_where_stages_are_sought() {
     let path = path();
     let flow = LearnedTransitions::new(Mean::Affine, 2, 3, 1).unwrap();
-    let refused = |error: Error| assert!(error.to_string().contains("3 stages"), "{error}");
+    let refused = |error: Error| {
+        let named = matches!(
+            error,
+            Error::InvalidArgument {
+                argument: "kernel",
+                ..
+            }
+        );
+        assert!(named && error.to_string().contains("3 stages"), "{error}");
+    };
     let knots = KnotChains {
         updates: 20,
         burn_in: 10,
@@ -293,8 +302,16 @@ fn kernels_that_demand_their_stages_are_refused_where_stages_are_sought() {
     };
     let binned = BinnedSchedule::new(Schedule::linear(5).unwrap()).chains(knots);
     refused(binned.optimize(&path, &flow, 20, 1).unwrap_err());
+    refused(binned.estimate_costs(&path, &flow, 1).unwrap_err());
     let adaptive = ConstantConditionalEss::default().pilot(Pilot::new(20, 20));
     refused(adaptive.optimize(&path, &flow, 20, 1).unwrap_err());
+    refused(adaptive.stages_at(&path, &flow, 0.5, 1).unwrap_err());
+    // Before anything runs: this base has no sample to give.
+    let silent = FunctionModel::new(|x: &DVector<f64>| -x.norm_squared())
+        .with_sampler(|_: &mut dyn Rng| panic!("a chain was started"));
+    let silent = GeometricPath::new(silent, Gaussian::standard(2).unwrap());
+    refused(binned.estimate_costs(&silent, &flow, 1).unwrap_err());
+    refused(adaptive.stages_at(&silent, &flow, 0.5, 1).unwrap_err());
     let composed = Then(flow, Hmc::new(0.2, 2).unwrap());
     refused(adaptive.optimize(&path, &composed, 20, 1).unwrap_err());
     let run = Ais::new(&path, &composed).schedule(Schedule::linear(4).unwrap());

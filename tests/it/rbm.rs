@@ -111,26 +111,67 @@ fn moments_equal_brute_force() {
 
 #[test]
 fn exact_samples_have_the_exact_frequencies() {
+    let draws = 40_000;
     for (hidden, visible) in [(2, 4), (5, 4)] {
         let exact = EnumeratedRbm::new(machine(hidden, visible)).unwrap();
         let mut rng = stream(2, Purpose::Run, hidden);
-        let draws = 40_000;
-        let mut counts = vec![0.0; 1 << visible];
-        for _ in 0..draws {
-            let v = exact.sample(&mut rng);
-            let state: usize = v
-                .iter()
-                .enumerate()
-                .map(|(i, &on)| usize::from(on) << i)
-                .sum();
-            counts[state] += 1.0;
-        }
-        for (v, count) in states(visible).zip(counts) {
-            let p = (exact.log_density(&v) - exact.log_normalizer()).exp();
-            let se = (p * (1.0 - p) / f64::from(draws)).sqrt();
-            assert!((count / f64::from(draws) - p).abs() < 4.0 * se, "{v:?}");
+        let by_table = (0..draws).map(|_| exact.sample(&mut rng)).collect();
+        let streamed = exact.rbm().exact_samples(draws, 2).unwrap();
+        for samples in [by_table, streamed] {
+            let mut counts = vec![0.0; 1 << visible];
+            for v in samples {
+                let units = v.iter().enumerate();
+                let state: usize = units.map(|(i, &on)| usize::from(on) << i).sum();
+                counts[state] += 1.0;
+            }
+            for (v, count) in states(visible).zip(counts) {
+                let p = (exact.log_density(&v) - exact.log_normalizer()).exp();
+                let se = (p * (1.0 - p) / draws as f64).sqrt();
+                assert!((count / draws as f64 - p).abs() < 4.0 * se, "{v:?}");
+            }
         }
     }
+}
+
+/// Where the enumeration has several tasks, in both orientations.
+#[test]
+fn exact_samples_have_the_exact_moments() {
+    let draws = 20_000;
+    for (hidden, visible) in [(13, 15), (15, 13)] {
+        let rbm = machine(hidden, visible);
+        let moments = rbm.exact_moments().unwrap();
+        let samples = rbm.exact_samples(draws, 1).unwrap();
+        let mut found = DMatrix::zeros(hidden, visible);
+        let mut squares = DMatrix::zeros(hidden, visible);
+        for v in &samples {
+            let product = rbm.hidden_probabilities(v) * as_vector(v).transpose();
+            squares += product.map(|x| x * x) / draws as f64;
+            found += product / draws as f64;
+        }
+        let variance = squares - found.map(|x| x * x);
+        let errors = (found - &moments.interaction).zip_map(&variance, |error: f64, variance| {
+            error.abs() / (variance / draws as f64).sqrt()
+        });
+        assert!(errors.max() < 4.0, "{}", errors.max());
+        assert!(variance.max() < 0.25);
+    }
+}
+
+#[test]
+fn exact_samples_depend_on_the_seed_alone() {
+    let rbm = machine(14, 30);
+    let samples = rbm.exact_samples(300, 5).unwrap();
+    assert_eq!(rbm.exact_samples(100, 5).unwrap(), samples[..100]);
+    assert_ne!(rbm.exact_samples(300, 6).unwrap(), samples);
+    assert!(rbm.exact_samples(0, 5).unwrap().is_empty());
+    #[cfg(feature = "rayon")]
+    for threads in [1, 3] {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        let found = pool.build().unwrap().install(|| rbm.exact_samples(300, 5));
+        assert_eq!(found.unwrap(), samples);
+    }
+    let message = rbm.exact_samples(1 << 40, 5).unwrap_err().to_string();
+    assert!(message.contains("number of samples"), "{message}");
 }
 
 #[cfg(feature = "rayon")]
@@ -154,11 +195,16 @@ fn too_many_units_to_enumerate_is_an_error() {
         DVector::zeros(26),
         DVector::zeros(30),
     );
-    let error = rbm.unwrap().exact_log_normalizer().unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "invalid units of the smaller layer: got 26, expected at most 25, to enumerate their states"
-    );
+    let rbm = rbm.unwrap();
+    for error in [
+        rbm.exact_log_normalizer().unwrap_err(),
+        rbm.exact_samples(3, 1).unwrap_err(),
+    ] {
+        assert_eq!(
+            error.to_string(),
+            "invalid units of the smaller layer: got 26, expected at most 25, to enumerate their states"
+        );
+    }
 }
 
 #[test]
@@ -168,7 +214,8 @@ fn an_overflowing_log_z_is_an_error() {
         let rbm = Rbm::new(weights, vector([1e308, -1e308]), vector([1e308; 3])).unwrap();
         let message = rbm.exact_log_normalizer().unwrap_err().to_string();
         assert!(message.contains("parameters of the RBM"), "{message}");
-        assert!(rbm.exact_moments().is_err() && EnumeratedRbm::new(rbm).is_err());
+        assert!(rbm.exact_moments().is_err() && rbm.exact_samples(1, 1).is_err());
+        assert!(EnumeratedRbm::new(rbm).is_err());
     }
 }
 

@@ -6,7 +6,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use annealed::Error;
-use annealed::rbm::{BaseRate, Rbm, RbmFile};
+use annealed::model::UnnormalizedModel;
+use annealed::path::AnnealingPath;
+use annealed::rbm::{BaseRate, Rbm, RbmFile, RbmPath};
 use nalgebra::{DMatrix, DVector};
 use zip::CompressionMethod::{Deflated, Stored};
 use zip::write::SimpleFileOptions;
@@ -126,16 +128,37 @@ fn every_order_precision_and_compression_is_read() {
 }
 
 #[test]
+fn an_integer_is_read_as_log_z() {
+    let eight = [0x9c, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
+    for (descr, bytes) in [
+        ("<i8", &eight[..]),
+        ("<i4", &eight[..4]),
+        (">i4", &[0xff, 0xff, 0xff, 0x9c]),
+        (">i8", &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x9c]),
+    ] {
+        let entries = with("log_z_exact", npy(descr, "False", "()", bytes));
+        let file = read_bytes("integer-log-z", &archive(&entries, Deflated)).unwrap();
+        assert_eq!(file.log_z_exact, Some(-100.0), "{descr}");
+    }
+}
+
+#[test]
 fn what_is_written_is_read_back() {
     let bias = DVector::from_row_slice(&[0.1_f32, -0.2, 0.3]);
-    for (base, log_z_exact) in [
-        (None, None),
-        (Some(BaseRate::new(2, bias).unwrap()), Some(1.0 / 3.0)),
+    let chains = vec![vec![true, false, false], vec![true, true, false]];
+    for (base, log_z_exact, chains) in [
+        (None, None, None),
+        (
+            Some(BaseRate::new(2, bias).unwrap()),
+            Some(1.0 / 3.0),
+            Some(chains),
+        ),
     ] {
         let written = RbmFile {
             rbm: expected(),
             base,
             log_z_exact,
+            chains,
         };
         let file = Temporary::new("round-trip");
         written.write(&file.0).unwrap();
@@ -143,6 +166,68 @@ fn what_is_written_is_read_back() {
         let double = RbmFile::<f64>::read(&file.0).unwrap();
         assert_eq!(double.rbm, expected().cast().unwrap());
     }
+}
+
+/// The states of chains as NumPy may hold them: floats, Booleans and bytes, in both orders.
+#[test]
+fn chains_are_read_as_states_of_the_path() {
+    let floats = doubles(&[1.0, 0.0, 0.0, 1.0, 1.0, 0.0]);
+    for (name, array) in [
+        ("floats", npy("<f8", "False", "(2, 3)", &floats)),
+        ("bytes", npy("|u1", "False", "(2, 3)", &[1, 0, 0, 1, 1, 0])),
+        (
+            "booleans",
+            npy("|b1", "True", "(2, 3)", &[1, 1, 0, 1, 0, 0]),
+        ),
+    ] {
+        let entries = with("chains", array);
+        let file = read_bytes(&format!("chains-{name}"), &archive(&entries, Stored)).unwrap();
+        let chains = file.chains.unwrap();
+        assert_eq!(
+            chains,
+            [[true, false, false], [true, true, false]],
+            "{name}"
+        );
+        let base = BaseRate::uniform(2, 3).unwrap();
+        let path = RbmPath::new(base, file.rbm).unwrap();
+        assert!(path.at(1.0).log_density(&chains[0]).is_finite());
+    }
+    for (name, array, named) in [
+        (
+            "flat",
+            npy("|u1", "False", "(6,)", &[0; 6]),
+            "shape [6], expected (N, 3)",
+        ),
+        (
+            "turned",
+            npy("|u1", "False", "(3, 2)", &[0; 6]),
+            "shape [3, 2], expected (N, 3)",
+        ),
+        (
+            "grey",
+            npy("|u1", "False", "(1, 3)", &[0, 2, 1]),
+            "2, expected 0 or 1",
+        ),
+        ("cut", npy("|u1", "False", "(2, 3)", &[0; 5]), "5 bytes"),
+    ] {
+        let entries = with("chains", array);
+        let error = read_bytes(&format!("chains-{name}"), &archive(&entries, Stored));
+        let message = error.unwrap_err().to_string();
+        assert!(
+            message.contains("key chains") && message.contains(named),
+            "{message}"
+        );
+    }
+    let short = RbmFile {
+        rbm: expected(),
+        base: None,
+        log_z_exact: None,
+        chains: Some(vec![vec![true]]),
+    };
+    let error = short
+        .write(Temporary::new("chains-short").0.clone())
+        .unwrap_err();
+    assert!(error.to_string().contains("chain"), "{error}");
 }
 
 #[test]
@@ -171,6 +256,16 @@ fn every_fault_is_named_by_its_key() {
             "integers",
             with("b", npy("<i8", "False", "(3,)", &doubles(&[0.0; 3]))),
             "key b: dtype <i8",
+        ),
+        (
+            "order",
+            with("W", npy("<f8", "1", "(2, 3)", &doubles(&[0.0; 6]))),
+            "key W: fortran_order 1, expected True or False",
+        ),
+        (
+            "log-z-kind",
+            with("log_z_exact", npy("|b1", "False", "()", &[1])),
+            "key log_z_exact: dtype |b1",
         ),
         (
             "nan",

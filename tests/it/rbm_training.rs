@@ -109,6 +109,24 @@ fn the_same_seed_gives_the_same_machine() {
 }
 
 #[test]
+fn persistent_chains_are_samples_of_about_the_machine() {
+    let images = digits().images;
+    let start = || Rbm::<f32>::from_data(5, &images, 1).unwrap();
+    let settings = ContrastiveDivergence::new(5).batch_size(400).epochs(60);
+    let trained = settings.persistent(true).train(start(), &images).unwrap();
+    let chains = trained.chains.unwrap();
+    assert_eq!(chains.len(), 400);
+    let moments = trained.rbm.exact_moments().unwrap();
+    for (i, p) in moments.visible.iter().enumerate() {
+        let mean = chains.iter().filter(|v| v[i]).count() as f64 / 400.0;
+        // One unit in 400 more, for those that are hardly ever on.
+        let error = 4.0 * (p * (1.0 - p) / 400.0).sqrt() + 1.0 / 400.0;
+        assert!((mean - p).abs() < error, "{i}: {mean} {p}");
+    }
+    assert_eq!(settings.train(start(), &images).unwrap().chains, None);
+}
+
+#[test]
 fn progress_is_the_learning_curve() {
     let images = digits().images;
     let start = Rbm::<f32>::from_data(3, &images, 0).unwrap();

@@ -1,7 +1,9 @@
 //! Ridge superpositions: log Z and expectations of the augmented model against quadrature.
 
+use std::f64::consts::TAU;
+
 use annealed::ais::Ais;
-use annealed::drift::{Bounded, RidgeFunction, RidgeGibbs, RidgePath, Sinusoid, Tanh};
+use annealed::drift::{Bounded, RidgeFunction, RidgeGibbs, RidgePath, RidgePrior, Sinusoid, Tanh};
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use annealed::path::AnnealingPath;
 use annealed::schedule::Schedule;
@@ -31,7 +33,7 @@ fn quadrature(path: &RidgePath<impl RidgeFunction>) -> (f64, [f64; 2]) {
     let (mut z, mut mean) = (0.0, [0.0; 2]);
     let table = |index: usize| -> Vec<f64> {
         (-240..=240)
-            .map(|i| path.smoothed(index, f64::from(i) * 0.05))
+            .map(|i| path.smoothed(index, f64::from(i) * 0.05).unwrap())
             .collect()
     };
     let tables = [0, 1, 2].map(table);
@@ -55,6 +57,79 @@ fn the_smoothed_objective_gives_the_known_log_z() {
     let (log_z, mean) = quadrature(&waves());
     assert!((log_z - LOG_Z).abs() < 2e-6, "{log_z}");
     assert!((mean[0] - 0.34041).abs() < 1e-5 && (mean[1] + 0.28746).abs() < 1e-5);
+}
+
+/// Against closed forms, where an even grid sees no wave at all, where f is steep and where it jumps.
+#[test]
+fn smoothing_is_exact_for_waves_and_steps_of_any_steepness() {
+    let prior = |deviation| RidgePrior::new(dmatrix![1.0], 1.0, deviation).unwrap();
+    // `E exp(sin(u + s xi)) = I_0(1) + 2 sum_k I_k(1) exp(-k^2 s^2 / 2) cos(k (u - pi/2))`.
+    let bessel = [
+        1.266_065_877_752_008_4,
+        0.565_159_103_992_485,
+        0.135_747_669_767_038_3,
+        0.022_168_424_924_331_9,
+        0.002_737_120_221_046_87,
+    ];
+    for (waves, deviation, u) in [
+        (4.0, 1.0, 0.0),
+        (4.0, 1.0, 0.07),
+        (64.0, 2.0, 0.3),
+        (0.25, 1.0, 0.4),
+    ] {
+        let frequency = TAU * waves;
+        let wave = Sinusoid {
+            amplitude: 1.0,
+            frequency,
+            phase: 0.0,
+        };
+        let term = |(k, bessel): (usize, &f64)| {
+            let k = k as f64;
+            let damping = (-0.5 * (k * frequency * deviation).powi(2)).exp();
+            let twice = if k == 0.0 { 1.0 } else { 2.0 };
+            twice * bessel * damping * (k * (frequency * u - 0.25 * TAU)).cos()
+        };
+        let exact = bessel.iter().enumerate().map(term).sum::<f64>().ln();
+        let found = prior(deviation).log_smoothed(&wave, u, 1.0).unwrap();
+        assert!((found - exact).abs() < 1e-7, "{waves}: {found} {exact}");
+    }
+    // A step at a distance d from u: `log[P(xi < d) + e^3 P(xi > d)]`, with P(xi > 1) known.
+    let tail: f64 = 0.158_655_253_931_457_05;
+    let exact = (1.0 - tail + 3f64.exp() * tail).ln();
+    let jump = Bounded::new(|z: f64| if z > 1.0 { 3.0 } else { 0.0 }, 3.0);
+    let steep = Tanh {
+        amplitude: 1.5,
+        slope: 1e9,
+        offset: -1e9,
+    };
+    let found = prior(1.0).log_smoothed(&jump, 0.0, 1.0).unwrap();
+    assert!((found - exact).abs() < 1e-7, "{found} {exact}");
+    let found = prior(1.0).log_smoothed(&steep, 0.0, 1.0).unwrap();
+    assert!((found + 1.5 - exact).abs() < 1e-7, "{found} {exact}");
+}
+
+#[test]
+fn a_function_that_no_quadrature_resolves_is_an_error() {
+    let noise = |_| Sinusoid {
+        amplitude: 1.0,
+        frequency: 1e9,
+        phase: 0.0,
+    };
+    let path = RidgePath::new(design(), [0, 1, 2].map(noise), 3.0, 1.0, 1.0).unwrap();
+    let error = path.smoothed(0, 0.0).unwrap_err().to_string();
+    assert!(error.contains("smoothing of a ridge function"), "{error}");
+    let run = |kernel| {
+        Ais::new(&path, kernel)
+            .schedule(Schedule::linear(2).unwrap())
+            .chains(2)
+            .run()
+    };
+    let error = run(RidgeGibbs::collapsed()).unwrap_err().to_string();
+    assert!(
+        error.contains("quadrature") && error.contains("stage 1"),
+        "{error}"
+    );
+    assert!(run(RidgeGibbs::augmented()).is_ok());
 }
 
 #[test]

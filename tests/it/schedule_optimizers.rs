@@ -3,7 +3,9 @@
 use annealed::Error;
 use annealed::ais::{Ais, PartialRun};
 use annealed::estimate::Warning;
-use annealed::kernel::{Hmc, PerfectTransitions, RandomWalkMetropolis, StepSize, TransitionKernel};
+use annealed::kernel::{
+    Hmc, PerfectTransitions, RandomWalkMetropolis, StepSize, TransitionKernel, UnadjustedLangevin,
+};
 use annealed::model::{Gaussian, GaussianMixture, NormalizedModel, UnnormalizedModel};
 use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, Intermediate};
 use annealed::pilot::{
@@ -64,6 +66,25 @@ fn the_survey_estimates_g_and_the_variance_of_log_w() {
         assert!(off.abs() < 4.5 * error, "{point:?}");
         assert!((point.var_log_weight / variance - 1.0).abs() < 0.25 || point.stage == 0);
         variance += (1.0 / 200.0f64).powi(2) * exact_g(point.beta);
+    }
+}
+
+/// Unadjusted steps of variance e at precision r would make g `(1 + (e r / 2)^2)^2` times as large, up
+/// to 1.65, if the correction of a move weighed the state before it.
+#[test]
+fn the_survey_estimates_g_under_a_kernel_with_corrections() {
+    let base = Gaussian::isotropic(dvector![0.0], 1.0).unwrap();
+    let target = Gaussian::isotropic(dvector![0.0], 3f64.sqrt().recip()).unwrap();
+    let path = GaussianPath::new(base, target).unwrap();
+    let step = StepSize::knots(vec![(0.0, 0.8), (1.0, 0.27)]).unwrap();
+    let kernel = UnadjustedLangevin::new(step).unwrap();
+    let survey = Pilot::new(60_000, 4).survey(&path, &kernel, 1).unwrap();
+    for point in survey.points() {
+        // log f falls by x^2 for each unit of beta, and chi-squared has a kurtosis of 15.
+        let exact = 2.0 / (1.0 + 2.0 * point.beta).powi(2);
+        let error = (14.0 / point.effective_sample_size).sqrt();
+        let off = point.derivative_variance / exact - 1.0;
+        assert!(off.abs() < 4.0 * error && error < 0.03, "{point:?}");
     }
 }
 
@@ -705,9 +726,24 @@ fn settings_out_of_range_are_named() {
         )
         .contains("updates")
     );
+    let endless = KnotChains {
+        chains: usize::MAX,
+        updates: usize::MAX,
+        burn_in: usize::MAX,
+        thinning: usize::MAX,
+    };
+    assert!(binned(endless, 10).contains("chains at the knots"));
+    let chains_set = KnotChains {
+        chains: 2,
+        ..endless
+    };
+    assert!(binned(chains_set, 10).contains("updates"));
+    assert!(binned(chains, 1 << 40).contains("steps"));
     let cess = |pilot| ConstantConditionalEss::default().pilot(pilot);
     for (pilot, named) in [
         (Pilot::new(1, 10), "chains of the pilot"),
+        (Pilot::new(usize::MAX, 10), "chains of the pilot"),
+        (Pilot::new(10, usize::MAX), "steps of the pilot"),
         (Pilot::new(10, 0), "steps of the pilot"),
         (Pilot::new(10, 10).rounds(0), "rounds of the pilot"),
     ] {

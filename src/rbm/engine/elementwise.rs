@@ -78,6 +78,18 @@ impl<T: Scalar> Positions<T> {
             step: T::nearest(end - start),
         }
     }
+
+    /// The exact length of a stage over its rounded one. Increments are nearly proportional to the
+    /// length, and in single precision its rounding would be the largest error of a log weight: it is
+    /// common to all chains, and on a linear schedule to all stages.
+    pub(crate) fn length_over_rounded(start: f64, end: f64) -> f64 {
+        let rounded: f64 = Self::new(start, end).step.as_();
+        if rounded == 0.0 {
+            1.0
+        } else {
+            (end - start) / rounded
+        }
+    }
 }
 
 /// Draws units, 0 or 1, with logits `y_1`, and adds `softplus(y_1) - softplus(y_0)` of each to one

@@ -29,7 +29,9 @@ const TABLES: usize = INPUTS / BITS;
 /// A matrix as it lies in memory, or transposed.
 pub(crate) type MatrixView<'a, T> = DMatrixView<'a, T, Dyn, Dyn>;
 
-/// The transposed matrix, without a copy.
+/// The transposed matrix, without a copy. It may be read, and be a right factor of `gemm`. Elsewhere
+/// nalgebra 0.35 reads and writes past the end for a row stride other than 1.
+#[expect(clippy::disallowed_methods)]
 pub(crate) fn transposed<T: Scalar>(matrix: &DMatrix<T>) -> MatrixView<'_, T> {
     let (rows, columns) = matrix.shape();
     DMatrixView::from_slice_with_strides(matrix.as_slice(), columns, rows, rows, 1)

@@ -1,14 +1,30 @@
 //! The tile registers of AMX, used by inline assembly.
 
 use std::arch::asm;
+use std::marker::PhantomData;
 
 use crate::num::amx;
 use crate::rbm::engine::layers::{GROUP, Line};
 use crate::rbm::engine::tiles::{DEPTH, DIGITS, DigitSums, ROWS, Tile};
 
 /// Proof that the tile registers of this thread are set up, as eight tiles of 16 lines of 64 bytes.
+/// It stays on its thread: the pointer makes it neither `Send` nor `Sync`.
 #[derive(Debug)]
-pub(crate) struct TileRegisters(());
+pub(crate) struct TileRegisters(PhantomData<*const ()>);
+
+/// Compiles only as long as the registers are neither: for a type that is, `method` would be
+/// ambiguous.
+const _: fn() = || {
+    trait Either<Marker> {
+        fn method() {}
+    }
+    struct IsSend;
+    struct IsSync;
+    impl<T> Either<()> for T {}
+    impl<T: Send> Either<IsSend> for T {}
+    impl<T: Sync> Either<IsSync> for T {}
+    <TileRegisters as Either<_>>::method();
+};
 
 #[repr(C, align(64))]
 struct Configuration {
@@ -39,7 +55,7 @@ impl TileRegisters {
         unsafe {
             asm!("ldtilecfg [{}]", in(reg) &configuration, options(nostack, readonly));
         }
-        Some(Self(()))
+        Some(Self(PhantomData))
     }
 
     /// The sums of [`GROUP`] chains for 16 outputs.

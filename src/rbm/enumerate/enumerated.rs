@@ -5,13 +5,13 @@ use rand::{Rng, RngExt};
 use crate::Result;
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::rbm::enumerate::enumeration::Enumeration;
-use crate::rbm::model::{Rbm, draw_all};
+use crate::rbm::model::Rbm;
 use crate::rbm::scalar::Scalar;
 
 /// An RBM whose smaller layer has been enumerated, so that it is normalised and sampled exactly.
 ///
 /// It holds a cumulative probability for each state of the smaller layer. That is 8 MiB for 20
-/// units and 256 MiB for 25.
+/// units and 256 MiB for 25. A known number of samples takes no table ([`Rbm::exact_samples`]).
 ///
 /// ```
 /// use annealed::model::{NormalizedModel, Sampleable};
@@ -45,7 +45,7 @@ impl<T: Scalar> EnumeratedRbm<T> {
         let log_normalizer = enumeration.log_normalizer()?;
         let states = enumeration.states_per_task();
         let probabilities = enumeration.fold(
-            || vec![0.0; states],
+            |_| vec![0.0; states],
             |part, first, block| {
                 for (within, log_f) in block.log_f().iter().enumerate() {
                     part[(first + within) % states] = (log_f - log_normalizer).exp();
@@ -78,6 +78,10 @@ impl<T: Scalar> UnnormalizedModel for EnumeratedRbm<T> {
     fn log_density(&self, visible: &Vec<bool>) -> f64 {
         self.rbm.log_density(visible)
     }
+
+    fn state_dimension(&self) -> Option<usize> {
+        self.rbm.state_dimension()
+    }
 }
 
 impl<T: Scalar> NormalizedModel for EnumeratedRbm<T> {
@@ -92,10 +96,6 @@ impl<T: Scalar> Sampleable for EnumeratedRbm<T> {
         // The last sum is 1 but for rounding; scaling by it keeps the index in range.
         let level = rng.random::<f64>() * self.cumulative[last];
         let state = self.cumulative.partition_point(|&c| c <= level).min(last);
-        if self.enumeration.over_hidden {
-            draw_all(&self.enumeration.activation(state), rng)
-        } else {
-            self.enumeration.enumerated(state)
-        }
+        self.enumeration.draw_visible(state, rng)
     }
 }

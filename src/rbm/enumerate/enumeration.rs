@@ -1,11 +1,12 @@
 //! The enumeration of all states of an RBM's smaller layer, with the other layer summed out.
 
 use nalgebra::{DMatrix, DVector};
+use rand::Rng;
 
 use crate::num::Available;
 use crate::rbm::engine::add_scaled;
 use crate::rbm::enumerate::state_block::{LowUnits, STATES, StateBlock};
-use crate::rbm::model::Rbm;
+use crate::rbm::model::{Rbm, draw_all};
 use crate::rbm::scalar::Scalar;
 use crate::{Error, Result};
 
@@ -85,21 +86,30 @@ impl Enumeration {
         self.rbm.hidden_activation(&self.enumerated(state))
     }
 
+    /// Draws the visible units, given a state of the enumerated layer.
+    pub(crate) fn draw_visible<R: Rng + ?Sized>(&self, state: usize, rng: &mut R) -> Vec<bool> {
+        if self.over_hidden {
+            draw_all(&self.activation(state), rng)
+        } else {
+            self.enumerated(state)
+        }
+    }
+
     /// Visits all states, block by block, and returns the accumulators of the tasks.
     ///
-    /// `visit` is called with the accumulator of the task, the first state of the block, and the
+    /// `start` is called with the index of the task, and `visit` is called with the accumulator of the task, the first state of the block, and the
     /// block. Tasks run in parallel where that is compiled in. The accumulators come in the order of
     /// the states; within a task the blocks come in any order.
     pub(crate) fn fold<A: Send>(
         &self,
-        start: impl Fn() -> A + Sync + Send,
+        start: impl Fn(usize) -> A + Sync + Send,
         visit: impl Fn(&mut A, usize, &StateBlock) + Sync + Send,
     ) -> Vec<A> {
         let chunks = self.chunks();
         let tasks = chunks.min(MAX_TASKS);
         let run = |task: usize| {
             let (mut accumulator, mut block) =
-                (start(), StateBlock::new(Available::best(), &self.low));
+                (start(task), StateBlock::new(Available::best(), &self.low));
             for chunk in chunks / tasks * task..chunks / tasks * (task + 1) {
                 self.walk(chunk, &mut block, |state, block| {
                     visit(&mut accumulator, state, block);
@@ -176,16 +186,23 @@ impl Enumeration {
 
     /// `log Z` of the RBM, or an error where it overflows.
     pub(crate) fn log_normalizer(&self) -> Result<f64> {
+        Ok(self.log_normalizer_and_shares()?.0)
+    }
+
+    /// `log Z`, and the probability of the states of each task.
+    pub(crate) fn log_normalizer_and_shares(&self) -> Result<(f64, Vec<f64>)> {
         let parts = self.fold(
-            || LogSum::ZERO,
+            |_| LogSum::ZERO,
             |total, _, block| {
                 let max = block.highest();
                 let sum = block.relative(max).iter().sum();
                 *total = total.plus(LogSum { max, sum });
             },
         );
-        let total = parts.into_iter().fold(LogSum::ZERO, LogSum::plus);
-        check_log_normalizer(total.max + total.sum.ln())
+        let total = parts.iter().copied().fold(LogSum::ZERO, LogSum::plus);
+        let log_z = check_log_normalizer(total.log())?;
+        let shares = parts.into_iter().map(|part| (part.log() - log_z).exp());
+        Ok((log_z, shares.collect()))
     }
 }
 
@@ -225,6 +242,10 @@ impl LogSum {
         max: f64::NEG_INFINITY,
         sum: 0.0,
     };
+
+    fn log(self) -> f64 {
+        self.max + self.sum.ln()
+    }
 
     fn plus(self, other: Self) -> Self {
         let max = self.max.max(other.max);

@@ -1,7 +1,8 @@
-//! Exact sums over all states of an RBM's smaller layer.
+//! Exact sums over all states of an RBM's smaller layer, and exact samples.
 
 mod enumerated;
 mod enumeration;
+mod exact_samples;
 mod state_block;
 
 pub use enumerated::EnumeratedRbm;

@@ -19,8 +19,8 @@ use crate::{Error, Result};
 /// What a `.npz` file holds of an RBM (feature `npz`).
 ///
 /// The keys are `W`, the weights (M x D), `a`, the hidden biases (M), and `b`, the visible biases
-/// (D). There may also be `b_base`, the visible biases of the base-rate model (D), and
-/// `log_z_exact`, a number.
+/// (D). There may also be `b_base`, the visible biases of the base-rate model (D), `log_z_exact`, a
+/// number, which may be an integer, and `chains`, states of the visible units (N x D).
 #[derive(Debug, Clone, PartialEq)]
 pub struct RbmFile<T: Scalar = f32> {
     /// The RBM.
@@ -29,6 +29,10 @@ pub struct RbmFile<T: Scalar = f32> {
     pub base: Option<BaseRate<T>>,
     /// The exact `log Z`, where the file has `log_z_exact`.
     pub log_z_exact: Option<f64>,
+    /// States of chains, such as the persistent ones of training
+    /// ([`TrainedRbm::chains`](crate::rbm::TrainedRbm::chains)), where the file has `chains`: an array
+    /// of zeros and ones, which may be bytes or Booleans.
+    pub chains: Option<Vec<Vec<bool>>>,
 }
 
 impl<T: Scalar> RbmFile<T> {
@@ -51,7 +55,7 @@ impl<T: Scalar> RbmFile<T> {
         let hidden_bias = vector("a", require(&mut archive, "a")?)?;
         let visible_bias = vector("b", require(&mut archive, "b")?)?;
         let hidden_units = hidden_bias.len();
-        let base_bias = array(&mut archive, "b_base")?;
+        let base_bias = array(&mut archive, "b_base", &[])?;
         let base_bias = base_bias
             .map(|values| vector("b_base", values))
             .transpose()?;
@@ -59,22 +63,30 @@ impl<T: Scalar> RbmFile<T> {
         let base = base_bias
             .map(|bias| base_rate(hidden_units, &rbm, bias))
             .transpose()?;
-        let log_z_exact = array(&mut archive, "log_z_exact")?
+        let log_z_exact = array(&mut archive, "log_z_exact", &["<i4", ">i4", "<i8", ">i8"])?
             .map(number)
+            .transpose()?;
+        let units = rbm.visible_units();
+        let chains = array(&mut archive, "chains", &["|b1", "|u1"])?
+            .map(|values| states(values, units))
             .transpose()?;
         Ok(Self {
             rbm,
             base,
             log_z_exact,
+            chains,
         })
     }
 
     /// Writes a compressed file of all fields, in the precision of `T`.
     ///
     /// # Errors
-    /// [`Error::File`] where the file cannot be written.
+    /// A chain of another length than D; [`Error::File`] where the file cannot be written.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
+        for chain in self.chains.iter().flatten() {
+            Error::check_dimension("chain", chain.len(), self.rbm.visible_units())?;
+        }
         self.write_archive(path).map_err(|error| match error {
             ZipError::Io(error) => Error::io(path, error),
             other => Error::file(path, other),
@@ -101,13 +113,27 @@ impl<T: Scalar> RbmFile<T> {
             archive.start_file("log_z_exact.npy", SimpleFileOptions::default())?;
             archive.write_all(&npy::format(&[], 8, std::iter::once(log_z)))?;
         }
+        if let Some(chains) = &self.chains {
+            let units = (0..visible).flat_map(|i| chains.iter().map(move |chain| chain[i]));
+            archive.start_file("chains.npy", SimpleFileOptions::default())?;
+            archive.write_all(&npy::format(
+                &[chains.len(), visible],
+                4,
+                units.map(f64::from),
+            ))?;
+        }
         archive.finish()?.flush()?;
         Ok(())
     }
 }
 
-/// The array of a key, or nothing where the archive does not have it.
-fn array<R: Read + Seek>(archive: &mut ZipArchive<R>, key: &str) -> Result<Option<Array>, String> {
+/// The array of a key, of floats or of other dtypes that may stand for them; nothing where the archive does not have
+/// the key.
+fn array<R: Read + Seek>(
+    archive: &mut ZipArchive<R>,
+    key: &str,
+    others: &[&str],
+) -> Result<Option<Array>, String> {
     let named = |error: &dyn Display| format!("key {key}: {error}");
     let mut bytes = Vec::new();
     match archive.by_name(&format!("{key}.npy")) {
@@ -115,12 +141,14 @@ fn array<R: Read + Seek>(archive: &mut ZipArchive<R>, key: &str) -> Result<Optio
         Err(ZipError::FileNotFound) => return Ok(None),
         Err(error) => return Err(named(&error)),
     };
-    Array::parse(&bytes).map(Some).map_err(|e| named(&e))
+    Array::parse(&bytes, others)
+        .map(Some)
+        .map_err(|e| named(&e))
 }
 
 fn require<R: Read + Seek>(archive: &mut ZipArchive<R>, key: &str) -> Result<Array, String> {
     let missing = || format!("key {key} is missing, expected W, a and b");
-    array(archive, key)?.ok_or_else(missing)
+    array(archive, key, &[])?.ok_or_else(missing)
 }
 
 fn matrix<T: Scalar>(array: Array) -> Result<DMatrix<T>, String> {
@@ -144,6 +172,30 @@ fn vector<T: Scalar>(key: &str, array: Array) -> Result<DVector<T>, String> {
     };
     let values = array.values.into_iter().map(T::nearest);
     Ok(DVector::from_iterator(length, values))
+}
+
+/// A state for each row of zeros and ones.
+fn states(array: Array, units: usize) -> Result<Vec<Vec<bool>>, String> {
+    let shape = &array.shape;
+    let count = match shape.as_slice() {
+        &[count, columns] if columns == units => count,
+        _ => {
+            return Err(format!(
+                "key chains: shape {shape:?}, expected (N, {units})"
+            ));
+        }
+    };
+    if let Some(x) = array.values.iter().find(|x| !matches!(**x, 0.0 | 1.0)) {
+        return Err(format!("key chains: {x}, expected 0 or 1"));
+    }
+    let (chain, unit) = if array.fortran_order {
+        (1, count)
+    } else {
+        (units, 1)
+    };
+    let is_on = |c: usize, i: usize| array.values[c * chain + i * unit] == 1.0;
+    let state = |c| (0..units).map(|i| is_on(c, i)).collect();
+    Ok((0..count).map(state).collect())
 }
 
 fn number(array: Array) -> Result<f64, String> {

@@ -198,7 +198,7 @@ impl<T: Scalar> Rbm<T> {
         let enumeration = Enumeration::new(self)?;
         let mut total = MomentSums::zeros(&enumeration);
         let parts = enumeration.fold(
-            || MomentSums::zeros(&enumeration),
+            |_| MomentSums::zeros(&enumeration),
             |sums, first_state, block| sums.add(&enumeration, first_state, block),
         );
         for part in parts {

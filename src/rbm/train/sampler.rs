@@ -99,6 +99,16 @@ impl<T: Scalar> Chains<T> {
         self.visible.clone_from(&other.visible);
     }
 
+    /// The visible units of every chain.
+    pub(crate) fn visible_states(&self) -> Vec<Vec<bool>> {
+        let state = |chain| {
+            let mut state = vec![false; self.visible.units()];
+            self.visible.store(chain, &mut state);
+            state
+        };
+        (0..self.visible.chains()).map(state).collect()
+    }
+
     /// One sweep of every chain, v -> h -> v.
     pub(crate) fn sweep(&mut self, sampler: &Sampler<T>, lanes: &mut Lanes) {
         let layers = [
@@ -143,8 +153,6 @@ impl<T: Scalar> Chains<T> {
                 *value = unit.into();
             }
         }
-        // Transposed, only as a right factor: as a left one, where a size is 5 or less, nalgebra 0.35
-        // writes past its end.
         sums.weights
             .gemm(scale, &self.expected, &transposed(&self.values), T::one());
         for (h, v) in self.expected.column_iter().zip(self.values.column_iter()) {
@@ -186,5 +194,45 @@ impl<T: Scalar> ParameterSums<T> {
             hidden_bias: DVector::zeros(hidden),
             visible_bias: DVector::zeros(visible),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sizes on both sides of those for which nalgebra's product takes another way, which writes past
+    /// the end for a left factor with a row stride. The standard library's debug assertions see that.
+    #[test]
+    fn sums_of_moments_are_right_at_small_sizes() {
+        const SIZES: [usize; 6] = [1, 2, 4, 5, 6, 8];
+        let pairs = SIZES.into_iter().flat_map(|m| SIZES.map(|d| (m, d)));
+        for (hidden, visible) in pairs {
+            let weights = DMatrix::from_fn(hidden, visible, |j, i| j as f64 - 0.5 * i as f64);
+            let biases = DVector::from_fn(hidden, |j, _| 0.25 * j as f64);
+            let rbm = Rbm::new(weights, biases, DVector::zeros(visible)).unwrap();
+            for chains in SIZES {
+                let rows: Vec<Vec<bool>> = (0..chains)
+                    .map(|c| (0..visible).map(|i| (c + i) % 3 == 0).collect())
+                    .collect();
+                let mut found = Chains::zeros(hidden, visible, chains);
+                found.start_at(rows.iter());
+                let sums = found.sums(&Sampler::new(&rbm), 0.5);
+                let expected = |j: usize, i: usize| -> f64 {
+                    let on = rows.iter().filter(|row| row[i]);
+                    0.5 * on.map(|row| probability(&rbm, j, row)).sum::<f64>()
+                };
+                let weights = DMatrix::from_fn(hidden, visible, expected);
+                let error = (&sums.weights - weights).amax();
+                assert!(error < 1e-12, "{hidden} x {visible}, {chains}: {error:e}");
+            }
+        }
+    }
+
+    fn probability(rbm: &Rbm<f64>, unit: usize, row: &[bool]) -> f64 {
+        let weights = rbm.weights().row(unit);
+        let on = weights.iter().zip(row).filter(|(_, on)| **on);
+        let logit = rbm.hidden_bias()[unit] + on.map(|(w, _)| w).sum::<f64>();
+        1.0 / (1.0 + (-logit).exp())
     }
 }

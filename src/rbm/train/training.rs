@@ -135,9 +135,11 @@ impl ContrastiveDivergence {
             progress(&epoch);
             curve.push(epoch);
         }
+        let chains = (self.persistent).then(|| state.negative.visible_states());
         Ok(TrainedRbm {
             rbm: state.rbm,
             curve,
+            chains,
         })
     }
 
@@ -195,6 +197,9 @@ pub struct TrainedRbm<T: Scalar = f32> {
     pub rbm: Rbm<T>,
     /// One entry for each epoch.
     pub curve: Vec<Epoch>,
+    /// The visible units of the persistent chains after the last update: samples of about the
+    /// machine's law, as many as a mini-batch has rows. `None` where the sweeps started at the data.
+    pub chains: Option<Vec<Vec<bool>>>,
 }
 
 impl<T: Scalar> Rbm<T> {

@@ -2,13 +2,15 @@
 
 use annealed::chain::{Block, Increment, NonFinite, Stage, Step};
 use annealed::kernel::{RandomWalkMetropolis, Scratch, Then, TransitionKernel, UnadjustedLangevin};
-use annealed::model::{Differentiable, FullConditionals};
-use annealed::path::Intermediate;
-use nalgebra::DVector;
+use annealed::model::{Differentiable, FullConditionals, Sampleable};
+use annealed::path::{AnnealingPath, Intermediate};
+use annealed::rbm::{BaseRate, BlockGibbs, EnumeratedRbm, Rbm, RbmAt, RbmPath};
+use annealed::testing;
+use nalgebra::{DMatrix, DVector, dvector};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
-use super::{Worst, gaussian_pair, half_line, invariance, random_walk};
+use super::{CHAINS, Worst, gaussian_pair, half_line, invariance, random_walk};
 
 fn assert_told_apart(check: impl Fn(bool) -> Worst) {
     let (right, wrong) = (check(false), check(true));
@@ -334,4 +336,56 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for MovesFirst {
 #[test]
 fn weight_and_transition_swapped() {
     assert_told_apart(|wrong| gaussian_pair(MovesFirst(wrong), 4));
+}
+
+/// A fused kernel: right for one chain, while a block moves as a whole at a beta that is out of date.
+struct StaleBlock(bool);
+
+impl<'a> TransitionKernel<RbmAt<'a, f64>> for StaleBlock {
+    type Workspace = <BlockGibbs as TransitionKernel<RbmAt<'a, f64>>>::Workspace;
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: Stage<'_, RbmAt<'a, f64>>,
+        chain: usize,
+        state: &mut Vec<bool>,
+        workspace: &mut Self::Workspace,
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        BlockGibbs.step(stage, chain, state, workspace, rng)
+    }
+
+    fn advance(
+        &self,
+        stage: Stage<'_, RbmAt<'a, f64>>,
+        block: &mut Block<Vec<bool>>,
+        workspace: &mut Self::Workspace,
+    ) -> annealed::Result<()> {
+        let stale = stage
+            .model
+            .path()
+            .at(if self.0 { 0.7 } else { 1.0 } * stage.beta);
+        BlockGibbs.advance(Stage::new(stage.index, &stale, &stale), block, workspace)
+    }
+}
+
+#[test]
+fn fused_block_gibbs_at_a_stale_beta() {
+    let weights = DMatrix::from_row_slice(2, 3, &[2.0, -1.0, 1.5, -0.5, 1.0, 2.0]);
+    let target = Rbm::new(weights, dvector![0.2, -0.3], dvector![0.1, -0.2, 0.3]);
+    let path = RbmPath::new(BaseRate::uniform(2, 3).unwrap(), target.unwrap()).unwrap();
+    let model = path.at(0.8);
+    let exact = EnumeratedRbm::new(model.to_rbm().unwrap()).unwrap();
+    assert_told_apart(|wrong| {
+        let statistics: [fn(&Vec<bool>) -> f64; 3] = [
+            |v| f64::from(v[0]),
+            |v| f64::from(v[0] && v[2]),
+            |v| f64::from(v[0] != v[1]),
+        ];
+        Worst::of(statistics.map(|statistic| {
+            let sample = |rng: &mut _| exact.sample(rng);
+            testing::invariance(&model, &StaleBlock(wrong), sample, statistic, 4, CHAINS, 1)
+                .unwrap()
+        }))
+    });
 }

@@ -1,0 +1,96 @@
+//! The log partition function of a restricted Boltzmann machine, with an interval.
+//!
+//! With no arguments: trains an RBM with 20 hidden units on embedded handwritten digits,
+//! enumerates its exact log Z, estimates it by annealed importance sampling, and scores held-out
+//! digits.
+//!
+//! ```text
+//! cargo run --release --features full --example rbm
+//! cargo run --release --features full --example rbm -- \
+//!     --weights rbm.npz --base data-rate --chains 1000 --steps 10000 --json
+//! cargo run --release --features full --example rbm -- \
+//!     --weights rbm.npz --schedule friction --save-schedule betas.txt
+//! cargo run --release --features full --example rbm -- --reverse exact --raise 10
+//! ```
+
+mod options;
+mod problem;
+mod report;
+mod reverse;
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use annealed::Result;
+use annealed::ais::Ais;
+use annealed::rbm::BlockGibbs;
+use clap::Parser;
+
+use options::Options;
+use problem::{anneal_along, images, read, train};
+use report::Report;
+use reverse::Backward;
+
+fn main() -> ExitCode {
+    match score(&Options::parse()) {
+        Ok(report) => {
+            // A reader that has seen enough, as `head`, is no failure.
+            let _ = std::io::stdout().write_all(report.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs what the options ask for, and says what came of it.
+fn score(options: &Options) -> Result<String> {
+    let mut problem = match &options.weights {
+        Some(path) => read(path, options)?,
+        None => train(options)?,
+    };
+    if let Some(file) = &options.data {
+        problem.held_out = images(file, problem.rbm.visible_units())?;
+    }
+    let begun = Instant::now();
+    let mut path = anneal_along(options, &problem)?;
+    if let Some(engine) = options.engine {
+        path = path.with_engine(engine)?;
+    }
+    let schedule = options.schedule(&path)?;
+    let pilot_seconds = begun.elapsed().as_secs_f64();
+    let mut ais = Ais::new(&path, BlockGibbs)
+        .schedule(schedule)
+        .chains(options.chains)
+        .seed(options.seed)
+        .block_size(options.block_size);
+    if let Some(threads) = options.threads {
+        ais = ais.threads(threads);
+    }
+    if !options.json {
+        ais = ais.progress_bar();
+    }
+    let run = ais.run()?;
+    let backward = match &options.reverse {
+        Some(source) => Some(Backward::run(&ais, &run, &problem, source)?),
+        None => None,
+    };
+    let raise = match options.raise {
+        Some(chains) => Some(ais.raise(&problem.held_out, chains)?),
+        None => None,
+    };
+    let report = Report {
+        problem: &problem,
+        run: &run,
+        backward,
+        raise,
+        pilot_seconds,
+    };
+    match options.json {
+        true => Ok(report.json().to_string() + "\n"),
+        false => Ok(report.to_string()),
+    }
+}

@@ -1,0 +1,195 @@
+//! What the command line asks for.
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use annealed::Result;
+use annealed::path::Engine;
+use annealed::pilot::{
+    BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, ScheduleOptimizer, VarOpt,
+};
+use annealed::rbm::{BlockGibbs, RbmPath};
+use annealed::schedule::Schedule;
+use clap::{Parser, ValueEnum};
+
+/// Estimate the log partition function of an RBM.
+#[derive(Debug, Parser)]
+pub struct Options {
+    /// RBM to score: a NumPy .npz file with W (M, D), a (M), b (D) and optionally b_base (D);
+    /// without it an RBM is trained on the embedded 8 x 8 digits
+    #[arg(long)]
+    pub weights: Option<PathBuf>,
+    /// Where chains start: the file's b_base (or the training data's base rates), or fair coins
+    #[arg(long, value_enum, default_value = "data-rate")]
+    pub base: Base,
+    /// The path from the base: mixed energies, or a spline through averaged moments at nine inner
+    /// knots
+    #[arg(long, value_enum, default_value = "geometric")]
+    pub path: PathKind,
+    /// How the knots of a spline are found; exact up to 20 units in the smaller layer unless set,
+    /// by chains beyond
+    #[arg(long, value_enum)]
+    pub matching: Option<Matching>,
+    /// How the stages are placed
+    #[arg(long, value_enum, default_value = "linear")]
+    pub schedule: ScheduleKind,
+    /// Bound on the schedule's speed K (beta_k - beta_{k-1}), at least 1
+    #[arg(long)]
+    pub speed_limit: Option<f64>,
+    /// Number of chains of the pilot run by which a schedule is chosen
+    #[arg(long, default_value_t = 100)]
+    pub pilot_chains: usize,
+    /// Number of steps of the pilot; for binned, of updates at all knots together
+    #[arg(long, default_value_t = 1_000)]
+    pub pilot_steps: usize,
+    /// Number of pilots, each after the first on the schedule that the one before led to
+    #[arg(long, default_value_t = 1)]
+    pub pilot_rounds: usize,
+    /// Write the schedule to a file, one beta a line
+    #[arg(long)]
+    pub save_schedule: Option<PathBuf>,
+    /// Take the schedule from a file instead of choosing one; it fixes the number of stages
+    #[arg(long, conflicts_with_all = ["schedule", "steps"])]
+    pub load_schedule: Option<PathBuf>,
+    /// Number of chains N
+    #[arg(long, default_value_t = 1_000)]
+    pub chains: usize,
+    /// Number of stages K
+    #[arg(long, default_value_t = 10_000)]
+    pub steps: usize,
+    /// Seed; one seed gives the same figures for any number of threads
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Number of chains that move together: more are faster, fewer give work to more threads
+    #[arg(long, default_value_t = 128)]
+    pub block_size: usize,
+    /// Number of threads; all cores unless set
+    #[arg(long)]
+    pub threads: Option<usize>,
+
+    /// Instructions of the inner loops: portable, avx2, avx512 or amx; the best ones of this machine
+    /// unless set
+    #[arg(long)]
+    pub engine: Option<Engine>,
+    /// Images to score besides, an uncompressed IDX file (MNIST's format); ink from grey 128 on
+    #[arg(long)]
+    pub data: Option<PathBuf>,
+    /// Enumerate the exact log Z (up to 25 units in the smaller layer)
+    #[arg(long)]
+    pub exact: bool,
+    /// Run backward, too, from N samples of the RBM: exact ones by enumeration, the forward chains'
+    /// states resampled and moved on, or the `chains` of an .npz file
+    #[arg(long, value_name = "exact|resampled|FILE")]
+    pub reverse: Option<Reverse>,
+    /// Score the held-out images by RAISE, too, with so many reverse chains an image
+    #[arg(long, value_name = "CHAINS")]
+    pub raise: Option<usize>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
+pub enum Base {
+    DataRate,
+    Uniform,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
+pub enum PathKind {
+    Geometric,
+    MomentSpline,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
+pub enum Matching {
+    /// Moments and gradients by enumeration: minutes at 20 x 784 units
+    Exact,
+    /// Moments from 200 chains of 1,000 sweeps, and 5,000 updates of 100 persistent chains a knot
+    Chains,
+}
+
+/// Where the samples of a reverse run come from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reverse {
+    Exact,
+    Resampled,
+    File(PathBuf),
+}
+
+impl FromStr for Reverse {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match text {
+            "exact" => Self::Exact,
+            "resampled" => Self::Resampled,
+            file => Self::File(file.into()),
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ScheduleKind {
+    Linear,
+    /// Salakhutdinov and Murray (2008)
+    Sm08,
+    /// VAROPT (Kiwaki 2015), from a pilot run
+    Varopt,
+    /// Ten segments (Grosse, Maddison and Salakhutdinov 2013), from chains at their ends
+    Binned,
+    /// By the growth of the variance of log w along a pilot run
+    Friction,
+    /// Constant conditional effective sample size (Zhou, Johansen and Aston 2016)
+    Cess,
+}
+
+impl Options {
+    /// The schedule that the options ask for.
+    pub fn schedule(&self, path: &RbmPath) -> Result<Schedule> {
+        let mut schedule = match &self.load_schedule {
+            Some(file) => Schedule::load(file)?,
+            None => self.choose(path)?,
+        };
+        if let Some(limit) = self.speed_limit {
+            schedule = schedule.with_speed_limit(limit)?;
+        }
+        if let Some(file) = &self.save_schedule {
+            schedule.save(file)?;
+        }
+        Ok(schedule)
+    }
+
+    fn choose(&self, path: &RbmPath) -> Result<Schedule> {
+        let mut pilot = Pilot::new(self.pilot_chains, self.pilot_steps).rounds(self.pilot_rounds);
+        if let Some(threads) = self.threads {
+            pilot = pilot.threads(threads);
+        }
+        let optimizer: &dyn ScheduleOptimizer<RbmPath, BlockGibbs> = match self.schedule {
+            ScheduleKind::Linear => return Schedule::linear(self.steps),
+            ScheduleKind::Sm08 => return Schedule::salakhutdinov_murray(self.steps),
+            ScheduleKind::Varopt => &VarOpt::default().pilot(pilot),
+            ScheduleKind::Binned => {
+                let updates = self.pilot_steps / 11;
+                &BinnedSchedule::new(Schedule::linear(10)?).chains(KnotChains {
+                    chains: self.pilot_chains,
+                    updates,
+                    burn_in: updates / 2,
+                    thinning: 10,
+                })
+            }
+            ScheduleKind::Friction => &Friction::default().pilot(pilot),
+            ScheduleKind::Cess => {
+                // A stage is found by about five evaluations, in about three passes.
+                let coarse = Pilot::new(self.pilot_chains, self.pilot_steps.div_ceil(5));
+                &ConstantConditionalEss::default().pilot(coarse)
+            }
+        };
+        let found = optimizer.optimize(path, &BlockGibbs, self.steps, self.seed)?;
+        for warning in &found.warnings {
+            eprintln!("schedule: {warning}");
+        }
+        Ok(found.schedule)
+    }
+}

@@ -1,0 +1,217 @@
+//! What is printed of the runs.
+
+use std::fmt::{self, Display, Formatter};
+
+use annealed::ais::{Bridge, Raise, ReverseRun, Run};
+use annealed::estimate::Warning;
+use annealed::model::{NormalizedModel, UnnormalizedModel};
+use serde_json::{Value, json};
+
+use crate::problem::Problem;
+use crate::reverse::Backward;
+
+/// All that is known in the end.
+pub struct Report<'a> {
+    pub problem: &'a Problem,
+    pub run: &'a Run<Vec<bool>>,
+    pub backward: Option<Backward>,
+    pub raise: Option<Raise>,
+    /// Of the schedule's pilot and the path's moment matching.
+    pub pilot_seconds: f64,
+}
+
+impl Report<'_> {
+    /// Mean log-likelihood of the held-out images at this log Z, and its standard error over images.
+    fn log_likelihood(&self, log_z: f64) -> (f64, f64) {
+        let problem = self.problem;
+        let (mean, error) = mean_over(&problem.held_out, |image| problem.rbm.log_density(image));
+        (mean - log_z, error)
+    }
+
+    fn base_log_likelihood(&self) -> f64 {
+        let base = &self.problem.base;
+        let (mean, _) = mean_over(&self.problem.held_out, |image| base.log_density(image));
+        mean - base.log_normalizer()
+    }
+
+    /// Of all runs.
+    fn seconds(&self) -> f64 {
+        let backward = self
+            .backward
+            .as_ref()
+            .map_or(0.0, |backward| match backward {
+                Backward::Exact(both) => both.0.backward().seconds(),
+                Backward::Approximate(both) => both.0.backward().seconds(),
+            });
+        self.pilot_seconds + self.run.seconds() + backward
+    }
+
+    /// Names of the warnings of the forward run and of both directions together.
+    fn warnings(&self) -> Vec<String> {
+        let joint = match &self.backward {
+            None => &[],
+            Some(Backward::Exact(both)) => both.1.warnings(),
+            Some(Backward::Approximate(both)) => both.1.warnings(),
+        };
+        names(&[self.run.warnings(), joint].concat())
+    }
+
+    pub fn json(&self) -> Value {
+        let (run, problem) = (self.run, self.problem);
+        let (lower, upper) = run.interval();
+        let mut json = json!({
+            "log_z": run.log_z(),
+            "standard_error": run.standard_error(),
+            "interval": [lower, upper],
+            "ess": run.effective_sample_size(),
+            "mean_log_weight": run.estimate().mean_log_weight(),
+            "var_log_weight": run.estimate().var_log_weight(),
+            "lower_bound": run.lower_bound(),
+            "thermodynamic_log_z": run.thermodynamic_log_z(),
+            "log_z_exact": problem.log_z_exact,
+            "chains": run.chains(),
+            "steps": run.schedule().steps(),
+            "engine": run.engine().map(|engine| engine.to_string()),
+            "seconds": self.seconds(),
+            "pilot_seconds": self.pilot_seconds,
+            "chain_steps_per_second": run.chain_steps_per_second(),
+            "warnings": self.warnings(),
+        });
+        match &self.backward {
+            Some(Backward::Exact(both)) => {
+                add_backward(&mut json, &both.0, &both.1);
+                json["upper_bound"] = both.1.upper_bound().into();
+                json["tight_upper_bound"] = both.1.tight_upper_bound().into();
+                json["exact_samples"] = true.into();
+            }
+            Some(Backward::Approximate(both)) => {
+                add_backward(&mut json, &both.0, &both.1);
+                json["upper_bound"] = Value::Null;
+                json["exact_samples"] = false.into();
+            }
+            None => {}
+        }
+        if !problem.held_out.is_empty() {
+            let (mean, error) = self.log_likelihood(run.log_z());
+            json["log_likelihood"] = mean.into();
+            json["log_likelihood_error_over_images"] = error.into();
+            json["base_log_likelihood"] = self.base_log_likelihood().into();
+            json["images"] = problem.held_out.len().into();
+        }
+        if let Some(raise) = &self.raise {
+            let (mean, error) = raise.mean();
+            json["raise"] = mean.into();
+            json["raise_error_over_images"] = error.into();
+        }
+        json
+    }
+}
+
+fn add_backward<Q>(json: &mut Value, reverse: &ReverseRun<Vec<bool>, Q>, bridge: &Bridge<Q>) {
+    let (lower, upper) = bridge.interval();
+    let gap = |warning: &&Warning| matches!(warning, Warning::ForwardReverseGap { .. });
+    json["bar_log_z"] = bridge.log_z().into();
+    json["bar_standard_error"] = bridge.standard_error().into();
+    json["bar_interval"] = json!([lower, upper]);
+    json["tight_lower_bound"] = bridge.tight_lower_bound().into();
+    json["overlap"] = bridge.estimate().overlap().into();
+    json["gap"] = bridge.gap().into();
+    json["gap_warning"] = bridge.warnings().iter().any(|w| gap(&w)).into();
+    json["reverse_log_z"] = reverse.log_z().into();
+    json["reverse_standard_error"] = reverse.standard_error().into();
+    json["reverse_chains"] = reverse.backward().chains().into();
+    json["reverse_warnings"] = names(reverse.backward().warnings()).into();
+}
+
+fn names(warnings: &[Warning]) -> Vec<String> {
+    warnings.iter().map(Warning::name).collect()
+}
+
+impl Display for Report<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (run, problem) = (self.run, self.problem);
+        writeln!(f, "{}{run}", problem.note)?;
+        if let Some(exact) = problem.log_z_exact {
+            let error = run.log_z() - exact;
+            writeln!(f, "exact log Z = {exact:.3}, error {error:+.3}")?;
+        }
+        if let Some(thermodynamic) = run.thermodynamic_log_z() {
+            writeln!(f, "thermodynamic integration: {thermodynamic:.3}")?;
+        }
+        self.write_backward(f)?;
+        if !problem.held_out.is_empty() {
+            self.write_log_likelihood(f)?;
+        }
+        writeln!(
+            f,
+            "{} chains of {} stages in {:.1} s ({:.1} s for path and schedule), {:.3e} chain-steps a second \
+             ({})",
+            run.chains(),
+            run.schedule().steps(),
+            self.seconds(),
+            self.pilot_seconds,
+            run.chain_steps_per_second(),
+            run.engine()
+                .map_or("generic".to_string(), |engine| engine.to_string()),
+        )
+    }
+}
+
+impl Report<'_> {
+    fn write_backward(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match &self.backward {
+            None => Ok(()),
+            Some(Backward::Exact(both)) => {
+                let (reverse, bridge) = both.as_ref();
+                writeln!(f, "from exact samples: {reverse}\n{bridge}")?;
+                writeln!(
+                    f,
+                    "bounds in expectation: {:.3} and {:.3}; tighter {:.3} and {:.3}",
+                    bridge.lower_bound(),
+                    bridge.upper_bound(),
+                    bridge.tight_lower_bound(),
+                    bridge.tight_upper_bound(),
+                )
+            }
+            Some(Backward::Approximate(both)) => {
+                let (reverse, bridge) = both.as_ref();
+                let chains = reverse.backward().chains();
+                writeln!(
+                    f,
+                    "from {chains} approximate samples, no bound: {reverse}\n{bridge}"
+                )
+            }
+        }
+    }
+
+    fn write_log_likelihood(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let images = self.problem.held_out.len();
+        let (mean, error) = self.log_likelihood(self.run.log_z());
+        let (lower, upper) = self.run.interval();
+        writeln!(
+            f,
+            "log likelihood of {images} held-out images: {mean:.3} nats an image, +- {error:.3} over images \
+             (95% interval from log Z alone: {:.3} to {:.3}); under the base-rate model {:.3}",
+            self.log_likelihood(upper).0,
+            self.log_likelihood(lower).0,
+            self.base_log_likelihood(),
+        )?;
+        if let Some(raise) = &self.raise {
+            let (mean, error) = raise.mean();
+            writeln!(
+                f,
+                "RAISE: {mean:.3} nats an image, +- {error:.3} over images: in expectation a lower bound for the \
+                 model that annealing defines, not for the RBM",
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// The mean of f over the images, and its standard error.
+fn mean_over(images: &[Vec<bool>], f: impl Fn(&Vec<bool>) -> f64) -> (f64, f64) {
+    let n = images.len() as f64;
+    let mean = images.iter().map(&f).sum::<f64>() / n;
+    let squares: f64 = images.iter().map(|image| (f(image) - mean).powi(2)).sum();
+    (mean, (squares / (n - 1.0) / n).sqrt())
+}

@@ -1,0 +1,52 @@
+//! The run from the RBM back to the base.
+
+use annealed::ais::{Ais, Approximate, Bridge, Exact, ReverseRun, Run, TargetSamples};
+use annealed::rbm::{BlockGibbs, RbmFile, RbmPath};
+use annealed::{Error, Result};
+
+use crate::options::Reverse;
+use crate::problem::Problem;
+
+type Chains = Run<Vec<bool>>;
+type Back<Q> = ReverseRun<Vec<bool>, Q>;
+
+/// A reverse run, and what it says together with the forward one.
+pub enum Backward {
+    /// From exact samples.
+    Exact(Box<(Back<Exact>, Bridge<Exact>)>),
+    /// From samples that are about right.
+    Approximate(Box<(Back<Approximate>, Bridge<Approximate>)>),
+}
+
+impl Backward {
+    pub fn run(
+        ais: &Ais<'_, RbmPath, BlockGibbs>,
+        forward: &Chains,
+        problem: &Problem,
+        source: &Reverse,
+    ) -> Result<Self> {
+        let chains = forward.chains();
+        let samples = match source {
+            Reverse::Exact => {
+                let states = problem.rbm.exact_samples(chains, forward.seed())?;
+                let reverse = ais.reverse(&TargetSamples::exact(states))?;
+                let bridge = Bridge::new(forward, &reverse)?;
+                return Ok(Self::Exact(Box::new((reverse, bridge))));
+            }
+            Reverse::Resampled => ais.resampled(forward, 100)?,
+            Reverse::File(file) => {
+                let mut states = RbmFile::<f32>::read(file)?.chains.ok_or_else(|| {
+                    Error::file(
+                        file,
+                        "has no `chains`, expected an array of N x D zeros and ones",
+                    )
+                })?;
+                states.truncate(chains);
+                TargetSamples::approximate(states)
+            }
+        };
+        let reverse = ais.reverse(&samples)?;
+        let bridge = Bridge::new(forward, &reverse)?;
+        Ok(Self::Approximate(Box::new((reverse, bridge))))
+    }
+}

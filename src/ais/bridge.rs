@@ -1,0 +1,251 @@
+//! Forward and reverse runs of one path, joined.
+
+use std::fmt;
+
+use super::reverse_run::ReverseRun;
+use super::run::Run;
+use super::stages::StageSummary;
+use super::target_samples::Exact;
+use crate::estimate::{BennettEstimate, Warning};
+use crate::{Error, Result};
+
+/// The two directions of one path together: Bennett's estimate of log Z, and the sandwich of bounds
+/// around it (bidirectional Monte Carlo).
+///
+/// A forward run misses what no chain found, and cannot know it. A reverse run from samples of the target
+/// starts there. Where the two disagree, [`warnings`](Self::warnings) says so.
+///
+/// From [exact](Exact) samples the expectations stand in the order
+///
+/// ```text
+/// lower_bound <= tight_lower_bound <= log Z <= tight_upper_bound <= upper_bound
+/// ```
+///
+/// and the gap between the outer two is the sum over stages of what the chains lag behind their model.
+/// From approximate samples there is no upper bound, and this type has none. Then a gap is evidence of
+/// trouble and its absence proves nothing: samples of one mode only agree with chains that found only
+/// that mode.
+///
+/// ```
+/// use annealed::ais::{Ais, Bridge, TargetSamples};
+/// use annealed::kernel::RandomWalkMetropolis;
+/// use annealed::model::{Gaussian, NormalizedModel, Sampleable};
+/// use annealed::path::GeometricPath;
+/// use annealed::random::{Purpose, stream};
+/// use annealed::schedule::Schedule;
+/// use nalgebra::dvector;
+///
+/// let target = Gaussian::isotropic(dvector![3.0, 0.0], 0.1)?;
+/// let path = GeometricPath::new(Gaussian::standard(2)?, &target);
+/// let mut rng = stream(7, Purpose::Data, 0);
+/// let samples = TargetSamples::exact((0..200).map(|_| target.sample(&mut rng)).collect());
+///
+/// let ais = Ais::new(&path, RandomWalkMetropolis::new(0.5)?)
+///     .schedule(Schedule::linear(50)?)
+///     .chains(200)
+///     .seed(7);
+/// let bridge = Bridge::new(&ais.run()?, &ais.reverse(&samples)?)?;
+/// assert!((bridge.log_z() - target.log_normalizer()).abs() < 4.0 * bridge.standard_error());
+/// assert!(bridge.lower_bound() < bridge.log_z() && bridge.log_z() < bridge.upper_bound());
+/// # Ok::<(), annealed::Error>(())
+/// ```
+///
+/// Sources: Bennett (1976); Grosse, Ghahramani and Adams (2015).
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Bridge<Q = Exact> {
+    bennett: BennettEstimate,
+    bounds: Bounds,
+    stages: Vec<BridgeStage>,
+    warnings: Vec<Warning>,
+    quality: std::marker::PhantomData<Q>,
+}
+
+/// The means of log w and of w of both directions, as values of log Z.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    lower: f64,
+    tight_lower: f64,
+    tight_upper: f64,
+    upper: f64,
+}
+
+/// How far the two directions agree between one recorded stage and the next.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct BridgeStage {
+    /// Index k of the recorded stage, as in the forward run.
+    pub stage: usize,
+    /// `beta_k`.
+    pub beta: f64,
+    /// What the stages since the one recorded before add to the gap: the reverse chains' mean increment,
+    /// read forward, minus the forward chains'. The gaps of all stages add up to
+    /// `upper_bound - lower_bound` where every chain is alive.
+    pub gap: f64,
+    /// The overlap of the two directions' increments: the Bhattacharyya coefficient of normal laws with
+    /// their means and variances, 1 where these are equal.
+    pub overlap: f64,
+}
+
+impl<Q> Bridge<Q> {
+    /// Joins a forward run and a reverse run of the same path, kernel, schedule and windows of recorded
+    /// stages. Their numbers of chains may differ.
+    ///
+    /// # Errors
+    /// Another schedule, base normaliser or number of recorded stages in the two runs; fewer than two
+    /// chains in either.
+    pub fn new<S, R, T, U>(forward: &Run<S, R>, reverse: &ReverseRun<T, Q, U>) -> Result<Self> {
+        let backward = reverse.backward();
+        let log_z_0 = reverse.log_base_normalizer();
+        Error::check(
+            forward.schedule() == backward.schedule()
+                && forward.log_base_normalizer() == log_z_0
+                && forward.stages().len() == backward.stages().len(),
+            "runs",
+            "runs with different settings",
+            "the same schedule, base normaliser and recorded stages in both directions",
+        )?;
+        let bennett =
+            BennettEstimate::from_log_weights(forward.log_weights(), backward.log_weights())?;
+        let mut bridge = Self {
+            bennett: bennett.shifted(log_z_0),
+            bounds: Bounds {
+                lower: forward.lower_bound(),
+                tight_lower: forward.log_z(),
+                tight_upper: reverse.log_z(),
+                upper: reverse.mean_bound(),
+            },
+            stages: compare(forward.stages(), backward.stages()),
+            warnings: Vec::new(),
+            quality: std::marker::PhantomData,
+        };
+        bridge.warnings.extend(disagreement(forward, reverse)?);
+        bridge.warnings.extend(bridge.little_overlap());
+        Ok(bridge)
+    }
+
+    /// Bennett's estimate of `log Z_K`.
+    pub fn log_z(&self) -> f64 {
+        self.bennett.value()
+    }
+
+    /// Standard error of [`log_z`](Self::log_z).
+    pub fn standard_error(&self) -> f64 {
+        self.bennett.standard_error()
+    }
+
+    /// The 95% confidence interval of `log Z_K`, lower and upper bound.
+    pub fn interval(&self) -> (f64, f64) {
+        self.bennett.interval()
+    }
+
+    /// The estimate with its interval at any level, and the overlap of the two directions as a whole.
+    pub fn estimate(&self) -> &BennettEstimate {
+        &self.bennett
+    }
+
+    /// `log Z_0 + mean log w` of the forward run, in expectation a lower bound on `log Z_K`; `-inf` where
+    /// a chain has weight zero.
+    pub fn lower_bound(&self) -> f64 {
+        self.bounds.lower
+    }
+
+    /// The forward run's estimate of log Z, in expectation a lower bound above
+    /// [`lower_bound`](Self::lower_bound).
+    pub fn tight_lower_bound(&self) -> f64 {
+        self.bounds.tight_lower
+    }
+
+    /// The reverse run's estimate minus the forward run's, in nats.
+    pub fn gap(&self) -> f64 {
+        self.bounds.tight_upper - self.bounds.tight_lower
+    }
+
+    /// The two directions compared stage by stage, at the stages that both recorded.
+    pub fn stages(&self) -> &[BridgeStage] {
+        &self.stages
+    }
+
+    /// Reasons to doubt the result; empty where there are none.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    fn little_overlap(&self) -> Option<Warning> {
+        let ess = self.bennett.effective_sample_size();
+        let overlap = self.bennett.overlap();
+        (ess < 10.0).then_some(Warning::LittleOverlap { overlap, ess })
+    }
+}
+
+impl Bridge<Exact> {
+    /// `log Z_0 - mean log w` of the reverse run, in expectation an upper bound on `log Z_K`; `+inf` where
+    /// a chain has weight zero.
+    pub fn upper_bound(&self) -> f64 {
+        self.bounds.upper
+    }
+
+    /// The reverse run's estimate of log Z, in expectation an upper bound below
+    /// [`upper_bound`](Self::upper_bound).
+    pub fn tight_upper_bound(&self) -> f64 {
+        self.bounds.tight_upper
+    }
+}
+
+/// The warning where the 99.9% intervals of the two directions have no point in common.
+fn disagreement<S, R, T, Q, U>(
+    forward: &Run<S, R>,
+    reverse: &ReverseRun<T, Q, U>,
+) -> Result<Option<Warning>> {
+    let (one, other) = (forward.interval_at(0.999)?, reverse.interval_at(0.999)?);
+    let apart = one.1 < other.0 || other.1 < one.0;
+    Ok(apart.then_some(Warning::ForwardReverseGap {
+        forward: forward.log_z(),
+        reverse: reverse.log_z(),
+    }))
+}
+
+/// Both directions at the stages that the forward run recorded.
+fn compare(forward: &[StageSummary], backward: &[StageSummary]) -> Vec<BridgeStage> {
+    let pairs = forward.iter().zip(backward.iter().rev());
+    let stage = |(up, down): (&StageSummary, &StageSummary)| {
+        let gap = -down.mean_increment - up.mean_increment;
+        BridgeStage {
+            stage: up.stage,
+            beta: up.beta,
+            gap,
+            overlap: normal_overlap(gap, up.var_increment, down.var_increment),
+        }
+    };
+    pairs.map(stage).collect()
+}
+
+/// The Bhattacharyya coefficient of two normal laws whose means are `gap` apart.
+fn normal_overlap(gap: f64, one: f64, other: f64) -> f64 {
+    let total = one + other;
+    if total <= 0.0 {
+        return if gap == 0.0 { 1.0 } else { 0.0 };
+    }
+    let widths = (2.0 * one.sqrt() * other.sqrt() / total).sqrt();
+    widths * (-0.25 * gap * gap / total).exp()
+}
+
+/// One line, as `log Z = 208.631 +- 0.021 (both directions; 95% interval 208.590 to 208.672, overlap
+/// 0.81)`, and a line for each warning.
+impl<Q> fmt::Display for Bridge<Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (log_z, error) = (self.log_z(), self.standard_error());
+        let (lower, upper) = self.interval();
+        let overlap = self.bennett.overlap();
+        write!(
+            f,
+            "log Z = {log_z:.3} +- {error:.3} (both directions; 95% interval "
+        )?;
+        write!(f, "{lower:.3} to {upper:.3}, overlap {overlap:.2})")?;
+        for warning in &self.warnings {
+            write!(f, "\nwarning: {warning}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! RAISE: a lower bound on the log-likelihood of the model that annealing defines.
+
+use super::recorder::Recorder;
+use super::runner::Ais;
+use crate::estimate::log_mean_exp;
+use crate::kernel::Reversal;
+use crate::model::UnnormalizedModel;
+use crate::num::Moments;
+use crate::path::AnnealingPath;
+use crate::random::Purpose;
+use crate::{Error, Result};
+
+/// The reverse annealed importance sampling estimator (RAISE) of held-out log-likelihoods.
+///
+/// A run of annealing defines a model of its own: the law q of its last states, which tends to the target's
+/// as the number of stages grows. From a state v the path is read backward m times, and
+///
+/// `q^(v) = f_K(v) / Z_0 * (1/m) sum_i w_i`
+///
+/// with the weights w of these chains is an unbiased estimate of q(v). So `log q^(v)` is in expectation a
+/// lower bound on `log q(v)`. It is no bound on the target's own log-likelihood.
+///
+/// Source: Burda, Grosse and Salakhutdinov (2015).
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Raise {
+    log_probabilities: Vec<f64>,
+}
+
+impl Raise {
+    /// `log q^(v)` of each state, in nats; `-inf` where annealing cannot end at it.
+    pub fn log_probabilities(&self) -> &[f64] {
+        &self.log_probabilities
+    }
+
+    /// Their mean, and its standard error over the states: infinite for a single one, or where one is
+    /// `-inf`.
+    pub fn mean(&self) -> (f64, f64) {
+        let impossible = self.log_probabilities.contains(&f64::NEG_INFINITY);
+        if impossible {
+            return (f64::NEG_INFINITY, f64::INFINITY);
+        }
+        let moments = Moments::from_iter(self.log_probabilities.iter().copied());
+        (moments.mean(), moments.standard_error())
+    }
+}
+
+impl<'p, P, K, R> Ais<'p, P, K, R>
+where
+    P: AnnealingPath + Sync,
+    P::State: Clone + Send + Sync,
+    K: Reversal<P::At<'p>> + Sync,
+    R: Recorder<P::At<'p>> + Send + Sync,
+{
+    /// RAISE of held-out states, with so many chains for each.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); no states, or no chains for them.
+    pub fn raise(&self, held_out: &[P::State], chains_each: usize) -> Result<Raise> {
+        Error::check_at_least("chains_each", chains_each, 1)?;
+        Error::check_not_empty("held_out", held_out.len())?;
+        let states = held_out.iter();
+        let starts: Vec<P::State> = states
+            .flat_map(|state| std::iter::repeat_n(state.clone(), chains_each))
+            .collect();
+        let run = self.read_backward(Purpose::Raise, &starts)?;
+        let target = self.path.at(1.0);
+        let log_z_0 = self.settings.log_base_normalizer;
+        let weights = run.log_weights().chunks_exact(chains_each);
+        let log_probability = |(state, weights): (&P::State, &[f64])| {
+            target.log_density(state) - log_z_0 + log_mean_exp(weights)
+        };
+        Ok(Raise {
+            log_probabilities: held_out.iter().zip(weights).map(log_probability).collect(),
+        })
+    }
+}

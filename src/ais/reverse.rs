@@ -1,0 +1,85 @@
+//! Runs that read a path backward.
+
+use std::time::Instant;
+
+use super::partial::PartialRun;
+use super::population::Population;
+use super::recorder::Recorder;
+use super::reverse_run::ReverseRun;
+use super::run::Run;
+use super::runner::Ais;
+use super::settings::Settings;
+use super::target_samples::TargetSamples;
+use crate::Result;
+use crate::kernel::{Reversal, TransitionKernel, check_stages};
+use crate::path::AnnealingPath;
+use crate::random::{Purpose, successive};
+
+impl<'p, P, K, R> Ais<'p, P, K, R>
+where
+    P: AnnealingPath + Sync,
+    P::State: Clone + Send + Sync,
+    K: Reversal<P::At<'p>> + Sync,
+    R: Recorder<P::At<'p>> + Send + Sync,
+{
+    /// Runs the schedule backward, from samples of the target to the base, one chain for each sample.
+    /// The settings are those of [`run`](Self::run), but for the number of chains; the streams differ
+    /// from those of all other runs of the same seed.
+    ///
+    /// For k = K to 1 a chain moves by the reversal of the kernel at `beta_k`, and then adds
+    /// `log f_{k-1}(x) - log f_k(x)` to its log weight. From exact samples `E[w] = Z_0/Z_K`, and the
+    /// paths are those of a forward run in equilibrium, read backward, so that [`Bridge`](super::Bridge)
+    /// can join both.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); no samples.
+    pub fn reverse<Q>(
+        &self,
+        samples: &TargetSamples<P::State, Q>,
+    ) -> Result<ReverseRun<P::State, Q, R>> {
+        let run = self.read_backward(Purpose::Reverse, samples.states())?;
+        Ok(ReverseRun::new(run, self.settings.log_base_normalizer))
+    }
+
+    /// One chain from each state to the base, with the streams of a purpose that
+    /// [reads backward](Purpose::reads_backward).
+    pub(super) fn read_backward(
+        &self,
+        purpose: Purpose,
+        states: &[P::State],
+    ) -> Result<Run<P::State, R>> {
+        let begun = Instant::now();
+        let settings = Settings {
+            purpose,
+            chains: states.len(),
+            log_base_normalizer: 0.0,
+            ..self.settings.clone()
+        };
+        self.check(&settings)?;
+        let (demanded, schedule) = (self.kernel.reversal().stages(), &settings.schedule);
+        check_stages("steps of the schedule", demanded, schedule)?;
+        let betas = schedule.betas();
+        let nodes = self.run_blocks(
+            &settings,
+            &(0..settings.blocks()),
+            |chains, stream| {
+                let states = states[chains.clone()].to_vec();
+                let rngs = successive(stream).take(chains.len()).collect();
+                let mut population =
+                    Population::from_states(self.path, 1.0, chains.start, states, rngs)?;
+                population.stay(&self.kernel.reversal())?;
+                Ok(population)
+            },
+            |population, passed| match betas.len() - 1 - passed {
+                0 => population.weigh_to(0.0),
+                k => population.advance_to(&self.kernel.reversal(), betas[k]),
+            },
+        )?;
+        let part = PartialRun {
+            nodes,
+            settings,
+            seconds: begun.elapsed().as_secs_f64(),
+        };
+        PartialRun::merge([part])
+    }
+}

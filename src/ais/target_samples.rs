@@ -1,0 +1,59 @@
+//! Samples of the target, from which a reverse run starts.
+
+use std::marker::PhantomData;
+
+/// Samples of the law of the target: simulated data with the parameters that made them, an enumerated
+/// model, a perfect sampler. A reverse run from them gives an upper bound on log Z in expectation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exact {}
+
+/// Samples of about the law of the target: persistent chains, states of a forward run. A reverse run from
+/// them is a second opinion and no bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Approximate {}
+
+/// States at which the chains of a reverse run start, one each.
+///
+/// Whether they are exact is part of the type: only results from `TargetSamples<S, Exact>` have an upper
+/// bound. Standard errors take the samples to be independent.
+///
+/// ```
+/// use annealed::ais::{Approximate, Exact, TargetSamples};
+///
+/// let drawn: TargetSamples<f64, Exact> = TargetSamples::exact(vec![0.3, -1.2]);
+/// let from_a_chain: TargetSamples<f64, Approximate> = TargetSamples::approximate(vec![0.3, -1.2]);
+/// assert_eq!(drawn.states(), from_a_chain.states());
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct TargetSamples<S, Q = Exact> {
+    states: Vec<S>,
+    quality: PhantomData<Q>,
+}
+
+impl<S> TargetSamples<S, Exact> {
+    /// Samples that the caller knows to be exact. Nothing can check it: the bounds that follow hold for
+    /// exact samples only.
+    pub fn exact(states: Vec<S>) -> Self {
+        Self {
+            states,
+            quality: PhantomData,
+        }
+    }
+}
+
+impl<S> TargetSamples<S, Approximate> {
+    /// Samples of about the target's law.
+    pub fn approximate(states: Vec<S>) -> Self {
+        Self {
+            states,
+            quality: PhantomData,
+        }
+    }
+}
+
+impl<S, Q> TargetSamples<S, Q> {
+    /// The states.
+    pub fn states(&self) -> &[S] {
+        &self.states
+    }
+}

@@ -1,0 +1,132 @@
+//! Exact samples of an RBM, by two passes over the states of its smaller layer.
+
+use rand::RngExt;
+
+use crate::random::{Purpose, StreamRng, stream, successive};
+use crate::rbm::enumerate::enumeration::Enumeration;
+use crate::rbm::enumerate::state_block::StateBlock;
+use crate::rbm::model::Rbm;
+use crate::rbm::scalar::Scalar;
+use crate::{Error, Result};
+
+/// The most visible units of all samples together, each a byte.
+const MAX_UNITS: usize = 1 << 32;
+
+impl<T: Scalar> Rbm<T> {
+    /// Independent exact samples of the visible units, by enumeration of the smaller layer in f64.
+    ///
+    /// The first pass sums the probabilities, the second finds the states at `count` uniform levels of
+    /// the distribution function. No table of states is held. It takes about twice the time of
+    /// [`exact_log_normalizer`](Self::exact_log_normalizer). Sample i comes from the i-th stream of the
+    /// seed for [`Purpose::ExactSamples`], so that the samples do not depend on their number, nor on
+    /// the number of threads.
+    ///
+    /// They are where a run from the target back to the base may start.
+    ///
+    /// # Errors
+    /// Where the smaller layer has more than
+    /// [`MAX_ENUMERATED_UNITS`](crate::rbm::MAX_ENUMERATED_UNITS) units, or `log Z` overflows; where
+    /// all samples together have more than 2^32 units.
+    ///
+    /// ```
+    /// use annealed::rbm::Rbm;
+    /// use nalgebra::DMatrix;
+    ///
+    /// // Two units that like to be on together.
+    /// let rbm = Rbm::new(DMatrix::from_element(1, 2, 9.0), vec![-9.0].into(), vec![0.0; 2].into())?;
+    /// let samples = rbm.exact_samples(1_000, 7)?;
+    /// let on = samples.iter().filter(|v| **v == [true, true]).count();
+    /// assert!(on > 950);
+    /// # Ok::<(), annealed::Error>(())
+    /// ```
+    pub fn exact_samples(&self, count: usize, seed: u64) -> Result<Vec<Vec<bool>>> {
+        let most = MAX_UNITS / self.visible_units();
+        let expected = format!("at most {most}, for 2^32 units in all");
+        Error::check(count <= most, "number of samples", count, expected)?;
+        let enumeration = Enumeration::new(self)?;
+        let first = stream(seed, Purpose::ExactSamples, 0);
+        let mut rngs: Vec<StreamRng> = successive(first).take(count).collect();
+        let levels: Vec<f64> = rngs.iter_mut().map(|rng| rng.random()).collect();
+        let states = enumeration.states_at(levels)?.into_iter();
+        let drawn = states.zip(&mut rngs);
+        Ok(drawn
+            .map(|(state, rng)| enumeration.draw_visible(state, rng))
+            .collect())
+    }
+}
+
+/// The levels that one task has to find, in their order.
+struct Search<'a> {
+    due: &'a [(usize, f64)],
+    /// The probability of all states so far.
+    sum: f64,
+    /// The last state that has a probability above 0.
+    state: usize,
+    /// Indices of levels with their states.
+    found: Vec<(usize, usize)>,
+}
+
+impl Search<'_> {
+    fn visit(&mut self, log_z: f64, first_state: usize, block: &StateBlock) {
+        for (within, log_f) in block.log_f().iter().enumerate() {
+            let p = (log_f - log_z).exp();
+            if p > 0.0 {
+                self.sum += p;
+                self.state = first_state + within;
+                self.settle(self.sum);
+            }
+        }
+    }
+
+    /// Gives the present state to all levels below this one.
+    fn settle(&mut self, sum: f64) {
+        while let Some((&(index, level), later)) = self.due.split_first() {
+            if level >= sum {
+                break;
+            }
+            self.found.push((index, self.state));
+            self.due = later;
+        }
+    }
+}
+
+impl Enumeration {
+    /// The states at these levels, from 0 to 1, of the distribution function. The states are in the
+    /// order of the enumeration.
+    fn states_at(&self, levels: Vec<f64>) -> Result<Vec<usize>> {
+        let (log_z, shares) = self.log_normalizer_and_shares()?;
+        let mut sums = vec![0.0];
+        for share in shares {
+            sums.push(sums[sums.len() - 1] + share);
+        }
+        // The last sum is 1 but for rounding. Below it every level lies in a task of some probability.
+        let total = sums[sums.len() - 1];
+        let mut states = vec![0; levels.len()];
+        let mut due: Vec<(usize, f64)> = levels.into_iter().enumerate().collect();
+        for (_, level) in &mut due {
+            *level = (*level * total).min(total.next_down());
+        }
+        due.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let below = |sum: f64| due.partition_point(|due| due.1 < sum);
+        let tasks = self.fold(
+            |task| {
+                let range = below(sums[task])..below(sums[task + 1]);
+                Search {
+                    due: &due[range],
+                    sum: sums[task],
+                    state: task * self.states_per_task(),
+                    found: Vec::new(),
+                }
+            },
+            |search, first_state, block| search.visit(log_z, first_state, block),
+        );
+        for mut search in tasks {
+            // Rounding may leave a level beyond the sum of the second pass.
+            search.settle(f64::INFINITY);
+            for (index, state) in search.found {
+                states[index] = state;
+            }
+        }
+        Ok(states)
+    }
+}

@@ -1,0 +1,505 @@
+//! Paths read backward: reversals of kernels, unbiased weights from exact samples, Bennett's estimate,
+//! the sandwich of bounds.
+
+use annealed::ais::{Ais, Bridge, ReverseRun, SandwichReport, TargetSamples};
+use annealed::estimate::{BennettEstimate, Warning};
+use annealed::kernel::{
+    CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, RandomWalkMetropolis, Repeat,
+    Reversal, Then, TransitionKernel, UnadjustedLangevin,
+};
+use annealed::model::{FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Sampleable};
+use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, Intermediate, TemperedPath};
+use annealed::random::{Purpose, stream};
+use annealed::rbm::{BaseRate, BlockGibbs, EnumeratedRbm, Rbm, RbmPath};
+use annealed::schedule::Schedule;
+use nalgebra::{DVector, dmatrix, dvector};
+use rand::RngExt;
+use rand_distr::StandardNormal;
+
+const CHAINS: usize = 100_000;
+
+fn samples<M: Sampleable>(model: &M, count: usize, seed: u64) -> TargetSamples<M::State> {
+    let mut rng = stream(seed, Purpose::Data, 0);
+    TargetSamples::exact((0..count).map(|_| model.sample(&mut rng)).collect())
+}
+
+/// Mean of the values and its standard error.
+fn mean(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
+    let n = values.clone().count() as f64;
+    let mean = values.clone().sum::<f64>() / n;
+    let square = values.map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    (mean, (square / n).sqrt())
+}
+
+/// The logistic function.
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+/// How many standard errors both directions are from what exact samples promise at `log Z_K/Z_0`:
+/// `E w_R = Z_0/Z_K`, and Crooks' relation `E_F s(log w - c) = E_R s(c + log w)` at the true c.
+fn z_scores<S, Q>(
+    forward: &annealed::ais::Run<S>,
+    reverse: &ReverseRun<S, Q>,
+    log_ratio: f64,
+) -> [f64; 2] {
+    let backward = reverse.backward().log_weights();
+    let (weight, error) = mean(backward.iter().map(|w| (w + log_ratio).exp()));
+    assert!(error < 0.05, "{error}");
+    let up = mean(forward.log_weights().iter().map(|w| sigmoid(w - log_ratio)));
+    let down = mean(backward.iter().map(|w| sigmoid(log_ratio + w)));
+    [(weight - 1.0) / error, (up.0 - down.0) / up.1.hypot(down.1)]
+}
+
+fn both<'p, P, K>(
+    path: &'p P,
+    kernel: &K,
+    steps: usize,
+    exact: &TargetSamples<P::State>,
+    log_ratio: f64,
+) -> [f64; 2]
+where
+    P: AnnealingPath + Sync,
+    P::State: Clone + Send + Sync,
+    K: Reversal<P::At<'p>> + Sync,
+{
+    let ais = Ais::with_base_log_z(path, kernel, 0.0)
+        .schedule(Schedule::power(steps, 1.5).unwrap())
+        .chains(CHAINS)
+        .seed(11);
+    z_scores(&ais.run().unwrap(), &ais.reverse(exact).unwrap(), log_ratio)
+}
+
+fn check<'p, P, K>(path: &'p P, kernel: K, exact: &TargetSamples<P::State>, log_ratio: f64)
+where
+    P: AnnealingPath + Sync,
+    P::State: Clone + Send + Sync,
+    K: Reversal<P::At<'p>> + Sync,
+{
+    for steps in [1, 2, 5] {
+        let z = both(path, &kernel, steps, exact, log_ratio);
+        assert!(z.iter().all(|z| z.abs() <= 4.0), "K = {steps}: {z:?}");
+    }
+}
+
+fn base() -> Gaussian {
+    Gaussian::new(dvector![0.5, 0.0], dmatrix![1.5, -0.3; -0.3, 1.0]).unwrap()
+}
+
+fn target() -> Gaussian {
+    Gaussian::new(dvector![1.2, -0.6], dmatrix![1.4, 0.2; 0.2, 0.9]).unwrap()
+}
+
+#[test]
+fn every_kernel_that_hands_out_a_reversal() {
+    let path = GaussianPath::new(base(), target()).unwrap();
+    let exact = samples(&target(), CHAINS, 1);
+    let ratio = target().log_normalizer() - base().log_normalizer();
+    let walk = || RandomWalkMetropolis::new(0.9).unwrap();
+    let scan = CoordinateGibbs::systematic;
+    check(&path, walk(), &exact, ratio);
+    check(&path, Mala::new(0.5).unwrap(), &exact, ratio);
+    check(&path, Hmc::new(0.5, 3).unwrap(), &exact, ratio);
+    check(&path, UnadjustedLangevin::new(0.1).unwrap(), &exact, ratio);
+    check(&path, PerfectTransitions, &exact, ratio);
+    check(&path, scan(), &exact, ratio);
+    check(&path, CoordinateGibbs::random_scan(), &exact, ratio);
+    check(&path, Then(scan(), walk()), &exact, ratio);
+    check(&path, Repeat::new(scan(), 2).unwrap(), &exact, ratio);
+    check(
+        &path,
+        Mixture::new(0.3, scan(), walk()).unwrap(),
+        &exact,
+        ratio,
+    );
+}
+
+/// A scan that claims to be its own reversal.
+struct NotItsOwn(CoordinateGibbs);
+
+impl<M: Intermediate> TransitionKernel<M> for NotItsOwn
+where
+    CoordinateGibbs: TransitionKernel<M, Workspace = ()>,
+{
+    type Workspace = ();
+
+    fn step<R: rand::Rng + ?Sized>(
+        &self,
+        stage: annealed::chain::Stage<'_, M>,
+        chain: usize,
+        state: &mut M::State,
+        workspace: &mut (),
+        rng: &mut R,
+    ) -> Result<annealed::chain::Step, annealed::chain::NonFinite> {
+        self.0.step(stage, chain, state, workspace, rng)
+    }
+}
+
+impl<M: Intermediate> Reversal<M> for NotItsOwn
+where
+    CoordinateGibbs: TransitionKernel<M, Workspace = ()>,
+{
+    type Reversed<'k> = &'k Self;
+
+    fn reversal(&self) -> &Self {
+        self
+    }
+}
+
+#[test]
+fn a_wrong_reversal_breaks_crooks_relation() {
+    let base = Gaussian::new(dvector![0.0, 0.0], dmatrix![1.0, -0.5; -0.5, 1.5]).unwrap();
+    let target = Gaussian::new(dvector![1.5, 0.0], dmatrix![1.0, 0.9; 0.9, 1.0]).unwrap();
+    let ratio = target.log_normalizer() - base.log_normalizer();
+    let path = GaussianPath::new(base.clone(), target.clone()).unwrap();
+    let exact = samples(&target, CHAINS, 2);
+    let right = both(&path, &CoordinateGibbs::systematic(), 6, &exact, ratio);
+    assert!(right.iter().all(|z| z.abs() <= 4.0), "{right:?}");
+    let wrong = NotItsOwn(CoordinateGibbs::systematic());
+    let z = both(&path, &wrong, 6, &exact, ratio);
+    assert!(z[1].abs() > 6.0, "{z:?}");
+}
+
+#[test]
+fn block_gibbs_on_a_straight_path_to_an_rbm_and_on_one_with_knots() {
+    let weights = dmatrix![1.0_f32, -1.0, 0.5, 2.0, -0.7; -0.5, 1.0, 2.0, 0.1, 0.9];
+    let visible = dvector![0.1, -0.2, 0.3, -1.0, 0.4];
+    let rbm = Rbm::new(weights, dvector![0.2, -0.3], visible).unwrap();
+    let enumerated = EnumeratedRbm::new(rbm.clone()).unwrap();
+    let exact = samples(&enumerated, CHAINS, 3);
+    let base = BaseRate::new(2, dvector![0.4_f32, 0.0, -0.6, 0.2, 0.1]).unwrap();
+    let ratio = enumerated.log_normalizer() - base.log_normalizer();
+    check(
+        &RbmPath::new(base.clone(), rbm.clone()).unwrap(),
+        BlockGibbs,
+        &exact,
+        ratio,
+    );
+    let middle = Rbm::new(
+        dmatrix![0.2_f32, -0.9, 0.4, 0.5, 0.3; -0.7, 0.1, 0.2, 0.6, 0.9],
+        dvector![-0.1, 0.3],
+        dvector![0.3, -0.5, 0.3, 0.2, 0.1],
+    );
+    let knots = Schedule::new([0.0, 0.4, 1.0]).unwrap();
+    let path = RbmPath::through(base, vec![middle.unwrap(), rbm], knots).unwrap();
+    check(&path, BlockGibbs, &exact, ratio);
+}
+
+#[test]
+fn threads_and_blocks_do_not_change_a_bit() {
+    let path = GeometricPath::new(base(), target());
+    let exact = samples(&target(), 300, 4);
+    let run = |threads| {
+        Ais::new(&path, Hmc::new(0.3, 2).unwrap())
+            .schedule(Schedule::linear(10).unwrap())
+            .block_size(32)
+            .threads(threads)
+            .seed(3)
+            .reverse(&exact)
+            .unwrap()
+    };
+    let (one, two) = (run(1), run(2));
+    let bits = |run: &ReverseRun<DVector<f64>>| -> Vec<u64> {
+        let weights = run.backward().log_weights().iter();
+        weights.map(|w| w.to_bits()).collect()
+    };
+    assert_eq!(bits(&one), bits(&two));
+    assert_eq!(one.backward().chains(), 300);
+    assert_eq!(one.backward().states(), two.backward().states());
+}
+
+#[test]
+fn stages_of_both_directions_face_each_other_and_their_gaps_add_up() {
+    let path = GeometricPath::new(base(), target());
+    // 10 stages in windows of 3: the last one on the way up is shorter.
+    let ais = Ais::new(&path, RandomWalkMetropolis::new(0.5).unwrap())
+        .schedule(Schedule::linear(10).unwrap())
+        .recorded_stages(4)
+        .chains(500);
+    let forward = ais.run().unwrap();
+    let reverse = ais.reverse(&samples(&target(), 400, 5)).unwrap();
+    let bridge = Bridge::new(&forward, &reverse).unwrap();
+    let stages: Vec<usize> = bridge.stages().iter().map(|stage| stage.stage).collect();
+    assert_eq!(stages, [3, 6, 9, 10]);
+    let reached: Vec<usize> = reverse
+        .backward()
+        .stages()
+        .iter()
+        .map(|s| s.stage)
+        .collect();
+    assert_eq!(reached, [9, 6, 3, 0]);
+    let gaps: f64 = bridge.stages().iter().map(|stage| stage.gap).sum();
+    assert!((gaps - (bridge.upper_bound() - bridge.lower_bound())).abs() < 1e-9);
+    assert!(
+        bridge
+            .stages()
+            .iter()
+            .all(|s| (0.0..=1.0).contains(&s.overlap))
+    );
+    let last = reverse.backward().stages().last().unwrap();
+    assert_eq!(last.beta, 0.0);
+    assert!((last.log_z_ratio - reverse.backward().log_z_ratio()).abs() < 1e-12);
+}
+
+/// Log weights of two directions that obey Crooks' relation exactly: normal, with this variance.
+fn crooks(variance: f64, n: [usize; 2], seed: u64) -> [Vec<f64>; 2] {
+    let mut rng = stream(seed, Purpose::Data, 1);
+    n.map(|n| {
+        let draw = |_| variance.sqrt() * rng.sample::<f64, _>(StandardNormal) - 0.5 * variance;
+        (0..n).map(draw).collect()
+    })
+}
+
+#[test]
+fn bennett_s_estimate_covers_as_often_as_it_says() {
+    for (variance, n) in [
+        (0.1, [25, 25]),
+        (4.0, [100, 100]),
+        (10.0, [100, 20]),
+        (20.0, [400, 400]),
+    ] {
+        const SEEDS: usize = 1_000;
+        let estimates: Vec<BennettEstimate> = (0..SEEDS as u64)
+            .map(|seed| crooks(variance, n, seed))
+            .map(|[f, r]| BennettEstimate::from_log_weights(&f, &r).unwrap())
+            .collect();
+        let (bias, error) = mean(estimates.iter().map(BennettEstimate::value));
+        assert!(
+            bias.abs() <= 4.0 * error,
+            "variance {variance}: {bias} +- {error}"
+        );
+        let spread = error * (SEEDS as f64).sqrt();
+        let (stated, _) = mean(estimates.iter().map(BennettEstimate::standard_error));
+        assert!(
+            (stated / spread - 1.0).abs() < 0.1,
+            "{variance}: {stated} for {spread}"
+        );
+        let covers = |e: &&BennettEstimate| e.interval().0 <= 0.0 && 0.0 <= e.interval().1;
+        let coverage = estimates.iter().filter(covers).count() as f64 / SEEDS as f64;
+        assert!(
+            (0.93..=0.975).contains(&coverage),
+            "variance {variance}: {coverage}"
+        );
+    }
+}
+
+#[test]
+fn bennett_s_estimate_at_extremes() {
+    let bennett = |f: &[f64], r: &[f64]| BennettEstimate::from_log_weights(f, r);
+    // Far apart: half-way, and no overlap.
+    let apart = bennett(&[-500.0, -501.0], &[-700.0, -702.0]).unwrap();
+    assert!(apart.value() > -500.0 && apart.value() < 700.0 && apart.overlap() < 1e-100);
+    // A constant changes nothing but the value.
+    let near = bennett(&[1.0, 2.0, 0.5], &[-1.5, -1.0]).unwrap();
+    let far = bennett(
+        &[1e9 + 1.0, 1e9 + 2.0, 1e9 + 0.5],
+        &[-1e9 - 1.5, -1e9 - 1.0],
+    )
+    .unwrap();
+    assert!((far.value() - 1e9 - near.value()).abs() < 1e-6);
+    assert!((far.standard_error() - near.standard_error()).abs() < 1e-6);
+    // Weights of zero count as chains.
+    let dead = bennett(&[0.0, 0.0, f64::NEG_INFINITY, f64::NEG_INFINITY], &[0.0; 4]).unwrap();
+    assert!(dead.value() < 0.0 && dead.value() > -1.0);
+    assert_eq!(bennett(&[0.0; 3], &[0.0; 3]).unwrap().standard_error(), 0.0);
+    let infinite = f64::INFINITY;
+    for (f, r) in [
+        (vec![0.0], vec![0.0, 0.0]),
+        (vec![0.0, 0.0], vec![]),
+        (vec![f64::NAN, 0.0], vec![0.0, 0.0]),
+        (vec![0.0, 0.0], vec![infinite, 0.0]),
+        (vec![-infinite, -infinite], vec![0.0, 0.0]),
+        (vec![1e308, 1e308], vec![1e308, -1e308]),
+    ] {
+        match bennett(&f, &r) {
+            Ok(estimate) => assert!(estimate.value().is_finite(), "{f:?} {r:?}: {estimate:?}"),
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+}
+
+#[test]
+fn a_mode_that_forward_chains_miss_is_named_by_the_gap() {
+    let left = Gaussian::isotropic(dvector![0.0], 1.0).unwrap();
+    let right = Gaussian::isotropic(dvector![30.0], 1.0).unwrap();
+    let target = GaussianMixture::new([(0.7, left.clone()), (0.3, right)]).unwrap();
+    let path = GeometricPath::new(left, &target);
+    let ais = Ais::new(&path, RandomWalkMetropolis::new(1.0).unwrap())
+        .schedule(Schedule::linear(20).unwrap())
+        .chains(200);
+    let forward = ais.run().unwrap();
+    let truth = target.log_normalizer();
+    assert!(
+        forward.warnings().is_empty() && forward.interval().1 < truth,
+        "{forward}"
+    );
+    let bridge = Bridge::new(&forward, &ais.reverse(&samples(&target, 200, 6)).unwrap()).unwrap();
+    let gap = |warning: &Warning| matches!(warning, Warning::ForwardReverseGap { .. });
+    assert!(bridge.warnings().iter().any(gap), "{bridge}");
+    assert!(
+        (bridge.log_z() - truth).abs() < 4.0 * bridge.standard_error(),
+        "{bridge}"
+    );
+    // Samples of the mode that the forward chains know prove nothing.
+    let seen: Vec<_> = forward.states().to_vec();
+    let reverse = ais.reverse(&TargetSamples::approximate(seen)).unwrap();
+    assert!(
+        Bridge::new(&forward, &reverse)
+            .unwrap()
+            .warnings()
+            .is_empty()
+    );
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let path = GeometricPath::new(base(), target());
+    let ais = |steps| {
+        Ais::new(&path, RandomWalkMetropolis::new(0.5).unwrap())
+            .schedule(Schedule::linear(steps).unwrap())
+            .chains(50)
+    };
+    let none = TargetSamples::exact(Vec::new());
+    assert!(ais(5).reverse(&none).is_err());
+    let reverse = ais(5).reverse(&samples(&target(), 50, 7)).unwrap();
+    assert!(Bridge::new(&ais(6).run().unwrap(), &reverse).is_err());
+    let other = ais(5).recorded_stages(2).run().unwrap();
+    assert!(Bridge::new(&other, &reverse).is_err());
+    assert!(Bridge::new(&ais(5).run().unwrap(), &reverse).is_ok());
+}
+
+#[test]
+fn states_of_a_run_resampled_and_moved_on_give_a_second_opinion() {
+    let path = GeometricPath::new(base(), target());
+    let ais = Ais::new(&path, RandomWalkMetropolis::new(0.8).unwrap())
+        .schedule(Schedule::linear(30).unwrap())
+        .chains(2_000)
+        .seed(5);
+    let forward = ais.run().unwrap();
+    let samples = ais.resampled(&forward, 5).unwrap();
+    assert_eq!(samples.states().len(), 2_000);
+    let (first, error) = mean(samples.states().iter().map(|x| x[0]));
+    assert!(
+        (first - 1.2).abs() < 4.0 * error * 1.5,
+        "{first} +- {error}"
+    );
+    let bridge = Bridge::new(&forward, &ais.reverse(&samples).unwrap()).unwrap();
+    assert!(bridge.warnings().is_empty(), "{bridge}");
+    let truth = target().log_normalizer();
+    assert!(
+        (bridge.log_z() - truth).abs() < 4.0 * bridge.standard_error(),
+        "{bridge}"
+    );
+}
+
+/// The mean gap of sandwiches on simulated data: the mean of a normal law from a hundred observations.
+fn gap_of(step: f64) -> (f64, f64) {
+    let prior = Gaussian::standard(1).unwrap();
+    let report = SandwichReport::simulate(20, 3, |rng| {
+        let theta = prior.sample(rng);
+        let y = Gaussian::standard(100)?.sample(rng).add_scalar(theta[0]);
+        let log_likelihood =
+            move |theta: &DVector<f64>| -0.5 * y.add_scalar(-theta[0]).norm_squared();
+        let path = TemperedPath::new(prior.clone(), FunctionModel::new(log_likelihood));
+        Ais::new(&path, Repeat::new(RandomWalkMetropolis::new(step)?, 5)?)
+            .schedule(Schedule::power(300, 4.0)?)
+            .chains(100)
+            .seed(rng.random())
+            .sandwich(&theta)
+    });
+    report.unwrap().gap()
+}
+
+#[test]
+fn the_sandwich_of_simulated_data_closes_unless_the_kernel_does_not_mix() {
+    let (gap, error) = gap_of(0.3);
+    assert!(
+        gap.abs() < 0.02 + 3.0 * error && error < 0.02,
+        "{gap} +- {error}"
+    );
+    let (gap, error) = gap_of(1e-4);
+    assert!(gap > 1.0 && gap > 4.0 * error, "{gap} +- {error}");
+}
+
+#[test]
+fn raise_is_unbiased_for_the_law_of_the_last_states() {
+    let weights = dmatrix![1.0_f64, -1.5, 0.5; -0.5, 1.0, 2.0];
+    let rbm = Rbm::new(weights, dvector![0.2, -0.3], dvector![0.1, -0.2, 0.3]).unwrap();
+    let path = RbmPath::new(BaseRate::uniform(2, 3).unwrap(), rbm).unwrap();
+    let ais = Ais::new(&path, BlockGibbs)
+        .schedule(Schedule::linear(3).unwrap())
+        .chains(CHAINS)
+        .recorded_stages(1)
+        .seed(8);
+    let last = ais.run().unwrap();
+    let all: Vec<Vec<bool>> = (0..8)
+        .map(|n| (0..3).map(|i| n >> i & 1 == 1).collect())
+        .collect();
+    let chains = 20_000;
+    let raised = |chains| ais.raise(&all, chains).unwrap();
+    let log_q = raised(chains).log_probabilities().to_vec();
+    let mut sum = 0.0;
+    for (state, log_q) in all.iter().zip(log_q) {
+        let count = last.states().iter().filter(|x| *x == state).count();
+        let frequency = count as f64 / CHAINS as f64;
+        // The relative spread of the weights of these few stages is below 1.
+        let error = (frequency / CHAINS as f64)
+            .sqrt()
+            .hypot(frequency / (chains as f64).sqrt());
+        assert!(
+            (log_q.exp() - frequency).abs() < 4.0 * error,
+            "{state:?}: {log_q}, {frequency}"
+        );
+        sum += log_q.exp();
+    }
+    assert!((sum - 1.0).abs() < 0.02, "{sum}");
+    // One chain a state gives a lower bound in expectation.
+    assert!(raised(1).mean().0 < raised(chains).mean().0 + 0.2);
+    assert!(ais.raise(&[], 1).is_err() && ais.raise(&all, 0).is_err());
+}
+
+/// At equal total cost on the reference RBMs. `docs/intervals.md` has the figures of many seeds.
+#[cfg(feature = "npz")]
+#[test]
+fn both_directions_beat_twice_the_forward_chains_on_the_reference_rbms() {
+    use annealed::rbm::RbmFile;
+
+    for name in ["rbm20_cd1", "rbm20_pcd"] {
+        let file = format!("../shared/data/rbm/{name}.npz");
+        if !std::path::Path::new(&file).exists() {
+            eprintln!("SKIPPED: {file} is absent");
+            return;
+        }
+        let file = RbmFile::<f32>::read(file).unwrap();
+        let exact = file.rbm.exact_log_normalizer().unwrap();
+        let path = RbmPath::new(file.base.unwrap(), file.rbm.clone()).unwrap();
+        let (mut forward_only, mut joint, mut lower, mut upper) = (0.0, 0.0, 0.0, 0.0);
+        const SEEDS: u64 = 12;
+        for seed in 0..SEEDS {
+            let ais = |chains| {
+                let schedule = Schedule::linear(1_000).unwrap();
+                Ais::new(&path, BlockGibbs)
+                    .schedule(schedule)
+                    .chains(chains)
+                    .seed(seed)
+            };
+            let samples = TargetSamples::exact(file.rbm.exact_samples(100, seed).unwrap());
+            let reverse = ais(100).reverse(&samples).unwrap();
+            let bridge = Bridge::new(&ais(100).run().unwrap(), &reverse).unwrap();
+            forward_only += (ais(200).run().unwrap().log_z() - exact).powi(2);
+            joint += (bridge.log_z() - exact).powi(2);
+            lower += bridge.lower_bound() - exact;
+            upper += bridge.upper_bound() - exact;
+            let z = (bridge.log_z() - exact) / bridge.standard_error();
+            assert!(
+                z.abs() <= 4.0 && bridge.standard_error() < 0.5,
+                "{name}: {bridge}"
+            );
+        }
+        assert!(
+            joint.sqrt() < 0.6 * forward_only.sqrt(),
+            "{name}: {joint}, {forward_only}"
+        );
+        assert!(lower < 0.0 && upper > 0.0, "{name}: {lower}, {upper}");
+    }
+}
