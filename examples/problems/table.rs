@@ -1,5 +1,6 @@
 //! What many seeds of a problem say: a row of the table, an object of JSON, the three figures.
 
+use annealed::estimate::Warning;
 use serde_json::{Value, json};
 
 use super::Entry;
@@ -72,7 +73,7 @@ impl Row {
         let mut names: Vec<String> = self
             .outcomes
             .iter()
-            .flat_map(|o| o.warnings.iter().map(name))
+            .flat_map(|o| o.warnings.iter().map(Warning::name))
             .collect();
         names.sort_unstable();
         names.dedup();
@@ -90,7 +91,7 @@ impl Row {
             "standard_error": first.standard_error,
             "lower": first.interval.0,
             "upper": first.interval.1,
-            "warnings": first.warnings.iter().map(name).collect::<Vec<_>>(),
+            "warnings": first.warnings.iter().map(Warning::name).collect::<Vec<_>>(),
             "seeds": self.outcomes.len(),
             "coverage": self.coverage(),
             "warned": self.warned(),
@@ -129,13 +130,6 @@ impl Row {
 pub const HEADER: &str = "\
 | problem | log Z by | log Z | K | ESS/N | mean z | rms z | log of mean Z, off by | coverage | warned | unwarned: coverage | abs(z) > 4 | ms a run | warnings |
 |---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|";
-
-/// A warning's name, `LowEffectiveSampleSize` say.
-fn name(warning: &annealed::estimate::Warning) -> String {
-    let text = format!("{warning:?}");
-    let end = text.find(|c: char| !c.is_alphanumeric());
-    text[..end.unwrap_or(text.len())].to_owned()
-}
 
 /// The three figures that the table must show, and the problems that fall outside.
 pub fn verdict(rows: &[Row]) -> String {
