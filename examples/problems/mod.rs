@@ -66,7 +66,8 @@ pub const ALL: [Entry; 30] = [
         "closed form; Haario, Saksman and Tamminen 1999",
         shapes::banana,
     ),
-    entry("funnel, 10-d", "closed form; Neal 2003", shapes::funnel),
+    entry("funnel, 10-d", "closed form; Neal 2003", shapes::funnel)
+        .outside("the neck holds a fifth of the mass and more, in so small a volume that few chains enter it"),
     entry(
         "many-well, 32-d",
         "quadrature; Noe et al. 2019, Midgley et al. 2023",
