@@ -58,7 +58,7 @@ pub fn kaufman(rows: usize, columns: usize, coupling: f64) -> f64 {
         };
         (0..columns).map(|r| factor(2 * r + first)).sum()
     };
-    let positive = log_sum_exp(&[
+    let positive = log_sum_exp([
         log_product(1, 1.0),
         log_product(1, -1.0),
         log_product(0, 1.0),
@@ -120,7 +120,7 @@ pub fn forward(initial: &[f64], transition: &[Vec<f64>], log_emissions: &[Vec<f6
     for emission in &log_emissions[1..] {
         let into = |to: usize| {
             let from = |s: usize| log_forward[s] + transition[s][to].ln();
-            log_sum_exp(&(0..states).map(from).collect::<Vec<_>>()) + emission[to]
+            log_sum_exp((0..states).map(from).collect::<Vec<_>>()) + emission[to]
         };
         log_forward = (0..states).map(into).collect();
     }

@@ -74,7 +74,7 @@ pub fn shells(advice: &Advice) -> Result<Problem> {
     let likelihood = FunctionModel::new(move |x: &DVector<f64>| {
         let rest = x.rows_range(1..).norm_squared();
         let radius = |centre: f64| ((x[0] - centre).powi(2) + rest).sqrt();
-        log_sum_exp(&[shell(radius(-3.5)), shell(radius(3.5))])
+        log_sum_exp([shell(radius(-3.5)), shell(radius(3.5))])
     });
     let prior = UniformBox::new(DIMENSION, -6.0, 6.0);
     advice.walk(exact, TemperedPath::new(prior, likelihood))
