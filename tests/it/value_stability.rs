@@ -259,10 +259,7 @@ fn rbms() {
         let path = path.clone().with_engine(engine).unwrap();
         let found = run(&path, BlockGibbs, linear(20));
         println!("{engine}: {:016x}", bits(&found));
-        assert!(
-            (found.log_z() - 28.25356136705507).abs() < 1e-4,
-            "{engine}"
-        );
+        assert!((found.log_z() - 28.25356136705507).abs() < 1e-4, "{engine}");
     }
     let path = path.with_engine(Engine::Portable).unwrap();
     pin(
