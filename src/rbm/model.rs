@@ -156,7 +156,7 @@ impl<T: Scalar> Rbm<T> {
     /// The sum over hidden units of the square of a bound on the size of their activation.
     pub(crate) fn squared_activations(&self) -> f64 {
         let units = self.weights.row_iter().zip(&self.hidden_bias);
-        let largest = units.map(|(weights, bias)| bias.as_().abs() + largest_sum(&weights));
+        let largest = units.map(|(weights, bias)| bias.as_().abs() + largest_sum(weights.iter()));
         largest.map(|x| x * x).sum()
     }
 
