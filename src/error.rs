@@ -171,6 +171,9 @@ impl Error {
     }
 }
 
+/// The largest number of stages, chains, updates or coordinates: 8 GiB of numbers.
+const LARGEST_COUNT: usize = 1 << 30;
+
 /// Checks of arguments.
 impl Error {
     /// An [`Error::InvalidArgument`] unless the condition holds.
@@ -189,6 +192,24 @@ impl Error {
     /// An [`Error::InvalidArgument`] where a count is below `least`.
     pub(crate) fn check_at_least(argument: &'static str, count: usize, least: usize) -> Result<()> {
         Self::check(count >= least, argument, count, format!("at least {least}"))
+    }
+
+    /// An [`Error::InvalidArgument`] where a count is below `least`, or larger than any that can be
+    /// worked off.
+    pub(crate) fn check_count(argument: &'static str, count: usize, least: usize) -> Result<()> {
+        Self::check_at_least(argument, count, least)?;
+        let expected = format!("at most {LARGEST_COUNT}");
+        Self::check(count <= LARGEST_COUNT, argument, count, expected)
+    }
+
+    /// An empty list with room for so many entries, or an [`Error::InvalidArgument`] where memory has
+    /// none.
+    pub(crate) fn reserved<T>(argument: &'static str, count: usize) -> Result<Vec<T>> {
+        let mut list = Vec::new();
+        let reserved = list.try_reserve_exact(count);
+        let expected = "a number for which there is memory";
+        reserved.map_err(|_| Self::invalid(argument, count, expected))?;
+        Ok(list)
     }
 
     /// An [`Error::InvalidArgument`] for a list without entries.

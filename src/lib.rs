@@ -36,7 +36,10 @@ pub use {nalgebra, rand};
 pub mod prelude {
     pub use nalgebra::{DMatrix, DVector};
 
-    pub use crate::ais::{Ais, Expectations, PartialRun, Population, Run};
+    pub use crate::ais::{
+        Ais, Bridge, Expectations, PartialRun, Population, ReverseRun, Run, SandwichReport,
+        TargetSamples,
+    };
     pub use crate::chain::{NonFinite, Stage, Step};
     pub use crate::estimate::Warning;
     pub use crate::kernel::{

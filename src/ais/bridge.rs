@@ -100,7 +100,7 @@ impl<Q> Bridge<Q> {
         let log_z_0 = reverse.log_base_normalizer();
         Error::check(
             forward.schedule() == backward.schedule()
-                && forward.log_z() - forward.log_z_ratio() == log_z_0
+                && forward.log_base_normalizer() == log_z_0
                 && forward.stages().len() == backward.stages().len(),
             "runs",
             "runs with different settings",

@@ -2,7 +2,8 @@
 //!
 //! The [`Run`] holds log Z with its interval, the reasons to doubt it
 //! ([`Warning`](crate::estimate::Warning)) and the weighted samples. A [`Recorder`] watches a run from
-//! inside. A [`PartialRun`] holds some chains of a run, so that several processes can share the work.
+//! inside. [`Ais::reverse`] reads the path backward from [`TargetSamples`], and a [`Bridge`] joins both
+//! directions. A [`PartialRun`] holds some chains of a run, so that several processes can share the work.
 //! A [`Population`] is the loop itself, for methods of your own.
 
 mod blocks;

@@ -54,9 +54,12 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     /// `stream(seed, Purpose::Run, n)`. `first_chain` is that n, by which errors name a chain.
     ///
     /// # Errors
-    /// [`Error::NonFinite`] where the base's log density at its own sample is not finite.
+    /// A path whose [`check`](AnnealingPath::check) fails; more than 2^30 chains; [`Error::NonFinite`] where the base's log density at its own sample is not
+    /// finite.
     pub fn start(path: &'p P, first_chain: usize, chains: usize, first: StreamRng) -> Result<Self> {
-        let mut rngs: Vec<StreamRng> = successive(first).take(chains).collect();
+        Error::check_count("chains", chains, 0)?;
+        let mut rngs: Vec<StreamRng> = Error::reserved("chains", chains)?;
+        rngs.extend(successive(first).take(chains));
         let base = path.base();
         let states: Vec<P::State> = rngs.iter_mut().map(|rng| base.sample(rng)).collect();
         for (i, state) in states.iter().enumerate() {
@@ -76,7 +79,7 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     /// Chains of weight 1 at these states, which stand at `beta`, each with its stream.
     ///
     /// # Errors
-    /// A beta outside of `[0, 1]`.
+    /// A path whose [`check`](AnnealingPath::check) fails; a beta outside of `[0, 1]`.
     ///
     /// # Panics
     /// Where there are not as many streams as states.
@@ -87,6 +90,7 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
         states: Vec<P::State>,
         rngs: Vec<StreamRng>,
     ) -> Result<Self> {
+        path.check()?;
         Error::check_fraction("beta", beta)?;
         Ok(Self {
             path,

@@ -43,7 +43,7 @@ impl Settings {
 
     /// Refuses a setting out of range. The other methods may assume that there is none.
     pub(super) fn check(&self) -> Result<()> {
-        Error::check_at_least("chains", self.chains, 1)?;
+        Error::check_count("chains", self.chains, 1)?;
         Error::check_at_least("block_size", self.block_size, 1)?;
         Error::check_at_least("recorded_stages", self.recorded_stages, 1)?;
         Error::check_number("log normalizer of the base", self.log_base_normalizer)
@@ -91,7 +91,7 @@ impl Settings {
         Error::check_at_least("parts", parts, 1)?;
         let blocks = self.blocks();
         let parts = parts.min(blocks);
-        let start = |part: usize| part * blocks / parts;
+        let start = |part: usize| (part as u64 * blocks as u64 / parts as u64) as usize;
         let range = |part: usize| self.chains_of(start(part)..start(part + 1));
         Ok((0..parts).map(range).collect())
     }

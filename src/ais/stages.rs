@@ -204,6 +204,8 @@ pub struct StageSummary {
     /// Mean acceptance probability since the stage recorded before; `None` where the kernel
     /// makes no accept-reject decision.
     pub acceptance: Option<f64>,
+    /// Moves since the stage recorded before that needed no decision, as those of Gibbs sampling.
+    pub undecided: u64,
 }
 
 /// The figures of the last stage of each window.
@@ -224,6 +226,7 @@ pub(crate) fn summarize(
             var_increment: window.increments.variance(),
             alive: window.log_weights.count() as usize,
             acceptance: window.decisions.acceptance(),
+            undecided: window.decisions.undecided,
         }
     };
     records.iter().enumerate().map(summary).collect()
@@ -280,11 +283,14 @@ pub(crate) fn concentrated_variance(stages: &[StageSummary]) -> Option<Warning> 
     })
 }
 
-/// The warning of the first recorded stage that accepted fewer than one proposal in a thousand.
+/// The warning of the first recorded stage that accepted fewer than one proposal in a thousand and
+/// whose chains did not move otherwise.
 pub(crate) fn zero_acceptance(stages: &[StageSummary]) -> Option<Warning> {
+    let refuses = |stage: &StageSummary| stage.acceptance.is_some_and(|rate| rate < 1e-3);
+    let stands = |stage: &&StageSummary| refuses(stage) && stage.undecided == 0;
     stages
         .iter()
-        .find(|stage| stage.alive >= 25 && stage.acceptance.is_some_and(|rate| rate < 1e-3))
+        .find(|stage| stage.alive >= 25 && stands(stage))
         .map(|stage| Warning::ZeroAcceptance {
             stage: stage.stage,
             beta: stage.beta,

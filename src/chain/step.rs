@@ -8,7 +8,7 @@ pub struct Step {
     /// `log f_k(x') - log f_k(x) + log B_k(x|x') - log F_k(x'|x)`; 0 where the kernel leaves
     /// `p_k` invariant and B is its reversal.
     pub correction: f64,
-    /// The accept-reject decisions of the step; none for a kernel that makes none.
+    /// The accept-reject decisions of the step, and its moves that needed none.
     pub decisions: Decisions,
     /// The weight of a backward move whose way back the run does not see; see
     /// [`with_backward_move`](Self::with_backward_move).
@@ -18,7 +18,7 @@ pub struct Step {
 /// A chain whose move raises its log weight by more than this is one of `e^10`, or 22,000.
 const UNSEEN: f64 = 10.0;
 
-/// Accept-reject decisions, counted.
+/// Accept-reject decisions, counted, and beside them the moves that needed none.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Decisions {
@@ -27,6 +27,8 @@ pub struct Decisions {
     /// Expected number of those accepted: the sum of their acceptance probabilities, which has less
     /// variance than the count of outcomes.
     pub accepted: f64,
+    /// Number of moves made without a decision, as those of Gibbs sampling.
+    pub undecided: u64,
 }
 
 impl Decisions {
@@ -40,6 +42,7 @@ impl Decisions {
         Self {
             proposals: self.proposals - earlier.proposals,
             accepted: self.accepted - earlier.accepted,
+            undecided: self.undecided - earlier.undecided,
         }
     }
 }
@@ -49,6 +52,7 @@ impl std::ops::AddAssign for Decisions {
     fn add_assign(&mut self, more: Self) {
         self.proposals += more.proposals;
         self.accepted += more.accepted;
+        self.undecided += more.undecided;
     }
 }
 
@@ -65,6 +69,7 @@ impl Step {
             decisions: Decisions {
                 proposals: 0,
                 accepted: 0.0,
+                undecided: 1,
             },
             missed: 0.0,
         }
@@ -77,6 +82,7 @@ impl Step {
             decisions: Decisions {
                 proposals: 1,
                 accepted: acceptance,
+                undecided: 0,
             },
             missed: 0.0,
         }

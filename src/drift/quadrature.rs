@@ -88,9 +88,14 @@ impl QuadratureModifier {
     }
 }
 
-/// Where states have more than one coordinate it moves the first one only.
+/// Where states have more than one coordinate it moves the first one only. It panics where they have
+/// none.
 impl DriftModifier for QuadratureModifier {
     fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>) {
+        assert!(
+            !state.is_empty(),
+            "a state of dimension 0 for a drift modifier of dimension 1"
+        );
         modifier.fill(0.0);
         modifier[0] = self.at(beta, state[0]);
     }

@@ -12,9 +12,9 @@ use crate::drift::quadrature::QuadratureModifier;
 /// factor i.
 ///
 /// It holds one table for each coordinate, or references to shared ones. It panics where the state
-/// has more coordinates than there are factors.
+/// has another number of coordinates.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SeparableModifier<B = QuadratureModifier> {
     factors: Vec<B>,
 }
@@ -30,8 +30,19 @@ impl<B: Borrow<QuadratureModifier>> SeparableModifier<B> {
 
 impl<B: Borrow<QuadratureModifier>> DriftModifier for SeparableModifier<B> {
     fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>) {
-        for (i, &x) in state.iter().enumerate() {
-            modifier[i] = self.factors[i].borrow().at(beta, x);
+        let (found, expected) = (state.len(), self.factors.len());
+        assert!(
+            found == expected,
+            "a state of dimension {found} for a drift modifier of dimension {expected}"
+        );
+        for (i, factor) in self.factors.iter().enumerate() {
+            modifier[i] = factor.borrow().at(beta, state[i]);
         }
+    }
+}
+
+crate::num::deserialize_checked! {
+    SeparableModifier<B> { factors: Vec<B> } => {
+        crate::Error::check_not_empty("factors", factors.len()).map(|()| SeparableModifier { factors })
     }
 }

@@ -28,7 +28,12 @@ pub fn importance_weighted_bound(log_weights: &[f64], k: usize) -> Result<f64> {
     let chains = log_weights.len();
     let expected = format!("1 to the {chains} chains");
     Error::check((1..=chains).contains(&k), "k", k, expected)?;
+    let largest = log_weights
+        .iter()
+        .copied()
+        .fold(f64::NEG_INFINITY, f64::max);
     let groups = log_weights.chunks_exact(k);
     let count = groups.len() as f64;
-    Ok(groups.map(log_mean_exp).sum::<f64>() / count)
+    let below: f64 = groups.map(|group| log_mean_exp(group) - largest).sum();
+    Ok(largest + below / count)
 }

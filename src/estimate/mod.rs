@@ -36,17 +36,19 @@ use crate::{Error, Result};
 pub struct Estimate {
     chains: usize,
     dead: usize,
-    value: f64,
+    /// The largest log weight, plus what it was shifted by. The other figures are relative to it, so
+    /// that they keep their digits however large the log weights are.
+    largest: f64,
+    largest_share: f64,
     /// Population variance of `w / mean(w)`.
     relative_variance: f64,
     /// Skewness of `w`; 0 where all weights are equal.
     skewness: f64,
     pareto_shape: Option<f64>,
-    /// Mean of `log w` over the chains that are alive.
+    /// Mean of `log w` over the chains that are alive, relative to the largest.
     mean_of_alive: f64,
     /// Sample variance of `log w` over the chains that are alive.
     variance_of_alive: f64,
-    largest_share: f64,
 }
 
 impl Estimate {
@@ -61,11 +63,12 @@ impl Estimate {
         let chains = log_weights.len();
         let n = chains as f64;
         let weights = WeightSums::of(log_weights);
-        let value = weights.log_mean();
+        let (largest, largest_share) = (weights.max, weights.share(weights.max));
+        let log_mean = -(n * largest_share).ln();
         let (mut squares, mut cubes) = (0.0, 0.0);
         for log_weight in log_weights {
             // `w / mean - 1`, without cancellation where the weights are nearly equal.
-            let deviation = (log_weight - value).exp_m1();
+            let deviation = (log_weight - largest - log_mean).exp_m1();
             squares += deviation.powi(2);
             cubes += deviation.powi(3);
         }
@@ -74,17 +77,17 @@ impl Estimate {
             true => cubes / n / relative_variance.powf(1.5),
             false => 0.0,
         };
-        let (mean_of_alive, variance_of_alive) = mean_and_variance(&alive);
+        let (mean_of_alive, variance_of_alive) = mean_and_variance(&alive, largest);
         Ok(Self {
             chains,
             dead: chains - alive.len(),
-            value,
+            largest,
+            largest_share,
             relative_variance: relative_variance.min(n - 1.0),
             skewness,
             pareto_shape: tail::pareto_shape(log_weights),
             mean_of_alive,
             variance_of_alive,
-            largest_share: ((weights.max - value).exp() / n).min(1.0),
         })
     }
 
@@ -92,20 +95,20 @@ impl Estimate {
     /// `log Z_K/Z_0` becomes one of `log Z_K`.
     pub fn shifted(self, constant: f64) -> Self {
         Self {
-            value: self.value + constant,
-            mean_of_alive: self.mean_of_alive + constant,
+            largest: self.largest + constant,
             ..self
         }
     }
 
     /// The estimate: `log (1/N) sum w`, plus what it was [`shifted`](Self::shifted) by.
     pub fn value(&self) -> f64 {
-        self.value
+        self.largest - (self.chains as f64 * self.largest_share).ln()
     }
 
     /// Standard error of [`value`](Self::value) by the delta method,
     /// `sd(w) / (sqrt(N) mean(w)) = sqrt((N/ESS - 1) / (N - 1))`. It is infinite for a single chain,
-    /// which says nothing about its error.
+    /// which says nothing about its error. Where weights have a heavy tail, a run that lacks the largest has
+    /// too small an error as well as too low a value: the [`interval`](Self::interval) allows for that.
     pub fn standard_error(&self) -> f64 {
         if self.chains == 1 {
             return f64::INFINITY;
@@ -122,10 +125,11 @@ impl Estimate {
     /// Bounds that hold the true value with probability `level`; infinite for a single chain.
     ///
     /// The lower bound is `value - t SE`, t Student's quantile for `ESS - 1` degrees of freedom.
-    /// The upper one takes the same t, corrects it for the weights' skewness (Hall 1992), widens
-    /// it by `1 + 6 max(0, min(k, 1) - 0.3)`, k being [`pareto_shape`](Self::pareto_shape), and
-    /// is taken on the scale of the mean weight. `docs/intervals.md` reports the coverage of these
-    /// bounds. No interval from the weights can account for a mode that every chain missed.
+    /// The upper one is `value + log(1 + c SE h)`. Here h is t corrected for the weights' skewness
+    /// (Hall 1992). The factor `c = (1 + 2 u) (1 + (15 / ESS)^2)` widens for large weights that no
+    /// chain happened to have: u rises from 0 to 1 as `k + 1.5 / sqrt N` rises from 0.35 to 0.65, k being
+    /// [`pareto_shape`](Self::pareto_shape). `docs/intervals.md` reports the coverage of these bounds.
+    /// No interval from the weights can account for a mode that every chain missed.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] unless `0 < level < 1`.
@@ -139,7 +143,7 @@ impl Estimate {
             return (f64::NEG_INFINITY, f64::INFINITY);
         }
         let (below, above) = self.offsets(level);
-        (self.value - below, self.value + above)
+        (self.value() - below, self.value() + above)
     }
 
     /// Number of chains N.
@@ -164,7 +168,7 @@ impl Estimate {
         if self.dead > 0 {
             f64::NEG_INFINITY
         } else {
-            self.mean_of_alive
+            self.largest + self.mean_of_alive
         }
     }
 
@@ -182,7 +186,8 @@ impl Estimate {
     /// Shape k of the generalised Pareto distribution fitted to the largest weights (Zhang and
     /// Stephens 2009; Vehtari et al. 2024); `None` where too few of them differ.
     ///
-    /// Below 0.5 the weights have a variance; above 0.7 neither estimate nor error is reliable.
+    /// Below 0.5 the weights have a variance, below 1 a mean. The fit is to the weights that were drawn: where
+    /// the largest are missing, it is too small.
     #[doc(alias = "k_hat")]
     pub fn pareto_shape(&self) -> Option<f64> {
         self.pareto_shape
@@ -191,20 +196,23 @@ impl Estimate {
     /// Reasons to doubt the estimate, as far as the weights alone show them.
     ///
     /// [`FewChains`](Warning::FewChains) below 25 chains; [`DeadChains`](Warning::DeadChains) for
-    /// any; [`LowEffectiveSampleSize`](Warning::LowEffectiveSampleSize) below 5% of the chains or
-    /// 10; [`DominantWeight`](Warning::DominantWeight) above a share of 1/4;
-    /// [`HeavyTail`](Warning::HeavyTail) above a Pareto shape of 0.7.
+    /// any; [`LowEffectiveSampleSize`](Warning::LowEffectiveSampleSize) below 1% of the chains or
+    /// 3; [`DominantWeight`](Warning::DominantWeight) above a share of 1/2;
+    /// [`HeavyTail`](Warning::HeavyTail) above a Pareto shape of `1 + 1.5 / sqrt N`. Weights that are
+    /// less uneven have no warning, since the interval widens with them.
     pub fn warnings(&self) -> Vec<Warning> {
         let (chains, dead, share) = (self.chains, self.dead, self.largest_share);
         let ess = self.effective_sample_size();
         let few = chains < tail::MIN_CHAINS;
-        let low = ess < (0.05 * chains as f64).max(10.0);
-        let heavy = self.pareto_shape.filter(|&k| k > 0.7);
+        let low = ess < (0.01 * chains as f64).max(3.0);
+        let heavy = self
+            .pareto_shape
+            .filter(|&k| k > 1.0 + interval::margin(chains));
         [
             few.then_some(Warning::FewChains { chains }),
             (dead > 0).then_some(Warning::DeadChains { dead, chains }),
             low.then_some(Warning::LowEffectiveSampleSize { ess, chains }),
-            (share > 0.25).then_some(Warning::DominantWeight { share }),
+            (share > 0.5).then_some(Warning::DominantWeight { share }),
             heavy.map(|k_hat| Warning::HeavyTail { k_hat }),
         ]
         .into_iter()
@@ -217,16 +225,16 @@ crate::num::deserialize_checked! {
     Estimate {
         chains: usize,
         dead: usize,
-        value: f64,
+        largest: f64,
+        largest_share: f64,
         relative_variance: f64,
         skewness: f64,
         pareto_shape: Option<f64>,
         mean_of_alive: f64,
         variance_of_alive: f64,
-        largest_share: f64,
     } => Estimate {
-        chains, dead, value, relative_variance, skewness, pareto_shape, mean_of_alive,
-        variance_of_alive, largest_share,
+        chains, dead, largest, largest_share, relative_variance, skewness, pareto_shape,
+        mean_of_alive, variance_of_alive,
     }.checked()
 }
 
@@ -236,16 +244,16 @@ impl Estimate {
     fn checked(self) -> Result<Self> {
         let expected = format!("fewer than the {} chains", self.chains);
         Error::check(self.dead < self.chains, "dead", self.dead, expected)?;
-        let figures = [self.value, self.skewness, self.mean_of_alive];
+        let figures = [self.largest, self.skewness, self.mean_of_alive];
         Error::check_finite("estimate", figures.into_iter().chain(self.pareto_shape))?;
-        let most = (self.chains - 1) as f64;
-        for (name, value, most) in [
-            ("relative_variance", self.relative_variance, most),
-            ("variance_of_alive", self.variance_of_alive, f64::MAX),
-            ("largest_share", self.largest_share, 1.0),
+        let n = self.chains as f64;
+        for (name, value, least, most) in [
+            ("largest_share", self.largest_share, (1.0 - 1e-9) / n, 1.0),
+            ("relative_variance", self.relative_variance, 0.0, n - 1.0),
+            ("variance_of_alive", self.variance_of_alive, 0.0, f64::MAX),
         ] {
-            let within = (0.0..=most).contains(&value);
-            Error::check(within, name, value, format!("0 to {most}"))?;
+            let within = (least..=most).contains(&value);
+            Error::check(within, name, value, format!("{least} to {most}"))?;
         }
         Ok(self)
     }
@@ -254,7 +262,7 @@ impl Estimate {
 impl fmt::Display for Estimate {
     /// Writes it as `208.631 +- 0.021 (ESS 809 of 1000)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (value, error) = (self.value, self.standard_error());
+        let (value, error) = (self.value(), self.standard_error());
         let ess = self.effective_sample_size();
         let chains = self.chains;
         write!(f, "{value:.3} +- {error:.3} (ESS {ess:.0} of {chains})")
@@ -286,14 +294,13 @@ fn check(log_weights: &[f64]) -> Result<Vec<f64>> {
     }
 }
 
-fn mean_and_variance(values: &[f64]) -> (f64, f64) {
+/// Mean, relative to an origin, and sample variance.
+fn mean_and_variance(values: &[f64], origin: f64) -> (f64, f64) {
     let n = values.len() as f64;
-    // About the first value, so that a common offset costs no digits.
-    let origin = values[0];
     let mean = values.iter().map(|x| x - origin).sum::<f64>() / n;
     let squares = values
         .iter()
         .map(|x| (x - origin - mean).powi(2))
         .sum::<f64>();
-    (origin + mean, squares / (n - 1.0).max(1.0))
+    (mean, squares / (n - 1.0).max(1.0))
 }

@@ -32,8 +32,9 @@ pub(crate) fn pareto_shape(log_weights: &[f64]) -> Option<f64> {
 /// 2024, appendix C).
 fn shape_of_excesses(excesses: &[f64]) -> f64 {
     let n = excesses.len() as f64;
-    let quartile = excesses[(n / 4.0 + 0.5) as usize - 1];
     let largest = excesses[excesses.len() - 1];
+    // Excesses of 300 orders of magnitude would overflow.
+    let quartile = excesses[(n / 4.0 + 0.5) as usize - 1].max(1e-100 * largest);
     let points = 30 + n.sqrt() as usize;
     let shape = |theta: f64| excesses.iter().map(|x| (-theta * x).ln_1p()).sum::<f64>() / n;
     let (thetas, log_likelihoods): (Vec<f64>, Vec<f64>) = (1..=points)
@@ -43,6 +44,8 @@ fn shape_of_excesses(excesses: &[f64]) -> f64 {
             let k = shape(theta);
             (theta, n * ((-theta / k).ln() - k - 1.0))
         })
+        // Equal excesses can put a point at 0, where the likelihood is 0 / 0.
+        .filter(|(_, log_likelihood)| log_likelihood.is_finite())
         .unzip();
     let evidence = super::log_sum_exp(&log_likelihoods);
     let theta: f64 = thetas
@@ -81,6 +84,21 @@ mod tests {
             pareto_shape(&shifted).unwrap(),
         );
         assert!((a - b).abs() < 1e-9);
+    }
+
+    #[test]
+    fn weights_of_two_values_and_of_all_magnitudes_have_a_finite_shape() {
+        let mut two = vec![0.0; 1_600];
+        two[..110].fill(1.0);
+        let magnitudes: Vec<f64> = (0..100).map(|i| -7.3 * f64::from(i)).collect();
+        for log_weights in [
+            two,
+            magnitudes.clone(),
+            magnitudes.iter().map(|x| 5.0 * x).collect(),
+        ] {
+            let k = pareto_shape(&log_weights).unwrap();
+            assert!(k.is_finite(), "{k}");
+        }
     }
 
     #[test]

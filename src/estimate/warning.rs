@@ -67,7 +67,7 @@ pub enum Warning {
         /// Its share of the variance added by all stages.
         share: f64,
     },
-    /// A stage in which no proposal was accepted.
+    /// A stage in which no proposal was accepted and no chain moved otherwise.
     #[error("no proposal was accepted at stage {stage} (beta = {beta}): use smaller steps")]
     ZeroAcceptance {
         /// Index of the stage, 1 to K.
@@ -109,19 +109,6 @@ pub enum Warning {
     BaseMissesTarget {
         /// Number of chains that met such a state.
         chains: usize,
-    },
-    /// Thermodynamic integration of the same run disagrees with the weights.
-    #[error(
-        "thermodynamic integration gives {thermodynamic:.3}, the weights give {log_z:.3} +- \
-         {standard_error:.3}: use more stages or a better mixing kernel"
-    )]
-    ThermodynamicDisagreement {
-        /// The estimate of thermodynamic integration.
-        thermodynamic: f64,
-        /// The estimate from the weights.
-        log_z: f64,
-        /// Standard error of the estimate from the weights.
-        standard_error: f64,
     },
     /// The forward and the reverse run of a path disagree beyond their errors.
     #[error(

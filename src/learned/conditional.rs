@@ -38,7 +38,7 @@ pub enum Mean {
 }
 
 impl Mean {
-    fn network(self, dimension: usize, context: usize) -> Result<Network> {
+    pub(super) fn network(self, dimension: usize, context: usize) -> Result<Network> {
         let (hidden, parts) = match self {
             Self::Affine => (0, 2_usize),
             Self::Residual { hidden } => (hidden, 2),
@@ -87,7 +87,9 @@ impl ConditionalGaussian {
         context: usize,
         rng: &mut R,
     ) -> Result<Self> {
-        let parameters = mean.network(dimension, context)?.initialize(rng);
+        let network = mean.network(dimension, context)?;
+        network.check_size(1)?;
+        let parameters = network.initialize(rng);
         Self::from_parts(mean, dimension, context, parameters)
     }
 

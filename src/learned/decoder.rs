@@ -24,7 +24,7 @@ impl BernoulliDecoder {
     /// random, uniform on `+- 1 / sqrt(inputs of the layer)`.
     ///
     /// # Errors
-    /// A size of 0.
+    /// A size of 0; more than 2^30 parameters.
     pub fn new(latent: usize, hidden: usize, observed: usize, seed: u64) -> Result<Self> {
         let network = checked_network(latent, hidden, observed)?;
         let parameters = network.initialize(&mut stream(seed, Purpose::DecoderWeights, 0));
@@ -83,11 +83,13 @@ fn checked_network(latent: usize, hidden: usize, observed: usize) -> Result<Netw
     Error::check_at_least("latent dimension", latent, 1)?;
     Error::check_at_least("hidden units", hidden, 1)?;
     Error::check_at_least("observed dimension", observed, 1)?;
-    Ok(Network {
+    let network = Network {
         inputs: latent,
         hidden,
         outputs: observed,
-    })
+    };
+    network.check_size(1)?;
+    Ok(network)
 }
 
 impl Decoder for BernoulliDecoder {

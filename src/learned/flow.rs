@@ -92,7 +92,7 @@ impl LearnedTransitions {
     /// weights from the seed.
     ///
     /// # Errors
-    /// No stages; a dimension of 0; no hidden units where the mean has some.
+    /// No stages; a dimension of 0; no hidden units where the mean has some; more than 2^30 parameters.
     pub fn new(mean: Mean, dimension: usize, stages: usize, seed: u64) -> Result<Self> {
         Self::untrained(mean, dimension, 0, stages, seed)
     }
@@ -105,6 +105,8 @@ impl LearnedTransitions {
         stages: usize,
         seed: u64,
     ) -> Result<Self> {
+        let network = mean.network(dimension, context)?;
+        network.check_size(stages.saturating_mul(2))?;
         let mut rng = stream(seed, Purpose::FlowWeights, 0);
         let mut density = || ConditionalGaussian::with_context(mean, dimension, context, &mut rng);
         let transition = |_| Transition::new(density()?, density()?);

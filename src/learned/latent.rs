@@ -110,6 +110,10 @@ impl<D: Decoder> UnnormalizedModel for Likelihood<'_, D> {
         self.check(latent);
         self.decoder.log_likelihood(self.observation, latent)
     }
+
+    fn state_dimension(&self) -> Option<usize> {
+        Some(self.decoder.latent_dimension())
+    }
 }
 
 impl<D: Decoder> Differentiable for Likelihood<'_, D> {

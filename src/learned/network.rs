@@ -46,11 +46,19 @@ pub(super) fn set_shape(matrix: &mut DMatrix<f64>, rows: usize, columns: usize) 
 impl Network {
     /// Number of parameters.
     pub(super) fn len(self) -> usize {
-        self.hidden_len() + self.outputs * (self.features() + 1)
+        let last = self
+            .outputs
+            .saturating_mul(self.features().saturating_add(1));
+        self.hidden_len().saturating_add(last)
     }
 
     fn hidden_len(self) -> usize {
-        self.hidden * (self.inputs + 1)
+        self.hidden.saturating_mul(self.inputs.saturating_add(1))
+    }
+
+    /// Refuses so many networks where they have more parameters than can be worked with.
+    pub(super) fn check_size(self, networks: usize) -> Result<()> {
+        Error::check_count("parameters", self.len().saturating_mul(networks), 0)
     }
 
     /// Inputs of the last layer.

@@ -57,6 +57,10 @@ impl UnnormalizedModel for Bernoulli {
         let pairs = self.logits.iter().zip(state);
         pairs.filter(|(_, on)| **on).map(|(logit, _)| logit).sum()
     }
+
+    fn state_dimension(&self) -> Option<usize> {
+        Some(self.logits.len())
+    }
 }
 
 impl NormalizedModel for Bernoulli {

@@ -26,6 +26,10 @@ macro_rules! forward_model {
         fn log_density(&$this, state: &Self::State) -> f64 {
             $crate::model::UnnormalizedModel::log_density(&$place, state)
         }
+
+        fn state_dimension(&$this) -> Option<usize> {
+            $crate::model::UnnormalizedModel::state_dimension(&$place)
+        }
     };
     (@Sampleable $inner:ty, $this:ident => $place:expr) => {
         fn sample<R: rand::Rng + ?Sized>(&$this, rng: &mut R) -> Self::State {

@@ -112,7 +112,13 @@ where
     ) -> f64 {
         let log_density = (self.log_density)(state);
         if log_density > f64::NEG_INFINITY {
-            gradient.axpy(scale, &(self.gradient)(state), 1.0);
+            let own = (self.gradient)(state);
+            let (found, expected) = (own.len(), gradient.len());
+            assert!(
+                found == expected,
+                "a gradient of length {found} at a state of dimension {expected}"
+            );
+            gradient.axpy(scale, &own, 1.0);
         }
         log_density
     }

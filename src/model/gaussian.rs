@@ -2,10 +2,11 @@
 
 use std::f64::consts::TAU;
 
-use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
+use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
 use crate::model::quadratic::QuadraticForm;
+use crate::model::square::{Factorization, SquareMatrix, symmetrized};
 use crate::model::{
     ExponentialFamily, NormalizedModel, Sampleable, UnnormalizedModel, forward_model,
 };
@@ -17,8 +18,8 @@ use crate::{Error, Result};
 ///
 /// `log f(x) = -(x - mu)' Sigma^-1 (x - mu) / 2`, `log Z = (d log 2 pi + log |Sigma|) / 2`.
 ///
-/// Densities, gradients and conditionals allocate nothing. They cost `d^2` operations, or d where the
-/// precision matrix is diagonal. They panic where the state does not have the model's dimension.
+/// Densities, gradients and conditionals allocate nothing. They cost `d^2` operations, and the model
+/// holds `d^2` numbers; where the covariance is diagonal it is d operations and numbers. They panic where the state does not have the model's dimension.
 ///
 /// ```
 /// use annealed::model::{Gaussian, NormalizedModel, UnnormalizedModel};
@@ -33,9 +34,9 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gaussian {
     form: QuadraticForm,
-    covariance: DMatrix<f64>,
+    covariance: SquareMatrix,
     /// A matrix A with `A A' = Sigma`.
-    factor: DMatrix<f64>,
+    factor: SquareMatrix,
     log_normalizer: f64,
 }
 
@@ -48,14 +49,7 @@ impl Gaussian {
     /// overflows.
     pub fn new(mean: DVector<f64>, covariance: DMatrix<f64>) -> Result<Self> {
         let covariance = check("covariance", &mean, covariance)?;
-        let cholesky = factorize("covariance", &covariance)?;
-        let precision = inverse("covariance", &cholesky)?;
-        Ok(Self {
-            log_normalizer: log_volume(mean.len()) + half_log_determinant(&cholesky),
-            factor: cholesky.unpack(),
-            form: QuadraticForm::new(mean, precision),
-            covariance,
-        })
+        Self::from_covariance("covariance", mean, covariance.into())
     }
 
     /// `N(mean, precision^-1)`.
@@ -63,27 +57,35 @@ impl Gaussian {
     /// # Errors
     /// As [`new`](Self::new), of the precision matrix.
     pub fn from_precision(mean: DVector<f64>, precision: DMatrix<f64>) -> Result<Self> {
-        let precision = check("precision", &mean, precision)?;
-        let cholesky = factorize("precision", &precision)?;
-        Self::from_factorized_precision(mean, precision, &cholesky)
+        let precision = check("precision", &mean, precision)?.into();
+        let factorization = Factorization::new("precision", &precision)?;
+        Self::from_factorized_precision(mean, precision, &factorization)
+    }
+
+    fn from_covariance(
+        argument: &'static str,
+        mean: DVector<f64>,
+        covariance: SquareMatrix,
+    ) -> Result<Self> {
+        let factorization = Factorization::new(argument, &covariance)?;
+        let precision = factorization.inverse(argument)?;
+        Ok(Self {
+            log_normalizer: log_volume(mean.len()) + factorization.half_log_determinant(),
+            factor: factorization.into_factor(),
+            form: QuadraticForm::new(mean, precision),
+            covariance,
+        })
     }
 
     fn from_factorized_precision(
         mean: DVector<f64>,
-        precision: DMatrix<f64>,
-        cholesky: &Cholesky<f64, Dyn>,
+        precision: SquareMatrix,
+        factorization: &Factorization,
     ) -> Result<Self> {
-        let d = mean.len();
-        // With P = L L', the inverse transpose of L is a factor of the covariance.
-        let mut factor = DMatrix::identity(d, d);
-        let solved = cholesky
-            .l_dirty()
-            .tr_solve_lower_triangular_mut(&mut factor);
-        debug_assert!(solved, "a Cholesky factor has no zero on its diagonal");
         Ok(Self {
-            covariance: inverse("precision", cholesky)?,
-            log_normalizer: log_volume(d) - half_log_determinant(cholesky),
-            factor,
+            covariance: factorization.inverse("precision")?,
+            log_normalizer: log_volume(mean.len()) - factorization.half_log_determinant(),
+            factor: factorization.inverse_factor(),
             form: QuadraticForm::new(mean, precision),
         })
     }
@@ -91,9 +93,12 @@ impl Gaussian {
     /// `N(0, I)` in `dimension` dimensions.
     ///
     /// # Errors
-    /// Where `dimension` is 0.
+    /// Where `dimension` is 0, above 2^30 or too large for the memory.
     pub fn standard(dimension: usize) -> Result<Self> {
-        Self::isotropic(DVector::zeros(dimension), 1.0)
+        Error::check_count("dimension", dimension, 0)?;
+        let mut mean = Error::reserved("dimension", dimension)?;
+        mean.resize(dimension, 0.0);
+        Self::isotropic(mean.into(), 1.0)
     }
 
     /// `N(mean, deviation^2 I)`.
@@ -102,8 +107,29 @@ impl Gaussian {
     /// A mean of length 0 or not finite; a deviation that is not finite and positive.
     pub fn isotropic(mean: DVector<f64>, deviation: f64) -> Result<Self> {
         Error::check_positive("deviation", deviation)?;
-        let d = mean.len();
-        Self::new(mean, DMatrix::identity(d, d) * (deviation * deviation))
+        let variances = DVector::from_element(mean.len(), deviation * deviation);
+        Self::with_variances("covariance", mean, variances)
+    }
+
+    /// `N(mean, diag(variances))`.
+    ///
+    /// # Errors
+    /// A mean of length 0; lengths that differ; entries that are not finite; variances that are not
+    /// positive, or whose inverse overflows.
+    pub fn diagonal(mean: DVector<f64>, variances: DVector<f64>) -> Result<Self> {
+        Self::with_variances("variances", mean, variances)
+    }
+
+    fn with_variances(
+        argument: &'static str,
+        mean: DVector<f64>,
+        variances: DVector<f64>,
+    ) -> Result<Self> {
+        Error::check_not_empty("mean", mean.len())?;
+        Error::check_dimension(argument, variances.len(), mean.len())?;
+        Error::check_finite("mean", mean.iter().copied())?;
+        Error::check_finite(argument, variances.iter().copied())?;
+        Self::from_covariance(argument, mean, SquareMatrix::Diagonal(variances))
     }
 
     /// Dimension d.
@@ -116,19 +142,23 @@ impl Gaussian {
         self.form.mean()
     }
 
-    /// The covariance `Sigma`.
-    pub fn covariance(&self) -> &DMatrix<f64> {
-        &self.covariance
+    /// The covariance `Sigma`, with all d^2 entries.
+    pub fn covariance(&self) -> DMatrix<f64> {
+        self.covariance.to_dense()
     }
 
-    /// The precision `Sigma^-1`.
-    pub fn precision(&self) -> &DMatrix<f64> {
-        self.form.precision()
+    /// The precision `Sigma^-1`, with all d^2 entries.
+    pub fn precision(&self) -> DMatrix<f64> {
+        self.form.precision().to_dense()
     }
 
     /// A matrix A with `A A' = Sigma`.
-    pub(crate) fn factor(&self) -> &DMatrix<f64> {
+    pub(crate) fn factor(&self) -> &SquareMatrix {
         &self.factor
+    }
+
+    pub(crate) fn form(&self) -> &QuadraticForm {
+        &self.form
     }
 }
 
@@ -148,47 +178,11 @@ fn check(
     let symmetric = asymmetry <= 1e-9 * matrix.amax();
     let found = format!("entries that differ by {asymmetry} from their mirror image");
     Error::check(symmetric, argument, found, "a symmetric matrix")?;
-    Ok(symmetrized(matrix))
-}
-
-fn symmetrized(matrix: DMatrix<f64>) -> DMatrix<f64> {
-    // Halved before the sum, which might overflow.
-    DMatrix::from_fn(matrix.nrows(), matrix.ncols(), |i, j| {
-        0.5 * matrix[(i, j)] + 0.5 * matrix[(j, i)]
-    })
-}
-
-/// The Cholesky factorisation of a finite symmetric matrix, with zeros above the factor.
-fn factorize(argument: &'static str, matrix: &DMatrix<f64>) -> Result<Cholesky<f64, Dyn>> {
-    let (found, expected) = (
-        "a matrix without Cholesky factor",
-        "a positive definite matrix",
-    );
-    let cholesky = Cholesky::new(matrix.clone());
-    let cholesky = cholesky.ok_or_else(|| Error::invalid(argument, found, expected))?;
-    Ok(Cholesky::pack_dirty(cholesky.unpack()))
-}
-
-fn inverse(argument: &'static str, cholesky: &Cholesky<f64, Dyn>) -> Result<DMatrix<f64>> {
-    let inverse = symmetrized(cholesky.inverse());
-    let finite = inverse.iter().all(|x| x.is_finite());
-    let (found, expected) = (
-        "a matrix whose inverse overflows",
-        "a matrix farther from singular",
-    );
-    Error::check(finite, argument, found, expected)?;
-    Ok(inverse)
+    Ok(symmetrized(&matrix))
 }
 
 fn log_volume(dimension: usize) -> f64 {
     0.5 * dimension as f64 * TAU.ln()
-}
-
-/// `log |A| / 2`, from the factorisation of A.
-fn half_log_determinant(cholesky: &Cholesky<f64, Dyn>) -> f64 {
-    // Not half the log of the determinant, which may overflow.
-    let diagonal = cholesky.l_dirty().diagonal();
-    diagonal.iter().map(|l| l.ln()).sum()
 }
 
 forward_model! {
@@ -201,6 +195,10 @@ impl UnnormalizedModel for Gaussian {
     #[inline]
     fn log_density(&self, state: &DVector<f64>) -> f64 {
         self.form.log_density(state)
+    }
+
+    fn state_dimension(&self) -> Option<usize> {
+        Some(self.dimension())
     }
 }
 
@@ -215,7 +213,10 @@ impl Sampleable for Gaussian {
         let mut noise = DVector::zeros(self.dimension());
         StandardNormal::get().fill(noise.as_mut_slice(), rng);
         let mut state = self.mean().clone();
-        state.gemv(1.0, &self.factor, &noise, 1.0);
+        match &self.factor {
+            SquareMatrix::Diagonal(deviations) => state += deviations.component_mul(&noise),
+            SquareMatrix::Dense(factor) => state.gemv(1.0, factor, &noise, 1.0),
+        }
         state
     }
 }
@@ -225,10 +226,10 @@ impl Sampleable for Gaussian {
 /// function of the family in its natural form is `log Z + mu' P mu / 2`.
 impl ExponentialFamily for Gaussian {
     fn natural_parameters(&self) -> DVector<f64> {
-        let linear = self.precision() * self.mean();
+        let linear = self.form.precision().times(self.mean());
         let quadratic = pairs(self.dimension()).map(|(i, j)| {
             let half = if i == j { 0.5 } else { 1.0 };
-            -half * self.precision()[(i, j)]
+            -half * self.form.precision().entry(i, j)
         });
         stacked(&linear, quadratic)
     }
@@ -240,23 +241,24 @@ impl ExponentialFamily for Gaussian {
     fn moments(&self) -> DVector<f64> {
         let mean = self.mean();
         let second =
-            pairs(self.dimension()).map(|(i, j)| self.covariance[(i, j)] + mean[i] * mean[j]);
+            pairs(self.dimension()).map(|(i, j)| self.covariance.entry(i, j) + mean[i] * mean[j]);
         stacked(mean, second)
     }
 
     fn log_partition(&self) -> f64 {
         let mean = self.mean();
-        self.log_normalizer + 0.5 * mean.dot(&(self.precision() * mean))
+        self.log_normalizer + 0.5 * mean.dot(&self.form.precision().times(mean))
     }
 
     fn with_natural_parameters(&self, eta: &DVector<f64>) -> Result<Self> {
         let (linear, precision) = unstacked("natural parameters", eta, self.dimension(), {
             |i, j, value, _| if i == j { -2.0 * value } else { -value }
         })?;
-        let cholesky = factorize("precision", &precision)?;
-        let mean = cholesky.solve(&linear);
+        let precision = precision.into();
+        let factorization = Factorization::new("precision", &precision)?;
+        let mean = factorization.solve(&linear);
         Error::check_finite("mean", mean.iter().copied())?;
-        Self::from_factorized_precision(mean, precision, &cholesky)
+        Self::from_factorized_precision(mean, precision, &factorization)
     }
 
     /// In closed form. Second moments lose digits where the mean is far from 0 beside the
@@ -302,8 +304,20 @@ fn stacked(first: &DVector<f64>, rest: impl Iterator<Item = f64>) -> DVector<f64
 }
 
 crate::num::deserialize_checked! {
-    Gaussian { mean: DVector<f64>, covariance: DMatrix<f64> } => Self::new(mean, covariance)
+    Gaussian { mean: DVector<f64>, covariance: DMatrix<f64> } => match covariance.ncols() {
+        1 => Self::diagonal(mean, covariance.column(0).into_owned()),
+        _ => Self::new(mean, covariance),
+    }
 }
+// A diagonal covariance is written as the column of its variances.
 crate::num::serialize_as! {
-    Gaussian as gaussian { mean: gaussian.form.mean(), covariance: gaussian.covariance }
+    Gaussian as gaussian {
+        mean: gaussian.form.mean(),
+        covariance: match &gaussian.covariance {
+            SquareMatrix::Diagonal(variances) => {
+                DMatrix::from_column_slice(variances.len(), 1, variances.as_slice())
+            }
+            SquareMatrix::Dense(matrix) => matrix.clone(),
+        },
+    }
 }

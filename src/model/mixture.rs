@@ -76,6 +76,10 @@ impl UnnormalizedModel for GaussianMixture {
     fn log_density(&self, state: &DVector<f64>) -> f64 {
         log_sum_exp(self.components.iter().map(|c| c.log_density(state)))
     }
+
+    fn state_dimension(&self) -> Option<usize> {
+        self.components[0].gaussian.state_dimension()
+    }
 }
 
 impl NormalizedModel for GaussianMixture {

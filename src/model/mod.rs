@@ -11,6 +11,7 @@ mod gaussian;
 mod matching;
 mod mixture;
 mod quadratic;
+mod square;
 
 pub use bernoulli::Bernoulli;
 pub(crate) use forward::forward_model;
@@ -22,8 +23,8 @@ pub(crate) use quadratic::QuadraticForm;
 use nalgebra::DVector;
 use rand::Rng;
 
-use crate::Result;
 use crate::num::set_zero;
+use crate::{Error, Result};
 
 /// A density known up to a constant: `p(x) = f(x) / Z`.
 ///
@@ -34,6 +35,25 @@ pub trait UnnormalizedModel {
 
     /// `log f(x)`; `-inf` off the support, never NaN or `+inf`.
     fn log_density(&self, state: &Self::State) -> f64;
+
+    /// Number of coordinates of a state, where the model knows it. A path between two models that
+    /// differ in it is refused before any chain moves.
+    fn state_dimension(&self) -> Option<usize> {
+        None
+    }
+}
+
+/// An [`Error::DimensionMismatch`] where two models of one path are
+/// known to differ in the dimension of their states.
+pub(crate) fn check_same_dimension(
+    argument: &'static str,
+    model: &impl UnnormalizedModel,
+    base: &impl UnnormalizedModel,
+) -> Result<()> {
+    match (model.state_dimension(), base.state_dimension()) {
+        (Some(found), Some(expected)) => Error::check_dimension(argument, found, expected),
+        _ => Ok(()),
+    }
 }
 
 /// A model that can be sampled exactly. Only such a model can be the base of a path.
@@ -138,7 +158,7 @@ pub trait ExponentialFamily: NormalizedModel + Sized {
     ///
     /// # Errors
     /// Where `s` has the wrong length, or no member has these moments. In the second case the
-    /// provided method does not converge ([`Error::NotConverged`](crate::Error::NotConverged)).
+    /// provided method does not converge ([`Error::NotConverged`]).
     fn with_moments(&self, moments: &DVector<f64>) -> Result<Self> {
         matching::match_moments(self, moments)
     }

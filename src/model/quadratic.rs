@@ -1,8 +1,9 @@
 //! The quadratic form behind every Gaussian density.
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::DVector;
 use rand::Rng;
 
+use crate::model::square::SquareMatrix;
 use crate::model::{Differentiable, FullConditionals, UnnormalizedModel};
 use crate::num::{VECTOR_WIDTH, over_vectors, wide};
 use crate::random::StandardNormal;
@@ -12,29 +13,21 @@ use crate::random::StandardNormal;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct QuadraticForm {
     mean: DVector<f64>,
-    precision: DMatrix<f64>,
-    /// The diagonal of `P`, where all other entries are 0. Such forms are common in bases and cost d
-    /// operations instead of d^2.
-    diagonal: Option<DVector<f64>>,
+    /// `P`. Diagonal ones are common in bases and cost d operations instead of d^2.
+    precision: SquareMatrix,
 }
 
 impl QuadraticForm {
     /// A form whose sizes the caller has checked to agree, and whose matrix to be symmetric.
-    pub(crate) fn new(mean: DVector<f64>, precision: DMatrix<f64>) -> Self {
-        debug_assert_eq!(precision.shape(), (mean.len(), mean.len()));
-        let is_diagonal = (0..mean.len()).all(|j| (0..j).all(|i| precision[(i, j)] == 0.0));
-        Self {
-            diagonal: is_diagonal.then(|| precision.diagonal()),
-            mean,
-            precision,
-        }
+    pub(crate) fn new(mean: DVector<f64>, precision: SquareMatrix) -> Self {
+        Self { mean, precision }
     }
 
     pub(crate) fn mean(&self) -> &DVector<f64> {
         &self.mean
     }
 
-    pub(crate) fn precision(&self) -> &DMatrix<f64> {
+    pub(crate) fn precision(&self) -> &SquareMatrix {
         &self.precision
     }
 
@@ -55,9 +48,9 @@ impl UnnormalizedModel for QuadraticForm {
     #[inline]
     fn log_density(&self, state: &DVector<f64>) -> f64 {
         let (x, mean) = self.checked(state);
-        let form = match &self.diagonal {
-            Some(p) => sum_of_squares(p.as_slice(), x, mean),
-            None => dense_form(self.precision.as_slice(), x, mean),
+        let form = match &self.precision {
+            SquareMatrix::Diagonal(p) => sum_of_squares(p.as_slice(), x, mean),
+            SquareMatrix::Dense(p) => dense_form(p.as_slice(), x, mean),
         };
         -0.5 * form
     }
@@ -74,9 +67,9 @@ impl Differentiable for QuadraticForm {
         let (x, mean) = self.checked(state);
         let gradient = gradient.as_mut_slice();
         assert_eq!(gradient.len(), mean.len(), "length of the gradient");
-        let form = match &self.diagonal {
-            Some(p) => accumulate_pull(p.as_slice(), x, mean, scale, gradient),
-            None => accumulate_dense_pull(self.precision.as_slice(), x, mean, scale, gradient),
+        let form = match &self.precision {
+            SquareMatrix::Diagonal(p) => accumulate_pull(p.as_slice(), x, mean, scale, gradient),
+            SquareMatrix::Dense(p) => accumulate_dense_pull(p.as_slice(), x, mean, scale, gradient),
         };
         -0.5 * form
     }
@@ -95,13 +88,13 @@ impl FullConditionals for QuadraticForm {
         rng: &mut R,
     ) {
         let centre = self.mean[index];
-        let precision = self.precision[(index, index)];
+        let precision = self.precision.entry(index, index);
         let mut pull = 0.0;
-        if self.diagonal.is_none() {
+        if let SquareMatrix::Dense(p) = &self.precision {
             // At its centre the coordinate adds nothing to its own row.
             state[index] = centre;
             let (x, mean) = self.checked(state);
-            let row = &self.precision.as_slice()[index * mean.len()..][..mean.len()];
+            let row = &p.as_slice()[index * mean.len()..][..mean.len()];
             pull = weighted_offset(row, x, mean);
         }
         state[index] =

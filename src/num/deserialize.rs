@@ -33,13 +33,13 @@ macro_rules! deserialize_checked {
             where
                 Format: serde::Deserializer<'de>,
             {
-                let ($($field),+) = {
+                let ($($field,)+) = {
                     #[derive(serde::Deserialize)]
                     struct $name $(<$($parameter),+>)? {
                         $($(#[$attribute])* $field: $type),+
                     }
                     let read = <$name $(<$($parameter),+>)?>::deserialize(format)?;
-                    ($(read.$field),+)
+                    ($(read.$field,)+)
                 };
                 let made: $crate::Result<Self> = $make;
                 made.map_err(serde::de::Error::custom)

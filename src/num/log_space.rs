@@ -139,8 +139,14 @@ impl WeightSums {
     pub fn log_mean(&self) -> f64 {
         match self.count {
             0 => f64::NEG_INFINITY,
-            count => self.log_sum() - (count as f64).ln(),
+            // The largest comes last, so that the mean keeps its digits beside it.
+            count => self.max + (self.sum.ln() - (count as f64).ln()),
         }
+    }
+
+    /// A weight's share of the sum, given its logarithm.
+    pub(crate) fn share(&self, log_weight: f64) -> f64 {
+        (log_weight - self.max).exp() / self.sum
     }
 
     /// `(sum w)^2 / sum w^2`, a count between 1 and n; 0 before the first weight above zero.

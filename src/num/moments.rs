@@ -58,17 +58,12 @@ impl WeightedVariance {
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        if other.weights.count() == 0 {
+        let mine = self.weights.sum;
+        let Some((here, there)) = self.weights.merged_scales(&other.weights) else {
             return;
-        }
-        if self.weights.count() == 0 {
-            *self = *other;
-            return;
-        }
-        let (mine, theirs) = (self.weights.log_sum(), other.weights.log_sum());
-        self.weights.merge(&other.weights);
-        let total = self.weights.log_sum();
-        let (here, there) = ((mine - total).exp(), (theirs - total).exp());
+        };
+        let total = self.weights.sum;
+        let (here, there) = (mine * here / total, other.weights.sum * there / total);
         let distance = other.mean - self.mean;
         self.mean += there * distance;
         self.spread =
@@ -87,18 +82,25 @@ impl WeightedVariance {
     }
 }
 
-/// Running mean and sum of squared deviations, mergeable (Chan, Golub and LeVeque 1983).
+/// Running mean and sum of squared deviations, mergeable (Chan, Golub and LeVeque 1983). Both are
+/// taken about the first value, so that a common offset costs no digits.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Moments {
     count: u64,
+    origin: f64,
+    /// Relative to the origin.
     mean: f64,
     deviations: f64,
 }
 
 impl Moments {
     pub(crate) fn add(&mut self, value: f64) {
+        if self.count == 0 {
+            self.origin = value;
+        }
         self.count += 1;
+        let value = value - self.origin;
         let distance = value - self.mean;
         self.mean += distance / self.count as f64;
         self.deviations += distance * (value - self.mean);
@@ -108,8 +110,12 @@ impl Moments {
         if other.count == 0 {
             return;
         }
+        if self.count == 0 {
+            *self = *other;
+            return;
+        }
         let (mine, theirs) = (self.count as f64, other.count as f64);
-        let distance = other.mean - self.mean;
+        let distance = other.origin - self.origin + (other.mean - self.mean);
         self.count += other.count;
         self.mean += distance * (theirs / (mine + theirs));
         self.deviations +=
@@ -121,7 +127,7 @@ impl Moments {
     }
 
     pub(crate) fn mean(&self) -> f64 {
-        self.mean
+        self.origin + self.mean
     }
 
     /// Sample variance (divisor n - 1); 0 for fewer than two values.

@@ -16,7 +16,7 @@ const RULES: [(f64, f64, f64); 8] = [
     (
         0.405_845_151_377_397_2,
         0.190_350_578_064_785_4,
-        0.381_830_050_505_118_93,
+        0.381_830_050_505_118_9,
     ),
     (0.586_087_235_467_691_1, 0.169_004_726_639_267_9, 0.0),
     (
@@ -99,11 +99,11 @@ pub(crate) fn log_integral(
         open.iter().for_each(|cell| total.add(cell.log_integral));
         let tolerated = total.log_sum() + TOLERANCE.ln();
         open.retain(|cell| {
-            let coarse = !(cell.log_error <= tolerated);
-            if !coarse {
+            let settles = cell.log_error <= tolerated;
+            if settles {
                 settled.add(cell.log_integral);
             }
-            coarse
+            !settles
         });
         if open.is_empty() {
             return Some(total.log_sum());

@@ -25,7 +25,8 @@ impl GaussianPath {
     /// Between two Gaussians over the same space.
     ///
     /// # Errors
-    /// Where their dimensions differ, or their scales differ so much that no common axes are found.
+    /// Where their dimensions differ or exceed 16,384, their scales differ so much that no common axes are found, or
+    /// their means lie so far apart that log densities overflow.
     pub fn new(base: Gaussian, target: Gaussian) -> Result<Self> {
         Ok(Self {
             ends: CommonAxes::new(base, target)?,
@@ -69,7 +70,9 @@ impl AnnealingPath for GaussianPath {
             log_normalizer: constant + (a.log_normalizer() - 0.5 * precisions.map(f64::ln).sum()),
             form: QuadraticForm::new(
                 a.mean() + axes * centre,
-                a.precision() * (1.0 - beta) + b.precision() * beta,
+                a.form()
+                    .precision()
+                    .blend(1.0 - beta, beta, b.form().precision()),
             ),
             deviations: precisions.map(|p| p.sqrt().recip()),
         }

@@ -2,7 +2,8 @@
 
 use nalgebra::DVector;
 
-use crate::model::{Differentiable, Sampleable, UnnormalizedModel};
+use crate::Result;
+use crate::model::{Differentiable, Sampleable, UnnormalizedModel, check_same_dimension};
 use crate::num::weighted;
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate, PathAt};
 
@@ -25,8 +26,8 @@ where
     B: UnnormalizedModel<State = A::State>,
 {
     /// The path from a base that can be sampled to any target over the same states. Whether the
-    /// states are the same (vectors of one length, say) is not checked here. A
-    /// [`Gaussian`](crate::model::Gaussian) panics at a state of another dimension.
+    /// states are the same is not checked here: a run refuses ends that say that their states differ
+    /// in dimension.
     pub fn new(base: A, target: B) -> Self {
         Self { base, target }
     }
@@ -55,6 +56,10 @@ where
 
     fn at(&self, beta: f64) -> PathAt<'_, Self> {
         PathAt { path: self, beta }
+    }
+
+    fn check(&self) -> Result<()> {
+        check_same_dimension("target", &self.target, &self.base)
     }
 }
 

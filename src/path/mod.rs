@@ -29,6 +29,7 @@ pub use stationary::Stationary;
 pub use tempered::{Normalized, TemperedAt, TemperedPath};
 pub use view::PathAt;
 
+use crate::Result;
 use crate::model::{Sampleable, UnnormalizedModel};
 
 /// The model at one point of a path. Two of them make a [`Stage`](crate::chain::Stage).
@@ -81,6 +82,15 @@ pub trait AnnealingPath {
     /// The model at `beta` in `[0, 1]`. `at(0)` equals the base as a density on the same space,
     /// constant included. Called once a stage for each block of chains.
     fn at(&self, beta: f64) -> Self::At<'_>;
+
+    /// Refuses ends that do not belong together, as far as they know themselves. Called before chains
+    /// start.
+    ///
+    /// # Errors
+    /// States of different dimensions.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// The engine that kernels use on this path's models, where there is a choice. The bits of a run
     /// depend on it.

@@ -56,7 +56,7 @@ impl MomentPath {
     /// Between two Gaussians over the same space.
     ///
     /// # Errors
-    /// Where their dimensions differ, their scales differ so much that no common axes are found, or
+    /// Where their dimensions differ or exceed 16,384, their scales differ so much that no common axes are found, or
     /// their means lie more than 1e6 standard deviations apart.
     pub fn new(base: Gaussian, target: Gaussian) -> Result<Self> {
         let ends = CommonAxes::new(base, target)?;
@@ -68,7 +68,7 @@ impl MomentPath {
         let expected = format!("at most {FARTHEST:.0e}");
         Error::check(apart <= FARTHEST, "target", found, expected)?;
         Ok(Self {
-            inverse: ends.axes.tr_mul(ends.base.precision()),
+            inverse: ends.axes.tr_mul(&ends.base.precision()),
             difference: ends.target.mean() - ends.base.mean(),
             widening: ends.target.covariance() - ends.base.covariance(),
             ends,
@@ -112,7 +112,10 @@ impl AnnealingPath for MomentPath {
             constant: 0.0,
             log_normalizer: self.ends.base.log_normalizer()
                 + 0.5 * (variances.map(f64::ln).sum() + stretch.ln()),
-            form: QuadraticForm::new(self.ends.base.mean() + &self.difference * beta, precision),
+            form: QuadraticForm::new(
+                self.ends.base.mean() + &self.difference * beta,
+                precision.into(),
+            ),
             deviations: variances.map(f64::sqrt),
         }
     }

@@ -93,6 +93,10 @@ impl<S: AnnealingPath> AnnealingPath for MomentSplinePath<S> {
         self.segments[0].base()
     }
 
+    fn check(&self) -> Result<()> {
+        self.segments.iter().try_for_each(S::check)
+    }
+
     fn at(&self, beta: f64) -> MomentSplineAt<S::At<'_>> {
         let segment = self.knots.interval(beta);
         let (start, end) = (self.knots.betas()[segment], self.knots.betas()[segment + 1]);

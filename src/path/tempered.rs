@@ -2,7 +2,11 @@
 
 use nalgebra::DVector;
 
-use crate::model::{Differentiable, NormalizedModel, Sampleable, UnnormalizedModel, forward_model};
+use crate::Result;
+use crate::model::{
+    Differentiable, NormalizedModel, Sampleable, UnnormalizedModel, check_same_dimension,
+    forward_model,
+};
 use crate::num::weighted;
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate, PathAt};
 
@@ -28,6 +32,10 @@ impl<M: UnnormalizedModel> UnnormalizedModel for Normalized<M> {
 
     fn log_density(&self, state: &M::State) -> f64 {
         self.model.log_density(state) - self.log_normalizer
+    }
+
+    fn state_dimension(&self) -> Option<usize> {
+        self.model.state_dimension()
     }
 }
 
@@ -114,6 +122,10 @@ where
 
     fn at(&self, beta: f64) -> PathAt<'_, Self> {
         PathAt { path: self, beta }
+    }
+
+    fn check(&self) -> Result<()> {
+        check_same_dimension("likelihood", &self.log_likelihood, &self.prior)
     }
 }
 

@@ -1,5 +1,8 @@
 //! Binned schedules: whole numbers of steps for the segments between knots.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use crate::kernel::TransitionKernel;
 use crate::num::setters;
 use crate::path::AnnealingPath;
@@ -110,7 +113,7 @@ fn negligible(costs: &[f64]) -> impl Iterator<Item = PilotWarning> {
 
 /// Numbers of steps `K_j >= 1` that add up to `steps` and make `sum_j F_j / K_j` least: each
 /// further step goes where it saves most, which is optimal because the saving of a segment falls
-/// with every step it gets. Takes time in proportion to steps times segments.
+/// with every step it gets. The time it takes does not grow with the number of steps.
 ///
 /// ```
 /// # fn main() -> annealed::Result<()> {
@@ -127,18 +130,31 @@ pub fn allocate_steps(costs: &[f64], steps: usize) -> Result<Vec<usize>> {
     }
     Error::check_not_empty("costs", costs.len())?;
     check_steps(steps, costs.len())?;
-    let mut allocation = vec![1; costs.len()];
-    let saving = |cost: f64, k: usize| cost / (k as f64 * (k + 1) as f64);
-    for _ in costs.len()..steps {
-        let mut best = 0;
-        for j in 1..costs.len() {
-            if saving(costs[j], allocation[j]) > saving(costs[best], allocation[best]) {
-                best = j;
-            }
-        }
-        allocation[best] += 1;
+    let mut allocation = at_least(costs, steps - costs.len());
+    // Bits of positive numbers have the order of the numbers. Of equal savings the first counts.
+    let saving = |j: usize, k: usize| (costs[j] / (k as f64 * (k as f64 + 1.0))).to_bits();
+    let entries = allocation.iter().enumerate();
+    let mut savings: BinaryHeap<_> = entries.map(|(j, &k)| (saving(j, k), Reverse(j))).collect();
+    for _ in allocation.iter().sum()..steps {
+        let mut best = savings.peek_mut().expect("there is a segment");
+        let Reverse(j) = best.1;
+        allocation[j] += 1;
+        best.0 = saving(j, allocation[j]);
     }
     Ok(allocation)
+}
+
+/// Steps that each segment has in the best allocation, or a few fewer.
+///
+/// There the last saving taken, l, is about the same everywhere: `(K_j - 1) K_j < F_j / l <= K_j
+/// (K_j + 1)`, or `K_j = 1`. So `sqrt(F_j / l) - 1/2 <= K_j < sqrt(F_j / l) + 1`, and what the n
+/// segments have beyond one step each adds up to less than `sum_j sqrt(F_j / l)`.
+fn at_least(costs: &[f64], spare: usize) -> Vec<usize> {
+    let total: f64 = costs.iter().map(|cost| cost.sqrt()).sum();
+    // Less what rounding may add.
+    let spare = spare as f64 * (1.0 - 1e-12);
+    let share = |cost: &f64| (spare * (cost.sqrt() / total) - 1.0) as usize;
+    costs.iter().map(|cost| share(cost).max(1)).collect()
 }
 
 fn check_steps(steps: usize, segments: usize) -> Result<()> {
@@ -157,6 +173,7 @@ impl<P: AnnealingPath, K> ScheduleOptimizer<P, K> for BinnedSchedule {
     where
         K: TransitionKernel<P::At<'p>>,
     {
+        Error::check_count("steps", steps, 1)?;
         check_steps(steps, self.knots.steps())?;
         let costs = self.estimate_costs(path, kernel, seed)?;
         let few = few_chains(self.chains.chains);

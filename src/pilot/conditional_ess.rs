@@ -11,7 +11,7 @@ use crate::pilot::survey::{COLLAPSED, Survey};
 use crate::pilot::warning::{dead_chains, few_chains, near_collapse};
 use crate::pilot::{OptimizedSchedule, PilotWarning, ScheduleOptimizer};
 use crate::random::{Purpose, stream};
-use crate::schedule::{Schedule, check_steps};
+use crate::schedule::Schedule;
 use crate::{Error, Result};
 
 /// The schedule of a constant conditional effective sample size, CESS (Zhou, Johansen and Aston
@@ -102,7 +102,7 @@ impl<P: AnnealingPath, K> ScheduleOptimizer<P, K> for ConstantConditionalEss {
     where
         K: TransitionKernel<P::At<'p>>,
     {
-        check_steps("steps", steps)?;
+        Error::check_count("steps", steps, 1)?;
         self.pilot.check()?;
         let wanted = self.pilot.steps().min(steps).max(1);
         let limit = 10 * wanted.max(100);

@@ -24,7 +24,7 @@ pub(crate) fn solve(
     max_iterations: usize,
 ) -> Result<Schedule> {
     Error::check_positive_fraction("damping", damping)?;
-    crate::schedule::check_steps("steps", steps)?;
+    Error::check_count("steps", steps, 1)?;
     // A multiple of the steps, so that these are among the points.
     let refinement = RESOLUTION.div_ceil(steps);
     let intervals = refinement * steps;

@@ -52,11 +52,11 @@ impl KnotChains {
     }
 
     fn check(&self) -> Result<()> {
-        Error::check_at_least("chains at the knots", self.chains, 2)?;
+        Error::check_count("chains at the knots", self.chains, 2)?;
         Error::check_at_least("thinning", self.thinning, 1)?;
         // The burn-in and one counted step.
         let least = self.burn_in.saturating_add(self.thinning);
-        Error::check_at_least("updates", self.updates, least)
+        Error::check_count("updates", self.updates, least)
     }
 
     pub(crate) fn costs<'p, P, K>(

@@ -183,7 +183,7 @@ pub(crate) fn nothing_changes() -> Error {
 /// The schedule of `steps` stages that covers equal shares of a distance, which is given at
 /// betas from 0 to 1 and linear in between.
 pub(crate) fn interpolate(betas: &[f64], distance: &[f64], steps: usize) -> Result<Schedule> {
-    crate::schedule::check_steps("steps", steps)?;
+    Error::check_count("steps", steps, 1)?;
     let total = distance[distance.len() - 1];
     let mut right = 1;
     let inner = (1..steps).map(|k| {

@@ -79,7 +79,7 @@ pub struct SurveyPoint {
     /// Number of chains that have left the support, and count in no other figure.
     pub dead: usize,
     /// Mean acceptance probability since the point before; `None` where the kernel makes no
-    /// accept-reject decision.
+    /// accept-reject decision, or moves without one besides.
     pub acceptance: Option<f64>,
 }
 
@@ -128,7 +128,7 @@ impl Survey {
                 var_log_weight: stage.var_log_weight,
                 effective_sample_size: stage.effective_sample_size,
                 dead: run.chains() - stage.alive,
-                acceptance: stage.acceptance,
+                acceptance: stage.acceptance.filter(|_| stage.undecided == 0),
             });
             last = stage.stage;
         }

@@ -72,8 +72,8 @@ impl Pilot {
 
     /// Refuses fewer than two chains, which have no variance, and a pilot without steps or rounds.
     pub(crate) fn check(&self) -> Result<()> {
-        Error::check_at_least("chains of the pilot", self.chains, 2)?;
-        Error::check_at_least("steps of the pilot", self.steps, 1)?;
+        Error::check_count("chains of the pilot", self.chains, 2)?;
+        Error::check_count("steps of the pilot", self.steps, 1)?;
         Error::check_at_least("rounds of the pilot", self.rounds, 1)
     }
 

@@ -21,6 +21,10 @@ const COLOURS: [RGBColor; 8] = [
 pub(super) const SIZE: (u32, u32) = (760, 420);
 /// Width of the legend, right of the lines.
 const LEGEND: u32 = 150;
+/// The largest coordinate. Differences of larger ones may overflow.
+const FARTHEST: f64 = 1e300;
+/// The shortest axis beside its coordinates. On a shorter one rounding moves the ticks.
+const SHORTEST: f64 = 1e-9;
 
 /// A line chart with a legend, as SVG: schedules, the effective sample size along a run,
 /// estimates against the number of stages.
@@ -69,7 +73,8 @@ impl Chart {
     }
 
     /// Adds a line through points from left to right. Points that are not finite (on a logarithmic
-    /// axis: without a finite logarithm) are left out, and the line goes on at the next.
+    /// axis: without a finite logarithm), or farther than 1e300 from 0, are left out, and the line goes
+    /// on at the next.
     pub fn line(mut self, name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         self.lines.push((name.into(), points.into_iter().collect()));
         self
@@ -108,7 +113,7 @@ impl Chart {
     fn drawn(&self, line: &[(f64, f64)]) -> Vec<(f64, f64)> {
         line.iter()
             .map(|&(x, y)| (if self.logarithmic_x { x.log10() } else { x }, y))
-            .filter(|(x, y)| x.is_finite() && y.is_finite())
+            .filter(|(x, y)| x.abs() <= FARTHEST && y.abs() <= FARTHEST)
             .collect()
     }
 
@@ -153,7 +158,7 @@ impl Chart {
     }
 }
 
-/// Smallest and largest value, apart even where all values are one.
+/// Smallest and largest value, apart even where all values are one or nearly so.
 fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| {
         (low.min(x), high.max(x))
@@ -162,7 +167,7 @@ fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
         return None;
     }
     let margin = if low < high {
-        0.02 * (high - low)
+        (0.02 * (high - low)).max(SHORTEST * low.abs().max(high.abs()))
     } else {
         0.5 * low.abs().max(1.0)
     };
@@ -218,6 +223,25 @@ mod tests {
             first[0].0 < first[1].0 && first[0].1 > first[1].1,
             "{first:?}"
         );
+    }
+
+    #[test]
+    fn no_range_keeps_the_axes_from_ending() {
+        let draw = |points: &[(f64, f64)]| {
+            let chart = Chart::new("", "", "").line("", points.iter().copied());
+            chart.to_svg()
+        };
+        for far in [1e308, 1.7e308, f64::MAX] {
+            assert!(draw(&[(far, far)]).is_err());
+            assert!(draw(&[(0.0, 0.0), (1.0, far), (-far, 1.0), (far, 1.0)]).is_ok());
+        }
+        for magnitude in [1e300, 1e100, 1e16, 1.0, 1e-16, 1e-200, 5e-324] {
+            for part in [-1.0, 0.0, 0.9, 1.0 - 1e-6, 1.0 - 1e-12, 1.0 - 1e-16] {
+                let other = part * magnitude;
+                assert!(draw(&[(0.0, magnitude), (1.0, other)]).is_ok());
+                assert!(draw(&[(-magnitude, 0.0), (-other, 1.0)]).is_ok());
+            }
+        }
     }
 
     #[test]

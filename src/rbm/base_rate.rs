@@ -116,6 +116,10 @@ impl<T: Scalar> UnnormalizedModel for BaseRate<T> {
         assert_eq!(visible.len(), self.visible_units(), "length of the state");
         masked_sum_of(self.visible_bias.as_slice(), visible) + self.free_units()
     }
+
+    fn state_dimension(&self) -> Option<usize> {
+        Some(self.visible_units())
+    }
 }
 
 impl<T: Scalar> NormalizedModel for BaseRate<T> {

@@ -156,7 +156,7 @@ impl<T: Scalar> Rbm<T> {
     /// The sum over hidden units of the square of a bound on the size of their activation.
     pub(crate) fn squared_activations(&self) -> f64 {
         let units = self.weights.row_iter().zip(&self.hidden_bias);
-        let largest = units.map(|(weights, bias)| bias.as_().abs() + largest_sum(weights.iter()));
+        let largest = units.map(|(weights, bias)| bias.as_().abs() + largest_sum(weights));
         largest.map(|x| x * x).sum()
     }
 
@@ -173,6 +173,10 @@ impl<T: Scalar> UnnormalizedModel for Rbm<T> {
     fn log_density(&self, visible: &Vec<bool>) -> f64 {
         let activation = self.hidden_activation(visible);
         self.visible_term(visible) + activation.iter().map(|&x| softplus(x)).sum::<f64>()
+    }
+
+    fn state_dimension(&self) -> Option<usize> {
+        Some(self.visible_units())
     }
 }
 

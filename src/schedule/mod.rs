@@ -33,7 +33,7 @@ impl Schedule {
     /// coincide in f64.
     pub fn power(steps: usize, exponent: f64) -> Result<Self> {
         Error::check_positive("exponent", exponent)?;
-        check_steps("steps", steps)?;
+        Error::check_count("steps", steps, 1)?;
         Self::new((0..=steps).map(|k| (k as f64 / steps as f64).powf(exponent)))
     }
 
@@ -43,10 +43,14 @@ impl Schedule {
     /// # Errors
     /// Where a piece has no steps, or the ends do not increase to 1.
     pub fn piecewise_linear(pieces: &[(usize, f64)]) -> Result<Self> {
+        let steps = pieces
+            .iter()
+            .fold(0_usize, |sum, piece| sum.saturating_add(piece.0));
+        Error::check_count("steps", steps, 1)?;
         let mut betas = vec![0.0];
         let mut start = 0.0;
         for &(steps, end) in pieces {
-            check_steps("steps of a piece", steps)?;
+            Error::check_at_least("steps of a piece", steps, 1)?;
             let at = |k: usize| start + (end - start) * (k as f64 / steps as f64);
             betas.extend((1..steps).map(at));
             betas.push(end);
@@ -61,8 +65,7 @@ impl Schedule {
     /// # Errors
     /// Where `steps` is below 29, the fewest that keep the proportions with a whole number each.
     pub fn salakhutdinov_murray(steps: usize) -> Result<Self> {
-        check_steps("steps", steps)?;
-        Error::check_at_least("steps", steps, 29)?;
+        Error::check_count("steps", steps, 29)?;
         let first = (steps as f64 * 500.0 / 14_500.0).round() as usize;
         let second = (steps as f64 * 4_000.0 / 14_500.0).round() as usize;
         Self::piecewise_linear(&[(first, 0.5), (second, 0.9), (steps - first - second, 1.0)])
@@ -108,14 +111,6 @@ impl Schedule {
     pub fn steps(&self) -> usize {
         self.betas.len() - 1
     }
-}
-
-/// The most stages of a schedule: 8 GiB of betas.
-const MAX_STEPS: usize = 1 << 30;
-
-pub(crate) fn check_steps(argument: &'static str, steps: usize) -> Result<()> {
-    let within = (1..=MAX_STEPS).contains(&steps);
-    Error::check(within, argument, steps, format!("1 to {MAX_STEPS}"))
 }
 
 crate::num::deserialize_checked! { Schedule as (betas: Vec<f64>) => Self::new(betas) }

@@ -11,7 +11,7 @@ use annealed::drift::{
 };
 use annealed::kernel::{Mala, TransitionKernel, UnadjustedLangevin};
 use annealed::model::{Differentiable, FunctionModel, Gaussian, NormalizedModel, Sampleable};
-use annealed::path::{AnnealingPath, GaussianPath, Intermediate, TemperedPath};
+use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, Intermediate, TemperedPath};
 use annealed::schedule::Schedule;
 use annealed::testing;
 use annealed::testing::Check;
@@ -526,4 +526,29 @@ fn features_generate_the_divergence_of_their_fields() {
     }
     assert!(BumpFeatures::new(2, &centres, &[1.0]).is_err());
     assert!(BumpFeatures::new(3, &centres, &[0.0]).is_err());
+}
+
+#[test]
+fn a_modifier_names_the_dimension_of_a_state_that_it_is_not_made_for() {
+    let path = bumps(3, 4.0);
+    let table = table(4.0, 10);
+    for factors in [vec![&table; 2], vec![], vec![&table; 4]] {
+        let expected = format!(
+            "a state of dimension 3 for a drift modifier of dimension {}",
+            factors.len()
+        );
+        let kernel = DriftModifiedLangevin::new(SeparableModifier::new(factors), 0.01).unwrap();
+        let error = Ais::new(&path, kernel).run().unwrap_err().to_string();
+        assert!(error.ends_with(&expected), "{error}");
+    }
+    let nowhere = FunctionModel::new(|_: &DVector<f64>| 0.0)
+        .with_gradient(|_: &DVector<f64>| DVector::zeros(0))
+        .with_sampler(|_| DVector::zeros(0))
+        .with_log_normalizer(0.0)
+        .unwrap();
+    let path = GeometricPath::new(nowhere.clone(), nowhere);
+    let kernel = DriftModifiedLangevin::new(&table, 0.01).unwrap();
+    let error = Ais::new(&path, kernel).run().unwrap_err().to_string();
+    let expected = "a state of dimension 0 for a drift modifier of dimension 1";
+    assert!(error.ends_with(expected), "{error}");
 }

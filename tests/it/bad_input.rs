@@ -2,19 +2,21 @@
 //! a panic, and never in a number.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
 
 use annealed::Error;
-use annealed::ais::{Ais, Merge, PartialRun, Recorder};
-use annealed::chain::{Block, NonFinite, Stage, Step};
+use annealed::ais::{Ais, PartialRun, Population};
+use annealed::chain::{NonFinite, Stage, Step};
 use annealed::estimate::Warning;
-use annealed::kernel::{RandomWalkMetropolis, TransitionKernel};
-use annealed::model::{FunctionModel, Gaussian, Sampleable, UnnormalizedModel};
-use annealed::path::{GeometricPath, Intermediate};
+use annealed::kernel::{CoordinateGibbs, Mala, RandomWalkMetropolis, Then, TransitionKernel};
+use annealed::model::{
+    Bernoulli, FunctionModel, Gaussian, GaussianMixture, Sampleable, UnnormalizedModel,
+};
+use annealed::path::{GaussianPath, GeometricPath, Intermediate, TemperedPath};
+use annealed::pilot::{Pilot, PilotWarning};
+use annealed::random::{Purpose, stream};
 use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DVector, dvector};
-use rand::Rng;
+use rand::{Rng, RngExt};
 
 fn base() -> Gaussian {
     Gaussian::isotropic(dvector![0.0], 1.0).unwrap()
@@ -52,8 +54,57 @@ fn settings_out_of_range_are_named() {
     assert!(message(ais().threads(0).run()).contains("threads"));
     assert!(message(ais().block_size(0).run()).contains("block_size"));
     assert!(message(ais().recorded_stages(0).run()).contains("recorded_stages"));
+    for chains in [1 << 40, usize::MAX] {
+        let text = message(ais().chains(chains).run());
+        assert_eq!(
+            text,
+            format!("invalid chains: got {chains}, expected at most 1073741824")
+        );
+        assert!(message(ais().chains(chains).ranges(3)).contains("invalid chains"));
+        let start = Population::<_, ()>::start(&path, 0, chains, stream(1, Purpose::Run, 0));
+        assert!(start.unwrap_err().to_string().contains("invalid chains"));
+    }
+    let ranges = ais().chains(1 << 30).block_size(1).ranges(3).unwrap();
+    assert_eq!(ranges[2], 715_827_882..1 << 30);
     let unknown = Ais::with_base_log_z(&path, kernel(), f64::NAN);
     assert!(message(unknown.run()).contains("log normalizer of the base"));
+}
+
+#[test]
+fn ends_of_different_dimensions_are_refused_before_any_chain_moves() {
+    let standard = |d| Gaussian::standard(d).unwrap();
+    let mismatch = |argument, found, expected| Error::DimensionMismatch {
+        argument,
+        found,
+        expected,
+    };
+    let walk = || RandomWalkMetropolis::new(0.7).unwrap();
+    let path = GeometricPath::new(standard(2), standard(3));
+    let error = Ais::new(&path, walk()).run().unwrap_err();
+    assert_eq!(error, mismatch("target", 3, 2));
+    let mixture = GaussianMixture::new([(1.0, standard(3)), (2.0, standard(3))]).unwrap();
+    let path = GeometricPath::new(standard(2), &mixture);
+    let error = Ais::new(&path, walk()).run().unwrap_err();
+    assert_eq!(error, mismatch("target", 3, 2));
+    let path = TemperedPath::new(standard(2), standard(1));
+    let error = Ais::new(&path, walk()).run().unwrap_err();
+    assert_eq!(error, mismatch("likelihood", 1, 2));
+    let bits = |n| Bernoulli::new(DVector::zeros(n)).unwrap();
+    let path = GeometricPath::new(bits(4), bits(5));
+    let three = Schedule::linear(3).unwrap();
+    let error = Ais::new(&path, ThreeStages).schedule(three).run();
+    assert_eq!(error.unwrap_err(), mismatch("target", 5, 4));
+}
+
+#[test]
+fn a_gradient_of_another_length_than_the_state_is_named() {
+    let target = FunctionModel::new(|x: &DVector<f64>| -x.norm_squared())
+        .with_gradient(|x: &DVector<f64>| -2.0 * x.rows(0, 2));
+    let path = GeometricPath::new(Gaussian::standard(3).unwrap(), target);
+    let text = message(Ais::new(&path, Mala::new(0.1).unwrap()).run());
+    assert!(text.contains("chain 0 at stage 1"), "{text}");
+    let named = "a gradient of length 2 at a state of dimension 3";
+    assert!(text.ends_with(named), "{text}");
 }
 
 #[test]
@@ -219,6 +270,62 @@ fn proposals_that_are_never_accepted_are_a_warning() {
 }
 
 #[test]
+fn a_refused_move_beside_one_without_a_decision_is_none() {
+    let path = GaussianPath::new(base(), Gaussian::standard(1).unwrap()).unwrap();
+    let flip = RandomWalkMetropolis::new(1e9).unwrap();
+    let kernel = Then(CoordinateGibbs::systematic(), flip);
+    let run = Ais::new(&path, &kernel).run().unwrap();
+    assert_eq!(run.warnings(), []);
+    let last = run.stages().last().unwrap();
+    assert!(last.acceptance.is_some_and(|rate| rate < 1e-3) && last.undecided > 0);
+    let survey = Pilot::new(100, 100).survey(&path, &kernel, 1).unwrap();
+    let zero = |w: &PilotWarning| w.to_string().contains("accepted");
+    assert!(!survey.warnings().iter().any(zero));
+}
+
+/// The log ratio has no mean under the base, so that the thermodynamic integral is far off however many
+/// stages there are; the weights are bounded and the run is right.
+#[test]
+fn a_cauchy_prior_is_no_reason_to_doubt() {
+    let prior = FunctionModel::new(|x: &DVector<f64>| -x[0].powi(2).ln_1p())
+        .with_sampler(|rng| {
+            let u: f64 = rng.random();
+            dvector![(std::f64::consts::PI * (u - 0.5)).tan()]
+        })
+        .with_log_normalizer(std::f64::consts::PI.ln())
+        .unwrap();
+    let target = FunctionModel::new(|x: &DVector<f64>| -0.5 * x.norm_squared());
+    let path = GeometricPath::new(prior, target);
+    for seed in 0..20 {
+        let run = Ais::new(&path, RandomWalkMetropolis::new(2.0).unwrap())
+            .schedule(Schedule::linear(100).unwrap())
+            .chains(500)
+            .seed(seed)
+            .run()
+            .unwrap();
+        let error = run.log_z() - 0.5 * (2.0 * std::f64::consts::PI).ln();
+        assert!(run.standard_error() < 0.1 && error.abs() < 4.0 * run.standard_error());
+        assert_eq!(run.warnings(), []);
+    }
+}
+
+/// The target is the base times `exp(1e16)` or `exp(1e16 + 4)`.
+#[test]
+fn a_run_keeps_its_digits_however_large_the_log_weights() {
+    let target = |x: &DVector<f64>| 1e16 + if x[0] > 0.0 { 4.0 } else { 0.0 };
+    let path = GeometricPath::new(base(), FunctionModel::new(target));
+    let run = Ais::new(&path, kernel())
+        .schedule(Schedule::linear(1).unwrap())
+        .run()
+        .unwrap();
+    let (one, error) = run.expectation(|_| 1.0);
+    assert!((one - 1.0).abs() < 1e-9 && error < 1e-9, "{one} +- {error}");
+    let recorded = run.stages().last().unwrap().var_log_weight;
+    let ratio = recorded / run.estimate().var_log_weight();
+    assert!((ratio - 1.0).abs() < 1e-9, "{ratio}");
+}
+
+#[test]
 fn a_stage_with_most_of_the_variance_is_a_warning() {
     let target = FunctionModel::new(|x: &DVector<f64>| -0.5 * (x[0] - 4.0).powi(2));
     let path = GeometricPath::new(base(), target);
@@ -328,58 +435,67 @@ fn a_panic_in_a_sampler_or_a_callback_names_the_chains_of_its_block() {
     );
 }
 
-/// Counts what it sees. Every block but the first panics once the first has begun.
-#[derive(Clone)]
-struct Breaking {
-    begun: &'static AtomicBool,
-    seen: &'static AtomicUsize,
-}
-
-impl Merge for Breaking {
-    fn merge(&mut self, _right: Self) {}
-}
-
-impl<M: Intermediate> Recorder<M> for Breaking {
-    fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>) {
-        match block.first_chain() {
-            0 => self.begun.store(true, Ordering::SeqCst),
-            _ if stage.index == 2 => {
-                while !self.begun.load(Ordering::SeqCst) {
-                    std::thread::yield_now();
-                }
-                panic!("out of paper");
-            }
-            _ => {}
-        }
-        self.seen.fetch_add(1, Ordering::SeqCst);
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-#[test]
 #[cfg(feature = "rayon")]
-fn a_panic_stops_the_blocks_on_both_sides() {
-    static BEGUN: AtomicBool = AtomicBool::new(false);
-    static SEEN: AtomicUsize = AtomicUsize::new(0);
-    let path = GeometricPath::new(base(), base());
-    let run = Ais::new(&path, kernel())
-        .schedule(Schedule::linear(1_000).unwrap())
-        .chains(80)
-        .block_size(10)
-        .threads(2)
-        .recorder(Breaking {
-            begun: &BEGUN,
-            seen: &SEEN,
-        })
-        .run();
-    let text = message(run.map(|_| ()));
-    assert!(
-        text.ends_with("at stage 2 (beta = 0.002): out of paper"),
-        "{text}"
-    );
-    // Eight blocks record 1,000 stages each where nothing stops them.
-    let seen = SEEN.load(Ordering::SeqCst);
-    assert!(seen < 900, "{seen} stages recorded");
+mod on_several_threads {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+    use annealed::ais::{Merge, Recorder};
+    use annealed::chain::Block;
+
+    /// Counts what it sees. Every block but the first panics once the first has begun.
+    #[derive(Clone)]
+    struct Breaking {
+        begun: &'static AtomicBool,
+        seen: &'static AtomicUsize,
+    }
+
+    impl Merge for Breaking {
+        fn merge(&mut self, _right: Self) {}
+    }
+
+    impl<M: Intermediate> Recorder<M> for Breaking {
+        fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>) {
+            match block.first_chain() {
+                0 => self.begun.store(true, Ordering::SeqCst),
+                _ if stage.index == 2 => {
+                    while !self.begun.load(Ordering::SeqCst) {
+                        std::thread::yield_now();
+                    }
+                    panic!("out of paper");
+                }
+                _ => {}
+            }
+            self.seen.fetch_add(1, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_panic_stops_the_blocks_on_both_sides() {
+        static BEGUN: AtomicBool = AtomicBool::new(false);
+        static SEEN: AtomicUsize = AtomicUsize::new(0);
+        let path = GeometricPath::new(base(), base());
+        let run = Ais::new(&path, kernel())
+            .schedule(Schedule::linear(1_000).unwrap())
+            .chains(80)
+            .block_size(10)
+            .threads(2)
+            .recorder(Breaking {
+                begun: &BEGUN,
+                seen: &SEEN,
+            })
+            .run();
+        let text = message(run.map(|_| ()));
+        assert!(
+            text.ends_with("at stage 2 (beta = 0.002): out of paper"),
+            "{text}"
+        );
+        // Eight blocks record 1,000 stages each where nothing stops them.
+        let seen = SEEN.load(Ordering::SeqCst);
+        assert!(seen < 900, "{seen} stages recorded");
+    }
 }
 
 #[test]

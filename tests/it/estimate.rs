@@ -1,9 +1,15 @@
 //! What the weights say: exact values, invariances, theory on log-normal weights, bad input.
 
 use annealed::Error;
+use annealed::ais::Ais;
 use annealed::estimate::{
     Estimate, Warning, WeightSums, importance_weighted_bound, log_mean_exp, log_sum_exp,
 };
+use annealed::kernel::RandomWalkMetropolis;
+use annealed::model::{FunctionModel, Gaussian, NormalizedModel};
+use annealed::path::{AnnealingPath, GeometricPath};
+use annealed::schedule::Schedule;
+use nalgebra::DVector;
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_distr::StandardNormal;
@@ -86,6 +92,41 @@ fn a_perfect_run_has_no_error() {
         assert!(high - low < 1e-8);
         assert_eq!(estimate.warnings(), []);
     }
+}
+
+/// Near 1e16 neighbouring numbers are 2 apart, near 1e300 far more: a log mean cannot be held there,
+/// but differences of log weights can.
+#[test]
+fn figures_keep_their_digits_however_large_the_log_weights() {
+    for offset in [1e16, -1e16, 1e17, 1e100, -1e100] {
+        let below = offset - 1e-3 * f64::abs(offset);
+        let mut log_weights = vec![below; 500];
+        log_weights[17] = offset;
+        let estimate = Estimate::from_log_weights(&log_weights).unwrap();
+        assert!(close(estimate.effective_sample_size(), 1.0, 1e-12));
+        assert!(close(estimate.largest_share(), 1.0, 1e-12));
+        assert!(close(estimate.standard_error(), 1.0, 1e-12));
+        let ratio = estimate.shifted(-offset);
+        assert!(close(ratio.value(), -500.0_f64.ln(), 1e-12));
+
+        let step = 2.0 * (f64::abs(offset).next_up() - f64::abs(offset));
+        let halves: Vec<f64> = (0..500).map(|i| offset + step * f64::from(i % 2)).collect();
+        let estimate = Estimate::from_log_weights(&halves).unwrap();
+        let variance = 0.25 * step * step * 500.0 / 499.0;
+        assert!(close(estimate.var_log_weight() / variance, 1.0, 1e-12));
+        assert!(close(
+            estimate.shifted(-offset).mean_log_weight(),
+            0.5 * step,
+            1e-12
+        ));
+        assert!(close(
+            estimate.effective_sample_size(),
+            sums(&halves).effective_sample_size(),
+            1e-12
+        ));
+    }
+    let huge = importance_weighted_bound(&[1e308; 100], 10).unwrap();
+    assert_eq!(huge, 1e308);
 }
 
 #[test]
@@ -189,6 +230,45 @@ fn the_interval_covers_where_the_delta_method_does_not() {
         assert!(coverage(covered) >= 0.92, "N = {n}: {}", coverage(covered));
         assert!(coverage(delta) < 0.92, "N = {n}: {}", coverage(delta));
     }
+}
+
+/// Coverage of the runs without a warning, and their number, of 1,000.
+fn unwarned_coverage(log_mean: f64, run: impl Fn(u64) -> Vec<f64>) -> (f64, u32) {
+    let (mut unwarned, mut covered) = (0, 0);
+    for seed in 0..1_000 {
+        let estimate = Estimate::from_log_weights(&run(seed)).unwrap();
+        if estimate.warnings().is_empty() {
+            let (low, high) = estimate.interval();
+            unwarned += 1;
+            covered += u32::from(low <= log_mean && log_mean <= high);
+        }
+    }
+    (f64::from(covered) / f64::from(unwarned), unwarned)
+}
+
+/// Few chains, and weights with a long upper tail: intervals of a Pareto shape alone held .82 and .87
+/// of the true values. Of 1,000 seeds .91 is four standard errors below .945.
+#[test]
+fn the_interval_covers_where_few_chains_meet_a_heavy_tail() {
+    let (coverage, unwarned) = unwarned_coverage(2.0, |seed| normals(64, 2.0, seed));
+    assert!(
+        coverage > 0.91 && unwarned > 800,
+        "normal: {coverage} of {unwarned}"
+    );
+
+    let laplace = FunctionModel::new(|x: &DVector<f64>| -x[0].abs());
+    let path = GeometricPath::new(Gaussian::standard(1).unwrap(), laplace);
+    let log_mean = 2f64.ln() - path.base().log_normalizer();
+    let (coverage, unwarned) = unwarned_coverage(log_mean, |seed| {
+        let ais = Ais::new(&path, RandomWalkMetropolis::new(2.0).unwrap());
+        let linear = Schedule::linear(10).unwrap();
+        let run = ais.schedule(linear).chains(50).threads(1).seed(seed).run();
+        run.unwrap().log_weights().to_vec()
+    });
+    assert!(
+        coverage > 0.91 && unwarned > 950,
+        "Laplace: {coverage} of {unwarned}"
+    );
 }
 
 #[test]

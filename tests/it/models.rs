@@ -147,9 +147,45 @@ fn gaussian_normalizer_is_the_integral() {
 }
 
 #[test]
+fn a_diagonal_gaussian_holds_no_matrix() {
+    let d = 100_000;
+    let wide = Gaussian::standard(d).unwrap();
+    assert_eq!(wide.log_density(&DVector::from_element(d, 1.0)), -5e4);
+    let log_z = 0.5 * d as f64 * std::f64::consts::TAU.ln();
+    assert!((wide.log_normalizer() / log_z - 1.0).abs() < 1e-12);
+    let sample = wide.sample(&mut Xoshiro256PlusPlus::seed_from_u64(1));
+    // 4 standard errors of the mean of d squares.
+    let error = sample.norm_squared() / d as f64 - 1.0;
+    assert!(error.abs() < 4.0 * (2.0 / d as f64).sqrt(), "{error}");
+
+    let (mean, variances) = (dvector![1.0, -2.0, 0.5], dvector![0.3, 2.0, 1.7]);
+    let diagonal = Gaussian::diagonal(mean.clone(), variances.clone()).unwrap();
+    let dense = Gaussian::new(mean.clone(), DMatrix::from_diagonal(&variances)).unwrap();
+    assert_eq!(diagonal, dense);
+    let by_precision = Gaussian::from_precision(mean, diagonal.precision()).unwrap();
+    assert!((by_precision.covariance() - diagonal.covariance()).amax() < 1e-15);
+    assert!((by_precision.log_normalizer() - diagonal.log_normalizer()).abs() < 1e-15);
+    let moments = diagonal.with_moments(&diagonal.moments()).unwrap();
+    assert!((moments.covariance() - diagonal.covariance()).amax() < 1e-14);
+    let natural = diagonal.natural_parameters();
+    let natural = diagonal.with_natural_parameters(&natural).unwrap();
+    assert!((natural.mean() - diagonal.mean()).amax() < 1e-14);
+    let statistics = |x: &DVector<f64>| diagonal.sufficient_statistics(x);
+    assert_sample_means(&by_precision, statistics, &diagonal.moments());
+}
+
+#[test]
+fn a_dimension_without_bounds_is_an_error() {
+    for dimension in [1 << 40, usize::MAX] {
+        let error = Gaussian::standard(dimension).unwrap_err().to_string();
+        assert!(error.contains("invalid dimension"), "{error}");
+    }
+}
+
+#[test]
 fn gaussian_constructors_agree() {
     let full = gaussian_3d();
-    let again = Gaussian::from_precision(full.mean().clone(), full.precision().clone()).unwrap();
+    let again = Gaussian::from_precision(full.mean().clone(), full.precision()).unwrap();
     assert!((again.covariance() - full.covariance()).amax() < 1e-14);
     assert!((again.log_normalizer() - full.log_normalizer()).abs() < 1e-14);
     assert!((full.precision() * full.covariance() - DMatrix::identity(3, 3)).amax() < 1e-14);
@@ -308,6 +344,15 @@ fn gaussian_refuses_bad_input() {
         "positive definite",
     );
     invalid(Gaussian::standard(0), "mean", "at least one");
+    let diagonal = |variances| Gaussian::diagonal(mean(), variances);
+    invalid(diagonal(dvector![1.0, 2.0, 3.0]), "variances", "got 3");
+    invalid(
+        diagonal(dvector![1.0, -2.0]),
+        "variances",
+        "positive definite",
+    );
+    invalid(diagonal(dvector![1.0, f64::NAN]), "variances", "NaN");
+    invalid(diagonal(dvector![1.0, 1e-310]), "variances", "overflows");
 
     let with = |eta| Gaussian::standard(1).unwrap().with_natural_parameters(&eta);
     invalid(with(dvector![0.0]), "natural parameters", "expected 2");

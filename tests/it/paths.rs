@@ -5,7 +5,8 @@ use annealed::model::{
     Sampleable, UnnormalizedModel,
 };
 use annealed::path::{
-    AnnealingPath, BetaDerivative, GaussianPath, GeometricPath, Intermediate, TemperedPath,
+    AnnealingPath, BetaDerivative, GaussianPath, GeometricPath, Intermediate, MomentPath,
+    TemperedPath,
 };
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 use rand::{Rng, SeedableRng};
@@ -400,4 +401,34 @@ fn gaussian_path_refuses_other_dimensions() {
         error.to_string(),
         "dimension mismatch in target: got 3, expected 2"
     );
+}
+
+#[test]
+fn paths_of_gaussians_refuse_means_whose_log_densities_overflow() {
+    let at = |mean: f64| Gaussian::isotropic(dvector![mean, 0.0], 2.0).unwrap();
+    for far in [1e308, 1e200] {
+        for (base, target) in [(at(-far), at(far)), (at(0.0), at(far))] {
+            let error = GaussianPath::new(base, target).unwrap_err().to_string();
+            assert!(error.contains("log densities overflow"), "{error}");
+        }
+    }
+    // The farthest that can be told: all values are finite.
+    let path = GaussianPath::new(at(0.0), at(1e150)).unwrap();
+    let middle = path.at(0.5);
+    assert!(middle.log_normalizer().is_finite());
+    assert!(middle.log_density(&dvector![5e149, 0.0]).is_finite());
+}
+
+#[test]
+fn paths_of_gaussians_state_their_largest_dimension() {
+    let wide = || Gaussian::standard(100_000).unwrap();
+    for text in [
+        GaussianPath::new(wide(), wide()).unwrap_err().to_string(),
+        MomentPath::new(wide(), wide()).unwrap_err().to_string(),
+    ] {
+        assert!(
+            text.contains("got 100000, expected at most 16384"),
+            "{text}"
+        );
+    }
 }

@@ -128,6 +128,21 @@ fn every_order_precision_and_compression_is_read() {
 }
 
 #[test]
+fn an_integer_is_read_as_log_z() {
+    let eight = [0x9c, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
+    for (descr, bytes) in [
+        ("<i8", &eight[..]),
+        ("<i4", &eight[..4]),
+        (">i4", &[0xff, 0xff, 0xff, 0x9c]),
+        (">i8", &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x9c]),
+    ] {
+        let entries = with("log_z_exact", npy(descr, "False", "()", bytes));
+        let file = read_bytes("integer-log-z", &archive(&entries, Deflated)).unwrap();
+        assert_eq!(file.log_z_exact, Some(-100.0), "{descr}");
+    }
+}
+
+#[test]
 fn what_is_written_is_read_back() {
     let bias = DVector::from_row_slice(&[0.1_f32, -0.2, 0.3]);
     let chains = vec![vec![true, false, false], vec![true, true, false]];
@@ -241,6 +256,16 @@ fn every_fault_is_named_by_its_key() {
             "integers",
             with("b", npy("<i8", "False", "(3,)", &doubles(&[0.0; 3]))),
             "key b: dtype <i8",
+        ),
+        (
+            "order",
+            with("W", npy("<f8", "1", "(2, 3)", &doubles(&[0.0; 6]))),
+            "key W: fortran_order 1, expected True or False",
+        ),
+        (
+            "log-z-kind",
+            with("log_z_exact", npy("|b1", "False", "()", &[1])),
+            "key log_z_exact: dtype |b1",
         ),
         (
             "nan",

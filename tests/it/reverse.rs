@@ -457,3 +457,49 @@ fn raise_is_unbiased_for_the_law_of_the_last_states() {
     assert!(raised(1).mean().0 < raised(chains).mean().0 + 0.2);
     assert!(ais.raise(&[], 1).is_err() && ais.raise(&all, 0).is_err());
 }
+
+/// At equal total cost on the reference RBMs. `docs/intervals.md` has the figures of many seeds.
+#[cfg(feature = "npz")]
+#[test]
+fn both_directions_beat_twice_the_forward_chains_on_the_reference_rbms() {
+    use annealed::rbm::RbmFile;
+
+    for name in ["rbm20_cd1", "rbm20_pcd"] {
+        let file = format!("../shared/data/rbm/{name}.npz");
+        if !std::path::Path::new(&file).exists() {
+            eprintln!("SKIPPED: {file} is absent");
+            return;
+        }
+        let file = RbmFile::<f32>::read(file).unwrap();
+        let exact = file.rbm.exact_log_normalizer().unwrap();
+        let path = RbmPath::new(file.base.unwrap(), file.rbm.clone()).unwrap();
+        let (mut forward_only, mut joint, mut lower, mut upper) = (0.0, 0.0, 0.0, 0.0);
+        const SEEDS: u64 = 12;
+        for seed in 0..SEEDS {
+            let ais = |chains| {
+                let schedule = Schedule::linear(1_000).unwrap();
+                Ais::new(&path, BlockGibbs)
+                    .schedule(schedule)
+                    .chains(chains)
+                    .seed(seed)
+            };
+            let samples = TargetSamples::exact(file.rbm.exact_samples(100, seed).unwrap());
+            let reverse = ais(100).reverse(&samples).unwrap();
+            let bridge = Bridge::new(&ais(100).run().unwrap(), &reverse).unwrap();
+            forward_only += (ais(200).run().unwrap().log_z() - exact).powi(2);
+            joint += (bridge.log_z() - exact).powi(2);
+            lower += bridge.lower_bound() - exact;
+            upper += bridge.upper_bound() - exact;
+            let z = (bridge.log_z() - exact) / bridge.standard_error();
+            assert!(
+                z.abs() <= 4.0 && bridge.standard_error() < 0.5,
+                "{name}: {bridge}"
+            );
+        }
+        assert!(
+            joint.sqrt() < 0.6 * forward_only.sqrt(),
+            "{name}: {joint}, {forward_only}"
+        );
+        assert!(lower < 0.0 && upper > 0.0, "{name}: {lower}, {upper}");
+    }
+}

@@ -726,9 +726,24 @@ fn settings_out_of_range_are_named() {
         )
         .contains("updates")
     );
+    let endless = KnotChains {
+        chains: usize::MAX,
+        updates: usize::MAX,
+        burn_in: usize::MAX,
+        thinning: usize::MAX,
+    };
+    assert!(binned(endless, 10).contains("chains at the knots"));
+    let chains_set = KnotChains {
+        chains: 2,
+        ..endless
+    };
+    assert!(binned(chains_set, 10).contains("updates"));
+    assert!(binned(chains, 1 << 40).contains("steps"));
     let cess = |pilot| ConstantConditionalEss::default().pilot(pilot);
     for (pilot, named) in [
         (Pilot::new(1, 10), "chains of the pilot"),
+        (Pilot::new(usize::MAX, 10), "chains of the pilot"),
+        (Pilot::new(10, usize::MAX), "steps of the pilot"),
         (Pilot::new(10, 0), "steps of the pilot"),
         (Pilot::new(10, 10).rounds(0), "rounds of the pilot"),
     ] {

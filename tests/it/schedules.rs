@@ -268,6 +268,25 @@ proptest! {
     }
 
     #[test]
+    fn allocations_are_those_of_one_step_after_the_other(
+        costs in prop::collection::vec(prop_oneof![Just(1.0), 1e-6..1e3f64], 1..12),
+        more in 0..3_000usize,
+    ) {
+        let mut allocation = vec![1; costs.len()];
+        let saving = |j: usize, k: usize| costs[j] / (k * (k + 1)) as f64;
+        for _ in 0..more {
+            let mut best = 0;
+            for j in 1..costs.len() {
+                if saving(j, allocation[j]) > saving(best, allocation[best]) {
+                    best = j;
+                }
+            }
+            allocation[best] += 1;
+        }
+        prop_assert_eq!(allocate_steps(&costs, costs.len() + more).unwrap(), allocation);
+    }
+
+    #[test]
     fn allocations_add_up_and_no_exchange_of_a_step_helps(
         costs in prop::collection::vec(1e-3..1e3f64, 1..12),
         more in 0..300usize,
@@ -513,6 +532,16 @@ fn noisy_and_impossible_costs() {
     assert!(message(binned.with_costs(&[1.0, f64::NAN, 1.0], 10)).contains("NaN at index 1"));
     assert!(message(allocate_steps(&[1.0, 0.0], 10)).contains("cost of a segment"));
     assert!(allocate_steps(&[], 0).is_err());
+    for steps in [1 << 40, usize::MAX] {
+        let allocation = allocate_steps(&[9.0, 4.0, 1e-300, 1.0], steps).unwrap();
+        assert_eq!(allocation.iter().sum::<usize>(), steps);
+        let shares = allocation
+            .iter()
+            .map(|&k| (6.0 * k as f64 / steps as f64).round());
+        assert!(shares.eq([3.0, 2.0, 0.0, 1.0]));
+        assert!(message(binned.with_costs(&[1.0; 3], steps)).contains("at most 1073741824"));
+    }
+    assert!(message(Schedule::piecewise_linear(&[(1 << 30, 0.5), (1, 1.0)])).contains("at most"));
     let knot = DVector::from_vec(vec![1.0]);
     assert!(exponential_family_costs(&[], &[]).is_err());
     assert!(

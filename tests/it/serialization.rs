@@ -83,6 +83,48 @@ fn a_damaged_part_is_refused() {
     }
 }
 
+#[test]
+fn a_run_that_contradicts_itself_is_refused_as_it_is_read() {
+    let path = GeometricPath::new(
+        Gaussian::isotropic(dvector![0.0], 1.0).unwrap(),
+        Gaussian::isotropic(dvector![1.0], 1.0).unwrap(),
+    );
+    let run = Ais::new(&path, RandomWalkMetropolis::new(0.5).unwrap())
+        .schedule(Schedule::linear(2).unwrap())
+        .chains(10)
+        .run()
+        .unwrap();
+    for (key, value) in [
+        ("/settings/chains", json!(18_000_000_000_000_000_000_u64)),
+        ("/settings/chains", json!(11)),
+        ("/settings/chains", json!(0)),
+        ("/settings/block_size", json!(0)),
+        ("/settings/recorded_stages", json!(1)),
+        ("/settings/schedule", json!([0.0, 1.0])),
+        ("/states", json!([])),
+        ("/log_weights", json!([0.0])),
+        ("/log_weights/0", json!(10.0)),
+        ("/estimate/value", json!(3.0)),
+        ("/stages", json!([])),
+    ] {
+        refused::<Run<DVector<f64>>>(&run, key, value);
+    }
+}
+
+#[test]
+fn a_diagonal_gaussian_is_written_by_its_variances() {
+    let wide = Gaussian::diagonal(DVector::zeros(1_000), DVector::from_element(1_000, 0.3));
+    let wide = wide.unwrap();
+    assert!(serde_json::to_string(&wide).unwrap().len() < 10_000);
+    assert_eq!(through_json(&wide), wide);
+    // As a matrix it is read too.
+    let two = Gaussian::diagonal(dvector![1.0, 2.0], dvector![3.0, 4.0]).unwrap();
+    let full = json!({"mean": [[1.0, 2.0], 2, null], "covariance": [[3.0, 0.0, 0.0, 4.0], 2, 2]});
+    assert_eq!(serde_json::from_value::<Gaussian>(full).unwrap(), two);
+    refused::<Gaussian>(&two, "/covariance", json!([[3.0], 1, 1]));
+    refused::<Gaussian>(&two, "/covariance", json!([[3.0, -1.0], 2, 1]));
+}
+
 type Table = SeparableModifier<QuadratureModifier>;
 
 #[test]
@@ -99,6 +141,7 @@ fn modifiers_and_their_kernels_survive_and_are_validated_as_they_are_read() {
     for (key, value) in [
         ("/bound", json!(-1.0)),
         ("/step_size/0/1", json!(0.0)),
+        ("/modifier/factors", json!([])),
         ("/modifier/factors/0/grid/points", json!(2)),
         ("/modifier/factors/0/grid/spacing", json!(-0.1)),
         ("/modifier/factors/0/betas/1", json!(0.1)),

@@ -314,6 +314,14 @@ fn rbms() {
 }
 
 #[test]
+fn exact_samples_of_an_rbm() {
+    let samples = rbm_path::<f64>().1.exact_samples(100, 7).unwrap();
+    let units = || samples.iter().flatten().map(|&on| u64::from(on));
+    let on = units().sum::<u64>() as f64;
+    pinned("rbm, exact samples", on, hash(units()), 1932.0);
+}
+
+#[test]
 fn a_trained_rbm() {
     let images = annealed::data::digits().images;
     let start = Rbm::<f64>::from_data(4, &images[..100], 3).unwrap();

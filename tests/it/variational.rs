@@ -252,6 +252,12 @@ fn schedules_of_another_length_and_empty_flows_are_refused() {
     assert!(LearnedTransitions::new(Mean::Affine, 2, 0, 1).is_err());
     assert!(LearnedTransitions::new(Mean::Affine, 0, 2, 1).is_err());
     assert!(LearnedTransitions::new(Mean::Residual { hidden: 0 }, 2, 2, 1).is_err());
+    for (dimension, stages) in [(1 << 40, 2), (2, 1 << 40), (usize::MAX, usize::MAX)] {
+        let flow = LearnedTransitions::new(Mean::Affine, dimension, stages, 1);
+        let text = flow.unwrap_err().to_string();
+        assert!(text.contains("invalid parameters"), "{text}");
+    }
+    assert!(annealed::learned::BernoulliDecoder::new(2, 1 << 40, 3, 1).is_err());
 }
 
 #[test]

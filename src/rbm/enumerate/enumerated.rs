@@ -78,6 +78,10 @@ impl<T: Scalar> UnnormalizedModel for EnumeratedRbm<T> {
     fn log_density(&self, visible: &Vec<bool>) -> f64 {
         self.rbm.log_density(visible)
     }
+
+    fn state_dimension(&self) -> Option<usize> {
+        self.rbm.state_dimension()
+    }
 }
 
 impl<T: Scalar> NormalizedModel for EnumeratedRbm<T> {

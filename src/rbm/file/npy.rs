@@ -11,21 +11,26 @@ pub(super) struct Array {
 }
 
 impl Array {
-    /// Parses a file of 32- or 64-bit floats of either endianness, or of bytes or Booleans. The error says
-    /// what is wrong.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
+    /// Parses a file of 32- or 64-bit floats of either endianness, or of one of the `others`: dtypes of
+    /// integers, bytes or Booleans. The error says what is wrong.
+    pub(super) fn parse(bytes: &[u8], others: &[&str]) -> Result<Self, String> {
         let (header, data) = split_header(bytes).ok_or("not a complete .npy header")?;
         let descr = between(field(header, "descr")?, "'", "'").ok_or("no dtype in the header")?;
         let shape = parse_shape(field(header, "shape")?)?;
         let count = shape
             .iter()
             .try_fold(1_usize, |n, &size| n.checked_mul(size));
+        let other = others.contains(&descr);
         let read: fn(&[u8]) -> f64 = match descr {
             "<f4" => |b| f64::from(f32::from_le_bytes(word(b))),
             ">f4" => |b| f64::from(f32::from_be_bytes(word(b))),
             "<f8" => |b| f64::from_le_bytes(word(b)),
             ">f8" => |b| f64::from_be_bytes(word(b)),
-            "|b1" | "|u1" => |b| f64::from(b[0]),
+            "|b1" | "|u1" if other => |b| f64::from(b[0]),
+            "<i4" if other => |b| f64::from(i32::from_le_bytes(word(b))),
+            ">i4" if other => |b| f64::from(i32::from_be_bytes(word(b))),
+            "<i8" if other => |b| i64::from_le_bytes(word(b)) as f64,
+            ">i8" if other => |b| i64::from_be_bytes(word(b)) as f64,
             other => return Err(format!("dtype {other}, expected float32 or float64")),
         };
         let width = match descr.as_bytes() {
@@ -41,7 +46,7 @@ impl Array {
         }
         Ok(Self {
             shape,
-            fortran_order: field(header, "fortran_order")?.starts_with("True"),
+            fortran_order: parse_order(field(header, "fortran_order")?)?,
             values: data.chunks_exact(width).map(read).collect(),
         })
     }
@@ -94,6 +99,14 @@ fn field<'a>(header: &'a str, name: &str) -> Result<&'a str, String> {
 
 fn between<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
     Some(text.strip_prefix(open)?.split_once(close)?.0)
+}
+
+fn parse_order(text: &str) -> Result<bool, String> {
+    match text.split([',', '}']).next().unwrap_or(text).trim_end() {
+        "True" => Ok(true),
+        "False" => Ok(false),
+        other => Err(format!("fortran_order {other}, expected True or False")),
+    }
 }
 
 fn parse_shape(text: &str) -> Result<Vec<usize>, String> {

@@ -20,7 +20,7 @@ use crate::{Error, Result};
 ///
 /// The keys are `W`, the weights (M x D), `a`, the hidden biases (M), and `b`, the visible biases
 /// (D). There may also be `b_base`, the visible biases of the base-rate model (D), `log_z_exact`, a
-/// number, and `chains`, states of the visible units (N x D).
+/// number, which may be an integer, and `chains`, states of the visible units (N x D).
 #[derive(Debug, Clone, PartialEq)]
 pub struct RbmFile<T: Scalar = f32> {
     /// The RBM.
@@ -55,7 +55,7 @@ impl<T: Scalar> RbmFile<T> {
         let hidden_bias = vector("a", require(&mut archive, "a")?)?;
         let visible_bias = vector("b", require(&mut archive, "b")?)?;
         let hidden_units = hidden_bias.len();
-        let base_bias = array(&mut archive, "b_base")?;
+        let base_bias = array(&mut archive, "b_base", &[])?;
         let base_bias = base_bias
             .map(|values| vector("b_base", values))
             .transpose()?;
@@ -63,11 +63,11 @@ impl<T: Scalar> RbmFile<T> {
         let base = base_bias
             .map(|bias| base_rate(hidden_units, &rbm, bias))
             .transpose()?;
-        let log_z_exact = array(&mut archive, "log_z_exact")?
+        let log_z_exact = array(&mut archive, "log_z_exact", &["<i4", ">i4", "<i8", ">i8"])?
             .map(number)
             .transpose()?;
         let units = rbm.visible_units();
-        let chains = array(&mut archive, "chains")?
+        let chains = array(&mut archive, "chains", &["|b1", "|u1"])?
             .map(|values| states(values, units))
             .transpose()?;
         Ok(Self {
@@ -127,8 +127,13 @@ impl<T: Scalar> RbmFile<T> {
     }
 }
 
-/// The array of a key, or nothing where the archive does not have it.
-fn array<R: Read + Seek>(archive: &mut ZipArchive<R>, key: &str) -> Result<Option<Array>, String> {
+/// The array of a key, of floats or of other dtypes that may stand for them; nothing where the archive does not have
+/// the key.
+fn array<R: Read + Seek>(
+    archive: &mut ZipArchive<R>,
+    key: &str,
+    others: &[&str],
+) -> Result<Option<Array>, String> {
     let named = |error: &dyn Display| format!("key {key}: {error}");
     let mut bytes = Vec::new();
     match archive.by_name(&format!("{key}.npy")) {
@@ -136,12 +141,14 @@ fn array<R: Read + Seek>(archive: &mut ZipArchive<R>, key: &str) -> Result<Optio
         Err(ZipError::FileNotFound) => return Ok(None),
         Err(error) => return Err(named(&error)),
     };
-    Array::parse(&bytes).map(Some).map_err(|e| named(&e))
+    Array::parse(&bytes, others)
+        .map(Some)
+        .map_err(|e| named(&e))
 }
 
 fn require<R: Read + Seek>(archive: &mut ZipArchive<R>, key: &str) -> Result<Array, String> {
     let missing = || format!("key {key} is missing, expected W, a and b");
-    array(archive, key)?.ok_or_else(missing)
+    array(archive, key, &[])?.ok_or_else(missing)
 }
 
 fn matrix<T: Scalar>(array: Array) -> Result<DMatrix<T>, String> {

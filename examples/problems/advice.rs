@@ -1,0 +1,196 @@
+//! The advice of `docs/guide.md`, followed without regard to the problem.
+//!
+//! 500 chains. Step sizes by `tune`, along a power of 3 with 200 stages: a random walk to an acceptance of
+//! .3, five leapfrog steps to .8. The schedule by `Friction`, from a pilot of 100 chains and 500 steps in
+//! two rounds. 200 stages, doubled until two trial runs have no warning and an effective sample size of a
+//! tenth of their chains (at most 3,200). Kernel and schedule are found once for a problem, by the pilot's and the trials' own
+//! seeds; only the runs differ by seed.
+
+use annealed::estimate::Warning;
+use annealed::prelude::*;
+
+/// A path whose base has a known normaliser, with chains that can move to another thread.
+pub trait Path:
+    AnnealingPath<Base: NormalizedModel, State: Clone + Send> + Sync + Send + 'static
+{
+}
+
+impl<P> Path for P where
+    P: AnnealingPath<Base: NormalizedModel, State: Clone + Send> + Sync + Send + 'static
+{
+}
+
+/// A kernel for all models of a path.
+pub trait Kernel<P: Path>:
+    for<'a> TransitionKernel<P::At<'a>> + Clone + Sync + Send + 'static
+{
+}
+
+impl<P: Path, K> Kernel<P> for K where
+    K: for<'a> TransitionKernel<P::At<'a>> + Clone + Sync + Send + 'static
+{
+}
+
+/// What a run says.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    pub log_z: f64,
+    pub standard_error: f64,
+    pub interval: (f64, f64),
+    /// Effective sample size over the number of chains.
+    pub ess_ratio: f64,
+    pub warnings: Vec<Warning>,
+    pub seconds: f64,
+}
+
+type Runs = Box<dyn Fn(u64) -> annealed::Result<Outcome> + Sync>;
+
+/// A problem with the path, kernel and schedule that the advice leads to.
+pub struct Problem {
+    pub exact: f64,
+    /// Standard error of `exact`: 0 unless it is a published estimate.
+    pub exact_error: f64,
+    /// Number of stages that the trials led to.
+    pub steps: usize,
+    pub chains: usize,
+    runs: Runs,
+}
+
+impl Problem {
+    pub fn run(&self, seed: u64) -> annealed::Result<Outcome> {
+        (self.runs)(seed)
+    }
+
+    pub fn with_error(self, exact_error: f64) -> Self {
+        Self {
+            exact_error,
+            ..self
+        }
+    }
+}
+
+/// How many chains a run has.
+#[derive(Debug, Clone, Copy)]
+pub struct Advice {
+    pub chains: usize,
+}
+
+/// Seed of pilots.
+const PILOT: u64 = 0;
+/// Seeds of trials; the runs that count have seeds from 1 on.
+const TRIALS: [u64; 2] = [1_000_001, 1_000_002];
+const STEPS: std::ops::RangeInclusive<usize> = 200..=3_200;
+
+impl Advice {
+    /// By a random walk, where there is no gradient.
+    pub fn walk<P>(&self, exact: f64, path: P) -> annealed::Result<Problem>
+    where
+        P: Path + AnnealingPath<State = DVector<f64>>,
+        RandomWalkMetropolis: Kernel<P>,
+    {
+        let kernel = RandomWalkMetropolis::new(0.2)?;
+        self.tuned(exact, path, kernel, 0.3)
+    }
+
+    /// By Hamiltonian Monte Carlo, where there is one.
+    pub fn leap<P>(&self, exact: f64, path: P) -> annealed::Result<Problem>
+    where
+        P: Path + AnnealingPath<State = DVector<f64>>,
+        Hmc: Kernel<P>,
+    {
+        self.tuned(exact, path, Hmc::new(0.1, 5)?, 0.8)
+    }
+
+    fn tuned<P, K>(
+        &self,
+        exact: f64,
+        path: P,
+        kernel: K,
+        acceptance: f64,
+    ) -> annealed::Result<Problem>
+    where
+        P: Path,
+        K: Kernel<P> + Tunable,
+    {
+        let rough = Schedule::power(200, 3.0)?;
+        let kernel = tune(&kernel, &path, &rough, acceptance, PILOT)?;
+        self.follow(exact, path, kernel)
+    }
+
+    /// By a kernel that needs no tuning.
+    pub fn follow<P, K>(&self, exact: f64, path: P, kernel: K) -> annealed::Result<Problem>
+    where
+        P: Path,
+        K: Kernel<P>,
+    {
+        let chains = self.chains;
+        let schedule = self.schedule(&path, &kernel)?;
+        let steps = schedule.steps();
+        let runs = move |seed| {
+            let threads = 1; // The seeds are what is parallel.
+            run(&path, &kernel, &schedule, chains, seed, Some(threads))
+        };
+        Ok(Problem {
+            exact,
+            exact_error: 0.0,
+            steps,
+            chains,
+            runs: Box::new(runs),
+        })
+    }
+
+    /// By friction, with as many stages as the trials ask for.
+    fn schedule<P: Path, K: Kernel<P>>(&self, path: &P, kernel: &K) -> annealed::Result<Schedule> {
+        let pilot = Pilot::new(100, 500).rounds(2);
+        let survey = pilot.survey(path, kernel, PILOT)?;
+        let mut steps = *STEPS.start();
+        loop {
+            let schedule = Friction::default().schedule(&survey, steps)?;
+            if 2 * steps > *STEPS.end() || self.suffices(path, kernel, &schedule)? {
+                return Ok(schedule);
+            }
+            steps *= 2;
+        }
+    }
+
+    fn suffices<P: Path, K: Kernel<P>>(
+        &self,
+        path: &P,
+        kernel: &K,
+        schedule: &Schedule,
+    ) -> annealed::Result<bool> {
+        for seed in TRIALS {
+            let trial = run(path, kernel, schedule, self.chains, seed, None)?;
+            if trial.ess_ratio < 0.1 || !trial.warnings.is_empty() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn run<P: Path, K: Kernel<P>>(
+    path: &P,
+    kernel: &K,
+    schedule: &Schedule,
+    chains: usize,
+    seed: u64,
+    threads: Option<usize>,
+) -> annealed::Result<Outcome> {
+    let mut ais = Ais::new(path, kernel.clone())
+        .schedule(schedule.clone())
+        .chains(chains)
+        .seed(seed);
+    if let Some(threads) = threads {
+        ais = ais.threads(threads);
+    }
+    let run = ais.run()?;
+    Ok(Outcome {
+        log_z: run.log_z(),
+        standard_error: run.standard_error(),
+        interval: run.interval(),
+        ess_ratio: run.effective_sample_size() / chains as f64,
+        warnings: run.warnings().to_vec(),
+        seconds: run.seconds(),
+    })
+}

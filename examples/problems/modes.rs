@@ -1,0 +1,106 @@
+//! Densities of several modes, or with a transition on the way to them.
+
+use std::f64::consts::{PI, TAU};
+
+use annealed::Result;
+use annealed::estimate::log_sum_exp;
+use annealed::prelude::*;
+use rand::{Rng, RngExt, SeedableRng};
+use rand_distr::StandardNormal;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::advice::{Advice, Problem};
+use super::boxes::UniformBox;
+use super::exact::{ln_gamma, log_integral, log_sphere};
+
+/// Sixteen double wells in 32 dimensions (Noe et al. 2019; Midgley et al. 2023), from N(0, I): 2^16
+/// modes of unequal mass.
+pub fn many_well(advice: &Advice) -> Result<Problem> {
+    let well = |x: f64| -x.powi(4) + 6.0 * x * x + 0.5 * x;
+    let target = FunctionModel::new(move |x: &DVector<f64>| -> f64 {
+        x.as_slice()
+            .chunks(2)
+            .map(|pair| well(pair[0]) - 0.5 * pair[1] * pair[1])
+            .sum()
+    })
+    .with_gradient(|x: &DVector<f64>| {
+        DVector::from_fn(32, |i, _| match i % 2 {
+            0 => -4.0 * x[i].powi(3) + 12.0 * x[i] + 0.5,
+            _ => -x[i],
+        })
+    });
+    let exact = 16.0 * (log_integral(-6.0, 6.0, 2_000, well) + 0.5 * TAU.ln());
+    advice.leap(exact, GeometricPath::new(Gaussian::standard(32)?, target))
+}
+
+/// The egg box of Feroz, Hobson and Bridges (2009): 18 modes under a uniform prior.
+pub fn eggbox(advice: &Advice) -> Result<Problem> {
+    let log_likelihood = |x: f64, y: f64| (2.0 + (0.5 * x).cos() * (0.5 * y).cos()).powi(5);
+    let side = 10.0 * PI;
+    let inner = |x: f64| log_integral(0.0, side, 1_000, |y| log_likelihood(x, y));
+    let exact = log_integral(0.0, side, 1_000, inner) - 2.0 * side.ln();
+    let likelihood = FunctionModel::new(move |x: &DVector<f64>| log_likelihood(x[0], x[1]));
+    let prior = UniformBox::new(2, 0.0, side);
+    advice.walk(exact, TemperedPath::new(prior, likelihood))
+}
+
+/// Two Gaussian shells in 10 dimensions under a uniform prior (Feroz, Hobson and Bridges 2009).
+pub fn shells(advice: &Advice) -> Result<Problem> {
+    const DIMENSION: usize = 10;
+    const WIDTH: f64 = 0.1;
+    let shell = |radius: f64| -0.5 * ((radius - 2.0) / WIDTH).powi(2) - (TAU.sqrt() * WIDTH).ln();
+    let radial = |r: f64| (DIMENSION - 1) as f64 * r.ln() + shell(r);
+    let mass = log_sphere(DIMENSION) + log_integral(1.0, 3.0, 2_000, radial);
+    let exact = 2f64.ln() + mass - DIMENSION as f64 * 12f64.ln();
+    let likelihood = FunctionModel::new(move |x: &DVector<f64>| {
+        let rest = x.rows_range(1..).norm_squared();
+        let radius = |centre: f64| ((x[0] - centre).powi(2) + rest).sqrt();
+        log_sum_exp(&[shell(radius(-3.5)), shell(radius(3.5))])
+    });
+    let prior = UniformBox::new(DIMENSION, -6.0, 6.0);
+    advice.walk(exact, TemperedPath::new(prior, likelihood))
+}
+
+/// Forty Gaussian clusters of variance 1.3 in the plane (Midgley et al. 2023), under a uniform prior.
+pub fn clusters(advice: &Advice) -> Result<Problem> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(40);
+    let mut centre = || DVector::from_fn(2, |_, _| rng.random_range(-40.0..40.0));
+    let components = (0..40).map(|_| Ok((1.0 / 40.0, Gaussian::isotropic(centre(), 1.14)?)));
+    let likelihood = GaussianMixture::new(components.collect::<Result<Vec<_>>>()?)?;
+    let prior = UniformBox::new(2, -50.0, 50.0);
+    let exact = -2.0 * 100f64.ln();
+    advice.walk(exact, TemperedPath::new(prior, likelihood))
+}
+
+/// A wide and a narrow Gaussian of equal mass in 10 dimensions (Woodard, Schmidler and Huber 2009),
+/// from N(0, 2^2 I). On the way the wide one holds nearly everything.
+pub fn two_widths(advice: &Advice) -> Result<Problem> {
+    let component =
+        |mean, deviation| Gaussian::isotropic(DVector::from_element(10, mean), deviation);
+    let target = GaussianMixture::new([(0.5, component(-1.0, 1.0)?), (0.5, component(1.0, 0.3)?)])?;
+    let base = Gaussian::isotropic(DVector::zeros(10), 2.0)?;
+    advice.walk(0.0, GeometricPath::new(base, target))
+}
+
+/// A spike of 90% of the mass inside of a slab a hundred times as wide, under the uniform prior on the
+/// unit ball of 10 dimensions (Skilling 2006; Salomone et al. 2018): a transition of the first order.
+pub fn spike_in_ball(advice: &Advice) -> Result<Problem> {
+    let log_volume = 5.0 * PI.ln() - ln_gamma(6.0);
+    let component = |deviation| Gaussian::isotropic(DVector::zeros(10), deviation);
+    let likelihood = GaussianMixture::new([(0.1, component(0.1)?), (0.9, component(0.01)?)])?;
+    // The wider one's mass outside of the ball is P(chi^2 with 10 degrees > 100).
+    let outside: f64 = (0..5)
+        .map(|j| (f64::from(j) * 50f64.ln() - 50.0 - ln_gamma(f64::from(j) + 1.0)).exp())
+        .sum();
+    let exact = (-0.1 * outside).ln_1p() - log_volume;
+    let prior = FunctionModel::new(|x: &DVector<f64>| match x.norm_squared() <= 1.0 {
+        true => 0.0,
+        false => f64::NEG_INFINITY,
+    })
+    .with_sampler(|rng: &mut dyn Rng| {
+        let direction = DVector::from_fn(10, |_, _| rng.sample(StandardNormal));
+        direction.normalize() * rng.random::<f64>().powf(0.1)
+    })
+    .with_log_normalizer(log_volume)?;
+    advice.walk(exact, TemperedPath::new(prior, likelihood))
+}

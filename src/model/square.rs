@@ -1,0 +1,154 @@
+//! Square matrices of which diagonal ones hold d numbers instead of d^2.
+
+use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
+
+use crate::{Error, Result};
+
+/// A square matrix, known by its diagonal where all other entries are 0.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum SquareMatrix {
+    Diagonal(DVector<f64>),
+    Dense(DMatrix<f64>),
+}
+
+impl From<DMatrix<f64>> for SquareMatrix {
+    fn from(matrix: DMatrix<f64>) -> Self {
+        let d = matrix.nrows();
+        let zero = |i: usize, j: usize| i == j || matrix[(i, j)] == 0.0;
+        match (0..d).all(|j| (0..d).all(|i| zero(i, j))) {
+            true => Self::Diagonal(matrix.diagonal()),
+            false => Self::Dense(matrix),
+        }
+    }
+}
+
+impl SquareMatrix {
+    pub(crate) fn entry(&self, i: usize, j: usize) -> f64 {
+        match self {
+            Self::Diagonal(diagonal) if i == j => diagonal[i],
+            Self::Diagonal(_) => 0.0,
+            Self::Dense(matrix) => matrix[(i, j)],
+        }
+    }
+
+    /// All d^2 entries.
+    pub(crate) fn to_dense(&self) -> DMatrix<f64> {
+        match self {
+            Self::Diagonal(diagonal) => DMatrix::from_diagonal(diagonal),
+            Self::Dense(matrix) => matrix.clone(),
+        }
+    }
+
+    /// The product with a vector.
+    pub(crate) fn times(&self, x: &DVector<f64>) -> DVector<f64> {
+        match self {
+            Self::Diagonal(diagonal) => diagonal.component_mul(x),
+            Self::Dense(matrix) => matrix * x,
+        }
+    }
+
+    /// `a self + b other`.
+    pub(crate) fn blend(&self, a: f64, b: f64, other: &Self) -> Self {
+        match (self, other) {
+            (Self::Diagonal(x), Self::Diagonal(y)) => Self::Diagonal(x * a + y * b),
+            (x, y) => (x.to_dense() * a + y.to_dense() * b).into(),
+        }
+    }
+}
+
+/// The Cholesky factorisation of a symmetric positive definite matrix.
+pub(super) enum Factorization {
+    /// The diagonal of the factor.
+    Diagonal(DVector<f64>),
+    /// With zeros above the factor.
+    Dense(Cholesky<f64, Dyn>),
+}
+
+impl Factorization {
+    /// # Errors
+    /// A finite symmetric matrix that is not positive definite.
+    pub(super) fn new(argument: &'static str, matrix: &SquareMatrix) -> Result<Self> {
+        let factorization = match matrix {
+            SquareMatrix::Diagonal(diagonal) => {
+                let positive = diagonal.iter().all(|&x| x > 0.0);
+                positive.then(|| Self::Diagonal(diagonal.map(f64::sqrt)))
+            }
+            SquareMatrix::Dense(matrix) => Cholesky::new(matrix.clone())
+                .map(|cholesky| Self::Dense(Cholesky::pack_dirty(cholesky.unpack()))),
+        };
+        let (found, expected) = (
+            "a matrix without Cholesky factor",
+            "a positive definite matrix",
+        );
+        factorization.ok_or_else(|| Error::invalid(argument, found, expected))
+    }
+
+    /// # Errors
+    /// An inverse that overflows.
+    pub(super) fn inverse(&self, argument: &'static str) -> Result<SquareMatrix> {
+        let (inverse, finite) = match self {
+            Self::Diagonal(factor) => {
+                let inverse = factor.map(|l| l.recip() / l);
+                let finite = inverse.iter().all(|x| x.is_finite());
+                (SquareMatrix::Diagonal(inverse), finite)
+            }
+            Self::Dense(cholesky) => {
+                let inverse = symmetrized(&cholesky.inverse());
+                let finite = inverse.iter().all(|x| x.is_finite());
+                (SquareMatrix::from(inverse), finite)
+            }
+        };
+        let (found, expected) = (
+            "a matrix whose inverse overflows",
+            "a matrix farther from singular",
+        );
+        Error::check(finite, argument, found, expected)?;
+        Ok(inverse)
+    }
+
+    /// The lower triangular factor L, with `L L'` the matrix.
+    pub(super) fn into_factor(self) -> SquareMatrix {
+        match self {
+            Self::Diagonal(factor) => SquareMatrix::Diagonal(factor),
+            Self::Dense(cholesky) => SquareMatrix::Dense(cholesky.unpack()),
+        }
+    }
+
+    /// The inverse transpose of the factor, which is a factor of the inverse.
+    pub(super) fn inverse_factor(&self) -> SquareMatrix {
+        match self {
+            Self::Diagonal(factor) => SquareMatrix::Diagonal(factor.map(f64::recip)),
+            Self::Dense(cholesky) => {
+                let lower = cholesky.l_dirty();
+                let mut inverse = DMatrix::identity(lower.nrows(), lower.nrows());
+                let solved = lower.tr_solve_lower_triangular_mut(&mut inverse);
+                debug_assert!(solved, "a Cholesky factor has no zero on its diagonal");
+                SquareMatrix::Dense(inverse)
+            }
+        }
+    }
+
+    /// The solution x of `matrix x = right`.
+    pub(super) fn solve(&self, right: &DVector<f64>) -> DVector<f64> {
+        match self {
+            Self::Diagonal(factor) => right.component_div(factor).component_div(factor),
+            Self::Dense(cholesky) => cholesky.solve(right),
+        }
+    }
+
+    /// Half the logarithm of the determinant, which itself may overflow.
+    pub(super) fn half_log_determinant(&self) -> f64 {
+        match self {
+            Self::Diagonal(factor) => factor.iter().map(|l| l.ln()).sum(),
+            Self::Dense(cholesky) => cholesky.l_dirty().diagonal().iter().map(|l| l.ln()).sum(),
+        }
+    }
+}
+
+/// The mean of a matrix and its transpose.
+pub(super) fn symmetrized(matrix: &DMatrix<f64>) -> DMatrix<f64> {
+    // Halved before the sum, which might overflow.
+    DMatrix::from_fn(matrix.nrows(), matrix.ncols(), |i, j| {
+        0.5 * matrix[(i, j)] + 0.5 * matrix[(j, i)]
+    })
+}
