@@ -46,7 +46,7 @@ fn main() -> Result<()> {
     let mut rows = Vec::new();
     let chosen = ALL.into_iter().chain(published());
     for entry in chosen.filter(|entry| entry.name.contains(&options.only)) {
-        let row = row(&entry, &options)?;
+        let row = row(entry, &options)?;
         if !options.json {
             println!("{}", row.line());
         }
@@ -61,17 +61,16 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn row(entry: &Entry, options: &Options) -> Result<Row> {
+fn row(entry: Entry, options: &Options) -> Result<Row> {
     let problem = (entry.make)(&Advice {
         chains: options.chains,
     })?;
     let share = if options.quick { 40 } else { 1 };
     let seeds = (entry.seeds / share).min(options.seeds.unwrap_or(u64::MAX));
     Ok(Row {
-        name: entry.name,
-        outside: entry.outside,
         outcomes: outcomes(&problem, seeds.max(1))?,
         problem,
+        entry,
     })
 }
 

@@ -11,6 +11,7 @@ pub mod estimate;
 #[doc = "[intervals]: crate::guide::intervals\n[schedules]: crate::guide::schedules\n\n"]
 #[doc = include_str!("../docs/guide.md")]
 pub mod guide {
+    #[doc = "[guide]: crate::guide\n\n"]
     #[doc = include_str!("../docs/intervals.md")]
     pub mod intervals {}
     #[doc = include_str!("../docs/schedules.md")]

@@ -22,7 +22,7 @@ pub fn beta_bernoulli(advice: &Advice) -> Result<Problem> {
 }
 
 /// Half of 10^5 trials succeed with the probability `p q`, both uniform: only the product is known, a
-/// thin bent ridge (Syed et al. 2021, in Pigeons).
+/// thin bent ridge (Surjanovic et al. 2023).
 pub fn product(advice: &Advice) -> Result<Problem> {
     const TRIALS: f64 = 1e5;
     let log_choices = ln_gamma(TRIALS + 1.0) - 2.0 * ln_gamma(0.5 * TRIALS + 1.0);

@@ -13,24 +13,43 @@ use super::advice::{Advice, Problem};
 use super::boxes::UniformBox;
 use super::exact::{ln_gamma, log_integral, log_sphere};
 
+/// Pairs of a double well `-x^4 + 6 x^2 + x / 2` and a normal coordinate.
+struct Wells;
+
+fn well(x: f64) -> f64 {
+    -x.powi(4) + 6.0 * x * x + 0.5 * x
+}
+
+impl UnnormalizedModel for Wells {
+    type State = DVector<f64>;
+
+    fn log_density(&self, x: &DVector<f64>) -> f64 {
+        let pairs = x.as_slice().as_chunks::<2>().0;
+        pairs.iter().map(|[x, y]| well(*x) - 0.5 * y * y).sum()
+    }
+}
+
+impl Differentiable for Wells {
+    fn accumulate_gradient(
+        &self,
+        x: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        let pairs = x.as_slice().as_chunks::<2>().0;
+        for (i, [x, y]) in pairs.iter().enumerate() {
+            gradient[2 * i] += scale * (-4.0 * x * x * x + 12.0 * x + 0.5);
+            gradient[2 * i + 1] -= scale * y;
+        }
+        self.log_density(x)
+    }
+}
+
 /// Sixteen double wells in 32 dimensions (Noe et al. 2019; Midgley et al. 2023), from N(0, I): 2^16
 /// modes of unequal mass.
 pub fn many_well(advice: &Advice) -> Result<Problem> {
-    let well = |x: f64| -x.powi(4) + 6.0 * x * x + 0.5 * x;
-    let target = FunctionModel::new(move |x: &DVector<f64>| -> f64 {
-        x.as_slice()
-            .chunks(2)
-            .map(|pair| well(pair[0]) - 0.5 * pair[1] * pair[1])
-            .sum()
-    })
-    .with_gradient(|x: &DVector<f64>| {
-        DVector::from_fn(32, |i, _| match i % 2 {
-            0 => -4.0 * x[i].powi(3) + 12.0 * x[i] + 0.5,
-            _ => -x[i],
-        })
-    });
     let exact = 16.0 * (log_integral(-6.0, 6.0, 2_000, well) + 0.5 * TAU.ln());
-    advice.leap(exact, GeometricPath::new(Gaussian::standard(32)?, target))
+    advice.leap(exact, GeometricPath::new(Gaussian::standard(32)?, Wells))
 }
 
 /// The egg box of Feroz, Hobson and Bridges (2009): 18 modes under a uniform prior.

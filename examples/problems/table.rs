@@ -1,13 +1,14 @@
 //! What many seeds of a problem say: a row of the table, an object of JSON, the three figures.
 
+use annealed::estimate::Warning;
 use serde_json::{Value, json};
 
+use super::Entry;
 use super::advice::{Outcome, Problem};
 
 /// A problem's runs, the first of which has seed 1.
 pub struct Row {
-    pub name: &'static str,
-    pub outside: Option<&'static str>,
+    pub entry: Entry,
     pub problem: Problem,
     pub outcomes: Vec<Outcome>,
 }
@@ -72,7 +73,7 @@ impl Row {
         let mut names: Vec<String> = self
             .outcomes
             .iter()
-            .flat_map(|o| o.warnings.iter().map(name))
+            .flat_map(|o| o.warnings.iter().map(Warning::name))
             .collect();
         names.sort_unstable();
         names.dedup();
@@ -82,14 +83,15 @@ impl Row {
     pub fn json(&self) -> Value {
         let first = &self.outcomes[0];
         json!({
-            "name": self.name,
+            "name": self.entry.name,
+            "source": self.entry.source,
             "exact": self.problem.exact,
             "exact_error": self.problem.exact_error,
             "log_z": first.log_z,
             "standard_error": first.standard_error,
             "lower": first.interval.0,
             "upper": first.interval.1,
-            "warnings": first.warnings.iter().map(name).collect::<Vec<_>>(),
+            "warnings": first.warnings.iter().map(Warning::name).collect::<Vec<_>>(),
             "seeds": self.outcomes.len(),
             "coverage": self.coverage(),
             "warned": self.warned(),
@@ -110,8 +112,9 @@ impl Row {
         let square = self.mean(|o| self.z(o).powi(2));
         let (bias, error) = self.bias();
         format!(
-            "| {} | {:.3} | {} | {:.2} | {mean:+.2} | {:.2} | {bias:+.4} ({error:.4}) | {:.3} | {:.3} | {coverage} | {far} | {:.0} | {} |",
-            self.name,
+            "| {} | {} | {:.3} | {} | {:.2} | {mean:+.2} | {:.2} | {bias:+.4} ({error:.4}) | {:.3} | {:.3} | {coverage} | {far} | {:.0} | {} |",
+            self.entry.name,
+            self.entry.source,
             self.problem.exact,
             self.problem.steps,
             self.mean(|o| o.ess_ratio),
@@ -125,19 +128,12 @@ impl Row {
 }
 
 pub const HEADER: &str = "\
-| problem | log Z | K | ESS/N | mean z | rms z | log of mean Z, off by | coverage | warned | unwarned: coverage | abs(z) > 4 | ms a run | warnings |
-|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|";
-
-/// A warning's name, `LowEffectiveSampleSize` say.
-fn name(warning: &annealed::estimate::Warning) -> String {
-    let text = format!("{warning:?}");
-    let end = text.find(|c: char| !c.is_alphanumeric());
-    text[..end.unwrap_or(text.len())].to_owned()
-}
+| problem | log Z by | log Z | K | ESS/N | mean z | rms z | log of mean Z, off by | coverage | warned | unwarned: coverage | abs(z) > 4 | ms a run | warnings |
+|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|";
 
 /// The three figures that the table must show, and the problems that fall outside.
 pub fn verdict(rows: &[Row]) -> String {
-    let inside = || rows.iter().filter(|row| row.outside.is_none());
+    let inside = || rows.iter().filter(|row| row.entry.outside.is_none());
     let (mut runs, mut covered, mut far) = (0, 0, 0);
     for row in inside() {
         let counts = row.unwarned();
@@ -154,7 +150,7 @@ pub fn verdict(rows: &[Row]) -> String {
         true => "none".to_owned(),
         false => rows
             .iter()
-            .map(|row| row.name)
+            .map(|row| row.entry.name)
             .collect::<Vec<_>>()
             .join("; "),
     };
@@ -175,11 +171,11 @@ pub fn verdict(rows: &[Row]) -> String {
         ),
     ];
     for row in rows {
-        if let Some(reason) = row.outside {
+        if let Some(reason) = row.entry.outside {
             let (runs, covered, far) = row.unwarned();
             lines.push(format!(
                 "Left out, {}: {reason}. {covered} of {runs} unwarned intervals hold the exact value; |z| > 4 in {far}.",
-                row.name
+                row.entry.name
             ));
         }
     }

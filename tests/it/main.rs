@@ -7,6 +7,7 @@ mod bad_input;
 mod blocks;
 mod determinism;
 mod estimate;
+mod exact;
 mod finite_state;
 #[path = "../../examples/common/image_sheet.rs"]
 mod image_sheet;
