@@ -222,7 +222,9 @@ impl<S> Block<S> {
             self.log_ratios[chain] = increment.log_ratio;
         }
         self.log_weights[chain] += increment.log_weight;
-        self.missed[chain] += increment.step.missed;
+        if increment.step.missed > 0.0 {
+            self.missed[chain] += increment.step.missed;
+        }
         self.decisions += increment.step.decisions;
         Ok(())
     }

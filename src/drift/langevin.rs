@@ -187,48 +187,52 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
 
 impl<D: DriftModifier> DriftModifiedLangevin<D> {
     /// A draw y of B at the state x before the move, for [`Step::with_backward_move`]: the log of its
-    /// importance weight, and the correction of the forward move from y to x.
-    ///
-    /// Where the shift is small beside the noise the proposal serves, weighed by B over F. Elsewhere y has
-    /// the noise of the proposal, which is independent of x, and is evaluated.
-    fn backward_move<M: Differentiable + Intermediate>(
+    /// importance weight, and the correction of the forward move from y to x. The noise is that of the
+    /// proposal, which is independent of x.
+    fn draw_backward<M: Differentiable + Intermediate>(
         &self,
         stage: Stage<'_, M>,
         here: f64,
-        there: f64,
         buffers: &mut Buffers,
     ) -> (f64, f64) {
-        let Buffers {
-            noise,
-            forward,
-            drawn,
-            at_drawn,
-            ..
-        } = buffers;
-        let variance = self.step_size.at(stage.beta);
-        let squared = forward.shift.norm_squared();
-        let (mut log_weight, mut log_density) = (0.0, there);
-        if 16.0 * squared < variance {
-            at_drawn.copy_from(&buffers.backward);
-            at_drawn.langevin -= &forward.shift;
-            log_weight = 2.0 * (forward.shift.dot(noise) - squared) / variance;
-        } else {
-            set_len(drawn, noise.len());
-            drawn.copy_from(&buffers.proposal);
-            drawn.axpy(2.0, &forward.shift, 1.0);
-            // What fails there does not concern the run.
-            let found = self.drift_into("", stage, drawn, at_drawn);
-            log_density = found.unwrap_or(f64::NEG_INFINITY);
-            if log_density == f64::NEG_INFINITY {
-                return (0.0, f64::NEG_INFINITY);
-            }
-            at_drawn.langevin += &forward.shift;
-        }
+        let (forward, drawn) = (&buffers.forward, &mut buffers.drawn);
+        set_len(drawn, buffers.noise.len());
+        drawn.copy_from(&buffers.proposal);
+        drawn.axpy(2.0, &forward.shift, 1.0);
+        let at_drawn = &mut buffers.at_drawn;
+        // What fails there does not concern the run.
+        let there = self.drift_into("log density", stage, drawn, at_drawn);
+        let Ok(there @ f64::MIN..) = there else {
+            return (0.0, f64::NEG_INFINITY);
+        };
         at_drawn.langevin += &forward.langevin;
+        at_drawn.langevin += &forward.shift;
         at_drawn.langevin -= &at_drawn.shift;
-        let back = backward_over_forward(&at_drawn.langevin, noise, variance);
-        (log_weight, here - log_density + log_weight - back)
+        let variance = self.step_size.at(stage.beta);
+        let back = backward_over_forward(&at_drawn.langevin, &buffers.noise, variance);
+        (0.0, here - there - back)
     }
+}
+
+/// As [`DriftModifiedLangevin::draw_backward`], with the proposal for y, weighed by B over F: good where
+/// the shift is short beside the noise. `forward.langevin` holds the drift there and back, and `fall` is
+/// `log f_k(x) - log f_k(y)`.
+fn weigh_proposal(
+    fall: f64,
+    forward: &Drift,
+    backward: &Drift,
+    noise: &DVector<f64>,
+    variance: f64,
+) -> (f64, f64) {
+    let (mut log_weight, mut back) = (0.0, 0.0);
+    let sums = forward.langevin.iter().zip(&backward.shift);
+    for ((sum, shift_back), (shift, noise)) in sums.zip(forward.shift.iter().zip(noise)) {
+        let sum = sum - 2.0 * shift_back;
+        back -= sum * (noise + 0.5 * sum);
+        log_weight += 2.0 * shift * (noise - shift);
+    }
+    let log_weight = log_weight / variance;
+    (log_weight, fall + log_weight - back / variance)
 }
 
 /// The model that a stage reaches, with the mean of the gradients at both ends.
@@ -291,7 +295,8 @@ where
             let stayed = backward_over_forward(&forward.shift, noise, variance);
             return Ok(Step::corrected(stayed));
         }
-        let (log_weight, gain) = self.backward_move(stage, here, there, buffers);
+        let long = 16.0 * forward.shift.norm_squared() > variance;
+        let drawn = long.then(|| self.draw_backward(stage, here, buffers));
         let Buffers {
             proposal,
             noise,
@@ -300,8 +305,10 @@ where
             ..
         } = buffers;
         std::mem::swap(state, proposal);
-        let sum = forward.round_trip(backward);
-        let moved = backward_over_forward(sum, noise, variance);
+        forward.round_trip(backward);
+        let moved = backward_over_forward(&forward.langevin, noise, variance);
+        let (log_weight, gain) = drawn
+            .unwrap_or_else(|| weigh_proposal(here - there, forward, backward, noise, variance));
         Ok(Step::corrected(there - here + moved).with_backward_move(log_weight, gain))
     }
 }
@@ -313,19 +320,11 @@ fn backward_over_forward(sum: &DVector<f64>, noise: &DVector<f64>, variance: f64
 }
 
 impl Drift {
-    fn copy_from(&mut self, other: &Self) {
-        set_len(&mut self.langevin, other.langevin.len());
-        set_len(&mut self.shift, other.shift.len());
-        self.langevin.copy_from(&other.langevin);
-        self.shift.copy_from(&other.shift);
-    }
-
-    /// The drift there and back, `eps/2 (g(x) + g(x')) - delta (G(x) - G(x'))`, in place.
-    fn round_trip(&mut self, backward: &Self) -> &DVector<f64> {
+    /// The drift there and back, `eps/2 (g(x) + g(x')) - delta (G(x) - G(x'))`, in the place of `eps/2 g`.
+    fn round_trip(&mut self, backward: &Self) {
         self.langevin -= &self.shift;
         self.langevin += &backward.langevin;
         self.langevin += &backward.shift;
-        &self.langevin
     }
 }
 
