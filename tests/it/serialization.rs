@@ -104,7 +104,7 @@ fn a_run_that_contradicts_itself_is_refused_as_it_is_read() {
         ("/states", json!([])),
         ("/log_weights", json!([0.0])),
         ("/log_weights/0", json!(10.0)),
-        ("/estimate/value", json!(3.0)),
+        ("/estimate/largest", json!(3.0)),
         ("/stages", json!([])),
     ] {
         refused::<Run<DVector<f64>>>(&run, key, value);
