@@ -120,7 +120,7 @@ pub fn forward(initial: &[f64], transition: &[Vec<f64>], log_emissions: &[Vec<f6
     for emission in &log_emissions[1..] {
         let into = |to: usize| {
             let from = |s: usize| log_forward[s] + transition[s][to].ln();
-            log_sum_exp((0..states).map(from).collect::<Vec<_>>()) + emission[to]
+            log_sum_exp((0..states).map(from)) + emission[to]
         };
         log_forward = (0..states).map(into).collect();
     }
