@@ -135,9 +135,6 @@ impl Display for Report<'_> {
             let error = run.log_z() - exact;
             writeln!(f, "exact log Z = {exact:.3}, error {error:+.3}")?;
         }
-        if let Some(thermodynamic) = run.thermodynamic_log_z() {
-            writeln!(f, "thermodynamic integration: {thermodynamic:.3}")?;
-        }
         self.write_backward(f)?;
         if !problem.held_out.is_empty() {
             self.write_log_likelihood(f)?;

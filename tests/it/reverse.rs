@@ -1,7 +1,7 @@
 //! Paths read backward: reversals of kernels, unbiased weights from exact samples, Bennett's estimate,
 //! the sandwich of bounds.
 
-use annealed::ais::{Ais, Bridge, ReverseRun, SandwichReport, TargetSamples};
+use annealed::ais::{Ais, Bridge, Expectations, ReverseRun, SandwichReport, TargetSamples};
 use annealed::estimate::{BennettEstimate, Warning};
 use annealed::kernel::{
     CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, RandomWalkMetropolis, Repeat,
@@ -239,6 +239,29 @@ fn stages_of_both_directions_face_each_other_and_their_gaps_add_up() {
     let last = reverse.backward().stages().last().unwrap();
     assert_eq!(last.beta, 0.0);
     assert!((last.log_z_ratio - reverse.backward().log_z_ratio()).abs() < 1e-12);
+}
+
+#[test]
+fn a_recorder_sees_the_models_on_the_way_down() {
+    let cov = dmatrix![1.0, 0.3; 0.3, 0.8];
+    let base = Gaussian::new(dvector![0.0, 0.0], cov.clone()).unwrap();
+    let target = Gaussian::new(dvector![1.0, -0.5], cov).unwrap();
+    let path = GaussianPath::new(base, target.clone()).unwrap();
+    let reverse = Ais::new(&path, Mala::new(0.3).unwrap())
+        .schedule(Schedule::linear(5).unwrap())
+        .recorder(Expectations::new(|x: &DVector<f64>| x[0]))
+        .reverse(&samples(&target, 20_000, 9))
+        .unwrap();
+    let means: Vec<(f64, f64)> = reverse.backward().recorder().means().collect();
+    assert_eq!(means.len(), 5);
+    for ((beta, mean), expected) in means.into_iter().zip([0.8, 0.6, 0.4, 0.2, 0.0]) {
+        assert!((beta - expected).abs() < 1e-12, "{beta}");
+        // The mean at beta is beta times the target's; the weights are nearly equal.
+        assert!(
+            (mean - beta).abs() < 4.0 * 1.5 / 20_000_f64.sqrt(),
+            "{beta}: {mean}"
+        );
+    }
 }
 
 /// Log weights of two directions that obey Crooks' relation exactly: normal, with this variance.
