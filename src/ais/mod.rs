@@ -8,12 +8,14 @@
 
 mod blocks;
 mod bridge;
+mod lineage;
 mod partial;
 mod population;
 mod progress;
 mod raise;
 mod recorder;
 mod resample;
+mod resampling;
 mod reverse;
 mod reverse_run;
 mod run;
@@ -31,6 +33,7 @@ pub use population::Population;
 pub use progress::Progress;
 pub use raise::Raise;
 pub use recorder::{Expectations, Recorder};
+pub use resampling::{Resampling, ResamplingScheme};
 pub use reverse_run::ReverseRun;
 pub use run::Run;
 pub use runner::Ais;

@@ -17,6 +17,9 @@ pub(super) struct Outcome<S, R> {
     pub(super) log_weights: Vec<f64>,
     pub(super) windows: Vec<Window>,
     pub(super) recorder: R,
+    /// For each chain the index in the run of the one that it descends from; empty where nothing was
+    /// resampled.
+    pub(super) roots: Vec<usize>,
     /// Number of living chains that ended where the base has no density.
     pub(super) uncovered: usize,
 }
@@ -30,6 +33,7 @@ impl<S, R: Merge> Merge for Outcome<S, R> {
         }
         self.recorder.merge(right.recorder);
         self.uncovered += right.uncovered;
+        self.roots.extend(right.roots);
     }
 }
 

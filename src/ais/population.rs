@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::chain::{Block, NonFinite, Stage};
+use crate::estimate::log_mean_exp;
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::path::AnnealingPath;
@@ -162,6 +163,20 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     /// The chains.
     pub fn block(&self) -> &Block<P::State> {
         &self.block
+    }
+
+    /// Gives each chain a copy of its ancestor's state and memory, and all of them the mean weight of the
+    /// block. An ancestor is an index within the block. It keeps its own place: `ancestors[a]` is a for
+    /// each ancestor a.
+    pub(crate) fn resample(&mut self, ancestors: &[usize], copy: fn(&P::State) -> P::State) {
+        let log_mean = log_mean_exp(self.block.log_weights());
+        self.block.resample(ancestors, log_mean, copy);
+        for (chain, &ancestor) in ancestors.iter().enumerate() {
+            if ancestor != chain {
+                let memory = self.workspace.memory(ancestor);
+                self.workspace.set_memory(chain, memory);
+            }
+        }
     }
 
     /// The chains, to be resampled.

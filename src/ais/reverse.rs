@@ -53,6 +53,7 @@ where
             purpose,
             chains: states.len(),
             log_base_normalizer: 0.0,
+            resampling: None,
             ..self.settings.clone()
         };
         self.check(&settings)?;

@@ -1,5 +1,6 @@
 //! The result of a run: log Z, reasons to doubt it, and the weighted chains.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 #[cfg(feature = "serde")]
@@ -27,6 +28,8 @@ pub struct Run<S, R = ()> {
     states: Vec<S>,
     #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_values"))]
     log_weights: Vec<f64>,
+    /// For each chain the index of the one that it descends from; empty where nothing was resampled.
+    roots: Vec<usize>,
     recorder: R,
 }
 
@@ -35,13 +38,14 @@ impl<S, R> Run<S, R> {
         let (windows, schedule) = (settings.windows(), &settings.schedule);
         let thermodynamic = stages::thermodynamic_integral(windows, &outcome.windows, schedule);
         let mut run = Self {
-            estimate: Estimate::from_log_weights(&outcome.log_weights)?,
+            estimate: Estimate::of_families(&outcome.log_weights, &outcome.roots)?,
             thermodynamic_log_z: thermodynamic.map(|ratio| ratio + settings.log_base_normalizer),
             stages: stages::summarize(windows, &outcome.windows, schedule),
             warnings: Vec::new(),
             seconds,
             states: outcome.states,
             log_weights: outcome.log_weights,
+            roots: outcome.roots,
             recorder: outcome.recorder,
             settings,
         };
@@ -183,21 +187,42 @@ impl<S, R> Run<S, R> {
 
     /// Self-normalised estimate of `E f(x)` under the target, with the standard error
     /// `sqrt(sum W_i^2 (f(x_i) - mean)^2)`, `W` the normalised weights; infinite for a single
-    /// chain of positive weight. The error is far too small where few chains carry the weight.
+    /// chain of positive weight. Where chains were resampled, a family is what a chain is here. The error is
+    /// far too small where few chains carry the weight.
     pub fn expectation(&self, f: impl Fn(&S) -> f64) -> (f64, f64) {
         let weights = WeightSums::of(&self.log_weights);
-        let chains = self.states.iter().zip(&self.log_weights);
-        let alive = chains.filter(|(_, log_weight)| **log_weight > f64::NEG_INFINITY);
-        let weighted: Vec<(f64, f64)> = alive
-            .map(|(state, &log_weight)| (weights.share(log_weight), f(state)))
+        let chains = self.states.iter().zip(&self.log_weights).enumerate();
+        let alive = chains.filter(|(_, (_, log_weight))| **log_weight > f64::NEG_INFINITY);
+        let weighted: Vec<(usize, f64, f64)> = alive
+            .map(|(i, (state, &log_weight))| (self.root(i), weights.share(log_weight), f(state)))
             .collect();
-        let mean: f64 = weighted.iter().map(|(weight, value)| weight * value).sum();
-        let square = |(weight, value): &(f64, f64)| (weight * (value - mean)).powi(2);
-        let variance: f64 = weighted.iter().map(square).sum();
-        match weighted.len() {
+        let mean: f64 = weighted
+            .iter()
+            .map(|(_, weight, value)| weight * value)
+            .sum();
+        let mut families = BTreeMap::new();
+        for (root, weight, value) in weighted {
+            *families.entry(root).or_insert(0.0) += weight * (value - mean);
+        }
+        let variance: f64 = families.values().map(|sum: &f64| sum.powi(2)).sum();
+        match families.len() {
             1 => (mean, f64::INFINITY),
             _ => (mean, variance.sqrt()),
         }
+    }
+
+    /// The first chain that a chain descends from.
+    fn root(&self, chain: usize) -> usize {
+        self.roots.get(chain).copied().unwrap_or(chain)
+    }
+
+    /// The number of first chains whose descendants carry weight in the end; `None` where nothing was
+    /// resampled.
+    pub fn surviving_ancestors(&self) -> Option<usize> {
+        let alive = self.roots.iter().zip(&self.log_weights);
+        let alive = alive.filter(|(_, log_weight)| **log_weight > f64::NEG_INFINITY);
+        let roots: BTreeSet<_> = alive.map(|(root, _)| root).collect();
+        (!self.roots.is_empty()).then_some(roots.len())
     }
 
     /// The recorder set by [`Ais::recorder`](crate::ais::Ais::recorder), merged over all chains.
@@ -269,6 +294,7 @@ crate::num::deserialize_checked! {
         states: Vec<S>,
         #[serde(with = "crate::num::serial::log_values")]
         log_weights: Vec<f64>,
+        roots: Vec<usize>,
         recorder: R,
     } => Run {
         settings,
@@ -279,6 +305,7 @@ crate::num::deserialize_checked! {
         seconds,
         states,
         log_weights,
+        roots,
         recorder,
     }
     .checked()
@@ -294,6 +321,16 @@ impl<S, R> Run<S, R> {
         Error::check_dimension("states", self.states.len(), chains)?;
         Error::check_dimension("log weights", self.log_weights.len(), chains)?;
         Error::check_dimension("stages", self.stages.len(), stages)?;
+        if settings.resampling.is_some() || !self.roots.is_empty() {
+            Error::check_dimension("roots", self.roots.len(), chains)?;
+            let within = self.roots.iter().all(|&root| root < chains);
+            Error::check(
+                within,
+                "roots",
+                "a chain beyond the last",
+                format!("0 to {}", chains - 1),
+            )?;
+        }
         // A format may round, and each version sums in its own order.
         let (found, expected) = (self.log_z_ratio(), {
             Estimate::from_log_weights(&self.log_weights)?.value()

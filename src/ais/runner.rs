@@ -4,10 +4,12 @@ use std::ops::Range;
 use std::time::Instant;
 
 use super::blocks::{caught, run_blocks};
+use super::lineage::Lineage;
 use super::partial::{Outcome, PartialRun};
 use super::population::Population;
 use super::progress::{Meter, Progress};
 use super::recorder::Recorder;
+use super::resampling::Resampling;
 use super::run::Run;
 use super::settings::Settings;
 use super::stages::StageRecorder;
@@ -56,6 +58,8 @@ pub struct Ais<'p, P: AnnealingPath, K, R = ()> {
     pub(super) settings: Settings,
     threads: Option<usize>,
     progress: Option<Box<dyn Fn(Progress) + Sync + 'p>>,
+    /// How states are copied, known where the run resamples.
+    copy: Option<fn(&P::State) -> P::State>,
 }
 
 impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> Ais<'p, P, K> {
@@ -78,6 +82,7 @@ impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> Ais<'p, P, K> {
             settings: Settings::new(path, log_base_normalizer),
             threads: None,
             progress: None,
+            copy: None,
         }
     }
 }
@@ -136,7 +141,24 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
             settings: self.settings,
             threads: self.threads,
             progress: self.progress,
+            copy: self.copy,
         }
+    }
+
+    /// Resamples the chains of each block between stages: sequential Monte Carlo. No chain is resampled
+    /// after the last stage.
+    ///
+    /// Standard error and interval come from families, the chains that descend from one first chain: their
+    /// sums of weights are to the estimate what single weights are without resampling (Lee and Whiteley
+    /// 2018), and [`Run::effective_sample_size`] counts families. Where few first chains have descendants
+    /// in the end ([`Run::surviving_ancestors`]), run more blocks.
+    pub fn resampling(mut self, resampling: Resampling) -> Self
+    where
+        P::State: Clone,
+    {
+        self.settings.resampling = Some(resampling);
+        self.copy = Some(P::State::clone);
+        self
     }
 }
 
@@ -245,12 +267,20 @@ where
         let windows = settings.windows();
         let mut stages = StageRecorder::new(windows, population.block().len());
         let mut recorder = self.recorder.clone();
-        for k in 1..=settings.schedule.steps() {
+        let mut lineage = settings
+            .resampling
+            .zip(self.copy)
+            .map(|(resampling, copy)| Lineage::new(resampling, copy, population.block()));
+        let steps = settings.schedule.steps();
+        for k in 1..=steps {
             stages.before(k, population.block());
             pass(population, k)?;
             stages.after(k, population.block());
             if windows.ends_at(k) {
                 recorder.record(population.stage(), population.block());
+            }
+            if let Some(lineage) = lineage.as_mut().filter(|_| k < steps) {
+                lineage.resample(k, population, &mut stages);
             }
             if canceled(population.block().len()) {
                 return Err(None);
@@ -263,6 +293,7 @@ where
         let (states, log_weights) = block.take_states_and_log_weights();
         Ok(Outcome {
             uncovered,
+            roots: lineage.map_or(Vec::new(), Lineage::into_roots),
             windows: stages.finish(),
             recorder,
             log_weights,

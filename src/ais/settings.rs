@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::resampling::Resampling;
 use super::stages::{Direction, Windows};
 use crate::num::Engine;
 use crate::path::AnnealingPath;
@@ -20,6 +21,7 @@ pub(super) struct Settings {
     pub(super) seed: u64,
     pub(super) purpose: Purpose,
     pub(super) log_base_normalizer: f64,
+    pub(super) resampling: Option<Resampling>,
     /// The engine of the path.
     pub(super) engine: Option<Engine>,
     /// How far rounding moves a log weight, as the path says.
@@ -35,6 +37,7 @@ impl Settings {
             recorded_stages: 1_000,
             seed: 0,
             purpose: Purpose::Run,
+            resampling: None,
             log_base_normalizer,
             engine: path.engine(),
             rounding_error: path.rounding_error(),

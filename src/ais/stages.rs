@@ -172,6 +172,18 @@ impl StageRecorder {
         self.decisions = block.decisions();
     }
 
+    /// Called after the block was resampled. `before` are the log weights that it had.
+    pub(crate) fn resampled<S>(&mut self, before: &[f64], ancestors: &[usize], block: &Block<S>) {
+        // What the window has added so far follows the chain.
+        let added = ancestors.iter().map(|&a| before[a] - self.start[a]);
+        self.start = block
+            .log_weights()
+            .iter()
+            .zip(added)
+            .map(|(w, added)| w - added)
+            .collect();
+    }
+
     pub(crate) fn finish(self) -> Vec<Window> {
         self.records
     }

@@ -247,6 +247,21 @@ impl<S> Block<S> {
         self.missed.fill(0.0);
     }
 
+    /// Gives each chain a copy of the state of its ancestor, by index within the block, and all of them the
+    /// same weight. The streams are kept.
+    ///
+    /// # Panics
+    /// Where there is not an ancestor for each chain.
+    pub(crate) fn resample(&mut self, ancestors: &[usize], log_weight: f64, copy: fn(&S) -> S) {
+        assert_eq!(ancestors.len(), self.len(), "an ancestor for each chain");
+        for (chain, &ancestor) in ancestors.iter().enumerate() {
+            if ancestor != chain {
+                self.states[chain] = copy(&self.states[ancestor]);
+            }
+        }
+        self.log_weights.fill(log_weight);
+    }
+
     /// Gives the chains other states and the weight 1. The streams are kept.
     pub(crate) fn replace_states(&mut self, states: Vec<S>) {
         assert_eq!(states.len(), self.len(), "a state for each chain");

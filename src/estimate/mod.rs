@@ -18,6 +18,7 @@ pub use warning::Warning;
 
 use std::fmt;
 
+use crate::num::log_add_exp;
 use crate::{Error, Result};
 
 /// The log of a mean of weights, with its error and diagnostics.
@@ -88,6 +89,29 @@ impl Estimate {
             pareto_shape: tail::pareto_shape(log_weights),
             mean_of_alive,
             variance_of_alive,
+        })
+    }
+
+    /// From chains of which some descend from the same first chain: `roots` holds, for each, the index of
+    /// that one, below the number of chains; it is empty where all are their own.
+    ///
+    /// The sum of the weights of a family takes the place of a weight in all figures of the error (Lee and
+    /// Whiteley 2018). Those of the log weights, and the dead, are of the chains.
+    pub(crate) fn of_families(log_weights: &[f64], roots: &[usize]) -> Result<Self> {
+        let chains = Self::from_log_weights(log_weights)?;
+        if roots.is_empty() {
+            return Ok(chains);
+        }
+        let mut families = vec![f64::NEG_INFINITY; log_weights.len()];
+        for (&root, &log_weight) in roots.iter().zip(log_weights) {
+            families[root] = log_add_exp(families[root], log_weight);
+        }
+        let families = Self::from_log_weights(&families)?;
+        Ok(Self {
+            dead: chains.dead,
+            mean_of_alive: chains.mean_of_alive + (chains.largest - families.largest),
+            variance_of_alive: chains.variance_of_alive,
+            ..families
         })
     }
 

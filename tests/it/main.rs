@@ -23,6 +23,7 @@ mod rbm_gibbs;
 mod rbm_moments;
 mod rbm_spline;
 mod rbm_training;
+mod resampling;
 mod reverse;
 mod ridge;
 mod schedule_optimizers;

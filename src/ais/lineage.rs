@@ -1,0 +1,48 @@
+//! The descent of the chains of a block that is resampled.
+
+use super::population::Population;
+use super::resampling::Resampling;
+use super::stages::StageRecorder;
+use crate::chain::Block;
+use crate::kernel::Workspace;
+use crate::path::AnnealingPath;
+
+/// Resamples a block, and remembers which first chain each chain descends from.
+pub(super) struct Lineage<S> {
+    resampling: Resampling,
+    copy: fn(&S) -> S,
+    /// Indices in the run.
+    roots: Vec<usize>,
+}
+
+impl<S> Lineage<S> {
+    pub(super) fn new(resampling: Resampling, copy: fn(&S) -> S, block: &Block<S>) -> Self {
+        let first = block.first_chain();
+        Self {
+            resampling,
+            copy,
+            roots: (first..first + block.len()).collect(),
+        }
+    }
+
+    /// Resamples the block after a stage, where it is due. The random numbers are those of its first chain.
+    pub(super) fn resample<P: AnnealingPath<State = S>, W: Workspace>(
+        &mut self,
+        stage: usize,
+        population: &mut Population<'_, P, W>,
+        stages: &mut StageRecorder,
+    ) {
+        let log_weights = population.block().log_weights().to_vec();
+        let rng = population.block_mut().chain_mut(0).1;
+        let Some(ancestors) = self.resampling.ancestors(stage, &log_weights, rng) else {
+            return;
+        };
+        population.resample(&ancestors, self.copy);
+        stages.resampled(&log_weights, &ancestors, population.block());
+        self.roots = ancestors.iter().map(|&a| self.roots[a]).collect();
+    }
+
+    pub(super) fn into_roots(self) -> Vec<usize> {
+        self.roots
+    }
+}

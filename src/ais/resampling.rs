@@ -1,0 +1,211 @@
+//! Resampling between stages: sequential Monte Carlo.
+
+use std::num::NonZeroUsize;
+
+use rand::{Rng, RngExt};
+
+use crate::num::WeightSums;
+use crate::{Error, Result};
+
+/// When and how the chains of a block are resampled between stages, which makes a run sequential Monte
+/// Carlo (Del Moral, Doucet and Jasra 2006): chains of small weight give way to copies of those of large
+/// weight, and all go on with the mean weight.
+///
+/// The chains of a block ([`Ais::block_size`](crate::ais::Ais::block_size)) resample among themselves and
+/// make an island. At fixed betas and with a fixed kernel `E[w] = Z_K/Z_0` still, whether resampling
+/// happens at given stages or by the effective sample size, because the decision depends on the past
+/// alone.
+///
+/// ```
+/// use annealed::ais::{Resampling, ResamplingScheme};
+///
+/// let by_need = Resampling::when_ess_below(0.5)?;
+/// let often = Resampling::every(10)?.scheme(ResamplingScheme::Residual);
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Resampling {
+    rule: Rule,
+    scheme: ResamplingScheme,
+}
+
+/// When chains are resampled.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+enum Rule {
+    Every(NonZeroUsize),
+    EssBelow(f64),
+}
+
+/// How often each chain is copied. With N chains of normalised weights W_i, chain i has `N W_i` copies in
+/// expectation by any of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub enum ResamplingScheme {
+    /// N independent draws.
+    Multinomial,
+    /// `floor(N W_i)` copies for certain, the others by independent draws.
+    Residual,
+    /// One draw in each N-th part of the distribution function.
+    Stratified,
+    /// As stratified, at the same place in each part.
+    Systematic,
+}
+
+impl Resampling {
+    /// Systematic resampling after every so many stages.
+    ///
+    /// # Errors
+    /// Where `stages` is 0.
+    pub fn every(stages: usize) -> Result<Self> {
+        let stages = Error::check_nonzero("stages", stages)?;
+        Ok(Self::by(Rule::Every(stages)))
+    }
+
+    /// Systematic resampling of a block after a stage that leaves it with an effective sample size below
+    /// this share of its chains.
+    ///
+    /// # Errors
+    /// A share outside of (0, 1].
+    pub fn when_ess_below(share: f64) -> Result<Self> {
+        Error::check_positive_fraction("share", share)?;
+        Ok(Self::by(Rule::EssBelow(share)))
+    }
+
+    fn by(rule: Rule) -> Self {
+        let scheme = ResamplingScheme::Systematic;
+        Self { rule, scheme }
+    }
+
+    /// With another scheme.
+    #[must_use]
+    pub fn scheme(mut self, scheme: ResamplingScheme) -> Self {
+        self.scheme = scheme;
+        self
+    }
+
+    /// For each chain of a block the index of the one whose state it takes over, or `None` where the block
+    /// goes on as it is after this stage. A chain with a copy of its own keeps its place.
+    pub(super) fn ancestors<R: Rng + ?Sized>(
+        &self,
+        stage: usize,
+        log_weights: &[f64],
+        rng: &mut R,
+    ) -> Option<Vec<usize>> {
+        let weights = WeightSums::of(log_weights);
+        if weights.max == f64::NEG_INFINITY {
+            return None;
+        }
+        let due = match self.rule {
+            Rule::Every(stages) => stage.is_multiple_of(stages.get()),
+            Rule::EssBelow(share) => {
+                weights.effective_sample_size() < share * log_weights.len() as f64
+            }
+        };
+        due.then(|| in_place(&self.scheme.copies(log_weights, rng)))
+    }
+}
+
+impl ResamplingScheme {
+    /// The number of copies of each chain, as many in all as there are chains.
+    pub(super) fn copies<R: Rng + ?Sized>(self, log_weights: &[f64], rng: &mut R) -> Vec<usize> {
+        let n = log_weights.len();
+        let weights = WeightSums::of(log_weights);
+        let expected = |w: &f64| n as f64 * weights.share(*w);
+        let mut expected: Vec<f64> = log_weights.iter().map(expected).collect();
+        let mut copies = vec![0; n];
+        if self == Self::Residual {
+            for (copies, expected) in copies.iter_mut().zip(&mut expected) {
+                *copies = expected.floor() as usize;
+                *expected -= expected.floor();
+            }
+        }
+        let left = n.saturating_sub(copies.iter().sum());
+        let total: f64 = expected.iter().sum();
+        let scale = total / left as f64;
+        let mut levels = self.levels(left, rng);
+        levels.sort_unstable_by(f64::total_cmp);
+        // The last chain of positive weight takes what rounding leaves beyond the sum.
+        let last = expected.iter().rposition(|&x| x > 0.0).unwrap_or(0);
+        let (mut chain, mut sum) = (0, expected[0]);
+        for level in levels {
+            while level * scale >= sum && chain < last {
+                chain += 1;
+                sum += expected[chain];
+            }
+            copies[chain] += 1;
+        }
+        copies
+    }
+
+    /// So many levels between 0 and their number.
+    fn levels<R: Rng + ?Sized>(self, count: usize, rng: &mut R) -> Vec<f64> {
+        match self {
+            Self::Systematic => {
+                let offset = rng.random::<f64>();
+                (0..count).map(|i| i as f64 + offset).collect()
+            }
+            Self::Stratified => {
+                let level = |i| i as f64 + rng.random::<f64>();
+                (0..count).map(level).collect()
+            }
+            Self::Multinomial | Self::Residual => {
+                let level = |_| count as f64 * rng.random::<f64>();
+                (0..count).map(level).collect()
+            }
+        }
+    }
+}
+
+/// An ancestor for each place: the chain of that place where it has a copy, and a chain with copies to
+/// spare elsewhere.
+fn in_place(copies: &[usize]) -> Vec<usize> {
+    let spare = copies.iter().enumerate();
+    let mut spare = spare.flat_map(|(i, &n)| std::iter::repeat_n(i, n.saturating_sub(1)));
+    let place = |(i, &n): (usize, &usize)| match n {
+        0 => spare.next().unwrap_or(i),
+        _ => i,
+    };
+    copies.iter().enumerate().map(place).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::{Purpose, stream};
+
+    #[test]
+    fn each_chain_is_copied_in_proportion_to_its_weight() {
+        let weights = [0.5_f64, 0.0, 2.3, 1.2, 1.0];
+        let logs = weights.map(|w| w.ln() + 1e3);
+        for scheme in [
+            ResamplingScheme::Multinomial,
+            ResamplingScheme::Residual,
+            ResamplingScheme::Stratified,
+            ResamplingScheme::Systematic,
+        ] {
+            let mut rng = stream(1, Purpose::Testing, 0);
+            let mut counts = [0; 5];
+            const TIMES: usize = 20_000;
+            for _ in 0..TIMES {
+                let copies = scheme.copies(&logs, &mut rng);
+                assert_eq!(copies.iter().sum::<usize>(), 5);
+                let places = in_place(&copies);
+                for (i, (count, n)) in counts.iter_mut().zip(&copies).enumerate() {
+                    *count += n;
+                    assert_eq!(places.iter().filter(|&&a| a == i).count(), *n);
+                    assert!(*n == 0 || places[i] == i);
+                }
+            }
+            for (count, weight) in counts.iter().zip(weights) {
+                let error = *count as f64 / TIMES as f64 - weight;
+                assert!(
+                    error.abs() <= 4.0 * (weight / TIMES as f64).sqrt(),
+                    "{scheme:?}"
+                );
+            }
+        }
+    }
+}
