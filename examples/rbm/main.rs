@@ -22,9 +22,9 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use annealed::Result;
 use annealed::ais::Ais;
 use annealed::rbm::BlockGibbs;
+use annealed::{Error, Result};
 use clap::Parser;
 
 use options::Options;
@@ -79,6 +79,10 @@ fn score(options: &Options) -> Result<String> {
         None => None,
     };
     let raise = match options.raise {
+        Some(_) if problem.held_out.is_empty() => {
+            let expected = "images by --data, or no --weights";
+            return Err(Error::invalid("--raise", "no held-out images", expected));
+        }
         Some(chains) => Some(ais.raise(&problem.held_out, chains)?),
         None => None,
     };

@@ -94,6 +94,8 @@ impl Report<'_> {
         if !problem.held_out.is_empty() {
             let (mean, error) = self.log_likelihood(run.log_z());
             json["log_likelihood"] = mean.into();
+            json["log_likelihood_interval"] =
+                json!([self.log_likelihood(upper).0, self.log_likelihood(lower).0]);
             json["log_likelihood_error_over_images"] = error.into();
             json["base_log_likelihood"] = self.base_log_likelihood().into();
             json["images"] = problem.held_out.len().into();
@@ -160,10 +162,13 @@ impl Report<'_> {
             None => Ok(()),
             Some(Backward::Exact(both)) => {
                 let (reverse, bridge) = both.as_ref();
-                writeln!(f, "from exact samples: {reverse}\n{bridge}")?;
                 writeln!(
                     f,
-                    "bounds in expectation: {:.3} and {:.3}; tighter {:.3} and {:.3}",
+                    "from exact samples: {reverse}\njoined (Bennett): {bridge}"
+                )?;
+                writeln!(
+                    f,
+                    "bounds in expectation: {:.3} and {:.3}; tighter {:.3} and {:.3} (these may cross within their errors)",
                     bridge.lower_bound(),
                     bridge.upper_bound(),
                     bridge.tight_lower_bound(),
@@ -175,7 +180,7 @@ impl Report<'_> {
                 let chains = reverse.backward().chains();
                 writeln!(
                     f,
-                    "from {chains} approximate samples, no bound: {reverse}\n{bridge}"
+                    "from {chains} approximate samples, no bound: {reverse}\njoined (Bennett): {bridge}"
                 )
             }
         }
@@ -188,7 +193,7 @@ impl Report<'_> {
         writeln!(
             f,
             "log likelihood of {images} held-out images: {mean:.3} nats an image, +- {error:.3} over images \
-             (95% interval from log Z alone: {:.3} to {:.3}); under the base-rate model {:.3}",
+             (95% interval from the forward log Z alone: {:.3} to {:.3}); under the base-rate model {:.3}",
             self.log_likelihood(upper).0,
             self.log_likelihood(lower).0,
             self.base_log_likelihood(),

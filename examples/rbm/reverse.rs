@@ -35,6 +35,10 @@ impl Backward {
             }
             Reverse::Resampled => ais.resampled(forward, 100)?,
             Reverse::File(file) => {
+                if !file.exists() {
+                    let expected = "expected exact, resampled or a file";
+                    return Err(Error::file(file, expected));
+                }
                 let mut states = RbmFile::<f32>::read(file)?.chains.ok_or_else(|| {
                     Error::file(
                         file,

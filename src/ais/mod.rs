@@ -39,5 +39,5 @@ pub use run::Run;
 pub use runner::Ais;
 pub use sandwich::{Sandwich, SandwichReport};
 pub use stages::StageSummary;
-pub use target_samples::{Approximate, Exact, TargetSamples};
+pub use target_samples::{Approximate, Exact, IsExact, TargetSamples};
 pub use tree::Merge;

@@ -49,16 +49,21 @@ impl<'p, P, K, R> Ais<'p, P, K, R>
 where
     P: AnnealingPath + Sync,
     P::State: Clone + Send + Sync,
-    K: Reversal<P::At<'p>> + Sync,
+    K: Sync,
     R: Recorder<P::At<'p>> + Send + Sync,
 {
     /// RAISE of held-out states, with so many chains for each.
     ///
     /// # Errors
     /// As [`run`](Self::run); no states, or no chains for them.
-    pub fn raise(&self, held_out: &[P::State], chains_each: usize) -> Result<Raise> {
+    pub fn raise(&self, held_out: &[P::State], chains_each: usize) -> Result<Raise>
+    where
+        K: Reversal<P::At<'p>>,
+    {
         Error::check_at_least("chains_each", chains_each, 1)?;
         Error::check_not_empty("held_out", held_out.len())?;
+        let chains = held_out.len().saturating_mul(chains_each);
+        Error::check_count("chains of all states", chains, 1)?;
         let states = held_out.iter();
         let starts: Vec<P::State> = states
             .flat_map(|state| std::iter::repeat_n(state.clone(), chains_each))

@@ -10,16 +10,16 @@ use super::run::Run;
 use super::runner::Ais;
 use super::settings::Settings;
 use super::target_samples::TargetSamples;
-use crate::Result;
 use crate::kernel::{Reversal, TransitionKernel, check_stages};
 use crate::path::AnnealingPath;
 use crate::random::{Purpose, successive};
+use crate::{Error, Result};
 
 impl<'p, P, K, R> Ais<'p, P, K, R>
 where
     P: AnnealingPath + Sync,
     P::State: Clone + Send + Sync,
-    K: Reversal<P::At<'p>> + Sync,
+    K: Sync,
     R: Recorder<P::At<'p>> + Send + Sync,
 {
     /// Runs the schedule backward, from samples of the target to the base, one chain for each sample.
@@ -36,7 +36,11 @@ where
     pub fn reverse<Q>(
         &self,
         samples: &TargetSamples<P::State, Q>,
-    ) -> Result<ReverseRun<P::State, Q, R>> {
+    ) -> Result<ReverseRun<P::State, Q, R>>
+    where
+        K: Reversal<P::At<'p>>,
+    {
+        Error::check_not_empty("samples", samples.states().len())?;
         let run = self.read_backward(Purpose::Reverse, samples.states())?;
         Ok(ReverseRun::new(run, self.settings.log_base_normalizer))
     }
@@ -47,7 +51,10 @@ where
         &self,
         purpose: Purpose,
         states: &[P::State],
-    ) -> Result<Run<P::State, R>> {
+    ) -> Result<Run<P::State, R>>
+    where
+        K: Reversal<P::At<'p>>,
+    {
         let begun = Instant::now();
         let settings = Settings {
             purpose,
@@ -66,14 +73,17 @@ where
             |chains, stream| {
                 let states = states[chains.clone()].to_vec();
                 let rngs = successive(stream).take(chains.len()).collect();
-                let mut population =
-                    Population::from_states(self.path, 1.0, chains.start, states, rngs)?;
-                population.stay(&self.kernel.reversal())?;
-                Ok(population)
+                Population::from_states(self.path, 1.0, chains.start, states, rngs)
             },
-            |population, passed| match betas.len() - 1 - passed {
-                0 => population.weigh_to(0.0),
-                k => population.advance_to(&self.kernel.reversal(), betas[k]),
+            |population, passed| {
+                let kernel = self.kernel.reversal();
+                if passed == 1 {
+                    population.stay(&kernel)?;
+                }
+                match betas.len() - 1 - passed {
+                    0 => population.weigh_to(0.0),
+                    k => population.advance_to(&kernel, betas[k]),
+                }
             },
         )?;
         let part = PartialRun {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::run::Run;
-use super::target_samples::Exact;
+use super::target_samples::{Exact, IsExact};
 use crate::Result;
 
 /// The result of a run from the target to the base: log Z as seen from the other end.
@@ -13,10 +13,12 @@ use crate::Result;
 /// `log Z_K` in expectation, where a forward run underestimates it, provided that the chains began at
 /// [exact](Exact) samples of the target. [`Bridge`](super::Bridge) joins both directions.
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
 pub struct ReverseRun<S, Q = Exact, R = ()> {
     run: Run<S, R>,
     log_base_normalizer: f64,
+    #[cfg_attr(feature = "serde", serde(skip))]
     quality: PhantomData<Q>,
 }
 
@@ -74,7 +76,7 @@ impl<S, Q, R> ReverseRun<S, Q, R> {
     }
 }
 
-impl<S, R> ReverseRun<S, Exact, R> {
+impl<S, Q: IsExact, R> ReverseRun<S, Q, R> {
     /// `log Z_0 - mean log w`, in expectation an upper bound on `log Z_K` (Jensen), and above
     /// [`log_z`](Self::log_z), which is one too; `+inf` where a chain has weight zero.
     pub fn upper_bound(&self) -> f64 {

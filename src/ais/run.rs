@@ -57,10 +57,12 @@ impl<S, R> Run<S, R> {
     fn find_warnings(&self, uncovered: usize, missed: f64) -> Vec<Warning> {
         let mut warnings = self.estimate.warnings();
         warnings.extend((uncovered > 0).then_some(Warning::BaseMissesTarget { chains: uncovered }));
-        warnings.extend(stages::concentrated_variance(&self.stages));
         warnings.extend(stages::zero_acceptance(&self.stages));
         warnings.extend(self.rounding());
-        warnings.extend(self.missing_mass(missed));
+        // Where moves overshoot, they are what the variance comes from.
+        let missing = self.missing_mass(missed);
+        let concentrated = stages::concentrated_variance(&self.stages);
+        warnings.extend(missing.or(concentrated));
         warnings
     }
 

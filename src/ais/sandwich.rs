@@ -43,7 +43,7 @@ impl<'p, P, K, R> Ais<'p, P, K, R>
 where
     P: AnnealingPath + Sync,
     P::State: Clone + Send + Sync,
-    K: Reversal<P::At<'p>> + Sync,
+    K: Sync,
     R: Recorder<P::At<'p>> + Send + Sync,
 {
     /// Bounds on log Z from both ends of the path, given one exact sample of the target: of a posterior
@@ -51,7 +51,10 @@ where
     ///
     /// # Errors
     /// As [`run`](Self::run) and [`reverse`](Self::reverse).
-    pub fn sandwich(&self, exact: &P::State) -> Result<Sandwich> {
+    pub fn sandwich(&self, exact: &P::State) -> Result<Sandwich>
+    where
+        K: Reversal<P::At<'p>>,
+    {
         let forward = self.run()?;
         let samples = TargetSamples::exact(vec![exact.clone(); forward.chains()]);
         let reverse: ReverseRun<_, Exact, _> = self.reverse(&samples)?;
@@ -149,7 +152,7 @@ impl SandwichReport {
     }
 }
 
-/// One line, as `gap 0.012 +- 0.003 nats over 20 simulated data sets (outer bounds 0.210 +- 0.014)`.
+/// One line, as `gap 0.012 +- 0.003 nats over 20 simulated data sets (outer gap 0.210 +- 0.014)`.
 impl fmt::Display for SandwichReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ((gap, error), (outer, outer_error)) = (self.gap(), self.outer_gap());
@@ -158,6 +161,6 @@ impl fmt::Display for SandwichReport {
             f,
             "gap {gap:.3} +- {error:.3} nats over {rounds} simulated data sets "
         )?;
-        write!(f, "(outer bounds {outer:.3} +- {outer_error:.3})")
+        write!(f, "(outer gap {outer:.3} +- {outer_error:.3})")
     }
 }

@@ -2,6 +2,9 @@
 
 use std::marker::PhantomData;
 
+use crate::model::Sampleable;
+use crate::random::{Purpose, stream};
+
 /// Samples of the law of the target: simulated data with the parameters that made them, an enumerated
 /// model, a perfect sampler. A reverse run from them gives an upper bound on log Z in expectation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +14,15 @@ pub enum Exact {}
 /// them is a second opinion and no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Approximate {}
+
+/// Samples that bound log Z from above: [`Exact`].
+#[diagnostic::on_unimplemented(
+    message = "from approximate samples there is no upper bound",
+    note = "only `TargetSamples::exact` gives bounds"
+)]
+pub trait IsExact {}
+
+impl IsExact for Exact {}
 
 /// States at which the chains of a reverse run start, one each.
 ///
@@ -38,6 +50,24 @@ impl<S> TargetSamples<S, Exact> {
             states,
             quality: PhantomData,
         }
+    }
+}
+
+impl<S> TargetSamples<S, Exact> {
+    /// So many samples of a model that can be sampled, drawn from the stream of this seed for
+    /// [`Purpose::Data`].
+    ///
+    /// ```
+    /// use annealed::ais::TargetSamples;
+    /// use annealed::model::Gaussian;
+    ///
+    /// let samples = TargetSamples::draw(&Gaussian::standard(2)?, 100, 7);
+    /// assert_eq!(samples.states().len(), 100);
+    /// # Ok::<(), annealed::Error>(())
+    /// ```
+    pub fn draw<M: Sampleable<State = S>>(model: &M, count: usize, seed: u64) -> Self {
+        let mut rng = stream(seed, Purpose::Data, 0);
+        Self::exact((0..count).map(|_| model.sample(&mut rng)).collect())
     }
 }
 

@@ -77,15 +77,14 @@ pub enum Warning {
     },
     /// Moves of an unadjusted kernel whose way back is too rare to be seen: weight is missing.
     #[error(
-        "about {:.2}% of the mean weight is missing, beside a standard error of {:.2}%: unadjusted moves \
-         overshoot, as at an edge where the gradient diverges; use smaller steps or an adjusted kernel \
-         (MALA)",
-        100.0 * share,
-        100.0 * standard_error
+        "at least {:.1}% of the mean weight is missing, which the interval does not cover: unadjusted moves \
+         overshoot, as at an edge where the gradient diverges; use an adjusted kernel (MALA) or smaller \
+         steps",
+        100.0 * share.min(1.0)
     )]
     MissingMass {
-        /// Estimate of the share of the mean weight that is missing. It counts each stage anew, so that it
-        /// may exceed 1.
+        /// Estimate of the share of the mean weight that is missing. Often it is too low; it counts each
+        /// stage anew, so that it may also exceed 1.
         share: f64,
         /// Standard error of the estimate.
         standard_error: f64,
@@ -111,9 +110,18 @@ pub enum Warning {
         chains: usize,
     },
     /// The forward and the reverse run of a path disagree beyond their errors.
+    ///
+    /// A forward run that lies lower has missed something. One that lies higher cannot be right in expectation
+    /// together with exact samples: then the samples are not of this target, or the reversal of the kernel
+    /// is wrong.
     #[error(
-        "the forward run gives {forward:.3}, the reverse run {reverse:.3}: one of them misses what the \
-         other found; use more stages or a better mixing kernel"
+        "the forward run gives {forward:.3}, the reverse run {reverse:.3}: {}",
+        if forward < reverse {
+            "the forward run has probably not found a region from which the samples come; use a base that \
+             covers the target, more stages or a better mixing kernel"
+        } else {
+            "the samples are probably not of this target, or the kernel's reversal is wrong"
+        }
     )]
     ForwardReverseGap {
         /// The forward run's estimate of log Z.
@@ -123,8 +131,8 @@ pub enum Warning {
     },
     /// So few chains of the two directions meet that the joint estimate rests on a handful.
     #[error(
-        "the forward and the reverse run hardly overlap ({overlap:.3}; about {ess:.0} chains decide): use \
-         more stages or more chains"
+        "the forward and the reverse run meet in about {ess:.0} chains (overlap {overlap:.3}): use more \
+         stages, or more chains in both directions"
     )]
     LittleOverlap {
         /// Overlap of the two directions, 0 to 1.

@@ -375,6 +375,17 @@ fn a_mode_that_forward_chains_miss_is_named_by_the_gap() {
 }
 
 #[test]
+fn ends_that_are_equal_are_no_reason_to_doubt() {
+    let path = GeometricPath::new(base(), base());
+    let ais = Ais::new(&path, RandomWalkMetropolis::new(0.5).unwrap()).chains(200);
+    let ais = ais.schedule(Schedule::linear(10).unwrap());
+    let reverse = ais.reverse(&TargetSamples::draw(&base(), 200, 1)).unwrap();
+    let bridge = Bridge::new(&ais.run().unwrap(), &reverse).unwrap();
+    assert!(bridge.warnings().is_empty(), "{bridge}");
+    assert!((bridge.log_z() - base().log_normalizer()).abs() < 1e-9);
+}
+
+#[test]
 fn what_does_not_fit_is_refused() {
     let path = GeometricPath::new(base(), target());
     let ais = |steps| {
@@ -383,7 +394,13 @@ fn what_does_not_fit_is_refused() {
             .chains(50)
     };
     let none = TargetSamples::exact(Vec::new());
-    assert!(ais(5).reverse(&none).is_err());
+    let error = ais(5).reverse(&none).unwrap_err();
+    assert!(error.to_string().contains("samples"), "{error}");
+    assert!(ais(5).raise(&[dvector![0.0, 0.0]], 1 << 40).is_err());
+    let error = ais(5)
+        .reverse(&TargetSamples::exact(vec![dvector![0.0]]))
+        .unwrap_err();
+    assert!(error.to_string().contains("beta = 1"), "{error}");
     let reverse = ais(5).reverse(&samples(&target(), 50, 7)).unwrap();
     assert!(Bridge::new(&ais(6).run().unwrap(), &reverse).is_err());
     let other = ais(5).recorded_stages(2).run().unwrap();
