@@ -7,16 +7,19 @@ use crate::chain::Block;
 use crate::kernel::Workspace;
 use crate::path::AnnealingPath;
 
+/// How a state is copied.
+pub(super) type CopyState<S> = fn(&S) -> S;
+
 /// Resamples a block, and remembers which first chain each chain descends from.
 pub(super) struct Lineage<S> {
     resampling: Resampling,
-    copy: fn(&S) -> S,
+    copy: CopyState<S>,
     /// Indices in the run.
     roots: Vec<usize>,
 }
 
 impl<S> Lineage<S> {
-    pub(super) fn new(resampling: Resampling, copy: fn(&S) -> S, block: &Block<S>) -> Self {
+    pub(super) fn new(resampling: Resampling, copy: CopyState<S>, block: &Block<S>) -> Self {
         let first = block.first_chain();
         Self {
             resampling,

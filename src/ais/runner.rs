@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use super::blocks::{caught, run_blocks};
-use super::lineage::Lineage;
+use super::lineage::{CopyState, Lineage};
 use super::partial::{Outcome, PartialRun};
 use super::population::Population;
 use super::progress::{Meter, Progress};
@@ -59,7 +59,7 @@ pub struct Ais<'p, P: AnnealingPath, K, R = ()> {
     threads: Option<usize>,
     progress: Option<Box<dyn Fn(Progress) + Sync + 'p>>,
     /// How states are copied, known where the run resamples.
-    copy: Option<fn(&P::State) -> P::State>,
+    copy: Option<CopyState<P::State>>,
 }
 
 impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> Ais<'p, P, K> {
