@@ -35,11 +35,15 @@ impl<S> Lineage<S> {
         population: &mut Population<'_, P, W>,
         stages: &mut StageRecorder,
     ) {
-        let log_weights = population.block().log_weights().to_vec();
-        let rng = population.block_mut().chain_mut(0).1;
-        let Some(ancestors) = self.resampling.ancestors(stage, &log_weights, rng) else {
+        let block = population.block_mut();
+        let extinct = block.alive().next().is_none();
+        if extinct || !self.resampling.is_due(stage, block.log_weights()) {
             return;
-        };
+        }
+        let log_weights = block.log_weights().to_vec();
+        let ancestors = self
+            .resampling
+            .ancestors(&log_weights, block.chain_mut(0).1);
         population.resample(&ancestors, self.copy);
         stages.resampled(&log_weights, &ancestors, population.block());
         self.roots = ancestors.iter().map(|&a| self.roots[a]).collect();

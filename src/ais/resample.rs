@@ -29,9 +29,8 @@ where
         run: &Run<P::State, S>,
         moves: usize,
     ) -> Result<TargetSamples<P::State, Approximate>> {
-        let first = stream(run.seed(), Purpose::Resampling, 0);
-        let mut rngs = successive(first);
-        let mut choice = rngs.next().expect("streams without end");
+        let mut choice = stream(run.seed(), Purpose::Resampling, 0);
+        let rngs = successive(choice.clone()).skip(1);
         let copies = ResamplingScheme::Systematic.copies(run.log_weights(), &mut choice);
         let chosen = run.states().iter().zip(copies);
         let states: Vec<_> = chosen

@@ -86,25 +86,25 @@ impl Resampling {
         self
     }
 
-    /// For each chain of a block the index of the one whose state it takes over, or `None` where the block
-    /// goes on as it is after this stage. A chain with a copy of its own keeps its place.
-    pub(super) fn ancestors<R: Rng + ?Sized>(
-        &self,
-        stage: usize,
-        log_weights: &[f64],
-        rng: &mut R,
-    ) -> Option<Vec<usize>> {
-        let weights = WeightSums::of(log_weights);
-        if weights.max == f64::NEG_INFINITY {
-            return None;
-        }
-        let due = match self.rule {
+    /// Whether a block with these weights is to be resampled after this stage.
+    pub(super) fn is_due(&self, stage: usize, log_weights: &[f64]) -> bool {
+        match self.rule {
             Rule::Every(stages) => stage.is_multiple_of(stages.get()),
             Rule::EssBelow(share) => {
-                weights.effective_sample_size() < share * log_weights.len() as f64
+                let ess = WeightSums::of(log_weights).effective_sample_size();
+                ess < share * log_weights.len() as f64
             }
-        };
-        due.then(|| in_place(&self.scheme.copies(log_weights, rng)))
+        }
+    }
+
+    /// For each chain of a block, not all of which are dead, the index of the one whose state it takes over.
+    /// A chain with a copy of its own keeps its place.
+    pub(super) fn ancestors<R: Rng + ?Sized>(
+        &self,
+        log_weights: &[f64],
+        rng: &mut R,
+    ) -> Vec<usize> {
+        in_place(&self.scheme.copies(log_weights, rng))
     }
 }
 

@@ -1,7 +1,5 @@
 //! Runs that read a path backward.
 
-use std::time::Instant;
-
 use super::partial::PartialRun;
 use super::population::Population;
 use super::recorder::Recorder;
@@ -10,7 +8,7 @@ use super::run::Run;
 use super::runner::Ais;
 use super::settings::Settings;
 use super::target_samples::TargetSamples;
-use crate::kernel::{Reversal, TransitionKernel, check_stages};
+use crate::kernel::{Reversal, TransitionKernel};
 use crate::path::AnnealingPath;
 use crate::random::{Purpose, successive};
 use crate::{Error, Result};
@@ -55,7 +53,6 @@ where
     where
         K: Reversal<P::At<'p>>,
     {
-        let begun = Instant::now();
         let settings = Settings {
             purpose,
             chains: states.len(),
@@ -63,13 +60,11 @@ where
             resampling: None,
             ..self.settings.clone()
         };
-        self.check(&settings)?;
-        let (demanded, schedule) = (self.kernel.reversal().stages(), &settings.schedule);
-        check_stages("steps of the schedule", demanded, schedule)?;
-        let betas = schedule.betas();
-        let nodes = self.run_blocks(
+        let betas = settings.schedule.betas();
+        let part = self.run_part(
             &settings,
-            &(0..settings.blocks()),
+            &(0..states.len()),
+            self.kernel.reversal().stages(),
             |chains, stream| {
                 let states = states[chains.clone()].to_vec();
                 let rngs = successive(stream).take(chains.len()).collect();
@@ -86,11 +81,6 @@ where
                 }
             },
         )?;
-        let part = PartialRun {
-            nodes,
-            settings,
-            seconds: begun.elapsed().as_secs_f64(),
-        };
         PartialRun::merge([part])
     }
 }

@@ -186,21 +186,14 @@ where
     /// As [`run`](Self::run); a range that does not consist of whole blocks
     /// ([`block_size`](Self::block_size)), but for the last.
     pub fn run_range(&self, chains: Range<usize>) -> Result<PartialRun<P::State, R>> {
-        let begun = Instant::now();
-        self.check(&self.settings)?;
-        let blocks = self.settings.blocks_of(&chains)?;
-        let (demanded, schedule) = (self.kernel.stages(), &self.settings.schedule);
-        check_stages("steps of the schedule", demanded, schedule)?;
-        Ok(PartialRun {
-            nodes: self.run_blocks(
-                &self.settings,
-                &blocks,
-                |chains, stream| Population::start(self.path, chains.start, chains.len(), stream),
-                |population, k| population.advance_to(&self.kernel, schedule.betas()[k]),
-            )?,
-            settings: self.settings.clone(),
-            seconds: begun.elapsed().as_secs_f64(),
-        })
+        let betas = self.settings.schedule.betas();
+        self.run_part(
+            &self.settings,
+            &chains,
+            self.kernel.stages(),
+            |chains, stream| Population::start(self.path, chains.start, chains.len(), stream),
+            |population, k| population.advance_to(&self.kernel, betas[k]),
+        )
     }
 
     /// Cuts the chains into at most `parts` ranges of whole blocks, about equally long, one for
@@ -221,14 +214,34 @@ where
     K: Sync,
     R: Recorder<P::At<'p>> + Send + Sync,
 {
-    pub(super) fn check(&self, settings: &Settings) -> Result<()> {
+    fn check(&self, settings: &Settings) -> Result<()> {
         settings.check()?;
         Error::check_at_least("threads", self.threads.unwrap_or(1), 1)
     }
 
-    /// Takes blocks through all stages. `start` places a block's chains, given their indices and the
-    /// stream of the first; `pass` takes them through one stage.
-    pub(super) fn run_blocks<W: Workspace>(
+    /// Takes the chains of a range through all stages. `demanded` is the number of stages that the kernel
+    /// demands. `start` places a block's chains, given their indices and the stream of the first; `pass`
+    /// takes them through one stage.
+    pub(super) fn run_part<W: Workspace>(
+        &self,
+        settings: &Settings,
+        chains: &Range<usize>,
+        demanded: Option<usize>,
+        start: impl Fn(Range<usize>, StreamRng) -> Result<Population<'p, P, W>> + Sync,
+        pass: impl Fn(&mut Population<'p, P, W>, usize) -> Result<()> + Sync,
+    ) -> Result<PartialRun<P::State, R>> {
+        let begun = Instant::now();
+        self.check(settings)?;
+        let blocks = settings.blocks_of(chains)?;
+        check_stages("steps of the schedule", demanded, &settings.schedule)?;
+        Ok(PartialRun {
+            nodes: self.run_blocks(settings, &blocks, start, pass)?,
+            settings: settings.clone(),
+            seconds: begun.elapsed().as_secs_f64(),
+        })
+    }
+
+    fn run_blocks<W: Workspace>(
         &self,
         settings: &Settings,
         blocks: &Range<usize>,
@@ -273,7 +286,6 @@ where
             .map(|(resampling, copy)| Lineage::new(resampling, copy, population.block()));
         let steps = settings.schedule.steps();
         for k in 1..=steps {
-            stages.before(k, population.block());
             pass(population, k)?;
             stages.after(k, population.block());
             if windows.ends_at(k) {

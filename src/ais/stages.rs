@@ -118,8 +118,6 @@ pub(crate) struct StageRecorder {
     records: Vec<Window>,
     /// Log weights where the current window began.
     start: Vec<f64>,
-    /// Log weights before the current stage.
-    previous: Vec<f64>,
     decisions: Decisions,
 }
 
@@ -129,29 +127,19 @@ impl StageRecorder {
             windows,
             records: vec![Window::default(); windows.count()],
             start: vec![0.0; chains],
-            previous: vec![0.0; chains],
             decisions: Decisions::default(),
         }
     }
 
-    /// Called before a stage, while the block still has its old weights.
-    pub(crate) fn before<S>(&mut self, stage: usize, block: &Block<S>) {
-        if self.windows.middle(self.windows.of_stage(stage)) == stage {
-            self.previous.copy_from_slice(block.log_weights());
-        }
-    }
-
-    /// Called after it.
+    /// Called after a stage.
     pub(crate) fn after<S>(&mut self, stage: usize, block: &Block<S>) {
         let index = self.windows.of_stage(stage);
         let window = &mut self.records[index];
         if self.windows.middle(index) == stage {
-            for (&log_weight, &ratio) in self.previous.iter().zip(block.log_ratios()) {
+            let weighed = block.previous_log_weights().iter().zip(block.log_ratios());
+            for ((&log_weight, &ratio), &missed) in weighed.zip(block.missed()) {
                 window.before.add(log_weight, ratio);
                 window.after.add(log_weight + ratio, ratio);
-            }
-            let weighed = self.previous.iter().zip(block.log_ratios());
-            for ((log_weight, ratio), &missed) in weighed.zip(block.missed()) {
                 if missed > 0.0 {
                     window.missed.add(log_weight + ratio + missed.ln());
                 }

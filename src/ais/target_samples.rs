@@ -55,7 +55,7 @@ impl<S> TargetSamples<S, Exact> {
 
 impl<S> TargetSamples<S, Exact> {
     /// So many samples of a model that can be sampled, drawn from the stream of this seed for
-    /// [`Purpose::Data`].
+    /// [`Purpose::ExactSamples`].
     ///
     /// ```
     /// use annealed::ais::TargetSamples;
@@ -66,7 +66,7 @@ impl<S> TargetSamples<S, Exact> {
     /// # Ok::<(), annealed::Error>(())
     /// ```
     pub fn draw<M: Sampleable<State = S>>(model: &M, count: usize, seed: u64) -> Self {
-        let mut rng = stream(seed, Purpose::Data, 0);
+        let mut rng = stream(seed, Purpose::ExactSamples, 0);
         Self::exact((0..count).map(|_| model.sample(&mut rng)).collect())
     }
 }

@@ -183,9 +183,7 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
         }
         Ok(log_density)
     }
-}
 
-impl<D: DriftModifier> DriftModifiedLangevin<D> {
     /// A draw y of B at the state x before the move, for [`Step::with_backward_move`]: the log of its
     /// importance weight, and the correction of the forward move from y to x. The noise is that of the
     /// proposal, which is independent of x.
@@ -268,43 +266,28 @@ where
         Scratch(buffers): &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        let Buffers {
-            proposal,
-            noise,
-            forward,
-            backward,
-            ..
-        } = buffers;
-        set_len(proposal, state.len());
-        set_len(noise, state.len());
         let variance = self.step_size.at(stage.beta);
-        let here = self.drift_into("log density", stage, state, forward)?;
+        let here = self.drift_into("log density", stage, state, &mut buffers.forward)?;
         if here == f64::NEG_INFINITY {
             return Ok(Step::corrected(0.0));
         }
-        fill_normal(noise, rng);
-        *noise *= variance.sqrt();
-        proposal.copy_from(state);
-        *proposal += &forward.langevin;
-        *proposal -= &forward.shift;
-        *proposal += &*noise;
-        let quantity = "log density of the proposal";
-        let there = self.drift_into(quantity, stage, proposal, backward)?;
+        buffers.propose(state, variance, rng);
+        let (proposal, backward) = (&buffers.proposal, &mut buffers.backward);
+        let there = self.drift_into("log density of the proposal", stage, proposal, backward)?;
         if there == f64::NEG_INFINITY {
-            forward.shift *= -2.0;
-            let stayed = backward_over_forward(&forward.shift, noise, variance);
+            buffers.forward.shift *= -2.0;
+            let stayed = backward_over_forward(&buffers.forward.shift, &buffers.noise, variance);
             return Ok(Step::corrected(stayed));
         }
-        let long = 16.0 * forward.shift.norm_squared() > variance;
+        let long = 16.0 * buffers.forward.shift.norm_squared() > variance;
         let drawn = long.then(|| self.draw_backward(stage, here, buffers));
+        std::mem::swap(state, &mut buffers.proposal);
         let Buffers {
-            proposal,
             noise,
             forward,
             backward,
             ..
         } = buffers;
-        std::mem::swap(state, proposal);
         forward.round_trip(backward);
         let moved = backward_over_forward(&forward.langevin, noise, variance);
         let (log_weight, gain) = drawn
@@ -317,6 +300,20 @@ where
 /// step, and the backward step needs `-(n + s)`.
 fn backward_over_forward(sum: &DVector<f64>, noise: &DVector<f64>, variance: f64) -> f64 {
     -(sum.dot(noise) + 0.5 * sum.norm_squared()) / variance
+}
+
+impl Buffers {
+    /// Leaves a draw of F from `state`, whose drift `forward` holds, in `proposal`.
+    fn propose<R: Rng + ?Sized>(&mut self, state: &DVector<f64>, variance: f64, rng: &mut R) {
+        set_len(&mut self.proposal, state.len());
+        set_len(&mut self.noise, state.len());
+        fill_normal(&mut self.noise, rng);
+        self.noise *= variance.sqrt();
+        self.proposal.copy_from(state);
+        self.proposal += &self.forward.langevin;
+        self.proposal -= &self.forward.shift;
+        self.proposal += &self.noise;
+    }
 }
 
 impl Drift {

@@ -60,7 +60,7 @@ pub enum Purpose {
     Resampling,
     /// The chains that read a path backward from held-out data.
     Raise,
-    /// Exact samples of an enumerated RBM.
+    /// Exact samples of a target, where a reverse run starts.
     ExactSamples,
 }
 
