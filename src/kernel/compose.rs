@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use rand::{Rng, RngExt};
 
 use super::workspace::Scratch;
-use super::{Reversal, TransitionKernel};
+use super::{Invariant, Reversal, TransitionKernel};
 use crate::chain::{Block, NonFinite, Stage, Step};
 use crate::path::Intermediate;
 use crate::{Error, Result};
@@ -117,6 +117,10 @@ where
     fn stages(&self) -> Option<usize> {
         self.0.stages().max(self.1.stages())
     }
+
+    fn evaluations(&self) -> usize {
+        self.0.evaluations().saturating_add(self.1.evaluations())
+    }
 }
 
 impl<M: Intermediate, K: TransitionKernel<M>> TransitionKernel<M> for Repeat<K> {
@@ -158,6 +162,10 @@ impl<M: Intermediate, K: TransitionKernel<M>> TransitionKernel<M> for Repeat<K> 
 
     fn stages(&self) -> Option<usize> {
         self.kernel.stages()
+    }
+
+    fn evaluations(&self) -> usize {
+        self.kernel.evaluations().saturating_mul(self.times.get())
     }
 }
 
@@ -205,7 +213,15 @@ where
     fn stages(&self) -> Option<usize> {
         self.first.stages().max(self.second.stages())
     }
+
+    fn evaluations(&self) -> usize {
+        self.first.evaluations().max(self.second.evaluations())
+    }
 }
+
+impl<M: Intermediate, A: Invariant<M>, B: Invariant<M>> Invariant<M> for Then<A, B> {}
+impl<M: Intermediate, K: Invariant<M>> Invariant<M> for Repeat<K> {}
+impl<M: Intermediate, A: Invariant<M>, B: Invariant<M>> Invariant<M> for Mixture<A, B> {}
 
 /// The parts' reversals in the opposite order.
 impl<M: Intermediate, A: Reversal<M>, B: Reversal<M>> Reversal<M> for Then<A, B> {

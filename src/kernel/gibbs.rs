@@ -4,7 +4,7 @@ use rand::{Rng, RngExt};
 
 use crate::Result;
 use crate::chain::{NonFinite, Stage, Step};
-use crate::kernel::{Reversal, TransitionKernel};
+use crate::kernel::{Invariant, Reversal, TransitionKernel};
 use crate::model::FullConditionals;
 use crate::path::Intermediate;
 
@@ -75,6 +75,8 @@ impl<M: FullConditionals + Intermediate> TransitionKernel<M> for CoordinateGibbs
         Ok(Step::invariant())
     }
 }
+
+impl<M: FullConditionals + Intermediate> Invariant<M> for CoordinateGibbs {}
 
 impl<M: FullConditionals + Intermediate> Reversal<M> for CoordinateGibbs {
     type Reversed<'k> = Self;

@@ -11,7 +11,7 @@ use crate::kernel::metropolis::{PROPOSAL, decide};
 use crate::kernel::step_size::StepSize;
 use crate::kernel::vector::{add_scaled, evaluate, fill_normal, set_len};
 use crate::kernel::workspace::{PerChain, Scratch};
-use crate::kernel::{TransitionKernel, own_reversal};
+use crate::kernel::{Invariant, TransitionKernel, own_reversal};
 use crate::model::Differentiable;
 use crate::path::Intermediate;
 use crate::random::StandardNormal;
@@ -90,6 +90,11 @@ impl Leapfrog {
         let steps = Error::check_nonzero("leapfrog steps", steps)?;
         let step_size = step_size.try_into().map_err(Into::into)?;
         Ok(Self { step_size, steps })
+    }
+
+    /// Density and gradient at all points of a trajectory, and the density for the weight.
+    fn evaluations(&self) -> usize {
+        self.steps.get().saturating_mul(2).saturating_add(3)
     }
 
     /// Integrates from `state` and `trajectory.momentum`, leaves the end in `trajectory` and
@@ -185,9 +190,18 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for Hmc {
         }
         Ok(step)
     }
+
+    fn evaluations(&self) -> usize {
+        self.leapfrog.evaluations()
+    }
 }
 
 own_reversal! { [M: Differentiable + Intermediate] Hmc, M }
+
+impl<M: Differentiable + Intermediate> Invariant<M> for Hmc {}
+
+/// The pair of position and momentum keeps its law.
+impl<M: Differentiable + Intermediate> Invariant<M> for PersistentHmc {}
 
 impl<M: Differentiable + Intermediate> TransitionKernel<M> for PersistentHmc {
     /// The trajectory, and each chain's momentum, of length 0 before the chain's first step.
@@ -218,6 +232,10 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for PersistentHmc {
             momentum.neg_mut();
         }
         Ok(step)
+    }
+
+    fn evaluations(&self) -> usize {
+        self.leapfrog.evaluations()
     }
 }
 

@@ -9,7 +9,7 @@ use crate::kernel::metropolis::{PROPOSAL, decide};
 use crate::kernel::step_size::StepSize;
 use crate::kernel::vector::{add_scaled, evaluate, fill_normal, set_len};
 use crate::kernel::workspace::Scratch;
-use crate::kernel::{TransitionKernel, own_reversal};
+use crate::kernel::{Invariant, TransitionKernel, own_reversal};
 use crate::model::Differentiable;
 use crate::path::Intermediate;
 use crate::{Error, Result};
@@ -105,6 +105,9 @@ impl UnadjustedLangevin {
     }
 }
 
+/// Density and gradient at both ends of a step, and the density for the weight.
+const EVALUATIONS: usize = 5;
+
 impl<M: Differentiable + Intermediate> TransitionKernel<M> for Mala {
     type Workspace = Scratch<Buffers>;
 
@@ -125,9 +128,15 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for Mala {
         }
         Ok(step)
     }
+
+    fn evaluations(&self) -> usize {
+        EVALUATIONS
+    }
 }
 
 own_reversal! { [M: Differentiable + Intermediate] Mala, M }
+
+impl<M: Differentiable + Intermediate> Invariant<M> for Mala {}
 
 impl<M: Differentiable + Intermediate> TransitionKernel<M> for UnadjustedLangevin {
     type Workspace = Scratch<Buffers>;
@@ -148,6 +157,10 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for UnadjustedLangevi
         std::mem::swap(state, &mut workspace.0.proposal);
         let correction = proposed.there - proposed.here + proposed.backward_over_forward;
         Ok(Step::corrected(correction).with_backward_move(0.0, -correction))
+    }
+
+    fn evaluations(&self) -> usize {
+        EVALUATIONS
     }
 }
 

@@ -8,7 +8,7 @@ use crate::chain::{Block, Increment, NonFinite, Stage, Step};
 use crate::kernel::step_size::StepSize;
 use crate::kernel::vector::set_len;
 use crate::kernel::workspace::Scratch;
-use crate::kernel::{TransitionKernel, own_reversal};
+use crate::kernel::{Invariant, TransitionKernel, own_reversal};
 use crate::path::Intermediate;
 use crate::random::StandardNormal;
 use crate::{Error, Result};
@@ -139,9 +139,21 @@ where
             Ok(Increment::new(log_ratio, step))
         })
     }
+
+    /// The state, for weight and test, and the proposal.
+    fn evaluations(&self) -> usize {
+        2
+    }
 }
 
 own_reversal! { [M: Intermediate<State: Clone + Send>, Q: SymmetricProposal<M::State>] Metropolis<Q>, M }
+
+impl<M, Q> Invariant<M> for Metropolis<Q>
+where
+    M: Intermediate<State: Clone + Send>,
+    Q: SymmetricProposal<M::State>,
+{
+}
 
 impl<Q> Metropolis<Q> {
     /// A step from a state of this log density.

@@ -8,6 +8,7 @@
 mod compose;
 mod gibbs;
 mod hamiltonian;
+mod invariant;
 mod langevin;
 mod metropolis;
 mod perfect;
@@ -20,6 +21,7 @@ mod workspace;
 pub use compose::{Mixture, Repeat, Then};
 pub use gibbs::CoordinateGibbs;
 pub use hamiltonian::{Hmc, PersistentHmc};
+pub use invariant::Invariant;
 pub use langevin::{Mala, UnadjustedLangevin};
 pub use metropolis::{Metropolis, RandomWalk, RandomWalkMetropolis, SymmetricProposal};
 pub use perfect::PerfectTransitions;
@@ -88,6 +90,13 @@ pub trait TransitionKernel<M: Intermediate> {
     fn stages(&self) -> Option<usize> {
         None
     }
+
+    /// The number of evaluations of the density in a stage, the one for the weight included: what budgets
+    /// count. A gradient is one more, and a sweep by full conditionals is one. 1 unless the kernel says
+    /// otherwise.
+    fn evaluations(&self) -> usize {
+        1
+    }
 }
 
 impl<M: Intermediate, K: TransitionKernel<M>> TransitionKernel<M> for &K {
@@ -115,6 +124,10 @@ impl<M: Intermediate, K: TransitionKernel<M>> TransitionKernel<M> for &K {
 
     fn stages(&self) -> Option<usize> {
         (**self).stages()
+    }
+
+    fn evaluations(&self) -> usize {
+        (**self).evaluations()
     }
 }
 

@@ -4,7 +4,7 @@ use rand::Rng;
 
 use crate::Result;
 use crate::chain::{NonFinite, Stage, Step};
-use crate::kernel::{TransitionKernel, own_reversal};
+use crate::kernel::{Invariant, TransitionKernel, own_reversal};
 use crate::model::Sampleable;
 use crate::path::Intermediate;
 
@@ -34,3 +34,5 @@ impl<M: Sampleable + Intermediate> TransitionKernel<M> for PerfectTransitions {
 }
 
 own_reversal! { [M: Sampleable + Intermediate] PerfectTransitions, M }
+
+impl<M: Sampleable + Intermediate> Invariant<M> for PerfectTransitions {}

@@ -62,6 +62,16 @@ pub enum Purpose {
     Raise,
     /// Exact samples of a target, where a reverse run starts.
     ExactSamples,
+    /// The population that looks for stages and step sizes as it goes.
+    Adaptation,
+    /// The seeds of a run in rounds.
+    Rounds,
+    /// The replicas of parallel tempering.
+    Tempering,
+    /// The seeds of the tuning rounds of parallel tempering.
+    TemperingRounds,
+    /// The population that looks for levels of the likelihood.
+    Levels,
 }
 
 impl Purpose {

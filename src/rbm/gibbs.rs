@@ -4,7 +4,7 @@ use rand::Rng;
 
 use crate::Result;
 use crate::chain::{Block, Increment, NonFinite, Stage, Step};
-use crate::kernel::{Scratch, TransitionKernel, advance_each, own_reversal};
+use crate::kernel::{Invariant, Scratch, TransitionKernel, advance_each, own_reversal};
 use crate::num::{Available, vectorized};
 use crate::path::Stationary;
 use crate::random::{LANES, Lanes};
@@ -106,6 +106,9 @@ impl<T: Scalar> TransitionKernel<Stationary<&Rbm<T>>> for BlockGibbs {
 
 own_reversal! { ['p, T: Scalar] BlockGibbs, RbmAt<'p, T> }
 own_reversal! { ['r, T: Scalar] BlockGibbs, Stationary<&'r Rbm<T>> }
+
+impl<T: Scalar> Invariant<RbmAt<'_, T>> for BlockGibbs {}
+impl<T: Scalar> Invariant<Stationary<&Rbm<T>>> for BlockGibbs {}
 
 /// The models at a segment's ends.
 type Segment<'a, T> = (Option<&'a SegmentEnd<T>>, &'a SegmentEnd<T>);
