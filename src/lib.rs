@@ -44,8 +44,8 @@ pub mod prelude {
     pub use crate::chain::{NonFinite, Stage, Step};
     pub use crate::estimate::Warning;
     pub use crate::kernel::{
-        CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, RandomWalkMetropolis, Repeat, Reversal,
-        StepSize, SymmetricProposal, Then, TransitionKernel, Tunable,
+        CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, Preconditioner, RandomWalkMetropolis,
+        Repeat, Reversal, StepSize, SymmetricProposal, Then, TransitionKernel, Tunable,
     };
     pub use crate::model::{
         Differentiable, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Sampleable,

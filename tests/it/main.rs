@@ -17,6 +17,7 @@ mod missing_mass;
 mod models;
 mod moments;
 mod paths;
+mod preconditioner;
 mod rbm;
 mod rbm_files;
 mod rbm_gibbs;
