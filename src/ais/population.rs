@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::resampling::Resampling;
 use crate::chain::{Block, NonFinite, Stage};
 use crate::estimate::log_mean_exp;
 use crate::kernel::{TransitionKernel, Workspace};
@@ -177,6 +178,18 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
                 self.workspace.set_memory(chain, memory);
             }
         }
+    }
+
+    /// Resamples the chains, not all of which are dead, whatever their weights. The random numbers are those
+    /// of the first.
+    pub(crate) fn resample_by(
+        &mut self,
+        resampling: &Resampling,
+        copy: fn(&P::State) -> P::State,
+    ) {
+        let log_weights = self.block.log_weights().to_vec();
+        let ancestors = resampling.ancestors(&log_weights, self.block.chain_mut(0).1);
+        self.resample(&ancestors, copy);
     }
 
     /// The chains, to be resampled.

@@ -232,6 +232,23 @@ impl<S, R> Run<S, R> {
         &self.recorder
     }
 
+    /// The run without its recorder, and the recorder.
+    pub(crate) fn split_recorder(self) -> (Run<S>, R) {
+        let run = Run {
+            settings: self.settings,
+            estimate: self.estimate,
+            thermodynamic_log_z: self.thermodynamic_log_z,
+            stages: self.stages,
+            warnings: self.warnings,
+            seconds: self.seconds,
+            states: self.states,
+            log_weights: self.log_weights,
+            roots: self.roots,
+            recorder: (),
+        };
+        (run, self.recorder)
+    }
+
     /// The schedule that was run.
     pub fn schedule(&self) -> &Schedule {
         &self.settings.schedule
