@@ -19,6 +19,9 @@ pub trait Tunable: Sized {
     ///
     /// A run with states of another dimension ends in
     /// [`Error::DimensionMismatch`](crate::Error::DimensionMismatch).
+    ///
+    /// # Panics
+    /// `step`, called by hand, where the state has another dimension; in a run `advance` refuses it first.
     fn preconditioned(&self, preconditioner: Preconditioner) -> Self;
 
     /// The acceptance at which the kernel mixes best, by theory or by a rule of thumb.

@@ -59,12 +59,12 @@ impl Intermediate for Seen {
     }
 }
 
-/// States and acceptance probabilities of a chain of 50 steps.
+/// States and acceptance probabilities of a chain of 30 steps.
 fn chain<K: TransitionKernel<Seen>>(kernel: &K, model: &Seen, start: Vector) -> Vec<(Vector, f64)> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
     let (mut state, mut workspace) = (start, K::Workspace::default());
     let stage = Stage::new(1, model, model);
-    let steps = (0..50).map(|_| {
+    let steps = (0..30).map(|_| {
         let step = kernel.step(stage, 0, &mut state, &mut workspace, &mut rng);
         (state.clone(), step.unwrap().decisions.accepted)
     });
@@ -95,12 +95,12 @@ fn assert_same_chain<K: TransitionKernel<Seen> + Tunable>(
         assert!((expected - accepted).abs() < 1e-8, "{expected}, {accepted}");
     }
     let accepted: f64 = found.iter().map(|(_, accepted)| accepted).sum();
-    assert!((5.0..49.0).contains(&accepted), "{accepted} of 50");
+    assert!((5.0..29.9).contains(&accepted), "{accepted} of 30");
 }
 
 #[test]
 fn a_shaped_kernel_is_the_plain_one_on_the_whitened_target() {
-    let dense = dmatrix![2.0, 0.0, 0.0; -1.5, 0.1, 0.0; 40.0, 0.7, 5.0];
+    let dense = dmatrix![2.0, 0.0, 0.0; -1.5, 0.5, 0.0; 9.0, 0.7, 3.0];
     let deviations = dvector![0.01, 3.0, 200.0];
     let diagonal = DMatrix::from_diagonal(&deviations);
     let shape = Preconditioner::knots([
@@ -283,10 +283,8 @@ fn a_preconditioner_saves_an_ill_conditioned_target() -> Result<()> {
         let schedule = Schedule::power(60, 4.0)?;
         let run = |kernel: &K| -> Result<Run<Vector>> {
             let tuned = tune(kernel, path, &schedule, kernel.optimal_acceptance(), 4)?;
-            let run = Ais::new(path, tuned)
-                .schedule(schedule.clone())
-                .chains(2_000);
-            run.seed(4).run()
+            let run = Ais::new(path, Repeat::new(tuned, 10)?).schedule(schedule.clone());
+            run.chains(1_000).seed(4).run()
         };
         let shape = covariances_along_the_path(path.target());
         let shaped = kernel.preconditioned(shape.clone());
@@ -301,14 +299,13 @@ fn a_preconditioner_saves_an_ill_conditioned_target() -> Result<()> {
         let error = (shaped.log_z() - exact).abs() / shaped.standard_error();
         assert!(error < 4.0, "{error}");
         let sizes = [&plain, &shaped].map(|run| run.estimate().effective_sample_size());
-        println!("{sizes:?} {}", std::any::type_name::<K>());
         Ok(sizes[1] / sizes[0])
     }
     let path = GeometricPath::new(Gaussian::standard(5)?, narrow());
-    println!("{}", gain(&path, RandomWalkMetropolis::new(0.5)?)?);
-    println!("{}", gain(&path, Mala::new(0.5)?)?);
-    println!("{}", gain(&path, Hmc::new(0.5, 3)?)?);
-    println!("{}", gain(&path, PersistentHmc::new(0.5, 1, 0.2)?)?);
+    assert!(gain(&path, RandomWalkMetropolis::new(0.5)?)? > 3.0);
+    assert!(gain(&path, Mala::new(0.5)?)? > 3.0);
+    assert!(gain(&path, Hmc::new(0.5, 3)?)? > 3.0);
+    assert!(gain(&path, PersistentHmc::new(0.5, 1, 0.2)?)? > 3.0);
     Ok(())
 }
 
