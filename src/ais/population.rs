@@ -182,11 +182,7 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
 
     /// Resamples the chains, not all of which are dead, whatever their weights. The random numbers are those
     /// of the first.
-    pub(crate) fn resample_by(
-        &mut self,
-        resampling: &Resampling,
-        copy: fn(&P::State) -> P::State,
-    ) {
+    pub(crate) fn resample_by(&mut self, resampling: &Resampling, copy: fn(&P::State) -> P::State) {
         let log_weights = self.block.log_weights().to_vec();
         let ancestors = resampling.ancestors(&log_weights, self.block.chain_mut(0).1);
         self.resample(&ancestors, copy);

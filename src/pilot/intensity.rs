@@ -40,12 +40,15 @@ impl Increments {
 
     /// With `E[u^2] / E[u]^2 - 1` raised by `1 / (1 - 1/ESS)`, without which it vanishes as the weights collapse.
     fn intensity(&self) -> f64 {
-        let log_ratio =
-            self.before.log_sum() + self.squares.log_sum() - 2.0 * self.after.log_sum();
+        let log_ratio = self.before.log_sum() + self.squares.log_sum() - 2.0 * self.after.log_sum();
         let freedom = 1.0 - 1.0 / self.before.effective_sample_size();
         let excess = log_ratio.exp_m1().max(0.0) / freedom;
         // No chain is left, or a single one: nothing is known.
-        if excess.is_finite() { excess.ln_1p().sqrt() } else { 0.0 }
+        if excess.is_finite() {
+            excess.ln_1p().sqrt()
+        } else {
+            0.0
+        }
     }
 }
 

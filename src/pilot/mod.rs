@@ -21,7 +21,7 @@ mod tuner;
 mod varopt;
 mod warning;
 
-pub use adaptation::{Adaptation, AdaptiveRun, Adapted};
+pub use adaptation::{Adaptation, Adapted, AdaptiveRun};
 pub use binned::{BinnedSchedule, allocate_steps};
 pub use conditional_ess::ConstantConditionalEss;
 pub use friction::Friction;

@@ -229,7 +229,10 @@ where
         seed: u64,
     ) -> Result<(Run<P::State>, RoundRecorder<P::State>)> {
         let steps = schedule.steps();
-        let state = self.path.base().sample(&mut stream(seed, Purpose::Probe, 0));
+        let state = self
+            .path
+            .base()
+            .sample(&mut stream(seed, Purpose::Probe, 0));
         let shapes = self
             .tuner
             .map(|tuner| tuner.recorder(&state, self.chains, steps));
@@ -357,7 +360,11 @@ impl<S, K> fmt::Display for RoundsRun<S, K> {
         let stages = self.run.schedule().steps();
         let (rounds, lambda) = (self.rounds.len() - 1, self.barrier.global());
         let evaluations = self.evaluations();
-        write!(f, "{}\nLambda = {lambda:.2}; {stages} stages in the last of ", self.run)?;
+        write!(
+            f,
+            "{}\nLambda = {lambda:.2}; {stages} stages in the last of ",
+            self.run
+        )?;
         write!(f, "{rounds} rounds; {evaluations:.3e} evaluations")
     }
 }

@@ -3,10 +3,10 @@
 use nalgebra::DVector;
 
 use super::covariance::{Covariance, CovarianceRecorder};
+use crate::Result;
 use crate::ais::{Population, StageSummary};
 use crate::kernel::{Preconditioner, StepSize, TransitionKernel, Tunable};
 use crate::path::AnnealingPath;
-use crate::Result;
 
 /// What is known of a kernel that can be tuned, as functions, so that the same code serves kernels that cannot.
 #[derive(Debug)]
@@ -79,14 +79,21 @@ impl<K, S> Tuner<K, S> {
         let corrected = |stages: &[StageSummary]| {
             let middle = 0.5 * (stages[0].beta + stages[stages.len() - 1].beta);
             let accepted = stages.iter().filter_map(|stage| stage.acceptance);
-            let (sum, count) = accepted.fold((0.0, 0), |(sum, count), rate| (sum + rate, count + 1));
+            let (sum, count) =
+                accepted.fold((0.0, 0), |(sum, count), rate| (sum + rate, count + 1));
             let excess = match count {
                 0 => 0.0,
                 _ => sum / f64::from(count) - target,
             };
-            (middle, (self.step_size)(kernel).at(middle) * (GAIN * excess).exp())
+            (
+                middle,
+                (self.step_size)(kernel).at(middle) * (GAIN * excess).exp(),
+            )
         };
-        let knots: Vec<(f64, f64)> = stages.chunks(stages.len().div_ceil(16)).map(corrected).collect();
+        let knots: Vec<(f64, f64)> = stages
+            .chunks(stages.len().div_ceil(16))
+            .map(corrected)
+            .collect();
         Ok((self.with_step_size)(kernel, StepSize::knots(knots)?))
     }
 }
@@ -120,7 +127,10 @@ impl<K: Clone, S> Tuning<K, S> {
         K: TransitionKernel<P::At<'p>>,
     {
         let block = population.block();
-        let dimension = block.states().first().map_or(0, |x| (self.tuner.coordinates)(x).len());
+        let dimension = block
+            .states()
+            .first()
+            .map_or(0, |x| (self.tuner.coordinates)(x).len());
         let dense = Tuner::<K, S>::is_dense(dimension, block.len());
         let covariance = Covariance::of(block, self.tuner.coordinates, dense);
         if let Some(shape) = covariance.and_then(|covariance| covariance.preconditioner()) {
@@ -152,7 +162,8 @@ impl<K: Clone, S> Tuning<K, S> {
             last_excess = excess;
             self.log_size += GAIN * excess / (1 + crossings) as f64;
         }
-        self.sizes.push((population.stage().beta, self.log_size.exp()));
+        self.sizes
+            .push((population.stage().beta, self.log_size.exp()));
         Ok(())
     }
 
@@ -161,7 +172,10 @@ impl<K: Clone, S> Tuning<K, S> {
         let sized = (self.tuner.with_step_size)(&self.kernel, StepSize::knots(self.sizes)?);
         match self.shapes.is_empty() {
             true => Ok(sized),
-            false => Ok((self.tuner.preconditioned)(&sized, Preconditioner::knots(self.shapes)?)),
+            false => Ok((self.tuner.preconditioned)(
+                &sized,
+                Preconditioner::knots(self.shapes)?,
+            )),
         }
     }
 }
