@@ -179,8 +179,8 @@ where
         if let Some(tuning) = &mut tuning {
             // The step size at the base may be far off.
             tuning.shape(&population);
-            rounds += 4 * self.moves * self.kernel.evaluations();
-            tuning.moves(&mut population, 4 * self.moves)?;
+            rounds += 2 * self.moves * self.kernel.evaluations();
+            tuning.moves(&mut population, 2 * self.moves)?;
         }
         while beta < 1.0 {
             let block = population.block();

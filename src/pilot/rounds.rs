@@ -118,7 +118,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
             tuner: None,
             log_base_normalizer: path.base().log_normalizer(),
             chains: 256,
-            moves: 5,
+            moves: 3,
             block_size: 128,
             rounds: 8,
             budget: None,
@@ -137,7 +137,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     setters! {
         /// Number of chains; 256 unless set.
         chains: usize,
-        /// Moves at each stage of the first pass; 5 unless set.
+        /// Moves at each stage of the first pass; 3 unless set.
         moves: usize,
         /// Number of chains that pass the schedule together, and that resample among themselves; 128 unless
         /// set.

@@ -38,8 +38,10 @@ impl<K: Tunable> Tuner<K, DVector<f64>> {
     }
 }
 
-/// How far the logarithm of a step size moves for an acceptance that is 1 too high, after a whole round.
+/// How far the logarithm of a step size moves for an acceptance that is 1 too low, or 1 too high after a whole
+/// round: a step that is a little too long may be accepted never.
 const GAIN: f64 = 2.0;
+const CAUTION: f64 = 0.5;
 
 impl<K, S> Tuner<K, S> {
     /// Whether so many chains tell a covariance matrix; otherwise variances alone.
@@ -85,10 +87,9 @@ impl<K, S> Tuner<K, S> {
                 0 => 0.0,
                 _ => sum / f64::from(count) - target,
             };
-            (
-                middle,
-                (self.step_size)(kernel).at(middle) * (GAIN * excess).exp(),
-            )
+            let gain = if excess < 0.0 { GAIN } else { CAUTION };
+            let size = (self.step_size)(kernel).at(middle);
+            (middle, size * (gain * excess).exp())
         };
         let knots: Vec<(f64, f64)> = stages
             .chunks(stages.len().div_ceil(16))

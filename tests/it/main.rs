@@ -27,6 +27,7 @@ mod rbm_training;
 mod resampling;
 mod reverse;
 mod ridge;
+mod rounds;
 mod schedule_optimizers;
 mod schedules;
 mod serialization;
