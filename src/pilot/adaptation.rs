@@ -169,46 +169,11 @@ where
     pub fn first_pass(&self) -> Result<Adapted<K>> {
         self.check()?;
         refuse_stages(self.kernel.stages())?;
-        let first = stream(self.seed, Purpose::Adaptation, 0);
-        let mut population = Population::start(self.path, 0, self.chains, first)?;
-        let mut tuning = self.tuner.map(|tuner| Tuning::new(tuner, &self.kernel));
-        let distance = (1.0 / self.ess_share - 1.0).sqrt();
-        let resampling = Resampling::every(1)?;
-        let (mut betas, mut intensities) = (vec![0.0], Vec::new());
-        let (mut beta, mut guess, mut rounds) = (0.0, 1e-3, 0);
-        if let Some(tuning) = &mut tuning {
-            // The step size at the base may be far off.
-            tuning.shape(&population);
-            rounds += 2 * self.moves * self.kernel.evaluations();
-            tuning.moves(&mut population, 2 * self.moves)?;
+        let mut pass = Pass::start(self)?;
+        while pass.beta() < 1.0 {
+            pass.stage()?;
         }
-        while beta < 1.0 {
-            let block = population.block();
-            check_progress(block.alive().count(), self.chains, betas.len())?;
-            let (next, length, trials) =
-                next_stage(self.path, block, beta, guess, distance, PRECISION)?;
-            population.weigh_to(next)?;
-            betas.push(next);
-            intensities.push(length.powi(2).ln_1p().sqrt());
-            (guess, beta) = (next - beta, next);
-            if let Some(tuning) = &mut tuning {
-                tuning.shape(&population);
-            }
-            population.resample_by(&resampling, P::State::clone);
-            match &mut tuning {
-                Some(tuning) => tuning.moves(&mut population, self.moves)?,
-                None => (0..self.moves).try_for_each(|_| population.stay(&self.kernel))?,
-            }
-            rounds += trials + 1 + self.moves * self.kernel.evaluations();
-        }
-        let log_ratio = log_mean_exp(population.block().log_weights());
-        Ok(Adapted {
-            schedule: Schedule::new(betas.clone())?,
-            kernel: tuning.map_or(Ok(self.kernel.clone()), Tuning::finish)?,
-            barrier: Barrier::new(betas, intensities),
-            log_z: self.log_base_normalizer + log_ratio,
-            evaluations: (rounds as u64).saturating_mul(self.chains as u64),
-        })
+        pass.finish()
     }
 
     /// Both passes. The second one resamples its chains after every stage within blocks, and moves them as often
@@ -244,18 +209,115 @@ where
     }
 }
 
-/// Refuses chains that are all dead, and stages without end.
-fn check_progress(alive: usize, chains: usize, stages: usize) -> Result<()> {
-    if alive == 0 {
-        return Err(Error::AllWeightsZero { chains });
+/// A first pass on its way.
+struct Pass<'s, 'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> {
+    settings: &'s Adaptation<'p, P, K>,
+    population: Population<'p, P, K::Workspace>,
+    tuning: Option<Tuning<K, P::State>>,
+    resampling: Resampling,
+    betas: Vec<f64>,
+    intensities: Vec<f64>,
+    /// Length in beta of the last stage.
+    length: f64,
+    /// Evaluations of each chain.
+    evaluations: usize,
+}
+
+impl<'s, 'p, P, K> Pass<'s, 'p, P, K>
+where
+    P: AnnealingPath<State: Clone>,
+    K: TransitionKernel<P::At<'p>> + Clone,
+{
+    /// At the base. A kernel is tuned there with twice the moves, since its step size may be far off.
+    fn start(settings: &'s Adaptation<'p, P, K>) -> Result<Self> {
+        let first = stream(settings.seed, Purpose::Adaptation, 0);
+        let population = Population::start(settings.path, 0, settings.chains, first)?;
+        let kernel = &settings.kernel;
+        let mut pass = Self {
+            settings,
+            population,
+            tuning: settings.tuner.map(|tuner| Tuning::new(tuner, kernel)),
+            resampling: Resampling::every(1)?,
+            betas: vec![0.0],
+            intensities: Vec::new(),
+            length: 1e-3,
+            evaluations: 0,
+        };
+        if pass.tuning.is_some() {
+            pass.shape();
+            pass.move_chains(2 * settings.moves)?;
+        }
+        Ok(pass)
     }
-    if stages > LIMIT {
-        return Err(Error::NotConverged {
-            what: "adaptive annealing",
-            detail: format!("the target was not reached in {LIMIT} stages"),
-        });
+
+    fn beta(&self) -> f64 {
+        self.betas[self.betas.len() - 1]
     }
-    Ok(())
+
+    /// Finds the next beta, weighs, resamples and moves.
+    fn stage(&mut self) -> Result<()> {
+        self.check_progress()?;
+        let (path, beta) = (self.settings.path, self.beta());
+        let distance = (1.0 / self.settings.ess_share - 1.0).sqrt();
+        let block = self.population.block();
+        let (next, covered, trials) =
+            next_stage(path, block, beta, self.length, distance, PRECISION)?;
+        self.population.weigh_to(next)?;
+        self.evaluations += trials + 1;
+        self.betas.push(next);
+        self.intensities.push(covered.powi(2).ln_1p().sqrt());
+        self.length = next - beta;
+        self.shape();
+        self.population
+            .resample_by(&self.resampling, P::State::clone);
+        self.move_chains(self.settings.moves)
+    }
+
+    /// Refuses chains that are all dead, and stages without end.
+    fn check_progress(&self) -> Result<()> {
+        let block = self.population.block();
+        if block.alive().next().is_none() {
+            return Err(Error::AllWeightsZero {
+                chains: block.len(),
+            });
+        }
+        if self.betas.len() > LIMIT {
+            return Err(Error::NotConverged {
+                what: "adaptive annealing",
+                detail: format!("the target was not reached in {LIMIT} stages"),
+            });
+        }
+        Ok(())
+    }
+
+    fn shape(&mut self) {
+        if let Some(tuning) = &mut self.tuning {
+            tuning.shape(&self.population);
+        }
+    }
+
+    fn move_chains(&mut self, moves: usize) -> Result<()> {
+        let (population, kernel) = (&mut self.population, &self.settings.kernel);
+        self.evaluations += moves * kernel.evaluations();
+        match &mut self.tuning {
+            Some(tuning) => tuning.moves(population, moves),
+            None => (0..moves).try_for_each(|_| population.stay(kernel)),
+        }
+    }
+
+    fn finish(self) -> Result<Adapted<K>> {
+        let log_ratio = log_mean_exp(self.population.block().log_weights());
+        let (settings, chains) = (self.settings, self.settings.chains as u64);
+        Ok(Adapted {
+            schedule: Schedule::new(self.betas.clone())?,
+            kernel: self
+                .tuning
+                .map_or(Ok(settings.kernel.clone()), Tuning::finish)?,
+            barrier: Barrier::new(self.betas, self.intensities),
+            log_z: settings.log_base_normalizer + log_ratio,
+            evaluations: (self.evaluations as u64).saturating_mul(chains),
+        })
+    }
 }
 
 impl<P: AnnealingPath, K: std::fmt::Debug> std::fmt::Debug for Adaptation<'_, P, K> {

@@ -19,11 +19,12 @@ pub(super) struct Covariance {
 }
 
 impl Covariance {
-    /// That of the chains of a block under their weights; `None` where all are dead.
+    /// That of the chains of a block under their weights; `None` where all are dead. It is a matrix where the
+    /// run has so many chains that they tell one, and else the variances alone.
     pub(super) fn of<S>(
         block: &Block<S>,
         coordinates: fn(&S) -> &[f64],
-        dense: bool,
+        chains_of_run: usize,
     ) -> Option<Self> {
         let weights = WeightSums::of(block.log_weights());
         let alive: Vec<usize> = block.alive().collect();
@@ -39,7 +40,7 @@ impl Covariance {
             column -= &mean;
             column *= share(chain).sqrt();
         }
-        let spread = match dense {
+        let spread = match chains_of_run >= 2 * dimension {
             true => &deviations * deviations.transpose(),
             false => DMatrix::from_fn(dimension, 1, |i, _| deviations.row(i).norm_squared()),
         };
@@ -82,7 +83,7 @@ impl Covariance {
 #[derive(Debug, Clone)]
 pub(super) struct CovarianceRecorder<S> {
     coordinates: fn(&S) -> &[f64],
-    dense: bool,
+    chains: usize,
     steps: usize,
     bins: Vec<Option<Bin>>,
 }
@@ -100,11 +101,11 @@ const BINS: usize = 16;
 const STAGES: usize = 8;
 
 impl<S> CovarianceRecorder<S> {
-    /// For a run of so many stages.
-    pub(super) fn new(coordinates: fn(&S) -> &[f64], dense: bool, steps: usize) -> Self {
+    /// For a run of so many chains and stages.
+    pub(super) fn new(coordinates: fn(&S) -> &[f64], chains: usize, steps: usize) -> Self {
         Self {
             coordinates,
-            dense,
+            chains,
             steps,
             bins: vec![None; BINS.min(steps)],
         }
@@ -127,7 +128,7 @@ impl<M: Intermediate<State: Clone>> Recorder<M> for CovarianceRecorder<M::State>
         if !stage.index.is_multiple_of(stride) && stage.index != self.steps {
             return;
         }
-        let Some(covariance) = Covariance::of(block, self.coordinates, self.dense) else {
+        let Some(covariance) = Covariance::of(block, self.coordinates, self.chains) else {
             return;
         };
         let bin = (stage.index - 1) * self.bins.len() / self.steps;

@@ -12,7 +12,7 @@ use super::intensity::{Barrier, IntensityRecorder};
 use super::tuner::Tuner;
 use crate::ais::{Ais, Resampling, Run};
 use crate::kernel::{TransitionKernel, Tunable};
-use crate::model::{NormalizedModel, Sampleable};
+use crate::model::NormalizedModel;
 use crate::num::setters;
 use crate::path::AnnealingPath;
 use crate::random::{Purpose, stream};
@@ -229,13 +229,7 @@ where
         seed: u64,
     ) -> Result<(Run<P::State>, RoundRecorder<P::State>)> {
         let steps = schedule.steps();
-        let state = self
-            .path
-            .base()
-            .sample(&mut stream(seed, Purpose::Probe, 0));
-        let shapes = self
-            .tuner
-            .map(|tuner| tuner.recorder(&state, self.chains, steps));
+        let shapes = self.tuner.map(|tuner| tuner.recorder(self.chains, steps));
         let mut ais = Ais::with_base_log_z(self.path, kernel, self.log_base_normalizer)
             .schedule(schedule)
             .chains(self.chains)

@@ -44,20 +44,9 @@ const GAIN: f64 = 2.0;
 const CAUTION: f64 = 0.5;
 
 impl<K, S> Tuner<K, S> {
-    /// Whether so many chains tell a covariance matrix; otherwise variances alone.
-    fn is_dense(dimension: usize, chains: usize) -> bool {
-        chains >= 2 * dimension
-    }
-
-    /// A recorder for a run of so many stages.
-    pub(super) fn recorder(
-        &self,
-        state: &S,
-        chains: usize,
-        stages: usize,
-    ) -> CovarianceRecorder<S> {
-        let dense = Self::is_dense((self.coordinates)(state).len(), chains);
-        CovarianceRecorder::new(self.coordinates, dense, stages)
+    /// A recorder for a run of so many chains and stages.
+    pub(super) fn recorder(&self, chains: usize, stages: usize) -> CovarianceRecorder<S> {
+        CovarianceRecorder::new(self.coordinates, chains, stages)
     }
 
     /// The kernel with the shapes that a run recorded, and with step sizes corrected by its acceptance.
@@ -128,12 +117,7 @@ impl<K: Clone, S> Tuning<K, S> {
         K: TransitionKernel<P::At<'p>>,
     {
         let block = population.block();
-        let dimension = block
-            .states()
-            .first()
-            .map_or(0, |x| (self.tuner.coordinates)(x).len());
-        let dense = Tuner::<K, S>::is_dense(dimension, block.len());
-        let covariance = Covariance::of(block, self.tuner.coordinates, dense);
+        let covariance = Covariance::of(block, self.tuner.coordinates, block.len());
         if let Some(shape) = covariance.and_then(|covariance| covariance.preconditioner()) {
             self.kernel = (self.tuner.preconditioned)(&self.kernel, shape.clone());
             self.shapes.push((population.stage().beta, shape));
