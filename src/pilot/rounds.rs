@@ -190,8 +190,8 @@ where
         let mut stages = first.schedule.steps().max(LEAST);
         loop {
             let (now, is_last) = self.stages(stages, spent, rounds.len())?;
-            let (run, (intensities, shapes)) =
-                self.round(&kernel, barrier.schedule(now)?, seeds.next_u64())?;
+            let round = self.round(&kernel, barrier.schedule(now)?, seeds.next_u64())?;
+            let (run, (intensities, shapes)) = round.split_recorder();
             barrier = Barrier::of(run.stages(), &intensities);
             let evaluations = self.evaluations(now);
             spent = spent.saturating_add(evaluations);
@@ -227,7 +227,7 @@ where
         kernel: &K,
         schedule: Schedule,
         seed: u64,
-    ) -> Result<(Run<P::State>, RoundRecorder<P::State>)> {
+    ) -> Result<Run<P::State, RoundRecorder<P::State>>> {
         let steps = schedule.steps();
         let shapes = self.tuner.map(|tuner| tuner.recorder(self.chains, steps));
         let mut ais = Ais::with_base_log_z(self.path, kernel, self.log_base_normalizer)
@@ -241,7 +241,7 @@ where
         if let Some(threads) = self.threads {
             ais = ais.threads(threads);
         }
-        Ok(ais.run()?.split_recorder())
+        ais.run()
     }
 
     /// Evaluations of a round of so many stages.
