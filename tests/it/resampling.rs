@@ -91,7 +91,7 @@ fn errors_from_families_are_those_of_repeated_runs() {
                 .schedule(Schedule::linear(30).unwrap())
                 .chains(500)
                 .block_size(block_size)
-                .resampling(resampling)
+                .resampling(resampling.clone())
                 .seed(seed)
                 .run()
                 .unwrap();
