@@ -197,7 +197,11 @@ impl<S> Block<S> {
     pub fn weigh<M: Intermediate<State = S>>(&mut self, stage: Stage<'_, M>) -> Result<()> {
         self.for_each(stage, |_, state, _| {
             let log_ratio = NonFinite::check_log_density("log ratio", stage.log_ratio(state))?;
-            Ok(Increment::new(log_ratio, Step::invariant()))
+            let unmoved = Step {
+                decisions: Decisions::default(),
+                ..Step::invariant()
+            };
+            Ok(Increment::new(log_ratio, unmoved))
         })
     }
 

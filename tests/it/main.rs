@@ -32,3 +32,4 @@ mod serialization;
 mod unbiasedness;
 mod value_stability;
 mod variational;
+mod waste_free;
