@@ -26,12 +26,15 @@ pub struct Rows {
     counts: Vec<u8>,
     /// Number of pairs of equal symbols in a column.
     violations: i32,
+    /// A bit for each cell whose symbol stands in its column more than once.
+    conflicts: u128,
 }
 
 impl Rows {
     fn new(order: usize, cells: Vec<u8>) -> Self {
         let mut counts = vec![0; order * order];
         let mut places = vec![0; order * order];
+        assert!(order * order <= 128, "at most order 11");
         let mut violations = 0;
         for (cell, &symbol) in cells.iter().enumerate() {
             let count = &mut counts[cell % order * order + usize::from(symbol)];
@@ -39,8 +42,11 @@ impl Rows {
             *count += 1;
             places[cell / order * order + usize::from(symbol)] = (cell % order) as u8;
         }
+        let repeated = |cell: &usize| counts[cell % order * order + usize::from(cells[*cell])] > 1;
+        let conflicts = (0..order * order).filter(repeated);
         Self {
             order,
+            conflicts: conflicts.fold(0, |bits, cell| bits | 1 << cell),
             cells,
             places,
             counts,
@@ -48,12 +54,16 @@ impl Rows {
         }
     }
 
+    /// How often a symbol stands in a column.
+    fn count(&self, column: usize, symbol: usize) -> i32 {
+        i32::from(self.counts[column * self.order + symbol])
+    }
+
     /// What the exchange of two cells of a row adds to the violations. Their symbols differ.
     fn cost(&self, row: usize, columns: (usize, usize)) -> i32 {
-        let (n, (a, b)) = (self.order, columns);
+        let (a, b) = columns;
         let (x, y) = (self.symbol(row, a), self.symbol(row, b));
-        let count = |column: usize, symbol: usize| i32::from(self.counts[column * n + symbol]);
-        count(a, y) + count(b, x) + 2 - count(a, x) - count(b, y)
+        self.count(a, y) + self.count(b, x) + 2 - self.count(a, x) - self.count(b, y)
     }
 
     fn symbol(&self, row: usize, column: usize) -> usize {
@@ -72,54 +82,43 @@ impl Rows {
     fn exchange(&mut self, row: usize, columns: (usize, usize), cost: i32) {
         let (n, (a, b)) = (self.order, columns);
         let (x, y) = (self.symbol(row, a), self.symbol(row, b));
+        self.put(row, a, y);
+        self.put(row, b, x);
         for (column, from, to) in [(a, x, y), (b, y, x)] {
             self.counts[column * n + from] -= 1;
             self.counts[column * n + to] += 1;
+            let moved = 1 << (row * n + column);
+            match self.count(column, to) {
+                1 => self.conflicts &= !moved,
+                2 => self.conflicts |= self.cells_of(column, to),
+                _ => self.conflicts |= moved,
+            }
+            if self.count(column, from) == 1 {
+                self.conflicts &= !self.cells_of(column, from);
+            }
         }
-        self.put(row, a, y);
-        self.put(row, b, x);
         self.violations += cost;
     }
 
-    /// Exchanges two rows in the columns that must go along with this one for both to stay permutations.
-    /// Columns keep their symbols, so that the violations stay the same. A second time undoes it.
-    fn switch_rows(&mut self, rows: (usize, usize), first: usize) {
-        let mut column = first;
-        loop {
-            let (x, y) = (self.symbol(rows.0, column), self.symbol(rows.1, column));
-            let next = self.place(rows.0, y);
-            self.put(rows.0, column, y);
-            self.put(rows.1, column, x);
-            column = next;
-            if column == first {
-                return;
-            }
-        }
+    /// A bit for each cell of a column that holds this symbol.
+    fn cells_of(&self, column: usize, symbol: usize) -> u128 {
+        let rows = (0..self.order).filter(|&row| self.place(row, symbol) == column);
+        rows.fold(0, |bits, row| bits | 1 << (row * self.order + column))
     }
 
-    /// Exchanges two symbols in this row and in all rows that share a column of either with one that is
-    /// exchanged. Each column has then exchanged both or none, so that the violations stay the same. A
-    /// second time undoes it.
-    fn switch_symbols(&mut self, symbols: (usize, usize), first: usize) {
-        let columns_of = |rows: &Self, row: usize| {
-            1_u32 << rows.place(row, symbols.0) | 1 << rows.place(row, symbols.1)
-        };
-        let mut columns = columns_of(self, first);
-        let mut left = (1_u32 << self.order) - 1;
-        loop {
-            let before = left;
-            for row in 0..self.order {
-                if left >> row & 1 == 1 && columns_of(self, row) & columns != 0 {
-                    columns |= columns_of(self, row);
-                    left &= !(1 << row);
-                    let places = (self.place(row, symbols.0), self.place(row, symbols.1));
-                    self.exchange(row, places, 0);
-                }
-            }
-            if left == before {
-                return;
-            }
-        }
+    /// Number of cells in conflict.
+    fn in_conflict(&self) -> u32 {
+        self.conflicts.count_ones()
+    }
+
+    /// What an exchange adds to the number of cells in conflict, and which of its two cells are in conflict
+    /// then.
+    fn conflicts_after(&self, row: usize, (a, b): (usize, usize)) -> (i32, [bool; 2]) {
+        let (x, y) = (self.symbol(row, a), self.symbol(row, b));
+        let gained = |column, symbol| [0, 2, 1][self.count(column, symbol).min(2) as usize];
+        let lost = |column, symbol| [0, 0, 2, 1][self.count(column, symbol).min(3) as usize];
+        let change = gained(a, y) + gained(b, x) - lost(a, x) - lost(b, y);
+        (change, [self.count(a, y) > 0, self.count(b, x) > 0])
     }
 }
 
@@ -224,10 +223,56 @@ fn log_weight(penalty: f64, violations: i32) -> f64 {
     }
 }
 
-/// So many proposals a step. Half of them exchange two cells of a row, by Metropolis. The others exchange
-/// parts of two rows, or two symbols in some rows, at no change of violations.
+/// So many proposals a step to exchange two cells of a row, by Metropolis-Hastings. In this share of them the
+/// first cell is one of those in conflict. Without them few proposals of a hard model do not make things worse.
 #[derive(Debug, Clone, Copy)]
-pub struct Exchanges(pub usize);
+pub struct Exchanges {
+    pub proposals: usize,
+    pub targeted: f64,
+}
+
+impl Exchanges {
+    /// Exchanges two cells of a row. Returns the probability of acceptance.
+    fn exchange<R: Rng + ?Sized>(&self, penalty: f64, rows: &mut Rows, rng: &mut R) -> f64 {
+        let n = rows.order;
+        let conflicts = rows.in_conflict();
+        let first = match conflicts > 0 && rng.random::<f64>() < self.targeted {
+            true => nth_bit(rows.conflicts, rng.random_range(0..conflicts)),
+            false => rng.random_range(0..n * n),
+        };
+        let (row, a) = (first / n, first % n);
+        let b = (a + rng.random_range(1..n)) % n;
+        let cost = rows.cost(row, (a, b));
+        let (change, after) = rows.conflicts_after(row, (a, b));
+        let before = [a, b].map(|column| rows.conflicts >> (row * n + column) & 1 == 1);
+        let back = self.chance(n, conflicts.wrapping_add_signed(change), after);
+        let ratio = back / self.chance(n, conflicts, before);
+        let acceptance = (ratio * log_weight(penalty, cost).exp()).min(1.0);
+        if rng.random::<f64>() < acceptance {
+            rows.exchange(row, (a, b), cost);
+        }
+        acceptance
+    }
+
+    /// The probability, but for a constant factor, that one of two cells is proposed first, where so many
+    /// are in conflict, and of the two these.
+    fn chance(&self, order: usize, conflicts: u32, of_two: [bool; 2]) -> f64 {
+        let any = 2.0 / (order * order) as f64;
+        let of_two = of_two.into_iter().filter(|&conflict| conflict).count();
+        match conflicts {
+            0 => any,
+            _ => (1.0 - self.targeted) * any + self.targeted * of_two as f64 / f64::from(conflicts),
+        }
+    }
+}
+
+/// The place of a set bit, counted from 0.
+fn nth_bit(mut bits: u128, n: u32) -> usize {
+    for _ in 0..n {
+        bits &= bits - 1;
+    }
+    bits.trailing_zeros() as usize
+}
 
 impl TransitionKernel<LatinAt> for Exchanges {
     type Workspace = ();
@@ -240,29 +285,13 @@ impl TransitionKernel<LatinAt> for Exchanges {
         _workspace: &mut (),
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        let n = rows.order as u32;
-        let mut decisions = Decisions::default();
-        for _ in 0..self.0 {
-            let one = rng.random_range(0..n) as usize;
-            let a = rng.random_range(0..n);
-            let b = (a + rng.random_range(1..n)) % n;
-            let pair = (a as usize, b as usize);
-            match rng.random_range(0..4) {
-                0 => rows.switch_rows(pair, one),
-                1 => rows.switch_symbols(pair, one),
-                _ => {
-                    let cost = rows.cost(one, pair);
-                    let acceptance = log_weight(stage.model.penalty, cost.max(0)).exp();
-                    if rng.random::<f64>() < acceptance {
-                        rows.exchange(one, pair, cost);
-                    }
-                    decisions.proposals += 1;
-                    decisions.accepted += acceptance;
-                    continue;
-                }
-            }
-            decisions.undecided += 1;
-        }
+        let penalty = stage.model.penalty;
+        let accepted = (0..self.proposals).map(|_| self.exchange(penalty, rows, rng));
+        let decisions = Decisions {
+            proposals: self.proposals as u64,
+            accepted: accepted.sum(),
+            undecided: 0,
+        };
         Ok(Step {
             decisions,
             ..Step::invariant()
@@ -270,7 +299,7 @@ impl TransitionKernel<LatinAt> for Exchanges {
     }
 
     fn evaluations(&self) -> usize {
-        self.0
+        self.proposals
     }
 }
 

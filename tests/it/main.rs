@@ -13,6 +13,7 @@ mod finite_state;
 mod image_sheet;
 mod invariance;
 mod kernels;
+mod latin;
 mod missing_mass;
 mod models;
 mod moments;
