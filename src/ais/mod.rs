@@ -26,6 +26,7 @@ mod stages;
 mod target_samples;
 mod threads;
 mod tree;
+mod waste_free;
 
 pub use bridge::{Bridge, BridgeStage};
 pub use partial::PartialRun;
@@ -41,3 +42,4 @@ pub use sandwich::{Sandwich, SandwichReport};
 pub use stages::StageSummary;
 pub use target_samples::{Approximate, Exact, IsExact, TargetSamples};
 pub use tree::Merge;
+pub use waste_free::WasteFree;

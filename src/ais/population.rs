@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use super::resampling::Resampling;
 use crate::chain::{Block, NonFinite, Stage};
-use crate::estimate::log_mean_exp;
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::path::AnnealingPath;
@@ -170,14 +169,46 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     /// block. An ancestor is an index within the block. It keeps its own place: `ancestors[a]` is a for
     /// each ancestor a.
     pub(crate) fn resample(&mut self, ancestors: &[usize], copy: fn(&P::State) -> P::State) {
-        let log_mean = log_mean_exp(self.block.log_weights());
-        self.block.resample(ancestors, log_mean, copy);
         for (chain, &ancestor) in ancestors.iter().enumerate() {
             if ancestor != chain {
-                let memory = self.workspace.memory(ancestor);
-                self.workspace.set_memory(chain, memory);
+                self.copy_chain(ancestor, chain, copy);
             }
         }
+        self.block.level_weights();
+    }
+
+    /// Gives the first chains copies of the states and memories of these, by their indices within the block,
+    /// and all of them the mean weight of the block.
+    pub(crate) fn gather(&mut self, ancestors: &[usize], copy: fn(&P::State) -> P::State) {
+        let copy = |&chain: &usize| {
+            let state = copy(&self.block.states()[chain]);
+            (state, self.workspace.memory(chain))
+        };
+        let copies: Vec<_> = ancestors.iter().map(copy).collect();
+        for (chain, (state, memory)) in copies.into_iter().enumerate() {
+            *self.block.chain_mut(chain).0 = state;
+            self.workspace.set_memory(chain, memory);
+        }
+        self.block.level_weights();
+    }
+
+    /// Copies state and memory, not the stream, of one chain to another, by their indices within the block.
+    pub(crate) fn copy_chain(&mut self, from: usize, to: usize, copy: fn(&P::State) -> P::State) {
+        let state = copy(&self.block.states()[from]);
+        *self.block.chain_mut(to).0 = state;
+        let memory = self.workspace.memory(from);
+        self.workspace.set_memory(to, memory);
+    }
+
+    /// [Stays](Self::stay) with the chains of a mask.
+    pub(crate) fn stay_masked<K>(&mut self, kernel: &K, mask: &mut Vec<bool>) -> Result<()>
+    where
+        K: TransitionKernel<P::At<'p>, Workspace = W>,
+    {
+        let stage = Stage::new(self.index, &self.model, &self.model);
+        let workspace = &mut self.workspace;
+        self.block
+            .masked(mask, |block| kernel.advance(stage, block, workspace))
     }
 
     /// Resamples the chains, not all of which are dead, whatever their weights. The random numbers are those
