@@ -27,10 +27,14 @@ mod target_samples;
 mod threads;
 mod tree;
 
+pub(crate) use blocks::{caught, run_blocks};
 pub use bridge::{Bridge, BridgeStage};
 pub use partial::PartialRun;
 pub use population::Population;
+pub(crate) use progress::Meter;
 pub use progress::Progress;
+#[cfg(feature = "progress")]
+pub(crate) use progress::bar;
 pub use raise::Raise;
 pub use recorder::{Expectations, Recorder};
 pub use resampling::{Resampling, ResamplingScheme};
@@ -41,3 +45,4 @@ pub use sandwich::{Sandwich, SandwichReport};
 pub use stages::StageSummary;
 pub use target_samples::{Approximate, Exact, IsExact, TargetSamples};
 pub use tree::Merge;
+pub(crate) use tree::fold;

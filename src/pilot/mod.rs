@@ -21,6 +21,7 @@ pub use conditional_ess::ConstantConditionalEss;
 pub use friction::Friction;
 pub use knot_chains::KnotChains;
 pub use metric::Metric;
+pub(crate) use metric::interpolate;
 pub use survey::{DerivativeRecorder, Survey, SurveyPoint};
 pub use survey_run::Pilot;
 pub use tune::tune;
