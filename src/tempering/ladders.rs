@@ -110,47 +110,25 @@ where
         Ok(())
     }
 
-    /// Weighs all pairs of a ladder, and swaps the even or the odd ones where they accept.
+    /// Weighs every second pair of a ladder, and swaps those that accept.
     fn swap(&mut self, ladder: usize, plan: &Plan<'_>, parity: usize) -> Result<()> {
-        let all_ratios = self.log_ratios(ladder)?;
-        let figures = &mut self.ladders[ladder];
-        figures.astray |= all_ratios.iter().any(|ratios| ratios.upper.is_none());
-        for (j, &ratios) in all_ratios.iter().enumerate() {
+        for j in (parity..self.populations.len() - 1).step_by(2) {
+            self.at_hand = j + 1;
+            let (lower, upper) = self.populations.split_at_mut(j + 1);
+            let (lower, upper) = (&mut lower[j], &mut upper[0]);
+            let ratios = log_ratios(lower, upper, ladder).map_err(|fault| {
+                fault.at(self.first + ladder, j + 1, plan.schedule.betas()[j + 1])
+            })?;
+            let figures = &mut self.ladders[ladder];
             figures.pairs[j].add(plan.log_ratios[j], ratios);
-        }
-        for (j, ratios) in all_ratios.into_iter().enumerate().skip(parity).step_by(2) {
+            figures.astray |= ratios.upper_is_astray();
             if self.rngs[ladder].random::<f64>() < ratios.acceptance() {
-                let (lower, upper) = self.populations.split_at_mut(j + 1);
-                lower[j].exchange(&mut upper[0], ladder);
+                lower.exchange(upper, ladder);
                 figures.trips.exchange(j);
             }
         }
-        figures.trips.arrive();
+        self.ladders[ladder].trips.arrive();
         Ok(())
-    }
-
-    /// The log ratios of all pairs of a ladder.
-    fn log_ratios(&mut self, ladder: usize) -> Result<Vec<LogRatios>> {
-        let mut on_support = true;
-        let mut ratios = Vec::with_capacity(self.populations.len() - 1);
-        for pair in self.populations.windows(2) {
-            self.at_hand = ratios.len() + 1;
-            let [lower, upper] = [&pair[0], &pair[1]];
-            let (previous, model) = (lower.stage().model, upper.stage().model);
-            let log_ratio = |population: &Population<'p, P, W>| {
-                let r = model.log_ratio(previous, &population.block().states()[ladder]);
-                let place = (self.first + ladder, self.at_hand, model.beta());
-                check(r).map_err(|fault| fault.at(place.0, place.1, place.2))
-            };
-            let (below, above) = (log_ratio(lower)?, log_ratio(upper)?);
-            let on_upper_support = above > f64::NEG_INFINITY;
-            ratios.push(LogRatios {
-                lower: on_support.then_some(below),
-                upper: on_upper_support.then_some(above),
-            });
-            on_support = on_upper_support;
-        }
-        Ok(ratios)
     }
 
     /// The ladders' figures, and where their states stand.
@@ -177,14 +155,26 @@ where
     }
 }
 
-/// Passes a log ratio on unless it is NaN. It is `+inf` at a state that only the upper model allows.
-fn check(log_ratio: f64) -> Result<f64, NonFinite> {
-    match log_ratio.is_nan() {
-        false => Ok(log_ratio),
-        true => Err(NonFinite {
+/// The log ratios of two neighbours in one ladder.
+///
+/// # Errors
+/// A NaN. A log ratio is `+inf` at a state that only the upper model allows.
+fn log_ratios<'p, P: AnnealingPath, W: Workspace>(
+    lower: &Population<'p, P, W>,
+    upper: &Population<'p, P, W>,
+    ladder: usize,
+) -> Result<LogRatios, NonFinite> {
+    let (previous, model) = (lower.stage().model, upper.stage().model);
+    let at = |state| match model.log_ratio(previous, state) {
+        value if value.is_nan() => Err(NonFinite {
             quantity: "log ratio",
-            value: log_ratio,
+            value,
             expected: "a number",
         }),
-    }
+        value => Ok(value),
+    };
+    Ok(LogRatios {
+        lower: at(&lower.block().states()[ladder])?,
+        upper: at(&upper.block().states()[ladder])?,
+    })
 }

@@ -17,33 +17,43 @@ pub(super) struct PairSums {
     rejections: Moments,
 }
 
-/// The log ratios r of a pair: of the lower state and of the upper one. `None` for a state off the
-/// support of its own model, which is no sample of it.
+/// The log ratios r of a pair, at the state of the lower beta and at that of the upper one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LogRatios {
-    pub(super) lower: Option<f64>,
-    pub(super) upper: Option<f64>,
+    pub(super) lower: f64,
+    pub(super) upper: f64,
 }
 
 impl LogRatios {
     /// The probability of a swap, `min(1, exp(r(x_j) - r(x_{j+1})))`. A state off the support of its
-    /// model gives way to one that is on it.
+    /// model gives way to one that is on it; two such states stay.
     pub(super) fn acceptance(self) -> f64 {
-        match (self.lower, self.upper) {
-            (Some(lower), Some(upper)) => (lower - upper).min(0.0).exp(),
-            (Some(lower), None) if lower > f64::NEG_INFINITY => 1.0,
-            _ => 0.0,
+        let difference = self.lower - self.upper;
+        match difference.is_nan() {
+            true => 0.0,
+            false => difference.min(0.0).exp(),
         }
+    }
+
+    /// Whether the lower model excludes its state, which the upper one allows.
+    fn lower_is_astray(self) -> bool {
+        self.lower == f64::INFINITY
+    }
+
+    /// Whether the upper model excludes its state.
+    pub(super) fn upper_is_astray(self) -> bool {
+        self.upper == f64::NEG_INFINITY
     }
 }
 
 impl PairSums {
+    /// Adds a scan. A state that is off the support of its own model is no sample of it.
     pub(super) fn add(&mut self, c: f64, ratios: LogRatios) {
-        if let Some(r) = ratios.lower {
-            self.forward.add(log_logistic(r - c));
+        if !ratios.lower_is_astray() {
+            self.forward.add(log_logistic(ratios.lower - c));
         }
-        if let Some(r) = ratios.upper {
-            self.reverse.add(log_logistic(c - r));
+        if !ratios.upper_is_astray() {
+            self.reverse.add(log_logistic(c - ratios.upper));
         }
         self.rejections.add(1.0 - ratios.acceptance());
     }

@@ -127,7 +127,7 @@ impl<S> TemperingRun<S> {
     /// The estimate of `log Z_K`: that of `log(Z_K / Z_0)` plus the base's log normaliser.
     ///
     /// `log(Z_K / Z_0)` is the sum over pairs of neighbours (stepping stones) of Bennett's (1976)
-    /// estimate of `log(Z_{j+1} / Z_j)`, from the states at both betas in all scans.
+    /// estimate of `log(Z_{j+1} / Z_j)`, from their states in the scans in which they may swap.
     pub fn log_z(&self) -> f64 {
         self.log_z_ratio() + self.settings.log_base_normalizer
     }
@@ -240,7 +240,7 @@ impl<S> TemperingRun<S> {
     }
 
     /// Number of evaluations of densities in all rounds: those of the kernel's moves and two for each
-    /// pair of neighbours in a scan.
+    /// pair of neighbours that may swap.
     pub fn evaluations(&self) -> u64 {
         self.evaluations
     }

@@ -231,8 +231,8 @@ where
     /// The number of evaluations of all rounds.
     fn evaluations(&self) -> u64 {
         let pairs = (self.settings.schedule.steps() * self.settings.ladders) as u64;
-        // A move at the upper beta, and the log ratios of both states.
-        let each = self.kernel.evaluations().saturating_add(2) as u64;
+        // A move at the upper beta, and in every second scan the log ratios of both states.
+        let each = self.kernel.evaluations().saturating_add(1) as u64;
         let scans = self.settings.scans_of_all_rounds() as u64;
         each.saturating_mul(pairs).saturating_mul(scans)
     }

@@ -29,6 +29,7 @@ mod ridge;
 mod schedule_optimizers;
 mod schedules;
 mod serialization;
+mod tempering;
 mod unbiasedness;
 mod value_stability;
 mod variational;
