@@ -160,7 +160,7 @@ pub enum Warning {
         /// Mean probability that a swap is rejected.
         rejection: f64,
     },
-    /// Fewer round trips from base to target and back than there are ladders.
+    /// Fewer than three round trips from base to target and back in each ladder, by the mean.
     #[error(
         "{round_trips} round trips between base and target in {ladders} ladders: the target's states still \
          depend on where they began; use {}more rounds or a better mixing kernel",

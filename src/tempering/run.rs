@@ -35,6 +35,8 @@ pub struct TemperingRun<S> {
 
 /// Fewer ladders say too little about the error.
 const FEW_LADDERS: usize = 4;
+/// With fewer round trips a ladder the differences between ladders come out too small.
+const FEW_ROUND_TRIPS: u64 = 3;
 /// A pair that rejects more than this is a gap.
 const GAP: f64 = 0.9;
 
@@ -104,7 +106,7 @@ impl<S> TemperingRun<S> {
             upper: betas[j + 1],
             rejection,
         });
-        let few_trips = self.round_trips < ladders as u64;
+        let few_trips = self.round_trips < FEW_ROUND_TRIPS * ladders as u64;
         let trips = few_trips.then(|| Warning::FewRoundTrips {
             round_trips: self.round_trips,
             ladders,
@@ -183,16 +185,16 @@ impl<S> TemperingRun<S> {
 
     /// The global communication barrier Lambda: the sum of the rejection rates.
     ///
-    /// It is a property of the path alone where chains mix at their betas: it hardly depends on the
-    /// number of betas (its own error is of the order of 1/K^2). About 2 Lambda betas serve best; more
-    /// of them make a state's way longer, fewer let it stop. A state then returns to the base about every
-    /// `2 + 2 sum_j r_j / (1 - r_j)` scans, with r_j the rejection rates (Syed et al. 2022).
+    /// Where chains mix at their betas it belongs to the path alone. With few betas it comes out a little
+    /// too small, by an amount of the order of 1/K^2. About 2 Lambda betas serve best, and 1.5 to 4 Lambda
+    /// hardly worse. A state returns to the base about every `2 + 2 sum_j r_j / (1 - r_j)` scans, with r_j
+    /// the rejection rates (Syed et al. 2022).
     pub fn barrier(&self) -> f64 {
         self.rejections.iter().sum()
     }
 
-    /// Number of round trips of all ladders: a state has gone from the base to the target and back. Each is a
-    /// fresh start from the base.
+    /// Number of round trips of all ladders: a state has gone from the base to the target and back. Each
+    /// is a fresh start from the base. Many of them do not prove that all modes were found.
     pub fn round_trips(&self) -> u64 {
         self.round_trips
     }
@@ -209,8 +211,8 @@ impl<S> TemperingRun<S> {
     }
 
     /// The estimate of `E f(x)` under the target: the mean over [`states`](Self::states). Its standard
-    /// error comes from the differences between ladders; Student's t with one degree of freedom
-    /// less than there are ladders belongs to it.
+    /// error comes from the differences between ladders, so that Student's t with one degree of freedom
+    /// less than there are ladders belongs to it. It is 0 where f is the same at all states.
     pub fn expectation(&self, f: impl Fn(&S) -> f64) -> (f64, f64) {
         let each = self.states.len() / self.ladders();
         let means = self.states.chunks_exact(each);
