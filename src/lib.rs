@@ -28,6 +28,7 @@ pub mod plot;
 pub mod random;
 pub mod rbm;
 pub mod schedule;
+pub mod tempering;
 pub mod testing;
 
 pub use error::{Error, Result};

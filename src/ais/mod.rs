@@ -28,10 +28,14 @@ mod threads;
 mod tree;
 mod waste_free;
 
+pub(crate) use blocks::{caught, run_blocks};
 pub use bridge::{Bridge, BridgeStage};
 pub use partial::PartialRun;
 pub use population::Population;
+pub(crate) use progress::Meter;
 pub use progress::Progress;
+#[cfg(feature = "progress")]
+pub(crate) use progress::bar;
 pub use raise::Raise;
 pub use recorder::{Expectations, Recorder};
 pub use resampling::{Resampling, ResamplingScheme};
@@ -42,4 +46,5 @@ pub use sandwich::{Sandwich, SandwichReport};
 pub use stages::StageSummary;
 pub use target_samples::{Approximate, Exact, IsExact, TargetSamples};
 pub use tree::Merge;
+pub(crate) use tree::fold;
 pub use waste_free::WasteFree;

@@ -224,6 +224,50 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
         &mut self.block
     }
 
+    /// Gives the chains new exact samples of the base, and forgets what a kernel kept of the old ones.
+    pub(crate) fn renew(&mut self) {
+        let base = self.path.base();
+        let (states, rngs) = self.block.chains_mut();
+        for (state, rng) in states.iter_mut().zip(rngs) {
+            *state = base.sample(rng);
+        }
+        self.workspace = W::default();
+    }
+
+    /// Exchanges the states of one chain of each population, with what a kernel keeps of them.
+    pub(crate) fn exchange(&mut self, other: &mut Self, chain: usize) {
+        let (here, _) = self.block.chain_mut(chain);
+        let (there, _) = other.block.chain_mut(chain);
+        std::mem::swap(here, there);
+        let memory = self.workspace.memory(chain);
+        self.workspace
+            .set_memory(chain, other.workspace.memory(chain));
+        other.workspace.set_memory(chain, memory);
+    }
+
+    /// The same with another index of its stage, by which errors name the place.
+    pub(crate) fn at_stage(mut self, index: usize) -> Self {
+        self.index = index;
+        self
+    }
+
+    /// The states, each with what a kernel keeps of it.
+    pub(crate) fn into_states(mut self) -> Vec<(P::State, W::Memory)> {
+        let (states, _) = self.block.take_states_and_log_weights();
+        let memories = (0..states.len()).map(|chain| self.workspace.memory(chain));
+        states
+            .into_iter()
+            .zip(memories.collect::<Vec<_>>())
+            .collect()
+    }
+
+    /// Gives the chains what a kernel kept of their states.
+    pub(crate) fn set_memories(&mut self, memories: impl IntoIterator<Item = W::Memory>) {
+        for (chain, memory) in memories.into_iter().enumerate() {
+            self.workspace.set_memory(chain, memory);
+        }
+    }
+
     /// The chains being moved, by their indices in the run, and the index of the stage.
     pub(crate) fn at_hand(&self) -> (Range<usize>, usize) {
         (self.block.chains_at_hand(), self.index)

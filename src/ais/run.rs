@@ -62,7 +62,8 @@ impl<S, R> Run<S, R> {
         let mut warnings = self.estimate.warnings();
         warnings.extend((uncovered > 0).then_some(Warning::BaseMissesTarget { chains: uncovered }));
         warnings.extend(stages::zero_acceptance(&self.stages));
-        warnings.extend(self.rounding());
+        let rounding_error = self.settings.rounding_error;
+        warnings.extend(Warning::rounding(rounding_error, self.standard_error()));
         // Where moves overshoot, they are what the variance comes from.
         let missing = self.missing_mass(missed);
         let concentrated = stages::concentrated_variance(&self.stages);
@@ -75,17 +76,6 @@ impl<S, R> Run<S, R> {
         let standard_error = self.standard_error();
         (share > 0.1 * standard_error).then_some(Warning::MissingMass {
             share,
-            standard_error,
-        })
-    }
-
-    /// The warning where rounding may move the estimate by more than a quarter of its standard error, and
-    /// by more than a millionth.
-    fn rounding(&self) -> Option<Warning> {
-        let (rounding_error, standard_error) =
-            (self.settings.rounding_error, self.standard_error());
-        (rounding_error > 1e-6_f64.max(0.25 * standard_error)).then_some(Warning::Rounding {
-            rounding_error,
             standard_error,
         })
     }

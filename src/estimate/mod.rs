@@ -14,6 +14,7 @@ mod warning;
 pub use crate::num::{WeightSums, log_mean_exp, log_sum_exp};
 pub use bennett::BennettEstimate;
 pub use bound::importance_weighted_bound;
+pub(crate) use quantile::student;
 pub use warning::Warning;
 
 use std::fmt;

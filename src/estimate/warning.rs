@@ -151,9 +151,63 @@ pub enum Warning {
         /// Effective sample size of the acceptances, a count.
         ess: f64,
     },
+    /// So few ladders that their differences say little about the error.
+    #[error("{ladders} ladders are too few to judge the error: run at least 8")]
+    FewLadders {
+        /// Number of ladders.
+        ladders: usize,
+    },
+    /// Two neighbouring betas hardly ever exchange their states.
+    #[error(
+        "{:.1}% of the swaps between beta = {lower} and {upper} are rejected: use more betas, or more \
+         rounds to place them",
+        100.0 * rejection
+    )]
+    RejectedSwaps {
+        /// The lower beta.
+        lower: f64,
+        /// The upper beta.
+        upper: f64,
+        /// Mean probability that a swap is rejected.
+        rejection: f64,
+    },
+    /// Fewer than three round trips from base to target and back in each ladder, by the mean.
+    #[error(
+        "{round_trips} round trips between base and target in {ladders} ladders: the target's states still \
+         depend on where they began; use {}more rounds or a better mixing kernel",
+        more_betas(*barrier, *betas)
+    )]
+    FewRoundTrips {
+        /// Number of round trips in the last round.
+        round_trips: u64,
+        /// Number of ladders.
+        ladders: usize,
+        /// The barrier, the sum of the rejection rates. About twice as many betas serve best.
+        barrier: f64,
+        /// Number of betas.
+        betas: usize,
+    },
+}
+
+/// What to say of the betas of a ladder, where they are fewer than twice the barrier.
+fn more_betas(barrier: f64, betas: usize) -> String {
+    let wanted = (2.0 * barrier).ceil() + 1.0;
+    match wanted > betas as f64 {
+        true => format!("about {wanted} betas (the barrier is {barrier:.1}), "),
+        false => String::new(),
+    }
 }
 
 impl Warning {
+    /// The warning where rounding may move an estimate by more than a quarter of its standard error, and
+    /// by more than a millionth.
+    pub(crate) fn rounding(rounding_error: f64, standard_error: f64) -> Option<Self> {
+        (rounding_error > 1e-6_f64.max(0.25 * standard_error)).then_some(Self::Rounding {
+            rounding_error,
+            standard_error,
+        })
+    }
+
     /// The variant's name, as `HeavyTail`.
     pub fn name(&self) -> String {
         let text = format!("{self:?}");

@@ -28,6 +28,7 @@ pub use friction::Friction;
 pub use intensity::{Barrier, IntensityRecorder};
 pub use knot_chains::KnotChains;
 pub use metric::Metric;
+pub(crate) use metric::interpolate;
 pub use rounds::{Round, Rounds, RoundsRun};
 pub use survey::{DerivativeRecorder, Survey, SurveyPoint};
 pub use survey_run::Pilot;

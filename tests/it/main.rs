@@ -32,6 +32,7 @@ mod rounds;
 mod schedule_optimizers;
 mod schedules;
 mod serialization;
+mod tempering;
 mod unbiasedness;
 mod value_stability;
 mod variational;

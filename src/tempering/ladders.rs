@@ -1,0 +1,180 @@
+//! A block of ladders: a population at each beta, whose chains exchange their states.
+
+use std::ops::Range;
+
+use rand::RngExt;
+
+use super::pair::{LogRatios, PairSums};
+use super::round::{Outcome, Plan, Starts};
+use super::trip::Trips;
+use crate::ais::Population;
+use crate::chain::NonFinite;
+use crate::kernel::{TransitionKernel, Workspace};
+use crate::path::{AnnealingPath, Intermediate};
+use crate::random::StreamRng;
+use crate::{Error, Result};
+
+/// What one ladder leaves of a round.
+#[derive(Debug, Clone)]
+pub(super) struct Ladder<S> {
+    /// By pair of neighbours.
+    pub(super) pairs: Vec<PairSums>,
+    pub(super) trips: Trips,
+    /// States at beta = 1.
+    pub(super) samples: Vec<S>,
+    /// Whether a state was off the support of its model.
+    pub(super) astray: bool,
+}
+
+/// Ladders that move together. Chain c of each population belongs to ladder c.
+pub(super) struct Ladders<'p, P: AnnealingPath, W> {
+    first: usize,
+    populations: Vec<Population<'p, P, W>>,
+    /// For the swaps of each ladder.
+    rngs: Vec<StreamRng>,
+    ladders: Vec<Ladder<P::State>>,
+    /// Index of the beta at work, which a panic leaves here.
+    at_hand: usize,
+}
+
+impl<'p, P, W> Ladders<'p, P, W>
+where
+    P: AnnealingPath<State: Clone>,
+    W: Workspace,
+{
+    /// Ladders at the states where they ended a round before, or at exact samples of the base.
+    pub(super) fn start(
+        path: &'p P,
+        ladders: Range<usize>,
+        plan: &Plan<'_>,
+        starts: Option<Starts<P::State, W::Memory>>,
+    ) -> Result<Self> {
+        let betas = plan.schedule.betas();
+        let first = ladders.start;
+        let mut starts = starts.map(Vec::into_iter);
+        let population = |(j, &beta): (usize, &f64)| {
+            let streams = plan.streams(j, &ladders);
+            let Some(ends) = starts.as_mut().and_then(Iterator::next) else {
+                let stream = streams[0].clone();
+                let mut population = Population::start(path, first, ladders.len(), stream)?;
+                population.place_at(beta)?;
+                return Ok(population.at_stage(j));
+            };
+            let (states, memories): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
+            let mut population =
+                Population::from_states(path, beta, first, states, streams.to_vec())?;
+            population.set_memories(memories);
+            Ok(population.at_stage(j))
+        };
+        let populations = betas.iter().enumerate().map(population);
+        let ladder = Ladder {
+            pairs: vec![PairSums::default(); betas.len() - 1],
+            trips: Trips::new(betas.len()),
+            samples: Vec::new(),
+            astray: false,
+        };
+        Ok(Self {
+            first,
+            populations: populations.collect::<Result<_>>()?,
+            rngs: plan.streams(betas.len(), &ladders).to_vec(),
+            ladders: vec![ladder; ladders.len()],
+            at_hand: 0,
+        })
+    }
+
+    /// One scan, counted from 0: all states move at their betas, then every second pair may swap.
+    pub(super) fn scan<K>(&mut self, kernel: &K, plan: &Plan<'_>, scan: usize) -> Result<()>
+    where
+        K: TransitionKernel<P::At<'p>, Workspace = W>,
+    {
+        for (j, population) in self.populations.iter_mut().enumerate() {
+            self.at_hand = j;
+            match j {
+                0 => population.renew(),
+                _ => population.stay(kernel)?,
+            }
+        }
+        for ladder in 0..self.ladders.len() {
+            self.swap(ladder, plan, scan % 2)?;
+        }
+        if plan
+            .stride
+            .is_some_and(|stride| (scan + 1).is_multiple_of(stride))
+        {
+            let targets = self.populations.last().into_iter();
+            let targets = targets.flat_map(|population| population.block().states());
+            for (ladder, state) in self.ladders.iter_mut().zip(targets) {
+                ladder.samples.push(state.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Weighs every second pair of a ladder, and swaps those that accept.
+    fn swap(&mut self, ladder: usize, plan: &Plan<'_>, parity: usize) -> Result<()> {
+        for j in (parity..self.populations.len() - 1).step_by(2) {
+            self.at_hand = j + 1;
+            let (lower, upper) = self.populations.split_at_mut(j + 1);
+            let (lower, upper) = (&mut lower[j], &mut upper[0]);
+            let ratios = log_ratios(lower, upper, ladder).map_err(|fault| {
+                fault.at(self.first + ladder, j + 1, plan.schedule.betas()[j + 1])
+            })?;
+            let figures = &mut self.ladders[ladder];
+            figures.pairs[j].add(plan.log_ratios[j], ratios);
+            figures.astray |= ratios.upper_is_astray();
+            if self.rngs[ladder].random::<f64>() < ratios.acceptance() {
+                lower.exchange(upper, ladder);
+                figures.trips.exchange(j);
+            }
+        }
+        self.ladders[ladder].trips.arrive();
+        Ok(())
+    }
+
+    /// The ladders' figures, and where their states stand.
+    pub(super) fn finish(self) -> Outcome<P::State, W::Memory> {
+        let blocks = self.populations.iter().map(Population::block);
+        let decisions = blocks.map(|block| block.decisions()).collect();
+        let ends = self.populations.into_iter().map(Population::into_states);
+        Outcome {
+            ladders: self.ladders,
+            decisions,
+            ends: vec![ends.collect()],
+        }
+    }
+
+    /// The error of a panic, with its place.
+    pub(super) fn panicked(&self, message: String) -> Error {
+        let population = &self.populations[self.at_hand];
+        Error::Panicked {
+            message,
+            chains: population.at_hand().0,
+            stage: self.at_hand,
+            beta: population.stage().beta,
+        }
+    }
+}
+
+/// The log ratios of two neighbours in one ladder.
+///
+/// # Errors
+/// A NaN. A log ratio is `+inf` at a state that only the upper model allows.
+fn log_ratios<'p, P: AnnealingPath, W: Workspace>(
+    lower: &Population<'p, P, W>,
+    upper: &Population<'p, P, W>,
+    ladder: usize,
+) -> Result<LogRatios, NonFinite> {
+    let (previous, model) = (lower.stage().model, upper.stage().model);
+    let at = |state| match model.log_ratio(previous, state) {
+        value if value.is_nan() => Err(NonFinite {
+            quantity: "log ratio",
+            value,
+            expected: "a number",
+        }),
+        value => Ok(value),
+    };
+    Ok(LogRatios {
+        lower: at(&lower.block().states()[ladder])?,
+        upper: at(&upper.block().states()[ladder])?,
+    })
+}

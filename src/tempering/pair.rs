@@ -1,0 +1,88 @@
+//! What is gathered of two neighbouring betas: rejections, and sums for the ratio of their normalisers.
+
+use crate::num::{Moments, WeightSums, softplus};
+
+/// Figures of two neighbours in one ladder, over the scans of a round.
+///
+/// With `r(x) = log f_{j+1}(x) - log f_j(x)`, s the logistic function and any number c,
+///
+/// `log Z_{j+1}/Z_j = c + log E_j[s(r(x) - c)] - log E_{j+1}[s(c - r(x))]`.
+///
+/// This is Bennett's (1976) acceptance ratio where c is the value itself; then no combination of the
+/// two sets of log ratios has a smaller variance. Here c comes from the round before.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PairSums {
+    forward: WeightSums,
+    reverse: WeightSums,
+    rejections: Moments,
+}
+
+/// The log ratios r of a pair, at the state of the lower beta and at that of the upper one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LogRatios {
+    pub(super) lower: f64,
+    pub(super) upper: f64,
+}
+
+impl LogRatios {
+    /// The probability of a swap, `min(1, exp(r(x_j) - r(x_{j+1})))`. A state off the support of its
+    /// model gives way to one that is on it; two such states stay.
+    pub(super) fn acceptance(self) -> f64 {
+        let difference = self.lower - self.upper;
+        match difference.is_nan() {
+            true => 0.0,
+            false => difference.min(0.0).exp(),
+        }
+    }
+
+    /// Whether the lower model excludes its state, which the upper one allows.
+    fn lower_is_astray(self) -> bool {
+        self.lower == f64::INFINITY
+    }
+
+    /// Whether the upper model excludes its state.
+    pub(super) fn upper_is_astray(self) -> bool {
+        self.upper == f64::NEG_INFINITY
+    }
+}
+
+impl PairSums {
+    /// Adds a scan. A state that is off the support of its own model is no sample of it.
+    pub(super) fn add(&mut self, c: f64, ratios: LogRatios) {
+        if !ratios.lower_is_astray() {
+            self.forward.add(log_logistic(ratios.lower - c));
+        }
+        if !ratios.upper_is_astray() {
+            self.reverse.add(log_logistic(c - ratios.upper));
+        }
+        self.rejections.add(1.0 - ratios.acceptance());
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.forward.merge(&other.forward);
+        self.reverse.merge(&other.reverse);
+        self.rejections.merge(&other.rejections);
+    }
+
+    /// The mean probability that a swap is rejected.
+    pub(super) fn rejection(&self) -> f64 {
+        self.rejections.mean()
+    }
+
+    /// `log Z_{j+1}/Z_j`; infinite or NaN where no state of one model is possible under the other.
+    pub(super) fn log_ratio(&self, c: f64) -> f64 {
+        c + self.forward.log_mean() - self.reverse.log_mean()
+    }
+
+    /// What these sums, a part of `all`, add to its log ratio, relative to all of it: 0 in the mean over
+    /// ladders.
+    pub(super) fn influence(&self, all: &Self) -> f64 {
+        let share = |part: &WeightSums, all: &WeightSums| (part.log_sum() - all.log_sum()).exp();
+        share(&self.forward, &all.forward) - share(&self.reverse, &all.reverse)
+    }
+}
+
+/// `log s(x) = -log(1 + exp(-x))`.
+fn log_logistic(x: f64) -> f64 {
+    -softplus(-x)
+}

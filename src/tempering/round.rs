@@ -1,0 +1,151 @@
+//! A round: so many scans at fixed betas. What it finds places the betas of the next.
+
+use std::ops::Range;
+
+use super::ladders::Ladder;
+use super::pair::PairSums;
+use crate::ais::Merge;
+use crate::chain::Decisions;
+use crate::num::Moments;
+use crate::pilot::interpolate;
+use crate::random::{Purpose, StreamRng, stream, successive};
+use crate::schedule::Schedule;
+
+/// By beta, then by ladder of a block: where states stand, and what the kernel keeps of them.
+pub(super) type Starts<S, M> = Vec<Vec<(S, M)>>;
+
+/// What is fixed before a round begins.
+pub(super) struct Plan<'s> {
+    pub(super) schedule: &'s Schedule,
+    /// A guess of `log Z_{j+1}/Z_j` for each pair of neighbours.
+    pub(super) log_ratios: &'s [f64],
+    pub(super) scans: usize,
+    /// Of so many scans, one gives a sample; `None` where no samples are kept.
+    pub(super) stride: Option<usize>,
+    ladders: usize,
+    /// By beta, then by ladder; those of the swaps come last.
+    streams: Vec<StreamRng>,
+}
+
+impl<'s> Plan<'s> {
+    pub(super) fn new(
+        (schedule, log_ratios): (&'s Schedule, &'s [f64]),
+        (scans, stride): (usize, Option<usize>),
+        ladders: usize,
+        seed: u64,
+    ) -> Self {
+        let streams = successive(stream(seed, Purpose::Tempering, 0));
+        let number = (schedule.betas().len() + 1) * ladders;
+        Self {
+            schedule,
+            log_ratios,
+            scans,
+            stride,
+            ladders,
+            streams: streams.take(number).collect(),
+        }
+    }
+
+    /// The streams of some ladders at a beta; beyond the last beta, those of their swaps.
+    pub(super) fn streams(&self, beta: usize, ladders: &Range<usize>) -> &[StreamRng] {
+        let first = beta * self.ladders;
+        &self.streams[first + ladders.start..first + ladders.end]
+    }
+}
+
+/// What some ladders leave of a round.
+#[derive(Debug)]
+pub(super) struct Outcome<S, M> {
+    pub(super) ladders: Vec<Ladder<S>>,
+    /// By beta.
+    pub(super) decisions: Vec<Decisions>,
+    /// By block.
+    pub(super) ends: Vec<Starts<S, M>>,
+}
+
+impl<S: Send, M: Send> Merge for Outcome<S, M> {
+    fn merge(&mut self, right: Self) {
+        self.ladders.extend(right.ladders);
+        for (mine, theirs) in self.decisions.iter_mut().zip(right.decisions) {
+            *mine += theirs;
+        }
+        self.ends.extend(right.ends);
+    }
+}
+
+/// A rejection below this share of their mean counts as so much, so that the betas keep some of
+/// their places where no swap is ever rejected.
+const FLOOR: f64 = 0.01;
+
+/// The figures of all ladders, by pair of neighbours.
+pub(super) struct Figures {
+    pairs: Vec<PairSums>,
+}
+
+impl Figures {
+    pub(super) fn of<S>(ladders: &[Ladder<S>]) -> Self {
+        let mut pairs = vec![PairSums::default(); ladders[0].pairs.len()];
+        for ladder in ladders {
+            for (all, pair) in pairs.iter_mut().zip(&ladder.pairs) {
+                all.merge(pair);
+            }
+        }
+        Self { pairs }
+    }
+
+    /// The rejection rate of each pair.
+    pub(super) fn rejections(&self) -> Vec<f64> {
+        self.pairs.iter().map(PairSums::rejection).collect()
+    }
+
+    /// `log Z_{j+1}/Z_j` of each pair, given the guesses that the round had.
+    pub(super) fn log_ratios(&self, guesses: &[f64]) -> Vec<f64> {
+        let pairs = self.pairs.iter().zip(guesses);
+        pairs.map(|(pair, &c)| pair.log_ratio(c)).collect()
+    }
+
+    /// Standard error of the sum of the log ratios, from the differences between ladders: the root of
+    /// `R/(R - 1) sum_i y_i^2`, with y_i the influence of ladder i of R.
+    pub(super) fn standard_error<S>(&self, ladders: &[Ladder<S>]) -> f64 {
+        let influence = |ladder: &Ladder<S>| {
+            let pairs = ladder.pairs.iter().zip(&self.pairs);
+            pairs.map(|(part, all)| part.influence(all)).sum::<f64>()
+        };
+        let n = ladders.len() as f64;
+        n * Moments::from_iter(ladders.iter().map(influence)).standard_error()
+    }
+
+    /// The betas at which all pairs would be rejected alike, and guesses of the log ratios there: both
+    /// cumulative sums are taken as linear between the betas of this round. Where betas would coincide,
+    /// they stay where they are.
+    pub(super) fn tuned(&self, schedule: &Schedule, guesses: &[f64]) -> (Schedule, Vec<f64>) {
+        let rejections = self.rejections();
+        let floor = FLOOR * rejections.iter().sum::<f64>() / rejections.len() as f64;
+        let distance = cumulative(rejections.iter().map(|r| r.max(floor)));
+        let tuned = interpolate(schedule.betas(), &distance, schedule.steps());
+        let tuned = tuned.unwrap_or_else(|_| schedule.clone());
+
+        let found = self.log_ratios(guesses).into_iter().zip(guesses);
+        let log_ratios = found.map(|(found, &guess)| if found.is_finite() { found } else { guess });
+        let log_z = cumulative(log_ratios);
+        let betas = schedule.betas();
+        let log_z_at = |&beta: &f64| {
+            let k = schedule.interval(beta);
+            let share = (beta - betas[k]) / (betas[k + 1] - betas[k]);
+            log_z[k] + share * (log_z[k + 1] - log_z[k])
+        };
+        let log_z: Vec<f64> = tuned.betas().iter().map(log_z_at).collect();
+        let guesses = log_z.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        (tuned, guesses)
+    }
+}
+
+/// The sums of the first n values, for n from 0.
+fn cumulative(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut sum = 0.0;
+    let sums = values.map(|value| {
+        sum += value;
+        sum
+    });
+    std::iter::once(0.0).chain(sums).collect()
+}

@@ -1,0 +1,273 @@
+//! The result of a tempered run.
+
+use std::fmt;
+
+use super::round::{Figures, Outcome, Plan};
+use super::settings::Settings;
+use crate::chain::Decisions;
+use crate::estimate::{Warning, student};
+use crate::num::Moments;
+use crate::schedule::Schedule;
+use crate::{Error, Result};
+
+/// The result of [`Tempering`](super::Tempering): log Z, the barrier between base and target, and samples of
+/// the target. All of it is of the last round.
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[must_use]
+pub struct TemperingRun<S> {
+    settings: Settings,
+    /// The betas of the last round.
+    schedule: Schedule,
+    /// By pair of neighbours.
+    log_ratios: Vec<f64>,
+    standard_error: f64,
+    rejections: Vec<f64>,
+    round_trips: u64,
+    /// The same number for each ladder, one ladder after another.
+    states: Vec<S>,
+    /// By beta.
+    acceptances: Vec<Option<f64>>,
+    warnings: Vec<Warning>,
+    evaluations: u64,
+    seconds: f64,
+}
+
+/// Fewer ladders say too little about the error.
+const FEW_LADDERS: usize = 4;
+/// With fewer round trips a ladder the differences between ladders come out too small.
+const FEW_ROUND_TRIPS: u64 = 3;
+/// A pair that rejects more than this is a gap.
+const GAP: f64 = 0.9;
+
+impl<S> TemperingRun<S> {
+    pub(super) fn new<M>(
+        settings: &Settings,
+        plan: &Plan<'_>,
+        outcome: Outcome<S, M>,
+        evaluations: u64,
+        rounding_error: f64,
+    ) -> Result<Self> {
+        let ladders = outcome.ladders;
+        let figures = Figures::of(&ladders);
+        let log_ratios = figures.log_ratios(plan.log_ratios);
+        let chains = ladders.len();
+        if !log_ratios.iter().all(|ratio| ratio.is_finite()) {
+            return Err(Error::AllWeightsZero { chains });
+        }
+        let dead = ladders.iter().filter(|ladder| ladder.astray).count();
+        let mut run = Self {
+            settings: settings.clone(),
+            schedule: plan.schedule.clone(),
+            log_ratios,
+            standard_error: figures.standard_error(&ladders),
+            rejections: figures.rejections(),
+            round_trips: ladders.iter().map(|ladder| ladder.trips.round_trips).sum(),
+            states: ladders
+                .into_iter()
+                .flat_map(|ladder| ladder.samples)
+                .collect(),
+            acceptances: outcome
+                .decisions
+                .iter()
+                .map(Decisions::acceptance)
+                .collect(),
+            warnings: Vec::new(),
+            evaluations,
+            seconds: 0.0,
+        };
+        let undecided = outcome
+            .decisions
+            .iter()
+            .map(|decisions| decisions.undecided > 0);
+        let mut warnings = Vec::new();
+        warnings.extend((dead > 0).then_some(Warning::DeadChains { dead, chains }));
+        warnings.extend(run.find_warnings());
+        warnings.extend(run.zero_acceptance(undecided));
+        warnings.extend(Warning::rounding(rounding_error, run.standard_error));
+        run.warnings = warnings;
+        Ok(run)
+    }
+
+    pub(super) fn timed(self, seconds: f64) -> Self {
+        Self { seconds, ..self }
+    }
+
+    fn find_warnings(&self) -> impl Iterator<Item = Warning> {
+        let ladders = self.ladders();
+        let few = (ladders < FEW_LADDERS).then_some(Warning::FewLadders { ladders });
+        let gap = self.rejections.iter().copied().enumerate();
+        let gap = gap
+            .max_by(|a, b| a.1.total_cmp(&b.1))
+            .filter(|gap| gap.1 > GAP);
+        let betas = self.schedule.betas();
+        let gap = gap.map(|(j, rejection)| Warning::RejectedSwaps {
+            lower: betas[j],
+            upper: betas[j + 1],
+            rejection,
+        });
+        let few_trips = self.round_trips < FEW_ROUND_TRIPS * ladders as u64;
+        let trips = few_trips.then(|| Warning::FewRoundTrips {
+            round_trips: self.round_trips,
+            ladders,
+            barrier: self.barrier(),
+            betas: betas.len(),
+        });
+        few.into_iter().chain(gap).chain(trips)
+    }
+
+    /// The first beta at which the kernel moved nothing.
+    fn zero_acceptance(&self, undecided: impl Iterator<Item = bool>) -> Option<Warning> {
+        let betas = self.schedule.betas().iter().zip(undecided);
+        let mut stages = betas.zip(&self.acceptances).enumerate();
+        stages.find_map(|(stage, ((&beta, undecided), &acceptance))| {
+            let stuck = !undecided && acceptance == Some(0.0);
+            stuck.then_some(Warning::ZeroAcceptance { stage, beta })
+        })
+    }
+
+    /// The estimate of `log Z_K`: that of `log(Z_K / Z_0)` plus the base's log normaliser.
+    ///
+    /// `log(Z_K / Z_0)` is the sum over pairs of neighbours (stepping stones) of Bennett's (1976)
+    /// estimate of `log(Z_{j+1} / Z_j)`, from their states in the scans in which they may swap.
+    pub fn log_z(&self) -> f64 {
+        self.log_z_ratio() + self.settings.log_base_normalizer
+    }
+
+    /// The estimate of `log(Z_K / Z_0)`.
+    pub fn log_z_ratio(&self) -> f64 {
+        self.log_ratios.iter().sum()
+    }
+
+    /// `log Z` at each beta of [`schedule`](Self::schedule).
+    pub fn log_z_along(&self) -> Vec<f64> {
+        let mut log_z = self.settings.log_base_normalizer;
+        let rest = self.log_ratios.iter().map(|ratio| {
+            log_z += ratio;
+            log_z
+        });
+        std::iter::once(self.settings.log_base_normalizer)
+            .chain(rest)
+            .collect()
+    }
+
+    /// Standard error of [`log_z`](Self::log_z), from the differences between ladders. It cannot know of a
+    /// mode that no ladder found.
+    pub fn standard_error(&self) -> f64 {
+        self.standard_error
+    }
+
+    /// The 95% confidence interval of `log Z_K`, lower and upper bound.
+    pub fn interval(&self) -> (f64, f64) {
+        self.bounds(0.95)
+    }
+
+    /// `log Z_K +- t SE`, with Student's t of as many degrees of freedom as there are ladders, less
+    /// one.
+    ///
+    /// # Errors
+    /// A level outside (0, 1).
+    pub fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
+        Error::check_inner_fraction("level", level)?;
+        Ok(self.bounds(level))
+    }
+
+    fn bounds(&self, level: f64) -> (f64, f64) {
+        let freedom = (self.ladders() - 1) as f64;
+        let half = student(0.5 + 0.5 * level, freedom) * self.standard_error;
+        (self.log_z() - half, self.log_z() + half)
+    }
+
+    /// The rejection rate of each pair of neighbours: the mean of one minus the probability of a swap.
+    pub fn rejections(&self) -> &[f64] {
+        &self.rejections
+    }
+
+    /// The global communication barrier Lambda: the sum of the rejection rates.
+    ///
+    /// Where chains mix at their betas it belongs to the path alone. With few betas it comes out a little
+    /// too small, by an amount of the order of 1/K^2. About 2 Lambda betas serve best, and 1.5 to 4 Lambda
+    /// hardly worse. A state returns to the base about every `2 + 2 sum_j r_j / (1 - r_j)` scans, with r_j
+    /// the rejection rates (Syed et al. 2022).
+    pub fn barrier(&self) -> f64 {
+        self.rejections.iter().sum()
+    }
+
+    /// Number of round trips of all ladders: a state has gone from the base to the target and back. Each
+    /// is a fresh start from the base. Many of them do not prove that all modes were found.
+    pub fn round_trips(&self) -> u64 {
+        self.round_trips
+    }
+
+    /// Mean acceptance of the kernel at each beta; `None` where it decides nothing, as at the base.
+    pub fn acceptances(&self) -> &[Option<f64>] {
+        &self.acceptances
+    }
+
+    /// States at beta = 1, samples of the target: evenly spaced over the scans of each ladder, one
+    /// ladder after another. Those of one ladder depend on each other.
+    pub fn states(&self) -> &[S] {
+        &self.states
+    }
+
+    /// The estimate of `E f(x)` under the target: the mean over [`states`](Self::states). Its standard
+    /// error comes from the differences between ladders, so that Student's t with one degree of freedom
+    /// less than there are ladders belongs to it. It is 0 where f is the same at all states.
+    pub fn expectation(&self, f: impl Fn(&S) -> f64) -> (f64, f64) {
+        let each = self.states.len() / self.ladders();
+        let means = self.states.chunks_exact(each);
+        let means = means.map(|states| states.iter().map(&f).sum::<f64>() / each as f64);
+        let moments = Moments::from_iter(means);
+        (moments.mean(), moments.standard_error())
+    }
+
+    /// The betas of the last round. A further run can start from them.
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// Number of independent ladders.
+    pub fn ladders(&self) -> usize {
+        self.settings.ladders
+    }
+
+    /// The seed.
+    pub fn seed(&self) -> u64 {
+        self.settings.seed
+    }
+
+    /// Reasons to doubt the result; empty where there are none.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// Number of evaluations of densities in all rounds: those of the kernel's moves and two for each
+    /// pair of neighbours that may swap.
+    pub fn evaluations(&self) -> u64 {
+        self.evaluations
+    }
+
+    /// Wall time in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.seconds
+    }
+}
+
+/// One line, as `log Z = 164.69 +- 0.02 (95% interval 164.64 to 164.74, barrier 4.1, 312 round trips)`,
+/// and a line for each warning.
+impl<S> fmt::Display for TemperingRun<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (log_z, error) = (self.log_z(), self.standard_error());
+        let (lower, upper) = self.interval();
+        let (barrier, trips) = (self.barrier(), self.round_trips());
+        write!(f, "log Z = {log_z:.3} +- {error:.3} (95% interval ")?;
+        write!(
+            f,
+            "{lower:.3} to {upper:.3}, barrier {barrier:.2}, {trips} round trips)"
+        )?;
+        for warning in &self.warnings {
+            write!(f, "\nwarning: {warning}")?;
+        }
+        Ok(())
+    }
+}

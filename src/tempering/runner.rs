@@ -1,0 +1,248 @@
+//! The runner, which takes ladders through rounds of scans.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use rand::Rng;
+
+use super::ladders::Ladders;
+use super::round::{Figures, Outcome, Plan, Starts};
+use super::run::TemperingRun;
+use super::settings::Settings;
+use crate::ais::{Meter, Progress, caught, fold, run_blocks};
+use crate::kernel::{Invariant, Workspace, refuse_stages};
+use crate::model::NormalizedModel;
+use crate::num::setters;
+use crate::path::AnnealingPath;
+use crate::random::{Purpose, stream};
+use crate::schedule::Schedule;
+use crate::{Error, Result};
+
+/// Non-reversible parallel tempering (Syed, Bouchard-Cote, Deligiannidis and Doucet 2022).
+///
+/// A *ladder* has a chain at each beta. In a scan every chain moves at its beta, the one at beta = 0 to a
+/// fresh sample of the base; then the chains of each second pair of neighbours exchange their states
+/// x and y with probability
+///
+/// `min(1, exp(r(x) - r(y)))`, `r = log f_{j+1} - log f_j`,
+///
+/// the pairs (0, 1), (2, 3), .. in one scan and (1, 2), (3, 4), .. in the next. So states travel from the base
+/// to the target and back, and bring modes along that no chain would reach at beta = 1.
+///
+/// Rounds of 2, 4, 8, .. scans follow one another. After each the betas are placed anew, such that all pairs
+/// reject alike. The last round is the one that counts. Independent ladders run side by side, and the
+/// error of all results comes from the differences between them.
+///
+/// ```
+/// use annealed::kernel::RandomWalkMetropolis;
+/// use annealed::model::{Gaussian, GaussianMixture};
+/// use annealed::path::GeometricPath;
+/// use annealed::schedule::Schedule;
+/// use annealed::tempering::Tempering;
+/// use nalgebra::dvector;
+///
+/// # fn main() -> annealed::Result<()> {
+/// let mode = |x: f64| Gaussian::isotropic(dvector![x], 0.3);
+/// let target = GaussianMixture::new([(0.8, mode(-2.0)?), (0.2, mode(2.0)?)])?;
+/// let path = GeometricPath::new(Gaussian::isotropic(dvector![0.0], 2.0)?, target);
+/// let run = Tempering::new(&path, RandomWalkMetropolis::new(0.5)?)
+///     .schedule(Schedule::linear(5)?)
+///     .rounds(8)
+///     .seed(7)
+///     .run()?;
+/// assert!(run.log_z().abs() < 4.0 * run.standard_error());
+/// let (share, error) = run.expectation(|x| f64::from(x[0] > 0.0));
+/// assert!((share - 0.2).abs() < 4.0 * error);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub struct Tempering<'p, P: AnnealingPath, K> {
+    path: &'p P,
+    kernel: K,
+    settings: Settings,
+    threads: Option<usize>,
+    progress: Option<Box<dyn Fn(Progress) + Sync + 'p>>,
+}
+
+impl<'p, P: AnnealingPath, K: Invariant<P::At<'p>>> Tempering<'p, P, K> {
+    /// Ladders along `path`, whose base has a known normaliser, with `kernel` at each beta.
+    pub fn new(path: &'p P, kernel: K) -> Self
+    where
+        P::Base: NormalizedModel,
+    {
+        Self::with_base_log_z(path, kernel, path.base().log_normalizer())
+    }
+
+    /// Ladders from a base that can be sampled and whose `log Z_0` the caller states: 0 to count log Z
+    /// from the base.
+    pub fn with_base_log_z(path: &'p P, kernel: K, log_base_normalizer: f64) -> Self {
+        Self {
+            path,
+            kernel,
+            settings: Settings::new(log_base_normalizer),
+            threads: None,
+            progress: None,
+        }
+    }
+}
+
+impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
+    setters! {
+        /// The betas of the first round, one for each chain of a ladder; 0, 1/20, .., 1 unless set. Their
+        /// number stays. Twice the barrier ([`TemperingRun::barrier`]) is a good one.
+        schedule of settings: Schedule,
+        /// Number of independent ladders, at least 2; 8 unless set. The error has one degree of freedom
+        /// less.
+        ladders of settings: usize,
+        /// Number of ladders that move together, and the unit of work that threads share; 1 unless set.
+        /// Kernels that move chains as a block are faster with more.
+        block_size of settings: usize,
+        /// Number of rounds, 1 to 30; 10 unless set. Round i has `2^i` scans, so that each further one
+        /// doubles the cost.
+        rounds of settings: usize,
+        /// Bound on the number of states at beta = 1 that are kept; 1,000 unless set. They are evenly
+        /// spaced over the last round; a ladder keeps at least one.
+        samples of settings: usize,
+        /// The seed; 0 unless set. One seed gives the same bits for any number of threads.
+        seed of settings: u64,
+    }
+
+    /// Number of threads; rayon's global pool unless set. Without the feature `rayon` a run has
+    /// one thread whatever is set.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// Calls `progress` at most about a thousand times a run, from whichever thread is at work.
+    pub fn progress(mut self, progress: impl Fn(Progress) + Sync + 'p) -> Self {
+        self.progress = Some(Box::new(progress));
+        self
+    }
+
+    /// Shows a progress bar on the terminal (standard error) while the run lasts.
+    #[cfg(feature = "progress")]
+    pub fn progress_bar(self) -> Self {
+        self.progress(crate::ais::bar())
+    }
+}
+
+/// Where the ladders of each block go on from; nowhere yet in the first round.
+type Ends<S, W> = Vec<Mutex<Option<Starts<S, <W as Workspace>::Memory>>>>;
+
+/// What a round of all ladders leaves.
+type RoundOutcome<S, W> = Outcome<S, <W as Workspace>::Memory>;
+
+impl<'p, P, K> Tempering<'p, P, K>
+where
+    P: AnnealingPath + Sync,
+    P::State: Clone + Send,
+    K: Invariant<P::At<'p>> + Sync,
+{
+    /// Runs all ladders through all rounds.
+    ///
+    /// # Errors
+    /// Settings out of range; a kernel with parameters for a number of stages; a NaN met on the way, or a
+    /// `+inf` met by the kernel, and a panic in model, kernel or progress callback, with the ladder as chain and the index
+    /// of beta as stage; [`Error::AllWeightsZero`] where the states of two neighbouring betas have no
+    /// support in common.
+    pub fn run(&self) -> Result<TemperingRun<P::State>> {
+        let begun = Instant::now();
+        let settings = &self.settings;
+        settings.check()?;
+        Error::check_at_least("threads", self.threads.unwrap_or(1), 1)?;
+        refuse_stages(self.kernel.stages())?;
+        let states = settings.schedule.betas().len() * settings.ladders;
+        let scans = settings.scans_of_all_rounds() as u64;
+        let meter = Meter::new(
+            self.progress.as_deref(),
+            scans.saturating_mul(states as u64),
+        );
+
+        let mut seeds = stream(settings.seed, Purpose::TemperingRounds, 0);
+        let mut schedule = settings.schedule.clone();
+        let mut guesses = vec![0.0; schedule.steps()];
+        let mut starts: Ends<_, K::Workspace> =
+            (0..settings.blocks()).map(|_| Mutex::new(None)).collect();
+        let mut round = 1;
+        loop {
+            let stride = (round == settings.rounds).then(|| settings.stride());
+            let lengths = (settings.scans(round), stride);
+            let stage = (&schedule, &guesses[..]);
+            let plan = Plan::new(stage, lengths, settings.ladders, seeds.next_u64());
+            let outcome = self.round(&plan, &starts, &meter)?;
+            if round == settings.rounds {
+                let evaluations = self.evaluations();
+                let seconds = begun.elapsed().as_secs_f64();
+                let rounding = self.path.rounding_error();
+                let run = TemperingRun::new(settings, &plan, outcome, evaluations, rounding)?;
+                return Ok(run.timed(seconds));
+            }
+            (schedule, guesses) = Figures::of(&outcome.ladders).tuned(&schedule, &guesses);
+            starts = outcome
+                .ends
+                .into_iter()
+                .map(|ends| Mutex::new(Some(ends)))
+                .collect();
+            round += 1;
+        }
+    }
+
+    /// One round of all ladders.
+    fn round(
+        &self,
+        plan: &Plan<'_>,
+        starts: &Ends<P::State, K::Workspace>,
+        meter: &Meter<'_>,
+    ) -> Result<RoundOutcome<P::State, K::Workspace>> {
+        let nodes = run_blocks(0..starts.len(), self.threads, &|block, canceled| {
+            let range = self.settings.ladders_of(block);
+            let start = starts[block].lock();
+            let start = start.unwrap_or_else(PoisonError::into_inner).take();
+            let mut ladders = None;
+            let scanned = caught(|| {
+                let started = Ladders::start(self.path, range.clone(), plan, start)?;
+                let ladders = ladders.insert(started);
+                for scan in 0..plan.scans {
+                    ladders.scan(&self.kernel, plan, scan)?;
+                    meter.add(range.len() * plan.schedule.betas().len());
+                    if canceled() {
+                        return Err(None);
+                    }
+                }
+                Ok(())
+            });
+            match (scanned, ladders) {
+                (Ok(Ok(())), Some(ladders)) => Ok(ladders.finish()),
+                (Ok(Err(error)), _) => Err(error),
+                (Err(message), Some(ladders)) => Err(Some(ladders.panicked(message))),
+                (message, None) => Err(Some(Error::Panicked {
+                    message: message.err().unwrap_or_default(),
+                    chains: range,
+                    stage: 0,
+                    beta: 0.0,
+                })),
+            }
+        })?;
+        Ok(fold(nodes).expect("there are ladders"))
+    }
+
+    /// The number of evaluations of all rounds.
+    fn evaluations(&self) -> u64 {
+        let pairs = (self.settings.schedule.steps() * self.settings.ladders) as u64;
+        // A move at the upper beta, and in every second scan the log ratios of both states.
+        let each = self.kernel.evaluations().saturating_add(1) as u64;
+        let scans = self.settings.scans_of_all_rounds() as u64;
+        each.saturating_mul(pairs).saturating_mul(scans)
+    }
+}
+
+impl<P: AnnealingPath, K: std::fmt::Debug> std::fmt::Debug for Tempering<'_, P, K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tempering")
+            .field("kernel", &self.kernel)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,73 @@
+//! What a user sets of a tempered run, apart from path and kernel.
+
+use std::ops::Range;
+
+use crate::schedule::Schedule;
+use crate::{Error, Result};
+
+/// What fixes the bits of a run besides path and kernel.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Settings {
+    /// The betas at the start.
+    pub(super) schedule: Schedule,
+    pub(super) ladders: usize,
+    pub(super) block_size: usize,
+    pub(super) rounds: usize,
+    pub(super) samples: usize,
+    pub(super) seed: u64,
+    pub(super) log_base_normalizer: f64,
+}
+
+impl Settings {
+    pub(super) fn new(log_base_normalizer: f64) -> Self {
+        Self {
+            schedule: Schedule::linear(20).expect("20 stages are a schedule"),
+            ladders: 8,
+            block_size: 1,
+            rounds: 10,
+            samples: 1_000,
+            seed: 0,
+            log_base_normalizer,
+        }
+    }
+
+    /// Refuses a setting out of range. The other methods may assume that there is none.
+    pub(super) fn check(&self) -> Result<()> {
+        // A single ladder says nothing about its error.
+        Error::check_count("ladders", self.ladders, 2)?;
+        Error::check_at_least("block_size", self.block_size, 1)?;
+        let rounds = (1..=30).contains(&self.rounds);
+        Error::check(rounds, "rounds", self.rounds, "1 to 30")?;
+        Error::check_count("samples", self.samples, 1)?;
+        let states = self.ladders.saturating_mul(self.schedule.betas().len());
+        Error::check_count("states of all ladders", states, 1)?;
+        Error::check_number("log normalizer of the base", self.log_base_normalizer)
+    }
+
+    pub(super) fn blocks(&self) -> usize {
+        self.ladders.div_ceil(self.block_size)
+    }
+
+    /// The ladders of a block.
+    pub(super) fn ladders_of(&self, block: usize) -> Range<usize> {
+        let at = |block: usize| self.block_size.saturating_mul(block).min(self.ladders);
+        at(block)..at(block + 1)
+    }
+
+    /// Number of scans of a round, from 1.
+    pub(super) fn scans(&self, round: usize) -> usize {
+        1 << round
+    }
+
+    /// Number of scans of all rounds.
+    pub(super) fn scans_of_all_rounds(&self) -> usize {
+        (1..=self.rounds).map(|round| self.scans(round)).sum()
+    }
+
+    /// Of so many scans of the last round, one gives a sample.
+    pub(super) fn stride(&self) -> usize {
+        let samples_each = (self.samples / self.ladders).max(1);
+        self.scans(self.rounds).div_ceil(samples_each)
+    }
+}

@@ -1,0 +1,69 @@
+//! Round trips: from the base to the target and back.
+
+/// The leg of the way that a state is on.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) enum Leg {
+    /// It has not been at the base since the round began.
+    #[default]
+    Unknown,
+    /// From the base to the target.
+    Up,
+    /// From the target to the base.
+    Down,
+}
+
+/// Where the states of one ladder come from, by beta, and the round trips that they have made.
+#[derive(Debug, Clone)]
+pub(super) struct Trips {
+    legs: Vec<Leg>,
+    pub(super) round_trips: u64,
+}
+
+impl Trips {
+    pub(super) fn new(betas: usize) -> Self {
+        Self {
+            legs: vec![Leg::default(); betas],
+            round_trips: 0,
+        }
+    }
+
+    /// The states at a beta and the next have changed places.
+    pub(super) fn exchange(&mut self, lower: usize) {
+        self.legs.swap(lower, lower + 1);
+    }
+
+    /// Looks who has come to the base and to the target.
+    pub(super) fn arrive(&mut self) {
+        let [base, .., target] = &mut self.legs[..] else {
+            return;
+        };
+        self.round_trips += u64::from(*base == Leg::Down);
+        *base = Leg::Up;
+        if *target == Leg::Up {
+            *target = Leg::Down;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_trip_begins_at_the_base_and_ends_there() {
+        let mut trips = Trips::new(3);
+        let mut swaps = |pairs: &[usize]| {
+            pairs.iter().for_each(|&lower| trips.exchange(lower));
+            trips.arrive();
+            trips.round_trips
+        };
+        // The state that was at the target first comes down: it had not set out from the base.
+        assert_eq!(swaps(&[]), 0);
+        assert_eq!(swaps(&[1]), 0);
+        assert_eq!(swaps(&[0]), 0);
+        // The first base state goes up, and comes down.
+        assert_eq!(swaps(&[1]), 0);
+        assert_eq!(swaps(&[1]), 0);
+        assert_eq!(swaps(&[0]), 1);
+    }
+}

@@ -1,0 +1,671 @@
+//! Parallel tempering against exact answers: log Z, shares of modes, laws at all betas, rejections.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use annealed::ais::Ais;
+use annealed::chain::{NonFinite, Stage, Step};
+use annealed::kernel::{
+    Hmc, Invariant, PerChain, PersistentHmc, RandomWalkMetropolis, StepSize, TransitionKernel,
+};
+use annealed::model::{
+    Differentiable, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Sampleable,
+    UnnormalizedModel,
+};
+use annealed::path::{AnnealingPath, GeometricAt, GeometricPath, Intermediate};
+use annealed::rbm::{BaseRate, BlockGibbs, ContrastiveDivergence, Rbm, RbmPath};
+use annealed::schedule::Schedule;
+use annealed::tempering::Tempering;
+use nalgebra::{DVector, dvector};
+use rand::{Rng, RngExt};
+
+fn linear(steps: usize) -> Schedule {
+    Schedule::linear(steps).unwrap()
+}
+
+fn walk(scale: f64) -> RandomWalkMetropolis {
+    RandomWalkMetropolis::new(scale).unwrap()
+}
+
+fn normal(mean: f64, deviation: f64) -> Gaussian {
+    Gaussian::isotropic(dvector![mean], deviation).unwrap()
+}
+
+fn well(x: f64) -> f64 {
+    -x.powi(4) + 6.0 * x * x + 0.5 * x
+}
+
+/// `int exp(well)`, by the midpoint rule.
+fn well_integral(start: f64, end: f64) -> f64 {
+    let width = (end - start) / 4_000.0;
+    let middle = |i| start + width * (f64::from(i) + 0.5);
+    (0..4_000).map(|i| width * well(middle(i)).exp()).sum()
+}
+
+fn well_share() -> f64 {
+    well_integral(0.0, 6.0) / well_integral(-6.0, 6.0)
+}
+
+/// Mean of squares, and its root.
+#[derive(Default)]
+struct Errors(Vec<f64>);
+
+impl Errors {
+    fn add(&mut self, error: f64) {
+        self.0.push(error);
+    }
+
+    fn mean(&self) -> f64 {
+        self.0.iter().sum::<f64>() / self.0.len() as f64
+    }
+
+    fn rms(&self) -> f64 {
+        (self.0.iter().map(|x| x * x).sum::<f64>() / self.0.len() as f64).sqrt()
+    }
+}
+
+#[test]
+fn log_z_and_shares_have_honest_errors() {
+    let target = FunctionModel::new(|x: &DVector<f64>| well(x[0]));
+    let path = GeometricPath::new(normal(0.0, 1.5), target);
+    let (log_z, share) = (well_integral(-6.0, 6.0).ln(), well_share());
+    let (mut errors, mut z, mut z_of_share, mut covered) =
+        (Errors::default(), Errors::default(), Errors::default(), 0);
+    for seed in 0..100 {
+        let run = Tempering::new(&path, walk(0.6))
+            .schedule(linear(6))
+            .ladders(32)
+            .rounds(8)
+            .seed(seed)
+            .run()
+            .unwrap();
+        assert_eq!(run.warnings(), [], "{run}");
+        let error = run.log_z() - log_z;
+        errors.add(error);
+        z.add(error / run.standard_error());
+        let (found, standard_error) = run.expectation(|x| f64::from(x[0] > 0.0));
+        z_of_share.add((found - share) / standard_error);
+        let (lower, upper) = run.interval();
+        covered += usize::from(lower <= log_z && log_z <= upper);
+        assert_eq!(run.interval(), run.interval_at(0.95).unwrap());
+        assert!(run.standard_error() < 0.1, "{run}");
+    }
+    for z in [&z, &z_of_share] {
+        assert!((0.8..1.25).contains(&z.rms()), "rms z {}", z.rms());
+    }
+    assert!(errors.mean().abs() < 4.0 * errors.rms() / 10.0);
+    assert!(covered >= 88, "{covered}");
+}
+
+/// On N(0, 1) to N(mu, 1) the rejection rate between two betas is `erf(|mu| (beta' - beta) / 2)`, and the barrier
+/// in the limit of many betas `|mu| / sqrt(pi)`.
+#[test]
+fn barrier_of_a_shift_is_the_exact_one() {
+    let path = GeometricPath::new(normal(0.0, 1.0), normal(4.0, 1.0));
+    let mut barriers = Errors::default();
+    for seed in 0..10 {
+        let run = Tempering::new(&path, walk(2.0))
+            .schedule(linear(8))
+            .seed(seed)
+            .run()
+            .unwrap();
+        let exact = |pair: &[f64]| {
+            let half = 0.5 * 4.0 * (pair[1] - pair[0]);
+            let density = |t: f64| (-t * t).exp() * 2.0 / std::f64::consts::PI.sqrt();
+            let slice = half / 1_000.0;
+            (0..1_000)
+                .map(|i| slice * density(slice * (f64::from(i) + 0.5)))
+                .sum::<f64>()
+        };
+        for (pair, rejection) in run.schedule().betas().windows(2).zip(run.rejections()) {
+            assert!(
+                (rejection - exact(pair)).abs() < 0.03,
+                "{pair:?}: {rejection}"
+            );
+            // Equal rejections, here equal distances.
+            assert!((pair[1] - pair[0] - 0.125).abs() < 0.02, "{pair:?}");
+        }
+        assert!((run.barrier() - run.rejections().iter().sum::<f64>()).abs() < 1e-12);
+        barriers.add(run.barrier());
+        let along = run.log_z_along();
+        assert_eq!((along.len(), along[0]), (9, path.base().log_normalizer()));
+        assert!((along[8] - run.log_z()).abs() < 1e-12);
+    }
+    // Eight pairs fall short of the limit by 1%.
+    let limit = 4.0 / std::f64::consts::PI.sqrt();
+    assert!(
+        (barriers.mean() / limit - 0.98).abs() < 0.02,
+        "{}",
+        barriers.mean()
+    );
+    let spread = barriers
+        .0
+        .iter()
+        .map(|b| (b - barriers.mean()).powi(2))
+        .sum::<f64>()
+        / 9.0;
+    assert!(spread.sqrt() < 0.02);
+}
+
+const STATES: usize = 5;
+
+/// A table of log densities.
+#[derive(Debug, Clone)]
+struct Table([f64; STATES]);
+
+impl UnnormalizedModel for Table {
+    type State = usize;
+
+    fn log_density(&self, state: &usize) -> f64 {
+        self.0[*state]
+    }
+}
+
+impl NormalizedModel for Table {
+    fn log_normalizer(&self) -> f64 {
+        self.0.iter().map(|l| l.exp()).sum::<f64>().ln()
+    }
+}
+
+impl Sampleable for Table {
+    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> usize {
+        let mut left = rng.random::<f64>() * self.log_normalizer().exp();
+        let at = |l: &f64| {
+            left -= l.exp();
+            left < 0.0
+        };
+        self.0.iter().position(at).unwrap_or(STATES - 1)
+    }
+}
+
+/// A path whose log ratios have this sign: 1 for the right path, -1 for one that accepts the wrong swaps.
+struct Signed {
+    path: GeometricPath<Table, Table>,
+    sign: f64,
+}
+
+struct SignedAt<'a> {
+    model: GeometricAt<'a, Table, Table>,
+    sign: f64,
+}
+
+impl UnnormalizedModel for SignedAt<'_> {
+    type State = usize;
+
+    fn log_density(&self, state: &usize) -> f64 {
+        self.model.log_density(state)
+    }
+}
+
+impl Intermediate for SignedAt<'_> {
+    fn beta(&self) -> f64 {
+        self.model.beta()
+    }
+
+    fn log_ratio(&self, previous: &Self, state: &usize) -> f64 {
+        self.sign * self.model.log_ratio(&previous.model, state)
+    }
+}
+
+impl AnnealingPath for Signed {
+    type State = usize;
+    type Base = Table;
+    type At<'a> = SignedAt<'a>;
+
+    fn base(&self) -> &Table {
+        self.path.base()
+    }
+
+    fn at(&self, beta: f64) -> SignedAt<'_> {
+        SignedAt {
+            model: self.path.at(beta),
+            sign: self.sign,
+        }
+    }
+}
+
+/// How often each ladder was in each state, by the bits of beta.
+type Counts = HashMap<(u64, usize), [f64; STATES]>;
+
+/// A lazy walk on the ring, which counts the states that it meets.
+struct CountingWalk(Mutex<Counts>);
+
+impl<M: Intermediate<State = usize>> TransitionKernel<M> for CountingWalk {
+    type Workspace = ();
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: Stage<'_, M>,
+        chain: usize,
+        state: &mut usize,
+        _: &mut (),
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        let mut counts = self.0.lock().unwrap();
+        counts.entry((stage.beta.to_bits(), chain)).or_default()[*state] += 1.0;
+        let proposal = (*state + if rng.random() { 1 } else { STATES - 1 }) % STATES;
+        let [here, there] = [*state, proposal].map(|x| stage.model.log_density(&x));
+        let acceptance = 0.3 * (there - here).exp().min(1.0);
+        if rng.random::<f64>() < acceptance {
+            *state = proposal;
+        }
+        Ok(Step::metropolis(acceptance))
+    }
+}
+
+impl<M: Intermediate<State = usize>> Invariant<M> for CountingWalk {}
+
+/// The largest |z| of a state's share at any beta inside of the path, and of log Z; and the largest error of a
+/// rejection rate.
+fn finite_state_errors(sign: f64) -> (f64, f64, f64) {
+    const LADDERS: usize = 16;
+    let (base, target) = (
+        Table([0.3, -0.2, 0.0, 0.5, -1.0]),
+        Table([-1.5, 2.0, -3.0, 0.4, 1.1]),
+    );
+    let truth = target.log_normalizer();
+    let path = Signed {
+        path: GeometricPath::new(base.clone(), target.clone()),
+        sign,
+    };
+    let kernel = CountingWalk(Mutex::default());
+    let run = Tempering::new(&path, &kernel)
+        .schedule(linear(4))
+        .ladders(LADDERS)
+        .block_size(LADDERS)
+        .rounds(11)
+        .seed(1)
+        .run()
+        .unwrap();
+    let law = |beta: f64| {
+        let blend = |x: usize| (1.0 - beta) * base.0[x] + beta * target.0[x];
+        let f: [f64; STATES] = std::array::from_fn(|x| blend(x).exp());
+        f.map(|value| value / f.iter().sum::<f64>())
+    };
+    let counts = kernel.0.into_inner().unwrap();
+    let betas = run.schedule().betas();
+    let mut worst = 0.0_f64;
+    for &beta in &betas[1..betas.len() - 1] {
+        for (x, exact) in law(beta).into_iter().enumerate() {
+            let share = |ladder| {
+                let counts: &[f64; STATES] = &counts[&(beta.to_bits(), ladder)];
+                counts[x] / counts.iter().sum::<f64>()
+            };
+            let shares: Vec<f64> = (0..LADDERS).map(share).collect();
+            let mean = shares.iter().sum::<f64>() / LADDERS as f64;
+            let square = shares.iter().map(|s| (s - mean).powi(2)).sum::<f64>();
+            let error = (square / (LADDERS * (LADDERS - 1)) as f64).sqrt();
+            assert!(error < 0.01, "beta {beta}, state {x}: {error}");
+            worst = worst.max((mean - exact).abs() / error);
+        }
+    }
+    let rejection = |pair: &[f64]| {
+        let (lower, upper) = (law(pair[0]), law(pair[1]));
+        let r = |x: usize| (pair[1] - pair[0]) * (target.0[x] - base.0[x]);
+        let pairs = (0..STATES * STATES).map(|i| (i % STATES, i / STATES));
+        pairs
+            .map(|(x, y)| lower[x] * upper[y] * (1.0 - (r(x) - r(y)).min(0.0).exp()))
+            .sum::<f64>()
+    };
+    let pairs = betas.windows(2).zip(run.rejections());
+    let of_rejection = pairs
+        .map(|(pair, found)| (rejection(pair) - found).abs())
+        .fold(0.0, f64::max);
+    let z = (run.log_z() - truth).abs() / run.standard_error();
+    (worst, z, of_rejection)
+}
+
+#[test]
+fn swaps_leave_the_law_at_each_beta_as_it_is() {
+    let (share, log_z, rejection) = finite_state_errors(1.0);
+    assert!(share <= 4.0 && log_z <= 4.0, "{share}, {log_z}");
+    assert!(rejection < 0.01, "{rejection}");
+    // The wrong twin, which accepts by the inverse ratio.
+    let (share, log_z, rejection) = finite_state_errors(-1.0);
+    assert!(
+        share > 20.0 && log_z > 20.0 && rejection > 0.02,
+        "{share}, {log_z}, {rejection}"
+    );
+}
+
+/// Sixteen double wells, each beside a normal coordinate: 2^16 modes.
+struct Wells;
+
+impl UnnormalizedModel for Wells {
+    type State = DVector<f64>;
+
+    fn log_density(&self, x: &DVector<f64>) -> f64 {
+        let pairs = x.as_slice().as_chunks::<2>().0;
+        pairs.iter().map(|[x, y]| well(*x) - 0.5 * y * y).sum()
+    }
+}
+
+impl Differentiable for Wells {
+    fn accumulate_gradient(
+        &self,
+        x: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        let pairs = x.as_slice().as_chunks::<2>().0;
+        for (i, [x, y]) in pairs.iter().enumerate() {
+            gradient[2 * i] += scale * (-4.0 * x * x * x + 12.0 * x + 0.5);
+            gradient[2 * i + 1] -= scale * y;
+        }
+        self.log_density(x)
+    }
+}
+
+#[test]
+fn many_wells_have_their_log_z_and_shares() {
+    let path = GeometricPath::new(Gaussian::standard(32).unwrap(), Wells);
+    let run = Tempering::new(&path, Hmc::new(0.15, 5).unwrap())
+        .schedule(linear(12))
+        .rounds(11)
+        .samples(8_000)
+        .seed(1)
+        .run()
+        .unwrap();
+    assert_eq!(run.warnings(), [], "{run}");
+    let (error, bound) = (run.log_z() - 164.695_675, run.standard_error());
+    assert!(error.abs() <= 4.0 * bound && bound < 0.15, "{run}");
+    let exact = well_share();
+    for i in 0..16 {
+        let (share, error) = run.expectation(|x| f64::from(x[2 * i] > 0.0));
+        assert!(
+            (share - exact).abs() <= 4.0 * error,
+            "{i}: {share} +- {error}"
+        );
+    }
+    let right = |x: &DVector<f64>| (0..16).filter(|i| x[2 * i] > 0.0).count() as f64 / 16.0;
+    let (share, error) = run.expectation(right);
+    assert!(
+        (share - exact).abs() <= 4.0 * error && error < 0.02,
+        "{share} +- {error}"
+    );
+}
+
+/// A chain of annealing decides early to which mode it goes. In few long chains of it a mode that is late to
+/// have its mass is missing; tempering, at the same cost, goes back and forth.
+#[test]
+fn unequal_modes_have_their_shares_where_long_chains_of_annealing_miss_one() {
+    let mode = |x: f64, y: f64| Gaussian::isotropic(dvector![x, y], 0.4).unwrap();
+    let modes = [
+        (0.4, mode(5.0, 0.0)),
+        (0.3, mode(0.0, 5.0)),
+        (0.2, mode(-5.0, 0.0)),
+        (0.1, mode(0.0, -5.0)),
+    ];
+    let base = Gaussian::isotropic(dvector![1.0, 0.0], 1.0).unwrap();
+    let path = GeometricPath::new(base, GaussianMixture::new(modes).unwrap());
+    let steps = StepSize::knots([(0.0, 1.0), (1.0, 0.4)]).unwrap();
+    let kernel = RandomWalkMetropolis::new(steps).unwrap();
+    let far = |x: &DVector<f64>| f64::from(-x[0] > x[1].abs());
+    let near = |x: &DVector<f64>| f64::from(x[0] > x[1].abs());
+    let (mut tempered, mut annealed) = (Errors::default(), Errors::default());
+    for seed in 0..5 {
+        let run = Tempering::new(&path, &kernel)
+            .schedule(linear(8))
+            .rounds(13)
+            .samples(10_000)
+            .seed(seed)
+            .run()
+            .unwrap();
+        assert_eq!(run.warnings(), [], "{run}");
+        let (error, bound) = (run.log_z(), run.standard_error());
+        assert!(error.abs() <= 4.0 * bound && bound < 0.2, "{run}");
+        let (share, error) = run.expectation(far);
+        assert!(
+            (share - 0.2).abs() <= 4.0 * error && error < 0.15,
+            "{share} +- {error}"
+        );
+        let (share, error) = run.expectation(near);
+        assert!(
+            (share - 0.4).abs() <= 4.0 * error && error < 0.15,
+            "{share} +- {error}"
+        );
+        tempered.add(run.log_z());
+
+        let stages = run.evaluations() as usize / 100 / 2;
+        let ais = Ais::new(&path, &kernel).schedule(linear(stages));
+        annealed.add(ais.chains(100).seed(seed).run().unwrap().log_z());
+    }
+    assert!(
+        tempered.rms() < 0.5 * annealed.rms(),
+        "{} {}",
+        tempered.rms(),
+        annealed.rms()
+    );
+}
+
+#[test]
+fn ladders_of_an_rbm_move_as_a_block() {
+    let images = annealed::data::digits().images;
+    let start = Rbm::<f64>::from_data(8, &images, 1).unwrap();
+    let training = ContrastiveDivergence::new(1)
+        .epochs(2)
+        .train(start, &images);
+    let rbm = training.unwrap().rbm;
+    let base = BaseRate::from_data(8, &images, 1.0).unwrap();
+    let path = RbmPath::new(base, rbm.clone()).unwrap();
+    let run = |threads| {
+        Tempering::new(&path, BlockGibbs)
+            .schedule(linear(6))
+            .ladders(16)
+            .block_size(8)
+            .rounds(9)
+            .threads(threads)
+            .seed(1)
+            .run()
+            .unwrap()
+    };
+    let (one, two) = (run(1), run(2));
+    assert_eq!(one.to_string(), two.to_string());
+    let error = one.log_z() - rbm.exact_log_normalizer().unwrap();
+    let bound = one.standard_error();
+    assert!(error.abs() <= 4.0 * bound && bound < 0.1, "{one}: {error}");
+}
+
+#[test]
+fn bits_depend_on_the_seed_alone() {
+    let path = GeometricPath::new(normal(0.0, 1.0), normal(3.0, 0.5));
+    let run = |threads, block_size, seed| {
+        let kernel = PersistentHmc::new(0.3, 2, 0.3).unwrap();
+        let run = Tempering::new(&path, kernel)
+            .schedule(linear(5))
+            .ladders(7)
+            .block_size(block_size)
+            .rounds(6)
+            .threads(threads)
+            .seed(seed)
+            .run()
+            .unwrap();
+        let figures = (run.log_z(), run.standard_error(), run.rejections().to_vec());
+        (
+            figures,
+            run.schedule().clone(),
+            run.states().to_vec(),
+            run.round_trips(),
+        )
+    };
+    let one = run(1, 1, 5);
+    for (threads, block_size) in [(2, 1), (3, 1), (1, 2), (2, 3), (1, 7)] {
+        assert_eq!(run(threads, block_size, 5), one, "{threads}, {block_size}");
+    }
+    assert_ne!(run(1, 1, 6), one);
+}
+
+/// A kernel that remembers where it left each state, and fails where it finds another one.
+struct Remembering(RandomWalkMetropolis);
+
+impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for Remembering {
+    type Workspace = (
+        <RandomWalkMetropolis as TransitionKernel<M>>::Workspace,
+        PerChain<Option<DVector<f64>>>,
+    );
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: Stage<'_, M>,
+        chain: usize,
+        state: &mut DVector<f64>,
+        (walk, memory): &mut Self::Workspace,
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        let left = memory.of(chain);
+        assert!(
+            left.as_ref().is_none_or(|left| left == state),
+            "a stranger's memory"
+        );
+        let step = self.0.step(stage, chain, state, walk, rng)?;
+        *memory.of(chain) = Some(state.clone());
+        Ok(step)
+    }
+}
+
+impl<M: Intermediate<State = DVector<f64>>> Invariant<M> for Remembering {}
+
+#[test]
+fn memories_follow_their_states() {
+    let path = GeometricPath::new(normal(0.0, 1.0), normal(1.0, 0.7));
+    for block_size in [1, 3] {
+        let run = Tempering::new(&path, Remembering(walk(0.5)))
+            .schedule(linear(4))
+            .block_size(block_size)
+            .rounds(6)
+            .run()
+            .unwrap();
+        assert!(run.round_trips() > 0);
+    }
+    // Momenta that persist, from swap to swap.
+    let mut z = Errors::default();
+    for seed in 0..20 {
+        let run = Tempering::new(&path, PersistentHmc::new(0.3, 2, 0.2).unwrap())
+            .schedule(linear(3))
+            .rounds(9)
+            .seed(seed)
+            .run()
+            .unwrap();
+        let error = run.log_z() - 0.5 * (std::f64::consts::TAU * 0.49).ln();
+        assert!(error.abs() < 0.1, "{run}");
+        let (mean, standard_error) = run.expectation(|x| x[0]);
+        z.add(error / run.standard_error());
+        z.add((mean - 1.0) / standard_error);
+    }
+    assert!((0.7..1.4).contains(&z.rms()), "{}", z.rms());
+}
+
+#[test]
+fn a_support_that_shrinks_is_found() {
+    let target = FunctionModel::new(|x: &DVector<f64>| match (1.0..2.0).contains(&x[0]) {
+        true => 3.0,
+        false => f64::NEG_INFINITY,
+    });
+    let path = GeometricPath::new(normal(0.0, 1.0), target);
+    let run = Tempering::new(&path, walk(0.5))
+        .schedule(linear(3))
+        .seed(1)
+        .run()
+        .unwrap();
+    assert_eq!(run.warnings(), [], "{run}");
+    let error = (run.log_z() - 3.0).abs();
+    assert!(
+        error < 4.0 * run.standard_error() && run.standard_error() < 0.05,
+        "{run}"
+    );
+    assert!(run.states().iter().all(|x| (1.0..2.0).contains(&x[0])));
+
+    let nowhere = FunctionModel::new(|_: &DVector<f64>| f64::NEG_INFINITY);
+    let path = GeometricPath::new(normal(0.0, 1.0), nowhere);
+    let message = Tempering::new(&path, walk(0.5))
+        .rounds(4)
+        .run()
+        .unwrap_err()
+        .to_string();
+    assert!(message.contains("weight zero"), "{message}");
+}
+
+#[test]
+fn bad_input_is_named() {
+    let path = GeometricPath::new(normal(0.0, 1.0), normal(1.0, 1.0));
+    let message = |change: fn(Tempering<'_, _, RandomWalkMetropolis>) -> Tempering<'_, _, _>| {
+        let run = change(Tempering::new(&path, walk(0.5)).rounds(3)).run();
+        run.unwrap_err().to_string()
+    };
+    assert_eq!(
+        message(|t| t.ladders(1)),
+        "invalid ladders: got 1, expected at least 2"
+    );
+    assert_eq!(
+        message(|t| t.rounds(0)),
+        "invalid rounds: got 0, expected 1 to 30"
+    );
+    assert_eq!(
+        message(|t| t.rounds(31)),
+        "invalid rounds: got 31, expected 1 to 30"
+    );
+    assert!(message(|t| t.ladders(1 << 40)).contains("ladders"));
+    assert!(message(|t| t.ladders(1 << 29)).contains("states of all ladders"));
+    assert!(message(|t| t.block_size(0)).contains("block_size"));
+    assert!(message(|t| t.samples(0)).contains("samples"));
+    assert!(message(|t| t.threads(0)).contains("threads"));
+    let nan = Tempering::with_base_log_z(&path, walk(0.5), f64::NAN).run();
+    assert!(nan.unwrap_err().to_string().contains("log normalizer"));
+
+    let faulty = |fault: fn() -> f64| {
+        let density = move |x: &DVector<f64>| if x[0] > 2.5 { fault() } else { 0.0 };
+        let path = GeometricPath::new(normal(0.0, 1.0), FunctionModel::new(density));
+        let run = |threads| {
+            let tempering = Tempering::new(&path, walk(0.5)).schedule(linear(4));
+            tempering.threads(threads).run().unwrap_err().to_string()
+        };
+        assert_eq!(run(1), run(2));
+        run(1)
+    };
+    let nan = faulty(|| f64::NAN);
+    assert!(
+        nan.contains("is NaN in chain") && nan.contains("at stage"),
+        "{nan}"
+    );
+    let panic = faulty(|| panic!("no density here"));
+    assert!(
+        panic.contains("no density here") && panic.contains("beta ="),
+        "{panic}"
+    );
+}
+
+#[test]
+fn doubtful_runs_warn() {
+    let names = |target: Gaussian, scale: f64, ladders, steps| {
+        let path = GeometricPath::new(normal(0.0, 1.0), target);
+        let run = Tempering::new(&path, walk(scale))
+            .schedule(linear(steps))
+            .ladders(ladders);
+        let run = run.rounds(6).run().unwrap();
+        let lines = run.to_string().lines().count();
+        assert_eq!(lines, 1 + run.warnings().len());
+        run.warnings()
+            .iter()
+            .map(|warning| warning.name())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        names(normal(20.0, 1.0), 1.0, 8, 3),
+        ["RejectedSwaps", "FewRoundTrips"]
+    );
+    assert_eq!(names(normal(0.5, 1.0), 1.0, 3, 3), ["FewLadders"]);
+    assert_eq!(names(normal(0.5, 1.0), 1e9, 8, 1), ["ZeroAcceptance"]);
+    assert!(names(normal(0.5, 1.0), 1.0, 8, 3).is_empty());
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn runs_can_be_saved() {
+    let path = GeometricPath::new(normal(0.0, 1.0), normal(1.0, 1.0));
+    let run = Tempering::new(&path, walk(0.5)).rounds(4).run().unwrap();
+    let text = serde_json::to_string(&run).unwrap();
+    let read: annealed::tempering::TemperingRun<DVector<f64>> =
+        serde_json::from_str(&text).unwrap();
+    assert_eq!(read.to_string(), run.to_string());
+    assert_eq!(read.states(), run.states());
+}
