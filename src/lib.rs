@@ -19,6 +19,7 @@ pub mod guide {
 }
 pub mod kernel;
 pub mod learned;
+pub mod levels;
 pub mod model;
 mod num;
 pub mod path;

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 
 /// What one block does, given its index and whether another block has canceled it. Canceled work
 /// ends in `Err(None)`.
-pub(super) trait Work<T>:
+pub(crate) trait Work<T>:
     Fn(usize, &dyn Fn() -> bool) -> Result<T, Option<Error>> + Sync
 {
 }
@@ -23,7 +23,7 @@ impl<T, F: Fn(usize, &dyn Fn() -> bool) -> Result<T, Option<Error>> + Sync> Work
 /// # Errors
 /// That of the leftmost block that failed. An error cancels the blocks to its right only, so that
 /// the same error is reported whatever thread came first; a panic cancels all.
-pub(super) fn run_blocks<T: Merge + Send>(
+pub(crate) fn run_blocks<T: Merge + Send>(
     blocks: Range<usize>,
     threads: Option<usize>,
     work: &impl Work<T>,
@@ -54,7 +54,7 @@ pub(super) fn run_blocks<T: Merge + Send>(
 }
 
 /// Does the work, or says what a panic in it said.
-pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(message)
 }
 

@@ -27,6 +27,7 @@ mod target_samples;
 mod threads;
 mod tree;
 
+pub(crate) use blocks::{caught, run_blocks};
 pub use bridge::{Bridge, BridgeStage};
 pub use partial::PartialRun;
 pub use population::Population;
@@ -37,7 +38,9 @@ pub use resampling::{Resampling, ResamplingScheme};
 pub use reverse_run::ReverseRun;
 pub use run::Run;
 pub use runner::Ais;
+pub(crate) use runner::panicked;
 pub use sandwich::{Sandwich, SandwichReport};
 pub use stages::StageSummary;
 pub use target_samples::{Approximate, Exact, IsExact, TargetSamples};
 pub use tree::Merge;
+pub(crate) use tree::fold;

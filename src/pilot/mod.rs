@@ -23,6 +23,7 @@ pub use knot_chains::KnotChains;
 pub use metric::Metric;
 pub use survey::{DerivativeRecorder, Survey, SurveyPoint};
 pub use survey_run::Pilot;
+pub(crate) use tune::robbins_monro;
 pub use tune::tune;
 pub use varopt::{Solver, VarOpt};
 pub use warning::PilotWarning;
