@@ -18,8 +18,10 @@ pub(super) type Chains<'p, 'm, P, L, W> = Population<'p, LevelPath<'m, P, L>, W>
 
 /// States above a level `l_t`, all of one weight, sorted by their likelihood.
 ///
-/// The weight of all of them, [`log_mass`](Self::log_mass), is an unbiased estimate of `X_t`, and so is
-/// each sum over them of its function's integral above the level.
+/// Each weighs `X / n`, with X the estimate of `X_t` so far and n their number. Their weighted sum of any
+/// function is unbiased for its integral against the prior above the level: for a cut, since it leaves the
+/// weights as they are; for a restart, since each state of the pool is chosen equally often in expectation and
+/// the moves leave the prior above the level invariant.
 pub(super) struct Island<'p, 'm, P, L, W>
 where
     P: Sampleable,
@@ -115,9 +117,8 @@ where
 
     /// Takes the states up to this level out of the pool, and at most `kept` of them along.
     pub(super) fn cut(&mut self, level: f64, kept: usize) -> Shell<P::State> {
-        let all = self.pool.len();
         let below = self.pool.partition_point(|(value, _)| *value <= level);
-        let log_each = self.log_mass - (all as f64).ln();
+        let log_each = self.log_weight();
         let mut log_likelihood = WeightedMean::default();
         for (value, _) in &self.pool[..below] {
             log_likelihood.add(log_each + value, *value);
@@ -135,6 +136,14 @@ where
         Shell {
             log_likelihood,
             sample,
+        }
+    }
+
+    /// The log weight of each state of the pool; `-inf` where there is none.
+    fn log_weight(&self) -> f64 {
+        match self.pool.len() {
+            0 => f64::NEG_INFINITY,
+            states => self.log_mass - (states as f64).ln(),
         }
     }
 

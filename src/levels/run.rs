@@ -11,7 +11,7 @@ use crate::Result;
 use crate::ais::{Approximate, Merge, TargetSamples};
 use crate::chain::Decisions;
 use crate::estimate::{Estimate, Warning};
-use crate::num::{WeightSums, WeightedMean};
+use crate::num::{WeightSums, WeightedMean, log_mean_exp};
 use crate::random::{Purpose, stream};
 
 /// What one island found.
@@ -194,7 +194,10 @@ impl<S> LevelsRun<S> {
             .filter(|((_, log_weight), _)| **log_weight > f64::NEG_INFINITY)
             .map(|((x, &log_weight), &island)| (island, weights.share(log_weight), f(x)))
             .collect();
-        let mean: f64 = weighted.iter().map(|(_, weight, value)| weight * value).sum();
+        let mean: f64 = weighted
+            .iter()
+            .map(|(_, weight, value)| weight * value)
+            .sum();
         let mut sums = BTreeMap::new();
         for (island, weight, value) in weighted {
             *sums.entry(island).or_insert(0.0) += weight * (value - mean);
@@ -263,7 +266,7 @@ fn summarize<S>(found: &Found, islands: &[IslandRun<S>]) -> Vec<LevelSummary> {
         before = decisions;
         LevelSummary {
             level,
-            log_mass: crate::num::log_mean_exp(&log_masses),
+            log_mass: log_mean_exp(&log_masses),
             acceptance,
             step_size: found.sizes.get(t).copied(),
         }
@@ -280,7 +283,11 @@ fn find_warnings(estimate: &Estimate, found: &Found, levels: &[LevelSummary]) ->
         beta: (t + 1) as f64 / levels.len() as f64,
     }));
     let levels = levels.len();
-    warnings.extend(found.unfinished.map(|share| Warning::LevelsEnded { levels, share }));
+    warnings.extend(
+        found
+            .unfinished
+            .map(|share| Warning::LevelsEnded { levels, share }),
+    );
     warnings
 }
 
@@ -292,7 +299,10 @@ impl<S> fmt::Display for LevelsRun<S> {
         let (lower, upper) = self.interval();
         let (levels, evaluations) = (self.levels.len(), self.evaluations as f64);
         write!(f, "log Z = {log_z:.3} +- {error:.3} (95% interval ")?;
-        write!(f, "{lower:.3} to {upper:.3}, {levels} levels, {evaluations:.1e} evaluations)")?;
+        write!(
+            f,
+            "{lower:.3} to {upper:.3}, {levels} levels, {evaluations:.1e} evaluations)"
+        )?;
         for warning in &self.warnings {
             write!(f, "\nwarning: {warning}")?;
         }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::island::{Chains, Island};
+use super::island::Island;
 use super::path::{LevelAt, LevelPath};
 use super::run::{IslandRun, Islands, LevelsRun};
 use super::search::{Found, Tuning, search};
@@ -152,16 +152,26 @@ where
         self.check()?;
         let (found, first_evaluations) = self.search()?;
         let path = LevelPath::new(self.problem, found.levels.iter().copied())?;
-        let islands = match &self.tuning {
-            Some(tuning) if !found.sizes.is_empty() => {
-                let sizes = (1..).map(|t| path.beta(t)).zip(found.sizes.iter().copied());
-                let kernel = (tuning.resized)(&self.kernel, StepSize::knots(sizes)?);
-                self.run_islands(&path, &kernel)?
-            }
-            _ => self.run_islands(&path, &self.kernel)?,
-        };
+        let tuned = self.tuned(&path, &found)?;
+        let islands = self.run_islands(&path, tuned.as_ref().unwrap_or(&self.kernel))?;
         let seconds = begun.elapsed().as_secs_f64();
-        LevelsRun::new(found, islands, first_evaluations, self.settings.seed, seconds)
+        LevelsRun::new(
+            found,
+            islands,
+            first_evaluations,
+            self.settings.seed,
+            seconds,
+        )
+    }
+
+    /// The kernel with the step sizes found, where there are any.
+    fn tuned(&self, path: &LevelPath<'m, P, L>, found: &Found) -> Result<Option<K>> {
+        let Some(tuning) = self.tuning.as_ref().filter(|_| !found.sizes.is_empty()) else {
+            return Ok(None);
+        };
+        let betas = (1..).map(|t| path.beta(t));
+        let sizes = StepSize::knots(betas.zip(found.sizes.iter().copied()))?;
+        Ok(Some((tuning.resized)(&self.kernel, sizes)))
     }
 
     fn check(&self) -> Result<()> {
@@ -177,7 +187,7 @@ where
     fn search(&self) -> Result<(Found, u64)> {
         let path = LevelPath::new(self.problem, [])?;
         let first = stream(self.settings.seed, Purpose::Levels, 0);
-        self.guarded(&path, &self.kernel, 0, first, |island| {
+        self.guarded(&path, 0, first, |island| {
             let found = search(island, &self.kernel, self.tuning.as_ref(), &self.settings)?;
             Ok((found, island.evaluations()))
         })
@@ -191,7 +201,7 @@ where
         let streams: Vec<StreamRng> = successive(first).step_by(chains).take(islands).collect();
         let outcomes = run_blocks(0..islands, self.threads, &|island, canceled| {
             let stream = streams[island].clone();
-            let outcome = self.guarded(path, kernel, island * chains, stream, |island| {
+            let outcome = self.guarded(path, island * chains, stream, |island| {
                 self.run_island(island, path, kernel, canceled)
             });
             outcome.map_err(Some)?.map(Islands::from).ok_or(None)
@@ -203,7 +213,6 @@ where
     fn guarded<T>(
         &self,
         path: &LevelPath<'m, P, L>,
-        _kernel: &K,
         first_chain: usize,
         stream: StreamRng,
         work: impl FnOnce(&mut Island<'_, 'm, P, L, K::Workspace>) -> Result<T>,
@@ -216,8 +225,7 @@ where
         });
         done.unwrap_or_else(|message| {
             let chains = first_chain..first_chain + chains;
-            let population: Option<Chains<'_, 'm, P, L, K::Workspace>> = island.map(Island::into_chains);
-            Err(panicked(message, population, chains))
+            Err(panicked(message, island.map(Island::into_chains), chains))
         })
     }
 

@@ -3,11 +3,11 @@
 use super::island::Island;
 use super::path::LevelAt;
 use super::settings::Settings;
+use crate::Result;
 use crate::kernel::{Invariant, StepSize, Workspace};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::num::log_add_exp;
 use crate::pilot::robbins_monro;
-use crate::Result;
 
 /// How the step size of a kernel is tuned.
 #[derive(Debug, Clone, Copy)]

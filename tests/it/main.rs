@@ -13,6 +13,7 @@ mod finite_state;
 mod image_sheet;
 mod invariance;
 mod kernels;
+mod levels;
 mod missing_mass;
 mod models;
 mod moments;
