@@ -48,6 +48,7 @@ pub mod prelude {
         CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, RandomWalkMetropolis, Repeat, Reversal,
         StepSize, SymmetricProposal, Then, TransitionKernel, Tunable,
     };
+    pub use crate::levels::Levels;
     pub use crate::model::{
         Differentiable, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Sampleable,
         UnnormalizedModel,

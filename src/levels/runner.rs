@@ -33,12 +33,11 @@ use crate::{Error, Result};
 /// on fresh streams and with all of this fixed, runs the islands; only they enter the estimate. Both count
 /// as cost.
 ///
-/// Its problem is a [`TemperedPath`], a prior and a likelihood, and its kernel any
-/// [`Invariant`] one, which sees a [`LevelState`]: [`RandomWalkMetropolis`](crate::kernel::RandomWalkMetropolis)
-/// or [`Metropolis`](crate::kernel::Metropolis) with a proposal of yours.
+/// Its problem is a [`TemperedPath`], a prior and a likelihood. Its kernel is any [`Invariant`] one over
+/// [`LevelState`](super::LevelState)s: [`RandomWalkMetropolis`](crate::kernel::RandomWalkMetropolis), or
+/// [`Metropolis`](crate::kernel::Metropolis) with a proposal of yours.
 ///
 /// ```
-/// use annealed::levels::Levels;
 /// use annealed::prelude::*;
 ///
 /// // Nine tenths of the evidence in a spike a hundred times narrower than the rest.
