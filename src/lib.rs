@@ -19,6 +19,7 @@ pub mod guide {
 }
 pub mod kernel;
 pub mod learned;
+pub mod levels;
 pub mod model;
 mod num;
 pub mod path;
@@ -48,6 +49,7 @@ pub mod prelude {
         CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, Preconditioner, RandomWalkMetropolis,
         Repeat, Reversal, StepSize, SymmetricProposal, Then, TransitionKernel, Tunable,
     };
+    pub use crate::levels::Levels;
     pub use crate::model::{
         Differentiable, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Sampleable,
         UnnormalizedModel,

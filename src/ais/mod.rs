@@ -42,6 +42,7 @@ pub use resampling::{Resampling, ResamplingScheme};
 pub use reverse_run::ReverseRun;
 pub use run::Run;
 pub use runner::Ais;
+pub(crate) use runner::panicked;
 pub use sandwich::{Sandwich, SandwichReport};
 pub use stages::StageSummary;
 pub use target_samples::{Approximate, Exact, IsExact, TargetSamples};

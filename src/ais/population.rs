@@ -150,8 +150,7 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     /// A beta outside of `[0, 1]`.
     pub fn place_at(&mut self, beta: f64) -> Result<()> {
         Error::check_fraction("beta", beta)?;
-        self.index += 1;
-        self.previous = std::mem::replace(&mut self.model, self.path.at(beta));
+        self.place(self.path.at(beta));
         Ok(())
     }
 
@@ -225,7 +224,7 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     }
 
     /// Gives the chains new exact samples of the base, and forgets what a kernel kept of the old ones.
-    pub(crate) fn renew(&mut self) {
+    pub(crate) fn redraw(&mut self) {
         let base = self.path.base();
         let (states, rngs) = self.block.chains_mut();
         for (state, rng) in states.iter_mut().zip(rngs) {
@@ -271,5 +270,17 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     /// The chains being moved, by their indices in the run, and the index of the stage.
     pub(crate) fn at_hand(&self) -> (Range<usize>, usize) {
         (self.block.chains_at_hand(), self.index)
+    }
+
+    /// Places the chains at a model that the caller has at hand, as [`place_at`](Self::place_at).
+    pub(crate) fn place(&mut self, model: P::At<'p>) {
+        self.index += 1;
+        self.previous = std::mem::replace(&mut self.model, model);
+    }
+
+    /// Gives the chains other states, the weight 1 and an empty memory. The streams are kept.
+    pub(crate) fn replace_states(&mut self, states: Vec<P::State>) {
+        self.block.replace_states(states);
+        self.workspace = W::default();
     }
 }

@@ -353,7 +353,7 @@ where
 }
 
 /// The error of a panic, with the chains and the stage that were at hand.
-fn panicked<P: AnnealingPath, W: Workspace>(
+pub(crate) fn panicked<P: AnnealingPath, W: Workspace>(
     message: String,
     population: Option<Population<'_, P, W>>,
     chains: Range<usize>,

@@ -120,6 +120,17 @@ pub enum Warning {
         /// Number of chains that met such a state.
         chains: usize,
     },
+    /// Levels of the likelihood that end at the limit of their number.
+    #[error(
+        "the levels end at the limit of {levels}, where about a share of {share:.1e} of Z, or more, may lie \
+         above: allow more levels"
+    )]
+    LevelsEnded {
+        /// Number of levels.
+        levels: usize,
+        /// What lies above, at the largest likelihood met, in proportion to what lies below.
+        share: f64,
+    },
     /// The forward and the reverse run of a path disagree beyond their errors.
     ///
     /// A forward run that lies lower has missed something. One that lies higher cannot be right in expectation

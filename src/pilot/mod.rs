@@ -32,6 +32,7 @@ pub(crate) use metric::interpolate;
 pub use rounds::{Round, Rounds, RoundsRun};
 pub use survey::{DerivativeRecorder, Survey, SurveyPoint};
 pub use survey_run::Pilot;
+pub(crate) use tune::robbins_monro;
 pub use tune::tune;
 pub use varopt::{Solver, VarOpt};
 pub use warning::PilotWarning;

@@ -14,6 +14,7 @@ mod image_sheet;
 mod invariance;
 mod kernels;
 mod latin;
+mod levels;
 mod missing_mass;
 mod models;
 mod moments;
