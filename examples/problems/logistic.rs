@@ -39,8 +39,7 @@ fn read_sonar(file: &Path) -> Result<(DMatrix<f64>, Vec<bool>)> {
         (numbers.len() == 60).then(|| (numbers, label.trim() == "M"))
     };
     let lines: Option<Vec<_>> = text.lines().map(line).collect();
-    let lines =
-        lines.ok_or_else(|| Error::file(file, "expected 60 numbers and a label a line"))?;
+    let lines = lines.ok_or_else(|| Error::file(file, "expected 60 numbers and a label a line"))?;
     let mut x = DMatrix::from_fn(lines.len(), 61, |i, j| match j {
         0 => 1.0,
         _ => lines[i].0[j - 1],

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use annealed::prelude::*;
 use annealed::Result;
+use annealed::prelude::*;
 
 use super::advice::{Advice, Problem};
 use super::logistic::Logistic;
