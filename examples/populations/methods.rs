@@ -55,7 +55,7 @@ pub struct Outcome {
 pub type Samples<S> = Option<Box<dyn Fn(usize, u64) -> Result<Vec<S>>>>;
 
 /// Independent populations of a method whose chains interact, which its standard error comes from.
-const ISLANDS: u64 = 24;
+const ISLANDS: u64 = 32;
 /// Chains of a first pass, and of annealing in rounds or without interaction.
 const CHAINS: usize = 256;
 /// Moves at each stage of sequential Monte Carlo and of its first pass.
@@ -195,7 +195,8 @@ where
     /// Trajectories as many as they are long.
     fn waste_free(self) -> Result<Outcome> {
         let first = self.first_pass()?;
-        let block = self.block((first.schedule.steps() + 1) * first.kernel.evaluations())?;
+        // Weighing is apart from moving.
+        let block = self.block(first.schedule.steps() * (first.kernel.evaluations() + 1))?;
         let ancestors = (block as f64).sqrt().round() as usize;
         let run = self.run(first.kernel, first.schedule, block * ISLANDS as usize);
         let run = run.block_size(block).waste_free(WasteFree::new(ancestors)?);
