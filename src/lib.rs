@@ -19,6 +19,7 @@ pub mod guide {
 }
 pub mod kernel;
 pub mod learned;
+pub mod levels;
 pub mod model;
 mod num;
 pub mod path;
@@ -45,9 +46,10 @@ pub mod prelude {
     pub use crate::chain::{NonFinite, Stage, Step};
     pub use crate::estimate::Warning;
     pub use crate::kernel::{
-        CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, RandomWalkMetropolis, Repeat, Reversal,
-        StepSize, SymmetricProposal, Then, TransitionKernel, Tunable,
+        CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, Preconditioner, RandomWalkMetropolis,
+        Repeat, Reversal, StepSize, SymmetricProposal, Then, TransitionKernel, Tunable,
     };
+    pub use crate::levels::Levels;
     pub use crate::model::{
         Differentiable, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Sampleable,
         UnnormalizedModel,

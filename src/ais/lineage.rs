@@ -3,6 +3,8 @@
 use super::population::Population;
 use super::resampling::Resampling;
 use super::stages::StageRecorder;
+use super::waste_free::WasteFree;
+use crate::Result;
 use crate::chain::Block;
 use crate::kernel::Workspace;
 use crate::path::AnnealingPath;
@@ -10,43 +12,69 @@ use crate::path::AnnealingPath;
 /// How a state is copied.
 pub(super) type CopyState<S> = fn(&S) -> S;
 
-/// Resamples a block, and remembers which first chain each chain descends from.
-pub(super) struct Lineage<S> {
-    resampling: Resampling,
+/// What the chains of a block do to one another between stages.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(super) enum Interaction {
+    Resampling(Resampling),
+    WasteFree(WasteFree),
+}
+
+/// Lets the chains of a block interact, and remembers which first chain each chain descends from.
+pub(super) struct Lineage<'s, S> {
+    interaction: &'s Interaction,
+    block_size: usize,
     copy: CopyState<S>,
     /// Indices in the run.
     roots: Vec<usize>,
 }
 
-impl<S> Lineage<S> {
-    pub(super) fn new(resampling: Resampling, copy: CopyState<S>, block: &Block<S>) -> Self {
+impl<'s, S> Lineage<'s, S> {
+    pub(super) fn new(
+        interaction: &'s Interaction,
+        block_size: usize,
+        copy: CopyState<S>,
+        block: &Block<S>,
+    ) -> Self {
         let first = block.first_chain();
         Self {
-            resampling,
+            interaction,
+            block_size,
             copy,
             roots: (first..first + block.len()).collect(),
         }
     }
 
     /// Resamples the block after a stage, where it is due. The random numbers are those of its first chain.
-    pub(super) fn resample<P: AnnealingPath<State = S>, W: Workspace>(
+    /// `stay` moves the chains of a mask once more.
+    pub(super) fn resample<'p, P: AnnealingPath<State = S>, W: Workspace>(
         &mut self,
         stage: usize,
-        population: &mut Population<'_, P, W>,
+        population: &mut Population<'p, P, W>,
         stages: &mut StageRecorder,
-    ) {
-        let block = population.block_mut();
-        let extinct = block.alive().next().is_none();
-        if extinct || !self.resampling.is_due(stage, block.log_weights()) {
-            return;
+        stay: impl Fn(&mut Population<'p, P, W>, &mut Vec<bool>) -> Result<()>,
+    ) -> Result<()> {
+        let log_weights = population.block().log_weights().to_vec();
+        if population.block().alive().next().is_none() {
+            return Ok(());
         }
-        let log_weights = block.log_weights().to_vec();
-        let ancestors = self
-            .resampling
-            .ancestors(&log_weights, block.chain_mut(0).1);
-        population.resample(&ancestors, self.copy);
+        let ancestors = match self.interaction {
+            Interaction::Resampling(resampling) => {
+                if !resampling.is_due(stage, &log_weights) {
+                    return Ok(());
+                }
+                let rng = population.block_mut().chain_mut(0).1;
+                let ancestors = resampling.ancestors(&log_weights, rng);
+                population.resample(&ancestors, self.copy);
+                ancestors
+            }
+            Interaction::WasteFree(waste_free) => {
+                waste_free.renew(self.block_size, population, self.copy, stay)?
+            }
+        };
         stages.resampled(&log_weights, &ancestors, population.block());
         self.roots = ancestors.iter().map(|&a| self.roots[a]).collect();
+        Ok(())
     }
 
     pub(super) fn into_roots(self) -> Vec<usize> {

@@ -26,6 +26,7 @@ mod stages;
 mod target_samples;
 mod threads;
 mod tree;
+mod waste_free;
 
 pub(crate) use blocks::{caught, run_blocks};
 pub use bridge::{Bridge, BridgeStage};
@@ -41,8 +42,10 @@ pub use resampling::{Resampling, ResamplingScheme};
 pub use reverse_run::ReverseRun;
 pub use run::Run;
 pub use runner::Ais;
+pub(crate) use runner::panicked;
 pub use sandwich::{Sandwich, SandwichReport};
 pub use stages::StageSummary;
 pub use target_samples::{Approximate, Exact, IsExact, TargetSamples};
 pub use tree::Merge;
 pub(crate) use tree::fold;
+pub use waste_free::WasteFree;

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use super::resampling::Resampling;
 use crate::chain::{Block, NonFinite, Stage};
-use crate::estimate::log_mean_exp;
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::path::AnnealingPath;
@@ -150,8 +150,7 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     /// A beta outside of `[0, 1]`.
     pub fn place_at(&mut self, beta: f64) -> Result<()> {
         Error::check_fraction("beta", beta)?;
-        self.index += 1;
-        self.previous = std::mem::replace(&mut self.model, self.path.at(beta));
+        self.place(self.path.at(beta));
         Ok(())
     }
 
@@ -169,14 +168,54 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     /// block. An ancestor is an index within the block. It keeps its own place: `ancestors[a]` is a for
     /// each ancestor a.
     pub(crate) fn resample(&mut self, ancestors: &[usize], copy: fn(&P::State) -> P::State) {
-        let log_mean = log_mean_exp(self.block.log_weights());
-        self.block.resample(ancestors, log_mean, copy);
         for (chain, &ancestor) in ancestors.iter().enumerate() {
             if ancestor != chain {
-                let memory = self.workspace.memory(ancestor);
-                self.workspace.set_memory(chain, memory);
+                self.copy_chain(ancestor, chain, copy);
             }
         }
+        self.block.level_weights();
+    }
+
+    /// Gives the first chains copies of the states and memories of these, by their indices within the block,
+    /// and all of them the mean weight of the block.
+    pub(crate) fn gather(&mut self, ancestors: &[usize], copy: fn(&P::State) -> P::State) {
+        let copy = |&chain: &usize| {
+            let state = copy(&self.block.states()[chain]);
+            (state, self.workspace.memory(chain))
+        };
+        let copies: Vec<_> = ancestors.iter().map(copy).collect();
+        for (chain, (state, memory)) in copies.into_iter().enumerate() {
+            *self.block.chain_mut(chain).0 = state;
+            self.workspace.set_memory(chain, memory);
+        }
+        self.block.level_weights();
+    }
+
+    /// Copies state and memory, not the stream, of one chain to another, by their indices within the block.
+    pub(crate) fn copy_chain(&mut self, from: usize, to: usize, copy: fn(&P::State) -> P::State) {
+        let state = copy(&self.block.states()[from]);
+        *self.block.chain_mut(to).0 = state;
+        let memory = self.workspace.memory(from);
+        self.workspace.set_memory(to, memory);
+    }
+
+    /// [Stays](Self::stay) with the chains of a mask.
+    pub(crate) fn stay_masked<K>(&mut self, kernel: &K, mask: &mut Vec<bool>) -> Result<()>
+    where
+        K: TransitionKernel<P::At<'p>, Workspace = W>,
+    {
+        let stage = Stage::new(self.index, &self.model, &self.model);
+        let workspace = &mut self.workspace;
+        self.block
+            .masked(mask, |block| kernel.advance(stage, block, workspace))
+    }
+
+    /// Resamples the chains, not all of which are dead, whatever their weights. The random numbers are those
+    /// of the first.
+    pub(crate) fn resample_by(&mut self, resampling: &Resampling, copy: fn(&P::State) -> P::State) {
+        let log_weights = self.block.log_weights().to_vec();
+        let ancestors = resampling.ancestors(&log_weights, self.block.chain_mut(0).1);
+        self.resample(&ancestors, copy);
     }
 
     /// The chains, to be resampled.
@@ -185,7 +224,7 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     }
 
     /// Gives the chains new exact samples of the base, and forgets what a kernel kept of the old ones.
-    pub(crate) fn renew(&mut self) {
+    pub(crate) fn redraw(&mut self) {
         let base = self.path.base();
         let (states, rngs) = self.block.chains_mut();
         for (state, rng) in states.iter_mut().zip(rngs) {
@@ -231,5 +270,17 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     /// The chains being moved, by their indices in the run, and the index of the stage.
     pub(crate) fn at_hand(&self) -> (Range<usize>, usize) {
         (self.block.chains_at_hand(), self.index)
+    }
+
+    /// Places the chains at a model that the caller has at hand, as [`place_at`](Self::place_at).
+    pub(crate) fn place(&mut self, model: P::At<'p>) {
+        self.index += 1;
+        self.previous = std::mem::replace(&mut self.model, model);
+    }
+
+    /// Gives the chains other states, the weight 1 and an empty memory. The streams are kept.
+    pub(crate) fn replace_states(&mut self, states: Vec<P::State>) {
+        self.block.replace_states(states);
+        self.workspace = W::default();
     }
 }

@@ -24,6 +24,23 @@ impl Merge for () {
     fn merge(&mut self, _right: Self) {}
 }
 
+/// Records nothing where there is none.
+impl<M: Intermediate, R: Recorder<M>> Recorder<M> for Option<R> {
+    fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>) {
+        if let Some(recorder) = self {
+            recorder.record(stage, block);
+        }
+    }
+}
+
+impl<R: Merge> Merge for Option<R> {
+    fn merge(&mut self, right: Self) {
+        if let (Some(mine), Some(theirs)) = (self, right) {
+            mine.merge(theirs);
+        }
+    }
+}
+
 /// Two recorders side by side.
 impl<M: Intermediate, A: Recorder<M>, B: Recorder<M>> Recorder<M> for (A, B) {
     fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>) {

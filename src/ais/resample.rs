@@ -31,7 +31,8 @@ where
     ) -> Result<TargetSamples<P::State, Approximate>> {
         let mut choice = stream(run.seed(), Purpose::Resampling, 0);
         let rngs = successive(choice.clone()).skip(1);
-        let copies = ResamplingScheme::Systematic.copies(run.log_weights(), &mut choice);
+        let copies =
+            ResamplingScheme::Systematic.copies(run.chains(), run.log_weights(), &mut choice);
         let chosen = run.states().iter().zip(copies);
         let states: Vec<_> = chosen
             .flat_map(|(state, copies)| std::iter::repeat_n(state.clone(), copies))

@@ -21,9 +21,10 @@ use crate::{Error, Result};
 ///
 /// let by_need = Resampling::when_ess_below(0.5)?;
 /// let often = Resampling::every(10)?.scheme(ResamplingScheme::Residual);
+/// let chosen = Resampling::at([20, 50, 70, 80])?;
 /// # Ok::<(), annealed::Error>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Resampling {
     rule: Rule,
@@ -31,15 +32,17 @@ pub struct Resampling {
 }
 
 /// When chains are resampled.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 enum Rule {
     Every(NonZeroUsize),
     EssBelow(f64),
+    /// Strictly increasing, none of them 0.
+    At(Vec<usize>),
 }
 
-/// How often each chain is copied. With N chains of normalised weights W_i, chain i has `N W_i` copies in
-/// expectation by any of them.
+/// How often each chain is copied. With N copies in all and chains of normalised weights W_i, chain i has
+/// `N W_i` of them in expectation by any scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -74,6 +77,31 @@ impl Resampling {
         Ok(Self::by(Rule::EssBelow(share)))
     }
 
+    /// Systematic resampling after each of these stages, which must be below the number of stages of the
+    /// schedule: no chain is resampled after the last.
+    ///
+    /// # Errors
+    /// No stage; stages that are not strictly increasing; a stage 0, which is the draw from the base.
+    pub fn at(stages: impl IntoIterator<Item = usize>) -> Result<Self> {
+        let stages: Vec<usize> = stages.into_iter().collect();
+        check_stages(&stages)?;
+        Ok(Self::by(Rule::At(stages)))
+    }
+
+    /// Refuses stages that a schedule of so many does not have, and what only a damaged file can hold.
+    pub(super) fn check(&self, steps: usize) -> Result<()> {
+        match &self.rule {
+            Rule::Every(_) => Ok(()),
+            Rule::EssBelow(share) => Error::check_positive_fraction("share", *share),
+            Rule::At(stages) => {
+                check_stages(stages)?;
+                let last = stages[stages.len() - 1];
+                let expected = format!("below {steps}, the last stage of the schedule");
+                Error::check(last < steps, "stages at which to resample", last, expected)
+            }
+        }
+    }
+
     fn by(rule: Rule) -> Self {
         let scheme = ResamplingScheme::Systematic;
         Self { rule, scheme }
@@ -88,11 +116,12 @@ impl Resampling {
 
     /// Whether a block with these weights is to be resampled after this stage.
     pub(super) fn is_due(&self, stage: usize, log_weights: &[f64]) -> bool {
-        match self.rule {
+        match &self.rule {
             Rule::Every(stages) => stage.is_multiple_of(stages.get()),
+            Rule::At(stages) => stages.binary_search(&stage).is_ok(),
             Rule::EssBelow(share) => {
                 let ess = WeightSums::of(log_weights).effective_sample_size();
-                ess < share * log_weights.len() as f64
+                ess < *share * log_weights.len() as f64
             }
         }
     }
@@ -104,25 +133,29 @@ impl Resampling {
         log_weights: &[f64],
         rng: &mut R,
     ) -> Vec<usize> {
-        in_place(&self.scheme.copies(log_weights, rng))
+        in_place(&self.scheme.copies(log_weights.len(), log_weights, rng))
     }
 }
 
 impl ResamplingScheme {
-    /// The number of copies of each chain, as many in all as there are chains.
-    pub(super) fn copies<R: Rng + ?Sized>(self, log_weights: &[f64], rng: &mut R) -> Vec<usize> {
-        let n = log_weights.len();
+    /// The number of copies of each chain, `count` in all.
+    pub(super) fn copies<R: Rng + ?Sized>(
+        self,
+        count: usize,
+        log_weights: &[f64],
+        rng: &mut R,
+    ) -> Vec<usize> {
         let weights = WeightSums::of(log_weights);
-        let expected = |w: &f64| n as f64 * weights.share(*w);
+        let expected = |w: &f64| count as f64 * weights.share(*w);
         let mut expected: Vec<f64> = log_weights.iter().map(expected).collect();
-        let mut copies = vec![0; n];
+        let mut copies = vec![0; log_weights.len()];
         if self == Self::Residual {
             for (copies, expected) in copies.iter_mut().zip(&mut expected) {
                 *copies = expected.floor() as usize;
                 *expected -= expected.floor();
             }
         }
-        let left = n.saturating_sub(copies.iter().sum());
+        let left = count.saturating_sub(copies.iter().sum());
         let total: f64 = expected.iter().sum();
         let scale = total / left as f64;
         let mut levels = self.levels(left, rng);
@@ -159,6 +192,19 @@ impl ResamplingScheme {
     }
 }
 
+/// Refuses stages that are not numbers from 1 on, strictly increasing.
+fn check_stages(stages: &[usize]) -> Result<()> {
+    const ARGUMENT: &str = "stages at which to resample";
+    Error::check_not_empty(ARGUMENT, stages.len())?;
+    let before = std::iter::once(&0).chain(stages);
+    let fault = before.zip(stages).find(|(before, stage)| before >= stage);
+    fault.map_or(Ok(()), |(before, stage)| {
+        let found = format!("{stage} after {before}");
+        let expected = "stages from 1 on, strictly increasing";
+        Err(Error::invalid(ARGUMENT, found, expected))
+    })
+}
+
 /// An ancestor for each place: the chain of that place where it has a copy, and a chain with copies to
 /// spare elsewhere.
 fn in_place(copies: &[usize]) -> Vec<usize> {
@@ -190,7 +236,7 @@ mod tests {
             let mut counts = [0; 5];
             const TIMES: usize = 20_000;
             for _ in 0..TIMES {
-                let copies = scheme.copies(&logs, &mut rng);
+                let copies = scheme.copies(5, &logs, &mut rng);
                 assert_eq!(copies.iter().sum::<usize>(), 5);
                 let places = in_place(&copies);
                 for (i, (count, n)) in counts.iter_mut().zip(&copies).enumerate() {

@@ -57,7 +57,7 @@ where
             purpose,
             chains: states.len(),
             log_base_normalizer: 0.0,
-            resampling: None,
+            interaction: None,
             ..self.settings.clone()
         };
         let betas = settings.schedule.betas();
@@ -80,6 +80,7 @@ where
                     k => population.advance_to(&kernel, betas[k]),
                 }
             },
+            |population, mask| population.stay_masked(&self.kernel.reversal(), mask),
         )?;
         PartialRun::merge([part])
     }

@@ -38,7 +38,11 @@ impl<S, R> Run<S, R> {
         let (windows, schedule) = (settings.windows(), &settings.schedule);
         let thermodynamic = stages::thermodynamic_integral(windows, &outcome.windows, schedule);
         let mut run = Self {
-            estimate: Estimate::of_families(&outcome.log_weights, &outcome.roots)?,
+            estimate: Estimate::of_interacting(
+                &outcome.log_weights,
+                &outcome.roots,
+                settings.block_size,
+            )?,
             thermodynamic_log_z: thermodynamic.map(|ratio| ratio + settings.log_base_normalizer),
             stages: stages::summarize(windows, &outcome.windows, schedule),
             warnings: Vec::new(),
@@ -114,7 +118,8 @@ impl<S, R> Run<S, R> {
         self.log_z_estimate().interval_at(level)
     }
 
-    /// `ESS = (sum w)^2 / sum w^2`, a count between 1 and the number of chains.
+    /// `ESS = (sum w)^2 / sum w^2`, a count between 1 and the number of chains. In a
+    /// [resampled](crate::ais::Ais::resampling) run w are the weights of families or of islands.
     #[doc(alias = "ess")]
     pub fn effective_sample_size(&self) -> f64 {
         self.estimate.effective_sample_size()
@@ -179,33 +184,37 @@ impl<S, R> Run<S, R> {
 
     /// Self-normalised estimate of `E f(x)` under the target, with the standard error
     /// `sqrt(sum W_i^2 (f(x_i) - mean)^2)`, `W` the normalised weights; infinite for a single
-    /// chain of positive weight. Where chains were resampled, a family is what a chain is here. The error is
-    /// far too small where few chains carry the weight.
+    /// chain of positive weight. Where chains were resampled, a family or an island is what a chain is
+    /// here. The error is far too small where few chains carry the weight.
     pub fn expectation(&self, f: impl Fn(&S) -> f64) -> (f64, f64) {
         let weights = WeightSums::of(&self.log_weights);
         let chains = self.states.iter().zip(&self.log_weights).enumerate();
         let alive = chains.filter(|(_, (_, log_weight))| **log_weight > f64::NEG_INFINITY);
         let weighted: Vec<(usize, f64, f64)> = alive
-            .map(|(i, (state, &log_weight))| (self.root(i), weights.share(log_weight), f(state)))
+            .map(|(i, (state, &log_weight))| (self.unit(i), weights.share(log_weight), f(state)))
             .collect();
         let mean: f64 = weighted
             .iter()
             .map(|(_, weight, value)| weight * value)
             .sum();
-        let mut families = BTreeMap::new();
-        for (root, weight, value) in weighted {
-            *families.entry(root).or_insert(0.0) += weight * (value - mean);
+        let mut units = BTreeMap::new();
+        for (unit, weight, value) in weighted {
+            *units.entry(unit).or_insert(0.0) += weight * (value - mean);
         }
-        let variance: f64 = families.values().map(|sum: &f64| sum.powi(2)).sum();
-        match families.len() {
+        let variance: f64 = units.values().map(|sum: &f64| sum.powi(2)).sum();
+        match units.len() {
             1 => (mean, f64::INFINITY),
             _ => (mean, variance.sqrt()),
         }
     }
 
-    /// The first chain that a chain descends from.
-    fn root(&self, chain: usize) -> usize {
-        self.roots.get(chain).copied().unwrap_or(chain)
+    /// The index of what a chain belongs to and is independent of the others: its island, its family, or
+    /// itself.
+    fn unit(&self, chain: usize) -> usize {
+        match self.estimate.is_of_islands() {
+            true => chain / self.settings.block_size,
+            false => self.roots.get(chain).copied().unwrap_or(chain),
+        }
     }
 
     /// The number of first chains whose descendants carry weight in the end; `None` where nothing was
@@ -220,6 +229,23 @@ impl<S, R> Run<S, R> {
     /// The recorder set by [`Ais::recorder`](crate::ais::Ais::recorder), merged over all chains.
     pub fn recorder(&self) -> &R {
         &self.recorder
+    }
+
+    /// The run without its recorder, and the recorder.
+    pub(crate) fn split_recorder(self) -> (Run<S>, R) {
+        let run = Run {
+            settings: self.settings,
+            estimate: self.estimate,
+            thermodynamic_log_z: self.thermodynamic_log_z,
+            stages: self.stages,
+            warnings: self.warnings,
+            seconds: self.seconds,
+            states: self.states,
+            log_weights: self.log_weights,
+            roots: self.roots,
+            recorder: (),
+        };
+        (run, self.recorder)
     }
 
     /// The schedule that was run.
@@ -265,9 +291,9 @@ impl<S, R> fmt::Display for Run<S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (log_z, error) = (self.log_z(), self.standard_error());
         let (lower, upper) = self.interval();
-        let (ess, chains) = (self.effective_sample_size(), self.chains());
         write!(f, "log Z = {log_z:.3} +- {error:.3} (95% interval ")?;
-        write!(f, "{lower:.3} to {upper:.3}, ESS {ess:.0} of {chains})")?;
+        write!(f, "{lower:.3} to {upper:.3}, ")?;
+        write!(f, "{})", self.estimate.sample_size_text())?;
         for warning in &self.warnings {
             write!(f, "\nwarning: {warning}")?;
         }
@@ -313,7 +339,7 @@ impl<S, R> Run<S, R> {
         Error::check_dimension("states", self.states.len(), chains)?;
         Error::check_dimension("log weights", self.log_weights.len(), chains)?;
         Error::check_dimension("stages", self.stages.len(), stages)?;
-        if settings.resampling.is_some() || !self.roots.is_empty() {
+        if settings.interaction.is_some() || !self.roots.is_empty() {
             Error::check_dimension("roots", self.roots.len(), chains)?;
             let within = self.roots.iter().all(|&root| root < chains);
             Error::check(

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use super::blocks::{caught, run_blocks};
-use super::lineage::{CopyState, Lineage};
+use super::lineage::{CopyState, Interaction, Lineage};
 use super::partial::{Outcome, PartialRun};
 use super::population::Population;
 use super::progress::{Meter, Progress};
@@ -14,7 +14,8 @@ use super::run::Run;
 use super::settings::Settings;
 use super::stages::StageRecorder;
 use super::tree::Forest;
-use crate::kernel::{TransitionKernel, Workspace, check_stages};
+use super::waste_free::WasteFree;
+use crate::kernel::{Invariant, TransitionKernel, Workspace, check_stages};
 use crate::model::{NormalizedModel, UnnormalizedModel};
 use crate::num::setters;
 use crate::path::AnnealingPath;
@@ -148,15 +149,35 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     /// Resamples the chains of each block between stages: sequential Monte Carlo. No chain is resampled
     /// after the last stage.
     ///
-    /// Standard error and interval come from families, the chains that descend from one first chain: their
-    /// sums of weights are to the estimate what single weights are without resampling (Lee and Whiteley
-    /// 2018), and [`Run::effective_sample_size`] counts families. Where few first chains have descendants
-    /// in the end ([`Run::surviving_ancestors`]), run more blocks.
-    pub fn resampling(mut self, resampling: Resampling) -> Self
+    /// From 10 blocks on, standard error and interval come from the differences between these islands, which
+    /// are independent. With fewer they come from families, the chains that descend from one first chain:
+    /// their sums of weights are to the estimate what single weights are without resampling (Lee and
+    /// Whiteley 2018). [`Run::effective_sample_size`] counts islands or families. Where too few carry weight
+    /// ([`Run::surviving_ancestors`]), the run [warns](crate::estimate::Warning::FewFamilies).
+    pub fn resampling(self, resampling: Resampling) -> Self
     where
         P::State: Clone,
     {
-        self.settings.resampling = Some(resampling);
+        self.interacting(Interaction::Resampling(resampling))
+    }
+
+    /// Draws a few ancestors in each block after each stage, and keeps all states of the trajectories that
+    /// start there: waste-free sequential Monte Carlo. The kernel must leave each model
+    /// [`Invariant`]. Errors are those of a [resampled](Self::resampling) run; of the two settings the last
+    /// one holds.
+    pub fn waste_free(self, waste_free: WasteFree) -> Self
+    where
+        P::State: Clone,
+        K: Invariant<P::At<'p>>,
+    {
+        self.interacting(Interaction::WasteFree(waste_free))
+    }
+
+    fn interacting(mut self, interaction: Interaction) -> Self
+    where
+        P::State: Clone,
+    {
+        self.settings.interaction = Some(interaction);
         self.copy = Some(P::State::clone);
         self
     }
@@ -192,7 +213,11 @@ where
             &chains,
             self.kernel.stages(),
             |chains, stream| Population::start(self.path, chains.start, chains.len(), stream),
-            |population, k| population.advance_to(&self.kernel, betas[k]),
+            |population, k| match self.settings.weighs_alone(k) {
+                true => population.weigh_to(betas[k]),
+                false => population.advance_to(&self.kernel, betas[k]),
+            },
+            |population, mask| population.stay_masked(&self.kernel, mask),
         )
     }
 
@@ -221,7 +246,7 @@ where
 
     /// Takes the chains of a range through all stages. `demanded` is the number of stages that the kernel
     /// demands. `start` places a block's chains, given their indices and the stream of the first; `pass`
-    /// takes them through one stage.
+    /// takes them through one stage; `stay` moves those of a mask once more where they stand.
     pub(super) fn run_part<W: Workspace>(
         &self,
         settings: &Settings,
@@ -229,13 +254,14 @@ where
         demanded: Option<usize>,
         start: impl Fn(Range<usize>, StreamRng) -> Result<Population<'p, P, W>> + Sync,
         pass: impl Fn(&mut Population<'p, P, W>, usize) -> Result<()> + Sync,
+        stay: impl Fn(&mut Population<'p, P, W>, &mut Vec<bool>) -> Result<()> + Sync,
     ) -> Result<PartialRun<P::State, R>> {
         let begun = Instant::now();
         self.check(settings)?;
         let blocks = settings.blocks_of(chains)?;
         check_stages("steps of the schedule", demanded, &settings.schedule)?;
         Ok(PartialRun {
-            nodes: self.run_blocks(settings, &blocks, start, pass)?,
+            nodes: self.run_blocks(settings, &blocks, start, pass, stay)?,
             settings: settings.clone(),
             seconds: begun.elapsed().as_secs_f64(),
         })
@@ -247,6 +273,7 @@ where
         blocks: &Range<usize>,
         start: impl Fn(Range<usize>, StreamRng) -> Result<Population<'p, P, W>> + Sync,
         pass: impl Fn(&mut Population<'p, P, W>, usize) -> Result<()> + Sync,
+        stay: impl Fn(&mut Population<'p, P, W>, &mut Vec<bool>) -> Result<()> + Sync,
     ) -> Result<Forest<Outcome<P::State, R>>> {
         let chains = settings.chains_of(blocks.clone()).len() as u64;
         let chain_steps = chains.saturating_mul(settings.schedule.steps() as u64);
@@ -258,7 +285,7 @@ where
             let mut population = None;
             let passed = caught(|| {
                 let population = population.insert(start(chains.clone(), stream)?);
-                self.run_block(settings, population, &pass, |chains| {
+                self.run_block(settings, population, &pass, &stay, |chains| {
                     meter.add(chains);
                     canceled()
                 })
@@ -275,15 +302,25 @@ where
         settings: &Settings,
         population: &mut Population<'p, P, W>,
         pass: &impl Fn(&mut Population<'p, P, W>, usize) -> Result<()>,
+        stay: &impl Fn(&mut Population<'p, P, W>, &mut Vec<bool>) -> Result<()>,
         canceled: impl Fn(usize) -> bool,
     ) -> Result<Outcome<P::State, R>, Option<Error>> {
         let windows = settings.windows();
         let mut stages = StageRecorder::new(windows, population.block().len());
         let mut recorder = self.recorder.clone();
-        let mut lineage = settings
-            .resampling
-            .zip(self.copy)
-            .map(|(resampling, copy)| Lineage::new(resampling, copy, population.block()));
+        let mut lineage =
+            settings
+                .interaction
+                .as_ref()
+                .zip(self.copy)
+                .map(|(interaction, copy)| {
+                    Lineage::new(
+                        interaction,
+                        settings.largest_block(),
+                        copy,
+                        population.block(),
+                    )
+                });
         let steps = settings.schedule.steps();
         for k in 1..=steps {
             pass(population, k)?;
@@ -292,8 +329,9 @@ where
                 recorder.record(population.stage(), population.block());
             }
             if let Some(lineage) = lineage.as_mut().filter(|_| k < steps) {
-                lineage.resample(k, population, &mut stages);
+                lineage.resample(k, population, &mut stages, stay)?;
             }
+            stages.moved(k, population.block());
             if canceled(population.block().len()) {
                 return Err(None);
             }
@@ -315,7 +353,7 @@ where
 }
 
 /// The error of a panic, with the chains and the stage that were at hand.
-fn panicked<P: AnnealingPath, W: Workspace>(
+pub(crate) fn panicked<P: AnnealingPath, W: Workspace>(
     message: String,
     population: Option<Population<'_, P, W>>,
     chains: Range<usize>,

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::resampling::Resampling;
+use super::lineage::Interaction;
 use super::stages::{Direction, Windows};
 use crate::num::Engine;
 use crate::path::AnnealingPath;
@@ -21,7 +21,7 @@ pub(super) struct Settings {
     pub(super) seed: u64,
     pub(super) purpose: Purpose,
     pub(super) log_base_normalizer: f64,
-    pub(super) resampling: Option<Resampling>,
+    pub(super) interaction: Option<Interaction>,
     /// The engine of the path.
     pub(super) engine: Option<Engine>,
     /// How far rounding moves a log weight, as the path says.
@@ -37,7 +37,7 @@ impl Settings {
             recorded_stages: 1_000,
             seed: 0,
             purpose: Purpose::Run,
-            resampling: None,
+            interaction: None,
             log_base_normalizer,
             engine: path.engine(),
             rounding_error: path.rounding_error(),
@@ -49,7 +49,18 @@ impl Settings {
         Error::check_count("chains", self.chains, 1)?;
         Error::check_at_least("block_size", self.block_size, 1)?;
         Error::check_at_least("recorded_stages", self.recorded_stages, 1)?;
-        Error::check_number("log normalizer of the base", self.log_base_normalizer)
+        Error::check_number("log normalizer of the base", self.log_base_normalizer)?;
+        match &self.interaction {
+            Some(Interaction::Resampling(resampling)) => resampling.check(self.schedule.steps()),
+            Some(Interaction::WasteFree(waste_free)) => waste_free.check(self.largest_block()),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a stage only weighs the chains, which are moved when their ancestors are drawn.
+    pub(super) fn weighs_alone(&self, stage: usize) -> bool {
+        let waste_free = matches!(self.interaction, Some(Interaction::WasteFree(_)));
+        waste_free && stage < self.schedule.steps()
     }
 
     /// The windows of stages that are recorded.
@@ -59,6 +70,11 @@ impl Settings {
             false => Direction::Forward,
         };
         Windows::new(direction, self.schedule.steps(), self.recorded_stages)
+    }
+
+    /// Number of chains in a block but for the last, which may be shorter.
+    pub(super) fn largest_block(&self) -> usize {
+        self.block_size.min(self.chains)
     }
 
     /// Number of blocks.

@@ -131,7 +131,7 @@ impl StageRecorder {
         }
     }
 
-    /// Called after a stage.
+    /// Called after a stage, before chains are resampled.
     pub(crate) fn after<S>(&mut self, stage: usize, block: &Block<S>) {
         let index = self.windows.of_stage(stage);
         let window = &mut self.records[index];
@@ -156,8 +156,15 @@ impl StageRecorder {
             }
             *start = log_weight;
         }
-        window.decisions = block.decisions().since(self.decisions);
-        self.decisions = block.decisions();
+    }
+
+    /// Called after all moves at the model that a stage has reached, those of trajectories included.
+    pub(crate) fn moved<S>(&mut self, stage: usize, block: &Block<S>) {
+        if self.windows.ends_at(stage) {
+            let window = &mut self.records[self.windows.of_stage(stage)];
+            window.decisions = block.decisions().since(self.decisions);
+            self.decisions = block.decisions();
+        }
     }
 
     /// Called after the block was resampled. `before` are the log weights that it had.

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::stage::Stage;
 use super::step::{Decisions, Increment, NonFinite, Step};
+use crate::num::log_mean_exp;
 use crate::path::Intermediate;
 use crate::random::{Lanes, StreamRng};
 use crate::{Error, Result};
@@ -196,7 +197,11 @@ impl<S> Block<S> {
     pub fn weigh<M: Intermediate<State = S>>(&mut self, stage: Stage<'_, M>) -> Result<()> {
         self.for_each(stage, |_, state, _| {
             let log_ratio = NonFinite::check_log_density("log ratio", stage.log_ratio(state))?;
-            Ok(Increment::new(log_ratio, Step::invariant()))
+            let unmoved = Step {
+                decisions: Decisions::default(),
+                ..Step::invariant()
+            };
+            Ok(Increment::new(log_ratio, unmoved))
         })
     }
 
@@ -247,19 +252,10 @@ impl<S> Block<S> {
         self.missed.fill(0.0);
     }
 
-    /// Gives each chain a copy of the state of its ancestor, by index within the block, and all of them the
-    /// same weight. The streams are kept.
-    ///
-    /// # Panics
-    /// Where there is not an ancestor for each chain.
-    pub(crate) fn resample(&mut self, ancestors: &[usize], log_weight: f64, copy: fn(&S) -> S) {
-        assert_eq!(ancestors.len(), self.len(), "an ancestor for each chain");
-        for (chain, &ancestor) in ancestors.iter().enumerate() {
-            if ancestor != chain {
-                self.states[chain] = copy(&self.states[ancestor]);
-            }
-        }
-        self.log_weights.fill(log_weight);
+    /// Gives all chains their mean weight.
+    pub(crate) fn level_weights(&mut self) {
+        let log_mean = log_mean_exp(&self.log_weights);
+        self.log_weights.fill(log_mean);
     }
 
     /// Gives the chains other states and the weight 1. The streams are kept.

@@ -11,7 +11,8 @@ use super::{Estimate, quantile};
 const SHAPES: (f64, f64) = (0.35, 0.65);
 /// The factor for a heavy tail.
 const HEAVY: f64 = 3.0;
-/// The effective sample size at which the upper bound widens twofold.
+/// The effective sample size at which the upper bound widens twofold. That of islands counts as far as their
+/// weights are uneven.
 const FEW: f64 = 15.0;
 
 /// What a Pareto shape fitted to the weights of so many chains is allowed for chance.
@@ -32,7 +33,7 @@ impl Estimate {
     /// `-g^-1(-t)` for Hall's (1992) cubic `g(T) = T + a T^2 + a^2 T^3 / 3 + b`, which removes
     /// the skewness of a studentised mean; `a = skewness / (3 sqrt n)`, `b = a / 2`.
     fn skewed(&self, t: f64) -> f64 {
-        let a = self.skewness / (3.0 * (self.chains as f64).sqrt());
+        let a = self.skewness / (3.0 * (self.units as f64).sqrt());
         let shifted = t + 0.5 * a;
         if a.abs() < 1e-6 {
             return shifted.max(0.0);
@@ -48,9 +49,14 @@ impl Estimate {
     /// error, than one that has them.
     fn widening(&self) -> f64 {
         let (light, heavy) = SHAPES;
-        let shape = self.pareto_shape.map_or(light, |k| k + margin(self.chains));
+        let shape = self.pareto_shape.map_or(light, |k| k + margin(self.units));
         let heaviness = ((shape - light) / (heavy - light)).clamp(0.0, 1.0);
-        let few = FEW / self.effective_sample_size();
-        (1.0 + (HEAVY - 1.0) * heaviness) * (1.0 + few * few)
+        let few = (FEW / self.effective_sample_size()).powi(2);
+        // Islands of about the same weight do not lack a large one.
+        let uneven = match self.is_of_islands() {
+            true => self.relative_variance.min(1.0),
+            false => 1.0,
+        };
+        (1.0 + (HEAVY - 1.0) * heaviness) * (1.0 + few * uneven)
     }
 }

@@ -18,6 +18,7 @@ pub(crate) use quantile::student;
 pub use warning::Warning;
 
 use std::fmt;
+use std::ops::Range;
 
 use crate::num::log_add_exp;
 use crate::{Error, Result};
@@ -38,6 +39,13 @@ use crate::{Error, Result};
 pub struct Estimate {
     chains: usize,
     dead: usize,
+    /// Whether chains interacted, so that they are not independent.
+    interacting: bool,
+    /// Number of independent weights, from which the figures of the error are computed: chains, or where
+    /// these interacted families or islands.
+    units: usize,
+    /// Number of these that are not 0.
+    carrying: usize,
     /// The largest log weight, plus what it was shifted by. The other figures are relative to it, so
     /// that they keep their digits however large the log weights are.
     largest: f64,
@@ -83,6 +91,9 @@ impl Estimate {
         Ok(Self {
             chains,
             dead: chains - alive.len(),
+            interacting: false,
+            units: chains,
+            carrying: alive.len(),
             largest,
             largest_share,
             relative_variance: relative_variance.min(n - 1.0),
@@ -93,26 +104,36 @@ impl Estimate {
         })
     }
 
-    /// From chains of which some descend from the same first chain: `roots` holds, for each, the index of
-    /// that one, below the number of chains; it is empty where all are their own.
+    /// From chains that interact within blocks: `roots` holds for each the index of the first chain from
+    /// which it descends, below the number of chains; it is empty where none interacted.
     ///
-    /// The sum of the weights of a family takes the place of a weight in all figures of the error (Lee and
-    /// Whiteley 2018). Those of the log weights, and the dead, are of the chains.
-    pub(crate) fn of_families(log_weights: &[f64], roots: &[usize]) -> Result<Self> {
+    /// The figures of the error are computed from weights that are independent. These are the means over
+    /// [`islands`], where there are enough of them. Otherwise they are the sums over families, the chains of
+    /// one root (Lee and Whiteley 2018). The figures of the log weights, and the dead, are of the chains.
+    pub(crate) fn of_interacting(
+        log_weights: &[f64],
+        roots: &[usize],
+        block_size: usize,
+    ) -> Result<Self> {
         let chains = Self::from_log_weights(log_weights)?;
-        if roots.is_empty() {
+        if roots.iter().enumerate().all(|(chain, &root)| chain == root) {
             return Ok(chains);
         }
-        let mut families = vec![f64::NEG_INFINITY; log_weights.len()];
-        for (&root, &log_weight) in roots.iter().zip(log_weights) {
-            families[root] = log_add_exp(families[root], log_weight);
-        }
-        let families = Self::from_log_weights(&families)?;
+        let units = match islands(log_weights.len(), block_size) {
+            Some(islands) => islands
+                .map(|chains| log_mean_exp(&log_weights[chains]))
+                .collect(),
+            None => family_sums(log_weights, roots),
+        };
+        let units = Self::from_log_weights(&units)?;
+        let units = units.shifted(chains.value() - units.value());
         Ok(Self {
+            chains: chains.chains,
             dead: chains.dead,
-            mean_of_alive: chains.mean_of_alive + (chains.largest - families.largest),
+            interacting: true,
+            mean_of_alive: chains.mean_of_alive + (chains.largest - units.largest),
             variance_of_alive: chains.variance_of_alive,
-            ..families
+            ..units
         })
     }
 
@@ -127,18 +148,28 @@ impl Estimate {
 
     /// The estimate: `log (1/N) sum w`, plus what it was [`shifted`](Self::shifted) by.
     pub fn value(&self) -> f64 {
-        self.largest - (self.chains as f64 * self.largest_share).ln()
+        self.largest - (self.units as f64 * self.largest_share).ln()
     }
 
     /// Standard error of [`value`](Self::value) by the delta method,
-    /// `sd(w) / (sqrt(N) mean(w)) = sqrt((N/ESS - 1) / (N - 1))`. It is infinite for a single chain,
-    /// which says nothing about its error. Where weights have a heavy tail, a run that lacks the largest has
+    /// `sd(w) / (sqrt(N) mean(w)) = sqrt((N/ESS - 1) / (N - 1))`. It is infinite for a single chain, and
+    /// where all weight descends from a single first chain: these say nothing about their error. Where weights have a heavy tail, a run that lacks the largest has
     /// too small an error as well as too low a value: the [`interval`](Self::interval) allows for that.
     pub fn standard_error(&self) -> f64 {
-        if self.chains == 1 {
+        if self.is_single() {
             return f64::INFINITY;
         }
-        (self.relative_variance / (self.chains - 1) as f64).sqrt()
+        (self.relative_variance / (self.units - 1) as f64).sqrt()
+    }
+
+    /// Whether there is one weight alone, from which no error can be computed.
+    fn is_single(&self) -> bool {
+        self.units == 1 || self.interacting && self.carrying == 1
+    }
+
+    /// Whether the weights that the error is computed from are those of islands.
+    pub(crate) fn is_of_islands(&self) -> bool {
+        self.units < self.chains
     }
 
     /// The 95% confidence interval, lower and upper bound; infinite for a single chain.
@@ -164,7 +195,7 @@ impl Estimate {
     }
 
     fn bounds(&self, level: f64) -> (f64, f64) {
-        if self.chains == 1 {
+        if self.is_single() {
             return (f64::NEG_INFINITY, f64::INFINITY);
         }
         let (below, above) = self.offsets(level);
@@ -181,10 +212,11 @@ impl Estimate {
         self.dead
     }
 
-    /// `(sum w)^2 / sum w^2`, a count between 1 and N.
+    /// `(sum w)^2 / sum w^2`, a count between 1 and N. In a resampled run w are the weights of families or
+    /// of islands.
     #[doc(alias = "ess")]
     pub fn effective_sample_size(&self) -> f64 {
-        self.chains as f64 / (1.0 + self.relative_variance)
+        self.units as f64 / (1.0 + self.relative_variance)
     }
 
     /// Mean of `log w`, in expectation a lower bound on the true value; `-inf` where a chain is
@@ -224,20 +256,25 @@ impl Estimate {
     /// any; [`LowEffectiveSampleSize`](Warning::LowEffectiveSampleSize) below 1% of the chains or
     /// 3; [`DominantWeight`](Warning::DominantWeight) above a share of 1/2;
     /// [`HeavyTail`](Warning::HeavyTail) above a Pareto shape of `1 + 1.5 / sqrt N`. Weights that are
-    /// less uneven have no warning, since the interval widens with them.
+    /// less uneven have no warning, since the interval widens with them. In a resampled run
+    /// [`FewFamilies`](Warning::FewFamilies) takes the place of those on few chains, low sample sizes and
+    /// dominant weights: below 10 families or islands that carry weight, or an effective number of 5.
     pub fn warnings(&self) -> Vec<Warning> {
         let (chains, dead, share) = (self.chains, self.dead, self.largest_share);
         let ess = self.effective_sample_size();
-        let few = chains < tail::MIN_CHAINS;
-        let low = ess < (0.01 * chains as f64).max(3.0);
+        let alone = !self.interacting;
+        let few = alone && chains < tail::MIN_CHAINS;
+        let few_families = !alone && (self.carrying < FEW_UNITS || ess < 0.5 * FEW_UNITS as f64);
+        let low = alone && ess < (0.01 * chains as f64).max(3.0);
         let heavy = self
             .pareto_shape
-            .filter(|&k| k > 1.0 + interval::margin(chains));
+            .filter(|&k| k > 1.0 + interval::margin(self.units));
         [
             few.then_some(Warning::FewChains { chains }),
             (dead > 0).then_some(Warning::DeadChains { dead, chains }),
+            few_families.then_some(Warning::FewFamilies { effective: ess }),
             low.then_some(Warning::LowEffectiveSampleSize { ess, chains }),
-            (share > 0.5).then_some(Warning::DominantWeight { share }),
+            (alone && share > 0.5).then_some(Warning::DominantWeight { share }),
             heavy.map(|k_hat| Warning::HeavyTail { k_hat }),
         ]
         .into_iter()
@@ -250,6 +287,9 @@ crate::num::deserialize_checked! {
     Estimate {
         chains: usize,
         dead: usize,
+        interacting: bool,
+        units: usize,
+        carrying: usize,
         largest: f64,
         largest_share: f64,
         relative_variance: f64,
@@ -258,8 +298,8 @@ crate::num::deserialize_checked! {
         mean_of_alive: f64,
         variance_of_alive: f64,
     } => Estimate {
-        chains, dead, largest, largest_share, relative_variance, skewness, pareto_shape,
-        mean_of_alive, variance_of_alive,
+        chains, dead, interacting, units, carrying, largest, largest_share, relative_variance,
+        skewness, pareto_shape, mean_of_alive, variance_of_alive,
     }.checked()
 }
 
@@ -271,7 +311,14 @@ impl Estimate {
         Error::check(self.dead < self.chains, "dead", self.dead, expected)?;
         let figures = [self.largest, self.skewness, self.mean_of_alive];
         Error::check_finite("estimate", figures.into_iter().chain(self.pareto_shape))?;
-        let n = self.chains as f64;
+        for (name, count, most) in [
+            ("units", self.units, self.chains),
+            ("carrying", self.carrying, self.units),
+        ] {
+            let expected = format!("1 to {most}");
+            Error::check((1..=most).contains(&count), name, count, expected)?;
+        }
+        let n = self.units as f64;
         for (name, value, least, most) in [
             ("largest_share", self.largest_share, (1.0 - 1e-9) / n, 1.0),
             ("relative_variance", self.relative_variance, 0.0, n - 1.0),
@@ -288,10 +335,43 @@ impl fmt::Display for Estimate {
     /// Writes it as `208.631 +- 0.021 (ESS 809 of 1000)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (value, error) = (self.value(), self.standard_error());
-        let ess = self.effective_sample_size();
-        let chains = self.chains;
-        write!(f, "{value:.3} +- {error:.3} (ESS {ess:.0} of {chains})")
+        write!(f, "{value:.3} +- {error:.3} ({})", self.sample_size_text())
     }
+}
+
+impl Estimate {
+    /// `ESS 809 of 1000`, or `ESS 19 of 20 islands`.
+    pub(crate) fn sample_size_text(&self) -> String {
+        let (ess, units) = (self.effective_sample_size(), self.units);
+        let islands = if self.is_of_islands() { " islands" } else { "" };
+        format!("ESS {ess:.0} of {units}{islands}")
+    }
+}
+
+/// So many independent weights are enough to compute an error from.
+const FEW_UNITS: usize = 10;
+
+/// The chains of each island, where a run has enough of them to compute an error from. What is left for a
+/// shorter last block counts with the island before.
+pub(crate) fn islands(
+    chains: usize,
+    block_size: usize,
+) -> Option<impl Iterator<Item = Range<usize>>> {
+    let islands = chains / block_size;
+    let start = move |island: usize| match island == islands {
+        true => chains,
+        false => island * block_size,
+    };
+    (islands >= FEW_UNITS).then(|| (0..islands).map(move |i| start(i)..start(i + 1)))
+}
+
+/// For each root the log of the sum of the weights of its family.
+fn family_sums(log_weights: &[f64], roots: &[usize]) -> Vec<f64> {
+    let mut families = vec![f64::NEG_INFINITY; log_weights.len()];
+    for (&root, &log_weight) in roots.iter().zip(log_weights) {
+        families[root] = log_add_exp(families[root], log_weight);
+    }
+    families
 }
 
 /// The finite log weights.

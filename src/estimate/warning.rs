@@ -25,6 +25,17 @@ pub enum Warning {
         /// Number of chains.
         chains: usize,
     },
+    /// Too few independent families of chains, or islands, carry the estimate of a resampled run for its
+    /// error to be trusted.
+    #[error(
+        "the estimate of the resampled run rests on about {effective:.1} independent families of chains, too \
+         few to judge the error: run at least 10 blocks, by more chains or a smaller block_size; if there are \
+         more, use more stages or a better mixing kernel"
+    )]
+    FewFamilies {
+        /// Effective number of families or islands.
+        effective: f64,
+    },
     /// Few chains carry nearly all the weight.
     #[error(
         "the effective sample size is {ess:.1} of {chains} chains: the interval may miss; use more \
@@ -108,6 +119,17 @@ pub enum Warning {
     BaseMissesTarget {
         /// Number of chains that met such a state.
         chains: usize,
+    },
+    /// Levels of the likelihood that end at the limit of their number.
+    #[error(
+        "the levels end at the limit of {levels}, where about a share of {share:.1e} of Z, or more, may lie \
+         above: allow more levels"
+    )]
+    LevelsEnded {
+        /// Number of levels.
+        levels: usize,
+        /// What lies above, at the largest likelihood met, in proportion to what lies below.
+        share: f64,
     },
     /// The forward and the reverse run of a path disagree beyond their errors.
     ///

@@ -4,12 +4,13 @@ use nalgebra::DVector;
 use rand::Rng;
 
 use super::tunable::Tunable;
-use crate::chain::{NonFinite, Stage, Step};
+use crate::chain::{Block, NonFinite, Stage, Step};
 use crate::kernel::metropolis::{PROPOSAL, decide};
+use crate::kernel::preconditioner::{Factor, Preconditioner};
 use crate::kernel::step_size::StepSize;
-use crate::kernel::vector::{add_scaled, evaluate, fill_normal, set_len};
+use crate::kernel::vector::{add_scaled, evaluate_along, fill_normal, set_len};
 use crate::kernel::workspace::Scratch;
-use crate::kernel::{Invariant, TransitionKernel, own_reversal};
+use crate::kernel::{Invariant, TransitionKernel, advance_each, own_reversal};
 use crate::model::Differentiable;
 use crate::path::Intermediate;
 use crate::{Error, Result};
@@ -21,12 +22,17 @@ use crate::{Error, Result};
 /// `eps` is the variance of the noise, so that `sqrt(eps)` has the units of the state. The
 /// kernel leaves `p_k` invariant and is its own reversal: its correction is 0.
 ///
+/// With a [`Preconditioner`](Tunable::preconditioned) L the step is that step in the coordinates
+/// `y = L^{-1} x`: `x' = x + eps/2 L L^T grad log f_k(x) + sqrt(eps) L Z`, with the acceptance that belongs
+/// to it.
+///
 /// Off the support the gradient counts as 0. A proposal off the support, or one so far that it
 /// overflows, is refused. Source: Roberts and Tweedie (1996).
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Mala {
     step_size: StepSize,
+    preconditioner: Option<Preconditioner>,
 }
 
 /// Langevin steps without the accept-reject test, corrected through the weight.
@@ -90,7 +96,10 @@ impl Mala {
     /// Where the number is not finite and positive.
     pub fn new(step_size: impl TryInto<StepSize, Error: Into<Error>>) -> Result<Self> {
         let step_size = step_size.try_into().map_err(Into::into)?;
-        Ok(Self { step_size })
+        Ok(Self {
+            step_size,
+            preconditioner: None,
+        })
     }
 }
 
@@ -120,13 +129,26 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for Mala {
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
         let variance = self.step_size.at(stage.beta);
-        let proposed = workspace.0.propose(stage.model, variance, state, rng)?;
+        let factor = self.preconditioner.as_ref().map(|l| l.at(stage.beta));
+        let proposed = workspace
+            .0
+            .propose(stage.model, variance, factor, state, rng)?;
         let there = proposed.there + proposed.backward_over_forward;
         let (accepted, step) = decide(proposed.here, there, rng);
         if accepted {
             std::mem::swap(state, &mut workspace.0.proposal);
         }
         Ok(step)
+    }
+
+    fn advance(
+        &self,
+        stage: Stage<'_, M>,
+        block: &mut Block<DVector<f64>>,
+        workspace: &mut Self::Workspace,
+    ) -> Result<()> {
+        Preconditioner::check(self.preconditioner.as_ref(), block.states())?;
+        advance_each(self, stage, block, workspace)
     }
 
     fn evaluations(&self) -> usize {
@@ -150,7 +172,9 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for UnadjustedLangevi
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
         let variance = self.step_size.at(stage.beta);
-        let proposed = workspace.0.propose(stage.model, variance, state, rng)?;
+        let proposed = workspace
+            .0
+            .propose(stage.model, variance, None, state, rng)?;
         if proposed.here == f64::NEG_INFINITY || proposed.there == f64::NEG_INFINITY {
             return Ok(Step::corrected(0.0));
         }
@@ -167,23 +191,32 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for UnadjustedLangevi
 own_reversal! { [M: Differentiable + Intermediate] UnadjustedLangevin, M }
 
 impl Buffers {
-    /// Leaves a proposal from `state` in `self.proposal`.
+    /// Leaves a proposal from `state` in `self.proposal`. The gradients and the noise are those in the
+    /// coordinates of the factor.
     fn propose<M: Differentiable, R: Rng + ?Sized>(
         &mut self,
         model: &M,
         variance: f64,
+        factor: Option<&Factor>,
         state: &DVector<f64>,
         rng: &mut R,
     ) -> Result<Proposed, NonFinite> {
         self.set_len(state.len());
-        let here = evaluate("log density", model, state, &mut self.gradient)?;
+        let here = evaluate_along(factor, "log density", model, state, &mut self.gradient)?;
         fill_normal(&mut self.noise, rng);
         let deviation = variance.sqrt();
-        self.proposal.copy_from(state);
+        match factor {
+            None => self.proposal.copy_from(state),
+            Some(_) => self.proposal.as_mut_slice().fill(0.0),
+        }
         add_scaled(&mut self.proposal, 0.5 * variance, &self.gradient);
         add_scaled(&mut self.proposal, deviation, &self.noise);
+        if let Some(factor) = factor {
+            factor.times(&mut self.proposal);
+            add_scaled(&mut self.proposal, 1.0, state);
+        }
         let gradient = &mut self.proposal_gradient;
-        let there = evaluate(PROPOSAL, model, &self.proposal, gradient)?;
+        let there = evaluate_along(factor, PROPOSAL, model, &self.proposal, gradient)?;
         Ok(Proposed {
             here,
             there,
@@ -214,7 +247,17 @@ impl Tunable for Mala {
     }
 
     fn with_step_size(&self, step_size: StepSize) -> Self {
-        Self { step_size }
+        Self {
+            step_size,
+            preconditioner: self.preconditioner.clone(),
+        }
+    }
+
+    fn preconditioned(&self, preconditioner: Preconditioner) -> Self {
+        Self {
+            step_size: self.step_size.clone(),
+            preconditioner: Some(preconditioner),
+        }
     }
 
     /// 0.574 (Roberts and Rosenthal 1998).

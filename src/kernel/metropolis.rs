@@ -5,6 +5,7 @@ use rand::{Rng, RngExt};
 
 use super::tunable::Tunable;
 use crate::chain::{Block, Increment, NonFinite, Stage, Step};
+use crate::kernel::preconditioner::Preconditioner;
 use crate::kernel::step_size::StepSize;
 use crate::kernel::vector::set_len;
 use crate::kernel::workspace::Scratch;
@@ -19,6 +20,15 @@ pub trait SymmetricProposal<S> {
     ///
     /// `beta` is where on the path the chain stands, for a width that varies along it.
     fn propose<R: Rng + ?Sized>(&self, beta: f64, state: &S, proposal: &mut S, rng: &mut R);
+
+    /// Refuses states for which the proposal is not made, those of another dimension for instance. A stage
+    /// asks before it moves a block of chains. Takes all unless the proposal says otherwise.
+    ///
+    /// # Errors
+    /// Such a state.
+    fn check(&self, _states: &[S]) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Metropolis with a symmetric proposal over any state: `x'` is accepted with probability
@@ -55,14 +65,16 @@ pub trait SymmetricProposal<S> {
 pub struct Metropolis<Q>(pub Q);
 
 /// `x' = x + s Z`, Z standard normal, with a scale (standard deviation) s that may depend on
-/// beta.
+/// beta; `x' = x + s L Z` with a [`Preconditioner`] L.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RandomWalk {
     scale: StepSize,
+    preconditioner: Option<Preconditioner>,
 }
 
-/// Metropolis with isotropic normal proposals.
+/// Metropolis with normal proposals: isotropic ones, or those of a
+/// [`Preconditioner`](Tunable::preconditioned).
 ///
 /// ```
 /// use annealed::kernel::{RandomWalkMetropolis, StepSize};
@@ -80,7 +92,10 @@ impl RandomWalkMetropolis {
     /// Where the number is not finite and positive.
     pub fn new(scale: impl TryInto<StepSize, Error: Into<Error>>) -> Result<Self> {
         let scale = scale.try_into().map_err(Into::into)?;
-        Ok(Self(RandomWalk { scale }))
+        Ok(Self(RandomWalk {
+            scale,
+            preconditioner: None,
+        }))
     }
 }
 
@@ -95,9 +110,22 @@ impl SymmetricProposal<DVector<f64>> for RandomWalk {
         set_len(proposal, state.len());
         let scale = self.scale.at(beta);
         let normal = StandardNormal::get();
+        if let Some(preconditioner) = &self.preconditioner {
+            let noise = proposal;
+            normal.fill(noise.as_mut_slice(), rng);
+            preconditioner.at(beta).times(noise);
+            for (to, from) in noise.as_mut_slice().iter_mut().zip(state.as_slice()) {
+                *to = from + scale * *to;
+            }
+            return;
+        }
         for (to, from) in proposal.as_mut_slice().iter_mut().zip(state.as_slice()) {
             *to = from + scale * normal.draw(rng);
         }
+    }
+
+    fn check(&self, states: &[DVector<f64>]) -> Result<()> {
+        Preconditioner::check(self.preconditioner.as_ref(), states)
     }
 }
 
@@ -128,6 +156,7 @@ where
         block: &mut Block<M::State>,
         workspace: &mut Self::Workspace,
     ) -> Result<()> {
+        self.0.check(block.states())?;
         block.for_each(stage, |_, state, rng| {
             let (log_ratio, here) = if stage.is_at_rest() {
                 (0.0, stage.model.log_density(state))
@@ -190,7 +219,17 @@ impl Tunable for RandomWalkMetropolis {
     }
 
     fn with_step_size(&self, scale: StepSize) -> Self {
-        Self(RandomWalk { scale })
+        Self(RandomWalk {
+            scale,
+            preconditioner: self.0.preconditioner.clone(),
+        })
+    }
+
+    fn preconditioned(&self, preconditioner: Preconditioner) -> Self {
+        Self(RandomWalk {
+            scale: self.0.scale.clone(),
+            preconditioner: Some(preconditioner),
+        })
     }
 
     /// 0.3: between .44, best in one dimension, and .234, best in many (Roberts, Gelman and

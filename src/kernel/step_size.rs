@@ -9,7 +9,8 @@ use crate::{Error, Result};
 /// Between two knots its logarithm is linear in beta; before the first and after the last it is
 /// constant. Its meaning depends on the kernel: it is the standard deviation of the proposal for
 /// [`RandomWalkMetropolis`](crate::kernel::RandomWalkMetropolis), the variance eps of the noise
-/// for Langevin kernels, and the length of a leapfrog step for Hamiltonian ones.
+/// for Langevin kernels, and the length of a leapfrog step for Hamiltonian ones. With a
+/// [`Preconditioner`](crate::kernel::Preconditioner) it counts in the coordinates of that.
 ///
 /// ```
 /// use annealed::kernel::StepSize;

@@ -4,6 +4,7 @@ use nalgebra::DVector;
 use rand::Rng;
 
 use crate::chain::NonFinite;
+use crate::kernel::preconditioner::Factor;
 use crate::model::Differentiable;
 use crate::num::{self, all_finite};
 use crate::random::StandardNormal;
@@ -45,14 +46,37 @@ pub(crate) fn evaluate<M: Differentiable>(
     };
     if log_density == f64::NEG_INFINITY {
         gradient.as_mut_slice().fill(0.0);
-    } else if !all_finite(gradient.as_slice()) {
-        return Err(NonFinite {
+    } else {
+        check_gradient(gradient)?;
+    }
+    Ok(log_density)
+}
+
+/// As [`evaluate`], with the gradient in the coordinates `y = L^{-1} x`: `L^T grad log f(x)`.
+pub(crate) fn evaluate_along<M: Differentiable>(
+    factor: Option<&Factor>,
+    quantity: &'static str,
+    model: &M,
+    position: &DVector<f64>,
+    gradient: &mut DVector<f64>,
+) -> Result<f64, NonFinite> {
+    let log_density = evaluate(quantity, model, position, gradient)?;
+    if let Some(factor) = factor {
+        factor.transpose_times(gradient);
+        check_gradient(gradient)?;
+    }
+    Ok(log_density)
+}
+
+fn check_gradient(gradient: &DVector<f64>) -> Result<(), NonFinite> {
+    match all_finite(gradient.as_slice()) {
+        true => Ok(()),
+        false => Err(NonFinite {
             quantity: "gradient of the log density",
             value: first_non_finite(gradient),
             expected: "finite components",
-        });
+        }),
     }
-    Ok(log_density)
 }
 
 fn first_non_finite(vector: &DVector<f64>) -> f64 {

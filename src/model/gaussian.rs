@@ -6,7 +6,7 @@ use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
 use crate::model::quadratic::QuadraticForm;
-use crate::model::square::{Factorization, SquareMatrix, symmetrized};
+use crate::model::square::{Factorization, SquareMatrix, check_symmetric};
 use crate::model::{
     ExponentialFamily, NormalizedModel, Sampleable, UnnormalizedModel, forward_model,
 };
@@ -171,14 +171,8 @@ fn check(
     let d = mean.len();
     Error::check_not_empty("mean", d)?;
     Error::check_dimension(argument, matrix.nrows(), d)?;
-    Error::check_dimension(argument, matrix.ncols(), d)?;
     Error::check_finite("mean", mean.iter().copied())?;
-    Error::check_finite(argument, matrix.iter().copied())?;
-    let asymmetry = (&matrix - matrix.transpose()).amax();
-    let symmetric = asymmetry <= 1e-9 * matrix.amax();
-    let found = format!("entries that differ by {asymmetry} from their mirror image");
-    Error::check(symmetric, argument, found, "a symmetric matrix")?;
-    Ok(symmetrized(&matrix))
+    check_symmetric(argument, &matrix)
 }
 
 fn log_volume(dimension: usize) -> f64 {

@@ -19,6 +19,7 @@ pub use function::FunctionModel;
 pub use gaussian::Gaussian;
 pub use mixture::GaussianMixture;
 pub(crate) use quadratic::QuadraticForm;
+pub(crate) use square::{Factorization, SquareMatrix, check_symmetric};
 
 use nalgebra::DVector;
 use rand::Rng;

@@ -57,7 +57,7 @@ impl SquareMatrix {
 }
 
 /// The Cholesky factorisation of a symmetric positive definite matrix.
-pub(super) enum Factorization {
+pub(crate) enum Factorization {
     /// The diagonal of the factor.
     Diagonal(DVector<f64>),
     /// With zeros above the factor.
@@ -67,7 +67,7 @@ pub(super) enum Factorization {
 impl Factorization {
     /// # Errors
     /// A finite symmetric matrix that is not positive definite.
-    pub(super) fn new(argument: &'static str, matrix: &SquareMatrix) -> Result<Self> {
+    pub(crate) fn new(argument: &'static str, matrix: &SquareMatrix) -> Result<Self> {
         let factorization = match matrix {
             SquareMatrix::Diagonal(diagonal) => {
                 let positive = diagonal.iter().all(|&x| x > 0.0);
@@ -107,7 +107,7 @@ impl Factorization {
     }
 
     /// The lower triangular factor L, with `L L'` the matrix.
-    pub(super) fn into_factor(self) -> SquareMatrix {
+    pub(crate) fn into_factor(self) -> SquareMatrix {
         match self {
             Self::Diagonal(factor) => SquareMatrix::Diagonal(factor),
             Self::Dense(cholesky) => SquareMatrix::Dense(cholesky.unpack()),
@@ -145,8 +145,25 @@ impl Factorization {
     }
 }
 
+/// The matrix, symmetric to the last bit.
+///
+/// # Errors
+/// A matrix that is not square, finite and symmetric up to rounding.
+pub(crate) fn check_symmetric(
+    argument: &'static str,
+    matrix: &DMatrix<f64>,
+) -> Result<DMatrix<f64>> {
+    Error::check_dimension(argument, matrix.ncols(), matrix.nrows())?;
+    Error::check_finite(argument, matrix.iter().copied())?;
+    let asymmetry = (matrix - matrix.transpose()).amax();
+    let symmetric = asymmetry <= 1e-9 * matrix.amax();
+    let found = format!("entries that differ by {asymmetry} from their mirror image");
+    Error::check(symmetric, argument, found, "a symmetric matrix")?;
+    Ok(symmetrized(matrix))
+}
+
 /// The mean of a matrix and its transpose.
-pub(super) fn symmetrized(matrix: &DMatrix<f64>) -> DMatrix<f64> {
+fn symmetrized(matrix: &DMatrix<f64>) -> DMatrix<f64> {
     // Halved before the sum, which might overflow.
     DMatrix::from_fn(matrix.nrows(), matrix.ncols(), |i, j| {
         0.5 * matrix[(i, j)] + 0.5 * matrix[(j, i)]

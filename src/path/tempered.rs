@@ -104,6 +104,18 @@ where
     }
 }
 
+impl<P, L> TemperedPath<P, L> {
+    /// The prior p, normalised.
+    pub fn prior(&self) -> &Normalized<P> {
+        &self.prior
+    }
+
+    /// The likelihood L.
+    pub fn likelihood(&self) -> &L {
+        &self.log_likelihood
+    }
+}
+
 impl<P, L> AnnealingPath for TemperedPath<P, L>
 where
     P: Sampleable,

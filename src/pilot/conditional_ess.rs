@@ -162,7 +162,8 @@ impl Pass {
         let (mut beta, mut guess, mut covered) = (0.0, 1.0, 0.0);
         let mut collapse = None;
         while beta < 1.0 && betas.len() <= limit {
-            let (next, length) = next_stage(path, population.block(), beta, guess, distance)?;
+            let (next, length, _) =
+                next_stage(path, population.block(), beta, guess, distance, PRECISION)?;
             population.advance_to(kernel, next)?;
             // A distance saturates once few chains carry the weight: such a stage is a leap.
             collapse = collapse.or(check_weights(population.block(), next)?);
@@ -210,33 +211,35 @@ fn check_weights<S>(block: &Block<S>, beta: f64) -> Result<Option<PilotWarning>>
     }
 }
 
-/// The beta at this distance from `beta`, or 1 where that is nearer, and its distance. It is found by
-/// bisection, with guesses for which the distance is proportional to the step, as it nearly is.
-fn next_stage<P: AnnealingPath>(
+/// The beta at this distance from `beta`, to a relative `precision`, or 1 where that is nearer; its distance;
+/// and how often the chains were evaluated. It is found by bisection, with guesses for which the distance is
+/// proportional to the step, as it nearly is.
+pub(super) fn next_stage<P: AnnealingPath>(
     path: &P,
     block: &Block<P::State>,
     beta: f64,
     guess: f64,
     distance: f64,
-) -> Result<(f64, f64)> {
+    precision: f64,
+) -> Result<(f64, f64, usize)> {
     let here = path.at(beta);
     let reach = |step: f64| distance_to(&here, &path.at(beta + step), block);
     let all = 1.0 - beta;
     // `high` is the shortest step known to be too long.
     let (mut low, mut high) = (0.0, f64::INFINITY);
     let mut step = guess.min(all);
-    for _ in 0..200 {
+    for trials in 1..=200 {
         let length = reach(step);
         if length <= distance {
             if step == all {
-                return Ok((1.0, length));
+                return Ok((1.0, length, trials));
             }
             low = step;
         } else {
             high = step;
         }
-        if (length / distance - 1.0).abs() < PRECISION {
-            return Ok((beta + step, length));
+        if (length / distance - 1.0).abs() < precision {
+            return Ok((beta + step, length, trials));
         }
         step = match step * distance / length {
             proportional if low < proportional && proportional < high => proportional.min(all),

@@ -4,26 +4,35 @@
 //! survey; [`ConstantConditionalEss`] and [`BinnedSchedule`] choose one by chains of their own. All
 //! four are [`ScheduleOptimizer`]s. [`tune()`] finds the step sizes of a kernel.
 
+mod adaptation;
 mod binned;
 mod conditional_ess;
+mod covariance;
 mod fixed_point;
 mod friction;
+mod intensity;
 mod knot_chains;
 mod metric;
+mod rounds;
 mod survey;
 mod survey_run;
 mod tune;
+mod tuner;
 mod varopt;
 mod warning;
 
+pub use adaptation::{Adaptation, Adapted, AdaptiveRun};
 pub use binned::{BinnedSchedule, allocate_steps};
 pub use conditional_ess::ConstantConditionalEss;
 pub use friction::Friction;
+pub use intensity::{Barrier, IntensityRecorder};
 pub use knot_chains::KnotChains;
 pub use metric::Metric;
 pub(crate) use metric::interpolate;
+pub use rounds::{Round, Rounds, RoundsRun};
 pub use survey::{DerivativeRecorder, Survey, SurveyPoint};
 pub use survey_run::Pilot;
+pub(crate) use tune::robbins_monro;
 pub use tune::tune;
 pub use varopt::{Solver, VarOpt};
 pub use warning::PilotWarning;

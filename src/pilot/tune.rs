@@ -86,9 +86,31 @@ fn tune_at(
     beta: f64,
     target: f64,
     steps: usize,
-    mut log_size: f64,
+    log_size: f64,
     acceptance: &mut dyn FnMut(f64) -> Result<f64>,
 ) -> Result<f64> {
+    let (log_size, excess) = robbins_monro(target, steps, log_size, acceptance)?;
+    if excess.abs() <= TOLERANCE {
+        return Ok(log_size);
+    }
+    Err(Error::NotConverged {
+        what: "the step size",
+        detail: format!(
+            "acceptance {:.3} at beta = {beta} with step size {:e}, target {target}",
+            target + excess,
+            log_size.exp(),
+        ),
+    })
+}
+
+/// Adjusts the logarithm of a step size in so many steps of all chains. Returns its mean over the last half,
+/// and by how much the acceptance exceeded the target there.
+pub(crate) fn robbins_monro(
+    target: f64,
+    steps: usize,
+    mut log_size: f64,
+    acceptance: &mut dyn FnMut(f64) -> Result<f64>,
+) -> Result<(f64, f64)> {
     let tail = steps - steps / 2;
     let (mut mean_log_size, mut mean_excess) = (0.0, 0.0);
     let (mut crossings, mut last_excess) = (0, 0.0);
@@ -102,15 +124,5 @@ fn tune_at(
         last_excess = excess;
         log_size += 2.0 * excess / (1 + crossings) as f64;
     }
-    if mean_excess.abs() <= TOLERANCE {
-        return Ok(mean_log_size);
-    }
-    Err(Error::NotConverged {
-        what: "the step size",
-        detail: format!(
-            "acceptance {:.3} at beta = {beta} with step size {:e}, target {target}",
-            target + mean_excess,
-            mean_log_size.exp(),
-        ),
-    })
+    Ok((mean_log_size, mean_excess))
 }

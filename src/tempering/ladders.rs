@@ -90,7 +90,7 @@ where
         for (j, population) in self.populations.iter_mut().enumerate() {
             self.at_hand = j;
             match j {
-                0 => population.renew(),
+                0 => population.redraw(),
                 _ => population.stay(kernel)?,
             }
         }

@@ -7,7 +7,7 @@
 
 use annealed::ais::Ais;
 use annealed::chain::{NonFinite, Stage, Step};
-use annealed::kernel::TransitionKernel;
+use annealed::kernel::{Invariant, TransitionKernel};
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use annealed::path::{GeometricPath, Intermediate, Stationary};
 use annealed::schedule::Schedule;
@@ -19,7 +19,7 @@ const STATES: usize = 5;
 
 /// A table of log densities.
 #[derive(Debug, Clone)]
-struct Table([f64; STATES]);
+pub(crate) struct Table(pub(crate) [f64; STATES]);
 
 impl UnnormalizedModel for Table {
     type State = usize;
@@ -48,17 +48,17 @@ impl Sampleable for Table {
     }
 }
 
-fn base() -> Table {
+pub(crate) fn base() -> Table {
     Table([0.3, -0.2, 0.0, 0.5, -1.0])
 }
 
-fn target() -> Table {
+pub(crate) fn target() -> Table {
     Table([-1.5, 2.0, -3.0, 0.4, 1.1])
 }
 
 /// What a deliberately wrong kernel does to the model it works on.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Flavor {
+pub(crate) enum Flavor {
     Right,
     /// Compares with the density at the previous beta: a stale cached blend.
     Stale,
@@ -66,7 +66,7 @@ enum Flavor {
 
 /// Proposes a neighbour on the ring.
 #[derive(Debug, Clone, Copy)]
-struct Walk(Flavor);
+pub(crate) struct Walk(pub(crate) Flavor);
 
 impl<M: Intermediate<State = usize>> TransitionKernel<M> for Walk {
     type Workspace = ();
@@ -93,7 +93,10 @@ impl<M: Intermediate<State = usize>> TransitionKernel<M> for Walk {
     }
 }
 
-fn log_blend(beta: f64) -> [f64; STATES] {
+/// True of the right flavor alone.
+impl<M: Intermediate<State = usize>> Invariant<M> for Walk {}
+
+pub(crate) fn log_blend(beta: f64) -> [f64; STATES] {
     std::array::from_fn(|x| (1.0 - beta) * base().0[x] + beta * target().0[x])
 }
 
@@ -125,7 +128,7 @@ fn exact_moment(schedule: &Schedule, power: f64) -> f64 {
     row.sum()
 }
 
-fn log_ratio() -> f64 {
+pub(crate) fn log_ratio() -> f64 {
     target().log_normalizer() - base().log_normalizer()
 }
 

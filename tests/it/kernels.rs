@@ -2,8 +2,9 @@
 
 use annealed::chain::{Block, NonFinite, Stage, Step};
 use annealed::kernel::{
-    CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, PersistentHmc, RandomWalkMetropolis, Repeat,
-    StepSize, SymmetricProposal, Then, TransitionKernel, Tunable, UnadjustedLangevin,
+    CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, PersistentHmc, Preconditioner,
+    RandomWalkMetropolis, Repeat, StepSize, SymmetricProposal, Then, TransitionKernel, Tunable,
+    UnadjustedLangevin,
 };
 use annealed::model::{Differentiable, FullConditionals, Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, Intermediate, Stationary};
@@ -579,6 +580,9 @@ fn tuning_says_what_it_cannot_do() -> Result<()> {
         }
         fn with_step_size(&self, step_size: StepSize) -> Self {
             Self(step_size)
+        }
+        fn preconditioned(&self, _: Preconditioner) -> Self {
+            Self(self.0.clone())
         }
         fn optimal_acceptance(&self) -> f64 {
             0.5

@@ -1,14 +1,19 @@
 //! Resampling between stages: unbiased estimates, honest errors, memory that follows its chain.
 
-use annealed::ais::{Ais, Resampling, ResamplingScheme};
-use annealed::estimate::{Estimate, log_mean_exp};
+use annealed::Error;
+use annealed::ais::{Ais, Population, Resampling, ResamplingScheme, Run};
+use annealed::estimate::{Estimate, Warning, log_mean_exp, log_sum_exp};
 use annealed::kernel::{Hmc, PersistentHmc, RandomWalkMetropolis, TransitionKernel};
-use annealed::model::{Gaussian, NormalizedModel};
+use annealed::model::{Gaussian, NormalizedModel, Sampleable};
 use annealed::path::{AnnealingPath, GaussianPath, GeometricPath};
+use annealed::random::{Purpose, StreamRng, stream};
 use annealed::schedule::Schedule;
 use nalgebra::{DVector, dmatrix, dvector};
+use rand::{RngExt, SeedableRng};
 
-const SCHEMES: [ResamplingScheme; 4] = [
+use super::finite_state::{self, Flavor, Walk};
+
+pub(crate) const SCHEMES: [ResamplingScheme; 4] = [
     ResamplingScheme::Multinomial,
     ResamplingScheme::Residual,
     ResamplingScheme::Stratified,
@@ -27,14 +32,28 @@ fn truth() -> f64 {
     target().log_normalizer() - base().log_normalizer()
 }
 
+const ISLAND: usize = 8;
+const ISLANDS: usize = 100_000;
+
 /// Mean of the islands' estimates of `Z_K/Z_0` over the true one, minus 1, and its standard error.
+pub(crate) fn bias_of<S>(run: &Run<S>, island: usize, log_ratio: f64) -> (f64, f64) {
+    let islands = run.log_weights().chunks(island);
+    mean_and_error(islands.map(|w| (log_mean_exp(w) - log_ratio).exp() - 1.0))
+}
+
+fn mean_and_error(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let values: Vec<f64> = values.collect();
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let square = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    (mean, (square / n).sqrt())
+}
+
 fn bias<'p, P, K>(path: &'p P, kernel: K, resampling: Resampling) -> (f64, f64)
 where
     P: AnnealingPath<State = DVector<f64>> + Sync,
     K: TransitionKernel<P::At<'p>> + Sync,
 {
-    const ISLAND: usize = 8;
-    const ISLANDS: usize = 100_000;
     let run = Ais::with_base_log_z(path, kernel, 0.0)
         .schedule(Schedule::linear(5).unwrap())
         .chains(ISLAND * ISLANDS)
@@ -44,12 +63,96 @@ where
         .resampling(resampling)
         .run()
         .unwrap();
-    let islands = run.log_weights().chunks(ISLAND);
-    let ratios: Vec<f64> = islands.map(|w| (log_mean_exp(w) - truth()).exp()).collect();
-    let n = ratios.len() as f64;
-    let mean = ratios.iter().sum::<f64>() / n;
-    let square = ratios.iter().map(|r| (r - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    (mean - 1.0, (square / n).sqrt())
+    bias_of(&run, ISLAND, truth())
+}
+
+#[test]
+fn islands_of_a_finite_chain_are_unbiased_for_each_scheme_and_rule() {
+    let path = GeometricPath::new(finite_state::base(), finite_state::target());
+    for scheme in SCHEMES {
+        for rule in [
+            Resampling::every(1),
+            Resampling::when_ess_below(0.8),
+            Resampling::at([1, 3]),
+        ] {
+            let rule = rule.unwrap().scheme(scheme);
+            let run = Ais::with_base_log_z(&path, Walk(Flavor::Right), 0.0)
+                .schedule(Schedule::linear(4).unwrap())
+                .chains(5 * ISLANDS)
+                .block_size(5)
+                .recorded_stages(1)
+                .seed(5)
+                .resampling(rule.clone())
+                .run()
+                .unwrap();
+            let (bias, error) = bias_of(&run, 5, finite_state::log_ratio());
+            assert!(bias.abs() <= 4.0 * error, "{rule:?}: {bias} +- {error}");
+            assert!(error < 0.01, "{rule:?}: {error}");
+        }
+    }
+}
+
+/// The number of copies of each of these chains, given their normalised weights.
+type Draw = fn(&[f64], &mut StreamRng) -> Vec<usize>;
+
+/// The bias of islands that are resampled by a scheme of one's own after each stage, and its error.
+fn bias_by(draw: Draw) -> (f64, f64) {
+    let path = GeometricPath::new(finite_state::base(), finite_state::target());
+    let mut rng = stream(5, Purpose::Testing, 0);
+    let island = |_| {
+        let mut states: Vec<usize> = (0..ISLAND).map(|_| path.base().sample(&mut rng)).collect();
+        let mut log_ratio = -finite_state::log_ratio();
+        for beta in [0.0, 0.25, 0.5, 0.75].windows(2) {
+            let rngs = (0..ISLAND).map(|_| StreamRng::from_rng(&mut rng)).collect();
+            let mut island =
+                Population::<_, ()>::from_states(&path, beta[0], 0, states, rngs).unwrap();
+            island.advance_to(&Walk(Flavor::Right), beta[1]).unwrap();
+            let block = island.block();
+            log_ratio += log_mean_exp(block.log_weights());
+            let total = log_sum_exp(block.log_weights());
+            let shares = block.log_weights().iter().map(|w| (w - total).exp());
+            let copies = draw(&shares.collect::<Vec<_>>(), &mut rng);
+            let copies = block.states().iter().zip(copies);
+            states = copies
+                .flat_map(|(&state, n)| std::iter::repeat_n(state, n))
+                .collect();
+        }
+        let last = states
+            .iter()
+            .map(|x| finite_state::log_blend(1.0)[*x] - finite_state::log_blend(0.75)[*x]);
+        (log_ratio + log_mean_exp(&last.collect::<Vec<_>>())).exp() - 1.0
+    };
+    mean_and_error((0..ISLANDS).map(island))
+}
+
+#[test]
+fn a_scheme_that_gives_what_is_left_to_the_largest_weight_is_biased() {
+    let multinomial: Draw = |shares, rng| {
+        let mut copies = vec![0; shares.len()];
+        for _ in shares {
+            let mut level = rng.random::<f64>();
+            let chain = shares.iter().position(|share| {
+                level -= share;
+                level < 0.0
+            });
+            copies[chain.unwrap_or(shares.len() - 1)] += 1;
+        }
+        copies
+    };
+    let greedy: Draw = |shares, _| {
+        let n = shares.len();
+        let mut copies: Vec<usize> = shares.iter().map(|w| (n as f64 * w) as usize).collect();
+        let largest = (0..n).max_by(|&a, &b| shares[a].total_cmp(&shares[b]));
+        copies[largest.unwrap()] += n - copies.iter().sum::<usize>();
+        copies
+    };
+    let (bias, error) = bias_by(multinomial);
+    assert!(
+        bias.abs() <= 4.0 * error && error < 0.01,
+        "{bias} +- {error}"
+    );
+    let (bias, error) = bias_by(greedy);
+    assert!(bias.abs() > 10.0 * error, "{bias} +- {error}");
 }
 
 #[test]
@@ -91,7 +194,7 @@ fn errors_from_families_are_those_of_repeated_runs() {
                 .schedule(Schedule::linear(30).unwrap())
                 .chains(500)
                 .block_size(block_size)
-                .resampling(resampling)
+                .resampling(resampling.clone())
                 .seed(seed)
                 .run()
                 .unwrap();
@@ -161,4 +264,65 @@ fn without_resampling_nothing_changes() {
     assert!((run.standard_error() - plain.standard_error()).abs() < 1e-12);
     assert!(Resampling::every(0).is_err() && Resampling::when_ess_below(0.0).is_err());
     assert!(Resampling::when_ess_below(f64::NAN).is_err());
+}
+
+#[test]
+fn chosen_stages_are_refused_where_no_schedule_has_them() {
+    for stages in [vec![], vec![0, 1], vec![2, 2], vec![3, 1]] {
+        let text = Resampling::at(stages).unwrap_err().to_string();
+        assert!(text.contains("stages at which to resample"), "{text}");
+    }
+    let path = GeometricPath::new(base(), target());
+    let ais = |stages: &[usize]| {
+        let resampling = Resampling::at(stages.iter().copied()).unwrap();
+        Ais::new(&path, RandomWalkMetropolis::new(0.4).unwrap())
+            .schedule(Schedule::linear(10).unwrap())
+            .chains(100)
+            .resampling(resampling)
+    };
+    let error = ais(&[2, 10]).run().unwrap_err();
+    assert!(matches!(error, Error::InvalidArgument { .. }), "{error}");
+    // The same stages by two rules give the same bits.
+    let (chosen, every) = (ais(&[4, 8]).run().unwrap(), {
+        ais(&[1])
+            .resampling(Resampling::every(4).unwrap())
+            .run()
+            .unwrap()
+    });
+    assert_eq!(chosen.log_weights(), every.log_weights());
+}
+
+#[test]
+fn a_single_family_says_nothing_of_its_error_and_few_are_warned_of() {
+    let path = GeometricPath::new(base(), target());
+    let run = |chains, block_size| {
+        Ais::new(&path, RandomWalkMetropolis::new(0.4).unwrap())
+            .schedule(Schedule::linear(400).unwrap())
+            .chains(chains)
+            .block_size(block_size)
+            .resampling(
+                Resampling::every(1)
+                    .unwrap()
+                    .scheme(ResamplingScheme::Multinomial),
+            )
+            .run()
+            .unwrap()
+    };
+    let few = |run: &Run<_>| {
+        let found = |w: &Warning| matches!(w, Warning::FewFamilies { .. });
+        run.warnings().iter().any(found)
+    };
+    let one = run(20, 20);
+    assert_eq!(one.surviving_ancestors(), Some(1));
+    assert_eq!(one.standard_error(), f64::INFINITY);
+    assert_eq!(one.interval(), (f64::NEG_INFINITY, f64::INFINITY));
+    assert!(few(&one));
+    let (five, twelve) = (run(100, 20), run(12 * 20, 20));
+    assert!(few(&five) && !few(&twelve), "{five} {twelve}");
+    assert!(twelve.to_string().contains("of 12 islands"), "{twelve}");
+    // Twelve islands that agree: the error is theirs, not that of twelve families.
+    assert!(twelve.standard_error() < 0.2, "{twelve}");
+    assert!((twelve.log_z() - target().log_normalizer()).abs() < 4.0 * twelve.standard_error());
+    let mean = log_mean_exp(twelve.log_weights());
+    assert!((twelve.log_z_ratio() - mean).abs() < 1e-12);
 }

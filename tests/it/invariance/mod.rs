@@ -8,8 +8,8 @@ mod models;
 mod wrong;
 
 use annealed::kernel::{
-    CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, PersistentHmc, RandomWalkMetropolis,
-    Repeat, StepSize, Then, TransitionKernel, Tunable, UnadjustedLangevin,
+    CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, PersistentHmc, Preconditioner,
+    RandomWalkMetropolis, Repeat, StepSize, Then, TransitionKernel, Tunable, UnadjustedLangevin,
 };
 use annealed::model::{Gaussian, GaussianMixture, NormalizedModel, Sampleable};
 use annealed::path::{AnnealingPath, GeometricPath, Stationary};
@@ -123,7 +123,24 @@ fn persistent_hmc() -> PersistentHmc {
     PersistentHmc::new(varying(1.0, 0.8), 1, 0.2).unwrap()
 }
 
+/// Of other correlations than the models have, and another factor at each end.
+fn shape() -> Preconditioner {
+    let covariance = |[xx, xy, yy]: [f64; 3]| {
+        let covariance = DMatrix::from_row_slice(2, 2, &[xx, xy, xy, yy]);
+        Preconditioner::covariance(&covariance).unwrap()
+    };
+    let ends = [covariance([1.4, -0.5, 0.8]), covariance([0.5, 0.45, 1.2])];
+    Preconditioner::knots([0.0, 1.0].into_iter().zip(ends)).unwrap()
+}
+
 kernels! {
+    preconditioned_walk: random_walk().preconditioned(shape());
+    preconditioned_langevin: mala().preconditioned(shape());
+    preconditioned_hmc: Hmc::new(varying(0.9, 0.8), 3).unwrap().preconditioned(shape());
+    preconditioned_persistent_hmc: persistent_hmc().preconditioned(shape());
+    scaled_langevin: mala().preconditioned(
+        Preconditioner::deviations(DVector::from_row_slice(&[0.6, 1.3])).unwrap(),
+    );
     random_walk_metropolis: random_walk();
     metropolis_adjusted_langevin: mala();
     unadjusted_langevin: langevin();

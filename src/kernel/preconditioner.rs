@@ -1,0 +1,257 @@
+//! Linear maps by which proposals are shaped.
+
+use std::sync::Arc;
+
+use nalgebra::{DMatrix, DVector};
+
+use crate::model::{Factorization, SquareMatrix, check_symmetric};
+use crate::num::add_scaled;
+use crate::{Error, Result};
+
+/// A linear map `L(beta)` by which proposals are shaped. With `Sigma = L L^T` the covariance of the target
+/// at beta, a kernel moves in the coordinates `y = L^{-1} x`, in which the target has covariance I.
+///
+/// A kernel takes it by [`Tunable::preconditioned`](crate::kernel::Tunable::preconditioned). Its step size
+/// then counts in the coordinates y. Whatever L is, the kernel leaves its model invariant: a poor
+/// estimate of the covariance costs acceptance, never a bias.
+///
+/// L is constant between betas: where it has [knots](Self::knots), the nearest one holds, and the lower of
+/// two equally near.
+///
+/// ```
+/// use annealed::prelude::*;
+/// use nalgebra::{dmatrix, dvector};
+///
+/// // The wide base is well served by steps of its deviations, the target by its covariance.
+/// let base = Preconditioner::deviations(dvector![10.0, 10.0])?;
+/// let target = Preconditioner::covariance(&dmatrix![1.0, 0.99; 0.99, 1.0])?;
+/// let shape = Preconditioner::knots([(0.0, base), (1.0, target)])?;
+/// let kernel = Mala::new(1.0)?.preconditioned(shape);
+/// # Ok::<(), annealed::Error>(())
+/// ```
+///
+/// Source: Roberts and Stramer (2002) for Langevin steps; Neal (2011), section 4.1, for Hamiltonian ones.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Preconditioner {
+    /// At least one, of increasing beta and one dimension.
+    knots: Vec<Knot>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Knot {
+    beta: f64,
+    factor: Factor,
+}
+
+/// A lower triangular matrix with a positive diagonal.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Factor(Arc<SquareMatrix>);
+
+impl Preconditioner {
+    /// The Cholesky factor of a covariance, at every beta. A product costs d^2 operations, or d where the
+    /// covariance is diagonal.
+    ///
+    /// # Errors
+    /// A matrix that is not square, finite, symmetric and positive definite, or has no rows.
+    pub fn covariance(covariance: &DMatrix<f64>) -> Result<Self> {
+        let argument = "covariance";
+        Error::check_not_empty(argument, covariance.nrows())?;
+        let covariance = SquareMatrix::from(check_symmetric(argument, covariance)?);
+        let factor = Factorization::new(argument, &covariance)?.into_factor();
+        Factor::new(argument, factor).map(Self::constant)
+    }
+
+    /// The diagonal matrix of the coordinates' standard deviations, at every beta.
+    ///
+    /// # Errors
+    /// No deviations; one that is not finite and positive.
+    pub fn deviations(deviations: DVector<f64>) -> Result<Self> {
+        Factor::new("deviations", SquareMatrix::Diagonal(deviations)).map(Self::constant)
+    }
+
+    /// From pairs `(beta, preconditioner)`. The map at a knot is that which its preconditioner has at that
+    /// beta.
+    ///
+    /// # Errors
+    /// Where there is no knot, the betas do not increase strictly within `[0, 1]`, or the dimensions
+    /// differ.
+    pub fn knots(knots: impl IntoIterator<Item = (f64, Preconditioner)>) -> Result<Self> {
+        let factor = |(beta, at): (f64, Preconditioner)| Ok((beta, at.at(beta).clone()));
+        Self::of_factors(knots.into_iter().map(factor))
+    }
+
+    fn of_factors(knots: impl IntoIterator<Item = Result<(f64, Factor)>>) -> Result<Self> {
+        let mut valid: Vec<Knot> = Vec::new();
+        for knot in knots {
+            let (beta, factor) = knot?;
+            let increases = valid.last().is_none_or(|last| last.beta < beta);
+            let expected = "strictly increasing values in [0, 1]";
+            let fits = (0.0..=1.0).contains(&beta) && increases;
+            Error::check(fits, "beta of a preconditioner", beta, expected)?;
+            if let Some(first) = valid.first() {
+                let expected = first.factor.dimension();
+                Error::check_dimension("preconditioner", factor.dimension(), expected)?;
+            }
+            valid.push(Knot { beta, factor });
+        }
+        Error::check_not_empty("preconditioner", valid.len())?;
+        Ok(Self { knots: valid })
+    }
+
+    fn constant(factor: Factor) -> Self {
+        let knot = Knot { beta: 0.0, factor };
+        Self { knots: vec![knot] }
+    }
+
+    /// The dimension of the states that it fits.
+    pub fn dimension(&self) -> usize {
+        self.knots[0].factor.dimension()
+    }
+
+    /// The factor of the nearest knot.
+    pub(super) fn at(&self, beta: f64) -> &Factor {
+        let next = self.knots.partition_point(|knot| knot.beta <= beta);
+        let nearest = match (next.checked_sub(1), self.knots.get(next)) {
+            (None, _) => 0,
+            (Some(last), None) => last,
+            (Some(left), Some(right)) => {
+                let right_is_nearer = right.beta - beta < beta - self.knots[left].beta;
+                left + usize::from(right_is_nearer)
+            }
+        };
+        &self.knots[nearest].factor
+    }
+
+    /// Refuses states of another dimension than the preconditioner has, where there is one.
+    pub(super) fn check(preconditioner: Option<&Self>, states: &[DVector<f64>]) -> Result<()> {
+        let Some(preconditioner) = preconditioner else {
+            return Ok(());
+        };
+        let dimension = preconditioner.dimension();
+        let mut states = states.iter();
+        match states.find(|state| state.len() != dimension) {
+            None => Ok(()),
+            Some(other) => Error::check_dimension("preconditioner", dimension, other.len()),
+        }
+    }
+}
+
+impl Factor {
+    /// # Errors
+    /// A matrix without rows, not lower triangular, not finite, or with a diagonal not positive.
+    fn new(argument: &'static str, factor: SquareMatrix) -> Result<Self> {
+        let diagonal = match &factor {
+            SquareMatrix::Diagonal(diagonal) => diagonal.clone(),
+            SquareMatrix::Dense(matrix) => {
+                Error::check_finite(argument, matrix.iter().copied())?;
+                Error::check_dimension(argument, matrix.ncols(), matrix.nrows())?;
+                let lower = matrix.lower_triangle() == *matrix;
+                let found = "entries above the diagonal";
+                Error::check(lower, argument, found, "a lower triangular matrix")?;
+                matrix.diagonal()
+            }
+        };
+        Error::check_not_empty(argument, diagonal.len())?;
+        let positive = |x: f64| x.is_finite() && x > 0.0;
+        let entries = diagonal.iter().copied().enumerate();
+        let expected = "finite numbers above 0";
+        Error::check_each(argument, "index", entries, positive, expected)?;
+        Ok(Self(Arc::new(factor)))
+    }
+
+    fn dimension(&self) -> usize {
+        match &*self.0 {
+            SquareMatrix::Diagonal(diagonal) => diagonal.len(),
+            SquareMatrix::Dense(matrix) => matrix.nrows(),
+        }
+    }
+
+    /// `y <- L y`.
+    ///
+    /// # Panics
+    /// Where the dimensions differ.
+    pub(super) fn times(&self, y: &mut DVector<f64>) {
+        self.demand_dimension(y);
+        match &*self.0 {
+            SquareMatrix::Diagonal(diagonal) => y.component_mul_assign(diagonal),
+            // The last column first: a column adds to entries below its own, which are done.
+            SquareMatrix::Dense(matrix) => {
+                for j in (0..y.len()).rev() {
+                    let (diagonal, below) = column_below(matrix, j);
+                    let (upper, lower) = y.as_mut_slice().split_at_mut(j + 1);
+                    add_scaled(lower, upper[j], below);
+                    upper[j] *= diagonal;
+                }
+            }
+        }
+    }
+
+    /// `y <- L^T y`.
+    ///
+    /// # Panics
+    /// Where the dimensions differ.
+    pub(super) fn transpose_times(&self, y: &mut DVector<f64>) {
+        self.demand_dimension(y);
+        match &*self.0 {
+            SquareMatrix::Diagonal(diagonal) => y.component_mul_assign(diagonal),
+            SquareMatrix::Dense(matrix) => {
+                for j in 0..y.len() {
+                    let height = y.len() - j;
+                    y[j] = matrix.column(j).rows(j, height).dot(&y.rows(j, height));
+                }
+            }
+        }
+    }
+
+    /// As one matrix: a diagonal factor is a column.
+    #[cfg(feature = "serde")]
+    fn to_matrix(&self) -> DMatrix<f64> {
+        match &*self.0 {
+            SquareMatrix::Diagonal(diagonal) => {
+                DMatrix::from_column_slice(diagonal.len(), 1, diagonal.as_slice())
+            }
+            SquareMatrix::Dense(matrix) => matrix.clone(),
+        }
+    }
+
+    #[cfg(feature = "serde")]
+    fn from_matrix(matrix: DMatrix<f64>) -> Result<Self> {
+        let factor = match matrix.ncols() {
+            1 => SquareMatrix::Diagonal(matrix.column(0).into_owned()),
+            _ => SquareMatrix::Dense(matrix),
+        };
+        Self::new("factor of a preconditioner", factor)
+    }
+
+    fn demand_dimension(&self, y: &DVector<f64>) {
+        let (found, expected) = (self.dimension(), y.len());
+        assert!(
+            found == expected,
+            "a preconditioner of dimension {found} met a state of dimension {expected}"
+        );
+    }
+}
+
+/// A column of a lower triangular matrix from its diagonal on.
+fn column_below(matrix: &DMatrix<f64>, j: usize) -> (f64, &[f64]) {
+    let rows = matrix.nrows();
+    let column = &matrix.as_slice()[j * rows + j..(j + 1) * rows];
+    (column[0], &column[1..])
+}
+
+crate::num::deserialize_checked! {
+    Preconditioner as (knots: Vec<(f64, DMatrix<f64>)>) => Self::of_factors(
+        knots
+            .into_iter()
+            .map(|(beta, factor)| Ok((beta, Factor::from_matrix(factor)?))),
+    )
+}
+// Pairs of beta and factor; a diagonal factor is written as a column.
+crate::num::serialize_as! {
+    Preconditioner as this (
+        this.knots
+            .iter()
+            .map(|knot| (knot.beta, knot.factor.to_matrix()))
+            .collect::<Vec<_>>()
+    )
+}

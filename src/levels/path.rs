@@ -1,0 +1,198 @@
+//! The path from a prior to its part above a level of the likelihood.
+
+use rand::Rng;
+
+use super::state::LevelState;
+use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
+use crate::path::{AnnealingPath, Intermediate, Normalized, TemperedPath};
+use crate::{Error, Result};
+
+/// The path from a prior, through rising levels `l_1 < .. < l_T` of the log likelihood, to its part above
+/// the last one:
+///
+/// `f_t(x) = p(x)` where `log L(x) > l_t`, and 0 elsewhere, at `beta = t/T`.
+///
+/// Its normalisers are the prior probabilities `X_t = P(log L > l_t)`, so that an annealed run on this path
+/// estimates the probability of a rare event. [`Levels`](super::Levels) makes the evidence of them.
+///
+/// The inequality is strict: the level `-inf` excludes the states of likelihood 0 and no others. A beta
+/// between two levels stands for the nearer one.
+#[derive(Debug)]
+pub struct LevelPath<'m, P, L> {
+    base: LevelPrior<'m, P>,
+    problem: &'m TemperedPath<P, L>,
+    levels: Vec<f64>,
+}
+
+/// The prior of a [`LevelPath`].
+#[derive(Debug)]
+pub struct LevelPrior<'m, P>(&'m Normalized<P>);
+
+/// A prior restricted to the states above a level of the log likelihood.
+#[derive(Debug)]
+pub struct LevelAt<'m, P, L> {
+    problem: &'m TemperedPath<P, L>,
+    /// `None` is the prior, unrestricted.
+    level: Option<f64>,
+    beta: f64,
+}
+
+impl<'m, P, L> LevelPath<'m, P, L>
+where
+    P: Sampleable,
+    L: UnnormalizedModel<State = P::State>,
+{
+    /// The path through these levels of the log likelihood of `problem`.
+    ///
+    /// # Errors
+    /// Levels that do not increase strictly, or are not below `+inf`.
+    pub fn new(
+        problem: &'m TemperedPath<P, L>,
+        levels: impl IntoIterator<Item = f64>,
+    ) -> Result<Self> {
+        let levels: Vec<f64> = levels.into_iter().collect();
+        let expected = "levels below +inf that increase strictly";
+        for (t, &level) in levels.iter().enumerate() {
+            let above = t == 0 || levels[t - 1] < level;
+            let found = || format!("{level} at index {t}");
+            Error::check(above && level < f64::INFINITY, "levels", found(), expected)?;
+        }
+        Ok(Self {
+            base: LevelPrior(problem.prior()),
+            problem,
+            levels,
+        })
+    }
+
+    /// The levels.
+    pub fn levels(&self) -> &[f64] {
+        &self.levels
+    }
+
+    /// Where on the path a level stands, counted from 1; 0 is the prior.
+    pub(super) fn beta(&self, index: usize) -> f64 {
+        index as f64 / self.levels.len().max(1) as f64
+    }
+}
+
+impl<'m, P, L> LevelAt<'m, P, L> {
+    pub(super) fn new(problem: &'m TemperedPath<P, L>, level: f64, beta: f64) -> Self {
+        Self {
+            problem,
+            level: Some(level),
+            beta,
+        }
+    }
+
+    /// The level, above which the log likelihood lies; `None` at the prior.
+    pub fn level(&self) -> Option<f64> {
+        self.level
+    }
+}
+
+impl<P, L> LevelAt<'_, P, L>
+where
+    P: UnnormalizedModel,
+    L: UnnormalizedModel<State = P::State>,
+{
+    /// 0 above the level and `-inf` below it. A likelihood that is none, NaN or `+inf`, is handed on.
+    fn restriction(&self, state: &LevelState<P::State>) -> f64 {
+        let Some(level) = self.level else {
+            return 0.0;
+        };
+        let log_likelihood = state.log_likelihood(self.problem.likelihood());
+        if log_likelihood <= level {
+            f64::NEG_INFINITY
+        } else if log_likelihood < f64::INFINITY {
+            0.0
+        } else {
+            log_likelihood
+        }
+    }
+}
+
+impl<'m, P, L> AnnealingPath for LevelPath<'m, P, L>
+where
+    P: Sampleable,
+    L: UnnormalizedModel<State = P::State>,
+{
+    type State = LevelState<P::State>;
+    type Base = LevelPrior<'m, P>;
+    type At<'a>
+        = LevelAt<'m, P, L>
+    where
+        Self: 'a;
+
+    fn base(&self) -> &LevelPrior<'m, P> {
+        &self.base
+    }
+
+    fn at(&self, beta: f64) -> LevelAt<'m, P, L> {
+        let index = (beta * self.levels.len() as f64).round() as usize;
+        LevelAt {
+            problem: self.problem,
+            level: index.checked_sub(1).map(|t| self.levels[t]),
+            beta,
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        self.problem.check()
+    }
+}
+
+impl<P: UnnormalizedModel> UnnormalizedModel for LevelPrior<'_, P> {
+    type State = LevelState<P::State>;
+
+    fn log_density(&self, state: &LevelState<P::State>) -> f64 {
+        self.0.log_density(state)
+    }
+
+    fn state_dimension(&self) -> Option<usize> {
+        self.0.state_dimension()
+    }
+}
+
+impl<P: Sampleable> Sampleable for LevelPrior<'_, P> {
+    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> LevelState<P::State> {
+        self.0.sample(rng).into()
+    }
+}
+
+impl<P: NormalizedModel> NormalizedModel for LevelPrior<'_, P> {
+    fn log_normalizer(&self) -> f64 {
+        self.0.log_normalizer()
+    }
+}
+
+impl<P, L> UnnormalizedModel for LevelAt<'_, P, L>
+where
+    P: UnnormalizedModel,
+    L: UnnormalizedModel<State = P::State>,
+{
+    type State = LevelState<P::State>;
+
+    /// The likelihood is not evaluated where the prior excludes the state.
+    fn log_density(&self, state: &LevelState<P::State>) -> f64 {
+        let prior = self.problem.prior().log_density(state);
+        if prior == f64::NEG_INFINITY {
+            return prior;
+        }
+        prior + self.restriction(state)
+    }
+}
+
+impl<P, L> Intermediate for LevelAt<'_, P, L>
+where
+    P: UnnormalizedModel,
+    L: UnnormalizedModel<State = P::State>,
+{
+    fn beta(&self) -> f64 {
+        self.beta
+    }
+
+    /// 0 above the level and `-inf` below it.
+    fn log_ratio(&self, _previous: &Self, state: &LevelState<P::State>) -> f64 {
+        self.restriction(state)
+    }
+}

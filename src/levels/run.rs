@@ -1,0 +1,311 @@
+//! The result of a run over levels.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use rand::RngExt;
+
+use super::island::Shell;
+use super::search::Found;
+use crate::Result;
+use crate::ais::{Approximate, Merge, TargetSamples};
+use crate::chain::Decisions;
+use crate::estimate::{Estimate, Warning};
+use crate::num::{WeightSums, WeightedMean, log_mean_exp};
+use crate::random::{Purpose, stream};
+
+/// What one island found.
+#[derive(Debug)]
+pub(super) struct IslandRun<S> {
+    log_likelihood: WeightedMean,
+    sample: Vec<(S, f64)>,
+    /// The log of the prior mass above each level, and all decisions so far.
+    reached: Vec<(f64, Decisions)>,
+    pub(super) evaluations: u64,
+}
+
+impl<S> Default for IslandRun<S> {
+    fn default() -> Self {
+        Self {
+            log_likelihood: WeightedMean::default(),
+            sample: Vec::new(),
+            reached: Vec::new(),
+            evaluations: 0,
+        }
+    }
+}
+
+impl<S> IslandRun<S> {
+    pub(super) fn add(&mut self, shell: Shell<S>) {
+        self.log_likelihood.merge(&shell.log_likelihood);
+        self.sample.extend(shell.sample);
+    }
+
+    pub(super) fn reach(&mut self, log_mass: f64, decisions: Decisions) {
+        self.reached.push((log_mass, decisions));
+    }
+}
+
+/// The islands of a run, in order.
+#[derive(Debug)]
+pub(super) struct Islands<S>(Vec<IslandRun<S>>);
+
+impl<S> From<IslandRun<S>> for Islands<S> {
+    fn from(island: IslandRun<S>) -> Self {
+        Self(vec![island])
+    }
+}
+
+impl<S> Merge for Islands<S> {
+    fn merge(&mut self, right: Self) {
+        self.0.extend(right.0);
+    }
+}
+
+/// One level of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct LevelSummary {
+    /// The level of the log likelihood; `-inf` for the edge of the states of likelihood 0.
+    pub level: f64,
+    /// Estimate of `log X_t`, the log of the prior mass above it; `-inf` where no island has a state there.
+    pub log_mass: f64,
+    /// Mean acceptance probability of the moves above it; `None` where the kernel makes no accept-reject
+    /// decision.
+    pub acceptance: Option<f64>,
+    /// The step size there, where it was tuned.
+    pub step_size: Option<f64>,
+}
+
+/// The result of [`Levels`](super::Levels): the log evidence with its uncertainty, reasons to doubt it, the
+/// levels, and weighted samples of the posterior.
+///
+/// In its estimate and its warnings an island is what a chain is in a [`Run`](crate::ais::Run).
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct LevelsRun<S> {
+    estimate: Estimate,
+    information: f64,
+    levels: Vec<LevelSummary>,
+    warnings: Vec<Warning>,
+    states: Vec<S>,
+    log_weights: Vec<f64>,
+    /// For each state its island.
+    islands: Vec<usize>,
+    evaluations: u64,
+    search_evaluations: u64,
+    seed: u64,
+    seconds: f64,
+}
+
+impl<S> LevelsRun<S> {
+    pub(super) fn new(
+        found: Found,
+        Islands(islands): Islands<S>,
+        search_evaluations: u64,
+        seed: u64,
+        seconds: f64,
+    ) -> Result<Self> {
+        let estimates = islands.iter().map(|run| run.log_likelihood.log_weight());
+        let estimate = Estimate::from_log_weights(&estimates.collect::<Vec<_>>())?;
+        let mut log_likelihood = WeightedMean::default();
+        for run in &islands {
+            log_likelihood.merge(&run.log_likelihood);
+        }
+        let levels = summarize(&found, &islands);
+        let evaluations = islands.iter().map(|run| run.evaluations).sum::<u64>();
+        let log_islands = (islands.len() as f64).ln();
+        let mut run = Self {
+            information: log_likelihood.get() - estimate.value(),
+            warnings: find_warnings(&estimate, &found, &levels),
+            estimate,
+            levels,
+            states: Vec::new(),
+            log_weights: Vec::new(),
+            islands: Vec::new(),
+            evaluations: search_evaluations + evaluations,
+            search_evaluations,
+            seed,
+            seconds,
+        };
+        for (index, island) in islands.into_iter().enumerate() {
+            for (state, log_weight) in island.sample {
+                run.states.push(state);
+                run.log_weights.push(log_weight - log_islands);
+                run.islands.push(index);
+            }
+        }
+        Ok(run)
+    }
+
+    /// The estimate of the log evidence: the log of the islands' mean.
+    pub fn log_z(&self) -> f64 {
+        self.estimate.value()
+    }
+
+    /// Standard error of [`log_z`](Self::log_z), from the spread of the islands.
+    pub fn standard_error(&self) -> f64 {
+        self.estimate.standard_error()
+    }
+
+    /// The 95% confidence interval of log Z, made of the islands as [`Estimate::interval_at`] says.
+    pub fn interval(&self) -> (f64, f64) {
+        self.estimate.interval()
+    }
+
+    /// The estimate, whose weights are the islands' estimates of Z.
+    pub fn estimate(&self) -> &Estimate {
+        &self.estimate
+    }
+
+    /// Estimate of the information H, the divergence of the posterior from the prior in nats:
+    /// `E log L - log Z` under the posterior. The number of levels grows in proportion to it.
+    pub fn information(&self) -> f64 {
+        self.information
+    }
+
+    /// The levels, ascending.
+    pub fn levels(&self) -> &[LevelSummary] {
+        &self.levels
+    }
+
+    /// Reasons to doubt the result; empty where there are none.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// States of all shells; with [`log_weights`](Self::log_weights) they are weighted samples of the
+    /// posterior.
+    pub fn states(&self) -> &[S] {
+        &self.states
+    }
+
+    /// The log weights of the states, whose sum is about Z. `-inf` for states of likelihood 0.
+    pub fn log_weights(&self) -> &[f64] {
+        &self.log_weights
+    }
+
+    /// Self-normalised estimate of `E f(x)` under the posterior from the [states](Self::states), with a
+    /// standard error from the islands; infinite for a single island.
+    pub fn expectation(&self, f: impl Fn(&S) -> f64) -> (f64, f64) {
+        let weights = WeightSums::of(&self.log_weights);
+        let states = self.states.iter().zip(&self.log_weights).zip(&self.islands);
+        let weighted: Vec<(usize, f64, f64)> = states
+            .filter(|((_, log_weight), _)| **log_weight > f64::NEG_INFINITY)
+            .map(|((x, &log_weight), &island)| (island, weights.share(log_weight), f(x)))
+            .collect();
+        let mean: f64 = weighted
+            .iter()
+            .map(|(_, weight, value)| weight * value)
+            .sum();
+        let mut sums = BTreeMap::new();
+        for (island, weight, value) in weighted {
+            *sums.entry(island).or_insert(0.0) += weight * (value - mean);
+        }
+        let variance: f64 = sums.values().map(|sum: &f64| sum.powi(2)).sum();
+        let islands = self.estimate.chains() as f64;
+        (mean, (variance * islands / (islands - 1.0)).sqrt())
+    }
+
+    /// So many samples of about the posterior: the [states](Self::states), resampled by their weights. A state
+    /// of large weight is there several times.
+    pub fn resampled(&self, count: usize) -> TargetSamples<S, Approximate>
+    where
+        S: Clone,
+    {
+        let weights = WeightSums::of(&self.log_weights);
+        let offset: f64 = stream(self.seed, Purpose::Resampling, 0).random();
+        let mut samples = Vec::new();
+        let mut sum = 0.0;
+        for (state, &log_weight) in self.states.iter().zip(&self.log_weights) {
+            sum += count as f64 * weights.share(log_weight);
+            while samples.len() < count && samples.len() as f64 + offset < sum {
+                samples.push(state.clone());
+            }
+        }
+        TargetSamples::approximate(samples)
+    }
+
+    /// Number of evaluations of the likelihood, those of the first pass included: one for each sample of the
+    /// prior and each move. Proposals outside of the prior's support are counted, though they are not
+    /// evaluated.
+    pub fn evaluations(&self) -> u64 {
+        self.evaluations
+    }
+
+    /// Number of evaluations of the first pass, which finds the levels.
+    pub fn search_evaluations(&self) -> u64 {
+        self.search_evaluations
+    }
+
+    /// Number of islands.
+    pub fn islands(&self) -> usize {
+        self.estimate.chains()
+    }
+
+    /// The seed.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Wall time in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.seconds
+    }
+}
+
+fn summarize<S>(found: &Found, islands: &[IslandRun<S>]) -> Vec<LevelSummary> {
+    let mut before = Decisions::default();
+    let summary = |(t, &level): (usize, &f64)| {
+        let log_masses: Vec<f64> = islands.iter().map(|run| run.reached[t].0).collect();
+        let mut decisions = Decisions::default();
+        for run in islands {
+            decisions += run.reached[t].1;
+        }
+        let acceptance = decisions.since(before).acceptance();
+        before = decisions;
+        LevelSummary {
+            level,
+            log_mass: log_mean_exp(&log_masses),
+            acceptance,
+            step_size: found.sizes.get(t).copied(),
+        }
+    };
+    found.levels.iter().enumerate().map(summary).collect()
+}
+
+fn find_warnings(estimate: &Estimate, found: &Found, levels: &[LevelSummary]) -> Vec<Warning> {
+    let mut warnings = estimate.warnings();
+    let stands = |level: &LevelSummary| level.acceptance.is_some_and(|rate| rate < 1e-3);
+    let standing = levels.iter().position(stands);
+    warnings.extend(standing.map(|t| Warning::ZeroAcceptance {
+        stage: t + 1,
+        beta: (t + 1) as f64 / levels.len() as f64,
+    }));
+    let levels = levels.len();
+    warnings.extend(
+        found
+            .unfinished
+            .map(|share| Warning::LevelsEnded { levels, share }),
+    );
+    warnings
+}
+
+/// One line, as `log Z = -0.936 +- 0.081 (95% interval -1.110 to -0.741, 32 levels, 4.9e6 evaluations)`, and
+/// a line for each warning.
+impl<S> fmt::Display for LevelsRun<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (log_z, error) = (self.log_z(), self.standard_error());
+        let (lower, upper) = self.interval();
+        let (levels, evaluations) = (self.levels.len(), self.evaluations as f64);
+        write!(f, "log Z = {log_z:.3} +- {error:.3} (95% interval ")?;
+        write!(
+            f,
+            "{lower:.3} to {upper:.3}, {levels} levels, {evaluations:.1e} evaluations)"
+        )?;
+        for warning in &self.warnings {
+            write!(f, "\nwarning: {warning}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,269 @@
+//! The runner: a first pass that finds the levels, and a second one over islands.
+
+use std::time::Instant;
+
+use super::island::Island;
+use super::path::{LevelAt, LevelPath};
+use super::run::{IslandRun, Islands, LevelsRun};
+use super::search::{Found, Tuning, search};
+use super::settings::Settings;
+use crate::ais::{caught, fold, panicked, run_blocks};
+use crate::kernel::{Invariant, StepSize, Tunable, refuse_stages};
+use crate::model::{Sampleable, UnnormalizedModel};
+use crate::num::setters;
+use crate::path::TemperedPath;
+use crate::random::{Purpose, StreamRng, stream, successive};
+use crate::{Error, Result};
+
+/// The evidence by rising levels of the likelihood.
+///
+/// With levels `l_1 < .. < l_T` of the log likelihood, `X_t = P(log L > l_t)` the prior mass above one and
+/// `X_0 = 1`,
+///
+/// `Z = E L = sum_t X_t E[L 1(log L <= l_{t+1}) | log L > l_t]`,
+///
+/// where nothing bounds the last shell, above `l_T`. An island begins with exact samples of the prior. At
+/// each level those that are not above it are the sample of a shell; of the others some are chosen, moved
+/// many times by a kernel that keeps them above the level, and all that they visit is the next sample
+/// (waste-free: Dau and Chopin 2022). At fixed levels the sum over the shells is unbiased for Z, however
+/// badly the kernel mixes (Salomone et al. 2018).
+///
+/// [`run`](Self::run) makes two passes. The first finds the levels, each above all but a given share of the
+/// states at hand, and tunes the step size at each. It ends where what can lie above is small. The second,
+/// on fresh streams and with all of this fixed, runs the islands; only they enter the estimate. Both count
+/// as cost.
+///
+/// Its problem is a [`TemperedPath`], a prior and a likelihood. Its kernel is any [`Invariant`] one over
+/// [`LevelState`](super::LevelState)s: [`RandomWalkMetropolis`](crate::kernel::RandomWalkMetropolis), or
+/// [`Metropolis`](crate::kernel::Metropolis) with a proposal of yours.
+///
+/// ```
+/// use annealed::prelude::*;
+///
+/// // Nine tenths of the evidence in a spike a hundred times narrower than the rest.
+/// let part = |deviation| Gaussian::isotropic(DVector::zeros(2), deviation);
+/// let likelihood = GaussianMixture::new([(0.1, part(0.5)?), (0.9, part(0.005)?)])?;
+/// let problem = TemperedPath::new(part(2.0)?, likelihood);
+/// let run = Levels::new(&problem, RandomWalkMetropolis::new(1.0)?).seed(1).run()?;
+/// println!("{run}");
+/// // The evidence is that of two Gaussian convolutions, at 0.
+/// let at_zero = |variance: f64| 1.0 / (std::f64::consts::TAU * (4.0 + variance));
+/// let exact = (0.1 * at_zero(0.25) + 0.9 * at_zero(0.000_025)).ln();
+/// assert!((run.log_z() - exact).abs() < 4.0 * run.standard_error());
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[must_use]
+pub struct Levels<'m, P, L, K> {
+    problem: &'m TemperedPath<P, L>,
+    kernel: K,
+    tuning: Option<Tuning<K>>,
+    settings: Settings,
+    threads: Option<usize>,
+}
+
+impl<'m, P, L, K> Levels<'m, P, L, K>
+where
+    P: Sampleable,
+    L: UnnormalizedModel<State = P::State>,
+    K: Invariant<LevelAt<'m, P, L>>,
+{
+    /// A run whose first pass tunes the kernel's step size at each level. The kernel's own step size is the
+    /// first one tried.
+    pub fn new(problem: &'m TemperedPath<P, L>, kernel: K) -> Self
+    where
+        K: Tunable,
+    {
+        let tuning = Tuning {
+            resized: K::with_step_size,
+            first: kernel.step_size().at(0.0),
+            acceptance: kernel.optimal_acceptance(),
+        };
+        Self {
+            tuning: Some(tuning),
+            ..Self::untuned(problem, kernel)
+        }
+    }
+
+    /// A run with the kernel as it is.
+    pub fn untuned(problem: &'m TemperedPath<P, L>, kernel: K) -> Self {
+        Self {
+            problem,
+            kernel,
+            tuning: None,
+            settings: Settings::default(),
+            threads: None,
+        }
+    }
+}
+
+impl<P, L, K> Levels<'_, P, L, K> {
+    setters! {
+        /// Number of islands, whose independent estimates give the standard error; 32 unless set.
+        islands of settings: usize,
+        /// Number of chains of an island: of the states above a level, how many are moved on; 32 unless set.
+        chains of settings: usize,
+        /// Number of moves of each chain at a level; 100 unless set. All states on the way are kept.
+        moves of settings: usize,
+        /// The share of the states that is to lie above the next level; 0.3 unless set.
+        share of settings: f64,
+        /// Where the levels end: where what lies above the last one is at most about this share of Z, taking
+        /// the likelihood there to be at most the largest one met; 0.001 unless set. This is no truncation:
+        /// what lies above is estimated too.
+        precision of settings: f64,
+        /// The largest number of levels; 1,000 unless set.
+        max_levels of settings: usize,
+        /// Bound on the number of weighted states that the result holds; 10,000 unless set.
+        kept of settings: usize,
+        /// The seed; 0 unless set. One seed gives the same bits for any number of threads.
+        seed of settings: u64,
+    }
+
+    /// The acceptance to which step sizes are tuned; the kernel's own optimum unless set.
+    pub fn acceptance(mut self, acceptance: f64) -> Self {
+        if let Some(tuning) = &mut self.tuning {
+            tuning.acceptance = acceptance;
+        }
+        self
+    }
+
+    /// Number of threads; rayon's global pool unless set. Without the feature `rayon` a run has
+    /// one thread whatever is set.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+}
+
+impl<'m, P, L, K> Levels<'m, P, L, K>
+where
+    P: Sampleable<State: Clone + Send> + Sync,
+    L: UnnormalizedModel<State = P::State> + Sync,
+    K: Invariant<LevelAt<'m, P, L>> + Sync,
+{
+    /// Finds the levels and runs the islands.
+    ///
+    /// # Errors
+    /// Settings out of range; a kernel that demands a number of stages; a NaN or `+inf` met on the way, with
+    /// chain, level and beta; a panic in model or kernel, likewise; [`Error::AllWeightsZero`] where no
+    /// state had a likelihood above 0.
+    pub fn run(&self) -> Result<LevelsRun<P::State>> {
+        let begun = Instant::now();
+        self.check()?;
+        let (found, first_evaluations) = self.search()?;
+        let path = LevelPath::new(self.problem, found.levels.iter().copied())?;
+        let tuned = self.tuned(&path, &found)?;
+        let islands = self.run_islands(&path, tuned.as_ref().unwrap_or(&self.kernel))?;
+        let seconds = begun.elapsed().as_secs_f64();
+        LevelsRun::new(
+            found,
+            islands,
+            first_evaluations,
+            self.settings.seed,
+            seconds,
+        )
+    }
+
+    /// The kernel with the step sizes found, where there are any.
+    fn tuned(&self, path: &LevelPath<'m, P, L>, found: &Found) -> Result<Option<K>> {
+        let Some(tuning) = self.tuning.as_ref().filter(|_| !found.sizes.is_empty()) else {
+            return Ok(None);
+        };
+        let betas = (1..).map(|t| path.beta(t));
+        let sizes = StepSize::knots(betas.zip(found.sizes.iter().copied()))?;
+        Ok(Some((tuning.resized)(&self.kernel, sizes)))
+    }
+
+    fn check(&self) -> Result<()> {
+        self.settings.check()?;
+        refuse_stages(self.kernel.stages())?;
+        if let Some(tuning) = &self.tuning {
+            Error::check_inner_fraction("acceptance", tuning.acceptance)?;
+        }
+        Error::check_at_least("threads", self.threads.unwrap_or(1), 1)
+    }
+
+    /// The levels and step sizes, and the number of evaluations that they took.
+    fn search(&self) -> Result<(Found, u64)> {
+        let path = LevelPath::new(self.problem, [])?;
+        let first = stream(self.settings.seed, Purpose::Levels, 0);
+        self.guarded(&path, 0, first, |island| {
+            let found = search(island, &self.kernel, self.tuning.as_ref(), &self.settings)?;
+            Ok((found, island.evaluations()))
+        })
+    }
+
+    fn run_islands(&self, path: &LevelPath<'m, P, L>, kernel: &K) -> Result<Islands<P::State>> {
+        let Settings {
+            islands, chains, ..
+        } = self.settings;
+        let first = stream(self.settings.seed, Purpose::Run, 0);
+        let streams: Vec<StreamRng> = successive(first).step_by(chains).take(islands).collect();
+        let outcomes = run_blocks(0..islands, self.threads, &|island, canceled| {
+            let stream = streams[island].clone();
+            let outcome = self.guarded(path, island * chains, stream, |island| {
+                self.run_island(island, path, kernel, canceled)
+            });
+            outcome.map_err(Some)?.map(Islands::from).ok_or(None)
+        })?;
+        Ok(fold(outcomes).expect("there is an island"))
+    }
+
+    /// Starts an island and works on it. A panic on the way is an error that names its place.
+    fn guarded<T>(
+        &self,
+        path: &LevelPath<'m, P, L>,
+        first_chain: usize,
+        stream: StreamRng,
+        work: impl FnOnce(&mut Island<'_, 'm, P, L, K::Workspace>) -> Result<T>,
+    ) -> Result<T> {
+        let Settings { chains, moves, .. } = self.settings;
+        let mut island = None;
+        let done = caught(|| {
+            let start = Island::start(self.problem, path, [chains, moves], first_chain, stream)?;
+            work(island.insert(start))
+        });
+        done.unwrap_or_else(|message| {
+            let chains = first_chain..first_chain + chains;
+            Err(panicked(message, island.map(Island::into_chains), chains))
+        })
+    }
+
+    /// Takes an island through all levels; `None` where it is canceled.
+    fn run_island(
+        &self,
+        island: &mut Island<'_, 'm, P, L, K::Workspace>,
+        path: &LevelPath<'m, P, L>,
+        kernel: &K,
+        canceled: &dyn Fn() -> bool,
+    ) -> Result<Option<IslandRun<P::State>>> {
+        let levels = path.levels();
+        let kept = self.settings.kept / (self.settings.islands * (levels.len() + 1));
+        let mut run = IslandRun::default();
+        for (t, &level) in (1..).zip(levels) {
+            run.add(island.cut(level, kept));
+            if !island.is_empty() {
+                island.restart(level, path.beta(t));
+                for _ in 0..self.settings.moves {
+                    island.advance(kernel)?;
+                }
+                island.sort();
+            }
+            run.reach(island.log_mass(), island.decisions());
+            if canceled() {
+                return Ok(None);
+            }
+        }
+        run.add(island.cut(f64::INFINITY, kept));
+        run.evaluations = island.evaluations();
+        Ok(Some(run))
+    }
+}
+
+impl<P, L, K: std::fmt::Debug> std::fmt::Debug for Levels<'_, P, L, K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Levels")
+            .field("kernel", &self.kernel)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}

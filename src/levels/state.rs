@@ -1,0 +1,78 @@
+//! A state that remembers its likelihood.
+
+use std::cell::OnceCell;
+use std::ops::{Deref, DerefMut};
+
+use rand::Rng;
+
+use crate::kernel::SymmetricProposal;
+use crate::model::UnnormalizedModel;
+
+/// A state with its log likelihood, once that has been computed: the state of the chains on a
+/// [`LevelPath`](super::LevelPath), whose likelihood is then evaluated once for each proposal and never
+/// again.
+///
+/// It reads like the state itself. Whoever changes the state makes it forget its likelihood.
+///
+/// ```
+/// use annealed::levels::LevelState;
+///
+/// let mut bits = LevelState::from(vec![true, false]);
+/// bits[0] = false;
+/// assert_eq!(bits.into_inner(), [false, false]);
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct LevelState<S> {
+    state: S,
+    log_likelihood: OnceCell<f64>,
+}
+
+impl<S> LevelState<S> {
+    /// The state alone.
+    pub fn into_inner(self) -> S {
+        self.state
+    }
+
+    /// `log L(x)`, evaluated on the first call.
+    pub(super) fn log_likelihood(&self, likelihood: &impl UnnormalizedModel<State = S>) -> f64 {
+        let evaluate = || likelihood.log_density(&self.state);
+        *self.log_likelihood.get_or_init(evaluate)
+    }
+}
+
+impl<S> From<S> for LevelState<S> {
+    fn from(state: S) -> Self {
+        Self {
+            state,
+            log_likelihood: OnceCell::new(),
+        }
+    }
+}
+
+impl<S> Deref for LevelState<S> {
+    type Target = S;
+
+    fn deref(&self) -> &S {
+        &self.state
+    }
+}
+
+impl<S> DerefMut for LevelState<S> {
+    fn deref_mut(&mut self) -> &mut S {
+        self.log_likelihood.take();
+        &mut self.state
+    }
+}
+
+/// A proposal between states is one between states with likelihoods.
+impl<S, Q: SymmetricProposal<S>> SymmetricProposal<LevelState<S>> for Q {
+    fn propose<R: Rng + ?Sized>(
+        &self,
+        beta: f64,
+        state: &LevelState<S>,
+        proposal: &mut LevelState<S>,
+        rng: &mut R,
+    ) {
+        Q::propose(self, beta, &**state, &mut **proposal, rng);
+    }
+}

@@ -1,0 +1,145 @@
+//! Intensities: what each stage of a run adds to the variance of its log weights, and the schedule that makes
+//! them equal.
+
+use super::metric::{interpolate, nothing_changes};
+use crate::ais::{Merge, Recorder, Run, StageSummary};
+use crate::chain::{Block, Stage};
+use crate::num::WeightSums;
+use crate::path::Intermediate;
+use crate::schedule::Schedule;
+use crate::{Error, Result};
+
+/// A recorder of the intensities of the recorded stages (Syed, Bouchard-Cote, Chern and Doucet 2024),
+///
+/// `sqrt(log E[u^2] - 2 log E[u])`, `u = w_k / w_{k-1}`,
+///
+/// with means over the chains weighted by `w_{k-1}`. The square of an intensity is `-log(CESS / N)`, CESS being
+/// the conditional effective sample size. Where stages are short it is the variance of the stage's increment.
+/// The sum over all stages is the global barrier Lambda.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct IntensityRecorder {
+    stages: Vec<Increments>,
+}
+
+/// Sums of `w_{k-1}`, `w_{k-1} u` and `w_{k-1} u^2`.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+struct Increments {
+    before: WeightSums,
+    after: WeightSums,
+    squares: WeightSums,
+}
+
+impl Increments {
+    fn merge(&mut self, right: &Self) {
+        self.before.merge(&right.before);
+        self.after.merge(&right.after);
+        self.squares.merge(&right.squares);
+    }
+
+    /// With `E[u^2] / E[u]^2 - 1` raised by `1 / (1 - 1/ESS)`, without which it vanishes as the weights collapse.
+    fn intensity(&self) -> f64 {
+        let log_ratio = self.before.log_sum() + self.squares.log_sum() - 2.0 * self.after.log_sum();
+        let freedom = 1.0 - 1.0 / self.before.effective_sample_size();
+        let excess = log_ratio.exp_m1().max(0.0) / freedom;
+        // No chain is left, or a single one: nothing is known.
+        if excess.is_finite() {
+            excess.ln_1p().sqrt()
+        } else {
+            0.0
+        }
+    }
+}
+
+impl<M: Intermediate> Recorder<M> for IntensityRecorder {
+    fn record(&mut self, _stage: Stage<'_, M>, block: &Block<M::State>) {
+        let mut sums = Increments::default();
+        for (&before, &after) in block.previous_log_weights().iter().zip(block.log_weights()) {
+            if before > f64::NEG_INFINITY {
+                sums.before.add(before);
+                sums.after.add(after);
+                sums.squares.add(2.0 * after - before);
+            }
+        }
+        self.stages.push(sums);
+    }
+}
+
+impl Merge for IntensityRecorder {
+    fn merge(&mut self, right: Self) {
+        for (mine, theirs) in self.stages.iter_mut().zip(&right.stages) {
+            mine.merge(theirs);
+        }
+    }
+}
+
+/// The barrier of a path with a kernel: the sum of the intensities up to each beta (Syed et al. 2024).
+///
+/// Its value at 1 is the global barrier Lambda. Once the kernel keeps up, K stages of equal intensity give
+/// `Lambda^2 / K` for the variance of log w.
+#[derive(Debug, Clone, PartialEq)]
+#[must_use]
+pub struct Barrier {
+    betas: Vec<f64>,
+    cumulative: Vec<f64>,
+}
+
+/// An intensity counts as no less than this share of the mean: no schedule leaps over a hundred stages of the
+/// one that it was found by.
+const FLOOR: f64 = 0.01;
+
+impl Barrier {
+    /// From the intensity of each stage of a schedule that begins at 0.
+    pub(super) fn new(betas: Vec<f64>, intensities: impl IntoIterator<Item = f64>) -> Self {
+        let mut cumulative = vec![0.0];
+        for intensity in intensities {
+            cumulative.push(cumulative[cumulative.len() - 1] + intensity);
+        }
+        Self { betas, cumulative }
+    }
+
+    /// From a run that carried an [`IntensityRecorder`]. A recorded stage stands for those since the one before.
+    pub fn from_run<S>(run: &Run<S, IntensityRecorder>) -> Self {
+        Self::of(run.stages(), run.recorder())
+    }
+
+    pub(super) fn of(stages: &[StageSummary], recorder: &IntensityRecorder) -> Self {
+        let (mut betas, mut last) = (vec![0.0], 0);
+        let mut intensities = Vec::with_capacity(stages.len());
+        for (stage, increments) in stages.iter().zip(&recorder.stages) {
+            betas.push(stage.beta);
+            intensities.push((stage.stage - last) as f64 * increments.intensity());
+            last = stage.stage;
+        }
+        Self::new(betas, intensities)
+    }
+
+    /// Lambda, the sum of all intensities.
+    pub fn global(&self) -> f64 {
+        self.cumulative[self.cumulative.len() - 1]
+    }
+
+    /// The betas at which the barrier is known, and its values there, from (0, 0) to (1, Lambda).
+    pub fn points(&self) -> impl Iterator<Item = (f64, f64)> {
+        let values = self.cumulative.iter().copied();
+        self.betas.iter().copied().zip(values)
+    }
+
+    /// The schedule of `steps` stages of equal intensity.
+    ///
+    /// # Errors
+    /// Where `steps` is 0, or nothing changes along the path.
+    pub fn schedule(&self, steps: usize) -> Result<Schedule> {
+        Error::check_count("steps", steps, 1)?;
+        let stages = (self.cumulative.len() - 1) as f64;
+        let floor = FLOOR * self.global() / stages;
+        if floor == 0.0 {
+            return Err(nothing_changes());
+        }
+        let raised = |pair: &[f64]| (pair[1] - pair[0]).max(floor);
+        let raised = self.cumulative.windows(2).map(raised);
+        let raised = Self::new(self.betas.clone(), raised);
+        interpolate(&raised.betas, &raised.cumulative, steps)
+    }
+}

@@ -1,0 +1,377 @@
+//! Annealing in rounds: stages doubled and schedule and kernel improved, until the error is small or a budget
+//! is spent.
+
+use std::fmt;
+
+use nalgebra::DVector;
+use rand::Rng;
+
+use super::adaptation::{Adaptation, Adapted};
+use super::covariance::CovarianceRecorder;
+use super::intensity::{Barrier, IntensityRecorder};
+use super::tuner::Tuner;
+use crate::ais::{Ais, Resampling, Run};
+use crate::kernel::{TransitionKernel, Tunable};
+use crate::model::NormalizedModel;
+use crate::num::setters;
+use crate::path::AnnealingPath;
+use crate::random::{Purpose, stream};
+use crate::schedule::Schedule;
+use crate::{Error, Result};
+
+/// Annealing in rounds (after Syed, Bouchard-Cote, Chern and Doucet 2024): one call that finds schedule, step
+/// sizes and the shape of proposals, and spends the rest on one run.
+///
+/// A [first pass](Adaptation::first_pass) finds stages and tunes the kernel. Then come rounds of twice as many
+/// stages each. After each round the stages are placed where their [intensities](IntensityRecorder) are equal,
+/// and a kernel over `R^d` is tuned anew. The result is the last round's run. Its schedule and its kernel do not
+/// depend on its own chains, so that its weights are unbiased. Earlier rounds are not averaged in.
+///
+/// It ends by what is set:
+/// - With a [`budget`](Self::budget) of evaluations at most a quarter is spent before the last round, which
+///   takes the rest.
+/// - With a [`standard_error`](Self::standard_error) it ends at the round that reaches it.
+/// - It ends after a [number of rounds](Self::rounds) in any case; 8 unless set.
+///
+/// Stopping by an error that was just estimated favours runs that estimate it too low. A round doubles the
+/// stages, so that this costs little.
+///
+/// ```
+/// use annealed::pilot::Rounds;
+/// use annealed::prelude::*;
+///
+/// let target = Gaussian::isotropic(DVector::from_element(5, 3.0), 0.1)?;
+/// let path = GeometricPath::new(Gaussian::standard(5)?, &target);
+/// let rounds = Rounds::new(&path, Hmc::new(0.5, 3)?).budget(500_000).seed(1).run()?;
+/// println!("{rounds}");
+/// # assert!((rounds.log_z() - target.log_normalizer()).abs() < 4.0 * rounds.standard_error());
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[must_use]
+pub struct Rounds<'p, P: AnnealingPath, K> {
+    path: &'p P,
+    kernel: K,
+    tuner: Option<Tuner<K, P::State>>,
+    log_base_normalizer: f64,
+    chains: usize,
+    moves: usize,
+    block_size: usize,
+    rounds: usize,
+    budget: Option<u64>,
+    standard_error: Option<f64>,
+    seed: u64,
+    threads: Option<usize>,
+}
+
+/// One round of [`Rounds`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Round {
+    /// Number of stages.
+    pub stages: usize,
+    /// Estimate of log Z.
+    pub log_z: f64,
+    /// Its standard error; that of the first pass is not known, and infinite.
+    pub standard_error: f64,
+    /// The global barrier Lambda.
+    pub barrier: f64,
+    /// Evaluations of the density; a gradient is one more.
+    pub evaluations: u64,
+}
+
+/// The result of [`Rounds`]: the run of the last round, and how it came about.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct RoundsRun<S, K> {
+    run: Run<S>,
+    kernel: K,
+    barrier: Barrier,
+    rounds: Vec<Round>,
+}
+
+/// Stages of the first round, at least.
+const LEAST: usize = 16;
+
+impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
+    /// Along `path`, with a kernel over `R^d` that is tuned by the rounds; its step size is where the tuning
+    /// starts.
+    pub fn new(path: &'p P, kernel: K) -> Self
+    where
+        P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
+        K: Tunable,
+    {
+        Self {
+            tuner: Some(Tuner::new()),
+            ..Self::fixed(path, kernel)
+        }
+    }
+
+    /// Along `path`, with a kernel as it is, over any state.
+    pub fn fixed(path: &'p P, kernel: K) -> Self
+    where
+        P::Base: NormalizedModel,
+    {
+        Self {
+            path,
+            kernel,
+            tuner: None,
+            log_base_normalizer: path.base().log_normalizer(),
+            chains: 256,
+            moves: 3,
+            block_size: 128,
+            rounds: 8,
+            budget: None,
+            standard_error: None,
+            seed: 0,
+            threads: None,
+        }
+    }
+
+    /// With this log normaliser of the base, in place of the base's own: 0 to count log Z from the base.
+    pub fn base_log_z(mut self, log_base_normalizer: f64) -> Self {
+        self.log_base_normalizer = log_base_normalizer;
+        self
+    }
+
+    setters! {
+        /// Number of chains; 256 unless set.
+        chains: usize,
+        /// Moves at each stage of the first pass; 3 unless set.
+        moves: usize,
+        /// Number of chains that pass the schedule together, and that resample among themselves; 128 unless
+        /// set.
+        block_size: usize,
+        /// Number of rounds after the first pass, at most; 8 unless set.
+        rounds: usize,
+        /// The seed; 0 unless set.
+        seed: u64,
+    }
+
+    /// The number of evaluations of the density to spend; a gradient is one more.
+    pub fn budget(mut self, evaluations: u64) -> Self {
+        self.budget = Some(evaluations);
+        self
+    }
+
+    /// The standard error of log Z to be reached.
+    pub fn standard_error(mut self, standard_error: f64) -> Self {
+        self.standard_error = Some(standard_error);
+        self
+    }
+
+    /// Number of threads; rayon's global pool unless set. The first pass has one.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+}
+
+impl<'p, P, K> Rounds<'p, P, K>
+where
+    P: AnnealingPath<State: Clone + Send> + Sync,
+    K: TransitionKernel<P::At<'p>> + Clone + Sync,
+{
+    /// Runs the first pass and all rounds.
+    ///
+    /// # Errors
+    /// Settings out of range; a budget that the first pass alone exceeds by a quarter; as
+    /// [`Adaptation::first_pass`] and [`Ais::run`].
+    pub fn run(&self) -> Result<RoundsRun<P::State, K>> {
+        Error::check_at_least("rounds", self.rounds, 1)?;
+        if let Some(target) = self.standard_error {
+            Error::check_positive("standard_error", target)?;
+        }
+        let first = self.first_pass()?;
+        let mut spent = first.evaluations;
+        let mut rounds = vec![Round::of_first_pass(&first)];
+        let mut seeds = stream(self.seed, Purpose::Rounds, 0);
+        let (mut kernel, mut barrier) = (first.kernel, first.barrier);
+        let mut stages = first.schedule.steps().max(LEAST);
+        loop {
+            let (now, is_last) = self.stages(stages, spent, rounds.len())?;
+            let round = self.round(&kernel, barrier.schedule(now)?, seeds.next_u64())?;
+            let (run, (intensities, shapes)) = round.split_recorder();
+            barrier = Barrier::of(run.stages(), &intensities);
+            let evaluations = self.evaluations(now);
+            spent = spent.saturating_add(evaluations);
+            rounds.push(Round::of_run(&run, &barrier, evaluations));
+            let reached = |target| run.standard_error() <= target;
+            if is_last || self.standard_error.is_some_and(reached) {
+                return Ok(RoundsRun {
+                    run,
+                    kernel,
+                    barrier,
+                    rounds,
+                });
+            }
+            if let Some((tuner, shapes)) = self.tuner.zip(shapes) {
+                kernel = tuner.after_run(&kernel, &shapes, run.stages())?;
+            }
+            stages = 2 * now;
+        }
+    }
+
+    fn first_pass(&self) -> Result<Adapted<K>> {
+        let (path, kernel) = (self.path, self.kernel.clone());
+        Adaptation::with(path, kernel, self.tuner, self.log_base_normalizer)
+            .chains(self.chains)
+            .moves(self.moves)
+            .seed(self.seed)
+            .first_pass()
+    }
+
+    /// One round along a schedule.
+    fn round(
+        &self,
+        kernel: &K,
+        schedule: Schedule,
+        seed: u64,
+    ) -> Result<Run<P::State, RoundRecorder<P::State>>> {
+        let steps = schedule.steps();
+        let shapes = self.tuner.map(|tuner| tuner.recorder(self.chains, steps));
+        let mut ais = Ais::with_base_log_z(self.path, kernel, self.log_base_normalizer)
+            .schedule(schedule)
+            .chains(self.chains)
+            .block_size(self.block_size)
+            .seed(seed)
+            .recorded_stages(steps.min(RECORDED))
+            .resampling(Resampling::when_ess_below(0.5)?)
+            .recorder((IntensityRecorder::default(), shapes));
+        if let Some(threads) = self.threads {
+            ais = ais.threads(threads);
+        }
+        ais.run()
+    }
+
+    /// Evaluations of a round of so many stages.
+    fn evaluations(&self, stages: usize) -> u64 {
+        let stage = self.chains as u64 * self.kernel.evaluations() as u64;
+        stage.saturating_mul(stages as u64)
+    }
+
+    /// The number of stages of the next round, and whether it is the last.
+    fn stages(&self, wanted: usize, spent: u64, round: usize) -> Result<(usize, bool)> {
+        let Some(budget) = self.budget else {
+            return Ok((wanted, round == self.rounds));
+        };
+        let after = spent.saturating_add(self.evaluations(wanted));
+        if after <= budget / 4 && round < self.rounds {
+            return Ok((wanted, false));
+        }
+        let stages = budget.saturating_sub(spent) / self.evaluations(1);
+        let expected = || format!("at least {}: the first pass took {spent}", 4 * spent);
+        Error::check(4 * spent <= budget, "budget", budget, expected())?;
+        Ok((stages as usize, true))
+    }
+}
+
+/// What a round records.
+type RoundRecorder<S> = (IntensityRecorder, Option<CovarianceRecorder<S>>);
+
+/// Recorded stages of a round, at most.
+const RECORDED: usize = 10_000;
+
+impl Round {
+    fn of_first_pass<K>(pass: &Adapted<K>) -> Self {
+        Self {
+            stages: pass.schedule.steps(),
+            log_z: pass.log_z,
+            standard_error: f64::INFINITY,
+            barrier: pass.barrier.global(),
+            evaluations: pass.evaluations,
+        }
+    }
+
+    fn of_run<S>(run: &Run<S>, barrier: &Barrier, evaluations: u64) -> Self {
+        Self {
+            stages: run.schedule().steps(),
+            log_z: run.log_z(),
+            standard_error: run.standard_error(),
+            barrier: barrier.global(),
+            evaluations,
+        }
+    }
+}
+
+impl<S, K> RoundsRun<S, K> {
+    /// The run of the last round.
+    pub fn run(&self) -> &Run<S> {
+        &self.run
+    }
+
+    /// The estimate of log Z, by the last round.
+    pub fn log_z(&self) -> f64 {
+        self.run.log_z()
+    }
+
+    /// Its standard error.
+    pub fn standard_error(&self) -> f64 {
+        self.run.standard_error()
+    }
+
+    /// The kernel of the last round, with the step sizes and shapes that were found.
+    pub fn kernel(&self) -> &K {
+        &self.kernel
+    }
+
+    /// The barrier along the path, by the last round. Its global value Lambda says how hard the path is with
+    /// this kernel.
+    pub fn barrier(&self) -> &Barrier {
+        &self.barrier
+    }
+
+    /// The first pass and the rounds.
+    pub fn rounds(&self) -> &[Round] {
+        &self.rounds
+    }
+
+    /// Evaluations of the density in all of them; a gradient is one more.
+    pub fn evaluations(&self) -> u64 {
+        self.rounds.iter().map(|round| round.evaluations).sum()
+    }
+
+    /// How many stages a run of as many chains needs for a standard error of log Z, by the error of the last
+    /// round.
+    ///
+    /// With the relative variance of a weight written as `exp(c / K) - 1`, `c` follows from the last round, and
+    /// the number of stages is `c / log(1 + N e^2)`. Where the kernel keeps up, `c` is `Lambda^2`.
+    ///
+    /// # Errors
+    /// Where the standard error is not positive.
+    pub fn stages_for(&self, standard_error: f64) -> Result<usize> {
+        Error::check_positive("standard_error", standard_error)?;
+        let chains = self.run.chains() as f64;
+        let relative = |error: f64| (chains * error * error).ln_1p();
+        let stages = self.run.schedule().steps() as f64 * relative(self.standard_error());
+        Ok((stages / relative(standard_error)).ceil().max(1.0) as usize)
+    }
+}
+
+/// The run's lines, and one of the rounds.
+impl<S, K> fmt::Display for RoundsRun<S, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stages = self.run.schedule().steps();
+        let (rounds, lambda) = (self.rounds.len() - 1, self.barrier.global());
+        let evaluations = self.evaluations();
+        write!(
+            f,
+            "{}\nLambda = {lambda:.2}; {stages} stages in the last of ",
+            self.run
+        )?;
+        write!(f, "{rounds} rounds; {evaluations:.3e} evaluations")
+    }
+}
+
+impl<P: AnnealingPath, K: fmt::Debug> fmt::Debug for Rounds<'_, P, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rounds")
+            .field("kernel", &self.kernel)
+            .field("chains", &self.chains)
+            .field("rounds", &self.rounds)
+            .field("budget", &self.budget)
+            .field("standard_error", &self.standard_error)
+            .field("seed", &self.seed)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,166 @@
+//! Kernels tuned by the chains that they move: step sizes by the acceptance, shapes by the covariance.
+
+use nalgebra::DVector;
+
+use super::covariance::{Covariance, CovarianceRecorder};
+use crate::Result;
+use crate::ais::{Population, StageSummary};
+use crate::kernel::{Preconditioner, StepSize, TransitionKernel, Tunable};
+use crate::path::AnnealingPath;
+
+/// What is known of a kernel that can be tuned, as functions, so that the same code serves kernels that cannot.
+#[derive(Debug)]
+pub(super) struct Tuner<K, S> {
+    coordinates: fn(&S) -> &[f64],
+    step_size: fn(&K) -> &StepSize,
+    with_step_size: fn(&K, StepSize) -> K,
+    preconditioned: fn(&K, Preconditioner) -> K,
+    optimal_acceptance: fn(&K) -> f64,
+}
+
+impl<K, S> Clone for Tuner<K, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, S> Copy for Tuner<K, S> {}
+
+impl<K: Tunable> Tuner<K, DVector<f64>> {
+    pub(super) fn new() -> Self {
+        Self {
+            coordinates: |state| state.as_slice(),
+            step_size: K::step_size,
+            with_step_size: K::with_step_size,
+            preconditioned: K::preconditioned,
+            optimal_acceptance: K::optimal_acceptance,
+        }
+    }
+}
+
+/// How far the logarithm of a step size moves for an acceptance that is 1 too low, or 1 too high after a whole
+/// round: a step that is a little too long may be accepted never.
+const GAIN: f64 = 2.0;
+const CAUTION: f64 = 0.5;
+
+impl<K, S> Tuner<K, S> {
+    /// A recorder for a run of so many chains and stages.
+    pub(super) fn recorder(&self, chains: usize, stages: usize) -> CovarianceRecorder<S> {
+        CovarianceRecorder::new(self.coordinates, chains, stages)
+    }
+
+    /// The kernel with the shapes that a run recorded, and with step sizes corrected by its acceptance.
+    pub(super) fn after_run(
+        &self,
+        kernel: &K,
+        recorder: &CovarianceRecorder<S>,
+        stages: &[StageSummary],
+    ) -> Result<K> {
+        let knots = recorder.knots();
+        if knots.is_empty() {
+            return self.corrected(kernel, stages);
+        }
+        let shaped = (self.preconditioned)(kernel, Preconditioner::knots(knots)?);
+        self.corrected(&shaped, stages)
+    }
+
+    /// The kernel with step sizes corrected by the acceptance at up to 16 betas.
+    fn corrected(&self, kernel: &K, stages: &[StageSummary]) -> Result<K> {
+        let target = (self.optimal_acceptance)(kernel);
+        let corrected = |stages: &[StageSummary]| {
+            let middle = 0.5 * (stages[0].beta + stages[stages.len() - 1].beta);
+            let accepted = stages.iter().filter_map(|stage| stage.acceptance);
+            let (sum, count) =
+                accepted.fold((0.0, 0), |(sum, count), rate| (sum + rate, count + 1));
+            let excess = match count {
+                0 => 0.0,
+                _ => sum / f64::from(count) - target,
+            };
+            let gain = if excess < 0.0 { GAIN } else { CAUTION };
+            let size = (self.step_size)(kernel).at(middle);
+            (middle, size * (gain * excess).exp())
+        };
+        let knots: Vec<(f64, f64)> = stages
+            .chunks(stages.len().div_ceil(16))
+            .map(corrected)
+            .collect();
+        Ok((self.with_step_size)(kernel, StepSize::knots(knots)?))
+    }
+}
+
+/// A kernel that is tuned while a population goes along a path.
+pub(super) struct Tuning<K, S> {
+    tuner: Tuner<K, S>,
+    /// The kernel at hand, with one shape.
+    kernel: K,
+    log_size: f64,
+    sizes: Vec<(f64, f64)>,
+    shapes: Vec<(f64, Preconditioner)>,
+}
+
+impl<K: Clone, S> Tuning<K, S> {
+    pub(super) fn new(tuner: Tuner<K, S>, kernel: &K) -> Self {
+        Self {
+            tuner,
+            kernel: kernel.clone(),
+            log_size: (tuner.step_size)(kernel).at(0.0).ln(),
+            sizes: Vec::new(),
+            shapes: Vec::new(),
+        }
+    }
+
+    /// Shapes the proposals by the weighted chains, which stand at `beta`.
+    pub(super) fn shape<'p, P: AnnealingPath<State = S>>(
+        &mut self,
+        population: &Population<'p, P, K::Workspace>,
+    ) where
+        K: TransitionKernel<P::At<'p>>,
+    {
+        let block = population.block();
+        let covariance = Covariance::of(block, self.tuner.coordinates, block.len());
+        if let Some(shape) = covariance.and_then(|covariance| covariance.preconditioner()) {
+            self.kernel = (self.tuner.preconditioned)(&self.kernel, shape.clone());
+            self.shapes.push((population.stage().beta, shape));
+        }
+    }
+
+    /// Moves all chains so many times, with step sizes that a Robbins-Monro recursion takes to the optimal
+    /// acceptance. Its gain falls at each crossing of the target (Kesten 1958).
+    pub(super) fn moves<'p, P: AnnealingPath<State = S>>(
+        &mut self,
+        population: &mut Population<'p, P, K::Workspace>,
+        moves: usize,
+    ) -> Result<()>
+    where
+        K: TransitionKernel<P::At<'p>>,
+    {
+        let target = (self.tuner.optimal_acceptance)(&self.kernel);
+        let (mut crossings, mut last_excess) = (0, 0.0);
+        for _ in 0..moves {
+            let size = StepSize::constant(self.log_size.exp())?;
+            let kernel = (self.tuner.with_step_size)(&self.kernel, size);
+            let before = population.block().decisions();
+            population.stay(&kernel)?;
+            let decisions = population.block().decisions().since(before);
+            let excess = decisions.acceptance().map_or(0.0, |rate| rate - target);
+            crossings += usize::from(excess * last_excess < 0.0);
+            last_excess = excess;
+            self.log_size += GAIN * excess / (1 + crossings) as f64;
+        }
+        self.sizes
+            .push((population.stage().beta, self.log_size.exp()));
+        Ok(())
+    }
+
+    /// The kernel with all that was found.
+    pub(super) fn finish(self) -> Result<K> {
+        let sized = (self.tuner.with_step_size)(&self.kernel, StepSize::knots(self.sizes)?);
+        match self.shapes.is_empty() {
+            true => Ok(sized),
+            false => Ok((self.tuner.preconditioned)(
+                &sized,
+                Preconditioner::knots(self.shapes)?,
+            )),
+        }
+    }
+}

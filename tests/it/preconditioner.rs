@@ -1,0 +1,355 @@
+//! Preconditioners: a kernel shaped by L moves as the plain kernel does on the target seen from
+//! `y = L^{-1} x`. (Invariance and unbiased weights of the shaped kernels are in `tests/invariance`.)
+
+use annealed::ais::{Ais, Run};
+use annealed::chain::Stage;
+use annealed::kernel::{
+    Hmc, Mala, PersistentHmc, Preconditioner, RandomWalkMetropolis, Repeat, TransitionKernel,
+    Tunable,
+};
+use annealed::model::{
+    Differentiable, FunctionModel, Gaussian, NormalizedModel, UnnormalizedModel,
+};
+use annealed::path::{GeometricAt, GeometricPath, Intermediate};
+use annealed::pilot::tune;
+use annealed::schedule::Schedule;
+use annealed::{Error, Result};
+use nalgebra::{DMatrix, DVector, dmatrix, dvector};
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+type Vector = DVector<f64>;
+
+/// `log f(x) = g(L^{-1} x)` at a beta, with g of correlated, skewed coordinates.
+#[derive(Debug)]
+struct Seen {
+    through: DMatrix<f64>,
+    beta: f64,
+}
+
+impl Seen {
+    fn y(&self, x: &Vector) -> Vector {
+        self.through.clone().lu().solve(x).unwrap()
+    }
+}
+
+impl UnnormalizedModel for Seen {
+    type State = Vector;
+
+    fn log_density(&self, x: &Vector) -> f64 {
+        let y = self.y(x);
+        -0.5 * y.norm_squared() + 0.8 * (y[0] + 2.0 * y[1] - y[2]).sin()
+    }
+}
+
+impl Differentiable for Seen {
+    fn accumulate_gradient(&self, x: &Vector, scale: f64, gradient: &mut Vector) -> f64 {
+        let y = self.y(x);
+        let wave = 0.8 * (y[0] + 2.0 * y[1] - y[2]).cos();
+        let slope = dvector![1.0, 2.0, -1.0] * wave - y;
+        let pulled = self.through.transpose().lu().solve(&slope).unwrap();
+        *gradient += pulled * scale;
+        self.log_density(x)
+    }
+}
+
+impl Intermediate for Seen {
+    fn beta(&self) -> f64 {
+        self.beta
+    }
+}
+
+/// States and acceptance probabilities of a chain of 30 steps.
+fn chain<K: TransitionKernel<Seen>>(kernel: &K, model: &Seen, start: Vector) -> Vec<(Vector, f64)> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
+    let (mut state, mut workspace) = (start, K::Workspace::default());
+    let stage = Stage::new(1, model, model);
+    let steps = (0..30).map(|_| {
+        let step = kernel.step(stage, 0, &mut state, &mut workspace, &mut rng);
+        (state.clone(), step.unwrap().decisions.accepted)
+    });
+    steps.collect()
+}
+
+/// With the same random numbers the chain shaped by the knot of this factor is the plain chain on the
+/// whitened target, times the factor.
+fn assert_same_chain<K: TransitionKernel<Seen> + Tunable>(
+    plain: K,
+    shape: &Preconditioner,
+    beta: f64,
+    factor: &DMatrix<f64>,
+) {
+    let start = dvector![0.3, -0.7, 1.1];
+    let whitened = Seen {
+        through: DMatrix::identity(3, 3),
+        beta,
+    };
+    let seen = Seen {
+        through: factor.clone(),
+        beta,
+    };
+    let expected = chain(&plain, &whitened, start.clone());
+    let found = chain(&plain.preconditioned(shape.clone()), &seen, factor * start);
+    for ((y, expected), (x, accepted)) in expected.iter().zip(&found) {
+        approx::assert_relative_eq!(factor * y, x, max_relative = 1e-8);
+        assert!((expected - accepted).abs() < 1e-8, "{expected}, {accepted}");
+    }
+    let accepted: f64 = found.iter().map(|(_, accepted)| accepted).sum();
+    assert!((5.0..29.9).contains(&accepted), "{accepted} of 30");
+}
+
+#[test]
+fn a_shaped_kernel_is_the_plain_one_on_the_whitened_target() {
+    let dense = dmatrix![2.0, 0.0, 0.0; -1.5, 0.5, 0.0; 9.0, 0.7, 3.0];
+    let deviations = dvector![0.01, 3.0, 200.0];
+    let diagonal = DMatrix::from_diagonal(&deviations);
+    let shape = Preconditioner::knots([
+        (
+            0.2,
+            Preconditioner::covariance(&(&dense * dense.transpose())).unwrap(),
+        ),
+        (0.8, Preconditioner::deviations(deviations).unwrap()),
+    ]);
+    let shape = shape.unwrap();
+    for (beta, factor) in [
+        (0.0, &dense),
+        (0.45, &dense),
+        (0.55, &diagonal),
+        (1.0, &diagonal),
+    ] {
+        assert_same_chain(
+            RandomWalkMetropolis::new(1.0).unwrap(),
+            &shape,
+            beta,
+            factor,
+        );
+        assert_same_chain(Mala::new(0.9).unwrap(), &shape, beta, factor);
+        assert_same_chain(Hmc::new(0.7, 3).unwrap(), &shape, beta, factor);
+        let persistent = PersistentHmc::new(0.7, 2, 0.3).unwrap();
+        assert_same_chain(persistent, &shape, beta, factor);
+    }
+}
+
+#[test]
+fn the_nearest_knot_holds_and_the_lower_of_two_equally_near() -> Result<()> {
+    let parts = [1.0, 2.0, 3.0].map(|s| Preconditioner::deviations(dvector![s]).unwrap());
+    let shape = Preconditioner::knots([0.25, 0.5, 1.0].into_iter().zip(parts.clone()))?;
+    assert_eq!(shape.dimension(), 1);
+    for (beta, part) in [
+        (0.0, 0),
+        (0.25, 0),
+        (0.375, 0),
+        (0.376, 1),
+        (0.5, 1),
+        (0.75, 1),
+        (0.751, 2),
+        (1.0, 2),
+    ] {
+        let at = |shape: &Preconditioner| Preconditioner::knots([(beta, shape.clone())]).unwrap();
+        assert_eq!(at(&shape), at(&parts[part]), "{beta}");
+    }
+    // A diagonal covariance is known by its deviations.
+    let diagonal = Preconditioner::covariance(&dmatrix![4.0, 0.0; 0.0, 9.0])?;
+    assert_eq!(diagonal, Preconditioner::deviations(dvector![2.0, 3.0])?);
+    Ok(())
+}
+
+#[test]
+fn what_is_no_preconditioner_is_refused() {
+    let text = |result: Result<Preconditioner>| result.unwrap_err().to_string();
+    for (covariance, expected) in [
+        (dmatrix![1.0, 2.0; 2.0, 1.0], "positive definite"),
+        (dmatrix![1.0, 0.0; 0.0, -1.0], "positive definite"),
+        (dmatrix![1.0, 0.0; 0.0, 0.0], "positive definite"),
+        (dmatrix![1.0, 0.5; 0.4, 1.0], "symmetric"),
+        (dmatrix![1.0, f64::NAN; f64::NAN, 1.0], "finite"),
+        (dmatrix![f64::INFINITY], "finite"),
+        (DMatrix::zeros(0, 0), "at least one"),
+        (DMatrix::zeros(2, 3), "dimension mismatch"),
+    ] {
+        let text = text(Preconditioner::covariance(&covariance));
+        assert!(
+            text.contains("covariance") && text.contains(expected),
+            "{text}"
+        );
+    }
+    for deviations in [
+        vec![],
+        vec![0.0],
+        vec![1.0, -1.0],
+        vec![f64::NAN],
+        vec![f64::INFINITY],
+    ] {
+        let text = text(Preconditioner::deviations(deviations.into()));
+        assert!(text.contains("invalid deviations"), "{text}");
+    }
+    let one = |d| Preconditioner::deviations(Vector::from_element(d, 1.0)).unwrap();
+    assert!(text(Preconditioner::knots([])).contains("at least one"));
+    for betas in [
+        [0.5, 0.5],
+        [0.5, 0.2],
+        [-0.1, 1.0],
+        [0.0, 1.1],
+        [0.0, f64::NAN],
+    ] {
+        let text = text(Preconditioner::knots(betas.map(|beta| (beta, one(2)))));
+        assert!(text.contains("beta of a preconditioner"), "{text}");
+    }
+    let mixed = Preconditioner::knots([(0.0, one(2)), (1.0, one(3))]);
+    assert_eq!(
+        mixed.unwrap_err(),
+        Error::DimensionMismatch {
+            argument: "preconditioner",
+            found: 3,
+            expected: 2
+        }
+    );
+}
+
+/// Of the model's dimension nothing is known before the chains start, where it is a closure.
+#[test]
+fn a_preconditioner_of_another_dimension_is_an_error_of_the_run() {
+    fn refused<T>(result: Result<T>) {
+        let expected = Error::DimensionMismatch {
+            argument: "preconditioner",
+            found: 3,
+            expected: 2,
+        };
+        assert_eq!(result.err(), Some(expected));
+    }
+    let shape = || Preconditioner::deviations(Vector::from_element(3, 1.0)).unwrap();
+    let base = || Gaussian::standard(2).unwrap();
+    let closure = GeometricPath::new(base(), FunctionModel::new(|x: &Vector| -x.norm_squared()));
+    let walk = RandomWalkMetropolis::new(0.5)
+        .unwrap()
+        .preconditioned(shape());
+    refused(Ais::new(&closure, Repeat::new(walk.clone(), 2).unwrap()).run());
+    let path = GeometricPath::new(
+        base(),
+        Gaussian::isotropic(dvector![1.0, 0.0], 0.5).unwrap(),
+    );
+    refused(tune(&walk, &path, &Schedule::linear(5).unwrap(), 0.3, 1));
+    refused(Ais::new(&path, Mala::new(0.5).unwrap().preconditioned(shape())).run());
+    refused(Ais::new(&path, Hmc::new(0.5, 2).unwrap().preconditioned(shape())).run());
+    let persistent = PersistentHmc::new(0.5, 2, 0.3).unwrap();
+    refused(Ais::new(&path, persistent.preconditioned(shape())).run());
+}
+
+#[test]
+#[should_panic(expected = "a preconditioner of dimension 2 met a state of dimension 3")]
+fn a_step_by_hand_in_another_dimension_panics() {
+    let shape = Preconditioner::deviations(dvector![1.0, 1.0]).unwrap();
+    let model = Seen {
+        through: DMatrix::identity(3, 3),
+        beta: 1.0,
+    };
+    let kernel = Mala::new(0.5).unwrap().preconditioned(shape);
+    chain(&kernel, &model, Vector::zeros(3));
+}
+
+/// A Gaussian of condition number 10^4 whose axes are not the coordinates'.
+fn narrow() -> Gaussian {
+    let mix = DMatrix::from_fn(5, 5, |i, j| ((3 * i + 5 * j + i * j) as f64).sin());
+    let axes = mix.qr().q();
+    let variances = Vector::from_fn(5, |i, _| 10_f64.powi(-(i as i32)));
+    let covariance = &axes * DMatrix::from_diagonal(&variances) * axes.transpose();
+    let mean = axes * dvector![1.5, -0.5, 0.2, 0.0, 0.0];
+    Gaussian::new(mean, covariance).unwrap()
+}
+
+/// The covariances of the geometric path from `N(0, I)`, at betas that lie closer near 0.
+fn covariances_along_the_path(target: &Gaussian) -> Preconditioner {
+    let identity = DMatrix::identity(5, 5);
+    let precision = target.covariance().try_inverse().unwrap();
+    let knots = (0..=20).map(|i| {
+        let beta = (i as f64 / 20.0).powi(4);
+        let at = &identity * (1.0 - beta) + &precision * beta;
+        let covariance = at.try_inverse().unwrap();
+        (beta, Preconditioner::covariance(&covariance).unwrap())
+    });
+    Preconditioner::knots(knots).unwrap()
+}
+
+#[test]
+fn a_preconditioner_saves_an_ill_conditioned_target() -> Result<()> {
+    fn gain<'p, K>(path: &'p GeometricPath<Gaussian, Gaussian>, kernel: K) -> Result<f64>
+    where
+        K: Tunable
+            + PartialEq
+            + std::fmt::Debug
+            + Sync
+            + TransitionKernel<GeometricAt<'p, Gaussian, Gaussian>>,
+    {
+        let schedule = Schedule::power(60, 4.0)?;
+        let run = |kernel: &K| -> Result<Run<Vector>> {
+            let tuned = tune(kernel, path, &schedule, kernel.optimal_acceptance(), 4)?;
+            let run = Ais::new(path, Repeat::new(tuned, 10)?).schedule(schedule.clone());
+            run.chains(1_000).seed(4).run()
+        };
+        let shape = covariances_along_the_path(path.target());
+        let shaped = kernel.preconditioned(shape.clone());
+        let tuned = tune(&shaped, path, &schedule, kernel.optimal_acceptance(), 4)?;
+        assert_eq!(
+            tuned,
+            tuned.preconditioned(shape),
+            "tuned without its shape"
+        );
+        let (plain, shaped) = (run(&kernel)?, run(&shaped)?);
+        let exact = path.target().log_normalizer();
+        let error = (shaped.log_z() - exact).abs() / shaped.standard_error();
+        assert!(error < 4.0, "{error}");
+        let sizes = [&plain, &shaped].map(|run| run.estimate().effective_sample_size());
+        Ok(sizes[1] / sizes[0])
+    }
+    let path = GeometricPath::new(Gaussian::standard(5)?, narrow());
+    assert!(gain(&path, RandomWalkMetropolis::new(0.5)?)? > 3.0);
+    assert!(gain(&path, Mala::new(0.5)?)? > 3.0);
+    assert!(gain(&path, Hmc::new(0.5, 3)?)? > 3.0);
+    assert!(gain(&path, PersistentHmc::new(0.5, 1, 0.2)?)? > 3.0);
+    Ok(())
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn preconditioned_kernels_travel_as_json_and_are_checked_on_arrival() -> Result<()> {
+    let shape = Preconditioner::knots([
+        (0.0, Preconditioner::deviations(dvector![0.5, 2.0])?),
+        (
+            1.0,
+            Preconditioner::covariance(&dmatrix![4.0, 2.0; 2.0, 10.0])?,
+        ),
+    ])?;
+    fn survives<K>(kernel: K) -> String
+    where
+        K: serde::Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug,
+    {
+        let json = serde_json::to_string(&kernel).unwrap();
+        assert_eq!(kernel, serde_json::from_str(&json).unwrap());
+        json
+    }
+    survives(Mala::new(0.1)?.preconditioned(shape.clone()));
+    survives(Hmc::new(0.1, 2)?.preconditioned(shape.clone()));
+    survives(PersistentHmc::new(0.1, 2, 0.3)?.preconditioned(shape.clone()));
+    survives(RandomWalkMetropolis::new(0.1)?.preconditioned(shape.clone()));
+    let json = survives(shape);
+    for (good, bad) in [
+        ("[0.0,[[0.5", "[1.0,[[0.5"),
+        ("[[0.5,2.0]", "[[0.5,-2.0]"),
+        ("[[0.5,2.0],2,1]", "[[0.5],1,1]"),
+        ("[[2.0,1.0,0.0,3.0]", "[[2.0,1.0,0.1,3.0]"),
+        ("[[2.0,1.0,0.0,3.0]", "[[2.0,1.0,0.0,0.0]"),
+        ("[[2.0,1.0,0.0,3.0],2,2]", "[[2.0,1.0,0.0,3.0],1,4]"),
+        ("[[2.0,1.0,0.0,3.0],2,2]", "[[],0,0]"),
+    ] {
+        assert!(json.contains(good), "{json}");
+        let spoiled = json.replace(good, bad);
+        assert!(
+            serde_json::from_str::<Preconditioner>(&spoiled).is_err(),
+            "{spoiled}"
+        );
+    }
+    // Without a preconditioner none is asked for.
+    let plain: Mala = serde_json::from_str(r#"{"step_size":[[0.0,0.1]]}"#).unwrap();
+    assert_eq!(plain, Mala::new(0.1)?);
+    Ok(())
+}

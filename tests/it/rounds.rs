@@ -1,0 +1,282 @@
+//! Annealing in rounds and adaptive sequential Monte Carlo: right estimates, the barrier, budgets, tuning.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use annealed::Error;
+use annealed::ais::Ais;
+use annealed::kernel::{Hmc, Mala, PerfectTransitions, RandomWalkMetropolis, Repeat};
+use annealed::model::{Differentiable, Gaussian, NormalizedModel, UnnormalizedModel};
+use annealed::path::{GaussianPath, GeometricPath, TemperedPath};
+use annealed::pilot::{Adaptation, Barrier, IntensityRecorder, Rounds};
+use annealed::schedule::Schedule;
+use nalgebra::{DMatrix, DVector, dmatrix, dvector};
+
+/// A likelihood that counts its evaluations, a gradient as one more.
+struct Counted(Gaussian, AtomicU64);
+
+impl UnnormalizedModel for Counted {
+    type State = DVector<f64>;
+
+    fn log_density(&self, x: &DVector<f64>) -> f64 {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.log_density(x)
+    }
+}
+
+impl Differentiable for Counted {
+    fn accumulate_gradient(
+        &self,
+        x: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        self.1.fetch_add(2, Ordering::Relaxed);
+        self.0.accumulate_gradient(x, scale, gradient)
+    }
+}
+
+fn counted() -> Counted {
+    let covariance = DMatrix::from_fn(6, 6, |i, j| match i == j {
+        true => [0.02, 0.1, 0.5, 1.0, 0.01, 0.3][i],
+        false => 0.0,
+    });
+    let likelihood = Gaussian::new(DVector::from_element(6, 1.0), covariance).unwrap();
+    Counted(likelihood, AtomicU64::new(0))
+}
+
+/// The evidence of a standard normal prior.
+fn evidence(likelihood: &Gaussian) -> f64 {
+    let variances = [0.02, 0.1, 0.5, 1.0, 0.01, 0.3];
+    let term = |v: f64| 0.5 * (v / (1.0 + v)).ln() - 0.5 / (1.0 + v);
+    assert_eq!(likelihood.log_density(&DVector::from_element(6, 1.0)), 0.0);
+    variances.into_iter().map(term).sum()
+}
+
+#[test]
+fn the_barrier_of_a_shift_is_its_length() {
+    // Along N(3 beta, 1) the derivative of log f has the variance 9 at every beta.
+    let path = GaussianPath::new(
+        Gaussian::standard(1).unwrap(),
+        Gaussian::isotropic(dvector![3.0], 1.0).unwrap(),
+    )
+    .unwrap();
+    for stages in [10, 100] {
+        let run = Ais::new(&path, PerfectTransitions)
+            .schedule(Schedule::power(stages, 2.0).unwrap())
+            .chains(2_000)
+            .recorder(IntensityRecorder::default())
+            .run()
+            .unwrap();
+        let barrier = Barrier::from_run(&run);
+        assert!(
+            (barrier.global() / 3.0 - 1.0).abs() < 0.03,
+            "{}",
+            barrier.global()
+        );
+        // Equal intensities: the linear schedule.
+        for (k, beta) in barrier.schedule(7).unwrap().betas().iter().enumerate() {
+            assert!((beta - k as f64 / 7.0).abs() < 0.03, "{beta}");
+        }
+    }
+}
+
+#[test]
+fn rounds_keep_to_their_budget_and_their_error() {
+    let likelihood = counted();
+    let path = TemperedPath::new(Gaussian::standard(6).unwrap(), &likelihood);
+    let truth = evidence(&likelihood.0);
+    const BUDGET: u64 = 1_000_000;
+    const SEEDS: u64 = 40;
+    let (mut squares, mut barriers) = (0.0, Vec::new());
+    for seed in 0..SEEDS {
+        let before = likelihood.1.load(Ordering::Relaxed);
+        // A step size that is far off.
+        let rounds = Rounds::new(&path, Hmc::new(3.0, 2).unwrap())
+            .budget(BUDGET)
+            .seed(seed);
+        let rounds = rounds.run().unwrap();
+        let spent = likelihood.1.load(Ordering::Relaxed) - before;
+        assert!(spent <= rounds.evaluations() && rounds.evaluations() <= BUDGET);
+        assert!(spent as f64 > 0.8 * BUDGET as f64, "{spent}");
+        let last = rounds.rounds().last().unwrap().evaluations;
+        assert!(rounds.evaluations() - last <= BUDGET / 4);
+        let z = (rounds.log_z() - truth) / rounds.standard_error();
+        assert!(z.abs() < 4.0 && rounds.standard_error() < 0.06, "{rounds}");
+        squares += z * z / SEEDS as f64;
+        barriers.push(rounds.barrier().global());
+        let accepted = rounds
+            .run()
+            .stages()
+            .iter()
+            .filter_map(|stage| stage.acceptance);
+        let accepted: Vec<f64> = accepted.collect();
+        let mean = accepted.iter().sum::<f64>() / accepted.len() as f64;
+        assert!((mean - 0.8).abs() < 0.08, "{mean}");
+    }
+    // 40 squares have a deviation of .22.
+    assert!((0.4..1.9).contains(&squares), "{squares}");
+    let (least, most) = barriers
+        .iter()
+        .fold((f64::MAX, 0.0), |(a, b), &x| (x.min(a), x.max(b)));
+    assert!(most / least < 1.1, "{least} to {most}");
+}
+
+#[test]
+fn rounds_end_at_the_standard_error_wanted() {
+    let likelihood = counted();
+    let path = TemperedPath::new(Gaussian::standard(6).unwrap(), &likelihood);
+    let walk = RandomWalkMetropolis::new(0.3).unwrap();
+    let rounds = Rounds::new(&path, walk)
+        .standard_error(0.05)
+        .rounds(12)
+        .seed(5)
+        .run()
+        .unwrap();
+    assert!(rounds.standard_error() <= 0.05);
+    let before = rounds.rounds()[rounds.rounds().len() - 2];
+    assert!(before.standard_error > 0.05);
+    let truth = evidence(&likelihood.0);
+    assert!((rounds.log_z() - truth).abs() < 4.0 * rounds.standard_error());
+    // The prediction for the error reached is the number of stages taken.
+    let stages = rounds.run().schedule().steps();
+    assert_eq!(rounds.stages_for(rounds.standard_error()).unwrap(), stages);
+    let finer = rounds.stages_for(0.5 * rounds.standard_error()).unwrap();
+    assert!(finer > 3 * stages && finer < 5 * stages);
+    let limited = Rounds::new(&path, RandomWalkMetropolis::new(0.3).unwrap());
+    let limited = limited
+        .standard_error(1e-6)
+        .rounds(2)
+        .seed(5)
+        .run()
+        .unwrap();
+    assert_eq!(limited.rounds().len(), 3);
+}
+
+#[test]
+fn the_last_round_is_a_run_that_can_be_repeated() {
+    let likelihood = counted();
+    let path = TemperedPath::new(Gaussian::standard(6).unwrap(), &likelihood);
+    let kernel = Mala::new(0.1).unwrap();
+    let rounds = |threads| {
+        let rounds = Rounds::new(&path, kernel.clone())
+            .budget(200_000)
+            .block_size(32)
+            .seed(2);
+        rounds.threads(threads).run().unwrap()
+    };
+    let (one, three) = (rounds(1), rounds(3));
+    assert_eq!(one.run().log_weights(), three.run().log_weights());
+    assert_eq!(one.run().states(), three.run().states());
+    let again = Ais::new(&path, one.kernel())
+        .schedule(one.run().schedule().clone())
+        .chains(one.run().chains())
+        .block_size(32)
+        .resampling(annealed::ais::Resampling::when_ess_below(0.5).unwrap())
+        .seed(one.run().seed())
+        .run()
+        .unwrap();
+    assert_eq!(again.log_weights(), one.run().log_weights());
+}
+
+/// Means of `Z^/Z` of both passes over many tiny populations, and their standard errors.
+fn passes(kernel: &Repeat<PerfectTransitions>) -> [(f64, f64); 2] {
+    let base = Gaussian::standard(1).unwrap();
+    let target = Gaussian::isotropic(dvector![2.0], 0.5).unwrap();
+    let path = GaussianPath::new(base, target.clone()).unwrap();
+    const SEEDS: u64 = 20_000;
+    let mut ratios = [Vec::new(), Vec::new()];
+    for seed in 0..SEEDS {
+        let found = Adaptation::fixed(&path, kernel.clone())
+            .chains(8)
+            .block_size(8)
+            .moves(1)
+            .seed(seed)
+            .threads(1)
+            .run()
+            .unwrap();
+        for (ratios, log_z) in ratios
+            .iter_mut()
+            .zip([found.first.log_z, found.second.log_z()])
+        {
+            ratios.push((log_z - target.log_normalizer()).exp());
+        }
+    }
+    ratios.map(|ratios| {
+        let n = ratios.len() as f64;
+        let mean = ratios.iter().sum::<f64>() / n;
+        let variance = ratios.iter().map(|r| (r - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        (mean, (variance / n).sqrt())
+    })
+}
+
+#[test]
+fn the_second_pass_is_unbiased_and_the_first_is_not() {
+    let [first, second] = passes(&Repeat::new(PerfectTransitions, 1).unwrap());
+    assert!(
+        (second.0 - 1.0).abs() < 4.0 * second.1 && second.1 < 0.01,
+        "{second:?}"
+    );
+    assert!((first.0 - 1.0).abs() > 4.0 * first.1, "{first:?}");
+}
+
+#[test]
+fn both_passes_find_a_correlated_target() {
+    let covariance = dmatrix![1.0, 0.099; 0.099, 0.01];
+    let target = Gaussian::new(dvector![3.0, 0.3], covariance).unwrap();
+    let path = GeometricPath::new(Gaussian::standard(2).unwrap(), &target);
+    let walk = RandomWalkMetropolis::new(5.0).unwrap();
+    let found = Adaptation::new(&path, walk)
+        .chains(1_000)
+        .moves(10)
+        .seed(4)
+        .run()
+        .unwrap();
+    let error = found.second.log_z() - target.log_normalizer();
+    assert!(
+        error.abs() < 4.0 * found.second.standard_error(),
+        "{}",
+        found.second
+    );
+    assert!(found.second.standard_error() < 0.15);
+    assert!((found.first.log_z - target.log_normalizer()).abs() < 0.5);
+    let stage = found.second.stages().last().unwrap();
+    assert!((stage.acceptance.unwrap() - 0.3).abs() < 0.1, "{stage:?}");
+}
+
+#[test]
+fn settings_out_of_range_are_refused() {
+    let likelihood = counted();
+    let path = TemperedPath::new(Gaussian::standard(6).unwrap(), &likelihood);
+    let rounds = || Rounds::new(&path, Hmc::new(0.3, 2).unwrap());
+    let argument = |error: Error| match error {
+        Error::InvalidArgument { argument, .. } => argument,
+        other => panic!("{other}"),
+    };
+    assert_eq!(
+        argument(rounds().budget(1_000).run().unwrap_err()),
+        "budget"
+    );
+    assert_eq!(argument(rounds().rounds(0).run().unwrap_err()), "rounds");
+    assert_eq!(argument(rounds().chains(1).run().unwrap_err()), "chains");
+    assert_eq!(argument(rounds().moves(0).run().unwrap_err()), "moves");
+    assert_eq!(
+        argument(rounds().standard_error(f64::NAN).run().unwrap_err()),
+        "standard_error"
+    );
+    assert!(rounds().threads(0).run().is_err());
+    assert!(rounds().block_size(0).run().is_err());
+    let adaptation = Adaptation::new(&path, Hmc::new(0.3, 2).unwrap());
+    assert_eq!(
+        argument(adaptation.ess_share(1.0).run().unwrap_err()),
+        "ess_share"
+    );
+    // Nothing changes along this path.
+    let base = Gaussian::standard(1).unwrap();
+    let path = GeometricPath::new(base.clone(), base);
+    assert!(
+        Rounds::new(&path, Mala::new(0.5).unwrap())
+            .budget(1_000_000)
+            .run()
+            .is_err()
+    );
+}
