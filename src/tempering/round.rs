@@ -130,8 +130,8 @@ impl Figures {
     ///
     /// What the pairs share equally is `-log(1 - r)`, with r the rejection rate. Where r is small this is r
     /// itself (Syed et al. 2022). Where it is near 1 it still says how wide the gap is, so that a narrow
-    /// place on a long path is found in a third of the rounds. Both sums along the path are taken as linear
-    /// between the betas of this round. Where betas would coincide, they stay where they are.
+    /// place on a long path is found in fewer rounds. Both sums along the path are taken as linear between
+    /// the betas of this round. Where betas would coincide, they stay where they are.
     pub(super) fn tuned(&self, schedule: &Schedule, guesses: &[f64]) -> (Schedule, Vec<f64>) {
         let gap = |pair: &PairSums| -(1.0 - pair.rejection()).max(LEAST_ACCEPTANCE).ln();
         let gaps: Vec<f64> = self.pairs.iter().map(gap).collect();
