@@ -45,7 +45,8 @@ pub mod prelude {
     pub use crate::estimate::Warning;
     pub use crate::kernel::{
         CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, Preconditioner, RandomWalkMetropolis,
-        Repeat, Reversal, StepSize, SymmetricProposal, Then, TransitionKernel, Tunable,
+        Repeat, Reversal, StepSize, SymmetricProposal, TemperedTransitions, Then, TransitionKernel,
+        Tunable,
     };
     pub use crate::model::{
         Differentiable, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Sampleable,

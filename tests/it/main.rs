@@ -30,6 +30,7 @@ mod ridge;
 mod schedule_optimizers;
 mod schedules;
 mod serialization;
+mod tempered_transitions;
 mod unbiasedness;
 mod value_stability;
 mod variational;
