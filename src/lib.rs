@@ -46,8 +46,9 @@ pub mod prelude {
     pub use crate::chain::{NonFinite, Stage, Step};
     pub use crate::estimate::Warning;
     pub use crate::kernel::{
-        CoordinateGibbs, Hmc, Invariant, Mala, Metropolis, Mixture, Preconditioner, RandomWalkMetropolis,
-        Repeat, Reversal, StepSize, SymmetricProposal, Then, TransitionKernel, Tunable,
+        CoordinateGibbs, Hmc, Invariant, Mala, Metropolis, Mixture, Preconditioner,
+        RandomWalkMetropolis, Repeat, Reversal, StepSize, SymmetricProposal, TemperedTransitions,
+        Then, TransitionKernel, Tunable,
     };
     pub use crate::levels::Levels;
     pub use crate::model::{
