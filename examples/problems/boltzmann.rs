@@ -1,13 +1,13 @@
 //! Restricted Boltzmann machines whose hidden states can be enumerated.
 
 use annealed::Result;
-use annealed::data::digits;
 use annealed::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_distr::StandardNormal;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::advice::{Advice, Problem};
+use super::targets;
 
 /// 16 visible and 8 hidden units with standard normal weights, from fair coins.
 pub fn random_rbm(advice: &Advice) -> Result<Problem> {
@@ -36,11 +36,7 @@ pub fn pcd_rbm(advice: &Advice) -> Result<Problem> {
 }
 
 fn digits_rbm(advice: &Advice, training: &ContrastiveDivergence) -> Result<Problem> {
-    const HIDDEN: usize = 20;
-    let images = digits().images;
-    let start = Rbm::<f32>::from_data(HIDDEN, &images, 1)?;
-    let rbm = training.train(start, &images)?.rbm;
+    let (base, rbm) = targets::digits_rbm(training)?;
     let exact = rbm.exact_log_normalizer()?;
-    let base = BaseRate::from_data(HIDDEN, &images, 1.0)?;
     advice.follow(exact, RbmPath::new(base, rbm)?, BlockGibbs)
 }

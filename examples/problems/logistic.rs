@@ -1,6 +1,9 @@
 //! The likelihood of a logistic regression.
 
+use std::path::Path;
+
 use annealed::prelude::*;
+use annealed::{Error, Result};
 
 /// `log L(w) = - sum over rows of log(1 + exp(- row . w))`, each row of the design times the sign of its
 /// label.
@@ -15,6 +18,37 @@ impl Logistic {
         }
         Self { signed: design }
     }
+
+    /// Of 208 sonar returns on an intercept and 60 predictors of mean 0 and standard deviation .5, with
+    /// priors N(0, 20^2) on the intercept and N(0, 5^2) on the others. The state is in units of the prior's
+    /// deviations.
+    pub fn sonar(file: &Path) -> Result<Self> {
+        let (x, labels) = read_sonar(file)?;
+        let scale = DVector::from_fn(61, |j, _| if j == 0 { 20.0 } else { 5.0 });
+        Ok(Self::new(x * DMatrix::from_diagonal(&scale), &labels))
+    }
+}
+
+/// Predictors, the first of them 1, and whether a return came from metal.
+fn read_sonar(file: &Path) -> Result<(DMatrix<f64>, Vec<bool>)> {
+    let text = std::fs::read_to_string(file).map_err(|error| Error::io(file, error))?;
+    let line = |line: &str| {
+        let (numbers, label) = line.rsplit_once(',')?;
+        let numbers = numbers.split(',').map(|field| field.trim().parse().ok());
+        let numbers: Vec<f64> = numbers.collect::<Option<_>>()?;
+        (numbers.len() == 60).then(|| (numbers, label.trim() == "M"))
+    };
+    let lines: Option<Vec<_>> = text.lines().map(line).collect();
+    let lines = lines.ok_or_else(|| Error::file(file, "expected 60 numbers and a label a line"))?;
+    let mut x = DMatrix::from_fn(lines.len(), 61, |i, j| match j {
+        0 => 1.0,
+        _ => lines[i].0[j - 1],
+    });
+    for mut column in x.column_iter_mut().skip(1) {
+        let (mean, deviation) = (column.mean(), column.variance().sqrt());
+        column.apply(|value| *value = 0.5 * (*value - mean) / deviation);
+    }
+    Ok((x, lines.into_iter().map(|(_, label)| label).collect()))
 }
 
 /// `log(1 + e^-x)`.

@@ -14,6 +14,7 @@ mod sequences;
 mod shapes;
 mod sites;
 pub mod table;
+mod targets;
 
 use advice::{Advice, Problem};
 pub use published::published;

@@ -5,51 +5,19 @@ use std::f64::consts::{PI, TAU};
 use annealed::Result;
 use annealed::estimate::log_sum_exp;
 use annealed::prelude::*;
-use rand::{Rng, RngExt, SeedableRng};
-use rand_distr::StandardNormal;
+use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::advice::{Advice, Problem};
 use super::boxes::UniformBox;
-use super::exact::{ln_gamma, log_integral, log_sphere};
-
-/// Pairs of a double well `-x^4 + 6 x^2 + x / 2` and a normal coordinate.
-struct Wells;
-
-fn well(x: f64) -> f64 {
-    -x.powi(4) + 6.0 * x * x + 0.5 * x
-}
-
-impl UnnormalizedModel for Wells {
-    type State = DVector<f64>;
-
-    fn log_density(&self, x: &DVector<f64>) -> f64 {
-        let pairs = x.as_slice().as_chunks::<2>().0;
-        pairs.iter().map(|[x, y]| well(*x) - 0.5 * y * y).sum()
-    }
-}
-
-impl Differentiable for Wells {
-    fn accumulate_gradient(
-        &self,
-        x: &DVector<f64>,
-        scale: f64,
-        gradient: &mut DVector<f64>,
-    ) -> f64 {
-        let pairs = x.as_slice().as_chunks::<2>().0;
-        for (i, [x, y]) in pairs.iter().enumerate() {
-            gradient[2 * i] += scale * (-4.0 * x * x * x + 12.0 * x + 0.5);
-            gradient[2 * i + 1] -= scale * y;
-        }
-        self.log_density(x)
-    }
-}
+use super::exact::{log_integral, log_sphere};
+use super::targets::{Ball, Wells, spike_and_slab, spike_and_slab_log_z};
 
 /// Sixteen double wells in 32 dimensions (Noe et al. 2019; Midgley et al. 2023), from N(0, I): 2^16
 /// modes of unequal mass.
 pub fn many_well(advice: &Advice) -> Result<Problem> {
-    let exact = 16.0 * (log_integral(-6.0, 6.0, 2_000, well) + 0.5 * TAU.ln());
-    advice.leap(exact, GeometricPath::new(Gaussian::standard(32)?, Wells))
+    let path = GeometricPath::new(Gaussian::standard(32)?, Wells);
+    advice.leap(Wells::log_z(16), path)
 }
 
 /// The egg box of Feroz, Hobson and Bridges (2009): 18 modes under a uniform prior.
@@ -101,25 +69,9 @@ pub fn two_widths(advice: &Advice) -> Result<Problem> {
     advice.walk(0.0, GeometricPath::new(base, target))
 }
 
-/// A spike of 90% of the mass inside of a slab a hundred times as wide, under the uniform prior on the
+/// A spike of 90% of the mass inside of a slab ten times as wide, under the uniform prior on the
 /// unit ball of 10 dimensions (Skilling 2006; Salomone et al. 2018): a transition of the first order.
 pub fn spike_in_ball(advice: &Advice) -> Result<Problem> {
-    let log_volume = 5.0 * PI.ln() - ln_gamma(6.0);
-    let component = |deviation| Gaussian::isotropic(DVector::zeros(10), deviation);
-    let likelihood = GaussianMixture::new([(0.1, component(0.1)?), (0.9, component(0.01)?)])?;
-    // The wider one's mass outside of the ball is P(chi^2 with 10 degrees > 100).
-    let outside: f64 = (0..5)
-        .map(|j| (f64::from(j) * 50f64.ln() - 50.0 - ln_gamma(f64::from(j) + 1.0)).exp())
-        .sum();
-    let exact = (-0.1 * outside).ln_1p() - log_volume;
-    let prior = FunctionModel::new(|x: &DVector<f64>| match x.norm_squared() <= 1.0 {
-        true => 0.0,
-        false => f64::NEG_INFINITY,
-    })
-    .with_sampler(|rng: &mut dyn Rng| {
-        let direction = DVector::from_fn(10, |_, _| rng.sample(StandardNormal));
-        direction.normalize() * rng.random::<f64>().powf(0.1)
-    })
-    .with_log_normalizer(log_volume)?;
-    advice.walk(exact, TemperedPath::new(prior, likelihood))
+    let path = TemperedPath::new(Ball, spike_and_slab()?);
+    advice.walk(spike_and_slab_log_z(), path)
 }

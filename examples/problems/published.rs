@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use annealed::Result;
 use annealed::prelude::*;
-use annealed::{Error, Result};
 
 use super::advice::{Advice, Problem};
 use super::logistic::Logistic;
@@ -68,37 +68,9 @@ const SONAR: &str = "sonar/sonar.csv";
 /// N(0, 20^2) on the intercept and N(0, 5^2) on the others: -125.42 by 100 runs of a standard deviation of
 /// .147 (Dau and Chopin 2022). A run has 100 chains, since it takes seconds.
 fn sonar(_: &Advice) -> Result<Problem> {
-    let (x, labels) = read_sonar()?;
-    // The state is in units of the prior's deviations.
-    let scale = DVector::from_fn(61, |j, _| if j == 0 { 20.0 } else { 5.0 });
-    let x = x * DMatrix::from_diagonal(&scale);
-    let likelihood = Logistic::new(x, &labels);
+    let likelihood = Logistic::sonar(&file(SONAR))?;
     let path = TemperedPath::new(Gaussian::standard(61)?, likelihood);
     Ok(Advice { chains: 100 }
         .leap(-125.42, path)?
         .with_error(0.0147))
-}
-
-/// Predictors, the first of them 1, and whether a return came from metal.
-fn read_sonar() -> Result<(DMatrix<f64>, Vec<bool>)> {
-    let file = file(SONAR);
-    let text = std::fs::read_to_string(&file).map_err(|error| Error::io(&file, error))?;
-    let line = |line: &str| {
-        let (numbers, label) = line.rsplit_once(',')?;
-        let numbers = numbers.split(',').map(|field| field.trim().parse().ok());
-        let numbers: Vec<f64> = numbers.collect::<Option<_>>()?;
-        (numbers.len() == 60).then(|| (numbers, label.trim() == "M"))
-    };
-    let lines: Option<Vec<_>> = text.lines().map(line).collect();
-    let lines =
-        lines.ok_or_else(|| Error::file(&file, "expected 60 numbers and a label a line"))?;
-    let mut x = DMatrix::from_fn(lines.len(), 61, |i, j| match j {
-        0 => 1.0,
-        _ => lines[i].0[j - 1],
-    });
-    for mut column in x.column_iter_mut().skip(1) {
-        let (mean, deviation) = (column.mean(), column.variance().sqrt());
-        column.apply(|value| *value = 0.5 * (*value - mean) / deviation);
-    }
-    Ok((x, lines.into_iter().map(|(_, label)| label).collect()))
 }

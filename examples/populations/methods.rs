@@ -1,0 +1,331 @@
+//! The methods, each written once for any path and kernel.
+
+use annealed::ais::{Resampling, WasteFree};
+use annealed::kernel::Invariant;
+use annealed::levels::LevelsRun;
+use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
+use annealed::pilot::{Adaptation, Adapted, Rounds};
+use annealed::prelude::*;
+use annealed::random::{Purpose, stream};
+use annealed::tempering::Tempering;
+use annealed::{Error, Result};
+use clap::ValueEnum;
+use rand::Rng;
+
+use crate::meter::Meter;
+
+/// How log Z is estimated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Method {
+    /// The older advice: step sizes by `tune`, the schedule by friction, chains that never interact
+    Ais,
+    /// Annealing in rounds
+    Rounds,
+    /// Sequential Monte Carlo along the stages of an adaptive first pass, in islands
+    Smc,
+    /// The same, with all states of the trajectories kept
+    WasteFree,
+    /// Parallel tempering, from the betas and the kernel of an adaptive first pass
+    Tempering,
+    /// Rising levels of the likelihood
+    Levels,
+    /// Runs from both ends, joined by Bennett's estimate, where the target can be sampled
+    Bar,
+}
+
+/// What a run may spend, and what fixes its bits.
+#[derive(Debug, Clone, Copy)]
+pub struct Terms {
+    /// Evaluations of the density, for pilots and tuning too.
+    pub budget: u64,
+    pub seed: u64,
+    pub threads: usize,
+}
+
+/// What a method says of log Z.
+pub struct Outcome {
+    pub log_z: f64,
+    pub standard_error: f64,
+    pub warnings: Vec<Warning>,
+    /// Lambda, where the method estimates it.
+    pub barrier: Option<f64>,
+}
+
+/// Draws so many exact samples of a target, given a seed.
+pub type Samples<S> = Option<Box<dyn Fn(usize, u64) -> Result<Vec<S>>>>;
+
+/// Independent populations of a method whose chains interact, which its standard error comes from.
+const ISLANDS: u64 = 24;
+/// Chains of a first pass, and of annealing in rounds or without interaction.
+const CHAINS: usize = 256;
+/// Moves at each stage of sequential Monte Carlo and of its first pass.
+const MOVES: usize = 3;
+
+/// A path and a kernel to run a method on.
+pub struct Task<'p, P: AnnealingPath, K> {
+    path: &'p P,
+    kernel: K,
+    terms: Terms,
+    meter: &'p Meter,
+    rounds: fn(&'p P, K) -> Rounds<'p, P, K>,
+    adaptation: fn(&'p P, K) -> Adaptation<'p, P, K>,
+    /// Tunes a kernel along a schedule, given a seed; it hands on one that cannot be tuned.
+    tune: fn(&K, &'p P, &Schedule, u64) -> Result<K>,
+}
+
+impl<'p, P, K> Task<'p, P, K>
+where
+    P: AnnealingPath<Base: NormalizedModel, State: Clone + Send> + Sync,
+    K: Invariant<P::At<'p>> + Clone + Sync,
+{
+    /// With a kernel over vectors, which each method tunes.
+    pub fn tuned(path: &'p P, kernel: K, terms: Terms, meter: &'p Meter) -> Self
+    where
+        P: AnnealingPath<State = DVector<f64>>,
+        K: Tunable,
+    {
+        Self {
+            rounds: Rounds::new,
+            adaptation: Adaptation::new,
+            tune: |kernel, path, schedule, seed| {
+                tune(kernel, path, schedule, kernel.optimal_acceptance(), seed)
+            },
+            path,
+            kernel,
+            terms,
+            meter,
+        }
+    }
+
+    /// With a kernel as it is, over any state.
+    pub fn fixed(path: &'p P, kernel: K, terms: Terms, meter: &'p Meter) -> Self {
+        Self {
+            rounds: Rounds::fixed,
+            adaptation: Adaptation::fixed,
+            tune: |kernel, _, _, _| Ok(kernel.clone()),
+            path,
+            kernel,
+            terms,
+            meter,
+        }
+    }
+
+    /// Any method but levels and Bennett's, which ask for more.
+    pub fn solve(self, method: Method) -> Result<Outcome> {
+        match method {
+            Method::Ais => self.ais(),
+            Method::Rounds => self.rounds(),
+            Method::Smc => self.smc(),
+            Method::WasteFree => self.waste_free(),
+            Method::Tempering => self.tempering(),
+            Method::Levels => Err(refused("levels", "a likelihood over a prior")),
+            Method::Bar => Err(refused("bar", "exact samples of the target")),
+        }
+    }
+
+    fn ais(self) -> Result<Outcome> {
+        let (kernel, schedule) = self.advised(1)?;
+        let run = self.run(kernel, schedule, CHAINS).run()?;
+        Ok(of_run(&run, None))
+    }
+
+    /// By the older advice: the tuned kernel, and a schedule by friction of as many stages as the budget leaves
+    /// for each of so many runs.
+    fn advised(&self, runs: u64) -> Result<(K, Schedule)> {
+        const TUNED: u64 = 64;
+        const PILOT: u64 = 100;
+        let (each, seed) = (self.kernel.evaluations() as u64, self.terms.seed);
+        // `tune` moves 64 chains 240 times at the base and 60 times at each further beta.
+        let moves = self.terms.budget / 5 / (TUNED * each);
+        let betas = (moves.saturating_sub(240) / 60).clamp(2, 20);
+        let rough = Schedule::power(betas as usize, 3.0)?;
+        let kernel = (self.tune)(&self.kernel, self.path, &rough, seed)?;
+        let steps = self.terms.budget / 10 / (2 * PILOT * each);
+        let pilot = Pilot::new(PILOT as usize, steps.clamp(20, 1_000) as usize).rounds(2);
+        let pilot = pilot.threads(self.terms.threads);
+        let survey = pilot.survey(self.path, &kernel, seed)?;
+        let stages = self.left()? / (runs * CHAINS as u64 * each);
+        let schedule = Friction::default().schedule(&survey, stages.max(1) as usize)?;
+        Ok((kernel, schedule))
+    }
+
+    /// What remains of the budget.
+    fn left(&self) -> Result<u64> {
+        let (budget, spent) = (self.terms.budget, self.meter.spent());
+        afford(budget, 2 * spent)?;
+        Ok(budget - spent)
+    }
+
+    fn run<T: TransitionKernel<P::At<'p>>>(
+        &self,
+        kernel: T,
+        schedule: Schedule,
+        chains: usize,
+    ) -> Ais<'p, P, T> {
+        Ais::new(self.path, kernel)
+            .schedule(schedule)
+            .chains(chains)
+            .seed(self.terms.seed)
+            .threads(self.terms.threads)
+    }
+
+    fn rounds(self) -> Result<Outcome> {
+        let rounds = (self.rounds)(self.path, self.kernel);
+        let rounds = rounds.chains(CHAINS).moves(MOVES);
+        let rounds = rounds.budget(self.terms.budget).seed(self.terms.seed);
+        let rounds = rounds.threads(self.terms.threads).run()?;
+        Ok(of_run(rounds.run(), Some(rounds.barrier().global())))
+    }
+
+    fn first_pass(&self) -> Result<Adapted<K>> {
+        let adaptation = (self.adaptation)(self.path, self.kernel.clone());
+        let adaptation = adaptation.chains(CHAINS).moves(MOVES);
+        adaptation.seed(self.terms.seed).first_pass()
+    }
+
+    fn smc(self) -> Result<Outcome> {
+        let first = self.first_pass()?;
+        let kernel = Repeat::new(first.kernel, MOVES)?;
+        let block = self.block(first.schedule.steps() * kernel.evaluations())?;
+        let run = self.run(kernel, first.schedule, block * ISLANDS as usize);
+        let run = run.block_size(block).resampling(Resampling::every(1)?);
+        Ok(of_run(&run.run()?, Some(first.barrier.global())))
+    }
+
+    /// Trajectories as many as they are long.
+    fn waste_free(self) -> Result<Outcome> {
+        let first = self.first_pass()?;
+        let block = self.block((first.schedule.steps() + 1) * first.kernel.evaluations())?;
+        let ancestors = (block as f64).sqrt().round() as usize;
+        let run = self.run(first.kernel, first.schedule, block * ISLANDS as usize);
+        let run = run.block_size(block).waste_free(WasteFree::new(ancestors)?);
+        Ok(of_run(&run.run()?, Some(first.barrier.global())))
+    }
+
+    /// The number of chains of an island, where each spends so much.
+    fn block(&self, evaluations: usize) -> Result<usize> {
+        let each = ISLANDS * evaluations as u64;
+        afford(self.left()?, 8 * each)?;
+        Ok((self.left()? / each) as usize)
+    }
+
+    /// As many betas as twice the barrier, by that of the first pass, and as many rounds as 8 ladders can go
+    /// through; what is left makes more ladders.
+    fn tempering(self) -> Result<Outcome> {
+        let first = self.first_pass()?;
+        let barrier = first.barrier.global() / std::f64::consts::PI.sqrt();
+        let pairs = (2.0 * barrier).ceil().max(3.0) as usize;
+        // A scan of a ladder.
+        let scan = pairs as u64 * (first.kernel.evaluations() as u64 + 1);
+        let scans = self.left()? / (8 * scan);
+        // All rounds but the last one together have as many scans as that one, less two.
+        let rounds = (scans / 2 + 1).max(2).ilog2();
+        let ladders = self.left()? / (scan * ((2u64 << rounds) - 2));
+        let run = Tempering::new(self.path, first.kernel)
+            .schedule(first.barrier.schedule(pairs)?)
+            .ladders(ladders.max(2) as usize)
+            .rounds(rounds as usize)
+            .seed(self.terms.seed)
+            .threads(self.terms.threads)
+            .run()?;
+        Ok(Outcome {
+            log_z: run.log_z(),
+            standard_error: run.standard_error(),
+            warnings: run.warnings().to_vec(),
+            barrier: Some(run.barrier()),
+        })
+    }
+
+    /// Any method but levels, with exact samples of the target where there are any.
+    pub fn solve_with(self, method: Method, samples: &Samples<P::State>) -> Result<Outcome>
+    where
+        P::State: Sync,
+        K: Reversal<P::At<'p>>,
+    {
+        match samples {
+            Some(samples) if method == Method::Bar => self.bar(samples),
+            _ => self.solve(method),
+        }
+    }
+
+    /// Half of the budget forward by the older advice, half of it backward from exact samples.
+    fn bar(self, samples: impl Fn(usize, u64) -> Result<Vec<P::State>>) -> Result<Outcome>
+    where
+        P::State: Sync,
+        K: Reversal<P::At<'p>>,
+    {
+        let (kernel, schedule) = self.advised(2)?;
+        let samples = TargetSamples::exact(samples(CHAINS, self.terms.seed)?);
+        let ais = self.run(kernel, schedule, CHAINS);
+        let bridge = Bridge::new(&ais.run()?, &ais.reverse(&samples)?)?;
+        Ok(Outcome {
+            log_z: bridge.log_z(),
+            standard_error: bridge.standard_error(),
+            warnings: bridge.warnings().to_vec(),
+            barrier: None,
+        })
+    }
+}
+
+/// Levels of a likelihood over a prior. A small run says what a move of a chain through all levels costs.
+pub fn levels<'m, P, L>(
+    problem: &'m TemperedPath<P, L>,
+    terms: Terms,
+    meter: &Meter,
+) -> Result<Outcome>
+where
+    P: Sampleable<State = DVector<f64>> + Sync,
+    L: UnnormalizedModel<State = DVector<f64>> + Sync,
+{
+    let run = |[islands, chains, moves]: [u64; 3], seed| -> Result<LevelsRun<DVector<f64>>> {
+        Levels::new(problem, RandomWalkMetropolis::new(0.3)?)
+            .islands(islands as usize)
+            .chains(chains as usize)
+            .moves(moves as usize)
+            .seed(seed)
+            .threads(terms.threads)
+            .run()
+    };
+    let [chains, moves] = [8, 25];
+    let pilot = stream(terms.seed, Purpose::Pilot, 0).next_u64();
+    let _ = run([2, chains, moves], pilot)?;
+    // Two islands and the one that looks for the levels.
+    let each = meter.spent().div_ceil(3 * chains * moves);
+    let each = (ISLANDS + 1) * each;
+    let left = terms.budget.saturating_sub(meter.spent());
+    afford(left, 100 * each)?;
+    let moves = left / each;
+    let chains = ((moves as f64 / 3.0).sqrt() as u64).max(4);
+    let run = run([ISLANDS, chains, moves / chains], terms.seed)?;
+    Ok(Outcome {
+        log_z: run.log_z(),
+        standard_error: run.standard_error(),
+        warnings: run.warnings().to_vec(),
+        barrier: None,
+    })
+}
+
+fn of_run<S>(run: &Run<S>, barrier: Option<f64>) -> Outcome {
+    Outcome {
+        log_z: run.log_z(),
+        standard_error: run.standard_error(),
+        warnings: run.warnings().to_vec(),
+        barrier,
+    }
+}
+
+/// Refuses a budget, or what is left of it, that is below the least one.
+fn afford(budget: u64, least: u64) -> Result<()> {
+    match budget >= least {
+        true => Ok(()),
+        false => Err(Error::invalid(
+            "budget",
+            budget,
+            format!("at least {least}"),
+        )),
+    }
+}
+
+fn refused(method: &str, needs: &str) -> Error {
+    Error::invalid("--method", method, format!("another one: it needs {needs}"))
+}

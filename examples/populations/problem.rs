@@ -1,0 +1,134 @@
+//! Problems, and what they take from a method.
+
+use std::time::Instant;
+
+use annealed::Result;
+use annealed::kernel::Invariant;
+use annealed::path::{GeometricAt, TemperedAt};
+use annealed::prelude::*;
+
+use crate::meter::{Counted, Meter};
+use crate::methods::{Method, Outcome, Samples, Task, Terms, levels};
+
+/// Runs a method.
+type Solve = Box<dyn Fn(Method, Terms, &Meter) -> Result<Outcome>>;
+
+/// A problem that every method meets alike.
+pub struct Problem {
+    /// log Z, exact or published.
+    pub exact: f64,
+    meter: Meter,
+    solve: Solve,
+}
+
+/// What a run found, and at what cost.
+pub struct Found {
+    pub outcome: Outcome,
+    /// Evaluations that were counted.
+    pub evaluations: u64,
+    pub seconds: f64,
+}
+
+impl Problem {
+    /// A problem solved by a closure, whose models or kernel count by `meter`.
+    pub fn new(
+        exact: f64,
+        meter: Meter,
+        solve: impl Fn(Method, Terms, &Meter) -> Result<Outcome> + 'static,
+    ) -> Self {
+        let solve = Box::new(solve);
+        Self {
+            exact,
+            meter,
+            solve,
+        }
+    }
+
+    /// A posterior. Evaluations of its likelihood count.
+    pub fn tempered<P, L, K>(
+        exact: f64,
+        (prior, likelihood): (P, L),
+        kernel: K,
+        samples: Samples<DVector<f64>>,
+    ) -> Self
+    where
+        P: Sampleable<State = DVector<f64>> + NormalizedModel + Sync + 'static,
+        L: UnnormalizedModel<State = DVector<f64>> + Sync + 'static,
+        K: for<'a> Invariant<TemperedAt<'a, P, Counted<L>>>
+            + for<'a> Reversal<TemperedAt<'a, P, Counted<L>>>
+            + Tunable
+            + Clone
+            + Sync
+            + 'static,
+    {
+        let meter = Meter::default();
+        let path = TemperedPath::new(prior, Counted::new(likelihood, &meter));
+        Self::new(exact, meter, move |method, terms, meter| match method {
+            Method::Levels => levels(&path, terms, meter),
+            _ => Task::tuned(&path, kernel.clone(), terms, meter).solve_with(method, &samples),
+        })
+    }
+
+    /// A target with a base. Evaluations of the target count. For levels the base is the prior, and target
+    /// over base the likelihood.
+    pub fn geometric<A, B, K>(
+        exact: f64,
+        (base, target): (A, B),
+        kernel: K,
+        samples: Samples<DVector<f64>>,
+    ) -> Self
+    where
+        A: Sampleable<State = DVector<f64>> + NormalizedModel + Sync + 'static,
+        B: UnnormalizedModel<State = DVector<f64>> + Sync + 'static,
+        K: for<'a> Invariant<GeometricAt<'a, A, Counted<B>>>
+            + for<'a> Reversal<GeometricAt<'a, A, Counted<B>>>
+            + Tunable
+            + Clone
+            + Sync
+            + 'static,
+    {
+        let meter = Meter::default();
+        let path = GeometricPath::new(base, Counted::new(target, &meter));
+        Self::new(exact, meter, move |method, terms, meter| match method {
+            Method::Levels => {
+                let (base, target) = (path.base(), path.target());
+                levels(
+                    &TemperedPath::new(base, Ratio { base, target }),
+                    terms,
+                    meter,
+                )
+            }
+            _ => Task::tuned(&path, kernel.clone(), terms, meter).solve_with(method, &samples),
+        })
+    }
+
+    pub fn run(&self, method: Method, terms: Terms) -> Result<Found> {
+        self.meter.reset();
+        let begun = Instant::now();
+        let outcome = (self.solve)(method, terms, &self.meter)?;
+        Ok(Found {
+            outcome,
+            evaluations: self.meter.spent(),
+            seconds: begun.elapsed().as_secs_f64(),
+        })
+    }
+}
+
+/// Target over normalised base.
+struct Ratio<'a, A, B> {
+    base: &'a A,
+    target: &'a B,
+}
+
+impl<A, B> UnnormalizedModel for Ratio<'_, A, B>
+where
+    A: NormalizedModel,
+    B: UnnormalizedModel<State = A::State>,
+{
+    type State = A::State;
+
+    fn log_density(&self, state: &A::State) -> f64 {
+        let base = self.base.log_density(state) - self.base.log_normalizer();
+        self.target.log_density(state) - base
+    }
+}
