@@ -40,14 +40,15 @@ pub mod prelude {
     pub use nalgebra::{DMatrix, DVector};
 
     pub use crate::ais::{
-        Ais, Bridge, Expectations, PartialRun, Population, ReverseRun, Run, SandwichReport,
-        TargetSamples,
+        Ais, Bridge, Expectations, PartialRun, Population, Resampling, ReverseRun, Run,
+        SandwichReport, TargetSamples, WasteFree,
     };
     pub use crate::chain::{NonFinite, Stage, Step};
     pub use crate::estimate::Warning;
     pub use crate::kernel::{
-        CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, Preconditioner, RandomWalkMetropolis,
-        Repeat, Reversal, StepSize, SymmetricProposal, Then, TransitionKernel, Tunable,
+        CoordinateGibbs, Hmc, Invariant, Mala, Metropolis, Mixture, Preconditioner,
+        RandomWalkMetropolis, Repeat, Reversal, StepSize, SymmetricProposal, TemperedTransitions,
+        Then, TransitionKernel, Tunable,
     };
     pub use crate::levels::Levels;
     pub use crate::model::{
@@ -59,11 +60,12 @@ pub mod prelude {
         Stationary, TemperedPath,
     };
     pub use crate::pilot::{
-        BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, PilotWarning,
-        ScheduleOptimizer, Survey, VarOpt, tune,
+        Adaptation, BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot,
+        PilotWarning, Rounds, ScheduleOptimizer, Survey, VarOpt, tune,
     };
     #[cfg(feature = "npz")]
     pub use crate::rbm::RbmFile;
     pub use crate::rbm::{BaseRate, BlockGibbs, ContrastiveDivergence, Rbm, RbmPath};
     pub use crate::schedule::Schedule;
+    pub use crate::tempering::Tempering;
 }

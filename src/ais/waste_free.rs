@@ -37,6 +37,17 @@ use crate::{Error, Result};
 /// assert!((run.log_z() - target.log_normalizer()).abs() < 4.0 * run.standard_error());
 /// # Ok::<(), annealed::Error>(())
 /// ```
+///
+/// A kernel that is not [`Invariant`](crate::kernel::Invariant) is refused:
+///
+/// ```compile_fail,E0277
+/// # use annealed::ais::WasteFree;
+/// # use annealed::prelude::*;
+/// # let path = GeometricPath::new(Gaussian::standard(2)?, Gaussian::isotropic(DVector::zeros(2), 0.2)?);
+/// let kernel = annealed::kernel::UnadjustedLangevin::new(0.1)?;
+/// let ais = Ais::new(&path, kernel).waste_free(WasteFree::new(10)?);
+/// # Ok::<(), annealed::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct WasteFree {

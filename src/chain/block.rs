@@ -197,11 +197,7 @@ impl<S> Block<S> {
     pub fn weigh<M: Intermediate<State = S>>(&mut self, stage: Stage<'_, M>) -> Result<()> {
         self.for_each(stage, |_, state, _| {
             let log_ratio = NonFinite::check_log_density("log ratio", stage.log_ratio(state))?;
-            let unmoved = Step {
-                decisions: Decisions::default(),
-                ..Step::invariant()
-            };
-            Ok(Increment::new(log_ratio, unmoved))
+            Ok(Increment::new(log_ratio, Step::unmoved()))
         })
     }
 
@@ -268,5 +264,24 @@ impl<S> Block<S> {
     /// Takes states and log weights out, of a block that is done.
     pub(crate) fn take_states_and_log_weights(&mut self) -> (Vec<S>, Vec<f64>) {
         (take(&mut self.states), take(&mut self.log_weights))
+    }
+
+    /// A copy on which to try a move: the active chains have the weight 1 in it, and the others are dead.
+    pub(crate) fn trial(&self) -> Self
+    where
+        S: Clone,
+    {
+        let mut trial = self.clone();
+        for (chain, log_weight) in trial.log_weights.iter_mut().enumerate() {
+            let active = self.is_active(chain);
+            *log_weight = if active { 0.0 } else { f64::NEG_INFINITY };
+        }
+        trial
+    }
+
+    /// Takes over the random streams of a [trial](Self::trial), which has drawn from them.
+    pub(crate) fn take_streams(&mut self, trial: &mut Self) {
+        std::mem::swap(&mut self.rngs, &mut trial.rngs);
+        std::mem::swap(&mut self.lanes, &mut trial.lanes);
     }
 }

@@ -75,6 +75,14 @@ impl Step {
         }
     }
 
+    /// No move: the chain is weighed and stays where it is.
+    pub(crate) fn unmoved() -> Self {
+        Self {
+            decisions: Decisions::default(),
+            ..Self::invariant()
+        }
+    }
+
     /// A Metropolis-Hastings step whose proposal had this acceptance probability.
     pub const fn metropolis(acceptance: f64) -> Self {
         Self {

@@ -2,8 +2,9 @@
 //!
 //! [`RandomWalkMetropolis`] and [`Metropolis`] need the density alone, [`Mala`],
 //! [`UnadjustedLangevin`] and [`Hmc`] its gradient, [`CoordinateGibbs`] the conditionals of single
-//! coordinates. [`Then`], [`Repeat`] and [`Mixture`] make one kernel of several. A kernel of your
-//! own is one method, [`TransitionKernel::step`].
+//! coordinates. [`Then`], [`Repeat`] and [`Mixture`] make one kernel of several, and
+//! [`TemperedTransitions`] take a kernel across modes. A kernel of your own is one method,
+//! [`TransitionKernel::step`].
 
 mod compose;
 mod gibbs;
@@ -15,6 +16,7 @@ mod perfect;
 mod preconditioner;
 mod reversal;
 mod step_size;
+mod tempered_transitions;
 mod tunable;
 mod vector;
 mod workspace;
@@ -30,6 +32,7 @@ pub use preconditioner::Preconditioner;
 pub use reversal::Reversal;
 pub(crate) use reversal::own_reversal;
 pub use step_size::StepSize;
+pub use tempered_transitions::TemperedTransitions;
 pub use tunable::Tunable;
 pub(crate) use vector::{evaluate, fill_normal, set_len};
 pub use workspace::{PerChain, Scratch, Workspace};

@@ -100,9 +100,9 @@ impl<P, L, K> Levels<'_, P, L, K> {
     setters! {
         /// Number of islands, whose independent estimates give the standard error; 32 unless set.
         islands of settings: usize,
-        /// Number of chains of an island: of the states above a level, how many are moved on; 32 unless set.
+        /// Number of chains of an island: of the states above a level, how many are moved on; 64 unless set.
         chains of settings: usize,
-        /// Number of moves of each chain at a level; 100 unless set. All states on the way are kept.
+        /// Number of moves of each chain at a level; 50 unless set. All states on the way are kept.
         moves of settings: usize,
         /// The share of the states that is to lie above the next level; 0.3 unless set.
         share of settings: f64,
@@ -112,7 +112,8 @@ impl<P, L, K> Levels<'_, P, L, K> {
         precision of settings: f64,
         /// The largest number of levels; 1,000 unless set.
         max_levels of settings: usize,
-        /// Bound on the number of weighted states that the result holds; 10,000 unless set.
+        /// Bound on the number of weighted states that the result holds, the same for each shell of each island;
+        /// 10,000 unless set. It holds none where there are more shells than that.
         kept of settings: usize,
         /// The seed; 0 unless set. One seed gives the same bits for any number of threads.
         seed of settings: u64,

@@ -18,8 +18,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             islands: 32,
-            chains: 32,
-            moves: 100,
+            chains: 64,
+            moves: 50,
             share: 0.3,
             precision: 1e-3,
             max_levels: 1_000,

@@ -7,12 +7,12 @@ use rand::RngExt;
 use super::pair::{LogRatios, PairSums};
 use super::round::{Outcome, Plan, Starts};
 use super::trip::Trips;
+use crate::Result;
 use crate::ais::Population;
 use crate::chain::NonFinite;
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::random::StreamRng;
-use crate::{Error, Result};
 
 /// What one ladder leaves of a round.
 #[derive(Debug, Clone)]
@@ -97,13 +97,9 @@ where
         for ladder in 0..self.ladders.len() {
             self.swap(ladder, plan, scan % 2)?;
         }
-        if plan
-            .stride
-            .is_some_and(|stride| (scan + 1).is_multiple_of(stride))
-        {
-            let targets = self.populations.last().into_iter();
-            let targets = targets.flat_map(|population| population.block().states());
-            for (ladder, state) in self.ladders.iter_mut().zip(targets) {
+        if plan.samples_after(scan) {
+            let target = &self.populations[self.populations.len() - 1];
+            for (ladder, state) in self.ladders.iter_mut().zip(target.block().states()) {
                 ladder.samples.push(state.clone());
             }
         }
@@ -143,38 +139,44 @@ where
         }
     }
 
-    /// The error of a panic, with its place.
-    pub(super) fn panicked(&self, message: String) -> Error {
+    /// The ladders being moved, by their indices in the run, with index and value of the beta at hand.
+    pub(super) fn at_hand(&self) -> (Range<usize>, usize, f64) {
         let population = &self.populations[self.at_hand];
-        Error::Panicked {
-            message,
-            chains: population.at_hand().0,
-            stage: self.at_hand,
-            beta: population.stage().beta,
-        }
+        (
+            population.at_hand().0,
+            self.at_hand,
+            population.stage().beta,
+        )
     }
 }
 
 /// The log ratios of two neighbours in one ladder.
 ///
 /// # Errors
-/// A NaN. A log ratio is `+inf` at a state that only the upper model allows.
+/// A NaN. A log ratio is `+inf` at a state that only the upper model allows, which no sample of the base
+/// may be.
 fn log_ratios<'p, P: AnnealingPath, W: Workspace>(
     lower: &Population<'p, P, W>,
     upper: &Population<'p, P, W>,
     ladder: usize,
 ) -> Result<LogRatios, NonFinite> {
     let (previous, model) = (lower.stage().model, upper.stage().model);
-    let at = |state| match model.log_ratio(previous, state) {
-        value if value.is_nan() => Err(NonFinite {
+    let [here, there] = [lower, upper].map(|at| &at.block().states()[ladder]);
+    let ratios = LogRatios {
+        lower: model.log_ratio(previous, here),
+        upper: model.log_ratio(previous, there),
+    };
+    if previous.beta() == 0.0 {
+        NonFinite::check_log_density("log ratio", ratios.lower)?;
+    }
+    let nan = [ratios.lower, ratios.upper]
+        .into_iter()
+        .find(|r| r.is_nan());
+    nan.map_or(Ok(ratios), |value| {
+        Err(NonFinite {
             quantity: "log ratio",
             value,
             expected: "a number",
-        }),
-        value => Ok(value),
-    };
-    Ok(LogRatios {
-        lower: at(&lower.block().states()[ladder])?,
-        upper: at(&upper.block().states()[ladder])?,
+        })
     })
 }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::ladders::Ladder;
 use super::pair::PairSums;
+use super::settings::Settings;
 use crate::ais::Merge;
 use crate::chain::Decisions;
 use crate::num::Moments;
@@ -21,29 +22,37 @@ pub(super) struct Plan<'s> {
     pub(super) log_ratios: &'s [f64],
     pub(super) scans: usize,
     /// Of so many scans, one gives a sample; `None` where no samples are kept.
-    pub(super) stride: Option<usize>,
+    stride: Option<usize>,
     ladders: usize,
     /// By beta, then by ladder; those of the swaps come last.
     streams: Vec<StreamRng>,
 }
 
 impl<'s> Plan<'s> {
+    /// Of a round, from 1, at these betas and with these guesses. The last one keeps samples.
     pub(super) fn new(
+        settings: &Settings,
+        round: usize,
         (schedule, log_ratios): (&'s Schedule, &'s [f64]),
-        (scans, stride): (usize, Option<usize>),
-        ladders: usize,
         seed: u64,
     ) -> Self {
+        let ladders = settings.ladders;
         let streams = successive(stream(seed, Purpose::Tempering, 0));
         let number = (schedule.betas().len() + 1) * ladders;
         Self {
             schedule,
             log_ratios,
-            scans,
-            stride,
+            scans: settings.scans(round),
+            stride: (round == settings.rounds).then(|| settings.stride()),
             ladders,
             streams: streams.take(number).collect(),
         }
+    }
+
+    /// Whether the states at beta = 1 are samples to keep, after a scan counted from 0.
+    pub(super) fn samples_after(&self, scan: usize) -> bool {
+        let mut stride = self.stride.into_iter();
+        stride.any(|stride| (scan + 1).is_multiple_of(stride))
     }
 
     /// The streams of some ladders at a beta; beyond the last beta, those of their swaps.
@@ -73,9 +82,11 @@ impl<S: Send, M: Send> Merge for Outcome<S, M> {
     }
 }
 
-/// A rejection below this share of their mean counts as so much, so that the betas keep some of
-/// their places where no swap is ever rejected.
+/// A gap below this share of their mean counts as so much, so that the betas keep some of their places
+/// where no swap is ever rejected.
 const FLOOR: f64 = 0.01;
+/// An acceptance below this counts as so much.
+const LEAST_ACCEPTANCE: f64 = 1e-10;
 
 /// The figures of all ladders, by pair of neighbours.
 pub(super) struct Figures {
@@ -115,13 +126,17 @@ impl Figures {
         n * Moments::from_iter(ladders.iter().map(influence)).standard_error()
     }
 
-    /// The betas at which all pairs would be rejected alike, and guesses of the log ratios there: both
-    /// cumulative sums are taken as linear between the betas of this round. Where betas would coincide,
-    /// they stay where they are.
+    /// The betas at which all pairs would be rejected alike, and guesses of the log ratios there.
+    ///
+    /// What the pairs share equally is `-log(1 - r)`, with r the rejection rate. Where r is small this is r
+    /// itself (Syed et al. 2022). Where it is near 1 it still says how wide the gap is, so that a narrow
+    /// place on a long path is found in fewer rounds. Both sums along the path are taken as linear between
+    /// the betas of this round. Where betas would coincide, they stay where they are.
     pub(super) fn tuned(&self, schedule: &Schedule, guesses: &[f64]) -> (Schedule, Vec<f64>) {
-        let rejections = self.rejections();
-        let floor = FLOOR * rejections.iter().sum::<f64>() / rejections.len() as f64;
-        let distance = cumulative(rejections.iter().map(|r| r.max(floor)));
+        let gap = |pair: &PairSums| -(1.0 - pair.rejection()).max(LEAST_ACCEPTANCE).ln();
+        let gaps: Vec<f64> = self.pairs.iter().map(gap).collect();
+        let floor = FLOOR * gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let distance = cumulative(gaps.into_iter().map(|gap| gap.max(floor)));
         let tuned = interpolate(schedule.betas(), &distance, schedule.steps());
         let tuned = tuned.unwrap_or_else(|_| schedule.clone());
 

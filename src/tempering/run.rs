@@ -13,7 +13,7 @@ use crate::{Error, Result};
 /// The result of [`Tempering`](super::Tempering): log Z, the barrier between base and target, and samples of
 /// the target. All of it is of the last round.
 #[derive(Debug, Clone)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
 pub struct TemperingRun<S> {
     settings: Settings,
@@ -45,8 +45,8 @@ impl<S> TemperingRun<S> {
         settings: &Settings,
         plan: &Plan<'_>,
         outcome: Outcome<S, M>,
-        evaluations: u64,
         rounding_error: f64,
+        (evaluations, seconds): (u64, f64),
     ) -> Result<Self> {
         let ladders = outcome.ladders;
         let figures = Figures::of(&ladders);
@@ -74,7 +74,7 @@ impl<S> TemperingRun<S> {
                 .collect(),
             warnings: Vec::new(),
             evaluations,
-            seconds: 0.0,
+            seconds,
         };
         let undecided = outcome
             .decisions
@@ -87,10 +87,6 @@ impl<S> TemperingRun<S> {
         warnings.extend(Warning::rounding(rounding_error, run.standard_error));
         run.warnings = warnings;
         Ok(run)
-    }
-
-    pub(super) fn timed(self, seconds: f64) -> Self {
-        Self { seconds, ..self }
     }
 
     fn find_warnings(&self) -> impl Iterator<Item = Warning> {
@@ -269,5 +265,54 @@ impl<S> fmt::Display for TemperingRun<S> {
             write!(f, "\nwarning: {warning}")?;
         }
         Ok(())
+    }
+}
+
+crate::num::deserialize_checked! {
+    TemperingRun<S> {
+        settings: Settings,
+        schedule: Schedule,
+        log_ratios: Vec<f64>,
+        standard_error: f64,
+        rejections: Vec<f64>,
+        round_trips: u64,
+        states: Vec<S>,
+        acceptances: Vec<Option<f64>>,
+        warnings: Vec<Warning>,
+        evaluations: u64,
+        seconds: f64,
+    } => TemperingRun {
+        settings,
+        schedule,
+        log_ratios,
+        standard_error,
+        rejections,
+        round_trips,
+        states,
+        acceptances,
+        warnings,
+        evaluations,
+        seconds,
+    }
+    .checked()
+}
+
+#[cfg(feature = "serde")]
+impl<S> TemperingRun<S> {
+    /// Refuses a run whose parts contradict each other.
+    fn checked(self) -> Result<Self> {
+        let settings = &self.settings;
+        settings.check()?;
+        let pairs = settings.schedule.steps();
+        Error::check_dimension("betas", self.schedule.steps(), pairs)?;
+        Error::check_dimension("log ratios", self.log_ratios.len(), pairs)?;
+        Error::check_dimension("rejections", self.rejections.len(), pairs)?;
+        Error::check_dimension("acceptances", self.acceptances.len(), pairs + 1)?;
+        Error::check_dimension("states", self.states.len(), settings.states())?;
+        Error::check_finite("log ratios", self.log_ratios.iter().copied())?;
+        let error = self.standard_error;
+        let expected = "a number of at least 0";
+        Error::check(error >= 0.0, "standard error", error, expected)?;
+        Ok(self)
     }
 }

@@ -1,5 +1,6 @@
 //! The runner, which takes ladders through rounds of scans.
 
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -143,50 +144,34 @@ where
     /// Runs all ladders through all rounds.
     ///
     /// # Errors
-    /// Settings out of range; a kernel with parameters for a number of stages; a NaN met on the way, or a
-    /// `+inf` met by the kernel, and a panic in model, kernel or progress callback, with the ladder as chain and the index
-    /// of beta as stage; [`Error::AllWeightsZero`] where the states of two neighbouring betas have no
-    /// support in common.
+    /// Settings out of range; a kernel with parameters for a number of stages; a NaN or `+inf` met on the
+    /// way, and a panic in model, kernel or progress callback, with the ladder as chain and the index of
+    /// beta as stage; [`Error::AllWeightsZero`] where no state of one beta is possible at the next.
     pub fn run(&self) -> Result<TemperingRun<P::State>> {
         let begun = Instant::now();
         let settings = &self.settings;
         settings.check()?;
         Error::check_at_least("threads", self.threads.unwrap_or(1), 1)?;
         refuse_stages(self.kernel.stages())?;
-        let states = settings.schedule.betas().len() * settings.ladders;
-        let scans = settings.scans_of_all_rounds() as u64;
-        let meter = Meter::new(
-            self.progress.as_deref(),
-            scans.saturating_mul(states as u64),
-        );
-
+        let meter = Meter::new(self.progress.as_deref(), settings.chain_steps());
         let mut seeds = stream(settings.seed, Purpose::TemperingRounds, 0);
         let mut schedule = settings.schedule.clone();
         let mut guesses = vec![0.0; schedule.steps()];
         let mut starts: Ends<_, K::Workspace> =
-            (0..settings.blocks()).map(|_| Mutex::new(None)).collect();
-        let mut round = 1;
-        loop {
-            let stride = (round == settings.rounds).then(|| settings.stride());
-            let lengths = (settings.scans(round), stride);
-            let stage = (&schedule, &guesses[..]);
-            let plan = Plan::new(stage, lengths, settings.ladders, seeds.next_u64());
+            (0..settings.blocks()).map(|_| Mutex::default()).collect();
+        for round in 1..settings.rounds {
+            let seed = seeds.next_u64();
+            let plan = Plan::new(settings, round, (&schedule, &guesses), seed);
             let outcome = self.round(&plan, &starts, &meter)?;
-            if round == settings.rounds {
-                let evaluations = self.evaluations();
-                let seconds = begun.elapsed().as_secs_f64();
-                let rounding = self.path.rounding_error();
-                let run = TemperingRun::new(settings, &plan, outcome, evaluations, rounding)?;
-                return Ok(run.timed(seconds));
-            }
             (schedule, guesses) = Figures::of(&outcome.ladders).tuned(&schedule, &guesses);
-            starts = outcome
-                .ends
-                .into_iter()
-                .map(|ends| Mutex::new(Some(ends)))
-                .collect();
-            round += 1;
+            let ends = outcome.ends.into_iter();
+            starts = ends.map(|ends| Mutex::new(Some(ends))).collect();
         }
+        let seed = seeds.next_u64();
+        let plan = Plan::new(settings, settings.rounds, (&schedule, &guesses), seed);
+        let outcome = self.round(&plan, &starts, &meter)?;
+        let cost = (self.evaluations(), begun.elapsed().as_secs_f64());
+        TemperingRun::new(settings, &plan, outcome, self.path.rounding_error(), cost)
     }
 
     /// One round of all ladders.
@@ -213,17 +198,9 @@ where
                 }
                 Ok(())
             });
-            match (scanned, ladders) {
-                (Ok(Ok(())), Some(ladders)) => Ok(ladders.finish()),
-                (Ok(Err(error)), _) => Err(error),
-                (Err(message), Some(ladders)) => Err(Some(ladders.panicked(message))),
-                (message, None) => Err(Some(Error::Panicked {
-                    message: message.err().unwrap_or_default(),
-                    chains: range,
-                    stage: 0,
-                    beta: 0.0,
-                })),
-            }
+            // A panic on the way is an error that names its place.
+            scanned.unwrap_or_else(|message| Err(Some(panicked(message, &ladders, range))))?;
+            Ok(ladders.expect("a block that has begun").finish())
         })?;
         Ok(fold(nodes).expect("there are ladders"))
     }
@@ -235,6 +212,22 @@ where
         let each = self.kernel.evaluations().saturating_add(1) as u64;
         let scans = self.settings.scans_of_all_rounds() as u64;
         each.saturating_mul(pairs).saturating_mul(scans)
+    }
+}
+
+/// The error of a panic, with the ladders and the beta that were at hand.
+fn panicked<P: AnnealingPath<State: Clone>, W: Workspace>(
+    message: String,
+    ladders: &Option<Ladders<'_, P, W>>,
+    range: Range<usize>,
+) -> Error {
+    let place = ladders.as_ref().map(Ladders::at_hand);
+    let (chains, stage, beta) = place.unwrap_or((range, 0, 0.0));
+    Error::Panicked {
+        message,
+        chains,
+        stage,
+        beta,
     }
 }
 

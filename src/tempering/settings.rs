@@ -65,6 +65,18 @@ impl Settings {
         (1..=self.rounds).map(|round| self.scans(round)).sum()
     }
 
+    /// Number of moves of all chains.
+    pub(super) fn chain_steps(&self) -> u64 {
+        let chains = (self.schedule.betas().len() * self.ladders) as u64;
+        chains.saturating_mul(self.scans_of_all_rounds() as u64)
+    }
+
+    /// Number of states that are kept, those of all ladders.
+    #[cfg(feature = "serde")]
+    pub(super) fn states(&self) -> usize {
+        self.scans(self.rounds) / self.stride() * self.ladders
+    }
+
     /// Of so many scans of the last round, one gives a sample.
     pub(super) fn stride(&self) -> usize {
         let samples_each = (self.samples / self.ladders).max(1);

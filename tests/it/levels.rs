@@ -227,7 +227,7 @@ fn a_transition_of_the_first_order_is_passed() {
     // Both parts convolved with the prior, at 0.
     let at_zero = |variance: f64| -5.0 * (TAU * (0.09 + variance)).ln();
     let exact = log_sum_exp([0.1f64.ln() + at_zero(0.01), 0.9f64.ln() + at_zero(0.0001)]);
-    let run = Levels::new(&problem, walk(0.1)).moves(20).seed(1);
+    let run = Levels::new(&problem, walk(0.1)).moves(10).seed(1);
     let run = run.run().unwrap();
     assert_log_z(&run, exact, 0.25);
     assert!(run.evaluations() < 1_000_000);

@@ -33,6 +33,7 @@ mod rounds;
 mod schedule_optimizers;
 mod schedules;
 mod serialization;
+mod tempered_transitions;
 mod tempering;
 mod unbiasedness;
 mod value_stability;

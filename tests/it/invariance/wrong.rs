@@ -136,6 +136,46 @@ fn langevin_that_leaves_a_bounded_support() {
     assert_told_apart(|wrong| half_line(kernel(wrong), 5));
 }
 
+/// Metropolis-adjusted Langevin in the coordinates `y = L^{-1} x`, where the drift of x may lack a factor:
+/// L in place of `L L^T`.
+struct ShapedLangevin(bool);
+
+impl<M: Differentiable + Intermediate> TransitionKernel<M> for ShapedLangevin {
+    type Workspace = ();
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: Stage<'_, M>,
+        _chain: usize,
+        x: &mut DVector<f64>,
+        _workspace: &mut (),
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        let (half, deviation) = (0.25, 0.5_f64.sqrt());
+        let shape = DMatrix::from_row_slice(2, 2, &[1.2, 0.0, -0.6, 0.5]);
+        let pull = |x: &_| half * shape.transpose() * drift(stage.model, x);
+        let noise = deviation * normals(x.len(), rng);
+        let moved = match self.0 {
+            true => half * drift(stage.model, x),
+            false => pull(x),
+        };
+        let y = &*x + &shape * (moved + &noise);
+        let back = pull(x) + &noise + pull(&y);
+        let proposal = (noise.norm_squared() - back.norm_squared()) / (2.0 * deviation.powi(2));
+        let density = stage.model.log_density(&y) - stage.model.log_density(x);
+        if accept(density + proposal, rng) {
+            *x = y;
+        }
+        Ok(Step::invariant())
+    }
+}
+
+#[test]
+fn shape_left_out_of_the_drift() {
+    assert_told_apart(|wrong| invariance(&ShapedLangevin(wrong)));
+    assert_told_apart(|wrong| gaussian_pair(ShapedLangevin(wrong), 10));
+}
+
 /// One leapfrog step with a momentum that persists, without turning back on a refusal.
 struct NeverTurnsBack(bool);
 

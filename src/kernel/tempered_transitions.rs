@@ -1,0 +1,259 @@
+//! Tempered transitions: a Metropolis move whose proposal goes up to the base and down again.
+
+use rand::Rng;
+
+use super::metropolis::decide;
+use super::{Invariant, Reversal, TransitionKernel, Workspace, own_reversal, refuse_stages};
+use crate::chain::{Block, Increment, NonFinite, Stage, Step};
+use crate::model::{Sampleable, UnnormalizedModel};
+use crate::path::{AnnealingPath, Intermediate};
+use crate::schedule::Schedule;
+use crate::{Error, Result};
+
+/// Tempered transitions: one Metropolis move whose proposal is an excursion, from the model at hand up to the
+/// base of the path and down again. They take a chain from one mode to another where the inner kernel never
+/// crosses.
+///
+/// At beta the excursion visits the rungs `f_i`, the models at `beta s_i` with `s_i` from the ladder,
+/// `0 = s_0 < s_1 < .. < s_n = 1`. The rung `f_n` is the model at hand, and `f_0` is the base. `T_i` is the
+/// inner kernel at rung i, and `R_i` is its [reversal](Reversal), so that
+/// `f_i(x) T_i(x'|x) = f_i(x') R_i(x|x')`.
+///
+/// ```text
+/// up:    y_{n-1} = x,    y_{i-1} ~ T_i(.|y_i)     for i = n-1 .. 1
+/// down:  z_0 ~ p_0,      z_i     ~ R_i(.|z_{i-1})  for i = 1 .. n-1,    x' = z_{n-1}
+///
+/// accepted with probability min(1, W(z) / W(y)),    W(y) = prod_{i=1}^n f_i(y_{i-1}) / f_{i-1}(y_{i-1})
+/// ```
+///
+/// At the top an exact draw from the base takes the place of a move by `T_0`, so that `x'` depends on x through
+/// the test alone. `W(z)` is the weight of an annealed run from the base to the model at hand, and `W(y)` is
+/// that of the same run read backward from x. The acceptance is therefore high where annealed weights of
+/// n stages vary little.
+///
+/// **Why it is right.** Let Q(y) be the probability density of the way up from `x = y_{n-1}`. By the reversal
+/// condition at the rungs 1 to n-1
+///
+/// ```text
+/// f_n(x) Q(y) = f_n(y_{n-1}) prod_{i=1}^{n-1} R_i(y_i|y_{i-1}) f_i(y_{i-1}) / f_i(y_i)
+///             = W(y) f_0(y_0) prod_{i=1}^{n-1} R_i(y_i|y_{i-1}).
+/// ```
+///
+/// The last factors are `Z_0` times the density of a way down along the same states. So `f_n(x)` times the
+/// density of an excursion (y, z) is `W(y) D(y) D(z) Z_0`, with D the density of a way down. The same
+/// excursion traversed from its end has `W(z) D(z) D(y) Z_0`, and their ratio is `W(z) / W(y)`. The move is
+/// in detailed balance: it leaves `p_beta` invariant, it is its own reversal, and its correction is 0.
+///
+/// The inner kernel must be [`Invariant`] with a known [`Reversal`]. Its decisions are not counted: the
+/// acceptance reported is that of the whole move. An excursion that leaves the support of a rung is refused. A
+/// chain off the support of the model at hand stays where it is. A move costs `2 (n - 1)` inner ones.
+///
+/// The path must be the one on which the kernel is used. The move is right with any ladder. A good one is a
+/// schedule that would serve an annealed run to the model at hand.
+///
+/// ```
+/// use annealed::prelude::*;
+///
+/// # fn main() -> annealed::Result<()> {
+/// // Two modes, between which a walk with steps of .5 does not cross.
+/// let mode = |mean, weight| Ok((weight, Gaussian::isotropic(DVector::from_element(1, mean), 0.5)?));
+/// let target = GaussianMixture::new([mode(-5.0, 0.7)?, mode(5.0, 0.3)?])?;
+/// let base = Gaussian::isotropic(DVector::zeros(1), 5.0)?;
+/// let path = GeometricPath::new(base, target);
+/// let walk = RandomWalkMetropolis::new(0.5)?;
+/// let ladder = Schedule::linear(10)?;
+/// let kernel = Then(&walk, TemperedTransitions::new(&path, &walk, ladder)?);
+/// let run = Ais::new(&path, kernel).schedule(Schedule::linear(5)?).chains(200).run()?;
+/// # assert!((run.log_z() - path.target().log_normalizer()).abs() < 4.0 * run.standard_error());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Source: Neal (1996), *Sampling from multimodal distributions using tempered transitions*.
+#[derive(Debug, Clone)]
+pub struct TemperedTransitions<'p, P, K> {
+    path: &'p P,
+    kernel: K,
+    ladder: Schedule,
+}
+
+/// What follows on a weighing at a rung.
+#[derive(Clone, Copy)]
+enum Leg {
+    /// A move by the inner kernel, `T_i`.
+    Up,
+    /// An exact draw from the base.
+    Top,
+    /// A move by the reversal, `R_i`.
+    Down,
+    /// Nothing: the excursion is over.
+    End,
+}
+
+impl<'p, P, K> TemperedTransitions<'p, P, K>
+where
+    P: AnnealingPath,
+    K: Invariant<P::At<'p>> + Reversal<P::At<'p>>,
+{
+    /// Excursions with moves by this kernel at the fractions that the ladder lists of the beta at hand.
+    ///
+    /// # Errors
+    /// Ends of the path that do not belong together; a kernel with parameters for each stage of a schedule, or
+    /// one that keeps a memory of its chains, which an excursion that is refused would leave changed.
+    pub fn new(path: &'p P, kernel: K, ladder: Schedule) -> Result<Self> {
+        path.check()?;
+        refuse_stages(kernel.stages())?;
+        let remembers = has_memory(&kernel) || has_memory(&kernel.reversal());
+        let (found, expected) = ("one with a memory of its chains", "one without");
+        Error::check(!remembers, "kernel", found, expected)?;
+        Ok(Self {
+            path,
+            kernel,
+            ladder,
+        })
+    }
+
+    /// Visits the rungs from the model of the stage up to the base and down again. At each, `visit` weighs the
+    /// chains by the stage that it is given and moves them as the leg says.
+    fn travel<E>(
+        &self,
+        stage: Stage<'_, P::At<'p>>,
+        mut visit: impl FnMut(Leg, Stage<'_, P::At<'p>>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let fractions = &self.ladder.betas()[..self.ladder.steps()];
+        let at = |fraction: &f64| self.path.at(stage.beta * fraction);
+        let rungs: Vec<_> = fractions.iter().map(at).collect();
+        let mut left = stage.model;
+        for (i, rung) in rungs.iter().enumerate().rev() {
+            let leg = if i == 0 { Leg::Top } else { Leg::Up };
+            visit(leg, Stage::new(stage.index, left, rung))?;
+            left = rung;
+        }
+        for rung in &rungs[1..] {
+            visit(Leg::Down, Stage::new(stage.index, left, rung))?;
+            left = rung;
+        }
+        visit(Leg::End, Stage::new(stage.index, left, stage.model))
+    }
+}
+
+/// Whether the kernel keeps something of a chain from one step to the next.
+fn has_memory<M, K>(_kernel: &K) -> bool
+where
+    M: Intermediate,
+    K: TransitionKernel<M>,
+{
+    size_of::<<K::Workspace as Workspace>::Memory>() > 0
+}
+
+impl<'p, P, K> TransitionKernel<P::At<'p>> for TemperedTransitions<'p, P, K>
+where
+    P: AnnealingPath<State: Clone>,
+    K: Invariant<P::At<'p>> + Reversal<P::At<'p>>,
+{
+    type Workspace = ();
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: Stage<'_, P::At<'p>>,
+        chain: usize,
+        state: &mut P::State,
+        _workspace: &mut (),
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        if is_off_support(stage.model, state)? {
+            return Ok(Step::metropolis(0.0));
+        }
+        let reversal = self.kernel.reversal();
+        let (mut up, mut down) = Default::default();
+        let (mut proposal, mut log_acceptance) = (state.clone(), 0.0);
+        self.travel(stage, |leg, rung| {
+            if log_acceptance > f64::NEG_INFINITY {
+                log_acceptance += log_ratio(rung, &proposal)?;
+            }
+            if log_acceptance == f64::NEG_INFINITY {
+                return Ok(());
+            }
+            match leg {
+                Leg::Up => drop(self.kernel.step(rung, chain, &mut proposal, &mut up, rng)?),
+                Leg::Top => proposal = self.path.base().sample(rng),
+                Leg::Down => drop(reversal.step(rung, chain, &mut proposal, &mut down, rng)?),
+                Leg::End => {}
+            }
+            Ok(())
+        })?;
+        let (accepted, step) = decide(0.0, log_acceptance, rng);
+        if accepted {
+            *state = proposal;
+        }
+        Ok(step)
+    }
+
+    /// The excursions of a block are made together, as a small annealed run whose log weights are the log
+    /// acceptances.
+    fn advance(
+        &self,
+        stage: Stage<'_, P::At<'p>>,
+        block: &mut Block<P::State>,
+        _workspace: &mut (),
+    ) -> Result<()> {
+        if !stage.is_at_rest() {
+            block.weigh(stage)?;
+        }
+        let mut trial = block.trial();
+        trial.for_each(stage.rest(), |_, state, _| {
+            let off = is_off_support(stage.model, state)?;
+            let log_weight = if off { f64::NEG_INFINITY } else { 0.0 };
+            Ok(Increment::new(0.0, Step::corrected(log_weight)))
+        })?;
+        let reversal = self.kernel.reversal();
+        let (mut up, mut down) = Default::default();
+        self.travel(stage, |leg, rung| match leg {
+            Leg::Up => self.kernel.advance(rung, &mut trial, &mut up),
+            Leg::Top => trial.for_each(rung, |_, state, rng| {
+                let log_ratio = log_ratio(rung, state)?;
+                *state = self.path.base().sample(rng);
+                Ok(Increment::new(log_ratio, Step::invariant()))
+            }),
+            Leg::Down => reversal.advance(rung, &mut trial, &mut down),
+            Leg::End => trial.weigh(rung),
+        })?;
+        block.take_streams(&mut trial);
+        let (mut proposals, log_acceptances) = trial.take_states_and_log_weights();
+        block.for_each(stage.rest(), |chain, state, rng| {
+            let (accepted, step) = decide(0.0, log_acceptances[chain], rng);
+            if accepted {
+                std::mem::swap(state, &mut proposals[chain]);
+            }
+            Ok(Increment::new(0.0, step))
+        })
+    }
+
+    /// The weight's, the one at the start, the ratios at the top and at the end, and those of the inner kernel.
+    fn evaluations(&self) -> usize {
+        let moves = 2 * (self.ladder.steps() - 1);
+        let inner = self.kernel.evaluations().saturating_mul(moves);
+        inner.saturating_add(4)
+    }
+}
+
+fn log_ratio<M: Intermediate>(rung: Stage<'_, M>, state: &M::State) -> Result<f64, NonFinite> {
+    NonFinite::check_log_density("log ratio", rung.log_ratio(state))
+}
+
+fn is_off_support<M: UnnormalizedModel>(model: &M, state: &M::State) -> Result<bool, NonFinite> {
+    let log_density = NonFinite::check_log_density("log density", model.log_density(state))?;
+    Ok(log_density == f64::NEG_INFINITY)
+}
+
+own_reversal! {
+    ['p, P: AnnealingPath<State: Clone>, K: Invariant<P::At<'p>> + Reversal<P::At<'p>>]
+    TemperedTransitions<'p, P, K>, P::At<'p>
+}
+
+impl<'p, P, K> Invariant<P::At<'p>> for TemperedTransitions<'p, P, K>
+where
+    P: AnnealingPath<State: Clone>,
+    K: Invariant<P::At<'p>> + Reversal<P::At<'p>>,
+{
+}
