@@ -148,8 +148,7 @@ fn unimodal() -> Result<Problem> {
 /// Variances from .05 to 1 in 200 dimensions, from N(0, I).
 fn unequal() -> Result<Problem> {
     let variances = DVector::from_fn(200, |i, _| 0.05f64.powf(i as f64 / 199.0));
-    let covariance = DMatrix::from_diagonal(&variances);
-    gaussian(Gaussian::new(DVector::zeros(200), covariance)?)
+    gaussian(Gaussian::diagonal(DVector::zeros(200), variances)?)
 }
 
 fn gaussian(target: Gaussian) -> Result<Problem> {
@@ -166,9 +165,8 @@ fn sharp() -> Result<Problem> {
     let term = |v: &f64| 0.5 * (v / (1.0 + v)).ln() - 0.5 / (1.0 + v);
     let exact = variances.iter().map(term).sum();
     let mean = variances.map(|v| 1.0 / (1.0 + v));
-    let covariance = DMatrix::from_diagonal(&variances.map(|v| v / (1.0 + v)));
-    let samples = drawn_from(Gaussian::new(mean, covariance)?);
-    let likelihood = Gaussian::new(centre, DMatrix::from_diagonal(&variances))?;
+    let samples = drawn_from(Gaussian::diagonal(mean, variances.map(|v| v / (1.0 + v)))?);
+    let likelihood = Gaussian::diagonal(centre, variances)?;
     let posterior = (Gaussian::standard(6)?, likelihood);
     Ok(Problem::tempered(exact, posterior, leap()?, samples))
 }
