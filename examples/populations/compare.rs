@@ -24,6 +24,9 @@ const TARGETS: [(&str, Make); 8] = [
     ("unequal scales, 200-d", unequal),
 ];
 
+/// Evaluations of the density a run.
+const BUDGET: u64 = 2_000_000;
+
 /// Prints a line of the table for each target.
 pub fn print(options: &Options) -> Result<()> {
     let methods = Method::value_variants();
@@ -61,7 +64,7 @@ impl Cell {
         };
         for seed in 1..=options.seeds {
             let terms = Terms {
-                budget: options.budget.unwrap_or(1_000_000),
+                budget: options.budget.unwrap_or(BUDGET),
                 seed,
                 threads: options.threads,
             };
@@ -112,7 +115,7 @@ impl Cell {
             self.found.iter().filter(warned).count(),
             self.found.iter().filter(silent).count(),
         ];
-        format!("{rms:.3} ({error:.3}) {warned}/{silent} {failed}")
+        format!("{rms:.3} ({error:.3}) {warned}, {silent} {failed}")
             .trim_end()
             .to_owned()
     }
@@ -157,9 +160,9 @@ fn gaussian(target: Gaussian) -> Result<Problem> {
     Ok(Problem::geometric(exact, (base, target), leap()?, samples))
 }
 
-/// The prior N(0, I) in 6 dimensions and a likelihood of deviations from 10^-4 to 10^-2 around 1.
+/// The prior N(0, I) in 6 dimensions and a likelihood of deviations from 10^-3 to 10^-1 around 1.
 fn sharp() -> Result<Problem> {
-    let variances = DVector::from_fn(6, |j, _| 1e-8 * 10f64.powf(0.8 * j as f64));
+    let variances = DVector::from_fn(6, |j, _| 1e-6 * 10f64.powf(0.8 * j as f64));
     let centre = DVector::from_element(6, 1.0);
     // Evidence and posterior of a product of normal densities.
     let term = |v: &f64| 0.5 * (v / (1.0 + v)).ln() - 0.5 / (1.0 + v);

@@ -268,7 +268,8 @@ where
     }
 }
 
-/// Levels of a likelihood over a prior. A small run says what a move of a chain through all levels costs.
+/// Levels of a likelihood over a prior. Small runs, the second on a tenth of the budget, say what a move of a
+/// chain through all levels costs and how many levels there are.
 pub fn levels<'m, P, L>(
     problem: &'m TemperedPath<P, L>,
     terms: Terms,
@@ -278,32 +279,50 @@ where
     P: Sampleable<State = DVector<f64>> + Sync,
     L: UnnormalizedModel<State = DVector<f64>> + Sync,
 {
-    let run = |[islands, chains, moves]: [u64; 3], seed| -> Result<LevelsRun<DVector<f64>>> {
-        Levels::new(problem, RandomWalkMetropolis::new(0.3)?)
-            .islands(islands as usize)
-            .chains(chains as usize)
-            .moves(moves as usize)
-            .seed(seed)
-            .threads(terms.threads)
-            .run()
-    };
-    let [chains, moves] = [8, 25];
-    let pilot = stream(terms.seed, Purpose::Pilot, 0).next_u64();
-    let _ = run([2, chains, moves], pilot)?;
-    // Two islands and the one that looks for the levels.
-    let each = meter.spent().div_ceil(3 * chains * moves);
-    let each = (ISLANDS + 1) * each;
-    let left = terms.budget.saturating_sub(meter.spent());
-    afford(left, 100 * each)?;
-    let moves = left / each;
-    let chains = ((moves as f64 / 3.0).sqrt() as u64).max(4);
-    let run = run([ISLANDS, chains, moves / chains], terms.seed)?;
+    let mut seeds = stream(terms.seed, Purpose::Pilot, 0);
+    let (mut size, mut most) = ([2, 8, 25], 1_000);
+    for share in [0.1, 1.0] {
+        let before = meter.spent();
+        let pilot = leveled(problem, size, most, terms, seeds.next_u64())?;
+        // Its islands, and the one that looks for the levels.
+        let moves = (size[0] + 1) * size[1] * size[2];
+        let each = (meter.spent() - before).div_ceil(moves);
+        // A larger run finds some more levels.
+        let left = share / 1.2 * terms.budget.saturating_sub(meter.spent()) as f64;
+        let moves = left as u64 / ((ISLANDS + 1) * each);
+        let chains = ((moves as f64 / 3.0).sqrt() as u64).max(4);
+        size = [ISLANDS, chains, (moves / chains).max(5)];
+        most = (pilot.levels().len() * 6).div_ceil(5);
+    }
+    let run = leveled(problem, size, most, terms, terms.seed)?;
     Ok(Outcome {
         log_z: run.log_z(),
         standard_error: run.standard_error(),
         warnings: run.warnings().to_vec(),
         barrier: None,
     })
+}
+
+/// A run of so many islands, chains and moves, through so many levels at most.
+fn leveled<'m, P, L>(
+    problem: &'m TemperedPath<P, L>,
+    [islands, chains, moves]: [u64; 3],
+    most: usize,
+    terms: Terms,
+    seed: u64,
+) -> Result<LevelsRun<DVector<f64>>>
+where
+    P: Sampleable<State = DVector<f64>> + Sync,
+    L: UnnormalizedModel<State = DVector<f64>> + Sync,
+{
+    Levels::new(problem, RandomWalkMetropolis::new(0.3)?)
+        .islands(islands as usize)
+        .chains(chains as usize)
+        .moves(moves as usize)
+        .max_levels(most)
+        .seed(seed)
+        .threads(terms.threads)
+        .run()
 }
 
 fn of_run<S>(run: &Run<S>, barrier: Option<f64>) -> Outcome {

@@ -17,7 +17,7 @@ pub struct Options {
     #[arg(long, value_enum, default_value = "rounds")]
     pub method: Method,
     /// Evaluations of the density that may be spent, pilots and tuning included; a value with its gradient
-    /// counts as two. That of the problem unless set, and 1,000,000 with --compare
+    /// counts as two. That of the problem unless set, and 2,000,000 with --compare
     #[arg(long)]
     pub budget: Option<u64>,
     /// Order of the Latin squares, 4 to 11
