@@ -124,29 +124,32 @@ where
     }
 
     fn ais(self) -> Result<Outcome> {
-        let (kernel, schedule) = self.advised(1)?;
+        let kernel = self.tuned_by_advice()?;
+        let schedule = self.schedule_by_advice(&kernel)?;
         let run = self.run(kernel, schedule, CHAINS).run()?;
         Ok(of_run(&run, None))
     }
 
-    /// By the older advice: the tuned kernel, and a schedule by friction of as many stages as the budget leaves
-    /// for each of so many runs.
-    fn advised(&self, runs: u64) -> Result<(K, Schedule)> {
+    fn tuned_by_advice(&self) -> Result<K> {
         const TUNED: u64 = 64;
-        const PILOT: u64 = 100;
-        let (each, seed) = (self.kernel.evaluations() as u64, self.terms.seed);
+        let each = self.kernel.evaluations() as u64;
         // `tune` moves 64 chains 240 times at the base and 60 times at each further beta.
         let moves = self.terms.budget / 5 / (TUNED * each);
         let betas = (moves.saturating_sub(240) / 60).clamp(2, 20);
         let rough = Schedule::power(betas as usize, 3.0)?;
-        let kernel = (self.tune)(&self.kernel, self.path, &rough, seed)?;
+        (self.tune)(&self.kernel, self.path, &rough, self.terms.seed)
+    }
+
+    /// By friction, with as many stages as the budget leaves.
+    fn schedule_by_advice(&self, kernel: &K) -> Result<Schedule> {
+        const PILOT: u64 = 100;
+        let each = self.kernel.evaluations() as u64;
         let steps = self.terms.budget / 10 / (2 * PILOT * each);
         let pilot = Pilot::new(PILOT as usize, steps.clamp(20, 1_000) as usize).rounds(2);
         let pilot = pilot.threads(self.terms.threads);
-        let survey = pilot.survey(self.path, &kernel, seed)?;
-        let stages = self.left()? / (runs * CHAINS as u64 * each);
-        let schedule = Friction::default().schedule(&survey, stages.max(1) as usize)?;
-        Ok((kernel, schedule))
+        let survey = pilot.survey(self.path, kernel, self.terms.seed)?;
+        let stages = self.left()? / (CHAINS as u64 * each);
+        Friction::default().schedule(&survey, stages.max(1) as usize)
     }
 
     /// What remains of the budget.
@@ -249,15 +252,18 @@ where
         }
     }
 
-    /// Half of the budget forward by the older advice, half of it backward from exact samples.
+    /// Forward and, from exact samples, backward, at equal cost, with the kernel of an adaptive first pass and
+    /// stages of equal intensity.
     fn bar(self, samples: impl Fn(usize, u64) -> Result<Vec<P::State>>) -> Result<Outcome>
     where
         P::State: Sync,
         K: Reversal<P::At<'p>>,
     {
-        let (kernel, schedule) = self.advised(2)?;
+        let first = self.first_pass()?;
+        let stages = self.left()? / (2 * CHAINS * first.kernel.evaluations()) as u64;
+        let schedule = first.barrier.schedule(stages.max(1) as usize)?;
         let samples = TargetSamples::exact(samples(CHAINS, self.terms.seed)?);
-        let ais = self.run(kernel, schedule, CHAINS);
+        let ais = self.run(first.kernel, schedule, CHAINS);
         let bridge = Bridge::new(&ais.run()?, &ais.reverse(&samples)?)?;
         Ok(Outcome {
             log_z: bridge.log_z(),
@@ -287,9 +293,11 @@ where
         // Its islands, and the one that looks for the levels.
         let moves = (size[0] + 1) * size[1] * size[2];
         let each = (meter.spent() - before).div_ceil(moves);
+        let each = (ISLANDS + 1) * each;
+        let left = terms.budget.saturating_sub(meter.spent());
+        afford(left, 200 * each)?;
         // A larger run finds some more levels.
-        let left = share / 1.2 * terms.budget.saturating_sub(meter.spent()) as f64;
-        let moves = left as u64 / ((ISLANDS + 1) * each);
+        let moves = (share / 1.2 * left as f64) as u64 / each;
         let chains = ((moves as f64 / 3.0).sqrt() as u64).max(4);
         size = [ISLANDS, chains, (moves / chains).max(5)];
         most = (pilot.levels().len() * 6).div_ceil(5);
