@@ -276,11 +276,7 @@ where
 
 /// Levels of a likelihood over a prior. Small runs, the second on a tenth of the budget, say what a move of a
 /// chain through all levels costs and how many levels there are.
-pub fn levels<'m, P, L>(
-    problem: &'m TemperedPath<P, L>,
-    terms: Terms,
-    meter: &Meter,
-) -> Result<Outcome>
+pub fn levels<P, L>(problem: &TemperedPath<P, L>, terms: Terms, meter: &Meter) -> Result<Outcome>
 where
     P: Sampleable<State = DVector<f64>> + Sync,
     L: UnnormalizedModel<State = DVector<f64>> + Sync,
@@ -312,8 +308,8 @@ where
 }
 
 /// A run of so many islands, chains and moves, through so many levels at most.
-fn leveled<'m, P, L>(
-    problem: &'m TemperedPath<P, L>,
+fn leveled<P, L>(
+    problem: &TemperedPath<P, L>,
     [islands, chains, moves]: [u64; 3],
     most: usize,
     terms: Terms,
