@@ -29,7 +29,10 @@ const BUDGET: u64 = 2_000_000;
 
 /// Prints a line of the table for each target.
 pub fn print(options: &Options) -> Result<()> {
-    let methods = Method::value_variants();
+    let methods = match &options.method {
+        Some(method) => std::slice::from_ref(method),
+        None => Method::value_variants(),
+    };
     let names: Vec<String> = methods.iter().map(|&m| crate::named(m)).collect();
     println!("| target | {} |", names.join(" | "));
     println!("|---|{}", "--:|".repeat(methods.len()));

@@ -292,11 +292,11 @@ where
         let each = (ISLANDS + 1) * each;
         let left = terms.budget.saturating_sub(meter.spent());
         afford(left, 200 * each)?;
-        // A larger run finds some more levels.
-        let moves = (share / 1.2 * left as f64) as u64 / each;
+        // A larger run finds more levels.
+        let moves = (share / 1.3 * left as f64) as u64 / each;
         let chains = ((moves as f64 / 3.0).sqrt() as u64).max(4);
         size = [ISLANDS, chains, (moves / chains).max(5)];
-        most = (pilot.levels().len() * 6).div_ceil(5);
+        most = (pilot.levels().len() * 3).div_ceil(2);
     }
     let run = leveled(problem, size, most, terms, terms.seed)?;
     Ok(Outcome {
