@@ -1,5 +1,5 @@
 // The first definition of a link wins: these lead to the pages of this documentation.
-#![doc = "[guide]: crate::guide\n[intervals]: crate::guide::intervals\n[schedules]: crate::guide::schedules\n\n"]
+#![doc = "[guide]: crate::guide\n[intervals]: crate::guide::intervals\n[schedules]: crate::guide::schedules\n[which]: crate::guide::which_method\n\n"]
 #![doc = include_str!("../README.md")]
 
 pub mod ais;
@@ -8,7 +8,7 @@ pub mod data;
 pub mod drift;
 pub mod error;
 pub mod estimate;
-#[doc = "[intervals]: crate::guide::intervals\n[schedules]: crate::guide::schedules\n\n"]
+#[doc = "[intervals]: crate::guide::intervals\n[schedules]: crate::guide::schedules\n[which]: crate::guide::which_method\n\n"]
 #[doc = include_str!("../docs/guide.md")]
 pub mod guide {
     #[doc = "[guide]: crate::guide\n\n"]
@@ -16,6 +16,9 @@ pub mod guide {
     pub mod intervals {}
     #[doc = include_str!("../docs/schedules.md")]
     pub mod schedules {}
+    #[doc = "[guide]: crate::guide\n\n"]
+    #[doc = include_str!("../docs/which-method.md")]
+    pub mod which_method {}
 }
 pub mod kernel;
 pub mod learned;

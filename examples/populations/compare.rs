@@ -24,9 +24,15 @@ const TARGETS: [(&str, Make); 8] = [
     ("unequal scales, 200-d", unequal),
 ];
 
+/// Evaluations of the density a run.
+const BUDGET: u64 = 2_000_000;
+
 /// Prints a line of the table for each target.
 pub fn print(options: &Options) -> Result<()> {
-    let methods = Method::value_variants();
+    let methods = match &options.method {
+        Some(method) => std::slice::from_ref(method),
+        None => Method::value_variants(),
+    };
     let names: Vec<String> = methods.iter().map(|&m| crate::named(m)).collect();
     println!("| target | {} |", names.join(" | "));
     println!("|---|{}", "--:|".repeat(methods.len()));
@@ -61,7 +67,7 @@ impl Cell {
         };
         for seed in 1..=options.seeds {
             let terms = Terms {
-                budget: options.budget.unwrap_or(1_000_000),
+                budget: options.budget.unwrap_or(BUDGET),
                 seed,
                 threads: options.threads,
             };
@@ -112,7 +118,7 @@ impl Cell {
             self.found.iter().filter(warned).count(),
             self.found.iter().filter(silent).count(),
         ];
-        format!("{rms:.3} ({error:.3}) {warned}/{silent} {failed}")
+        format!("{rms:.3} ({error:.3}) {warned}, {silent} {failed}")
             .trim_end()
             .to_owned()
     }
@@ -148,8 +154,7 @@ fn unimodal() -> Result<Problem> {
 /// Variances from .05 to 1 in 200 dimensions, from N(0, I).
 fn unequal() -> Result<Problem> {
     let variances = DVector::from_fn(200, |i, _| 0.05f64.powf(i as f64 / 199.0));
-    let covariance = DMatrix::from_diagonal(&variances);
-    gaussian(Gaussian::new(DVector::zeros(200), covariance)?)
+    gaussian(Gaussian::diagonal(DVector::zeros(200), variances)?)
 }
 
 fn gaussian(target: Gaussian) -> Result<Problem> {
@@ -158,17 +163,16 @@ fn gaussian(target: Gaussian) -> Result<Problem> {
     Ok(Problem::geometric(exact, (base, target), leap()?, samples))
 }
 
-/// The prior N(0, I) in 6 dimensions and a likelihood of deviations from 10^-4 to 10^-2 around 1.
+/// The prior N(0, I) in 6 dimensions and a likelihood of deviations from 10^-3 to 10^-1 around 1.
 fn sharp() -> Result<Problem> {
-    let variances = DVector::from_fn(6, |j, _| 1e-8 * 10f64.powf(0.8 * j as f64));
+    let variances = DVector::from_fn(6, |j, _| 1e-6 * 10f64.powf(0.8 * j as f64));
     let centre = DVector::from_element(6, 1.0);
     // Evidence and posterior of a product of normal densities.
     let term = |v: &f64| 0.5 * (v / (1.0 + v)).ln() - 0.5 / (1.0 + v);
     let exact = variances.iter().map(term).sum();
     let mean = variances.map(|v| 1.0 / (1.0 + v));
-    let covariance = DMatrix::from_diagonal(&variances.map(|v| v / (1.0 + v)));
-    let samples = drawn_from(Gaussian::new(mean, covariance)?);
-    let likelihood = Gaussian::new(centre, DMatrix::from_diagonal(&variances))?;
+    let samples = drawn_from(Gaussian::diagonal(mean, variances.map(|v| v / (1.0 + v)))?);
+    let likelihood = Gaussian::diagonal(centre, variances)?;
     let posterior = (Gaussian::standard(6)?, likelihood);
     Ok(Problem::tempered(exact, posterior, leap()?, samples))
 }

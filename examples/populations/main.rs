@@ -31,7 +31,7 @@ use annealed::estimate::Warning;
 use clap::{Parser, ValueEnum};
 use serde_json::json;
 
-use methods::{Outcome, Terms};
+use methods::{Method, Outcome, Terms};
 use named::Name;
 use options::Options;
 use problem::Found;
@@ -59,20 +59,21 @@ fn solve(name: Name, options: &Options) -> Result<String> {
         seed: options.seed,
         threads: options.threads,
     };
-    let found = problem.run(options.method, terms)?;
+    let method = options.method.unwrap_or(Method::Rounds);
+    let found = problem.run(method, terms)?;
     Ok(match options.json {
-        true => object(name, options, problem.exact, &found),
+        true => object([named(name), named(method)], terms, problem.exact, &found),
         false => lines(problem.exact, &found),
     })
 }
 
-fn object(name: Name, options: &Options, exact: f64, found: &Found) -> String {
+fn object([problem, method]: [String; 2], terms: Terms, exact: f64, found: &Found) -> String {
     let warning = |w: &Warning| json!({ "name": w.name(), "text": w.to_string() });
     let outcome = &found.outcome;
     json!({
-        "problem": named(name),
-        "method": named(options.method),
-        "seed": options.seed,
+        "problem": problem,
+        "method": method,
+        "seed": terms.seed,
         "log_z": outcome.log_z,
         "standard_error": outcome.standard_error,
         "exact": exact,

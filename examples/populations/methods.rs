@@ -55,7 +55,7 @@ pub struct Outcome {
 pub type Samples<S> = Option<Box<dyn Fn(usize, u64) -> Result<Vec<S>>>>;
 
 /// Independent populations of a method whose chains interact, which its standard error comes from.
-const ISLANDS: u64 = 24;
+const ISLANDS: u64 = 32;
 /// Chains of a first pass, and of annealing in rounds or without interaction.
 const CHAINS: usize = 256;
 /// Moves at each stage of sequential Monte Carlo and of its first pass.
@@ -124,29 +124,32 @@ where
     }
 
     fn ais(self) -> Result<Outcome> {
-        let (kernel, schedule) = self.advised(1)?;
+        let kernel = self.tuned_by_advice()?;
+        let schedule = self.schedule_by_advice(&kernel)?;
         let run = self.run(kernel, schedule, CHAINS).run()?;
         Ok(of_run(&run, None))
     }
 
-    /// By the older advice: the tuned kernel, and a schedule by friction of as many stages as the budget leaves
-    /// for each of so many runs.
-    fn advised(&self, runs: u64) -> Result<(K, Schedule)> {
+    fn tuned_by_advice(&self) -> Result<K> {
         const TUNED: u64 = 64;
-        const PILOT: u64 = 100;
-        let (each, seed) = (self.kernel.evaluations() as u64, self.terms.seed);
+        let each = self.kernel.evaluations() as u64;
         // `tune` moves 64 chains 240 times at the base and 60 times at each further beta.
         let moves = self.terms.budget / 5 / (TUNED * each);
         let betas = (moves.saturating_sub(240) / 60).clamp(2, 20);
         let rough = Schedule::power(betas as usize, 3.0)?;
-        let kernel = (self.tune)(&self.kernel, self.path, &rough, seed)?;
+        (self.tune)(&self.kernel, self.path, &rough, self.terms.seed)
+    }
+
+    /// By friction, with as many stages as the budget leaves.
+    fn schedule_by_advice(&self, kernel: &K) -> Result<Schedule> {
+        const PILOT: u64 = 100;
+        let each = self.kernel.evaluations() as u64;
         let steps = self.terms.budget / 10 / (2 * PILOT * each);
         let pilot = Pilot::new(PILOT as usize, steps.clamp(20, 1_000) as usize).rounds(2);
         let pilot = pilot.threads(self.terms.threads);
-        let survey = pilot.survey(self.path, &kernel, seed)?;
-        let stages = self.left()? / (runs * CHAINS as u64 * each);
-        let schedule = Friction::default().schedule(&survey, stages.max(1) as usize)?;
-        Ok((kernel, schedule))
+        let survey = pilot.survey(self.path, kernel, self.terms.seed)?;
+        let stages = self.left()? / (CHAINS as u64 * each);
+        Friction::default().schedule(&survey, stages.max(1) as usize)
     }
 
     /// What remains of the budget.
@@ -195,7 +198,8 @@ where
     /// Trajectories as many as they are long.
     fn waste_free(self) -> Result<Outcome> {
         let first = self.first_pass()?;
-        let block = self.block((first.schedule.steps() + 1) * first.kernel.evaluations())?;
+        // Weighing is apart from moving.
+        let block = self.block(first.schedule.steps() * (first.kernel.evaluations() + 1))?;
         let ancestors = (block as f64).sqrt().round() as usize;
         let run = self.run(first.kernel, first.schedule, block * ISLANDS as usize);
         let run = run.block_size(block).waste_free(WasteFree::new(ancestors)?);
@@ -248,15 +252,18 @@ where
         }
     }
 
-    /// Half of the budget forward by the older advice, half of it backward from exact samples.
+    /// Forward and, from exact samples, backward, at equal cost, with the kernel of an adaptive first pass and
+    /// stages of equal intensity.
     fn bar(self, samples: impl Fn(usize, u64) -> Result<Vec<P::State>>) -> Result<Outcome>
     where
         P::State: Sync,
         K: Reversal<P::At<'p>>,
     {
-        let (kernel, schedule) = self.advised(2)?;
+        let first = self.first_pass()?;
+        let stages = self.left()? / (2 * CHAINS * first.kernel.evaluations()) as u64;
+        let schedule = first.barrier.schedule(stages.max(1) as usize)?;
         let samples = TargetSamples::exact(samples(CHAINS, self.terms.seed)?);
-        let ais = self.run(kernel, schedule, CHAINS);
+        let ais = self.run(first.kernel, schedule, CHAINS);
         let bridge = Bridge::new(&ais.run()?, &ais.reverse(&samples)?)?;
         Ok(Outcome {
             log_z: bridge.log_z(),
@@ -267,42 +274,59 @@ where
     }
 }
 
-/// Levels of a likelihood over a prior. A small run says what a move of a chain through all levels costs.
-pub fn levels<'m, P, L>(
-    problem: &'m TemperedPath<P, L>,
-    terms: Terms,
-    meter: &Meter,
-) -> Result<Outcome>
+/// Levels of a likelihood over a prior. Small runs, the second on a tenth of the budget, say what a move of a
+/// chain through all levels costs and how many levels there are.
+pub fn levels<P, L>(problem: &TemperedPath<P, L>, terms: Terms, meter: &Meter) -> Result<Outcome>
 where
     P: Sampleable<State = DVector<f64>> + Sync,
     L: UnnormalizedModel<State = DVector<f64>> + Sync,
 {
-    let run = |[islands, chains, moves]: [u64; 3], seed| -> Result<LevelsRun<DVector<f64>>> {
-        Levels::new(problem, RandomWalkMetropolis::new(0.3)?)
-            .islands(islands as usize)
-            .chains(chains as usize)
-            .moves(moves as usize)
-            .seed(seed)
-            .threads(terms.threads)
-            .run()
-    };
-    let [chains, moves] = [8, 25];
-    let pilot = stream(terms.seed, Purpose::Pilot, 0).next_u64();
-    let _ = run([2, chains, moves], pilot)?;
-    // Two islands and the one that looks for the levels.
-    let each = meter.spent().div_ceil(3 * chains * moves);
-    let each = (ISLANDS + 1) * each;
-    let left = terms.budget.saturating_sub(meter.spent());
-    afford(left, 100 * each)?;
-    let moves = left / each;
-    let chains = ((moves as f64 / 3.0).sqrt() as u64).max(4);
-    let run = run([ISLANDS, chains, moves / chains], terms.seed)?;
+    let mut seeds = stream(terms.seed, Purpose::Pilot, 0);
+    let (mut size, mut most) = ([2, 8, 25], 1_000);
+    for share in [0.1, 1.0] {
+        let before = meter.spent();
+        let pilot = leveled(problem, size, most, terms, seeds.next_u64())?;
+        // Its islands, and the one that looks for the levels.
+        let moves = (size[0] + 1) * size[1] * size[2];
+        let each = (meter.spent() - before).div_ceil(moves);
+        let each = (ISLANDS + 1) * each;
+        let left = terms.budget.saturating_sub(meter.spent());
+        afford(left, 200 * each)?;
+        // A larger run finds more levels.
+        let moves = (share / 1.3 * left as f64) as u64 / each;
+        let chains = ((moves as f64 / 3.0).sqrt() as u64).max(4);
+        size = [ISLANDS, chains, (moves / chains).max(5)];
+        most = (pilot.levels().len() * 3).div_ceil(2);
+    }
+    let run = leveled(problem, size, most, terms, terms.seed)?;
     Ok(Outcome {
         log_z: run.log_z(),
         standard_error: run.standard_error(),
         warnings: run.warnings().to_vec(),
         barrier: None,
     })
+}
+
+/// A run of so many islands, chains and moves, through so many levels at most.
+fn leveled<P, L>(
+    problem: &TemperedPath<P, L>,
+    [islands, chains, moves]: [u64; 3],
+    most: usize,
+    terms: Terms,
+    seed: u64,
+) -> Result<LevelsRun<DVector<f64>>>
+where
+    P: Sampleable<State = DVector<f64>> + Sync,
+    L: UnnormalizedModel<State = DVector<f64>> + Sync,
+{
+    Levels::new(problem, RandomWalkMetropolis::new(0.3)?)
+        .islands(islands as usize)
+        .chains(chains as usize)
+        .moves(moves as usize)
+        .max_levels(most)
+        .seed(seed)
+        .threads(terms.threads)
+        .run()
 }
 
 fn of_run<S>(run: &Run<S>, barrier: Option<f64>) -> Outcome {

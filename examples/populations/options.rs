@@ -13,11 +13,11 @@ pub struct Options {
     /// The problem
     #[arg(long, value_enum, required_unless_present = "compare")]
     pub problem: Option<Name>,
-    /// How log Z is estimated
-    #[arg(long, value_enum, default_value = "rounds")]
-    pub method: Method,
+    /// How log Z is estimated; in rounds unless set, and by every method with --compare
+    #[arg(long, value_enum)]
+    pub method: Option<Method>,
     /// Evaluations of the density that may be spent, pilots and tuning included; a value with its gradient
-    /// counts as two. That of the problem unless set, and 1,000,000 with --compare
+    /// counts as two. That of the problem unless set, and 2,000,000 with --compare
     #[arg(long)]
     pub budget: Option<u64>,
     /// Order of the Latin squares, 4 to 11

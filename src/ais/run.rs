@@ -66,7 +66,8 @@ impl<S, R> Run<S, R> {
         warnings.extend(Warning::rounding(rounding_error, self.standard_error()));
         // Where moves overshoot, they are what the variance comes from.
         let missing = self.missing_mass(missed);
-        let concentrated = stages::concentrated_variance(&self.stages);
+        let resampled = self.settings.interaction.is_some();
+        let concentrated = stages::concentrated_variance(&self.stages, resampled);
         warnings.extend(missing.or(concentrated));
         warnings
     }

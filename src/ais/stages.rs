@@ -274,15 +274,23 @@ pub(crate) fn missed_share(windows: Windows, records: &[Window]) -> f64 {
     missing.map(share).sum()
 }
 
-/// The warning of a recorded stage at which the variance of `log w` grew by more than half of its
-/// final value, where at least ten stages were recorded.
-pub(crate) fn concentrated_variance(stages: &[StageSummary]) -> Option<Warning> {
-    let total = stages.last()?.var_log_weight;
+/// The warning of a recorded stage that adds more than half of the variance of `log w`, where at least ten
+/// stages were recorded. Where chains were resampled, weights are made equal time and again, so that what a
+/// stage adds is the variance of its increment; otherwise it is the growth of the variance of `log w`.
+pub(crate) fn concentrated_variance(stages: &[StageSummary], resampled: bool) -> Option<Warning> {
     let before = std::iter::once(0.0).chain(stages.iter().map(|stage| stage.var_log_weight));
     let growth = stages.iter().zip(before);
-    let (stage, share) = growth
-        .map(|(stage, before)| (stage, (stage.var_log_weight - before) / total))
+    let added = growth.map(|(stage, before)| match resampled {
+        true => stage.var_increment,
+        false => stage.var_log_weight - before,
+    });
+    let added: Vec<f64> = added.collect();
+    let total = added.iter().sum::<f64>();
+    let (stage, most) = stages
+        .iter()
+        .zip(added)
         .max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let share = most / total;
     (stages.len() >= 10 && total > 0.5 && share > 0.5).then_some(Warning::ConcentratedVariance {
         stage: stage.stage,
         beta: stage.beta,

@@ -33,6 +33,9 @@ use crate::{Error, Result};
 /// - With a [`standard_error`](Self::standard_error) it ends at the round that reaches it.
 /// - It ends after a [number of rounds](Self::rounds) in any case; 8 unless set.
 ///
+/// A round before the last none of whose chains reaches the target's support is followed by one of twice as many
+/// stages all the same.
+///
 /// Stopping by an error that was just estimated favours runs that estimate it too low. A round doubles the
 /// stages, so that this costs little.
 ///
@@ -70,7 +73,7 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
 pub struct Round {
     /// Number of stages.
     pub stages: usize,
-    /// Estimate of log Z.
+    /// Estimate of log Z; `-inf` where no chain reached the target's support.
     pub log_z: f64,
     /// Its standard error; that of the first pass is not known, and infinite.
     pub standard_error: f64,
@@ -191,11 +194,16 @@ where
         let mut earlier = None;
         loop {
             let (now, is_last) = self.stages(stages, spent, rounds.len())?;
-            let round = self.round(&kernel, barrier.schedule(now)?, seeds.next_u64())?;
-            let (run, (intensities, shapes)) = round.split_recorder();
-            barrier = Barrier::of(run.stages(), &intensities);
+            let round = self.round(&kernel, barrier.schedule(now)?, seeds.next_u64());
             let evaluations = self.evaluations(now);
             spent = spent.saturating_add(evaluations);
+            stages = 2 * now;
+            if !is_last && matches!(round, Err(Error::AllWeightsZero { .. })) {
+                rounds.push(Round::without_survivors(now, &barrier, evaluations));
+                continue;
+            }
+            let (run, (intensities, shapes)) = round?.split_recorder();
+            barrier = Barrier::of(run.stages(), &intensities);
             rounds.push(Round::of_run(&run, &barrier, evaluations));
             let reached = |target| run.standard_error() <= target;
             if is_last || self.standard_error.is_some_and(reached) {
@@ -211,7 +219,6 @@ where
                 kernel = tuner.after_run(&kernel, &shapes, run.stages())?;
                 earlier = Some(shapes);
             }
-            stages = 2 * now;
         }
     }
 
@@ -283,6 +290,17 @@ impl Round {
             standard_error: f64::INFINITY,
             barrier: pass.barrier.global(),
             evaluations: pass.evaluations,
+        }
+    }
+
+    /// Of one that taught nothing but that it needs more stages.
+    fn without_survivors(stages: usize, barrier: &Barrier, evaluations: u64) -> Self {
+        Self {
+            stages,
+            log_z: f64::NEG_INFINITY,
+            standard_error: f64::INFINITY,
+            barrier: barrier.global(),
+            evaluations,
         }
     }
 

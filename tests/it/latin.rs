@@ -7,6 +7,7 @@ use annealed::ais::{Ais, WasteFree};
 use annealed::estimate::Estimate;
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, Intermediate};
+use annealed::pilot::{Round, Rounds};
 use annealed::random::{Purpose, StreamRng, stream};
 use annealed::schedule::Schedule;
 use annealed::testing;
@@ -65,6 +66,23 @@ fn the_squares_of_small_orders_are_counted() {
         );
         assert!(run.standard_error() < 0.05, "{order}: {run}");
     }
+}
+
+/// In the first round, of few stages, no chain reaches a square.
+#[test]
+fn a_round_without_survivors_is_not_the_last() {
+    let path = LatinPath::new(11, 7.0);
+    let kernel = Exchanges {
+        proposals: 22,
+        targeted: 0.8,
+    };
+    let rounds = Rounds::fixed(&path, kernel).budget(3_600_000).seed(3);
+    let rounds = rounds.run().unwrap();
+    let lost = |round: &Round| round.log_z == f64::NEG_INFINITY;
+    assert!(rounds.rounds().iter().any(lost), "{rounds}");
+    let error = rounds.log_z() - LOG_COUNTS[7].1;
+    assert!(error.abs() < 4.0 * rounds.standard_error(), "{rounds}");
+    assert!(rounds.standard_error() < 0.3, "{rounds}");
 }
 
 /// Squares drawn from the base, weighed at once: no kernel, no stages.

@@ -3,7 +3,9 @@
 use annealed::Error;
 use annealed::ais::{Ais, Population, Resampling, ResamplingScheme, Run};
 use annealed::estimate::{Estimate, Warning, log_mean_exp, log_sum_exp};
-use annealed::kernel::{Hmc, PersistentHmc, RandomWalkMetropolis, TransitionKernel};
+use annealed::kernel::{
+    Hmc, PerfectTransitions, PersistentHmc, RandomWalkMetropolis, TransitionKernel,
+};
 use annealed::model::{Gaussian, NormalizedModel, Sampleable};
 use annealed::path::{AnnealingPath, GaussianPath, GeometricPath};
 use annealed::random::{Purpose, StreamRng, stream};
@@ -325,4 +327,31 @@ fn a_single_family_says_nothing_of_its_error_and_few_are_warned_of() {
     assert!((twelve.log_z() - target().log_normalizer()).abs() < 4.0 * twelve.standard_error());
     let mean = log_mean_exp(twelve.log_weights());
     assert!((twelve.log_z_ratio() - mean).abs() < 1e-12);
+}
+
+/// Stages that add alike are none to warn of, though resampling makes the weights equal after each; a leap is.
+#[test]
+fn a_leap_is_seen_between_resamplings() {
+    let path = GaussianPath::new(
+        Gaussian::standard(1).unwrap(),
+        Gaussian::isotropic(dvector![6.0], 1.0).unwrap(),
+    )
+    .unwrap();
+    let leaps = |betas: &[f64]| {
+        let run = Ais::new(&path, PerfectTransitions)
+            .schedule(Schedule::new(betas.iter().copied()).unwrap())
+            .chains(4_000)
+            .resampling(Resampling::every(1).unwrap())
+            .run()
+            .unwrap();
+        run.warnings().iter().find_map(|warning| match warning {
+            Warning::ConcentratedVariance { stage, .. } => Some(*stage),
+            _ => None,
+        })
+    };
+    let even: Vec<f64> = (0..=15).map(|k| f64::from(k) / 15.0).collect();
+    assert_eq!(leaps(&even), None);
+    let mut uneven = even[..=10].to_vec();
+    uneven.push(1.0);
+    assert_eq!(leaps(&uneven), Some(11));
 }
