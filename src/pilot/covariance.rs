@@ -40,7 +40,7 @@ impl Covariance {
             column -= &mean;
             column *= share(chain).sqrt();
         }
-        let spread = match chains_of_run >= 2 * dimension {
+        let spread = match chains_of_run >= 4 * dimension {
             true => &deviations * deviations.transpose(),
             false => DMatrix::from_fn(dimension, 1, |i, _| deviations.row(i).norm_squared()),
         };
@@ -49,6 +49,14 @@ impl Covariance {
             mean,
             spread,
         })
+    }
+
+    /// With the spread of other chains pooled in, about their own mean.
+    fn pool(&mut self, other: &Self) {
+        let share = other.count / (self.count + other.count);
+        self.count += other.count;
+        self.spread *= 1.0 - share;
+        self.spread += &other.spread * share;
     }
 
     fn merge(&mut self, right: &Self) {
@@ -64,18 +72,14 @@ impl Covariance {
         self.spread += &right.spread * share + between * (share * (1.0 - share));
     }
 
-    /// The preconditioner of these states. Of a matrix estimated by n states the covariances are shrunk by
-    /// `n / (n + d)`; `None` where a coordinate does not vary.
+    /// The preconditioner of these states; `None` where a coordinate, or a combination of them, does not vary.
     pub(super) fn preconditioner(&self) -> Option<Preconditioner> {
         let dimension = self.mean.len();
         if self.spread.ncols() < dimension || dimension == 1 {
             let deviations = self.spread.column(0).map(f64::sqrt);
             return Preconditioner::deviations(deviations).ok();
         }
-        let kept = self.count / (self.count + dimension as f64);
-        let mut covariance = &self.spread * kept;
-        covariance.set_diagonal(&self.spread.diagonal());
-        Preconditioner::covariance(&covariance).ok()
+        Preconditioner::covariance(&self.spread).ok()
     }
 }
 
@@ -109,6 +113,20 @@ impl<S> CovarianceRecorder<S> {
             steps,
             bins: vec![None; BINS.min(steps)],
         }
+    }
+
+    /// With the bins of an earlier round, of other chains, pooled in. Rounds of equal intensities have bins at
+    /// nearly the same betas.
+    pub(super) fn pooled(mut self, earlier: Option<Self>) -> Self {
+        let earlier = earlier.map_or(Vec::new(), |earlier| earlier.bins);
+        if earlier.len() == self.bins.len() {
+            for (mine, theirs) in self.bins.iter_mut().zip(&earlier) {
+                if let Some((mine, theirs)) = mine.as_mut().zip(theirs.as_ref()) {
+                    mine.covariance.pool(&theirs.covariance);
+                }
+            }
+        }
+        self
     }
 
     /// The preconditioners of the bins, each at the middle of its stages.

@@ -191,6 +191,7 @@ where
         let mut seeds = stream(self.seed, Purpose::Rounds, 0);
         let (mut kernel, mut barrier) = (first.kernel, first.barrier);
         let mut stages = first.schedule.steps().max(LEAST);
+        let mut earlier = None;
         loop {
             let (now, is_last) = self.stages(stages, spent, rounds.len())?;
             let round = self.round(&kernel, barrier.schedule(now)?, seeds.next_u64());
@@ -214,7 +215,9 @@ where
                 });
             }
             if let Some((tuner, shapes)) = self.tuner.zip(shapes) {
+                let shapes = shapes.pooled(earlier.take());
                 kernel = tuner.after_run(&kernel, &shapes, run.stages())?;
+                earlier = Some(shapes);
             }
         }
     }

@@ -41,7 +41,7 @@ impl<K: Tunable> Tuner<K, DVector<f64>> {
 /// How far the logarithm of a step size moves for an acceptance that is 1 too low, or 1 too high after a whole
 /// round: a step that is a little too long may be accepted never.
 const GAIN: f64 = 2.0;
-const CAUTION: f64 = 0.5;
+const CAUTION: f64 = 1.0;
 
 impl<K, S> Tuner<K, S> {
     /// A recorder for a run of so many chains and stages.
