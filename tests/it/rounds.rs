@@ -237,7 +237,7 @@ fn both_passes_find_a_correlated_target() {
         "{}",
         found.second
     );
-    assert!(found.second.standard_error() < 0.15);
+    assert!(found.second.standard_error() < 0.15, "{}", found.second);
     assert!((found.first.log_z - target.log_normalizer()).abs() < 0.5);
     let stage = found.second.stages().last().unwrap();
     assert!((stage.acceptance.unwrap() - 0.3).abs() < 0.1, "{stage:?}");
