@@ -81,8 +81,14 @@ pub struct AdaptiveRun<S, K> {
     pub first: Adapted<K>,
     /// The run over the stages found, whose weights are unbiased.
     pub second: Run<S>,
+    evaluations: u64,
+}
+
+impl<S, K> AdaptiveRun<S, K> {
     /// Evaluations of the density in both passes; a gradient is one more.
-    pub evaluations: u64,
+    pub fn evaluations(&self) -> u64 {
+        self.evaluations
+    }
 }
 
 /// Relative error of a stage's distance that is small enough.

@@ -151,7 +151,9 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         seed: u64,
     }
 
-    /// The number of evaluations of the density to spend; a gradient is one more.
+    /// The number of evaluations of the density to spend; a gradient is one more. The first pass must not take
+    /// more than a quarter: it takes `chains * stages * moves` times the kernel's
+    /// [`evaluations`](TransitionKernel::evaluations), with some tens of stages.
     pub fn budget(mut self, evaluations: u64) -> Self {
         self.budget = Some(evaluations);
         self
@@ -267,7 +269,12 @@ where
             return Ok((wanted, false));
         }
         let stages = budget.saturating_sub(spent) / self.evaluations(1);
-        let expected = || format!("at least {}: the first pass took {spent}", 4 * spent);
+        let expected = || {
+            format!(
+                "at least {}, or fewer chains: the first pass took {spent}",
+                4 * spent
+            )
+        };
         Error::check(4 * spent <= budget, "budget", budget, expected())?;
         Ok((stages as usize, true))
     }
