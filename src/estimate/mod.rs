@@ -104,6 +104,14 @@ impl Estimate {
         })
     }
 
+    /// From the estimates of independent islands.
+    pub(crate) fn of_islands(log_estimates: &[f64]) -> Result<Self> {
+        Ok(Self {
+            interacting: true,
+            ..Self::from_log_weights(log_estimates)?
+        })
+    }
+
     /// From chains that interact within blocks: `roots` holds for each the index of the first chain from
     /// which it descends, below the number of chains; it is empty where none interacted.
     ///

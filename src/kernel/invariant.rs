@@ -7,8 +7,9 @@ use crate::path::Intermediate;
 /// correction is 0.
 ///
 /// Methods that move a chain several times at one model need it: waste-free sequential Monte Carlo, tempering
-/// and tempered transitions. Annealed runs do not, since a correction keeps their weights unbiased. A kernel
-/// of yours says so by
+/// and tempered transitions. Annealed runs do not, since a correction keeps their weights unbiased. Nothing
+/// can tell a kernel that says so wrongly: check yours by [`testing::unbiasedness`](crate::testing::unbiasedness)
+/// at a few stages. A kernel of yours says so by
 ///
 /// ```
 /// # use annealed::chain::{NonFinite, Stage, Step};

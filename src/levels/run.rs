@@ -107,7 +107,7 @@ impl<S> LevelsRun<S> {
         seconds: f64,
     ) -> Result<Self> {
         let estimates = islands.iter().map(|run| run.log_likelihood.log_weight());
-        let estimate = Estimate::from_log_weights(&estimates.collect::<Vec<_>>())?;
+        let estimate = Estimate::of_islands(&estimates.collect::<Vec<_>>())?;
         let mut log_likelihood = WeightedMean::default();
         for run in &islands {
             log_likelihood.merge(&run.log_likelihood);

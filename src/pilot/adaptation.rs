@@ -3,14 +3,15 @@
 use nalgebra::DVector;
 
 use super::conditional_ess::next_stage;
+use super::covariance::Shapes;
 use super::intensity::Barrier;
 use super::tuner::{Tuner, Tuning};
-use crate::ais::{Ais, Population, Resampling, Run};
+use crate::ais::{Ais, Population, Resampling, Run, caught, panicked};
 use crate::estimate::log_mean_exp;
 use crate::kernel::{Repeat, TransitionKernel, Tunable, refuse_stages};
 use crate::model::NormalizedModel;
 use crate::num::setters;
-use crate::path::AnnealingPath;
+use crate::path::{AnnealingPath, Intermediate};
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
@@ -68,6 +69,7 @@ pub struct Adapted<K> {
     pub log_z: f64,
     /// Evaluations of the density; a gradient is one more.
     pub evaluations: u64,
+    pub(super) shapes: Shapes,
 }
 
 /// Both passes of an [`Adaptation`].
@@ -79,8 +81,14 @@ pub struct AdaptiveRun<S, K> {
     pub first: Adapted<K>,
     /// The run over the stages found, whose weights are unbiased.
     pub second: Run<S>,
+    evaluations: u64,
+}
+
+impl<S, K> AdaptiveRun<S, K> {
     /// Evaluations of the density in both passes; a gradient is one more.
-    pub evaluations: u64,
+    pub fn evaluations(&self) -> u64 {
+        self.evaluations
+    }
 }
 
 /// Relative error of a stage's distance that is small enough.
@@ -169,11 +177,12 @@ where
     pub fn first_pass(&self) -> Result<Adapted<K>> {
         self.check()?;
         refuse_stages(self.kernel.stages())?;
-        let mut pass = Pass::start(self)?;
-        while pass.beta() < 1.0 {
-            pass.stage()?;
-        }
-        pass.finish()
+        let mut pass = None;
+        let done = caught(|| Pass::run(&mut pass, self));
+        done.unwrap_or_else(|message| {
+            let population = pass.map(|pass| pass.population);
+            Err(panicked(message, population, 0..self.chains))
+        })
     }
 
     /// Both passes. The second one resamples its chains after every stage within blocks, and moves them as often
@@ -228,6 +237,15 @@ where
     P: AnnealingPath<State: Clone>,
     K: TransitionKernel<P::At<'p>> + Clone,
 {
+    /// All of it. A panic leaves the pass in its place.
+    fn run(place: &mut Option<Self>, settings: &'s Adaptation<'p, P, K>) -> Result<Adapted<K>> {
+        let pass = place.insert(Self::start(settings)?);
+        while pass.beta() < 1.0 {
+            pass.stage()?;
+        }
+        place.take().expect("it was just put there").finish()
+    }
+
     /// At the base. A kernel is tuned there with twice the moves, since its step size may be far off.
     fn start(settings: &'s Adaptation<'p, P, K>) -> Result<Self> {
         let first = stream(settings.seed, Purpose::Adaptation, 0);
@@ -256,13 +274,14 @@ where
 
     /// Finds the next beta, weighs, resamples and moves.
     fn stage(&mut self) -> Result<()> {
-        self.check_progress()?;
         let (path, beta) = (self.settings.path, self.beta());
-        let distance = (1.0 / self.settings.ess_share - 1.0).sqrt();
-        let block = self.population.block();
+        let (lost, block) = (self.lost(), self.population.block());
+        let share = (1.0 - lost) * self.settings.ess_share;
+        let distance = (1.0 / share - 1.0).sqrt();
         let (next, covered, trials) =
             next_stage(path, block, beta, self.length, distance, PRECISION)?;
         self.population.weigh_to(next)?;
+        self.check_progress()?;
         self.evaluations += trials + 1;
         self.betas.push(next);
         self.intensities.push(covered.powi(2).ln_1p().sqrt());
@@ -271,6 +290,20 @@ where
         self.population
             .resample_by(&self.resampling, P::State::clone);
         self.move_chains(self.settings.moves)
+    }
+
+    /// The share of the chains at the base that are off the support of any further model, however near: a
+    /// likelihood of 0 excludes them at once.
+    fn lost(&self) -> f64 {
+        if self.betas.len() > 1 {
+            return 0.0;
+        }
+        let path = self.settings.path;
+        let (here, next) = (path.at(0.0), path.at(f64::MIN_POSITIVE));
+        let states = self.population.block().states();
+        let is_lost = |state: &&P::State| next.log_ratio(&here, state) == f64::NEG_INFINITY;
+        let lost = states.iter().filter(is_lost).count();
+        lost as f64 / states.len() as f64
     }
 
     /// Refuses chains that are all dead, and stages without end.
@@ -308,11 +341,14 @@ where
     fn finish(self) -> Result<Adapted<K>> {
         let log_ratio = log_mean_exp(self.population.block().log_weights());
         let (settings, chains) = (self.settings, self.settings.chains as u64);
+        let (kernel, shapes) = match self.tuning {
+            Some(tuning) => tuning.finish()?,
+            None => (settings.kernel.clone(), Shapes::default()),
+        };
         Ok(Adapted {
             schedule: Schedule::new(self.betas.clone())?,
-            kernel: self
-                .tuning
-                .map_or(Ok(settings.kernel.clone()), Tuning::finish)?,
+            kernel,
+            shapes,
             barrier: Barrier::new(self.betas, self.intensities),
             log_z: settings.log_base_normalizer + log_ratio,
             evaluations: (self.evaluations as u64).saturating_mul(chains),

@@ -51,12 +51,22 @@ impl Covariance {
         })
     }
 
-    /// With the spread of other chains pooled in, about their own mean.
-    fn pool(&mut self, other: &Self) {
-        let share = other.count / (self.count + other.count);
-        self.count += other.count;
-        self.spread *= 1.0 - share;
-        self.spread += &other.spread * share;
+    /// The mean of two, about their own means, with this weight of the second one.
+    fn mixed(&self, other: &Self, share: f64) -> Self {
+        Self {
+            count: (1.0 - share) * self.count + share * other.count,
+            mean: &self.mean * (1.0 - share) + &other.mean * share,
+            spread: &self.spread * (1.0 - share) + &other.spread * share,
+        }
+    }
+
+    /// With that of other chains, about their own mean.
+    fn pooled(&self, other: &Self) -> Self {
+        let count = self.count + other.count;
+        Self {
+            count,
+            ..self.mixed(other, other.count / count)
+        }
     }
 
     fn merge(&mut self, right: &Self) {
@@ -80,6 +90,60 @@ impl Covariance {
             return Preconditioner::deviations(deviations).ok();
         }
         Preconditioner::covariance(&self.spread).ok()
+    }
+}
+
+/// Covariances at increasing betas, linear in between.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Shapes(Vec<(f64, Covariance)>);
+
+/// Knots of a preconditioner in the interval between two covariances.
+const REFINEMENT: usize = 4;
+
+impl Shapes {
+    pub(super) fn push(&mut self, beta: f64, covariance: Covariance) {
+        self.0.push((beta, covariance));
+    }
+
+    fn at(&self, beta: f64) -> Option<Covariance> {
+        let right = self.0.partition_point(|(knot, _)| *knot <= beta);
+        let Some((b, after)) = self.0.get(right) else {
+            return Some(self.0.last()?.1.clone());
+        };
+        let Some((a, before)) = right.checked_sub(1).and_then(|left| self.0.get(left)) else {
+            return Some(after.clone());
+        };
+        Some(before.mixed(after, (beta - a) / (b - a)))
+    }
+
+    /// With what a round recorded, at its betas. Where `is_trusted` denies a beta, the chains were not in
+    /// equilibrium, and these shapes hold on.
+    pub(super) fn improved<S>(
+        &self,
+        recorder: &CovarianceRecorder<S>,
+        is_trusted: impl Fn(f64) -> bool,
+    ) -> Self {
+        let improved = recorder.shapes().map(|(beta, found)| {
+            let shape = match (self.at(beta), is_trusted(beta)) {
+                (None, _) => found.clone(),
+                (Some(known), true) => found.pooled(&known),
+                (Some(known), false) => known,
+            };
+            (beta, shape)
+        });
+        Self(improved.collect())
+    }
+
+    /// The preconditioner with knots at these betas and between them; `None` where no covariance serves.
+    pub(super) fn preconditioner(&self) -> Option<Preconditioner> {
+        let inner = self.0.windows(2).flat_map(|pair| {
+            let (a, b) = (pair[0].0, pair[1].0);
+            let share = |i| i as f64 / REFINEMENT as f64;
+            (0..REFINEMENT).map(move |i| a + share(i) * (b - a))
+        });
+        let betas = inner.chain(self.0.last().map(|(beta, _)| *beta));
+        let knot = |beta| Some((beta, self.at(beta)?.preconditioner()?));
+        Preconditioner::knots(betas.filter_map(knot)).ok()
     }
 }
 
@@ -115,28 +179,10 @@ impl<S> CovarianceRecorder<S> {
         }
     }
 
-    /// With the bins of an earlier round, of other chains, pooled in. Rounds of equal intensities have bins at
-    /// nearly the same betas.
-    pub(super) fn pooled(mut self, earlier: Option<Self>) -> Self {
-        let earlier = earlier.map_or(Vec::new(), |earlier| earlier.bins);
-        if earlier.len() == self.bins.len() {
-            for (mine, theirs) in self.bins.iter_mut().zip(&earlier) {
-                if let Some((mine, theirs)) = mine.as_mut().zip(theirs.as_ref()) {
-                    mine.covariance.pool(&theirs.covariance);
-                }
-            }
-        }
-        self
-    }
-
-    /// The preconditioners of the bins, each at the middle of its stages.
-    pub(super) fn knots(&self) -> Vec<(f64, Preconditioner)> {
+    /// The covariance of each bin, at the middle of its stages.
+    fn shapes(&self) -> impl Iterator<Item = (f64, &Covariance)> {
         let bins = self.bins.iter().flatten();
-        let knot = |bin: &Bin| {
-            let middle = 0.5 * (bin.first_beta + bin.last_beta);
-            Some((middle, bin.covariance.preconditioner()?))
-        };
-        bins.filter_map(knot).collect()
+        bins.map(|bin| (0.5 * (bin.first_beta + bin.last_beta), &bin.covariance))
     }
 }
 

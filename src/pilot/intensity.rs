@@ -1,7 +1,7 @@
 //! Intensities: what each stage of a run adds to the variance of its log weights, and the schedule that makes
 //! them equal.
 
-use super::metric::{interpolate, nothing_changes};
+use super::metric::interpolate;
 use crate::ais::{Merge, Recorder, Run, StageSummary};
 use crate::chain::{Block, Stage};
 use crate::num::WeightSums;
@@ -126,16 +126,16 @@ impl Barrier {
         self.betas.iter().copied().zip(values)
     }
 
-    /// The schedule of `steps` stages of equal intensity.
+    /// The schedule of `steps` stages of equal intensity; the linear one where nothing changes along the path.
     ///
     /// # Errors
-    /// Where `steps` is 0, or nothing changes along the path.
+    /// Where `steps` is 0.
     pub fn schedule(&self, steps: usize) -> Result<Schedule> {
         Error::check_count("steps", steps, 1)?;
         let stages = (self.cumulative.len() - 1) as f64;
         let floor = FLOOR * self.global() / stages;
         if floor == 0.0 {
-            return Err(nothing_changes());
+            return Schedule::linear(steps);
         }
         let raised = |pair: &[f64]| (pair[1] - pair[0]).max(floor);
         let raised = self.cumulative.windows(2).map(raised);

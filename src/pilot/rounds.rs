@@ -151,7 +151,9 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         seed: u64,
     }
 
-    /// The number of evaluations of the density to spend; a gradient is one more.
+    /// The number of evaluations of the density to spend; a gradient is one more. The first pass must not take
+    /// more than a quarter: it takes `chains * stages * moves` times the kernel's
+    /// [`evaluations`](TransitionKernel::evaluations), with some tens of stages.
     pub fn budget(mut self, evaluations: u64) -> Self {
         self.budget = Some(evaluations);
         self
@@ -189,9 +191,8 @@ where
         let mut spent = first.evaluations;
         let mut rounds = vec![Round::of_first_pass(&first)];
         let mut seeds = stream(self.seed, Purpose::Rounds, 0);
-        let (mut kernel, mut barrier) = (first.kernel, first.barrier);
+        let (mut kernel, mut barrier, mut shapes) = (first.kernel, first.barrier, first.shapes);
         let mut stages = first.schedule.steps().max(LEAST);
-        let mut earlier = None;
         loop {
             let (now, is_last) = self.stages(stages, spent, rounds.len())?;
             let round = self.round(&kernel, barrier.schedule(now)?, seeds.next_u64());
@@ -202,7 +203,7 @@ where
                 rounds.push(Round::without_survivors(now, &barrier, evaluations));
                 continue;
             }
-            let (run, (intensities, shapes)) = round?.split_recorder();
+            let (run, (intensities, recorder)) = round?.split_recorder();
             barrier = Barrier::of(run.stages(), &intensities);
             rounds.push(Round::of_run(&run, &barrier, evaluations));
             let reached = |target| run.standard_error() <= target;
@@ -214,10 +215,8 @@ where
                     rounds,
                 });
             }
-            if let Some((tuner, shapes)) = self.tuner.zip(shapes) {
-                let shapes = shapes.pooled(earlier.take());
-                kernel = tuner.after_run(&kernel, &shapes, run.stages())?;
-                earlier = Some(shapes);
+            if let Some((tuner, recorder)) = self.tuner.zip(recorder) {
+                kernel = tuner.after_round(&kernel, &mut shapes, &recorder, run.stages())?;
             }
         }
     }
@@ -270,7 +269,12 @@ where
             return Ok((wanted, false));
         }
         let stages = budget.saturating_sub(spent) / self.evaluations(1);
-        let expected = || format!("at least {}: the first pass took {spent}", 4 * spent);
+        let expected = || {
+            format!(
+                "at least {}, or fewer chains: the first pass took {spent}",
+                4 * spent
+            )
+        };
         Error::check(4 * spent <= budget, "budget", budget, expected())?;
         Ok((stages as usize, true))
     }

@@ -2,7 +2,7 @@
 
 use nalgebra::DVector;
 
-use super::covariance::{Covariance, CovarianceRecorder};
+use super::covariance::{Covariance, CovarianceRecorder, Shapes};
 use crate::Result;
 use crate::ais::{Population, StageSummary};
 use crate::kernel::{Preconditioner, StepSize, TransitionKernel, Tunable};
@@ -43,25 +43,37 @@ impl<K: Tunable> Tuner<K, DVector<f64>> {
 const GAIN: f64 = 2.0;
 const CAUTION: f64 = 1.0;
 
-impl<K, S> Tuner<K, S> {
+impl<K: Clone, S> Tuner<K, S> {
     /// A recorder for a run of so many chains and stages.
     pub(super) fn recorder(&self, chains: usize, stages: usize) -> CovarianceRecorder<S> {
         CovarianceRecorder::new(self.coordinates, chains, stages)
     }
 
-    /// The kernel with the shapes that a run recorded, and with step sizes corrected by its acceptance.
-    pub(super) fn after_run(
+    /// The kernel with the shapes that a round recorded, which become those known, and with step sizes corrected
+    /// by its acceptance.
+    pub(super) fn after_round(
         &self,
         kernel: &K,
+        shapes: &mut Shapes,
         recorder: &CovarianceRecorder<S>,
         stages: &[StageSummary],
     ) -> Result<K> {
-        let knots = recorder.knots();
-        if knots.is_empty() {
-            return self.corrected(kernel, stages);
+        let target = (self.optimal_acceptance)(kernel);
+        let moved = |beta: f64| {
+            let next = stages.partition_point(|stage| stage.beta < beta);
+            let stage = stages.get(next).or(stages.last());
+            stage.and_then(|stage| stage.acceptance) > Some(0.5 * target)
+        };
+        *shapes = shapes.improved(recorder, moved);
+        let corrected = self.corrected(kernel, stages)?;
+        Ok(self.shaped(&corrected, shapes))
+    }
+
+    fn shaped(&self, kernel: &K, shapes: &Shapes) -> K {
+        match shapes.preconditioner() {
+            Some(preconditioner) => (self.preconditioned)(kernel, preconditioner),
+            None => kernel.clone(),
         }
-        let shaped = (self.preconditioned)(kernel, Preconditioner::knots(knots)?);
-        self.corrected(&shaped, stages)
     }
 
     /// The kernel with step sizes corrected by the acceptance at up to 16 betas.
@@ -95,7 +107,7 @@ pub(super) struct Tuning<K, S> {
     kernel: K,
     log_size: f64,
     sizes: Vec<(f64, f64)>,
-    shapes: Vec<(f64, Preconditioner)>,
+    shapes: Shapes,
 }
 
 impl<K: Clone, S> Tuning<K, S> {
@@ -105,7 +117,7 @@ impl<K: Clone, S> Tuning<K, S> {
             kernel: kernel.clone(),
             log_size: (tuner.step_size)(kernel).at(0.0).ln(),
             sizes: Vec::new(),
-            shapes: Vec::new(),
+            shapes: Shapes::default(),
         }
     }
 
@@ -118,9 +130,11 @@ impl<K: Clone, S> Tuning<K, S> {
     {
         let block = population.block();
         let covariance = Covariance::of(block, self.tuner.coordinates, block.len());
-        if let Some(shape) = covariance.and_then(|covariance| covariance.preconditioner()) {
-            self.kernel = (self.tuner.preconditioned)(&self.kernel, shape.clone());
-            self.shapes.push((population.stage().beta, shape));
+        if let Some(covariance) = covariance {
+            if let Some(shape) = covariance.preconditioner() {
+                self.kernel = (self.tuner.preconditioned)(&self.kernel, shape);
+            }
+            self.shapes.push(population.stage().beta, covariance);
         }
     }
 
@@ -152,15 +166,10 @@ impl<K: Clone, S> Tuning<K, S> {
         Ok(())
     }
 
-    /// The kernel with all that was found.
-    pub(super) fn finish(self) -> Result<K> {
-        let sized = (self.tuner.with_step_size)(&self.kernel, StepSize::knots(self.sizes)?);
-        match self.shapes.is_empty() {
-            true => Ok(sized),
-            false => Ok((self.tuner.preconditioned)(
-                &sized,
-                Preconditioner::knots(self.shapes)?,
-            )),
-        }
+    /// The kernel with all that was found, and the shapes by themselves.
+    pub(super) fn finish(self) -> Result<(K, Shapes)> {
+        let sizes = StepSize::knots(self.sizes)?;
+        let sized = (self.tuner.with_step_size)(&self.kernel, sizes);
+        Ok((self.tuner.shaped(&sized, &self.shapes), self.shapes))
     }
 }

@@ -119,7 +119,7 @@ impl<M: Intermediate<State = usize>> Reversal<M> for Exchanges {
 
     fn reversal(&self) -> Self {
         Self {
-            reversed: self.reversed != !self.lies,
+            reversed: self.reversed == self.lies,
             ..*self
         }
     }
