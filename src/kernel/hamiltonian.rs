@@ -108,6 +108,11 @@ impl Leapfrog {
         })
     }
 
+    /// The step size with which a trajectory under a standard normal distribution lasts a quarter of a period.
+    fn quarter_period(&self) -> f64 {
+        std::f64::consts::FRAC_PI_2 / self.steps.get() as f64
+    }
+
     /// Density and gradient at all points of a trajectory, and the density for the weight.
     fn evaluations(&self) -> usize {
         self.steps.get().saturating_mul(2).saturating_add(3)
@@ -344,6 +349,12 @@ impl Tunable for Hmc {
         Self { leapfrog }
     }
 
+    /// A quarter of a period: under a standard normal distribution the end of such a trajectory does not depend
+    /// on its start, while half a period ends at the start's mirror image.
+    fn longest_step_size(&self) -> f64 {
+        self.leapfrog.quarter_period()
+    }
+
     /// 0.8. The best in high dimension is 0.651 (Beskos et al. 2013), but in few dimensions the acceptance
     /// falls to 0 soon beyond it, and more costs little (Betancourt, Byrne and Girolami 2014).
     fn optimal_acceptance(&self) -> f64 {
@@ -368,6 +379,11 @@ impl Tunable for PersistentHmc {
             leapfrog: self.leapfrog.preconditioned(preconditioner),
             ..*self
         }
+    }
+
+    /// As for [`Hmc`].
+    fn longest_step_size(&self) -> f64 {
+        self.leapfrog.quarter_period()
     }
 
     /// 0.9: each refusal turns the chain back, so that refusals must be rare. A rule of thumb.

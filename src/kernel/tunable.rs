@@ -24,6 +24,12 @@ pub trait Tunable: Sized {
     /// `step`, called by hand, where the state has another dimension; in a run `advance` refuses it first.
     fn preconditioned(&self, preconditioner: Preconditioner) -> Self;
 
+    /// The step size beyond which longer steps lead back, in the coordinates of a preconditioner in which the
+    /// target is about standard normal. Infinite unless the kernel says otherwise.
+    fn longest_step_size(&self) -> f64 {
+        f64::INFINITY
+    }
+
     /// The acceptance at which the kernel mixes best, by theory or by a rule of thumb.
     fn optimal_acceptance(&self) -> f64;
 }

@@ -211,6 +211,9 @@ fn check_weights<S>(block: &Block<S>, beta: f64) -> Result<Option<PilotWarning>>
     }
 }
 
+/// Guesses that take the distance for proportional to the step, before the interval is halved.
+const PROPORTIONAL: usize = 10;
+
 /// The beta at this distance from `beta`, to a relative `precision`, or 1 where that is nearer; its distance;
 /// and how often the chains were evaluated. It is found by bisection, with guesses for which the distance is
 /// proportional to the step, as it nearly is.
@@ -241,8 +244,10 @@ pub(super) fn next_stage<P: AnnealingPath>(
         if (length / distance - 1.0).abs() < precision {
             return Ok((beta + step, length, trials));
         }
+        // Where a few chains carry the weight, a distance may grow like a high power of the step.
+        let trusted = trials <= PROPORTIONAL || high == f64::INFINITY;
         step = match step * distance / length {
-            proportional if low < proportional && proportional < high => proportional.min(all),
+            guess if trusted && low < guess && guess < high => guess.min(all),
             _ if high < f64::INFINITY => 0.5 * (low + high),
             _ => all,
         };

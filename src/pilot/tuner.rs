@@ -16,6 +16,7 @@ pub(super) struct Tuner<K, S> {
     with_step_size: fn(&K, StepSize) -> K,
     preconditioned: fn(&K, Preconditioner) -> K,
     optimal_acceptance: fn(&K) -> f64,
+    longest_step_size: fn(&K) -> f64,
 }
 
 impl<K, S> Clone for Tuner<K, S> {
@@ -34,6 +35,7 @@ impl<K: Tunable> Tuner<K, DVector<f64>> {
             with_step_size: K::with_step_size,
             preconditioned: K::preconditioned,
             optimal_acceptance: K::optimal_acceptance,
+            longest_step_size: K::longest_step_size,
         }
     }
 }
@@ -90,7 +92,8 @@ impl<K: Clone, S> Tuner<K, S> {
             };
             let gain = if excess < 0.0 { GAIN } else { CAUTION };
             let size = (self.step_size)(kernel).at(middle);
-            (middle, size * (gain * excess).exp())
+            let longest = (self.longest_step_size)(kernel);
+            (middle, (size * (gain * excess).exp()).min(longest))
         };
         let knots: Vec<(f64, f64)> = stages
             .chunks(stages.len().div_ceil(16))
@@ -149,6 +152,7 @@ impl<K: Clone, S> Tuning<K, S> {
         K: TransitionKernel<P::At<'p>>,
     {
         let target = (self.tuner.optimal_acceptance)(&self.kernel);
+        let longest = (self.tuner.longest_step_size)(&self.kernel);
         let (mut crossings, mut last_excess) = (0, 0.0);
         for _ in 0..moves {
             let size = StepSize::constant(self.log_size.exp())?;
@@ -159,7 +163,8 @@ impl<K: Clone, S> Tuning<K, S> {
             let excess = decisions.acceptance().map_or(0.0, |rate| rate - target);
             crossings += usize::from(excess * last_excess < 0.0);
             last_excess = excess;
-            self.log_size += GAIN * excess / (1 + crossings) as f64;
+            let log_size = self.log_size + GAIN * excess / (1 + crossings) as f64;
+            self.log_size = log_size.min(longest.ln());
         }
         self.sizes
             .push((population.stage().beta, self.log_size.exp()));

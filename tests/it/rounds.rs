@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use annealed::Error;
 use annealed::ais::Ais;
-use annealed::kernel::{Hmc, Mala, PerfectTransitions, RandomWalkMetropolis, Repeat};
+use annealed::kernel::{Hmc, Mala, PerfectTransitions, RandomWalkMetropolis, Repeat, Tunable};
 use annealed::model::{
     Differentiable, FunctionModel, Gaussian, NormalizedModel, UnnormalizedModel,
 };
@@ -113,7 +113,7 @@ fn rounds_keep_to_their_budget_and_their_error() {
             .filter_map(|stage| stage.acceptance);
         let accepted: Vec<f64> = accepted.collect();
         let mean = accepted.iter().sum::<f64>() / accepted.len() as f64;
-        assert!((mean - 0.8).abs() < 0.08, "{mean}");
+        assert!(mean > 0.75, "{mean}");
     }
     // 40 squares have a deviation of .22.
     assert!((0.4..1.9).contains(&squares), "{squares}");
@@ -243,6 +243,29 @@ fn both_passes_find_a_correlated_target() {
     assert!((found.first.log_z - target.log_normalizer()).abs() < 0.5);
     let stage = found.second.stages().last().unwrap();
     assert!((stage.acceptance.unwrap() - 0.3).abs() < 0.1, "{stage:?}");
+}
+
+#[test]
+fn a_stage_is_found_where_few_chains_carry_the_distance() {
+    // The target is wider than the base in some directions: a distance grows like a high power of the step.
+    let covariance = DMatrix::from_fn(10, 10, |i, j| 0.9_f64.powi(i.abs_diff(j) as i32));
+    let target = Gaussian::new(DVector::from_element(10, 1.0), covariance).unwrap();
+    let path = GeometricPath::new(Gaussian::standard(10).unwrap(), &target);
+    let kernel = Hmc::new(0.3, 3).unwrap();
+    let mut squares = 0.0;
+    for seed in 1..=20 {
+        let adaptation = Adaptation::new(&path, kernel.clone()).chains(256).moves(3);
+        let found = adaptation.seed(seed).first_pass().unwrap();
+        squares += (found.log_z - target.log_normalizer()).powi(2) / 20.0;
+        // A quarter of a period, beyond which trajectories lead back.
+        let longest = found
+            .schedule
+            .betas()
+            .iter()
+            .map(|&beta| found.kernel.step_size().at(beta));
+        assert!(longest.fold(0.0, f64::max) < 0.53);
+    }
+    assert!(squares.sqrt() < 0.3, "{squares}");
 }
 
 #[test]
