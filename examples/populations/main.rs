@@ -80,7 +80,7 @@ fn object([problem, method]: [String; 2], terms: Terms, exact: f64, found: &Foun
         "evaluations": found.evaluations,
         "seconds": found.seconds,
         "warnings": outcome.warnings.iter().map(warning).collect::<Vec<_>>(),
-        "barrier": outcome.barrier,
+        "lambda": outcome.barrier,
     })
     .to_string()
 }
