@@ -56,8 +56,8 @@ use crate::{Error, Result};
 ///
 /// # fn main() -> annealed::Result<()> {
 /// // Two modes, between which a walk with steps of .5 does not cross.
-/// let mode = |mean, weight| Ok((weight, Gaussian::isotropic(DVector::from_element(1, mean), 0.5)?));
-/// let target = GaussianMixture::new([mode(-5.0, 0.7)?, mode(5.0, 0.3)?])?;
+/// let mode = |mean| Gaussian::isotropic(DVector::from_element(1, mean), 0.5);
+/// let target = GaussianMixture::new([(0.7, mode(-5.0)?), (0.3, mode(5.0)?)])?;
 /// let base = Gaussian::isotropic(DVector::zeros(1), 5.0)?;
 /// let path = GeometricPath::new(base, target);
 /// let walk = RandomWalkMetropolis::new(0.5)?;

@@ -45,7 +45,7 @@ use crate::{Error, Result};
 ///
 /// let target = Gaussian::isotropic(DVector::from_element(5, 3.0), 0.1)?;
 /// let path = GeometricPath::new(Gaussian::standard(5)?, &target);
-/// let rounds = Rounds::new(&path, Hmc::new(0.5, 3)?).budget(500_000).seed(1).run()?;
+/// let rounds = Rounds::new(&path, Hmc::new(0.5, 3)?).budget(1_000_000).seed(1).run()?;
 /// println!("{rounds}");
 /// # assert!((rounds.log_z() - target.log_normalizer()).abs() < 4.0 * rounds.standard_error());
 /// # Ok::<(), annealed::Error>(())
