@@ -20,6 +20,16 @@ pub(super) enum Interaction {
     WasteFree(WasteFree),
 }
 
+impl Interaction {
+    /// Whether a block with these weights interacts after this stage.
+    fn is_due(&self, stage: usize, log_weights: &[f64]) -> bool {
+        match self {
+            Self::Resampling(resampling) => resampling.is_due(stage, log_weights),
+            Self::WasteFree(_) => true,
+        }
+    }
+}
+
 /// Lets the chains of a block interact, and remembers which first chain each chain descends from.
 pub(super) struct Lineage<'s, S> {
     interaction: &'s Interaction,
@@ -54,20 +64,14 @@ impl<'s, S> Lineage<'s, S> {
         stages: &mut StageRecorder,
         stay: impl Fn(&mut Population<'p, P, W>, &mut Vec<bool>) -> Result<()>,
     ) -> Result<()> {
-        let log_weights = population.block().log_weights().to_vec();
-        if population.block().alive().next().is_none() {
+        let block = population.block();
+        let extinct = block.alive().next().is_none();
+        if extinct || !self.interaction.is_due(stage, block.log_weights()) {
             return Ok(());
         }
+        let log_weights = block.log_weights().to_vec();
         let ancestors = match self.interaction {
-            Interaction::Resampling(resampling) => {
-                if !resampling.is_due(stage, &log_weights) {
-                    return Ok(());
-                }
-                let rng = population.block_mut().chain_mut(0).1;
-                let ancestors = resampling.ancestors(&log_weights, rng);
-                population.resample(&ancestors, self.copy);
-                ancestors
-            }
+            Interaction::Resampling(resampling) => population.resample_by(resampling, self.copy),
             Interaction::WasteFree(waste_free) => {
                 waste_free.renew(self.block_size, population, self.copy, stay)?
             }

@@ -167,7 +167,7 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     /// Gives each chain a copy of its ancestor's state and memory, and all of them the mean weight of the
     /// block. An ancestor is an index within the block. It keeps its own place: `ancestors[a]` is a for
     /// each ancestor a.
-    pub(crate) fn resample(&mut self, ancestors: &[usize], copy: fn(&P::State) -> P::State) {
+    fn resample(&mut self, ancestors: &[usize], copy: fn(&P::State) -> P::State) {
         for (chain, &ancestor) in ancestors.iter().enumerate() {
             if ancestor != chain {
                 self.copy_chain(ancestor, chain, copy);
@@ -210,12 +210,17 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
             .masked(mask, |block| kernel.advance(stage, block, workspace))
     }
 
-    /// Resamples the chains, not all of which are dead, whatever their weights. The random numbers are those
-    /// of the first.
-    pub(crate) fn resample_by(&mut self, resampling: &Resampling, copy: fn(&P::State) -> P::State) {
+    /// Resamples the chains, not all of which are dead, whatever their weights, and returns their ancestors. The
+    /// random numbers are those of the first.
+    pub(crate) fn resample_by(
+        &mut self,
+        resampling: &Resampling,
+        copy: fn(&P::State) -> P::State,
+    ) -> Vec<usize> {
         let log_weights = self.block.log_weights().to_vec();
         let ancestors = resampling.ancestors(&log_weights, self.block.chain_mut(0).1);
         self.resample(&ancestors, copy);
+        ancestors
     }
 
     /// The chains, to be resampled.

@@ -15,6 +15,7 @@ use super::settings::Settings;
 use super::stages::StageRecorder;
 use super::tree::Forest;
 use super::waste_free::WasteFree;
+use crate::chain::Block;
 use crate::kernel::{Invariant, TransitionKernel, Workspace, check_stages};
 use crate::model::{NormalizedModel, UnnormalizedModel};
 use crate::num::setters;
@@ -308,19 +309,7 @@ where
         let windows = settings.windows();
         let mut stages = StageRecorder::new(windows, population.block().len());
         let mut recorder = self.recorder.clone();
-        let mut lineage =
-            settings
-                .interaction
-                .as_ref()
-                .zip(self.copy)
-                .map(|(interaction, copy)| {
-                    Lineage::new(
-                        interaction,
-                        settings.largest_block(),
-                        copy,
-                        population.block(),
-                    )
-                });
+        let mut lineage = self.lineage(settings, population.block());
         let steps = settings.schedule.steps();
         for k in 1..=steps {
             pass(population, k)?;
@@ -336,11 +325,8 @@ where
                 return Err(None);
             }
         }
-        let (base, block) = (self.path.base(), population.block_mut());
-        let log_density = |chain| base.log_density(&block.states()[chain]);
-        let uncovered = block.alive().map(log_density);
-        let uncovered = uncovered.filter(|&base| base == f64::NEG_INFINITY).count();
-        let (states, log_weights) = block.take_states_and_log_weights();
+        let uncovered = self.uncovered(population.block());
+        let (states, log_weights) = population.block_mut().take_states_and_log_weights();
         Ok(Outcome {
             uncovered,
             roots: lineage.map_or(Vec::new(), Lineage::into_roots),
@@ -349,6 +335,25 @@ where
             log_weights,
             states,
         })
+    }
+
+    /// What lets the chains of a block interact, where they do.
+    fn lineage<'s>(
+        &self,
+        settings: &'s Settings,
+        block: &Block<P::State>,
+    ) -> Option<Lineage<'s, P::State>> {
+        let (interaction, copy) = settings.interaction.as_ref().zip(self.copy)?;
+        let block_size = settings.largest_block();
+        Some(Lineage::new(interaction, block_size, copy, block))
+    }
+
+    /// Number of living chains where the base has no density.
+    fn uncovered(&self, block: &Block<P::State>) -> usize {
+        let base = self.path.base();
+        let log_density = |chain| base.log_density(&block.states()[chain]);
+        let excluded = |chain: &usize| log_density(*chain) == f64::NEG_INFINITY;
+        block.alive().filter(excluded).count()
     }
 }
 

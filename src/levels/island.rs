@@ -10,7 +10,7 @@ use crate::chain::{Decisions, NonFinite};
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::num::WeightedMean;
-use crate::path::{AnnealingPath, TemperedPath};
+use crate::path::TemperedPath;
 use crate::random::StreamRng;
 
 /// The chains of a [`LevelPath`] that belong to one island.
@@ -71,11 +71,7 @@ where
         };
         island.gather()?;
         for _ in 1..moves {
-            let block = island.population.block_mut();
-            for chain in 0..chains {
-                let (state, rng) = block.chain_mut(chain);
-                *state = path.base().sample(rng);
-            }
+            island.population.redraw();
             island.gather()?;
         }
         island.sort();

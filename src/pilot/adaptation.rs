@@ -198,7 +198,7 @@ where
     {
         let first = self.first_pass()?;
         let kernel = Repeat::new(&first.kernel, self.moves)?;
-        let evaluations = kernel.evaluations() * first.schedule.steps();
+        let evaluations = kernel.evaluations().saturating_mul(first.schedule.steps());
         let mut ais = Ais::with_base_log_z(self.path, kernel, self.log_base_normalizer)
             .schedule(first.schedule.clone())
             .chains(self.chains)
@@ -211,7 +211,7 @@ where
         let second = ais.run()?;
         let evaluations = (evaluations as u64).saturating_mul(self.chains as u64);
         Ok(AdaptiveRun {
-            evaluations: first.evaluations + evaluations,
+            evaluations: first.evaluations.saturating_add(evaluations),
             first,
             second,
         })
@@ -282,7 +282,7 @@ where
             next_stage(path, block, beta, self.length, distance, PRECISION)?;
         self.population.weigh_to(next)?;
         self.check_progress()?;
-        self.evaluations += trials + 1;
+        self.evaluations = self.evaluations.saturating_add(trials + 1);
         self.betas.push(next);
         self.intensities.push(covered.powi(2).ln_1p().sqrt());
         self.length = next - beta;
@@ -331,7 +331,8 @@ where
 
     fn move_chains(&mut self, moves: usize) -> Result<()> {
         let (population, kernel) = (&mut self.population, &self.settings.kernel);
-        self.evaluations += moves * kernel.evaluations();
+        let evaluations = moves.saturating_mul(kernel.evaluations());
+        self.evaluations = self.evaluations.saturating_add(evaluations);
         match &mut self.tuning {
             Some(tuning) => tuning.moves(population, moves),
             None => (0..moves).try_for_each(|_| population.stay(kernel)),

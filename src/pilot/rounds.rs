@@ -255,8 +255,10 @@ where
 
     /// Evaluations of a round of so many stages.
     fn evaluations(&self, stages: usize) -> u64 {
-        let stage = self.chains as u64 * self.kernel.evaluations() as u64;
-        stage.saturating_mul(stages as u64)
+        // A kernel that claims to cost nothing would have no end.
+        let of_chain = self.kernel.evaluations().max(1) as u64;
+        let of_stage = of_chain.saturating_mul(self.chains as u64);
+        of_stage.saturating_mul(stages as u64)
     }
 
     /// The number of stages of the next round, and whether it is the last.
@@ -269,13 +271,9 @@ where
             return Ok((wanted, false));
         }
         let stages = budget.saturating_sub(spent) / self.evaluations(1);
-        let expected = || {
-            format!(
-                "at least {}, or fewer chains: the first pass took {spent}",
-                4 * spent
-            )
-        };
-        Error::check(4 * spent <= budget, "budget", budget, expected())?;
+        let least = spent.saturating_mul(4);
+        let expected = format!("at least {least}, or fewer chains: the first pass took {spent}");
+        Error::check(least <= budget, "budget", budget, expected)?;
         Ok((stages as usize, true))
     }
 }
@@ -353,7 +351,8 @@ impl<S, K> RoundsRun<S, K> {
 
     /// Evaluations of the density in all of them; a gradient is one more.
     pub fn evaluations(&self) -> u64 {
-        self.rounds.iter().map(|round| round.evaluations).sum()
+        let rounds = self.rounds.iter().map(|round| round.evaluations);
+        rounds.fold(0, u64::saturating_add)
     }
 
     /// How many stages a run of as many chains needs for a standard error of log Z, by the error of the last

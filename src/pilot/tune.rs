@@ -103,6 +103,23 @@ fn tune_at(
     })
 }
 
+/// The gain of a Robbins-Monro recursion for the logarithm of a step size. It falls at each crossing of the
+/// target (Kesten 1958).
+#[derive(Default)]
+pub(super) struct Gain {
+    crossings: u32,
+    last_excess: f64,
+}
+
+impl Gain {
+    /// How far the logarithm is to move, where the acceptance exceeds the target by so much.
+    pub(super) fn increment(&mut self, excess: f64) -> f64 {
+        self.crossings += u32::from(excess * self.last_excess < 0.0);
+        self.last_excess = excess;
+        2.0 * excess / f64::from(1 + self.crossings)
+    }
+}
+
 /// Adjusts the logarithm of a step size in so many steps of all chains. Returns its mean over the last half,
 /// and by how much the acceptance exceeded the target there.
 pub(crate) fn robbins_monro(
@@ -113,16 +130,14 @@ pub(crate) fn robbins_monro(
 ) -> Result<(f64, f64)> {
     let tail = steps - steps / 2;
     let (mut mean_log_size, mut mean_excess) = (0.0, 0.0);
-    let (mut crossings, mut last_excess) = (0, 0.0);
+    let mut gain = Gain::default();
     for step in 0..steps {
         let excess = acceptance(log_size)? - target;
         if step >= steps / 2 {
             mean_log_size += log_size / tail as f64;
             mean_excess += excess / tail as f64;
         }
-        crossings += usize::from(excess * last_excess < 0.0);
-        last_excess = excess;
-        log_size += 2.0 * excess / (1 + crossings) as f64;
+        log_size += gain.increment(excess);
     }
     Ok((mean_log_size, mean_excess))
 }

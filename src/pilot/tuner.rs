@@ -3,6 +3,7 @@
 use nalgebra::DVector;
 
 use super::covariance::{Covariance, CovarianceRecorder, Shapes};
+use super::tune::Gain;
 use crate::Result;
 use crate::ais::{Population, StageSummary};
 use crate::kernel::{Preconditioner, StepSize, TransitionKernel, Tunable};
@@ -142,7 +143,7 @@ impl<K: Clone, S> Tuning<K, S> {
     }
 
     /// Moves all chains so many times, with step sizes that a Robbins-Monro recursion takes to the optimal
-    /// acceptance. Its gain falls at each crossing of the target (Kesten 1958).
+    /// acceptance.
     pub(super) fn moves<'p, P: AnnealingPath<State = S>>(
         &mut self,
         population: &mut Population<'p, P, K::Workspace>,
@@ -153,7 +154,7 @@ impl<K: Clone, S> Tuning<K, S> {
     {
         let target = (self.tuner.optimal_acceptance)(&self.kernel);
         let longest = (self.tuner.longest_step_size)(&self.kernel);
-        let (mut crossings, mut last_excess) = (0, 0.0);
+        let mut gain = Gain::default();
         for _ in 0..moves {
             let size = StepSize::constant(self.log_size.exp())?;
             let kernel = (self.tuner.with_step_size)(&self.kernel, size);
@@ -161,10 +162,7 @@ impl<K: Clone, S> Tuning<K, S> {
             population.stay(&kernel)?;
             let decisions = population.block().decisions().since(before);
             let excess = decisions.acceptance().map_or(0.0, |rate| rate - target);
-            crossings += usize::from(excess * last_excess < 0.0);
-            last_excess = excess;
-            let log_size = self.log_size + GAIN * excess / (1 + crossings) as f64;
-            self.log_size = log_size.min(longest.ln());
+            self.log_size = (self.log_size + gain.increment(excess)).min(longest.ln());
         }
         self.sizes
             .push((population.stage().beta, self.log_size.exp()));
