@@ -1,7 +1,7 @@
 //! Bennett's acceptance ratio: log Z from runs in both directions.
 
 use super::{check, quantile};
-use crate::num::{WeightSums, softplus};
+use crate::num::{WeightSums, log_sigmoid};
 use crate::{Error, Result};
 
 /// The estimate of `log Z_K/Z_0` by Bennett's (1976) acceptance ratio, from chains that passed a path
@@ -165,8 +165,8 @@ impl Work {
     /// The acceptances at c, as sums over `log s`.
     fn acceptances(&self, c: f64) -> (WeightSums, WeightSums) {
         let shift = c + (self.forward.len() as f64 / self.reverse.len() as f64).ln();
-        let forward = self.forward.iter().map(|w| log_logistic(w - shift));
-        let reverse = self.reverse.iter().map(|w| log_logistic(shift + w));
+        let forward = self.forward.iter().map(|w| log_sigmoid(w - shift));
+        let reverse = self.reverse.iter().map(|w| log_sigmoid(shift + w));
         (WeightSums::of(forward), WeightSums::of(reverse))
     }
 
@@ -201,15 +201,10 @@ impl Work {
     /// `E_F[2 s(log w - c)]`, which equals `E_R[2 s(c + log w)]`: the mean of the two.
     fn overlap(&self, c: f64) -> f64 {
         let mean = |sum: f64, n: usize| sum / n as f64;
-        let forward = self.forward.iter().map(|w| log_logistic(w - c).exp()).sum();
-        let reverse = self.reverse.iter().map(|w| log_logistic(c + w).exp()).sum();
+        let forward = self.forward.iter().map(|w| log_sigmoid(w - c).exp()).sum();
+        let reverse = self.reverse.iter().map(|w| log_sigmoid(c + w).exp()).sum();
         (mean(forward, self.forward.len()) + mean(reverse, self.reverse.len())).min(1.0)
     }
-}
-
-/// `log s(x) = log 1/(1 + exp(-x))`; `-inf` for `-inf`.
-fn log_logistic(x: f64) -> f64 {
-    -softplus(-x)
 }
 
 fn greatest(values: &[f64]) -> f64 {

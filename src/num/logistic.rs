@@ -5,6 +5,11 @@ pub fn softplus(x: f64) -> f64 {
     x.max(0.0) + (-x.abs()).exp().ln_1p()
 }
 
+/// `log 1/(1 + e^-x)`; `-inf` for `-inf`.
+pub(crate) fn log_sigmoid(x: f64) -> f64 {
+    -softplus(-x)
+}
+
 /// `1 / (1 + e^-x)`, computed without overflow and accurately in both tails.
 pub fn sigmoid(x: f64) -> f64 {
     let e = (-x.abs()).exp();

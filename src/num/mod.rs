@@ -25,7 +25,7 @@ pub(crate) use engine::{Available, over_vectors, vectorized};
 pub(crate) use lbfgs::Lbfgs;
 pub(crate) use log_space::log_add_exp;
 pub use log_space::{WeightSums, log_mean_exp, log_sum_exp};
-pub(crate) use logistic::softplus_increment;
+pub(crate) use logistic::{log_sigmoid, softplus_increment};
 pub use logistic::{sigmoid, softplus};
 pub(crate) use math::{pairs, weighted};
 pub(crate) use moments::{Moments, WeightedMean, WeightedVariance};

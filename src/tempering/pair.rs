@@ -1,6 +1,6 @@
 //! What is gathered of two neighbouring betas: rejections, and sums for the ratio of their normalisers.
 
-use crate::num::{Moments, WeightSums, softplus};
+use crate::num::{Moments, WeightSums, log_sigmoid};
 
 /// Figures of two neighbours in one ladder, over the scans of a round.
 ///
@@ -50,10 +50,10 @@ impl PairSums {
     /// Adds a scan. A state that is off the support of its own model is no sample of it.
     pub(super) fn add(&mut self, c: f64, ratios: LogRatios) {
         if !ratios.lower_is_astray() {
-            self.forward.add(log_logistic(ratios.lower - c));
+            self.forward.add(log_sigmoid(ratios.lower - c));
         }
         if !ratios.upper_is_astray() {
-            self.reverse.add(log_logistic(c - ratios.upper));
+            self.reverse.add(log_sigmoid(c - ratios.upper));
         }
         self.rejections.add(1.0 - ratios.acceptance());
     }
@@ -80,9 +80,4 @@ impl PairSums {
         let share = |part: &WeightSums, all: &WeightSums| (part.log_sum() - all.log_sum()).exp();
         share(&self.forward, &all.forward) - share(&self.reverse, &all.reverse)
     }
-}
-
-/// `log s(x) = -log(1 + exp(-x))`.
-fn log_logistic(x: f64) -> f64 {
-    -softplus(-x)
 }
