@@ -73,6 +73,17 @@ pub enum Error {
         /// Inverse temperature of the model reached by the stage.
         beta: f64,
     },
+    /// A run that was stopped before its first block of chains was done, so that there is no result.
+    #[error(
+        "stopped by {by} before the first {chains} chains were done; expected a longer time, smaller blocks or \
+         fewer stages"
+    )]
+    Stopped {
+        /// What stopped it.
+        by: String,
+        /// Number of chains in the first block.
+        chains: usize,
+    },
     /// No chain carries any weight, so that log Z cannot be estimated.
     #[error(
         "all {chains} chains have weight zero: no chain reached the support of the target, or steps \

@@ -1,16 +1,16 @@
-//! The work on blocks of chains: shared by threads, and canceled where a block fails.
+//! The work on blocks of chains, shared by threads.
 
 use std::any::Any;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::threads::on_threads;
-use super::tree::{self, Forest, Merge};
+use super::ledger::{Ledger, Rule};
+use super::threads::side_by_side;
+use super::tree::{Forest, Merge};
 use crate::{Error, Result};
 
-/// What one block does, given its index and whether another block has canceled it. Canceled work
-/// ends in `Err(None)`.
+/// What one block does, given its index and whether it has been canceled. Canceled work ends in
+/// `Err(None)`.
 pub(crate) trait Work<T>:
     Fn(usize, &dyn Fn() -> bool) -> Result<T, Option<Error>> + Sync
 {
@@ -21,36 +21,37 @@ impl<T, F: Fn(usize, &dyn Fn() -> bool) -> Result<T, Option<Error>> + Sync> Work
 /// Does the work of all blocks, on so many threads or on those of rayon's global pool.
 ///
 /// # Errors
-/// That of the leftmost block that failed. An error cancels the blocks to its right only, so that
-/// the same error is reported whatever thread came first; a panic cancels all.
+/// That of the leftmost block that failed, or a panic.
 pub(crate) fn run_blocks<T: Merge + Send>(
     blocks: Range<usize>,
     threads: Option<usize>,
     work: &impl Work<T>,
 ) -> Result<Forest<T>> {
-    // More threads than blocks would have nothing to do.
-    let threads = threads.map(|threads| threads.min(blocks.len()));
-    let first_canceled = AtomicUsize::new(usize::MAX);
-    let leaf = |block: usize| {
-        let canceled = || first_canceled.load(Ordering::Relaxed) <= block;
-        if canceled() {
-            return Err(None);
+    let count = blocks.len();
+    let ledger = Ledger::new(blocks);
+    work_through(&ledger, count, threads, None, work, &mut || ())?;
+    Ok(ledger.close()?.prefix)
+}
+
+/// Does the work that a ledger hands out, at most so many blocks at once, and `meanwhile` on the thread that
+/// calls.
+///
+/// # Errors
+/// Threads that cannot be had.
+pub(crate) fn work_through<T: Merge + Send>(
+    ledger: &Ledger<T>,
+    most: usize,
+    threads: Option<usize>,
+    rule: Option<Rule<'_, T>>,
+    work: &impl Work<T>,
+    meanwhile: &mut dyn FnMut(),
+) -> Result<()> {
+    let worker = || {
+        while let Some(block) = ledger.hand_out() {
+            ledger.enter(block, work(block, &|| ledger.is_canceled(block)), rule);
         }
-        let outcome = work(block, &canceled);
-        let first = match &outcome {
-            Err(Some(Error::Panicked { .. })) => 0,
-            Err(Some(_)) => block + 1,
-            _ => usize::MAX,
-        };
-        first_canceled.fetch_min(first, Ordering::Relaxed);
-        outcome
     };
-    let mut nodes = None;
-    on_threads(threads, &mut || {
-        nodes = Some(tree::map_reduce(blocks.clone(), &leaf));
-    })?;
-    let nodes = nodes.expect("the work has been done");
-    nodes.map_err(|error| error.expect("a block is canceled only by one that failed"))
+    side_by_side(threads, most, &worker, meanwhile)
 }
 
 /// Does the work, or says what a panic in it said.

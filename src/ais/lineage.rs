@@ -2,6 +2,7 @@
 
 use super::population::Population;
 use super::resampling::Resampling;
+use super::route::Route;
 use super::stages::StageRecorder;
 use super::waste_free::WasteFree;
 use crate::Result;
@@ -56,13 +57,12 @@ impl<'s, S> Lineage<'s, S> {
     }
 
     /// Resamples the block after a stage, where it is due. The random numbers are those of its first chain.
-    /// `stay` moves the chains of a mask once more.
     pub(super) fn resample<'p, P: AnnealingPath<State = S>, W: Workspace>(
         &mut self,
         stage: usize,
         population: &mut Population<'p, P, W>,
         stages: &mut StageRecorder,
-        stay: impl Fn(&mut Population<'p, P, W>, &mut Vec<bool>) -> Result<()>,
+        route: &impl Route<'p, P, Workspace = W>,
     ) -> Result<()> {
         let block = population.block();
         let extinct = block.alive().next().is_none();
@@ -73,7 +73,7 @@ impl<'s, S> Lineage<'s, S> {
         let ancestors = match self.interaction {
             Interaction::Resampling(resampling) => population.resample_by(resampling, self.copy),
             Interaction::WasteFree(waste_free) => {
-                waste_free.renew(self.block_size, population, self.copy, stay)?
+                waste_free.renew(self.block_size, population, self.copy, route)?
             }
         };
         stages.resampled(&log_weights, &ancestors, population.block());

@@ -6,10 +6,16 @@
 //! directions. A [`PartialRun`] holds some chains of a run, so that several processes can share the work.
 //! A [`Population`] is the loop itself, for methods of your own.
 
+mod block_streams;
 mod blocks;
 mod bridge;
+mod figures;
+mod ledger;
 mod lineage;
+mod outcome;
 mod partial;
+mod passage;
+mod pool;
 mod population;
 mod progress;
 mod raise;
@@ -18,11 +24,13 @@ mod resample;
 mod resampling;
 mod reverse;
 mod reverse_run;
+mod route;
 mod run;
 mod runner;
 mod sandwich;
 mod settings;
 mod stages;
+mod stop;
 mod target_samples;
 mod threads;
 mod tree;
@@ -31,20 +39,22 @@ mod waste_free;
 pub(crate) use blocks::{caught, run_blocks};
 pub use bridge::{Bridge, BridgeStage};
 pub use partial::PartialRun;
+pub(crate) use passage::panicked;
 pub use population::Population;
-pub(crate) use progress::Meter;
-pub use progress::Progress;
 #[cfg(feature = "progress")]
 pub(crate) use progress::bar;
+pub(crate) use progress::{Callback, Meter, callback};
+pub use progress::{Progress, SoFar, Verdict};
 pub use raise::Raise;
 pub use recorder::{Expectations, Recorder};
 pub use resampling::{Resampling, ResamplingScheme};
 pub use reverse_run::ReverseRun;
 pub use run::Run;
 pub use runner::Ais;
-pub(crate) use runner::panicked;
+
 pub use sandwich::{Sandwich, SandwichReport};
 pub use stages::StageSummary;
+pub use stop::StoppedBy;
 pub use target_samples::{Approximate, Exact, IsExact, TargetSamples};
 pub use tree::Merge;
 pub(crate) use tree::fold;

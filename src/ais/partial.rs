@@ -1,67 +1,57 @@
-//! Runs over a range of chains, and how they merge into one.
+//! Some blocks of a run, and how they join.
 
-use std::iter::once;
+use std::ops::Range;
 
+use super::outcome::{Chains, Outcome, Tally};
 use super::run::Run;
 use super::settings::Settings;
-use super::stages::Window;
-use super::tree::{self, Forest, Merge, Node};
+use super::stop::StoppedBy;
+use super::tree::{Forest, Merge, Node};
 use crate::{Error, Result};
 
-/// The results of the chains of one node of the tree of blocks.
-#[derive(Debug, Clone)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct Outcome<S, R> {
-    pub(super) states: Vec<S>,
-    #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_values"))]
-    pub(super) log_weights: Vec<f64>,
-    pub(super) windows: Vec<Window>,
-    pub(super) recorder: R,
-    /// For each chain the index in the run of the one that it descends from; empty where nothing was
-    /// resampled.
-    pub(super) roots: Vec<usize>,
-    /// Number of living chains that ended where the base has no density.
-    pub(super) uncovered: usize,
-}
-
-impl<S, R: Merge> Merge for Outcome<S, R> {
-    fn merge(&mut self, right: Self) {
-        self.states.extend(right.states);
-        self.log_weights.extend(right.log_weights);
-        for (mine, theirs) in self.windows.iter_mut().zip(&right.windows) {
-            mine.merge(theirs);
-        }
-        self.recorder.merge(right.recorder);
-        self.uncovered += right.uncovered;
-        self.roots.extend(right.roots);
-    }
-}
-
-/// The finished chains of a range of indices: one part of a run.
+/// Finished blocks of chains: a part of a run.
 ///
-/// With the feature `serde` it can be saved, as a checkpoint or to be merged elsewhere. For the
-/// merged result to have the same bits, the format must keep every bit of an f64. With `serde_json`
-/// that takes its feature `float_roundtrip`.
+/// [`Ais::run_range`](crate::ais::Ais::run_range) makes one, and a [`Run`] can be turned into one. Parts of one
+/// run [merge](Self::merge) into its result, and [`Ais::extend`](crate::ais::Ais::extend) runs what a part lacks.
+///
+/// With the feature `serde` it can be saved, to be merged elsewhere. For the merged result to have the same
+/// bits, the format must keep every bit of an f64. With `serde_json` that takes its feature
+/// `float_roundtrip`.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]
 pub struct PartialRun<S, R = ()> {
     pub(super) settings: Settings,
+    /// From left to right.
     pub(super) nodes: Forest<Outcome<S, R>>,
+    pub(super) stopped_by: StoppedBy,
     pub(super) seconds: f64,
 }
 
 impl<S, R: Merge> PartialRun<S, R> {
     /// Merges the parts of one run, given in any order, into its result.
     ///
-    /// The parts must agree in schedule, seed, number of chains, block size, number of recorded
-    /// stages and engine. That they also had the same path and kernel is for the caller to ensure.
+    /// The parts must agree in schedule, seed, number of chains, block size, number of recorded stages and
+    /// engine. That they also had the same path and kernel is for the caller to ensure. Where blocks are
+    /// [missing](Self::missing) the result is that of the others, and
+    /// [warns](crate::estimate::Warning::MissingChains). It is unbiased still, if what made them missing had
+    /// nothing to do with their weights.
     ///
     /// # Errors
-    /// No part; parts of different runs; a range missing or given twice;
-    /// [`Error::AllWeightsZero`].
-    pub fn merge(parts: impl IntoIterator<Item = Self>) -> Result<Run<S, R>> {
-        let mut parts: Vec<Self> = parts.into_iter().collect();
+    /// No part; parts of different runs; a range given twice; [`Error::AllWeightsZero`].
+    pub fn merge(parts: impl IntoIterator<Item = Self>) -> Result<Run<S, R>>
+    where
+        R: Clone,
+    {
+        Run::of(Self::join(parts)?)
+    }
+
+    /// Joins parts of one run, given in any order, into one part.
+    ///
+    /// # Errors
+    /// As [`merge`](Self::merge).
+    pub fn join(parts: impl IntoIterator<Item = Self>) -> Result<Self> {
+        let parts: Vec<Self> = parts.into_iter().collect();
         Error::check_not_empty("parts", parts.len())?;
         let settings = parts[0].settings.clone();
         Error::check(
@@ -70,47 +60,154 @@ impl<S, R: Merge> PartialRun<S, R> {
             "runs with different settings",
             "the same schedule, seed, engine, block size, chains and recorded stages in all parts",
         )?;
-        Error::check(
-            parts.iter().all(Self::is_sound),
-            "parts",
-            "a part whose chains do not fit its settings",
-            "a part as it was saved",
-        )?;
-        parts.sort_by_key(|part| part.nodes.first().map_or(0, |node| node.blocks().start));
+        for part in &parts {
+            part.check()?;
+        }
+        let mut stopped = parts.iter().map(|part| part.stopped_by);
+        let stopped_by = stopped.find(|by| *by != StoppedBy::Chains);
         let seconds = parts.iter().map(|part| part.seconds).sum();
-        let nodes: Vec<_> = parts.into_iter().flat_map(|part| part.nodes).collect();
-        check_tiling(&nodes, &settings)?;
-        let outcome = tree::fold(tree::coalesce(nodes)).expect("nodes that cover all chains");
-        Run::new(settings, outcome, seconds)
+        let nodes = parts.into_iter().flat_map(|part| part.nodes);
+        let mut nodes: Forest<_> = nodes.collect();
+        nodes.sort_by_key(|node| node.blocks().start);
+        let joined = Self {
+            settings,
+            nodes,
+            stopped_by: stopped_by.unwrap_or(StoppedBy::Chains),
+            seconds,
+        };
+        joined.check_order()?;
+        Ok(joined)
     }
 
-    /// Whether chains and settings fit, which a damaged file may prevent.
-    fn is_sound(&self) -> bool {
+    /// The blocks of a run that was saved.
+    #[cfg(feature = "serde")]
+    pub(super) fn reassembled(
+        settings: Settings,
+        chains: Chains<S>,
+        tallies: Forest<Tally<R>>,
+    ) -> Result<Self> {
+        settings.check()?;
+        let within = tallies.iter().all(|node| node.is_within(settings.blocks()));
+        let expected = "those of the settings";
+        Error::check(within, "tallies", "blocks beyond the last", expected)?;
+        let blocks = tallies.iter().map(Node::blocks);
+        let finished = blocks.map(|blocks| settings.chains_of(blocks).len()).sum();
+        let roots = if settings.interaction.is_some() {
+            finished
+        } else {
+            0
+        };
+        Error::check_dimension("states", chains.states.len(), finished)?;
+        Error::check_dimension("log weights", chains.log_weights.len(), finished)?;
+        Error::check_dimension("roots", chains.roots.len(), roots)?;
+        let part = Self {
+            nodes: chains.divided(&settings, tallies),
+            settings,
+            stopped_by: StoppedBy::Chains,
+            seconds: 0.0,
+        };
+        part.check()?;
+        part.check_order()?;
+        Ok(part)
+    }
+
+    /// Refuses chains and settings that do not fit, which a damaged file may hold.
+    pub(super) fn check(&self) -> Result<()> {
         let settings = &self.settings;
         let fits = |node: &Node<Outcome<S, R>>| {
-            let chains = settings.chains_of(node.blocks()).len();
-            node.value.states.len() == chains
-                && node.value.log_weights.len() == chains
-                && node.value.windows.len() == settings.windows().count()
+            let chains = settings.chains_of(node.blocks());
+            let outcome = &node.value;
+            let roots = outcome.chains.roots.iter();
+            outcome
+                .chains
+                .are(chains.len(), settings.interaction.is_some())
+                && roots.into_iter().all(|root| chains.contains(root))
+                && outcome.tally.windows.len() == settings.windows().count()
         };
-        let mut nodes = self.nodes.iter();
-        settings.check().is_ok()
-            && nodes.all(|node| node.is_within(settings.blocks()) && fits(node))
+        let sound = settings.check().is_ok() && {
+            let mut nodes = self.nodes.iter();
+            nodes.all(|node| node.is_within(settings.blocks()) && fits(node))
+        };
+        let found = "a part whose chains do not fit its settings";
+        Error::check(sound, "parts", found, "a part as it was saved")
+    }
+
+    /// Refuses blocks that are not in order, or there twice.
+    pub(super) fn check_order(&self) -> Result<()> {
+        let mut end = 0;
+        for blocks in self.nodes.iter().map(Node::blocks) {
+            let chain = self.settings.chains_of(blocks.clone()).start;
+            let expected = format!("each chain once; chain {chain} is there twice");
+            Error::check(end <= blocks.start, "parts", "repeated chains", expected)?;
+            end = blocks.end;
+        }
+        Ok(())
     }
 }
 
-/// Refuses nodes that leave a gap or overlap.
-fn check_tiling<T>(nodes: &[Node<T>], settings: &Settings) -> Result<()> {
-    let all = settings.blocks();
-    let mut next = 0;
-    for blocks in nodes.iter().map(Node::blocks).chain(once(all..all)) {
-        let fault = next.min(blocks.start).saturating_mul(settings.block_size);
-        let chains = settings.chains;
-        let expected =
-            format!("each chain of 0..{chains} once; chain {fault} is the first that is not");
-        let found = "missing or repeated chains";
-        Error::check(blocks.start == next, "parts", found, expected)?;
-        next = blocks.end;
+impl<S, R> PartialRun<S, R> {
+    /// The chains that the part lacks of its run, as ranges of indices, each of which
+    /// [`Ais::run_range`](crate::ais::Ais::run_range) runs.
+    pub fn missing(&self) -> Vec<Range<usize>> {
+        let blocks = self.settings.blocks();
+        let starts = self.nodes.iter().map(|node| node.blocks().start);
+        let ends = self.nodes.iter().map(|node| node.blocks().end);
+        let gaps = std::iter::once(0).chain(ends).zip(starts.chain([blocks]));
+        gaps.filter(|(end, start)| end < start)
+            .map(|(end, start)| self.settings.chains_of(end..start))
+            .collect()
     }
-    Ok(())
+
+    /// Number of blocks before the first that is missing.
+    pub(super) fn prefix(&self) -> usize {
+        let missing = self.missing();
+        missing.first().map_or(self.settings.blocks(), |gap| {
+            gap.start / self.settings.block_size
+        })
+    }
+
+    /// The error where what is done is no result.
+    pub(super) fn stopped(&self) -> Error {
+        Error::Stopped {
+            by: self.stopped_by.to_string(),
+            chains: self.settings.largest_block(),
+        }
+    }
+
+    /// The blocks that a run with these settings can go on from.
+    ///
+    /// # Errors
+    /// Other settings, or more chains.
+    pub(super) fn continued(mut self, settings: &Settings) -> Result<Forest<Outcome<S, R>>> {
+        let mine = std::mem::replace(&mut self.settings.chains, settings.chains);
+        Error::check(
+            self.settings == *settings,
+            "part",
+            "a run with different settings",
+            "the same schedule, seed, engine, block size and recorded stages",
+        )?;
+        let expected = format!("at least {mine}, the chains of the part");
+        Error::check(mine <= settings.chains, "chains", settings.chains, expected)?;
+        let full = mine / settings.block_size;
+        if mine < settings.chains {
+            self.nodes.retain(|node| node.blocks().end <= full);
+        }
+        Ok(self.nodes)
+    }
+
+    /// Number of finished chains.
+    pub fn finished(&self) -> usize {
+        let nodes = self.nodes.iter();
+        nodes.map(|node| node.value.chains.log_weights.len()).sum()
+    }
+
+    /// What ended the part: [`StoppedBy::Chains`] where it is all that it was asked for.
+    pub fn stopped_by(&self) -> StoppedBy {
+        self.stopped_by
+    }
+
+    /// Wall time in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.seconds
+    }
 }

@@ -1,16 +1,17 @@
 //! Runs that read a path backward.
 
 use super::partial::PartialRun;
-use super::population::Population;
 use super::recorder::Recorder;
 use super::reverse_run::ReverseRun;
+use super::route::Backward;
 use super::run::Run;
 use super::runner::Ais;
 use super::settings::Settings;
 use super::target_samples::TargetSamples;
-use crate::kernel::{Reversal, TransitionKernel};
+use super::tree::Forest;
+use crate::kernel::Reversal;
 use crate::path::AnnealingPath;
-use crate::random::{Purpose, successive};
+use crate::random::Purpose;
 use crate::{Error, Result};
 
 impl<'p, P, K, R> Ais<'p, P, K, R>
@@ -60,28 +61,16 @@ where
             interaction: None,
             ..self.settings.clone()
         };
-        let betas = settings.schedule.betas();
-        let part = self.run_part(
-            &settings,
-            &(0..states.len()),
-            self.kernel.reversal().stages(),
-            |chains, stream| {
-                let states = states[chains.clone()].to_vec();
-                let rngs = successive(stream).take(chains.len()).collect();
-                Population::from_states(self.path, 1.0, chains.start, states, rngs)
-            },
-            |population, passed| {
-                let kernel = self.kernel.reversal();
-                if passed == 1 {
-                    population.stay(&kernel)?;
-                }
-                match betas.len() - 1 - passed {
-                    0 => population.weigh_to(0.0),
-                    k => population.advance_to(&kernel, betas[k]),
-                }
-            },
-            |population, mask| population.stay_masked(&self.kernel.reversal(), mask),
-        )?;
-        PartialRun::merge([part])
+        let route = Backward {
+            path: self.path,
+            kernel: &self.kernel,
+            betas: settings.schedule.betas(),
+            samples: states,
+        };
+        let part = self.run_part(&settings, &(0..states.len()), &route, Forest::new())?;
+        match part.missing().is_empty() {
+            true => PartialRun::merge([part]),
+            false => Err(part.stopped()),
+        }
     }
 }

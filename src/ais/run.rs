@@ -2,88 +2,95 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::Range;
 
-#[cfg(feature = "serde")]
-use crate::Error;
+use super::figures::Figures;
+use super::outcome::{Chains, Outcome, Tally};
+use super::partial::PartialRun;
+use super::settings::Settings;
+use super::stages::StageSummary;
+use super::stop::StoppedBy;
+use super::tree::{self, Forest, Merge, Node};
 use crate::Result;
-use crate::ais::partial::Outcome;
-use crate::ais::settings::Settings;
-use crate::ais::stages::{self, StageSummary};
 use crate::estimate::{Estimate, Warning, importance_weighted_bound};
 use crate::num::{Engine, WeightSums};
 use crate::schedule::Schedule;
 
 /// The result of a run: log Z with its uncertainty, reasons to doubt it, and the weighted chains.
+///
+/// With the feature `serde` it can be saved and read. Written are the settings, the chains and the sums along
+/// the schedule; what follows from them is computed anew. For a small summary see [`report`](Self::report).
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
 pub struct Run<S, R = ()> {
     settings: Settings,
-    /// Of `log(Z_K / Z_0)`.
-    estimate: Estimate,
-    thermodynamic_log_z: Option<f64>,
-    stages: Vec<StageSummary>,
-    warnings: Vec<Warning>,
+    chains: Chains<S>,
+    /// By node of the tree of blocks, as far as full blocks could be merged: what more chains join.
+    tallies: Forest<Tally<R>>,
+    stopped_by: StoppedBy,
     seconds: f64,
-    states: Vec<S>,
-    #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_values"))]
-    log_weights: Vec<f64>,
-    /// For each chain the index of the one that it descends from; empty where nothing was resampled.
-    roots: Vec<usize>,
+    /// The chains of the run that are missing.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    missing: Vec<Range<usize>>,
+    #[cfg_attr(feature = "serde", serde(skip))]
+    figures: Figures,
+    #[cfg_attr(feature = "serde", serde(skip))]
     recorder: R,
 }
 
-impl<S, R> Run<S, R> {
-    pub(super) fn new(settings: Settings, outcome: Outcome<S, R>, seconds: f64) -> Result<Self> {
-        let (windows, schedule) = (settings.windows(), &settings.schedule);
-        let thermodynamic = stages::thermodynamic_integral(windows, &outcome.windows, schedule);
-        let mut run = Self {
-            estimate: Estimate::of_interacting(
-                &outcome.log_weights,
-                &outcome.roots,
-                settings.block_size,
-            )?,
-            thermodynamic_log_z: thermodynamic.map(|ratio| ratio + settings.log_base_normalizer),
-            stages: stages::summarize(windows, &outcome.windows, schedule),
-            warnings: Vec::new(),
-            seconds,
-            states: outcome.states,
-            log_weights: outcome.log_weights,
-            roots: outcome.roots,
-            recorder: outcome.recorder,
-            settings,
+impl<S, R: Merge + Clone> Run<S, R> {
+    /// The result of the blocks of a part.
+    pub(super) fn of(part: PartialRun<S, R>) -> Result<Self> {
+        let (missing, stopped) = (part.missing(), part.stopped());
+        let settings = part.settings;
+        let mut chains = Chains::default();
+        let split = |node: Node<Outcome<S, R>>| {
+            let first = settings.chains_of(node.blocks()).start;
+            node.map(|outcome| {
+                chains.append(outcome.chains, first);
+                outcome.tally
+            })
         };
-        let missed = stages::missed_share(run.settings.windows(), &outcome.windows);
-        run.warnings = run.find_warnings(outcome.uncovered, missed);
-        Ok(run)
-    }
-
-    fn find_warnings(&self, uncovered: usize, missed: f64) -> Vec<Warning> {
-        let mut warnings = self.estimate.warnings();
-        warnings.extend((uncovered > 0).then_some(Warning::BaseMissesTarget { chains: uncovered }));
-        warnings.extend(stages::zero_acceptance(&self.stages));
-        let rounding_error = self.settings.rounding_error;
-        warnings.extend(Warning::rounding(rounding_error, self.standard_error()));
-        // Where moves overshoot, they are what the variance comes from.
-        let missing = self.missing_mass(missed);
-        let resampled = self.settings.interaction.is_some();
-        let concentrated = stages::concentrated_variance(&self.stages, resampled);
-        warnings.extend(missing.or(concentrated));
-        warnings
-    }
-
-    /// The warning where moves miss more of the mean weight than a tenth of its standard error.
-    fn missing_mass(&self, share: f64) -> Option<Warning> {
-        let standard_error = self.standard_error();
-        (share > 0.1 * standard_error).then_some(Warning::MissingMass {
-            share,
-            standard_error,
+        let tallies: Forest<Tally<R>> = part.nodes.into_iter().map(split).collect();
+        let all = tree::fold(tree::coalesce(tallies.clone()));
+        let Some(all) = all else {
+            return Err(stopped);
+        };
+        let mut figures = Figures::of(&settings, &chains, &all)?;
+        figures.warn_of_missing(&missing, chains.log_weights.len());
+        Ok(Self {
+            chains,
+            tallies,
+            stopped_by: part.stopped_by,
+            seconds: part.seconds,
+            missing,
+            figures,
+            recorder: all.recorder,
+            settings,
         })
     }
+}
 
+impl<S, R> From<Run<S, R>> for PartialRun<S, R> {
+    /// The blocks of a finished run, to which [more](crate::ais::Ais::extend) can be added.
+    fn from(run: Run<S, R>) -> Self {
+        let nodes = run.chains.divided(&run.settings, run.tallies);
+        Self {
+            nodes,
+            settings: run.settings,
+            stopped_by: run.stopped_by,
+            seconds: run.seconds,
+        }
+    }
+}
+
+impl<S, R> Run<S, R> {
     /// The estimate of `log Z_K`, with its bounds.
     fn log_z_estimate(&self) -> Estimate {
-        self.estimate.shifted(self.settings.log_base_normalizer)
+        self.figures
+            .estimate
+            .shifted(self.settings.log_base_normalizer)
     }
 
     pub(super) fn log_base_normalizer(&self) -> f64 {
@@ -97,12 +104,12 @@ impl<S, R> Run<S, R> {
 
     /// The estimate of `log(Z_K / Z_0)`: the log of the mean weight.
     pub fn log_z_ratio(&self) -> f64 {
-        self.estimate.value()
+        self.figures.estimate.value()
     }
 
     /// Standard error of [`log_z`](Self::log_z).
     pub fn standard_error(&self) -> f64 {
-        self.estimate.standard_error()
+        self.figures.estimate.standard_error()
     }
 
     /// The 95% confidence interval of `log Z_K`, lower and upper bound; see
@@ -123,7 +130,7 @@ impl<S, R> Run<S, R> {
     /// [resampled](crate::ais::Ais::resampling) run w are the weights of families or of islands.
     #[doc(alias = "ess")]
     pub fn effective_sample_size(&self) -> f64 {
-        self.estimate.effective_sample_size()
+        self.figures.estimate.effective_sample_size()
     }
 
     /// `log Z_0 + mean log w`, in expectation a lower bound on `log Z_K` (Jensen); `-inf` where a
@@ -138,13 +145,13 @@ impl<S, R> Run<S, R> {
     /// # Errors
     /// `k` outside `1..=N`.
     pub fn importance_weighted_bound(&self, k: usize) -> Result<f64> {
-        let bound = importance_weighted_bound(&self.log_weights, k)?;
+        let bound = importance_weighted_bound(&self.chains.log_weights, k)?;
         Ok(bound + self.settings.log_base_normalizer)
     }
 
     /// Statistics of the log weights: mean, variance, largest share, tail index.
     pub fn estimate(&self) -> &Estimate {
-        &self.estimate
+        &self.figures.estimate
     }
 
     /// Log Z by thermodynamic integration from the same chains: the trapezoid rule over the
@@ -158,29 +165,29 @@ impl<S, R> Run<S, R> {
     /// ([`Ais::recorded_stages`](crate::ais::Ais::recorded_stages)). Where the log ratio has no mean at the
     /// base, as under a Cauchy prior, the integral does not converge, whatever the number of stages.
     pub fn thermodynamic_log_z(&self) -> Option<f64> {
-        self.thermodynamic_log_z
+        self.figures.thermodynamic_log_z
     }
 
     /// Reasons to doubt the result; empty where there are none.
     pub fn warnings(&self) -> &[Warning] {
-        &self.warnings
+        &self.figures.warnings
     }
 
     /// The recorded stages, at most as many as
     /// [`Ais::recorded_stages`](crate::ais::Ais::recorded_stages) allows.
     pub fn stages(&self) -> &[StageSummary] {
-        &self.stages
+        &self.figures.stages
     }
 
     /// The final states; with [`log_weights`](Self::log_weights) they are weighted samples of
     /// the target.
     pub fn states(&self) -> &[S] {
-        &self.states
+        &self.chains.states
     }
 
     /// The log weights of the chains, by chain index.
     pub fn log_weights(&self) -> &[f64] {
-        &self.log_weights
+        &self.chains.log_weights
     }
 
     /// Self-normalised estimate of `E f(x)` under the target, with the standard error
@@ -188,8 +195,13 @@ impl<S, R> Run<S, R> {
     /// chain of positive weight. Where chains were resampled, a family or an island is what a chain is
     /// here. The error is far too small where few chains carry the weight.
     pub fn expectation(&self, f: impl Fn(&S) -> f64) -> (f64, f64) {
-        let weights = WeightSums::of(&self.log_weights);
-        let chains = self.states.iter().zip(&self.log_weights).enumerate();
+        let weights = WeightSums::of(&self.chains.log_weights);
+        let chains = self
+            .chains
+            .states
+            .iter()
+            .zip(&self.chains.log_weights)
+            .enumerate();
         let alive = chains.filter(|(_, (_, log_weight))| **log_weight > f64::NEG_INFINITY);
         let weighted: Vec<(usize, f64, f64)> = alive
             .map(|(i, (state, &log_weight))| (self.unit(i), weights.share(log_weight), f(state)))
@@ -212,19 +224,19 @@ impl<S, R> Run<S, R> {
     /// The index of what a chain belongs to and is independent of the others: its island, its family, or
     /// itself.
     fn unit(&self, chain: usize) -> usize {
-        match self.estimate.is_of_islands() {
+        match self.figures.estimate.is_of_islands() {
             true => chain / self.settings.block_size,
-            false => self.roots.get(chain).copied().unwrap_or(chain),
+            false => self.chains.roots.get(chain).copied().unwrap_or(chain),
         }
     }
 
     /// The number of first chains whose descendants carry weight in the end; `None` where nothing was
     /// resampled.
     pub fn surviving_ancestors(&self) -> Option<usize> {
-        let alive = self.roots.iter().zip(&self.log_weights);
+        let alive = self.chains.roots.iter().zip(&self.chains.log_weights);
         let alive = alive.filter(|(_, log_weight)| **log_weight > f64::NEG_INFINITY);
         let roots: BTreeSet<_> = alive.map(|(root, _)| root).collect();
-        (!self.roots.is_empty()).then_some(roots.len())
+        (!self.chains.roots.is_empty()).then_some(roots.len())
     }
 
     /// The recorder set by [`Ais::recorder`](crate::ais::Ais::recorder), merged over all chains.
@@ -234,19 +246,52 @@ impl<S, R> Run<S, R> {
 
     /// The run without its recorder, and the recorder.
     pub(crate) fn split_recorder(self) -> (Run<S>, R) {
+        let forget = |tally: Tally<R>| Tally {
+            windows: tally.windows,
+            recorder: (),
+            uncovered: tally.uncovered,
+        };
+        let tallies = self.tallies.into_iter();
         let run = Run {
             settings: self.settings,
-            estimate: self.estimate,
-            thermodynamic_log_z: self.thermodynamic_log_z,
-            stages: self.stages,
-            warnings: self.warnings,
+            chains: self.chains,
+            tallies: tallies.map(|node| node.map(forget)).collect(),
+            stopped_by: self.stopped_by,
             seconds: self.seconds,
-            states: self.states,
-            log_weights: self.log_weights,
-            roots: self.roots,
+            missing: self.missing,
+            figures: self.figures,
             recorder: (),
         };
         (run, self.recorder)
+    }
+
+    /// What ended the run.
+    pub fn stopped_by(&self) -> StoppedBy {
+        self.stopped_by
+    }
+
+    /// The chains that are missing, as ranges of their indices, where not all parts of the run were merged.
+    pub fn missing(&self) -> &[Range<usize>] {
+        &self.missing
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// For each chain the place of the one that it descends from; empty where nothing was resampled.
+    pub(super) fn roots(&self) -> &[usize] {
+        &self.chains.roots
+    }
+
+    /// Adds the wall time of an earlier call.
+    pub(super) fn add_seconds(&mut self, seconds: f64) {
+        self.seconds += seconds;
+    }
+
+    /// Adds a warning that does not follow from the chains.
+    pub(super) fn warn(&mut self, warning: Warning) {
+        self.figures.warnings.push(warning);
     }
 
     /// The schedule that was run.
@@ -254,9 +299,9 @@ impl<S, R> Run<S, R> {
         &self.settings.schedule
     }
 
-    /// Number of chains N.
+    /// Number of chains N, those that are [missing](Self::missing) not counted.
     pub fn chains(&self) -> usize {
-        self.settings.chains
+        self.chains.log_weights.len()
     }
 
     /// The seed.
@@ -294,8 +339,8 @@ impl<S, R> fmt::Display for Run<S, R> {
         let (lower, upper) = self.interval();
         write!(f, "log Z = {log_z:.3} +- {error:.3} (95% interval ")?;
         write!(f, "{lower:.3} to {upper:.3}, ")?;
-        write!(f, "{})", self.estimate.sample_size_text())?;
-        for warning in &self.warnings {
+        write!(f, "{})", self.figures.estimate.sample_size_text())?;
+        for warning in &self.figures.warnings {
             write!(f, "\nwarning: {warning}")?;
         }
         Ok(())
@@ -303,60 +348,13 @@ impl<S, R> fmt::Display for Run<S, R> {
 }
 
 crate::num::deserialize_checked! {
-    Run<S, R> {
+    Run<S, R: Merge | Clone> {
         settings: Settings,
-        estimate: Estimate,
-        thermodynamic_log_z: Option<f64>,
-        stages: Vec<StageSummary>,
-        warnings: Vec<Warning>,
+        chains: Chains<S>,
+        tallies: Forest<Tally<R>>,
+        stopped_by: StoppedBy,
         seconds: f64,
-        states: Vec<S>,
-        #[serde(with = "crate::num::serial::log_values")]
-        log_weights: Vec<f64>,
-        roots: Vec<usize>,
-        recorder: R,
-    } => Run {
-        settings,
-        estimate,
-        thermodynamic_log_z,
-        stages,
-        warnings,
-        seconds,
-        states,
-        log_weights,
-        roots,
-        recorder,
-    }
-    .checked()
-}
-
-#[cfg(feature = "serde")]
-impl<S, R> Run<S, R> {
-    /// Refuses a run whose parts contradict each other.
-    fn checked(self) -> Result<Self> {
-        let settings = &self.settings;
-        settings.check()?;
-        let (chains, stages) = (settings.chains, settings.windows().count());
-        Error::check_dimension("states", self.states.len(), chains)?;
-        Error::check_dimension("log weights", self.log_weights.len(), chains)?;
-        Error::check_dimension("stages", self.stages.len(), stages)?;
-        if settings.interaction.is_some() || !self.roots.is_empty() {
-            Error::check_dimension("roots", self.roots.len(), chains)?;
-            let within = self.roots.iter().all(|&root| root < chains);
-            Error::check(
-                within,
-                "roots",
-                "a chain beyond the last",
-                format!("0 to {}", chains - 1),
-            )?;
-        }
-        // A format may round, and each version sums in its own order.
-        let (found, expected) = (self.log_z_ratio(), {
-            Estimate::from_log_weights(&self.log_weights)?.value()
-        });
-        let agrees = (found - expected).abs() <= 1e-6 * (1.0 + expected.abs());
-        let expected = format!("{expected}, that of the log weights");
-        Error::check(agrees, "estimate", found, expected)?;
-        Ok(self)
-    }
+    } => PartialRun::reassembled(settings, chains, tallies).and_then(|part| {
+        Run::of(PartialRun { stopped_by, seconds, ..part })
+    })
 }

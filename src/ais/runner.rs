@@ -1,26 +1,25 @@
 //! The runner, which takes blocks of chains through a schedule.
 
 use std::ops::Range;
-use std::time::Instant;
+use std::time::Duration;
 
-use super::blocks::{caught, run_blocks};
-use super::lineage::{CopyState, Interaction, Lineage};
-use super::partial::{Outcome, PartialRun};
-use super::population::Population;
-use super::progress::{Meter, Progress};
+use super::lineage::{CopyState, Interaction};
+use super::outcome::Outcome;
+use super::partial::PartialRun;
+use super::progress::{Callback, Progress, Verdict, callback};
 use super::recorder::Recorder;
 use super::resampling::Resampling;
+use super::route::Forward;
 use super::run::Run;
 use super::settings::Settings;
-use super::stages::StageRecorder;
+use super::stop::{Budget, StoppedBy};
 use super::tree::Forest;
 use super::waste_free::WasteFree;
-use crate::chain::Block;
-use crate::kernel::{Invariant, TransitionKernel, Workspace, check_stages};
-use crate::model::{NormalizedModel, UnnormalizedModel};
+use crate::kernel::{Invariant, TransitionKernel};
+use crate::model::NormalizedModel;
 use crate::num::setters;
 use crate::path::AnnealingPath;
-use crate::random::{Purpose, StreamRng};
+use crate::random::Purpose;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
@@ -56,12 +55,13 @@ use crate::{Error, Result};
 pub struct Ais<'p, P: AnnealingPath, K, R = ()> {
     pub(super) path: &'p P,
     pub(super) kernel: K,
-    recorder: R,
+    pub(super) recorder: R,
     pub(super) settings: Settings,
-    threads: Option<usize>,
-    progress: Option<Box<dyn Fn(Progress) + Sync + 'p>>,
+    pub(super) budget: Budget,
+    pub(super) threads: Option<usize>,
+    pub(super) progress: Option<Callback<'p>>,
     /// How states are copied, known where the run resamples.
-    copy: Option<CopyState<P::State>>,
+    pub(super) copy: Option<CopyState<P::State>>,
 }
 
 impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> Ais<'p, P, K> {
@@ -82,6 +82,7 @@ impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> Ais<'p, P, K> {
             kernel,
             recorder: (),
             settings: Settings::new(path, log_base_normalizer),
+            budget: Budget::default(),
             threads: None,
             progress: None,
             copy: None,
@@ -93,7 +94,7 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     setters! {
         /// The schedule; linear with 1,000 stages unless set.
         schedule of settings: Schedule,
-        /// Number of chains N; 1,000 unless set.
+        /// Number of chains N, or the most where the run may end before; 1,000 unless set.
         chains of settings: usize,
         /// The seed; 0 unless set. One seed gives the same bits for any number of threads.
         seed of settings: u64,
@@ -122,16 +123,40 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
         self
     }
 
-    /// Calls `progress` at most about a thousand times a run, from whichever thread is at work.
-    pub fn progress(mut self, progress: impl Fn(Progress) + Sync + 'p) -> Self {
-        self.progress = Some(Box::new(progress));
+    /// Ends the run when its standard error is so small, in nats; [`chains`](Self::chains) is the most that it
+    /// may have.
+    ///
+    /// The error is looked at after 500 chains (10 blocks where chains interact), and then after each tenth
+    /// more, always after the same blocks, so that the result does not depend on threads. It is that of a run
+    /// with so many chains. To stop when an error looks small favours runs that lack their largest weights;
+    /// what this does to bias and coverage is measured in `docs/intervals.md`.
+    pub fn until_error(mut self, standard_error: f64) -> Self {
+        self.budget.standard_error = Some(standard_error);
         self
     }
 
-    /// Shows a progress bar on the terminal (standard error) while the run lasts.
+    /// Ends a run after so much wall time. What counts are the finished blocks, as far as no block before
+    /// them is missing; the result is that of a run with so many chains.
+    pub fn time_limit(mut self, time: Duration) -> Self {
+        self.budget.time = Some(time);
+        self
+    }
+
+    /// Calls `progress` about a thousand times a run and ten times a second, as far as stages are that short,
+    /// from whichever thread is at work. It returns nothing, or a
+    /// [`ControlFlow`](std::ops::ControlFlow), of which `Break` stops the run at the end of the stage; what
+    /// counts then is said at [`time_limit`](Self::time_limit).
+    pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'p) -> Self {
+        self.progress = Some(callback(progress));
+        self
+    }
+
+    /// Shows a progress bar while the run lasts: on a terminal (standard error) a bar, elsewhere a line now
+    /// and then.
     #[cfg(feature = "progress")]
-    pub fn progress_bar(self) -> Self {
-        self.progress(super::progress::bar())
+    pub fn progress_bar(mut self) -> Self {
+        self.progress = Some(super::progress::bar());
+        self
     }
 
     /// Watches the run with a recorder, which [`Run::recorder`] returns afterwards.
@@ -141,6 +166,7 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
             kernel: self.kernel,
             recorder,
             settings: self.settings,
+            budget: self.budget,
             threads: self.threads,
             progress: self.progress,
             copy: self.copy,
@@ -191,35 +217,89 @@ where
     K: TransitionKernel<P::At<'p>> + Sync,
     R: Recorder<P::At<'p>> + Send + Sync,
 {
-    /// Runs all chains.
+    /// Runs all chains, or as many as [`until_error`](Self::until_error), [`time_limit`](Self::time_limit) and
+    /// the progress callback allow. The result is that of a run with so many chains.
     ///
     /// # Errors
     /// Settings out of range; a NaN or `+inf` met on the way, with chain, stage and beta; a panic in
-    /// model, kernel, recorder or progress callback, likewise; [`Error::AllWeightsZero`].
+    /// model, kernel, recorder or progress callback, likewise; [`Error::AllWeightsZero`];
+    /// [`Error::Stopped`] where the run was stopped before its first block was done.
     pub fn run(&self) -> Result<Run<P::State, R>> {
-        PartialRun::merge([self.run_range(0..self.settings.chains)?])
+        self.whole(Forest::new())
+    }
+
+    /// Runs the chains that a part or a finished run of the same seed lacks. The result has the bits of a run
+    /// of [`chains`](Self::chains) in one go. These may be more than it was meant to have; then a last block
+    /// that was not full is run again.
+    ///
+    /// That path and kernel are the same is for the caller to ensure.
+    ///
+    /// ```
+    /// # use annealed::prelude::*;
+    /// # let path = GeometricPath::new(Gaussian::standard(1)?, Gaussian::isotropic(DVector::zeros(1), 0.5)?);
+    /// # let kernel = RandomWalkMetropolis::new(0.7)?;
+    /// let ais = || Ais::new(&path, &kernel).schedule(Schedule::linear(20)?).chains(300);
+    /// let run = ais()?.run()?;
+    /// let longer = ais()?.chains(1_000).extend(run)?;
+    /// assert_eq!(longer.log_z(), ais()?.chains(1_000).run()?.log_z());
+    /// # Ok::<(), annealed::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); a part with other settings, or with more chains.
+    pub fn extend(&self, done: impl Into<PartialRun<P::State, R>>) -> Result<Run<P::State, R>> {
+        self.settings.check()?;
+        let done = done.into();
+        done.check()?;
+        done.check_order()?;
+        let seconds = done.seconds;
+        let mut run = self.whole(done.continued(&self.settings)?)?;
+        run.add_seconds(seconds);
+        Ok(run)
+    }
+
+    /// Runs the whole schedule with what is already done of it.
+    fn whole(&self, done: Forest<Outcome<P::State, R>>) -> Result<Run<P::State, R>> {
+        let mut part = self.run_part(
+            &self.settings,
+            &(0..self.settings.chains),
+            &self.forward(),
+            done,
+        )?;
+        if part.stopped_by != StoppedBy::Chains {
+            // What was done after the first gap does not count, as which blocks these are is up to the threads.
+            let blocks = part.prefix();
+            if blocks == 0 {
+                return Err(part.stopped());
+            }
+            part.nodes.retain(|node| node.blocks().end <= blocks);
+            part.settings.chains = part.settings.chains_of(0..blocks).end;
+        }
+        Run::of(part)
     }
 
     /// Runs the chains of an index range only, as given by [`ranges`](Self::ranges). Merged by
     /// [`PartialRun::merge`] with the ranges that other processes ran, the result has the same bits
-    /// as that of a single run.
+    /// as that of a single run. [`time_limit`](Self::time_limit) and progress callback may stop it before its
+    /// end; then the part says what is [missing](PartialRun::missing).
     ///
     /// # Errors
     /// As [`run`](Self::run); a range that does not consist of whole blocks
-    /// ([`block_size`](Self::block_size)), but for the last.
+    /// ([`block_size`](Self::block_size)), but for the last; [`until_error`](Self::until_error), since one
+    /// part does not know the error of all.
     pub fn run_range(&self, chains: Range<usize>) -> Result<PartialRun<P::State, R>> {
-        let betas = self.settings.schedule.betas();
-        self.run_part(
-            &self.settings,
-            &chains,
-            self.kernel.stages(),
-            |chains, stream| Population::start(self.path, chains.start, chains.len(), stream),
-            |population, k| match self.settings.weighs_alone(k) {
-                true => population.weigh_to(betas[k]),
-                false => population.advance_to(&self.kernel, betas[k]),
-            },
-            |population, mask| population.stay_masked(&self.kernel, mask),
-        )
+        let found = "a standard error for one part of a run";
+        let alone = self.budget.standard_error.is_none();
+        Error::check(alone, "until_error", found, "none")?;
+        self.run_part(&self.settings, &chains, &self.forward(), Forest::new())
+    }
+
+    fn forward(&self) -> Forward<'_, 'p, P, K> {
+        Forward {
+            path: self.path,
+            kernel: &self.kernel,
+            settings: &self.settings,
+        }
     }
 
     /// Cuts the chains into at most `parts` ranges of whole blocks, about equally long, one for
@@ -230,149 +310,6 @@ where
     pub fn ranges(&self, parts: usize) -> Result<Vec<Range<usize>>> {
         self.check(&self.settings)?;
         self.settings.ranges(parts)
-    }
-}
-
-impl<'p, P, K, R> Ais<'p, P, K, R>
-where
-    P: AnnealingPath + Sync,
-    P::State: Send,
-    K: Sync,
-    R: Recorder<P::At<'p>> + Send + Sync,
-{
-    fn check(&self, settings: &Settings) -> Result<()> {
-        settings.check()?;
-        Error::check_at_least("threads", self.threads.unwrap_or(1), 1)
-    }
-
-    /// Takes the chains of a range through all stages. `demanded` is the number of stages that the kernel
-    /// demands. `start` places a block's chains, given their indices and the stream of the first; `pass`
-    /// takes them through one stage; `stay` moves those of a mask once more where they stand.
-    pub(super) fn run_part<W: Workspace>(
-        &self,
-        settings: &Settings,
-        chains: &Range<usize>,
-        demanded: Option<usize>,
-        start: impl Fn(Range<usize>, StreamRng) -> Result<Population<'p, P, W>> + Sync,
-        pass: impl Fn(&mut Population<'p, P, W>, usize) -> Result<()> + Sync,
-        stay: impl Fn(&mut Population<'p, P, W>, &mut Vec<bool>) -> Result<()> + Sync,
-    ) -> Result<PartialRun<P::State, R>> {
-        let begun = Instant::now();
-        self.check(settings)?;
-        let blocks = settings.blocks_of(chains)?;
-        check_stages("steps of the schedule", demanded, &settings.schedule)?;
-        Ok(PartialRun {
-            nodes: self.run_blocks(settings, &blocks, start, pass, stay)?,
-            settings: settings.clone(),
-            seconds: begun.elapsed().as_secs_f64(),
-        })
-    }
-
-    fn run_blocks<W: Workspace>(
-        &self,
-        settings: &Settings,
-        blocks: &Range<usize>,
-        start: impl Fn(Range<usize>, StreamRng) -> Result<Population<'p, P, W>> + Sync,
-        pass: impl Fn(&mut Population<'p, P, W>, usize) -> Result<()> + Sync,
-        stay: impl Fn(&mut Population<'p, P, W>, &mut Vec<bool>) -> Result<()> + Sync,
-    ) -> Result<Forest<Outcome<P::State, R>>> {
-        let chains = settings.chains_of(blocks.clone()).len() as u64;
-        let chain_steps = chains.saturating_mul(settings.schedule.steps() as u64);
-        let meter = Meter::new(self.progress.as_deref(), chain_steps);
-        let streams = settings.block_streams(blocks);
-        run_blocks(blocks.clone(), self.threads, &|block, canceled| {
-            let chains = settings.chains_of(block..block + 1);
-            let stream = streams[block - blocks.start].clone();
-            let mut population = None;
-            let passed = caught(|| {
-                let population = population.insert(start(chains.clone(), stream)?);
-                self.run_block(settings, population, &pass, &stay, |chains| {
-                    meter.add(chains);
-                    canceled()
-                })
-            });
-            // A panic on the way is an error that names its place.
-            passed.unwrap_or_else(|message| Err(Some(panicked(message, population, chains))))
-        })
-    }
-
-    /// Takes one block through all stages. The error is `None` where `canceled`, which is told of every
-    /// stage done, says so.
-    fn run_block<W: Workspace>(
-        &self,
-        settings: &Settings,
-        population: &mut Population<'p, P, W>,
-        pass: &impl Fn(&mut Population<'p, P, W>, usize) -> Result<()>,
-        stay: &impl Fn(&mut Population<'p, P, W>, &mut Vec<bool>) -> Result<()>,
-        canceled: impl Fn(usize) -> bool,
-    ) -> Result<Outcome<P::State, R>, Option<Error>> {
-        let windows = settings.windows();
-        let mut stages = StageRecorder::new(windows, population.block().len());
-        let mut recorder = self.recorder.clone();
-        let mut lineage = self.lineage(settings, population.block());
-        let steps = settings.schedule.steps();
-        for k in 1..=steps {
-            pass(population, k)?;
-            stages.after(k, population.block());
-            if windows.ends_at(k) {
-                recorder.record(population.stage(), population.block());
-            }
-            if let Some(lineage) = lineage.as_mut().filter(|_| k < steps) {
-                lineage.resample(k, population, &mut stages, stay)?;
-            }
-            stages.moved(k, population.block());
-            if canceled(population.block().len()) {
-                return Err(None);
-            }
-        }
-        let uncovered = self.uncovered(population.block());
-        let (states, log_weights) = population.block_mut().take_states_and_log_weights();
-        Ok(Outcome {
-            uncovered,
-            roots: lineage.map_or(Vec::new(), Lineage::into_roots),
-            windows: stages.finish(),
-            recorder,
-            log_weights,
-            states,
-        })
-    }
-
-    /// What lets the chains of a block interact, where they do.
-    fn lineage<'s>(
-        &self,
-        settings: &'s Settings,
-        block: &Block<P::State>,
-    ) -> Option<Lineage<'s, P::State>> {
-        let (interaction, copy) = settings.interaction.as_ref().zip(self.copy)?;
-        let block_size = settings.largest_block();
-        Some(Lineage::new(interaction, block_size, copy, block))
-    }
-
-    /// Number of living chains where the base has no density.
-    fn uncovered(&self, block: &Block<P::State>) -> usize {
-        let base = self.path.base();
-        let log_density = |chain| base.log_density(&block.states()[chain]);
-        let excluded = |chain: &usize| log_density(*chain) == f64::NEG_INFINITY;
-        block.alive().filter(excluded).count()
-    }
-}
-
-/// The error of a panic, with the chains and the stage that were at hand.
-pub(crate) fn panicked<P: AnnealingPath, W: Workspace>(
-    message: String,
-    population: Option<Population<'_, P, W>>,
-    chains: Range<usize>,
-) -> Error {
-    let place = population.map(|population| {
-        let (chains, stage) = population.at_hand();
-        (chains, stage, population.stage().beta)
-    });
-    let (chains, stage, beta) = place.unwrap_or((chains, 0, 0.0));
-    Error::Panicked {
-        message,
-        chains,
-        stage,
-        beta,
     }
 }
 

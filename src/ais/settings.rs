@@ -6,7 +6,7 @@ use super::lineage::Interaction;
 use super::stages::{Direction, Windows};
 use crate::num::Engine;
 use crate::path::AnnealingPath;
-use crate::random::{Purpose, StreamRng, stream, successive};
+use crate::random::Purpose;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
@@ -57,6 +57,18 @@ impl Settings {
         }
     }
 
+    /// Whether another run differs in nothing but its seed and its number of chains.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let (seed, chains) = (self.seed, self.chains);
+        let other = other.clone();
+        *self
+            == Self {
+                seed,
+                chains,
+                ..other
+            }
+    }
+
     /// Whether a stage only weighs the chains, which are moved when their ancestors are drawn.
     pub(super) fn weighs_alone(&self, stage: usize) -> bool {
         let waste_free = matches!(self.interaction, Some(Interaction::WasteFree(_)));
@@ -80,6 +92,11 @@ impl Settings {
     /// Number of blocks.
     pub(super) fn blocks(&self) -> usize {
         self.chains.div_ceil(self.block_size)
+    }
+
+    /// Whether the last block has fewer chains than the others.
+    pub(super) fn is_unfilled(&self) -> bool {
+        !self.chains.is_multiple_of(self.block_size)
     }
 
     /// The chains of a range of blocks.
@@ -113,12 +130,5 @@ impl Settings {
         let start = |part: usize| (part as u64 * blocks as u64 / parts as u64) as usize;
         let range = |part: usize| self.chains_of(start(part)..start(part + 1));
         Ok((0..parts).map(range).collect())
-    }
-
-    /// The stream of the first chain of each block.
-    pub(super) fn block_streams(&self, blocks: &Range<usize>) -> Vec<StreamRng> {
-        let first = stream(self.seed, self.purpose, self.block_size * blocks.start);
-        let streams = successive(first).step_by(self.block_size);
-        streams.take(blocks.len()).collect()
     }
 }

@@ -215,6 +215,15 @@ pub struct StageSummary {
     pub undecided: u64,
 }
 
+/// The weights in the end, over several nodes of the tree of blocks.
+pub(crate) fn weights_so_far<'a>(nodes: impl Iterator<Item = &'a [Window]>) -> WeightSums {
+    let mut weights = WeightSums::default();
+    for window in nodes.filter_map(<[Window]>::last) {
+        weights.merge(&window.weights);
+    }
+    weights
+}
+
 /// The figures of the last stage of each window.
 pub(crate) fn summarize(
     windows: Windows,

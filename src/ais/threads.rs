@@ -3,41 +3,46 @@
 
 use crate::Result;
 
-/// A piece of work. It is done once and stores its result in a variable of its caller.
-pub(super) type Work<'a> = dyn FnMut() + Send + 'a;
-
-/// Does both pieces of work, side by side where a thread is free.
-#[cfg(feature = "rayon")]
-pub(super) fn join(left: &mut Work<'_>, right: &mut Work<'_>) {
-    rayon::join(left, right);
-}
-
-#[cfg(not(feature = "rayon"))]
-pub(super) fn join(left: &mut Work<'_>, right: &mut Work<'_>) {
-    left();
-    right();
-}
-
-/// Does the work on so many threads, or on those of rayon's global pool.
+/// Does the work on at most `most` of so many threads, or of those of rayon's global pool, and `meanwhile`
+/// on the thread that calls.
 ///
 /// # Errors
 /// A pool that cannot be made.
 #[cfg(feature = "rayon")]
-pub(super) fn on_threads(threads: Option<usize>, work: &mut Work<'_>) -> Result<()> {
+pub(super) fn side_by_side(
+    threads: Option<usize>,
+    most: usize,
+    work: &(dyn Fn() + Sync),
+    meanwhile: &mut dyn FnMut(),
+) -> Result<()> {
     let Some(threads) = threads else {
-        work();
+        let workers = rayon::current_num_threads().min(most);
+        rayon::in_place_scope(|scope| {
+            (0..workers).for_each(|_| scope.spawn(|_| work()));
+            meanwhile();
+        });
         return Ok(());
     };
+    let workers = threads.min(most);
     let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
+        .num_threads(workers)
         .build()
         .map_err(|error| crate::Error::invalid("threads", threads, error.to_string()))?;
-    pool.install(work);
+    pool.in_place_scope(|scope| {
+        (0..workers).for_each(|_| scope.spawn(|_| work()));
+        meanwhile();
+    });
     Ok(())
 }
 
 #[cfg(not(feature = "rayon"))]
-pub(super) fn on_threads(_threads: Option<usize>, work: &mut Work<'_>) -> Result<()> {
+pub(super) fn side_by_side(
+    _threads: Option<usize>,
+    _most: usize,
+    work: &(dyn Fn() + Sync),
+    meanwhile: &mut dyn FnMut(),
+) -> Result<()> {
     work();
+    meanwhile();
     Ok(())
 }

@@ -7,8 +7,6 @@
 
 use std::ops::Range;
 
-use super::threads::join;
-
 /// An accumulator that can be merged with that of the chains to its right.
 pub trait Merge {
     /// Takes in what `right` gathered.
@@ -28,6 +26,24 @@ pub(crate) struct Node<T> {
 pub(crate) type Forest<T> = Vec<Node<T>>;
 
 impl<T> Node<T> {
+    /// That of a single block.
+    pub(crate) fn leaf(block: usize, value: T) -> Self {
+        Self {
+            level: 0,
+            index: block,
+            value,
+        }
+    }
+
+    /// The same node with another value.
+    pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> Node<U> {
+        Node {
+            level: self.level,
+            index: self.index,
+            value: f(self.value),
+        }
+    }
+
     /// Whether the node lies within the first `blocks` blocks.
     pub(crate) fn is_within(&self, blocks: usize) -> bool {
         self.level < usize::BITS && self.index < blocks >> self.level
@@ -40,63 +56,6 @@ impl<T> Node<T> {
     fn is_left_sibling_of(&self, right: &Self) -> bool {
         self.level == right.level && self.index.is_multiple_of(2) && self.index + 1 == right.index
     }
-}
-
-/// Computes the maximal nodes of a range from its leaves, both children of a node side by side.
-///
-/// # Errors
-/// The leftmost error; a leaf without a result and without an error gives way to any other.
-pub(crate) fn map_reduce<T, E, F>(blocks: Range<usize>, leaf: &F) -> Result<Forest<T>, Option<E>>
-where
-    T: Merge + Send,
-    E: Send,
-    F: Fn(usize) -> Result<T, Option<E>> + Sync,
-{
-    let node = |(level, index)| {
-        let value = reduce_node(level, index, leaf)?;
-        Ok(Node {
-            level,
-            index,
-            value,
-        })
-    };
-    maximal_nodes(blocks).into_iter().map(node).collect()
-}
-
-fn reduce_node<T, E, F>(level: u32, index: usize, leaf: &F) -> Result<T, Option<E>>
-where
-    T: Merge + Send,
-    E: Send,
-    F: Fn(usize) -> Result<T, Option<E>> + Sync,
-{
-    if level == 0 {
-        return leaf(index);
-    }
-    let (mut left, mut right) = (None, None);
-    join(
-        &mut || left = Some(reduce_node(level - 1, 2 * index, leaf)),
-        &mut || right = Some(reduce_node(level - 1, 2 * index + 1, leaf)),
-    );
-    match left.zip(right).expect("both halves have run") {
-        (Ok(mut value), Ok(right)) => {
-            value.merge(right);
-            Ok(value)
-        }
-        (Err(None), Err(error)) | (Err(error), _) | (Ok(_), Err(error)) => Err(error),
-    }
-}
-
-/// `(level, index)` of the largest nodes that tile the range, from left to right.
-fn maximal_nodes(blocks: Range<usize>) -> Vec<(u32, usize)> {
-    let mut nodes = Vec::new();
-    let mut start = blocks.start;
-    while start < blocks.end {
-        let room = (blocks.end - start).ilog2();
-        let level = start.trailing_zeros().min(room);
-        nodes.push((level, start >> level));
-        start += 1 << level;
-    }
-    nodes
 }
 
 /// Joins siblings until none is left, in nodes sorted from left to right.
@@ -138,10 +97,8 @@ mod tests {
     }
 
     fn nodes(blocks: Range<usize>) -> Forest<Shape> {
-        map_reduce(blocks, &|block| {
-            Ok::<_, Option<()>>(Shape(block.to_string()))
-        })
-        .unwrap()
+        let leaf = |block: usize| Node::leaf(block, Shape(block.to_string()));
+        coalesce(blocks.map(leaf).collect())
     }
 
     #[test]
@@ -164,15 +121,5 @@ mod tests {
     #[test]
     fn siblings_are_merged_before_strangers() {
         assert_eq!(fold(nodes(0..5)).unwrap().0, "(((0 1) (2 3)) 4)");
-    }
-
-    #[test]
-    fn the_leftmost_error_is_the_one_reported() {
-        let leaf = |block: usize| match block {
-            ..3 => Err(None),
-            3..6 => Err(Some(block)),
-            _ => Ok(Shape(String::new())),
-        };
-        assert_eq!(map_reduce(0..8, &leaf).unwrap_err(), Some(3));
     }
 }

@@ -7,6 +7,7 @@ use rand::{Rng, RngExt};
 use super::lineage::CopyState;
 use super::population::Population;
 use super::resampling::ResamplingScheme;
+use super::route::Route;
 use crate::kernel::Workspace;
 use crate::path::AnnealingPath;
 use crate::{Error, Result};
@@ -82,14 +83,13 @@ impl WasteFree {
         Error::check(ancestors <= block_size, "ancestors", ancestors, expected)
     }
 
-    /// Gives a block, not all of whose chains are dead, its next states. `stay` moves the chains of a mask.
-    /// Returns for each chain the index of its ancestor.
+    /// Gives a block, not all of whose chains are dead, its next states. Returns for each chain the index of its ancestor.
     pub(super) fn renew<'p, P: AnnealingPath, W: Workspace>(
         &self,
         block_size: usize,
         population: &mut Population<'p, P, W>,
         copy: CopyState<P::State>,
-        stay: impl Fn(&mut Population<'p, P, W>, &mut Vec<bool>) -> Result<()>,
+        route: &impl Route<'p, P, Workspace = W>,
     ) -> Result<Vec<usize>> {
         let chains = population.block().len();
         let log_weights = population.block().log_weights().to_vec();
@@ -104,7 +104,7 @@ impl WasteFree {
                 population.copy_chain(place - trajectories, place, copy);
             }
             let mut mask: Vec<bool> = (0..chains).map(|chain| places.contains(&chain)).collect();
-            stay(population, &mut mask)?;
+            route.stay(population, &mut mask)?;
         }
         let of_place = |place| ancestors[place % trajectories];
         Ok((0..chains).map(of_place).collect())

@@ -120,6 +120,23 @@ pub enum Warning {
         /// Number of chains that met such a state.
         chains: usize,
     },
+    /// Chains of the run that are not there, because not all of its parts were merged.
+    #[error(
+        "{missing} of {of} chains are missing, as not all parts of the run are there: the estimate is that of \
+         the others"
+    )]
+    MissingChains {
+        /// Number of missing chains.
+        missing: usize,
+        /// Number of chains asked for.
+        of: usize,
+    },
+    /// A checkpoint that could not be written, so that the last one is older than it should be, or missing.
+    #[error("a checkpoint could not be written: {reason}")]
+    CheckpointNotWritten {
+        /// The file and what was wrong.
+        reason: String,
+    },
     /// Levels of the likelihood that end at the limit of their number.
     #[error(
         "the levels end at the limit of {levels}, where about a share of {share:.1e} of Z, or more, may lie \

@@ -5,7 +5,7 @@
 /// Implements `Deserialize` by a list of fields and an expression of type `Result<Self>` that makes
 /// the struct from them: mostly a call of its constructor.
 ///
-/// The second form is for structs that are written as one value, such as a list.
+/// A parameter's further bounds follow the first after a `|`. The second form is for structs that are written as one value, such as a list.
 macro_rules! deserialize_checked {
     ($name:ident as ($value:ident: $type:ty) => $make:expr) => {
         #[cfg(feature = "serde")]
@@ -21,12 +21,12 @@ macro_rules! deserialize_checked {
         }
     };
     (
-        $name:ident $(<$($parameter:ident $(: $bound:path)?),+>)? {
+        $name:ident $(<$($parameter:ident $(: $bound:path $(| $more:path)*)?),+>)? {
             $($(#[$attribute:meta])* $field:ident: $type:ty),+ $(,)?
         } => $make:expr
     ) => {
         #[cfg(feature = "serde")]
-        impl<'de, $($($parameter: serde::Deserialize<'de> $(+ $bound)?),+)?>
+        impl<'de, $($($parameter: serde::Deserialize<'de> $(+ $bound $(+ $more)*)?),+)?>
             serde::Deserialize<'de> for $name $(<$($parameter),+>)?
         {
             fn deserialize<Format>(format: Format) -> std::result::Result<Self, Format::Error>

@@ -10,7 +10,7 @@ use super::ladders::Ladders;
 use super::round::{Figures, Outcome, Plan, Starts};
 use super::run::TemperingRun;
 use super::settings::Settings;
-use crate::ais::{Meter, Progress, caught, fold, run_blocks};
+use crate::ais::{Callback, Meter, Progress, Verdict, callback, caught, fold, run_blocks};
 use crate::kernel::{Invariant, Workspace, refuse_stages};
 use crate::model::NormalizedModel;
 use crate::num::setters;
@@ -63,7 +63,7 @@ pub struct Tempering<'p, P: AnnealingPath, K> {
     kernel: K,
     settings: Settings,
     threads: Option<usize>,
-    progress: Option<Box<dyn Fn(Progress) + Sync + 'p>>,
+    progress: Option<Callback<'p>>,
 }
 
 impl<'p, P: AnnealingPath, K: Invariant<P::At<'p>>> Tempering<'p, P, K> {
@@ -116,16 +116,19 @@ impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
         self
     }
 
-    /// Calls `progress` at most about a thousand times a run, from whichever thread is at work.
-    pub fn progress(mut self, progress: impl Fn(Progress) + Sync + 'p) -> Self {
-        self.progress = Some(Box::new(progress));
+    /// Calls `progress` about a thousand times a run and ten times a second, as far as scans are that short,
+    /// from whichever thread is at work. It returns nothing, or a
+    /// [`ControlFlow`](std::ops::ControlFlow), of which `Break` stops the run.
+    pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'p) -> Self {
+        self.progress = Some(callback(progress));
         self
     }
 
     /// Shows a progress bar on the terminal (standard error) while the run lasts.
     #[cfg(feature = "progress")]
-    pub fn progress_bar(self) -> Self {
-        self.progress(crate::ais::bar())
+    pub fn progress_bar(mut self) -> Self {
+        self.progress = Some(crate::ais::bar());
+        self
     }
 }
 
@@ -153,7 +156,7 @@ where
         settings.check()?;
         Error::check_at_least("threads", self.threads.unwrap_or(1), 1)?;
         refuse_stages(self.kernel.stages())?;
-        let meter = Meter::new(self.progress.as_deref(), settings.chain_steps());
+        let meter = Meter::new(self.progress.as_ref(), 0, settings.chain_steps());
         let mut seeds = stream(settings.seed, Purpose::TemperingRounds, 0);
         let mut schedule = settings.schedule.clone();
         let mut guesses = vec![0.0; schedule.steps()];

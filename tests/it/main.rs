@@ -5,6 +5,7 @@ mod adaptive;
 mod allocations;
 mod bad_input;
 mod blocks;
+mod budgets;
 mod determinism;
 mod estimate;
 mod exact;

@@ -75,8 +75,11 @@ fn a_damaged_part_is_refused() {
         ("/settings/recorded_stages", 0.into()),
         ("/nodes/0/level", 64.into()),
         ("/nodes/0/index", u64::MAX.into()),
-        ("/nodes/0/value/log_weights", serde_json::json!([0.0])),
-        ("/nodes/0/value/windows", serde_json::json!([])),
+        (
+            "/nodes/0/value/chains/log_weights",
+            serde_json::json!([0.0]),
+        ),
+        ("/nodes/0/value/tally/windows", serde_json::json!([])),
     ] {
         let message = damaged(key, value);
         assert!(message.contains("parts"), "{key}: {message}");
@@ -101,11 +104,13 @@ fn a_run_that_contradicts_itself_is_refused_as_it_is_read() {
         ("/settings/block_size", json!(0)),
         ("/settings/recorded_stages", json!(1)),
         ("/settings/schedule", json!([0.0, 1.0])),
-        ("/states", json!([])),
-        ("/log_weights", json!([0.0])),
-        ("/log_weights/0", json!(10.0)),
-        ("/estimate/largest", json!(3.0)),
-        ("/stages", json!([])),
+        ("/chains/states", json!([])),
+        ("/chains/log_weights", json!([0.0])),
+        ("/chains/roots", json!([0])),
+        ("/tallies", json!([])),
+        ("/tallies/0/level", json!(1)),
+        ("/tallies/0/level", json!(64)),
+        ("/tallies/0/value/windows", json!([])),
     ] {
         refused::<Run<DVector<f64>>>(&run, key, value);
     }

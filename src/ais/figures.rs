@@ -1,0 +1,73 @@
+//! What follows from the chains of a run and their sums along the schedule.
+
+use std::ops::Range;
+
+use super::outcome::{Chains, Tally};
+use super::settings::Settings;
+use super::stages::{self, StageSummary};
+use crate::Result;
+use crate::estimate::{Estimate, Warning};
+
+/// What follows from the chains of a run and their sums along the schedule.
+#[derive(Debug, Clone)]
+pub(super) struct Figures {
+    /// Of `log(Z_K / Z_0)`.
+    pub(super) estimate: Estimate,
+    pub(super) thermodynamic_log_z: Option<f64>,
+    pub(super) stages: Vec<StageSummary>,
+    pub(super) warnings: Vec<Warning>,
+}
+
+impl Figures {
+    /// # Errors
+    /// Weights that are all zero.
+    pub(super) fn of<S, R>(
+        settings: &Settings,
+        chains: &Chains<S>,
+        tally: &Tally<R>,
+    ) -> Result<Self> {
+        let (windows, schedule) = (settings.windows(), &settings.schedule);
+        let thermodynamic = stages::thermodynamic_integral(windows, &tally.windows, schedule);
+        let mut figures = Self {
+            estimate: Estimate::of_interacting(
+                &chains.log_weights,
+                &chains.roots,
+                settings.block_size,
+            )?,
+            thermodynamic_log_z: thermodynamic.map(|ratio| ratio + settings.log_base_normalizer),
+            stages: stages::summarize(windows, &tally.windows, schedule),
+            warnings: Vec::new(),
+        };
+        let missed = stages::missed_share(windows, &tally.windows);
+        figures.warnings = figures.find_warnings(settings, tally.uncovered, missed);
+        Ok(figures)
+    }
+
+    fn find_warnings(&self, settings: &Settings, uncovered: usize, missed: f64) -> Vec<Warning> {
+        let standard_error = self.estimate.standard_error();
+        let mut warnings = self.estimate.warnings();
+        warnings.extend((uncovered > 0).then_some(Warning::BaseMissesTarget { chains: uncovered }));
+        warnings.extend(stages::zero_acceptance(&self.stages));
+        warnings.extend(Warning::rounding(settings.rounding_error, standard_error));
+        // Where moves miss more of the mean weight than a tenth of its standard error.
+        let missing = (missed > 0.1 * standard_error).then_some(Warning::MissingMass {
+            share: missed,
+            standard_error,
+        });
+        // Where moves overshoot, they are what the variance comes from.
+        let resampled = settings.interaction.is_some();
+        let concentrated = stages::concentrated_variance(&self.stages, resampled);
+        warnings.extend(missing.or(concentrated));
+        warnings
+    }
+
+    /// Warns of chains that are not there.
+    pub(super) fn warn_of_missing(&mut self, missing: &[Range<usize>], finished: usize) {
+        let chains: usize = missing.iter().map(Range::len).sum();
+        let warning = Warning::MissingChains {
+            missing: chains,
+            of: chains + finished,
+        };
+        self.warnings.extend((chains > 0).then_some(warning));
+    }
+}

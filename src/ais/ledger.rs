@@ -1,0 +1,239 @@
+//! The ledger of blocks: it hands them out in their order, and takes in what comes of them in the same order.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::stop::StoppedBy;
+use super::tree::{Forest, Merge, Node, coalesce};
+use crate::{Error, Result};
+
+/// Who does which blocks, and what is done.
+///
+/// Whoever comes first, finished blocks are merged in their order, and a rule that may end the work sees
+/// them in this order only. So neither sums nor the end depend on threads.
+pub(crate) struct Ledger<T> {
+    end: usize,
+    /// The last block is kept by itself where it is not full, so that it can be done again with more chains.
+    unfilled: bool,
+    /// Of so many processes that share the blocks in turn, this one.
+    share: Share,
+    /// From this block on none is wanted any more.
+    limit: AtomicUsize,
+    books: Mutex<Books<T>>,
+}
+
+/// The blocks that fall to one of several processes: `b` with `b mod size = rank`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Share {
+    pub(crate) rank: usize,
+    pub(crate) size: usize,
+}
+
+impl Share {
+    /// Of one process alone.
+    pub(crate) const ALL: Self = Self { rank: 0, size: 1 };
+}
+
+struct Books<T> {
+    /// The next block to be handed out.
+    next: usize,
+    /// All blocks before this one are in the prefix.
+    done: usize,
+    prefix: Forest<T>,
+    /// Finished blocks that follow a gap, by their first block.
+    waiting: BTreeMap<usize, Node<T>>,
+    /// The leftmost block that failed.
+    failed: Option<(usize, Error)>,
+    stopped_by: Option<StoppedBy>,
+}
+
+/// What a ledger holds when the work is over.
+#[derive(Debug)]
+pub(crate) struct Closed<T> {
+    pub(crate) prefix: Forest<T>,
+    /// Finished blocks after the first gap.
+    pub(crate) beyond: Forest<T>,
+    /// What ended the work before all blocks were done.
+    pub(crate) stopped_by: Option<StoppedBy>,
+}
+
+/// A rule that may end the work. It is told of the finished blocks each time that one is added to them: how
+/// many blocks these are, counted from block 0, and what came of them.
+pub(crate) type Rule<'a, T> = &'a (dyn Fn(usize, &Forest<T>) -> bool + Sync);
+
+impl<T: Merge> Ledger<T> {
+    /// Of a range of blocks.
+    pub(crate) fn new(blocks: Range<usize>) -> Self {
+        Self::resumed(blocks, Forest::new())
+    }
+
+    /// Of a range of blocks, some of which are done already. These are given from left to right.
+    pub(crate) fn resumed(blocks: Range<usize>, finished: Forest<T>) -> Self {
+        let waiting = finished.into_iter();
+        let mut books = Books {
+            next: blocks.start,
+            done: blocks.start,
+            prefix: Forest::new(),
+            waiting: waiting.map(|node| (node.blocks().start, node)).collect(),
+            failed: None,
+            stopped_by: None,
+        };
+        while books.take_in(None) {}
+        Self {
+            end: blocks.end,
+            unfilled: false,
+            share: Share::ALL,
+            limit: AtomicUsize::new(blocks.end),
+            books: Mutex::new(books),
+        }
+    }
+
+    /// Hands out only the blocks of this share.
+    pub(crate) fn shared(mut self, share: Share) -> Self {
+        self.share = share;
+        self
+    }
+
+    /// Keeps the last block by itself, since it is not full.
+    pub(crate) fn last_unfilled(mut self, unfilled: bool) -> Self {
+        self.unfilled = unfilled;
+        self
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books<T>> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next block to do; `None` where there is none.
+    pub(crate) fn hand_out(&self) -> Option<usize> {
+        let mut books = self.books();
+        loop {
+            let block = books.next;
+            if self.is_canceled(block) {
+                return None;
+            }
+            books.next += 1;
+            if block % self.share.size == self.share.rank && !books.has(block) {
+                return Some(block);
+            }
+        }
+    }
+
+    /// Whether a block is not wanted any more.
+    pub(crate) fn is_canceled(&self, block: usize) -> bool {
+        self.limit.load(Ordering::Relaxed) <= block
+    }
+
+    /// Lets no block from this one on be done.
+    pub(crate) fn cancel_from(&self, block: usize) {
+        self.limit.fetch_min(block, Ordering::Relaxed);
+    }
+
+    /// Ends all work. What is done is kept.
+    pub(crate) fn stop(&self, by: StoppedBy) {
+        self.books().stopped_by.get_or_insert(by);
+        self.cancel_from(0);
+    }
+
+    /// Takes in what came of a block: `Err(None)` where it was canceled. An error cancels the blocks to its
+    /// right only, so that the same error is reported whatever thread came first; a panic cancels all.
+    pub(crate) fn enter(
+        &self,
+        block: usize,
+        outcome: Result<T, Option<Error>>,
+        rule: Option<Rule<'_, T>>,
+    ) {
+        match outcome {
+            Ok(value) => self.enter_node(Node::leaf(block, value), rule),
+            Err(Some(error)) => self.fail(block, error),
+            Err(None) => {}
+        }
+    }
+
+    fn enter_node(&self, node: Node<T>, rule: Option<Rule<'_, T>>) {
+        let mut books = self.books();
+        books.waiting.insert(node.blocks().start, node);
+        let kept_apart = self.unfilled.then(|| self.end - 1);
+        while books.stopped_by != Some(StoppedBy::StandardError) && books.take_in(kept_apart) {
+            if rule.is_some_and(|rule| rule(books.done, &books.prefix)) {
+                books.stopped_by = Some(StoppedBy::StandardError);
+                self.cancel_from(books.done);
+            }
+        }
+    }
+
+    fn fail(&self, block: usize, error: Error) {
+        let mut books = self.books();
+        let panicked = matches!(error, Error::Panicked { .. });
+        self.cancel_from(if panicked { 0 } else { block + 1 });
+        let rank = |block: usize, error: &Error| match error {
+            Error::Panicked { .. } => 0,
+            _ => block + 1,
+        };
+        let first = books.failed.as_ref();
+        if first.is_none_or(|(left, first)| rank(block, &error) < rank(*left, first)) {
+            books.failed = Some((block, error));
+        }
+    }
+
+    /// Looks at what is done: the number of the block that follows, and the finished blocks before it.
+    pub(crate) fn look<U>(&self, at: impl FnOnce(usize, &Forest<T>) -> U) -> U {
+        let books = self.books();
+        at(books.done, &books.prefix)
+    }
+
+    /// What came of the work.
+    ///
+    /// # Errors
+    /// That of the leftmost block that failed, unless the work had been stopped before it mattered; a panic
+    /// always.
+    pub(crate) fn close(self) -> Result<Closed<T>> {
+        let mut books = self
+            .books
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some((block, error)) = books.failed {
+            let panicked = matches!(error, Error::Panicked { .. });
+            let by_rule = books.stopped_by == Some(StoppedBy::StandardError);
+            if panicked || block == books.done && !by_rule {
+                return Err(error);
+            }
+        }
+        let ended = books.done == self.end;
+        Ok(Closed {
+            prefix: std::mem::take(&mut books.prefix),
+            beyond: match books.stopped_by {
+                // Nobody wants them.
+                Some(StoppedBy::StandardError) => Forest::new(),
+                _ => books.waiting.into_values().collect(),
+            },
+            stopped_by: books.stopped_by.filter(|_| !ended),
+        })
+    }
+}
+
+impl<T: Merge> Books<T> {
+    /// Moves the block that comes next into the prefix, if it is there.
+    fn take_in(&mut self, kept_apart: Option<usize>) -> bool {
+        let Some(node) = self.waiting.remove(&self.done) else {
+            return false;
+        };
+        let apart = kept_apart == Some(self.done);
+        self.done = node.blocks().end;
+        self.prefix.push(node);
+        if !apart {
+            self.prefix = coalesce(std::mem::take(&mut self.prefix));
+        }
+        true
+    }
+}
+
+impl<T> Books<T> {
+    /// Whether a block is done.
+    fn has(&self, block: usize) -> bool {
+        let before = self.waiting.range(..=block).next_back();
+        block < self.done || before.is_some_and(|(_, node)| node.blocks().contains(&block))
+    }
+}

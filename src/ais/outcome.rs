@@ -1,0 +1,116 @@
+//! What blocks of chains leave when they have passed all stages.
+
+use super::settings::Settings;
+use super::stages::Window;
+use super::tree::{Forest, Merge, Node};
+
+/// What the chains of one node of the tree of blocks leave.
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Outcome<S, R> {
+    pub(super) chains: Chains<S>,
+    pub(super) tally: Tally<R>,
+}
+
+/// Chains at the end of the schedule.
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Chains<S> {
+    pub(super) states: Vec<S>,
+    #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_values"))]
+    pub(super) log_weights: Vec<f64>,
+    /// For each chain the index of the one that it descends from; empty where nothing was resampled.
+    pub(super) roots: Vec<usize>,
+}
+
+/// What was counted on their way.
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Tally<R> {
+    pub(super) windows: Vec<Window>,
+    pub(super) recorder: R,
+    /// Number of living chains that ended where the base has no density.
+    pub(super) uncovered: usize,
+}
+
+impl<S> Chains<S> {
+    /// Whether there are so many chains, each with a number for a weight. `roots` tells whether each has a
+    /// root.
+    pub(super) fn are(&self, chains: usize, with_roots: bool) -> bool {
+        let roots = if with_roots { chains } else { 0 };
+        let is_weight = |weight: &f64| *weight < f64::INFINITY;
+        self.states.len() == chains
+            && self.log_weights.len() == chains
+            && self.log_weights.iter().all(is_weight)
+            && self.roots.len() == roots
+    }
+
+    fn extend(&mut self, right: Self) {
+        self.states.extend(right.states);
+        self.log_weights.extend(right.log_weights);
+        self.roots.extend(right.roots);
+    }
+
+    /// Adds chains whose first has this index in the run. Roots become places in the list.
+    pub(super) fn append(&mut self, mut right: Self, first: usize) {
+        let place = self.log_weights.len();
+        for root in &mut right.roots {
+            *root = *root - first + place;
+        }
+        self.extend(right);
+    }
+
+    /// The chains of each node, of which there are as many as there should be. Roots become indices in the run.
+    pub(super) fn divided<R>(
+        self,
+        settings: &Settings,
+        tallies: Forest<Tally<R>>,
+    ) -> Forest<Outcome<S, R>> {
+        let mut place = 0;
+        let mut states = self.states.into_iter();
+        let mut log_weights = self.log_weights.into_iter();
+        let mut roots = self.roots.into_iter();
+        let with_chains = |node: Node<Tally<R>>| {
+            let indices = settings.chains_of(node.blocks());
+            let chains = Self {
+                states: states.by_ref().take(indices.len()).collect(),
+                log_weights: log_weights.by_ref().take(indices.len()).collect(),
+                roots: roots
+                    .by_ref()
+                    .take(indices.len())
+                    .map(|root| root.saturating_add(indices.start).saturating_sub(place))
+                    .collect(),
+            };
+            place += indices.len();
+            node.map(|tally| Outcome { chains, tally })
+        };
+        tallies.into_iter().map(with_chains).collect()
+    }
+}
+
+impl<S> Default for Chains<S> {
+    fn default() -> Self {
+        Self {
+            states: Vec::new(),
+            log_weights: Vec::new(),
+            roots: Vec::new(),
+        }
+    }
+}
+
+impl<R: Merge> Merge for Tally<R> {
+    fn merge(&mut self, right: Self) {
+        for (mine, theirs) in self.windows.iter_mut().zip(&right.windows) {
+            mine.merge(theirs);
+        }
+        self.recorder.merge(right.recorder);
+        self.uncovered += right.uncovered;
+    }
+}
+
+impl<S, R: Merge> Merge for Outcome<S, R> {
+    fn merge(&mut self, right: Self) {
+        self.chains.extend(right.chains);
+        self.tally.merge(right.tally);
+    }
+}

@@ -1,0 +1,65 @@
+//! What ends a run.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::{Error, Result};
+
+/// What ended a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub enum StoppedBy {
+    /// All chains asked for were done.
+    Chains,
+    /// The standard error asked for was reached.
+    StandardError,
+    /// The time was over.
+    TimeLimit,
+    /// The progress callback said so.
+    Callback,
+}
+
+impl fmt::Display for StoppedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Chains => "the number of chains",
+            Self::StandardError => "the standard error",
+            Self::TimeLimit => "the time limit",
+            Self::Callback => "the progress callback",
+        })
+    }
+}
+
+/// What may end a run before all of its chains are done.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Budget {
+    pub(super) standard_error: Option<f64>,
+    pub(super) time: Option<Duration>,
+}
+
+/// Chains before the first look at the standard error.
+const FIRST_LOOK: usize = 500;
+/// Blocks before the first look where chains interact, so that errors come from islands.
+const FIRST_ISLANDS: usize = 10;
+
+impl Budget {
+    pub(super) fn check(&self) -> Result<()> {
+        let error = self.standard_error.unwrap_or(1.0);
+        let positive = error.is_finite() && error > 0.0;
+        Error::check(positive, "until_error", error, "a positive number")
+    }
+}
+
+/// Whether the standard error is looked at after so many full blocks.
+///
+/// Looks are a tenth apart, the same ones for every run. So each costs little, and few looks mean little
+/// choice of a moment when the error seems small by chance.
+pub(super) fn is_look(blocks: usize, block_size: usize, interacting: bool) -> bool {
+    let islands = if interacting { FIRST_ISLANDS } else { 1 };
+    let mut look = FIRST_LOOK.div_ceil(block_size).max(islands);
+    while look < blocks {
+        look += look.div_ceil(10);
+    }
+    look == blocks
+}

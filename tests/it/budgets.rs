@@ -1,0 +1,380 @@
+//! Runs that end before all of their chains are done, go on later, or lack a part: the result is always that of
+//! a run with the chains that count.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use annealed::Error;
+use annealed::ais::{
+    Ais, Expectations, PartialRun, Progress, Resampling, Run, StoppedBy, WasteFree,
+};
+use annealed::estimate::Warning;
+use annealed::kernel::RandomWalkMetropolis;
+use annealed::model::{Gaussian, NormalizedModel};
+use annealed::path::{AnnealingPath, GeometricPath};
+use annealed::schedule::Schedule;
+use nalgebra::{DVector, dvector};
+
+type Path = GeometricPath<Gaussian, Gaussian>;
+
+fn path() -> Path {
+    let target = Gaussian::isotropic(dvector![1.0, -2.0], 0.5).unwrap();
+    GeometricPath::new(Gaussian::standard(2).unwrap(), target)
+}
+
+fn ais(path: &Path) -> Ais<'_, Path, RandomWalkMetropolis> {
+    Ais::new(path, RandomWalkMetropolis::new(0.5).unwrap())
+        .schedule(Schedule::linear(20).unwrap())
+        .block_size(50)
+        .seed(3)
+}
+
+/// A fingerprint of all that a run says, its time aside.
+fn said<R>(run: &Run<DVector<f64>, R>) -> (usize, u64) {
+    let log_z = [
+        run.log_z(),
+        run.standard_error(),
+        run.effective_sample_size(),
+    ]
+    .map(f64::to_bits);
+    let stages = format!("{:?} {:?}", run.stages(), run.warnings());
+    let along = (
+        run.thermodynamic_log_z().map(f64::to_bits),
+        run.surviving_ancestors(),
+    );
+    let states = run
+        .states()
+        .iter()
+        .flat_map(|x| x.iter().map(|x| x.to_bits()));
+    let weights = run.log_weights().iter().map(|w| w.to_bits());
+    let chains: Vec<u64> = weights.chain(states).collect();
+    let mut hasher = DefaultHasher::new();
+    (log_z, stages, along, chains).hash(&mut hasher);
+    (run.chains(), hasher.finish())
+}
+
+#[test]
+fn a_run_until_an_error_is_the_run_of_so_many_chains_on_any_number_of_threads() {
+    let path = path();
+    let until = |error: f64, threads| {
+        let run = ais(&path)
+            .chains(100_000)
+            .until_error(error)
+            .threads(threads);
+        run.run().unwrap()
+    };
+    for error in [0.1, 0.05, 0.03] {
+        let run = until(error, 1);
+        assert_eq!(run.stopped_by(), StoppedBy::StandardError);
+        assert!(run.standard_error() <= error);
+        assert!(run.chains() < 100_000, "{}", run.chains());
+        // Not much better than asked for: looks are a tenth apart.
+        assert!(run.chains() == 500 || run.standard_error() > 0.9 * error);
+        let plain = ais(&path).chains(run.chains()).run().unwrap();
+        assert_eq!(plain.stopped_by(), StoppedBy::Chains);
+        assert_eq!(said(&run), said(&plain));
+        for threads in [2, 8] {
+            assert_eq!(said(&until(error, threads)), said(&run));
+        }
+    }
+    // The number of chains comes first.
+    let run = ais(&path).chains(700).until_error(1e-9).run().unwrap();
+    assert_eq!((run.chains(), run.stopped_by()), (700, StoppedBy::Chains));
+}
+
+#[test]
+fn resampled_runs_have_budgets_too() {
+    let path = path();
+    for threads in [1, 2, 8] {
+        let run = ais(&path)
+            .chains(100_000)
+            .resampling(Resampling::every(5).unwrap())
+            .until_error(0.01)
+            .threads(threads)
+            .run()
+            .unwrap();
+        let plain = ais(&path).resampling(Resampling::every(5).unwrap());
+        assert_eq!(said(&run), said(&plain.chains(run.chains()).run().unwrap()));
+        assert_eq!(run.stopped_by(), StoppedBy::StandardError);
+        assert!(run.chains() >= 500 && run.standard_error() <= 0.01);
+    }
+}
+
+#[test]
+fn what_is_no_error_to_run_to_is_refused() {
+    let path = path();
+    for error in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let message = ais(&path).until_error(error).run().unwrap_err().to_string();
+        assert!(
+            message.contains("until_error") && message.contains("positive"),
+            "{message}"
+        );
+    }
+    let message = ais(&path).until_error(0.1).run_range(0..50).unwrap_err();
+    assert!(
+        message.to_string().contains("one part of a run"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_callback_stops_a_run_and_what_is_done_counts() {
+    let path = path();
+    let stop = |after: u64| {
+        move |progress: Progress| match progress.done >= after {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    };
+    // 20 stages of 50 chains are a block.
+    let run = ais(&path).chains(1_000).threads(1).progress(stop(3_500));
+    let run = run.run().unwrap();
+    assert_eq!((run.chains(), run.stopped_by()), (150, StoppedBy::Callback));
+    assert_eq!(said(&run), said(&ais(&path).chains(150).run().unwrap()));
+    // At most one block for each thread is lost.
+    let run = ais(&path).chains(1_000).threads(4).progress(stop(10_000));
+    let run = run.run().unwrap();
+    assert!((300..1_000).contains(&run.chains()), "{}", run.chains());
+    assert_eq!(
+        said(&run),
+        said(&ais(&path).chains(run.chains()).run().unwrap())
+    );
+    // Before the first block is done there is no result.
+    let error = ais(&path)
+        .chains(1_000)
+        .progress(stop(1))
+        .run()
+        .unwrap_err();
+    assert!(
+        matches!(error, Error::Stopped { chains: 50, .. }),
+        "{error}"
+    );
+    // A stop after the last stage stops nothing.
+    let run = ais(&path)
+        .chains(100)
+        .threads(1)
+        .progress(stop(2_000))
+        .run()
+        .unwrap();
+    assert_eq!((run.chains(), run.stopped_by()), (100, StoppedBy::Chains));
+}
+
+#[test]
+fn progress_reports_what_is_done_so_far() {
+    let path = path();
+    let seen = std::sync::Mutex::new(Vec::new());
+    let run = ais(&path)
+        .chains(1_000)
+        .threads(1)
+        .progress(|progress| seen.lock().unwrap().push(progress))
+        .run()
+        .unwrap();
+    let seen = seen.into_inner().unwrap();
+    assert!(seen.len() > 300 && seen.iter().all(|at| at.total == 20_000));
+    assert_eq!(seen.last().unwrap().done, 20_000);
+    assert!(seen[0].so_far.is_none());
+    let last = seen.last().unwrap().so_far.unwrap();
+    assert_eq!(last.chains, 950);
+    let plain = ais(&path).chains(950).run().unwrap();
+    assert!((last.log_z - plain.log_z()).abs() < 1e-9);
+    assert!((last.effective_sample_size - plain.effective_sample_size()).abs() < 1e-6);
+    let text = seen[300].to_string();
+    assert!(
+        text.contains("% done, log Z so far") && text.contains("s left"),
+        "{text}"
+    );
+    assert!(run.log_z().is_finite());
+}
+
+#[test]
+fn time_ends_a_run() {
+    let path = path();
+    let run = ais(&path)
+        .chains(1 << 30)
+        .time_limit(Duration::from_millis(300))
+        .run()
+        .unwrap();
+    assert_eq!(run.stopped_by(), StoppedBy::TimeLimit);
+    assert!(run.seconds() < 10.0 && run.chains() >= 50);
+    assert_eq!(
+        said(&run),
+        said(&ais(&path).chains(run.chains()).run().unwrap())
+    );
+    let error = ais(&path).time_limit(Duration::ZERO).run().unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("the time limit before the first 50 chains"),
+        "{error}"
+    );
+    // A part says what it lacks.
+    let part = ais(&path)
+        .chains(200)
+        .time_limit(Duration::ZERO)
+        .run_range(0..100)
+        .unwrap();
+    assert_eq!(
+        (part.finished(), part.stopped_by()),
+        (0, StoppedBy::TimeLimit)
+    );
+    assert_eq!(part.missing(), [0..200]);
+}
+
+#[test]
+fn a_finished_run_takes_more_chains_to_the_bits_of_one_run() {
+    let path = path();
+    let recorded = || ais(&path).recorder(Expectations::new(|x: &DVector<f64>| x[0]));
+    let means =
+        |run: &Run<DVector<f64>, Expectations<_>>| run.recorder().means().collect::<Vec<_>>();
+    let whole = recorded().chains(1_234).run().unwrap();
+    // Full blocks, blocks that are not full, and steps on the way.
+    for steps in [
+        vec![50],
+        vec![130, 131, 700],
+        vec![400, 450, 1_234],
+        vec![1],
+    ] {
+        let mut run = recorded().chains(steps[0]).run().unwrap();
+        for chains in steps.into_iter().skip(1).chain([1_234]) {
+            run = recorded().chains(chains).extend(run).unwrap();
+            let plain = recorded().chains(chains).run().unwrap();
+            assert_eq!((said(&run), means(&run)), (said(&plain), means(&plain)));
+        }
+        assert_eq!((said(&run), means(&run)), (said(&whole), means(&whole)));
+    }
+    let resampled = || ais(&path).resampling(Resampling::every(3).unwrap());
+    let run = resampled().chains(330).run().unwrap();
+    let longer = resampled().chains(777).extend(run).unwrap();
+    assert_eq!(said(&longer), said(&resampled().chains(777).run().unwrap()));
+    let waste_free = || ais(&path).waste_free(WasteFree::new(7).unwrap());
+    let run = waste_free().chains(30).run().unwrap();
+    let longer = waste_free().chains(777).extend(run).unwrap();
+    assert_eq!(
+        said(&longer),
+        said(&waste_free().chains(777).run().unwrap())
+    );
+}
+
+#[test]
+fn a_run_goes_on_only_from_its_own_chains() {
+    let path = path();
+    let run = || ais(&path).chains(200).run().unwrap();
+    let message = |ais: Ais<'_, _, _>| ais.extend(run()).unwrap_err().to_string();
+    assert!(message(ais(&path).chains(400).seed(4)).contains("different settings"));
+    assert!(message(ais(&path).chains(400).block_size(25)).contains("different settings"));
+    assert!(message(ais(&path).chains(150)).contains("at least 200"));
+}
+
+#[test]
+fn an_incomplete_set_of_parts_gives_the_estimate_of_what_is_there_and_says_so() {
+    let path = path();
+    let ais = || ais(&path).chains(1_030);
+    let ranges = ais().ranges(8).unwrap();
+    let parts: Vec<_> = ranges
+        .iter()
+        .map(|range| ais().run_range(range.clone()).unwrap())
+        .collect();
+    let some = [7, 2, 0, 5, 3].map(|i| parts[i].clone());
+    let joined = PartialRun::join(some.clone()).unwrap();
+    let missing = joined.missing();
+    assert_eq!(
+        missing,
+        [ranges[1].clone(), ranges[4].clone(), ranges[6].clone()]
+    );
+    let run = PartialRun::merge(some).unwrap();
+    assert_eq!(run.missing(), missing);
+    let lacking: usize = missing.iter().map(|range| range.len()).sum();
+    let warning = Warning::MissingChains {
+        missing: lacking,
+        of: 1_030,
+    };
+    assert!(run.warnings().contains(&warning), "{run}");
+    assert_eq!(
+        (run.chains(), run.states().len()),
+        (1_030 - lacking, 1_030 - lacking)
+    );
+    assert!((run.log_z() - path.target().log_normalizer()).abs() < 4.0 * run.standard_error());
+    // The rest makes it whole, by parts or in one go.
+    let whole = ais().run().unwrap();
+    let rest = missing
+        .into_iter()
+        .map(|range| ais().run_range(range).unwrap());
+    let merged = PartialRun::merge(rest.chain([joined])).unwrap();
+    assert_eq!(said(&merged), said(&whole));
+    assert!(merged.missing().is_empty());
+    assert_eq!(said(&ais().extend(run).unwrap()), said(&whole));
+}
+
+#[test]
+fn families_survive_a_gap_between_parts() {
+    let path = path();
+    let ais = || {
+        ais(&path)
+            .chains(300)
+            .resampling(Resampling::every(1).unwrap())
+    };
+    let parts = [0..100, 200..300].map(|range| ais().run_range(range).unwrap());
+    let run = PartialRun::merge(parts).unwrap();
+    assert_eq!(run.chains(), 200);
+    assert!(run.surviving_ancestors().unwrap() <= 200);
+    assert_eq!(
+        said(&ais().extend(run).unwrap()),
+        said(&ais().run().unwrap())
+    );
+}
+
+#[test]
+fn pooled_seeds_are_one_run_of_all_their_chains() {
+    let path = path();
+    let run = |seed, chains| ais(&path).seed(seed).chains(chains).run().unwrap();
+    let runs = [run(1, 500), run(2, 730), run(3, 100)];
+    let pooled = Run::pooled(&runs).unwrap();
+    let weights: f64 = runs
+        .iter()
+        .flat_map(|run| run.log_weights())
+        .map(|w| w.exp())
+        .sum();
+    let expected = (weights / 1_330.0).ln() + path.base().log_normalizer();
+    assert!((pooled.value() - expected).abs() < 1e-12);
+    assert!(
+        (pooled.value() - path.target().log_normalizer()).abs() < 4.0 * pooled.standard_error()
+    );
+    let message = |runs: &[Run<DVector<f64>>]| Run::pooled(runs).unwrap_err().to_string();
+    assert!(message(&[]).contains("at least one"));
+    assert!(message(&[run(1, 500), run(1, 400)]).contains("seed 1 twice"));
+    let other = ais(&path)
+        .seed(9)
+        .schedule(Schedule::linear(3).unwrap())
+        .run()
+        .unwrap();
+    assert!(message(&[run(1, 500), other]).contains("different settings"));
+    let resampled = |seed, chains| {
+        let resampling = Resampling::every(4).unwrap();
+        ais(&path)
+            .resampling(resampling)
+            .seed(seed)
+            .chains(chains)
+            .run()
+            .unwrap()
+    };
+    let pooled = Run::pooled(&[resampled(1, 500), resampled(2, 730)]).unwrap();
+    assert!(
+        (pooled.value() - path.target().log_normalizer()).abs() < 4.0 * pooled.standard_error()
+    );
+    assert!(pooled.standard_error() < resampled(1, 500).standard_error());
+    assert!(message(&[resampled(2, 730), resampled(1, 500)]).contains("not full"));
+}
+
+#[test]
+fn each_block_is_worked_on_once() {
+    let path = path();
+    let calls = AtomicUsize::new(0);
+    let run = ais(&path).chains(1_000).progress(|progress: Progress| {
+        calls.fetch_max(progress.done as usize, Ordering::Relaxed);
+    });
+    let done = ais(&path).chains(500).run().unwrap();
+    assert_eq!(run.extend(done).unwrap().chains(), 1_000);
+    assert_eq!(calls.load(Ordering::Relaxed), 20_000);
+}
