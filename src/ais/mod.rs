@@ -36,8 +36,9 @@ mod threads;
 mod tree;
 mod waste_free;
 
-pub(crate) use blocks::{caught, run_blocks};
+pub(crate) use blocks::{caught, run_blocks, work_through};
 pub use bridge::{Bridge, BridgeStage};
+pub(crate) use ledger::Ledger;
 pub use partial::PartialRun;
 pub(crate) use passage::panicked;
 pub use population::Population;
@@ -54,6 +55,7 @@ pub use runner::Ais;
 
 pub use sandwich::{Sandwich, SandwichReport};
 pub use stages::StageSummary;
+pub(crate) use stop::Budget;
 pub use stop::StoppedBy;
 pub use target_samples::{Approximate, Exact, IsExact, TargetSamples};
 pub use tree::Merge;

@@ -92,11 +92,6 @@ where
             ledger.stop(StoppedBy::StandardError);
         }
         let streams = BlockStreams::new(settings, blocks.start);
-        let overdue = || {
-            self.budget
-                .time
-                .is_some_and(|limit| begun.elapsed() >= limit)
-        };
         let pass_block = |block: usize, canceled: &dyn Fn() -> bool| {
             let chains = settings.chains_of(block..block + 1);
             let stream = streams.take(block);
@@ -106,7 +101,7 @@ where
                 self.pass(settings, population, route, |chains| {
                     if meter.add(chains) {
                         ledger.stop(StoppedBy::Callback);
-                    } else if overdue() {
+                    } else if self.budget.is_over(begun) {
                         ledger.stop(StoppedBy::TimeLimit);
                     }
                     canceled()

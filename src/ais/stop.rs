@@ -1,7 +1,7 @@
 //! What ends a run.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::{Error, Result};
 
@@ -33,9 +33,9 @@ impl fmt::Display for StoppedBy {
 
 /// What may end a run before all of its chains are done.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Budget {
-    pub(super) standard_error: Option<f64>,
-    pub(super) time: Option<Duration>,
+pub(crate) struct Budget {
+    pub(crate) standard_error: Option<f64>,
+    pub(crate) time: Option<Duration>,
 }
 
 /// Chains before the first look at the standard error.
@@ -44,10 +44,15 @@ const FIRST_LOOK: usize = 500;
 const FIRST_ISLANDS: usize = 10;
 
 impl Budget {
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let error = self.standard_error.unwrap_or(1.0);
         let positive = error.is_finite() && error > 0.0;
         Error::check(positive, "until_error", error, "a positive number")
+    }
+
+    /// Whether the time is over of what began then.
+    pub(crate) fn is_over(&self, begun: Instant) -> bool {
+        self.time.is_some_and(|limit| begun.elapsed() >= limit)
     }
 }
 

@@ -21,15 +21,16 @@ pub(super) struct Plan<'s> {
     /// A guess of `log Z_{j+1}/Z_j` for each pair of neighbours.
     pub(super) log_ratios: &'s [f64],
     pub(super) scans: usize,
-    /// Of so many scans, one gives a sample; `None` where no samples are kept.
-    stride: Option<usize>,
+    round: usize,
+    /// Of so many scans, one gives a sample.
+    stride: usize,
     ladders: usize,
     /// By beta, then by ladder; those of the swaps come last.
     streams: Vec<StreamRng>,
 }
 
 impl<'s> Plan<'s> {
-    /// Of a round, from 1, at these betas and with these guesses. The last one keeps samples.
+    /// Of a round, from 1, at these betas and with these guesses.
     pub(super) fn new(
         settings: &Settings,
         round: usize,
@@ -43,7 +44,8 @@ impl<'s> Plan<'s> {
             schedule,
             log_ratios,
             scans: settings.scans(round),
-            stride: (round == settings.rounds).then(|| settings.stride()),
+            round,
+            stride: settings.stride(round),
             ladders,
             streams: streams.take(number).collect(),
         }
@@ -51,8 +53,7 @@ impl<'s> Plan<'s> {
 
     /// Whether the states at beta = 1 are samples to keep, after a scan counted from 0.
     pub(super) fn samples_after(&self, scan: usize) -> bool {
-        let mut stride = self.stride.into_iter();
-        stride.any(|stride| (scan + 1).is_multiple_of(stride))
+        (scan + 1).is_multiple_of(self.stride)
     }
 
     /// The streams of some ladders at a beta; beyond the last beta, those of their swaps.
@@ -79,6 +80,44 @@ impl<S: Send, M: Send> Merge for Outcome<S, M> {
             *mine += theirs;
         }
         self.ends.extend(right.ends);
+    }
+}
+
+/// A round that is done.
+#[derive(Debug)]
+pub(super) struct Finished<S> {
+    pub(super) round: usize,
+    pub(super) schedule: Schedule,
+    /// The guesses of `log Z_{j+1}/Z_j` that it had.
+    pub(super) guesses: Vec<f64>,
+    pub(super) ladders: Vec<Ladder<S>>,
+    pub(super) decisions: Vec<Decisions>,
+}
+
+impl<S> Finished<S> {
+    /// The round, and where its states stand by block.
+    pub(super) fn of<M>(plan: Plan<'_>, outcome: Outcome<S, M>) -> (Self, Vec<Starts<S, M>>) {
+        let finished = Self {
+            round: plan.round,
+            schedule: plan.schedule.clone(),
+            guesses: plan.log_ratios.to_vec(),
+            ladders: outcome.ladders,
+            decisions: outcome.decisions,
+        };
+        (finished, outcome.ends)
+    }
+
+    pub(super) fn figures(&self) -> Figures {
+        Figures::of(&self.ladders)
+    }
+
+    pub(super) fn standard_error(&self) -> f64 {
+        self.figures().standard_error(&self.ladders)
+    }
+
+    /// The betas of the next round, and its guesses.
+    pub(super) fn tuned(&self) -> (Schedule, Vec<f64>) {
+        self.figures().tuned(&self.schedule, &self.guesses)
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use super::round::{Figures, Outcome, Plan};
+use super::round::Finished;
 use super::settings::Settings;
+use crate::ais::StoppedBy;
 use crate::chain::Decisions;
 use crate::estimate::{Warning, student};
 use crate::num::Moments;
@@ -17,6 +18,7 @@ use crate::{Error, Result};
 #[must_use]
 pub struct TemperingRun<S> {
     settings: Settings,
+    stopped_by: StoppedBy,
     /// The betas of the last round.
     schedule: Schedule,
     /// By pair of neighbours.
@@ -41,24 +43,25 @@ const FEW_ROUND_TRIPS: u64 = 3;
 const GAP: f64 = 0.9;
 
 impl<S> TemperingRun<S> {
-    pub(super) fn new<M>(
-        settings: &Settings,
-        plan: &Plan<'_>,
-        outcome: Outcome<S, M>,
+    pub(super) fn new(
+        settings: Settings,
+        last: Finished<S>,
+        stopped_by: StoppedBy,
         rounding_error: f64,
         (evaluations, seconds): (u64, f64),
     ) -> Result<Self> {
-        let ladders = outcome.ladders;
-        let figures = Figures::of(&ladders);
-        let log_ratios = figures.log_ratios(plan.log_ratios);
+        let figures = last.figures();
+        let log_ratios = figures.log_ratios(&last.guesses);
+        let ladders = last.ladders;
         let chains = ladders.len();
         if !log_ratios.iter().all(|ratio| ratio.is_finite()) {
             return Err(Error::AllWeightsZero { chains });
         }
         let dead = ladders.iter().filter(|ladder| ladder.astray).count();
         let mut run = Self {
-            settings: settings.clone(),
-            schedule: plan.schedule.clone(),
+            settings,
+            stopped_by,
+            schedule: last.schedule,
             log_ratios,
             standard_error: figures.standard_error(&ladders),
             rejections: figures.rejections(),
@@ -67,16 +70,12 @@ impl<S> TemperingRun<S> {
                 .into_iter()
                 .flat_map(|ladder| ladder.samples)
                 .collect(),
-            acceptances: outcome
-                .decisions
-                .iter()
-                .map(Decisions::acceptance)
-                .collect(),
+            acceptances: last.decisions.iter().map(Decisions::acceptance).collect(),
             warnings: Vec::new(),
             evaluations,
             seconds,
         };
-        let undecided = outcome
+        let undecided = last
             .decisions
             .iter()
             .map(|decisions| decisions.undecided > 0);
@@ -222,6 +221,16 @@ impl<S> TemperingRun<S> {
         &self.schedule
     }
 
+    /// Number of rounds.
+    pub fn rounds(&self) -> usize {
+        self.settings.rounds
+    }
+
+    /// What ended the run: [`StoppedBy::Chains`] where all rounds asked for were run.
+    pub fn stopped_by(&self) -> StoppedBy {
+        self.stopped_by
+    }
+
     /// Number of independent ladders.
     pub fn ladders(&self) -> usize {
         self.settings.ladders
@@ -271,6 +280,7 @@ impl<S> fmt::Display for TemperingRun<S> {
 crate::num::deserialize_checked! {
     TemperingRun<S> {
         settings: Settings,
+        stopped_by: StoppedBy,
         schedule: Schedule,
         log_ratios: Vec<f64>,
         standard_error: f64,
@@ -283,6 +293,7 @@ crate::num::deserialize_checked! {
         seconds: f64,
     } => TemperingRun {
         settings,
+        stopped_by,
         schedule,
         log_ratios,
         standard_error,

@@ -2,15 +2,18 @@
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rand::Rng;
 
 use super::ladders::Ladders;
-use super::round::{Figures, Outcome, Plan, Starts};
+use super::round::{Finished, Outcome, Plan, Starts};
 use super::run::TemperingRun;
 use super::settings::Settings;
-use crate::ais::{Callback, Meter, Progress, Verdict, callback, caught, fold, run_blocks};
+use crate::ais::{
+    Budget, Callback, Ledger, Meter, Progress, StoppedBy, Verdict, callback, caught, fold,
+    work_through,
+};
 use crate::kernel::{Invariant, Workspace, refuse_stages};
 use crate::model::NormalizedModel;
 use crate::num::setters;
@@ -62,6 +65,7 @@ pub struct Tempering<'p, P: AnnealingPath, K> {
     path: &'p P,
     kernel: K,
     settings: Settings,
+    budget: Budget,
     threads: Option<usize>,
     progress: Option<Callback<'p>>,
 }
@@ -82,6 +86,7 @@ impl<'p, P: AnnealingPath, K: Invariant<P::At<'p>>> Tempering<'p, P, K> {
             path,
             kernel,
             settings: Settings::new(log_base_normalizer),
+            budget: Budget::default(),
             threads: None,
             progress: None,
         }
@@ -99,8 +104,8 @@ impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
         /// Number of ladders that move together, and the unit of work that threads share; 1 unless set.
         /// Kernels that move chains as a block are faster with more.
         block_size of settings: usize,
-        /// Number of rounds, 1 to 30; 10 unless set. Round i has `2^i` scans, so that each further one
-        /// doubles the cost.
+        /// Number of rounds, 1 to 30, or the most where the run may end before; 10 unless set. Round i has
+        /// `2^i` scans, so that each further one doubles the cost.
         rounds of settings: usize,
         /// Bound on the number of states at beta = 1 that are kept; 1,000 unless set. They are evenly
         /// spaced over the last round; a ladder keeps at least one.
@@ -113,6 +118,20 @@ impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
     /// one thread whatever is set.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads);
+        self
+    }
+
+    /// Ends the run after the round, from the fifth on, in which its standard error is so small, in nats;
+    /// [`rounds`](Self::rounds) is the most that it may have. The result is that of a run of so many rounds.
+    pub fn until_error(mut self, standard_error: f64) -> Self {
+        self.budget.standard_error = Some(standard_error);
+        self
+    }
+
+    /// Ends the run after so much wall time. The result is that of the last round that was finished: of a run
+    /// of so many rounds.
+    pub fn time_limit(mut self, time: Duration) -> Self {
+        self.budget.time = Some(time);
         self
     }
 
@@ -131,6 +150,9 @@ impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
         self
     }
 }
+
+/// The round after which the standard error is looked at first.
+const FIRST_LOOK: usize = 5;
 
 /// Where the ladders of each block go on from; nowhere yet in the first round.
 type Ends<S, W> = Vec<Mutex<Option<Starts<S, <W as Workspace>::Memory>>>>;
@@ -154,6 +176,7 @@ where
         let begun = Instant::now();
         let settings = &self.settings;
         settings.check()?;
+        self.budget.check()?;
         Error::check_at_least("threads", self.threads.unwrap_or(1), 1)?;
         refuse_stages(self.kernel.stages())?;
         let meter = Meter::new(self.progress.as_ref(), 0, settings.chain_steps());
@@ -162,29 +185,64 @@ where
         let mut guesses = vec![0.0; schedule.steps()];
         let mut starts: Ends<_, K::Workspace> =
             (0..settings.blocks()).map(|_| Mutex::default()).collect();
-        for round in 1..settings.rounds {
+        let mut last = None;
+        let mut stopped_by = StoppedBy::Chains;
+        for round in 1..=settings.rounds {
             let seed = seeds.next_u64();
             let plan = Plan::new(settings, round, (&schedule, &guesses), seed);
-            let outcome = self.round(&plan, &starts, &meter)?;
-            (schedule, guesses) = Figures::of(&outcome.ladders).tuned(&schedule, &guesses);
-            let ends = outcome.ends.into_iter();
-            starts = ends.map(|ends| Mutex::new(Some(ends))).collect();
+            let outcome = match self.round(&plan, &starts, &meter, begun)? {
+                Ok(outcome) => outcome,
+                Err(by) => {
+                    stopped_by = by;
+                    break;
+                }
+            };
+            let (finished, ends) = Finished::of(plan, outcome);
+            starts = ends
+                .into_iter()
+                .map(|ends| Mutex::new(Some(ends)))
+                .collect();
+            (schedule, guesses) = finished.tuned();
+            let enough = self.is_enough(&finished);
+            last = Some(finished);
+            if enough && round < settings.rounds {
+                stopped_by = StoppedBy::StandardError;
+                break;
+            }
         }
-        let seed = seeds.next_u64();
-        let plan = Plan::new(settings, settings.rounds, (&schedule, &guesses), seed);
-        let outcome = self.round(&plan, &starts, &meter)?;
-        let cost = (self.evaluations(), begun.elapsed().as_secs_f64());
-        TemperingRun::new(settings, &plan, outcome, self.path.rounding_error(), cost)
+        let Some(last) = last else {
+            return Err(Error::Stopped {
+                by: stopped_by.to_string(),
+                chains: settings.ladders,
+            });
+        };
+        let settings = Settings {
+            rounds: last.round,
+            ..settings.clone()
+        };
+        let cost = (self.evaluations(&settings), begun.elapsed().as_secs_f64());
+        TemperingRun::new(settings, last, stopped_by, self.path.rounding_error(), cost)
     }
 
-    /// One round of all ladders.
+    /// Whether a round makes the standard error that is asked for.
+    fn is_enough(&self, finished: &Finished<P::State>) -> bool {
+        let enough = self
+            .budget
+            .standard_error
+            .filter(|_| finished.round >= FIRST_LOOK);
+        enough.is_some_and(|enough| finished.standard_error() <= enough)
+    }
+
+    /// One round of all ladders, or what stopped it.
     fn round(
         &self,
         plan: &Plan<'_>,
         starts: &Ends<P::State, K::Workspace>,
         meter: &Meter<'_>,
-    ) -> Result<RoundOutcome<P::State, K::Workspace>> {
-        let nodes = run_blocks(0..starts.len(), self.threads, &|block, canceled| {
+        begun: Instant,
+    ) -> Result<Result<RoundOutcome<P::State, K::Workspace>, StoppedBy>> {
+        let ledger = Ledger::new(0..starts.len());
+        let work = |block: usize, canceled: &dyn Fn() -> bool| {
             let range = self.settings.ladders_of(block);
             let start = starts[block].lock();
             let start = start.unwrap_or_else(PoisonError::into_inner).take();
@@ -194,8 +252,12 @@ where
                 let ladders = ladders.insert(started);
                 for scan in 0..plan.scans {
                     ladders.scan(&self.kernel, plan, scan)?;
-                    meter.add(range.len() * plan.schedule.betas().len());
-                    if canceled() {
+                    if meter.add(range.len() * plan.schedule.betas().len()) {
+                        ledger.stop(StoppedBy::Callback);
+                    } else if self.budget.is_over(begun) {
+                        ledger.stop(StoppedBy::TimeLimit);
+                    }
+                    if canceled() && scan + 1 < plan.scans {
                         return Err(None);
                     }
                 }
@@ -204,16 +266,21 @@ where
             // A panic on the way is an error that names its place.
             scanned.unwrap_or_else(|message| Err(Some(panicked(message, &ladders, range))))?;
             Ok(ladders.expect("a block that has begun").finish())
-        })?;
-        Ok(fold(nodes).expect("there are ladders"))
+        };
+        work_through(&ledger, starts.len(), self.threads, None, &work, &mut || ())?;
+        let closed = ledger.close()?;
+        Ok(match closed.stopped_by {
+            Some(by) => Err(by),
+            None => Ok(fold(closed.prefix).expect("there are ladders")),
+        })
     }
 
-    /// The number of evaluations of all rounds.
-    fn evaluations(&self) -> u64 {
-        let pairs = (self.settings.schedule.steps() * self.settings.ladders) as u64;
+    /// The number of evaluations of so many rounds.
+    fn evaluations(&self, settings: &Settings) -> u64 {
+        let pairs = (settings.schedule.steps() * settings.ladders) as u64;
         // A move at the upper beta, and in every second scan the log ratios of both states.
         let each = self.kernel.evaluations().saturating_add(1) as u64;
-        let scans = self.settings.scans_of_all_rounds() as u64;
+        let scans = settings.scans_of_all_rounds() as u64;
         each.saturating_mul(pairs).saturating_mul(scans)
     }
 }

@@ -74,12 +74,12 @@ impl Settings {
     /// Number of states that are kept, those of all ladders.
     #[cfg(feature = "serde")]
     pub(super) fn states(&self) -> usize {
-        self.scans(self.rounds) / self.stride() * self.ladders
+        self.scans(self.rounds) / self.stride(self.rounds) * self.ladders
     }
 
-    /// Of so many scans of the last round, one gives a sample.
-    pub(super) fn stride(&self) -> usize {
+    /// Of so many scans of a round, one gives a sample.
+    pub(super) fn stride(&self, round: usize) -> usize {
         let samples_each = (self.samples / self.ladders).max(1);
-        self.scans(self.rounds).div_ceil(samples_each)
+        self.scans(round).div_ceil(samples_each)
     }
 }
