@@ -8,6 +8,12 @@
 
 mod blocks;
 mod bridge;
+#[cfg(feature = "checkpoint")]
+#[allow(dead_code)] // until a run writes one
+mod fingerprint;
+#[cfg(feature = "checkpoint")]
+#[allow(dead_code)] // until a run writes one
+mod in_progress;
 mod lineage;
 mod partial;
 mod population;
@@ -22,6 +28,9 @@ mod run;
 mod runner;
 mod sandwich;
 mod settings;
+#[cfg(feature = "checkpoint")]
+#[allow(dead_code)] // until a run writes one
+mod snapshot;
 mod stages;
 mod target_samples;
 mod threads;
