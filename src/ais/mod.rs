@@ -39,6 +39,9 @@ mod waste_free;
 
 pub(crate) use blocks::{caught, run_blocks};
 pub use bridge::{Bridge, BridgeStage};
+#[cfg(feature = "checkpoint")]
+#[allow(unused_imports)] // until a run writes one
+pub(crate) use fingerprint::fingerprint;
 pub use partial::PartialRun;
 pub use population::Population;
 pub(crate) use progress::Meter;

@@ -3,7 +3,7 @@
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::ais::Population;
+use crate::ais::{Population, fingerprint};
 use crate::checkpoint::{Decoder, Encoder};
 use crate::drift::{
     DriftModifiedLangevin, QuadratureModifier, RidgeGibbs, RidgePath, SeparableModifier, Sinusoid,
@@ -179,6 +179,29 @@ fn with_block_gibbs_of_rbms() {
             &path,
             TemperedTransitions::new(&path, BlockGibbs, ladder).unwrap(),
         );
+    }
+}
+
+/// A fingerprint shows another weight, and another engine where its bits are others.
+#[test]
+fn a_fingerprint_sees_weights_and_engines() {
+    let schedule = Schedule::linear(STAGES).unwrap();
+    let path = rbm_path::<f32>(Engine::Portable);
+    let found = fingerprint(&path, &BlockGibbs, &schedule).unwrap();
+    let again = fingerprint(&rbm_path::<f32>(Engine::Portable), &BlockGibbs, &schedule);
+    assert_eq!(again.unwrap(), found);
+    let mut weights = path.target().weights().clone();
+    weights[(3, 5)] += 1e-3;
+    let biases = (DVector::zeros(70), DVector::zeros(130));
+    let target = Rbm::new(weights, biases.0, biases.1).unwrap();
+    let other = RbmPath::new(BaseRate::uniform(70, 130).unwrap(), target).unwrap();
+    let other = other.with_engine(Engine::Portable).unwrap();
+    assert_ne!(fingerprint(&other, &BlockGibbs, &schedule).unwrap(), found);
+    for engine in [Engine::Avx2, Engine::Avx512, Engine::Amx] {
+        if engine.is_available() {
+            let other = fingerprint(&rbm_path::<f32>(engine), &BlockGibbs, &schedule);
+            assert_ne!(other.unwrap(), found, "{engine}");
+        }
     }
 }
 
