@@ -207,3 +207,6 @@ pub fn gradient_error(model: &impl Differentiable, state: &DVector<f64>) -> Resu
     };
     Ok((0..state.len()).map(error).fold(0.0, f64::max))
 }
+
+#[cfg(all(test, feature = "checkpoint"))]
+mod snapshots;

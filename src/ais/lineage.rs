@@ -37,7 +37,7 @@ pub(super) struct Lineage<'s, S> {
     block_size: usize,
     copy: CopyState<S>,
     /// Indices in the run.
-    roots: Vec<usize>,
+    pub(super) roots: Vec<usize>,
 }
 
 impl<'s, S> Lineage<'s, S> {

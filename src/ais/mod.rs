@@ -10,6 +10,12 @@ mod block_streams;
 mod blocks;
 mod bridge;
 mod figures;
+#[cfg(feature = "checkpoint")]
+#[allow(dead_code)] // until a run writes one
+mod fingerprint;
+#[cfg(feature = "checkpoint")]
+#[allow(dead_code)] // until a run writes one
+mod in_progress;
 mod ledger;
 mod lineage;
 mod outcome;
@@ -29,6 +35,9 @@ mod run;
 mod runner;
 mod sandwich;
 mod settings;
+#[cfg(feature = "checkpoint")]
+#[allow(dead_code)] // until a run writes one
+mod snapshot;
 mod stages;
 mod stop;
 mod target_samples;
@@ -38,6 +47,9 @@ mod waste_free;
 
 pub(crate) use blocks::{caught, run_blocks, work_through};
 pub use bridge::{Bridge, BridgeStage};
+#[cfg(feature = "checkpoint")]
+#[allow(unused_imports)] // until a run writes one
+pub(crate) use fingerprint::fingerprint;
 pub(crate) use ledger::Ledger;
 pub use partial::PartialRun;
 pub(crate) use passage::panicked;

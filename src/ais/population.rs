@@ -91,11 +91,16 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
         states: Vec<P::State>,
         rngs: Vec<StreamRng>,
     ) -> Result<Self> {
+        Self::from_block(path, beta, Block::new(first_chain, states, rngs))
+    }
+
+    /// Chains that stand at `beta`, of which a kernel knows nothing yet.
+    pub(super) fn from_block(path: &'p P, beta: f64, block: Block<P::State>) -> Result<Self> {
         path.check()?;
         Error::check_fraction("beta", beta)?;
         Ok(Self {
             path,
-            block: Block::new(first_chain, states, rngs),
+            block,
             workspace: W::default(),
             index: 0,
             previous: path.at(beta),
@@ -263,6 +268,12 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
             .into_iter()
             .zip(memories.collect::<Vec<_>>())
             .collect()
+    }
+
+    /// What a kernel keeps of each chain.
+    #[cfg(feature = "checkpoint")]
+    pub(super) fn memories(&self) -> impl ExactSizeIterator<Item = W::Memory> {
+        (0..self.block.len()).map(|chain| self.workspace.memory(chain))
     }
 
     /// Gives the chains what a kernel kept of their states.

@@ -55,7 +55,7 @@ impl Windows {
     }
 
     /// Index in the schedule of the model where the chains stand when they have passed so many stages.
-    fn model(self, passed: usize) -> usize {
+    pub(super) fn model(self, passed: usize) -> usize {
         match self.direction {
             Direction::Forward => passed,
             Direction::Reverse => self.steps - passed,
@@ -68,7 +68,7 @@ impl Windows {
         (self.start(window) + self.end(window)).div_ceil(2)
     }
 
-    fn of_stage(self, stage: usize) -> usize {
+    pub(super) fn of_stage(self, stage: usize) -> usize {
         match self.direction {
             Direction::Forward => (stage - 1) / self.width,
             Direction::Reverse => self.count() - 1 - (self.steps - stage) / self.width,
@@ -100,6 +100,20 @@ pub(crate) struct Window {
 }
 
 impl Window {
+    /// Whether no sum counts more than so many chains, which a damaged file may make them do.
+    #[cfg(feature = "checkpoint")]
+    pub(super) fn fits(&self, chains: usize) -> bool {
+        let counts = [
+            self.before.count(),
+            self.after.count(),
+            self.missed.count(),
+            self.weights.count(),
+            self.log_weights.count(),
+            self.increments.count(),
+        ];
+        counts.into_iter().all(|count| count <= chains as u64)
+    }
+
     pub(crate) fn merge(&mut self, other: &Self) {
         self.before.merge(&other.before);
         self.after.merge(&other.after);
@@ -114,11 +128,11 @@ impl Window {
 /// Records one block along the schedule.
 #[derive(Debug)]
 pub(crate) struct StageRecorder {
-    windows: Windows,
-    records: Vec<Window>,
+    pub(super) windows: Windows,
+    pub(super) records: Vec<Window>,
     /// Log weights where the current window began.
-    start: Vec<f64>,
-    decisions: Decisions,
+    pub(super) start: Vec<f64>,
+    pub(super) decisions: Decisions,
 }
 
 impl StageRecorder {

@@ -17,16 +17,16 @@ use crate::{Error, Result};
 #[derive(Debug, Clone)]
 pub struct Block<S> {
     first_chain: usize,
-    states: Vec<S>,
-    rngs: Vec<StreamRng>,
+    pub(super) states: Vec<S>,
+    pub(super) rngs: Vec<StreamRng>,
     /// Random bits for kernels that move all chains at once; made on first use.
-    lanes: Option<Lanes>,
-    log_weights: Vec<f64>,
+    pub(super) lanes: Option<Lanes>,
+    pub(super) log_weights: Vec<f64>,
     /// The log weights before the last stage.
     previous_log_weights: Vec<f64>,
     log_ratios: Vec<f64>,
     missed: Vec<f64>,
-    decisions: Decisions,
+    pub(super) decisions: Decisions,
     /// Which chains take part in the move at hand.
     mask: Vec<bool>,
     /// The chain that is being moved, which a panic leaves here.
@@ -246,6 +246,12 @@ impl<S> Block<S> {
         self.previous_log_weights.copy_from_slice(&self.log_weights);
         self.log_ratios.fill(0.0);
         self.missed.fill(0.0);
+    }
+
+    /// Gives a chain another weight.
+    #[cfg(all(test, feature = "checkpoint"))]
+    pub(crate) fn set_log_weight(&mut self, chain: usize, log_weight: f64) {
+        self.log_weights[chain] = log_weight;
     }
 
     /// Gives all chains their mean weight.

@@ -5,6 +5,9 @@
 //! stages together: recorders see it, and so do kernels that move many chains at once.
 
 mod block;
+#[cfg(feature = "checkpoint")]
+#[allow(dead_code)] // until a run writes one
+mod snapshot;
 mod stage;
 mod step;
 

@@ -40,19 +40,20 @@ impl Decisions {
     /// Decisions made since `earlier`.
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
-            proposals: self.proposals - earlier.proposals,
+            proposals: self.proposals.saturating_sub(earlier.proposals),
             accepted: self.accepted - earlier.accepted,
-            undecided: self.undecided - earlier.undecided,
+            undecided: self.undecided.saturating_sub(earlier.undecided),
         }
     }
 }
 
+/// Counts saturate, which only those of a damaged file can make them do.
 impl std::ops::AddAssign for Decisions {
     #[inline]
     fn add_assign(&mut self, more: Self) {
-        self.proposals += more.proposals;
+        self.proposals = self.proposals.saturating_add(more.proposals);
         self.accepted += more.accepted;
-        self.undecided += more.undecided;
+        self.undecided = self.undecided.saturating_add(more.undecided);
     }
 }
 

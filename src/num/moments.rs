@@ -27,6 +27,12 @@ impl WeightedMean {
         }
     }
 
+    /// Number of values, those of weight zero included.
+    #[cfg(feature = "checkpoint")]
+    pub(crate) fn count(&self) -> u64 {
+        self.weights.count()
+    }
+
     /// The log of the sum of the weights.
     pub(crate) fn log_weight(&self) -> f64 {
         self.weights.log_sum()

@@ -3,6 +3,8 @@
 use rand::Rng;
 
 use crate::num::{Available, Engine};
+#[cfg(feature = "serde")]
+use crate::{Error, Result};
 
 /// Number of units that elementwise code handles together, and of generators side by side.
 pub(crate) const LANES: usize = 16;
@@ -21,13 +23,23 @@ impl Lanes {
         for word in state.iter_mut().flatten() {
             *word = rng.next_u32();
         }
-        // The all-zero state is the one that the generator never leaves.
         for lane in 0..LANES {
-            if state.iter().all(|words| words[lane] == 0) {
+            if is_stuck(&state, lane) {
                 state[0][lane] = 1;
             }
         }
         Self { state }
+    }
+
+    /// From the states of all generators.
+    #[cfg(feature = "serde")]
+    fn from_state(state: [[u32; LANES]; 4]) -> Result<Self> {
+        let stuck = (0..LANES).find(|&lane| is_stuck(&state, lane));
+        let expected = "generators whose bits are not all 0";
+        match stuck {
+            None => Ok(Self { state }),
+            Some(lane) => Err(Error::invalid("lane of random bits", lane, expected)),
+        }
     }
 
     /// Fills `words` with the next words of each generator.
@@ -44,6 +56,14 @@ impl Lanes {
         }
     }
 }
+
+/// Whether a generator is in the one state that it never leaves.
+fn is_stuck(state: &[[u32; LANES]; 4], lane: usize) -> bool {
+    state.iter().all(|words| words[lane] == 0)
+}
+
+crate::num::serialize_as! { Lanes as lanes (lanes.state) }
+crate::num::deserialize_checked! { Lanes as (state: [[u32; LANES]; 4]) => Self::from_state(state) }
 
 /// Steps the generators by portable code. It is not inlined, so that the compiler does not see that
 /// there are [`LANES`] lanes. Where it does, it unrolls the loop over them and keeps each in a

@@ -8,5 +8,7 @@ mod stream;
 
 pub(crate) use lanes::{LANES, Lanes};
 pub(crate) use normal::StandardNormal;
+#[cfg(feature = "checkpoint")]
+pub(crate) use stream::is_stuck;
 pub(crate) use stream::successive;
 pub use stream::{Purpose, StreamRng, stream};

@@ -1,5 +1,7 @@
 //! Random streams, each fixed by its seed, its purpose and its index alone.
 
+#[cfg(feature = "checkpoint")]
+use rand::Rng;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -50,7 +52,7 @@ pub enum Purpose {
     Moments,
     /// Samples that judge what was learned.
     Evaluation,
-    /// A single sample of a base, which shows the shape of its states.
+    /// A few chains that show what a path and a kernel do, and the shape of the states.
     Probe,
     /// The chains of the checks in [`testing`](crate::testing).
     Testing,
@@ -96,6 +98,14 @@ pub fn stream(seed: u64, purpose: Purpose, index: usize) -> StreamRng {
         rng.jump();
     }
     rng
+}
+
+/// Whether the generator is in the one state that it never leaves, all zeros, which no seed gives.
+#[cfg(feature = "checkpoint")]
+pub(crate) fn is_stuck(rng: &StreamRng) -> bool {
+    let mut next = rng.clone();
+    next.next_u64();
+    next == *rng
 }
 
 /// A stream and those that follow, each a jump beyond the one before.

@@ -1,0 +1,188 @@
+//! A fingerprint of what path and kernel do.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::blocks::caught;
+use super::population::Population;
+use crate::checkpoint::{Decoder, Encoder, checksum};
+use crate::kernel::{TransitionKernel, Workspace};
+use crate::path::AnnealingPath;
+use crate::random::{Purpose, stream};
+use crate::schedule::Schedule;
+use crate::{Error, Result};
+
+/// Number of chains that are sent through a stage.
+const CHAINS: usize = 8;
+
+/// A number that shows whether path, kernel, schedule, engine, machine and this crate still do what they did: the
+/// checksum of what becomes of a few chains at the first, the middle and the last stage. They start at samples of
+/// the base.
+///
+/// It sees no difference in what these few chains do not meet. What a kernel meets on the way, a NaN for instance, is
+/// part of what it does: a run whose chains are elsewhere may not meet it.
+///
+/// # Errors
+/// As [`Population::start`]; states or memories that are not read as they were written.
+pub(crate) fn fingerprint<'p, P, K>(path: &'p P, kernel: &K, schedule: &Schedule) -> Result<u32>
+where
+    P: AnnealingPath<State: Serialize + DeserializeOwned>,
+    K: TransitionKernel<P::At<'p>>,
+    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
+{
+    let mut encoder = Encoder::default();
+    let steps = schedule.steps();
+    for (probe, stage) in [1, steps.div_ceil(2), steps].into_iter().enumerate() {
+        let first = stream(0, Purpose::Probe, CHAINS * probe);
+        let mut population: Population<'p, P, K::Workspace> =
+            Population::start(path, 0, CHAINS, first)?;
+        population.place_at(schedule.betas()[stage - 1])?;
+        let mut population = population.at_stage(stage - 1);
+        let advanced = caught(|| population.advance_to(kernel, schedule.betas()[stage]));
+        match advanced.map(|met| met.map_err(|error| error.to_string())) {
+            Ok(Ok(())) => {}
+            Ok(Err(met)) | Err(met) => encoder.put("what was met", &met)?,
+        }
+        encoder.put_list("log ratios", population.block().log_ratios().iter())?;
+        population.encode(&mut encoder)?;
+        check_survival(path, &population)?;
+    }
+    Ok(checksum(&encoder.finish()))
+}
+
+/// Refuses states and memories that are not read as they were written: by a `Deserialize` that does not belong to the
+/// `Serialize`, or of maps without order.
+fn check_survival<'p, P, W>(path: &'p P, population: &Population<'p, P, W>) -> Result<()>
+where
+    P: AnnealingPath<State: Serialize + DeserializeOwned>,
+    W: Workspace<Memory: Serialize + DeserializeOwned>,
+{
+    let bytes = |population: &Population<'p, P, W>| {
+        let mut encoder = Encoder::default();
+        population.encode(&mut encoder).map(|()| encoder.finish())
+    };
+    let written = bytes(population)?;
+    let mut decoder = Decoder::new(&written);
+    let beta = population.stage().beta;
+    let read = Population::decode(&mut decoder, path, beta, &(0..CHAINS))?;
+    decoder.finish()?;
+    let (found, expected) = ("others once they are read", "the same as were written");
+    Error::check(bytes(&read)? == written, "states", found, expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use nalgebra::{DVector, dvector};
+    use rand::{Rng, RngExt};
+    use serde::{Deserialize, Serialize};
+
+    use super::*;
+    use crate::kernel::{
+        Hmc, Mala, Metropolis, RandomWalkMetropolis, SymmetricProposal, UnadjustedLangevin,
+    };
+    use crate::model::{FunctionModel, Gaussian};
+    use crate::path::GeometricPath;
+
+    fn path(deviation: f64) -> GeometricPath<Gaussian, Gaussian> {
+        let normal = |deviation| Gaussian::isotropic(dvector![0.0, 1.0], deviation).unwrap();
+        GeometricPath::new(normal(1.0), normal(deviation))
+    }
+
+    fn walk(size: f64) -> RandomWalkMetropolis {
+        RandomWalkMetropolis::new(size).unwrap()
+    }
+
+    #[test]
+    fn it_shows_another_path_kernel_or_schedule_and_nothing_else() {
+        let schedule = Schedule::linear(10).unwrap();
+        let usual = fingerprint(&path(0.5), &walk(0.3), &schedule).unwrap();
+        assert_eq!(
+            fingerprint(&path(0.5), &&walk(0.3), &schedule).unwrap(),
+            usual
+        );
+        let curved = Schedule::power(10, 2.0).unwrap();
+        let further = f64::from_bits(0.5_f64.to_bits() + 1);
+        let others = [
+            fingerprint(&path(further), &walk(0.3), &schedule).unwrap(),
+            fingerprint(&path(0.5), &walk(0.300_001), &schedule).unwrap(),
+            fingerprint(&path(0.5), &Hmc::new(0.3, 1).unwrap(), &schedule).unwrap(),
+            fingerprint(&path(0.5), &walk(0.3), &curved).unwrap(),
+        ];
+        for (i, other) in others.iter().enumerate() {
+            assert_ne!(*other, usual, "{i}");
+            assert!(!others[..i].contains(other), "{i}");
+        }
+    }
+
+    #[test]
+    fn what_goes_wrong_on_the_way_is_a_part_of_it() {
+        let schedule = Schedule::linear(4).unwrap();
+        let base = || Gaussian::standard(1).unwrap();
+        let nan = GeometricPath::new(base(), FunctionModel::new(|_: &DVector<f64>| f64::NAN));
+        let panics = GeometricPath::new(
+            base(),
+            FunctionModel::new(|x: &DVector<f64>| if x[0] < 2.0 { 0.0 } else { panic!("far") }),
+        );
+        let flat = GeometricPath::new(base(), FunctionModel::new(|_: &DVector<f64>| 0.0));
+        let found = [
+            fingerprint(&nan, &walk(9.0), &schedule).unwrap(),
+            fingerprint(&panics, &walk(9.0), &schedule).unwrap(),
+            fingerprint(&flat, &walk(9.0), &schedule).unwrap(),
+        ];
+        assert!(found[0] != found[1] && found[0] != found[2] && found[1] != found[2]);
+        assert_eq!(fingerprint(&nan, &walk(9.0), &schedule).unwrap(), found[0]);
+    }
+
+    #[test]
+    fn a_path_that_cannot_be_started_on_is_an_error() {
+        let ends = (
+            Gaussian::standard(1).unwrap(),
+            Gaussian::standard(2).unwrap(),
+        );
+        let path = GeometricPath::new(ends.0, ends.1);
+        let schedule = Schedule::linear(4).unwrap();
+        assert!(fingerprint(&path, &Mala::new(0.1).unwrap(), &schedule).is_err());
+        let langevin = UnadjustedLangevin::new(0.1).unwrap();
+        assert!(fingerprint(&path, &langevin, &schedule).is_err());
+    }
+
+    /// Reads less than it writes.
+    #[derive(Clone)]
+    struct Rounded(f64);
+
+    impl Serialize for Rounded {
+        fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            self.0.serialize(serializer)
+        }
+    }
+
+    impl<'de> Deserialize<'de> for Rounded {
+        fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            f64::deserialize(deserializer).map(|x| Self(x.round()))
+        }
+    }
+
+    struct Turn;
+
+    impl SymmetricProposal<Rounded> for Turn {
+        fn propose<R: Rng + ?Sized>(
+            &self,
+            _beta: f64,
+            state: &Rounded,
+            proposal: &mut Rounded,
+            _rng: &mut R,
+        ) {
+            proposal.0 = -state.0;
+        }
+    }
+
+    #[test]
+    fn states_that_are_not_read_as_they_were_written_are_refused() {
+        let model = || FunctionModel::new(|x: &Rounded| -x.0 * x.0);
+        let base = model().with_sampler(|rng| Rounded(rng.random()));
+        let path = GeometricPath::new(base, model());
+        let refused = fingerprint(&path, &Metropolis(Turn), &Schedule::linear(4).unwrap());
+        let message = refused.unwrap_err().to_string();
+        assert!(message.contains("once they are read"), "{message}");
+    }
+}

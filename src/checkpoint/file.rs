@@ -1,0 +1,311 @@
+//! The format of the file: what it is of, what it holds, and a checksum over both.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::replace::replace;
+use crate::{Error, Result};
+
+/// How every file begins.
+const MAGIC: [u8; 8] = *b"annealed";
+
+/// The version of the format, changed with the layout of the file or of anything that a run writes to it.
+const VERSION: u32 = 1;
+
+/// Magic, version and the length of the whole file.
+const START: usize = MAGIC.len() + 4 + 8;
+
+/// The checksum.
+const END: usize = 4;
+
+/// What a file is of. A run goes on from a file with its own header only.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Header<'a> {
+    /// The kind of run, such as "ais".
+    pub(crate) kind: &'a str,
+    /// What the user calls the run.
+    pub(crate) label: Option<&'a str>,
+    /// Of all that fixes the bits of a run and is not written to the file.
+    pub(crate) fingerprint: u32,
+}
+
+/// Why a file is refused.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+enum Fault {
+    #[error("begins with {0:?}, expected \"annealed\": it is no checkpoint of this crate")]
+    NotACheckpoint(String),
+    #[error("has version {0} of the format, expected {VERSION}")]
+    Version(u32),
+    #[error("has {found} bytes, expected {expected}: it was cut short or added to")]
+    Length { found: usize, expected: u64 },
+    #[error("has the checksum {computed:08x}, expected {stated:08x}: it is damaged")]
+    Damaged { computed: u32, stated: u32 },
+    #[error("has a header that cannot be read ({0}), expected kind, label and fingerprint")]
+    Header(postcard::Error),
+    #[error("is a checkpoint of {found:?}, expected one of {expected:?}")]
+    Kind { found: String, expected: String },
+    #[error("is labelled {found:?}, expected {expected:?}")]
+    Label {
+        found: Option<String>,
+        expected: Option<String>,
+    },
+    #[error(
+        "has the fingerprint {found:08x}, expected {expected:08x}: path, kernel, schedule, engine, machine \
+         or version of the crate are others"
+    )]
+    Fingerprint { found: u32, expected: u32 },
+}
+
+/// Writes a checkpoint, in the place of an older one. At every moment there is the old one or the new one.
+///
+/// # Errors
+/// [`Error::File`] where it cannot be written.
+pub(crate) fn write(path: &Path, header: &Header<'_>, payload: &[u8]) -> Result<()> {
+    replace(path, &framed(header, payload))
+}
+
+/// Reads a checkpoint, and makes of its payload what `decode` does.
+///
+/// # Errors
+/// [`Error::File`] where it cannot be read, is no checkpoint, is damaged, or has another header; what `decode`
+/// refuses, likewise.
+pub(crate) fn read<T>(
+    path: &Path,
+    expected: &Header<'_>,
+    decode: impl FnOnce(&[u8]) -> Result<T>,
+) -> Result<T> {
+    let bytes = fs::read(path).map_err(|error| Error::io(path, error))?;
+    let payload = payload(&bytes, expected).map_err(|fault| Error::file(path, fault))?;
+    decode(payload).map_err(|error| Error::file(path, error))
+}
+
+/// The bytes of a file.
+fn framed(header: &Header<'_>, payload: &[u8]) -> Vec<u8> {
+    let header = postcard::to_extend(header, Vec::new());
+    let header = header.expect("texts and a number can be written");
+    let length = START + header.len() + payload.len() + END;
+    let mut bytes = Vec::with_capacity(length);
+    bytes.extend(MAGIC);
+    bytes.extend(VERSION.to_le_bytes());
+    bytes.extend((length as u64).to_le_bytes());
+    bytes.extend(header);
+    bytes.extend(payload);
+    bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+    bytes
+}
+
+/// The payload of a file with the expected header.
+fn payload<'b>(bytes: &'b [u8], expected: &Header<'_>) -> Result<&'b [u8], Fault> {
+    let found = bytes.len();
+    let start = &bytes[..found.min(MAGIC.len())];
+    if !MAGIC.starts_with(start) {
+        let found = String::from_utf8_lossy(start).into_owned();
+        return Err(Fault::NotACheckpoint(found));
+    }
+    let length = |expected| Fault::Length { found, expected };
+    if found < START + END {
+        return Err(length((START + END) as u64));
+    }
+    let version = u32::from_le_bytes(array(&bytes[MAGIC.len()..]));
+    if version != VERSION {
+        return Err(Fault::Version(version));
+    }
+    let stated = u64::from_le_bytes(array(&bytes[MAGIC.len() + 4..]));
+    if stated != found as u64 {
+        return Err(length(stated));
+    }
+    let (rest, end) = bytes.split_at(found - END);
+    let (computed, stated) = (crc32fast::hash(rest), u32::from_le_bytes(array(end)));
+    if computed != stated {
+        return Err(Fault::Damaged { computed, stated });
+    }
+    let read = postcard::take_from_bytes(&rest[START..]);
+    let (header, payload): (Header<'_>, _) = read.map_err(Fault::Header)?;
+    compare(&header, expected)?;
+    Ok(payload)
+}
+
+/// The first bytes of many.
+fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    std::array::from_fn(|i| bytes[i])
+}
+
+fn compare(found: &Header<'_>, expected: &Header<'_>) -> Result<(), Fault> {
+    if found.kind != expected.kind {
+        return Err(Fault::Kind {
+            found: found.kind.to_owned(),
+            expected: expected.kind.to_owned(),
+        });
+    }
+    if found.label != expected.label {
+        return Err(Fault::Label {
+            found: found.label.map(str::to_owned),
+            expected: expected.label.map(str::to_owned),
+        });
+    }
+    if found.fingerprint != expected.fingerprint {
+        return Err(Fault::Fingerprint {
+            found: found.fingerprint,
+            expected: expected.fingerprint,
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkpoint::hostile::{Folder, damaged, largest_allocation, repaired};
+    use crate::random::{Purpose, stream};
+
+    const HEADER: Header<'static> = Header {
+        kind: "ais",
+        label: Some("posterior of May"),
+        fingerprint: 0x1234_abcd,
+    };
+
+    fn payload_of_all_bytes() -> Vec<u8> {
+        (0..=255).cycle().take(3_000).collect()
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let folder = Folder::new("written_is_read");
+        let path = folder.file("run");
+        for payload in [Vec::new(), payload_of_all_bytes()] {
+            for label in [None, HEADER.label] {
+                let header = Header { label, ..HEADER };
+                write(&path, &header, &payload).unwrap();
+                read(&path, &header, |read| {
+                    assert_eq!(read, payload);
+                    Ok(())
+                })
+                .unwrap();
+            }
+        }
+        assert_eq!(folder.files(), ["run"]);
+    }
+
+    #[test]
+    fn each_fault_is_named() {
+        let bytes = framed(&HEADER, &[7; 100]);
+        let with = |at: usize, byte: u8| {
+            let mut bytes = bytes.clone();
+            bytes[at] = byte;
+            bytes
+        };
+        let fault = |bytes: &[u8]| payload(bytes, &HEADER).unwrap_err();
+        let length = bytes.len();
+        assert_eq!(
+            fault(b"PK\x03\x04"),
+            Fault::NotACheckpoint("PK\x03\x04".into())
+        );
+        assert_eq!(fault(&with(8, 2)), Fault::Version(2));
+        for found in (0..length).chain([length + 1]) {
+            let mut bytes = bytes.clone();
+            bytes.resize(found, 0);
+            let expected = if found < START + END {
+                START + END
+            } else {
+                length
+            } as u64;
+            assert_eq!(fault(&bytes), Fault::Length { found, expected });
+        }
+        assert!(matches!(fault(&with(length - 9, 8)), Fault::Damaged { .. }));
+        assert!(matches!(
+            fault(&repaired(with(START, 200))),
+            Fault::Header(_)
+        ));
+        let other = |header| payload(&bytes, &header).unwrap_err().to_string();
+        let kind = Header {
+            kind: "tempering",
+            ..HEADER
+        };
+        assert_eq!(
+            other(kind),
+            "is a checkpoint of \"ais\", expected one of \"tempering\""
+        );
+        let label = Header {
+            label: None,
+            ..HEADER
+        };
+        assert_eq!(
+            other(label),
+            "is labelled Some(\"posterior of May\"), expected None"
+        );
+        let fingerprint = Header {
+            fingerprint: 1,
+            ..HEADER
+        };
+        let message = other(fingerprint);
+        assert!(message.contains("1234abcd, expected 00000001"), "{message}");
+    }
+
+    #[test]
+    fn errors_name_the_file() {
+        let folder = Folder::new("errors_name_the_file");
+        let path = folder.file("run");
+        let message = |path: &Path| {
+            let refused = read(path, &HEADER, |_| Err::<(), _>(Error::invalid("x", 1, "2")));
+            refused.unwrap_err().to_string()
+        };
+        let name = path.display().to_string();
+        assert!(message(&path).starts_with(&name), "no file");
+        fs::write(&path, b"text").unwrap();
+        assert!(message(&path).starts_with(&name), "a text");
+        write(&path, &HEADER, &[]).unwrap();
+        assert_eq!(
+            message(&path),
+            format!("{name}: invalid x: got 1, expected 2")
+        );
+        for nowhere in [
+            folder.file("no/run"),
+            folder.file(""),
+            "/".into(),
+            "".into(),
+        ] {
+            let error = write(&nowhere, &HEADER, &[]).unwrap_err();
+            assert!(matches!(error, Error::File { .. }), "{error}");
+        }
+        assert_eq!(folder.files(), ["run"]);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_replaced_survives() {
+        let folder = Folder::new("survives");
+        let path = folder.file("run");
+        write(&path, &HEADER, &[1]).unwrap();
+        // A process that was killed has left this behind; here it is in the way.
+        fs::create_dir(folder.file("run.tmp")).unwrap();
+        assert!(write(&path, &HEADER, &[2]).is_err());
+        let kept = read(&path, &HEADER, |payload| Ok(payload.to_vec()));
+        assert_eq!(kept.unwrap(), [1]);
+        fs::remove_dir(folder.file("run.tmp")).unwrap();
+        fs::write(folder.file("run.tmp"), [9; 1_000]).unwrap();
+        write(&path, &HEADER, &[2]).unwrap();
+        let replaced = read(&path, &HEADER, |payload| Ok(payload.to_vec()));
+        assert_eq!(replaced.unwrap(), [2]);
+        assert_eq!(folder.files(), ["run"]);
+    }
+
+    #[test]
+    fn a_thousand_damaged_files_are_refused() {
+        let original = framed(&HEADER, &payload_of_all_bytes());
+        let mut rng = stream(1, Purpose::Testing, 0);
+        let mut read = 0;
+        for trial in 0..1_000 {
+            let damaged = damaged(&original, &mut rng);
+            assert_ne!(damaged, original);
+            let repair = trial % 2 == 0;
+            let bytes = if repair { repaired(damaged) } else { damaged };
+            let (found, largest) = largest_allocation(|| payload(&bytes, &HEADER).is_ok());
+            assert!(repair || !found, "trial {trial}");
+            assert!(largest <= bytes.len(), "trial {trial}: {largest}");
+            read += u32::from(found);
+        }
+        // What is whole again but for the payload is read: the payload is for the caller to judge.
+        assert!((400..500).contains(&read), "{read}");
+    }
+}

@@ -1,0 +1,239 @@
+//! A population that is written and read between two stages goes on with the same bits, with every kernel of this crate.
+
+use nalgebra::{DMatrix, DVector, dmatrix, dvector};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::ais::{Population, fingerprint};
+use crate::checkpoint::{Decoder, Encoder};
+use crate::drift::{
+    DriftModifiedLangevin, QuadratureModifier, RidgeGibbs, RidgePath, SeparableModifier, Sinusoid,
+};
+use crate::kernel::{
+    CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, PerfectTransitions, PersistentHmc,
+    Preconditioner, RandomWalkMetropolis, Repeat, SymmetricProposal, TemperedTransitions, Then,
+    TransitionKernel, Tunable, UnadjustedLangevin, Workspace,
+};
+use crate::learned::{LearnedTransitions, Mean, Noise};
+use crate::model::{FunctionModel, Gaussian};
+use crate::num::Engine;
+use crate::path::{AnnealingPath, GaussianPath, GeometricPath};
+use crate::random::{Purpose, stream};
+use crate::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath, Scalar};
+use crate::schedule::Schedule;
+
+const STAGES: usize = 6;
+const CHAINS: usize = 5;
+
+fn bytes<P, W>(population: &Population<'_, P, W>) -> Vec<u8>
+where
+    P: AnnealingPath<State: Serialize>,
+    W: Workspace<Memory: Serialize>,
+{
+    let mut encoder = Encoder::default();
+    population.encode(&mut encoder).unwrap();
+    encoder.finish()
+}
+
+/// Cuts the way at each stage.
+fn assert_goes_on<'p, P, K>(path: &'p P, kernel: K)
+where
+    P: AnnealingPath<State: Serialize + DeserializeOwned>,
+    K: TransitionKernel<P::At<'p>, Workspace: Workspace<Memory: Serialize + DeserializeOwned>>,
+{
+    let schedule = Schedule::linear(STAGES).unwrap();
+    let betas = schedule.betas();
+    let start = || {
+        let first = stream(5, Purpose::Testing, 0);
+        Population::<'p, P, K::Workspace>::start(path, 0, CHAINS, first).unwrap()
+    };
+    let pass = |population: &mut Population<'p, P, K::Workspace>,
+                stages: std::ops::Range<usize>| {
+        for k in stages {
+            population.advance_to(&kernel, betas[k + 1]).unwrap();
+            population.stay(&kernel).unwrap();
+        }
+    };
+    let mut whole = start();
+    pass(&mut whole, 0..STAGES);
+    for (cut, &beta) in betas.iter().enumerate() {
+        let mut population = start();
+        pass(&mut population, 0..cut);
+        let written = bytes(&population);
+        let mut decoder = Decoder::new(&written);
+        let read =
+            Population::<'p, P, K::Workspace>::decode(&mut decoder, path, beta, &(0..CHAINS));
+        decoder.finish().unwrap();
+        let mut population = read.unwrap().at_stage(cut);
+        pass(&mut population, cut..STAGES);
+        let name = std::any::type_name::<K>();
+        assert_eq!(bytes(&population), bytes(&whole), "{name}, cut at {cut}");
+    }
+}
+
+fn gaussians() -> (Gaussian, Gaussian) {
+    let target = Gaussian::new(dvector![1.0, -2.0], dmatrix![0.5, 0.2; 0.2, 0.4]);
+    (Gaussian::standard(2).unwrap(), target.unwrap())
+}
+
+fn walk() -> RandomWalkMetropolis {
+    RandomWalkMetropolis::new(0.4).unwrap()
+}
+
+fn persistent() -> PersistentHmc {
+    PersistentHmc::new(0.3, 2, 0.4).unwrap()
+}
+
+#[test]
+fn with_kernels_over_vectors() {
+    let (base, target) = gaussians();
+    let path = GeometricPath::new(base, target);
+    let shape = Preconditioner::covariance(&dmatrix![1.0, 0.3; 0.3, 0.5]).unwrap();
+    assert_goes_on(&path, walk());
+    assert_goes_on(&path, Mala::new(0.2).unwrap());
+    assert_goes_on(&path, UnadjustedLangevin::new(0.1).unwrap());
+    assert_goes_on(&path, Hmc::new(0.3, 3).unwrap());
+    assert_goes_on(&path, persistent());
+    assert_goes_on(&path, walk().preconditioned(shape.clone()));
+    assert_goes_on(&path, persistent().preconditioned(shape));
+}
+
+#[test]
+fn with_kernels_made_of_kernels() {
+    let (base, target) = gaussians();
+    let path = GeometricPath::new(base, target);
+    let mala = || Mala::new(0.2).unwrap();
+    assert_goes_on(&path, Then(persistent(), walk()));
+    assert_goes_on(&path, Then(mala(), persistent()));
+    assert_goes_on(&path, Repeat::new(persistent(), 2).unwrap());
+    assert_goes_on(&path, Mixture::new(0.5, persistent(), mala()).unwrap());
+    let nested = Mixture::new(0.5, persistent(), Then(walk(), persistent()));
+    assert_goes_on(&path, Repeat::new(nested.unwrap(), 2).unwrap());
+    let ladder = || Schedule::linear(3).unwrap();
+    assert_goes_on(
+        &path,
+        TemperedTransitions::new(&path, walk(), ladder()).unwrap(),
+    );
+    let tempered = TemperedTransitions::new(&path, mala(), ladder()).unwrap();
+    assert_goes_on(&path, Then(tempered, persistent()));
+}
+
+#[test]
+fn with_exact_draws() {
+    let (base, target) = gaussians();
+    let path = GaussianPath::new(base, target).unwrap();
+    assert_goes_on(&path, CoordinateGibbs::systematic());
+    assert_goes_on(&path, CoordinateGibbs::random_scan());
+    assert_goes_on(&path, PerfectTransitions);
+}
+
+/// Flips one of the bits.
+struct FlipOne;
+
+impl SymmetricProposal<Vec<bool>> for FlipOne {
+    fn propose<R: rand::Rng + ?Sized>(
+        &self,
+        _beta: f64,
+        state: &Vec<bool>,
+        proposal: &mut Vec<bool>,
+        rng: &mut R,
+    ) {
+        proposal.clone_from(state);
+        let bit = rand::RngExt::random_range(rng, 0..state.len());
+        proposal[bit] = !proposal[bit];
+    }
+}
+
+/// The support shrinks, so that chains die on the way.
+#[test]
+fn with_bits_and_dead_chains() {
+    let base = FunctionModel::new(|_: &Vec<bool>| 0.0)
+        .with_sampler(|rng| (0..9).map(|_| rand::RngExt::random(rng)).collect());
+    let target = FunctionModel::new(|x: &Vec<bool>| match x[0] {
+        true => x.iter().filter(|&&on| on).count() as f64,
+        false => f64::NEG_INFINITY,
+    });
+    let path = GeometricPath::new(base, target);
+    assert_goes_on(&path, Metropolis(FlipOne));
+}
+
+fn rbm_path<T: Scalar>(engine: Engine) -> RbmPath<T> {
+    let weight = |j, i| T::nearest(((7 * j + 3 * i) % 11) as f64 / 5.0 - 1.1);
+    let (hidden, visible) = (DVector::zeros(70), DVector::zeros(130));
+    let target = Rbm::new(DMatrix::from_fn(70, 130, weight), hidden, visible).unwrap();
+    let path = RbmPath::new(BaseRate::uniform(70, 130).unwrap(), target).unwrap();
+    path.with_engine(engine).unwrap()
+}
+
+#[test]
+fn with_block_gibbs_of_rbms() {
+    for engine in Engine::ALL.into_iter().filter(|e| e.is_available()) {
+        assert_goes_on(&rbm_path::<f32>(engine), BlockGibbs);
+        let path = rbm_path::<f64>(engine);
+        assert_goes_on(&path, BlockGibbs);
+        assert_goes_on(
+            &path,
+            Mixture::new(0.5, BlockGibbs, Then(BlockGibbs, BlockGibbs)).unwrap(),
+        );
+        let ladder = Schedule::linear(3).unwrap();
+        assert_goes_on(
+            &path,
+            TemperedTransitions::new(&path, BlockGibbs, ladder).unwrap(),
+        );
+    }
+}
+
+/// A fingerprint shows another weight, and another engine where its bits are others.
+#[test]
+fn a_fingerprint_sees_weights_and_engines() {
+    let schedule = Schedule::linear(STAGES).unwrap();
+    let path = rbm_path::<f32>(Engine::Portable);
+    let found = fingerprint(&path, &BlockGibbs, &schedule).unwrap();
+    let again = fingerprint(&rbm_path::<f32>(Engine::Portable), &BlockGibbs, &schedule);
+    assert_eq!(again.unwrap(), found);
+    let mut weights = path.target().weights().clone();
+    weights[(3, 5)] += 1e-3;
+    let biases = (DVector::zeros(70), DVector::zeros(130));
+    let target = Rbm::new(weights, biases.0, biases.1).unwrap();
+    let other = RbmPath::new(BaseRate::uniform(70, 130).unwrap(), target).unwrap();
+    let other = other.with_engine(Engine::Portable).unwrap();
+    assert_ne!(fingerprint(&other, &BlockGibbs, &schedule).unwrap(), found);
+    for engine in [Engine::Avx2, Engine::Avx512, Engine::Amx] {
+        if engine.is_available() {
+            let other = fingerprint(&rbm_path::<f32>(engine), &BlockGibbs, &schedule);
+            assert_ne!(other.unwrap(), found, "{engine}");
+        }
+    }
+}
+
+#[test]
+fn with_learned_transitions() {
+    let (base, target) = gaussians();
+    let path = GeometricPath::new(base, target);
+    let flow = LearnedTransitions::new(Mean::Gated { hidden: 3 }, 2, STAGES, 1).unwrap();
+    assert_goes_on(&path, &flow);
+    let degrees_of_freedom = 5;
+    assert_goes_on(
+        &path,
+        flow.with_noise(Noise::Student { degrees_of_freedom })
+            .unwrap(),
+    );
+}
+
+#[test]
+fn with_modified_drift_and_ridges() {
+    let normal = |mean, deviation| Gaussian::isotropic(dvector![mean], deviation).unwrap();
+    let path = GaussianPath::new(normal(0.0, 1.0), normal(0.5, 0.8)).unwrap();
+    let schedule = Schedule::linear(3).unwrap();
+    let table = QuadratureModifier::new(&path, &schedule, (-6.0, 6.0), 101).unwrap();
+    let modifier = SeparableModifier::new([table]);
+    assert_goes_on(&path, DriftModifiedLangevin::new(modifier, 0.1).unwrap());
+    let wave = |amplitude| Sinusoid {
+        amplitude,
+        frequency: 2.0,
+        phase: 0.0,
+    };
+    let design = dmatrix![1.0, 0.0; 0.0, 1.0; 1.0, 1.0];
+    let path = RidgePath::new(design, [1.0, -1.0, 0.5].map(wave), 6.0, 1.0, 0.3).unwrap();
+    assert_goes_on(&path, RidgeGibbs::augmented());
+    assert_goes_on(&path, RidgeGibbs::collapsed());
+}
