@@ -1,0 +1,148 @@
+//! A run in short: everything but its chains.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::run::Run;
+use super::stages::StageSummary;
+use super::stop::StoppedBy;
+use crate::estimate::Warning;
+use crate::num::Engine;
+
+/// A run in short: everything but its chains, with a few of its stages. With the feature `serde` it can be
+/// written, as JSON for instance; `Display` makes a page of it.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Report {
+    /// The estimate of `log Z_K`.
+    pub log_z: f64,
+    /// Its standard error.
+    pub standard_error: f64,
+    /// Its 95% confidence interval.
+    pub interval: (f64, f64),
+    /// `log Z_0`, which the estimate contains.
+    pub log_base_normalizer: f64,
+    /// Effective sample size, a count.
+    pub effective_sample_size: f64,
+    /// In expectation a lower bound on `log Z_K`; `None` where a chain has weight zero.
+    pub lower_bound: Option<f64>,
+    /// The estimate by thermodynamic integration, where it exists.
+    pub thermodynamic_log_z: Option<f64>,
+    /// Variance of the log weights, `None` where fewer than two chains live.
+    pub var_log_weight: Option<f64>,
+    /// Reasons to doubt the result, by name, each with its text.
+    pub warnings: Vec<(String, String)>,
+    /// Number of chains N.
+    pub chains: usize,
+    /// Number of chains of weight zero.
+    pub dead_chains: usize,
+    /// Chains of the run that are missing.
+    pub missing: Vec<Range<usize>>,
+    /// Number of stages K.
+    pub steps: usize,
+    /// The seed.
+    pub seed: u64,
+    /// Number of chains in a block.
+    pub block_size: usize,
+    /// The path's instruction set, where it had a choice.
+    pub engine: Option<Engine>,
+    /// What ended the run.
+    pub stopped_by: StoppedBy,
+    /// Wall time in seconds, summed over parts and calls.
+    pub seconds: f64,
+    /// Chain-steps per second.
+    pub chain_steps_per_second: f64,
+    /// At most 21 of the recorded stages, evenly spaced, the last one among them.
+    pub stages: Vec<StageSummary>,
+}
+
+/// Number of stages that a report holds.
+const STAGES: usize = 21;
+
+impl<S, R> Run<S, R> {
+    /// The run in short: everything but its chains.
+    pub fn report(&self) -> Report {
+        let number = |x: f64| x.is_finite().then_some(x);
+        let text = |warning: &Warning| (warning.name(), warning.to_string());
+        Report {
+            log_z: self.log_z(),
+            standard_error: self.standard_error(),
+            interval: self.interval(),
+            log_base_normalizer: self.log_base_normalizer(),
+            effective_sample_size: self.effective_sample_size(),
+            lower_bound: number(self.lower_bound()),
+            thermodynamic_log_z: self.thermodynamic_log_z(),
+            var_log_weight: number(self.estimate().var_log_weight()),
+            warnings: self.warnings().iter().map(text).collect(),
+            chains: self.chains(),
+            dead_chains: self.estimate().dead_chains(),
+            missing: self.missing().to_vec(),
+            steps: self.schedule().steps(),
+            seed: self.seed(),
+            block_size: self.block_size(),
+            engine: self.engine(),
+            stopped_by: self.stopped_by(),
+            seconds: self.seconds(),
+            chain_steps_per_second: self.chain_steps_per_second(),
+            stages: spaced(self.stages()),
+        }
+    }
+}
+
+/// At most so many stages as a report holds, evenly spaced, with the last one.
+fn spaced(stages: &[StageSummary]) -> Vec<StageSummary> {
+    let (all, some) = (stages.len(), stages.len().min(STAGES));
+    (1..=some).map(|i| stages[all * i / some - 1]).collect()
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ((lower, upper), error) = (self.interval, self.standard_error);
+        writeln!(f, "log Z = {:.4} +- {error:.4}", self.log_z)?;
+        writeln!(f, "95% interval {lower:.4} to {upper:.4}")?;
+        let (ess, chains) = (self.effective_sample_size, self.chains);
+        writeln!(f, "effective sample size {ess:.1}, {chains} chains")?;
+        match self.dead_chains {
+            0 => {}
+            dead => writeln!(f, "{dead} chains of weight zero")?,
+        }
+        for (_, warning) in &self.warnings {
+            writeln!(f, "warning: {warning}")?;
+        }
+        writeln!(f, "\nlog Z of the base {:.4}", self.log_base_normalizer)?;
+        write_if(f, "lower bound in expectation", self.lower_bound)?;
+        write_if(f, "thermodynamic integration", self.thermodynamic_log_z)?;
+        write_if(f, "variance of the log weights", self.var_log_weight)?;
+        let (steps, seed, block) = (self.steps, self.seed, self.block_size);
+        writeln!(f, "{steps} stages, seed {seed}, blocks of {block} chains")?;
+        if let Some(engine) = self.engine {
+            writeln!(f, "engine {engine}")?;
+        }
+        for chains in &self.missing {
+            writeln!(f, "missing: chains {chains:?}")?;
+        }
+        let (seconds, rate) = (self.seconds, self.chain_steps_per_second);
+        writeln!(f, "stopped by {}", self.stopped_by)?;
+        writeln!(f, "{seconds:.1} s, {rate:.3e} chain-steps a second\n")?;
+        writeln!(f, "  stage       beta  log Z_k/Z_0       ESS  accepted")?;
+        for stage in &self.stages {
+            write_stage(f, stage)?;
+        }
+        Ok(())
+    }
+}
+
+fn write_if(f: &mut fmt::Formatter<'_>, what: &str, value: Option<f64>) -> fmt::Result {
+    value.map_or(Ok(()), |value| writeln!(f, "{what} {value:.4}"))
+}
+
+fn write_stage(f: &mut fmt::Formatter<'_>, stage: &StageSummary) -> fmt::Result {
+    let (k, beta) = (stage.stage, stage.beta);
+    let (log_z, ess) = (stage.log_z_ratio, stage.effective_sample_size);
+    write!(f, "{k:7} {beta:10.6} {log_z:12.4} {ess:9.1}")?;
+    match stage.acceptance {
+        Some(acceptance) => writeln!(f, "  {acceptance:8.3}"),
+        None => writeln!(f, "         -"),
+    }
+}
