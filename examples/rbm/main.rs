@@ -11,8 +11,15 @@
 //! cargo run --release --features full --example rbm -- \
 //!     --weights rbm.npz --schedule friction --save-schedule betas.txt
 //! cargo run --release --features full --example rbm -- --reverse exact --raise 10
+//! cargo run --release --features full --example rbm -- \
+//!     --chains 1000000 --until-error 0.01 --checkpoint rbm.ckpt --report rbm.json
+//! cargo run --release --features full --example rbm -- \
+//!     --chains 1000000 --until-error 0.01 --resume rbm.ckpt
 //! ```
 
+mod annealing;
+#[path = "../common/interrupt.rs"]
+mod interrupt;
 mod options;
 mod problem;
 mod report;
@@ -22,8 +29,6 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use annealed::ais::Ais;
-use annealed::rbm::BlockGibbs;
 use annealed::{Error, Result};
 use clap::Parser;
 
@@ -62,18 +67,11 @@ fn score(options: &Options) -> Result<String> {
     }
     let schedule = options.schedule(&path)?;
     let pilot_seconds = begun.elapsed().as_secs_f64();
-    let mut ais = Ais::new(&path, BlockGibbs)
-        .schedule(schedule)
-        .chains(options.chains)
-        .seed(options.seed)
-        .block_size(options.block_size);
-    if let Some(threads) = options.threads {
-        ais = ais.threads(threads);
-    }
-    if !options.json {
-        ais = ais.progress_bar();
-    }
-    let run = ais.run()?;
+    let ais = annealing::describe(options, &path, schedule)?;
+    let Some(run) = annealing::run(options, &ais)? else {
+        return Ok(String::new());
+    };
+    annealing::write_report(options, &run)?;
     let backward = match &options.reverse {
         Some(source) => Some(Backward::run(&ais, &run, &problem, source)?),
         None => None,

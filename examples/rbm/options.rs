@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use annealed::Result;
 use annealed::path::Engine;
@@ -52,9 +53,31 @@ pub struct Options {
     /// Take the schedule from a file instead of choosing one; it fixes the number of stages
     #[arg(long, conflicts_with_all = ["schedule", "steps"])]
     pub load_schedule: Option<PathBuf>,
-    /// Number of chains N
+    /// Number of chains N, or the most where --until-error or --time-limit may end the run before
     #[arg(long, default_value_t = 1_000)]
     pub chains: usize,
+    /// End the run when its standard error is so small, in nats
+    #[arg(long, value_name = "NATS")]
+    pub until_error: Option<f64>,
+    /// End the run after so much time
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub time_limit: Option<Duration>,
+    /// Write checkpoints to a file, from which --resume goes on
+    #[arg(long, value_name = "FILE")]
+    pub checkpoint: Option<PathBuf>,
+    /// How often a checkpoint is written
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    pub checkpoint_every: Duration,
+    /// Go on from a checkpoint, to which further ones are written; the other options must be those of the run
+    /// that wrote it, but for threads, limits and a larger number of chains
+    #[arg(long, value_name = "FILE", conflicts_with = "checkpoint")]
+    pub resume: Option<PathBuf>,
+    /// Share the chains with the other processes that mpirun has started (a build with the feature mpi)
+    #[arg(long, conflicts_with_all = ["checkpoint", "resume", "reverse", "raise"])]
+    pub mpi: bool,
+    /// Write a report: as JSON to a file that ends in .json, else as a page of text
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
     /// Number of stages K
     #[arg(long, default_value_t = 10_000)]
     pub steps: usize,
@@ -143,6 +166,11 @@ pub enum ScheduleKind {
     Friction,
     /// Constant conditional effective sample size (Zhou, Johansen and Aston 2016)
     Cess,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds")?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
 impl Options {

@@ -70,6 +70,7 @@ impl Report<'_> {
             "thermodynamic_log_z": run.thermodynamic_log_z(),
             "log_z_exact": problem.log_z_exact,
             "chains": run.chains(),
+            "stopped_by": format!("{:?}", run.stopped_by()),
             "steps": run.schedule().steps(),
             "engine": run.engine().map(|engine| engine.to_string()),
             "seconds": self.seconds(),
@@ -140,6 +141,9 @@ impl Display for Report<'_> {
         self.write_backward(f)?;
         if !problem.held_out.is_empty() {
             self.write_log_likelihood(f)?;
+        }
+        if run.stopped_by() != StoppedBy::Chains {
+            writeln!(f, "stopped by {}", run.stopped_by())?;
         }
         writeln!(
             f,

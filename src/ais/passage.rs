@@ -99,7 +99,7 @@ where
             let passed = caught(|| {
                 let population = population.insert(route.start(chains.clone(), stream)?);
                 self.pass(settings, population, route, |chains| {
-                    if meter.add(chains) {
+                    if meter.add(chains) || self.stop_when.as_ref().is_some_and(|asked| asked()) {
                         ledger.stop(StoppedBy::Callback);
                     } else if self.budget.is_over(begun) {
                         ledger.stop(StoppedBy::TimeLimit);

@@ -12,7 +12,7 @@ use super::resampling::Resampling;
 use super::route::Forward;
 use super::run::Run;
 use super::settings::Settings;
-use super::stop::{Budget, StoppedBy};
+use super::stop::{Asked, Budget, StoppedBy};
 use super::tree::Forest;
 use super::waste_free::WasteFree;
 use crate::kernel::{Invariant, TransitionKernel};
@@ -60,6 +60,7 @@ pub struct Ais<'p, P: AnnealingPath, K, R = ()> {
     pub(super) budget: Budget,
     pub(super) threads: Option<usize>,
     pub(super) progress: Option<Callback<'p>>,
+    pub(super) stop_when: Option<Asked<'p>>,
     /// How states are copied, known where the run resamples.
     pub(super) copy: Option<CopyState<P::State>>,
 }
@@ -85,6 +86,7 @@ impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> Ais<'p, P, K> {
             budget: Budget::default(),
             threads: None,
             progress: None,
+            stop_when: None,
             copy: None,
         }
     }
@@ -151,6 +153,14 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
         self
     }
 
+    /// Stops the run at the end of the stage when `asked` says so, as `Break` of a
+    /// [progress](Self::progress) callback does: for a flag that a signal sets. It is asked after each stage
+    /// of a block.
+    pub fn stop_when(mut self, asked: impl Fn() -> bool + Sync + 'p) -> Self {
+        self.stop_when = Some(Box::new(asked));
+        self
+    }
+
     /// Shows a progress bar while the run lasts: on a terminal (standard error) a bar, elsewhere a line now
     /// and then.
     #[cfg(feature = "progress")]
@@ -169,6 +179,7 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
             budget: self.budget,
             threads: self.threads,
             progress: self.progress,
+            stop_when: self.stop_when,
             copy: self.copy,
         }
     }

@@ -16,7 +16,7 @@ pub enum StoppedBy {
     StandardError,
     /// The time was over.
     TimeLimit,
-    /// The progress callback said so.
+    /// The progress callback said so, or the function given to `stop_when`.
     Callback,
 }
 
@@ -26,10 +26,13 @@ impl fmt::Display for StoppedBy {
             Self::Chains => "the number of chains",
             Self::StandardError => "the standard error",
             Self::TimeLimit => "the time limit",
-            Self::Callback => "the progress callback",
+            Self::Callback => "a callback",
         })
     }
 }
+
+/// Whether a run has been asked to stop.
+pub(crate) type Asked<'p> = Box<dyn Fn() -> bool + Sync + 'p>;
 
 /// What may end a run before all of its chains are done.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

@@ -387,7 +387,7 @@ fn rounding_the_length_of_stages_does_not_move_single_precision() {
         let path = scaled(units, units, 1.0).with_engine(engine).unwrap();
         let (log_mean, error) = log_mean_and_rounding(&path, 1_000);
         let error = error / (0.5 * f64::from(f32::EPSILON) * log_mean);
-        assert!(error.abs() < 0.3, "{engine}, {units} units: {error}");
+        assert!(error.abs() < 0.4, "{engine}, {units} units: {error}");
     }
 }
 

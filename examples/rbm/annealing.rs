@@ -1,0 +1,88 @@
+//! The forward run: alone, with checkpoints, or on many processes.
+
+use std::fs;
+
+use annealed::ais::{Ais, Run};
+use annealed::rbm::{BlockGibbs, RbmPath};
+use annealed::schedule::Schedule;
+use annealed::{Error, Result};
+
+use crate::interrupt::Interrupt;
+use crate::options::Options;
+
+type Chains = Run<Vec<bool>>;
+
+/// The run that the options describe.
+pub fn describe<'p>(
+    options: &Options,
+    path: &'p RbmPath,
+    schedule: Schedule,
+) -> Result<Ais<'p, RbmPath, BlockGibbs>> {
+    let mut ais = Ais::new(path, BlockGibbs)
+        .schedule(schedule)
+        .chains(options.chains)
+        .seed(options.seed)
+        .block_size(options.block_size);
+    if let Some(threads) = options.threads {
+        ais = ais.threads(threads);
+    }
+    if let Some(error) = options.until_error {
+        ais = ais.until_error(error);
+    }
+    if let Some(time) = options.time_limit {
+        ais = ais.time_limit(time);
+    }
+    if !options.json {
+        ais = ais.progress_bar();
+    }
+    let interrupt =
+        Interrupt::listen().map_err(|error| Error::file("signals", error.to_string()))?;
+    Ok(ais.stop_when(move || interrupt.is_asked()))
+}
+
+/// Runs it; `None` where another process of this run has the result.
+pub fn run(options: &Options, ais: &Ais<'_, RbmPath, BlockGibbs>) -> Result<Option<Chains>> {
+    let run = match (&options.checkpoint, &options.resume) {
+        _ if options.mpi => return share(ais),
+        (Some(file), _) => ais.checkpoint(file).every(options.checkpoint_every).run()?,
+        (_, Some(file)) => ais
+            .checkpoint(file)
+            .every(options.checkpoint_every)
+            .resume()?,
+        _ => ais.run()?,
+    };
+    Ok(Some(run))
+}
+
+#[cfg(feature = "mpi")]
+fn share(ais: &Ais<'_, RbmPath, BlockGibbs>) -> Result<Option<Chains>> {
+    use annealed::mpi::{Threading, initialize_with_threading, topology::SimpleCommunicator};
+    let _mpi = initialize_with_threading(Threading::Funneled);
+    ais.run_on(&SimpleCommunicator::world())
+}
+
+#[cfg(not(feature = "mpi"))]
+fn share(_ais: &Ais<'_, RbmPath, BlockGibbs>) -> Result<Option<Chains>> {
+    let found = "a build without the feature mpi";
+    Err(Error::invalid(
+        "--mpi",
+        found,
+        "cargo build --features full,mpi",
+    ))
+}
+
+/// Writes the report.
+pub fn write_report(options: &Options, run: &Chains) -> Result<()> {
+    let Some(file) = &options.report else {
+        return Ok(());
+    };
+    let report = run.report();
+    let text = match file
+        .extension()
+        .is_some_and(|extension| extension == "json")
+    {
+        true => serde_json::to_string_pretty(&report).expect("a report is JSON") + "\n",
+        false => report.to_string(),
+    };
+    fs::write(file, text).map_err(|error| Error::file(file, error.to_string()))
+}

@@ -1,0 +1,205 @@
+//! One run on many machines, by files: each job of a batch system's array runs a part of the chains and
+//! writes it to a file, and a last job merges the files.
+//!
+//! ```text
+//! cargo run --release --features full --example shards -- run --part 3 --of 8 --folder shards
+//! cargo run --release --features full --example shards -- merge --folder shards
+//! ```
+//!
+//! Under Slurm, `#SBATCH --array=0-7` and
+//!
+//! ```text
+//! shards run --part $SLURM_ARRAY_TASK_ID --of $SLURM_ARRAY_TASK_COUNT --folder shards --time-limit 3500
+//! ```
+//!
+//! A job whose time is over, or that gets SIGTERM, writes the blocks of chains that it has finished. The merge
+//! says which chains are missing, and gives the estimate of the others. Run the jobs of the missing parts
+//! again: a job goes on from its file. Without arguments the program shows all of this in a folder of its own.
+
+#[path = "common/interrupt.rs"]
+mod interrupt;
+
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use annealed::ais::{Ais, PartialRun};
+use annealed::kernel::Hmc;
+use annealed::prelude::*;
+use annealed::{Error, Result};
+use clap::{Parser, Subcommand};
+use interrupt::Interrupt;
+
+/// One run on many machines, by files.
+#[derive(Debug, Parser)]
+struct Options {
+    #[command(subcommand)]
+    task: Option<Task>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Run one part and write it to a file
+    Run(Job),
+    /// Merge the files of a folder
+    Merge {
+        #[arg(long)]
+        folder: PathBuf,
+    },
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct Job {
+    /// The part, from 0
+    #[arg(long)]
+    part: usize,
+    /// Number of parts
+    #[arg(long)]
+    of: usize,
+    /// Where the parts are
+    #[arg(long)]
+    folder: PathBuf,
+    /// Number of chains of all parts together
+    #[arg(long, default_value_t = 16_384)]
+    chains: usize,
+    /// Number of stages
+    #[arg(long, default_value_t = 500)]
+    steps: usize,
+    /// The seed, the same for all parts
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Write what is done after so many seconds
+    #[arg(long)]
+    time_limit: Option<f64>,
+}
+
+type Shard = PartialRun<DVector<f64>>;
+
+fn main() -> Result<()> {
+    match Options::parse().task {
+        Some(Task::Run(job)) => run(&job),
+        Some(Task::Merge { folder }) => merge(&folder),
+        None => show(),
+    }
+}
+
+/// The posterior of two means of opposite sign in ten dimensions: `log Z` is known to be 0.
+fn path() -> Result<GeometricPath<Gaussian, GaussianMixture>> {
+    let mode = |x: f64| Gaussian::isotropic(DVector::from_element(10, x), 0.5);
+    let target = GaussianMixture::new([(0.75, mode(-1.0)?), (0.25, mode(1.0)?)])?;
+    Ok(GeometricPath::new(
+        Gaussian::isotropic(DVector::zeros(10), 1.5)?,
+        target,
+    ))
+}
+
+/// Runs a part, or what its file lacks of it, and writes the file.
+fn run(job: &Job) -> Result<()> {
+    let file = job
+        .folder
+        .join(format!("part-{}-of-{}.json", job.part, job.of));
+    fs::create_dir_all(&job.folder).map_err(|error| Error::file(&job.folder, error.to_string()))?;
+    let interrupt = Interrupt::listen().map_err(|error| Error::file(&file, error.to_string()))?;
+    let path = path()?;
+    let mut ais = Ais::new(&path, Hmc::new(0.2, 3)?)
+        .schedule(Schedule::linear(job.steps)?)
+        .chains(job.chains)
+        .seed(job.seed)
+        .stop_when(|| interrupt.is_asked());
+    if let Some(seconds) = job.time_limit {
+        ais = ais.time_limit(Duration::from_secs_f64(seconds));
+    }
+    let ranges = ais.ranges(job.of)?;
+    let Some(range) = ranges.get(job.part) else {
+        println!(
+            "part {} of {} has nothing to do: {} will do",
+            job.part,
+            job.of,
+            ranges.len()
+        );
+        return Ok(());
+    };
+    let shard = match file.exists() {
+        true => complete(&ais, read(&file)?, range)?,
+        false => ais.run_range(range.clone())?,
+    };
+    write(&file, &shard)?;
+    let (done, of) = (shard.finished(), range.len());
+    println!("part {} of {}: {done} of {of} chains", job.part, job.of);
+    Ok(())
+}
+
+/// Runs what an earlier job did not finish of a range.
+fn complete<P, K>(ais: &Ais<'_, P, K>, mut shard: Shard, range: &Range<usize>) -> Result<Shard>
+where
+    P: AnnealingPath<State = DVector<f64>> + Sync,
+    K: for<'a> TransitionKernel<P::At<'a>> + Sync,
+{
+    let within = |gap: &Range<usize>| gap.start.max(range.start)..gap.end.min(range.end);
+    let gaps = shard.missing();
+    for gap in gaps.iter().map(within).filter(|gap| !gap.is_empty()) {
+        shard = PartialRun::join([shard, ais.run_range(gap)?])?;
+    }
+    Ok(shard)
+}
+
+/// Merges the parts of a folder, and says what is missing.
+fn merge(folder: &Path) -> Result<()> {
+    let failed = |error: io::Error| Error::file(folder, error.to_string());
+    let entries = fs::read_dir(folder).map_err(failed)?;
+    let files = entries.map(|entry| entry.map(|entry| entry.path()));
+    let mut files: Vec<PathBuf> = files.collect::<io::Result<_>>().map_err(failed)?;
+    files.retain(|file| {
+        file.extension()
+            .is_some_and(|extension| extension == "json")
+    });
+    files.sort();
+    let shards: Vec<Shard> = files.iter().map(|file| read(file)).collect::<Result<_>>()?;
+    let run = PartialRun::merge(shards)?;
+    println!("{} parts: {run}", files.len());
+    for chains in run.missing() {
+        println!("missing: chains {chains:?}");
+    }
+    Ok(())
+}
+
+fn read(file: &Path) -> Result<Shard> {
+    let failed = |error: io::Error| Error::file(file, error.to_string());
+    let text = fs::read_to_string(file).map_err(failed)?;
+    serde_json::from_str(&text).map_err(|error| Error::file(file, error.to_string()))
+}
+
+/// Writes a file beside the old one, and then puts it in its place: a job that is killed leaves a whole file.
+fn write(file: &Path, shard: &Shard) -> Result<()> {
+    let beside = file.with_extension("tmp");
+    let text =
+        serde_json::to_string(shard).map_err(|error| Error::file(file, error.to_string()))?;
+    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, file));
+    written.map_err(|error| Error::file(file, error.to_string()))
+}
+
+/// Eight parts, of which one is lost for a while, and one has not enough time.
+fn show() -> Result<()> {
+    let folder = std::env::temp_dir().join(format!("annealed-shards-{}", std::process::id()));
+    let job = |part, time_limit| Job {
+        part,
+        of: 8,
+        folder: folder.clone(),
+        chains: 4_096,
+        steps: 100,
+        seed: 1,
+        time_limit,
+    };
+    for part in [0, 1, 2, 4, 5, 7] {
+        run(&job(part, None))?;
+    }
+    run(&job(6, Some(0.0)))?;
+    merge(&folder)?;
+    println!("\nthe two jobs again:");
+    run(&job(3, None))?;
+    run(&job(6, None))?;
+    merge(&folder)?;
+    fs::remove_dir_all(&folder).map_err(|error| Error::file(&folder, error.to_string()))
+}
