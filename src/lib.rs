@@ -33,6 +33,8 @@ pub mod pilot;
 #[cfg(feature = "plot")]
 pub mod plot;
 pub mod random;
+#[cfg(feature = "mpi")]
+mod ranks;
 pub mod rbm;
 pub mod schedule;
 pub mod tempering;
