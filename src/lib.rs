@@ -33,6 +33,8 @@ pub mod pilot;
 #[cfg(feature = "plot")]
 pub mod plot;
 pub mod random;
+// Until the runner uses it.
+#[cfg_attr(not(test), expect(dead_code))]
 #[cfg(feature = "mpi")]
 mod ranks;
 pub mod rbm;
