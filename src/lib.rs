@@ -33,8 +33,6 @@ pub mod pilot;
 #[cfg(feature = "plot")]
 pub mod plot;
 pub mod random;
-// Until the runner uses it.
-#[cfg_attr(not(test), expect(dead_code))]
 #[cfg(feature = "mpi")]
 mod ranks;
 pub mod rbm;
@@ -43,6 +41,8 @@ pub mod tempering;
 pub mod testing;
 
 pub use error::{Error, Result};
+#[cfg(feature = "mpi")]
+pub use mpi;
 pub use {nalgebra, rand};
 
 /// What most programs need, by `use annealed::prelude::*`.

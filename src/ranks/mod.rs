@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod tests;
+mod values;
 mod verdict;
 
 use std::collections::VecDeque;
@@ -71,12 +72,12 @@ impl Ranks {
     }
 
     /// Sends a message, and returns when it is on its way.
-    pub(crate) fn send(&mut self, to: usize, message: &[u8]) {
+    fn send(&mut self, to: usize, message: &[u8]) {
         self.send_pieces(to..to + 1, message, MESSAGE);
     }
 
     /// Sends a message from rank 0 to all others.
-    pub(crate) fn send_to_all(&mut self, message: &[u8]) {
+    fn send_to_all(&mut self, message: &[u8]) {
         self.send_pieces(self.peers(), message, MESSAGE);
     }
 
@@ -84,7 +85,7 @@ impl Ranks {
     ///
     /// # Errors
     /// [`Error::Rank`] once a rank has failed, or sent what is no message.
-    pub(crate) fn poll(&mut self) -> Result<Option<(usize, Vec<u8>)>> {
+    fn poll(&mut self) -> Result<Option<(usize, Vec<u8>)>> {
         while self.failure.is_none() && self.inbox.is_empty() && self.receive() {}
         match &self.failure {
             Some(error) => Err(error.clone()),
@@ -96,7 +97,7 @@ impl Ranks {
     ///
     /// # Errors
     /// As [`poll`](Self::poll).
-    pub(crate) fn wait(&mut self) -> Result<(usize, Vec<u8>)> {
+    fn wait(&mut self) -> Result<(usize, Vec<u8>)> {
         let start = Instant::now();
         loop {
             if let Some(message) = self.poll()? {
