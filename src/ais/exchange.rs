@@ -1,8 +1,7 @@
 //! How ranks share the blocks of a ledger: what is finished goes to rank 0, which says from which block on none
 //! is wanted any more.
 
-use std::thread;
-use std::time::Duration;
+use std::time::Instant;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -10,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::blocks::Site;
 use super::ledger::{Share, Watch};
 use super::tree::Merge;
-use crate::ranks::Ranks;
+use crate::ranks::{Ranks, pause};
 use crate::{Error, Result};
 
 /// What rank 0 is told.
@@ -30,9 +29,6 @@ enum Order {
     /// All ranks have ended.
     Over,
 }
-
-/// Between two looks for messages. It takes no processor from those who compute.
-const PAUSE: Duration = Duration::from_millis(1);
 
 impl Share {
     pub(crate) fn of(ranks: &Ranks) -> Self {
@@ -71,8 +67,13 @@ fn collect<T: Merge + DeserializeOwned>(
 ) -> Result<()> {
     let mut at_work = ranks.size() - 1;
     let mut told = ledger.blocks().end;
+    let mut heard = Instant::now();
     while at_work > 0 {
-        match ranks.look()? {
+        let report = ranks.look()?;
+        if report.is_some() {
+            heard = Instant::now();
+        }
+        match report {
             Some((_, Report::Finished(block, value))) => {
                 ledger.enter(block, Ok(value), rule);
                 watch(block..block + 1)?;
@@ -83,7 +84,7 @@ fn collect<T: Merge + DeserializeOwned>(
             Some((_, Report::Ended)) => at_work -= 1,
             None => {
                 watch(0..0)?;
-                thread::sleep(PAUSE);
+                pause(heard);
             }
         }
         let limit = ledger.limit();
@@ -97,11 +98,13 @@ fn collect<T: Merge + DeserializeOwned>(
 
 fn report<T: Merge + Serialize>(ranks: &mut Ranks, site: &Site<'_, T>) -> Result<()> {
     let mut ended = false;
+    let mut busy = Instant::now();
     loop {
         // Asked first: what the last thread to end has left is then there.
         let done = (site.are_done)();
         let (finished, failed) = site.ledger.take_out();
         for node in finished {
+            busy = Instant::now();
             let block = node.blocks().start;
             ranks.tell(0, &Report::Finished(block, node.value))?;
         }
@@ -119,7 +122,7 @@ fn report<T: Merge + Serialize>(ranks: &mut Ranks, site: &Site<'_, T>) -> Result
         match ranks.look()? {
             Some((_, Order::Limit(block))) => site.ledger.cancel_from(block),
             Some((_, Order::Over)) => return Ok(()),
-            None => thread::sleep(PAUSE),
+            None => pause(busy),
         }
     }
 }

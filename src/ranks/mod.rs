@@ -173,9 +173,9 @@ impl Ranks {
     }
 }
 
-/// A transfer goes on only while both ends call MPI. A wait therefore begins with short pauses; they
-/// grow up to a millisecond, so that long waits leave the processor to others.
-fn pause(start: Instant) {
+/// Waits a little, given when the wait began. A transfer goes on only while both ends call MPI. A wait therefore
+/// begins with short pauses; they grow up to a millisecond, so that long waits leave the processor to others.
+pub(crate) fn pause(start: Instant) {
     let pause = start.elapsed() / 10;
     match pause < Duration::from_micros(20) {
         true => thread::yield_now(),
