@@ -116,6 +116,16 @@ pub enum Error {
         /// How far it got.
         detail: String,
     },
+    /// A failure of one rank of a run on several, as the other ranks report it, or a message of it that
+    /// cannot be read.
+    #[cfg(feature = "mpi")]
+    #[error("rank {rank}: {message}")]
+    Rank {
+        /// Index of the process that failed.
+        rank: usize,
+        /// What went wrong there.
+        message: String,
+    },
     /// A file that could not be read or written.
     #[error("{path}: {reason}")]
     File {

@@ -33,12 +33,16 @@ pub mod pilot;
 #[cfg(feature = "plot")]
 pub mod plot;
 pub mod random;
+#[cfg(feature = "mpi")]
+mod ranks;
 pub mod rbm;
 pub mod schedule;
 pub mod tempering;
 pub mod testing;
 
 pub use error::{Error, Result};
+#[cfg(feature = "mpi")]
+pub use mpi;
 pub use {nalgebra, rand};
 
 /// What most programs need, by `use annealed::prelude::*`.

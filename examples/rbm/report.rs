@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use annealed::ais::{Bridge, Raise, ReverseRun, Run};
+use annealed::ais::{Bridge, Raise, ReverseRun, Run, StoppedBy};
 use annealed::estimate::Warning;
 use annealed::model::{NormalizedModel, UnnormalizedModel};
 use serde_json::{Value, json};

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
 
 use super::ledger::{Ledger, Rule};
 use super::threads::side_by_side;
@@ -18,6 +19,15 @@ pub(crate) trait Work<T>:
 
 impl<T, F: Fn(usize, &dyn Fn() -> bool) -> Result<T, Option<Error>> + Sync> Work<T> for F {}
 
+/// Where threads are at work, as the thread that has called them sees it.
+#[cfg_attr(not(feature = "mpi"), allow(dead_code))] // Only processes that share their work look.
+pub(crate) struct Site<'a, T> {
+    pub(super) ledger: &'a Ledger<T>,
+    pub(super) rule: Option<Rule<'a, T>>,
+    /// Whether all threads are done.
+    pub(super) are_done: &'a dyn Fn() -> bool,
+}
+
 /// Does the work of all blocks, on so many threads or on those of rayon's global pool.
 ///
 /// # Errors
@@ -29,7 +39,7 @@ pub(crate) fn run_blocks<T: Merge + Send>(
 ) -> Result<Forest<T>> {
     let count = blocks.len();
     let ledger = Ledger::new(blocks);
-    work_through(&ledger, count, threads, None, work, &mut || ())?;
+    work_through(&ledger, count, threads, None, work, &mut |_| ())?;
     Ok(ledger.close()?.prefix)
 }
 
@@ -44,14 +54,34 @@ pub(crate) fn work_through<T: Merge + Send>(
     threads: Option<usize>,
     rule: Option<Rule<'_, T>>,
     work: &impl Work<T>,
-    meanwhile: &mut dyn FnMut(),
+    meanwhile: &mut dyn FnMut(&Site<'_, T>),
 ) -> Result<()> {
     let worker = || {
+        let _ends = EndsByPanic(ledger);
         while let Some(block) = ledger.hand_out() {
             ledger.enter(block, work(block, &|| ledger.is_canceled(block)), rule);
         }
     };
-    side_by_side(threads, most, &worker, meanwhile)
+    side_by_side(threads, most, &worker, &mut |are_done| {
+        let _ends = EndsByPanic(ledger);
+        meanwhile(&Site {
+            ledger,
+            rule,
+            are_done,
+        });
+    })
+}
+
+/// Ends all work where a panic passes by, as from the merging of recorders: the others would wait for what
+/// never comes.
+struct EndsByPanic<'l, T: Merge>(&'l Ledger<T>);
+
+impl<T: Merge> Drop for EndsByPanic<'_, T> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.cancel_from(0);
+        }
+    }
 }
 
 /// Does the work, or says what a panic in it said.

@@ -14,7 +14,7 @@ use crate::{Error, Result};
 /// Whoever comes first, finished blocks are merged in their order, and a rule that may end the work sees
 /// them in this order only. So neither sums nor the end depend on threads.
 pub(crate) struct Ledger<T> {
-    end: usize,
+    blocks: Range<usize>,
     /// The last block is kept by itself where it is not full, so that it can be done again with more chains.
     unfilled: bool,
     /// Of so many processes that share the blocks in turn, this one.
@@ -31,11 +31,6 @@ pub(crate) struct Share {
     pub(crate) size: usize,
 }
 
-impl Share {
-    /// Of one process alone.
-    pub(crate) const ALL: Self = Self { rank: 0, size: 1 };
-}
-
 struct Books<T> {
     /// The next block to be handed out.
     next: usize,
@@ -48,6 +43,9 @@ struct Books<T> {
     failed: Option<(usize, Error)>,
     stopped_by: Option<StoppedBy>,
 }
+
+/// Told of the blocks that other processes have finished, and from time to time of none.
+pub(crate) type Watch<'a> = &'a dyn Fn(Range<usize>) -> Result<()>;
 
 /// What a ledger holds when the work is over.
 #[derive(Debug)]
@@ -82,15 +80,16 @@ impl<T: Merge> Ledger<T> {
         };
         while books.take_in(None) {}
         Self {
-            end: blocks.end,
             unfilled: false,
-            share: Share::ALL,
+            share: Share { rank: 0, size: 1 },
             limit: AtomicUsize::new(blocks.end),
+            blocks,
             books: Mutex::new(books),
         }
     }
 
-    /// Hands out only the blocks of this share.
+    /// Hands out only the blocks of this share, of a range that begins at 0.
+    #[cfg(feature = "mpi")]
     pub(crate) fn shared(mut self, share: Share) -> Self {
         self.share = share;
         self
@@ -104,6 +103,20 @@ impl<T: Merge> Ledger<T> {
 
     fn books(&self) -> MutexGuard<'_, Books<T>> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn blocks(&self) -> Range<usize> {
+        self.blocks.clone()
+    }
+
+    /// At most so many blocks are to be done here.
+    pub(crate) fn most(&self) -> usize {
+        self.blocks.len().div_ceil(self.share.size)
+    }
+
+    /// Whether this process has the first block: it decides when the work ends.
+    pub(crate) fn leads(&self) -> bool {
+        self.share.rank == 0
     }
 
     /// The next block to do; `None` where there is none.
@@ -124,6 +137,12 @@ impl<T: Merge> Ledger<T> {
     /// Whether a block is not wanted any more.
     pub(crate) fn is_canceled(&self, block: usize) -> bool {
         self.limit.load(Ordering::Relaxed) <= block
+    }
+
+    /// The block from which on none is wanted any more.
+    #[cfg(feature = "mpi")]
+    pub(crate) fn limit(&self) -> usize {
+        self.limit.load(Ordering::Relaxed)
     }
 
     /// Lets no block from this one on be done.
@@ -155,7 +174,7 @@ impl<T: Merge> Ledger<T> {
     fn enter_node(&self, node: Node<T>, rule: Option<Rule<'_, T>>) {
         let mut books = self.books();
         books.waiting.insert(node.blocks().start, node);
-        let kept_apart = self.unfilled.then(|| self.end - 1);
+        let kept_apart = self.unfilled.then(|| self.blocks.end - 1);
         while books.stopped_by != Some(StoppedBy::StandardError) && books.take_in(kept_apart) {
             if rule.is_some_and(|rule| rule(books.done, &books.prefix)) {
                 books.stopped_by = Some(StoppedBy::StandardError);
@@ -176,6 +195,14 @@ impl<T: Merge> Ledger<T> {
         if first.is_none_or(|(left, first)| rank(block, &error) < rank(*left, first)) {
             books.failed = Some((block, error));
         }
+    }
+
+    /// Takes out what a process that does not lead has done: its finished blocks, and the leftmost that failed.
+    #[cfg(feature = "mpi")]
+    pub(crate) fn take_out(&self) -> (Forest<T>, Option<(usize, Error)>) {
+        let mut books = self.books();
+        let finished = std::mem::take(&mut books.waiting);
+        (finished.into_values().collect(), books.failed.take())
     }
 
     /// Looks at what is done: the number of the block that follows, and the finished blocks before it.
@@ -201,7 +228,7 @@ impl<T: Merge> Ledger<T> {
                 return Err(error);
             }
         }
-        let ended = books.done == self.end;
+        let ended = books.done == self.blocks.end;
         Ok(Closed {
             prefix: std::mem::take(&mut books.prefix),
             beyond: match books.stopped_by {

@@ -9,6 +9,8 @@
 mod block_streams;
 mod blocks;
 mod bridge;
+#[cfg(feature = "mpi")]
+mod exchange;
 mod figures;
 #[cfg(feature = "checkpoint")]
 #[allow(dead_code)] // until a run writes one
@@ -18,6 +20,8 @@ mod fingerprint;
 mod in_progress;
 mod ledger;
 mod lineage;
+#[cfg(feature = "mpi")]
+mod on_ranks;
 mod outcome;
 mod partial;
 mod passage;

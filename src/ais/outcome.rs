@@ -88,6 +88,21 @@ impl<S> Chains<S> {
     }
 }
 
+impl<S, R> Outcome<S, R> {
+    /// With other states.
+    pub(super) fn with_states<T>(self, of: impl FnOnce(Vec<S>) -> Vec<T>) -> Outcome<T, R> {
+        let chains = Chains {
+            states: of(self.chains.states),
+            log_weights: self.chains.log_weights,
+            roots: self.chains.roots,
+        };
+        Outcome {
+            chains,
+            tally: self.tally,
+        }
+    }
+}
+
 impl<S> Default for Chains<S> {
     fn default() -> Self {
         Self {

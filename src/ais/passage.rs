@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::time::Instant;
 
 use super::block_streams::BlockStreams;
-use super::blocks::{caught, work_through};
-use super::ledger::{Closed, Ledger};
+use super::blocks::{Site, caught, work_through};
+use super::ledger::{Closed, Ledger, Watch};
 use super::lineage::Lineage;
 use super::outcome::{Chains, Outcome, Tally};
 use super::partial::PartialRun;
@@ -28,6 +28,12 @@ use crate::{Error, Result};
 /// What the chains of a range have left when the work ended.
 type Work<S, R> = Forest<Outcome<S, R>>;
 
+/// What the thread that calls does while others work.
+pub(super) type Meanwhile<'a, T> = &'a mut dyn FnMut(&Site<'_, T>, Watch<'_>) -> Result<()>;
+
+/// What is kept of the last states of a block.
+pub(super) type Keep<S, T> = fn(Vec<S>) -> Vec<T>;
+
 impl<'p, P, K, R> Ais<'p, P, K, R>
 where
     P: AnnealingPath + Sync,
@@ -49,12 +55,24 @@ where
         route: &impl Route<'p, P>,
         done: Work<P::State, R>,
     ) -> Result<PartialRun<P::State, R>> {
-        let begun = Instant::now();
         self.check(settings)?;
-        let blocks = settings.blocks_of(chains)?;
+        let ledger = Ledger::resumed(settings.blocks_of(chains)?, done);
+        self.pass_all(settings, route, ledger, |states| states, &mut |_, _| Ok(()))
+    }
+
+    /// Takes the chains of a ledger's blocks through all stages, and of their states those that are to be kept.
+    pub(super) fn pass_all<S: Send>(
+        &self,
+        settings: &Settings,
+        route: &impl Route<'p, P>,
+        ledger: Ledger<Outcome<S, R>>,
+        keep: Keep<P::State, S>,
+        meanwhile: Meanwhile<'_, Outcome<S, R>>,
+    ) -> Result<PartialRun<S, R>> {
+        let begun = Instant::now();
         check_stages("steps of the schedule", route.stages(), &settings.schedule)?;
-        let ledger = Ledger::resumed(blocks.clone(), done).last_unfilled(settings.is_unfilled());
-        self.work(settings, &blocks, route, &ledger, begun)?;
+        let ledger = ledger.last_unfilled(settings.is_unfilled());
+        self.work((settings, route), &ledger, keep, meanwhile, begun)?;
         let Closed {
             mut prefix,
             beyond,
@@ -70,19 +88,21 @@ where
     }
 
     /// Does the blocks that the ledger hands out.
-    fn work(
+    fn work<S: Send>(
         &self,
-        settings: &Settings,
-        blocks: &Range<usize>,
-        route: &impl Route<'p, P>,
-        ledger: &Ledger<Outcome<P::State, R>>,
+        (settings, route): (&Settings, &impl Route<'p, P>),
+        ledger: &Ledger<Outcome<S, R>>,
+        keep: Keep<P::State, S>,
+        meanwhile: Meanwhile<'_, Outcome<S, R>>,
         begun: Instant,
     ) -> Result<()> {
+        let blocks = ledger.blocks();
         let steps = settings.schedule.steps() as u64;
         let chain_steps = |blocks: Range<usize>| settings.chains_of(blocks).len() as u64 * steps;
         let before = ledger.look(|done, _| chain_steps(blocks.start..done));
-        let meter = Meter::new(self.progress.as_ref(), before, chain_steps(blocks.clone()));
-        let rule = |done: usize, prefix: &Work<P::State, R>| {
+        let callback = self.progress.as_ref().filter(|_| ledger.leads());
+        let meter = Meter::new(callback, before, chain_steps(blocks.clone()));
+        let rule = |done: usize, prefix: &Work<S, R>| {
             if meter.is_watched() {
                 meter.set(so_far(settings, prefix));
             }
@@ -91,6 +111,14 @@ where
         if ledger.look(|done, prefix| !prefix.is_empty() && rule(done, prefix)) {
             ledger.stop(StoppedBy::StandardError);
         }
+        let count = |chain_steps: u64| {
+            let asked = || self.stop_when.as_ref().is_some_and(|asked| asked());
+            if meter.add(chain_steps) || ledger.leads() && asked() {
+                ledger.stop(StoppedBy::Callback);
+            } else if ledger.leads() && self.budget.is_over(begun) {
+                ledger.stop(StoppedBy::TimeLimit);
+            }
+        };
         let streams = BlockStreams::new(settings, blocks.start);
         let pass_block = |block: usize, canceled: &dyn Fn() -> bool| {
             let chains = settings.chains_of(block..block + 1);
@@ -99,30 +127,38 @@ where
             let passed = caught(|| {
                 let population = population.insert(route.start(chains.clone(), stream)?);
                 self.pass(settings, population, route, |chains| {
-                    if meter.add(chains) || self.stop_when.as_ref().is_some_and(|asked| asked()) {
-                        ledger.stop(StoppedBy::Callback);
-                    } else if self.budget.is_over(begun) {
-                        ledger.stop(StoppedBy::TimeLimit);
-                    }
+                    count(chains as u64);
                     canceled()
                 })
             });
             // A panic on the way is an error that names its place.
-            passed.unwrap_or_else(|message| Err(Some(panicked(message, population, chains))))
+            let passed =
+                passed.unwrap_or_else(|message| Err(Some(panicked(message, population, chains))));
+            passed.map(|outcome| outcome.with_states(keep))
         };
-        let rule = Some(&rule as _);
+        let watch = |arrived: Range<usize>| {
+            let counted = caught(|| count(chain_steps(arrived.clone())));
+            counted.map_err(|message| Error::Panicked {
+                message,
+                chains: settings.chains_of(arrived),
+                stage: 0,
+                beta: 0.0,
+            })
+        };
+        let mut outcome = Ok(());
         work_through(
             ledger,
-            blocks.len(),
+            ledger.most(),
             self.threads,
-            rule,
+            Some(&rule),
             &pass_block,
-            &mut || (),
-        )
+            &mut |site| outcome = meanwhile(site, &watch),
+        )?;
+        outcome
     }
 
     /// Whether the finished blocks make the standard error that is asked for.
-    fn is_enough(&self, settings: &Settings, blocks: usize, prefix: &Work<P::State, R>) -> bool {
+    fn is_enough<S>(&self, settings: &Settings, blocks: usize, prefix: &Work<S, R>) -> bool {
         let Some(enough) = self.budget.standard_error else {
             return false;
         };

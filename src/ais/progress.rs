@@ -125,12 +125,12 @@ impl<'a> Meter<'a> {
     }
 
     /// Counts chain-steps. Returns whether the callback says that the run is to stop.
-    pub(crate) fn add(&self, chain_steps: usize) -> bool {
+    pub(crate) fn add(&self, chain_steps: u64) -> bool {
         let Some(callback) = self.callback else {
             return false;
         };
-        let before = self.done.fetch_add(chain_steps as u64, Ordering::Relaxed);
-        let done = before + chain_steps as u64;
+        let before = self.done.fetch_add(chain_steps, Ordering::Relaxed);
+        let done = before + chain_steps;
         let tick = (self.total / 1_000).max(1);
         let now = (self.begun.elapsed().as_millis() / INTERVAL.as_millis()) as u64;
         let late = self.called.fetch_max(now, Ordering::Relaxed) < now;

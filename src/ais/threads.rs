@@ -1,10 +1,13 @@
 //! Work on several threads. Nothing here is generic, so that rayon is compiled once and not anew
 //! for every path, kernel and recorder.
 
+#[cfg(feature = "rayon")]
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::Result;
 
 /// Does the work on at most `most` of so many threads, or of those of rayon's global pool, and `meanwhile`
-/// on the thread that calls.
+/// on the thread that calls. This is told whether all others are done.
 ///
 /// # Errors
 /// A pool that cannot be made.
@@ -13,26 +16,42 @@ pub(super) fn side_by_side(
     threads: Option<usize>,
     most: usize,
     work: &(dyn Fn() + Sync),
-    meanwhile: &mut dyn FnMut(),
+    meanwhile: &mut dyn FnMut(&dyn Fn() -> bool),
 ) -> Result<()> {
+    let workers = threads.unwrap_or_else(rayon::current_num_threads).min(most);
+    let at_work = AtomicUsize::new(workers);
+    let work = || {
+        let _leaves = Leaves(&at_work);
+        work();
+    };
+    let are_done = || at_work.load(Ordering::Acquire) == 0;
     let Some(threads) = threads else {
-        let workers = rayon::current_num_threads().min(most);
         rayon::in_place_scope(|scope| {
             (0..workers).for_each(|_| scope.spawn(|_| work()));
-            meanwhile();
+            meanwhile(&are_done);
         });
         return Ok(());
     };
-    let workers = threads.min(most);
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(workers)
         .build()
         .map_err(|error| crate::Error::invalid("threads", threads, error.to_string()))?;
     pool.in_place_scope(|scope| {
         (0..workers).for_each(|_| scope.spawn(|_| work()));
-        meanwhile();
+        meanwhile(&are_done);
     });
     Ok(())
+}
+
+/// Counts a worker out, by a panic too.
+#[cfg(feature = "rayon")]
+struct Leaves<'a>(&'a AtomicUsize);
+
+#[cfg(feature = "rayon")]
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
 }
 
 #[cfg(not(feature = "rayon"))]
@@ -40,9 +59,9 @@ pub(super) fn side_by_side(
     _threads: Option<usize>,
     _most: usize,
     work: &(dyn Fn() + Sync),
-    meanwhile: &mut dyn FnMut(),
+    meanwhile: &mut dyn FnMut(&dyn Fn() -> bool),
 ) -> Result<()> {
     work();
-    meanwhile();
+    meanwhile(&|| true);
     Ok(())
 }

@@ -252,7 +252,7 @@ where
                 let ladders = ladders.insert(started);
                 for scan in 0..plan.scans {
                     ladders.scan(&self.kernel, plan, scan)?;
-                    if meter.add(range.len() * plan.schedule.betas().len()) {
+                    if meter.add((range.len() * plan.schedule.betas().len()) as u64) {
                         ledger.stop(StoppedBy::Callback);
                     } else if self.budget.is_over(begun) {
                         ledger.stop(StoppedBy::TimeLimit);
@@ -267,7 +267,14 @@ where
             scanned.unwrap_or_else(|message| Err(Some(panicked(message, &ladders, range))))?;
             Ok(ladders.expect("a block that has begun").finish())
         };
-        work_through(&ledger, starts.len(), self.threads, None, &work, &mut || ())?;
+        work_through(
+            &ledger,
+            starts.len(),
+            self.threads,
+            None,
+            &work,
+            &mut |_| (),
+        )?;
         let closed = ledger.close()?;
         Ok(match closed.stopped_by {
             Some(by) => Err(by),

@@ -1,0 +1,104 @@
+//! Runs on several processes, by MPI.
+
+use mpi::topology::Communicator;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::exchange::exchange;
+use super::ledger::{Ledger, Share};
+use super::passage::{Keep, Meanwhile};
+use super::recorder::Recorder;
+use super::run::Run;
+use super::runner::Ais;
+use super::settings::Settings;
+use crate::kernel::TransitionKernel;
+use crate::path::AnnealingPath;
+use crate::ranks::Ranks;
+use crate::{Error, Result};
+
+impl<'p, P, K, R> Ais<'p, P, K, R>
+where
+    P: AnnealingPath + Sync,
+    P::State: Send,
+    K: TransitionKernel<P::At<'p>> + Sync,
+    R: Recorder<P::At<'p>> + Send + Sync + Serialize + DeserializeOwned,
+{
+    /// Runs all chains on all processes of an MPI communicator, which all call this. Rank 0 has the result, of
+    /// the same bits as that of [`run`](Self::run), whatever the number of processes and threads; the others
+    /// have `None`.
+    ///
+    /// Rank r of n does the blocks b with `b mod n = r`, on threads of its own. One further thread of each rank,
+    /// the one that calls this and may call MPI, exchanges messages and sleeps in between. Budgets and the
+    /// progress callback are those of rank 0; blocks of the others are counted when they are finished.
+    ///
+    /// ```no_run
+    /// use annealed::mpi::{self, Threading, topology::SimpleCommunicator};
+    /// # use annealed::prelude::*;
+    /// # let path = GeometricPath::new(Gaussian::standard(1)?, Gaussian::isotropic(DVector::zeros(1), 0.5)?);
+    /// let _mpi = mpi::initialize_with_threading(Threading::Funneled);
+    /// let world = SimpleCommunicator::world();
+    /// let ais = Ais::new(&path, RandomWalkMetropolis::new(0.7)?).chains(100_000);
+    /// if let Some(run) = ais.run_on(&world)? {
+    ///     println!("{run}");
+    /// }
+    /// # Ok::<(), annealed::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), on the rank where it arises; all others end with [`Error::Rank`], which says
+    /// the same. Of failing blocks the leftmost is reported, whatever rank it belonged to. Settings that are not
+    /// those of rank 0: of a path, only the engine is compared. States or recorders that cannot be sent. A
+    /// communicator without MPI; a call from a thread of rayon's pool.
+    pub fn run_on(&self, world: &dyn Communicator) -> Result<Option<Run<P::State, R>>>
+    where
+        P::State: Serialize + DeserializeOwned,
+    {
+        self.gather(world, |states| states)
+    }
+
+    /// As [`run_on`](Self::run_on), for states that serde cannot write, or that nobody needs: they stay where
+    /// they are, and the result has `()` in their place. All else has the same bits.
+    ///
+    /// # Errors
+    /// As [`run_on`](Self::run_on).
+    pub fn run_on_without_states(&self, world: &dyn Communicator) -> Result<Option<Run<(), R>>> {
+        self.gather(world, |states| vec![(); states.len()])
+    }
+
+    /// Runs all chains, and brings what is kept of their states to rank 0.
+    fn gather<S: Send + Serialize + DeserializeOwned>(
+        &self,
+        world: &dyn Communicator,
+        keep: Keep<P::State, S>,
+    ) -> Result<Option<Run<S, R>>> {
+        Ranks::together(world, |ranks| {
+            self.check(&self.settings)?;
+            check_thread()?;
+            self.settings.agree(ranks)?;
+            let ledger = Ledger::new(0..self.settings.blocks()).shared(Share::of(ranks));
+            let meanwhile: Meanwhile<'_, _> = &mut |site, watch| exchange(ranks, site, watch);
+            let part = self.pass_all(&self.settings, &self.forward(), ledger, keep, meanwhile)?;
+            match ranks.rank() {
+                0 => Self::result(part).map(Some),
+                _ => Ok(None),
+            }
+        })
+    }
+}
+
+impl Settings {
+    /// Sees to it that all ranks have the same settings.
+    fn agree(&self, ranks: &mut Ranks) -> Result<()> {
+        match ranks.rank() {
+            0 => ranks.tell_all(self),
+            _ => self.check_same(&ranks.hear()?.1),
+        }
+    }
+}
+
+/// Refuses a thread of rayon's pool, for whose work the others of the pool might wait for ever.
+pub(crate) fn check_thread() -> Result<()> {
+    let outside = rayon::current_thread_index().is_none();
+    let found = "a call from a thread of rayon's pool";
+    Error::check(outside, "world", found, "one from outside of the pool")
+}
