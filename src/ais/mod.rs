@@ -11,6 +11,7 @@ mod bridge;
 mod lineage;
 mod partial;
 mod population;
+mod populations;
 mod progress;
 mod raise;
 mod recorder;
@@ -32,6 +33,7 @@ pub(crate) use blocks::{caught, run_blocks};
 pub use bridge::{Bridge, BridgeStage};
 pub use partial::PartialRun;
 pub use population::Population;
+pub(crate) use populations::{Populations, in_pool};
 pub(crate) use progress::Meter;
 pub use progress::Progress;
 #[cfg(feature = "progress")]

@@ -93,7 +93,7 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     setters! {
         /// The schedule; linear with 1,000 stages unless set.
         schedule of settings: Schedule,
-        /// Number of chains N; 1,000 unless set.
+        /// Number of chains N; 4,096 unless set, 32 blocks of 128, so that machines with up to 32 cores are busy.
         chains of settings: usize,
         /// The seed; 0 unless set. One seed gives the same bits for any number of threads.
         seed of settings: u64,
@@ -115,10 +115,10 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
         self
     }
 
-    /// Number of threads; rayon's global pool unless set. Without the feature `rayon` a run has
+    /// Number of threads; rayon's global pool unless set, or for `None`. Without the feature `rayon` a run has
     /// one thread whatever is set.
-    pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = Some(threads);
+    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
+        self.threads = threads.into();
         self
     }
 
