@@ -131,7 +131,6 @@ fn path() -> annealed::Result<Path> {
 /// Evaluations a chain: two gradients for the first leapfrog step and one for each other, and the
 /// log ratio.
 fn hmc(path: &Path, stages: usize, leapfrogs: usize, options: &Options) -> annealed::Result<Cost> {
-    let begun = Instant::now();
     let schedule = Schedule::linear(stages)?;
     let hmc = Hmc::new(0.5, leapfrogs)?;
     let acceptance = if leapfrogs == 1 { 0.574 } else { 0.8 };

@@ -19,7 +19,10 @@ pub trait Path:
 }
 
 impl<P> Path for P where
-    P: AnnealingPath<Base: NormalizedModel, State: Clone + Send> + Sync + Send + 'static
+    P: for<'a> AnnealingPath<Base: NormalizedModel, State: Clone + Send, At<'a>: Send + Sync>
+        + Sync
+        + Send
+        + 'static
 {
 }
 

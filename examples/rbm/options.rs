@@ -53,7 +53,7 @@ pub struct Options {
     #[arg(long, conflicts_with_all = ["schedule", "steps"])]
     pub load_schedule: Option<PathBuf>,
     /// Number of chains N
-    #[arg(long, default_value_t = 1_000)]
+    #[arg(long, default_value_t = 4_096)]
     pub chains: usize,
     /// Number of stages K
     #[arg(long, default_value_t = 10_000)]
