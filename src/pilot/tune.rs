@@ -34,7 +34,7 @@ const TOLERANCE: f64 = 0.1;
 /// are unbiased given the tuned kernel.
 ///
 /// It costs 240 moves of each chain at the base and 60 at each further beta: 92,160 chain-steps with 21 betas,
-/// as many as a run of 1,000 chains and 92 stages. Up to 8 threads share them.
+/// as many as a run of 4,096 chains and 23 stages. Up to 8 threads share them.
 ///
 /// ```
 /// use annealed::pilot::StepSizeTuning;
