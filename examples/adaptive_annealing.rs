@@ -23,7 +23,7 @@ use annealed::estimate::Estimate;
 use annealed::kernel::{Mala, Mixture, PersistentHmc, TransitionKernel, UnadjustedLangevin};
 use annealed::model::{Differentiable, Gaussian, NormalizedModel, UnnormalizedModel};
 use annealed::path::{AnnealingPath, TemperedPath};
-use annealed::pilot::tune;
+use annealed::pilot::StepSizeTuning;
 use annealed::schedule::Schedule;
 use clap::Parser;
 use nalgebra::{DVector, dmatrix};
@@ -202,7 +202,8 @@ fn to_gain_4(dimension: usize, chains: usize) -> annealed::Result<Vec<Run<DVecto
     let separable = SeparableModifier::new(vec![&table; dimension]);
     let modified = DriftModifiedLangevin::new(separable, eps)?;
     let schedule = Schedule::linear(STEPS)?;
-    let mala = tune(&Mala::new(0.1)?, &path, &schedule, 0.5, 1)?;
+    let tuning = StepSizeTuning::new(&path, Mala::new(0.1)?).schedule(schedule.clone());
+    let mala = tuning.acceptance(0.5).seed(1).run()?.kernel;
     let tuned = if dimension == 1 {
         // Now and then a step that is long enough to cross the valley.
         let mixture = Mixture::new(0.35, mala, Mala::new(2.0)?)?;
@@ -216,7 +217,8 @@ fn to_gain_4(dimension: usize, chains: usize) -> annealed::Result<Vec<Run<DVecto
         (0.5, 0.8)
     };
     let hmc = PersistentHmc::new(0.2, 1, refreshment)?;
-    let hmc = tune(&hmc, &path, &schedule, acceptance, 1)?;
+    let tuning = StepSizeTuning::new(&path, hmc).schedule(schedule);
+    let hmc = tuning.acceptance(acceptance).seed(1).run()?.kernel;
     Ok(vec![
         run(&path, modified, STEPS, chains)?,
         run(&path, UnadjustedLangevin::new(eps)?, STEPS, chains)?,

@@ -17,7 +17,7 @@ use annealed::learned::{
 };
 use annealed::model::Gaussian;
 use annealed::path::TemperedPath;
-use annealed::pilot::tune;
+use annealed::pilot::StepSizeTuning;
 use annealed::schedule::Schedule;
 use clap::Parser;
 use nalgebra::DVector;
@@ -219,7 +219,8 @@ fn score_by_hmc(
     let prior = Gaussian::standard(LATENT)?;
     let schedule = Schedule::power(stages, 2.0)?;
     let first = posterior(&prior, decoder, &images[0])?;
-    let hmc = tune(&Hmc::new(0.5, 3)?, &first, &schedule, 0.8, seed)?;
+    let tuning = StepSizeTuning::new(&first, Hmc::new(0.5, 3)?).schedule(schedule.clone());
+    let hmc = tuning.acceptance(0.8).seed(seed).run()?.kernel;
     let mut score = Score::default();
     for x in images {
         let path = posterior(&prior, decoder, x)?;

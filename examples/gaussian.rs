@@ -15,7 +15,7 @@ use annealed::kernel::{
 };
 use annealed::model::{Gaussian, NormalizedModel};
 use annealed::path::{AnnealingPath, GaussianPath};
-use annealed::pilot::tune;
+use annealed::pilot::StepSizeTuning;
 use annealed::schedule::Schedule;
 use nalgebra::{dmatrix, dvector};
 
@@ -55,9 +55,10 @@ fn schedule() -> annealed::Result<Schedule> {
 
 fn tuned<'p, K>(kernel: K, path: &'p GaussianPath) -> annealed::Result<K>
 where
-    K: Tunable + TransitionKernel<<GaussianPath as AnnealingPath>::At<'p>>,
+    K: Tunable + TransitionKernel<<GaussianPath as AnnealingPath>::At<'p>> + Sync,
 {
-    tune(&kernel, path, &schedule()?, kernel.optimal_acceptance(), 1)
+    let tuning = StepSizeTuning::new(path, kernel).schedule(schedule()?);
+    Ok(tuning.seed(1).run()?.kernel)
 }
 
 fn report<'p, K>(name: &str, path: &'p GaussianPath, kernel: K) -> annealed::Result<()>

@@ -16,7 +16,7 @@ use annealed::drift::{BumpFeatures, DriftModifiedLangevin, EnsembleModifier};
 use annealed::kernel::{Mala, PersistentHmc, StepSize, TransitionKernel, UnadjustedLangevin};
 use annealed::model::{Differentiable, FunctionModel, Gaussian, NormalizedModel};
 use annealed::path::{AnnealingPath, TemperedPath};
-use annealed::pilot::tune;
+use annealed::pilot::StepSizeTuning;
 use annealed::schedule::Schedule;
 use clap::Parser;
 use nalgebra::{DVector, dvector};
@@ -146,8 +146,15 @@ fn main() -> annealed::Result<()> {
     // The bumps sharpen as beta rises.
     let eps = StepSize::knots([(0.0, 0.05), (0.5, 0.01), (1.0, 0.002)])?;
     let (schedule, longer) = (Schedule::linear(STEPS)?, Schedule::linear(OTHERS)?);
-    let mala = tune(&Mala::new(0.1)?, &path, &longer, 0.9, 1)?;
-    let hmc = tune(&PersistentHmc::new(0.2, 1, 0.3)?, &path, &longer, 0.9, 1)?;
+    let mala = StepSizeTuning::new(&path, Mala::new(0.1)?).schedule(longer.clone());
+    let mala = mala.acceptance(0.9).seed(1).run()?.kernel;
+    let hmc = StepSizeTuning::new(&path, PersistentHmc::new(0.2, 1, 0.3)?);
+    let hmc = hmc
+        .schedule(longer.clone())
+        .acceptance(0.9)
+        .seed(1)
+        .run()?
+        .kernel;
     let mut tallies: [Tally; 4] = Default::default();
     for seed in 1..=options.seeds {
         let begun = std::time::Instant::now();

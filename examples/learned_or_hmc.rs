@@ -18,7 +18,7 @@ use annealed::kernel::{Hmc, Mala, Repeat};
 use annealed::learned::{LearnedTransitions, Mean, Noise, Objective, Training};
 use annealed::model::{Gaussian, GaussianMixture};
 use annealed::path::GeometricPath;
-use annealed::pilot::tune;
+use annealed::pilot::StepSizeTuning;
 use annealed::schedule::Schedule;
 use clap::Parser;
 use nalgebra::{DMatrix, DVector};
@@ -131,22 +131,20 @@ fn path() -> annealed::Result<Path> {
 /// Evaluations a chain: two gradients for the first leapfrog step and one for each other, and the
 /// log ratio.
 fn hmc(path: &Path, stages: usize, leapfrogs: usize, options: &Options) -> annealed::Result<Cost> {
-    let begun = Instant::now();
     let schedule = Schedule::linear(stages)?;
     let hmc = Hmc::new(0.5, leapfrogs)?;
     let acceptance = if leapfrogs == 1 { 0.574 } else { 0.8 };
-    let tuned = tune(&hmc, path, &schedule, acceptance, options.seed)?;
-    let tuning = begun.elapsed().as_secs_f64();
-    let ais = Ais::new(path, tuned).schedule(schedule).threads(1);
+    let tuning = StepSizeTuning::new(path, hmc).schedule(schedule.clone());
+    let tuned = tuning.acceptance(acceptance).seed(options.seed).run()?;
+    let ais = Ais::new(path, tuned.kernel).schedule(schedule).threads(1);
     let run = ais
         .chains(options.chains(10_000))
         .seed(options.seed)
         .run()?;
     let chain = stages * (leapfrogs + 2);
     let name = format!("HMC, K = {stages}, {leapfrogs} leapfrogs");
-    // The pilot of `tune`: 64 chains, 60 steps at each of 21 betas, 240 at the first.
-    let pilot = (64 * (60 * stages.min(20) + 240) * (leapfrogs + 1)) as f64;
-    Ok(Cost::new(name, (pilot, tuning), chain as f64, &run))
+    let pilot = (tuned.evaluations as f64, tuned.seconds);
+    Ok(Cost::new(name, pilot, chain as f64, &run))
 }
 
 /// Evaluations a chain: the density at both ends of each transition.
@@ -159,7 +157,8 @@ fn flow(
     let begun = Instant::now();
     let schedule = Schedule::linear(transitions)?;
     let mean = Mean::Gated { hidden: 64 };
-    let mala = tune(&Mala::new(0.3)?, path, &schedule, 0.574, options.seed)?;
+    let tuning = StepSizeTuning::new(path, Mala::new(0.3)?).schedule(schedule.clone());
+    let mala = tuning.seed(options.seed).run()?.kernel;
     let ten = Repeat::new(mala, 10)?;
     let start = LearnedTransitions::imitating(&ten, mean, path, &schedule, IMITATED, options.seed)?;
     let trained = Training::new(Objective::Annealed)

@@ -17,7 +17,7 @@ use annealed::model::{
     Differentiable, FunctionModel, Gaussian, NormalizedModel, Sampleable, UnnormalizedModel,
 };
 use annealed::path::TemperedPath;
-use annealed::pilot::tune;
+use annealed::pilot::StepSizeTuning;
 use annealed::rand::RngExt;
 use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DVector};
@@ -85,7 +85,8 @@ fn schedule(steps: usize) -> annealed::Result<Schedule> {
 
 fn log_evidence(columns: usize) -> annealed::Result<f64> {
     let path = path(columns, log_pressure())?;
-    let kernel = tune(&Hmc::new(0.1, 5)?, &path, &schedule(500)?, 0.8, 1)?;
+    let tuning = StepSizeTuning::new(&path, Hmc::new(0.1, 5)?).schedule(schedule(500)?);
+    let kernel = tuning.acceptance(0.8).seed(1).run()?.kernel;
     let run = Ais::new(&path, kernel)
         .schedule(schedule(500)?)
         .chains(500)
@@ -99,13 +100,9 @@ fn log_evidence(columns: usize) -> annealed::Result<f64> {
 /// The same set-up on data simulated from the model: forward from the prior, and backward from the
 /// coefficients that made the data.
 fn simulated(columns: usize) -> annealed::Result<SandwichReport> {
-    let kernel = tune(
-        &Hmc::new(0.1, 5)?,
-        &path(columns, log_pressure())?,
-        &schedule(500)?,
-        0.8,
-        1,
-    )?;
+    let observed = path(columns, log_pressure())?;
+    let tuning = StepSizeTuning::new(&observed, Hmc::new(0.1, 5)?).schedule(schedule(500)?);
+    let kernel = tuning.acceptance(0.8).seed(1).run()?.kernel;
     SandwichReport::simulate(20, 1, |rng| {
         let coefficients = prior(columns)?.sample(rng);
         let noise = Gaussian::standard(17)?.sample(rng) * NOISE;

@@ -17,7 +17,8 @@ use annealed::model::{
 };
 use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, TemperedPath};
 use annealed::pilot::{
-    BinnedSchedule, ConstantConditionalEss, Friction, Pilot, ScheduleOptimizer, VarOpt, tune,
+    BinnedSchedule, ConstantConditionalEss, Friction, Pilot, ScheduleOptimizer, StepSizeTuning,
+    VarOpt,
 };
 use annealed::rand::RngExt;
 use annealed::random::{Purpose, stream};
@@ -111,7 +112,7 @@ impl Method {
         seed: u64,
     ) -> Result<Schedule>
     where
-        P: AnnealingPath + Sync,
+        P: AnnealingPath<At<'p>: Send + Sync> + Sync,
         P::State: Send,
         K: TransitionKernel<P::At<'p>> + Sync,
     {
@@ -158,7 +159,8 @@ fn gaussian(options: &Options) -> Result<()> {
     let exact = target.log_normalizer();
     let path = GaussianPath::new(base, target)?;
     let walk = RandomWalkMetropolis::new(0.5)?;
-    let kernel = tune(&walk, &path, &Schedule::power(1_000, 3.0)?, 0.3, 1)?;
+    let tuning = StepSizeTuning::new(&path, walk).schedule(Schedule::power(1_000, 3.0)?);
+    let kernel = tuning.acceptance(0.3).seed(1).run()?.kernel;
     table(options, &path, &kernel, exact)
 }
 
@@ -188,20 +190,18 @@ fn regression(options: &Options) -> Result<()> {
     })
     .with_gradient(|w: &DVector<f64>| x.tr_mul(&residuals(w)));
     let path = TemperedPath::new(Gaussian::standard(4)?, likelihood);
-    let kernel = tune(
-        &Hmc::new(0.5, 3)?,
-        &path,
-        &Schedule::power(1_000, 4.0)?,
-        0.8,
-        1,
-    )?;
+    let tuning = StepSizeTuning::new(&path, Hmc::new(0.5, 3)?);
+    let tuning = tuning
+        .schedule(Schedule::power(1_000, 4.0)?)
+        .acceptance(0.8);
+    let kernel = tuning.seed(1).run()?.kernel;
     table(options, &path, &kernel, exact)
 }
 
 /// A line for each schedule, then friction against each of the others.
 fn table<'p, P, K>(options: &Options, path: &'p P, kernel: &K, exact: f64) -> Result<()>
 where
-    P: AnnealingPath + Sync,
+    P: AnnealingPath<At<'p>: Send + Sync> + Sync,
     P::Base: NormalizedModel,
     P::State: Send,
     K: TransitionKernel<P::At<'p>> + Sync,
@@ -244,7 +244,7 @@ impl Row {
         method: Method,
     ) -> Result<Self>
     where
-        P: AnnealingPath + Sync,
+        P: AnnealingPath<At<'p>: Send + Sync> + Sync,
         P::Base: NormalizedModel,
         P::State: Send,
         K: TransitionKernel<P::At<'p>> + Sync,

@@ -71,7 +71,7 @@ pub mod prelude {
     };
     pub use crate::pilot::{
         Adaptation, BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot,
-        PilotWarning, Rounds, ScheduleOptimizer, Survey, VarOpt, tune,
+        PilotWarning, Rounds, ScheduleOptimizer, StepSizeTuning, Survey, VarOpt,
     };
     #[cfg(feature = "npz")]
     pub use crate::rbm::RbmFile;

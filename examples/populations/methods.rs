@@ -75,8 +75,8 @@ pub struct Task<'p, P: AnnealingPath, K> {
 
 impl<'p, P, K> Task<'p, P, K>
 where
-    P: AnnealingPath<Base: NormalizedModel, State: Clone + Send> + Sync,
-    K: Invariant<P::At<'p>> + Clone + Sync,
+    P: AnnealingPath<Base: NormalizedModel, State: Clone + Send, At<'p>: Send + Sync> + Sync,
+    K: Invariant<P::At<'p>> + Clone + Send + Sync,
 {
     /// With a kernel over vectors, which each method tunes.
     pub fn tuned(path: &'p P, kernel: K, terms: Terms, meter: &'p Meter) -> Self
@@ -88,7 +88,8 @@ where
             rounds: Rounds::new,
             adaptation: Adaptation::new,
             tune: |kernel, path, schedule, seed| {
-                tune(kernel, path, schedule, kernel.optimal_acceptance(), seed)
+                let tuning = StepSizeTuning::new(path, kernel.clone()).schedule(schedule.clone());
+                Ok(tuning.seed(seed).run()?.kernel)
             },
             path,
             kernel,

@@ -58,6 +58,7 @@ impl Problem {
             + for<'a> Reversal<TemperedAt<'a, P, Counted<L>>>
             + Tunable
             + Clone
+            + Send
             + Sync
             + 'static,
     {
@@ -84,6 +85,7 @@ impl Problem {
             + for<'a> Reversal<GeometricAt<'a, A, Counted<B>>>
             + Tunable
             + Clone
+            + Send
             + Sync
             + 'static,
     {

@@ -1,6 +1,6 @@
 //! The advice of `docs/guide.md`, followed without regard to the problem.
 //!
-//! 500 chains. Step sizes by `tune`, along a power of 3 with 200 stages: a random walk to an acceptance of
+//! 500 chains. Step sizes by `StepSizeTuning`, along a power of 3 with 200 stages: a random walk to an acceptance of
 //! .3, five leapfrog steps to .8. The schedule by `Friction`, from a pilot of 100 chains and 500 steps in
 //! two rounds. 200 stages, doubled until two trial runs have no warning and an effective sample size of a
 //! tenth of their chains (at most 3,200). Kernel and schedule are found once for a problem, by the pilot's and the trials' own
@@ -11,12 +11,18 @@ use annealed::prelude::*;
 
 /// A path whose base has a known normaliser, with chains that can move to another thread.
 pub trait Path:
-    AnnealingPath<Base: NormalizedModel, State: Clone + Send> + Sync + Send + 'static
+    for<'a> AnnealingPath<Base: NormalizedModel, State: Clone + Send, At<'a>: Send + Sync>
+    + Sync
+    + Send
+    + 'static
 {
 }
 
 impl<P> Path for P where
-    P: AnnealingPath<Base: NormalizedModel, State: Clone + Send> + Sync + Send + 'static
+    P: for<'a> AnnealingPath<Base: NormalizedModel, State: Clone + Send, At<'a>: Send + Sync>
+        + Sync
+        + Send
+        + 'static
 {
 }
 
@@ -113,7 +119,8 @@ impl Advice {
         K: Kernel<P> + Tunable,
     {
         let rough = Schedule::power(200, 3.0)?;
-        let kernel = tune(&kernel, &path, &rough, acceptance, PILOT)?;
+        let tuning = StepSizeTuning::new(&path, kernel).schedule(rough);
+        let kernel = tuning.acceptance(acceptance).seed(PILOT).run()?.kernel;
         self.follow(exact, path, kernel)
     }
 

@@ -54,7 +54,7 @@ pub struct Options {
     #[arg(long, conflicts_with_all = ["schedule", "steps"])]
     pub load_schedule: Option<PathBuf>,
     /// Number of chains N, or the most where --until-error or --time-limit may end the run before
-    #[arg(long, default_value_t = 1_000)]
+    #[arg(long, default_value_t = 4_096)]
     pub chains: usize,
     /// End the run when its standard error is so small, in nats
     #[arg(long, value_name = "NATS")]

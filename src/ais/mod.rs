@@ -27,6 +27,7 @@ mod partial;
 mod passage;
 mod pool;
 mod population;
+mod populations;
 mod progress;
 mod raise;
 mod recorder;
@@ -59,6 +60,7 @@ pub(crate) use ledger::Ledger;
 pub use partial::PartialRun;
 pub(crate) use passage::panicked;
 pub use population::Population;
+pub(crate) use populations::{Populations, in_pool};
 #[cfg(feature = "progress")]
 pub(crate) use progress::bar;
 pub(crate) use progress::{Callback, Meter, callback};

@@ -184,24 +184,33 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     /// Gives the first chains copies of the states and memories of these, by their indices within the block,
     /// and all of them the mean weight of the block.
     pub(crate) fn gather(&mut self, ancestors: &[usize], copy: fn(&P::State) -> P::State) {
-        let copy = |&chain: &usize| {
-            let state = copy(&self.block.states()[chain]);
-            (state, self.workspace.memory(chain))
-        };
-        let copies: Vec<_> = ancestors.iter().map(copy).collect();
-        for (chain, (state, memory)) in copies.into_iter().enumerate() {
-            *self.block.chain_mut(chain).0 = state;
-            self.workspace.set_memory(chain, memory);
+        let copies = ancestors.iter().map(|&chain| self.copy_of(chain, copy));
+        for (chain, (state, memory)) in copies.collect::<Vec<_>>().into_iter().enumerate() {
+            self.set_chain(chain, state, memory);
         }
         self.block.level_weights();
     }
 
     /// Copies state and memory, not the stream, of one chain to another, by their indices within the block.
     pub(crate) fn copy_chain(&mut self, from: usize, to: usize, copy: fn(&P::State) -> P::State) {
-        let state = copy(&self.block.states()[from]);
-        *self.block.chain_mut(to).0 = state;
-        let memory = self.workspace.memory(from);
-        self.workspace.set_memory(to, memory);
+        let (state, memory) = self.copy_of(from, copy);
+        self.set_chain(to, state, memory);
+    }
+
+    /// Copies of state and memory of a chain, by its index within the block.
+    pub(super) fn copy_of(
+        &self,
+        chain: usize,
+        copy: fn(&P::State) -> P::State,
+    ) -> (P::State, W::Memory) {
+        let state = copy(&self.block.states()[chain]);
+        (state, self.workspace.memory(chain))
+    }
+
+    /// Gives a chain another state and memory. Its stream is kept.
+    pub(super) fn set_chain(&mut self, chain: usize, state: P::State, memory: W::Memory) {
+        *self.block.chain_mut(chain).0 = state;
+        self.workspace.set_memory(chain, memory);
     }
 
     /// [Stays](Self::stay) with the chains of a mask.

@@ -32,7 +32,7 @@ impl Settings {
     pub(super) fn new(path: &impl AnnealingPath, log_base_normalizer: f64) -> Self {
         Self {
             schedule: Schedule::linear(1_000).expect("1,000 stages are a schedule"),
-            chains: 1_000,
+            chains: 4_096,
             block_size: 128,
             recorded_stages: 1_000,
             seed: 0,

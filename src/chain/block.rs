@@ -256,8 +256,12 @@ impl<S> Block<S> {
 
     /// Gives all chains their mean weight.
     pub(crate) fn level_weights(&mut self) {
-        let log_mean = log_mean_exp(&self.log_weights);
-        self.log_weights.fill(log_mean);
+        self.level_weights_to(log_mean_exp(&self.log_weights));
+    }
+
+    /// Gives all chains this log weight.
+    pub(crate) fn level_weights_to(&mut self, log_weight: f64) {
+        self.log_weights.fill(log_weight);
     }
 
     /// Gives the chains other states and the weight 1. The streams are kept.

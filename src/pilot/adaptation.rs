@@ -1,17 +1,18 @@
 //! Adaptive sequential Monte Carlo: stages and kernels found by the chains as they go.
 
+use std::time::Instant;
+
 use nalgebra::DVector;
 
-use super::conditional_ess::next_stage;
+use super::conditional_ess::{lost, next_stage};
 use super::covariance::Shapes;
 use super::intensity::Barrier;
 use super::tuner::{Tuner, Tuning};
-use crate::ais::{Ais, Population, Resampling, Run, caught, panicked};
-use crate::estimate::log_mean_exp;
+use crate::ais::{Ais, Populations, Resampling, Run, in_pool};
 use crate::kernel::{Repeat, TransitionKernel, Tunable, refuse_stages};
 use crate::model::NormalizedModel;
 use crate::num::setters;
-use crate::path::{AnnealingPath, Intermediate};
+use crate::path::AnnealingPath;
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
@@ -69,6 +70,8 @@ pub struct Adapted<K> {
     pub log_z: f64,
     /// Evaluations of the density; a gradient is one more.
     pub evaluations: u64,
+    /// Wall time in seconds.
+    pub seconds: f64,
     pub(super) shapes: Shapes,
 }
 
@@ -93,6 +96,8 @@ impl<S, K> AdaptiveRun<S, K> {
 
 /// Relative error of a stage's distance that is small enough.
 const PRECISION: f64 = 0.1;
+/// Chains of a block of the first pass, at most.
+const BLOCK: usize = 64;
 /// Stages after which the first pass gives up.
 const LIMIT: usize = 100_000;
 
@@ -150,9 +155,10 @@ impl<'p, P: AnnealingPath, K> Adaptation<'p, P, K> {
         seed: u64,
     }
 
-    /// Number of threads of the second pass; rayon's global pool unless set. The first pass has one.
-    pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = Some(threads);
+    /// Number of threads; rayon's global pool unless set, or for `None`. One seed gives the same bits for any
+    /// number of them. In the first pass up to one for each 64 chains helps.
+    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
+        self.threads = threads.into();
         self
     }
 
@@ -166,8 +172,9 @@ impl<'p, P: AnnealingPath, K> Adaptation<'p, P, K> {
 
 impl<'p, P, K> Adaptation<'p, P, K>
 where
-    P: AnnealingPath<State: Clone>,
-    K: TransitionKernel<P::At<'p>> + Clone,
+    P: AnnealingPath<State: Clone + Send> + Sync,
+    P::At<'p>: Send + Sync,
+    K: TransitionKernel<P::At<'p>> + Clone + Send + Sync,
 {
     /// The first pass alone.
     ///
@@ -177,12 +184,11 @@ where
     pub fn first_pass(&self) -> Result<Adapted<K>> {
         self.check()?;
         refuse_stages(self.kernel.stages())?;
-        let mut pass = None;
-        let done = caught(|| Pass::run(&mut pass, self));
-        done.unwrap_or_else(|message| {
-            let population = pass.map(|pass| pass.population);
-            Err(panicked(message, population, 0..self.chains))
-        })
+        let begun = Instant::now();
+        let blocks = self.chains.div_ceil(BLOCK);
+        let found = in_pool(self.threads, blocks, || Pass::run(self))?;
+        let seconds = begun.elapsed().as_secs_f64();
+        Ok(Adapted { seconds, ..found })
     }
 
     /// Both passes. The second one resamples its chains after every stage within blocks, and moves them as often
@@ -190,25 +196,18 @@ where
     ///
     /// # Errors
     /// As [`first_pass`](Self::first_pass) and [`Ais::run`].
-    pub fn run(&self) -> Result<AdaptiveRun<P::State, K>>
-    where
-        P: Sync,
-        P::State: Send,
-        K: Sync,
-    {
+    pub fn run(&self) -> Result<AdaptiveRun<P::State, K>> {
         let first = self.first_pass()?;
         let kernel = Repeat::new(&first.kernel, self.moves)?;
         let evaluations = kernel.evaluations().saturating_mul(first.schedule.steps());
-        let mut ais = Ais::with_base_log_z(self.path, kernel, self.log_base_normalizer)
+        let second = Ais::with_base_log_z(self.path, kernel, self.log_base_normalizer)
             .schedule(first.schedule.clone())
             .chains(self.chains)
             .block_size(self.block_size)
             .seed(self.seed)
-            .resampling(Resampling::every(1)?);
-        if let Some(threads) = self.threads {
-            ais = ais.threads(threads);
-        }
-        let second = ais.run()?;
+            .resampling(Resampling::every(1)?)
+            .threads(self.threads)
+            .run()?;
         let evaluations = (evaluations as u64).saturating_mul(self.chains as u64);
         Ok(AdaptiveRun {
             evaluations: first.evaluations.saturating_add(evaluations),
@@ -221,7 +220,7 @@ where
 /// A first pass on its way.
 struct Pass<'s, 'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> {
     settings: &'s Adaptation<'p, P, K>,
-    population: Population<'p, P, K::Workspace>,
+    populations: Populations<'p, P, K::Workspace>,
     tuning: Option<Tuning<K, P::State>>,
     resampling: Resampling,
     betas: Vec<f64>,
@@ -234,26 +233,26 @@ struct Pass<'s, 'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> {
 
 impl<'s, 'p, P, K> Pass<'s, 'p, P, K>
 where
-    P: AnnealingPath<State: Clone>,
-    K: TransitionKernel<P::At<'p>> + Clone,
+    P: AnnealingPath<State: Clone + Send> + Sync,
+    P::At<'p>: Send + Sync,
+    K: TransitionKernel<P::At<'p>> + Clone + Send + Sync,
 {
-    /// All of it. A panic leaves the pass in its place.
-    fn run(place: &mut Option<Self>, settings: &'s Adaptation<'p, P, K>) -> Result<Adapted<K>> {
-        let pass = place.insert(Self::start(settings)?);
-        while pass.beta() < 1.0 {
+    fn run(settings: &'s Adaptation<'p, P, K>) -> Result<Adapted<K>> {
+        let mut pass = Self::start(settings)?;
+        while pass.populations.beta() < 1.0 {
             pass.stage()?;
         }
-        place.take().expect("it was just put there").finish()
+        pass.finish()
     }
 
     /// At the base. A kernel is tuned there with twice the moves, since its step size may be far off.
     fn start(settings: &'s Adaptation<'p, P, K>) -> Result<Self> {
         let first = stream(settings.seed, Purpose::Adaptation, 0);
-        let population = Population::start(settings.path, 0, settings.chains, first)?;
+        let populations = Populations::start(settings.path, settings.chains, BLOCK, first)?;
         let kernel = &settings.kernel;
         let mut pass = Self {
             settings,
-            population,
+            populations,
             tuning: settings.tuner.map(|tuner| Tuning::new(tuner, kernel)),
             resampling: Resampling::every(1)?,
             betas: vec![0.0],
@@ -262,56 +261,49 @@ where
             evaluations: 0,
         };
         if pass.tuning.is_some() {
-            pass.shape();
+            pass.shape()?;
             pass.move_chains(2 * settings.moves)?;
         }
         Ok(pass)
     }
 
-    fn beta(&self) -> f64 {
-        self.betas[self.betas.len() - 1]
-    }
-
     /// Finds the next beta, weighs, resamples and moves.
     fn stage(&mut self) -> Result<()> {
-        let (path, beta) = (self.settings.path, self.beta());
-        let (lost, block) = (self.lost(), self.population.block());
-        let share = (1.0 - lost) * self.settings.ess_share;
+        let beta = self.populations.beta();
+        let share = (1.0 - self.lost()?) * self.settings.ess_share;
         let distance = (1.0 / share - 1.0).sqrt();
         let (next, covered, trials) =
-            next_stage(path, block, beta, self.length, distance, PRECISION)?;
-        self.population.weigh_to(next)?;
+            next_stage(&mut self.populations, self.length, distance, PRECISION)?;
+        self.populations
+            .map(|population| population.weigh_to(next))?;
         self.check_progress()?;
         self.evaluations = self.evaluations.saturating_add(trials + 1);
         self.betas.push(next);
         self.intensities.push(covered.powi(2).ln_1p().sqrt());
         self.length = next - beta;
-        self.shape();
-        self.population
-            .resample_by(&self.resampling, P::State::clone);
+        self.shape()?;
+        self.populations.resample(&self.resampling, P::State::clone);
         self.move_chains(self.settings.moves)
     }
 
     /// The share of the chains at the base that are off the support of any further model, however near: a
     /// likelihood of 0 excludes them at once.
-    fn lost(&self) -> f64 {
+    fn lost(&mut self) -> Result<f64> {
         if self.betas.len() > 1 {
-            return 0.0;
+            return Ok(0.0);
         }
         let path = self.settings.path;
         let (here, next) = (path.at(0.0), path.at(f64::MIN_POSITIVE));
-        let states = self.population.block().states();
-        let is_lost = |state: &&P::State| next.log_ratio(&here, state) == f64::NEG_INFINITY;
-        let lost = states.iter().filter(is_lost).count();
-        lost as f64 / states.len() as f64
+        let populations = &mut self.populations;
+        let lost = populations.map(|population| Ok(lost(population.block(), &here, &next)))?;
+        Ok(lost.into_iter().sum::<usize>() as f64 / self.settings.chains as f64)
     }
 
     /// Refuses chains that are all dead, and stages without end.
     fn check_progress(&self) -> Result<()> {
-        let block = self.population.block();
-        if block.alive().next().is_none() {
+        if self.populations.alive() == 0 {
             return Err(Error::AllWeightsZero {
-                chains: block.len(),
+                chains: self.settings.chains,
             });
         }
         if self.betas.len() > LIMIT {
@@ -323,24 +315,24 @@ where
         Ok(())
     }
 
-    fn shape(&mut self) {
-        if let Some(tuning) = &mut self.tuning {
-            tuning.shape(&self.population);
-        }
+    fn shape(&mut self) -> Result<()> {
+        let populations = &mut self.populations;
+        let tuning = self.tuning.as_mut();
+        tuning.map_or(Ok(()), |tuning| tuning.shape(populations))
     }
 
     fn move_chains(&mut self, moves: usize) -> Result<()> {
-        let (population, kernel) = (&mut self.population, &self.settings.kernel);
+        let (populations, kernel) = (&mut self.populations, &self.settings.kernel);
         let evaluations = moves.saturating_mul(kernel.evaluations());
         self.evaluations = self.evaluations.saturating_add(evaluations);
         match &mut self.tuning {
-            Some(tuning) => tuning.moves(population, moves),
-            None => (0..moves).try_for_each(|_| population.stay(kernel)),
+            Some(tuning) => tuning.moves(populations, moves),
+            None => (0..moves).try_for_each(|_| populations.stay(kernel).map(drop)),
         }
     }
 
     fn finish(self) -> Result<Adapted<K>> {
-        let log_ratio = log_mean_exp(self.population.block().log_weights());
+        let log_ratio = self.populations.weights().log_mean();
         let (settings, chains) = (self.settings, self.settings.chains as u64);
         let (kernel, shapes) = match self.tuning {
             Some(tuning) => tuning.finish()?,
@@ -353,6 +345,7 @@ where
             barrier: Barrier::new(self.betas, self.intensities),
             log_z: settings.log_base_normalizer + log_ratio,
             evaluations: (self.evaluations as u64).saturating_mul(chains),
+            seconds: 0.0,
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::time::Instant;
 
 use crate::kernel::TransitionKernel;
 use crate::num::setters;
@@ -31,6 +32,7 @@ use crate::{Error, Result};
 pub struct BinnedSchedule {
     knots: Schedule,
     chains: KnotChains,
+    threads: Option<usize>,
 }
 
 impl BinnedSchedule {
@@ -39,12 +41,19 @@ impl BinnedSchedule {
         Self {
             knots,
             chains: KnotChains::default(),
+            threads: None,
         }
     }
 
     setters! {
         /// The chains that estimate the costs.
         chains: KnotChains,
+    }
+
+    /// Number of threads for them; rayon's global pool unless set, or for `None`.
+    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
+        self.threads = threads.into();
+        self
     }
 
     /// The schedule of `steps` stages for known costs, one for each segment. The knots are among
@@ -80,10 +89,11 @@ impl BinnedSchedule {
     /// Settings out of range; whatever the chains meet.
     pub fn estimate_costs<'p, P, K>(&self, path: &'p P, kernel: &K, seed: u64) -> Result<Vec<f64>>
     where
-        P: AnnealingPath,
-        K: TransitionKernel<P::At<'p>>,
+        P: AnnealingPath + Sync,
+        K: TransitionKernel<P::At<'p>> + Sync,
     {
-        self.chains.costs(path, kernel, self.knots.betas(), seed)
+        let betas = self.knots.betas();
+        self.chains.costs(path, kernel, betas, seed, self.threads)
     }
 }
 
@@ -162,7 +172,7 @@ fn check_steps(steps: usize, segments: usize) -> Result<()> {
     Error::check(steps >= segments, "steps", steps, expected)
 }
 
-impl<P: AnnealingPath, K> ScheduleOptimizer<P, K> for BinnedSchedule {
+impl<P: AnnealingPath + Sync, K: Sync> ScheduleOptimizer<P, K> for BinnedSchedule {
     fn optimize<'p>(
         &self,
         path: &'p P,
@@ -171,8 +181,10 @@ impl<P: AnnealingPath, K> ScheduleOptimizer<P, K> for BinnedSchedule {
         seed: u64,
     ) -> Result<OptimizedSchedule>
     where
+        P::At<'p>: Send + Sync,
         K: TransitionKernel<P::At<'p>>,
     {
+        let begun = Instant::now();
         Error::check_count("steps", steps, 1)?;
         check_steps(steps, self.knots.steps())?;
         let costs = self.estimate_costs(path, kernel, seed)?;
@@ -180,6 +192,10 @@ impl<P: AnnealingPath, K> ScheduleOptimizer<P, K> for BinnedSchedule {
         Ok(OptimizedSchedule {
             schedule: self.with_costs(&costs, steps)?,
             warnings: few.into_iter().chain(negligible(&costs)).collect(),
+            evaluations: self
+                .chains
+                .evaluations(costs.len() + 1, kernel.evaluations()),
+            seconds: begun.elapsed().as_secs_f64(),
         })
     }
 }

@@ -1,9 +1,11 @@
 //! Adaptive schedules: a constant conditional ESS.
 
-use super::survey_run::Pilot;
-use crate::ais::Population;
+use std::time::Instant;
+
+use super::survey_run::{BLOCK, Pilot};
+use crate::ais::{Populations, in_pool};
 use crate::chain::Block;
-use crate::kernel::{TransitionKernel, refuse_stages};
+use crate::kernel::{TransitionKernel, Workspace, refuse_stages};
 use crate::num::{WeightSums, setters};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::pilot::metric::{interpolate, nothing_changes};
@@ -36,7 +38,8 @@ pub struct ConstantConditionalEss {
 }
 
 impl Default for ConstantConditionalEss {
-    /// 100 chains and 200 stages: finding a stage takes several evaluations a chain.
+    /// 100 chains and 200 stages: finding a stage takes several evaluations a chain, and there are several
+    /// passes. The price is about that of the default pilot of 1,000 steps.
     fn default() -> Self {
         Self {
             pilot: Pilot::new(100, 200),
@@ -51,8 +54,8 @@ const PRECISION: f64 = 1e-2;
 
 impl ConstantConditionalEss {
     setters! {
-        /// The pilot's numbers of chains and, about, of stages of each pass. The passes run on one
-        /// thread. There are as many as it takes, whatever the pilot's rounds.
+        /// The pilot's numbers of chains and, about, of stages of each pass. There are as many passes as
+        /// it takes, whatever the pilot's rounds: two to four mostly, eight at most.
         pilot: Pilot,
     }
 
@@ -80,34 +83,43 @@ impl ConstantConditionalEss {
         seed: u64,
     ) -> Result<Schedule>
     where
-        P: AnnealingPath,
-        K: TransitionKernel<P::At<'p>>,
+        P: AnnealingPath<State: Send> + Sync,
+        P::At<'p>: Send + Sync,
+        K: TransitionKernel<P::At<'p>> + Sync,
     {
         Error::check_inner_fraction("target of CESS / N", target)?;
-        self.pilot.check()?;
         let distance = (1.0 / target - 1.0).sqrt();
-        let pass = Pass::run(path, kernel, self.pilot.chains(), distance, 1_000_000, seed)?;
-        Schedule::new(pass.betas)
+        let pass = || Pass::run(path, kernel, self.pilot.chains(), distance, 1_000_000, seed);
+        Schedule::new(self.in_pool(pass)?.betas)
     }
 }
 
-impl<P: AnnealingPath, K> ScheduleOptimizer<P, K> for ConstantConditionalEss {
-    fn optimize<'p>(
+impl ConstantConditionalEss {
+    fn in_pool<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        self.pilot.check()?;
+        let blocks = self.pilot.chains().div_ceil(BLOCK);
+        in_pool(self.pilot.number_of_threads(), blocks, work)
+    }
+
+    /// Repeats passes until one has about as many stages as the pilot. Returns it with the evaluations of each
+    /// chain in all of them.
+    fn search<'p, P, K>(
         &self,
         path: &'p P,
         kernel: &K,
         steps: usize,
         seed: u64,
-    ) -> Result<OptimizedSchedule>
+    ) -> Result<(Pass, usize)>
     where
-        K: TransitionKernel<P::At<'p>>,
+        P: AnnealingPath<State: Send> + Sync,
+        P::At<'p>: Send + Sync,
+        K: TransitionKernel<P::At<'p>> + Sync,
     {
-        Error::check_count("steps", steps, 1)?;
-        self.pilot.check()?;
         let wanted = self.pilot.steps().min(steps).max(1);
         let limit = 10 * wanted.max(100);
         // At this distance the log weights of the wanted stages add up to a variance of 1.
         let mut distance = (wanted as f64).sqrt().recip();
+        let mut evaluations = 0_usize;
         let mut failure = Error::NotConverged {
             what: "the constant conditional ESS",
             detail: format!("not about {wanted} stages after {PASSES} passes"),
@@ -120,15 +132,49 @@ impl<P: AnnealingPath, K> ScheduleOptimizer<P, K> for ConstantConditionalEss {
                     distance *= 0.5;
                 }
                 Err(error) => return Err(error),
-                Ok(pass) if !pass.arrived() => distance *= 4.0,
-                Ok(pass) if pass.distances[pass.stages()] == 0.0 => return Err(nothing_changes()),
-                Ok(pass) if pass.stages().abs_diff(wanted) <= 1 + wanted / 20 => {
-                    return pass.refined(steps);
+                Ok(pass) => {
+                    evaluations = evaluations.saturating_add(pass.evaluations);
+                    let covered = pass.distances[pass.stages()];
+                    match pass.stages().abs_diff(wanted) <= 1 + wanted / 20 {
+                        _ if !pass.arrived() => distance *= 4.0,
+                        _ if covered == 0.0 => return Err(nothing_changes()),
+                        true => return Ok((pass, evaluations)),
+                        false => distance = covered / wanted as f64,
+                    }
                 }
-                Ok(pass) => distance = pass.distances[pass.stages()] / wanted as f64,
             }
         }
         Err(failure)
+    }
+}
+
+impl<P, K> ScheduleOptimizer<P, K> for ConstantConditionalEss
+where
+    P: AnnealingPath<State: Send> + Sync,
+    K: Sync,
+{
+    fn optimize<'p>(
+        &self,
+        path: &'p P,
+        kernel: &K,
+        steps: usize,
+        seed: u64,
+    ) -> Result<OptimizedSchedule>
+    where
+        P::At<'p>: Send + Sync,
+        K: TransitionKernel<P::At<'p>>,
+    {
+        let begun = Instant::now();
+        Error::check_count("steps", steps, 1)?;
+        let search = || self.search(path, kernel, steps, seed);
+        let (pass, evaluations) = self.in_pool(search)?;
+        let schedule = interpolate(&pass.betas, &pass.distances, steps)?;
+        Ok(OptimizedSchedule {
+            schedule,
+            warnings: pass.warnings,
+            evaluations: (evaluations as u64).saturating_mul(self.pilot.chains() as u64),
+            seconds: begun.elapsed().as_secs_f64(),
+        })
     }
 }
 
@@ -139,6 +185,8 @@ struct Pass {
     distances: Vec<f64>,
     /// Of weights near collapse, and of few or dead chains.
     warnings: Vec<PilotWarning>,
+    /// Evaluations of each chain.
+    evaluations: usize,
 }
 
 impl Pass {
@@ -152,40 +200,34 @@ impl Pass {
         seed: u64,
     ) -> Result<Self>
     where
-        P: AnnealingPath,
-        K: TransitionKernel<P::At<'p>>,
+        P: AnnealingPath<State: Send> + Sync,
+        P::At<'p>: Send + Sync,
+        K: TransitionKernel<P::At<'p>> + Sync,
     {
         refuse_stages(kernel.stages())?;
         let first = stream(seed, Purpose::ConditionalEss, 0);
-        let mut population = Population::start(path, 0, chains, first)?;
+        let mut populations = Populations::start(path, chains, BLOCK, first)?;
         let (mut betas, mut distances) = (vec![0.0], vec![0.0]);
         let (mut beta, mut guess, mut covered) = (0.0, 1.0, 0.0);
-        let mut collapse = None;
+        let (mut collapse, mut evaluations) = (None, 0_usize);
         while beta < 1.0 && betas.len() <= limit {
-            let (next, length, _) =
-                next_stage(path, population.block(), beta, guess, distance, PRECISION)?;
-            population.advance_to(kernel, next)?;
+            let (next, length, trials) = next_stage(&mut populations, guess, distance, PRECISION)?;
+            populations.map(|population| population.advance_to(kernel, next))?;
+            evaluations = evaluations.saturating_add(trials.saturating_add(kernel.evaluations()));
             // A distance saturates once few chains carry the weight: such a stage is a leap.
-            collapse = collapse.or(check_weights(population.block(), next)?);
+            collapse = collapse.or(check_weights(&populations.weights(), chains, next)?);
             covered += length;
             (guess, beta) = (next - beta, next);
             betas.push(beta);
             distances.push(covered);
         }
-        let dead = chains - population.block().alive().count();
+        let dead = chains - populations.alive();
         let warnings = [collapse, few_chains(chains), dead_chains(dead, chains)];
         Ok(Self {
             betas,
             distances,
             warnings: warnings.into_iter().flatten().collect(),
-        })
-    }
-
-    /// The schedule of so many steps, at equal distances along the pass.
-    fn refined(self, steps: usize) -> Result<OptimizedSchedule> {
-        Ok(OptimizedSchedule {
-            schedule: interpolate(&self.betas, &self.distances, steps)?,
-            warnings: self.warnings,
+            evaluations,
         })
     }
 
@@ -200,39 +242,43 @@ impl Pass {
 }
 
 /// Refuses a population of which one chain carries nearly all the weight, and warns of few.
-fn check_weights<S>(block: &Block<S>, beta: f64) -> Result<Option<PilotWarning>> {
-    match WeightSums::of(block.log_weights()).effective_sample_size() {
-        ess if ess < COLLAPSED => Err(Error::PilotCollapsed {
-            effective_sample_size: ess,
-            chains: block.len(),
+fn check_weights(weights: &WeightSums, chains: usize, beta: f64) -> Result<Option<PilotWarning>> {
+    match weights.effective_sample_size() {
+        effective_sample_size if effective_sample_size < COLLAPSED => Err(Error::PilotCollapsed {
+            effective_sample_size,
+            chains,
             beta,
         }),
-        ess => Ok(near_collapse(ess, block.len(), beta)),
+        ess => Ok(near_collapse(ess, chains, beta)),
     }
 }
 
 /// Guesses that take the distance for proportional to the step, before the interval is halved.
 const PROPORTIONAL: usize = 10;
 
-/// The beta at this distance from `beta`, to a relative `precision`, or 1 where that is nearer; its distance;
+/// The beta at this distance from the chains, to a relative `precision`, or 1 where that is nearer; its distance;
 /// and how often the chains were evaluated. It is found by bisection, with guesses for which the distance is
 /// proportional to the step, as it nearly is.
-pub(super) fn next_stage<P: AnnealingPath>(
-    path: &P,
-    block: &Block<P::State>,
-    beta: f64,
+pub(super) fn next_stage<'p, P, W>(
+    populations: &mut Populations<'p, P, W>,
     guess: f64,
     distance: f64,
     precision: f64,
-) -> Result<(f64, f64, usize)> {
+) -> Result<(f64, f64, usize)>
+where
+    P: AnnealingPath<State: Send> + Sync,
+    P::At<'p>: Send + Sync,
+    W: Workspace,
+{
+    let (path, beta) = (populations.path(), populations.beta());
     let here = path.at(beta);
-    let reach = |step: f64| distance_to(&here, &path.at(beta + step), block);
+    let mut reach = |step: f64| distance_to(populations, &here, &path.at(beta + step));
     let all = 1.0 - beta;
     // `high` is the shortest step known to be too long.
     let (mut low, mut high) = (0.0, f64::INFINITY);
     let mut step = guess.min(all);
     for trials in 1..=200 {
-        let length = reach(step);
+        let length = reach(step)?;
         if length <= distance {
             if step == all {
                 return Ok((1.0, length, trials));
@@ -257,44 +303,81 @@ pub(super) fn next_stage<P: AnnealingPath>(
     }
     Err(Error::NotConverged {
         what: "the next stage of constant conditional ESS",
-        detail: why_too_long(&here, &path.at(beta + high.min(all)), block),
+        detail: why_too_long(populations, &here, &path.at(beta + high.min(all)))?,
     })
 }
 
 /// Why the step to `there`, the shortest of those too long, cannot be any shorter.
-fn why_too_long<M: Intermediate>(here: &M, there: &M, block: &Block<M::State>) -> String {
+fn why_too_long<'p, P, W>(
+    populations: &mut Populations<'p, P, W>,
+    here: &P::At<'p>,
+    there: &P::At<'p>,
+) -> Result<String>
+where
+    P: AnnealingPath<State: Send> + Sync,
+    P::At<'p>: Send + Sync,
+    W: Workspace,
+{
     let (beta, next) = (here.beta(), there.beta());
-    let lost = |chain: &usize| there.log_ratio(here, &block.states()[*chain]) == f64::NEG_INFINITY;
-    match block.alive().filter(lost).count() {
-        0 => format!("no step from beta = {beta} is short enough, the path jumps there"),
+    let lost = populations.map(|population| Ok(lost(population.block(), here, there)))?;
+    Ok(match lost.into_iter().sum() {
+        0_usize => format!("no step from beta = {beta} is short enough, the path jumps there"),
         lost => format!(
             "{lost} of {} chains at beta = {beta} are off the support of beta = {next}, however \
              short the step; expected a base within the support of the target, or Friction or \
              VarOpt, which do without",
-            block.alive().count()
+            populations.alive()
         ),
-    }
+    })
+}
+
+/// Number of living chains that are off the support of `there`.
+pub(super) fn lost<M: Intermediate>(block: &Block<M::State>, here: &M, there: &M) -> usize {
+    let ratio = |chain: usize| there.log_ratio(here, &block.states()[chain]);
+    let lost = block
+        .alive()
+        .filter(|&chain| ratio(chain) == f64::NEG_INFINITY);
+    lost.count()
 }
 
 /// `sqrt(N / CESS - 1)`, its square times `1 / (1 - 1/ESS)`: without this correction the distance
 /// vanishes as the weights collapse.
-fn distance_to<M: Intermediate>(here: &M, there: &M, block: &Block<M::State>) -> f64 {
-    let [mut before, mut after, mut squares] = [WeightSums::default(); 3];
-    for (chain, &log_weight) in block.log_weights().iter().enumerate() {
-        if block.is_alive(chain) {
-            let ratio = there.log_ratio(here, &block.states()[chain]);
-            before.add(log_weight);
-            after.add(log_weight + ratio);
-            squares.add(log_weight + 2.0 * ratio);
-        }
+fn distance_to<'p, P, W>(
+    populations: &mut Populations<'p, P, W>,
+    here: &P::At<'p>,
+    there: &P::At<'p>,
+) -> Result<f64>
+where
+    P: AnnealingPath<State: Send> + Sync,
+    P::At<'p>: Send + Sync,
+    W: Workspace,
+{
+    let parts = populations.map(|population| Ok(sums(population.block(), here, there)))?;
+    let mut all = [WeightSums::default(); 3];
+    for (sum, part) in parts.iter().flat_map(|part| (0..3).zip(part)) {
+        all[sum].merge(part);
     }
+    let [before, after, squares] = all;
     let inverse = (before.log_sum() + squares.log_sum() - 2.0 * after.log_sum()).exp();
     let ess = before.effective_sample_size();
     let length = ((inverse - 1.0).max(0.0) / (1.0 - 1.0 / ess)).sqrt();
     // Off the support, or too far for the sums: farther than any distance.
-    if length.is_nan() {
-        f64::INFINITY
-    } else {
-        length
+    match length.is_nan() {
+        true => Ok(f64::INFINITY),
+        false => Ok(length),
     }
+}
+
+/// Sums of `w`, `w u` and `w u^2` over the living chains, u the ratio of two models.
+fn sums<M: Intermediate>(block: &Block<M::State>, here: &M, there: &M) -> [WeightSums; 3] {
+    let mut sums = [WeightSums::default(); 3];
+    for chain in block.alive() {
+        let log_weight = block.log_weights()[chain];
+        let ratio = there.log_ratio(here, &block.states()[chain]);
+        let terms = [log_weight, log_weight + ratio, log_weight + 2.0 * ratio];
+        sums.iter_mut()
+            .zip(terms)
+            .for_each(|(sum, term)| sum.add(term));
+    }
+    sums
 }

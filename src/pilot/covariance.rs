@@ -51,6 +51,29 @@ impl Covariance {
         })
     }
 
+    /// That of the chains of several blocks under their weights, given the sums of these; `None` where all are
+    /// dead.
+    pub(super) fn of_blocks(
+        blocks: impl IntoIterator<Item = (WeightSums, Option<Self>)>,
+    ) -> Option<Self> {
+        let mut all = WeightSums::default();
+        let mut merged: Option<Self> = None;
+        for (weights, covariance) in blocks {
+            all.merge(&weights);
+            merged = match (merged, covariance) {
+                (Some(mut left), Some(right)) => {
+                    left.merge_by(&right, (weights.log_sum() - all.log_sum()).exp());
+                    Some(left)
+                }
+                (left, right) => left.or(right),
+            };
+        }
+        Some(Self {
+            count: all.effective_sample_size(),
+            ..merged?
+        })
+    }
+
     /// The mean of two, about their own means, with this weight of the second one.
     fn mixed(&self, other: &Self, share: f64) -> Self {
         Self {
@@ -70,7 +93,11 @@ impl Covariance {
     }
 
     fn merge(&mut self, right: &Self) {
-        let share = right.count / (self.count + right.count);
+        self.merge_by(right, right.count / (self.count + right.count));
+    }
+
+    /// Takes in that of further chains, whose share of the weight is given.
+    fn merge_by(&mut self, right: &Self, share: f64) {
         let distance = &right.mean - &self.mean;
         let between = match self.spread.ncols() {
             1 => DMatrix::from_column_slice(distance.len(), 1, distance.map(|x| x * x).as_slice()),

@@ -1,10 +1,11 @@
 //! Chains at the knots of a path.
 
-use crate::ais::Population;
+use super::survey_run::BLOCK;
+use crate::ais::{Merge, Population, caught, fold, panicked, run_blocks};
 use crate::chain::Block;
 use crate::kernel::{TransitionKernel, refuse_stages};
 use crate::path::{AnnealingPath, Intermediate};
-use crate::random::{Purpose, stream};
+use crate::random::{Purpose, stream, successive};
 use crate::{Error, Result};
 
 /// Chains that pass the knots one after another and stay for a while at each: how a
@@ -26,8 +27,8 @@ pub struct KnotChains {
 }
 
 impl Default for KnotChains {
-    /// 100 chains and 100 updates a knot, half of them burn-in, every tenth counted: about as
-    /// cheap as the default [`Pilot`](crate::pilot::Pilot).
+    /// 100 chains and 100 updates a knot, half of them burn-in, every tenth counted: with ten
+    /// segments 110,000 chain-steps, about as many as the default [`Pilot`](crate::pilot::Pilot).
     fn default() -> Self {
         Self {
             chains: 100,
@@ -59,63 +60,126 @@ impl KnotChains {
         Error::check_count("updates", self.updates, least)
     }
 
-    pub(crate) fn costs<'p, P, K>(
+    /// Evaluations of the density at so many knots, given those of a chain in a step. Counted steps weigh the
+    /// chains to both neighbours.
+    pub(super) fn evaluations(&self, knots: usize, of_step: usize) -> u64 {
+        let counted = 2 * (self.updates - self.burn_in) / self.thinning;
+        let of_chain = self.updates.saturating_mul(of_step).saturating_add(counted);
+        let of_knot = (of_chain as u64).saturating_mul(self.chains as u64);
+        of_knot.saturating_mul(knots as u64)
+    }
+
+    /// The costs of the segments between knots. Blocks of chains pass all knots by themselves.
+    pub(super) fn costs<'p, P, K>(
         &self,
         path: &'p P,
         kernel: &K,
         knots: &[f64],
         seed: u64,
+        threads: Option<usize>,
     ) -> Result<Vec<f64>>
     where
-        P: AnnealingPath,
-        K: TransitionKernel<P::At<'p>>,
+        P: AnnealingPath + Sync,
+        K: TransitionKernel<P::At<'p>> + Sync,
     {
         self.check()?;
+        Error::check_at_least("threads", threads.unwrap_or(1), 1)?;
         refuse_stages(kernel.stages())?;
-        let first = stream(seed, Purpose::Knots, 0);
-        let mut population = Population::start(path, 0, self.chains, first)?;
+        let blocks = self.chains.div_ceil(BLOCK);
+        let size = self.chains.div_ceil(blocks);
+        let streams = successive(stream(seed, Purpose::Knots, 0)).step_by(size);
+        let streams: Vec<_> = streams.take(self.chains.div_ceil(size)).collect();
+        let nodes = run_blocks(0..streams.len(), threads, &|block, canceled| {
+            let chains = size * block..self.chains.min(size * (block + 1));
+            let mut population = None;
+            let passed = caught(|| {
+                let (first, stream) = (chains.start, streams[block].clone());
+                let start = Population::start(path, first, chains.len(), stream)?;
+                self.pass(population.insert(start), path, kernel, knots, canceled)
+            });
+            passed.unwrap_or_else(|message| Err(Some(panicked(message, population, chains))))
+        })?;
+        let sums: Sums = fold(nodes).expect("there are blocks");
         let mut costs = vec![0.0; knots.len() - 1];
-        for j in 0..knots.len() {
-            if j > 0 {
-                population.place_at(knots[j])?;
+        for (j, &[back, ahead, counted]) in sums.0.iter().enumerate() {
+            if counted == 0.0 {
+                return Err(Error::AllWeightsZero {
+                    chains: self.chains,
+                });
             }
-            let back = (j > 0).then(|| path.at(knots[j - 1]));
-            let ahead = (j + 1 < knots.len()).then(|| path.at(knots[j + 1]));
-            let [from_back, to_ahead] = self.means(&mut population, kernel, back, ahead)?;
             if j > 0 {
-                costs[j - 1] += 0.5 * finite(from_back, knots[j], knots[j - 1])?;
+                costs[j - 1] += 0.5 * finite(back / counted, knots[j], knots[j - 1])?;
             }
             if j < costs.len() {
-                costs[j] -= 0.5 * finite(to_ahead, knots[j], knots[j + 1])?;
+                costs[j] -= 0.5 * finite(ahead / counted, knots[j], knots[j + 1])?;
             }
         }
         Ok(costs)
     }
 
-    /// Moves the chains at the knot where they stand, and averages two log ratios over them: that of
-    /// this knot to the one behind, and that of the knot ahead to this one.
-    fn means<'p, P, K>(
+    /// Takes a block through all knots.
+    fn pass<'p, P, K>(
+        &self,
+        chains: &mut Population<'p, P, K::Workspace>,
+        path: &'p P,
+        kernel: &K,
+        knots: &[f64],
+        canceled: &dyn Fn() -> bool,
+    ) -> Result<Sums, Option<Error>>
+    where
+        P: AnnealingPath,
+        K: TransitionKernel<P::At<'p>>,
+    {
+        let mut sums = Vec::with_capacity(knots.len());
+        for j in 0..knots.len() {
+            if canceled() {
+                return Err(None);
+            }
+            if j > 0 {
+                chains.place_at(knots[j])?;
+            }
+            let back = (j > 0).then(|| path.at(knots[j - 1]));
+            let ahead = (j + 1 < knots.len()).then(|| path.at(knots[j + 1]));
+            sums.push(self.sums(chains, kernel, back, ahead)?);
+        }
+        Ok(Sums(sums))
+    }
+
+    /// Moves the chains at the knot where they stand, and sums two log ratios over the living ones: that of this
+    /// knot to the one behind, and that of the knot ahead to this one. The third figure is their number.
+    fn sums<'p, P, K>(
         &self,
         chains: &mut Population<'p, P, K::Workspace>,
         kernel: &K,
         back: Option<P::At<'p>>,
         ahead: Option<P::At<'p>>,
-    ) -> Result<[f64; 2]>
+    ) -> Result<[f64; 3]>
     where
         P: AnnealingPath,
         K: TransitionKernel<P::At<'p>>,
     {
-        let mut sums = [0.0; 2];
+        let mut sums = [0.0; 3];
         for update in 1..=self.updates {
             chains.stay(kernel)?;
             if update > self.burn_in && (update - self.burn_in).is_multiple_of(self.thinning) {
                 let (here, block) = (chains.stage().model, chains.block());
-                sums[0] += mean_log_ratio(block, Some(here), back.as_ref())?;
-                sums[1] += mean_log_ratio(block, ahead.as_ref(), Some(here))?;
+                sums[0] += sum_of_log_ratios(block, Some(here), back.as_ref());
+                sums[1] += sum_of_log_ratios(block, ahead.as_ref(), Some(here));
+                sums[2] += block.alive().count() as f64;
             }
         }
-        let counted = ((self.updates - self.burn_in) / self.thinning) as f64;
-        Ok(sums.map(|sum| sum / counted))
+        Ok(sums)
+    }
+}
+
+/// By knot: the sums of log ratios to the knot behind and from the knot ahead, and their number.
+struct Sums(Vec<[f64; 3]>);
+
+impl Merge for Sums {
+    fn merge(&mut self, right: Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(right.0) {
+            (0..3).for_each(|i| mine[i] += theirs[i]);
+        }
     }
 }
 
@@ -133,20 +197,15 @@ fn finite(mean: f64, here: f64, there: f64) -> Result<f64> {
     ))
 }
 
-/// Mean of `log f_to - log f_from` over the living chains; 0 beyond the path's ends.
-fn mean_log_ratio<M: Intermediate>(
+/// The sum of `log f_to - log f_from` over the living chains; 0 beyond the path's ends.
+fn sum_of_log_ratios<M: Intermediate>(
     block: &Block<M::State>,
     to: Option<&M>,
     from: Option<&M>,
-) -> Result<f64> {
+) -> f64 {
     let (Some(to), Some(from)) = (to, from) else {
-        return Ok(0.0);
+        return 0.0;
     };
     let ratio = |chain: usize| to.log_ratio(from, &block.states()[chain]);
-    match block.alive().count() {
-        0 => Err(Error::AllWeightsZero {
-            chains: block.len(),
-        }),
-        count => Ok(block.alive().map(ratio).sum::<f64>() / count as f64),
-    }
+    block.alive().map(ratio).sum()
 }

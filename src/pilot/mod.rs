@@ -2,7 +2,7 @@
 //!
 //! A [`Pilot`] makes a [`Survey`] of a path. [`Friction`] and [`VarOpt`] choose a [`Schedule`] by a
 //! survey; [`ConstantConditionalEss`] and [`BinnedSchedule`] choose one by chains of their own. All
-//! four are [`ScheduleOptimizer`]s. [`tune()`] finds the step sizes of a kernel.
+//! four are [`ScheduleOptimizer`]s. A [`StepSizeTuning`] finds the step sizes of a kernel.
 
 mod adaptation;
 mod binned;
@@ -33,7 +33,7 @@ pub use rounds::{Round, Rounds, RoundsRun};
 pub use survey::{DerivativeRecorder, Survey, SurveyPoint};
 pub use survey_run::Pilot;
 pub(crate) use tune::robbins_monro;
-pub use tune::tune;
+pub use tune::{StepSizeTuning, Tuned};
 pub use varopt::{Solver, VarOpt};
 pub use warning::PilotWarning;
 
@@ -76,10 +76,11 @@ pub trait ScheduleOptimizer<P: AnnealingPath, K> {
         seed: u64,
     ) -> Result<OptimizedSchedule>
     where
+        P::At<'p>: Send + Sync,
         K: TransitionKernel<P::At<'p>>;
 }
 
-/// A schedule that an optimizer chose, and what its pilot leaves in doubt.
+/// A schedule that an optimizer chose, what its pilot leaves in doubt, and what it cost.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -90,6 +91,10 @@ pub struct OptimizedSchedule {
     /// Reasons to doubt it. A run along it is unbiased all the same; the schedule may be far from
     /// the best.
     pub warnings: Vec<PilotWarning>,
+    /// Evaluations of the density in the pilot; a gradient is one more.
+    pub evaluations: u64,
+    /// Wall time in seconds.
+    pub seconds: f64,
 }
 
 /// Implements [`ScheduleOptimizer`] for a type that surveys the path by its `pilot` and chooses by
@@ -109,12 +114,16 @@ macro_rules! optimize_by_survey {
                 seed: u64,
             ) -> Result<$crate::pilot::OptimizedSchedule>
             where
+                P::At<'p>: Send + Sync,
                 K: $crate::kernel::TransitionKernel<P::At<'p>>,
             {
+                let begun = std::time::Instant::now();
                 let survey = self.pilot.survey(path, kernel, seed)?;
                 Ok($crate::pilot::OptimizedSchedule {
                     schedule: self.schedule(&survey, steps)?,
                     warnings: $warnings(&survey),
+                    evaluations: self.pilot.evaluations(kernel.evaluations()),
+                    seconds: begun.elapsed().as_secs_f64(),
                 })
             }
         }

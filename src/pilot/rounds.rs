@@ -2,6 +2,7 @@
 //! is spent.
 
 use std::fmt;
+use std::time::Instant;
 
 use nalgebra::DVector;
 use rand::Rng;
@@ -81,6 +82,8 @@ pub struct Round {
     pub barrier: f64,
     /// Evaluations of the density; a gradient is one more.
     pub evaluations: u64,
+    /// Wall time in seconds.
+    pub seconds: f64,
 }
 
 /// The result of [`Rounds`]: the run of the last round, and how it came about.
@@ -165,9 +168,9 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         self
     }
 
-    /// Number of threads; rayon's global pool unless set. The first pass has one.
-    pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = Some(threads);
+    /// Number of threads; rayon's global pool unless set, or for `None`.
+    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
+        self.threads = threads.into();
         self
     }
 }
@@ -175,7 +178,8 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
 impl<'p, P, K> Rounds<'p, P, K>
 where
     P: AnnealingPath<State: Clone + Send> + Sync,
-    K: TransitionKernel<P::At<'p>> + Clone + Sync,
+    P::At<'p>: Send + Sync,
+    K: TransitionKernel<P::At<'p>> + Clone + Send + Sync,
 {
     /// Runs the first pass and all rounds.
     ///
@@ -195,12 +199,19 @@ where
         let mut stages = first.schedule.steps().max(LEAST);
         loop {
             let (now, is_last) = self.stages(stages, spent, rounds.len())?;
+            let begun = Instant::now();
             let round = self.round(&kernel, barrier.schedule(now)?, seeds.next_u64());
             let evaluations = self.evaluations(now);
             spent = spent.saturating_add(evaluations);
             stages = 2 * now;
             if !is_last && matches!(round, Err(Error::AllWeightsZero { .. })) {
-                rounds.push(Round::without_survivors(now, &barrier, evaluations));
+                let seconds = begun.elapsed().as_secs_f64();
+                rounds.push(Round::without_survivors(
+                    now,
+                    &barrier,
+                    evaluations,
+                    seconds,
+                ));
                 continue;
             }
             let (run, (intensities, recorder)) = round?.split_recorder();
@@ -227,6 +238,7 @@ where
             .chains(self.chains)
             .moves(self.moves)
             .seed(self.seed)
+            .threads(self.threads)
             .first_pass()
     }
 
@@ -239,17 +251,15 @@ where
     ) -> Result<Run<P::State, RoundRecorder<P::State>>> {
         let steps = schedule.steps();
         let shapes = self.tuner.map(|tuner| tuner.recorder(self.chains, steps));
-        let mut ais = Ais::with_base_log_z(self.path, kernel, self.log_base_normalizer)
+        let ais = Ais::with_base_log_z(self.path, kernel, self.log_base_normalizer)
             .schedule(schedule)
             .chains(self.chains)
             .block_size(self.block_size)
             .seed(seed)
             .recorded_stages(steps.min(RECORDED))
             .resampling(Resampling::when_ess_below(0.5)?)
+            .threads(self.threads)
             .recorder((IntensityRecorder::default(), shapes));
-        if let Some(threads) = self.threads {
-            ais = ais.threads(threads);
-        }
         ais.run()
     }
 
@@ -292,17 +302,19 @@ impl Round {
             standard_error: f64::INFINITY,
             barrier: pass.barrier.global(),
             evaluations: pass.evaluations,
+            seconds: pass.seconds,
         }
     }
 
     /// Of one that taught nothing but that it needs more stages.
-    fn without_survivors(stages: usize, barrier: &Barrier, evaluations: u64) -> Self {
+    fn without_survivors(stages: usize, barrier: &Barrier, evaluations: u64, seconds: f64) -> Self {
         Self {
             stages,
             log_z: f64::NEG_INFINITY,
             standard_error: f64::INFINITY,
             barrier: barrier.global(),
             evaluations,
+            seconds,
         }
     }
 
@@ -313,6 +325,7 @@ impl Round {
             standard_error: run.standard_error(),
             barrier: barrier.global(),
             evaluations,
+            seconds: run.seconds(),
         }
     }
 }
@@ -353,6 +366,11 @@ impl<S, K> RoundsRun<S, K> {
     pub fn evaluations(&self) -> u64 {
         let rounds = self.rounds.iter().map(|round| round.evaluations);
         rounds.fold(0, u64::saturating_add)
+    }
+
+    /// Wall time of all of them in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.rounds.iter().map(|round| round.seconds).sum()
     }
 
     /// How many stages a run of as many chains needs for a standard error of log Z, by the error of the last

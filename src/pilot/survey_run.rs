@@ -14,6 +14,9 @@ use crate::{Error, Result};
 
 /// A pilot run, given by its settings: 100 chains and 1,000 steps unless set.
 ///
+/// It costs `chains * steps * rounds` chain-steps, 100,000 unless set: a fortieth of a run of as many stages and
+/// 4,096 chains. Up to one thread for each 32 chains shares them.
+///
 /// The run that follows must not go on with the pilot's chains, nor repeat their random numbers:
 /// a schedule chosen by looking at chains depends on their weights, and over such chains
 /// `E[w] = Z_K / Z_0` no longer holds. A pilot therefore draws from streams of its own
@@ -54,10 +57,14 @@ impl Pilot {
         rounds: usize,
     }
 
-    /// Number of threads; rayon's global pool unless set.
-    pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = Some(threads);
+    /// Number of threads; rayon's global pool unless set, or for `None`.
+    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
+        self.threads = threads.into();
         self
+    }
+
+    pub(super) fn number_of_threads(&self) -> Option<usize> {
+        self.threads
     }
 
     /// Number of chains.
@@ -68,6 +75,13 @@ impl Pilot {
     /// Number of steps.
     pub fn steps(&self) -> usize {
         self.steps
+    }
+
+    /// Evaluations of the density in all rounds, given those of a chain in a stage.
+    pub(super) fn evaluations(&self, of_stage: usize) -> u64 {
+        let factors = [self.chains, self.steps, self.rounds, of_stage];
+        let factors = factors.into_iter().map(|factor| factor as u64);
+        factors.fold(1, u64::saturating_mul)
     }
 
     /// Refuses fewer than two chains, which have no variance, and a pilot without steps or rounds.
@@ -116,20 +130,18 @@ impl Pilot {
     {
         self.check()?;
         check_stages("steps of the pilot", kernel.stages(), &schedule)?;
-        let mut ais = Ais::with_base_log_z(path, kernel, 0.0)
+        let ais = Ais::with_base_log_z(path, kernel, 0.0)
             .recorder(DerivativeRecorder::default())
             .recorded_stages(schedule.steps())
             .schedule(schedule)
             .chains(self.chains)
             .block_size(BLOCK)
             .seed(seed)
+            .threads(self.threads)
             .pilot();
-        if let Some(threads) = self.threads {
-            ais = ais.threads(threads);
-        }
         Survey::from_run(&ais.run()?)
     }
 }
 
-/// Chains a block: few, so that a small pilot still occupies several threads.
-const BLOCK: usize = 32;
+/// Chains a block of a pilot: few, so that a small one still occupies several threads.
+pub(super) const BLOCK: usize = 32;

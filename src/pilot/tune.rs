@@ -1,7 +1,10 @@
 //! Step sizes tuned along a path to a target acceptance.
 
-use crate::ais::Population;
+use std::time::Instant;
+
+use crate::ais::{Callback, Meter, Populations, Progress, StoppedBy, Verdict, callback, in_pool};
 use crate::kernel::{StepSize, TransitionKernel, Tunable, refuse_stages};
+use crate::num::setters;
 use crate::path::AnnealingPath;
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
@@ -9,14 +12,16 @@ use crate::{Error, Result};
 
 /// Intervals between the stages at which a step size is tuned, at most.
 const INTERVALS: usize = 20;
-/// Chains of the pilot.
+/// Chains of the pilot, and those of a block: kernels with an acceptance move one chain after another, so that
+/// small blocks cost nothing.
 const CHAINS: usize = 64;
+const BLOCK: usize = 8;
 /// Steps of each chain at a beta; four times as many at the first, whose start may be far off.
 const STEPS: usize = 60;
 /// The largest acceptable distance of the acceptance from its target.
 const TOLERANCE: f64 = 0.1;
 
-/// Returns the kernel with step sizes that give `target_acceptance` all along the path.
+/// Tunes the step sizes of a kernel to one acceptance all along a path.
 ///
 /// The step size is tuned at up to 21 betas, which are evenly spaced in the stages of the schedule
 /// that the run will take. Between them its logarithm is linear.
@@ -28,54 +33,170 @@ const TOLERANCE: f64 = 0.1;
 /// [`Purpose::Tune`], so that a run with the same seed is independent of the pilot, and its weights
 /// are unbiased given the tuned kernel.
 ///
-/// # Errors
-/// Where the target lies outside of (0, 1); where no step size gives an acceptance within 0.1 of
-/// it; where the model returns NaN; where all chains leave the support.
-pub fn tune<'p, P, K>(
-    kernel: &K,
+/// It costs 240 moves of each chain at the base and 60 at each further beta: 92,160 chain-steps with 21 betas,
+/// as many as a run of 4,096 chains and 23 stages. Up to 8 threads share them.
+///
+/// ```
+/// use annealed::pilot::StepSizeTuning;
+/// use annealed::prelude::*;
+///
+/// let target = Gaussian::isotropic(DVector::from_element(5, 3.0), 0.1)?;
+/// let path = GeometricPath::new(Gaussian::standard(5)?, &target);
+/// let schedule = Schedule::linear(100)?;
+/// let tuned = StepSizeTuning::new(&path, Hmc::new(0.5, 3)?).schedule(schedule.clone()).seed(7).run()?;
+/// println!("{} evaluations in {:.1} s", tuned.evaluations, tuned.seconds);
+/// let run = Ais::new(&path, tuned.kernel).schedule(schedule).seed(7).run()?;
+/// # assert!((run.log_z() - target.log_normalizer()).abs() < 4.0 * run.standard_error());
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[must_use]
+pub struct StepSizeTuning<'p, P, K> {
     path: &'p P,
-    schedule: &Schedule,
-    target_acceptance: f64,
+    kernel: K,
+    schedule: Schedule,
+    acceptance: f64,
     seed: u64,
-) -> Result<K>
-where
-    P: AnnealingPath,
-    K: Tunable + TransitionKernel<P::At<'p>>,
-{
-    Error::check_inner_fraction("target acceptance", target_acceptance)?;
-    refuse_stages(kernel.stages())?;
-    let mut chains = Population::start(path, 0, CHAINS, stream(seed, Purpose::Tune, 0))?;
-    let mut log_size = kernel.step_size().at(0.0).ln();
-    let intervals = schedule.steps().min(INTERVALS);
-    let mut knots = Vec::with_capacity(intervals + 1);
-    for index in 0..=intervals {
-        let beta = schedule.betas()[index * schedule.steps() / intervals];
-        let mut steps = 4 * STEPS;
-        if index > 0 {
-            steps = STEPS;
-            chains.place_at(beta)?;
+    threads: Option<usize>,
+    progress: Option<Callback<'p>>,
+}
+
+/// A kernel with the step sizes that a [`StepSizeTuning`] found, and what it cost.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+#[must_use]
+pub struct Tuned<K> {
+    /// The kernel.
+    pub kernel: K,
+    /// Evaluations of the density; a gradient is one more.
+    pub evaluations: u64,
+    /// Wall time in seconds.
+    pub seconds: f64,
+}
+
+impl<'p, P: AnnealingPath, K: Tunable> StepSizeTuning<'p, P, K> {
+    /// Of `kernel` along `path`. The kernel's step size is where it starts.
+    pub fn new(path: &'p P, kernel: K) -> Self {
+        Self {
+            path,
+            acceptance: kernel.optimal_acceptance(),
+            kernel,
+            schedule: Schedule::linear(1_000).expect("1,000 stages are a schedule"),
+            seed: 0,
+            threads: None,
+            progress: None,
         }
-        let mut acceptance = |log_size: f64| acceptance(&mut chains, kernel, log_size);
-        log_size = tune_at(beta, target_acceptance, steps, log_size, &mut acceptance)?;
-        knots.push((beta, log_size.exp()));
     }
-    Ok(kernel.with_step_size(StepSize::knots(knots)?))
+
+    setters! {
+        /// The schedule that the run will take; linear with 1,000 stages unless set.
+        schedule: Schedule,
+        /// The acceptance to reach, in (0, 1); the kernel's
+        /// [`optimal_acceptance`](Tunable::optimal_acceptance) unless set.
+        acceptance: f64,
+        /// The seed; 0 unless set. One seed gives the same bits for any number of threads.
+        seed: u64,
+    }
+
+    /// Number of threads; rayon's global pool unless set, or for `None`.
+    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
+        self.threads = threads.into();
+        self
+    }
+
+    /// Calls `progress` as [`Ais::progress`](crate::ais::Ais::progress) does.
+    pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'p) -> Self {
+        self.progress = Some(callback(progress));
+        self
+    }
+
+    /// Shows a progress bar meanwhile, as [`Ais::progress_bar`](crate::ais::Ais::progress_bar) does.
+    #[cfg(feature = "progress")]
+    pub fn progress_bar(mut self) -> Self {
+        self.progress = Some(crate::ais::bar());
+        self
+    }
+
+    /// Tunes the kernel.
+    ///
+    /// # Errors
+    /// A target outside of (0, 1); [`Error::NotConverged`] where no step size gives an acceptance within 0.1 of
+    /// it; a NaN of the model; chains that all leave the support; a panic in model or kernel;
+    /// [`Error::Stopped`] where the callback says so.
+    pub fn run(&self) -> Result<Tuned<K>>
+    where
+        P: AnnealingPath<State: Send> + Sync,
+        P::At<'p>: Send,
+        K: TransitionKernel<P::At<'p>> + Sync,
+    {
+        let begun = Instant::now();
+        Error::check_inner_fraction("target acceptance", self.acceptance)?;
+        refuse_stages(self.kernel.stages())?;
+        let sizes = in_pool(self.threads, CHAINS / BLOCK, || self.sizes())?;
+        let evaluations = self
+            .chain_steps()
+            .saturating_mul(self.kernel.evaluations() as u64);
+        Ok(Tuned {
+            kernel: self.kernel.with_step_size(sizes),
+            evaluations,
+            seconds: begun.elapsed().as_secs_f64(),
+        })
+    }
+
+    fn intervals(&self) -> usize {
+        self.schedule.steps().min(INTERVALS)
+    }
+
+    fn chain_steps(&self) -> u64 {
+        (CHAINS * STEPS * (4 + self.intervals())) as u64
+    }
+
+    /// The step sizes at all knots.
+    fn sizes(&self) -> Result<StepSize>
+    where
+        P: AnnealingPath<State: Send> + Sync,
+        P::At<'p>: Send,
+        K: TransitionKernel<P::At<'p>> + Sync,
+    {
+        let first = stream(self.seed, Purpose::Tune, 0);
+        let mut chains = Populations::start(self.path, CHAINS, BLOCK, first)?;
+        let meter = Meter::new(self.progress.as_ref(), 0, self.chain_steps());
+        let mut log_size = self.kernel.step_size().at(0.0).ln();
+        let (stages, intervals) = (self.schedule.steps(), self.intervals());
+        let mut knots = Vec::with_capacity(intervals + 1);
+        for index in 0..=intervals {
+            let beta = self.schedule.betas()[index * stages / intervals];
+            let mut steps = 4 * STEPS;
+            if index > 0 {
+                steps = STEPS;
+                chains.place_at(beta)?;
+            }
+            let mut acceptance = |log_size: f64| {
+                if meter.add(CHAINS as u64) {
+                    let (by, chains) = (StoppedBy::Callback.to_string(), CHAINS);
+                    return Err(Error::Stopped { by, chains });
+                }
+                acceptance(&mut chains, &self.kernel, log_size)
+            };
+            log_size = tune_at(beta, self.acceptance, steps, log_size, &mut acceptance)?;
+            knots.push((beta, log_size.exp()));
+        }
+        StepSize::knots(knots)
+    }
 }
 
 /// Moves every chain once, with steps of this size, and averages the acceptance probabilities.
 fn acceptance<'p, P, K>(
-    chains: &mut Population<'p, P, K::Workspace>,
+    chains: &mut Populations<'p, P, K::Workspace>,
     kernel: &K,
     log_size: f64,
 ) -> Result<f64>
 where
-    P: AnnealingPath,
-    K: Tunable + TransitionKernel<P::At<'p>>,
+    P: AnnealingPath<State: Send> + Sync,
+    P::At<'p>: Send,
+    K: Tunable + TransitionKernel<P::At<'p>> + Sync,
 {
     let kernel = kernel.with_step_size(StepSize::constant(log_size.exp())?);
-    let before = chains.block().decisions();
-    chains.stay(&kernel)?;
-    let decisions = chains.block().decisions().since(before);
+    let decisions = chains.stay(&kernel)?;
     let nothing_moved = Error::AllWeightsZero { chains: CHAINS };
     decisions.acceptance().ok_or(nothing_moved)
 }
@@ -140,4 +261,14 @@ pub(crate) fn robbins_monro(
         log_size += gain.increment(excess);
     }
     Ok((mean_log_size, mean_excess))
+}
+
+impl<P, K: std::fmt::Debug> std::fmt::Debug for StepSizeTuning<'_, P, K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StepSizeTuning")
+            .field("kernel", &self.kernel)
+            .field("acceptance", &self.acceptance)
+            .field("seed", &self.seed)
+            .finish_non_exhaustive()
+    }
 }

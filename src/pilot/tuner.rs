@@ -5,8 +5,9 @@ use nalgebra::DVector;
 use super::covariance::{Covariance, CovarianceRecorder, Shapes};
 use super::tune::Gain;
 use crate::Result;
-use crate::ais::{Population, StageSummary};
+use crate::ais::{Populations, StageSummary};
 use crate::kernel::{Preconditioner, StepSize, TransitionKernel, Tunable};
+use crate::num::WeightSums;
 use crate::path::AnnealingPath;
 
 /// What is known of a kernel that can be tuned, as functions, so that the same code serves kernels that cannot.
@@ -126,31 +127,43 @@ impl<K: Clone, S> Tuning<K, S> {
     }
 
     /// Shapes the proposals by the weighted chains, which stand at `beta`.
-    pub(super) fn shape<'p, P: AnnealingPath<State = S>>(
+    pub(super) fn shape<'p, P>(
         &mut self,
-        population: &Population<'p, P, K::Workspace>,
-    ) where
+        populations: &mut Populations<'p, P, K::Workspace>,
+    ) -> Result<()>
+    where
+        P: AnnealingPath<State = S> + Sync,
+        P::At<'p>: Send,
         K: TransitionKernel<P::At<'p>>,
+        S: Send,
     {
-        let block = population.block();
-        let covariance = Covariance::of(block, self.tuner.coordinates, block.len());
-        if let Some(covariance) = covariance {
+        let (coordinates, chains) = (self.tuner.coordinates, populations.chains());
+        let parts = populations.map(|population| {
+            let block = population.block();
+            let weights = WeightSums::of(block.log_weights());
+            Ok((weights, Covariance::of(block, coordinates, chains)))
+        })?;
+        if let Some(covariance) = Covariance::of_blocks(parts) {
             if let Some(shape) = covariance.preconditioner() {
                 self.kernel = (self.tuner.preconditioned)(&self.kernel, shape);
             }
-            self.shapes.push(population.stage().beta, covariance);
+            self.shapes.push(populations.beta(), covariance);
         }
+        Ok(())
     }
 
     /// Moves all chains so many times, with step sizes that a Robbins-Monro recursion takes to the optimal
     /// acceptance.
-    pub(super) fn moves<'p, P: AnnealingPath<State = S>>(
+    pub(super) fn moves<'p, P>(
         &mut self,
-        population: &mut Population<'p, P, K::Workspace>,
+        populations: &mut Populations<'p, P, K::Workspace>,
         moves: usize,
     ) -> Result<()>
     where
-        K: TransitionKernel<P::At<'p>>,
+        P: AnnealingPath<State = S> + Sync,
+        P::At<'p>: Send,
+        K: TransitionKernel<P::At<'p>> + Sync,
+        S: Send,
     {
         let target = (self.tuner.optimal_acceptance)(&self.kernel);
         let longest = (self.tuner.longest_step_size)(&self.kernel);
@@ -158,14 +171,11 @@ impl<K: Clone, S> Tuning<K, S> {
         for _ in 0..moves {
             let size = StepSize::constant(self.log_size.exp())?;
             let kernel = (self.tuner.with_step_size)(&self.kernel, size);
-            let before = population.block().decisions();
-            population.stay(&kernel)?;
-            let decisions = population.block().decisions().since(before);
+            let decisions = populations.stay(&kernel)?;
             let excess = decisions.acceptance().map_or(0.0, |rate| rate - target);
             self.log_size = (self.log_size + gain.increment(excess)).min(longest.ln());
         }
-        self.sizes
-            .push((population.stage().beta, self.log_size.exp()));
+        self.sizes.push((populations.beta(), self.log_size.exp()));
         Ok(())
     }
 

@@ -116,8 +116,8 @@ impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
 
     /// Number of threads; rayon's global pool unless set. Without the feature `rayon` a run has
     /// one thread whatever is set.
-    pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = Some(threads);
+    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
+        self.threads = threads.into();
         self
     }
 

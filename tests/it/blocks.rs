@@ -13,7 +13,8 @@ use annealed::path::{
     AnnealingPath, Engine, GaussianPath, GeometricPath, Intermediate, Stationary,
 };
 use annealed::pilot::{
-    BinnedSchedule, ConstantConditionalEss, KnotChains, Pilot, ScheduleOptimizer, VarOpt, tune,
+    BinnedSchedule, ConstantConditionalEss, KnotChains, Pilot, ScheduleOptimizer, StepSizeTuning,
+    VarOpt,
 };
 use annealed::random::{Purpose, StreamRng, stream};
 use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath};
@@ -341,5 +342,5 @@ fn kernels_that_demand_their_stages_are_refused_where_stages_are_sought() {
         "{error}"
     );
     let walk = RandomWalkMetropolis::new(0.5).unwrap();
-    assert!(tune(&walk, &path, &Schedule::linear(5).unwrap(), 0.3, 1).is_ok());
+    assert!(StepSizeTuning::new(&path, walk).run().is_ok());
 }

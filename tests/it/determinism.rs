@@ -1,9 +1,14 @@
 //! One seed, one result: bit for bit, on any number of threads, however the chains are split.
 
+use annealed::Error;
 use annealed::ais::{Ais, Expectations, PartialRun, Run};
 use annealed::kernel::RandomWalkMetropolis;
-use annealed::model::Gaussian;
-use annealed::path::GeometricPath;
+use annealed::model::{FunctionModel, Gaussian};
+use annealed::path::{GeometricPath, TemperedPath};
+use annealed::pilot::{
+    Adaptation, BinnedSchedule, ConstantConditionalEss, Friction, Pilot, Rounds, ScheduleOptimizer,
+    StepSizeTuning, VarOpt,
+};
 use annealed::schedule::Schedule;
 use nalgebra::{DVector, dmatrix, dvector};
 
@@ -124,4 +129,72 @@ fn parts_that_do_not_make_one_run_are_refused() {
     );
     assert!(ais(&path).run_range(64..64).is_err());
     assert!(ais(&path).run_range(64..2_000).is_err());
+}
+
+/// What each pilot finds, on so many threads.
+fn found(threads: Option<usize>) -> Vec<String> {
+    fn print(value: impl std::fmt::Debug) -> String {
+        format!("{value:?}")
+    }
+    let path = path();
+    let walk = || RandomWalkMetropolis::new(0.8).unwrap();
+    let pilot = Pilot::new(100, 50).threads(threads);
+    let optimizers: [&dyn ScheduleOptimizer<Path, RandomWalkMetropolis>; 4] = [
+        &Friction::default().pilot(pilot),
+        &VarOpt::default().pilot(pilot),
+        &ConstantConditionalEss::default().pilot(pilot),
+        &BinnedSchedule::new(Schedule::linear(5).unwrap()).threads(threads),
+    ];
+    let schedule = |optimizer: &dyn ScheduleOptimizer<_, _>| {
+        let found = optimizer.optimize(&path, &walk(), 60, 3).unwrap();
+        assert!(found.evaluations > 0 && found.seconds > 0.0);
+        print((found.schedule, found.warnings, found.evaluations))
+    };
+    let mut all: Vec<String> = optimizers.into_iter().map(schedule).collect();
+    let tuning = StepSizeTuning::new(&path, walk()).seed(3).threads(threads);
+    let tuned = tuning.run().unwrap();
+    all.push(print((tuned.kernel, tuned.evaluations)));
+    let adaptation = Adaptation::new(&path, walk()).chains(300).seed(3);
+    let first = adaptation.threads(threads).first_pass().unwrap();
+    all.push(print((first.schedule, first.kernel, first.log_z)));
+    let rounds = Rounds::new(&path, walk()).rounds(2).seed(3);
+    let last = rounds.threads(threads).run().unwrap();
+    all.push(print((last.kernel(), bits(last.run()))));
+    all
+}
+
+#[test]
+fn any_number_of_threads_finds_the_same_by_each_pilot() {
+    let one = found(Some(1));
+    for threads in [Some(2), Some(8), None] {
+        assert_eq!(found(threads), one, "{threads:?}");
+    }
+}
+
+#[test]
+fn a_pilot_without_threads_is_refused_and_a_panic_names_its_place() {
+    let path = path();
+    let walk = || RandomWalkMetropolis::new(0.8).unwrap();
+    let none = StepSizeTuning::new(&path, walk()).threads(0).run();
+    let none = none.unwrap_err().to_string();
+    assert!(none.contains("threads: got 0"), "{none}");
+    let likelihood = FunctionModel::new(|x: &DVector<f64>| match x[0] > 2.5 {
+        true => panic!("of the likelihood"),
+        false => 0.0,
+    });
+    let path = TemperedPath::new(Gaussian::standard(1).unwrap(), likelihood);
+    let cess = ConstantConditionalEss::default();
+    let binned = BinnedSchedule::new(Schedule::linear(5).unwrap());
+    let errors = [
+        StepSizeTuning::new(&path, walk()).run().unwrap_err(),
+        cess.optimize(&path, &walk(), 60, 3).unwrap_err(),
+        binned.optimize(&path, &walk(), 60, 3).unwrap_err(),
+        Adaptation::new(&path, walk()).first_pass().unwrap_err(),
+    ];
+    for error in errors {
+        let Error::Panicked { message, .. } = &error else {
+            panic!("{error}");
+        };
+        assert_eq!(message, "of the likelihood");
+    }
 }

@@ -8,7 +8,7 @@ use annealed::kernel::{
 };
 use annealed::model::{Differentiable, FullConditionals, Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, Intermediate, Stationary};
-use annealed::pilot::tune;
+use annealed::pilot::StepSizeTuning;
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
 use nalgebra::DVector;
@@ -506,20 +506,18 @@ fn acceptance<K: TransitionKernel<At>>(kernel: &K, beta: f64) -> f64 {
 fn tuning_reaches_the_target_all_along_the_path() -> Result<()> {
     fn check<K>(kernel: K) -> Result<()>
     where
-        K: Tunable + TransitionKernel<At> + PartialEq + std::fmt::Debug,
+        K: Tunable + TransitionKernel<At> + Clone + PartialEq + std::fmt::Debug + Sync,
     {
         let path = Shrinking(At(0.0));
+        let tuned = |kernel: K| {
+            let tuning = StepSizeTuning::new(&path, kernel).schedule(Schedule::linear(20)?);
+            tuning.seed(5).run().map(|tuned| tuned.kernel)
+        };
         let target = kernel.optimal_acceptance();
         // From far too small and far too large a step.
         for factor in [1e-5, 1.0, 1e5] {
             let start = StepSize::constant(kernel.step_size().at(0.0) * factor)?;
-            let tuned = tune(
-                &kernel.with_step_size(start),
-                &path,
-                &Schedule::linear(20)?,
-                target,
-                5,
-            )?;
+            let tuned = tuned(kernel.with_step_size(start))?;
             // At beta = 0.025, half way to the second knot, interpolation costs most.
             for (beta, tolerance) in [
                 (0.0, 0.05),
@@ -535,10 +533,7 @@ fn tuning_reaches_the_target_all_along_the_path() -> Result<()> {
                 );
             }
         }
-        assert_eq!(
-            tune(&kernel, &path, &Schedule::linear(20)?, target, 5)?,
-            tune(&kernel, &path, &Schedule::linear(20)?, target, 5)?
-        );
+        assert_eq!(tuned(kernel.clone())?, tuned(kernel)?);
         Ok(())
     }
     check(RandomWalkMetropolis::new(0.5)?)?;
@@ -551,7 +546,9 @@ fn tuning_reaches_the_target_all_along_the_path() -> Result<()> {
 fn tuning_says_what_it_cannot_do() -> Result<()> {
     let path = Shrinking(At(0.0));
     for target in [0.0, 1.0, -0.5, f64::NAN] {
-        let refused = tune(&Mala::new(0.5)?, &path, &Schedule::linear(20)?, target, 1);
+        let refused = StepSizeTuning::new(&path, Mala::new(0.5)?)
+            .acceptance(target)
+            .run();
         assert!(
             matches!(refused, Err(Error::InvalidArgument { .. })),
             "{refused:?}"
@@ -588,13 +585,7 @@ fn tuning_says_what_it_cannot_do() -> Result<()> {
             0.5
         }
     }
-    let failed = tune(
-        &Indifferent(StepSize::constant(1.0)?),
-        &path,
-        &Schedule::linear(100)?,
-        0.5,
-        1,
-    );
+    let failed = StepSizeTuning::new(&path, Indifferent(StepSize::constant(1.0)?)).run();
     assert!(
         matches!(failed, Err(Error::NotConverged { .. })),
         "{failed:?}"

@@ -9,7 +9,7 @@ use annealed::kernel::{
 };
 use annealed::model::{Differentiable, FunctionModel, Gaussian, UnnormalizedModel};
 use annealed::path::{GeometricAt, GeometricPath, Intermediate};
-use annealed::pilot::tune;
+use annealed::pilot::StepSizeTuning;
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
@@ -226,7 +226,7 @@ fn a_preconditioner_of_another_dimension_is_an_error_of_the_run() {
         base(),
         Gaussian::isotropic(dvector![1.0, 0.0], 0.5).unwrap(),
     );
-    refused(tune(&walk, &path, &Schedule::linear(5).unwrap(), 0.3, 1));
+    refused(StepSizeTuning::new(&path, walk).run());
     refused(Ais::new(&path, Mala::new(0.5).unwrap().preconditioned(shape())).run());
     refused(Ais::new(&path, Hmc::new(0.5, 2).unwrap().preconditioned(shape())).run());
     let persistent = PersistentHmc::new(0.5, 2, 0.3).unwrap();
@@ -278,10 +278,12 @@ fn a_shaped_run_is_the_plain_run_in_other_coordinates() -> Result<()> {
     {
         let shape = Preconditioner::covariance(&(factor * factor.transpose()))?;
         let schedule = Schedule::linear(20)?;
-        let tuned =
-            |kernel: &K, path| tune(kernel, path, &schedule, kernel.optimal_acceptance(), 4);
-        let shaped = tuned(&kernel.preconditioned(shape.clone()), seen)?;
-        let kernel = tuned(&kernel, plain)?;
+        let tuned = |kernel, path| {
+            let tuning = StepSizeTuning::new(path, kernel).schedule(schedule.clone());
+            tuning.seed(4).run().map(|tuned| tuned.kernel)
+        };
+        let shaped = tuned(kernel.preconditioned(shape.clone()), seen)?;
+        let kernel = tuned(kernel, plain)?;
         assert_eq!(shaped, shaped.preconditioned(shape), "tuned without shape");
         for beta in [0.0, 0.3, 1.0] {
             let sizes = [&kernel, &shaped].map(|kernel| kernel.step_size().at(beta));

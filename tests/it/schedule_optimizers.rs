@@ -290,7 +290,7 @@ fn a_pilot_shares_no_chain_with_the_run_of_its_seed() {
 /// Every optimizer gives a schedule for this path and kernel along which log Z comes out right.
 fn all_combine<'p, P, K>(path: &'p P, kernel: &K, log_z: f64)
 where
-    P: AnnealingPath + Sync,
+    P: AnnealingPath<At<'p>: Send + Sync> + Sync,
     P::Base: NormalizedModel,
     P::State: Send,
     K: TransitionKernel<P::At<'p>> + Sync + 'p,

@@ -16,8 +16,8 @@ use annealed::path::{
     AnnealingPath, Engine, GaussianPath, GeometricPath, MomentPath, MomentSplinePath, TemperedPath,
 };
 use annealed::pilot::{
-    BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, ScheduleOptimizer, VarOpt,
-    tune,
+    BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, ScheduleOptimizer,
+    StepSizeTuning, VarOpt,
 };
 use annealed::random::{Purpose, stream};
 use annealed::rbm::{BaseRate, BlockGibbs, ContrastiveDivergence, Rbm, RbmPath, Scalar};
@@ -154,7 +154,8 @@ fn vector_kernels() {
     );
     let then = Then(Then(ula.clone(), hmc), Repeat::new(ula, 2).unwrap());
     pin("then", &run(&path, then, linear(20)), 2.0326045786144817);
-    let tuned = tune(&walk, &path, &linear(40), 0.3, 7).unwrap();
+    let tuning = StepSizeTuning::new(&path, walk.clone()).schedule(linear(40));
+    let tuned = tuning.acceptance(0.3).seed(7).run().unwrap().kernel;
     pin("tuned", &run(&path, tuned, linear(20)), 1.9453927894618168);
     let ais = Ais::new(&path, walk)
         .schedule(linear(20))

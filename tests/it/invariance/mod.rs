@@ -13,7 +13,7 @@ use annealed::kernel::{
 };
 use annealed::model::{Gaussian, GaussianMixture, NormalizedModel, Sampleable};
 use annealed::path::{AnnealingPath, GeometricPath, Stationary};
-use annealed::pilot::tune;
+use annealed::pilot::StepSizeTuning;
 use annealed::schedule::Schedule;
 use annealed::testing;
 use annealed::testing::Check;
@@ -195,14 +195,10 @@ fn unbiased_after_tuning_on_a_geometric_path_to_a_mixture() {
     where
         K: TransitionKernel<<Path as AnnealingPath>::At<'p>> + Tunable + Sync,
     {
-        let tuned = tune(
-            &kernel,
-            path,
-            &Schedule::linear(20).unwrap(),
-            kernel.optimal_acceptance(),
-            2,
-        )
-        .unwrap();
+        let tuning = StepSizeTuning::new(path, kernel)
+            .schedule(Schedule::linear(20).unwrap())
+            .seed(2);
+        let tuned = tuning.run().unwrap().kernel;
         let log_z_ratio = path.target().log_normalizer() - path.base().log_normalizer();
         let worst = unbiasedness(path, tuned, 8, log_z_ratio);
         assert!(worst.passes(), "{worst:?}");

@@ -1,0 +1,214 @@
+//! Blocks of chains that go along a path side by side, with decisions on all of them in between.
+
+use std::ops::Range;
+
+use super::blocks::caught;
+use super::population::Population;
+use super::resampling::Resampling;
+use super::threads::{join, on_threads};
+use crate::chain::{Block, Decisions};
+use crate::kernel::{TransitionKernel, Workspace};
+use crate::num::{WeightSums, log_mean_exp};
+use crate::path::AnnealingPath;
+use crate::random::{StreamRng, successive};
+use crate::{Error, Result};
+
+/// Chains that are decided on together, cut into blocks that threads share.
+///
+/// Each call does one piece of work on all blocks and returns what they found in the order of the blocks, so
+/// that a decision taken on it has the same bits whatever the number of threads.
+pub(crate) struct Populations<'p, P: AnnealingPath, W> {
+    path: &'p P,
+    blocks: Vec<Population<'p, P, W>>,
+}
+
+impl<'p, P, W> Populations<'p, P, W>
+where
+    P: AnnealingPath<State: Send> + Sync,
+    P::At<'p>: Send,
+    W: Workspace,
+{
+    /// So many chains at exact samples of the base, in blocks of at most `largest` chains, about equally many
+    /// in each. The first chain has the stream `first`, each further one that of the jump after.
+    pub(crate) fn start(
+        path: &'p P,
+        chains: usize,
+        largest: usize,
+        first: StreamRng,
+    ) -> Result<Self> {
+        Error::check_count("chains", chains, 1)?;
+        let mut streams = successive(first);
+        let cut = |(mine, stream): (Range<usize>, _)| (mine, stream, None);
+        let ranges = ranges(chains, largest);
+        let mut starts: Vec<_> = ranges
+            .map(|mine| {
+                let stream = streams.next().expect("streams have no end");
+                (1..mine.len()).for_each(|_| _ = streams.next());
+                cut((mine, stream))
+            })
+            .collect();
+        side_by_side(&mut starts, &|(mine, stream, population)| {
+            let start = || Population::start(path, mine.start, mine.len(), stream.clone());
+            *population = Some(caught(start).unwrap_or_else(|message| {
+                let (chains, stage, beta) = (mine.clone(), 0, 0.0);
+                Err(Error::Panicked {
+                    message,
+                    chains,
+                    stage,
+                    beta,
+                })
+            }));
+        });
+        let blocks = starts
+            .into_iter()
+            .filter_map(|(_, _, population)| population);
+        Ok(Self {
+            path,
+            blocks: blocks.collect::<Result<_>>()?,
+        })
+    }
+
+    /// Does a piece of work on each block. The error is that of the leftmost block that failed, and a panic is
+    /// one.
+    pub(crate) fn map<T: Send>(
+        &mut self,
+        work: impl Fn(&mut Population<'p, P, W>) -> Result<T> + Sync,
+    ) -> Result<Vec<T>> {
+        let mut tasks: Vec<_> = self.blocks.iter_mut().map(|block| (block, None)).collect();
+        side_by_side(&mut tasks, &|(population, done)| {
+            let outcome = caught(|| work(population));
+            *done = Some(outcome.unwrap_or_else(|message| Err(panicked(message, population))));
+        });
+        tasks.into_iter().filter_map(|(_, done)| done).collect()
+    }
+
+    /// Places all chains at the model of another beta; see [`Population::place_at`].
+    pub(crate) fn place_at(&mut self, beta: f64) -> Result<()> {
+        self.map(|population| population.place_at(beta)).map(drop)
+    }
+
+    /// Moves all chains once where they stand, and returns the decisions made.
+    pub(crate) fn stay<K>(&mut self, kernel: &K) -> Result<Decisions>
+    where
+        K: TransitionKernel<P::At<'p>, Workspace = W> + Sync,
+    {
+        let parts = self.map(|population| {
+            let before = population.block().decisions();
+            population.stay(kernel)?;
+            Ok(population.block().decisions().since(before))
+        })?;
+        let mut decisions = Decisions::default();
+        parts.into_iter().for_each(|part| decisions += part);
+        Ok(decisions)
+    }
+
+    pub(crate) fn path(&self) -> &'p P {
+        self.path
+    }
+
+    /// Where all chains stand.
+    pub(crate) fn beta(&self) -> f64 {
+        self.blocks[0].stage().beta
+    }
+
+    /// The chains, block by block.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = &Block<P::State>> {
+        self.blocks.iter().map(Population::block)
+    }
+
+    pub(crate) fn chains(&self) -> usize {
+        self.blocks().map(Block::len).sum()
+    }
+
+    /// Number of chains that still carry weight.
+    pub(crate) fn alive(&self) -> usize {
+        self.blocks().map(|block| block.alive().count()).sum()
+    }
+
+    /// The weights of all chains.
+    pub(crate) fn weights(&self) -> WeightSums {
+        WeightSums::of(self.log_weights())
+    }
+
+    fn log_weights(&self) -> Vec<f64> {
+        let blocks = self.blocks();
+        blocks.flat_map(Block::log_weights).copied().collect()
+    }
+
+    /// Resamples the chains, not all of which are dead, across all blocks. The random numbers are those of the
+    /// first chain.
+    pub(crate) fn resample(&mut self, resampling: &Resampling, copy: fn(&P::State) -> P::State) {
+        let log_weights = self.log_weights();
+        let ancestors =
+            resampling.ancestors(&log_weights, self.blocks[0].block_mut().chain_mut(0).1);
+        let blocks = self.blocks().enumerate();
+        let places: Vec<(usize, usize)> = blocks
+            .flat_map(|(block, chains)| (0..chains.len()).map(move |chain| (block, chain)))
+            .collect();
+        // An ancestor keeps its own place, so that none is overwritten before it is copied.
+        for (chain, &ancestor) in ancestors.iter().enumerate() {
+            if ancestor != chain {
+                let (from, to) = (places[ancestor], places[chain]);
+                let (state, memory) = self.blocks[from.0].copy_of(from.1, copy);
+                self.blocks[to.0].set_chain(to.1, state, memory);
+            }
+        }
+        let log_mean = log_mean_exp(&log_weights);
+        for population in &mut self.blocks {
+            population.block_mut().level_weights_to(log_mean);
+        }
+    }
+}
+
+/// The chains of each block.
+fn ranges(chains: usize, largest: usize) -> impl Iterator<Item = Range<usize>> {
+    let blocks = chains.div_ceil(largest) as u64;
+    let start = move |block: u64| (block * chains as u64 / blocks) as usize;
+    (0..blocks).map(move |block| start(block)..start(block + 1))
+}
+
+fn panicked<P: AnnealingPath, W: Workspace>(
+    message: String,
+    population: &Population<'_, P, W>,
+) -> Error {
+    let (chains, stage) = population.at_hand();
+    Error::Panicked {
+        message,
+        chains,
+        stage,
+        beta: population.stage().beta,
+    }
+}
+
+/// Does the work of each item, side by side where threads are free.
+fn side_by_side<T: Send>(items: &mut [T], work: &(impl Fn(&mut T) + Sync)) {
+    match items {
+        [] => {}
+        [item] => work(item),
+        _ => {
+            let (left, right) = items.split_at_mut(items.len() / 2);
+            join(&mut || side_by_side(left, work), &mut || {
+                side_by_side(right, work)
+            });
+        }
+    }
+}
+
+/// Does all of `work` on one of so many threads, or of those of rayon's global pool. The others help with each
+/// [piece](Populations::map) of it, and there are no more than `helpful` of them.
+///
+/// # Errors
+/// No threads, or a pool that cannot be made; what the work meets.
+pub(crate) fn in_pool<T: Send>(
+    threads: Option<usize>,
+    helpful: usize,
+    work: impl FnOnce() -> Result<T> + Send,
+) -> Result<T> {
+    Error::check_at_least("threads", threads.unwrap_or(1), 1)?;
+    let (mut work, mut result) = (Some(work), None);
+    let mut all = || result = work.take().map(|work| work());
+    on_threads(threads.map(|threads| threads.min(helpful)), &mut || {
+        join(&mut all, &mut || {});
+    })?;
+    result.expect("the work has been done")
+}
