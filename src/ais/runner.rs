@@ -260,12 +260,12 @@ where
 
     /// Runs the whole schedule with what is already done of it.
     fn whole(&self, done: Forest<Outcome<P::State, R>>) -> Result<Run<P::State, R>> {
-        let mut part = self.run_part(
-            &self.settings,
-            &(0..self.settings.chains),
-            &self.forward(),
-            done,
-        )?;
+        let chains = 0..self.settings.chains;
+        Self::result(self.run_part(&self.settings, &chains, &self.forward(), done)?)
+    }
+
+    /// The result of a run, which may have been stopped.
+    pub(super) fn result(mut part: PartialRun<P::State, R>) -> Result<Run<P::State, R>> {
         if part.stopped_by != StoppedBy::Chains {
             // What was done after the first gap does not count, as which blocks these are is up to the threads.
             let blocks = part.prefix();
@@ -294,7 +294,7 @@ where
         self.run_part(&self.settings, &chains, &self.forward(), Forest::new())
     }
 
-    fn forward(&self) -> Forward<'_, 'p, P, K> {
+    pub(super) fn forward(&self) -> Forward<'_, 'p, P, K> {
         Forward {
             path: self.path,
             kernel: &self.kernel,
