@@ -5,8 +5,7 @@
 pub mod ais;
 pub mod chain;
 #[cfg(feature = "checkpoint")]
-#[allow(dead_code, unused_imports)] // until a run writes one
-mod checkpoint;
+pub mod checkpoint;
 pub mod data;
 pub mod drift;
 pub mod error;

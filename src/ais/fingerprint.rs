@@ -23,31 +23,56 @@ const CHAINS: usize = 8;
 /// part of what it does: a run whose chains are elsewhere may not meet it.
 ///
 /// # Errors
-/// As [`Population::start`]; states or memories that are not read as they were written.
+/// As [`Population::start`]; states or memories that are not read as they were written; a panic.
 pub(crate) fn fingerprint<'p, P, K>(path: &'p P, kernel: &K, schedule: &Schedule) -> Result<u32>
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned>,
     K: TransitionKernel<P::At<'p>>,
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
-    let mut encoder = Encoder::default();
-    let steps = schedule.steps();
-    for (probe, stage) in [1, steps.div_ceil(2), steps].into_iter().enumerate() {
-        let first = stream(0, Purpose::Probe, CHAINS * probe);
-        let mut population: Population<'p, P, K::Workspace> =
-            Population::start(path, 0, CHAINS, first)?;
-        population.place_at(schedule.betas()[stage - 1])?;
-        let mut population = population.at_stage(stage - 1);
-        let advanced = caught(|| population.advance_to(kernel, schedule.betas()[stage]));
-        match advanced.map(|met| met.map_err(|error| error.to_string())) {
-            Ok(Ok(())) => {}
-            Ok(Err(met)) | Err(met) => encoder.put("what was met", &met)?,
+    guarded(|| {
+        let mut encoder = Encoder::default();
+        for probe in 0..3 {
+            put_probe(&mut encoder, path, kernel, schedule, probe)?;
         }
-        encoder.put_list("log ratios", population.block().log_ratios().iter())?;
-        population.encode(&mut encoder)?;
-        check_survival(path, &population)?;
+        Ok(checksum(&encoder.finish()))
+    })
+}
+
+/// Writes what becomes of a few chains at the first, the middle or the last stage.
+fn put_probe<'p, P, K>(
+    encoder: &mut Encoder,
+    path: &'p P,
+    kernel: &K,
+    schedule: &Schedule,
+    probe: usize,
+) -> Result<()>
+where
+    P: AnnealingPath<State: Serialize + DeserializeOwned>,
+    K: TransitionKernel<P::At<'p>>,
+    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
+{
+    let (steps, betas) = (schedule.steps(), schedule.betas());
+    let stage = [1, steps.div_ceil(2), steps][probe];
+    let first = stream(0, Purpose::Probe, CHAINS * probe);
+    let mut population: Population<'p, P, K::Workspace> =
+        Population::start(path, 0, CHAINS, first)?;
+    population.place_at(betas[stage - 1])?;
+    let mut population = population.at_stage(stage - 1);
+    let advanced = caught(|| population.advance_to(kernel, betas[stage]));
+    match advanced.map(|met| met.map_err(|error| error.to_string())) {
+        Ok(Ok(())) => {}
+        Ok(Err(met)) | Err(met) => encoder.put("what was met", &met)?,
     }
-    Ok(checksum(&encoder.finish()))
+    encoder.put_list("log ratios", population.block().log_ratios().iter())?;
+    population.encode(encoder)?;
+    check_survival(path, &population)
+}
+
+/// Does what reads or writes states, and makes an error of a panic in it.
+pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let panic = |message| Error::invalid("states", format!("a panic: {message}"), "none");
+    caught(work).unwrap_or_else(|message| Err(panic(message)))
 }
 
 /// Refuses states and memories that are not read as they were written: by a `Deserialize` that does not belong to the

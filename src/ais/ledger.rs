@@ -211,6 +211,15 @@ impl<T: Merge> Ledger<T> {
         at(books.done, &books.prefix)
     }
 
+    /// Looks at all finished blocks that a later call would go on from, from left to right. Where the prefix is
+    /// enough, those after it are none: they would make it another one.
+    pub(crate) fn look_at_all<U>(&self, at: impl FnMut(&Node<T>) -> U) -> Vec<U> {
+        let books = self.books();
+        let enough = books.stopped_by == Some(StoppedBy::StandardError);
+        let beyond = books.waiting.values().filter(|_| !enough);
+        books.prefix.iter().chain(beyond).map(at).collect()
+    }
+
     /// What came of the work.
     ///
     /// # Errors

@@ -32,17 +32,17 @@ impl Interaction {
 }
 
 /// Lets the chains of a block interact, and remembers which first chain each chain descends from.
-pub(super) struct Lineage<'s, S> {
-    interaction: &'s Interaction,
+pub(super) struct Lineage<S> {
+    interaction: Interaction,
     block_size: usize,
     copy: CopyState<S>,
     /// Indices in the run.
     pub(super) roots: Vec<usize>,
 }
 
-impl<'s, S> Lineage<'s, S> {
+impl<S> Lineage<S> {
     pub(super) fn new(
-        interaction: &'s Interaction,
+        interaction: Interaction,
         block_size: usize,
         copy: CopyState<S>,
         block: &Block<S>,
@@ -70,7 +70,7 @@ impl<'s, S> Lineage<'s, S> {
             return Ok(());
         }
         let log_weights = block.log_weights().to_vec();
-        let ancestors = match self.interaction {
+        let ancestors = match &self.interaction {
             Interaction::Resampling(resampling) => population.resample_by(resampling, self.copy),
             Interaction::WasteFree(waste_free) => {
                 waste_free.renew(self.block_size, population, self.copy, route)?

@@ -6,18 +6,21 @@
 //! directions. A [`PartialRun`] holds some chains of a run, so that several processes can share the work.
 //! A [`Population`] is the loop itself, for methods of your own.
 
+#[cfg(feature = "checkpoint")]
+mod block_snapshot;
 mod block_streams;
 mod blocks;
 mod bridge;
+#[cfg(feature = "checkpoint")]
+mod checkpoint;
 #[cfg(feature = "mpi")]
 mod exchange;
 mod figures;
 #[cfg(feature = "checkpoint")]
-#[allow(dead_code)] // until a run writes one
 mod fingerprint;
-#[cfg(feature = "checkpoint")]
-#[allow(dead_code)] // until a run writes one
 mod in_progress;
+#[cfg(feature = "checkpoint")]
+mod kept;
 mod ledger;
 mod lineage;
 #[cfg(feature = "mpi")]
@@ -42,7 +45,6 @@ mod runner;
 mod sandwich;
 mod settings;
 #[cfg(feature = "checkpoint")]
-#[allow(dead_code)] // until a run writes one
 mod snapshot;
 mod stages;
 mod stop;
@@ -54,7 +56,6 @@ mod waste_free;
 pub(crate) use blocks::{caught, run_blocks, work_through};
 pub use bridge::{Bridge, BridgeStage};
 #[cfg(feature = "checkpoint")]
-#[allow(unused_imports)] // until a run writes one
 pub(crate) use fingerprint::fingerprint;
 pub(crate) use ledger::Ledger;
 pub use partial::PartialRun;

@@ -1,12 +1,14 @@
 //! Runs on several processes, by MPI.
 
+use std::time::Instant;
+
 use mpi::topology::Communicator;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::exchange::exchange;
 use super::ledger::{Ledger, Share};
-use super::passage::{Keep, Meanwhile};
+use super::passage::{Beside, Keep, closed};
 use super::recorder::Recorder;
 use super::run::Run;
 use super::runner::Ais;
@@ -75,9 +77,17 @@ where
             self.check(&self.settings)?;
             check_thread()?;
             self.settings.agree(ranks)?;
-            let ledger = Ledger::new(0..self.settings.blocks()).shared(Share::of(ranks));
-            let meanwhile: Meanwhile<'_, _> = &mut |site, watch| exchange(ranks, site, watch);
-            let part = self.pass_all(&self.settings, &self.forward(), ledger, keep, meanwhile)?;
+            let begun = Instant::now();
+            let settings = &self.settings;
+            let ledger = Ledger::new(0..settings.blocks()).shared(Share::of(ranks));
+            let ledger = ledger.last_unfilled(settings.is_unfilled());
+            let beside = Beside {
+                archive: None,
+                keep,
+                meanwhile: &mut |site, watch| exchange(ranks, site, watch),
+            };
+            self.work((settings, &self.forward()), &ledger, beside, begun)?;
+            let part = closed(settings, ledger, begun)?;
             match ranks.rank() {
                 0 => Self::result(part).map(Some),
                 _ => Ok(None),

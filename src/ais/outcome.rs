@@ -45,7 +45,7 @@ impl<S> Chains<S> {
             && self.roots.len() == roots
     }
 
-    fn extend(&mut self, right: Self) {
+    pub(super) fn extend(&mut self, right: Self) {
         self.states.extend(right.states);
         self.log_weights.extend(right.log_weights);
         self.roots.extend(right.roots);
@@ -110,6 +110,16 @@ impl<S> Default for Chains<S> {
             log_weights: Vec::new(),
             roots: Vec::new(),
         }
+    }
+}
+
+impl<R> Tally<R> {
+    /// Whether there are so many windows, and nothing counts more than so many chains.
+    pub(super) fn fits(&self, windows: usize, chains: usize) -> bool {
+        let mut counted = self.windows.iter();
+        self.windows.len() == windows
+            && counted.all(|window| window.fits(chains))
+            && self.uncovered <= chains
     }
 }
 

@@ -116,13 +116,13 @@ impl<S, R: Merge> PartialRun<S, R> {
         let settings = &self.settings;
         let fits = |node: &Node<Outcome<S, R>>| {
             let chains = settings.chains_of(node.blocks());
-            let outcome = &node.value;
-            let roots = outcome.chains.roots.iter();
-            outcome
-                .chains
-                .are(chains.len(), settings.interaction.is_some())
-                && roots.into_iter().all(|root| chains.contains(root))
-                && outcome.tally.windows.len() == settings.windows().count()
+            let Outcome {
+                chains: ends,
+                tally,
+            } = &node.value;
+            ends.are(chains.len(), settings.interaction.is_some())
+                && ends.roots.iter().all(|root| chains.contains(root))
+                && tally.fits(settings.windows().count(), chains.len())
         };
         let sound = settings.check().is_ok() && {
             let mut nodes = self.nodes.iter();

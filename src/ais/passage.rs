@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use super::block_streams::BlockStreams;
 use super::blocks::{Site, caught, work_through};
+use super::in_progress::InProgress;
 use super::ledger::{Closed, Ledger, Watch};
 use super::lineage::Lineage;
-use super::outcome::{Chains, Outcome, Tally};
+use super::outcome::Outcome;
 use super::partial::PartialRun;
 use super::population::Population;
 use super::progress::{Meter, SoFar};
@@ -15,14 +16,15 @@ use super::recorder::Recorder;
 use super::route::Route;
 use super::runner::Ais;
 use super::settings::Settings;
-use super::stages::{StageRecorder, weights_so_far};
+use super::stages::weights_so_far;
 use super::stop::{StoppedBy, is_look};
-use super::tree::Forest;
+use super::tree::{Forest, Merge};
 use crate::chain::Block;
 use crate::estimate::Estimate;
 use crate::kernel::{Workspace, check_stages};
 use crate::model::UnnormalizedModel;
 use crate::path::AnnealingPath;
+use crate::random::StreamRng;
 use crate::{Error, Result};
 
 /// What the chains of a range have left when the work ended.
@@ -33,6 +35,28 @@ pub(super) type Meanwhile<'a, T> = &'a mut dyn FnMut(&Site<'_, T>, Watch<'_>) ->
 
 /// What is kept of the last states of a block.
 pub(super) type Keep<S, T> = fn(Vec<S>) -> Vec<T>;
+
+/// What goes on beside the work.
+pub(super) struct Beside<'a, 'p, P: AnnealingPath, W, R, S> {
+    pub(super) archive: Option<&'a dyn Archive<'p, P, W, R>>,
+    pub(super) keep: Keep<P::State, S>,
+    pub(super) meanwhile: Meanwhile<'a, Outcome<S, R>>,
+}
+
+/// Where blocks at work leave what they have reached, for a later call to go on from.
+pub(super) trait Archive<'p, P: AnnealingPath, W, R>: Sync {
+    /// Chain-steps of blocks that an earlier call has begun and not finished.
+    fn chain_steps(&self) -> u64;
+
+    /// What an earlier call has left of a block, which is at work from now on.
+    fn begin(&self, block: usize) -> Option<Result<InProgress<'p, P, W, R>>>;
+
+    /// Told of a block after each stage but the last.
+    fn passed(&self, block: usize, at: &InProgress<'p, P, W, R>, canceled: bool);
+
+    /// Told of a block that is not at work any more, and of its outcome if it is finished.
+    fn end(&self, block: usize, outcome: Option<&Outcome<P::State, R>>);
+}
 
 impl<'p, P, K, R> Ais<'p, P, K, R>
 where
@@ -55,51 +79,39 @@ where
         route: &impl Route<'p, P>,
         done: Work<P::State, R>,
     ) -> Result<PartialRun<P::State, R>> {
+        let begun = Instant::now();
         self.check(settings)?;
         let ledger = Ledger::resumed(settings.blocks_of(chains)?, done);
-        self.pass_all(settings, route, ledger, |states| states, &mut |_, _| Ok(()))
-    }
-
-    /// Takes the chains of a ledger's blocks through all stages, and of their states those that are to be kept.
-    pub(super) fn pass_all<S: Send>(
-        &self,
-        settings: &Settings,
-        route: &impl Route<'p, P>,
-        ledger: Ledger<Outcome<S, R>>,
-        keep: Keep<P::State, S>,
-        meanwhile: Meanwhile<'_, Outcome<S, R>>,
-    ) -> Result<PartialRun<S, R>> {
-        let begun = Instant::now();
-        check_stages("steps of the schedule", route.stages(), &settings.schedule)?;
         let ledger = ledger.last_unfilled(settings.is_unfilled());
-        self.work((settings, route), &ledger, keep, meanwhile, begun)?;
-        let Closed {
-            mut prefix,
-            beyond,
-            stopped_by,
-        } = ledger.close()?;
-        prefix.extend(beyond);
-        Ok(PartialRun {
-            settings: settings.clone(),
-            nodes: prefix,
-            stopped_by: stopped_by.unwrap_or(StoppedBy::Chains),
-            seconds: begun.elapsed().as_secs_f64(),
-        })
+        let beside = Beside {
+            archive: None,
+            keep: |states| states,
+            meanwhile: &mut |_, _| Ok(()),
+        };
+        self.work((settings, route), &ledger, beside, begun)?;
+        closed(settings, ledger, begun)
     }
 
     /// Does the blocks that the ledger hands out.
-    fn work<S: Send>(
+    pub(super) fn work<S: Send, Way: Route<'p, P>>(
         &self,
-        (settings, route): (&Settings, &impl Route<'p, P>),
+        (settings, route): (&Settings, &Way),
         ledger: &Ledger<Outcome<S, R>>,
-        keep: Keep<P::State, S>,
-        meanwhile: Meanwhile<'_, Outcome<S, R>>,
+        beside: Beside<'_, 'p, P, Way::Workspace, R, S>,
         begun: Instant,
     ) -> Result<()> {
+        check_stages("steps of the schedule", route.stages(), &settings.schedule)?;
+        let Beside {
+            archive,
+            keep,
+            meanwhile,
+        } = beside;
         let blocks = ledger.blocks();
         let steps = settings.schedule.steps() as u64;
         let chain_steps = |blocks: Range<usize>| settings.chains_of(blocks).len() as u64 * steps;
-        let before = ledger.look(|done, _| chain_steps(blocks.start..done));
+        let finished = ledger.look_at_all(|node| chain_steps(node.blocks()));
+        let under_way = archive.map_or(0, Archive::chain_steps);
+        let before = finished.into_iter().sum::<u64>() + under_way;
         let callback = self.progress.as_ref().filter(|_| ledger.leads());
         let meter = Meter::new(callback, before, chain_steps(blocks.clone()));
         let rule = |done: usize, prefix: &Work<S, R>| {
@@ -122,19 +134,36 @@ where
         let streams = BlockStreams::new(settings, blocks.start);
         let pass_block = |block: usize, canceled: &dyn Fn() -> bool| {
             let chains = settings.chains_of(block..block + 1);
-            let stream = streams.take(block);
-            let mut population = None;
+            let mut at_work = None;
             let passed = caught(|| {
-                let population = population.insert(route.start(chains.clone(), stream)?);
-                self.pass(settings, population, route, |chains| {
-                    count(chains as u64);
-                    canceled()
+                let kept = archive.and_then(|archive| archive.begin(block));
+                let start = || self.start(settings, route, chains.clone(), streams.take(block));
+                let at_work = at_work.insert(kept.unwrap_or_else(start)?);
+                self.pass(at_work, route, |at_work| {
+                    count(chains.len() as u64);
+                    let canceled = canceled() && !at_work.is_done();
+                    if let Some(archive) = archive.filter(|_| !at_work.is_done()) {
+                        archive.passed(block, at_work, canceled);
+                    }
+                    canceled
                 })
             });
-            // A panic on the way is an error that names its place.
-            let passed =
-                passed.unwrap_or_else(|message| Err(Some(panicked(message, population, chains))));
-            passed.map(|outcome| outcome.with_states(keep))
+            let outcome = match passed {
+                Ok(Ok(uncovered)) => {
+                    let at_work = at_work.expect("a block that has begun");
+                    Ok(at_work.finish(uncovered))
+                }
+                Ok(Err(error)) => Err(error),
+                // A panic on the way is an error that names its place.
+                Err(message) => {
+                    let population = at_work.map(|at_work| at_work.population);
+                    Err(Some(panicked(message, population, chains)))
+                }
+            };
+            if let Some(archive) = archive {
+                archive.end(block, outcome.as_ref().ok());
+            }
+            outcome.map(|outcome| outcome.with_states(keep))
         };
         let watch = |arrived: Range<usize>| {
             let counted = caught(|| count(chain_steps(arrived.clone())));
@@ -173,57 +202,44 @@ where
         estimate.is_ok_and(|estimate| estimate.standard_error() <= enough)
     }
 
-    /// Takes one block through all stages. The error is `None` where `canceled`, which is told of every
-    /// stage done, says so.
-    fn pass<W: Workspace>(
+    /// A block before its first stage.
+    fn start<Way: Route<'p, P>>(
         &self,
         settings: &Settings,
-        population: &mut Population<'p, P, W>,
+        route: &Way,
+        chains: Range<usize>,
+        first: StreamRng,
+    ) -> Result<InProgress<'p, P, Way::Workspace, R>> {
+        let population = route.start(chains, first)?;
+        let lineage = self.lineage(settings, population.block());
+        let (windows, recorder) = (settings.windows(), self.recorder.clone());
+        Ok(InProgress::new(population, windows, recorder, lineage))
+    }
+
+    /// Takes a block through the stages that are left. Returns the number of living chains where the base has no
+    /// density. The error is `None` where `canceled`, which is told of every stage done, says so.
+    fn pass<W: Workspace>(
+        &self,
+        block: &mut InProgress<'p, P, W, R>,
         route: &impl Route<'p, P, Workspace = W>,
-        canceled: impl Fn(usize) -> bool,
-    ) -> Result<Outcome<P::State, R>, Option<Error>> {
-        let windows = settings.windows();
-        let mut stages = StageRecorder::new(windows, population.block().len());
-        let mut recorder = self.recorder.clone();
-        let mut lineage = self.lineage(settings, population.block());
-        let steps = settings.schedule.steps();
-        for k in 1..=steps {
-            route.pass(population, k)?;
-            stages.after(k, population.block());
-            if windows.ends_at(k) {
-                recorder.record(population.stage(), population.block());
-            }
-            if let Some(lineage) = lineage.as_mut().filter(|_| k < steps) {
-                lineage.resample(k, population, &mut stages, route)?;
-            }
-            stages.moved(k, population.block());
-            if canceled(population.block().len()) && k < steps {
+        canceled: impl Fn(&InProgress<'p, P, W, R>) -> bool,
+    ) -> Result<usize, Option<Error>> {
+        while !block.is_done() {
+            block.pass(route)?;
+            if canceled(block) {
                 return Err(None);
             }
         }
-        let uncovered = self.uncovered(population.block());
-        let (states, log_weights) = population.block_mut().take_states_and_log_weights();
-        Ok(Outcome {
-            chains: Chains {
-                states,
-                log_weights,
-                roots: lineage.map_or(Vec::new(), Lineage::into_roots),
-            },
-            tally: Tally {
-                windows: stages.finish(),
-                recorder,
-                uncovered,
-            },
-        })
+        Ok(self.uncovered(block.population.block()))
     }
 
     /// What lets the chains of a block interact, where they do.
-    fn lineage<'s>(
+    pub(super) fn lineage(
         &self,
-        settings: &'s Settings,
+        settings: &Settings,
         block: &Block<P::State>,
-    ) -> Option<Lineage<'s, P::State>> {
-        let (interaction, copy) = settings.interaction.as_ref().zip(self.copy)?;
+    ) -> Option<Lineage<P::State>> {
+        let (interaction, copy) = settings.interaction.clone().zip(self.copy)?;
         let block_size = settings.largest_block();
         Some(Lineage::new(interaction, block_size, copy, block))
     }
@@ -235,6 +251,26 @@ where
         let excluded = |chain: &usize| log_density(*chain) == f64::NEG_INFINITY;
         block.alive().filter(excluded).count()
     }
+}
+
+/// What is left of the work when it is over.
+pub(super) fn closed<S, R: Merge>(
+    settings: &Settings,
+    ledger: Ledger<Outcome<S, R>>,
+    begun: Instant,
+) -> Result<PartialRun<S, R>> {
+    let Closed {
+        mut prefix,
+        beyond,
+        stopped_by,
+    } = ledger.close()?;
+    prefix.extend(beyond);
+    Ok(PartialRun {
+        settings: settings.clone(),
+        nodes: prefix,
+        stopped_by: stopped_by.unwrap_or(StoppedBy::Chains),
+        seconds: begun.elapsed().as_secs_f64(),
+    })
 }
 
 /// What finished chains say.

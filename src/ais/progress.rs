@@ -59,17 +59,17 @@ impl fmt::Display for Progress {
 /// What a progress callback may return: nothing, or a [`ControlFlow`] whose `Break` stops the run.
 pub trait Verdict {
     /// Whether the run is to stop.
-    fn is_stop(self) -> bool;
+    fn stops(self) -> bool;
 }
 
 impl Verdict for () {
-    fn is_stop(self) -> bool {
+    fn stops(self) -> bool {
         false
     }
 }
 
 impl Verdict for ControlFlow<()> {
-    fn is_stop(self) -> bool {
+    fn stops(self) -> bool {
         self.is_break()
     }
 }
@@ -81,7 +81,7 @@ pub(crate) type Callback<'p> = Box<dyn Fn(Progress) -> bool + Sync + 'p>;
 pub(crate) fn callback<'p, V: Verdict>(
     progress: impl Fn(Progress) -> V + Sync + 'p,
 ) -> Callback<'p> {
-    Box::new(move |at| progress(at).is_stop())
+    Box::new(move |at| progress(at).stops())
 }
 
 /// At least so often a callback is called, where stages are short enough.

@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use super::lineage::Interaction;
 use super::stages::{Direction, Windows};
+#[cfg(feature = "checkpoint")]
+use crate::checkpoint::check_found;
 use crate::num::Engine;
 use crate::path::AnnealingPath;
 use crate::random::Purpose;
@@ -86,6 +88,42 @@ impl Settings {
         Error::check(alike, "engine", engine(self.engine), expected)?;
         let expected = as_first("the same base, resampling, pilot and rounding");
         Error::check(self == first, "settings", "others", expected)
+    }
+
+    /// Refuses the settings of a checkpoint that are not these, the number of chains aside, and names the first.
+    #[cfg(feature = "checkpoint")]
+    pub(super) fn check_found(&self, found: &Self) -> Result<()> {
+        // All of them are taken apart, so that none is forgotten.
+        let Self {
+            schedule,
+            chains: _,
+            block_size,
+            recorded_stages,
+            seed,
+            purpose,
+            log_base_normalizer,
+            interaction,
+            engine,
+            rounding_error,
+        } = found;
+        self.schedule.check_found(schedule)?;
+        check_found("seed", seed, &self.seed)?;
+        check_found("block_size", block_size, &self.block_size)?;
+        check_found("recorded_stages", recorded_stages, &self.recorded_stages)?;
+        check_found("purpose", purpose, &self.purpose)?;
+        check_found("resampling", interaction, &self.interaction)?;
+        check_found("engine", engine, &self.engine)?;
+        let normalizer = &self.log_base_normalizer;
+        check_found(
+            "log normalizer of the base",
+            log_base_normalizer,
+            normalizer,
+        )?;
+        check_found(
+            "rounding error of the path",
+            rounding_error,
+            &self.rounding_error,
+        )
     }
 
     /// Whether another run differs in nothing but its seed and its number of chains.

@@ -34,6 +34,11 @@ impl Windows {
         }
     }
 
+    /// Number of stages.
+    pub(super) fn steps(self) -> usize {
+        self.steps
+    }
+
     pub(crate) fn count(self) -> usize {
         self.steps.div_ceil(self.width)
     }
@@ -101,7 +106,6 @@ pub(crate) struct Window {
 
 impl Window {
     /// Whether no sum counts more than so many chains, which a damaged file may make them do.
-    #[cfg(feature = "checkpoint")]
     pub(super) fn fits(&self, chains: usize) -> bool {
         let counts = [
             self.before.count(),

@@ -37,10 +37,22 @@ impl<T> Node<T> {
 
     /// The same node with another value.
     pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> Node<U> {
+        let (level, index, value) = (self.level, self.index, f(self.value));
         Node {
-            level: self.level,
-            index: self.index,
-            value: f(self.value),
+            level,
+            index,
+            value,
+        }
+    }
+
+    /// The same node with a value made of this one.
+    #[cfg(feature = "checkpoint")]
+    pub(crate) fn map_ref<U>(&self, f: impl FnOnce(&T) -> U) -> Node<U> {
+        let (level, index, value) = (self.level, self.index, f(&self.value));
+        Node {
+            level,
+            index,
+            value,
         }
     }
 

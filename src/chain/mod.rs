@@ -6,7 +6,6 @@
 
 mod block;
 #[cfg(feature = "checkpoint")]
-#[allow(dead_code)] // until a run writes one
 mod snapshot;
 mod stage;
 mod step;

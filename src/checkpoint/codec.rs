@@ -1,8 +1,10 @@
 //! Values as bytes, one after another in postcard's format, and back.
 
+use std::fmt::Debug;
+
 use postcard::de_flavors::Slice;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
@@ -80,6 +82,15 @@ impl<'b> Decoder<'b> {
         (0..count).map(|_| self.take(what)).collect()
     }
 
+    /// Reads bytes that were written with their number before them, and copies none.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take).
+    pub(crate) fn take_bytes(&mut self, what: &'static str) -> Result<&'b [u8]> {
+        let read = <&[u8]>::deserialize(&mut self.0);
+        read.map_err(|error| Error::invalid(what, error, "what was written"))
+    }
+
     /// Refuses bytes that are left.
     ///
     /// # Errors
@@ -89,6 +100,19 @@ impl<'b> Decoder<'b> {
         let found = format!("{left} bytes after it");
         Error::check(left == 0, "end of the checkpoint", found, "none")
     }
+}
+
+/// Refuses what a checkpoint holds where the run has something else.
+///
+/// # Errors
+/// [`Error::InvalidArgument`], which names it.
+pub(crate) fn check_found<T: PartialEq + Debug>(
+    what: &'static str,
+    found: &T,
+    expected: &T,
+) -> Result<()> {
+    let as_here = format!("{expected:?}, as in this run");
+    Error::check(found == expected, what, format!("{found:?}"), as_here)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The format of the file: what it is of, what it holds, and a checksum over both.
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -27,9 +28,10 @@ pub(crate) struct Header<'a> {
     pub(crate) kind: &'a str,
     /// What the user calls the run.
     pub(crate) label: Option<&'a str>,
-    /// Of all that fixes the bits of a run and is not written to the file.
-    pub(crate) fingerprint: u32,
 }
+
+/// The version of this crate: another one may compute other bits.
+const CRATE: &str = env!("CARGO_PKG_VERSION");
 
 /// Why a file is refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -42,8 +44,10 @@ enum Fault {
     Length { found: usize, expected: u64 },
     #[error("has the checksum {computed:08x}, expected {stated:08x}: it is damaged")]
     Damaged { computed: u32, stated: u32 },
-    #[error("has a header that cannot be read ({0}), expected kind, label and fingerprint")]
+    #[error("has a header that cannot be read ({0}), expected version, kind and label")]
     Header(postcard::Error),
+    #[error("was written by version {0} of this crate, expected {CRATE}")]
+    Crate(String),
     #[error("is a checkpoint of {found:?}, expected one of {expected:?}")]
     Kind { found: String, expected: String },
     #[error("is labelled {found:?}, expected {expected:?}")]
@@ -51,19 +55,15 @@ enum Fault {
         found: Option<String>,
         expected: Option<String>,
     },
-    #[error(
-        "has the fingerprint {found:08x}, expected {expected:08x}: path, kernel, schedule, engine, machine \
-         or version of the crate are others"
-    )]
-    Fingerprint { found: u32, expected: u32 },
 }
 
-/// Writes a checkpoint, in the place of an older one. At every moment there is the old one or the new one.
+/// Writes a checkpoint, in the place of an older one. At every moment there is the old one or the new one. The payload
+/// is given in pieces.
 ///
 /// # Errors
 /// [`Error::File`] where it cannot be written.
-pub(crate) fn write(path: &Path, header: &Header<'_>, payload: &[u8]) -> Result<()> {
-    replace(path, &framed(header, payload))
+pub(crate) fn write(path: &Path, header: &Header<'_>, payload: &[&[u8]]) -> Result<()> {
+    replace(path, |file| frame(header, payload, file))
 }
 
 /// Reads a checkpoint, and makes of its payload what `decode` does.
@@ -81,19 +81,20 @@ pub(crate) fn read<T>(
     decode(payload).map_err(|error| Error::file(path, error))
 }
 
-/// The bytes of a file.
-fn framed(header: &Header<'_>, payload: &[u8]) -> Vec<u8> {
-    let header = postcard::to_extend(header, Vec::new());
-    let header = header.expect("texts and a number can be written");
-    let length = START + header.len() + payload.len() + END;
-    let mut bytes = Vec::with_capacity(length);
-    bytes.extend(MAGIC);
-    bytes.extend(VERSION.to_le_bytes());
-    bytes.extend((length as u64).to_le_bytes());
-    bytes.extend(header);
-    bytes.extend(payload);
-    bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
-    bytes
+/// Writes the bytes of a file.
+fn frame(header: &Header<'_>, payload: &[&[u8]], file: &mut dyn Write) -> io::Result<()> {
+    let header = postcard::to_extend(&(CRATE, header), Vec::new());
+    let header = header.expect("texts can be written");
+    let payload_length: usize = payload.iter().map(|piece| piece.len()).sum();
+    let length = START + header.len() + payload_length + END;
+    let (version, length) = (VERSION.to_le_bytes(), (length as u64).to_le_bytes());
+    let mut checksum = crc32fast::Hasher::new();
+    let start: [&[u8]; 4] = [&MAGIC, &version, &length, &header];
+    for piece in start.iter().chain(payload) {
+        checksum.update(piece);
+        file.write_all(piece)?;
+    }
+    file.write_all(&checksum.finalize().to_le_bytes())
 }
 
 /// The payload of a file with the expected header.
@@ -122,7 +123,10 @@ fn payload<'b>(bytes: &'b [u8], expected: &Header<'_>) -> Result<&'b [u8], Fault
         return Err(Fault::Damaged { computed, stated });
     }
     let read = postcard::take_from_bytes(&rest[START..]);
-    let (header, payload): (Header<'_>, _) = read.map_err(Fault::Header)?;
+    let ((by, header), payload): ((&str, Header<'_>), _) = read.map_err(Fault::Header)?;
+    if by != CRATE {
+        return Err(Fault::Crate(by.to_owned()));
+    }
     compare(&header, expected)?;
     Ok(payload)
 }
@@ -145,12 +149,6 @@ fn compare(found: &Header<'_>, expected: &Header<'_>) -> Result<(), Fault> {
             expected: expected.label.map(str::to_owned),
         });
     }
-    if found.fingerprint != expected.fingerprint {
-        return Err(Fault::Fingerprint {
-            found: found.fingerprint,
-            expected: expected.fingerprint,
-        });
-    }
     Ok(())
 }
 
@@ -163,8 +161,14 @@ mod tests {
     const HEADER: Header<'static> = Header {
         kind: "ais",
         label: Some("posterior of May"),
-        fingerprint: 0x1234_abcd,
     };
+
+    fn framed(header: &Header<'_>, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let (first, rest) = payload.split_at(payload.len() / 3);
+        frame(header, &[first, &[], rest], &mut bytes).unwrap();
+        bytes
+    }
 
     fn payload_of_all_bytes() -> Vec<u8> {
         (0..=255).cycle().take(3_000).collect()
@@ -177,7 +181,7 @@ mod tests {
         for payload in [Vec::new(), payload_of_all_bytes()] {
             for label in [None, HEADER.label] {
                 let header = Header { label, ..HEADER };
-                write(&path, &header, &payload).unwrap();
+                write(&path, &header, &[&payload]).unwrap();
                 read(&path, &header, |read| {
                     assert_eq!(read, payload);
                     Ok(())
@@ -235,12 +239,12 @@ mod tests {
             other(label),
             "is labelled Some(\"posterior of May\"), expected None"
         );
-        let fingerprint = Header {
-            fingerprint: 1,
-            ..HEADER
-        };
-        let message = other(fingerprint);
-        assert!(message.contains("1234abcd, expected 00000001"), "{message}");
+        let at = START + 1;
+        assert_eq!(bytes[at..at + CRATE.len()], *CRATE.as_bytes());
+        let mut other = bytes.clone();
+        other[at] = b'x';
+        let message = fault(&repaired(other)).to_string();
+        assert!(message.contains("version x"), "{message}");
     }
 
     #[test]
@@ -276,15 +280,15 @@ mod tests {
     fn a_file_that_cannot_be_replaced_survives() {
         let folder = Folder::new("survives");
         let path = folder.file("run");
-        write(&path, &HEADER, &[1]).unwrap();
+        write(&path, &HEADER, &[&[1]]).unwrap();
         // A process that was killed has left this behind; here it is in the way.
         fs::create_dir(folder.file("run.tmp")).unwrap();
-        assert!(write(&path, &HEADER, &[2]).is_err());
+        assert!(write(&path, &HEADER, &[&[2]]).is_err());
         let kept = read(&path, &HEADER, |payload| Ok(payload.to_vec()));
         assert_eq!(kept.unwrap(), [1]);
         fs::remove_dir(folder.file("run.tmp")).unwrap();
         fs::write(folder.file("run.tmp"), [9; 1_000]).unwrap();
-        write(&path, &HEADER, &[2]).unwrap();
+        write(&path, &HEADER, &[&[2]]).unwrap();
         let replaced = read(&path, &HEADER, |payload| Ok(payload.to_vec()));
         assert_eq!(replaced.unwrap(), [2]);
         assert_eq!(folder.files(), ["run"]);

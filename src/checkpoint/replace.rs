@@ -2,19 +2,25 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
 
-/// Writes the file. The bytes go to a temporary file beside it first, of the same name and `.tmp`, which takes
+/// What writes the content of a file.
+type Content<'a> = &'a dyn Fn(&mut dyn Write) -> io::Result<()>;
+
+/// Writes the file. The content goes to a temporary file beside it first, of the same name and `.tmp`, which takes
 /// its place once it is on the disk.
 ///
 /// # Errors
 /// [`Error::File`]; the old file is still there then, unless the folder alone could not be synced.
-pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+pub(super) fn replace(
+    path: &Path,
+    content: impl Fn(&mut dyn Write) -> io::Result<()>,
+) -> Result<()> {
     let written = temporary(path).and_then(|temporary| {
-        let moved = write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
+        let moved = write(&temporary, &content).and_then(|()| fs::rename(&temporary, path));
         moved.inspect_err(|_| {
             // It is of no use, and the error at hand says more than another one.
             let _ = fs::remove_file(&temporary);
@@ -36,10 +42,10 @@ fn temporary(path: &Path) -> io::Result<PathBuf> {
     Ok(path.with_file_name(name))
 }
 
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
+fn write(path: &Path, content: Content<'_>) -> io::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    content(&mut file)?;
+    file.into_inner()?.sync_all()
 }
 
 /// Brings the new name of a file to the disk.

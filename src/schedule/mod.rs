@@ -6,6 +6,8 @@
 mod deceleration;
 mod file;
 
+#[cfg(feature = "checkpoint")]
+use crate::checkpoint::check_found;
 use crate::{Error, Result};
 
 /// A validated schedule `0 = beta_0 < beta_1 < ... < beta_K = 1` of K stages.
@@ -110,6 +112,21 @@ impl Schedule {
     /// Number of stages K.
     pub fn steps(&self) -> usize {
         self.betas.len() - 1
+    }
+
+    /// Refuses the schedule of a checkpoint that is not this one.
+    #[cfg(feature = "checkpoint")]
+    pub(crate) fn check_found(&self, found: &Self) -> Result<()> {
+        check_found("stages of the schedule", &found.steps(), &self.steps())?;
+        let mut betas = found.betas.iter().zip(&self.betas).enumerate();
+        let Some((k, (found, expected))) = betas.find(|(_, (found, mine))| found != mine) else {
+            return Ok(());
+        };
+        let (found, expected) = (
+            format!("beta_{k} = {found}"),
+            format!("{expected}, as in this run"),
+        );
+        Err(Error::invalid("schedule", found, expected))
     }
 }
 

@@ -160,6 +160,9 @@ type Ends<S, W> = Vec<Mutex<Option<Starts<S, <W as Workspace>::Memory>>>>;
 /// What a round of all ladders leaves.
 type RoundOutcome<S, W> = Outcome<S, <W as Workspace>::Memory>;
 
+/// A round, or what stopped it.
+type Scanned<S, W> = Result<RoundOutcome<S, W>, StoppedBy>;
+
 impl<'p, P, K> Tempering<'p, P, K>
 where
     P: AnnealingPath + Sync,
@@ -240,7 +243,7 @@ where
         starts: &Ends<P::State, K::Workspace>,
         meter: &Meter<'_>,
         begun: Instant,
-    ) -> Result<Result<RoundOutcome<P::State, K::Workspace>, StoppedBy>> {
+    ) -> Result<Scanned<P::State, K::Workspace>> {
         let ledger = Ledger::new(0..starts.len());
         let work = |block: usize, canceled: &dyn Fn() -> bool| {
             let range = self.settings.ladders_of(block);

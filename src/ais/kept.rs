@@ -1,0 +1,216 @@
+//! What a checkpoint of a run holds.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::in_progress::InProgress;
+use super::outcome::{Chains, Outcome, Tally};
+use super::partial::PartialRun;
+use super::recorder::Recorder;
+use super::runner::Ais;
+use super::settings::Settings;
+use super::stop::StoppedBy;
+use super::tree::{Forest, Node};
+use crate::checkpoint::{Decoder, Encoder, Pieces, check_found};
+use crate::kernel::{TransitionKernel, Workspace};
+use crate::path::AnnealingPath;
+use crate::{Error, Result};
+
+impl<'p, P, K, R> Ais<'p, P, K, R>
+where
+    P: AnnealingPath<State: DeserializeOwned + Send> + Sync,
+    K: TransitionKernel<P::At<'p>> + Sync,
+    <K::Workspace as Workspace>::Memory: DeserializeOwned,
+    R: Recorder<P::At<'p>> + DeserializeOwned + Send + Sync,
+{
+    /// A block on its way.
+    pub(super) fn decode(
+        &self,
+        piece: &[u8],
+        block: usize,
+    ) -> Result<InProgress<'p, P, K::Workspace, R>> {
+        let settings = &self.settings;
+        InProgress::decode(piece, self.path, settings, block, |block| {
+            self.lineage(settings, block)
+        })
+    }
+}
+
+/// What a checkpoint holds that a run can go on from.
+pub(super) struct Kept<S, R> {
+    /// The finished blocks.
+    pub(super) nodes: Forest<Outcome<S, R>>,
+    /// Wall time.
+    pub(super) seconds: f64,
+    /// Of the blocks under way.
+    pub(super) chain_steps: u64,
+    pub(super) pieces: Pieces,
+}
+
+impl<S, R> Default for Kept<S, R> {
+    fn default() -> Self {
+        Self {
+            nodes: Forest::new(),
+            seconds: 0.0,
+            chain_steps: 0,
+            pieces: Pieces::default(),
+        }
+    }
+}
+
+impl<S, R> Kept<S, R> {
+    /// Reads and checks all of it.
+    ///
+    /// # Errors
+    /// What no such run leaves; another run.
+    pub(super) fn decode<'p, P, K>(
+        payload: &[u8],
+        run: &Ais<'p, P, K, R>,
+        fingerprint: u32,
+    ) -> Result<Self>
+    where
+        P: AnnealingPath<State = S> + Sync,
+        S: DeserializeOwned + Send,
+        K: TransitionKernel<P::At<'p>> + Sync,
+        <K::Workspace as Workspace>::Memory: DeserializeOwned,
+        R: Recorder<P::At<'p>> + DeserializeOwned + Send + Sync,
+    {
+        let mut decoder = Decoder::new(payload);
+        let settings: Settings = decoder.take("settings")?;
+        run.settings.check_found(&settings)?;
+        settings.check()?;
+        check_found("fingerprint", &decoder.take("fingerprint")?, &fingerprint)?;
+        let seconds = decoder.take("seconds")?;
+        Error::check_number("seconds", seconds)?;
+        let tallies = take_tallies(&mut decoder, &settings)?;
+        decoder.take::<R>("recorder")?;
+        let mut pieces = Pieces::decode(&mut decoder, settings.blocks())?;
+        decoder.finish()?;
+
+        let part = PartialRun {
+            nodes: with_chains(tallies, &pieces, &settings)?,
+            settings,
+            stopped_by: StoppedBy::Chains,
+            seconds,
+        };
+        part.check()?;
+        if part.settings.chains < run.settings.chains {
+            // The last block takes more chains, if it was not full.
+            pieces.truncate(part.settings.chains / part.settings.block_size);
+        }
+        let mut chain_steps = 0;
+        for (&block, piece) in &pieces.under_way {
+            let block = run.decode(piece, block)?;
+            chain_steps += (block.passed * block.population.block().len()) as u64;
+        }
+        Ok(Self {
+            nodes: part.continued(&run.settings)?,
+            seconds,
+            chain_steps,
+            pieces,
+        })
+    }
+}
+
+/// Gives each node the chains of its blocks.
+fn with_chains<S: DeserializeOwned, R>(
+    tallies: Forest<Tally<R>>,
+    pieces: &Pieces,
+    settings: &Settings,
+) -> Result<Forest<Outcome<S, R>>> {
+    let counted = tallies.iter().flat_map(Node::blocks);
+    let same = counted.eq(pieces.finished.keys().copied());
+    let found = "others than their sums are of";
+    Error::check(same, "finished blocks", found, "the same")?;
+    let with_chains = |node: Node<Tally<R>>| {
+        let mut chains = Chains::default();
+        for block in node.blocks() {
+            chains.extend(Chains::decode(&pieces.finished[&block], settings, block)?);
+        }
+        Ok(node.map(|tally| Outcome { chains, tally }))
+    };
+    tallies.into_iter().map(with_chains).collect()
+}
+
+/// Reads the nodes of finished blocks, from left to right, without their chains.
+fn take_tallies<R: DeserializeOwned>(
+    decoder: &mut Decoder<'_>,
+    settings: &Settings,
+) -> Result<Forest<Tally<R>>> {
+    let blocks = settings.blocks();
+    let count: usize = decoder.take("number of nodes")?;
+    let expected = format!("at most {blocks}");
+    Error::check(count <= blocks, "number of nodes", count, expected)?;
+    let mut nodes = Forest::new();
+    let mut next = 0;
+    for _ in 0..count {
+        let node: Node<()> = decoder.take("node")?;
+        let place = node.is_within(blocks) && node.blocks().start >= next;
+        let expected = format!("one within {next}..{blocks}");
+        Error::check(place, "node", "one of other blocks", expected)?;
+        next = node.blocks().end;
+        let tally = Tally::decode(decoder, settings.windows().count())?;
+        nodes.push(node.map(|()| tally));
+    }
+    Ok(nodes)
+}
+
+impl<R> Tally<R> {
+    pub(super) fn encode(&self, encoder: &mut Encoder) -> Result<()>
+    where
+        R: Serialize,
+    {
+        encoder.put_list("recorded stages", self.windows.iter())?;
+        encoder.put("recorder", &self.recorder)?;
+        encoder.put("chains where the base has no density", &self.uncovered)
+    }
+
+    fn decode(decoder: &mut Decoder<'_>, windows: usize) -> Result<Self>
+    where
+        R: DeserializeOwned,
+    {
+        Ok(Self {
+            windows: decoder.take_list("recorded stages", windows)?,
+            recorder: decoder.take("recorder")?,
+            uncovered: decoder.take("chains where the base has no density")?,
+        })
+    }
+}
+
+impl<S> Chains<S> {
+    /// The chains of a block as bytes.
+    pub(super) fn encode(&self) -> Result<Vec<u8>>
+    where
+        S: Serialize,
+    {
+        let mut encoder = Encoder::default();
+        encoder.put_list("states", self.states.iter())?;
+        encoder.put_list("log weights", self.log_weights.iter())?;
+        encoder.put_list("first ancestors", self.roots.iter())?;
+        Ok(encoder.finish())
+    }
+
+    /// # Errors
+    /// Other numbers than the block has; first ancestors elsewhere.
+    fn decode(piece: &[u8], settings: &Settings, block: usize) -> Result<Self>
+    where
+        S: DeserializeOwned,
+    {
+        let indices = settings.chains_of(block..block + 1);
+        let with_roots = settings.interaction.is_some();
+        let mut decoder = Decoder::new(piece);
+        let chains = Self {
+            states: decoder.take_list("states", indices.len())?,
+            log_weights: decoder.take_list("log weights", indices.len())?,
+            roots: decoder.take_list(
+                "first ancestors",
+                if with_roots { indices.len() } else { 0 },
+            )?,
+        };
+        decoder.finish()?;
+        let within = chains.roots.iter().all(|root| indices.contains(root));
+        let expected = format!("chains of {indices:?}");
+        Error::check(within, "first ancestors", "others", expected)?;
+        Ok(chains)
+    }
+}
