@@ -1,5 +1,5 @@
 // The first definition of a link wins: these lead to the pages of this documentation.
-#![doc = "[guide]: crate::guide\n[intervals]: crate::guide::intervals\n[schedules]: crate::guide::schedules\n[which]: crate::guide::which_method\n\n"]
+#![doc = "[guide]: crate::guide\n[intervals]: crate::guide::intervals\n[schedules]: crate::guide::schedules\n[which]: crate::guide::which_method\n[long]: crate::guide::long_runs\n\n"]
 #![doc = include_str!("../README.md")]
 
 pub mod ais;
@@ -10,12 +10,18 @@ pub mod data;
 pub mod drift;
 pub mod error;
 pub mod estimate;
-#[doc = "[intervals]: crate::guide::intervals\n[schedules]: crate::guide::schedules\n[which]: crate::guide::which_method\n\n"]
+#[doc = "[intervals]: crate::guide::intervals\n[schedules]: crate::guide::schedules\n[which]: crate::guide::which_method\n[long]: crate::guide::long_runs\n\n"]
 #[doc = include_str!("../docs/guide.md")]
 pub mod guide {
     #[doc = "[guide]: crate::guide\n\n"]
     #[doc = include_str!("../docs/intervals.md")]
     pub mod intervals {}
+    #[doc = "[guide]: crate::guide\n[machines]: crate::guide::many_machines\n\n"]
+    #[doc = include_str!("../docs/long-runs.md")]
+    pub mod long_runs {}
+    #[doc = "[guide]: crate::guide\n[long]: crate::guide::long_runs\n\n"]
+    #[doc = include_str!("../docs/many-machines.md")]
+    pub mod many_machines {}
     #[doc = include_str!("../docs/schedules.md")]
     pub mod schedules {}
     #[doc = "[guide]: crate::guide\n\n"]
