@@ -31,7 +31,8 @@ where
     ///
     /// Rank r of n does the blocks b with `b mod n = r`, on threads of its own. One further thread of each rank,
     /// the one that calls this and may call MPI, exchanges messages and sleeps in between. Budgets and the
-    /// progress callback are those of rank 0; blocks of the others are counted when they are finished.
+    /// progress callback are those of rank 0; blocks of the others are counted when they are finished. What this
+    /// costs, and where it stops scaling, is measured in `docs/many-machines.md`.
     ///
     /// ```no_run
     /// use annealed::mpi::{self, Threading, topology::SimpleCommunicator};

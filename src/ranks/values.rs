@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Ranks;
+use crate::checkpoint::{Decoder, Encoder};
 use crate::{Error, Result};
 
 impl Ranks {
@@ -47,19 +48,17 @@ impl Ranks {
 }
 
 fn written(value: &impl Serialize) -> Result<Vec<u8>> {
-    let expected = "states and recorders that postcard can write";
-    let written = postcard::to_extend(value, Vec::new());
-    written.map_err(|error| Error::invalid("message to another rank", error, expected))
+    let mut encoder = Encoder::default();
+    encoder.put("message to another rank", value)?;
+    Ok(encoder.finish())
 }
 
 fn read<T: DeserializeOwned>(rank: usize, bytes: &[u8]) -> Result<T> {
-    let unread = |reason: String| Error::Rank {
+    let mut decoder = Decoder::new(bytes);
+    let value = decoder.take("message");
+    let read = value.and_then(|value| decoder.finish().map(|()| value));
+    read.map_err(|error| Error::Rank {
         rank,
-        message: format!("a message cannot be read: {reason}"),
-    };
-    match postcard::take_from_bytes(bytes) {
-        Ok((value, [])) => Ok(value),
-        Ok((_, rest)) => Err(unread(format!("{} bytes are left", rest.len()))),
-        Err(error) => Err(unread(error.to_string())),
-    }
+        message: error.to_string(),
+    })
 }
