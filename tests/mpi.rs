@@ -12,11 +12,12 @@ use annealed::kernel::{Metropolis, RandomWalkMetropolis, SymmetricProposal};
 use annealed::model::{FunctionModel, Gaussian};
 use annealed::mpi::Threading;
 use annealed::mpi::topology::{Communicator, SimpleCommunicator};
-use annealed::path::{AnnealingPath, GeometricPath, Intermediate};
+use annealed::path::{AnnealingPath, Engine, GeometricPath, Intermediate};
 use annealed::rand::{Rng, RngExt};
+use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath};
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
-use nalgebra::{DVector, dvector};
+use nalgebra::{DMatrix, DVector, dvector};
 use serde::{Deserialize, Serialize};
 
 type Path = GeometricPath<Gaussian, Gaussian>;
@@ -36,6 +37,7 @@ fn main() {
     stops(&world);
     panics(&world);
     settings_that_differ(&world);
+    engines_that_differ(&world);
     // Nothing is left over.
     plain_runs(&world, 2);
     a_thread_of_the_pool(&world);
@@ -67,6 +69,7 @@ where
 {
     Ais::with_base_log_z(path, walk(), 0.0)
         .schedule(Schedule::linear(20).unwrap())
+        .chains(1_000)
         .block_size(50)
         .seed(3)
 }
@@ -335,21 +338,21 @@ fn settings_that_differ(world: &dyn Communicator) {
     let runs: [(Result<_>, &str); 5] = [
         (
             ais(&path).seed(3 + odd(1) as u64).run_on(world),
-            "invalid seed: got 4, expected 3, as on rank 0",
+            "invalid seed: got 4, expected 3, as in this run",
         ),
         (
             ais(&path).chains(100 + odd(1)).run_on(world),
-            "invalid chains: got 101, expected 100, as on rank 0",
+            "invalid chains: got 101, expected 100, as in this run",
         ),
         (
             ais(&path).schedule(steps(20 + odd(5))).run_on(world),
-            "invalid schedule: got another one, of 25 steps, expected one of 20 steps, as on rank 0",
+            "invalid stages of the schedule: got 25, expected 20, as in this run",
         ),
         (
             ais(&path)
                 .resampling(Resampling::every(5 + odd(1)).unwrap())
                 .run_on(world),
-            "invalid settings: got others, expected the same base, resampling, pilot and rounding, as on rank 0",
+            "invalid resampling: got ",
         ),
         // Refused by itself.
         (
@@ -362,11 +365,42 @@ fn settings_that_differ(world: &dyn Communicator) {
             assert!(found.is_ok());
             continue;
         }
-        let expected = match rank == last {
-            true => message.to_owned(),
-            false => format!("rank {last}: {message}"),
-        };
-        assert_eq!(found.unwrap_err().to_string(), expected);
+        expect_settings(world, found, message);
+    }
+}
+
+/// The last rank has refused its settings.
+fn expect_settings<T>(world: &dyn Communicator, found: Result<T>, message: &str) {
+    let last = world.size() - 1;
+    let expected = match world.rank() == last {
+        true => message.to_owned(),
+        false => format!("rank {last}: {message}"),
+    };
+    let found = found.err().expect("a failure").to_string();
+    assert!(found.starts_with(&expected), "{found}");
+}
+
+fn engines_that_differ(world: &dyn Communicator) {
+    let rbm = Rbm::new(
+        DMatrix::from_fn(3, 4, |i, j| (i + j) as f64 / 5.0),
+        DVector::zeros(3),
+        DVector::zeros(4),
+    );
+    let rbm = rbm.unwrap();
+    let engine = match world.rank() + 1 == world.size() {
+        true => Engine::Portable,
+        false => Engine::best(),
+    };
+    let path = RbmPath::new(BaseRate::uniform(3, 4).unwrap(), rbm).unwrap();
+    let path = path.with_engine(engine).unwrap();
+    let found = Ais::new(&path, BlockGibbs).chains(10).run_on(world);
+    match world.size() == 1 || Engine::best() == Engine::Portable {
+        true => assert!(found.is_ok()),
+        false => expect_settings(
+            world,
+            found,
+            "invalid engine: got Some(Portable), expected Some(",
+        ),
     }
 }
 

@@ -13,7 +13,9 @@ use super::recorder::Recorder;
 use super::run::Run;
 use super::runner::Ais;
 use super::settings::Settings;
+use crate::checkpoint::check_found;
 use crate::kernel::TransitionKernel;
+use crate::num::Engine;
 use crate::path::AnnealingPath;
 use crate::ranks::Ranks;
 use crate::{Error, Result};
@@ -76,7 +78,6 @@ where
     ) -> Result<Option<Run<S, R>>> {
         Ranks::together(world, |ranks| {
             self.check(&self.settings)?;
-            check_thread()?;
             self.settings.agree(ranks)?;
             let begun = Instant::now();
             let settings = &self.settings;
@@ -100,16 +101,20 @@ where
 impl Settings {
     /// Sees to it that all ranks have the same settings.
     fn agree(&self, ranks: &mut Ranks) -> Result<()> {
-        match ranks.rank() {
-            0 => ranks.tell_all(self),
-            _ => self.check_same(&ranks.hear()?.1),
+        if ranks.rank() == 0 {
+            return ranks.tell_all(self);
         }
+        let first: Self = ranks.hear()?.1;
+        check_engine(self.engine, first.engine)?;
+        check_found("chains", &self.chains, &first.chains)?;
+        first.check_found(self)
     }
 }
 
-/// Refuses a thread of rayon's pool, for whose work the others of the pool might wait for ever.
-pub(crate) fn check_thread() -> Result<()> {
-    let outside = rayon::current_thread_index().is_none();
-    let found = "a call from a thread of rayon's pool";
-    Error::check(outside, "world", found, "one from outside of the pool")
+/// Refuses an engine that is not that of rank 0.
+fn check_engine(mine: Option<Engine>, first: Option<Engine>) -> Result<()> {
+    let expected = format!(
+        "{first:?}, as on rank 0: engines round differently; set one that all machines have"
+    );
+    Error::check(mine == first, "engine", format!("{mine:?}"), expected)
 }

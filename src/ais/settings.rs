@@ -59,37 +59,6 @@ impl Settings {
         }
     }
 
-    /// Refuses settings that are not those of rank 0.
-    #[cfg(feature = "mpi")]
-    pub(super) fn check_same(&self, first: &Self) -> Result<()> {
-        let as_first = |what: &str| format!("{what}, as on rank 0");
-        let same = |argument, mine: u64, first: u64| {
-            Error::check(mine == first, argument, mine, as_first(&first.to_string()))
-        };
-        same("seed", self.seed, first.seed)?;
-        same("chains", self.chains as u64, first.chains as u64)?;
-        same(
-            "block_size",
-            self.block_size as u64,
-            first.block_size as u64,
-        )?;
-        let recorded = [self, first].map(|settings| settings.recorded_stages as u64);
-        same("recorded_stages", recorded[0], recorded[1])?;
-        let schedule = format!("another one, of {} steps", self.schedule.steps());
-        let expected = format!("one of {} steps", first.schedule.steps());
-        let alike = self.schedule == first.schedule;
-        Error::check(alike, "schedule", schedule, as_first(&expected))?;
-        let engine = |engine| format!("{engine:?}");
-        let expected = format!(
-            "{}, as on rank 0: engines round differently; set one that all machines have",
-            engine(first.engine)
-        );
-        let alike = self.engine == first.engine;
-        Error::check(alike, "engine", engine(self.engine), expected)?;
-        let expected = as_first("the same base, resampling, pilot and rounding");
-        Error::check(self == first, "settings", "others", expected)
-    }
-
     /// Refuses the settings of a checkpoint that are not these, the number of chains aside, and names the first.
     #[cfg(feature = "checkpoint")]
     pub(super) fn check_found(&self, found: &Self) -> Result<()> {

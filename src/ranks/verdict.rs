@@ -18,13 +18,13 @@ impl Ranks {
     /// all the time. A panic ends all processes.
     ///
     /// # Errors
-    /// That of `work`; [`Error::Rank`] where other ranks failed.
+    /// A thread of rayon's pool; that of `work`; [`Error::Rank`] where other ranks failed.
     pub(crate) fn together<T>(
         world: &dyn Communicator,
         work: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
         let mut ranks = Self::new(world)?;
-        let outcome = work(&mut ranks);
+        let outcome = check_thread().and_then(|()| work(&mut ranks));
         if let Err(error) = &outcome {
             ranks.failure = Some(error.clone());
         }
@@ -76,6 +76,13 @@ impl Ranks {
         };
         [&(rank as u64).to_le_bytes(), message.as_bytes()].concat()
     }
+}
+
+/// Refuses a thread of rayon's pool, for whose work the others of the pool might wait for ever.
+fn check_thread() -> Result<()> {
+    let outside = rayon::current_thread_index().is_none();
+    let found = "a call from a thread of rayon's pool";
+    Error::check(outside, "world", found, "one from outside of the pool")
 }
 
 /// What a verdict says. One that cannot be read is a failure of its sender.
