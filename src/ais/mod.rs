@@ -50,7 +50,7 @@ mod waste_free;
 pub(crate) use blocks::{caught, run_blocks, work_through};
 pub use bridge::{Bridge, BridgeStage};
 #[cfg(feature = "checkpoint")]
-pub(crate) use fingerprint::fingerprint;
+pub(crate) use fingerprint::{fingerprint, guarded};
 pub(crate) use ledger::Ledger;
 pub use partial::PartialRun;
 pub(crate) use passage::panicked;

@@ -70,7 +70,7 @@ where
         self.check(settings)?;
         check_stages("steps of the schedule", route.stages(), &settings.schedule)?;
         let blocks = settings.blocks_of(chains)?;
-        let ledger = Ledger::resumed(blocks.clone(), done).last_unfilled(settings.is_unfilled());
+        let ledger = Ledger::resumed(blocks.clone(), done, settings.is_unfilled());
         self.work((settings, route), &blocks, &ledger, None, begun)?;
         closed(settings, ledger, begun)
     }

@@ -51,9 +51,15 @@ impl<'s> Plan<'s> {
         }
     }
 
-    /// Whether the states at beta = 1 are samples to keep, after a scan counted from 0.
-    pub(super) fn samples_after(&self, scan: usize) -> bool {
-        (scan + 1).is_multiple_of(self.stride)
+    /// Whether the states at beta = 1 are samples to keep, after so many scans.
+    pub(super) fn samples_after(&self, scans: usize) -> bool {
+        scans.is_multiple_of(self.stride)
+    }
+
+    /// Number of samples of a ladder after so many scans.
+    #[cfg(feature = "checkpoint")]
+    pub(super) fn samples(&self, scans: usize) -> usize {
+        scans / self.stride
     }
 
     /// The streams of some ladders at a beta; beyond the last beta, those of their swaps.
