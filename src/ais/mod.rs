@@ -72,5 +72,7 @@ pub(crate) use stop::Budget;
 pub use stop::StoppedBy;
 pub use target_samples::{Approximate, Exact, IsExact, TargetSamples};
 pub use tree::Merge;
-pub(crate) use tree::fold;
+#[cfg(feature = "checkpoint")]
+pub(crate) use tree::Node;
+pub(crate) use tree::{Forest, fold};
 pub use waste_free::WasteFree;

@@ -137,13 +137,16 @@ impl<'a> Keeper<'a> {
         desk.pending.remove(&block);
     }
 
+    /// What blocks have left.
+    pub(crate) fn pieces(&self) -> Pieces {
+        self.desk().pieces.clone()
+    }
+
     /// Takes other pieces in place of all that were left.
     pub(crate) fn replace(&self, pieces: Result<Pieces>) {
         let mut desk = self.desk();
-        match pieces {
-            Ok(pieces) => desk.pieces = pieces,
-            Err(error) => desk.lost = Some(error),
-        }
+        desk.lost = desk.lost.take().or(pieces.as_ref().err().cloned());
+        desk.pieces = pieces.unwrap_or_default();
     }
 
     /// Whether a block was at work.

@@ -178,7 +178,7 @@ impl Figures {
     /// place on a long path is found in fewer rounds. Both sums along the path are taken as linear between
     /// the betas of this round. Where betas would coincide, they stay where they are.
     pub(super) fn tuned(&self, schedule: &Schedule, guesses: &[f64]) -> (Schedule, Vec<f64>) {
-        let gap = |pair: &PairSums| -(1.0 - pair.rejection()).max(LEAST_ACCEPTANCE).ln();
+        let gap = |pair: &PairSums| -(1.0 - pair.rejection()).clamp(LEAST_ACCEPTANCE, 1.0).ln();
         let gaps: Vec<f64> = self.pairs.iter().map(gap).collect();
         let floor = FLOOR * gaps.iter().sum::<f64>() / gaps.len() as f64;
         let distance = cumulative(gaps.into_iter().map(|gap| gap.max(floor)));

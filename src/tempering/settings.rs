@@ -91,7 +91,11 @@ impl Settings {
         check_found("block_size", block_size, &self.block_size)?;
         check_found("samples", samples, &self.samples)?;
         let normalizer = &self.log_base_normalizer;
-        check_found("log normalizer of the base", log_base_normalizer, normalizer)
+        check_found(
+            "log normalizer of the base",
+            log_base_normalizer,
+            normalizer,
+        )
     }
 
     /// Number of moves of all chains in so many scans.

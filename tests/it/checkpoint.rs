@@ -2,7 +2,7 @@
 #![cfg(feature = "checkpoint")]
 
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,6 +16,7 @@ use annealed::path::GeometricPath;
 use annealed::random::{Purpose, stream};
 use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath};
 use annealed::schedule::Schedule;
+use annealed::tempering::Tempering;
 use annealed::{Error, Result};
 use nalgebra::{DMatrix, DVector, dvector};
 use rand::RngExt;
@@ -181,6 +182,111 @@ fn runs_of_rbms_go_on() {
             .chains(100)
     };
     assert_goes_on!("rbm", 100 * 12, ais());
+}
+
+fn tempering(path: &Vectors) -> Tempering<'_, Vectors, PersistentHmc> {
+    Tempering::new(path, PersistentHmc::new(0.3, 2, 0.4).unwrap())
+        .schedule(Schedule::linear(4).unwrap())
+        .ladders(5)
+        .block_size(2)
+        .rounds(5)
+        .samples(33)
+        .seed(3)
+}
+
+/// Chain-steps of the 62 scans of 5 rounds.
+const TEMPERING: u64 = 5 * 5 * 62;
+
+#[test]
+fn tempered_runs_go_on() {
+    let path = path();
+    assert_goes_on!("tempering", TEMPERING, tempering(&path));
+}
+
+#[test]
+fn nothing_is_lost_where_a_callback_stops_a_tempered_run() {
+    let (folder, path) = (Folder::new("nothing_of_ladders"), path());
+    for pause in [20, 130, 1_000] {
+        let run = tempering(&path).threads(3).progress(stop(pause));
+        let _ = run.checkpoint(folder.file()).run();
+        let (first, last) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
+        let run = tempering(&path).threads(1).progress(|at: Progress| {
+            assert_eq!(at.total, TEMPERING);
+            first.fetch_min(at.done, Ordering::Relaxed);
+            last.fetch_max(at.done, Ordering::Relaxed);
+        });
+        let _ = run.checkpoint(folder.file()).resume().unwrap();
+        assert!(first.load(Ordering::Relaxed) > pause);
+        assert_eq!(last.load(Ordering::Relaxed), TEMPERING);
+    }
+}
+
+#[test]
+fn a_finished_tempered_run_is_there_at_once_and_takes_more_rounds() {
+    let (folder, path) = (Folder::new("rounds"), path());
+    let run = tempering(&path).checkpoint(folder.file()).run().unwrap();
+    let written = std::fs::read(folder.file()).unwrap();
+    let never = |_| -> () { panic!("there is nothing to do") };
+    let idle = tempering(&path).progress(never);
+    let again = idle.checkpoint(folder.file()).resume().unwrap();
+    assert_eq!(said(&again), said(&run));
+    assert_eq!(std::fs::read(folder.file()).unwrap(), written);
+    let more = || tempering(&path).rounds(7);
+    let longer = more().checkpoint(folder.file()).resume().unwrap();
+    assert_eq!(said(&longer), said(&more().run().unwrap()));
+    let fewer = tempering(&path).checkpoint(folder.file()).resume();
+    let message = fewer.unwrap_err().to_string();
+    let expected = "rounds: got 5, expected at least 7";
+    assert!(message.contains(expected), "{message}");
+    // To a standard error.
+    let until = |error| tempering(&path).rounds(9).until_error(error);
+    let whole = until(0.2).run().unwrap();
+    assert_eq!(whole.stopped_by(), StoppedBy::StandardError);
+    let _ = until(0.2).checkpoint(folder.file()).run().unwrap();
+    let again = until(0.2)
+        .progress(never)
+        .checkpoint(folder.file())
+        .resume();
+    let again = again.unwrap();
+    assert_eq!(said(&again), said(&whole));
+    assert_eq!(again.stopped_by(), StoppedBy::StandardError);
+}
+
+#[test]
+fn whatever_differs_of_a_tempered_run_is_named() {
+    let (folder, path) = (Folder::new("ladders_differ"), path());
+    let run = || tempering(&path);
+    let _ = run().checkpoint(folder.file()).run().unwrap();
+    let kernel = PersistentHmc::new(0.3, 2, 0.5).unwrap();
+    let other_kernel = Tempering::new(&path, kernel).schedule(Schedule::linear(4).unwrap());
+    let other_kernel = other_kernel
+        .ladders(5)
+        .block_size(2)
+        .rounds(5)
+        .samples(33)
+        .seed(3);
+    for (run, expected) in [
+        (
+            run().seed(4),
+            "invalid seed: got 3, expected 4, as in this run",
+        ),
+        (run().ladders(6), "ladders: got 5, expected 6"),
+        (run().block_size(1), "block_size: got 2, expected 1"),
+        (run().samples(40), "samples: got 33, expected 40"),
+        (
+            run().schedule(Schedule::power(4, 2.0).unwrap()),
+            "schedule: got beta_1 = 0.25",
+        ),
+        (other_kernel, "fingerprint"),
+    ] {
+        let refused = run.checkpoint(folder.file()).resume();
+        let message = refused.unwrap_err().to_string();
+        assert!(message.contains(expected), "{message}, {expected}");
+    }
+    let ais = recorded(&path);
+    let message = ais.checkpoint(folder.file()).resume().unwrap_err();
+    let expected = "is a checkpoint of \"tempering\", expected one of \"ais\"";
+    assert!(message.to_string().contains(expected), "{message}");
 }
 
 #[test]
@@ -446,15 +552,21 @@ fn long(path: &Vectors, resampled: bool) -> Recorded<'_> {
     }
 }
 
-fn go_on(file: &Path, resampled: bool) {
-    let path = path();
-    let ais = long(&path, resampled);
-    let checkpointed = ais.checkpoint(file).every(Duration::from_millis(3));
-    let run = match file.exists() {
-        true => checkpointed.resume().unwrap(),
-        false => checkpointed.run().unwrap(),
-    };
-    std::fs::write(file.with_extension("result"), said(&run)).unwrap();
+/// Goes on with a run if there is a checkpoint, and begins it otherwise.
+macro_rules! go_on {
+    ($run:expr, $file:expr) => {{
+        let run = $run;
+        let checkpointed = run.checkpoint($file).every(Duration::from_millis(3));
+        let run = match $file.exists() {
+            true => checkpointed.resume().unwrap(),
+            false => checkpointed.run().unwrap(),
+        };
+        std::fs::write($file.with_extension("result"), said(&run)).unwrap();
+    }};
+}
+
+fn long_tempering(path: &Vectors) -> Tempering<'_, Vectors, PersistentHmc> {
+    tempering(path).rounds(13).threads(2)
 }
 
 /// The process that is killed.
@@ -462,9 +574,11 @@ fn go_on(file: &Path, resampled: bool) {
 #[ignore = "is called by another test"]
 fn child() {
     if let Ok(file) = std::env::var(CHILD) {
-        let file = PathBuf::from(file);
-        let resampled = file.to_string_lossy().contains("resampled");
-        go_on(&file, resampled);
+        let (file, path) = (PathBuf::from(file), path());
+        match file.file_stem().unwrap().to_str().unwrap() {
+            "tempering" => go_on!(long_tempering(&path), &file),
+            kind => go_on!(long(&path, kind == "resampled"), &file),
+        }
     }
 }
 
@@ -474,7 +588,7 @@ fn a_process_that_is_killed_at_any_moment_loses_little() {
     let name = concat!(module_path!(), "::child");
     let name = name.split_once("::").unwrap().1;
     let mut rng = stream(1, Purpose::Testing, 0);
-    for kind in ["plain", "resampled"] {
+    for kind in ["plain", "resampled", "tempering"] {
         let file = folder.0.join(format!("{kind}.ckpt"));
         let start = || {
             let mut command = Command::new(std::env::current_exe().unwrap());
@@ -483,18 +597,19 @@ fn a_process_that_is_killed_at_any_moment_loses_little() {
                 .env(CHILD, &file);
             command.stdout(Stdio::null()).spawn().unwrap()
         };
-        let mut killed = 0;
-        while killed < 10 {
+        for _ in 0..20 {
             let mut child = start();
             std::thread::sleep(Duration::from_millis(rng.random_range(0..60)));
             child.kill().unwrap();
             child.wait().unwrap();
-            killed += 1;
         }
         assert!(start().wait().unwrap().success());
         let found = std::fs::read_to_string(file.with_extension("result")).unwrap();
         let path = path();
-        let whole = long(&path, kind == "resampled").run().unwrap();
-        assert!(found == said(&whole), "{kind}");
+        let whole = match kind {
+            "tempering" => said(&long_tempering(&path).run().unwrap()),
+            _ => said(&long(&path, kind == "resampled").run().unwrap()),
+        };
+        assert!(found == whole, "{kind}");
     }
 }
