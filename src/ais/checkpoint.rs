@@ -77,8 +77,7 @@ where
         let is_new = kept.is_none();
         let kept = kept.unwrap_or_default();
         let blocks = 0..settings.blocks();
-        let ledger = Ledger::resumed(blocks.clone(), kept.nodes);
-        let ledger = ledger.last_unfilled(settings.is_unfilled());
+        let ledger = Ledger::resumed(blocks.clone(), kept.nodes, settings.is_unfilled());
         let begun = Instant::now();
         let checkpoints = Checkpoints {
             run,
@@ -93,7 +92,6 @@ where
             checkpoints.write();
             checkpoints.keeper.failed().map_or(Ok(()), Err)?;
         }
-        let finished = ledger.look(|done, _| done == blocks.end);
         let route = run.forward();
         let beside = Beside {
             archive: Some(&checkpoints),
@@ -101,7 +99,7 @@ where
             meanwhile: &mut |_, _| Ok(()),
         };
         let worked = run.work((settings, &route), &ledger, beside, begun);
-        if !finished {
+        if checkpoints.keeper.has_worked() {
             checkpoints.write();
         }
         let failed = checkpoints.keeper.failed();

@@ -7,6 +7,7 @@ use super::blocks::caught;
 use super::population::Population;
 use crate::checkpoint::{Decoder, Encoder, checksum};
 use crate::kernel::{TransitionKernel, Workspace};
+use crate::model::UnnormalizedModel;
 use crate::path::AnnealingPath;
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
@@ -76,7 +77,7 @@ pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 /// Refuses states and memories that are not read as they were written: by a `Deserialize` that does not belong to the
-/// `Serialize`, or of maps without order.
+/// `Serialize`, or of maps without order, or without fields that matter.
 fn check_survival<'p, P, W>(path: &'p P, population: &Population<'p, P, W>) -> Result<()>
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned>,
@@ -91,8 +92,15 @@ where
     let beta = population.stage().beta;
     let read = Population::decode(&mut decoder, path, beta, &(0..CHAINS))?;
     decoder.finish()?;
+    // What serde skips is not among the bytes.
+    let log_density = |population: &Population<'p, P, W>| {
+        let (stage, states) = (population.stage(), population.block().states());
+        let log_densities = states.iter().map(|x| stage.model.log_density(x).to_bits());
+        log_densities.collect::<Vec<_>>()
+    };
+    let same = bytes(&read)? == written && log_density(&read) == log_density(population);
     let (found, expected) = ("others once they are read", "the same as were written");
-    Error::check(bytes(&read)? == written, "states", found, expected)
+    Error::check(same, "states", found, expected)
 }
 
 #[cfg(test)]

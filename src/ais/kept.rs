@@ -214,3 +214,86 @@ impl<S> Chains<S> {
         Ok(chains)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use nalgebra::{DVector, dvector};
+    use serde::Deserialize;
+
+    use super::*;
+    use crate::ais::{Merge, Progress, Resampling};
+    use crate::chain::{Block, Stage};
+    use crate::checkpoint::hostile::{Folder, damaged, largest_allocation, repaired};
+    use crate::kernel::PersistentHmc;
+    use crate::model::{Gaussian, UnnormalizedModel};
+    use crate::path::{GeometricPath, Intermediate};
+    use crate::random::{Purpose, stream};
+    use crate::schedule::Schedule;
+
+    /// The sum of the first coordinates.
+    #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+    struct Sum(f64);
+
+    impl Merge for Sum {
+        fn merge(&mut self, right: Self) {
+            self.0 += right.0;
+        }
+    }
+
+    impl<M: Intermediate + UnnormalizedModel<State = DVector<f64>>> Recorder<M> for Sum {
+        fn record(&mut self, _stage: Stage<'_, M>, block: &Block<M::State>) {
+            self.0 += block.states().iter().map(|x| x[0]).sum::<f64>();
+        }
+    }
+
+    #[test]
+    fn a_thousand_damaged_checkpoints_of_runs_do_no_harm() {
+        let normal = |mean, deviation| Gaussian::isotropic(mean, deviation).unwrap();
+        let base = normal(dvector![0.0, 0.0], 1.0);
+        let path = GeometricPath::new(base, normal(dvector![1.0, -1.0], 0.4));
+        let ais = |resampled| {
+            let ais = Ais::new(&path, PersistentHmc::new(0.3, 2, 0.4).unwrap())
+                .schedule(Schedule::linear(7).unwrap())
+                .chains(26)
+                .block_size(4)
+                .recorded_stages(4)
+                .recorder(Sum::default())
+                .threads(2);
+            match resampled {
+                true => ais.resampling(Resampling::every(2).unwrap()),
+                false => ais,
+            }
+        };
+        let folder = Folder::new("damaged_runs");
+        let file = folder.file("run");
+        let mut rng = stream(4, Purpose::Testing, 0);
+        let mut went_on = 0;
+        for resampled in [false, true] {
+            // Four blocks are finished, and two are under way.
+            let stopped = ais(resampled).progress(|at: Progress| match at.done >= 4 * 28 + 20 {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            });
+            let _ = stopped.checkpoint(&file).run().unwrap();
+            let original = std::fs::read(&file).unwrap();
+            for trial in 0..1_000 {
+                let bytes = damaged(&original, &mut rng);
+                let repair = trial % 2 == 0;
+                let bytes = if repair { repaired(bytes) } else { bytes };
+                std::fs::write(&file, &bytes).unwrap();
+                let ais = ais(resampled);
+                let (found, largest) = largest_allocation(|| ais.checkpoint(&file).resume());
+                assert!(repair || found.is_err(), "trial {trial}");
+                assert!(
+                    largest <= bytes.len() + (1 << 20),
+                    "trial {trial}: {largest}"
+                );
+                went_on += u32::from(found.is_ok());
+            }
+        }
+        // Most bits are those of floats, and any of them will do.
+        assert!((200..800).contains(&went_on), "{went_on}");
+    }
+}

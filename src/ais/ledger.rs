@@ -15,8 +15,8 @@ use crate::{Error, Result};
 /// them in this order only. So neither sums nor the end depend on threads.
 pub(crate) struct Ledger<T> {
     blocks: Range<usize>,
-    /// The last block is kept by itself where it is not full, so that it can be done again with more chains.
-    unfilled: bool,
+    /// The last block where it is not full, so that it can be done again with more chains.
+    kept_apart: Option<usize>,
     /// Of so many processes that share the blocks in turn, this one.
     share: Share,
     /// From this block on none is wanted any more.
@@ -64,11 +64,12 @@ pub(crate) type Rule<'a, T> = &'a (dyn Fn(usize, &Forest<T>) -> bool + Sync);
 impl<T: Merge> Ledger<T> {
     /// Of a range of blocks.
     pub(crate) fn new(blocks: Range<usize>) -> Self {
-        Self::resumed(blocks, Forest::new())
+        Self::resumed(blocks, Forest::new(), false)
     }
 
-    /// Of a range of blocks, some of which are done already. These are given from left to right.
-    pub(crate) fn resumed(blocks: Range<usize>, finished: Forest<T>) -> Self {
+    /// Of a range of blocks, some of which are done already. These are given from left to right. If the last block
+    /// is `unfilled`, it is kept by itself.
+    pub(crate) fn resumed(blocks: Range<usize>, finished: Forest<T>, unfilled: bool) -> Self {
         let waiting = finished.into_iter();
         let mut books = Books {
             next: blocks.start,
@@ -78,9 +79,10 @@ impl<T: Merge> Ledger<T> {
             failed: None,
             stopped_by: None,
         };
-        while books.take_in(None) {}
+        let kept_apart = unfilled.then(|| blocks.end - 1);
+        while books.take_in(kept_apart) {}
         Self {
-            unfilled: false,
+            kept_apart,
             share: Share { rank: 0, size: 1 },
             limit: AtomicUsize::new(blocks.end),
             blocks,
@@ -92,12 +94,6 @@ impl<T: Merge> Ledger<T> {
     #[cfg(feature = "mpi")]
     pub(crate) fn shared(mut self, share: Share) -> Self {
         self.share = share;
-        self
-    }
-
-    /// Keeps the last block by itself, since it is not full.
-    pub(crate) fn last_unfilled(mut self, unfilled: bool) -> Self {
-        self.unfilled = unfilled;
         self
     }
 
@@ -174,8 +170,7 @@ impl<T: Merge> Ledger<T> {
     fn enter_node(&self, node: Node<T>, rule: Option<Rule<'_, T>>) {
         let mut books = self.books();
         books.waiting.insert(node.blocks().start, node);
-        let kept_apart = self.unfilled.then(|| self.blocks.end - 1);
-        while books.stopped_by != Some(StoppedBy::StandardError) && books.take_in(kept_apart) {
+        while books.stopped_by != Some(StoppedBy::StandardError) && books.take_in(self.kept_apart) {
             if rule.is_some_and(|rule| rule(books.done, &books.prefix)) {
                 books.stopped_by = Some(StoppedBy::StandardError);
                 self.cancel_from(books.done);

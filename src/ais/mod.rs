@@ -56,7 +56,7 @@ mod waste_free;
 pub(crate) use blocks::{caught, run_blocks, work_through};
 pub use bridge::{Bridge, BridgeStage};
 #[cfg(feature = "checkpoint")]
-pub(crate) use fingerprint::fingerprint;
+pub(crate) use fingerprint::{fingerprint, guarded};
 pub(crate) use ledger::Ledger;
 pub use partial::PartialRun;
 pub(crate) use passage::panicked;
@@ -80,5 +80,7 @@ pub(crate) use stop::Budget;
 pub use stop::StoppedBy;
 pub use target_samples::{Approximate, Exact, IsExact, TargetSamples};
 pub use tree::Merge;
-pub(crate) use tree::fold;
+#[cfg(feature = "checkpoint")]
+pub(crate) use tree::Node;
+pub(crate) use tree::{Forest, fold};
 pub use waste_free::WasteFree;

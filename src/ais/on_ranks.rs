@@ -13,6 +13,7 @@ use super::recorder::Recorder;
 use super::run::Run;
 use super::runner::Ais;
 use super::settings::Settings;
+use super::tree::Forest;
 use crate::checkpoint::check_found;
 use crate::kernel::TransitionKernel;
 use crate::num::Engine;
@@ -81,8 +82,9 @@ where
             self.settings.agree(ranks)?;
             let begun = Instant::now();
             let settings = &self.settings;
-            let ledger = Ledger::new(0..settings.blocks()).shared(Share::of(ranks));
-            let ledger = ledger.last_unfilled(settings.is_unfilled());
+            let blocks = 0..settings.blocks();
+            let ledger = Ledger::resumed(blocks, Forest::new(), settings.is_unfilled());
+            let ledger = ledger.shared(Share::of(ranks));
             let beside = Beside {
                 archive: None,
                 keep,

@@ -81,8 +81,8 @@ where
     ) -> Result<PartialRun<P::State, R>> {
         let begun = Instant::now();
         self.check(settings)?;
-        let ledger = Ledger::resumed(settings.blocks_of(chains)?, done);
-        let ledger = ledger.last_unfilled(settings.is_unfilled());
+        let blocks = settings.blocks_of(chains)?;
+        let ledger = Ledger::resumed(blocks, done, settings.is_unfilled());
         let beside = Beside {
             archive: None,
             keep: |states| states,

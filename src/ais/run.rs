@@ -290,6 +290,7 @@ impl<S, R> Run<S, R> {
     }
 
     /// Adds a warning that does not follow from the chains.
+    #[cfg(feature = "checkpoint")]
     pub(super) fn warn(&mut self, warning: Warning) {
         self.figures.warnings.push(warning);
     }

@@ -23,7 +23,7 @@ pub(crate) struct Pieces {
 /// What a checkpoint says before the pieces.
 pub(crate) struct Head {
     pub(crate) bytes: Vec<u8>,
-    /// The finished blocks that it counts.
+    /// The blocks that count as finished, if they are.
     pub(crate) finished: BTreeSet<usize>,
 }
 
@@ -45,6 +45,8 @@ pub(crate) struct Keeper<'a> {
 #[derive(Default)]
 struct Desk {
     pieces: Pieces,
+    /// Whether a block was at work.
+    has_worked: bool,
     at_work: BTreeSet<usize>,
     /// Those at work that have left nothing since the last checkpoint.
     pending: BTreeSet<usize>,
@@ -78,6 +80,7 @@ impl<'a> Keeper<'a> {
     /// A block is at work from now on. Returns what it had left before.
     pub(crate) fn begin(&self, block: usize) -> Option<Piece> {
         let mut desk = self.desk();
+        desk.has_worked = true;
         desk.at_work.insert(block);
         desk.pending.insert(block);
         desk.pieces.under_way.get(&block).cloned()
@@ -134,6 +137,23 @@ impl<'a> Keeper<'a> {
         desk.pending.remove(&block);
     }
 
+    /// What blocks have left.
+    pub(crate) fn pieces(&self) -> Pieces {
+        self.desk().pieces.clone()
+    }
+
+    /// Takes other pieces in place of all that were left.
+    pub(crate) fn replace(&self, pieces: Result<Pieces>) {
+        let mut desk = self.desk();
+        desk.lost = desk.lost.take().or(pieces.as_ref().err().cloned());
+        desk.pieces = pieces.unwrap_or_default();
+    }
+
+    /// Whether a block was at work.
+    pub(crate) fn has_worked(&self) -> bool {
+        self.desk().has_worked
+    }
+
     /// Writes a checkpoint of what was left so far.
     pub(crate) fn write(&self, head: &dyn Fn() -> Result<Head>) {
         let written = self.try_write(head);
@@ -154,12 +174,15 @@ impl<'a> Keeper<'a> {
             if let Some(error) = &desk.lost {
                 return Err(error.clone());
             }
-            let pieces = &mut desk.pieces;
-            let counted = |block: &usize| head.finished.contains(block);
-            pieces.under_way.retain(|block, _| !counted(block));
-            let finished = pieces.finished.iter().filter(|(block, _)| counted(block));
+            let Pieces {
+                finished,
+                under_way,
+            } = &mut desk.pieces;
+            let counts = |block: &usize| head.finished.contains(block);
+            under_way.retain(|block, _| !counts(block) || !finished.contains_key(block));
+            let finished = finished.iter().filter(|(block, _)| counts(block));
             put_list(&mut parts, finished)?;
-            put_list(&mut parts, pieces.under_way.iter())?;
+            put_list(&mut parts, under_way.iter())?;
         }
         let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_slice()).collect();
         write(self.file, &self.header, &parts)

@@ -28,13 +28,15 @@ pub(super) struct Ladder<S> {
 
 /// Ladders that move together. Chain c of each population belongs to ladder c.
 pub(super) struct Ladders<'p, P: AnnealingPath, W> {
-    first: usize,
-    populations: Vec<Population<'p, P, W>>,
+    pub(super) first: usize,
+    /// Number of scans done.
+    pub(super) scans: usize,
+    pub(super) populations: Vec<Population<'p, P, W>>,
     /// For the swaps of each ladder.
-    rngs: Vec<StreamRng>,
-    ladders: Vec<Ladder<P::State>>,
+    pub(super) rngs: Vec<StreamRng>,
+    pub(super) ladders: Vec<Ladder<P::State>>,
     /// Index of the beta at work, which a panic leaves here.
-    at_hand: usize,
+    pub(super) at_hand: usize,
 }
 
 impl<'p, P, W> Ladders<'p, P, W>
@@ -75,6 +77,7 @@ where
         };
         Ok(Self {
             first,
+            scans: 0,
             populations: populations.collect::<Result<_>>()?,
             rngs: plan.streams(betas.len(), &ladders).to_vec(),
             ladders: vec![ladder; ladders.len()],
@@ -82,8 +85,8 @@ where
         })
     }
 
-    /// One scan, counted from 0: all states move at their betas, then every second pair may swap.
-    pub(super) fn scan<K>(&mut self, kernel: &K, plan: &Plan<'_>, scan: usize) -> Result<()>
+    /// The next scan: all states move at their betas, then every second pair may swap.
+    pub(super) fn scan<K>(&mut self, kernel: &K, plan: &Plan<'_>) -> Result<()>
     where
         K: TransitionKernel<P::At<'p>, Workspace = W>,
     {
@@ -95,9 +98,10 @@ where
             }
         }
         for ladder in 0..self.ladders.len() {
-            self.swap(ladder, plan, scan % 2)?;
+            self.swap(ladder, plan, self.scans % 2)?;
         }
-        if plan.samples_after(scan) {
+        self.scans += 1;
+        if plan.samples_after(self.scans) {
             let target = &self.populations[self.populations.len() - 1];
             for (ladder, state) in self.ladders.iter_mut().zip(target.block().states()) {
                 ladder.samples.push(state.clone());

@@ -4,12 +4,18 @@
 //! [`TemperingRun`]: log Z, the barrier between base and target, and samples of the target. It is for
 //! targets of many modes, among which chains that pass a schedule once cannot settle their shares.
 
+#[cfg(feature = "checkpoint")]
+mod checkpoint;
+#[cfg(feature = "checkpoint")]
+mod kept;
 mod ladders;
 mod pair;
 mod round;
 mod run;
 mod runner;
 mod settings;
+#[cfg(feature = "checkpoint")]
+mod snapshot;
 mod trip;
 
 pub use run::TemperingRun;

@@ -11,6 +11,7 @@ use crate::num::{Moments, WeightSums, log_sigmoid};
 /// This is Bennett's (1976) acceptance ratio where c is the value itself; then no combination of the
 /// two sets of log ratios has a smaller variance. Here c comes from the round before.
 #[derive(Debug, Clone, Default)]
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct PairSums {
     forward: WeightSums,
     reverse: WeightSums,
@@ -56,6 +57,18 @@ impl PairSums {
             self.reverse.add(log_sigmoid(c - ratios.upper));
         }
         self.rejections.add(1.0 - ratios.acceptance());
+    }
+
+    /// Whether no sum counts more than so many scans, which a damaged file may make them do.
+    #[cfg(feature = "checkpoint")]
+    pub(super) fn fits(&self, scans: usize) -> bool {
+        let Self {
+            forward,
+            reverse,
+            rejections,
+        } = self;
+        let counts = [forward.count(), reverse.count(), rejections.count()];
+        counts.into_iter().all(|count| count <= scans as u64)
     }
 
     pub(super) fn merge(&mut self, other: &Self) {

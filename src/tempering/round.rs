@@ -51,9 +51,15 @@ impl<'s> Plan<'s> {
         }
     }
 
-    /// Whether the states at beta = 1 are samples to keep, after a scan counted from 0.
-    pub(super) fn samples_after(&self, scan: usize) -> bool {
-        (scan + 1).is_multiple_of(self.stride)
+    /// Whether the states at beta = 1 are samples to keep, after so many scans.
+    pub(super) fn samples_after(&self, scans: usize) -> bool {
+        scans.is_multiple_of(self.stride)
+    }
+
+    /// Number of samples of a ladder after so many scans.
+    #[cfg(feature = "checkpoint")]
+    pub(super) fn samples(&self, scans: usize) -> usize {
+        scans / self.stride
     }
 
     /// The streams of some ladders at a beta; beyond the last beta, those of their swaps.
@@ -172,7 +178,7 @@ impl Figures {
     /// place on a long path is found in fewer rounds. Both sums along the path are taken as linear between
     /// the betas of this round. Where betas would coincide, they stay where they are.
     pub(super) fn tuned(&self, schedule: &Schedule, guesses: &[f64]) -> (Schedule, Vec<f64>) {
-        let gap = |pair: &PairSums| -(1.0 - pair.rejection()).max(LEAST_ACCEPTANCE).ln();
+        let gap = |pair: &PairSums| -(1.0 - pair.rejection()).clamp(LEAST_ACCEPTANCE, 1.0).ln();
         let gaps: Vec<f64> = self.pairs.iter().map(gap).collect();
         let floor = FLOOR * gaps.iter().sum::<f64>() / gaps.len() as f64;
         let distance = cumulative(gaps.into_iter().map(|gap| gap.max(floor)));

@@ -252,6 +252,18 @@ impl<S> TemperingRun<S> {
         self.evaluations
     }
 
+    /// Adds the wall time of an earlier call.
+    #[cfg(feature = "checkpoint")]
+    pub(super) fn add_seconds(&mut self, seconds: f64) {
+        self.seconds += seconds;
+    }
+
+    /// Adds a warning that does not follow from the ladders.
+    #[cfg(feature = "checkpoint")]
+    pub(super) fn warn(&mut self, warning: Warning) {
+        self.warnings.push(warning);
+    }
+
     /// Wall time in seconds.
     pub fn seconds(&self) -> f64 {
         self.seconds

@@ -11,7 +11,7 @@ use super::round::{Finished, Outcome, Plan, Starts};
 use super::run::TemperingRun;
 use super::settings::Settings;
 use crate::ais::{
-    Budget, Callback, Ledger, Meter, Progress, StoppedBy, Verdict, callback, caught, fold,
+    Budget, Callback, Forest, Ledger, Meter, Progress, StoppedBy, Verdict, callback, caught, fold,
     work_through,
 };
 use crate::kernel::{Invariant, Workspace, refuse_stages};
@@ -62,9 +62,9 @@ use crate::{Error, Result};
 /// ```
 #[must_use]
 pub struct Tempering<'p, P: AnnealingPath, K> {
-    path: &'p P,
-    kernel: K,
-    settings: Settings,
+    pub(super) path: &'p P,
+    pub(super) kernel: K,
+    pub(super) settings: Settings,
     budget: Budget,
     threads: Option<usize>,
     progress: Option<Callback<'p>>,
@@ -158,7 +158,28 @@ const FIRST_LOOK: usize = 5;
 type Ends<S, W> = Vec<Mutex<Option<Starts<S, <W as Workspace>::Memory>>>>;
 
 /// What a round of all ladders leaves.
-type RoundOutcome<S, W> = Outcome<S, <W as Workspace>::Memory>;
+pub(super) type RoundOutcome<S, W> = Outcome<S, <W as Workspace>::Memory>;
+
+/// Where blocks of ladders at work leave what they have reached, for a later call to go on from.
+pub(super) trait Archive<'p, P: AnnealingPath, W: Workspace>: Sync {
+    /// Chain-steps that an earlier call has done of a round that is not finished.
+    fn chain_steps(&self) -> u64;
+
+    /// The blocks that an earlier call has finished in this round, from left to right.
+    fn finished(&self, plan: &Plan<'_>) -> Result<Forest<RoundOutcome<P::State, W>>>;
+
+    /// What an earlier call has left of a block, which is at work from now on.
+    fn begin(&self, block: usize, plan: &Plan<'_>) -> Option<Result<Ladders<'p, P, W>>>;
+
+    /// Told of a block after each scan but the last.
+    fn passed(&self, block: usize, at: &Ladders<'p, P, W>, canceled: bool);
+
+    /// Told of a block that is not at work any more, and of its outcome if it is finished.
+    fn end(&self, block: usize, outcome: Option<&RoundOutcome<P::State, W>>);
+
+    /// Told of a round that is finished, and where each block goes on from.
+    fn turn(&mut self, last: &Finished<P::State>, starts: &[Starts<P::State, W::Memory>]);
+}
 
 /// A round, or what stopped it.
 type Scanned<S, W> = Result<RoundOutcome<S, W>, StoppedBy>;
@@ -176,43 +197,55 @@ where
     /// way, and a panic in model, kernel or progress callback, with the ladder as chain and the index of
     /// beta as stage; [`Error::AllWeightsZero`] where no state of one beta is possible at the next.
     pub fn run(&self) -> Result<TemperingRun<P::State>> {
-        let begun = Instant::now();
-        let settings = &self.settings;
-        settings.check()?;
+        self.check()?;
+        self.rounds_after(None, None)
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        self.settings.check()?;
         self.budget.check()?;
         Error::check_at_least("threads", self.threads.unwrap_or(1), 1)?;
-        refuse_stages(self.kernel.stages())?;
-        let meter = Meter::new(self.progress.as_ref(), 0, settings.chain_steps());
-        let mut seeds = stream(settings.seed, Purpose::TemperingRounds, 0);
-        let mut schedule = settings.schedule.clone();
-        let mut guesses = vec![0.0; schedule.steps()];
+        refuse_stages(self.kernel.stages())
+    }
+
+    /// Runs the rounds that follow the last one that is finished, if there is one.
+    pub(super) fn rounds_after(
+        &self,
+        mut last: Option<Finished<P::State>>,
+        mut archive: Option<&mut dyn Archive<'p, P, K::Workspace>>,
+    ) -> Result<TemperingRun<P::State>> {
+        let begun = Instant::now();
+        let settings = &self.settings;
+        let finished = last.as_ref().map_or(0, |last| last.round);
+        let before = settings.chain_steps(settings.scans_of_rounds(finished));
+        let before = before + archive.as_ref().map_or(0, |archive| archive.chain_steps());
+        let total = settings.chain_steps(settings.scans_of_all_rounds());
+        let meter = Meter::new(self.progress.as_ref(), before, total);
         let mut starts: Ends<_, K::Workspace> =
             (0..settings.blocks()).map(|_| Mutex::default()).collect();
-        let mut last = None;
-        let mut stopped_by = StoppedBy::Chains;
-        for round in 1..=settings.rounds {
-            let seed = seeds.next_u64();
-            let plan = Plan::new(settings, round, (&schedule, &guesses), seed);
-            let outcome = match self.round(&plan, &starts, &meter, begun)? {
+        let stopped_by = loop {
+            if last.as_ref().map_or(0, |last| last.round) == settings.rounds {
+                break StoppedBy::Chains;
+            }
+            if last.as_ref().is_some_and(|last| self.is_enough(last)) {
+                break StoppedBy::StandardError;
+            }
+            let placed = self.placed_by(last.as_ref());
+            let plan = self.plan_after(last.as_ref(), &placed);
+            let outcome = match self.round(&plan, &starts, &meter, begun, archive.as_deref())? {
                 Ok(outcome) => outcome,
-                Err(by) => {
-                    stopped_by = by;
-                    break;
-                }
+                Err(by) => break by,
             };
             let (finished, ends) = Finished::of(plan, outcome);
+            if let Some(archive) = &mut archive {
+                archive.turn(&finished, &ends);
+            }
             starts = ends
                 .into_iter()
                 .map(|ends| Mutex::new(Some(ends)))
                 .collect();
-            (schedule, guesses) = finished.tuned();
-            let enough = self.is_enough(&finished);
             last = Some(finished);
-            if enough && round < settings.rounds {
-                stopped_by = StoppedBy::StandardError;
-                break;
-            }
-        }
+        };
         let Some(last) = last else {
             return Err(Error::Stopped {
                 by: stopped_by.to_string(),
@@ -225,6 +258,26 @@ where
         };
         let cost = (self.evaluations(&settings), begun.elapsed().as_secs_f64());
         TemperingRun::new(settings, last, stopped_by, self.path.rounding_error(), cost)
+    }
+
+    /// The betas and the guesses of the round after this one.
+    pub(super) fn placed_by(&self, last: Option<&Finished<P::State>>) -> (Schedule, Vec<f64>) {
+        let schedule = &self.settings.schedule;
+        let first = || (schedule.clone(), vec![0.0; schedule.steps()]);
+        last.map_or_else(first, Finished::tuned)
+    }
+
+    /// The plan of the round after this one, which has placed betas and guesses. Each round has a seed of its own.
+    pub(super) fn plan_after<'s>(
+        &self,
+        last: Option<&Finished<P::State>>,
+        (schedule, guesses): &'s (Schedule, Vec<f64>),
+    ) -> Plan<'s> {
+        let round = last.map_or(0, |last| last.round) + 1;
+        let mut seeds = stream(self.settings.seed, Purpose::TemperingRounds, 0);
+        let seed = (0..round).map(|_| seeds.next_u64()).next_back();
+        let seed = seed.expect("rounds are counted from 1");
+        Plan::new(&self.settings, round, (schedule, guesses), seed)
     }
 
     /// Whether a round makes the standard error that is asked for.
@@ -243,32 +296,48 @@ where
         starts: &Ends<P::State, K::Workspace>,
         meter: &Meter<'_>,
         begun: Instant,
+        archive: Option<&dyn Archive<'p, P, K::Workspace>>,
     ) -> Result<Scanned<P::State, K::Workspace>> {
-        let ledger = Ledger::new(0..starts.len());
+        let blocks = 0..starts.len();
+        let ledger = match archive {
+            Some(archive) => Ledger::resumed(blocks, archive.finished(plan)?, false),
+            None => Ledger::new(blocks),
+        };
         let work = |block: usize, canceled: &dyn Fn() -> bool| {
             let range = self.settings.ladders_of(block);
             let start = starts[block].lock();
             let start = start.unwrap_or_else(PoisonError::into_inner).take();
             let mut ladders = None;
             let scanned = caught(|| {
-                let started = Ladders::start(self.path, range.clone(), plan, start)?;
-                let ladders = ladders.insert(started);
-                for scan in 0..plan.scans {
-                    ladders.scan(&self.kernel, plan, scan)?;
+                let kept = archive.and_then(|archive| archive.begin(block, plan));
+                let start = || Ladders::start(self.path, range.clone(), plan, start);
+                let ladders = ladders.insert(kept.unwrap_or_else(start)?);
+                while ladders.scans < plan.scans {
+                    ladders.scan(&self.kernel, plan)?;
                     if meter.add((range.len() * plan.schedule.betas().len()) as u64) {
                         ledger.stop(StoppedBy::Callback);
                     } else if self.budget.is_over(begun) {
                         ledger.stop(StoppedBy::TimeLimit);
                     }
-                    if canceled() && scan + 1 < plan.scans {
+                    let ended = ladders.scans == plan.scans;
+                    let canceled = canceled() && !ended;
+                    if let Some(archive) = archive.filter(|_| !ended) {
+                        archive.passed(block, ladders, canceled);
+                    }
+                    if canceled {
                         return Err(None);
                     }
                 }
                 Ok(())
             });
             // A panic on the way is an error that names its place.
-            scanned.unwrap_or_else(|message| Err(Some(panicked(message, &ladders, range))))?;
-            Ok(ladders.expect("a block that has begun").finish())
+            let scanned = scanned
+                .unwrap_or_else(|message| Err(Some(panicked(message, &ladders, range.clone()))));
+            let outcome = scanned.map(|()| ladders.expect("a block that has begun").finish());
+            if let Some(archive) = archive {
+                archive.end(block, outcome.as_ref().ok());
+            }
+            outcome
         };
         work_through(
             &ledger,

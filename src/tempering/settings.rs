@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+#[cfg(feature = "checkpoint")]
+use crate::checkpoint::check_found;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
@@ -62,13 +64,44 @@ impl Settings {
 
     /// Number of scans of all rounds.
     pub(super) fn scans_of_all_rounds(&self) -> usize {
-        (1..=self.rounds).map(|round| self.scans(round)).sum()
+        self.scans_of_rounds(self.rounds)
     }
 
-    /// Number of moves of all chains.
-    pub(super) fn chain_steps(&self) -> u64 {
+    /// Number of scans of the first rounds.
+    pub(super) fn scans_of_rounds(&self, rounds: usize) -> usize {
+        (1..=rounds).map(|round| self.scans(round)).sum()
+    }
+
+    /// Refuses the settings of a checkpoint that are not these, the number of rounds aside, and names the first.
+    #[cfg(feature = "checkpoint")]
+    pub(super) fn check_found(&self, found: &Self) -> Result<()> {
+        // All of them are taken apart, so that none is forgotten.
+        let Self {
+            schedule,
+            ladders,
+            block_size,
+            rounds: _,
+            samples,
+            seed,
+            log_base_normalizer,
+        } = found;
+        self.schedule.check_found(schedule)?;
+        check_found("seed", seed, &self.seed)?;
+        check_found("ladders", ladders, &self.ladders)?;
+        check_found("block_size", block_size, &self.block_size)?;
+        check_found("samples", samples, &self.samples)?;
+        let normalizer = &self.log_base_normalizer;
+        check_found(
+            "log normalizer of the base",
+            log_base_normalizer,
+            normalizer,
+        )
+    }
+
+    /// Number of moves of all chains in so many scans.
+    pub(super) fn chain_steps(&self, scans: usize) -> u64 {
         let chains = (self.schedule.betas().len() * self.ladders) as u64;
-        chains.saturating_mul(self.scans_of_all_rounds() as u64)
+        chains.saturating_mul(scans as u64)
     }
 
     /// Number of states that are kept, those of all ladders.

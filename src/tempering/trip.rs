@@ -2,6 +2,7 @@
 
 /// The leg of the way that a state is on.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum Leg {
     /// It has not been at the base since the round began.
     #[default]
@@ -15,7 +16,7 @@ pub(super) enum Leg {
 /// Where the states of one ladder come from, by beta, and the round trips that they have made.
 #[derive(Debug, Clone)]
 pub(super) struct Trips {
-    legs: Vec<Leg>,
+    pub(super) legs: Vec<Leg>,
     pub(super) round_trips: u64,
 }
 

@@ -6,6 +6,7 @@ mod allocations;
 mod bad_input;
 mod blocks;
 mod budgets;
+mod checkpoint;
 mod determinism;
 mod estimate;
 mod exact;
