@@ -53,11 +53,17 @@ mod threads;
 mod tree;
 mod waste_free;
 
-pub(crate) use blocks::{caught, run_blocks, work_through};
+pub(crate) use blocks::{Site, caught, run_blocks, work_through};
 pub use bridge::{Bridge, BridgeStage};
+#[cfg(feature = "mpi")]
+pub(crate) use exchange::exchange;
 #[cfg(feature = "checkpoint")]
 pub(crate) use fingerprint::{fingerprint, guarded};
-pub(crate) use ledger::Ledger;
+#[cfg(feature = "mpi")]
+pub(crate) use ledger::Share;
+pub(crate) use ledger::{Ledger, Watch};
+#[cfg(feature = "mpi")]
+pub(crate) use on_ranks::check_engine;
 pub use partial::PartialRun;
 pub(crate) use passage::panicked;
 pub use population::Population;

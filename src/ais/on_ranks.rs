@@ -114,7 +114,7 @@ impl Settings {
 }
 
 /// Refuses an engine that is not that of rank 0.
-fn check_engine(mine: Option<Engine>, first: Option<Engine>) -> Result<()> {
+pub(crate) fn check_engine(mine: Option<Engine>, first: Option<Engine>) -> Result<()> {
     let expected = format!(
         "{first:?}, as on rank 0: engines round differently; set one that all machines have"
     );

@@ -16,6 +16,7 @@ use crate::random::StreamRng;
 
 /// What one ladder leaves of a round.
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "mpi", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Ladder<S> {
     /// By pair of neighbours.
     pub(super) pairs: Vec<PairSums>,
@@ -24,6 +25,19 @@ pub(super) struct Ladder<S> {
     pub(super) samples: Vec<S>,
     /// Whether a state was off the support of its model.
     pub(super) astray: bool,
+}
+
+#[cfg(feature = "mpi")]
+impl<S> Ladder<S> {
+    /// With other samples.
+    pub(super) fn with_samples<T>(self, of: impl FnOnce(Vec<S>) -> Vec<T>) -> Ladder<T> {
+        Ladder {
+            pairs: self.pairs,
+            trips: self.trips,
+            samples: of(self.samples),
+            astray: self.astray,
+        }
+    }
 }
 
 /// Ladders that move together. Chain c of each population belongs to ladder c.

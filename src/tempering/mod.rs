@@ -9,6 +9,8 @@ mod checkpoint;
 #[cfg(feature = "checkpoint")]
 mod kept;
 mod ladders;
+#[cfg(feature = "mpi")]
+mod on_ranks;
 mod pair;
 mod round;
 mod run;

@@ -71,6 +71,7 @@ impl<'s> Plan<'s> {
 
 /// What some ladders leave of a round.
 #[derive(Debug)]
+#[cfg_attr(feature = "mpi", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Outcome<S, M> {
     pub(super) ladders: Vec<Ladder<S>>,
     /// By beta.

@@ -11,8 +11,8 @@ use super::round::{Finished, Outcome, Plan, Starts};
 use super::run::TemperingRun;
 use super::settings::Settings;
 use crate::ais::{
-    Budget, Callback, Forest, Ledger, Meter, Progress, StoppedBy, Verdict, callback, caught, fold,
-    work_through,
+    Budget, Callback, Forest, Ledger, Merge, Meter, Progress, Site, StoppedBy, Verdict, Watch,
+    callback, caught, fold, work_through,
 };
 use crate::kernel::{Invariant, Workspace, refuse_stages};
 use crate::model::NormalizedModel;
@@ -67,7 +67,7 @@ pub struct Tempering<'p, P: AnnealingPath, K> {
     pub(super) settings: Settings,
     budget: Budget,
     threads: Option<usize>,
-    progress: Option<Callback<'p>>,
+    pub(super) progress: Option<Callback<'p>>,
 }
 
 impl<'p, P: AnnealingPath, K: Invariant<P::At<'p>>> Tempering<'p, P, K> {
@@ -155,7 +155,10 @@ impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
 const FIRST_LOOK: usize = 5;
 
 /// Where the ladders of each block go on from; nowhere yet in the first round.
-type Ends<S, W> = Vec<Mutex<Option<Starts<S, <W as Workspace>::Memory>>>>;
+pub(super) type Ends<S, W> = Vec<Mutex<Option<Starts<S, <W as Workspace>::Memory>>>>;
+
+/// The betas of a round, and its guesses of `log Z_{j+1}/Z_j`.
+pub(super) type Placed = (Schedule, Vec<f64>);
 
 /// What a round of all ladders leaves.
 pub(super) type RoundOutcome<S, W> = Outcome<S, <W as Workspace>::Memory>;
@@ -181,8 +184,14 @@ pub(super) trait Archive<'p, P: AnnealingPath, W: Workspace>: Sync {
     fn turn(&mut self, last: &Finished<P::State>, starts: &[Starts<P::State, W::Memory>]);
 }
 
-/// A round, or what stopped it.
-type Scanned<S, W> = Result<RoundOutcome<S, W>, StoppedBy>;
+/// What goes on beside a round.
+pub(super) struct Beside<'a, 'p, P: AnnealingPath, W: Workspace, T> {
+    pub(super) archive: Option<&'a dyn Archive<'p, P, W>>,
+    /// Makes of what a block leaves that which is merged.
+    pub(super) keep: &'a (dyn Fn(usize, RoundOutcome<P::State, W>) -> T + Sync),
+    /// What the thread that calls does while others work.
+    pub(super) meanwhile: &'a mut dyn FnMut(&Site<'_, T>, Watch<'_>) -> Result<()>,
+}
 
 impl<'p, P, K> Tempering<'p, P, K>
 where
@@ -224,16 +233,23 @@ where
         let mut starts: Ends<_, K::Workspace> =
             (0..settings.blocks()).map(|_| Mutex::default()).collect();
         let stopped_by = loop {
-            if last.as_ref().map_or(0, |last| last.round) == settings.rounds {
-                break StoppedBy::Chains;
-            }
-            if last.as_ref().is_some_and(|last| self.is_enough(last)) {
-                break StoppedBy::StandardError;
+            if let Some(by) = self.ended_by(last.as_ref()) {
+                break by;
             }
             let placed = self.placed_by(last.as_ref());
             let plan = self.plan_after(last.as_ref(), &placed);
-            let outcome = match self.round(&plan, &starts, &meter, begun, archive.as_deref())? {
-                Ok(outcome) => outcome,
+            let blocks = 0..starts.len();
+            let ledger = match &archive {
+                Some(archive) => Ledger::resumed(blocks, archive.finished(&plan)?, false),
+                None => Ledger::new(blocks),
+            };
+            let beside = Beside {
+                archive: archive.as_deref(),
+                keep: &|_, outcome| outcome,
+                meanwhile: &mut |_, _| Ok(()),
+            };
+            let outcome = match self.round(&plan, ledger, &starts, (&meter, begun), beside)? {
+                Ok(outcome) => outcome.expect("there are ladders"),
                 Err(by) => break by,
             };
             let (finished, ends) = Finished::of(plan, outcome);
@@ -246,22 +262,32 @@ where
                 .collect();
             last = Some(finished);
         };
+        self.result(last, stopped_by, begun)
+    }
+
+    /// The result of the last round that is finished.
+    pub(super) fn result<S>(
+        &self,
+        last: Option<Finished<S>>,
+        stopped_by: StoppedBy,
+        begun: Instant,
+    ) -> Result<TemperingRun<S>> {
         let Some(last) = last else {
             return Err(Error::Stopped {
                 by: stopped_by.to_string(),
-                chains: settings.ladders,
+                chains: self.settings.ladders,
             });
         };
         let settings = Settings {
             rounds: last.round,
-            ..settings.clone()
+            ..self.settings.clone()
         };
         let cost = (self.evaluations(&settings), begun.elapsed().as_secs_f64());
         TemperingRun::new(settings, last, stopped_by, self.path.rounding_error(), cost)
     }
 
     /// The betas and the guesses of the round after this one.
-    pub(super) fn placed_by(&self, last: Option<&Finished<P::State>>) -> (Schedule, Vec<f64>) {
+    pub(super) fn placed_by<S>(&self, last: Option<&Finished<S>>) -> Placed {
         let schedule = &self.settings.schedule;
         let first = || (schedule.clone(), vec![0.0; schedule.steps()]);
         last.map_or_else(first, Finished::tuned)
@@ -271,37 +297,53 @@ where
     pub(super) fn plan_after<'s>(
         &self,
         last: Option<&Finished<P::State>>,
-        (schedule, guesses): &'s (Schedule, Vec<f64>),
+        placed: &'s Placed,
     ) -> Plan<'s> {
-        let round = last.map_or(0, |last| last.round) + 1;
+        self.plan(last.map_or(0, |last| last.round) + 1, placed)
+    }
+
+    /// The plan of a round, from 1.
+    pub(super) fn plan<'s>(&self, round: usize, (schedule, guesses): &'s Placed) -> Plan<'s> {
         let mut seeds = stream(self.settings.seed, Purpose::TemperingRounds, 0);
         let seed = (0..round).map(|_| seeds.next_u64()).next_back();
         let seed = seed.expect("rounds are counted from 1");
         Plan::new(&self.settings, round, (schedule, guesses), seed)
     }
 
-    /// Whether a round makes the standard error that is asked for.
-    fn is_enough(&self, finished: &Finished<P::State>) -> bool {
-        let enough = self
-            .budget
-            .standard_error
-            .filter(|_| finished.round >= FIRST_LOOK);
-        enough.is_some_and(|enough| finished.standard_error() <= enough)
+    /// What ends the run after this round, if it does: there are no more, or its standard error is as small as is
+    /// asked for.
+    pub(super) fn ended_by<S>(&self, last: Option<&Finished<S>>) -> Option<StoppedBy> {
+        let last = last?;
+        if last.round == self.settings.rounds {
+            return Some(StoppedBy::Chains);
+        }
+        let enough = self.budget.standard_error;
+        let enough = enough.filter(|_| last.round >= FIRST_LOOK)?;
+        (last.standard_error() <= enough).then_some(StoppedBy::StandardError)
     }
 
-    /// One round of all ladders, or what stopped it.
-    fn round(
+    /// One round of the ladders that a ledger hands out, or what stopped it. It leaves nothing where the first ladders
+    /// are on another process.
+    pub(super) fn round<T: Merge + Send>(
         &self,
         plan: &Plan<'_>,
+        ledger: Ledger<T>,
         starts: &Ends<P::State, K::Workspace>,
-        meter: &Meter<'_>,
-        begun: Instant,
-        archive: Option<&dyn Archive<'p, P, K::Workspace>>,
-    ) -> Result<Scanned<P::State, K::Workspace>> {
-        let blocks = 0..starts.len();
-        let ledger = match archive {
-            Some(archive) => Ledger::resumed(blocks, archive.finished(plan)?, false),
-            None => Ledger::new(blocks),
+        (meter, begun): (&Meter<'_>, Instant),
+        beside: Beside<'_, 'p, P, K::Workspace, T>,
+    ) -> Result<Result<Option<T>, StoppedBy>> {
+        let Beside {
+            archive,
+            keep,
+            meanwhile,
+        } = beside;
+        let count = |ladders: usize, scans: usize| {
+            let moves = (ladders * plan.schedule.betas().len() * scans) as u64;
+            if meter.add(moves) {
+                ledger.stop(StoppedBy::Callback);
+            } else if ledger.leads() && self.budget.is_over(begun) {
+                ledger.stop(StoppedBy::TimeLimit);
+            }
         };
         let work = |block: usize, canceled: &dyn Fn() -> bool| {
             let range = self.settings.ladders_of(block);
@@ -314,11 +356,7 @@ where
                 let ladders = ladders.insert(kept.unwrap_or_else(start)?);
                 while ladders.scans < plan.scans {
                     ladders.scan(&self.kernel, plan)?;
-                    if meter.add((range.len() * plan.schedule.betas().len()) as u64) {
-                        ledger.stop(StoppedBy::Callback);
-                    } else if self.budget.is_over(begun) {
-                        ledger.stop(StoppedBy::TimeLimit);
-                    }
+                    count(range.len(), 1);
                     let ended = ladders.scans == plan.scans;
                     let canceled = canceled() && !ended;
                     if let Some(archive) = archive.filter(|_| !ended) {
@@ -337,20 +375,28 @@ where
             if let Some(archive) = archive {
                 archive.end(block, outcome.as_ref().ok());
             }
-            outcome
+            outcome.map(|outcome| keep(block, outcome))
         };
-        work_through(
-            &ledger,
-            starts.len(),
-            self.threads,
-            None,
-            &work,
-            &mut |_| (),
-        )?;
+        let watch = |arrived: Range<usize>| {
+            let ladders = arrived.map(|block| self.settings.ladders_of(block).len());
+            let counted = caught(|| count(ladders.sum(), plan.scans));
+            counted.map_err(|message| Error::Panicked {
+                message,
+                chains: 0..self.settings.ladders,
+                stage: 0,
+                beta: 0.0,
+            })
+        };
+        let mut outcome = Ok(());
+        let most = ledger.most();
+        work_through(&ledger, most, self.threads, None, &work, &mut |site| {
+            outcome = meanwhile(site, &watch);
+        })?;
+        outcome?;
         let closed = ledger.close()?;
         Ok(match closed.stopped_by {
             Some(by) => Err(by),
-            None => Ok(fold(closed.prefix).expect("there are ladders")),
+            None => Ok(fold(closed.prefix)),
         })
     }
 

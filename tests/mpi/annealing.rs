@@ -1,5 +1,4 @@
-//! Runs on several processes. To be run as 1, 2 and 3 processes by `mpirun`, as a program of its own, since MPI
-//! begins once in a process and a failure must end all of them.
+//! Annealed runs.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -8,59 +7,34 @@ use std::time::{Duration, Instant};
 
 use annealed::ais::{Ais, Merge, Progress, Recorder, Resampling, Run, StoppedBy, WasteFree};
 use annealed::chain::{Block, Stage};
-use annealed::kernel::{Metropolis, RandomWalkMetropolis, SymmetricProposal};
+use annealed::kernel::{Metropolis, RandomWalkMetropolis};
 use annealed::model::{FunctionModel, Gaussian};
-use annealed::mpi::Threading;
-use annealed::mpi::topology::{Communicator, SimpleCommunicator};
+use annealed::mpi::topology::Communicator;
 use annealed::path::{AnnealingPath, Engine, GeometricPath, Intermediate};
-use annealed::rand::{Rng, RngExt};
+use annealed::rand::RngExt;
 use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath};
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
-use nalgebra::{DMatrix, DVector, dvector};
+use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 
-type Path = GeometricPath<Gaussian, Gaussian>;
+use crate::{Angle, Turn, expect_failure, expect_settings, path, walk};
 
-fn main() {
-    let (_universe, _) = annealed::mpi::initialize_with_threading(Threading::Funneled).unwrap();
-    let world = SimpleCommunicator::world();
-    let _ends = EndsAll(&world);
+pub fn check(world: &dyn Communicator) {
     for threads in [1, 2, 8] {
-        plain_runs(&world, threads);
-        islands(&world, threads);
-        runs_until_an_error(&world, threads);
-        recorders_and_states_without_serde(&world, threads);
-        the_leftmost_failure(&world, threads);
+        plain_runs(world, threads);
+        islands(world, threads);
+        runs_until_an_error(world, threads);
+        recorders_and_states_without_serde(world, threads);
+        the_leftmost_failure(world, threads);
     }
-    progress(&world);
-    stops(&world);
-    panics(&world);
-    settings_that_differ(&world);
-    engines_that_differ(&world);
+    progress(world);
+    stops(world);
+    panics(world);
+    settings_that_differ(world);
+    engines_that_differ(world);
     // Nothing is left over.
-    plain_runs(&world, 2);
-    a_thread_of_the_pool(&world);
-}
-
-/// The others would wait for a rank whose check has failed.
-struct EndsAll<'w>(&'w SimpleCommunicator);
-
-impl Drop for EndsAll<'_> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            self.0.abort(1);
-        }
-    }
-}
-
-fn path() -> Path {
-    let target = Gaussian::isotropic(dvector![1.0, -2.0], 0.5).unwrap();
-    GeometricPath::new(Gaussian::standard(2).unwrap(), target)
-}
-
-fn walk() -> RandomWalkMetropolis {
-    RandomWalkMetropolis::new(0.5).unwrap()
+    plain_runs(world, 2);
 }
 
 fn ais<P>(path: &P) -> Ais<'_, P, RandomWalkMetropolis>
@@ -148,18 +122,6 @@ fn runs_until_an_error(world: &dyn Communicator, threads: usize) {
     expect_same(world, found, || resampled().run().unwrap());
 }
 
-/// A state that serde does not know.
-#[derive(Clone)]
-struct Angle(f64);
-
-struct Turn;
-
-impl SymmetricProposal<Angle> for Turn {
-    fn propose<G: Rng + ?Sized>(&self, _: f64, state: &Angle, to: &mut Angle, rng: &mut G) {
-        to.0 = state.0 + rng.random::<f64>() - 0.5;
-    }
-}
-
 /// A sum of floats, which feels the order of its terms.
 #[derive(Clone, Default, Serialize, Deserialize)]
 struct Sum(Vec<f64>);
@@ -195,17 +157,6 @@ fn recorders_and_states_without_serde(world: &dyn Communicator, threads: usize) 
         assert_eq!(found.states().len(), 730);
         assert_eq!(found.recorder().0.len(), 20);
         assert!(found.recorder().0 == expected.recorder().0);
-    }
-}
-
-/// What all ranks say of a failure that one process reports so: the rank at fault keeps its own error where it
-/// is rank 0.
-fn expect_failure<T>(world: &dyn Communicator, found: Result<T>, rank: usize, expected: &Error) {
-    let found = found.err().expect("a failure");
-    let message = expected.to_string();
-    match (world.rank(), rank) {
-        (0, 0) => assert_eq!(found, *expected),
-        _ => assert_eq!(found, Error::Rank { rank, message }),
     }
 }
 
@@ -369,17 +320,6 @@ fn settings_that_differ(world: &dyn Communicator) {
     }
 }
 
-/// The last rank has refused its settings.
-fn expect_settings<T>(world: &dyn Communicator, found: Result<T>, message: &str) {
-    let last = world.size() - 1;
-    let expected = match world.rank() == last {
-        true => message.to_owned(),
-        false => format!("rank {last}: {message}"),
-    };
-    let found = found.err().expect("a failure").to_string();
-    assert!(found.starts_with(&expected), "{found}");
-}
-
 fn engines_that_differ(world: &dyn Communicator) {
     let rbm = Rbm::new(
         DMatrix::from_fn(3, 4, |i, j| (i + j) as f64 / 5.0),
@@ -402,16 +342,4 @@ fn engines_that_differ(world: &dyn Communicator) {
             "invalid engine: got Some(Portable), expected Some(",
         ),
     }
-}
-
-/// Its work would wait for itself.
-fn a_thread_of_the_pool(world: &dyn Communicator) {
-    let path = path();
-    // MPI may be called by this thread alone, so that the pool must borrow it.
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(1)
-        .use_current_thread();
-    let Ok(_pool) = pool.build() else { return };
-    let found = ais(&path).run_on(world).unwrap_err().to_string();
-    assert!(found.contains("one from outside of the pool"), "{found}");
 }
