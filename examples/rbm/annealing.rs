@@ -1,8 +1,9 @@
 //! The forward run: alone, with checkpoints, or on many processes.
 
 use std::fs;
+use std::time::Duration;
 
-use annealed::ais::{Ais, Run};
+use annealed::ais::{Ais, Run, StoppedBy};
 use annealed::rbm::{BlockGibbs, RbmPath};
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
@@ -42,15 +43,27 @@ pub fn describe<'p>(
 
 /// Runs it; `None` where another process of this run has the result.
 pub fn run(options: &Options, ais: &Ais<'_, RbmPath, BlockGibbs>) -> Result<Option<Chains>> {
+    let every = options.checkpoint_every.unwrap_or(Duration::from_secs(60));
     let run = match (&options.checkpoint, &options.resume) {
         _ if options.mpi => return share(ais),
-        (Some(file), _) => ais.checkpoint(file).every(options.checkpoint_every).run()?,
-        (_, Some(file)) => ais
-            .checkpoint(file)
-            .every(options.checkpoint_every)
-            .resume()?,
+        (Some(file), _) => ais.checkpoint(file).every(every).run()?,
+        (_, Some(file)) => {
+            eprintln!("going on from {}", file.display());
+            ais.checkpoint(file).every(every).resume()?
+        }
+        _ if options.checkpoint_every.is_some() => {
+            let expected = "--checkpoint FILE or --resume FILE beside it";
+            return Err(Error::invalid("--checkpoint-every", "no file", expected));
+        }
         _ => ais.run()?,
     };
+    let file = options.checkpoint.as_ref().or(options.resume.as_ref());
+    if let Some(file) = file.filter(|_| run.stopped_by() != StoppedBy::Chains) {
+        eprintln!(
+            "to go on: the same options, with --resume {}",
+            file.display()
+        );
+    }
     Ok(Some(run))
 }
 

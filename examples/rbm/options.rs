@@ -65,9 +65,9 @@ pub struct Options {
     /// Write checkpoints to a file, from which --resume goes on
     #[arg(long, value_name = "FILE")]
     pub checkpoint: Option<PathBuf>,
-    /// How often a checkpoint is written
-    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
-    pub checkpoint_every: Duration,
+    /// How often a checkpoint is written; every 60 seconds unless set
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub checkpoint_every: Option<Duration>,
     /// Go on from a checkpoint, to which further ones are written; the other options must be those of the run
     /// that wrote it, but for threads, limits and a larger number of chains
     #[arg(long, value_name = "FILE", conflicts_with = "checkpoint")]
@@ -170,7 +170,8 @@ pub enum ScheduleKind {
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds")?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+    let expected = "expected a number of seconds, at least 0";
+    Duration::try_from_secs_f64(seconds).map_err(|_| expected.to_owned())
 }
 
 impl Options {

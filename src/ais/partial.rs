@@ -148,8 +148,9 @@ impl<S, R: Merge> PartialRun<S, R> {
 }
 
 impl<S, R> PartialRun<S, R> {
-    /// The chains that the part lacks of its run, as ranges of indices, each of which
-    /// [`Ais::run_range`](crate::ais::Ais::run_range) runs.
+    /// The chains that the part lacks of the whole run, those of other parts included, as ranges of indices, each of
+    /// which [`Ais::run_range`](crate::ais::Ais::run_range) runs. Whether a part has all that it was asked for is said
+    /// by [`stopped_by`](Self::stopped_by).
     pub fn missing(&self) -> Vec<Range<usize>> {
         let blocks = self.settings.blocks();
         let starts = self.nodes.iter().map(|node| node.blocks().start);

@@ -26,7 +26,7 @@ impl fmt::Display for StoppedBy {
             Self::Chains => "the number of chains",
             Self::StandardError => "the standard error",
             Self::TimeLimit => "the time limit",
-            Self::Callback => "a callback",
+            Self::Callback => "a callback or a signal",
         })
     }
 }
