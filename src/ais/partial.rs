@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use super::outcome::{Chains, Outcome, Tally};
+use super::outcome::Outcome;
+#[cfg(feature = "serde")]
+use super::outcome::{Chains, Tally};
 use super::run::Run;
 use super::settings::Settings;
 use super::stop::StoppedBy;

@@ -28,7 +28,6 @@ impl WeightedMean {
     }
 
     /// Number of values, those of weight zero included.
-    #[cfg(feature = "checkpoint")]
     pub(crate) fn count(&self) -> u64 {
         self.weights.count()
     }

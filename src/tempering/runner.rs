@@ -160,6 +160,9 @@ type Ends<S, W> = Vec<Mutex<Option<Starts<S, <W as Workspace>::Memory>>>>;
 /// What a round of all ladders leaves.
 pub(super) type RoundOutcome<S, W> = Outcome<S, <W as Workspace>::Memory>;
 
+/// A round that is finished, or what stopped it.
+type Round<S, W> = Result<RoundOutcome<S, W>, StoppedBy>;
+
 /// Where blocks of ladders at work leave what they have reached, for a later call to go on from.
 pub(super) trait Archive<'p, P: AnnealingPath, W: Workspace>: Sync {
     /// Chain-steps that an earlier call has done of a round that is not finished.
@@ -294,7 +297,7 @@ where
         meter: &Meter<'_>,
         begun: Instant,
         archive: Option<&dyn Archive<'p, P, K::Workspace>>,
-    ) -> Result<Result<RoundOutcome<P::State, K::Workspace>, StoppedBy>> {
+    ) -> Result<Round<P::State, K::Workspace>> {
         let blocks = 0..starts.len();
         let ledger = match archive {
             Some(archive) => Ledger::resumed(blocks, archive.finished(plan)?, false),
