@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -542,10 +542,10 @@ fn states_that_cannot_be_kept_are_refused_before_the_run() {
 
 const CHILD: &str = "ANNEALED_CHECKPOINT";
 
-/// The run that is killed: plain or resampled, some 0.3 seconds of work.
+/// The run that is killed: plain or resampled, seconds of work.
 fn long(path: &Vectors, resampled: bool) -> Recorded<'_> {
     let ais = recorded(path).chains(123).threads(2);
-    let ais = ais.schedule(Schedule::linear(3_000).unwrap());
+    let ais = ais.schedule(Schedule::linear(10_000).unwrap());
     match resampled {
         true => ais.resampling(Resampling::when_ess_below(0.7).unwrap()),
         false => ais,
@@ -566,7 +566,7 @@ macro_rules! go_on {
 }
 
 fn long_tempering(path: &Vectors) -> Tempering<'_, Vectors, PersistentHmc> {
-    tempering(path).rounds(13).threads(2)
+    tempering(path).rounds(15).threads(2)
 }
 
 /// The process that is killed.
@@ -597,12 +597,26 @@ fn a_process_that_is_killed_at_any_moment_loses_little() {
                 .env(CHILD, &file);
             command.stdout(Stdio::null()).spawn().unwrap()
         };
-        for _ in 0..20 {
+        let written = || {
+            std::fs::metadata(&file)
+                .and_then(|file| file.modified())
+                .ok()
+        };
+        let mut killed = 0;
+        for i in 0..7 {
+            let before = written();
             let mut child = start();
-            std::thread::sleep(Duration::from_millis(rng.random_range(0..60)));
+            let has_ended = |child: &mut Child| child.try_wait().unwrap().is_some();
+            // Every second one is killed soon after it has written a checkpoint.
+            while i % 2 == 1 && written() == before && !has_ended(&mut child) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            std::thread::sleep(Duration::from_millis(rng.random_range(0..30)));
+            killed += u32::from(!has_ended(&mut child));
             child.kill().unwrap();
             child.wait().unwrap();
         }
+        assert!(killed >= 3, "{kind}: {killed}");
         assert!(start().wait().unwrap().success());
         let found = std::fs::read_to_string(file.with_extension("result")).unwrap();
         let path = path();
