@@ -251,10 +251,10 @@ where
     /// # use annealed::prelude::*;
     /// # let path = GeometricPath::new(Gaussian::standard(1)?, Gaussian::isotropic(DVector::zeros(1), 0.5)?);
     /// # let kernel = RandomWalkMetropolis::new(0.7)?;
-    /// let ais = || Ais::new(&path, &kernel).schedule(Schedule::linear(20)?).chains(300);
-    /// let run = ais()?.run()?;
-    /// let longer = ais()?.chains(1_000).extend(run)?;
-    /// assert_eq!(longer.log_z(), ais()?.chains(1_000).run()?.log_z());
+    /// let ais = |chains| Ais::new(&path, &kernel).chains(chains);
+    /// let run = ais(300).run()?;
+    /// let longer = ais(1_000).extend(run)?;
+    /// assert_eq!(longer.log_z(), ais(1_000).run()?.log_z());
     /// # Ok::<(), annealed::Error>(())
     /// ```
     ///
