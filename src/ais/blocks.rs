@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 use super::ledger::{Ledger, Rule};
-use super::threads::side_by_side;
+use super::threads::{Meanwhile, side_by_side};
 use super::tree::{Forest, Merge};
 use crate::{Error, Result};
 
@@ -39,22 +39,25 @@ pub(crate) fn run_blocks<T: Merge + Send>(
 ) -> Result<Forest<T>> {
     let count = blocks.len();
     let ledger = Ledger::new(blocks);
-    work_through(&ledger, count, threads, None, work, &mut |_| ())?;
+    work_through(&ledger, count, threads, None, work, None)?;
     Ok(ledger.close()?.prefix)
 }
+
+/// What the thread that calls does while others work.
+pub(crate) type AtSite<'a, T> = &'a mut dyn FnMut(&Site<'_, T>) -> Result<()>;
 
 /// Does the work that a ledger hands out, at most so many blocks at once, and `meanwhile` on the thread that
 /// calls.
 ///
 /// # Errors
-/// Threads that cannot be had.
+/// Threads that cannot be had, or the error of `meanwhile`.
 pub(crate) fn work_through<T: Merge + Send>(
     ledger: &Ledger<T>,
     most: usize,
     threads: Option<usize>,
     rule: Option<Rule<'_, T>>,
     work: &impl Work<T>,
-    meanwhile: &mut dyn FnMut(&Site<'_, T>),
+    meanwhile: Option<AtSite<'_, T>>,
 ) -> Result<()> {
     let worker = || {
         let _ends = EndsByPanic(ledger);
@@ -62,14 +65,22 @@ pub(crate) fn work_through<T: Merge + Send>(
             ledger.enter(block, work(block, &|| ledger.is_canceled(block)), rule);
         }
     };
-    side_by_side(threads, most, &worker, &mut |are_done| {
-        let _ends = EndsByPanic(ledger);
-        meanwhile(&Site {
-            ledger,
-            rule,
-            are_done,
-        });
-    })
+    let mut outcome = Ok(());
+    let mut meanwhile = meanwhile.map(|meanwhile| {
+        |are_done: &dyn Fn() -> bool| {
+            let _ends = EndsByPanic(ledger);
+            outcome = meanwhile(&Site {
+                ledger,
+                rule,
+                are_done,
+            });
+        }
+    });
+    let meanwhile = meanwhile
+        .as_mut()
+        .map(|meanwhile| meanwhile as Meanwhile<'_>);
+    side_by_side(threads, most, &worker, meanwhile)?;
+    outcome
 }
 
 /// Ends all work where a panic passes by, as from the merging of recorders: the others would wait for what

@@ -96,7 +96,7 @@ where
         let beside = Beside {
             archive: Some(&checkpoints),
             keep: |states| states,
-            meanwhile: &mut |_, _| Ok(()),
+            meanwhile: None,
         };
         let worked = run.work((settings, &route), &ledger, beside, begun);
         if checkpoints.keeper.has_worked() {

@@ -53,7 +53,7 @@ mod threads;
 mod tree;
 mod waste_free;
 
-pub(crate) use blocks::{Site, caught, run_blocks, work_through};
+pub(crate) use blocks::{AtSite, Site, caught, run_blocks, work_through};
 pub use bridge::{Bridge, BridgeStage};
 #[cfg(feature = "mpi")]
 pub(crate) use exchange::exchange;
@@ -65,6 +65,7 @@ pub(crate) use ledger::{Ledger, Watch};
 #[cfg(feature = "mpi")]
 pub(crate) use on_ranks::check_engine;
 pub use partial::PartialRun;
+pub(crate) use passage::Meanwhile;
 pub(crate) use passage::panicked;
 pub use population::Population;
 pub(crate) use populations::{Populations, in_pool};

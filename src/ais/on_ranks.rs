@@ -88,7 +88,7 @@ where
             let beside = Beside {
                 archive: None,
                 keep,
-                meanwhile: &mut |site, watch| exchange(ranks, site, watch),
+                meanwhile: Some(&mut |site, watch| exchange(ranks, site, watch)),
             };
             self.work((settings, &self.forward()), &ledger, beside, begun)?;
             let part = closed(settings, ledger, begun)?;

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use super::block_streams::BlockStreams;
-use super::blocks::{Site, caught, work_through};
+use super::blocks::{AtSite, Site, caught, work_through};
 use super::in_progress::InProgress;
 use super::ledger::{Closed, Ledger, Watch};
 use super::lineage::Lineage;
@@ -40,7 +40,7 @@ pub(super) type Keep<S, T> = fn(Vec<S>) -> Vec<T>;
 pub(super) struct Beside<'a, 'p, P: AnnealingPath, W, R, S> {
     pub(super) archive: Option<&'a dyn Archive<'p, P, W, R>>,
     pub(super) keep: Keep<P::State, S>,
-    pub(super) meanwhile: Meanwhile<'a, Outcome<S, R>>,
+    pub(super) meanwhile: Option<Meanwhile<'a, Outcome<S, R>>>,
 }
 
 /// Where blocks at work leave what they have reached, for a later call to go on from.
@@ -86,7 +86,7 @@ where
         let beside = Beside {
             archive: None,
             keep: |states| states,
-            meanwhile: &mut |_, _| Ok(()),
+            meanwhile: None,
         };
         self.work((settings, route), &ledger, beside, begun)?;
         closed(settings, ledger, begun)
@@ -174,16 +174,12 @@ where
                 beta: 0.0,
             })
         };
-        let mut outcome = Ok(());
-        work_through(
-            ledger,
-            ledger.most(),
-            self.threads,
-            Some(&rule),
-            &pass_block,
-            &mut |site| outcome = meanwhile(site, &watch),
-        )?;
-        outcome
+        let mut meanwhile = meanwhile.map(|meanwhile| |site: &Site<'_, _>| meanwhile(site, &watch));
+        let meanwhile = meanwhile
+            .as_mut()
+            .map(|meanwhile| meanwhile as AtSite<'_, _>);
+        let (most, threads) = (ledger.most(), self.threads);
+        work_through(ledger, most, threads, Some(&rule), &pass_block, meanwhile)
     }
 
     /// Whether the finished blocks make the standard error that is asked for.

@@ -6,8 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::Result;
 
+/// What the thread that calls does while others work. It is told whether all others are done.
+pub(super) type Meanwhile<'a> = &'a mut dyn FnMut(&dyn Fn() -> bool);
+
 /// Does the work on at most `most` of so many threads, or of those of rayon's global pool, and `meanwhile`
-/// on the thread that calls. This is told whether all others are done.
+/// on the thread that calls. Work for one thread alone stays on the thread that calls.
 ///
 /// # Errors
 /// A pool that cannot be made.
@@ -16,19 +19,28 @@ pub(super) fn side_by_side(
     threads: Option<usize>,
     most: usize,
     work: &(dyn Fn() + Sync),
-    meanwhile: &mut dyn FnMut(&dyn Fn() -> bool),
+    meanwhile: Option<Meanwhile<'_>>,
 ) -> Result<()> {
     let workers = threads.unwrap_or_else(rayon::current_num_threads).min(most);
+    if threads.is_none() && workers == 1 && meanwhile.is_none() {
+        work();
+        return Ok(());
+    }
     let at_work = AtomicUsize::new(workers);
     let work = || {
         let _leaves = Leaves(&at_work);
         work();
     };
     let are_done = || at_work.load(Ordering::Acquire) == 0;
+    let meanwhile = || {
+        if let Some(meanwhile) = meanwhile {
+            meanwhile(&are_done);
+        }
+    };
     let Some(threads) = threads else {
         rayon::in_place_scope(|scope| {
             (0..workers).for_each(|_| scope.spawn(|_| work()));
-            meanwhile(&are_done);
+            meanwhile();
         });
         return Ok(());
     };
@@ -38,7 +50,7 @@ pub(super) fn side_by_side(
         .map_err(|error| crate::Error::invalid("threads", threads, error.to_string()))?;
     pool.in_place_scope(|scope| {
         (0..workers).for_each(|_| scope.spawn(|_| work()));
-        meanwhile(&are_done);
+        meanwhile();
     });
     Ok(())
 }
@@ -59,10 +71,12 @@ pub(super) fn side_by_side(
     _threads: Option<usize>,
     _most: usize,
     work: &(dyn Fn() + Sync),
-    meanwhile: &mut dyn FnMut(&dyn Fn() -> bool),
+    meanwhile: Option<Meanwhile<'_>>,
 ) -> Result<()> {
     work();
-    meanwhile(&|| true);
+    if let Some(meanwhile) = meanwhile {
+        meanwhile(&|| true);
+    }
     Ok(())
 }
 

@@ -96,7 +96,7 @@ where
                 let beside = Beside {
                     archive: None,
                     keep: &kept,
-                    meanwhile: &mut |site, watch| exchange(ranks, site, watch),
+                    meanwhile: Some(&mut |site, watch| exchange(ranks, site, watch)),
                 };
                 match self.round(&plan, ledger, &starts, (&meter, begun), beside)? {
                     Ok(outcome) => last = outcome.map(|outcome| Finished::of(plan, outcome).0),

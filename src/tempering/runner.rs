@@ -11,8 +11,8 @@ use super::round::{Finished, Outcome, Plan, Starts};
 use super::run::TemperingRun;
 use super::settings::Settings;
 use crate::ais::{
-    Budget, Callback, Forest, Ledger, Merge, Meter, Progress, Site, StoppedBy, Verdict, Watch,
-    callback, caught, fold, work_through,
+    AtSite, Budget, Callback, Forest, Ledger, Merge, Meter, Progress, Site, StoppedBy, Verdict,
+    Watch, callback, caught, fold, work_through,
 };
 use crate::kernel::{Invariant, Workspace, refuse_stages};
 use crate::model::NormalizedModel;
@@ -190,7 +190,7 @@ pub(super) struct Beside<'a, 'p, P: AnnealingPath, W: Workspace, T> {
     /// Makes of what a block leaves that which is merged.
     pub(super) keep: &'a (dyn Fn(usize, RoundOutcome<P::State, W>) -> T + Sync),
     /// What the thread that calls does while others work.
-    pub(super) meanwhile: &'a mut dyn FnMut(&Site<'_, T>, Watch<'_>) -> Result<()>,
+    pub(super) meanwhile: Option<&'a mut dyn FnMut(&Site<'_, T>, Watch<'_>) -> Result<()>>,
 }
 
 impl<'p, P, K> Tempering<'p, P, K>
@@ -246,7 +246,7 @@ where
             let beside = Beside {
                 archive: archive.as_deref(),
                 keep: &|_, outcome| outcome,
-                meanwhile: &mut |_, _| Ok(()),
+                meanwhile: None,
             };
             let outcome = match self.round(&plan, ledger, &starts, (&meter, begun), beside)? {
                 Ok(outcome) => outcome.expect("there are ladders"),
@@ -387,12 +387,11 @@ where
                 beta: 0.0,
             })
         };
-        let mut outcome = Ok(());
-        let most = ledger.most();
-        work_through(&ledger, most, self.threads, None, &work, &mut |site| {
-            outcome = meanwhile(site, &watch);
-        })?;
-        outcome?;
+        let mut meanwhile = meanwhile.map(|meanwhile| |site: &Site<'_, _>| meanwhile(site, &watch));
+        let meanwhile = meanwhile
+            .as_mut()
+            .map(|meanwhile| meanwhile as AtSite<'_, _>);
+        work_through(&ledger, ledger.most(), self.threads, None, &work, meanwhile)?;
         let closed = ledger.close()?;
         Ok(match closed.stopped_by {
             Some(by) => Err(by),

@@ -22,6 +22,7 @@ struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    static STAGES: Cell<usize> = const { Cell::new(0) };
 }
 
 // SAFETY: every call goes to the system's allocator; the counter does not allocate.
@@ -54,12 +55,19 @@ where
     P: AnnealingPath<Base: NormalizedModel, State: Send> + Sync,
     K: TransitionKernel<P::At<'p>> + Sync,
 {
+    let count_stage = || {
+        STAGES.set(STAGES.get() + 1);
+        false
+    };
     let run = Ais::new(path, kernel)
         .schedule(Schedule::linear(stages).unwrap())
         .chains(10)
-        .recorded_stages(5);
+        .recorded_stages(5)
+        .stop_when(count_stage);
+    STAGES.set(0);
     let before = ALLOCATIONS.get();
     let _part = run.run_range(0..10).unwrap();
+    assert_eq!(STAGES.get(), stages, "the run must be on this thread");
     ALLOCATIONS.get() - before
 }
 
@@ -74,7 +82,6 @@ where
         allocations(path, &kernel, 10),
         allocations(path, &kernel, 100),
     );
-    assert!(short > 0, "the run must be on this thread");
     let found = (long - short) as f64 / 90.0;
     assert!(
         found == 0.0,
