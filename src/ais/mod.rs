@@ -59,14 +59,13 @@ pub use bridge::{Bridge, BridgeStage};
 pub(crate) use exchange::exchange;
 #[cfg(feature = "checkpoint")]
 pub(crate) use fingerprint::{fingerprint, guarded};
+pub(crate) use ledger::Ledger;
 #[cfg(feature = "mpi")]
 pub(crate) use ledger::Share;
-pub(crate) use ledger::{Ledger, Watch};
 #[cfg(feature = "mpi")]
 pub(crate) use on_ranks::check_engine;
 pub use partial::PartialRun;
-pub(crate) use passage::Meanwhile;
-pub(crate) use passage::panicked;
+pub(crate) use passage::{Meanwhile, panicked};
 pub use population::Population;
 pub(crate) use populations::{Populations, in_pool};
 #[cfg(feature = "progress")]

@@ -31,7 +31,7 @@ use crate::{Error, Result};
 type Work<S, R> = Forest<Outcome<S, R>>;
 
 /// What the thread that calls does while others work.
-pub(super) type Meanwhile<'a, T> = &'a mut dyn FnMut(&Site<'_, T>, Watch<'_>) -> Result<()>;
+pub(crate) type Meanwhile<'a, T> = &'a mut dyn FnMut(&Site<'_, T>, Watch<'_>) -> Result<()>;
 
 /// What is kept of the last states of a block.
 pub(super) type Keep<S, T> = fn(Vec<S>) -> Vec<T>;

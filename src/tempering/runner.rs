@@ -11,8 +11,8 @@ use super::round::{Finished, Outcome, Plan, Starts};
 use super::run::TemperingRun;
 use super::settings::Settings;
 use crate::ais::{
-    AtSite, Budget, Callback, Forest, Ledger, Merge, Meter, Progress, Site, StoppedBy, Verdict,
-    Watch, callback, caught, fold, work_through,
+    AtSite, Budget, Callback, Forest, Ledger, Meanwhile, Merge, Meter, Progress, Site, StoppedBy,
+    Verdict, callback, caught, fold, work_through,
 };
 use crate::kernel::{Invariant, Workspace, refuse_stages};
 use crate::model::NormalizedModel;
@@ -190,7 +190,7 @@ pub(super) struct Beside<'a, 'p, P: AnnealingPath, W: Workspace, T> {
     /// Makes of what a block leaves that which is merged.
     pub(super) keep: &'a (dyn Fn(usize, RoundOutcome<P::State, W>) -> T + Sync),
     /// What the thread that calls does while others work.
-    pub(super) meanwhile: Option<&'a mut dyn FnMut(&Site<'_, T>, Watch<'_>) -> Result<()>>,
+    pub(super) meanwhile: Option<Meanwhile<'a, T>>,
 }
 
 impl<'p, P, K> Tempering<'p, P, K>
