@@ -13,6 +13,7 @@ mod blocks;
 mod bridge;
 #[cfg(feature = "checkpoint")]
 mod checkpoint;
+mod conduct;
 #[cfg(feature = "mpi")]
 mod exchange;
 mod figures;
@@ -26,6 +27,7 @@ mod lineage;
 #[cfg(feature = "mpi")]
 mod on_ranks;
 mod outcome;
+mod oversight;
 mod partial;
 mod passage;
 mod pool;
@@ -64,8 +66,9 @@ pub(crate) use ledger::Ledger;
 pub(crate) use ledger::Share;
 #[cfg(feature = "mpi")]
 pub(crate) use on_ranks::check_engine;
+pub(crate) use oversight::Meanwhile;
 pub use partial::PartialRun;
-pub(crate) use passage::{Meanwhile, panicked};
+pub(crate) use passage::panicked;
 pub use population::Population;
 pub(crate) use populations::{Populations, in_pool};
 #[cfg(feature = "progress")]

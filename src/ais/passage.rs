@@ -4,34 +4,26 @@ use std::ops::Range;
 use std::time::Instant;
 
 use super::block_streams::BlockStreams;
-use super::blocks::{AtSite, Site, caught, work_through};
+use super::blocks::caught;
 use super::in_progress::InProgress;
-use super::ledger::{Closed, Ledger, Watch};
+use super::ledger::{Closed, Ledger};
 use super::lineage::Lineage;
 use super::outcome::Outcome;
+use super::oversight::{Meanwhile, Oversight};
 use super::partial::PartialRun;
 use super::population::Population;
-use super::progress::{Meter, SoFar};
 use super::recorder::Recorder;
 use super::route::Route;
 use super::runner::Ais;
 use super::settings::Settings;
-use super::stages::weights_so_far;
-use super::stop::{StoppedBy, is_look};
+use super::stop::StoppedBy;
 use super::tree::{Forest, Merge};
 use crate::chain::Block;
-use crate::estimate::Estimate;
 use crate::kernel::{Workspace, check_stages};
 use crate::model::UnnormalizedModel;
 use crate::path::AnnealingPath;
 use crate::random::StreamRng;
 use crate::{Error, Result};
-
-/// What the chains of a range have left when the work ended.
-type Work<S, R> = Forest<Outcome<S, R>>;
-
-/// What the thread that calls does while others work.
-pub(crate) type Meanwhile<'a, T> = &'a mut dyn FnMut(&Site<'_, T>, Watch<'_>) -> Result<()>;
 
 /// What is kept of the last states of a block.
 pub(super) type Keep<S, T> = fn(Vec<S>) -> Vec<T>;
@@ -67,8 +59,7 @@ where
 {
     pub(super) fn check(&self, settings: &Settings) -> Result<()> {
         settings.check()?;
-        self.budget.check()?;
-        Error::check_at_least("threads", self.threads.unwrap_or(1), 1)
+        self.conduct.check()
     }
 
     /// Takes the chains of a range through all stages, as far as they are not done.
@@ -77,7 +68,7 @@ where
         settings: &Settings,
         chains: &Range<usize>,
         route: &impl Route<'p, P>,
-        done: Work<P::State, R>,
+        done: Forest<Outcome<P::State, R>>,
     ) -> Result<PartialRun<P::State, R>> {
         let begun = Instant::now();
         self.check(settings)?;
@@ -106,96 +97,59 @@ where
             keep,
             meanwhile,
         } = beside;
-        let blocks = ledger.blocks();
-        let steps = settings.schedule.steps() as u64;
-        let chain_steps = |blocks: Range<usize>| settings.chains_of(blocks).len() as u64 * steps;
-        let finished = ledger.look_at_all(|node| chain_steps(node.blocks()));
         let under_way = archive.map_or(0, Archive::chain_steps);
-        let before = finished.into_iter().sum::<u64>() + under_way;
-        let callback = self.progress.as_ref().filter(|_| ledger.leads());
-        let meter = Meter::new(callback, before, chain_steps(blocks.clone()));
-        let rule = |done: usize, prefix: &Work<S, R>| {
-            if meter.is_watched() {
-                meter.set(so_far(settings, prefix));
-            }
-            self.is_enough(settings, done, prefix)
-        };
-        if ledger.look(|done, prefix| !prefix.is_empty() && rule(done, prefix)) {
-            ledger.stop(StoppedBy::StandardError);
-        }
-        let count = |chain_steps: u64| {
-            let asked = || self.stop_when.as_ref().is_some_and(|asked| asked());
-            if meter.add(chain_steps) || ledger.leads() && asked() {
-                ledger.stop(StoppedBy::Callback);
-            } else if ledger.leads() && self.budget.is_over(begun) {
-                ledger.stop(StoppedBy::TimeLimit);
-            }
-        };
-        let streams = BlockStreams::new(settings, blocks.start);
-        let pass_block = |block: usize, canceled: &dyn Fn() -> bool| {
+        let oversight = Oversight::new(settings, &self.conduct, ledger, under_way, begun);
+        let streams = BlockStreams::new(settings, ledger.blocks().start);
+        let work = |block: usize, canceled: &dyn Fn() -> bool| {
             let chains = settings.chains_of(block..block + 1);
-            let mut at_work = None;
-            let passed = caught(|| {
-                let kept = archive.and_then(|archive| archive.begin(block));
-                let start = || self.start(settings, route, chains.clone(), streams.take(block));
-                let at_work = at_work.insert(kept.unwrap_or_else(start)?);
-                self.pass(at_work, route, |at_work| {
-                    count(chains.len() as u64);
-                    let canceled = canceled() && !at_work.is_done();
-                    if let Some(archive) = archive.filter(|_| !at_work.is_done()) {
-                        archive.passed(block, at_work, canceled);
-                    }
-                    canceled
-                })
-            });
-            let outcome = match passed {
-                Ok(Ok(uncovered)) => {
-                    let at_work = at_work.expect("a block that has begun");
-                    Ok(at_work.finish(uncovered))
+            let start = || self.start(settings, route, chains.clone(), streams.take(block));
+            let passed = |at_work: &InProgress<'p, P, Way::Workspace, R>| {
+                oversight.count(chains.len() as u64);
+                let canceled = canceled() && !at_work.is_done();
+                if let Some(archive) = archive.filter(|_| !at_work.is_done()) {
+                    archive.passed(block, at_work, canceled);
                 }
-                Ok(Err(error)) => Err(error),
-                // A panic on the way is an error that names its place.
-                Err(message) => {
-                    let population = at_work.map(|at_work| at_work.population);
-                    Err(Some(panicked(message, population, chains)))
-                }
+                canceled
             };
+            let kept = || archive.and_then(|archive| archive.begin(block));
+            let begin = || kept().unwrap_or_else(start);
+            let outcome = self.pass(&chains, route, &begin, &passed);
             if let Some(archive) = archive {
                 archive.end(block, outcome.as_ref().ok());
             }
             outcome.map(|outcome| outcome.with_states(keep))
         };
-        let watch = |arrived: Range<usize>| {
-            let counted = caught(|| count(chain_steps(arrived.clone())));
-            counted.map_err(|message| Error::Panicked {
-                message,
-                chains: settings.chains_of(arrived),
-                stage: 0,
-                beta: 0.0,
-            })
-        };
-        let mut meanwhile = meanwhile.map(|meanwhile| |site: &Site<'_, _>| meanwhile(site, &watch));
-        let meanwhile = meanwhile
-            .as_mut()
-            .map(|meanwhile| meanwhile as AtSite<'_, _>);
-        let (most, threads) = (ledger.most(), self.threads);
-        work_through(ledger, most, threads, Some(&rule), &pass_block, meanwhile)
+        oversight.work_through(&work, meanwhile)
     }
 
-    /// Whether the finished blocks make the standard error that is asked for.
-    fn is_enough<S>(&self, settings: &Settings, blocks: usize, prefix: &Work<S, R>) -> bool {
-        let Some(enough) = self.budget.standard_error else {
-            return false;
-        };
-        let interacting = settings.interaction.is_some();
-        if !is_look(blocks, settings.block_size, interacting) {
-            return false;
+    /// Takes a block of these chains through the stages that are left to it. The error is `None` where `canceled`,
+    /// which is told of every stage done, says so.
+    fn pass<W: Workspace>(
+        &self,
+        chains: &Range<usize>,
+        route: &impl Route<'p, P, Workspace = W>,
+        begin: &dyn Fn() -> Result<InProgress<'p, P, W, R>>,
+        canceled: &dyn Fn(&InProgress<'p, P, W, R>) -> bool,
+    ) -> Result<Outcome<P::State, R>, Option<Error>> {
+        let mut at_work = None;
+        let passed = caught(|| {
+            let at_work = at_work.insert(begin()?);
+            while !at_work.is_done() {
+                at_work.pass(route)?;
+                if canceled(at_work) {
+                    return Err(None);
+                }
+            }
+            Ok(self.uncovered(at_work.population.block()))
+        });
+        match passed {
+            Ok(uncovered) => Ok(at_work.expect("it has begun").finish(uncovered?)),
+            // A panic on the way is an error that names its place.
+            Err(message) => {
+                let population = at_work.map(|at_work| at_work.population);
+                Err(Some(panicked(message, population, chains.clone())))
+            }
         }
-        let chains = || prefix.iter().map(|node| &node.value.chains);
-        let log_weights: Vec<f64> = chains().flat_map(|c| &c.log_weights).copied().collect();
-        let roots: Vec<usize> = chains().flat_map(|c| &c.roots).copied().collect();
-        let estimate = Estimate::of_interacting(&log_weights, &roots, settings.block_size);
-        estimate.is_ok_and(|estimate| estimate.standard_error() <= enough)
     }
 
     /// A block before its first stage.
@@ -207,37 +161,9 @@ where
         first: StreamRng,
     ) -> Result<InProgress<'p, P, Way::Workspace, R>> {
         let population = route.start(chains, first)?;
-        let lineage = self.lineage(settings, population.block());
+        let lineage = Lineage::of(settings, self.copy, population.block());
         let (windows, recorder) = (settings.windows(), self.recorder.clone());
         Ok(InProgress::new(population, windows, recorder, lineage))
-    }
-
-    /// Takes a block through the stages that are left. Returns the number of living chains where the base has no
-    /// density. The error is `None` where `canceled`, which is told of every stage done, says so.
-    fn pass<W: Workspace>(
-        &self,
-        block: &mut InProgress<'p, P, W, R>,
-        route: &impl Route<'p, P, Workspace = W>,
-        canceled: impl Fn(&InProgress<'p, P, W, R>) -> bool,
-    ) -> Result<usize, Option<Error>> {
-        while !block.is_done() {
-            block.pass(route)?;
-            if canceled(block) {
-                return Err(None);
-            }
-        }
-        Ok(self.uncovered(block.population.block()))
-    }
-
-    /// What lets the chains of a block interact, where they do.
-    pub(super) fn lineage(
-        &self,
-        settings: &Settings,
-        block: &Block<P::State>,
-    ) -> Option<Lineage<P::State>> {
-        let (interaction, copy) = settings.interaction.clone().zip(self.copy)?;
-        let block_size = settings.largest_block();
-        Some(Lineage::new(interaction, block_size, copy, block))
     }
 
     /// Number of living chains where the base has no density.
@@ -267,19 +193,6 @@ pub(super) fn closed<S, R: Merge>(
         stopped_by: stopped_by.unwrap_or(StoppedBy::Chains),
         seconds: begun.elapsed().as_secs_f64(),
     })
-}
-
-/// What finished chains say.
-fn so_far<S, R>(settings: &Settings, prefix: &Work<S, R>) -> SoFar {
-    let tallies = prefix
-        .iter()
-        .map(|node| node.value.tally.windows.as_slice());
-    let weights = weights_so_far(tallies);
-    SoFar {
-        chains: weights.count() as usize,
-        log_z: weights.log_mean() + settings.log_base_normalizer,
-        effective_sample_size: weights.effective_sample_size(),
-    }
 }
 
 /// The error of a panic, with the chains and the stage that were at hand.
