@@ -5,6 +5,7 @@ mod adaptive;
 mod allocations;
 mod bad_input;
 mod blocks;
+mod budget_coverage;
 mod budgets;
 mod checkpoint;
 mod determinism;
