@@ -23,6 +23,7 @@ mod in_progress;
 mod kept;
 mod ledger;
 mod lineage;
+mod meter;
 #[cfg(feature = "mpi")]
 mod on_ranks;
 mod outcome;
@@ -32,6 +33,8 @@ mod pool;
 mod population;
 mod populations;
 mod progress;
+#[cfg(feature = "progress")]
+mod progress_bar;
 mod raise;
 mod recorder;
 mod report;
@@ -52,6 +55,7 @@ mod target_samples;
 mod threads;
 mod tree;
 mod waste_free;
+mod worker;
 
 pub(crate) use blocks::{AtSite, Site, caught, run_blocks, work_through};
 pub use bridge::{Bridge, BridgeStage};
@@ -62,16 +66,17 @@ pub(crate) use fingerprint::{fingerprint, guarded};
 pub(crate) use ledger::Ledger;
 #[cfg(feature = "mpi")]
 pub(crate) use ledger::Share;
+pub(crate) use meter::Meter;
 #[cfg(feature = "mpi")]
 pub(crate) use on_ranks::check_engine;
 pub use partial::PartialRun;
 pub(crate) use passage::{Meanwhile, panicked};
 pub use population::Population;
 pub(crate) use populations::{Populations, in_pool};
-#[cfg(feature = "progress")]
-pub(crate) use progress::bar;
-pub(crate) use progress::{Callback, Meter, callback};
+pub(crate) use progress::{Callback, callback};
 pub use progress::{Progress, SoFar, Verdict};
+#[cfg(feature = "progress")]
+pub use progress_bar::progress_bar;
 pub use raise::Raise;
 pub use recorder::{Expectations, Recorder};
 pub use report::Report;
@@ -82,8 +87,8 @@ pub use runner::Ais;
 
 pub use sandwich::{Sandwich, SandwichReport};
 pub use stages::StageSummary;
-pub(crate) use stop::Budget;
 pub use stop::StoppedBy;
+pub(crate) use stop::{Asked, Budget, Limits};
 pub use target_samples::{Approximate, Exact, IsExact, TargetSamples};
 pub use tree::Merge;
 #[cfg(feature = "checkpoint")]

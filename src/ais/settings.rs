@@ -143,6 +143,11 @@ impl Settings {
         at(blocks.start)..at(blocks.end)
     }
 
+    /// Number of chain-steps of a range of blocks.
+    pub(super) fn chain_steps(&self, blocks: Range<usize>) -> u64 {
+        self.chains_of(blocks).len() as u64 * self.schedule.steps() as u64
+    }
+
     /// The blocks that a range of chains consists of.
     pub(super) fn blocks_of(&self, chains: &Range<usize>) -> Result<Range<usize>> {
         let (all, size) = (self.chains, self.block_size);

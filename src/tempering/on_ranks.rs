@@ -8,8 +8,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::round::{Finished, Outcome};
+use super::rounds::{Beside, Ends, Placed, RoundOutcome};
 use super::run::TemperingRun;
-use super::runner::{Beside, Ends, Placed, RoundOutcome, Tempering};
+use super::runner::Tempering;
 use super::settings::Settings;
 use crate::Result;
 use crate::ais::{Ledger, Meter, Share, check_engine, exchange};
@@ -68,8 +69,9 @@ where
             let begun = Instant::now();
             let (settings, share) = (&self.settings, Share::of(ranks));
             let total = settings.chain_steps(settings.scans_of_all_rounds());
-            let callback = self.progress.as_ref().filter(|_| share.rank == 0);
+            let callback = self.progress.as_deref().filter(|_| share.rank == 0);
             let meter = Meter::new(callback, 0, total);
+            let limits = self.limits(&meter, begun);
             let starts: Ends<_, K::Workspace> =
                 (0..settings.blocks()).map(|_| Mutex::default()).collect();
             let kept = |block: usize, outcome: RoundOutcome<P::State, K::Workspace>| {
@@ -98,7 +100,7 @@ where
                     keep: &kept,
                     meanwhile: Some(&mut |site, watch| exchange(ranks, site, watch)),
                 };
-                match self.round(&plan, ledger, &starts, (&meter, begun), beside)? {
+                match self.round(&plan, ledger, &starts, &limits, beside)? {
                     Ok(outcome) => last = outcome.map(|outcome| Finished::of(plan, outcome).0),
                     Err(by) => stopped_by = Some(by),
                 }
