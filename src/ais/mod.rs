@@ -73,7 +73,7 @@ pub use partial::PartialRun;
 pub(crate) use passage::{Meanwhile, panicked};
 pub use population::Population;
 pub(crate) use populations::{Populations, in_pool};
-pub(crate) use progress::{Callback, callback};
+pub(crate) use progress::{Callback, Listener, callback};
 pub use progress::{Progress, SoFar, Verdict};
 #[cfg(feature = "progress")]
 pub use progress_bar::progress_bar;
