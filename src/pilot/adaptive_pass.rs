@@ -56,7 +56,7 @@ where
     /// At the base. A kernel is tuned there with twice the moves, since its step size may be far off.
     fn start(settings: &'s Adaptation<'p, P, K>) -> Result<Self> {
         let first = stream(settings.seed, Purpose::Adaptation, 0);
-        let populations = Populations::start(settings.path, settings.chains, BLOCK, first)?;
+        let populations = Populations::start(settings.path, 0..settings.chains, BLOCK, first)?;
         let kernel = &settings.kernel;
         let mut pass = Self {
             settings,

@@ -227,7 +227,7 @@ impl Pass {
     {
         refuse_stages(kernel.stages())?;
         let first = stream(seed, Purpose::ConditionalEss, 0);
-        let mut populations = Populations::start(path, chains, BLOCK, first)?;
+        let mut populations = Populations::start(path, 0..chains, BLOCK, first)?;
         let (mut betas, mut distances) = (vec![0.0], vec![0.0]);
         let (mut beta, mut guess, mut covered) = (0.0, 1.0, 0.0);
         let (mut collapse, mut evaluations) = (None, 0_usize);

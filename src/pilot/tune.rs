@@ -157,7 +157,7 @@ impl<'p, P: AnnealingPath, K: Tunable> StepSizeTuning<'p, P, K> {
         K: TransitionKernel<P::At<'p>> + Sync,
     {
         let first = stream(self.seed, Purpose::Tune, 0);
-        let mut chains = Populations::start(self.path, CHAINS, BLOCK, first)?;
+        let mut chains = Populations::start(self.path, 0..CHAINS, BLOCK, first)?;
         let meter = Meter::new(self.progress.as_deref(), 0, self.chain_steps());
         let mut log_size = self.kernel.step_size().at(0.0).ln();
         let (stages, intervals) = (self.schedule.steps(), self.intervals());
