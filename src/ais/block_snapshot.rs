@@ -163,9 +163,7 @@ mod tests {
         settings: &Settings,
         block: &crate::chain::Block<DVector<f64>>,
     ) -> Option<Lineage<DVector<f64>>> {
-        let interaction = settings.interaction.clone()?;
-        let block_size = settings.largest_block();
-        Some(Lineage::new(interaction, block_size, Clone::clone, block))
+        Lineage::of(settings, Some(Clone::clone), block)
     }
 
     fn start<'a>(path: &'a Path, settings: &Settings, block: usize) -> Block<'a> {

@@ -12,12 +12,8 @@ use crate::{Error, Result};
 
 /// What one block does, given its index and whether it has been canceled. Canceled work ends in
 /// `Err(None)`.
-pub(crate) trait Work<T>:
-    Fn(usize, &dyn Fn() -> bool) -> Result<T, Option<Error>> + Sync
-{
-}
-
-impl<T, F: Fn(usize, &dyn Fn() -> bool) -> Result<T, Option<Error>> + Sync> Work<T> for F {}
+pub(crate) type BlockWork<'a, T> =
+    &'a (dyn Fn(usize, &dyn Fn() -> bool) -> Result<T, Option<Error>> + Sync);
 
 /// Where threads are at work, as the thread that has called them sees it.
 #[cfg_attr(not(feature = "mpi"), allow(dead_code))] // Only processes that share their work look.
@@ -35,7 +31,7 @@ pub(crate) struct Site<'a, T> {
 pub(crate) fn run_blocks<T: Merge + Send>(
     blocks: Range<usize>,
     threads: Option<usize>,
-    work: &impl Work<T>,
+    work: BlockWork<'_, T>,
 ) -> Result<Forest<T>> {
     let count = blocks.len();
     let ledger = Ledger::new(blocks);
@@ -56,7 +52,7 @@ pub(crate) fn work_through<T: Merge + Send>(
     most: usize,
     threads: Option<usize>,
     rule: Option<Rule<'_, T>>,
-    work: &impl Work<T>,
+    work: BlockWork<'_, T>,
     meanwhile: Option<AtSite<'_, T>>,
 ) -> Result<()> {
     let worker = || {

@@ -105,7 +105,7 @@ where
         }
         let failed = checkpoints.keeper.failed();
         worked?;
-        let mut run = Ais::<P, K, R>::result(closed(settings, ledger, begun)?)?;
+        let mut run = closed(settings, ledger, begun)?.result()?;
         run.add_seconds(kept.seconds);
         if let Some(error) = failed {
             let reason = error.to_string();

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::in_progress::InProgress;
+use super::lineage::Lineage;
 use super::outcome::{Chains, Outcome, Tally};
 use super::partial::PartialRun;
 use super::recorder::Recorder;
@@ -31,7 +32,7 @@ where
     ) -> Result<InProgress<'p, P, K::Workspace, R>> {
         let settings = &self.settings;
         InProgress::decode(piece, self.path, settings, block, |block| {
-            self.lineage(settings, block)
+            Lineage::of(settings, self.copy, block)
         })
     }
 }

@@ -3,6 +3,7 @@
 use super::population::Population;
 use super::resampling::Resampling;
 use super::route::Route;
+use super::settings::Settings;
 use super::stages::StageRecorder;
 use super::waste_free::WasteFree;
 use crate::Result;
@@ -41,19 +42,32 @@ pub(super) struct Lineage<S> {
 }
 
 impl<S> Lineage<S> {
-    pub(super) fn new(
-        interaction: Interaction,
-        block_size: usize,
-        copy: CopyState<S>,
+    /// Of a block of a run whose chains interact.
+    pub(super) fn of(
+        settings: &Settings,
+        copy: Option<CopyState<S>>,
         block: &Block<S>,
-    ) -> Self {
+    ) -> Option<Self> {
         let first = block.first_chain();
-        Self {
-            interaction,
-            block_size,
-            copy,
+        Some(Self {
+            interaction: settings.interaction.clone()?,
+            block_size: settings.largest_block(),
+            copy: copy?,
             roots: (first..first + block.len()).collect(),
-        }
+        })
+    }
+
+    /// The weights of a block that is to interact after a stage.
+    fn weights_if_due(&self, stage: usize, block: &Block<S>) -> Option<Vec<f64>> {
+        let extinct = block.alive().next().is_none();
+        let log_weights = block.log_weights();
+        let due = !extinct && self.interaction.is_due(stage, log_weights);
+        due.then(|| log_weights.to_vec())
+    }
+
+    /// Writes down the ancestors of the chains.
+    fn descend_from(&mut self, ancestors: &[usize]) {
+        self.roots = ancestors.iter().map(|&a| self.roots[a]).collect();
     }
 
     /// Resamples the block after a stage, where it is due. The random numbers are those of its first chain.
@@ -64,20 +78,17 @@ impl<S> Lineage<S> {
         stages: &mut StageRecorder,
         route: &impl Route<'p, P, Workspace = W>,
     ) -> Result<()> {
-        let block = population.block();
-        let extinct = block.alive().next().is_none();
-        if extinct || !self.interaction.is_due(stage, block.log_weights()) {
+        let Some(log_weights) = self.weights_if_due(stage, population.block()) else {
             return Ok(());
-        }
-        let log_weights = block.log_weights().to_vec();
+        };
         let ancestors = match &self.interaction {
             Interaction::Resampling(resampling) => population.resample_by(resampling, self.copy),
             Interaction::WasteFree(waste_free) => {
                 waste_free.renew(self.block_size, population, self.copy, route)?
             }
         };
-        stages.resampled(&log_weights, &ancestors, population.block());
-        self.roots = ancestors.iter().map(|&a| self.roots[a]).collect();
+        stages.resampled(&log_weights, &ancestors, population.block().log_weights());
+        self.descend_from(&ancestors);
         Ok(())
     }
 

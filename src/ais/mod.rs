@@ -13,6 +13,7 @@ mod blocks;
 mod bridge;
 #[cfg(feature = "checkpoint")]
 mod checkpoint;
+mod conduct;
 #[cfg(feature = "mpi")]
 mod exchange;
 mod figures;
@@ -27,6 +28,7 @@ mod meter;
 #[cfg(feature = "mpi")]
 mod on_ranks;
 mod outcome;
+mod oversight;
 mod partial;
 mod passage;
 mod pool;
@@ -55,10 +57,10 @@ mod target_samples;
 mod threads;
 mod tree;
 mod waste_free;
-mod worker;
 
 pub(crate) use blocks::{AtSite, Site, caught, run_blocks, work_through};
 pub use bridge::{Bridge, BridgeStage};
+pub(crate) use conduct::Conduct;
 #[cfg(feature = "mpi")]
 pub(crate) use exchange::exchange;
 #[cfg(feature = "checkpoint")]
@@ -69,8 +71,9 @@ pub(crate) use ledger::Share;
 pub(crate) use meter::Meter;
 #[cfg(feature = "mpi")]
 pub(crate) use on_ranks::check_engine;
+pub(crate) use oversight::Meanwhile;
 pub use partial::PartialRun;
-pub(crate) use passage::{Meanwhile, panicked};
+pub(crate) use passage::panicked;
 pub use population::Population;
 pub(crate) use populations::{Populations, in_pool};
 pub(crate) use progress::{Callback, Listener, callback};
@@ -88,7 +91,6 @@ pub use runner::Ais;
 pub use sandwich::{Sandwich, SandwichReport};
 pub use stages::StageSummary;
 pub use stop::StoppedBy;
-pub(crate) use stop::{Asked, Budget, Limits};
 pub use target_samples::{Approximate, Exact, IsExact, TargetSamples};
 pub use tree::Merge;
 #[cfg(feature = "checkpoint")]

@@ -94,7 +94,7 @@ where
             self.work((settings, &self.forward()), &ledger, beside, begun)?;
             let part = closed(settings, ledger, begun)?;
             match ranks.rank() {
-                0 => Self::result(part).map(Some),
+                0 => part.result().map(Some),
                 _ => Ok(None),
             }
         })

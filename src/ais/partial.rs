@@ -147,6 +147,22 @@ impl<S, R: Merge> PartialRun<S, R> {
     }
 }
 
+impl<S, R: Merge + Clone> PartialRun<S, R> {
+    /// The result of a run, which may have been stopped.
+    pub(super) fn result(mut self) -> Result<Run<S, R>> {
+        if self.stopped_by != StoppedBy::Chains {
+            // What was done after the first gap does not count, as which blocks these are is up to the threads.
+            let blocks = self.prefix();
+            if blocks == 0 {
+                return Err(self.stopped());
+            }
+            self.nodes.retain(|node| node.blocks().end <= blocks);
+            self.settings.chains = self.settings.chains_of(0..blocks).end;
+        }
+        Run::of(self)
+    }
+}
+
 impl<S, R> PartialRun<S, R> {
     /// The chains that the part lacks of the whole run, those of other parts included, as ranges of indices, each of
     /// which [`Ais::run_range`](crate::ais::Ais::run_range) runs. Whether a part has all that it was asked for is said
@@ -162,7 +178,7 @@ impl<S, R> PartialRun<S, R> {
     }
 
     /// Number of blocks before the first that is missing.
-    pub(super) fn prefix(&self) -> usize {
+    fn prefix(&self) -> usize {
         let missing = self.missing();
         missing.first().map_or(self.settings.blocks(), |gap| {
             gap.start / self.settings.block_size

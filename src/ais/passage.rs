@@ -1,34 +1,30 @@
-//! The passage of blocks of chains through all stages: what is done, by whom, and what is left of it.
+//! The passage of blocks of chains through all stages.
 
 use std::ops::Range;
 use std::time::Instant;
 
 use super::block_streams::BlockStreams;
-use super::blocks::{AtSite, Site, work_through};
+use super::blocks::caught;
 use super::in_progress::InProgress;
-use super::ledger::{Closed, Ledger, Watch};
+use super::ledger::{Closed, Ledger};
 use super::lineage::Lineage;
 use super::meter::Meter;
 use super::outcome::Outcome;
+use super::oversight::{self, Meanwhile, Oversight};
 use super::partial::PartialRun;
 use super::population::Population;
 use super::recorder::Recorder;
 use super::route::Route;
 use super::runner::Ais;
 use super::settings::Settings;
-use super::stop::{Limits, StoppedBy};
+use super::stop::StoppedBy;
 use super::tree::{Forest, Merge};
-use super::worker::Worker;
 use crate::chain::Block;
 use crate::kernel::{Workspace, check_stages};
+use crate::model::UnnormalizedModel;
 use crate::path::AnnealingPath;
+use crate::random::StreamRng;
 use crate::{Error, Result};
-
-/// What the chains of a range have left when the work ended.
-pub(super) type Work<S, R> = Forest<Outcome<S, R>>;
-
-/// What the thread that calls does while others work.
-pub(crate) type Meanwhile<'a, T> = &'a mut dyn FnMut(&Site<'_, T>, Watch<'_>) -> Result<()>;
 
 /// What is kept of the last states of a block.
 pub(super) type Keep<S, T> = fn(Vec<S>) -> Vec<T>;
@@ -66,8 +62,7 @@ where
 {
     pub(super) fn check(&self, settings: &Settings) -> Result<()> {
         settings.check()?;
-        self.budget.check()?;
-        Error::check_at_least("threads", self.threads.unwrap_or(1), 1)
+        self.conduct.check()
     }
 
     /// Takes the chains of a range through all stages, as far as they are not done.
@@ -76,7 +71,7 @@ where
         settings: &Settings,
         chains: &Range<usize>,
         route: &impl Route<'p, P>,
-        done: Work<P::State, R>,
+        done: Forest<Outcome<P::State, R>>,
         meter: Option<&Meter<'_>>,
     ) -> Result<PartialRun<P::State, R>> {
         let begun = Instant::now();
@@ -102,50 +97,89 @@ where
         begun: Instant,
     ) -> Result<()> {
         check_stages("steps of the schedule", route.stages(), &settings.schedule)?;
-        let finished = ledger.look_at_all(|node| settings.chain_steps(node.blocks()));
-        let under_way = beside.archive.map_or(0, Archive::chain_steps);
-        let before = finished.into_iter().sum::<u64>() + under_way;
-        let listener = self.progress.as_deref().filter(|_| ledger.leads());
-        let own_meter = Meter::new(listener, before, settings.chain_steps(ledger.blocks()));
-        let worker = Worker {
-            ais: self,
-            settings,
-            route,
-            ledger,
-            archive: beside.archive,
-            keep: beside.keep,
-            streams: BlockStreams::new(settings, ledger.blocks().start),
-            limits: Limits {
-                meter: beside.meter.unwrap_or(&own_meter),
-                asked: self.stop_when.as_deref(),
-                time: self.budget.time,
-                begun,
-            },
+        let Beside {
+            archive,
+            keep,
+            meanwhile,
+            meter,
+        } = beside;
+        let under_way = archive.map_or(0, Archive::chain_steps);
+        let own = oversight::meter(settings, &self.conduct, ledger, under_way);
+        let meter = meter.unwrap_or(&own);
+        let oversight = Oversight::new(settings, &self.conduct, ledger, meter, begun);
+        let streams = BlockStreams::new(settings, ledger.blocks().start);
+        let work = |block: usize, canceled: &dyn Fn() -> bool| {
+            let chains = settings.chains_of(block..block + 1);
+            let start = || self.start(settings, route, chains.clone(), streams.take(block));
+            let passed = |at_work: &InProgress<'p, P, Way::Workspace, R>| {
+                oversight.count(chains.len() as u64);
+                let canceled = canceled() && !at_work.is_done();
+                if let Some(archive) = archive.filter(|_| !at_work.is_done()) {
+                    archive.passed(block, at_work, canceled);
+                }
+                canceled
+            };
+            let kept = || archive.and_then(|archive| archive.begin(block));
+            let begin = || kept().unwrap_or_else(start);
+            let outcome = self.pass(&chains, route, &begin, &passed);
+            if let Some(archive) = archive {
+                archive.end(block, outcome.as_ref().ok());
+            }
+            outcome.map(|outcome| outcome.with_states(keep))
         };
-        let rule = |done: usize, prefix: &Work<S, R>| worker.is_enough(done, prefix);
-        if ledger.look(|done, prefix| !prefix.is_empty() && rule(done, prefix)) {
-            ledger.stop(StoppedBy::StandardError);
-        }
-        let work = |block: usize, canceled: &dyn Fn() -> bool| worker.block(block, canceled);
-        let watch = |arrived: Range<usize>| worker.arrived(arrived);
-        let meanwhile = beside.meanwhile;
-        let mut meanwhile = meanwhile.map(|meanwhile| |site: &Site<'_, _>| meanwhile(site, &watch));
-        let meanwhile = meanwhile
-            .as_mut()
-            .map(|meanwhile| meanwhile as AtSite<'_, _>);
-        let (most, threads) = (ledger.most(), self.threads);
-        work_through(ledger, most, threads, Some(&rule), &work, meanwhile)
+        oversight.work_through(&work, meanwhile)
     }
 
-    /// What lets the chains of a block interact, where they do.
-    pub(super) fn lineage(
+    /// Takes a block of these chains through the stages that are left to it. The error is `None` where `canceled`,
+    /// which is told of every stage done, says so.
+    fn pass<W: Workspace>(
+        &self,
+        chains: &Range<usize>,
+        route: &impl Route<'p, P, Workspace = W>,
+        begin: &dyn Fn() -> Result<InProgress<'p, P, W, R>>,
+        canceled: &dyn Fn(&InProgress<'p, P, W, R>) -> bool,
+    ) -> Result<Outcome<P::State, R>, Option<Error>> {
+        let mut at_work = None;
+        let passed = caught(|| {
+            let at_work = at_work.insert(begin()?);
+            while !at_work.is_done() {
+                at_work.pass(route)?;
+                if canceled(at_work) {
+                    return Err(None);
+                }
+            }
+            Ok(self.uncovered(at_work.population.block()))
+        });
+        match passed {
+            Ok(uncovered) => Ok(at_work.expect("it has begun").finish(uncovered?)),
+            // A panic on the way is an error that names its place.
+            Err(message) => {
+                let population = at_work.map(|at_work| at_work.population);
+                Err(Some(panicked(message, population, chains.clone())))
+            }
+        }
+    }
+
+    /// A block before its first stage.
+    fn start<Way: Route<'p, P>>(
         &self,
         settings: &Settings,
-        block: &Block<P::State>,
-    ) -> Option<Lineage<P::State>> {
-        let (interaction, copy) = settings.interaction.clone().zip(self.copy)?;
-        let block_size = settings.largest_block();
-        Some(Lineage::new(interaction, block_size, copy, block))
+        route: &Way,
+        chains: Range<usize>,
+        first: StreamRng,
+    ) -> Result<InProgress<'p, P, Way::Workspace, R>> {
+        let population = route.start(chains, first)?;
+        let lineage = Lineage::of(settings, self.copy, population.block());
+        let (windows, recorder) = (settings.windows(), self.recorder.clone());
+        Ok(InProgress::new(population, windows, recorder, lineage))
+    }
+
+    /// Number of living chains where the base has no density.
+    fn uncovered(&self, block: &Block<P::State>) -> usize {
+        let base = self.path.base();
+        let log_density = |chain| base.log_density(&block.states()[chain]);
+        let excluded = |chain: &usize| log_density(*chain) == f64::NEG_INFINITY;
+        block.alive().filter(excluded).count()
     }
 }
 

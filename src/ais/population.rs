@@ -58,21 +58,11 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     /// A path whose [`check`](AnnealingPath::check) fails; more than 2^30 chains; [`Error::NonFinite`] where the base's log density at its own sample is not
     /// finite.
     pub fn start(path: &'p P, first_chain: usize, chains: usize, first: StreamRng) -> Result<Self> {
-        Error::check_count("chains", chains, 0)?;
-        let mut rngs: Vec<StreamRng> = Error::reserved("chains", chains)?;
-        rngs.extend(successive(first).take(chains));
+        let mut rngs = streams(chains, first)?;
         let base = path.base();
         let states: Vec<P::State> = rngs.iter_mut().map(|rng| base.sample(rng)).collect();
         for (i, state) in states.iter().enumerate() {
-            let value = base.log_density(state);
-            if !value.is_finite() {
-                let fault = NonFinite {
-                    quantity: "log density of the base at its own sample",
-                    value,
-                    expected: "a finite number",
-                };
-                return Err(fault.at(first_chain + i, 0, 0.0));
-            }
+            check_start(base.log_density(state), first_chain + i)?;
         }
         Self::from_states(path, 0.0, first_chain, states, rngs)
     }
@@ -307,5 +297,26 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     pub(crate) fn replace_states(&mut self, states: Vec<P::State>) {
         self.block.replace_states(states);
         self.workspace = W::default();
+    }
+}
+
+/// The streams of so many chains, given that of the first.
+fn streams(chains: usize, first: StreamRng) -> Result<Vec<StreamRng>> {
+    Error::check_count("chains", chains, 0)?;
+    let mut rngs = Error::reserved("chains", chains)?;
+    rngs.extend(successive(first).take(chains));
+    Ok(rngs)
+}
+
+/// Refuses a log density that the base cannot have at its own sample.
+fn check_start(value: f64, chain: usize) -> Result<()> {
+    let fault = NonFinite {
+        quantity: "log density of the base at its own sample",
+        value,
+        expected: "a finite number",
+    };
+    match value.is_finite() {
+        true => Ok(()),
+        false => Err(fault.at(chain, 0, 0.0)),
     }
 }

@@ -3,17 +3,17 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use super::conduct::Conduct;
 use super::lineage::{CopyState, Interaction};
 use super::meter::Meter;
 use super::outcome::Outcome;
 use super::partial::PartialRun;
-use super::progress::{Callback, Progress, Verdict, callback};
+use super::progress::{Progress, Verdict, callback};
 use super::recorder::Recorder;
 use super::resampling::Resampling;
 use super::route::Forward;
 use super::run::Run;
 use super::settings::Settings;
-use super::stop::{Asked, Budget, StoppedBy};
 use super::tree::Forest;
 use super::waste_free::WasteFree;
 use crate::kernel::{Invariant, TransitionKernel};
@@ -58,10 +58,7 @@ pub struct Ais<'p, P: AnnealingPath, K, R = ()> {
     pub(super) kernel: K,
     pub(super) recorder: R,
     pub(super) settings: Settings,
-    pub(super) budget: Budget,
-    pub(super) threads: Option<usize>,
-    pub(super) progress: Option<Callback<'p>>,
-    pub(super) stop_when: Option<Asked<'p>>,
+    pub(super) conduct: Conduct<'p>,
     /// How states are copied, known where the run resamples.
     pub(super) copy: Option<CopyState<P::State>>,
 }
@@ -84,10 +81,7 @@ impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> Ais<'p, P, K> {
             kernel,
             recorder: (),
             settings: Settings::new(path, log_base_normalizer),
-            budget: Budget::default(),
-            threads: None,
-            progress: None,
-            stop_when: None,
+            conduct: Conduct::default(),
             copy: None,
         }
     }
@@ -124,7 +118,7 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     /// Number of threads; rayon's global pool unless set, or for `None`. Without the feature `rayon` a run has
     /// one thread whatever is set.
     pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
-        self.threads = threads.into();
+        self.conduct.threads = threads.into();
         self
     }
 
@@ -136,14 +130,14 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     /// with so many chains. To stop when an error looks small favours runs that lack their largest weights;
     /// what this does to bias and coverage is measured in `docs/intervals.md`.
     pub fn until_error(mut self, standard_error: f64) -> Self {
-        self.budget.standard_error = Some(standard_error);
+        self.conduct.budget.standard_error = Some(standard_error);
         self
     }
 
     /// Ends a run after so much wall time. What counts are the finished blocks, as far as no block before
     /// them is missing; the result is that of a run with so many chains.
     pub fn time_limit(mut self, time: Duration) -> Self {
-        self.budget.time = Some(time);
+        self.conduct.budget.time = Some(time);
         self
     }
 
@@ -152,7 +146,7 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     /// [`ControlFlow`](std::ops::ControlFlow), of which `Break` stops the run at the end of the stage; what
     /// counts then is said at [`time_limit`](Self::time_limit).
     pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'p) -> Self {
-        self.progress = Some(callback(progress));
+        self.conduct.progress = Some(callback(progress));
         self
     }
 
@@ -160,7 +154,7 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     /// [progress](Self::progress) callback does: for a flag that a signal sets. It is asked after each stage
     /// of a block.
     pub fn stop_when(mut self, asked: impl Fn() -> bool + Sync + 'p) -> Self {
-        self.stop_when = Some(Box::new(asked));
+        self.conduct.stop_when = Some(Box::new(asked));
         self
     }
 
@@ -178,10 +172,7 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
             kernel: self.kernel,
             recorder,
             settings: self.settings,
-            budget: self.budget,
-            threads: self.threads,
-            progress: self.progress,
-            stop_when: self.stop_when,
+            conduct: self.conduct,
             copy: self.copy,
         }
     }
@@ -283,21 +274,8 @@ where
         meter: Option<&Meter<'_>>,
     ) -> Result<Run<P::State, R>> {
         let (chains, route) = (0..self.settings.chains, self.forward());
-        Self::result(self.run_part(&self.settings, &chains, &route, done, meter)?)
-    }
-
-    /// The result of a run, which may have been stopped.
-    pub(super) fn result<S>(mut part: PartialRun<S, R>) -> Result<Run<S, R>> {
-        if part.stopped_by != StoppedBy::Chains {
-            // What was done after the first gap does not count, as which blocks these are is up to the threads.
-            let blocks = part.prefix();
-            if blocks == 0 {
-                return Err(part.stopped());
-            }
-            part.nodes.retain(|node| node.blocks().end <= blocks);
-            part.settings.chains = part.settings.chains_of(0..blocks).end;
-        }
-        Run::of(part)
+        self.run_part(&self.settings, &chains, &route, done, meter)?
+            .result()
     }
 
     /// Runs the chains of an index range only, as given by [`ranges`](Self::ranges). Merged by
@@ -311,7 +289,7 @@ where
     /// part does not know the error of all.
     pub fn run_range(&self, chains: Range<usize>) -> Result<PartialRun<P::State, R>> {
         let found = "a standard error for one part of a run";
-        let alone = self.budget.standard_error.is_none();
+        let alone = self.conduct.budget.standard_error.is_none();
         Error::check(alone, "until_error", found, "none")?;
         self.run_part(
             &self.settings,

@@ -143,9 +143,9 @@ impl Settings {
         at(blocks.start)..at(blocks.end)
     }
 
-    /// Number of chain-steps of a range of blocks.
-    pub(super) fn chain_steps(&self, blocks: Range<usize>) -> u64 {
-        self.chains_of(blocks).len() as u64 * self.schedule.steps() as u64
+    /// Chain-steps of a range of blocks.
+    pub(super) fn chain_steps_of(&self, blocks: Range<usize>) -> u64 {
+        (self.chains_of(blocks).len() * self.schedule.steps()) as u64
     }
 
     /// The blocks that a range of chains consists of.

@@ -185,12 +185,11 @@ impl StageRecorder {
         }
     }
 
-    /// Called after the block was resampled. `before` are the log weights that it had.
-    pub(crate) fn resampled<S>(&mut self, before: &[f64], ancestors: &[usize], block: &Block<S>) {
+    /// Called after the block was resampled, with the log weights that it had `before` and has `after`.
+    pub(crate) fn resampled(&mut self, before: &[f64], ancestors: &[usize], after: &[f64]) {
         // What the window has added so far follows the chain.
         let added = ancestors.iter().map(|&a| before[a] - self.start[a]);
-        self.start = block
-            .log_weights()
+        self.start = after
             .iter()
             .zip(added)
             .map(|(w, added)| w - added)

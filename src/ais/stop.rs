@@ -3,9 +3,6 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use super::ledger::Ledger;
-use super::meter::Meter;
-use super::tree::Merge;
 use crate::{Error, Result};
 
 /// What ended a run.
@@ -55,27 +52,10 @@ impl Budget {
         let positive = error.is_finite() && error > 0.0;
         Error::check(positive, "until_error", error, "a positive number")
     }
-}
 
-/// What ends a run while its blocks are at work.
-pub(crate) struct Limits<'a> {
-    pub(crate) meter: &'a Meter<'a>,
-    /// Whether the run has been asked to stop.
-    pub(crate) asked: Option<&'a (dyn Fn() -> bool + Sync + 'a)>,
-    pub(crate) time: Option<Duration>,
-    pub(crate) begun: Instant,
-}
-
-impl Limits<'_> {
-    /// Counts chain-steps of the work that a ledger hands out, and ends it where a callback or the clock says so.
-    pub(crate) fn count<T: Merge>(&self, chain_steps: u64, ledger: &Ledger<T>) {
-        let asked = || self.asked.is_some_and(|asked| asked());
-        let is_over = || self.time.is_some_and(|time| self.begun.elapsed() >= time);
-        if self.meter.add(chain_steps) || ledger.leads() && asked() {
-            ledger.stop(StoppedBy::Callback);
-        } else if ledger.leads() && is_over() {
-            ledger.stop(StoppedBy::TimeLimit);
-        }
+    /// Whether the time is over of what began then.
+    pub(crate) fn is_over(&self, begun: Instant) -> bool {
+        self.time.is_some_and(|limit| begun.elapsed() >= limit)
     }
 }
 

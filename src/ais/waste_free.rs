@@ -1,6 +1,7 @@
 //! Waste-free sequential Monte Carlo: few ancestors, all states of whose trajectories are kept.
 
 use std::num::NonZeroUsize;
+use std::ops::Range;
 
 use rand::{Rng, RngExt};
 
@@ -95,19 +96,18 @@ impl WasteFree {
         let log_weights = population.block().log_weights().to_vec();
         let rng = population.block_mut().chain_mut(0).1;
         let ancestors = self.ancestors(block_size, &log_weights, rng);
-        let trajectories = ancestors.len();
         population.gather(&ancestors, copy);
         // The j-th states of all trajectories stand side by side, and after them the next ones.
-        for first in (trajectories..chains).step_by(trajectories) {
-            let places = first..chains.min(first + trajectories);
+        let mut next = ancestors.len();
+        while next < chains {
+            let places = next..chains.min(next + ancestors.len());
+            next = places.end;
             for place in places.clone() {
-                population.copy_chain(place - trajectories, place, copy);
+                population.copy_chain(place - ancestors.len(), place, copy);
             }
-            let mut mask: Vec<bool> = (0..chains).map(|chain| places.contains(&chain)).collect();
-            route.stay(population, &mut mask)?;
+            route.stay(population, &mut mask(places, chains))?;
         }
-        let of_place = |place| ancestors[place % trajectories];
-        Ok((0..chains).map(of_place).collect())
+        Ok(repeated(&ancestors, chains))
     }
 
     /// The ancestors by which the trajectories start. The first ones may be longer by one state than the
@@ -128,4 +128,14 @@ impl WasteFree {
         ancestors.rotate_left(rng.random_range(0..count));
         ancestors
     }
+}
+
+/// The mask of some of so many chains.
+fn mask(places: Range<usize>, chains: usize) -> Vec<bool> {
+    (0..chains).map(|chain| places.contains(&chain)).collect()
+}
+
+/// The ancestor of each of so many chains.
+fn repeated(ancestors: &[usize], chains: usize) -> Vec<usize> {
+    ancestors.iter().copied().cycle().take(chains).collect()
 }

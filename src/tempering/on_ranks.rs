@@ -69,9 +69,8 @@ where
             let begun = Instant::now();
             let (settings, share) = (&self.settings, Share::of(ranks));
             let total = settings.chain_steps(settings.scans_of_all_rounds());
-            let callback = self.progress.as_deref().filter(|_| share.rank == 0);
+            let callback = self.conduct.progress.as_deref().filter(|_| share.rank == 0);
             let meter = Meter::new(callback, 0, total);
-            let limits = self.limits(&meter, begun);
             let starts: Ends<_, K::Workspace> =
                 (0..settings.blocks()).map(|_| Mutex::default()).collect();
             let kept = |block: usize, outcome: RoundOutcome<P::State, K::Workspace>| {
@@ -100,7 +99,7 @@ where
                     keep: &kept,
                     meanwhile: Some(&mut |site, watch| exchange(ranks, site, watch)),
                 };
-                match self.round(&plan, ledger, &starts, &limits, beside)? {
+                match self.round(&plan, ledger, &starts, (&meter, begun), beside)? {
                     Ok(outcome) => last = outcome.map(|outcome| Finished::of(plan, outcome).0),
                     Err(by) => stopped_by = Some(by),
                 }

@@ -13,7 +13,7 @@ use super::runner::Tempering;
 use super::settings::Settings;
 use super::worker::Worker;
 use crate::ais::{
-    AtSite, Forest, Ledger, Limits, Meanwhile, Merge, Meter, Site, StoppedBy, fold, work_through,
+    AtSite, Forest, Ledger, Meanwhile, Merge, Meter, Site, StoppedBy, fold, work_through,
 };
 use crate::kernel::{Invariant, Workspace, refuse_stages};
 use crate::path::AnnealingPath;
@@ -82,8 +82,7 @@ where
 
     pub(super) fn check(&self) -> Result<()> {
         self.settings.check()?;
-        self.budget.check()?;
-        Error::check_at_least("threads", self.threads.unwrap_or(1), 1)?;
+        self.conduct.check()?;
         refuse_stages(self.kernel.stages())
     }
 
@@ -99,8 +98,7 @@ where
         let before = settings.chain_steps(settings.scans_of_rounds(finished));
         let before = before + archive.as_ref().map_or(0, |archive| archive.chain_steps());
         let total = settings.chain_steps(settings.scans_of_all_rounds());
-        let meter = Meter::new(self.progress.as_deref(), before, total);
-        let limits = self.limits(&meter, begun);
+        let meter = Meter::new(self.conduct.progress.as_deref(), before, total);
         let mut starts: Ends<_, K::Workspace> =
             (0..settings.blocks()).map(|_| Mutex::default()).collect();
         let stopped_by = loop {
@@ -119,7 +117,7 @@ where
                 keep: &|_, outcome| outcome,
                 meanwhile: None,
             };
-            let outcome = match self.round(&plan, ledger, &starts, &limits, beside)? {
+            let outcome = match self.round(&plan, ledger, &starts, (&meter, begun), beside)? {
                 Ok(outcome) => outcome.expect("there are ladders"),
                 Err(by) => break by,
             };
@@ -157,16 +155,6 @@ where
         TemperingRun::new(settings, last, stopped_by, self.path.rounding_error(), cost)
     }
 
-    /// What ends the run within a round.
-    pub(super) fn limits<'a>(&'a self, meter: &'a Meter<'a>, begun: Instant) -> Limits<'a> {
-        Limits {
-            meter,
-            asked: self.stop_when.as_deref(),
-            time: self.budget.time,
-            begun,
-        }
-    }
-
     /// The betas and the guesses of the round after this one.
     pub(super) fn placed_by<S>(&self, last: Option<&Finished<S>>) -> Placed {
         let schedule = &self.settings.schedule;
@@ -198,7 +186,7 @@ where
         if last.round == self.settings.rounds {
             return Some(StoppedBy::Chains);
         }
-        let enough = self.budget.standard_error;
+        let enough = self.conduct.budget.standard_error;
         let enough = enough.filter(|_| last.round >= FIRST_LOOK)?;
         (last.standard_error() <= enough).then_some(StoppedBy::StandardError)
     }
@@ -210,7 +198,7 @@ where
         plan: &Plan<'_>,
         ledger: Ledger<T>,
         starts: &Ends<P::State, K::Workspace>,
-        limits: &Limits<'_>,
+        (meter, begun): (&Meter<'_>, Instant),
         beside: Beside<'_, 'p, P, K::Workspace, T>,
     ) -> Result<Result<Option<T>, StoppedBy>> {
         let worker = Worker {
@@ -218,7 +206,8 @@ where
             plan,
             ledger: &ledger,
             starts,
-            limits,
+            meter,
+            begun,
             archive: beside.archive,
             keep: beside.keep,
         };
@@ -229,7 +218,14 @@ where
         let meanwhile = meanwhile
             .as_mut()
             .map(|meanwhile| meanwhile as AtSite<'_, _>);
-        work_through(&ledger, ledger.most(), self.threads, None, &work, meanwhile)?;
+        work_through(
+            &ledger,
+            ledger.most(),
+            self.conduct.threads,
+            None,
+            &work,
+            meanwhile,
+        )?;
         let closed = ledger.close()?;
         Ok(match closed.stopped_by {
             Some(by) => Err(by),

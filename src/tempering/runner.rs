@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::settings::Settings;
-use crate::ais::{Asked, Budget, Callback, Progress, Verdict, callback};
+use crate::ais::{Conduct, Progress, Verdict, callback};
 use crate::kernel::Invariant;
 use crate::model::NormalizedModel;
 use crate::num::setters;
@@ -53,10 +53,7 @@ pub struct Tempering<'p, P: AnnealingPath, K> {
     pub(super) path: &'p P,
     pub(super) kernel: K,
     pub(super) settings: Settings,
-    pub(super) budget: Budget,
-    pub(super) threads: Option<usize>,
-    pub(super) progress: Option<Callback<'p>>,
-    pub(super) stop_when: Option<Asked<'p>>,
+    pub(super) conduct: Conduct<'p>,
 }
 
 impl<'p, P: AnnealingPath, K: Invariant<P::At<'p>>> Tempering<'p, P, K> {
@@ -75,10 +72,7 @@ impl<'p, P: AnnealingPath, K: Invariant<P::At<'p>>> Tempering<'p, P, K> {
             path,
             kernel,
             settings: Settings::new(log_base_normalizer),
-            budget: Budget::default(),
-            threads: None,
-            progress: None,
-            stop_when: None,
+            conduct: Conduct::default(),
         }
     }
 }
@@ -107,21 +101,21 @@ impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
     /// Number of threads; rayon's global pool unless set. Without the feature `rayon` a run has
     /// one thread whatever is set.
     pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
-        self.threads = threads.into();
+        self.conduct.threads = threads.into();
         self
     }
 
     /// Ends the run after the round, from the fifth on, in which its standard error is so small, in nats;
     /// [`rounds`](Self::rounds) is the most that it may have. The result is that of a run of so many rounds.
     pub fn until_error(mut self, standard_error: f64) -> Self {
-        self.budget.standard_error = Some(standard_error);
+        self.conduct.budget.standard_error = Some(standard_error);
         self
     }
 
     /// Ends the run after so much wall time. The result is that of the last round that was finished: of a run
     /// of so many rounds.
     pub fn time_limit(mut self, time: Duration) -> Self {
-        self.budget.time = Some(time);
+        self.conduct.budget.time = Some(time);
         self
     }
 
@@ -130,14 +124,14 @@ impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
     /// [`ControlFlow`](std::ops::ControlFlow), of which `Break` stops the run at the end of the scan; what counts
     /// then is said at [`time_limit`](Self::time_limit).
     pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'p) -> Self {
-        self.progress = Some(callback(progress));
+        self.conduct.progress = Some(callback(progress));
         self
     }
 
     /// Stops the run at the end of the scan when `asked` says so, as `Break` of a [progress](Self::progress)
     /// callback does: for a flag that a signal sets. It is asked after each scan of a block of ladders.
     pub fn stop_when(mut self, asked: impl Fn() -> bool + Sync + 'p) -> Self {
-        self.stop_when = Some(Box::new(asked));
+        self.conduct.stop_when = Some(Box::new(asked));
         self
     }
 

@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 use std::sync::PoisonError;
+use std::time::Instant;
 
 use super::ladders::Ladders;
 use super::round::Plan;
 use super::rounds::{Archive, Ends, RoundOutcome};
 use super::runner::Tempering;
-use crate::ais::{Ledger, Limits, Merge, caught};
+use crate::ais::{Ledger, Merge, Meter, caught};
 use crate::kernel::{Invariant, Workspace};
 use crate::path::AnnealingPath;
 use crate::{Error, Result};
@@ -18,7 +19,8 @@ pub(super) struct Worker<'a, 'p, P: AnnealingPath, K: Invariant<P::At<'p>>, T> {
     pub(super) plan: &'a Plan<'a>,
     pub(super) ledger: &'a Ledger<T>,
     pub(super) starts: &'a Ends<P::State, K::Workspace>,
-    pub(super) limits: &'a Limits<'a>,
+    pub(super) meter: &'a Meter<'a>,
+    pub(super) begun: Instant,
     pub(super) archive: Option<&'a dyn Archive<'p, P, K::Workspace>>,
     /// Makes of what a block leaves that which is merged.
     pub(super) keep: &'a (dyn Fn(usize, RoundOutcome<P::State, K::Workspace>) -> T + Sync),
@@ -82,7 +84,14 @@ where
     /// Counts so many scans of so many ladders.
     fn count(&self, ladders: usize, scans: usize) {
         let chains = ladders * self.plan.schedule.betas().len();
-        self.limits.count((chains * scans) as u64, self.ledger);
+        let chain_steps = (chains * scans) as u64;
+        let Self {
+            meter,
+            begun,
+            ledger,
+            ..
+        } = self;
+        self.run.conduct.count(chain_steps, meter, *begun, ledger);
     }
 
     /// Counts blocks that another process has finished.
