@@ -97,6 +97,7 @@ where
             archive: Some(&checkpoints),
             keep: |states| states,
             meanwhile: None,
+            meter: None,
         };
         let worked = run.work((settings, &route), &ledger, beside, begun);
         if checkpoints.keeper.has_worked() {

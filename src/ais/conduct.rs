@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 use super::ledger::Ledger;
-use super::progress::{Callback, Meter};
+use super::meter::Meter;
+use super::progress::Callback;
 use super::stop::{Asked, Budget, StoppedBy};
 use super::tree::Merge;
 use crate::{Error, Result};

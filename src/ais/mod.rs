@@ -24,6 +24,7 @@ mod in_progress;
 mod kept;
 mod ledger;
 mod lineage;
+mod meter;
 #[cfg(feature = "mpi")]
 mod on_ranks;
 mod outcome;
@@ -34,6 +35,8 @@ mod pool;
 mod population;
 mod populations;
 mod progress;
+#[cfg(feature = "progress")]
+mod progress_bar;
 mod raise;
 mod recorder;
 mod report;
@@ -57,6 +60,7 @@ mod waste_free;
 
 pub(crate) use blocks::{AtSite, Site, caught, run_blocks, work_through};
 pub use bridge::{Bridge, BridgeStage};
+pub(crate) use conduct::Conduct;
 #[cfg(feature = "mpi")]
 pub(crate) use exchange::exchange;
 #[cfg(feature = "checkpoint")]
@@ -64,6 +68,7 @@ pub(crate) use fingerprint::{fingerprint, guarded};
 pub(crate) use ledger::Ledger;
 #[cfg(feature = "mpi")]
 pub(crate) use ledger::Share;
+pub(crate) use meter::Meter;
 #[cfg(feature = "mpi")]
 pub(crate) use on_ranks::check_engine;
 pub(crate) use oversight::Meanwhile;
@@ -71,10 +76,10 @@ pub use partial::PartialRun;
 pub(crate) use passage::panicked;
 pub use population::Population;
 pub(crate) use populations::{Populations, in_pool};
-#[cfg(feature = "progress")]
-pub(crate) use progress::bar;
-pub(crate) use progress::{Callback, Meter, callback};
+pub(crate) use progress::{Callback, Listener, callback};
 pub use progress::{Progress, SoFar, Verdict};
+#[cfg(feature = "progress")]
+pub use progress_bar::progress_bar;
 pub use raise::Raise;
 pub use recorder::{Expectations, Recorder};
 pub use report::Report;
@@ -85,7 +90,6 @@ pub use runner::Ais;
 
 pub use sandwich::{Sandwich, SandwichReport};
 pub use stages::StageSummary;
-pub(crate) use stop::Budget;
 pub use stop::StoppedBy;
 pub use target_samples::{Approximate, Exact, IsExact, TargetSamples};
 pub use tree::Merge;

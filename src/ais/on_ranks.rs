@@ -89,6 +89,7 @@ where
                 archive: None,
                 keep,
                 meanwhile: Some(&mut |site, watch| exchange(ranks, site, watch)),
+                meter: None,
             };
             self.work((settings, &self.forward()), &ledger, beside, begun)?;
             let part = closed(settings, ledger, begun)?;

@@ -6,8 +6,9 @@ use std::time::Instant;
 use super::blocks::{AtSite, BlockWork, Site, caught, work_through};
 use super::conduct::Conduct;
 use super::ledger::{Ledger, Watch};
+use super::meter::Meter;
 use super::outcome::Outcome;
-use super::progress::{Meter, SoFar};
+use super::progress::SoFar;
 use super::settings::Settings;
 use super::stages::weights_so_far;
 use super::stop::{StoppedBy, is_look};
@@ -18,33 +19,43 @@ use crate::{Error, Result};
 /// What the thread that calls does while others work.
 pub(crate) type Meanwhile<'a, T> = &'a mut dyn FnMut(&Site<'_, T>, Watch<'_>) -> Result<()>;
 
+/// A meter of blocks of which so many chain-steps are done, besides those of finished blocks.
+pub(super) fn meter<'a, S, R: Merge>(
+    settings: &Settings,
+    conduct: &'a Conduct<'_>,
+    ledger: &Ledger<Outcome<S, R>>,
+    under_way: u64,
+) -> Meter<'a> {
+    let steps = |blocks| settings.chain_steps_of(blocks);
+    let finished = ledger.look_at_all(|node| steps(node.blocks()));
+    let before = finished.into_iter().sum::<u64>() + under_way;
+    let listener = conduct.progress.as_deref().filter(|_| ledger.leads());
+    Meter::new(listener, before, steps(ledger.blocks()))
+}
+
 /// Watches over the blocks of a run, of whatever path and kernel.
 pub(super) struct Oversight<'a, S, R> {
     settings: &'a Settings,
     conduct: &'a Conduct<'a>,
     ledger: &'a Ledger<Outcome<S, R>>,
-    meter: Meter<'a>,
+    meter: &'a Meter<'a>,
     begun: Instant,
 }
 
 impl<'a, S: Send, R: Merge + Send> Oversight<'a, S, R> {
-    /// Of blocks of which so many chain-steps are done, besides those of finished blocks.
+    /// Of the blocks of a ledger, which a meter counts.
     pub(super) fn new(
         settings: &'a Settings,
         conduct: &'a Conduct<'a>,
         ledger: &'a Ledger<Outcome<S, R>>,
-        under_way: u64,
+        meter: &'a Meter<'a>,
         begun: Instant,
     ) -> Self {
-        let steps = |blocks| settings.chain_steps_of(blocks);
-        let finished = ledger.look_at_all(|node| steps(node.blocks()));
-        let before = finished.into_iter().sum::<u64>() + under_way;
-        let callback = conduct.progress.as_ref().filter(|_| ledger.leads());
         Self {
-            meter: Meter::new(callback, before, steps(ledger.blocks())),
             settings,
             conduct,
             ledger,
+            meter,
             begun,
         }
     }

@@ -8,8 +8,9 @@ use super::blocks::caught;
 use super::in_progress::InProgress;
 use super::ledger::{Closed, Ledger};
 use super::lineage::Lineage;
+use super::meter::Meter;
 use super::outcome::Outcome;
-use super::oversight::{Meanwhile, Oversight};
+use super::oversight::{self, Meanwhile, Oversight};
 use super::partial::PartialRun;
 use super::population::Population;
 use super::recorder::Recorder;
@@ -33,6 +34,8 @@ pub(super) struct Beside<'a, 'p, P: AnnealingPath, W, R, S> {
     pub(super) archive: Option<&'a dyn Archive<'p, P, W, R>>,
     pub(super) keep: Keep<P::State, S>,
     pub(super) meanwhile: Option<Meanwhile<'a, Outcome<S, R>>>,
+    /// Counts the work, where it is a part of something longer.
+    pub(super) meter: Option<&'a Meter<'a>>,
 }
 
 /// Where blocks at work leave what they have reached, for a later call to go on from.
@@ -69,6 +72,7 @@ where
         chains: &Range<usize>,
         route: &impl Route<'p, P>,
         done: Forest<Outcome<P::State, R>>,
+        meter: Option<&Meter<'_>>,
     ) -> Result<PartialRun<P::State, R>> {
         let begun = Instant::now();
         self.check(settings)?;
@@ -78,6 +82,7 @@ where
             archive: None,
             keep: |states| states,
             meanwhile: None,
+            meter,
         };
         self.work((settings, route), &ledger, beside, begun)?;
         closed(settings, ledger, begun)
@@ -96,9 +101,12 @@ where
             archive,
             keep,
             meanwhile,
+            meter,
         } = beside;
         let under_way = archive.map_or(0, Archive::chain_steps);
-        let oversight = Oversight::new(settings, &self.conduct, ledger, under_way, begun);
+        let own = oversight::meter(settings, &self.conduct, ledger, under_way);
+        let meter = meter.unwrap_or(&own);
+        let oversight = Oversight::new(settings, &self.conduct, ledger, meter, begun);
         let streams = BlockStreams::new(settings, ledger.blocks().start);
         let work = |block: usize, canceled: &dyn Fn() -> bool| {
             let chains = settings.chains_of(block..block + 1);

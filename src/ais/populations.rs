@@ -28,15 +28,15 @@ where
     P::At<'p>: Send,
     W: Workspace,
 {
-    /// So many chains at exact samples of the base, in blocks of at most `largest` chains, about equally many
-    /// in each. The first chain has the stream `first`, each further one that of the jump after.
+    /// Chains at exact samples of the base, in blocks of at most `largest` chains, about equally many in each.
+    /// The first chain has the stream `first`, each further one that of the jump after.
     pub(crate) fn start(
         path: &'p P,
-        chains: usize,
+        chains: Range<usize>,
         largest: usize,
         first: StreamRng,
     ) -> Result<Self> {
-        Error::check_count("chains", chains, 1)?;
+        Error::check_count("chains", chains.len(), 1)?;
         let mut streams = successive(first);
         let cut = |(mine, stream): (Range<usize>, _)| (mine, stream, None);
         let ranges = ranges(chains, largest);
@@ -102,6 +102,20 @@ where
         Ok(decisions)
     }
 
+    /// The random numbers of the first chain, by which all are decided on.
+    pub(crate) fn rng(&mut self) -> &mut StreamRng {
+        self.blocks[0].block_mut().chain_mut(0).1
+    }
+
+    /// Gives the chains other states, one for each, the weight 1 and an empty memory. The streams are kept.
+    pub(crate) fn replace_states(&mut self, states: Vec<P::State>) {
+        let mut states = states.into_iter();
+        for population in &mut self.blocks {
+            let chains = population.block().len();
+            population.replace_states(states.by_ref().take(chains).collect());
+        }
+    }
+
     pub(crate) fn path(&self) -> &'p P {
         self.path
     }
@@ -135,12 +149,19 @@ where
         blocks.flat_map(Block::log_weights).copied().collect()
     }
 
+    /// The decisions of all chains so far.
+    pub(crate) fn decisions(&self) -> Decisions {
+        let mut decisions = Decisions::default();
+        self.blocks()
+            .for_each(|block| decisions += block.decisions());
+        decisions
+    }
+
     /// Resamples the chains, not all of which are dead, across all blocks. The random numbers are those of the
     /// first chain.
     pub(crate) fn resample(&mut self, resampling: &Resampling, copy: fn(&P::State) -> P::State) {
         let log_weights = self.log_weights();
-        let ancestors =
-            resampling.ancestors(&log_weights, self.blocks[0].block_mut().chain_mut(0).1);
+        let ancestors = resampling.ancestors(&log_weights, self.rng());
         let blocks = self.blocks().enumerate();
         let places: Vec<(usize, usize)> = blocks
             .flat_map(|(block, chains)| (0..chains.len()).map(move |chain| (block, chain)))
@@ -161,9 +182,10 @@ where
 }
 
 /// The chains of each block.
-fn ranges(chains: usize, largest: usize) -> impl Iterator<Item = Range<usize>> {
+fn ranges(chains: Range<usize>, largest: usize) -> impl Iterator<Item = Range<usize>> {
+    let (first, chains) = (chains.start, chains.len());
     let blocks = chains.div_ceil(largest) as u64;
-    let start = move |block: u64| (block * chains as u64 / blocks) as usize;
+    let start = move |block: u64| first + (block * chains as u64 / blocks) as usize;
     (0..blocks).map(move |block| start(block)..start(block + 1))
 }
 

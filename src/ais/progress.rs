@@ -2,17 +2,16 @@
 
 use std::fmt;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 /// How far a run has come.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Chain-steps done, those of an earlier call that this one resumes included.
+    /// Chain-steps done, those of an earlier call that this one resumes included. A chain-step is a chain's
+    /// passage of one stage.
     pub done: u64,
-    /// Chain-steps in all, if nothing stops the run before.
+    /// Chain-steps in all, if nothing stops the run before. Where stages or levels are found on the way, these
+    /// are as many as are foreseen, and change.
     pub total: u64,
     /// Seconds since this call began.
     pub seconds: f64,
@@ -74,119 +73,18 @@ impl Verdict for ControlFlow<()> {
     }
 }
 
-/// A progress callback, which says whether to stop.
-pub(crate) type Callback<'p> = Box<dyn Fn(Progress) -> bool + Sync + 'p>;
+/// Who is called with the progress of a run, and may stop it.
+pub(crate) type Listener<'a> = &'a (dyn Fn(Progress) -> ControlFlow<()> + Sync + 'a);
 
-/// The callback that a user gave.
+/// The function that a user gave.
+pub(crate) type Callback<'p> = Box<dyn Fn(Progress) -> ControlFlow<()> + Sync + 'p>;
+
+/// A function of the user as a callback.
 pub(crate) fn callback<'p, V: Verdict>(
     progress: impl Fn(Progress) -> V + Sync + 'p,
 ) -> Callback<'p> {
-    Box::new(move |at| progress(at).stops())
-}
-
-/// At least so often a callback is called, where stages are short enough.
-const INTERVAL: Duration = Duration::from_millis(100);
-
-/// Counts chain-steps, and calls back about a thousand times a run and ten times a second.
-pub(crate) struct Meter<'a> {
-    callback: Option<&'a (dyn Fn(Progress) -> bool + Sync)>,
-    begun: Instant,
-    /// Chain-steps done before this call.
-    before: u64,
-    done: AtomicU64,
-    total: u64,
-    /// When the callback was last called, in intervals since the beginning.
-    called: AtomicU64,
-    so_far: Mutex<Option<SoFar>>,
-}
-
-impl<'a> Meter<'a> {
-    /// Of a run with so many chain-steps, of which some are done.
-    pub(crate) fn new(callback: Option<&'a Callback<'_>>, before: u64, total: u64) -> Self {
-        Self {
-            callback: callback.map(|callback| &**callback as _),
-            begun: Instant::now(),
-            before,
-            done: AtomicU64::new(before),
-            total,
-            called: AtomicU64::new(0),
-            so_far: Mutex::default(),
-        }
-    }
-
-    /// Whether anyone listens.
-    pub(crate) fn is_watched(&self) -> bool {
-        self.callback.is_some()
-    }
-
-    /// What the chains that are done say.
-    pub(crate) fn set(&self, so_far: SoFar) {
-        *self.so_far.lock().unwrap_or_else(PoisonError::into_inner) = Some(so_far);
-    }
-
-    /// Counts chain-steps. Returns whether the callback says that the run is to stop.
-    pub(crate) fn add(&self, chain_steps: u64) -> bool {
-        let Some(callback) = self.callback else {
-            return false;
-        };
-        let before = self.done.fetch_add(chain_steps, Ordering::Relaxed);
-        let done = before + chain_steps;
-        let tick = (self.total / 1_000).max(1);
-        let now = (self.begun.elapsed().as_millis() / INTERVAL.as_millis()) as u64;
-        let late = self.called.fetch_max(now, Ordering::Relaxed) < now;
-        (late || done / tick > before / tick) && callback(self.at(done))
-    }
-
-    fn at(&self, done: u64) -> Progress {
-        let seconds = self.begun.elapsed().as_secs_f64();
-        let rate = (done - self.before) as f64 / seconds;
-        Progress {
-            done,
-            total: self.total,
-            seconds,
-            seconds_left: self.total.saturating_sub(done) as f64 / rate,
-            so_far: *self.so_far.lock().unwrap_or_else(PoisonError::into_inner),
-        }
-    }
-}
-
-/// A callback that draws a bar on a terminal, and elsewhere writes a line now and then.
-#[cfg(feature = "progress")]
-pub(crate) fn bar<'p>() -> Callback<'p> {
-    use std::io::{IsTerminal, stderr};
-    match stderr().is_terminal() {
-        true => callback(drawn_bar()),
-        false => callback(lines()),
-    }
-}
-
-#[cfg(feature = "progress")]
-fn drawn_bar() -> impl Fn(Progress) + Sync {
-    let bar = indicatif::ProgressBar::no_length();
-    let bar = bar.with_finish(indicatif::ProgressFinish::AndClear);
-    let template = "{wide_bar} {msg}";
-    if let Ok(style) = indicatif::ProgressStyle::with_template(template) {
-        bar.set_style(style);
-    }
-    move |progress| {
-        bar.set_length(progress.total);
-        bar.set_position(progress.done);
-        bar.set_message(progress.to_string());
-        if progress.done == progress.total {
-            bar.finish_and_clear();
-        }
-    }
-}
-
-/// Writes a line to standard error after 10, 20, 40, .. seconds, and from then on every ten minutes.
-#[cfg(feature = "progress")]
-fn lines() -> impl Fn(Progress) + Sync {
-    let due = Mutex::new(10.0);
-    move |progress| {
-        let mut due = due.lock().unwrap_or_else(PoisonError::into_inner);
-        if progress.seconds >= *due {
-            eprintln!("{progress}");
-            *due = progress.seconds + progress.seconds.min(600.0);
-        }
-    }
+    Box::new(move |at| match progress(at).stops() {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    })
 }

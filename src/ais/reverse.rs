@@ -67,7 +67,7 @@ where
             betas: settings.schedule.betas(),
             samples: states,
         };
-        let part = self.run_part(&settings, &(0..states.len()), &route, Forest::new())?;
+        let part = self.run_part(&settings, &(0..states.len()), &route, Forest::new(), None)?;
         match part.missing().is_empty() {
             true => PartialRun::merge([part]),
             false => Err(part.stopped()),

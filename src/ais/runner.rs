@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::conduct::Conduct;
 use super::lineage::{CopyState, Interaction};
+use super::meter::Meter;
 use super::outcome::Outcome;
 use super::partial::PartialRun;
 use super::progress::{Progress, Verdict, callback};
@@ -160,9 +161,8 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     /// Shows a progress bar while the run lasts: on a terminal (standard error) a bar, elsewhere a line now
     /// and then.
     #[cfg(feature = "progress")]
-    pub fn progress_bar(mut self) -> Self {
-        self.conduct.progress = Some(super::progress::bar());
-        self
+    pub fn progress_bar(self) -> Self {
+        self.progress(super::progress_bar::progress_bar())
     }
 
     /// Watches the run with a recorder, which [`Run::recorder`] returns afterwards.
@@ -229,7 +229,12 @@ where
     /// model, kernel, recorder or progress callback, likewise; [`Error::AllWeightsZero`];
     /// [`Error::Stopped`] where the run was stopped before its first block was done.
     pub fn run(&self) -> Result<Run<P::State, R>> {
-        self.whole(Forest::new())
+        self.whole(Forest::new(), None)
+    }
+
+    /// As [`run`](Self::run), counted by the meter of something longer.
+    pub(crate) fn run_counted(&self, meter: &Meter<'_>) -> Result<Run<P::State, R>> {
+        self.whole(Forest::new(), Some(meter))
     }
 
     /// Runs the chains that a part or a finished run of the same seed lacks. The result has the bits of a run
@@ -257,15 +262,19 @@ where
         done.check()?;
         done.check_order()?;
         let seconds = done.seconds;
-        let mut run = self.whole(done.continued(&self.settings)?)?;
+        let mut run = self.whole(done.continued(&self.settings)?, None)?;
         run.add_seconds(seconds);
         Ok(run)
     }
 
     /// Runs the whole schedule with what is already done of it.
-    fn whole(&self, done: Forest<Outcome<P::State, R>>) -> Result<Run<P::State, R>> {
-        let chains = 0..self.settings.chains;
-        self.run_part(&self.settings, &chains, &self.forward(), done)?
+    fn whole(
+        &self,
+        done: Forest<Outcome<P::State, R>>,
+        meter: Option<&Meter<'_>>,
+    ) -> Result<Run<P::State, R>> {
+        let (chains, route) = (0..self.settings.chains, self.forward());
+        self.run_part(&self.settings, &chains, &route, done, meter)?
             .result()
     }
 
@@ -282,7 +291,13 @@ where
         let found = "a standard error for one part of a run";
         let alone = self.conduct.budget.standard_error.is_none();
         Error::check(alone, "until_error", found, "none")?;
-        self.run_part(&self.settings, &chains, &self.forward(), Forest::new())
+        self.run_part(
+            &self.settings,
+            &chains,
+            &self.forward(),
+            Forest::new(),
+            None,
+        )
     }
 
     pub(super) fn forward(&self) -> Forward<'_, 'p, P, K> {

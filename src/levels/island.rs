@@ -1,11 +1,13 @@
 //! An island: a pool of states above a level, which are cut at the next one and moved on.
 
+use std::ops::Range;
+
 use rand::{Rng, RngExt};
 
 use super::path::{LevelAt, LevelPath};
 use super::state::LevelState;
 use crate::Result;
-use crate::ais::Population;
+use crate::ais::{Meter, Population, Populations};
 use crate::chain::{Decisions, NonFinite};
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::model::{Sampleable, UnnormalizedModel};
@@ -13,8 +15,8 @@ use crate::num::WeightedMean;
 use crate::path::TemperedPath;
 use crate::random::StreamRng;
 
-/// The chains of a [`LevelPath`] that belong to one island.
-pub(super) type Chains<'p, 'm, P, L, W> = Population<'p, LevelPath<'m, P, L>, W>;
+/// States with their log likelihoods.
+type Valued<S> = Vec<(f64, LevelState<S>)>;
 
 /// States above a level `l_t`, all of one weight, sorted by their likelihood.
 ///
@@ -28,12 +30,11 @@ where
     L: UnnormalizedModel<State = P::State>,
 {
     problem: &'m TemperedPath<P, L>,
-    population: Chains<'p, 'm, P, L, W>,
-    chains: usize,
+    populations: Populations<'p, LevelPath<'m, P, L>, W>,
+    meter: &'p Meter<'p>,
     /// Number of samples of the prior.
     drawn: u64,
-    /// With their log likelihoods.
-    pool: Vec<(f64, LevelState<P::State>)>,
+    pool: Valued<P::State>,
     log_mass: f64,
 }
 
@@ -47,32 +48,34 @@ pub(super) struct Shell<S> {
 
 impl<'p, 'm, P, L, W> Island<'p, 'm, P, L, W>
 where
-    P: Sampleable<State: Clone>,
-    L: UnnormalizedModel<State = P::State>,
+    P: Sampleable<State: Clone + Send> + Sync,
+    L: UnnormalizedModel<State = P::State> + Sync,
     W: Workspace,
 {
-    /// `chains * moves` exact samples of the prior. The island's first chain has the index `first_chain` and
-    /// the stream `first`.
+    /// `moves` exact samples of the prior for each of these chains, which lie in blocks of at most `largest`. The
+    /// first chain has the stream `first`.
     pub(super) fn start(
         problem: &'m TemperedPath<P, L>,
         path: &'p LevelPath<'m, P, L>,
-        [chains, moves]: [usize; 2],
-        first_chain: usize,
+        (chains, largest, moves): (Range<usize>, usize, usize),
         first: StreamRng,
+        meter: &'p Meter<'p>,
     ) -> Result<Self> {
-        let population = Population::start(path, first_chain, chains, first)?;
+        let states = chains.len() * moves;
         let mut island = Self {
             problem,
-            population,
-            chains,
-            drawn: (chains * moves) as u64,
-            pool: Vec::with_capacity(chains * moves),
+            populations: Populations::start(path, chains, largest, first)?,
+            meter,
+            drawn: states as u64,
+            pool: Vec::with_capacity(states),
             log_mass: 0.0,
         };
-        island.gather()?;
+        island.gather(|_| Ok(()))?;
         for _ in 1..moves {
-            island.population.redraw();
-            island.gather()?;
+            island.gather(|population| {
+                population.redraw();
+                Ok(())
+            })?;
         }
         island.sort();
         Ok(island)
@@ -89,7 +92,7 @@ where
     }
 
     pub(super) fn decisions(&self) -> Decisions {
-        self.population.block().decisions()
+        self.populations.decisions()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -107,10 +110,6 @@ where
         self.drawn + proposals + undecided
     }
 
-    pub(super) fn into_chains(self) -> Chains<'p, 'm, P, L, W> {
-        self.population
-    }
-
     /// Takes the states up to this level out of the pool, and at most `kept` of them along.
     pub(super) fn cut(&mut self, level: f64, kept: usize) -> Shell<P::State> {
         let below = self.pool.partition_point(|(value, _)| *value <= level);
@@ -121,7 +120,7 @@ where
         }
         let kept = kept.min(below);
         let log_share = (below as f64 / kept as f64).ln();
-        let chosen = evenly(below, kept, self.population.block_mut().chain_mut(0).1);
+        let chosen = evenly(below, kept, self.populations.rng());
         let sample = chosen.map(|i| {
             let (value, state) = &self.pool[i];
             ((**state).clone(), log_each + log_share + value)
@@ -145,37 +144,41 @@ where
 
     /// Starts the chains anew at states of the pool, which must have some, and empties it. All of them lie
     /// above `level`, where the chains stand from here on.
-    pub(super) fn restart(&mut self, level: f64, beta: f64) {
-        let rng = self.population.block_mut().chain_mut(0).1;
-        let chosen = evenly(self.pool.len(), self.chains, rng);
+    pub(super) fn restart(&mut self, level: f64, beta: f64) -> Result<()> {
+        let chains = self.populations.chains();
+        let chosen = evenly(self.pool.len(), chains, self.populations.rng());
         let ancestors = chosen.map(|i| self.pool[i].1.clone()).collect();
         self.pool.clear();
-        self.population.replace_states(ancestors);
-        self.population
-            .place(LevelAt::new(self.problem, level, beta));
+        self.populations.replace_states(ancestors);
+        let problem = self.problem;
+        let place = |population: &mut Population<'p, LevelPath<'m, P, L>, W>| {
+            population.place(LevelAt::new(problem, level, beta));
+            Ok(())
+        };
+        self.populations.map(place).map(drop)
     }
 
     /// Moves all chains once, and adds the states reached to the pool.
     pub(super) fn advance<K>(&mut self, kernel: &K) -> Result<()>
     where
-        K: TransitionKernel<LevelAt<'m, P, L>, Workspace = W>,
+        K: TransitionKernel<LevelAt<'m, P, L>, Workspace = W> + Sync,
     {
-        self.population.stay(kernel)?;
-        self.gather()
+        self.gather(|population| population.stay(kernel))?;
+        let chains = self.populations.chains();
+        self.meter.count(chains as u64, chains)
     }
 
-    /// Adds the states of the chains to the pool.
-    fn gather(&mut self) -> Result<()> {
-        let block = self.population.block();
-        for (chain, state) in block.states().iter().enumerate() {
-            let value = state.log_likelihood(self.problem.likelihood());
-            let checked = NonFinite::check_log_density("log likelihood", value);
-            let value = checked.map_err(|fault| {
-                let stage = self.population.stage();
-                fault.at(block.first_chain() + chain, stage.index, stage.beta)
-            })?;
-            self.pool.push((value, state.clone()));
-        }
+    /// Does something with the chains, and adds the states where they are then to the pool.
+    fn gather(
+        &mut self,
+        work: impl Fn(&mut Population<'p, LevelPath<'m, P, L>, W>) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let likelihood = self.problem.likelihood();
+        let parts = self.populations.map(|population| {
+            work(population)?;
+            valued(population, likelihood)
+        })?;
+        self.pool.extend(parts.into_iter().flatten());
         Ok(())
     }
 
@@ -183,6 +186,29 @@ where
     pub(super) fn sort(&mut self) {
         self.pool.sort_by(|a, b| a.0.total_cmp(&b.0));
     }
+}
+
+/// The states of chains with their log likelihoods.
+fn valued<P, L, W>(
+    population: &Population<'_, LevelPath<'_, P, L>, W>,
+    likelihood: &L,
+) -> Result<Valued<P::State>>
+where
+    P: Sampleable<State: Clone>,
+    L: UnnormalizedModel<State = P::State>,
+    W: Workspace,
+{
+    let block = population.block();
+    let valued = |(chain, state): (usize, &LevelState<P::State>)| {
+        let value = state.log_likelihood(likelihood);
+        let checked = NonFinite::check_log_density("log likelihood", value);
+        let value = checked.map_err(|fault| {
+            let stage = population.stage();
+            fault.at(block.first_chain() + chain, stage.index, stage.beta)
+        })?;
+        Ok((value, state.clone()))
+    };
+    block.states().iter().enumerate().map(valued).collect()
 }
 
 /// As many indices below `n` as asked for, in even distances from a random start, so that each index has the

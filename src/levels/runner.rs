@@ -1,5 +1,6 @@
 //! The runner: a first pass that finds the levels, and a second one over islands.
 
+use std::ops::Range;
 use std::time::Instant;
 
 use super::island::Island;
@@ -7,7 +8,7 @@ use super::path::{LevelAt, LevelPath};
 use super::run::{IslandRun, Islands, LevelsRun};
 use super::search::{Found, Tuning, search};
 use super::settings::Settings;
-use crate::ais::{caught, fold, panicked, run_blocks};
+use crate::ais::{Callback, Meter, Progress, Verdict, callback, caught, fold, in_pool, run_blocks};
 use crate::kernel::{Invariant, StepSize, Tunable, refuse_stages};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::num::setters;
@@ -59,7 +60,12 @@ pub struct Levels<'m, P, L, K> {
     tuning: Option<Tuning<K>>,
     settings: Settings,
     threads: Option<usize>,
+    progress: Option<Callback<'m>>,
 }
+
+/// Chains of a block of the first pass, at most: kernels of levels move one chain after another, so that small
+/// blocks cost nothing.
+const BLOCK: usize = 8;
 
 impl<'m, P, L, K> Levels<'m, P, L, K>
 where
@@ -92,11 +98,12 @@ where
             tuning: None,
             settings: Settings::default(),
             threads: None,
+            progress: None,
         }
     }
 }
 
-impl<P, L, K> Levels<'_, P, L, K> {
+impl<'m, P, L, K> Levels<'m, P, L, K> {
     setters! {
         /// Number of islands, whose independent estimates give the standard error; 32 unless set.
         islands of settings: usize,
@@ -133,6 +140,20 @@ impl<P, L, K> Levels<'_, P, L, K> {
         self.threads = threads.into();
         self
     }
+
+    /// Calls `progress` after each move of the chains of an island, at most as often as
+    /// [`Ais::progress`](crate::ais::Ais::progress) does. In the first pass the number of levels is foreseen by
+    /// the largest likelihood met so far. `Break` ends both passes without a result.
+    pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'm) -> Self {
+        self.progress = Some(callback(progress));
+        self
+    }
+
+    /// Shows a progress bar meanwhile, as [`Ais::progress_bar`](crate::ais::Ais::progress_bar) does.
+    #[cfg(feature = "progress")]
+    pub fn progress_bar(self) -> Self {
+        self.progress(crate::ais::progress_bar())
+    }
 }
 
 impl<'m, P, L, K> Levels<'m, P, L, K>
@@ -146,14 +167,16 @@ where
     /// # Errors
     /// Settings out of range; a kernel that demands a number of stages; a NaN or `+inf` met on the way, with
     /// chain, level and beta; a panic in model or kernel, likewise; [`Error::AllWeightsZero`] where no
-    /// state had a likelihood above 0.
+    /// state had a likelihood above 0; [`Error::Stopped`] where the callback says so.
     pub fn run(&self) -> Result<LevelsRun<P::State>> {
         let begun = Instant::now();
         self.check()?;
-        let (found, first_evaluations) = self.search()?;
+        let meter = Meter::new(self.progress.as_deref(), 0, 0);
+        let (found, first_evaluations) = self.search(&meter)?;
         let path = LevelPath::new(self.problem, found.levels.iter().copied())?;
         let tuned = self.tuned(&path, &found)?;
-        let islands = self.run_islands(&path, tuned.as_ref().unwrap_or(&self.kernel))?;
+        let kernel = tuned.as_ref().unwrap_or(&self.kernel);
+        let islands = self.run_islands(&path, kernel, &meter)?;
         let seconds = begun.elapsed().as_secs_f64();
         LevelsRun::new(
             found,
@@ -184,24 +207,36 @@ where
     }
 
     /// The levels and step sizes, and the number of evaluations that they took.
-    fn search(&self) -> Result<(Found, u64)> {
+    fn search(&self, meter: &Meter<'_>) -> Result<(Found, u64)> {
+        let (settings, tuning) = (&self.settings, self.tuning.as_ref());
         let path = LevelPath::new(self.problem, [])?;
-        let first = stream(self.settings.seed, Purpose::Levels, 0);
-        self.guarded(&path, 0, first, |island| {
-            let found = search(island, &self.kernel, self.tuning.as_ref(), &self.settings)?;
-            Ok((found, island.evaluations()))
+        let first = stream(settings.seed, Purpose::Levels, 0);
+        let chains = 0..settings.chains;
+        in_pool(self.threads, chains.len().div_ceil(BLOCK), || {
+            self.guarded(&path, (chains, BLOCK), first, meter, |island| {
+                let found = search(island, &self.kernel, tuning, settings, meter)?;
+                Ok((found, island.evaluations()))
+            })
         })
     }
 
-    fn run_islands(&self, path: &LevelPath<'m, P, L>, kernel: &K) -> Result<Islands<P::State>> {
+    fn run_islands(
+        &self,
+        path: &LevelPath<'m, P, L>,
+        kernel: &K,
+        meter: &Meter<'_>,
+    ) -> Result<Islands<P::State>> {
         let Settings {
             islands, chains, ..
         } = self.settings;
+        let of_island = self.settings.chain_steps(path.levels().len());
+        meter.foresee(of_island.saturating_mul(islands as u64));
         let first = stream(self.settings.seed, Purpose::Run, 0);
         let streams: Vec<StreamRng> = successive(first).step_by(chains).take(islands).collect();
         let outcomes = run_blocks(0..islands, self.threads, &|island, canceled| {
             let stream = streams[island].clone();
-            let outcome = self.guarded(path, island * chains, stream, |island| {
+            let mine = island * chains..(island + 1) * chains;
+            let outcome = self.guarded(path, (mine, chains), stream, meter, |island| {
                 self.run_island(island, path, kernel, canceled)
             });
             outcome.map_err(Some)?.map(Islands::from).ok_or(None)
@@ -209,23 +244,26 @@ where
         Ok(fold(outcomes).expect("there is an island"))
     }
 
-    /// Starts an island and works on it. A panic on the way is an error that names its place.
+    /// Starts an island of these chains, in blocks of at most so many, and works on it. A panic on the way, as from
+    /// the copying of states, is an error.
     fn guarded<T>(
         &self,
         path: &LevelPath<'m, P, L>,
-        first_chain: usize,
+        (chains, largest): (Range<usize>, usize),
         stream: StreamRng,
+        meter: &Meter<'_>,
         work: impl FnOnce(&mut Island<'_, 'm, P, L, K::Workspace>) -> Result<T>,
     ) -> Result<T> {
-        let Settings { chains, moves, .. } = self.settings;
-        let mut island = None;
-        let done = caught(|| {
-            let start = Island::start(self.problem, path, [chains, moves], first_chain, stream)?;
-            work(island.insert(start))
-        });
+        let size = (chains.clone(), largest, self.settings.moves);
+        let done = caught(|| work(&mut Island::start(self.problem, path, size, stream, meter)?));
         done.unwrap_or_else(|message| {
-            let chains = first_chain..first_chain + chains;
-            Err(panicked(message, island.map(Island::into_chains), chains))
+            let (stage, beta) = (0, 0.0);
+            Err(Error::Panicked {
+                message,
+                chains,
+                stage,
+                beta,
+            })
         })
     }
 
@@ -243,7 +281,7 @@ where
         for (t, &level) in (1..).zip(levels) {
             run.add(island.cut(level, kept));
             if !island.is_empty() {
-                island.restart(level, path.beta(t));
+                island.restart(level, path.beta(t))?;
                 for _ in 0..self.settings.moves {
                     island.advance(kernel)?;
                 }

@@ -4,6 +4,7 @@ use super::island::Island;
 use super::path::LevelAt;
 use super::settings::Settings;
 use crate::Result;
+use crate::ais::Meter;
 use crate::kernel::{Invariant, StepSize, Workspace};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::num::log_add_exp;
@@ -35,11 +36,12 @@ pub(super) fn search<'m, P, L, K>(
     kernel: &K,
     tuning: Option<&Tuning<K>>,
     settings: &Settings,
+    meter: &Meter<'_>,
 ) -> Result<Found>
 where
-    P: Sampleable<State: Clone>,
-    L: UnnormalizedModel<State = P::State>,
-    K: Invariant<LevelAt<'m, P, L>>,
+    P: Sampleable<State: Clone + Send> + Sync,
+    L: UnnormalizedModel<State = P::State> + Sync,
+    K: Invariant<LevelAt<'m, P, L>> + Sync,
 {
     let mut found = Found::default();
     let mut log_size = tuning.map_or(0.0, |tuning| tuning.first.ln());
@@ -54,11 +56,12 @@ where
             found.unfinished = Some(above.exp());
             break;
         }
+        meter.foresee(settings.chain_steps_left(found.levels.len(), above));
         let shell = island.cut(level, 0).log_likelihood;
         log_z = log_add_exp(log_z, shell.log_weight());
         found.levels.push(level);
         let beta = found.levels.len() as f64 / (settings.max_levels + 1) as f64;
-        island.restart(level, beta);
+        island.restart(level, beta)?;
         match tuning {
             Some(tuning) => {
                 log_size = tune(island, kernel, tuning, log_size, settings.moves)?;
@@ -75,8 +78,8 @@ where
 /// the way, it is the lowest one of all; `None` where all are equal.
 fn next_level<P, L, W>(island: &Island<'_, '_, P, L, W>, share: f64) -> Option<f64>
 where
-    P: Sampleable<State: Clone>,
-    L: UnnormalizedModel<State = P::State>,
+    P: Sampleable<State: Clone + Send> + Sync,
+    L: UnnormalizedModel<State = P::State> + Sync,
     W: Workspace,
 {
     let values: Vec<f64> = island.log_likelihoods().collect();
@@ -101,9 +104,9 @@ fn tune<'m, P, L, K>(
     moves: usize,
 ) -> Result<f64>
 where
-    P: Sampleable<State: Clone>,
-    L: UnnormalizedModel<State = P::State>,
-    K: Invariant<LevelAt<'m, P, L>>,
+    P: Sampleable<State: Clone + Send> + Sync,
+    L: UnnormalizedModel<State = P::State> + Sync,
+    K: Invariant<LevelAt<'m, P, L>> + Sync,
 {
     let mut acceptance = |log_size: f64| {
         let kernel = (tuning.resized)(kernel, StepSize::constant(log_size.exp())?);

@@ -4,16 +4,15 @@ use std::time::Instant;
 
 use nalgebra::DVector;
 
-use super::conditional_ess::{lost, next_stage};
+use super::adaptive_pass::Pass;
 use super::covariance::Shapes;
 use super::intensity::Barrier;
-use super::tuner::{Tuner, Tuning};
-use crate::ais::{Ais, Populations, Resampling, Run, in_pool};
+use super::tuner::Tuner;
+use crate::ais::{Ais, Callback, Meter, Progress, Resampling, Run, Verdict, callback, in_pool};
 use crate::kernel::{Repeat, TransitionKernel, Tunable, refuse_stages};
 use crate::model::NormalizedModel;
 use crate::num::setters;
 use crate::path::AnnealingPath;
-use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
@@ -43,16 +42,17 @@ use crate::{Error, Result};
 /// Sources: Del Moral, Doucet and Jasra (2012); Beskos, Jasra, Kantas and Thiery (2016) on the bias.
 #[must_use]
 pub struct Adaptation<'p, P: AnnealingPath, K> {
-    path: &'p P,
-    kernel: K,
-    tuner: Option<Tuner<K, P::State>>,
-    log_base_normalizer: f64,
-    chains: usize,
-    ess_share: f64,
-    moves: usize,
+    pub(super) path: &'p P,
+    pub(super) kernel: K,
+    pub(super) tuner: Option<Tuner<K, P::State>>,
+    pub(super) log_base_normalizer: f64,
+    pub(super) chains: usize,
+    pub(super) ess_share: f64,
+    pub(super) moves: usize,
     block_size: usize,
-    seed: u64,
+    pub(super) seed: u64,
     threads: Option<usize>,
+    progress: Option<Callback<'p>>,
 }
 
 /// What the first pass of an [`Adaptation`] found.
@@ -94,12 +94,8 @@ impl<S, K> AdaptiveRun<S, K> {
     }
 }
 
-/// Relative error of a stage's distance that is small enough.
-const PRECISION: f64 = 0.1;
 /// Chains of a block of the first pass, at most.
-const BLOCK: usize = 64;
-/// Stages after which the first pass gives up.
-const LIMIT: usize = 100_000;
+pub(super) const BLOCK: usize = 64;
 
 impl<'p, P: AnnealingPath, K> Adaptation<'p, P, K> {
     /// Along `path`, with a kernel over `R^d` that is tuned on the way; its step size is where the tuning
@@ -139,6 +135,7 @@ impl<'p, P: AnnealingPath, K> Adaptation<'p, P, K> {
             block_size: 128,
             seed: 0,
             threads: None,
+            progress: None,
         }
     }
 
@@ -162,6 +159,25 @@ impl<'p, P: AnnealingPath, K> Adaptation<'p, P, K> {
         self
     }
 
+    /// Calls `progress` as [`Ais::progress`](crate::ais::Ais::progress) does. The number of stages in
+    /// all is foreseen as if those left were as long in beta as the last one, which is too many at first.
+    /// `Break` leaves [`first_pass`](Self::first_pass) without a result, and stops the second pass as a run.
+    pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'p) -> Self {
+        self.progress = Some(callback(progress));
+        self
+    }
+
+    /// Shows a progress bar meanwhile, as [`Ais::progress_bar`](crate::ais::Ais::progress_bar) does.
+    #[cfg(feature = "progress")]
+    pub fn progress_bar(self) -> Self {
+        self.progress(crate::ais::progress_bar())
+    }
+
+    /// Chain-steps of a pass of so many stages.
+    fn chain_steps(&self, stages: usize) -> u64 {
+        (self.chains as u64).saturating_mul(stages as u64)
+    }
+
     fn check(&self) -> Result<()> {
         Error::check_count("chains", self.chains, 2)?;
         Error::check_count("moves", self.moves, 1)?;
@@ -180,13 +196,28 @@ where
     ///
     /// # Errors
     /// Settings out of range; what chains and path meet; [`Error::NotConverged`] where no step is short enough,
-    /// since the path jumps or its support shrinks; [`Error::AllWeightsZero`].
+    /// since the path jumps or its support shrinks; [`Error::AllWeightsZero`]; [`Error::Stopped`].
     pub fn first_pass(&self) -> Result<Adapted<K>> {
+        let meter = Meter::new(self.progress.as_deref(), 0, 0);
+        self.first_pass_before(&meter, |_| 0)
+    }
+
+    /// The first pass, counted by a meter. So many chain-steps follow it, given its number of stages.
+    pub(super) fn first_pass_before(
+        &self,
+        meter: &Meter<'_>,
+        later: impl Fn(usize) -> u64 + Sync,
+    ) -> Result<Adapted<K>> {
         self.check()?;
+        let passed = |stages: usize, left: usize| {
+            let steps = self.chain_steps(1 + left);
+            meter.foresee(steps.saturating_add(later(stages + left)));
+            meter.count(self.chain_steps(1), self.chains)
+        };
         refuse_stages(self.kernel.stages())?;
         let begun = Instant::now();
         let blocks = self.chains.div_ceil(BLOCK);
-        let found = in_pool(self.threads, blocks, || Pass::run(self))?;
+        let found = in_pool(self.threads, blocks, || Pass::run(self, &passed))?;
         let seconds = begun.elapsed().as_secs_f64();
         Ok(Adapted { seconds, ..found })
     }
@@ -197,7 +228,9 @@ where
     /// # Errors
     /// As [`first_pass`](Self::first_pass) and [`Ais::run`].
     pub fn run(&self) -> Result<AdaptiveRun<P::State, K>> {
-        let first = self.first_pass()?;
+        let meter = Meter::new(self.progress.as_deref(), 0, 0);
+        let later = |stages| self.chain_steps(stages);
+        let first = self.first_pass_before(&meter, later)?;
         let kernel = Repeat::new(&first.kernel, self.moves)?;
         let evaluations = kernel.evaluations().saturating_mul(first.schedule.steps());
         let second = Ais::with_base_log_z(self.path, kernel, self.log_base_normalizer)
@@ -207,145 +240,12 @@ where
             .seed(self.seed)
             .resampling(Resampling::every(1)?)
             .threads(self.threads)
-            .run()?;
+            .run_counted(&meter)?;
         let evaluations = (evaluations as u64).saturating_mul(self.chains as u64);
         Ok(AdaptiveRun {
             evaluations: first.evaluations.saturating_add(evaluations),
             first,
             second,
-        })
-    }
-}
-
-/// A first pass on its way.
-struct Pass<'s, 'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> {
-    settings: &'s Adaptation<'p, P, K>,
-    populations: Populations<'p, P, K::Workspace>,
-    tuning: Option<Tuning<K, P::State>>,
-    resampling: Resampling,
-    betas: Vec<f64>,
-    intensities: Vec<f64>,
-    /// Length in beta of the last stage.
-    length: f64,
-    /// Evaluations of each chain.
-    evaluations: usize,
-}
-
-impl<'s, 'p, P, K> Pass<'s, 'p, P, K>
-where
-    P: AnnealingPath<State: Clone + Send> + Sync,
-    P::At<'p>: Send + Sync,
-    K: TransitionKernel<P::At<'p>> + Clone + Send + Sync,
-{
-    fn run(settings: &'s Adaptation<'p, P, K>) -> Result<Adapted<K>> {
-        let mut pass = Self::start(settings)?;
-        while pass.populations.beta() < 1.0 {
-            pass.stage()?;
-        }
-        pass.finish()
-    }
-
-    /// At the base. A kernel is tuned there with twice the moves, since its step size may be far off.
-    fn start(settings: &'s Adaptation<'p, P, K>) -> Result<Self> {
-        let first = stream(settings.seed, Purpose::Adaptation, 0);
-        let populations = Populations::start(settings.path, settings.chains, BLOCK, first)?;
-        let kernel = &settings.kernel;
-        let mut pass = Self {
-            settings,
-            populations,
-            tuning: settings.tuner.map(|tuner| Tuning::new(tuner, kernel)),
-            resampling: Resampling::every(1)?,
-            betas: vec![0.0],
-            intensities: Vec::new(),
-            length: 1e-3,
-            evaluations: 0,
-        };
-        if pass.tuning.is_some() {
-            pass.shape()?;
-            pass.move_chains(2 * settings.moves)?;
-        }
-        Ok(pass)
-    }
-
-    /// Finds the next beta, weighs, resamples and moves.
-    fn stage(&mut self) -> Result<()> {
-        let beta = self.populations.beta();
-        let share = (1.0 - self.lost()?) * self.settings.ess_share;
-        let distance = (1.0 / share - 1.0).sqrt();
-        let (next, covered, trials) =
-            next_stage(&mut self.populations, self.length, distance, PRECISION)?;
-        self.populations
-            .map(|population| population.weigh_to(next))?;
-        self.check_progress()?;
-        self.evaluations = self.evaluations.saturating_add(trials + 1);
-        self.betas.push(next);
-        self.intensities.push(covered.powi(2).ln_1p().sqrt());
-        self.length = next - beta;
-        self.shape()?;
-        self.populations.resample(&self.resampling, P::State::clone);
-        self.move_chains(self.settings.moves)
-    }
-
-    /// The share of the chains at the base that are off the support of any further model, however near: a
-    /// likelihood of 0 excludes them at once.
-    fn lost(&mut self) -> Result<f64> {
-        if self.betas.len() > 1 {
-            return Ok(0.0);
-        }
-        let path = self.settings.path;
-        let (here, next) = (path.at(0.0), path.at(f64::MIN_POSITIVE));
-        let populations = &mut self.populations;
-        let lost = populations.map(|population| Ok(lost(population.block(), &here, &next)))?;
-        Ok(lost.into_iter().sum::<usize>() as f64 / self.settings.chains as f64)
-    }
-
-    /// Refuses chains that are all dead, and stages without end.
-    fn check_progress(&self) -> Result<()> {
-        if self.populations.alive() == 0 {
-            return Err(Error::AllWeightsZero {
-                chains: self.settings.chains,
-            });
-        }
-        if self.betas.len() > LIMIT {
-            return Err(Error::NotConverged {
-                what: "adaptive annealing",
-                detail: format!("the target was not reached in {LIMIT} stages"),
-            });
-        }
-        Ok(())
-    }
-
-    fn shape(&mut self) -> Result<()> {
-        let populations = &mut self.populations;
-        let tuning = self.tuning.as_mut();
-        tuning.map_or(Ok(()), |tuning| tuning.shape(populations))
-    }
-
-    fn move_chains(&mut self, moves: usize) -> Result<()> {
-        let (populations, kernel) = (&mut self.populations, &self.settings.kernel);
-        let evaluations = moves.saturating_mul(kernel.evaluations());
-        self.evaluations = self.evaluations.saturating_add(evaluations);
-        match &mut self.tuning {
-            Some(tuning) => tuning.moves(populations, moves),
-            None => (0..moves).try_for_each(|_| populations.stay(kernel).map(drop)),
-        }
-    }
-
-    fn finish(self) -> Result<Adapted<K>> {
-        let log_ratio = self.populations.weights().log_mean();
-        let (settings, chains) = (self.settings, self.settings.chains as u64);
-        let (kernel, shapes) = match self.tuning {
-            Some(tuning) => tuning.finish()?,
-            None => (settings.kernel.clone(), Shapes::default()),
-        };
-        Ok(Adapted {
-            schedule: Schedule::new(self.betas.clone())?,
-            kernel,
-            shapes,
-            barrier: Barrier::new(self.betas, self.intensities),
-            log_z: settings.log_base_normalizer + log_ratio,
-            evaluations: (self.evaluations as u64).saturating_mul(chains),
-            seconds: 0.0,
         })
     }
 }

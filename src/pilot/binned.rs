@@ -2,8 +2,10 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::ControlFlow;
 use std::time::Instant;
 
+use crate::ais::{Listener, Progress};
 use crate::kernel::TransitionKernel;
 use crate::num::setters;
 use crate::path::AnnealingPath;
@@ -92,8 +94,23 @@ impl BinnedSchedule {
         P: AnnealingPath + Sync,
         K: TransitionKernel<P::At<'p>> + Sync,
     {
-        let betas = self.knots.betas();
-        self.chains.costs(path, kernel, betas, seed, self.threads)
+        self.costs(path, kernel, seed, None)
+    }
+
+    fn costs<'p, P, K>(
+        &self,
+        path: &'p P,
+        kernel: &K,
+        seed: u64,
+        progress: Option<Listener<'_>>,
+    ) -> Result<Vec<f64>>
+    where
+        P: AnnealingPath + Sync,
+        K: TransitionKernel<P::At<'p>> + Sync,
+    {
+        let (betas, threads) = (self.knots.betas(), self.threads);
+        self.chains
+            .costs(path, kernel, betas, seed, threads, progress)
     }
 }
 
@@ -173,12 +190,13 @@ fn check_steps(steps: usize, segments: usize) -> Result<()> {
 }
 
 impl<P: AnnealingPath + Sync, K: Sync> ScheduleOptimizer<P, K> for BinnedSchedule {
-    fn optimize<'p>(
+    fn optimize_with_progress<'p>(
         &self,
         path: &'p P,
         kernel: &K,
         steps: usize,
         seed: u64,
+        progress: &(dyn Fn(Progress) -> ControlFlow<()> + Sync),
     ) -> Result<OptimizedSchedule>
     where
         P::At<'p>: Send + Sync,
@@ -187,7 +205,7 @@ impl<P: AnnealingPath + Sync, K: Sync> ScheduleOptimizer<P, K> for BinnedSchedul
         let begun = Instant::now();
         Error::check_count("steps", steps, 1)?;
         check_steps(steps, self.knots.steps())?;
-        let costs = self.estimate_costs(path, kernel, seed)?;
+        let costs = self.costs(path, kernel, seed, Some(progress))?;
         let few = few_chains(self.chains.chains);
         Ok(OptimizedSchedule {
             schedule: self.with_costs(&costs, steps)?,

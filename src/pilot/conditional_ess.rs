@@ -1,9 +1,10 @@
 //! Adaptive schedules: a constant conditional ESS.
 
+use std::ops::ControlFlow;
 use std::time::Instant;
 
 use super::survey_run::{BLOCK, Pilot};
-use crate::ais::{Populations, in_pool};
+use crate::ais::{Meter, Populations, Progress, in_pool};
 use crate::chain::Block;
 use crate::kernel::{TransitionKernel, Workspace, refuse_stages};
 use crate::num::{WeightSums, setters};
@@ -89,7 +90,17 @@ impl ConstantConditionalEss {
     {
         Error::check_inner_fraction("target of CESS / N", target)?;
         let distance = (1.0 / target - 1.0).sqrt();
-        let pass = || Pass::run(path, kernel, self.pilot.chains(), distance, 1_000_000, seed);
+        let meter = Meter::new(None, 0, 0);
+        let pass = || {
+            Pass::run(
+                path,
+                kernel,
+                self.pilot.chains(),
+                (distance, 1_000_000),
+                seed,
+                &meter,
+            )
+        };
         Schedule::new(self.in_pool(pass)?.betas)
     }
 }
@@ -109,6 +120,7 @@ impl ConstantConditionalEss {
         kernel: &K,
         steps: usize,
         seed: u64,
+        meter: &Meter<'_>,
     ) -> Result<(Pass, usize)>
     where
         P: AnnealingPath<State: Send> + Sync,
@@ -125,7 +137,14 @@ impl ConstantConditionalEss {
             detail: format!("not about {wanted} stages after {PASSES} passes"),
         };
         for _ in 0..PASSES {
-            let pass = Pass::run(path, kernel, self.pilot.chains(), distance, limit, seed);
+            let pass = Pass::run(
+                path,
+                kernel,
+                self.pilot.chains(),
+                (distance, limit),
+                seed,
+                meter,
+            );
             match pass {
                 Err(error @ Error::PilotCollapsed { .. }) => {
                     failure = error;
@@ -153,12 +172,13 @@ where
     P: AnnealingPath<State: Send> + Sync,
     K: Sync,
 {
-    fn optimize<'p>(
+    fn optimize_with_progress<'p>(
         &self,
         path: &'p P,
         kernel: &K,
         steps: usize,
         seed: u64,
+        progress: &(dyn Fn(Progress) -> ControlFlow<()> + Sync),
     ) -> Result<OptimizedSchedule>
     where
         P::At<'p>: Send + Sync,
@@ -166,7 +186,8 @@ where
     {
         let begun = Instant::now();
         Error::check_count("steps", steps, 1)?;
-        let search = || self.search(path, kernel, steps, seed);
+        let meter = Meter::new(Some(progress), 0, 0);
+        let search = || self.search(path, kernel, steps, seed, &meter);
         let (pass, evaluations) = self.in_pool(search)?;
         let schedule = interpolate(&pass.betas, &pass.distances, steps)?;
         Ok(OptimizedSchedule {
@@ -195,9 +216,9 @@ impl Pass {
         path: &'p P,
         kernel: &K,
         chains: usize,
-        distance: f64,
-        limit: usize,
+        (distance, limit): (f64, usize),
         seed: u64,
+        meter: &Meter<'_>,
     ) -> Result<Self>
     where
         P: AnnealingPath<State: Send> + Sync,
@@ -206,7 +227,7 @@ impl Pass {
     {
         refuse_stages(kernel.stages())?;
         let first = stream(seed, Purpose::ConditionalEss, 0);
-        let mut populations = Populations::start(path, chains, BLOCK, first)?;
+        let mut populations = Populations::start(path, 0..chains, BLOCK, first)?;
         let (mut betas, mut distances) = (vec![0.0], vec![0.0]);
         let (mut beta, mut guess, mut covered) = (0.0, 1.0, 0.0);
         let (mut collapse, mut evaluations) = (None, 0_usize);
@@ -220,6 +241,9 @@ impl Pass {
             (guess, beta) = (next - beta, next);
             betas.push(beta);
             distances.push(covered);
+            let left = stages_left(beta, guess).min(limit);
+            meter.foresee((chains * (left + 1)) as u64);
+            meter.count(chains as u64, chains)?;
         }
         let dead = chains - populations.alive();
         let warnings = [collapse, few_chains(chains), dead_chains(dead, chains)];
@@ -251,6 +275,11 @@ fn check_weights(weights: &WeightSums, chains: usize, beta: f64) -> Result<Optio
         }),
         ess => Ok(near_collapse(ess, chains, beta)),
     }
+}
+
+/// Number of stages from a beta on, if all are as long as this.
+pub(super) fn stages_left(beta: f64, length: f64) -> usize {
+    ((1.0 - beta) / length).ceil() as usize
 }
 
 /// Guesses that take the distance for proportional to the step, before the interval is halved.

@@ -1,7 +1,7 @@
 //! Chains at the knots of a path.
 
 use super::survey_run::BLOCK;
-use crate::ais::{Merge, Population, caught, fold, panicked, run_blocks};
+use crate::ais::{Listener, Merge, Meter, Population, caught, fold, panicked, run_blocks};
 use crate::chain::Block;
 use crate::kernel::{TransitionKernel, refuse_stages};
 use crate::path::{AnnealingPath, Intermediate};
@@ -69,6 +69,11 @@ impl KnotChains {
         of_knot.saturating_mul(knots as u64)
     }
 
+    fn chain_steps(&self, knots: usize) -> u64 {
+        let factors = [self.chains, self.updates, knots].map(|factor| factor as u64);
+        factors.into_iter().fold(1, u64::saturating_mul)
+    }
+
     /// The costs of the segments between knots. Blocks of chains pass all knots by themselves.
     pub(super) fn costs<'p, P, K>(
         &self,
@@ -77,6 +82,7 @@ impl KnotChains {
         knots: &[f64],
         seed: u64,
         threads: Option<usize>,
+        progress: Option<Listener<'_>>,
     ) -> Result<Vec<f64>>
     where
         P: AnnealingPath + Sync,
@@ -89,13 +95,21 @@ impl KnotChains {
         let size = self.chains.div_ceil(blocks);
         let streams = successive(stream(seed, Purpose::Knots, 0)).step_by(size);
         let streams: Vec<_> = streams.take(self.chains.div_ceil(size)).collect();
+        let meter = Meter::new(progress, 0, self.chain_steps(knots.len()));
         let nodes = run_blocks(0..streams.len(), threads, &|block, canceled| {
             let chains = size * block..self.chains.min(size * (block + 1));
             let mut population = None;
             let passed = caught(|| {
                 let (first, stream) = (chains.start, streams[block].clone());
                 let start = Population::start(path, first, chains.len(), stream)?;
-                self.pass(population.insert(start), path, kernel, knots, canceled)
+                self.pass(
+                    population.insert(start),
+                    path,
+                    kernel,
+                    knots,
+                    &meter,
+                    canceled,
+                )
             });
             passed.unwrap_or_else(|message| Err(Some(panicked(message, population, chains))))
         })?;
@@ -124,6 +138,7 @@ impl KnotChains {
         path: &'p P,
         kernel: &K,
         knots: &[f64],
+        meter: &Meter<'_>,
         canceled: &dyn Fn() -> bool,
     ) -> Result<Sums, Option<Error>>
     where
@@ -140,7 +155,7 @@ impl KnotChains {
             }
             let back = (j > 0).then(|| path.at(knots[j - 1]));
             let ahead = (j + 1 < knots.len()).then(|| path.at(knots[j + 1]));
-            sums.push(self.sums(chains, kernel, back, ahead)?);
+            sums.push(self.sums(chains, kernel, [back, ahead], meter)?);
         }
         Ok(Sums(sums))
     }
@@ -151,8 +166,8 @@ impl KnotChains {
         &self,
         chains: &mut Population<'p, P, K::Workspace>,
         kernel: &K,
-        back: Option<P::At<'p>>,
-        ahead: Option<P::At<'p>>,
+        [back, ahead]: [Option<P::At<'p>>; 2],
+        meter: &Meter<'_>,
     ) -> Result<[f64; 3]>
     where
         P: AnnealingPath,
@@ -161,6 +176,7 @@ impl KnotChains {
         let mut sums = [0.0; 3];
         for update in 1..=self.updates {
             chains.stay(kernel)?;
+            meter.count(chains.block().len() as u64, self.chains)?;
             if update > self.burn_in && (update - self.burn_in).is_multiple_of(self.thinning) {
                 let (here, block) = (chains.stage().model, chains.block());
                 sums[0] += sum_of_log_ratios(block, Some(here), back.as_ref());

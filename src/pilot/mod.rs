@@ -5,6 +5,7 @@
 //! four are [`ScheduleOptimizer`]s. A [`StepSizeTuning`] finds the step sizes of a kernel.
 
 mod adaptation;
+mod adaptive_pass;
 mod binned;
 mod conditional_ess;
 mod covariance;
@@ -14,6 +15,7 @@ mod intensity;
 mod knot_chains;
 mod metric;
 mod rounds;
+mod rounds_run;
 mod survey;
 mod survey_run;
 mod tune;
@@ -29,7 +31,8 @@ pub use intensity::{Barrier, IntensityRecorder};
 pub use knot_chains::KnotChains;
 pub use metric::Metric;
 pub(crate) use metric::interpolate;
-pub use rounds::{Round, Rounds, RoundsRun};
+pub use rounds::Rounds;
+pub use rounds_run::{Round, RoundsRun};
 pub use survey::{DerivativeRecorder, Survey, SurveyPoint};
 pub use survey_run::Pilot;
 pub(crate) use tune::robbins_monro;
@@ -37,7 +40,10 @@ pub use tune::{StepSizeTuning, Tuned};
 pub use varopt::{Solver, VarOpt};
 pub use warning::PilotWarning;
 
+use std::ops::ControlFlow;
+
 use crate::Result;
+use crate::ais::Progress;
 use crate::kernel::TransitionKernel;
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
@@ -77,6 +83,27 @@ pub trait ScheduleOptimizer<P: AnnealingPath, K> {
     ) -> Result<OptimizedSchedule>
     where
         P::At<'p>: Send + Sync,
+        K: TransitionKernel<P::At<'p>>,
+    {
+        let on = |_| ControlFlow::Continue(());
+        self.optimize_with_progress(path, kernel, steps, seed, &on)
+    }
+
+    /// As [`optimize`](Self::optimize), calling `progress` as [`Ais::progress`](crate::ais::Ais::progress) does.
+    /// [`progress_bar`](crate::ais::progress_bar) is one.
+    ///
+    /// # Errors
+    /// As [`optimize`](Self::optimize); [`Error::Stopped`](crate::Error::Stopped) where the callback says so.
+    fn optimize_with_progress<'p>(
+        &self,
+        path: &'p P,
+        kernel: &K,
+        steps: usize,
+        seed: u64,
+        progress: &(dyn Fn(Progress) -> ControlFlow<()> + Sync),
+    ) -> Result<OptimizedSchedule>
+    where
+        P::At<'p>: Send + Sync,
         K: TransitionKernel<P::At<'p>>;
 }
 
@@ -106,19 +133,22 @@ macro_rules! optimize_by_survey {
             P: $crate::path::AnnealingPath<State: Send> + Sync,
             K: Sync,
         {
-            fn optimize<'p>(
+            fn optimize_with_progress<'p>(
                 &self,
                 path: &'p P,
                 kernel: &K,
                 steps: usize,
                 seed: u64,
+                progress: &(dyn Fn($crate::ais::Progress) -> std::ops::ControlFlow<()> + Sync),
             ) -> Result<$crate::pilot::OptimizedSchedule>
             where
                 P::At<'p>: Send + Sync,
                 K: $crate::kernel::TransitionKernel<P::At<'p>>,
             {
                 let begun = std::time::Instant::now();
-                let survey = self.pilot.survey(path, kernel, seed)?;
+                let survey = self
+                    .pilot
+                    .survey_with_progress(path, kernel, seed, progress)?;
                 Ok($crate::pilot::OptimizedSchedule {
                     schedule: self.schedule(&survey, steps)?,
                     warnings: $warnings(&survey),

@@ -10,8 +10,9 @@ use rand::Rng;
 use super::adaptation::{Adaptation, Adapted};
 use super::covariance::CovarianceRecorder;
 use super::intensity::{Barrier, IntensityRecorder};
+use super::rounds_run::{Round, RoundsRun};
 use super::tuner::Tuner;
-use crate::ais::{Ais, Resampling, Run};
+use crate::ais::{Ais, Callback, Meter, Progress, Resampling, Run, StoppedBy, Verdict, callback};
 use crate::kernel::{TransitionKernel, Tunable};
 use crate::model::NormalizedModel;
 use crate::num::setters;
@@ -65,35 +66,7 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
     standard_error: Option<f64>,
     seed: u64,
     threads: Option<usize>,
-}
-
-/// One round of [`Rounds`].
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct Round {
-    /// Number of stages.
-    pub stages: usize,
-    /// Estimate of log Z; `-inf` where no chain reached the target's support.
-    pub log_z: f64,
-    /// Its standard error; that of the first pass is not known, and infinite.
-    pub standard_error: f64,
-    /// The global barrier Lambda.
-    pub barrier: f64,
-    /// Evaluations of the density; a gradient is one more.
-    pub evaluations: u64,
-    /// Wall time in seconds.
-    pub seconds: f64,
-}
-
-/// The result of [`Rounds`]: the run of the last round, and how it came about.
-#[derive(Debug, Clone)]
-#[must_use]
-pub struct RoundsRun<S, K> {
-    run: Run<S>,
-    kernel: K,
-    barrier: Barrier,
-    rounds: Vec<Round>,
+    progress: Option<Callback<'p>>,
 }
 
 /// Stages of the first round, at least.
@@ -131,6 +104,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
             standard_error: None,
             seed: 0,
             threads: None,
+            progress: None,
         }
     }
 
@@ -173,6 +147,20 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         self.threads = threads.into();
         self
     }
+
+    /// Calls `progress` as [`Ais::progress`](crate::ais::Ais::progress) does. In the first pass the
+    /// number of stages is foreseen as by [`Adaptation::progress`]. `Break` ends the rounds: the result is that
+    /// of the last one that was finished, if there is one.
+    pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'p) -> Self {
+        self.progress = Some(callback(progress));
+        self
+    }
+
+    /// Shows a progress bar meanwhile, as [`Ais::progress_bar`](crate::ais::Ais::progress_bar) does.
+    #[cfg(feature = "progress")]
+    pub fn progress_bar(self) -> Self {
+        self.progress(crate::ais::progress_bar())
+    }
 }
 
 impl<'p, P, K> Rounds<'p, P, K>
@@ -185,22 +173,30 @@ where
     ///
     /// # Errors
     /// Settings out of range; a budget that the first pass alone exceeds by a quarter; as
-    /// [`Adaptation::first_pass`] and [`Ais::run`].
+    /// [`Adaptation::first_pass`] and [`Ais::run`]; [`Error::Stopped`] where the callback says so before a round
+    /// is finished.
     pub fn run(&self) -> Result<RoundsRun<P::State, K>> {
         Error::check_at_least("rounds", self.rounds, 1)?;
         if let Some(target) = self.standard_error {
             Error::check_positive("standard_error", target)?;
         }
-        let first = self.first_pass()?;
+        let meter = Meter::new(self.progress.as_deref(), 0, 0);
+        let first = self.first_pass(&meter)?;
         let mut spent = first.evaluations;
         let mut rounds = vec![Round::of_first_pass(&first)];
         let mut seeds = stream(self.seed, Purpose::Rounds, 0);
         let (mut kernel, mut barrier, mut shapes) = (first.kernel, first.barrier, first.shapes);
-        let mut stages = first.schedule.steps().max(LEAST);
+        let mut stages = first.schedule.steps();
+        meter.foresee(self.chain_steps(stages, spent));
+        stages = stages.max(LEAST);
+        let mut last = None;
         loop {
             let (now, is_last) = self.stages(stages, spent, rounds.len())?;
             let begun = Instant::now();
-            let round = self.round(&kernel, barrier.schedule(now)?, seeds.next_u64());
+            let round = self.round(&kernel, barrier.schedule(now)?, seeds.next_u64(), &meter);
+            if was_stopped(&round) {
+                return last.map_or_else(|| Err(self.stopped()), Ok);
+            }
             let evaluations = self.evaluations(now);
             spent = spent.saturating_add(evaluations);
             stages = 2 * now;
@@ -217,29 +213,32 @@ where
             let (run, (intensities, recorder)) = round?.split_recorder();
             barrier = Barrier::of(run.stages(), &intensities);
             rounds.push(Round::of_run(&run, &barrier, evaluations));
-            let reached = |target| run.standard_error() <= target;
+            let finished = RoundsRun {
+                run,
+                kernel: kernel.clone(),
+                barrier: barrier.clone(),
+                rounds: rounds.clone(),
+            };
+            let reached = |target| finished.standard_error() <= target;
             if is_last || self.standard_error.is_some_and(reached) {
-                return Ok(RoundsRun {
-                    run,
-                    kernel,
-                    barrier,
-                    rounds,
-                });
+                return Ok(finished);
             }
             if let Some((tuner, recorder)) = self.tuner.zip(recorder) {
-                kernel = tuner.after_round(&kernel, &mut shapes, &recorder, run.stages())?;
+                let stages = finished.run.stages();
+                kernel = tuner.after_round(&kernel, &mut shapes, &recorder, stages)?;
             }
+            last = Some(finished);
         }
     }
 
-    fn first_pass(&self) -> Result<Adapted<K>> {
+    fn first_pass(&self, meter: &Meter<'_>) -> Result<Adapted<K>> {
         let (path, kernel) = (self.path, self.kernel.clone());
         Adaptation::with(path, kernel, self.tuner, self.log_base_normalizer)
             .chains(self.chains)
             .moves(self.moves)
             .seed(self.seed)
             .threads(self.threads)
-            .first_pass()
+            .first_pass_before(meter, |stages| self.chain_steps(stages, 0))
     }
 
     /// One round along a schedule.
@@ -248,6 +247,7 @@ where
         kernel: &K,
         schedule: Schedule,
         seed: u64,
+        meter: &Meter<'_>,
     ) -> Result<Run<P::State, RoundRecorder<P::State>>> {
         let steps = schedule.steps();
         let shapes = self.tuner.map(|tuner| tuner.recorder(self.chains, steps));
@@ -260,7 +260,26 @@ where
             .resampling(Resampling::when_ess_below(0.5)?)
             .threads(self.threads)
             .recorder((IntensityRecorder::default(), shapes));
-        ais.run()
+        ais.run_counted(meter)
+    }
+
+    /// Chain-steps of all rounds after a first pass of so many stages, if a small error does not end them before.
+    fn chain_steps(&self, stages: usize, spent: u64) -> u64 {
+        let stages = match self.budget {
+            Some(budget) => budget.saturating_sub(spent) / self.evaluations(1),
+            // Each round has twice as many as the one before.
+            None => {
+                let rounds = u32::try_from(self.rounds).unwrap_or(u32::MAX);
+                let firsts = 2_u64.saturating_pow(rounds) - 1;
+                firsts.saturating_mul(stages.max(LEAST) as u64)
+            }
+        };
+        stages.saturating_mul(self.chains as u64)
+    }
+
+    fn stopped(&self) -> Error {
+        let (by, chains) = (StoppedBy::Callback.to_string(), self.chains);
+        Error::Stopped { by, chains }
     }
 
     /// Evaluations of a round of so many stages.
@@ -288,122 +307,19 @@ where
     }
 }
 
+/// Whether the callback has ended a round before all of its chains were done.
+fn was_stopped<S, R>(round: &Result<Run<S, R>>) -> bool {
+    match round {
+        Ok(run) => run.stopped_by() == StoppedBy::Callback,
+        Err(error) => matches!(error, Error::Stopped { .. }),
+    }
+}
+
 /// What a round records.
 type RoundRecorder<S> = (IntensityRecorder, Option<CovarianceRecorder<S>>);
 
 /// Recorded stages of a round, at most.
 const RECORDED: usize = 10_000;
-
-impl Round {
-    fn of_first_pass<K>(pass: &Adapted<K>) -> Self {
-        Self {
-            stages: pass.schedule.steps(),
-            log_z: pass.log_z,
-            standard_error: f64::INFINITY,
-            barrier: pass.barrier.global(),
-            evaluations: pass.evaluations,
-            seconds: pass.seconds,
-        }
-    }
-
-    /// Of one that taught nothing but that it needs more stages.
-    fn without_survivors(stages: usize, barrier: &Barrier, evaluations: u64, seconds: f64) -> Self {
-        Self {
-            stages,
-            log_z: f64::NEG_INFINITY,
-            standard_error: f64::INFINITY,
-            barrier: barrier.global(),
-            evaluations,
-            seconds,
-        }
-    }
-
-    fn of_run<S>(run: &Run<S>, barrier: &Barrier, evaluations: u64) -> Self {
-        Self {
-            stages: run.schedule().steps(),
-            log_z: run.log_z(),
-            standard_error: run.standard_error(),
-            barrier: barrier.global(),
-            evaluations,
-            seconds: run.seconds(),
-        }
-    }
-}
-
-impl<S, K> RoundsRun<S, K> {
-    /// The run of the last round.
-    pub fn run(&self) -> &Run<S> {
-        &self.run
-    }
-
-    /// The estimate of log Z, by the last round.
-    pub fn log_z(&self) -> f64 {
-        self.run.log_z()
-    }
-
-    /// Its standard error.
-    pub fn standard_error(&self) -> f64 {
-        self.run.standard_error()
-    }
-
-    /// The kernel of the last round, with the step sizes and shapes that were found.
-    pub fn kernel(&self) -> &K {
-        &self.kernel
-    }
-
-    /// The barrier along the path, by the last round. Its global value Lambda says how hard the path is with
-    /// this kernel.
-    pub fn barrier(&self) -> &Barrier {
-        &self.barrier
-    }
-
-    /// The first pass and the rounds.
-    pub fn rounds(&self) -> &[Round] {
-        &self.rounds
-    }
-
-    /// Evaluations of the density in all of them; a gradient is one more.
-    pub fn evaluations(&self) -> u64 {
-        let rounds = self.rounds.iter().map(|round| round.evaluations);
-        rounds.fold(0, u64::saturating_add)
-    }
-
-    /// Wall time of all of them in seconds.
-    pub fn seconds(&self) -> f64 {
-        self.rounds.iter().map(|round| round.seconds).sum()
-    }
-
-    /// How many stages a run of as many chains needs for a standard error of log Z, by the error of the last
-    /// round.
-    ///
-    /// With the relative variance of a weight written as `exp(c / K) - 1`, `c` follows from the last round, and
-    /// the number of stages is `c / log(1 + N e^2)`. Where the kernel keeps up, `c` is `Lambda^2`.
-    ///
-    /// # Errors
-    /// Where the standard error is not positive.
-    pub fn stages_for(&self, standard_error: f64) -> Result<usize> {
-        Error::check_positive("standard_error", standard_error)?;
-        let chains = self.run.chains() as f64;
-        let relative = |error: f64| (chains * error * error).ln_1p();
-        let stages = self.run.schedule().steps() as f64 * relative(self.standard_error());
-        Ok((stages / relative(standard_error)).ceil().max(1.0) as usize)
-    }
-}
-
-/// The run's lines, and one of the rounds.
-impl<S, K> fmt::Display for RoundsRun<S, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stages = self.run.schedule().steps();
-        let (rounds, lambda) = (self.rounds.len() - 1, self.barrier.global());
-        let evaluations = self.evaluations();
-        write!(
-            f,
-            "{}\nLambda = {lambda:.2}; {stages} stages in the last of ",
-            self.run
-        )?;
-        write!(f, "{rounds} rounds; {evaluations:.3e} evaluations")
-    }
-}
 
 impl<P: AnnealingPath, K: fmt::Debug> fmt::Debug for Rounds<'_, P, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,8 +1,10 @@
 //! The pilot run: a cheap annealed run that surveys a path.
 
+use std::ops::ControlFlow;
+
 use rand::Rng;
 
-use crate::ais::Ais;
+use crate::ais::{Ais, Meter, Progress, StoppedBy};
 use crate::kernel::{TransitionKernel, check_stages};
 use crate::num::setters;
 use crate::path::AnnealingPath;
@@ -101,13 +103,34 @@ impl Pilot {
         P::State: Send,
         K: TransitionKernel<P::At<'p>> + Sync,
     {
+        self.survey_with_progress(path, kernel, seed, &|_| ControlFlow::Continue(()))
+    }
+
+    /// As [`survey`](Self::survey), calling `progress` as [`Ais::progress`] does.
+    /// [`progress_bar`](crate::ais::progress_bar) is one.
+    ///
+    /// # Errors
+    /// As [`survey`](Self::survey); [`Error::Stopped`] where the callback says so.
+    pub fn survey_with_progress<'p, P, K>(
+        &self,
+        path: &'p P,
+        kernel: &K,
+        seed: u64,
+        progress: &(dyn Fn(Progress) -> ControlFlow<()> + Sync),
+    ) -> Result<Survey>
+    where
+        P: AnnealingPath + Sync,
+        P::State: Send,
+        K: TransitionKernel<P::At<'p>> + Sync,
+    {
         self.check()?;
         let linear = Schedule::linear(self.steps)?;
-        let mut survey = self.survey_along(path, kernel, linear, seed)?;
+        let meter = Meter::new(Some(progress), 0, self.evaluations(1));
+        let mut survey = self.counted(path, kernel, linear, seed, &meter)?;
         let mut later_seeds = stream(seed, Purpose::PilotRounds, 0);
         for _ in 1..self.rounds {
             let schedule = Friction::default().schedule(&survey, self.steps)?;
-            survey = self.survey_along(path, kernel, schedule, later_seeds.next_u64())?;
+            survey = self.counted(path, kernel, schedule, later_seeds.next_u64(), &meter)?;
         }
         Ok(survey)
     }
@@ -129,6 +152,24 @@ impl Pilot {
         K: TransitionKernel<P::At<'p>> + Sync,
     {
         self.check()?;
+        let meter = Meter::new(None, 0, 0);
+        self.counted(path, kernel, schedule, seed, &meter)
+    }
+
+    /// Surveys a path in one round, counted by a meter.
+    fn counted<'p, P, K>(
+        &self,
+        path: &'p P,
+        kernel: &K,
+        schedule: Schedule,
+        seed: u64,
+        meter: &Meter<'_>,
+    ) -> Result<Survey>
+    where
+        P: AnnealingPath + Sync,
+        P::State: Send,
+        K: TransitionKernel<P::At<'p>> + Sync,
+    {
         check_stages("steps of the pilot", kernel.stages(), &schedule)?;
         let ais = Ais::with_base_log_z(path, kernel, 0.0)
             .recorder(DerivativeRecorder::default())
@@ -139,7 +180,15 @@ impl Pilot {
             .seed(seed)
             .threads(self.threads)
             .pilot();
-        Survey::from_run(&ais.run()?)
+        let run = ais.run_counted(meter)?;
+        match run.stopped_by() {
+            StoppedBy::Chains => Survey::from_run(&run),
+            // A part of the chains is no survey that depends on the seed alone.
+            by => Err(Error::Stopped {
+                by: by.to_string(),
+                chains: self.chains,
+            }),
+        }
     }
 }
 

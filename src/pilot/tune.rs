@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::ais::{Callback, Meter, Populations, Progress, StoppedBy, Verdict, callback, in_pool};
+use crate::ais::{Callback, Meter, Populations, Progress, Verdict, callback, in_pool};
 use crate::kernel::{StepSize, TransitionKernel, Tunable, refuse_stages};
 use crate::num::setters;
 use crate::path::AnnealingPath;
@@ -111,16 +111,15 @@ impl<'p, P: AnnealingPath, K: Tunable> StepSizeTuning<'p, P, K> {
 
     /// Shows a progress bar meanwhile, as [`Ais::progress_bar`](crate::ais::Ais::progress_bar) does.
     #[cfg(feature = "progress")]
-    pub fn progress_bar(mut self) -> Self {
-        self.progress = Some(crate::ais::bar());
-        self
+    pub fn progress_bar(self) -> Self {
+        self.progress(crate::ais::progress_bar())
     }
 
     /// Tunes the kernel.
     ///
     /// # Errors
     /// A target outside of (0, 1); [`Error::NotConverged`] where no step size gives an acceptance within 0.1 of
-    /// it; a NaN of the model; chains that all leave the support; a panic in model or kernel;
+    /// it; a NaN of the model; chains that all leave the support; a panic in model, kernel or callback;
     /// [`Error::Stopped`] where the callback says so.
     pub fn run(&self) -> Result<Tuned<K>>
     where
@@ -158,8 +157,8 @@ impl<'p, P: AnnealingPath, K: Tunable> StepSizeTuning<'p, P, K> {
         K: TransitionKernel<P::At<'p>> + Sync,
     {
         let first = stream(self.seed, Purpose::Tune, 0);
-        let mut chains = Populations::start(self.path, CHAINS, BLOCK, first)?;
-        let meter = Meter::new(self.progress.as_ref(), 0, self.chain_steps());
+        let mut chains = Populations::start(self.path, 0..CHAINS, BLOCK, first)?;
+        let meter = Meter::new(self.progress.as_deref(), 0, self.chain_steps());
         let mut log_size = self.kernel.step_size().at(0.0).ln();
         let (stages, intervals) = (self.schedule.steps(), self.intervals());
         let mut knots = Vec::with_capacity(intervals + 1);
@@ -171,10 +170,7 @@ impl<'p, P: AnnealingPath, K: Tunable> StepSizeTuning<'p, P, K> {
                 chains.place_at(beta)?;
             }
             let mut acceptance = |log_size: f64| {
-                if meter.add(CHAINS as u64) {
-                    let (by, chains) = (StoppedBy::Callback.to_string(), CHAINS);
-                    return Err(Error::Stopped { by, chains });
-                }
+                meter.count(CHAINS as u64, CHAINS)?;
                 acceptance(&mut chains, &self.kernel, log_size)
             };
             log_size = tune_at(beta, self.acceptance, steps, log_size, &mut acceptance)?;

@@ -5,7 +5,8 @@ use serde::de::DeserializeOwned;
 
 use super::ladders::{Ladder, Ladders};
 use super::round::{Finished, Outcome, Plan};
-use super::runner::{RoundOutcome, Tempering};
+use super::rounds::RoundOutcome;
+use super::runner::Tempering;
 use super::settings::Settings;
 use crate::ais::{Forest, Node};
 use crate::checkpoint::{Decoder, Encoder, Pieces, check_found};

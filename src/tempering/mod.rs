@@ -13,12 +13,14 @@ mod ladders;
 mod on_ranks;
 mod pair;
 mod round;
+mod rounds;
 mod run;
 mod runner;
 mod settings;
 #[cfg(feature = "checkpoint")]
 mod snapshot;
 mod trip;
+mod worker;
 
 pub use run::TemperingRun;
 pub use runner::Tempering;

@@ -8,8 +8,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::round::{Finished, Outcome};
+use super::rounds::{Beside, Ends, Placed, RoundOutcome};
 use super::run::TemperingRun;
-use super::runner::{Beside, Ends, Placed, RoundOutcome, Tempering};
+use super::runner::Tempering;
 use super::settings::Settings;
 use crate::Result;
 use crate::ais::{Ledger, Meter, Share, check_engine, exchange};
@@ -68,7 +69,7 @@ where
             let begun = Instant::now();
             let (settings, share) = (&self.settings, Share::of(ranks));
             let total = settings.chain_steps(settings.scans_of_all_rounds());
-            let callback = self.progress.as_ref().filter(|_| share.rank == 0);
+            let callback = self.conduct.progress.as_deref().filter(|_| share.rank == 0);
             let meter = Meter::new(callback, 0, total);
             let starts: Ends<_, K::Workspace> =
                 (0..settings.blocks()).map(|_| Mutex::default()).collect();

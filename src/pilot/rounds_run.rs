@@ -1,0 +1,153 @@
+//! The result of annealing in rounds.
+
+use std::fmt;
+
+use super::adaptation::Adapted;
+use super::intensity::Barrier;
+use crate::ais::Run;
+use crate::{Error, Result};
+
+/// One round of [`Rounds`](super::Rounds).
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Round {
+    /// Number of stages.
+    pub stages: usize,
+    /// Estimate of log Z; `-inf` where no chain reached the target's support.
+    pub log_z: f64,
+    /// Its standard error; that of the first pass is not known, and infinite.
+    pub standard_error: f64,
+    /// The global barrier Lambda.
+    pub barrier: f64,
+    /// Evaluations of the density; a gradient is one more.
+    pub evaluations: u64,
+    /// Wall time in seconds.
+    pub seconds: f64,
+}
+
+/// The result of [`Rounds`](super::Rounds): the run of the last round, and how it came about.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct RoundsRun<S, K> {
+    pub(super) run: Run<S>,
+    pub(super) kernel: K,
+    pub(super) barrier: Barrier,
+    pub(super) rounds: Vec<Round>,
+}
+
+impl Round {
+    pub(super) fn of_first_pass<K>(pass: &Adapted<K>) -> Self {
+        Self {
+            stages: pass.schedule.steps(),
+            log_z: pass.log_z,
+            standard_error: f64::INFINITY,
+            barrier: pass.barrier.global(),
+            evaluations: pass.evaluations,
+            seconds: pass.seconds,
+        }
+    }
+
+    /// Of one that taught nothing but that it needs more stages.
+    pub(super) fn without_survivors(
+        stages: usize,
+        barrier: &Barrier,
+        evaluations: u64,
+        seconds: f64,
+    ) -> Self {
+        Self {
+            stages,
+            log_z: f64::NEG_INFINITY,
+            standard_error: f64::INFINITY,
+            barrier: barrier.global(),
+            evaluations,
+            seconds,
+        }
+    }
+
+    pub(super) fn of_run<S>(run: &Run<S>, barrier: &Barrier, evaluations: u64) -> Self {
+        Self {
+            stages: run.schedule().steps(),
+            log_z: run.log_z(),
+            standard_error: run.standard_error(),
+            barrier: barrier.global(),
+            evaluations,
+            seconds: run.seconds(),
+        }
+    }
+}
+
+impl<S, K> RoundsRun<S, K> {
+    /// The run of the last round.
+    pub fn run(&self) -> &Run<S> {
+        &self.run
+    }
+
+    /// The estimate of log Z, by the last round.
+    pub fn log_z(&self) -> f64 {
+        self.run.log_z()
+    }
+
+    /// Its standard error.
+    pub fn standard_error(&self) -> f64 {
+        self.run.standard_error()
+    }
+
+    /// The kernel of the last round, with the step sizes and shapes that were found.
+    pub fn kernel(&self) -> &K {
+        &self.kernel
+    }
+
+    /// The barrier along the path, by the last round. Its global value Lambda says how hard the path is with
+    /// this kernel.
+    pub fn barrier(&self) -> &Barrier {
+        &self.barrier
+    }
+
+    /// The first pass and the rounds.
+    pub fn rounds(&self) -> &[Round] {
+        &self.rounds
+    }
+
+    /// Evaluations of the density in all of them; a gradient is one more.
+    pub fn evaluations(&self) -> u64 {
+        let rounds = self.rounds.iter().map(|round| round.evaluations);
+        rounds.fold(0, u64::saturating_add)
+    }
+
+    /// Wall time of all of them in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.rounds.iter().map(|round| round.seconds).sum()
+    }
+
+    /// How many stages a run of as many chains needs for a standard error of log Z, by the error of the last
+    /// round.
+    ///
+    /// With the relative variance of a weight written as `exp(c / K) - 1`, `c` follows from the last round, and
+    /// the number of stages is `c / log(1 + N e^2)`. Where the kernel keeps up, `c` is `Lambda^2`.
+    ///
+    /// # Errors
+    /// Where the standard error is not positive.
+    pub fn stages_for(&self, standard_error: f64) -> Result<usize> {
+        Error::check_positive("standard_error", standard_error)?;
+        let chains = self.run.chains() as f64;
+        let relative = |error: f64| (chains * error * error).ln_1p();
+        let stages = self.run.schedule().steps() as f64 * relative(self.standard_error());
+        Ok((stages / relative(standard_error)).ceil().max(1.0) as usize)
+    }
+}
+
+/// The run's lines, and one of the rounds.
+impl<S, K> fmt::Display for RoundsRun<S, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stages = self.run.schedule().steps();
+        let (rounds, lambda) = (self.rounds.len() - 1, self.barrier.global());
+        let evaluations = self.evaluations();
+        write!(
+            f,
+            "{}\nLambda = {lambda:.2}; {stages} stages in the last of ",
+            self.run
+        )?;
+        write!(f, "{rounds} rounds; {evaluations:.3e} evaluations")
+    }
+}
