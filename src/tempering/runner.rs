@@ -80,7 +80,7 @@ impl<'p, P: AnnealingPath, K: Invariant<P::At<'p>>> Tempering<'p, P, K> {
 impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
     setters! {
         /// The betas of the first round, one for each chain of a ladder; 0, 1/20, .., 1 unless set. Their
-        /// number stays. Twice the barrier ([`TemperingRun::barrier`]) is a good one.
+        /// number stays. Twice the barrier ([`barrier`](super::TemperingRun::barrier)) is a good one.
         schedule of settings: Schedule,
         /// Number of independent ladders, at least 2; 8 unless set. The error has one degree of freedom
         /// less.
