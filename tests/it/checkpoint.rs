@@ -268,14 +268,14 @@ fn whatever_differs_of_a_tempered_run_is_named() {
     for (run, expected) in [
         (
             run().seed(4),
-            "invalid seed: got 3, expected 4, as in this run",
+            "of another run, which has seed 3; this run has 4",
         ),
-        (run().ladders(6), "ladders: got 5, expected 6"),
-        (run().block_size(1), "block_size: got 2, expected 1"),
-        (run().samples(40), "samples: got 33, expected 40"),
+        (run().ladders(6), "ladders 5; this run has 6"),
+        (run().block_size(1), "block_size 2; this run has 1"),
+        (run().samples(40), "samples 33; this run has 40"),
         (
             run().schedule(Schedule::power(4, 2.0).unwrap()),
-            "schedule: got beta_1 = 0.25",
+            "schedule with beta_1 = 0.25",
         ),
         (other_kernel, "fingerprint"),
     ] {
@@ -418,23 +418,23 @@ fn whatever_differs_is_named() {
     for (ais, expected) in [
         (
             ais().seed(4),
-            "invalid seed: got 3, expected 4, as in this run",
+            "of another run, which has seed 3; this run has 4",
         ),
-        (ais().block_size(11), "block_size: got 10, expected 11"),
+        (ais().block_size(11), "block_size 10; this run has 11"),
         (
             ais().recorded_stages(7),
-            "recorded_stages: got 1000, expected 7",
+            "recorded_stages 1000; this run has 7",
         ),
         (ais().chains(50), "chains: got 50, expected at least 63"),
-        (ais().pilot(), "purpose: got Run, expected Pilot"),
+        (ais().pilot(), "purpose Run; this run has Pilot"),
         (
             ais().schedule(linear(13)),
-            "stages of the schedule: got 12, expected 13",
+            "stages of the schedule 12; this run has 13",
         ),
-        (ais().schedule(curved), "schedule: got beta_1 = 0.0833"),
+        (ais().schedule(curved), "schedule with beta_1 = 0.0833"),
         (
             ais().resampling(every),
-            "resampling: got Some(Resampling(Resampling { rule: EssBelow(0.7)",
+            "resampling Some(Resampling(Resampling { rule: EssBelow(0.7)",
         ),
         (recorded(&path), "expected None, as in this run"),
         (other_base, "log normalizer of the base"),
