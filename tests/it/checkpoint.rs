@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use annealed::ais::{Ais, Merge, Progress, Recorder, Resampling, StoppedBy, WasteFree};
@@ -626,4 +626,59 @@ fn a_process_that_is_killed_at_any_moment_loses_little() {
         };
         assert!(found == whole, "{kind}");
     }
+}
+
+/// The sums, which cannot be merged while this flag is set.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Torn(Sums);
+
+static TEARS: AtomicBool = AtomicBool::new(false);
+
+impl Merge for Torn {
+    fn merge(&mut self, right: Self) {
+        assert!(!TEARS.load(Ordering::Relaxed), "torn");
+        self.0.merge(right.0);
+    }
+}
+
+impl<M: annealed::path::Intermediate<State = DVector<f64>>> Recorder<M> for Torn {
+    fn record(&mut self, stage: Stage<'_, M>, block: &Block<DVector<f64>>) {
+        self.0.record(stage, block);
+    }
+}
+
+#[test]
+fn a_panic_in_merging_leaves_the_checkpoint_before() {
+    let (folder, path) = (Folder::new("merging"), path());
+    let ais = |chains| {
+        Ais::new(&path, RandomWalkMetropolis::new(0.5).unwrap())
+            .schedule(Schedule::linear(20).unwrap())
+            .block_size(10)
+            .recorder(Torn::default())
+            .threads(1)
+            .chains(chains)
+    };
+    let _ = ais(30).checkpoint(folder.file()).run().unwrap();
+    TEARS.store(true, Ordering::Relaxed);
+    let again = ais(80).checkpoint(folder.file()).every(Duration::ZERO);
+    let torn = again.resume().unwrap_err();
+    TEARS.store(false, Ordering::Relaxed);
+    assert!(torn.to_string().contains("in merging: torn"), "{torn}");
+    let least = AtomicU64::new(u64::MAX);
+    let resumed = ais(80).progress(|at: Progress| {
+        least.fetch_min(at.done, Ordering::Relaxed);
+    });
+    let resumed = resumed.checkpoint(folder.file()).resume().unwrap();
+    assert_eq!(said(&resumed), said(&ais(80).run().unwrap()));
+    // The finished blocks of the first call are still there.
+    assert!(least.into_inner() > 30 * 20);
+}
+
+#[test]
+fn a_missing_folder_is_named() {
+    let (folder, path) = (Folder::new("missing"), path());
+    let file = folder.0.join("none/run.ckpt");
+    let message = tempering(&path).checkpoint(&file).run().unwrap_err();
+    let expected = format!("there is no folder {}", folder.0.join("none").display());
+    assert!(message.to_string().contains(&expected), "{message}");
 }
