@@ -18,11 +18,14 @@
 
 #[path = "common/interrupt.rs"]
 mod interrupt;
+#[path = "common/seconds.rs"]
+mod seconds;
 
 use std::fs;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use annealed::ais::{Ais, PartialRun};
@@ -31,6 +34,7 @@ use annealed::prelude::*;
 use annealed::{Error, Result};
 use clap::{Parser, Subcommand};
 use interrupt::Interrupt;
+use seconds::seconds;
 
 /// One run on many machines, by files.
 #[derive(Debug, Parser)]
@@ -71,18 +75,32 @@ struct Job {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Write what is done after so many seconds
-    #[arg(long)]
-    time_limit: Option<f64>,
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    time_limit: Option<Duration>,
 }
 
 type Shard = PartialRun<DVector<f64>>;
 
-fn main() -> Result<()> {
-    match Options::parse().task {
-        Some(Task::Run(job)) => run(&job),
+fn main() -> ExitCode {
+    let interrupt = Interrupt::default();
+    let done = match Options::parse().task {
+        Some(Task::Run(job)) => listen(&interrupt).and_then(|()| run(&job, &interrupt)),
         Some(Task::Merge { folder }) => merge(&folder),
         None => show(),
-    }
+    };
+    let code = done.map_or_else(
+        |error| {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        },
+        |()| ExitCode::SUCCESS,
+    );
+    interrupt.exit_code_or(code)
+}
+
+fn listen(interrupt: &Interrupt) -> Result<()> {
+    let listens = interrupt.listen();
+    listens.map_err(|error| Error::file("signals", error.to_string()))
 }
 
 /// The posterior of two means of opposite sign in ten dimensions: `log Z` is known to be 0.
@@ -96,20 +114,19 @@ fn path() -> Result<GeometricPath<Gaussian, GaussianMixture>> {
 }
 
 /// Runs a part, or what its file lacks of it, and writes the file.
-fn run(job: &Job) -> Result<()> {
+fn run(job: &Job, interrupt: &Interrupt) -> Result<()> {
     let file = job
         .folder
         .join(format!("part-{}-of-{}.json", job.part, job.of));
     fs::create_dir_all(&job.folder).map_err(|error| Error::file(&job.folder, error.to_string()))?;
-    let interrupt = Interrupt::listen().map_err(|error| Error::file(&file, error.to_string()))?;
     let path = path()?;
     let mut ais = Ais::new(&path, Hmc::new(0.2, 3)?)
         .schedule(Schedule::linear(job.steps)?)
         .chains(job.chains)
         .seed(job.seed)
         .stop_when(|| interrupt.is_asked());
-    if let Some(seconds) = job.time_limit {
-        ais = ais.time_limit(Duration::from_secs_f64(seconds));
+    if let Some(time) = job.time_limit {
+        ais = ais.time_limit(time);
     }
     let ranges = ais.ranges(job.of)?;
     let Some(range) = ranges.get(job.part) else {
@@ -183,6 +200,7 @@ fn write(file: &Path, shard: &Shard) -> Result<()> {
 /// Eight parts, of which one is lost for a while, and one has not enough time.
 fn show() -> Result<()> {
     let folder = std::env::temp_dir().join(format!("annealed-shards-{}", std::process::id()));
+    let interrupt = Interrupt::default();
     let job = |part, time_limit| Job {
         part,
         of: 8,
@@ -193,13 +211,13 @@ fn show() -> Result<()> {
         time_limit,
     };
     for part in [0, 1, 2, 4, 5, 7] {
-        run(&job(part, None))?;
+        run(&job(part, None), &interrupt)?;
     }
-    run(&job(6, Some(0.0)))?;
+    run(&job(6, Some(Duration::ZERO)), &interrupt)?;
     merge(&folder)?;
     println!("\nthe two jobs again:");
-    run(&job(3, None))?;
-    run(&job(6, None))?;
+    run(&job(3, None), &interrupt)?;
+    run(&job(6, None), &interrupt)?;
     merge(&folder)?;
     fs::remove_dir_all(&folder).map_err(|error| Error::file(&folder, error.to_string()))
 }

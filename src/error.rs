@@ -116,6 +116,16 @@ pub enum Error {
         /// How far it got.
         detail: String,
     },
+    /// A checkpoint, or another process, whose run is not this one.
+    #[error("of another run, which has {setting} {found}; this run has {expected}")]
+    OtherRun {
+        /// What differs first.
+        setting: &'static str,
+        /// What it is there.
+        found: String,
+        /// What it is here.
+        expected: String,
+    },
     /// A failure of one rank of a run on several, as the other ranks report it, or a message of it that
     /// cannot be read.
     #[cfg(feature = "mpi")]
@@ -182,11 +192,17 @@ impl Error {
         }
     }
 
-    /// An [`Error::File`] about a file that the operating system could not read or write.
+    /// An [`Error::File`] about a file that the operating system could not read or write. It says so where the
+    /// file's folder is missing.
     pub fn io(path: impl AsRef<Path>, error: io::Error) -> Self {
+        let path = path.as_ref();
+        let folder = path.parent().filter(|folder| *folder != Path::new(""));
         Self::File {
-            path: path.as_ref().display().to_string(),
-            reason: error.to_string(),
+            path: path.display().to_string(),
+            reason: match folder.filter(|folder| !folder.exists()) {
+                Some(folder) => format!("there is no folder {}", folder.display()),
+                None => error.to_string(),
+            },
             source: Some(Arc::new(error)),
         }
     }
@@ -344,5 +360,14 @@ mod tests {
         assert_eq!(missing(), missing().clone());
         assert_ne!(missing(), Error::file("a.txt", "too short"));
         assert!(Error::file("a.txt", "too short").source().is_none());
+    }
+
+    #[test]
+    fn a_missing_folder_is_named() {
+        let missing = Error::io("no/such/a.txt", io::ErrorKind::NotFound.into());
+        assert_eq!(
+            missing.to_string(),
+            "no/such/a.txt: there is no folder no/such"
+        );
     }
 }

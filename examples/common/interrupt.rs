@@ -1,29 +1,42 @@
 //! Ctrl-C and SIGTERM: the first asks a run to stop, the second ends the program.
 
 use std::io;
+use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use signal_hook::consts::TERM_SIGNALS;
-use signal_hook::flag::{register, register_conditional_shutdown};
+use signal_hook::flag::{register, register_conditional_shutdown, register_usize};
 
 /// Listens to the signals that ask a program to stop.
-#[derive(Clone)]
-pub struct Interrupt(Arc<AtomicBool>);
+#[derive(Clone, Default)]
+pub struct Interrupt {
+    asked: Arc<AtomicBool>,
+    signal: Arc<AtomicUsize>,
+}
 
 impl Interrupt {
     /// Listens from now on.
-    pub fn listen() -> io::Result<Self> {
-        let asked = Arc::new(AtomicBool::new(false));
+    pub fn listen(&self) -> io::Result<()> {
         for &signal in TERM_SIGNALS {
-            register_conditional_shutdown(signal, 130, Arc::clone(&asked))?;
-            register(signal, Arc::clone(&asked))?;
+            register_conditional_shutdown(signal, 128 + signal, Arc::clone(&self.asked))?;
+            register_usize(signal, Arc::clone(&self.signal), signal as usize)?;
+            register(signal, Arc::clone(&self.asked))?;
         }
-        Ok(Self(asked))
+        Ok(())
     }
 
     /// Whether the program has been asked to stop.
     pub fn is_asked(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    /// The code by which shells know a program that a signal has ended, 128 and the signal; another one where there
+    /// was none.
+    pub fn exit_code_or(&self, otherwise: ExitCode) -> ExitCode {
+        match self.signal.load(Ordering::Relaxed) {
+            0 => otherwise,
+            signal => ExitCode::from(128 + signal as u8),
+        }
     }
 }

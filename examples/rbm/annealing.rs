@@ -18,6 +18,7 @@ pub fn describe<'p>(
     options: &Options,
     path: &'p RbmPath,
     schedule: Schedule,
+    interrupt: &Interrupt,
 ) -> Result<Ais<'p, RbmPath, BlockGibbs>> {
     let mut ais = Ais::new(path, BlockGibbs)
         .schedule(schedule)
@@ -36,8 +37,9 @@ pub fn describe<'p>(
     if !options.json {
         ais = ais.progress_bar();
     }
-    let interrupt =
-        Interrupt::listen().map_err(|error| Error::file("signals", error.to_string()))?;
+    let listens = interrupt.listen();
+    listens.map_err(|error| Error::file("signals", error.to_string()))?;
+    let interrupt = interrupt.clone();
     Ok(ais.stop_when(move || interrupt.is_asked()))
 }
 

@@ -24,6 +24,8 @@ mod options;
 mod problem;
 mod report;
 mod reverse;
+#[path = "../common/seconds.rs"]
+mod seconds;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -32,27 +34,29 @@ use std::time::Instant;
 use annealed::{Error, Result};
 use clap::Parser;
 
+use interrupt::Interrupt;
 use options::Options;
 use problem::{anneal_along, images, read, train};
 use report::Report;
 use reverse::Backward;
 
 fn main() -> ExitCode {
-    match score(&Options::parse()) {
+    let interrupt = Interrupt::default();
+    match score(&Options::parse(), &interrupt) {
         Ok(report) => {
             // A reader that has seen enough, as `head`, is no failure.
             let _ = std::io::stdout().write_all(report.as_bytes());
-            ExitCode::SUCCESS
+            interrupt.exit_code_or(ExitCode::SUCCESS)
         }
         Err(error) => {
             eprintln!("error: {error}");
-            ExitCode::FAILURE
+            interrupt.exit_code_or(ExitCode::FAILURE)
         }
     }
 }
 
 /// Runs what the options ask for, and says what came of it.
-fn score(options: &Options) -> Result<String> {
+fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
     let mut problem = match &options.weights {
         Some(path) => read(path, options)?,
         None => train(options)?,
@@ -67,7 +71,7 @@ fn score(options: &Options) -> Result<String> {
     }
     let schedule = options.schedule(&path)?;
     let pilot_seconds = begun.elapsed().as_secs_f64();
-    let ais = annealing::describe(options, &path, schedule)?;
+    let ais = annealing::describe(options, &path, schedule, interrupt)?;
     let Some(run) = annealing::run(options, &ais)? else {
         return Ok(String::new());
     };
@@ -90,6 +94,7 @@ fn score(options: &Options) -> Result<String> {
         backward,
         raise,
         pilot_seconds,
+        resumed: options.resume.is_some(),
     };
     match options.json {
         true => Ok(report.json().to_string() + "\n"),

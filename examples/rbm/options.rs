@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use annealed::Result;
+use annealed::ais::progress_bar;
 use annealed::path::Engine;
 use annealed::pilot::{
     BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, ScheduleOptimizer, VarOpt,
@@ -13,6 +14,8 @@ use annealed::pilot::{
 use annealed::rbm::{BlockGibbs, RbmPath};
 use annealed::schedule::Schedule;
 use clap::{Parser, ValueEnum};
+
+use crate::seconds::seconds;
 
 /// Estimate the log partition function of an RBM.
 #[derive(Debug, Parser)]
@@ -57,7 +60,7 @@ pub struct Options {
     #[arg(long, default_value_t = 4_096)]
     pub chains: usize,
     /// End the run when its standard error is so small, in nats
-    #[arg(long, value_name = "NATS")]
+    #[arg(long, value_name = "NATS", value_parser = nats)]
     pub until_error: Option<f64>,
     /// End the run after so much time
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
@@ -168,10 +171,10 @@ pub enum ScheduleKind {
     Cess,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds")?;
-    let expected = "expected a number of seconds, at least 0";
-    Duration::try_from_secs_f64(seconds).map_err(|_| expected.to_owned())
+fn nats(text: &str) -> Result<f64, String> {
+    let nats = text.parse().ok();
+    let positive = nats.filter(|nats: &f64| nats.is_finite() && *nats > 0.0);
+    positive.ok_or_else(|| "expected a positive number".to_owned())
 }
 
 impl Options {
@@ -215,7 +218,14 @@ impl Options {
                 &ConstantConditionalEss::default().pilot(coarse)
             }
         };
-        let found = optimizer.optimize(path, &BlockGibbs, self.steps, self.seed)?;
+        let (steps, seed) = (self.steps, self.seed);
+        let found = match self.json {
+            true => optimizer.optimize(path, &BlockGibbs, steps, seed)?,
+            false => {
+                let bar = progress_bar();
+                optimizer.optimize_with_progress(path, &BlockGibbs, steps, seed, &bar)?
+            }
+        };
         for warning in &found.warnings {
             eprintln!("schedule: {warning}");
         }

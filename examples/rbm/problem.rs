@@ -111,6 +111,7 @@ pub fn train(options: &Options) -> Result<Problem> {
     };
     let (held_out, training) = (images(held_out), images(training));
 
+    eprintln!("training an RBM on {} digits", training.len());
     let begun = Instant::now();
     let start = Rbm::from_data(20, &training, options.seed)?;
     let trained = ContrastiveDivergence::new(1)

@@ -18,6 +18,8 @@ pub struct Report<'a> {
     pub raise: Option<Raise>,
     /// Of the schedule's pilot and the path's moment matching.
     pub pilot_seconds: f64,
+    /// Whether the run began in an earlier call.
+    pub resumed: bool,
 }
 
 impl Report<'_> {
@@ -145,10 +147,14 @@ impl Display for Report<'_> {
         if run.stopped_by() != StoppedBy::Chains {
             writeln!(f, "stopped by {}", run.stopped_by())?;
         }
+        let earlier = match self.resumed {
+            true => ", earlier calls included,",
+            false => "",
+        };
         writeln!(
             f,
-            "{} chains of {} stages in {:.1} s ({:.1} s for path and schedule), {:.3e} chain-steps a second \
-             ({})",
+            "{} chains of {} stages in {:.1} s{earlier} ({:.1} s for path and schedule), {:.3e} chain-steps a \
+             second ({})",
             run.chains(),
             run.schedule().steps(),
             self.seconds(),

@@ -35,7 +35,8 @@ pub(crate) fn run_blocks<T: Merge + Send>(
 ) -> Result<Forest<T>> {
     let count = blocks.len();
     let ledger = Ledger::new(blocks);
-    work_through(&ledger, count, threads, None, work, None)?;
+    let chains = |block: usize| block..block + 1;
+    work_through(&ledger, count, threads, None, work, &chains, None)?;
     Ok(ledger.close()?.prefix)
 }
 
@@ -43,7 +44,7 @@ pub(crate) fn run_blocks<T: Merge + Send>(
 pub(crate) type AtSite<'a, T> = &'a mut dyn FnMut(&Site<'_, T>) -> Result<()>;
 
 /// Does the work that a ledger hands out, at most so many blocks at once, and `meanwhile` on the thread that
-/// calls.
+/// calls. A panic in the merging of what blocks leave is the error of the block, with its chains.
 ///
 /// # Errors
 /// Threads that cannot be had, or the error of `meanwhile`.
@@ -53,12 +54,15 @@ pub(crate) fn work_through<T: Merge + Send>(
     threads: Option<usize>,
     rule: Option<Rule<'_, T>>,
     work: BlockWork<'_, T>,
+    chains: &(dyn Fn(usize) -> Range<usize> + Sync),
     meanwhile: Option<AtSite<'_, T>>,
 ) -> Result<()> {
     let worker = || {
-        let _ends = EndsByPanic(ledger);
         while let Some(block) = ledger.hand_out() {
-            ledger.enter(block, work(block, &|| ledger.is_canceled(block)), rule);
+            let outcome = work(block, &|| ledger.is_canceled(block));
+            if let Err(message) = caught(|| ledger.enter(block, outcome, rule)) {
+                ledger.fail(block, merging_panicked(message, chains(block)));
+            }
         }
     };
     let mut outcome = Ok(());
@@ -79,8 +83,17 @@ pub(crate) fn work_through<T: Merge + Send>(
     outcome
 }
 
-/// Ends all work where a panic passes by, as from the merging of recorders: the others would wait for what
-/// never comes.
+/// The error of a panic in the merging of what these chains left.
+pub(super) fn merging_panicked(message: String, chains: Range<usize>) -> Error {
+    Error::Panicked {
+        message: format!("in merging: {message}"),
+        chains,
+        stage: 0,
+        beta: 0.0,
+    }
+}
+
+/// Ends all work where a panic passes by: the others would wait for what never comes.
 struct EndsByPanic<'l, T: Merge>(&'l Ledger<T>);
 
 impl<T: Merge> Drop for EndsByPanic<'_, T> {

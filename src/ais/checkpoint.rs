@@ -142,6 +142,7 @@ where
         encoder.put("seconds", &seconds)?;
         let tally = |node: &Node<Outcome<P::State, R>>| node.map_ref(|value| value.tally.clone());
         let tallies = self.ledger.look_at_all(tally);
+        self.ledger.check_whole()?;
         encoder.put("number of nodes", &tallies.len())?;
         for node in &tallies {
             encoder.put("node", &node.map_ref(|_| ()))?;

@@ -80,7 +80,11 @@ impl<S, R> Kept<S, R> {
         let settings: Settings = decoder.take("settings")?;
         run.settings.check_found(&settings)?;
         settings.check()?;
-        check_found("fingerprint", &decoder.take("fingerprint")?, &fingerprint)?;
+        check_found(
+            "a path and kernel of fingerprint",
+            &decoder.take("fingerprint")?,
+            &fingerprint,
+        )?;
         let seconds = decoder.take("seconds")?;
         Error::check_number("seconds", seconds)?;
         let tallies = take_tallies(&mut decoder, &settings)?;

@@ -39,6 +39,8 @@ struct Books<T> {
     prefix: Forest<T>,
     /// Finished blocks that follow a gap, by their first block.
     waiting: BTreeMap<usize, Node<T>>,
+    /// Whether a panic in the merging of blocks has lost some.
+    is_torn: bool,
     /// The leftmost block that failed.
     failed: Option<(usize, Error)>,
     stopped_by: Option<StoppedBy>,
@@ -76,6 +78,7 @@ impl<T: Merge> Ledger<T> {
             done: blocks.start,
             prefix: Forest::new(),
             waiting: waiting.map(|node| (node.blocks().start, node)).collect(),
+            is_torn: false,
             failed: None,
             stopped_by: None,
         };
@@ -178,7 +181,8 @@ impl<T: Merge> Ledger<T> {
         }
     }
 
-    fn fail(&self, block: usize, error: Error) {
+    /// Takes in the error of a block.
+    pub(super) fn fail(&self, block: usize, error: Error) {
         let mut books = self.books();
         let panicked = matches!(error, Error::Panicked { .. });
         self.cancel_from(if panicked { 0 } else { block + 1 });
@@ -215,6 +219,13 @@ impl<T: Merge> Ledger<T> {
         books.prefix.iter().chain(beyond).map(at).collect()
     }
 
+    /// Refuses books that a panic in the merging of blocks has torn.
+    #[cfg(feature = "checkpoint")]
+    pub(crate) fn check_whole(&self) -> Result<()> {
+        let found = "some lost by a panic in merging";
+        Error::check(!self.books().is_torn, "finished blocks", found, "all")
+    }
+
     /// What came of the work.
     ///
     /// # Errors
@@ -248,14 +259,17 @@ impl<T: Merge> Ledger<T> {
 impl<T: Merge> Books<T> {
     /// Moves the block that comes next into the prefix, if it is there.
     fn take_in(&mut self, kept_apart: Option<usize>) -> bool {
-        let Some(node) = self.waiting.remove(&self.done) else {
+        let next = self.waiting.remove(&self.done);
+        let Some(node) = next.filter(|_| !self.is_torn) else {
             return false;
         };
         let apart = kept_apart == Some(self.done);
         self.done = node.blocks().end;
         self.prefix.push(node);
         if !apart {
+            self.is_torn = true;
             self.prefix = coalesce(std::mem::take(&mut self.prefix));
+            self.is_torn = false;
         }
         true
     }

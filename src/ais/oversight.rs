@@ -86,7 +86,8 @@ impl<'a, S: Send, R: Merge + Send> Oversight<'a, S, R> {
             .as_mut()
             .map(|meanwhile| meanwhile as AtSite<'_, _>);
         let (most, threads) = (ledger.most(), self.conduct.threads);
-        work_through(ledger, most, threads, Some(&rule), work, meanwhile)
+        let chains = |block: usize| self.settings.chains_of(block..block + 1);
+        work_through(ledger, most, threads, Some(&rule), work, &chains, meanwhile)
     }
 
     /// Counts blocks that another process has finished.

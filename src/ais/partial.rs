@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::blocks::{caught, merging_panicked};
 use super::outcome::Outcome;
 #[cfg(feature = "serde")]
 use super::outcome::{Chains, Tally};
@@ -149,7 +150,13 @@ impl<S, R: Merge> PartialRun<S, R> {
 
 impl<S, R: Merge + Clone> PartialRun<S, R> {
     /// The result of a run, which may have been stopped.
-    pub(super) fn result(mut self) -> Result<Run<S, R>> {
+    pub(super) fn result(self) -> Result<Run<S, R>> {
+        let chains = 0..self.settings.chains;
+        let run = caught(|| self.whole());
+        run.unwrap_or_else(|message| Err(merging_panicked(message, chains)))
+    }
+
+    fn whole(mut self) -> Result<Run<S, R>> {
         if self.stopped_by != StoppedBy::Chains {
             // What was done after the first gap does not count, as which blocks these are is up to the threads.
             let blocks = self.prefix();

@@ -7,8 +7,8 @@ use std::ops::ControlFlow;
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Chain-steps done, those of an earlier call that this one resumes included. A chain-step is a chain's
-    /// passage of one stage.
+    /// Chain-steps done, those of an earlier call that this one resumes included: passages of a stage by a chain, or
+    /// moves of a chain where it stays.
     pub done: u64,
     /// Chain-steps in all, if nothing stops the run before. Where stages or levels are found on the way, these
     /// are as many as are foreseen, and change.

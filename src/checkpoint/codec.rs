@@ -105,14 +105,20 @@ impl<'b> Decoder<'b> {
 /// Refuses what a checkpoint holds where the run has something else.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`], which names it.
+/// [`Error::OtherRun`], which names it.
 pub(crate) fn check_found<T: PartialEq + Debug>(
-    what: &'static str,
+    setting: &'static str,
     found: &T,
     expected: &T,
 ) -> Result<()> {
-    let as_here = format!("{expected:?}, as in this run");
-    Error::check(found == expected, what, format!("{found:?}"), as_here)
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::OtherRun {
+        setting,
+        found: format!("{found:?}"),
+        expected: format!("{expected:?}"),
+    })
 }
 
 #[cfg(test)]

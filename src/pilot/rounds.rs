@@ -186,28 +186,22 @@ where
         let mut rounds = vec![Round::of_first_pass(&first)];
         let mut seeds = stream(self.seed, Purpose::Rounds, 0);
         let (mut kernel, mut barrier, mut shapes) = (first.kernel, first.barrier, first.shapes);
-        let mut stages = first.schedule.steps();
+        let mut stages = first.schedule.steps().max(LEAST);
         meter.foresee(self.chain_steps(stages, spent));
-        stages = stages.max(LEAST);
         let mut last = None;
         loop {
             let (now, is_last) = self.stages(stages, spent, rounds.len())?;
             let begun = Instant::now();
             let round = self.round(&kernel, barrier.schedule(now)?, seeds.next_u64(), &meter);
             if was_stopped(&round) {
-                return last.map_or_else(|| Err(self.stopped()), Ok);
+                return last.ok_or_else(|| self.stopped());
             }
             let evaluations = self.evaluations(now);
             spent = spent.saturating_add(evaluations);
             stages = 2 * now;
             if !is_last && matches!(round, Err(Error::AllWeightsZero { .. })) {
-                let seconds = begun.elapsed().as_secs_f64();
-                rounds.push(Round::without_survivors(
-                    now,
-                    &barrier,
-                    evaluations,
-                    seconds,
-                ));
+                let cost = (evaluations, begun.elapsed().as_secs_f64());
+                rounds.push(Round::without_survivors(now, &barrier, cost));
                 continue;
             }
             let (run, (intensities, recorder)) = round?.split_recorder();

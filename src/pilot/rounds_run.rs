@@ -52,8 +52,7 @@ impl Round {
     pub(super) fn without_survivors(
         stages: usize,
         barrier: &Barrier,
-        evaluations: u64,
-        seconds: f64,
+        (evaluations, seconds): (u64, f64),
     ) -> Self {
         Self {
             stages,

@@ -122,11 +122,11 @@ impl Schedule {
         let Some((k, (found, expected))) = betas.find(|(_, (found, mine))| found != mine) else {
             return Ok(());
         };
-        let (found, expected) = (
-            format!("beta_{k} = {found}"),
-            format!("{expected}, as in this run"),
-        );
-        Err(Error::invalid("schedule", found, expected))
+        Err(Error::OtherRun {
+            setting: "a schedule with",
+            found: format!("beta_{k} = {found}"),
+            expected: expected.to_string(),
+        })
     }
 }
 

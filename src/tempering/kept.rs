@@ -56,7 +56,11 @@ impl<S> Kept<S> {
         let mut decoder = Decoder::new(payload);
         let found: Settings = decoder.take("settings")?;
         run.settings.check_found(&found)?;
-        check_found("fingerprint", &decoder.take("fingerprint")?, &fingerprint)?;
+        check_found(
+            "a path and kernel of fingerprint",
+            &decoder.take("fingerprint")?,
+            &fingerprint,
+        )?;
         let seconds = decoder.take("seconds")?;
         Error::check_number("seconds", seconds)?;
         let last = match decoder.take("whether a round is finished")? {

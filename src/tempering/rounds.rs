@@ -224,6 +224,7 @@ where
             self.conduct.threads,
             None,
             &work,
+            &|block| self.settings.ladders_of(block),
             meanwhile,
         )?;
         let closed = ledger.close()?;

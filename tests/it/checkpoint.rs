@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use annealed::ais::{Ais, Merge, Progress, Recorder, Resampling, StoppedBy, WasteFree};
@@ -268,14 +268,14 @@ fn whatever_differs_of_a_tempered_run_is_named() {
     for (run, expected) in [
         (
             run().seed(4),
-            "invalid seed: got 3, expected 4, as in this run",
+            "of another run, which has seed 3; this run has 4",
         ),
-        (run().ladders(6), "ladders: got 5, expected 6"),
-        (run().block_size(1), "block_size: got 2, expected 1"),
-        (run().samples(40), "samples: got 33, expected 40"),
+        (run().ladders(6), "ladders 5; this run has 6"),
+        (run().block_size(1), "block_size 2; this run has 1"),
+        (run().samples(40), "samples 33; this run has 40"),
         (
             run().schedule(Schedule::power(4, 2.0).unwrap()),
-            "schedule: got beta_1 = 0.25",
+            "schedule with beta_1 = 0.25",
         ),
         (other_kernel, "fingerprint"),
     ] {
@@ -418,23 +418,23 @@ fn whatever_differs_is_named() {
     for (ais, expected) in [
         (
             ais().seed(4),
-            "invalid seed: got 3, expected 4, as in this run",
+            "of another run, which has seed 3; this run has 4",
         ),
-        (ais().block_size(11), "block_size: got 10, expected 11"),
+        (ais().block_size(11), "block_size 10; this run has 11"),
         (
             ais().recorded_stages(7),
-            "recorded_stages: got 1000, expected 7",
+            "recorded_stages 1000; this run has 7",
         ),
         (ais().chains(50), "chains: got 50, expected at least 63"),
-        (ais().pilot(), "purpose: got Run, expected Pilot"),
+        (ais().pilot(), "purpose Run; this run has Pilot"),
         (
             ais().schedule(linear(13)),
-            "stages of the schedule: got 12, expected 13",
+            "stages of the schedule 12; this run has 13",
         ),
-        (ais().schedule(curved), "schedule: got beta_1 = 0.0833"),
+        (ais().schedule(curved), "schedule with beta_1 = 0.0833"),
         (
             ais().resampling(every),
-            "resampling: got Some(Resampling(Resampling { rule: EssBelow(0.7)",
+            "resampling Some(Resampling(Resampling { rule: EssBelow(0.7)",
         ),
         (recorded(&path), "expected None, as in this run"),
         (other_base, "log normalizer of the base"),
@@ -626,4 +626,59 @@ fn a_process_that_is_killed_at_any_moment_loses_little() {
         };
         assert!(found == whole, "{kind}");
     }
+}
+
+/// The sums, which cannot be merged while this flag is set.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Torn(Sums);
+
+static TEARS: AtomicBool = AtomicBool::new(false);
+
+impl Merge for Torn {
+    fn merge(&mut self, right: Self) {
+        assert!(!TEARS.load(Ordering::Relaxed), "torn");
+        self.0.merge(right.0);
+    }
+}
+
+impl<M: annealed::path::Intermediate<State = DVector<f64>>> Recorder<M> for Torn {
+    fn record(&mut self, stage: Stage<'_, M>, block: &Block<DVector<f64>>) {
+        self.0.record(stage, block);
+    }
+}
+
+#[test]
+fn a_panic_in_merging_leaves_the_checkpoint_before() {
+    let (folder, path) = (Folder::new("merging"), path());
+    let ais = |chains| {
+        Ais::new(&path, RandomWalkMetropolis::new(0.5).unwrap())
+            .schedule(Schedule::linear(20).unwrap())
+            .block_size(10)
+            .recorder(Torn::default())
+            .threads(1)
+            .chains(chains)
+    };
+    let _ = ais(30).checkpoint(folder.file()).run().unwrap();
+    TEARS.store(true, Ordering::Relaxed);
+    let again = ais(80).checkpoint(folder.file()).every(Duration::ZERO);
+    let torn = again.resume().unwrap_err();
+    TEARS.store(false, Ordering::Relaxed);
+    assert!(torn.to_string().contains("in merging: torn"), "{torn}");
+    let least = AtomicU64::new(u64::MAX);
+    let resumed = ais(80).progress(|at: Progress| {
+        least.fetch_min(at.done, Ordering::Relaxed);
+    });
+    let resumed = resumed.checkpoint(folder.file()).resume().unwrap();
+    assert_eq!(said(&resumed), said(&ais(80).run().unwrap()));
+    // The finished blocks of the first call are still there.
+    assert!(least.into_inner() > 30 * 20);
+}
+
+#[test]
+fn a_missing_folder_is_named() {
+    let (folder, path) = (Folder::new("missing"), path());
+    let file = folder.0.join("none/run.ckpt");
+    let message = tempering(&path).checkpoint(&file).run().unwrap_err();
+    let expected = format!("there is no folder {}", folder.0.join("none").display());
+    assert!(message.to_string().contains(&expected), "{message}");
 }

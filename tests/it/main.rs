@@ -23,6 +23,7 @@ mod models;
 mod moments;
 mod paths;
 mod preconditioner;
+mod progress;
 mod rbm;
 mod rbm_files;
 mod rbm_gibbs;

@@ -289,21 +289,21 @@ fn settings_that_differ(world: &dyn Communicator) {
     let runs: [(Result<_>, &str); 5] = [
         (
             ais(&path).seed(3 + odd(1) as u64).run_on(world),
-            "invalid seed: got 4, expected 3, as in this run",
+            "of another run, which has seed 4; this run has 3",
         ),
         (
             ais(&path).chains(100 + odd(1)).run_on(world),
-            "invalid chains: got 101, expected 100, as in this run",
+            "of another run, which has chains 101; this run has 100",
         ),
         (
             ais(&path).schedule(steps(20 + odd(5))).run_on(world),
-            "invalid stages of the schedule: got 25, expected 20, as in this run",
+            "of another run, which has stages of the schedule 25; this run has 20",
         ),
         (
             ais(&path)
                 .resampling(Resampling::every(5 + odd(1)).unwrap())
                 .run_on(world),
-            "invalid resampling: got ",
+            "of another run, which has resampling ",
         ),
         // Refused by itself.
         (

@@ -158,15 +158,15 @@ fn settings_that_differ(world: &dyn Communicator) {
     let runs: [(Result<_>, &str); 3] = [
         (
             tempering(&path).seed(7 + odd(1) as u64).run_on(world),
-            "invalid seed: got 8, expected 7, as in this run",
+            "of another run, which has seed 8; this run has 7",
         ),
         (
             tempering(&path).rounds(7 + odd(1)).run_on(world),
-            "invalid rounds: got 8, expected 7, as in this run",
+            "of another run, which has rounds 8; this run has 7",
         ),
         (
             tempering(&path).ladders(8 + odd(1)).run_on(world),
-            "invalid ladders: got 9, expected 8, as in this run",
+            "of another run, which has ladders 9; this run has 8",
         ),
     ];
     for (found, message) in runs {

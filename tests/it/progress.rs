@@ -1,0 +1,226 @@
+//! Pilots, levels and ladders say how far they are, stop when they are told to, and have the same bits all the same.
+
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use annealed::ais::{Ais, Merge, Progress, Recorder, StoppedBy};
+use annealed::chain::{Block, Stage};
+use annealed::kernel::{Hmc, RandomWalkMetropolis, Tunable};
+use annealed::levels::Levels;
+use annealed::model::Gaussian;
+use annealed::path::{GeometricPath, Intermediate, TemperedPath};
+use annealed::pilot::{
+    Adaptation, BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, Rounds,
+    ScheduleOptimizer, StepSizeTuning, VarOpt,
+};
+use annealed::schedule::Schedule;
+use annealed::tempering::Tempering;
+use annealed::{Error, Result};
+use nalgebra::DVector;
+
+type Path = GeometricPath<Gaussian, Gaussian>;
+
+fn path() -> Path {
+    let target = Gaussian::isotropic(DVector::from_element(3, 1.0), 0.3).unwrap();
+    GeometricPath::new(Gaussian::standard(3).unwrap(), target)
+}
+
+fn walk() -> RandomWalkMetropolis {
+    RandomWalkMetropolis::new(0.5).unwrap()
+}
+
+/// A piece of work that is told of its progress, and the bits of its result.
+type Work<'a> = &'a dyn Fn(&(dyn Fn(Progress) -> ControlFlow<()> + Sync)) -> Result<u64>;
+
+/// Calls `check` with the name of each piece of work that speaks of its progress without a partial result.
+fn each_pilot(mut check: impl FnMut(&str, Work<'_>)) {
+    let (path, kernel) = (path(), walk());
+    check("first pass", &|progress| {
+        let adaptation = Adaptation::new(&path, Hmc::new(0.5, 3).unwrap());
+        let found = adaptation.chains(100).progress(progress).first_pass()?;
+        Ok(found.log_z.to_bits())
+    });
+    let pilot = Pilot::new(100, 100).rounds(2);
+    check("survey", &|progress| {
+        let survey = pilot.survey_with_progress(&path, &kernel, 1, progress)?;
+        Ok(survey.points()[50].var_log_weight.to_bits())
+    });
+    let knots = BinnedSchedule::new(Schedule::linear(4).unwrap());
+    let knots = knots.chains(KnotChains::default());
+    let optimizers: [(&str, &dyn ScheduleOptimizer<_, _>); 4] = [
+        ("VAROPT", &VarOpt::default().pilot(pilot)),
+        ("friction", &Friction::default().pilot(pilot)),
+        ("binned", &knots),
+        ("CESS", &ConstantConditionalEss::default()),
+    ];
+    for (name, optimizer) in optimizers {
+        check(name, &|progress| {
+            let found = optimizer.optimize_with_progress(&path, &kernel, 30, 1, progress)?;
+            Ok(found.schedule.betas()[7].to_bits())
+        });
+    }
+    check("tuning", &|progress| {
+        let tuning = StepSizeTuning::new(&path, walk()).progress(progress);
+        Ok(tuning.run()?.kernel.step_size().at(0.5).to_bits())
+    });
+    let prior = Gaussian::standard(2).unwrap();
+    let likelihood = Gaussian::isotropic(DVector::from_element(2, 1.0), 0.1).unwrap();
+    let problem = TemperedPath::new(prior, likelihood);
+    check("levels", &|progress| {
+        let levels = Levels::new(&problem, walk()).islands(4).moves(10);
+        Ok(levels.progress(progress).run()?.log_z().to_bits())
+    });
+}
+
+#[test]
+fn pilots_say_how_far_they_are_and_keep_their_bits() {
+    each_pilot(|name, work| {
+        let seen = Mutex::new(Vec::new());
+        let watched = work(&|at| {
+            seen.lock().unwrap().push(at);
+            ControlFlow::Continue(())
+        });
+        let unwatched = work(&|_| ControlFlow::Continue(()));
+        assert_eq!(watched.unwrap(), unwatched.unwrap(), "{name}");
+        let mut seen = seen.into_inner().unwrap();
+        seen.sort_by_key(|at: &Progress| at.done);
+        assert!(seen.len() >= 10, "{name}: {}", seen.len());
+        assert!(seen.iter().all(|at| at.done <= at.total), "{name}");
+        let last = seen[seen.len() - 1];
+        assert!(last.done * 100 >= last.total * 99, "{name}: {last:?}");
+    });
+}
+
+#[test]
+fn pilots_stop_when_they_are_told_to() {
+    each_pilot(|name, work| {
+        let calls = AtomicU64::new(0);
+        let stopped = work(&|_| match calls.fetch_add(1, Ordering::Relaxed) {
+            0..5 => ControlFlow::Continue(()),
+            _ => ControlFlow::Break(()),
+        });
+        let error = stopped.unwrap_err();
+        assert!(matches!(error, Error::Stopped { .. }), "{name}: {error}");
+        let panics = work(&|_| panic!("no terminal")).unwrap_err();
+        let Error::Panicked { message, .. } = &panics else {
+            panic!("{name}: {panics}");
+        };
+        assert_eq!(message, "no terminal", "{name}");
+    });
+}
+
+fn rounds(path: &Path) -> Rounds<'_, Path, Hmc> {
+    Rounds::new(path, Hmc::new(0.5, 3).unwrap()).chains(64)
+}
+
+#[test]
+fn rounds_count_all_that_they_do() {
+    let path = path();
+    for rounds in [rounds(&path).rounds(3), rounds(&path).budget(100_000)] {
+        let last = Mutex::new((0, 0));
+        let _ = rounds
+            .progress(|at| {
+                let mut last = last.lock().unwrap();
+                *last = (*last).max((at.done, at.total));
+            })
+            .run()
+            .unwrap();
+        let (done, total) = last.into_inner().unwrap();
+        assert!(done <= total && done * 20 > total * 19, "{done} of {total}");
+    }
+}
+
+#[test]
+fn rounds_that_are_stopped_are_those_before() {
+    let path = path();
+    for finished in 1..3 {
+        let expected = rounds(&path).rounds(finished).run().unwrap();
+        let stages: usize = expected.rounds().iter().map(|round| round.stages).sum();
+        let most = 64 * stages as u64;
+        let stop = |at: Progress| match at.done > most {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        };
+        let stopped = rounds(&path).rounds(4).progress(stop).run().unwrap();
+        assert_eq!(stopped.rounds().len(), expected.rounds().len());
+        assert_eq!(stopped.log_z().to_bits(), expected.log_z().to_bits());
+        assert_eq!(stopped.barrier(), expected.barrier());
+    }
+    let stop = |at: Progress| match at.done > 64 {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    };
+    let error = rounds(&path).progress(stop).run().unwrap_err();
+    assert!(matches!(error, Error::Stopped { .. }), "{error}");
+}
+
+#[test]
+fn a_second_pass_that_is_stopped_is_a_run_of_fewer_chains() {
+    let path = path();
+    let adaptation = || Adaptation::new(&path, Hmc::new(0.5, 3).unwrap()).chains(500);
+    let whole = adaptation().block_size(50).threads(1).run().unwrap();
+    let first = 500 * whole.first.schedule.steps() as u64;
+    let stop = |at: Progress| match at.done > first + first / 2 {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    };
+    let stopped = adaptation().block_size(50).threads(1).progress(stop);
+    let stopped = stopped.run().unwrap();
+    assert_eq!(stopped.second.stopped_by(), StoppedBy::Callback);
+    let chains = stopped.second.chains();
+    assert!(chains > 0 && chains < 500, "{chains}");
+    let of_whole = &whole.second.log_weights()[..chains];
+    assert_eq!(stopped.second.log_weights(), of_whole);
+}
+
+#[test]
+fn tempering_stops_when_it_is_asked_to() {
+    let path = path();
+    let tempering = || Tempering::new(&path, walk()).seed(3).ladders(4);
+    let asked = AtomicU64::new(0);
+    // Rounds 1 to 4 have 2, 4, 8, 16 scans of four blocks.
+    let stop = || asked.fetch_add(1, Ordering::Relaxed) > 4 * 31;
+    let stopped = tempering().rounds(10).stop_when(stop).run().unwrap();
+    assert_eq!(stopped.stopped_by(), StoppedBy::Callback);
+    let expected = tempering().rounds(4).run().unwrap();
+    assert_eq!(stopped.log_z().to_bits(), expected.log_z().to_bits());
+    let error = tempering().stop_when(|| true).run().unwrap_err();
+    assert!(matches!(error, Error::Stopped { .. }), "{error}");
+}
+
+/// Cannot be merged.
+#[derive(Clone)]
+struct Single;
+
+impl Merge for Single {
+    fn merge(&mut self, _right: Self) {
+        panic!("there can be only one");
+    }
+}
+
+impl<M: Intermediate> Recorder<M> for Single {
+    fn record(&mut self, _stage: Stage<'_, M>, _block: &Block<M::State>) {}
+}
+
+#[test]
+fn a_panic_in_merging_is_an_error() {
+    let path = path();
+    let schedule = Schedule::linear(10).unwrap();
+    for (chains, threads) in [(80, 1), (80, 3), (30, 2)] {
+        // Two blocks of different sizes in the tree are merged when the run ends.
+        let ais = Ais::new(&path, walk()).schedule(schedule.clone());
+        let ais = ais.chains(chains).block_size(10).threads(threads);
+        let error = ais.recorder(Single).run().unwrap_err();
+        let Error::Panicked {
+            message,
+            chains: at,
+            ..
+        } = &error
+        else {
+            panic!("{error}");
+        };
+        assert_eq!(message, "in merging: there can be only one");
+        assert!(!at.is_empty() && at.end <= chains, "{at:?}");
+    }
+}
