@@ -190,7 +190,7 @@ fn tempering_stops_when_it_is_asked_to() {
 }
 
 /// Cannot be merged.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 struct Single;
 
 impl Merge for Single {
