@@ -38,7 +38,8 @@ fn each_pilot(mut check: impl FnMut(&str, Work<'_>)) {
     let (path, kernel) = (path(), walk());
     check("first pass", &|progress| {
         let adaptation = Adaptation::new(&path, Hmc::new(0.5, 3).unwrap());
-        let found = adaptation.chains(100).progress(progress).first_pass()?;
+        let adaptation = adaptation.chains(100).ess_share(0.97);
+        let found = adaptation.progress(progress).first_pass()?;
         Ok(found.log_z.to_bits())
     });
     let pilot = Pilot::new(100, 100).rounds(2);
@@ -190,7 +191,7 @@ fn tempering_stops_when_it_is_asked_to() {
 }
 
 /// Cannot be merged.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 struct Single;
 
 impl Merge for Single {
