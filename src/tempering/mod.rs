@@ -6,6 +6,8 @@
 
 #[cfg(feature = "checkpoint")]
 mod checkpoint;
+#[cfg(feature = "mpi")]
+mod checkpoint_on_ranks;
 #[cfg(feature = "checkpoint")]
 mod kept;
 mod ladders;
@@ -13,12 +15,14 @@ mod ladders;
 mod on_ranks;
 mod pair;
 mod round;
+mod rounds;
 mod run;
 mod runner;
 mod settings;
 #[cfg(feature = "checkpoint")]
 mod snapshot;
 mod trip;
+mod worker;
 
 pub use run::TemperingRun;
 pub use runner::Tempering;
