@@ -4,6 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use annealed::ais::{Ais, Run, StoppedBy};
+use annealed::checkpoint::Checkpointed;
 use annealed::rbm::{BlockGibbs, RbmPath};
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
@@ -12,6 +13,9 @@ use crate::interrupt::Interrupt;
 use crate::options::Options;
 
 type Chains = Run<Vec<bool>>;
+
+/// A run that leaves checkpoints.
+type Restartable<'a, 'p> = Checkpointed<'a, Ais<'p, RbmPath, BlockGibbs>>;
 
 /// The run that the options describe.
 pub fn describe<'p>(
@@ -45,39 +49,57 @@ pub fn describe<'p>(
 
 /// Runs it; `None` where another process of this run has the result.
 pub fn run(options: &Options, ais: &Ais<'_, RbmPath, BlockGibbs>) -> Result<Option<Chains>> {
-    let every = options.checkpoint_every.unwrap_or(Duration::from_secs(60));
-    let run = match (&options.checkpoint, &options.resume) {
-        _ if options.mpi => return share(ais),
-        (Some(file), _) => ais.checkpoint(file).every(every).run()?,
-        (_, Some(file)) => {
-            eprintln!("going on from {}", file.display());
-            ais.checkpoint(file).every(every).resume()?
-        }
-        _ if options.checkpoint_every.is_some() => {
-            let expected = "--checkpoint FILE or --resume FILE beside it";
-            return Err(Error::invalid("--checkpoint-every", "no file", expected));
-        }
-        _ => ais.run()?,
-    };
     let file = options.checkpoint.as_ref().or(options.resume.as_ref());
-    if let Some(file) = file.filter(|_| run.stopped_by() != StoppedBy::Chains) {
-        eprintln!(
-            "to go on: the same options, with --resume {}",
-            file.display()
-        );
+    let Some(file) = file else {
+        let expected = "--checkpoint FILE or --resume FILE beside it";
+        return match options.checkpoint_every {
+            Some(_) => Err(Error::invalid("--checkpoint-every", "no file", expected)),
+            None if options.mpi => share(ais, None, false),
+            None => ais.run().map(Some),
+        };
+    };
+    let every = options.checkpoint_every.unwrap_or(Duration::from_secs(60));
+    let checkpointed = ais.checkpoint(file).every(every);
+    let resumes = options.resume.is_some();
+    if resumes && !options.mpi {
+        eprintln!("going on from {}", file.display());
     }
-    Ok(Some(run))
+    let run = match resumes {
+        _ if options.mpi => share(ais, Some(&checkpointed), resumes)?,
+        true => Some(checkpointed.resume()?),
+        false => Some(checkpointed.run()?),
+    };
+    let stopped = |run: &Chains| run.stopped_by() != StoppedBy::Chains;
+    if run.as_ref().is_some_and(stopped) {
+        let file = file.display();
+        eprintln!("to go on: the same options, with --resume {file}");
+    }
+    Ok(run)
 }
 
+/// Runs it on all processes.
 #[cfg(feature = "mpi")]
-fn share(ais: &Ais<'_, RbmPath, BlockGibbs>) -> Result<Option<Chains>> {
+fn share(
+    ais: &Ais<'_, RbmPath, BlockGibbs>,
+    checkpointed: Option<&Restartable<'_, '_>>,
+    resumes: bool,
+) -> Result<Option<Chains>> {
     use annealed::mpi::{Threading, initialize_with_threading, topology::SimpleCommunicator};
     let _mpi = initialize_with_threading(Threading::Funneled);
-    ais.run_on(&SimpleCommunicator::world())
+    let world = SimpleCommunicator::world();
+    match checkpointed {
+        Some(checkpointed) if resumes => checkpointed.resume_on(&world),
+        Some(checkpointed) => checkpointed.run_on(&world),
+        None => ais.run_on(&world),
+    }
 }
 
 #[cfg(not(feature = "mpi"))]
-fn share(_ais: &Ais<'_, RbmPath, BlockGibbs>) -> Result<Option<Chains>> {
+fn share(
+    _ais: &Ais<'_, RbmPath, BlockGibbs>,
+    _checkpointed: Option<&Restartable<'_, '_>>,
+    _resumes: bool,
+) -> Result<Option<Chains>> {
     let found = "a build without the feature mpi";
     Err(Error::invalid(
         "--mpi",

@@ -76,7 +76,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE", conflicts_with = "checkpoint")]
     pub resume: Option<PathBuf>,
     /// Share the chains with the other processes that mpirun has started (a build with the feature mpi)
-    #[arg(long, conflicts_with_all = ["checkpoint", "resume", "reverse", "raise"])]
+    #[arg(long, conflicts_with_all = ["reverse", "raise"])]
     pub mpi: bool,
     /// Write a report: as JSON to a file that ends in .json, else as a page of text
     #[arg(long, value_name = "FILE")]

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use super::fingerprint::{fingerprint, guarded};
 use super::in_progress::InProgress;
 use super::kept::Kept;
-use super::ledger::Ledger;
+use super::ledger::{Ledger, Share};
 use super::outcome::Outcome;
 use super::passage::{Archive, Beside, closed};
 use super::recorder::Recorder;
@@ -17,7 +17,7 @@ use super::run::Run;
 use super::runner::Ais;
 use super::tree::Node;
 use crate::Result;
-use crate::checkpoint::{Checkpointed, Encoder, Head, Keeper, read};
+use crate::checkpoint::{Checkpointed, Encoder, Head, Keeper, Recipient, read};
 use crate::estimate::Warning;
 use crate::kernel::{TransitionKernel, Workspace, check_stages};
 use crate::path::AnnealingPath;
@@ -46,7 +46,7 @@ where
     /// write, or does not read as they were written.
     pub fn run(&self) -> Result<Run<P::State, R>> {
         let fingerprint = self.fingerprint()?;
-        self.go_on(fingerprint, None)
+        self.go_on_alone(fingerprint, None)
     }
 
     /// Goes on from the last checkpoint. The result has the bits of a run that was never interrupted.
@@ -55,13 +55,18 @@ where
     /// As [`Ais::run`]; a file that cannot be read, is damaged, or is of another run.
     pub fn resume(&self) -> Result<Run<P::State, R>> {
         let fingerprint = self.fingerprint()?;
-        let kept = read(&self.file, &self.header(KIND), |payload| {
-            guarded(|| Kept::decode(payload, self.run, fingerprint))
-        })?;
-        self.go_on(fingerprint, Some(kept))
+        let kept = self.read(fingerprint, Share::WHOLE)?;
+        self.go_on_alone(fingerprint, Some(kept))
     }
 
-    fn fingerprint(&self) -> Result<u32> {
+    /// What the file holds, for a process with this share of the blocks.
+    pub(super) fn read(&self, fingerprint: u32, share: Share) -> Result<Kept<P::State, R>> {
+        read(&self.file, &self.header(KIND), |payload| {
+            guarded(|| Kept::decode(payload, self.run, fingerprint, share))
+        })
+    }
+
+    pub(super) fn fingerprint(&self) -> Result<u32> {
         let Ais { settings, .. } = self.run;
         self.run.check(settings)?;
         check_stages(
@@ -72,38 +77,65 @@ where
         fingerprint(self.run.path, &self.run.kernel, &settings.schedule)
     }
 
-    fn go_on(&self, fingerprint: u32, kept: Option<Kept<P::State, R>>) -> Result<Run<P::State, R>> {
+    fn go_on_alone(
+        &self,
+        fingerprint: u32,
+        kept: Option<Kept<P::State, R>>,
+    ) -> Result<Run<P::State, R>> {
+        let begun = Instant::now();
+        let route = (&self.run.settings, &self.run.forward());
+        self.go_on(
+            (fingerprint, begun),
+            kept,
+            Share::WHOLE,
+            |ledger, archive, _| {
+                let beside = Beside {
+                    archive: Some(archive),
+                    keep: |states| states,
+                    meanwhile: None,
+                    meter: None,
+                };
+                self.run.work(route, ledger, beside, begun)
+            },
+        )
+    }
+
+    /// Goes on from what was kept, or anew, and writes checkpoints while `work` does what the ledger hands out.
+    pub(super) fn go_on(
+        &self,
+        (fingerprint, begun): (u32, Instant),
+        kept: Option<Kept<P::State, R>>,
+        share: Share,
+        work: impl FnOnce(
+            &Ledger<Outcome<P::State, R>>,
+            &dyn Archive<'p, P, K::Workspace, R>,
+            &Keeper<'_>,
+        ) -> Result<()>,
+    ) -> Result<Run<P::State, R>> {
         let (run, settings) = (self.run, &self.run.settings);
         let is_new = kept.is_none();
         let kept = kept.unwrap_or_default();
         let blocks = 0..settings.blocks();
-        let ledger = Ledger::resumed(blocks.clone(), kept.nodes, settings.is_unfilled());
-        let begun = Instant::now();
-        let checkpoints = Checkpoints {
+        let ledger = Ledger::resumed(blocks, kept.nodes, settings.is_unfilled()).shared(share);
+        let title = Title {
             run,
             fingerprint,
             seconds: kept.seconds,
             begun,
-            chain_steps: kept.chain_steps,
             ledger: &ledger,
-            keeper: self.keeper(KIND, kept.pieces),
         };
+        let head = || guarded(|| title.head());
+        let keeper = self.keeper(KIND, kept.pieces, &head);
         if is_new {
-            checkpoints.write();
-            checkpoints.keeper.failed().map_or(Ok(()), Err)?;
+            keeper.write_first()?;
         }
-        let route = run.forward();
-        let beside = Beside {
-            archive: Some(&checkpoints),
-            keep: |states| states,
-            meanwhile: None,
-            meter: None,
+        let archive = Checkpoints {
+            run,
+            chain_steps: kept.chain_steps,
+            recipient: &keeper,
         };
-        let worked = run.work((settings, &route), &ledger, beside, begun);
-        if checkpoints.keeper.has_worked() {
-            checkpoints.write();
-        }
-        let failed = checkpoints.keeper.failed();
+        let worked = work(&ledger, &archive, &keeper);
+        let failed = keeper.write_last();
         worked?;
         let mut run = closed(settings, ledger, begun)?.result()?;
         run.add_seconds(kept.seconds);
@@ -115,25 +147,21 @@ where
     }
 }
 
-/// The checkpoints of a run at work.
-struct Checkpoints<'a, 'p, P: AnnealingPath, K, R> {
+/// What a checkpoint says but for chains: these are encoded as their blocks end.
+struct Title<'a, 'p, P: AnnealingPath, K, R> {
     run: &'a Ais<'p, P, K, R>,
     fingerprint: u32,
     /// Wall time of earlier calls.
     seconds: f64,
     begun: Instant,
-    /// Of the blocks that were under way when this call began.
-    chain_steps: u64,
     ledger: &'a Ledger<Outcome<P::State, R>>,
-    keeper: Keeper<'a>,
 }
 
-impl<'p, P, K, R> Checkpoints<'_, 'p, P, K, R>
+impl<'p, P, K, R> Title<'_, 'p, P, K, R>
 where
-    P: AnnealingPath<State: Serialize>,
+    P: AnnealingPath,
     R: Recorder<P::At<'p>> + Serialize,
 {
-    /// What a checkpoint says but for chains: these are encoded as their blocks end.
     fn head(&self) -> Result<Head> {
         let mut encoder = Encoder::default();
         encoder.put("settings", &self.run.settings)?;
@@ -155,10 +183,14 @@ where
             finished: tallies.iter().flat_map(Node::blocks).collect(),
         })
     }
+}
 
-    fn write(&self) {
-        self.keeper.write(&|| guarded(|| self.head()));
-    }
+/// The checkpoints of a run at work.
+pub(super) struct Checkpoints<'a, 'p, P: AnnealingPath, K, R> {
+    pub(super) run: &'a Ais<'p, P, K, R>,
+    /// Of the blocks of this process that were under way when this call began.
+    pub(super) chain_steps: u64,
+    pub(super) recipient: &'a dyn Recipient,
 }
 
 impl<'p, P, K, R> Archive<'p, P, K::Workspace, R> for Checkpoints<'_, 'p, P, K, R>
@@ -173,25 +205,24 @@ where
     }
 
     fn begin(&self, block: usize) -> Option<Result<InProgress<'p, P, K::Workspace, R>>> {
-        let piece = self.keeper.begin(block)?;
+        let piece = self.recipient.begin(block)?;
         Some(self.run.decode(&piece, block))
     }
 
     fn passed(&self, block: usize, at: &InProgress<'p, P, K::Workspace, R>, canceled: bool) {
-        let piece = || guarded(|| at.encode());
-        match canceled {
-            true => self.keeper.leave(block, piece),
-            false => self
-                .keeper
-                .passed(block, piece, &|| guarded(|| self.head())),
+        if canceled || self.recipient.wants(block) {
+            self.recipient.leave(block, guarded(|| at.encode()));
+        }
+        if !canceled {
+            self.recipient.tick();
         }
     }
 
     fn end(&self, block: usize, outcome: Option<&Outcome<P::State, R>>) {
         if let Some(outcome) = outcome {
-            self.keeper
-                .finish(block, || guarded(|| outcome.chains.encode()));
+            let piece = guarded(|| outcome.chains.encode());
+            self.recipient.finish(block, piece);
         }
-        self.keeper.end(block);
+        self.recipient.end(block);
     }
 }

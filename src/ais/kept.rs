@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::in_progress::InProgress;
+use super::ledger::Share;
 use super::lineage::Lineage;
 use super::outcome::{Chains, Outcome, Tally};
 use super::partial::PartialRun;
@@ -43,7 +44,7 @@ pub(super) struct Kept<S, R> {
     pub(super) nodes: Forest<Outcome<S, R>>,
     /// Wall time.
     pub(super) seconds: f64,
-    /// Of the blocks under way.
+    /// Of the blocks under way that fall to this process.
     pub(super) chain_steps: u64,
     pub(super) pieces: Pieces,
 }
@@ -60,7 +61,7 @@ impl<S, R> Default for Kept<S, R> {
 }
 
 impl<S, R> Kept<S, R> {
-    /// Reads and checks all of it.
+    /// Reads and checks all of it, for a process with this share of the blocks.
     ///
     /// # Errors
     /// What no such run leaves; another run.
@@ -68,6 +69,7 @@ impl<S, R> Kept<S, R> {
         payload: &[u8],
         run: &Ais<'p, P, K, R>,
         fingerprint: u32,
+        share: Share,
     ) -> Result<Self>
     where
         P: AnnealingPath<State = S> + Sync,
@@ -105,8 +107,10 @@ impl<S, R> Kept<S, R> {
         }
         let mut chain_steps = 0;
         for (&block, piece) in &pieces.under_way {
-            let block = run.decode(piece, block)?;
-            chain_steps += (block.passed * block.population.block().len()) as u64;
+            let at = run.decode(piece, block)?;
+            if share.has(block) {
+                chain_steps += (at.passed * at.population.block().len()) as u64;
+            }
         }
         Ok(Self {
             nodes: part.continued(&run.settings)?,

@@ -17,8 +17,9 @@ pub(crate) struct Ledger<T> {
     blocks: Range<usize>,
     /// The last block where it is not full, so that it can be done again with more chains.
     kept_apart: Option<usize>,
-    /// Of so many processes that share the blocks in turn, this one.
     share: Share,
+    /// Blocks of this share that are done, and kept by another process.
+    elsewhere: Vec<Range<usize>>,
     /// From this block on none is wanted any more.
     limit: AtomicUsize,
     books: Mutex<Books<T>>,
@@ -29,6 +30,15 @@ pub(crate) struct Ledger<T> {
 pub(crate) struct Share {
     pub(crate) rank: usize,
     pub(crate) size: usize,
+}
+
+impl Share {
+    /// All blocks.
+    pub(crate) const WHOLE: Self = Self { rank: 0, size: 1 };
+
+    pub(crate) fn has(self, block: usize) -> bool {
+        block % self.size == self.rank
+    }
 }
 
 struct Books<T> {
@@ -86,7 +96,8 @@ impl<T: Merge> Ledger<T> {
         while books.take_in(kept_apart) {}
         Self {
             kept_apart,
-            share: Share { rank: 0, size: 1 },
+            share: Share::WHOLE,
+            elsewhere: Vec::new(),
             limit: AtomicUsize::new(blocks.end),
             blocks,
             books: Mutex::new(books),
@@ -94,9 +105,14 @@ impl<T: Merge> Ledger<T> {
     }
 
     /// Hands out only the blocks of this share, of a range that begins at 0.
-    #[cfg(feature = "mpi")]
     pub(crate) fn shared(mut self, share: Share) -> Self {
         self.share = share;
+        self
+    }
+
+    /// Does not hand out these blocks, which another process keeps.
+    pub(crate) fn without(mut self, blocks: Vec<Range<usize>>) -> Self {
+        self.elsewhere = blocks;
         self
     }
 
@@ -127,7 +143,8 @@ impl<T: Merge> Ledger<T> {
                 return None;
             }
             books.next += 1;
-            if block % self.share.size == self.share.rank && !books.has(block) {
+            let elsewhere = || self.elsewhere.iter().any(|blocks| blocks.contains(&block));
+            if self.share.has(block) && !books.has(block) && !elsewhere() {
                 return Some(block);
             }
         }

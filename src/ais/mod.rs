@@ -13,6 +13,8 @@ mod blocks;
 mod bridge;
 #[cfg(feature = "checkpoint")]
 mod checkpoint;
+#[cfg(feature = "mpi")]
+mod checkpoint_on_ranks;
 mod conduct;
 #[cfg(feature = "mpi")]
 mod exchange;
@@ -62,16 +64,13 @@ pub(crate) use blocks::{AtSite, Site, caught, run_blocks, work_through};
 pub use bridge::{Bridge, BridgeStage};
 pub(crate) use conduct::Conduct;
 #[cfg(feature = "mpi")]
-pub(crate) use exchange::exchange;
+pub(crate) use exchange::{Post, exchange};
 #[cfg(feature = "checkpoint")]
 pub(crate) use fingerprint::{fingerprint, guarded};
-pub(crate) use ledger::Ledger;
-#[cfg(feature = "mpi")]
-pub(crate) use ledger::Share;
+pub(crate) use ledger::{Ledger, Share, Watch};
 pub(crate) use meter::Meter;
 #[cfg(feature = "mpi")]
-pub(crate) use on_ranks::check_engine;
-pub(crate) use oversight::Meanwhile;
+pub(crate) use on_ranks::{check_engine, check_fingerprint};
 pub use partial::PartialRun;
 pub(crate) use passage::panicked;
 pub use population::Population;
@@ -93,7 +92,5 @@ pub use stages::StageSummary;
 pub use stop::StoppedBy;
 pub use target_samples::{Approximate, Exact, IsExact, TargetSamples};
 pub use tree::Merge;
-#[cfg(feature = "checkpoint")]
-pub(crate) use tree::Node;
-pub(crate) use tree::{Forest, fold};
+pub(crate) use tree::{Forest, Node, fold};
 pub use waste_free::WasteFree;

@@ -6,7 +6,7 @@ use mpi::topology::Communicator;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::exchange::exchange;
+use super::exchange::{Post, exchange};
 use super::ledger::{Ledger, Share};
 use super::passage::{Beside, Keep, closed};
 use super::recorder::Recorder;
@@ -79,7 +79,7 @@ where
     ) -> Result<Option<Run<S, R>>> {
         Ranks::together(world, |ranks| {
             self.check(&self.settings)?;
-            self.settings.agree(ranks)?;
+            self.settings.agree(ranks, None)?;
             let begun = Instant::now();
             let settings = &self.settings;
             let blocks = 0..settings.blocks();
@@ -88,7 +88,7 @@ where
             let beside = Beside {
                 archive: None,
                 keep,
-                meanwhile: Some(&mut |site, watch| exchange(ranks, site, watch)),
+                meanwhile: Some(&mut |site, watch| exchange(ranks, site, watch, Post::default())),
                 meter: None,
             };
             self.work((settings, &self.forward()), &ledger, beside, begun)?;
@@ -102,15 +102,16 @@ where
 }
 
 impl Settings {
-    /// Sees to it that all ranks have the same settings.
-    fn agree(&self, ranks: &mut Ranks) -> Result<()> {
+    /// Sees to it that all ranks have the same settings, and the same fingerprint where they write checkpoints.
+    pub(super) fn agree(&self, ranks: &mut Ranks, fingerprint: Option<u32>) -> Result<()> {
         if ranks.rank() == 0 {
-            return ranks.tell_all(self);
+            return ranks.tell_all(&(self, fingerprint));
         }
-        let first: Self = ranks.hear()?.1;
+        let (_, (first, fingerprint_of_first)): (_, (Self, _)) = ranks.hear()?;
         check_engine(self.engine, first.engine)?;
         check_found("chains", &self.chains, &first.chains)?;
-        first.check_found(self)
+        first.check_found(self)?;
+        check_fingerprint(fingerprint, fingerprint_of_first)
     }
 }
 
@@ -120,4 +121,12 @@ pub(crate) fn check_engine(mine: Option<Engine>, first: Option<Engine>) -> Resul
         "{first:?}, as on rank 0: engines round differently; set one that all machines have"
     );
     Error::check(mine == first, "engine", format!("{mine:?}"), expected)
+}
+
+/// Refuses a fingerprint that is not that of rank 0.
+pub(crate) fn check_fingerprint(mine: Option<u32>, first: Option<u32>) -> Result<()> {
+    let expected = format!(
+        "{first:?}, as on rank 0: path, kernel or machine do something else there, or one of both leaves no checkpoints"
+    );
+    Error::check(mine == first, "fingerprint", format!("{mine:?}"), expected)
 }

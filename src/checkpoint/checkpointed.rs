@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::file::Header;
-use super::keeper::{Keeper, Pieces};
+use super::keeper::{Keeper, MakeHead};
+use super::pieces::Pieces;
 
 /// A run that leaves checkpoints in a file, made by [`Ais::checkpoint`](crate::ais::Ais::checkpoint) or
 /// [`Tempering::checkpoint`](crate::tempering::Tempering::checkpoint).
@@ -49,7 +50,12 @@ impl<'a, A> Checkpointed<'a, A> {
     }
 
     /// What writes checkpoints of this kind of run, going on from these pieces.
-    pub(crate) fn keeper<'h>(&'h self, kind: &'h str, pieces: Pieces) -> Keeper<'h> {
-        Keeper::new(&self.file, self.header(kind), self.every, pieces)
+    pub(crate) fn keeper<'h>(
+        &'h self,
+        kind: &'h str,
+        pieces: Pieces,
+        head: MakeHead<'h>,
+    ) -> Keeper<'h> {
+        Keeper::new((&self.file, self.header(kind)), self.every, pieces, head)
     }
 }

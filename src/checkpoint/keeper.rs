@@ -6,19 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::codec::{Decoder, Encoder};
 use super::file::{Header, write};
+use super::pieces::{Piece, Pieces, put_list};
+use super::recipient::Recipient;
 use crate::{Error, Result};
-
-/// What a block has left.
-type Piece = Arc<Vec<u8>>;
-
-/// What blocks have left, by their index.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Pieces {
-    pub(crate) finished: BTreeMap<usize, Piece>,
-    pub(crate) under_way: BTreeMap<usize, Piece>,
-}
 
 /// What a checkpoint says before the pieces.
 pub(crate) struct Head {
@@ -27,15 +18,19 @@ pub(crate) struct Head {
     pub(crate) finished: BTreeSet<usize>,
 }
 
+/// Makes the head of the checkpoint that is written now.
+pub(crate) type MakeHead<'a> = &'a (dyn Fn() -> Result<Head> + Sync);
+
 /// Collects what blocks leave, and writes checkpoints.
 ///
-/// When an interval is over each block at work leaves a piece, at the end of a stage of its own. Whoever then comes
-/// first writes them all. Blocks are independent of each other, so that their pieces need not be of one moment.
-/// Nothing is encoded or written under a lock.
+/// When an interval is over each block at work leaves a piece, at the end of a stage of its own, and each other process
+/// sends those of its blocks. Whoever then comes first writes them all. Blocks are independent of each other, so that
+/// their pieces need not be of one moment. Nothing is encoded or written under a lock.
 pub(crate) struct Keeper<'a> {
     file: &'a Path,
     header: Header<'a>,
     every: Duration,
+    head: MakeHead<'a>,
     clock: Instant,
     /// When the interval is over, in nanoseconds on the clock.
     due: AtomicU64,
@@ -45,11 +40,13 @@ pub(crate) struct Keeper<'a> {
 #[derive(Default)]
 struct Desk {
     pieces: Pieces,
-    /// Whether a block was at work.
+    /// Whether a block has left a piece.
     has_worked: bool,
-    at_work: BTreeSet<usize>,
+    at_work: BTreeSet<Worker>,
     /// Those at work that have left nothing since the last checkpoint.
-    pending: BTreeSet<usize>,
+    pending: BTreeSet<Worker>,
+    /// Whether the other processes have been asked since the last checkpoint.
+    asked: bool,
     writing: bool,
     /// Why the last checkpoint is not written.
     failed: Option<Error>,
@@ -57,13 +54,27 @@ struct Desk {
     lost: Option<Error>,
 }
 
+/// Who leaves pieces: a block of this process, or another process.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Worker {
+    Block(usize),
+    #[cfg(feature = "mpi")]
+    Rank(usize),
+}
+
 impl<'a> Keeper<'a> {
     /// Goes on from the pieces of an earlier run, if there are any.
-    pub(crate) fn new(file: &'a Path, header: Header<'a>, every: Duration, pieces: Pieces) -> Self {
+    pub(crate) fn new(
+        (file, header): (&'a Path, Header<'a>),
+        every: Duration,
+        pieces: Pieces,
+        head: MakeHead<'a>,
+    ) -> Self {
         Self {
             file,
             header,
             every,
+            head,
             clock: Instant::now(),
             due: AtomicU64::new(nanoseconds(every)),
             desk: Mutex::new(Desk {
@@ -77,97 +88,36 @@ impl<'a> Keeper<'a> {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A block is at work from now on. Returns what it had left before.
-    pub(crate) fn begin(&self, block: usize) -> Option<Piece> {
-        let mut desk = self.desk();
-        desk.has_worked = true;
-        desk.at_work.insert(block);
-        desk.pending.insert(block);
-        desk.pieces.under_way.get(&block).cloned()
+    /// Whether the interval is over.
+    fn is_due(&self) -> bool {
+        nanoseconds(self.clock.elapsed()) >= self.due.load(Ordering::Relaxed)
     }
 
-    /// A block at work has ended a stage, and may leave what `piece` makes.
-    pub(crate) fn passed(
-        &self,
-        block: usize,
-        piece: impl FnOnce() -> Result<Vec<u8>>,
-        head: &dyn Fn() -> Result<Head>,
-    ) {
-        if nanoseconds(self.clock.elapsed()) < self.due.load(Ordering::Relaxed) {
-            return;
+    /// Writes the first checkpoint of a new run.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn write_first(&self) -> Result<()> {
+        self.write();
+        self.desk().failed.clone().map_or(Ok(()), Err)
+    }
+
+    /// Writes the last checkpoint, if a block has left anything. Returns why the last one is not written.
+    pub(crate) fn write_last(&self) -> Option<Error> {
+        if self.desk().has_worked {
+            self.write();
         }
-        if self.desk().pending.contains(&block) {
-            self.leave(block, piece);
-        }
-        if self.desk().is_ready() {
-            self.write(head);
-            let mut desk = self.desk();
-            desk.writing = false;
-            desk.pending = desk.at_work.clone();
-            let due = self.clock.elapsed().saturating_add(self.every);
-            self.due.store(nanoseconds(due), Ordering::Relaxed);
-        }
-    }
-
-    /// A block leaves what `piece` makes.
-    pub(crate) fn leave(&self, block: usize, piece: impl FnOnce() -> Result<Vec<u8>>) {
-        let piece = piece();
-        let mut desk = self.desk();
-        desk.pending.remove(&block);
-        match piece {
-            Ok(piece) => drop(desk.pieces.under_way.insert(block, Arc::new(piece))),
-            Err(error) => desk.lost = Some(error),
-        }
-    }
-
-    /// A block is finished, and leaves what `piece` makes. What it left before is kept until a head counts it.
-    pub(crate) fn finish(&self, block: usize, piece: impl FnOnce() -> Result<Vec<u8>>) {
-        let piece = piece();
-        let mut desk = self.desk();
-        match piece {
-            Ok(piece) => drop(desk.pieces.finished.insert(block, Arc::new(piece))),
-            Err(error) => desk.lost = Some(error),
-        }
-    }
-
-    /// A block is not at work any more.
-    pub(crate) fn end(&self, block: usize) {
-        let mut desk = self.desk();
-        desk.at_work.remove(&block);
-        desk.pending.remove(&block);
-    }
-
-    /// What blocks have left.
-    pub(crate) fn pieces(&self) -> Pieces {
-        self.desk().pieces.clone()
-    }
-
-    /// Takes other pieces in place of all that were left.
-    pub(crate) fn replace(&self, pieces: Result<Pieces>) {
-        let mut desk = self.desk();
-        desk.lost = desk.lost.take().or(pieces.as_ref().err().cloned());
-        desk.pieces = pieces.unwrap_or_default();
-    }
-
-    /// Whether a block was at work.
-    pub(crate) fn has_worked(&self) -> bool {
-        self.desk().has_worked
-    }
-
-    /// Writes a checkpoint of what was left so far.
-    pub(crate) fn write(&self, head: &dyn Fn() -> Result<Head>) {
-        let written = self.try_write(head);
-        self.desk().failed = written.err();
-    }
-
-    /// Why the last checkpoint is not written.
-    pub(crate) fn failed(&self) -> Option<Error> {
         self.desk().failed.clone()
     }
 
-    fn try_write(&self, head: &dyn Fn() -> Result<Head>) -> Result<()> {
+    fn write(&self) {
+        let written = self.try_write();
+        self.desk().failed = written.err();
+    }
+
+    fn try_write(&self) -> Result<()> {
         // It is made first: the blocks that it counts have all left their pieces.
-        let head = head()?;
+        let head = (self.head)()?;
         let mut parts = vec![Arc::new(head.bytes)];
         {
             let mut desk = self.desk();
@@ -189,7 +139,113 @@ impl<'a> Keeper<'a> {
     }
 }
 
+impl Recipient for Keeper<'_> {
+    fn pieces(&self) -> Pieces {
+        self.desk().pieces.clone()
+    }
+
+    fn replace(&self, pieces: Result<Pieces>) {
+        let mut desk = self.desk();
+        desk.lost = desk.lost.take().or(pieces.as_ref().err().cloned());
+        desk.pieces = pieces.unwrap_or_default();
+    }
+
+    fn begin(&self, block: usize) -> Option<Piece> {
+        let mut desk = self.desk();
+        desk.begin(Worker::Block(block));
+        desk.pieces.under_way.get(&block).cloned()
+    }
+
+    fn wants(&self, block: usize) -> bool {
+        self.is_due() && self.desk().pending.contains(&Worker::Block(block))
+    }
+
+    fn leave(&self, block: usize, piece: Result<Vec<u8>>) {
+        let mut desk = self.desk();
+        desk.pending.remove(&Worker::Block(block));
+        desk.keep(piece, |pieces| &mut pieces.under_way, block);
+    }
+
+    /// What the block left before is kept until a head counts it.
+    fn finish(&self, block: usize, piece: Result<Vec<u8>>) {
+        self.desk()
+            .keep(piece, |pieces| &mut pieces.finished, block);
+    }
+
+    fn end(&self, block: usize) {
+        self.desk().end(Worker::Block(block));
+    }
+
+    /// Writes a checkpoint if the interval is over and all have left their pieces.
+    fn tick(&self) {
+        if !self.is_due() || !self.desk().is_ready() {
+            return;
+        }
+        self.write();
+        let mut desk = self.desk();
+        desk.writing = false;
+        desk.asked = false;
+        desk.pending = desk.at_work.clone();
+        let due = self.clock.elapsed().saturating_add(self.every);
+        self.due.store(nanoseconds(due), Ordering::Relaxed);
+    }
+}
+
+/// Other processes.
+#[cfg(feature = "mpi")]
+impl Keeper<'_> {
+    /// A process is at work from now on.
+    pub(crate) fn begin_rank(&self, rank: usize) {
+        self.desk().begin(Worker::Rank(rank));
+    }
+
+    /// Whether other processes are to be asked for the pieces of their blocks now. They are asked once.
+    pub(crate) fn asks(&self) -> bool {
+        if !self.is_due() {
+            return false;
+        }
+        let mut desk = self.desk();
+        let is_rank = |worker: &Worker| matches!(worker, Worker::Rank(_));
+        let asks = !desk.asked && desk.pending.iter().any(is_rank);
+        desk.asked |= asks;
+        asks
+    }
+
+    /// A process has sent the pieces of all its blocks at work.
+    pub(super) fn hear_all(&self, rank: usize) {
+        self.desk().pending.remove(&Worker::Rank(rank));
+    }
+
+    /// A process is not at work any more.
+    pub(crate) fn end_rank(&self, rank: usize) {
+        self.desk().end(Worker::Rank(rank));
+    }
+}
+
 impl Desk {
+    fn begin(&mut self, worker: Worker) {
+        self.at_work.insert(worker);
+        self.pending.insert(worker);
+    }
+
+    fn end(&mut self, worker: Worker) {
+        self.at_work.remove(&worker);
+        self.pending.remove(&worker);
+    }
+
+    fn keep(
+        &mut self,
+        piece: Result<Vec<u8>>,
+        of: impl FnOnce(&mut Pieces) -> &mut BTreeMap<usize, Piece>,
+        block: usize,
+    ) {
+        self.has_worked = true;
+        match piece {
+            Ok(piece) => drop(of(&mut self.pieces).insert(block, Arc::new(piece))),
+            Err(error) => self.lost = Some(error),
+        }
+    }
+
     /// Whether whoever asks is to write a checkpoint now.
     fn is_ready(&mut self) -> bool {
         let ready = self.pending.is_empty() && !self.writing;
@@ -200,63 +256,4 @@ impl Desk {
 
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Adds the number of some pieces, and each with its block and its length.
-fn put_list<'d>(
-    parts: &mut Vec<Piece>,
-    pieces: impl Iterator<Item = (&'d usize, &'d Piece)>,
-) -> Result<()> {
-    let pieces: Vec<_> = pieces.collect();
-    let mut encoder = Encoder::default();
-    encoder.put("number of blocks", &pieces.len())?;
-    for (block, piece) in pieces {
-        encoder.put("block", block)?;
-        encoder.put("length of a block", &piece.len())?;
-        parts.push(Arc::new(std::mem::take(&mut encoder).finish()));
-        parts.push(Arc::clone(piece));
-    }
-    parts.push(Arc::new(encoder.finish()));
-    Ok(())
-}
-
-impl Pieces {
-    /// Forgets the blocks from this one on.
-    pub(crate) fn truncate(&mut self, blocks: usize) {
-        self.finished.split_off(&blocks);
-        self.under_way.split_off(&blocks);
-    }
-
-    /// Reads the pieces of a run of so many blocks.
-    ///
-    /// # Errors
-    /// Blocks beyond the last, out of order, or both finished and under way.
-    pub(crate) fn decode(decoder: &mut Decoder<'_>, blocks: usize) -> Result<Self> {
-        let finished = take_list(decoder, blocks)?;
-        let under_way = take_list(decoder, blocks)?;
-        let both = under_way.keys().find(|block| finished.contains_key(block));
-        let block = both.copied().unwrap_or_default();
-        let expected = "blocks that are not finished";
-        Error::check(both.is_none(), "block under way", block, expected)?;
-        Ok(Self {
-            finished,
-            under_way,
-        })
-    }
-}
-
-fn take_list(decoder: &mut Decoder<'_>, blocks: usize) -> Result<BTreeMap<usize, Piece>> {
-    let count: usize = decoder.take("number of blocks")?;
-    let expected = format!("at most {blocks}");
-    Error::check(count <= blocks, "number of blocks", count, expected)?;
-    let mut pieces = BTreeMap::new();
-    let mut next = 0;
-    for _ in 0..count {
-        let block = decoder.take("block")?;
-        let expected = format!("{next} to {}", blocks - 1);
-        Error::check((next..blocks).contains(&block), "block", block, expected)?;
-        next = block + 1;
-        pieces.insert(block, Arc::new(decoder.take_bytes("block")?.to_vec()));
-    }
-    Ok(pieces)
 }

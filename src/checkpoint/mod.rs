@@ -46,16 +46,24 @@
 
 mod checkpointed;
 mod codec;
+#[cfg(feature = "mpi")]
+mod courier;
 mod file;
 #[cfg(test)]
 pub(crate) mod hostile;
 mod keeper;
+mod pieces;
+mod recipient;
 mod replace;
 
 pub use checkpointed::Checkpointed;
 pub(crate) use codec::{Decoder, Encoder, check_found};
+#[cfg(feature = "mpi")]
+pub(crate) use courier::{Courier, Letter, Parcel, parcel, unpacked};
 pub(crate) use crc32fast::hash as checksum;
 pub(crate) use file::read;
 #[cfg(test)]
 pub(crate) use file::{Header, write};
-pub(crate) use keeper::{Head, Keeper, Pieces};
+pub(crate) use keeper::{Head, Keeper};
+pub(crate) use pieces::{Piece, Pieces};
+pub(crate) use recipient::Recipient;

@@ -1,22 +1,22 @@
 //! Tempered runs that leave checkpoints.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::kept::{Kept, outcomes};
+use super::kept::{Kept, ended_blocks};
 use super::ladders::Ladders;
-use super::round::{Finished, Plan, Starts};
-use super::rounds::{Archive, RoundOutcome};
+use super::round::{Finished, Plan};
+use super::rounds::{Archive, EndedBlock, EndedBlocks};
 use super::run::TemperingRun;
 use super::runner::Tempering;
 use super::snapshot::encode_start;
 use crate::Result;
-use crate::ais::{Forest, fingerprint, guarded};
-use crate::checkpoint::{Checkpointed, Encoder, Head, Keeper, Pieces, read};
+use crate::ais::{Share, fingerprint, guarded};
+use crate::checkpoint::{Checkpointed, Encoder, Head, Keeper, Pieces, Recipient, read};
 use crate::estimate::Warning;
 use crate::kernel::{Invariant, Workspace};
 use crate::path::AnnealingPath;
@@ -44,7 +44,7 @@ where
     /// does not read as they were written.
     pub fn run(&self) -> Result<TemperingRun<P::State>> {
         let fingerprint = self.fingerprint()?;
-        self.go_on(fingerprint, None)
+        self.go_on_alone(fingerprint, None)
     }
 
     /// Goes on from the last checkpoint. The result has the bits of a run that was never interrupted. There may be more
@@ -54,49 +54,89 @@ where
     /// As [`Tempering::run`]; a file that cannot be read, is damaged, or is of another run.
     pub fn resume(&self) -> Result<TemperingRun<P::State>> {
         let fingerprint = self.fingerprint()?;
-        let kept = read(&self.file, &self.header(KIND), |payload| {
-            guarded(|| Kept::decode(payload, self.run, fingerprint))
-        })?;
-        self.go_on(fingerprint, Some(kept))
+        let kept = self.read(fingerprint, Share::WHOLE)?;
+        self.go_on_alone(fingerprint, Some(kept))
     }
 
-    fn fingerprint(&self) -> Result<u32> {
+    /// What the file holds, for a process with this share of the blocks.
+    pub(super) fn read(&self, fingerprint: u32, share: Share) -> Result<Kept<P::State>> {
+        read(&self.file, &self.header(KIND), |payload| {
+            guarded(|| Kept::decode(payload, self.run, fingerprint, share))
+        })
+    }
+
+    pub(super) fn fingerprint(&self) -> Result<u32> {
         self.run.check()?;
         let (path, schedule) = (self.run.path, &self.run.settings.schedule);
         fingerprint(path, &self.run.kernel, schedule)
     }
 
-    fn go_on(
+    fn go_on_alone(
         &self,
         fingerprint: u32,
         kept: Option<Kept<P::State>>,
     ) -> Result<TemperingRun<P::State>> {
+        let run = self.go_on(fingerprint, kept, |last, archive, _| {
+            self.run
+                .rounds_after(last, |samples| samples, Some(archive), None)
+        })?;
+        Ok(run.expect("there is no other process"))
+    }
+
+    /// Goes on from what was kept, or anew, and writes checkpoints while `work` does the rounds that are left.
+    pub(super) fn go_on(
+        &self,
+        fingerprint: u32,
+        kept: Option<Kept<P::State>>,
+        work: impl FnOnce(
+            Option<Finished<P::State>>,
+            &dyn Archive<'p, P, K::Workspace, P::State>,
+            &Keeper<'_>,
+        ) -> Result<Option<TemperingRun<P::State>>>,
+    ) -> Result<Option<TemperingRun<P::State>>> {
         let is_new = kept.is_none();
         let kept = kept.unwrap_or_default();
-        let mut checkpoints = Checkpoints {
-            run: self.run,
-            fingerprint,
-            seconds: kept.seconds,
-            begun: Instant::now(),
-            chain_steps: kept.chain_steps,
-            last: encode_last(kept.last.as_ref())?,
-            keeper: self.keeper(KIND, kept.pieces),
+        let begun = Instant::now();
+        let last = Mutex::new(encode_last(kept.last.as_ref())?);
+        let head = || {
+            let seconds = kept.seconds + begun.elapsed().as_secs_f64();
+            self.head(fingerprint, seconds, &last)
         };
+        let keeper = self.keeper(KIND, kept.pieces, &head);
         if is_new {
-            checkpoints.write();
-            checkpoints.keeper.failed().map_or(Ok(()), Err)?;
+            keeper.write_first()?;
         }
-        let run = self.run.rounds_after(kept.last, Some(&mut checkpoints));
-        if checkpoints.keeper.has_worked() {
-            checkpoints.write();
-        }
+        let archive = Checkpoints {
+            run: self.run,
+            chain_steps: kept.chain_steps,
+            last: &last,
+            recipient: &keeper,
+        };
+        let run = work(kept.last, &archive, &keeper);
+        let failed = keeper.write_last();
         let mut run = run?;
-        run.add_seconds(kept.seconds);
-        if let Some(error) = checkpoints.keeper.failed() {
-            let reason = error.to_string();
-            run.warn(Warning::CheckpointNotWritten { reason });
+        if let Some(run) = &mut run {
+            run.add_seconds(kept.seconds);
+            if let Some(error) = failed {
+                let reason = error.to_string();
+                run.warn(Warning::CheckpointNotWritten { reason });
+            }
         }
         Ok(run)
+    }
+
+    /// What a checkpoint says before the pieces, given the last finished round as bytes.
+    fn head(&self, fingerprint: u32, seconds: f64, last: &Mutex<Vec<u8>>) -> Result<Head> {
+        let mut encoder = Encoder::default();
+        encoder.put("settings", &self.run.settings)?;
+        encoder.put("fingerprint", &fingerprint)?;
+        encoder.put("seconds", &seconds)?;
+        let mut bytes = encoder.finish();
+        bytes.extend(&*last.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(Head {
+            bytes,
+            finished: (0..self.run.settings.blocks()).collect(),
+        })
     }
 }
 
@@ -111,44 +151,16 @@ fn encode_last<S: Serialize>(last: Option<&Finished<S>>) -> Result<Vec<u8>> {
 }
 
 /// The checkpoints of a tempered run at work.
-struct Checkpoints<'a, 'p, P: AnnealingPath, K> {
-    run: &'a Tempering<'p, P, K>,
-    fingerprint: u32,
-    /// Wall time of earlier calls.
-    seconds: f64,
-    begun: Instant,
+pub(super) struct Checkpoints<'a, 'p, P: AnnealingPath, K> {
+    pub(super) run: &'a Tempering<'p, P, K>,
     /// Of the round that was not finished when this call began.
-    chain_steps: u64,
+    pub(super) chain_steps: u64,
     /// The last finished round as bytes.
-    last: Vec<u8>,
-    keeper: Keeper<'a>,
+    pub(super) last: &'a Mutex<Vec<u8>>,
+    pub(super) recipient: &'a dyn Recipient,
 }
 
-impl<'p, P, K> Checkpoints<'_, 'p, P, K>
-where
-    P: AnnealingPath + Sync,
-    K: Sync,
-{
-    fn head(&self) -> Result<Head> {
-        let mut encoder = Encoder::default();
-        encoder.put("settings", &self.run.settings)?;
-        encoder.put("fingerprint", &self.fingerprint)?;
-        let seconds = self.seconds + self.begun.elapsed().as_secs_f64();
-        encoder.put("seconds", &seconds)?;
-        let mut bytes = encoder.finish();
-        bytes.extend(&self.last);
-        Ok(Head {
-            bytes,
-            finished: (0..self.run.settings.blocks()).collect(),
-        })
-    }
-
-    fn write(&self) {
-        self.keeper.write(&|| self.head());
-    }
-}
-
-impl<'p, P, K> Archive<'p, P, K::Workspace> for Checkpoints<'_, 'p, P, K>
+impl<'p, P, K> Archive<'p, P, K::Workspace, P::State> for Checkpoints<'_, 'p, P, K>
 where
     P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Sync,
     K: Invariant<P::At<'p>> + Sync,
@@ -158,45 +170,48 @@ where
         self.chain_steps
     }
 
-    fn finished(&self, plan: &Plan<'_>) -> Result<Forest<RoundOutcome<P::State, K::Workspace>>> {
-        outcomes(&self.keeper.pieces(), self.run, plan)
+    fn finished(&self, plan: &Plan<'_>) -> Result<EndedBlocks<P::State, K::Workspace>> {
+        ended_blocks(&self.recipient.pieces(), self.run, plan)
     }
 
     fn begin(&self, block: usize, plan: &Plan<'_>) -> Option<Result<Ladders<'p, P, K::Workspace>>> {
-        let piece = self.keeper.begin(block)?;
+        let piece = self.recipient.begin(block)?;
         let ladders = self.run.settings.ladders_of(block);
         Some(Ladders::decode(&piece, self.run.path, ladders, plan))
     }
 
     fn passed(&self, block: usize, at: &Ladders<'p, P, K::Workspace>, canceled: bool) {
-        let piece = || guarded(|| at.encode());
-        match canceled {
-            true => self.keeper.leave(block, piece),
-            false => self.keeper.passed(block, piece, &|| self.head()),
+        if canceled || self.recipient.wants(block) {
+            self.recipient.leave(block, guarded(|| at.encode()));
+        }
+        if !canceled {
+            self.recipient.tick();
         }
     }
 
-    fn end(&self, block: usize, outcome: Option<&RoundOutcome<P::State, K::Workspace>>) {
-        if let Some(outcome) = outcome {
-            self.keeper.finish(block, || guarded(|| outcome.encode()));
+    fn end(&self, block: usize, ended: Option<&EndedBlock<P::State, K::Workspace>>) {
+        if let Some(ended) = ended {
+            self.recipient.finish(block, guarded(|| ended.encode()));
         }
-        self.keeper.end(block);
+        self.recipient.end(block);
     }
 
-    fn turn(
-        &mut self,
-        last: &Finished<P::State>,
-        starts: &[Starts<P::State, <K::Workspace as Workspace>::Memory>],
-    ) {
-        let start = |(block, starts)| Ok((block, Arc::new(encode_start(starts)?)));
+    /// The pieces of all blocks are on rank 0, which has the outcome.
+    fn turn(&self, last: Option<&Finished<P::State>>, plan: &Plan<'_>) {
+        let Some(last) = last else {
+            return self.recipient.replace(Ok(Pieces::default()));
+        };
+        let start = |(block, ended): (usize, EndedBlock<P::State, K::Workspace>)| {
+            Ok((block, Arc::new(encode_start(&ended.ends)?)))
+        };
         let pieces = guarded(|| {
-            self.last = encode_last(Some(last))?;
-            let under_way = starts.iter().enumerate().map(start);
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = encode_last(Some(last))?;
+            let ended = ended_blocks(&self.recipient.pieces(), self.run, plan)?;
             Ok(Pieces {
-                under_way: under_way.collect::<Result<_>>()?,
+                under_way: ended.into_iter().map(start).collect::<Result<_>>()?,
                 ..Pieces::default()
             })
         });
-        self.keeper.replace(pieces);
+        self.recipient.replace(pieces);
     }
 }

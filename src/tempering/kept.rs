@@ -4,12 +4,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::ladders::{Ladder, Ladders};
-use super::round::{Finished, Outcome, Plan};
-use super::rounds::RoundOutcome;
+use super::round::{Ended, Finished, Plan};
+use super::rounds::EndedBlocks;
 use super::runner::Tempering;
 use super::settings::Settings;
-use crate::ais::{Forest, Node};
-use crate::checkpoint::{Decoder, Encoder, Pieces, check_found};
+use crate::ais::Share;
+use crate::checkpoint::{Decoder, Encoder, Piece, Pieces, check_found};
 use crate::kernel::{Invariant, Workspace};
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
@@ -21,7 +21,7 @@ pub(super) struct Kept<S> {
     pub(super) last: Option<Finished<S>>,
     /// Wall time.
     pub(super) seconds: f64,
-    /// Of the round that is not finished.
+    /// Of the round that is not finished: of its finished blocks, and of those under way that fall to this process.
     pub(super) chain_steps: u64,
     pub(super) pieces: Pieces,
 }
@@ -38,7 +38,7 @@ impl<S> Default for Kept<S> {
 }
 
 impl<S> Kept<S> {
-    /// Reads and checks all of it.
+    /// Reads and checks all of it, for a process with this share of the blocks.
     ///
     /// # Errors
     /// What no such run leaves; another run.
@@ -46,6 +46,7 @@ impl<S> Kept<S> {
         payload: &[u8],
         run: &Tempering<'p, P, K>,
         fingerprint: u32,
+        share: Share,
     ) -> Result<Self>
     where
         P: AnnealingPath<State = S> + Sync,
@@ -56,11 +57,7 @@ impl<S> Kept<S> {
         let mut decoder = Decoder::new(payload);
         let found: Settings = decoder.take("settings")?;
         run.settings.check_found(&found)?;
-        check_found(
-            "a path and kernel of fingerprint",
-            &decoder.take("fingerprint")?,
-            &fingerprint,
-        )?;
+        check_found("fingerprint", &decoder.take("fingerprint")?, &fingerprint)?;
         let seconds = decoder.take("seconds")?;
         Error::check_number("seconds", seconds)?;
         let last = match decoder.take("whether a round is finished")? {
@@ -71,17 +68,19 @@ impl<S> Kept<S> {
         decoder.finish()?;
 
         let placed = run.placed_by(last.as_ref());
-        let plan = run.plan_after(last.as_ref(), &placed);
-        outcomes(&pieces, run, &plan)?;
+        let plan = run.plan(&placed);
+        ended_blocks(&pieces, run, &plan)?;
         let finished = pieces.finished.keys();
         let finished = finished.map(|&block| plan.scans * run.settings.ladders_of(block).len());
         let mut scans: usize = finished.sum();
         for (&block, piece) in &pieces.under_way {
             let ladders = run.settings.ladders_of(block);
             let count = ladders.len();
-            let block: Ladders<'p, P, K::Workspace> =
+            let at: Ladders<'p, P, K::Workspace> =
                 Ladders::decode(piece, run.path, ladders, &plan)?;
-            scans += block.scans * count;
+            if share.has(block) {
+                scans += at.scans * count;
+            }
         }
         Ok(Self {
             last,
@@ -92,23 +91,22 @@ impl<S> Kept<S> {
     }
 }
 
-/// What the finished blocks of a round have left.
-pub(super) fn outcomes<'p, P, K>(
+/// The blocks of a round that are finished.
+pub(super) fn ended_blocks<'p, P, K>(
     pieces: &Pieces,
     run: &Tempering<'p, P, K>,
     plan: &Plan<'_>,
-) -> Result<Forest<RoundOutcome<P::State, K::Workspace>>>
+) -> Result<EndedBlocks<P::State, K::Workspace>>
 where
     P: AnnealingPath<State: DeserializeOwned>,
     K: Invariant<P::At<'p>>,
     <K::Workspace as Workspace>::Memory: DeserializeOwned,
 {
-    let mut nodes = Forest::new();
-    for (&block, piece) in &pieces.finished {
+    let ended = |(&block, piece): (&usize, &Piece)| {
         let ladders = run.settings.ladders_of(block).len();
-        nodes.push(Node::leaf(block, Outcome::decode(piece, ladders, plan)?));
-    }
-    Ok(nodes)
+        Ok((block, Ended::decode(piece, ladders, plan)?))
+    };
+    pieces.finished.iter().map(ended).collect()
 }
 
 impl<S> Finished<S> {

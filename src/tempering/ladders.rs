@@ -5,7 +5,7 @@ use std::ops::Range;
 use rand::RngExt;
 
 use super::pair::{LogRatios, PairSums};
-use super::round::{Outcome, Plan, Starts};
+use super::round::{Ended, Outcome, Plan, Starts};
 use super::trip::Trips;
 use crate::Result;
 use crate::ais::Population;
@@ -27,7 +27,6 @@ pub(super) struct Ladder<S> {
     pub(super) astray: bool,
 }
 
-#[cfg(feature = "mpi")]
 impl<S> Ladder<S> {
     /// With other samples.
     pub(super) fn with_samples<T>(self, of: impl FnOnce(Vec<S>) -> Vec<T>) -> Ladder<T> {
@@ -146,14 +145,14 @@ where
     }
 
     /// The ladders' figures, and where their states stand.
-    pub(super) fn finish(self) -> Outcome<P::State, W::Memory> {
+    pub(super) fn finish(self) -> Ended<P::State, W::Memory> {
         let blocks = self.populations.iter().map(Population::block);
         let decisions = blocks.map(|block| block.decisions()).collect();
         let ends = self.populations.into_iter().map(Population::into_states);
-        Outcome {
-            ladders: self.ladders,
-            decisions,
-            ends: vec![ends.collect()],
+        let ladders = self.ladders;
+        Ended {
+            outcome: Outcome { ladders, decisions },
+            ends: ends.collect(),
         }
     }
 

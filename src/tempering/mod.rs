@@ -6,6 +6,8 @@
 
 #[cfg(feature = "checkpoint")]
 mod checkpoint;
+#[cfg(feature = "mpi")]
+mod checkpoint_on_ranks;
 #[cfg(feature = "checkpoint")]
 mod kept;
 mod ladders;

@@ -1,26 +1,20 @@
 //! Tempered runs on several processes, by MPI.
 
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
-
 use mpi::topology::Communicator;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::round::{Finished, Outcome};
-use super::rounds::{Beside, Ends, Placed, RoundOutcome};
+use super::round::{Outcome, Placed};
+use super::rounds::{Company, Keep};
 use super::run::TemperingRun;
 use super::runner::Tempering;
 use super::settings::Settings;
 use crate::Result;
-use crate::ais::{Ledger, Meter, Share, check_engine, exchange};
+use crate::ais::{Post, Share, Site, Watch, check_engine, check_fingerprint, exchange};
 use crate::checkpoint::check_found;
 use crate::kernel::Invariant;
 use crate::path::AnnealingPath;
 use crate::ranks::Ranks;
-
-/// What is kept of the samples of a ladder.
-type Keep<S, T> = fn(Vec<S>) -> Vec<T>;
 
 impl<'p, P, K> Tempering<'p, P, K>
 where
@@ -65,69 +59,46 @@ where
     ) -> Result<Option<TemperingRun<S>>> {
         Ranks::together(world, |ranks| {
             self.check()?;
-            self.agree(ranks)?;
-            let begun = Instant::now();
-            let (settings, share) = (&self.settings, Share::of(ranks));
-            let total = settings.chain_steps(settings.scans_of_all_rounds());
-            let callback = self.conduct.progress.as_deref().filter(|_| share.rank == 0);
-            let meter = Meter::new(callback, 0, total);
-            let starts: Ends<_, K::Workspace> =
-                (0..settings.blocks()).map(|_| Mutex::default()).collect();
-            let kept = |block: usize, outcome: RoundOutcome<P::State, K::Workspace>| {
-                let ends = outcome.ends.into_iter().next();
-                *starts[block].lock().unwrap_or_else(PoisonError::into_inner) = ends;
-                let ladders = outcome.ladders.into_iter();
-                Outcome::<S, ()> {
-                    ladders: ladders.map(|ladder| ladder.with_samples(keep)).collect(),
-                    decisions: outcome.decisions,
-                    ends: Vec::new(),
-                }
-            };
-            let (mut round, mut last, mut stopped_by) = (0, None::<Finished<S>>, None);
-            loop {
-                stopped_by = stopped_by.or_else(|| self.ended_by(last.as_ref()));
-                let goes_on = stopped_by.is_none();
-                let placed = goes_on.then(|| self.placed_by(last.as_ref()));
-                let Some(placed) = told(ranks, placed)? else {
-                    break;
-                };
-                round += 1;
-                let plan = self.plan(round, &placed);
-                let ledger = Ledger::new(0..starts.len()).shared(share);
-                let beside = Beside {
-                    archive: None,
-                    keep: &kept,
-                    meanwhile: Some(&mut |site, watch| exchange(ranks, site, watch)),
-                };
-                match self.round(&plan, ledger, &starts, (&meter, begun), beside)? {
-                    Ok(outcome) => last = outcome.map(|outcome| Finished::of(plan, outcome).0),
-                    Err(by) => stopped_by = Some(by),
-                }
-            }
-            // It is there on rank 0, which has ended the rounds.
-            stopped_by
-                .map(|by| self.result(last, by, begun))
-                .transpose()
+            self.agree(ranks, None)?;
+            let post = Post::default();
+            self.rounds_after(None, keep, None, Some(&mut OnRanks { ranks, post }))
         })
     }
 
-    /// Sees to it that all ranks have the same settings.
-    fn agree(&self, ranks: &mut Ranks) -> Result<()> {
+    /// Sees to it that all ranks have the same settings, and the same fingerprint where they write checkpoints.
+    pub(super) fn agree(&self, ranks: &mut Ranks, fingerprint: Option<u32>) -> Result<()> {
         let engine = self.path.engine();
         if ranks.rank() == 0 {
-            return ranks.tell_all(&(&self.settings, engine));
+            return ranks.tell_all(&(&self.settings, engine, fingerprint));
         }
-        let (_, (first, engine_of_first)): (_, (Settings, _)) = ranks.hear()?;
+        let (_, first): (_, (Settings, _, _)) = ranks.hear()?;
+        let (first, engine_of_first, fingerprint_of_first) = first;
         check_engine(engine, engine_of_first)?;
         check_found("rounds", &self.settings.rounds, &first.rounds)?;
-        first.check_found(&self.settings)
+        first.check_found(&self.settings)?;
+        check_fingerprint(fingerprint, fingerprint_of_first)
     }
 }
 
-/// What rank 0 has placed, or that there is no further round.
-fn told(ranks: &mut Ranks, placed: Option<Placed>) -> Result<Option<Placed>> {
-    match ranks.rank() {
-        0 => ranks.tell_all(&placed).map(|()| placed),
-        _ => Ok(ranks.hear()?.1),
+/// The ranks of a run.
+pub(super) struct OnRanks<'a> {
+    pub(super) ranks: &'a mut Ranks,
+    pub(super) post: Post<'a>,
+}
+
+impl<T: Send + Serialize + DeserializeOwned> Company<T> for OnRanks<'_> {
+    fn share(&self) -> Share {
+        Share::of(self.ranks)
+    }
+
+    fn tell(&mut self, placed: Option<Placed>) -> Result<Option<Placed>> {
+        match self.ranks.rank() {
+            0 => self.ranks.tell_all(&placed).map(|()| placed),
+            _ => Ok(self.ranks.hear()?.1),
+        }
+    }
+
+    fn exchange(&mut self, site: &Site<'_, Outcome<T>>, watch: Watch<'_>) -> Result<()> {
+        exchange(self.ranks, site, watch, self.post)
     }
 }

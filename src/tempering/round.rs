@@ -72,22 +72,38 @@ impl<'s> Plan<'s> {
 /// What some ladders leave of a round.
 #[derive(Debug)]
 #[cfg_attr(feature = "mpi", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct Outcome<S, M> {
+pub(super) struct Outcome<S> {
     pub(super) ladders: Vec<Ladder<S>>,
     /// By beta.
     pub(super) decisions: Vec<Decisions>,
-    /// By block.
-    pub(super) ends: Vec<Starts<S, M>>,
 }
 
-impl<S: Send, M: Send> Merge for Outcome<S, M> {
+impl<S: Send> Merge for Outcome<S> {
     fn merge(&mut self, right: Self) {
         self.ladders.extend(right.ladders);
         for (mine, theirs) in self.decisions.iter_mut().zip(right.decisions) {
             *mine += theirs;
         }
-        self.ends.extend(right.ends);
     }
+}
+
+/// A block of ladders at the end of a round.
+#[derive(Debug)]
+pub(super) struct Ended<S, M> {
+    pub(super) outcome: Outcome<S>,
+    /// Where its next round starts.
+    pub(super) ends: Starts<S, M>,
+}
+
+/// Where the stages of a round are placed, by the round before.
+#[derive(Debug)]
+#[cfg_attr(feature = "mpi", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Placed {
+    /// From 1.
+    pub(super) round: usize,
+    pub(super) schedule: Schedule,
+    /// Guesses of `log Z_{j+1}/Z_j`.
+    pub(super) guesses: Vec<f64>,
 }
 
 /// A round that is done.
@@ -102,16 +118,14 @@ pub(super) struct Finished<S> {
 }
 
 impl<S> Finished<S> {
-    /// The round, and where its states stand by block.
-    pub(super) fn of<M>(plan: Plan<'_>, outcome: Outcome<S, M>) -> (Self, Vec<Starts<S, M>>) {
-        let finished = Self {
+    pub(super) fn of(plan: &Plan<'_>, outcome: Outcome<S>) -> Self {
+        Self {
             round: plan.round,
             schedule: plan.schedule.clone(),
             guesses: plan.log_ratios.to_vec(),
             ladders: outcome.ladders,
             decisions: outcome.decisions,
-        };
-        (finished, outcome.ends)
+        }
     }
 
     pub(super) fn figures(&self) -> Figures {
@@ -122,9 +136,14 @@ impl<S> Finished<S> {
         self.figures().standard_error(&self.ladders)
     }
 
-    /// The betas of the next round, and its guesses.
-    pub(super) fn tuned(&self) -> (Schedule, Vec<f64>) {
-        self.figures().tuned(&self.schedule, &self.guesses)
+    /// The next round.
+    pub(super) fn tuned(&self) -> Placed {
+        let (schedule, guesses) = self.figures().tuned(&self.schedule, &self.guesses);
+        Placed {
+            round: self.round + 1,
+            schedule,
+            guesses,
+        }
     }
 }
 

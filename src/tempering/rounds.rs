@@ -1,45 +1,48 @@
 //! The rounds of a run, one after another.
 
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use rand::Rng;
 
-use super::ladders::Ladders;
-use super::round::{Finished, Outcome, Plan, Starts};
+use super::ladders::{Ladder, Ladders};
+use super::round::{Ended, Finished, Outcome, Placed, Plan, Starts};
 use super::run::TemperingRun;
 use super::runner::Tempering;
 use super::settings::Settings;
 use super::worker::Worker;
 use crate::ais::{
-    AtSite, Forest, Ledger, Meanwhile, Merge, Meter, Site, StoppedBy, fold, work_through,
+    AtSite, Forest, Ledger, Meter, Node, Share, Site, StoppedBy, Watch, fold, work_through,
 };
 use crate::kernel::{Invariant, Workspace, refuse_stages};
 use crate::path::AnnealingPath;
 use crate::random::{Purpose, stream};
-use crate::schedule::Schedule;
 use crate::{Error, Result};
 
 /// The round after which the standard error is looked at first.
 const FIRST_LOOK: usize = 5;
 
-/// Where the ladders of each block go on from; nowhere yet in the first round.
+/// Where the ladders of each block of this process go on from; nowhere yet in the first round.
 pub(super) type Ends<S, W> = Vec<Mutex<Option<Starts<S, <W as Workspace>::Memory>>>>;
 
-/// The betas of a round, and its guesses of `log Z_{j+1}/Z_j`.
-pub(super) type Placed = (Schedule, Vec<f64>);
+/// A block at the end of a round.
+pub(super) type EndedBlock<S, W> = Ended<S, <W as Workspace>::Memory>;
 
-/// What a round of all ladders leaves.
-pub(super) type RoundOutcome<S, W> = Outcome<S, <W as Workspace>::Memory>;
+/// Blocks at the end of a round, from left to right.
+pub(super) type EndedBlocks<S, W> = Vec<(usize, EndedBlock<S, W>)>;
 
-/// Where blocks of ladders at work leave what they have reached, for a later call to go on from.
-pub(super) trait Archive<'p, P: AnnealingPath, W: Workspace>: Sync {
+/// What is kept of the samples of a ladder.
+pub(super) type Keep<S, T> = fn(Vec<S>) -> Vec<T>;
+
+/// Where blocks of ladders at work leave what they have reached, for a later call to go on from. `T` is what is kept of
+/// states.
+pub(super) trait Archive<'p, P: AnnealingPath, W: Workspace, T>: Sync {
     /// Chain-steps that an earlier call has done of a round that is not finished.
     fn chain_steps(&self) -> u64;
 
-    /// The blocks that an earlier call has finished in this round, from left to right.
-    fn finished(&self, plan: &Plan<'_>) -> Result<Forest<RoundOutcome<P::State, W>>>;
+    /// The blocks that an earlier call has finished in this round.
+    fn finished(&self, plan: &Plan<'_>) -> Result<EndedBlocks<P::State, W>>;
 
     /// What an earlier call has left of a block, which is at work from now on.
     fn begin(&self, block: usize, plan: &Plan<'_>) -> Option<Result<Ladders<'p, P, W>>>;
@@ -47,20 +50,34 @@ pub(super) trait Archive<'p, P: AnnealingPath, W: Workspace>: Sync {
     /// Told of a block after each scan but the last.
     fn passed(&self, block: usize, at: &Ladders<'p, P, W>, canceled: bool);
 
-    /// Told of a block that is not at work any more, and of its outcome if it is finished.
-    fn end(&self, block: usize, outcome: Option<&RoundOutcome<P::State, W>>);
+    /// Told of a block that is not at work any more, and where it stands if it is finished.
+    fn end(&self, block: usize, ended: Option<&EndedBlock<P::State, W>>);
 
-    /// Told of a round that is finished, and where each block goes on from.
-    fn turn(&mut self, last: &Finished<P::State>, starts: &[Starts<P::State, W::Memory>]);
+    /// Told of a round that is finished; of what it left, where that is in this process.
+    fn turn(&self, last: Option<&Finished<T>>, plan: &Plan<'_>);
 }
 
-/// What goes on beside a round.
-pub(super) struct Beside<'a, 'p, P: AnnealingPath, W: Workspace, T> {
-    pub(super) archive: Option<&'a dyn Archive<'p, P, W>>,
-    /// Makes of what a block leaves that which is merged.
-    pub(super) keep: &'a (dyn Fn(usize, RoundOutcome<P::State, W>) -> T + Sync),
-    /// What the thread that calls does while others work.
-    pub(super) meanwhile: Option<Meanwhile<'a, T>>,
+/// The processes that share the rounds of a run.
+pub(super) trait Company<T> {
+    /// That of this process.
+    fn share(&self) -> Share;
+
+    /// What the first process has placed, if there is a further round; it alone is given that.
+    fn tell(&mut self, placed: Option<Placed>) -> Result<Option<Placed>>;
+
+    /// Brings the blocks of a round to the first process, while threads do those of this one.
+    fn exchange(&mut self, site: &Site<'_, Outcome<T>>, watch: Watch<'_>) -> Result<()>;
+}
+
+/// The rounds of a run at work. `T` is what is kept of states.
+pub(super) struct Rounds<'a, 'p, P: AnnealingPath, K: Invariant<P::At<'p>>, T> {
+    pub(super) run: &'a Tempering<'p, P, K>,
+    pub(super) keep: Keep<P::State, T>,
+    pub(super) archive: Option<&'a dyn Archive<'p, P, K::Workspace, T>>,
+    pub(super) share: Share,
+    pub(super) starts: Ends<P::State, K::Workspace>,
+    pub(super) meter: Meter<'a>,
+    pub(super) begun: Instant,
 }
 
 impl<'p, P, K> Tempering<'p, P, K>
@@ -77,7 +94,8 @@ where
     /// beta as stage; [`Error::AllWeightsZero`] where no state of one beta is possible at the next.
     pub fn run(&self) -> Result<TemperingRun<P::State>> {
         self.check()?;
-        self.rounds_after(None, None)
+        let run = self.rounds_after(None, |samples| samples, None, None)?;
+        Ok(run.expect("there is no other process"))
     }
 
     pub(super) fn check(&self) -> Result<()> {
@@ -86,61 +104,66 @@ where
         refuse_stages(self.kernel.stages())
     }
 
-    /// Runs the rounds that follow the last one that is finished, if there is one.
-    pub(super) fn rounds_after(
+    /// Runs the rounds that follow the last one that is finished, if there is one. The first of several processes has
+    /// the result.
+    pub(super) fn rounds_after<T: Send>(
         &self,
-        mut last: Option<Finished<P::State>>,
-        mut archive: Option<&mut dyn Archive<'p, P, K::Workspace>>,
-    ) -> Result<TemperingRun<P::State>> {
+        mut last: Option<Finished<T>>,
+        keep: Keep<P::State, T>,
+        archive: Option<&dyn Archive<'p, P, K::Workspace, T>>,
+        mut company: Option<&mut dyn Company<T>>,
+    ) -> Result<Option<TemperingRun<T>>> {
         let begun = Instant::now();
         let settings = &self.settings;
+        let share = company.as_ref().map_or(Share::WHOLE, |all| all.share());
         let finished = last.as_ref().map_or(0, |last| last.round);
         let before = settings.chain_steps(settings.scans_of_rounds(finished));
-        let before = before + archive.as_ref().map_or(0, |archive| archive.chain_steps());
+        let before = before + archive.map_or(0, |archive| archive.chain_steps());
         let total = settings.chain_steps(settings.scans_of_all_rounds());
-        let meter = Meter::new(self.conduct.progress.as_deref(), before, total);
-        let mut starts: Ends<_, K::Workspace> =
-            (0..settings.blocks()).map(|_| Mutex::default()).collect();
-        let stopped_by = loop {
-            if let Some(by) = self.ended_by(last.as_ref()) {
-                break by;
-            }
-            let placed = self.placed_by(last.as_ref());
-            let plan = self.plan_after(last.as_ref(), &placed);
-            let blocks = 0..starts.len();
-            let ledger = match &archive {
-                Some(archive) => Ledger::resumed(blocks, archive.finished(&plan)?, false),
-                None => Ledger::new(blocks),
-            };
-            let beside = Beside {
-                archive: archive.as_deref(),
-                keep: &|_, outcome| outcome,
-                meanwhile: None,
-            };
-            let outcome = match self.round(&plan, ledger, &starts, (&meter, begun), beside)? {
-                Ok(outcome) => outcome.expect("there are ladders"),
-                Err(by) => break by,
-            };
-            let (finished, ends) = Finished::of(plan, outcome);
-            if let Some(archive) = &mut archive {
-                archive.turn(&finished, &ends);
-            }
-            starts = ends
-                .into_iter()
-                .map(|ends| Mutex::new(Some(ends)))
-                .collect();
-            last = Some(finished);
+        let callback = self.conduct.progress.as_deref().filter(|_| share.rank == 0);
+        let rounds = Rounds {
+            run: self,
+            keep,
+            archive,
+            share,
+            starts: (0..settings.blocks()).map(|_| Mutex::default()).collect(),
+            meter: Meter::new(callback, before, total),
+            begun,
         };
-        self.result(last, stopped_by, begun)
+        let mut stopped_by = None;
+        loop {
+            stopped_by = stopped_by.or_else(|| self.ended_by(last.as_ref()));
+            let goes_on = stopped_by.is_none();
+            let placed = goes_on.then(|| self.placed_by(last.as_ref()));
+            let placed = match &mut company {
+                Some(company) => company.tell(placed)?,
+                None => placed,
+            };
+            let Some(placed) = placed else { break };
+            let plan = self.plan(&placed);
+            match rounds.round(&plan, &mut company)? {
+                Ok(outcome) => {
+                    last = outcome.map(|outcome| Finished::of(&plan, outcome));
+                    if let Some(archive) = archive {
+                        archive.turn(last.as_ref(), &plan);
+                    }
+                }
+                Err(by) => stopped_by = Some(by),
+            }
+        }
+        // It is there in the first process, which has ended the rounds.
+        stopped_by
+            .map(|by| self.result(last, by, begun))
+            .transpose()
     }
 
     /// The result of the last round that is finished.
-    pub(super) fn result<S>(
+    fn result<T>(
         &self,
-        last: Option<Finished<S>>,
+        last: Option<Finished<T>>,
         stopped_by: StoppedBy,
         begun: Instant,
-    ) -> Result<TemperingRun<S>> {
+    ) -> Result<TemperingRun<T>> {
         let Some(last) = last else {
             return Err(Error::Stopped {
                 by: stopped_by.to_string(),
@@ -155,33 +178,29 @@ where
         TemperingRun::new(settings, last, stopped_by, self.path.rounding_error(), cost)
     }
 
-    /// The betas and the guesses of the round after this one.
-    pub(super) fn placed_by<S>(&self, last: Option<&Finished<S>>) -> Placed {
+    /// The round after this one.
+    pub(super) fn placed_by<T>(&self, last: Option<&Finished<T>>) -> Placed {
         let schedule = &self.settings.schedule;
-        let first = || (schedule.clone(), vec![0.0; schedule.steps()]);
+        let first = || Placed {
+            round: 1,
+            schedule: schedule.clone(),
+            guesses: vec![0.0; schedule.steps()],
+        };
         last.map_or_else(first, Finished::tuned)
     }
 
-    /// The plan of the round after this one, which has placed betas and guesses. Each round has a seed of its own.
-    pub(super) fn plan_after<'s>(
-        &self,
-        last: Option<&Finished<P::State>>,
-        placed: &'s Placed,
-    ) -> Plan<'s> {
-        self.plan(last.map_or(0, |last| last.round) + 1, placed)
-    }
-
-    /// The plan of a round, from 1.
-    pub(super) fn plan<'s>(&self, round: usize, (schedule, guesses): &'s Placed) -> Plan<'s> {
+    /// The plan of a round, which has a seed of its own.
+    pub(super) fn plan<'s>(&self, placed: &'s Placed) -> Plan<'s> {
         let mut seeds = stream(self.settings.seed, Purpose::TemperingRounds, 0);
-        let seed = (0..round).map(|_| seeds.next_u64()).next_back();
+        let seed = (0..placed.round).map(|_| seeds.next_u64()).next_back();
         let seed = seed.expect("rounds are counted from 1");
-        Plan::new(&self.settings, round, (schedule, guesses), seed)
+        let betas = (&placed.schedule, placed.guesses.as_slice());
+        Plan::new(&self.settings, placed.round, betas, seed)
     }
 
     /// What ends the run after this round, if it does: there are no more, or its standard error is as small as is
     /// asked for.
-    pub(super) fn ended_by<S>(&self, last: Option<&Finished<S>>) -> Option<StoppedBy> {
+    fn ended_by<T>(&self, last: Option<&Finished<T>>) -> Option<StoppedBy> {
         let last = last?;
         if last.round == self.settings.rounds {
             return Some(StoppedBy::Chains);
@@ -191,49 +210,6 @@ where
         (last.standard_error() <= enough).then_some(StoppedBy::StandardError)
     }
 
-    /// One round of the ladders that a ledger hands out, or what stopped it. It leaves nothing where the first ladders
-    /// are on another process.
-    pub(super) fn round<T: Merge + Send>(
-        &self,
-        plan: &Plan<'_>,
-        ledger: Ledger<T>,
-        starts: &Ends<P::State, K::Workspace>,
-        (meter, begun): (&Meter<'_>, Instant),
-        beside: Beside<'_, 'p, P, K::Workspace, T>,
-    ) -> Result<Result<Option<T>, StoppedBy>> {
-        let worker = Worker {
-            run: self,
-            plan,
-            ledger: &ledger,
-            starts,
-            meter,
-            begun,
-            archive: beside.archive,
-            keep: beside.keep,
-        };
-        let work = |block: usize, canceled: &dyn Fn() -> bool| worker.block(block, canceled);
-        let watch = |arrived: Range<usize>| worker.arrived(arrived);
-        let meanwhile = beside.meanwhile;
-        let mut meanwhile = meanwhile.map(|meanwhile| |site: &Site<'_, _>| meanwhile(site, &watch));
-        let meanwhile = meanwhile
-            .as_mut()
-            .map(|meanwhile| meanwhile as AtSite<'_, _>);
-        work_through(
-            &ledger,
-            ledger.most(),
-            self.conduct.threads,
-            None,
-            &work,
-            &|block| self.settings.ladders_of(block),
-            meanwhile,
-        )?;
-        let closed = ledger.close()?;
-        Ok(match closed.stopped_by {
-            Some(by) => Err(by),
-            None => Ok(fold(closed.prefix)),
-        })
-    }
-
     /// The number of evaluations of so many rounds.
     fn evaluations(&self, settings: &Settings) -> u64 {
         let pairs = (settings.schedule.steps() * settings.ladders) as u64;
@@ -241,5 +217,78 @@ where
         let each = self.kernel.evaluations().saturating_add(1) as u64;
         let scans = settings.scans_of_all_rounds() as u64;
         each.saturating_mul(pairs).saturating_mul(scans)
+    }
+}
+
+impl<'p, P, K, T> Rounds<'_, 'p, P, K, T>
+where
+    P: AnnealingPath<State: Clone + Send> + Sync,
+    K: Invariant<P::At<'p>> + Sync,
+    T: Send,
+{
+    /// One round of the ladders of this process, or what stopped it. It leaves nothing where the first ladders are on
+    /// another process.
+    fn round(
+        &self,
+        plan: &Plan<'_>,
+        company: &mut Option<&mut dyn Company<T>>,
+    ) -> Result<Result<Option<Outcome<T>>, StoppedBy>> {
+        let ledger = self.ledger(plan)?;
+        let worker = Worker {
+            rounds: self,
+            plan,
+            ledger: &ledger,
+        };
+        let work = |block: usize, canceled: &dyn Fn() -> bool| worker.block(block, canceled);
+        let watch = |arrived: Range<usize>| worker.arrived(arrived);
+        let mut meanwhile = company
+            .as_mut()
+            .map(|company| |site: &Site<'_, _>| company.exchange(site, &watch));
+        let meanwhile = meanwhile
+            .as_mut()
+            .map(|meanwhile| meanwhile as AtSite<'_, _>);
+        let (most, threads) = (ledger.most(), self.run.conduct.threads);
+        let ladders = |block| self.run.settings.ladders_of(block);
+        work_through(&ledger, most, threads, None, &work, &ladders, meanwhile)?;
+        let closed = ledger.close()?;
+        Ok(match closed.stopped_by {
+            Some(by) => Err(by),
+            None => Ok(fold(closed.prefix)),
+        })
+    }
+
+    /// The blocks that this process is to do in a round.
+    fn ledger(&self, plan: &Plan<'_>) -> Result<Ledger<Outcome<T>>> {
+        let finished = self.archive.map(|archive| archive.finished(plan));
+        let finished = finished.transpose()?.unwrap_or_default();
+        let blocks = 0..self.starts.len();
+        let done = finished
+            .iter()
+            .map(|&(block, _)| block..block + 1)
+            .collect();
+        let take = |(block, ended)| Node::leaf(block, self.take(block, ended));
+        let nodes: Forest<_> = finished.into_iter().map(take).collect();
+        let ledger = match self.share.rank {
+            0 => Ledger::resumed(blocks, nodes, false),
+            // What they left is on the first process.
+            _ => Ledger::new(blocks).without(done),
+        };
+        Ok(ledger.shared(self.share))
+    }
+
+    /// Takes a finished block apart: its next round starts where it stands.
+    pub(super) fn take(
+        &self,
+        block: usize,
+        ended: EndedBlock<P::State, K::Workspace>,
+    ) -> Outcome<T> {
+        let start = &self.starts[block];
+        *start.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended.ends);
+        let Outcome { ladders, decisions } = ended.outcome;
+        let keep = |ladder: Ladder<P::State>| ladder.with_samples(self.keep);
+        Outcome {
+            ladders: ladders.into_iter().map(keep).collect(),
+            decisions,
+        }
     }
 }

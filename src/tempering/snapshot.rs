@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::ladders::{Ladder, Ladders};
-use super::round::{Outcome, Plan, Starts};
+use super::round::{Ended, Outcome, Plan, Starts};
 use super::trip::Trips;
 use crate::ais::Population;
 use crate::checkpoint::{Decoder, Encoder};
@@ -160,8 +160,8 @@ fn take_starts<S: DeserializeOwned, M: DeserializeOwned>(
         .collect()
 }
 
-impl<S, M> Outcome<S, M> {
-    /// What one block has left of a round, as bytes.
+impl<S, M> Ended<S, M> {
+    /// The block as bytes.
     ///
     /// # Errors
     /// States or memories that the format cannot hold.
@@ -171,17 +171,15 @@ impl<S, M> Outcome<S, M> {
         M: Serialize,
     {
         let mut encoder = Encoder::default();
-        for ladder in &self.ladders {
+        for ladder in &self.outcome.ladders {
             ladder.encode(&mut encoder)?;
         }
-        encoder.put_list("decisions", self.decisions.iter())?;
-        for ends in &self.ends {
-            put_starts(&mut encoder, ends)?;
-        }
+        encoder.put_list("decisions", self.outcome.decisions.iter())?;
+        put_starts(&mut encoder, &self.ends)?;
         Ok(encoder.finish())
     }
 
-    /// What one block of so many ladders has left of a round.
+    /// A block of so many ladders.
     ///
     /// # Errors
     /// Bytes that are no such thing.
@@ -192,12 +190,12 @@ impl<S, M> Outcome<S, M> {
     {
         let mut decoder = Decoder::new(bytes);
         let ladder = |_| Ladder::decode(&mut decoder, plan, plan.scans);
-        let outcome = Self {
+        let outcome = Outcome {
             ladders: (0..ladders).map(ladder).collect::<Result<_>>()?,
             decisions: decoder.take_list("decisions", plan.schedule.betas().len())?,
-            ends: vec![take_starts(&mut decoder, ladders, plan)?],
         };
+        let ends = take_starts(&mut decoder, ladders, plan)?;
         decoder.finish()?;
-        Ok(outcome)
+        Ok(Self { outcome, ends })
     }
 }

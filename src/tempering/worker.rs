@@ -2,54 +2,46 @@
 
 use std::ops::Range;
 use std::sync::PoisonError;
-use std::time::Instant;
 
 use super::ladders::Ladders;
-use super::round::Plan;
-use super::rounds::{Archive, Ends, RoundOutcome};
-use super::runner::Tempering;
-use crate::ais::{Ledger, Merge, Meter, caught};
+use super::round::{Outcome, Plan};
+use super::rounds::Rounds;
+use crate::ais::{Ledger, caught};
 use crate::kernel::{Invariant, Workspace};
 use crate::path::AnnealingPath;
 use crate::{Error, Result};
 
 /// Takes the blocks of a round through all scans, one after another, and ends the round where something says so.
 pub(super) struct Worker<'a, 'p, P: AnnealingPath, K: Invariant<P::At<'p>>, T> {
-    pub(super) run: &'a Tempering<'p, P, K>,
+    pub(super) rounds: &'a Rounds<'a, 'p, P, K, T>,
     pub(super) plan: &'a Plan<'a>,
-    pub(super) ledger: &'a Ledger<T>,
-    pub(super) starts: &'a Ends<P::State, K::Workspace>,
-    pub(super) meter: &'a Meter<'a>,
-    pub(super) begun: Instant,
-    pub(super) archive: Option<&'a dyn Archive<'p, P, K::Workspace>>,
-    /// Makes of what a block leaves that which is merged.
-    pub(super) keep: &'a (dyn Fn(usize, RoundOutcome<P::State, K::Workspace>) -> T + Sync),
+    pub(super) ledger: &'a Ledger<Outcome<T>>,
 }
 
 impl<'p, P, K, T> Worker<'_, 'p, P, K, T>
 where
     P: AnnealingPath<State: Clone + Send> + Sync,
     K: Invariant<P::At<'p>> + Sync,
-    T: Merge,
+    T: Send,
 {
     /// Takes a block through the scans that are left. The error is `None` where it was canceled.
     pub(super) fn block(
         &self,
         block: usize,
         canceled: &dyn Fn() -> bool,
-    ) -> Result<T, Option<Error>> {
+    ) -> Result<Outcome<T>, Option<Error>> {
         let mut ladders = None;
         let scanned = caught(|| self.scan(block, &mut ladders, canceled));
         // A panic on the way is an error that names its place.
         let scanned = scanned.unwrap_or_else(|message| {
-            let range = self.run.settings.ladders_of(block);
+            let range = self.rounds.run.settings.ladders_of(block);
             Err(Some(panicked(message, &ladders, range)))
         });
-        let outcome = scanned.map(|()| ladders.expect("a block that has begun").finish());
-        if let Some(archive) = self.archive {
-            archive.end(block, outcome.as_ref().ok());
+        let ended = scanned.map(|()| ladders.expect("a block that has begun").finish());
+        if let Some(archive) = self.rounds.archive {
+            archive.end(block, ended.as_ref().ok());
         }
-        outcome.map(|outcome| (self.keep)(block, outcome))
+        ended.map(|ended| self.rounds.take(block, ended))
     }
 
     /// Takes a block, which is left in `ladders`, to the end of the round.
@@ -59,11 +51,12 @@ where
         ladders: &mut Option<Ladders<'p, P, K::Workspace>>,
         canceled: &dyn Fn() -> bool,
     ) -> Result<(), Option<Error>> {
-        let (run, plan) = (self.run, self.plan);
+        let (plan, archive) = (self.plan, self.rounds.archive);
+        let run = self.rounds.run;
         let range = run.settings.ladders_of(block);
-        let start = self.starts[block].lock();
+        let start = self.rounds.starts[block].lock();
         let start = start.unwrap_or_else(PoisonError::into_inner).take();
-        let kept = self.archive.and_then(|archive| archive.begin(block, plan));
+        let kept = archive.and_then(|archive| archive.begin(block, plan));
         let start = || Ladders::start(run.path, range.clone(), plan, start);
         let ladders = ladders.insert(kept.unwrap_or_else(start)?);
         while ladders.scans < plan.scans {
@@ -71,7 +64,7 @@ where
             self.count(range.len(), 1);
             let ended = ladders.scans == plan.scans;
             let canceled = canceled() && !ended;
-            if let Some(archive) = self.archive.filter(|_| !ended) {
+            if let Some(archive) = archive.filter(|_| !ended) {
                 archive.passed(block, ladders, canceled);
             }
             if canceled {
@@ -83,20 +76,16 @@ where
 
     /// Counts so many scans of so many ladders.
     fn count(&self, ladders: usize, scans: usize) {
-        let chains = ladders * self.plan.schedule.betas().len();
-        let chain_steps = (chains * scans) as u64;
-        let Self {
-            meter,
-            begun,
-            ledger,
-            ..
-        } = self;
-        self.run.conduct.count(chain_steps, meter, *begun, ledger);
+        let moves = (ladders * self.plan.schedule.betas().len() * scans) as u64;
+        let Rounds {
+            run, meter, begun, ..
+        } = self.rounds;
+        run.conduct.count(moves, meter, *begun, self.ledger);
     }
 
     /// Counts blocks that another process has finished.
     pub(super) fn arrived(&self, blocks: Range<usize>) -> Result<()> {
-        let settings = &self.run.settings;
+        let settings = &self.rounds.run.settings;
         let ladders = blocks.map(|block| settings.ladders_of(block).len()).sum();
         let counted = caught(|| self.count(ladders, self.plan.scans));
         counted.map_err(|message| Error::Panicked {

@@ -37,7 +37,7 @@ pub fn check(world: &dyn Communicator) {
     plain_runs(world, 2);
 }
 
-fn ais<P>(path: &P) -> Ais<'_, P, RandomWalkMetropolis>
+pub fn ais<P>(path: &P) -> Ais<'_, P, RandomWalkMetropolis>
 where
     P: AnnealingPath<State = DVector<f64>>,
 {
@@ -49,7 +49,7 @@ where
 }
 
 /// All that a run says but its states, its time and its recorder.
-fn said<S, R>(run: &Run<S, R>) -> String {
+pub fn said<S, R>(run: &Run<S, R>) -> String {
     let log_z = [
         run.log_z(),
         run.standard_error(),

@@ -2,6 +2,7 @@
 //! begins once in a process and a failure must end all of them.
 
 mod annealing;
+mod checkpoints;
 mod tempering;
 
 use std::thread;
@@ -22,6 +23,7 @@ fn main() {
     let _ends = EndsAll(&world);
     annealing::check(&world);
     tempering::check(&world);
+    checkpoints::check(&world);
     a_thread_of_the_pool(&world);
 }
 

@@ -28,13 +28,13 @@ pub fn check(world: &dyn Communicator) {
     runs(world, 2);
 }
 
-fn path() -> GeometricPath<Gaussian, GaussianMixture> {
+pub fn path() -> GeometricPath<Gaussian, GaussianMixture> {
     let mode = |x: f64| Gaussian::isotropic(dvector![x], 0.3).unwrap();
     let target = GaussianMixture::new([(0.8, mode(-2.0)), (0.2, mode(2.0))]).unwrap();
     GeometricPath::new(Gaussian::isotropic(dvector![0.0], 2.0).unwrap(), target)
 }
 
-fn tempering<P>(path: &P) -> Tempering<'_, P, RandomWalkMetropolis>
+pub fn tempering<P>(path: &P) -> Tempering<'_, P, RandomWalkMetropolis>
 where
     P: AnnealingPath<State = DVector<f64>>,
 {
@@ -45,7 +45,7 @@ where
 }
 
 /// All that a run says but its states and its time.
-fn said<S>(run: &TemperingRun<S>) -> String {
+pub fn said<S>(run: &TemperingRun<S>) -> String {
     let numbers = [run.log_z(), run.standard_error()];
     let rejections: Vec<u64> = run.rejections().iter().map(|r| r.to_bits()).collect();
     format!(
