@@ -436,7 +436,7 @@ fn whatever_differs_is_named() {
             ais().resampling(every),
             "resampling Some(Resampling(Resampling { rule: EssBelow(0.7)",
         ),
-        (recorded(&path), "expected None, as in this run"),
+        (recorded(&path), "; this run has None"),
         (other_base, "log normalizer of the base"),
         (resampled(&elsewhere), "fingerprint"),
         (other_kernel, "fingerprint"),
