@@ -22,7 +22,8 @@
 //!
 //! **What is saved.** The settings, what finished blocks of chains have left, and what blocks at work need to go on:
 //! states, random streams, weights, sums, recorders and the memories of kernels. A resumed run has the bits of one that
-//! was never interrupted, whatever its number of threads. It works for plain, resampled and waste-free runs of
+//! was never interrupted, whatever its number of threads. With MPI rank 0 writes the same file for all processes, and
+//! any number of them goes on from it. It works for plain, resampled and waste-free runs of
 //! [`Ais`](crate::ais::Ais) and for [`Tempering`](crate::tempering::Tempering), with states, recorders and memories that
 //! implement serde's traits. A checkpoint is written at [intervals](Checkpointed::every), and when the run ends:
 //! finished, stopped by a time limit or the progress callback, or failed. That of a finished run resumes to its result at

@@ -85,7 +85,7 @@ macro_rules! expect_goes_on {
             let (world, file) = ($world, File::new($world));
             for (i, by) in turns.into_iter().enumerate() {
                 let run = $run.progress(stop(0.25 * (i + 1) as f64));
-                let checkpointed = run.checkpoint(&file.0).every(Duration::ZERO);
+                let checkpointed = run.checkpoint(&file.0).every(Duration::from_millis(2));
                 match (by, i) {
                     (By::All, 0) => expect_stopped(checkpointed.run_on(world)),
                     (By::All, _) => expect_stopped(checkpointed.resume_on(world)),
