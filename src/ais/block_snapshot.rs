@@ -100,7 +100,7 @@ mod tests {
     use crate::ais::{Merge, Resampling, WasteFree, caught};
     use crate::chain::Stage;
     use crate::checkpoint::hostile::{Folder, damaged, largest_allocation, repaired};
-    use crate::checkpoint::{Header, read, write};
+    use crate::checkpoint::{Header, Place, read, write};
     use crate::kernel::{PersistentHmc, TransitionKernel};
     use crate::model::{Gaussian, UnnormalizedModel};
     use crate::path::{GeometricPath, Intermediate};
@@ -303,7 +303,7 @@ mod tests {
             let settings = settings(&path, interaction);
             let mut block = start(&path, &settings, 0);
             pass(&mut block, &path, &settings, 7).unwrap();
-            write(&file, &header, &[&block.encode().unwrap()]).unwrap();
+            write(&Place::new(&file), &header, &[&block.encode().unwrap()]).unwrap();
             let original = std::fs::read(&file).unwrap();
             for trial in 0..400 {
                 let bytes = damaged(&original, &mut rng);

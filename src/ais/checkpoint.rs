@@ -59,6 +59,27 @@ where
         self.go_on_alone(fingerprint, Some(kept))
     }
 
+    /// [Resumes](Self::resume) if the file is there, and [runs](Self::run) otherwise: for a program that a batch system
+    /// starts again.
+    ///
+    /// # Errors
+    /// As both.
+    pub fn resume_or_run(&self) -> Result<Run<P::State, R>> {
+        let fingerprint = self.fingerprint()?;
+        let kept = self.read_if_there(fingerprint, Share::WHOLE)?;
+        self.go_on_alone(fingerprint, kept)
+    }
+
+    /// What the file holds, if there is one.
+    pub(super) fn read_if_there(
+        &self,
+        fingerprint: u32,
+        share: Share,
+    ) -> Result<Option<Kept<P::State, R>>> {
+        let is_there = self.file.try_exists().unwrap_or(true);
+        is_there.then(|| self.read(fingerprint, share)).transpose()
+    }
+
     /// What the file holds, for a process with this share of the blocks.
     pub(super) fn read(&self, fingerprint: u32, share: Share) -> Result<Kept<P::State, R>> {
         read(&self.file, &self.header(KIND), |payload| {
@@ -126,9 +147,7 @@ where
         };
         let head = || guarded(|| title.head());
         let keeper = self.keeper(KIND, kept.pieces, &head);
-        if is_new {
-            keeper.write_first()?;
-        }
+        keeper.open(is_new)?;
         let archive = Checkpoints {
             run,
             chain_steps: kept.chain_steps,
@@ -139,8 +158,7 @@ where
         worked?;
         let mut run = closed(settings, ledger, begun)?.result()?;
         run.add_seconds(kept.seconds);
-        if let Some(error) = failed {
-            let reason = error.to_string();
+        if let Some(reason) = failed {
             run.warn(Warning::CheckpointNotWritten { reason });
         }
         Ok(run)
@@ -202,6 +220,10 @@ where
 {
     fn chain_steps(&self) -> u64 {
         self.chain_steps
+    }
+
+    fn age(&self) -> Option<f64> {
+        self.recipient.age()
     }
 
     fn begin(&self, block: usize) -> Option<Result<InProgress<'p, P, K::Workspace, R>>> {

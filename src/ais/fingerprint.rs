@@ -70,6 +70,16 @@ where
     check_survival(path, &population)
 }
 
+/// Refuses a fingerprint found elsewhere that is not that of this run.
+pub(crate) fn check_same(found: u32, mine: u32) -> Result<()> {
+    let other = || Error::OtherRun {
+        setting: "a path and kernel",
+        found: "that do something else".to_owned(),
+        expected: "other parameters, data, machine or build".to_owned(),
+    };
+    if found == mine { Ok(()) } else { Err(other()) }
+}
+
 /// Does what reads or writes states, and makes an error of a panic in it.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let panic = |message| Error::invalid("states", format!("a panic: {message}"), "none");

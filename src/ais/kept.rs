@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::fingerprint::check_same;
 use super::in_progress::InProgress;
 use super::ledger::Share;
 use super::lineage::Lineage;
@@ -13,7 +14,7 @@ use super::runner::Ais;
 use super::settings::Settings;
 use super::stop::StoppedBy;
 use super::tree::{Forest, Node};
-use crate::checkpoint::{Decoder, Encoder, Pieces, check_found};
+use crate::checkpoint::{Decoder, Encoder, Pieces};
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::path::AnnealingPath;
 use crate::{Error, Result};
@@ -82,11 +83,7 @@ impl<S, R> Kept<S, R> {
         let settings: Settings = decoder.take("settings")?;
         run.settings.check_found(&settings)?;
         settings.check()?;
-        check_found(
-            "a path and kernel of fingerprint",
-            &decoder.take("fingerprint")?,
-            &fingerprint,
-        )?;
+        check_same(decoder.take("fingerprint")?, fingerprint)?;
         let seconds = decoder.take("seconds")?;
         Error::check_number("seconds", seconds)?;
         let tallies = take_tallies(&mut decoder, &settings)?;

@@ -25,7 +25,11 @@ pub(crate) struct Meter<'a> {
     /// Whether the callback has said so.
     is_stopped: AtomicBool,
     so_far: Mutex<Option<SoFar>>,
+    checkpoint_age: Option<Age<'a>>,
 }
+
+/// Seconds since a checkpoint was written, where there are any.
+type Age<'a> = &'a (dyn Fn() -> Option<f64> + Sync);
 
 impl<'a> Meter<'a> {
     /// Of a run with so many chain-steps, of which some are done.
@@ -39,7 +43,14 @@ impl<'a> Meter<'a> {
             called: AtomicU64::new(0),
             is_stopped: AtomicBool::new(false),
             so_far: Mutex::default(),
+            checkpoint_age: None,
         }
+    }
+
+    /// Of a run that leaves checkpoints.
+    pub(crate) fn saved(mut self, checkpoint_age: Age<'a>) -> Self {
+        self.checkpoint_age = Some(checkpoint_age);
+        self
     }
 
     /// Whether anyone listens.
@@ -106,6 +117,7 @@ impl<'a> Meter<'a> {
             seconds,
             seconds_left: total.saturating_sub(done) as f64 / rate,
             so_far: *self.so_far.lock().unwrap_or_else(PoisonError::into_inner),
+            checkpoint_age: self.checkpoint_age.and_then(|age| age()),
         }
     }
 }

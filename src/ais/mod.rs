@@ -66,7 +66,7 @@ pub(crate) use conduct::Conduct;
 #[cfg(feature = "mpi")]
 pub(crate) use exchange::{Post, exchange};
 #[cfg(feature = "checkpoint")]
-pub(crate) use fingerprint::{fingerprint, guarded};
+pub(crate) use fingerprint::{check_same, fingerprint, guarded};
 pub(crate) use ledger::{Ledger, Share, Watch};
 pub(crate) use meter::Meter;
 #[cfg(feature = "mpi")]

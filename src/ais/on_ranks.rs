@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::exchange::{Post, exchange};
+use super::fingerprint::check_same;
 use super::ledger::{Ledger, Share};
 use super::passage::{Beside, Keep, closed};
 use super::recorder::Recorder;
@@ -125,8 +126,13 @@ pub(crate) fn check_engine(mine: Option<Engine>, first: Option<Engine>) -> Resul
 
 /// Refuses a fingerprint that is not that of rank 0.
 pub(crate) fn check_fingerprint(mine: Option<u32>, first: Option<u32>) -> Result<()> {
-    let expected = format!(
-        "{first:?}, as on rank 0: path, kernel or machine do something else there, or one of both leaves no checkpoints"
-    );
-    Error::check(mine == first, "fingerprint", format!("{mine:?}"), expected)
+    match (mine, first) {
+        (Some(mine), Some(first)) => check_same(first, mine),
+        _ => Error::check(
+            mine.is_none() && first.is_none(),
+            "checkpoint",
+            "one on some ranks",
+            "one on all ranks, or none",
+        ),
+    }
 }

@@ -212,7 +212,7 @@ impl<S, R> PartialRun<S, R> {
             "a run with different settings",
             "the same schedule, seed, engine, block size and recorded stages",
         )?;
-        let expected = format!("at least {mine}, the chains of the part");
+        let expected = format!("at least {mine}, as many as it was begun with");
         Error::check(mine <= settings.chains, "chains", settings.chains, expected)?;
         let full = mine / settings.block_size;
         if mine < settings.chains {

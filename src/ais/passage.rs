@@ -43,6 +43,9 @@ pub(super) trait Archive<'p, P: AnnealingPath, W, R>: Sync {
     /// Chain-steps of blocks that an earlier call has begun and not finished.
     fn chain_steps(&self) -> u64;
 
+    /// Seconds since a checkpoint was written, where this process writes them.
+    fn age(&self) -> Option<f64>;
+
     /// What an earlier call has left of a block, which is at work from now on.
     fn begin(&self, block: usize) -> Option<Result<InProgress<'p, P, W, R>>>;
 
@@ -104,7 +107,8 @@ where
             meter,
         } = beside;
         let under_way = archive.map_or(0, Archive::chain_steps);
-        let own = oversight::meter(settings, &self.conduct, ledger, under_way);
+        let age = || archive.and_then(Archive::age);
+        let own = oversight::meter(settings, &self.conduct, ledger, under_way).saved(&age);
         let meter = meter.unwrap_or(&own);
         let oversight = Oversight::new(settings, &self.conduct, ledger, meter, begun);
         let streams = BlockStreams::new(settings, ledger.blocks().start);

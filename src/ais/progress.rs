@@ -17,8 +17,12 @@ pub struct Progress {
     pub seconds: f64,
     /// Seconds that the rest would take, if nothing stops the run before; infinite where nothing is done yet.
     pub seconds_left: f64,
-    /// What the chains that are done say; `None` while there are none.
+    /// What the chains that are done say; `None` while there are none, and of runs of
+    /// [`Tempering`](crate::tempering::Tempering) and pilots.
     pub so_far: Option<SoFar>,
+    /// Seconds since a checkpoint was written, or since this call began; `None` where the run leaves none. Where it
+    /// grows far beyond the interval, checkpoints cannot be written.
+    pub checkpoint_age: Option<f64>,
 }
 
 /// What finished chains say while a run goes on.
@@ -46,11 +50,25 @@ impl fmt::Display for Progress {
                 ", log Z so far {log_z:.3} (ESS {ess:.0} of {chains} chains)"
             )?;
         }
-        match self.seconds_left {
-            left if left < 120.0 => write!(f, ", {left:.0} s left"),
-            left if left < 7_200.0 => write!(f, ", {:.0} min left", left / 60.0),
-            left if left.is_finite() => write!(f, ", {:.1} h left", left / 3_600.0),
-            _ => Ok(()),
+        if self.seconds_left.is_finite() {
+            write!(f, ", {} left", Span(self.seconds_left))?;
+        }
+        match self.checkpoint_age {
+            Some(age) => write!(f, ", last checkpoint {} ago", Span(age)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A time in seconds, in the unit that suits it.
+struct Span(f64);
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            seconds if seconds < 120.0 => write!(f, "{seconds:.0} s"),
+            seconds if seconds < 7_200.0 => write!(f, "{:.0} min", seconds / 60.0),
+            seconds => write!(f, "{:.1} h", seconds / 3_600.0),
         }
     }
 }

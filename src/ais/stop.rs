@@ -10,7 +10,8 @@ use crate::{Error, Result};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum StoppedBy {
-    /// All chains asked for were done.
+    /// All chains, or rounds, asked for were done. Of a merged run some may still be
+    /// [missing](crate::estimate::Warning::MissingChains).
     Chains,
     /// The standard error asked for was reached.
     StandardError,
@@ -23,7 +24,7 @@ pub enum StoppedBy {
 impl fmt::Display for StoppedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Chains => "the number of chains",
+            Self::Chains => "the number asked for",
             Self::StandardError => "the standard error",
             Self::TimeLimit => "the time limit",
             Self::Callback => "a callback or a signal",

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::file::Header;
 use super::keeper::{Keeper, MakeHead};
 use super::pieces::Pieces;
+use super::place::Place;
 
 /// A run that leaves checkpoints in a file, made by [`Ais::checkpoint`](crate::ais::Ais::checkpoint) or
 /// [`Tempering::checkpoint`](crate::tempering::Tempering::checkpoint).
@@ -56,6 +57,7 @@ impl<'a, A> Checkpointed<'a, A> {
         pieces: Pieces,
         head: MakeHead<'h>,
     ) -> Keeper<'h> {
-        Keeper::new((&self.file, self.header(kind)), self.every, pieces, head)
+        let place = Place::new(&self.file);
+        Keeper::new((place, self.header(kind)), self.every, pieces, head)
     }
 }

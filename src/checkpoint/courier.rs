@@ -113,6 +113,10 @@ impl Recipient for Courier {
 
     /// Rank 0 has the clock.
     fn tick(&self) {}
+
+    fn age(&self) -> Option<f64> {
+        None
+    }
 }
 
 impl Keeper<'_> {

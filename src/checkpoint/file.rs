@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::replace::replace;
+use super::place::Place;
 use crate::{Error, Result};
 
 /// How every file begins.
@@ -50,11 +50,17 @@ enum Fault {
     Crate(String),
     #[error("is a checkpoint of {found:?}, expected one of {expected:?}")]
     Kind { found: String, expected: String },
-    #[error("is labelled {found:?}, expected {expected:?}")]
+    #[error("is labelled {}, expected {}", named(found), named(expected))]
     Label {
         found: Option<String>,
         expected: Option<String>,
     },
+}
+
+fn named(label: &Option<String>) -> String {
+    label
+        .as_ref()
+        .map_or("not at all".to_owned(), |label| format!("{label:?}"))
 }
 
 /// Writes a checkpoint, in the place of an older one. At every moment there is the old one or the new one. The payload
@@ -62,8 +68,8 @@ enum Fault {
 ///
 /// # Errors
 /// [`Error::File`] where it cannot be written.
-pub(crate) fn write(path: &Path, header: &Header<'_>, payload: &[&[u8]]) -> Result<()> {
-    replace(path, |file| frame(header, payload, file))
+pub(crate) fn write(place: &Place<'_>, header: &Header<'_>, payload: &[&[u8]]) -> Result<()> {
+    place.replace(|file| frame(header, payload, file))
 }
 
 /// Reads a checkpoint, and makes of its payload what `decode` does.
@@ -76,7 +82,10 @@ pub(crate) fn read<T>(
     expected: &Header<'_>,
     decode: impl FnOnce(&[u8]) -> Result<T>,
 ) -> Result<T> {
-    let bytes = fs::read(path).map_err(|error| Error::io(path, error))?;
+    let bytes = fs::read(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Error::file(path, "there is no checkpoint to go on from"),
+        _ => Error::io(path, error),
+    })?;
     let payload = payload(&bytes, expected).map_err(|fault| Error::file(path, fault))?;
     decode(payload).map_err(|error| Error::file(path, error))
 }
@@ -181,7 +190,7 @@ mod tests {
         for payload in [Vec::new(), payload_of_all_bytes()] {
             for label in [None, HEADER.label] {
                 let header = Header { label, ..HEADER };
-                write(&path, &header, &[&payload]).unwrap();
+                write(&Place::new(&path), &header, &[&payload]).unwrap();
                 read(&path, &header, |read| {
                     assert_eq!(read, payload);
                     Ok(())
@@ -259,7 +268,7 @@ mod tests {
         assert!(message(&path).starts_with(&name), "no file");
         fs::write(&path, b"text").unwrap();
         assert!(message(&path).starts_with(&name), "a text");
-        write(&path, &HEADER, &[]).unwrap();
+        write(&Place::new(&path), &HEADER, &[]).unwrap();
         assert_eq!(
             message(&path),
             format!("{name}: invalid x: got 1, expected 2")
@@ -270,7 +279,7 @@ mod tests {
             "/".into(),
             "".into(),
         ] {
-            let error = write(&nowhere, &HEADER, &[]).unwrap_err();
+            let error = write(&Place::new(&nowhere), &HEADER, &[]).unwrap_err();
             assert!(matches!(error, Error::File { .. }), "{error}");
         }
         assert_eq!(folder.files(), ["run"]);
@@ -280,15 +289,15 @@ mod tests {
     fn a_file_that_cannot_be_replaced_survives() {
         let folder = Folder::new("survives");
         let path = folder.file("run");
-        write(&path, &HEADER, &[&[1]]).unwrap();
+        write(&Place::new(&path), &HEADER, &[&[1]]).unwrap();
         // A process that was killed has left this behind; here it is in the way.
         fs::create_dir(folder.file("run.tmp")).unwrap();
-        assert!(write(&path, &HEADER, &[&[2]]).is_err());
+        assert!(write(&Place::new(&path), &HEADER, &[&[2]]).is_err());
         let kept = read(&path, &HEADER, |payload| Ok(payload.to_vec()));
         assert_eq!(kept.unwrap(), [1]);
         fs::remove_dir(folder.file("run.tmp")).unwrap();
         fs::write(folder.file("run.tmp"), [9; 1_000]).unwrap();
-        write(&path, &HEADER, &[&[2]]).unwrap();
+        write(&Place::new(&path), &HEADER, &[&[2]]).unwrap();
         let replaced = read(&path, &HEADER, |payload| Ok(payload.to_vec()));
         assert_eq!(replaced.unwrap(), [2]);
         assert_eq!(folder.files(), ["run"]);

@@ -1,13 +1,13 @@
 //! What blocks at work have left, and when it is written to the file.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::file::{Header, write};
 use super::pieces::{Piece, Pieces, put_list};
+use super::place::Place;
 use super::recipient::Recipient;
 use crate::{Error, Result};
 
@@ -27,13 +27,15 @@ pub(crate) type MakeHead<'a> = &'a (dyn Fn() -> Result<Head> + Sync);
 /// sends those of its blocks. Whoever then comes first writes them all. Blocks are independent of each other, so that
 /// their pieces need not be of one moment. Nothing is encoded or written under a lock.
 pub(crate) struct Keeper<'a> {
-    file: &'a Path,
+    place: Place<'a>,
     header: Header<'a>,
     every: Duration,
     head: MakeHead<'a>,
     clock: Instant,
     /// When the interval is over, in nanoseconds on the clock.
     due: AtomicU64,
+    /// When the last checkpoint was written, likewise.
+    written: AtomicU64,
     desk: Mutex<Desk>,
 }
 
@@ -65,18 +67,19 @@ enum Worker {
 impl<'a> Keeper<'a> {
     /// Goes on from the pieces of an earlier run, if there are any.
     pub(crate) fn new(
-        (file, header): (&'a Path, Header<'a>),
+        (place, header): (Place<'a>, Header<'a>),
         every: Duration,
         pieces: Pieces,
         head: MakeHead<'a>,
     ) -> Self {
         Self {
-            file,
+            place,
             header,
             every,
             head,
             clock: Instant::now(),
             due: AtomicU64::new(nanoseconds(every)),
+            written: AtomicU64::new(0),
             desk: Mutex::new(Desk {
                 pieces,
                 ..Desk::default()
@@ -93,25 +96,33 @@ impl<'a> Keeper<'a> {
         nanoseconds(self.clock.elapsed()) >= self.due.load(Ordering::Relaxed)
     }
 
-    /// Writes the first checkpoint of a new run.
+    /// Keeps other runs from the file. That of a new run is written.
     ///
     /// # Errors
-    /// It cannot be written.
-    pub(crate) fn write_first(&self) -> Result<()> {
-        self.write();
-        self.desk().failed.clone().map_or(Ok(()), Err)
+    /// It cannot be written, or another run is writing it.
+    pub(crate) fn open(&self, is_new: bool) -> Result<()> {
+        match is_new {
+            true => self.try_write(),
+            false => self.place.hold(),
+        }
     }
 
     /// Writes the last checkpoint, if a block has left anything. Returns why the last one is not written.
-    pub(crate) fn write_last(&self) -> Option<Error> {
+    pub(crate) fn write_last(&self) -> Option<String> {
         if self.desk().has_worked {
             self.write();
         }
-        self.desk().failed.clone()
+        let age = self.age().unwrap_or(0.0);
+        let failed = self.desk().failed.clone();
+        failed.map(|error| format!("{error}; the file is {age:.0} s old"))
     }
 
     fn write(&self) {
         let written = self.try_write();
+        if written.is_ok() {
+            let now = nanoseconds(self.clock.elapsed());
+            self.written.store(now, Ordering::Relaxed);
+        }
         self.desk().failed = written.err();
     }
 
@@ -135,7 +146,7 @@ impl<'a> Keeper<'a> {
             put_list(&mut parts, under_way.iter())?;
         }
         let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_slice()).collect();
-        write(self.file, &self.header, &parts)
+        write(&self.place, &self.header, &parts)
     }
 }
 
@@ -174,6 +185,11 @@ impl Recipient for Keeper<'_> {
 
     fn end(&self, block: usize) {
         self.desk().end(Worker::Block(block));
+    }
+
+    fn age(&self) -> Option<f64> {
+        let written = Duration::from_nanos(self.written.load(Ordering::Relaxed));
+        Some(self.clock.elapsed().saturating_sub(written).as_secs_f64())
     }
 
     /// Writes a checkpoint if the interval is over and all have left their pieces.

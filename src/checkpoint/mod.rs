@@ -10,10 +10,7 @@
 //! let path = GeometricPath::new(Gaussian::standard(1)?, Gaussian::isotropic(DVector::zeros(1), 0.5)?);
 //! let ais = Ais::new(&path, RandomWalkMetropolis::new(0.7)?).chains(300);
 //! let checkpointed = ais.checkpoint(&file).every(Duration::from_secs(300));
-//! let run = match file.exists() {
-//!     true => checkpointed.resume()?, // after an interruption
-//!     false => checkpointed.run()?,
-//! };
+//! let run = checkpointed.resume_or_run()?; // goes on, if the program was interrupted
 //! assert_eq!(run.log_z(), ais.run()?.log_z());
 //! assert_eq!(run.log_z(), checkpointed.resume()?.log_z()); // at once: nothing is left to do
 //! # std::fs::remove_dir_all(&folder).unwrap();
@@ -32,7 +29,9 @@
 //! **How it is written.** The bytes go to a file of the same name and `.tmp` first, which takes the place of the older
 //! one when it is on the disk. So at every moment there is a whole checkpoint. A run whose first checkpoint cannot be
 //! written is an error. Where a later one cannot, on a full disk for instance, the run goes on, tries again after the
-//! next interval, and [warns](crate::estimate::Warning::CheckpointNotWritten) if the last one of all failed.
+//! next interval, and [warns](crate::estimate::Warning::CheckpointNotWritten) if the last one of all failed;
+//! [`Progress::checkpoint_age`](crate::ais::Progress::checkpoint_age) tells before. A link is followed. The file is locked
+//! while a run writes it, where the system has locks: another run is refused.
 //!
 //! **What is checked.** A file must have its checksum, be written by the same version of this crate, and hold the
 //! settings of the run that resumes it; an error names the first that differs. Threads, budgets and the progress callback
@@ -54,8 +53,8 @@ mod file;
 pub(crate) mod hostile;
 mod keeper;
 mod pieces;
+mod place;
 mod recipient;
-mod replace;
 
 pub use checkpointed::Checkpointed;
 pub(crate) use codec::{Decoder, Encoder, check_found};
@@ -67,4 +66,6 @@ pub(crate) use file::read;
 pub(crate) use file::{Header, write};
 pub(crate) use keeper::{Head, Keeper};
 pub(crate) use pieces::{Piece, Pieces};
+#[cfg(test)]
+pub(crate) use place::Place;
 pub(crate) use recipient::Recipient;

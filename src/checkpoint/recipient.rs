@@ -28,4 +28,7 @@ pub(crate) trait Recipient: Sync {
 
     /// Called now and then, by whichever thread.
     fn tick(&self);
+
+    /// Seconds since the last checkpoint was written, where this process writes them.
+    fn age(&self) -> Option<f64>;
 }

@@ -117,7 +117,7 @@ impl Schedule {
     /// Refuses the schedule of a checkpoint that is not this one.
     #[cfg(feature = "checkpoint")]
     pub(crate) fn check_found(&self, found: &Self) -> Result<()> {
-        check_found("stages of the schedule", &found.steps(), &self.steps())?;
+        check_found("a number of stages of", &found.steps(), &self.steps())?;
         let mut betas = found.betas.iter().zip(&self.betas).enumerate();
         let Some((k, (found, expected))) = betas.find(|(_, (found, mine))| found != mine) else {
             return Ok(());

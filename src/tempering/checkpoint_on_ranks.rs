@@ -52,6 +52,19 @@ where
         })
     }
 
+    /// As [`resume_or_run`](Self::resume_or_run): rank 0 alone looks for the file.
+    ///
+    /// # Errors
+    /// As [`resume_on`](Self::resume_on).
+    pub fn resume_or_run_on(
+        &self,
+        world: &dyn Communicator,
+    ) -> Result<Option<TemperingRun<P::State>>> {
+        self.gather(world, |fingerprint, share| {
+            self.read_if_there(fingerprint, share)
+        })
+    }
+
     /// Runs what is not kept. Rank 0 alone knows what is.
     fn gather(
         &self,

@@ -8,7 +8,7 @@ use super::round::{Ended, Finished, Plan};
 use super::rounds::EndedBlocks;
 use super::runner::Tempering;
 use super::settings::Settings;
-use crate::ais::Share;
+use crate::ais::{Share, check_same};
 use crate::checkpoint::{Decoder, Encoder, Piece, Pieces, check_found};
 use crate::kernel::{Invariant, Workspace};
 use crate::path::AnnealingPath;
@@ -57,7 +57,7 @@ impl<S> Kept<S> {
         let mut decoder = Decoder::new(payload);
         let found: Settings = decoder.take("settings")?;
         run.settings.check_found(&found)?;
-        check_found("fingerprint", &decoder.take("fingerprint")?, &fingerprint)?;
+        check_same(decoder.take("fingerprint")?, fingerprint)?;
         let seconds = decoder.take("seconds")?;
         Error::check_number("seconds", seconds)?;
         let last = match decoder.take("whether a round is finished")? {

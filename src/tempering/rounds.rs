@@ -41,6 +41,9 @@ pub(super) trait Archive<'p, P: AnnealingPath, W: Workspace, T>: Sync {
     /// Chain-steps that an earlier call has done of a round that is not finished.
     fn chain_steps(&self) -> u64;
 
+    /// Seconds since a checkpoint was written, where this process writes them.
+    fn age(&self) -> Option<f64>;
+
     /// The blocks that an earlier call has finished in this round.
     fn finished(&self, plan: &Plan<'_>) -> Result<EndedBlocks<P::State, W>>;
 
@@ -121,13 +124,14 @@ where
         let before = before + archive.map_or(0, |archive| archive.chain_steps());
         let total = settings.chain_steps(settings.scans_of_all_rounds());
         let callback = self.conduct.progress.as_deref().filter(|_| share.rank == 0);
+        let age = || archive.and_then(Archive::age);
         let rounds = Rounds {
             run: self,
             keep,
             archive,
             share,
             starts: (0..settings.blocks()).map(|_| Mutex::default()).collect(),
-            meter: Meter::new(callback, before, total),
+            meter: Meter::new(callback, before, total).saved(&age),
             begun,
         };
         let mut stopped_by = None;

@@ -277,7 +277,7 @@ fn whatever_differs_of_a_tempered_run_is_named() {
             run().schedule(Schedule::power(4, 2.0).unwrap()),
             "schedule with beta_1 = 0.25",
         ),
-        (other_kernel, "fingerprint"),
+        (other_kernel, "a path and kernel that do something else"),
     ] {
         let refused = run.checkpoint(folder.file()).resume();
         let message = refused.unwrap_err().to_string();
@@ -305,6 +305,29 @@ fn nothing_is_lost_where_a_callback_stops_a_run() {
         assert!(first.load(Ordering::Relaxed) > pause);
         assert_eq!(last.load(Ordering::Relaxed), 63 * 12);
     }
+}
+
+#[test]
+fn a_run_that_goes_on_or_begins_keeps_others_from_its_file() {
+    let (folder, path) = (Folder::new("or_begins"), path());
+    let whole = recorded(&path).run().unwrap();
+    for pause in [300, u64::MAX, u64::MAX] {
+        let ais = recorded(&path).threads(2).progress(|at: Progress| {
+            assert!(at.checkpoint_age.is_some());
+            let other = walk(&path).checkpoint(folder.file()).run();
+            let message = other.unwrap_err().to_string();
+            assert!(message.contains("another run is writing it"), "{message}");
+            stop(pause)(at)
+        });
+        let checkpointed = ais.checkpoint(folder.file()).every(Duration::ZERO);
+        let run = checkpointed.resume_or_run().unwrap();
+        assert_eq!(pause < u64::MAX, said(&run) != said(&whole));
+    }
+    let tempered = tempering(&path);
+    let file = folder.0.join("tempered");
+    let first = tempered.checkpoint(&file).resume_or_run().unwrap();
+    let second = tempered.checkpoint(&file).resume_or_run().unwrap();
+    assert_eq!(said(&first), said(&second));
 }
 
 #[test]
@@ -429,7 +452,7 @@ fn whatever_differs_is_named() {
         (ais().pilot(), "purpose Run; this run has Pilot"),
         (
             ais().schedule(linear(13)),
-            "stages of the schedule 12; this run has 13",
+            "a number of stages of 12; this run has 13",
         ),
         (ais().schedule(curved), "schedule with beta_1 = 0.0833"),
         (
@@ -438,8 +461,11 @@ fn whatever_differs_is_named() {
         ),
         (recorded(&path), "; this run has None"),
         (other_base, "log normalizer of the base"),
-        (resampled(&elsewhere), "fingerprint"),
-        (other_kernel, "fingerprint"),
+        (
+            resampled(&elsewhere),
+            "a path and kernel that do something else",
+        ),
+        (other_kernel, "a path and kernel that do something else"),
     ] {
         let message = ais
             .checkpoint(folder.file())

@@ -297,7 +297,7 @@ fn settings_that_differ(world: &dyn Communicator) {
         ),
         (
             ais(&path).schedule(steps(20 + odd(5))).run_on(world),
-            "of another run, which has stages of the schedule 25; this run has 20",
+            "of another run, which has a number of stages of 25; this run has 20",
         ),
         (
             ais(&path)

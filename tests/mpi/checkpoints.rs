@@ -305,22 +305,22 @@ fn runs_that_differ(world: &dyn Communicator) {
     let runs = [
         (
             ais().checkpoint(&file.0).run_on(world).map(|_| ()),
-            "invalid fingerprint: got Some(",
+            "of another run, which has a path and kernel that do something else",
         ),
         (
             tempered.checkpoint(&file.0).run_on(world).map(|_| ()),
-            "invalid fingerprint: got Some(",
+            "of another run, which has a path and kernel that do something else",
         ),
         (
             of_other_seed.run_on(world).map(|_| ()),
-            "invalid seed: got 4, expected 3",
+            "of another run, which has seed 4; this run has 3",
         ),
         (
             match odd {
                 true => plain.run_on(world).map(|_| ()),
                 false => checkpointed.run_on(world).map(|_| ()),
             },
-            "invalid fingerprint: got None",
+            "invalid checkpoint: got one on some ranks",
         ),
     ];
     for (found, message) in runs {
