@@ -75,8 +75,8 @@ pub enum Error {
     },
     /// A run that was stopped before its first block of chains was done, so that there is no result.
     #[error(
-        "stopped by {by} before the first {chains} chains were done; expected a longer time, smaller blocks or \
-         fewer stages"
+        "stopped by {by} before the first {chains} chains were done, so that there is no estimate; smaller blocks and \
+         fewer stages are done sooner"
     )]
     Stopped {
         /// What stopped it.
@@ -116,7 +116,7 @@ pub enum Error {
         /// How far it got.
         detail: String,
     },
-    /// A checkpoint, or another process, whose run is not this one.
+    /// A checkpoint, a part, or another process, whose run is not this one.
     #[error("of another run, which has {setting} {found}; this run has {expected}")]
     OtherRun {
         /// What differs first.
@@ -213,6 +213,22 @@ const LARGEST_COUNT: usize = 1 << 30;
 
 /// Checks of arguments.
 impl Error {
+    /// An [`Error::OtherRun`] unless what is found elsewhere is as in this run.
+    pub(crate) fn check_found<T: PartialEq + Debug>(
+        setting: &'static str,
+        found: &T,
+        expected: &T,
+    ) -> Result<()> {
+        if found == expected {
+            return Ok(());
+        }
+        Err(Self::OtherRun {
+            setting,
+            found: format!("{found:?}"),
+            expected: format!("{expected:?}"),
+        })
+    }
+
     /// An [`Error::InvalidArgument`] unless the condition holds.
     pub(crate) fn check(
         holds: bool,

@@ -15,7 +15,6 @@ use super::run::Run;
 use super::runner::Ais;
 use super::settings::Settings;
 use super::tree::Forest;
-use crate::checkpoint::check_found;
 use crate::kernel::TransitionKernel;
 use crate::num::Engine;
 use crate::path::AnnealingPath;
@@ -110,7 +109,7 @@ impl Settings {
         }
         let (_, (first, fingerprint_of_first)): (_, (Self, _)) = ranks.hear()?;
         check_engine(self.engine, first.engine)?;
-        check_found("chains", &self.chains, &first.chains)?;
+        Error::check_found("chains", &self.chains, &first.chains)?;
         first.check_found(self)?;
         check_fingerprint(fingerprint, fingerprint_of_first)
     }

@@ -57,13 +57,12 @@ impl<S, R: Merge> PartialRun<S, R> {
         let parts: Vec<Self> = parts.into_iter().collect();
         Error::check_not_empty("parts", parts.len())?;
         let settings = parts[0].settings.clone();
-        Error::check(
-            parts.iter().all(|part| part.settings == settings),
-            "parts",
-            "runs with different settings",
-            "the same schedule, seed, engine, block size, chains and recorded stages in all parts",
-        )?;
-        for part in &parts {
+        for (place, part) in parts.iter().enumerate() {
+            let found = &part.settings;
+            let same = settings.check_found(found);
+            let chains = || Error::check_found("chains", &found.chains, &settings.chains);
+            same.and_then(|()| chains())
+                .map_err(|error| in_part(error, place))?;
             part.check()?;
         }
         let mut stopped = parts.iter().map(|part| part.stopped_by);
@@ -205,13 +204,8 @@ impl<S, R> PartialRun<S, R> {
     /// # Errors
     /// Other settings, or more chains.
     pub(super) fn continued(mut self, settings: &Settings) -> Result<Forest<Outcome<S, R>>> {
+        settings.check_found(&self.settings)?;
         let mine = std::mem::replace(&mut self.settings.chains, settings.chains);
-        Error::check(
-            self.settings == *settings,
-            "part",
-            "a run with different settings",
-            "the same schedule, seed, engine, block size and recorded stages",
-        )?;
         let expected = format!("at least {mine}, as many as it was begun with");
         Error::check(mine <= settings.chains, "chains", settings.chains, expected)?;
         let full = mine / settings.block_size;
@@ -235,5 +229,21 @@ impl<S, R> PartialRun<S, R> {
     /// Wall time in seconds.
     pub fn seconds(&self) -> f64 {
         self.seconds
+    }
+}
+
+/// The error of a part that is not of the run of the first, with its place among those given.
+fn in_part(error: Error, place: usize) -> Error {
+    match error {
+        Error::OtherRun {
+            setting,
+            found,
+            expected,
+        } => Error::OtherRun {
+            setting,
+            found: format!("{found} in the part with index {place}"),
+            expected,
+        },
+        error => error,
     }
 }

@@ -288,9 +288,10 @@ where
     /// ([`block_size`](Self::block_size)), but for the last; [`until_error`](Self::until_error), since one
     /// part does not know the error of all.
     pub fn run_range(&self, chains: Range<usize>) -> Result<PartialRun<P::State, R>> {
-        let found = "a standard error for one part of a run";
-        let alone = self.conduct.budget.standard_error.is_none();
-        Error::check(alone, "until_error", found, "none")?;
+        if let Some(found) = self.conduct.budget.standard_error {
+            let expected = "none for a part of a run, which does not know the error of all";
+            return Err(Error::invalid("until_error", found, expected));
+        }
         self.run_part(
             &self.settings,
             &chains,

@@ -4,8 +4,6 @@ use std::ops::Range;
 
 use super::lineage::Interaction;
 use super::stages::{Direction, Windows};
-#[cfg(feature = "checkpoint")]
-use crate::checkpoint::check_found;
 use crate::num::Engine;
 use crate::path::AnnealingPath;
 use crate::random::Purpose;
@@ -59,8 +57,7 @@ impl Settings {
         }
     }
 
-    /// Refuses the settings of a checkpoint that are not these, the number of chains aside, and names the first.
-    #[cfg(feature = "checkpoint")]
+    /// Refuses settings found elsewhere that are not these, the number of chains aside, and names the first.
     pub(super) fn check_found(&self, found: &Self) -> Result<()> {
         // All of them are taken apart, so that none is forgotten.
         let Self {
@@ -76,19 +73,19 @@ impl Settings {
             rounding_error,
         } = found;
         self.schedule.check_found(schedule)?;
-        check_found("seed", seed, &self.seed)?;
-        check_found("block_size", block_size, &self.block_size)?;
-        check_found("recorded_stages", recorded_stages, &self.recorded_stages)?;
-        check_found("purpose", purpose, &self.purpose)?;
-        check_found("resampling", interaction, &self.interaction)?;
-        check_found("engine", engine, &self.engine)?;
+        Error::check_found("seed", seed, &self.seed)?;
+        Error::check_found("block_size", block_size, &self.block_size)?;
+        Error::check_found("recorded_stages", recorded_stages, &self.recorded_stages)?;
+        Error::check_found("purpose", purpose, &self.purpose)?;
+        Error::check_found("resampling", interaction, &self.interaction)?;
+        Error::check_found("engine", engine, &self.engine)?;
         let normalizer = &self.log_base_normalizer;
-        check_found(
+        Error::check_found(
             "log normalizer of the base",
             log_base_normalizer,
             normalizer,
         )?;
-        check_found(
+        Error::check_found(
             "rounding error of the path",
             rounding_error,
             &self.rounding_error,

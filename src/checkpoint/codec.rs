@@ -102,25 +102,6 @@ impl<'b> Decoder<'b> {
     }
 }
 
-/// Refuses what a checkpoint holds where the run has something else.
-///
-/// # Errors
-/// [`Error::OtherRun`], which names it.
-pub(crate) fn check_found<T: PartialEq + Debug>(
-    setting: &'static str,
-    found: &T,
-    expected: &T,
-) -> Result<()> {
-    if found == expected {
-        return Ok(());
-    }
-    Err(Error::OtherRun {
-        setting,
-        found: format!("{found:?}"),
-        expected: format!("{expected:?}"),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

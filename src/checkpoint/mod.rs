@@ -57,7 +57,7 @@ mod place;
 mod recipient;
 
 pub use checkpointed::Checkpointed;
-pub(crate) use codec::{Decoder, Encoder, check_found};
+pub(crate) use codec::{Decoder, Encoder};
 #[cfg(feature = "mpi")]
 pub(crate) use courier::{Courier, Letter, Parcel, parcel, unpacked};
 pub(crate) use crc32fast::hash as checksum;

@@ -122,8 +122,8 @@ pub enum Warning {
     },
     /// Chains of the run that are not there, because not all of its parts were merged.
     #[error(
-        "{missing} of {of} chains are missing, as not all parts of the run are there: the estimate is that of \
-         the others"
+        "{missing} of {of} chains are missing, as parts of the run are missing or unfinished: the estimate is that \
+         of the others"
     )]
     MissingChains {
         /// Number of missing chains.

@@ -6,8 +6,6 @@
 mod deceleration;
 mod file;
 
-#[cfg(feature = "checkpoint")]
-use crate::checkpoint::check_found;
 use crate::{Error, Result};
 
 /// A validated schedule `0 = beta_0 < beta_1 < ... < beta_K = 1` of K stages.
@@ -114,10 +112,9 @@ impl Schedule {
         self.betas.len() - 1
     }
 
-    /// Refuses the schedule of a checkpoint that is not this one.
-    #[cfg(feature = "checkpoint")]
+    /// Refuses a schedule found elsewhere that is not this one.
     pub(crate) fn check_found(&self, found: &Self) -> Result<()> {
-        check_found("a number of stages of", &found.steps(), &self.steps())?;
+        Error::check_found("a number of stages of", &found.steps(), &self.steps())?;
         let mut betas = found.betas.iter().zip(&self.betas).enumerate();
         let Some((k, (found, expected))) = betas.find(|(_, (found, mine))| found != mine) else {
             return Ok(());

@@ -9,7 +9,7 @@ use super::rounds::EndedBlocks;
 use super::runner::Tempering;
 use super::settings::Settings;
 use crate::ais::{Share, check_same};
-use crate::checkpoint::{Decoder, Encoder, Piece, Pieces, check_found};
+use crate::checkpoint::{Decoder, Encoder, Piece, Pieces};
 use crate::kernel::{Invariant, Workspace};
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
@@ -138,7 +138,7 @@ impl<S> Finished<S> {
         let least = format!("at least {round}, those that are finished");
         Error::check(round <= settings.rounds, "rounds", settings.rounds, least)?;
         let schedule: Schedule = decoder.take("schedule")?;
-        check_found(
+        Error::check_found(
             "stages of the schedule",
             &schedule.steps(),
             &settings.schedule.steps(),

@@ -9,12 +9,11 @@ use super::rounds::{Company, Keep};
 use super::run::TemperingRun;
 use super::runner::Tempering;
 use super::settings::Settings;
-use crate::Result;
 use crate::ais::{Post, Share, Site, Watch, check_engine, check_fingerprint, exchange};
-use crate::checkpoint::check_found;
 use crate::kernel::Invariant;
 use crate::path::AnnealingPath;
 use crate::ranks::Ranks;
+use crate::{Error, Result};
 
 impl<'p, P, K> Tempering<'p, P, K>
 where
@@ -74,7 +73,7 @@ where
         let (_, first): (_, (Settings, _, _)) = ranks.hear()?;
         let (first, engine_of_first, fingerprint_of_first) = first;
         check_engine(engine, engine_of_first)?;
-        check_found("rounds", &self.settings.rounds, &first.rounds)?;
+        Error::check_found("rounds", &self.settings.rounds, &first.rounds)?;
         first.check_found(&self.settings)?;
         check_fingerprint(fingerprint, fingerprint_of_first)
     }

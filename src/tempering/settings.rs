@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-#[cfg(feature = "checkpoint")]
-use crate::checkpoint::check_found;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
@@ -86,12 +84,12 @@ impl Settings {
             log_base_normalizer,
         } = found;
         self.schedule.check_found(schedule)?;
-        check_found("seed", seed, &self.seed)?;
-        check_found("ladders", ladders, &self.ladders)?;
-        check_found("block_size", block_size, &self.block_size)?;
-        check_found("samples", samples, &self.samples)?;
+        Error::check_found("seed", seed, &self.seed)?;
+        Error::check_found("ladders", ladders, &self.ladders)?;
+        Error::check_found("block_size", block_size, &self.block_size)?;
+        Error::check_found("samples", samples, &self.samples)?;
         let normalizer = &self.log_base_normalizer;
-        check_found(
+        Error::check_found(
             "log normalizer of the base",
             log_base_normalizer,
             normalizer,

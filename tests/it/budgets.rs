@@ -267,8 +267,11 @@ fn a_run_goes_on_only_from_its_own_chains() {
     let path = path();
     let run = || ais(&path).chains(200).run().unwrap();
     let message = |ais: Ais<'_, _, _>| ais.extend(run()).unwrap_err().to_string();
-    assert!(message(ais(&path).chains(400).seed(4)).contains("different settings"));
-    assert!(message(ais(&path).chains(400).block_size(25)).contains("different settings"));
+    assert!(message(ais(&path).chains(400).seed(4)).contains("of another run, which has seed"));
+    assert!(
+        message(ais(&path).chains(400).block_size(25))
+            .contains("of another run, which has block_size")
+    );
     assert!(message(ais(&path).chains(150)).contains("at least 200"));
 }
 
