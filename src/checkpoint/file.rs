@@ -246,7 +246,7 @@ mod tests {
         };
         assert_eq!(
             other(label),
-            "is labelled Some(\"posterior of May\"), expected None"
+            "is labelled \"posterior of May\", expected not at all"
         );
         let at = START + 1;
         assert_eq!(bytes[at..at + CRATE.len()], *CRATE.as_bytes());

@@ -483,7 +483,7 @@ fn whatever_differs_is_named() {
         .label("of May")
         .resume()
         .unwrap_err();
-    let expected = "labelled None, expected Some(\"of May\")";
+    let expected = "labelled not at all, expected \"of May\"";
     assert!(label.to_string().contains(expected), "{label}");
 }
 

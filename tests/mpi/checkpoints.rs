@@ -256,11 +256,15 @@ fn a_file_that_cannot_be_read_ends_all(world: &dyn Communicator) {
     let run = ais.checkpoint(&file.0);
     let tempered_path = tempering::path();
     let tempered = tempering::tempering(&tempered_path);
-    expect_error_of_first(world, run.resume_on(world), "No such file");
+    expect_error_of_first(
+        world,
+        run.resume_on(world),
+        "there is no checkpoint to go on from",
+    );
     expect_error_of_first(
         world,
         tempered.checkpoint(&file.0).resume_on(world),
-        "No such file",
+        "there is no checkpoint to go on from",
     );
     let _ = run.run_on(world).unwrap();
     expect_error_of_first(
@@ -281,7 +285,7 @@ fn a_file_that_cannot_be_written(world: &dyn Communicator) {
     let path = path();
     let ais = annealing::ais(&path);
     let nowhere = ais.checkpoint("/no/such/folder/run").run_on(world);
-    expect_error_of_first(world, nowhere, "No such file");
+    expect_error_of_first(world, nowhere, "there is no folder");
     let file = File::new(world);
     let lost = ais.progress(|_| {
         let _ = fs::remove_dir_all(file.0.parent().unwrap());
