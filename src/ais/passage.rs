@@ -155,7 +155,8 @@ where
             Ok(self.uncovered(at_work.population.block()))
         });
         match passed {
-            Ok(uncovered) => Ok(at_work.expect("it has begun").finish(uncovered?)),
+            Ok(Ok(uncovered)) => Ok(at_work.expect("it has begun").finish(uncovered)),
+            Ok(Err(error)) => Err(error),
             // A panic on the way is an error that names its place.
             Err(message) => {
                 let population = at_work.map(|at_work| at_work.population);

@@ -1,7 +1,9 @@
 //! The place of a file that is replaced as a whole: at every moment there is the old one or the new one.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions, TryLockError};
+#[cfg(unix)]
+use std::fs::TryLockError;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -54,7 +56,7 @@ impl<'a> Place<'a> {
         let mut options = OpenOptions::new();
         let options = options.write(true).create(true).truncate(false);
         let file = options.open(&temporary)?;
-        lock(&file)?;
+        lock(&file, &temporary)?;
         let moved = write(&file, content).and_then(|()| fs::rename(&temporary, &path));
         moved.inspect_err(|_| {
             // It is of no use, and the error at hand says more than another one.
@@ -76,7 +78,7 @@ impl<'a> Place<'a> {
                 let path = fs::canonicalize(self.path)?;
                 if held.is_none() {
                     let file = File::open(&path)?;
-                    lock(&file)?;
+                    lock(&file, &path)?;
                     *held = Some(file);
                 }
                 Ok(path)
@@ -88,14 +90,29 @@ impl<'a> Place<'a> {
 }
 
 /// Locks a file until it is closed. Where there are no locks, as on some network drives, nothing is locked.
-fn lock(file: &File) -> io::Result<()> {
-    match if cfg!(unix) { file.try_lock() } else { Ok(()) } {
-        Err(TryLockError::WouldBlock) => Err(io::Error::new(
+///
+/// Between the opening and the lock another run may have moved the file, or put another one in its place.
+#[cfg(unix)]
+fn lock(file: &File, path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let name = |of: fs::Metadata| (of.dev(), of.ino());
+    let is_there = || {
+        fs::metadata(path)
+            .is_ok_and(|there| file.metadata().is_ok_and(|of| name(of) == name(there)))
+    };
+    match file.try_lock() {
+        Err(TryLockError::Error(_)) => Ok(()),
+        Ok(()) if is_there() => Ok(()),
+        _ => Err(io::Error::new(
             io::ErrorKind::ResourceBusy,
             "another run is writing it",
         )),
-        _ => Ok(()),
     }
+}
+
+#[cfg(not(unix))]
+fn lock(_file: &File, _path: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 fn invalid(reason: &str) -> io::Error {

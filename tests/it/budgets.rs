@@ -114,7 +114,7 @@ fn what_is_no_error_to_run_to_is_refused() {
     }
     let message = ais(&path).until_error(0.1).run_range(0..50).unwrap_err();
     assert!(
-        message.to_string().contains("one part of a run"),
+        message.to_string().contains("none for a part of a run"),
         "{message}"
     );
 }
