@@ -101,7 +101,7 @@ fn a_gradient_of_another_length_than_the_state_is_named() {
     let target = FunctionModel::new(|x: &DVector<f64>| -x.norm_squared())
         .with_gradient(|x: &DVector<f64>| -2.0 * x.rows(0, 2));
     let path = GeometricPath::new(Gaussian::standard(3).unwrap(), target);
-    let text = message(Ais::new(&path, Mala::new(0.1).unwrap()).run());
+    let text = message(Ais::new(&path, Mala::new(0.1).unwrap()).chains(100).run());
     assert!(text.contains("chain 0 at stage 1"), "{text}");
     let named = "a gradient of length 2 at a state of dimension 3";
     assert!(text.ends_with(named), "{text}");
