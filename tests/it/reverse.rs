@@ -514,18 +514,16 @@ fn both_directions_beat_twice_the_forward_chains_on_the_reference_rbms() {
         let exact = file.rbm.exact_log_normalizer().unwrap();
         let path = RbmPath::new(file.base.unwrap(), file.rbm.clone()).unwrap();
         let (mut forward_only, mut joint, mut lower, mut upper) = (0.0, 0.0, 0.0, 0.0);
-        const SEEDS: usize = 12;
-        // The states are enumerated once.
-        let samples = file.rbm.exact_samples(100 * SEEDS, 0).unwrap();
-        for (seed, samples) in samples.chunks(100).enumerate() {
+        const SEEDS: u64 = 12;
+        for seed in 0..SEEDS {
             let ais = |chains| {
                 let schedule = Schedule::linear(1_000).unwrap();
                 Ais::new(&path, BlockGibbs)
                     .schedule(schedule)
                     .chains(chains)
-                    .seed(seed as u64)
+                    .seed(seed)
             };
-            let samples = TargetSamples::exact(samples.to_vec());
+            let samples = TargetSamples::exact(file.rbm.exact_samples(100, seed).unwrap());
             let reverse = ais(100).reverse(&samples).unwrap();
             let bridge = Bridge::new(&ais(100).run().unwrap(), &reverse).unwrap();
             forward_only += (ais(200).run().unwrap().log_z() - exact).powi(2);
