@@ -213,6 +213,17 @@ const LARGEST_COUNT: usize = 1 << 30;
 
 /// Checks of arguments.
 impl Error {
+    /// A panic among these chains, before or beside any stage.
+    pub(crate) fn panicked(message: String, chains: Range<usize>) -> Self {
+        let (stage, beta) = (0, 0.0);
+        Self::Panicked {
+            message,
+            chains,
+            stage,
+            beta,
+        }
+    }
+
     /// An [`Error::OtherRun`] unless what is found elsewhere is as in this run.
     pub(crate) fn check_found<T: PartialEq + Debug>(
         setting: &'static str,

@@ -85,12 +85,7 @@ pub(crate) fn work_through<T: Merge + Send>(
 
 /// The error of a panic in the merging of what these chains left.
 pub(super) fn merging_panicked(message: String, chains: Range<usize>) -> Error {
-    Error::Panicked {
-        message: format!("in merging: {message}"),
-        chains,
-        stage: 0,
-        beta: 0.0,
-    }
+    Error::panicked(format!("in merging: {message}"), chains)
 }
 
 /// Ends all work where a panic passes by: the others would wait for what never comes.

@@ -98,12 +98,7 @@ impl<'a> Meter<'a> {
                 by: StoppedBy::Callback.to_string(),
                 chains,
             }),
-            Err(message) => Err(Error::Panicked {
-                message,
-                chains: 0..chains,
-                stage: 0,
-                beta: 0.0,
-            }),
+            Err(message) => Err(Error::panicked(message, 0..chains)),
         }
     }
 

@@ -93,12 +93,8 @@ impl<'a, S: Send, R: Merge + Send> Oversight<'a, S, R> {
     /// Counts blocks that another process has finished.
     fn arrived(&self, blocks: Range<usize>) -> Result<()> {
         let chain_steps = self.settings.chain_steps_of(blocks.clone());
-        caught(|| self.count(chain_steps)).map_err(|message| Error::Panicked {
-            message,
-            chains: self.settings.chains_of(blocks),
-            stage: 0,
-            beta: 0.0,
-        })
+        caught(|| self.count(chain_steps))
+            .map_err(|message| Error::panicked(message, self.settings.chains_of(blocks)))
     }
 
     /// Told of the finished blocks each time that one is added. Whether they are enough.

@@ -49,15 +49,9 @@ where
             .collect();
         side_by_side(&mut starts, &|(mine, stream, population)| {
             let start = || Population::start(path, mine.start, mine.len(), stream.clone());
-            *population = Some(caught(start).unwrap_or_else(|message| {
-                let (chains, stage, beta) = (mine.clone(), 0, 0.0);
-                Err(Error::Panicked {
-                    message,
-                    chains,
-                    stage,
-                    beta,
-                })
-            }));
+            let started = caught(start);
+            *population =
+                Some(started.unwrap_or_else(|message| Err(Error::panicked(message, mine.clone()))));
         });
         let blocks = starts
             .into_iter()

@@ -256,15 +256,7 @@ where
     ) -> Result<T> {
         let size = (chains.clone(), largest, self.settings.moves);
         let done = caught(|| work(&mut Island::start(self.problem, path, size, stream, meter)?));
-        done.unwrap_or_else(|message| {
-            let (stage, beta) = (0, 0.0);
-            Err(Error::Panicked {
-                message,
-                chains,
-                stage,
-                beta,
-            })
-        })
+        done.unwrap_or_else(|message| Err(Error::panicked(message, chains)))
     }
 
     /// Takes an island through all levels; `None` where it is canceled.

@@ -88,12 +88,7 @@ where
         let settings = &self.rounds.run.settings;
         let ladders = blocks.map(|block| settings.ladders_of(block).len()).sum();
         let counted = caught(|| self.count(ladders, self.plan.scans));
-        counted.map_err(|message| Error::Panicked {
-            message,
-            chains: 0..settings.ladders,
-            stage: 0,
-            beta: 0.0,
-        })
+        counted.map_err(|message| Error::panicked(message, 0..settings.ladders))
     }
 }
 
