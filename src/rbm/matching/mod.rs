@@ -2,6 +2,7 @@
 
 mod centred;
 mod exact;
+mod joint_costs;
 mod moments;
 mod persistent;
 mod sampled_moments;

@@ -96,7 +96,7 @@ impl RbmMoments {
         Ok(())
     }
 
-    fn check_shape(&self, hidden: usize, visible: usize) -> Result<()> {
+    pub(super) fn check_shape(&self, hidden: usize, visible: usize) -> Result<()> {
         Error::check_dimension("visible moments", self.visible.len(), visible)?;
         Error::check_dimension("hidden moments", self.hidden.len(), hidden)?;
         Error::check_dimension("rows of the interaction", self.interaction.nrows(), hidden)?;

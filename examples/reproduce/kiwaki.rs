@@ -1,0 +1,86 @@
+//! T. Kiwaki, "Variational optimization of annealing schedules" (2015): Tables 1 and 2.
+
+use annealed::pilot::{BinnedSchedule, Friction, Pilot, Survey, VarOpt};
+use annealed::rbm::{BlockGibbs, RbmPath};
+use annealed::schedule::Schedule;
+use annealed::{Error, Result};
+
+use crate::machines::{Folders, Machine};
+use crate::rows::Setting;
+use crate::runs::{Runs, SEGMENTS};
+
+/// The schedules of the tables, and those that are set beside them.
+pub const SCHEDULES: [&str; 9] = [
+    "VAROPT",
+    "VAROPT .009",
+    "VAROPT .006",
+    "VAROPT .003",
+    "LINEAR",
+    "GMS13",
+    "GMS13 marginal",
+    "SM08",
+    "friction",
+];
+
+/// Runs the rows of one machine: base-rate start, geometric path.
+pub fn run(machine: Machine, folders: &Folders, runs: &mut Runs<'_>) -> Result<()> {
+    let file = machine.read(folders)?;
+    let base = file
+        .base
+        .ok_or_else(|| Error::file(&folders.machines, "an RBM without b_base"))?;
+    let path = RbmPath::new(base, file.rbm)?;
+    for &steps in &runs.budget.steps {
+        let mut known: Vec<(String, Schedule)> = Vec::new();
+        // The paper's pilot: 100 chains of 1,000 steps.
+        let survey = Pilot::default().survey(&path, &BlockGibbs, 0)?;
+        for name in SCHEDULES {
+            let setting = Setting {
+                machine: machine.name(),
+                start: "base rates".into(),
+                path: "GA".into(),
+                schedule: name.into(),
+                steps,
+            };
+            if runs.chains_of(&setting) >= runs.budget.chains {
+                continue;
+            }
+            let schedule = match schedule(name, &survey, &path, machine, steps, runs) {
+                // Then this row has no schedule, and the table says so.
+                Err(error @ Error::PilotCollapsed { .. }) => {
+                    eprintln!("{} {name}: {error}", machine.name());
+                    continue;
+                }
+                schedule => schedule?,
+            };
+            runs.row_or_same(&setting, &path, &schedule, &known)?;
+            known.push((name.into(), schedule));
+        }
+    }
+    Ok(())
+}
+
+fn schedule(
+    name: &str,
+    survey: &Survey,
+    path: &RbmPath,
+    machine: Machine,
+    steps: usize,
+    runs: &mut Runs<'_>,
+) -> Result<Schedule> {
+    let machine = machine.name();
+    let names = [&*machine, "base rates", "GA"];
+    let binned = BinnedSchedule::new(Schedule::linear(SEGMENTS)?);
+    let varopt = || VarOpt::default().schedule(survey, steps);
+    match name {
+        "LINEAR" => Schedule::linear(steps),
+        "SM08" => Schedule::salakhutdinov_murray(steps),
+        "friction" => Friction::default().schedule(survey, steps),
+        "GMS13" => binned.with_costs(&runs.joint_costs(names, path)?, steps),
+        "GMS13 marginal" => binned.with_costs(&runs.marginal_costs(names, path)?, steps),
+        // The paper's limits are read as limits of a step of its pilot of 1,000 steps: limits of the speed.
+        "VAROPT .009" => varopt()?.with_speed_limit(9.0),
+        "VAROPT .006" => varopt()?.with_speed_limit(6.0),
+        "VAROPT .003" => varopt()?.with_speed_limit(3.0),
+        _ => varopt(),
+    }
+}

@@ -1,0 +1,217 @@
+//! The rows of the tables, as lines of JSON: what is there is not run again.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use annealed::estimate::Estimate;
+use annealed::{Error, Result};
+use rand::{Rng, RngExt, SeedableRng};
+use serde::{Deserialize, Serialize};
+
+/// What a row is a run of.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Setting {
+    pub machine: String,
+    /// "base rates" or "uniform".
+    pub start: String,
+    /// "GA", or how a moment-averaged spline was made.
+    pub path: String,
+    pub schedule: String,
+    /// K.
+    pub steps: usize,
+}
+
+/// One run, or the word that it would be the same as another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    #[serde(flatten)]
+    pub setting: Setting,
+    pub seed: u64,
+    /// N.
+    pub chains: usize,
+    /// The schedule whose betas are the same, so that nothing was run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub same_as: Option<String>,
+    pub log_z: f64,
+    pub standard_error: f64,
+    pub ess: f64,
+    /// The longest step of the schedule times K.
+    pub top_speed: f64,
+    pub seconds: f64,
+    pub threads: usize,
+    pub engine: String,
+    pub build: String,
+    pub warnings: Vec<String>,
+    /// Fifty betas of the schedule, equally far apart in k.
+    pub betas: Vec<f64>,
+    /// Share of k and of ESS, fifty times along the run.
+    pub along: Vec<(f64, f64)>,
+    /// The log weight of each chain less log Z^, in thousandths of a nat.
+    pub log_weights: Vec<i64>,
+}
+
+/// The costs of ten segments, by which a binned schedule is chosen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Costs {
+    pub machine: String,
+    pub start: String,
+    pub path: String,
+    /// "joint" or "marginal".
+    pub kind: String,
+    pub by: String,
+    pub costs: Vec<f64>,
+    pub seconds: f64,
+    pub build: String,
+}
+
+/// A file of lines of one kind, read once and added to.
+#[derive(Debug)]
+pub struct Lines<T> {
+    file: PathBuf,
+    pub all: Vec<T>,
+}
+
+impl<T: Serialize + for<'a> Deserialize<'a>> Lines<T> {
+    /// The lines of a file; none where there is no file.
+    pub fn read(file: &Path) -> Result<Self> {
+        let text = match std::fs::read_to_string(file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(Error::io(file, error)),
+        };
+        let lines = text.lines().enumerate().map(|(number, line)| {
+            serde_json::from_str(line)
+                .map_err(|error| Error::file(file, format!("line {}: {error}", number + 1)))
+        });
+        Ok(Self {
+            file: file.into(),
+            all: lines.collect::<Result<_>>()?,
+        })
+    }
+
+    /// Adds a line at once, so that nothing is lost when the program is ended.
+    pub fn add(&mut self, line: T) -> Result<()> {
+        let text = serde_json::to_string(&line).expect("a row has no keys but strings") + "\n";
+        let opened = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.file);
+        opened
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .map_err(|error| Error::io(&self.file, error))?;
+        self.all.push(line);
+        Ok(())
+    }
+}
+
+impl Lines<Row> {
+    /// All chains of a setting in one: runs of different seeds are parts of one sample.
+    pub fn pooled(&self, setting: &Setting) -> Result<Option<Pooled>> {
+        let mut setting = setting.clone();
+        if let Some(row) = self.all.iter().find(|row| row.setting == setting)
+            && let Some(other) = &row.same_as
+        {
+            setting.schedule.clone_from(other);
+        }
+        let parts: Vec<&Row> = self
+            .all
+            .iter()
+            .filter(|row| row.setting == setting)
+            .collect();
+        if parts.is_empty() {
+            return Ok(None);
+        }
+        let log_weights = parts.iter().flat_map(|row| {
+            row.log_weights
+                .iter()
+                .map(|&thousandths| row.log_z + 1e-3 * thousandths as f64)
+        });
+        let log_weights: Vec<f64> = log_weights.collect();
+        let estimate = Estimate::from_log_weights(&log_weights)?;
+        Ok(Some(Pooled {
+            bootstrap: bootstrap(&log_weights, estimate.value()),
+            estimate,
+            seconds: parts
+                .iter()
+                .map(|row| row.seconds * row.threads as f64)
+                .sum(),
+            rows: parts.into_iter().cloned().collect(),
+        }))
+    }
+
+    /// The settings there are, with their numbers of chains.
+    pub fn settings(&self) -> BTreeMap<&Setting, usize> {
+        let mut settings = BTreeMap::new();
+        for row in &self.all {
+            *settings.entry(&row.setting).or_default() += row.chains;
+        }
+        settings
+    }
+}
+
+/// All runs of a setting together.
+#[derive(Debug, Clone)]
+pub struct Pooled {
+    pub estimate: Estimate,
+    /// Seconds of a core.
+    pub seconds: f64,
+    pub rows: Vec<Row>,
+    /// The ESS of bootstrap samples, from the lowest to the highest.
+    bootstrap: Vec<f64>,
+}
+
+impl Pooled {
+    pub fn ess(&self) -> f64 {
+        self.estimate.effective_sample_size()
+    }
+
+    /// ESS as a share of the chains.
+    pub fn share(&self) -> f64 {
+        self.ess() / self.estimate.chains() as f64
+    }
+
+    /// The 95% bootstrap interval of the ESS.
+    pub fn ess_interval(&self) -> (f64, f64) {
+        (
+            self.bootstrap[BOOTSTRAP_SAMPLES / 40],
+            self.bootstrap[BOOTSTRAP_SAMPLES - 1 - BOOTSTRAP_SAMPLES / 40],
+        )
+    }
+
+    /// Whether the share of this ESS is not significantly below that of the best row, at .05: the papers' bold.
+    pub fn is_as_good_as(&self, best: &Self) -> bool {
+        let share = |pooled: &Self, ess: f64| ess / pooled.estimate.chains() as f64;
+        let pairs = self
+            .bootstrap
+            .iter()
+            .flat_map(|&mine| best.bootstrap.iter().map(move |&theirs| (mine, theirs)));
+        let wins = pairs
+            .filter(|&(mine, theirs)| share(self, mine) >= share(best, theirs))
+            .count();
+        wins as f64 > 0.05 * (BOOTSTRAP_SAMPLES * BOOTSTRAP_SAMPLES) as f64
+    }
+}
+
+const BOOTSTRAP_SAMPLES: usize = 1_000;
+
+/// The ESS of samples drawn from the chains with replacement, sorted.
+fn bootstrap(log_weights: &[f64], log_z: f64) -> Vec<f64> {
+    let weights: Vec<f64> = log_weights.iter().map(|x| (x - log_z).exp()).collect();
+    let mut rng = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(0);
+    let mut ess: Vec<f64> = (0..BOOTSTRAP_SAMPLES)
+        .map(|_| resampled_ess(&weights, &mut rng))
+        .collect();
+    ess.sort_by(f64::total_cmp);
+    ess
+}
+
+fn resampled_ess(weights: &[f64], rng: &mut impl Rng) -> f64 {
+    let (mut sum, mut squares) = (0.0, 0.0);
+    for _ in 0..weights.len() {
+        let weight = weights[rng.random_range(0..weights.len())];
+        sum += weight;
+        squares += weight * weight;
+    }
+    sum * sum / squares
+}

@@ -1,0 +1,243 @@
+//! Runs the rows that are missing.
+
+use std::process::Command;
+
+use annealed::Result;
+use annealed::ais::{Ais, Run};
+use annealed::path::AnnealingPath;
+use annealed::pilot::{BinnedSchedule, KnotChains};
+use annealed::rbm::{BlockGibbs, MomentChains, RbmMoments, RbmPath};
+use annealed::schedule::Schedule;
+
+use crate::rows::{Costs, Lines, Row, Setting};
+
+/// Chains of one run. A row of more chains is several runs of successive seeds, so that little is lost where
+/// the program is ended.
+const PART: usize = 250;
+/// Points of the figures along a run.
+const POINTS: usize = 50;
+/// Segments of the binned schedules and of the splines.
+pub const SEGMENTS: usize = 10;
+
+/// How much is spent on a row, and where it is written.
+#[derive(Debug, clap::Args)]
+pub struct Budget {
+    /// Number of chains N of a row
+    #[arg(long, global = true, default_value_t = 1_000)]
+    pub chains: usize,
+    /// Numbers of stages K
+    #[arg(long, global = true, value_delimiter = ',', default_value = "100000")]
+    pub steps: Vec<usize>,
+    /// Chains at the knots, for the binned schedules: the papers have 1,000
+    #[arg(long, global = true, default_value_t = 1_000)]
+    pub knot_chains: usize,
+    /// Updates of these chains at a knot, a sixth of them left out: Kiwaki has 6,000
+    #[arg(long, global = true, default_value_t = 6_000)]
+    pub knot_updates: usize,
+}
+
+/// The lines there are, and what adds to them.
+#[derive(Debug)]
+pub struct Runs<'b> {
+    pub budget: &'b Budget,
+    pub rows: Lines<Row>,
+    pub costs: Lines<Costs>,
+    pub build: String,
+}
+
+impl Runs<'_> {
+    /// Runs what is missing of a row.
+    pub fn row(&mut self, setting: &Setting, path: &RbmPath, schedule: &Schedule) -> Result<()> {
+        let done: usize = self.chains_of(setting);
+        for seed in done / PART..self.budget.chains.div_ceil(PART) {
+            let chains = PART.min(self.budget.chains - seed * PART);
+            let run = Ais::new(path, BlockGibbs)
+                .schedule(schedule.clone())
+                .chains(chains)
+                .block_size(125)
+                .recorded_stages(POINTS)
+                .seed(seed as u64)
+                .run()?;
+            eprintln!(
+                "{} {} {} {} K = {}: {:.3} +- {:.3}, ESS {:.0} of {chains}, {:.0} s",
+                setting.machine,
+                setting.start,
+                setting.path,
+                setting.schedule,
+                setting.steps,
+                run.log_z(),
+                run.standard_error(),
+                run.effective_sample_size(),
+                run.seconds()
+            );
+            self.rows.add(row(setting, &run, &self.build))?;
+        }
+        Ok(())
+    }
+
+    /// Runs what is missing of a row, unless another row of the same machine has the same betas.
+    pub fn row_or_same(
+        &mut self,
+        setting: &Setting,
+        path: &RbmPath,
+        schedule: &Schedule,
+        others: &[(String, Schedule)],
+    ) -> Result<()> {
+        let same = others.iter().find(|(_, other)| other == schedule);
+        let (Some((name, _)), 0) = (same, self.chains_of(setting)) else {
+            return self.row(setting, path, schedule);
+        };
+        let twin = Setting {
+            schedule: name.clone(),
+            ..setting.clone()
+        };
+        let twin = self
+            .rows
+            .all
+            .iter()
+            .find(|row| row.setting == twin)
+            .cloned();
+        let Some(twin) = twin else {
+            return self.row(setting, path, schedule);
+        };
+        self.rows.add(Row {
+            setting: setting.clone(),
+            same_as: Some(name.clone()),
+            chains: 0,
+            seconds: 0.0,
+            log_weights: Vec::new(),
+            ..twin
+        })
+    }
+
+    pub fn chains_of(&self, setting: &Setting) -> usize {
+        let rows = self.rows.all.iter().filter(|row| row.setting == *setting);
+        rows.map(|row| row.chains).sum()
+    }
+
+    /// Costs of the segments between equally spaced knots in the joint law of v and h, by the moments at the knots.
+    pub fn joint_costs(&mut self, names: [&str; 3], path: &RbmPath) -> Result<Vec<f64>> {
+        let chains = MomentChains::full()
+            .chains(self.budget.knot_chains)
+            .sweeps(self.budget.knot_updates)
+            .burn_in(self.budget.knot_updates / 6);
+        self.costs(names, "joint", path, || {
+            let knots = Schedule::linear(SEGMENTS)?;
+            let moments = knots.betas().iter().map(|&beta| match beta {
+                0.0 => Ok(path.base().moments()),
+                _ => chains.moments(&path.at(beta).to_rbm()?),
+            });
+            path.joint_costs(&knots, &moments.collect::<Result<Vec<RbmMoments>>>()?)
+        })
+    }
+
+    /// Costs of the same segments in the law of v alone, which the weights of a run see.
+    pub fn marginal_costs(&mut self, names: [&str; 3], path: &RbmPath) -> Result<Vec<f64>> {
+        let chains = KnotChains {
+            chains: self.budget.knot_chains,
+            updates: self.budget.knot_updates,
+            burn_in: self.budget.knot_updates / 6,
+            ..KnotChains::paper()
+        };
+        self.costs(names, "marginal", path, || {
+            let binned = BinnedSchedule::new(Schedule::linear(SEGMENTS)?).chains(chains);
+            binned.estimate_costs(path, &BlockGibbs, 0)
+        })
+    }
+
+    fn costs(
+        &mut self,
+        [machine, start, name]: [&str; 3],
+        kind: &str,
+        _path: &RbmPath,
+        estimate: impl FnOnce() -> Result<Vec<f64>>,
+    ) -> Result<Vec<f64>> {
+        let known = self.costs.all.iter().find(|costs| {
+            [&*costs.machine, &*costs.start, &*costs.path, &*costs.kind]
+                == [machine, start, name, kind]
+        });
+        if let Some(known) = known {
+            return Ok(known.costs.clone());
+        }
+        let begun = std::time::Instant::now();
+        let costs = estimate()?;
+        let seconds = begun.elapsed().as_secs_f64();
+        eprintln!("{machine} {start} {name}: {kind} costs in {seconds:.0} s");
+        self.costs.add(Costs {
+            machine: machine.into(),
+            start: start.into(),
+            path: name.into(),
+            kind: kind.into(),
+            by: format!(
+                "{} chains, {} updates",
+                self.budget.knot_chains, self.budget.knot_updates
+            ),
+            costs: costs.clone(),
+            seconds,
+            build: self.build.clone(),
+        })?;
+        Ok(costs)
+    }
+}
+
+/// The version of the crate and the commit that it was built from.
+pub fn build() -> String {
+    let described = Command::new("git")
+        .args(["describe", "--always", "--dirty"])
+        .output();
+    let commit = described.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_string());
+    format!(
+        "{} {}",
+        env!("CARGO_PKG_VERSION"),
+        commit.unwrap_or_default()
+    )
+}
+
+fn row(setting: &Setting, run: &Run<Vec<bool>>, build: &str) -> Row {
+    let (schedule, chains) = (run.schedule(), run.chains() as f64);
+    let (betas, steps) = (schedule.betas(), schedule.steps());
+    let rounded = |x: f64| (x * 1e5).round() / 1e5;
+    let thousandths = |log_weight: &f64| (1e3 * (log_weight - run.log_z_ratio())).round() as i64;
+    let along = run.stages().iter().map(|stage| {
+        (
+            rounded(stage.stage as f64 / steps as f64),
+            rounded(stage.effective_sample_size / chains),
+        )
+    });
+    let longest = betas
+        .windows(2)
+        .map(|pair| pair[1] - pair[0])
+        .fold(0.0, f64::max);
+    Row {
+        setting: setting.clone(),
+        seed: run.seed(),
+        chains: run.chains(),
+        same_as: None,
+        log_z: run.log_z(),
+        standard_error: run.standard_error(),
+        ess: run.effective_sample_size(),
+        top_speed: rounded(steps as f64 * longest),
+        seconds: run.seconds(),
+        threads: threads(),
+        engine: run
+            .engine()
+            .map_or(String::new(), |engine| engine.to_string()),
+        build: build.into(),
+        warnings: run.warnings().iter().map(ToString::to_string).collect(),
+        betas: (0..=POINTS)
+            .map(|i| rounded(betas[i * steps / POINTS]))
+            .collect(),
+        along: along.collect(),
+        log_weights: run.log_weights().iter().map(thousandths).collect(),
+    }
+}
+
+/// Threads of the runs: those of rayon's pool, of which blocks of a part use at most two.
+fn threads() -> usize {
+    let set = std::env::var("RAYON_NUM_THREADS")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    set.or_else(|| std::thread::available_parallelism().ok())
+        .map_or(1, usize::from)
+        .min(2)
+}
