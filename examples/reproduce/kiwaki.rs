@@ -27,7 +27,7 @@ pub fn run(machine: Machine, folders: &Folders, runs: &mut Runs<'_>) -> Result<(
     let file = machine.read(folders)?;
     let base = file
         .base
-        .ok_or_else(|| Error::file(&folders.machines, "an RBM without b_base"))?;
+        .ok_or_else(|| Error::file(&folders.trained, "an RBM without b_base"))?;
     let path = RbmPath::new(base, file.rbm)?;
     for &steps in &runs.budget.steps {
         let mut known: Vec<(String, Schedule)> = Vec::new();

@@ -71,13 +71,13 @@ impl Machine {
     pub fn read(self, folders: &Folders) -> Result<RbmFile> {
         match self {
             Cd25_500 => RbmFile::read(&folders.published),
-            _ => RbmFile::read(self.file(&folders.machines)),
+            _ => RbmFile::read(self.file(&folders.trained)),
         }
     }
 
     /// Trains the RBM and writes it, unless its file is there.
     pub fn train(self, folders: &Folders) -> Result<()> {
-        let file = self.file(&folders.machines);
+        let file = self.file(&folders.trained);
         if self == Cd25_500 || file.is_file() {
             return Ok(());
         }
@@ -90,7 +90,10 @@ impl Machine {
             .batch_size(BATCH)
             .epochs(epochs)
             .learning_rate(rate, 0.0)
-            .train(Rbm::<f32>::from_data(self.hidden_units(), &images, 0)?, &images)?;
+            .train(
+                Rbm::<f32>::from_data(self.hidden_units(), &images, 0)?,
+                &images,
+            )?;
         eprintln!(
             "{}: trained in {:.0} s",
             self.name(),
@@ -113,8 +116,12 @@ impl Machine {
 #[derive(Debug, Clone, clap::Args)]
 pub struct Folders {
     /// Folder of the RBMs that were trained
-    #[arg(long, global = true, default_value = "reproduction/machines")]
-    pub machines: PathBuf,
+    #[arg(
+        long = "machines",
+        global = true,
+        default_value = "reproduction/machines"
+    )]
+    pub trained: PathBuf,
     /// The CD25(500) RBM of Salakhutdinov and Murray (2008)
     #[arg(
         long,
@@ -141,6 +148,18 @@ impl Folders {
             self.read("t10k-images-idx3-ubyte.gz")?,
             self.read("t10k-labels-idx1-ubyte.gz")?,
         ))
+    }
+
+    /// The test images, black from half grey on, with digit i repeated i + 1 times.
+    pub fn biased_images(&self) -> Result<Vec<Vec<bool>>> {
+        let (images, labels) = self.test_images()?;
+        let images = images
+            .binarize(128)
+            .into_iter()
+            .zip(labels.bytes().to_vec());
+        Ok(images
+            .flat_map(|(image, digit)| std::iter::repeat_n(image, 1 + usize::from(digit)))
+            .collect())
     }
 
     fn read(&self, name: &str) -> Result<IdxArray> {

@@ -7,19 +7,27 @@
 //!
 //! ```text
 //! cargo run --release --features full --example reproduce
-//! cargo run --release --features full --example reproduce -- kiwaki pcd20
+//! cargo run --release --features full --example reproduce -- kiwaki pcd20 --steps 1000,10000,100000
+//! cargo run --release --features full --example reproduce -- figures
 //! ```
 
+mod bootstrap;
+mod figures;
+mod gaussians;
+mod grosse;
 mod kiwaki;
 mod machines;
+mod papers;
 mod rows;
 mod runs;
+mod tables;
 
 use std::path::PathBuf;
 
 use annealed::Result;
 use clap::{Parser, Subcommand};
 
+use grosse::PathKind;
 use machines::{Folders, Machine};
 use rows::Lines;
 use runs::{Budget, Runs};
@@ -32,6 +40,9 @@ struct Arguments {
     folders: Folders,
     #[command(flatten)]
     budget: Budget,
+    /// Folder of the figures
+    #[arg(long, global = true, default_value = "docs/figures")]
+    figures: PathBuf,
     /// Folder of the lines
     #[arg(long, global = true, default_value = "reproduction")]
     lines: PathBuf,
@@ -43,6 +54,22 @@ enum Command {
     Train { machines: Vec<Machine> },
     /// Run what is missing of Kiwaki's Tables 1 and 2
     Kiwaki { machines: Vec<Machine> },
+    /// Run what is missing of Grosse et al.'s Tables 1 and 2
+    Grosse {
+        machines: Vec<Machine>,
+        /// The paths whose rows are run
+        #[arg(
+            long,
+            value_enum,
+            value_delimiter = ',',
+            default_value = "ga,mas,cheap"
+        )]
+        paths: Vec<PathKind>,
+    },
+    /// Draw Kiwaki's Figures 1 to 6 from the lines
+    Figures,
+    /// Run the Gaussians of Grosse et al.'s Section 5.1, and draw Figures 1 and 2
+    Gaussians,
 }
 
 fn main() -> Result<()> {
@@ -61,6 +88,11 @@ fn main() -> Result<()> {
         Some(Command::Kiwaki { machines }) => machines
             .iter()
             .try_for_each(|&machine| kiwaki::run(machine, folders, &mut runs)),
-        None => Ok(()),
+        Some(Command::Grosse { machines, paths }) => machines
+            .iter()
+            .try_for_each(|&machine| grosse::run(machine, &paths, folders, &mut runs)),
+        Some(Command::Gaussians) => gaussians::run(&arguments.figures),
+        Some(Command::Figures) => figures::draw(folders, &runs.rows, &arguments.figures),
+        None => tables::print(folders, &runs.rows),
     }
 }

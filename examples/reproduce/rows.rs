@@ -1,13 +1,13 @@
 //! The rows of the tables, as lines of JSON: what is there is not run again.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use annealed::estimate::Estimate;
 use annealed::{Error, Result};
-use rand::{Rng, RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
+
+use crate::bootstrap::Bootstrap;
 
 /// What a row is a run of.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -130,7 +130,7 @@ impl Lines<Row> {
         let log_weights: Vec<f64> = log_weights.collect();
         let estimate = Estimate::from_log_weights(&log_weights)?;
         Ok(Some(Pooled {
-            bootstrap: bootstrap(&log_weights, estimate.value()),
+            bootstrap: Bootstrap::new(&log_weights, estimate.value()),
             estimate,
             seconds: parts
                 .iter()
@@ -138,15 +138,6 @@ impl Lines<Row> {
                 .sum(),
             rows: parts.into_iter().cloned().collect(),
         }))
-    }
-
-    /// The settings there are, with their numbers of chains.
-    pub fn settings(&self) -> BTreeMap<&Setting, usize> {
-        let mut settings = BTreeMap::new();
-        for row in &self.all {
-            *settings.entry(&row.setting).or_default() += row.chains;
-        }
-        settings
     }
 }
 
@@ -157,8 +148,7 @@ pub struct Pooled {
     /// Seconds of a core.
     pub seconds: f64,
     pub rows: Vec<Row>,
-    /// The ESS of bootstrap samples, from the lowest to the highest.
-    bootstrap: Vec<f64>,
+    pub bootstrap: Bootstrap,
 }
 
 impl Pooled {
@@ -171,47 +161,22 @@ impl Pooled {
         self.ess() / self.estimate.chains() as f64
     }
 
-    /// The 95% bootstrap interval of the ESS.
-    pub fn ess_interval(&self) -> (f64, f64) {
-        (
-            self.bootstrap[BOOTSTRAP_SAMPLES / 40],
-            self.bootstrap[BOOTSTRAP_SAMPLES - 1 - BOOTSTRAP_SAMPLES / 40],
-        )
-    }
-
     /// Whether the share of this ESS is not significantly below that of the best row, at .05: the papers' bold.
     pub fn is_as_good_as(&self, best: &Self) -> bool {
-        let share = |pooled: &Self, ess: f64| ess / pooled.estimate.chains() as f64;
-        let pairs = self
-            .bootstrap
+        let shares = |pooled: &Self| -> Vec<f64> {
+            let chains = pooled.estimate.chains() as f64;
+            pooled
+                .bootstrap
+                .ess
+                .iter()
+                .map(|ess| ess / chains)
+                .collect()
+        };
+        let (mine, theirs) = (shares(self), shares(best));
+        let wins: usize = mine
             .iter()
-            .flat_map(|&mine| best.bootstrap.iter().map(move |&theirs| (mine, theirs)));
-        let wins = pairs
-            .filter(|&(mine, theirs)| share(self, mine) >= share(best, theirs))
-            .count();
-        wins as f64 > 0.05 * (BOOTSTRAP_SAMPLES * BOOTSTRAP_SAMPLES) as f64
+            .map(|x| theirs.partition_point(|y| y <= x))
+            .sum();
+        wins as f64 > 0.05 * (mine.len() * theirs.len()) as f64
     }
-}
-
-const BOOTSTRAP_SAMPLES: usize = 1_000;
-
-/// The ESS of samples drawn from the chains with replacement, sorted.
-fn bootstrap(log_weights: &[f64], log_z: f64) -> Vec<f64> {
-    let weights: Vec<f64> = log_weights.iter().map(|x| (x - log_z).exp()).collect();
-    let mut rng = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(0);
-    let mut ess: Vec<f64> = (0..BOOTSTRAP_SAMPLES)
-        .map(|_| resampled_ess(&weights, &mut rng))
-        .collect();
-    ess.sort_by(f64::total_cmp);
-    ess
-}
-
-fn resampled_ess(weights: &[f64], rng: &mut impl Rng) -> f64 {
-    let (mut sum, mut squares) = (0.0, 0.0);
-    for _ in 0..weights.len() {
-        let weight = weights[rng.random_range(0..weights.len())];
-        sum += weight;
-        squares += weight * weight;
-    }
-    sum * sum / squares
 }

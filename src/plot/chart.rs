@@ -21,6 +21,8 @@ const COLOURS: [RGBColor; 8] = [
 pub(super) const SIZE: (u32, u32) = (760, 420);
 /// Width of the legend, right of the lines.
 const LEGEND: u32 = 150;
+/// Width of the ends of an error bar.
+const BAR: u32 = 6;
 /// The largest coordinate. Differences of larger ones may overflow.
 const FARTHEST: f64 = 1e300;
 /// The shortest axis beside its coordinates. On a shorter one rounding moves the ticks.
@@ -49,7 +51,15 @@ pub struct Chart {
     x_label: String,
     y_label: String,
     logarithmic_x: bool,
-    lines: Vec<(String, Vec<(f64, f64)>)>,
+    lines: Vec<Line>,
+}
+
+/// Points from left to right, and vertical bars: abscissa, lower and upper end.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Line {
+    name: String,
+    points: Vec<(f64, f64)>,
+    bars: Vec<(f64, f64, f64)>,
 }
 
 impl Chart {
@@ -76,8 +86,30 @@ impl Chart {
     /// axis: without a finite logarithm), or farther than 1e300 from 0, are left out, and the line goes
     /// on at the next.
     pub fn line(mut self, name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
-        self.lines.push((name.into(), points.into_iter().collect()));
+        self.lines.push(Line {
+            name: name.into(),
+            points: points.into_iter().collect(),
+            bars: Vec::new(),
+        });
         self
+    }
+
+    /// Adds a line whose points carry error bars: each is x, y and the ends of the bar. What holds
+    /// for the points of a [`line`](Self::line) holds for them and for the ends of bars.
+    pub fn line_with_errors(
+        self,
+        name: &str,
+        points: impl IntoIterator<Item = (f64, f64, (f64, f64))>,
+    ) -> Self {
+        let points: Vec<_> = points.into_iter().collect();
+        let mut chart = self.line(name, points.iter().map(|&(x, y, _)| (x, y)));
+        if let Some(line) = chart.lines.last_mut() {
+            line.bars = points
+                .iter()
+                .map(|&(x, _, (low, high))| (x, low, high))
+                .collect();
+        }
+        chart
     }
 
     /// The chart as an SVG document.
@@ -85,13 +117,12 @@ impl Chart {
     /// # Errors
     /// Where no line has a point to draw.
     pub fn to_svg(&self) -> Result<String> {
-        let lines: Vec<_> = self
-            .lines
-            .iter()
-            .map(|(_, line)| self.drawn(line))
-            .collect();
-        let x = range(lines.iter().flatten().map(|point| point.0));
-        let y = range(lines.iter().flatten().map(|point| point.1));
+        let lines: Vec<_> = self.lines.iter().map(|line| self.drawn(line)).collect();
+        let points = || lines.iter().flat_map(|line| &line.points);
+        let bars = || lines.iter().flat_map(|line| &line.bars);
+        let x = range(points().map(|point| point.0));
+        let ends = bars().flat_map(|&(_, low, high)| [low, high]);
+        let y = range(points().map(|point| point.1).chain(ends));
         let (Some(x), Some(y)) = (x, y) else {
             return Err(Error::invalid("lines", "nothing to draw", "a finite point"));
         };
@@ -109,18 +140,28 @@ impl Chart {
         super::write(path.as_ref(), &self.to_svg()?)
     }
 
-    /// The points of a line in the coordinates of the drawing.
-    fn drawn(&self, line: &[(f64, f64)]) -> Vec<(f64, f64)> {
-        line.iter()
-            .map(|&(x, y)| (if self.logarithmic_x { x.log10() } else { x }, y))
-            .filter(|(x, y)| x.abs() <= FARTHEST && y.abs() <= FARTHEST)
-            .collect()
+    /// What of a line is drawn, in the coordinates of the drawing.
+    fn drawn(&self, line: &Line) -> Line {
+        let across = |x: f64| if self.logarithmic_x { x.log10() } else { x };
+        let drawable = |values: &[f64]| values.iter().all(|value| value.abs() <= FARTHEST);
+        let points = line.points.iter().map(|&(x, y)| (across(x), y));
+        let bars = line
+            .bars
+            .iter()
+            .map(|&(x, low, high)| (across(x), low, high));
+        Line {
+            name: line.name.clone(),
+            points: points.filter(|&(x, y)| drawable(&[x, y])).collect(),
+            bars: bars
+                .filter(|&(x, low, high)| drawable(&[x, low, high]))
+                .collect(),
+        }
     }
 
     fn draw(
         &self,
         svg: &mut String,
-        lines: &[Vec<(f64, f64)>],
+        lines: &[Line],
         x: (f64, f64),
         y: (f64, f64),
     ) -> std::result::Result<(), Box<dyn std::error::Error>> {
@@ -143,14 +184,19 @@ impl Chart {
             .x_label_formatter(&|x| label(if logarithmic { 10_f64.powf(*x) } else { *x }))
             .y_label_formatter(&|y| label(*y))
             .draw()?;
-        for (index, ((name, _), line)) in self.lines.iter().zip(lines).enumerate() {
+        for (index, line) in lines.iter().enumerate() {
             let style = COLOURS[index % COLOURS.len()].stroke_width(2);
-            let line = LineSeries::new(line.iter().copied(), style);
-            chart.draw_series(line)?;
+            chart.draw_series(LineSeries::new(line.points.iter().copied(), style))?;
+            let bars = line.bars.iter();
+            let bars = bars.map(|&(x, low, high)| {
+                let middle = low + (high - low) / 2.0;
+                ErrorBar::new_vertical(x, low, middle, high, style.stroke_width(1), BAR)
+            });
+            chart.draw_series(bars)?;
             let height = 50 + 18 * index as i32;
             let sample = PathElement::new(vec![(0, height), (18, height)], style);
             legend.draw(&sample)?;
-            let text = Text::new(name.as_str(), (24, height - 6), ("sans-serif", 12));
+            let text = Text::new(line.name.as_str(), (24, height - 6), ("sans-serif", 12));
             legend.draw(&text)?;
         }
         root.present()?;
@@ -242,6 +288,25 @@ mod tests {
                 assert!(draw(&[(-magnitude, 0.0), (-other, 1.0)]).is_ok());
             }
         }
+    }
+
+    #[test]
+    fn error_bars_reach_their_ends_and_widen_the_axis() {
+        let chart = |low: f64| {
+            let points = [(1.0, 0.0, (low, 1.0)), (2.0, 0.5, (f64::NAN, 2.0))];
+            Chart::new("", "", "")
+                .line_with_errors("", points)
+                .to_svg()
+                .unwrap()
+        };
+        let line = |svg: &str| svg.matches("<polyline").count() + svg.matches("<line").count();
+        let plain = Chart::new("", "", "")
+            .line("", [(1.0, 0.0), (2.0, 0.5)])
+            .to_svg()
+            .unwrap();
+        // The axes tick otherwise; a bar that is not a number is not drawn.
+        assert!(chart(-5.0).contains(">-5<") && !chart(-0.5).contains(">-5<"));
+        assert!(line(&chart(-5.0)) > 0 && !plain.contains(">-5<"));
     }
 
     #[test]

@@ -1,0 +1,222 @@
+//! R. Grosse, C. Maddison and R. Salakhutdinov, "Annealing between distributions by averaging moments" (2013): Tables
+//! 1 and 2.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use annealed::path::AnnealingPath;
+use annealed::pilot::BinnedSchedule;
+use annealed::rbm::{
+    BaseRate, ExactMatching, MomentChains, PersistentMatching, Rbm, RbmFile, RbmMatching,
+    RbmMoments, RbmPath,
+};
+use annealed::schedule::Schedule;
+use annealed::{Error, Result};
+
+use crate::machines::{Folders, Machine};
+use crate::rows::Setting;
+use crate::runs::{Runs, SEGMENTS};
+
+/// How the path of a row is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum PathKind {
+    /// The geometric path
+    Ga,
+    /// The moment-averaged spline: exact with 20 hidden units, else by the paper's chains
+    Mas,
+    /// Its cheap variant: moments of the data, 1,000 updates a knot
+    Cheap,
+    /// The cheap variant from moments of data in which digit i counts i + 1 times (footnote 3)
+    Biased,
+}
+
+use PathKind::*;
+
+impl PathKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Ga => "GA",
+            Mas => "MAS",
+            Cheap => "MAS cheap",
+            Biased => "MAS biased",
+        }
+    }
+}
+
+/// The starts of Table 2.
+pub const STARTS: [&str; 2] = ["uniform", "base rates"];
+
+/// The rows of a machine: start, path, schedules.
+pub fn rows(machine: Machine) -> Vec<(&'static str, PathKind, &'static [&'static str])> {
+    if machine.hidden_units() == 20 {
+        return [Ga, Mas]
+            .map(|kind| ("uniform", kind, &["LINEAR", "binned optimal"][..]))
+            .to_vec();
+    }
+    let starts = STARTS.iter();
+    starts
+        .flat_map(|&start| [Ga, Mas, Cheap].map(|kind| (start, kind, &["LINEAR"][..])))
+        .collect()
+}
+
+/// Runs the rows of one machine whose path is one of these.
+pub fn run(
+    machine: Machine,
+    kinds: &[PathKind],
+    folders: &Folders,
+    runs: &mut Runs<'_>,
+) -> Result<()> {
+    let file = machine.read(folders)?;
+    let biased = [("base rates", Biased, &["LINEAR"][..])];
+    let rows = rows(machine).into_iter().chain(biased);
+    for (start, kind, schedules) in rows.filter(|row| kinds.contains(&row.1)) {
+        let source = Source {
+            machine,
+            file: &file,
+            start,
+            folders,
+        };
+        let path = source.path(kind)?;
+        for &steps in &runs.budget.steps {
+            for &name in schedules {
+                let setting = Setting {
+                    machine: machine.name(),
+                    start: start.into(),
+                    path: kind.name().into(),
+                    schedule: name.into(),
+                    steps,
+                };
+                let schedule = match name {
+                    "LINEAR" => Schedule::linear(steps)?,
+                    _ => source.binned(kind, &path, steps, runs)?,
+                };
+                runs.row(&setting, &path, &schedule)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the paths of one machine from one start are made of.
+pub struct Source<'a> {
+    pub machine: Machine,
+    pub file: &'a RbmFile,
+    pub start: &'static str,
+    pub folders: &'a Folders,
+}
+
+impl Source<'_> {
+    fn base(&self) -> Result<BaseRate> {
+        let rbm = &self.file.rbm;
+        match (self.start, &self.file.base) {
+            ("uniform", _) => BaseRate::uniform(rbm.hidden_units(), rbm.visible_units()),
+            (_, Some(base)) => Ok(base.clone()),
+            (_, None) => Err(Error::file(&self.folders.published, "no b_base")),
+        }
+    }
+
+    pub fn path(&self, kind: PathKind) -> Result<RbmPath> {
+        match kind {
+            Ga => RbmPath::new(self.base()?, self.file.rbm.clone()),
+            _ => self.spline(kind),
+        }
+    }
+
+    /// The spline, whose knots are matched once and kept beside what cargo builds.
+    fn spline(&self, kind: PathKind) -> Result<RbmPath> {
+        let name =
+            format!("{}-{}-{}", self.machine.name(), self.start, kind.name()).replace(' ', "-");
+        let folder = PathBuf::from("target/reproduction").join(name);
+        let knots = Schedule::linear(SEGMENTS)?;
+        let file = |knot: usize| folder.join(format!("{knot}.npz"));
+        if !file(SEGMENTS - 1).is_file() {
+            let begun = std::time::Instant::now();
+            let path = self.matched(kind, knots.clone())?;
+            fs::create_dir_all(&folder).map_err(|error| Error::io(&folder, error))?;
+            for knot in 1..SEGMENTS {
+                let rbm = path.model_at_knot(knot).expect("one of the knots").clone();
+                write(rbm, &file(knot))?;
+            }
+            eprintln!(
+                "{}: knots matched in {:.0} s",
+                folder.display(),
+                begun.elapsed().as_secs_f64()
+            );
+        }
+        let models = (1..SEGMENTS).map(|knot| Ok(RbmFile::read(file(knot))?.rbm));
+        let models = models
+            .chain([Ok(self.file.rbm.clone())])
+            .collect::<Result<_>>()?;
+        RbmPath::through(self.base()?, models, knots)
+    }
+
+    fn matched(&self, kind: PathKind, knots: Schedule) -> Result<RbmPath> {
+        let small = self.machine.hidden_units() == 20;
+        let moments = self.moments(kind)?;
+        match kind {
+            // A rough match leaves the weights unbiased: none is refused.
+            Mas if small => self.through(&moments, knots, &ExactMatching::default().tolerance(1.0)),
+            Mas => self.through(&moments, knots, &PersistentMatching::full()),
+            _ => self.through(&moments, knots, &PersistentMatching::cheap()),
+        }
+    }
+
+    fn through(
+        &self,
+        moments: &RbmMoments,
+        knots: Schedule,
+        matching: &impl RbmMatching,
+    ) -> Result<RbmPath> {
+        RbmPath::moment_spline(
+            self.base()?,
+            self.file.rbm.clone(),
+            moments,
+            knots,
+            matching,
+        )
+    }
+
+    /// The moments of the target, as the spline takes them.
+    fn moments(&self, kind: PathKind) -> Result<RbmMoments> {
+        let rbm = &self.file.rbm;
+        match kind {
+            Cheap => RbmMoments::from_data(rbm, &self.folders.training_images()?),
+            Biased => RbmMoments::from_data(rbm, &self.folders.biased_images()?),
+            _ if self.machine.hidden_units() == 20 => rbm.exact_moments(),
+            _ => MomentChains::full().moments(rbm),
+        }
+    }
+
+    /// The optimal binned schedule, by Equation 20: at the knots of the spline the moments are averages; on the
+    /// geometric path they are enumerated, or estimated by chains.
+    fn binned(
+        &self,
+        kind: PathKind,
+        path: &RbmPath,
+        steps: usize,
+        runs: &mut Runs<'_>,
+    ) -> Result<Schedule> {
+        let knots = Schedule::linear(SEGMENTS)?;
+        let machine = self.machine.name();
+        let names = [&*machine, self.start, kind.name()];
+        let costs = match kind {
+            Ga => runs.joint_costs(names, path)?,
+            _ => {
+                let (from, to) = (path.base().moments(), self.moments(kind)?);
+                let moments = knots.betas().iter().map(|&beta| from.average(&to, beta));
+                path.joint_costs(&knots, &moments.collect::<Result<Vec<_>>>()?)?
+            }
+        };
+        BinnedSchedule::new(knots).with_costs(&costs, steps)
+    }
+}
+
+fn write(rbm: Rbm, file: &Path) -> Result<()> {
+    RbmFile {
+        rbm,
+        base: None,
+        log_z_exact: None,
+        chains: None,
+    }
+    .write(file)
+}
