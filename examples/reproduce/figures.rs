@@ -41,7 +41,7 @@ pub fn draw(folders: &Folders, lines: &Lines<Row>, figures: &Path) -> Result<()>
         if longest.is_empty() {
             continue;
         }
-        let stem = name.to_lowercase().replace(['(', ')'], "");
+        let stem = machine.stem();
         let file = |what: &str| figures.join(format!("kiwaki-{stem}-{what}.svg"));
         schedules(&name, &longest).save(file("schedules"))?;
         for steps in STEPS {

@@ -57,14 +57,16 @@ impl Machine {
         }
     }
 
+    /// The name in the names of files.
+    pub fn stem(self) -> String {
+        self.name()
+            .to_lowercase()
+            .replace('(', "-")
+            .replace(')', "")
+    }
+
     fn file(self, folder: &Path) -> PathBuf {
-        folder.join(format!(
-            "{}.npz",
-            self.name()
-                .to_lowercase()
-                .replace('(', "-")
-                .replace(')', "")
-        ))
+        folder.join(self.stem() + ".npz")
     }
 
     /// Reads the RBM and its base rates.

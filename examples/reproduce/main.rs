@@ -15,7 +15,11 @@ mod bootstrap;
 mod figures;
 mod gaussians;
 mod grosse;
+mod grosse_figures;
+#[path = "../common/image_sheet.rs"]
+mod image_sheet;
 mod kiwaki;
+mod knots;
 mod machines;
 mod papers;
 mod rows;
@@ -66,15 +70,19 @@ enum Command {
         )]
         paths: Vec<PathKind>,
     },
-    /// Draw Kiwaki's Figures 1 to 6 from the lines
+    /// Draw Kiwaki's Figures 1 to 6 and Grosse et al.'s Figure 5 from the lines
     Figures,
+    /// Run and draw Grosse et al.'s Figure 3, --chains of them at --steps
+    ExactSamples { machine: Machine },
+    /// Run and draw Grosse et al.'s Figure 4, with the first number of --steps
+    Samples { machine: Machine },
     /// Run the Gaussians of Grosse et al.'s Section 5.1, and draw Figures 1 and 2
     Gaussians,
 }
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let folders = &arguments.folders;
+    let (folders, figures) = (&arguments.folders, &arguments.figures);
     let mut runs = Runs {
         budget: &arguments.budget,
         rows: Lines::read(&arguments.lines.join("rows.jsonl"))?,
@@ -91,8 +99,18 @@ fn main() -> Result<()> {
         Some(Command::Grosse { machines, paths }) => machines
             .iter()
             .try_for_each(|&machine| grosse::run(machine, &paths, folders, &mut runs)),
-        Some(Command::Gaussians) => gaussians::run(&arguments.figures),
-        Some(Command::Figures) => figures::draw(folders, &runs.rows, &arguments.figures),
+        Some(Command::Gaussians) => gaussians::run(figures),
+        Some(Command::Figures) => {
+            figures::draw(folders, &runs.rows, figures)?;
+            grosse_figures::against_steps(&runs.rows, figures)
+        }
+        Some(Command::ExactSamples { machine }) => {
+            let Budget { chains, steps, .. } = &arguments.budget;
+            grosse_figures::with_exact_samples(machine, folders, *chains, steps, figures)
+        }
+        Some(Command::Samples { machine }) => {
+            grosse_figures::samples(machine, folders, arguments.budget.steps[0], figures)
+        }
         None => tables::print(folders, &runs.rows),
     }
 }

@@ -4,11 +4,11 @@ use std::process::Command;
 
 use annealed::Result;
 use annealed::ais::{Ais, Run};
-use annealed::path::AnnealingPath;
 use annealed::pilot::{BinnedSchedule, KnotChains};
-use annealed::rbm::{BlockGibbs, MomentChains, RbmMoments, RbmPath};
+use annealed::rbm::{BlockGibbs, RbmPath};
 use annealed::schedule::Schedule;
 
+use crate::knots;
 use crate::rows::{Costs, Lines, Row, Setting};
 
 /// Chains of one run. A row of more chains is several runs of successive seeds, so that little is lost where
@@ -115,19 +115,11 @@ impl Runs<'_> {
         rows.map(|row| row.chains).sum()
     }
 
-    /// Costs of the segments between equally spaced knots in the joint law of v and h, by the moments at the knots.
+    /// Costs of the segments between equally spaced knots of a geometric path in the joint law of v and h.
     pub fn joint_costs(&mut self, names: [&str; 3], path: &RbmPath) -> Result<Vec<f64>> {
-        let chains = MomentChains::full()
-            .chains(self.budget.knot_chains)
-            .sweeps(self.budget.knot_updates)
-            .burn_in(self.budget.knot_updates / 6);
-        self.costs(names, "joint", path, || {
-            let knots = Schedule::linear(SEGMENTS)?;
-            let moments = knots.betas().iter().map(|&beta| match beta {
-                0.0 => Ok(path.base().moments()),
-                _ => chains.moments(&path.at(beta).to_rbm()?),
-            });
-            path.joint_costs(&knots, &moments.collect::<Result<Vec<RbmMoments>>>()?)
+        let (chains, updates) = (self.budget.knot_chains, self.budget.knot_updates);
+        self.costs(names, "joint", || {
+            knots::joint_costs(path, &Schedule::linear(SEGMENTS)?, chains, updates)
         })
     }
 
@@ -139,7 +131,7 @@ impl Runs<'_> {
             burn_in: self.budget.knot_updates / 6,
             ..KnotChains::paper()
         };
-        self.costs(names, "marginal", path, || {
+        self.costs(names, "marginal", || {
             let binned = BinnedSchedule::new(Schedule::linear(SEGMENTS)?).chains(chains);
             binned.estimate_costs(path, &BlockGibbs, 0)
         })
@@ -149,7 +141,6 @@ impl Runs<'_> {
         &mut self,
         [machine, start, name]: [&str; 3],
         kind: &str,
-        _path: &RbmPath,
         estimate: impl FnOnce() -> Result<Vec<f64>>,
     ) -> Result<Vec<f64>> {
         let known = self.costs.all.iter().find(|costs| {
