@@ -50,10 +50,7 @@ pub fn draw(folders: &Folders, lines: &Lines<Row>, figures: &Path) -> Result<()>
                 along(&name, steps, &cells).save(file(&format!("ess-along-{steps}")))?;
             }
         }
-        let exact = machine
-            .read(folders)?
-            .log_z_exact
-            .filter(|_| machine.hidden_units() == 20);
+        let exact = machine.log_z_exact(folders)?;
         let (log_z, ess) = against_steps(&name, exact, lines)?;
         log_z.save(file("log-z"))?;
         ess.save(file("ess"))?;

@@ -41,9 +41,6 @@ pub fn run(machine: Machine, folders: &Folders, runs: &mut Runs<'_>) -> Result<(
                 schedule: name.into(),
                 steps,
             };
-            if runs.chains_of(&setting) >= runs.budget.chains {
-                continue;
-            }
             let schedule = match schedule(name, &survey, &path, machine, steps, runs) {
                 // Then this row has no schedule, and the table says so.
                 Err(error @ Error::PilotCollapsed { .. }) => {

@@ -77,6 +77,14 @@ impl Machine {
         }
     }
 
+    /// The exact log Z of a small one.
+    pub fn log_z_exact(self, folders: &Folders) -> Result<Option<f64>> {
+        match self.hidden_units() {
+            20 => Ok(self.read(folders)?.log_z_exact),
+            _ => Ok(None),
+        }
+    }
+
     /// Trains the RBM and writes it, unless its file is there.
     pub fn train(self, folders: &Folders) -> Result<()> {
         let file = self.file(&folders.trained);

@@ -84,6 +84,14 @@ impl Runs<'_> {
         others: &[(String, Schedule)],
     ) -> Result<()> {
         let same = others.iter().find(|(_, other)| other == schedule);
+        if self
+            .rows
+            .all
+            .iter()
+            .any(|row| row.setting == *setting && row.same_as.is_some())
+        {
+            return Ok(());
+        }
         let (Some((name, _)), 0) = (same, self.chains_of(setting)) else {
             return self.row(setting, path, schedule);
         };

@@ -86,11 +86,7 @@ impl Table<'_> {
             .flatten()
             .max_by(|a, b| a.share().total_cmp(&b.share()));
         let Some(best) = best else { return Ok(()) };
-        let exact = self
-            .machine
-            .read(folders)?
-            .log_z_exact
-            .filter(|_| self.machine.hidden_units() == 20);
+        let exact = self.machine.log_z_exact(folders)?;
         print!("\n## {}", self.machine.name());
         match (exact, self.their_exact) {
             (Some(ours), Some(theirs)) => {

@@ -12,7 +12,7 @@ const DIVERGED: f64 = 1e3;
 const RESOLUTION: usize = 1_000;
 
 /// Solves `beta'' = -1/2 beta'^2 (log g)'(beta)`, `beta(0) = 0`, `beta(1) = 1` by iterating the
-/// right-hand side (Kiwaki 2015, Section 4), each iterate mixed with the one before.
+/// right-hand side (Kiwaki 2015, Section 5), each iterate mixed with the one before.
 ///
 /// # Errors
 /// Settings out of range; [`Error::NotConverged`] where the betas grow beyond bounds or keep changing;

@@ -10,7 +10,7 @@ use crate::{Error, Result};
 /// `J = int_0^1 beta'(t)^2 m(beta(t)) dt`.
 ///
 /// It is `K Var[log w]` where m is the variance of `d/dbeta log f` and transitions are perfect
-/// (Kiwaki 2015, Equation 9). The schedule of least action has `beta'^2 m` constant. Its action is
+/// (Kiwaki 2015, Equation 8). The schedule of least action has `beta'^2 m` constant. Its action is
 /// the square of the path's *length* `int_0^1 sqrt(m) dbeta`.
 ///
 /// ```

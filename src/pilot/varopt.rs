@@ -10,7 +10,7 @@ use crate::{Error, Result};
 
 /// VAROPT (Kiwaki 2015): the schedule of least variance of log w under perfect transitions.
 ///
-/// It minimises `J = int beta'^2 g(beta) dt` with `g = Var[d/dbeta log f]`; in the solution
+/// It minimises `J = int beta'^2 g(beta) dt` with `g = Var[d/dbeta log f]` (Equation 8); in the solution
 /// `beta'^2 g` is constant (Equation 9). A pilot estimates g, which is averaged over a window (1%
 /// of the pilot's steps unless set) and floored (at 1e-3 of its mean unless set). The speed can be
 /// limited afterwards: [`Schedule::with_step_limit`], [`Schedule::with_speed_limit`].

@@ -33,8 +33,9 @@ impl Schedule {
     /// [`with_step_limit`](Self::with_step_limit). The speed does not depend on the number of
     /// steps: that of the linear schedule is 1.
     ///
-    /// The limits .003, .006 and .009 of Kiwaki (2015) are step limits on a pilot of 1,000 steps:
-    /// speeds 3, 6 and 9.
+    /// The limits .003, .006 and .009 of Kiwaki (2015) are read here as limits of a step on his pilot of
+    /// 1,000 steps, which are speeds of 3, 6 and 9. His text does not say so. As limits of a step at
+    /// his `K = 100,000` they could not bind.
     ///
     /// # Errors
     /// A limit that is not finite, or below 1.
