@@ -17,7 +17,7 @@ const DRAWN: [&str; 6] = [
     "LINEAR",
     "GMS13",
     "VAROPT",
-    "VAROPT .003",
+    "VAROPT raw",
     "SM08",
     "friction",
 ];

@@ -1,6 +1,6 @@
 //! T. Kiwaki, "Variational optimization of annealing schedules" (2015): Tables 1 and 2.
 
-use annealed::pilot::{BinnedSchedule, Friction, Pilot, Survey, VarOpt};
+use annealed::pilot::{BinnedSchedule, Friction, Metric, Pilot, Survey, VarOpt};
 use annealed::rbm::{BlockGibbs, RbmPath};
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
@@ -10,7 +10,7 @@ use crate::rows::Setting;
 use crate::runs::{Runs, SEGMENTS};
 
 /// The schedules of the tables, and those that are set beside them.
-pub const SCHEDULES: [&str; 9] = [
+pub const SCHEDULES: [&str; 13] = [
     "VAROPT",
     "VAROPT .009",
     "VAROPT .006",
@@ -20,6 +20,10 @@ pub const SCHEDULES: [&str; 9] = [
     "GMS13 marginal",
     "SM08",
     "friction",
+    "VAROPT raw",
+    "VAROPT raw .009",
+    "VAROPT raw .006",
+    "VAROPT raw .003",
 ];
 
 /// Runs the rows of one machine: base-rate start, geometric path.
@@ -74,10 +78,35 @@ fn schedule(
         "friction" => Friction::default().schedule(survey, steps),
         "GMS13" => binned.with_costs(&runs.joint_costs(names, path)?, steps),
         "GMS13 marginal" => binned.with_costs(&runs.marginal_costs(names, path)?, steps),
-        // The paper's limits are read as limits of a step of its pilot of 1,000 steps: limits of the speed.
-        "VAROPT .009" => varopt()?.with_speed_limit(9.0),
-        "VAROPT .006" => varopt()?.with_speed_limit(6.0),
-        "VAROPT .003" => varopt()?.with_speed_limit(3.0),
-        _ => varopt(),
+        _ => {
+            let unlimited = if name.contains("raw") {
+                raw(survey, steps)
+            } else {
+                varopt()
+            };
+            limited(unlimited?, name)
+        }
     }
+}
+
+/// The paper's limits, read as limits of a step of its pilot of 1,000 steps: limits of the speed.
+fn limited(schedule: Schedule, name: &str) -> Result<Schedule> {
+    match name.rsplit_once(".00") {
+        Some((_, thousandths)) => schedule.with_speed_limit(thousandths.parse().unwrap_or(1.0)),
+        None => Ok(schedule),
+    }
+}
+
+/// VAROPT by g as the pilot's weights have it: neither corrected for their small number, nor smoothed, nor floored
+/// (but at a millionth of its mean, so that time goes on everywhere).
+fn raw(survey: &Survey, steps: usize) -> Result<Schedule> {
+    let points = survey.points();
+    let weighted = points.iter().map(|point| match point.stage {
+        0 => point.derivative_variance,
+        _ => point.derivative_variance * (1.0 - 1.0 / point.effective_sample_size),
+    });
+    let betas = points.iter().map(|point| point.beta).collect();
+    Metric::new(betas, weighted.collect())?
+        .floored(1e-6)?
+        .schedule(steps)
 }
