@@ -212,7 +212,7 @@ fn samples(figures: &Path) -> Result<()> {
         ));
         rows[1].push(panel(base.with_moments(&mix(&|m| m.moments(), beta))?));
     }
-    ScatterSheet::new((-13.0, 13.0), (-8.0, 8.0))?
+    ScatterSheet::new((-15.0, 15.0), (-13.0, 6.0))?
         .row(
             "geometric path, beta = 0, .1, .25, .5, .75, .9, 1",
             &rows[0],

@@ -54,12 +54,12 @@ pub struct Chart {
     lines: Vec<Line>,
 }
 
-/// Points from left to right, and vertical bars: abscissa, lower and upper end.
+/// Points from left to right, and vertical bars: abscissa, lower end, the point's ordinate, upper end.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Line {
     name: String,
     points: Vec<(f64, f64)>,
-    bars: Vec<(f64, f64, f64)>,
+    bars: Vec<[f64; 4]>,
 }
 
 impl Chart {
@@ -104,10 +104,8 @@ impl Chart {
         let points: Vec<_> = points.into_iter().collect();
         let mut chart = self.line(name, points.iter().map(|&(x, y, _)| (x, y)));
         if let Some(line) = chart.lines.last_mut() {
-            line.bars = points
-                .iter()
-                .map(|&(x, _, (low, high))| (x, low, high))
-                .collect();
+            let bars = points.iter().map(|&(x, y, (low, high))| [x, low, y, high]);
+            line.bars = bars.collect();
         }
         chart
     }
@@ -121,7 +119,7 @@ impl Chart {
         let points = || lines.iter().flat_map(|line| &line.points);
         let bars = || lines.iter().flat_map(|line| &line.bars);
         let x = range(points().map(|point| point.0));
-        let ends = bars().flat_map(|&(_, low, high)| [low, high]);
+        let ends = bars().flat_map(|&[_, low, _, high]| [low, high]);
         let y = range(points().map(|point| point.1).chain(ends));
         let (Some(x), Some(y)) = (x, y) else {
             return Err(Error::invalid("lines", "nothing to draw", "a finite point"));
@@ -145,16 +143,12 @@ impl Chart {
         let across = |x: f64| if self.logarithmic_x { x.log10() } else { x };
         let drawable = |values: &[f64]| values.iter().all(|value| value.abs() <= FARTHEST);
         let points = line.points.iter().map(|&(x, y)| (across(x), y));
-        let bars = line
-            .bars
-            .iter()
-            .map(|&(x, low, high)| (across(x), low, high));
+        let bars = line.bars.iter();
+        let bars = bars.map(|&[x, low, y, high]| [across(x), low, y, high]);
         Line {
             name: line.name.clone(),
             points: points.filter(|&(x, y)| drawable(&[x, y])).collect(),
-            bars: bars
-                .filter(|&(x, low, high)| drawable(&[x, low, high]))
-                .collect(),
+            bars: bars.filter(|bar| drawable(bar)).collect(),
         }
     }
 
@@ -187,10 +181,8 @@ impl Chart {
         for (index, line) in lines.iter().enumerate() {
             let style = COLOURS[index % COLOURS.len()].stroke_width(2);
             chart.draw_series(LineSeries::new(line.points.iter().copied(), style))?;
-            let bars = line.bars.iter();
-            let bars = bars.map(|&(x, low, high)| {
-                let middle = low + (high - low) / 2.0;
-                ErrorBar::new_vertical(x, low, middle, high, style.stroke_width(1), BAR)
+            let bars = line.bars.iter().map(|&[x, low, y, high]| {
+                ErrorBar::new_vertical(x, low, y, high, style.stroke_width(1), BAR)
             });
             chart.draw_series(bars)?;
             let height = 50 + 18 * index as i32;
