@@ -35,7 +35,7 @@ impl<T: Scalar> BaseRate<T> {
     /// The use of such bases is due to Mazzanti and Romero (2020). What they gain: `docs/bases.md`.
     ///
     /// # Errors
-    /// Where there is no start, or the activations of a unit overflow.
+    /// Where there is no start, or more than can be worked off.
     ///
     /// ```
     /// use annealed::rbm::{BaseRate, Rbm, RbmPath};
