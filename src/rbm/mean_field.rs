@@ -29,8 +29,7 @@ impl<T: Scalar> BaseRate<T> {
     /// `b.m + a.mu + mu^T W m + H(m) + H(mu) <= log Z`, H the entropy, and describes one mode of the machine. The
     /// equations are applied in turn, which never lowers the bound, from so many `starts`: states of fair coins.
     /// The base has the mean of the probabilities `m` that they lead to, each solution as often as it is found. So it
-    /// covers several modes; the one solution of the highest bound is a worse base than fair coins where there are
-    /// more.
+    /// covers several modes, where one solution, even that of the highest bound, may be a worse base than fair coins.
     ///
     /// The use of such bases is due to Mazzanti and Romero (2020). What they gain: `docs/bases.md`.
     ///
