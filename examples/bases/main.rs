@@ -34,10 +34,10 @@ struct Options {
     #[arg(long, default_value_t = 3)]
     seeds: u64,
     /// Number of chains
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 64)]
     chains: usize,
     /// Numbers of stages
-    #[arg(long, value_delimiter = ',', default_values_t = [200])]
+    #[arg(long, value_delimiter = ',', default_values_t = [100])]
     stages: Vec<usize>,
 }
 
