@@ -27,7 +27,7 @@ fn bound(rbm: &Rbm<f64>, logits: &DVector<f64>) -> f64 {
 
 #[test]
 fn the_mean_field_of_a_machine_without_weights_is_the_machine() {
-    let biases = vec![-3.0, 0.25, 40.0, -600.0];
+    let biases: Vec<f64> = vec![-3.0, 0.25, 40.0, -600.0];
     let rbm = Rbm::new(
         DMatrix::zeros(2, 4),
         vec![1.0, -1.0].into(),
@@ -61,14 +61,14 @@ fn one_solution_solves_the_equations_and_is_the_highest_bound_nearby() {
     }
 }
 
-/// All units on or all off, with equal mass.
+/// All units on or all off, with equal mass. There is no start halfway, because the number of visible units is odd.
 #[test]
 fn one_start_finds_one_mode_and_many_starts_cover_both() {
-    let weights = DMatrix::from_element(2, 6, 3.0);
+    let weights = DMatrix::from_element(2, 7, 3.0);
     let rbm = Rbm::<f64>::new(
         weights,
-        DVector::from_element(2, -9.0),
-        DVector::from_element(6, -3.0),
+        DVector::from_element(2, -10.5),
+        DVector::from_element(7, -3.0),
     )
     .unwrap();
     let probabilities = |starts, seed| {
@@ -77,7 +77,7 @@ fn one_start_finds_one_mode_and_many_starts_cover_both() {
     };
     for seed in 0..10 {
         let one = probabilities(1, seed);
-        assert!(one.min() > 0.99 || one.max() < 0.01, "{one}");
+        assert!(one.min() > 0.9 || one.max() < 0.1, "{one}");
     }
     let many = probabilities(400, 0);
     assert!(many.min() > 0.4 && many.max() < 0.6, "{many}");
