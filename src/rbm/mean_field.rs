@@ -57,13 +57,14 @@ impl<T: Scalar> BaseRate<T> {
             let on = logits.map(sigmoid).column_sum();
             (on, logits.map(|x| sigmoid(-x)).column_sum())
         });
-        let sum = |part: fn(&(DVector<f64>, DVector<f64>)) -> &DVector<f64>| {
+        let (on, off): (Vec<_>, Vec<_>) = blocks.into_iter().unzip();
+        let sum = |parts: Vec<DVector<f64>>| {
             let zero = DVector::zeros(rbm.visible_units());
-            blocks.iter().map(part).fold(zero, |sum, part| sum + part)
+            parts.iter().fold(zero, |sum, part| sum + part)
         };
         // Probabilities that underflow count as the least that there is.
         let least = |x: f64| x.max(f64::MIN_POSITIVE);
-        let logits = sum(|(on, _)| on).zip_map(&sum(|(_, off)| off), |on, off| {
+        let logits = sum(on).zip_map(&sum(off), |on, off| {
             T::nearest((least(on) / least(off)).ln())
         });
         Self::new(rbm.hidden_units(), logits)

@@ -99,7 +99,7 @@ fn a_base_has_the_visible_moments_that_it_was_given() {
 #[test]
 fn the_moments_of_data_give_the_base_rates_of_data() {
     let rbm = machine(3, 4, 2.0, 0);
-    let row = |k: usize| (0..4).map(|i| k % (i + 1) == 0).collect();
+    let row = |k: usize| (0..4).map(|i| k.is_multiple_of(i + 1)).collect();
     let data: Vec<Vec<bool>> = (0..10).map(row).collect();
     let moments = RbmMoments::from_data(&rbm, &data).unwrap();
     let found = BaseRate::<f64>::from_moments(&moments, 1.0 / 10.0).unwrap();
