@@ -74,6 +74,8 @@ pub enum Purpose {
     TemperingRounds,
     /// The population that looks for levels of the likelihood.
     Levels,
+    /// The states from which mean-field solutions of an RBM are sought.
+    MeanField,
 }
 
 impl Purpose {

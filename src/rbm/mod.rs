@@ -24,6 +24,8 @@ mod gibbs;
 
 mod enumerate;
 
+mod mean_field;
+
 mod train;
 
 mod matching;

@@ -25,6 +25,7 @@ mod paths;
 mod preconditioner;
 mod progress;
 mod rbm;
+mod rbm_bases;
 mod rbm_files;
 mod rbm_gibbs;
 mod rbm_moments;

@@ -1,5 +1,6 @@
 //! The moments of an RBM, and RBMs that have given moments.
 
+mod base_rate;
 mod centred;
 mod exact;
 mod joint_costs;

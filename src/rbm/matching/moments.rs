@@ -2,8 +2,6 @@
 
 use nalgebra::{DMatrix, DVector};
 
-use crate::num::sigmoid;
-use crate::rbm::base_rate::BaseRate;
 use crate::rbm::engine::add_scaled;
 use crate::rbm::enumerate::{Enumeration, STATES, StateBlock, check_log_normalizer};
 use crate::rbm::model::Rbm;
@@ -114,19 +112,6 @@ impl From<ParameterSums<f32>> for RbmMoments {
             visible: sums.visible_bias.map(f64::from),
             hidden: sums.hidden_bias.map(f64::from),
             interaction: sums.weights.map(f64::from),
-        }
-    }
-}
-
-impl<T: Scalar> BaseRate<T> {
-    /// The moments of this model: `E[v_i] = sigmoid(b_i)`, `E[h_j] = 1/2` and their products.
-    pub fn moments(&self) -> RbmMoments {
-        let visible = self.visible_bias().map(|b| sigmoid(b.as_()));
-        let hidden = DVector::from_element(self.hidden_units(), 0.5);
-        RbmMoments {
-            interaction: &hidden * visible.transpose(),
-            visible,
-            hidden,
         }
     }
 }
