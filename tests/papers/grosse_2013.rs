@@ -86,7 +86,7 @@ proptest! {
             scaled_bias(&moment, moment_average, &ends, steps),
         ];
         // The first error is of the order of 1/K: halved, and gone where extrapolated.
-        let (coarse, fine) = (at(400), at(800));
+        let (coarse, fine) = (at(200), at(400));
         for (coarse, fine) in coarse.into_iter().zip(fine) {
             let limit = 2.0 * fine - coarse;
             prop_assert!((limit / cost + 1.0).abs() < 1e-3, "{limit} {cost}");

@@ -1,15 +1,13 @@
 //! The law of a random procedure, exactly, from its own code: every way in which its draws can come out.
 //!
 //! A procedure is run on scripted draws instead of random ones. Where it asks for 32 bits it makes an even
-//! choice among 2, 3 or 6; where it asks for 64 it draws a uniform number, on which its outcome depends by
+//! choice among so many as it is told; where it asks for 64 it draws a uniform number, on which its outcome depends by
 //! thresholds. These are found by bisection, to the last bit of the number.
 
 use std::convert::Infallible;
 
 use rand::rand_core::TryRng;
 
-/// An even choice among 1, 2, 3 or 6 is one among so many.
-const CHOICES: u32 = 6;
 /// The distance of two uniform numbers of 53 bits.
 const ULP: f64 = 1.0 / (1_u64 << 53) as f64;
 
@@ -59,9 +57,9 @@ impl TryRng for Script<'_> {
     }
 }
 
-/// The law of what the procedure returns.
-pub fn law<S: PartialEq>(procedure: impl Fn(&mut Script<'_>) -> S) -> Law<S> {
-    Search(procedure).law_after(&[])
+/// The law of what the procedure returns, whose choices are among so many, or a divisor of it.
+pub fn law<S: PartialEq>(choices: usize, procedure: impl Fn(&mut Script<'_>) -> S) -> Law<S> {
+    Search { choices, procedure }.law_after(&[])
 }
 
 impl<S> Law<S> {
@@ -74,7 +72,7 @@ impl<S> Law<S> {
         match self {
             Self::Outcome(outcome) => visit(outcome, probability),
             Self::Choice(laws) => {
-                let each = probability / f64::from(CHOICES);
+                let each = probability / laws.len() as f64;
                 laws.iter().for_each(|law| law.visit(each, visit));
             }
             Self::Uniform(pieces) => {
@@ -88,13 +86,21 @@ impl<S> Law<S> {
     }
 }
 
-struct Search<F>(F);
+struct Search<F> {
+    choices: usize,
+    procedure: F,
+}
+
+/// What makes choice i of so many.
+fn choice(i: usize, choices: usize) -> f64 {
+    (i as f64 + 0.5) / choices as f64
+}
 
 impl<S: PartialEq, F: Fn(&mut Script<'_>) -> S> Search<F> {
     fn run(&self, given: &[f64]) -> (S, Vec<Draw>) {
         let asked = Vec::new();
         let mut script = Script { given, asked };
-        (self.0(&mut script), script.asked)
+        ((self.procedure)(&mut script), script.asked)
     }
 
     /// The law given the first draws.
@@ -104,8 +110,8 @@ impl<S: PartialEq, F: Fn(&mut Script<'_>) -> S> Search<F> {
         match asked.get(given.len()) {
             None => Law::Outcome(outcome),
             Some(Draw::Choice) => {
-                let middle = |i| (f64::from(i) + 0.5) / f64::from(CHOICES);
-                Law::Choice((0..CHOICES).map(|i| with(middle(i))).collect())
+                let choices = 0..self.choices;
+                Law::Choice(choices.map(|i| with(choice(i, self.choices))).collect())
             }
             Some(Draw::Uniform) => {
                 let last = 1.0 - ULP;
@@ -143,9 +149,8 @@ fn difference<S: PartialEq>(a: &Law<S>, b: &Law<S>) -> Option<Vec<f64>> {
     match (a, b) {
         (Law::Outcome(a), Law::Outcome(b)) => (a != b).then(Vec::new),
         (Law::Choice(a), Law::Choice(b)) => {
-            let middle = |i: usize| (i as f64 + 0.5) / f64::from(CHOICES);
             let mut pairs = a.iter().zip(b).enumerate();
-            pairs.find_map(|(i, (a, b))| then(middle(i), a, b))
+            pairs.find_map(|(i, (law_a, law_b))| then(choice(i, a.len()), law_a, law_b))
         }
         (Law::Uniform(a), Law::Uniform(b)) => {
             let mut start = 0.0;
@@ -168,7 +173,7 @@ fn difference<S: PartialEq>(a: &Law<S>, b: &Law<S>) -> Option<Vec<f64>> {
     }
 }
 
-/// A number of 1 to 6 dice, thresholds that depend on earlier draws, and a draw without effect.
+/// A choice among three, thresholds that depend on earlier draws, and a draw without effect.
 #[test]
 fn the_law_of_a_small_program_is_found() {
     use rand::RngExt;
@@ -184,7 +189,7 @@ fn the_law_of_a_small_program_is_found() {
         )
     };
     let mut found = std::collections::BTreeMap::new();
-    law(program).for_each(&mut |&outcome, p| *found.entry(outcome).or_insert(0.0) += p);
+    law(3, program).for_each(&mut |&outcome, p| *found.entry(outcome).or_insert(0.0) += p);
     let expected = [
         ((0, false), 0.2),
         ((1, false), 0.45),
