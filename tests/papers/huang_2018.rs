@@ -4,26 +4,31 @@
 use annealed::learned::{
     ConditionalGaussian, LearnedTransitions, Mean, Objective, Training, Transition,
 };
-use annealed::model::{ExponentialFamily, Gaussian, NormalizedModel};
-use annealed::path::GaussianPath;
+use annealed::model::{ExponentialFamily, Gaussian, NormalizedModel, UnnormalizedModel};
+use annealed::path::{AnnealingPath, GaussianPath};
 use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DVector, dvector};
 use proptest::prelude::*;
 
 use crate::random_models::{
-    cases, gaussian, geometric_average, log_weights, mean_and_error, schedule,
+    cases, gaussian, geometric_average, log_weights, mean_and_error, quadratic_mean, schedule,
 };
 
-const OBJECTIVES: [Objective; 5] = [
+/// Objectives that are the same one from first to last.
+const STEADY: [Objective; 3] = [
     Objective::Annealed,
     Objective::Hierarchical,
     Objective::LossCalibrated { weight: 0.4 },
-    Objective::EnergyTempered {
-        start: 0.2,
-        until: 0.5,
-    },
-    Objective::WarmUp { until: 0.5 },
 ];
+
+/// Those that are not, with the fraction of the training after which they are the bound itself.
+fn turning(until: f64) -> [Objective; 2] {
+    let start = 0.2;
+    [
+        Objective::EnergyTempered { start, until },
+        Objective::WarmUp { until },
+    ]
+}
 
 /// `N(slope z + offset, deviation^2)` given z.
 #[derive(Debug, Clone, Copy)]
@@ -124,13 +129,7 @@ proptest! {
         for weight in log_weights(&path, &flow, &schedule, 20) {
             prop_assert!((weight - log_ratio(&ends)).abs() < 1e-9, "{weight}");
         }
-        for objective in [
-            Objective::Annealed,
-            Objective::Hierarchical,
-            Objective::LossCalibrated { weight: 0.4 },
-            Objective::EnergyTempered { start: 0.2, until: 0.0 },
-            Objective::WarmUp { until: 0.0 },
-        ] {
+        for objective in STEADY.into_iter().chain(turning(0.0)) {
             let training = Training::new(objective).iterations(1).batch_size(8);
             let trained = training.train(flow.clone(), &path, &schedule).unwrap();
             let found = trained.curve[0].objective;
@@ -148,8 +147,20 @@ proptest! {
         let forward = chain(&ends[0], lines.iter().map(|[q, _]| *q));
         let backward = reversed(&chain(&ends[1], lines.iter().rev().map(|[_, r]| *r)));
         let expected = log_ratio(&ends) - divergence(&forward, &backward);
+        let (path, flow) = (path_between(&ends), flow(&lines));
+        let log_weight = |z: &DVector<f64>| {
+            let at = |t: usize| dvector![z[t]];
+            let last = lines.len();
+            let steps = flow.transitions().iter().enumerate().map(|(t, step)| {
+                let (left, reached) = (at(t), at(t + 1));
+                step.backward().log_density(&left, &reached) - step.forward().log_density(&reached, &left)
+            });
+            path.at(1.0).log_density(&at(last)) - path.at(0.0).log_density(&at(0)) + steps.sum::<f64>()
+        };
+        let bound = quadratic_mean(&forward, log_weight);
+        prop_assert!((bound - expected).abs() < 1e-7 * (1.0 + expected.abs()), "{bound} {expected}");
         let schedule = Schedule::linear(lines.len()).unwrap();
-        let weights = log_weights(&path_between(&ends), &flow(&lines), &schedule, 4_000);
+        let weights = log_weights(&path, &flow, &schedule, 4_000);
         let (bound, error) = mean_and_error(weights.into_iter());
         prop_assert!((bound - expected).abs() < 4.0 * error, "{bound} +- {error}, {expected}");
         prop_assert!(error < 0.05 * (1.0 + log_ratio(&ends) - expected));
@@ -159,7 +170,8 @@ proptest! {
 proptest! {
     #![proptest_config(cases(3))]
 
-    /// `ELBO <= log(Z_T/Z_0)`, and nearer to it after training, whatever the objective.
+    /// `ELBO <= log(Z_T/Z_0)`, whatever was the objective; nearer to it after training, but for the objectives that
+    /// begin with another one.
     #[test]
     fn every_objective_keeps_and_raises_the_bound(
         ends in prop::array::uniform2(gaussian(1)), schedule in schedule(2..=3)
@@ -171,11 +183,12 @@ proptest! {
             mean_and_error(log_weights(&path, flow, &schedule, 2_000).into_iter())
         };
         let before = bound(&start).0;
-        for objective in OBJECTIVES {
+        for objective in STEADY.into_iter().chain(turning(0.5)) {
             let training = Training::new(objective).iterations(150).batch_size(32).learning_rate(0.02);
             let trained = training.train(start.clone(), &path, &schedule).unwrap();
             let (after, error) = bound(&trained.flow);
-            prop_assert!(after > before + 4.0 * error, "{objective:?}: {before} to {after}");
+            let rises = after > before + 4.0 * error;
+            prop_assert!(rises || !STEADY.contains(&objective), "{objective:?}: {before} to {after}");
             prop_assert!(after < log_ratio(&ends) + 4.0 * error, "{objective:?}: {after}");
         }
     }
@@ -270,9 +283,7 @@ proptest! {
         let path = path_between(&ends);
         for mean in [Mean::Affine, Mean::Gated { hidden: 2 }] {
             let flow = LearnedTransitions::new(mean, 2, 3, weights).unwrap();
-            let calibrated = Objective::LossCalibrated { weight: 0.4 };
-            let objectives = [Objective::Annealed, Objective::Hierarchical, calibrated];
-            let found = objectives.map(|objective| directions(&flow, &path, objective, seed));
+            let found = STEADY.map(|objective| directions(&flow, &path, objective, seed));
             for t in 0..3 {
                 let detached = differences(&flow, &ends, t + 1, t, seed);
                 let through = differences(&flow, &ends, 3, t, seed);
