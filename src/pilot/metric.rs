@@ -1,4 +1,4 @@
-//! A metric on a path, by which a schedule has a cost, and the schedule of least cost.
+//! A metric on a path, by which a schedule has a cost, and the schedule whose stages cost the same.
 
 use crate::schedule::Schedule;
 use crate::{Error, Result};
@@ -10,8 +10,8 @@ use crate::{Error, Result};
 /// `J = int_0^1 beta'(t)^2 m(beta(t)) dt`.
 ///
 /// It is `K Var[log w]` where m is the variance of `d/dbeta log f` and transitions are perfect
-/// (Kiwaki 2015, Equation 8). The schedule of least action has `beta'^2 m` constant. Its action is
-/// the square of the path's *length* `int_0^1 sqrt(m) dbeta`.
+/// (Kiwaki 2015, Equation 8). No action is less than the square of the path's *length*
+/// `int_0^1 sqrt(m) dbeta`, which is approached, as stages become short, where `beta'^2 m` is constant.
 ///
 /// ```
 /// use annealed::pilot::Metric;
@@ -90,7 +90,7 @@ impl Metric {
         })
     }
 
-    /// `int_0^1 sqrt(m) dbeta`, by the trapezoid rule. Its square is the least action.
+    /// `int_0^1 sqrt(m) dbeta`, by the trapezoid rule. Its square is a lower bound on any action.
     pub fn length(&self) -> f64 {
         self.integrate(f64::sqrt)
     }
@@ -129,8 +129,11 @@ impl Metric {
         self.betas().partition_point(|&b| b < beta).clamp(1, last)
     }
 
-    /// The schedule of least action: at `beta_k` a share `k / K` of the length is covered
+    /// The schedule whose stages are of one length: at `beta_k` a share `k / K` of the whole is covered
     /// (cumulative trapezoid rule, inverted linearly).
+    ///
+    /// Its action tends to the least one, the squared length, as its stages become short. At a few stages,
+    /// within which m varies much, it may be a few per cent above that of the linear schedule.
     ///
     /// # Errors
     /// Where `steps` is 0, or the metric is 0 somewhere, which [`floored`](Self::floored) prevents.

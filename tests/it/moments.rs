@@ -12,7 +12,6 @@ use annealed::path::{
 use annealed::schedule::Schedule;
 use annealed::{Error, testing};
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
-use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -126,53 +125,6 @@ fn assert_moments<M: ExponentialFamily>(exact: &M, draws: &[M::State]) {
     let variance = squares.sum::<DVector<f64>>() / count - mean.component_mul(&mean);
     let errors = (mean - exact.moments()).component_div(&(variance / count).map(f64::sqrt));
     assert!(errors.amax() < 4.0, "{errors}");
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
-
-    #[test]
-    fn both_paths_have_equal_costs(
-        mean in -3.0..3.0f64, low in 0.2..3.0f64, high in 0.2..3.0f64, tilt in -0.9..0.9f64
-    ) {
-        let a = Gaussian::standard(2).unwrap();
-        let c = tilt * (low * high).sqrt();
-        let b = Gaussian::new(dvector![mean, 1.0], dmatrix![low, c; c, high]).unwrap();
-        let expected = linear_cost(&a, &b);
-        for steps in [1, 3, 40] {
-            let (linear, paths) = both(&a, &b, steps);
-            for members in paths {
-                let found = path_cost(&linear, &members).unwrap();
-                prop_assert!((found / expected - 1.0).abs() < 1e-9);
-                // Two-way divergences of neighbours: 2 F / K, whichever the path.
-                let two_way: f64 = members
-                    .windows(2)
-                    .map(|pair| divergence(&pair[0], &pair[1]) + divergence(&pair[1], &pair[0]))
-                    .sum();
-                prop_assert!((two_way * steps as f64 / (2.0 * expected) - 1.0).abs() < 1e-8);
-            }
-        }
-    }
-
-    /// Equations 15 and 16: which mixed divergence each intermediate minimises.
-    #[test]
-    fn each_average_minimises_its_mixed_divergence(
-        beta in 0.05..0.95f64, directions in prop::array::uniform5(-1.0..1.0f64)
-    ) {
-        let (a, b) = skewed();
-        let eq_15 = |p: &Gaussian| (1.0 - beta) * divergence(p, &a) + beta * divergence(p, &b);
-        let eq_16 = |p: &Gaussian| (1.0 - beta) * divergence(&a, p) + beta * divergence(&b, p);
-        let geometric = geometric_average(&a, &b, beta);
-        let moment = moment_average(&a, &b, beta);
-        let direction = DVector::from_row_slice(&directions).normalize();
-        for step in [-0.02, 0.02] {
-            let moved = |p: &Gaussian| {
-                p.with_natural_parameters(&(p.natural_parameters() + &direction * step)).unwrap()
-            };
-            prop_assert!(eq_15(&moved(&geometric)) > eq_15(&geometric));
-            prop_assert!(eq_16(&moved(&moment)) > eq_16(&moment));
-        }
-    }
 }
 
 #[test]

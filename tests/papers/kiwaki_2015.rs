@@ -1,0 +1,199 @@
+//! Kiwaki (2015), *Variational optimization of annealing schedules*: the variance of log w under perfect
+//! transitions, and the schedule that makes it least.
+
+use annealed::Error;
+use annealed::path::{AnnealingPath, BetaDerivative, GeometricPath, Intermediate};
+use annealed::pilot::{Metric, Solver, Survey, SurveyPoint, VarOpt};
+use annealed::schedule::Schedule;
+use proptest::prelude::*;
+
+use crate::random_models::{Table, cases, schedule, states, table};
+
+/// Intervals of the grid on which g is known.
+const GRID: usize = 2_000;
+
+/// A smooth g whose logarithm varies by at most `range`.
+#[derive(Debug, Clone)]
+struct SmoothCost {
+    waves: [f64; 3],
+    phase: f64,
+}
+
+impl SmoothCost {
+    fn at(&self, beta: f64) -> f64 {
+        let waves = self.waves.iter().zip(1..);
+        let sum = waves.map(|(size, k)| size * (f64::from(k) * (2.0 * beta + self.phase)).sin());
+        sum.sum::<f64>().exp()
+    }
+
+    fn metric(&self) -> Metric {
+        let betas: Vec<f64> = (0..=GRID).map(|k| k as f64 / GRID as f64).collect();
+        let values = betas.iter().map(|&beta| self.at(beta)).collect();
+        Metric::new(betas, values).unwrap()
+    }
+
+    /// `(a + b)^2 / 4ab` for the least and the largest root of g between two betas: at most so much dearer than
+    /// its squared length is a stage, by the inequality of Cassels.
+    fn unevenness(&self, betas: &[f64]) -> f64 {
+        let roots = (0..=200).map(|i| {
+            let share = f64::from(i) / 200.0;
+            self.at(betas[0] + share * (betas[1] - betas[0])).sqrt()
+        });
+        let least = roots.clone().fold(f64::INFINITY, f64::min);
+        let largest = roots.fold(0.0, f64::max);
+        (least + largest).powi(2) / (4.0 * least * largest)
+    }
+}
+
+fn smooth_cost(range: f64) -> impl Strategy<Value = SmoothCost> {
+    let size = -range / 6.0..range / 6.0;
+    (prop::array::uniform3(size), 0.0..6.3f64)
+        .prop_map(|(waves, phase)| SmoothCost { waves, phase })
+}
+
+/// Mean and variance of a statistic under the model.
+fn moments(model: &Table, statistic: impl Fn(&Vec<bool>) -> f64) -> (f64, f64) {
+    let bits = model.bits();
+    let total: f64 = model.log_densities.iter().map(|l| l.exp()).sum();
+    let weighted = |f: &dyn Fn(f64) -> f64| -> f64 {
+        let terms = states(bits).zip(&model.log_densities);
+        terms.map(|(x, l)| l.exp() / total * f(statistic(&x))).sum()
+    };
+    let mean = weighted(&|x| x);
+    (mean, weighted(&|x| (x - mean).powi(2)))
+}
+
+fn blend(base: &Table, target: &Table, beta: f64) -> Table {
+    let pairs = base.log_densities.iter().zip(&target.log_densities);
+    Table {
+        beta,
+        log_densities: pairs.map(|(a, b)| (1.0 - beta) * a + beta * b).collect(),
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(64))]
+
+    /// `Var[log w] = sum_k (beta_k - beta_{k-1})^2 g(beta_{k-1})`, with `g = Var[d/dbeta log f]`; K times it
+    /// tends to `J = int beta'^2 g dt`.
+    #[test]
+    fn the_action_is_the_variance_of_log_w(
+        base in table(3, false), target in table(3, false), schedule in schedule(1..=5)
+    ) {
+        let path = GeometricPath::new(base.clone(), target.clone());
+        let g = |beta: f64| {
+            moments(&blend(&base, &target, beta), |x| path.at(beta).beta_derivative(x)).1
+        };
+        let variance = |schedule: &Schedule| -> f64 {
+            let stages = schedule.betas().windows(2);
+            let stage = |b: &[f64]| {
+                let ratio = |x: &Vec<bool>| path.at(b[1]).log_ratio(&path.at(b[0]), x);
+                moments(&blend(&base, &target, b[0]), ratio).1
+            };
+            stages.map(stage).sum()
+        };
+        let left_ends = |b: &[f64]| (b[1] - b[0]).powi(2) * g(b[0]);
+        let sum: f64 = schedule.betas().windows(2).map(left_ends).sum();
+        prop_assert!((variance(&schedule) - sum).abs() < 1e-12 * (1.0 + sum));
+        // Each step in n equal ones, K = n times as many: the error of K Var falls as 1/K.
+        let betas: Vec<f64> = (0..=400).map(|k| f64::from(k) / 400.0).collect();
+        let metric = Metric::new(betas.clone(), betas.iter().map(|&beta| g(beta)).collect()).unwrap();
+        let action = metric.action(&schedule);
+        let refined = |n: usize| {
+            let pieces = schedule.betas()[1..].iter().map(|&end| (n, end));
+            let fine = Schedule::piecewise_linear(&pieces.collect::<Vec<_>>()).unwrap();
+            fine.steps() as f64 * variance(&fine)
+        };
+        let extrapolated = 2.0 * refined(100) - refined(50);
+        prop_assert!((extrapolated / action - 1.0).abs() < 2e-3, "{extrapolated} {action}");
+    }
+
+    /// `beta'^2 g(beta) = const` (Eq. 9), along the schedule that the quadrature finds.
+    #[test]
+    fn the_optimum_moves_at_constant_cost(cost in smooth_cost(6.0), steps in 50..400usize) {
+        let metric = cost.metric();
+        let schedule = metric.schedule(steps).unwrap();
+        prop_assert_eq!(schedule.steps(), steps);
+        let length = metric.length();
+        for b in schedule.betas().windows(2) {
+            let speed = steps as f64 * (b[1] - b[0]);
+            let [start, middle, end] =
+                [b[0], 0.5 * (b[0] + b[1]), b[1]].map(|beta| cost.at(beta).sqrt());
+            // The mean root of g over the stage, by Simpson's rule.
+            let root = (start + 4.0 * middle + end) / 6.0;
+            let found = (speed * root / length).powi(2);
+            prop_assert!((found - 1.0).abs() < 1e-3, "{found}");
+        }
+    }
+
+    /// `J >= (int sqrt(g) dbeta)^2`, for every schedule and every g.
+    #[test]
+    fn no_schedule_pays_less_than_the_squared_length(
+        logs in prop::collection::vec(-5.0..5.0f64, 2..40), schedule in schedule(1..=20)
+    ) {
+        let last = (logs.len() - 1) as f64;
+        let betas = (0..logs.len()).map(|k| k as f64 / last).collect();
+        let metric = Metric::new(betas, logs.iter().map(|x| x.exp()).collect()).unwrap();
+        let least = metric.length().powi(2) * (1.0 - 1e-12);
+        prop_assert!(least <= metric.action(&schedule));
+        prop_assert!(least <= metric.action(&metric.schedule(schedule.steps()).unwrap()));
+    }
+
+    /// `J -> (int sqrt(g) dbeta)^2` along the optimum as its stages become short: what a stage pays beyond its
+    /// squared length is bounded by how much g varies within it.
+    #[test]
+    fn the_optimum_pays_the_squared_length(cost in smooth_cost(6.0), steps in 2..100usize) {
+        let metric = cost.metric();
+        let schedule = metric.schedule(steps).unwrap();
+        let paid = metric.action(&schedule) / metric.length().powi(2);
+        let stages = schedule.betas().windows(2).map(|b| cost.unevenness(b));
+        let bound = stages.fold(1.0, f64::max);
+        prop_assert!(paid <= bound + 1e-4, "{paid} {bound}");
+    }
+
+    /// `beta'' = -1/2 beta'^2 (log g)'`, iterated (Section 4), ends at the quadrature of Eq. 9 for mild g, and
+    /// nowhere else for any g.
+    #[test]
+    fn the_fixed_point_is_the_quadrature(cost in smooth_cost(4.0), steps in 2..60usize) {
+        let points = cost.metric();
+        let point = |(stage, (&beta, &g)): (usize, (&f64, &f64))| SurveyPoint {
+            stage,
+            beta,
+            squared_steps: 1.0 / (GRID * GRID) as f64,
+            derivative_variance: g,
+            unweighted_variance: g,
+            var_log_weight: 0.0,
+            effective_sample_size: 90.0,
+            dead: 0,
+            acceptance: None,
+        };
+        let points = points.betas().iter().zip(points.values()).enumerate().map(point);
+        let survey = Survey::new(100, points.collect()).unwrap();
+        let solve = |solver| VarOpt::default().window(0.0).solver(solver).schedule(&survey, steps);
+        let quadrature = solve(Solver::Quadrature).unwrap();
+        let iteration = Solver::FixedPoint { damping: 0.5, max_iterations: 2_000 };
+        let mild = cost.waves.iter().map(|size| size.abs()).sum::<f64>() < 0.5;
+        match solve(iteration) {
+            Ok(found) => {
+                let pairs = found.betas().iter().zip(quadrature.betas());
+                let apart = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+                prop_assert!(apart < 2e-4, "{apart}");
+            }
+            Err(error) => {
+                let diverged = matches!(error, Error::NotConverged { .. });
+                prop_assert!(diverged && !mild, "{error}");
+            }
+        }
+    }
+}
+
+/// `dbeta int g >= (int sqrt(g) dbeta)^2` for a stage, with equality where g is constant: stages of equal length are
+/// the best ones only where they are short.
+#[test]
+fn at_a_few_stages_equal_lengths_may_pay_more_than_equal_steps() {
+    let betas = vec![0.0, 0.25, 0.5, 0.75, 1.0];
+    let metric = Metric::new(betas, vec![1.0, 1_000.0, 316.0, 1_000.0, 1.0]).unwrap();
+    let linear = metric.action(&Schedule::linear(4).unwrap());
+    let ratio = metric.action(&metric.schedule(4).unwrap()) / linear;
+    assert!((ratio - 1.0238).abs() < 1e-4, "{ratio}");
+}
