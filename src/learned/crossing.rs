@@ -71,19 +71,19 @@ impl Crossing {
 
     /// Derivatives of `log r(left | reached)`, times a weight for each column: adds those in its
     /// parameters to `gradient` and returns those in `left` and in `reached`. An invertible map has
-    /// none.
+    /// zeros: its part of the weight belongs to [`by_move`](Self::by_move).
     pub(super) fn by_reverse(
         &self,
         transition: &Transition,
         [left, reached]: [&DMatrix<f64>; 2],
         weights: &[f64],
         gradient: &mut TransitionGradient,
-    ) -> Option<[DMatrix<f64>; 2]> {
+    ) -> [DMatrix<f64>; 2] {
+        let d = transition.dimension();
         let Transition::Stochastic { backward, .. } = transition else {
-            return None;
+            return std::array::from_fn(|_| DMatrix::zeros(d, left.ncols()));
         };
         let pass = &self.passes[1];
-        let d = pass.means.nrows();
         let mut by_means = left.rows(0, d) - &pass.means;
         let mut by_log_deviations = by_means.clone();
         for (k, by_mean) in by_means.iter_mut().enumerate() {
@@ -98,7 +98,7 @@ impl Crossing {
             &by_log_deviations,
             &mut gradient[1],
         );
-        Some([-by_means, by_reached])
+        [-by_means, by_reached]
     }
 
     /// Through the move, from the derivatives in z', and of `-log q`, or of `log |det J|`, times a

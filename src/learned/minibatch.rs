@@ -31,6 +31,17 @@ pub(super) struct Energy {
     pub(super) gradient: DMatrix<f64>,
 }
 
+impl Energy {
+    /// The gradient of each trajectory times its share.
+    fn gradient_of(&self, shares: &[f64]) -> DMatrix<f64> {
+        let mut gradient = self.gradient.clone();
+        for (mut column, share) in gradient.column_iter_mut().zip(shares) {
+            column *= *share;
+        }
+        gradient
+    }
+}
+
 /// The mean of one number a trajectory.
 pub(super) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
@@ -146,12 +157,7 @@ impl Minibatch {
     ) -> Vec<TransitionGradient> {
         let (local_weight, density_weight) = (weights.local, weights.density);
         let through_weight = 1.0 - local_weight;
-        let of_shares = |weight: f64| {
-            shares
-                .iter()
-                .map(|share| weight * share)
-                .collect::<Vec<_>>()
-        };
+        let of_shares = |weight: f64| -> Vec<f64> { shares.iter().map(|s| weight * s).collect() };
         let zeros = |parameters: &[f64]| vec![0.0; parameters.len()];
         let transitions = flow.transitions.iter();
         let mut gradients: Vec<TransitionGradient> =
@@ -159,33 +165,23 @@ impl Minibatch {
         // The derivative of (1 - a) L in z_t, but for the part of log r_t.
         let mut through = DMatrix::zeros(self.dimension, self.size());
         if let Some(Some(last)) = energies.last() {
-            through = &last.gradient * through_weight;
-            scale_columns(&mut through, shares);
+            through = last.gradient_of(shares) * through_weight;
         }
         for (t, transition) in flow.transitions.iter().enumerate().rev() {
             let (crossing, gradient) = (&self.crossings[t], &mut gradients[t]);
             let ends = [&self.states[t], &self.states[t + 1]];
-            let reverse =
+            let [by_left, by_reached] =
                 crossing.by_reverse(transition, ends, &of_shares(density_weight), gradient);
             if let Some(energy) = energies[t].as_ref().filter(|_| local_weight > 0.0) {
-                let mut local = energy.gradient.clone();
-                scale_columns(&mut local, shares);
-                if let Some([_, by_reached]) = &reverse {
-                    local += by_reached;
-                }
-                local *= local_weight;
+                let local = (energy.gradient_of(shares) + &by_reached) * local_weight;
                 let weights = of_shares(local_weight * density_weight);
                 crossing.by_move(transition, ends, local, &weights, gradient);
             }
             if through_weight > 0.0 {
-                if let Some([_, by_reached]) = &reverse {
-                    through += by_reached * through_weight;
-                }
+                through += &by_reached * through_weight;
                 let weights = of_shares(through_weight * density_weight);
-                through = crossing.by_move(transition, ends, through, &weights, gradient);
-                if let Some([by_left, _]) = reverse {
-                    through += by_left * through_weight;
-                }
+                through = crossing.by_move(transition, ends, through, &weights, gradient)
+                    + by_left * through_weight;
             }
         }
         let scale = 1.0 / self.size() as f64;
@@ -195,177 +191,5 @@ impl Minibatch {
     }
 }
 
-fn scale_columns(matrix: &mut DMatrix<f64>, factors: &[f64]) {
-    for (mut column, factor) in matrix.column_iter_mut().zip(factors) {
-        column *= *factor;
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::learned::conditional::Mean;
-    use crate::learned::coupling::Coupling;
-    use crate::learned::differences::{agree, share};
-    use crate::learned::importance::Groups;
-    use crate::learned::objective::Objective;
-    use crate::learned::transition::Family;
-    use crate::model::{Gaussian, GaussianMixture};
-    use crate::num::log_mean_exp;
-    use crate::path::GeometricPath;
-    use crate::random::{Purpose, stream};
-    use nalgebra::dvector;
-    use proptest::prelude::*;
-    use rand::RngExt;
-
-    const STAGES: usize = 3;
-    const DENSITY: f64 = 0.7;
-
-    type Path = GeometricPath<Gaussian, GaussianMixture>;
-
-    fn families() -> [Family; 4] {
-        [
-            Mean::Affine.into(),
-            Mean::Gated { hidden: 4 }.into(),
-            Coupling::Affine { hidden: 4 }.into(),
-            Coupling::Additive { hidden: 4 }.into(),
-        ]
-    }
-
-    /// Transitions with random weights; maps would start as the identity.
-    fn random(family: Family, seed: u64) -> LearnedTransitions {
-        let mut flow = LearnedTransitions::new(family, 2, STAGES, seed).unwrap();
-        if let Family::Invertible(_) = family {
-            let rng = &mut stream(seed, Purpose::FlowWeights, 1);
-            let transitions = flow.transitions.iter_mut();
-            for parameter in transitions.flat_map(Transition::parameters_mut).flatten() {
-                *parameter = rng.random_range(-0.7..0.7);
-            }
-        }
-        flow
-    }
-
-    fn path() -> Path {
-        let gaussian = |mean, deviation| Gaussian::isotropic(mean, deviation).unwrap();
-        let target = GaussianMixture::new([
-            (1.0, gaussian(dvector![2.0, -1.0], 0.7)),
-            (2.0, gaussian(dvector![-1.0, 0.5], 1.2)),
-        ]);
-        GeometricPath::new(gaussian(dvector![0.2, 0.0], 1.3), target.unwrap())
-    }
-
-    fn energies(batch: &Minibatch, path: &Path) -> Vec<Option<Energy>> {
-        let at = |t: usize| path.at((t + 1) as f64 / STAGES as f64);
-        let energy = |t| Some(batch.energy(t + 1, &[at(t)], 1.0));
-        (0..STAGES).map(energy).collect()
-    }
-
-    /// `a F_t + (1 - a) L` but for constants, where moving transition `t` moves no other `F`
-    /// that counts: `F_t` is a function of `z_{t-1}`, held fixed.
-    fn objective(
-        batch: &mut Minibatch,
-        flow: &LearnedTransitions,
-        path: &Path,
-        t: usize,
-        local_weight: f64,
-    ) -> f64 {
-        batch.follow(flow);
-        let energies = energies(batch, path);
-        let value = |t: usize| energies[t].as_ref().unwrap().mean;
-        let density = |t: usize| mean(&batch.log_backward_over_forward(t, flow));
-        let local = value(t) + DENSITY * density(t);
-        let densities = (0..STAGES).map(density);
-        let through = value(STAGES - 1) + DENSITY * densities.sum::<f64>();
-        local_weight * local + (1.0 - local_weight) * through
-    }
-
-    fn agreement(seed: u64, family: Family, local_weight: f64) -> f64 {
-        let path = path();
-        let flow = random(family, seed);
-        let mut batch = Minibatch::new(&flow, 7);
-        let paths = std::slice::from_ref(&path);
-        batch.draw(
-            paths,
-            Noise::Gaussian,
-            &mut stream(seed, Purpose::Training, 0),
-        );
-        batch.follow(&flow);
-        let weights = Weights {
-            local: local_weight,
-            energy: 1.0,
-            density: DENSITY,
-        };
-        let gradients = batch.gradient(&flow, &energies(&batch, &path), weights, &[1.0; 7]);
-        let mut agrees = Vec::new();
-        for (t, gradient) in gradients.iter().enumerate() {
-            for (part, derivatives) in gradient.iter().enumerate() {
-                agrees.extend(agree(derivatives, 1e-5, |i, step| {
-                    let mut moved = flow.clone();
-                    moved.transitions[t].parameters_mut()[part][i] += step;
-                    objective(&mut batch, &moved, &path, t, local_weight)
-                }));
-            }
-        }
-        share(&agrees)
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(8))]
-        #[test]
-        fn objectives_gradients_agree_with_finite_differences(
-            seed in 0u64..1_000_000,
-            weight in 0.1f64..0.9,
-        ) {
-            for local_weight in [0.0, weight, 1.0] {
-                for family in families() {
-                    let agreement = agreement(seed, family, local_weight);
-                    prop_assert!(agreement > 0.97, "{family:?}, {local_weight}: {agreement}");
-                }
-            }
-        }
-    }
-
-    /// The log weight of each trajectory but for constants, and its energies.
-    fn log_weights(batch: &Minibatch, flow: &LearnedTransitions, path: &Path) -> Vec<f64> {
-        let last = batch.energy(STAGES, &[path.at(1.0)], 1.0).values;
-        let of_column = |j: usize| {
-            let ratio = |t: usize| batch.log_backward_over_forward(t, flow)[j];
-            let start = DVector::from_column_slice(batch.states[0].column(j).as_slice());
-            last[j] + (0..STAGES).map(ratio).sum::<f64>() - path.base().log_density(&start)
-        };
-        (0..batch.size()).map(of_column).collect()
-    }
-
-    #[test]
-    fn the_gradient_of_the_importance_weighted_bound_agrees_with_finite_differences() {
-        let (path, k) = (path(), 4);
-        let bound = |log_weights: &[f64]| {
-            let groups: Vec<f64> = log_weights.chunks(k).map(log_mean_exp).collect();
-            mean(&groups)
-        };
-        for (seed, family) in families().into_iter().enumerate() {
-            let flow = random(family, seed as u64);
-            let mut batch = Minibatch::new(&flow, 2 * k);
-            let rng = &mut stream(seed as u64, Purpose::Training, 0);
-            batch.draw(std::slice::from_ref(&path), Noise::Gaussian, rng);
-            batch.follow(&flow);
-            let weights = Objective::ImportanceWeighted { samples: k }.weights(0.5);
-            let groups = Groups::new(&log_weights(&batch, &flow, &path), k);
-            assert!(groups.gap > 0.1, "unequal weights: {}", groups.gap);
-            let energies = energies(&batch, &path);
-            let gradients = batch.gradient(&flow, &energies, weights, &groups.shares);
-            let mut agrees = Vec::new();
-            for (t, gradient) in gradients.iter().enumerate() {
-                for (part, derivatives) in gradient.iter().enumerate() {
-                    agrees.extend(agree(derivatives, 1e-5, |i, step| {
-                        let mut moved = flow.clone();
-                        moved.transitions[t].parameters_mut()[part][i] += step;
-                        batch.follow(&moved);
-                        bound(&log_weights(&batch, &moved, &path))
-                    }));
-                }
-            }
-            assert!(share(&agrees) > 0.97, "{family:?}: {}", share(&agrees));
-        }
-    }
-}
+mod tests;

@@ -1,8 +1,9 @@
 //! Learned transitions, trained by annealed variational objectives (Huang et al. 2018).
 //!
 //! [`LearnedTransitions`] are a kernel: one Gaussian transition `q_t(z_t | z_{t-1})` and its reverse
-//! model `r_t(z_{t-1} | z_t)` for each stage. [`Training`] fits them to a path and a schedule by an
-//! [`Objective`]. The weights of a run give an unbiased Z, whatever the training achieved.
+//! model `r_t(z_{t-1} | z_t)` for each stage, or an [`InvertibleMap`]. [`Training`] fits them to a
+//! path and a schedule by an [`Objective`]. The weights of a run give an unbiased Z, whatever the
+//! training achieved.
 //!
 //! For a latent-variable model, given by its [`Decoder`], [`AmortizedTransitions`] serve all
 //! observations at once.
