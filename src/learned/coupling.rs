@@ -170,9 +170,9 @@ impl InvertibleMap {
     /// `T(z)` and `log |det J|` at z.
     ///
     /// # Errors
-    /// A state of another length.
+    /// A state of another length; a map of amortised transitions, which takes an observation too.
     pub fn apply(&self, state: &DVector<f64>) -> Result<(DVector<f64>, f64)> {
-        Error::check_dimension("state", state.len(), self.dimension)?;
+        self.check_state(state)?;
         let left = DMatrix::from_column_slice(state.len(), 1, state.as_slice());
         let (mut reached, mut passes) = (left.clone(), <[Pass; 2]>::default());
         self.forward(&left, &mut reached, &mut passes);
@@ -183,9 +183,9 @@ impl InvertibleMap {
     /// The z with `T(z)` equal to this state.
     ///
     /// # Errors
-    /// A state of another length.
+    /// As [`apply`](Self::apply).
     pub fn invert(&self, reached: &DVector<f64>) -> Result<DVector<f64>> {
-        Error::check_dimension("state", reached.len(), self.dimension)?;
+        self.check_state(reached)?;
         let mut state = DMatrix::from_column_slice(reached.len(), 1, reached.as_slice());
         let mut pass = Pass::default();
         for layer in [1, 0] {
@@ -196,6 +196,11 @@ impl InvertibleMap {
             }
         }
         Ok(state.column(0).into_owned())
+    }
+
+    fn check_state(&self, state: &DVector<f64>) -> Result<()> {
+        Error::check_dimension("observation of the map", self.context(), 0)?;
+        Error::check_dimension("state", state.len(), self.dimension)
     }
 
     /// Writes `T(z)` for each column z of `left` to the first rows of `reached`. Further rows, which
@@ -265,11 +270,15 @@ impl InvertibleMap {
         set_shape(&mut pass.log_deviations, moved.len(), states.ncols());
         let outputs = &pass.units.outputs;
         pass.means.copy_from(&outputs.rows(0, moved.len()));
-        if let Coupling::Affine { .. } = self.coupling {
-            let raw = outputs.rows(moved.len(), moved.len());
-            pass.log_deviations.zip_apply(&raw, |log_scale, raw| {
-                *log_scale = LOG_SCALE * (raw / LOG_SCALE).tanh();
-            });
+        match self.coupling {
+            Coupling::Affine { .. } => {
+                let raw = outputs.rows(moved.len(), moved.len());
+                pass.log_deviations.zip_apply(&raw, |log_scale, raw| {
+                    *log_scale = LOG_SCALE * (raw / LOG_SCALE).tanh();
+                });
+            }
+            // Another transition may have used the buffer before.
+            Coupling::Additive { .. } => pass.log_deviations.fill(0.0),
         }
     }
 

@@ -101,9 +101,12 @@ fn maps_and_densities_mix() {
     let noise = Noise::Student {
         degrees_of_freedom: 5,
     };
-    let (noisy, still) = (noisy.unwrap(), random(KINDS[0]));
-    let transitions = [&noisy, &still, &noisy].into_iter().enumerate();
-    let mixed = transitions.map(|(t, flow)| flow.transitions()[t].clone());
+    // The additive map follows an affine one, whose scales are not its own.
+    let flows = [random(KINDS[0]), random(KINDS[1]), noisy.unwrap()];
+    let mixed = flows
+        .iter()
+        .enumerate()
+        .map(|(t, flow)| flow.transitions()[t].clone());
     let mixed = LearnedTransitions::from_transitions(mixed.collect()).unwrap();
     check(&path, mixed.with_noise(noise).unwrap());
 }

@@ -150,6 +150,9 @@ fn wrong_shapes_are_refused() {
     }
     let map = InvertibleMap::new(KINDS[0], 2, &mut rng).unwrap();
     assert!(map.apply(&DVector::zeros(3)).is_err() && map.invert(&DVector::zeros(1)).is_err());
+    let amortized = InvertibleMap::with_context(KINDS[0], 2, 1, &mut rng).unwrap();
+    assert!(amortized.apply(&DVector::zeros(2)).is_err());
+    assert!(amortized.apply(&DVector::zeros(3)).is_err());
     let [first, second] = map.parameters().map(<[f64]>::to_vec);
     let build = |parameters| InvertibleMap::from_parameters(KINDS[0], 2, parameters);
     assert_eq!(build([first.clone(), second.clone()]).unwrap(), map);
