@@ -206,7 +206,7 @@ impl Options {
             let transitions = TransitionName::value_variants().to_vec();
             println!("| objective | transitions | modes | ELBO | log Z | ESS/N | seconds |");
             println!("|---|---|---|---|---|---|---|");
-            (grid, objectives, transitions, 3)
+            (grid, objectives, transitions, 1)
         } else {
             (grid, vec![annealed, bound], gated, 1)
         };
