@@ -172,7 +172,7 @@ fn objectives_train_maps() {
         run.importance_weighted_bound(samples).unwrap()
     };
     // Volumes that stay cannot narrow the base.
-    for (coupling, gain, gap) in [(KINDS[0], 0.1, 0.6), (KINDS[1], 0.02, 1.0)] {
+    for (coupling, gain, gap) in [(KINDS[0], 0.05, 0.6), (KINDS[1], 0.02, 1.0)] {
         for (objective, gradients, samples) in [
             (Objective::Annealed, 3, 1),
             (Objective::Hierarchical, 1, 1),
