@@ -1,19 +1,23 @@
-//! Learned transitions on targets with far modes: which objectives find them all.
+//! Learned transitions on targets with far modes: which objectives and transitions find them all.
 //!
 //! ```text
 //! cargo run --release --example annealed_variational               # 4-mode grid, two objectives
 //! cargo run --release --example annealed_variational -- --full     # all cases, objectives, 4 seeds
+//! cargo run --release --example annealed_variational -- --table    # objectives x transitions, grid
 //! cargo run --release --features plot --example annealed_variational -- --svg samples.svg
 //! ```
 //!
 //! Every objective has the same network and the same number of gradients of log densities, which
-//! the annealed objectives spend on fewer iterations. The rate was tuned for each objective on other
-//! seeds, by `--cases grid --first-seed 101 --seeds 4 --rate R`: 1e-2 was best for every one
+//! the annealed objectives spend on fewer iterations. The rate of gated transitions was tuned for each
+//! objective on other seeds, by `--cases grid --first-seed 101 --seeds 4 --rate R`: 1e-2 was best for every one
 //! (docs/variational.md).
+
+use std::time::Instant;
 
 use annealed::ais::Ais;
 use annealed::learned::{
-    LearnedTransitions, Mean, Noise, Objective, TrainedTransitions, Training, mode_occupancy,
+    Coupling, Family, LearnedTransitions, Mean, Noise, Objective, TrainedTransitions, Training,
+    mode_occupancy,
 };
 use annealed::model::{Gaussian, GaussianMixture};
 use annealed::path::GeometricPath;
@@ -24,6 +28,8 @@ use serde_json::{Map, Value, json};
 
 const BATCH: usize = 256;
 const HIDDEN: usize = 32;
+/// Trajectories in a group of the importance-weighted objective.
+const SAMPLES: usize = 16;
 const CHAINS: usize = 50_000;
 /// With tails that bound the variance of the weights, for log Z; see `Noise`.
 const NOISE: Noise = Noise::Student {
@@ -32,9 +38,13 @@ const NOISE: Noise = Noise::Student {
 
 #[derive(Parser)]
 struct Options {
-    /// Print JSON: per case and objective a list over seeds.
+    /// Print JSON: per case and objective a list over transitions and seeds.
     #[arg(long)]
     json: bool,
+    /// The grid with AVO, the ELBO and the importance-weighted bound, for each kind of transitions, as
+    /// a table.
+    #[arg(long)]
+    table: bool,
     /// All cases, all objectives and 4 seeds.
     #[arg(long)]
     full: bool,
@@ -44,21 +54,25 @@ struct Options {
     /// Objectives; annealed and hierarchical unless set.
     #[arg(long, value_delimiter = ',')]
     objectives: Option<Vec<ObjectiveName>>,
+    /// Kinds of transitions; gated unless set.
+    #[arg(long, value_delimiter = ',')]
+    transitions: Option<Vec<TransitionName>>,
     /// Number of seeds; 1 unless set.
     #[arg(long)]
     seeds: Option<u64>,
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     first_seed: u64,
-    /// Iterations of the annealed objectives; the others have T times as many.
-    #[arg(long, default_value_t = 1_500)]
-    iterations: usize,
+    /// Iterations of the annealed objectives, 1,500 unless set, 500 in the table; the others have T
+    /// times as many.
+    #[arg(long)]
+    iterations: Option<usize>,
     /// Weight a of the loss-calibrated objective.
     #[arg(long, default_value_t = 0.9)]
     weight: f64,
-    /// Learning rate before its decay.
-    #[arg(long, default_value_t = 1e-2)]
-    rate: f64,
+    /// Learning rate before its decay; 1e-2 unless set, 3e-3 for couplings.
+    #[arg(long)]
+    rate: Option<f64>,
     /// Draw the samples after each transition beside the tempered targets (AVO, 4-mode grid).
     #[cfg(feature = "plot")]
     #[arg(long)]
@@ -79,6 +93,31 @@ enum ObjectiveName {
     AlphaAnnealing,
     Hierarchical,
     BetaAnnealing,
+    ImportanceWeighted,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum TransitionName {
+    Gated,
+    Affine,
+    Additive,
+}
+
+impl TransitionName {
+    fn family(self) -> Family {
+        match self {
+            Self::Gated => Mean::Gated { hidden: HIDDEN }.into(),
+            Self::Affine => Coupling::Affine { hidden: HIDDEN }.into(),
+            Self::Additive => Coupling::Additive { hidden: HIDDEN }.into(),
+        }
+    }
+
+    fn rate(self) -> f64 {
+        match self {
+            Self::Gated => 1e-2,
+            Self::Affine | Self::Additive => 3e-3,
+        }
+    }
 }
 
 impl ObjectiveName {
@@ -92,6 +131,7 @@ impl ObjectiveName {
             },
             Self::Hierarchical => Objective::Hierarchical,
             Self::BetaAnnealing => Objective::WarmUp { until: 0.5 },
+            Self::ImportanceWeighted => Objective::ImportanceWeighted { samples: SAMPLES },
         }
     }
 }
@@ -111,13 +151,15 @@ struct Outcome {
     interval: (f64, f64),
     ess: f64,
     target_gradients: u64,
+    /// Of training.
+    seconds: f64,
 }
 
 type Path = GeometricPath<Gaussian, GaussianMixture>;
 
 fn main() -> annealed::Result<()> {
     let options = Options::parse();
-    let (cases, objectives, seeds) = options.choice();
+    let (cases, objectives, transitions, seeds) = options.choice();
     #[cfg(feature = "plot")]
     if let Some(file) = &options.svg {
         figure::save(file, &options)?;
@@ -127,12 +169,12 @@ fn main() -> annealed::Result<()> {
         let mut by_objective = Map::new();
         for &objective in &objectives {
             let mut outcomes = Vec::new();
-            for seed in options.first_seed..options.first_seed + seeds {
-                let outcome = case.build().run(objective, seed, &options)?;
-                if !options.json {
-                    outcome.print(name(case), name(objective), seed);
-                }
-                outcomes.push(outcome.json());
+            for &transition in &transitions {
+                let of_seed = |seed| case.build().run(objective, transition, seed, &options);
+                let seeds = options.first_seed..options.first_seed + seeds;
+                let of_seeds: Vec<_> = seeds.map(of_seed).collect::<annealed::Result<_>>()?;
+                options.print(case, objective, transition, &of_seeds);
+                outcomes.extend(of_seeds.iter().map(|outcome| outcome.json(transition)));
             }
             by_objective.insert(name(objective), outcomes.into());
         }
@@ -150,26 +192,61 @@ fn name(value: impl ValueEnum) -> String {
     possible.map_or_else(String::new, |value| value.get_name().to_string())
 }
 
+type Choice = (Vec<CaseName>, Vec<ObjectiveName>, Vec<TransitionName>, u64);
+
 impl Options {
-    fn choice(&self) -> (Vec<CaseName>, Vec<ObjectiveName>, u64) {
-        let (cases, objectives, seeds) = if self.full {
-            (
-                CaseName::value_variants().to_vec(),
-                ObjectiveName::value_variants().to_vec(),
-                4,
-            )
+    fn choice(&self) -> Choice {
+        let (annealed, bound) = (ObjectiveName::Annealed, ObjectiveName::Hierarchical);
+        let (grid, gated) = (vec![CaseName::Grid], vec![TransitionName::Gated]);
+        let (cases, objectives, transitions, seeds) = if self.full {
+            let cases = CaseName::value_variants().to_vec();
+            (cases, ObjectiveName::value_variants().to_vec(), gated, 4)
+        } else if self.table {
+            let objectives = vec![annealed, bound, ObjectiveName::ImportanceWeighted];
+            let transitions = TransitionName::value_variants().to_vec();
+            println!("| objective | transitions | modes | ELBO | log Z | ESS/N | seconds |");
+            println!("|---|---|---|---|---|---|---|");
+            (grid, objectives, transitions, 1)
         } else {
-            (
-                vec![CaseName::Grid],
-                vec![ObjectiveName::Annealed, ObjectiveName::Hierarchical],
-                1,
-            )
+            (grid, vec![annealed, bound], gated, 1)
         };
         (
             self.cases.clone().unwrap_or(cases),
             self.objectives.clone().unwrap_or(objectives),
+            self.transitions.clone().unwrap_or(transitions),
             self.seeds.unwrap_or(seeds),
         )
+    }
+
+    /// As a row of the table, or as a line for each seed.
+    fn print(
+        &self,
+        case: CaseName,
+        objective: ObjectiveName,
+        transition: TransitionName,
+        outcomes: &[Outcome],
+    ) {
+        if self.table {
+            let list = |of: &dyn Fn(&Outcome) -> String| {
+                let entries: Vec<_> = outcomes.iter().map(of).collect();
+                entries.join(" ")
+            };
+            println!(
+                "| {} | {} | {} | {} | {} | {} | {} |",
+                name(objective),
+                name(transition),
+                list(&|o| o.modes().to_string()),
+                list(&|o| format!("{:.2}", o.elbo)),
+                list(&|o| format!("{:.2}", o.log_z)),
+                list(&|o| format!("{:.2}", o.ess / CHAINS as f64)),
+                list(&|o| format!("{:.0}", o.seconds)),
+            );
+        } else if !self.json {
+            for (seed, outcome) in (self.first_seed..).zip(outcomes) {
+                let what = [name(case), name(transition), name(objective)];
+                outcome.print(what, seed);
+            }
+        }
     }
 }
 
@@ -216,18 +293,19 @@ impl Case {
         &self,
         path: &Path,
         objective: ObjectiveName,
+        transition: TransitionName,
         seed: u64,
         options: &Options,
     ) -> annealed::Result<TrainedTransitions> {
-        let mean = Mean::Gated { hidden: HIDDEN };
-        let dimension = self.modes[0].len();
-        let flow = LearnedTransitions::new(mean, dimension, self.transitions, seed)?;
+        let (family, dimension) = (transition.family(), self.modes[0].len());
+        let flow = LearnedTransitions::new(family, dimension, self.transitions, seed)?;
         let objective = objective.objective(options.weight);
-        let gradients = options.iterations * self.transitions;
+        let iterations = if options.table { 500 } else { 1_500 };
+        let gradients = options.iterations.unwrap_or(iterations) * self.transitions;
         let trained = Training::new(objective)
             .iterations(gradients / objective.gradients_per_sample(self.transitions))
             .batch_size(BATCH)
-            .learning_rate(options.rate)
+            .learning_rate(options.rate.unwrap_or_else(|| transition.rate()))
             .seed(seed)
             .train(flow, path, &self.schedule()?)?;
         Ok(trained)
@@ -241,11 +319,13 @@ impl Case {
     fn run(
         &self,
         objective: ObjectiveName,
+        transition: TransitionName,
         seed: u64,
         options: &Options,
     ) -> annealed::Result<Outcome> {
-        let path = self.path()?;
-        let trained = self.train(&path, objective, seed, options)?;
+        let (path, start) = (self.path()?, Instant::now());
+        let trained = self.train(&path, objective, transition, seed, options)?;
+        let seconds = start.elapsed().as_secs_f64();
         let run = |flow: &LearnedTransitions| {
             let ais = Ais::new(&path, flow).schedule(self.schedule()?);
             ais.chains(CHAINS).seed(seed).run()
@@ -259,6 +339,7 @@ impl Case {
             interval: weighted.interval(),
             ess: weighted.effective_sample_size(),
             target_gradients: trained.target_gradients,
+            seconds,
         })
     }
 }
@@ -270,10 +351,10 @@ impl Outcome {
         self.occupancy.iter().filter(|&&o| o > share / 4.0).count()
     }
 
-    fn print(&self, case: String, objective: String, seed: u64) {
+    fn print(&self, [case, transition, objective]: [String; 3], seed: u64) {
         let occupancy: Vec<String> = self.occupancy.iter().map(|o| format!("{o:.2}")).collect();
         println!(
-            "{case:6} {objective:15} seed {seed}: {} modes, ELBO {:6.3}, \
+            "{case:6} {transition:8} {objective:19} seed {seed}: {} modes, ELBO {:6.3}, \
              log Z {:6.3} ({:.3} to {:.3}), ESS {:5.0} of {CHAINS}, occupancy {}",
             self.modes(),
             self.elbo,
@@ -285,8 +366,9 @@ impl Outcome {
         );
     }
 
-    fn json(&self) -> Value {
+    fn json(&self, transition: TransitionName) -> Value {
         json!({
+            "transition": name(transition),
             "modes": self.modes(),
             "occupancy": self.occupancy,
             "elbo": self.elbo,
@@ -295,6 +377,7 @@ impl Outcome {
             "divergence_bound": -self.elbo,
             "ess": self.ess,
             "target_gradients": self.target_gradients,
+            "seconds": self.seconds,
         })
     }
 }
@@ -308,7 +391,7 @@ mod figure {
     use nalgebra::{DVector, dvector};
     use rand::distr::{Distribution, weighted::WeightedIndex};
 
-    use super::{CaseName, ObjectiveName, Options};
+    use super::{CaseName, ObjectiveName, Options, TransitionName};
 
     const POINTS: usize = 400;
     const EDGE: f64 = 7.0;
@@ -319,7 +402,8 @@ mod figure {
         let case = CaseName::Grid.build();
         let path = case.path()?;
         let seed = options.first_seed;
-        let trained = case.train(&path, ObjectiveName::Annealed, seed, options)?;
+        let (objective, transition) = (ObjectiveName::Annealed, TransitionName::Gated);
+        let trained = case.train(&path, objective, transition, seed, options)?;
         let point = |z: &DVector<f64>| (z[0], z[1]);
         let reached = trained.flow.samples(&path, POINTS, seed)?;
         let reached = reached

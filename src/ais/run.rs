@@ -12,7 +12,7 @@ use super::stages::StageSummary;
 use super::stop::StoppedBy;
 use super::tree::{self, Forest, Merge, Node};
 use crate::Result;
-use crate::estimate::{Estimate, Warning, importance_weighted_bound};
+use crate::estimate::{Estimate, Warning, importance_weighted_bound, jackknife};
 use crate::num::{Engine, WeightSums};
 use crate::schedule::Schedule;
 
@@ -147,6 +147,16 @@ impl<S, R> Run<S, R> {
     pub fn importance_weighted_bound(&self, k: usize) -> Result<f64> {
         let bound = importance_weighted_bound(&self.chains.log_weights, k)?;
         Ok(bound + self.settings.log_base_normalizer)
+    }
+
+    /// `log Z_0` plus the `k`-sample bound less its bias in `1/k` to this order, by the
+    /// [`jackknife`]: closer to `log Z_K` than the bound, but no bound.
+    ///
+    /// # Errors
+    /// As [`jackknife`].
+    pub fn jackknife(&self, k: usize, order: usize) -> Result<f64> {
+        let corrected = jackknife(&self.chains.log_weights, k, order)?;
+        Ok(corrected + self.settings.log_base_normalizer)
     }
 
     /// Statistics of the log weights: mean, variance, largest share, tail index.

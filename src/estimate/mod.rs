@@ -7,6 +7,7 @@
 mod bennett;
 mod bound;
 mod interval;
+mod jackknife;
 mod quantile;
 mod tail;
 mod warning;
@@ -14,6 +15,7 @@ mod warning;
 pub use crate::num::{WeightSums, log_mean_exp, log_sum_exp};
 pub use bennett::BennettEstimate;
 pub use bound::importance_weighted_bound;
+pub use jackknife::jackknife;
 pub(crate) use quantile::student;
 pub use warning::Warning;
 

@@ -2,11 +2,11 @@
 
 use nalgebra::DVector;
 
-use crate::learned::conditional::Mean;
 use crate::learned::flow::LearnedTransitions;
-#[cfg(feature = "serde")]
-use crate::learned::flow::Transition;
 use crate::learned::noise::Noise;
+use crate::learned::transition::Family;
+#[cfg(feature = "serde")]
+use crate::learned::transition::Transition;
 use crate::{Error, Result};
 
 /// An encoder for all observations x: transitions `q_t(z_t | z_{t-1}, x)` and
@@ -37,16 +37,20 @@ impl AmortizedTransitions {
     /// each of `stages` stages, with random weights from the seed.
     ///
     /// # Errors
-    /// No stages; a dimension or a length of 0; no hidden units where the mean has some.
+    /// As [`LearnedTransitions::new`]; a length of 0.
     pub fn new(
-        mean: Mean,
+        family: impl Into<Family>,
         dimension: usize,
         context: usize,
         stages: usize,
         seed: u64,
     ) -> Result<Self> {
         Self::from_flow(LearnedTransitions::untrained(
-            mean, dimension, context, stages, seed,
+            family.into(),
+            dimension,
+            context,
+            stages,
+            seed,
         )?)
     }
 
@@ -55,7 +59,7 @@ impl AmortizedTransitions {
         Ok(Self { flow })
     }
 
-    /// Replaces the law of the noise that the forward transitions add; see [`Noise`].
+    /// Replaces the law of the noise that stochastic transitions add; see [`Noise`].
     ///
     /// # Errors
     /// Degrees of freedom of 0.

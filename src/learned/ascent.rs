@@ -5,9 +5,10 @@ use rand::RngExt;
 
 use crate::Result;
 use crate::learned::adam::{Adam, clip};
-use crate::learned::conditional::ConditionalGaussian;
+use crate::learned::crossing::TransitionGradient;
 use crate::learned::flow::LearnedTransitions;
-use crate::learned::minibatch::{Energy, Minibatch, TransitionGradient};
+use crate::learned::importance::Groups;
+use crate::learned::minibatch::{Energy, Minibatch, mean};
 use crate::learned::objective::Weights;
 use crate::learned::training::{TrainedTransitions, Training, TrainingError, TrainingPoint};
 use crate::model::Differentiable;
@@ -28,6 +29,8 @@ pub(super) struct Ascent<'s> {
     last_good: LearnedTransitions,
     optimizers: Vec<[Adam; 2]>,
     batch: Minibatch,
+    /// How much each trajectory of the minibatch counts; 1 on average.
+    pub(super) shares: Vec<f64>,
     rng: StreamRng,
     iteration: usize,
     first_objective: Option<f64>,
@@ -41,13 +44,14 @@ impl<'s> Ascent<'s> {
     ) -> Result<Self> {
         settings.check()?;
         flow.check_steps(schedule)?;
-        let adam = |density: &ConditionalGaussian| Adam::new(density.parameters().len());
+        let adam = |parameters: &[f64]| Adam::new(parameters.len());
         let transitions = flow.transitions.iter();
         Ok(Self {
             settings,
             schedule,
-            optimizers: transitions.map(|t| t.parts().map(adam)).collect(),
+            optimizers: transitions.map(|t| t.parameters().map(adam)).collect(),
             batch: Minibatch::new(&flow, settings.batch_size),
+            shares: Vec::new(),
             last_good: flow.clone(),
             trained: TrainedTransitions {
                 flow,
@@ -60,10 +64,13 @@ impl<'s> Ascent<'s> {
         })
     }
 
-    /// Conditions each trajectory of the next minibatch on an observation drawn from the data.
+    /// Conditions each trajectory of the next minibatch on an observation drawn from the data; those
+    /// of a group have the same one.
     pub(super) fn observe<'d>(&mut self, data: &'d [DVector<f64>]) -> Vec<&'d DVector<f64>> {
+        let group = self.settings.objective.group();
         let draw = |_| &data[self.rng.random_range(0..data.len())];
-        let drawn: Vec<_> = (0..self.batch.size()).map(draw).collect();
+        let drawn = (0..self.batch.size() / group).map(draw);
+        let drawn: Vec<_> = drawn.flat_map(|x| std::iter::repeat_n(x, group)).collect();
         self.batch.observe(&drawn);
         drawn
     }
@@ -84,13 +91,12 @@ impl<'s> Ascent<'s> {
         P::At<'p>: Differentiable,
     {
         let flow = &self.trained.flow;
-        let departure = self.batch.draw(paths, flow.noise, &mut self.rng);
+        let departures = self.batch.draw(paths, flow.noise, &mut self.rng);
         self.batch.follow(flow);
         let energies = self.energies(paths);
-        let objective = self.objective(departure, &energies)?;
-        let gradients = self
-            .batch
-            .gradient(&self.trained.flow, &energies, self.weights());
+        let objective = self.objective(departures, &energies)?;
+        let (flow, weights) = (&self.trained.flow, self.weights());
+        let gradients = self.batch.gradient(flow, &energies, weights, &self.shares);
         for (t, gradient) in gradients.iter().enumerate().rev() {
             if let Some(&value) = gradient.iter().flatten().find(|x| !x.is_finite()) {
                 return Err(self.diverged(t, "gradient", value));
@@ -134,7 +140,9 @@ impl<'s> Ascent<'s> {
         let mut energies: Vec<_> = needed.collect();
         if let Some(Some(reached)) = energies.last_mut().filter(|_| weights.density < 1.0) {
             let prior = energy(last, 0.0, weights.density - 1.0);
-            reached.value += prior.value;
+            reached.mean += prior.mean;
+            let values = reached.values.iter_mut().zip(prior.values);
+            values.for_each(|(value, prior)| *value += prior);
             reached.gradient += prior.gradient;
         }
         let evaluated = energies.iter().flatten().count() * self.settings.batch_size;
@@ -142,24 +150,36 @@ impl<'s> Ascent<'s> {
         energies
     }
 
-    /// The mean log weight, from the mean `log f_0(z_0)` and the energies.
+    /// The mean log weight, or the bound of each group, from the `log f_0(z_0)` and the energies. Sets
+    /// the shares of the trajectories.
     fn objective(
         &mut self,
-        departure: f64,
+        departures: Vec<f64>,
         energies: &[Option<Energy>],
     ) -> Result<f64, TrainingError> {
         let density_weight = self.weights().density;
-        let noise = self.trained.flow.noise;
-        let mut densities = -departure;
+        let mut densities = -mean(&departures);
+        let mut log_weights = departures;
+        log_weights.iter_mut().for_each(|w| *w = -*w);
         let mut objective = f64::NAN;
         for (t, energy) in energies.iter().enumerate() {
-            densities += self.batch.log_backward_over_forward(t, noise);
-            let energy = energy.as_ref().map_or(0.0, |energy| energy.value);
+            let differences = self.batch.log_backward_over_forward(t, &self.trained.flow);
+            densities += mean(&differences);
+            let sums = log_weights.iter_mut().zip(differences);
+            sums.for_each(|(sum, difference)| *sum += difference);
+            let energy = energy.as_ref().map_or(0.0, |energy| energy.mean);
             objective = density_weight * densities + energy;
             if !objective.is_finite() {
                 return Err(self.diverged(t, "objective", objective));
             }
         }
+        if let Some(Some(last)) = energies.last() {
+            let sums = log_weights.iter_mut().zip(&last.values);
+            sums.for_each(|(sum, energy)| *sum += energy);
+        }
+        let groups = Groups::new(&log_weights, self.settings.objective.group());
+        self.shares = groups.shares;
+        let objective = objective + groups.gap;
         let first = *self.first_objective.get_or_insert(objective);
         if objective < -EXPLOSION * (1.0 + first.abs()) {
             return Err(self.diverged(energies.len() - 1, "objective", objective));
@@ -185,9 +205,9 @@ impl<'s> Ascent<'s> {
         let transitions = transitions.zip(&mut self.optimizers);
         for (mut gradient, (transition, adams)) in gradients.into_iter().zip(transitions) {
             clip(&mut gradient, self.settings.clip);
-            let parts = transition.parts_mut().into_iter().zip(adams);
-            for ((density, adam), gradient) in parts.zip(&gradient) {
-                adam.ascend(density.parameters_mut(), gradient, rate);
+            let parts = transition.parameters_mut().into_iter().zip(adams);
+            for ((parameters, adam), gradient) in parts.zip(&gradient) {
+                adam.ascend(parameters, gradient, rate);
             }
         }
         self.iteration += 1;

@@ -77,7 +77,8 @@ impl Training {
     }
 }
 
-/// Derivatives of the minibatch's mean of `alpha log p(x|z_T)` in the decoder's parameters.
+/// Derivatives of the minibatch's mean of `alpha log p(x|z_T)` in the decoder's parameters, each
+/// trajectory by its share.
 fn decoder_gradient<D: TrainableDecoder>(
     ascent: &Ascent<'_>,
     decoder: &D,
@@ -85,8 +86,9 @@ fn decoder_gradient<D: TrainableDecoder>(
 ) -> Result<Vec<f64>, TrainingError> {
     let mut gradient = vec![0.0; decoder.parameters().len()];
     let scale = ascent.weights().energy / observations.len() as f64;
-    for (x, z) in observations.iter().zip(ascent.reached()) {
-        decoder.accumulate_parameter_gradient(x, &z, scale, &mut gradient);
+    let reached = ascent.reached().zip(&ascent.shares);
+    for (x, (z, share)) in observations.iter().zip(reached) {
+        decoder.accumulate_parameter_gradient(x, &z, scale * share, &mut gradient);
     }
     match gradient.iter().find(|x| !x.is_finite()) {
         None => Ok(gradient),

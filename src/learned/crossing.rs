@@ -1,45 +1,141 @@
-//! A minibatch on its way through one transition.
+//! A minibatch on its way through one transition, and back with derivatives.
 
 use nalgebra::DMatrix;
 
-use crate::learned::flow::Transition;
+use crate::learned::conditional::ConditionalGaussian;
 use crate::learned::noise::Noise;
 use crate::learned::pass::Pass;
+use crate::learned::transition::Transition;
 
 /// The noise of one transition for a minibatch, one column each, and the passes through both of its
-/// densities.
+/// densities, or through both layers of a map.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Crossing {
     pub(super) noise: DMatrix<f64>,
-    pub(super) forward: Pass,
-    pub(super) backward: Pass,
+    passes: [Pass; 2],
 }
 
+/// Derivatives in the two lists of parameters of one transition.
+pub(super) type TransitionGradient = [Vec<f64>; 2];
+
 impl Crossing {
-    /// Moves the states in `left` by the noise drawn and writes `z' = mu + sigma eps` to the first
-    /// rows of `reached`. Further rows, which hold an observation, stay.
+    /// Buffers for `size` columns.
+    pub(super) fn new(transition: &Transition, size: usize) -> Self {
+        Self {
+            noise: DMatrix::zeros(transition.noises(), size),
+            passes: Default::default(),
+        }
+    }
+
+    /// Moves the states in `left`, by the noise drawn if the transition is stochastic, and writes z'
+    /// to the first rows of `reached`. Further rows, which hold an observation, stay.
     pub(super) fn follow(
         &mut self,
         transition: &Transition,
         left: &DMatrix<f64>,
         reached: &mut DMatrix<f64>,
     ) {
-        transition.forward.forward(left, &mut self.forward);
-        let q = &self.forward;
-        let d = q.means.nrows();
-        for (k, mean) in q.means.iter().enumerate() {
-            reached[(k % d, k / d)] = mean + q.log_deviations[k].exp() * self.noise[k];
+        match transition {
+            Transition::Stochastic { forward, backward } => {
+                let [q, r] = &mut self.passes;
+                forward.forward(left, q);
+                let d = q.means.nrows();
+                for (k, mean) in q.means.iter().enumerate() {
+                    reached[(k % d, k / d)] = mean + q.log_deviations[k].exp() * self.noise[k];
+                }
+                backward.forward(reached, r);
+            }
+            Transition::Invertible(map) => map.forward(left, reached, &mut self.passes),
         }
-        transition.backward.forward(reached, &mut self.backward);
     }
 
     /// `log r(left | reached) - log q(reached | left)` for one column, whose state `left` may be
     /// followed by an observation.
-    pub(super) fn log_backward_over_forward(&self, column: usize, left: &[f64], law: Noise) -> f64 {
-        let noise = self.noise.column(column);
-        self.backward.log_density(column, left)
-            - self
-                .forward
-                .log_density_of_noise(column, law, noise.as_slice())
+    pub(super) fn log_backward_over_forward(
+        &self,
+        transition: &Transition,
+        column: usize,
+        left: &[f64],
+        law: Noise,
+    ) -> f64 {
+        let [first, second] = &self.passes;
+        match transition {
+            Transition::Stochastic { .. } => {
+                let noise = self.noise.column(column);
+                second.log_density(column, left)
+                    - first.log_density_of_noise(column, law, noise.as_slice())
+            }
+            Transition::Invertible(_) => first.log_volume(column) + second.log_volume(column),
+        }
+    }
+
+    /// Derivatives of `log r(left | reached)`, times a weight for each column: adds those in its
+    /// parameters to `gradient` and returns those in `left` and in `reached`. An invertible map has
+    /// zeros: its part of the weight belongs to [`by_move`](Self::by_move).
+    pub(super) fn by_reverse(
+        &self,
+        transition: &Transition,
+        [left, reached]: [&DMatrix<f64>; 2],
+        weights: &[f64],
+        gradient: &mut TransitionGradient,
+    ) -> [DMatrix<f64>; 2] {
+        let d = transition.dimension();
+        let Transition::Stochastic { backward, .. } = transition else {
+            return std::array::from_fn(|_| DMatrix::zeros(d, left.ncols()));
+        };
+        let pass = &self.passes[1];
+        let mut by_means = left.rows(0, d) - &pass.means;
+        let mut by_log_deviations = by_means.clone();
+        for (k, by_mean) in by_means.iter_mut().enumerate() {
+            let (weight, precision) = (weights[k / d], (-2.0 * pass.log_deviations[k]).exp());
+            by_log_deviations[k] = weight * (*by_mean * *by_mean * precision - 1.0);
+            *by_mean *= weight * precision;
+        }
+        let by_reached = backward.backward(
+            reached,
+            pass,
+            &by_means,
+            &by_log_deviations,
+            &mut gradient[1],
+        );
+        [-by_means, by_reached]
+    }
+
+    /// Through the move, from the derivatives in z', and of `-log q`, or of `log |det J|`, times a
+    /// weight for each column: adds those in the parameters to `gradient` and returns those in z.
+    pub(super) fn by_move(
+        &self,
+        transition: &Transition,
+        states: [&DMatrix<f64>; 2],
+        by_reached: DMatrix<f64>,
+        weights: &[f64],
+        gradient: &mut TransitionGradient,
+    ) -> DMatrix<f64> {
+        match transition {
+            Transition::Stochastic { forward, .. } => {
+                self.by_noise(forward, states[0], &by_reached, weights, &mut gradient[0])
+            }
+            Transition::Invertible(map) => {
+                map.backward(states, &self.passes, by_reached, weights, gradient)
+            }
+        }
+    }
+
+    /// [`by_move`](Self::by_move) of `z' = mu + sigma eps`, where `-log q = sum log sigma + ...`.
+    fn by_noise(
+        &self,
+        forward: &ConditionalGaussian,
+        left: &DMatrix<f64>,
+        by_reached: &DMatrix<f64>,
+        weights: &[f64],
+        gradient: &mut [f64],
+    ) -> DMatrix<f64> {
+        let pass = &self.passes[0];
+        let d = pass.means.nrows();
+        let mut by_log_deviations = by_reached.component_mul(&self.noise);
+        for (k, derivative) in by_log_deviations.iter_mut().enumerate() {
+            *derivative = *derivative * pass.log_deviations[k].exp() + weights[k / d];
+        }
+        forward.backward(left, pass, by_reached, &by_log_deviations, gradient)
     }
 }

@@ -1,55 +1,14 @@
-//! Learned transitions: one Gaussian density forward and one backward for each stage.
+//! Learned transitions, one for each stage.
 
 use nalgebra::DVector;
 
-use crate::learned::conditional::{ConditionalGaussian, Mean};
 use crate::learned::noise::Noise;
+use crate::learned::transition::{Family, Transition};
 use crate::model::Sampleable;
 use crate::path::AnnealingPath;
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
-
-/// One learned transition: `q_t(z'|z)` forward and `r_t(z|z')` backward.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Transition {
-    pub(super) forward: ConditionalGaussian,
-    pub(super) backward: ConditionalGaussian,
-}
-
-impl Transition {
-    /// A transition made of a forward and a backward density.
-    ///
-    /// # Errors
-    /// Dimensions that differ.
-    pub fn new(forward: ConditionalGaussian, backward: ConditionalGaussian) -> Result<Self> {
-        let (found, expected) = (backward.dimension(), forward.dimension());
-        Error::check_dimension("backward density", found, expected)?;
-        let (found, expected) = (backward.context(), forward.context());
-        Error::check_dimension("observation of the backward density", found, expected)?;
-        Ok(Self { forward, backward })
-    }
-
-    /// `q_t(z_t | z_{t-1})`.
-    pub fn forward(&self) -> &ConditionalGaussian {
-        &self.forward
-    }
-
-    /// `r_t(z_{t-1} | z_t)`.
-    pub fn backward(&self) -> &ConditionalGaussian {
-        &self.backward
-    }
-
-    /// Both densities, forward first.
-    pub(super) fn parts(&self) -> [&ConditionalGaussian; 2] {
-        [&self.forward, &self.backward]
-    }
-
-    /// Both densities, forward first, to be changed.
-    pub(super) fn parts_mut(&mut self) -> [&mut ConditionalGaussian; 2] {
-        [&mut self.forward, &mut self.backward]
-    }
-}
 
 /// T transitions `q_t(z_t | z_{t-1})` with reverse models `r_t(z_{t-1} | z_t)`, one for each stage
 /// of a schedule of T steps (Huang et al. 2018). As a kernel, stage t adds
@@ -59,6 +18,9 @@ impl Transition {
 /// to the log weight. Then `E[w] = Z_T / Z_0`, whether the training was good or bad, or left out.
 /// The mean of the log weight is the evidence lower bound less `log Z_0`. `Then(flow, kernel)`
 /// follows each transition by a kernel that leaves `p_t` invariant.
+///
+/// A transition may also be an [`InvertibleMap`](super::InvertibleMap), whose reverse is its inverse:
+/// then `log r_t - log q_t` is `log |det J|` of the map at `z_{t-1}`.
 ///
 /// The densities along the path should be positive on all of `R^d`. Mass that `r_t` puts outside
 /// the support of `f_{t-1}` is lost, and `E[w]` is smaller than `Z_T / Z_0` by that mass.
@@ -89,27 +51,32 @@ pub struct LearnedTransitions {
 
 impl LearnedTransitions {
     /// Untrained transitions over `R^dimension`, one for each of `stages` stages, with random
-    /// weights from the seed.
+    /// weights from the seed: pairs of Gaussian densities with this [`Mean`](super::Mean), or
+    /// invertible maps of this [`Coupling`](super::Coupling).
     ///
     /// # Errors
-    /// No stages; a dimension of 0; no hidden units where the mean has some; more than 2^30 parameters.
-    pub fn new(mean: Mean, dimension: usize, stages: usize, seed: u64) -> Result<Self> {
-        Self::untrained(mean, dimension, 0, stages, seed)
+    /// No stages; a dimension of 0, or of 1 for a coupling; no hidden units where the family has some;
+    /// more than 2^30 parameters.
+    pub fn new(
+        family: impl Into<Family>,
+        dimension: usize,
+        stages: usize,
+        seed: u64,
+    ) -> Result<Self> {
+        Self::untrained(family.into(), dimension, 0, stages, seed)
     }
 
     /// As [`new`](Self::new), with an observation of length `context` as further inputs.
     pub(super) fn untrained(
-        mean: Mean,
+        family: Family,
         dimension: usize,
         context: usize,
         stages: usize,
         seed: u64,
     ) -> Result<Self> {
-        let network = mean.network(dimension, context)?;
-        network.check_size(stages.saturating_mul(2))?;
+        family.check_size(dimension, context, stages)?;
         let mut rng = stream(seed, Purpose::FlowWeights, 0);
-        let mut density = || ConditionalGaussian::with_context(mean, dimension, context, &mut rng);
-        let transition = |_| Transition::new(density()?, density()?);
+        let transition = |_| family.untrained(dimension, context, &mut rng);
         Self::of_one_shape((0..stages).map(transition).collect::<Result<_>>()?)
     }
 
@@ -126,11 +93,12 @@ impl LearnedTransitions {
 
     pub(super) fn of_one_shape(transitions: Vec<Transition>) -> Result<Self> {
         Error::check_not_empty("transitions", transitions.len())?;
-        let first = &transitions[0].forward;
-        for Transition { forward, .. } in &transitions {
-            Error::check_dimension("transition", forward.dimension(), first.dimension())?;
-            let (found, expected) = (forward.context(), first.context());
-            Error::check_dimension("observation of a transition", found, expected)?;
+        let (dimension, context) = (transitions[0].dimension(), transitions[0].context());
+        for transition in &transitions {
+            transition.check()?;
+            Error::check_dimension("transition", transition.dimension(), dimension)?;
+            let found = transition.context();
+            Error::check_dimension("observation of a transition", found, context)?;
         }
         Ok(Self {
             transitions,
@@ -138,7 +106,7 @@ impl LearnedTransitions {
         })
     }
 
-    /// Replaces the law of the noise that the forward transitions add; see [`Noise`].
+    /// Replaces the law of the noise that stochastic transitions add; see [`Noise`].
     ///
     /// # Errors
     /// Degrees of freedom of 0.
@@ -149,10 +117,7 @@ impl LearnedTransitions {
 
     /// The transitions that are left when the observation is fixed. The caller checks its length.
     pub(super) fn given(&self, observation: &[f64]) -> Self {
-        let fixed = |t: &Transition| Transition {
-            forward: t.forward.given(observation),
-            backward: t.backward.given(observation),
-        };
+        let fixed = |t: &Transition| t.given(observation);
         Self {
             transitions: self.transitions.iter().map(fixed).collect(),
             noise: self.noise,
@@ -164,20 +129,20 @@ impl LearnedTransitions {
         &self.transitions
     }
 
-    /// The law of the noise that the forward transitions add.
+    /// The law of the noise that stochastic transitions add.
     pub fn noise(&self) -> Noise {
         self.noise
     }
 
     /// Dimension d of the states.
     pub fn dimension(&self) -> usize {
-        self.transitions[0].forward.dimension()
+        self.transitions[0].dimension()
     }
 
     /// Length of the observation that the densities take too, which is 0 except in amortised
     /// transitions.
     pub(super) fn context(&self) -> usize {
-        self.transitions[0].forward.context()
+        self.transitions[0].context()
     }
 
     pub(super) fn check_steps(&self, schedule: &Schedule) -> Result<()> {
@@ -196,12 +161,6 @@ impl LearnedTransitions {
     }
 }
 
-// A transition is written as a pair.
-crate::num::serialize_as! { Transition as transition (transition.parts()) }
-crate::num::deserialize_checked! {
-    Transition as (densities: (ConditionalGaussian, ConditionalGaussian)) =>
-        Self::new(densities.0, densities.1)
-}
 crate::num::deserialize_checked! {
     LearnedTransitions { noise: Noise, transitions: Vec<Transition> } =>
         Self::from_transitions(transitions).and_then(|flow| flow.with_noise(noise))

@@ -10,6 +10,7 @@ use crate::learned::crossing::Crossing;
 use crate::learned::flow::LearnedTransitions;
 use crate::learned::network::set_shape;
 use crate::learned::noise::Noise;
+use crate::learned::transition::Transition;
 use crate::path::Intermediate;
 
 /// States, proposals, noise and densities of the chains of a block, one column each.
@@ -21,10 +22,10 @@ pub struct FlowBuffers {
 }
 
 impl FlowBuffers {
-    fn set_size(&mut self, dimension: usize, size: usize) {
-        set_shape(&mut self.states, dimension, size);
-        set_shape(&mut self.proposals, dimension, size);
-        set_shape(&mut self.crossing.noise, dimension, size);
+    fn set_size(&mut self, transition: &Transition, size: usize) {
+        set_shape(&mut self.states, transition.dimension(), size);
+        set_shape(&mut self.proposals, transition.dimension(), size);
+        set_shape(&mut self.crossing.noise, transition.noises(), size);
     }
 
     /// Takes a chain's state, which may be of the wrong dimension, and draws its noise.
@@ -48,12 +49,19 @@ impl FlowBuffers {
         Ok(())
     }
 
+    /// Computes the proposals of all chains, whose states and noise are loaded.
+    fn propose(&mut self, transition: &Transition) {
+        self.crossing
+            .follow(transition, &self.states, &mut self.proposals);
+    }
+
     /// Moves a chain to its proposal z' and returns `log f(z') + log r - log q`.
     fn unload<M: Intermediate<State = DVector<f64>>>(
         &self,
         column: usize,
         model: &M,
         state: &mut DVector<f64>,
+        transition: &Transition,
         law: Noise,
     ) -> Result<f64, NonFinite> {
         state.copy_from(&self.proposals.column(column));
@@ -68,27 +76,24 @@ impl FlowBuffers {
         let arrival = NonFinite::check_log_density("log density of the proposal", arrival)?;
         let left = self.states.column(column);
         let crossing = &self.crossing;
-        Ok(arrival + crossing.log_backward_over_forward(column, left.as_slice(), law))
+        let correction =
+            crossing.log_backward_over_forward(transition, column, left.as_slice(), law);
+        Ok(arrival + correction)
     }
 }
 
 impl LearnedTransitions {
-    /// Proposals for all chains in the buffers, whose `states` and `noise` are set.
+    /// The transition of a stage.
     ///
     /// # Errors
     /// A stage beyond the last transition.
-    fn propose(&self, index: usize, buffers: &mut FlowBuffers) -> Result<(), NonFinite> {
+    fn at_stage(&self, index: usize) -> Result<&Transition, NonFinite> {
         let transition = index.checked_sub(1).and_then(|t| self.transitions.get(t));
-        let Some(transition) = transition else {
-            return Err(NonFinite {
-                quantity: "index of the stage",
-                value: index as f64,
-                expected: "one of the learned transitions, which count from 1",
-            });
-        };
-        let crossing = &mut buffers.crossing;
-        crossing.follow(transition, &buffers.states, &mut buffers.proposals);
-        Ok(())
+        transition.ok_or(NonFinite {
+            quantity: "index of the stage",
+            value: index as f64,
+            expected: "one of the learned transitions, which count from 1",
+        })
     }
 
     /// Moves a chain to its proposal. Its increment is computed as a whole, so that no support that
@@ -98,12 +103,13 @@ impl LearnedTransitions {
         stage: Stage<'_, M>,
         column: usize,
         state: &mut DVector<f64>,
-        buffers: &FlowBuffers,
+        (transition, buffers): (&Transition, &FlowBuffers),
     ) -> Result<Increment, NonFinite> {
         let log_ratio = NonFinite::check_log_density("log ratio", stage.log_ratio(state))?;
         let departure = stage.previous.log_density(state);
         let departure = NonFinite::check_log_density("log density", departure)?;
-        let log_weight = buffers.unload(column, stage.model, state, self.noise)? - departure;
+        let arrival = buffers.unload(column, stage.model, state, transition, self.noise)?;
+        let log_weight = arrival - departure;
         Ok(Increment {
             log_ratio,
             log_weight,
@@ -129,10 +135,11 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for LearnedTrans
         if departure == f64::NEG_INFINITY {
             return Ok(Step::corrected(0.0));
         }
-        buffers.set_size(self.dimension(), 1);
+        let transition = self.at_stage(stage.index)?;
+        buffers.set_size(transition, 1);
         buffers.load(0, state, self.noise, rng)?;
-        self.propose(stage.index, buffers)?;
-        let arrival = buffers.unload(0, stage.model, state, self.noise)?;
+        buffers.propose(transition);
+        let arrival = buffers.unload(0, stage.model, state, transition, self.noise)?;
         Ok(Step::corrected(arrival - departure))
     }
 
@@ -146,17 +153,21 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for LearnedTrans
         if active.is_empty() {
             return Ok(());
         }
-        buffers.set_size(self.dimension(), active.len());
+        let transition = match self.at_stage(stage.index) {
+            Ok(transition) => transition,
+            Err(fault) => return block.add(stage, active[0], Err(fault)),
+        };
+        buffers.set_size(transition, active.len());
         for (column, &chain) in active.iter().enumerate() {
             let (state, rng) = block.chain_mut(chain);
             if let Err(fault) = buffers.load(column, state, self.noise, rng) {
                 return block.add(stage, chain, Err(fault));
             }
         }
-        let proposed = self.propose(stage.index, buffers);
+        buffers.propose(transition);
         for (column, &chain) in active.iter().enumerate() {
             let (state, _) = block.chain_mut(chain);
-            let increment = proposed.and_then(|()| self.complete(stage, column, state, buffers));
+            let increment = self.complete(stage, column, state, (transition, buffers));
             block.add(stage, chain, increment)?;
         }
         Ok(())

@@ -1,8 +1,9 @@
 //! Learned transitions, trained by annealed variational objectives (Huang et al. 2018).
 //!
 //! [`LearnedTransitions`] are a kernel: one Gaussian transition `q_t(z_t | z_{t-1})` and its reverse
-//! model `r_t(z_{t-1} | z_t)` for each stage. [`Training`] fits them to a path and a schedule by an
-//! [`Objective`]. The weights of a run give an unbiased Z, whatever the training achieved.
+//! model `r_t(z_{t-1} | z_t)` for each stage, or an [`InvertibleMap`]. [`Training`] fits them to a
+//! path and a schedule by an [`Objective`]. The weights of a run give an unbiased Z, whatever the
+//! training achieved.
 //!
 //! For a latent-variable model, given by its [`Decoder`], [`AmortizedTransitions`] serve all
 //! observations at once.
@@ -12,6 +13,7 @@ mod amortized;
 mod ascent;
 mod autoencoder;
 mod conditional;
+mod coupling;
 mod crossing;
 mod decoder;
 #[cfg(test)]
@@ -19,6 +21,7 @@ mod differences;
 mod evaluation;
 mod flow;
 mod imitation;
+mod importance;
 mod kernel;
 mod latent;
 mod minibatch;
@@ -27,14 +30,17 @@ mod noise;
 mod objective;
 mod pass;
 mod training;
+mod transition;
 
 pub use amortized::AmortizedTransitions;
 pub use autoencoder::TrainedAutoencoder;
 pub use conditional::{ConditionalGaussian, Mean};
+pub use coupling::{Coupling, InvertibleMap};
 pub use decoder::BernoulliDecoder;
 pub use evaluation::mode_occupancy;
-pub use flow::{LearnedTransitions, Transition};
+pub use flow::LearnedTransitions;
 pub use latent::{Decoder, Likelihood, TrainableDecoder};
 pub use noise::Noise;
 pub use objective::Objective;
 pub use training::{TrainedTransitions, Training, TrainingError, TrainingPoint};
+pub use transition::{Family, Transition};

@@ -81,6 +81,13 @@ impl Network {
         hidden.chain(last).map(&mut uniform).collect()
     }
 
+    /// Random hidden units, and weights and biases of 0 in the last layer.
+    pub(super) fn initialize_to_zero<R: Rng + ?Sized>(self, rng: &mut R) -> Vec<f64> {
+        let mut parameters = self.initialize(rng);
+        parameters[self.hidden_len()..].fill(0.0);
+        parameters
+    }
+
     /// Computes the units.
     pub(super) fn forward(self, parameters: &[f64], inputs: &DMatrix<f64>, units: &mut Units) {
         let (first, last) = parameters.split_at(self.hidden_len());

@@ -22,6 +22,13 @@ pub enum Objective {
         /// The weight a, in `(0, 1)`.
         weight: f64,
     },
+    /// The importance-weighted bound `E[log (1/k) sum_{i <= k} w_i]` of Burda, Grosse and
+    /// Salakhutdinov (2016), differentiated through all transitions; w_i are the weights of k
+    /// trajectories, to which the minibatch is cut. `k = 1` gives `L`. It takes one gradient a sample.
+    ImportanceWeighted {
+        /// Number k of trajectories in a group, which divides the size of the minibatch.
+        samples: usize,
+    },
     /// Alpha-annealing: `L` with `alpha log f_T` in place of `log f_T`. Alpha goes linearly from
     /// `start` to 1. It takes one gradient a sample.
     EnergyTempered {
@@ -61,7 +68,7 @@ impl Objective {
         };
         match self {
             Self::Annealed => weights.local = 1.0,
-            Self::Hierarchical => {}
+            Self::Hierarchical | Self::ImportanceWeighted { .. } => {}
             Self::LossCalibrated { weight } => weights.local = weight,
             Self::EnergyTempered { start, until } => {
                 weights.energy = start + (1.0 - start) * ramp(progress, until);
@@ -80,12 +87,26 @@ impl Objective {
         }
     }
 
-    pub(super) fn check(self) -> Result<()> {
+    /// Number of trajectories that share a bound.
+    pub(super) fn group(self) -> usize {
+        match self {
+            Self::ImportanceWeighted { samples } => samples,
+            _ => 1,
+        }
+    }
+
+    pub(super) fn check(self, batch_size: usize) -> Result<()> {
         match self {
             Self::Annealed | Self::Hierarchical => Ok(()),
             Self::LossCalibrated { weight } => {
                 let expected = "a number in (0, 1): 1 is Annealed, 0 is Hierarchical";
                 Error::check(weight > 0.0 && weight < 1.0, "weight", weight, expected)
+            }
+            Self::ImportanceWeighted { samples } => {
+                Error::check_at_least("samples", samples, 1)?;
+                let expected = format!("a multiple of the {samples} samples of a group");
+                let fits = batch_size.is_multiple_of(samples);
+                Error::check(fits, "batch_size", batch_size, expected)
             }
             Self::EnergyTempered { start, until } => {
                 Error::check_positive_fraction("start", start)?;

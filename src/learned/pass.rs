@@ -1,4 +1,4 @@
-//! One pass of a minibatch through a conditional density.
+//! One pass of a minibatch through a conditional density or a coupling layer.
 
 use std::f64::consts::TAU;
 
@@ -8,7 +8,8 @@ use crate::learned::network::Units;
 use crate::learned::noise::Noise;
 
 /// The means and scales of a [`ConditionalGaussian`](super::ConditionalGaussian) for each example of
-/// a minibatch, d x B each, with the units of the network that gave them.
+/// a minibatch, d x B each, with the units of the network that gave them. For a coupling layer they
+/// are the shifts and scales of the coordinates that it moves.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pass {
     pub(super) units: Units,
@@ -19,7 +20,12 @@ pub(super) struct Pass {
 impl Pass {
     /// `log q(mu + sigma eps)` for one column, with the law of its noise eps.
     pub(super) fn log_density_of_noise(&self, column: usize, law: Noise, noise: &[f64]) -> f64 {
-        law.log_density(noise) - self.log_deviations.column(column).sum()
+        law.log_density(noise) - self.log_volume(column)
+    }
+
+    /// The sum of the log scales for one column.
+    pub(super) fn log_volume(&self, column: usize) -> f64 {
+        self.log_deviations.column(column).sum()
     }
 
     /// `log N(state; mu, diag sigma^2)` for one column.

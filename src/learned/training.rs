@@ -56,7 +56,8 @@ pub struct TrainingPoint {
     /// Index of the iteration, from 0.
     pub iteration: usize,
     /// Mean over the minibatch of the log weight, which is the evidence lower bound less `log Z_0`.
-    /// An objective that tempers the target tempers this mean too.
+    /// An objective that tempers the target tempers this mean too, and the importance-weighted one
+    /// takes the mean of its bound.
     pub objective: f64,
     /// Number of gradients of log densities evaluated so far, those of this iteration included.
     pub target_gradients: u64,
@@ -240,9 +241,9 @@ impl Training {
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        self.objective.check()?;
         Error::check_at_least("iterations", self.iterations, 1)?;
         Error::check_at_least("batch_size", self.batch_size, 1)?;
+        self.objective.check(self.batch_size)?;
         Error::check_positive("learning_rate", self.learning_rate)?;
         Error::check_positive("clip", self.clip)?;
         Error::check_fraction("factor of the decay", self.decay)?;

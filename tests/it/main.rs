@@ -8,9 +8,11 @@ mod blocks;
 mod budget_coverage;
 mod budgets;
 mod checkpoint;
+mod couplings;
 mod determinism;
 mod estimate;
 mod exact;
+mod far_modes;
 mod finite_state;
 #[path = "../../examples/common/image_sheet.rs"]
 mod image_sheet;

@@ -51,12 +51,22 @@ fn adjusted(conditional: &ConditionalGaussian, scale: f64, shift: f64) -> Condit
     ConditionalGaussian::from_parameters(conditional.mean(), d, parameters).unwrap()
 }
 
+fn densities(transition: &Transition) -> (&ConditionalGaussian, &ConditionalGaussian) {
+    match transition {
+        Transition::Stochastic {
+            forward, backward, ..
+        } => (forward, backward),
+        other => panic!("{other:?}"),
+    }
+}
+
 /// With forward densities wider than the backward ones. In transitions of the other kind the
 /// variance of the weights is infinite, and no standard error can be trusted.
 fn light_tailed(flow: &LearnedTransitions, scale: f64) -> LearnedTransitions {
     let transition = |t: &Transition| {
-        let forward = adjusted(t.forward(), scale, 0.25);
-        Transition::new(forward, adjusted(t.backward(), scale, -0.25)).unwrap()
+        let (forward, backward) = densities(t);
+        let forward = adjusted(forward, scale, 0.25);
+        Transition::new(forward, adjusted(backward, scale, -0.25)).unwrap()
     };
     let transitions = flow.transitions().iter().map(transition);
     LearnedTransitions::from_transitions(transitions.collect()).unwrap()
@@ -137,7 +147,7 @@ fn imitation_recovers_a_langevin_step_on_a_gaussian() {
     let flow = LearnedTransitions::imitating(&langevin, Mean::Affine, &path, &schedule, 20_000, 3)
         .unwrap();
     for (transition, beta) in flow.transitions().iter().zip([0.5, 1.0]) {
-        let parameters = transition.forward().parameters();
+        let parameters = densities(transition).0.parameters();
         let precision = (1.0 - beta) * dmatrix![1.0, 0.0; 0.0, 1.0] + beta * target.precision();
         let bias = 0.5 * eps * beta * target.precision() * target.mean();
         let weights = dmatrix![1.0, 0.0; 0.0, 1.0] - 0.5 * eps * precision;
@@ -720,7 +730,7 @@ fn samples_along_a_flow_are_those_of_its_transitions() {
     assert!(samples.len() == 5 && samples.iter().all(|states| states.len() == 2_000));
     // z_1 given z_0 has the density q of the first forward transition: E[q(z_1 + c) / q(z_1)] = 1.
     let (mut sum, mut square) = (0.0, 0.0);
-    let forward = flow.transitions()[0].forward();
+    let forward = densities(&flow.transitions()[0]).0;
     for (left, reached) in samples[0].iter().zip(&samples[1]) {
         let shifted = reached + dvector![0.0, 1.0];
         let ratio =

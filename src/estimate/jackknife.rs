@@ -1,0 +1,194 @@
+//! The importance-weighted bound, corrected by the jackknife.
+
+use super::check;
+use crate::num::log_add_exp;
+use crate::{Error, Result};
+
+/// The k-sample bound less its bias in `1/k, ..., 1/k^m`, by the jackknife of order m (Nowozin 2018,
+/// eq. 13), averaged over the disjoint groups of k chains in their order:
+///
+/// `sum_{j <= m} (-1)^j (k - j)^m / ((m - j)! j!) L_{k-j}`
+///
+/// where `L_{k-j}` is the log of the mean weight, averaged over all ways to leave out j of the group.
+/// Order 1 is `k L_k - (k - 1) L_{k-1}`; order 0 is the
+/// [bound](super::importance_weighted_bound) itself.
+///
+/// It is **no bound**: in expectation it may lie above the log of the mean weight. Where the weights
+/// have enough moments it is closer to it, with a bias of order `k^-(m+1)` for `k^-1`; its variance
+/// grows with m. Each group costs as many logarithms as there are ways to leave out m of k.
+///
+/// # Errors
+/// As [`Estimate::from_log_weights`](super::Estimate::from_log_weights), and unless `1 <= k <= N` and
+/// `m < k`; a group with m or fewer weights above 0; more than 2^30 ways to leave some out.
+///
+/// ```
+/// use annealed::estimate::jackknife;
+///
+/// let log_weights = [1.0_f64, 2.0].map(f64::ln);
+/// let corrected = jackknife(&log_weights, 2, 1)?;
+/// assert!((corrected - (2.0 * 1.5_f64.ln() - 0.5 * 2.0_f64.ln())).abs() < 1e-14);
+/// # Ok::<(), annealed::Error>(())
+/// ```
+pub fn jackknife(log_weights: &[f64], k: usize, order: usize) -> Result<f64> {
+    check(log_weights)?;
+    let chains = log_weights.len();
+    let expected = format!("1 to the {chains} chains");
+    Error::check((1..=chains).contains(&k), "k", k, expected)?;
+    let expected = format!("fewer than the {k} chains of a group");
+    Error::check(order < k, "order", order, expected)?;
+    let ways: f64 = (0..=order).map(|j| binomial(k, j)).sum();
+    Error::check_count("ways to leave out chains", ways as usize, 1)?;
+    let groups = log_weights.chunks_exact(k);
+    let count = groups.len() as f64;
+    let mut sum = 0.0;
+    for group in groups {
+        let alive = group.iter().filter(|&&x| x > f64::NEG_INFINITY).count();
+        let expected = format!("more than {order} in each group");
+        Error::check(alive > order, "weights above 0", alive, expected)?;
+        sum += of_group(group, order) / count;
+    }
+    Ok(sum)
+}
+
+/// The corrected log mean of one group.
+fn of_group(group: &[f64], order: usize) -> f64 {
+    let largest = group.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let relative: Vec<f64> = group.iter().map(|x| x - largest).collect();
+    // The log of the sum of the weights from each one on.
+    let mut tails = vec![f64::NEG_INFINITY; group.len() + 1];
+    for (i, &x) in relative.iter().enumerate().rev() {
+        tails[i] = log_add_exp(x, tails[i + 1]);
+    }
+    let bound = |left_out: usize| {
+        let sums = log_sums(f64::NEG_INFINITY, &relative, &tails, left_out);
+        sums / binomial(group.len(), left_out) - ((group.len() - left_out) as f64).ln()
+    };
+    // The coefficients add up to 1, and the bounds are close to each other.
+    let whole = bound(0);
+    let correction = (1..=order).map(|j| coefficient(group.len(), order, j) * (bound(j) - whole));
+    largest + whole + correction.sum::<f64>()
+}
+
+/// Sum, over all ways to leave out some of `rest`, of the log of the sum of the weights that stay.
+/// `kept` is the log of the sum of those before `rest`, and `tails` has those from each of `rest` on.
+fn log_sums(mut kept: f64, rest: &[f64], tails: &[f64], left_out: usize) -> f64 {
+    if left_out == 0 {
+        return log_add_exp(kept, tails[0]);
+    }
+    let mut sum = 0.0;
+    for i in 0..=rest.len() - left_out {
+        sum += log_sums(kept, &rest[i + 1..], &tails[i + 1..], left_out - 1);
+        kept = log_add_exp(kept, rest[i]);
+    }
+    sum
+}
+
+/// `(-1)^j (k - j)^m / ((m - j)! j!)`.
+fn coefficient(k: usize, order: usize, j: usize) -> f64 {
+    let factorial = |n: usize| (1..=n).map(|i| i as f64).product::<f64>();
+    let sign = if j.is_multiple_of(2) { 1.0 } else { -1.0 };
+    let power = ((k - j) as f64).powi(order as i32);
+    sign * power / (factorial(order - j) * factorial(j))
+}
+
+/// Number of ways to choose j of n.
+fn binomial(n: usize, j: usize) -> f64 {
+    (0..j).map(|i| (n - i) as f64 / (i + 1) as f64).product()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::estimate::{importance_weighted_bound, log_mean_exp};
+
+    /// Weights 1 and 5, the latter with probability .3.
+    const LARGE: f64 = 5.0;
+    const PROBABILITY: f64 = 0.3;
+
+    /// The mean of a symmetric function of n such weights, by enumeration.
+    fn mean(n: usize, value: impl Fn(&[f64]) -> f64) -> f64 {
+        let of_count = |large: usize| {
+            let mut log_weights = vec![LARGE.ln(); large];
+            log_weights.resize(n, 0.0);
+            let rest = (1.0 - PROBABILITY).powi((n - large) as i32);
+            binomial(n, large) * PROBABILITY.powi(large as i32) * rest * value(&log_weights)
+        };
+        (0..=n).map(of_count).sum()
+    }
+
+    #[test]
+    fn its_mean_is_that_of_the_bounds_that_it_combines() {
+        let bound = |n| mean(n, log_mean_exp);
+        for n in [2, 3, 7] {
+            let expected = n as f64 * bound(n) - (n as f64 - 1.0) * bound(n - 1);
+            let found = mean(n, |w| jackknife(w, n, 1).unwrap());
+            assert!((found - expected).abs() < 1e-13, "{n}: {found}, {expected}");
+        }
+        let (n, m) = (6.0_f64, 4.0_f64);
+        let expected = 0.5 * n * n * bound(6) - 25.0 * bound(5) + 0.5 * m * m * bound(4);
+        let found = mean(6, |w| jackknife(w, 6, 2).unwrap());
+        assert!((found - expected).abs() < 1e-12, "{found}, {expected}");
+    }
+
+    #[test]
+    fn each_order_removes_a_power_of_the_bias() {
+        let exact = (PROBABILITY * LARGE + 1.0 - PROBABILITY).ln();
+        let bias = |n, order| mean(n, |w| jackknife(w, n, order).unwrap()) - exact;
+        for (order, least, most) in [(0, 1.9, 2.1), (1, 3.8, 4.1)] {
+            let ratio = bias(16, order) / bias(32, order);
+            assert!((least..most).contains(&ratio), "order {order}: {ratio}");
+        }
+        // By enumeration with 40 digits.
+        for (order, expected) in [
+            (0, -2.243_147_205_975_7e-2),
+            (1, 7.458_268_007_375e-4),
+            (2, 7.167_356_637_6e-5),
+        ] {
+            let found = bias(16, order);
+            assert!((found - expected).abs() < 1e-13, "order {order}: {found}");
+        }
+        // The bound is one, the corrected one is not.
+        assert!(bias(8, 0) < 0.0 && bias(8, 1).abs() < 0.3 * bias(8, 0).abs());
+    }
+
+    #[test]
+    fn order_zero_is_the_bound() {
+        let log_weights: Vec<f64> = (0..23).map(|i| (f64::from(i) * 1.7).sin() * 4.0).collect();
+        for k in [1, 4, 23] {
+            let bound = importance_weighted_bound(&log_weights, k).unwrap();
+            let zeroth = jackknife(&log_weights, k, 0).unwrap();
+            assert!((bound - zeroth).abs() < 1e-13, "{k}: {bound}, {zeroth}");
+        }
+    }
+
+    #[test]
+    fn a_weight_above_all_others_leaves_them_their_digits() {
+        // Without the largest, log (e^-800 + e^-801)/2; without another, the largest alone.
+        let without = -800.0 + (-1f64).exp().ln_1p() - 2f64.ln();
+        let pairs = (without + 2.0 * 0.5f64.ln()) / 3.0;
+        let expected = 3.0 * (1.0 / 3.0f64).ln() - 2.0 * pairs;
+        for shift in [0.0, 1e4, -1e4] {
+            let log_weights = [0.0, -800.0, -801.0].map(|x| x + shift);
+            let found = jackknife(&log_weights, 3, 1).unwrap() - shift;
+            assert!((found - expected).abs() < 1e-9, "{found}, {expected}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_jackknife_is_refused() {
+        let dead = f64::NEG_INFINITY;
+        for (log_weights, k, order) in [
+            (vec![], 1, 0),
+            (vec![0.0, f64::NAN], 1, 0),
+            (vec![0.0; 4], 0, 0),
+            (vec![0.0; 4], 5, 1),
+            (vec![0.0; 4], 2, 2),
+            (vec![0.0, dead, 0.0, 0.0], 2, 1),
+            (vec![0.0; 2_000], 2_000, 1_000),
+        ] {
+            let refused = jackknife(&log_weights, k, order);
+            assert!(refused.is_err(), "{k}, {order}: {refused:?}");
+        }
+        assert!(jackknife(&[0.0, dead, 0.0, 0.0], 4, 1).unwrap().is_finite());
+    }
+}

@@ -1,0 +1,334 @@
+//! Invertible maps made of two coupling layers.
+
+use std::ops::Range;
+
+use nalgebra::{DMatrix, DVector};
+use rand::Rng;
+
+use crate::learned::network::{Network, set_shape};
+use crate::learned::pass::Pass;
+use crate::{Error, Result};
+
+/// Bound on the log scale of a layer, reached smoothly. Scales multiply over the layers of a flow: at
+/// twice this bound one training in two explodes within ten iterations.
+const LOG_SCALE: f64 = 1.0;
+
+/// How a coupling layer moves one half b of the coordinates by a network of the other half a. The
+/// network has one hidden layer of rectified units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub enum Coupling {
+    /// `b' = exp(s(a)) b + m(a)`, as in RealNVP (Dinh, Sohl-Dickstein and Bengio 2017); `s` lies in
+    /// (-1, 1), which it reaches by a hyperbolic tangent.
+    Affine {
+        /// Number of hidden units.
+        hidden: usize,
+    },
+    /// `b' = b + m(a)`, which keeps volumes, as in NICE (Dinh, Krueger and Bengio 2015).
+    Additive {
+        /// Number of hidden units.
+        hidden: usize,
+    },
+}
+
+impl Coupling {
+    /// The networks of the layers that move the second half of the coordinates, then the first.
+    pub(super) fn networks(self, dimension: usize, context: usize) -> Result<[Network; 2]> {
+        let (hidden, parts) = match self {
+            Self::Affine { hidden } => (hidden, 2_usize),
+            Self::Additive { hidden } => (hidden, 1),
+        };
+        let expected =
+            "at least 2, since a coupling moves one half of the coordinates by the other";
+        Error::check(dimension >= 2, "dimension", dimension, expected)?;
+        Error::check_at_least("hidden units", hidden, 1)?;
+        Ok([0, 1].map(|layer| {
+            let (given, moved) = halves(dimension, layer);
+            Network {
+                inputs: given.len().saturating_add(context),
+                hidden,
+                outputs: parts.saturating_mul(moved.len()),
+            }
+        }))
+    }
+}
+
+/// The coordinates that a layer reads, and those that it moves.
+fn halves(dimension: usize, layer: usize) -> (Range<usize>, Range<usize>) {
+    let (first, second) = (0..dimension / 2, dimension / 2..dimension);
+    match layer {
+        0 => (first, second),
+        _ => (second, first),
+    }
+}
+
+/// An invertible map T of `R^d`: a coupling layer moves the second half of the coordinates given the
+/// first, and another the first half given the second. Each half moves once, so that `log |det J|`
+/// is the sum of all log scales.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InvertibleMap {
+    coupling: Coupling,
+    dimension: usize,
+    networks: [Network; 2],
+    parameters: [Vec<f64>; 2],
+}
+
+impl InvertibleMap {
+    /// The identity, from which training starts: random hidden units, whose output weights are 0.
+    ///
+    /// # Errors
+    /// A dimension below 2; no hidden units.
+    pub fn new<R: Rng + ?Sized>(coupling: Coupling, dimension: usize, rng: &mut R) -> Result<Self> {
+        Self::with_context(coupling, dimension, 0, rng)
+    }
+
+    pub(super) fn with_context<R: Rng + ?Sized>(
+        coupling: Coupling,
+        dimension: usize,
+        context: usize,
+        rng: &mut R,
+    ) -> Result<Self> {
+        let networks = coupling.networks(dimension, context)?;
+        networks[0].check_size(2)?;
+        let parameters = networks.map(|network| network.initialize_to_zero(rng));
+        Self::from_parts(coupling, dimension, context, parameters)
+    }
+
+    /// The map with these parameters: those of the layer that moves the second half of the
+    /// coordinates, then of the other.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); a number of parameters that does not fit; parameters that are not finite.
+    pub fn from_parameters(
+        coupling: Coupling,
+        dimension: usize,
+        parameters: [Vec<f64>; 2],
+    ) -> Result<Self> {
+        Self::from_parts(coupling, dimension, 0, parameters)
+    }
+
+    fn from_parts(
+        coupling: Coupling,
+        dimension: usize,
+        context: usize,
+        parameters: [Vec<f64>; 2],
+    ) -> Result<Self> {
+        let networks = coupling.networks(dimension, context)?;
+        for (network, parameters) in networks.iter().zip(&parameters) {
+            network.check_parameters(parameters)?;
+        }
+        Ok(Self {
+            coupling,
+            dimension,
+            networks,
+            parameters,
+        })
+    }
+
+    /// The map that is left when the observation is fixed. The caller checks its length.
+    pub(super) fn given(&self, observation: &[f64]) -> Self {
+        let fixed = |layer: usize| {
+            let network = self.networks[layer];
+            let inputs = network.inputs - observation.len();
+            let parameters = network.fix_last_inputs(&self.parameters[layer], observation);
+            (Network { inputs, ..network }, parameters)
+        };
+        let [(first, by_first), (second, by_second)] = [fixed(0), fixed(1)];
+        Self {
+            networks: [first, second],
+            parameters: [by_first, by_second],
+            ..*self
+        }
+    }
+
+    /// The form of the layers.
+    pub fn coupling(&self) -> Coupling {
+        self.coupling
+    }
+
+    /// Dimension d of the states.
+    pub fn dimension(&self) -> usize {
+        self.dimension
+    }
+
+    /// Length of the observation x, which is 0 except in amortised transitions.
+    pub(super) fn context(&self) -> usize {
+        self.networks[0].inputs - self.dimension / 2
+    }
+
+    /// The weights and biases of both layers.
+    pub fn parameters(&self) -> [&[f64]; 2] {
+        self.parameters.each_ref().map(Vec::as_slice)
+    }
+
+    /// The weights and biases, to be changed.
+    pub(super) fn parameters_mut(&mut self) -> [&mut [f64]; 2] {
+        self.parameters.each_mut().map(Vec::as_mut_slice)
+    }
+
+    /// `T(z)` and `log |det J|` at z.
+    ///
+    /// # Errors
+    /// A state of another length; a map of amortised transitions, which takes an observation too.
+    pub fn apply(&self, state: &DVector<f64>) -> Result<(DVector<f64>, f64)> {
+        self.check_state(state)?;
+        let left = DMatrix::from_column_slice(state.len(), 1, state.as_slice());
+        let (mut reached, mut passes) = (left.clone(), <[Pass; 2]>::default());
+        self.forward(&left, &mut reached, &mut passes);
+        let log_det = passes.iter().map(|pass| pass.log_volume(0)).sum();
+        Ok((reached.column(0).into_owned(), log_det))
+    }
+
+    /// The z with `T(z)` equal to this state.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply).
+    pub fn invert(&self, reached: &DVector<f64>) -> Result<DVector<f64>> {
+        self.check_state(reached)?;
+        let mut state = DMatrix::from_column_slice(reached.len(), 1, reached.as_slice());
+        let mut pass = Pass::default();
+        for layer in [1, 0] {
+            self.shift(layer, &state, &mut pass);
+            let (_, moved) = halves(self.dimension, layer);
+            for (k, i) in moved.enumerate() {
+                state[i] = (state[i] - pass.means[k]) * (-pass.log_deviations[k]).exp();
+            }
+        }
+        Ok(state.column(0).into_owned())
+    }
+
+    fn check_state(&self, state: &DVector<f64>) -> Result<()> {
+        Error::check_dimension("observation of the map", self.context(), 0)?;
+        Error::check_dimension("state", state.len(), self.dimension)
+    }
+
+    /// Writes `T(z)` for each column z of `left` to the first rows of `reached`. Further rows, which
+    /// hold an observation, stay.
+    pub(super) fn forward(
+        &self,
+        left: &DMatrix<f64>,
+        reached: &mut DMatrix<f64>,
+        passes: &mut [Pass; 2],
+    ) {
+        let d = self.dimension;
+        reached.rows_mut(0, d).copy_from(&left.rows(0, d));
+        for (layer, pass) in passes.iter_mut().enumerate() {
+            self.shift(layer, reached, pass);
+            let (_, moved) = halves(d, layer);
+            for (k, mean) in pass.means.iter().enumerate() {
+                let (i, j) = (moved.start + k % moved.len(), k / moved.len());
+                reached[(i, j)] = pass.log_deviations[k].exp() * reached[(i, j)] + mean;
+            }
+        }
+    }
+
+    /// From the derivatives in `T(z)`, and those of `log |det J|` times a weight for each column, adds
+    /// those in the parameters to `gradient` and returns those in z.
+    pub(super) fn backward(
+        &self,
+        [left, reached]: [&DMatrix<f64>; 2],
+        passes: &[Pass; 2],
+        mut by_state: DMatrix<f64>,
+        weights: &[f64],
+        gradient: &mut [Vec<f64>; 2],
+    ) -> DMatrix<f64> {
+        for layer in [1, 0] {
+            let (given, moved) = halves(self.dimension, layer);
+            let pass = &passes[layer];
+            let by_means = by_state.rows_range(moved.clone()).into_owned();
+            let mut by_log_scales = by_means.clone();
+            for (k, by_mean) in by_means.iter().enumerate() {
+                let (i, j) = (moved.start + k % moved.len(), k / moved.len());
+                let scale = pass.log_deviations[k].exp();
+                by_state[(i, j)] = by_mean * scale;
+                by_log_scales[k] = by_mean * scale * left[(i, j)] + weights[j];
+            }
+            let by_outputs = self.by_outputs(pass, &by_means, &by_log_scales);
+            // The second layer reads what the first one moved.
+            let inputs = self.inputs(layer, if layer == 0 { left } else { reached });
+            let by_given = self.networks[layer].backward(
+                &self.parameters[layer],
+                &inputs,
+                &pass.units,
+                &by_outputs,
+                Some(&mut gradient[layer]),
+                given.len(),
+            );
+            let mut by_read = by_state.rows_range_mut(given);
+            by_read += by_given;
+        }
+        by_state
+    }
+
+    /// The shift and the log scale of a layer, given the half of the states that it reads.
+    fn shift(&self, layer: usize, states: &DMatrix<f64>, pass: &mut Pass) {
+        let (network, inputs) = (self.networks[layer], self.inputs(layer, states));
+        network.forward(&self.parameters[layer], &inputs, &mut pass.units);
+        let (_, moved) = halves(self.dimension, layer);
+        set_shape(&mut pass.means, moved.len(), states.ncols());
+        set_shape(&mut pass.log_deviations, moved.len(), states.ncols());
+        let outputs = &pass.units.outputs;
+        pass.means.copy_from(&outputs.rows(0, moved.len()));
+        match self.coupling {
+            Coupling::Affine { .. } => {
+                let raw = outputs.rows(moved.len(), moved.len());
+                pass.log_deviations.zip_apply(&raw, |log_scale, raw| {
+                    *log_scale = LOG_SCALE * (raw / LOG_SCALE).tanh();
+                });
+            }
+            // Another transition may have used the buffer before.
+            Coupling::Additive { .. } => pass.log_deviations.fill(0.0),
+        }
+    }
+
+    /// The half of the states that a layer reads, above the observation.
+    fn inputs(&self, layer: usize, states: &DMatrix<f64>) -> DMatrix<f64> {
+        let (given, _) = halves(self.dimension, layer);
+        let context = self.context();
+        let mut inputs = DMatrix::zeros(given.len() + context, states.ncols());
+        let mut read = inputs.rows_mut(0, given.len());
+        read.copy_from(&states.rows_range(given.clone()));
+        let mut observed = inputs.rows_mut(given.len(), context);
+        observed.copy_from(&states.rows(self.dimension, context));
+        inputs
+    }
+
+    /// Derivatives in the outputs of a layer's network from those in its shift and log scale.
+    fn by_outputs(
+        &self,
+        pass: &Pass,
+        by_means: &DMatrix<f64>,
+        by_log_scales: &DMatrix<f64>,
+    ) -> DMatrix<f64> {
+        let moved = by_means.nrows();
+        let mut by_outputs = DMatrix::zeros(pass.units.outputs.nrows(), by_means.ncols());
+        by_outputs.rows_mut(0, moved).copy_from(by_means);
+        if let Coupling::Affine { .. } = self.coupling {
+            let mut by_raw = by_outputs.rows_mut(moved, moved);
+            by_raw.copy_from(by_log_scales);
+            by_raw.zip_apply(&pass.log_deviations, |derivative, log_scale| {
+                *derivative *= 1.0 - (log_scale / LOG_SCALE).powi(2);
+            });
+        }
+        by_outputs
+    }
+}
+
+crate::num::serialize_as! {
+    InvertibleMap as map {
+        coupling: map.coupling, dimension: map.dimension, context: map.context(),
+        parameters: map.parameters,
+    }
+}
+crate::num::deserialize_checked! {
+    InvertibleMap {
+        coupling: Coupling,
+        dimension: usize,
+        context: usize,
+        parameters: [Vec<f64>; 2],
+    } => Self::from_parts(coupling, dimension, context, parameters)
+}
+
+#[cfg(test)]
+mod tests;
