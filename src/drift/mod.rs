@@ -26,7 +26,9 @@ mod projection;
 mod quadrature;
 mod ridge;
 mod ridge_gibbs;
+mod ridge_modifier;
 mod ridge_path;
+mod ridge_vectors;
 mod separable;
 
 pub use ensemble::EnsembleModifier;
@@ -37,7 +39,9 @@ pub use optimum::{Maximum, ObjectiveTrace};
 pub use quadrature::QuadratureModifier;
 pub use ridge::{Bounded, RidgeFunction, RidgePrior, RidgeState, Sinusoid, Tanh};
 pub use ridge_gibbs::RidgeGibbs;
+pub use ridge_modifier::RidgeModifier;
 pub use ridge_path::{RidgeAt, RidgePath};
+pub use ridge_vectors::{RidgeObjective, RidgeVectorAt, RidgeVectorPath};
 pub use separable::SeparableModifier;
 
 use nalgebra::DVector;

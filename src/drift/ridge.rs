@@ -28,6 +28,15 @@ pub trait RidgeFunction {
         let _ = (low, high);
         self.upper_bound()
     }
+
+    /// `f'(z)`, for the drift of Langevin steps.
+    ///
+    /// The provided method takes a central difference over `2e-5 (1 + |z|)`. An inexact derivative
+    /// costs variance, and no bias.
+    fn derivative(&self, z: f64) -> f64 {
+        let step = 1e-5 * (1.0 + z.abs());
+        (self.value(z + step) - self.value(z - step)) / (2.0 * step)
+    }
 }
 
 /// `f(z) = amplitude sin(frequency z + phase)`.
@@ -114,6 +123,10 @@ impl RidgeFunction for Sinusoid {
             self.value(low).max(self.value(high))
         }
     }
+
+    fn derivative(&self, z: f64) -> f64 {
+        self.amplitude * self.frequency * (self.frequency * z + self.phase).cos()
+    }
 }
 
 impl RidgeFunction for Tanh {
@@ -128,6 +141,11 @@ impl RidgeFunction for Tanh {
     /// The larger of the values at the ends, since tanh is monotone.
     fn upper_bound_on(&self, low: f64, high: f64) -> f64 {
         self.value(low).max(self.value(high))
+    }
+
+    fn derivative(&self, z: f64) -> f64 {
+        let height = (self.slope * z + self.offset).tanh();
+        self.amplitude * self.slope * (1.0 - height * height)
     }
 }
 
@@ -205,6 +223,11 @@ impl RidgePrior {
     /// The matrix X, with one row for each ridge.
     pub fn design(&self) -> &DMatrix<f64> {
         &self.design
+    }
+
+    /// The deviation `sigma0` of w.
+    pub fn prior_deviation(&self) -> f64 {
+        self.prior_deviation
     }
 
     /// The deviation `delta` of a projection given w.
