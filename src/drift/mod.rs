@@ -12,8 +12,9 @@
 //! variance, never bias.
 //!
 //! G comes from a [`QuadratureModifier`] in one dimension, from a [`SeparableModifier`] for a product of
-//! densities, or from an [`EnsembleModifier`] fitted to particles. [`RidgePath`] and [`RidgeGibbs`] anneal
-//! superpositions of ridge functions; [`ObjectiveTrace`] and [`Maximum`] take annealing as optimisation.
+//! densities, from an [`EnsembleModifier`] fitted to particles, or from a [`RidgeModifier`] for a superposition of
+//! ridge functions, which [`RidgePath`] and [`RidgeGibbs`] anneal. [`ObjectiveTrace`] and [`Maximum`] take
+//! annealing as optimisation.
 
 mod ensemble;
 mod features;
