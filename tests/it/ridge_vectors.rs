@@ -74,13 +74,13 @@ fn derivatives_agree_with_differences() {
     }
 }
 
-/// `s - div(G p) / p` at several points, which is `E s` at all of them for an exact G.
+/// `s - div(G p) / p` at several points at the middle `beta < 1/2` of the first stage, which is `E s` at all of them for an exact G.
 fn residuals(path: RidgePath<Sinusoid>, beta: f64) -> Vec<f64> {
     let schedule = Schedule::new([0.0, 2.0 * beta, 1.0]).unwrap();
     let modifier = RidgeModifier::new(&path, &schedule, 10_001).unwrap();
     let path = path.into_vectors().unwrap();
     let model = path.at(beta);
-    let dimension = model.state_dimension().unwrap();
+    let dimension = path.likelihood().state_dimension().unwrap();
     let residual = |seed: f64| {
         let x = DVector::from_fn(dimension, |i, _| (seed + 1.7 * i as f64).sin());
         // Several nodes of the tables, between which they are linear.
@@ -112,12 +112,12 @@ fn the_modifier_solves_its_equation_at_the_start_and_for_orthogonal_rows() {
         residuals(waves(), 1e-9),
         residuals(orthogonal(), 1e-9),
         residuals(orthogonal(), 0.25),
-        residuals(orthogonal(), 0.5),
+        residuals(orthogonal(), 0.4),
     ];
     for residuals in exact {
         assert!(spread(&residuals) < 0.01, "{residuals:?}");
     }
-    let oblique = spread(&residuals(waves(), 0.5));
+    let oblique = spread(&residuals(waves(), 0.4));
     assert!(oblique > 0.5, "{oblique}");
 }
 
@@ -133,18 +133,18 @@ where
 {
     let path = waves().into_vectors().unwrap();
     let schedule = Schedule::linear(steps).unwrap();
-    let check = testing::unbiasedness(&path, kernel, schedule, LOG_Z, 20_000, 2).unwrap();
+    let check = testing::unbiasedness(&path, kernel, schedule, LOG_Z, 10_000, 2).unwrap();
     assert!(check.passes() && check.standard_error < 0.1, "{check}");
 }
 
 #[test]
 fn coarse_schedules_are_unbiased() {
-    for steps in [2, 10] {
+    for steps in [10, 30] {
         unbiased(drift(steps, 0.03), steps);
         unbiased(Then(drift(steps, 0.01), RidgeGibbs::augmented()), steps);
-        unbiased(RidgeGibbs::augmented(), steps);
-        unbiased(RidgeGibbs::collapsed(), steps);
     }
+    unbiased(RidgeGibbs::augmented(), 3);
+    unbiased(RidgeGibbs::collapsed(), 3);
 }
 
 /// Var[log w] is 3.0, .32, .28 and .14 in this order.
