@@ -20,10 +20,15 @@ use crate::schedule::Schedule;
 /// `gamma/n f_j`. The law of w given z does not change along the path, so that w follows z by its
 /// regression on z, `S X' z / delta^2`: the first d coordinates of G.
 ///
-/// It is exact at `beta = 0` for every X: there it is the Green's function of the diffusion
-/// `dW = -W/2 dt + Cov^(1/2) dB`, which carries each projection on its own. It is exact at every beta
-/// where the rows of X are orthogonal. Elsewhere it leaves out
-/// `beta gamma/n sum_{i != j} C_ij / C_jj g_j f_i'` of `div(G p)/p`, which costs variance and no bias.
+/// It is exact at `beta = 0` for every X: there it is `Cov grad h`, with h the Green's function of the
+/// diffusion `dW = -W/2 dt + Cov^(1/2) dB`, which moves each projection on its own. It is exact at every
+/// beta where the rows of X are orthogonal. Elsewhere it leaves
+/// `beta gamma/n sum_{i != j} C_ij / C_jj g_j f_i'` in `div(G p)/p`, which costs variance and no bias.
+/// Where projections are correlated and `gamma/n f_i` exceeds about 1, it does more harm than good.
+///
+/// [`DriftModifiedLangevin`](crate::drift::DriftModifiedLangevin) serves best before a sweep of
+/// [`RidgeGibbs`](crate::drift::RidgeGibbs), which moves far, with noise that is small beside the
+/// variance `delta^2` of a projection.
 ///
 /// Source: Barron and Luo (2007), whose reason to augment are functions of one variable; derived here.
 ///
@@ -39,7 +44,7 @@ use crate::schedule::Schedule;
 /// let path = RidgePath::new(design, [1.0, -1.0, 0.5].map(wave), 6.0, 1.0, 0.3)?;
 /// let schedule = Schedule::linear(50)?;
 /// let modifier = RidgeModifier::new(&path, &schedule, 401)?;
-/// let drift = DriftModifiedLangevin::new(modifier, 0.01)?;
+/// let drift = DriftModifiedLangevin::new(modifier, 0.001)?;
 /// let run = Ais::new(&path.into_vectors()?, Then(drift, RidgeGibbs::augmented()))
 ///     .schedule(schedule)
 ///     .run()?;

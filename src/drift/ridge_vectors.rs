@@ -9,6 +9,7 @@ use crate::model::{Differentiable, Gaussian, UnnormalizedModel};
 use crate::path::{AnnealingPath, PathAt, TemperedAt, TemperedPath};
 
 /// The objective `gamma L(z)` of a [`RidgePath`] over vectors `(w, z)` of `d + n` coordinates, w first.
+/// It panics where a vector has fewer.
 #[derive(Debug, Clone)]
 pub struct RidgeObjective<F> {
     ridge: RidgePath<F>,
