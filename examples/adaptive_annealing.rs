@@ -68,7 +68,7 @@ const STEPS: usize = 400;
 
 /// Runs to gain 4 on 400 stages with one new gradient each: with the modifier, without it and with
 /// MALA, all with `eps = .01`; then the best settings of MALA and HMC that were found, of those
-/// listed in docs/adaptive-annealing.md.
+/// named in docs/adaptive-annealing.md.
 fn to_gain_4(dimension: usize, chains: usize) -> annealed::Result<Vec<Run<DVector<f64>>>> {
     let path = path(dimension, 4.0)?;
     let eps = 4.0 / STEPS as f64;
@@ -146,8 +146,8 @@ fn ridge() -> annealed::Result<RidgePath<Sinusoid>> {
 
 /// All that is reported.
 struct Results {
-    /// L1 error for each eps, with and without the modifier.
-    l1: [BTreeMap<String, f64>; 2],
+    /// L1 error for each eps: with the modifier, without it, and of the reference diffusion.
+    l1: [BTreeMap<String, f64>; 3],
     /// Modified, unmodified, MALA, tuned MALA and tuned HMC, in 1 and 8 dimensions.
     to_gain_4: [Vec<Run<DVector<f64>>>; 2],
     steps_8: usize,
@@ -158,10 +158,11 @@ struct Results {
 
 impl Results {
     fn new(options: &Options) -> annealed::Result<Self> {
-        let mut l1 = [BTreeMap::new(), BTreeMap::new()];
+        let mut l1 = [const { BTreeMap::new() }; 3];
+        let drifts = [Drift::Adaptive, Drift::Naive, Drift::Reference];
         for eps in [0.08, 0.04, 0.02] {
             let steps = (8.0 / eps as f64).round() as usize;
-            for (errors, drift) in l1.iter_mut().zip([Drift::Adaptive, Drift::Naive]) {
+            for (errors, drift) in l1.iter_mut().zip(drifts) {
                 errors.insert(eps.to_string(), l1_error(8.0, steps, drift)?);
             }
         }
@@ -186,6 +187,7 @@ impl Results {
         let mut report = json!({
             "l1_adaptive": self.l1[0],
             "l1_naive": self.l1[1],
+            "l1_reference": self.l1[2],
             "log_z_8": far.estimate.value(),
             "log_z_8_standard_error": far.estimate.standard_error(),
             "log_z_8_chains": far.estimate.chains(),
@@ -213,9 +215,13 @@ impl Results {
 
     fn print(&self) {
         println!("L1 distance at gain 8 from the density to follow");
-        println!("{:>8} {:>10} {:>10}", "eps", "modified", "naive");
-        for ((eps, modified), naive) in self.l1[0].iter().zip(self.l1[1].values()) {
-            println!("{eps:>8} {modified:>10.4} {naive:>10.4}");
+        println!(
+            "{:>8} {:>10} {:>10} {:>10}",
+            "eps", "modified", "naive", "reference"
+        );
+        for (eps, modified) in &self.l1[0] {
+            let (naive, reference) = (self.l1[1][eps], self.l1[2][eps]);
+            println!("{eps:>8} {modified:>10.4} {naive:>10.4} {reference:>10.4}");
         }
         println!("\nVar[log w] at gain 4, {STEPS} stages");
         println!("       modified unmodified       MALA MALA tuned  HMC tuned");

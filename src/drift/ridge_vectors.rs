@@ -3,7 +3,8 @@
 use nalgebra::{DMatrix, DVector};
 
 use crate::Result;
-use crate::drift::ridge::{RidgeFunction, RidgePrior};
+use crate::drift::ridge::RidgePrior;
+use crate::drift::ridge_function::RidgeFunction;
 use crate::drift::ridge_path::{RidgeAt, RidgePath};
 use crate::model::{Differentiable, Gaussian, UnnormalizedModel};
 use crate::path::{AnnealingPath, PathAt, TemperedAt, TemperedPath};

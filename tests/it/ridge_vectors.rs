@@ -168,3 +168,25 @@ fn the_modifier_lowers_the_variance_of_langevin_steps_and_of_gibbs() {
     let both = variance(Then(drift(100, 0.002), RidgeGibbs::augmented()));
     assert!(both < 0.7 * gibbs, "{both} of {gibbs}");
 }
+
+#[cfg(feature = "serde")]
+#[test]
+fn a_modifier_survives_and_is_validated_as_it_is_read() {
+    use serde_json::{Value, from_value, json, to_value};
+    let schedule = Schedule::linear(2).unwrap();
+    let modifier = RidgeModifier::new(&waves(), &schedule, 11).unwrap();
+    let written = to_value(&modifier).unwrap();
+    assert_eq!(
+        from_value::<RidgeModifier>(written.clone()).unwrap(),
+        modifier
+    );
+    let refused = |key: &str, value: Value| {
+        let mut wrong = written.clone();
+        *wrong.pointer_mut(key).unwrap() = value;
+        assert!(from_value::<RidgeModifier>(wrong).is_err(), "{key}");
+    };
+    refused("/tables", json!([]));
+    refused("/tables/0/grid/points", json!(2));
+    refused("/lift", to_value(DMatrix::<f64>::zeros(3, 3)).unwrap());
+    refused("/lift", to_value(DMatrix::<f64>::zeros(5, 2)).unwrap());
+}
