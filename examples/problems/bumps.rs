@@ -63,7 +63,7 @@ pub fn modifier(gain: f64, steps: usize) -> annealed::Result<QuadratureModifier>
 pub struct Grid {
     low: f64,
     spacing: f64,
-    points: usize,
+    pub points: usize,
 }
 
 pub const GRID: Grid = Grid {

@@ -165,6 +165,7 @@ fn the_modifier_lowers_the_variance_of_langevin_steps_and_of_gibbs() {
     let modified = variance(drift(100, 0.01));
     assert!(modified < 0.2 * langevin, "{modified} of {langevin}");
     let gibbs = variance(RidgeGibbs::augmented());
+    assert!((0.2..0.4).contains(&gibbs), "{gibbs}");
     let both = variance(Then(drift(100, 0.002), RidgeGibbs::augmented()));
     assert!(both < 0.7 * gibbs, "{both} of {gibbs}");
 }
