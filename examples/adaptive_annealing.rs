@@ -160,8 +160,8 @@ impl Results {
     fn new(options: &Options) -> annealed::Result<Self> {
         let mut l1 = [const { BTreeMap::new() }; 3];
         let drifts = [Drift::Adaptive, Drift::Naive, Drift::Reference];
-        for eps in [0.08, 0.04, 0.02] {
-            let steps = (8.0 / eps as f64).round() as usize;
+        for eps in [0.08_f64, 0.04, 0.02] {
+            let steps = (8.0 / eps).round() as usize;
             for (errors, drift) in l1.iter_mut().zip(drifts) {
                 errors.insert(eps.to_string(), l1_error(8.0, steps, drift)?);
             }
