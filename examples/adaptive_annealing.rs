@@ -12,19 +12,23 @@
 //! cargo run --release --example adaptive_annealing --features plot -- --figures DIR
 //! ```
 
+#[path = "problems/bumps.rs"]
+mod bumps;
+
 use std::collections::BTreeMap;
 
 use annealed::ais::{Ais, Run};
 use annealed::drift::{
-    DriftModifiedLangevin, QuadratureModifier, RidgeGibbs, RidgePath, RidgeState,
-    SeparableModifier, ShiftMonitor, ShiftsCut, Sinusoid,
+    DriftModifiedLangevin, RidgeGibbs, RidgePath, RidgeState, SeparableModifier, ShiftMonitor,
+    ShiftsCut, Sinusoid,
 };
 use annealed::estimate::Estimate;
 use annealed::kernel::{Mala, Mixture, PersistentHmc, TransitionKernel, UnadjustedLangevin};
-use annealed::model::{Differentiable, Gaussian, NormalizedModel, UnnormalizedModel};
-use annealed::path::{AnnealingPath, TemperedPath};
+use annealed::model::NormalizedModel;
+use annealed::path::AnnealingPath;
 use annealed::pilot::StepSizeTuning;
 use annealed::schedule::Schedule;
+use bumps::{Drift, l1_error, modifier, path};
 use clap::Parser;
 use nalgebra::{DVector, dmatrix};
 use serde_json::{Map, Value, json};
@@ -46,136 +50,6 @@ struct Options {
     figures: Option<std::path::PathBuf>,
 }
 
-/// `L(w) = exp(-(w+2)^2/.5) + 1.3 exp(-(w-2.5)^2/.5)` and its derivative.
-fn objective(w: f64) -> (f64, f64) {
-    let left = (-2.0 * (w + 2.0).powi(2)).exp();
-    let right = 1.3 * (-2.0 * (w - 2.5).powi(2)).exp();
-    (
-        left + right,
-        -4.0 * (w + 2.0) * left - 4.0 * (w - 2.5) * right,
-    )
-}
-
-/// `gain` times the sum of L over the coordinates.
-struct Objective {
-    gain: f64,
-}
-
-impl UnnormalizedModel for Objective {
-    type State = DVector<f64>;
-
-    fn log_density(&self, state: &DVector<f64>) -> f64 {
-        self.gain * state.iter().map(|&w| objective(w).0).sum::<f64>()
-    }
-}
-
-impl Differentiable for Objective {
-    fn accumulate_gradient(
-        &self,
-        state: &DVector<f64>,
-        scale: f64,
-        gradient: &mut DVector<f64>,
-    ) -> f64 {
-        let mut sum = 0.0;
-        for (slot, &w) in gradient.iter_mut().zip(state) {
-            let (value, slope) = objective(w);
-            *slot += scale * self.gain * slope;
-            sum += value;
-        }
-        self.gain * sum
-    }
-}
-
-/// `N(0, 4)` for each coordinate, tempered by the objective.
-fn path(dimension: usize, gain: f64) -> annealed::Result<TemperedPath<Gaussian, Objective>> {
-    let base = Gaussian::isotropic(DVector::zeros(dimension), 2.0)?;
-    Ok(TemperedPath::new(base, Objective { gain }))
-}
-
-/// G at the middle of each of `steps` stages.
-fn modifier(gain: f64, steps: usize) -> annealed::Result<QuadratureModifier> {
-    let path = path(1, gain)?;
-    QuadratureModifier::new(&path, &Schedule::linear(steps)?, (-12.0, 12.0), 2401)
-}
-
-/// A density on an even grid.
-struct Grid {
-    low: f64,
-    spacing: f64,
-    points: usize,
-}
-
-const GRID: Grid = Grid {
-    low: -9.0,
-    spacing: 0.01,
-    points: 1801,
-};
-
-impl Grid {
-    fn node(&self, i: usize) -> f64 {
-        self.low + i as f64 * self.spacing
-    }
-
-    /// The density at this gain.
-    fn exact(&self, gain: f64) -> Vec<f64> {
-        let log_density = |w: f64| -0.125 * w * w + gain * objective(w).0;
-        let nodes = (0..self.points).map(|i| self.node(i));
-        let mut density: Vec<f64> = nodes.map(|w| log_density(w).exp()).collect();
-        let total = density.iter().sum::<f64>() * self.spacing;
-        density.iter_mut().for_each(|p| *p /= total);
-        density
-    }
-
-    /// The law after a move from w to `N(mean(w), variance)`.
-    fn moved(&self, law: &[f64], variance: f64, mean: impl Fn(f64) -> f64) -> Vec<f64> {
-        let reach = 7.0 * variance.sqrt();
-        let step = self.spacing / variance;
-        // Along the grid the Gaussian's ratios from node to node form a geometric series.
-        let ratio_of_ratios = (-self.spacing * step).exp();
-        let scale = self.spacing / (std::f64::consts::TAU * variance).sqrt();
-        let index = |w: f64| ((w - self.low) / self.spacing).clamp(0.0, self.points as f64);
-        let mut next = vec![0.0; self.points];
-        for (i, &mass) in law.iter().enumerate() {
-            let centre = mean(self.node(i));
-            let (first, last) = (
-                index(centre - reach) as usize,
-                index(centre + reach) as usize,
-            );
-            let offset = self.node(first) - centre;
-            let mut density = mass * scale * (-0.5 * offset * offset / variance).exp();
-            let mut ratio = (-(offset + 0.5 * self.spacing) * step).exp();
-            for law in &mut next[first..last] {
-                *law += density;
-                density *= ratio;
-                ratio *= ratio_of_ratios;
-            }
-        }
-        next
-    }
-}
-
-/// The L1 distance at gain 8 between the law of the unweighted chain with `delta = eps` and its
-/// target, with and without the modifier; the laws are propagated by quadrature.
-fn l1_error(eps: f64, modified: bool) -> annealed::Result<f64> {
-    let gain = 8.0;
-    let steps = (gain / eps).round() as usize;
-    let path = path(1, gain)?;
-    let modifier = modified.then(|| modifier(gain, steps)).transpose()?;
-    let mut law = GRID.exact(0.0);
-    for k in 0..steps {
-        let middle = (k as f64 + 0.5) / steps as f64;
-        let model = path.at(middle);
-        law = GRID.moved(&law, eps, |w| {
-            let gradient = model.gradient(&DVector::from_element(1, w))[0];
-            let shift = modifier.as_ref().map_or(0.0, |g| g.at(middle, w));
-            w + 0.5 * eps * gradient - shift / steps as f64
-        });
-    }
-    let exact = GRID.exact(gain);
-    let differences = law.iter().zip(&exact).map(|(q, p)| (q - p).abs());
-    Ok(differences.sum::<f64>() * GRID.spacing)
-}
-
 fn run<'p, P, K>(
     path: &'p P,
     kernel: K,
@@ -194,7 +68,7 @@ const STEPS: usize = 400;
 
 /// Runs to gain 4 on 400 stages with one new gradient each: with the modifier, without it and with
 /// MALA, all with `eps = .01`; then the best settings of MALA and HMC that were found, of those
-/// listed in docs/adaptive-annealing.md.
+/// named in docs/adaptive-annealing.md.
 fn to_gain_4(dimension: usize, chains: usize) -> annealed::Result<Vec<Run<DVector<f64>>>> {
     let path = path(dimension, 4.0)?;
     let eps = 4.0 / STEPS as f64;
@@ -272,8 +146,8 @@ fn ridge() -> annealed::Result<RidgePath<Sinusoid>> {
 
 /// All that is reported.
 struct Results {
-    /// L1 error for each eps, with and without the modifier.
-    l1: [BTreeMap<String, f64>; 2],
+    /// L1 error for each eps: with the modifier, without it, and of the reference diffusion.
+    l1: [BTreeMap<String, f64>; 3],
     /// Modified, unmodified, MALA, tuned MALA and tuned HMC, in 1 and 8 dimensions.
     to_gain_4: [Vec<Run<DVector<f64>>>; 2],
     steps_8: usize,
@@ -284,10 +158,12 @@ struct Results {
 
 impl Results {
     fn new(options: &Options) -> annealed::Result<Self> {
-        let mut l1 = [BTreeMap::new(), BTreeMap::new()];
-        for eps in [0.08, 0.04, 0.02] {
-            for (errors, modified) in l1.iter_mut().zip([true, false]) {
-                errors.insert(eps.to_string(), l1_error(eps, modified)?);
+        let mut l1 = [const { BTreeMap::new() }; 3];
+        let drifts = [Drift::Adaptive, Drift::Naive, Drift::Reference];
+        for eps in [0.08_f64, 0.04, 0.02] {
+            let steps = (8.0 / eps).round() as usize;
+            for (errors, drift) in l1.iter_mut().zip(drifts) {
+                errors.insert(eps.to_string(), l1_error(8.0, steps, drift)?);
             }
         }
         let path = ridge()?;
@@ -311,6 +187,7 @@ impl Results {
         let mut report = json!({
             "l1_adaptive": self.l1[0],
             "l1_naive": self.l1[1],
+            "l1_reference": self.l1[2],
             "log_z_8": far.estimate.value(),
             "log_z_8_standard_error": far.estimate.standard_error(),
             "log_z_8_chains": far.estimate.chains(),
@@ -338,9 +215,13 @@ impl Results {
 
     fn print(&self) {
         println!("L1 distance at gain 8 from the density to follow");
-        println!("{:>8} {:>10} {:>10}", "eps", "modified", "naive");
-        for ((eps, modified), naive) in self.l1[0].iter().zip(self.l1[1].values()) {
-            println!("{eps:>8} {modified:>10.4} {naive:>10.4}");
+        println!(
+            "{:>8} {:>10} {:>10} {:>10}",
+            "eps", "modified", "naive", "reference"
+        );
+        for (eps, modified) in &self.l1[0] {
+            let (naive, reference) = (self.l1[1][eps], self.l1[2][eps]);
+            println!("{eps:>8} {modified:>10.4} {naive:>10.4} {reference:>10.4}");
         }
         println!("\nVar[log w] at gain 4, {STEPS} stages");
         println!("       modified unmodified       MALA MALA tuned  HMC tuned");
@@ -400,6 +281,7 @@ mod figure {
     use std::path::Path;
 
     use super::*;
+    use crate::bumps::GRID;
     use annealed::plot::{Chart, save_column};
 
     const EPS: f64 = 0.02;

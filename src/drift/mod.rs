@@ -12,8 +12,9 @@
 //! variance, never bias.
 //!
 //! G comes from a [`QuadratureModifier`] in one dimension, from a [`SeparableModifier`] for a product of
-//! densities, or from an [`EnsembleModifier`] fitted to particles. [`RidgePath`] and [`RidgeGibbs`] anneal
-//! superpositions of ridge functions; [`ObjectiveTrace`] and [`Maximum`] take annealing as optimisation.
+//! densities, from an [`EnsembleModifier`] fitted to particles, or from a [`RidgeModifier`] for a superposition of
+//! ridge functions, which [`RidgePath`] and [`RidgeGibbs`] anneal. [`ObjectiveTrace`] and [`Maximum`] take
+//! annealing as optimisation.
 
 mod ensemble;
 mod features;
@@ -25,8 +26,11 @@ mod optimum;
 mod projection;
 mod quadrature;
 mod ridge;
+mod ridge_function;
 mod ridge_gibbs;
+mod ridge_modifier;
 mod ridge_path;
+mod ridge_vectors;
 mod separable;
 
 pub use ensemble::EnsembleModifier;
@@ -35,9 +39,12 @@ pub use langevin::DriftModifiedLangevin;
 pub use monitor::{ShiftMonitor, ShiftsCut};
 pub use optimum::{Maximum, ObjectiveTrace};
 pub use quadrature::QuadratureModifier;
-pub use ridge::{Bounded, RidgeFunction, RidgePrior, RidgeState, Sinusoid, Tanh};
+pub use ridge::{RidgePrior, RidgeState};
+pub use ridge_function::{Bounded, RidgeFunction, Sinusoid, Tanh};
 pub use ridge_gibbs::RidgeGibbs;
+pub use ridge_modifier::RidgeModifier;
 pub use ridge_path::{RidgeAt, RidgePath};
+pub use ridge_vectors::{RidgeObjective, RidgeVectorAt, RidgeVectorPath};
 pub use separable::SeparableModifier;
 
 use nalgebra::DVector;

@@ -3,7 +3,7 @@
 use rand::{Rng, RngExt};
 
 use crate::chain::NonFinite;
-use crate::drift::ridge::RidgeFunction;
+use crate::drift::ridge_function::RidgeFunction;
 
 /// Proposals for one projection after which a bound counts as useless.
 const MAX_PROPOSALS: usize = 1_000_000;
@@ -157,7 +157,7 @@ fn check_bound(below: f64, bound: f64) -> Result<(), NonFinite> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drift::ridge::{Bounded, Sinusoid, Tanh};
+    use crate::drift::ridge_function::{Bounded, Sinusoid, Tanh};
     use crate::random::{Purpose, stream};
 
     const CENTRE: f64 = 0.4;

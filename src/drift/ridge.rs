@@ -1,155 +1,15 @@
-//! Ridge functions, and the Gaussian over a direction and its noisy projections.
+//! The Gaussian over a direction and its noisy projections.
 
 use std::f64::consts::TAU;
 
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use rand::Rng;
 
+use crate::drift::ridge_function::RidgeFunction;
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::num::log_integral;
 use crate::random::StandardNormal;
 use crate::{Error, Result};
-
-/// A ridge function f of a projection `x_i . w`, bounded above.
-///
-/// [`Bounded`] makes one of a closure and its bound.
-pub trait RidgeFunction {
-    /// `f(z)`.
-    fn value(&self, z: f64) -> f64;
-
-    /// A number that f nowhere exceeds. The closer it is to f, the faster is the Gibbs sampler.
-    fn upper_bound(&self) -> f64;
-
-    /// A number that f does not exceed on an interval, whose ends may be infinite.
-    ///
-    /// At large gains the speed of the Gibbs sampler depends on this bound, which should tend to f
-    /// as the interval shrinks. The provided method gives the overall bound.
-    fn upper_bound_on(&self, low: f64, high: f64) -> f64 {
-        let _ = (low, high);
-        self.upper_bound()
-    }
-}
-
-/// `f(z) = amplitude sin(frequency z + phase)`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Sinusoid {
-    /// Factor of the sine.
-    pub amplitude: f64,
-    /// Radians for each unit of the projection.
-    pub frequency: f64,
-    /// Added to the argument, in radians.
-    pub phase: f64,
-}
-
-/// `f(z) = amplitude tanh(slope z + offset)`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Tanh {
-    /// Factor of the hyperbolic tangent.
-    pub amplitude: f64,
-    /// Steepness in the projection.
-    pub slope: f64,
-    /// Added to the argument.
-    pub offset: f64,
-}
-
-/// Any function with an upper bound and, for large gains, a bound on its slope.
-///
-/// ```
-/// use annealed::drift::{Bounded, RidgeFunction};
-///
-/// let square = Bounded::new(|z: f64| -(0.3 - z.tanh()).powi(2), 0.0).with_slope(2.6)?;
-/// assert!(square.upper_bound_on(1.0, 1.1) < -0.1);
-/// # Ok::<(), annealed::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Bounded<F> {
-    function: F,
-    upper_bound: f64,
-    slope: f64,
-}
-
-impl<F: Fn(f64) -> f64> Bounded<F> {
-    /// The function with a number that it nowhere exceeds. A run that finds a larger value ends with
-    /// an error.
-    pub fn new(function: F, upper_bound: f64) -> Self {
-        Self {
-            function,
-            upper_bound,
-            slope: f64::INFINITY,
-        }
-    }
-
-    /// Adds a number that `|f'|` nowhere exceeds (a Lipschitz constant). It bounds f between two
-    /// points where f is known.
-    ///
-    /// # Errors
-    /// Where the slope is not finite and positive.
-    pub fn with_slope(self, slope: f64) -> Result<Self> {
-        Error::check_positive("slope", slope)?;
-        Ok(Self { slope, ..self })
-    }
-}
-
-impl RidgeFunction for Sinusoid {
-    fn value(&self, z: f64) -> f64 {
-        self.amplitude * (self.frequency * z + self.phase).sin()
-    }
-
-    fn upper_bound(&self) -> f64 {
-        self.amplitude.abs()
-    }
-
-    /// The amplitude where a crest lies in the interval, else the larger of the values at its
-    /// ends.
-    fn upper_bound_on(&self, low: f64, high: f64) -> f64 {
-        let ends = [low, high].map(|z| self.frequency * z + self.phase);
-        let crest = 0.25 * TAU.copysign(self.amplitude);
-        // `min` and `max` pass over the NaN of a frequency 0 at an infinite end.
-        let turns = ((ends[0].min(ends[1]) - crest) / TAU).ceil();
-        if crest + TAU * turns <= ends[0].max(ends[1]) {
-            self.upper_bound()
-        } else {
-            self.value(low).max(self.value(high))
-        }
-    }
-}
-
-impl RidgeFunction for Tanh {
-    fn value(&self, z: f64) -> f64 {
-        self.amplitude * (self.slope * z + self.offset).tanh()
-    }
-
-    fn upper_bound(&self) -> f64 {
-        self.amplitude.abs()
-    }
-
-    /// The larger of the values at the ends, since tanh is monotone.
-    fn upper_bound_on(&self, low: f64, high: f64) -> f64 {
-        self.value(low).max(self.value(high))
-    }
-}
-
-impl<F: Fn(f64) -> f64> RidgeFunction for Bounded<F> {
-    fn value(&self, z: f64) -> f64 {
-        (self.function)(z)
-    }
-
-    fn upper_bound(&self) -> f64 {
-        self.upper_bound
-    }
-
-    /// From both ends f rises by the slope at most, until the two lines meet.
-    fn upper_bound_on(&self, low: f64, high: f64) -> f64 {
-        if !(self.slope * (high - low)).is_finite() {
-            return self.upper_bound;
-        }
-        let ends = self.value(low) + self.value(high);
-        self.upper_bound
-            .min(0.5 * (ends + self.slope * (high - low)))
-    }
-}
 
 /// A direction w and one noisy projection `z_i` of it for each ridge.
 #[derive(Debug, Clone, PartialEq)]
@@ -205,6 +65,11 @@ impl RidgePrior {
     /// The matrix X, with one row for each ridge.
     pub fn design(&self) -> &DMatrix<f64> {
         &self.design
+    }
+
+    /// The deviation `sigma0` of w.
+    pub fn prior_deviation(&self) -> f64 {
+        self.prior_deviation
     }
 
     /// The deviation `delta` of a projection given w.

@@ -1,12 +1,15 @@
 //! Gibbs sampling of ridge superpositions.
 
+use nalgebra::DVector;
 use rand::Rng;
 
 use crate::Result;
 use crate::chain::{Block, Increment, NonFinite, Stage, Step};
 use crate::drift::projection::{Cell, Projection};
-use crate::drift::ridge::{RidgeFunction, RidgeState};
+use crate::drift::ridge::RidgeState;
+use crate::drift::ridge_function::RidgeFunction;
 use crate::drift::ridge_path::RidgeAt;
+use crate::drift::ridge_vectors::{RidgeVectorAt, ridge_at};
 use crate::kernel::{Scratch, TransitionKernel};
 use crate::path::AnnealingPath;
 
@@ -58,6 +61,25 @@ impl RidgeGibbs {
     }
 }
 
+impl RidgeGibbs {
+    fn increment<F: RidgeFunction, R: Rng + ?Sized>(
+        &self,
+        stage: Stage<'_, RidgeAt<'_, F>>,
+        state: &mut RidgeState,
+        cells: &mut Vec<Cell>,
+        rng: &mut R,
+    ) -> Result<Increment, NonFinite> {
+        let log_ratio = match self.weight {
+            Weight::Augmented => stage.log_ratio(state),
+            Weight::Collapsed if stage.is_at_rest() => 0.0,
+            Weight::Collapsed => collapsed_log_ratio(stage, state)?,
+        };
+        let log_ratio = NonFinite::check_log_density("log ratio", log_ratio)?;
+        let step = sweep(stage.model, state, cells, rng)?;
+        Ok(Increment::new(log_ratio, step))
+    }
+}
+
 impl<F: RidgeFunction> TransitionKernel<RidgeAt<'_, F>> for RidgeGibbs {
     /// Room for the envelope of one projection.
     type Workspace = Scratch<Vec<Cell>>;
@@ -70,20 +92,7 @@ impl<F: RidgeFunction> TransitionKernel<RidgeAt<'_, F>> for RidgeGibbs {
         workspace: &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        let prior = stage.model.path().base();
-        let centres = prior.design() * &state.w;
-        let functions = stage.model.path().functions();
-        for ((z, &centre), f) in state.z.iter_mut().zip(&centres).zip(functions) {
-            let projection = Projection {
-                function: f,
-                scale: stage.model.scale(),
-                centre,
-                deviation: prior.deviation(),
-            };
-            *z = projection.sample(&mut workspace.0, rng)?;
-        }
-        prior.sample_direction(state, rng);
-        Ok(Step::invariant())
+        sweep(stage.model, state, &mut workspace.0, rng)
     }
 
     fn advance(
@@ -92,17 +101,87 @@ impl<F: RidgeFunction> TransitionKernel<RidgeAt<'_, F>> for RidgeGibbs {
         block: &mut Block<RidgeState>,
         workspace: &mut Self::Workspace,
     ) -> Result<()> {
-        block.for_each(stage, |chain, state, rng| {
-            let log_ratio = match self.weight {
-                Weight::Augmented => stage.log_ratio(state),
-                Weight::Collapsed if stage.is_at_rest() => 0.0,
-                Weight::Collapsed => collapsed_log_ratio(stage, state)?,
-            };
-            let log_ratio = NonFinite::check_log_density("log ratio", log_ratio)?;
-            let step = self.step(stage, chain, state, workspace, rng)?;
-            Ok(Increment::new(log_ratio, step))
+        block.for_each(stage, |_, state, rng| {
+            self.increment(stage, state, &mut workspace.0, rng)
         })
     }
+}
+
+/// The same over the vectors `(w, z)` of [`RidgePath::into_vectors`](super::RidgePath::into_vectors).
+impl<F: RidgeFunction> TransitionKernel<RidgeVectorAt<'_, F>> for RidgeGibbs {
+    type Workspace = Scratch<Vec<Cell>>;
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: Stage<'_, RidgeVectorAt<'_, F>>,
+        _chain: usize,
+        state: &mut DVector<f64>,
+        workspace: &mut Self::Workspace,
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        let model = ridge_at(stage.model);
+        in_parts(model, state, |state| {
+            sweep(&model, state, &mut workspace.0, rng)
+        })
+    }
+
+    fn advance(
+        &self,
+        stage: Stage<'_, RidgeVectorAt<'_, F>>,
+        block: &mut Block<DVector<f64>>,
+        workspace: &mut Self::Workspace,
+    ) -> Result<()> {
+        let [previous, model] = [stage.previous, stage.model].map(ridge_at);
+        let mut parts = Stage::new(stage.index, &previous, &model);
+        if stage.is_at_rest() {
+            parts = parts.rest();
+        }
+        block.for_each(stage, |_, state, rng| {
+            in_parts(model, state, |state| {
+                self.increment(parts, state, &mut workspace.0, rng)
+            })
+        })
+    }
+}
+
+/// Draws z given w, then w given z.
+fn sweep<F: RidgeFunction, R: Rng + ?Sized>(
+    model: &RidgeAt<'_, F>,
+    state: &mut RidgeState,
+    cells: &mut Vec<Cell>,
+    rng: &mut R,
+) -> Result<Step, NonFinite> {
+    let prior = model.path().base();
+    let centres = prior.design() * &state.w;
+    let functions = model.path().functions();
+    for ((z, &centre), f) in state.z.iter_mut().zip(&centres).zip(functions) {
+        let projection = Projection {
+            function: f,
+            scale: model.scale(),
+            centre,
+            deviation: prior.deviation(),
+        };
+        *z = projection.sample(cells, rng)?;
+    }
+    prior.sample_direction(state, rng);
+    Ok(Step::invariant())
+}
+
+/// Changes the vector `(w, z)` as its two parts.
+fn in_parts<F: RidgeFunction, T>(
+    model: RidgeAt<'_, F>,
+    state: &mut DVector<f64>,
+    change: impl FnOnce(&mut RidgeState) -> T,
+) -> T {
+    let (n, d) = model.path().base().design().shape();
+    let mut parts = RidgeState {
+        w: state.rows(0, d).into_owned(),
+        z: state.rows(d, n).into_owned(),
+    };
+    let result = change(&mut parts);
+    state.rows_mut(0, d).copy_from(&parts.w);
+    state.rows_mut(d, n).copy_from(&parts.z);
+    result
 }
 
 /// The change of the log density of w, with z integrated out, from one end of the stage to the other.

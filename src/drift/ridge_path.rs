@@ -2,7 +2,8 @@
 
 use nalgebra::DMatrix;
 
-use crate::drift::ridge::{RidgeFunction, RidgePrior, RidgeState};
+use crate::drift::ridge::{RidgePrior, RidgeState};
+use crate::drift::ridge_function::RidgeFunction;
 use crate::model::UnnormalizedModel;
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate, PathAt};
 use crate::{Error, Result};

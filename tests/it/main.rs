@@ -2,6 +2,7 @@
 //! of the library is compiled once for all of them.
 
 mod adaptive;
+mod adaptive_laws;
 mod allocations;
 mod bad_input;
 mod blocks;
@@ -36,6 +37,7 @@ mod rbm_training;
 mod resampling;
 mod reverse;
 mod ridge;
+mod ridge_vectors;
 mod rounds;
 mod schedule_optimizers;
 mod schedules;
