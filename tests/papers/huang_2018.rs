@@ -153,7 +153,8 @@ proptest! {
             let last = lines.len();
             let steps = flow.transitions().iter().enumerate().map(|(t, step)| {
                 let (left, reached) = (at(t), at(t + 1));
-                step.backward().log_density(&left, &reached) - step.forward().log_density(&reached, &left)
+                let [forward, backward] = densities(step);
+                backward.log_density(&left, &reached) - forward.log_density(&reached, &left)
             });
             path.at(1.0).log_density(&at(last)) - path.at(0.0).log_density(&at(0)) + steps.sum::<f64>()
         };
@@ -194,10 +195,20 @@ proptest! {
     }
 }
 
+/// The forward and the backward density of a transition.
+fn densities(transition: &Transition) -> [&ConditionalGaussian; 2] {
+    match transition {
+        Transition::Stochastic {
+            forward, backward, ..
+        } => [forward, backward],
+        _ => panic!("no densities: {transition:?}"),
+    }
+}
+
 /// With entry `i` of the parameters of transition t, forward ones first, moved by `step`.
 fn moved(flow: &LearnedTransitions, t: usize, i: usize, step: f64) -> LearnedTransitions {
     let mut transitions = flow.transitions().to_vec();
-    let parts = [transitions[t].forward(), transitions[t].backward()];
+    let parts = densities(&transitions[t]);
     let mut parameters = parts.map(|part| part.parameters().to_vec());
     let forward = parameters[0].len();
     parameters[usize::from(i >= forward)][i % forward] += step;
@@ -205,20 +216,14 @@ fn moved(flow: &LearnedTransitions, t: usize, i: usize, step: f64) -> LearnedTra
         ConditionalGaussian::from_parameters(parts[0].mean(), parts[0].dimension(), parameters)
             .unwrap()
     };
-    transitions[t] = {
-        let [q, r] = parameters.map(part);
-        Transition::new(q, r).unwrap()
-    };
+    let [q, r] = parameters.map(part);
+    transitions[t] = Transition::new(q, r).unwrap();
     LearnedTransitions::from_transitions(transitions).unwrap()
 }
 
 /// The parameters of transition t, forward ones first.
 fn parameters(flow: &LearnedTransitions, t: usize) -> DVector<f64> {
-    let transition = &flow.transitions()[t];
-    let parts = [
-        transition.forward().parameters(),
-        transition.backward().parameters(),
-    ];
+    let parts = densities(&flow.transitions()[t]).map(ConditionalGaussian::parameters);
     DVector::from_vec(parts.concat())
 }
 
