@@ -36,20 +36,20 @@ pub fn draw(folders: &Folders, lines: &Lines<Row>, figures: &Path) -> Result<()>
                 .filter_map(|(schedule, pooled)| Some((schedule, pooled?)))
                 .collect())
         };
-        let [_, _, longest] = STEPS.map(cells);
-        let longest = longest?;
-        if longest.is_empty() {
-            continue;
-        }
+        let mut longest = Vec::new();
         let stem = machine.stem();
         let file = |what: &str| figures.join(format!("kiwaki-{stem}-{what}.svg"));
-        schedules(&name, &longest).save(file("schedules"))?;
         for steps in STEPS {
             let cells = cells(steps)?;
             if !cells.is_empty() {
                 along(&name, steps, &cells).save(file(&format!("ess-along-{steps}")))?;
+                longest = cells;
             }
         }
+        if longest.is_empty() {
+            continue;
+        }
+        schedules(&name, &longest).save(file("schedules"))?;
         let exact = machine.log_z_exact(folders)?;
         let (log_z, ess) = against_steps(&name, exact, lines)?;
         log_z.save(file("log-z"))?;
@@ -59,7 +59,7 @@ pub fn draw(folders: &Folders, lines: &Lines<Row>, figures: &Path) -> Result<()>
 }
 
 fn schedules(name: &str, cells: &[(&str, Pooled)]) -> Chart {
-    let mut chart = Chart::new(&format!("{name}: schedules, K = 100,000"), "k / K", "beta");
+    let mut chart = Chart::new(&format!("{name}: schedules"), "k / K", "beta");
     for (schedule, pooled) in cells {
         let betas = &pooled.rows[0].betas;
         let last = (betas.len() - 1) as f64;

@@ -9,10 +9,9 @@ use crate::machines::{Folders, Machine};
 use crate::papers::{GROSSE, GROSSE_EXACT, KIWAKI, KIWAKI_EXACT, Printed};
 use crate::rows::{Lines, Pooled, Row, Setting};
 
-/// The longest runs, whose rows are compared with the papers'.
-const STEPS: usize = 100_000;
-/// Shorter ones, whose ESS stands beside.
-const SHORTER: [usize; 2] = [1_000, 10_000];
+/// Numbers of stages. The longest of a machine are compared with the papers', which have 100,000; the ESS of the
+/// others stands beside.
+const STEPS: [usize; 3] = [100_000, 10_000, 1_000];
 
 /// A paper's table of one machine.
 struct Table<'a> {
@@ -75,88 +74,88 @@ pub fn print(folders: &Folders, lines: &Lines<Row>) -> Result<()> {
 
 impl Table<'_> {
     fn print(&self, folders: &Folders, lines: &Lines<Row>) -> Result<()> {
-        let pooled: Result<Vec<Option<Pooled>>> = self
-            .rows
-            .iter()
-            .map(|&row| lines.pooled(&self.setting(row, STEPS)))
-            .collect();
-        let pooled = pooled?;
-        let best = pooled
+        let mut columns = Vec::new();
+        for steps in STEPS {
+            let column = self
+                .rows
+                .iter()
+                .map(|&row| lines.pooled(&self.setting(row, steps)));
+            columns.push((steps, column.collect::<Result<Vec<_>>>()?));
+        }
+        columns.retain(|(_, column)| column.iter().any(Option::is_some));
+        let Some(((steps, longest), others)) = columns.split_first() else {
+            return Ok(());
+        };
+        let exact = self.machine.log_z_exact(folders)?;
+        self.print_head(*steps, exact, others);
+        let best = longest
             .iter()
             .flatten()
             .max_by(|a, b| a.share().total_cmp(&b.share()));
-        let Some(best) = best else { return Ok(()) };
-        let exact = self.machine.log_z_exact(folders)?;
+        for (i, (&row, pooled)) in self.rows.iter().zip(longest).enumerate() {
+            let (Some(pooled), Some(best)) = (pooled, best) else {
+                continue;
+            };
+            let theirs = self.theirs(row);
+            let ours = ours(pooled, best, exact);
+            print!("| {} | {theirs} | {ours} |", self.label(row, pooled));
+            for (_, other) in others {
+                print!(
+                    " {} |",
+                    other[i]
+                        .as_ref()
+                        .map_or(String::new(), |other| share(other.share()))
+                );
+            }
+            println!();
+        }
+        Ok(())
+    }
+
+    fn print_head(
+        &self,
+        steps: usize,
+        exact: Option<f64>,
+        others: &[(usize, Vec<Option<Pooled>>)],
+    ) {
         print!("\n## {}", self.machine.name());
         match (exact, self.their_exact) {
             (Some(ours), Some(theirs)) => {
-                println!(": exact log Z {ours:.3} (the paper's machine {theirs})")
+                println!(": log Z {ours:.3}, of the paper's machine {theirs}")
             }
-            (Some(ours), None) => println!(": exact log Z {ours:.3}"),
+            (Some(ours), None) => println!(": log Z {ours:.3}"),
             _ => println!(),
         }
         let what = if exact.is_some() { "error" } else { "log Z^" };
-        println!(
-            "\n| | paper: {what} | ESS/N | ours: {what} (SE) | ESS/N [95%] | N | core minutes | top speed | ESS/N, K = 1,000 | 10,000 |"
+        print!(
+            "\n| | paper, K = 100000: {what} | ESS/N | ours, K = {steps}: {what} (SE) | ESS/N [95%] | N | top speed | core minutes |"
         );
-        println!("|---|---|---|---|---|---|---|---|---|---|");
-        for (&row, pooled) in self.rows.iter().zip(&pooled) {
-            if let Some(pooled) = pooled {
-                self.line(row, pooled, best, exact, lines)?;
-            }
-        }
-        Ok(())
+        others
+            .iter()
+            .for_each(|(steps, _)| print!(" ESS/N, K = {steps} |"));
+        println!("\n{}|", "|---".repeat(8 + others.len()));
     }
 
-    fn line(
-        &self,
-        row: [&str; 3],
-        pooled: &Pooled,
-        best: &Pooled,
-        exact: Option<f64>,
-        lines: &Lines<Row>,
-    ) -> Result<()> {
-        let machine = self.machine.name();
+    /// The paper's figures of a row.
+    fn theirs(&self, row: [&str; 3]) -> String {
+        let name = self.machine.name();
         let printed = self
             .printed
             .iter()
-            .find(|p| p.0 == machine && [p.1, p.2, p.3] == row);
-        let theirs = printed.map_or("| ".into(), |&(.., log_z, ess)| {
-            let log_z = self.their_exact.map_or(format!("{log_z:.2}"), |exact| {
-                format!("{:+.3}", log_z - exact)
-            });
+            .find(|p| p.0 == name && [p.1, p.2, p.3] == row);
+        printed.map_or("| ".into(), |&(.., log_z, ess)| {
+            let error = |exact: f64| format!("{:+.3}", log_z - exact);
+            let log_z = self.their_exact.map_or(format!("{log_z:.2}"), error);
             format!("{log_z} | {}", share(ess / self.chains))
-        });
-        let estimate = &pooled.estimate;
-        let ours = exact.map_or(format!("{:.3}", estimate.value()), |exact| {
-            format!("{:+.3}", estimate.value() - exact)
-        });
-        let (low, high) = interval(&pooled.bootstrap.ess);
-        let chains = estimate.chains() as f64;
-        let bold = if pooled.is_as_good_as(best) { "**" } else { "" };
-        let shorter = SHORTER.map(|steps| lines.pooled(&self.setting(row, steps)));
-        let [short, longer] = shorter.map(|pooled| {
-            pooled
-                .ok()
-                .flatten()
-                .map_or(String::new(), |p| share(p.share()))
-        });
-        println!(
-            "| {} | {theirs} | {ours} ({}) | {bold}{}{bold} [{}, {}] | {chains} | {:.1} | {:.1} | {short} | {longer} |",
-            self.label(row),
-            short_number(estimate.standard_error()),
-            share(pooled.share()),
-            share(low / chains),
-            share(high / chains),
-            pooled.seconds / 60.0,
-            pooled.rows[0].top_speed,
-        );
-        Ok(())
+        })
     }
 
-    fn label(&self, [start, path, schedule]: [&str; 3]) -> String {
+    /// The name of a row, and of the row whose schedule is the same.
+    fn label(&self, [start, path, schedule]: [&str; 3], pooled: &Pooled) -> String {
+        let run = &pooled.rows[0].setting.schedule;
         match self.chains as u32 {
-            1_000 => schedule.into(),
+            1_000 if run == schedule => schedule.into(),
+            1_000 => format!("{schedule} (is {run})"),
             _ => format!("{start}, {path}, {}", schedule.to_lowercase()),
         }
     }
@@ -170,6 +169,27 @@ impl Table<'_> {
             steps,
         }
     }
+}
+
+/// Our figures of a row.
+fn ours(pooled: &Pooled, best: &Pooled, exact: Option<f64>) -> String {
+    let estimate = &pooled.estimate;
+    let value = estimate.value();
+    let value = exact.map_or(format!("{value:.3}"), |exact| {
+        format!("{:+.3}", value - exact)
+    });
+    let (low, high) = interval(&pooled.bootstrap.ess);
+    let chains = estimate.chains() as f64;
+    let bold = if pooled.is_as_good_as(best) { "**" } else { "" };
+    format!(
+        "{value} ({}) | {bold}{}{bold} [{}, {}] | {chains} | {:.1} | {:.1}",
+        short_number(estimate.standard_error()),
+        share(pooled.share()),
+        share(low / chains),
+        share(high / chains),
+        pooled.rows[0].top_speed,
+        pooled.seconds / 60.0,
+    )
 }
 
 /// Without the zero before the point.
