@@ -36,20 +36,22 @@ pub fn draw(folders: &Folders, lines: &Lines<Row>, figures: &Path) -> Result<()>
                 .filter_map(|(schedule, pooled)| Some((schedule, pooled?)))
                 .collect())
         };
-        let mut longest = Vec::new();
+        let mut most = Vec::new();
         let stem = machine.stem();
         let file = |what: &str| figures.join(format!("kiwaki-{stem}-{what}.svg"));
         for steps in STEPS {
             let cells = cells(steps)?;
             if !cells.is_empty() {
                 along(&name, steps, &cells).save(file(&format!("ess-along-{steps}")))?;
-                longest = cells;
+                if cells.len() >= most.len() {
+                    most = cells;
+                }
             }
         }
-        if longest.is_empty() {
+        if most.is_empty() {
             continue;
         }
-        schedules(&name, &longest).save(file("schedules"))?;
+        schedules(&name, &most).save(file("schedules"))?;
         let exact = machine.log_z_exact(folders)?;
         let (log_z, ess) = against_steps(&name, exact, lines)?;
         log_z.save(file("log-z"))?;

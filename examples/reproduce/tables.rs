@@ -93,19 +93,18 @@ impl Table<'_> {
             .flatten()
             .max_by(|a, b| a.share().total_cmp(&b.share()));
         for (i, (&row, pooled)) in self.rows.iter().zip(longest).enumerate() {
-            let (Some(pooled), Some(best)) = (pooled, best) else {
+            let runs = columns.iter().find_map(|(_, column)| column[i].as_ref());
+            let (Some(runs), Some(best)) = (runs, best) else {
                 continue;
             };
             let theirs = self.theirs(row);
-            let ours = ours(pooled, best, exact);
-            print!("| {} | {theirs} | {ours} |", self.label(row, pooled));
+            let ours = pooled
+                .as_ref()
+                .map_or("| | | | ".into(), |pooled| ours(pooled, best, exact));
+            print!("| {} | {theirs} | {ours} |", self.label(row, runs));
             for (_, other) in others {
-                print!(
-                    " {} |",
-                    other[i]
-                        .as_ref()
-                        .map_or(String::new(), |other| share(other.share()))
-                );
+                let other = other[i].as_ref().map(|other| share(other.share()));
+                print!(" {} |", other.unwrap_or_default());
             }
             println!();
         }
