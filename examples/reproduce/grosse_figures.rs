@@ -4,6 +4,7 @@ use std::path::Path;
 
 use annealed::ais::{Ais, Merge, Recorder};
 use annealed::chain::{Block, Stage};
+use annealed::estimate::Estimate;
 use annealed::path::{AnnealingPath, Intermediate};
 use annealed::plot::Chart;
 use annealed::rbm::{BlockGibbs, RbmPath};
@@ -55,7 +56,8 @@ pub fn with_exact_samples(
                 exact_log_weights(&path, &schedule, chains)?,
                 gibbs.log_weights().to_vec(),
             ];
-            let points = samples.map(|log_weights| point(&log_weights, log_z_0 - exact));
+            let [perfect, moved] = samples.map(|log_weights| point(&log_weights, log_z_0 - exact));
+            let points = [perfect?, moved?];
             let [first, second] =
                 points.map(|(error, (low, high))| format!("{error:+.2} [{low:+.2}, {high:+.2}]"));
             println!("| {} | {steps} | {first} | {second} |", kind.name());
@@ -88,15 +90,10 @@ fn exact_log_weights(path: &RbmPath, schedule: &Schedule, chains: usize) -> Resu
     Ok(log_weights)
 }
 
-fn point(log_weights: &[f64], shift: f64) -> (f64, (f64, f64)) {
-    let most = log_weights
-        .iter()
-        .copied()
-        .fold(f64::NEG_INFINITY, f64::max);
-    let sum: f64 = log_weights.iter().map(|x| (x - most).exp()).sum();
-    let log_z = most + (sum / log_weights.len() as f64).ln();
+fn point(log_weights: &[f64], shift: f64) -> Result<(f64, (f64, f64))> {
+    let log_z = Estimate::from_log_weights(log_weights)?.value();
     let (low, high) = interval(&Bootstrap::new(log_weights, log_z).log_z);
-    (log_z + shift, (low + shift, high + shift))
+    Ok((log_z + shift, (low + shift, high + shift)))
 }
 
 /// Figure 4: three chains along the geometric path and three along the cheap spline, from the base rates, with other
