@@ -185,6 +185,19 @@ pub enum Warning {
         /// Number of ladders.
         ladders: usize,
     },
+    /// An RBM under which data are less likely than under its base-rate model, which knows nothing but how often each
+    /// unit is on.
+    #[error(
+        "the data are less likely under the RBM ({log_likelihood:.3} nats a row) than under its base-rate model \
+         ({base_rate:.3}): the weights may be transposed, hidden and visible biases exchanged, the data binarised \
+         otherwise or have another order of units than those of training"
+    )]
+    BelowBaseRate {
+        /// Mean log likelihood under the RBM, in nats a row.
+        log_likelihood: f64,
+        /// Mean log likelihood under the base-rate model, in nats a row.
+        base_rate: f64,
+    },
     /// Two neighbouring betas hardly ever exchange their states.
     #[error(
         "{:.1}% of the swaps between beta = {lower} and {upper} are rejected: use more betas, or more \

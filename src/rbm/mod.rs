@@ -2,7 +2,8 @@
 //!
 //! [`Rbm`] is the model, [`BaseRate`] the machine without weights that annealing starts from,
 //! [`RbmPath`] the path between them and [`BlockGibbs`] the kernel that moves along it.
-//! [`ContrastiveDivergence`] trains a machine on data, and [`IdxArray`] reads the files of MNIST.
+//! [`ContrastiveDivergence`] trains a machine on data. With the feature `npz`, `RbmFile` reads machines and `BinaryData`
+//! reads data from files.
 //! For a machine of at most [`MAX_ENUMERATED_UNITS`] units in its smaller layer,
 //! [`Rbm::exact_log_normalizer`] gives `log Z`, and [`Rbm::exact_samples`] and [`EnumeratedRbm`] exact
 //! samples.
@@ -18,6 +19,8 @@ mod model;
 
 mod base_rate;
 
+mod likelihood;
+
 mod path;
 
 mod gibbs;
@@ -30,15 +33,16 @@ mod train;
 
 mod matching;
 
+#[cfg(feature = "npz")]
 mod file;
 
 pub use crate::num::{sigmoid, softplus};
 pub use base_rate::BaseRate;
 pub use enumerate::{EnumeratedRbm, MAX_ENUMERATED_UNITS};
-pub use file::IdxArray;
 #[cfg(feature = "npz")]
-pub use file::RbmFile;
+pub use file::{Binarization, BinaryData, DataLayout, RbmFile, RbmLayout};
 pub use gibbs::BlockGibbs;
+pub use likelihood::LogLikelihood;
 pub use matching::{ExactMatching, MomentChains, PersistentMatching, RbmMatching, RbmMoments};
 pub use model::Rbm;
 pub use path::{RbmAt, RbmPath};

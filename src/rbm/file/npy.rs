@@ -1,54 +1,41 @@
 //! The `.npy` format, in which NumPy writes one array of numbers (NEP 1).
 
-const MAGIC: &[u8] = b"\x93NUMPY";
+use crate::rbm::file::array::Array;
+use crate::rbm::file::dtype::{Dtype, Kind};
 
-/// An array read from a file, whatever its precision there.
-pub(super) struct Array {
-    pub(super) shape: Vec<usize>,
-    pub(super) fortran_order: bool,
-    /// The values in the order in which they are stored, which `fortran_order` tells.
-    pub(super) values: Vec<f64>,
+pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
+
+/// Parses a file of floats, integers or Booleans, of either endianness. The error says what is wrong.
+pub(super) fn parse(bytes: &[u8]) -> Result<Array, String> {
+    let (header, data) = split_header(bytes).ok_or("not a complete .npy header")?;
+    let descr = between(field(header, "descr")?, "'", "'").ok_or("no dtype in the header")?;
+    let shape = parse_shape(field(header, "shape")?)?;
+    let fortran_order = parse_order(field(header, "fortran_order")?)?;
+    let dtype = parse_dtype(descr).ok_or_else(|| {
+        format!("dtype {descr}, expected floats, integers or Booleans, as numpy.float32")
+    })?;
+    Array::new(shape, dtype, fortran_order, data.to_vec())
 }
 
-impl Array {
-    /// Parses a file of 32- or 64-bit floats of either endianness, or of one of the `others`: dtypes of
-    /// integers, bytes or Booleans. The error says what is wrong.
-    pub(super) fn parse(bytes: &[u8], others: &[&str]) -> Result<Self, String> {
-        let (header, data) = split_header(bytes).ok_or("not a complete .npy header")?;
-        let descr = between(field(header, "descr")?, "'", "'").ok_or("no dtype in the header")?;
-        let shape = parse_shape(field(header, "shape")?)?;
-        let count = shape
-            .iter()
-            .try_fold(1_usize, |n, &size| n.checked_mul(size));
-        let other = others.contains(&descr);
-        let read: fn(&[u8]) -> f64 = match descr {
-            "<f4" => |b| f64::from(f32::from_le_bytes(word(b))),
-            ">f4" => |b| f64::from(f32::from_be_bytes(word(b))),
-            "<f8" => |b| f64::from_le_bytes(word(b)),
-            ">f8" => |b| f64::from_be_bytes(word(b)),
-            "|b1" | "|u1" if other => |b| f64::from(b[0]),
-            "<i4" if other => |b| f64::from(i32::from_le_bytes(word(b))),
-            ">i4" if other => |b| f64::from(i32::from_be_bytes(word(b))),
-            "<i8" if other => |b| i64::from_le_bytes(word(b)) as f64,
-            ">i8" if other => |b| i64::from_be_bytes(word(b)) as f64,
-            other => return Err(format!("dtype {other}, expected float32 or float64")),
-        };
-        let width = match descr.as_bytes() {
-            [.., b'1'] => 1,
-            [.., b'4'] => 4,
-            _ => 8,
-        };
-        if count.and_then(|n| n.checked_mul(width)) != Some(data.len()) {
-            let found = data.len();
-            return Err(format!(
-                "{found} bytes of data for shape {shape:?} of dtype {descr}"
-            ));
-        }
-        Ok(Self {
-            shape,
-            fortran_order: parse_order(field(header, "fortran_order")?)?,
-            values: data.chunks_exact(width).map(read).collect(),
-        })
+fn parse_dtype(descr: &str) -> Option<Dtype> {
+    let &[order, kind, width] = descr.as_bytes() else {
+        return None;
+    };
+    let kind = match (kind, width) {
+        (b'b', b'1') => Kind::Boolean,
+        (b'u', b'1' | b'2' | b'4' | b'8') => Kind::Unsigned,
+        (b'i', b'1' | b'2' | b'4' | b'8') => Kind::Signed,
+        (b'f', b'2' | b'4' | b'8') => Kind::Float,
+        _ => return None,
+    };
+    let little = Dtype::little(kind, usize::from(width - b'0'));
+    match order {
+        b'<' | b'|' => Some(little),
+        b'>' => Some(Dtype {
+            big_endian: true,
+            ..little
+        }),
+        _ => None,
     }
 }
 
@@ -118,9 +105,4 @@ fn parse_shape(text: &str) -> Result<Vec<usize>, String> {
     sizes
         .map(|size| size.parse().map_err(|_| format!("shape ({size})")))
         .collect()
-}
-
-/// The chunks that are passed in have exactly N bytes.
-fn word<const N: usize>(bytes: &[u8]) -> [u8; N] {
-    std::array::from_fn(|i| bytes[i])
 }

@@ -1,0 +1,108 @@
+//! The arrays of a file, whatever its format.
+
+use std::path::Path;
+
+use crate::rbm::file::array::Array;
+use crate::rbm::file::npz::Npz;
+#[cfg(feature = "safetensors")]
+use crate::rbm::file::safetensors::{self, Safetensors};
+use crate::rbm::file::{idx, inflate, npy, npz};
+use crate::{Error, Result};
+
+/// What a file holds, by its contents and not by its name.
+pub(super) enum Arrays {
+    /// One array without a name.
+    One(Array),
+    Npz(Box<Npz>),
+    #[cfg(feature = "safetensors")]
+    Safetensors(Safetensors),
+}
+
+impl Arrays {
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        let bytes = std::fs::read(path).map_err(|error| Error::io(path, error))?;
+        Self::parse(bytes).map_err(|reason| Error::file(path, reason))
+    }
+
+    pub(super) fn parse(bytes: Vec<u8>) -> Result<Self, String> {
+        let bytes = match bytes.starts_with(inflate::GZIP_MAGIC) {
+            true => inflate::gunzip(&bytes)?,
+            false => bytes,
+        };
+        #[cfg(feature = "safetensors")]
+        if safetensors::begins(&bytes) {
+            return Safetensors::parse(bytes).map(Self::Safetensors);
+        }
+        if bytes.starts_with(npz::MAGIC) {
+            return Ok(Self::Npz(Npz::parse(bytes)?.into()));
+        }
+        if bytes.starts_with(npy::MAGIC) {
+            return npy::parse(&bytes).map(Self::One);
+        }
+        if bytes.starts_with(idx::MAGIC) {
+            return idx::parse(&bytes).map(Self::One);
+        }
+        Err(format!(
+            "{}, expected .npz, .npy, IDX of bytes{}",
+            kind_of(&bytes),
+            match cfg!(feature = "safetensors") {
+                true => " or .safetensors",
+                false => ", or .safetensors with the feature `safetensors`",
+            }
+        ))
+    }
+
+    /// The names of the arrays.
+    pub(super) fn keys(&self) -> Vec<String> {
+        match self {
+            Self::One(_) => Vec::new(),
+            Self::Npz(npz) => npz.keys(),
+            #[cfg(feature = "safetensors")]
+            Self::Safetensors(file) => file.keys(),
+        }
+    }
+
+    /// The array of a key, which the error names; nothing where there is no such key.
+    pub(super) fn get(&mut self, key: &str) -> Result<Option<Array>, String> {
+        let array = match self {
+            Self::One(_) => Ok(None),
+            Self::Npz(npz) => npz.get(key),
+            #[cfg(feature = "safetensors")]
+            Self::Safetensors(file) => file.get(key),
+        };
+        array.map_err(|reason| format!("key {key}: {reason}"))
+    }
+
+    /// The array of the first of the keys that the file has, and its key.
+    pub(super) fn first_of(&mut self, keys: &[&str]) -> Result<(String, Array), String> {
+        for &key in keys {
+            if let Some(array) = self.get(key)? {
+                return Ok((key.to_owned(), array));
+            }
+        }
+        Err(format!(
+            "no key {}; the file has {}",
+            keys.join(" or "),
+            listed(&self.keys())
+        ))
+    }
+}
+
+/// The keys of a file in words, no more than a dozen of them.
+pub(super) fn listed(keys: &[String]) -> String {
+    match keys {
+        [] => "no keys".into(),
+        [.., _] if keys.len() > 12 => format!("{} and {} more", keys[..12].join(", "), keys.len() - 12),
+        _ => keys.join(", "),
+    }
+}
+
+/// What files are that other programs write.
+fn kind_of(bytes: &[u8]) -> &'static str {
+    match bytes {
+        [] => "an empty file",
+        [0x89, b'H', b'D', b'F', ..] => "a file of HDF5",
+        [0x80, 2..=5, ..] => "a file of pickle or joblib",
+        _ => "a file of another format",
+    }
+}

@@ -1,0 +1,227 @@
+//! Files of RBM parameters.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use nalgebra::{DMatrix, DVector};
+use zip::ZipWriter;
+use zip::result::ZipError;
+use zip::write::SimpleFileOptions;
+
+use crate::rbm::base_rate::BaseRate;
+use crate::rbm::file::array::Array;
+use crate::rbm::file::arrays::Arrays;
+use crate::rbm::file::dtype::Kind;
+use crate::rbm::file::npy;
+use crate::rbm::file::rbm_layout::RbmLayout;
+use crate::rbm::model::Rbm;
+use crate::rbm::scalar::Scalar;
+use crate::{Error, Result};
+
+/// What a file holds of an RBM (feature `npz`), as NumPy, scikit-learn or PyTorch wrote it.
+///
+/// The keys are `W`, the weights, `a`, the hidden biases (M), and `b`, the visible biases (D), or scikit-learn's
+/// `components_`, `intercept_hidden_` and `intercept_visible_`; [`RbmLayout`] gives others. The weights are M x D or
+/// D x M, as the biases tell; square ones are taken as M x D. There may also be `b_base`, the visible biases of the
+/// base-rate model (D), `log_z_exact`, a number, which may be an integer, and `chains`, states of the visible units
+/// (N x D).
+///
+/// They are written in Python, from arrays, a `BernoulliRBM` of scikit-learn, or a module of PyTorch, by
+///
+/// ```text
+/// numpy.savez("rbm.npz", W=W, a=a, b=b)
+/// numpy.savez("rbm.npz", components_=rbm.components_, intercept_hidden_=rbm.intercept_hidden_,
+///             intercept_visible_=rbm.intercept_visible_)
+/// safetensors.torch.save_file(module.state_dict(), "rbm.safetensors")
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct RbmFile<T: Scalar = f32> {
+    /// The RBM.
+    pub rbm: Rbm<T>,
+    /// The base-rate model, where the file has `b_base`.
+    pub base: Option<BaseRate<T>>,
+    /// The exact `log Z`, where the file has `log_z_exact`.
+    pub log_z_exact: Option<f64>,
+    /// States of chains, such as the persistent ones of training
+    /// ([`TrainedRbm::chains`](crate::rbm::TrainedRbm::chains)), where the file has `chains`: an array
+    /// of zeros and ones, which may be bytes or Booleans.
+    pub chains: Option<Vec<Vec<bool>>>,
+}
+
+impl<T: Scalar> RbmFile<T> {
+    /// Reads a `.npz` or, with the feature `safetensors`, a `.safetensors` file; the contents tell the format, not the
+    /// name.
+    ///
+    /// Parameters are floats of 16, 32 or 64 bits, in any order. A bias may have further dimensions of size 1.
+    ///
+    /// # Errors
+    /// [`Error::File`] with the path and the key, where the file cannot be opened or is not whole, a key is missing,
+    /// or an array has the wrong dtype or shape or a value that is not finite in `T`.
+    pub fn read(path: impl AsRef<Path>) -> Result<Self> {
+        Self::read_as(path, &RbmLayout::default())
+    }
+
+    /// As [`read`](Self::read), with names of the parameters given.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_as(path: impl AsRef<Path>, layout: &RbmLayout) -> Result<Self> {
+        let path = path.as_ref();
+        let arrays = Arrays::read(path)?;
+        Self::take(arrays, layout).map_err(|reason| Error::file(path, reason))
+    }
+
+    pub(super) fn take(mut arrays: Arrays, layout: &RbmLayout) -> Result<Self, String> {
+        let rbm = rbm(&mut arrays, layout)?;
+        let base = arrays.get("b_base")?;
+        let log_z_exact = arrays.get("log_z_exact")?;
+        let chains = arrays.get("chains")?;
+        Ok(Self {
+            base: base.map(|array| base_rate(&rbm, &array)).transpose()?,
+            log_z_exact: log_z_exact.map(|array| number(&array)).transpose()?,
+            chains: chains
+                .map(|array| states(&array, rbm.visible_units()))
+                .transpose()?,
+            rbm,
+        })
+    }
+
+    /// Writes a compressed file of all fields, in the precision of `T`.
+    ///
+    /// # Errors
+    /// A chain of another length than D; [`Error::File`] where the file cannot be written.
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        for chain in self.chains.iter().flatten() {
+            Error::check_dimension("chain", chain.len(), self.rbm.visible_units())?;
+        }
+        self.write_archive(path).map_err(|error| match error {
+            ZipError::Io(error) => Error::io(path, error),
+            other => Error::file(path, other),
+        })
+    }
+
+    fn write_archive(&self, path: &Path) -> Result<(), ZipError> {
+        let mut archive = ZipWriter::new(BufWriter::new(File::create(path)?));
+        let mut put = |key: &str, shape: &[usize], width, values: &[T]| {
+            archive.start_file(format!("{key}.npy"), SimpleFileOptions::default())?;
+            let values = values.iter().map(|x| x.as_());
+            archive.write_all(&npy::format(shape, width, values))
+        };
+        let rbm = &self.rbm;
+        let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
+        let width = size_of::<T>();
+        put("W", &[hidden, visible], width, rbm.weights().as_slice())?;
+        put("a", &[hidden], width, rbm.hidden_bias().as_slice())?;
+        put("b", &[visible], width, rbm.visible_bias().as_slice())?;
+        if let Some(base) = &self.base {
+            put("b_base", &[visible], width, base.visible_bias().as_slice())?;
+        }
+        if let Some(log_z) = self.log_z_exact {
+            archive.start_file("log_z_exact.npy", SimpleFileOptions::default())?;
+            archive.write_all(&npy::format(&[], 8, std::iter::once(log_z)))?;
+        }
+        if let Some(chains) = &self.chains {
+            let units = (0..visible).flat_map(|i| chains.iter().map(move |chain| chain[i]));
+            archive.start_file("chains.npy", SimpleFileOptions::default())?;
+            archive.write_all(&npy::format(
+                &[chains.len(), visible],
+                4,
+                units.map(f64::from),
+            ))?;
+        }
+        archive.finish()?.flush()?;
+        Ok(())
+    }
+}
+
+/// The RBM of a file, its weights turned to M x D.
+fn rbm<T: Scalar>(arrays: &mut Arrays, layout: &RbmLayout) -> Result<Rbm<T>, String> {
+    let mut take = |given: &Option<String>, defaults: &[&str]| match given {
+        Some(name) => arrays.first_of(&[name]),
+        None => arrays.first_of(defaults),
+    };
+    let (w, weights) = take(&layout.weights, &["W", "components_"])?;
+    let (a, hidden) = take(&layout.hidden_bias, &["a", "intercept_hidden_"])?;
+    let (b, visible) = take(&layout.visible_bias, &["b", "intercept_visible_"])?;
+    let (hidden, visible) = (vector(&a, &hidden)?, vector(&b, &visible)?);
+    let numbers = parameters(&w, &weights)?;
+    let (m, d) = (hidden.len(), visible.len());
+    let turned = m == d && layout.square_transposed;
+    let weights = match weights.shape() {
+        &[rows, columns] if (rows, columns) == (m, d) && !turned => {
+            DMatrix::from_row_iterator(m, d, numbers)
+        }
+        &[rows, columns] if (rows, columns) == (d, m) => DMatrix::from_iterator(m, d, numbers),
+        shape => {
+            return Err(format!(
+                "key {w}: shape {shape:?}, expected [{m}, {d}] or [{d}, {m}], as {a} has {m} hidden biases and {b} \
+                 has {d} visible ones"
+            ));
+        }
+    };
+    Rbm::new(weights, hidden, visible).map_err(|error| named(&error, [&w, &a, &b]))
+}
+
+/// The numbers of an array of floats.
+fn parameters<T: Scalar>(key: &str, array: &Array) -> Result<impl Iterator<Item = T>, String> {
+    match array.dtype() {
+        dtype if dtype.is_float() => Ok(array.values().map(T::nearest)),
+        dtype => Err(format!("key {key}: dtype {dtype}, expected floats")),
+    }
+}
+
+/// An array of one dimension, or with others of size 1.
+fn vector<T: Scalar>(key: &str, array: &Array) -> Result<DVector<T>, String> {
+    let shape = array.shape();
+    if shape.is_empty() || shape.iter().filter(|size| **size != 1).count() > 1 {
+        return Err(format!("key {key}: shape {shape:?}, expected one dimension"));
+    }
+    let values: Vec<T> = parameters(key, array)?.collect();
+    Ok(values.into())
+}
+
+/// A state for each row of zeros and ones.
+fn states(array: &Array, units: usize) -> Result<Vec<Vec<bool>>, String> {
+    let shape = array.shape();
+    if !matches!(shape, &[_, columns] if columns == units) {
+        return Err(format!("key chains: shape {shape:?}, expected (N, {units})"));
+    }
+    if let Some(x) = array.values().find(|x| !matches!(*x, 0.0 | 1.0)) {
+        return Err(format!("key chains: {x}, expected 0 or 1"));
+    }
+    let units: Vec<bool> = array.values().map(|x| x == 1.0).collect();
+    Ok(units.chunks(shape[1]).map(<[bool]>::to_vec).collect())
+}
+
+fn number(array: &Array) -> Result<f64, String> {
+    let values: Vec<f64> = array.values().take(2).collect();
+    match values.as_slice() {
+        [value] if value.is_finite() && array.dtype().kind != Kind::Boolean => Ok(*value),
+        _ => Err("key log_z_exact: expected one finite number".into()),
+    }
+}
+
+fn base_rate<T: Scalar>(rbm: &Rbm<T>, array: &Array) -> Result<BaseRate<T>, String> {
+    let bias: DVector<T> = vector("b_base", array)?;
+    Error::check_dimension("b_base", bias.len(), rbm.visible_units())
+        .and_then(|()| BaseRate::new(rbm.hidden_units(), bias))
+        .map_err(|e| format!("key b_base: {e}"))
+}
+
+/// An error of [`Rbm::new`] in the words of the file, whose keys are those of W, a and b.
+fn named(error: &Error, [weights, hidden_bias, visible_bias]: [&str; 3]) -> String {
+    let argument = match error {
+        Error::InvalidArgument { argument, .. } | Error::DimensionMismatch { argument, .. } => {
+            *argument
+        }
+        _ => "",
+    };
+    let key = match argument {
+        "hidden_bias" => hidden_bias,
+        "visible_bias" => visible_bias,
+        _ => weights,
+    };
+    format!("key {key}: {error}")
+}

@@ -1,0 +1,165 @@
+//! The likelihood of data under an RBM.
+
+use crate::estimate::Warning;
+use crate::model::{NormalizedModel, UnnormalizedModel};
+use crate::rbm::base_rate::{BaseRate, check_data};
+use crate::rbm::model::Rbm;
+use crate::rbm::scalar::Scalar;
+use crate::{Error, Result};
+
+/// The mean log likelihood of data under an RBM, beside that under its base-rate model, in nats a row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct LogLikelihood {
+    /// Mean over the rows of `log f(v) - log Z`.
+    pub mean: f64,
+    /// Standard error of the mean over the rows; NaN for a single row. The error of log Z is not in it.
+    pub standard_error: f64,
+    /// Mean log likelihood of the same rows under the base-rate model.
+    pub base_rate: f64,
+    /// Standard error over the rows of the difference of the two means; NaN for a single row.
+    pub difference_error: f64,
+    /// Number of rows.
+    pub rows: usize,
+}
+
+impl LogLikelihood {
+    /// [`Warning::BelowBaseRate`] where the RBM scores below the base-rate model by more than two standard errors
+    /// of the difference.
+    pub fn warning(&self) -> Option<Warning> {
+        let below = self.base_rate - self.mean;
+        (below > 2.0 * self.difference_error).then_some(Warning::BelowBaseRate {
+            log_likelihood: self.mean,
+            base_rate: self.base_rate,
+        })
+    }
+}
+
+impl<T: Scalar> Rbm<T> {
+    /// The mean log likelihood of data, given `log Z` of the RBM, from a run or exact.
+    ///
+    /// ```
+    /// use annealed::prelude::*;
+    ///
+    /// let digits = annealed::data::digits().images;
+    /// let (training, held_out) = digits.split_at(1_500);
+    /// let start = Rbm::<f32>::from_data(10, training, 0)?;
+    /// let rbm = ContrastiveDivergence::new(1).epochs(20).train(start, training)?.rbm;
+    /// let base = BaseRate::from_data(10, training, 1.0)?;
+    /// let found = rbm.log_likelihood(held_out, rbm.exact_log_normalizer()?, &base)?;
+    /// assert!(found.mean > found.base_rate);
+    /// assert_eq!(found.warning(), None);
+    /// # Ok::<(), annealed::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Where there are no data, a row or the base-rate model has another length than D, or `log_z` is not finite.
+    pub fn log_likelihood(
+        &self,
+        data: &[Vec<bool>],
+        log_z: f64,
+        base: &BaseRate<T>,
+    ) -> Result<LogLikelihood> {
+        Error::check_number("log_z", log_z)?;
+        Error::check_dimension("row of data", check_data(data)?, self.visible_units())?;
+        Error::check_dimension("base", base.visible_units(), self.visible_units())?;
+        let base_log_z = base.log_normalizer();
+        let scores = data.iter().map(|row| {
+            let of_rbm = self.log_density(row) - log_z;
+            (of_rbm, base.log_density(row) - base_log_z)
+        });
+        let (of_rbm, of_base): (Vec<f64>, Vec<f64>) = scores.unzip();
+        let differences: Vec<f64> = of_rbm.iter().zip(&of_base).map(|(a, b)| a - b).collect();
+        let (mean, standard_error) = mean_of(&of_rbm);
+        Ok(LogLikelihood {
+            mean,
+            standard_error,
+            base_rate: mean_of(&of_base).0,
+            difference_error: mean_of(&differences).1,
+            rows: data.len(),
+        })
+    }
+}
+
+/// The mean, and its standard error.
+fn mean_of(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|x| (x - mean).powi(2)).sum();
+    (mean, (squares / (n - 1.0) / n).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use nalgebra::DMatrix;
+
+    use super::*;
+    use crate::rbm::ContrastiveDivergence;
+
+    /// All four states of two units, against sums by hand.
+    #[test]
+    fn means_are_those_of_sums_by_hand() {
+        let rbm = Rbm::new(
+            DMatrix::from_row_slice(1, 2, &[1.0, -2.0]),
+            vec![0.5].into(),
+            vec![0.25, -0.75].into(),
+        )
+        .unwrap();
+        let base = BaseRate::new(1, vec![1.0, 0.0].into()).unwrap();
+        let data = [vec![true, false], vec![false, true], vec![true, true]];
+        let log_f = |v: [f64; 2]| {
+            0.25 * v[0] - 0.75 * v[1] + (1.0 + (0.5 + v[0] - 2.0 * v[1]).exp()).ln()
+        };
+        let states = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]];
+        let log_z = states.map(|v| log_f(v).exp()).iter().sum::<f64>().ln();
+        let likelihoods = [states[1], states[2], states[3]].map(|v| log_f(v) - log_z);
+        let mean = likelihoods.iter().sum::<f64>() / 3.0;
+        let base_of = |v: [f64; 2]| v[0] - (1.0 + 1_f64.exp()).ln() - 2_f64.ln();
+        let base_rate = [states[1], states[2], states[3]].map(base_of).iter().sum::<f64>() / 3.0;
+        let found = rbm.log_likelihood(&data, log_z, &base).unwrap();
+        assert!((found.mean - mean).abs() < 1e-14, "{found:?} {mean}");
+        assert!((found.base_rate - base_rate).abs() < 1e-14, "{found:?} {base_rate}");
+        assert_eq!(found.rows, 3);
+        assert!(rbm.log_likelihood(&data[..1], log_z, &base).unwrap().standard_error.is_nan());
+        assert!(rbm.log_likelihood(&[], log_z, &base).is_err());
+        assert!(rbm.log_likelihood(&[vec![true]], log_z, &base).is_err());
+        assert!(rbm.log_likelihood(&data, f64::NAN, &base).is_err());
+        let other = BaseRate::uniform(1, 3).unwrap();
+        assert!(rbm.log_likelihood(&data, log_z, &other).is_err());
+    }
+
+    /// Machines of 20 x 20 units on rows of digits: as trained, and with parameters exchanged or data inverted.
+    #[test]
+    fn exchanged_parameters_score_below_the_base_rates() {
+        let crop = |image: Vec<bool>| image[22..42].to_vec();
+        let data: Vec<_> = crate::data::digits().images.into_iter().map(crop).collect();
+        let start = Rbm::<f64>::from_data(20, &data, 0).unwrap();
+        let rbm = ContrastiveDivergence::new(1)
+            .epochs(30)
+            .learning_rate(0.05, 0.0)
+            .train(start, &data)
+            .unwrap()
+            .rbm;
+        let base = BaseRate::from_data(20, &data, 1.0).unwrap();
+        let (w, a, b) = (&rbm.weights, &rbm.hidden_bias, &rbm.visible_bias);
+        let warning = |rbm: &Rbm<f64>, data: &[Vec<bool>]| {
+            let log_z = rbm.exact_log_normalizer().unwrap();
+            let found = rbm.log_likelihood(data, log_z, &base).unwrap();
+            found.warning().map(|warning| warning.name())
+        };
+        let expected = Some("BelowBaseRate".to_owned());
+        let transposed = Rbm::new(w.transpose(), a.clone(), b.clone()).unwrap();
+        let exchanged = Rbm::new(w.clone(), b.clone(), a.clone()).unwrap();
+        let inverted: Vec<Vec<bool>> = data
+            .iter()
+            .map(|row| row.iter().map(|on| !on).collect())
+            .collect();
+        assert_eq!(warning(&rbm, &data), None);
+        assert_eq!(warning(&transposed, &data), expected);
+        assert_eq!(warning(&exchanged, &data), expected);
+        // The base rates are no better here, but by less than the machine.
+        assert_eq!(warning(&rbm, &inverted), expected);
+        // A machine that is its own base rates is not warned of.
+        assert_eq!(warning(&base.to_rbm().unwrap(), &data), None);
+    }
+}
