@@ -79,7 +79,7 @@ pub mod prelude {
         PilotWarning, Rounds, ScheduleOptimizer, StepSizeTuning, Survey, VarOpt,
     };
     #[cfg(feature = "npz")]
-    pub use crate::rbm::RbmFile;
+    pub use crate::rbm::{BinaryData, RbmFile};
     pub use crate::rbm::{BaseRate, BlockGibbs, ContrastiveDivergence, Rbm, RbmPath};
     pub use crate::schedule::Schedule;
     pub use crate::tempering::Tempering;

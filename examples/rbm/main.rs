@@ -7,7 +7,7 @@
 //! ```text
 //! cargo run --release --features full --example rbm
 //! cargo run --release --features full --example rbm -- \
-//!     --weights rbm.npz --base data-rate --chains 1000 --steps 10000 --json
+//!     --weights rbm.npz --base-data train.npy --data test.npy --chains 1000 --steps 10000 --json
 //! cargo run --release --features full --example rbm -- \
 //!     --weights rbm.npz --schedule friction --save-schedule betas.txt
 //! cargo run --release --features full --example rbm -- --reverse exact --raise 10
@@ -24,6 +24,7 @@ mod options;
 mod problem;
 mod report;
 mod reverse;
+mod rows;
 #[path = "../common/seconds.rs"]
 mod seconds;
 
@@ -36,7 +37,7 @@ use clap::Parser;
 
 use interrupt::Interrupt;
 use options::Options;
-use problem::{anneal_along, images, read, train};
+use problem::{anneal_along, read, train};
 use report::Report;
 use reverse::Backward;
 
@@ -61,8 +62,10 @@ fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
         Some(path) => read(path, options)?,
         None => train(options)?,
     };
-    if let Some(file) = &options.data {
-        problem.held_out = images(file, problem.rbm.visible_units())?;
+    if let Some(source) = &options.data {
+        let (held_out, note) = source.read(options.threshold, &problem.rbm)?;
+        problem.held_out = held_out;
+        problem.note += &note;
     }
     let begun = Instant::now();
     let mut path = anneal_along(options, &problem)?;
@@ -82,14 +85,23 @@ fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
     };
     let raise = match options.raise {
         Some(_) if problem.held_out.is_empty() => {
-            let expected = "images by --data, or no --weights";
+            let expected = "data by --data, or no --weights";
             return Err(Error::invalid("--raise", "no held-out images", expected));
         }
         Some(chains) => Some(ais.raise(&problem.held_out, chains)?),
         None => None,
     };
+    let likelihood = match problem.held_out.as_slice() {
+        [] => None,
+        held_out => Some(
+            problem
+                .rbm
+                .log_likelihood(held_out, run.log_z(), &problem.base)?,
+        ),
+    };
     let report = Report {
         problem: &problem,
+        likelihood,
         run: &run,
         backward,
         raise,

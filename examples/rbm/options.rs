@@ -15,16 +15,30 @@ use annealed::rbm::{BlockGibbs, RbmPath};
 use annealed::schedule::Schedule;
 use clap::{Parser, ValueEnum};
 
+use crate::rows::Source;
 use crate::seconds::seconds;
 
 /// Estimate the log partition function of an RBM.
 #[derive(Debug, Parser)]
 pub struct Options {
-    /// RBM to score: a NumPy .npz file with W (M, D), a (M), b (D) and optionally b_base (D);
-    /// without it an RBM is trained on the embedded 8 x 8 digits
+    /// RBM to score: a file of NumPy (.npz) or PyTorch (.safetensors) with W, a (hidden), b (visible), or
+    /// scikit-learn's components_, intercept_hidden_, intercept_visible_; optionally b_base (D); without it an RBM
+    /// is trained on the embedded 8 x 8 digits
     #[arg(long)]
     pub weights: Option<PathBuf>,
-    /// Where chains start: the file's b_base (or the training data's base rates), or fair coins
+    /// Other names of the weights, hidden and visible biases in the file
+    #[arg(
+        long,
+        value_delimiter = ',',
+        num_args = 1,
+        value_name = "W,A,B",
+        requires = "weights"
+    )]
+    pub names: Vec<String>,
+    /// Take weights of as many hidden as visible units as visible by hidden; others tell by their shape
+    #[arg(long, requires = "weights")]
+    pub square_transposed: bool,
+    /// Where chains start: the base rates of --base-data, else the file's b_base, or fair coins
     #[arg(long, value_enum, default_value = "data-rate")]
     pub base: Base,
     /// The path from the base: mixed energies, or a spline through averaged moments at nine inner
@@ -98,9 +112,16 @@ pub struct Options {
     /// unless set
     #[arg(long)]
     pub engine: Option<Engine>,
-    /// Images to score besides, an uncompressed IDX file (MNIST's format); ink from grey 128 on
+    /// Held-out data to score: .npy, .npz or IDX (MNIST's format), plain or .gz; FILE:ARRAY where a .npz file has
+    /// several arrays
+    #[arg(long, value_name = "FILE")]
+    pub data: Option<Source>,
+    /// Training data, whose base rates chains start from; as --data
+    #[arg(long, value_name = "FILE", requires = "weights")]
+    pub base_data: Option<Source>,
+    /// Units of data are on from this number; unless set the data decide
     #[arg(long)]
-    pub data: Option<PathBuf>,
+    pub threshold: Option<f64>,
     /// Enumerate the exact log Z (up to 25 units in the smaller layer)
     #[arg(long)]
     pub exact: bool,

@@ -1,11 +1,11 @@
 //! The RBM at hand, and the path to it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use annealed::rbm::{
-    BaseRate, ContrastiveDivergence, ExactMatching, IdxArray, MAX_ENUMERATED_UNITS, MomentChains,
-    PersistentMatching, Rbm, RbmFile, RbmPath,
+    BaseRate, ContrastiveDivergence, ExactMatching, MAX_ENUMERATED_UNITS, MomentChains,
+    PersistentMatching, Rbm, RbmFile, RbmLayout, RbmPath,
 };
 use annealed::schedule::Schedule;
 use annealed::{Error, Result, data};
@@ -18,7 +18,7 @@ pub struct Problem {
     pub base: BaseRate,
     pub log_z_exact: Option<f64>,
     pub held_out: Vec<Vec<bool>>,
-    /// How the RBM came about.
+    /// How the RBM came about, and how data were read.
     pub note: String,
 }
 
@@ -47,31 +47,22 @@ pub fn anneal_along(options: &Options, problem: &Problem) -> Result<RbmPath> {
     }
 }
 
-/// The images of an IDX file, for an RBM of that many visible units.
-pub fn images(file: &Path, visible_units: usize) -> Result<Vec<Vec<bool>>> {
-    let images = IdxArray::read(file)?.binarize(128);
-    match images.first() {
-        Some(image) if image.len() == visible_units => Ok(images),
-        other => {
-            let pixels = other.map_or(0, Vec::len);
-            let reason = format!(
-                "has images of {pixels} pixels, expected {visible_units}, the visible units of the RBM"
-            );
-            Err(Error::file(file, reason))
-        }
-    }
-}
-
-/// Reads the RBM of a file.
+/// Reads the RBM of a file, and the data that the options name.
 pub fn read(path: &PathBuf, options: &Options) -> Result<Problem> {
-    let file = RbmFile::read(path)?;
+    let file = RbmFile::read_as(path, &layout(options)?)?;
     let (hidden, visible) = (file.rbm.hidden_units(), file.rbm.visible_units());
-    let base = match (options.base, file.base) {
-        (Base::Uniform, _) => BaseRate::uniform(hidden, visible)?,
-        (Base::DataRate, Some(base)) => base,
-        (Base::DataRate, None) => {
-            let reason = "has no b_base, which --base data-rate starts from; expected the key \
-                          b_base (D), or --base uniform";
+    let mut note = String::new();
+    let base = match (options.base, &options.base_data, file.base) {
+        (Base::Uniform, _, _) => BaseRate::uniform(hidden, visible)?,
+        (Base::DataRate, Some(source), _) => {
+            let (training, read) = source.read(options.threshold, &file.rbm)?;
+            note += &read;
+            BaseRate::from_data(hidden, &training, 1.0)?
+        }
+        (Base::DataRate, None, Some(base)) => base,
+        (Base::DataRate, None, None) => {
+            let reason = "has no base rates to start from; expected --base-data with a file of training data, the key \
+                          b_base (D), or --base uniform, which needs more stages";
             return Err(Error::file(path, reason));
         }
     };
@@ -85,8 +76,21 @@ pub fn read(path: &PathBuf, options: &Options) -> Result<Problem> {
         base,
         log_z_exact,
         held_out: Vec::new(),
-        note: String::new(),
+        note,
     })
+}
+
+/// Where the file has the parameters.
+fn layout(options: &Options) -> Result<RbmLayout> {
+    let layout = match options.square_transposed {
+        true => RbmLayout::default().square_transposed(),
+        false => RbmLayout::default(),
+    };
+    match options.names.as_slice() {
+        [] => Ok(layout),
+        [w, a, b] => Ok(layout.weights(w).hidden_bias(a).visible_bias(b)),
+        names => Err(Error::invalid("--names", names.join(","), "three names")),
+    }
 }
 
 /// The exact log Z, or `None` where no layer is small enough.

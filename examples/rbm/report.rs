@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use annealed::ais::{Bridge, Raise, ReverseRun, Run, StoppedBy};
 use annealed::estimate::Warning;
-use annealed::model::{NormalizedModel, UnnormalizedModel};
+use annealed::rbm::LogLikelihood;
 use serde_json::{Value, json};
 
 use crate::problem::Problem;
@@ -13,6 +13,8 @@ use crate::reverse::Backward;
 /// All that is known in the end.
 pub struct Report<'a> {
     pub problem: &'a Problem,
+    /// Of the held-out data, where there are any.
+    pub likelihood: Option<LogLikelihood>,
     pub run: &'a Run<Vec<bool>>,
     pub backward: Option<Backward>,
     pub raise: Option<Raise>,
@@ -23,17 +25,11 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Mean log-likelihood of the held-out images at this log Z, and its standard error over images.
-    fn log_likelihood(&self, log_z: f64) -> (f64, f64) {
-        let problem = self.problem;
-        let (mean, error) = mean_over(&problem.held_out, |image| problem.rbm.log_density(image));
-        (mean - log_z, error)
-    }
-
-    fn base_log_likelihood(&self) -> f64 {
-        let base = &self.problem.base;
-        let (mean, _) = mean_over(&self.problem.held_out, |image| base.log_density(image));
-        mean - base.log_normalizer()
+    /// The interval of the mean log likelihood, from that of log Z alone.
+    fn interval_of(&self, likelihood: &LogLikelihood) -> (f64, f64) {
+        let (lower, upper) = self.run.interval();
+        let log_f = likelihood.mean + self.run.log_z();
+        (log_f - upper, log_f - lower)
     }
 
     /// Of all runs.
@@ -48,14 +44,15 @@ impl Report<'_> {
         self.pilot_seconds + self.run.seconds() + backward
     }
 
-    /// Names of the warnings of the forward run and of both directions together.
+    /// Names of the warnings of the forward run, of both directions together and of the likelihood.
     fn warnings(&self) -> Vec<String> {
         let joint = match &self.backward {
             None => &[],
             Some(Backward::Exact(both)) => both.1.warnings(),
             Some(Backward::Approximate(both)) => both.1.warnings(),
         };
-        names(&[self.run.warnings(), joint].concat())
+        let likelihood = self.likelihood.as_ref().and_then(LogLikelihood::warning);
+        names(&[self.run.warnings(), joint, likelihood.as_slice()].concat())
     }
 
     pub fn json(&self) -> Value {
@@ -79,6 +76,7 @@ impl Report<'_> {
             "pilot_seconds": self.pilot_seconds,
             "chain_steps_per_second": run.chain_steps_per_second(),
             "warnings": self.warnings(),
+            "notes": problem.note.lines().collect::<Vec<_>>(),
         });
         match &self.backward {
             Some(Backward::Exact(both)) => {
@@ -94,14 +92,13 @@ impl Report<'_> {
             }
             None => {}
         }
-        if !problem.held_out.is_empty() {
-            let (mean, error) = self.log_likelihood(run.log_z());
-            json["log_likelihood"] = mean.into();
-            json["log_likelihood_interval"] =
-                json!([self.log_likelihood(upper).0, self.log_likelihood(lower).0]);
-            json["log_likelihood_error_over_images"] = error.into();
-            json["base_log_likelihood"] = self.base_log_likelihood().into();
-            json["images"] = problem.held_out.len().into();
+        if let Some(likelihood) = &self.likelihood {
+            let (lower, upper) = self.interval_of(likelihood);
+            json["log_likelihood"] = likelihood.mean.into();
+            json["log_likelihood_interval"] = json!([lower, upper]);
+            json["log_likelihood_error_over_images"] = likelihood.standard_error.into();
+            json["base_log_likelihood"] = likelihood.base_rate.into();
+            json["images"] = likelihood.rows.into();
         }
         if let Some(raise) = &self.raise {
             let (mean, error) = raise.mean();
@@ -141,9 +138,7 @@ impl Display for Report<'_> {
             writeln!(f, "exact log Z = {exact:.3}, error {error:+.3}")?;
         }
         self.write_backward(f)?;
-        if !problem.held_out.is_empty() {
-            self.write_log_likelihood(f)?;
-        }
+        self.write_log_likelihood(f)?;
         if run.stopped_by() != StoppedBy::Chains {
             writeln!(f, "stopped by {}", run.stopped_by())?;
         }
@@ -197,17 +192,19 @@ impl Report<'_> {
     }
 
     fn write_log_likelihood(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let images = self.problem.held_out.len();
-        let (mean, error) = self.log_likelihood(self.run.log_z());
-        let (lower, upper) = self.run.interval();
+        let Some(likelihood) = &self.likelihood else {
+            return Ok(());
+        };
+        let (lower, upper) = self.interval_of(likelihood);
         writeln!(
             f,
-            "log likelihood of {images} held-out images: {mean:.3} nats an image, +- {error:.3} over images \
-             (95% interval from the forward log Z alone: {:.3} to {:.3}); under the base-rate model {:.3}",
-            self.log_likelihood(upper).0,
-            self.log_likelihood(lower).0,
-            self.base_log_likelihood(),
+            "log likelihood of {} held-out images: {:.3} nats an image, +- {:.3} over images (95% interval from the \
+             forward log Z alone: {lower:.3} to {upper:.3}); under the base-rate model {:.3}",
+            likelihood.rows, likelihood.mean, likelihood.standard_error, likelihood.base_rate,
         )?;
+        if let Some(warning) = likelihood.warning() {
+            writeln!(f, "warning: {warning}")?;
+        }
         if let Some(raise) = &self.raise {
             let (mean, error) = raise.mean();
             writeln!(
@@ -218,12 +215,4 @@ impl Report<'_> {
         }
         Ok(())
     }
-}
-
-/// The mean of f over the images, and its standard error.
-fn mean_over(images: &[Vec<bool>], f: impl Fn(&Vec<bool>) -> f64) -> (f64, f64) {
-    let n = images.len() as f64;
-    let mean = images.iter().map(&f).sum::<f64>() / n;
-    let squares: f64 = images.iter().map(|image| (f(image) - mean).powi(2)).sum();
-    (mean, (squares / (n - 1.0) / n).sqrt())
 }

@@ -1,13 +1,16 @@
 //! The RBMs of both papers: five trained here on the binarised MNIST training set, one published.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use annealed::rbm::{
-    BaseRate, ContrastiveDivergence, IdxArray, MAX_ENUMERATED_UNITS, Rbm, RbmFile,
+    BaseRate, BinaryData, ContrastiveDivergence, MAX_ENUMERATED_UNITS, Rbm, RbmFile,
 };
 use annealed::{Error, Result};
 use clap::ValueEnum;
+use flate2::read::GzDecoder;
 
 /// How many rows are presented before the parameters change.
 const BATCH: usize = 100;
@@ -147,39 +150,27 @@ pub struct Folders {
 impl Folders {
     /// The 60,000 training images, binarised once.
     pub fn training_images(&self) -> Result<Vec<Vec<bool>>> {
-        Ok(self
-            .read("train-images-binarized-idx3-ubyte.gz")?
-            .binarize(128))
-    }
-
-    /// The 10,000 test images, grey from 0 to 255, and their labels.
-    pub fn test_images(&self) -> Result<(IdxArray, IdxArray)> {
-        Ok((
-            self.read("t10k-images-idx3-ubyte.gz")?,
-            self.read("t10k-labels-idx1-ubyte.gz")?,
-        ))
+        self.images("train-images-binarized-idx3-ubyte.gz")
     }
 
     /// The test images, black from half grey on, with digit i repeated i + 1 times.
     pub fn biased_images(&self) -> Result<Vec<Vec<bool>>> {
-        let (images, labels) = self.test_images()?;
-        let images = images
-            .binarize(128)
-            .into_iter()
-            .zip(labels.bytes().to_vec());
+        let images = self.images("t10k-images-idx3-ubyte.gz")?.into_iter();
+        let images = images.zip(self.test_labels()?);
         Ok(images
             .flat_map(|(image, digit)| std::iter::repeat_n(image, 1 + usize::from(digit)))
             .collect())
     }
 
-    fn read(&self, name: &str) -> Result<IdxArray> {
-        use std::io::Read;
-        let file = self.mnist.join(name);
-        let mut bytes = Vec::new();
-        let opened = std::fs::File::open(&file).map_err(|error| Error::io(&file, error))?;
-        flate2::read::GzDecoder::new(opened)
-            .read_to_end(&mut bytes)
-            .map_err(|error| Error::io(&file, error))?;
-        IdxArray::from_bytes(&bytes).map_err(|error| Error::file(file, error))
+    fn images(&self, name: &str) -> Result<Vec<Vec<bool>>> {
+        BinaryData::read(self.mnist.join(name)).map(BinaryData::into_rows)
+    }
+
+    /// One byte a label, after a header of eight.
+    fn test_labels(&self) -> Result<Vec<u8>> {
+        let file = self.mnist.join("t10k-labels-idx1-ubyte.gz");
+        let opened = File::open(&file).map_err(|error| Error::io(&file, error))?;
+        let bytes: Result<Vec<u8>, _> = GzDecoder::new(opened).bytes().skip(8).collect();
+        bytes.map_err(|error| Error::io(&file, error))
     }
 }

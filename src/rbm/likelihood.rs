@@ -107,20 +107,31 @@ mod tests {
         .unwrap();
         let base = BaseRate::new(1, vec![1.0, 0.0].into()).unwrap();
         let data = [vec![true, false], vec![false, true], vec![true, true]];
-        let log_f = |v: [f64; 2]| {
-            0.25 * v[0] - 0.75 * v[1] + (1.0 + (0.5 + v[0] - 2.0 * v[1]).exp()).ln()
-        };
+        let log_f =
+            |v: [f64; 2]| 0.25 * v[0] - 0.75 * v[1] + (1.0 + (0.5 + v[0] - 2.0 * v[1]).exp()).ln();
         let states = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]];
         let log_z = states.map(|v| log_f(v).exp()).iter().sum::<f64>().ln();
         let likelihoods = [states[1], states[2], states[3]].map(|v| log_f(v) - log_z);
         let mean = likelihoods.iter().sum::<f64>() / 3.0;
         let base_of = |v: [f64; 2]| v[0] - (1.0 + 1_f64.exp()).ln() - 2_f64.ln();
-        let base_rate = [states[1], states[2], states[3]].map(base_of).iter().sum::<f64>() / 3.0;
+        let base_rate = [states[1], states[2], states[3]]
+            .map(base_of)
+            .iter()
+            .sum::<f64>()
+            / 3.0;
         let found = rbm.log_likelihood(&data, log_z, &base).unwrap();
         assert!((found.mean - mean).abs() < 1e-14, "{found:?} {mean}");
-        assert!((found.base_rate - base_rate).abs() < 1e-14, "{found:?} {base_rate}");
+        assert!(
+            (found.base_rate - base_rate).abs() < 1e-14,
+            "{found:?} {base_rate}"
+        );
         assert_eq!(found.rows, 3);
-        assert!(rbm.log_likelihood(&data[..1], log_z, &base).unwrap().standard_error.is_nan());
+        assert!(
+            rbm.log_likelihood(&data[..1], log_z, &base)
+                .unwrap()
+                .standard_error
+                .is_nan()
+        );
         assert!(rbm.log_likelihood(&[], log_z, &base).is_err());
         assert!(rbm.log_likelihood(&[vec![true]], log_z, &base).is_err());
         assert!(rbm.log_likelihood(&data, f64::NAN, &base).is_err());

@@ -27,6 +27,7 @@ mod moments;
 mod paths;
 mod preconditioner;
 mod progress;
+mod python_files;
 mod rbm;
 mod rbm_bases;
 mod rbm_files;

@@ -235,8 +235,16 @@ fn every_fault_is_named_by_its_key() {
     let nan = doubles(&[7.0, f64::NAN]);
     let large = doubles(&[7.0, 1e300]);
     let cases: Vec<(&str, Entries, &str)> = vec![
-        ("missing", valid().split_off(1), "key W is missing"),
-        ("missing-b", valid()[..2].to_vec(), "key b is missing"),
+        (
+            "missing",
+            valid().split_off(1),
+            "no key W or components_; the file has a, b",
+        ),
+        (
+            "missing-b",
+            valid()[..2].to_vec(),
+            "no key b or intercept_visible_; the file has W, a",
+        ),
         (
             "flat",
             with("W", npy("<f8", "False", "(6,)", &doubles(&[0.0; 6]))),
@@ -245,17 +253,17 @@ fn every_fault_is_named_by_its_key() {
         (
             "short-a",
             with("a", npy("<f8", "False", "(1,)", &doubles(&[7.0]))),
-            "key a:",
+            "key W: shape [2, 3], expected [1, 3] or [3, 1]",
         ),
         (
             "matrix-b",
-            with("b", npy("<f8", "False", "(3, 1)", &doubles(&[0.0; 3]))),
+            with("b", npy("<f8", "False", "(3, 2)", &doubles(&[0.0; 6]))),
             "key b: shape",
         ),
         (
             "integers",
             with("b", npy("<i8", "False", "(3,)", &doubles(&[0.0; 3]))),
-            "key b: dtype <i8",
+            "key b: dtype int64, expected floats",
         ),
         (
             "order",
@@ -265,7 +273,7 @@ fn every_fault_is_named_by_its_key() {
         (
             "log-z-kind",
             with("log_z_exact", npy("|b1", "False", "()", &[1])),
-            "key log_z_exact: dtype |b1",
+            "key log_z_exact: expected one finite number",
         ),
         (
             "nan",
@@ -296,6 +304,11 @@ fn every_fault_is_named_by_its_key() {
             "headless",
             with("W", npy("<f8", "False", "2", &[])),
             "key W: no shape",
+        ),
+        (
+            "text-numbers",
+            with("W", npy("<U1", "False", "(1,)", &[0; 4])),
+            "key W: dtype <U1, expected floats, integers or Booleans",
         ),
         (
             "base",

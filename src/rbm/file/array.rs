@@ -18,7 +18,9 @@ impl Array {
         fortran_order: bool,
         data: Vec<u8>,
     ) -> Result<Self, String> {
-        let length = shape.iter().try_fold(dtype.width, |n, &size| n.checked_mul(size));
+        let length = shape
+            .iter()
+            .try_fold(dtype.width, |n, &size| n.checked_mul(size));
         if length != Some(data.len()) {
             let found = data.len();
             return Err(format!(

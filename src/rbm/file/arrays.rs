@@ -92,7 +92,9 @@ impl Arrays {
 pub(super) fn listed(keys: &[String]) -> String {
     match keys {
         [] => "no keys".into(),
-        [.., _] if keys.len() > 12 => format!("{} and {} more", keys[..12].join(", "), keys.len() - 12),
+        [.., _] if keys.len() > 12 => {
+            format!("{} and {} more", keys[..12].join(", "), keys.len() - 12)
+        }
         _ => keys.join(", "),
     }
 }

@@ -109,7 +109,11 @@ impl Display for Seen {
         match self.few.len() {
             FEW.. => {
                 let (smallest, largest) = (self.smallest, self.largest);
-                write!(f, "numbers from {smallest} to {largest} ({}, ..)", few.join(", "))
+                write!(
+                    f,
+                    "numbers from {smallest} to {largest} ({}, ..)",
+                    few.join(", ")
+                )
             }
             _ => write!(f, "the numbers {}", few.join(", ")),
         }
@@ -145,7 +149,10 @@ mod tests {
     #[test]
     fn what_is_in_doubt_is_refused_and_named() {
         for (values, named) in [
-            (&[0.0, 16.0, 5.0, 3.0, 1.0][..], "from 0 to 16 (0, 16, 5, 3, ..)"),
+            (
+                &[0.0, 16.0, 5.0, 3.0, 1.0][..],
+                "from 0 to 16 (0, 16, 5, 3, ..)",
+            ),
             (&[-1.0, 1.0], "the numbers -1, 1:"),
             (&[0.0, 2.0], "the numbers 0, 2:"),
             (&[0.0, 254.0], "the numbers 0, 254:"),

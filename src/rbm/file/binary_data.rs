@@ -61,7 +61,9 @@ impl BinaryData {
         };
         let threshold = assumed.threshold();
         Ok(Self {
-            rows: rows.map(|row| row.map(|x| x >= threshold).collect()).collect(),
+            rows: rows
+                .map(|row| row.map(|x| x >= threshold).collect())
+                .collect(),
             assumed,
         })
     }

@@ -36,7 +36,8 @@ pub(super) fn read(reader: impl Read, size: u64, compressed: u64) -> Result<Vec<
 pub(super) fn gunzip(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let size = bytes.last_chunk().ok_or("not a whole file of gzip")?;
     let size = u32::from_le_bytes(*size).into();
-    read(GzDecoder::new(bytes), size, bytes.len() as u64).map_err(|reason| format!("gzip: {reason}"))
+    read(GzDecoder::new(bytes), size, bytes.len() as u64)
+        .map_err(|reason| format!("gzip: {reason}"))
 }
 
 #[cfg(test)]
@@ -74,7 +75,10 @@ mod tests {
             (u32::MAX, "cannot hold"),
         ] {
             let error = saying(size, file.clone()).unwrap_err();
-            assert!(error.contains(reason) || error.contains("corrupt"), "{error}");
+            assert!(
+                error.contains(reason) || error.contains("corrupt"),
+                "{error}"
+            );
         }
         let two = [gzip(&[7; 1_000]), gzip(&[7; 500])].concat();
         assert!(gunzip(&two).unwrap_err().contains("more than the 500"));
@@ -90,7 +94,9 @@ mod tests {
         for bit in 0..8 * file.len() {
             let mut damaged = file.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert!(gunzip(&damaged).is_ok_and(|read| read == contents) || gunzip(&damaged).is_err());
+            assert!(
+                gunzip(&damaged).is_ok_and(|read| read == contents) || gunzip(&damaged).is_err()
+            );
         }
     }
 }

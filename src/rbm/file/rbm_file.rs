@@ -176,7 +176,9 @@ fn parameters<T: Scalar>(key: &str, array: &Array) -> Result<impl Iterator<Item 
 fn vector<T: Scalar>(key: &str, array: &Array) -> Result<DVector<T>, String> {
     let shape = array.shape();
     if shape.is_empty() || shape.iter().filter(|size| **size != 1).count() > 1 {
-        return Err(format!("key {key}: shape {shape:?}, expected one dimension"));
+        return Err(format!(
+            "key {key}: shape {shape:?}, expected one dimension"
+        ));
     }
     let values: Vec<T> = parameters(key, array)?.collect();
     Ok(values.into())
@@ -186,7 +188,9 @@ fn vector<T: Scalar>(key: &str, array: &Array) -> Result<DVector<T>, String> {
 fn states(array: &Array, units: usize) -> Result<Vec<Vec<bool>>, String> {
     let shape = array.shape();
     if !matches!(shape, &[_, columns] if columns == units) {
-        return Err(format!("key chains: shape {shape:?}, expected (N, {units})"));
+        return Err(format!(
+            "key chains: shape {shape:?}, expected (N, {units})"
+        ));
     }
     if let Some(x) = array.values().find(|x| !matches!(*x, 0.0 | 1.0)) {
         return Err(format!("key chains: {x}, expected 0 or 1"));

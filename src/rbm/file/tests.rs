@@ -1,0 +1,204 @@
+//! Damaged and forged files: no panic, and no allocation that the file's size does not allow.
+
+use std::io::{Cursor, Write};
+
+use zip::CompressionMethod::{Deflated, Stored};
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
+
+use super::arrays::Arrays;
+use super::{BinaryData, DataLayout, RbmFile, RbmLayout, npy};
+
+fn rbm_of(bytes: &[u8]) -> Result<RbmFile<f64>, String> {
+    RbmFile::take(Arrays::parse(bytes.to_vec())?, &RbmLayout::default())
+}
+
+fn data_of(bytes: &[u8]) -> Result<BinaryData, String> {
+    BinaryData::take(Arrays::parse(bytes.to_vec())?, &DataLayout::default())
+}
+
+fn zipped(method: zip::CompressionMethod, entries: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    for (key, bytes) in entries {
+        let options = SimpleFileOptions::default().compression_method(method);
+        zip.start_file(format!("{key}.npy"), options).unwrap();
+        zip.write_all(bytes).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
+
+fn rbm_npz(method: zip::CompressionMethod) -> Vec<u8> {
+    let floats = |shape: &[usize], values: &[f64]| npy::format(shape, 8, values.iter().copied());
+    let weights = [1.0, 4.0, 2.0, 5.0, 3.0, 6.0];
+    zipped(
+        method,
+        &[
+            ("W", floats(&[2, 3], &weights)),
+            ("a", floats(&[2], &[7.0, 8.0])),
+            ("b", floats(&[3], &[9.0, 10.0, 11.0])),
+            ("chains", floats(&[1, 3], &[0.0, 1.0, 1.0])),
+        ],
+    )
+}
+
+#[cfg(feature = "safetensors")]
+fn rbm_safetensors() -> Vec<u8> {
+    use safetensors::{Dtype::F64, serialize, tensor::TensorView};
+    let bytes =
+        |values: &[f64]| -> Vec<u8> { values.iter().flat_map(|x| x.to_le_bytes()).collect() };
+    let (w, a, b) = (
+        bytes(&[1., 2., 3., 4., 5., 6.]),
+        bytes(&[7., 8.]),
+        bytes(&[9., 10., 11.]),
+    );
+    let view = |shape: &[usize], data| TensorView::new(F64, shape.to_vec(), data).unwrap();
+    let tensors = [
+        ("W", view(&[2, 3], &w)),
+        ("a", view(&[1, 2], &a)),
+        ("b", view(&[3, 1], &b)),
+    ];
+    serialize(tensors, None).unwrap()
+}
+
+/// A 0/1 data set in each format: a file, and the same compressed.
+fn data_files() -> Vec<Vec<u8>> {
+    let rows = [0.0, 1.0, 1.0, 1.0, 0.0, 0.0];
+    let npy = npy::format(&[2, 3], 8, rows.into_iter());
+    let idx = [
+        &[0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3][..],
+        &[0, 1, 0, 1, 1, 0],
+    ]
+    .concat();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&idx).unwrap();
+    let npz = zipped(Deflated, &[("arr_0", npy.clone())]);
+    vec![npy, idx, gzip.finish().unwrap(), npz]
+}
+
+#[test]
+fn every_format_gives_the_same_rows() {
+    for file in data_files() {
+        let data = data_of(&file).unwrap();
+        assert_eq!(data.rows(), [[false, true, false], [true, true, false]]);
+    }
+}
+
+/// All cuts and all flipped bits, and what they make the reader allocate.
+fn check_damaged(file: &[u8], read: impl Fn(&[u8]) -> bool) {
+    assert!(read(file));
+    for length in 0..file.len() {
+        assert!(!read(&file[..length]), "{length} of {} bytes", file.len());
+    }
+    for bit in 0..8 * file.len() {
+        let mut damaged = file.to_vec();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        let largest = largest_allocation(|| read(&damaged));
+        // The largest window of deflate, and more than each of these files holds.
+        assert!(largest < 1 << 18, "bit {bit}: allocated {largest} bytes");
+    }
+}
+
+#[cfg(feature = "checkpoint")]
+fn largest_allocation<T>(work: impl FnOnce() -> T) -> usize {
+    crate::checkpoint::hostile::largest_allocation(work).1
+}
+
+#[cfg(not(feature = "checkpoint"))]
+fn largest_allocation<T>(work: impl FnOnce() -> T) -> usize {
+    work();
+    0
+}
+
+#[test]
+fn damaged_rbms_are_refused_or_harmless() {
+    for method in [Stored, Deflated] {
+        check_damaged(&rbm_npz(method), |file| rbm_of(file).is_ok());
+    }
+    #[cfg(feature = "safetensors")]
+    check_damaged(&rbm_safetensors(), |file| rbm_of(file).is_ok());
+}
+
+#[test]
+fn damaged_data_are_refused_or_harmless() {
+    for file in data_files() {
+        check_damaged(&file, |file| data_of(file).is_ok());
+    }
+}
+
+#[test]
+fn shapes_that_the_file_cannot_hold_allocate_nothing() {
+    let lying = |shape: &str| {
+        let text =
+            String::from_utf8_lossy(&npy::format(&[7, 7], 8, [0.0; 49].into_iter())[10..128])
+                .into_owned();
+        let header = text.replace("7, 7, ", shape);
+        let length = (header.len() as u16).to_le_bytes();
+        [
+            b"\x93NUMPY\x01\x00",
+            &length[..],
+            header.as_bytes(),
+            &[0; 8],
+        ]
+        .concat()
+    };
+    for shape in [
+        "99999999999, 9",
+        "9999999999999999999999",
+        "4294967296, 4294967296",
+        "0, 5",
+    ] {
+        let npy = lying(shape);
+        let idx = [&[0, 0, 8, 2][..], &[255; 8], &[0; 9]].concat();
+        for file in [zipped(Deflated, &[("W", npy.clone())]), npy, idx] {
+            let largest = largest_allocation(|| {
+                assert!(data_of(&file).is_err(), "{shape}");
+                assert!(rbm_of(&file).is_err(), "{shape}");
+            });
+            assert!(largest < 1 << 18, "{shape}: allocated {largest} bytes");
+        }
+    }
+}
+
+/// A zip entry whose size in the directory, its last record, is another than that of its contents.
+#[test]
+fn an_entry_that_lies_about_its_size_is_refused() {
+    let npy = npy::format(&[1_000, 10], 8, (0..10_000).map(|i| f64::from(i % 2)));
+    let size = (npy.len() as u32).to_le_bytes();
+    let file = zipped(Deflated, &[("W", npy.clone())]);
+    let places: Vec<usize> = (0..file.len() - 4)
+        .filter(|&i| file[i..i + 4] == size)
+        .collect();
+    for (said, reason) in [
+        (npy.len() as u32 - 80, "more than"),
+        (npy.len() as u32 + 80, "less than"),
+        (u32::MAX - 1, "cannot hold"),
+    ] {
+        let mut forged = file.clone();
+        for place in &places {
+            forged[*place..place + 4].copy_from_slice(&said.to_le_bytes());
+        }
+        let error = data_of(&forged).unwrap_err();
+        assert!(error.contains("key W") && error.contains(reason), "{error}");
+    }
+}
+
+#[test]
+fn files_of_other_programs_are_named() {
+    for (file, named) in [
+        (&b""[..], "an empty file"),
+        (b"\x89HDF\r\n\x1a\n", "HDF5"),
+        (b"\x80\x04\x95", "pickle"),
+        (b"hello", "another format"),
+        (b"\0\0\x0d\x03", "another format"),
+    ] {
+        assert!(rbm_of(file).unwrap_err().contains(named));
+        assert!(data_of(file).unwrap_err().contains(named));
+    }
+    let torch = {
+        let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+        zip.start_file("rbm/data.pkl", SimpleFileOptions::default())
+            .unwrap();
+        zip.finish().unwrap().into_inner()
+    };
+    assert!(rbm_of(&torch).unwrap_err().contains("torch.save"));
+}
