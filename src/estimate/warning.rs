@@ -186,10 +186,10 @@ pub enum Warning {
         ladders: usize,
     },
     /// An RBM under which data are less likely than under its base-rate model, which knows nothing but how often each
-    /// unit is on.
+    /// unit is on, or than under fair coins.
     #[error(
         "the data are less likely under the RBM ({log_likelihood:.3} nats a row) than under its base-rate model \
-         ({base_rate:.3}): the weights may be transposed, hidden and visible biases exchanged, the data binarised \
+         ({base_rate:.3}) or fair coins ({fair_coins:.3}): the weights may be transposed, hidden and visible biases exchanged, the data binarised \
          otherwise or have another order of units than those of training"
     )]
     BelowBaseRate {
@@ -197,6 +197,8 @@ pub enum Warning {
         log_likelihood: f64,
         /// Mean log likelihood under the base-rate model, in nats a row.
         base_rate: f64,
+        /// Log likelihood under fair coins, in nats a row.
+        fair_coins: f64,
     },
     /// Two neighbouring betas hardly ever exchange their states.
     #[error(

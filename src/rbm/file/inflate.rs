@@ -71,14 +71,11 @@ mod tests {
         let file = gzip(&[7; 100_000]);
         for (size, reason) in [
             (99_999, "more than the 99999 bytes"),
-            (100_001, "size"),
+            (100_001, "corrupt"),
             (u32::MAX, "cannot hold"),
         ] {
             let error = saying(size, file.clone()).unwrap_err();
-            assert!(
-                error.contains(reason) || error.contains("corrupt"),
-                "{error}"
-            );
+            assert!(error.contains(reason), "{error}");
         }
         let two = [gzip(&[7; 1_000]), gzip(&[7; 500])].concat();
         assert!(gunzip(&two).unwrap_err().contains("more than the 500"));
