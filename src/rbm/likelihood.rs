@@ -151,7 +151,7 @@ mod tests {
             5..8 => (2..5).contains(&unit),
             _ => unit < 5,
         };
-        let flipped = |row: usize, unit: usize| row % 3 == 0 && 7 * row % 12 == unit;
+        let flipped = |row: usize, unit: usize| row.is_multiple_of(3) && 7 * row % 12 == unit;
         let row = |row| {
             (0..12)
                 .map(|unit| on(row, unit) != flipped(row, unit))
