@@ -45,6 +45,9 @@ pub struct Row {
     /// The schedule whose betas are the same, so that nothing was run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_as: Option<String>,
+    /// Updates of a knot, where the path is a moment-averaged spline of the full kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spline_updates: Option<usize>,
     pub log_z: f64,
     pub standard_error: f64,
     pub ess: f64,

@@ -155,7 +155,12 @@ impl Table<'_> {
         match self.chains as u32 {
             1_000 if run == schedule => schedule.into(),
             1_000 => format!("{schedule} (is {run})"),
-            _ => format!("{start}, {path}, {}", schedule.to_lowercase()),
+            _ => {
+                let updates = pooled.rows[0].spline_updates;
+                let updates = updates.map(|updates| format!(" ({updates} updates a knot)"));
+                let schedule = schedule.to_lowercase();
+                format!("{start}, {path}{}, {schedule}", updates.unwrap_or_default())
+            }
         }
     }
 
