@@ -17,7 +17,8 @@ pub(super) enum Kind {
     Unsigned,
     Signed,
     Float,
-    /// The upper half of a float of 32 bits.
+    /// The upper half of a float of 32 bits, of which NumPy knows nothing.
+    #[cfg_attr(not(feature = "safetensors"), allow(dead_code))]
     Brain,
 }
 
