@@ -102,6 +102,9 @@ impl Area {
 
     /// The surface between lower and upper ends.
     pub(super) fn band(&self, svg: &mut String, spans: &[(f64, f64, f64)], style: Style) {
+        if spans.is_empty() {
+            return;
+        }
         let seen = || spans.iter().filter(|span| inside(self.x.at(span.0)));
         let limited = |(x, y)| {
             let (across, up) = self.parts((x, y));
@@ -139,6 +142,7 @@ fn clipped(points: impl Iterator<Item = (f64, f64)>) -> Vec<Vec<(f64, f64)>> {
         };
         match pieces.last_mut() {
             Some(piece) if piece.last() == Some(&from) => piece.push(to),
+            _ if from == to => pieces.push(vec![from]),
             _ => pieces.push(vec![from, to]),
         }
     }
