@@ -75,17 +75,12 @@ pub fn run(
             file: &file,
             start,
             folders,
+            updates: runs.budget.spline_updates,
         };
         let path = source.path(kind)?;
         for &steps in &runs.budget.steps {
             for &name in schedules {
-                let setting = Setting {
-                    machine: machine.name(),
-                    start: start.into(),
-                    path: kind.name().into(),
-                    schedule: name.into(),
-                    steps,
-                };
+                let setting = Setting::new([&machine.name(), start, kind.name(), name], steps);
                 let schedule = match name {
                     "LINEAR" => Schedule::linear(steps)?,
                     _ => source.binned(kind, &path, steps, runs)?,
@@ -103,6 +98,8 @@ pub struct Source<'a> {
     pub file: &'a RbmFile,
     pub start: &'static str,
     pub folders: &'a Folders,
+    /// Updates of a knot of the full spline.
+    pub updates: usize,
 }
 
 impl Source<'_> {
@@ -124,8 +121,12 @@ impl Source<'_> {
 
     /// The spline, whose knots are matched once and kept beside what cargo builds.
     fn spline(&self, kind: PathKind) -> Result<RbmPath> {
-        let name =
-            format!("{}-{}-{}", self.machine.name(), self.start, kind.name()).replace(' ', "-");
+        let of_updates = match kind {
+            Mas => format!("-{}", self.updates),
+            _ => String::new(),
+        };
+        let name = format!("{}-{}-{}", self.machine.name(), self.start, kind.name());
+        let name = name.replace(' ', "-") + &of_updates;
         let folder = PathBuf::from("target/reproduction").join(name);
         let knots = Schedule::linear(SEGMENTS)?;
         let file = |knot: usize| folder.join(format!("{knot}.npz"));
@@ -156,7 +157,10 @@ impl Source<'_> {
         match kind {
             // A rough match leaves the weights unbiased: none is refused.
             Mas if small => self.through(&moments, knots, &ExactMatching::default().tolerance(1.0)),
-            Mas => self.through(&moments, knots, &PersistentMatching::full()),
+            Mas => {
+                let matching = PersistentMatching::full().updates(self.updates);
+                self.through(&moments, knots, &matching)
+            }
             _ => self.through(&moments, knots, &PersistentMatching::cheap()),
         }
     }
@@ -183,7 +187,10 @@ impl Source<'_> {
             Cheap => RbmMoments::from_data(rbm, &self.folders.training_images()?),
             Biased => RbmMoments::from_data(rbm, &self.folders.biased_images()?),
             _ if self.machine.hidden_units() == 20 => rbm.exact_moments(),
-            _ => MomentChains::full().moments(rbm),
+            _ => {
+                let chains = MomentChains::full().sweeps(self.updates / 5);
+                chains.burn_in(self.updates / 50).moments(rbm)
+            }
         }
     }
 

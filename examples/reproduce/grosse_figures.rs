@@ -16,16 +16,16 @@ use crate::grosse::{PathKind, STARTS, Source};
 use crate::image_sheet::image_sheet;
 use crate::machines::{Folders, Machine};
 use crate::rows::{Lines, Row, Setting};
-use crate::runs::SEGMENTS;
+use crate::runs::{Budget, SEGMENTS};
 
 /// Figure 3: log Z^ against K from the uniform start, with exact samples at each stage and with Gibbs sampling.
 pub fn with_exact_samples(
     machine: Machine,
     folders: &Folders,
-    chains: usize,
-    steps: &[usize],
+    budget: &Budget,
     figures: &Path,
 ) -> Result<()> {
+    let chains = budget.chains;
     let file = machine.read(folders)?;
     let exact = file.rbm.exact_log_normalizer()?;
     let source = Source {
@@ -33,6 +33,7 @@ pub fn with_exact_samples(
         file: &file,
         start: "uniform",
         folders,
+        updates: budget.spline_updates,
     };
     let mut charts = ["exact samples", "Gibbs"].map(|kernel| {
         let title = format!(
@@ -45,7 +46,7 @@ pub fn with_exact_samples(
     for kind in [PathKind::Ga, PathKind::Mas] {
         let path = source.path(kind)?;
         let mut lines = [Vec::new(), Vec::new()];
-        for &steps in steps {
+        for &steps in &budget.steps {
             let schedule = Schedule::linear(steps)?;
             let gibbs = Ais::new(&path, BlockGibbs)
                 .schedule(schedule.clone())
@@ -98,13 +99,15 @@ fn point(log_weights: &[f64], shift: f64) -> Result<(f64, (f64, f64))> {
 
 /// Figure 4: three chains along the geometric path and three along the cheap spline, from the base rates, with other
 /// random numbers: no chain of one path ends where one of the other does.
-pub fn samples(machine: Machine, folders: &Folders, steps: usize, figures: &Path) -> Result<()> {
+pub fn samples(machine: Machine, folders: &Folders, budget: &Budget, figures: &Path) -> Result<()> {
+    let steps = budget.steps[0];
     let file = machine.read(folders)?;
     let source = Source {
         machine,
         file: &file,
         start: "base rates",
         folders,
+        updates: budget.spline_updates,
     };
     let mut rows = Vec::new();
     for (seed, kind) in [(1, PathKind::Ga), (2, PathKind::Cheap)] {
@@ -159,13 +162,8 @@ pub fn against_steps(lines: &Lines<Row>, figures: &Path) -> Result<()> {
             for kind in [PathKind::Ga, PathKind::Mas, PathKind::Cheap] {
                 let mut points = Vec::new();
                 for steps in [1_000, 10_000, 100_000] {
-                    let setting = Setting {
-                        machine: machine.name(),
-                        start: start.into(),
-                        path: kind.name().into(),
-                        schedule: "LINEAR".into(),
-                        steps,
-                    };
+                    let names = [&machine.name(), start, kind.name(), "LINEAR"];
+                    let setting = Setting::new(names, steps);
                     if let Some(pooled) = lines.pooled(&setting)? {
                         let ends = interval(&pooled.bootstrap.log_z);
                         points.push((steps as f64, pooled.estimate.value(), ends));

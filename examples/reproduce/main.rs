@@ -105,11 +105,10 @@ fn main() -> Result<()> {
             grosse_figures::against_steps(&runs.rows, figures)
         }
         Some(Command::ExactSamples { machine }) => {
-            let Budget { chains, steps, .. } = &arguments.budget;
-            grosse_figures::with_exact_samples(machine, folders, *chains, steps, figures)
+            grosse_figures::with_exact_samples(machine, folders, &arguments.budget, figures)
         }
         Some(Command::Samples { machine }) => {
-            grosse_figures::samples(machine, folders, arguments.budget.steps[0], figures)
+            grosse_figures::samples(machine, folders, &arguments.budget, figures)
         }
         None => tables::print(folders, &runs.rows),
     }

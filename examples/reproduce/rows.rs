@@ -22,6 +22,18 @@ pub struct Setting {
     pub steps: usize,
 }
 
+impl Setting {
+    pub fn new([machine, start, path, schedule]: [&str; 4], steps: usize) -> Self {
+        Self {
+            machine: machine.into(),
+            start: start.into(),
+            path: path.into(),
+            schedule: schedule.into(),
+            steps,
+        }
+    }
+}
+
 /// One run, or the word that it would be the same as another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
@@ -33,6 +45,9 @@ pub struct Row {
     /// The schedule whose betas are the same, so that nothing was run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_as: Option<String>,
+    /// Updates of a knot, where the path is a moment-averaged spline of the full kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spline_updates: Option<usize>,
     pub log_z: f64,
     pub standard_error: f64,
     pub ess: f64,

@@ -34,6 +34,10 @@ pub struct Budget {
     /// Updates of these chains at a knot, a sixth of them left out: Kiwaki has 6,000
     #[arg(long, global = true, default_value_t = 6_000)]
     pub knot_updates: usize,
+    /// Updates of a knot of a moment-averaged spline with 500 hidden units, and five times the sweeps of the chains for
+    /// the moments: the paper has 50,000 and 10,000
+    #[arg(long, global = true, default_value_t = 50_000)]
+    pub spline_updates: usize,
 }
 
 /// The lines there are, and what adds to them.
@@ -70,7 +74,12 @@ impl Runs<'_> {
                 run.effective_sample_size(),
                 run.seconds()
             );
-            self.rows.add(row(setting, &run, &self.build))?;
+            let spline_updates = (setting.path == "MAS").then_some(self.budget.spline_updates);
+            let row = row(setting, &run, &self.build);
+            self.rows.add(Row {
+                spline_updates,
+                ..row
+            })?;
         }
         Ok(())
     }
@@ -212,6 +221,7 @@ fn row(setting: &Setting, run: &Run<Vec<bool>>, build: &str) -> Row {
         seed: run.seed(),
         chains: run.chains(),
         same_as: None,
+        spline_updates: None,
         log_z: run.log_z(),
         standard_error: run.standard_error(),
         ess: run.effective_sample_size(),

@@ -155,18 +155,17 @@ impl Table<'_> {
         match self.chains as u32 {
             1_000 if run == schedule => schedule.into(),
             1_000 => format!("{schedule} (is {run})"),
-            _ => format!("{start}, {path}, {}", schedule.to_lowercase()),
+            _ => {
+                let updates = pooled.rows[0].spline_updates;
+                let updates = updates.map(|updates| format!(" ({updates} updates a knot)"));
+                let schedule = schedule.to_lowercase();
+                format!("{start}, {path}{}, {schedule}", updates.unwrap_or_default())
+            }
         }
     }
 
     fn setting(&self, [start, path, schedule]: [&str; 3], steps: usize) -> Setting {
-        Setting {
-            machine: self.machine.name(),
-            start: start.into(),
-            path: path.into(),
-            schedule: schedule.into(),
-            steps,
-        }
+        Setting::new([&self.machine.name(), start, path, schedule], steps)
     }
 }
 
