@@ -152,3 +152,60 @@ where
     Q: LocalProposal<State<M>>,
 {
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{NormalizedModel, Sampleable};
+    use crate::path::{AnnealingPath, GeometricPath, Stationary, TemperedPath};
+
+    /// Numbers from 0 to 4.
+    struct Numbers(f64);
+
+    impl UnnormalizedModel for Numbers {
+        type State = u8;
+
+        fn log_density(&self, state: &u8) -> f64 {
+            match state {
+                0..=4 => self.0 * f64::from(*state).powi(2),
+                _ => f64::NEG_INFINITY,
+            }
+        }
+    }
+
+    impl LocalDensity<u8> for Numbers {
+        fn log_density_change(&self, state: &u8, more: &u8) -> f64 {
+            self.log_density(&(state + more)) - self.log_density(state)
+        }
+    }
+
+    impl Sampleable for Numbers {
+        fn sample<R: Rng + ?Sized>(&self, _: &mut R) -> u8 {
+            0
+        }
+    }
+
+    impl NormalizedModel for Numbers {
+        fn log_normalizer(&self) -> f64 {
+            5_f64.ln()
+        }
+    }
+
+    fn agrees(model: &impl LocalDensity<u8, State = u8>) {
+        let change = model.log_density_change(&1, &2);
+        let difference = model.log_density(&3) - model.log_density(&1);
+        assert!((change - difference).abs() < 1e-12, "{change} {difference}");
+        assert_eq!(model.log_density_change(&3, &2), f64::NEG_INFINITY);
+    }
+
+    #[test]
+    fn the_change_along_a_path_is_the_difference_of_its_densities() {
+        let geometric = GeometricPath::new(Numbers(0.1), Numbers(0.7));
+        let tempered = TemperedPath::new(Numbers(0.1), Numbers(0.7));
+        for beta in [0.0, 0.3, 1.0] {
+            agrees(&geometric.at(beta));
+            agrees(&tempered.at(beta));
+        }
+        agrees(&&Stationary(Numbers(0.7)));
+    }
+}
