@@ -16,9 +16,9 @@ impl<S, R> Run<S, R> {
     /// ```
     /// # use annealed::prelude::*;
     /// # let (base, target) = (Gaussian::standard(3)?, Gaussian::isotropic(DVector::repeat(3, 2.0), 0.5)?);
-    /// # let path = GeometricPath::new(base, target)?;
-    /// # let (schedule, kernel) = (Schedule::linear(50)?, RandomWalkMetropolis::new(0.5)?);
-    /// let run = Ais::new(&path, &schedule, kernel).chains(100).run()?;
+    /// # let path = GeometricPath::new(base, target);
+    /// # let kernel = RandomWalkMetropolis::new(0.5)?;
+    /// let run = Ais::new(&path, kernel).chains(100).run()?;
     /// # let file = std::env::temp_dir().join("annealed-run.svg");
     /// run.plot(&file)?;
     /// # std::fs::remove_file(&file).unwrap();
@@ -41,10 +41,11 @@ impl<S, R> Run<S, R> {
 /// ```
 /// # use annealed::prelude::*;
 /// # let (base, target) = (Gaussian::standard(3)?, Gaussian::isotropic(DVector::repeat(3, 2.0), 0.5)?);
-/// # let path = GeometricPath::new(base, target)?;
-/// # let (schedule, kernel) = (Schedule::linear(50)?, RandomWalkMetropolis::new(0.5)?);
-/// let linear = Ais::new(&path, &Schedule::linear(50)?, &kernel).chains(100).run()?;
-/// let power = Ais::new(&path, &Schedule::power(50, 2.0)?, &kernel).chains(100).run()?;
+/// # let path = GeometricPath::new(base, target);
+/// # let kernel = RandomWalkMetropolis::new(0.5)?;
+/// let ais = |schedule| Ais::new(&path, &kernel).schedule(schedule).chains(100);
+/// let linear = ais(Schedule::linear(50)?).run()?;
+/// let power = ais(Schedule::power(50, 2.0)?).run()?;
 /// # let file = std::env::temp_dir().join("annealed-runs.svg");
 /// annealed::plot::runs([("linear", &linear), ("power 2", &power)], &file)?;
 /// # std::fs::remove_file(&file).unwrap();
