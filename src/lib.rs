@@ -61,14 +61,15 @@ pub mod prelude {
     pub use crate::chain::{NonFinite, Stage, Step};
     pub use crate::estimate::Warning;
     pub use crate::kernel::{
-        CoordinateGibbs, Hmc, Invariant, Mala, Metropolis, Mixture, Preconditioner,
-        RandomWalkMetropolis, Repeat, Reversal, StepSize, SymmetricProposal, TemperedTransitions,
-        Then, TransitionKernel, Tunable,
+        CoordinateGibbs, Hmc, Invariant, LocalMetropolis, LocalProposal, Mala, Metropolis, Mixture,
+        PersistentHmc, Preconditioner, RandomWalkMetropolis, Repeat, Reversal, StepSize,
+        SymmetricProposal, TemperedTransitions, Then, TransitionKernel, Tunable,
+        UnadjustedLangevin,
     };
     pub use crate::levels::Levels;
     pub use crate::model::{
-        Differentiable, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Sampleable,
-        UnnormalizedModel,
+        Differentiable, FunctionModel, Gaussian, GaussianMixture, LocalDensity, NormalizedModel,
+        Sampleable, UnnormalizedModel,
     };
     pub use crate::path::{
         AnnealingPath, Engine, GeometricPath, Intermediate, MomentPath, MomentSplinePath,
@@ -82,5 +83,5 @@ pub mod prelude {
     #[cfg(feature = "npz")]
     pub use crate::rbm::{BinaryData, RbmFile};
     pub use crate::schedule::Schedule;
-    pub use crate::tempering::Tempering;
+    pub use crate::tempering::{Tempering, TemperingRun};
 }

@@ -1,6 +1,7 @@
 //! Transition kernels: how a chain moves at a stage, and what the move adds to its log weight.
 //!
-//! [`RandomWalkMetropolis`] and [`Metropolis`] need the density alone, [`Mala`],
+//! [`RandomWalkMetropolis`] and [`Metropolis`] need the density alone, [`LocalMetropolis`] what a
+//! change of a part does to it, [`Mala`],
 //! [`UnadjustedLangevin`] and [`Hmc`] its gradient, [`CoordinateGibbs`] the conditionals of single
 //! coordinates. [`Then`], [`Repeat`] and [`Mixture`] make one kernel of several, and
 //! [`TemperedTransitions`] take a kernel across modes. A kernel of your own is one method,
@@ -11,6 +12,7 @@ mod gibbs;
 mod hamiltonian;
 mod invariant;
 mod langevin;
+mod local_metropolis;
 mod metropolis;
 mod perfect;
 mod preconditioner;
@@ -26,6 +28,7 @@ pub use gibbs::CoordinateGibbs;
 pub use hamiltonian::{Hmc, PersistentHmc};
 pub use invariant::Invariant;
 pub use langevin::{Mala, UnadjustedLangevin};
+pub use local_metropolis::{LocalMetropolis, LocalProposal};
 pub use metropolis::{Metropolis, RandomWalk, RandomWalkMetropolis, SymmetricProposal};
 pub use perfect::PerfectTransitions;
 pub use preconditioner::Preconditioner;

@@ -3,7 +3,9 @@
 use nalgebra::DVector;
 
 use crate::Result;
-use crate::model::{Differentiable, Sampleable, UnnormalizedModel, check_same_dimension};
+use crate::model::{
+    Differentiable, LocalDensity, Sampleable, UnnormalizedModel, check_same_dimension,
+};
 use crate::num::weighted;
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate, PathAt};
 
@@ -116,6 +118,18 @@ where
             here - blend(previous.beta, base, target)
         };
         (log_ratio, here)
+    }
+}
+
+impl<C, A, B> LocalDensity<C> for GeometricAt<'_, A, B>
+where
+    A: LocalDensity<C>,
+    B: LocalDensity<C, State = A::State>,
+{
+    fn log_density_change(&self, state: &A::State, change: &C) -> f64 {
+        let of_base = self.path.base.log_density_change(state, change);
+        let of_target = self.path.target.log_density_change(state, change);
+        blend(self.beta, of_base, of_target)
     }
 }
 

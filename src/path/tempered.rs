@@ -4,8 +4,8 @@ use nalgebra::DVector;
 
 use crate::Result;
 use crate::model::{
-    Differentiable, NormalizedModel, Sampleable, UnnormalizedModel, check_same_dimension,
-    forward_model,
+    Differentiable, LocalDensity, NormalizedModel, Sampleable, UnnormalizedModel,
+    check_same_dimension, forward_model,
 };
 use crate::num::weighted;
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate, PathAt};
@@ -42,6 +42,12 @@ impl<M: UnnormalizedModel> UnnormalizedModel for Normalized<M> {
 impl<M: UnnormalizedModel> NormalizedModel for Normalized<M> {
     fn log_normalizer(&self) -> f64 {
         0.0
+    }
+}
+
+impl<C, M: LocalDensity<C>> LocalDensity<C> for Normalized<M> {
+    fn log_density_change(&self, state: &M::State, change: &C) -> f64 {
+        self.model.log_density_change(state, change)
     }
 }
 
@@ -194,6 +200,22 @@ where
         let log_likelihood = self.path.log_likelihood.log_density(state);
         let log_density = prior + self.beta * log_likelihood;
         (self.tempered_ratio(previous, log_likelihood), log_density)
+    }
+}
+
+impl<C, P, L> LocalDensity<C> for TemperedAt<'_, P, L>
+where
+    P: LocalDensity<C>,
+    L: LocalDensity<C, State = P::State>,
+{
+    /// `-inf` where the prior excludes the changed state, at which the likelihood may be undefined.
+    fn log_density_change(&self, state: &P::State, change: &C) -> f64 {
+        let of_prior = self.path.prior.log_density_change(state, change);
+        if of_prior == f64::NEG_INFINITY || self.beta == 0.0 {
+            return of_prior;
+        }
+        let likelihood = &self.path.log_likelihood;
+        of_prior + self.beta * likelihood.log_density_change(state, change)
     }
 }
 

@@ -37,6 +37,13 @@ pub struct BinnedSchedule {
     threads: Option<usize>,
 }
 
+/// Ten segments of equal length.
+impl Default for BinnedSchedule {
+    fn default() -> Self {
+        Self::new(Schedule::linear(10).expect("10 stages are a schedule"))
+    }
+}
+
 impl BinnedSchedule {
     /// Knots at these betas, from 0 to 1; [`Schedule::linear`] of 10 gives ten equal segments.
     pub fn new(knots: Schedule) -> Self {

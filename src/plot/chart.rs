@@ -2,64 +2,54 @@
 
 use std::path::Path;
 
-use plotters::prelude::*;
-
+use super::axis::Axis;
+use super::frame::{Frame, WIDTH};
+use super::style::Style;
 use crate::{Error, Result};
 
-/// Colours that differ for colour-blind readers too (Okabe and Ito 2008).
-const COLOURS: [RGBColor; 8] = [
-    RGBColor(0, 0, 0),
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(230, 159, 0),
-    RGBColor(86, 180, 233),
-    RGBColor(148, 148, 148),
-];
+/// Height of a chart in the drawing.
+const HEIGHT: f64 = 420.0;
+/// A line of so many points or fewer has a marker at each.
+const MARKED: usize = 40;
 
-pub(super) const SIZE: (u32, u32) = (760, 420);
-/// Width of the legend, right of the lines.
-const LEGEND: u32 = 150;
-/// Width of the ends of an error bar.
-const BAR: u32 = 6;
-/// The largest coordinate. Differences of larger ones may overflow.
-const FARTHEST: f64 = 1e300;
-/// The shortest axis beside its coordinates. On a shorter one rounding moves the ticks.
-const SHORTEST: f64 = 1e-9;
-
-/// A line chart with a legend, as SVG: schedules, the effective sample size along a run,
-/// estimates against the number of stages.
+/// A line chart with a legend, as SVG: estimates against the number of stages, the effective sample size
+/// along a run. [`runs`](super::runs) and [`schedules`](super::schedules) draw what most programs need.
+///
+/// Lines differ in colour, dashes and markers. Values without a place on an axis are left out: what is not
+/// finite or farther than 1e300 from 0, on a logarithmic axis what is below 1e-280.
 ///
 /// ```
 /// use annealed::plot::Chart;
-/// use annealed::schedule::Schedule;
 ///
-/// let schedule = Schedule::power(100, 2.0)?;
-/// let points = schedule.betas().iter().enumerate().map(|(k, &beta)| (k as f64 / 100.0, beta));
-/// let svg = Chart::new("Schedules", "t", "beta")
-///     .line("power 2", points)
-///     .line("linear", [(0.0, 0.0), (1.0, 1.0)])
+/// let svg = Chart::new("Bias", "K", "log Ẑ - log Z")
+///     .logarithmic_x()
+///     .line_with_errors("linear", [(10.0, -2.0, (-3.0, -1.5)), (100.0, -0.1, (-0.3, 0.1))])
+///     .horizontal("exact", 0.0)
 ///     .to_svg()?;
-/// assert!(svg.contains("power 2"));
+/// assert!(svg.contains("linear"));
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 #[must_use]
 pub struct Chart {
     title: String,
-    x_label: String,
-    y_label: String,
-    logarithmic_x: bool,
+    height: f64,
+    x: Axis,
+    y: Axis,
     lines: Vec<Line>,
+    /// Reference lines: names and places.
+    horizontals: Vec<(String, f64)>,
+    verticals: Vec<(String, f64)>,
 }
 
-/// Points from left to right, and vertical bars: abscissa, lower end, the point's ordinate, upper end.
+/// Points from left to right, and what is around them: abscissa, lower and upper end.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Line {
     name: String,
     points: Vec<(f64, f64)>,
-    bars: Vec<[f64; 4]>,
+    bars: Spans,
+    band: Spans,
+    marked: bool,
 }
 
 impl Chart {
@@ -67,235 +57,337 @@ impl Chart {
     pub fn new(title: &str, x_label: &str, y_label: &str) -> Self {
         Self {
             title: title.into(),
-            x_label: x_label.into(),
-            y_label: y_label.into(),
-            logarithmic_x: false,
+            height: HEIGHT,
+            x: Axis::new(x_label),
+            y: Axis::new(y_label),
             lines: Vec::new(),
+            horizontals: Vec::new(),
+            verticals: Vec::new(),
         }
     }
 
     /// Makes the horizontal axis logarithmic, as suits numbers of stages.
-    pub fn logarithmic_x(self) -> Self {
-        Self {
-            logarithmic_x: true,
-            ..self
-        }
+    pub fn logarithmic_x(mut self) -> Self {
+        self.x.logarithmic = true;
+        self
     }
 
-    /// Adds a line through points from left to right. Points that are not finite (on a logarithmic
-    /// axis: without a finite logarithm), or farther than 1e300 from 0, are left out, and the line goes
-    /// on at the next.
+    /// Makes the vertical axis logarithmic, as suits variances.
+    pub fn logarithmic_y(mut self) -> Self {
+        self.y.logarithmic = true;
+        self
+    }
+
+    /// Sets what the horizontal axis spans, lower and upper end; without it, all points. Lines end at the
+    /// edge.
+    pub fn x_range(mut self, low: f64, high: f64) -> Self {
+        self.x.range = Some((low, high));
+        self
+    }
+
+    /// Sets what the vertical axis spans, as [`x_range`](Self::x_range).
+    pub fn y_range(mut self, low: f64, high: f64) -> Self {
+        self.y.range = Some((low, high));
+        self
+    }
+
+    /// Adds a line through points from left to right. Points without a place on the axes are left out, and
+    /// the line goes on at the next. A line without a name is not in the legend.
     pub fn line(mut self, name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         self.lines.push(Line {
             name: name.into(),
             points: points.into_iter().collect(),
-            bars: Vec::new(),
+            marked: true,
+            ..Line::default()
         });
         self
+    }
+
+    /// Adds a line without markers.
+    pub(super) fn plain_line(self, name: &str, points: Vec<(f64, f64)>) -> Self {
+        let mut chart = self.line(name, points);
+        if let Some(line) = chart.lines.last_mut() {
+            line.marked = false;
+        }
+        chart
     }
 
     /// Adds a line whose points carry error bars: each is x, y and the ends of the bar. What holds
     /// for the points of a [`line`](Self::line) holds for them and for the ends of bars.
     pub fn line_with_errors(
-        self,
+        mut self,
         name: &str,
         points: impl IntoIterator<Item = (f64, f64, (f64, f64))>,
     ) -> Self {
-        let points: Vec<_> = points.into_iter().collect();
-        let mut chart = self.line(name, points.iter().map(|&(x, y, _)| (x, y)));
-        if let Some(line) = chart.lines.last_mut() {
-            let bars = points.iter().map(|&(x, y, (low, high))| [x, low, y, high]);
-            line.bars = bars.collect();
-        }
-        chart
+        let (points, bars) = split(points);
+        let name = name.into();
+        self.lines.push(Line {
+            name,
+            points,
+            bars,
+            marked: true,
+            ..Line::default()
+        });
+        self
+    }
+
+    /// Adds a line in a band: each point is x, y and the ends of the band there, as in
+    /// [`line_with_errors`](Self::line_with_errors).
+    pub fn line_with_band(
+        mut self,
+        name: &str,
+        points: impl IntoIterator<Item = (f64, f64, (f64, f64))>,
+    ) -> Self {
+        let (points, band) = split(points);
+        let name = name.into();
+        self.lines.push(Line {
+            name,
+            points,
+            band,
+            marked: true,
+            ..Line::default()
+        });
+        self
+    }
+
+    /// Adds a thin horizontal line at this height, named where it ends.
+    pub fn horizontal(mut self, name: &str, y: f64) -> Self {
+        self.horizontals.push((name.into(), y));
+        self
+    }
+
+    /// Adds a thin vertical line at this place, named at its upper end.
+    pub fn vertical(mut self, name: &str, x: f64) -> Self {
+        self.verticals.push((name.into(), x));
+        self
+    }
+
+    /// Sets the height in the drawing, whose width is 760; 420 unless set.
+    pub(super) fn with_height(mut self, height: f64) -> Self {
+        self.height = height;
+        self
+    }
+
+    pub(super) fn height(&self) -> f64 {
+        self.height
+    }
+
+    /// Whether some line has a point with a place on both axes.
+    pub(super) fn has_points(&self) -> bool {
+        self.drawn().iter().any(|line| !line.points.is_empty())
     }
 
     /// The chart as an SVG document.
     ///
     /// # Errors
-    /// Where no line has a point to draw.
+    /// Where no line has a point to draw, or a range spans nothing.
     pub fn to_svg(&self) -> Result<String> {
-        let lines: Vec<_> = self.lines.iter().map(|line| self.drawn(line)).collect();
-        let points = || lines.iter().flat_map(|line| &line.points);
-        let bars = || lines.iter().flat_map(|line| &line.bars);
-        let x = range(points().map(|point| point.0));
-        let ends = bars().flat_map(|&[_, low, _, high]| [low, high]);
-        let y = range(points().map(|point| point.1).chain(ends));
-        let (Some(x), Some(y)) = (x, y) else {
-            return Err(Error::invalid("lines", "nothing to draw", "a finite point"));
-        };
-        let mut svg = String::new();
-        self.draw(&mut svg, &lines, x, y)
-            .map_err(|error| Error::invalid("chart", error, "one that can be drawn"))?;
-        Ok(svg)
+        let lines = self.drawn();
+        let frame = self.frame(&lines)?;
+        let height = self.height;
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
+             viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" font-size=\"11\">\n\
+             <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"white\"/>\n"
+        );
+        frame.draw(&mut svg, [&self.title, &self.x.label, &self.y.label]);
+        let area = frame.area();
+        for (index, line) in lines.iter().enumerate() {
+            let style = Style::of(index);
+            area.band(&mut svg, &line.band, style);
+            area.line(&mut svg, &line.points, style);
+            area.bars(&mut svg, &line.bars, style);
+            if line.marked {
+                area.markers(&mut svg, &line.points, style);
+            }
+        }
+        self.references(&mut svg, &frame);
+        let named = lines.iter().map(|line| (line.name.as_str(), line.marked));
+        frame.legend(&mut svg, named);
+        Ok(svg + "</svg>\n")
     }
 
     /// Writes the chart to an SVG file.
     ///
     /// # Errors
-    /// As [`to_svg`](Self::to_svg); [`Error::File`] where the file cannot be written.
+    /// As [`to_svg`](Self::to_svg); [`Error::File`](crate::Error::File) where the file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         super::write(path.as_ref(), &self.to_svg()?)
     }
 
-    /// What of a line is drawn, in the coordinates of the drawing.
-    fn drawn(&self, line: &Line) -> Line {
-        let across = |x: f64| if self.logarithmic_x { x.log10() } else { x };
-        let drawable = |values: &[f64]| values.iter().all(|value| value.abs() <= FARTHEST);
-        let points = line.points.iter().map(|&(x, y)| (across(x), y));
-        let bars = line.bars.iter();
-        let bars = bars.map(|&[x, low, y, high]| [across(x), low, y, high]);
-        Line {
+    /// What of the lines has a place on the axes.
+    fn drawn(&self) -> Vec<Line> {
+        let has = |x: f64, y: f64| self.x.has(x) && self.y.has(y);
+        let spans = |spans: &[(f64, f64, f64)]| {
+            let spans = spans.iter().copied();
+            spans
+                .filter(|&(x, low, high)| has(x, low) && has(x, high))
+                .collect()
+        };
+        let drawn = |line: &Line| Line {
             name: line.name.clone(),
-            points: points.filter(|&(x, y)| drawable(&[x, y])).collect(),
-            bars: bars.filter(|bar| drawable(bar)).collect(),
+            points: line
+                .points
+                .iter()
+                .copied()
+                .filter(|&(x, y)| has(x, y))
+                .collect(),
+            bars: spans(&line.bars),
+            band: spans(&line.band),
+            marked: line.marked && line.points.len() <= MARKED,
+        };
+        self.lines.iter().map(drawn).collect()
+    }
+
+    fn frame(&self, lines: &[Line]) -> Result<Frame> {
+        let points = || lines.iter().flat_map(|line| &line.points);
+        if points().next().is_none() {
+            let expected = "a point on both axes";
+            return Err(Error::invalid("lines", "nothing to draw", expected));
+        }
+        let value = |line: &(String, f64)| line.1;
+        let spans = lines
+            .iter()
+            .flat_map(|line| line.bars.iter().chain(&line.band));
+        let x = points().map(|point| point.0);
+        let x = x.chain(self.verticals.iter().map(value));
+        let y = points().map(|point| point.1);
+        let y = y.chain(spans.flat_map(|&(_, low, high)| [low, high]));
+        let y = y.chain(self.horizontals.iter().map(value));
+        let longest = lines.iter().map(|line| line.name.chars().count()).max();
+        let (x, y) = (self.x.scale(x)?, self.y.scale(y)?);
+        Ok(Frame::new(self.height, longest.unwrap_or(0), x, y))
+    }
+
+    fn references(&self, svg: &mut String, frame: &Frame) {
+        for (name, y) in self.horizontals.iter().filter(|(_, y)| self.y.has(*y)) {
+            frame.horizontal(svg, name, *y);
+        }
+        for (name, x) in self.verticals.iter().filter(|(_, x)| self.x.has(*x)) {
+            frame.vertical(svg, name, *x);
         }
     }
-
-    fn draw(
-        &self,
-        svg: &mut String,
-        lines: &[Line],
-        x: (f64, f64),
-        y: (f64, f64),
-    ) -> std::result::Result<(), Box<dyn std::error::Error>> {
-        let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-        root.fill(&WHITE)?;
-        let (area, legend) = root.split_horizontally(SIZE.0 - LEGEND);
-        let mut chart = ChartBuilder::on(&area)
-            .caption(&self.title, ("sans-serif", 18))
-            .margin(12)
-            .x_label_area_size(42)
-            .y_label_area_size(64)
-            .build_cartesian_2d(x.0..x.1, y.0..y.1)?;
-        let logarithmic = self.logarithmic_x;
-        chart
-            .configure_mesh()
-            .light_line_style(WHITE)
-            .x_labels(if logarithmic { decades(x) } else { 10 })
-            .x_desc(&self.x_label)
-            .y_desc(&self.y_label)
-            .x_label_formatter(&|x| label(if logarithmic { 10_f64.powf(*x) } else { *x }))
-            .y_label_formatter(&|y| label(*y))
-            .draw()?;
-        for (index, line) in lines.iter().enumerate() {
-            let style = COLOURS[index % COLOURS.len()].stroke_width(2);
-            chart.draw_series(LineSeries::new(line.points.iter().copied(), style))?;
-            let bars = line.bars.iter().map(|&[x, low, y, high]| {
-                ErrorBar::new_vertical(x, low, y, high, style.stroke_width(1), BAR)
-            });
-            chart.draw_series(bars)?;
-            let height = 50 + 18 * index as i32;
-            let sample = PathElement::new(vec![(0, height), (18, height)], style);
-            legend.draw(&sample)?;
-            let text = Text::new(line.name.as_str(), (24, height - 6), ("sans-serif", 12));
-            legend.draw(&text)?;
-        }
-        root.present()?;
-        Ok(())
-    }
 }
 
-/// Smallest and largest value, apart even where all values are one or nearly so.
-fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| {
-        (low.min(x), high.max(x))
-    });
-    if low > high {
-        return None;
-    }
-    let margin = if low < high {
-        (0.02 * (high - low)).max(SHORTEST * low.abs().max(high.abs()))
-    } else {
-        0.5 * low.abs().max(1.0)
-    };
-    Some((low - margin, high + margin))
-}
+type Spans = Vec<(f64, f64, f64)>;
 
-/// As many ticks as there are powers of ten between two logarithms, for one tick at each.
-fn decades((low, high): (f64, f64)) -> usize {
-    ((high.floor() - low.ceil()).max(0.0) as usize)
-        .saturating_add(1)
-        .clamp(2, 20)
-}
-
-/// A tick label of three significant digits.
-fn label(value: f64) -> String {
-    // What rounding leaves of the tick at 0.
-    let value = if value.abs() < 1e-12 { 0.0 } else { value };
-    if value != 0.0 && !(1e-2..1e5).contains(&value.abs()) {
-        return format!("{value:.0e}");
-    }
-    let text = format!("{value:.2}");
-    text.trim_end_matches('0').trim_end_matches('.').to_string()
+/// Points, and what is around them.
+fn split(points: impl IntoIterator<Item = (f64, f64, (f64, f64))>) -> (Vec<(f64, f64)>, Spans) {
+    let points = points.into_iter();
+    points
+        .map(|(x, y, (low, high))| ((x, y), (x, low, high)))
+        .unzip()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// The points of the lines that are drawn.
+    fn lines(svg: &str) -> Vec<Vec<(f64, f64)>> {
+        let lines = svg.split("<polyline points=\"").skip(1);
+        let pair = |pair: &str| {
+            let (x, y) = pair.split_once(',').unwrap();
+            (x.parse().unwrap(), y.parse().unwrap())
+        };
+        lines
+            .map(|line| line.split('"').next().unwrap())
+            .map(|line| line.split_whitespace().map(pair).collect())
+            .collect()
+    }
+
     #[test]
     fn every_line_is_drawn_in_its_place_and_named() {
         let svg = Chart::new("a < b", "K", "log Z")
             .logarithmic_x()
-            .line("GA & linear", [(10.0, 1.0), (1_000.0, 3.0)])
+            .line("GA & linear", [(10.0, 1.0), (100.0, 2.0), (1_000.0, 3.0)])
             .line("MA", [(0.0, 5.0), (100.0, 2.0), (1_000.0, f64::NAN)])
             .to_svg()
             .unwrap();
         assert!(svg.contains("a &lt; b") && svg.contains("GA &amp; linear"));
-        let points = |colour: &str| -> Vec<(f64, f64)> {
-            let line = svg.split("<polyline").find(|part| part.contains(colour));
-            let list = line.unwrap().split("points=\"").nth(1).unwrap();
-            let list = list.split('"').next().unwrap();
-            list.split_whitespace()
-                .map(|pair| {
-                    let (x, y) = pair.split_once(',').unwrap();
-                    (x.parse().unwrap(), y.parse().unwrap())
-                })
-                .collect()
-        };
-        let first = points("#000000\" stroke-width=\"2\"");
-        assert_eq!(first.len(), 2, "{first:?}");
+        let lines = lines(&svg);
         // Were 0 or NaN not left out, there would be no axis to draw on.
-        assert!(
-            first[0].0 < first[1].0 && first[0].1 > first[1].1,
-            "{first:?}"
-        );
+        assert_eq!([lines[0].len(), lines[1].len()], [3, 1]);
+        let [first, middle, last] = lines[0][..] else {
+            panic!("three points")
+        };
+        // On axes that are logarithmic and linear these points are a straight line.
+        assert!(first.0 < middle.0 && first.1 > middle.1);
+        assert!((first.0 + last.0 - 2.0 * middle.0).abs() < 0.02);
+        assert!((first.1 + last.1 - 2.0 * middle.1).abs() < 0.02);
+        assert_eq!(lines[1][0], middle);
     }
 
     #[test]
     fn no_range_keeps_the_axes_from_ending() {
         let draw = |points: &[(f64, f64)]| {
             let chart = Chart::new("", "", "").line("", points.iter().copied());
-            chart.to_svg()
+            (chart.to_svg(), chart.logarithmic_y().to_svg())
         };
         for far in [1e308, 1.7e308, f64::MAX] {
-            assert!(draw(&[(far, far)]).is_err());
-            assert!(draw(&[(0.0, 0.0), (1.0, far), (-far, 1.0), (far, 1.0)]).is_ok());
+            assert!(draw(&[(far, far)]).0.is_err());
+            let points = [(0.0, 0.0), (1.0, far), (-far, 1.0), (far, 1.0), (1.0, 1.0)];
+            assert!(draw(&points).0.is_ok() && draw(&points).1.is_ok());
         }
-        for magnitude in [1e300, 1e100, 1e16, 1.0, 1e-16, 1e-200, 5e-324] {
+        for magnitude in [1e300, 1e100, 1e16, 1.0, 1e-16, 1e-200, 1e-279, 5e-324] {
             for part in [-1.0, 0.0, 0.9, 1.0 - 1e-6, 1.0 - 1e-12, 1.0 - 1e-16] {
                 let other = part * magnitude;
-                assert!(draw(&[(0.0, magnitude), (1.0, other)]).is_ok());
-                assert!(draw(&[(-magnitude, 0.0), (-other, 1.0)]).is_ok());
+                let (linear, logarithmic) = draw(&[(0.0, magnitude), (1.0, other)]);
+                assert!(linear.is_ok() && logarithmic.is_ok() == (magnitude >= 1e-280));
+                assert!(draw(&[(-magnitude, 0.0), (-other, 1.0)]).0.is_ok());
             }
         }
     }
 
     #[test]
-    fn error_bars_reach_their_ends_and_widen_the_axis() {
+    fn what_is_around_points_widens_the_axis() {
         let chart = |low: f64| {
             let points = [(1.0, 0.0, (low, 1.0)), (2.0, 0.5, (f64::NAN, 2.0))];
-            Chart::new("", "", "")
-                .line_with_errors("", points)
-                .to_svg()
-                .unwrap()
+            let chart = Chart::new("", "", "");
+            let bars = chart.clone().line_with_errors("", points).to_svg().unwrap();
+            let band = chart.line_with_band("", points).to_svg().unwrap();
+            (bars, band)
         };
-        let ticks = |svg: &str, label: &str| svg.lines().any(|line| line.trim() == label);
-        let bars = |svg: &str| svg.matches("<circle").count();
+        let (far, near) = (chart(-5.0), chart(-0.5));
         // The bar that is not a number is not drawn.
-        assert_eq!([chart(-5.0), chart(-0.5)].map(|svg| bars(&svg)), [1, 1]);
-        assert!(ticks(&chart(-5.0), "-5") && !ticks(&chart(-0.5), "-5"));
+        assert_eq!(
+            far.0.matches("<path d=\"M").count(),
+            1 + far.1.matches("<path d=\"M").count()
+        );
+        assert_eq!(far.1.matches("<polygon").count(), 1);
+        for (svg, wide) in [
+            (far.0, true),
+            (far.1, true),
+            (near.0, false),
+            (near.1, false),
+        ] {
+            assert_eq!(svg.contains(">-5</text>"), wide, "{svg}");
+        }
+    }
+
+    #[test]
+    fn a_given_range_cuts_lines_and_references_widen_one_that_is_not_given() {
+        let chart = || Chart::new("", "", "").line("", [(0.0, 0.0), (10.0, 10.0)]);
+        let cut = chart()
+            .x_range(0.0, 5.0)
+            .y_range(0.0, 20.0)
+            .to_svg()
+            .unwrap();
+        let line = &lines(&cut)[0];
+        let whole = &lines(
+            &chart()
+                .x_range(0.0, 10.0)
+                .y_range(0.0, 20.0)
+                .to_svg()
+                .unwrap(),
+        )[0];
+        assert!((line[1].0 - whole[1].0).abs() < 0.02);
+        let quarter = whole[0].1 - (whole[0].1 - whole[1].1) / 2.0;
+        assert!((line[1].1 - quarter).abs() < 0.02);
+        assert!(chart().y_range(1.0, 1.0).to_svg().is_err());
+        let referred = chart().horizontal("exact", 40.0).to_svg().unwrap();
+        assert!(referred.contains("exact") && referred.contains(">40</text>"));
+        assert!(!chart().to_svg().unwrap().contains(">40</text>"));
     }
 
     #[test]

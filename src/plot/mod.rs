@@ -1,12 +1,22 @@
 //! Figures as SVG files (feature `plot`).
 //!
-//! [`Chart`] draws lines and [`ScatterSheet`] points; [`save_column`] puts several charts into one file.
+//! [`Run::plot`](crate::ais::Run::plot) draws a run, [`runs`] compares several, [`schedules`] compares
+//! schedules. [`Chart`] draws lines and [`ScatterSheet`] points; [`save_column`] puts several charts into one
+//! file.
 
+mod area;
+mod axis;
 mod chart;
+mod frame;
+mod run;
 mod scatter;
+mod schedules;
+mod style;
 
 pub use chart::Chart;
+pub use run::runs;
 pub use scatter::ScatterSheet;
+pub use schedules::schedules;
 
 use std::path::Path;
 
@@ -22,14 +32,15 @@ pub fn save_column(charts: &[Chart], path: impl AsRef<Path>) -> Result<()> {
 
 fn column(charts: &[Chart]) -> Result<String> {
     Error::check_not_empty("charts", charts.len())?;
-    let (width, height) = (chart::SIZE.0, chart::SIZE.1 as usize);
-    let total = height * charts.len();
+    let (width, total) = (frame::WIDTH, charts.iter().map(Chart::height).sum::<f64>());
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{total}\" viewBox=\"0 0 {width} {total}\">\n"
     );
-    for (i, chart) in charts.iter().enumerate() {
-        let placed = format!("<svg y=\"{}\" ", i * height);
+    let mut top = 0.0;
+    for chart in charts {
+        let placed = format!("<svg y=\"{top}\" ");
         svg += &chart.to_svg()?.replacen("<svg ", &placed, 1);
+        top += chart.height();
     }
     Ok(svg + "</svg>\n")
 }

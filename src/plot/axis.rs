@@ -1,0 +1,326 @@
+//! Axes: what they span, and where they have ticks.
+
+use crate::{Error, Result};
+
+/// The largest value. Differences of larger ones may overflow.
+const FARTHEST: f64 = 1e300;
+/// The shortest span beside its ends. On a shorter one rounding moves the ticks.
+const SHORTEST: f64 = 1e-9;
+/// The shortest span at all. A shorter one counts as none.
+const LEAST: f64 = 1e-290;
+/// The smallest value on a logarithmic axis.
+const SMALLEST: f64 = 1e-280;
+
+/// An axis with its label.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Axis {
+    pub(super) label: String,
+    pub(super) logarithmic: bool,
+    /// What it spans, where that is given.
+    pub(super) range: Option<(f64, f64)>,
+}
+
+impl Axis {
+    pub(super) fn new(label: &str) -> Self {
+        Self {
+            label: label.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Whether a value has a place on the axis or beyond its ends.
+    pub(super) fn has(&self, value: f64) -> bool {
+        value.abs() <= FARTHEST && (!self.logarithmic || value >= SMALLEST)
+    }
+
+    /// The scale on which these values are seen.
+    ///
+    /// # Errors
+    /// A given range that is empty or not on the axis; without one, no value on the axis.
+    pub(super) fn scale(&self, values: impl Iterator<Item = f64>) -> Result<Scale> {
+        let coordinate = |value: f64| match self.logarithmic {
+            true => value.log10(),
+            false => value,
+        };
+        let (low, high) = match self.range {
+            Some((low, high)) => {
+                let (right, found) = (
+                    self.has(low) && self.has(high),
+                    format!("{low:?} to {high:?}"),
+                );
+                let (low, high) = (coordinate(low), coordinate(high));
+                let wide = high - low > (SHORTEST * low.abs().max(high.abs())).max(LEAST);
+                let expected = "a range on the axis, its lower end first";
+                Error::check(right && wide, "range", found, expected)?;
+                (low, high)
+            }
+            None => {
+                let drawable = values.filter(|&value| self.has(value));
+                spanned(drawable.map(coordinate)).ok_or_else(|| {
+                    Error::invalid("lines", "nothing to draw", "a point on both axes")
+                })?
+            }
+        };
+        Ok(Scale {
+            low,
+            high,
+            logarithmic: self.logarithmic,
+        })
+    }
+}
+
+/// Smallest and largest value with a margin, apart even where all values are one or nearly so.
+fn spanned(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| {
+        (low.min(x), high.max(x))
+    });
+    if low > high {
+        return None;
+    }
+    let largest = low.abs().max(high.abs());
+    let margin = match high - low > LEAST {
+        true => (0.03 * (high - low)).max(SHORTEST * largest),
+        false => 0.5 * largest.max(1.0),
+    };
+    Some((low - margin, high + margin))
+}
+
+/// A line of coordinates, which are values or their logarithms to base 10, and what of it is seen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Scale {
+    low: f64,
+    high: f64,
+    logarithmic: bool,
+}
+
+impl Scale {
+    /// Where a value is: 0 at the lower end, 1 at the upper one. Far beyond the ends it is as far as can
+    /// be drawn to.
+    pub(super) fn at(&self, value: f64) -> f64 {
+        let coordinate = match self.logarithmic {
+            true => value.log10(),
+            false => value,
+        };
+        ((coordinate - self.low) / (self.high - self.low)).clamp(-1e6, 1e6)
+    }
+
+    /// The ticks, about so many.
+    pub(super) fn ticks(&self, about: f64) -> Ticks {
+        match self.logarithmic {
+            true => self.logarithmic_ticks(about),
+            false => Ticks::even(self.low, self.high, about),
+        }
+    }
+
+    fn logarithmic_ticks(&self, about: f64) -> Ticks {
+        let (first, last) = (self.low.ceil(), self.high.floor());
+        let within = |digits: &[u8], stride: f64| -> Vec<(u8, i32)> {
+            let decades = (0..).map(|i| first - 1.0 + stride * f64::from(i));
+            let decades = decades.take_while(|&decade| decade <= last);
+            decades
+                .flat_map(|decade| digits.iter().map(move |&digit| (digit, decade as i32)))
+                .filter(|&(digit, decade)| {
+                    let place = f64::from(decade) + f64::from(digit).log10();
+                    (self.low..=self.high).contains(&place)
+                })
+                .collect()
+        };
+        let stride = ((last - first + 1.0) / about).ceil().max(1.0);
+        let all = [1, 2, 3, 4, 5, 6, 7, 8, 9];
+        let minor = match stride {
+            1.0 => within(&all, 1.0),
+            _ => Vec::new(),
+        };
+        let candidates = [
+            within(&[1], stride),
+            within(&[1, 2, 5], 1.0),
+            within(&all, 1.0),
+        ];
+        let Some(chosen) = candidates.into_iter().find(|ticks| ticks.len() >= 3) else {
+            return Ticks::even(10_f64.powf(self.low), 10_f64.powf(self.high), about);
+        };
+        let value = |&(digit, decade): &(u8, i32)| f64::from(digit) * 10_f64.powi(decade);
+        let plain = chosen.iter().all(|&(_, decade)| (-3..=5).contains(&decade));
+        let label = |&(digit, decade): &(u8, i32)| match (plain, digit) {
+            (true, _) => {
+                let decimals = decade.min(0).unsigned_abs() as usize;
+                format!("{:.decimals$}", value(&(digit, decade)))
+            }
+            (false, 1) => power_of_ten(decade),
+            (false, _) => format!("{digit}·{}", power_of_ten(decade)),
+        };
+        Ticks {
+            labelled: chosen
+                .iter()
+                .map(|tick| (value(tick), label(tick)))
+                .collect(),
+            minor: minor.iter().map(value).collect(),
+            factor: None,
+        }
+    }
+}
+
+/// The ticks of an axis, all labelled in one way.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Ticks {
+    /// Values with their labels.
+    pub(super) labelled: Vec<(f64, String)>,
+    /// Values of the small ticks between them.
+    pub(super) minor: Vec<f64>,
+    /// By what the labels are to be multiplied.
+    pub(super) factor: Option<String>,
+}
+
+impl Ticks {
+    /// Ticks in even distances of 1, 2 or 5 times a power of ten.
+    fn even(low: f64, high: f64, about: f64) -> Self {
+        let raw = (high - low) / about;
+        let exponent = raw.log10().floor() as i32;
+        let (digit, exponent) = match raw / 10_f64.powi(exponent) {
+            ratio if ratio <= 1.0 => (1.0, exponent),
+            ratio if ratio <= 2.0 => (2.0, exponent),
+            ratio if ratio <= 5.0 => (5.0, exponent),
+            _ => (1.0, exponent + 1),
+        };
+        let step = digit * 10_f64.powi(exponent);
+        let largest = low.abs().max(high.abs()).log10().floor() as i32;
+        let unit = match largest {
+            -3..=5 => 0,
+            _ => largest,
+        };
+        let decimals = (unit - exponent).max(0) as usize;
+        // A tick at an end stays on the axis, however that end was rounded.
+        let (first, last) = ((low / step - 1e-6).ceil(), (high / step + 1e-6).floor());
+        let ticks = (0..).map(|i| first + f64::from(i));
+        let labelled = ticks.take_while(|&tick| tick <= last).map(|tick| {
+            // Without the sign of -0.
+            let value = tick * step + 0.0;
+            (value, format!("{:.decimals$}", value / 10_f64.powi(unit)))
+        });
+        Self {
+            labelled: labelled.collect(),
+            minor: Vec::new(),
+            factor: (unit != 0).then(|| format!("× {}", power_of_ten(unit))),
+        }
+    }
+}
+
+/// A power of ten in print, as 10⁻³.
+fn power_of_ten(exponent: i32) -> String {
+    let raised = exponent.to_string();
+    let raised = raised.chars().map(|character| match character {
+        '-' => '⁻',
+        '1' => '¹',
+        '2' => '²',
+        '3' => '³',
+        digit => char::from_u32(0x2070 + u32::from(digit) - u32::from('0')).unwrap_or(digit),
+    });
+    format!("10{}", raised.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(low: f64, high: f64, logarithmic: bool) -> (Vec<String>, Option<String>) {
+        let range = Some((low, high));
+        let axis = Axis {
+            logarithmic,
+            range,
+            ..Axis::default()
+        };
+        let ticks = axis.scale(std::iter::empty()).unwrap().ticks(6.0);
+        let labels = ticks.labelled.into_iter().map(|(_, label)| label);
+        (labels.collect(), ticks.factor)
+    }
+
+    #[test]
+    fn labels_of_one_axis_are_written_in_one_way() {
+        let cases: [(f64, f64, bool, &[&str], Option<&str>); 9] = [
+            (
+                0.0,
+                0.024,
+                false,
+                &["0.000", "0.005", "0.010", "0.015", "0.020"],
+                None,
+            ),
+            (
+                -1.0,
+                1.0,
+                false,
+                &["-1.0", "-0.5", "0.0", "0.5", "1.0"],
+                None,
+            ),
+            (
+                0.0,
+                2.5e6,
+                false,
+                &["0.0", "0.5", "1.0", "1.5", "2.0", "2.5"],
+                Some("× 10⁶"),
+            ),
+            (
+                0.0,
+                3e-12,
+                false,
+                &["0.0", "0.5", "1.0", "1.5", "2.0", "2.5", "3.0"],
+                Some("× 10⁻¹²"),
+            ),
+            (
+                10.0,
+                1e5,
+                true,
+                &["10", "100", "1000", "10000", "100000"],
+                None,
+            ),
+            (0.01, 10.0, true, &["0.01", "0.1", "1", "10"], None),
+            (1e3, 1e6, true, &["10³", "10⁴", "10⁵", "10⁶"], None),
+            (8.0, 60.0, true, &["10", "20", "50"], None),
+            (
+                100.0,
+                104.0,
+                true,
+                &["100", "101", "102", "103", "104"],
+                None,
+            ),
+        ];
+        for (low, high, logarithmic, expected, factor) in cases {
+            let (found, times) = labels(low, high, logarithmic);
+            assert_eq!(found, expected, "{low} to {high}");
+            assert_eq!(times.as_deref(), factor);
+        }
+    }
+
+    #[test]
+    fn ticks_lie_on_the_axis_and_are_few_on_any() {
+        for magnitude in [1e-280, 1e-20, 1.0, 1e20, 1e280] {
+            for part in [-1.0, 0.0, 0.9, 1.0 - 1e-8] {
+                let (few, _) = labels(part * magnitude, magnitude, false);
+                assert!((2..=13).contains(&few.len()), "{few:?}");
+            }
+            for ratio in [1.001, 1.5, 3.0, 30.0, 1e3, 1e10, 1e18] {
+                let (few, _) = labels(magnitude, ratio * magnitude, true);
+                assert!(
+                    (2..=13).contains(&few.len()),
+                    "{magnitude} * {ratio}: {few:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_that_span_nothing_are_refused() {
+        let refused = |low, high, logarithmic| {
+            let range = Some((low, high));
+            let axis = Axis {
+                logarithmic,
+                range,
+                ..Axis::default()
+            };
+            axis.scale(std::iter::empty()).is_err()
+        };
+        assert!(refused(1.0, 1.0, false) && refused(2.0, 1.0, false));
+        assert!(refused(0.0, f64::INFINITY, false) && refused(f64::NAN, 1.0, false));
+        assert!(refused(0.0, 1.0, true) && !refused(1e-9, 1.0, true));
+        assert!(refused(1.0, 1.0 + 1e-12, false));
+    }
+}
