@@ -67,8 +67,8 @@ pub mod prelude {
     };
     pub use crate::levels::Levels;
     pub use crate::model::{
-        Differentiable, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Sampleable,
-        UnnormalizedModel,
+        Differentiable, FunctionModel, Gaussian, GaussianMixture, GradientModel, NormalizedModel,
+        Prior, Priors, Sampleable, StudentT, UniformBox, UnnormalizedModel,
     };
     pub use crate::path::{
         AnnealingPath, Engine, GeometricPath, Intermediate, MomentPath, MomentSplinePath,

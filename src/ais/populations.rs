@@ -96,6 +96,21 @@ where
         Ok(decisions)
     }
 
+    /// Asks the kernel whether the path's models at these betas are what it takes them for, by the states of each
+    /// block.
+    pub(crate) fn check_model<K>(&mut self, kernel: &K, betas: &[f64]) -> Result<()>
+    where
+        K: TransitionKernel<P::At<'p>, Workspace = W> + Sync,
+    {
+        let path = self.path;
+        let checked = self.map(|population| {
+            let states = population.block().states();
+            let check = |&beta: &f64| kernel.check_model(&path.at(beta), states);
+            betas.iter().try_for_each(check)
+        });
+        checked.map(drop)
+    }
+
     /// The random numbers of the first chain, by which all are decided on.
     pub(crate) fn rng(&mut self) -> &mut StreamRng {
         self.blocks[0].block_mut().chain_mut(0).1

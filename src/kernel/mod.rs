@@ -90,6 +90,16 @@ pub trait TransitionKernel<M: Intermediate> {
         advance_each(self, stage, block, workspace)
     }
 
+    /// Refuses a model that is wrong in what the kernel takes from it, as some states show: pilots ask before they
+    /// move chains. Langevin and Hamiltonian kernels refuse a gradient that is not that of the density. Takes all
+    /// unless the kernel says otherwise.
+    ///
+    /// # Errors
+    /// [`Error::WrongGradient`].
+    fn check_model(&self, _model: &M, _states: &[M::State]) -> Result<()> {
+        Ok(())
+    }
+
     /// The number of stages that a schedule must have for this kernel, which has parameters of its
     /// own for each; `None` if any number will do.
     fn stages(&self) -> Option<usize> {
@@ -125,6 +135,10 @@ impl<M: Intermediate, K: TransitionKernel<M>> TransitionKernel<M> for &K {
         workspace: &mut Self::Workspace,
     ) -> Result<()> {
         (**self).advance(stage, block, workspace)
+    }
+
+    fn check_model(&self, model: &M, states: &[M::State]) -> Result<()> {
+        (**self).check_model(model, states)
     }
 
     fn stages(&self) -> Option<usize> {

@@ -43,6 +43,24 @@ impl<S, F: Fn(&S) -> f64> FunctionModel<S, F> {
     }
 }
 
+impl FunctionModel<DVector<f64>, ()> {
+    /// From `log f(x)` of a slice. [`GradientModel`](crate::model::GradientModel) takes a closure on slices that
+    /// computes the gradient as well.
+    ///
+    /// ```
+    /// use annealed::model::{FunctionModel, UnnormalizedModel};
+    /// use annealed::nalgebra::DVector;
+    ///
+    /// let model = FunctionModel::of_slices(|x: &[f64]| -x.iter().map(|x| x.abs()).sum::<f64>());
+    /// assert_eq!(model.log_density(&DVector::from_vec(vec![1.0, -2.0])), -3.0);
+    /// ```
+    pub fn of_slices<F: Fn(&[f64]) -> f64>(
+        log_density: F,
+    ) -> FunctionModel<DVector<f64>, impl Fn(&DVector<f64>) -> f64> {
+        FunctionModel::new(move |x: &DVector<f64>| log_density(x.as_slice()))
+    }
+}
+
 impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
     /// With a closure for `grad log f(x)`.
     pub fn with_gradient<H>(self, gradient: H) -> FunctionModel<S, F, H, D, N>

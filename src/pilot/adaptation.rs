@@ -195,7 +195,8 @@ where
     /// The first pass alone.
     ///
     /// # Errors
-    /// Settings out of range; what chains and path meet; [`Error::NotConverged`] where no step is short enough,
+    /// Settings out of range; what chains and path meet; [`Error::WrongGradient`] where a kernel that is tuned takes
+    /// a gradient and finite differences contradict it; [`Error::NotConverged`] where no step is short enough,
     /// since the path jumps or its support shrinks; [`Error::AllWeightsZero`]; [`Error::Stopped`].
     pub fn first_pass(&self) -> Result<Adapted<K>> {
         let meter = Meter::new(self.progress.as_deref(), 0, 0);

@@ -118,7 +118,8 @@ impl<'p, P: AnnealingPath, K: Tunable> StepSizeTuning<'p, P, K> {
     /// Tunes the kernel.
     ///
     /// # Errors
-    /// A target outside of (0, 1); [`Error::NotConverged`] where no step size gives an acceptance within 0.1 of
+    /// A target outside of (0, 1); [`Error::WrongGradient`] where the kernel takes a gradient and finite differences
+    /// contradict it, at the base's samples or at those of the target; [`Error::NotConverged`] where no step size gives an acceptance within 0.1 of
     /// it; a NaN of the model; chains that all leave the support; a panic in model, kernel or callback;
     /// [`Error::Stopped`] where the callback says so.
     pub fn run(&self) -> Result<Tuned<K>>
@@ -158,6 +159,7 @@ impl<'p, P: AnnealingPath, K: Tunable> StepSizeTuning<'p, P, K> {
     {
         let first = stream(self.seed, Purpose::Tune, 0);
         let mut chains = Populations::start(self.path, 0..CHAINS, BLOCK, first)?;
+        chains.check_model(&self.kernel, &[1.0, 0.0])?;
         let meter = Meter::new(self.progress.as_deref(), 0, self.chain_steps());
         let mut log_size = self.kernel.step_size().at(0.0).ln();
         let (stages, intervals) = (self.schedule.steps(), self.intervals());
@@ -176,6 +178,7 @@ impl<'p, P: AnnealingPath, K: Tunable> StepSizeTuning<'p, P, K> {
             log_size = tune_at(beta, self.acceptance, steps, log_size, &mut acceptance)?;
             knots.push((beta, log_size.exp()));
         }
+        chains.check_model(&self.kernel, &[1.0])?;
         StepSize::knots(knots)
     }
 }
