@@ -62,8 +62,8 @@ pub mod prelude {
     pub use crate::estimate::Warning;
     pub use crate::kernel::{
         CoordinateGibbs, Hmc, Invariant, Mala, Metropolis, Mixture, Preconditioner,
-        RandomWalkMetropolis, Repeat, Reversal, StepSize, SymmetricProposal, TemperedTransitions,
-        Then, TransitionKernel, Tunable,
+        RandomWalkMetropolis, Repeat, Reversal, Slice, StepSize, SymmetricProposal,
+        TemperedTransitions, Then, TransitionKernel, Tunable,
     };
     pub use crate::levels::Levels;
     pub use crate::model::{

@@ -96,19 +96,17 @@ where
         Ok(decisions)
     }
 
-    /// Asks the kernel whether the path's models at these betas are what it takes them for, by the states of each
-    /// block.
-    pub(crate) fn check_model<K>(&mut self, kernel: &K, betas: &[f64]) -> Result<()>
+    /// Asks the kernel whether the path's models at these betas are what it takes them for, by the states of the
+    /// first block.
+    pub(crate) fn check_model<K>(&self, kernel: &K, betas: &[f64]) -> Result<()>
     where
-        K: TransitionKernel<P::At<'p>, Workspace = W> + Sync,
+        K: TransitionKernel<P::At<'p>, Workspace = W>,
     {
-        let path = self.path;
-        let checked = self.map(|population| {
-            let states = population.block().states();
-            let check = |&beta: &f64| kernel.check_model(&path.at(beta), states);
-            betas.iter().try_for_each(check)
-        });
-        checked.map(drop)
+        let first = &self.blocks[0];
+        let states = first.block().states();
+        let check = |&beta: &f64| kernel.check_model(&self.path.at(beta), states);
+        let checked = caught(|| betas.iter().try_for_each(check));
+        checked.unwrap_or_else(|message| Err(panicked(message, first)))
     }
 
     /// The random numbers of the first chain, by which all are decided on.

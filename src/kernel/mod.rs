@@ -1,6 +1,6 @@
 //! Transition kernels: how a chain moves at a stage, and what the move adds to its log weight.
 //!
-//! [`RandomWalkMetropolis`] and [`Metropolis`] need the density alone, [`Mala`],
+//! [`RandomWalkMetropolis`], [`Metropolis`] and [`Slice`] need the density alone, [`Mala`],
 //! [`UnadjustedLangevin`] and [`Hmc`] its gradient, [`CoordinateGibbs`] the conditionals of single
 //! coordinates. [`Then`], [`Repeat`] and [`Mixture`] make one kernel of several, and
 //! [`TemperedTransitions`] take a kernel across modes. A kernel of your own is one method,
@@ -15,6 +15,7 @@ mod metropolis;
 mod perfect;
 mod preconditioner;
 mod reversal;
+mod slice;
 mod step_size;
 mod tempered_transitions;
 mod tunable;
@@ -31,6 +32,7 @@ pub use perfect::PerfectTransitions;
 pub use preconditioner::Preconditioner;
 pub use reversal::Reversal;
 pub(crate) use reversal::own_reversal;
+pub use slice::Slice;
 pub use step_size::StepSize;
 pub use tempered_transitions::TemperedTransitions;
 pub use tunable::Tunable;
@@ -91,8 +93,8 @@ pub trait TransitionKernel<M: Intermediate> {
     }
 
     /// Refuses a model that is wrong in what the kernel takes from it, as some states show: pilots ask before they
-    /// move chains. Langevin and Hamiltonian kernels refuse a gradient that is not that of the density. Takes all
-    /// unless the kernel says otherwise.
+    /// move chains, and do not count the few hundred evaluations that it takes. Langevin and Hamiltonian kernels
+    /// refuse a gradient that is not that of the density. Takes all unless the kernel says otherwise.
     ///
     /// # Errors
     /// [`Error::WrongGradient`].

@@ -35,29 +35,29 @@ pub(crate) fn central_difference(
 /// least. States at which differences of several steps disagree among themselves do not count: at a kink, beside an
 /// edge, or where rounding hides the difference.
 pub(crate) fn check_gradient(model: &impl Differentiable, states: &[DVector<f64>]) -> Result<()> {
-    let Some(first) = states.first() else {
+    let Some(dimension) = states.first().map(DVector::len) else {
         return Ok(());
     };
-    let dimension = first.len();
-    let at =
-        |state: &&DVector<f64>| state.len() == dimension && model.log_density(state).is_finite();
-    let few: Vec<_> = states.iter().filter(at).take(STATES).collect();
-    let gradients: Vec<_> = few.iter().map(|state| model.gradient(state)).collect();
-    for place in 0..dimension.min(COORDINATES) {
-        let index = place * dimension / dimension.min(COORDINATES);
+    let points = states.iter().filter(|state| state.len() == dimension);
+    let points = points.map(|state| Point::new(model, state));
+    let points: Vec<_> = points
+        .filter(|at| at.log_density.is_finite())
+        .take(STATES)
+        .collect();
+    let coordinates = dimension.min(COORDINATES);
+    for index in (0..coordinates).map(|place| place * dimension / coordinates) {
         let spread = spread(states, index);
-        let tests = few.iter().zip(&gradients);
-        let tests = tests.filter_map(|(state, gradient)| {
-            let difference = reliable_difference(model, state, index, spread)?;
-            Some((gradient[index], difference))
+        let tests = points.iter().filter_map(|at| {
+            let difference = at.difference(model, index, spread)?;
+            Some((at.gradient[index], difference))
         });
         let tests: Vec<(f64, f64)> = tests.collect();
-        let wrong: Vec<_> = tests
-            .iter()
-            .filter(|test| disagree(**test, spread))
-            .collect();
-        if wrong.len() >= 2 && 2 * wrong.len() > tests.len() {
-            let &(gradient, difference) = wrong[0];
+        let mut wrong = tests.iter().filter(|test| disagree(**test, spread));
+        let (first, others) = (wrong.next(), wrong.count());
+        if let Some(&(gradient, difference)) = first
+            && others > 0
+            && 2 * (1 + others) > tests.len()
+        {
             return Err(Error::WrongGradient {
                 coordinate: index,
                 gradient,
@@ -66,6 +66,35 @@ pub(crate) fn check_gradient(model: &impl Differentiable, states: &[DVector<f64>
         }
     }
     Ok(())
+}
+
+/// A state, and what the model says of it.
+struct Point<'s> {
+    state: &'s DVector<f64>,
+    log_density: f64,
+    gradient: DVector<f64>,
+}
+
+impl<'s> Point<'s> {
+    fn new(model: &impl Differentiable, state: &'s DVector<f64>) -> Self {
+        let mut gradient = DVector::zeros(state.len());
+        Self {
+            log_density: model.gradient_into(state, &mut gradient),
+            state,
+            gradient,
+        }
+    }
+
+    /// A central difference on which three steps agree, and which rounding leaves intact; `None` where there is none.
+    fn difference(&self, model: &impl Differentiable, index: usize, spread: f64) -> Option<f64> {
+        let step = STEP * spread;
+        let with = |factor: f64| central_difference(model, self.state, index, factor * step);
+        let [long, middle, short] = [with(2.0), with(1.0), with(0.5)];
+        let rounding = 16.0 * f64::EPSILON * self.log_density.abs() / step;
+        let doubt = (long - middle).abs() + (middle - short).abs() + rounding;
+        let sure = 4.0 * doubt <= TOLERANCE * (middle.abs() + spread.recip());
+        (sure && middle.is_finite()).then_some(middle)
+    }
 }
 
 /// The largest less the smallest value of a coordinate; where all are equal, about their size.
@@ -80,20 +109,6 @@ fn spread(states: &[DVector<f64>], index: usize) -> f64 {
     } else {
         1.0 + low.abs()
     }
-}
-
-/// A central difference on which three steps agree; `None` where they do not.
-fn reliable_difference(
-    model: &impl Differentiable,
-    state: &DVector<f64>,
-    index: usize,
-    spread: f64,
-) -> Option<f64> {
-    let with = |factor: f64| central_difference(model, state, index, factor * STEP * spread);
-    let [long, middle, short] = [with(2.0), with(1.0), with(0.5)];
-    let doubt = (long - middle).abs() + (middle - short).abs();
-    let sure = 4.0 * doubt <= TOLERANCE * (middle.abs() + spread.recip());
-    (sure && middle.is_finite()).then_some(middle)
 }
 
 /// Whether the two differ by what matters.
