@@ -22,7 +22,8 @@ impl Gaussian {
     ///
     /// As the base of a [`GeometricPath`](crate::path::GeometricPath) it is close to a target with one mode, so that
     /// ten stages may do where hundreds are needed from a prior. Log Z stays unbiased, however poor the
-    /// approximation. Where the target's tails are heavier than Gaussian ones, make it a
+    /// approximation. Its covariance is a shape for the kernel too, a mass matrix for [`Hmc`](crate::kernel::Hmc):
+    /// `Preconditioner::covariance(&gaussian.covariance())`, with steps of about 0.4. Where the target's tails are heavier than Gaussian ones, make it a
     /// [`StudentT`](crate::model::StudentT). Of several modes it finds one.
     ///
     /// The mode is found by L-BFGS from `start`, the Hessian by central differences of the gradient, at 4 gradients

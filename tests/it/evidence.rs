@@ -174,11 +174,19 @@ fn laplace_cuts_the_stages() {
     let ais = Ais::new(&path, Hmc::new(0.5, 3).unwrap()).schedule(Schedule::linear(10).unwrap());
     let run = ais.seed(1).run().unwrap();
     assert_log_z(&run, Conjugate::exact(), 0.03);
+    let tempered = Ais::new(&posterior, Hmc::new(0.5, 3).unwrap());
+    let schedule = Schedule::power(10, 3.0).unwrap();
+    let tempered = tempered.schedule(schedule).seed(1).run().unwrap();
+    assert!(
+        tempered.standard_error() > 3.0 * run.standard_error(),
+        "{run}, {tempered}"
+    );
 }
 
-/// Logistic regression with 61 coefficients on the sonar data.
+/// Logistic regression with 61 coefficients on the sonar data: -125.42 by 100 runs of a standard deviation of .147
+/// (Dau and Chopin 2022).
 #[test]
-fn laplace_agrees_with_the_tempered_run_on_sonar() {
+fn laplace_meets_the_published_evidence_of_sonar() {
     let file = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../shared/data/sonar/sonar.csv"
@@ -191,21 +199,15 @@ fn laplace_agrees_with_the_tempered_run_on_sonar() {
     let posterior = TemperedPath::new(Gaussian::standard(61).unwrap(), likelihood);
     let target = posterior.at(1.0);
     let base = Gaussian::laplace(&target, DVector::zeros(61)).unwrap();
+    let shape = Preconditioner::covariance(&base.covariance()).unwrap();
+    let kernel = Hmc::new(0.4, 3).unwrap().preconditioned(shape);
     let path = GeometricPath::new(base, &target);
-    let kernel = || Hmc::new(0.1, 5).unwrap();
-    let near = Ais::new(&path, kernel())
-        .schedule(Schedule::linear(10).unwrap())
-        .chains(500);
-    let near = near.seed(1).run().unwrap();
-    let far = Ais::new(&posterior, kernel()).schedule(Schedule::power(400, 3.0).unwrap());
-    let far = far.chains(100).seed(1).run().unwrap();
-    eprintln!("Laplace, 10 stages: {near} in {:.1} s", near.seconds());
-    eprintln!("tempered, 400 stages: {far} in {:.1} s", far.seconds());
-    let error = near.standard_error().hypot(far.standard_error());
-    assert!(near.standard_error() < 0.1 && error < 0.5, "{near}\n{far}");
+    let ais = Ais::new(&path, kernel).schedule(Schedule::linear(10).unwrap());
+    let run = ais.chains(500).seed(1).run().unwrap();
+    let error = run.standard_error().hypot(0.0147);
     assert!(
-        (near.log_z() - far.log_z()).abs() < 4.0 * error,
-        "{near}\n{far}"
+        error < 0.15 && (run.log_z() + 125.42).abs() < 4.0 * error,
+        "{run}"
     );
 }
 
