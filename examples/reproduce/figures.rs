@@ -124,11 +124,5 @@ fn against_steps(name: &str, exact: Option<f64>, lines: &Lines<Row>) -> Result<(
 }
 
 fn setting(machine: &str, schedule: &str, steps: usize) -> Setting {
-    Setting {
-        machine: machine.into(),
-        start: "base rates".into(),
-        path: "GA".into(),
-        schedule: schedule.into(),
-        steps,
-    }
+    Setting::new([machine, "base rates", "GA", schedule], steps)
 }

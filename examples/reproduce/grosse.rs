@@ -79,13 +79,7 @@ pub fn run(
         let path = source.path(kind)?;
         for &steps in &runs.budget.steps {
             for &name in schedules {
-                let setting = Setting {
-                    machine: machine.name(),
-                    start: start.into(),
-                    path: kind.name().into(),
-                    schedule: name.into(),
-                    steps,
-                };
+                let setting = Setting::new([&machine.name(), start, kind.name(), name], steps);
                 let schedule = match name {
                     "LINEAR" => Schedule::linear(steps)?,
                     _ => source.binned(kind, &path, steps, runs)?,

@@ -159,13 +159,8 @@ pub fn against_steps(lines: &Lines<Row>, figures: &Path) -> Result<()> {
             for kind in [PathKind::Ga, PathKind::Mas, PathKind::Cheap] {
                 let mut points = Vec::new();
                 for steps in [1_000, 10_000, 100_000] {
-                    let setting = Setting {
-                        machine: machine.name(),
-                        start: start.into(),
-                        path: kind.name().into(),
-                        schedule: "LINEAR".into(),
-                        steps,
-                    };
+                    let names = [&machine.name(), start, kind.name(), "LINEAR"];
+                    let setting = Setting::new(names, steps);
                     if let Some(pooled) = lines.pooled(&setting)? {
                         let ends = interval(&pooled.bootstrap.log_z);
                         points.push((steps as f64, pooled.estimate.value(), ends));

@@ -38,13 +38,7 @@ pub fn run(machine: Machine, folders: &Folders, runs: &mut Runs<'_>) -> Result<(
         // The paper's pilot: 100 chains of 1,000 steps.
         let survey = Pilot::default().survey(&path, &BlockGibbs, 0)?;
         for name in SCHEDULES {
-            let setting = Setting {
-                machine: machine.name(),
-                start: "base rates".into(),
-                path: "GA".into(),
-                schedule: name.into(),
-                steps,
-            };
+            let setting = Setting::new([&machine.name(), "base rates", "GA", name], steps);
             let schedule = match schedule(name, &survey, &path, machine, steps, runs) {
                 // Then this row has no schedule, and the table says so.
                 Err(error @ Error::PilotCollapsed { .. }) => {

@@ -22,6 +22,18 @@ pub struct Setting {
     pub steps: usize,
 }
 
+impl Setting {
+    pub fn new([machine, start, path, schedule]: [&str; 4], steps: usize) -> Self {
+        Self {
+            machine: machine.into(),
+            start: start.into(),
+            path: path.into(),
+            schedule: schedule.into(),
+            steps,
+        }
+    }
+}
+
 /// One run, or the word that it would be the same as another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {

@@ -160,13 +160,7 @@ impl Table<'_> {
     }
 
     fn setting(&self, [start, path, schedule]: [&str; 3], steps: usize) -> Setting {
-        Setting {
-            machine: self.machine.name(),
-            start: start.into(),
-            path: path.into(),
-            schedule: schedule.into(),
-            steps,
-        }
+        Setting::new([&self.machine.name(), start, path, schedule], steps)
     }
 }
 

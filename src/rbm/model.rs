@@ -56,9 +56,9 @@ impl<T: Scalar> Rbm<T> {
         }
         Error::check_dimension("hidden_bias", hidden_bias.len(), weights.nrows())?;
         Error::check_dimension("visible_bias", visible_bias.len(), weights.ncols())?;
-        check_finite("weights", weights.iter())?;
-        check_finite("hidden_bias", hidden_bias.iter())?;
-        check_finite("visible_bias", visible_bias.iter())?;
+        check_finite("weights", weights.as_slice())?;
+        check_finite("hidden_bias", hidden_bias.as_slice())?;
+        check_finite("visible_bias", visible_bias.as_slice())?;
         Ok(Self {
             weights,
             hidden_bias,
@@ -213,9 +213,14 @@ pub(crate) fn draw_into<R: Rng + ?Sized>(logits: &DVector<f64>, units: &mut [boo
 
 pub(crate) fn check_finite<'a, T: Scalar>(
     argument: &'static str,
-    values: impl IntoIterator<Item = &'a T>,
+    values: impl IntoIterator<Item = &'a T, IntoIter: Clone>,
 ) -> Result<()> {
-    Error::check_finite(argument, values.into_iter().map(|x| x.as_()))
+    let values = values.into_iter().map(|x| x.as_());
+    // Many values at once, because there is no early end. The slow search is for the error.
+    if values.clone().fold(true, |all, x| all & x.is_finite()) {
+        return Ok(());
+    }
+    Error::check_finite(argument, values)
 }
 
 // The weights are written row by row, so that the shape is plain in any format.

@@ -7,7 +7,7 @@ use crate::model::UnnormalizedModel;
 use crate::num::{Available, Engine, sigmoid, softplus, softplus_increment};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
 use crate::rbm::base_rate::BaseRate;
-use crate::rbm::engine::{LINE, Row, Weights, transposed};
+use crate::rbm::engine::{LINE, Row, WeightMatrix, Weights};
 use crate::rbm::model::{Rbm, check_finite, draw_all, draw_into, largest_sum, masked_sum_of};
 use crate::rbm::scalar::Scalar;
 use crate::schedule::Schedule;
@@ -60,8 +60,8 @@ impl<T: Scalar> SegmentEnd<T> {
         let mut slope = bias_slope.as_slice().to_vec();
         slope.resize(slope.len().next_multiple_of(LINE), T::zero());
         Self {
-            up: Weights::new(engine, rbm.weights()),
-            down: Weights::new(engine, transposed(rbm.weights())),
+            up: Weights::new(engine, WeightMatrix::Upright(rbm.weights())),
+            down: Weights::new(engine, WeightMatrix::Transposed(rbm.weights())),
             hidden_bias: Row::panels(rbm.hidden_bias().as_slice()),
             bias_slope: slope,
             rbm,

@@ -34,6 +34,28 @@ impl Layer {
         layer
     }
 
+    /// Takes a layer turned round: its chains are the units here, and its units the chains.
+    pub(crate) fn set_transposed(&mut self, layer: &Self) {
+        assert_eq!((self.units, self.chains), (layer.chains, layer.units));
+        let width = self.width();
+        for (unit, lines) in layer
+            .lines
+            .chunks_exact(layer.width())
+            .take(self.units)
+            .enumerate()
+        {
+            let states = lines.iter().flat_map(|line| &line.0);
+            for (lines, &state) in self
+                .lines
+                .chunks_exact_mut(width)
+                .zip(states)
+                .take(layer.units)
+            {
+                lines[unit / LINE].0[unit % LINE] = state;
+            }
+        }
+    }
+
     /// Changes the number of chains.
     pub(crate) fn set_chains(&mut self, chains: usize) {
         let lines = self.width() * chains.next_multiple_of(GROUP);

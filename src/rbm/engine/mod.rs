@@ -19,7 +19,7 @@ pub(super) use elementwise::{
     softplus_gain, total, weigh_and_draw,
 };
 pub(super) use layers::{LINE, Layer};
-pub(super) use panels::transposed;
+pub(super) use panels::WeightMatrix;
 pub(super) use product::{Inputs, ProductBuffers, Weights};
 pub(super) use row::Row;
 pub(super) use words::Words;

@@ -10,7 +10,7 @@
 //!
 //! The order of the additions is the same for every set of instructions.
 
-use nalgebra::{DMatrix, DMatrixView, Dyn};
+use nalgebra::DMatrix;
 
 use crate::num::{Available, vectorized};
 use crate::rbm::engine::layers::{LINE, Layer, WIDTH};
@@ -26,20 +26,42 @@ const INPUTS: usize = LINE / 2;
 /// Number of tables that are made together.
 const TABLES: usize = INPUTS / BITS;
 
-/// A matrix as it lies in memory, or transposed.
-pub(crate) type MatrixView<'a, T> = DMatrixView<'a, T, Dyn, Dyn>;
+/// A weight matrix as it lies in memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum WeightMatrix<'a, T> {
+    /// Outputs x inputs.
+    Upright(&'a DMatrix<T>),
+    /// Inputs x outputs.
+    Transposed(&'a DMatrix<T>),
+}
 
-/// The transposed matrix, without a copy. It may be read, and be a right factor of `gemm`. Elsewhere
-/// nalgebra 0.35 reads and writes past the end for a row stride other than 1.
-#[expect(clippy::disallowed_methods)]
-pub(crate) fn transposed<T: Scalar>(matrix: &DMatrix<T>) -> MatrixView<'_, T> {
-    let (rows, columns) = matrix.shape();
-    DMatrixView::from_slice_with_strides(matrix.as_slice(), columns, rows, rows, 1)
+impl<'a, T: Scalar> WeightMatrix<'a, T> {
+    /// Numbers of outputs and inputs.
+    pub(crate) fn shape(self) -> (usize, usize) {
+        match self {
+            Self::Upright(matrix) => matrix.shape(),
+            Self::Transposed(matrix) => (matrix.ncols(), matrix.nrows()),
+        }
+    }
+
+    /// The weights of one output.
+    pub(crate) fn output(self, output: usize) -> impl Iterator<Item = T> + Clone + 'a {
+        let (values, rows) = match self {
+            Self::Upright(matrix) => (&matrix.as_slice()[output..], matrix.nrows()),
+            Self::Transposed(matrix) => {
+                let rows = matrix.nrows();
+                (&matrix.as_slice()[output * rows..][..rows], 1)
+            }
+        };
+        values.iter().step_by(rows).copied()
+    }
 }
 
 /// A weight matrix (outputs x inputs) in panels of 32 outputs. A panel has a row for each input.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Panels<T> {
+    /// Numbers of outputs and inputs.
+    shape: (usize, usize),
     rows: Vec<Row<T>>,
     /// Number of rows of a panel: the inputs, padded to whole tables.
     height: usize,
@@ -63,19 +85,29 @@ pub(crate) struct ActiveUnits {
 }
 
 impl<T: Scalar> Panels<T> {
-    pub(crate) fn new(weights: MatrixView<'_, T>) -> Self {
+    /// Takes other weights.
+    pub(crate) fn set(&mut self, weights: WeightMatrix<'_, T>) {
         let (outputs, inputs) = weights.shape();
-        let height = inputs.next_multiple_of(BITS);
-        let mut rows = vec![Row::zero(); outputs.div_ceil(WIDTH) * height];
-        for (panel, rows) in rows.chunks_exact_mut(height).enumerate() {
-            let weights = weights.rows_range(panel * WIDTH..outputs.min((panel + 1) * WIDTH));
-            for (row, column) in rows.iter_mut().zip(weights.column_iter()) {
-                for (to, &weight) in row.0.as_flattened_mut().iter_mut().zip(&column) {
-                    *to = weight;
+        if self.shape != (outputs, inputs) {
+            self.shape = (outputs, inputs);
+            self.height = inputs.next_multiple_of(BITS);
+            self.rows = vec![Row::zero(); outputs.div_ceil(WIDTH) * self.height];
+        }
+        for (panel, rows) in self.rows.chunks_exact_mut(self.height).enumerate() {
+            let first = panel * WIDTH;
+            match weights {
+                WeightMatrix::Upright(matrix) => {
+                    let columns = matrix.as_slice().chunks_exact(outputs);
+                    for (row, column) in rows.iter_mut().zip(columns) {
+                        row.read(&column[first..]);
+                    }
+                }
+                WeightMatrix::Transposed(matrix) => {
+                    let columns = matrix.as_slice()[first * inputs..].chunks_exact(inputs);
+                    set_columns(rows, columns.take(WIDTH));
                 }
             }
         }
-        Self { rows, height }
     }
 
     /// `W u` for the outputs of one panel and each chain. `tables` is a buffer.
@@ -176,6 +208,18 @@ impl ActiveUnits {
 /// level 1 cache. Making a table takes the time of adding 45 rows.
 fn are_few(active: usize, layer: &Layer) -> bool {
     2 * active < layer.units().div_ceil(BITS) * (layer.chains() + 45)
+}
+
+/// Sets the first numbers of the rows, each from one of the columns. A few rows at a time stay in the cache.
+fn set_columns<'a, T: Scalar>(rows: &mut [Row<T>], columns: impl Iterator<Item = &'a [T]> + Clone) {
+    const CACHED: usize = 128;
+    for (part, rows) in rows.chunks_mut(CACHED).enumerate() {
+        for (l, column) in columns.clone().enumerate() {
+            for (row, &weight) in rows.iter_mut().zip(&column[part * CACHED..]) {
+                row.0.as_flattened_mut()[l] = weight;
+            }
+        }
+    }
 }
 
 /// The sums for one panel with these rows, by tables.

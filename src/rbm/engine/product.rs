@@ -2,7 +2,7 @@
 
 use crate::num::{Available, Engine};
 use crate::rbm::engine::layers::Layer;
-use crate::rbm::engine::panels::{ActiveUnits, MatrixView, Panels};
+use crate::rbm::engine::panels::{ActiveUnits, Panels, WeightMatrix};
 use crate::rbm::engine::row::Row;
 use crate::rbm::engine::tile_registers::TileRegisters;
 use crate::rbm::engine::tiles::TiledWeights;
@@ -64,14 +64,28 @@ impl<'a, T: Scalar> Inputs<'a, T> {
 }
 
 impl<T: Scalar> Weights<T> {
-    /// From a matrix (outputs x inputs), or the transposed view of one (inputs x outputs).
-    pub(crate) fn new<'a>(engine: Available, matrix: impl Into<MatrixView<'a, T>>) -> Self {
+    pub(crate) fn new(engine: Available, matrix: WeightMatrix<'_, T>) -> Self {
+        let mut weights = Self::empty(engine);
+        weights.set(matrix);
+        weights
+    }
+
+    /// Without weights.
+    pub(crate) fn empty(engine: Available) -> Self {
         let form = if by_tiles::<T>(engine) {
-            Form::Tiles(TiledWeights::new(matrix.into()))
+            Form::Tiles(TiledWeights::default())
         } else {
-            Form::Panels(Panels::new(matrix.into()))
+            Form::Panels(Panels::default())
         };
         Self { engine, form }
+    }
+
+    /// Takes other weights.
+    pub(crate) fn set(&mut self, matrix: WeightMatrix<'_, T>) {
+        match &mut self.form {
+            Form::Panels(panels) => panels.set(matrix),
+            Form::Tiles(tiles) => *tiles = TiledWeights::new(matrix),
+        }
     }
 
     /// `W u` for the outputs of one panel and the units `u` of each chain.
@@ -95,7 +109,6 @@ impl<T: Scalar> Weights<T> {
 mod tests {
     use super::*;
     use crate::rbm::engine::layers::WIDTH;
-    use crate::rbm::engine::panels::transposed;
     use nalgebra::DMatrix;
     use rand::{Rng, RngExt, SeedableRng};
     use rand_xoshiro::Xoshiro256PlusPlus;
@@ -158,9 +171,9 @@ mod tests {
                 T::nearest(rng.random::<f64>().powi(5) * if rng.random() { 9.0 } else { -9.0 })
             });
             let weights = if case % 2 == 0 {
-                Weights::new(engine, &matrix)
+                Weights::new(engine, WeightMatrix::Upright(&matrix))
             } else {
-                Weights::new(engine, transposed(&matrix.transpose()))
+                Weights::new(engine, WeightMatrix::Transposed(&matrix.transpose()))
             };
             let mut buffers = ProductBuffers::default();
             for (chains, share) in [(1, 0.5), (37, 0.05), (37, 0.6), (150, 0.0), (64, 1.0)] {

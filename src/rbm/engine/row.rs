@@ -50,11 +50,27 @@ impl<T: Scalar> Row<T> {
         values[..count].copy_from_slice(&self.0.as_flattened()[..count]);
     }
 
+    /// Adds `factor` times these numbers to those of this panel among the numbers for all outputs.
+    #[inline(always)]
+    pub(crate) fn add_scaled(&self, panel: usize, factor: T, values: &mut [T]) {
+        let values = values[panel * WIDTH..].iter_mut();
+        for (value, &number) in values.zip(self.0.as_flattened()) {
+            *value += factor * number;
+        }
+    }
+
+    /// Takes the first numbers of these, or all where there are fewer than a panel has.
+    #[inline(always)]
+    pub(crate) fn read(&mut self, values: &[T]) {
+        let count = values.len().min(WIDTH);
+        self.0.as_flattened_mut()[..count].copy_from_slice(&values[..count]);
+    }
+
     /// The rows that hold numbers for all outputs, with zeros up to a whole panel.
     pub(crate) fn panels(values: &[T]) -> Vec<Self> {
         let mut rows = vec![Self::zero(); values.len().div_ceil(WIDTH)];
         for (row, values) in rows.iter_mut().zip(values.chunks(WIDTH)) {
-            row.0.as_flattened_mut()[..values.len()].copy_from_slice(values);
+            row.read(values);
         }
         rows
     }

@@ -8,7 +8,7 @@
 
 use crate::num::{Available, vectorized};
 use crate::rbm::engine::layers::{GROUP, LINE, Layer, WIDTH};
-use crate::rbm::engine::panels::MatrixView;
+use crate::rbm::engine::panels::WeightMatrix;
 use crate::rbm::engine::row::Row;
 use crate::rbm::engine::tile_registers::TileRegisters;
 use crate::rbm::scalar::Scalar;
@@ -36,7 +36,7 @@ pub(crate) struct Tile([i8; ROWS * DEPTH]);
 pub(crate) struct DigitSums([[[i32; ROWS]; ROWS]; DIGITS]);
 
 /// A weight matrix (outputs x inputs) in tiles.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct TiledWeights {
     /// By 16 outputs, then by 64 inputs, then by digit, the highest first.
     tiles: Vec<Tile>,
@@ -47,20 +47,21 @@ pub(crate) struct TiledWeights {
 }
 
 impl TiledWeights {
-    pub(crate) fn new<T: Scalar>(weights: MatrixView<'_, T>) -> Self {
+    pub(crate) fn new<T: Scalar>(weights: WeightMatrix<'_, T>) -> Self {
         let (outputs, inputs) = weights.shape();
         let (groups, steps) = (outputs.div_ceil(ROWS), inputs.div_ceil(DEPTH));
         let mut tiles = vec![Tile([0; ROWS * DEPTH]); groups * steps * DIGITS];
         let mut units = vec![0.0; groups * ROWS];
-        for (output, row) in weights.row_iter().enumerate() {
-            let unit = row.iter().map(|w| w.as_().abs()).fold(0.0, f64::max) / LARGEST;
+        for output in 0..outputs {
+            let row = weights.output(output).map(|w| w.as_());
+            let unit = row.clone().map(f64::abs).fold(0.0, f64::max) / LARGEST;
             units[output] = unit as f32;
             if unit == 0.0 {
                 continue;
             }
             let group = &mut tiles[output / ROWS * steps * DIGITS..];
-            for (input, w) in row.iter().enumerate() {
-                let digits = digits((w.as_() / unit).round() as i32);
+            for (input, w) in row.enumerate() {
+                let digits = digits((w / unit).round() as i32);
                 let place = input % DEPTH / 4 * DEPTH + output % ROWS * 4 + input % 4;
                 for (tile, digit) in group[input / DEPTH * DIGITS..].iter_mut().zip(digits) {
                     tile.0[place] = digit;

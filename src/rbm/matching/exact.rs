@@ -56,7 +56,7 @@ impl RbmMatching for ExactMatching {
             tolerance: 0.1 * self.tolerance,
         };
         let minimum = solver.minimize(moments.centred(start), |parameters| {
-            let evaluated = moments.uncentred(parameters).and_then(|rbm| {
+            let evaluated = moments.uncentred(parameters).and_then(|rbm: Rbm<f64>| {
                 let (log_z, found) = rbm.log_normalizer_and_moments()?;
                 Ok((log_z + rbm.mean_energy(moments), -moments.ascent(&found)))
             });

@@ -82,9 +82,9 @@ impl RbmMatching for PersistentMatching {
             particles.sweep(&sampler, &mut lanes);
             let found = particles.sums(&sampler, 1.0 / self.particles as f32);
             let rate = self.learning_rate * (1.0 - update as f64 / self.updates as f64);
-            parameters.axpy(rate, &moments.ascent(&found.into()), 1.0);
-            let rbm = moments.uncentred(&parameters).and_then(|rbm| rbm.cast());
-            sampler = Sampler::new(&rbm.map_err(|_| Error::NotConverged {
+            moments.ascend(&mut parameters, rate, &found.into());
+            let rbm = moments.uncentred(&parameters);
+            sampler.set(&rbm.map_err(|_| Error::NotConverged {
                 what: "moment matching of an RBM",
                 detail: format!(
                     "a parameter overflowed at update {update}; expected a lower learning rate"

@@ -6,8 +6,8 @@ use rand::{Rng, RngExt};
 use crate::num::{Available, vectorized};
 use crate::random::Lanes;
 use crate::rbm::engine::{
-    Inputs, Layer, ProductBuffers, Row, Weights, Words, draw_units, logits_to_probabilities,
-    transposed,
+    Inputs, Layer, ProductBuffers, Row, WeightMatrix, Weights, Words, draw_units,
+    logits_to_probabilities,
 };
 use crate::rbm::model::Rbm;
 use crate::rbm::scalar::Scalar;
@@ -26,13 +26,23 @@ impl<T: Scalar> Sampler<T> {
     /// Takes the best engine without tiles, because tiles take long to fill with new weights.
     pub(crate) fn new(rbm: &Rbm<T>) -> Self {
         let engine = Available::best().without_tiles();
-        Self {
+        let mut sampler = Self {
             engine,
-            up: Weights::new(engine, rbm.weights()),
-            down: Weights::new(engine, transposed(rbm.weights())),
-            hidden_bias: Row::panels(rbm.hidden_bias().as_slice()),
-            visible_bias: Row::panels(rbm.visible_bias().as_slice()),
-        }
+            up: Weights::empty(engine),
+            down: Weights::empty(engine),
+            hidden_bias: Vec::new(),
+            visible_bias: Vec::new(),
+        };
+        sampler.set(rbm);
+        sampler
+    }
+
+    /// Takes another RBM.
+    pub(crate) fn set(&mut self, rbm: &Rbm<T>) {
+        self.up.set(WeightMatrix::Upright(rbm.weights()));
+        self.down.set(WeightMatrix::Transposed(rbm.weights()));
+        self.hidden_bias = Row::panels(rbm.hidden_bias().as_slice());
+        self.visible_bias = Row::panels(rbm.visible_bias().as_slice());
     }
 }
 
@@ -43,10 +53,12 @@ pub(crate) struct Chains<T: Scalar> {
     hidden: Layer,
     /// `P(h = 1 | v)` (M x chains).
     expected: DMatrix<T>,
-    /// The visible units as numbers (D x chains).
-    values: DMatrix<T>,
+    /// The visible units, each a chain of as many units as there are chains.
+    turned: Layer,
     /// For each chain, what the weights give for one panel of units.
     products: Vec<Row<T>>,
+    /// For each visible unit, its moments with one panel of hidden units.
+    moments: Vec<Row<T>>,
     words: Words,
     buffers: ProductBuffers<T>,
 }
@@ -65,8 +77,9 @@ impl<T: Scalar> Chains<T> {
             visible: Layer::zeros(visible, chains),
             hidden: Layer::zeros(hidden, chains),
             expected: DMatrix::zeros(hidden, chains),
-            values: DMatrix::zeros(visible, chains),
+            turned: Layer::zeros(chains, visible),
             products: vec![Row::zero(); chains],
+            moments: vec![Row::zero(); visible],
             words: Words::default(),
             buffers: ProductBuffers::default(),
         }
@@ -136,6 +149,8 @@ impl<T: Scalar> Chains<T> {
 
     /// Adds `scale` times the sums over chains of `h v^T`, `h` and `v` to `sums`, with
     /// `P(h = 1 | v)` for `h`.
+    ///
+    /// The sums of `h v^T` are products of the matrix of probabilities with 0/1 units too.
     pub(crate) fn accumulate(
         &mut self,
         sampler: &Sampler<T>,
@@ -143,21 +158,27 @@ impl<T: Scalar> Chains<T> {
         sums: &mut ParameterSums<T>,
     ) {
         self.expect_hidden(sampler);
-        let columns = self
-            .values
-            .as_mut_slice()
-            .chunks_exact_mut(self.visible.units());
-        for (chain, values) in columns.enumerate() {
-            let lines = self.visible.chain(chain).iter().flat_map(|line| &line.0);
-            for (value, &unit) in values.iter_mut().zip(lines) {
-                *value = unit.into();
-            }
+        self.turned.set_transposed(&self.visible);
+        let engine = sampler.engine;
+        let expected = Weights::new(engine, WeightMatrix::Upright(&self.expected));
+        let mut inputs = Inputs::new(engine, &self.turned, &mut self.buffers);
+        let hidden = self.expected.nrows();
+        for panel in 0..sampler.hidden_bias.len() {
+            expected.multiply(panel, &mut inputs, &mut self.moments);
+            let columns = sums.weights.as_mut_slice().chunks_exact_mut(hidden);
+            vectorized!(engine, FUSED, {
+                for (moments, column) in self.moments.iter().zip(columns) {
+                    moments.add_scaled(panel, scale, column);
+                }
+            });
         }
-        sums.weights
-            .gemm(scale, &self.expected, &transposed(&self.values), T::one());
-        for (h, v) in self.expected.column_iter().zip(self.values.column_iter()) {
+        for h in self.expected.column_iter() {
             sums.hidden_bias.axpy(scale, &h, T::one());
-            sums.visible_bias.axpy(scale, &v, T::one());
+        }
+        for (unit, sum) in sums.visible_bias.iter_mut().enumerate() {
+            let lines = self.turned.chain(unit).iter();
+            let on: u32 = lines.flat_map(|line| line.0).map(u32::from).sum();
+            *sum += scale * T::nearest(on.into());
         }
     }
 

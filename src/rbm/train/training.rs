@@ -279,7 +279,7 @@ impl<T: Scalar> TrainingState<T> {
         rbm.weights += &update.weights;
         rbm.hidden_bias += &update.hidden_bias;
         rbm.visible_bias += &update.visible_bias;
-        self.sampler = Sampler::new(rbm);
+        self.sampler.set(rbm);
     }
 
     fn check_finite(&self, epoch: usize) -> Result<()> {
