@@ -30,6 +30,11 @@ pub struct FunctionModel<S, F, G = (), D = (), N = ()> {
     state: PhantomData<fn(&S)>,
 }
 
+/// A closure that a [`FunctionModel`] was given. Where there is none, `()`, the compiler says what is missing, and not
+/// that `()` is no closure.
+#[derive(Debug, Clone, Copy)]
+pub struct Given<C>(C);
+
 impl<S, F: Fn(&S) -> f64> FunctionModel<S, F> {
     /// From `log f(x)`, which may be `-inf` but not NaN or `+inf`.
     pub fn new(log_density: F) -> Self {
@@ -63,19 +68,19 @@ impl FunctionModel<DVector<f64>, ()> {
 
 impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
     /// With a closure for `grad log f(x)`.
-    pub fn with_gradient<H>(self, gradient: H) -> FunctionModel<S, F, H, D, N>
+    pub fn with_gradient<H>(self, gradient: H) -> FunctionModel<S, F, Given<H>, D, N>
     where
         H: Fn(&DVector<f64>) -> DVector<f64>,
     {
-        self.map(|_, sampler, log_normalizer| (gradient, sampler, log_normalizer))
+        self.map(|_, sampler, log_normalizer| (Given(gradient), sampler, log_normalizer))
     }
 
     /// With a closure that draws exact samples, so that the model can be a base.
-    pub fn with_sampler<E>(self, sampler: E) -> FunctionModel<S, F, G, E, N>
+    pub fn with_sampler<E>(self, sampler: E) -> FunctionModel<S, F, G, Given<E>, N>
     where
         E: Fn(&mut dyn Rng) -> S,
     {
-        self.map(|gradient, _, log_normalizer| (gradient, sampler, log_normalizer))
+        self.map(|gradient, _, log_normalizer| (gradient, Given(sampler), log_normalizer))
     }
 
     /// With the known `log Z`.
@@ -115,7 +120,7 @@ impl<S, F: Fn(&S) -> f64, G, D, N> UnnormalizedModel for FunctionModel<S, F, G, 
     }
 }
 
-impl<F, G, D, N> Differentiable for FunctionModel<DVector<f64>, F, G, D, N>
+impl<F, G, D, N> Differentiable for FunctionModel<DVector<f64>, F, Given<G>, D, N>
 where
     F: Fn(&DVector<f64>) -> f64,
     G: Fn(&DVector<f64>) -> DVector<f64>,
@@ -130,7 +135,7 @@ where
     ) -> f64 {
         let log_density = (self.log_density)(state);
         if log_density > f64::NEG_INFINITY {
-            let own = (self.gradient)(state);
+            let own = (self.gradient.0)(state);
             let (found, expected) = (own.len(), gradient.len());
             assert!(
                 found == expected,
@@ -142,13 +147,13 @@ where
     }
 }
 
-impl<S, F, G, D, N> Sampleable for FunctionModel<S, F, G, D, N>
+impl<S, F, G, D, N> Sampleable for FunctionModel<S, F, G, Given<D>, N>
 where
     F: Fn(&S) -> f64,
     D: Fn(&mut dyn Rng) -> S,
 {
     fn sample<R: Rng + ?Sized>(&self, mut rng: &mut R) -> S {
-        (self.sampler)(&mut rng)
+        (self.sampler.0)(&mut rng)
     }
 }
 

@@ -27,7 +27,7 @@ mod uniform_box;
 
 pub use bernoulli::Bernoulli;
 pub(crate) use forward::forward_model;
-pub use function::FunctionModel;
+pub use function::{FunctionModel, Given};
 pub use gaussian::Gaussian;
 pub(crate) use gradient_check::{central_difference, check_gradient};
 pub use gradient_model::GradientModel;

@@ -14,7 +14,6 @@ use crate::{Error, Result};
 /// A parameter x on the whole line is its own coordinate u. One above 0 has the coordinate `u = log x`, one between a
 /// and b has `u = log((x - a) / (b - x))`. Densities are those of u: they include the Jacobian `dx/du`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Prior {
     support: Support,
     /// The coordinate is `location + scale v`, and v follows the law.
@@ -25,7 +24,6 @@ pub struct Prior {
 
 /// Where a parameter lies.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 enum Support {
     Line,
     Positive,
@@ -34,7 +32,6 @@ enum Support {
 
 /// A law on the whole line. Laws with parameters hold the constant of their log density.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 enum Law {
     Normal,
     Student {
