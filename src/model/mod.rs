@@ -15,6 +15,7 @@ mod gaussian;
 mod gradient_check;
 mod gradient_model;
 mod laplace;
+mod law;
 mod matching;
 mod mixture;
 mod prior;
