@@ -39,7 +39,7 @@ fn log_likelihood<D: DualNum<Primitive = f64> + Copy>(parameters: &[D]) -> D {
 fn differentiated(
     dimension: usize,
     f: impl Fn(&[Dual64]) -> Dual64,
-) -> annealed::Result<GradientModel<impl Fn(&[f64], &mut [f64]) -> f64>> {
+) -> annealed::Result<impl Differentiable> {
     GradientModel::new(dimension, move |x, gradient| {
         let mut dual: Vec<Dual64> = x.iter().map(|&x| x.into()).collect();
         let mut value = 0.0;

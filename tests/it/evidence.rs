@@ -57,8 +57,8 @@ impl Conjugate {
         normal + binomial + 5.0 * rate.ln() - 3.0 * rate - 12_f64.ln()
     }
 
-    fn model() -> Result<GradientModel<impl Fn(&[f64], &mut [f64]) -> f64>> {
-        GradientModel::new(4, Self::log_likelihood)
+    fn model() -> impl Differentiable {
+        GradientModel::new(4, Self::log_likelihood).unwrap()
     }
 
     fn exact() -> f64 {
@@ -78,7 +78,7 @@ impl Conjugate {
 #[test]
 fn conjugate_evidences_by_every_kind_of_kernel() {
     let model = Conjugate::new().unwrap();
-    let likelihood = model.priors.likelihood(Conjugate::model().unwrap());
+    let likelihood = model.priors.likelihood(Conjugate::model());
     let path = TemperedPath::new(&model.priors, likelihood);
     let schedule = Schedule::power(100, 3.0).unwrap();
     let run = |kernel: Hmc| {
@@ -115,7 +115,7 @@ fn conjugate_evidences_by_every_kind_of_kernel() {
 #[test]
 fn gradients_follow_by_the_chain_rule() {
     let model = Conjugate::new().unwrap();
-    let likelihood = model.priors.likelihood(Conjugate::model().unwrap());
+    let likelihood = model.priors.likelihood(Conjugate::model());
     let base = StudentT::new(
         Gaussian::isotropic(DVector::from_element(4, 0.3), 0.7).unwrap(),
         3.0,
@@ -144,7 +144,7 @@ fn gradients_follow_by_the_chain_rule() {
 #[test]
 fn a_likelihood_of_other_parameters_is_refused() {
     let priors = Priors::new([Prior::normal(0.0, 1.0).unwrap()]).unwrap();
-    let path = TemperedPath::new(&priors, priors.likelihood(Conjugate::model().unwrap()));
+    let path = TemperedPath::new(&priors, priors.likelihood(Conjugate::model()));
     let error = Ais::new(&path, Hmc::new(0.3, 3).unwrap())
         .run()
         .unwrap_err();
@@ -165,7 +165,7 @@ fn a_likelihood_of_other_parameters_is_refused() {
 #[test]
 fn laplace_cuts_the_stages() {
     let model = Conjugate::new().unwrap();
-    let likelihood = model.priors.likelihood(Conjugate::model().unwrap());
+    let likelihood = model.priors.likelihood(Conjugate::model());
     let posterior = TemperedPath::new(&model.priors, likelihood);
     let target = posterior.at(1.0);
     let base = Gaussian::laplace(&target, DVector::zeros(4)).unwrap();
