@@ -108,6 +108,19 @@ pub enum Error {
         /// Where on the path.
         beta: f64,
     },
+    /// A gradient that is not that of its log density, as differences of the density show.
+    #[error(
+        "wrong gradient in coordinate {coordinate}: got {gradient}, while differences of the log density give \
+         {difference}"
+    )]
+    WrongGradient {
+        /// Index of the coordinate.
+        coordinate: usize,
+        /// The gradient that the model gives.
+        gradient: f64,
+        /// The slope of its log density.
+        difference: f64,
+    },
     /// A computation that did not converge.
     #[error("{what} did not converge: {detail}")]
     NotConverged {

@@ -62,14 +62,14 @@ pub mod prelude {
     pub use crate::estimate::Warning;
     pub use crate::kernel::{
         CoordinateGibbs, Hmc, Invariant, LocalMetropolis, LocalProposal, Mala, Metropolis, Mixture,
-        PersistentHmc, Preconditioner, RandomWalkMetropolis, Repeat, Reversal, StepSize,
+        PersistentHmc, Preconditioner, RandomWalkMetropolis, Repeat, Reversal, Slice, StepSize,
         SymmetricProposal, TemperedTransitions, Then, TransitionKernel, Tunable,
         UnadjustedLangevin,
     };
     pub use crate::levels::Levels;
     pub use crate::model::{
-        Differentiable, FunctionModel, Gaussian, GaussianMixture, LocalDensity, NormalizedModel,
-        Sampleable, UnnormalizedModel,
+        Differentiable, FunctionModel, Gaussian, GaussianMixture, GradientModel, LocalDensity,
+        NormalizedModel, Prior, Priors, Sampleable, StudentT, UniformBox, UnnormalizedModel,
     };
     pub use crate::path::{
         AnnealingPath, Engine, GeometricPath, Intermediate, MomentPath, MomentSplinePath,

@@ -40,7 +40,7 @@ use nalgebra::DVector;
 use crate::ais::Ais;
 use crate::chain::{Block, Stage};
 use crate::kernel::TransitionKernel;
-use crate::model::Differentiable;
+use crate::model::{Differentiable, central_difference};
 use crate::num::Moments;
 use crate::path::{AnnealingPath, Intermediate};
 use crate::random::{Purpose, StreamRng, stream, successive};
@@ -197,12 +197,7 @@ pub fn gradient_error(model: &impl Differentiable, state: &DVector<f64>) -> Resu
     Error::check_finite("gradient at the state", gradient.iter().copied())?;
     let error = |i: usize| {
         let step = f64::EPSILON.cbrt() * (1.0 + state[i].abs());
-        let at = |sign: f64| {
-            let mut moved = state.clone();
-            moved[i] += sign * step;
-            model.log_density(&moved)
-        };
-        let difference = (at(1.0) - at(-1.0)) / (2.0 * step);
+        let difference = central_difference(model, state, i, step);
         (gradient[i] - difference).abs() / (1.0 + gradient[i].abs())
     };
     Ok((0..state.len()).map(error).fold(0.0, f64::max))

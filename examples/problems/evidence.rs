@@ -9,7 +9,6 @@ use rand::{Rng, RngExt};
 use rand_distr::{Gamma, StandardNormal};
 
 use super::advice::{Advice, Problem};
-use super::boxes::UniformBox;
 use super::exact::{ln_gamma, log_integral};
 use super::logistic::Logistic;
 
@@ -17,7 +16,7 @@ use super::logistic::Logistic;
 pub fn beta_bernoulli(advice: &Advice) -> Result<Problem> {
     let likelihood = FunctionModel::new(|p: &DVector<f64>| 50.0 * (p[0].ln() + (1.0 - p[0]).ln()));
     let exact = 2.0 * ln_gamma(51.0) - ln_gamma(102.0);
-    let prior = UniformBox::new(1, 0.0, 1.0);
+    let prior = UniformBox::new([(0.0, 1.0); 1])?;
     advice.walk(exact, TemperedPath::new(prior, likelihood))
 }
 
@@ -30,7 +29,7 @@ pub fn product(advice: &Advice) -> Result<Problem> {
     // The product of two uniform numbers has the density -log r.
     let exact = log_integral(0.47, 0.53, 4_000, |r| (-r.ln()).ln() + log_likelihood(r));
     let likelihood = FunctionModel::new(move |x: &DVector<f64>| log_likelihood(x[0] * x[1]));
-    let prior = UniformBox::new(2, 0.0, 1.0);
+    let prior = UniformBox::new([(0.0, 1.0); 2])?;
     advice.walk(exact, TemperedPath::new(prior, likelihood))
 }
 

@@ -9,7 +9,6 @@ use rand_distr::StandardNormal;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::advice::{Advice, Problem};
-use super::boxes::UniformBox;
 use super::exact::{enumerate, field_ring, kaufman, potts_torus, rotor_ring};
 use super::sites::{Fair, HeatBath, Sites};
 
@@ -96,7 +95,7 @@ pub fn rotors(advice: &Advice) -> Result<Problem> {
         let next = x.iter().cycle().skip(1);
         2.0 * x.iter().zip(next).map(|(a, b)| (a - b).cos()).sum::<f64>()
     });
-    let prior = UniformBox::new(16, -PI, PI);
+    let prior = UniformBox::new([(-PI, PI); 16])?;
     advice.walk(rotor_ring(16, 2.0), TemperedPath::new(prior, likelihood))
 }
 

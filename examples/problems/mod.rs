@@ -2,7 +2,6 @@
 
 pub mod advice;
 mod boltzmann;
-mod boxes;
 mod evidence;
 mod exact;
 mod hierarchies;

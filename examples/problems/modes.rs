@@ -9,7 +9,6 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::advice::{Advice, Problem};
-use super::boxes::UniformBox;
 use super::exact::{log_integral, log_sphere};
 use super::targets::{Ball, Wells, spike_and_slab, spike_and_slab_log_z};
 
@@ -27,7 +26,7 @@ pub fn eggbox(advice: &Advice) -> Result<Problem> {
     let inner = |x: f64| log_integral(0.0, side, 1_000, |y| log_likelihood(x, y));
     let exact = log_integral(0.0, side, 1_000, inner) - 2.0 * side.ln();
     let likelihood = FunctionModel::new(move |x: &DVector<f64>| log_likelihood(x[0], x[1]));
-    let prior = UniformBox::new(2, 0.0, side);
+    let prior = UniformBox::new([(0.0, side); 2])?;
     advice.walk(exact, TemperedPath::new(prior, likelihood))
 }
 
@@ -44,7 +43,7 @@ pub fn shells(advice: &Advice) -> Result<Problem> {
         let radius = |centre: f64| ((x[0] - centre).powi(2) + rest).sqrt();
         log_sum_exp([shell(radius(-3.5)), shell(radius(3.5))])
     });
-    let prior = UniformBox::new(DIMENSION, -6.0, 6.0);
+    let prior = UniformBox::new([(-6.0, 6.0); DIMENSION])?;
     advice.walk(exact, TemperedPath::new(prior, likelihood))
 }
 
@@ -54,7 +53,7 @@ pub fn clusters(advice: &Advice) -> Result<Problem> {
     let mut centre = || DVector::from_fn(2, |_, _| rng.random_range(-40.0..40.0));
     let components = (0..40).map(|_| Ok((1.0 / 40.0, Gaussian::isotropic(centre(), 1.14)?)));
     let likelihood = GaussianMixture::new(components.collect::<Result<Vec<_>>>()?)?;
-    let prior = UniformBox::new(2, -50.0, 50.0);
+    let prior = UniformBox::new([(-50.0, 50.0); 2])?;
     let exact = -2.0 * 100f64.ln();
     advice.walk(exact, TemperedPath::new(prior, likelihood))
 }

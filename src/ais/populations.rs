@@ -96,6 +96,19 @@ where
         Ok(decisions)
     }
 
+    /// Asks the kernel whether the path's models at these betas are what it takes them for, by the states of the
+    /// first block.
+    pub(crate) fn check_model<K>(&self, kernel: &K, betas: &[f64]) -> Result<()>
+    where
+        K: TransitionKernel<P::At<'p>, Workspace = W>,
+    {
+        let first = &self.blocks[0];
+        let states = first.block().states();
+        let check = |&beta: &f64| kernel.check_model(&self.path.at(beta), states);
+        let checked = caught(|| betas.iter().try_for_each(check));
+        checked.unwrap_or_else(|message| Err(panicked(message, first)))
+    }
+
     /// The random numbers of the first chain, by which all are decided on.
     pub(crate) fn rng(&mut self) -> &mut StreamRng {
         self.blocks[0].block_mut().chain_mut(0).1

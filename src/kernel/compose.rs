@@ -114,6 +114,11 @@ where
         self.1.advance(stage.rest(), block, &mut workspace.1)
     }
 
+    fn check_model(&self, model: &M, states: &[M::State]) -> Result<()> {
+        self.0.check_model(model, states)?;
+        self.1.check_model(model, states)
+    }
+
     fn stages(&self) -> Option<usize> {
         self.0.stages().max(self.1.stages())
     }
@@ -158,6 +163,10 @@ impl<M: Intermediate, K: TransitionKernel<M>> TransitionKernel<M> for Repeat<K> 
             self.kernel.advance(stage.rest(), block, workspace)?;
         }
         Ok(())
+    }
+
+    fn check_model(&self, model: &M, states: &[M::State]) -> Result<()> {
+        self.kernel.check_model(model, states)
     }
 
     fn stages(&self) -> Option<usize> {
@@ -208,6 +217,11 @@ where
         block.masked(chosen, |block| self.first.advance(stage, block, first))?;
         chosen.iter_mut().for_each(|chosen| *chosen = !*chosen);
         block.masked(chosen, |block| self.second.advance(stage, block, second))
+    }
+
+    fn check_model(&self, model: &M, states: &[M::State]) -> Result<()> {
+        self.first.check_model(model, states)?;
+        self.second.check_model(model, states)
     }
 
     fn stages(&self) -> Option<usize> {

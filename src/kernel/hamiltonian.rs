@@ -13,7 +13,7 @@ use crate::kernel::step_size::StepSize;
 use crate::kernel::vector::{add_scaled, evaluate_along, fill_normal, set_len};
 use crate::kernel::workspace::{PerChain, Scratch};
 use crate::kernel::{Invariant, TransitionKernel, advance_each, own_reversal};
-use crate::model::Differentiable;
+use crate::model::{Differentiable, check_gradient};
 use crate::path::Intermediate;
 use crate::random::StandardNormal;
 use crate::{Error, Result};
@@ -267,6 +267,10 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for Hmc {
         advance_each(self, stage, block, workspace)
     }
 
+    fn check_model(&self, model: &M, states: &[DVector<f64>]) -> Result<()> {
+        check_gradient(model, states)
+    }
+
     fn evaluations(&self) -> usize {
         self.leapfrog.evaluations()
     }
@@ -318,6 +322,10 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for PersistentHmc {
     ) -> Result<()> {
         Preconditioner::check(self.leapfrog.preconditioner.as_ref(), block.states())?;
         advance_each(self, stage, block, workspace)
+    }
+
+    fn check_model(&self, model: &M, states: &[DVector<f64>]) -> Result<()> {
+        check_gradient(model, states)
     }
 
     fn evaluations(&self) -> usize {

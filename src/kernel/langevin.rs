@@ -11,7 +11,7 @@ use crate::kernel::step_size::StepSize;
 use crate::kernel::vector::{add_scaled, evaluate_along, fill_normal, set_len};
 use crate::kernel::workspace::Scratch;
 use crate::kernel::{Invariant, TransitionKernel, advance_each, own_reversal};
-use crate::model::Differentiable;
+use crate::model::{Differentiable, check_gradient};
 use crate::path::Intermediate;
 use crate::{Error, Result};
 
@@ -151,6 +151,10 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for Mala {
         advance_each(self, stage, block, workspace)
     }
 
+    fn check_model(&self, model: &M, states: &[DVector<f64>]) -> Result<()> {
+        check_gradient(model, states)
+    }
+
     fn evaluations(&self) -> usize {
         EVALUATIONS
     }
@@ -181,6 +185,10 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for UnadjustedLangevi
         std::mem::swap(state, &mut workspace.0.proposal);
         let correction = proposed.there - proposed.here + proposed.backward_over_forward;
         Ok(Step::corrected(correction).with_backward_move(0.0, -correction))
+    }
+
+    fn check_model(&self, model: &M, states: &[DVector<f64>]) -> Result<()> {
+        check_gradient(model, states)
     }
 
     fn evaluations(&self) -> usize {

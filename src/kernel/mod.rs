@@ -1,7 +1,7 @@
 //! Transition kernels: how a chain moves at a stage, and what the move adds to its log weight.
 //!
-//! [`RandomWalkMetropolis`] and [`Metropolis`] need the density alone, [`LocalMetropolis`] what a
-//! change of a part does to it, [`Mala`],
+//! [`RandomWalkMetropolis`], [`Metropolis`] and [`Slice`] need the density alone, [`LocalMetropolis`]
+//! what a change of a part does to it, [`Mala`],
 //! [`UnadjustedLangevin`] and [`Hmc`] its gradient, [`CoordinateGibbs`] the conditionals of single
 //! coordinates. [`Then`], [`Repeat`] and [`Mixture`] make one kernel of several, and
 //! [`TemperedTransitions`] take a kernel across modes. A kernel of your own is one method,
@@ -17,6 +17,7 @@ mod metropolis;
 mod perfect;
 mod preconditioner;
 mod reversal;
+mod slice;
 mod step_size;
 mod tempered_transitions;
 mod tunable;
@@ -34,6 +35,7 @@ pub use perfect::PerfectTransitions;
 pub use preconditioner::Preconditioner;
 pub use reversal::Reversal;
 pub(crate) use reversal::own_reversal;
+pub use slice::Slice;
 pub use step_size::StepSize;
 pub use tempered_transitions::TemperedTransitions;
 pub use tunable::Tunable;
@@ -93,6 +95,16 @@ pub trait TransitionKernel<M: Intermediate> {
         advance_each(self, stage, block, workspace)
     }
 
+    /// Refuses a model that is wrong in what the kernel takes from it, as some states show: pilots ask before they
+    /// move chains, and do not count the few hundred evaluations that it takes. Langevin and Hamiltonian kernels
+    /// refuse a gradient that is not that of the density. Takes all unless the kernel says otherwise.
+    ///
+    /// # Errors
+    /// [`Error::WrongGradient`].
+    fn check_model(&self, _model: &M, _states: &[M::State]) -> Result<()> {
+        Ok(())
+    }
+
     /// The number of stages that a schedule must have for this kernel, which has parameters of its
     /// own for each; `None` if any number will do.
     fn stages(&self) -> Option<usize> {
@@ -128,6 +140,10 @@ impl<M: Intermediate, K: TransitionKernel<M>> TransitionKernel<M> for &K {
         workspace: &mut Self::Workspace,
     ) -> Result<()> {
         (**self).advance(stage, block, workspace)
+    }
+
+    fn check_model(&self, model: &M, states: &[M::State]) -> Result<()> {
+        (**self).check_model(model, states)
     }
 
     fn stages(&self) -> Option<usize> {

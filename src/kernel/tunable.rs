@@ -7,6 +7,10 @@ use super::step_size::StepSize;
 ///
 /// Kernels without an accept-reject test, such as
 /// [`UnadjustedLangevin`](crate::kernel::UnadjustedLangevin), have no acceptance to tune by.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no step size to tune",
+    note = "a random walk, MALA and HMC have; run any other kernel as it is by `Rounds::fixed`, `Adaptation::fixed` or `Ais::new`"
+)]
 pub trait Tunable: Sized {
     /// The step size.
     fn step_size(&self) -> &StepSize;

@@ -30,6 +30,11 @@ pub struct FunctionModel<S, F, G = (), D = (), N = ()> {
     state: PhantomData<fn(&S)>,
 }
 
+/// A closure that a [`FunctionModel`] was given. Where there is none, `()`, the compiler says what is missing, and not
+/// that `()` is no closure.
+#[derive(Debug, Clone, Copy)]
+pub struct Given<C>(C);
+
 impl<S, F: Fn(&S) -> f64> FunctionModel<S, F> {
     /// From `log f(x)`, which may be `-inf` but not NaN or `+inf`.
     pub fn new(log_density: F) -> Self {
@@ -43,21 +48,39 @@ impl<S, F: Fn(&S) -> f64> FunctionModel<S, F> {
     }
 }
 
+impl FunctionModel<DVector<f64>, ()> {
+    /// From `log f(x)` of a slice. [`GradientModel`](crate::model::GradientModel) takes a closure on slices that
+    /// computes the gradient as well.
+    ///
+    /// ```
+    /// use annealed::model::{FunctionModel, UnnormalizedModel};
+    /// use annealed::nalgebra::DVector;
+    ///
+    /// let model = FunctionModel::of_slices(|x: &[f64]| -x.iter().map(|x| x.abs()).sum::<f64>());
+    /// assert_eq!(model.log_density(&DVector::from_vec(vec![1.0, -2.0])), -3.0);
+    /// ```
+    pub fn of_slices<F: Fn(&[f64]) -> f64>(
+        log_density: F,
+    ) -> FunctionModel<DVector<f64>, impl Fn(&DVector<f64>) -> f64> {
+        FunctionModel::new(move |x: &DVector<f64>| log_density(x.as_slice()))
+    }
+}
+
 impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
     /// With a closure for `grad log f(x)`.
-    pub fn with_gradient<H>(self, gradient: H) -> FunctionModel<S, F, H, D, N>
+    pub fn with_gradient<H>(self, gradient: H) -> FunctionModel<S, F, Given<H>, D, N>
     where
         H: Fn(&DVector<f64>) -> DVector<f64>,
     {
-        self.map(|_, sampler, log_normalizer| (gradient, sampler, log_normalizer))
+        self.map(|_, sampler, log_normalizer| (Given(gradient), sampler, log_normalizer))
     }
 
     /// With a closure that draws exact samples, so that the model can be a base.
-    pub fn with_sampler<E>(self, sampler: E) -> FunctionModel<S, F, G, E, N>
+    pub fn with_sampler<E>(self, sampler: E) -> FunctionModel<S, F, G, Given<E>, N>
     where
         E: Fn(&mut dyn Rng) -> S,
     {
-        self.map(|gradient, _, log_normalizer| (gradient, sampler, log_normalizer))
+        self.map(|gradient, _, log_normalizer| (gradient, Given(sampler), log_normalizer))
     }
 
     /// With the known `log Z`.
@@ -97,7 +120,7 @@ impl<S, F: Fn(&S) -> f64, G, D, N> UnnormalizedModel for FunctionModel<S, F, G, 
     }
 }
 
-impl<F, G, D, N> Differentiable for FunctionModel<DVector<f64>, F, G, D, N>
+impl<F, G, D, N> Differentiable for FunctionModel<DVector<f64>, F, Given<G>, D, N>
 where
     F: Fn(&DVector<f64>) -> f64,
     G: Fn(&DVector<f64>) -> DVector<f64>,
@@ -112,7 +135,7 @@ where
     ) -> f64 {
         let log_density = (self.log_density)(state);
         if log_density > f64::NEG_INFINITY {
-            let own = (self.gradient)(state);
+            let own = (self.gradient.0)(state);
             let (found, expected) = (own.len(), gradient.len());
             assert!(
                 found == expected,
@@ -124,13 +147,13 @@ where
     }
 }
 
-impl<S, F, G, D, N> Sampleable for FunctionModel<S, F, G, D, N>
+impl<S, F, G, D, N> Sampleable for FunctionModel<S, F, G, Given<D>, N>
 where
     F: Fn(&S) -> f64,
     D: Fn(&mut dyn Rng) -> S,
 {
     fn sample<R: Rng + ?Sized>(&self, mut rng: &mut R) -> S {
-        (self.sampler)(&mut rng)
+        (self.sampler.0)(&mut rng)
     }
 }
 

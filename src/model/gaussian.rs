@@ -152,6 +152,11 @@ impl Gaussian {
         self.form.precision().to_dense()
     }
 
+    /// `Sigma x`.
+    pub(super) fn covariance_times(&self, x: &DVector<f64>) -> DVector<f64> {
+        self.covariance.times(x)
+    }
+
     /// A matrix A with `A A' = Sigma`.
     pub(crate) fn factor(&self) -> &SquareMatrix {
         &self.factor

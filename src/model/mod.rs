@@ -2,26 +2,46 @@
 //!
 //! A model of your own implements [`UnnormalizedModel`], which is one function; [`FunctionModel`] makes one
 //! of closures. A base is also [`Sampleable`] and mostly a [`NormalizedModel`]; Langevin and Hamiltonian
-//! kernels ask for [`Differentiable`]. [`Gaussian`], [`GaussianMixture`] and [`Bernoulli`] are ready-made.
+//! kernels ask for [`Differentiable`], which [`GradientModel`] makes of one closure on slices.
+//!
+//! Ready-made are [`Gaussian`], with [Laplace's approximation](Gaussian::laplace) of any smooth target, [`StudentT`],
+//! [`GaussianMixture`], [`UniformBox`] and [`Bernoulli`]. [`Priors`] are independent priors of parameters, in
+//! coordinates without bounds.
 
 mod bernoulli;
 mod forward;
 mod function;
 mod gaussian;
+mod gradient_check;
+mod gradient_model;
+mod laplace;
+mod law;
 mod local;
 mod matching;
 mod mixture;
+mod prior;
+mod priors;
 mod quadratic;
 mod square;
+mod student;
+mod unbounded;
+mod uniform_box;
 
 pub use bernoulli::Bernoulli;
 pub(crate) use forward::forward_model;
-pub use function::FunctionModel;
+pub use function::{FunctionModel, Given};
 pub use gaussian::Gaussian;
+pub(crate) use gradient_check::{central_difference, check_gradient};
+pub use gradient_model::GradientModel;
 pub use local::LocalDensity;
 pub use mixture::GaussianMixture;
+pub use prior::Prior;
+pub use priors::Priors;
 pub(crate) use quadratic::QuadraticForm;
 pub(crate) use square::{Factorization, SquareMatrix, check_symmetric};
+pub use student::StudentT;
+pub use unbounded::Unbounded;
+pub use uniform_box::UniformBox;
 
 use nalgebra::DVector;
 use rand::Rng;
@@ -62,7 +82,7 @@ pub(crate) fn check_same_dimension(
 /// A model that can be sampled exactly. Only such a model can be the base of a path.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be sampled exactly",
-    note = "a `FunctionModel` can after `.with_sampler(..)`; only the base of a path must be"
+    note = "a `FunctionModel` can after `.with_sampler(..)`; `Gaussian`, `Priors` and `UniformBox` can; only the base of a path must be"
 )]
 pub trait Sampleable: UnnormalizedModel {
     /// An exact, independent sample of `p`.
@@ -83,7 +103,7 @@ pub trait NormalizedModel: UnnormalizedModel {
 /// A model over vectors with a gradient, for Langevin and Hamiltonian kernels.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no gradient",
-    note = "a `FunctionModel` has one after `.with_gradient(..)`; on a path both ends need one"
+    note = "a `FunctionModel` has one after `.with_gradient(..)`, a `GradientModel` always; on a path both ends need one"
 )]
 pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
     /// Adds `scale * grad log f(x)` to `gradient` and returns `log f(x)`, unscaled.

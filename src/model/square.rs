@@ -47,6 +47,14 @@ impl SquareMatrix {
         }
     }
 
+    /// The product of the transpose with a vector.
+    pub(crate) fn transpose_times(&self, x: &DVector<f64>) -> DVector<f64> {
+        match self {
+            Self::Diagonal(diagonal) => diagonal.component_mul(x),
+            Self::Dense(matrix) => matrix.tr_mul(x),
+        }
+    }
+
     /// `a self + b other`.
     pub(crate) fn blend(&self, a: f64, b: f64, other: &Self) -> Self {
         match (self, other) {

@@ -6,8 +6,10 @@
     path = "no_amx.rs"
 )]
 pub(crate) mod amx;
+mod buffer;
 mod deserialize;
 pub(crate) mod engine;
+mod gamma;
 mod lbfgs;
 mod log_space;
 mod logistic;
@@ -19,9 +21,11 @@ pub(crate) mod serial;
 mod setters;
 mod vector;
 
+pub(crate) use buffer::with_buffer;
 pub(crate) use deserialize::{deserialize_checked, serialize_as};
 pub use engine::Engine;
 pub(crate) use engine::{Available, over_vectors, vectorized};
+pub(crate) use gamma::ln_gamma;
 pub(crate) use lbfgs::Lbfgs;
 pub(crate) use log_space::log_add_exp;
 pub use log_space::{WeightSums, log_mean_exp, log_sum_exp};

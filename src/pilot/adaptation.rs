@@ -1,5 +1,6 @@
 //! Adaptive sequential Monte Carlo: stages and kernels found by the chains as they go.
 
+use std::fmt;
 use std::time::Instant;
 
 use nalgebra::DVector;
@@ -73,6 +74,20 @@ pub struct Adapted<K> {
     /// Wall time in seconds.
     pub seconds: f64,
     pub(super) shapes: Shapes,
+}
+
+/// Two lines: what was found, and what it cost.
+impl<K> fmt::Display for Adapted<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (stages, lambda) = (self.schedule.steps(), self.barrier.global());
+        let (evaluations, seconds) = (self.evaluations, self.seconds);
+        writeln!(
+            f,
+            "{stages} stages, Lambda = {lambda:.2}, log Z about {:.2}",
+            self.log_z
+        )?;
+        write!(f, "{evaluations:.3e} evaluations in {seconds:.1} s")
+    }
 }
 
 /// Both passes of an [`Adaptation`].
@@ -192,10 +207,12 @@ where
     P::At<'p>: Send + Sync,
     K: TransitionKernel<P::At<'p>> + Clone + Send + Sync,
 {
-    /// The first pass alone.
+    /// The first pass alone: stages, step sizes and the shape of the proposals, a dense mass matrix for
+    /// [`Hmc`](crate::kernel::Hmc), in one call.
     ///
     /// # Errors
-    /// Settings out of range; what chains and path meet; [`Error::NotConverged`] where no step is short enough,
+    /// Settings out of range; what chains and path meet; [`Error::WrongGradient`] where a kernel that is tuned takes
+    /// a gradient and finite differences contradict it; [`Error::NotConverged`] where no step is short enough,
     /// since the path jumps or its support shrinks; [`Error::AllWeightsZero`]; [`Error::Stopped`].
     pub fn first_pass(&self) -> Result<Adapted<K>> {
         let meter = Meter::new(self.progress.as_deref(), 0, 0);
@@ -250,8 +267,8 @@ where
     }
 }
 
-impl<P: AnnealingPath, K: std::fmt::Debug> std::fmt::Debug for Adaptation<'_, P, K> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl<P: AnnealingPath, K: fmt::Debug> fmt::Debug for Adaptation<'_, P, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Adaptation")
             .field("kernel", &self.kernel)
             .field("chains", &self.chains)

@@ -50,6 +50,9 @@ where
             let left = stages_left(pass.populations.beta(), pass.length).min(LIMIT);
             passed(pass.betas.len() - 1, left)?;
         }
+        if pass.tuning.is_some() {
+            pass.populations.check_model(&settings.kernel, &[1.0])?;
+        }
         pass.finish()
     }
 
@@ -69,6 +72,7 @@ where
             evaluations: 0,
         };
         if pass.tuning.is_some() {
+            pass.populations.check_model(kernel, &[1.0, 0.0])?;
             pass.shape()?;
             pass.move_chains(2 * settings.moves)?;
         }

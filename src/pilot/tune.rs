@@ -1,5 +1,6 @@
 //! Step sizes tuned along a path to a target acceptance.
 
+use std::fmt;
 use std::time::Instant;
 
 use crate::ais::{Callback, Meter, Populations, Progress, Verdict, callback, in_pool};
@@ -33,6 +34,9 @@ const TOLERANCE: f64 = 0.1;
 /// [`Purpose::Tune`], so that a run with the same seed is independent of the pilot, and its weights
 /// are unbiased given the tuned kernel.
 ///
+/// The shape of the proposals, a mass matrix for [`Hmc`](crate::kernel::Hmc), is found beside step sizes and stages by
+/// [`Adaptation`](crate::pilot::Adaptation) and [`Rounds`](crate::pilot::Rounds).
+///
 /// It costs 240 moves of each chain at the base and 60 at each further beta: 92,160 chain-steps with 21 betas,
 /// as many as a run of 4,096 chains and 23 stages. Up to 8 threads share them.
 ///
@@ -44,7 +48,7 @@ const TOLERANCE: f64 = 0.1;
 /// let path = GeometricPath::new(Gaussian::standard(5)?, &target);
 /// let schedule = Schedule::linear(100)?;
 /// let tuned = StepSizeTuning::new(&path, Hmc::new(0.5, 3)?).schedule(schedule.clone()).seed(7).run()?;
-/// println!("{} evaluations in {:.1} s", tuned.evaluations, tuned.seconds);
+/// println!("{tuned}");
 /// let run = Ais::new(&path, tuned.kernel).schedule(schedule).seed(7).run()?;
 /// # assert!((run.log_z() - target.log_normalizer()).abs() < 4.0 * run.standard_error());
 /// # Ok::<(), annealed::Error>(())
@@ -67,6 +71,8 @@ pub struct StepSizeTuning<'p, P, K> {
 pub struct Tuned<K> {
     /// The kernel.
     pub kernel: K,
+    /// The acceptance reached, the mean over the betas at which it was tuned.
+    pub acceptance: f64,
     /// Evaluations of the density; a gradient is one more.
     pub evaluations: u64,
     /// Wall time in seconds.
@@ -118,7 +124,8 @@ impl<'p, P: AnnealingPath, K: Tunable> StepSizeTuning<'p, P, K> {
     /// Tunes the kernel.
     ///
     /// # Errors
-    /// A target outside of (0, 1); [`Error::NotConverged`] where no step size gives an acceptance within 0.1 of
+    /// A target outside of (0, 1); [`Error::WrongGradient`] where the kernel takes a gradient and finite differences
+    /// contradict it, at the base's samples or at those of the target; [`Error::NotConverged`] where no step size gives an acceptance within 0.1 of
     /// it; a NaN of the model; chains that all leave the support; a panic in model, kernel or callback;
     /// [`Error::Stopped`] where the callback says so.
     pub fn run(&self) -> Result<Tuned<K>>
@@ -130,12 +137,14 @@ impl<'p, P: AnnealingPath, K: Tunable> StepSizeTuning<'p, P, K> {
         let begun = Instant::now();
         Error::check_inner_fraction("target acceptance", self.acceptance)?;
         refuse_stages(self.kernel.stages())?;
-        let sizes = in_pool(self.threads, CHAINS / BLOCK, || self.sizes())?;
+        let found = in_pool(self.threads, CHAINS / BLOCK, || self.sizes())?;
+        let (sizes, acceptance) = found;
         let evaluations = self
             .chain_steps()
             .saturating_mul(self.kernel.evaluations() as u64);
         Ok(Tuned {
             kernel: self.kernel.with_step_size(sizes),
+            acceptance,
             evaluations,
             seconds: begun.elapsed().as_secs_f64(),
         })
@@ -149,8 +158,8 @@ impl<'p, P: AnnealingPath, K: Tunable> StepSizeTuning<'p, P, K> {
         (CHAINS * STEPS * (4 + self.intervals())) as u64
     }
 
-    /// The step sizes at all knots.
-    fn sizes(&self) -> Result<StepSize>
+    /// The step sizes at all knots, and the mean acceptance there.
+    fn sizes(&self) -> Result<(StepSize, f64)>
     where
         P: AnnealingPath<State: Send> + Sync,
         P::At<'p>: Send,
@@ -158,10 +167,12 @@ impl<'p, P: AnnealingPath, K: Tunable> StepSizeTuning<'p, P, K> {
     {
         let first = stream(self.seed, Purpose::Tune, 0);
         let mut chains = Populations::start(self.path, 0..CHAINS, BLOCK, first)?;
+        chains.check_model(&self.kernel, &[1.0, 0.0])?;
         let meter = Meter::new(self.progress.as_deref(), 0, self.chain_steps());
         let mut log_size = self.kernel.step_size().at(0.0).ln();
         let (stages, intervals) = (self.schedule.steps(), self.intervals());
         let mut knots = Vec::with_capacity(intervals + 1);
+        let mut accepted = 0.0;
         for index in 0..=intervals {
             let beta = self.schedule.betas()[index * stages / intervals];
             let mut steps = 4 * STEPS;
@@ -173,10 +184,28 @@ impl<'p, P: AnnealingPath, K: Tunable> StepSizeTuning<'p, P, K> {
                 meter.count(CHAINS as u64, CHAINS)?;
                 acceptance(&mut chains, &self.kernel, log_size)
             };
-            log_size = tune_at(beta, self.acceptance, steps, log_size, &mut acceptance)?;
+            let at_beta = tune_at(beta, self.acceptance, steps, log_size, &mut acceptance)?;
+            log_size = at_beta.0;
+            accepted += at_beta.1 / (intervals + 1) as f64;
             knots.push((beta, log_size.exp()));
         }
-        StepSize::knots(knots)
+        chains.check_model(&self.kernel, &[1.0])?;
+        Ok((StepSize::knots(knots)?, accepted))
+    }
+}
+
+/// One line: the step sizes at both ends, the acceptance and what it cost.
+impl<K: Tunable> fmt::Display for Tuned<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sizes = self.kernel.step_size();
+        let (first, last) = (sizes.at(0.0), sizes.at(1.0));
+        let (evaluations, seconds) = (self.evaluations, self.seconds);
+        write!(
+            f,
+            "step size {first:.3e} at the base, {last:.3e} at the target; acceptance {:.2}; \
+             {evaluations:.3e} evaluations in {seconds:.1} s",
+            self.acceptance
+        )
     }
 }
 
@@ -198,17 +227,17 @@ where
 }
 
 /// The logarithm of the step size that gives the target at one beta, found in so many steps of all
-/// chains.
+/// chains, and its acceptance.
 fn tune_at(
     beta: f64,
     target: f64,
     steps: usize,
     log_size: f64,
     acceptance: &mut dyn FnMut(f64) -> Result<f64>,
-) -> Result<f64> {
+) -> Result<(f64, f64)> {
     let (log_size, excess) = robbins_monro(target, steps, log_size, acceptance)?;
     if excess.abs() <= TOLERANCE {
-        return Ok(log_size);
+        return Ok((log_size, target + excess));
     }
     Err(Error::NotConverged {
         what: "the step size",
@@ -259,8 +288,8 @@ pub(crate) fn robbins_monro(
     Ok((mean_log_size, mean_excess))
 }
 
-impl<P, K: std::fmt::Debug> std::fmt::Debug for StepSizeTuning<'_, P, K> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl<P, K: fmt::Debug> fmt::Debug for StepSizeTuning<'_, P, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StepSizeTuning")
             .field("kernel", &self.kernel)
             .field("acceptance", &self.acceptance)

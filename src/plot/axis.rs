@@ -236,7 +236,14 @@ mod tests {
 
     #[test]
     fn labels_of_one_axis_are_written_in_one_way() {
-        let cases: [(f64, f64, bool, &[&str], Option<&str>); 9] = [
+        type Case = (
+            f64,
+            f64,
+            bool,
+            &'static [&'static str],
+            Option<&'static str>,
+        );
+        let cases: [Case; 9] = [
             (
                 0.0,
                 0.024,

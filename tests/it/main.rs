@@ -12,6 +12,7 @@ mod checkpoint;
 mod couplings;
 mod determinism;
 mod estimate;
+mod evidence;
 mod exact;
 mod far_modes;
 mod finite_state;

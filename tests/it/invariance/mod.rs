@@ -9,7 +9,8 @@ mod wrong;
 
 use annealed::kernel::{
     CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, PersistentHmc, Preconditioner,
-    RandomWalkMetropolis, Repeat, StepSize, Then, TransitionKernel, Tunable, UnadjustedLangevin,
+    RandomWalkMetropolis, Repeat, Slice, StepSize, Then, TransitionKernel, Tunable,
+    UnadjustedLangevin,
 };
 use annealed::model::{Gaussian, GaussianMixture, NormalizedModel, Sampleable};
 use annealed::path::{AnnealingPath, GeometricPath, Stationary};
@@ -150,6 +151,8 @@ kernels! {
     systematic_gibbs: CoordinateGibbs::systematic();
     random_scan_gibbs: CoordinateGibbs::random_scan();
     perfect_transitions: PerfectTransitions;
+    slice_sampling: Slice::new(varying(3.0, 0.5)).unwrap();
+    slice_sampling_by_narrow_steps: Slice::new(0.2).unwrap();
     langevin_then_random_walk: Then(langevin(), random_walk());
     random_walk_then_langevin: Then(random_walk(), langevin());
     repeated_langevin: Repeat::new(langevin(), 2).unwrap();
@@ -178,6 +181,7 @@ fn unbiased_on_a_bounded_support() {
             half_line(UnadjustedLangevin::new(0.3).unwrap(), steps),
             half_line(Hmc::new(0.7, 3).unwrap(), steps),
             half_line(PersistentHmc::new(0.7, 2, 0.3).unwrap(), steps),
+            half_line(Slice::new(1.0).unwrap(), steps),
             half_line(Then(short(), short()), steps),
         ];
         assert!(

@@ -1,0 +1,186 @@
+//! A gradient beside finite differences of its density.
+
+use nalgebra::DVector;
+
+use crate::model::{Differentiable, UnnormalizedModel};
+use crate::{Error, Result};
+
+/// States and coordinates that are looked at.
+const STATES: usize = 4;
+const COORDINATES: usize = 32;
+/// A step, as a share of the spread of a coordinate among the states.
+const STEP: f64 = 1e-3;
+/// A difference is an error where it is larger than this share of the gradient, and where it would change the log
+/// density by more than this along the spread of its coordinate.
+const TOLERANCE: f64 = 0.05;
+
+/// `(f(x + h e_i) - f(x - h e_i)) / 2h` of the log density.
+pub(crate) fn central_difference(
+    model: &impl UnnormalizedModel<State = DVector<f64>>,
+    state: &DVector<f64>,
+    index: usize,
+    step: f64,
+) -> f64 {
+    let mut moved = state.clone();
+    moved[index] = state[index] + step;
+    let (right, after) = (moved[index], model.log_density(&moved));
+    moved[index] = state[index] - step;
+    (after - model.log_density(&moved)) / (right - moved[index])
+}
+
+/// An [`Error::WrongGradient`] where a model's gradient is not that of its density: a wrong sign, a wrong factor or
+/// a missing term.
+///
+/// A coordinate is wrong where it disagrees with finite differences at most of a few states, at two of them at
+/// least. States at which differences of several steps disagree among themselves do not count: at a kink, beside an
+/// edge, or where rounding hides the difference.
+pub(crate) fn check_gradient(model: &impl Differentiable, states: &[DVector<f64>]) -> Result<()> {
+    let Some(dimension) = states.first().map(DVector::len) else {
+        return Ok(());
+    };
+    let points = states.iter().filter(|state| state.len() == dimension);
+    let points = points.map(|state| Point::new(model, state));
+    let points: Vec<_> = points
+        .filter(|at| at.log_density.is_finite())
+        .take(STATES)
+        .collect();
+    let coordinates = dimension.min(COORDINATES);
+    for index in (0..coordinates).map(|place| place * dimension / coordinates) {
+        let spread = spread(states, index);
+        let tests = points.iter().filter_map(|at| {
+            let difference = at.difference(model, index, spread)?;
+            Some((at.gradient[index], difference))
+        });
+        let tests: Vec<(f64, f64)> = tests.collect();
+        let mut wrong = tests.iter().filter(|test| disagree(**test, spread));
+        let (first, others) = (wrong.next(), wrong.count());
+        if let Some(&(gradient, difference)) = first
+            && others > 0
+            && 2 * (1 + others) > tests.len()
+        {
+            return Err(Error::WrongGradient {
+                coordinate: index,
+                gradient,
+                difference,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// A state, and what the model says of it.
+struct Point<'s> {
+    state: &'s DVector<f64>,
+    log_density: f64,
+    gradient: DVector<f64>,
+}
+
+impl<'s> Point<'s> {
+    fn new(model: &impl Differentiable, state: &'s DVector<f64>) -> Self {
+        let mut gradient = DVector::zeros(state.len());
+        Self {
+            log_density: model.gradient_into(state, &mut gradient),
+            state,
+            gradient,
+        }
+    }
+
+    /// A central difference on which three steps agree, and which rounding leaves intact; `None` where there is none.
+    fn difference(&self, model: &impl Differentiable, index: usize, spread: f64) -> Option<f64> {
+        let step = STEP * spread;
+        let with = |factor: f64| central_difference(model, self.state, index, factor * step);
+        let [long, middle, short] = [with(2.0), with(1.0), with(0.5)];
+        let rounding = 16.0 * f64::EPSILON * self.log_density.abs() / step;
+        let doubt = (long - middle).abs() + (middle - short).abs() + rounding;
+        let sure = 4.0 * doubt <= TOLERANCE * (middle.abs() + spread.recip());
+        (sure && middle.is_finite()).then_some(middle)
+    }
+}
+
+/// The largest less the smallest value of a coordinate; where all are equal, about their size.
+fn spread(states: &[DVector<f64>], index: usize) -> f64 {
+    let values = || states.iter().filter_map(|state| state.get(index)).copied();
+    let (low, high) = (
+        values().fold(f64::MAX, f64::min),
+        values().fold(f64::MIN, f64::max),
+    );
+    if high > low {
+        high - low
+    } else {
+        1.0 + low.abs()
+    }
+}
+
+/// Whether the two differ by what matters.
+fn disagree((gradient, difference): (f64, f64), spread: f64) -> bool {
+    let scale = gradient.abs().max(difference.abs()) + spread.recip();
+    let apart = (gradient - difference).abs();
+    // A gradient that is NaN is wrong too, and is met elsewhere.
+    apart > TOLERANCE * scale
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::GradientModel;
+    use nalgebra::dvector;
+
+    fn states() -> Vec<DVector<f64>> {
+        vec![
+            dvector![0.3, 200.0],
+            dvector![-1.1, -50.0],
+            dvector![0.7, 90.0],
+            dvector![-0.2, -140.0],
+        ]
+    }
+
+    /// A standard normal coordinate beside one of deviation 100, with factors on the gradient.
+    fn check(factors: [f64; 2], kink: f64, shift: f64) -> Result<()> {
+        let model = GradientModel::new(2, move |x: &[f64], gradient: &mut [f64]| {
+            gradient[0] = -factors[0] * x[0] - kink * x[0].signum();
+            gradient[1] = -factors[1] * x[1] / 1e4;
+            shift - 0.5 * x[0] * x[0] - kink * x[0].abs() - 0.5 * (x[1] / 100.0).powi(2)
+        })?;
+        check_gradient(&model, &states())
+    }
+
+    #[test]
+    fn right_gradients_pass() {
+        check([1.0, 1.0], 0.0, 0.0).unwrap();
+        check([1.0, 1.0], 3.0, 1e6).unwrap();
+        check([1.01, 0.99], 3.0, 0.0).unwrap();
+        // Nothing can be told here, since rounding is larger than any difference.
+        check([1.0, 1.0], 0.0, 1e15).unwrap();
+        check([-1.0, 1.0], 0.0, 1e15).unwrap();
+    }
+
+    #[test]
+    fn wrong_gradients_are_named() {
+        for (factors, coordinate) in [
+            ([-1.0, 1.0], 0),
+            ([1.0, 2.0], 1),
+            ([1.0, 0.0], 1),
+            ([0.5, 1.0], 0),
+        ] {
+            match check(factors, 0.0, 0.0) {
+                Err(Error::WrongGradient {
+                    coordinate: found, ..
+                }) => assert_eq!(found, coordinate),
+                other => panic!("{factors:?}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn edges_and_empty_lists_are_no_errors() {
+        let edge = GradientModel::new(
+            1,
+            |x: &[f64], _: &mut [f64]| {
+                if x[0] > 0.0 { 0.0 } else { f64::NEG_INFINITY }
+            },
+        );
+        let edge = edge.unwrap();
+        check_gradient(&edge, &[]).unwrap();
+        check_gradient(&edge, &[dvector![1e-9], dvector![-1.0], dvector![2e-9]]).unwrap();
+    }
+}

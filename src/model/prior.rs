@@ -1,0 +1,321 @@
+//! Priors of single parameters, in a coordinate without bounds.
+
+use std::f64::consts::LN_2;
+
+use rand::Rng;
+
+use crate::model::law::Law;
+use crate::num::sigmoid;
+use crate::{Error, Result};
+
+/// The prior of one parameter; [`Priors`](crate::model::Priors) put several together.
+///
+/// A parameter x on the whole line is its own coordinate u. One above 0 has the coordinate `u = log x`, one between a
+/// and b has `u = log((x - a) / (b - x))`. Densities are those of u: they include the Jacobian `dx/du`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prior {
+    support: Support,
+    /// The coordinate is `location + scale v`, and v follows the law.
+    law: Law,
+    location: f64,
+    scale: f64,
+}
+
+/// Where a parameter lies.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Support {
+    Line,
+    Positive,
+    Interval { low: f64, high: f64 },
+}
+
+/// Priors of a parameter on the whole line.
+impl Prior {
+    /// `N(mean, deviation^2)`.
+    ///
+    /// # Errors
+    /// A mean that is not finite, or a deviation that is not finite and positive.
+    pub fn normal(mean: f64, deviation: f64) -> Result<Self> {
+        Error::check_number("mean", mean)?;
+        Error::check_positive("deviation", deviation)?;
+        Ok(Self::new(Support::Line, Law::Normal, mean, deviation))
+    }
+
+    /// Student's t with these degrees of freedom, about `location`. One degree of freedom is the Cauchy law.
+    ///
+    /// # Errors
+    /// A location that is not finite; a scale that is not finite and positive; degrees of freedom outside of
+    /// `[0.1, 1e9]`.
+    pub fn student_t(degrees_of_freedom: f64, location: f64, scale: f64) -> Result<Self> {
+        let law = Law::student(degrees_of_freedom)?;
+        Error::check_number("location", location)?;
+        Error::check_positive("scale", scale)?;
+        Ok(Self::new(Support::Line, law, location, scale))
+    }
+}
+
+/// Priors of a parameter above 0.
+impl Prior {
+    /// The law of `e^y`, y being `N(mean, deviation^2)`.
+    ///
+    /// # Errors
+    /// As [`normal`](Self::normal).
+    pub fn log_normal(mean: f64, deviation: f64) -> Result<Self> {
+        let normal = Self::normal(mean, deviation)?;
+        Ok(Self {
+            support: Support::Positive,
+            ..normal
+        })
+    }
+
+    /// The exponential law, of mean `1 / rate`.
+    ///
+    /// # Errors
+    /// A rate that is not finite and positive.
+    pub fn exponential(rate: f64) -> Result<Self> {
+        Self::gamma(1.0, rate)
+    }
+
+    /// The gamma law, of mean `shape / rate`.
+    ///
+    /// # Errors
+    /// A shape outside of `[1e-3, 1e9]`; a rate that is not finite and positive.
+    pub fn gamma(shape: f64, rate: f64) -> Result<Self> {
+        let law = Law::log_gamma(shape)?;
+        Error::check_positive("rate", rate)?;
+        Ok(Self::new(Support::Positive, law, -rate.ln(), 1.0))
+    }
+
+    /// The inverse gamma law, of mean `scale / (shape - 1)`: that of `1 / y`, y having the gamma law of this shape
+    /// and of rate `scale`.
+    ///
+    /// # Errors
+    /// A shape outside of `[1e-3, 1e9]`; a scale that is not finite and positive.
+    pub fn inverse_gamma(shape: f64, scale: f64) -> Result<Self> {
+        let law = Law::log_gamma(shape)?;
+        Error::check_positive("scale", scale)?;
+        Ok(Self::new(Support::Positive, law, scale.ln(), -1.0))
+    }
+
+    /// The law of `|y|`, y being `N(0, deviation^2)`.
+    ///
+    /// # Errors
+    /// A deviation that is not finite and positive.
+    pub fn half_normal(deviation: f64) -> Result<Self> {
+        Error::check_positive("deviation", deviation)?;
+        // y^2 / (2 deviation^2) has the gamma law of shape 1/2.
+        let (law, location) = (Law::log_gamma(0.5)?, deviation.ln() + 0.5 * LN_2);
+        Ok(Self::new(Support::Positive, law, location, 0.5))
+    }
+
+    /// The law of `|y|`, y having the Cauchy law about 0 with this scale.
+    ///
+    /// # Errors
+    /// A scale that is not finite and positive.
+    pub fn half_cauchy(scale: f64) -> Result<Self> {
+        Error::check_positive("scale", scale)?;
+        // z / (1 + z), with z = (y / scale)^2, has the beta law of 1/2 and 1/2.
+        let law = Law::logit_beta(0.5, 0.5)?;
+        Ok(Self::new(Support::Positive, law, scale.ln(), 0.5))
+    }
+}
+
+/// Priors of a parameter in an interval.
+impl Prior {
+    /// The beta law on (0, 1), of mean `a / (a + b)`.
+    ///
+    /// # Errors
+    /// Parameters outside of `[1e-3, 1e9]`.
+    pub fn beta(a: f64, b: f64) -> Result<Self> {
+        let law = Law::logit_beta(a, b)?;
+        Ok(Self::new(Support::interval(0.0, 1.0)?, law, 0.0, 1.0))
+    }
+
+    /// The uniform law between two numbers.
+    ///
+    /// # Errors
+    /// Ends that are not finite, or whose lower one is not below the upper one by more than rounding.
+    pub fn uniform(low: f64, high: f64) -> Result<Self> {
+        let law = Law::logit_beta(1.0, 1.0)?;
+        Ok(Self::new(Support::interval(low, high)?, law, 0.0, 1.0))
+    }
+}
+
+impl Prior {
+    fn new(support: Support, law: Law, location: f64, scale: f64) -> Self {
+        Self {
+            support,
+            law,
+            location,
+            scale,
+        }
+    }
+
+    /// The log density of the coordinate, and its derivative.
+    pub(super) fn log_density(&self, u: f64) -> (f64, f64) {
+        let (log_density, slope) = self.law.log_density((u - self.location) / self.scale);
+        (log_density - self.scale.abs().ln(), slope / self.scale)
+    }
+
+    /// A coordinate, drawn.
+    pub(super) fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
+        self.location + self.scale * self.law.sample(rng)
+    }
+
+    /// The parameter of a coordinate, and its derivative. It lies inside of the support, never on its edge.
+    pub(super) fn parameter(&self, u: f64) -> (f64, f64) {
+        match self.support {
+            Support::Line => (u, 1.0),
+            Support::Positive => {
+                let x = u.exp().clamp(f64::MIN_POSITIVE, f64::MAX);
+                (x, x)
+            }
+            Support::Interval { low, high } => {
+                let (share, rest) = (sigmoid(u), sigmoid(-u));
+                let x = low + (high - low) * share;
+                let x = x.clamp(low.next_up(), high.next_down());
+                (x, (high - low) * share * rest)
+            }
+        }
+    }
+
+    /// The coordinate of a parameter; not finite outside of the support.
+    pub(super) fn coordinate(&self, x: f64) -> f64 {
+        match self.support {
+            Support::Line => x,
+            Support::Positive => x.ln(),
+            Support::Interval { low, high } => ((x - low) / (high - x)).ln(),
+        }
+    }
+
+    /// Where the parameter lies, in words.
+    pub(super) fn support(&self) -> String {
+        match self.support {
+            Support::Line => "a finite number".into(),
+            Support::Positive => "a finite number above 0".into(),
+            Support::Interval { low, high } => format!("a number in ({low}, {high})"),
+        }
+    }
+}
+
+impl Support {
+    fn interval(low: f64, high: f64) -> Result<Self> {
+        let holds = (high - low).is_finite() && low.next_up() < high.next_down();
+        let found = format!("{low} to {high}");
+        let expected = "finite ends, the lower one below the upper one";
+        Error::check(holds, "interval", found, expected)?;
+        Ok(Self::Interval { low, high })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::num::Moments;
+    use crate::random::{Purpose, stream};
+    use std::f64::consts::{PI, TAU};
+
+    fn all() -> Result<Vec<(&'static str, Prior)>> {
+        Ok(vec![
+            ("normal", Prior::normal(1.0, 2.0)?),
+            ("student_t", Prior::student_t(4.0, -1.0, 0.5)?),
+            ("log_normal", Prior::log_normal(0.3, 0.7)?),
+            ("exponential", Prior::exponential(3.0)?),
+            ("gamma", Prior::gamma(2.5, 0.5)?),
+            ("inverse_gamma", Prior::inverse_gamma(3.5, 2.0)?),
+            ("half_normal", Prior::half_normal(2.0)?),
+            ("half_cauchy", Prior::half_cauchy(0.5)?),
+            ("beta", Prior::beta(0.5, 3.0)?),
+            ("uniform", Prior::uniform(-1.0, 4.0)?),
+        ])
+    }
+
+    /// The density of the parameter as the textbooks have it.
+    fn textbook(name: &str, x: f64) -> f64 {
+        let normal = |x: f64, s: f64| (-0.5 * (x / s).powi(2)).exp() / (TAU.sqrt() * s);
+        match name {
+            "normal" => normal(x - 1.0, 2.0),
+            // Gamma(5/2) / (sqrt(4 pi) Gamma(2)) = 3/8.
+            "student_t" => 0.375 / 0.5 * (1.0 + (x + 1.0).powi(2)).powf(-2.5),
+            "log_normal" => normal(x.ln() - 0.3, 0.7) / x,
+            "exponential" => 3.0 * (-3.0 * x).exp(),
+            "gamma" => 0.5_f64.powf(2.5) * x.powf(1.5) * (-0.5 * x).exp() / (0.75 * PI.sqrt()),
+            "inverse_gamma" => {
+                2_f64.powf(3.5) * x.powf(-4.5) * (-2.0 / x).exp() / (1.875 * PI.sqrt())
+            }
+            "half_normal" => 2.0 * normal(x, 2.0),
+            "half_cauchy" => 2.0 / (PI * 0.5 * (1.0 + (x / 0.5).powi(2))),
+            // B(1/2, 3) = 16/15.
+            "beta" => 15.0 / 16.0 * x.powf(-0.5) * (1.0 - x).powi(2),
+            _ => 0.2,
+        }
+    }
+
+    #[test]
+    fn densities_are_those_of_textbooks_times_the_jacobian() {
+        for (name, prior) in all().unwrap() {
+            for u in [-3.0, -0.6, 0.0, 0.4, 2.5] {
+                let (x, jacobian) = prior.parameter(u);
+                let exact = (textbook(name, x) * jacobian).ln();
+                let (found, _) = prior.log_density(u);
+                assert!(
+                    (found - exact).abs() < 1e-12,
+                    "{name} at {u}: {found}, {exact}"
+                );
+                assert!((prior.coordinate(x) - u).abs() < 1e-12, "{name} at {u}");
+            }
+        }
+    }
+
+    #[test]
+    fn derivatives_are_those_of_differences() {
+        let h = 1e-5;
+        for (name, prior) in all().unwrap() {
+            for u in [-2.0, 0.1, 1.7] {
+                let slope = |f: &dyn Fn(f64) -> f64| (f(u + h) - f(u - h)) / (2.0 * h);
+                let density = slope(&|u| prior.log_density(u).0);
+                assert!((prior.log_density(u).1 - density).abs() < 1e-8, "{name}");
+                let parameter = slope(&|u| prior.parameter(u).0);
+                assert!((prior.parameter(u).1 - parameter).abs() < 1e-8, "{name}");
+            }
+        }
+    }
+
+    /// The mean of a bounded function of the coordinate, by samples and by quadrature.
+    #[test]
+    fn samples_follow_the_density() {
+        let mut rng = stream(1, Purpose::Testing, 0);
+        for (name, prior) in all().unwrap() {
+            for statistic in [f64::tanh, |u: f64| (1.0 + u.sin()).sqrt()] {
+                let mut values = Moments::default();
+                (0..40_000).for_each(|_| values.add(1.5 + statistic(prior.sample(&mut rng))));
+                // The trapezoidal rule, for smooth densities that vanish at both ends.
+                let at = |i: i32| f64::from(i) / 64.0;
+                let term = |u: f64| prior.log_density(u).0.exp() * (1.5 + statistic(u));
+                let exact = (-6_400..6_400).map(|i| term(at(i)) / 64.0).sum::<f64>();
+                let error = (values.variance() / 40_000.0).sqrt();
+                let z = (values.mean() - exact) / error;
+                assert!(
+                    z.abs() < 4.0,
+                    "{name}: {} for {exact}, z = {z}",
+                    values.mean()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn extreme_coordinates_stay_inside() {
+        for (name, prior) in all().unwrap() {
+            for u in [-1e4, -800.0, -40.0, 40.0, 800.0, 1e4] {
+                let (x, slope) = prior.parameter(u);
+                assert!(x.is_finite() && slope.is_finite(), "{name}");
+                assert!(prior.coordinate(x).is_finite(), "{name} at {u}: {x}");
+                assert!(!prior.log_density(u).0.is_nan(), "{name} at {u}");
+            }
+        }
+        let tiny = Prior::gamma(1e-3, 1.0).unwrap();
+        let mut rng = stream(2, Purpose::Testing, 0);
+        assert!((0..1_000).all(|_| tiny.sample(&mut rng).is_finite()));
+    }
+}

@@ -1,0 +1,180 @@
+//! Independent priors of several parameters.
+
+use nalgebra::DVector;
+use rand::Rng;
+
+use crate::model::{
+    Differentiable, NormalizedModel, Prior, Sampleable, Unbounded, UnnormalizedModel,
+};
+use crate::{Error, Result};
+
+/// Independent priors of parameters, as a model over coordinates without bounds.
+///
+/// A state holds a coordinate u for each parameter x: x itself on the whole line, `log x` above 0, a logit in an
+/// interval. Kernels over `R^d` therefore never leave the support, [`Hmc`](crate::kernel::Hmc) among them. The density
+/// is that of the coordinates, Jacobian included, and its log Z is 0.
+///
+/// A likelihood of the parameters becomes one of the coordinates by [`likelihood`](Self::likelihood), its gradient by
+/// the chain rule. [`parameters`](Self::parameters) takes samples back.
+///
+/// ```
+/// use annealed::prelude::*;
+///
+/// // Counts of a Poisson law whose rate has the gamma prior.
+/// let counts = [3.0, 5.0, 2.0, 4.0];
+/// let priors = Priors::new([Prior::gamma(2.0, 1.0)?])?;
+/// let likelihood = priors.likelihood(GradientModel::new(1, |x: &[f64], gradient: &mut [f64]| {
+///     let (rate, sum) = (x[0], counts.iter().sum::<f64>());
+///     gradient[0] = sum / rate - 4.0;
+///     let log_factorials = (6.0f64 * 120.0 * 2.0 * 24.0).ln();
+///     sum * rate.ln() - 4.0 * rate - log_factorials
+/// })?);
+/// let path = TemperedPath::new(&priors, likelihood);
+/// let run = Ais::new(&path, Hmc::new(0.3, 3)?).schedule(Schedule::linear(50)?).run()?;
+/// let (rate, _) = run.expectation(|u| priors.parameters(u)[0]);
+/// println!("log evidence {run}, mean rate {rate:.2}");
+/// # let exact = (1..=15).map(|k| f64::from(k).ln()).sum::<f64>() - 16.0 * 5f64.ln() - (34_560f64).ln();
+/// # assert!((run.log_z() - exact).abs() < 4.0 * run.standard_error());
+/// # assert!((rate - 3.2).abs() < 0.1);
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Priors {
+    priors: Vec<Prior>,
+}
+
+impl Priors {
+    /// One prior for each parameter.
+    ///
+    /// # Errors
+    /// No prior.
+    pub fn new(priors: impl IntoIterator<Item = Prior>) -> Result<Self> {
+        let priors: Vec<_> = priors.into_iter().collect();
+        Error::check_not_empty("priors", priors.len())?;
+        Ok(Self { priors })
+    }
+
+    /// Number of parameters.
+    pub fn dimension(&self) -> usize {
+        self.priors.len()
+    }
+
+    /// A likelihood of the parameters as one of the coordinates. A [`GradientModel`](crate::model::GradientModel)
+    /// keeps its gradient; [`FunctionModel::of_slices`](crate::model::FunctionModel::of_slices) takes the value
+    /// alone.
+    pub fn likelihood<M>(&self, likelihood: M) -> Unbounded<M>
+    where
+        M: UnnormalizedModel<State = DVector<f64>>,
+    {
+        Unbounded::new(self.clone(), likelihood)
+    }
+
+    /// The parameters of a state. They lie inside of their supports, never on an edge.
+    ///
+    /// # Panics
+    /// Where the state has another dimension.
+    pub fn parameters(&self, state: &DVector<f64>) -> DVector<f64> {
+        let mut parameters = DVector::zeros(self.dimension());
+        self.write_parameters(state, &mut parameters);
+        parameters
+    }
+
+    /// The state of parameters: where [`Gaussian::laplace`](crate::model::Gaussian::laplace) starts, for example.
+    ///
+    /// # Errors
+    /// Another number of parameters; one outside of its support.
+    pub fn state(&self, parameters: &[f64]) -> Result<DVector<f64>> {
+        Error::check_dimension("parameters", parameters.len(), self.dimension())?;
+        let pairs = self.priors.iter().zip(parameters);
+        let coordinates = pairs.map(|(prior, &x)| {
+            let u = prior.coordinate(x);
+            Error::check(u.is_finite(), "parameter", x, prior.support())?;
+            Ok(u)
+        });
+        let coordinates: Vec<f64> = coordinates.collect::<Result<_>>()?;
+        Ok(coordinates.into())
+    }
+
+    pub(super) fn write_parameters(&self, state: &DVector<f64>, parameters: &mut DVector<f64>) {
+        for ((x, u), prior) in parameters
+            .iter_mut()
+            .zip(self.checked(state))
+            .zip(&self.priors)
+        {
+            *x = prior.parameter(*u).0;
+        }
+    }
+
+    /// `gradient_i += slope_i dx_i/du_i`.
+    pub(super) fn chain(
+        &self,
+        state: &DVector<f64>,
+        slopes: &DVector<f64>,
+        gradient: &mut DVector<f64>,
+    ) {
+        let each = gradient.iter_mut().zip(slopes.iter()).zip(state.iter());
+        for (((total, slope), u), prior) in each.zip(&self.priors) {
+            *total += slope * prior.parameter(*u).1;
+        }
+    }
+
+    fn checked<'s>(&self, state: &'s DVector<f64>) -> impl Iterator<Item = &'s f64> {
+        let (found, expected) = (state.len(), self.dimension());
+        assert!(
+            found == expected,
+            "a state of dimension {found} for priors of {expected} parameters"
+        );
+        state.iter()
+    }
+}
+
+impl UnnormalizedModel for Priors {
+    type State = DVector<f64>;
+
+    /// # Panics
+    /// Where the state has another dimension.
+    fn log_density(&self, state: &DVector<f64>) -> f64 {
+        let pairs = self.checked(state).zip(&self.priors);
+        pairs.map(|(u, prior)| prior.log_density(*u).0).sum()
+    }
+
+    fn state_dimension(&self) -> Option<usize> {
+        Some(self.dimension())
+    }
+}
+
+impl NormalizedModel for Priors {
+    fn log_normalizer(&self) -> f64 {
+        0.0
+    }
+}
+
+impl Sampleable for Priors {
+    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> DVector<f64> {
+        let coordinates = self.priors.iter().map(|prior| prior.sample(rng));
+        DVector::from_iterator(self.dimension(), coordinates)
+    }
+}
+
+impl Differentiable for Priors {
+    /// # Panics
+    /// Where the state has another dimension.
+    fn accumulate_gradient(
+        &self,
+        state: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        let mut total = 0.0;
+        for ((slope, u), prior) in gradient
+            .iter_mut()
+            .zip(self.checked(state))
+            .zip(&self.priors)
+        {
+            let (log_density, own) = prior.log_density(*u);
+            total += log_density;
+            *slope += scale * own;
+        }
+        total
+    }
+}
