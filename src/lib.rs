@@ -1,6 +1,7 @@
 // The first definition of a link wins: these lead to the pages of this documentation.
-#![doc = "[guide]: crate::guide\n[intervals]: crate::guide::intervals\n[schedules]: crate::guide::schedules\n[which]: crate::guide::which_method\n[long]: crate::guide::long_runs\n\n"]
+#![doc = "[guide]: crate::guide\n[evidence]: crate::guide::evidence\n[free]: crate::guide::free_energy\n[intervals]: crate::guide::intervals\n[long]: crate::guide::long_runs\n[own]: crate::guide::own_models\n[populations]: crate::guide::populations\n[rbms]: crate::guide::rbms\n[schedules]: crate::guide::schedules\n[which]: crate::guide::which_method\n[witness]: crate::guide::second_witness\n\n"]
 #![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod ais;
 pub mod chain;
@@ -10,9 +11,14 @@ pub mod data;
 pub mod drift;
 pub mod error;
 pub mod estimate;
-#[doc = "[intervals]: crate::guide::intervals\n[schedules]: crate::guide::schedules\n[which]: crate::guide::which_method\n[long]: crate::guide::long_runs\n\n"]
+#[doc = "[evidence]: crate::guide::evidence\n[free]: crate::guide::free_energy\n[intervals]: crate::guide::intervals\n[long]: crate::guide::long_runs\n[machines]: crate::guide::many_machines\n[own]: crate::guide::own_models\n[populations]: crate::guide::populations\n[rbms]: crate::guide::rbms\n[schedules]: crate::guide::schedules\n[which]: crate::guide::which_method\n[witness]: crate::guide::second_witness\n\n"]
 #[doc = include_str!("../docs/guide.md")]
 pub mod guide {
+    #[doc = include_str!("../docs/evidence.md")]
+    pub mod evidence {}
+    #[doc = "[own]: crate::guide::own_models\n[populations]: crate::guide::populations\n[witness]: crate::guide::second_witness\n\n"]
+    #[doc = include_str!("../docs/free-energy.md")]
+    pub mod free_energy {}
     #[doc = "[guide]: crate::guide\n\n"]
     #[doc = include_str!("../docs/intervals.md")]
     pub mod intervals {}
@@ -22,8 +28,19 @@ pub mod guide {
     #[doc = "[guide]: crate::guide\n[long]: crate::guide::long_runs\n\n"]
     #[doc = include_str!("../docs/many-machines.md")]
     pub mod many_machines {}
+    #[doc = "[long]: crate::guide::long_runs\n\n"]
+    #[doc = include_str!("../docs/own-models.md")]
+    pub mod own_models {}
+    #[doc = "[which]: crate::guide::which_method\n\n"]
+    #[doc = include_str!("../docs/populations.md")]
+    pub mod populations {}
+    #[doc = include_str!("../docs/rbms.md")]
+    pub mod rbms {}
     #[doc = include_str!("../docs/schedules.md")]
     pub mod schedules {}
+    #[doc = "[intervals]: crate::guide::intervals\n\n"]
+    #[doc = include_str!("../docs/second-witness.md")]
+    pub mod second_witness {}
     #[doc = "[guide]: crate::guide\n\n"]
     #[doc = include_str!("../docs/which-method.md")]
     pub mod which_method {}
