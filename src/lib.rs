@@ -78,9 +78,9 @@ pub mod prelude {
     pub use crate::chain::{NonFinite, Stage, Step};
     pub use crate::estimate::Warning;
     pub use crate::kernel::{
-        CoordinateGibbs, Hmc, Invariant, LocalMetropolis, LocalProposal, Mala, Metropolis, Mixture,
-        PersistentHmc, Preconditioner, RandomWalkMetropolis, Repeat, Reversal, Slice, StepSize,
-        SymmetricProposal, TemperedTransitions, Then, TransitionKernel, Tunable,
+        CoordinateGibbs, Either, Hmc, Invariant, LocalMetropolis, LocalProposal, Mala, Metropolis,
+        Mixture, PersistentHmc, Preconditioner, RandomWalkMetropolis, Repeat, Reversal, Slice,
+        StepSize, SymmetricProposal, TemperedTransitions, Then, TransitionKernel, Tunable,
         UnadjustedLangevin,
     };
     pub use crate::levels::Levels;

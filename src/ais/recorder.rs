@@ -2,7 +2,7 @@
 
 use crate::ais::tree::Merge;
 use crate::chain::{Block, Stage};
-use crate::num::WeightedMean;
+use crate::num::{WeightedMean, WeightedVariance};
 use crate::path::Intermediate;
 
 /// Watches a run from inside: called for each block of chains after each recorded stage.
@@ -64,7 +64,16 @@ impl<A: Merge, B: Merge> Merge for (A, B) {
 #[derive(Clone)]
 pub struct Expectations<F> {
     function: F,
-    stages: Vec<(f64, WeightedMean)>,
+    stages: Vec<Recorded>,
+}
+
+/// What the chains of one stage add up to.
+#[derive(Debug, Clone, Copy)]
+struct Recorded {
+    beta: f64,
+    mean: WeightedMean,
+    /// Of the same values, with the squares of the weights.
+    squared: WeightedVariance,
 }
 
 impl<F> Expectations<F> {
@@ -78,7 +87,37 @@ impl<F> Expectations<F> {
 
     /// `(beta_k, mean of f)` at each recorded stage; NaN where no chain carried weight.
     pub fn means(&self) -> impl Iterator<Item = (f64, f64)> {
-        self.stages.iter().map(|(beta, mean)| (*beta, mean.get()))
+        self.stages
+            .iter()
+            .map(|stage| (stage.beta, stage.mean.get()))
+    }
+
+    /// `(beta_k, mean of f, its standard error)` at each recorded stage; an infinite error where one chain carries all
+    /// the weight.
+    ///
+    /// The error is that of a ratio of two means over independent chains, `sum w^2 (f - mean)^2 / (sum w)^2` times
+    /// `1 / (1 - 1/ESS)`. With resampling chains are not independent, and it is too small.
+    pub fn estimates(&self) -> impl Iterator<Item = (f64, f64, f64)> {
+        let estimates = self.stages.iter().map(Recorded::estimate);
+        self.stages
+            .iter()
+            .zip(estimates)
+            .map(|(stage, (mean, error))| (stage.beta, mean, error))
+    }
+}
+
+impl Recorded {
+    fn estimate(&self) -> (f64, f64) {
+        let mean = self.mean.get();
+        // 1 / ESS.
+        let share = (self.squared.log_weight() - 2.0 * self.mean.log_weight()).exp();
+        let variance = share * self.squared.about(mean) / (1.0 - share);
+        let error = if share < 1.0 {
+            variance.sqrt()
+        } else {
+            f64::INFINITY
+        };
+        (mean, error)
     }
 }
 
@@ -90,20 +129,89 @@ impl<F> std::fmt::Debug for Expectations<F> {
 
 impl<M: Intermediate, F: Fn(&M::State) -> f64 + Clone> Recorder<M> for Expectations<F> {
     fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>) {
-        let mut mean = WeightedMean::default();
+        let mut recorded = Recorded {
+            beta: stage.beta,
+            mean: WeightedMean::default(),
+            squared: WeightedVariance::default(),
+        };
         for (state, &log_weight) in block.states().iter().zip(block.log_weights()) {
             if log_weight > f64::NEG_INFINITY {
-                mean.add(log_weight, (self.function)(state));
+                let value = (self.function)(state);
+                recorded.mean.add(log_weight, value);
+                recorded.squared.add(2.0 * log_weight, value);
             }
         }
-        self.stages.push((stage.beta, mean));
+        self.stages.push(recorded);
     }
 }
 
 impl<F> Merge for Expectations<F> {
     fn merge(&mut self, right: Self) {
-        for ((_, mine), (_, theirs)) in self.stages.iter_mut().zip(&right.stages) {
-            mine.merge(theirs);
+        for (mine, theirs) in self.stages.iter_mut().zip(&right.stages) {
+            mine.mean.merge(&theirs.mean);
+            mine.squared.merge(&theirs.squared);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ais::Ais;
+    use crate::kernel::RandomWalkMetropolis;
+    use crate::model::Gaussian;
+    use crate::path::GeometricPath;
+    use crate::schedule::Schedule;
+    use nalgebra::DVector;
+
+    /// Of 200 small runs along a coarse schedule about 68% have the mean at each stage within one standard error, and
+    /// the errors are as large as the means scatter.
+    #[test]
+    fn means_scatter_as_their_errors_say() {
+        let target = Gaussian::isotropic(DVector::from_element(1, 1.0), 0.5).unwrap();
+        let path = GeometricPath::new(Gaussian::standard(1).unwrap(), target);
+        let kernel = RandomWalkMetropolis::new(1.0).unwrap();
+        let run = |seed| {
+            let ais = Ais::new(&path, &kernel).schedule(Schedule::linear(4).unwrap());
+            let recorder = Expectations::new(|x: &DVector<f64>| x[0]);
+            ais.chains(200)
+                .block_size(50)
+                .recorder(recorder)
+                .seed(seed)
+                .run()
+                .unwrap()
+        };
+        // The precisions add up, so that the mean at beta is 4 beta / (1 + 3 beta).
+        let mut squares = [0.0; 4];
+        let mut within = [0; 4];
+        for seed in 0..200 {
+            for (k, (beta, mean, error)) in run(seed).recorder().estimates().enumerate() {
+                let deviation = (mean - 4.0 * beta / (1.0 + 3.0 * beta)) / error;
+                squares[k] += deviation * deviation / 200.0;
+                within[k] += u32::from(deviation.abs() < 1.0);
+            }
+        }
+        for (square, within) in squares.into_iter().zip(within) {
+            // 200 squares of normals have a mean of 1 +- .1, and 137 +- 6.6 lie within one.
+            assert!((0.6..1.45).contains(&square), "{square}");
+            assert!((110..=163).contains(&within), "{within}");
+        }
+    }
+
+    #[test]
+    fn one_chain_has_no_error() {
+        let path = GeometricPath::new(
+            Gaussian::standard(1).unwrap(),
+            Gaussian::standard(1).unwrap(),
+        );
+        let kernel = RandomWalkMetropolis::new(1.0).unwrap();
+        let recorder = Expectations::new(|x: &DVector<f64>| x[0]);
+        let ais = Ais::new(&path, kernel).schedule(Schedule::linear(2).unwrap());
+        let run = ais.chains(1).recorder(recorder).run().unwrap();
+        assert!(
+            run.recorder()
+                .estimates()
+                .all(|(_, _, error)| error == f64::INFINITY)
+        );
     }
 }

@@ -1,13 +1,13 @@
 //! Transition kernels: how a chain moves at a stage, and what the move adds to its log weight.
 //!
 //! [`RandomWalkMetropolis`], [`Metropolis`] and [`Slice`] need the density alone, [`LocalMetropolis`]
-//! what a change of a part does to it, [`Mala`],
-//! [`UnadjustedLangevin`] and [`Hmc`] its gradient, [`CoordinateGibbs`] the conditionals of single
-//! coordinates. [`Then`], [`Repeat`] and [`Mixture`] make one kernel of several, and
-//! [`TemperedTransitions`] take a kernel across modes. A kernel of your own is one method,
+//! what a change of a part does to it, [`Mala`], [`UnadjustedLangevin`] and [`Hmc`] its gradient,
+//! [`CoordinateGibbs`] the conditionals of single coordinates. [`Then`], [`Repeat`] and [`Mixture`] make one
+//! kernel of several, [`Either`] is one of two that is chosen when the program runs, and [`TemperedTransitions`] take a kernel across modes. A kernel of your own is one method,
 //! [`TransitionKernel::step`].
 
 mod compose;
+mod either;
 mod gibbs;
 mod hamiltonian;
 mod invariant;
@@ -25,6 +25,7 @@ mod vector;
 mod workspace;
 
 pub use compose::{Mixture, Repeat, Then};
+pub use either::Either;
 pub use gibbs::CoordinateGibbs;
 pub use hamiltonian::{Hmc, PersistentHmc};
 pub use invariant::Invariant;

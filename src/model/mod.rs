@@ -43,6 +43,8 @@ pub use student::StudentT;
 pub use unbounded::Unbounded;
 pub use uniform_box::UniformBox;
 
+use std::sync::Arc;
+
 use nalgebra::DVector;
 use rand::Rng;
 
@@ -51,7 +53,23 @@ use crate::{Error, Result};
 
 /// A density known up to a constant: `p(x) = f(x) / Z`.
 ///
-/// The state may be any type: a vector, bits, spins, a user's struct.
+/// The state may be any type: a vector, bits, spins, a user's struct. A target may be chosen when the program runs, as a
+/// `Box`, `Arc` or reference of a `dyn` model; a base, which is sampled, may not.
+///
+/// ```
+/// use annealed::prelude::*;
+///
+/// type Target = Box<dyn Differentiable<State = DVector<f64>> + Send + Sync>;
+/// let quartic = GradientModel::new(1, |x, gradient| {
+///     gradient[0] = -4.0 * x[0].powi(3);
+///     -x[0].powi(4)
+/// })?;
+/// for target in [Box::new(quartic) as Target, Box::new(Gaussian::standard(1)?)] {
+///     let path = GeometricPath::new(Gaussian::standard(1)?, target);
+///     println!("{}", Ais::new(&path, Hmc::new(0.5, 3)?).schedule(Schedule::linear(20)?).run()?);
+/// }
+/// # Ok::<(), annealed::Error>(())
+/// ```
 pub trait UnnormalizedModel {
     /// A point of the space.
     type State;
@@ -204,5 +222,13 @@ pub trait FullConditionals: UnnormalizedModel {
 
 forward_model! {
     [M: ?Sized] &M as M, self => **self;
+    UnnormalizedModel Sampleable NormalizedModel Differentiable FullConditionals
+}
+forward_model! {
+    [M: ?Sized] Box<M> as M, self => **self;
+    UnnormalizedModel Sampleable NormalizedModel Differentiable FullConditionals
+}
+forward_model! {
+    [M: ?Sized] Arc<M> as M, self => **self;
     UnnormalizedModel Sampleable NormalizedModel Differentiable FullConditionals
 }

@@ -75,6 +75,16 @@ impl WeightedVariance {
             here * self.spread + there * other.spread + here * there * distance * distance;
     }
 
+    /// The log of the sum of the weights.
+    pub(crate) fn log_weight(&self) -> f64 {
+        self.weights.log_sum()
+    }
+
+    /// The weighted mean of squared distances from a centre.
+    pub(crate) fn about(&self, centre: f64) -> f64 {
+        self.spread + (self.mean - centre).powi(2)
+    }
+
     /// The variance times `1 / (1 - 1/ESS)`, without which it falls to 0 as the weights collapse;
     /// 0 for a single value.
     pub(crate) fn get(&self) -> f64 {
