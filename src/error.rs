@@ -41,7 +41,8 @@ pub enum Error {
     },
     /// A NaN or an infinity met during a run, with its place.
     #[error(
-        "{quantity} is {value} in chain {chain} at stage {stage} (beta = {beta}), expected {expected}"
+        "{quantity} is {value} in chain {chain} at stage {stage} (beta = {}), expected {expected}",
+        short(*beta)
     )]
     NonFinite {
         /// What was being computed.
@@ -60,8 +61,9 @@ pub enum Error {
     /// A panic in a user's model, kernel, recorder or progress callback during a run, with its place.
     /// It ends the run: the other blocks of chains stop at the end of their stage.
     #[error(
-        "panic in {} at stage {stage} (beta = {beta}): {message}",
-        chains_named(chains)
+        "panic in {} at stage {stage} (beta = {}): {message}",
+        chains_named(chains),
+        short(*beta)
     )]
     Panicked {
         /// What the panic said.
@@ -75,8 +77,8 @@ pub enum Error {
     },
     /// A run that was stopped before its first block of chains was done, so that there is no result.
     #[error(
-        "stopped by {by} before the first {chains} chains were done, so that there is no estimate; smaller blocks and \
-         fewer stages are done sooner"
+        "stopped by {by} before the first block of chains was done ({chains}), so that there is no estimate; smaller \
+         blocks and fewer stages are done sooner"
     )]
     Stopped {
         /// What stopped it.
@@ -86,7 +88,7 @@ pub enum Error {
     },
     /// No chain carries any weight, so that log Z cannot be estimated.
     #[error(
-        "all {chains} chains have weight zero: no chain reached the support of the target, or steps \
+        "no chain of {chains} has any weight: none reached the support of the target, or steps \
          of an uncorrected kernel were so far off that every weight vanished; expected a base that \
          overlaps with the target, and steps of the kernel's scale"
     )]
@@ -97,8 +99,9 @@ pub enum Error {
     /// A pilot run in which one chain carries nearly all the weight. Such a pilot is no basis for
     /// the choice of a schedule.
     #[error(
-        "the pilot collapsed: its effective sample size is {effective_sample_size:.2} of {chains} \
-         chains at beta = {beta}; expected a pilot with more steps, chains or rounds"
+        "the pilot collapsed: its effective sample size is {effective_sample_size:.2} of {chains} at \
+         beta = {}; expected a pilot with more steps, chains or rounds",
+        short(*beta)
     )]
     PilotCollapsed {
         /// Effective sample size where it is lowest, a count.
@@ -110,8 +113,9 @@ pub enum Error {
     },
     /// A gradient that is not that of its log density, as differences of the density show.
     #[error(
-        "wrong gradient in coordinate {coordinate}: got {gradient}, while differences of the log density give \
-         {difference}"
+        "wrong gradient in coordinate {coordinate}: got {}, while differences of the log density give {}",
+        short(*gradient),
+        short(*difference)
     )]
     WrongGradient {
         /// Index of the coordinate.
@@ -171,6 +175,16 @@ impl PartialEq for Error {
     fn eq(&self, other: &Self) -> bool {
         let kind = std::mem::discriminant::<Self>;
         kind(self) == kind(other) && self.to_string() == other.to_string()
+    }
+}
+
+/// A number in six digits at most, for a place that was computed.
+pub(crate) fn short(x: f64) -> String {
+    let rounded: f64 = format!("{x:.5e}").parse().unwrap_or(x);
+    match rounded.abs() {
+        0.0 => "0".into(),
+        size if !(1e-4..1e7).contains(&size) && size.is_finite() => format!("{rounded:e}"),
+        _ => rounded.to_string(),
     }
 }
 
@@ -384,6 +398,31 @@ mod tests {
         let printed = "invalid steps: got 0, expected at least 1";
         assert_eq!(format!("{error:?}"), printed);
         assert_eq!(error.to_string(), printed);
+    }
+
+    #[test]
+    fn computed_places_are_short() {
+        let numbers = [
+            0.1 + 0.2,
+            1.0,
+            0.0,
+            1.0 / 3e5,
+            -123_456.789,
+            1e300,
+            f64::NAN,
+            f64::INFINITY,
+        ];
+        let texts = [
+            "0.3",
+            "1",
+            "0",
+            "3.33333e-6",
+            "-123457",
+            "1e300",
+            "NaN",
+            "inf",
+        ];
+        assert_eq!(numbers.map(short), texts);
     }
 
     #[test]

@@ -40,9 +40,10 @@ struct Shifts {
 /// says what to do.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error(
-    "{:.1}% of the shifts were cut at stage {stage} (beta = {beta}), the longest from {longest:.3}: \
+    "{:.1}% of the shifts were cut at stage {stage} (beta = {}), the longest from {longest:.3}: \
      modes may be left behind, which the effective sample size does not show; use more stages",
-    100.0 * share
+    100.0 * share,
+    crate::error::short(*beta)
 )]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

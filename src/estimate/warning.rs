@@ -1,5 +1,7 @@
 //! Reasons to doubt the result of a run, as values.
 
+use crate::error::short;
+
 /// A reason to doubt a result, with the figures behind it.
 ///
 /// Its text says what to do about it. It implements `Error`, so that a strict program can return it as
@@ -9,14 +11,14 @@
 #[non_exhaustive]
 pub enum Warning {
     /// Too few chains for an error estimate to be trusted.
-    #[error("{chains} chains are too few to judge the error: run at least 100")]
+    #[error("too few chains to judge the error: {chains}, run at least 100")]
     FewChains {
         /// Number of chains.
         chains: usize,
     },
     /// Chains that lost the target's support and count as weight zero.
     #[error(
-        "{dead} of {chains} chains have weight zero, having left the target's support: choose a base \
+        "weight zero in {dead} of {chains} chains, off the target's support: choose a base \
          closer to the target, or more stages if it moves along the path"
     )]
     DeadChains {
@@ -66,8 +68,8 @@ pub enum Warning {
     },
     /// One stage adds most of the variance of the log weight.
     #[error(
-        "stage {stage} (beta = {beta}) adds {:.0}% of the variance of the log weight: place more \
-         stages there",
+        "stage {stage} (beta = {}) adds {:.0}% of the variance of the log weight: place more stages there",
+        short(*beta),
         100.0 * share
     )]
     ConcentratedVariance {
@@ -79,7 +81,7 @@ pub enum Warning {
         share: f64,
     },
     /// A stage in which no proposal was accepted and no chain moved otherwise.
-    #[error("no proposal was accepted at stage {stage} (beta = {beta}): use smaller steps")]
+    #[error("no proposal was accepted at stage {stage} (beta = {}): use smaller steps", short(*beta))]
     ZeroAcceptance {
         /// Index of the stage, 1 to K.
         stage: usize,
@@ -113,7 +115,7 @@ pub enum Warning {
     },
     /// States with density under the target, none under the base.
     #[error(
-        "{chains} chains met states that the target allows and the base excludes: the estimate is \
+        "states that the target allows and the base excludes were met (chains: {chains}): the estimate is \
          biased; choose a base that covers the target"
     )]
     BaseMissesTarget {
@@ -122,7 +124,7 @@ pub enum Warning {
     },
     /// Chains of the run that are not there, because not all of its parts were merged.
     #[error(
-        "{missing} of {of} chains are missing, as parts of the run are missing or unfinished: the estimate is that \
+        "missing chains: {missing} of {of}, as parts of the run are missing or unfinished: the estimate is that \
          of the others"
     )]
     MissingChains {
@@ -180,7 +182,7 @@ pub enum Warning {
         ess: f64,
     },
     /// So few ladders that their differences say little about the error.
-    #[error("{ladders} ladders are too few to judge the error: run at least 8")]
+    #[error("too few ladders to judge the error: {ladders}, run at least 8")]
     FewLadders {
         /// Number of ladders.
         ladders: usize,
@@ -202,9 +204,10 @@ pub enum Warning {
     },
     /// Two neighbouring betas hardly ever exchange their states.
     #[error(
-        "{:.1}% of the swaps between beta = {lower} and {upper} are rejected: use more betas, or more \
-         rounds to place them",
-        100.0 * rejection
+        "{:.1}% of the swaps between beta = {} and {} are rejected: use more betas, or more rounds to place them",
+        100.0 * rejection,
+        short(*lower),
+        short(*upper)
     )]
     RejectedSwaps {
         /// The lower beta.

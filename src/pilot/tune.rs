@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Instant;
 
 use crate::ais::{Callback, Meter, Populations, Progress, Verdict, callback, in_pool};
+use crate::error::short;
 use crate::kernel::{StepSize, TransitionKernel, Tunable, refuse_stages};
 use crate::num::setters;
 use crate::path::AnnealingPath;
@@ -242,8 +243,9 @@ fn tune_at(
     Err(Error::NotConverged {
         what: "the step size",
         detail: format!(
-            "acceptance {:.3} at beta = {beta} with step size {:e}, target {target}",
+            "acceptance {:.3} at beta = {} with step size {:e}, target {target}",
             target + excess,
+            short(beta),
             log_size.exp(),
         ),
     })

@@ -1,5 +1,6 @@
 //! Reasons to doubt what a pilot run found.
 
+use crate::error::short;
 use crate::estimate::Warning;
 
 /// A reason to doubt a pilot run and the schedule chosen by it, with the figures behind it. Its text
@@ -10,8 +11,9 @@ use crate::estimate::Warning;
 pub enum PilotWarning {
     /// Few chains carry nearly all the weight at some point of the path.
     #[error(
-        "the pilot's effective sample size falls to {ess:.1} of {chains} chains at beta = {beta:.3e}: \
-         a schedule that relies on its weights is a guess from there on; use more pilot steps"
+        "the pilot's effective sample size falls to {ess:.1} of {chains} at beta = {}: \
+         a schedule that relies on its weights is a guess from there on; use more pilot steps",
+        short(*beta)
     )]
     NearCollapse {
         /// The lowest effective sample size along the pilot, a count.
@@ -22,7 +24,7 @@ pub enum PilotWarning {
         beta: f64,
     },
     /// The chains are so few that the variances are little more than noise.
-    #[error("{chains} pilot chains are too few to choose a schedule by: use 20 or more")]
+    #[error("too few pilot chains to choose a schedule by: {chains}, use 20 or more")]
     FewChains {
         /// Number of chains.
         chains: usize,
@@ -37,8 +39,9 @@ pub enum PilotWarning {
     },
     /// The chains saw no change at all at some point of the path.
     #[error(
-        "nothing varied over the pilot's chains at stage {stage} (beta = {beta}): the schedule moves \
-         there as fast as its floor allows; use more pilot chains"
+        "nothing varied over the pilot's chains at stage {stage} (beta = {}): the schedule moves \
+         there as fast as its floor allows; use more pilot chains",
+        short(*beta)
     )]
     NothingVaries {
         /// Index of the pilot's stage; 0 is the base.
