@@ -2,6 +2,7 @@
 
 use crate::estimate::Warning;
 use crate::model::{NormalizedModel, UnnormalizedModel};
+use crate::num::Moments;
 use crate::rbm::base_rate::{BaseRate, check_data};
 use crate::rbm::model::Rbm;
 use crate::rbm::scalar::Scalar;
@@ -13,13 +14,14 @@ use crate::{Error, Result};
 pub struct LogLikelihood {
     /// Mean over the rows of `log f(v) - log Z`.
     pub mean: f64,
-    /// Standard error of the mean over the rows; NaN for a single row. The error of log Z is not in it.
+    /// Standard error of the mean over the rows; infinite for a single row. The error of log Z is not in it.
     pub standard_error: f64,
     /// Mean log likelihood of the same rows under the base-rate model.
     pub base_rate: f64,
     /// Log likelihood of any row under fair coins, `-D log 2`.
     pub fair_coins: f64,
-    /// Standard error over the rows of the difference between `mean` and `base_rate`; NaN for a single row.
+    /// Standard error over the rows of the difference between `mean` and `base_rate`; infinite for a
+    /// single row.
     pub difference_error: f64,
     /// Number of rows.
     pub rows: usize,
@@ -72,26 +74,21 @@ impl<T: Scalar> Rbm<T> {
             let of_rbm = self.log_density(row) - log_z;
             (of_rbm, base.log_density(row) - base_log_z)
         });
-        let (of_rbm, of_base): (Vec<f64>, Vec<f64>) = scores.unzip();
-        let differences: Vec<f64> = of_rbm.iter().zip(&of_base).map(|(a, b)| a - b).collect();
-        let (mean, standard_error) = mean_of(&of_rbm);
+        let [mut model, mut base_rate, mut difference] = [Moments::default(); 3];
+        for (of_rbm, of_base) in scores {
+            model.add(of_rbm);
+            base_rate.add(of_base);
+            difference.add(of_rbm - of_base);
+        }
         Ok(LogLikelihood {
-            mean,
-            standard_error,
-            base_rate: mean_of(&of_base).0,
+            mean: model.mean(),
+            standard_error: model.standard_error(),
+            base_rate: base_rate.mean(),
             fair_coins: -(self.visible_units() as f64) * std::f64::consts::LN_2,
-            difference_error: mean_of(&differences).1,
+            difference_error: difference.standard_error(),
             rows: data.len(),
         })
     }
-}
-
-/// The mean, and its standard error.
-fn mean_of(values: &[f64]) -> (f64, f64) {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    let squares: f64 = values.iter().map(|x| (x - mean).powi(2)).sum();
-    (mean, (squares / (n - 1.0) / n).sqrt())
 }
 
 #[cfg(test)]
@@ -135,7 +132,7 @@ mod tests {
             rbm.log_likelihood(&data[..1], log_z, &base)
                 .unwrap()
                 .standard_error
-                .is_nan()
+                .is_infinite()
         );
         assert!(rbm.log_likelihood(&[], log_z, &base).is_err());
         assert!(rbm.log_likelihood(&[vec![true]], log_z, &base).is_err());
