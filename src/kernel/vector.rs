@@ -28,22 +28,29 @@ pub(crate) fn add_scaled(x: &mut DVector<f64>, s: f64, y: &DVector<f64>) {
     num::add_scaled(x.as_mut_slice(), s, y.as_slice());
 }
 
+/// Below this a log density is that of a state that no chain reaches, and its gradient may overflow.
+const UNREACHABLE: f64 = -1e100;
+
 /// Writes `grad log f(x)` and returns `log f(x)`, with both checked.
 ///
 /// A position that overflowed lies outside of `R^d`, where every density is 0: the integrator
 /// diverged, and the model is not evaluated. Off the support the gradient is defined as 0, so that a
-/// proposal made from there is still a function of the state alone.
+/// proposal made from there is still a function of the state alone. So it is where the gradient
+/// overflows at a log density below -1e100, as a diverging integrator finds it.
 pub(crate) fn evaluate<M: Differentiable>(
     quantity: &'static str,
     model: &M,
     position: &DVector<f64>,
     gradient: &mut DVector<f64>,
 ) -> Result<f64, NonFinite> {
-    let log_density = if all_finite(position.as_slice()) {
+    let mut log_density = if all_finite(position.as_slice()) {
         NonFinite::check_log_density(quantity, model.gradient_into(position, gradient))?
     } else {
         f64::NEG_INFINITY
     };
+    if log_density < UNREACHABLE && !all_finite(gradient.as_slice()) {
+        log_density = f64::NEG_INFINITY;
+    }
     if log_density == f64::NEG_INFINITY {
         gradient.as_mut_slice().fill(0.0);
     } else {
@@ -82,4 +89,30 @@ fn check_gradient(gradient: &DVector<f64>) -> Result<(), NonFinite> {
 fn first_non_finite(vector: &DVector<f64>) -> f64 {
     let mut values = vector.iter().copied();
     values.find(|x| !x.is_finite()).unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::GradientModel;
+
+    /// An infinite gradient is an error where chains come, and none where the integrator diverged.
+    #[test]
+    fn a_gradient_may_overflow_beyond_reach_alone() {
+        let model = |log_density| {
+            let infinite = move |_: &[f64], gradient: &mut [f64]| {
+                gradient[0] = f64::INFINITY;
+                log_density
+            };
+            GradientModel::new(1, infinite).unwrap()
+        };
+        let mut gradient = DVector::zeros(1);
+        let mut found = |log_density| {
+            let at = DVector::zeros(1);
+            let found = evaluate("log density", &model(log_density), &at, &mut gradient);
+            (found.ok(), gradient[0])
+        };
+        assert_eq!(found(-1e200), (Some(f64::NEG_INFINITY), 0.0));
+        assert_eq!(found(-1e3).0, None);
+    }
 }
