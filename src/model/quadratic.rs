@@ -5,7 +5,7 @@ use rand::Rng;
 
 use crate::model::square::SquareMatrix;
 use crate::model::{Differentiable, FullConditionals, UnnormalizedModel};
-use crate::num::{VECTOR_WIDTH, over_vectors, wide};
+use crate::num::{VECTOR_WIDTH, all_finite, over_vectors, wide};
 use crate::random::StandardNormal;
 
 /// The density `-1/2 (x - mu)^T P (x - mu)`, with a centre `mu` and a symmetric positive definite
@@ -52,7 +52,7 @@ impl UnnormalizedModel for QuadraticForm {
             SquareMatrix::Diagonal(p) => sum_of_squares(p.as_slice(), x, mean),
             SquareMatrix::Dense(p) => dense_form(p.as_slice(), x, mean),
         };
-        -0.5 * form
+        -0.5 * without_overflow(form, x)
     }
 }
 
@@ -71,7 +71,7 @@ impl Differentiable for QuadraticForm {
             SquareMatrix::Diagonal(p) => accumulate_pull(p.as_slice(), x, mean, scale, gradient),
             SquareMatrix::Dense(p) => accumulate_dense_pull(p.as_slice(), x, mean, scale, gradient),
         };
-        -0.5 * form
+        -0.5 * without_overflow(form, x)
     }
 }
 
@@ -100,6 +100,15 @@ impl FullConditionals for QuadraticForm {
         state[index] =
             centre - pull / precision + StandardNormal::get().draw(rng) / precision.sqrt();
     }
+}
+
+/// The form is infinite where x is so far away that squares overflow, and products of either sign with them.
+#[inline]
+fn without_overflow(form: f64, x: &[f64]) -> f64 {
+    if form.is_finite() || !all_finite(x) {
+        return form;
+    }
+    f64::INFINITY
 }
 
 /// `sum_j p_j (x_j - mu_j)^2`.
@@ -240,6 +249,20 @@ fn lanes(values: &[f64]) -> (&[[f64; VECTOR_WIDTH]], &[f64]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn far_away_the_density_is_zero_and_a_nan_stays_one() {
+        let matrix = nalgebra::dmatrix![2.0, -1.0; -1.0, 2.0];
+        let form = QuadraticForm::new(DVector::zeros(2), SquareMatrix::Dense(matrix));
+        let at = |x: f64, y: f64| {
+            let state = DVector::from_vec(vec![x, y]);
+            let by_gradient = form.accumulate_gradient(&state, 1.0, &mut DVector::zeros(2));
+            [form.log_density(&state), by_gradient]
+        };
+        assert_eq!(at(1e200, 3e200), [f64::NEG_INFINITY; 2]);
+        assert_eq!(at(1.0, 1.0), [-1.0; 2]);
+        assert!(at(f64::NAN, 1.0).iter().all(|x| x.is_nan()));
+    }
 
     #[test]
     fn the_widest_registers_give_the_bits_of_the_portable_loops() {
