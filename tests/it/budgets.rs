@@ -211,7 +211,7 @@ fn time_ends_a_run() {
     assert!(
         error
             .to_string()
-            .contains("the time limit before the first 50 chains"),
+            .contains("the time limit before the first block of chains was done (50)"),
         "{error}"
     );
     // A part says what it lacks.
