@@ -16,9 +16,9 @@
 //! says which chains are missing, and gives the estimate of the others. Run the jobs of the missing parts
 //! again: a job goes on from its file. Without arguments the program shows all of this in a folder of its own.
 
-#[path = "common/interrupt.rs"]
+#[path = "../src/bin/annealed/interrupt.rs"]
 mod interrupt;
-#[path = "common/seconds.rs"]
+#[path = "../src/bin/annealed/seconds.rs"]
 mod seconds;
 
 use std::fs;

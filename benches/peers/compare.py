@@ -31,7 +31,7 @@ def last_line(command):
 
 
 def build():
-    command = ["cargo", "build", "--release", "--features", "full", "--example", "rbm"]
+    command = ["cargo", "build", "--release", "--features", "cli", "--bin", "annealed"]
     subprocess.run(command, cwd=ROOT, check=True)
     metadata = last_line(["cargo", "metadata", "--format-version", "1", "--no-deps"])
     return pathlib.Path(metadata["target_directory"])
@@ -56,7 +56,7 @@ def random_rbm(hidden, folder):
 
 
 def crate_rbm(target, weights, steps, extra):
-    command = [target / "release" / "examples" / "rbm", "--json", "--weights", weights]
+    command = [target / "release" / "annealed", "rbm", weights, "--json"]
     command += ["--chains", args.chains, "--steps", steps, "--threads", args.threads]
     command += ["--block-size", args.block_size]
     found = last_line([str(word) for word in command + extra])

@@ -215,6 +215,11 @@ impl<S, R> PartialRun<S, R> {
         Ok(self.nodes)
     }
 
+    /// The seed of the run.
+    pub fn seed(&self) -> u64 {
+        self.settings.seed
+    }
+
     /// Number of finished chains.
     pub fn finished(&self) -> usize {
         let nodes = self.nodes.iter();

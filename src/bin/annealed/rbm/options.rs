@@ -13,30 +13,24 @@ use annealed::pilot::{
 };
 use annealed::rbm::{BlockGibbs, RbmPath};
 use annealed::schedule::Schedule;
-use clap::{Parser, ValueEnum};
+use clap::{Args, ValueEnum};
 
-use crate::rows::Source;
+use super::part::Part;
+use super::rows::Source;
 use crate::seconds::seconds;
 
-/// Estimate the log partition function of an RBM.
-#[derive(Debug, Parser)]
+/// Annealed importance sampling from a model of base rates to the RBM.
+#[derive(Debug, Args)]
 pub struct Options {
     /// RBM to score: a file of NumPy (.npz) or PyTorch (.safetensors) with W, a (hidden), b (visible), or
-    /// scikit-learn's components_, intercept_hidden_, intercept_visible_; optionally b_base (D); without it an RBM
-    /// is trained on the embedded 8 x 8 digits
-    #[arg(long)]
-    pub weights: Option<PathBuf>,
+    /// scikit-learn's components_, intercept_hidden_, intercept_visible_; optionally b_base (D)
+    #[arg(value_name = "RBM")]
+    pub weights: PathBuf,
     /// Other names of the weights, hidden and visible biases in the file
-    #[arg(
-        long,
-        value_delimiter = ',',
-        num_args = 1,
-        value_name = "W,A,B",
-        requires = "weights"
-    )]
+    #[arg(long, value_delimiter = ',', num_args = 1, value_name = "W,A,B")]
     pub names: Vec<String>,
     /// Take weights of as many hidden as visible units as visible by hidden; others tell by their shape
-    #[arg(long, requires = "weights")]
+    #[arg(long)]
     pub square_transposed: bool,
     /// Where chains start: the base rates of --base-data, else the file's b_base, or fair coins
     #[arg(long, value_enum, default_value = "data-rate")]
@@ -92,6 +86,22 @@ pub struct Options {
     /// Share the chains with the other processes that mpirun has started (a build with the feature mpi)
     #[arg(long, conflicts_with_all = ["reverse", "raise"])]
     pub mpi: bool,
+    /// Run one of N parts of the chains, I from 1 to N, and save it; `annealed merge` takes the parts together, and
+    /// --extend scores data by them
+    #[arg(long, value_name = "I/N", requires = "save",
+          conflicts_with_all = ["checkpoint", "resume", "mpi", "reverse", "raise", "report", "plot"])]
+    pub part: Option<Part>,
+    /// Take saved runs or parts of this seed, and run only the chains that they lack; the other options must be
+    /// those of the run that they are of, but for threads, limits and a larger number of chains
+    #[arg(long, value_name = "FILE", num_args = 1..,
+          conflicts_with_all = ["part", "checkpoint", "resume", "mpi"])]
+    pub extend: Vec<PathBuf>,
+    /// Save the run to a file, with its chains
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// Draw the run to an SVG file
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
     /// Write a report: as JSON to a file that ends in .json, else as a page of text
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
@@ -107,17 +117,16 @@ pub struct Options {
     /// Number of threads; all cores unless set
     #[arg(long)]
     pub threads: Option<usize>,
-
     /// Instructions of the inner loops: portable, avx2, avx512 or amx; the best ones of this machine
     /// unless set
     #[arg(long)]
     pub engine: Option<Engine>,
-    /// Held-out data to score: .npy, .npz or IDX (MNIST's format), plain or .gz; FILE:ARRAY where a .npz file has
+    /// Data to score, such as held-out images: .npy, .npz or IDX (MNIST's format), plain or .gz; FILE:ARRAY where a .npz file has
     /// several arrays
     #[arg(long, value_name = "FILE")]
     pub data: Option<Source>,
     /// Training data, whose base rates chains start from; as --data
-    #[arg(long, value_name = "FILE", requires = "weights")]
+    #[arg(long, value_name = "FILE")]
     pub base_data: Option<Source>,
     /// Units of data are on from this number; unless set the data decide
     #[arg(long)]

@@ -4,8 +4,8 @@ use annealed::ais::{Ais, Approximate, Bridge, Exact, ReverseRun, Run, TargetSamp
 use annealed::rbm::{BlockGibbs, RbmFile, RbmPath};
 use annealed::{Error, Result};
 
-use crate::options::Reverse;
-use crate::problem::Problem;
+use super::options::Reverse;
+use super::problem::Problem;
 
 type Chains = Run<Vec<bool>>;
 type Back<Q> = ReverseRun<Vec<bool>, Q>;

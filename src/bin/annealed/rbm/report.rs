@@ -7,8 +7,8 @@ use annealed::estimate::Warning;
 use annealed::rbm::LogLikelihood;
 use serde_json::{Value, json};
 
-use crate::problem::Problem;
-use crate::reverse::Backward;
+use super::problem::Problem;
+use super::reverse::Backward;
 
 /// All that is known in the end.
 pub struct Report<'a> {
@@ -21,7 +21,7 @@ pub struct Report<'a> {
     /// Of the schedule's pilot and the path's moment matching.
     pub pilot_seconds: f64,
     /// Whether the run began in an earlier call.
-    pub resumed: bool,
+    pub continued: bool,
 }
 
 impl Report<'_> {
@@ -142,7 +142,7 @@ impl Display for Report<'_> {
         if run.stopped_by() != StoppedBy::Chains {
             writeln!(f, "stopped by {}", run.stopped_by())?;
         }
-        let earlier = match self.resumed {
+        let earlier = match self.continued {
             true => ", earlier calls included,",
             false => "",
         };

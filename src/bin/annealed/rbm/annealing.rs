@@ -1,18 +1,20 @@
-//! The forward run: alone, with checkpoints, or on many processes.
+//! The forward run: alone, from saved parts, with checkpoints, or on many processes.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
-use annealed::ais::{Ais, Run, StoppedBy};
+use annealed::ais::{Ais, PartialRun, Run, StoppedBy};
 use annealed::checkpoint::Checkpointed;
 use annealed::rbm::{BlockGibbs, RbmPath};
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
 
+use super::options::Options;
 use crate::interrupt::Interrupt;
-use crate::options::Options;
+use crate::saved;
 
-type Chains = Run<Vec<bool>>;
+pub type Chains = Run<Vec<bool>>;
 
 /// A run that leaves checkpoints.
 type Restartable<'a, 'p> = Checkpointed<'a, Ais<'p, RbmPath, BlockGibbs>>;
@@ -49,6 +51,11 @@ pub fn describe<'p>(
 
 /// Runs it; `None` where another process of this run has the result.
 pub fn run(options: &Options, ais: &Ais<'_, RbmPath, BlockGibbs>) -> Result<Option<Chains>> {
+    if !options.extend.is_empty() {
+        let parts = options.extend.iter().map(|file| saved::read(file));
+        let parts: Vec<_> = parts.collect::<Result<_>>()?;
+        return ais.extend(PartialRun::join(parts)?).map(Some);
+    }
     let file = options.checkpoint.as_ref().or(options.resume.as_ref());
     let Some(file) = file else {
         let expected = "--checkpoint FILE or --resume FILE beside it";
@@ -104,22 +111,21 @@ fn share(
     Err(Error::invalid(
         "--mpi",
         found,
-        "cargo build --features full,mpi",
+        "cargo build --features cli,mpi",
     ))
 }
 
-/// Writes the report.
-pub fn write_report(options: &Options, run: &Chains) -> Result<()> {
-    let Some(file) = &options.report else {
-        return Ok(());
-    };
+/// Writes the report: as JSON to a file that ends in .json, else as text.
+pub fn write_report(file: &Path, run: &Chains) -> Result<()> {
     let report = run.report();
-    let text = match file
+    let is_json = file
         .extension()
-        .is_some_and(|extension| extension == "json")
-    {
-        true => serde_json::to_string_pretty(&report).expect("a report is JSON") + "\n",
+        .is_some_and(|extension| extension == "json");
+    let text = match is_json {
+        true => {
+            serde_json::to_string_pretty(&report).map_err(|error| Error::file(file, error))? + "\n"
+        }
         false => report.to_string(),
     };
-    fs::write(file, text).map_err(|error| Error::file(file, error.to_string()))
+    fs::write(file, text).map_err(|error| Error::io(file, error))
 }

@@ -1,0 +1,66 @@
+//! `annealed`, the program: what the library does for restricted Boltzmann machines, without a line of Rust.
+//!
+//! ```text
+//! annealed rbm rbm.npz --base-data train.npy --data test.npy --save run.json --plot run.svg
+//! annealed merge part-1.json part-2.json --save run.json
+//! annealed plot run.json other.json --out runs.svg
+//! ```
+//!
+//! An error goes to stderr, and the program ends with 2; after a signal it ends with 128 and its number.
+
+mod interrupt;
+mod merge;
+mod plot;
+mod rbm;
+mod saved;
+mod seconds;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use annealed::Result;
+use clap::{Parser, Subcommand};
+
+use interrupt::Interrupt;
+
+/// Partition functions by annealed importance sampling.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Program {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Estimate the log partition function of an RBM, and score data by it
+    Rbm(Box<rbm::Options>),
+    /// Merge saved parts of a run, or take runs of several seeds together
+    Merge(merge::Options),
+    /// Draw saved runs as SVG
+    Plot(plot::Options),
+}
+
+fn main() -> ExitCode {
+    let interrupt = Interrupt::default();
+    match run(&Program::parse().task, &interrupt) {
+        Ok(text) => {
+            // A reader that has seen enough, as `head`, is no failure.
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            interrupt.exit_code_or(ExitCode::SUCCESS)
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            interrupt.exit_code_or(ExitCode::from(2))
+        }
+    }
+}
+
+/// Does a task; returns what it says on stdout.
+fn run(task: &Task, interrupt: &Interrupt) -> Result<String> {
+    match task {
+        Task::Rbm(options) => rbm::score(options, interrupt),
+        Task::Merge(options) => merge::merge(options),
+        Task::Plot(options) => plot::plot(options),
+    }
+}

@@ -1,0 +1,79 @@
+//! `annealed rbm`: the log partition function of a restricted Boltzmann machine, with an interval, and the
+//! likelihood of data.
+
+mod annealing;
+mod options;
+mod part;
+mod problem;
+mod report;
+mod reverse;
+mod rows;
+
+use std::time::Instant;
+
+use annealed::{Error, Result};
+
+use crate::interrupt::Interrupt;
+use crate::saved;
+pub use options::Options;
+use problem::Problem;
+use report::Report;
+use reverse::Backward;
+
+/// Runs what the options ask for; returns what came of it.
+pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
+    let problem = Problem::read(options)?;
+    let begun = Instant::now();
+    let mut path = problem::anneal_along(options, &problem)?;
+    if let Some(engine) = options.engine {
+        path = path.with_engine(engine)?;
+    }
+    let schedule = options.schedule(&path)?;
+    let pilot_seconds = begun.elapsed().as_secs_f64();
+    let ais = annealing::describe(options, &path, schedule, interrupt)?;
+    if let (Some(part), Some(file)) = (options.part, &options.save) {
+        return part.run(&ais, file);
+    }
+    let Some(run) = annealing::run(options, &ais)? else {
+        return Ok(String::new());
+    };
+    keep(options, &run)?;
+    let backward = match &options.reverse {
+        Some(source) => Some(Backward::run(&ais, &run, &problem, source)?),
+        None => None,
+    };
+    let raise = match options.raise {
+        Some(_) if problem.held_out.is_empty() => {
+            return Err(Error::invalid("--raise", "no rows", "data by --data"));
+        }
+        Some(chains) => Some(ais.raise(&problem.held_out, chains)?),
+        None => None,
+    };
+    let report = Report {
+        problem: &problem,
+        likelihood: problem.log_likelihood(run.log_z())?,
+        run: &run,
+        backward,
+        raise,
+        pilot_seconds,
+        continued: options.resume.is_some() || !options.extend.is_empty(),
+    };
+    match options.json {
+        true => Ok(report.json().to_string() + "\n"),
+        false => Ok(report.to_string()),
+    }
+}
+
+/// Writes the files that are asked for: the run, its report and its picture.
+fn keep(options: &Options, run: &annealing::Chains) -> Result<()> {
+    if let Some(file) = &options.save {
+        saved::write(file, &run.clone().into())?;
+    }
+    if let Some(file) = &options.plot {
+        run.plot(file)?;
+    }
+    options
+        .report
+        .as_ref()
+        .map_or(Ok(()), |file| annealing::write_report(file, run))
+}

@@ -1,0 +1,114 @@
+//! The RBM at hand, and the path to it.
+
+use annealed::rbm::{
+    BaseRate, ExactMatching, LogLikelihood, MAX_ENUMERATED_UNITS, MomentChains, PersistentMatching,
+    Rbm, RbmFile, RbmLayout, RbmPath,
+};
+use annealed::schedule::Schedule;
+use annealed::{Error, Result};
+
+use super::options::{Base, Matching, Options, PathKind};
+use super::rows::Source;
+
+/// An RBM, where to start from, and what is known of it.
+pub struct Problem {
+    pub rbm: Rbm,
+    pub base: BaseRate,
+    pub log_z_exact: Option<f64>,
+    pub held_out: Vec<Vec<bool>>,
+    /// How data were read.
+    pub note: String,
+}
+
+pub fn anneal_along(options: &Options, problem: &Problem) -> Result<RbmPath> {
+    let (base, rbm) = (problem.base.clone(), problem.rbm.clone());
+    if options.path == PathKind::Geometric {
+        return RbmPath::new(base, rbm);
+    }
+    let knots = Schedule::linear(10)?;
+    let smaller = rbm.hidden_units().min(rbm.visible_units());
+    let default = match smaller {
+        0..=20 => Matching::Exact,
+        _ => Matching::Chains,
+    };
+    match options.matching.unwrap_or(default) {
+        Matching::Exact => {
+            let moments = rbm.exact_moments()?;
+            RbmPath::moment_spline(base, rbm, &moments, knots, &ExactMatching::default())
+        }
+        Matching::Chains => {
+            let chains = MomentChains::full().chains(200).sweeps(1_000).burn_in(300);
+            let moments = chains.seed(options.seed).moments(&rbm)?;
+            let matching = PersistentMatching::full().updates(5_000).seed(options.seed);
+            RbmPath::moment_spline(base, rbm, &moments, knots, &matching)
+        }
+    }
+}
+
+impl Problem {
+    /// Reads the RBM, and the data that the options name.
+    pub fn read(options: &Options) -> Result<Self> {
+        let path = &options.weights;
+        let file = RbmFile::read_as(path, &layout(options)?)?;
+        let (hidden, visible) = (file.rbm.hidden_units(), file.rbm.visible_units());
+        let mut note = String::new();
+        let mut rows = |source: &Source| -> Result<Vec<Vec<bool>>> {
+            let (rows, read) = source.read(options.threshold, &file.rbm)?;
+            note += &read;
+            Ok(rows)
+        };
+        let base = match (options.base, &options.base_data, file.base) {
+            (Base::Uniform, _, _) => BaseRate::uniform(hidden, visible)?,
+            (Base::DataRate, Some(source), _) => BaseRate::from_data(hidden, &rows(source)?, 1.0)?,
+            (Base::DataRate, None, Some(base)) => base,
+            (Base::DataRate, None, None) => {
+                let reason = "has no base rates to start from; expected --base-data with a file of training data, \
+                              the key b_base (D), or --base uniform, which needs more stages";
+                return Err(Error::file(path, reason));
+            }
+        };
+        let held_out = options.data.as_ref().map_or(Ok(Vec::new()), &mut rows)?;
+        let log_z_exact = match options.exact {
+            true => enumerate(&file.rbm)?,
+            false => file.log_z_exact,
+        };
+        Ok(Self {
+            rbm: file.rbm,
+            base,
+            log_z_exact,
+            held_out,
+            note,
+        })
+    }
+
+    /// Of the held-out data, where there are any.
+    pub fn log_likelihood(&self, log_z: f64) -> Result<Option<LogLikelihood>> {
+        match self.held_out.as_slice() {
+            [] => Ok(None),
+            rows => self.rbm.log_likelihood(rows, log_z, &self.base).map(Some),
+        }
+    }
+}
+
+/// Where the file has the parameters.
+fn layout(options: &Options) -> Result<RbmLayout> {
+    let layout = match options.square_transposed {
+        true => RbmLayout::default().square_transposed(),
+        false => RbmLayout::default(),
+    };
+    match options.names.as_slice() {
+        [] => Ok(layout),
+        [w, a, b] => Ok(layout.weights(w).hidden_bias(a).visible_bias(b)),
+        names => Err(Error::invalid("--names", names.join(","), "three names")),
+    }
+}
+
+/// The exact log Z, or `None` where no layer is small enough.
+fn enumerate(rbm: &Rbm) -> Result<Option<f64>> {
+    let smaller = rbm.hidden_units().min(rbm.visible_units());
+    if smaller > MAX_ENUMERATED_UNITS {
+        eprintln!("{smaller} units in the smaller layer are too many to enumerate");
+        return Ok(None);
+    }
+    rbm.exact_log_normalizer().map(Some)
+}

@@ -1,0 +1,290 @@
+//! The program `annealed`, run as its users run it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use annealed::ais::PartialRun;
+use annealed::prelude::*;
+use serde_json::Value;
+
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/python/");
+
+/// A folder of a test's own.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = format!("annealed-program-{}-{name}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn program(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_annealed"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+/// What a call prints, which has to end well.
+fn printed(arguments: &[&str]) -> String {
+    let output = program(arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&printed(&[arguments, &["--json"]].concat())).unwrap()
+}
+
+/// What a call that has to fail says of it.
+fn refused(arguments: &[&str]) -> String {
+    let output = program(arguments);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
+    assert!(
+        output.stdout.is_empty() && !errors.contains("panicked"),
+        "{errors}"
+    );
+    errors
+}
+
+/// A run on an RBM of PyTorch with its data, of 300 chains in three blocks.
+fn scoring(more: &[&str]) -> Vec<String> {
+    let data = format!("{DATA}zeros_and_ones.npy");
+    let fixed = [
+        "rbm",
+        &format!("{DATA}float32.safetensors"),
+        "--names",
+        "W,h_bias,v_bias",
+    ];
+    let run = ["--base-data", &data, "--steps", "300", "--chains", "300"];
+    [&fixed, run.as_slice(), more]
+        .concat()
+        .into_iter()
+        .map(str::to_owned)
+        .collect()
+}
+
+fn words(arguments: &[String]) -> Vec<&str> {
+    arguments.iter().map(String::as_str).collect()
+}
+
+#[test]
+fn an_rbm_scores_data_as_numpy_does() {
+    let expected = fs::read_to_string(Path::new(DATA).join("expected.json")).unwrap();
+    let expected: Value = serde_json::from_str(&expected).unwrap();
+    let expected = &expected["rbms"]["float32.safetensors"];
+    let data = format!("{DATA}zeros_and_ones.npy");
+    let found = json(&words(&scoring(&[
+        "--data",
+        &data,
+        "--exact",
+        "--reverse",
+        "exact",
+    ])));
+    let number = |value: &Value| value.as_f64().unwrap();
+    let off = |name: &str| (number(&found[name]) - number(&expected[name])).abs();
+    let error = number(&found["standard_error"]);
+    assert!(error < 0.05 && off("log_z") < 4.0 * error, "{found}");
+    assert!(off("log_likelihood") < 4.0 * error, "{found}");
+    let exact = number(&found["log_z_exact"]) - number(&expected["log_z"]);
+    assert!(exact.abs() < 1e-4, "{found}");
+    let bar = number(&found["bar_log_z"]) - number(&expected["log_z"]);
+    assert!(
+        bar.abs() < 4.0 * number(&found["bar_standard_error"]),
+        "{found}"
+    );
+    let text = printed(&words(&scoring(&["--data", &data])));
+    assert!(
+        text.contains("log Z = ") && text.contains("log likelihood of 60 "),
+        "{text}"
+    );
+}
+
+#[test]
+fn parts_make_the_run() {
+    let folder = Folder::new("parts");
+    let data = format!("{DATA}zeros_and_ones.npy");
+    let whole = json(&words(&scoring(&[
+        "--data",
+        &data,
+        "--save",
+        &folder.file("whole.json"),
+    ])));
+    let part = |which: &str, file: &str| {
+        printed(&words(&scoring(&[
+            "--part",
+            which,
+            "--save",
+            &folder.file(file),
+        ])))
+    };
+    assert!(part("1/2", "1.json").starts_with("part 1 of 2: 128 of 128 chains"));
+    assert!(part("2/2", "2.json").starts_with("part 2 of 2: 172 of 172 chains"));
+    assert!(part("4/4", "none.json").contains("nothing to do"));
+
+    let [one, two, merged] = ["1.json", "2.json", "merged.json"].map(|name| folder.file(name));
+    let found = json(&["merge", &two, &one, "--save", &merged]);
+    for figure in ["log_z", "standard_error", "interval", "ess", "chains"] {
+        assert_eq!(found[figure], whole[figure], "{figure}");
+    }
+    let again = json(&["merge", &merged]);
+    assert_eq!(again["runs"][0]["stages"], found["runs"][0]["stages"]);
+    let alone = printed(&["merge", &one]);
+    assert!(alone.contains("missing: chains 128..300"), "{alone}");
+    for files in [vec![one.as_str(), &two], vec![&one], vec![&merged]] {
+        let scored = scoring(&[vec!["--data", &data, "--extend"], files].concat());
+        let scored = json(&words(&scored));
+        for figure in ["log_z", "log_likelihood"] {
+            assert_eq!(scored[figure], whole[figure], "{figure}");
+        }
+    }
+}
+
+#[test]
+fn seeds_are_taken_together() {
+    let folder = Folder::new("seeds");
+    let files = ["1", "2", "3"].map(|seed| {
+        let file = folder.file(&format!("seed-{seed}.json"));
+        printed(&words(&scoring(&["--seed", seed, "--save", &file])));
+        file
+    });
+    let [first, second, third] = &files;
+    let found = json(&["merge", first, second, third]);
+    assert_eq!(found["chains"], 900);
+    let single = found["runs"].as_array().unwrap();
+    assert_eq!(single.len(), 3);
+    let mean = single
+        .iter()
+        .map(|run| run["log_z"].as_f64().unwrap().exp() / 3.0);
+    let mean = mean.sum::<f64>().ln();
+    assert!((found["log_z"].as_f64().unwrap() - mean).abs() < 1e-12);
+    let text = printed(&["merge", first, second, third]);
+    assert!(
+        text.contains("seed 2: log Z") && text.contains("3 seeds: log Z"),
+        "{text}"
+    );
+    let error = refused(&["merge", first, second, "--save", &folder.file("x.json")]);
+    assert!(
+        error.contains("--save") && error.contains("2 seeds"),
+        "{error}"
+    );
+    let error = refused(&["merge", first, first]);
+    assert!(error.contains("repeated chains"), "{error}");
+
+    let svg = folder.file("runs.svg");
+    assert_eq!(printed(&["plot", first, second, "--out", &svg]), "");
+    let drawn = fs::read_to_string(&svg).unwrap();
+    assert!(drawn.starts_with("<svg ") && drawn.contains("seed-1: ") && drawn.contains("seed-2: "));
+    printed(&["plot", third, "--out", &svg]);
+    assert!(!fs::read_to_string(&svg).unwrap().contains("seed-3"));
+    printed(&["plot", third, "--schedules", "--out", &svg]);
+    assert!(fs::read_to_string(&svg).unwrap().contains("Steps of"));
+    printed(&words(&scoring(&["--plot", &svg])));
+    assert!(fs::read_to_string(&svg).unwrap().contains("Log weights"));
+}
+
+/// A program in Rust, with states of its own, saves a run, or a part of one.
+#[test]
+fn runs_over_other_states_are_merged_too() -> annealed::Result<()> {
+    let folder = Folder::new("states");
+    let target = Gaussian::isotropic(DVector::from_element(2, 1.0), 0.5)?;
+    let path = GeometricPath::new(Gaussian::standard(2)?, &target);
+    let ais = Ais::new(&path, RandomWalkMetropolis::new(0.5)?).chains(300);
+    let save = |name: &str, text: String| fs::write(folder.file(name), text).unwrap();
+    for (part, range) in ais.ranges(2)?.into_iter().enumerate() {
+        let part_run: PartialRun<_> = ais.run_range(range)?;
+        save(
+            &format!("{part}.json"),
+            serde_json::to_string(&part_run).unwrap(),
+        );
+    }
+    let run = ais.run()?;
+    save("run.json", serde_json::to_string(&run).unwrap());
+    let parts = json(&["merge", &folder.file("0.json"), &folder.file("1.json")]);
+    let whole = json(&[
+        "merge",
+        &folder.file("run.json"),
+        "--save",
+        &folder.file("saved.json"),
+    ]);
+    assert_eq!(parts["log_z"].as_f64(), Some(run.log_z()));
+    assert_eq!(whole["log_z"].as_f64(), Some(run.log_z()));
+    let saved = fs::read_to_string(folder.file("saved.json")).unwrap();
+    let saved: PartialRun<DVector<f64>> = serde_json::from_str(&saved).unwrap();
+    assert_eq!(PartialRun::merge([saved])?.states(), run.states());
+    Ok(())
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let folder = Folder::new("wrong");
+    let rbm = format!("{DATA}float32.safetensors");
+    let says = |arguments: &[&str], parts: &[&str]| {
+        let error = refused(arguments);
+        for part in parts {
+            assert!(
+                error.contains(part),
+                "{arguments:?}: {error}, expected {part}"
+            );
+        }
+    };
+    says(&["rbm", "no.npz"], &["error: no.npz", "No such file"]);
+    says(
+        &["rbm", &format!("{DATA}make.py")],
+        &["make.py", "expected"],
+    );
+    says(&["rbm", &rbm], &["float32.safetensors", "W"]);
+    says(
+        &["rbm", &rbm, "--names", "W,h_bias"],
+        &["--names", "three names"],
+    );
+    let named = ["rbm", &rbm, "--names", "W,h_bias,v_bias"];
+    says(&named, &["--base-data"]);
+    let uniform = [
+        &named[..],
+        &["--base", "uniform", "--chains", "10", "--steps", "10"],
+    ]
+    .concat();
+    says(&[&uniform[..], &["--data", "no.npy"]].concat(), &["no.npy"]);
+    let no_chains = [&named[..], &["--base", "uniform", "--chains", "0"]].concat();
+    says(&no_chains, &["chains", "at least 1"]);
+    says(
+        &[&uniform[..], &["--raise", "10"]].concat(),
+        &["--raise", "--data"],
+    );
+    says(
+        &[&uniform[..], &["--part", "3/2"]].concat(),
+        &["--part", "I/N"],
+    );
+    says(&[&uniform[..], &["--part", "1/2"]].concat(), &["--save"]);
+    says(
+        &[&uniform[..], &["--plot", "/no/such/x.svg"]].concat(),
+        &["/no/such/x.svg"],
+    );
+    says(
+        &[&uniform[..], &["--save", "/no/such/x.json"]].concat(),
+        &["no folder /no/such"],
+    );
+    let broken = folder.file("broken.json");
+    fs::write(&broken, "{\"settings\": 3}").unwrap();
+    says(&["merge", &broken], &["broken.json", "no saved run"]);
+    says(&["plot", &broken, "--out", "x.svg"], &["broken.json"]);
+    says(&["merge"], &["FILE"]);
+    says(&[], &["Usage"]);
+}
