@@ -1,5 +1,6 @@
 //! A model of one's own, with its own state type: the partition function of an Ising lattice by
-//! heat-bath updates, beside the exact value from the transfer matrix.
+//! heat-bath updates, beside the exact value from the transfer matrix. A recorder takes the magnetisation
+//! along the path, from high temperatures to the critical one.
 //!
 //! ```text
 //! cargo run --release --example ising
@@ -31,6 +32,12 @@ impl Lattice {
         cells
             .map(|(i, j)| at(i, j) * (at(i + 1, j) + at(i, j + 1)))
             .sum()
+    }
+
+    /// The absolute value of the mean spin: 1 where all agree.
+    fn magnetisation(&self) -> f64 {
+        let sum: i32 = self.0.iter().flatten().map(|&spin| i32::from(spin)).sum();
+        f64::from(sum.abs()) / (SIDE * SIDE) as f64
     }
 }
 
@@ -123,10 +130,15 @@ fn main() -> annealed::Result<()> {
         .schedule(Schedule::linear(500)?)
         .chains(500)
         .seed(1)
+        .recorder(Expectations::new(Lattice::magnetisation))
         .run()?;
     println!("{run}");
     println!("exact: {:.3}", exact_log_z());
     let (energy, error) = run.expectation(|state| -f64::from(state.alignment()));
     println!("mean energy, in units of the coupling: {energy:.2} +- {error:.2}");
+    println!("magnetisation:");
+    for (beta, mean, error) in run.recorder().estimates().skip(99).step_by(100) {
+        println!("  coupling {:.3}: {mean:.3} +- {error:.3}", beta * COUPLING);
+    }
     Ok(())
 }

@@ -9,8 +9,8 @@
 //! Stan's log density is that of prior and likelihood together, in coordinates without bounds. Annealing needs a law to
 //! start from besides: Student's t around Laplace's approximation, found from the model itself. The evidence is that of
 //! the Stan program as it is written: `propto = false` keeps the constants of `~` statements, and `jacobian = true` adds
-//! the Jacobian of bounded parameters. A prior that is improper, or written as `target += ..._lupdf`, gives a log Z that
-//! is no evidence.
+//! the Jacobian of bounded parameters. A prior that does not integrate to 1, as `sigma ~ normal(0, 1)` of a `sigma` above 0,
+//! gives a log Z that is not the evidence: `normal(0, 1) T[0, ]` does.
 //!
 //! Without arguments the program compiles `rates.c` by `cc`: the functions that BridgeStan makes of `rates.stan`, by hand,
 //! for machines without Stan.

@@ -59,6 +59,26 @@ impl<A: Merge, B: Merge> Merge for (A, B) {
 /// On-the-fly expectations: the weighted mean of `f(x_k)` at each recorded stage, an estimate of
 /// `E f` under `p_k`.
 ///
+/// ```
+/// use annealed::prelude::*;
+///
+/// // The mean of the first coordinate moves from 0 to 3.
+/// let target = Gaussian::isotropic(DVector::from_element(2, 3.0), 1.0)?;
+/// let path = GeometricPath::new(Gaussian::standard(2)?, &target);
+/// let run = Ais::new(&path, RandomWalkMetropolis::new(1.0)?)
+///     .schedule(Schedule::linear(100)?)
+///     .chains(1_000)
+///     .recorder(Expectations::new(|x: &DVector<f64>| x[0]))
+///     .run()?;
+/// for (beta, mean, error) in run.recorder().estimates().skip(24).step_by(25) {
+///     println!("beta = {beta}: {mean:.2} +- {error:.2}");
+///     assert!((mean - 3.0 * beta).abs() < 5.0 * error);
+/// }
+/// # Ok::<(), annealed::Error>(())
+/// ```
+///
+/// `examples/ising.rs` records the magnetisation of a lattice.
+///
 /// It holds a closure, so that a [`PartialRun`](crate::ais::PartialRun) with it can be merged but
 /// not saved; for that, write a recorder that derives serde's traits.
 #[derive(Clone)]

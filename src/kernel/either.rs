@@ -25,6 +25,7 @@ use crate::path::Intermediate;
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Either<A, B> {
     /// The first kernel.
     First(A),

@@ -37,7 +37,9 @@ struct Leapfrog {
 ///
 /// With a [`Preconditioner`](Tunable::preconditioned) L the momentum is `N(0, I)` in the coordinates
 /// `y = L^{-1} x`: a step moves x by `eps L p` and p by `eps L^T grad log f_k(x)`. The mass matrix is
-/// then `(L L^T)^{-1}`.
+/// then `(L L^T)^{-1}`: dense for [`Preconditioner::covariance`], diagonal for [`Preconditioner::deviations`].
+/// [`Adaptation::first_pass`](crate::pilot::Adaptation::first_pass) finds it by a pilot together with the step size, and
+/// [`Rounds`](crate::pilot::Rounds) in the course of its rounds.
 ///
 /// Off the support the gradient counts as 0. A trajectory that ends off the support is refused; one
 /// that leads from a state off the support onto it is accepted. A trajectory that diverges until a

@@ -89,6 +89,7 @@ type Change<Q, M> = <Q as LocalProposal<State<M>>>::Change;
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LocalMetropolis<Q> {
     proposal: Q,
     moves: NonZeroUsize,

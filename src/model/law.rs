@@ -11,6 +11,8 @@ use crate::{Error, Result};
 
 /// A law on the whole line. Laws with parameters hold the constant of their log density.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(into = "Written", try_from = "Written"))]
 pub(super) enum Law {
     Normal,
     Student {
@@ -28,6 +30,42 @@ pub(super) enum Law {
         b: f64,
         constant: f64,
     },
+}
+
+/// A law as it is saved, without what follows from its parameters.
+#[cfg(feature = "serde")]
+#[derive(serde::Serialize, serde::Deserialize)]
+enum Written {
+    Normal,
+    Student { degrees: f64 },
+    LogGamma { shape: f64 },
+    LogitBeta { a: f64, b: f64 },
+}
+
+#[cfg(feature = "serde")]
+impl From<Law> for Written {
+    fn from(law: Law) -> Self {
+        match law {
+            Law::Normal => Self::Normal,
+            Law::Student { degrees, .. } => Self::Student { degrees },
+            Law::LogGamma { shape, .. } => Self::LogGamma { shape },
+            Law::LogitBeta { a, b, .. } => Self::LogitBeta { a, b },
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Written> for Law {
+    type Error = Error;
+
+    fn try_from(written: Written) -> Result<Self> {
+        match written {
+            Written::Normal => Ok(Self::Normal),
+            Written::Student { degrees } => Self::student(degrees),
+            Written::LogGamma { shape } => Self::log_gamma(shape),
+            Written::LogitBeta { a, b } => Self::logit_beta(a, b),
+        }
+    }
 }
 
 impl Law {

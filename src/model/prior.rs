@@ -13,6 +13,7 @@ use crate::{Error, Result};
 /// A parameter x on the whole line is its own coordinate u. One above 0 has the coordinate `u = log x`, one between a
 /// and b has `u = log((x - a) / (b - x))`. Densities are those of u: they include the Jacobian `dx/du`.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Prior {
     support: Support,
     /// The coordinate is `location + scale v`, and v follows the law.
@@ -23,6 +24,7 @@ pub struct Prior {
 
 /// Where a parameter lies.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 enum Support {
     Line,
     Positive,
@@ -205,6 +207,24 @@ impl Support {
         let expected = "finite ends, the lower one below the upper one";
         Error::check(holds, "interval", found, expected)?;
         Ok(Self::Interval { low, high })
+    }
+
+    /// One that was read.
+    #[cfg(feature = "serde")]
+    fn checked(self) -> Result<Self> {
+        match self {
+            Self::Interval { low, high } => Self::interval(low, high),
+            unbounded => Ok(unbounded),
+        }
+    }
+}
+
+crate::num::deserialize_checked! {
+    Prior { support: Support, law: Law, location: f64, scale: f64 } => {
+        Error::check_number("location", location)
+            .and_then(|()| Error::check_positive("size of the scale", scale.abs()))
+            .and_then(|()| support.checked())
+            .map(|support| Self::new(support, law, location, scale))
     }
 }
 

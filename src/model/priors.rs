@@ -178,3 +178,6 @@ impl Differentiable for Priors {
         total
     }
 }
+
+crate::num::deserialize_checked! { Priors as (priors: Vec<Prior>) => Self::new(priors) }
+crate::num::serialize_as! { Priors as priors (priors.priors) }

@@ -138,6 +138,16 @@ impl Sampleable for StudentT {
     }
 }
 
+crate::num::deserialize_checked! {
+    StudentT { gaussian: Gaussian, degrees_of_freedom: f64 } => Self::new(gaussian, degrees_of_freedom)
+}
+crate::num::serialize_as! {
+    StudentT as student {
+        gaussian: student.gaussian,
+        degrees_of_freedom: student.degrees_of_freedom,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

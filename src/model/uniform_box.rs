@@ -91,3 +91,6 @@ impl Sampleable for UniformBox {
         DVector::from_iterator(self.sides.len(), coordinates)
     }
 }
+
+crate::num::deserialize_checked! { UniformBox as (sides: Vec<(f64, f64)>) => Self::new(sides) }
+crate::num::serialize_as! { UniformBox as uniform (uniform.sides) }

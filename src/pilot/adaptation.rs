@@ -207,8 +207,23 @@ where
     P::At<'p>: Send + Sync,
     K: TransitionKernel<P::At<'p>> + Clone + Send + Sync,
 {
-    /// The first pass alone: stages, step sizes and the shape of the proposals, a dense mass matrix for
-    /// [`Hmc`](crate::kernel::Hmc), in one call.
+    /// The first pass alone: stages, step sizes and the shape of the proposals, a mass matrix for
+    /// [`Hmc`](crate::kernel::Hmc), in one call. With at least four chains a dimension the shape is the covariance of the
+    /// chains at each stage, with fewer their deviations.
+    ///
+    /// ```
+    /// use annealed::prelude::*;
+    /// use nalgebra::dmatrix;
+    ///
+    /// let covariance = dmatrix![1.0, 0.099; 0.099, 0.01]; // long and narrow
+    /// let target = Gaussian::new(DVector::from_element(2, 1.0), covariance)?;
+    /// let path = GeometricPath::new(Gaussian::standard(2)?, &target);
+    /// let found = Adaptation::new(&path, Hmc::new(0.5, 3)?).chains(500).seed(1).first_pass()?;
+    /// let run = Ais::new(&path, found.kernel).schedule(Schedule::linear(50)?).seed(1).run()?;
+    /// # assert!((run.log_z() - target.log_normalizer()).abs() < 4.0 * run.standard_error());
+    /// # assert!(run.effective_sample_size() > 0.5 * 4_096.0, "{run}");
+    /// # Ok::<(), annealed::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Settings out of range; what chains and path meet; [`Error::WrongGradient`] where a kernel that is tuned takes

@@ -35,8 +35,9 @@ const TOLERANCE: f64 = 0.1;
 /// [`Purpose::Tune`], so that a run with the same seed is independent of the pilot, and its weights
 /// are unbiased given the tuned kernel.
 ///
-/// The shape of the proposals, a mass matrix for [`Hmc`](crate::kernel::Hmc), is found beside step sizes and stages by
-/// [`Adaptation`](crate::pilot::Adaptation) and [`Rounds`](crate::pilot::Rounds).
+/// It leaves the shape of the proposals as it is. Step sizes with a shape, a mass matrix for
+/// [`Hmc`](crate::kernel::Hmc), are the kernel of [`Adaptation::first_pass`](crate::pilot::Adaptation::first_pass), in one
+/// call; [`Rounds`](crate::pilot::Rounds) finds them beside everything else.
 ///
 /// It costs 240 moves of each chain at the base and 60 at each further beta: 92,160 chain-steps with 21 betas,
 /// as many as a run of 4,096 chains and 23 stages. Up to 8 threads share them.

@@ -7,8 +7,10 @@ use annealed::drift::{
     BumpFeatures, DriftModifiedLangevin, EnsembleModifier, Maximum, QuadratureModifier, RidgeGibbs,
     RidgePrior, RidgeState, SeparableModifier, ShiftMonitor,
 };
-use annealed::kernel::RandomWalkMetropolis;
-use annealed::model::{FunctionModel, Gaussian, UnnormalizedModel};
+use annealed::kernel::{Either, LocalMetropolis, RandomWalkMetropolis, Slice};
+use annealed::model::{
+    FunctionModel, Gaussian, Prior, Priors, StudentT, UniformBox, UnnormalizedModel,
+};
 use annealed::path::{GaussianPath, GeometricPath};
 use annealed::schedule::Schedule;
 use nalgebra::{DVector, dmatrix, dvector};
@@ -197,6 +199,47 @@ fn ridge_values_survive_and_are_validated_as_they_are_read() {
         prior_deviation: 1.0,
     };
     assert_eq!(through_json(&maximum), maximum);
+}
+
+#[test]
+fn bases_and_priors_are_validated_as_they_are_read() {
+    let student = StudentT::new(Gaussian::standard(2).unwrap(), 4.0).unwrap();
+    assert_eq!(through_json(&student), student);
+    refused::<StudentT>(&student, "/degrees_of_freedom", json!(0.0));
+    let sides = UniformBox::new([(0.0, 1.0), (-1.0, 2.0)]).unwrap();
+    assert_eq!(through_json(&sides), sides);
+    refused::<UniformBox>(&sides, "/1/0", json!(2.0));
+    let priors = Priors::new([
+        Prior::normal(1.0, 2.0).unwrap(),
+        Prior::student_t(3.0, 0.0, 1.0).unwrap(),
+        Prior::gamma(2.0, 0.5).unwrap(),
+        Prior::half_cauchy(1.5).unwrap(),
+        Prior::uniform(-1.0, 3.0).unwrap(),
+        Prior::inverse_gamma(3.0, 2.0).unwrap(),
+    ])
+    .unwrap();
+    assert_eq!(through_json(&priors), priors);
+    for (key, value) in [
+        ("", json!([])),
+        ("/0/location", json!(null)),
+        ("/0/scale", json!(0.0)),
+        ("/1/law/Student/degrees", json!(0.0)),
+        ("/2/law/LogGamma/shape", json!(-1.0)),
+        ("/4/law/LogitBeta/b", json!(0.0)),
+        ("/4/support/Interval/low", json!(3.0)),
+    ] {
+        refused::<Priors>(&priors, key, value);
+    }
+}
+
+#[test]
+fn kernels_that_hold_others_survive() {
+    type Two = Either<RandomWalkMetropolis, Slice>;
+    let kernel: Two = Either::Second(Slice::new(0.5).unwrap());
+    assert_eq!(through_json(&kernel), kernel);
+    let kernel = LocalMetropolis::new((), 3).unwrap();
+    assert_eq!(through_json(&kernel), kernel);
+    refused::<LocalMetropolis<()>>(&kernel, "/moves", json!(0));
 }
 
 /// The value with one entry replaced cannot be read.
