@@ -84,7 +84,7 @@ impl<M: Intermediate, K: TransitionKernel<M>> TransitionKernel<M> for CountedMov
         workspace: &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        self.meter.add(self.kernel.evaluations() as u64);
+        self.meter.add(self.kernel.evaluations(1) as u64);
         self.kernel.step(stage, chain, state, workspace, rng)
     }
 
@@ -95,13 +95,13 @@ impl<M: Intermediate, K: TransitionKernel<M>> TransitionKernel<M> for CountedMov
         workspace: &mut Self::Workspace,
     ) -> Result<()> {
         let moved = (0..block.len()).filter(|&chain| block.is_active(chain));
-        let evaluations = moved.count() * self.kernel.evaluations();
+        let evaluations = moved.count() * self.kernel.evaluations(1);
         self.meter.add(evaluations as u64);
         self.kernel.advance(stage, block, workspace)
     }
 
-    fn evaluations(&self) -> usize {
-        self.kernel.evaluations()
+    fn evaluations(&self, dimension: usize) -> usize {
+        self.kernel.evaluations(dimension)
     }
 }
 

@@ -133,7 +133,7 @@ where
 
     fn tuned_by_advice(&self) -> Result<K> {
         const TUNED: u64 = 64;
-        let each = self.kernel.evaluations() as u64;
+        let each = self.evaluations(&self.kernel) as u64;
         // `tune` moves 64 chains 240 times at the base and 60 times at each further beta.
         let moves = self.terms.budget / 5 / (TUNED * each);
         let betas = (moves.saturating_sub(240) / 60).clamp(2, 20);
@@ -144,13 +144,19 @@ where
     /// By friction, with as many stages as the budget leaves.
     fn schedule_by_advice(&self, kernel: &K) -> Result<Schedule> {
         const PILOT: u64 = 100;
-        let each = self.kernel.evaluations() as u64;
+        let each = self.evaluations(&self.kernel) as u64;
         let steps = self.terms.budget / 10 / (2 * PILOT * each);
         let pilot = Pilot::new(PILOT as usize, steps.clamp(20, 1_000) as usize).rounds(2);
         let pilot = pilot.threads(self.terms.threads);
         let survey = pilot.survey(self.path, kernel, self.terms.seed)?;
         let stages = self.left()? / (CHAINS as u64 * each);
         Friction::default().schedule(&survey, stages.max(1) as usize)
+    }
+
+    /// Evaluations of a move and its weight.
+    fn evaluations(&self, kernel: &impl TransitionKernel<P::At<'p>>) -> usize {
+        let dimension = self.path.base().state_dimension();
+        kernel.evaluations(dimension.unwrap_or(1))
     }
 
     /// What remains of the budget.
@@ -190,7 +196,7 @@ where
     fn smc(self) -> Result<Outcome> {
         let first = self.first_pass()?;
         let kernel = Repeat::new(first.kernel, MOVES)?;
-        let block = self.block(first.schedule.steps() * kernel.evaluations())?;
+        let block = self.block(first.schedule.steps() * self.evaluations(&kernel))?;
         let run = self.run(kernel, first.schedule, block * ISLANDS as usize);
         let run = run.block_size(block).resampling(Resampling::every(1)?);
         Ok(of_run(&run.run()?, Some(first.barrier.global())))
@@ -200,7 +206,7 @@ where
     fn waste_free(self) -> Result<Outcome> {
         let first = self.first_pass()?;
         // Weighing is apart from moving.
-        let block = self.block(first.schedule.steps() * (first.kernel.evaluations() + 1))?;
+        let block = self.block(first.schedule.steps() * (self.evaluations(&first.kernel) + 1))?;
         let ancestors = (block as f64).sqrt().round() as usize;
         let run = self.run(first.kernel, first.schedule, block * ISLANDS as usize);
         let run = run.block_size(block).waste_free(WasteFree::new(ancestors)?);
@@ -221,7 +227,7 @@ where
         let barrier = first.barrier.global() / std::f64::consts::PI.sqrt();
         let pairs = (2.0 * barrier).ceil().max(3.0) as usize;
         // A scan of a ladder.
-        let scan = pairs as u64 * (first.kernel.evaluations() as u64 + 1);
+        let scan = pairs as u64 * (self.evaluations(&first.kernel) as u64 + 1);
         let scans = self.left()? / (8 * scan);
         // All rounds but the last one together have as many scans as that one, less two.
         let rounds = (scans / 2 + 1).max(2).ilog2();
@@ -261,7 +267,7 @@ where
         K: Reversal<P::At<'p>>,
     {
         let first = self.first_pass()?;
-        let stages = self.left()? / (2 * CHAINS * first.kernel.evaluations()) as u64;
+        let stages = self.left()? / (2 * CHAINS * self.evaluations(&first.kernel)) as u64;
         let schedule = first.barrier.schedule(stages.max(1) as usize)?;
         let samples = TargetSamples::exact(samples(CHAINS, self.terms.seed)?);
         let ais = self.run(first.kernel, schedule, CHAINS);

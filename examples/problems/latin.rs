@@ -298,7 +298,7 @@ impl TransitionKernel<LatinAt> for Exchanges {
         })
     }
 
-    fn evaluations(&self) -> usize {
+    fn evaluations(&self, _dimension: usize) -> usize {
         self.proposals
     }
 }

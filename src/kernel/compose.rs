@@ -123,8 +123,10 @@ where
         self.0.stages().max(self.1.stages())
     }
 
-    fn evaluations(&self) -> usize {
-        self.0.evaluations().saturating_add(self.1.evaluations())
+    fn evaluations(&self, dimension: usize) -> usize {
+        self.0
+            .evaluations(dimension)
+            .saturating_add(self.1.evaluations(dimension))
     }
 }
 
@@ -173,8 +175,10 @@ impl<M: Intermediate, K: TransitionKernel<M>> TransitionKernel<M> for Repeat<K> 
         self.kernel.stages()
     }
 
-    fn evaluations(&self) -> usize {
-        self.kernel.evaluations().saturating_mul(self.times.get())
+    fn evaluations(&self, dimension: usize) -> usize {
+        self.kernel
+            .evaluations(dimension)
+            .saturating_mul(self.times.get())
     }
 }
 
@@ -228,8 +232,10 @@ where
         self.first.stages().max(self.second.stages())
     }
 
-    fn evaluations(&self) -> usize {
-        self.first.evaluations().max(self.second.evaluations())
+    fn evaluations(&self, dimension: usize) -> usize {
+        self.first
+            .evaluations(dimension)
+            .max(self.second.evaluations(dimension))
     }
 }
 

@@ -83,10 +83,10 @@ where
         }
     }
 
-    fn evaluations(&self) -> usize {
+    fn evaluations(&self, dimension: usize) -> usize {
         match self {
-            First(kernel) => kernel.evaluations(),
-            Second(kernel) => kernel.evaluations(),
+            First(kernel) => kernel.evaluations(dimension),
+            Second(kernel) => kernel.evaluations(dimension),
         }
     }
 }

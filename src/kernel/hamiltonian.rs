@@ -273,7 +273,7 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for Hmc {
         check_gradient(model, states)
     }
 
-    fn evaluations(&self) -> usize {
+    fn evaluations(&self, _dimension: usize) -> usize {
         self.leapfrog.evaluations()
     }
 }
@@ -330,7 +330,7 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for PersistentHmc {
         check_gradient(model, states)
     }
 
-    fn evaluations(&self) -> usize {
+    fn evaluations(&self, _dimension: usize) -> usize {
         self.leapfrog.evaluations()
     }
 }

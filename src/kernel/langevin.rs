@@ -155,7 +155,7 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for Mala {
         check_gradient(model, states)
     }
 
-    fn evaluations(&self) -> usize {
+    fn evaluations(&self, _dimension: usize) -> usize {
         EVALUATIONS
     }
 }
@@ -191,7 +191,7 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for UnadjustedLangevi
         check_gradient(model, states)
     }
 
-    fn evaluations(&self) -> usize {
+    fn evaluations(&self, _dimension: usize) -> usize {
         EVALUATIONS
     }
 }

@@ -170,7 +170,7 @@ where
     }
 
     /// The state, for weight and test, and the proposal.
-    fn evaluations(&self) -> usize {
+    fn evaluations(&self, _dimension: usize) -> usize {
         2
     }
 }

@@ -114,8 +114,9 @@ pub trait TransitionKernel<M: Intermediate> {
 
     /// The number of evaluations of the density in a stage, the one for the weight included: what budgets
     /// count. A gradient is one more, and a sweep by full conditionals is one. 1 unless the kernel says
-    /// otherwise.
-    fn evaluations(&self) -> usize {
+    /// otherwise. States have so many coordinates, as far as the base of the path
+    /// [knows](crate::model::UnnormalizedModel::state_dimension); 1 is passed where it does not.
+    fn evaluations(&self, _dimension: usize) -> usize {
         1
     }
 }
@@ -151,8 +152,8 @@ impl<M: Intermediate, K: TransitionKernel<M>> TransitionKernel<M> for &K {
         (**self).stages()
     }
 
-    fn evaluations(&self) -> usize {
-        (**self).evaluations()
+    fn evaluations(&self, dimension: usize) -> usize {
+        (**self).evaluations(dimension)
     }
 }
 

@@ -12,6 +12,8 @@ use crate::{Error, Result};
 /// Widths by which an interval may be stepped out, and halvings after which a coordinate stays.
 const WIDTHS: u32 = 64;
 const SHRINKAGES: usize = 200;
+/// Evaluations of the density that a coordinate takes, about.
+const EVALUATIONS: usize = 6;
 
 /// Slice sampling by stepping out and shrinkage, one coordinate after another.
 ///
@@ -25,8 +27,7 @@ const SHRINKAGES: usize = 200;
 /// supports ([`UniformBox`](crate::model::UniformBox)). Strongly correlated coordinates move slowly: there
 /// [`Hmc`](crate::kernel::Hmc) or a preconditioned random walk is better.
 ///
-/// A coordinate takes about 6 evaluations of the density; [`evaluations`](TransitionKernel::evaluations), which
-/// budgets count, does not know the dimension and says those of one coordinate.
+/// A coordinate takes about 6 evaluations of the density, which budgets count for each.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -88,8 +89,8 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for Slice {
         Ok(Step::invariant())
     }
 
-    fn evaluations(&self) -> usize {
-        6
+    fn evaluations(&self, dimension: usize) -> usize {
+        dimension.saturating_mul(EVALUATIONS).saturating_add(2)
     }
 }
 
@@ -173,5 +174,35 @@ impl<M: Intermediate<State = DVector<f64>>> Line<'_, M> {
         }
         self.state[self.index] = x;
         log_density(self.model, self.state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::ais::Ais;
+    use crate::model::{FunctionModel, Gaussian};
+    use crate::path::{GeometricPath, Stationary};
+    use crate::schedule::Schedule;
+
+    #[test]
+    fn budgets_count_each_coordinate() {
+        let kernel = Slice::new(2.0).unwrap();
+        for dimension in [1, 4, 20] {
+            let count = AtomicUsize::new(0);
+            let target = FunctionModel::of_slices(|x: &[f64]| {
+                count.fetch_add(1, Ordering::Relaxed);
+                -0.5 * x.iter().map(|x| x * x).sum::<f64>()
+            });
+            let path = GeometricPath::new(Gaussian::standard(dimension).unwrap(), target);
+            let ais = Ais::new(&path, &kernel).schedule(Schedule::linear(20).unwrap());
+            let _ = ais.chains(100).run().unwrap();
+            let found = count.load(Ordering::Relaxed) as f64 / (20.0 * 100.0);
+            let said =
+                <Slice as TransitionKernel<Stationary<Gaussian>>>::evaluations(&kernel, dimension);
+            assert!((found / said as f64 - 1.0).abs() < 0.2, "{found} {said}");
+        }
     }
 }

@@ -230,9 +230,9 @@ where
     }
 
     /// The weight's, the one at the start, the ratios at the top and at the end, and those of the inner kernel.
-    fn evaluations(&self) -> usize {
+    fn evaluations(&self, dimension: usize) -> usize {
         let moves = 2 * (self.ladder.steps() - 1);
-        let inner = self.kernel.evaluations().saturating_mul(moves);
+        let inner = self.kernel.evaluations(dimension).saturating_mul(moves);
         inner.saturating_add(4)
     }
 }

@@ -32,6 +32,11 @@ pub use view::PathAt;
 use crate::Result;
 use crate::model::{Sampleable, UnnormalizedModel};
 
+/// The number of coordinates of a state, where the base knows it; 1 where it does not.
+pub(crate) fn dimension(path: &impl AnnealingPath) -> usize {
+    path.base().state_dimension().unwrap_or(1)
+}
+
 /// The model at one point of a path. Two of them make a [`Stage`](crate::chain::Stage).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no model of a path",

@@ -13,7 +13,7 @@ use crate::ais::{Ais, Callback, Meter, Progress, Resampling, Run, Verdict, callb
 use crate::kernel::{Repeat, TransitionKernel, Tunable, refuse_stages};
 use crate::model::NormalizedModel;
 use crate::num::setters;
-use crate::path::AnnealingPath;
+use crate::path::{AnnealingPath, dimension};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
@@ -264,7 +264,9 @@ where
         let later = |stages| self.chain_steps(stages);
         let first = self.first_pass_before(&meter, later)?;
         let kernel = Repeat::new(&first.kernel, self.moves)?;
-        let evaluations = kernel.evaluations().saturating_mul(first.schedule.steps());
+        let evaluations = kernel
+            .evaluations(dimension(self.path))
+            .saturating_mul(first.schedule.steps());
         let second = Ais::with_base_log_z(self.path, kernel, self.log_base_normalizer)
             .schedule(first.schedule.clone())
             .chains(self.chains)

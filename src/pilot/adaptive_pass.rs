@@ -7,7 +7,7 @@ use super::intensity::Barrier;
 use super::tuner::Tuning;
 use crate::ais::{Populations, Resampling};
 use crate::kernel::TransitionKernel;
-use crate::path::AnnealingPath;
+use crate::path::{AnnealingPath, dimension};
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
@@ -135,7 +135,7 @@ where
 
     fn move_chains(&mut self, moves: usize) -> Result<()> {
         let (populations, kernel) = (&mut self.populations, &self.settings.kernel);
-        let evaluations = moves.saturating_mul(kernel.evaluations());
+        let evaluations = moves.saturating_mul(kernel.evaluations(dimension(self.settings.path)));
         self.evaluations = self.evaluations.saturating_add(evaluations);
         match &mut self.tuning {
             Some(tuning) => tuning.moves(populations, moves),

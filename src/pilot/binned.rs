@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::ais::{Listener, Progress};
 use crate::kernel::TransitionKernel;
 use crate::num::setters;
-use crate::path::AnnealingPath;
+use crate::path::{AnnealingPath, dimension};
 use crate::pilot::knot_chains::KnotChains;
 use crate::pilot::metric::nothing_changes;
 use crate::pilot::survey::Survey;
@@ -219,7 +219,7 @@ impl<P: AnnealingPath + Sync, K: Sync> ScheduleOptimizer<P, K> for BinnedSchedul
             warnings: few.into_iter().chain(negligible(&costs)).collect(),
             evaluations: self
                 .chains
-                .evaluations(costs.len() + 1, kernel.evaluations()),
+                .evaluations(costs.len() + 1, kernel.evaluations(dimension(path))),
             seconds: begun.elapsed().as_secs_f64(),
         })
     }

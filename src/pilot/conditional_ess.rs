@@ -8,7 +8,7 @@ use crate::ais::{Meter, Populations, Progress, in_pool};
 use crate::chain::Block;
 use crate::kernel::{TransitionKernel, Workspace, refuse_stages};
 use crate::num::{WeightSums, setters};
-use crate::path::{AnnealingPath, Intermediate};
+use crate::path::{AnnealingPath, Intermediate, dimension};
 use crate::pilot::metric::{interpolate, nothing_changes};
 use crate::pilot::survey::{COLLAPSED, Survey};
 use crate::pilot::warning::{dead_chains, few_chains, near_collapse};
@@ -234,7 +234,8 @@ impl Pass {
         while beta < 1.0 && betas.len() <= limit {
             let (next, length, trials) = next_stage(&mut populations, guess, distance, PRECISION)?;
             populations.map(|population| population.advance_to(kernel, next))?;
-            evaluations = evaluations.saturating_add(trials.saturating_add(kernel.evaluations()));
+            evaluations = evaluations
+                .saturating_add(trials.saturating_add(kernel.evaluations(dimension(path))));
             // A distance saturates once few chains carry the weight: such a stage is a leap.
             collapse = collapse.or(check_weights(&populations.weights(), chains, next)?);
             covered += length;

@@ -152,7 +152,9 @@ macro_rules! optimize_by_survey {
                 Ok($crate::pilot::OptimizedSchedule {
                     schedule: self.schedule(&survey, steps)?,
                     warnings: $warnings(&survey),
-                    evaluations: self.pilot.evaluations(kernel.evaluations()),
+                    evaluations: self
+                        .pilot
+                        .evaluations(kernel.evaluations($crate::path::dimension(path))),
                     seconds: begun.elapsed().as_secs_f64(),
                 })
             }

@@ -16,7 +16,7 @@ use crate::ais::{Ais, Callback, Meter, Progress, Resampling, Run, StoppedBy, Ver
 use crate::kernel::{TransitionKernel, Tunable};
 use crate::model::NormalizedModel;
 use crate::num::setters;
-use crate::path::AnnealingPath;
+use crate::path::{AnnealingPath, dimension};
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
@@ -279,7 +279,7 @@ where
     /// Evaluations of a round of so many stages.
     fn evaluations(&self, stages: usize) -> u64 {
         // A kernel that claims to cost nothing would have no end.
-        let of_chain = self.kernel.evaluations().max(1) as u64;
+        let of_chain = self.kernel.evaluations(dimension(self.path)).max(1) as u64;
         let of_stage = of_chain.saturating_mul(self.chains as u64);
         of_stage.saturating_mul(stages as u64)
     }

@@ -7,7 +7,7 @@ use crate::ais::{Callback, Meter, Populations, Progress, Verdict, callback, in_p
 use crate::error::short;
 use crate::kernel::{StepSize, TransitionKernel, Tunable, refuse_stages};
 use crate::num::setters;
-use crate::path::AnnealingPath;
+use crate::path::{AnnealingPath, dimension};
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
@@ -143,7 +143,7 @@ impl<'p, P: AnnealingPath, K: Tunable> StepSizeTuning<'p, P, K> {
         let (sizes, acceptance) = found;
         let evaluations = self
             .chain_steps()
-            .saturating_mul(self.kernel.evaluations() as u64);
+            .saturating_mul(self.kernel.evaluations(dimension(self.path)) as u64);
         Ok(Tuned {
             kernel: self.kernel.with_step_size(sizes),
             acceptance,

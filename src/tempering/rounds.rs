@@ -16,7 +16,7 @@ use crate::ais::{
     AtSite, Forest, Ledger, Meter, Node, Share, Site, StoppedBy, Watch, fold, work_through,
 };
 use crate::kernel::{Invariant, Workspace, refuse_stages};
-use crate::path::AnnealingPath;
+use crate::path::{AnnealingPath, dimension};
 use crate::random::{Purpose, stream};
 use crate::{Error, Result};
 
@@ -218,7 +218,10 @@ where
     fn evaluations(&self, settings: &Settings) -> u64 {
         let pairs = (settings.schedule.steps() * settings.ladders) as u64;
         // A move at the upper beta, and in every second scan the log ratios of both states.
-        let each = self.kernel.evaluations().saturating_add(1) as u64;
+        let each = self
+            .kernel
+            .evaluations(dimension(self.path))
+            .saturating_add(1) as u64;
         let scans = settings.scans_of_all_rounds() as u64;
         each.saturating_mul(pairs).saturating_mul(scans)
     }

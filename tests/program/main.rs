@@ -111,7 +111,7 @@ fn an_rbm_scores_data_as_numpy_does() {
     );
     let text = printed(&words(&scoring(&["--data", &data])));
     assert!(
-        text.contains("log Z = ") && text.contains("log likelihood of 60 "),
+        text.contains("log Z = ") && text.contains("log likelihood of 60 rows: "),
         "{text}"
     );
 }

@@ -121,7 +121,7 @@ pub struct Options {
     /// unless set
     #[arg(long)]
     pub engine: Option<Engine>,
-    /// Data to score, such as held-out images: .npy, .npz or IDX (MNIST's format), plain or .gz; FILE:ARRAY where a .npz file has
+    /// Data to score, held-out images for instance: .npy, .npz or IDX (MNIST's format), plain or .gz; FILE:ARRAY where a .npz file has
     /// several arrays
     #[arg(long, value_name = "FILE")]
     pub data: Option<Source>,
@@ -138,7 +138,7 @@ pub struct Options {
     /// states resampled and moved on, or the `chains` of an .npz file
     #[arg(long, value_name = "exact|resampled|FILE")]
     pub reverse: Option<Reverse>,
-    /// Score the held-out images by RAISE, too, with so many reverse chains an image
+    /// Score the data by RAISE, too, with so many reverse chains a row
     #[arg(long, value_name = "CHAINS")]
     pub raise: Option<usize>,
     /// Print one JSON object

@@ -96,14 +96,14 @@ impl Report<'_> {
             let (lower, upper) = self.interval_of(likelihood);
             json["log_likelihood"] = likelihood.mean.into();
             json["log_likelihood_interval"] = json!([lower, upper]);
-            json["log_likelihood_error_over_images"] = likelihood.standard_error.into();
+            json["log_likelihood_error_over_rows"] = likelihood.standard_error.into();
             json["base_log_likelihood"] = likelihood.base_rate.into();
-            json["images"] = likelihood.rows.into();
+            json["rows"] = likelihood.rows.into();
         }
         if let Some(raise) = &self.raise {
             let (mean, error) = raise.mean();
             json["raise"] = mean.into();
-            json["raise_error_over_images"] = error.into();
+            json["raise_error_over_rows"] = error.into();
         }
         json
     }
@@ -198,8 +198,8 @@ impl Report<'_> {
         let (lower, upper) = self.interval_of(likelihood);
         writeln!(
             f,
-            "log likelihood of {} held-out images: {:.3} nats an image, +- {:.3} over images (95% interval from the \
-             forward log Z alone: {lower:.3} to {upper:.3}); under the base-rate model {:.3}",
+            "log likelihood of {} rows: {:.3} nats a row, +- {:.3} over rows (95% interval from the forward log Z \
+             alone: {lower:.3} to {upper:.3}); under the base-rate model {:.3}",
             likelihood.rows, likelihood.mean, likelihood.standard_error, likelihood.base_rate,
         )?;
         if let Some(warning) = likelihood.warning() {
@@ -209,7 +209,7 @@ impl Report<'_> {
             let (mean, error) = raise.mean();
             writeln!(
                 f,
-                "RAISE: {mean:.3} nats an image, +- {error:.3} over images: in expectation a lower bound for the \
+                "RAISE: {mean:.3} nats a row, +- {error:.3} over rows: in expectation a lower bound for the \
                  model that annealing defines, not for the RBM",
             )?;
         }
