@@ -53,7 +53,7 @@ impl Problem {
         let (hidden, visible) = (file.rbm.hidden_units(), file.rbm.visible_units());
         let mut note = String::new();
         let mut rows = |source: &Source| -> Result<Vec<Vec<bool>>> {
-            let (rows, read) = source.read(options.threshold, &file.rbm)?;
+            let (rows, read) = source.read(options.data_layout(), &file.rbm)?;
             note += &read;
             Ok(rows)
         };
