@@ -31,7 +31,7 @@ type Change<Q, M> = <Q as LocalProposal<State<M>>>::Change;
 ///
 /// On an Ising lattice of 32 x 32 spins with 1,024 flips a stage it is about 23 times as fast as
 /// [`Metropolis`](super::Metropolis) on whole energies, repeated as often: 0.05 ms a stage and chain against 1.1 ms, one
-/// thread, with a sum over rows of `i8` that the compiler vectorises (bench `kernels`). The gain grows with the lattice.
+/// thread, with a sum over rows of `i8` that the compiler vectorises (bench `lattice`). The gain grows with the lattice.
 ///
 /// The weight of a stage takes one evaluation of the density. The kernel leaves `p_k` invariant and is its
 /// own reversal, as [`Metropolis`](super::Metropolis).

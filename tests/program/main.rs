@@ -273,6 +273,11 @@ fn what_is_wrong_is_named() {
         &["--part", "I/N"],
     );
     says(&[&uniform[..], &["--part", "1/2"]].concat(), &["--save"]);
+    let part = [&uniform[..], &["--part", "1/2", "--save", "x.json"]].concat();
+    says(
+        &[&part[..], &["--data", "x.npy"]].concat(),
+        &["--part", "--data"],
+    );
     says(
         &[&uniform[..], &["--plot", "/no/such/x.svg"]].concat(),
         &["/no/such/x.svg"],

@@ -89,12 +89,13 @@ pub struct Options {
     /// Run one of N parts of the chains, I from 1 to N, and save it; `annealed merge` takes the parts together, and
     /// --extend scores data by them
     #[arg(long, value_name = "I/N", requires = "save",
-          conflicts_with_all = ["checkpoint", "resume", "mpi", "reverse", "raise", "report", "plot"])]
+          conflicts_with_all = ["until_error", "checkpoint", "checkpoint_every", "resume", "mpi", "data", "exact",
+                                "reverse", "raise", "report", "plot", "json"])]
     pub part: Option<Part>,
     /// Take saved runs or parts of this seed, and run only the chains that they lack; the other options must be
     /// those of the run that they are of, but for threads, limits and a larger number of chains
     #[arg(long, value_name = "FILE", num_args = 1..,
-          conflicts_with_all = ["part", "checkpoint", "resume", "mpi"])]
+          conflicts_with_all = ["part", "checkpoint", "checkpoint_every", "resume", "mpi"])]
     pub extend: Vec<PathBuf>,
     /// Save the run to a file, with its chains
     #[arg(long, value_name = "FILE")]
