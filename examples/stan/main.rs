@@ -41,7 +41,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// log Z of a model, by ten stages from Laplace's approximation.
+/// log Z of a model, by twenty stages from Laplace's approximation.
 fn evidence(library: &Path, data: &str) -> Result<Run<DVector<f64>>> {
     let stan = StanModel::load(library, data)?;
     let target = GradientModel::new(stan.dimension(), |x: &[f64], gradient: &mut [f64]| {
@@ -51,7 +51,7 @@ fn evidence(library: &Path, data: &str) -> Result<Run<DVector<f64>>> {
     let shape = Preconditioner::covariance(&laplace.covariance())?;
     let path = GeometricPath::new(StudentT::new(laplace, 5.0)?, &target);
     Ais::new(&path, Hmc::new(0.4, 3)?.preconditioned(shape))
-        .schedule(Schedule::linear(10)?)
+        .schedule(Schedule::power(20, 2.0)?)
         .run()
 }
 

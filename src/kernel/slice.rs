@@ -176,33 +176,3 @@ impl<M: Intermediate<State = DVector<f64>>> Line<'_, M> {
         log_density(self.model, self.state)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use super::*;
-    use crate::ais::Ais;
-    use crate::model::{FunctionModel, Gaussian};
-    use crate::path::{GeometricPath, Stationary};
-    use crate::schedule::Schedule;
-
-    #[test]
-    fn budgets_count_each_coordinate() {
-        let kernel = Slice::new(2.0).unwrap();
-        for dimension in [1, 4, 20] {
-            let count = AtomicUsize::new(0);
-            let target = FunctionModel::of_slices(|x: &[f64]| {
-                count.fetch_add(1, Ordering::Relaxed);
-                -0.5 * x.iter().map(|x| x * x).sum::<f64>()
-            });
-            let path = GeometricPath::new(Gaussian::standard(dimension).unwrap(), target);
-            let ais = Ais::new(&path, &kernel).schedule(Schedule::linear(20).unwrap());
-            let _ = ais.chains(100).run().unwrap();
-            let found = count.load(Ordering::Relaxed) as f64 / (20.0 * 100.0);
-            let said =
-                <Slice as TransitionKernel<Stationary<Gaussian>>>::evaluations(&kernel, dimension);
-            assert!((found / said as f64 - 1.0).abs() < 0.2, "{found} {said}");
-        }
-    }
-}

@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use annealed::Error;
 use annealed::ais::Ais;
-use annealed::kernel::{Hmc, Mala, PerfectTransitions, RandomWalkMetropolis, Repeat, Tunable};
+use annealed::kernel::{
+    Hmc, Mala, PerfectTransitions, RandomWalkMetropolis, Repeat, Slice, Tunable,
+};
 use annealed::model::{
     Differentiable, FunctionModel, Gaussian, NormalizedModel, UnnormalizedModel,
 };
@@ -79,6 +81,24 @@ fn the_barrier_of_a_shift_is_its_length() {
         for (k, beta) in barrier.schedule(7).unwrap().betas().iter().enumerate() {
             assert!((beta - k as f64 / 7.0).abs() < 0.03, "{beta}");
         }
+    }
+}
+
+/// A sweep over coordinates costs as many evaluations as there are coordinates, times about six.
+#[test]
+fn a_budget_holds_for_slice_sampling_in_any_dimension() {
+    const BUDGET: u64 = 1_000_000;
+    for dimension in [1, 6] {
+        let target = Gaussian::isotropic(DVector::zeros(dimension), 0.5).unwrap();
+        let likelihood = Counted(target, AtomicU64::new(0));
+        let path = TemperedPath::new(Gaussian::standard(dimension).unwrap(), &likelihood);
+        let rounds = Rounds::fixed(&path, Slice::new(1.0).unwrap()).budget(BUDGET);
+        let _ = rounds.run().unwrap();
+        let spent = likelihood.1.load(Ordering::Relaxed) as f64 / BUDGET as f64;
+        assert!(
+            (0.7..1.1).contains(&spent),
+            "{spent} in {dimension} dimensions"
+        );
     }
 }
 

@@ -147,6 +147,15 @@ fn parts_make_the_run() {
     assert_eq!(again["runs"][0]["stages"], found["runs"][0]["stages"]);
     let alone = printed(&["merge", &one]);
     assert!(alone.contains("missing: chains 128..300"), "{alone}");
+    let other = scoring(&["--seed", "1", "--extend", &merged]);
+    assert!(refused(&words(&other)).contains("of another run, which has seed 0"));
+    // Nothing is left to do.
+    printed(&words(&scoring(&[
+        "--time-limit",
+        "0",
+        "--extend",
+        &merged,
+    ])));
     for files in [vec![one.as_str(), &two], vec![&one], vec![&merged]] {
         let scored = scoring(&[vec!["--data", &data, "--extend"], files].concat());
         let scored = json(&words(&scored));
