@@ -25,8 +25,9 @@ pub fn read<S: DeserializeOwned>(file: &Path) -> Result<PartialRun<S>> {
 
 /// Writes a file beside an old one, and then puts it in its place: a program that is killed leaves a whole file.
 pub fn write(file: &Path, part: &PartialRun<impl Serialize>) -> Result<()> {
-    let beside = file.with_extension("tmp");
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(".tmp");
     let text = serde_json::to_string(part).map_err(|error| Error::file(file, error))?;
-    fs::write(&beside, text).map_err(|error| Error::io(&beside, error))?;
-    fs::rename(&beside, file).map_err(|error| Error::io(file, error))
+    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, file));
+    written.map_err(|error| Error::io(file, error))
 }
