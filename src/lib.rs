@@ -36,6 +36,7 @@ pub mod guide {
     pub mod populations {}
     #[doc = include_str!("../docs/rbms.md")]
     pub mod rbms {}
+    #[doc = "[guide]: crate::guide\n\n"]
     #[doc = include_str!("../docs/schedules.md")]
     pub mod schedules {}
     #[doc = "[intervals]: crate::guide::intervals\n\n"]
