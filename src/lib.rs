@@ -19,7 +19,7 @@ pub mod guide {
     #[doc = "[own]: crate::guide::own_models\n[populations]: crate::guide::populations\n[witness]: crate::guide::second_witness\n\n"]
     #[doc = include_str!("../docs/free-energy.md")]
     pub mod free_energy {}
-    #[doc = "[guide]: crate::guide\n\n"]
+    #[doc = "[guide]: crate::guide\n[which]: crate::guide::which_method\n\n"]
     #[doc = include_str!("../docs/intervals.md")]
     pub mod intervals {}
     #[doc = "[guide]: crate::guide\n[machines]: crate::guide::many_machines\n\n"]
