@@ -1,5 +1,5 @@
 // The first definition of a link wins: these lead to the pages of this documentation.
-#![doc = "[guide]: crate::guide\n[evidence]: crate::guide::evidence\n[free]: crate::guide::free_energy\n[intervals]: crate::guide::intervals\n[long]: crate::guide::long_runs\n[own]: crate::guide::own_models\n[populations]: crate::guide::populations\n[rbms]: crate::guide::rbms\n[schedules]: crate::guide::schedules\n[which]: crate::guide::which_method\n[witness]: crate::guide::second_witness\n\n"]
+#![doc = "[guide]: crate::guide\n[cookbook]: crate::guide::cookbook\n[evidence]: crate::guide::evidence\n[free]: crate::guide::free_energy\n[intervals]: crate::guide::intervals\n[long]: crate::guide::long_runs\n[own]: crate::guide::own_models\n[populations]: crate::guide::populations\n[rbms]: crate::guide::rbms\n[schedules]: crate::guide::schedules\n[which]: crate::guide::which_method\n[witness]: crate::guide::second_witness\n\n"]
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -11,9 +11,12 @@ pub mod data;
 pub mod drift;
 pub mod error;
 pub mod estimate;
-#[doc = "[evidence]: crate::guide::evidence\n[free]: crate::guide::free_energy\n[intervals]: crate::guide::intervals\n[long]: crate::guide::long_runs\n[machines]: crate::guide::many_machines\n[own]: crate::guide::own_models\n[populations]: crate::guide::populations\n[rbms]: crate::guide::rbms\n[schedules]: crate::guide::schedules\n[which]: crate::guide::which_method\n[witness]: crate::guide::second_witness\n\n"]
+#[doc = "[cookbook]: crate::guide::cookbook\n[evidence]: crate::guide::evidence\n[free]: crate::guide::free_energy\n[intervals]: crate::guide::intervals\n[long]: crate::guide::long_runs\n[machines]: crate::guide::many_machines\n[own]: crate::guide::own_models\n[populations]: crate::guide::populations\n[rbms]: crate::guide::rbms\n[schedules]: crate::guide::schedules\n[which]: crate::guide::which_method\n[witness]: crate::guide::second_witness\n\n"]
 #[doc = include_str!("../docs/guide.md")]
 pub mod guide {
+    #[doc = "[evidence]: crate::guide::evidence\n[free]: crate::guide::free_energy\n[guide]: crate::guide\n[machines]: crate::guide::many_machines\n[own]: crate::guide::own_models\n[populations]: crate::guide::populations\n[rbms]: crate::guide::rbms\n[witness]: crate::guide::second_witness\n\n"]
+    #[doc = include_str!("../docs/cookbook.md")]
+    pub mod cookbook {}
     #[doc = include_str!("../docs/evidence.md")]
     pub mod evidence {}
     #[doc = "[own]: crate::guide::own_models\n[populations]: crate::guide::populations\n[witness]: crate::guide::second_witness\n\n"]
