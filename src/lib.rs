@@ -25,10 +25,9 @@ pub mod guide {
     #[doc = "[guide]: crate::guide\n[which]: crate::guide::which_method\n\n"]
     #[doc = include_str!("../docs/intervals.md")]
     pub mod intervals {}
-    #[doc = "[guide]: crate::guide\n[machines]: crate::guide::many_machines\n\n"]
+    #[doc = "[machines]: crate::guide::many_machines\n\n"]
     #[doc = include_str!("../docs/long-runs.md")]
     pub mod long_runs {}
-    #[doc = "[guide]: crate::guide\n[long]: crate::guide::long_runs\n\n"]
     #[doc = include_str!("../docs/many-machines.md")]
     pub mod many_machines {}
     #[doc = "[long]: crate::guide::long_runs\n\n"]
@@ -45,7 +44,6 @@ pub mod guide {
     #[doc = "[intervals]: crate::guide::intervals\n\n"]
     #[doc = include_str!("../docs/second-witness.md")]
     pub mod second_witness {}
-    #[doc = "[guide]: crate::guide\n\n"]
     #[doc = include_str!("../docs/which-method.md")]
     pub mod which_method {}
 }
