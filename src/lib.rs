@@ -14,7 +14,7 @@ pub mod estimate;
 #[doc = "[cookbook]: crate::guide::cookbook\n[evidence]: crate::guide::evidence\n[free]: crate::guide::free_energy\n[intervals]: crate::guide::intervals\n[long]: crate::guide::long_runs\n[machines]: crate::guide::many_machines\n[own]: crate::guide::own_models\n[populations]: crate::guide::populations\n[rbms]: crate::guide::rbms\n[schedules]: crate::guide::schedules\n[which]: crate::guide::which_method\n[witness]: crate::guide::second_witness\n\n"]
 #[doc = include_str!("../docs/guide.md")]
 pub mod guide {
-    #[doc = "[evidence]: crate::guide::evidence\n[free]: crate::guide::free_energy\n[guide]: crate::guide\n[machines]: crate::guide::many_machines\n[own]: crate::guide::own_models\n[populations]: crate::guide::populations\n[rbms]: crate::guide::rbms\n[witness]: crate::guide::second_witness\n\n"]
+    #[doc = "[evidence]: crate::guide::evidence\n[free]: crate::guide::free_energy\n[guide]: crate::guide\n[long]: crate::guide::long_runs\n[machines]: crate::guide::many_machines\n[own]: crate::guide::own_models\n[populations]: crate::guide::populations\n[rbms]: crate::guide::rbms\n[witness]: crate::guide::second_witness\n\n"]
     #[doc = include_str!("../docs/cookbook.md")]
     pub mod cookbook {}
     #[doc = include_str!("../docs/evidence.md")]
