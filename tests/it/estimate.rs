@@ -293,7 +293,11 @@ fn warnings_follow_the_weights() {
 
     let few = of(&[1.0, 2.0, 3.0]).warnings();
     assert_eq!(few[0], Warning::FewChains { chains: 3 });
-    assert!(few[0].to_string().starts_with("too few chains to judge the error: 3"));
+    assert!(
+        few[0]
+            .to_string()
+            .starts_with("too few chains to judge the error: 3")
+    );
 }
 
 #[test]
