@@ -205,18 +205,4 @@ impl VisibleUnits for CategoricalUnits {
     fn log_states(&self) -> f64 {
         self.units() as f64 * (self.categories() as f64).ln()
     }
-
-    /// The biases.
-    fn parameter_count(&self) -> usize {
-        self.biases.len()
-    }
-
-    fn accumulate_direction(&self, visible: &Vec<usize>, scale: f64, direction: &mut DVector<f64>) {
-        self.statistics(visible)
-            .for_each(|(index, value)| direction[index] += scale * value);
-    }
-
-    fn moved(&self, step: &DVector<f64>) -> Self {
-        self.tilted(step)
-    }
 }

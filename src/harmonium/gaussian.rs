@@ -183,37 +183,11 @@ impl VisibleUnits for GaussianUnits {
         check_row(argument, visible, self.units())
     }
 
-    /// The means and the logarithms of the precisions.
-    fn parameter_count(&self) -> usize {
-        2 * self.units()
-    }
-
-    /// The natural gradient without hidden units: `v - b` for the means and `-(v - b)^2 / sigma^2` for the logarithms of the
-    /// precisions. It does not depend on the units of measurement.
-    fn accumulate_direction(
-        &self,
-        visible: &DVector<f64>,
-        scale: f64,
-        direction: &mut DVector<f64>,
-    ) {
-        for (i, v) in visible.iter().enumerate() {
-            let distance = v - self.means[i];
-            direction[i] += scale * distance;
-            direction[self.units() + i] -= scale * self.precisions[i] * distance * distance;
-        }
-    }
-
-    fn moved(&self, step: &DVector<f64>) -> Self {
-        let (means, precisions) = (
-            step.rows(0, self.units()),
-            step.rows(self.units(), self.units()),
-        );
+    /// The deviations stay.
+    fn trained(&self, step: &DVector<f64>) -> Self {
         Self {
-            means: &self.means + means,
-            precisions: self
-                .precisions
-                .zip_map(&precisions, |p, step| p * step.exp()),
             constant: self.constant,
+            ..self.tilted(step)
         }
     }
 }

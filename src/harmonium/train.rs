@@ -25,10 +25,12 @@ pub struct TrainedHarmonium<V: VisibleUnits> {
 }
 
 impl ContrastiveDivergence {
-    /// Trains a harmonium on the rows of `data`, its visible units included.
+    /// Trains weights and biases of a harmonium on the rows of `data`.
     ///
-    /// For Gaussian units standardise the data (means 0, deviations 1) and take a lower learning rate than the default, such
-    /// as 0.02; a unit that never varies has a deviation that only shrinks.
+    /// The deviations of Gaussian units stay as they are, since they would grow to those of the data before the weights have
+    /// left their start near 0. Standardise the data (means 0, deviations 1), and take deviations that are smaller, such as
+    /// 0.5: beside units as wide as the data the hidden ones learn nothing. Of several choices the likelihood of held-out data
+    /// tells the best.
     ///
     /// ```
     /// use annealed::harmonium::{GaussianUnits, Harmonium};
@@ -36,8 +38,8 @@ impl ContrastiveDivergence {
     /// use nalgebra::dvector;
     ///
     /// let data: Vec<_> = (0..40).map(|i| dvector![1.0, -1.0] * f64::from(i % 2 * 2 - 1)).collect();
-    /// let start = Harmonium::start(2, GaussianUnits::new(dvector![0.0, 0.0], dvector![0.8, 0.8])?, 1)?;
-    /// let settings = ContrastiveDivergence::new(1).learning_rate(0.02, 0.0).epochs(50);
+    /// let start = Harmonium::start(2, GaussianUnits::new(dvector![0.0, 0.0], dvector![0.5, 0.5])?, 1)?;
+    /// let settings = ContrastiveDivergence::new(1).epochs(50);
     /// let trained = settings.train_harmonium(start, &data)?;
     /// assert!(trained.curve[49] > trained.curve[0]);
     /// # Ok::<(), annealed::Error>(())
@@ -99,7 +101,7 @@ impl<V: VisibleUnits<State: Clone>> Training<V> {
                 .collect(),
             weights: DMatrix::zeros(hidden, visible.statistic_count()),
             hidden_bias: DVector::zeros(hidden),
-            visible: DVector::zeros(visible.parameter_count()),
+            visible: DVector::zeros(visible.statistic_count()),
             settings,
             harmonium,
             rng,
@@ -133,10 +135,10 @@ impl<V: VisibleUnits<State: Clone>> Training<V> {
         self.chains = chains;
         self.harmonium.weights += &self.weights;
         self.harmonium.hidden_bias += &self.hidden_bias;
-        self.harmonium.visible = self.harmonium.visible.moved(&self.visible);
+        self.harmonium.visible = self.harmonium.visible.trained(&self.visible);
     }
 
-    /// Adds `scale` times `h s(v)^T`, `h` and the direction of the visible parameters, with `P(h = 1 | v)` for `h`.
+    /// Adds `scale` times `h s(v)^T`, `h` and `s(v)`, with `P(h = 1 | v)` for `h`.
     fn accumulate(&mut self, state: &V::State, scale: f64) {
         let visible = self.harmonium.visible();
         let expected = self.harmonium.hidden_probabilities(state);
@@ -144,9 +146,9 @@ impl<V: VisibleUnits<State: Clone>> Training<V> {
             self.weights
                 .column_mut(index)
                 .axpy(scale * value, &expected, 1.0);
+            self.visible[index] += scale * value;
         }
         self.hidden_bias.axpy(scale, &expected, 1.0);
-        visible.accumulate_direction(state, scale, &mut self.visible);
     }
 
     fn check_finite(&self, epoch: usize) -> Result<()> {

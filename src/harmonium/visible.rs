@@ -52,14 +52,9 @@ pub trait VisibleUnits: NormalizedModel + Sampleable + Clone + Send + Sync {
         f64::INFINITY
     }
 
-    /// Number of parameters that training moves.
-    fn parameter_count(&self) -> usize;
-
-    /// Adds to `direction` what a state adds to the direction in which its density grows: `scale` times the gradient of
-    /// `log r(v)` in the parameters, each divided by a positive number of the parameter's choice, such as its Fisher
-    /// information.
-    fn accumulate_direction(&self, state: &Self::State, scale: f64, direction: &mut DVector<f64>);
-
-    /// The units whose parameters are moved by `step`.
-    fn moved(&self, step: &DVector<f64>) -> Self;
+    /// The units after a step of training: their law is that of [`tilted`](Self::tilted), and their constant is that of new
+    /// units.
+    fn trained(&self, step: &DVector<f64>) -> Self {
+        self.tilted(step)
+    }
 }

@@ -369,19 +369,6 @@ impl VisibleUnits for Bits {
     fn check_state(&self, _: &'static str, _: &Vec<bool>) -> Result<()> {
         Ok(())
     }
-
-    fn parameter_count(&self) -> usize {
-        self.0.len()
-    }
-
-    fn accumulate_direction(&self, state: &Vec<bool>, scale: f64, direction: &mut DVector<f64>) {
-        self.statistics(state)
-            .for_each(|(unit, _)| direction[unit] += scale);
-    }
-
-    fn moved(&self, step: &DVector<f64>) -> Self {
-        self.tilted(step)
-    }
 }
 
 #[test]
@@ -428,16 +415,21 @@ fn clusters() -> Vec<DVector<f64>> {
     (0..600).map(&mut row).collect()
 }
 
-/// The gain in exact mean log likelihood over the base, and the machine.
-fn trained<V>(base: V, data: &[V::State], settings: ContrastiveDivergence) -> (f64, Harmonium<V>)
+/// The gain in exact mean log likelihood over the base of a machine that started with these units.
+fn gain<V>(
+    units: V,
+    base: &V,
+    data: &[V::State],
+    settings: ContrastiveDivergence,
+) -> (f64, Harmonium<V>)
 where
     V: VisibleUnits<State: Clone>,
 {
-    let start = Harmonium::start(6, base.clone(), 1).unwrap();
+    let start = Harmonium::start(6, units, 1).unwrap();
     let trained = settings.train_harmonium(start, data).unwrap();
     let machine = trained.harmonium;
     let log_z = machine.exact_log_normalizer().unwrap();
-    let likelihood = machine.log_likelihood(data, log_z, &base).unwrap();
+    let likelihood = machine.log_likelihood(data, log_z, base).unwrap();
     assert_close(likelihood.mean, exact_likelihood(&machine, data));
     let base_rate = data
         .iter()
@@ -447,8 +439,9 @@ where
         base_rate.sum::<f64>() / data.len() as f64,
     );
     assert_eq!((likelihood.rows, likelihood.warning()), (data.len(), None));
+    assert_eq!(trained.curve.len(), 60);
     assert!(
-        trained.curve.last() > trained.curve.first(),
+        trained.curve[59] > trained.curve[0] + 1.0,
         "{:?}",
         trained.curve
     );
@@ -461,14 +454,18 @@ fn training_raises_the_exact_likelihood() {
     for settings in [settings, settings.persistent(true)] {
         let data = pairs();
         let base = CategoricalUnits::from_data(3, &data, 1.0).unwrap();
-        let (gain, _) = trained(base, &data, settings);
-        assert!(gain > 1.4, "{gain}");
+        let (found, _) = gain(base.clone(), &base, &data, settings);
+        assert!(found > 1.0, "{found}");
+        // Measured: 0.72 and 0.75; the density that the data are from gains 1.1.
         let data = clusters();
         let base = GaussianUnits::from_data(&data, 0.0).unwrap();
-        let (gain, machine) = trained(base, &data, settings.learning_rate(0.02, 0.0));
-        let deviations = machine.visible().deviations();
-        eprintln!("{gain} {deviations}");
-        assert!(gain > 0.8, "{gain}");
+        let half = || GaussianUnits::new(base.means().clone(), base.deviations() * 0.5).unwrap();
+        let (found, machine) = gain(half(), &base, &data, settings);
+        assert!(found > 0.65, "{found}");
+        let units = machine.visible();
+        assert!((units.deviations() - half().deviations()).amax() < 1e-15);
+        assert!((units.means() - base.means()).amax() > 1e-3);
+        assert_eq!(units.log_density(units.means()), 0.0);
     }
 }
 
