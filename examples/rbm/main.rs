@@ -63,7 +63,7 @@ fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
         None => train(options)?,
     };
     if let Some(source) = &options.data {
-        let (held_out, note) = source.read(options.threshold, &problem.rbm)?;
+        let (held_out, note) = source.read(options.data_layout(), &problem.rbm)?;
         problem.held_out = held_out;
         problem.note += &note;
     }

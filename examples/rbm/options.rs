@@ -11,7 +11,7 @@ use annealed::path::Engine;
 use annealed::pilot::{
     BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, ScheduleOptimizer, VarOpt,
 };
-use annealed::rbm::{BlockGibbs, RbmPath};
+use annealed::rbm::{BlockGibbs, DataLayout, RbmPath};
 use annealed::schedule::Schedule;
 use clap::{Parser, ValueEnum};
 
@@ -122,6 +122,9 @@ pub struct Options {
     /// Units of data are on from this number; unless set the data decide
     #[arg(long)]
     pub threshold: Option<f64>,
+    /// Draw the units of data by this seed, with their grey values as probabilities
+    #[arg(long, value_name = "SEED", conflicts_with = "threshold")]
+    pub draw: Option<u64>,
     /// Enumerate the exact log Z (up to 25 units in the smaller layer)
     #[arg(long)]
     pub exact: bool,
@@ -199,6 +202,15 @@ fn nats(text: &str) -> Result<f64, String> {
 }
 
 impl Options {
+    /// How the numbers of data become zeros and ones.
+    pub fn data_layout(&self) -> DataLayout {
+        match (self.threshold, self.draw) {
+            (_, Some(seed)) => DataLayout::default().drawn(seed),
+            (Some(threshold), None) => DataLayout::default().threshold(threshold),
+            (None, None) => DataLayout::default(),
+        }
+    }
+
     /// The schedule that the options ask for.
     pub fn schedule(&self, path: &RbmPath) -> Result<Schedule> {
         let mut schedule = match &self.load_schedule {

@@ -55,7 +55,7 @@ pub fn read(path: &PathBuf, options: &Options) -> Result<Problem> {
     let base = match (options.base, &options.base_data, file.base) {
         (Base::Uniform, _, _) => BaseRate::uniform(hidden, visible)?,
         (Base::DataRate, Some(source), _) => {
-            let (training, read) = source.read(options.threshold, &file.rbm)?;
+            let (training, read) = source.read(options.data_layout(), &file.rbm)?;
             note += &read;
             BaseRate::from_data(hidden, &training, 1.0)?
         }

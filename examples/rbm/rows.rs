@@ -39,13 +39,9 @@ impl Display for Source {
 
 impl Source {
     /// The rows, for this RBM, and a line that says how they were read.
-    pub fn read(&self, threshold: Option<f64>, rbm: &Rbm) -> Result<(Vec<Vec<bool>>, String)> {
-        let mut layout = DataLayout::default();
+    pub fn read(&self, mut layout: DataLayout, rbm: &Rbm) -> Result<(Vec<Vec<bool>>, String)> {
         if let Some(array) = &self.array {
             layout = layout.array(array);
-        }
-        if let Some(threshold) = threshold {
-            layout = layout.threshold(threshold);
         }
         let data = BinaryData::read_as(&self.file, &layout)?;
         let (count, units) = (data.rows().len(), data.rows()[0].len());

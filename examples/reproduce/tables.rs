@@ -97,10 +97,20 @@ impl Table<'_> {
             let (Some(runs), Some(best)) = (runs, best) else {
                 continue;
             };
-            let theirs = self.theirs(row);
-            let ours = pooled
-                .as_ref()
-                .map_or("| | | | ".into(), |pooled| ours(pooled, best, exact));
+            let printed = self.printed(row);
+            let theirs = printed.map_or("| ".into(), |printed| self.theirs(printed));
+            let run = &runs.rows[0].setting.schedule;
+            if run != row[2] {
+                // A schedule that another row has run already.
+                if printed.is_some() {
+                    println!("| {} | {theirs} | is {run} |", row[2]);
+                }
+                continue;
+            }
+            let ours = pooled.as_ref().map_or("| | | | | ".into(), |pooled| {
+                let theirs = printed.map(|printed| printed.5 / self.chains);
+                ours(pooled, best, exact, theirs)
+            });
             print!("| {} | {theirs} | {ours} |", self.label(row, runs));
             for (_, other) in others {
                 let other = other[i].as_ref().map(|other| share(other.share()));
@@ -127,41 +137,37 @@ impl Table<'_> {
         }
         let what = if exact.is_some() { "error" } else { "log Z^" };
         print!(
-            "\n| | paper, K = 100000: {what} | ESS/N | ours, K = {steps}: {what} (SE) | ESS/N [95%] | N | top speed | core minutes |"
+            "\n| | paper, K = 100000: {what} | ESS/N | ours, K = {steps}: {what} (SE) | ESS/N [95%] | our ESS is | N | top speed | core minutes |"
         );
         others
             .iter()
             .for_each(|(steps, _)| print!(" ESS/N, K = {steps} |"));
-        println!("\n{}|", "|---".repeat(8 + others.len()));
+        println!("\n{}|", "|---".repeat(9 + others.len()));
+    }
+
+    /// What the paper prints of a row.
+    fn printed(&self, row: [&str; 3]) -> Option<&Printed> {
+        let name = self.machine.name();
+        let is_row = |p: &&Printed| p.0 == name && [p.1, p.2, p.3] == row;
+        self.printed.iter().find(is_row)
     }
 
     /// The paper's figures of a row.
-    fn theirs(&self, row: [&str; 3]) -> String {
-        let name = self.machine.name();
-        let printed = self
-            .printed
-            .iter()
-            .find(|p| p.0 == name && [p.1, p.2, p.3] == row);
-        printed.map_or("| ".into(), |&(.., log_z, ess)| {
-            let error = |exact: f64| format!("{:+.3}", log_z - exact);
-            let log_z = self.their_exact.map_or(format!("{log_z:.2}"), error);
-            format!("{log_z} | {}", share(ess / self.chains))
-        })
+    fn theirs(&self, &(.., log_z, ess): &Printed) -> String {
+        let error = |exact: f64| format!("{:+.3}", log_z - exact);
+        let log_z = self.their_exact.map_or(format!("{log_z:.2}"), error);
+        format!("{log_z} | {}", share(ess / self.chains))
     }
 
-    /// The name of a row, and of the row whose schedule is the same.
+    /// The name of a row.
     fn label(&self, [start, path, schedule]: [&str; 3], pooled: &Pooled) -> String {
-        let run = &pooled.rows[0].setting.schedule;
-        match self.chains as u32 {
-            1_000 if run == schedule => schedule.into(),
-            1_000 => format!("{schedule} (is {run})"),
-            _ => {
-                let updates = pooled.rows[0].spline_updates;
-                let updates = updates.map(|updates| format!(" ({updates} updates a knot)"));
-                let schedule = schedule.to_lowercase();
-                format!("{start}, {path}{}, {schedule}", updates.unwrap_or_default())
-            }
+        if self.chains == 1e3 {
+            return schedule.into();
         }
+        let updates = pooled.rows[0].spline_updates;
+        let updates = updates.map(|updates| format!(" ({updates} updates a knot)"));
+        let schedule = schedule.to_lowercase();
+        format!("{start}, {path}{}, {schedule}", updates.unwrap_or_default())
     }
 
     fn setting(&self, [start, path, schedule]: [&str; 3], steps: usize) -> Setting {
@@ -169,8 +175,8 @@ impl Table<'_> {
     }
 }
 
-/// Our figures of a row.
-fn ours(pooled: &Pooled, best: &Pooled, exact: Option<f64>) -> String {
+/// Our figures of a row. The paper's ESS is ours where it lies in the interval of ours.
+fn ours(pooled: &Pooled, best: &Pooled, exact: Option<f64>, theirs: Option<f64>) -> String {
     let estimate = &pooled.estimate;
     let value = estimate.value();
     let value = exact.map_or(format!("{value:.3}"), |exact| {
@@ -178,9 +184,15 @@ fn ours(pooled: &Pooled, best: &Pooled, exact: Option<f64>) -> String {
     });
     let (low, high) = interval(&pooled.bootstrap.ess);
     let chains = estimate.chains() as f64;
+    let verdict = match theirs {
+        None => "",
+        Some(theirs) if theirs > high / chains => "lower",
+        Some(theirs) if theirs < low / chains => "higher",
+        Some(_) => "the same",
+    };
     let bold = if pooled.is_as_good_as(best) { "**" } else { "" };
     format!(
-        "{value} ({}) | {bold}{}{bold} [{}, {}] | {chains} | {:.1} | {:.1}",
+        "{value} ({}) | {bold}{}{bold} [{}, {}] | {verdict} | {chains} | {:.1} | {:.1}",
         short_number(estimate.standard_error()),
         share(pooled.share()),
         share(low / chains),

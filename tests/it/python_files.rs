@@ -134,6 +134,37 @@ fn data_of_every_kind() {
     }
 }
 
+/// Each pixel is on as often as its grey value says, within 4.5 standard deviations, by a seed's draw alone.
+#[test]
+fn grey_values_are_probabilities_where_data_are_drawn() {
+    let numbers = [0u8, 51, 128, 204, 255];
+    let rows = 4_000u32;
+    let idx: Vec<u8> = [[0, 0, 8, 2], rows.to_be_bytes(), 5u32.to_be_bytes()]
+        .concat()
+        .into_iter()
+        .chain((0..rows).flat_map(|_| numbers))
+        .collect();
+    let name = format!("annealed-grey-{}", std::process::id());
+    let saved = std::env::temp_dir().join(name);
+    std::fs::write(&saved, idx).unwrap();
+    let draw = |seed| BinaryData::read_as(&saved, &DataLayout::default().drawn(seed)).unwrap();
+    let data = draw(1);
+    assert_eq!(data, draw(1));
+    assert_ne!(data.rows(), draw(2).rows());
+    let drawn = Binarization::Drawn {
+        seed: 1,
+        white: 255.0,
+    };
+    assert_eq!(data.assumed(), drawn);
+    for (i, number) in numbers.into_iter().enumerate() {
+        let on = data.rows().iter().filter(|row| row[i]).count() as f64;
+        let (n, p) = (f64::from(rows), f64::from(number) / 255.0);
+        let error = (on - n * p).abs();
+        assert!(error <= 4.5 * (n * p * (1.0 - p)).sqrt(), "{number}: {on}");
+    }
+    std::fs::remove_file(&saved).unwrap();
+}
+
 #[test]
 fn data_in_doubt_are_refused() {
     let read = |layout: DataLayout| {

@@ -2,6 +2,11 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use rand::RngExt;
+use rand_distr::OpenClosed01;
+
+use crate::random::{Purpose, stream};
+
 /// How the numbers of a file became units that are on or off.
 ///
 /// The numbers themselves decide. Those that fit none of the kinds are refused.
@@ -18,18 +23,40 @@ pub enum Binarization {
     Fractions,
     /// A threshold was given ([`DataLayout::threshold`](crate::rbm::DataLayout::threshold)).
     Given(f64),
+    /// Units were drawn with their grey values as probabilities
+    /// ([`DataLayout::drawn`](crate::rbm::DataLayout::drawn)).
+    Drawn {
+        /// The seed by which they were drawn.
+        seed: u64,
+        /// The number that is always on: 1 or 255.
+        white: f64,
+    },
 }
 
 impl Binarization {
-    /// A unit is on where its number is so large, or larger.
-    pub fn threshold(self) -> f64 {
-        match self {
+    /// The thresholds of one number after the other: a unit is on where its number is so large, or larger.
+    pub(super) fn thresholds(self) -> Box<dyn FnMut() -> f64> {
+        let threshold = match self {
             Self::ZerosAndOnes => 1.0,
             Self::BlackAndWhite => 255.0,
             Self::Bytes => 128.0,
             Self::Fractions => 0.5,
             Self::Given(threshold) => threshold,
-        }
+            Self::Drawn { seed, white } => {
+                let mut rng = stream(seed, Purpose::Data, 0);
+                return Box::new(move || white * rng.sample::<f64, _>(OpenClosed01));
+            }
+        };
+        Box::new(move || threshold)
+    }
+
+    /// Numbers of this kind as probabilities.
+    pub(super) fn drawn(self, seed: u64) -> Self {
+        let white = match self {
+            Self::BlackAndWhite | Self::Bytes => 255.0,
+            _ => 1.0,
+        };
+        Self::Drawn { seed, white }
     }
 
     /// What numbers like these stand for. The error says which ones were seen.
@@ -64,6 +91,12 @@ impl Display for Binarization {
             Self::Bytes => f.write_str("integers from 0 to 255, on from 128"),
             Self::Fractions => f.write_str("fractions from 0 to 1, on from 0.5"),
             Self::Given(threshold) => write!(f, "on from {threshold}"),
+            Self::Drawn { seed, white } => {
+                write!(
+                    f,
+                    "grey values, on with probability x / {white} (seed {seed})"
+                )
+            }
         }
     }
 }

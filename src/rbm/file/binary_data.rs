@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::rbm::file::array::Array;
 use crate::rbm::file::arrays::{Arrays, listed};
 use crate::rbm::file::binarization::Binarization;
-use crate::rbm::file::data_layout::DataLayout;
+use crate::rbm::file::data_layout::{DataLayout, Rule};
 use crate::{Error, Result};
 
 /// Data for an RBM, from a file (feature `npz`).
@@ -38,12 +38,12 @@ impl BinaryData {
         Self::read_as(path, &DataLayout::default())
     }
 
-    /// As [`read`](Self::read), with the name of the array or the threshold given.
+    /// As [`read`](Self::read), with the name of the array, a threshold or a seed to draw by given.
     ///
     /// # Errors
     /// As [`read`](Self::read), and where there is no array of this name or the threshold is not finite.
     pub fn read_as(path: impl AsRef<Path>, layout: &DataLayout) -> Result<Self> {
-        if let Some(threshold) = layout.threshold {
+        if let Some(Rule::From(threshold)) = layout.rule {
             Error::check_number("threshold", threshold)?;
         }
         let path = path.as_ref();
@@ -54,16 +54,17 @@ impl BinaryData {
     pub(super) fn take(arrays: Arrays, layout: &DataLayout) -> Result<Self, String> {
         let array = choose(arrays, layout.array.as_deref())?;
         let rows = array.rows()?;
-        let assumed = match layout.threshold {
+        let of_data = || Binarization::of(array.values());
+        let assumed = match layout.rule {
             Some(_) if array.values().any(f64::is_nan) => return Err("NaN among the data".into()),
-            Some(threshold) => Binarization::Given(threshold),
-            None => Binarization::of(array.values())?,
+            Some(Rule::From(threshold)) => Binarization::Given(threshold),
+            Some(Rule::Drawn(seed)) => of_data()?.drawn(seed),
+            None => of_data()?,
         };
-        let threshold = assumed.threshold();
+        let mut threshold = assumed.thresholds();
+        let rows = rows.map(|row| row.map(|x| x >= threshold()).collect());
         Ok(Self {
-            rows: rows
-                .map(|row| row.map(|x| x >= threshold).collect())
-                .collect(),
+            rows: rows.collect(),
             assumed,
         })
     }
