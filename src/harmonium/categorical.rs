@@ -206,3 +206,25 @@ impl VisibleUnits for CategoricalUnits {
         self.units() as f64 * (self.categories() as f64).ln()
     }
 }
+
+// The biases are written unit by unit.
+crate::num::serialize_as! {
+    CategoricalUnits as units {
+        biases: Vec::from_iter(units.biases.column_iter().map(|column| column.as_slice().to_vec())),
+    }
+}
+crate::num::deserialize_checked! {
+    CategoricalUnits { biases: Vec<Vec<f64>> } => CategoricalUnits::from_columns(biases)
+}
+
+#[cfg(feature = "serde")]
+impl CategoricalUnits {
+    fn from_columns(biases: Vec<Vec<f64>>) -> Result<Self> {
+        let (units, categories) = (biases.len(), biases.first().map_or(0, Vec::len));
+        for column in &biases {
+            Error::check_dimension("biases of a unit", column.len(), categories)?;
+        }
+        let biases = biases.into_iter().flatten();
+        Self::new(DMatrix::from_iterator(categories, units, biases))
+    }
+}

@@ -191,3 +191,30 @@ impl VisibleUnits for GaussianUnits {
         }
     }
 }
+
+crate::num::serialize_as! {
+    GaussianUnits as units {
+        means: units.means.as_slice(),
+        precisions: units.precisions.as_slice(),
+        constant: units.constant,
+    }
+}
+crate::num::deserialize_checked! {
+    GaussianUnits { means: Vec<f64>, precisions: Vec<f64>, constant: f64 } =>
+        GaussianUnits::read(means.into(), precisions.into(), constant)
+}
+
+#[cfg(feature = "serde")]
+impl GaussianUnits {
+    /// As they were written, bit for bit.
+    fn read(means: DVector<f64>, precisions: DVector<f64>, constant: f64) -> Result<Self> {
+        Error::check_number("constant", constant)?;
+        let deviations = precisions.map(|precision| precision.sqrt().recip());
+        let units = Self::new(means, deviations)?;
+        Ok(Self {
+            precisions,
+            constant,
+            ..units
+        })
+    }
+}

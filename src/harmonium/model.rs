@@ -170,3 +170,29 @@ impl<V: VisibleUnits> UnnormalizedModel for Harmonium<V> {
         Some(self.visible.units())
     }
 }
+
+// The weights are written row by row, so that the shape is plain in any format.
+crate::num::serialize_as! {
+    Harmonium<V: VisibleUnits> as machine {
+        weights: Vec::from_iter(machine.weights.row_iter().map(|row| Vec::from_iter(row.iter().copied()))),
+        hidden_bias: machine.hidden_bias.as_slice(),
+        visible: machine.visible,
+    }
+}
+crate::num::deserialize_checked! {
+    Harmonium<V: VisibleUnits> { weights: Vec<Vec<f64>>, hidden_bias: Vec<f64>, visible: V } =>
+        Harmonium::from_rows(weights, hidden_bias, visible)
+}
+
+#[cfg(feature = "serde")]
+impl<V: VisibleUnits> Harmonium<V> {
+    fn from_rows(weights: Vec<Vec<f64>>, hidden_bias: Vec<f64>, visible: V) -> Result<Self> {
+        let (rows, columns) = (weights.len(), visible.statistic_count());
+        for row in &weights {
+            Error::check_dimension("row of weights", row.len(), columns)?;
+        }
+        let entries = weights.into_iter().flatten();
+        let weights = DMatrix::from_row_iterator(rows, columns, entries);
+        Self::new(weights, hidden_bias.into(), visible)
+    }
+}

@@ -469,17 +469,20 @@ fn training_raises_the_exact_likelihood() {
     }
 }
 
+/// They do not start at the data, so that the machine is another one.
 #[test]
-fn persistent_chains_are_returned() {
+fn persistent_chains_go_on_and_are_returned() {
     let data = pairs();
     let base = CategoricalUnits::from_data(3, &data, 1.0).unwrap();
     let settings = ContrastiveDivergence::new(1).epochs(2).batch_size(30);
-    let chains = |settings: ContrastiveDivergence| {
+    let train = |settings: ContrastiveDivergence| {
         let start = Harmonium::start(2, base.clone(), 1).unwrap();
-        settings.train_harmonium(start, &data).unwrap().chains
+        settings.train_harmonium(start, &data).unwrap()
     };
-    assert_eq!(chains(settings), None);
-    assert_eq!(chains(settings.persistent(true)).unwrap().len(), 30);
+    let (fresh, persistent) = (train(settings), train(settings.persistent(true)));
+    assert_eq!(fresh.chains, None);
+    assert_eq!(persistent.chains.unwrap().len(), 30);
+    assert_ne!(fresh.harmonium, persistent.harmonium);
 }
 
 #[test]
@@ -604,6 +607,31 @@ fn training_that_overflows_says_so() {
     let found = message(settings.train_harmonium(start, &data));
     assert!(
         found.contains("a parameter overflowed in epoch 0"),
+        "{found}"
+    );
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn machines_survive_json_and_are_checked() {
+    let machine = gaussian(3);
+    let text = serde_json::to_string(&machine).unwrap();
+    assert_eq!(
+        serde_json::from_str::<Harmonium<GaussianUnits>>(&text).unwrap(),
+        machine
+    );
+    let given = machine.visible_given(&[true, true, false]);
+    let read = serde_json::from_str(&serde_json::to_string(&given).unwrap());
+    assert_eq!(read.ok(), Some(given));
+    let machine = categorical(3);
+    let mut json = serde_json::to_value(&machine).unwrap();
+    let read = serde_json::from_value::<Harmonium<CategoricalUnits>>(json.clone());
+    assert_eq!(read.unwrap(), machine);
+    json["visible"]["biases"][1] = serde_json::json!([0.5, 0.5]);
+    let read = serde_json::from_value::<Harmonium<CategoricalUnits>>(json);
+    let found = read.unwrap_err().to_string();
+    assert!(
+        found.contains("biases of a unit: got 2, expected 3"),
         "{found}"
     );
 }
