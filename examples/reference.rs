@@ -1,6 +1,6 @@
 //! Thirty problems with a known log Z, each run by the advice of the guide: how often the interval holds
-//! the exact value, how far off an estimate is in standard errors, what warns. It prints the table of
-//! `docs/intervals.md`.
+//! the exact value, how far off an estimate is in standard errors, what warns. It prints a row for
+//! each problem; `docs/intervals.md` sums them up.
 //!
 //! ```text
 //! cargo run --release --example reference                      # 400 seeds: a quarter of an hour on two cores

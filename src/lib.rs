@@ -1,5 +1,5 @@
 // The first definition of a link wins: these lead to the pages of this documentation.
-#![doc = "[guide]: crate::guide\n[evidence]: crate::guide::evidence\n[free]: crate::guide::free_energy\n[intervals]: crate::guide::intervals\n[long]: crate::guide::long_runs\n[own]: crate::guide::own_models\n[populations]: crate::guide::populations\n[rbms]: crate::guide::rbms\n[schedules]: crate::guide::schedules\n[which]: crate::guide::which_method\n[witness]: crate::guide::second_witness\n\n"]
+#![doc = "[guide]: crate::guide\n[cookbook]: crate::guide::cookbook\n[evidence]: crate::guide::evidence\n[free]: crate::guide::free_energy\n[intervals]: crate::guide::intervals\n[long]: crate::guide::long_runs\n[own]: crate::guide::own_models\n[populations]: crate::guide::populations\n[rbms]: crate::guide::rbms\n[schedules]: crate::guide::schedules\n[which]: crate::guide::which_method\n[witness]: crate::guide::second_witness\n\n"]
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -11,21 +11,23 @@ pub mod data;
 pub mod drift;
 pub mod error;
 pub mod estimate;
-#[doc = "[evidence]: crate::guide::evidence\n[free]: crate::guide::free_energy\n[intervals]: crate::guide::intervals\n[long]: crate::guide::long_runs\n[machines]: crate::guide::many_machines\n[own]: crate::guide::own_models\n[populations]: crate::guide::populations\n[rbms]: crate::guide::rbms\n[schedules]: crate::guide::schedules\n[which]: crate::guide::which_method\n[witness]: crate::guide::second_witness\n\n"]
+#[doc = "[cookbook]: crate::guide::cookbook\n[evidence]: crate::guide::evidence\n[free]: crate::guide::free_energy\n[intervals]: crate::guide::intervals\n[long]: crate::guide::long_runs\n[machines]: crate::guide::many_machines\n[own]: crate::guide::own_models\n[populations]: crate::guide::populations\n[rbms]: crate::guide::rbms\n[schedules]: crate::guide::schedules\n[which]: crate::guide::which_method\n[witness]: crate::guide::second_witness\n\n"]
 #[doc = include_str!("../docs/guide.md")]
 pub mod guide {
+    #[doc = "[evidence]: crate::guide::evidence\n[free]: crate::guide::free_energy\n[guide]: crate::guide\n[long]: crate::guide::long_runs\n[machines]: crate::guide::many_machines\n[own]: crate::guide::own_models\n[populations]: crate::guide::populations\n[rbms]: crate::guide::rbms\n[witness]: crate::guide::second_witness\n\n"]
+    #[doc = include_str!("../docs/cookbook.md")]
+    pub mod cookbook {}
     #[doc = include_str!("../docs/evidence.md")]
     pub mod evidence {}
     #[doc = "[own]: crate::guide::own_models\n[populations]: crate::guide::populations\n[witness]: crate::guide::second_witness\n\n"]
     #[doc = include_str!("../docs/free-energy.md")]
     pub mod free_energy {}
-    #[doc = "[guide]: crate::guide\n\n"]
+    #[doc = "[guide]: crate::guide\n[which]: crate::guide::which_method\n\n"]
     #[doc = include_str!("../docs/intervals.md")]
     pub mod intervals {}
-    #[doc = "[guide]: crate::guide\n[machines]: crate::guide::many_machines\n\n"]
+    #[doc = "[machines]: crate::guide::many_machines\n\n"]
     #[doc = include_str!("../docs/long-runs.md")]
     pub mod long_runs {}
-    #[doc = "[guide]: crate::guide\n[long]: crate::guide::long_runs\n\n"]
     #[doc = include_str!("../docs/many-machines.md")]
     pub mod many_machines {}
     #[doc = "[long]: crate::guide::long_runs\n\n"]
@@ -36,12 +38,12 @@ pub mod guide {
     pub mod populations {}
     #[doc = include_str!("../docs/rbms.md")]
     pub mod rbms {}
+    #[doc = "[guide]: crate::guide\n\n"]
     #[doc = include_str!("../docs/schedules.md")]
     pub mod schedules {}
     #[doc = "[intervals]: crate::guide::intervals\n\n"]
     #[doc = include_str!("../docs/second-witness.md")]
     pub mod second_witness {}
-    #[doc = "[guide]: crate::guide\n\n"]
     #[doc = include_str!("../docs/which-method.md")]
     pub mod which_method {}
 }

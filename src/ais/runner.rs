@@ -128,7 +128,7 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     /// The error is looked at after 500 chains (10 blocks where chains interact), and then after each tenth
     /// more, always after the same blocks, so that the result does not depend on threads. It is that of a run
     /// with so many chains. To stop when an error looks small favours runs that lack their largest weights;
-    /// what this does to bias and coverage is measured in `docs/intervals.md`.
+    /// what this does to bias and coverage is measured in `docs/long-runs.md`.
     pub fn until_error(mut self, standard_error: f64) -> Self {
         self.conduct.budget.standard_error = Some(standard_error);
         self

@@ -21,7 +21,7 @@ use crate::{Error, Result};
 /// is that of [`VarOpt`](crate::pilot::VarOpt).
 ///
 /// No weights are used, so that a pilot whose weights collapsed is good enough. A pilot cannot detect
-/// that the kernel mixes more slowly than the pilot itself lasts: see `docs/schedules.md`.
+/// that the kernel mixes more slowly than the pilot itself lasts: see `docs/friction.md`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]
