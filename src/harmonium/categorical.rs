@@ -1,6 +1,6 @@
 //! Categorical visible units.
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::{DMatrix, DVector, DVectorView};
 use rand::{Rng, RngExt};
 
 use crate::harmonium::visible::VisibleUnits;
@@ -136,23 +136,26 @@ impl NormalizedModel for CategoricalUnits {
 
 impl Sampleable for CategoricalUnits {
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Vec<usize> {
+        let mut weights = Vec::with_capacity(self.categories());
         let columns = self.biases.column_iter();
-        columns
-            .map(|column| draw_category(column.as_slice(), rng))
-            .collect()
+        let draw = |column: DVectorView<'_, f64>| {
+            let largest = column.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            weights.clear();
+            weights.extend(column.iter().map(|bias| (bias - largest).exp()));
+            draw_index(&weights, rng)
+        };
+        columns.map(draw).collect()
     }
 }
 
-/// Draws an index with a probability proportional to the exponential of its bias.
-fn draw_category<R: Rng + ?Sized>(biases: &[f64], rng: &mut R) -> usize {
-    let largest = biases.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let total: f64 = biases.iter().map(|bias| (bias - largest).exp()).sum();
-    let mut rest = rng.random::<f64>() * total;
-    let drawn = biases.iter().position(|bias| {
-        rest -= (bias - largest).exp();
+/// Draws an index with a probability proportional to its weight.
+fn draw_index<R: Rng + ?Sized>(weights: &[f64], rng: &mut R) -> usize {
+    let mut rest = rng.random::<f64>() * weights.iter().sum::<f64>();
+    let drawn = weights.iter().position(|weight| {
+        rest -= weight;
         rest < 0.0
     });
-    drawn.unwrap_or(biases.len() - 1)
+    drawn.unwrap_or(weights.len() - 1)
 }
 
 impl VisibleUnits for CategoricalUnits {

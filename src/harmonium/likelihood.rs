@@ -15,7 +15,7 @@ impl<V: VisibleUnits> Harmonium<V> {
     /// use annealed::rbm::ContrastiveDivergence;
     ///
     /// // Two units of three categories, which are always in the same one.
-    /// let data: Vec<Vec<usize>> = (0..60).map(|row| vec![row % 3; 2]).collect();
+    /// let data: Vec<Vec<usize>> = (0..300).map(|row| vec![row % 3; 2]).collect();
     /// let base = CategoricalUnits::from_data(3, &data, 1.0)?;
     /// let start = Harmonium::start(4, base.clone(), 1)?;
     /// let machine = ContrastiveDivergence::new(1).train_harmonium(start, &data)?.harmonium;
