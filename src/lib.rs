@@ -47,6 +47,7 @@ pub mod guide {
     #[doc = include_str!("../docs/which-method.md")]
     pub mod which_method {}
 }
+pub mod harmonium;
 pub mod kernel;
 pub mod learned;
 pub mod levels;
@@ -79,6 +80,7 @@ pub mod prelude {
     };
     pub use crate::chain::{NonFinite, Stage, Step};
     pub use crate::estimate::Warning;
+    pub use crate::harmonium::{CategoricalUnits, GaussianUnits, Harmonium, HarmoniumPath};
     pub use crate::kernel::{
         CoordinateGibbs, Either, Hmc, Invariant, LocalMetropolis, LocalProposal, Mala, Metropolis,
         Mixture, PersistentHmc, Preconditioner, RandomWalkMetropolis, Repeat, Reversal, Slice,

@@ -59,7 +59,7 @@ use crate::{Error, Result};
 /// and move together or moves a block of chains faster as a whole.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no kernel for the models of this path, `{M}`",
-    note = "Langevin and Hamiltonian kernels need a gradient of both ends, coordinate Gibbs the full conditionals of every model of the path, block Gibbs an `RbmPath`",
+    note = "Langevin and Hamiltonian kernels need a gradient of both ends, coordinate Gibbs the full conditionals of every model of the path, block Gibbs an `RbmPath` or a `HarmoniumPath`",
     note = "amortised transitions become a kernel by `given(observation)`"
 )]
 pub trait TransitionKernel<M: Intermediate> {

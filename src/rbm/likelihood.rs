@@ -18,7 +18,8 @@ pub struct LogLikelihood {
     pub standard_error: f64,
     /// Mean log likelihood of the same rows under the base-rate model.
     pub base_rate: f64,
-    /// Log likelihood of any row under fair coins, `-D log 2`.
+    /// Log likelihood of any row where all states are equally likely: `-D log 2` for 0/1 units (fair coins), `-D log q` for
+    /// units of q categories, `-inf` for Gaussian ones.
     pub fair_coins: f64,
     /// Standard error over the rows of the difference between `mean` and `base_rate`; infinite for a
     /// single row.
@@ -28,6 +29,24 @@ pub struct LogLikelihood {
 }
 
 impl LogLikelihood {
+    /// From the log likelihoods of each row, under the machine and under the base-rate model.
+    pub(crate) fn of_scores(scores: impl Iterator<Item = (f64, f64)>, fair_coins: f64) -> Self {
+        let [mut model, mut base_rate, mut difference] = [Moments::default(); 3];
+        for (of_model, of_base) in scores {
+            model.add(of_model);
+            base_rate.add(of_base);
+            difference.add(of_model - of_base);
+        }
+        Self {
+            mean: model.mean(),
+            standard_error: model.standard_error(),
+            base_rate: base_rate.mean(),
+            fair_coins,
+            difference_error: difference.standard_error(),
+            rows: model.count() as usize,
+        }
+    }
+
     /// [`Warning::BelowBaseRate`] where the RBM scores below the base-rate model or fair coins by more than two
     /// standard errors of the difference over the rows.
     pub fn warning(&self) -> Option<Warning> {
@@ -74,20 +93,8 @@ impl<T: Scalar> Rbm<T> {
             let of_rbm = self.log_density(row) - log_z;
             (of_rbm, base.log_density(row) - base_log_z)
         });
-        let [mut model, mut base_rate, mut difference] = [Moments::default(); 3];
-        for (of_rbm, of_base) in scores {
-            model.add(of_rbm);
-            base_rate.add(of_base);
-            difference.add(of_rbm - of_base);
-        }
-        Ok(LogLikelihood {
-            mean: model.mean(),
-            standard_error: model.standard_error(),
-            base_rate: base_rate.mean(),
-            fair_coins: -(self.visible_units() as f64) * std::f64::consts::LN_2,
-            difference_error: difference.standard_error(),
-            rows: data.len(),
-        })
+        let fair_coins = -(self.visible_units() as f64) * std::f64::consts::LN_2;
+        Ok(LogLikelihood::of_scores(scores, fair_coins))
     }
 }
 

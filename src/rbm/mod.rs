@@ -39,6 +39,7 @@ mod file;
 pub use crate::num::{sigmoid, softplus};
 pub use base_rate::BaseRate;
 pub use enumerate::{EnumeratedRbm, MAX_ENUMERATED_UNITS};
+pub(crate) use enumerate::{check_log_normalizer, map_tasks};
 #[cfg(feature = "npz")]
 pub use file::{Binarization, BinaryData, DataLayout, RbmFile, RbmLayout};
 pub use gibbs::BlockGibbs;
@@ -47,4 +48,5 @@ pub use matching::{ExactMatching, MomentChains, PersistentMatching, RbmMatching,
 pub use model::Rbm;
 pub use path::{RbmAt, RbmPath};
 pub use scalar::Scalar;
+pub(crate) use train::judged_rows;
 pub use train::{ContrastiveDivergence, Epoch, TrainedRbm};

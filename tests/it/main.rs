@@ -16,6 +16,7 @@ mod evidence;
 mod exact;
 mod far_modes;
 mod finite_state;
+mod harmonium;
 #[path = "../../examples/common/image_sheet.rs"]
 mod image_sheet;
 mod invariance;

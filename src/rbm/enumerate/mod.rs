@@ -6,6 +6,7 @@ mod exact_samples;
 mod state_block;
 
 pub use enumerated::EnumeratedRbm;
+pub(super) use enumeration::Enumeration;
 pub use enumeration::MAX_ENUMERATED_UNITS;
-pub(super) use enumeration::{Enumeration, check_log_normalizer, map_tasks};
+pub(crate) use enumeration::{check_log_normalizer, map_tasks};
 pub(super) use state_block::{STATES, StateBlock};

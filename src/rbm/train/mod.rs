@@ -4,4 +4,5 @@ mod sampler;
 mod training;
 
 pub(super) use sampler::{Chains, ParameterSums, Sampler};
+pub(crate) use training::judged_rows;
 pub use training::{ContrastiveDivergence, Epoch, TrainedRbm};

@@ -42,15 +42,15 @@ const JUDGED_ROWS: usize = 200;
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[must_use]
 pub struct ContrastiveDivergence {
-    sweeps: usize,
-    persistent: bool,
-    epochs: usize,
-    batch_size: usize,
+    pub(crate) sweeps: usize,
+    pub(crate) persistent: bool,
+    pub(crate) epochs: usize,
+    pub(crate) batch_size: usize,
     learning_rate: f64,
     final_learning_rate: f64,
-    momentum: f64,
-    weight_decay: f64,
-    seed: u64,
+    pub(crate) momentum: f64,
+    pub(crate) weight_decay: f64,
+    pub(crate) seed: u64,
 }
 
 impl ContrastiveDivergence {
@@ -143,7 +143,7 @@ impl ContrastiveDivergence {
         })
     }
 
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         for (argument, count) in [
             ("sweeps", self.sweeps),
             ("epochs", self.epochs),
@@ -167,7 +167,7 @@ impl ContrastiveDivergence {
         Ok(())
     }
 
-    fn learning_rate_at(&self, epoch: usize) -> f64 {
+    pub(crate) fn learning_rate_at(&self, epoch: usize) -> f64 {
         let t = epoch as f64 / (self.epochs - 1).max(1) as f64;
         (1.0 - t) * self.learning_rate + t * self.final_learning_rate
     }
@@ -295,10 +295,10 @@ impl<T: Scalar> TrainingState<T> {
     }
 
     fn judge(&mut self, index: usize, learning_rate: f64, data: &[Vec<bool>]) -> Epoch {
-        let count = data.len().min(JUDGED_ROWS);
         let mean_over_rows = |value: &mut dyn FnMut(&[bool]) -> f64| -> f64 {
-            let rows = (0..count).map(|k| &data[k * data.len() / count]);
-            rows.map(|row| value(row) / count as f64).sum()
+            let rows = judged_rows(data);
+            let count = rows.len() as f64;
+            rows.map(|row| value(row) / count).sum()
         };
         let (rbm, rng) = (&self.rbm, &mut self.rng);
         Epoch {
@@ -308,6 +308,12 @@ impl<T: Scalar> TrainingState<T> {
             pseudo_log_likelihood: mean_over_rows(&mut |row| pseudo_log_likelihood_of(rbm, row)),
         }
     }
+}
+
+/// The rows on which an epoch is judged, spread evenly over the data.
+pub(crate) fn judged_rows<S>(data: &[S]) -> impl ExactSizeIterator<Item = &S> {
+    let count = data.len().min(JUDGED_ROWS);
+    (0..count).map(move |k| &data[k * data.len() / count])
 }
 
 fn reconstruction_error_of<T: Scalar, R: Rng>(rbm: &Rbm<T>, row: &[bool], rng: &mut R) -> f64 {

@@ -1,0 +1,198 @@
+//! The harmonium as a model.
+
+use nalgebra::{DMatrix, DVector};
+use rand::{Rng, RngExt};
+
+use crate::harmonium::visible::VisibleUnits;
+use crate::model::UnnormalizedModel;
+use crate::num::{sigmoid, softplus};
+use crate::random::{Purpose, StandardNormal, stream};
+use crate::{Error, Result};
+
+/// A restricted Boltzmann machine with visible units of the kind V and M hidden units, which are 0 or 1.
+///
+/// Its unnormalized joint density is `f(v, h) = r(v) exp(a.h + h^T W s(v))`, with the density r and the S statistics s of the
+/// visible units, weights `W` (M x S) and hidden biases `a` (M). As a model its state is `v`, with the hidden units summed
+/// out:
+///
+/// `log f(v) = log r(v) + sum_j softplus(a_j + W_j s(v))`.
+///
+/// The methods panic where a state has another length than D.
+///
+/// ```
+/// use annealed::harmonium::{GaussianUnits, Harmonium};
+/// use annealed::model::UnnormalizedModel;
+/// use nalgebra::{dmatrix, dvector};
+///
+/// let units = GaussianUnits::new(dvector![0.0, 1.0], dvector![1.0, 0.5])?;
+/// let machine = Harmonium::new(dmatrix![1.0, -2.0], dvector![0.5], units)?;
+/// let expected = -0.5 - 2.0 + (1.0 + (0.5 + 1.0 - 4.0_f64).exp()).ln();
+/// assert!((machine.log_density(&dvector![1.0, 2.0]) - expected).abs() < 1e-14);
+/// // A mixture of two Gaussians: where the hidden unit is on, the means move by sigma^2 W.
+/// assert_eq!(machine.visible_given(&[true]).means(), &dvector![1.0, 0.5]);
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Harmonium<V> {
+    pub(crate) weights: DMatrix<f64>,
+    pub(crate) hidden_bias: DVector<f64>,
+    pub(crate) visible: V,
+}
+
+impl<V: VisibleUnits> Harmonium<V> {
+    /// From weights (M x S), hidden biases (M) and visible units.
+    ///
+    /// # Errors
+    /// Where there are no hidden units, the sizes disagree, or a weight or hidden bias is not finite.
+    pub fn new(weights: DMatrix<f64>, hidden_bias: DVector<f64>, visible: V) -> Result<Self> {
+        Error::check_not_empty("hidden_bias", hidden_bias.len())?;
+        Error::check_dimension("rows of weights", weights.nrows(), hidden_bias.len())?;
+        Error::check_dimension(
+            "columns of weights",
+            weights.ncols(),
+            visible.statistic_count(),
+        )?;
+        Error::check_finite("weights", weights.iter().copied())?;
+        Error::check_finite("hidden_bias", hidden_bias.iter().copied())?;
+        Ok(Self {
+            weights,
+            hidden_bias,
+            visible,
+        })
+    }
+
+    /// A machine from which training may start: normal weights of standard deviation 0.01, hidden biases of 0, and visible
+    /// units, such as those fitted to the data by their `from_data`.
+    ///
+    /// # Errors
+    /// Where there are no hidden units, or more weights than could be held.
+    pub fn start(hidden_units: usize, visible: V, seed: u64) -> Result<Self> {
+        let (weights, most) = (
+            hidden_units.saturating_mul(visible.statistic_count()),
+            1 << 30,
+        );
+        let expected = format!("at least 1, and at most {most} weights");
+        Error::check(
+            (1..=most).contains(&weights),
+            "hidden_units",
+            hidden_units,
+            expected,
+        )?;
+        let mut rng = stream(seed, Purpose::RbmWeights, 0);
+        let mut weight = |_, _| 0.01 * StandardNormal::get().draw(&mut rng);
+        Self::new(
+            DMatrix::from_fn(hidden_units, visible.statistic_count(), &mut weight),
+            DVector::zeros(hidden_units),
+            visible,
+        )
+    }
+
+    /// Number of hidden units, M.
+    pub fn hidden_units(&self) -> usize {
+        self.hidden_bias.len()
+    }
+
+    /// The weights `W` (M x S).
+    pub fn weights(&self) -> &DMatrix<f64> {
+        &self.weights
+    }
+
+    /// The hidden biases `a` (M).
+    pub fn hidden_bias(&self) -> &DVector<f64> {
+        &self.hidden_bias
+    }
+
+    /// The visible units without the hidden ones.
+    pub fn visible(&self) -> &V {
+        &self.visible
+    }
+
+    /// The logits of the hidden units given `v`: `a + W s(v)`.
+    pub fn hidden_activation(&self, visible: &V::State) -> DVector<f64> {
+        let mut activation = self.hidden_bias.clone();
+        for (index, value) in self.visible.statistics(visible) {
+            activation.axpy(value, &self.weights.column(index), 1.0);
+        }
+        activation
+    }
+
+    /// `P(h_j = 1 | v)`.
+    pub fn hidden_probabilities(&self, visible: &V::State) -> DVector<f64> {
+        self.hidden_activation(visible).map(sigmoid)
+    }
+
+    /// The visible units given `h`: a model, which is sampled and normalised. Its log normaliser is that of `r(v) exp(h^T W
+    /// s(v))`.
+    pub fn visible_given(&self, hidden: &[bool]) -> V {
+        self.visible.tilted(&self.field(hidden))
+    }
+
+    /// `W^T h`.
+    pub(crate) fn field(&self, hidden: &[bool]) -> DVector<f64> {
+        assert_eq!(
+            hidden.len(),
+            self.hidden_units(),
+            "length of the hidden state"
+        );
+        let hidden = hidden.iter().map(|&on| f64::from(on));
+        self.weights
+            .tr_mul(&DVector::from_iterator(self.hidden_units(), hidden))
+    }
+
+    /// One sweep of block Gibbs sampling, v -> h -> v, in place.
+    pub fn gibbs_sweep<R: Rng + ?Sized>(&self, visible: &mut V::State, rng: &mut R) {
+        let hidden = draw_units(&self.hidden_activation(visible), 1.0, rng);
+        *visible = self.visible_given(&hidden).sample(rng);
+    }
+}
+
+/// Draws independent units of 0 and 1 with these logits, times a scale.
+pub(crate) fn draw_units<R: Rng + ?Sized>(
+    logits: &DVector<f64>,
+    scale: f64,
+    rng: &mut R,
+) -> Vec<bool> {
+    let on = |logit: &f64| rng.random::<f64>() < sigmoid(scale * logit);
+    logits.iter().map(on).collect()
+}
+
+impl<V: VisibleUnits> UnnormalizedModel for Harmonium<V> {
+    type State = V::State;
+
+    /// `log r(v) + sum_j softplus(a_j + W_j s(v))`.
+    fn log_density(&self, visible: &V::State) -> f64 {
+        let term = self.visible.log_density(visible);
+        let activation = self.hidden_activation(visible);
+        term + activation.iter().map(|&x| softplus(x)).sum::<f64>()
+    }
+
+    fn state_dimension(&self) -> Option<usize> {
+        Some(self.visible.units())
+    }
+}
+
+// The weights are written row by row, so that the shape is plain in any format.
+crate::num::serialize_as! {
+    Harmonium<V: VisibleUnits> as machine {
+        weights: Vec::from_iter(machine.weights.row_iter().map(|row| Vec::from_iter(row.iter().copied()))),
+        hidden_bias: machine.hidden_bias.as_slice(),
+        visible: machine.visible,
+    }
+}
+crate::num::deserialize_checked! {
+    Harmonium<V: VisibleUnits> { weights: Vec<Vec<f64>>, hidden_bias: Vec<f64>, visible: V } =>
+        Harmonium::from_rows(weights, hidden_bias, visible)
+}
+
+#[cfg(feature = "serde")]
+impl<V: VisibleUnits> Harmonium<V> {
+    fn from_rows(weights: Vec<Vec<f64>>, hidden_bias: Vec<f64>, visible: V) -> Result<Self> {
+        let (rows, columns) = (weights.len(), visible.statistic_count());
+        for row in &weights {
+            Error::check_dimension("row of weights", row.len(), columns)?;
+        }
+        let entries = weights.into_iter().flatten();
+        let weights = DMatrix::from_row_iterator(rows, columns, entries);
+        Self::new(weights, hidden_bias.into(), visible)
+    }
+}

@@ -1,0 +1,171 @@
+//! The path from independent visible units to a harmonium.
+
+use std::f64::consts::LN_2;
+
+use nalgebra::DVector;
+
+use crate::harmonium::model::Harmonium;
+use crate::harmonium::visible::VisibleUnits;
+use crate::model::UnnormalizedModel;
+use crate::num::{sigmoid, softplus, softplus_increment};
+use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
+use crate::{Error, Result};
+
+/// The path from independent visible units, the base, to a harmonium with units of the same kind, the target.
+///
+/// It is geometric in the *joint* densities of v and h, as in Salakhutdinov and Murray (2008, equation 15): the hidden units
+/// of the base are fair coins, so that with the density r of the target's visible units and the density `r_0` of the base
+///
+/// `log f_beta(v) = (1 - beta) log r_0(v) + beta log r(v) + sum_j softplus(beta (a_j + W_j s(v))) - (1 - beta) M log 2`.
+///
+/// Every model of the path is then a harmonium, as block Gibbs sampling requires. A base fitted to the data (the units'
+/// `from_data`) is nearer to the target than most.
+///
+/// ```
+/// use annealed::prelude::*;
+///
+/// let units = CategoricalUnits::uniform(3, 2)?;
+/// let weights = DMatrix::from_row_slice(1, 6, &[1.0, -1.0, 0.0, 0.5, 0.0, -0.5]);
+/// let target = Harmonium::new(weights, DVector::from_element(1, 0.3), units.clone())?;
+/// let path = HarmoniumPath::new(units, target.clone())?;
+/// let run = Ais::new(&path, BlockGibbs).schedule(Schedule::linear(20)?).chains(500).run()?;
+/// assert!((run.log_z() - target.exact_log_normalizer()?).abs() < 4.0 * run.standard_error());
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct HarmoniumPath<V> {
+    base: V,
+    target: Harmonium<V>,
+}
+
+impl<V: VisibleUnits> HarmoniumPath<V> {
+    /// From the base and the target.
+    ///
+    /// # Errors
+    /// Where they differ in the number of visible units or of their statistics.
+    pub fn new(base: V, target: Harmonium<V>) -> Result<Self> {
+        let visible = target.visible();
+        Error::check_dimension("units of the base", base.units(), visible.units())?;
+        let (found, expected) = (base.statistic_count(), visible.statistic_count());
+        Error::check_dimension("statistics of the base", found, expected)?;
+        Ok(Self { base, target })
+    }
+
+    /// The harmonium at `beta = 1`.
+    pub fn target(&self) -> &Harmonium<V> {
+        &self.target
+    }
+}
+
+impl<V: VisibleUnits> AnnealingPath for HarmoniumPath<V> {
+    type State = V::State;
+    type Base = V;
+    type At<'a>
+        = HarmoniumAt<'a, V>
+    where
+        V: 'a;
+
+    fn base(&self) -> &V {
+        &self.base
+    }
+
+    fn at(&self, beta: f64) -> HarmoniumAt<'_, V> {
+        HarmoniumAt {
+            path: self,
+            beta,
+            visible: self.base.blended(self.target.visible(), beta),
+        }
+    }
+}
+
+/// The harmonium at one beta of a [`HarmoniumPath`]: a view of the path, with visible units of its own.
+#[derive(Debug, Clone)]
+pub struct HarmoniumAt<'a, V> {
+    path: &'a HarmoniumPath<V>,
+    beta: f64,
+    /// Those of base and target, blended.
+    pub(crate) visible: V,
+}
+
+impl<'a, V: VisibleUnits> HarmoniumAt<'a, V> {
+    /// The path.
+    pub fn path(&self) -> &'a HarmoniumPath<V> {
+        self.path
+    }
+
+    /// The visible units at this beta, without the hidden ones.
+    pub fn visible(&self) -> &V {
+        &self.visible
+    }
+
+    /// What one more unit of beta adds to the log density of the visible units; `-inf` where the target excludes them.
+    fn visible_slope(&self, state: &V::State) -> f64 {
+        let target = self.path.target.visible().log_density(state);
+        if target == f64::NEG_INFINITY {
+            target
+        } else {
+            target - self.path.base.log_density(state)
+        }
+    }
+
+    fn free_units(&self) -> f64 {
+        self.path.target.hidden_units() as f64 * LN_2
+    }
+
+    /// As [`log_ratio`](Intermediate::log_ratio), with the target's logits of the hidden units given `v`.
+    pub(crate) fn log_ratio_with(
+        &self,
+        previous: &Self,
+        state: &V::State,
+        activation: &DVector<f64>,
+    ) -> f64 {
+        let step = self.beta - previous.beta;
+        let slope = self.visible_slope(state);
+        if slope == f64::NEG_INFINITY {
+            return slope;
+        }
+        let increments = activation
+            .iter()
+            .map(|x| softplus_increment(self.beta * x, step * x));
+        step * (slope + self.free_units()) + increments.sum::<f64>()
+    }
+}
+
+impl<V: VisibleUnits> UnnormalizedModel for HarmoniumAt<'_, V> {
+    type State = V::State;
+
+    fn log_density(&self, state: &V::State) -> f64 {
+        let activation = self.path.target.hidden_activation(state);
+        let hidden = activation
+            .iter()
+            .map(|x| softplus(self.beta * x))
+            .sum::<f64>();
+        self.visible.log_density(state) + hidden - (1.0 - self.beta) * self.free_units()
+    }
+
+    fn state_dimension(&self) -> Option<usize> {
+        Some(self.visible.units())
+    }
+}
+
+impl<V: VisibleUnits> Intermediate for HarmoniumAt<'_, V> {
+    fn beta(&self) -> f64 {
+        self.beta
+    }
+
+    /// A sum over hidden units of differences of softplus, each free of cancellation, beside `beta_k - beta_{k-1}` times what
+    /// is linear in beta.
+    fn log_ratio(&self, previous: &Self, state: &V::State) -> f64 {
+        let activation = self.path.target.hidden_activation(state);
+        self.log_ratio_with(previous, state, &activation)
+    }
+}
+
+impl<V: VisibleUnits> BetaDerivative for HarmoniumAt<'_, V> {
+    /// `log r(v) - log r_0(v) + M log 2 + sum_j x_j sigmoid(beta x_j)` with `x = a + W s(v)`.
+    fn beta_derivative(&self, state: &V::State) -> f64 {
+        let activation = self.path.target.hidden_activation(state);
+        let hidden = activation.iter().map(|x| x * sigmoid(self.beta * x));
+        self.visible_slope(state) + self.free_units() + hidden.sum::<f64>()
+    }
+}

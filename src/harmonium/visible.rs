@@ -1,0 +1,60 @@
+//! What a kind of visible units must be able to do.
+
+use nalgebra::DVector;
+
+use crate::Result;
+use crate::model::{NormalizedModel, Sampleable};
+
+/// Independent visible units of one exponential family, the visible layer of a [`Harmonium`](crate::harmonium::Harmonium).
+///
+/// As a model they are the layer without hidden units, `log f(v) = log r(v)`: normalised, sampled exactly, and so the base of
+/// a [`HarmoniumPath`](crate::harmonium::HarmoniumPath). Hidden units see them through S statistics `s(v)` and act on them by
+/// a field, which multiplies r(v) by `exp(field . s(v))`. Given the hidden units the visible ones are therefore of the same
+/// kind ([`tilted`](Self::tilted)), and so is what lies between two layers ([`blended`](Self::blended)). That is all that
+/// annealing, block Gibbs and enumeration ask for.
+///
+/// ```
+/// use annealed::harmonium::{CategoricalUnits, VisibleUnits};
+/// use annealed::model::{NormalizedModel, UnnormalizedModel};
+/// use nalgebra::{DMatrix, dvector};
+///
+/// let units = CategoricalUnits::new(DMatrix::from_column_slice(2, 1, &[0.5, -0.5]))?;
+/// let tilted = units.tilted(&dvector![1.0, 2.0]);
+/// assert_eq!(tilted.log_density(&vec![1]), 1.5);
+/// assert!((tilted.log_normalizer() - (2.0 * 1.5_f64.exp()).ln()).abs() < 1e-15);
+/// # Ok::<(), annealed::Error>(())
+/// ```
+pub trait VisibleUnits: NormalizedModel + Sampleable + Clone + Send + Sync {
+    /// Number of visible units, D.
+    fn units(&self) -> usize;
+
+    /// Number of statistics, S: the columns of the weights.
+    fn statistic_count(&self) -> usize;
+
+    /// The statistics `s(v)` that are not 0: their indices, below S, with their values.
+    fn statistics(&self, state: &Self::State) -> impl Iterator<Item = (usize, f64)>;
+
+    /// The units with the density `r(v) exp(field . s(v))`, where the field has S entries.
+    fn tilted(&self, field: &DVector<f64>) -> Self;
+
+    /// The units with the density `r(v)^(1 - t) r'(v)^t`, constant included, with r' that of `other`, which has as many units
+    /// and statistics, and t in `[0, 1]`.
+    fn blended(&self, other: &Self, t: f64) -> Self;
+
+    /// Refuses what is no state of these units.
+    ///
+    /// # Errors
+    /// One that names the `argument`, what was found and what was expected.
+    fn check_state(&self, argument: &'static str, state: &Self::State) -> Result<()>;
+
+    /// The logarithm of the number of states; infinite where they are not countable.
+    fn log_states(&self) -> f64 {
+        f64::INFINITY
+    }
+
+    /// The units after a step of training: their law is that of [`tilted`](Self::tilted), and their constant is that of new
+    /// units.
+    fn trained(&self, step: &DVector<f64>) -> Self {
+        self.tilted(step)
+    }
+}
