@@ -5,6 +5,7 @@ use annealed::harmonium::{CategoricalUnits, GaussianUnits, Harmonium, HarmoniumP
 use annealed::prelude::ContrastiveDivergence;
 use nalgebra::{DMatrix, DVector, dvector};
 
+#[cfg(feature = "serde")]
 use super::{categorical, gaussian};
 
 #[test]
