@@ -59,7 +59,8 @@ pub enum Error {
         beta: f64,
     },
     /// A panic in a user's model, kernel, recorder or progress callback during a run, with its place.
-    /// It ends the run: the other blocks of chains stop at the end of their stage.
+    /// It ends the run: the other blocks of chains stop at the end of their stage. Rust's panic hook has printed its
+    /// message before that, once for each thread that met one; under `panic = "abort"` the program ends there.
     #[error(
         "panic in {} at stage {stage} (beta = {}): {message}",
         chains_named(chains),
@@ -111,7 +112,8 @@ pub enum Error {
         /// Where on the path.
         beta: f64,
     },
-    /// A gradient that is not that of its log density, as differences of the density show.
+    /// A gradient that is not that of its log density, as differences of the density show. Pilots look for it (tuning,
+    /// [`Adaptation`](crate::pilot::Adaptation), [`Rounds`](crate::pilot::Rounds)); a run with a kernel as it is does not.
     #[error(
         "wrong gradient in coordinate {coordinate}: got {}, while differences of the log density give {}",
         short(*gradient),

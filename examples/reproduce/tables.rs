@@ -164,7 +164,9 @@ impl Table<'_> {
         if self.chains == 1e3 {
             return schedule.into();
         }
-        let updates = pooled.rows[0].spline_updates;
+        // Small machines are matched exactly.
+        let large = self.machine.hidden_units() > 20;
+        let updates = pooled.rows[0].spline_updates.filter(|_| large);
         let updates = updates.map(|updates| format!(" ({updates} updates a knot)"));
         let schedule = schedule.to_lowercase();
         format!("{start}, {path}{}, {schedule}", updates.unwrap_or_default())

@@ -81,7 +81,8 @@ impl StanModel {
     /// A library that cannot be loaded, lacks a function, or was compiled without `STAN_THREADS=true`; data that the
     /// model refuses.
     pub fn load(file: &Path, data: &str) -> Result<Self> {
-        let functions = Functions::load(file).map_err(|error| Error::file(file, error))?;
+        let no_library = |error| Error::file(file, format!("is no library of BridgeStan: {error}"));
+        let functions = Functions::load(file).map_err(no_library)?;
         let data = CString::new(data).map_err(|error| Error::file(file, error))?;
         let mut message = ptr::null_mut();
         // SAFETY: the string lives as long as the call.

@@ -26,6 +26,13 @@ use bridge::StanModel;
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|argument| argument.starts_with('-')) {
+        println!("stan                        a model compiled here, beside its exact evidence");
+        println!(
+            "stan MODEL.so [DATA.json]   a model compiled by BridgeStan with STAN_THREADS=true"
+        );
+        return Ok(());
+    }
     if let [library, data @ ..] = arguments.as_slice() {
         let data = data.first().map_or("", String::as_str);
         println!("log evidence: {}", evidence(Path::new(library), data)?);

@@ -21,7 +21,7 @@ use crate::{Error, Result};
 /// lower_bound <= tight_lower_bound <= log Z <= tight_upper_bound <= upper_bound
 /// ```
 ///
-/// and the gap between the outer two is the sum over stages of what the chains lag behind their model.
+/// (in a single run those that lie close may cross, by their errors), and the gap between the outer two is the sum over stages of what the chains lag behind their model.
 /// From approximate samples there is no upper bound, and this type has none. Then a gap is evidence of
 /// trouble and its absence proves nothing: samples of one mode only agree with chains that found only
 /// that mode.

@@ -29,7 +29,7 @@ pub struct Report {
     pub lower_bound: Option<f64>,
     /// The estimate by thermodynamic integration, where it exists.
     pub thermodynamic_log_z: Option<f64>,
-    /// Variance of the log weights, `None` where fewer than two chains live.
+    /// Variance of the log weights of the chains that live, 0 of a single one.
     pub var_log_weight: Option<f64>,
     /// Reasons to doubt the result, by name, each with its text.
     pub warnings: Vec<(String, String)>,

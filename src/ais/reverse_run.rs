@@ -61,7 +61,7 @@ impl<S, Q, R> ReverseRun<S, Q, R> {
     }
 
     /// The run as such, from the target to the base: weights for `Z_0/Z_K`, of which its own `log_z` is
-    /// the log of the mean, stages in the order passed, states at the base.
+    /// the log of the mean, stages in the order passed, states at the base, and what the recorder saw.
     pub fn backward(&self) -> &Run<S, R> {
         &self.run
     }

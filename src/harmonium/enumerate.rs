@@ -112,15 +112,15 @@ impl<V: VisibleUnits> Harmonium<V> {
 /// ```
 /// use annealed::harmonium::{EnumeratedHarmonium, GaussianUnits, Harmonium};
 /// use annealed::model::{NormalizedModel, Sampleable};
-/// use nalgebra::{dmatrix, dvector};
-/// use rand::SeedableRng;
+/// use annealed::nalgebra::{dmatrix, dvector};
+/// use annealed::random::{Purpose, stream};
 ///
 /// let units = GaussianUnits::new(dvector![0.0], dvector![1.0])?;
 /// let exact = EnumeratedHarmonium::new(Harmonium::new(dmatrix![2.0], dvector![-1.0], units)?)?;
 /// // With the hidden unit off, the mass is that of a standard normal; on, it is e^(-1 + 2^2 / 2) times as large.
 /// let log_z = 0.5 * std::f64::consts::TAU.ln() + (1.0 + 1_f64.exp()).ln();
 /// assert!((exact.log_normalizer() - log_z).abs() < 1e-14);
-/// let mut rng = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(1);
+/// let mut rng = stream(1, Purpose::Data, 0);
 /// assert_eq!(exact.sample(&mut rng).len(), 1);
 /// # Ok::<(), annealed::Error>(())
 /// ```

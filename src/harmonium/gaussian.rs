@@ -21,7 +21,7 @@ use crate::{Error, Result};
 /// ```
 /// use annealed::harmonium::GaussianUnits;
 /// use annealed::model::{NormalizedModel, UnnormalizedModel};
-/// use nalgebra::dvector;
+/// use annealed::nalgebra::dvector;
 ///
 /// let units = GaussianUnits::new(dvector![0.0, 1.0], dvector![1.0, 2.0])?;
 /// assert_eq!(units.log_density(&dvector![1.0, 3.0]), -1.0);

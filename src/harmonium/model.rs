@@ -22,7 +22,7 @@ use crate::{Error, Result};
 /// ```
 /// use annealed::harmonium::{GaussianUnits, Harmonium};
 /// use annealed::model::UnnormalizedModel;
-/// use nalgebra::{dmatrix, dvector};
+/// use annealed::nalgebra::{dmatrix, dvector};
 ///
 /// let units = GaussianUnits::new(dvector![0.0, 1.0], dvector![1.0, 0.5])?;
 /// let machine = Harmonium::new(dmatrix![1.0, -2.0], dvector![0.5], units)?;

@@ -35,7 +35,7 @@ impl ContrastiveDivergence {
     /// ```
     /// use annealed::harmonium::{GaussianUnits, Harmonium};
     /// use annealed::rbm::ContrastiveDivergence;
-    /// use nalgebra::dvector;
+    /// use annealed::nalgebra::dvector;
     ///
     /// let data: Vec<_> = (0..40).map(|i| dvector![1.0, -1.0] * f64::from(i % 2 * 2 - 1)).collect();
     /// let start = Harmonium::start(2, GaussianUnits::new(dvector![0.0, 0.0], dvector![0.5, 0.5])?, 1)?;

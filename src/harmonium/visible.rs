@@ -16,7 +16,7 @@ use crate::model::{NormalizedModel, Sampleable};
 /// ```
 /// use annealed::harmonium::{CategoricalUnits, VisibleUnits};
 /// use annealed::model::{NormalizedModel, UnnormalizedModel};
-/// use nalgebra::{DMatrix, dvector};
+/// use annealed::nalgebra::{DMatrix, dvector};
 ///
 /// let units = CategoricalUnits::new(DMatrix::from_column_slice(2, 1, &[0.5, -0.5]))?;
 /// let tilted = units.tilted(&dvector![1.0, 2.0]);

@@ -10,7 +10,7 @@ use crate::model::{Differentiable, NormalizedModel, Sampleable, UnnormalizedMode
 use crate::{Error, Result};
 
 /// A model from a closure that computes `log f(x)`. Further closures give it a gradient, exact
-/// samples or a normaliser.
+/// samples or a normaliser, and [`with_dimension`](Self::with_dimension) has the states of a path checked.
 ///
 /// ```
 /// use annealed::model::{Differentiable, FunctionModel, UnnormalizedModel};
@@ -27,6 +27,7 @@ pub struct FunctionModel<S, F, G = (), D = (), N = ()> {
     gradient: G,
     sampler: D,
     log_normalizer: N,
+    dimension: Option<usize>,
     state: PhantomData<fn(&S)>,
 }
 
@@ -43,6 +44,7 @@ impl<S, F: Fn(&S) -> f64> FunctionModel<S, F> {
             gradient: (),
             sampler: (),
             log_normalizer: (),
+            dimension: None,
             state: PhantomData,
         }
     }
@@ -95,6 +97,14 @@ impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
         Ok(self.map(|gradient, sampler, _| (gradient, sampler, log_normalizer)))
     }
 
+    /// For states of this many coordinates. A path to a model of another dimension is then refused before chains move,
+    /// where otherwise the closure would meet a state that it does not expect.
+    #[must_use]
+    pub fn with_dimension(mut self, dimension: usize) -> Self {
+        self.dimension = Some(dimension);
+        self
+    }
+
     /// With another gradient, sampler or normaliser, which may be of another type.
     fn map<H, E, O>(
         self,
@@ -107,6 +117,7 @@ impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
             gradient,
             sampler,
             log_normalizer,
+            dimension: self.dimension,
             state: PhantomData,
         }
     }
@@ -117,6 +128,10 @@ impl<S, F: Fn(&S) -> f64, G, D, N> UnnormalizedModel for FunctionModel<S, F, G, 
 
     fn log_density(&self, state: &S) -> f64 {
         (self.log_density)(state)
+    }
+
+    fn state_dimension(&self) -> Option<usize> {
+        self.dimension
     }
 }
 

@@ -2,8 +2,9 @@
 
 use nalgebra::{DMatrix, DVector};
 
-use crate::model::{Differentiable, Gaussian};
+use crate::model::{Differentiable, Gaussian, Sampleable, check_gradient};
 use crate::num::Lbfgs;
+use crate::random::{Purpose, stream};
 use crate::{Error, Result};
 
 /// Rounds of the search, each a hundred times as close as the one before. Newton's steps between them know the
@@ -15,6 +16,8 @@ const ITERATIONS: usize = 1_000;
 const PRECISION: f64 = 1e-3;
 /// A step of a difference, in standard deviations of its coordinate.
 const STEP: f64 = 1e-3;
+/// States around the mode at which the gradient is compared with differences of the density.
+const PROBES: usize = 8;
 
 impl Gaussian {
     /// Laplace's approximation: the Gaussian whose mean is the mode of `model` and whose precision is the negative
@@ -49,7 +52,8 @@ impl Gaussian {
     /// ```
     ///
     /// # Errors
-    /// A start of another dimension, or where the log density or its gradient is not finite;
+    /// A start of another dimension, or where the log density or its gradient is not finite; [`Error::WrongGradient`]
+    /// where the gradient is not that of the density around the mode that it led to;
     /// [`Error::NotConverged`] where no mode is found, or the negative Hessian is not positive definite there: a
     /// density that has no mode, is flat in some direction, or is not smooth at its mode.
     pub fn laplace(model: &impl Differentiable, start: DVector<f64>) -> Result<Self> {
@@ -85,6 +89,10 @@ impl Gaussian {
                 Ok(gaussian) => {
                     let distance = distance(&gaussian, &minimum.gradient);
                     if distance <= PRECISION {
+                        let mut rng = stream(0, Purpose::Probe, 0);
+                        let states: Vec<_> =
+                            (0..PROBES).map(|_| gaussian.sample(&mut rng)).collect();
+                        check_gradient(model, &states)?;
                         return Ok(gaussian);
                     }
                     found = format!("the best point is {distance:.1e} deviations from a mode");

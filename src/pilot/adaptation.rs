@@ -118,7 +118,7 @@ impl<'p, P: AnnealingPath, K> Adaptation<'p, P, K> {
     pub fn new(path: &'p P, kernel: K) -> Self
     where
         P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
-        K: Tunable,
+        K: Tunable + TransitionKernel<P::At<'p>>,
     {
         let log_z = path.base().log_normalizer();
         Self::with(path, kernel, Some(Tuner::new()), log_z)

@@ -78,7 +78,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     pub fn new(path: &'p P, kernel: K) -> Self
     where
         P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
-        K: Tunable,
+        K: Tunable + TransitionKernel<P::At<'p>>,
     {
         Self {
             tuner: Some(Tuner::new()),

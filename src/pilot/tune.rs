@@ -81,7 +81,7 @@ pub struct Tuned<K> {
     pub seconds: f64,
 }
 
-impl<'p, P: AnnealingPath, K: Tunable> StepSizeTuning<'p, P, K> {
+impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At<'p>>> StepSizeTuning<'p, P, K> {
     /// Of `kernel` along `path`. The kernel's step size is where it starts.
     pub fn new(path: &'p P, kernel: K) -> Self {
         Self {

@@ -161,6 +161,27 @@ fn a_likelihood_of_other_parameters_is_refused() {
     );
 }
 
+/// Half of a gradient leads to another mode, or to none.
+#[test]
+fn laplace_refuses_a_wrong_gradient() {
+    let of = |factor: f64| {
+        let model = GradientModel::new(2, move |x: &[f64], gradient: &mut [f64]| {
+            gradient[0] = -(x[0] - 1.0) - factor * (x[0] + 2.0);
+            gradient[1] = -4.0 * x[1];
+            -0.5 * (x[0] - 1.0).powi(2) - 0.5 * (x[0] + 2.0).powi(2) - 2.0 * x[1] * x[1]
+        });
+        Gaussian::laplace(&model.unwrap(), DVector::zeros(2)).map(|gaussian| gaussian.mean()[0])
+    };
+    assert!((of(1.0).unwrap() + 0.5).abs() < 1e-6);
+    for factor in [0.5, 0.0, 2.0] {
+        let error = of(factor).unwrap_err();
+        assert!(
+            matches!(error, Error::WrongGradient { coordinate: 0, .. }),
+            "{factor}: {error}"
+        );
+    }
+}
+
 /// From Laplace's approximation ten stages do what takes hundreds from the prior.
 #[test]
 fn laplace_cuts_the_stages() {

@@ -32,7 +32,7 @@ pub struct Options {
     /// Take weights of as many hidden as visible units as visible by hidden; others tell by their shape
     #[arg(long)]
     pub square_transposed: bool,
-    /// Where chains start: the base rates of --base-data, else the file's b_base, or fair coins
+    /// Where chains start: the base rates of --base-data, or else the file's b_base; or fair coins
     #[arg(long, value_enum, default_value = "data-rate")]
     pub base: Base,
     /// The path from the base: mixed energies, or a spline through averaged moments at nine inner
@@ -87,7 +87,7 @@ pub struct Options {
     #[arg(long, conflicts_with_all = ["reverse", "raise"])]
     pub mpi: bool,
     /// Run one of N parts of the chains, I from 1 to N, and save it; `annealed merge` takes the parts together, and
-    /// --extend scores data by them
+    /// --extend RUN --data FILE then scores data by them
     #[arg(long, value_name = "I/N", requires = "save",
           conflicts_with_all = ["until_error", "checkpoint", "checkpoint_every", "resume", "mpi", "data", "exact",
                                 "reverse", "raise", "report", "plot", "json"])]
