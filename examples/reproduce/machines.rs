@@ -125,7 +125,7 @@ impl Machine {
     }
 }
 
-/// Where things are.
+// Where things are. (A doc comment would become the program's help.)
 #[derive(Debug, Clone, clap::Args)]
 pub struct Folders {
     /// Folder of the RBMs that were trained

@@ -36,6 +36,7 @@ use machines::{Folders, Machine};
 use rows::Lines;
 use runs::{Budget, Runs};
 
+/// The tables and figures of Kiwaki (2015) and of Grosse et al. (2013) beside ours
 #[derive(Debug, Parser)]
 struct Arguments {
     #[command(subcommand)]

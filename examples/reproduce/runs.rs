@@ -19,10 +19,10 @@ const POINTS: usize = 50;
 /// Segments of the binned schedules and of the splines.
 pub const SEGMENTS: usize = 10;
 
-/// How much is spent on a row, and where it is written.
+// How much is spent on a row, and where it is written.
 #[derive(Debug, clap::Args)]
 pub struct Budget {
-    /// Number of chains N of a row
+    /// Number of chains N of a row, a multiple of the 250 chains of a line
     #[arg(long, global = true, default_value_t = 1_000)]
     pub chains: usize,
     /// Numbers of stages K

@@ -1,6 +1,9 @@
 //! Laplace's approximation: the Gaussian at the mode of a density.
 
+use std::iter::repeat_with;
+
 use nalgebra::{DMatrix, DVector};
+use rand::RngExt;
 
 use crate::model::{Differentiable, Gaussian, Sampleable, check_gradient};
 use crate::num::Lbfgs;
@@ -16,8 +19,10 @@ const ITERATIONS: usize = 1_000;
 const PRECISION: f64 = 1e-3;
 /// A step of a difference, in standard deviations of its coordinate.
 const STEP: f64 = 1e-3;
-/// States around the mode at which the gradient is compared with differences of the density.
+/// States at which the gradient is compared with differences of the density.
 const PROBES: usize = 8;
+/// Where no mode is found they lie around the start, this share of its size away.
+const NEAR: f64 = 0.1;
 
 impl Gaussian {
     /// Laplace's approximation: the Gaussian whose mean is the mode of `model` and whose precision is the negative
@@ -53,7 +58,7 @@ impl Gaussian {
     ///
     /// # Errors
     /// A start of another dimension, or where the log density or its gradient is not finite; [`Error::WrongGradient`]
-    /// where the gradient is not that of the density around the mode that it led to;
+    /// where the gradient is not that of the density, around the mode that it led to or around the start;
     /// [`Error::NotConverged`] where no mode is found, or the negative Hessian is not positive definite there: a
     /// density that has no mode, is flat in some direction, or is not smooth at its mode.
     pub fn laplace(model: &impl Differentiable, start: DVector<f64>) -> Result<Self> {
@@ -70,6 +75,7 @@ impl Gaussian {
         hessian: impl Fn(&DVector<f64>) -> DMatrix<f64>,
     ) -> Result<Self> {
         let gradient = start_gradient(model, &start)?;
+        let origin = start.clone();
         let mut solver = Lbfgs {
             memory: 20,
             iterations: ITERATIONS,
@@ -90,9 +96,7 @@ impl Gaussian {
                     let distance = distance(&gaussian, &minimum.gradient);
                     if distance <= PRECISION {
                         let mut rng = stream(0, Purpose::Probe, 0);
-                        let states: Vec<_> =
-                            (0..PROBES).map(|_| gaussian.sample(&mut rng)).collect();
-                        check_gradient(model, &states)?;
+                        check_gradient_at(model, || gaussian.sample(&mut rng))?;
                         return Ok(gaussian);
                     }
                     found = format!("the best point is {distance:.1e} deviations from a mode");
@@ -105,6 +109,11 @@ impl Gaussian {
                 Err(error) => found = format!("minus the Hessian of the log density: {error}"),
             }
         }
+        // A wrong gradient is the likeliest reason.
+        let mut rng = stream(0, Purpose::Probe, 0);
+        check_gradient_at(model, || {
+            origin.map(|x| x + (1.0 + x.abs()) * rng.random_range(-NEAR..NEAR))
+        })?;
         Err(Error::NotConverged {
             what: "the mode of Laplace's approximation",
             detail: format!(
@@ -112,6 +121,15 @@ impl Gaussian {
             ),
         })
     }
+}
+
+/// Compares the gradient with differences of the density at a few states.
+fn check_gradient_at(
+    model: &impl Differentiable,
+    state: impl FnMut() -> DVector<f64>,
+) -> Result<()> {
+    let states: Vec<_> = repeat_with(state).take(PROBES).collect();
+    check_gradient(model, &states)
 }
 
 /// The gradient at the start, which is checked.
@@ -229,12 +247,15 @@ mod tests {
             refused(|x| -x.abs(), |x| -x.signum(), 0.7),
             // A saddle: the start is the minimum between two modes.
             refused(|x| x * x - x.powi(4), |x| 2.0 * x - 4.0 * x.powi(3), 0.0),
-            // A gradient of the wrong sign.
-            refused(|x| -x * x, |x| 2.0 * x, 1.0),
         ];
         for error in unconverged {
             assert!(matches!(error, Error::NotConverged { .. }), "{error}");
         }
+        let wrong_sign = refused(|x| -x * x, |x| 2.0 * x, 1.0);
+        assert!(
+            matches!(wrong_sign, Error::WrongGradient { .. }),
+            "{wrong_sign}"
+        );
         let off_support = refused(|x| x.ln(), |x| x.recip(), 0.0);
         assert!(
             matches!(off_support, Error::InvalidArgument { .. }),
