@@ -123,6 +123,13 @@ impl<S> Block<S> {
         self.mask[chain] && self.is_alive(chain)
     }
 
+    /// The next active chains that are neighbours, from this index on; `None` where there are no more.
+    pub(crate) fn active_run(&self, from: usize) -> Option<Range<usize>> {
+        let start = (from..self.len()).find(|&chain| self.is_active(chain))?;
+        let end = (start..self.len()).find(|&chain| !self.is_active(chain));
+        Some(start..end.unwrap_or(self.len()))
+    }
+
     /// For each chain whether it takes part in the move at hand, alive or not.
     pub(crate) fn mask(&self) -> &[bool] {
         &self.mask

@@ -1,5 +1,7 @@
 //! Metropolis kernels: a symmetric proposal, accepted or refused.
 
+use std::ops::Range;
+
 use nalgebra::DVector;
 use rand::{Rng, RngExt};
 
@@ -8,6 +10,7 @@ use crate::chain::{Block, Increment, NonFinite, Stage, Step};
 use crate::kernel::preconditioner::Preconditioner;
 use crate::kernel::step_size::StepSize;
 use crate::kernel::vector::set_len;
+use crate::kernel::proposals::{Proposals, swap_if};
 use crate::kernel::workspace::Scratch;
 use crate::kernel::{Invariant, TransitionKernel, own_reversal};
 use crate::path::Intermediate;
@@ -134,8 +137,7 @@ where
     M: Intermediate<State: Clone + Send>,
     Q: SymmetricProposal<M::State>,
 {
-    /// The proposal.
-    type Workspace = Scratch<Option<M::State>>;
+    type Workspace = Scratch<Proposals<M::State>>;
 
     fn step<R: Rng + ?Sized>(
         &self,
@@ -149,7 +151,8 @@ where
         self.step_from(here, stage, state, workspace, rng)
     }
 
-    /// One evaluation of the path serves the weight and the test.
+    /// One evaluation of the path serves the weight and the test. Chains that are neighbours are moved together where
+    /// the model evaluates batches.
     fn advance(
         &self,
         stage: Stage<'_, M>,
@@ -157,6 +160,14 @@ where
         workspace: &mut Self::Workspace,
     ) -> Result<()> {
         self.0.check(block.states())?;
+        if stage.model.evaluates_batches() {
+            let mut done = 0;
+            while let Some(run) = block.active_run(done) {
+                done = run.end;
+                self.advance_run(stage, block, run, &mut workspace.0)?;
+            }
+            return Ok(());
+        }
         block.for_each(stage, |_, state, rng| {
             let (log_ratio, here) = if stage.is_at_rest() {
                 (0.0, stage.model.log_density(state))
@@ -192,7 +203,7 @@ impl<Q> Metropolis<Q> {
         here: f64,
         stage: Stage<'_, M>,
         state: &mut M::State,
-        Scratch(proposal): &mut Scratch<Option<M::State>>,
+        Scratch(proposals): &mut Scratch<Proposals<M::State>>,
         rng: &mut R,
     ) -> Result<Step, NonFinite>
     where
@@ -201,7 +212,7 @@ impl<Q> Metropolis<Q> {
         R: Rng + ?Sized,
     {
         let here = NonFinite::check_log_density("log density", here)?;
-        let proposal = proposal.get_or_insert_with(|| state.clone());
+        let proposal = proposals.one(state);
         self.0.propose(stage.beta, state, proposal, rng);
         let there = stage.model.log_density(proposal);
         let there = NonFinite::check_log_density(PROPOSAL, there)?;
@@ -210,6 +221,36 @@ impl<Q> Metropolis<Q> {
             std::mem::swap(state, proposal);
         }
         Ok(step)
+    }
+
+    /// Moves chains that are neighbours. Each has the random numbers and the log densities that it has by itself.
+    fn advance_run<M>(
+        &self,
+        stage: Stage<'_, M>,
+        block: &mut Block<M::State>,
+        run: Range<usize>,
+        proposals: &mut Proposals<M::State>,
+    ) -> Result<()>
+    where
+        M: Intermediate<State: Clone>,
+        Q: SymmetricProposal<M::State>,
+    {
+        let (states, rngs) = block.chains_mut();
+        let (states, rngs) = (&states[run.clone()], &mut rngs[run.clone()]);
+        proposals.make(stage, states, |index, proposal, uniform| {
+            let rng = &mut rngs[index];
+            self.0.propose(stage.beta, &states[index], proposal, rng);
+            *uniform = rng.random();
+        });
+        for (index, chain) in run.enumerate() {
+            let decided = proposals.decide(index);
+            let increment = decided.map(|(accepted, increment, proposal)| {
+                swap_if(accepted, block.chain_mut(chain).0, proposal);
+                increment
+            });
+            block.add(stage, chain, increment)?;
+        }
+        Ok(())
     }
 }
 
@@ -245,6 +286,12 @@ pub(super) const PROPOSAL: &str = "log density of the proposal";
 /// The Metropolis test of a move from log density `here` to `there`, which include the log proposal
 /// densities where these differ. Returns whether to move, and the step that reports it.
 pub(super) fn decide<R: Rng + ?Sized>(here: f64, there: f64, rng: &mut R) -> (bool, Step) {
+    decide_by(here, there, rng.random())
+}
+
+/// As [`decide`], by a number that is uniform in `[0, 1)`.
+#[inline]
+pub(super) fn decide_by(here: f64, there: f64, uniform: f64) -> (bool, Step) {
     let acceptance = if there == f64::NEG_INFINITY {
         0.0
     } else if there >= here {
@@ -252,6 +299,5 @@ pub(super) fn decide<R: Rng + ?Sized>(here: f64, there: f64, rng: &mut R) -> (bo
     } else {
         (there - here).exp()
     };
-    let accepted = rng.random::<f64>() < acceptance;
-    (accepted, Step::metropolis(acceptance))
+    (uniform < acceptance, Step::metropolis(acceptance))
 }

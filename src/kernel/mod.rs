@@ -16,6 +16,7 @@ mod local_metropolis;
 mod metropolis;
 mod perfect;
 mod preconditioner;
+mod proposals;
 mod reversal;
 mod slice;
 mod step_size;

@@ -30,6 +30,14 @@ macro_rules! forward_model {
         fn state_dimension(&$this) -> Option<usize> {
             $crate::model::UnnormalizedModel::state_dimension(&$place)
         }
+
+        fn evaluates_batches(&$this) -> bool {
+            $crate::model::UnnormalizedModel::evaluates_batches(&$place)
+        }
+
+        fn log_densities(&$this, states: &[Self::State], log_densities: &mut [f64]) {
+            $crate::model::UnnormalizedModel::log_densities(&$place, states, log_densities)
+        }
     };
     (@Sampleable $inner:ty, $this:ident => $place:expr) => {
         fn sample<R: rand::Rng + ?Sized>(&$this, rng: &mut R) -> Self::State {
@@ -50,6 +58,22 @@ macro_rules! forward_model {
             gradient: &mut nalgebra::DVector<f64>,
         ) -> f64 {
             $crate::model::Differentiable::accumulate_gradient(&$place, state, scale, gradient)
+        }
+
+        fn accumulate_gradients(
+            &$this,
+            states: nalgebra::DMatrixView<'_, f64>,
+            scale: f64,
+            gradients: nalgebra::DMatrixViewMut<'_, f64>,
+            log_densities: &mut [f64],
+        ) {
+            $crate::model::Differentiable::accumulate_gradients(
+                &$place,
+                states,
+                scale,
+                gradients,
+                log_densities,
+            )
         }
     };
     (@FullConditionals $inner:ty, $this:ident => $place:expr) => {

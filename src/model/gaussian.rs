@@ -199,6 +199,15 @@ impl UnnormalizedModel for Gaussian {
     fn state_dimension(&self) -> Option<usize> {
         Some(self.dimension())
     }
+
+    /// In fewer than eight dimensions.
+    fn evaluates_batches(&self) -> bool {
+        self.form.evaluates_batches()
+    }
+
+    fn log_densities(&self, states: &[DVector<f64>], log_densities: &mut [f64]) {
+        self.form.log_densities(states, log_densities);
+    }
 }
 
 impl NormalizedModel for Gaussian {

@@ -14,6 +14,7 @@ mod function;
 mod gaussian;
 mod gradient_check;
 mod gradient_model;
+mod lanes;
 mod laplace;
 mod law;
 mod local;
@@ -45,10 +46,10 @@ pub use uniform_box::UniformBox;
 
 use std::sync::Arc;
 
-use nalgebra::DVector;
+use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 use rand::Rng;
 
-use crate::num::set_zero;
+use crate::num::{set_zero, with_buffer};
 use crate::{Error, Result};
 
 /// A density known up to a constant: `p(x) = f(x) / Z`.
@@ -81,6 +82,55 @@ pub trait UnnormalizedModel {
     /// differ in it is refused before any chain moves.
     fn state_dimension(&self) -> Option<usize> {
         None
+    }
+
+    /// Whether several states at once cost less than one after another. A path asks its target, or its likelihood.
+    /// Where it is true, [`RandomWalkMetropolis`](crate::kernel::RandomWalkMetropolis), any
+    /// [`Metropolis`](crate::kernel::Metropolis) and [`Hmc`](crate::kernel::Hmc) evaluate the chains of a block together,
+    /// by [`log_densities`](Self::log_densities) and [`Differentiable::accumulate_gradients`].
+    fn evaluates_batches(&self) -> bool {
+        false
+    }
+
+    /// Writes `log f(x)` of each state, under the rules of [`log_density`](Self::log_density). The provided method loops.
+    ///
+    /// Override it, and [`evaluates_batches`](Self::evaluates_batches), where several states share work. There may be
+    /// any number of states from 1 to the number of chains of a block. Each value must depend on its own state alone. It may
+    /// differ from that of `log_density` by rounding; where rounding depends on the number of states, the bits of a
+    /// run depend on the size of its blocks.
+    ///
+    /// ```
+    /// use annealed::prelude::*;
+    ///
+    /// /// Laplace's law.
+    /// struct TwoSided;
+    ///
+    /// impl UnnormalizedModel for TwoSided {
+    ///     type State = f64;
+    ///
+    ///     fn log_density(&self, x: &f64) -> f64 {
+    ///         -x.abs()
+    ///     }
+    ///
+    ///     fn evaluates_batches(&self) -> bool {
+    ///         true
+    ///     }
+    ///
+    ///     fn log_densities(&self, states: &[f64], log_densities: &mut [f64]) {
+    ///         for (log_density, x) in log_densities.iter_mut().zip(states) {
+    ///             *log_density = -x.abs();
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let mut found = [0.0; 2];
+    /// TwoSided.log_densities(&[1.0, -2.0], &mut found);
+    /// assert_eq!(found, [-1.0, -2.0]);
+    /// ```
+    fn log_densities(&self, states: &[Self::State], log_densities: &mut [f64]) {
+        for (log_density, state) in log_densities.iter_mut().zip(states) {
+            *log_density = self.log_density(state);
+        }
     }
 }
 
@@ -135,6 +185,20 @@ pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
         gradient: &mut DVector<f64>,
     ) -> f64;
 
+    /// Adds `scale * grad log f(x)` of several states to `gradients`, and writes each `log f(x)`, unscaled. A row belongs
+    /// to a state, a column to a coordinate. The provided method loops.
+    ///
+    /// Override it as [`log_densities`](UnnormalizedModel::log_densities).
+    fn accumulate_gradients(
+        &self,
+        states: DMatrixView<'_, f64>,
+        scale: f64,
+        gradients: DMatrixViewMut<'_, f64>,
+        log_densities: &mut [f64],
+    ) {
+        accumulate_each(self, states, scale, gradients, log_densities);
+    }
+
     /// Adds `scale / 2 * (grad log f(x) + grad log f'(x))`, with f' the density of `previous`, to
     /// `gradient` and returns `log f(x)`.
     ///
@@ -165,6 +229,36 @@ pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
         let mut gradient = DVector::zeros(state.len());
         self.gradient_into(state, &mut gradient);
         gradient
+    }
+}
+
+/// Takes the gradient of one state after another.
+fn accumulate_each<M: Differentiable + ?Sized>(
+    model: &M,
+    states: DMatrixView<'_, f64>,
+    scale: f64,
+    mut gradients: DMatrixViewMut<'_, f64>,
+    log_densities: &mut [f64],
+) {
+    let dimension = states.ncols();
+    with_buffer(dimension, |state| {
+        with_buffer(dimension, |gradient| {
+            for (row, log_density) in log_densities.iter_mut().enumerate() {
+                copy_row(state, states, row);
+                copy_row(gradient, gradients.as_view(), row);
+                *log_density = model.accumulate_gradient(state, scale, gradient);
+                for (to, from) in gradients.row_mut(row).iter_mut().zip(gradient.iter()) {
+                    *to = *from;
+                }
+            }
+        });
+    });
+}
+
+/// Writes a row of a matrix to a vector of its length.
+pub(crate) fn copy_row(to: &mut DVector<f64>, from: DMatrixView<'_, f64>, row: usize) {
+    for (to, from) in to.iter_mut().zip(from.row(row).iter()) {
+        *to = *from;
     }
 }
 

@@ -1,10 +1,10 @@
 //! The quadratic form behind every Gaussian density.
 
-use nalgebra::DVector;
+use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 use rand::Rng;
 
 use crate::model::square::SquareMatrix;
-use crate::model::{Differentiable, FullConditionals, UnnormalizedModel};
+use crate::model::{Differentiable, FullConditionals, UnnormalizedModel, accumulate_each, lanes};
 use crate::num::{VECTOR_WIDTH, all_finite, over_vectors, wide};
 use crate::random::StandardNormal;
 
@@ -40,6 +40,11 @@ impl QuadraticForm {
         );
         (state.as_slice(), self.mean.as_slice())
     }
+
+    /// Whether lanes of a register belong to states, and not to coordinates.
+    fn is_short(&self) -> bool {
+        self.mean.len() < VECTOR_WIDTH
+    }
 }
 
 impl UnnormalizedModel for QuadraticForm {
@@ -53,6 +58,37 @@ impl UnnormalizedModel for QuadraticForm {
             SquareMatrix::Dense(p) => dense_form(p.as_slice(), x, mean),
         };
         -0.5 * without_overflow(form, x)
+    }
+
+    fn evaluates_batches(&self) -> bool {
+        self.is_short()
+    }
+
+    fn log_densities(&self, states: &[DVector<f64>], log_densities: &mut [f64]) {
+        if self.is_short() {
+            states.iter().for_each(|state| _ = self.checked(state));
+            let mean = self.mean.as_slice();
+            lanes::forms(&self.precision, mean, states, log_densities);
+            finish(log_densities, |chain| self.log_density(&states[chain]));
+        } else {
+            for (log_density, state) in log_densities.iter_mut().zip(states) {
+                *log_density = self.log_density(state);
+            }
+        }
+    }
+}
+
+/// Makes log densities of forms; those that are not finite are `recomputed`.
+#[inline]
+fn finish(forms: &mut [f64], recomputed: impl Fn(usize) -> f64) {
+    forms.iter_mut().for_each(|form| *form *= -0.5);
+    if all_finite(forms) {
+        return;
+    }
+    for (chain, log_density) in forms.iter_mut().enumerate() {
+        if !log_density.is_finite() {
+            *log_density = recomputed(chain);
+        }
     }
 }
 
@@ -72,6 +108,31 @@ impl Differentiable for QuadraticForm {
             SquareMatrix::Dense(p) => accumulate_dense_pull(p.as_slice(), x, mean, scale, gradient),
         };
         -0.5 * without_overflow(form, x)
+    }
+
+    fn accumulate_gradients(
+        &self,
+        states: DMatrixView<'_, f64>,
+        scale: f64,
+        gradients: DMatrixViewMut<'_, f64>,
+        log_densities: &mut [f64],
+    ) {
+        assert_eq!(states.ncols(), self.mean.len(), "dimension of the states");
+        if !self.is_short() {
+            return accumulate_each(self, states, scale, gradients, log_densities);
+        }
+        let mean = self.mean.as_slice();
+        lanes::accumulate_pulls(
+            &self.precision,
+            mean,
+            states,
+            scale,
+            gradients,
+            log_densities,
+        );
+        finish(log_densities, |chain| {
+            self.log_density(&states.row(chain).transpose())
+        });
     }
 }
 

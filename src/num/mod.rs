@@ -21,7 +21,7 @@ pub(crate) mod serial;
 mod setters;
 mod vector;
 
-pub(crate) use buffer::with_buffer;
+pub(crate) use buffer::{with_buffer, with_slice};
 pub(crate) use deserialize::{deserialize_checked, serialize_as};
 pub use engine::Engine;
 pub(crate) use engine::{Available, over_vectors, vectorized};

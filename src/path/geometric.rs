@@ -1,12 +1,12 @@
 //! The geometric path.
 
-use nalgebra::DVector;
+use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 
 use crate::Result;
 use crate::model::{
     Differentiable, LocalDensity, Sampleable, UnnormalizedModel, check_same_dimension,
 };
-use crate::num::weighted;
+use crate::num::{weighted, with_slice};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate, PathAt};
 
 /// The geometric path `log f_beta = (1 - beta) log f_a + beta log f_b`.
@@ -82,6 +82,21 @@ where
             self.path.target.log_density(state),
         )
     }
+
+    /// As the target.
+    fn evaluates_batches(&self) -> bool {
+        self.path.target.evaluates_batches()
+    }
+
+    fn log_densities(&self, states: &[A::State], log_densities: &mut [f64]) {
+        with_slice(states.len(), |base| {
+            self.path.base.log_densities(states, base);
+            self.path.target.log_densities(states, log_densities);
+            for (value, base) in log_densities.iter_mut().zip(base) {
+                *value = blend(self.beta, *base, *value);
+            }
+        });
+    }
 }
 
 /// `(1 - beta) base + beta target` with `0 * -inf = 0`.
@@ -109,16 +124,36 @@ where
     fn log_ratio_and_density(&self, previous: &Self, state: &A::State) -> (f64, f64) {
         let base = self.path.base.log_density(state);
         let target = self.path.target.log_density(state);
-        let here = blend(self.beta, base, target);
-        let log_ratio = if base.is_finite() && target.is_finite() {
-            (self.beta - previous.beta) * (target - base)
-        } else if here == f64::NEG_INFINITY {
-            here
-        } else {
-            here - blend(previous.beta, base, target)
-        };
-        (log_ratio, here)
+        ratio_and_density(previous.beta, self.beta, base, target)
     }
+
+    fn log_ratios_and_densities(
+        &self,
+        previous: &Self,
+        states: &[A::State],
+        log_ratios: &mut [f64],
+        log_densities: &mut [f64],
+    ) {
+        self.path.base.log_densities(states, log_ratios);
+        self.path.target.log_densities(states, log_densities);
+        for (base, target) in log_ratios.iter_mut().zip(log_densities) {
+            (*base, *target) = ratio_and_density(previous.beta, self.beta, *base, *target);
+        }
+    }
+}
+
+/// The log ratio from one beta to another, and the log density at the latter, of a state of these log densities.
+#[inline(always)]
+fn ratio_and_density(from: f64, to: f64, base: f64, target: f64) -> (f64, f64) {
+    let here = blend(to, base, target);
+    let log_ratio = if base.is_finite() && target.is_finite() {
+        (to - from) * (target - base)
+    } else if here == f64::NEG_INFINITY {
+        here
+    } else {
+        here - blend(from, base, target)
+    };
+    (log_ratio, here)
 }
 
 impl<C, A, B> LocalDensity<C> for GeometricAt<'_, A, B>
@@ -156,6 +191,32 @@ where
         gradient: &mut DVector<f64>,
     ) -> f64 {
         self.accumulate_mean_gradient(self, state, scale, gradient)
+    }
+
+    fn accumulate_gradients(
+        &self,
+        states: DMatrixView<'_, f64>,
+        scale: f64,
+        mut gradients: DMatrixViewMut<'_, f64>,
+        log_densities: &mut [f64],
+    ) {
+        let (to_base, to_target) = (1.0 - self.beta, self.beta);
+        with_slice(log_densities.len(), |base| {
+            base.fill(0.0);
+            log_densities.fill(0.0);
+            if to_base > 0.0 {
+                let gradients = gradients.as_view_mut();
+                let model = &self.path.base;
+                model.accumulate_gradients(states, scale * to_base, gradients, base);
+            }
+            if to_target > 0.0 {
+                let model = &self.path.target;
+                model.accumulate_gradients(states, scale * to_target, gradients, log_densities);
+            }
+            for (value, base) in log_densities.iter_mut().zip(base) {
+                *value = blend(self.beta, *base, *value);
+            }
+        });
     }
 
     /// The gradient at the mean of the two betas.

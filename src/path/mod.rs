@@ -59,6 +59,21 @@ pub trait Intermediate: UnnormalizedModel {
     fn log_ratio_and_density(&self, previous: &Self, state: &Self::State) -> (f64, f64) {
         (self.log_ratio(previous, state), self.log_density(state))
     }
+
+    /// [`log_ratio_and_density`](Self::log_ratio_and_density) of several states, for kernels that
+    /// evaluate [batches](UnnormalizedModel::evaluates_batches). The provided method loops.
+    fn log_ratios_and_densities(
+        &self,
+        previous: &Self,
+        states: &[Self::State],
+        log_ratios: &mut [f64],
+        log_densities: &mut [f64],
+    ) {
+        let found = log_ratios.iter_mut().zip(log_densities);
+        for (state, (log_ratio, log_density)) in states.iter().zip(found) {
+            (*log_ratio, *log_density) = self.log_ratio_and_density(previous, state);
+        }
+    }
 }
 
 /// An intermediate model that is differentiable in beta.

@@ -1,0 +1,100 @@
+//! Proposals of several chains, which are evaluated and decided together.
+
+use std::fmt;
+
+use crate::chain::{Increment, NonFinite, Stage};
+use crate::kernel::metropolis::{PROPOSAL, decide_by};
+use crate::path::Intermediate;
+
+/// Proposals of some chains, with the numbers that decide about them. A kernel that moves one chain at a time uses the
+/// first.
+pub struct Proposals<S> {
+    states: Vec<S>,
+    log_ratios: Vec<f64>,
+    /// Log densities of the states and of the proposals.
+    here: Vec<f64>,
+    there: Vec<f64>,
+    uniforms: Vec<f64>,
+}
+
+impl<S> Default for Proposals<S> {
+    fn default() -> Self {
+        Self {
+            states: Vec::new(),
+            log_ratios: Vec::new(),
+            here: Vec::new(),
+            there: Vec::new(),
+            uniforms: Vec::new(),
+        }
+    }
+}
+
+impl<S> fmt::Debug for Proposals<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let places = self.states.len();
+        f.debug_struct("Proposals").field("places", &places).finish()
+    }
+}
+
+impl<S: Clone> Proposals<S> {
+    /// A place for one proposal, which holds an arbitrary earlier state.
+    #[inline]
+    pub(super) fn one(&mut self, state: &S) -> &mut S {
+        if self.states.is_empty() {
+            self.states.push(state.clone());
+        }
+        &mut self.states[0]
+    }
+
+    /// Weighs chains in these states, and calls `propose` with each one's index, its place for a proposal and its place
+    /// for the number that decides; then evaluates the proposals.
+    pub(super) fn make<M: Intermediate<State = S>>(
+        &mut self,
+        stage: Stage<'_, M>,
+        states: &[S],
+        mut propose: impl FnMut(usize, &mut S, &mut f64),
+    ) {
+        let chains = states.len();
+        self.states.extend(states.iter().skip(self.states.len()).cloned());
+        for numbers in [&mut self.log_ratios, &mut self.here, &mut self.there, &mut self.uniforms] {
+            numbers.resize(chains, 0.0);
+        }
+        if stage.is_at_rest() {
+            self.log_ratios.fill(0.0);
+            stage.model.log_densities(states, &mut self.here);
+        } else {
+            let (log_ratios, here) = (&mut self.log_ratios, &mut self.here);
+            stage.model.log_ratios_and_densities(stage.previous, states, log_ratios, here);
+        }
+        let places = self.states.iter_mut().zip(&mut self.uniforms);
+        for (index, (proposal, uniform)) in places.enumerate().take(chains) {
+            propose(index, proposal, uniform);
+        }
+        stage.model.log_densities(&self.states[..chains], &mut self.there);
+    }
+
+    /// What a chain, by its index among these, does, and its proposal.
+    ///
+    /// # Errors
+    /// A number that is not finite.
+    #[inline]
+    pub(super) fn decide(&mut self, index: usize) -> Result<(bool, Increment, &mut S), NonFinite> {
+        let check = NonFinite::check_log_density;
+        let log_ratio = check("log ratio", self.log_ratios[index])?;
+        let here = check("log density", self.here[index])?;
+        let there = check(PROPOSAL, self.there[index])?;
+        let (accepted, step) = decide_by(here, there, self.uniforms[index]);
+        let increment = Increment::new(log_ratio, step);
+        Ok((accepted, increment, &mut self.states[index]))
+    }
+}
+
+/// Swaps two values where the condition holds, without a branch, which would be mispredicted where it is random.
+#[inline]
+#[allow(unsafe_code)]
+pub(super) fn swap_if<T>(condition: bool, a: &mut T, b: &mut T) {
+    let (a, b) = (std::ptr::from_mut(a), std::ptr::from_mut(b));
+    let other = std::hint::select_unpredictable(condition, b, a);
+    // SAFETY: both are valid for reads and writes, and `ptr::swap` takes a value that is swapped with itself.
+    unsafe { std::ptr::swap(a, other) };
+}
