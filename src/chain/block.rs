@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::stage::Stage;
 use super::step::{Decisions, Increment, NonFinite, Step};
-use crate::num::log_mean_exp;
+use crate::num::{log_mean_exp, next_run};
 use crate::path::Intermediate;
 use crate::random::{Lanes, StreamRng};
 use crate::{Error, Result};
@@ -125,9 +125,7 @@ impl<S> Block<S> {
 
     /// The next active chains that are neighbours, from this index on; `None` where there are no more.
     pub(crate) fn active_run(&self, from: usize) -> Option<Range<usize>> {
-        let start = (from..self.len()).find(|&chain| self.is_active(chain))?;
-        let end = (start..self.len()).find(|&chain| !self.is_active(chain));
-        Some(start..end.unwrap_or(self.len()))
+        next_run(from..self.len(), |chain| self.is_active(chain))
     }
 
     /// For each chain whether it takes part in the move at hand, alive or not.

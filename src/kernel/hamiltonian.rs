@@ -1,32 +1,24 @@
 //! Hamiltonian Monte Carlo, with fresh momenta at each step or with momenta that persist.
 
-use std::num::NonZeroUsize;
+use std::ops::Range;
 
 use nalgebra::DVector;
-use rand::Rng;
+use rand::{Rng, RngExt};
 
 use super::tunable::Tunable;
 use crate::chain::{Block, NonFinite, Stage, Step};
-use crate::kernel::metropolis::{PROPOSAL, decide};
-use crate::kernel::preconditioner::{Factor, Preconditioner};
+use crate::kernel::leapfrog::{Leapfrog, Trajectory};
+use crate::kernel::metropolis::decide;
+use crate::kernel::preconditioner::Preconditioner;
 use crate::kernel::step_size::StepSize;
-use crate::kernel::vector::{add_scaled, evaluate_along, fill_normal, set_len};
+use crate::kernel::trajectories::Trajectories;
+use crate::kernel::vector::{fill_normal, set_len};
 use crate::kernel::workspace::{PerChain, Scratch};
 use crate::kernel::{Invariant, TransitionKernel, advance_each, own_reversal};
 use crate::model::{Differentiable, check_gradient};
 use crate::path::Intermediate;
 use crate::random::StandardNormal;
 use crate::{Error, Result};
-
-/// The leapfrog integrator of `H(x, p) = -log f(x) + |p|^2 / 2`, with unit mass. With a preconditioner L
-/// the momentum belongs to the coordinates `y = L^{-1} x`: `dx/dt = L p`, `dp/dt = L^T grad log f(x)`.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-struct Leapfrog {
-    step_size: StepSize,
-    steps: NonZeroUsize,
-    preconditioner: Option<Preconditioner>,
-}
 
 /// Hamiltonian Monte Carlo. A step draws a momentum `p ~ N(0, I)`, makes L leapfrog steps of size
 /// `eps` from (x, p) to (x', p'), and accepts x' with probability `min(1, exp(H(x, p) - H(x', p')))`,
@@ -89,115 +81,6 @@ pub struct PersistentHmc {
     refreshment: f64,
 }
 
-/// The end of a trajectory and its gradient, shared by the chains of a block.
-#[derive(Debug, Clone, Default)]
-pub struct Trajectory {
-    position: DVector<f64>,
-    momentum: DVector<f64>,
-    gradient: DVector<f64>,
-    /// `L p`, where there is a preconditioner.
-    velocity: DVector<f64>,
-}
-
-impl Leapfrog {
-    fn new(step_size: impl TryInto<StepSize, Error: Into<Error>>, steps: usize) -> Result<Self> {
-        let steps = Error::check_nonzero("leapfrog steps", steps)?;
-        let step_size = step_size.try_into().map_err(Into::into)?;
-        Ok(Self {
-            step_size,
-            steps,
-            preconditioner: None,
-        })
-    }
-
-    /// The step size with which a trajectory under a standard normal distribution lasts a quarter of a period.
-    fn quarter_period(&self) -> f64 {
-        std::f64::consts::FRAC_PI_2 / self.steps.get() as f64
-    }
-
-    /// Density and gradient at all points of a trajectory, and the density for the weight.
-    fn evaluations(&self) -> usize {
-        self.steps.get().saturating_mul(2).saturating_add(3)
-    }
-
-    /// Integrates from `state` and `trajectory.momentum`, leaves the end in `trajectory` and
-    /// returns `-H` at both ends, the latter `-inf` where the trajectory ends off the support.
-    fn integrate<M: Differentiable + Intermediate>(
-        &self,
-        stage: Stage<'_, M>,
-        state: &DVector<f64>,
-        trajectory: &mut Trajectory,
-    ) -> Result<(f64, f64), NonFinite> {
-        let factor = self.preconditioner.as_ref().map(|l| l.at(stage.beta));
-        trajectory.start(state);
-        let here = trajectory.evaluate("log density", stage.model, factor)?;
-        let here = here - trajectory.kinetic_energy();
-
-        let size = self.step_size.at(stage.beta);
-        let mut there = f64::NEG_INFINITY;
-        trajectory.kick(0.5 * size);
-        for step in 1..=self.steps.get() {
-            trajectory.drift(size, factor);
-            there = trajectory.evaluate(PROPOSAL, stage.model, factor)?;
-            let last = step == self.steps.get();
-            trajectory.kick(if last { 0.5 * size } else { size });
-        }
-        Ok((here, there - trajectory.kinetic_energy()))
-    }
-
-    fn with_step_size(&self, step_size: StepSize) -> Self {
-        Self {
-            step_size,
-            ..self.clone()
-        }
-    }
-
-    fn preconditioned(&self, preconditioner: Preconditioner) -> Self {
-        Self {
-            preconditioner: Some(preconditioner),
-            ..self.clone()
-        }
-    }
-}
-
-impl Trajectory {
-    fn start(&mut self, state: &DVector<f64>) {
-        set_len(&mut self.position, state.len());
-        set_len(&mut self.gradient, state.len());
-        self.position.copy_from(state);
-    }
-
-    /// The log density at the position, which leaves the gradient.
-    fn evaluate<M: Differentiable>(
-        &mut self,
-        quantity: &'static str,
-        model: &M,
-        factor: Option<&Factor>,
-    ) -> Result<f64, NonFinite> {
-        evaluate_along(factor, quantity, model, &self.position, &mut self.gradient)
-    }
-
-    /// `p <- p + eps grad`.
-    fn kick(&mut self, size: f64) {
-        add_scaled(&mut self.momentum, size, &self.gradient);
-    }
-
-    /// `x <- x + eps L p`.
-    fn drift(&mut self, size: f64, factor: Option<&Factor>) {
-        let Some(factor) = factor else {
-            return add_scaled(&mut self.position, size, &self.momentum);
-        };
-        set_len(&mut self.velocity, self.momentum.len());
-        self.velocity.copy_from(&self.momentum);
-        factor.times(&mut self.velocity);
-        add_scaled(&mut self.position, size, &self.velocity);
-    }
-
-    fn kinetic_energy(&self) -> f64 {
-        0.5 * self.momentum.norm_squared()
-    }
-}
-
 impl Hmc {
     /// A kernel that makes `leapfrog_steps` steps of size `step_size`, which is a number or a
     /// [`StepSize`].
@@ -211,6 +94,39 @@ impl Hmc {
         let leapfrog = Leapfrog::new(step_size, leapfrog_steps)?;
         Ok(Self { leapfrog })
     }
+}
+
+impl Hmc {
+    /// Moves chains that are neighbours. Each has the random numbers that it has by itself.
+    fn advance_run<M: Differentiable + Intermediate>(
+        &self,
+        stage: Stage<'_, M>,
+        block: &mut Block<DVector<f64>>,
+        run: Range<usize>,
+        trajectories: &mut Trajectories,
+    ) -> Result<()> {
+        let (states, rngs) = block.chains_mut();
+        let states = &states[run.clone()];
+        trajectories.start(stage, states);
+        let normal = StandardNormal::get();
+        for (index, rng) in rngs[run.clone()].iter_mut().enumerate() {
+            let (momentum, uniform) = trajectories.random_of(index);
+            momentum.for_each(|p| *p = normal.draw(rng));
+            *uniform = rng.random();
+        }
+        self.leapfrog.integrate_all(stage, trajectories);
+        for (index, chain) in run.enumerate() {
+            let state = block.chain_mut(chain).0;
+            let increment = trajectories.decide(index, state);
+            block.add(stage, chain, increment)?;
+        }
+        Ok(())
+    }
+}
+
+fn have_one_dimension(states: &[DVector<f64>]) -> bool {
+    let first = states.first().map_or(0, DVector::len);
+    states.iter().all(|state| state.len() == first)
 }
 
 impl PersistentHmc {
@@ -239,16 +155,17 @@ impl PersistentHmc {
 }
 
 impl<M: Differentiable + Intermediate> TransitionKernel<M> for Hmc {
-    type Workspace = Scratch<Trajectory>;
+    type Workspace = Scratch<Trajectories>;
 
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
         _chain: usize,
         state: &mut DVector<f64>,
-        Scratch(trajectory): &mut Self::Workspace,
+        Scratch(trajectories): &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
+        let trajectory = trajectories.one();
         set_len(&mut trajectory.momentum, state.len());
         fill_normal(&mut trajectory.momentum, rng);
         let (here, there) = self.leapfrog.integrate(stage, state, trajectory)?;
@@ -259,6 +176,7 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for Hmc {
         Ok(step)
     }
 
+    /// Chains that are neighbours are moved together where the model evaluates batches.
     fn advance(
         &self,
         stage: Stage<'_, M>,
@@ -266,7 +184,15 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for Hmc {
         workspace: &mut Self::Workspace,
     ) -> Result<()> {
         Preconditioner::check(self.leapfrog.preconditioner.as_ref(), block.states())?;
-        advance_each(self, stage, block, workspace)
+        if !stage.model.evaluates_batches() || !have_one_dimension(block.states()) {
+            return advance_each(self, stage, block, workspace);
+        }
+        let mut done = 0;
+        while let Some(run) = block.active_run(done) {
+            done = run.end;
+            self.advance_run(stage, block, run, &mut workspace.0)?;
+        }
+        Ok(())
     }
 
     fn check_model(&self, model: &M, states: &[DVector<f64>]) -> Result<()> {

@@ -29,7 +29,7 @@ pub(crate) fn add_scaled(x: &mut DVector<f64>, s: f64, y: &DVector<f64>) {
 }
 
 /// Below this a log density is that of a state that no chain reaches, and its gradient may overflow.
-const UNREACHABLE: f64 = -1e100;
+pub(super) const UNREACHABLE: f64 = -1e100;
 
 /// Writes `grad log f(x)` and returns `log f(x)`, with both checked.
 ///
@@ -75,7 +75,7 @@ pub(crate) fn evaluate_along<M: Differentiable>(
     Ok(log_density)
 }
 
-fn check_gradient(gradient: &DVector<f64>) -> Result<(), NonFinite> {
+pub(super) fn check_gradient(gradient: &DVector<f64>) -> Result<(), NonFinite> {
     match all_finite(gradient.as_slice()) {
         true => Ok(()),
         false => Err(NonFinite {

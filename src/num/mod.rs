@@ -31,7 +31,7 @@ pub(crate) use log_space::log_add_exp;
 pub use log_space::{WeightSums, log_mean_exp, log_sum_exp};
 pub(crate) use logistic::{log_sigmoid, softplus_increment};
 pub use logistic::{sigmoid, softplus};
-pub(crate) use math::{pairs, weighted};
+pub(crate) use math::{next_run, pairs, weighted};
 pub(crate) use moments::{Moments, WeightedMean, WeightedVariance};
 pub(crate) use quadrature::log_integral;
 pub(crate) use setters::setters;

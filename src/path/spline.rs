@@ -137,6 +137,23 @@ impl<A: Intermediate> Intermediate for MomentSplineAt<A> {
         }
         log_difference(self, previous, state)
     }
+
+    fn log_ratios_and_densities(
+        &self,
+        previous: &Self,
+        states: &[A::State],
+        log_ratios: &mut [f64],
+        log_densities: &mut [f64],
+    ) {
+        let (model, before) = (&self.inner, &previous.inner);
+        if self.segment == previous.segment {
+            return model.log_ratios_and_densities(before, states, log_ratios, log_densities);
+        }
+        let found = log_ratios.iter_mut().zip(log_densities);
+        for (state, (log_ratio, log_density)) in states.iter().zip(found) {
+            (*log_ratio, *log_density) = self.log_ratio_and_density(previous, state);
+        }
+    }
 }
 
 impl<A: BetaDerivative> BetaDerivative for MomentSplineAt<A> {

@@ -1,13 +1,15 @@
 //! The path from a prior to a posterior, on which the likelihood is tempered.
 
-use nalgebra::DVector;
+use std::ops::Range;
+
+use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 
 use crate::Result;
 use crate::model::{
     Differentiable, LocalDensity, NormalizedModel, Sampleable, UnnormalizedModel,
     check_same_dimension, forward_model,
 };
-use crate::num::weighted;
+use crate::num::{next_run, weighted, with_slice};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate, PathAt};
 
 /// A model divided by its normaliser: `log f(x) - log Z`, whose own log Z is 0.
@@ -37,6 +39,15 @@ impl<M: UnnormalizedModel> UnnormalizedModel for Normalized<M> {
     fn state_dimension(&self) -> Option<usize> {
         self.model.state_dimension()
     }
+
+    fn evaluates_batches(&self) -> bool {
+        self.model.evaluates_batches()
+    }
+
+    fn log_densities(&self, states: &[M::State], log_densities: &mut [f64]) {
+        self.model.log_densities(states, log_densities);
+        log_densities.iter_mut().for_each(|x| *x -= self.log_normalizer);
+    }
 }
 
 impl<M: UnnormalizedModel> NormalizedModel for Normalized<M> {
@@ -61,6 +72,18 @@ impl<M: Differentiable> Differentiable for Normalized<M> {
         gradient: &mut DVector<f64>,
     ) -> f64 {
         self.model.accumulate_gradient(state, scale, gradient) - self.log_normalizer
+    }
+
+    fn accumulate_gradients(
+        &self,
+        states: DMatrixView<'_, f64>,
+        scale: f64,
+        gradients: DMatrixViewMut<'_, f64>,
+        log_densities: &mut [f64],
+    ) {
+        let model = &self.model;
+        model.accumulate_gradients(states, scale, gradients, log_densities);
+        log_densities.iter_mut().for_each(|x| *x -= self.log_normalizer);
     }
 }
 
@@ -166,6 +189,35 @@ where
         }
         prior + self.beta * self.path.log_likelihood.log_density(state)
     }
+
+    /// As the likelihood.
+    fn evaluates_batches(&self) -> bool {
+        self.path.log_likelihood.evaluates_batches()
+    }
+
+    fn log_densities(&self, states: &[P::State], log_densities: &mut [f64]) {
+        self.path.prior.log_densities(states, log_densities);
+        if self.beta == 0.0 {
+            return;
+        }
+        with_slice(states.len(), |likelihoods| {
+            let mut done = 0;
+            while let Some(run) = next_within(log_densities, done) {
+                done = run.end;
+                let likelihoods = &mut likelihoods[run.clone()];
+                let model = &self.path.log_likelihood;
+                model.log_densities(&states[run.clone()], likelihoods);
+                for (value, likelihood) in log_densities[run].iter_mut().zip(likelihoods) {
+                    *value += self.beta * *likelihood;
+                }
+            }
+        });
+    }
+}
+
+/// The next stretch of states that the prior does not exclude, given their log densities under it.
+fn next_within(prior: &[f64], from: usize) -> Option<Range<usize>> {
+    next_run(from..prior.len(), |state| prior[state] != f64::NEG_INFINITY)
 }
 
 impl<P, L> TemperedAt<'_, P, L> {
@@ -200,6 +252,35 @@ where
         let log_likelihood = self.path.log_likelihood.log_density(state);
         let log_density = prior + self.beta * log_likelihood;
         (self.tempered_ratio(previous, log_likelihood), log_density)
+    }
+
+    fn log_ratios_and_densities(
+        &self,
+        previous: &Self,
+        states: &[P::State],
+        log_ratios: &mut [f64],
+        log_densities: &mut [f64],
+    ) {
+        self.path.prior.log_densities(states, log_densities);
+        let mut done = 0;
+        while let Some(run) = next_within(log_densities, done) {
+            done = run.end;
+            let likelihoods = &mut log_ratios[run.clone()];
+            let model = &self.path.log_likelihood;
+            model.log_densities(&states[run], likelihoods);
+        }
+        let found = log_ratios.iter_mut().zip(log_densities);
+        for (state, (log_ratio, log_density)) in states.iter().zip(found) {
+            if *log_density == f64::NEG_INFINITY {
+                *log_ratio = self.log_ratio(previous, state);
+                continue;
+            }
+            let log_likelihood = *log_ratio;
+            if self.beta != 0.0 {
+                *log_density += self.beta * log_likelihood;
+            }
+            *log_ratio = self.tempered_ratio(previous, log_likelihood);
+        }
     }
 }
 
@@ -242,6 +323,37 @@ where
         gradient: &mut DVector<f64>,
     ) -> f64 {
         self.accumulate_mean_gradient(self, state, scale, gradient)
+    }
+
+    fn accumulate_gradients(
+        &self,
+        states: DMatrixView<'_, f64>,
+        scale: f64,
+        mut gradients: DMatrixViewMut<'_, f64>,
+        log_densities: &mut [f64],
+    ) {
+        let prior = &self.path.prior;
+        prior.accumulate_gradients(states, scale, gradients.as_view_mut(), log_densities);
+        if self.beta == 0.0 {
+            return;
+        }
+        with_slice(log_densities.len(), |likelihoods| {
+            let mut done = 0;
+            while let Some(run) = next_within(log_densities, done) {
+                done = run.end;
+                let likelihoods = &mut likelihoods[run.clone()];
+                let rows = (run.start, run.len());
+                self.path.log_likelihood.accumulate_gradients(
+                    states.rows(rows.0, rows.1),
+                    scale * self.beta,
+                    gradients.rows_mut(rows.0, rows.1),
+                    likelihoods,
+                );
+                for (value, likelihood) in log_densities[run].iter_mut().zip(likelihoods) {
+                    *value += weighted(self.beta, *likelihood);
+                }
+            }
+        });
     }
 
     /// The gradient at the mean of the two betas.

@@ -1,0 +1,133 @@
+//! The leapfrog integrator of Hamiltonian Monte Carlo.
+
+use std::num::NonZeroUsize;
+
+use nalgebra::DVector;
+
+use crate::chain::{NonFinite, Stage};
+use crate::kernel::metropolis::PROPOSAL;
+use crate::kernel::preconditioner::{Factor, Preconditioner};
+use crate::kernel::step_size::StepSize;
+use crate::kernel::vector::{add_scaled, evaluate_along, set_len};
+use crate::model::Differentiable;
+use crate::path::Intermediate;
+use crate::{Error, Result};
+
+/// The leapfrog integrator of `H(x, p) = -log f(x) + |p|^2 / 2`, with unit mass. With a preconditioner L
+/// the momentum belongs to the coordinates `y = L^{-1} x`: `dx/dt = L p`, `dp/dt = L^T grad log f(x)`.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Leapfrog {
+    pub(super) step_size: StepSize,
+    pub(super) steps: NonZeroUsize,
+    pub(super) preconditioner: Option<Preconditioner>,
+}
+
+/// The end of a trajectory and its gradient, shared by the chains of a block.
+#[derive(Debug, Clone, Default)]
+pub struct Trajectory {
+    pub(super) position: DVector<f64>,
+    pub(super) momentum: DVector<f64>,
+    pub(super) gradient: DVector<f64>,
+    /// `L p`, where there is a preconditioner.
+    pub(super) velocity: DVector<f64>,
+}
+
+impl Leapfrog {
+    pub(super) fn new(step_size: impl TryInto<StepSize, Error: Into<Error>>, steps: usize) -> Result<Self> {
+        let steps = Error::check_nonzero("leapfrog steps", steps)?;
+        let step_size = step_size.try_into().map_err(Into::into)?;
+        Ok(Self {
+            step_size,
+            steps,
+            preconditioner: None,
+        })
+    }
+
+    /// The step size with which a trajectory under a standard normal distribution lasts a quarter of a period.
+    pub(super) fn quarter_period(&self) -> f64 {
+        std::f64::consts::FRAC_PI_2 / self.steps.get() as f64
+    }
+
+    /// Density and gradient at all points of a trajectory, and the density for the weight.
+    pub(super) fn evaluations(&self) -> usize {
+        self.steps.get().saturating_mul(2).saturating_add(3)
+    }
+
+    /// Integrates from `state` and `trajectory.momentum`, leaves the end in `trajectory` and
+    /// returns `-H` at both ends, the latter `-inf` where the trajectory ends off the support.
+    pub(super) fn integrate<M: Differentiable + Intermediate>(
+        &self,
+        stage: Stage<'_, M>,
+        state: &DVector<f64>,
+        trajectory: &mut Trajectory,
+    ) -> Result<(f64, f64), NonFinite> {
+        let factor = self.preconditioner.as_ref().map(|l| l.at(stage.beta));
+        trajectory.start(state);
+        let here = trajectory.evaluate("log density", stage.model, factor)?;
+        let here = here - trajectory.kinetic_energy();
+
+        let size = self.step_size.at(stage.beta);
+        let mut there = f64::NEG_INFINITY;
+        trajectory.kick(0.5 * size);
+        for step in 1..=self.steps.get() {
+            trajectory.drift(size, factor);
+            there = trajectory.evaluate(PROPOSAL, stage.model, factor)?;
+            let last = step == self.steps.get();
+            trajectory.kick(if last { 0.5 * size } else { size });
+        }
+        Ok((here, there - trajectory.kinetic_energy()))
+    }
+
+    pub(super) fn with_step_size(&self, step_size: StepSize) -> Self {
+        Self {
+            step_size,
+            ..self.clone()
+        }
+    }
+
+    pub(super) fn preconditioned(&self, preconditioner: Preconditioner) -> Self {
+        Self {
+            preconditioner: Some(preconditioner),
+            ..self.clone()
+        }
+    }
+}
+
+impl Trajectory {
+    fn start(&mut self, state: &DVector<f64>) {
+        set_len(&mut self.position, state.len());
+        set_len(&mut self.gradient, state.len());
+        self.position.copy_from(state);
+    }
+
+    /// The log density at the position, which leaves the gradient.
+    fn evaluate<M: Differentiable>(
+        &mut self,
+        quantity: &'static str,
+        model: &M,
+        factor: Option<&Factor>,
+    ) -> Result<f64, NonFinite> {
+        evaluate_along(factor, quantity, model, &self.position, &mut self.gradient)
+    }
+
+    /// `p <- p + eps grad`.
+    fn kick(&mut self, size: f64) {
+        add_scaled(&mut self.momentum, size, &self.gradient);
+    }
+
+    /// `x <- x + eps L p`.
+    fn drift(&mut self, size: f64, factor: Option<&Factor>) {
+        let Some(factor) = factor else {
+            return add_scaled(&mut self.position, size, &self.momentum);
+        };
+        set_len(&mut self.velocity, self.momentum.len());
+        self.velocity.copy_from(&self.momentum);
+        factor.times(&mut self.velocity);
+        add_scaled(&mut self.position, size, &self.velocity);
+    }
+
+    fn kinetic_energy(&self) -> f64 {
+        0.5 * self.momentum.norm_squared()
+    }
+}

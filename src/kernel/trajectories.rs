@@ -1,0 +1,271 @@
+//! Trajectories of several chains, which take each gradient together.
+
+use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
+
+use crate::chain::{Increment, NonFinite, Stage};
+use crate::kernel::leapfrog::{Leapfrog, Trajectory};
+use crate::kernel::metropolis::{PROPOSAL, decide_by};
+use crate::kernel::preconditioner::Factor;
+use crate::kernel::vector::{UNREACHABLE, check_gradient, evaluate, set_len};
+use crate::model::Differentiable;
+use crate::num::{VECTOR_WIDTH, add_scaled, all_finite, set_zero};
+use crate::path::Intermediate;
+
+/// Trajectories of some chains. Positions, momenta and gradients are matrices with a row for each chain, column after
+/// column: a register holds one coordinate of neighbours.
+#[derive(Debug, Clone, Default)]
+pub struct Trajectories {
+    chains: usize,
+    positions: Vec<f64>,
+    momenta: Vec<f64>,
+    gradients: Vec<f64>,
+    log_densities: Vec<f64>,
+    log_ratios: Vec<f64>,
+    /// `-H` at the start, and at the end.
+    here: Vec<f64>,
+    there: Vec<f64>,
+    uniforms: Vec<f64>,
+    /// The first chain that met a number which is not finite, and the first one that it met.
+    fault: Option<(usize, NonFinite)>,
+    /// The trajectory of a chain that is moved by itself.
+    one: Trajectory,
+}
+
+impl Leapfrog {
+    /// Integrates from the positions and momenta and leaves the ends, with `-H` at both.
+    pub(super) fn integrate_all<M: Differentiable + Intermediate>(
+        &self,
+        stage: Stage<'_, M>,
+        trajectories: &mut Trajectories,
+    ) {
+        let factor = self.preconditioner.as_ref().map(|l| l.at(stage.beta));
+        let size = self.step_size.at(stage.beta);
+        trajectories.evaluate("log density", stage.model, factor);
+        trajectories.take_energies(true);
+        trajectories.kick(0.5 * size);
+        for step in 1..=self.steps.get() {
+            trajectories.drift(size, factor);
+            trajectories.evaluate(PROPOSAL, stage.model, factor);
+            let last = step == self.steps.get();
+            trajectories.kick(if last { 0.5 * size } else { size });
+        }
+        trajectories.take_energies(false);
+    }
+}
+
+impl Trajectories {
+    /// The trajectory of a chain that is moved by itself.
+    pub(super) fn one(&mut self) -> &mut Trajectory {
+        &mut self.one
+    }
+
+    /// Starts at these states, all of one dimension, and weighs them.
+    pub(super) fn start<M>(&mut self, stage: Stage<'_, M>, states: &[DVector<f64>])
+    where
+        M: Intermediate<State = DVector<f64>>,
+    {
+        let chains = states.len();
+        let dimension = states.first().map_or(0, DVector::len);
+        self.chains = chains;
+        self.fault = None;
+        for matrix in [&mut self.positions, &mut self.momenta, &mut self.gradients] {
+            matrix.resize(chains * dimension, 0.0);
+        }
+        let numbers = [&mut self.log_ratios, &mut self.log_densities, &mut self.uniforms];
+        for numbers in numbers.into_iter().chain([&mut self.here, &mut self.there]) {
+            numbers.resize(chains, 0.0);
+        }
+        for (chain, state) in states.iter().enumerate() {
+            write_row(&mut self.positions, chains, chain, state.as_slice());
+        }
+        if stage.is_at_rest() {
+            self.log_ratios.fill(0.0);
+        } else {
+            let (log_ratios, here) = (&mut self.log_ratios, &mut self.here);
+            stage.model.log_ratios_and_densities(stage.previous, states, log_ratios, here);
+        }
+    }
+
+    /// What a chain draws: its momentum, and the number that decides.
+    pub(super) fn random_of(
+        &mut self,
+        chain: usize,
+    ) -> (impl Iterator<Item = &mut f64>, &mut f64) {
+        let momentum = self.momenta.iter_mut().skip(chain).step_by(self.chains);
+        (momentum, &mut self.uniforms[chain])
+    }
+
+    /// What a chain does. Where it moves, its end becomes the `state`.
+    ///
+    /// # Errors
+    /// A number that is not finite.
+    pub(super) fn decide(
+        &self,
+        chain: usize,
+        state: &mut DVector<f64>,
+    ) -> Result<Increment, NonFinite> {
+        let log_ratio = NonFinite::check_log_density("log ratio", self.log_ratios[chain])?;
+        if let Some((_, fault)) = self.fault.filter(|fault| fault.0 == chain) {
+            return Err(fault);
+        }
+        let (here, there) = (self.here[chain], self.there[chain]);
+        let (accepted, step) = decide_by(here, there, self.uniforms[chain]);
+        if accepted {
+            read_row(&self.positions, self.chains, chain, state);
+        }
+        Ok(Increment::new(log_ratio, step))
+    }
+
+    /// Log densities and gradients at the positions, as [`evaluate`] finds them for one chain.
+    fn evaluate<M: Differentiable>(
+        &mut self,
+        quantity: &'static str,
+        model: &M,
+        factor: Option<&Factor>,
+    ) {
+        set_zero(&mut self.gradients);
+        let within = all_finite(&self.positions);
+        if within {
+            let (chains, dimension) = (self.chains, self.positions.len() / self.chains);
+            let states = DMatrixView::from_slice(&self.positions, chains, dimension);
+            let gradients = DMatrixViewMut::from_slice(&mut self.gradients, chains, dimension);
+            model.accumulate_gradients(states, 1.0, gradients, &mut self.log_densities);
+        }
+        let mut log_densities = self.log_densities.iter();
+        let usual = within && log_densities.all(is_usual) && all_finite(&self.gradients);
+        if !usual {
+            self.evaluate_unusual(within, quantity, model);
+        }
+        if let Some(factor) = factor {
+            self.turn_gradients(factor);
+        }
+    }
+
+    /// Evaluates by themselves the chains off the support, those that diverge, and those at fault.
+    #[cold]
+    fn evaluate_unusual<M: Differentiable>(
+        &mut self,
+        within: bool,
+        quantity: &'static str,
+        model: &M,
+    ) {
+        let dimension = self.positions.len() / self.chains;
+        let (mut position, mut gradient) = (DVector::zeros(dimension), DVector::zeros(dimension));
+        for chain in 0..self.chains {
+            read_row(&self.gradients, self.chains, chain, &mut gradient);
+            let usual = is_usual(&self.log_densities[chain]) && all_finite(gradient.as_slice());
+            if within && usual {
+                continue;
+            }
+            read_row(&self.positions, self.chains, chain, &mut position);
+            let found = evaluate(quantity, model, &position, &mut gradient);
+            let found = self.noted(chain, found);
+            self.log_densities[chain] = found.unwrap_or(f64::NEG_INFINITY);
+            if found.is_none() {
+                gradient.fill(0.0);
+            }
+            write_row(&mut self.gradients, self.chains, chain, gradient.as_slice());
+        }
+    }
+
+    /// Takes the gradients to the coordinates of the factor.
+    fn turn_gradients(&mut self, factor: &Factor) {
+        let dimension = self.positions.len() / self.chains;
+        let mut gradient = std::mem::take(&mut self.one.gradient);
+        set_len(&mut gradient, dimension);
+        for chain in 0..self.chains {
+            read_row(&self.gradients, self.chains, chain, &mut gradient);
+            factor.transpose_times(&mut gradient);
+            if self.noted(chain, check_gradient(&gradient)).is_none() {
+                gradient.fill(0.0);
+            }
+            write_row(&mut self.gradients, self.chains, chain, gradient.as_slice());
+        }
+        self.one.gradient = gradient;
+    }
+
+    /// Keeps what is wrong with a chain, unless one before it is wrong already, or it was before.
+    fn noted<T>(&mut self, chain: usize, found: Result<T, NonFinite>) -> Option<T> {
+        match found {
+            Ok(value) => Some(value),
+            Err(fault) => {
+                if self.fault.is_none_or(|(first, _)| chain < first) {
+                    self.fault = Some((chain, fault));
+                }
+                None
+            }
+        }
+    }
+
+    /// `p <- p + eps grad`.
+    fn kick(&mut self, size: f64) {
+        add_scaled(&mut self.momenta, size, &self.gradients);
+    }
+
+    /// `x <- x + eps L p`.
+    fn drift(&mut self, size: f64, factor: Option<&Factor>) {
+        let Some(factor) = factor else {
+            return add_scaled(&mut self.positions, size, &self.momenta);
+        };
+        let dimension = self.positions.len() / self.chains;
+        let velocity = &mut self.one.velocity;
+        set_len(velocity, dimension);
+        for chain in 0..self.chains {
+            read_row(&self.momenta, self.chains, chain, velocity);
+            factor.times(velocity);
+            let row = self.positions.iter_mut().skip(chain);
+            for (x, v) in row.step_by(self.chains).zip(velocity.as_slice()) {
+                *x += size * v;
+            }
+        }
+    }
+
+    /// `-H`, from the log densities and the momenta, at the start or at the end.
+    fn take_energies(&mut self, at_start: bool) {
+        let energies = match at_start {
+            true => &mut self.here,
+            false => &mut self.there,
+        };
+        if self.momenta.len() < VECTOR_WIDTH * self.chains {
+            // The order of the sums of one chain by itself.
+            energies.fill(0.0);
+            for column in self.momenta.chunks_exact(self.chains) {
+                for (sum, p) in energies.iter_mut().zip(column) {
+                    *sum += p * p;
+                }
+            }
+            for (energy, log_density) in energies.iter_mut().zip(&self.log_densities) {
+                *energy = log_density - 0.5 * *energy;
+            }
+            return;
+        }
+        let momentum = &mut self.one.momentum;
+        set_len(momentum, self.momenta.len() / self.chains);
+        for (chain, energy) in energies.iter_mut().enumerate() {
+            read_row(&self.momenta, self.chains, chain, momentum);
+            *energy = self.log_densities[chain] - 0.5 * momentum.norm_squared();
+        }
+    }
+}
+
+/// Whether neither the model nor the integrator left the usual course.
+#[inline]
+fn is_usual(log_density: &f64) -> bool {
+    (UNREACHABLE..f64::INFINITY).contains(log_density)
+}
+
+/// Writes row `row` of a matrix of so many rows.
+#[inline]
+fn write_row(matrix: &mut [f64], rows: usize, row: usize, values: &[f64]) {
+    for (column, value) in matrix.chunks_exact_mut(rows).zip(values) {
+        column[row] = *value;
+    }
+}
+
+/// Reads row `row` of a matrix of so many rows.
+#[inline]
+fn read_row(matrix: &[f64], rows: usize, row: usize, values: &mut DVector<f64>) {
+    for (column, value) in matrix.chunks_exact(rows).zip(values.as_mut_slice()) {
+        *value = column[row];
+    }
+}
