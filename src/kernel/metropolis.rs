@@ -13,6 +13,7 @@ use crate::kernel::vector::set_len;
 use crate::kernel::proposals::{Proposals, swap_if};
 use crate::kernel::workspace::Scratch;
 use crate::kernel::{Invariant, TransitionKernel, own_reversal};
+use crate::num::{VECTOR_WIDTH, exp_of_negative, over_vectors};
 use crate::path::Intermediate;
 use crate::random::StandardNormal;
 use crate::{Error, Result};
@@ -103,6 +104,7 @@ impl RandomWalkMetropolis {
 }
 
 impl SymmetricProposal<DVector<f64>> for RandomWalk {
+    #[inline]
     fn propose<R: Rng + ?Sized>(
         &self,
         beta: f64,
@@ -292,12 +294,36 @@ pub(super) fn decide<R: Rng + ?Sized>(here: f64, there: f64, rng: &mut R) -> (bo
 /// As [`decide`], by a number that is uniform in `[0, 1)`.
 #[inline]
 pub(super) fn decide_by(here: f64, there: f64, uniform: f64) -> (bool, Step) {
-    let acceptance = if there == f64::NEG_INFINITY {
+    let acceptance = acceptance(here, there);
+    (uniform < acceptance, Step::metropolis(acceptance))
+}
+
+/// `min(1, exp(there - here))`; 0 where `there` is `-inf`.
+#[inline(always)]
+fn acceptance(here: f64, there: f64) -> f64 {
+    let gain = there - here;
+    if there == f64::NEG_INFINITY {
         0.0
-    } else if there >= here {
+    } else if gain >= 0.0 {
         1.0
     } else {
-        (there - here).exp()
-    };
-    (uniform < acceptance, Step::metropolis(acceptance))
+        exp_of_negative(gain)
+    }
+}
+
+/// The acceptance probabilities of moves from log densities `here` to `there`, which are overwritten by them.
+pub(super) fn acceptances(here: &[f64], there: &mut [f64]) {
+    over_vectors(
+        #[inline(always)]
+        move || {
+            let (here, here_rest) = here.as_chunks::<VECTOR_WIDTH>();
+            let (there, there_rest) = there.as_chunks_mut::<VECTOR_WIDTH>();
+            for (here, there) in here.iter().zip(there) {
+                *there = std::array::from_fn(|l| acceptance(here[l], there[l]));
+            }
+            for (here, there) in here_rest.iter().zip(there_rest) {
+                *there = acceptance(*here, *there);
+            }
+        },
+    );
 }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::chain::{Increment, NonFinite, Stage};
-use crate::kernel::metropolis::{PROPOSAL, decide_by};
+use crate::chain::{Increment, NonFinite, Stage, Step};
+use crate::kernel::metropolis::{PROPOSAL, acceptances};
 use crate::path::Intermediate;
 
 /// Proposals of some chains, with the numbers that decide about them. A kernel that moves one chain at a time uses the
@@ -14,6 +14,7 @@ pub struct Proposals<S> {
     /// Log densities of the states and of the proposals.
     here: Vec<f64>,
     there: Vec<f64>,
+    acceptances: Vec<f64>,
     uniforms: Vec<f64>,
 }
 
@@ -24,6 +25,7 @@ impl<S> Default for Proposals<S> {
             log_ratios: Vec::new(),
             here: Vec::new(),
             there: Vec::new(),
+            acceptances: Vec::new(),
             uniforms: Vec::new(),
         }
     }
@@ -56,7 +58,8 @@ impl<S: Clone> Proposals<S> {
     ) {
         let chains = states.len();
         self.states.extend(states.iter().skip(self.states.len()).cloned());
-        for numbers in [&mut self.log_ratios, &mut self.here, &mut self.there, &mut self.uniforms] {
+        let numbers = [&mut self.log_ratios, &mut self.acceptances, &mut self.uniforms];
+        for numbers in numbers.into_iter().chain([&mut self.here, &mut self.there]) {
             numbers.resize(chains, 0.0);
         }
         if stage.is_at_rest() {
@@ -71,6 +74,8 @@ impl<S: Clone> Proposals<S> {
             propose(index, proposal, uniform);
         }
         stage.model.log_densities(&self.states[..chains], &mut self.there);
+        self.acceptances.copy_from_slice(&self.there);
+        acceptances(&self.here, &mut self.acceptances);
     }
 
     /// What a chain, by its index among these, does, and its proposal.
@@ -81,10 +86,11 @@ impl<S: Clone> Proposals<S> {
     pub(super) fn decide(&mut self, index: usize) -> Result<(bool, Increment, &mut S), NonFinite> {
         let check = NonFinite::check_log_density;
         let log_ratio = check("log ratio", self.log_ratios[index])?;
-        let here = check("log density", self.here[index])?;
-        let there = check(PROPOSAL, self.there[index])?;
-        let (accepted, step) = decide_by(here, there, self.uniforms[index]);
-        let increment = Increment::new(log_ratio, step);
+        check("log density", self.here[index])?;
+        check(PROPOSAL, self.there[index])?;
+        let acceptance = self.acceptances[index];
+        let increment = Increment::new(log_ratio, Step::metropolis(acceptance));
+        let accepted = self.uniforms[index] < acceptance;
         Ok((accepted, increment, &mut self.states[index]))
     }
 }

@@ -2,9 +2,9 @@
 
 use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 
-use crate::chain::{Increment, NonFinite, Stage};
+use crate::chain::{Increment, NonFinite, Stage, Step};
 use crate::kernel::leapfrog::{Leapfrog, Trajectory};
-use crate::kernel::metropolis::{PROPOSAL, decide_by};
+use crate::kernel::metropolis::{PROPOSAL, acceptances};
 use crate::kernel::preconditioner::Factor;
 use crate::kernel::vector::{UNREACHABLE, check_gradient, evaluate, set_len};
 use crate::model::Differentiable;
@@ -21,8 +21,9 @@ pub struct Trajectories {
     gradients: Vec<f64>,
     log_densities: Vec<f64>,
     log_ratios: Vec<f64>,
-    /// `-H` at the start, and at the end.
+    /// `-H` at the start.
     here: Vec<f64>,
+    /// `-H` at the end, and then the acceptance probability.
     there: Vec<f64>,
     uniforms: Vec<f64>,
     /// The first chain that met a number which is not finite, and the first one that it met.
@@ -32,7 +33,7 @@ pub struct Trajectories {
 }
 
 impl Leapfrog {
-    /// Integrates from the positions and momenta and leaves the ends, with `-H` at both.
+    /// Integrates from the positions and momenta, and leaves the ends with their acceptance probabilities.
     pub(super) fn integrate_all<M: Differentiable + Intermediate>(
         &self,
         stage: Stage<'_, M>,
@@ -50,6 +51,7 @@ impl Leapfrog {
             trajectories.kick(if last { 0.5 * size } else { size });
         }
         trajectories.take_energies(false);
+        acceptances(&trajectories.here, &mut trajectories.there);
     }
 }
 
@@ -108,12 +110,11 @@ impl Trajectories {
         if let Some((_, fault)) = self.fault.filter(|fault| fault.0 == chain) {
             return Err(fault);
         }
-        let (here, there) = (self.here[chain], self.there[chain]);
-        let (accepted, step) = decide_by(here, there, self.uniforms[chain]);
-        if accepted {
+        let acceptance = self.there[chain];
+        if self.uniforms[chain] < acceptance {
             read_row(&self.positions, self.chains, chain, state);
         }
-        Ok(Increment::new(log_ratio, step))
+        Ok(Increment::new(log_ratio, Step::metropolis(acceptance)))
     }
 
     /// Log densities and gradients at the positions, as [`evaluate`] finds them for one chain.

@@ -27,10 +27,18 @@ pub(super) fn forms(
         move || {
             let chunks = states.chunks(VECTOR_WIDTH);
             for (states, forms) in chunks.zip(forms.chunks_mut(VECTOR_WIDTH)) {
-                let offsets = gathered(states, mean);
+                let rows = rows_of(states, mean.len());
                 let found = match precision {
-                    SquareMatrix::Diagonal(p) => sum_of_squares(p.as_slice(), &offsets),
-                    SquareMatrix::Dense(p) => dense_form(p.as_slice(), &offsets, mean.len()),
+                    SquareMatrix::Diagonal(p) => sum_of_squares(p.as_slice(), |j| {
+                        rows.map(|row| row[j] - mean[j])
+                    }),
+                    SquareMatrix::Dense(p) => {
+                        let mut offsets = Tile::default();
+                        for j in 0..mean.len() {
+                            offsets[j] = rows.map(|row| row[j] - mean[j]);
+                        }
+                        dense_form(p.as_slice(), &offsets, mean.len())
+                    }
                 };
                 forms.copy_from_slice(&found[..forms.len()]);
             }
@@ -76,17 +84,14 @@ pub(super) fn accumulate_pulls(
     );
 }
 
-/// The offsets of up to eight states.
+/// Up to eight states, the last of which stands in for those that lack.
 #[inline(always)]
-fn gathered(states: &[DVector<f64>], mean: &[f64]) -> Tile {
-    let mut tile = Tile::default();
-    for (lane, state) in states.iter().enumerate().take(VECTOR_WIDTH) {
-        let coordinates = state.as_slice().iter().zip(mean);
-        for (of_all, (x, mean)) in tile.iter_mut().zip(coordinates) {
-            of_all[lane] = x - mean;
-        }
-    }
-    tile
+fn rows_of(states: &[DVector<f64>], dimension: usize) -> [&[f64]; VECTOR_WIDTH] {
+    std::array::from_fn(|lane| {
+        let state = states[lane.min(states.len() - 1)].as_slice();
+        assert!(state.len() == dimension, "a state of another dimension");
+        &state[..dimension]
+    })
 }
 
 /// Up to eight numbers.
@@ -102,9 +107,10 @@ fn padded(values: &[f64]) -> Lanes {
 }
 
 #[inline(always)]
-fn sum_of_squares(p: &[f64], offsets: &Tile) -> Lanes {
+fn sum_of_squares(p: &[f64], offsets: impl Fn(usize) -> Lanes) -> Lanes {
     let mut sum = Lanes::default();
-    for (p, x) in p.iter().zip(offsets) {
+    for (j, p) in p.iter().enumerate() {
+        let x = offsets(j);
         for l in 0..VECTOR_WIDTH {
             sum[l] += p * x[l] * x[l];
         }
@@ -118,7 +124,7 @@ fn diagonal_pull(p: &[f64], offsets: &Tile) -> (Tile, Lanes) {
     for ((p, x), pull) in p.iter().zip(offsets).zip(&mut pulls) {
         *pull = x.map(|x| p * x);
     }
-    (pulls, sum_of_squares(p, offsets))
+    (pulls, sum_of_squares(p, |j| offsets[j]))
 }
 
 /// The diagonal, and twice the strict lower triangle.

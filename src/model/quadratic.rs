@@ -66,7 +66,6 @@ impl UnnormalizedModel for QuadraticForm {
 
     fn log_densities(&self, states: &[DVector<f64>], log_densities: &mut [f64]) {
         if self.is_short() {
-            states.iter().for_each(|state| _ = self.checked(state));
             let mean = self.mean.as_slice();
             lanes::forms(&self.precision, mean, states, log_densities);
             finish(log_densities, |chain| self.log_density(&states[chain]));
