@@ -5,6 +5,7 @@ mod adaptive;
 mod adaptive_laws;
 mod allocations;
 mod bad_input;
+mod batches;
 mod blocks;
 mod budget_coverage;
 mod budgets;
