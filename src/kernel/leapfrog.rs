@@ -34,7 +34,10 @@ pub struct Trajectory {
 }
 
 impl Leapfrog {
-    pub(super) fn new(step_size: impl TryInto<StepSize, Error: Into<Error>>, steps: usize) -> Result<Self> {
+    pub(super) fn new(
+        step_size: impl TryInto<StepSize, Error: Into<Error>>,
+        steps: usize,
+    ) -> Result<Self> {
         let steps = Error::check_nonzero("leapfrog steps", steps)?;
         let step_size = step_size.try_into().map_err(Into::into)?;
         Ok(Self {

@@ -8,9 +8,9 @@ use rand::{Rng, RngExt};
 use super::tunable::Tunable;
 use crate::chain::{Block, Increment, NonFinite, Stage, Step};
 use crate::kernel::preconditioner::Preconditioner;
+use crate::kernel::proposals::{Proposals, swap_if};
 use crate::kernel::step_size::StepSize;
 use crate::kernel::vector::set_len;
-use crate::kernel::proposals::{Proposals, swap_if};
 use crate::kernel::workspace::Scratch;
 use crate::kernel::{Invariant, TransitionKernel, own_reversal};
 use crate::num::{VECTOR_WIDTH, exp_of_negative, over_vectors};
@@ -104,7 +104,7 @@ impl RandomWalkMetropolis {
 }
 
 impl SymmetricProposal<DVector<f64>> for RandomWalk {
-    #[inline]
+    #[inline(always)]
     fn propose<R: Rng + ?Sized>(
         &self,
         beta: f64,

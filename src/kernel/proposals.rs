@@ -34,7 +34,9 @@ impl<S> Default for Proposals<S> {
 impl<S> fmt::Debug for Proposals<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let places = self.states.len();
-        f.debug_struct("Proposals").field("places", &places).finish()
+        f.debug_struct("Proposals")
+            .field("places", &places)
+            .finish()
     }
 }
 
@@ -57,8 +59,13 @@ impl<S: Clone> Proposals<S> {
         mut propose: impl FnMut(usize, &mut S, &mut f64),
     ) {
         let chains = states.len();
-        self.states.extend(states.iter().skip(self.states.len()).cloned());
-        let numbers = [&mut self.log_ratios, &mut self.acceptances, &mut self.uniforms];
+        self.states
+            .extend(states.iter().skip(self.states.len()).cloned());
+        let numbers = [
+            &mut self.log_ratios,
+            &mut self.acceptances,
+            &mut self.uniforms,
+        ];
         for numbers in numbers.into_iter().chain([&mut self.here, &mut self.there]) {
             numbers.resize(chains, 0.0);
         }
@@ -67,13 +74,17 @@ impl<S: Clone> Proposals<S> {
             stage.model.log_densities(states, &mut self.here);
         } else {
             let (log_ratios, here) = (&mut self.log_ratios, &mut self.here);
-            stage.model.log_ratios_and_densities(stage.previous, states, log_ratios, here);
+            stage
+                .model
+                .log_ratios_and_densities(stage.previous, states, log_ratios, here);
         }
         let places = self.states.iter_mut().zip(&mut self.uniforms);
-        for (index, (proposal, uniform)) in places.enumerate().take(chains) {
+        for (index, (proposal, uniform)) in places.enumerate() {
             propose(index, proposal, uniform);
         }
-        stage.model.log_densities(&self.states[..chains], &mut self.there);
+        stage
+            .model
+            .log_densities(&self.states[..chains], &mut self.there);
         self.acceptances.copy_from_slice(&self.there);
         acceptances(&self.here, &mut self.acceptances);
     }
@@ -82,7 +93,7 @@ impl<S: Clone> Proposals<S> {
     ///
     /// # Errors
     /// A number that is not finite.
-    #[inline]
+    #[inline(always)]
     pub(super) fn decide(&mut self, index: usize) -> Result<(bool, Increment, &mut S), NonFinite> {
         let check = NonFinite::check_log_density;
         let log_ratio = check("log ratio", self.log_ratios[index])?;

@@ -73,7 +73,11 @@ impl Trajectories {
         for matrix in [&mut self.positions, &mut self.momenta, &mut self.gradients] {
             matrix.resize(chains * dimension, 0.0);
         }
-        let numbers = [&mut self.log_ratios, &mut self.log_densities, &mut self.uniforms];
+        let numbers = [
+            &mut self.log_ratios,
+            &mut self.log_densities,
+            &mut self.uniforms,
+        ];
         for numbers in numbers.into_iter().chain([&mut self.here, &mut self.there]) {
             numbers.resize(chains, 0.0);
         }
@@ -84,15 +88,14 @@ impl Trajectories {
             self.log_ratios.fill(0.0);
         } else {
             let (log_ratios, here) = (&mut self.log_ratios, &mut self.here);
-            stage.model.log_ratios_and_densities(stage.previous, states, log_ratios, here);
+            stage
+                .model
+                .log_ratios_and_densities(stage.previous, states, log_ratios, here);
         }
     }
 
     /// What a chain draws: its momentum, and the number that decides.
-    pub(super) fn random_of(
-        &mut self,
-        chain: usize,
-    ) -> (impl Iterator<Item = &mut f64>, &mut f64) {
+    pub(super) fn random_of(&mut self, chain: usize) -> (impl Iterator<Item = &mut f64>, &mut f64) {
         let momentum = self.momenta.iter_mut().skip(chain).step_by(self.chains);
         (momentum, &mut self.uniforms[chain])
     }

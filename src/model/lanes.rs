@@ -28,16 +28,11 @@ pub(super) fn forms(
             let chunks = states.chunks(VECTOR_WIDTH);
             for (states, forms) in chunks.zip(forms.chunks_mut(VECTOR_WIDTH)) {
                 let rows = rows_of(states, mean.len());
+                let offset = |j: usize| rows.map(|row| row[j] - mean[j]);
                 let found = match precision {
-                    SquareMatrix::Diagonal(p) => sum_of_squares(p.as_slice(), |j| {
-                        rows.map(|row| row[j] - mean[j])
-                    }),
+                    SquareMatrix::Diagonal(p) => sum_of_squares(p.as_slice(), offset),
                     SquareMatrix::Dense(p) => {
-                        let mut offsets = Tile::default();
-                        for j in 0..mean.len() {
-                            offsets[j] = rows.map(|row| row[j] - mean[j]);
-                        }
-                        dense_form(p.as_slice(), &offsets, mean.len())
+                        dense_form(p.as_slice(), &tile(mean.len(), offset), mean.len())
                     }
                 };
                 forms.copy_from_slice(&found[..forms.len()]);
@@ -60,25 +55,26 @@ pub(super) fn accumulate_pulls(
         move || {
             for (chunk, forms) in forms.chunks_mut(VECTOR_WIDTH).enumerate() {
                 let rows = chunk * VECTOR_WIDTH..chunk * VECTOR_WIDTH + forms.len();
-                let mut offsets = Tile::default();
-                for (j, mean) in mean.iter().enumerate() {
+                let offset = |j: usize| {
                     let column = states.column(j);
-                    offsets[j] = padded(&column.as_slice()[rows.clone()]).map(|x| x - mean);
-                }
-                let (pulls, found) = match precision {
-                    SquareMatrix::Diagonal(p) => diagonal_pull(p.as_slice(), &offsets),
-                    SquareMatrix::Dense(p) => dense_pull(p.as_slice(), &offsets, mean.len()),
+                    padded(&column.as_slice()[rows.clone()]).map(|x| x - mean[j])
                 };
-                forms.copy_from_slice(&found[..forms.len()]);
-                for j in 0..mean.len() {
+                let subtract = |j: usize, pull: Lanes| {
                     let mut column = gradients.column_mut(j);
                     let gradient = &mut column.as_mut_slice()[rows.clone()];
                     let mut next = padded(gradient);
                     for l in 0..VECTOR_WIDTH {
-                        next[l] -= scale * pulls[j][l];
+                        next[l] -= scale * pull[l];
                     }
                     gradient.copy_from_slice(&next[..gradient.len()]);
-                }
+                };
+                let found = match precision {
+                    SquareMatrix::Diagonal(p) => diagonal_pull(p.as_slice(), offset, subtract),
+                    SquareMatrix::Dense(p) => {
+                        dense_pull(p.as_slice(), offset, subtract, mean.len())
+                    }
+                };
+                forms.copy_from_slice(&found[..forms.len()]);
             }
         },
     );
@@ -107,10 +103,10 @@ fn padded(values: &[f64]) -> Lanes {
 }
 
 #[inline(always)]
-fn sum_of_squares(p: &[f64], offsets: impl Fn(usize) -> Lanes) -> Lanes {
+fn sum_of_squares(p: &[f64], mut offset: impl FnMut(usize) -> Lanes) -> Lanes {
     let mut sum = Lanes::default();
     for (j, p) in p.iter().enumerate() {
-        let x = offsets(j);
+        let x = offset(j);
         for l in 0..VECTOR_WIDTH {
             sum[l] += p * x[l] * x[l];
         }
@@ -119,12 +115,16 @@ fn sum_of_squares(p: &[f64], offsets: impl Fn(usize) -> Lanes) -> Lanes {
 }
 
 #[inline(always)]
-fn diagonal_pull(p: &[f64], offsets: &Tile) -> (Tile, Lanes) {
-    let mut pulls = Tile::default();
-    for ((p, x), pull) in p.iter().zip(offsets).zip(&mut pulls) {
-        *pull = x.map(|x| p * x);
-    }
-    (pulls, sum_of_squares(p, |j| offsets[j]))
+fn diagonal_pull(
+    p: &[f64],
+    offset: impl Fn(usize) -> Lanes,
+    mut subtract: impl FnMut(usize, Lanes),
+) -> Lanes {
+    sum_of_squares(p, |j| {
+        let offset = offset(j);
+        subtract(j, offset.map(|x| p[j] * x));
+        offset
+    })
 }
 
 /// The diagonal, and twice the strict lower triangle.
@@ -142,16 +142,31 @@ fn dense_form(p: &[f64], offsets: &Tile, dimension: usize) -> Lanes {
 }
 
 #[inline(always)]
-fn dense_pull(p: &[f64], offsets: &Tile, dimension: usize) -> (Tile, Lanes) {
-    let (mut pulls, mut form) = (Tile::default(), Lanes::default());
+fn dense_pull(
+    p: &[f64],
+    offset: impl Fn(usize) -> Lanes,
+    mut subtract: impl FnMut(usize, Lanes),
+    dimension: usize,
+) -> Lanes {
+    let offsets = tile(dimension, offset);
+    let mut form = Lanes::default();
     for (i, column) in p.chunks_exact(dimension).enumerate() {
-        let pull = weighted_sum(column, offsets);
+        let pull = weighted_sum(column, &offsets);
         for l in 0..VECTOR_WIDTH {
             form[l] += offsets[i][l] * pull[l];
         }
-        pulls[i] = pull;
+        subtract(i, pull);
     }
-    (pulls, form)
+    form
+}
+
+#[inline(always)]
+fn tile(dimension: usize, offset: impl Fn(usize) -> Lanes) -> Tile {
+    let mut tile = Tile::default();
+    for j in 0..dimension.min(tile.len()) {
+        tile[j] = offset(j);
+    }
+    tile
 }
 
 #[inline(always)]

@@ -8,7 +8,10 @@ pub(crate) fn pairs(d: usize) -> impl Iterator<Item = (usize, usize)> {
 }
 
 /// The next stretch of a range for whose indices the condition holds, without a gap; `None` where there is none.
-pub(crate) fn next_run(within: Range<usize>, holds: impl Fn(usize) -> bool) -> Option<Range<usize>> {
+pub(crate) fn next_run(
+    within: Range<usize>,
+    holds: impl Fn(usize) -> bool,
+) -> Option<Range<usize>> {
     let start = within.clone().find(|&index| holds(index))?;
     let end = (start..within.end).find(|&index| !holds(index));
     Some(start..end.unwrap_or(within.end))

@@ -46,7 +46,9 @@ impl<M: UnnormalizedModel> UnnormalizedModel for Normalized<M> {
 
     fn log_densities(&self, states: &[M::State], log_densities: &mut [f64]) {
         self.model.log_densities(states, log_densities);
-        log_densities.iter_mut().for_each(|x| *x -= self.log_normalizer);
+        log_densities
+            .iter_mut()
+            .for_each(|x| *x -= self.log_normalizer);
     }
 }
 
@@ -83,7 +85,9 @@ impl<M: Differentiable> Differentiable for Normalized<M> {
     ) {
         let model = &self.model;
         model.accumulate_gradients(states, scale, gradients, log_densities);
-        log_densities.iter_mut().for_each(|x| *x -= self.log_normalizer);
+        log_densities
+            .iter_mut()
+            .for_each(|x| *x -= self.log_normalizer);
     }
 }
 

@@ -36,7 +36,9 @@ impl Well {
     }
 
     fn largest(&self) -> [usize; 2] {
-        self.largest.each_ref().map(|seen| seen.load(Ordering::Relaxed))
+        self.largest
+            .each_ref()
+            .map(|seen| seen.load(Ordering::Relaxed))
     }
 }
 
@@ -65,7 +67,12 @@ impl UnnormalizedModel for Well {
 }
 
 impl Differentiable for Well {
-    fn accumulate_gradient(&self, x: &DVector<f64>, scale: f64, gradient: &mut DVector<f64>) -> f64 {
+    fn accumulate_gradient(
+        &self,
+        x: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
         for (g, x) in gradient.iter_mut().zip(x.iter()) {
             *g += scale * (1.0 - 1.2 * x.powi(3));
         }
@@ -108,7 +115,9 @@ fn bits(run: &Run<DVector<f64>>) -> Vec<u64> {
     let stages = run.stages().iter();
     let acceptance = stages.map(|stage| stage.acceptance.unwrap_or(-1.0));
     let states = run.states().iter().flat_map(|x| x.iter().copied());
-    let all = acceptance.chain(states).chain(run.log_weights().iter().copied());
+    let all = acceptance
+        .chain(states)
+        .chain(run.log_weights().iter().copied());
     all.map(f64::to_bits).collect()
 }
 
@@ -156,7 +165,11 @@ fn batches_give_the_bits_of_single_chains() {
         [false, true].map(|in_batches| GeometricPath::new(base(), Well::new(in_batches)));
     assert_same_bits(&single, &batched);
     let dead = run(&batched, walk()).unwrap();
-    let dead = dead.log_weights().iter().filter(|w| w.is_infinite()).count();
+    let dead = dead
+        .log_weights()
+        .iter()
+        .filter(|w| w.is_infinite())
+        .count();
     assert!((10..140).contains(&dead), "{dead} dead chains");
     assert_eq!(single.target().largest(), [0; 2]);
     let largest = batched.target().largest();
@@ -243,7 +256,11 @@ fn assert_same_values(model: &impl Differentiable<State = DVector<f64>>, states:
         let log_density = model.accumulate_gradient(state, 0.3, &mut gradient);
         assert_eq!(bits(&by_gradient[chain]), bits(&log_density));
         let row = gradients.row(chain);
-        assert!(row.iter().zip(gradient.iter()).all(|(a, b)| bits(a) == bits(b)));
+        assert!(
+            row.iter()
+                .zip(gradient.iter())
+                .all(|(a, b)| bits(a) == bits(b))
+        );
     }
 }
 
@@ -279,7 +296,15 @@ fn any_state_may_be_evaluated_in_batches() {
         }
     }
     let model = Stationary(Uniform);
-    let check = invariance(&model, &Metropolis(Shift), |rng| rng.random(), |x| x * x, 4, 4_000, 3);
-    let error = check.unwrap().standard_errors();
+    let check = invariance(
+        &model,
+        &Metropolis(Shift),
+        |rng| rng.random(),
+        |x| x * x,
+        4,
+        4_000,
+        3,
+    );
+    let error = check.unwrap().z();
     assert!(error.abs() < 4.0, "{error}");
 }
