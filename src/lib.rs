@@ -17,6 +17,8 @@ pub mod guide {
     #[doc = "[evidence]: crate::guide::evidence\n[free]: crate::guide::free_energy\n[guide]: crate::guide\n[long]: crate::guide::long_runs\n[machines]: crate::guide::many_machines\n[own]: crate::guide::own_models\n[populations]: crate::guide::populations\n[rbms]: crate::guide::rbms\n[witness]: crate::guide::second_witness\n\n"]
     #[doc = include_str!("../docs/cookbook.md")]
     pub mod cookbook {}
+    #[doc = include_str!("../docs/batches.md")]
+    pub mod batches {}
     #[doc = include_str!("../docs/evidence.md")]
     pub mod evidence {}
     #[doc = "[own]: crate::guide::own_models\n[populations]: crate::guide::populations\n[witness]: crate::guide::second_witness\n\n"]
@@ -30,7 +32,7 @@ pub mod guide {
     pub mod long_runs {}
     #[doc = include_str!("../docs/many-machines.md")]
     pub mod many_machines {}
-    #[doc = "[long]: crate::guide::long_runs\n\n"]
+    #[doc = "[batches]: crate::guide::batches\n[long]: crate::guide::long_runs\n\n"]
     #[doc = include_str!("../docs/own-models.md")]
     pub mod own_models {}
     #[doc = "[which]: crate::guide::which_method\n\n"]
