@@ -1,9 +1,9 @@
 //! The crate's side of `compare.py` for training and for exact sums; prints one line of JSON.
 
-use std::path::PathBuf;
-use std::time::Instant;
+mod processor;
 
-use annealed::Result;
+use std::path::PathBuf;
+
 use annealed::nalgebra::{DMatrix, DVector};
 use annealed::rbm::{BinaryData, ContrastiveDivergence, Rbm, RbmFile, RbmMoments};
 use annealed::rbm::{sigmoid, softplus};
@@ -39,7 +39,9 @@ struct Enumeration {
     loops: bool,
 }
 
-fn main() -> Result<()> {
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Failure> {
     let found = match Task::parse() {
         Task::Training(options) => options.run()?,
         Task::Enumeration(options) => options.run()?,
@@ -49,7 +51,7 @@ fn main() -> Result<()> {
 }
 
 impl Training {
-    fn run(&self) -> Result<Value> {
+    fn run(&self) -> Result<Value, Failure> {
         let data = BinaryData::read(&self.data)?.into_rows();
         let training = ContrastiveDivergence::new(self.sweeps)
             .persistent(self.persistent)
@@ -59,30 +61,31 @@ impl Training {
             .momentum(0.0)
             .weight_decay(0.0);
         let start = Rbm::<f32>::from_data(self.hidden, &data, 1)?;
-        let begun = Instant::now();
+        let begun = processor::seconds()?;
         let trained = training.train(start, &data)?;
-        let rate = data.len() as f64 / begun.elapsed().as_secs_f64();
+        let rate = data.len() as f64 / (processor::seconds()? - begun);
         Ok(json!({ "rate": rate, "error": trained.curve[0].reconstruction_error }))
     }
 }
 
 impl Enumeration {
-    fn run(&self) -> Result<Value> {
+    fn run(&self) -> Result<Value, Failure> {
         let rbm = RbmFile::<f64>::read(&self.weights)?.rbm;
         let states = (1_u64 << rbm.hidden_units()) as f64;
-        let begun = Instant::now();
+        let begun = processor::seconds()?;
         let log_z = match self.loops {
             true => log_z_by_loops(&rbm),
             false => rbm.exact_log_normalizer()?,
         };
-        let between = Instant::now();
+        let between = processor::seconds()?;
         let moments = match self.loops {
             true => moments_by_loops(&rbm, log_z),
             false => rbm.exact_moments()?,
         };
+        let done = processor::seconds()?;
         Ok(json!({
-            "log_z_rate": states / (between - begun).as_secs_f64(),
-            "moments_rate": states / between.elapsed().as_secs_f64(),
+            "log_z_rate": states / (between - begun),
+            "moments_rate": states / (done - between),
             "log_z": log_z,
             "on_together": moments.interaction.sum(),
         }))
