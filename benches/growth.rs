@@ -2,11 +2,11 @@
 //! with the others as they are, on one thread; writes a figure.
 //!
 //! ```text
-//! cargo bench --features full --bench growth -- docs/figures/cost-growth.svg
+//! cargo bench --features full --bench growth -- docs/figures/cost-growth.svg 5
 //! ```
 //!
-//! Each run is a process of its own, so that its memory is its own; the programs take turns in rounds. Times
-//! are of the processor.
+//! Each run is a process of its own, so that its memory is its own; the programs take turns, in as many rounds as
+//! the last word says, and figures are medians. Times are of the processor.
 
 #[path = "peers/processor.rs"]
 mod processor;
@@ -20,7 +20,6 @@ use annealed::rand::{RngExt, SeedableRng};
 use rand_distr::StandardNormal;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-const ROUNDS: usize = 5;
 const NAMES: [&str; 4] = ["D", "M", "N", "K"];
 /// Visible units, hidden units, chains, stages.
 const STANDARD: [usize; 4] = [784, 128, 256, 256];
@@ -45,14 +44,16 @@ fn main() -> Result<(), Failure> {
         println!("{} {}", cost.seconds, cost.megabytes);
         return Ok(());
     }
-    let figure = words.iter().find(|word| !word.starts_with("--"));
-    let measured = measure()?;
+    let mut words = words.iter().filter(|word| !word.starts_with("--"));
+    let figure = words.next().map_or("cost-growth.svg", |word| word);
+    let rounds = words.next().map_or(Ok(5), |word| word.parse())?;
+    let measured = measure(rounds)?;
     println!("| | from | to | seconds | exponent | of the upper half | MB |");
     println!("|---|--:|--:|--:|--:|--:|--:|");
     for (which, line) in measured.iter().enumerate() {
         print_row(which, line);
     }
-    draw(&measured, figure.map_or("cost-growth.svg", |name| name))
+    draw(&measured, figure)
 }
 
 fn draw(measured: &[Vec<Cost>], file: &str) -> Result<(), Failure> {
@@ -72,9 +73,9 @@ fn draw(measured: &[Vec<Cost>], file: &str) -> Result<(), Failure> {
 }
 
 /// For each of the four numbers the medians at its sizes.
-fn measure() -> Result<Vec<Vec<Cost>>, Failure> {
+fn measure(rounds: usize) -> Result<Vec<Vec<Cost>>, Failure> {
     let mut found = vec![vec![Vec::new(); FACTORS.len()]; NAMES.len()];
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         for (which, line) in found.iter_mut().enumerate() {
             for (costs, factor) in line.iter_mut().zip(FACTORS) {
                 let mut sizes = STANDARD;
@@ -82,7 +83,7 @@ fn measure() -> Result<Vec<Vec<Cost>>, Failure> {
                 costs.push(run_apart(sizes)?);
             }
         }
-        eprintln!("round {} of {ROUNDS}", round + 1);
+        eprintln!("round {} of {rounds}", round + 1);
     }
     let lines = found
         .iter()
