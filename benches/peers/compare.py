@@ -1,4 +1,4 @@
-"""The crate beside numpy, PyTorch and JAX: medians of chain-steps per second, and ratios."""
+"""The crate beside numpy, scikit-learn, PyTorch and JAX: medians of rates, and their ratios."""
 
 import argparse
 import json
@@ -20,8 +20,12 @@ parser.add_argument("--chains", type=int, default=1000)
 parser.add_argument("--steps", type=int, default=300, help="stages of the RBM runs")
 parser.add_argument("--block-size", type=int, default=128, help="of the crate's RBM runs")
 parser.add_argument("--layers", action="store_true", help="time each layer of the engine")
-parser.add_argument("--only", choices=["rbm", "gaussian"])
+parser.add_argument("--rows", type=int, default=20000, help="of the data to train on")
+parser.add_argument("--enumerated", type=int, default=16, help="hidden units whose states are enumerated")
+parser.add_argument("--only", choices=["rbm", "gaussian", "training", "enumeration"])
 args = parser.parse_args()
+
+VISIBLE = 784
 
 
 def last_line(command):
@@ -32,6 +36,7 @@ def last_line(command):
 
 def build():
     command = ["cargo", "build", "--release", "--features", "cli", "--bin", "annealed"]
+    command += ["--example", "peers"]
     subprocess.run(command, cwd=ROOT, check=True)
     metadata = last_line(["cargo", "metadata", "--format-version", "1", "--no-deps"])
     return pathlib.Path(metadata["target_directory"])
@@ -41,17 +46,28 @@ def random_rbm(hidden, folder):
     import numpy as np
 
     rng = np.random.default_rng(hidden)
-    visible = 784
-    rates = np.clip(rng.beta(0.3, 1.5, visible), 0.01, 0.99)
+    rates = np.clip(rng.beta(0.3, 1.5, VISIBLE), 0.01, 0.99)
     base = np.log(rates / (1 - rates))
     arrays = {
-        "W": rng.normal(0, 0.5 / np.sqrt(hidden), (hidden, visible)),
+        "W": rng.normal(0, 0.5 / np.sqrt(hidden), (hidden, VISIBLE)),
         "a": rng.normal(-1, 0.5, hidden),
         "b": base,
         "b_base": base,
     }
     path = pathlib.Path(folder) / f"random_{hidden}.npz"
     np.savez(path, **{key: value.astype(np.float32) for key, value in arrays.items()})
+    return path
+
+
+def random_data(folder):
+    """Rows of ten kinds, each with rates of its own."""
+    import numpy as np
+
+    rng = np.random.default_rng(1)
+    rates = np.clip(rng.beta(0.3, 1.5, (10, VISIBLE)), 0.01, 0.99)
+    rows = rng.random((args.rows, VISIBLE)) < rates[rng.integers(0, 10, args.rows)]
+    path = pathlib.Path(folder) / "rows.npy"
+    np.save(path, rows.astype(np.uint8))
     return path
 
 
@@ -65,7 +81,12 @@ def crate_rbm(target, weights, steps, extra):
 
 def peer(script, library, options):
     command = [sys.executable, HERE / script, library, "--threads", args.threads]
-    return last_line([str(word) for word in command + ["--chains", args.chains] + options])
+    return last_line([str(word) for word in command + options])
+
+
+def crate_peer(target, task, options):
+    command = [target / "release" / "examples" / "peers", task] + options
+    return last_line([str(word) for word in command])
 
 
 def crate_gaussian(target, dimension, name):
@@ -79,18 +100,28 @@ def crate_gaussian(target, dimension, name):
     return {"rate": 128 * 200 / (estimates["median"]["point_estimate"] * 1e-9)}
 
 
-def table(title, programs):
-    """Runs all programs in turn, round after round, and prints a table."""
+def take_turns(programs):
+    """Runs all programs in turn, round after round: the results of each."""
     results = {name: [] for name in programs}
     for _ in range(args.rounds):
         for name, run in programs.items():
             results[name].append(run())
-    rates = {name: statistics.median(r["rate"] for r in found) for name, found in results.items()}
+    return results
+
+
+def medians(results, key="rate"):
+    return {name: statistics.median(r[key] for r in found) for name, found in results.items()}
+
+
+def table(title, unit, results, key="rate", value="log_z"):
+    """Prints the medians of the rates and the last of the values, by which one sees the same work."""
+    rates = medians(results, key)
     best = max(rate for name, rate in rates.items() if not name.startswith("annealed"))
-    print(f"\n{title}\n\n| program | chain-steps / s | ratio to the best peer | log Z |\n|---|--:|--:|--:|")
+    name = value.replace("_", " ")
+    print(f"\n{title}\n\n| program | {unit} / s | ratio to the best peer | {name} |\n|---|--:|--:|--:|")
     for name, rate in rates.items():
-        log_z = results[name][-1].get("log_z")
-        shown = "" if log_z is None else f"{log_z:.3f}"
+        shown = results[name][-1].get(value)
+        shown = "" if shown is None else f"{shown:.6g}"
         print(f"| {name} | {rate:,.0f} | {rate / best:.2f} | {shown} |", flush=True)
 
 
@@ -106,28 +137,81 @@ def compare_rbm(target, weights, steps):
             continue
         programs[f"annealed, {layer}"] = run
     for library in ["numpy", "torch", "jax"]:
-        options = ["--weights", weights, "--steps", steps]
+        options = ["--weights", weights, "--steps", steps, "--chains", args.chains]
         programs[library] = lambda library=library, options=options: peer("rbm.py", library, options)
-    table(f"RBM, {pathlib.Path(weights).name}, {args.threads} thread(s)", programs)
+    title = f"RBM, {pathlib.Path(weights).name}, {args.threads} thread(s)"
+    table(title, "chain-steps", take_turns(programs))
 
 
 def compare_gaussian(target, dimension, leapfrogs, name):
     steps = 2000 if dimension == 2 else 200
     options = ["--dimension", dimension, "--leapfrogs", leapfrogs, "--steps", steps]
+    options += ["--chains", args.chains]
     programs = {"annealed": lambda: crate_gaussian(target, dimension, name)}
     for library in ["numpy", "jax"]:
         programs[library] = lambda library=library: peer("gaussian.py", library, options)
-    table(f"Gaussian, d = {dimension}, {name}, 1 thread", programs)
+    table(f"Gaussian, d = {dimension}, {name}, 1 thread", "chain-steps", take_turns(programs))
+
+
+def compare_training(target, data, hidden):
+    """Contrastive divergence, persistent or not, beside what the products of the sweeps imply."""
+
+    def crate(*extra):
+        return lambda: crate_peer(target, "training", ["--data", data, "--hidden", hidden, *extra])
+
+    def library(name, *extra):
+        return lambda: peer("training.py", name, ["--data", data, "--hidden", hidden, *extra])
+
+    programs = {
+        "annealed, CD-1": crate(),
+        "torch, CD-1": library("torch"),
+        "annealed, PCD-1": crate("--persistent"),
+        "torch, PCD-1": library("torch", "--persistent"),
+        "sklearn, PCD-1": library("sklearn", "--persistent"),
+        "annealed, CD-9": crate("--sweeps", 9),
+    }
+    results = take_turns(programs)
+    for kind in ("CD-1", "PCD-1"):
+        chosen = {name: found for name, found in results.items() if name.endswith(f" {kind}")}
+        table(f"{kind}, M = {hidden}, 1 thread", "rows", chosen, value="error")
+    # Eight sweeps more are sixteen products of a mini-batch with the weights. An update has six:
+    # two of its sweep, two for expected hidden units, two for the moments.
+    cost = {name: 1e6 / rate for name, rate in medians(results).items()}
+    implied = 6 / 16 * (cost["annealed, CD-9"] - cost["annealed, CD-1"])
+    print(f"\nSix products: {implied:.2f} us a row.")
+    for name in ("annealed, CD-1", "annealed, PCD-1"):
+        print(f"{name}: {cost[name]:.2f} us a row, {cost[name] / implied:.2f} times as much.")
+
+
+def compare_enumeration(target, weights):
+    options = ["--weights", weights]
+    programs = {
+        "annealed": lambda: crate_peer(target, "enumeration", options),
+        "annealed, plain loops": lambda: crate_peer(target, "enumeration", options + ["--loops"]),
+        "numpy": lambda: peer("enumeration.py", "numpy", options),
+    }
+    results = take_turns(programs)
+    title = f"enumeration, M = {args.enumerated}, {args.threads} thread(s)"
+    table(f"log Z by {title}", "states", results, "log_z_rate")
+    table(f"Moments by {title}", "states", results, "moments_rate", "on_together")
 
 
 def main():
     target = build()
+    os.environ["RAYON_NUM_THREADS"] = str(args.threads)
+    chosen = lambda name: args.only in (None, name)
     with tempfile.TemporaryDirectory() as folder:
         files = [args.weights] if args.weights else [random_rbm(m, folder) for m in (500, 20)]
-        if args.only != "gaussian":
+        if chosen("rbm"):
             for file in files:
                 compare_rbm(target, os.path.abspath(file), args.steps)
-    if args.only != "rbm" and args.threads == 1:
+        if chosen("training") and args.threads == 1:
+            data = random_data(folder)
+            for hidden in (500, 20):
+                compare_training(target, data, hidden)
+        if chosen("enumeration"):
+            compare_enumeration(target, random_rbm(args.enumerated, folder))
+    if chosen("gaussian") and args.threads == 1:
         for dimension in (2, 100):
             compare_gaussian(target, dimension, 0, "random walk")
             compare_gaussian(target, dimension, 5, "HMC, 5 leapfrogs")

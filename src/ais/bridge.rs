@@ -6,7 +6,7 @@ use super::reverse_run::ReverseRun;
 use super::run::Run;
 use super::stages::StageSummary;
 use super::target_samples::{Exact, IsExact};
-use crate::estimate::{BennettEstimate, Warning};
+use crate::estimate::{BennettEstimate, Headline, Warning};
 use crate::{Error, Result};
 
 /// The two directions of one path together: Bennett's estimate of log Z, and the sandwich of bounds
@@ -268,17 +268,14 @@ fn normal_overlap(gap: f64, one: f64, other: f64) -> f64 {
 /// 0.81)`, and a line for each warning.
 impl<Q> fmt::Display for Bridge<Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (log_z, error) = (self.log_z(), self.standard_error());
-        let (lower, upper) = self.interval();
-        let overlap = self.bennett.overlap();
-        write!(
-            f,
-            "log Z = {log_z:.3} +- {error:.3} (both directions; 95% interval "
-        )?;
-        write!(f, "{lower:.3} to {upper:.3}, overlap {overlap:.2})")?;
-        for warning in &self.warnings {
-            write!(f, "\nwarning: {warning}")?;
-        }
-        Ok(())
+        let headline = Headline {
+            log_z: self.log_z(),
+            error: self.standard_error(),
+            interval: self.interval(),
+            kind: "both directions",
+            details: format!("overlap {:.2}", self.bennett.overlap()),
+            warnings: &self.warnings,
+        };
+        headline.fmt(f)
     }
 }

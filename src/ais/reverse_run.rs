@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use super::run::Run;
 use super::target_samples::{Exact, IsExact};
 use crate::Result;
+use crate::estimate::Headline;
 
 /// The result of a run from the target to the base: log Z as seen from the other end.
 ///
@@ -88,17 +89,18 @@ impl<S, Q: IsExact, R> ReverseRun<S, Q, R> {
 /// for each warning.
 impl<S, Q, R> fmt::Display for ReverseRun<S, Q, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (log_z, error) = (self.log_z(), self.standard_error());
-        let (lower, upper) = self.interval();
-        let (ess, chains) = (self.run.effective_sample_size(), self.run.chains());
-        write!(
-            f,
-            "log Z = {log_z:.3} +- {error:.3} (reverse; 95% interval "
-        )?;
-        write!(f, "{lower:.3} to {upper:.3}, ESS {ess:.0} of {chains})")?;
-        for warning in self.run.warnings() {
-            write!(f, "\nwarning: {warning}")?;
-        }
-        Ok(())
+        let headline = Headline {
+            log_z: self.log_z(),
+            error: self.standard_error(),
+            interval: self.interval(),
+            kind: "reverse",
+            details: format!(
+                "ESS {:.0} of {}",
+                self.run.effective_sample_size(),
+                self.run.chains()
+            ),
+            warnings: self.run.warnings(),
+        };
+        headline.fmt(f)
     }
 }

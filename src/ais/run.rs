@@ -12,7 +12,7 @@ use super::stages::StageSummary;
 use super::stop::StoppedBy;
 use super::tree::{self, Forest, Merge, Node};
 use crate::Result;
-use crate::estimate::{Estimate, Warning, importance_weighted_bound, jackknife};
+use crate::estimate::{Estimate, Headline, Warning, importance_weighted_bound, jackknife};
 use crate::num::{Engine, WeightSums};
 use crate::schedule::Schedule;
 
@@ -346,15 +346,15 @@ impl<S, R> Run<S, R> {
 /// and a line for each warning.
 impl<S, R> fmt::Display for Run<S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (log_z, error) = (self.log_z(), self.standard_error());
-        let (lower, upper) = self.interval();
-        write!(f, "log Z = {log_z:.3} +- {error:.3} (95% interval ")?;
-        write!(f, "{lower:.3} to {upper:.3}, ")?;
-        write!(f, "{})", self.figures.estimate.sample_size_text())?;
-        for warning in &self.figures.warnings {
-            write!(f, "\nwarning: {warning}")?;
-        }
-        Ok(())
+        let headline = Headline {
+            log_z: self.log_z(),
+            error: self.standard_error(),
+            interval: self.interval(),
+            kind: "",
+            details: self.figures.estimate.sample_size_text(),
+            warnings: &self.figures.warnings,
+        };
+        headline.fmt(f)
     }
 }
 

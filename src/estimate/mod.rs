@@ -6,6 +6,7 @@
 
 mod bennett;
 mod bound;
+mod headline;
 mod interval;
 mod jackknife;
 mod quantile;
@@ -15,6 +16,7 @@ mod warning;
 pub use crate::num::{WeightSums, log_mean_exp, log_sum_exp};
 pub use bennett::BennettEstimate;
 pub use bound::importance_weighted_bound;
+pub(crate) use headline::Headline;
 pub use jackknife::jackknife;
 pub(crate) use quantile::student;
 pub use warning::Warning;
@@ -344,8 +346,8 @@ impl Estimate {
 impl fmt::Display for Estimate {
     /// Writes it as `208.631 +- 0.021 (ESS 809 of 1000)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (value, error) = (self.value(), self.standard_error());
-        write!(f, "{value:.3} +- {error:.3} ({})", self.sample_size_text())
+        headline::write_value(f, self.value(), self.standard_error())?;
+        write!(f, " ({})", self.sample_size_text())
     }
 }
 

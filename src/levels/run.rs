@@ -10,7 +10,7 @@ use super::search::Found;
 use crate::Result;
 use crate::ais::{Approximate, Merge, TargetSamples};
 use crate::chain::Decisions;
-use crate::estimate::{Estimate, Warning};
+use crate::estimate::{Estimate, Headline, Warning};
 use crate::num::{WeightSums, WeightedMean, log_mean_exp};
 use crate::random::{Purpose, stream};
 
@@ -295,17 +295,18 @@ fn find_warnings(estimate: &Estimate, found: &Found, levels: &[LevelSummary]) ->
 /// a line for each warning.
 impl<S> fmt::Display for LevelsRun<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (log_z, error) = (self.log_z(), self.standard_error());
-        let (lower, upper) = self.interval();
-        let (levels, evaluations) = (self.levels.len(), self.evaluations as f64);
-        write!(f, "log Z = {log_z:.3} +- {error:.3} (95% interval ")?;
-        write!(
-            f,
-            "{lower:.3} to {upper:.3}, {levels} levels, {evaluations:.1e} evaluations)"
-        )?;
-        for warning in &self.warnings {
-            write!(f, "\nwarning: {warning}")?;
-        }
-        Ok(())
+        let headline = Headline {
+            log_z: self.log_z(),
+            error: self.standard_error(),
+            interval: self.interval(),
+            kind: "",
+            details: format!(
+                "{} levels, {:.1e} evaluations",
+                self.levels.len(),
+                self.evaluations as f64
+            ),
+            warnings: &self.warnings,
+        };
+        headline.fmt(f)
     }
 }

@@ -78,8 +78,8 @@ fn spanned(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
         return None;
     }
     let largest = low.abs().max(high.abs());
-    let margin = match high - low > LEAST {
-        true => (0.03 * (high - low)).max(SHORTEST * largest),
+    let margin = match high - low > (SHORTEST * largest).max(LEAST) {
+        true => 0.03 * (high - low),
         false => 0.5 * largest.max(1.0),
     };
     Some((low - margin, high + margin))

@@ -6,7 +6,7 @@ use super::round::Finished;
 use super::settings::Settings;
 use crate::ais::StoppedBy;
 use crate::chain::Decisions;
-use crate::estimate::{Warning, student};
+use crate::estimate::{Headline, Warning, student};
 use crate::num::Moments;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
@@ -274,18 +274,19 @@ impl<S> TemperingRun<S> {
 /// and a line for each warning.
 impl<S> fmt::Display for TemperingRun<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (log_z, error) = (self.log_z(), self.standard_error());
-        let (lower, upper) = self.interval();
-        let (barrier, trips) = (self.barrier(), self.round_trips());
-        write!(f, "log Z = {log_z:.3} +- {error:.3} (95% interval ")?;
-        write!(
-            f,
-            "{lower:.3} to {upper:.3}, barrier {barrier:.2}, {trips} round trips)"
-        )?;
-        for warning in &self.warnings {
-            write!(f, "\nwarning: {warning}")?;
-        }
-        Ok(())
+        let headline = Headline {
+            log_z: self.log_z(),
+            error: self.standard_error(),
+            interval: self.interval(),
+            kind: "",
+            details: format!(
+                "barrier {:.2}, {} round trips",
+                self.barrier(),
+                self.round_trips()
+            ),
+            warnings: &self.warnings,
+        };
+        headline.fmt(f)
     }
 }
 

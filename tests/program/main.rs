@@ -148,7 +148,12 @@ fn parts_make_the_run() {
     let alone = printed(&["merge", &one]);
     assert!(alone.contains("missing: chains 128..300"), "{alone}");
     let other = scoring(&["--seed", "1", "--extend", &merged]);
-    assert!(refused(&words(&other)).contains("of another run, which has seed 0"));
+    let error = refused(&words(&other));
+    assert!(error.contains("merged.json") && error.contains("of another run, which has seed 0"));
+    let mut as_before = scoring(&["--extend", &one]);
+    let chains = as_before.iter().position(|word| word == "--chains");
+    as_before.drain(chains.unwrap()..chains.unwrap() + 2);
+    assert_eq!(json(&words(&as_before))["log_z"], whole["log_z"]);
     // Nothing is left to do.
     printed(&words(&scoring(&[
         "--time-limit",

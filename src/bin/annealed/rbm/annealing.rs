@@ -1,6 +1,7 @@
 //! The forward run: alone, from saved parts, with checkpoints, or on many processes.
 
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,20 +16,49 @@ use crate::interrupt::Interrupt;
 use crate::saved;
 
 pub type Chains = Run<Vec<bool>>;
+pub type Done = PartialRun<Vec<bool>>;
+
+/// The number of chains unless it is set.
+const CHAINS: usize = 4_096;
 
 /// A run that leaves checkpoints.
 type Restartable<'a, 'p> = Checkpointed<'a, Ais<'p, RbmPath, BlockGibbs>>;
 
+/// What the files of `--extend` hold.
+pub fn read_done(options: &Options) -> Result<Option<Done>> {
+    if options.extend.is_empty() {
+        return Ok(None);
+    }
+    let parts = options.extend.iter().map(|file| saved::read(file));
+    let parts: Vec<_> = parts.collect::<Result<_>>()?;
+    let joined = PartialRun::join(parts);
+    joined
+        .map(Some)
+        .map_err(|error| Error::file(files(options), error))
+}
+
+fn files(options: &Options) -> String {
+    let names = options.extend.iter().map(|file| file.display().to_string());
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// The number of chains that is asked for: unless it is set that of the run that is extended.
+fn chains(options: &Options, done: Option<&Done>) -> usize {
+    let of = |done: &Done| done.finished() + done.missing().iter().map(Range::len).sum::<usize>();
+    options.chains.or(done.map(of)).unwrap_or(CHAINS)
+}
+
 /// The run that the options describe.
 pub fn describe<'p>(
     options: &Options,
+    done: Option<&Done>,
     path: &'p RbmPath,
     schedule: Schedule,
     interrupt: &Interrupt,
 ) -> Result<Ais<'p, RbmPath, BlockGibbs>> {
     let mut ais = Ais::new(path, BlockGibbs)
         .schedule(schedule)
-        .chains(options.chains)
+        .chains(chains(options, done))
         .seed(options.seed)
         .block_size(options.block_size);
     if let Some(threads) = options.threads {
@@ -50,11 +80,18 @@ pub fn describe<'p>(
 }
 
 /// Runs it; `None` where another process of this run has the result.
-pub fn run(options: &Options, ais: &Ais<'_, RbmPath, BlockGibbs>) -> Result<Option<Chains>> {
-    if !options.extend.is_empty() {
-        let parts = options.extend.iter().map(|file| saved::read(file));
-        let parts: Vec<_> = parts.collect::<Result<_>>()?;
-        return ais.extend(PartialRun::join(parts)?).map(Some);
+pub fn run(
+    options: &Options,
+    ais: &Ais<'_, RbmPath, BlockGibbs>,
+    done: Option<Done>,
+) -> Result<Option<Chains>> {
+    if let Some(done) = done {
+        let files = files(options);
+        let extended = ais.extend(done);
+        return extended.map(Some).map_err(|error| match error {
+            Error::OtherRun { .. } => Error::file(files, error),
+            other => other,
+        });
     }
     let file = options.checkpoint.as_ref().or(options.resume.as_ref());
     let Some(file) = file else {

@@ -30,11 +30,12 @@ pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
     }
     let schedule = options.schedule(&path)?;
     let pilot_seconds = begun.elapsed().as_secs_f64();
-    let ais = annealing::describe(options, &path, schedule, interrupt)?;
+    let done = annealing::read_done(options)?;
+    let ais = annealing::describe(options, done.as_ref(), &path, schedule, interrupt)?;
     if let (Some(part), Some(file)) = (options.part, &options.save) {
         return part.run(&ais, file);
     }
-    let Some(run) = annealing::run(options, &ais)? else {
+    let Some(run) = annealing::run(options, &ais, done)? else {
         return Ok(String::new());
     };
     keep(options, &run)?;

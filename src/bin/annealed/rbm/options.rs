@@ -64,9 +64,10 @@ pub struct Options {
     /// Take the schedule from a file instead of choosing one; it fixes the number of stages
     #[arg(long, conflicts_with_all = ["schedule", "steps"])]
     pub load_schedule: Option<PathBuf>,
-    /// Number of chains N, or the most where --until-error or --time-limit may end the run before
-    #[arg(long, default_value_t = 4_096)]
-    pub chains: usize,
+    /// Number of chains N, or the most where --until-error or --time-limit may end the run before; 4096 unless set, with
+    /// --extend as many as the run was to have
+    #[arg(long)]
+    pub chains: Option<usize>,
     /// End the run when its standard error is so small, in nats
     #[arg(long, value_name = "NATS", value_parser = nats)]
     pub until_error: Option<f64>,

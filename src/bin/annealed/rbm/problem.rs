@@ -81,6 +81,16 @@ impl Problem {
         })
     }
 
+    /// What the chains start from.
+    pub fn start(&self) -> &'static str {
+        let fair = self.base.visible_bias().iter().all(|&bias| bias == 0.0);
+        if fair {
+            "fair coins"
+        } else {
+            "the base-rate model"
+        }
+    }
+
     /// Of the held-out data, where there are any.
     pub fn log_likelihood(&self, log_z: f64) -> Result<Option<LogLikelihood>> {
         match self.held_out.as_slice() {

@@ -199,8 +199,12 @@ impl Report<'_> {
         writeln!(
             f,
             "log likelihood of {} rows: {:.3} nats a row, +- {:.3} over rows (95% interval from the forward log Z \
-             alone: {lower:.3} to {upper:.3}); under the base-rate model {:.3}",
-            likelihood.rows, likelihood.mean, likelihood.standard_error, likelihood.base_rate,
+             alone: {lower:.3} to {upper:.3}); under {} {:.3}",
+            likelihood.rows,
+            likelihood.mean,
+            likelihood.standard_error,
+            self.problem.start(),
+            likelihood.base_rate,
         )?;
         if let Some(warning) = likelihood.warning() {
             writeln!(f, "warning: {warning}")?;
