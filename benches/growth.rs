@@ -6,12 +6,11 @@
 //! ```
 //!
 //! Each run is a process of its own, so that its memory is its own; the programs take turns, in as many rounds as
-//! the last word says, and figures are medians. Times are of the processor.
-
-#[path = "peers/processor.rs"]
-mod processor;
+//! the last word says, and figures are medians. Times are wall times: the machine
+//! should have nothing else to do.
 
 use std::process::Command;
+use std::time::Instant;
 use std::{env, fs, io};
 
 use annealed::plot::{Chart, save_column};
@@ -61,7 +60,7 @@ fn draw(measured: &[Vec<Cost>], file: &str) -> Result<(), Failure> {
         let chart = Chart::new(title, "times the least", label);
         chart.logarithmic_x().logarithmic_y()
     };
-    let mut seconds = chart("Processor time of a run", "seconds");
+    let mut seconds = chart("Time of a run", "seconds");
     let mut memory = chart("Peak memory of the process", "MB");
     for (which, line) in measured.iter().enumerate() {
         let name = format!("{} from {}", NAMES[which], LEAST[which]);
@@ -129,12 +128,12 @@ fn run([visible, hidden, chains, stages]: [usize; 4]) -> Result<Cost, Failure> {
     let weights = DMatrix::from_fn(hidden, visible, |_, _| normal(scale));
     let biases = DVector::repeat(visible, -2.0);
     let target = Rbm::new(weights, DVector::zeros(hidden), biases.clone())?;
-    let begun = processor::seconds()?;
+    let begun = Instant::now();
     let path = RbmPath::new(BaseRate::new(hidden, biases)?, target)?;
     let ais = Ais::new(&path, BlockGibbs).schedule(Schedule::linear(stages)?);
     let _run = ais.chains(chains).threads(1).run()?;
     Ok(Cost {
-        seconds: processor::seconds()? - begun,
+        seconds: begun.elapsed().as_secs_f64(),
         megabytes: peak_kilobytes()? / 1024.0,
     })
 }
