@@ -3,6 +3,9 @@
 //!
 //! A register holds one coordinate of all eight. Each state's sums have the order that they have alone, so that the
 //! bits are the same.
+//!
+//! All is written as loops over eight lanes: what `map` and `from_fn` of arrays make is not always inlined, and then
+//! not compiled for the wide registers.
 
 use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 
@@ -10,172 +13,140 @@ use crate::model::square::SquareMatrix;
 use crate::num::{VECTOR_WIDTH, over_vectors};
 
 /// A number of each state.
-type Lanes = [f64; VECTOR_WIDTH];
+pub(super) type Lanes = [f64; VECTOR_WIDTH];
 
 /// A vector of each state, of fewer than eight coordinates.
 type Tile = [Lanes; VECTOR_WIDTH - 1];
 
-/// Writes `(x - mu)^T P (x - mu)` of each state.
+/// Writes `(x - mu)^T P (x - mu)` of eight states each.
 pub(super) fn forms(
     precision: &SquareMatrix,
     mean: &[f64],
-    states: &[DVector<f64>],
-    forms: &mut [f64],
+    states: &[[DVector<f64>; VECTOR_WIDTH]],
+    forms: &mut [Lanes],
 ) {
     over_vectors(
         #[inline(always)]
         move || {
-            let chunks = states.chunks(VECTOR_WIDTH);
-            for (states, forms) in chunks.zip(forms.chunks_mut(VECTOR_WIDTH)) {
-                let rows = rows_of(states, mean.len());
-                let offset = |j: usize| rows.map(|row| row[j] - mean[j]);
-                let found = match precision {
-                    SquareMatrix::Diagonal(p) => sum_of_squares(p.as_slice(), offset),
-                    SquareMatrix::Dense(p) => {
-                        dense_form(p.as_slice(), &tile(mean.len(), offset), mean.len())
-                    }
+            for (states, form) in states.iter().zip(forms) {
+                let offsets = &offsets_of(states, mean)[..mean.len()];
+                *form = match precision {
+                    SquareMatrix::Diagonal(p) => sum_of_squares(p.as_slice(), offsets),
+                    SquareMatrix::Dense(p) => dense_form(p.as_slice(), offsets),
                 };
-                forms.copy_from_slice(&found[..forms.len()]);
             }
         },
     );
 }
 
-/// Subtracts `scale * P (x - mu)` from the gradient of each state, a row, and writes the form.
+/// Subtracts `scale * P (x - mu)` from the gradient of each state, a row, and writes the form, for the first eight
+/// rows, the next eight, and so on.
 pub(super) fn accumulate_pulls(
     precision: &SquareMatrix,
     mean: &[f64],
     states: DMatrixView<'_, f64>,
     scale: f64,
     mut gradients: DMatrixViewMut<'_, f64>,
-    forms: &mut [f64],
+    forms: &mut [Lanes],
 ) {
     over_vectors(
         #[inline(always)]
         move || {
-            for (chunk, forms) in forms.chunks_mut(VECTOR_WIDTH).enumerate() {
-                let rows = chunk * VECTOR_WIDTH..chunk * VECTOR_WIDTH + forms.len();
-                let offset = |j: usize| {
-                    let column = states.column(j);
-                    padded(&column.as_slice()[rows.clone()]).map(|x| x - mean[j])
-                };
-                let subtract = |j: usize, pull: Lanes| {
-                    let mut column = gradients.column_mut(j);
-                    let gradient = &mut column.as_mut_slice()[rows.clone()];
-                    let mut next = padded(gradient);
-                    for l in 0..VECTOR_WIDTH {
-                        next[l] -= scale * pull[l];
-                    }
-                    gradient.copy_from_slice(&next[..gradient.len()]);
-                };
-                let found = match precision {
-                    SquareMatrix::Diagonal(p) => diagonal_pull(p.as_slice(), offset, subtract),
-                    SquareMatrix::Dense(p) => {
-                        dense_pull(p.as_slice(), offset, subtract, mean.len())
-                    }
-                };
-                forms.copy_from_slice(&found[..forms.len()]);
+            for (group, form) in forms.iter_mut().enumerate() {
+                let mut offsets = Tile::default();
+                for (j, (offset, mean)) in offsets.iter_mut().zip(mean).enumerate() {
+                    *offset = minus(&states.column(j).as_slice().as_chunks().0[group], *mean);
+                }
+                let mut sum = Lanes::default();
+                for (i, offset) in offsets[..mean.len()].iter().enumerate() {
+                    let pull = match precision {
+                        SquareMatrix::Diagonal(p) => times(offset, p[i]),
+                        SquareMatrix::Dense(p) => {
+                            let column = &p.as_slice()[i * mean.len()..][..mean.len()];
+                            weighted_sum(column, &offsets)
+                        }
+                    };
+                    let mut column = gradients.column_mut(i);
+                    let gradient = &mut column.as_mut_slice().as_chunks_mut().0[group];
+                    add_product(&mut sum, offset, &pull);
+                    add_product(gradient, &[-scale; VECTOR_WIDTH], &pull);
+                }
+                *form = sum;
             }
         },
     );
 }
 
-/// Up to eight states, the last of which stands in for those that lack.
+/// `x - mu` of eight states.
 #[inline(always)]
-fn rows_of(states: &[DVector<f64>], dimension: usize) -> [&[f64]; VECTOR_WIDTH] {
-    std::array::from_fn(|lane| {
-        let state = states[lane.min(states.len() - 1)].as_slice();
-        assert!(state.len() == dimension, "a state of another dimension");
-        &state[..dimension]
-    })
-}
-
-/// Up to eight numbers.
-#[inline(always)]
-fn padded(values: &[f64]) -> Lanes {
-    let mut lanes = Lanes::default();
-    if let Some(all) = values.first_chunk() {
-        lanes = *all;
-    } else {
-        lanes[..values.len()].copy_from_slice(values);
+fn offsets_of(states: &[DVector<f64>; VECTOR_WIDTH], mean: &[f64]) -> Tile {
+    // Slices of the same known length, so that one check serves all coordinates.
+    let row = |state: usize| &states[state].as_slice()[..mean.len()];
+    let (a, b, c, d) = (row(0), row(1), row(2), row(3));
+    let (e, f, g, h) = (row(4), row(5), row(6), row(7));
+    let mut offsets = Tile::default();
+    for (j, (offset, mean)) in offsets.iter_mut().zip(mean).enumerate() {
+        *offset = minus(&[a[j], b[j], c[j], d[j], e[j], f[j], g[j], h[j]], *mean);
     }
-    lanes
+    offsets
 }
 
 #[inline(always)]
-fn sum_of_squares(p: &[f64], mut offset: impl FnMut(usize) -> Lanes) -> Lanes {
+fn minus(x: &Lanes, y: f64) -> Lanes {
+    let mut difference = *x;
+    for x in &mut difference {
+        *x -= y;
+    }
+    difference
+}
+
+#[inline(always)]
+fn times(x: &Lanes, factor: f64) -> Lanes {
+    let mut product = *x;
+    for x in &mut product {
+        *x *= factor;
+    }
+    product
+}
+
+/// `sum <- sum + x y`.
+#[inline(always)]
+fn add_product(sum: &mut Lanes, x: &Lanes, y: &Lanes) {
+    let mut next = *sum;
+    for l in 0..VECTOR_WIDTH {
+        next[l] += x[l] * y[l];
+    }
+    *sum = next;
+}
+
+#[inline(always)]
+fn sum_of_squares(p: &[f64], offsets: &[Lanes]) -> Lanes {
     let mut sum = Lanes::default();
-    for (j, p) in p.iter().enumerate() {
-        let x = offset(j);
-        for l in 0..VECTOR_WIDTH {
-            sum[l] += p * x[l] * x[l];
-        }
+    for (p, x) in p.iter().zip(offsets) {
+        add_product(&mut sum, &times(x, *p), x);
     }
     sum
 }
 
-#[inline(always)]
-fn diagonal_pull(
-    p: &[f64],
-    offset: impl Fn(usize) -> Lanes,
-    mut subtract: impl FnMut(usize, Lanes),
-) -> Lanes {
-    sum_of_squares(p, |j| {
-        let offset = offset(j);
-        subtract(j, offset.map(|x| p[j] * x));
-        offset
-    })
-}
-
 /// The diagonal, and twice the strict lower triangle.
 #[inline(always)]
-fn dense_form(p: &[f64], offsets: &Tile, dimension: usize) -> Lanes {
+fn dense_form(p: &[f64], offsets: &[Lanes]) -> Lanes {
     let mut half = Lanes::default();
-    for (i, column) in p.chunks_exact(dimension).enumerate() {
-        let below = weighted_sum(&column[i + 1..], &offsets[i + 1..]);
-        let x = &offsets[i];
-        for l in 0..VECTOR_WIDTH {
-            half[l] += x[l] * (0.5 * column[i] * x[l] + below[l]);
+    for (i, column) in p.chunks_exact(offsets.len()).enumerate() {
+        let mut rest = weighted_sum(&column[i + 1..], &offsets[i + 1..]);
+        for (rest, x) in rest.iter_mut().zip(&offsets[i]) {
+            *rest += 0.5 * column[i] * x;
         }
+        add_product(&mut half, &offsets[i], &rest);
     }
-    half.map(|half| 2.0 * half)
-}
-
-#[inline(always)]
-fn dense_pull(
-    p: &[f64],
-    offset: impl Fn(usize) -> Lanes,
-    mut subtract: impl FnMut(usize, Lanes),
-    dimension: usize,
-) -> Lanes {
-    let offsets = tile(dimension, offset);
-    let mut form = Lanes::default();
-    for (i, column) in p.chunks_exact(dimension).enumerate() {
-        let pull = weighted_sum(column, &offsets);
-        for l in 0..VECTOR_WIDTH {
-            form[l] += offsets[i][l] * pull[l];
-        }
-        subtract(i, pull);
-    }
-    form
-}
-
-#[inline(always)]
-fn tile(dimension: usize, offset: impl Fn(usize) -> Lanes) -> Tile {
-    let mut tile = Tile::default();
-    for j in 0..dimension.min(tile.len()) {
-        tile[j] = offset(j);
-    }
-    tile
+    times(&half, 2.0)
 }
 
 #[inline(always)]
 fn weighted_sum(p: &[f64], offsets: &[Lanes]) -> Lanes {
     let mut sum = Lanes::default();
     for (p, x) in p.iter().zip(offsets) {
-        for l in 0..VECTOR_WIDTH {
-            sum[l] += p * x[l];
-        }
+        add_product(&mut sum, &[*p; VECTOR_WIDTH], x);
     }
     sum
 }

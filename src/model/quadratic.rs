@@ -65,14 +65,17 @@ impl UnnormalizedModel for QuadraticForm {
     }
 
     fn log_densities(&self, states: &[DVector<f64>], log_densities: &mut [f64]) {
-        if self.is_short() {
-            let mean = self.mean.as_slice();
-            lanes::forms(&self.precision, mean, states, log_densities);
-            finish(log_densities, |chain| self.log_density(&states[chain]));
+        let (eights, rest) = if self.is_short() {
+            states.as_chunks()
         } else {
-            for (log_density, state) in log_densities.iter_mut().zip(states) {
-                *log_density = self.log_density(state);
-            }
+            (&[] as &[[_; VECTOR_WIDTH]], states)
+        };
+        let (forms, log_densities) = log_densities.split_at_mut(states.len() - rest.len());
+        let lanes = forms.as_chunks_mut().0;
+        lanes::forms(&self.precision, self.mean.as_slice(), eights, lanes);
+        finish(forms, |chain| self.log_density(&states[chain]));
+        for (log_density, state) in log_densities.iter_mut().zip(rest) {
+            *log_density = self.log_density(state);
         }
     }
 }
@@ -113,25 +116,33 @@ impl Differentiable for QuadraticForm {
         &self,
         states: DMatrixView<'_, f64>,
         scale: f64,
-        gradients: DMatrixViewMut<'_, f64>,
+        mut gradients: DMatrixViewMut<'_, f64>,
         log_densities: &mut [f64],
     ) {
         assert_eq!(states.ncols(), self.mean.len(), "dimension of the states");
-        if !self.is_short() {
-            return accumulate_each(self, states, scale, gradients, log_densities);
-        }
-        let mean = self.mean.as_slice();
+        let chains = log_densities.len();
+        let rest = if self.is_short() {
+            chains % VECTOR_WIDTH
+        } else {
+            chains
+        };
+        let eights = chains - rest;
+        let (forms, log_densities) = log_densities.split_at_mut(eights);
+        let (precision, mean) = (&self.precision, self.mean.as_slice());
+        let lanes = forms.as_chunks_mut().0;
         lanes::accumulate_pulls(
-            &self.precision,
+            precision,
             mean,
             states,
             scale,
-            gradients,
-            log_densities,
+            gradients.as_view_mut(),
+            lanes,
         );
-        finish(log_densities, |chain| {
+        finish(forms, |chain| {
             self.log_density(&states.row(chain).transpose())
         });
+        let (states, gradients) = (states.rows(eights, rest), gradients.rows_mut(eights, rest));
+        accumulate_each(self, states, scale, gradients, log_densities);
     }
 }
 
