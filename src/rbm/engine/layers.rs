@@ -6,6 +6,9 @@ pub(crate) const LINE: usize = 64;
 pub(crate) const WIDTH: usize = 32;
 /// The number of chains is padded to a multiple of this, which is what a product by tiles takes.
 pub(crate) const GROUP: usize = 32;
+/// Number of units, and of chains, that are turned round together: the bytes of a word. Lines and groups are
+/// whole blocks.
+const BLOCK: usize = 8;
 
 /// 64 units of a chain, each a byte that is 0 or 1. They fill a line of the cache.
 #[derive(Debug, Clone, Copy)]
@@ -37,21 +40,19 @@ impl Layer {
     /// Takes a layer turned round: its chains are the units here, and its units the chains.
     pub(crate) fn set_transposed(&mut self, layer: &Self) {
         assert_eq!((self.units, self.chains), (layer.chains, layer.units));
-        let width = self.width();
-        for (unit, lines) in layer
-            .lines
-            .chunks_exact(layer.width())
-            .take(self.units)
-            .enumerate()
-        {
-            let states = lines.iter().flat_map(|line| &line.0);
-            for (lines, &state) in self
-                .lines
-                .chunks_exact_mut(width)
-                .zip(states)
-                .take(layer.units)
-            {
-                lines[unit / LINE].0[unit % LINE] = state;
+        let (from_width, to_width) = (layer.width(), self.width());
+        for chain in (0..layer.chains).step_by(BLOCK) {
+            for unit in (0..layer.units).step_by(BLOCK) {
+                let mut block = [0; BLOCK];
+                for (k, word) in block.iter_mut().enumerate() {
+                    let line = &layer.lines[(chain + k) * from_width + unit / LINE];
+                    *word = u64::from_le_bytes(line.0.as_chunks().0[unit % LINE / BLOCK]);
+                }
+                transpose(&mut block);
+                for (k, word) in block.iter().enumerate() {
+                    let line = &mut self.lines[(unit + k) * to_width + chain / LINE];
+                    line.0.as_chunks_mut().0[chain % LINE / BLOCK] = word.to_le_bytes();
+                }
             }
         }
     }
@@ -118,5 +119,54 @@ impl Layer {
         let (line, half, width) = (panel / 2, panel % 2, self.width());
         let chains = self.lines.chunks_exact_mut(width).take(self.chains);
         chains.map(move |lines| &mut lines[line].0.as_chunks_mut().0[half])
+    }
+}
+
+/// Turns a block round: byte `j` of word `i` becomes byte `i` of word `j`. Halves are exchanged across the diagonal,
+/// then halves of these, and so on.
+fn transpose(words: &mut [u64; BLOCK]) {
+    for (distance, low) in [
+        (4, 0x0000_0000_ffff_ffff),
+        (2, 0x0000_ffff_0000_ffff),
+        (1, 0x00ff_00ff_00ff_00ff),
+    ] {
+        for i in (0..BLOCK).filter(|i| i & distance == 0) {
+            let exchanged = (words[i] >> (8 * distance) ^ words[i + distance]) & low;
+            words[i] ^= exchanged << (8 * distance);
+            words[i + distance] ^= exchanged;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layer_turned_round_has_chains_for_units() {
+        for (units, chains) in [(1, 1), (7, 9), (8, 64), (65, 100), (200, 31)] {
+            let state = |chain: usize, unit: usize| (31 * chain + 17 * unit) % 5 < 2;
+            let mut layer = Layer::zeros(units, chains);
+            for chain in 0..chains {
+                let states: Vec<bool> = (0..units).map(|unit| state(chain, unit)).collect();
+                layer.load(chain, &states);
+            }
+            let mut turned = Layer::zeros(chains, units);
+            turned.set_transposed(&layer);
+            for unit in 0..units {
+                let mut found = vec![false; chains];
+                turned.store(unit, &mut found);
+                let expected: Vec<bool> = (0..chains).map(|chain| state(chain, unit)).collect();
+                assert_eq!(found, expected, "{units} x {chains}, unit {unit}");
+                // Sums over a line count its padding.
+                let on: usize = turned
+                    .chain(unit)
+                    .iter()
+                    .flat_map(|line| line.0)
+                    .map(usize::from)
+                    .sum();
+                assert_eq!(on, expected.iter().filter(|on| **on).count());
+            }
+        }
     }
 }

@@ -46,8 +46,11 @@ impl<T: Scalar> Row<T> {
     #[inline(always)]
     pub(crate) fn write(&self, panel: usize, values: &mut [T]) {
         let values = &mut values[panel * WIDTH..];
-        let count = values.len().min(WIDTH);
-        values[..count].copy_from_slice(&self.0.as_flattened()[..count]);
+        let row = self.0.as_flattened();
+        match values.first_chunk_mut::<WIDTH>() {
+            Some(all) => all.copy_from_slice(row),
+            None => values.copy_from_slice(&row[..values.len()]),
+        }
     }
 
     /// Adds `factor` times these numbers to those of this panel among the numbers for all outputs.
@@ -62,8 +65,11 @@ impl<T: Scalar> Row<T> {
     /// Takes the first numbers of these, or all where there are fewer than a panel has.
     #[inline(always)]
     pub(crate) fn read(&mut self, values: &[T]) {
-        let count = values.len().min(WIDTH);
-        self.0.as_flattened_mut()[..count].copy_from_slice(&values[..count]);
+        let row = self.0.as_flattened_mut();
+        match values.first_chunk::<WIDTH>() {
+            Some(all) => row.copy_from_slice(all),
+            None => row[..values.len()].copy_from_slice(values),
+        }
     }
 
     /// The rows that hold numbers for all outputs, with zeros up to a whole panel.

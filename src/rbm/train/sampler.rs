@@ -37,6 +37,10 @@ impl<T: Scalar> Sampler<T> {
         sampler
     }
 
+    pub(crate) fn engine(&self) -> Available {
+        self.engine
+    }
+
     /// Takes another RBM.
     pub(crate) fn set(&mut self, rbm: &Rbm<T>) {
         self.up.set(WeightMatrix::Upright(rbm.weights()));

@@ -7,7 +7,7 @@ use rand::seq::SliceRandom;
 use crate::num::{Available, setters, softplus, vectorized};
 use crate::random::{Lanes, Purpose, StandardNormal, StreamRng, stream};
 use crate::rbm::base_rate::{BaseRate, check_data};
-use crate::rbm::engine::softplus_gain;
+use crate::rbm::engine::{add_scaled, softplus_gain};
 use crate::rbm::model::{Rbm, check_finite, draw_all};
 use crate::rbm::scalar::Scalar;
 use crate::rbm::train::sampler::{Chains, ParameterSums, Sampler};
@@ -271,15 +271,20 @@ impl<T: Scalar> TrainingState<T> {
         let scale = T::nearest(learning_rate / self.settings.batch_size as f64);
         let momentum = T::nearest(self.settings.momentum);
         let decay = T::nearest(-learning_rate * self.settings.weight_decay);
+        let engine = self.sampler.engine();
         let (rbm, update) = (&mut self.rbm, &mut self.update);
-        update.weights.zip_apply(&rbm.weights, |update, w| {
-            *update = momentum * *update + decay * w;
+        let (weights, step) = (rbm.weights.as_slice(), update.weights.as_mut_slice());
+        vectorized!(engine, FUSED, {
+            for (step, weight) in step.iter_mut().zip(weights) {
+                *step = momentum * *step + decay * *weight;
+            }
         });
         update.hidden_bias *= momentum;
         update.visible_bias *= momentum;
         self.positive.accumulate(&self.sampler, scale, update);
         self.negative.accumulate(&self.sampler, -scale, update);
-        rbm.weights += &update.weights;
+        let (weights, step) = (rbm.weights.as_mut_slice(), update.weights.as_slice());
+        vectorized!(engine, FUSED, add_scaled(weights, T::one(), step));
         rbm.hidden_bias += &update.hidden_bias;
         rbm.visible_bias += &update.visible_bias;
         self.sampler.set(rbm);
