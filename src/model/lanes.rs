@@ -80,8 +80,12 @@ pub(super) fn accumulate_pulls(
 /// `x - mu` of eight states.
 #[inline(always)]
 fn offsets_of(states: &[DVector<f64>; VECTOR_WIDTH], mean: &[f64]) -> Tile {
-    // Slices of the same known length, so that one check serves all coordinates.
-    let row = |state: usize| &states[state].as_slice()[..mean.len()];
+    let row = |state: usize| {
+        let row = states[state].as_slice();
+        assert!(row.len() == mean.len(), "a state of another dimension");
+        // A slice of the mean's length, so that no coordinate is checked again.
+        &row[..mean.len()]
+    };
     let (a, b, c, d) = (row(0), row(1), row(2), row(3));
     let (e, f, g, h) = (row(4), row(5), row(6), row(7));
     let mut offsets = Tile::default();

@@ -45,6 +45,15 @@ impl QuadraticForm {
     fn is_short(&self) -> bool {
         self.mean.len() < VECTOR_WIDTH
     }
+
+    /// How many of so many states are evaluated eight at a time.
+    fn in_lanes(&self, states: usize) -> usize {
+        if self.is_short() {
+            states - states % VECTOR_WIDTH
+        } else {
+            0
+        }
+    }
 }
 
 impl UnnormalizedModel for QuadraticForm {
@@ -65,15 +74,11 @@ impl UnnormalizedModel for QuadraticForm {
     }
 
     fn log_densities(&self, states: &[DVector<f64>], log_densities: &mut [f64]) {
-        let (eights, rest) = if self.is_short() {
-            states.as_chunks()
-        } else {
-            (&[] as &[[_; VECTOR_WIDTH]], states)
-        };
-        let (forms, log_densities) = log_densities.split_at_mut(states.len() - rest.len());
-        let lanes = forms.as_chunks_mut().0;
+        let (grouped, rest) = states.split_at(self.in_lanes(states.len()));
+        let (forms, log_densities) = log_densities.split_at_mut(grouped.len());
+        let (eights, lanes) = (grouped.as_chunks().0, forms.as_chunks_mut().0);
         lanes::forms(&self.precision, self.mean.as_slice(), eights, lanes);
-        finish(forms, |chain| self.log_density(&states[chain]));
+        finish(forms, |chain| self.log_density(&grouped[chain]));
         for (log_density, state) in log_densities.iter_mut().zip(rest) {
             *log_density = self.log_density(state);
         }
@@ -120,14 +125,8 @@ impl Differentiable for QuadraticForm {
         log_densities: &mut [f64],
     ) {
         assert_eq!(states.ncols(), self.mean.len(), "dimension of the states");
-        let chains = log_densities.len();
-        let rest = if self.is_short() {
-            chains % VECTOR_WIDTH
-        } else {
-            chains
-        };
-        let eights = chains - rest;
-        let (forms, log_densities) = log_densities.split_at_mut(eights);
+        let grouped = self.in_lanes(log_densities.len());
+        let (forms, log_densities) = log_densities.split_at_mut(grouped);
         let (precision, mean) = (&self.precision, self.mean.as_slice());
         let lanes = forms.as_chunks_mut().0;
         lanes::accumulate_pulls(
@@ -141,8 +140,15 @@ impl Differentiable for QuadraticForm {
         finish(forms, |chain| {
             self.log_density(&states.row(chain).transpose())
         });
-        let (states, gradients) = (states.rows(eights, rest), gradients.rows_mut(eights, rest));
-        accumulate_each(self, states, scale, gradients, log_densities);
+        let rest = log_densities.len();
+        let gradients = gradients.rows_mut(grouped, rest);
+        accumulate_each(
+            self,
+            states.rows(grouped, rest),
+            scale,
+            gradients,
+            log_densities,
+        );
     }
 }
 
@@ -333,6 +339,18 @@ mod tests {
         assert_eq!(at(1e200, 3e200), [f64::NEG_INFINITY; 2]);
         assert_eq!(at(1.0, 1.0), [-1.0; 2]);
         assert!(at(f64::NAN, 1.0).iter().all(|x| x.is_nan()));
+    }
+
+    #[test]
+    #[should_panic(expected = "a state of another dimension")]
+    fn a_longer_state_among_eight_is_not_cut() {
+        let form = QuadraticForm::new(
+            DVector::zeros(2),
+            SquareMatrix::Dense(nalgebra::DMatrix::identity(2, 2)),
+        );
+        let mut states = vec![DVector::zeros(2); VECTOR_WIDTH];
+        states[5] = DVector::zeros(3);
+        form.log_densities(&states, &mut [0.0; VECTOR_WIDTH]);
     }
 
     #[test]
