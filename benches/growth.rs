@@ -2,7 +2,7 @@
 //! with the others as they are, on one thread; writes a figure.
 //!
 //! ```text
-//! cargo bench --features full --bench growth -- docs/figures/cost-growth.svg 5
+//! cargo bench -p annealed-benches --bench growth -- ../docs/figures/cost-growth.svg 5
 //! ```
 //!
 //! Each run is a process of its own, so that its memory is its own; the programs take turns, in as many rounds as

@@ -91,7 +91,7 @@ def crate_peer(target, task, options):
 
 def crate_gaussian(target, dimension, name):
     """The median of criterion's bench, whose iteration is 128 chains through 200 stages."""
-    bench = ["cargo", "bench", "--quiet", "--features", "full", "--bench", "kernels", "--"]
+    bench = ["cargo", "bench", "--quiet", "--package", "annealed-benches", "--bench", "kernels", "--"]
     options = ["--measurement-time", "2", "--warm-up-time", "1", "--noplot"]
     command = bench + [f"d = {dimension}/{name}"] + options
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
