@@ -95,9 +95,14 @@ impl<Q> Bridge<Q> {
     /// ensure.
     ///
     /// # Errors
-    /// Another schedule, base normaliser or number of recorded stages in the two runs; fewer than two
-    /// chains in either.
+    /// A forward run that is [resampled](crate::ais::Ais::resampling) or
+    /// [waste-free](crate::ais::Ais::waste_free): Crooks' relation, on which Bennett's estimate rests, is one of
+    /// weights of whole paths. Another schedule, base normaliser or number of recorded stages in the two runs; fewer
+    /// than two chains in either.
     pub fn new<S, R, T, U>(forward: &Run<S, R>, reverse: &ReverseRun<T, Q, U>) -> Result<Self> {
+        let expected = "chains that pass alone, by a run without `resampling` and `waste_free`: Bennett's estimate \
+                        takes the weights of whole paths, and those of chains that share their weights are none";
+        forward.settings().check_alone("forward run", expected)?;
         let backward = reverse.backward();
         let log_z_0 = reverse.log_base_normalizer();
         let expected = "the same in both directions";

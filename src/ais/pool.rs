@@ -48,7 +48,7 @@ impl<S, R> Run<S, R> {
             roots.extend(run.roots().iter().map(|root| root + log_weights.len()));
             log_weights.extend_from_slice(run.log_weights());
         }
-        let estimate = Estimate::of_interacting(&log_weights, &roots, settings.block_size)?;
+        let estimate = settings.estimate(&log_weights, &roots)?;
         Ok(estimate.shifted(settings.log_base_normalizer))
     }
 }

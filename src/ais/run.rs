@@ -134,13 +134,15 @@ impl<S, R> Run<S, R> {
     }
 
     /// `log Z_0 + mean log w`, in expectation a lower bound on `log Z_K` (Jensen); `-inf` where a
-    /// chain has weight zero.
+    /// chain has weight zero. In a [resampled](crate::ais::Ais::resampling) run it lies closer to `log Z_K`, and is
+    /// not the mean over independent chains.
     pub fn lower_bound(&self) -> f64 {
         self.log_z_estimate().mean_log_weight()
     }
 
     /// `log Z_0` plus the `k`-sample bound `E log((w_1 + .. + w_k) / k)` (Burda, Grosse and
-    /// Salakhutdinov 2016): in expectation at most `log Z_K`, and closer the larger `k`.
+    /// Salakhutdinov 2016): in expectation at most `log Z_K`, and closer the larger `k`. In a
+    /// [resampled](crate::ais::Ais::resampling) run it is such a bound too, though not that of k independent chains.
     ///
     /// # Errors
     /// `k` outside `1..=N`.
@@ -153,8 +155,12 @@ impl<S, R> Run<S, R> {
     /// [`jackknife`]: closer to `log Z_K` than the bound, but no bound.
     ///
     /// # Errors
-    /// As [`jackknife`].
+    /// As [`jackknife`]; a [resampled](crate::ais::Ais::resampling) or waste-free run, whose weights are not
+    /// independent, so that their bias is not one in `1/k`.
     pub fn jackknife(&self, k: usize, order: usize) -> Result<f64> {
+        let expected = "independent chains, by a run without `resampling` and `waste_free`; log_z has a bias of \
+                        about half its squared standard error";
+        self.settings.check_alone("run", expected)?;
         let corrected = jackknife(&self.chains.log_weights, k, order)?;
         Ok(corrected + self.settings.log_base_normalizer)
     }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::lineage::Interaction;
 use super::stages::{Direction, Windows};
+use crate::estimate::Estimate;
 use crate::num::Engine;
 use crate::path::AnnealingPath;
 use crate::random::Purpose;
@@ -102,6 +103,31 @@ impl Settings {
                 chains,
                 ..other
             }
+    }
+
+    /// Refuses a run whose chains interact, where independent weights of whole paths are needed.
+    pub(super) fn check_alone(&self, argument: &'static str, expected: &str) -> Result<()> {
+        let found = match &self.interaction {
+            None => return Ok(()),
+            Some(Interaction::Resampling(_)) => "chains that are resampled between stages",
+            Some(Interaction::WasteFree(_)) => "chains of waste-free sequential Monte Carlo",
+        };
+        Err(Error::invalid(argument, found, expected))
+    }
+
+    /// The estimate of `log(Z_K / Z_0)` from the chains of a run, given for each the place of the one that it descends
+    /// from; no places where chains do not interact.
+    ///
+    /// Where resampling left each chain its place, and need not have happened, chains count as independent.
+    pub(super) fn estimate(&self, log_weights: &[f64], roots: &[usize]) -> Result<Estimate> {
+        let steps = self.schedule.steps();
+        let interaction = self.interaction.as_ref();
+        let certain = interaction.is_some_and(|interaction| interaction.is_certain(steps));
+        let in_place = roots.iter().enumerate().all(|(chain, &root)| chain == root);
+        match in_place && !certain {
+            true => Estimate::from_log_weights(log_weights),
+            false => Estimate::of_interacting(log_weights, roots, self.block_size),
+        }
     }
 
     /// Whether a stage only weighs the chains, which are moved when their ancestors are drawn.
