@@ -70,7 +70,7 @@ where
         };
         let part = self.run_part(&settings, &(0..states.len()), &route, Forest::new(), None)?;
         match part.missing().is_empty() {
-            true => PartialRun::merge([part]),
+            true => PartialRun::merge([part.probed(self.probe())]),
             false => Err(part.stopped()),
         }
     }

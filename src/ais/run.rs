@@ -7,6 +7,7 @@ use std::ops::Range;
 use super::figures::Figures;
 use super::outcome::{Chains, Outcome, Tally};
 use super::partial::PartialRun;
+use super::probe::Probe;
 use super::settings::Settings;
 use super::stages::StageSummary;
 use super::stop::StoppedBy;
@@ -30,6 +31,7 @@ pub struct Run<S, R = ()> {
     tallies: Forest<Tally<R>>,
     stopped_by: StoppedBy,
     seconds: f64,
+    probe: Option<Probe>,
     /// The chains of the run that are missing.
     #[cfg_attr(feature = "serde", serde(skip))]
     missing: Vec<Range<usize>>,
@@ -64,6 +66,7 @@ impl<S, R: Merge + Clone> Run<S, R> {
             tallies,
             stopped_by: part.stopped_by,
             seconds: part.seconds,
+            probe: part.probe,
             missing,
             figures,
             recorder: all.recorder,
@@ -81,6 +84,7 @@ impl<S, R> From<Run<S, R>> for PartialRun<S, R> {
             settings: run.settings,
             stopped_by: run.stopped_by,
             seconds: run.seconds,
+            probe: run.probe,
         }
     }
 }
@@ -274,6 +278,7 @@ impl<S, R> Run<S, R> {
             tallies: tallies.map(|node| node.map(forget)).collect(),
             stopped_by: self.stopped_by,
             seconds: self.seconds,
+            probe: self.probe,
             missing: self.missing,
             figures: self.figures,
             recorder: (),
@@ -293,6 +298,11 @@ impl<S, R> Run<S, R> {
 
     pub(super) fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// What tells its path and kernel from others, where that is known.
+    pub(super) fn probe(&self) -> Option<&Probe> {
+        self.probe.as_ref()
     }
 
     /// For each chain the place of the one that it descends from; empty where nothing was resampled.
@@ -371,7 +381,9 @@ crate::num::deserialize_checked! {
         tallies: Forest<Tally<R>>,
         stopped_by: StoppedBy,
         seconds: f64,
+        #[serde(default)]
+        probe: Option<Probe>,
     } => PartialRun::reassembled(settings, chains, tallies).and_then(|part| {
-        Run::of(PartialRun { stopped_by, seconds, ..part })
+        Run::of(PartialRun { stopped_by, seconds, probe, ..part })
     })
 }
