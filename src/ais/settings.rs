@@ -80,17 +80,24 @@ impl Settings {
         Error::check_found("purpose", purpose, &self.purpose)?;
         Error::check_found("resampling", interaction, &self.interaction)?;
         Error::check_found("engine", engine, &self.engine)?;
-        let normalizer = &self.log_base_normalizer;
-        Error::check_found(
-            "log normalizer of the base",
+        let figure = |found, other: &str, figure: &str, mine| match found == mine {
+            true => Ok(()),
+            false => Err(Error::OtherRun {
+                setting: "a path",
+                found: format!("{other} ({figure} {found})"),
+                expected: format!("{figure} {mine}"),
+            }),
+        };
+        let (normalizer, rounding) = ("log normalizer of the base", "rounding error of the path");
+        let other = "from another base";
+        figure(
             log_base_normalizer,
+            other,
             normalizer,
+            &self.log_base_normalizer,
         )?;
-        Error::check_found(
-            "rounding error of the path",
-            rounding_error,
-            &self.rounding_error,
-        )
+        let other = "to another model, an RBM with other weights for instance";
+        figure(rounding_error, other, rounding, &self.rounding_error)
     }
 
     /// Whether another run differs in nothing but its seed and its number of chains.
