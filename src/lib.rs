@@ -35,7 +35,7 @@ pub mod guide {
     #[doc = "[batches]: crate::guide::batches\n[long]: crate::guide::long_runs\n\n"]
     #[doc = include_str!("../docs/own-models.md")]
     pub mod own_models {}
-    #[doc = "[which]: crate::guide::which_method\n\n"]
+    #[doc = "[which]: crate::guide::which_method\n[witness]: crate::guide::second_witness\n\n"]
     #[doc = include_str!("../docs/populations.md")]
     pub mod populations {}
     #[doc = include_str!("../docs/rbms.md")]
@@ -43,7 +43,7 @@ pub mod guide {
     #[doc = "[guide]: crate::guide\n\n"]
     #[doc = include_str!("../docs/schedules.md")]
     pub mod schedules {}
-    #[doc = "[intervals]: crate::guide::intervals\n\n"]
+    #[doc = "[intervals]: crate::guide::intervals\n[populations]: crate::guide::populations\n\n"]
     #[doc = include_str!("../docs/second-witness.md")]
     pub mod second_witness {}
     #[doc = include_str!("../docs/which-method.md")]

@@ -91,13 +91,17 @@ pub struct BridgeStage {
 
 impl<Q> Bridge<Q> {
     /// Joins a forward run and a reverse run of the same path, kernel, schedule and windows of recorded
-    /// stages. Their numbers of chains may differ. That path and kernel are the same is for the caller to
-    /// ensure.
+    /// stages. Their numbers of chains may differ.
     ///
     /// # Errors
-    /// Another schedule, base normaliser or number of recorded stages in the two runs; fewer than two
-    /// chains in either.
+    /// A forward run that is [resampled](crate::ais::Ais::resampling) or
+    /// [waste-free](crate::ais::Ais::waste_free): Crooks' relation, on which Bennett's estimate rests, is one of
+    /// weights of whole paths. Another schedule, base normaliser or number of recorded stages in the two runs; another
+    /// path or kernel, as far as [a few chains](crate::ais::Ais::run) show it; fewer than two chains in either.
     pub fn new<S, R, T, U>(forward: &Run<S, R>, reverse: &ReverseRun<T, Q, U>) -> Result<Self> {
+        let expected = "chains that pass alone, by a run without `resampling` and `waste_free`: Bennett's estimate \
+                        takes the weights of whole paths, and those of chains that share their weights are none";
+        forward.settings().check_alone("forward run", expected)?;
         let backward = reverse.backward();
         let log_z_0 = reverse.log_base_normalizer();
         let expected = "the same in both directions";
@@ -116,6 +120,13 @@ impl<Q> Bridge<Q> {
             ),
         ] {
             Error::check(same, "reverse run", what, expected)?;
+        }
+        let probes = forward.probe().zip(backward.probe());
+        // Engines round differently, and chains part by it.
+        let probes = probes.filter(|_| forward.engine() == backward.engine());
+        if let Some((part, found)) = probes.and_then(|(one, other)| one.difference(other)) {
+            let found = format!("a {part} {found}");
+            return Err(Error::invalid("reverse run", found, expected));
         }
         let bennett =
             BennettEstimate::from_log_weights(forward.log_weights(), backward.log_weights())?;

@@ -156,7 +156,9 @@ where
         let worked = work(&ledger, &archive, &keeper);
         let failed = keeper.write_last();
         worked?;
-        let mut run = closed(settings, ledger, begun)?.result()?;
+        let mut run = closed(settings, ledger, begun)?
+            .probed(self.run.probe())
+            .result()?;
         run.add_seconds(kept.seconds);
         if let Some(reason) = failed {
             run.warn(Warning::CheckpointNotWritten { reason });

@@ -74,7 +74,7 @@ where
     ) -> Result<Option<Run<P::State, R>>> {
         Ranks::together(world, |ranks| {
             let fingerprint = self.fingerprint()?;
-            self.run.settings.agree(ranks, Some(fingerprint))?;
+            self.run.settings.agree(ranks, Some(fingerprint), None)?;
             let (begun, share) = (Instant::now(), Share::of(ranks));
             if share.rank > 0 {
                 return self.follow(ranks, begun).map(|()| None);

@@ -29,11 +29,7 @@ impl Figures {
         let (windows, schedule) = (settings.windows(), &settings.schedule);
         let thermodynamic = stages::thermodynamic_integral(windows, &tally.windows, schedule);
         let mut figures = Self {
-            estimate: Estimate::of_interacting(
-                &chains.log_weights,
-                &chains.roots,
-                settings.block_size,
-            )?,
+            estimate: settings.estimate(&chains.log_weights, &chains.roots)?,
             thermodynamic_log_z: thermodynamic.map(|ratio| ratio + settings.log_base_normalizer),
             stages: stages::summarize(windows, &tally.windows, schedule),
             warnings: Vec::new(),

@@ -96,6 +96,7 @@ impl<S, R> Kept<S, R> {
             settings,
             stopped_by: StoppedBy::Chains,
             seconds,
+            probe: None,
         };
         part.check()?;
         if part.settings.chains < run.settings.chains {

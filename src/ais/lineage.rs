@@ -30,6 +30,14 @@ impl Interaction {
             Self::WasteFree(_) => true,
         }
     }
+
+    /// Whether chains interact in any run of so many stages, but for weights that are all equal.
+    pub(super) fn is_certain(&self, steps: usize) -> bool {
+        match self {
+            Self::Resampling(resampling) => resampling.is_certain(steps),
+            Self::WasteFree(_) => steps > 1,
+        }
+    }
 }
 
 /// Lets the chains of a block interact, and remembers which first chain each chain descends from.

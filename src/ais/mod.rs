@@ -36,6 +36,7 @@ mod passage;
 mod pool;
 mod population;
 mod populations;
+mod probe;
 mod progress;
 #[cfg(feature = "progress")]
 mod progress_bar;

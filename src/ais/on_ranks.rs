@@ -10,6 +10,7 @@ use super::exchange::{Post, exchange};
 use super::fingerprint::check_same;
 use super::ledger::{Ledger, Share};
 use super::passage::{Beside, Keep, closed};
+use super::probe::Probe;
 use super::recorder::Recorder;
 use super::run::Run;
 use super::runner::Ais;
@@ -53,7 +54,7 @@ where
     /// # Errors
     /// As [`run`](Self::run), on the rank where it arises; all others end with [`Error::Rank`], which says
     /// the same. Of failing blocks the leftmost is reported, whatever rank it belonged to. Settings that are not
-    /// those of rank 0: of a path, only the engine is compared. States or recorders that cannot be sent. A
+    /// those of rank 0; another path or kernel, as far as [a few chains](Self::run) show it. States or recorders that cannot be sent. A
     /// communicator without MPI; a call from a thread of rayon's pool.
     pub fn run_on(&self, world: &dyn Communicator) -> Result<Option<Run<P::State, R>>>
     where
@@ -79,7 +80,8 @@ where
     ) -> Result<Option<Run<S, R>>> {
         Ranks::together(world, |ranks| {
             self.check(&self.settings)?;
-            self.settings.agree(ranks, None)?;
+            let probe = self.probe();
+            self.settings.agree(ranks, None, probe.as_ref())?;
             let begun = Instant::now();
             let settings = &self.settings;
             let blocks = 0..settings.blocks();
@@ -94,7 +96,7 @@ where
             self.work((settings, &self.forward()), &ledger, beside, begun)?;
             let part = closed(settings, ledger, begun)?;
             match ranks.rank() {
-                0 => part.result().map(Some),
+                0 => part.probed(probe).result().map(Some),
                 _ => Ok(None),
             }
         })
@@ -102,15 +104,23 @@ where
 }
 
 impl Settings {
-    /// Sees to it that all ranks have the same settings, and the same fingerprint where they write checkpoints.
-    pub(super) fn agree(&self, ranks: &mut Ranks, fingerprint: Option<u32>) -> Result<()> {
+    /// Sees to it that all ranks have the same settings, path and kernel, and the same fingerprint where they write
+    /// checkpoints.
+    pub(super) fn agree(
+        &self,
+        ranks: &mut Ranks,
+        fingerprint: Option<u32>,
+        probe: Option<&Probe>,
+    ) -> Result<()> {
         if ranks.rank() == 0 {
-            return ranks.tell_all(&(self, fingerprint));
+            return ranks.tell_all(&(self, fingerprint, probe));
         }
-        let (_, (first, fingerprint_of_first)): (_, (Self, _)) = ranks.hear()?;
+        let (_, (first, fingerprint_of_first, probe_of_first)): (_, (Self, _, Option<Probe>)) =
+            ranks.hear()?;
         check_engine(self.engine, first.engine)?;
         Error::check_found("chains", &self.chains, &first.chains)?;
         first.check_found(self)?;
+        Probe::check_found(probe_of_first.as_ref(), probe)?;
         check_fingerprint(fingerprint, fingerprint_of_first)
     }
 }

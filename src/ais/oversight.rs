@@ -13,7 +13,6 @@ use super::settings::Settings;
 use super::stages::weights_so_far;
 use super::stop::{StoppedBy, is_look};
 use super::tree::{Forest, Merge};
-use crate::estimate::Estimate;
 use crate::{Error, Result};
 
 /// What the thread that calls does while others work.
@@ -121,7 +120,7 @@ impl<'a, S: Send, R: Merge + Send> Oversight<'a, S, R> {
             log_weights.extend_from_slice(&node.value.chains.log_weights);
             roots.extend_from_slice(&node.value.chains.roots);
         }
-        let estimate = Estimate::of_interacting(&log_weights, &roots, *block_size);
+        let estimate = self.settings.estimate(&log_weights, &roots);
         estimate.is_ok_and(|estimate| estimate.standard_error() <= enough)
     }
 

@@ -6,6 +6,7 @@ use super::blocks::{caught, merging_panicked};
 use super::outcome::Outcome;
 #[cfg(feature = "serde")]
 use super::outcome::{Chains, Tally};
+use super::probe::Probe;
 use super::run::Run;
 use super::settings::Settings;
 use super::stop::StoppedBy;
@@ -29,13 +30,16 @@ pub struct PartialRun<S, R = ()> {
     pub(super) nodes: Forest<Outcome<S, R>>,
     pub(super) stopped_by: StoppedBy,
     pub(super) seconds: f64,
+    /// What tells its path and kernel from others, where that is known.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub(super) probe: Option<Probe>,
 }
 
 impl<S, R: Merge> PartialRun<S, R> {
     /// Merges the parts of one run, given in any order, into its result.
     ///
     /// The parts must agree in schedule, seed, number of chains, block size, number of recorded stages and
-    /// engine. That they also had the same path and kernel is for the caller to ensure. Where blocks are
+    /// engine, and in path and kernel, as far as [a few chains](crate::ais::Ais::run) show it. Where blocks are
     /// [missing](Self::missing) the result is that of the others, and
     /// [warns](crate::estimate::Warning::MissingChains). It is unbiased still, if what made them missing had
     /// nothing to do with their weights.
@@ -57,11 +61,13 @@ impl<S, R: Merge> PartialRun<S, R> {
         let parts: Vec<Self> = parts.into_iter().collect();
         Error::check_not_empty("parts", parts.len())?;
         let settings = parts[0].settings.clone();
+        let probe = parts.iter().find_map(|part| part.probe.clone());
         for (place, part) in parts.iter().enumerate() {
             let found = &part.settings;
             let same = settings.check_found(found);
             let chains = || Error::check_found("chains", &found.chains, &settings.chains);
             same.and_then(|()| chains())
+                .and_then(|()| Probe::check_found(probe.as_ref(), part.probe.as_ref()))
                 .map_err(|error| in_part(error, place))?;
             part.check()?;
         }
@@ -76,6 +82,7 @@ impl<S, R: Merge> PartialRun<S, R> {
             nodes,
             stopped_by: stopped_by.unwrap_or(StoppedBy::Chains),
             seconds,
+            probe,
         };
         joined.check_order()?;
         Ok(joined)
@@ -107,6 +114,7 @@ impl<S, R: Merge> PartialRun<S, R> {
             settings,
             stopped_by: StoppedBy::Chains,
             seconds: 0.0,
+            probe: None,
         };
         part.check()?;
         part.check_order()?;
@@ -213,6 +221,11 @@ impl<S, R> PartialRun<S, R> {
             self.nodes.retain(|node| node.blocks().end <= full);
         }
         Ok(self.nodes)
+    }
+
+    /// With what tells the path and the kernel that it is of from others.
+    pub(super) fn probed(self, probe: Option<Probe>) -> Self {
+        Self { probe, ..self }
     }
 
     /// The seed of the run.

@@ -205,6 +205,7 @@ pub(super) fn closed<S, R: Merge>(
         nodes: prefix,
         stopped_by: stopped_by.unwrap_or(StoppedBy::Chains),
         seconds: begun.elapsed().as_secs_f64(),
+        probe: None,
     })
 }
 

@@ -31,6 +31,11 @@ impl<S, R> Run<S, R> {
             let alike = run.settings().is_like(settings);
             let expected = "the same schedule, engine, block size and recorded stages";
             Error::check(alike, "runs", "runs with different settings", expected)?;
+            let probes = runs[0].probe().zip(run.probe());
+            if let Some((part, found)) = probes.and_then(|(one, other)| one.difference(other)) {
+                let found = format!("one with a {part} {found}");
+                return Err(Error::invalid("runs", found, "the same in all runs"));
+            }
             let fresh = seeds.insert(run.seed());
             let expected = "a seed of its own for each run";
             Error::check(
@@ -48,7 +53,7 @@ impl<S, R> Run<S, R> {
             roots.extend(run.roots().iter().map(|root| root + log_weights.len()));
             log_weights.extend_from_slice(run.log_weights());
         }
-        let estimate = Estimate::of_interacting(&log_weights, &roots, settings.block_size)?;
+        let estimate = settings.estimate(&log_weights, &roots)?;
         Ok(estimate.shifted(settings.log_base_normalizer))
     }
 }

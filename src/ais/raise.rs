@@ -52,7 +52,8 @@ where
     K: Sync,
     R: Recorder<P::At<'p>> + Send + Sync,
 {
-    /// RAISE of held-out states, with so many chains for each.
+    /// RAISE of held-out states, with so many chains for each. These pass alone, and the model is the law of the last
+    /// states of a run without [`resampling`](Self::resampling) or [`waste_free`](Self::waste_free).
     ///
     /// # Errors
     /// As [`run`](Self::run); no states, or no chains for them.

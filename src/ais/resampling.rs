@@ -126,6 +126,15 @@ impl Resampling {
         }
     }
 
+    /// Whether a run of so many stages resamples its chains whatever their weights, unless these are all equal.
+    pub(super) fn is_certain(&self, steps: usize) -> bool {
+        match &self.rule {
+            Rule::Every(stages) => stages.get() < steps,
+            Rule::EssBelow(share) => *share == 1.0,
+            Rule::At(_) => true,
+        }
+    }
+
     /// For each chain of a block, not all of which are dead, the index of the one whose state it takes over.
     /// A chain with a copy of its own keeps its place.
     pub(super) fn ancestors<R: Rng + ?Sized>(

@@ -22,8 +22,9 @@ where
     R: Recorder<P::At<'p>> + Send + Sync,
 {
     /// Runs the schedule backward, from samples of the target to the base, one chain for each sample.
-    /// The settings are those of [`run`](Self::run), but for the number of chains; the streams differ
-    /// from those of all other runs of the same seed.
+    /// The settings are those of [`run`](Self::run), but for the number of chains, and without
+    /// [`resampling`](Self::resampling) or [`waste_free`](Self::waste_free); the streams differ from those of all
+    /// other runs of the same seed.
     ///
     /// For k = K to 1 a chain moves by the reversal of the kernel at `beta_k`, and then adds
     /// `log f_{k-1}(x) - log f_k(x)` to its log weight. From exact samples `E[w] = Z_0/Z_K`, and the
@@ -69,7 +70,7 @@ where
         };
         let part = self.run_part(&settings, &(0..states.len()), &route, Forest::new(), None)?;
         match part.missing().is_empty() {
-            true => PartialRun::merge([part]),
+            true => PartialRun::merge([part.probed(self.probe())]),
             false => Err(part.stopped()),
         }
     }

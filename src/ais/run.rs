@@ -7,6 +7,7 @@ use std::ops::Range;
 use super::figures::Figures;
 use super::outcome::{Chains, Outcome, Tally};
 use super::partial::PartialRun;
+use super::probe::Probe;
 use super::settings::Settings;
 use super::stages::StageSummary;
 use super::stop::StoppedBy;
@@ -30,6 +31,7 @@ pub struct Run<S, R = ()> {
     tallies: Forest<Tally<R>>,
     stopped_by: StoppedBy,
     seconds: f64,
+    probe: Option<Probe>,
     /// The chains of the run that are missing.
     #[cfg_attr(feature = "serde", serde(skip))]
     missing: Vec<Range<usize>>,
@@ -64,6 +66,7 @@ impl<S, R: Merge + Clone> Run<S, R> {
             tallies,
             stopped_by: part.stopped_by,
             seconds: part.seconds,
+            probe: part.probe,
             missing,
             figures,
             recorder: all.recorder,
@@ -81,6 +84,7 @@ impl<S, R> From<Run<S, R>> for PartialRun<S, R> {
             settings: run.settings,
             stopped_by: run.stopped_by,
             seconds: run.seconds,
+            probe: run.probe,
         }
     }
 }
@@ -134,13 +138,15 @@ impl<S, R> Run<S, R> {
     }
 
     /// `log Z_0 + mean log w`, in expectation a lower bound on `log Z_K` (Jensen); `-inf` where a
-    /// chain has weight zero.
+    /// chain has weight zero. In a [resampled](crate::ais::Ais::resampling) run it lies closer to `log Z_K`, and is
+    /// not the mean over independent chains.
     pub fn lower_bound(&self) -> f64 {
         self.log_z_estimate().mean_log_weight()
     }
 
     /// `log Z_0` plus the `k`-sample bound `E log((w_1 + .. + w_k) / k)` (Burda, Grosse and
-    /// Salakhutdinov 2016): in expectation at most `log Z_K`, and closer the larger `k`.
+    /// Salakhutdinov 2016): in expectation at most `log Z_K`, and closer the larger `k`. In a
+    /// [resampled](crate::ais::Ais::resampling) run it is such a bound too, though not that of k independent chains.
     ///
     /// # Errors
     /// `k` outside `1..=N`.
@@ -153,8 +159,12 @@ impl<S, R> Run<S, R> {
     /// [`jackknife`]: closer to `log Z_K` than the bound, but no bound.
     ///
     /// # Errors
-    /// As [`jackknife`].
+    /// As [`jackknife`]; a [resampled](crate::ais::Ais::resampling) or waste-free run, whose weights are not
+    /// independent, so that their bias is not one in `1/k`.
     pub fn jackknife(&self, k: usize, order: usize) -> Result<f64> {
+        let expected = "independent chains, by a run without `resampling` and `waste_free`; log_z has a bias of \
+                        about half its squared standard error";
+        self.settings.check_alone("run", expected)?;
         let corrected = jackknife(&self.chains.log_weights, k, order)?;
         Ok(corrected + self.settings.log_base_normalizer)
     }
@@ -268,6 +278,7 @@ impl<S, R> Run<S, R> {
             tallies: tallies.map(|node| node.map(forget)).collect(),
             stopped_by: self.stopped_by,
             seconds: self.seconds,
+            probe: self.probe,
             missing: self.missing,
             figures: self.figures,
             recorder: (),
@@ -287,6 +298,11 @@ impl<S, R> Run<S, R> {
 
     pub(super) fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// What tells its path and kernel from others, where that is known.
+    pub(super) fn probe(&self) -> Option<&Probe> {
+        self.probe.as_ref()
     }
 
     /// For each chain the place of the one that it descends from; empty where nothing was resampled.
@@ -365,7 +381,9 @@ crate::num::deserialize_checked! {
         tallies: Forest<Tally<R>>,
         stopped_by: StoppedBy,
         seconds: f64,
+        #[serde(default)]
+        probe: Option<Probe>,
     } => PartialRun::reassembled(settings, chains, tallies).and_then(|part| {
-        Run::of(PartialRun { stopped_by, seconds, ..part })
+        Run::of(PartialRun { stopped_by, seconds, probe, ..part })
     })
 }

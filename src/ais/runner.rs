@@ -8,6 +8,7 @@ use super::lineage::{CopyState, Interaction};
 use super::meter::Meter;
 use super::outcome::Outcome;
 use super::partial::PartialRun;
+use super::probe::Probe;
 use super::progress::{Progress, Verdict, callback};
 use super::recorder::Recorder;
 use super::resampling::Resampling;
@@ -214,6 +215,13 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     }
 }
 
+impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>, R> Ais<'p, P, K, R> {
+    /// What tells path and kernel from others.
+    pub(super) fn probe(&self) -> Option<Probe> {
+        Probe::of(self.path, &self.kernel, &self.settings)
+    }
+}
+
 impl<'p, P, K, R> Ais<'p, P, K, R>
 where
     P: AnnealingPath + Sync,
@@ -224,24 +232,27 @@ where
     /// Runs all chains, or as many as [`until_error`](Self::until_error), [`time_limit`](Self::time_limit) and
     /// the progress callback allow. The result is that of a run with so many chains.
     ///
+    /// Eight more chains, with streams of their own, are weighed at three stages and moved at the first: some fifty
+    /// evaluations of the density, in which no result shows. By them [`extend`](Self::extend),
+    /// [`PartialRun::merge`], [`Run::pooled`] and [`Bridge`](super::Bridge) tell runs of another path or kernel.
+    ///
     /// # Errors
     /// Settings out of range; a NaN or `+inf` met on the way, with chain, stage and beta; a panic in
     /// model, kernel, recorder or progress callback, likewise; [`Error::AllWeightsZero`];
     /// [`Error::Stopped`] where the run was stopped before its first block was done.
     pub fn run(&self) -> Result<Run<P::State, R>> {
-        self.whole(Forest::new(), None)
+        let part = self.whole(Forest::new(), None)?;
+        part.probed(self.probe()).result()
     }
 
-    /// As [`run`](Self::run), counted by the meter of something longer.
+    /// As [`run`](Self::run), counted by the meter of something longer. Evaluations are those of its chains alone.
     pub(crate) fn run_counted(&self, meter: &Meter<'_>) -> Result<Run<P::State, R>> {
-        self.whole(Forest::new(), Some(meter))
+        self.whole(Forest::new(), Some(meter))?.result()
     }
 
     /// Runs the chains that a part or a finished run of the same seed lacks. The result has the bits of a run
     /// of [`chains`](Self::chains) in one go. These may be more than it was meant to have; then a last block
     /// that was not full is run again.
-    ///
-    /// That path and kernel are the same is for the caller to ensure.
     ///
     /// ```
     /// # use annealed::prelude::*;
@@ -255,14 +266,18 @@ where
     /// ```
     ///
     /// # Errors
-    /// As [`run`](Self::run); a part with other settings, or with more chains.
+    /// As [`run`](Self::run); a part with other settings, or with more chains; one of another path or kernel, as far
+    /// as [a few chains](Self::run) show it.
     pub fn extend(&self, done: impl Into<PartialRun<P::State, R>>) -> Result<Run<P::State, R>> {
         self.settings.check()?;
-        let done = done.into();
+        let mut done = done.into();
         done.check()?;
         done.check_order()?;
-        let seconds = done.seconds;
-        let mut run = self.whole(done.continued(&self.settings)?, None)?;
+        let (seconds, found) = (done.seconds, done.probe.take());
+        let done = done.continued(&self.settings)?;
+        let probe = self.probe();
+        Probe::check_found(probe.as_ref(), found.as_ref())?;
+        let mut run = self.whole(done, None)?.probed(probe).result()?;
         run.add_seconds(seconds);
         Ok(run)
     }
@@ -272,10 +287,9 @@ where
         &self,
         done: Forest<Outcome<P::State, R>>,
         meter: Option<&Meter<'_>>,
-    ) -> Result<Run<P::State, R>> {
+    ) -> Result<PartialRun<P::State, R>> {
         let (chains, route) = (0..self.settings.chains, self.forward());
-        self.run_part(&self.settings, &chains, &route, done, meter)?
-            .result()
+        self.run_part(&self.settings, &chains, &route, done, meter)
     }
 
     /// Runs the chains of an index range only, as given by [`ranges`](Self::ranges). Merged by
@@ -292,13 +306,14 @@ where
             let expected = "none for a part of a run, which does not know the error of all";
             return Err(Error::invalid("until_error", found, expected));
         }
-        self.run_part(
+        let part = self.run_part(
             &self.settings,
             &chains,
             &self.forward(),
             Forest::new(),
             None,
-        )
+        )?;
+        Ok(part.probed(self.probe()))
     }
 
     pub(super) fn forward(&self) -> Forward<'_, 'p, P, K> {

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::lineage::Interaction;
 use super::stages::{Direction, Windows};
+use crate::estimate::Estimate;
 use crate::num::Engine;
 use crate::path::AnnealingPath;
 use crate::random::Purpose;
@@ -79,17 +80,24 @@ impl Settings {
         Error::check_found("purpose", purpose, &self.purpose)?;
         Error::check_found("resampling", interaction, &self.interaction)?;
         Error::check_found("engine", engine, &self.engine)?;
-        let normalizer = &self.log_base_normalizer;
-        Error::check_found(
-            "log normalizer of the base",
+        let figure = |found, other: &str, figure: &str, mine| match found == mine {
+            true => Ok(()),
+            false => Err(Error::OtherRun {
+                setting: "a path",
+                found: format!("{other} ({figure} {found})"),
+                expected: format!("{figure} {mine}"),
+            }),
+        };
+        let (normalizer, rounding) = ("log normalizer of the base", "rounding error of the path");
+        let other = "from another base";
+        figure(
             log_base_normalizer,
+            other,
             normalizer,
+            &self.log_base_normalizer,
         )?;
-        Error::check_found(
-            "rounding error of the path",
-            rounding_error,
-            &self.rounding_error,
-        )
+        let other = "to another model, an RBM with other weights for instance";
+        figure(rounding_error, other, rounding, &self.rounding_error)
     }
 
     /// Whether another run differs in nothing but its seed and its number of chains.
@@ -102,6 +110,31 @@ impl Settings {
                 chains,
                 ..other
             }
+    }
+
+    /// Refuses a run whose chains interact, where independent weights of whole paths are needed.
+    pub(super) fn check_alone(&self, argument: &'static str, expected: &str) -> Result<()> {
+        let found = match &self.interaction {
+            None => return Ok(()),
+            Some(Interaction::Resampling(_)) => "chains that are resampled between stages",
+            Some(Interaction::WasteFree(_)) => "chains of waste-free sequential Monte Carlo",
+        };
+        Err(Error::invalid(argument, found, expected))
+    }
+
+    /// The estimate of `log(Z_K / Z_0)` from the chains of a run, given for each the place of the one that it descends
+    /// from; no places where chains do not interact.
+    ///
+    /// Where resampling left each chain its place, and need not have happened, chains count as independent.
+    pub(super) fn estimate(&self, log_weights: &[f64], roots: &[usize]) -> Result<Estimate> {
+        let steps = self.schedule.steps();
+        let interaction = self.interaction.as_ref();
+        let certain = interaction.is_some_and(|interaction| interaction.is_certain(steps));
+        let in_place = roots.iter().enumerate().all(|(chain, &root)| chain == root);
+        match in_place && !certain {
+            true => Estimate::from_log_weights(log_weights),
+            false => Estimate::of_interacting(log_weights, roots, self.block_size),
+        }
     }
 
     /// Whether a stage only weighs the chains, which are moved when their ancestors are drawn.

@@ -47,7 +47,8 @@ struct Side {
 
 impl BennettEstimate {
     /// From the log weights of forward chains, as weights for `Z_K/Z_0`, and those of reverse chains, as
-    /// weights for `Z_0/Z_K`. Their numbers may differ; `-inf` is a weight of zero.
+    /// weights for `Z_0/Z_K`. Their numbers may differ; `-inf` is a weight of zero. The weights must be those of
+    /// whole paths: resampling makes others of them, with which the estimate is wrong.
     ///
     /// # Errors
     /// As [`Estimate::from_log_weights`](super::Estimate::from_log_weights), for either direction; fewer

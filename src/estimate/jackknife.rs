@@ -15,7 +15,8 @@ use crate::{Error, Result};
 ///
 /// It is **no bound**: in expectation it may lie above the log of the mean weight. Where the weights
 /// have enough moments it is closer to it, with a bias of order `k^-(m+1)` for `k^-1`; its variance
-/// grows with m. Each group costs as many logarithms as there are ways to leave out m of k.
+/// grows with m. The weights must be independent, which those of a resampled run are not. Each group costs
+/// as many logarithms as there are ways to leave out m of k.
 ///
 /// # Errors
 /// As [`Estimate::from_log_weights`](super::Estimate::from_log_weights), and unless `1 <= k <= N` and

@@ -116,8 +116,8 @@ impl Estimate {
         })
     }
 
-    /// From chains that interact within blocks: `roots` holds for each the index of the first chain from
-    /// which it descends, below the number of chains; it is empty where none interacted.
+    /// From chains that interacted within blocks: `roots` holds for each the index of the first chain from
+    /// which it descends, below the number of chains.
     ///
     /// The figures of the error are computed from weights that are independent. These are the means over
     /// [`islands`], where there are enough of them. Otherwise they are the sums over families, the chains of
@@ -128,9 +128,6 @@ impl Estimate {
         block_size: usize,
     ) -> Result<Self> {
         let chains = Self::from_log_weights(log_weights)?;
-        if roots.iter().enumerate().all(|(chain, &root)| chain == root) {
-            return Ok(chains);
-        }
         let units = match islands(log_weights.len(), block_size) {
             Some(islands) => islands
                 .map(|chains| log_mean_exp(&log_weights[chains]))

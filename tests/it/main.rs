@@ -27,6 +27,7 @@ mod levels;
 mod missing_mass;
 mod models;
 mod moments;
+mod other_runs;
 mod paths;
 mod preconditioner;
 mod progress;

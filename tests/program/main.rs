@@ -245,6 +245,66 @@ fn runs_over_other_states_are_merged_too() -> annealed::Result<()> {
     Ok(())
 }
 
+/// A second call with the same `--checkpoint` goes on, or is refused: the hours in the file are not lost.
+#[test]
+fn a_checkpoint_is_gone_on_from_and_never_begun_anew() {
+    let folder = Folder::new("checkpoints");
+    let file = folder.file("run.ckpt");
+    let calls = |file: &str, rbm: &str, more: &[&str]| {
+        let rbm = format!("{DATA}../{rbm}");
+        let run = ["--base", "uniform", "--checkpoint", file];
+        program(&[&["rbm", &rbm], &run[..], more].concat())
+    };
+    let said = |output: &Output| String::from_utf8(output.stderr.clone()).unwrap();
+    let log_z = |output: &Output| {
+        assert!(output.status.success(), "{}", said(output));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()["log_z"].clone()
+    };
+    let some = calls(
+        &file,
+        "rbm20_pcd.npz",
+        &["--steps", "30", "--chains", "128", "--json"],
+    );
+    assert!(!said(&some).contains("going on"), "{}", said(&some));
+    let kept = fs::read(&file).unwrap();
+
+    let others = [
+        (
+            "rbm20_pcd.npz",
+            &["--steps", "30", "--seed", "1"][..],
+            "which has seed 0",
+        ),
+        ("rbm20_pcd.npz", &["--steps", "40"], "30"),
+        (
+            "rbm20_cd1.npz",
+            &["--steps", "30", "--chains", "128"],
+            "an RBM with other weights",
+        ),
+    ];
+    for (rbm, more, part) in others {
+        let other = calls(&file, rbm, more);
+        let error = said(&other);
+        assert_eq!(other.status.code(), Some(2), "{error}");
+        for part in [part, "run.ckpt", "another file, or delete this one"] {
+            assert!(error.contains(part), "{error}, expected {part}");
+        }
+        assert_eq!(fs::read(&file).unwrap(), kept);
+    }
+    let all = calls(
+        &file,
+        "rbm20_pcd.npz",
+        &["--steps", "30", "--chains", "300", "--json"],
+    );
+    assert!(said(&all).contains("going on from"), "{}", said(&all));
+    let at_once = folder.file("other.ckpt");
+    let at_once = calls(
+        &at_once,
+        "rbm20_pcd.npz",
+        &["--steps", "30", "--chains", "300", "--json"],
+    );
+    assert_eq!(log_z(&all), log_z(&at_once));
+}
+
 #[test]
 fn what_is_wrong_is_named() {
     let folder = Folder::new("wrong");

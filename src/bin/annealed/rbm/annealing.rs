@@ -104,21 +104,39 @@ pub fn run(
     };
     let every = options.checkpoint_every.unwrap_or(Duration::from_secs(60));
     let checkpointed = ais.checkpoint(file).every(every);
-    let resumes = options.resume.is_some();
-    if resumes && !options.mpi {
+    let is_there = file.try_exists().unwrap_or(true);
+    if is_there && !options.mpi {
         eprintln!("going on from {}", file.display());
     }
-    let run = match resumes {
-        _ if options.mpi => share(ais, Some(&checkpointed), resumes)?,
-        true => Some(checkpointed.resume()?),
-        false => Some(checkpointed.run()?),
+    let run = match options.resume.is_some() {
+        resumes if options.mpi => share(ais, Some(&checkpointed), resumes),
+        true => checkpointed.resume().map(Some),
+        false => checkpointed.resume_or_run().map(Some),
     };
+    let run = run.map_err(|error| match is_there && options.checkpoint.is_some() {
+        true => with_a_way_out(error),
+        false => error,
+    })?;
     let stopped = |run: &Chains| run.stopped_by() != StoppedBy::Chains;
     if run.as_ref().is_some_and(stopped) {
-        let file = file.display();
-        eprintln!("to go on: the same options, with --resume {file}");
+        eprintln!("to go on: the same command again");
     }
     Ok(run)
+}
+
+/// Says what to do about a checkpoint that is not of this run.
+fn with_a_way_out(error: Error) -> Error {
+    match error {
+        Error::File {
+            path,
+            reason,
+            source: None,
+        } => {
+            let way_out = "give --checkpoint another file, or delete this one to begin anew";
+            Error::file(path, format!("{reason}; {way_out}"))
+        }
+        other => other,
+    }
 }
 
 /// Runs it on all processes.
@@ -133,7 +151,7 @@ fn share(
     let world = SimpleCommunicator::world();
     match checkpointed {
         Some(checkpointed) if resumes => checkpointed.resume_on(&world),
-        Some(checkpointed) => checkpointed.run_on(&world),
+        Some(checkpointed) => checkpointed.resume_or_run_on(&world),
         None => ais.run_on(&world),
     }
 }

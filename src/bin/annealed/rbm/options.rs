@@ -74,14 +74,15 @@ pub struct Options {
     /// End the run after so much time
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub time_limit: Option<Duration>,
-    /// Write checkpoints to a file, from which --resume goes on
+    /// Write checkpoints to a file, and go on from it where it is there already: after an interruption give the same command
+    /// again
     #[arg(long, value_name = "FILE")]
     pub checkpoint: Option<PathBuf>,
     /// How often a checkpoint is written; every 60 seconds unless set
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub checkpoint_every: Option<Duration>,
-    /// Go on from a checkpoint, to which further ones are written; the other options must be those of the run
-    /// that wrote it, but for threads, limits and a larger number of chains
+    /// As --checkpoint, but the file must be there; the other options must be those of the run that wrote it, but for
+    /// threads, limits and a larger number of chains
     #[arg(long, value_name = "FILE", conflicts_with = "checkpoint")]
     pub resume: Option<PathBuf>,
     /// Share the chains with the other processes that mpirun has started (a build with the feature mpi)
