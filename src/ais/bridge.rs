@@ -5,7 +5,7 @@ use std::fmt;
 use super::reverse_run::ReverseRun;
 use super::run::Run;
 use super::stages::StageSummary;
-use super::target_samples::{Exact, IsExact};
+use super::target_samples::{Exact, IsExact, Quality};
 use crate::estimate::{BennettEstimate, Headline, Warning};
 use crate::{Error, Result};
 
@@ -24,7 +24,8 @@ use crate::{Error, Result};
 /// (in a single run those that lie close may cross, by their errors), and the gap between the outer two is the sum over stages of what the chains lag behind their model.
 /// From approximate samples there is no upper bound, and this type has none. Then a gap is evidence of
 /// trouble and its absence proves nothing: samples of one mode only agree with chains that found only
-/// that mode.
+/// that mode. So the joint estimate is never more certain than the forward run: its standard error is at least as large,
+/// and its interval holds that of the forward run.
 ///
 /// ```
 /// use annealed::ais::{Ais, Bridge, TargetSamples};
@@ -54,6 +55,8 @@ use crate::{Error, Result};
 #[must_use]
 pub struct Bridge<Q = Exact> {
     bennett: BennettEstimate,
+    standard_error: f64,
+    interval: (f64, f64),
     bounds: Bounds,
     stages: Vec<BridgeStage>,
     warnings: Vec<Warning>,
@@ -89,7 +92,7 @@ pub struct BridgeStage {
     pub overlap: f64,
 }
 
-impl<Q> Bridge<Q> {
+impl<Q: Quality> Bridge<Q> {
     /// Joins a forward run and a reverse run of the same path, kernel, schedule and windows of recorded
     /// stages. Their numbers of chains may differ.
     ///
@@ -130,8 +133,17 @@ impl<Q> Bridge<Q> {
         }
         let bennett =
             BennettEstimate::from_log_weights(forward.log_weights(), backward.log_weights())?;
+        let bennett = bennett.shifted(log_z_0);
+        let (mut standard_error, mut interval) = (bennett.standard_error(), bennett.interval());
+        if !Q::IS_EXACT {
+            let (lower, upper) = forward.interval();
+            standard_error = standard_error.max(forward.standard_error());
+            interval = (interval.0.min(lower), interval.1.max(upper));
+        }
         let mut bridge = Self {
-            bennett: bennett.shifted(log_z_0),
+            bennett,
+            standard_error,
+            interval,
             bounds: Bounds {
                 lower: forward.lower_bound(),
                 tight_lower: forward.log_z(),
@@ -144,31 +156,39 @@ impl<Q> Bridge<Q> {
         };
         bridge.warnings.extend(disagreement(forward, reverse)?);
         bridge.warnings.extend(bridge.little_overlap());
-        for warning in forward.warnings().iter().chain(backward.warnings()) {
-            if concerns_both(warning) && !bridge.warnings.contains(warning) {
+        let of_forward = forward.warnings().iter();
+        let of_forward = of_forward.filter(|warning| !Q::IS_EXACT || concerns_both(warning));
+        let of_backward = backward.warnings().iter();
+        for warning in of_forward.chain(of_backward.filter(|warning| concerns_both(warning))) {
+            if !bridge.warnings.contains(warning) {
                 bridge.warnings.push(warning.clone());
             }
         }
         Ok(bridge)
     }
+}
 
+impl<Q> Bridge<Q> {
     /// Bennett's estimate of `log Z_K`.
     pub fn log_z(&self) -> f64 {
         self.bennett.value()
     }
 
-    /// Standard error of [`log_z`](Self::log_z).
+    /// Standard error of [`log_z`](Self::log_z): Bennett's. From approximate samples it is that of the forward run where
+    /// this is larger.
     pub fn standard_error(&self) -> f64 {
-        self.bennett.standard_error()
+        self.standard_error
     }
 
-    /// The 95% confidence interval of `log Z_K`, lower and upper bound.
+    /// The 95% confidence interval of `log Z_K`, lower and upper bound: Bennett's. From approximate samples it reaches as
+    /// far as that of the forward run on either side.
     pub fn interval(&self) -> (f64, f64) {
-        self.bennett.interval()
+        self.interval
     }
 
-    /// The estimate with its interval at any level, and the overlap of the two directions as a whole. The
-    /// overlap says how well the chains of both directions determine the estimate, not whether these agree.
+    /// Bennett's estimate with its error and its interval at any level, which hold as far as the samples are of the
+    /// target, and the overlap of the two directions as a whole. The overlap says how well the chains of both directions
+    /// determine the estimate, not whether these agree.
     pub fn estimate(&self) -> &BennettEstimate {
         &self.bennett
     }
@@ -199,7 +219,8 @@ impl<Q> Bridge<Q> {
     /// concern the joint estimate are among them ([`FewChains`](Warning::FewChains),
     /// [`MissingMass`](Warning::MissingMass), [`BaseMissesTarget`](Warning::BaseMissesTarget) and
     /// [`Rounding`](Warning::Rounding)). Uneven weights of one direction are not: the joint interval takes
-    /// account of them.
+    /// account of them. From approximate samples all warnings of the forward run are, since its interval is in the joint
+    /// one.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
@@ -277,13 +298,16 @@ fn normal_overlap(gap: f64, one: f64, other: f64) -> f64 {
 
 /// One line, as `log Z = 208.631 +- 0.021 (both directions; 95% interval 208.590 to 208.672, overlap
 /// 0.81)`, and a line for each warning.
-impl<Q> fmt::Display for Bridge<Q> {
+impl<Q: Quality> fmt::Display for Bridge<Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headline = Headline {
             log_z: self.log_z(),
             error: self.standard_error(),
             interval: self.interval(),
-            kind: "both directions",
+            kind: match Q::IS_EXACT {
+                true => "both directions",
+                false => "both directions, no surer than the forward one",
+            },
             details: format!("overlap {:.2}", self.bennett.overlap()),
             warnings: &self.warnings,
         };

@@ -91,7 +91,7 @@ pub use runner::Ais;
 pub use sandwich::{Sandwich, SandwichReport};
 pub use stages::StageSummary;
 pub use stop::StoppedBy;
-pub use target_samples::{Approximate, Exact, IsExact, TargetSamples};
+pub use target_samples::{Approximate, Exact, IsExact, Quality, TargetSamples};
 pub use tree::Merge;
 pub(crate) use tree::{Forest, Node, fold};
 pub use waste_free::WasteFree;

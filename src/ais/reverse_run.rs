@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::run::Run;
-use super::target_samples::{Exact, IsExact};
+use super::target_samples::{Exact, IsExact, Quality};
 use crate::Result;
 use crate::estimate::Headline;
 
@@ -37,12 +37,13 @@ impl<S, Q, R> ReverseRun<S, Q, R> {
         self.log_base_normalizer - self.run.log_z_ratio()
     }
 
-    /// Standard error of [`log_z`](Self::log_z).
+    /// Standard error of [`log_z`](Self::log_z), for independent samples of the target's law: what approximate ones lack
+    /// is not in it.
     pub fn standard_error(&self) -> f64 {
         self.run.standard_error()
     }
 
-    /// The 95% confidence interval of `log Z_K`, lower and upper bound, made as that of a forward run
+    /// The 95% confidence interval of `log Z_K`, lower and upper bound, for samples of the target's law. It is made as that of a forward run
     /// ([`Estimate::interval_at`](crate::estimate::Estimate::interval_at)) and mirrored.
     pub fn interval(&self) -> (f64, f64) {
         self.mirrored(self.run.interval())
@@ -87,13 +88,16 @@ impl<S, Q: IsExact, R> ReverseRun<S, Q, R> {
 
 /// One line, as `log Z = 208.9 +- 0.2 (reverse; 95% interval 208.5 to 209.3, ESS 20 of 100)`, and a line
 /// for each warning.
-impl<S, Q, R> fmt::Display for ReverseRun<S, Q, R> {
+impl<S, Q: Quality, R> fmt::Display for ReverseRun<S, Q, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headline = Headline {
             log_z: self.log_z(),
             error: self.standard_error(),
             interval: self.interval(),
-            kind: "reverse",
+            kind: match Q::IS_EXACT {
+                true => "reverse",
+                false => "reverse, as if from samples of the target",
+            },
             details: format!(
                 "ESS {:.0} of {}",
                 self.run.effective_sample_size(),

@@ -15,12 +15,26 @@ pub enum Exact {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Approximate {}
 
+/// How far samples of a target are to be trusted: [`Exact`] or [`Approximate`].
+pub trait Quality {
+    /// Whether they have the law of the target.
+    const IS_EXACT: bool;
+}
+
+impl Quality for Exact {
+    const IS_EXACT: bool = true;
+}
+
+impl Quality for Approximate {
+    const IS_EXACT: bool = false;
+}
+
 /// Samples that bound log Z from above: [`Exact`].
 #[diagnostic::on_unimplemented(
     message = "from approximate samples there is no upper bound",
     note = "only `TargetSamples::exact` gives bounds"
 )]
-pub trait IsExact {}
+pub trait IsExact: Quality {}
 
 impl IsExact for Exact {}
 

@@ -1,5 +1,6 @@
 //! What is printed of the runs.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 
 use annealed::ais::{Bridge, Raise, ReverseRun, Run, StoppedBy};
@@ -52,7 +53,10 @@ impl Report<'_> {
             Some(Backward::Approximate(both)) => both.1.warnings(),
         };
         let likelihood = self.likelihood.as_ref().and_then(LogLikelihood::warning);
-        names(&[self.run.warnings(), joint, likelihood.as_slice()].concat())
+        let mut warnings = names(&[self.run.warnings(), joint, likelihood.as_slice()].concat());
+        let mut met = BTreeSet::new();
+        warnings.retain(|name| met.insert(name.clone()));
+        warnings
     }
 
     pub fn json(&self) -> Value {
