@@ -46,6 +46,7 @@ mod rounds;
 mod schedule_optimizers;
 mod schedules;
 mod serialization;
+mod sizes;
 mod tempered_transitions;
 mod tempering;
 mod unbiasedness;
