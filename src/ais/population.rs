@@ -310,11 +310,11 @@ fn streams(chains: usize, first: StreamRng) -> Result<Vec<StreamRng>> {
 
 /// Refuses a log density that the base cannot have at its own sample.
 fn check_start(value: f64, chain: usize) -> Result<()> {
-    let fault = NonFinite {
-        quantity: "log density of the base at its own sample",
+    let fault = NonFinite::new(
+        "log density of the base at its own sample",
         value,
-        expected: "a finite number",
-    };
+        "a finite number",
+    );
     match value.is_finite() {
         true => Ok(()),
         false => Err(fault.at(chain, 0, 0.0)),

@@ -12,6 +12,7 @@ mod budgets;
 mod checkpoint;
 mod couplings;
 mod determinism;
+mod divergence;
 mod estimate;
 mod evidence;
 mod exact;
