@@ -48,6 +48,7 @@ mod schedule_optimizers;
 mod schedules;
 mod serialization;
 mod sizes;
+mod small_support;
 mod tempered_transitions;
 mod tempering;
 mod unbiasedness;
