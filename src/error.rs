@@ -41,8 +41,9 @@ pub enum Error {
     },
     /// A NaN or an infinity met during a run, with its place.
     #[error(
-        "{quantity} is {value} in chain {chain} at stage {stage} (beta = {}), expected {expected}",
-        short(*beta)
+        "{quantity} is {value} in chain {chain} at stage {stage} (beta = {}{}), expected {expected}",
+        short(*beta),
+        coordinate_named(*largest)
     )]
     NonFinite {
         /// What was being computed.
@@ -51,6 +52,9 @@ pub enum Error {
         value: f64,
         /// What would have been accepted.
         expected: &'static str,
+        /// Of the state where it was met the coordinate of the largest absolute value, with its index, where states
+        /// have coordinates and the kernel knows them.
+        largest: Option<(usize, f64)>,
         /// Index of the chain.
         chain: usize,
         /// Index of the stage, 1 to K; 0 is the draw from the base.
@@ -188,6 +192,12 @@ pub(crate) fn short(x: f64) -> String {
         size if !(1e-4..1e7).contains(&size) && size.is_finite() => format!("{rounded:e}"),
         _ => rounded.to_string(),
     }
+}
+
+fn coordinate_named(largest: Option<(usize, f64)>) -> String {
+    largest.map_or(String::new(), |(index, x)| {
+        format!(", largest coordinate {} at index {index}", short(x))
+    })
 }
 
 fn chains_named(chains: &Range<usize>) -> String {

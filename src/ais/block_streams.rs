@@ -26,7 +26,7 @@ impl BlockStreams {
         let chain = settings.block_size * first;
         let next = (first, stream(settings.seed, settings.purpose, chain));
         Self {
-            block_size: settings.block_size,
+            block_size: settings.largest_block(),
             made: Mutex::new(Made {
                 next,
                 waiting: BTreeMap::new(),

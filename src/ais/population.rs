@@ -6,7 +6,7 @@ use super::resampling::Resampling;
 use crate::chain::{Block, NonFinite, Stage};
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::model::{Sampleable, UnnormalizedModel};
-use crate::path::AnnealingPath;
+use crate::path::{AnnealingPath, Intermediate};
 use crate::random::{StreamRng, successive};
 use crate::{Error, Result};
 
@@ -242,6 +242,25 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
         self.workspace = W::default();
     }
 
+    /// Draws from the base anew those chains that the model at `beta` excludes, each up to 1,000 times, and forgets what
+    /// a kernel kept of the old ones. The chains stand at the base.
+    pub(crate) fn redraw_excluded(&mut self, beta: f64) {
+        let (here, next) = (self.path.at(0.0), self.path.at(beta));
+        let (states, rngs) = self.block.chains_mut();
+        let mut draws = 0;
+        for (state, rng) in states.iter_mut().zip(rngs) {
+            let mut left = DRAWS;
+            while left > 0 && next.log_ratio(&here, state) == f64::NEG_INFINITY {
+                *state = self.path.base().sample(rng);
+                left -= 1;
+            }
+            draws += DRAWS - left;
+        }
+        if draws > 0 {
+            self.workspace = W::default();
+        }
+    }
+
     /// Exchanges the states of one chain of each population, with what a kernel keeps of them.
     pub(crate) fn exchange(&mut self, other: &mut Self, chain: usize) {
         let (here, _) = self.block.chain_mut(chain);
@@ -300,6 +319,9 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     }
 }
 
+/// How often a chain that a model excludes is drawn anew.
+const DRAWS: usize = 1_000;
+
 /// The streams of so many chains, given that of the first.
 fn streams(chains: usize, first: StreamRng) -> Result<Vec<StreamRng>> {
     Error::check_count("chains", chains, 0)?;
@@ -310,11 +332,11 @@ fn streams(chains: usize, first: StreamRng) -> Result<Vec<StreamRng>> {
 
 /// Refuses a log density that the base cannot have at its own sample.
 fn check_start(value: f64, chain: usize) -> Result<()> {
-    let fault = NonFinite {
-        quantity: "log density of the base at its own sample",
+    let fault = NonFinite::new(
+        "log density of the base at its own sample",
         value,
-        expected: "a finite number",
-    };
+        "a finite number",
+    );
     match value.is_finite() {
         true => Ok(()),
         false => Err(fault.at(chain, 0, 0.0)),

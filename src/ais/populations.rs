@@ -76,9 +76,38 @@ where
         tasks.into_iter().filter_map(|(_, done)| done).collect()
     }
 
-    /// Places all chains at the model of another beta; see [`Population::place_at`].
-    pub(crate) fn place_at(&mut self, beta: f64) -> Result<()> {
-        self.map(|population| population.place_at(beta)).map(drop)
+    /// Places all chains at the model of another beta. Those that it excludes, which could not move there, take over the
+    /// states of others in turn; at the base they are drawn anew before.
+    ///
+    /// # Errors
+    /// [`Error::AllWeightsZero`] where it excludes all of them.
+    pub(crate) fn place_within(
+        &mut self,
+        beta: f64,
+        copy: fn(&P::State) -> P::State,
+    ) -> Result<()> {
+        let is_at_base = self.beta() == 0.0;
+        self.map(|population| {
+            if is_at_base {
+                population.redraw_excluded(beta);
+            }
+            population.weigh_to(beta)
+        })?;
+        let places = self.places();
+        let is_alive =
+            |&(block, chain): &(usize, usize)| self.blocks[block].block().is_alive(chain);
+        let (alive, dead): (Vec<_>, Vec<_>) = places.into_iter().partition(is_alive);
+        let chains = alive.len() + dead.len();
+        if alive.is_empty() {
+            return Err(Error::AllWeightsZero { chains });
+        }
+        for (&from, to) in alive.iter().cycle().zip(dead) {
+            self.copy(from, to, copy);
+        }
+        for population in &mut self.blocks {
+            population.block_mut().level_weights_to(0.0);
+        }
+        Ok(())
     }
 
     /// Moves all chains once where they stand, and returns the decisions made.
@@ -169,22 +198,31 @@ where
     pub(crate) fn resample(&mut self, resampling: &Resampling, copy: fn(&P::State) -> P::State) {
         let log_weights = self.log_weights();
         let ancestors = resampling.ancestors(&log_weights, self.rng());
-        let blocks = self.blocks().enumerate();
-        let places: Vec<(usize, usize)> = blocks
-            .flat_map(|(block, chains)| (0..chains.len()).map(move |chain| (block, chain)))
-            .collect();
+        let places = self.places();
         // An ancestor keeps its own place, so that none is overwritten before it is copied.
         for (chain, &ancestor) in ancestors.iter().enumerate() {
             if ancestor != chain {
-                let (from, to) = (places[ancestor], places[chain]);
-                let (state, memory) = self.blocks[from.0].copy_of(from.1, copy);
-                self.blocks[to.0].set_chain(to.1, state, memory);
+                self.copy(places[ancestor], places[chain], copy);
             }
         }
         let log_mean = log_mean_exp(&log_weights);
         for population in &mut self.blocks {
             population.block_mut().level_weights_to(log_mean);
         }
+    }
+
+    /// The block of each chain, and its index there.
+    fn places(&self) -> Vec<(usize, usize)> {
+        let blocks = self.blocks().enumerate();
+        blocks
+            .flat_map(|(block, chains)| (0..chains.len()).map(move |chain| (block, chain)))
+            .collect()
+    }
+
+    /// Copies state and memory of a chain to another.
+    fn copy(&mut self, from: (usize, usize), to: (usize, usize), copy: fn(&P::State) -> P::State) {
+        let (state, memory) = self.blocks[from.0].copy_of(from.1, copy);
+        self.blocks[to.0].set_chain(to.1, state, memory);
     }
 }
 

@@ -79,6 +79,9 @@ impl<S> TargetSamples<S, Exact> {
     /// assert_eq!(samples.states().len(), 100);
     /// # Ok::<(), annealed::Error>(())
     /// ```
+    ///
+    /// # Panics
+    /// Where memory has no room for so many.
     pub fn draw<M: Sampleable<State = S>>(model: &M, count: usize, seed: u64) -> Self {
         let mut rng = stream(seed, Purpose::ExactSamples, 0);
         Self::exact((0..count).map(|_| model.sample(&mut rng)).collect())

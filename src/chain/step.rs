@@ -158,9 +158,31 @@ pub struct NonFinite {
     pub value: f64,
     /// What would have been accepted.
     pub expected: &'static str,
+    /// Of the state where it was met the coordinate of the largest absolute value, with its index, where states have
+    /// coordinates.
+    pub largest: Option<(usize, f64)>,
 }
 
 impl NonFinite {
+    /// This value of a quantity, where another was expected.
+    pub const fn new(quantity: &'static str, value: f64, expected: &'static str) -> Self {
+        Self {
+            quantity,
+            value,
+            expected,
+            largest: None,
+        }
+    }
+
+    /// As met at a state of these coordinates, the largest of which the error names.
+    #[cold]
+    #[must_use]
+    pub fn at_state(self, coordinates: &[f64]) -> Self {
+        let coordinates = coordinates.iter().copied().enumerate();
+        let largest = coordinates.max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()));
+        Self { largest, ..self }
+    }
+
     /// Passes a log density on unless it is NaN or `+inf`.
     ///
     /// # Errors
@@ -170,11 +192,7 @@ impl NonFinite {
         if value < f64::INFINITY {
             Ok(value)
         } else {
-            Err(Self {
-                quantity,
-                value,
-                expected: "a number below +inf",
-            })
+            Err(Self::new(quantity, value, "a number below +inf"))
         }
     }
 
@@ -184,6 +202,7 @@ impl NonFinite {
             quantity: self.quantity,
             value: self.value,
             expected: self.expected,
+            largest: self.largest,
             chain,
             stage,
             beta,

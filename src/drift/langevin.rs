@@ -3,9 +3,11 @@
 use nalgebra::DVector;
 use rand::Rng;
 
-use crate::chain::{NonFinite, Stage, Step};
+use crate::chain::{Block, NonFinite, Stage, Step};
 use crate::drift::DriftModifier;
-use crate::kernel::{Scratch, StepSize, TransitionKernel, evaluate, fill_normal, set_len};
+use crate::kernel::{
+    Scratch, StepSize, TransitionKernel, advance_vectors, diverges, evaluate, fill_normal, set_len,
+};
 use crate::model::{Differentiable, forward_model};
 use crate::path::Intermediate;
 use crate::{Error, Result};
@@ -153,11 +155,11 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
         *shift *= reached - left;
         let length = shift.norm();
         if !length.is_finite() {
-            return Err(NonFinite {
-                quantity: "length of the drift modifier",
-                value: length,
-                expected: "a finite number",
-            });
+            return Err(NonFinite::new(
+                "length of the drift modifier",
+                length,
+                "a finite number",
+            ));
         }
         if length > self.bound() {
             *shift *= self.bound() / length;
@@ -273,7 +275,12 @@ where
         }
         buffers.propose(state, variance, rng);
         let (proposal, backward) = (&buffers.proposal, &mut buffers.backward);
-        let there = self.drift_into("log density of the proposal", stage, proposal, backward)?;
+        let quantity = "log density of the proposal";
+        let mut there = self.drift_into(quantity, stage, proposal, backward);
+        if there.is_err() && buffers.diverges(variance) {
+            there = Ok(f64::NEG_INFINITY);
+        }
+        let there = there?;
         if there == f64::NEG_INFINITY {
             buffers.forward.shift *= -2.0;
             let stayed = backward_over_forward(&buffers.forward.shift, &buffers.noise, variance);
@@ -294,6 +301,15 @@ where
             .unwrap_or_else(|| weigh_proposal(here - there, forward, backward, noise, variance));
         Ok(Step::corrected(there - here + moved).with_backward_move(log_weight, gain))
     }
+
+    fn advance(
+        &self,
+        stage: Stage<'_, M>,
+        block: &mut Block<DVector<f64>>,
+        workspace: &mut Self::Workspace,
+    ) -> Result<()> {
+        advance_vectors(self, stage, block, workspace)
+    }
 }
 
 /// `log N(n + s; 0, eps) - log N(n; 0, eps)`, free of cancellation: n is the noise of the forward
@@ -313,6 +329,13 @@ impl Buffers {
         self.proposal += &self.forward.langevin;
         self.proposal -= &self.forward.shift;
         self.proposal += &self.noise;
+    }
+
+    /// Whether the drift alone explains a proposal far from where chains are, as for [`Mala`](crate::kernel::Mala).
+    fn diverges(&self, variance: f64) -> bool {
+        let move_ = &self.forward.langevin - &self.forward.shift + &self.noise;
+        let energy = |move_: &DVector<f64>| 0.5 * move_.norm_squared() / variance;
+        diverges(energy(&self.noise), energy(&move_))
     }
 }
 

@@ -63,11 +63,11 @@ impl<F: RidgeFunction> Projection<'_, F> {
             }
             self.halve(cells, index);
         }
-        Err(NonFinite {
-            quantity: "number of refused proposals for a projection",
-            value: MAX_PROPOSALS as f64,
-            expected: "bounds closer to the ridge function, or a smaller gain",
-        })
+        Err(NonFinite::new(
+            "number of refused proposals for a projection",
+            MAX_PROPOSALS as f64,
+            "bounds closer to the ridge function, or a smaller gain",
+        ))
     }
 
     fn z(&self, x: f64) -> f64 {
@@ -147,11 +147,11 @@ fn check_bound(below: f64, bound: f64) -> Result<(), NonFinite> {
     if below <= 1e-9 * (1.0 + bound.abs()) {
         return Ok(());
     }
-    Err(NonFinite {
-        quantity: "ridge function less its upper bound",
-        value: below,
-        expected: "at most 0",
-    })
+    Err(NonFinite::new(
+        "ridge function less its upper bound",
+        below,
+        "at most 0",
+    ))
 }
 
 #[cfg(test)]

@@ -194,10 +194,12 @@ fn collapsed_log_ratio<F: RidgeFunction>(
     let centres = prior.design() * &state.w;
     let smoothed = |f, u, model: &RidgeAt<'_, F>| {
         let found = prior.log_smoothed(f, u, model.scale());
-        found.map_err(|_| NonFinite {
-            quantity: "quadrature of a ridge function over its projection",
-            value: f64::NAN,
-            expected: "a function that varies less within a deviation, or weights that are augmented",
+        found.map_err(|_| {
+            NonFinite::new(
+                "quadrature of a ridge function over its projection",
+                f64::NAN,
+                "a function that varies less within a deviation, or weights that are augmented",
+            )
         })
     };
     let factors = path.functions().iter().zip(&centres);

@@ -61,7 +61,7 @@ impl ContrastiveDivergence {
         let batch_size = self.batch_size.min(data.len());
         let mut order: Vec<usize> = (0..data.len()).collect();
         let mut training = Training::new(self.batch_size(batch_size), harmonium);
-        let mut curve = Vec::with_capacity(self.epochs.min(1 << 20));
+        let mut curve = Vec::new();
         for epoch in 0..self.epochs {
             order.shuffle(&mut training.rng);
             for batch in order.chunks_exact(batch_size) {

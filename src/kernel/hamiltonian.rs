@@ -12,9 +12,9 @@ use crate::kernel::metropolis::decide;
 use crate::kernel::preconditioner::Preconditioner;
 use crate::kernel::step_size::StepSize;
 use crate::kernel::trajectories::Trajectories;
-use crate::kernel::vector::{fill_normal, set_len};
+use crate::kernel::vector::{advance_vectors, fill_normal, set_len};
 use crate::kernel::workspace::{PerChain, Scratch};
-use crate::kernel::{Invariant, TransitionKernel, advance_each, own_reversal};
+use crate::kernel::{Invariant, TransitionKernel, own_reversal};
 use crate::model::{Differentiable, check_gradient};
 use crate::path::Intermediate;
 use crate::random::StandardNormal;
@@ -35,8 +35,9 @@ use crate::{Error, Result};
 ///
 /// Off the support the gradient counts as 0. A trajectory that ends off the support is refused; one
 /// that leads from a state off the support onto it is accepted. A trajectory that diverges until a
-/// position overflows is refused too, without evaluating the model there. A NaN that the model
-/// returns at a finite position is an error.
+/// position overflows is refused too, without evaluating the model there. So is one at whose next point the model is
+/// not finite (0 times infinity, say) when its energy H has risen by more than 1,000, the threshold of Stan: it is
+/// where no chain comes. At other points a NaN of the model is an error.
 ///
 /// Source: Neal (2011).
 #[derive(Debug, Clone, PartialEq)]
@@ -185,7 +186,7 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for Hmc {
     ) -> Result<()> {
         Preconditioner::check(self.leapfrog.preconditioner.as_ref(), block.states())?;
         if !stage.model.evaluates_batches() || !have_one_dimension(block.states()) {
-            return advance_each(self, stage, block, workspace);
+            return advance_vectors(self, stage, block, workspace);
         }
         let mut done = 0;
         while let Some(run) = block.active_run(done) {
@@ -249,7 +250,7 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for PersistentHmc {
         workspace: &mut Self::Workspace,
     ) -> Result<()> {
         Preconditioner::check(self.leapfrog.preconditioner.as_ref(), block.states())?;
-        advance_each(self, stage, block, workspace)
+        advance_vectors(self, stage, block, workspace)
     }
 
     fn check_model(&self, model: &M, states: &[DVector<f64>]) -> Result<()> {

@@ -8,9 +8,11 @@ use crate::chain::{Block, NonFinite, Stage, Step};
 use crate::kernel::metropolis::{PROPOSAL, decide};
 use crate::kernel::preconditioner::{Factor, Preconditioner};
 use crate::kernel::step_size::StepSize;
-use crate::kernel::vector::{add_scaled, evaluate_along, fill_normal, set_len};
+use crate::kernel::vector::{
+    add_scaled, advance_vectors, diverges, evaluate_along, fill_normal, set_len,
+};
 use crate::kernel::workspace::Scratch;
-use crate::kernel::{Invariant, TransitionKernel, advance_each, own_reversal};
+use crate::kernel::{Invariant, TransitionKernel, own_reversal};
 use crate::model::{Differentiable, check_gradient};
 use crate::path::Intermediate;
 use crate::{Error, Result};
@@ -27,7 +29,9 @@ use crate::{Error, Result};
 /// to it.
 ///
 /// Off the support the gradient counts as 0. A proposal off the support, or one so far that it
-/// overflows, is refused. Source: Roberts and Tweedie (1996).
+/// overflows, is refused. So is one at which the model is not finite, where a drift of more than 1,000 in energy,
+/// `|Z + sqrt(eps)/2 grad|^2 / 2 - |Z|^2 / 2`, leads to it, as for [`Hmc`](crate::kernel::Hmc). At other proposals a NaN
+/// of the model is an error. Source: Roberts and Tweedie (1996).
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Mala {
@@ -56,7 +60,7 @@ pub struct Mala {
 /// ([`Warning::MissingMass`](crate::estimate::Warning::MissingMass)). Use [`Mala`] there, whose weights
 /// have no correction.
 ///
-/// A proposal off the support of `f_k` is refused: the chain stays, with correction 0, for
+/// A proposal off the support of `f_k`, or one that [`Mala`] refuses whatever the density, is refused: the chain stays, with correction 0, for
 /// staying is equally likely forward and backward. This keeps the backward kernel on the support
 /// too. Without it the weight would lose what the backward kernel puts outside, and `E[w]` would
 /// fall short of `Z_K / Z_0` on a bounded support. Where the support shrinks along the path, a
@@ -148,7 +152,7 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for Mala {
         workspace: &mut Self::Workspace,
     ) -> Result<()> {
         Preconditioner::check(self.preconditioner.as_ref(), block.states())?;
-        advance_each(self, stage, block, workspace)
+        advance_vectors(self, stage, block, workspace)
     }
 
     fn check_model(&self, model: &M, states: &[DVector<f64>]) -> Result<()> {
@@ -185,6 +189,15 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for UnadjustedLangevi
         std::mem::swap(state, &mut workspace.0.proposal);
         let correction = proposed.there - proposed.here + proposed.backward_over_forward;
         Ok(Step::corrected(correction).with_backward_move(0.0, -correction))
+    }
+
+    fn advance(
+        &self,
+        stage: Stage<'_, M>,
+        block: &mut Block<DVector<f64>>,
+        workspace: &mut Self::Workspace,
+    ) -> Result<()> {
+        advance_vectors(self, stage, block, workspace)
     }
 
     fn check_model(&self, model: &M, states: &[DVector<f64>]) -> Result<()> {
@@ -224,12 +237,24 @@ impl Buffers {
             add_scaled(&mut self.proposal, 1.0, state);
         }
         let gradient = &mut self.proposal_gradient;
-        let there = evaluate_along(factor, PROPOSAL, model, &self.proposal, gradient)?;
+        let mut there = evaluate_along(factor, PROPOSAL, model, &self.proposal, gradient);
+        if there.is_err() && self.diverges(deviation) {
+            self.proposal_gradient.fill(0.0);
+            there = Ok(f64::NEG_INFINITY);
+        }
+        let there = there?;
         Ok(Proposed {
             here,
             there,
             backward_over_forward: self.backward_over_forward(deviation),
         })
+    }
+
+    /// Whether the drift alone explains a proposal far from where chains are. A step is a leapfrog step of length
+    /// `sqrt(eps)` with the noise for a momentum.
+    fn diverges(&self, deviation: f64) -> bool {
+        let after = (&self.noise + &self.gradient * (0.5 * deviation)).norm_squared();
+        diverges(0.5 * self.noise.norm_squared(), 0.5 * after)
     }
 
     /// With s the sum of the two gradients and z the noise, the backward step needs the noise

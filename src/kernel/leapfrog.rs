@@ -8,7 +8,7 @@ use crate::chain::{NonFinite, Stage};
 use crate::kernel::metropolis::PROPOSAL;
 use crate::kernel::preconditioner::{Factor, Preconditioner};
 use crate::kernel::step_size::StepSize;
-use crate::kernel::vector::{add_scaled, evaluate_along, set_len};
+use crate::kernel::vector::{add_scaled, diverges, evaluate_along, set_len};
 use crate::model::Differentiable;
 use crate::path::Intermediate;
 use crate::{Error, Result};
@@ -58,7 +58,8 @@ impl Leapfrog {
     }
 
     /// Integrates from `state` and `trajectory.momentum`, leaves the end in `trajectory` and
-    /// returns `-H` at both ends, the latter `-inf` where the trajectory ends off the support.
+    /// returns `-H` at both ends, the latter `-inf` where the trajectory ends off the support, or
+    /// [diverges](`diverges`) to a point where the model is not finite.
     pub(super) fn integrate<M: Differentiable + Intermediate>(
         &self,
         stage: Stage<'_, M>,
@@ -67,15 +68,18 @@ impl Leapfrog {
     ) -> Result<(f64, f64), NonFinite> {
         let factor = self.preconditioner.as_ref().map(|l| l.at(stage.beta));
         trajectory.start(state);
-        let here = trajectory.evaluate("log density", stage.model, factor)?;
-        let here = here - trajectory.kinetic_energy();
+        let mut there = trajectory.evaluate("log density", stage.model, factor)?;
+        let here = there - trajectory.kinetic_energy();
 
         let size = self.step_size.at(stage.beta);
-        let mut there = f64::NEG_INFINITY;
         trajectory.kick(0.5 * size);
         for step in 1..=self.steps.get() {
             trajectory.drift(size, factor);
-            there = trajectory.evaluate(PROPOSAL, stage.model, factor)?;
+            let found = trajectory.evaluate(PROPOSAL, stage.model, factor);
+            if found.is_err() && diverges(-here, trajectory.kinetic_energy() - there) {
+                return Ok((here, f64::NEG_INFINITY));
+            }
+            there = found?;
             let last = step == self.steps.get();
             trajectory.kick(if last { 0.5 * size } else { size });
         }

@@ -130,11 +130,11 @@ where
             let change = self.proposal.propose(stage.beta, state, rng);
             let difference = stage.model.log_density_change(state, &change);
             if difference.is_nan() {
-                return Err(NonFinite {
-                    quantity: "change of the log density",
-                    value: difference,
-                    expected: "a number",
-                });
+                return Err(NonFinite::new(
+                    "change of the log density",
+                    difference,
+                    "a number",
+                ));
             }
             let (accepted, step) = decide(0.0, difference, rng);
             if accepted {

@@ -25,6 +25,11 @@ pub trait SymmetricProposal<S> {
     /// `beta` is where on the path the chain stands, for a width that varies along it.
     fn propose<R: Rng + ?Sized>(&self, beta: f64, state: &S, proposal: &mut S, rng: &mut R);
 
+    /// The coordinates of a state, of which errors there name the largest. None unless the proposal says otherwise.
+    fn coordinates<'s>(&self, _state: &'s S) -> Option<&'s [f64]> {
+        None
+    }
+
     /// Refuses states for which the proposal is not made, those of another dimension for instance. A stage
     /// asks before it moves a block of chains. Takes all unless the proposal says otherwise.
     ///
@@ -129,6 +134,10 @@ impl SymmetricProposal<DVector<f64>> for RandomWalk {
         }
     }
 
+    fn coordinates<'s>(&self, state: &'s DVector<f64>) -> Option<&'s [f64]> {
+        Some(state.as_slice())
+    }
+
     fn check(&self, states: &[DVector<f64>]) -> Result<()> {
         Preconditioner::check(self.preconditioner.as_ref(), states)
     }
@@ -176,7 +185,7 @@ where
             } else {
                 stage.model.log_ratio_and_density(stage.previous, state)
             };
-            let log_ratio = NonFinite::check_log_density("log ratio", log_ratio)?;
+            let log_ratio = self.check_at("log ratio", log_ratio, state)?;
             let step = self.step_from(here, stage, state, workspace, rng)?;
             Ok(Increment::new(log_ratio, step))
         })
@@ -198,6 +207,19 @@ where
 }
 
 impl<Q> Metropolis<Q> {
+    /// Passes on what a model says of a state, as [`NonFinite::check_log_density`].
+    #[inline(always)]
+    fn check_at<S>(&self, quantity: &'static str, value: f64, state: &S) -> Result<f64, NonFinite>
+    where
+        Q: SymmetricProposal<S>,
+    {
+        let checked = NonFinite::check_log_density(quantity, value);
+        checked.map_err(|fault| match self.0.coordinates(state) {
+            Some(coordinates) => fault.at_state(coordinates),
+            None => fault,
+        })
+    }
+
     /// A step from a state of this log density.
     #[inline]
     fn step_from<M, R>(
@@ -213,11 +235,11 @@ impl<Q> Metropolis<Q> {
         Q: SymmetricProposal<M::State>,
         R: Rng + ?Sized,
     {
-        let here = NonFinite::check_log_density("log density", here)?;
+        let here = self.check_at("log density", here, state)?;
         let proposal = proposals.one(state);
         self.0.propose(stage.beta, state, proposal, rng);
         let there = stage.model.log_density(proposal);
-        let there = NonFinite::check_log_density(PROPOSAL, there)?;
+        let there = self.check_at(PROPOSAL, there, proposal)?;
         let (accepted, step) = decide(here, there, rng);
         if accepted {
             std::mem::swap(state, proposal);
@@ -245,7 +267,9 @@ impl<Q> Metropolis<Q> {
             *uniform = rng.random();
         });
         for (index, chain) in run.enumerate() {
-            let decided = proposals.decide(index);
+            let state = &block.states()[chain];
+            let check = |quantity, value, state: &_| self.check_at(quantity, value, state);
+            let decided = proposals.decide(index, state, check);
             let increment = decided.map(|(accepted, increment, proposal)| {
                 swap_if(accepted, block.chain_mut(chain).0, proposal);
                 increment

@@ -43,7 +43,7 @@ pub use slice::Slice;
 pub use step_size::StepSize;
 pub use tempered_transitions::TemperedTransitions;
 pub use tunable::Tunable;
-pub(crate) use vector::{evaluate, fill_normal, set_len};
+pub(crate) use vector::{advance_vectors, diverges, evaluate, fill_normal, set_len};
 pub use workspace::{PerChain, Scratch, Workspace};
 
 use rand::Rng;

@@ -89,16 +89,20 @@ impl<S: Clone> Proposals<S> {
         acceptances(&self.here, &mut self.acceptances);
     }
 
-    /// What a chain, by its index among these, does, and its proposal.
+    /// What a chain in this state, by its index among these, does, and its proposal.
     ///
     /// # Errors
-    /// A number that is not finite.
+    /// A number that is not finite, as `check` finds it.
     #[inline(always)]
-    pub(super) fn decide(&mut self, index: usize) -> Result<(bool, Increment, &mut S), NonFinite> {
-        let check = NonFinite::check_log_density;
-        let log_ratio = check("log ratio", self.log_ratios[index])?;
-        check("log density", self.here[index])?;
-        check(PROPOSAL, self.there[index])?;
+    pub(super) fn decide(
+        &mut self,
+        index: usize,
+        state: &S,
+        check: impl Fn(&'static str, f64, &S) -> Result<f64, NonFinite>,
+    ) -> Result<(bool, Increment, &mut S), NonFinite> {
+        let log_ratio = check("log ratio", self.log_ratios[index], state)?;
+        check("log density", self.here[index], state)?;
+        check(PROPOSAL, self.there[index], &self.states[index])?;
         let acceptance = self.acceptances[index];
         let increment = Increment::new(log_ratio, Step::metropolis(acceptance));
         let accepted = self.uniforms[index] < acceptance;

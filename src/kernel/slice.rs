@@ -3,8 +3,9 @@
 use nalgebra::DVector;
 use rand::{Rng, RngExt};
 
-use crate::chain::{NonFinite, Stage, Step};
+use crate::chain::{Block, NonFinite, Stage, Step};
 use crate::kernel::step_size::StepSize;
+use crate::kernel::vector::advance_vectors;
 use crate::kernel::{Invariant, TransitionKernel, own_reversal};
 use crate::path::Intermediate;
 use crate::{Error, Result};
@@ -89,6 +90,15 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for Slice {
         Ok(Step::invariant())
     }
 
+    fn advance(
+        &self,
+        stage: Stage<'_, M>,
+        block: &mut Block<DVector<f64>>,
+        workspace: &mut (),
+    ) -> Result<()> {
+        advance_vectors(self, stage, block, workspace)
+    }
+
     fn evaluations(&self, dimension: usize) -> usize {
         dimension.saturating_mul(EVALUATIONS).saturating_add(2)
     }
@@ -98,8 +108,12 @@ own_reversal! { [M: Intermediate<State = DVector<f64>>] Slice, M }
 
 impl<M: Intermediate<State = DVector<f64>>> Invariant<M> for Slice {}
 
-fn log_density<M: Intermediate>(model: &M, state: &M::State) -> Result<f64, NonFinite> {
+fn log_density<M>(model: &M, state: &DVector<f64>) -> Result<f64, NonFinite>
+where
+    M: Intermediate<State = DVector<f64>>,
+{
     NonFinite::check_log_density("log density", model.log_density(state))
+        .map_err(|fault| fault.at_state(state.as_slice()))
 }
 
 /// The states that differ in one coordinate.

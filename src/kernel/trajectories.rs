@@ -6,7 +6,7 @@ use crate::chain::{Increment, NonFinite, Stage, Step};
 use crate::kernel::leapfrog::{Leapfrog, Trajectory};
 use crate::kernel::metropolis::{PROPOSAL, acceptances};
 use crate::kernel::preconditioner::Factor;
-use crate::kernel::vector::{UNREACHABLE, check_gradient, evaluate, set_len};
+use crate::kernel::vector::{UNREACHABLE, check_gradient, diverges, evaluate, set_len};
 use crate::model::Differentiable;
 use crate::num::{VECTOR_WIDTH, add_scaled, all_finite, set_zero};
 use crate::path::Intermediate;
@@ -20,8 +20,11 @@ pub struct Trajectories {
     momenta: Vec<f64>,
     gradients: Vec<f64>,
     log_densities: Vec<f64>,
+    /// The log densities at the points that were left.
+    left: Vec<f64>,
     log_ratios: Vec<f64>,
-    /// `-H` at the start.
+    /// `-H` at the start; `+inf`, so that no end is accepted, where the trajectory [`diverges`] to a point where
+    /// the model is not finite.
     here: Vec<f64>,
     /// `-H` at the end, and then the acceptance probability.
     there: Vec<f64>,
@@ -41,12 +44,12 @@ impl Leapfrog {
     ) {
         let factor = self.preconditioner.as_ref().map(|l| l.at(stage.beta));
         let size = self.step_size.at(stage.beta);
-        trajectories.evaluate("log density", stage.model, factor);
+        trajectories.evaluate(At::Start, stage.model, factor);
         trajectories.take_energies(true);
         trajectories.kick(0.5 * size);
         for step in 1..=self.steps.get() {
             trajectories.drift(size, factor);
-            trajectories.evaluate(PROPOSAL, stage.model, factor);
+            trajectories.evaluate(At::Proposal, stage.model, factor);
             let last = step == self.steps.get();
             trajectories.kick(if last { 0.5 * size } else { size });
         }
@@ -76,6 +79,7 @@ impl Trajectories {
         let numbers = [
             &mut self.log_ratios,
             &mut self.log_densities,
+            &mut self.left,
             &mut self.uniforms,
         ];
         for numbers in numbers.into_iter().chain([&mut self.here, &mut self.there]) {
@@ -109,7 +113,8 @@ impl Trajectories {
         chain: usize,
         state: &mut DVector<f64>,
     ) -> Result<Increment, NonFinite> {
-        let log_ratio = NonFinite::check_log_density("log ratio", self.log_ratios[chain])?;
+        let log_ratio = NonFinite::check_log_density("log ratio", self.log_ratios[chain])
+            .map_err(|fault| fault.at_state(state.as_slice()))?;
         if let Some((_, fault)) = self.fault.filter(|fault| fault.0 == chain) {
             return Err(fault);
         }
@@ -121,12 +126,8 @@ impl Trajectories {
     }
 
     /// Log densities and gradients at the positions, as [`evaluate`] finds them for one chain.
-    fn evaluate<M: Differentiable>(
-        &mut self,
-        quantity: &'static str,
-        model: &M,
-        factor: Option<&Factor>,
-    ) {
+    fn evaluate<M: Differentiable>(&mut self, at: At, model: &M, factor: Option<&Factor>) {
+        std::mem::swap(&mut self.left, &mut self.log_densities);
         set_zero(&mut self.gradients);
         let within = all_finite(&self.positions);
         if within {
@@ -138,21 +139,16 @@ impl Trajectories {
         let mut log_densities = self.log_densities.iter();
         let usual = within && log_densities.all(is_usual) && all_finite(&self.gradients);
         if !usual {
-            self.evaluate_unusual(within, quantity, model);
+            self.evaluate_unusual(within, at, model);
         }
         if let Some(factor) = factor {
-            self.turn_gradients(factor);
+            self.turn_gradients(at, factor);
         }
     }
 
     /// Evaluates by themselves the chains off the support, those that diverge, and those at fault.
     #[cold]
-    fn evaluate_unusual<M: Differentiable>(
-        &mut self,
-        within: bool,
-        quantity: &'static str,
-        model: &M,
-    ) {
+    fn evaluate_unusual<M: Differentiable>(&mut self, within: bool, at: At, model: &M) {
         let dimension = self.positions.len() / self.chains;
         let (mut position, mut gradient) = (DVector::zeros(dimension), DVector::zeros(dimension));
         for chain in 0..self.chains {
@@ -162,8 +158,8 @@ impl Trajectories {
                 continue;
             }
             read_row(&self.positions, self.chains, chain, &mut position);
-            let found = evaluate(quantity, model, &position, &mut gradient);
-            let found = self.noted(chain, found);
+            let found = evaluate(at.quantity(), model, &position, &mut gradient);
+            let found = self.noted(chain, at, found);
             self.log_densities[chain] = found.unwrap_or(f64::NEG_INFINITY);
             if found.is_none() {
                 gradient.fill(0.0);
@@ -173,14 +169,16 @@ impl Trajectories {
     }
 
     /// Takes the gradients to the coordinates of the factor.
-    fn turn_gradients(&mut self, factor: &Factor) {
+    fn turn_gradients(&mut self, at: At, factor: &Factor) {
         let dimension = self.positions.len() / self.chains;
         let mut gradient = std::mem::take(&mut self.one.gradient);
         set_len(&mut gradient, dimension);
         for chain in 0..self.chains {
             read_row(&self.gradients, self.chains, chain, &mut gradient);
             factor.transpose_times(&mut gradient);
-            if self.noted(chain, check_gradient(&gradient)).is_none() {
+            if let Err(fault) = check_gradient(&gradient) {
+                let position: Vec<f64> = row(&self.positions, self.chains, chain).collect();
+                self.noted::<()>(chain, at, Err(fault.at_state(&position)));
                 gradient.fill(0.0);
             }
             write_row(&mut self.gradients, self.chains, chain, gradient.as_slice());
@@ -188,17 +186,27 @@ impl Trajectories {
         self.one.gradient = gradient;
     }
 
-    /// Keeps what is wrong with a chain, unless one before it is wrong already, or it was before.
-    fn noted<T>(&mut self, chain: usize, found: Result<T, NonFinite>) -> Option<T> {
+    /// Keeps what is wrong with a chain, unless one before it is wrong already, or it was before. A trajectory that
+    /// diverges is not wrong, and not accepted.
+    fn noted<T>(&mut self, chain: usize, at: At, found: Result<T, NonFinite>) -> Option<T> {
         match found {
             Ok(value) => Some(value),
             Err(fault) => {
-                if self.fault.is_none_or(|(first, _)| chain < first) {
+                if at == At::Proposal && self.diverges(chain) {
+                    self.here[chain] = f64::INFINITY;
+                } else if self.fault.is_none_or(|(first, _)| chain < first) {
                     self.fault = Some((chain, fault));
                 }
                 None
             }
         }
+    }
+
+    /// Whether a trajectory diverges from the point that it has left.
+    fn diverges(&self, chain: usize) -> bool {
+        let squares = row(&self.momenta, self.chains, chain).map(|p| p * p);
+        let energy = 0.5 * squares.sum::<f64>() - self.left[chain];
+        diverges(-self.here[chain], energy)
     }
 
     /// `p <- p + eps grad`.
@@ -252,6 +260,22 @@ impl Trajectories {
     }
 }
 
+/// Where trajectories are evaluated.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum At {
+    Start,
+    Proposal,
+}
+
+impl At {
+    fn quantity(self) -> &'static str {
+        match self {
+            Self::Start => "log density",
+            Self::Proposal => PROPOSAL,
+        }
+    }
+}
+
 /// Whether neither the model nor the integrator left the usual course.
 #[inline]
 fn is_usual(log_density: &f64) -> bool {
@@ -266,10 +290,20 @@ fn write_row(matrix: &mut [f64], rows: usize, row: usize, values: &[f64]) {
     }
 }
 
-/// Reads row `row` of a matrix of so many rows.
+/// Row `index` of a matrix of so many rows.
 #[inline]
-fn read_row(matrix: &[f64], rows: usize, row: usize, values: &mut DVector<f64>) {
-    for (column, value) in matrix.chunks_exact(rows).zip(values.as_mut_slice()) {
-        *value = column[row];
+fn row(matrix: &[f64], rows: usize, index: usize) -> impl Iterator<Item = f64> {
+    matrix.chunks_exact(rows).map(move |column| column[index])
+}
+
+/// Reads row `index` of a matrix of so many rows.
+#[inline]
+fn read_row(matrix: &[f64], rows: usize, index: usize, values: &mut DVector<f64>) {
+    for (value, x) in values
+        .as_mut_slice()
+        .iter_mut()
+        .zip(row(matrix, rows, index))
+    {
+        *value = x;
     }
 }

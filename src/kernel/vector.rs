@@ -3,10 +3,13 @@
 use nalgebra::DVector;
 use rand::Rng;
 
-use crate::chain::NonFinite;
+use crate::Error;
+use crate::chain::{Block, Increment, NonFinite, Stage};
+use crate::kernel::TransitionKernel;
 use crate::kernel::preconditioner::Factor;
 use crate::model::Differentiable;
 use crate::num::{self, all_finite};
+use crate::path::Intermediate;
 use crate::random::StandardNormal;
 
 /// Gives a scratch vector a length; allocates only where it changes.
@@ -31,6 +34,35 @@ pub(crate) fn add_scaled(x: &mut DVector<f64>, s: f64, y: &DVector<f64>) {
 /// Below this a log density is that of a state that no chain reaches, and its gradient may overflow.
 pub(super) const UNREACHABLE: f64 = -1e100;
 
+/// Whether a move that leaves a point with the energy `after` diverges, given the energy `before` the move began: it has
+/// risen by more than 1,000, as no leapfrog step does that follows the flow (the threshold of Stan).
+///
+/// What the model returns beyond is no news of the model: where it is not finite, the move is refused. That keeps the
+/// law, since the way back passes the same points.
+pub(crate) fn diverges(before: f64, after: f64) -> bool {
+    after - before > 1_000.0
+}
+
+/// Weighs and moves one active chain after another, as [`advance_each`](super::advance_each). What is wrong with a log
+/// ratio names the state.
+pub(crate) fn advance_vectors<M, K>(
+    kernel: &K,
+    stage: Stage<'_, M>,
+    block: &mut Block<DVector<f64>>,
+    workspace: &mut K::Workspace,
+) -> Result<(), Error>
+where
+    M: Intermediate<State = DVector<f64>>,
+    K: TransitionKernel<M>,
+{
+    block.for_each(stage, |chain, state, rng| {
+        let log_ratio = NonFinite::check_log_density("log ratio", stage.log_ratio(state));
+        let log_ratio = log_ratio.map_err(|fault| fault.at_state(state.as_slice()))?;
+        let step = kernel.step(stage, chain, state, workspace, rng)?;
+        Ok(Increment::new(log_ratio, step))
+    })
+}
+
 /// Writes `grad log f(x)` and returns `log f(x)`, with both checked.
 ///
 /// A position that overflowed lies outside of `R^d`, where every density is 0: the integrator
@@ -44,7 +76,8 @@ pub(crate) fn evaluate<M: Differentiable>(
     gradient: &mut DVector<f64>,
 ) -> Result<f64, NonFinite> {
     let mut log_density = if all_finite(position.as_slice()) {
-        NonFinite::check_log_density(quantity, model.gradient_into(position, gradient))?
+        NonFinite::check_log_density(quantity, model.gradient_into(position, gradient))
+            .map_err(|fault| fault.at_state(position.as_slice()))?
     } else {
         f64::NEG_INFINITY
     };
@@ -54,7 +87,7 @@ pub(crate) fn evaluate<M: Differentiable>(
     if log_density == f64::NEG_INFINITY {
         gradient.as_mut_slice().fill(0.0);
     } else {
-        check_gradient(gradient)?;
+        check_gradient(gradient).map_err(|fault| fault.at_state(position.as_slice()))?;
     }
     Ok(log_density)
 }
@@ -70,7 +103,7 @@ pub(crate) fn evaluate_along<M: Differentiable>(
     let log_density = evaluate(quantity, model, position, gradient)?;
     if let Some(factor) = factor {
         factor.transpose_times(gradient);
-        check_gradient(gradient)?;
+        check_gradient(gradient).map_err(|fault| fault.at_state(position.as_slice()))?;
     }
     Ok(log_density)
 }
@@ -78,11 +111,11 @@ pub(crate) fn evaluate_along<M: Differentiable>(
 pub(super) fn check_gradient(gradient: &DVector<f64>) -> Result<(), NonFinite> {
     match all_finite(gradient.as_slice()) {
         true => Ok(()),
-        false => Err(NonFinite {
-            quantity: "gradient of the log density",
-            value: first_non_finite(gradient),
-            expected: "finite components",
-        }),
+        false => {
+            let quantity = "gradient of the log density";
+            let value = first_non_finite(gradient);
+            Err(NonFinite::new(quantity, value, "finite components"))
+        }
     }
 }
 

@@ -14,12 +14,12 @@ impl LearnedTransitions {
     /// run ([`Ais`](crate::ais::Ais)).
     ///
     /// # Errors
-    /// No samples; a base of another dimension.
+    /// No samples, or more than 2^30; a base of another dimension.
     pub fn samples<P>(&self, path: &P, count: usize, seed: u64) -> Result<Vec<Vec<DVector<f64>>>>
     where
         P: AnnealingPath<State = DVector<f64>>,
     {
-        Error::check_at_least("count", count, 1)?;
+        Error::check_count("count", count, 1)?;
         self.check_base(path, seed)?;
         let mut batch = Minibatch::new(self, count);
         let mut rng = stream(seed, Purpose::Evaluation, 0);

@@ -37,11 +37,11 @@ impl FlowBuffers {
         rng: &mut R,
     ) -> Result<(), NonFinite> {
         if state.len() != self.states.nrows() {
-            return Err(NonFinite {
-                quantity: "dimension of the state",
-                value: state.len() as f64,
-                expected: "that of the learned transitions",
-            });
+            return Err(NonFinite::new(
+                "dimension of the state",
+                state.len() as f64,
+                "that of the learned transitions",
+            ));
         }
         self.states.set_column(column, state);
         let mut noise = self.crossing.noise.column_mut(column);
@@ -66,11 +66,11 @@ impl FlowBuffers {
     ) -> Result<f64, NonFinite> {
         state.copy_from(&self.proposals.column(column));
         if let Some(&value) = state.iter().find(|x| !x.is_finite()) {
-            return Err(NonFinite {
-                quantity: "proposal of a learned transition",
+            return Err(NonFinite::new(
+                "proposal of a learned transition",
                 value,
-                expected: "finite coordinates",
-            });
+                "finite coordinates",
+            ));
         }
         let arrival = model.log_density(state);
         let arrival = NonFinite::check_log_density("log density of the proposal", arrival)?;
@@ -89,11 +89,11 @@ impl LearnedTransitions {
     /// A stage beyond the last transition.
     fn at_stage(&self, index: usize) -> Result<&Transition, NonFinite> {
         let transition = index.checked_sub(1).and_then(|t| self.transitions.get(t));
-        transition.ok_or(NonFinite {
-            quantity: "index of the stage",
-            value: index as f64,
-            expected: "one of the learned transitions, which count from 1",
-        })
+        transition.ok_or(NonFinite::new(
+            "index of the stage",
+            index as f64,
+            "one of the learned transitions, which count from 1",
+        ))
     }
 
     /// Moves a chain to its proposal. Its increment is computed as a whole, so that no support that

@@ -242,7 +242,7 @@ impl Training {
 
     pub(super) fn check(&self) -> Result<()> {
         Error::check_at_least("iterations", self.iterations, 1)?;
-        Error::check_at_least("batch_size", self.batch_size, 1)?;
+        Error::check_count("batch_size", self.batch_size, 1)?;
         self.objective.check(self.batch_size)?;
         Error::check_positive("learning_rate", self.learning_rate)?;
         Error::check_positive("clip", self.clip)?;

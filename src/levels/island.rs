@@ -5,6 +5,7 @@ use std::ops::Range;
 use rand::{Rng, RngExt};
 
 use super::path::{LevelAt, LevelPath};
+use super::selection::Selection;
 use super::state::LevelState;
 use crate::Result;
 use crate::ais::{Meter, Population, Populations};
@@ -110,16 +111,16 @@ where
         self.drawn + proposals + undecided
     }
 
-    /// Takes the states up to this level out of the pool, and at most `kept` of them along.
-    pub(super) fn cut(&mut self, level: f64, kept: usize) -> Shell<P::State> {
+    /// Takes the states up to this level out of the pool, and some of them along.
+    pub(super) fn cut(&mut self, level: f64, selection: &mut Selection<'_>) -> Shell<P::State> {
         let below = self.pool.partition_point(|(value, _)| *value <= level);
         let log_each = self.log_weight();
         let mut log_likelihood = WeightedMean::default();
         for (value, _) in &self.pool[..below] {
             log_likelihood.add(log_each + value, *value);
         }
-        let kept = kept.min(below);
-        let log_share = (below as f64 / kept as f64).ln();
+        let (kept, stands_for) = selection.next(below);
+        let log_share = stands_for.ln();
         let chosen = evenly(below, kept, self.populations.rng());
         let sample = chosen.map(|i| {
             let (value, state) = &self.pool[i];

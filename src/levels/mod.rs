@@ -13,6 +13,7 @@ mod path;
 mod run;
 mod runner;
 mod search;
+mod selection;
 mod settings;
 mod state;
 

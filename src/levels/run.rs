@@ -7,12 +7,12 @@ use rand::RngExt;
 
 use super::island::Shell;
 use super::search::Found;
-use crate::Result;
 use crate::ais::{Approximate, Merge, TargetSamples};
 use crate::chain::Decisions;
 use crate::estimate::{Estimate, Headline, Warning};
 use crate::num::{WeightSums, WeightedMean, log_mean_exp};
 use crate::random::{Purpose, stream};
+use crate::{Error, Result};
 
 /// What one island found.
 #[derive(Debug)]
@@ -174,8 +174,8 @@ impl<S> LevelsRun<S> {
         &self.warnings
     }
 
-    /// States of all shells; with [`log_weights`](Self::log_weights) they are weighted samples of the
-    /// posterior.
+    /// States of the shells, at most as many as [`Levels::kept`](super::Levels::kept) allows; with
+    /// [`log_weights`](Self::log_weights) they are weighted samples of the posterior.
     pub fn states(&self) -> &[S] {
         &self.states
     }
@@ -186,9 +186,13 @@ impl<S> LevelsRun<S> {
     }
 
     /// Self-normalised estimate of `E f(x)` under the posterior from the [states](Self::states), with a
-    /// standard error from the islands; infinite for a single island.
+    /// standard error from the islands; infinite for a single island. Where no state of positive weight was kept, the
+    /// estimate is NaN and its error infinite.
     pub fn expectation(&self, f: impl Fn(&S) -> f64) -> (f64, f64) {
         let weights = WeightSums::of(&self.log_weights);
+        if weights.log_sum() == f64::NEG_INFINITY {
+            return (f64::NAN, f64::INFINITY);
+        }
         let states = self.states.iter().zip(&self.log_weights).zip(&self.islands);
         let weighted: Vec<(usize, f64, f64)> = states
             .filter(|((_, log_weight), _)| **log_weight > f64::NEG_INFINITY)
@@ -203,17 +207,30 @@ impl<S> LevelsRun<S> {
             *sums.entry(island).or_insert(0.0) += weight * (value - mean);
         }
         let variance: f64 = sums.values().map(|sum: &f64| sum.powi(2)).sum();
-        let islands = self.estimate.chains() as f64;
-        (mean, (variance * islands / (islands - 1.0)).sqrt())
+        match self.islands() {
+            1 => (mean, f64::INFINITY),
+            islands => {
+                let islands = islands as f64;
+                (mean, (variance * islands / (islands - 1.0)).sqrt())
+            }
+        }
     }
 
     /// So many samples of about the posterior: the [states](Self::states), resampled by their weights. A state
     /// of large weight is there several times.
-    pub fn resampled(&self, count: usize) -> TargetSamples<S, Approximate>
+    ///
+    /// # Errors
+    /// No state of positive weight, as where [`Levels::kept`](super::Levels::kept) is 0; more samples than 2^30, or
+    /// none.
+    pub fn resampled(&self, count: usize) -> Result<TargetSamples<S, Approximate>>
     where
         S: Clone,
     {
+        Error::check_count("samples", count, 1)?;
         let weights = WeightSums::of(&self.log_weights);
+        let found = weights.log_sum() > f64::NEG_INFINITY;
+        let expected = "some, by `Levels::kept`";
+        Error::check(found, "kept states", "none of positive weight", expected)?;
         let offset: f64 = stream(self.seed, Purpose::Resampling, 0).random();
         let mut samples = Vec::new();
         let mut sum = 0.0;
@@ -223,7 +240,7 @@ impl<S> LevelsRun<S> {
                 samples.push(state.clone());
             }
         }
-        TargetSamples::approximate(samples)
+        Ok(TargetSamples::approximate(samples))
     }
 
     /// Number of evaluations of the likelihood, those of the first pass included: one for each sample of the

@@ -3,10 +3,13 @@
 use std::ops::Range;
 use std::time::Instant;
 
+use rand::RngExt;
+
 use super::island::Island;
 use super::path::{LevelAt, LevelPath};
 use super::run::{IslandRun, Islands, LevelsRun};
 use super::search::{Found, Tuning, search};
+use super::selection::{Selection, expected};
 use super::settings::Settings;
 use crate::ais::{Callback, Meter, Progress, Verdict, callback, caught, fold, in_pool, run_blocks};
 use crate::kernel::{Invariant, StepSize, Tunable, refuse_stages};
@@ -119,8 +122,8 @@ impl<'m, P, L, K> Levels<'m, P, L, K> {
         precision of settings: f64,
         /// The largest number of levels; 1,000 unless set.
         max_levels of settings: usize,
-        /// Bound on the number of weighted states that the result holds, the same for each shell of each island;
-        /// 10,000 unless set. It holds none where there are more shells than that.
+        /// Bound on the number of weighted states that the result holds; 10,000 unless set. Each island gives the same
+        /// number on average: half of them by the weights that the shells had in the first pass, half evenly.
         kept of settings: usize,
         /// The seed; 0 unless set. One seed gives the same bits for any number of threads.
         seed of settings: u64,
@@ -176,7 +179,7 @@ where
         let path = LevelPath::new(self.problem, found.levels.iter().copied())?;
         let tuned = self.tuned(&path, &found)?;
         let kernel = tuned.as_ref().unwrap_or(&self.kernel);
-        let islands = self.run_islands(&path, kernel, &meter)?;
+        let islands = self.run_islands(&path, kernel, &found.shells, &meter)?;
         let seconds = begun.elapsed().as_secs_f64();
         LevelsRun::new(
             found,
@@ -224,20 +227,29 @@ where
         &self,
         path: &LevelPath<'m, P, L>,
         kernel: &K,
+        shells: &[f64],
         meter: &Meter<'_>,
     ) -> Result<Islands<P::State>> {
         let Settings {
-            islands, chains, ..
+            islands,
+            chains,
+            seed,
+            ..
         } = self.settings;
         let of_island = self.settings.chain_steps(path.levels().len());
         meter.foresee(of_island.saturating_mul(islands as u64));
-        let first = stream(self.settings.seed, Purpose::Run, 0);
+        let kept = self.settings.kept as f64 / islands as f64;
+        let expected = expected(kept, shells);
+        let beyond: f64 = stream(seed, Purpose::Resampling, 1).random();
+        let first = stream(seed, Purpose::Run, 0);
         let streams: Vec<StreamRng> = successive(first).step_by(chains).take(islands).collect();
         let outcomes = run_blocks(0..islands, self.threads, &|island, canceled| {
             let stream = streams[island].clone();
             let mine = island * chains..(island + 1) * chains;
+            let beyond = (beyond + kept * island as f64).fract();
+            let selection = Selection::new(&expected, beyond);
             let outcome = self.guarded(path, (mine, chains), stream, meter, |island| {
-                self.run_island(island, path, kernel, canceled)
+                self.run_island(island, path, kernel, selection, canceled)
             });
             outcome.map_err(Some)?.map(Islands::from).ok_or(None)
         })?;
@@ -265,13 +277,13 @@ where
         island: &mut Island<'_, 'm, P, L, K::Workspace>,
         path: &LevelPath<'m, P, L>,
         kernel: &K,
+        mut selection: Selection<'_>,
         canceled: &dyn Fn() -> bool,
     ) -> Result<Option<IslandRun<P::State>>> {
         let levels = path.levels();
-        let kept = self.settings.kept / (self.settings.islands * (levels.len() + 1));
         let mut run = IslandRun::default();
         for (t, &level) in (1..).zip(levels) {
-            run.add(island.cut(level, kept));
+            run.add(island.cut(level, &mut selection));
             if !island.is_empty() {
                 island.restart(level, path.beta(t))?;
                 for _ in 0..self.settings.moves {
@@ -284,7 +296,7 @@ where
                 return Ok(None);
             }
         }
-        run.add(island.cut(f64::INFINITY, kept));
+        run.add(island.cut(f64::INFINITY, &mut selection));
         run.evaluations = island.evaluations();
         Ok(Some(run))
     }

@@ -2,6 +2,7 @@
 
 use super::island::Island;
 use super::path::LevelAt;
+use super::selection::Selection;
 use super::settings::Settings;
 use crate::Result;
 use crate::ais::Meter;
@@ -26,6 +27,8 @@ pub(super) struct Found {
     pub(super) levels: Vec<f64>,
     /// The step size at each level; none where it is not tuned.
     pub(super) sizes: Vec<f64>,
+    /// The log weight of the shell below each level, and of the last one, above all.
+    pub(super) shells: Vec<f64>,
     /// Where the levels end at the limit of their number: at most about this share of Z lies above.
     pub(super) unfinished: Option<f64>,
 }
@@ -57,8 +60,12 @@ where
             break;
         }
         meter.foresee(settings.chain_steps_left(found.levels.len(), above));
-        let shell = island.cut(level, 0).log_likelihood;
-        log_z = log_add_exp(log_z, shell.log_weight());
+        let shell = island
+            .cut(level, &mut Selection::new(&[], 0.0))
+            .log_likelihood
+            .log_weight();
+        log_z = log_add_exp(log_z, shell);
+        found.shells.push(shell);
         found.levels.push(level);
         let beta = found.levels.len() as f64 / (settings.max_levels + 1) as f64;
         island.restart(level, beta)?;
@@ -71,6 +78,10 @@ where
         }
         island.sort();
     }
+    let last = island
+        .cut(f64::INFINITY, &mut Selection::new(&[], 0.0))
+        .log_likelihood;
+    found.shells.push(last.log_weight());
     Ok(found)
 }
 

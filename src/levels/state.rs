@@ -2,9 +2,11 @@
 
 use std::cell::OnceCell;
 use std::ops::{Deref, DerefMut};
+use std::slice::from_ref;
 
 use rand::Rng;
 
+use crate::Result;
 use crate::kernel::SymmetricProposal;
 use crate::model::UnnormalizedModel;
 
@@ -74,5 +76,14 @@ impl<S, Q: SymmetricProposal<S>> SymmetricProposal<LevelState<S>> for Q {
         rng: &mut R,
     ) {
         Q::propose(self, beta, &**state, &mut **proposal, rng);
+    }
+
+    fn coordinates<'s>(&self, state: &'s LevelState<S>) -> Option<&'s [f64]> {
+        Q::coordinates(self, &**state)
+    }
+
+    fn check(&self, states: &[LevelState<S>]) -> Result<()> {
+        let mut states = states.iter().map(|state| from_ref(&state.state));
+        states.try_for_each(|state| Q::check(self, state))
     }
 }

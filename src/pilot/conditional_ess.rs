@@ -246,8 +246,9 @@ impl Pass {
             meter.foresee((chains * (left + 1)) as u64);
             meter.count(chains as u64, chains)?;
         }
-        let dead = chains - populations.alive();
-        let warnings = [collapse, few_chains(chains), dead_chains(dead, chains)];
+        let alive = populations.alive();
+        let dead = dead_chains(chains - alive, chains);
+        let warnings = [collapse, few_chains(alive), dead];
         Ok(Self {
             betas,
             distances,

@@ -166,6 +166,12 @@ impl Survey {
         self.chains
     }
 
+    /// Number of chains that never left the support.
+    pub(super) fn living(&self) -> usize {
+        let dead = self.points.iter().map(|point| point.dead).max();
+        self.chains.saturating_sub(dead.unwrap_or(0))
+    }
+
     /// `g(beta)` as the metric by which VAROPT measures a path.
     ///
     /// # Errors
@@ -215,9 +221,9 @@ impl Survey {
             stage: point.stage,
             beta: point.beta,
         });
-        let dead = points.iter().map(|point| point.dead).max().unwrap_or(0);
+        let dead = self.chains - self.living();
         let warnings = [
-            few_chains(self.chains),
+            few_chains(self.living()),
             few_steps(points.last().map_or(0, |point| point.stage)),
             dead_chains(dead, self.chains),
             constant,

@@ -16,6 +16,10 @@ use crate::{Error, Result};
 
 /// A pilot run, given by its settings: 100 chains and 1,000 steps unless set.
 ///
+/// Where the support shrinks along the path, so that fewer than ten chains stay on it (and fewer than a quarter), the pilot
+/// is repeated with as many more as leave about the number wanted, up to a hundred times as many. Those off the support are
+/// not moved.
+///
 /// It costs `chains * steps * rounds` chain-steps, 100,000 unless set: a fortieth of a run of as many stages and
 /// 4,096 chains. Up to one thread for each 32 chains shares them.
 ///
@@ -128,7 +132,8 @@ impl Pilot {
         let meter = Meter::new(Some(progress), 0, self.evaluations(1));
         let mut survey = self.counted(path, kernel, linear, seed, &meter)?;
         let mut later_seeds = stream(seed, Purpose::PilotRounds, 0);
-        for _ in 1..self.rounds {
+        for round in 1..self.rounds {
+            meter.foresee(self.rounds(self.rounds - round).evaluations(1));
             let schedule = Friction::default().schedule(&survey, self.steps)?;
             survey = self.counted(path, kernel, schedule, later_seeds.next_u64(), &meter)?;
         }
@@ -156,8 +161,40 @@ impl Pilot {
         self.counted(path, kernel, schedule, seed, &meter)
     }
 
-    /// Surveys a path in one round, counted by a meter.
+    /// Surveys a path in one round, counted by a meter: with more chains, where few of them stay on the support.
     fn counted<'p, P, K>(
+        &self,
+        path: &'p P,
+        kernel: &K,
+        schedule: Schedule,
+        seed: u64,
+        meter: &Meter<'_>,
+    ) -> Result<Survey>
+    where
+        P: AnnealingPath + Sync,
+        P::State: Send,
+        K: TransitionKernel<P::At<'p>> + Sync,
+    {
+        let mut pilot = *self;
+        loop {
+            let survey = pilot.single(path, kernel, schedule.clone(), seed, meter);
+            let living = match &survey {
+                Ok(survey) => survey.living(),
+                Err(Error::AllWeightsZero { .. }) => 0,
+                Err(_) => return survey,
+            };
+            let most = self.chains.saturating_mul(MORE);
+            if living >= LIVING.min(self.chains / 4).max(2) || pilot.chains == most {
+                return survey;
+            }
+            let factor = self.chains.div_ceil(living.max(1));
+            pilot.chains = pilot.chains.saturating_mul(factor).min(most);
+            meter.foresee(pilot.evaluations(1));
+        }
+    }
+
+    /// Surveys a path in one round by these chains, counted by a meter.
+    fn single<'p, P, K>(
         &self,
         path: &'p P,
         kernel: &K,
@@ -191,6 +228,11 @@ impl Pilot {
         }
     }
 }
+
+/// The least number of chains on the support, where a quarter of the chains are not fewer.
+const LIVING: usize = 10;
+/// How many times as many chains are tried at most. Those of weight zero cost next to nothing.
+const MORE: usize = 100;
 
 /// Chains a block of a pilot: few, so that a small one still occupies several threads.
 pub(super) const BLOCK: usize = 32;

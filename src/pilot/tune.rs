@@ -33,7 +33,8 @@ const TOLERANCE: f64 = 0.1;
 /// and at the base from the kernel's own. Its gain falls at each crossing of the target (Kesten 1958),
 /// and the iterates of the last half are averaged. The pilot's streams are those of
 /// [`Purpose::Tune`], so that a run with the same seed is independent of the pilot, and its weights
-/// are unbiased given the tuned kernel.
+/// are unbiased given the tuned kernel. Only chains on the support are moved: beyond the base those that are off it are
+/// drawn anew, or take the place of others.
 ///
 /// It leaves the shape of the proposals as it is. Step sizes with a shape, a mass matrix for
 /// [`Hmc`](crate::kernel::Hmc), are the kernel of [`Adaptation::first_pass`](crate::pilot::Adaptation::first_pass), in one
@@ -132,7 +133,7 @@ impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At<'p>>> StepSizeTun
     /// [`Error::Stopped`] where the callback says so.
     pub fn run(&self) -> Result<Tuned<K>>
     where
-        P: AnnealingPath<State: Send> + Sync,
+        P: AnnealingPath<State: Clone + Send> + Sync,
         P::At<'p>: Send,
         K: TransitionKernel<P::At<'p>> + Sync,
     {
@@ -163,7 +164,7 @@ impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At<'p>>> StepSizeTun
     /// The step sizes at all knots, and the mean acceptance there.
     fn sizes(&self) -> Result<(StepSize, f64)>
     where
-        P: AnnealingPath<State: Send> + Sync,
+        P: AnnealingPath<State: Clone + Send> + Sync,
         P::At<'p>: Send,
         K: TransitionKernel<P::At<'p>> + Sync,
     {
@@ -180,7 +181,7 @@ impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At<'p>>> StepSizeTun
             let mut steps = 4 * STEPS;
             if index > 0 {
                 steps = STEPS;
-                chains.place_at(beta)?;
+                chains.place_within(beta, P::State::clone)?;
             }
             let mut acceptance = |log_size: f64| {
                 meter.count(CHAINS as u64, CHAINS)?;

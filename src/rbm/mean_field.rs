@@ -4,7 +4,7 @@ use nalgebra::{DMatrix, DVector};
 use rand::RngExt;
 
 use crate::num::sigmoid;
-use crate::random::{Purpose, stream};
+use crate::random::{Purpose, StreamRng, stream, successive};
 use crate::rbm::base_rate::BaseRate;
 use crate::rbm::enumerate::map_tasks;
 use crate::rbm::model::Rbm;
@@ -48,8 +48,11 @@ impl<T: Scalar> BaseRate<T> {
     pub fn mean_field(rbm: &Rbm<T>, starts: usize, seed: u64) -> Result<Self> {
         Error::check_count("starts", starts, 1)?;
         let equations = MeanField::new(rbm);
-        let blocks = map_tasks(starts.div_ceil(BLOCK), |block| {
-            let mut rng = stream(seed, Purpose::MeanField, block);
+        let number = starts.div_ceil(BLOCK);
+        let streams = successive(stream(seed, Purpose::MeanField, 0)).take(number);
+        let streams: Vec<StreamRng> = streams.collect();
+        let blocks = map_tasks(number, |block| {
+            let mut rng = streams[block].clone();
             let columns = BLOCK.min(starts - block * BLOCK);
             let coin = |_, _| f64::from(u8::from(rng.random::<bool>()));
             let start = DMatrix::from_fn(rbm.visible_units(), columns, coin);

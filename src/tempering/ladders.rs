@@ -190,10 +190,6 @@ fn log_ratios<'p, P: AnnealingPath, W: Workspace>(
         .into_iter()
         .find(|r| r.is_nan());
     nan.map_or(Ok(ratios), |value| {
-        Err(NonFinite {
-            quantity: "log ratio",
-            value,
-            expected: "a number",
-        })
+        Err(NonFinite::new("log ratio", value, "a number"))
     })
 }

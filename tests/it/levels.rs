@@ -209,13 +209,56 @@ fn a_gaussian_posterior_is_that_of_conjugacy() {
     let total = log_sum_exp(run.log_weights());
     assert!((total - run.log_z()).abs() < 0.2, "{total}");
     assert!(run.states().len() <= 10_000);
-    let samples = run.resampled(2_000);
+    let samples = run.resampled(2_000).unwrap();
     assert_eq!(samples.states().len(), 2_000);
     let mean = samples.states().iter().map(|x| x[2]).sum::<f64>() / 2_000.0;
     assert!((mean - shrunk * 2.0).abs() < 0.05, "{mean}");
     assert!(run.to_string().starts_with("log Z = ") && run.to_string().contains(" levels, "));
     let acceptance = run.levels().iter().map(|level| level.acceptance.unwrap());
     assert!(acceptance.clone().all(|rate| (0.2..0.45).contains(&rate)));
+}
+
+/// The kept states are few, and yet from the shells that hold the posterior.
+#[test]
+fn a_few_states_of_many_levels_are_kept_at_their_weights() {
+    let count = AtomicU64::new(0);
+    let problem = gaussian(&count);
+    for (share, kept, most) in [(0.97, 2_000, 0.03), (0.3, 400, 0.05)] {
+        let levels = Levels::new(&problem, walk(1.0)).chains(16).moves(20);
+        let run = levels.share(share).kept(kept).seed(8).run().unwrap();
+        assert!(run.levels().len() > 312 || share < 0.9);
+        assert!(run.states().len() <= kept && run.states().len() > kept / 2);
+        let total = log_sum_exp(run.log_weights());
+        assert_near(total, run.log_z(), run.standard_error() + 0.02, 0.15);
+        let (prior, noise) = (4.0, 0.09);
+        let shrunk = prior / (prior + noise);
+        for (i, y) in [1.0, -0.5, 2.0].into_iter().enumerate() {
+            let (mean, error) = run.expectation(|x| x[i]);
+            assert_near(mean, shrunk * y, error, most);
+            let (square, error) = run.expectation(|x| (x[i] - shrunk * y).powi(2));
+            assert_near(square, shrunk * noise, error, most);
+        }
+        assert_eq!(run.resampled(10).unwrap().states().len(), 10);
+    }
+}
+
+#[test]
+fn without_states_there_are_no_figures_of_them() {
+    let count = AtomicU64::new(0);
+    let problem = gaussian(&count);
+    let levels = || Levels::new(&problem, walk(1.0)).chains(8).moves(5);
+    let none = levels().kept(0).run().unwrap();
+    let (mean, error) = none.expectation(|x| x[0]);
+    assert!(mean.is_nan() && error == f64::INFINITY);
+    let error = none.resampled(5).unwrap_err().to_string();
+    assert!(error.contains("kept states: got none"), "{error}");
+    let some = levels().run().unwrap();
+    for count in [0, usize::MAX] {
+        let error = some.resampled(count).unwrap_err().to_string();
+        assert!(error.contains("samples: got"), "{error}");
+    }
+    let single = levels().islands(1).run().unwrap();
+    assert_eq!(single.expectation(|_| 2.0).1, f64::INFINITY);
 }
 
 /// The spike in a slab that tempering misses, here with a hundredth of the published cost.

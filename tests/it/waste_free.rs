@@ -110,11 +110,7 @@ impl<M: Intermediate<State = Place>> TransitionKernel<M> for Marked {
     ) -> Result<Step, NonFinite> {
         let mark = workspace.of(chain);
         if *mark != state.1 {
-            return Err(NonFinite {
-                quantity: "memory",
-                value: f64::NAN,
-                expected: "that of the state",
-            });
+            return Err(NonFinite::new("memory", f64::NAN, "that of the state"));
         }
         let proposal = (state.0 + rng.random_range(-1.0..1.0), state.1);
         let ratio = stage.model.log_density(&proposal) - stage.model.log_density(state);

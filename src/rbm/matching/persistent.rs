@@ -67,9 +67,11 @@ impl PersistentMatching {
 impl RbmMatching for PersistentMatching {
     fn match_moments(&self, start: &Rbm<f64>, moments: &RbmMoments) -> Result<Rbm<f64>> {
         Error::check_positive("learning_rate", self.learning_rate)?;
-        Error::check_at_least("particles", self.particles, 1)?;
+        Error::check_count("particles", self.particles, 1)?;
         let (hidden, visible) = (start.hidden_units(), start.visible_units());
         moments.check(hidden, visible)?;
+        let numbers = self.particles.saturating_mul(hidden.max(visible));
+        Error::check_count("particles times units", numbers, 1)?;
         let mut rng = stream(self.seed, Purpose::Matching, 0);
         let mut particles = Chains::random(hidden, visible, self.particles, &mut rng);
         let mut lanes = Lanes::from_rng(&mut rng);

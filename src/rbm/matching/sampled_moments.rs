@@ -1,7 +1,7 @@
 //! Estimates of the moments of an RBM, from Gibbs chains or from data.
 
 use crate::num::setters;
-use crate::random::{Lanes, Purpose, stream};
+use crate::random::{Lanes, Purpose, StreamRng, stream, successive};
 use crate::rbm::base_rate::check_data;
 use crate::rbm::enumerate::map_tasks;
 use crate::rbm::matching::moments::RbmMoments;
@@ -60,23 +60,28 @@ impl MomentChains {
     /// # Errors
     /// Where there is no chain, or no sweep after the burn-in.
     pub fn moments<T: Scalar>(&self, rbm: &Rbm<T>) -> Result<RbmMoments> {
-        Error::check_at_least("chains", self.chains, 1)?;
-        Error::check_at_least("sweeps", self.sweeps, self.burn_in.saturating_add(1))?;
+        Error::check_count("chains", self.chains, 1)?;
+        Error::check_count("sweeps", self.sweeps, self.burn_in.saturating_add(1))?;
         let rbm = rbm.cast::<f32>()?;
-        let blocks = map_tasks(self.chains.div_ceil(BLOCK), |block| self.block(&rbm, block));
+        let number = self.chains.div_ceil(BLOCK);
+        let streams = successive(stream(self.seed, Purpose::Moments, 0)).take(number);
+        let streams: Vec<StreamRng> = streams.collect();
+        let blocks = map_tasks(number, |block| {
+            self.block(&rbm, block, streams[block].clone())
+        });
         let mut total = RbmMoments::zeros(rbm.hidden_units(), rbm.visible_units());
         for block in &blocks {
             total.add(block);
         }
-        total.scale(1.0 / (self.chains * (self.sweeps - self.burn_in)) as f64);
+        let counted = (self.sweeps - self.burn_in) as f64;
+        total.scale(1.0 / (self.chains as f64 * counted));
         Ok(total)
     }
 
     /// Sums over one block's chains and sweeps, in double precision beyond one sweep.
-    fn block(&self, rbm: &Rbm<f32>, block: usize) -> RbmMoments {
+    fn block(&self, rbm: &Rbm<f32>, block: usize, mut rng: StreamRng) -> RbmMoments {
         let chains = BLOCK.min(self.chains - block * BLOCK);
         let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
-        let mut rng = stream(self.seed, Purpose::Moments, block);
         let mut chains = Chains::random(hidden, visible, chains, &mut rng);
         let mut lanes = Lanes::from_rng(&mut rng);
         let sampler = Sampler::new(rbm);

@@ -125,7 +125,7 @@ impl ContrastiveDivergence {
         let mut order: Vec<usize> = (0..data.len()).collect();
         let batch_size = self.batch_size.min(data.len());
         let mut state = TrainingState::new(self.batch_size(batch_size), rbm);
-        let mut curve = Vec::with_capacity(self.epochs);
+        let mut curve = Vec::new();
         for index in 0..self.epochs {
             order.shuffle(&mut state.rng);
             let learning_rate = self.learning_rate_at(index);

@@ -1,0 +1,145 @@
+//! Likelihoods that are 0 on nearly all of the prior: chains of weight zero count in no figure of a pilot.
+
+use std::f64::consts::PI;
+
+use annealed::ais::Ais;
+use annealed::estimate::Warning;
+use annealed::kernel::{Hmc, RandomWalkMetropolis, Tunable};
+use annealed::levels::LevelPath;
+use annealed::model::{Differentiable, FunctionModel, Gaussian, GradientModel, UniformBox};
+use annealed::path::TemperedPath;
+use annealed::pilot::{
+    Adaptation, Friction, Pilot, PilotWarning, Rounds, ScheduleOptimizer, StepSizeTuning, VarOpt,
+};
+use annealed::schedule::Schedule;
+use annealed::{Error, Result};
+use nalgebra::DVector;
+
+type Vector = DVector<f64>;
+
+/// The share of the prior on which the likelihood is not 0.
+const SHARE: f64 = 0.04;
+
+fn square() -> UniformBox {
+    UniformBox::new([(-1.0, 1.0); 2]).unwrap()
+}
+
+/// The squared radius of a disc with that share of the square.
+fn squared_radius() -> f64 {
+    4.0 * SHARE / PI
+}
+
+/// `-10 r^2` within a disc off the middle, and nothing outside.
+fn disc() -> impl Differentiable<State = Vector> + Sync {
+    let disc = |x: &[f64], gradient: &mut [f64]| {
+        let (a, b) = (x[0] - 0.3, x[1] + 0.2);
+        gradient.copy_from_slice(&[-20.0 * a, -20.0 * b]);
+        match a * a + b * b < squared_radius() {
+            true => -10.0 * (a * a + b * b),
+            false => f64::NEG_INFINITY,
+        }
+    };
+    GradientModel::new(2, disc).unwrap()
+}
+
+fn exact() -> f64 {
+    (PI / 40.0 * (1.0 - (-10.0 * squared_radius()).exp())).ln()
+}
+
+fn walk() -> RandomWalkMetropolis {
+    RandomWalkMetropolis::new(0.5).unwrap()
+}
+
+fn assert_log_z(log_z: f64, standard_error: f64, most: f64) {
+    let error = log_z - exact();
+    assert!(
+        error.abs() <= 4.0 * standard_error,
+        "{error}, {standard_error}"
+    );
+    assert!(standard_error < most, "{standard_error}");
+}
+
+#[test]
+fn tuning_and_pilots_succeed_for_each_seed() {
+    let disc = disc();
+    let path = TemperedPath::new(square(), &disc);
+    let schedule = || Schedule::linear(30).unwrap();
+    let pilot = Pilot::new(100, 50);
+    for seed in 100..130 {
+        let tuning = StepSizeTuning::new(&path, walk()).schedule(schedule());
+        let tuned = tuning.seed(seed).run().unwrap();
+        assert!((tuned.acceptance - 0.3).abs() < 0.05, "{tuned}");
+        // Steps of the size of the disc.
+        assert!(tuned.kernel.step_size().at(1.0) > 0.1, "{tuned}");
+        let friction = Friction::default().pilot(pilot);
+        let found = friction.optimize(&path, &tuned.kernel, 30, seed).unwrap();
+        let [PilotWarning::Run(Warning::DeadChains { dead, chains })] = found.warnings[..] else {
+            panic!("{:?}", found.warnings);
+        };
+        let alive = (chains - dead) as f64 / chains as f64;
+        assert!((alive / SHARE - 1.0).abs() < 0.7 && chains - dead >= 10);
+        let varopt = VarOpt::default().pilot(pilot);
+        let _ = varopt.optimize(&path, &tuned.kernel, 30, seed).unwrap();
+        let run = Ais::new(&path, tuned.kernel).schedule(found.schedule);
+        let run = run.seed(seed).run().unwrap();
+        assert_log_z(run.log_z(), run.standard_error(), 0.1);
+    }
+}
+
+#[test]
+fn other_kernels_and_pilots_succeed_too() {
+    let disc = disc();
+    let path = TemperedPath::new(square(), &disc);
+    let schedule = || Schedule::linear(30).unwrap();
+    for seed in 0..4 {
+        let tuning = StepSizeTuning::new(&path, Hmc::new(0.2, 3).unwrap());
+        let tuned = tuning.schedule(schedule()).seed(seed).run().unwrap();
+        let run = Ais::new(&path, tuned.kernel).schedule(schedule());
+        let run = run.seed(seed).run().unwrap();
+        assert_log_z(run.log_z(), run.standard_error(), 0.1);
+        let adapted = Adaptation::new(&path, walk()).chains(2_000).seed(seed);
+        let second = adapted.run().unwrap().second;
+        assert_log_z(second.log_z(), second.standard_error(), 0.2);
+        let rounds = Rounds::new(&path, walk()).chains(2_000).rounds(2);
+        let rounds = rounds.seed(seed).run().unwrap();
+        assert_log_z(rounds.log_z(), rounds.standard_error(), 0.2);
+    }
+}
+
+/// The chains of a pilot as many as are asked for where enough of them live, and as many as it takes where not.
+#[test]
+fn a_pilot_has_chains_on_the_support() {
+    let disc = disc();
+    let path = TemperedPath::new(square(), &disc);
+    for (chains, living) in [(20, 5), (100, 10), (400, 10)] {
+        for seed in 0..10 {
+            let survey = Pilot::new(chains, 5).survey(&path, &walk(), seed).unwrap();
+            let dead = survey.points().iter().map(|point| point.dead).max();
+            assert!(survey.chains() - dead.unwrap() >= living);
+            assert!(survey.chains() <= 100 * chains);
+            assert!(survey.chains() == chains || chains < 400);
+        }
+    }
+    let nowhere = FunctionModel::new(|_: &Vector| f64::NEG_INFINITY);
+    let path = TemperedPath::new(square(), nowhere);
+    let none = |found: Result<()>| {
+        let error = found.unwrap_err();
+        assert!(matches!(error, Error::AllWeightsZero { .. }), "{error}");
+    };
+    none(Pilot::new(10, 5).survey(&path, &walk(), 1).map(drop));
+    none(StepSizeTuning::new(&path, walk()).run().map(drop));
+}
+
+/// A support that shrinks at each level: those who are left behind follow others.
+#[test]
+fn step_sizes_are_tuned_on_levels() {
+    let likelihood = FunctionModel::new(|x: &Vector| x[0]);
+    let problem = TemperedPath::new(Gaussian::standard(1).unwrap(), likelihood);
+    let path = LevelPath::new(&problem, (1..=8).map(|t| 0.5 * f64::from(t))).unwrap();
+    let tuning = StepSizeTuning::new(&path, walk());
+    let tuned = tuning.schedule(Schedule::linear(8).unwrap()).run().unwrap();
+    assert!((tuned.acceptance - 0.3).abs() < 0.1, "{tuned}");
+    // Beyond 4 the law is about that of an exponential variable of mean 1/4.
+    let last = tuned.kernel.step_size().at(1.0);
+    assert!((0.1..3.0).contains(&last), "{tuned}");
+}
