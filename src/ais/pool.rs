@@ -13,7 +13,7 @@ impl<S, R> Run<S, R> {
     /// ```
     /// # use annealed::prelude::*;
     /// # let path = GeometricPath::new(Gaussian::standard(1)?, Gaussian::isotropic(DVector::zeros(1), 0.5)?);
-    /// let ais = |seed| Ais::new(&path, RandomWalkMetropolis::new(0.7)?).seed(seed).run();
+    /// let ais = |seed| Ais::new(&path, RandomWalkMetropolis::new(0.7)?).chains(500).seed(seed).run();
     /// let pooled = Run::pooled(&[ais(1)?, ais(2)?, ais(3)?])?;
     /// assert!(pooled.standard_error() < ais(1)?.standard_error());
     /// # Ok::<(), annealed::Error>(())

@@ -84,6 +84,7 @@ fn conjugate_evidences_by_every_kind_of_kernel() {
     let run = |kernel: Hmc| {
         Ais::new(&path, kernel)
             .schedule(schedule.clone())
+            .chains(500)
             .seed(1)
             .run()
     };
@@ -103,13 +104,21 @@ fn conjugate_evidences_by_every_kind_of_kernel() {
         );
     }
     let slice = Ais::new(&path, Slice::new(2.0).unwrap()).schedule(schedule.clone());
-    assert_log_z(&slice.seed(2).run().unwrap(), Conjugate::exact(), 0.03);
+    assert_log_z(
+        &slice.chains(500).seed(2).run().unwrap(),
+        Conjugate::exact(),
+        0.03,
+    );
     // Without a gradient.
     let value = |x: &[f64]| Conjugate::log_likelihood(x, &mut [0.0; 4]);
     let likelihood = model.priors.likelihood(FunctionModel::of_slices(value));
     let path = TemperedPath::new(&model.priors, likelihood);
     let walk = Ais::new(&path, RandomWalkMetropolis::new(0.4).unwrap()).schedule(schedule);
-    assert_log_z(&walk.seed(3).run().unwrap(), Conjugate::exact(), 0.05);
+    assert_log_z(
+        &walk.chains(1_200).seed(3).run().unwrap(),
+        Conjugate::exact(),
+        0.05,
+    );
 }
 
 #[test]

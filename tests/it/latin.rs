@@ -32,7 +32,7 @@ fn exchanges_leave_each_model_invariant() {
                 targeted,
             };
             let statistic = |rows: &_| model.log_density(rows);
-            testing::invariance(&model, &kernel, sample, statistic, 2, 100_000, 1).unwrap()
+            testing::invariance(&model, &kernel, sample, statistic, 2, 25_000, 1).unwrap()
         };
         for targeted in [0.0, 0.8] {
             assert!(
@@ -54,7 +54,7 @@ fn the_squares_of_small_orders_are_counted() {
         };
         let run = Ais::new(&path, kernel)
             .schedule(Schedule::linear(60).unwrap())
-            .chains(20_000)
+            .chains(6_000)
             .block_size(200)
             .waste_free(WasteFree::new(20).unwrap())
             .run()

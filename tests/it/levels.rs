@@ -72,7 +72,7 @@ fn evidence_is_unbiased_for_small_islands_of_short_walks() {
     let one: f64 = (0..10_000).map(|n| (-8.0 * point(n).powi(2)).exp()).sum();
     let exact = 2.0 * (one / 10_000.0).ln();
     for share in [0.2, 0.6] {
-        let levels = Levels::new(&problem, walk(0.3)).islands(30_000).chains(3);
+        let levels = Levels::new(&problem, walk(0.3)).islands(5_000).chains(3);
         let run = levels.moves(4).share(share).run().unwrap();
         assert_log_z(&run, exact, 0.01);
         assert!(run.levels().len() >= 3);

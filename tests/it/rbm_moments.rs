@@ -199,7 +199,8 @@ fn persistent_chains_match_moments_roughly() {
     let error = found.largest_difference(&expected);
     assert!(error < 0.05, "{error}");
     assert!(base.moments().largest_difference(&expected) > 0.15);
-    let run = Ais::new(&path, BlockGibbs).seed(2).run().unwrap();
+    let ais = Ais::new(&path, BlockGibbs).schedule(Schedule::linear(20).unwrap());
+    let run = ais.seed(2).run().unwrap();
     let error = run.log_z() - path.target().exact_log_normalizer().unwrap();
     assert!(error.abs() < 4.0 * run.standard_error() && run.standard_error() < 0.1);
 }

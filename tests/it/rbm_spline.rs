@@ -131,12 +131,12 @@ fn sampled_weights_are_unbiased() {
     let ratio = exact(double.target().clone()) - exact(double.at(0.0).to_rbm().unwrap());
     for steps in [3, 10] {
         let linear = Schedule::linear(steps).unwrap();
-        let check = testing::unbiasedness(&double, BlockGibbs, linear, ratio, 40_000, 5).unwrap();
+        let check = testing::unbiasedness(&double, BlockGibbs, linear, ratio, 10_000, 5).unwrap();
         assert!(check.passes() && check.standard_error < 0.02, "{check}");
     }
     let linear = Schedule::linear(10).unwrap();
     let single = path::<f32>(2, 3, 2.0);
-    let check = testing::unbiasedness(&single, BlockGibbs, linear, ratio, 40_000, 5).unwrap();
+    let check = testing::unbiasedness(&single, BlockGibbs, linear, ratio, 10_000, 5).unwrap();
     assert!(check.passes() && check.standard_error < 0.02, "{check}");
 }
 
@@ -229,7 +229,8 @@ fn knots_on_the_straight_path_change_nothing() {
             assert!(difference.abs() < 1e-13);
         }
     }
-    let run = Ais::new(&bent, BlockGibbs).seed(1).run().unwrap();
+    let ais = Ais::new(&bent, BlockGibbs).schedule(Schedule::linear(10).unwrap());
+    let run = ais.seed(1).run().unwrap();
     let error = run.log_z() - straight.target().exact_log_normalizer().unwrap();
     assert!(error.abs() < 4.0 * run.standard_error() && run.standard_error() < 0.05);
 }

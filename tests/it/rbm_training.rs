@@ -82,7 +82,7 @@ fn trained_to_the_end_the_moments_match_the_data() {
         .batch_size(500)
         .weight_decay(0.0);
     let trained = settings
-        .epochs(2_000)
+        .epochs(500)
         .learning_rate(0.5, 0.0)
         .train(start, &data)
         .unwrap();
@@ -112,7 +112,7 @@ fn the_same_seed_gives_the_same_machine() {
 fn persistent_chains_are_samples_of_about_the_machine() {
     let images = digits().images;
     let start = || Rbm::<f32>::from_data(5, &images, 1).unwrap();
-    let settings = ContrastiveDivergence::new(5).batch_size(400).epochs(60);
+    let settings = ContrastiveDivergence::new(5).batch_size(400).epochs(30);
     let trained = settings.persistent(true).train(start(), &images).unwrap();
     let chains = trained.chains.unwrap();
     assert_eq!(chains.len(), 400);

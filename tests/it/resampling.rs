@@ -35,7 +35,7 @@ fn truth() -> f64 {
 }
 
 const ISLAND: usize = 8;
-const ISLANDS: usize = 100_000;
+const ISLANDS: usize = 6_000;
 
 /// Mean of the islands' estimates of `Z_K/Z_0` over the true one, minus 1, and its standard error.
 pub(crate) fn bias_of<S>(run: &Run<S>, island: usize, log_ratio: f64) -> (f64, f64) {
@@ -78,7 +78,7 @@ fn islands_of_a_finite_chain_are_unbiased_for_each_scheme_and_rule() {
             Resampling::at([1, 3]),
         ] {
             let rule = rule.unwrap().scheme(scheme);
-            let run = Ais::with_base_log_z(&path, Walk(Flavor::Right), 0.0)
+            let run = Ais::with_base_log_z(&path, Walk(Flavor::Lazy), 0.0)
                 .schedule(Schedule::linear(4).unwrap())
                 .chains(5 * ISLANDS)
                 .block_size(5)
@@ -108,7 +108,7 @@ fn bias_by(draw: Draw) -> (f64, f64) {
             let rngs = (0..ISLAND).map(|_| StreamRng::from_rng(&mut rng)).collect();
             let mut island =
                 Population::<_, ()>::from_states(&path, beta[0], 0, states, rngs).unwrap();
-            island.advance_to(&Walk(Flavor::Right), beta[1]).unwrap();
+            island.advance_to(&Walk(Flavor::Lazy), beta[1]).unwrap();
             let block = island.block();
             log_ratio += log_mean_exp(block.log_weights());
             let total = log_sum_exp(block.log_weights());
@@ -173,7 +173,7 @@ fn islands_are_unbiased_for_each_scheme_and_rule() {
 #[test]
 fn momenta_follow_their_chains() {
     let path = GaussianPath::new(base(), target()).unwrap();
-    let kernel = PersistentHmc::new(0.4, 2, 0.3).unwrap();
+    let kernel = PersistentHmc::new(0.4, 2, 0.1).unwrap();
     let resampling = Resampling::every(1).unwrap();
     let (bias, error) = bias(&path, kernel, resampling);
     assert!(
@@ -193,7 +193,7 @@ fn errors_from_families_are_those_of_repeated_runs() {
         const SEEDS: u64 = 400;
         for seed in 0..SEEDS {
             let run = Ais::with_base_log_z(&path, RandomWalkMetropolis::new(0.4).unwrap(), 0.0)
-                .schedule(Schedule::linear(30).unwrap())
+                .schedule(Schedule::linear(15).unwrap())
                 .chains(500)
                 .block_size(block_size)
                 .resampling(resampling.clone())

@@ -76,7 +76,7 @@ fn log_z_and_shares_have_honest_errors() {
         let run = Tempering::new(&path, walk(0.6))
             .schedule(linear(6))
             .ladders(32)
-            .rounds(8)
+            .rounds(7)
             .seed(seed)
             .run()
             .unwrap();
@@ -415,7 +415,7 @@ fn unequal_modes_have_their_shares_where_long_chains_of_annealing_miss_one() {
         let run = Tempering::new(&path, &kernel)
             .schedule(linear(8))
             .ladders(32)
-            .rounds(11)
+            .rounds(10)
             .samples(10_000)
             .seed(seed)
             .run()

@@ -17,7 +17,7 @@ use rand::{Rng, RngExt};
 use super::finite_state::{self, Flavor, Table, Walk};
 use super::resampling::{SCHEMES, bias_of};
 
-const ISLANDS: usize = 100_000;
+const ISLANDS: usize = 10_000;
 
 fn waste_free(ancestors: usize) -> WasteFree {
     WasteFree::new(ancestors).unwrap()
@@ -60,7 +60,7 @@ fn islands_are_unbiased_for_each_scheme_and_length_of_trajectories() {
 }
 
 #[test]
-fn islands_of_block_gibbs_and_of_persistent_momenta_are_unbiased() {
+fn islands_of_block_gibbs_are_unbiased() {
     let weights = dmatrix![1.0, -1.0, 0.5; -0.5, 1.0, 2.0];
     let rbm = Rbm::<f64>::new(weights, dvector![0.2, -0.3], dvector![0.1, -0.2, 0.3]).unwrap();
     let path = RbmPath::new(BaseRate::uniform(2, 3).unwrap(), rbm).unwrap();
@@ -76,12 +76,17 @@ fn islands_of_block_gibbs_and_of_persistent_momenta_are_unbiased() {
     // Of 7 states 5 are moved at stages 1 and 2, and all at the last.
     let moves: Vec<u64> = run.stages().iter().map(|stage| stage.undecided).collect();
     assert_eq!(moves, [5, 5, 7].map(|moves| moves * ISLANDS as u64));
+}
 
+#[test]
+fn islands_of_persistent_momenta_are_unbiased() {
+    // Momenta that stay with a place and not with its state make a bias of .03.
+    const ISLANDS: usize = 25_000;
     let base = Gaussian::new(dvector![0.5, 0.0], dmatrix![1.5, -0.3; -0.3, 1.0]).unwrap();
     let target = Gaussian::new(dvector![1.6, -0.8], dmatrix![0.5, 0.2; 0.2, 0.4]).unwrap();
     let log_ratio = target.log_normalizer() - base.log_normalizer();
     let path = GaussianPath::new(base, target).unwrap();
-    let run = Ais::with_base_log_z(&path, PersistentHmc::new(0.4, 2, 0.3).unwrap(), 0.0)
+    let run = Ais::with_base_log_z(&path, PersistentHmc::new(0.4, 1, 0.1).unwrap(), 0.0)
         .schedule(Schedule::linear(5).unwrap())
         .chains(8 * ISLANDS)
         .block_size(8)
@@ -199,15 +204,15 @@ fn exact_acceptance(beta: f64) -> f64 {
 #[test]
 fn errors_from_islands_are_those_of_repeated_runs() {
     let gaussian = |mean: f64, variance: f64| {
-        Gaussian::isotropic(DVector::from_element(10, mean), variance).unwrap()
+        Gaussian::isotropic(DVector::from_element(5, mean), variance).unwrap()
     };
     let path = GeometricPath::new(gaussian(0.0, 1.0), gaussian(0.4, 0.6));
     let truth = gaussian(0.4, 0.6).log_normalizer();
     check_errors(truth, |seed| {
         Ais::new(&path, RandomWalkMetropolis::new(0.35).unwrap())
-            .schedule(Schedule::linear(30).unwrap())
-            .chains(20 * 50)
-            .block_size(50)
+            .schedule(Schedule::linear(10).unwrap())
+            .chains(20 * 25)
+            .block_size(25)
             .seed(seed)
             .waste_free(waste_free(5))
             .run()
@@ -215,7 +220,7 @@ fn errors_from_islands_are_those_of_repeated_runs() {
     });
     let path = finite();
     check_errors(finite_state::log_ratio(), |seed| {
-        let run = ais(&path, 8, 20 * 50, 50).seed(seed);
+        let run = ais(&path, 5, 20 * 25, 25).seed(seed);
         run.waste_free(waste_free(5)).run().unwrap()
     });
 }

@@ -38,7 +38,7 @@ impl<T: Scalar> RbmPath<T> {
     ///     Schedule::linear(5)?,
     ///     &ExactMatching::default(),
     /// )?;
-    /// let run = Ais::new(&path, BlockGibbs).seed(1).run()?;
+    /// let run = Ais::new(&path, BlockGibbs).schedule(Schedule::linear(100)?).seed(1).run()?;
     /// assert!((run.log_z() - target.exact_log_normalizer()?).abs() < 4.0 * run.standard_error());
     /// # Ok::<(), annealed::Error>(())
     /// ```
