@@ -247,6 +247,17 @@ impl Error {
     }
 }
 
+/// Panics with both numbers where something has another dimension than is demanded. It is for functions that are called
+/// at each step and return no `Result`; a run makes [`Error::Panicked`] of it.
+#[inline]
+#[track_caller]
+pub(crate) fn demand_dimension(what: &str, found: usize, expected: usize) {
+    assert!(
+        found == expected,
+        "{what} of dimension {found}, expected {expected}"
+    );
+}
+
 /// The largest number of stages, chains, updates or coordinates: 8 GiB of numbers.
 const LARGEST_COUNT: usize = 1 << 30;
 

@@ -190,8 +190,11 @@ where
 /// gradient is right, of order one where it is not.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] where the log density or the gradient at the state is not finite.
+/// [`Error::InvalidArgument`] where the log density or the gradient at the state is not finite; a state of another
+/// dimension than the model knows.
 pub fn gradient_error(model: &impl Differentiable, state: &DVector<f64>) -> Result<f64> {
+    let expected = model.state_dimension().unwrap_or(state.len());
+    Error::check_dimension("state", state.len(), expected)?;
     Error::check_number("log density at the state", model.log_density(state))?;
     let gradient = model.gradient(state);
     Error::check_finite("gradient at the state", gradient.iter().copied())?;

@@ -73,7 +73,8 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     /// A path whose [`check`](AnnealingPath::check) fails; a beta outside of `[0, 1]`.
     ///
     /// # Panics
-    /// Where there are not as many streams as states.
+    /// Where there are not as many streams as states. A later step panics where the path's models refuse a state, of
+    /// another dimension for instance; [`Ais`](crate::ais::Ais) makes an error of it.
     pub fn from_states(
         path: &'p P,
         beta: f64,

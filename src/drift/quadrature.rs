@@ -4,7 +4,7 @@ use nalgebra::DVector;
 
 use crate::drift::DriftModifier;
 use crate::drift::middles::Middles;
-use crate::path::{AnnealingPath, BetaDerivative};
+use crate::path::{AnnealingPath, BetaDerivative, dimension};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
@@ -43,12 +43,11 @@ impl QuadratureModifier {
     /// should hold all but a negligible part of every `p_beta`.
     ///
     /// # Errors
-    /// A range that is not finite and increasing; fewer than 3 points, or more than 2^28 in all
-    /// tables together; a density that is NaN, `+inf`, or 0 at a node (a bounded support ends the
-    /// range).
+    /// A path of more than one dimension; a range that is not finite and increasing; fewer than 3 points, or more than
+    /// 2^28 in all tables together; a density that is NaN, `+inf`, or 0 at a node (a bounded support ends the range).
     ///
     /// # Panics
-    /// Where the models of the path refuse a state of one dimension.
+    /// Where the path's base does not know its dimension, as a model of closures, and its models refuse states of one.
     pub fn new<'p, P>(
         path: &'p P,
         schedule: &Schedule,
@@ -59,6 +58,8 @@ impl QuadratureModifier {
         P: AnnealingPath<State = DVector<f64>>,
         P::At<'p>: BetaDerivative,
     {
+        Error::check_dimension("states of the path", dimension(path), 1)?;
+        path.check()?;
         let grid = Grid::new(range, points)?;
         let expected = format!("at most {MAX_NODES} for all {} stages", schedule.steps());
         let few = points.saturating_mul(schedule.steps()) <= MAX_NODES;

@@ -3,6 +3,7 @@
 use nalgebra::{DMatrix, DVector, DVectorView};
 use rand::{Rng, RngExt};
 
+use crate::error::demand_dimension;
 use crate::harmonium::visible::VisibleUnits;
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::num::log_sum_exp;
@@ -111,7 +112,7 @@ impl UnnormalizedModel for CategoricalUnits {
     type State = Vec<usize>;
 
     fn log_density(&self, visible: &Vec<usize>) -> f64 {
-        assert_eq!(visible.len(), self.units(), "length of the state");
+        demand_dimension("a state", visible.len(), self.units());
         let bias = |(unit, &category): (usize, &usize)| {
             let column = self.biases.column(unit);
             column.as_slice().get(category).copied()

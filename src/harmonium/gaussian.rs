@@ -5,6 +5,7 @@ use std::f64::consts::TAU;
 use nalgebra::DVector;
 use rand::Rng;
 
+use crate::error::demand_dimension;
 use crate::harmonium::visible::VisibleUnits;
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::num::Moments;
@@ -112,7 +113,7 @@ impl UnnormalizedModel for GaussianUnits {
     type State = DVector<f64>;
 
     fn log_density(&self, visible: &DVector<f64>) -> f64 {
-        assert_eq!(visible.len(), self.units(), "length of the state");
+        demand_dimension("a state", visible.len(), self.units());
         let units = visible.iter().zip(&self.means).zip(&self.precisions);
         let squares = units.map(|((v, mean), precision)| precision * (v - mean).powi(2));
         self.constant - 0.5 * squares.sum::<f64>()

@@ -3,6 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 use rand::{Rng, RngExt};
 
+use crate::error::demand_dimension;
 use crate::harmonium::visible::VisibleUnits;
 use crate::model::UnnormalizedModel;
 use crate::num::{sigmoid, softplus};
@@ -108,6 +109,9 @@ impl<V: VisibleUnits> Harmonium<V> {
     }
 
     /// The logits of the hidden units given `v`: `a + W s(v)`.
+    ///
+    /// # Panics
+    /// Where the state is none of the visible units.
     pub fn hidden_activation(&self, visible: &V::State) -> DVector<f64> {
         let mut activation = self.hidden_bias.clone();
         for (index, value) in self.visible.statistics(visible) {
@@ -117,29 +121,34 @@ impl<V: VisibleUnits> Harmonium<V> {
     }
 
     /// `P(h_j = 1 | v)`.
+    ///
+    /// # Panics
+    /// Where the state is none of the visible units.
     pub fn hidden_probabilities(&self, visible: &V::State) -> DVector<f64> {
         self.hidden_activation(visible).map(sigmoid)
     }
 
     /// The visible units given `h`: a model, which is sampled and normalised. Its log normaliser is that of `r(v) exp(h^T W
     /// s(v))`.
+    ///
+    /// # Panics
+    /// Where there is not one entry for each hidden unit.
     pub fn visible_given(&self, hidden: &[bool]) -> V {
         self.visible.tilted(&self.field(hidden))
     }
 
     /// `W^T h`.
     pub(crate) fn field(&self, hidden: &[bool]) -> DVector<f64> {
-        assert_eq!(
-            hidden.len(),
-            self.hidden_units(),
-            "length of the hidden state"
-        );
+        demand_dimension("a hidden state", hidden.len(), self.hidden_units());
         let hidden = hidden.iter().map(|&on| f64::from(on));
         self.weights
             .tr_mul(&DVector::from_iterator(self.hidden_units(), hidden))
     }
 
     /// One sweep of block Gibbs sampling, v -> h -> v, in place.
+    ///
+    /// # Panics
+    /// Where the state is none of the visible units.
     pub fn gibbs_sweep<R: Rng + ?Sized>(&self, visible: &mut V::State, rng: &mut R) {
         let hidden = draw_units(&self.hidden_activation(visible), 1.0, rng);
         *visible = self.visible_given(&hidden).sample(rng);

@@ -3,6 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
+use crate::error::demand_dimension;
 use crate::kernel::fill_normal;
 use crate::learned::network::{Network, set_shape};
 use crate::learned::pass::Pass;
@@ -185,7 +186,7 @@ impl ConditionalGaussian {
     /// # Panics
     /// Where one of the states has another length than d.
     pub fn log_density(&self, state: &DVector<f64>, given: &DVector<f64>) -> f64 {
-        assert_eq!(state.len(), self.dimension, "dimension of the state");
+        demand_dimension("a state", state.len(), self.dimension);
         self.pass(given).log_density(0, state.as_slice())
     }
 
@@ -203,7 +204,7 @@ impl ConditionalGaussian {
 
     fn pass(&self, given: &DVector<f64>) -> Pass {
         let inputs = self.network.inputs;
-        assert_eq!(given.len(), inputs, "dimension of what is given");
+        demand_dimension("a given state", given.len(), inputs);
         let mut pass = Pass::default();
         let given = DMatrix::from_column_slice(inputs, 1, given.as_slice());
         self.forward(&given, &mut pass);

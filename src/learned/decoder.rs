@@ -2,6 +2,7 @@
 
 use nalgebra::{DMatrix, DVector};
 
+use crate::error::demand_dimension;
 use crate::learned::latent::{Decoder, TrainableDecoder};
 use crate::learned::network::{Network, Units};
 use crate::num::{sigmoid, softplus};
@@ -45,7 +46,7 @@ impl BernoulliDecoder {
 
     /// The latent as a minibatch of one, and the units that it sets.
     fn pass(&self, z: &DVector<f64>) -> (DMatrix<f64>, Units) {
-        assert_eq!(z.len(), self.network.inputs, "dimension of the latent");
+        demand_dimension("a latent state", z.len(), self.network.inputs);
         let latent = DMatrix::from_column_slice(z.len(), 1, z.as_slice());
         let mut units = Units::default();
         self.network.forward(&self.parameters, &latent, &mut units);

@@ -2,6 +2,7 @@
 
 use nalgebra::DVector;
 
+use crate::error::demand_dimension;
 use crate::model::{Differentiable, UnnormalizedModel};
 use crate::{Error, Result};
 
@@ -91,7 +92,7 @@ impl<'a, D: Decoder> Likelihood<'a, D> {
 
     fn check(&self, latent: &DVector<f64>) {
         let expected = self.decoder.latent_dimension();
-        assert_eq!(latent.len(), expected, "length of the latent state");
+        demand_dimension("a latent state", latent.len(), expected);
     }
 }
 

@@ -3,6 +3,7 @@
 use nalgebra::DVector;
 use rand::{Rng, RngExt};
 
+use crate::error::demand_dimension;
 use crate::model::{
     ExponentialFamily, FullConditionals, NormalizedModel, Sampleable, UnnormalizedModel,
 };
@@ -53,7 +54,7 @@ impl UnnormalizedModel for Bernoulli {
     /// # Panics
     /// Where there is not one bit for each logit.
     fn log_density(&self, state: &Vec<bool>) -> f64 {
-        assert_eq!(state.len(), self.logits.len(), "number of bits");
+        demand_dimension("a state", state.len(), self.logits.len());
         let pairs = self.logits.iter().zip(state);
         pairs.filter(|(_, on)| **on).map(|(logit, _)| logit).sum()
     }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use nalgebra::DVector;
 
+use crate::error::demand_dimension;
 use crate::model::{Differentiable, UnnormalizedModel};
 use crate::num::{add_scaled, set_zero, with_buffer};
 use crate::{Error, Result};
@@ -54,11 +55,7 @@ impl<F: Fn(&[f64], &mut [f64]) -> f64> GradientModel<F> {
     /// # Panics
     /// Where the state has another dimension.
     fn evaluate(&self, state: &DVector<f64>, gradient: &mut DVector<f64>) -> f64 {
-        let (found, expected) = (state.len(), self.dimension);
-        assert!(
-            found == expected,
-            "a state of dimension {found} for a model of dimension {expected}"
-        );
+        demand_dimension("a state", state.len(), self.dimension);
         set_zero(gradient.as_mut_slice());
         (self.function)(state.as_slice(), gradient.as_mut_slice())
     }

@@ -9,6 +9,7 @@
 
 use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 
+use crate::error::demand_dimension;
 use crate::model::square::SquareMatrix;
 use crate::num::{VECTOR_WIDTH, over_vectors};
 
@@ -82,7 +83,7 @@ pub(super) fn accumulate_pulls(
 fn offsets_of(states: &[DVector<f64>; VECTOR_WIDTH], mean: &[f64]) -> Tile {
     let row = |state: usize| {
         let row = states[state].as_slice();
-        assert!(row.len() == mean.len(), "a state of another dimension");
+        demand_dimension("a state", row.len(), mean.len());
         // A slice of the mean's length, so that no coordinate is checked again.
         &row[..mean.len()]
     };

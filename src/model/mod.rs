@@ -76,6 +76,10 @@ pub trait UnnormalizedModel {
     type State;
 
     /// `log f(x)`; `-inf` off the support, never NaN or `+inf`.
+    ///
+    /// # Panics
+    /// Models of this crate panic where the state has another dimension, and name both. A run makes
+    /// [`Error::Panicked`] of it.
     fn log_density(&self, state: &Self::State) -> f64;
 
     /// Number of coordinates of a state, where the model knows it. A path between two models that

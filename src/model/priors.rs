@@ -3,6 +3,7 @@
 use nalgebra::DVector;
 use rand::Rng;
 
+use crate::error::demand_dimension;
 use crate::model::{
     Differentiable, NormalizedModel, Prior, Sampleable, Unbounded, UnnormalizedModel,
 };
@@ -119,11 +120,7 @@ impl Priors {
     }
 
     fn checked<'s>(&self, state: &'s DVector<f64>) -> impl Iterator<Item = &'s f64> {
-        let (found, expected) = (state.len(), self.dimension());
-        assert!(
-            found == expected,
-            "a state of dimension {found} for priors of {expected} parameters"
-        );
+        demand_dimension("a state", state.len(), self.dimension());
         state.iter()
     }
 }

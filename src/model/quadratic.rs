@@ -3,6 +3,7 @@
 use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 use rand::Rng;
 
+use crate::error::demand_dimension;
 use crate::model::square::SquareMatrix;
 use crate::model::{Differentiable, FullConditionals, UnnormalizedModel, accumulate_each, lanes};
 use crate::num::{VECTOR_WIDTH, all_finite, over_vectors, wide};
@@ -33,11 +34,7 @@ impl QuadraticForm {
 
     #[inline]
     fn checked<'a>(&'a self, state: &'a DVector<f64>) -> (&'a [f64], &'a [f64]) {
-        let (found, expected) = (state.len(), self.mean.len());
-        assert!(
-            found == expected,
-            "a state of dimension {found} for a model of dimension {expected}"
-        );
+        demand_dimension("a state", state.len(), self.mean.len());
         (state.as_slice(), self.mean.as_slice())
     }
 
@@ -124,7 +121,7 @@ impl Differentiable for QuadraticForm {
         mut gradients: DMatrixViewMut<'_, f64>,
         log_densities: &mut [f64],
     ) {
-        assert_eq!(states.ncols(), self.mean.len(), "dimension of the states");
+        demand_dimension("states", states.ncols(), self.mean.len());
         let grouped = self.in_lanes(log_densities.len());
         let (forms, log_densities) = log_densities.split_at_mut(grouped);
         let (precision, mean) = (&self.precision, self.mean.as_slice());
@@ -342,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a state of another dimension")]
+    #[should_panic(expected = "a state of dimension 3, expected 2")]
     fn a_longer_state_among_eight_is_not_cut() {
         let form = QuadraticForm::new(
             DVector::zeros(2),

@@ -3,6 +3,7 @@
 use nalgebra::DVector;
 use rand::{Rng, RngExt};
 
+use crate::error::demand_dimension;
 use crate::model::{Differentiable, NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::{Error, Result};
 
@@ -46,11 +47,7 @@ impl UniformBox {
     /// # Panics
     /// Where the state has another dimension.
     fn contains(&self, state: &DVector<f64>) -> bool {
-        let (found, expected) = (state.len(), self.sides.len());
-        assert!(
-            found == expected,
-            "a state of dimension {found} for a model of dimension {expected}"
-        );
+        demand_dimension("a state", state.len(), self.sides.len());
         let mut sides = self.sides.iter().zip(state.iter());
         sides.all(|(&(low, high), x)| (low..=high).contains(x))
     }

@@ -3,6 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
+use crate::error::demand_dimension;
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::num::softplus;
 use crate::rbm::model::{Rbm, check_finite, draw_all, masked_sum_of};
@@ -112,8 +113,10 @@ fn check_shape(hidden_units: usize, visible_units: usize) -> Result<()> {
 impl<T: Scalar> UnnormalizedModel for BaseRate<T> {
     type State = Vec<bool>;
 
+    /// # Panics
+    /// Where there is not one entry for each visible unit.
     fn log_density(&self, visible: &Vec<bool>) -> f64 {
-        assert_eq!(visible.len(), self.visible_units(), "length of the state");
+        demand_dimension("a state", visible.len(), self.visible_units());
         masked_sum_of(self.visible_bias.as_slice(), visible) + self.free_units()
     }
 

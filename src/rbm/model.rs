@@ -4,6 +4,7 @@ use nalgebra::{DMatrix, DVector};
 use rand::{Rng, RngExt};
 
 use super::scalar::Scalar;
+use crate::error::demand_dimension;
 use crate::model::UnnormalizedModel;
 use crate::num::{sigmoid, softplus};
 use crate::{Error, Result};
@@ -105,15 +106,21 @@ impl<T: Scalar> Rbm<T> {
     }
 
     /// The energy `-(b.v + a.h + h^T W v)` of a joint state.
+    ///
+    /// # Panics
+    /// Where there is not one entry for each unit.
     pub fn energy(&self, visible: &[bool], hidden: &[bool]) -> f64 {
         let activation = self.hidden_activation(visible);
-        assert_eq!(hidden.len(), activation.len(), "length of the hidden state");
+        demand_dimension("a hidden state", hidden.len(), activation.len());
         -(self.visible_term(visible) + masked_sum_of(activation.as_slice(), hidden))
     }
 
     /// The logits of the hidden units given `v`: `a + W v`.
+    ///
+    /// # Panics
+    /// Where there is not one entry for each unit.
     pub fn hidden_activation(&self, visible: &[bool]) -> DVector<f64> {
-        assert_eq!(visible.len(), self.visible_units(), "length of the state");
+        demand_dimension("a state", visible.len(), self.visible_units());
         let mut activation = self.hidden_bias.map(T::as_);
         let columns = self.weights.column_iter().zip(visible);
         for (column, _) in columns.filter(|(_, on)| **on) {
@@ -123,12 +130,11 @@ impl<T: Scalar> Rbm<T> {
     }
 
     /// The logits of the visible units given `h`: `b + W^T h`.
+    ///
+    /// # Panics
+    /// Where there is not one entry for each unit.
     pub fn visible_activation(&self, hidden: &[bool]) -> DVector<f64> {
-        assert_eq!(
-            hidden.len(),
-            self.hidden_units(),
-            "length of the hidden state"
-        );
+        demand_dimension("a hidden state", hidden.len(), self.hidden_units());
         let columns = self.weights.column_iter().zip(&self.visible_bias);
         let logit = |column: &[T], bias: T| bias.as_() + masked_sum_of(column, hidden);
         DVector::from_iterator(
@@ -138,16 +144,25 @@ impl<T: Scalar> Rbm<T> {
     }
 
     /// `P(h_j = 1 | v)`.
+    ///
+    /// # Panics
+    /// Where there is not one entry for each unit.
     pub fn hidden_probabilities(&self, visible: &[bool]) -> DVector<f64> {
         self.hidden_activation(visible).map(sigmoid)
     }
 
     /// `P(v_i = 1 | h)`.
+    ///
+    /// # Panics
+    /// Where there is not one entry for each unit.
     pub fn visible_probabilities(&self, hidden: &[bool]) -> DVector<f64> {
         self.visible_activation(hidden).map(sigmoid)
     }
 
     /// One sweep of block Gibbs sampling, v -> h -> v, in place.
+    ///
+    /// # Panics
+    /// Where there is not one entry for each unit.
     pub fn gibbs_sweep<R: Rng + ?Sized>(&self, visible: &mut [bool], rng: &mut R) {
         let hidden = draw_all(&self.hidden_activation(visible), rng);
         draw_into(&self.visible_activation(&hidden), visible, rng);
@@ -170,6 +185,9 @@ impl<T: Scalar> UnnormalizedModel for Rbm<T> {
     type State = Vec<bool>;
 
     /// `b.v + sum_j softplus(a_j + W_j v)`.
+    ///
+    /// # Panics
+    /// Where there is not one entry for each visible unit.
     fn log_density(&self, visible: &Vec<bool>) -> f64 {
         let activation = self.hidden_activation(visible);
         self.visible_term(visible) + activation.iter().map(|&x| softplus(x)).sum::<f64>()

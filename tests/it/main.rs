@@ -19,6 +19,7 @@ mod exact;
 mod far_modes;
 mod finite_state;
 mod harmonium;
+mod hostile_arguments;
 #[path = "../../examples/common/image_sheet.rs"]
 mod image_sheet;
 mod invariance;

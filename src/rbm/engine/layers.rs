@@ -1,5 +1,7 @@
 //! The units of one layer, for many chains at once.
 
+use crate::error::demand_dimension;
+
 /// Number of units in a line.
 pub(crate) const LINE: usize = 64;
 /// Number of outputs in a panel, which a product computes together.
@@ -93,7 +95,7 @@ impl Layer {
     /// Sets the units of a chain.
     #[inline(always)]
     pub(crate) fn load(&mut self, chain: usize, state: &[bool]) {
-        assert_eq!(state.len(), self.units, "length of the state");
+        demand_dimension("a state", state.len(), self.units);
         let width = self.width();
         let lines = &mut self.lines[chain * width..][..width];
         for (line, state) in lines.iter_mut().zip(state.chunks(LINE)) {
