@@ -107,7 +107,7 @@ impl fmt::Display for Check {
 /// its corrected average is, and this checks it.
 ///
 /// One statistic checks one moment: a walk that never rejects keeps the mean of a symmetric target
-/// and doubles its variance. Try several statistics, squares and products among them.
+/// and doubles its variance. [`invariances`] checks several on the same chains.
 ///
 /// # Errors
 /// No steps; fewer than two chains; a NaN or an infinity met by the kernel.
@@ -124,28 +124,71 @@ where
     M: Intermediate,
     K: TransitionKernel<M>,
 {
+    let [check] = invariances(model, kernel, sample, [statistic], steps, chains, seed)?;
+    Ok(check)
+}
+
+/// Checks several statistics as [`invariance`] checks one, on the same chains. Take squares and products
+/// among them.
+///
+/// # Errors
+/// Those of [`invariance`].
+///
+/// ```
+/// use annealed::kernel::Mala;
+/// use annealed::model::{Gaussian, Sampleable};
+/// use annealed::path::Stationary;
+/// use annealed::testing;
+/// use nalgebra::DVector;
+///
+/// # fn main() -> annealed::Result<()> {
+/// let model = Stationary(Gaussian::standard(2)?);
+/// let statistics: [fn(&DVector<f64>) -> f64; 3] = [|x| x[0], |x| x[0] * x[1], |x| x[1].powi(2)];
+/// let sample = |rng: &mut _| model.sample(rng);
+/// let checks = testing::invariances(&model, &Mala::new(1.5)?, sample, statistics, 3, 1_000, 1)?;
+/// assert!(checks.iter().all(testing::Check::passes), "{checks:?}");
+/// # Ok(())
+/// # }
+/// ```
+pub fn invariances<M, K, const N: usize>(
+    model: &M,
+    kernel: &K,
+    sample: impl Fn(&mut StreamRng) -> M::State,
+    statistics: [impl Fn(&M::State) -> f64; N],
+    steps: usize,
+    chains: usize,
+    seed: u64,
+) -> Result<[Check; N]>
+where
+    M: Intermediate,
+    K: TransitionKernel<M>,
+{
     Error::check_at_least("chains", chains, 2)?;
     Error::check_at_least("steps", steps, 1)?;
     // Moves at one model, without a path: the one loop over moves outside of `Population`.
     let stage = Stage::new(1, model, model);
-    let mut differences = Moments::default();
+    let values = |state: &M::State| statistics.each_ref().map(|statistic| statistic(state));
+    let mut differences = [Moments::default(); N];
     let mut rngs = successive(stream(seed, Purpose::Testing, 0));
     for first in (0..chains).step_by(BLOCK) {
         let mut rngs: Vec<_> = rngs.by_ref().take(BLOCK.min(chains - first)).collect();
         let states: Vec<_> = rngs.iter_mut().map(&sample).collect();
-        let before: Vec<f64> = states.iter().map(&statistic).collect();
+        let before: Vec<[f64; N]> = states.iter().map(values).collect();
         let mut block = Block::new(first, states, rngs);
         let mut workspace = K::Workspace::default();
         for _ in 0..steps {
             kernel.advance(stage, &mut block, &mut workspace)?;
         }
-        let after = block.states().iter().map(&statistic);
+        let after = block.states().iter().map(values);
         let corrections = block.log_weights().iter();
         for ((before, after), correction) in before.iter().zip(after).zip(corrections) {
-            differences.add(correction.exp() * after - before);
+            let weight = correction.exp();
+            for (i, difference) in differences.iter_mut().enumerate() {
+                difference.add(weight * after[i] - before[i]);
+            }
         }
     }
-    Ok(Check::new(&differences, 0.0))
+    Ok(differences.map(|values| Check::new(&values, 0.0)))
 }
 
 /// Chains that are checked together.

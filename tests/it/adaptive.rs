@@ -145,7 +145,7 @@ where
     K: for<'p> TransitionKernel<<GaussianPath as AnnealingPath>::At<'p>> + Sync,
 {
     let schedule = Schedule::linear(steps).unwrap();
-    testing::unbiasedness(path, kernel, schedule, log_ratio, 100_000, 2).unwrap()
+    testing::unbiasedness(path, kernel, schedule, log_ratio, 20_000, 2).unwrap()
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn a_bounded_support_costs_no_bias() {
         for steps in [1, 4] {
             let kernel = DriftModifiedLangevin::new(Field(field), 0.2).unwrap();
             let schedule = Schedule::linear(steps).unwrap();
-            let check = testing::unbiasedness(&path, kernel, schedule, -2f64.ln(), 100_000, 3);
+            let check = testing::unbiasedness(&path, kernel, schedule, -2f64.ln(), 25_000, 3);
             let check = check.unwrap();
             assert!(check.passes() && check.standard_error < 0.03, "{check}");
         }

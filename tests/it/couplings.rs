@@ -60,7 +60,7 @@ where
     K: TransitionKernel<<Path as AnnealingPath>::At<'p>> + Sync,
 {
     let exact = path.target().log_normalizer() - path.base().log_normalizer();
-    let check = testing::unbiasedness(path, kernel, schedule(), exact, 100_000, 5).unwrap();
+    let check = testing::unbiasedness(path, kernel, schedule(), exact, 20_000, 5).unwrap();
     assert!(check.passes(), "{check}");
     assert!(check.standard_error < 0.05, "{check}");
 }

@@ -85,12 +85,12 @@ fn at_an_edge_where_the_gradient_diverges_the_share_that_is_missing_is_stated() 
 #[test]
 fn runs_of_unadjusted_kernels_at_such_an_edge_warn() {
     let path = beta(20.0, 20.0);
-    let (shares, _) = runs(&path, UnadjustedLangevin::new(0.003).unwrap(), 100, 2_000);
+    let (shares, _) = runs(&path, UnadjustedLangevin::new(0.003).unwrap(), 100, 1_000);
     assert!(warned(&shares) >= 18, "unadjusted: {shares:?}");
     let schedule = Schedule::linear(100).unwrap();
     let table = QuadratureModifier::new(&path, &schedule, (1e-4, 1.0 - 1e-4), 2_000).unwrap();
     let modified = DriftModifiedLangevin::new(&table, 0.003).unwrap();
-    let (shares, _) = runs(&path, modified, 100, 2_000);
+    let (shares, _) = runs(&path, modified, 100, 1_000);
     assert!(warned(&shares) >= 18, "modified: {shares:?}");
 }
 
@@ -98,10 +98,10 @@ fn runs_of_unadjusted_kernels_at_such_an_edge_warn() {
 #[test]
 fn long_shifts_at_such_an_edge_are_seen() {
     let path = beta(51.0, 51.0);
-    let schedule = Schedule::linear(50).unwrap();
+    let schedule = Schedule::linear(40).unwrap();
     let table = QuadratureModifier::new(&path, &schedule, (1e-4, 1.0 - 1e-4), 2_000).unwrap();
-    let kernel = DriftModifiedLangevin::new(&table, 0.001).unwrap();
-    let (shares, _) = runs(&path, kernel, 50, 10_000);
+    let kernel = DriftModifiedLangevin::new(&table, 0.0005).unwrap();
+    let (shares, _) = runs(&path, kernel, 40, 4_000);
     assert!(warned(&shares) >= 16, "{shares:?}");
 }
 

@@ -19,7 +19,7 @@ use nalgebra::{DVector, dmatrix, dvector};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
-const CHAINS: usize = 100_000;
+const CHAINS: usize = 40_000;
 
 fn samples<M: Sampleable>(model: &M, count: usize, seed: u64) -> TargetSamples<M::State> {
     let mut rng = stream(seed, Purpose::Data, 0);
@@ -93,28 +93,47 @@ fn target() -> Gaussian {
     Gaussian::new(dvector![1.2, -0.6], dmatrix![1.4, 0.2; 0.2, 0.9]).unwrap()
 }
 
-#[test]
-fn every_kernel_that_hands_out_a_reversal() {
-    let path = GaussianPath::new(base(), target()).unwrap();
-    let exact = samples(&target(), CHAINS, 1);
-    let ratio = target().log_normalizer() - base().log_normalizer();
-    let walk = || RandomWalkMetropolis::new(0.9).unwrap();
-    let scan = CoordinateGibbs::systematic;
-    check(&path, walk(), &exact, ratio);
-    check(&path, Mala::new(0.5).unwrap(), &exact, ratio);
-    check(&path, Hmc::new(0.5, 3).unwrap(), &exact, ratio);
-    check(&path, UnadjustedLangevin::new(0.1).unwrap(), &exact, ratio);
-    check(&path, PerfectTransitions, &exact, ratio);
-    check(&path, scan(), &exact, ratio);
-    check(&path, CoordinateGibbs::random_scan(), &exact, ratio);
-    check(&path, Then(scan(), walk()), &exact, ratio);
-    check(&path, Repeat::new(scan(), 2).unwrap(), &exact, ratio);
-    check(
-        &path,
-        Mixture::new(0.3, scan(), walk()).unwrap(),
-        &exact,
-        ratio,
-    );
+/// Two Gaussians between which correlations change, which a wrong reversal of a scan does not survive.
+fn sheared() -> [Gaussian; 2] {
+    let base = Gaussian::new(dvector![0.0, 0.0], dmatrix![0.5, 0.5; 0.5, 1.0]);
+    let target = Gaussian::new(dvector![1.0, 0.0], dmatrix![1.0, 0.75; 0.75, 1.0]);
+    [base.unwrap(), target.unwrap()]
+}
+
+/// Every kernel that hands out a reversal.
+macro_rules! reversals {
+    ($($name:ident: $kernel:expr;)*) => {
+        mod reversals {
+            use super::*;
+            $(#[test] fn $name() {
+                let [base, target] = sheared();
+                let path = GaussianPath::new(base.clone(), target.clone()).unwrap();
+                let ratio = target.log_normalizer() - base.log_normalizer();
+                check(&path, $kernel, &samples(&target, CHAINS, 1), ratio);
+            })*
+        }
+    };
+}
+
+fn walk() -> RandomWalkMetropolis {
+    RandomWalkMetropolis::new(0.9).unwrap()
+}
+
+fn scan() -> CoordinateGibbs {
+    CoordinateGibbs::systematic()
+}
+
+reversals! {
+    random_walk_metropolis: walk();
+    metropolis_adjusted_langevin: Mala::new(0.5).unwrap();
+    hamiltonian: Hmc::new(0.5, 3).unwrap();
+    unadjusted_langevin: UnadjustedLangevin::new(0.1).unwrap();
+    perfect_transitions: PerfectTransitions;
+    systematic_gibbs: scan();
+    random_scan_gibbs: CoordinateGibbs::random_scan();
+    gibbs_then_random_walk: Then(scan(), walk());
+    repeated_gibbs: Repeat::new(scan(), 2).unwrap();
+    mixture_of_gibbs_and_random_walk: Mixture::new(0.3, scan(), walk()).unwrap();
 }
 
 /// A scan that claims to be its own reversal.
@@ -151,15 +170,13 @@ where
 
 #[test]
 fn a_wrong_reversal_breaks_crooks_relation() {
-    let base = Gaussian::new(dvector![0.0, 0.0], dmatrix![1.0, -0.5; -0.5, 1.5]).unwrap();
-    let target = Gaussian::new(dvector![1.5, 0.0], dmatrix![1.0, 0.9; 0.9, 1.0]).unwrap();
+    let [base, target] = sheared();
     let ratio = target.log_normalizer() - base.log_normalizer();
-    let path = GaussianPath::new(base.clone(), target.clone()).unwrap();
+    let path = GaussianPath::new(base, target.clone()).unwrap();
     let exact = samples(&target, CHAINS, 2);
-    let right = both(&path, &CoordinateGibbs::systematic(), 6, &exact, ratio);
+    let right = both(&path, &scan(), 5, &exact, ratio);
     assert!(right.iter().all(|z| z.abs() <= 4.0), "{right:?}");
-    let wrong = NotItsOwn(CoordinateGibbs::systematic());
-    let z = both(&path, &wrong, 6, &exact, ratio);
+    let z = both(&path, &NotItsOwn(scan()), 5, &exact, ratio);
     assert!(z[1].abs() > 6.0, "{z:?}");
 }
 
@@ -516,8 +533,10 @@ fn gap_of(step: f64) -> (f64, f64) {
     let report = SandwichReport::simulate(20, 3, |rng| {
         let theta = prior.sample(rng);
         let y = Gaussian::standard(100)?.sample(rng).add_scalar(theta[0]);
+        // The squares of `y - theta`, from the mean of y.
+        let (mean, rest) = (y.mean(), y.add_scalar(-y.mean()).norm_squared());
         let log_likelihood =
-            move |theta: &DVector<f64>| -0.5 * y.add_scalar(-theta[0]).norm_squared();
+            move |theta: &DVector<f64>| -0.5 * (rest + 100.0 * (theta[0] - mean).powi(2));
         let path = TemperedPath::new(prior.clone(), FunctionModel::new(log_likelihood));
         Ais::new(&path, Repeat::new(RandomWalkMetropolis::new(step)?, 5)?)
             .schedule(Schedule::power(300, 4.0)?)
@@ -544,9 +563,10 @@ fn raise_is_unbiased_for_the_law_of_the_last_states() {
     let weights = dmatrix![1.0_f64, -1.5, 0.5; -0.5, 1.0, 2.0];
     let rbm = Rbm::new(weights, dvector![0.2, -0.3], dvector![0.1, -0.2, 0.3]).unwrap();
     let path = RbmPath::new(BaseRate::uniform(2, 3).unwrap(), rbm).unwrap();
+    let runs = 100_000;
     let ais = Ais::new(&path, BlockGibbs)
         .schedule(Schedule::linear(3).unwrap())
-        .chains(CHAINS)
+        .chains(runs)
         .recorded_stages(1)
         .seed(8);
     let last = ais.run().unwrap();
@@ -559,9 +579,9 @@ fn raise_is_unbiased_for_the_law_of_the_last_states() {
     let mut sum = 0.0;
     for (state, log_q) in all.iter().zip(log_q) {
         let count = last.states().iter().filter(|x| *x == state).count();
-        let frequency = count as f64 / CHAINS as f64;
+        let frequency = count as f64 / runs as f64;
         // The relative spread of the weights of these few stages is below 1.
-        let error = (frequency / CHAINS as f64)
+        let error = (frequency / runs as f64)
             .sqrt()
             .hypot(frequency / (chains as f64).sqrt());
         assert!(
@@ -592,16 +612,18 @@ fn both_directions_beat_twice_the_forward_chains_on_the_reference_rbms() {
         let exact = file.rbm.exact_log_normalizer().unwrap();
         let path = RbmPath::new(file.base.unwrap(), file.rbm.clone()).unwrap();
         let (mut forward_only, mut joint, mut lower, mut upper) = (0.0, 0.0, 0.0, 0.0);
-        const SEEDS: u64 = 12;
-        for seed in 0..SEEDS {
+        const SEEDS: usize = 12;
+        // One enumeration for all seeds.
+        let mut drawn = file.rbm.exact_samples(100 * SEEDS, 1).unwrap().into_iter();
+        for seed in 0..SEEDS as u64 {
             let ais = |chains| {
-                let schedule = Schedule::linear(1_000).unwrap();
+                let schedule = Schedule::linear(250).unwrap();
                 Ais::new(&path, BlockGibbs)
                     .schedule(schedule)
                     .chains(chains)
                     .seed(seed)
             };
-            let samples = TargetSamples::exact(file.rbm.exact_samples(100, seed).unwrap());
+            let samples = TargetSamples::exact(drawn.by_ref().take(100).collect());
             let reverse = ais(100).reverse(&samples).unwrap();
             let bridge = Bridge::new(&ais(100).run().unwrap(), &reverse).unwrap();
             forward_only += (ais(200).run().unwrap().log_z() - exact).powi(2);

@@ -133,7 +133,7 @@ where
 {
     let path = waves().into_vectors().unwrap();
     let schedule = Schedule::linear(steps).unwrap();
-    let check = testing::unbiasedness(&path, kernel, schedule, LOG_Z, 10_000, 2).unwrap();
+    let check = testing::unbiasedness(&path, kernel, schedule, LOG_Z, 5_000, 2).unwrap();
     assert!(check.passes() && check.standard_error < 0.1, "{check}");
 }
 

@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 
+use annealed::Error;
 use annealed::ais::Ais;
 use annealed::chain::{Block, NonFinite, Stage, Step};
 use annealed::kernel::{
@@ -16,7 +17,7 @@ use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, Intermediate, T
 use annealed::random::{Purpose, stream};
 use annealed::rbm::{BaseRate, BlockGibbs, EnumeratedRbm, Rbm, RbmPath};
 use annealed::schedule::Schedule;
-use annealed::{Error, testing};
+use annealed::testing::{self, Check};
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 use rand::{Rng, TryRng};
 
@@ -314,9 +315,12 @@ where
     K: TransitionKernel<<GeometricPath<Gaussian, GaussianMixture> as AnnealingPath>::At<'p>>,
 {
     const CHAINS: usize = 4_000;
-    let rngs = (0..CHAINS)
-        .map(|i| stream(1, Purpose::Testing, i))
-        .collect();
+    let rngs = std::iter::successors(Some(stream(1, Purpose::Testing, 0)), |rng| {
+        let mut next = rng.clone();
+        next.jump();
+        Some(next)
+    });
+    let rngs = rngs.take(CHAINS).collect();
     let mut block = Block::new(0, vec![dvector![-5.0]; CHAINS], rngs);
     let mut workspace = K::Workspace::default();
     let model = path.at(1.0);
@@ -400,11 +404,9 @@ fn fused_and_scanning_kernels_keep_the_model() {
     let kernel = TemperedTransitions::new(&path, BlockGibbs, Schedule::linear(4).unwrap()).unwrap();
     let statistics: [fn(&Vec<bool>) -> f64; 2] =
         [|v| f64::from(v[0] && v[2]), |v| f64::from(v[0] != v[1])];
-    for statistic in statistics {
-        let sample = |rng: &mut _| exact.sample(rng);
-        let check = testing::invariance(&model, &kernel, sample, statistic, 3, 100_000, 1).unwrap();
-        assert!(check.passes(), "{check}");
-    }
+    let sample = |rng: &mut _| exact.sample(rng);
+    let checks = testing::invariances(&model, &kernel, sample, statistics, 3, 100_000, 1).unwrap();
+    assert!(checks.iter().all(Check::passes), "{checks:?}");
 
     let ends = [
         Gaussian::new(dvector![0.5, -0.5], dmatrix![1.5, 0.3; 0.3, 1.0]),
@@ -417,10 +419,8 @@ fn fused_and_scanning_kernels_keep_the_model() {
     let model = path.at(1.0);
     let sample = |rng: &mut _| target.sample(rng);
     let statistics: [fn(&Vector) -> f64; 2] = [|x| x[0] * x[1], |x| x[1].powi(3)];
-    for statistic in statistics {
-        let check = testing::invariance(&model, &kernel, sample, statistic, 3, 100_000, 1).unwrap();
-        assert!(check.passes(), "{check}");
-    }
+    let checks = testing::invariances(&model, &kernel, sample, statistics, 3, 100_000, 1).unwrap();
+    assert!(checks.iter().all(Check::passes), "{checks:?}");
 }
 
 /// A stage of a block takes its moves from the same formula as the move of a chain by itself.

@@ -81,12 +81,8 @@ fn untrained(mean: Mean, dimension: usize, stages: usize) -> LearnedTransitions 
 #[test]
 fn untrained_transitions_are_unbiased() {
     let path = path();
-    check(&path, untrained(Mean::Gated { hidden: 8 }, 2, 4), 200_000);
-    check(
-        &path,
-        untrained(Mean::Residual { hidden: 8 }, 2, 4),
-        200_000,
-    );
+    check(&path, untrained(Mean::Gated { hidden: 8 }, 2, 4), 40_000);
+    check(&path, untrained(Mean::Residual { hidden: 8 }, 2, 4), 40_000);
 }
 
 #[test]
@@ -96,7 +92,7 @@ fn untrained_affine_transitions_are_unbiased() {
     check(
         &GeometricPath::new(gaussian(0.5, 3.0), target.unwrap()),
         untrained(Mean::Affine, 1, 4),
-        200_000,
+        40_000,
     );
 }
 
@@ -106,7 +102,7 @@ fn noise_of_student_is_unbiased() {
     for degrees_of_freedom in [3, 6] {
         let flow = untrained(Mean::Gated { hidden: 8 }, 2, 4);
         let noise = Noise::Student { degrees_of_freedom };
-        check(&path, flow.with_noise(noise).unwrap(), 200_000);
+        check(&path, flow.with_noise(noise).unwrap(), 40_000);
     }
 }
 
@@ -190,7 +186,7 @@ fn imitations_start_closer_and_stay_unbiased() {
             degrees_of_freedom: 5,
         };
         let flow = light_tailed(&imitation, 1.0).with_noise(noise).unwrap();
-        check(&path, flow, 100_000);
+        check(&path, flow, 25_000);
     }
 }
 
@@ -213,8 +209,8 @@ fn imitations_of_too_few_chains_are_refused() {
 fn refinement_by_an_invariant_kernel_stays_unbiased() {
     let path = path();
     let flow = untrained(Mean::Gated { hidden: 8 }, 2, 4);
-    check(&path, Then(flow.clone(), Hmc::new(0.4, 3).unwrap()), 50_000);
-    check(&path, Then(Mala::new(0.5).unwrap(), flow), 50_000);
+    check(&path, Then(flow.clone(), Hmc::new(0.4, 3).unwrap()), 20_000);
+    check(&path, Then(Mala::new(0.5).unwrap(), flow), 20_000);
 }
 
 #[test]
@@ -293,7 +289,7 @@ fn trained_transitions_are_unbiased() {
         let flow = untrained(Mean::Gated { hidden: 8 }, 2, 4);
         let trained = short(objective).train(flow, &path, &schedule()).unwrap();
         let flow = light_tailed(&trained.flow, 1.0);
-        check(&path, flow.clone(), 50_000);
+        check(&path, flow.clone(), 20_000);
         check(&path, Then(flow, Hmc::new(0.4, 3).unwrap()), 20_000);
     }
 }

@@ -1,8 +1,8 @@
 //! Every kernel leaves its model invariant (or corrects for it exactly), and gives unbiased
 //! weights on coarse schedules; deliberately wrong kernels fail the same checks.
 //!
-//! A check averages over 10^5 chains and passes where `|z| < 4`. With correct code one z-score
-//! in 16,000 exceeds 4; there are about 130 here, and the seeds are fixed.
+//! A check averages over 60,000 or 70,000 chains and passes where `|z| < 4`. With correct code one
+//! z-score in 16,000 exceeds 4; there are about 300 here, and the seeds are fixed.
 
 mod models;
 mod wrong;
@@ -12,7 +12,7 @@ use annealed::kernel::{
     RandomWalkMetropolis, Repeat, Slice, StepSize, Then, TransitionKernel, Tunable,
     UnadjustedLangevin,
 };
-use annealed::model::{Gaussian, GaussianMixture, NormalizedModel, Sampleable};
+use annealed::model::{Gaussian, GaussianMixture, NormalizedModel, Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, GeometricPath, Stationary};
 use annealed::pilot::StepSizeTuning;
 use annealed::schedule::Schedule;
@@ -22,18 +22,25 @@ use nalgebra::{DMatrix, DVector};
 
 use models::{AtBeta, Gamma, GaussianPair, HalfLine, TwoGaussians};
 
-const CHAINS: usize = 100_000;
+/// Of a check of invariance: as many as the bound on the standard error of the cube asks for.
+const CHAINS: usize = 70_000;
+/// Of a mean weight: as many as put every wrong kernel more than 8 standard errors off.
+const WEIGHTS: usize = 60_000;
 
-/// The worst of four functions of the state, the constant 1 among them, whose means
-/// four steps from exact samples of the two Gaussians should not change.
+/// The worst of six functions of the state, the constant 1 and the log density among them, whose
+/// means four steps from exact samples of the two Gaussians should not change.
 fn invariance<K: TransitionKernel<Stationary<TwoGaussians>>>(kernel: &K) -> Worst {
     let model = Stationary(TwoGaussians::new());
-    let statistics: [fn(&DVector<f64>) -> f64; 4] =
-        [|_| 1.0, |x| x[0], |x| x[0] * x[1], |x| x[0].powi(3)];
-    Worst::of(statistics.map(|statistic| {
-        let sample = |rng: &mut _| model.sample(rng);
-        testing::invariance(&model, kernel, sample, statistic, 4, CHAINS, 1).unwrap()
-    }))
+    let statistics: [&dyn Fn(&DVector<f64>) -> f64; 6] = [
+        &|_| 1.0,
+        &|x| x[0],
+        &|x| x[0].powi(2),
+        &|x| x[0] * x[1],
+        &|x| x[0].powi(3),
+        &|x| model.log_density(x),
+    ];
+    let sample = |rng: &mut _| model.sample(rng);
+    Worst::of(testing::invariances(&model, kernel, sample, statistics, 4, CHAINS, 1).unwrap())
 }
 
 /// The mean weight on `steps` equal stages.
@@ -43,7 +50,7 @@ where
     K: TransitionKernel<P::At<'p>> + Sync,
 {
     let schedule = Schedule::linear(steps).unwrap();
-    Worst::of([testing::unbiasedness(path, kernel, schedule, log_z_ratio, CHAINS, 2).unwrap()])
+    Worst::of([testing::unbiasedness(path, kernel, schedule, log_z_ratio, WEIGHTS, 2).unwrap()])
 }
 
 /// The worst of several checks.

@@ -10,7 +10,7 @@ use nalgebra::{DMatrix, DVector, dvector};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
-use super::{CHAINS, Worst, gaussian_pair, half_line, invariance, random_walk};
+use super::{Worst, gaussian_pair, half_line, invariance, random_walk};
 
 fn assert_told_apart(check: impl Fn(bool) -> Worst) {
     let (right, wrong) = (check(false), check(true));
@@ -104,36 +104,46 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for Langevin {
     }
 }
 
-fn flawed_langevin(adjusted: bool, flaw: Flaw) -> impl Fn(bool) -> Langevin {
-    move |wrong| Langevin {
-        variance: 0.4,
-        adjusted,
-        flaw: if wrong { flaw } else { Flaw::None },
+/// The right twin, checked once, beside each of the flaws.
+fn assert_flaws_told_apart<const N: usize>(flaws: [Flaw; N], check: impl Fn(Flaw) -> Worst) {
+    let right = check(Flaw::None);
+    for flaw in flaws {
+        assert_told_apart(|wrong| if wrong { check(flaw) } else { right });
     }
 }
 
 #[test]
 fn langevin_without_its_metropolis_test() {
-    for flaw in [Flaw::AlwaysAccepts, Flaw::IgnoresProposal] {
-        let kernel = flawed_langevin(true, flaw);
-        assert_told_apart(|wrong| invariance(&kernel(wrong)));
-        assert_told_apart(|wrong| gaussian_pair(kernel(wrong), 10));
+    let kernel = |flaw| Langevin {
+        variance: 0.4,
+        adjusted: true,
+        flaw,
+    };
+    let flaws = [Flaw::AlwaysAccepts, Flaw::IgnoresProposal];
+    assert_flaws_told_apart(flaws, |flaw| invariance(&kernel(flaw)));
+    assert_flaws_told_apart(flaws, |flaw| gaussian_pair(kernel(flaw), 10));
+}
+
+fn unadjusted(variance: f64, flaw: Flaw) -> Langevin {
+    Langevin {
+        variance,
+        adjusted: false,
+        flaw,
     }
 }
 
 #[test]
 fn langevin_with_a_wrong_correction() {
-    for flaw in [Flaw::BackwardSign, Flaw::NoCorrection] {
-        let kernel = flawed_langevin(false, flaw);
-        assert_told_apart(|wrong| invariance(&kernel(wrong)));
-        assert_told_apart(|wrong| gaussian_pair(kernel(wrong), 10));
-    }
+    let flaws = [Flaw::BackwardSign, Flaw::NoCorrection];
+    assert_flaws_told_apart(flaws, |flaw| invariance(&unadjusted(0.35, flaw)));
+    assert_flaws_told_apart(flaws, |flaw| gaussian_pair(unadjusted(0.5, flaw), 10));
 }
 
 #[test]
 fn langevin_that_leaves_a_bounded_support() {
-    let kernel = flawed_langevin(false, Flaw::LeavesSupport);
-    assert_told_apart(|wrong| half_line(kernel(wrong), 5));
+    assert_flaws_told_apart([Flaw::LeavesSupport], |flaw| {
+        half_line(unadjusted(0.4, flaw), 6)
+    });
 }
 
 /// Metropolis-adjusted Langevin in the coordinates `y = L^{-1} x`, where the drift of x may lack a factor:
@@ -303,14 +313,14 @@ where
 
 #[test]
 fn correction_lost_in_a_sequence() {
-    let kernel = |wrong| {
+    let kernel = |step, wrong| {
         LosesCorrection(
             wrong,
-            Then(UnadjustedLangevin::new(0.35).unwrap(), random_walk()),
+            Then(UnadjustedLangevin::new(step).unwrap(), random_walk()),
         )
     };
-    assert_told_apart(|wrong| invariance(&kernel(wrong)));
-    assert_told_apart(|wrong| gaussian_pair(kernel(wrong), 10));
+    assert_told_apart(|wrong| invariance(&kernel(0.25, wrong)));
+    assert_told_apart(|wrong| gaussian_pair(kernel(0.5, wrong), 10));
 }
 
 /// Metropolis that compares with the log density that it cached at the previous beta.
@@ -338,7 +348,7 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for StaleBlend {
 
 #[test]
 fn stale_cached_blend() {
-    assert_told_apart(|wrong| gaussian_pair(StaleBlend(wrong), 4));
+    assert_told_apart(|wrong| gaussian_pair(StaleBlend(wrong), 6));
 }
 
 /// Moves at the new beta first and weighs the state reached.
@@ -422,10 +432,7 @@ fn fused_block_gibbs_at_a_stale_beta() {
             |v| f64::from(v[0] && v[2]),
             |v| f64::from(v[0] != v[1]),
         ];
-        Worst::of(statistics.map(|statistic| {
-            let sample = |rng: &mut _| exact.sample(rng);
-            testing::invariance(&model, &StaleBlock(wrong), sample, statistic, 4, CHAINS, 1)
-                .unwrap()
-        }))
+        let (kernel, sample) = (StaleBlock(wrong), |rng: &mut _| exact.sample(rng));
+        Worst::of(testing::invariances(&model, &kernel, sample, statistics, 4, 10_000, 1).unwrap())
     });
 }
