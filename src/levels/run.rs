@@ -174,7 +174,7 @@ impl<S> LevelsRun<S> {
         &self.warnings
     }
 
-    /// States of the shells, at most as many as [`Levels::kept`](super::Levels::kept) allows; with
+    /// States of the shells, about as many as [`Levels::kept`](super::Levels::kept) says; with
     /// [`log_weights`](Self::log_weights) they are weighted samples of the posterior.
     pub fn states(&self) -> &[S] {
         &self.states

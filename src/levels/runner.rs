@@ -9,7 +9,7 @@ use super::island::Island;
 use super::path::{LevelAt, LevelPath};
 use super::run::{IslandRun, Islands, LevelsRun};
 use super::search::{Found, Tuning, search};
-use super::selection::{Selection, expected};
+use super::selection::{Selection, expected, offset};
 use super::settings::Settings;
 use crate::ais::{Callback, Meter, Progress, Verdict, callback, caught, fold, in_pool, run_blocks};
 use crate::kernel::{Invariant, StepSize, Tunable, refuse_stages};
@@ -122,7 +122,7 @@ impl<'m, P, L, K> Levels<'m, P, L, K> {
         precision of settings: f64,
         /// The largest number of levels; 1,000 unless set.
         max_levels of settings: usize,
-        /// Bound on the number of weighted states that the result holds; 10,000 unless set. Each island gives the same
+        /// About how many weighted states the result holds; 10,000 unless set. Each island gives the same
         /// number on average: half of them by the weights that the shells had in the first pass, half evenly.
         kept of settings: usize,
         /// The seed; 0 unless set. One seed gives the same bits for any number of threads.
@@ -240,14 +240,13 @@ where
         meter.foresee(of_island.saturating_mul(islands as u64));
         let kept = self.settings.kept as f64 / islands as f64;
         let expected = expected(kept, shells);
-        let beyond: f64 = stream(seed, Purpose::Resampling, 1).random();
+        let first_offset: f64 = stream(seed, Purpose::Resampling, 1).random();
         let first = stream(seed, Purpose::Run, 0);
         let streams: Vec<StreamRng> = successive(first).step_by(chains).take(islands).collect();
         let outcomes = run_blocks(0..islands, self.threads, &|island, canceled| {
             let stream = streams[island].clone();
             let mine = island * chains..(island + 1) * chains;
-            let beyond = (beyond + kept * island as f64).fract();
-            let selection = Selection::new(&expected, beyond);
+            let selection = Selection::new(&expected, offset(first_offset, island));
             let outcome = self.guarded(path, (mine, chains), stream, meter, |island| {
                 self.run_island(island, path, kernel, selection, canceled)
             });
