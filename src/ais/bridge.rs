@@ -156,6 +156,9 @@ impl<Q: Quality> Bridge<Q> {
         };
         bridge.warnings.extend(disagreement(forward, reverse)?);
         bridge.warnings.extend(bridge.little_overlap());
+        let rounding_error = forward.rounding_error().max(backward.rounding_error());
+        let rounding = Warning::rounding(rounding_error, standard_error);
+        bridge.warnings.extend(rounding);
         let of_forward = forward.warnings().iter();
         let of_forward = of_forward.filter(|warning| !Q::IS_EXACT || concerns_both(warning));
         let of_backward = backward.warnings().iter();
@@ -217,8 +220,7 @@ impl<Q> Bridge<Q> {
 
     /// Reasons to doubt the result; empty where there are none. Warnings of a single direction that
     /// concern the joint estimate are among them ([`FewChains`](Warning::FewChains),
-    /// [`MissingMass`](Warning::MissingMass), [`BaseMissesTarget`](Warning::BaseMissesTarget) and
-    /// [`Rounding`](Warning::Rounding)). Uneven weights of one direction are not: the joint interval takes
+    /// [`MissingMass`](Warning::MissingMass) and [`BaseMissesTarget`](Warning::BaseMissesTarget)). Uneven weights of one direction are not: the joint interval takes
     /// account of them. From approximate samples all warnings of the forward run are, since its interval is in the joint
     /// one.
     pub fn warnings(&self) -> &[Warning] {
@@ -249,10 +251,7 @@ impl<Q: IsExact> Bridge<Q> {
 fn concerns_both(warning: &Warning) -> bool {
     matches!(
         warning,
-        Warning::FewChains { .. }
-            | Warning::MissingMass { .. }
-            | Warning::BaseMissesTarget { .. }
-            | Warning::Rounding { .. }
+        Warning::FewChains { .. } | Warning::MissingMass { .. } | Warning::BaseMissesTarget { .. }
     )
 }
 

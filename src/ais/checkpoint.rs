@@ -156,12 +156,12 @@ where
         let worked = work(&ledger, &archive, &keeper);
         let failed = keeper.write_last();
         worked?;
-        let mut run = closed(settings, ledger, begun)?
-            .probed(self.run.probe())
-            .result()?;
+        let mut run = self
+            .run
+            .concluded(closed(settings, ledger, begun)?.probed(self.run.probe()))?;
         run.add_seconds(kept.seconds);
         if let Some(reason) = failed {
-            run.warn(Warning::CheckpointNotWritten { reason });
+            run.warn([Warning::CheckpointNotWritten { reason }]);
         }
         Ok(run)
     }

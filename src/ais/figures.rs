@@ -14,23 +14,31 @@ pub(super) struct Figures {
     /// Of `log(Z_K / Z_0)`.
     pub(super) estimate: Estimate,
     pub(super) thermodynamic_log_z: Option<f64>,
+    /// How far rounding may move log Z, as the path says or as the size of log densities and log weights does.
+    pub(super) rounding_error: f64,
     pub(super) stages: Vec<StageSummary>,
     pub(super) warnings: Vec<Warning>,
 }
 
 impl Figures {
+    /// Given the size of the base's log densities.
+    ///
     /// # Errors
     /// Weights that are all zero.
     pub(super) fn of<S, R>(
         settings: &Settings,
         chains: &Chains<S>,
         tally: &Tally<R>,
+        size_of_base: f64,
     ) -> Result<Self> {
         let (windows, schedule) = (settings.windows(), &settings.schedule);
         let thermodynamic = stages::thermodynamic_integral(windows, &tally.windows, schedule);
+        let rounding_error =
+            stages::rounding_error(windows, &tally.windows, schedule, size_of_base);
         let mut figures = Self {
             estimate: settings.estimate(&chains.log_weights, &chains.roots)?,
             thermodynamic_log_z: thermodynamic.map(|ratio| ratio + settings.log_base_normalizer),
+            rounding_error: settings.rounding_error.max(rounding_error),
             stages: stages::summarize(windows, &tally.windows, schedule),
             warnings: Vec::new(),
         };
@@ -44,7 +52,7 @@ impl Figures {
         let mut warnings = self.estimate.warnings();
         warnings.extend((uncovered > 0).then_some(Warning::BaseMissesTarget { chains: uncovered }));
         warnings.extend(stages::zero_acceptance(&self.stages));
-        warnings.extend(Warning::rounding(settings.rounding_error, standard_error));
+        warnings.extend(Warning::rounding(self.rounding_error, standard_error));
         // Where moves miss more of the mean weight than a tenth of its standard error.
         let missing = (missed > 0.1 * standard_error).then_some(Warning::MissingMass {
             share: missed,

@@ -96,7 +96,7 @@ where
             self.work((settings, &self.forward()), &ledger, beside, begun)?;
             let part = closed(settings, ledger, begun)?;
             match ranks.rank() {
-                0 => part.probed(probe).result().map(Some),
+                0 => self.concluded(part.probed(probe)).map(Some),
                 _ => Ok(None),
             }
         })

@@ -101,7 +101,9 @@ impl<'a, S: Send, R: Merge + Send> Oversight<'a, S, R> {
         if self.meter.is_watched() {
             self.meter.set(self.so_far(prefix));
         }
+        // A run that reads its path backward has a chain for each sample, whatever its error.
         let enough = self.conduct.budget.standard_error;
+        let enough = enough.filter(|_| !self.settings.purpose.reads_backward());
         enough.is_some_and(|enough| self.is_within(enough, blocks, prefix))
     }
 

@@ -88,6 +88,14 @@ impl Probe {
         Ok(Self { chains })
     }
 
+    /// The size of the base's log density at its own samples: the median of their absolute values.
+    pub(super) fn size_of_base(&self) -> f64 {
+        let sizes = self.chains.iter().map(|chain| chain.base.abs());
+        let mut sizes: Vec<f64> = sizes.filter(|size| size.is_finite()).collect();
+        sizes.sort_unstable_by(f64::total_cmp);
+        sizes.get(sizes.len() / 2).copied().unwrap_or(0.0)
+    }
+
     /// Refuses the probe of a run found elsewhere whose path or kernel does something else than that of this run.
     pub(super) fn check_found(mine: Option<&Self>, found: Option<&Self>) -> Result<()> {
         let (Some(mine), Some(found)) = (mine, found) else {

@@ -59,7 +59,8 @@ impl<S, R: Merge + Clone> Run<S, R> {
         let Some(all) = all else {
             return Err(stopped);
         };
-        let mut figures = Figures::of(&settings, &chains, &all)?;
+        let size = part.probe.as_ref().map_or(0.0, Probe::size_of_base);
+        let mut figures = Figures::of(&settings, &chains, &all, size)?;
         figures.warn_of_missing(&missing, chains.log_weights.len());
         Ok(Self {
             chains,
@@ -316,9 +317,13 @@ impl<S, R> Run<S, R> {
     }
 
     /// Adds a warning that does not follow from the chains.
-    #[cfg(feature = "checkpoint")]
-    pub(super) fn warn(&mut self, warning: Warning) {
-        self.figures.warnings.push(warning);
+    pub(crate) fn warn(&mut self, warning: impl IntoIterator<Item = Warning>) {
+        self.figures.warnings.extend(warning);
+    }
+
+    /// How far rounding may move log Z.
+    pub(super) fn rounding_error(&self) -> f64 {
+        self.figures.rounding_error
     }
 
     /// The schedule that was run.

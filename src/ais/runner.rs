@@ -15,8 +15,9 @@ use super::resampling::Resampling;
 use super::route::Forward;
 use super::run::Run;
 use super::settings::Settings;
-use super::tree::Forest;
+use super::tree::{Forest, Merge};
 use super::waste_free::WasteFree;
+use crate::estimate::Warning;
 use crate::kernel::{Invariant, TransitionKernel};
 use crate::model::NormalizedModel;
 use crate::num::setters;
@@ -128,7 +129,8 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     ///
     /// The error is looked at after 500 chains (10 blocks where chains interact), and then after each tenth
     /// more, always after the same blocks, so that the result does not depend on threads. It is that of a run
-    /// with so many chains. To stop when an error looks small favours runs that lack their largest weights;
+    /// with so many chains. A run that ends before it is that small
+    /// [warns](crate::estimate::Warning::ErrorNotReached). To stop when an error looks small favours runs that lack their largest weights;
     /// what this does to bias and coverage is measured in `docs/long-runs.md`.
     pub fn until_error(mut self, standard_error: f64) -> Self {
         self.conduct.budget.standard_error = Some(standard_error);
@@ -215,10 +217,19 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     }
 }
 
-impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>, R> Ais<'p, P, K, R> {
+impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>, R: Merge + Clone> Ais<'p, P, K, R> {
     /// What tells path and kernel from others.
     pub(super) fn probe(&self) -> Option<Probe> {
         Probe::of(self.path, &self.kernel, &self.settings)
+    }
+
+    /// The result of what was done of this run, which says whether it has reached the error asked for.
+    pub(super) fn concluded<S>(&self, part: PartialRun<S, R>) -> Result<Run<S, R>> {
+        let mut run = part.result()?;
+        let asked = self.conduct.budget.standard_error;
+        let (reached, chains) = (run.standard_error(), Some(run.chains()));
+        run.warn(Warning::error_not_reached(asked, reached, chains));
+        Ok(run)
     }
 }
 
@@ -242,7 +253,7 @@ where
     /// [`Error::Stopped`] where the run was stopped before its first block was done.
     pub fn run(&self) -> Result<Run<P::State, R>> {
         let part = self.whole(Forest::new(), None)?;
-        part.probed(self.probe()).result()
+        self.concluded(part.probed(self.probe()))
     }
 
     /// As [`run`](Self::run), counted by the meter of something longer. Evaluations are those of its chains alone.
@@ -277,7 +288,7 @@ where
         let done = done.continued(&self.settings)?;
         let probe = self.probe();
         Probe::check_found(probe.as_ref(), found.as_ref())?;
-        let mut run = self.whole(done, None)?.probed(probe).result()?;
+        let mut run = self.concluded(self.whole(done, None)?.probed(probe))?;
         run.add_seconds(seconds);
         Ok(run)
     }

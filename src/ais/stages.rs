@@ -73,6 +73,14 @@ impl Windows {
         (self.start(window) + self.end(window)).div_ceil(2)
     }
 
+    /// The width in beta of a window, in stages as wide as its middle one.
+    fn middles(self, window: usize, schedule: &Schedule) -> f64 {
+        let beta = |passed| schedule.betas()[self.model(passed)];
+        let middle = self.middle(window);
+        let width = beta(self.end(window)) - beta(self.start(window));
+        width / (beta(middle) - beta(middle - 1))
+    }
+
     pub(super) fn of_stage(self, stage: usize) -> usize {
         match self.direction {
             Direction::Forward => (stage - 1) / self.width,
@@ -277,15 +285,41 @@ pub(crate) fn thermodynamic_integral(
     records: &[Window],
     schedule: &Schedule,
 ) -> Option<f64> {
-    let beta = |passed| schedule.betas()[windows.model(passed)];
     let part = |(index, window): (usize, &Window)| {
-        let middle = windows.middle(index);
-        let width = beta(windows.end(index)) - beta(windows.start(index));
         let mean = 0.5 * (window.before.get() + window.after.get());
-        mean * (width / (beta(middle) - beta(middle - 1)))
+        mean * windows.middles(index, schedule)
     };
     let total: f64 = records.iter().enumerate().map(part).sum();
     total.is_finite().then_some(total)
+}
+
+/// An estimate of how far rounding moves log Z, in double precision of unit roundoff `u`:
+///
+/// `u (2 |l_0| + sum_k |E_k[d_k]|) + 3 u sqrt(sum_k (log Z_k / Z_0)^2)`
+///
+/// The log ratio `d_k` is a difference of log densities, each rounded by u of its size. The sizes of those of the target
+/// follow from the log ratios and the size `|l_0|` of the base's log densities. Each log weight is rounded at each stage by
+/// up to u of its size, three standard deviations of whose sum are less than the last term. The log densities themselves
+/// count as rounded once.
+pub(crate) fn rounding_error(
+    windows: Windows,
+    records: &[Window],
+    schedule: &Schedule,
+    size_of_base: f64,
+) -> f64 {
+    let (mut ratios, mut squares) = (0.0, 0.0);
+    for (index, window) in records.iter().enumerate() {
+        let ratio = window.after.get() * windows.middles(index, schedule);
+        ratios += if ratio.is_finite() { ratio.abs() } else { 0.0 };
+        let log_weight = window.weights.log_mean();
+        let stages = (windows.end(index) - windows.start(index)) as f64;
+        squares += if log_weight.is_finite() {
+            stages * log_weight.powi(2)
+        } else {
+            0.0
+        };
+    }
+    0.5 * f64::EPSILON * (2.0 * size_of_base + ratios + 3.0 * squares.sqrt())
 }
 
 /// The share of the mean weight that the moves of all stages miss. A window wider than one stage counts

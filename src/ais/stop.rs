@@ -19,6 +19,8 @@ pub enum StoppedBy {
     TimeLimit,
     /// The progress callback said so, or the function given to `stop_when`.
     Callback,
+    /// The evaluations that [`Rounds`](crate::pilot::Rounds) may take were spent.
+    Evaluations,
 }
 
 impl fmt::Display for StoppedBy {
@@ -26,6 +28,7 @@ impl fmt::Display for StoppedBy {
         f.write_str(match self {
             Self::Chains => "the number asked for",
             Self::StandardError => "the standard error",
+            Self::Evaluations => "the budget of evaluations",
             Self::TimeLimit => "the time limit",
             Self::Callback => "a callback or a signal",
         })

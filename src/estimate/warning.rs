@@ -105,13 +105,27 @@ pub enum Warning {
     /// Rounding may move the estimate by an amount that its standard error does not cover.
     #[error(
         "rounding may move log Z by {rounding_error:.2e}, beside a standard error of \
-         {standard_error:.2e}: compute in double precision, as with an RBM's weights in f64"
+         {standard_error:.2e}: take a large constant out of the log densities, or compute in double precision, as \
+         with an RBM's weights in f64"
     )]
     Rounding {
         /// How far rounding may move log Z.
         rounding_error: f64,
         /// Standard error of the estimate.
         standard_error: f64,
+    },
+    /// A standard error asked for that the run has not reached when it ended.
+    #[error(
+        "the standard error is {reached:.2e} and not {asked:.2e}, as was asked for: {}",
+        more(*asked, *reached, *chains)
+    )]
+    ErrorNotReached {
+        /// The standard error asked for.
+        asked: f64,
+        /// The standard error reached.
+        reached: f64,
+        /// Number of chains of the run; `None` where its error is that of ladders.
+        chains: Option<usize>,
     },
     /// States with density under the target, none under the base.
     #[error(
@@ -244,7 +258,43 @@ fn more_betas(barrier: f64, betas: usize) -> String {
     }
 }
 
+/// What would reach a standard error, which falls with the square root of the number of chains or of scans.
+fn more(asked: f64, reached: f64, chains: Option<usize>) -> String {
+    let times = (reached / asked).powi(2);
+    match chains {
+        _ if !times.is_finite() => "run more chains or ladders".to_owned(),
+        Some(chains) => {
+            let needed = short_count(times * chains as f64);
+            format!("about {needed} chains along these stages would reach it, or more stages")
+        }
+        None => {
+            let rounds = times.log2().ceil().max(1.0);
+            format!("about {rounds} more rounds would reach it, or {times:.0} times the ladders")
+        }
+    }
+}
+
+/// A count in two digits, rounded up.
+fn short_count(count: f64) -> f64 {
+    let unit = 10_f64.powf(count.log10().floor() - 1.0).max(1.0);
+    (count / unit).ceil() * unit
+}
+
 impl Warning {
+    /// The warning where a standard error asked for was not reached.
+    pub(crate) fn error_not_reached(
+        asked: Option<f64>,
+        reached: f64,
+        chains: Option<usize>,
+    ) -> Option<Self> {
+        let asked = asked.filter(|&asked| reached > asked)?;
+        Some(Self::ErrorNotReached {
+            asked,
+            reached,
+            chains,
+        })
+    }
+
     /// The warning where rounding may move an estimate by more than a quarter of its standard error, and
     /// by more than a millionth.
     pub(crate) fn rounding(rounding_error: f64, standard_error: f64) -> Option<Self> {

@@ -299,6 +299,9 @@ fn find_warnings(estimate: &Estimate, found: &Found, levels: &[LevelSummary]) ->
         stage: t + 1,
         beta: (t + 1) as f64 / levels.len() as f64,
     }));
+    // Likelihoods are rounded by as much of their size, and the sums over shells by as much of theirs.
+    let rounding_error = 0.5 * f64::EPSILON * estimate.value().abs();
+    warnings.extend(Warning::rounding(rounding_error, estimate.standard_error()));
     let levels = levels.len();
     warnings.extend(
         found

@@ -13,6 +13,7 @@ use super::intensity::{Barrier, IntensityRecorder};
 use super::rounds_run::{Round, RoundsRun};
 use super::tuner::Tuner;
 use crate::ais::{Ais, Callback, Meter, Progress, Resampling, Run, StoppedBy, Verdict, callback};
+use crate::estimate::Warning;
 use crate::kernel::{TransitionKernel, Tunable};
 use crate::model::NormalizedModel;
 use crate::num::setters;
@@ -29,10 +30,11 @@ use crate::{Error, Result};
 /// and a kernel over `R^d` is tuned anew. The result is the last round's run. Its schedule and its kernel do not
 /// depend on its own chains, so that its weights are unbiased. Earlier rounds are not averaged in.
 ///
-/// It ends by what is set:
+/// It ends by what is set, and [`RoundsRun::stopped_by`] says by which:
 /// - With a [`budget`](Self::budget) of evaluations at most a quarter is spent before the last round, which
 ///   takes the rest.
-/// - With a [`standard_error`](Self::standard_error) it ends at the round that reaches it.
+/// - With a [`standard_error`](Self::standard_error) it ends at the round that reaches it. Where none does, the run
+///   [warns](crate::estimate::Warning::ErrorNotReached).
 /// - It ends after a [number of rounds](Self::rounds) in any case; 8 unless set.
 ///
 /// A round before the last none of whose chains reaches the target's support is followed by one of twice as many
@@ -194,7 +196,8 @@ where
             let begun = Instant::now();
             let round = self.round(&kernel, barrier.schedule(now)?, seeds.next_u64(), &meter);
             if was_stopped(&round) {
-                return last.ok_or_else(|| self.stopped());
+                let last = last.ok_or_else(|| self.stopped())?;
+                return Ok(self.concluded(last, StoppedBy::Callback));
             }
             let evaluations = self.evaluations(now);
             spent = spent.saturating_add(evaluations);
@@ -212,10 +215,15 @@ where
                 kernel: kernel.clone(),
                 barrier: barrier.clone(),
                 rounds: rounds.clone(),
+                stopped_by: StoppedBy::Chains,
             };
             let reached = |target| finished.standard_error() <= target;
-            if is_last || self.standard_error.is_some_and(reached) {
-                return Ok(finished);
+            if self.standard_error.is_some_and(reached) {
+                return Ok(self.concluded(finished, StoppedBy::StandardError));
+            }
+            if is_last {
+                let spent = self.budget.map(|_| StoppedBy::Evaluations);
+                return Ok(self.concluded(finished, spent.unwrap_or(StoppedBy::Chains)));
             }
             if let Some((tuner, recorder)) = self.tuner.zip(recorder) {
                 let stages = finished.run.stages();
@@ -223,6 +231,15 @@ where
             }
             last = Some(finished);
         }
+    }
+
+    /// The result, which says what ended it, and whether it has reached the error asked for.
+    fn concluded(&self, mut last: Finished<P, K>, stopped_by: StoppedBy) -> Finished<P, K> {
+        last.stopped_by = stopped_by;
+        let (reached, chains) = (last.standard_error(), Some(self.chains));
+        let warning = Warning::error_not_reached(self.standard_error, reached, chains);
+        last.run.warn(warning);
+        last
     }
 
     fn first_pass(&self, meter: &Meter<'_>) -> Result<Adapted<K>> {
@@ -308,6 +325,9 @@ fn was_stopped<S, R>(round: &Result<Run<S, R>>) -> bool {
         Err(error) => matches!(error, Error::Stopped { .. }),
     }
 }
+
+/// A round and those before it.
+type Finished<P, K> = RoundsRun<<P as AnnealingPath>::State, K>;
 
 /// What a round records.
 type RoundRecorder<S> = (IntensityRecorder, Option<CovarianceRecorder<S>>);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::adaptation::Adapted;
 use super::intensity::Barrier;
-use crate::ais::Run;
+use crate::ais::{Run, StoppedBy};
 use crate::{Error, Result};
 
 /// One round of [`Rounds`](super::Rounds).
@@ -34,6 +34,7 @@ pub struct RoundsRun<S, K> {
     pub(super) kernel: K,
     pub(super) barrier: Barrier,
     pub(super) rounds: Vec<Round>,
+    pub(super) stopped_by: StoppedBy,
 }
 
 impl Round {
@@ -108,6 +109,11 @@ impl<S, K> RoundsRun<S, K> {
         &self.rounds
     }
 
+    /// What ended the rounds: the standard error, the evaluations or the number of rounds asked for, or a callback.
+    pub fn stopped_by(&self) -> StoppedBy {
+        self.stopped_by
+    }
+
     /// Evaluations of the density in all of them; a gradient is one more.
     pub fn evaluations(&self) -> u64 {
         let rounds = self.rounds.iter().map(|round| round.evaluations);
@@ -147,6 +153,10 @@ impl<S, K> fmt::Display for RoundsRun<S, K> {
             "{}\nLambda = {lambda:.2}; {stages} stages in the last of ",
             self.run
         )?;
-        write!(f, "{rounds} rounds; {evaluations:.3e} evaluations")
+        write!(
+            f,
+            "{rounds} rounds; {evaluations:.3e} evaluations; stopped by {}",
+            self.stopped_by
+        )
     }
 }

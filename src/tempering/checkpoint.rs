@@ -137,7 +137,7 @@ where
         if let Some(run) = &mut run {
             run.add_seconds(kept.seconds);
             if let Some(reason) = failed {
-                run.warn(Warning::CheckpointNotWritten { reason });
+                run.warn([Warning::CheckpointNotWritten { reason }]);
             }
         }
         Ok(run)

@@ -15,6 +15,7 @@ use super::worker::Worker;
 use crate::ais::{
     AtSite, Forest, Ledger, Meter, Node, Share, Site, StoppedBy, Watch, fold, work_through,
 };
+use crate::estimate::Warning;
 use crate::kernel::{Invariant, Workspace, refuse_stages};
 use crate::path::{AnnealingPath, dimension};
 use crate::random::{Purpose, stream};
@@ -179,7 +180,15 @@ where
             ..self.settings.clone()
         };
         let cost = (self.evaluations(&settings), begun.elapsed().as_secs_f64());
-        TemperingRun::new(settings, last, stopped_by, self.path.rounding_error(), cost)
+        let rounding_error = self.path.rounding_error();
+        let mut run = TemperingRun::new(settings, last, stopped_by, rounding_error, cost)?;
+        let asked = self.conduct.budget.standard_error;
+        run.warn(Warning::error_not_reached(
+            asked,
+            run.standard_error(),
+            None,
+        ));
+        Ok(run)
     }
 
     /// The round after this one.

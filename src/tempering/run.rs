@@ -83,6 +83,9 @@ impl<S> TemperingRun<S> {
         warnings.extend((dead > 0).then_some(Warning::DeadChains { dead, chains }));
         warnings.extend(run.find_warnings());
         warnings.extend(run.zero_acceptance(undecided));
+        // Differences of log densities are rounded by as much of their size.
+        let sizes = run.log_ratios.iter().map(|ratio| ratio.abs());
+        let rounding_error = rounding_error.max(0.5 * f64::EPSILON * sizes.sum::<f64>());
         warnings.extend(Warning::rounding(rounding_error, run.standard_error));
         run.warnings = warnings;
         Ok(run)
@@ -259,9 +262,8 @@ impl<S> TemperingRun<S> {
     }
 
     /// Adds a warning that does not follow from the ladders.
-    #[cfg(feature = "checkpoint")]
-    pub(super) fn warn(&mut self, warning: Warning) {
-        self.warnings.push(warning);
+    pub(super) fn warn(&mut self, warning: impl IntoIterator<Item = Warning>) {
+        self.warnings.extend(warning);
     }
 
     /// Wall time in seconds.

@@ -106,7 +106,8 @@ impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
     }
 
     /// Ends the run after the round, from the fifth on, in which its standard error is so small, in nats;
-    /// [`rounds`](Self::rounds) is the most that it may have. The result is that of a run of so many rounds.
+    /// [`rounds`](Self::rounds) is the most that it may have. The result is that of a run of so many rounds. A run that
+    /// ends before it is that small [warns](crate::estimate::Warning::ErrorNotReached).
     pub fn until_error(mut self, standard_error: f64) -> Self {
         self.conduct.budget.standard_error = Some(standard_error);
         self

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use annealed::Error;
 use annealed::ais::{
-    Ais, Expectations, PartialRun, Progress, Resampling, Run, StoppedBy, WasteFree,
+    Ais, Bridge, Expectations, PartialRun, Progress, Resampling, Run, StoppedBy, TargetSamples,
+    WasteFree,
 };
 use annealed::estimate::Warning;
 use annealed::kernel::RandomWalkMetropolis;
@@ -100,6 +101,62 @@ fn resampled_runs_have_budgets_too() {
         assert_eq!(run.stopped_by(), StoppedBy::StandardError);
         assert!(run.chains() >= 500 && run.standard_error() <= 0.02);
     }
+}
+
+/// The standard error falls with the square root of the number of chains: so many as the warning says reach it.
+#[test]
+fn an_error_that_is_not_reached_is_named_with_the_chains_that_reach_it() {
+    let path = path();
+    let run = |chains, error| ais(&path).chains(chains).until_error(error).run().unwrap();
+    let few = run(1_000, 0.03);
+    assert_eq!(few.stopped_by(), StoppedBy::Chains);
+    let reached = few.standard_error();
+    let warning = Warning::ErrorNotReached {
+        asked: 0.03,
+        reached,
+        chains: Some(1_000),
+    };
+    assert_eq!(few.warnings(), [warning.clone()]);
+    let needed = 1_000.0 * (reached / 0.03).powi(2);
+    let text = warning.to_string();
+    let said = text.split("about ").nth(1).unwrap().split(' ').next();
+    let said: f64 = said.unwrap().parse().unwrap();
+    assert!((1.0..1.1).contains(&(said / needed)), "{text}: {needed}");
+    let error = ais(&path)
+        .chains(said as usize)
+        .run()
+        .unwrap()
+        .standard_error();
+    assert!((0.024..0.036).contains(&error), "{error}");
+    assert!(few.to_string().contains("as was asked for"), "{few}");
+    assert!(run(100_000, 0.03).warnings().is_empty());
+    // A run that is stopped before says it too, and so does one that goes on.
+    let stop = |at: Progress| match at.done > 600 * 20 {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    };
+    let stopped = ais(&path).chains(1_000).until_error(1e-3).threads(1);
+    let stopped = stopped.progress(stop).run().unwrap();
+    assert_eq!(stopped.stopped_by(), StoppedBy::Callback);
+    assert_eq!(stopped.warnings().len(), 1, "{stopped}");
+    let more = ais(&path).chains(1_100).until_error(0.01).extend(few);
+    let not_reached =
+        |w: &Warning| matches!(w, Warning::ErrorNotReached { asked, .. } if *asked == 0.01);
+    assert!(more.unwrap().warnings().iter().any(not_reached));
+}
+
+/// A run that reads its path backward has a chain for each sample.
+#[test]
+fn an_error_to_run_to_ends_no_run_backward() {
+    let path = path();
+    let ais = ais(&path).chains(100_000).until_error(0.1);
+    let forward = ais.run().unwrap();
+    assert!(forward.chains() < 2_000);
+    let samples = TargetSamples::draw(path.target(), 2_000, 1);
+    let reverse = ais.reverse(&samples).unwrap();
+    assert_eq!(reverse.backward().chains(), 2_000);
+    assert!(Bridge::new(&forward, &reverse).is_ok());
+    assert!(ais.raise(&[dvector![1.0, -2.0]], 2_000).is_ok());
 }
 
 #[test]

@@ -45,6 +45,7 @@ mod resampling;
 mod reverse;
 mod ridge;
 mod ridge_vectors;
+mod rounding;
 mod rounds;
 mod schedule_optimizers;
 mod schedules;

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use annealed::Error;
-use annealed::ais::Ais;
+use annealed::ais::{Ais, StoppedBy};
+use annealed::estimate::Warning;
 use annealed::kernel::{
     Hmc, Mala, PerfectTransitions, RandomWalkMetropolis, Repeat, Slice, Tunable,
 };
@@ -11,7 +12,7 @@ use annealed::model::{
     Differentiable, FunctionModel, Gaussian, NormalizedModel, UnnormalizedModel,
 };
 use annealed::path::{GaussianPath, GeometricPath, TemperedPath};
-use annealed::pilot::{Adaptation, Barrier, IntensityRecorder, Rounds};
+use annealed::pilot::{Adaptation, Barrier, IntensityRecorder, Rounds, RoundsRun};
 use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 
@@ -172,6 +173,23 @@ fn rounds_end_at_the_standard_error_wanted() {
         .run()
         .unwrap();
     assert_eq!(limited.rounds().len(), 3);
+    // What ended them, and whether the error was reached.
+    let asked = |rounds: &RoundsRun<_, _>| match rounds.run().warnings() {
+        [Warning::ErrorNotReached { asked, .. }] => Some(*asked),
+        _ => None,
+    };
+    assert_eq!(asked(&rounds), None);
+    assert_eq!(rounds.stopped_by(), StoppedBy::StandardError);
+    assert_eq!(asked(&limited), Some(1e-6));
+    assert_eq!(limited.stopped_by(), StoppedBy::Chains);
+    assert!(
+        limited.to_string().contains("as was asked for"),
+        "{limited}"
+    );
+    let spent = Rounds::new(&path, RandomWalkMetropolis::new(0.3).unwrap()).budget(500_000);
+    let spent = spent.standard_error(1e-3).seed(5).run().unwrap();
+    assert_eq!(asked(&spent), Some(1e-3));
+    assert_eq!(spent.stopped_by(), StoppedBy::Evaluations);
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use annealed::ais::Ais;
+use annealed::ais::{Ais, StoppedBy};
 use annealed::chain::{NonFinite, Stage, Step};
+use annealed::estimate::Warning;
 use annealed::kernel::{
     Hmc, Invariant, PerChain, PerfectTransitions, PersistentHmc, RandomWalkMetropolis, StepSize,
     TransitionKernel,
@@ -665,6 +666,25 @@ fn bad_input_is_named() {
         panic.contains("no density here") && panic.contains("beta ="),
         "{panic}"
     );
+}
+
+/// The error falls with the square root of the number of scans: so many rounds as the warning says reach it.
+#[test]
+fn an_error_that_is_not_reached_is_named_with_the_rounds_that_reach_it() {
+    let path = GeometricPath::new(normal(0.0, 1.0), normal(2.0, 0.5));
+    let tempering = |rounds| Tempering::new(&path, walk(1.0)).ladders(32).rounds(rounds);
+    let not_reached = |w: &&Warning| matches!(w, Warning::ErrorNotReached { .. });
+    let few = tempering(6).until_error(0.01).run().unwrap();
+    assert_eq!(few.stopped_by(), StoppedBy::Chains);
+    let warning = few.warnings().iter().find(not_reached).unwrap();
+    let text = warning.to_string();
+    let more: usize = text.split("about ").nth(1).unwrap()[..1].parse().unwrap();
+    assert!((2..9).contains(&more), "{text}");
+    let enough = tempering(6 + more).run().unwrap();
+    assert!(enough.standard_error() < 0.015, "{text} {enough}");
+    let until = tempering(20).until_error(0.01).run().unwrap();
+    assert_eq!(until.stopped_by(), StoppedBy::StandardError);
+    assert!(!until.warnings().iter().any(|w| not_reached(&w)), "{until}");
 }
 
 #[test]

@@ -117,6 +117,33 @@ fn an_rbm_scores_data_as_numpy_does() {
 }
 
 #[test]
+fn what_was_asked_for_in_vain_and_what_makes_nothing_surer_is_said() {
+    let found = json(&words(&scoring(&[
+        "--until-error",
+        "1e-6",
+        "--reverse",
+        "resampled",
+    ])));
+    let warnings = found["warnings"].as_array().unwrap();
+    let named = |name: &str| warnings.iter().filter(|warning| *warning == name).count();
+    assert_eq!(named("ErrorNotReached"), 1, "{found}");
+    let number = |value: &Value| value.as_f64().unwrap();
+    assert!(number(&found["bar_standard_error"]) >= number(&found["standard_error"]));
+    let (alone, joint) = (&found["interval"], &found["bar_interval"]);
+    assert!(number(&joint[0]) <= number(&alone[0]) && number(&alone[1]) <= number(&joint[1]));
+    let text = printed(&words(&scoring(&["--until-error", "1e-6"])));
+    assert!(text.contains("as was asked for: about "), "{text}");
+    // The run backward is as long as it has samples, though a hundred chains are enough for this error.
+    let found = json(&words(&scoring(&[
+        "--until-error",
+        "9",
+        "--reverse",
+        "exact",
+    ])));
+    assert_eq!(found["reverse_chains"], found["chains"]);
+}
+
+#[test]
 fn parts_make_the_run() {
     let folder = Folder::new("parts");
     let data = format!("{DATA}zeros_and_ones.npy");
