@@ -7,6 +7,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+#[cfg(unix)]
+use std::{thread, time::Duration};
 
 use crate::{Error, Result};
 
@@ -91,7 +93,8 @@ impl<'a> Place<'a> {
 
 /// Locks a file until it is closed. Where there are no locks, as on some network drives, nothing is locked.
 ///
-/// Between the opening and the lock another run may have moved the file, or put another one in its place.
+/// Between the opening and the lock another run may have moved the file, or put another one in its place. A process that
+/// another thread starts shares the locks of this one for a moment, so that a lock is asked for more than once.
 #[cfg(unix)]
 fn lock(file: &File, path: &Path) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt;
@@ -100,7 +103,15 @@ fn lock(file: &File, path: &Path) -> io::Result<()> {
         fs::metadata(path)
             .is_ok_and(|there| file.metadata().is_ok_and(|of| name(of) == name(there)))
     };
-    match file.try_lock() {
+    let mut found = file.try_lock();
+    for _ in 0..50 {
+        if !matches!(found, Err(TryLockError::WouldBlock)) {
+            break;
+        }
+        thread::sleep(Duration::from_millis(10));
+        found = file.try_lock();
+    }
+    match found {
         Err(TryLockError::Error(_)) => Ok(()),
         Ok(()) if is_there() => Ok(()),
         _ => Err(io::Error::new(

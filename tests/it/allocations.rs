@@ -23,6 +23,8 @@ struct Counting;
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
     static STAGES: Cell<usize> = const { Cell::new(0) };
+    /// Of `ALLOCATIONS` those before the end of the last stage.
+    static AT_LAST_STAGE: Cell<usize> = const { Cell::new(0) };
 }
 
 // SAFETY: every call goes to the system's allocator; the counter does not allocate.
@@ -49,7 +51,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Allocations of a run of one block, on the calling thread.
+/// Allocations of a run of one block, on the calling thread, until its last stage.
 fn allocations<'p, P, K>(path: &'p P, kernel: &K, stages: usize) -> usize
 where
     P: AnnealingPath<Base: NormalizedModel, State: Send> + Sync,
@@ -57,6 +59,7 @@ where
 {
     let count_stage = || {
         STAGES.set(STAGES.get() + 1);
+        AT_LAST_STAGE.set(ALLOCATIONS.get());
         false
     };
     let run = Ais::new(path, kernel)
@@ -68,7 +71,7 @@ where
     let before = ALLOCATIONS.get();
     let _part = run.run_range(0..10).unwrap();
     assert_eq!(STAGES.get(), stages, "the run must be on this thread");
-    ALLOCATIONS.get() - before
+    AT_LAST_STAGE.get() - before
 }
 
 fn assert_none_per_stage<'p, P, K>(path: &'p P, kernel: K)
