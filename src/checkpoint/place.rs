@@ -104,7 +104,7 @@ fn lock(file: &File, path: &Path) -> io::Result<()> {
             .is_ok_and(|there| file.metadata().is_ok_and(|of| name(of) == name(there)))
     };
     let mut found = file.try_lock();
-    for _ in 0..50 {
+    for _ in 0..20 {
         if !matches!(found, Err(TryLockError::WouldBlock)) {
             break;
         }
