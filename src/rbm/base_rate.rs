@@ -56,7 +56,10 @@ impl<T: Scalar> BaseRate<T> {
         let places = rates.iter().copied().enumerate();
         let within = |p: f64| 0.0 < p && p < 1.0;
         Error::check_each("rates", "index", places, within, "numbers in (0, 1)")?;
-        Self::new(hidden_units, rates.map(|p| T::nearest((p / (1.0 - p)).ln())))
+        Self::new(
+            hidden_units,
+            rates.map(|p| T::nearest((p / (1.0 - p)).ln())),
+        )
     }
 
     /// A mixture of models, each with its mass. The share of a component is its mass over the sum of all.
@@ -92,7 +95,11 @@ impl<T: Scalar> BaseRate<T> {
         for (mass, model) in &models {
             Error::check_positive("mass of a component", *mass)?;
             Error::check_dimension("hidden units of a component", model.hidden_units, hidden)?;
-            Error::check_dimension("visible units of a component", model.visible_units(), visible)?;
+            Error::check_dimension(
+                "visible units of a component",
+                model.visible_units(),
+                visible,
+            )?;
             for (share, logits) in model.components() {
                 masses.push(mass * share);
                 columns.push(logits);

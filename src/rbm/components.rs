@@ -103,21 +103,21 @@ impl Activations {
         log_mean_exp(&scaled)
     }
 
-    /// `log_mean(to) - log_mean(from)`, without the cancellation of the plain difference.
+    /// `log_mean(t) - log_mean(t + step)`, without the cancellation of the plain difference.
     ///
-    /// With `x_c = m + r_c`, m the largest, it is `(to - from) m` minus `log(1 + sum_c p_c (exp((from - to) r_c) - 1))`,
-    /// where p is the law of the components at `to`.
-    pub(crate) fn log_ratio(&self, to: f64, from: f64) -> f64 {
-        if to > from {
+    /// With `x_c = m + r_c`, m the largest, it is `-step m - log(1 + sum_c p_c (exp(step r_c) - 1))`, where p is the law of
+    /// the components at t.
+    pub(crate) fn log_ratio(&self, t: f64, step: f64) -> f64 {
+        if step < 0.0 {
             // No exponential of a positive number.
-            return -self.log_ratio(from, to);
+            return -self.log_ratio(t + step, -step);
         }
-        let (largest, p) = self.law(to);
+        let (largest, p) = self.law(t);
         let gains = p.iter().zip(&self.0);
         let gain: f64 = gains
-            .map(|(p, x)| p * ((from - to) * (x - largest)).exp_m1())
+            .map(|(p, x)| p * (step * (x - largest)).exp_m1())
             .sum();
-        (to - from) * largest - gain.ln_1p()
+        -step * largest - gain.ln_1p()
     }
 
     /// The derivative of `log_mean` at t: the mean activation, `sum_c p_c x_c`.

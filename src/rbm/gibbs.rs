@@ -9,7 +9,8 @@ use crate::num::{Available, vectorized};
 use crate::path::Stationary;
 use crate::random::{LANES, Lanes};
 use crate::rbm::engine::{
-    Categorical, CategoricalBuffers, Inputs, Layer, Positions, ProductBuffers, Row, Words, dot, draw_units, total, weigh_and_draw,
+    Categorical, CategoricalBuffers, Inputs, Layer, Positions, ProductBuffers, Row, Words, dot,
+    draw_units, total, weigh_and_draw,
 };
 use crate::rbm::model::Rbm;
 use crate::rbm::path::{RbmAt, RbmPath, SegmentEnd};

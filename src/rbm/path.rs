@@ -249,7 +249,9 @@ impl<T: Scalar> AnnealingPath for RbmPath<T> {
             let hidden = |end: &SegmentEnd<T>| end.rbm.squared_activations();
             squares += start.map_or(0.0, hidden) + hidden(end);
             squares += largest_sum(&end.bias_slope).powi(2);
-            squares += self.components(segment).map_or(0.0, |c| c.largest_sum().powi(2));
+            squares += self
+                .components(segment)
+                .map_or(0.0, |c| c.largest_sum().powi(2));
         }
         0.5 * T::epsilon().as_() * squares.sqrt()
     }
@@ -288,10 +290,17 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
     /// Where `beta` is not finite; before the first knot of a path whose base is a mixture, where the model has a
     /// categorical unit.
     pub fn to_rbm(&self) -> Result<Rbm<f64>> {
-        let tilted = self.path.components(self.segment).filter(|_| self.position < 1.0);
+        let tilted = self
+            .path
+            .components(self.segment)
+            .filter(|_| self.position < 1.0);
         if let Some(components) = tilted {
             let found = format!("a mixture of {} components", components.shares().len());
-            return Err(Error::invalid("base", found, "one component, for an RBM at each beta"));
+            return Err(Error::invalid(
+                "base",
+                found,
+                "one component, for an RBM at each beta",
+            ));
         }
         let (start, end) = self.path.segment(self.segment);
         let mut weights = end.rbm.weights().map(|x| self.position * x.as_());
@@ -353,7 +362,9 @@ impl<T: Scalar> UnnormalizedModel for RbmAt<'_, T> {
         let hidden = activation.map(|(x, slope)| softplus(x + self.position * slope));
         let slope_term = self.path.slope_term(self.segment, visible);
         let tilt = self.path.components(self.segment);
-        let tilt = tilt.map_or(0.0, |c| c.activations(visible).log_mean(1.0 - self.position));
+        let tilt = tilt.map_or(0.0, |c| {
+            c.activations(visible).log_mean(1.0 - self.position)
+        });
         bias + self.position * slope_term + hidden.sum::<f64>() + tilt
     }
 }
@@ -375,7 +386,7 @@ impl<T: Scalar> Intermediate for RbmAt<'_, T> {
         let increments = (start.iter().zip(&slope))
             .map(|(x, slope)| softplus_increment(x + here * slope, step * slope));
         let tilt = self.path.components(segment);
-        let tilt = tilt.map_or(0.0, |c| c.activations(visible).log_ratio(1.0 - here, 1.0 - there));
+        let tilt = tilt.map_or(0.0, |c| c.activations(visible).log_ratio(1.0 - here, step));
         step * self.path.slope_term(segment, visible) + increments.sum::<f64>() + tilt
     }
 }
