@@ -27,9 +27,9 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, PartialEq)]
 pub struct BaseRate<T: Scalar = f32> {
     hidden_units: usize,
-    /// The logits of the probabilities that the visible units are on.
+    /// Logits of the probabilities that the visible units are on.
     visible_bias: DVector<T>,
-    /// Those of a mixture.
+    /// Two or more; none of a single model.
     components: Option<Components<T>>,
 }
 
@@ -48,7 +48,7 @@ impl<T: Scalar> BaseRate<T> {
         })
     }
 
-    /// The model whose visible units are on with these probabilities (D), the rates.
+    /// Creates the model whose visible units are on with these probabilities (D).
     ///
     /// # Errors
     /// Where either layer is empty, or a rate is not between 0 and 1, both excluded.
@@ -62,13 +62,10 @@ impl<T: Scalar> BaseRate<T> {
         )
     }
 
-    /// A mixture of models, each with its mass. The share of a component is its mass over the sum of all.
+    /// Mixes models, each with a mass: the shares `pi_c` are the masses over their sum.
     ///
-    /// A start that covers several modes of an RBM, which single base rates may miss: its base rates and some solutions
-    /// of the mean-field equations, say. On an [`RbmPath`](crate::rbm::RbmPath) the component of a
-    /// chain becomes a categorical unit beside the hidden ones, drawn anew at each stage.
-    ///
-    /// The components of a mixture among the models become components of this one. One model alone is itself.
+    /// A mixture covers modes of an RBM that no single model covers: of base rates and mean-field solutions, for example.
+    /// Mixtures among the models are taken apart into their components. A mixture of one component is that component.
     ///
     /// # Errors
     /// Where there is no model, models differ in their units, a mass or the sum of all is not finite and positive, a share
@@ -155,13 +152,14 @@ impl<T: Scalar> BaseRate<T> {
         self.visible_bias.len()
     }
 
-    /// The visible biases `b` (D). Those of a mixture are the logits of the probabilities that its units are on, which
-    /// are the biases of the nearest single model.
+    /// Returns the visible biases `b` (D).
+    ///
+    /// A mixture returns the biases of the single model whose units are on as often as its own.
     pub fn visible_bias(&self) -> &DVector<T> {
         &self.visible_bias
     }
 
-    /// The share and the logits (D) of each component: `1` and `b` where this is no mixture.
+    /// Returns the share `pi_c` and the logits `theta_c` (D) of each component: 1 and `b` where this is no mixture.
     pub fn components(&self) -> impl ExactSizeIterator<Item = (f64, DVectorView<'_, T>)> {
         let count = self.components.as_ref().map_or(1, |c| c.shares().len());
         (0..count).map(|c| match &self.components {
@@ -170,12 +168,18 @@ impl<T: Scalar> BaseRate<T> {
         })
     }
 
-    /// The components of a mixture.
+    /// Refuses a mixture.
+    pub(crate) fn check_single(&self, expected: &str) -> Result<()> {
+        let found = format!("a mixture of {} components", self.components().len());
+        Error::check(self.components.is_none(), "base", found, expected)
+    }
+
+    /// Returns the components of a mixture, none of a single model.
     pub(crate) fn as_mixture(&self) -> Option<&Components<T>> {
         self.components.as_ref()
     }
 
-    /// An RBM in double precision with the visible biases of this model, and zero weights and hidden biases.
+    /// Returns an RBM in double precision with these visible biases, zero weights and zero hidden biases.
     pub(crate) fn to_rbm(&self) -> Result<Rbm<f64>> {
         Rbm::new(
             DMatrix::zeros(self.hidden_units, self.visible_units()),

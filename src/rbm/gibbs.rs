@@ -132,7 +132,7 @@ pub struct Buffers<T: Scalar> {
     /// The visible biases at the stage's end.
     visible_bias: Vec<Row<T>>,
     log_ratios: Vec<f64>,
-    /// The components of a base that is a mixture.
+    /// Components of the base, where it is a mixture.
     components: CategoricalBuffers<T>,
 }
 

@@ -243,15 +243,13 @@ impl<T: Scalar> AnnealingPath for RbmPath<T> {
     /// times this estimate, mostly by less than half of it. Parameters are taken as they are: how far
     /// rounding them to `T` moved log Z is not part of it.
     fn rounding_error(&self) -> f64 {
-        let mut squares = 0.0;
+        let components = self.base.as_mixture();
+        let mut squares = components.map_or(0.0, |c| c.largest_sum().powi(2));
         for segment in 0..self.ends.len() {
             let (start, end) = self.segment(segment);
             let hidden = |end: &SegmentEnd<T>| end.rbm.squared_activations();
             squares += start.map_or(0.0, hidden) + hidden(end);
             squares += largest_sum(&end.bias_slope).powi(2);
-            squares += self
-                .components(segment)
-                .map_or(0.0, |c| c.largest_sum().powi(2));
         }
         0.5 * T::epsilon().as_() * squares.sqrt()
     }
@@ -290,17 +288,9 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
     /// Where `beta` is not finite; before the first knot of a path whose base is a mixture, where the model has a
     /// categorical unit.
     pub fn to_rbm(&self) -> Result<Rbm<f64>> {
-        let tilted = self
-            .path
-            .components(self.segment)
-            .filter(|_| self.position < 1.0);
-        if let Some(components) = tilted {
-            let found = format!("a mixture of {} components", components.shares().len());
-            return Err(Error::invalid(
-                "base",
-                found,
-                "one component, for an RBM at each beta",
-            ));
+        if self.segment == 0 && self.position < 1.0 {
+            let expected = "one component, for an RBM at each beta";
+            self.path.base.check_single(expected)?;
         }
         let (start, end) = self.path.segment(self.segment);
         let mut weights = end.rbm.weights().map(|x| self.position * x.as_());

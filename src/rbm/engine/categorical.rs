@@ -1,4 +1,4 @@
-//! A categorical unit beside the hidden ones: which component of a mixture tilts a chain's visible units.
+//! A categorical unit beside the hidden ones: the component of a mixture to which a chain belongs.
 
 use nalgebra::DMatrix;
 
@@ -36,7 +36,7 @@ pub(crate) struct CategoricalBuffers<T> {
     sums: Vec<[T; LANES]>,
     /// The component of each chain.
     chosen: Vec<[u32; LANES]>,
-    /// What the factor adds to each log weight.
+    /// Log ratios of the factor.
     log_ratios: Vec<[f64; LANES]>,
     /// The biases of one panel of visible units in each component.
     biases: Vec<Row<T>>,
@@ -61,8 +61,8 @@ impl<T: Scalar> Categorical<T> {
         }
     }
 
-    /// Draws the component of each chain at the end of a stage, and weighs the stage. `t` is where in the segment the
-    /// stage starts and ends.
+    /// Draws the component of each chain at the end of a stage, and sets the log ratios. `t` is where in the segment
+    /// the stage starts and ends.
     pub(crate) fn weigh_and_draw(
         &self,
         t: (f64, f64),
@@ -117,12 +117,12 @@ impl<T: Scalar> Categorical<T> {
 }
 
 impl<T: Scalar> CategoricalBuffers<T> {
-    /// What the factor adds to the log weight of each chain.
+    /// Returns the log ratio of the factor over the stage, for each chain.
     pub(crate) fn log_ratios(&self) -> &[f64] {
         self.log_ratios.as_flattened()
     }
 
-    /// The biases of a panel of visible units at the position t, `bias + (1 - t) theta_c`.
+    /// Returns the biases `bias + (1 - t) theta_c` of a panel of visible units at the position t.
     pub(crate) fn biases(
         &mut self,
         unit: &Categorical<T>,
@@ -159,14 +159,14 @@ impl<T> TiltedBiases<'_, T> {
     }
 }
 
-/// Draws the components of [`LANES`] chains: c with a probability proportional to `exp((1 - t_1) x_c)`. Sets what a stage
-/// from `t_0` to `t_1` adds to the log weights.
+/// Draws the components of [`LANES`] chains, c in proportion to `exp((1 - t_1) x_c)`, and sets the log ratios of a stage
+/// from `t_0` to `t_1`.
 ///
-/// With `x_c = m + r_c`, m the largest, that is
+/// With `x_c = m + r_c`, m the largest, a log ratio is
 ///
 /// `-(t_1 - t_0) m - log(1 + sum_c p_c (exp((t_1 - t_0) r_c) - 1))`,
 ///
-/// where p is the law drawn from. The first part is large, and computed in double precision.
+/// where p is the law drawn from. The first part is large and needs double precision.
 #[inline(always)]
 fn draw<T: Scalar, const FUSED: bool>(
     activations: &[[f64; LANES]],
@@ -210,7 +210,7 @@ fn draw<T: Scalar, const FUSED: bool>(
     chosen
 }
 
-/// Five terms of the series of `e^x - 1`.
+/// Sums five terms of the series of `e^x - 1`.
 #[inline(always)]
 fn exp_m1_series<T: Scalar, const FUSED: bool>(x: T) -> T {
     let mut sum = T::one();
@@ -240,8 +240,7 @@ mod tests {
         check_series::<f64>(5e-16);
     }
 
-    /// Of two components that differ by 1 in activation, over a step that is near for one chain and far for another,
-    /// against the formula in double precision.
+    /// Two components that differ more from chain to chain, against the formula.
     #[test]
     fn ratios_and_draws_are_those_of_the_law() {
         let mut activations = [[0.0; LANES]; 2];
