@@ -1,11 +1,12 @@
-//! The base-rate model: the RBM without weights from which annealing starts.
+//! The base-rate model: the RBM without weights from which annealing starts, or a mixture of several.
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::{DMatrix, DVector, DVectorView};
 use rand::Rng;
 
 use crate::error::demand_dimension;
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::num::softplus;
+use crate::rbm::components::Components;
 use crate::rbm::model::{Rbm, check_finite, draw_all, masked_sum_of};
 use crate::rbm::scalar::Scalar;
 use crate::{Error, Result};
@@ -18,10 +19,19 @@ use crate::{Error, Result};
 /// As a model its state is `v`, with
 ///
 /// `log f(v) = b.v + M log 2` and `log Z = M log 2 + sum_i log(1 + e^(b_i))`.
+///
+/// A [`mixture`](Self::mixture) has several components c of this kind, with shares `pi_c` and
+/// logits `theta_c`:
+///
+/// `log f(v) = log sum_c pi_c prod_i e^(theta_ci v_i) / (1 + e^(theta_ci)) + M log 2` and
+/// `log Z = M log 2`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BaseRate<T: Scalar = f32> {
     hidden_units: usize,
+    /// Logits of the probabilities that the visible units are on.
     visible_bias: DVector<T>,
+    /// Two or more; none of a single model.
+    components: Option<Components<T>>,
 }
 
 impl<T: Scalar> BaseRate<T> {
@@ -35,6 +45,72 @@ impl<T: Scalar> BaseRate<T> {
         Ok(Self {
             hidden_units,
             visible_bias,
+            components: None,
+        })
+    }
+
+    /// Creates the model whose visible units are on with these probabilities (D).
+    ///
+    /// # Errors
+    /// Where either layer is empty, or a rate is not between 0 and 1, both excluded.
+    pub fn from_rates(hidden_units: usize, rates: &DVector<f64>) -> Result<Self> {
+        let places = rates.iter().copied().enumerate();
+        let within = |p: f64| 0.0 < p && p < 1.0;
+        Error::check_each("rates", "index", places, within, "numbers in (0, 1)")?;
+        Self::new(
+            hidden_units,
+            rates.map(|p| T::nearest((p / (1.0 - p)).ln())),
+        )
+    }
+
+    /// Mixes models, each with a mass: the shares `pi_c` are the masses over their sum.
+    ///
+    /// A mixture covers modes of an RBM that no single model covers: of base rates and mean-field solutions, for example.
+    /// Mixtures among the models are taken apart into their components. A mixture of one component is that component.
+    ///
+    /// # Errors
+    /// Where there is no model, models differ in their units, a mass or the sum of all is not finite and positive, a share
+    /// underflows, or the log density of a component overflows.
+    ///
+    /// ```
+    /// use annealed::prelude::*;
+    /// use nalgebra::{DMatrix, dvector};
+    ///
+    /// // All visible units on, or all off.
+    /// let rbm = Rbm::<f64>::new(DMatrix::from_element(1, 4, 6.0), dvector![-12.0], DVector::zeros(4))?;
+    /// let rates = |p: f64| BaseRate::from_rates(1, &DVector::repeat(4, p));
+    /// let base = BaseRate::mixture([(0.5, rates(0.5)?), (0.25, rates(0.9)?), (0.25, rates(0.1)?)])?;
+    /// let path = RbmPath::new(base, rbm.clone())?;
+    /// let run = Ais::new(&path, BlockGibbs).schedule(Schedule::linear(50)?).seed(1).run()?;
+    /// assert!((run.log_z() - rbm.exact_log_normalizer()?).abs() < 4.0 * run.standard_error());
+    /// # Ok::<(), annealed::Error>(())
+    /// ```
+    pub fn mixture(models: impl IntoIterator<Item = (f64, Self)>) -> Result<Self> {
+        let (mut masses, mut columns) = (Vec::new(), Vec::new());
+        let mut models: Vec<(f64, Self)> = models.into_iter().collect();
+        Error::check_not_empty("models of the mixture", models.len())?;
+        let (hidden, visible) = (models[0].1.hidden_units, models[0].1.visible_units());
+        for (mass, model) in &models {
+            Error::check_positive("mass of a component", *mass)?;
+            Error::check_dimension("hidden units of a component", model.hidden_units, hidden)?;
+            Error::check_dimension(
+                "visible units of a component",
+                model.visible_units(),
+                visible,
+            )?;
+            for (share, logits) in model.components() {
+                masses.push(mass * share);
+                columns.push(logits);
+            }
+        }
+        if columns.len() == 1 {
+            return Ok(models.remove(0).1);
+        }
+        let components = Components::new(&masses, DMatrix::from_columns(&columns))?;
+        Ok(Self {
+            hidden_units: hidden,
+            visible_bias: components.mean_logits(),
+            components: Some(components),
         })
     }
 
@@ -77,12 +153,34 @@ impl<T: Scalar> BaseRate<T> {
         self.visible_bias.len()
     }
 
-    /// The visible biases `b` (D).
+    /// Returns the visible biases `b` (D).
+    ///
+    /// A mixture returns the biases of the single model whose units are on as often as its own.
     pub fn visible_bias(&self) -> &DVector<T> {
         &self.visible_bias
     }
 
-    /// This model as an RBM in double precision, with zero weights and hidden biases.
+    /// Returns the share `pi_c` and the logits `theta_c` (D) of each component: 1 and `b` where this is no mixture.
+    pub fn components(&self) -> impl ExactSizeIterator<Item = (f64, DVectorView<'_, T>)> {
+        let count = self.components.as_ref().map_or(1, |c| c.shares().len());
+        (0..count).map(|c| match &self.components {
+            None => (1.0, self.visible_bias.column(0)),
+            Some(components) => (components.shares()[c], components.logits().column(c)),
+        })
+    }
+
+    /// Refuses a mixture.
+    pub(crate) fn check_single(&self, expected: &str) -> Result<()> {
+        let found = format!("a mixture of {} components", self.components().len());
+        Error::check(self.components.is_none(), "base", found, expected)
+    }
+
+    /// Returns the components of a mixture, none of a single model.
+    pub(crate) fn as_mixture(&self) -> Option<&Components<T>> {
+        self.components.as_ref()
+    }
+
+    /// Returns an RBM in double precision with these visible biases, zero weights and zero hidden biases.
     pub(crate) fn to_rbm(&self) -> Result<Rbm<f64>> {
         Rbm::new(
             DMatrix::zeros(self.hidden_units, self.visible_units()),
@@ -117,7 +215,11 @@ impl<T: Scalar> UnnormalizedModel for BaseRate<T> {
     /// Where there is not one entry for each visible unit.
     fn log_density(&self, visible: &Vec<bool>) -> f64 {
         demand_dimension("a state", visible.len(), self.visible_units());
-        masked_sum_of(self.visible_bias.as_slice(), visible) + self.free_units()
+        let visible_part = match &self.components {
+            None => masked_sum_of(self.visible_bias.as_slice(), visible),
+            Some(components) => components.activations(visible).log_mean(1.0),
+        };
+        visible_part + self.free_units()
     }
 
     fn state_dimension(&self) -> Option<usize> {
@@ -127,6 +229,9 @@ impl<T: Scalar> UnnormalizedModel for BaseRate<T> {
 
 impl<T: Scalar> NormalizedModel for BaseRate<T> {
     fn log_normalizer(&self) -> f64 {
+        if self.components.is_some() {
+            return self.free_units();
+        }
         let terms = self.visible_bias.iter().map(|b| softplus(b.as_()));
         self.free_units() + terms.sum::<f64>()
     }
@@ -134,7 +239,11 @@ impl<T: Scalar> NormalizedModel for BaseRate<T> {
 
 impl<T: Scalar> Sampleable for BaseRate<T> {
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Vec<bool> {
-        draw_all(&self.visible_bias.map(T::as_), rng)
+        let Some(components) = &self.components else {
+            return draw_all(&self.visible_bias.map(T::as_), rng);
+        };
+        let component = components.draw(rng);
+        draw_all(&components.logits().column(component).map(T::as_), rng)
     }
 }
 

@@ -9,7 +9,8 @@ use crate::num::{Available, vectorized};
 use crate::path::Stationary;
 use crate::random::{LANES, Lanes};
 use crate::rbm::engine::{
-    Inputs, Layer, Positions, ProductBuffers, Row, Words, dot, draw_units, total, weigh_and_draw,
+    Categorical, CategoricalBuffers, Inputs, Layer, Positions, ProductBuffers, Row, Words, dot,
+    draw_units, total, weigh_and_draw,
 };
 use crate::rbm::model::Rbm;
 use crate::rbm::path::{RbmAt, RbmPath, SegmentEnd};
@@ -78,11 +79,11 @@ impl<T: Scalar> TransitionKernel<RbmAt<'_, T>> for BlockGibbs {
         let Some((states, lanes)) = block.lanes_mut() else {
             return Ok(());
         };
-        let ends = path.segment(segment);
+        let (ends, categorical) = (path.segment(segment), path.categorical(segment));
         buffers.load(states);
-        buffers.weigh_and_draw_hidden(ends, (from, to), lanes);
-        buffers.sum_log_ratios(ends.1, (from, to));
-        buffers.draw_visible(stage.model, ends, to, lanes);
+        buffers.weigh_and_draw_hidden(ends, categorical, (from, to), lanes);
+        buffers.sum_log_ratios(ends.1, categorical, (from, to));
+        buffers.draw_visible(stage.model, ends, categorical, to, lanes);
         buffers.finish(stage, block)
     }
 }
@@ -131,6 +132,8 @@ pub struct Buffers<T: Scalar> {
     /// The visible biases at the stage's end.
     visible_bias: Vec<Row<T>>,
     log_ratios: Vec<f64>,
+    /// Components of the base, where it is a mixture.
+    components: CategoricalBuffers<T>,
 }
 
 impl<T: Scalar> Buffers<T> {
@@ -148,6 +151,7 @@ impl<T: Scalar> Buffers<T> {
             increments: Vec::new(),
             visible_bias: Row::panels(target.visible_bias().as_slice()),
             log_ratios: Vec::new(),
+            components: CategoricalBuffers::default(),
         }
     }
 
@@ -183,11 +187,12 @@ impl<T: Scalar> Buffers<T> {
         });
     }
 
-    /// The weight comes first, at the old `v`; then `h` given it, at the new beta. `t` is where in
-    /// the segment the stage starts and ends.
+    /// The weight comes first, at the old `v`; then `h` given it, and the component, at the new beta.
+    /// `t` is where in the segment the stage starts and ends.
     fn weigh_and_draw_hidden(
         &mut self,
         (start, end): Segment<'_, T>,
+        categorical: Option<&Categorical<T>>,
         t: (f64, f64),
         lanes: &mut Lanes,
     ) {
@@ -224,11 +229,19 @@ impl<T: Scalar> Buffers<T> {
                 }
             );
         }
+        if let Some(categorical) = categorical {
+            categorical.weigh_and_draw(t, &mut inputs, lanes, &mut self.components);
+        }
     }
 
     /// The log ratios, from the increments and what the visible biases add. `t` is where in the segment
     /// the stage starts and ends.
-    fn sum_log_ratios(&mut self, end: &SegmentEnd<T>, t: (f64, f64)) {
+    fn sum_log_ratios(
+        &mut self,
+        end: &SegmentEnd<T>,
+        categorical: Option<&Categorical<T>>,
+        t: (f64, f64),
+    ) {
         let (length, scale) = (t.1 - t.0, Positions::<T>::length_over_rounded(t.0, t.1));
         let (log_ratios, visible) = (self.log_ratios.iter_mut(), &self.visible);
         vectorized!(self.engine, FUSED, {
@@ -237,12 +250,19 @@ impl<T: Scalar> Buffers<T> {
                 *log_ratio = length * linear + scale * total(sums);
             }
         });
+        if categorical.is_some() {
+            let tilts = self.components.log_ratios();
+            for (log_ratio, tilt) in self.log_ratios.iter_mut().zip(tilts) {
+                *log_ratio += tilt;
+            }
+        }
     }
 
     fn draw_visible(
         &mut self,
         model: &RbmAt<'_, T>,
         (start, end): Segment<'_, T>,
+        categorical: Option<&Categorical<T>>,
         t: f64,
         lanes: &mut Lanes,
     ) {
@@ -259,11 +279,13 @@ impl<T: Scalar> Buffers<T> {
             if let Some(start) = start {
                 start.down.multiply(panel, &mut inputs, &mut self.start);
             }
+            let tilted = categorical.map(|c| self.components.biases(c, panel, bias, t));
             let words = self.words.draw::<T>(engine, lanes, self.chains.len());
             let drawn = words.zip(self.visible.panel_mut(panel));
-            let products = self.start.iter().zip(&self.end);
+            let products = self.start.iter().zip(&self.end).enumerate();
             vectorized!(engine, FUSED, {
-                for ((from_start, from_end), (words, units)) in products.zip(drawn) {
+                for ((chain, (from_start, from_end)), (words, units)) in products.zip(drawn) {
+                    let bias = tilted.as_ref().map_or(bias, |tilted| tilted.of(chain));
                     let mut logits = from_end.times_plus::<FUSED>(at_end, bias);
                     if start.is_some() {
                         logits = from_start.times_plus::<FUSED>(at_start, &logits);

@@ -17,6 +17,8 @@ mod engine;
 
 mod model;
 
+mod components;
+
 mod base_rate;
 
 mod likelihood;

@@ -7,7 +7,8 @@ use crate::model::UnnormalizedModel;
 use crate::num::{Available, Engine, sigmoid, softplus, softplus_increment};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
 use crate::rbm::base_rate::BaseRate;
-use crate::rbm::engine::{LINE, Row, WeightMatrix, Weights};
+use crate::rbm::components::Components;
+use crate::rbm::engine::{Categorical, LINE, Row, WeightMatrix, Weights};
 use crate::rbm::model::{Rbm, check_finite, draw_all, draw_into, largest_sum, masked_sum_of};
 use crate::rbm::scalar::Scalar;
 use crate::schedule::Schedule;
@@ -24,6 +25,15 @@ use crate::{Error, Result};
 ///
 /// `log f_beta(v) = ((1 - beta) b_base + beta b).v + sum_j softplus(beta (a_j + W_j v))`.
 ///
+/// Where the base is a [`mixture`](BaseRate::mixture) of C components, a categorical unit c stands
+/// beside the hidden units on the first segment, up to beta = 1 where there are no knots:
+///
+/// `log f_beta(v) = log (1/C) sum_c exp((1 - beta) (lambda_c + theta_c.v)) + beta b.v
+/// + sum_j softplus(beta (a_j + W_j v))`, `lambda_c = log(C pi_c) - sum_i log(1 + e^(theta_ci))`.
+///
+/// Given v, c has probabilities in proportion to the exponentials; given c and h, the logits of v are
+/// `(1 - beta) theta_c + beta (b + W^T h)`. The factor 1/C makes the density at beta = 1 that of the target.
+///
 /// Knots with averaged moments make a moment-averaging spline
 /// ([`moment_spline`](Self::moment_spline)). The part of the path between two knots is a segment. A
 /// stage multiplies by the weights at both ends of its segment. On the first segment, which starts
@@ -34,6 +44,10 @@ use crate::{Error, Result};
 #[derive(Debug, Clone)]
 pub struct RbmPath<T: Scalar = f32> {
     base: BaseRate<T>,
+    /// The base's visible biases that do not depend on its component: 0 for a mixture.
+    base_bias: DVector<T>,
+    /// The components of a base that is a mixture.
+    categorical: Option<Categorical<T>>,
     /// The betas of base, inner knots and target.
     knots: Schedule,
     /// The models at the knots, without the base.
@@ -95,18 +109,26 @@ impl<T: Scalar> RbmPath<T> {
         engine: Available,
     ) -> Result<Self> {
         Error::check_dimension("models at the knots after 0", models.len(), knots.steps())?;
+        let mixture = base.as_mixture();
+        let base_bias = match mixture {
+            None => base.visible_bias().clone(),
+            Some(_) => DVector::zeros(base.visible_units()),
+        };
         let mut ends: Vec<SegmentEnd<T>> = Vec::with_capacity(models.len());
         for rbm in models {
             let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
             Error::check_dimension("hidden units of the base", base.hidden_units(), hidden)?;
             Error::check_dimension("visible units of the base", base.visible_units(), visible)?;
             let start = ends.last().map(|end| &end.rbm.visible_bias);
-            let bias_slope = &rbm.visible_bias - start.unwrap_or(base.visible_bias());
+            let bias_slope = &rbm.visible_bias - start.unwrap_or(&base_bias);
             check_finite("difference of visible biases", &bias_slope)?;
             ends.push(SegmentEnd::new(engine, rbm, &bias_slope));
         }
+        let categorical = mixture.map(|c| Categorical::new(engine, c.logits(), c.offsets()));
         Ok(Self {
             base,
+            base_bias,
+            categorical,
             knots,
             ends,
             engine,
@@ -157,10 +179,20 @@ impl<T: Scalar> RbmPath<T> {
         (start, &self.ends[index])
     }
 
-    /// The visible biases at a segment's start.
+    /// The categorical unit of a segment, in the form that stages need.
+    pub(crate) fn categorical(&self, segment: usize) -> Option<&Categorical<T>> {
+        self.categorical.as_ref().filter(|_| segment == 0)
+    }
+
+    /// The components of the base, on the segment that starts at it, where it is a mixture.
+    fn components(&self, segment: usize) -> Option<&Components<T>> {
+        self.base.as_mixture().filter(|_| segment == 0)
+    }
+
+    /// The visible biases at a segment's start that all components have in common.
     fn start_bias(&self, segment: usize) -> &DVector<T> {
         let start = self.segment(segment).0;
-        start.map_or(self.base.visible_bias(), |start| start.rbm.visible_bias())
+        start.map_or(&self.base_bias, |start| start.rbm.visible_bias())
     }
 
     /// The hidden activations `a + W v` at a segment's start (0 at the base), and their gain up to
@@ -203,15 +235,16 @@ impl<T: Scalar> AnnealingPath for RbmPath<T> {
 
     /// `u` times the root of the sum of squares of the largest activations, for the weights as
     /// [`BlockGibbs`](crate::rbm::BlockGibbs) computes them: `u` is half the machine epsilon of `T`, and
-    /// the activations are those of each hidden unit at the ends of each segment and the visible term of
-    /// each segment.
+    /// the activations are those of each hidden unit at the ends of each segment, the visible term of
+    /// each segment and that of a component of the base.
     ///
     /// Each of these sums is rounded by about `u` of its size, independently of the others. Measured on
     /// random RBMs of 3 x 4 to 100 x 784 units and weights of .1 to 1e6, log Z was off by at most 1.0
     /// times this estimate, mostly by less than half of it. Parameters are taken as they are: how far
     /// rounding them to `T` moved log Z is not part of it.
     fn rounding_error(&self) -> f64 {
-        let mut squares = 0.0;
+        let components = self.base.as_mixture();
+        let mut squares = components.map_or(0.0, |c| c.largest_sum().powi(2));
         for segment in 0..self.ends.len() {
             let (start, end) = self.segment(segment);
             let hidden = |end: &SegmentEnd<T>| end.rbm.squared_activations();
@@ -252,8 +285,13 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
     /// A copy of this model as an RBM in double precision, for enumeration and exact samples.
     ///
     /// # Errors
-    /// Where `beta` is not finite.
+    /// Where `beta` is not finite; before the first knot of a path whose base is a mixture, where the model has a
+    /// categorical unit.
     pub fn to_rbm(&self) -> Result<Rbm<f64>> {
+        if self.segment == 0 && self.position < 1.0 {
+            let expected = "one component, for an RBM at each beta";
+            self.path.base.check_single(expected)?;
+        }
         let (start, end) = self.path.segment(self.segment);
         let mut weights = end.rbm.weights().map(|x| self.position * x.as_());
         let mut hidden_bias = end.rbm.hidden_bias().map(|x| self.position * x.as_());
@@ -267,7 +305,7 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
         Rbm::new(weights, hidden_bias, visible_bias)
     }
 
-    /// `(1 - t) b_start + t b_end`, with t the position in the segment.
+    /// `(1 - t) b_start + t b_end`, with t the position in the segment, and 0 at the start of a mixture.
     pub(crate) fn visible_biases(&self) -> impl ExactSizeIterator<Item = f64> {
         let start = self.path.start_bias(self.segment);
         let end = self.path.segment(self.segment).1.rbm.visible_bias();
@@ -290,8 +328,13 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
     pub fn gibbs_sweep<R: Rng + ?Sized>(&self, visible: &mut [bool], rng: &mut R) {
         let (start, slope) = self.path.activations(self.segment, visible);
         let hidden = draw_all(&(start + slope * self.position), rng);
+        let tilt = self.path.components(self.segment).map(|components| {
+            let activations = components.activations(visible);
+            let component = activations.draw(1.0 - self.position, rng);
+            components.logits().column(component).map(T::as_)
+        });
         let (start, end) = self.path.segment(self.segment);
-        let base = || self.path.base.visible_bias().map(T::as_);
+        let base = || tilt.unwrap_or_else(|| self.path.base_bias.map(T::as_));
         let start = start.map_or_else(base, |start| start.rbm.visible_activation(&hidden));
         let end = end.rbm.visible_activation(&hidden);
         let logits = start * (1.0 - self.position) + end * self.position;
@@ -308,7 +351,11 @@ impl<T: Scalar> UnnormalizedModel for RbmAt<'_, T> {
         let activation = start.iter().zip(&slope);
         let hidden = activation.map(|(x, slope)| softplus(x + self.position * slope));
         let slope_term = self.path.slope_term(self.segment, visible);
-        bias + self.position * slope_term + hidden.sum::<f64>()
+        let tilt = self.path.components(self.segment);
+        let tilt = tilt.map_or(0.0, |c| {
+            c.activations(visible).log_mean(1.0 - self.position)
+        });
+        bias + self.position * slope_term + hidden.sum::<f64>() + tilt
     }
 }
 
@@ -317,8 +364,9 @@ impl<T: Scalar> Intermediate for RbmAt<'_, T> {
         self.beta
     }
 
-    /// Within a segment this is a sum over hidden units of differences of softplus, each free of
-    /// cancellation. Across segments it is the difference of two log densities.
+    /// Within a segment this is a sum over hidden units of differences of softplus, and one of log
+    /// means over components, each free of cancellation. Across segments it is the difference of two
+    /// log densities.
     fn log_ratio(&self, previous: &Self, visible: &Vec<bool>) -> f64 {
         let Some((segment, here, there)) = self.shared_segment(previous) else {
             return self.log_density(visible) - previous.log_density(visible);
@@ -327,19 +375,24 @@ impl<T: Scalar> Intermediate for RbmAt<'_, T> {
         let (start, slope) = self.path.activations(segment, visible);
         let increments = (start.iter().zip(&slope))
             .map(|(x, slope)| softplus_increment(x + here * slope, step * slope));
-        step * self.path.slope_term(segment, visible) + increments.sum::<f64>()
+        let tilt = self.path.components(segment);
+        let tilt = tilt.map_or(0.0, |c| c.activations(visible).log_ratio(1.0 - here, step));
+        step * self.path.slope_term(segment, visible) + increments.sum::<f64>() + tilt
     }
 }
 
 impl<T: Scalar> BetaDerivative for RbmAt<'_, T> {
     /// `(b' - b).v + sum_j (x'_j - x_j) sigmoid((1 - t) x_j + t x'_j)` over the segment's length,
-    /// with `x = a + W v` at its start (0 at the base), primes at its end.
+    /// with `x = a + W v` at its start (0 at the base), primes at its end. A base that is a mixture adds
+    /// the mean of `-(lambda_c + theta_c.v)` under the law of c given v.
     fn beta_derivative(&self, visible: &Vec<bool>) -> f64 {
         let (start, slope) = self.path.activations(self.segment, visible);
         let hidden =
             (start.iter().zip(&slope)).map(|(x, slope)| slope * sigmoid(x + self.position * slope));
         let betas = &self.path.knots.betas()[self.segment..];
         let slope_term = self.path.slope_term(self.segment, visible);
-        (slope_term + hidden.sum::<f64>()) / (betas[1] - betas[0])
+        let tilt = self.path.components(self.segment);
+        let tilt = tilt.map_or(0.0, |c| c.activations(visible).mean(1.0 - self.position));
+        (slope_term + hidden.sum::<f64>() - tilt) / (betas[1] - betas[0])
     }
 }

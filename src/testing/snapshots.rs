@@ -164,8 +164,19 @@ fn rbm_path<T: Scalar>(engine: Engine) -> RbmPath<T> {
     path.with_engine(engine).unwrap()
 }
 
+fn mixture_path<T: Scalar>(rates: [f64; 2]) -> RbmPath<T> {
+    let models = rates.map(|p| {
+        let model = BaseRate::from_rates(70, &DVector::repeat(130, p));
+        (1.0, model.unwrap())
+    });
+    let target = rbm_path(Engine::Portable).target().clone();
+    RbmPath::new(BaseRate::mixture(models).unwrap(), target).unwrap()
+}
+
 #[test]
 fn with_block_gibbs_of_rbms() {
+    assert_goes_on(&mixture_path::<f32>([0.5, 0.2]), BlockGibbs);
+    assert_goes_on(&mixture_path::<f64>([0.5, 0.2]), BlockGibbs);
     for engine in Engine::ALL.into_iter().filter(|e| e.is_available()) {
         assert_goes_on(&rbm_path::<f32>(engine), BlockGibbs);
         let path = rbm_path::<f64>(engine);
@@ -180,6 +191,18 @@ fn with_block_gibbs_of_rbms() {
             TemperedTransitions::new(&path, BlockGibbs, ladder).unwrap(),
         );
     }
+}
+
+#[test]
+fn a_fingerprint_sees_each_component_of_a_mixture() {
+    let schedule = Schedule::linear(STAGES).unwrap();
+    let found = |rates| {
+        let path = mixture_path::<f32>(rates);
+        fingerprint(&path, &BlockGibbs, &schedule).unwrap()
+    };
+    assert_eq!(found([0.5, 0.2]), found([0.5, 0.2]));
+    assert_ne!(found([0.5, 0.2]), found([0.5001, 0.2]));
+    assert_ne!(found([0.5, 0.2]), found([0.5, 0.2001]));
 }
 
 /// A fingerprint shows another weight, and another engine where its bits are others.

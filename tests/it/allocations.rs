@@ -121,20 +121,26 @@ fn a_stage_over_vectors_allocates_nothing() {
 #[test]
 fn a_stage_over_an_rbm_allocates_nothing() {
     for engine in Engine::ALL.into_iter().filter(|e| e.is_available()) {
-        assert_none_per_stage(&rbm_path::<f32>(engine), BlockGibbs);
-        assert_none_per_stage(&rbm_path::<f64>(engine), BlockGibbs);
-        let repeated = Repeat::new(BlockGibbs, 2).unwrap();
-        assert_none_per_stage(&rbm_path::<f32>(engine), repeated);
+        for rates in [&[0.5][..], &[0.5, 0.2, 0.9]] {
+            assert_none_per_stage(&rbm_path::<f32>(engine, rates), BlockGibbs);
+            assert_none_per_stage(&rbm_path::<f64>(engine, rates), BlockGibbs);
+            let repeated = Repeat::new(BlockGibbs, 2).unwrap();
+            assert_none_per_stage(&rbm_path::<f32>(engine, rates), repeated);
+        }
     }
 }
 
-fn rbm_path<T: Scalar>(engine: Engine) -> RbmPath<T> {
+/// From a mixture of models whose units are all on at one of these rates.
+fn rbm_path<T: Scalar>(engine: Engine, rates: &[f64]) -> RbmPath<T> {
     let weights = DMatrix::from_fn(70, 130, |j, i| {
         T::nearest(((7 * j + 3 * i) % 11) as f64 / 5.0 - 1.1)
     });
     let (hidden, visible) = (DVector::zeros(70), DVector::zeros(130));
     let target = Rbm::new(weights, hidden, visible).unwrap();
-    let base = BaseRate::uniform(70, 130).unwrap();
-    let path = RbmPath::new(base, target).unwrap();
+    let models = rates.iter().map(|&p| {
+        let model = BaseRate::from_rates(70, &DVector::repeat(130, p));
+        (1.0, model.unwrap())
+    });
+    let path = RbmPath::new(BaseRate::mixture(models).unwrap(), target).unwrap();
     path.with_engine(engine).unwrap()
 }

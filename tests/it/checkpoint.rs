@@ -174,14 +174,19 @@ fn runs_of_rbms_go_on() {
     let weight = |j, i| ((7 * j + 3 * i) % 11) as f32 / 5.0 - 1.1;
     let zeros = |units| DVector::zeros(units);
     let target = Rbm::new(DMatrix::from_fn(20, 30, weight), zeros(20), zeros(30)).unwrap();
-    let path = RbmPath::new(BaseRate::uniform(20, 30).unwrap(), target).unwrap();
-    let ais = || {
-        Ais::new(&path, BlockGibbs)
-            .schedule(Schedule::linear(12).unwrap())
-            .block_size(40)
-            .chains(100)
-    };
-    assert_goes_on!("rbm", 100 * 12, ais());
+    let fair = BaseRate::uniform(20, 30).unwrap();
+    let dark = BaseRate::from_rates(20, &DVector::repeat(30, 0.1)).unwrap();
+    let mixture = BaseRate::mixture([(0.5, fair.clone()), (0.5, dark)]).unwrap();
+    for base in [fair, mixture] {
+        let path = RbmPath::new(base, target.clone()).unwrap();
+        let ais = || {
+            Ais::new(&path, BlockGibbs)
+                .schedule(Schedule::linear(12).unwrap())
+                .block_size(40)
+                .chains(100)
+        };
+        assert_goes_on!("rbm", 100 * 12, ais());
+    }
 }
 
 fn tempering(path: &Vectors) -> Tempering<'_, Vectors, PersistentHmc> {

@@ -231,6 +231,21 @@ fn chains_are_read_as_states_of_the_path() {
 }
 
 #[test]
+fn a_mixture_as_base_is_not_written() {
+    let rbm = expected();
+    let base = BaseRate::uniform(rbm.hidden_units(), rbm.visible_units()).unwrap();
+    let mixture = BaseRate::mixture([(1.0, base.clone()), (2.0, base)]).unwrap();
+    let file = RbmFile {
+        rbm,
+        base: Some(mixture),
+        log_z_exact: None,
+        chains: None,
+    };
+    let error = file.write(Temporary::new("mixture").0.clone()).unwrap_err();
+    assert!(error.to_string().contains("2 components"), "{error}");
+}
+
+#[test]
 fn every_fault_is_named_by_its_key() {
     let nan = doubles(&[7.0, f64::NAN]);
     let large = doubles(&[7.0, 1e300]);

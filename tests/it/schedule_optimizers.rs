@@ -367,6 +367,20 @@ fn any_optimizer_works_with_block_gibbs_on_an_rbm() {
     all_combine(&path, &BlockGibbs, log_z);
 }
 
+#[test]
+fn any_optimizer_works_from_a_mixture_to_an_rbm() {
+    let (path, log_z) = small_rbm();
+    let rates = |p| BaseRate::from_rates(6, &DVector::repeat(9, p)).unwrap();
+    let models = [
+        (2.0, path.base().clone()),
+        (1.0, rates(0.2)),
+        (1.0, rates(0.8)),
+    ];
+    let base = BaseRate::mixture(models).unwrap();
+    let path = RbmPath::new(base, path.target().clone()).unwrap();
+    all_combine(&path, &BlockGibbs, log_z);
+}
+
 /// The standard normal and one far away, in one dimension.
 fn far_apart() -> GaussianPath {
     let target = Gaussian::isotropic(dvector![60.0], 0.1).unwrap();

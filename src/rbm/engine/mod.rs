@@ -1,6 +1,7 @@
 //! The inner loops of an RBM: a layer of 0/1 units for many chains, products of weights with it,
 //! and what is done to each unit, for every instruction set.
 
+mod categorical;
 mod elementwise;
 mod layers;
 mod panels;
@@ -14,6 +15,7 @@ mod tile_registers;
 mod tiles;
 mod words;
 
+pub(super) use categorical::{Categorical, CategoricalBuffers};
 pub(super) use elementwise::{
     Positions, add_scaled, dot, draw_units, exp_nonpositive, logits_to_probabilities,
     softplus_gain, total, weigh_and_draw,

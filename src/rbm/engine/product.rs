@@ -61,6 +61,11 @@ impl<'a, T: Scalar> Inputs<'a, T> {
             registers,
         }
     }
+
+    /// Number of chains.
+    pub(crate) fn chains(&self) -> usize {
+        self.units.chains()
+    }
 }
 
 impl<T: Scalar> Weights<T> {
@@ -91,7 +96,7 @@ impl<T: Scalar> Weights<T> {
     /// `W u` for the outputs of one panel and the units `u` of each chain.
     pub(crate) fn multiply(&self, panel: usize, inputs: &mut Inputs<'_, T>, sums: &mut [Row<T>]) {
         assert_eq!(self.engine, inputs.engine, "engine");
-        assert_eq!(sums.len(), inputs.units.chains(), "chains");
+        assert_eq!(sums.len(), inputs.chains(), "chains");
         match (&self.form, &inputs.registers) {
             (Form::Panels(panels), _) => {
                 let ProductBuffers { active, tables } = &mut *inputs.buffers;

@@ -90,11 +90,15 @@ impl<T: Scalar> RbmFile<T> {
     /// Writes a compressed file of all fields, in the precision of `T`.
     ///
     /// # Errors
-    /// A chain of another length than D; [`Error::File`] where the file cannot be written.
+    /// A chain of another length than D; a base that is a mixture, for which the format has no key; [`Error::File`] where
+    /// the file cannot be written.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         for chain in self.chains.iter().flatten() {
             Error::check_dimension("chain", chain.len(), self.rbm.visible_units())?;
+        }
+        if let Some(base) = &self.base {
+            base.check_single("one component, which is what a file holds")?;
         }
         self.write_archive(path).map_err(|error| match error {
             ZipError::Io(error) => Error::io(path, error),
