@@ -88,7 +88,7 @@ impl<T: Scalar> Components<T> {
 
     /// The largest size of a sum of logits of one component.
     pub(crate) fn largest_sum(&self) -> f64 {
-        let sums = self.logits.column_iter().map(|logits| largest_sum(&logits));
+        let sums = self.logits.column_iter().map(|logits| largest_sum(logits));
         sums.fold(0.0, f64::max)
     }
 }

@@ -116,7 +116,7 @@ fn an_error_that_is_not_reached_is_named_with_the_chains_that_reach_it() {
         reached,
         chains: Some(1_000),
     };
-    assert_eq!(few.warnings(), [warning.clone()]);
+    assert_eq!(few.warnings(), std::slice::from_ref(&warning));
     let needed = 1_000.0 * (reached / 0.03).powi(2);
     let text = warning.to_string();
     let said = text.split("about ").nth(1).unwrap().split(' ').next();

@@ -305,7 +305,10 @@ fn assert_runs_refuse(n: usize, k: usize) -> Result<()> {
     let state = DVector::zeros(n);
     let samples = TargetSamples::exact(vec![state.clone(); k]);
     assert_eq!(ais.reverse(&samples).is_ok(), n == 2 && k > 0);
-    assert_eq!(ais.raise(&[state.clone()], k).is_ok(), n == 2 && k > 0);
+    assert_eq!(
+        ais.raise(std::slice::from_ref(&state), k).is_ok(),
+        n == 2 && k > 0
+    );
     assert_eq!(ais.sandwich(&state).is_ok(), n == 2);
     let flow = LearnedTransitions::new(Mean::Affine, n.max(1), k.max(1), 1)?;
     assert_eq!(runs(&path, flow), n == 2 && k == 2);

@@ -188,13 +188,13 @@ fn draw<T: Scalar, const FUSED: bool>(
             let r = T::nearest(x[l] - largest[l]);
             let e = exp_nonpositive::<T, FUSED>(to * r);
             total[l] += e;
-            sums[l] = total[l];
             // Near 0 the difference of exponentials would cancel.
             let far = exp_nonpositive::<T, FUSED>((to + step) * r) - e;
             let near = e * exp_m1_series::<T, FUSED>(step * r);
             let is_far = (step * r).abs() > T::INCREMENT_RADIUS;
             gain[l] += if is_far { far } else { near };
         }
+        *sums = total;
     }
     let scale = Positions::<T>::length_over_rounded(t.0, t.1);
     for l in 0..LANES {
@@ -244,9 +244,9 @@ mod tests {
     #[test]
     fn ratios_and_draws_are_those_of_the_law() {
         let mut activations = [[0.0; LANES]; 2];
-        for l in 0..LANES {
-            activations[0][l] = -300.0 + l as f64;
-            activations[1][l] = -300.0 + l as f64 * l as f64;
+        let [first, second] = &mut activations;
+        for (l, (first, second)) in (0..16_u8).map(f64::from).zip(first.iter_mut().zip(second)) {
+            (*first, *second) = (-300.0 + l, -300.0 + l * l);
         }
         for t in [(0.0, 0.04), (0.9, 0.901), (1.0, 0.5), (0.2, 0.2)] {
             let (mut sums, mut ratios) = ([[0.0; LANES]; 2], [0.0; LANES]);

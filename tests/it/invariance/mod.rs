@@ -31,7 +31,8 @@ const WEIGHTS: usize = 60_000;
 /// means four steps from exact samples of the two Gaussians should not change.
 fn invariance<K: TransitionKernel<Stationary<TwoGaussians>>>(kernel: &K) -> Worst {
     let model = Stationary(TwoGaussians::new());
-    let statistics: [&dyn Fn(&DVector<f64>) -> f64; 6] = [
+    type Statistic<'a> = &'a dyn Fn(&DVector<f64>) -> f64;
+    let statistics: [Statistic<'_>; 6] = [
         &|_| 1.0,
         &|x| x[0],
         &|x| x[0].powi(2),
