@@ -194,7 +194,8 @@ where
             let begun = Instant::now();
             let round = self.round(&kernel, barrier.schedule(now)?, seeds.next_u64(), &meter);
             if was_stopped(&round) {
-                return last.ok_or_else(|| self.stopped());
+                let ended = |last| RoundsRun { candidates: None, ..last };
+                return last.map(ended).ok_or_else(|| self.stopped());
             }
             let evaluations = self.evaluations(now);
             spent = spent.saturating_add(evaluations);
@@ -212,6 +213,7 @@ where
                 kernel: kernel.clone(),
                 barrier: barrier.clone(),
                 rounds: rounds.clone(),
+                candidates: Some(self.standard_error.map_or(1, |_| self.rounds)),
             };
             let reached = |target| finished.standard_error() <= target;
             if is_last || self.standard_error.is_some_and(reached) {

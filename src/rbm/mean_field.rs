@@ -1,9 +1,9 @@
-//! The mean-field base of an RBM, from its parameters alone.
+//! The mean-field equations of an RBM, and the base that they give, from its parameters alone.
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::{DMatrix, DVector, DVectorView};
 use rand::RngExt;
 
-use crate::num::sigmoid;
+use crate::num::{sigmoid, softplus};
 use crate::random::{Purpose, stream};
 use crate::rbm::base_rate::BaseRate;
 use crate::rbm::enumerate::map_tasks;
@@ -12,7 +12,7 @@ use crate::rbm::scalar::Scalar;
 use crate::{Error, Result};
 
 /// Starts that move together, as the columns of a matrix. Fixed, so that the result does not depend on the threads.
-const BLOCK: usize = 16;
+pub(super) const BLOCK: usize = 16;
 /// The change in every probability at which a solution is found.
 const TOLERANCE: f64 = 1e-6;
 /// Where rounding keeps a solution from being found.
@@ -49,11 +49,8 @@ impl<T: Scalar> BaseRate<T> {
         Error::check_count("starts", starts, 1)?;
         let equations = MeanField::new(rbm);
         let blocks = map_tasks(starts.div_ceil(BLOCK), |block| {
-            let mut rng = stream(seed, Purpose::MeanField, block);
             let columns = BLOCK.min(starts - block * BLOCK);
-            let coin = |_, _| f64::from(u8::from(rng.random::<bool>()));
-            let start = DMatrix::from_fn(rbm.visible_units(), columns, coin);
-            let logits = equations.solve(start);
+            let logits = equations.solve(coins(rbm.visible_units(), columns, seed, block));
             let on = logits.map(sigmoid).column_sum();
             (on, logits.map(|x| sigmoid(-x)).column_sum())
         });
@@ -71,8 +68,14 @@ impl<T: Scalar> BaseRate<T> {
     }
 }
 
+/// A block of states of fair coins, as columns.
+pub(super) fn coins(units: usize, columns: usize, seed: u64, block: usize) -> DMatrix<f64> {
+    let mut rng = stream(seed, Purpose::MeanField, block);
+    DMatrix::from_fn(units, columns, |_, _| f64::from(rng.random::<bool>()))
+}
+
 /// The mean-field equations, in double precision.
-struct MeanField {
+pub(super) struct MeanField {
     weights: DMatrix<f64>,
     transposed: DMatrix<f64>,
     hidden_bias: DVector<f64>,
@@ -80,7 +83,7 @@ struct MeanField {
 }
 
 impl MeanField {
-    fn new<T: Scalar>(rbm: &Rbm<T>) -> Self {
+    pub(super) fn new<T: Scalar>(rbm: &Rbm<T>) -> Self {
         let weights = rbm.weights().map(T::as_);
         Self {
             transposed: weights.transpose(),
@@ -93,11 +96,10 @@ impl MeanField {
     /// The logits `b + W^T mu` of the solution to which each column of probabilities leads.
     ///
     /// A sweep that changes a probability by d raises the bound by `2 d^2` or more, so that the sweeps end.
-    fn solve(&self, mut visible: DMatrix<f64>) -> DMatrix<f64> {
+    pub(super) fn solve(&self, mut visible: DMatrix<f64>) -> DMatrix<f64> {
         let mut logits = visible.clone();
         for _ in 0..MAX_SWEEPS {
-            let hidden = activations(&self.weights, &visible, &self.hidden_bias).map(sigmoid);
-            logits = activations(&self.transposed, &hidden, &self.visible_bias);
+            logits = self.visible_logits(&self.hidden(&visible));
             let next = logits.map(sigmoid);
             let change = (&next - &visible).amax();
             visible = next;
@@ -107,6 +109,34 @@ impl MeanField {
         }
         logits
     }
+
+    /// `sigmoid(a + W m)` of each column of visible probabilities.
+    pub(super) fn hidden(&self, visible: &DMatrix<f64>) -> DMatrix<f64> {
+        activations(&self.weights, visible, &self.hidden_bias).map(sigmoid)
+    }
+
+    /// `b + W^T mu` of each column of hidden probabilities.
+    pub(super) fn visible_logits(&self, hidden: &DMatrix<f64>) -> DMatrix<f64> {
+        activations(&self.transposed, hidden, &self.visible_bias)
+    }
+
+    /// `a.mu + H(mu) + sum_i softplus(b_i + (W^T mu)_i) <= log Z` of each column mu of hidden probabilities, of which
+    /// the last sum is over the logits. Where all are 0 or 1, this is the log density of a hidden configuration.
+    pub(super) fn bounds(&self, hidden: &DMatrix<f64>, logits: &DMatrix<f64>) -> Vec<f64> {
+        let columns = hidden.column_iter().zip(logits.column_iter());
+        let bound = |(mu, logits): (DVectorView<'_, f64>, DVectorView<'_, f64>)| {
+            let linear_and_entropy = mu.iter().zip(&self.hidden_bias);
+            let hidden: f64 = linear_and_entropy.map(|(&mu, a)| a * mu + entropy(mu)).sum();
+            hidden + logits.iter().map(|&x| softplus(x)).sum::<f64>()
+        };
+        columns.map(bound).collect()
+    }
+}
+
+/// `-p log p - (1 - p) log(1 - p)`.
+fn entropy(p: f64) -> f64 {
+    let term = |p: f64| if p > 0.0 { -p * p.ln() } else { 0.0 };
+    term(p) + term(1.0 - p)
 }
 
 /// The biases and what the weights add, for each column of units.
