@@ -18,7 +18,7 @@ fn main_() {
         for base in [file.base.clone(), Some(BaseRate::uniform(rbm.hidden_units(), rbm.visible_units()).unwrap())] {
             let Some(base) = base else { println!("  no base"); continue };
             let path = RbmPath::new(base, rbm.clone()).unwrap();
-            let k = if rbm.hidden_units() <= 20 {1000} else {500};
+            let k = if rbm.hidden_units() <= 20 {1000} else {100};
             let run = Ais::new(&path, BlockGibbs).schedule(Schedule::linear(k).unwrap()).chains(256).run().unwrap();
             let b = Instant::now();
             let l = rbm.lower_bound(run.states(), 0, 0).unwrap();

@@ -1,9 +1,9 @@
 //! The mean-field equations of an RBM, and the base that they give, from its parameters alone.
 
-use nalgebra::{DMatrix, DVector, DVectorView};
+use nalgebra::{DMatrix, DVector};
 use rand::RngExt;
 
-use crate::num::{sigmoid, softplus};
+use crate::num::sigmoid;
 use crate::random::{Purpose, stream};
 use crate::rbm::base_rate::BaseRate;
 use crate::rbm::enumerate::map_tasks;
@@ -13,7 +13,7 @@ use crate::{Error, Result};
 
 /// Starts that move together, as the columns of a matrix. Fixed, so that the result does not depend on the threads.
 pub(super) const BLOCK: usize = 16;
-/// The change in every probability at which a solution is found.
+/// The change in every probability at which the solution of a base is found.
 const TOLERANCE: f64 = 1e-6;
 /// Where rounding keeps a solution from being found.
 const MAX_SWEEPS: usize = 10_000;
@@ -50,7 +50,8 @@ impl<T: Scalar> BaseRate<T> {
         let equations = MeanField::new(rbm);
         let blocks = map_tasks(starts.div_ceil(BLOCK), |block| {
             let columns = BLOCK.min(starts - block * BLOCK);
-            let logits = equations.solve(coins(rbm.visible_units(), columns, seed, block));
+            let start = coins(rbm.visible_units(), columns, seed, block);
+            let logits = equations.solve(start, TOLERANCE);
             let on = logits.map(sigmoid).column_sum();
             (on, logits.map(|x| sigmoid(-x)).column_sum())
         });
@@ -77,9 +78,9 @@ pub(super) fn coins(units: usize, columns: usize, seed: u64, block: usize) -> DM
 /// The mean-field equations, in double precision.
 pub(super) struct MeanField {
     weights: DMatrix<f64>,
-    transposed: DMatrix<f64>,
-    hidden_bias: DVector<f64>,
-    visible_bias: DVector<f64>,
+    pub(super) transposed: DMatrix<f64>,
+    pub(super) hidden_bias: DVector<f64>,
+    pub(super) visible_bias: DVector<f64>,
 }
 
 impl MeanField {
@@ -93,50 +94,34 @@ impl MeanField {
         }
     }
 
-    /// The logits `b + W^T mu` of the solution to which each column of probabilities leads.
+    /// The logits `b + W^T mu` of the solution to which each column of probabilities leads, where a sweep changes none of
+    /// these by `tolerance`.
     ///
     /// A sweep that changes a probability by d raises the bound by `2 d^2` or more, so that the sweeps end.
-    pub(super) fn solve(&self, mut visible: DMatrix<f64>) -> DMatrix<f64> {
+    pub(super) fn solve(&self, mut visible: DMatrix<f64>, tolerance: f64) -> DMatrix<f64> {
         let mut logits = visible.clone();
         for _ in 0..MAX_SWEEPS {
-            logits = self.visible_logits(&self.hidden(&visible));
+            let hidden = self.hidden_logits(&visible).map(sigmoid);
+            logits = self.visible_logits(&hidden);
             let next = logits.map(sigmoid);
             let change = (&next - &visible).amax();
             visible = next;
-            if change < TOLERANCE {
+            if change < tolerance {
                 break;
             }
         }
         logits
     }
 
-    /// `sigmoid(a + W m)` of each column of visible probabilities.
-    pub(super) fn hidden(&self, visible: &DMatrix<f64>) -> DMatrix<f64> {
-        activations(&self.weights, visible, &self.hidden_bias).map(sigmoid)
+    /// The logits `a + W m` for each column of visible probabilities.
+    pub(super) fn hidden_logits(&self, visible: &DMatrix<f64>) -> DMatrix<f64> {
+        activations(&self.weights, visible, &self.hidden_bias)
     }
 
-    /// `b + W^T mu` of each column of hidden probabilities.
+    /// The logits `b + W^T mu` for each column of hidden probabilities.
     pub(super) fn visible_logits(&self, hidden: &DMatrix<f64>) -> DMatrix<f64> {
         activations(&self.transposed, hidden, &self.visible_bias)
     }
-
-    /// `a.mu + H(mu) + sum_i softplus(b_i + (W^T mu)_i) <= log Z` of each column mu of hidden probabilities, of which
-    /// the last sum is over the logits. Where all are 0 or 1, this is the log density of a hidden configuration.
-    pub(super) fn bounds(&self, hidden: &DMatrix<f64>, logits: &DMatrix<f64>) -> Vec<f64> {
-        let columns = hidden.column_iter().zip(logits.column_iter());
-        let bound = |(mu, logits): (DVectorView<'_, f64>, DVectorView<'_, f64>)| {
-            let linear_and_entropy = mu.iter().zip(&self.hidden_bias);
-            let hidden: f64 = linear_and_entropy.map(|(&mu, a)| a * mu + entropy(mu)).sum();
-            hidden + logits.iter().map(|&x| softplus(x)).sum::<f64>()
-        };
-        columns.map(bound).collect()
-    }
-}
-
-/// `-p log p - (1 - p) log(1 - p)`.
-fn entropy(p: f64) -> f64 {
-    let term = |p: f64| if p > 0.0 { -p * p.ln() } else { 0.0 };
-    term(p) + term(1.0 - p)
 }
 
 /// The biases and what the weights add, for each column of units.
