@@ -159,8 +159,7 @@ impl<S, R> Run<S, R> {
                 certified_lower_bound(&Vec::from_iter(islands), confidence)
             }
         };
-        let of_log_z =
-            |bound: f64| bound + settings.log_base_normalizer - settings.rounding_error;
+        let of_log_z = |bound: f64| bound + settings.log_base_normalizer - settings.rounding_error;
         let forward = !settings.purpose.reads_backward();
         Ok(Some(of_log_z(bound?)).filter(|_| forward))
     }

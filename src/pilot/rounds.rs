@@ -194,7 +194,10 @@ where
             let begun = Instant::now();
             let round = self.round(&kernel, barrier.schedule(now)?, seeds.next_u64(), &meter);
             if was_stopped(&round) {
-                let ended = |last| RoundsRun { candidates: None, ..last };
+                let ended = |last| RoundsRun {
+                    candidates: None,
+                    ..last
+                };
                 return last.map(ended).ok_or_else(|| self.stopped());
             }
             let evaluations = self.evaluations(now);

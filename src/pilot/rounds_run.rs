@@ -105,7 +105,10 @@ impl<S, K> RoundsRun<S, K> {
     /// A confidence outside (0, 1).
     pub fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
         Error::check_inner_fraction("confidence", confidence)?;
-        let bound = |n| self.run.certified_lower_bound(1.0 - (1.0 - confidence) / n as f64);
+        let bound = |n| {
+            self.run
+                .certified_lower_bound(1.0 - (1.0 - confidence) / n as f64)
+        };
         self.candidates.map_or(Ok(None), bound)
     }
 

@@ -40,7 +40,8 @@ impl MeanField {
             fresh.iter().for_each(|(log_f, _)| sums.add(*log_f));
             open.append(&mut fresh);
             open.sort_by(falling);
-            if met.len() >= MOST || sums.log_sum() - before < GAIN {
+            let grows = sums.log_sum() - before >= GAIN;
+            if met.len() >= MOST || !grows {
                 expanded.append(&mut open);
                 expanded.sort_by(falling);
                 return expanded;
@@ -76,7 +77,12 @@ impl MeanField {
     /// `a.h`, and the logits `b + W^T h`.
     fn given(&self, units: &[bool]) -> (f64, DVector<f64>) {
         let mut logits = self.visible_bias.clone();
-        for (column, _) in self.transposed.column_iter().zip(units).filter(|(_, on)| **on) {
+        for (column, _) in self
+            .transposed
+            .column_iter()
+            .zip(units)
+            .filter(|(_, on)| **on)
+        {
             logits += column;
         }
         (masked_sum_of(self.hidden_bias.as_slice(), units), logits)

@@ -71,12 +71,7 @@ impl<T: Scalar> Rbm<T> {
     /// assert!(bound.modes[0].bound < bound.value);
     /// # Ok::<(), annealed::Error>(())
     /// ```
-    pub fn lower_bound(
-        &self,
-        states: &[Vec<bool>],
-        starts: usize,
-        seed: u64,
-    ) -> Result<LogZBound> {
+    pub fn lower_bound(&self, states: &[Vec<bool>], starts: usize, seed: u64) -> Result<LogZBound> {
         let units = self.visible_units();
         for state in states {
             Error::check_dimension("state", state.len(), units)?;
@@ -144,5 +139,33 @@ impl MeanField {
         let units = hidden.iter().zip(&self.hidden_bias);
         let hidden = units.map(|(&x, a)| softplus(x) + (a - x) * sigmoid(x));
         hidden.sum::<f64>() + visible.iter().map(|&x| softplus(x)).sum::<f64>()
+    }
+}
+
+#[cfg(all(test, feature = "rayon"))]
+mod tests {
+    use rand::RngExt;
+
+    use super::*;
+    use crate::random::{Purpose, stream};
+
+    #[test]
+    fn any_number_of_threads_gives_the_same_bits() {
+        let mut rng = stream(1, Purpose::Testing, 0);
+        let mut weights = || DMatrix::from_fn(40, 30, |_, _| rng.random_range(-1.0..1.0_f32));
+        let (weights, biases) = (weights(), weights());
+        let [a, b] = [30, 40].map(|units| DVector::from_fn(units, |i, _| biases[i]));
+        let rbm = Rbm::new(weights.transpose(), a, b).unwrap();
+        let states = vec![vec![true; 40]; 50];
+        let on_threads = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+            let bound = || rbm.lower_bound(&states, 50, 3).unwrap();
+            pool.build().unwrap().install(bound)
+        };
+        let one = on_threads(1);
+        assert!(one.modes.len() > 1);
+        for threads in [2, 5] {
+            assert_eq!(on_threads(threads), one);
+        }
     }
 }

@@ -95,18 +95,25 @@ impl MeanField {
     }
 
     /// The logits `b + W^T mu` of the solution to which each column of probabilities leads, where a sweep changes none of
-    /// these by `tolerance`.
+    /// them by `tolerance`.
     ///
     /// A sweep that changes a probability by d raises the bound by `2 d^2` or more, so that the sweeps end.
     pub(super) fn solve(&self, mut visible: DMatrix<f64>, tolerance: f64) -> DMatrix<f64> {
         let mut logits = visible.clone();
+        let mut moving = Vec::from_iter(0..visible.ncols());
         for _ in 0..MAX_SWEEPS {
-            let hidden = self.hidden_logits(&visible).map(sigmoid);
-            logits = self.visible_logits(&hidden);
-            let next = logits.map(sigmoid);
-            let change = (&next - &visible).amax();
-            visible = next;
-            if change < tolerance {
+            let hidden = self.hidden_logits(&visible.select_columns(&moving));
+            let swept = self.visible_logits(&hidden.map(sigmoid));
+            let mut swept = swept.column_iter();
+            moving.retain(|&column| {
+                let swept = swept.next().expect("a column for each that moves");
+                let next = swept.map(sigmoid);
+                let change = (&next - visible.column(column)).amax();
+                logits.set_column(column, &swept);
+                visible.set_column(column, &next);
+                change >= tolerance
+            });
+            if moving.is_empty() {
                 break;
             }
         }
