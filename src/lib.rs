@@ -38,7 +38,7 @@ pub mod guide {
     #[doc = "[which]: crate::guide::which_method\n[witness]: crate::guide::second_witness\n\n"]
     #[doc = include_str!("../docs/populations.md")]
     pub mod populations {}
-    #[doc = "[witness]: crate::guide::second_witness\n\n"]
+    #[doc = "[intervals]: crate::guide::intervals\n[witness]: crate::guide::second_witness\n\n"]
     #[doc = include_str!("../docs/rbms.md")]
     pub mod rbms {}
     #[doc = "[guide]: crate::guide\n\n"]

@@ -208,6 +208,15 @@ impl<Q> Bridge<Q> {
         self.bounds.tight_lower
     }
 
+    /// `None`: Bennett's estimate is the root of an equation and not unbiased for Z. The forward run has a
+    /// [bound](Run::certified_lower_bound).
+    ///
+    /// # Errors
+    /// A confidence outside (0, 1).
+    pub fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
+        Error::check_inner_fraction("confidence", confidence).map(|()| None)
+    }
+
     /// The reverse run's estimate minus the forward run's, in nats.
     pub fn gap(&self) -> f64 {
         self.bounds.tight_upper - self.bounds.tight_lower

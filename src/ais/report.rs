@@ -27,6 +27,9 @@ pub struct Report {
     pub effective_sample_size: f64,
     /// In expectation a lower bound on `log Z_K`; `None` where a chain has weight zero.
     pub lower_bound: Option<f64>,
+    /// A lower bound on `log Z_K` that holds with 95% confidence, whatever the tails of the weights; see
+    /// [`Run::certified_lower_bound`].
+    pub certified_lower_bound: Option<f64>,
     /// The estimate by thermodynamic integration, where it exists.
     pub thermodynamic_log_z: Option<f64>,
     /// Variance of the log weights of the chains that live, 0 of a single one.
@@ -72,6 +75,7 @@ impl<S, R> Run<S, R> {
             log_base_normalizer: self.log_base_normalizer(),
             effective_sample_size: self.effective_sample_size(),
             lower_bound: number(self.lower_bound()),
+            certified_lower_bound: self.certified_lower_bound(0.95).ok().flatten(),
             thermodynamic_log_z: self.thermodynamic_log_z(),
             var_log_weight: number(self.estimate().var_log_weight()),
             warnings: self.warnings().iter().map(text).collect(),
@@ -112,6 +116,8 @@ impl fmt::Display for Report {
         }
         writeln!(f, "\nlog Z of the base {:.4}", self.log_base_normalizer)?;
         write_if(f, "lower bound in expectation", self.lower_bound)?;
+        let certified = self.certified_lower_bound;
+        write_if(f, "lower bound with 95% confidence", certified)?;
         write_if(f, "thermodynamic integration", self.thermodynamic_log_z)?;
         write_if(f, "variance of the log weights", self.var_log_weight)?;
         let (steps, seed, block) = (self.steps, self.seed, self.block_size);

@@ -13,8 +13,10 @@ use super::stages::StageSummary;
 use super::stop::StoppedBy;
 use super::tree::{self, Forest, Merge, Node};
 use crate::Result;
-use crate::estimate::{Estimate, Headline, Warning, importance_weighted_bound, jackknife};
-use crate::num::{Engine, WeightSums};
+use crate::estimate::{
+    Estimate, Headline, Warning, certified_lower_bound, importance_weighted_bound, jackknife,
+};
+use crate::num::{Engine, WeightSums, log_mean_exp};
 use crate::schedule::Schedule;
 
 /// The result of a run: log Z with its uncertainty, reasons to doubt it, and the weighted chains.
@@ -143,6 +145,29 @@ impl<S, R> Run<S, R> {
     /// not the mean over independent chains.
     pub fn lower_bound(&self) -> f64 {
         self.log_z_estimate().mean_log_weight()
+    }
+
+    /// A lower bound on `log Z_K` that holds with probability `confidence`, whatever the tails of the weights and
+    /// whatever ended the run: that of [`certified_lower_bound`] from the chains, or from islands where chains
+    /// interact. `None` for a run that reads its path backward, whose samples may be approximate.
+    ///
+    /// Chains may be [missing](Self::missing) for any reason but their weights. Where a last block that was not full
+    /// is run again with more chains, the longer run has a bound of its own.
+    ///
+    /// # Errors
+    /// A confidence outside (0, 1).
+    pub fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
+        let (settings, chains) = (&self.settings, &self.chains.log_weights);
+        let bound = match settings.interaction {
+            None => certified_lower_bound(chains, confidence),
+            Some(_) => {
+                let islands = chains.chunks(settings.block_size).map(log_mean_exp);
+                certified_lower_bound(&Vec::from_iter(islands), confidence)
+            }
+        };
+        let of_log_z = |bound: f64| bound + settings.log_base_normalizer - settings.rounding_error;
+        let forward = !settings.purpose.reads_backward();
+        Ok(Some(of_log_z(bound?)).filter(|_| forward))
     }
 
     /// `log Z_0` plus the `k`-sample bound `E log((w_1 + .. + w_k) / k)` (Burda, Grosse and

@@ -2,10 +2,12 @@
 //! interval and bounds, and warnings where they are not to be trusted.
 //!
 //! An [`Estimate`] is made of log weights, by [`Ais`](crate::ais::Ais) or by hand; [`Warning`] says what to doubt
-//! of it and of a run. [`log_sum_exp`] and [`log_mean_exp`] add weights that overflow.
+//! of it and of a run. [`certified_lower_bound`] holds whatever the tails of the weights. [`log_sum_exp`] and
+//! [`log_mean_exp`] add weights that overflow.
 
 mod bennett;
 mod bound;
+mod certified;
 mod headline;
 mod interval;
 mod jackknife;
@@ -16,6 +18,7 @@ mod warning;
 pub use crate::num::{WeightSums, log_mean_exp, log_sum_exp};
 pub use bennett::BennettEstimate;
 pub use bound::importance_weighted_bound;
+pub use certified::certified_lower_bound;
 pub(crate) use headline::Headline;
 pub use jackknife::jackknife;
 pub(crate) use quantile::student;

@@ -33,13 +33,11 @@ impl<V: VisibleUnits> Harmonium<V> {
         self.check_data(data)?;
         let base_log_z = base.log_normalizer();
         let scores = data.iter().map(|row| {
-            let of_machine = self.log_density(row) - log_z;
-            (of_machine, base.log_density(row) - base_log_z)
+            let of_base = base.log_density(row) - base_log_z;
+            (self.log_density(row), of_base)
         });
-        Ok(LogLikelihood::of_scores(
-            scores,
-            -self.visible().log_states(),
-        ))
+        let fair_coins = -self.visible().log_states();
+        Ok(LogLikelihood::of_scores(log_z, scores, fair_coins))
     }
 
     /// Refuses a lack of data, and rows that are no state of the visible units.

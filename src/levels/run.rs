@@ -9,7 +9,7 @@ use super::island::Shell;
 use super::search::Found;
 use crate::ais::{Approximate, Merge, TargetSamples};
 use crate::chain::Decisions;
-use crate::estimate::{Estimate, Headline, Warning};
+use crate::estimate::{Estimate, Headline, Warning, certified_lower_bound};
 use crate::num::{WeightSums, WeightedMean, log_mean_exp};
 use crate::random::{Purpose, stream};
 use crate::{Error, Result};
@@ -84,6 +84,8 @@ pub struct LevelSummary {
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct LevelsRun<S> {
+    /// The log of each island's estimate of Z.
+    estimates: Vec<f64>,
     estimate: Estimate,
     information: f64,
     levels: Vec<LevelSummary>,
@@ -107,7 +109,8 @@ impl<S> LevelsRun<S> {
         seconds: f64,
     ) -> Result<Self> {
         let estimates = islands.iter().map(|run| run.log_likelihood.log_weight());
-        let estimate = Estimate::of_islands(&estimates.collect::<Vec<_>>())?;
+        let estimates: Vec<f64> = estimates.collect();
+        let estimate = Estimate::of_islands(&estimates)?;
         let mut log_likelihood = WeightedMean::default();
         for run in &islands {
             log_likelihood.merge(&run.log_likelihood);
@@ -118,6 +121,7 @@ impl<S> LevelsRun<S> {
         let mut run = Self {
             information: log_likelihood.get() - estimate.value(),
             warnings: find_warnings(&estimate, &found, &levels),
+            estimates,
             estimate,
             levels,
             states: Vec::new(),
@@ -151,6 +155,15 @@ impl<S> LevelsRun<S> {
     /// The 95% confidence interval of log Z, made of the islands as [`Estimate::interval_at`] says.
     pub fn interval(&self) -> (f64, f64) {
         self.estimate.interval()
+    }
+
+    /// A lower bound on log Z that holds with probability `confidence`, from the islands, whose estimates are
+    /// unbiased: that of [`certified_lower_bound`].
+    ///
+    /// # Errors
+    /// A confidence outside (0, 1).
+    pub fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
+        certified_lower_bound(&self.estimates, confidence).map(Some)
     }
 
     /// The estimate, whose weights are the islands' estimates of Z.

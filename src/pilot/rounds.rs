@@ -196,7 +196,8 @@ where
             let begun = Instant::now();
             let round = self.round(&kernel, barrier.schedule(now)?, seeds.next_u64(), &meter);
             if was_stopped(&round) {
-                let last = last.ok_or_else(|| self.stopped())?;
+                let mut last: Finished<P, K> = last.ok_or_else(|| self.stopped())?;
+                last.candidates = None;
                 return Ok(self.concluded(last, StoppedBy::Callback));
             }
             let evaluations = self.evaluations(now);
@@ -216,6 +217,7 @@ where
                 barrier: barrier.clone(),
                 rounds: rounds.clone(),
                 stopped_by: StoppedBy::Chains,
+                candidates: Some(self.standard_error.map_or(1, |_| self.rounds)),
             };
             let reached = |target| finished.standard_error() <= target;
             if self.standard_error.is_some_and(reached) {

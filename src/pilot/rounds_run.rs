@@ -35,6 +35,8 @@ pub struct RoundsRun<S, K> {
     pub(super) barrier: Barrier,
     pub(super) rounds: Vec<Round>,
     pub(super) stopped_by: StoppedBy,
+    /// Of so many rounds any might have been the last, by its own chains; `None` where a callback ended them.
+    pub(super) candidates: Option<usize>,
 }
 
 impl Round {
@@ -91,6 +93,24 @@ impl<S, K> RoundsRun<S, K> {
     /// Its standard error.
     pub fn standard_error(&self) -> f64 {
         self.run.standard_error()
+    }
+
+    /// A lower bound on log Z that holds with probability `confidence`: that of the last run
+    /// ([`Run::certified_lower_bound`]). `None` where the callback ended the rounds.
+    ///
+    /// Where a [standard error](super::Rounds::standard_error) could end them, the last round is chosen by its own
+    /// weights. Then each round has the confidence `1 - (1 - confidence) / n`, n the largest number of rounds, so
+    /// that all of their bounds hold at once.
+    ///
+    /// # Errors
+    /// A confidence outside (0, 1).
+    pub fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
+        Error::check_inner_fraction("confidence", confidence)?;
+        let bound = |n| {
+            self.run
+                .certified_lower_bound(1.0 - (1.0 - confidence) / n as f64)
+        };
+        self.candidates.map_or(Ok(None), bound)
     }
 
     /// The kernel of the last round, with the step sizes and shapes that were found.

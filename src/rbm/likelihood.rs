@@ -14,6 +14,8 @@ use crate::{Error, Result};
 pub struct LogLikelihood {
     /// Mean over the rows of `log f(v) - log Z`.
     pub mean: f64,
+    /// The log Z that was taken.
+    pub log_z: f64,
     /// Standard error of the mean over the rows; infinite for a single row. The error of log Z is not in it.
     pub standard_error: f64,
     /// Mean log likelihood of the same rows under the base-rate model.
@@ -29,22 +31,35 @@ pub struct LogLikelihood {
 }
 
 impl LogLikelihood {
-    /// From the log likelihoods of each row, under the machine and under the base-rate model.
-    pub(crate) fn of_scores(scores: impl Iterator<Item = (f64, f64)>, fair_coins: f64) -> Self {
+    /// From `log f` of each row, and the log likelihood of each under the base-rate model.
+    pub(crate) fn of_scores(
+        log_z: f64,
+        scores: impl Iterator<Item = (f64, f64)>,
+        fair_coins: f64,
+    ) -> Self {
         let [mut model, mut base_rate, mut difference] = [Moments::default(); 3];
-        for (of_model, of_base) in scores {
+        for (log_f, of_base) in scores {
+            let of_model = log_f - log_z;
             model.add(of_model);
             base_rate.add(of_base);
             difference.add(of_model - of_base);
         }
         Self {
             mean: model.mean(),
+            log_z,
             standard_error: model.standard_error(),
             base_rate: base_rate.mean(),
             fair_coins,
             difference_error: difference.standard_error(),
             rows: model.count() as usize,
         }
+    }
+
+    /// An upper bound on the mean, from a lower bound on log Z: the mean over the rows of `log f(v) - bound`. It holds
+    /// for certain where the bound does ([`Rbm::lower_bound`]), or else with the confidence of the bound
+    /// ([`Run::certified_lower_bound`](crate::ais::Run::certified_lower_bound)).
+    pub fn upper_bound(&self, log_z_bound: f64) -> f64 {
+        self.mean + self.log_z - log_z_bound
     }
 
     /// [`Warning::BelowBaseRate`] where the RBM scores below the base-rate model or fair coins by more than two
@@ -90,11 +105,11 @@ impl<T: Scalar> Rbm<T> {
         Error::check_dimension("base", base.visible_units(), self.visible_units())?;
         let base_log_z = base.log_normalizer();
         let scores = data.iter().map(|row| {
-            let of_rbm = self.log_density(row) - log_z;
-            (of_rbm, base.log_density(row) - base_log_z)
+            let of_base = base.log_density(row) - base_log_z;
+            (self.log_density(row), of_base)
         });
         let fair_coins = -(self.visible_units() as f64) * std::f64::consts::LN_2;
-        Ok(LogLikelihood::of_scores(scores, fair_coins))
+        Ok(LogLikelihood::of_scores(log_z, scores, fair_coins))
     }
 }
 
@@ -135,6 +150,8 @@ mod tests {
             "{found:?} {base_rate}"
         );
         assert_eq!(found.rows, 3);
+        // Half a nat below log Z, half a nat above the mean.
+        assert!((found.upper_bound(log_z - 0.5) - mean - 0.5).abs() < 1e-13);
         assert!(
             rbm.log_likelihood(&data[..1], log_z, &base)
                 .unwrap()

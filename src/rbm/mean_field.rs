@@ -1,4 +1,4 @@
-//! The mean-field base of an RBM, from its parameters alone.
+//! The mean-field equations of an RBM, and the base that they give, from its parameters alone.
 
 use nalgebra::{DMatrix, DVector};
 use rand::RngExt;
@@ -12,8 +12,8 @@ use crate::rbm::scalar::Scalar;
 use crate::{Error, Result};
 
 /// Starts that move together, as the columns of a matrix. Fixed, so that the result does not depend on the threads.
-const BLOCK: usize = 16;
-/// The change in every probability at which a solution is found.
+pub(super) const BLOCK: usize = 16;
+/// The change in every probability at which the solution of a base is found.
 const TOLERANCE: f64 = 1e-6;
 /// Where rounding keeps a solution from being found.
 const MAX_SWEEPS: usize = 10_000;
@@ -48,15 +48,11 @@ impl<T: Scalar> BaseRate<T> {
     pub fn mean_field(rbm: &Rbm<T>, starts: usize, seed: u64) -> Result<Self> {
         Error::check_count("starts", starts, 1)?;
         let equations = MeanField::new(rbm);
-        let number = starts.div_ceil(BLOCK);
-        let streams = successive(stream(seed, Purpose::MeanField, 0)).take(number);
-        let streams: Vec<StreamRng> = streams.collect();
-        let blocks = map_tasks(number, |block| {
-            let mut rng = streams[block].clone();
+        let streams = streams(seed, starts);
+        let blocks = map_tasks(streams.len(), |block| {
             let columns = BLOCK.min(starts - block * BLOCK);
-            let coin = |_, _| f64::from(u8::from(rng.random::<bool>()));
-            let start = DMatrix::from_fn(rbm.visible_units(), columns, coin);
-            let logits = equations.solve(start);
+            let start = coins(rbm.visible_units(), columns, streams[block].clone());
+            let logits = equations.solve(start, TOLERANCE);
             let on = logits.map(sigmoid).column_sum();
             (on, logits.map(|x| sigmoid(-x)).column_sum())
         });
@@ -74,16 +70,27 @@ impl<T: Scalar> BaseRate<T> {
     }
 }
 
+/// The streams of the blocks of so many starts.
+pub(super) fn streams(seed: u64, starts: usize) -> Vec<StreamRng> {
+    let first = stream(seed, Purpose::MeanField, 0);
+    successive(first).take(starts.div_ceil(BLOCK)).collect()
+}
+
+/// A block of states of fair coins, as columns.
+pub(super) fn coins(units: usize, columns: usize, mut rng: StreamRng) -> DMatrix<f64> {
+    DMatrix::from_fn(units, columns, |_, _| f64::from(rng.random::<bool>()))
+}
+
 /// The mean-field equations, in double precision.
-struct MeanField {
+pub(super) struct MeanField {
     weights: DMatrix<f64>,
-    transposed: DMatrix<f64>,
-    hidden_bias: DVector<f64>,
-    visible_bias: DVector<f64>,
+    pub(super) transposed: DMatrix<f64>,
+    pub(super) hidden_bias: DVector<f64>,
+    pub(super) visible_bias: DVector<f64>,
 }
 
 impl MeanField {
-    fn new<T: Scalar>(rbm: &Rbm<T>) -> Self {
+    pub(super) fn new<T: Scalar>(rbm: &Rbm<T>) -> Self {
         let weights = rbm.weights().map(T::as_);
         Self {
             transposed: weights.transpose(),
@@ -93,22 +100,40 @@ impl MeanField {
         }
     }
 
-    /// The logits `b + W^T mu` of the solution to which each column of probabilities leads.
+    /// The logits `b + W^T mu` of the solution to which each column of probabilities leads, where a sweep changes none of
+    /// them by `tolerance`.
     ///
     /// A sweep that changes a probability by d raises the bound by `2 d^2` or more, so that the sweeps end.
-    fn solve(&self, mut visible: DMatrix<f64>) -> DMatrix<f64> {
+    pub(super) fn solve(&self, mut visible: DMatrix<f64>, tolerance: f64) -> DMatrix<f64> {
         let mut logits = visible.clone();
+        let mut moving = Vec::from_iter(0..visible.ncols());
         for _ in 0..MAX_SWEEPS {
-            let hidden = activations(&self.weights, &visible, &self.hidden_bias).map(sigmoid);
-            logits = activations(&self.transposed, &hidden, &self.visible_bias);
-            let next = logits.map(sigmoid);
-            let change = (&next - &visible).amax();
-            visible = next;
-            if change < TOLERANCE {
+            let hidden = self.hidden_logits(&visible.select_columns(&moving));
+            let swept = self.visible_logits(&hidden.map(sigmoid));
+            let mut swept = swept.column_iter();
+            moving.retain(|&column| {
+                let swept = swept.next().expect("a column for each that moves");
+                let next = swept.map(sigmoid);
+                let change = (&next - visible.column(column)).amax();
+                logits.set_column(column, &swept);
+                visible.set_column(column, &next);
+                change >= tolerance
+            });
+            if moving.is_empty() {
                 break;
             }
         }
         logits
+    }
+
+    /// The logits `a + W m` for each column of visible probabilities.
+    pub(super) fn hidden_logits(&self, visible: &DMatrix<f64>) -> DMatrix<f64> {
+        activations(&self.weights, visible, &self.hidden_bias)
+    }
+
+    /// The logits `b + W^T mu` for each column of hidden probabilities.
+    pub(super) fn visible_logits(&self, hidden: &DMatrix<f64>) -> DMatrix<f64> {
+        activations(&self.transposed, hidden, &self.visible_bias)
     }
 }
 

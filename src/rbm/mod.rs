@@ -31,6 +31,10 @@ mod enumerate;
 
 mod mean_field;
 
+mod configurations;
+
+mod lower_bound;
+
 mod train;
 
 mod matching;
@@ -46,6 +50,7 @@ pub(crate) use enumerate::{check_log_normalizer, map_tasks};
 pub use file::{Binarization, BinaryData, DataLayout, RbmFile, RbmLayout};
 pub use gibbs::BlockGibbs;
 pub use likelihood::LogLikelihood;
+pub use lower_bound::{LogZBound, MeanFieldMode};
 pub use matching::{ExactMatching, MomentChains, PersistentMatching, RbmMatching, RbmMoments};
 pub use model::Rbm;
 pub use path::{RbmAt, RbmPath};

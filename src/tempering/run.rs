@@ -176,6 +176,16 @@ impl<S> TemperingRun<S> {
         (self.log_z() - half, self.log_z() + half)
     }
 
+    /// `None`: a ladder's states and betas depend on those of earlier rounds, and Bennett's estimate is the root of an
+    /// equation, so that nothing here is an unbiased estimate of Z, which
+    /// [`certified_lower_bound`](crate::estimate::certified_lower_bound) takes.
+    ///
+    /// # Errors
+    /// A confidence outside (0, 1).
+    pub fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
+        Error::check_inner_fraction("confidence", confidence).map(|()| None)
+    }
+
     /// The rejection rate of each pair of neighbours: the mean of one minus the probability of a swap.
     pub fn rejections(&self) -> &[f64] {
         &self.rejections

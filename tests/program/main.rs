@@ -104,6 +104,15 @@ fn an_rbm_scores_data_as_numpy_does() {
     assert!(off("log_likelihood") < 4.0 * error, "{found}");
     let exact = number(&found["log_z_exact"]) - number(&expected["log_z"]);
     assert!(exact.abs() < 1e-4, "{found}");
+    // A machine so small is enumerated by the search for the bound.
+    let certain = number(&found["certain_lower_bound"]);
+    let certified = number(&found["certified_lower_bound"]);
+    let exact = number(&found["log_z_exact"]);
+    assert!(certain <= exact && certain > exact - 0.01, "{found}");
+    assert!(certified < exact && certified > exact - 0.5, "{found}");
+    let most = number(&found["log_likelihood_upper_bound"]);
+    let log_f = number(&found["log_likelihood"]) + number(&found["log_z"]);
+    assert!((most - (log_f - certain)).abs() < 1e-9, "{found}");
     let bar = number(&found["bar_log_z"]) - number(&expected["log_z"]);
     assert!(
         bar.abs() < 4.0 * number(&found["bar_standard_error"]),
@@ -111,7 +120,9 @@ fn an_rbm_scores_data_as_numpy_does() {
     );
     let text = printed(&words(&scoring(&["--data", &data])));
     assert!(
-        text.contains("log Z = ") && text.contains("log likelihood of 60 rows: "),
+        text.contains("log Z = ")
+            && text.contains(" for certain, ")
+            && text.contains("log likelihood of 60 rows: "),
         "{text}"
     );
 }

@@ -11,6 +11,7 @@ use annealed::rbm::{BlockGibbs, RbmPath};
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
 
+use super::bounds::Bounds;
 use super::options::Options;
 use crate::interrupt::Interrupt;
 use crate::saved;
@@ -170,17 +171,20 @@ fn share(
     ))
 }
 
-/// Writes the report: as JSON to a file that ends in .json, else as text.
-pub fn write_report(file: &Path, run: &Chains) -> Result<()> {
+/// Writes the report, with the bounds: as JSON to a file that ends in .json, else as text.
+pub fn write_report(file: &Path, run: &Chains, bounds: &Bounds) -> Result<()> {
     let report = run.report();
     let is_json = file
         .extension()
         .is_some_and(|extension| extension == "json");
     let text = match is_json {
         true => {
-            serde_json::to_string_pretty(&report).map_err(|error| Error::file(file, error))? + "\n"
+            let json = serde_json::to_value(&report);
+            let mut json = json.map_err(|error| Error::file(file, error))?;
+            bounds.add_to(&mut json);
+            format!("{json:#}\n")
         }
-        false => report.to_string(),
+        false => format!("{report}\n{bounds}"),
     };
     fs::write(file, text).map_err(|error| Error::io(file, error))
 }

@@ -2,6 +2,7 @@
 //! likelihood of data.
 
 mod annealing;
+mod bounds;
 mod options;
 mod part;
 mod problem;
@@ -15,6 +16,7 @@ use annealed::{Error, Result};
 
 use crate::interrupt::Interrupt;
 use crate::saved;
+use bounds::Bounds;
 pub use options::Options;
 use problem::Problem;
 use report::Report;
@@ -39,6 +41,11 @@ pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
         return Ok(String::new());
     };
     keep(options, &run)?;
+    let likelihood = problem.log_likelihood(run.log_z())?;
+    let bounds = Bounds::new(&problem.rbm, &run, likelihood.as_ref())?;
+    if let Some(file) = &options.report {
+        annealing::write_report(file, &run, &bounds)?;
+    }
     let backward = match &options.reverse {
         Some(source) => Some(Backward::run(&ais, &run, &problem, source)?),
         None => None,
@@ -52,7 +59,8 @@ pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
     };
     let report = Report {
         problem: &problem,
-        likelihood: problem.log_likelihood(run.log_z())?,
+        likelihood,
+        bounds,
         run: &run,
         backward,
         raise,
@@ -65,16 +73,11 @@ pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
     }
 }
 
-/// Writes the files that are asked for: the run, its report and its picture.
+/// Writes the files that are asked for: the run and its picture.
 fn keep(options: &Options, run: &annealing::Chains) -> Result<()> {
     if let Some(file) = &options.save {
         saved::write(file, &run.clone().into())?;
     }
-    if let Some(file) = &options.plot {
-        run.plot(file)?;
-    }
-    options
-        .report
-        .as_ref()
-        .map_or(Ok(()), |file| annealing::write_report(file, run))
+    let plot = options.plot.as_ref();
+    plot.map_or(Ok(()), |file| run.plot(file))
 }

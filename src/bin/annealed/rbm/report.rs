@@ -8,6 +8,7 @@ use annealed::estimate::Warning;
 use annealed::rbm::LogLikelihood;
 use serde_json::{Value, json};
 
+use super::bounds::Bounds;
 use super::problem::Problem;
 use super::reverse::Backward;
 
@@ -16,6 +17,7 @@ pub struct Report<'a> {
     pub problem: &'a Problem,
     /// Of the held-out data, where there are any.
     pub likelihood: Option<LogLikelihood>,
+    pub bounds: Bounds,
     pub run: &'a Run<Vec<bool>>,
     pub backward: Option<Backward>,
     pub raise: Option<Raise>,
@@ -29,8 +31,7 @@ impl Report<'_> {
     /// The interval of the mean log likelihood, from that of log Z alone.
     fn interval_of(&self, likelihood: &LogLikelihood) -> (f64, f64) {
         let (lower, upper) = self.run.interval();
-        let log_f = likelihood.mean + self.run.log_z();
-        (log_f - upper, log_f - lower)
+        (likelihood.upper_bound(upper), likelihood.upper_bound(lower))
     }
 
     /// Of all runs.
@@ -82,6 +83,7 @@ impl Report<'_> {
             "warnings": self.warnings(),
             "notes": problem.note.lines().collect::<Vec<_>>(),
         });
+        self.bounds.add_to(&mut json);
         match &self.backward {
             Some(Backward::Exact(both)) => {
                 add_backward(&mut json, &both.0, &both.1);
@@ -141,6 +143,7 @@ impl Display for Report<'_> {
             let error = run.log_z() - exact;
             writeln!(f, "exact log Z = {exact:.3}, error {error:+.3}")?;
         }
+        write!(f, "{}", self.bounds)?;
         self.write_backward(f)?;
         self.write_log_likelihood(f)?;
         if run.stopped_by() != StoppedBy::Chains {
