@@ -105,6 +105,9 @@ impl<S, R> Kept<S, R> {
         }
         let mut chain_steps = 0;
         for (&block, piece) in &pieces.under_way {
+            let expected = format!("{}, of which some are begun, or more", part.settings.chains);
+            let asked = run.settings.chains;
+            Error::check(block < run.settings.blocks(), "chains", asked, expected)?;
             let at = run.decode(piece, block)?;
             if share.has(block) {
                 chain_steps += (at.passed * at.population.block().len()) as u64;
