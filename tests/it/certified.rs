@@ -62,7 +62,8 @@ fn groups(log_weights: &[f64]) -> Vec<f64> {
 fn wrong_bounds_do_not_hold() {
     let highest = |w: &[f64]| groups(w).into_iter().fold(f64::NEG_INFINITY, f64::max);
     let mean = |w: &[f64]| groups(w).iter().sum::<f64>() / 8.0;
-    let twins: [(&str, &dyn Fn(&[f64]) -> f64); 2] = [
+    type Bound<'a> = &'a dyn Fn(&[f64]) -> f64;
+    let twins: [(&str, Bound<'_>); 2] = [
         ("the highest of groups", &highest),
         ("the mean of groups without a slack", &mean),
     ];
