@@ -17,6 +17,7 @@ use crate::estimate::{
     Estimate, Headline, Warning, certified_lower_bound, importance_weighted_bound, jackknife,
 };
 use crate::num::{Engine, WeightSums, log_mean_exp};
+use crate::path::{AnnealingPath, missed_mass};
 use crate::schedule::Schedule;
 
 /// The result of a run: log Z with its uncertainty, reasons to doubt it, and the weighted chains.
@@ -344,6 +345,16 @@ impl<S, R> Run<S, R> {
     /// Adds a warning that does not follow from the chains.
     pub(crate) fn warn(&mut self, warning: impl IntoIterator<Item = Warning>) {
         self.figures.warnings.extend(warning);
+    }
+
+    /// Warns where the interval lies below the path's lower bound from the final states.
+    pub(crate) fn warn_of_missed_mass(&mut self, path: &impl AnnealingPath<State = S>) {
+        let mut order: Vec<usize> = (0..self.chains()).collect();
+        let log_weights = self.log_weights();
+        order.sort_by(|&one, &other| log_weights[other].total_cmp(&log_weights[one]));
+        let heaviest = order.iter().map(|&chain| &self.states()[chain]);
+        let chain_steps = (self.chains() as u64).saturating_mul(self.schedule().steps() as u64);
+        self.warn(missed_mass(path, heaviest, chain_steps, self.interval().1));
     }
 
     /// How far rounding may move log Z.

@@ -223,12 +223,13 @@ impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>, R: Merge + Clone> Ais
         Probe::of(self.path, &self.kernel, &self.settings)
     }
 
-    /// The result of what was done of this run, which says whether it has reached the error asked for.
-    pub(super) fn concluded<S>(&self, part: PartialRun<S, R>) -> Result<Run<S, R>> {
+    /// The result of what was done of this run, which says whether it has reached the error asked for and missed mass.
+    pub(super) fn concluded(&self, part: PartialRun<P::State, R>) -> Result<Run<P::State, R>> {
         let mut run = part.result()?;
         let asked = self.conduct.budget.standard_error;
         let (reached, chains) = (run.standard_error(), Some(run.chains()));
         run.warn(Warning::error_not_reached(asked, reached, chains));
+        run.warn_of_missed_mass(self.path);
         Ok(run)
     }
 }

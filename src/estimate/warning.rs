@@ -216,6 +216,20 @@ pub enum Warning {
         /// Log likelihood under fair coins, in nats a row.
         fair_coins: f64,
     },
+    /// A lower bound on log Z above the interval: the run has missed mass.
+    #[error(
+        "log Z is at least {bound:.3} ({}), and the interval ends at {upper:.3}: the run has missed mass; start from \
+         another base (for an RBM as rbm::StartSearch finds it, --base auto of the program), or use more stages",
+        sureness(*confidence)
+    )]
+    BelowBound {
+        /// The lower bound.
+        bound: f64,
+        /// The probability with which it holds: 1 for certain.
+        confidence: f64,
+        /// The upper end of the interval.
+        upper: f64,
+    },
     /// Two neighbouring betas hardly ever exchange their states.
     #[error(
         "{:.1}% of the swaps between beta = {} and {} are rejected: use more betas, or more rounds to place them",
@@ -247,6 +261,13 @@ pub enum Warning {
         /// Number of betas.
         betas: usize,
     },
+}
+
+fn sureness(confidence: f64) -> String {
+    match confidence < 1.0 {
+        true => format!("with {}% confidence", 100.0 * confidence),
+        false => "for certain".to_owned(),
+    }
 }
 
 /// What to say of the betas of a ladder, where they are fewer than twice the barrier.
@@ -292,6 +313,15 @@ impl Warning {
             asked,
             reached,
             chains,
+        })
+    }
+
+    /// The warning where a lower bound on log Z exceeds the upper end of an interval.
+    pub(crate) fn below_bound(bound: f64, confidence: f64, upper: f64) -> Option<Self> {
+        (bound > upper).then_some(Self::BelowBound {
+            bound,
+            confidence,
+            upper,
         })
     }
 

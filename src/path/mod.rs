@@ -30,6 +30,7 @@ pub use tempered::{Normalized, TemperedAt, TemperedPath};
 pub use view::PathAt;
 
 use crate::Result;
+use crate::estimate::Warning;
 use crate::model::{Sampleable, UnnormalizedModel};
 
 /// The number of coordinates of a state, where the base knows it; 1 where it does not.
@@ -124,4 +125,28 @@ pub trait AnnealingPath {
     fn rounding_error(&self) -> f64 {
         0.0
     }
+
+    /// Returns a lower bound on log Z of the target that is certain, sought from final `states` of chains at a small share
+    /// of the cost of `chain_steps` moves; `None` where there is none.
+    ///
+    /// A run whose interval ends below it [warns](crate::estimate::Warning::BelowBound).
+    fn lower_bound(&self, _states: &[&Self::State], _chain_steps: u64) -> Option<f64> {
+        None
+    }
+}
+
+/// The most states from which a lower bound is sought.
+const BOUND_STATES: usize = 256;
+
+/// The warning where an interval that ends at `upper` lies below the certain bound of a path. The bound is sought from the
+/// first of the states, which stand by falling weight.
+pub(crate) fn missed_mass<'s, P: AnnealingPath<State: 's>>(
+    path: &P,
+    states: impl Iterator<Item = &'s P::State>,
+    chain_steps: u64,
+    upper: f64,
+) -> Option<Warning> {
+    let states: Vec<&P::State> = states.take(BOUND_STATES).collect();
+    let bound = path.lower_bound(&states, chain_steps)?;
+    Warning::below_bound(bound, 1.0, upper)
 }

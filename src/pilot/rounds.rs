@@ -241,6 +241,7 @@ where
         let (reached, chains) = (last.standard_error(), Some(self.chains));
         let warning = Warning::error_not_reached(self.standard_error, reached, chains);
         last.run.warn(warning);
+        last.run.warn_of_missed_mass(self.path);
         last
     }
 

@@ -76,6 +76,8 @@ pub enum Purpose {
     Levels,
     /// The states from which mean-field solutions of an RBM are sought.
     MeanField,
+    /// The search for an RBM's start: the seeds of its pilots, and what is drawn between them.
+    Start,
 }
 
 impl Purpose {

@@ -114,6 +114,29 @@ impl<T: Scalar> BaseRate<T> {
         })
     }
 
+    /// The model that was saved, to the last bit.
+    #[cfg(feature = "serde")]
+    fn restored(hidden_units: usize, shares: Vec<f64>, logits: Vec<Vec<T>>) -> Result<Self> {
+        Error::check_not_empty("logits", logits.len())?;
+        Error::check_dimension("shares", shares.len(), logits.len())?;
+        let columns: Vec<DVector<T>> = logits.into_iter().map(DVector::from_vec).collect();
+        for column in &columns {
+            Error::check_dimension("logits of a component", column.len(), columns[0].len())?;
+        }
+        let sum: f64 = shares.iter().sum();
+        Error::check((sum - 1.0).abs() < 1e-9, "sum of the shares", sum, "1")?;
+        let first = Self::new(hidden_units, columns[0].clone())?;
+        if columns.len() == 1 {
+            return Ok(first);
+        }
+        let components = Components::with_shares(shares, DMatrix::from_columns(&columns))?;
+        Ok(Self {
+            visible_bias: components.mean_logits(),
+            components: Some(components),
+            ..first
+        })
+    }
+
     /// The model of zero biases, in which all states are equally likely.
     ///
     /// # Errors
@@ -245,6 +268,22 @@ impl<T: Scalar> Sampleable for BaseRate<T> {
         let component = components.draw(rng);
         draw_all(&components.logits().column(component).map(T::as_), rng)
     }
+}
+
+crate::num::serialize_as! {
+    BaseRate<T: Scalar> as this {
+        hidden_units: this.hidden_units,
+        shares: Vec::from_iter(this.components().map(|(share, _)| share)),
+        logits: Vec::from_iter(this.components().map(|(_, logits)| Vec::from_iter(logits.iter().copied()))),
+    }
+}
+
+crate::num::deserialize_checked! {
+    BaseRate<T: Scalar> {
+        hidden_units: usize,
+        shares: Vec<f64>,
+        logits: Vec<Vec<T>>,
+    } => Self::restored(hidden_units, shares, logits)
 }
 
 /// The common length of the rows of data.

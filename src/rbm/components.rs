@@ -33,7 +33,11 @@ impl<T: Scalar> Components<T> {
         }
         let total = masses.iter().sum();
         Error::check_positive("sum of the masses", total)?;
-        let shares: Vec<f64> = masses.iter().map(|mass| mass / total).collect();
+        Self::with_shares(masses.iter().map(|mass| mass / total).collect(), logits)
+    }
+
+    /// From shares, which sum to 1 but for rounding.
+    pub(crate) fn with_shares(shares: Vec<f64>, logits: DMatrix<T>) -> Result<Self> {
         let mut offsets = Vec::with_capacity(shares.len());
         for (&share, logits) in shares.iter().zip(logits.column_iter()) {
             Error::check_positive("share of a component", share)?;
@@ -141,8 +145,8 @@ impl Activations {
     }
 }
 
-/// An index, with these probabilities.
-fn draw<R: Rng + ?Sized>(probabilities: &[f64], rng: &mut R) -> usize {
+/// Draws an index with these probabilities.
+pub(super) fn draw<R: Rng + ?Sized>(probabilities: &[f64], rng: &mut R) -> usize {
     let mut left = rng.random::<f64>();
     let chosen = probabilities.iter().position(|p| {
         left -= p;

@@ -4,15 +4,16 @@ use std::collections::HashSet;
 
 use nalgebra::DVector;
 
-use crate::num::WeightSums;
+use crate::num::{WeightSums, exp_of_negative, vectorized};
 use crate::rbm::enumerate::map_tasks;
 use crate::rbm::mean_field::MeanField;
 use crate::rbm::model::masked_sum_of;
 
 /// Configurations whose neighbours are evaluated side by side. Fixed, so that the result does not depend on the threads.
 const WAVE: usize = 16;
-/// The search ends when so many configurations are found, or when a wave adds less than this to the log of their sum.
-const MOST: usize = 20_000;
+/// The largest number of configurations that a search finds.
+pub(super) const MOST: usize = 20_000;
+/// The search ends when a wave adds less than this to the log of the configurations' sum.
 const GAIN: f64 = 1e-3;
 
 /// A hidden configuration h, after its `log f(h) = a.h + sum_i softplus(b_i + (W^T h)_i)`.
@@ -27,51 +28,68 @@ pub(super) fn log_sum(configurations: &[Configuration]) -> f64 {
     largest + others.ln_1p()
 }
 
+/// The number of configurations that cost about a twentieth of a run of so many chain-steps.
+pub(super) fn most_configurations(chain_steps: u64, hidden_units: usize) -> usize {
+    let cost = chain_steps.saturating_mul(hidden_units as u64) / 500;
+    cost.clamp(WAVE as u64, MOST as u64) as usize
+}
+
 impl MeanField {
     /// Distinct configurations by falling density: the first ones, those that differ in one unit from the heaviest of
-    /// them, and so on.
-    pub(super) fn search(&self, first: &[Vec<bool>]) -> Vec<Configuration> {
+    /// them, and so on, until `most` of them are found.
+    pub(super) fn search(&self, first: &[Vec<bool>], most: usize) -> Vec<Configuration> {
         let (mut met, mut sums) = (HashSet::new(), WeightSums::default());
         let (mut open, mut expanded) = (Vec::new(), Vec::new());
-        let mut fresh = map_tasks(first.len(), |i| self.configuration(&first[i]));
+        let first = first.iter().filter(|units| met.insert(units.to_vec()));
+        let first: Vec<&Vec<bool>> = first.collect();
+        let mut fresh = map_tasks(first.len(), |i| self.configuration(first[i]));
         loop {
             let before = sums.log_sum();
-            fresh.retain(|(_, units)| met.insert(units.clone()));
             fresh.iter().for_each(|(log_f, _)| sums.add(*log_f));
             open.append(&mut fresh);
             open.sort_by(falling);
             let grows = sums.log_sum() - before >= GAIN;
-            if met.len() >= MOST || !grows {
+            if met.len() >= most || !grows {
                 expanded.append(&mut open);
                 expanded.sort_by(falling);
                 return expanded;
             }
             let heaviest: Vec<Configuration> = open.drain(..WAVE.min(open.len())).collect();
-            let neighbours = map_tasks(heaviest.len(), |i| self.neighbours(&heaviest[i].1));
-            fresh.extend(neighbours.into_iter().flatten());
+            let neighbours = heaviest
+                .iter()
+                .map(|(_, units)| neighbours(units, &mut met));
+            let neighbours: Vec<_> = neighbours.collect();
+            let evaluated = map_tasks(heaviest.len(), |i| {
+                self.evaluate(&heaviest[i].1, &neighbours[i])
+            });
+            fresh.extend(evaluated.into_iter().flatten());
             expanded.extend(heaviest);
         }
     }
 
     fn configuration(&self, units: &[bool]) -> Configuration {
         let (linear, logits) = self.given(units);
-        let log_f = linear + sum_of_softplus(logits.iter().copied());
+        let log_f = linear + self.softplus_after(&logits, 0.0, logits.as_slice());
         (log_f, units.to_vec())
     }
 
-    /// The configurations that differ in one unit.
-    fn neighbours(&self, units: &[bool]) -> Vec<Configuration> {
+    /// Evaluates configurations that differ from `units` in the unit named.
+    fn evaluate(&self, units: &[bool], neighbours: &[(usize, Vec<bool>)]) -> Vec<Configuration> {
         let (linear, logits) = self.given(units);
-        let neighbour = |j: usize| {
-            let sign = if units[j] { -1.0 } else { 1.0 };
-            let weights = self.transposed.column(j);
-            let logits = logits.iter().zip(&weights).map(|(x, w)| x + sign * w);
-            let log_f = linear + sign * self.hidden_bias[j] + sum_of_softplus(logits);
-            let mut units = units.to_vec();
-            units[j] = !units[j];
-            (log_f, units)
+        let evaluate = |(j, neighbour): &(usize, Vec<bool>)| {
+            let sign = if units[*j] { -1.0 } else { 1.0 };
+            let weights = self.transposed.column(*j);
+            let softplus = self.softplus_after(&logits, sign, weights.as_slice());
+            let log_f = linear + sign * self.hidden_bias[*j] + softplus;
+            (log_f, neighbour.clone())
         };
-        (0..units.len()).map(neighbour).collect()
+        neighbours.iter().map(evaluate).collect()
+    }
+
+    /// `sum_i softplus(x_i + sign w_i)`, with the same bits on every engine.
+    fn softplus_after(&self, logits: &DVector<f64>, sign: f64, weights: &[f64]) -> f64 {
+        let logits = logits.as_slice();
+        vectorized!(self.engine, FUSED, sum_of_softplus(logits, sign, weights))
     }
 
     /// `a.h`, and the logits `b + W^T h`.
@@ -93,17 +111,43 @@ fn falling(one: &Configuration, other: &Configuration) -> std::cmp::Ordering {
     other.0.total_cmp(&one.0)
 }
 
-/// `sum_i log(1 + e^{x_i})`, by the logarithm of a product, as far as it is in range. The product is kept less 1, so
-/// that small terms keep their digits.
-fn sum_of_softplus(logits: impl Iterator<Item = f64>) -> f64 {
-    let (mut sum, mut product) = (0.0, 0.0_f64);
-    for x in logits {
-        sum += x.max(0.0);
-        product += (-x.abs()).exp() * (1.0 + product);
-        if product > 1e200 {
-            sum += product.ln_1p();
-            product = 0.0;
+/// The configurations that differ from `units` in one unit and are not yet met, each with that unit.
+fn neighbours(units: &[bool], met: &mut HashSet<Vec<bool>>) -> Vec<(usize, Vec<bool>)> {
+    let flipped = (0..units.len()).map(|j| {
+        let mut neighbour = units.to_vec();
+        neighbour[j] = !neighbour[j];
+        (j, neighbour)
+    });
+    flipped
+        .filter(|(_, units)| met.insert(units.clone()))
+        .collect()
+}
+
+/// Sums that grow side by side.
+const LANES: usize = 8;
+/// Factors of a product of at most 2 each, which stays in range.
+const FACTORS: usize = 512;
+
+/// `sum_i log(1 + e^{x_i + sign w_i})`, by logarithms of products. The products are kept less 1, so that small terms keep
+/// their digits.
+#[inline(always)]
+fn sum_of_softplus(logits: &[f64], sign: f64, weights: &[f64]) -> f64 {
+    let mut sums = [0.0; LANES];
+    for (logits, weights) in logits
+        .chunks(FACTORS * LANES)
+        .zip(weights.chunks(FACTORS * LANES))
+    {
+        let mut products = [0.0; LANES];
+        for (logits, weights) in logits.chunks(LANES).zip(weights.chunks(LANES)) {
+            let pairs = logits.iter().zip(weights);
+            for ((x, w), (sum, product)) in pairs.zip(sums.iter_mut().zip(&mut products)) {
+                let x = x + sign * w;
+                *sum += x.max(0.0);
+                *product += exp_of_negative(-x.abs()) * (1.0 + *product);
+            }
         }
+        let products = sums.iter_mut().zip(products);
+        products.for_each(|(sum, product)| *sum += product.ln_1p());
     }
-    sum + product.ln_1p()
+    sums.iter().sum()
 }

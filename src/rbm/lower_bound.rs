@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use nalgebra::{DMatrix, DVector};
 
 use crate::num::{sigmoid, softplus};
-use crate::rbm::configurations::log_sum;
+use crate::rbm::configurations::{Configuration, MOST, log_sum};
 use crate::rbm::enumerate::{check_log_normalizer, map_tasks};
 use crate::rbm::mean_field::{BLOCK, MeanField, coins, streams};
 use crate::rbm::model::Rbm;
@@ -72,6 +72,17 @@ impl<T: Scalar> Rbm<T> {
     /// # Ok::<(), annealed::Error>(())
     /// ```
     pub fn lower_bound(&self, states: &[Vec<bool>], starts: usize, seed: u64) -> Result<LogZBound> {
+        Ok(self.explore(states, starts, seed, MOST)?.0)
+    }
+
+    /// The bound, with the configurations that it counts, by falling density; about `most` of them.
+    pub(super) fn explore(
+        &self,
+        states: &[Vec<bool>],
+        starts: usize,
+        seed: u64,
+        most: usize,
+    ) -> Result<(LogZBound, Vec<Configuration>)> {
         let units = self.visible_units();
         for state in states {
             Error::check_dimension("state", state.len(), units)?;
@@ -89,20 +100,21 @@ impl<T: Scalar> Rbm<T> {
             modes.extend(found);
             first.extend(ends);
         }
-        let configurations = equations.search(&Vec::from_iter(first));
+        let found = equations.search(&Vec::from_iter(first), most);
         // The search may have left the basins of the starts.
-        let heaviest = configurations.iter().take(BLOCK).map(|(_, h)| h.clone());
+        let heaviest = found.iter().take(BLOCK).map(|(_, h)| h.clone());
         let heaviest = equations.visible_logits(&columns(&Vec::from_iter(heaviest)));
         modes.extend(equations.ascend(&heaviest.map(sigmoid)).0);
         modes.sort_by(|one, other| other.bound.total_cmp(&one.bound));
         let mut distinct = BTreeSet::new();
         modes.retain(|mode| distinct.insert(Vec::from_iter(mode.hidden.iter().map(rounded))));
-        let configurations = check_log_normalizer(log_sum(&configurations))?;
-        Ok(LogZBound {
+        let configurations = check_log_normalizer(log_sum(&found))?;
+        let bound = LogZBound {
             value: configurations.max(check_log_normalizer(modes[0].bound)?),
             configurations,
             modes,
-        })
+        };
+        Ok((bound, found))
     }
 }
 

@@ -3,7 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 use rand::RngExt;
 
-use crate::num::sigmoid;
+use crate::num::{Available, sigmoid};
 use crate::random::{Purpose, StreamRng, stream, successive};
 use crate::rbm::base_rate::BaseRate;
 use crate::rbm::enumerate::map_tasks;
@@ -87,6 +87,7 @@ pub(super) struct MeanField {
     pub(super) transposed: DMatrix<f64>,
     pub(super) hidden_bias: DVector<f64>,
     pub(super) visible_bias: DVector<f64>,
+    pub(super) engine: Available,
 }
 
 impl MeanField {
@@ -97,6 +98,7 @@ impl MeanField {
             weights,
             hidden_bias: rbm.hidden_bias().map(T::as_),
             visible_bias: rbm.visible_bias().map(T::as_),
+            engine: Available::best(),
         }
     }
 

@@ -23,10 +23,6 @@ mod base_rate;
 
 mod likelihood;
 
-mod path;
-
-mod gibbs;
-
 mod enumerate;
 
 mod mean_field;
@@ -35,12 +31,18 @@ mod configurations;
 
 mod lower_bound;
 
+mod path;
+
+mod gibbs;
+
 mod train;
 
 mod matching;
 
 #[cfg(feature = "npz")]
 mod file;
+
+mod start;
 
 pub use crate::num::{sigmoid, softplus};
 pub use base_rate::BaseRate;
@@ -55,5 +57,6 @@ pub use matching::{ExactMatching, MomentChains, PersistentMatching, RbmMatching,
 pub use model::Rbm;
 pub use path::{RbmAt, RbmPath};
 pub use scalar::Scalar;
+pub use start::{Candidate, Start, StartSearch};
 pub(crate) use train::judged_rows;
 pub use train::{ContrastiveDivergence, Epoch, TrainedRbm};

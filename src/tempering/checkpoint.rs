@@ -101,7 +101,7 @@ where
             self.run
                 .rounds_after(last, |samples| samples, Some(archive), None)
         })?;
-        Ok(run.expect("there is no other process"))
+        Ok(self.run.concluded(run.expect("there is no other process")))
     }
 
     /// Goes on from what was kept, or anew, and writes checkpoints while `work` does the rounds that are left.

@@ -17,7 +17,7 @@ use crate::ais::{
 };
 use crate::estimate::Warning;
 use crate::kernel::{Invariant, Workspace, refuse_stages};
-use crate::path::{AnnealingPath, dimension};
+use crate::path::{AnnealingPath, dimension, missed_mass};
 use crate::random::{Purpose, stream};
 use crate::{Error, Result};
 
@@ -99,7 +99,14 @@ where
     pub fn run(&self) -> Result<TemperingRun<P::State>> {
         self.check()?;
         let run = self.rounds_after(None, |samples| samples, None, None)?;
-        Ok(run.expect("there is no other process"))
+        Ok(self.concluded(run.expect("there is no other process")))
+    }
+
+    /// The result, which warns where the path knows a lower bound above the interval.
+    pub(super) fn concluded(&self, mut run: TemperingRun<P::State>) -> TemperingRun<P::State> {
+        let (moves, upper) = (run.evaluations(), run.interval().1);
+        run.warn(missed_mass(self.path, run.states().iter(), moves, upper));
+        run
     }
 
     pub(super) fn check(&self) -> Result<()> {

@@ -43,6 +43,7 @@ mod rbm_lower_bound;
 mod rbm_mixtures;
 mod rbm_moments;
 mod rbm_spline;
+mod rbm_start;
 mod rbm_training;
 mod resampling;
 mod reverse;

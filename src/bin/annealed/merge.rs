@@ -43,7 +43,8 @@ pub fn merge(options: &Options) -> Result<String> {
             let found = format!("runs of {} seeds", runs.len());
             return Err(Error::invalid("--save", found, expected));
         };
-        saved::write(file, &run.clone().into())?;
+        let start = options.files.iter().find_map(|file| saved::start_of(file));
+        saved::write(file, &run.clone().into(), start.as_ref())?;
     }
     match (options.json, runs.as_slice()) {
         (true, _) => Ok(json(&runs, &estimate)),

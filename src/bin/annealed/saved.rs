@@ -5,9 +5,10 @@ use std::path::Path;
 
 use annealed::ais::PartialRun;
 use annealed::prelude::Run;
+use annealed::rbm::Start;
 use annealed::{Error, Result};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// A state of a chain as it stands in the file: runs over any states can be merged and drawn.
@@ -23,11 +24,39 @@ pub fn read<S: DeserializeOwned>(file: &Path) -> Result<PartialRun<S>> {
         .map_err(|error| Error::file(file, format!("is no saved run or part of one: {error}")))
 }
 
+/// Writes a run, with the start that a search found for it.
+pub fn write(file: &Path, part: &PartialRun<impl Serialize>, start: Option<&Start>) -> Result<()> {
+    let part =
+        RawValue::from_string(text(file, part)?).map_err(|error| Error::file(file, error))?;
+    let Some(start) = start else {
+        return replace(file, &part);
+    };
+    // One more field of the same object.
+    let start = text(file, start)?;
+    let fields = part.get().strip_prefix('{').expect("a run is an object");
+    let whole = RawValue::from_string(format!("{{\"start\":{start},{fields}"));
+    replace(file, &whole.map_err(|error| Error::file(file, error))?)
+}
+
+/// The start in a saved run, where there is one.
+pub fn start_of(file: &Path) -> Option<Start> {
+    #[derive(Deserialize)]
+    struct Started {
+        start: Start,
+    }
+    let text = fs::read_to_string(file).ok()?;
+    let started: Started = serde_json::from_str(&text).ok()?;
+    Some(started.start)
+}
+
 /// Writes a file beside an old one, and then puts it in its place: a program that is killed leaves a whole file.
-pub fn write(file: &Path, part: &PartialRun<impl Serialize>) -> Result<()> {
+pub fn replace(file: &Path, value: &impl Serialize) -> Result<()> {
     let mut beside = file.as_os_str().to_owned();
     beside.push(".tmp");
-    let text = serde_json::to_string(part).map_err(|error| Error::file(file, error))?;
-    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, file));
+    let written = fs::write(&beside, text(file, value)?).and_then(|()| fs::rename(&beside, file));
     written.map_err(|error| Error::io(file, error))
+}
+
+fn text(file: &Path, value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| Error::file(file, error))
 }

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use annealed::ais::{Ais, PartialRun, Run, StoppedBy};
 use annealed::checkpoint::Checkpointed;
-use annealed::rbm::{BlockGibbs, RbmPath};
+use annealed::rbm::{BlockGibbs, RbmPath, Start};
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
 
 use super::bounds::Bounds;
 use super::options::Options;
+use super::report::table;
 use crate::interrupt::Interrupt;
 use crate::saved;
 
@@ -20,7 +21,7 @@ pub type Chains = Run<Vec<bool>>;
 pub type Done = PartialRun<Vec<bool>>;
 
 /// The number of chains unless it is set.
-const CHAINS: usize = 4_096;
+pub const CHAINS: usize = 4_096;
 
 /// A run that leaves checkpoints.
 type Restartable<'a, 'p> = Checkpointed<'a, Ais<'p, RbmPath, BlockGibbs>>;
@@ -172,7 +173,12 @@ fn share(
 }
 
 /// Writes the report, with the bounds: as JSON to a file that ends in .json, else as text.
-pub fn write_report(file: &Path, run: &Chains, bounds: &Bounds) -> Result<()> {
+pub fn write_report(
+    file: &Path,
+    run: &Chains,
+    bounds: &Bounds,
+    start: Option<&Start>,
+) -> Result<()> {
     let report = run.report();
     let is_json = file
         .extension()
@@ -182,9 +188,13 @@ pub fn write_report(file: &Path, run: &Chains, bounds: &Bounds) -> Result<()> {
             let json = serde_json::to_value(&report);
             let mut json = json.map_err(|error| Error::file(file, error))?;
             bounds.add_to(&mut json);
+            json["starts"] = start.map(table).into();
             format!("{json:#}\n")
         }
-        false => format!("{report}\n{bounds}"),
+        false => {
+            let start = start.map(Start::to_string).unwrap_or_default();
+            format!("{report}\n{bounds}{start}")
+        }
     };
     fs::write(file, text).map_err(|error| Error::io(file, error))
 }

@@ -9,9 +9,11 @@ mod problem;
 mod report;
 mod reverse;
 mod rows;
+mod start;
 
 use std::time::Instant;
 
+use annealed::rbm::Start;
 use annealed::{Error, Result};
 
 use crate::interrupt::Interrupt;
@@ -26,7 +28,8 @@ use reverse::Backward;
 pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
     let problem = Problem::read(options)?;
     let begun = Instant::now();
-    let mut path = problem::anneal_along(options, &problem)?;
+    let (base, start) = start::choose(options, &problem)?;
+    let mut path = problem::anneal_along(options, base, problem.rbm.clone())?;
     if let Some(engine) = options.engine {
         path = path.with_engine(engine)?;
     }
@@ -35,16 +38,16 @@ pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
     let done = annealing::read_done(options)?;
     let ais = annealing::describe(options, done.as_ref(), &path, schedule, interrupt)?;
     if let (Some(part), Some(file)) = (options.part, &options.save) {
-        return part.run(&ais, file);
+        return part.run(&ais, file, start.as_ref());
     }
     let Some(run) = annealing::run(options, &ais, done)? else {
         return Ok(String::new());
     };
-    keep(options, &run)?;
+    keep(options, &run, start.as_ref())?;
     let likelihood = problem.log_likelihood(run.log_z())?;
     let bounds = Bounds::new(&problem.rbm, &run, likelihood.as_ref())?;
     if let Some(file) = &options.report {
-        annealing::write_report(file, &run, &bounds)?;
+        annealing::write_report(file, &run, &bounds, start.as_ref())?;
     }
     let backward = match &options.reverse {
         Some(source) => Some(Backward::run(&ais, &run, &problem, source)?),
@@ -59,6 +62,7 @@ pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
     };
     let report = Report {
         problem: &problem,
+        start: start.as_ref(),
         likelihood,
         bounds,
         run: &run,
@@ -74,9 +78,9 @@ pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
 }
 
 /// Writes the files that are asked for: the run and its picture.
-fn keep(options: &Options, run: &annealing::Chains) -> Result<()> {
+fn keep(options: &Options, run: &annealing::Chains, start: Option<&Start>) -> Result<()> {
     if let Some(file) = &options.save {
-        saved::write(file, &run.clone().into())?;
+        saved::write(file, &run.clone().into(), start)?;
     }
     let plot = options.plot.as_ref();
     plot.map_or(Ok(()), |file| run.plot(file))

@@ -32,9 +32,16 @@ pub struct Options {
     /// Take weights of as many hidden as visible units as visible by hidden; others tell by their shape
     #[arg(long)]
     pub square_transposed: bool,
-    /// Where chains start: the base rates of --base-data, or else the file's b_base; or fair coins
-    #[arg(long, value_enum, default_value = "data-rate")]
+    /// Where chains start: the base that short pilots find best; the base rates of --base-data, or else the file's b_base,
+    /// whatever pilots would say; or fair coins
+    #[arg(long, value_enum, default_value = "auto")]
     pub base: Base,
+    /// Write the base that --base auto found to a file
+    #[arg(long, value_name = "FILE")]
+    pub save_start: Option<PathBuf>,
+    /// Start from the base of such a file instead of searching: parts of one run on several machines, for example
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["base", "save_start"])]
+    pub start: Option<PathBuf>,
     /// The path from the base: mixed energies, or a spline through averaged moments at nine inner
     /// knots
     #[arg(long, value_enum, default_value = "geometric")]
@@ -154,7 +161,11 @@ pub struct Options {
 
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 pub enum Base {
+    /// The base that pilots find best, from base rates where they are known, fair coins, modes, and the model itself
+    Auto,
+    /// Base rates
     DataRate,
+    /// Fair coins
     Uniform,
 }
 
@@ -220,6 +231,14 @@ impl Options {
             (_, Some(seed)) => DataLayout::default().drawn(seed),
             (Some(threshold), None) => DataLayout::default().threshold(threshold),
             (None, None) => DataLayout::default(),
+        }
+    }
+
+    /// The number of stages of the run.
+    pub fn stages(&self) -> Result<usize> {
+        match &self.load_schedule {
+            Some(file) => Ok(Schedule::load(file)?.steps()),
+            None => Ok(self.steps),
         }
     }
 

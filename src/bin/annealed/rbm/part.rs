@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use annealed::Result;
 use annealed::ais::Ais;
-use annealed::rbm::{BlockGibbs, RbmPath};
+use annealed::rbm::{BlockGibbs, RbmPath, Start};
 
 use crate::saved;
 
@@ -30,7 +30,12 @@ impl FromStr for Part {
 
 impl Part {
     /// Runs the part and saves it; returns what to print.
-    pub fn run(self, ais: &Ais<'_, RbmPath, BlockGibbs>, file: &Path) -> Result<String> {
+    pub fn run(
+        self,
+        ais: &Ais<'_, RbmPath, BlockGibbs>,
+        file: &Path,
+        start: Option<&Start>,
+    ) -> Result<String> {
         let Self { number, parts } = self;
         let ranges = ais.ranges(parts)?;
         let Some(range) = ranges.get(number - 1) else {
@@ -40,7 +45,7 @@ impl Part {
             ));
         };
         let part = ais.run_range(range.clone())?;
-        saved::write(file, &part)?;
+        saved::write(file, &part, start)?;
         let (done, of) = (part.finished(), range.len());
         Ok(format!(
             "part {number} of {parts}: {done} of {of} chains in {}\n",

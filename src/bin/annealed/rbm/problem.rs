@@ -10,18 +10,19 @@ use annealed::{Error, Result};
 use super::options::{Base, Matching, Options, PathKind};
 use super::rows::Source;
 
-/// An RBM, where to start from, and what is known of it.
+/// An RBM, and what is known of it.
 pub struct Problem {
     pub rbm: Rbm,
-    pub base: BaseRate,
+    /// The base rates, where they are known.
+    pub base_rates: Option<BaseRate>,
     pub log_z_exact: Option<f64>,
     pub held_out: Vec<Vec<bool>>,
     /// How data were read.
     pub note: String,
 }
 
-pub fn anneal_along(options: &Options, problem: &Problem) -> Result<RbmPath> {
-    let (base, rbm) = (problem.base.clone(), problem.rbm.clone());
+/// The path from a base.
+pub fn anneal_along(options: &Options, base: BaseRate, rbm: Rbm) -> Result<RbmPath> {
     if options.path == PathKind::Geometric {
         return RbmPath::new(base, rbm);
     }
@@ -50,23 +51,23 @@ impl Problem {
     pub fn read(options: &Options) -> Result<Self> {
         let path = &options.weights;
         let file = RbmFile::read_as(path, &layout(options)?)?;
-        let (hidden, visible) = (file.rbm.hidden_units(), file.rbm.visible_units());
+        let hidden = file.rbm.hidden_units();
         let mut note = String::new();
         let mut rows = |source: &Source| -> Result<Vec<Vec<bool>>> {
             let (rows, read) = source.read(options.data_layout(), &file.rbm)?;
             note += &read;
             Ok(rows)
         };
-        let base = match (options.base, &options.base_data, file.base) {
-            (Base::Uniform, _, _) => BaseRate::uniform(hidden, visible)?,
-            (Base::DataRate, Some(source), _) => BaseRate::from_data(hidden, &rows(source)?, 1.0)?,
-            (Base::DataRate, None, Some(base)) => base,
-            (Base::DataRate, None, None) => {
-                let reason = "has no base rates to start from; expected --base-data with a file of training data, \
-                              the key b_base (D), or --base uniform, which needs more stages";
-                return Err(Error::file(path, reason));
-            }
+        let base_rates = match (options.base, &options.base_data) {
+            (Base::Uniform, _) => None,
+            (_, Some(source)) => Some(BaseRate::from_data(hidden, &rows(source)?, 1.0)?),
+            (_, None) => file.base,
         };
+        if options.base == Base::DataRate && base_rates.is_none() {
+            let reason = "has no base rates to start from; expected --base-data with a file of training data, the key \
+                          b_base (D), or --base auto";
+            return Err(Error::file(path, reason));
+        }
         let held_out = options.data.as_ref().map_or(Ok(Vec::new()), &mut rows)?;
         let log_z_exact = match options.exact {
             true => enumerate(&file.rbm)?,
@@ -74,20 +75,24 @@ impl Problem {
         };
         Ok(Self {
             rbm: file.rbm,
-            base,
+            base_rates,
             log_z_exact,
             held_out,
             note,
         })
     }
 
-    /// What the chains start from.
-    pub fn start(&self) -> &'static str {
-        let fair = self.base.visible_bias().iter().all(|&bias| bias == 0.0);
-        if fair {
-            "fair coins"
-        } else {
-            "the base-rate model"
+    /// The base-rate model, or fair coins where base rates are not known.
+    pub fn simple_base(&self) -> Result<BaseRate> {
+        let coins = || BaseRate::uniform(self.rbm.hidden_units(), self.rbm.visible_units());
+        self.base_rates.clone().map_or_else(coins, Ok)
+    }
+
+    /// The name of the [simple base](Self::simple_base).
+    pub fn simple_name(&self) -> &'static str {
+        match self.base_rates {
+            Some(_) => "the base-rate model",
+            None => "fair coins",
         }
     }
 
@@ -95,7 +100,9 @@ impl Problem {
     pub fn log_likelihood(&self, log_z: f64) -> Result<Option<LogLikelihood>> {
         match self.held_out.as_slice() {
             [] => Ok(None),
-            rows => self.rbm.log_likelihood(rows, log_z, &self.base).map(Some),
+            rows => (self.rbm)
+                .log_likelihood(rows, log_z, &self.simple_base()?)
+                .map(Some),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 
 use annealed::ais::{Bridge, Raise, ReverseRun, Run, StoppedBy};
 use annealed::estimate::Warning;
-use annealed::rbm::LogLikelihood;
+use annealed::rbm::{Candidate, LogLikelihood, Start};
 use serde_json::{Value, json};
 
 use super::bounds::Bounds;
@@ -15,13 +15,15 @@ use super::reverse::Backward;
 /// All that is known in the end.
 pub struct Report<'a> {
     pub problem: &'a Problem,
+    /// The search for the base, if there was one.
+    pub start: Option<&'a Start>,
     /// Of the held-out data, where there are any.
     pub likelihood: Option<LogLikelihood>,
     pub bounds: Bounds,
     pub run: &'a Run<Vec<bool>>,
     pub backward: Option<Backward>,
     pub raise: Option<Raise>,
-    /// Of the schedule's pilot and the path's moment matching.
+    /// Of the search for the base, the schedule's pilot and the path's moment matching.
     pub pilot_seconds: f64,
     /// Whether the run began in an earlier call.
     pub continued: bool,
@@ -32,6 +34,13 @@ impl Report<'_> {
     fn interval_of(&self, likelihood: &LogLikelihood) -> (f64, f64) {
         let (lower, upper) = self.run.interval();
         (likelihood.upper_bound(upper), likelihood.upper_bound(lower))
+    }
+
+    /// What the search for the base proves of the run.
+    fn proofs(&self) -> Vec<Warning> {
+        self.start
+            .map(|start| start.warnings_of(self.run))
+            .unwrap_or_default()
     }
 
     /// Of all runs.
@@ -54,7 +63,9 @@ impl Report<'_> {
             Some(Backward::Approximate(both)) => both.1.warnings(),
         };
         let likelihood = self.likelihood.as_ref().and_then(LogLikelihood::warning);
-        let mut warnings = names(&[self.run.warnings(), joint, likelihood.as_slice()].concat());
+        let proofs = self.proofs();
+        let found = [self.run.warnings(), joint, likelihood.as_slice(), &proofs];
+        let mut warnings = names(&found.concat());
         let mut met = BTreeSet::new();
         warnings.retain(|name| met.insert(name.clone()));
         warnings
@@ -84,6 +95,7 @@ impl Report<'_> {
             "notes": problem.note.lines().collect::<Vec<_>>(),
         });
         self.bounds.add_to(&mut json);
+        json["starts"] = self.start.map(table).into();
         match &self.backward {
             Some(Backward::Exact(both)) => {
                 add_backward(&mut json, &both.0, &both.1);
@@ -115,6 +127,24 @@ impl Report<'_> {
     }
 }
 
+/// The table of candidates.
+pub fn table(start: &Start) -> Value {
+    let row = |(index, candidate): (usize, &Candidate)| {
+        json!({
+            "base": candidate.name,
+            "chosen": index == start.chosen(),
+            "components": candidate.base.components().len(),
+            "stages": candidate.stages,
+            "chains": candidate.chains,
+            "log_z": candidate.log_z,
+            "standard_error": candidate.standard_error,
+            "ess": candidate.effective_sample_size,
+            "certified_lower_bound": candidate.certified,
+        })
+    };
+    start.candidates().iter().enumerate().map(row).collect()
+}
+
 fn add_backward<Q>(json: &mut Value, reverse: &ReverseRun<Vec<bool>, Q>, bridge: &Bridge<Q>) {
     let (lower, upper) = bridge.interval();
     let gap = |warning: &&Warning| matches!(warning, Warning::ForwardReverseGap { .. });
@@ -138,7 +168,14 @@ fn names(warnings: &[Warning]) -> Vec<String> {
 impl Display for Report<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (run, problem) = (self.run, self.problem);
-        writeln!(f, "{}{run}", problem.note)?;
+        write!(f, "{}", problem.note)?;
+        if let Some(start) = self.start {
+            write!(f, "{start}")?;
+        }
+        writeln!(f, "{run}")?;
+        for warning in self.proofs() {
+            writeln!(f, "warning: {warning}")?;
+        }
         if let Some(exact) = problem.log_z_exact {
             let error = run.log_z() - exact;
             writeln!(f, "exact log Z = {exact:.3}, error {error:+.3}")?;
@@ -155,7 +192,7 @@ impl Display for Report<'_> {
         };
         writeln!(
             f,
-            "{} chains of {} stages in {:.1} s{earlier} ({:.1} s for path and schedule), {:.3e} chain-steps a \
+            "{} chains of {} stages in {:.1} s{earlier} ({:.1} s for base, path and schedule), {:.3e} chain-steps a \
              second ({})",
             run.chains(),
             run.schedule().steps(),
@@ -210,7 +247,7 @@ impl Report<'_> {
             likelihood.rows,
             likelihood.mean,
             likelihood.standard_error,
-            self.problem.start(),
+            self.problem.simple_name(),
             likelihood.base_rate,
         )?;
         if let Some(warning) = likelihood.warning() {

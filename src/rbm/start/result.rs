@@ -1,0 +1,130 @@
+//! The result of the search: the base to start from, and what speaks for it.
+
+use std::fmt::{self, Display, Formatter};
+
+use super::candidate::{Candidate, reference};
+use crate::ais::Run;
+use crate::estimate::Warning;
+use crate::rbm::base_rate::BaseRate;
+use crate::rbm::lower_bound::LogZBound;
+use crate::rbm::scalar::Scalar;
+
+/// The base that a [`StartSearch`](super::StartSearch) chose, and the bases that it tried.
+///
+/// With the feature `serde` it can be saved, so that parts of a run and later runs start from the same base.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(bound(deserialize = "T: Scalar + serde::Deserialize<'de>"))
+)]
+#[must_use]
+pub struct Start<T: Scalar = f32> {
+    pub(super) base: BaseRate<T>,
+    pub(super) chosen: usize,
+    pub(super) candidates: Vec<Candidate<T>>,
+    pub(super) bound: LogZBound,
+    pub(super) seconds: f64,
+}
+
+impl<T: Scalar> Start<T> {
+    /// Returns the base to start from.
+    pub fn base(&self) -> &BaseRate<T> {
+        &self.base
+    }
+
+    /// Returns the candidate that was chosen, by its index among the [`candidates`](Self::candidates).
+    pub fn chosen(&self) -> usize {
+        self.chosen
+    }
+
+    /// Returns the bases that were tried, in the order of their pilots.
+    pub fn candidates(&self) -> &[Candidate<T>] {
+        &self.candidates
+    }
+
+    /// Returns the lower bound on log Z that is certain, with the modes that the search started from.
+    pub fn bound(&self) -> &LogZBound {
+        &self.bound
+    }
+
+    /// Returns the seconds that the search took.
+    pub fn seconds(&self) -> f64 {
+        self.seconds
+    }
+
+    /// Returns what proves that an interval for log Z lies too low: the certain bound, or the highest certified bound of a
+    /// candidate, where it exceeds the interval's upper end.
+    pub fn warnings_of<R>(&self, run: &Run<Vec<bool>, R>) -> Vec<Warning> {
+        let certified = self.candidates.iter().map(|candidate| candidate.certified);
+        let certified = certified.fold(f64::NEG_INFINITY, f64::max);
+        let bounds = [(self.bound.value, 1.0), (certified, CONFIDENCE)];
+        let upper = run.interval().1;
+        let proofs =
+            bounds.map(|(bound, confidence)| Warning::below_bound(bound, confidence, upper));
+        proofs.into_iter().flatten().collect()
+    }
+
+    /// Returns the candidates whose estimates lie below that of the surest by more than three errors of both, and by more
+    /// than .1.
+    ///
+    /// They miss mass, or need more stages.
+    pub fn too_low(&self) -> Vec<&Candidate<T>> {
+        let reference = reference(&self.candidates);
+        let surest = self
+            .candidates
+            .iter()
+            .find(|candidate| candidate.log_z == reference);
+        let error = surest.map_or(0.0, |candidate| candidate.standard_error);
+        let is_low = |candidate: &&Candidate<T>| {
+            let joint = candidate.standard_error.hypot(error);
+            reference - candidate.log_z > 0.1_f64.max(3.0 * joint)
+        };
+        self.candidates.iter().filter(is_low).collect()
+    }
+}
+
+/// The confidence of the certified bounds of all candidates together.
+pub(super) const CONFIDENCE: f64 = 0.95;
+
+/// A table: a line for each candidate, and the bound that is certain.
+impl<T: Scalar> Display for Start<T> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "starts, by pilots (* chosen):")?;
+        let header = [
+            "base",
+            "components",
+            "stages",
+            "chains",
+            "log Z",
+            "error",
+            "ESS",
+            "log Z >=",
+        ];
+        let [base, components, stages, chains, log_z, error, ess, bound] = header;
+        writeln!(
+            f,
+            "  {base:<12} {components:>10} {stages:>8} {chains:>6} {log_z:>10} {error:>6} {ess:>5} {bound:>10}"
+        )?;
+        for (index, candidate) in self.candidates.iter().enumerate() {
+            writeln!(
+                f,
+                "{} {:<12} {:>10} {:>8} {:>6} {:>10.3} {:>6.3} {:>5.0} {:>10.3}",
+                if index == self.chosen { '*' } else { ' ' },
+                candidate.name,
+                candidate.base.components().len(),
+                candidate.stages,
+                candidate.chains,
+                candidate.log_z,
+                candidate.standard_error,
+                candidate.effective_sample_size,
+                candidate.certified,
+            )?;
+        }
+        writeln!(
+            f,
+            "  log Z >= {:.3} for certain; the bounds in the table hold together with 95%",
+            self.bound.value
+        )
+    }
+}
