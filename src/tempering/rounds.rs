@@ -187,6 +187,7 @@ where
             asked,
             run.standard_error(),
             None,
+            None,
         ));
         Ok(run)
     }
