@@ -24,6 +24,7 @@ mod machines;
 mod papers;
 mod rows;
 mod runs;
+mod starts;
 mod tables;
 
 use std::path::PathBuf;
@@ -71,6 +72,8 @@ enum Command {
         )]
         paths: Vec<PathKind>,
     },
+    /// Run what is missing of the comparison of starts, and print its tables
+    Starts(#[command(flatten)] starts::Options),
     /// Draw Kiwaki's Figures 1 to 6 and Grosse et al.'s Figure 5 from the lines
     Figures,
     /// Run and draw Grosse et al.'s Figure 3, --chains of them at --steps
@@ -100,6 +103,7 @@ fn main() -> Result<()> {
         Some(Command::Grosse { machines, paths }) => machines
             .iter()
             .try_for_each(|&machine| grosse::run(machine, &paths, folders, &mut runs)),
+        Some(Command::Starts(options)) => starts::run(&options, folders, &arguments.lines),
         Some(Command::Gaussians) => gaussians::run(figures),
         Some(Command::Figures) => {
             figures::draw(folders, &runs.rows, figures)?;

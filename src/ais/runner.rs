@@ -228,7 +228,7 @@ impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>, R: Merge + Clone> Ais
         let mut run = part.result()?;
         let asked = self.conduct.budget.standard_error;
         let (reached, chains) = (run.standard_error(), Some(run.chains()));
-        run.warn(Warning::error_not_reached(asked, reached, chains));
+        run.warn(Warning::error_not_reached(asked, reached, chains, None));
         run.warn_of_missed_mass(self.path);
         Ok(run)
     }

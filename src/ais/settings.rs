@@ -80,24 +80,24 @@ impl Settings {
         Error::check_found("purpose", purpose, &self.purpose)?;
         Error::check_found("resampling", interaction, &self.interaction)?;
         Error::check_found("engine", engine, &self.engine)?;
-        let figure = |found, other: &str, figure: &str, mine| match found == mine {
-            true => Ok(()),
-            false => Err(Error::OtherRun {
-                setting: "a path",
-                found: format!("{other} ({figure} {found})"),
-                expected: format!("{figure} {mine}"),
-            }),
+        let figure = |other: &str, figure: &str, found: String, mine: String| Error::OtherRun {
+            setting: "a path",
+            found: format!("{other} ({figure} {found})"),
+            expected: format!("{figure} {mine}"),
         };
-        let (normalizer, rounding) = ("log normalizer of the base", "rounding error of the path");
-        let other = "from another base";
-        figure(
-            log_base_normalizer,
-            other,
-            normalizer,
-            &self.log_base_normalizer,
-        )?;
-        let other = "to another model, an RBM with other weights for instance";
-        figure(rounding_error, other, rounding, &self.rounding_error)
+        let (found, mine) = (*log_base_normalizer, self.log_base_normalizer);
+        if found != mine {
+            let (found, mine) = (found.to_string(), mine.to_string());
+            let name = "log normalizer of the base";
+            return Err(figure("from another base", name, found, mine));
+        }
+        let (found, mine) = (*rounding_error, self.rounding_error);
+        if found != mine {
+            let (found, mine) = told_apart(found, mine);
+            let other = "to another model, an RBM with other weights for instance";
+            return Err(figure(other, "rounding error of the path", found, mine));
+        }
+        Ok(())
     }
 
     /// Whether another run differs in nothing but its seed and its number of chains.
@@ -203,5 +203,30 @@ impl Settings {
         let start = |part: usize| (part as u64 * blocks as u64 / parts as u64) as usize;
         let range = |part: usize| self.chains_of(start(part)..start(part + 1));
         Ok((0..parts).map(range).collect())
+    }
+}
+
+/// Writes two figures in three digits, or in all of them where three are the same.
+fn told_apart(one: f64, other: f64) -> (String, String) {
+    let [some, others] = [one, other].map(|figure| format!("{figure:.2e}"));
+    match some == others {
+        true => (format!("{one:e}"), format!("{other:e}")),
+        false => (some, others),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_as_long_as_tells_them_apart() {
+        let written = |some: &str, others: &str| (some.to_owned(), others.to_owned());
+        let third = 1.0 / 3e5;
+        assert_eq!(
+            told_apart(third, 2.0 * third),
+            written("3.33e-6", "6.67e-6")
+        );
+        assert_eq!(told_apart(1.25, 1.251), written("1.25e0", "1.251e0"));
     }
 }

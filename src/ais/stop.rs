@@ -30,7 +30,7 @@ impl fmt::Display for StoppedBy {
             Self::StandardError => "the standard error",
             Self::Evaluations => "the budget of evaluations",
             Self::TimeLimit => "the time limit",
-            Self::Callback => "a callback or a signal",
+            Self::Callback => "the caller (a progress callback, stop_when or Ctrl-C)",
         })
     }
 }

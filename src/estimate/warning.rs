@@ -117,7 +117,7 @@ pub enum Warning {
     /// A standard error asked for that the run has not reached when it ended.
     #[error(
         "the standard error is {reached:.2e} and not {asked:.2e}, as was asked for: {}",
-        more(*asked, *reached, *chains)
+        more(*asked, *reached, *chains, *budget)
     )]
     ErrorNotReached {
         /// The standard error asked for.
@@ -126,6 +126,9 @@ pub enum Warning {
         reached: f64,
         /// Number of chains of the run; `None` where its error is that of ladders.
         chains: Option<usize>,
+        /// The budget of evaluations that would about reach it; `None` where the run is not that of
+        /// [`Rounds`](crate::pilot::Rounds).
+        budget: Option<u64>,
     },
     /// States with density under the target, none under the base.
     #[error(
@@ -280,25 +283,27 @@ fn more_betas(barrier: f64, betas: usize) -> String {
 }
 
 /// What would reach a standard error, which falls with the square root of the number of chains or of scans.
-fn more(asked: f64, reached: f64, chains: Option<usize>) -> String {
+fn more(asked: f64, reached: f64, chains: Option<usize>, budget: Option<u64>) -> String {
     let times = (reached / asked).powi(2);
-    match chains {
-        _ if !times.is_finite() => "run more chains or ladders".to_owned(),
-        Some(chains) => {
-            let needed = short_count(times * chains as f64);
-            format!("about {needed} chains along these stages would reach it, or more stages")
-        }
-        None => {
-            let rounds = times.log2().ceil().max(1.0);
-            format!("about {rounds} more rounds would reach it, or {times:.0} times the ladders")
-        }
+    let needed = times * chains.unwrap_or(1) as f64;
+    if let Some(budget) = budget {
+        let budget = short_count(budget as f64);
+        format!("a budget of about {budget} evaluations would reach it")
+    } else if !needed.is_finite() {
+        "run more chains or ladders".to_owned()
+    } else if chains.is_some() {
+        let needed = short_count(needed);
+        format!("about {needed} chains along these stages would reach it, or more stages")
+    } else {
+        let (rounds, ladders) = (times.log2().ceil().max(1.0), short_count(needed));
+        format!("about {rounds} more rounds would reach it, or {ladders} times the ladders")
     }
 }
 
-/// A count in two digits, rounded up.
-fn short_count(count: f64) -> f64 {
+/// Writes a count in two digits, rounded up, and from 1e7 on as a power of ten.
+fn short_count(count: f64) -> String {
     let unit = 10_f64.powf(count.log10().floor() - 1.0).max(1.0);
-    (count / unit).ceil() * unit
+    short((count / unit).ceil() * unit)
 }
 
 impl Warning {
@@ -307,12 +312,14 @@ impl Warning {
         asked: Option<f64>,
         reached: f64,
         chains: Option<usize>,
+        budget: Option<u64>,
     ) -> Option<Self> {
         let asked = asked.filter(|&asked| reached > asked)?;
         Some(Self::ErrorNotReached {
             asked,
             reached,
             chains,
+            budget,
         })
     }
 
@@ -339,5 +346,19 @@ impl Warning {
         let text = format!("{self:?}");
         let end = text.find(|c: char| !c.is_alphanumeric());
         text[..end.unwrap_or(text.len())].to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_counts_are_powers_of_ten() {
+        let counts = [1.0, 12.3, 1_601.0, 9_999_999.0, 1.234e7, 1.5999e20];
+        assert_eq!(
+            counts.map(short_count),
+            ["1", "13", "1700", "1e7", "1.3e7", "1.6e20"]
+        );
     }
 }

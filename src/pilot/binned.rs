@@ -185,8 +185,9 @@ pub fn allocate_steps(costs: &[f64], steps: usize) -> Result<Vec<usize>> {
 /// segments have beyond one step each adds up to less than `sum_j sqrt(F_j / l)`.
 fn at_least(costs: &[f64], spare: usize) -> Vec<usize> {
     let total: f64 = costs.iter().map(|cost| cost.sqrt()).sum();
-    // Less what rounding may add.
-    let spare = spare as f64 * (1.0 - 1e-12);
+    // Less what rounding may add, mostly in the sum.
+    let rounding = (costs.len() + 8) as f64 * f64::EPSILON;
+    let spare = spare as f64 * (1.0 - rounding);
     let share = |cost: &f64| (spare * (cost.sqrt() / total) - 1.0) as usize;
     costs.iter().map(|cost| share(cost).max(1)).collect()
 }

@@ -239,7 +239,8 @@ where
     fn concluded(&self, mut last: Finished<P, K>, stopped_by: StoppedBy) -> Finished<P, K> {
         last.stopped_by = stopped_by;
         let (reached, chains) = (last.standard_error(), Some(self.chains));
-        let warning = Warning::error_not_reached(self.standard_error, reached, chains);
+        let budget = self.standard_error.and_then(|error| last.budget_for(error));
+        let warning = Warning::error_not_reached(self.standard_error, reached, chains, budget);
         last.run.warn(warning);
         last.run.warn_of_missed_mass(self.path);
         last

@@ -160,6 +160,14 @@ impl<S, K> RoundsRun<S, K> {
         let stages = self.run.schedule().steps() as f64 * relative(self.standard_error());
         Ok((stages / relative(standard_error)).ceil().max(1.0) as usize)
     }
+
+    /// Returns the budget whose last round, which has three quarters of it at least, reaches a standard error. As
+    /// rounds resample, its square falls with the number of stages.
+    pub(super) fn budget_for(&self, standard_error: f64) -> Option<u64> {
+        let last = self.rounds.last()?.evaluations as f64;
+        let budget = last * (self.standard_error() / standard_error).powi(2) / 0.75;
+        budget.is_finite().then_some(budget as u64)
+    }
 }
 
 /// The run's lines, and one of the rounds.

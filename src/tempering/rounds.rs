@@ -194,6 +194,7 @@ where
             asked,
             run.standard_error(),
             None,
+            None,
         ));
         Ok(run)
     }

@@ -115,6 +115,7 @@ fn an_error_that_is_not_reached_is_named_with_the_chains_that_reach_it() {
         asked: 0.03,
         reached,
         chains: Some(1_000),
+        budget: None,
     };
     assert_eq!(few.warnings(), std::slice::from_ref(&warning));
     let needed = 1_000.0 * (reached / 0.03).powi(2);

@@ -186,6 +186,25 @@ fn rounds_end_at_the_standard_error_wanted() {
         limited.to_string().contains("as was asked for"),
         "{limited}"
     );
+    let more = "as was asked for: a budget of about 3.3e15 evaluations";
+    assert!(limited.to_string().contains(more), "{limited}");
+    // The budget that a warning names reaches the error.
+    let walk = || RandomWalkMetropolis::new(0.3).unwrap();
+    let short = Rounds::new(&path, walk()).standard_error(0.03).rounds(4);
+    let short = short.seed(5).run().unwrap();
+    let &[
+        Warning::ErrorNotReached {
+            budget: Some(budget),
+            ..
+        },
+    ] = short.run().warnings()
+    else {
+        panic!("{short}")
+    };
+    assert!(budget > 2 * short.evaluations(), "{budget}");
+    let enough = Rounds::new(&path, walk()).budget(budget).seed(6);
+    let reached = enough.run().unwrap().standard_error();
+    assert!((0.015..0.036).contains(&reached), "{reached}");
     let spent = Rounds::new(&path, RandomWalkMetropolis::new(0.3).unwrap()).budget(500_000);
     let spent = spent.standard_error(1e-3).seed(5).run().unwrap();
     assert_eq!(asked(&spent), Some(1e-3));

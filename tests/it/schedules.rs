@@ -256,7 +256,7 @@ proptest! {
     #[test]
     fn allocations_are_those_of_one_step_after_the_other(
         costs in prop::collection::vec(prop_oneof![Just(1.0), 1e-6..1e3f64], 1..12),
-        more in 0..3_000usize,
+        more in 0..10_000usize,
     ) {
         let mut allocation = vec![1; costs.len()];
         let saving = |j: usize, k: usize| costs[j] / (k * (k + 1)) as f64;

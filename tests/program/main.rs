@@ -343,6 +343,50 @@ fn a_checkpoint_is_gone_on_from_and_never_begun_anew() {
     assert_eq!(log_z(&all), log_z(&at_once));
 }
 
+/// A search is not repeated where its result is there: in a file, in a saved run, beside a checkpoint.
+#[test]
+fn a_start_is_found_once() {
+    let folder = Folder::new("start");
+    let [start, run, checkpoint] =
+        ["start.json", "run.json", "run.ckpt"].map(|name| folder.file(name));
+    let found = json(&words(&scoring(&["--save-start", &start])));
+    assert!(
+        found["starts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|row| row["chosen"] == true),
+        "{found}"
+    );
+    let text = printed(&words(&scoring(&["--save", &run])));
+    assert!(text.contains("starts, by pilots"), "{text}");
+    // Of another number of chains, for which a search has other pilots.
+    let fewer = ["--chains", "200", "--save", &run];
+    let of_fewer = json(&words(&scoring(
+        &[&fewer[..], &["--save-start", &start]].concat(),
+    )));
+    for given in [
+        &["--start", &start][..],
+        &["--extend", &run],
+        &["--checkpoint", &checkpoint],
+    ] {
+        if given[0] == "--checkpoint" {
+            fs::copy(&start, folder.file("run.ckpt.start")).unwrap();
+            printed(&words(&scoring(&[
+                "--chains",
+                "200",
+                "--checkpoint",
+                &checkpoint,
+            ])));
+        }
+        let more = json(&words(&scoring(given)));
+        assert_eq!(more["starts"], of_fewer["starts"], "{given:?}");
+        assert_eq!(more["chains"], 300, "{given:?}");
+    }
+    let refusal = refused(&words(&scoring(&["--start", &run])));
+    assert!(refusal.contains("is no saved start"), "{refusal}");
+}
+
 #[test]
 fn what_is_wrong_is_named() {
     let folder = Folder::new("wrong");
@@ -367,7 +411,8 @@ fn what_is_wrong_is_named() {
         &["--names", "three names"],
     );
     let named = ["rbm", &rbm, "--names", "W,h_bias,v_bias"];
-    says(&named, &["--base-data"]);
+    let base_rates = [&named[..], &["--base", "data-rate"]].concat();
+    says(&base_rates, &["--base-data", "--base auto"]);
     let uniform = [
         &named[..],
         &["--base", "uniform", "--chains", "10", "--steps", "10"],
