@@ -103,7 +103,7 @@ fn main() -> Result<()> {
         Some(Command::Grosse { machines, paths }) => machines
             .iter()
             .try_for_each(|&machine| grosse::run(machine, &paths, folders, &mut runs)),
-        Some(Command::Starts(options)) => starts::run(&options, folders, &arguments.lines),
+        Some(Command::Starts(options)) => starts::run(&options, folders, &arguments.lines, figures),
         Some(Command::Gaussians) => gaussians::run(figures),
         Some(Command::Figures) => {
             figures::draw(folders, &runs.rows, figures)?;

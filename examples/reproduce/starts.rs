@@ -9,14 +9,16 @@ use std::time::Instant;
 use annealed::ais::{Ais, Run};
 use annealed::data::digits;
 use annealed::estimate::Warning;
+use annealed::plot::Chart;
 use annealed::rbm::{
-    BaseRate, BlockGibbs, ContrastiveDivergence, Rbm, RbmFile, RbmPath, StartSearch,
+    BaseRate, BlockGibbs, ContrastiveDivergence, MeanFieldMode, Rbm, RbmFile, RbmPath, StartSearch,
 };
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::machines::Folders;
+use crate::image_sheet::image_sheet;
+use crate::machines::{Folders, Machine};
 use crate::rows::Lines;
 
 /// Chains of each run.
@@ -46,6 +48,9 @@ pub struct Options {
     /// Print the table of the lines that are there, and run nothing
     #[arg(long)]
     table: bool,
+    /// Draw log Z^ of three starts against K on CD1(20), and its modes
+    #[arg(long)]
+    picture: bool,
 }
 
 /// Both runs of one machine and seed.
@@ -98,7 +103,10 @@ impl Outcome {
 }
 
 /// Runs what is missing, and prints the table.
-pub fn run(options: &Options, folders: &Folders, lines: &Path) -> Result<()> {
+pub fn run(options: &Options, folders: &Folders, lines: &Path, figures: &Path) -> Result<()> {
+    if options.picture {
+        return draw(&Machine::Cd1_20.read(folders)?, figures);
+    }
     let trained = Path::new("target/reproduction/starts");
     let mut lines = Lines::read(&lines.join("starts.jsonl"))?;
     if !options.table {
@@ -296,4 +304,57 @@ fn line(machine: &str, pairs: &[&Pair]) -> f64 {
         mean(&|p| searched(p).ess),
     );
     gain
+}
+
+/// Log Z^ of three starts against K, with intervals, less the exact value; and the modes that a search starts from.
+fn draw(file: &RbmFile, figures: &Path) -> Result<()> {
+    let Some((base_rates, log_z)) = file.base.clone().zip(file.log_z_exact) else {
+        return Err(Error::invalid("machine", "no base rates or log Z", "both"));
+    };
+    let coins = BaseRate::uniform(file.rbm.hidden_units(), file.rbm.visible_units())?;
+    let mut points = [Vec::new(), Vec::new(), Vec::new()];
+    let mut modes = Vec::new();
+    for stages in [100, 300, 1_000, 3_000, 10_000, 30_000] {
+        let search = StartSearch::new(CHAINS, stages).given(base_rates.clone());
+        let start = search.run(&file.rbm)?;
+        for (base, points) in [&base_rates, &coins, start.base()]
+            .into_iter()
+            .zip(&mut points)
+        {
+            let path = RbmPath::new(base.clone(), file.rbm.clone())?;
+            let ais = Ais::new(&path, BlockGibbs).schedule(Schedule::linear(stages)?);
+            let run = ais.chains(CHAINS).run()?;
+            let (lower, upper) = run.interval();
+            points.push((
+                stages as f64,
+                run.log_z() - log_z,
+                (lower - log_z, upper - log_z),
+            ));
+        }
+        modes = start.bound().modes.clone();
+    }
+    let mut chart = Chart::new("CD1(20): log Z^ - log Z", "K", "nats").logarithmic_x();
+    for (name, points) in ["base rates", "fair coins", "searched"]
+        .into_iter()
+        .zip(points)
+    {
+        chart = chart.line_with_errors(name, points);
+    }
+    chart.save(figures.join("starts-log-z.svg"))?;
+    let image = |mode: &MeanFieldMode| mode.visible.iter().map(|&p| p > 0.5).collect();
+    let mut images: Vec<Vec<bool>> = modes.iter().take(8).map(image).collect();
+    images.insert(
+        0,
+        base_rates
+            .visible_bias()
+            .iter()
+            .map(|&logit| logit > 0.0)
+            .collect(),
+    );
+    let sheet = image_sheet(
+        28,
+        &[("base rates, then the eight best modes".to_owned(), images)],
+    );
+    let name = figures.join("starts-modes.svg");
+    std::fs::write(&name, sheet).map_err(|error| Error::io(&name, error))
 }

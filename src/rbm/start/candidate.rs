@@ -52,10 +52,10 @@ impl<T: Scalar> Candidate<T> {
         })
     }
 
-    /// Returns the lower end of what log Z may be by this pilot: two errors below the estimate, which counts for no more
-    /// than `reference`.
-    pub(super) fn score(&self, reference: f64) -> f64 {
-        self.log_z.min(reference) - 2.0 * self.standard_error
+    /// Returns what log Z is at least by this pilot: so many errors below the estimate, which counts for no more than
+    /// `reference`.
+    pub(super) fn score(&self, reference: f64, errors: f64) -> f64 {
+        self.log_z.min(reference) - errors * self.standard_error
     }
 }
 
@@ -67,11 +67,23 @@ pub(super) fn reference<T: Scalar>(candidates: &[Candidate<T>]) -> f64 {
     surest.map_or(f64::NEG_INFINITY, |candidate| candidate.log_z)
 }
 
-/// Returns the index of the candidate of the highest score; of equal ones that of the first.
+/// Errors below the estimates that are compared.
+pub(super) const ERRORS: f64 = 3.0;
+/// The same for the first base, which has the benefit of the doubt.
+const ERRORS_OF_FIRST: f64 = 2.0;
+
+/// Returns the index of the candidate of the highest score; of equal ones that of the first. Sharp modes serve to find
+/// others and are not chosen: intermediate models gather at them and leave the rest out.
 pub(super) fn best<T: Scalar>(candidates: &[Candidate<T>], reference: f64) -> usize {
-    let scores = candidates
-        .iter()
-        .map(|candidate| candidate.score(reference));
-    let highest = scores.clone().fold(f64::NEG_INFINITY, f64::max);
-    scores.take_while(|&score| score < highest).count()
+    let mut chosen = (0, candidates[0].score(reference, ERRORS_OF_FIRST));
+    for (index, candidate) in candidates.iter().enumerate().skip(1) {
+        let score = candidate.score(reference, ERRORS);
+        if candidate.name != MODES && score > chosen.1 {
+            chosen = (index, score);
+        }
+    }
+    chosen.0
 }
+
+/// The name of the base of modes.
+pub(super) const MODES: &str = "modes";

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use rand::Rng;
 
-use super::candidate::{Candidate, best, reference};
+use super::candidate::{self, Candidate, ERRORS, best, reference};
 use super::pool::{Drawn, pool};
 use super::result::{CONFIDENCE, Start};
 use crate::ais::{Ais, Callback, Meter, Progress, Run, StoppedBy, Verdict, callback, in_pool};
@@ -33,8 +33,8 @@ use crate::{Error, Result};
 ///    [search](Rbm::lower_bound) found, by their exact masses, and what the pilots' weighted states add to them;
 /// 4. the better one of these, refitted again.
 ///
-/// Chosen is the base of the highest `log Z^ - 2 SE`, where no estimate counts for more than that with the highest
-/// certified bound. Where the given base has an effective sample size above half of its chains, and no bound is above it,
+/// Chosen is the base of the highest `log Z^ - 3 SE` (2 for the first), where no estimate counts for more than that with
+/// the highest certified bound; modes are not. Where the given base has an effective sample size above half of its chains, and no bound is above it,
 /// it is chosen at once.
 ///
 /// Pilots take at most half of the chain-steps of the run, which starts afresh from the chosen base, so that its Z^ is
@@ -223,14 +223,14 @@ impl<T: Scalar> Pilots<'_, T> {
             (PART_OF_COINS, coins),
             (rest, first.clone()),
         ];
-        self.pilot("modes", BaseRate::mixture(parts)?, OF_MODES)?;
+        self.pilot(candidate::MODES, BaseRate::mixture(parts)?, OF_MODES)?;
         self.refit("refitted", 1, &first, &known, OF_REFITTED)?;
         self.refit("mixture", COMPONENTS, &first, &known, OF_REFITTED)?;
         let reference = self.reference(&bound);
         let [.., one, many] = &self.candidates[..] else {
             unreachable!("two bases were refitted")
         };
-        match one.score(reference) > many.score(reference) {
+        match one.score(reference, ERRORS) > many.score(reference, ERRORS) {
             true => self.refit("refitted", 1, &first, &known, OF_LAST)?,
             false => self.refit("mixture", COMPONENTS, &first, &known, OF_LAST)?,
         }
