@@ -103,7 +103,7 @@ pub mod prelude {
         Adaptation, BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot,
         PilotWarning, Rounds, ScheduleOptimizer, StepSizeTuning, Survey, VarOpt,
     };
-    pub use crate::rbm::{BaseRate, BlockGibbs, ContrastiveDivergence, Rbm, RbmPath};
+    pub use crate::rbm::{BaseRate, BlockGibbs, ContrastiveDivergence, Rbm, RbmPath, StartSearch};
     #[cfg(feature = "npz")]
     pub use crate::rbm::{BinaryData, RbmFile};
     pub use crate::schedule::Schedule;

@@ -42,7 +42,6 @@ use crate::{Error, Result};
 ///
 /// ```
 /// use annealed::prelude::*;
-/// use annealed::rbm::StartSearch;
 ///
 /// let images = annealed::data::digits().images;
 /// let rbm = Rbm::<f32>::from_data(8, &images, 1)?;
