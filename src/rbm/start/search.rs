@@ -8,7 +8,7 @@ use super::candidate::{self, Candidate, ERRORS, best, reference};
 use super::pool::{Drawn, pool};
 use super::result::{CONFIDENCE, Start};
 use crate::ais::{Ais, Callback, Meter, Progress, Run, StoppedBy, Verdict, callback, in_pool};
-use crate::num::setters;
+use crate::num::{Engine, setters};
 use crate::random::{Purpose, StreamRng, stream};
 use crate::rbm::base_rate::BaseRate;
 use crate::rbm::components::draw;
@@ -60,6 +60,7 @@ pub struct StartSearch<'p, T: Scalar = f32> {
     stages: usize,
     given: Option<BaseRate<T>>,
     seed: u64,
+    engine: Option<Engine>,
     threads: Option<usize>,
     progress: Option<Callback<'p>>,
 }
@@ -101,6 +102,7 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
             stages,
             given: None,
             seed: 0,
+            engine: None,
             threads: None,
             progress: None,
         }
@@ -115,6 +117,12 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
     setters! {
         /// The seed; 0 unless set. One seed gives the same bits for any number of threads.
         seed: u64,
+    }
+
+    /// Sets the engine of the pilots; the best one of the machine unless set. Another one may choose another base.
+    pub fn engine(mut self, engine: impl Into<Option<Engine>>) -> Self {
+        self.engine = engine.into();
+        self
     }
 
     /// Number of threads; rayon's global pool unless set, or for `None`.
@@ -165,6 +173,7 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
             stages,
             chain_steps: (self.chains as u64).saturating_mul(self.stages as u64),
             seed: self.seed,
+            engine: self.engine,
             meter: Meter::new(self.progress.as_deref(), 0, total),
             rng: stream(self.seed, Purpose::Start, 0),
             candidates: Vec::new(),
@@ -193,6 +202,7 @@ struct Pilots<'s, T: Scalar> {
     /// Chain-steps of the run for which the search is.
     chain_steps: u64,
     seed: u64,
+    engine: Option<Engine>,
     meter: Meter<'s>,
     rng: StreamRng,
     candidates: Vec<Candidate<T>>,
@@ -239,7 +249,10 @@ impl<T: Scalar> Pilots<'_, T> {
     /// Runs a pilot; returns final states of large weight and others.
     fn pilot(&mut self, name: &str, base: BaseRate<T>, share: f64) -> Result<Vec<Vec<bool>>> {
         let stages = (share * self.stages).round().max(1.0) as usize;
-        let path = RbmPath::new(base.clone(), self.rbm.clone())?;
+        let mut path = RbmPath::new(base.clone(), self.rbm.clone())?;
+        if let Some(engine) = self.engine {
+            path = path.with_engine(engine)?;
+        }
         let run = Ais::new(&path, BlockGibbs)
             .schedule(Schedule::linear(stages)?)
             .chains(self.chains)
