@@ -1,4 +1,4 @@
-//! A search for the hidden configurations of an RBM that hold most of its mass.
+//! A search for the hidden configurations of a machine that hold most of its mass.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use nalgebra::DVector;
 
 use crate::num::WeightSums;
 use crate::rbm::enumerate::map_tasks;
-use crate::rbm::mean_field::MeanField;
+use crate::rbm::mean_field::{Layer, MeanField};
 use crate::rbm::model::masked_sum_of;
 
 /// Configurations whose neighbours are evaluated side by side. Fixed, so that the result does not depend on the threads.
@@ -15,8 +15,8 @@ const WAVE: usize = 16;
 const MOST: usize = 20_000;
 const GAIN: f64 = 1e-3;
 
-/// A hidden configuration h, after its `log f(h) = a.h + sum_i softplus(b_i + (W^T h)_i)`.
-pub(super) type Configuration = (f64, Vec<bool>);
+/// A hidden configuration h, after its `log f(h) = a.h + A(b + W^T h)`, A the log normalizer of the visible layer.
+pub(crate) type Configuration = (f64, Vec<bool>);
 
 /// `log sum f(h)` over configurations that stand by falling density. The smallest are added first, so that the sum
 /// keeps its digits where it is about 1.
@@ -27,7 +27,7 @@ pub(super) fn log_sum(configurations: &[Configuration]) -> f64 {
     largest + others.ln_1p()
 }
 
-impl MeanField {
+impl<L: Layer> MeanField<L> {
     /// Distinct configurations by falling density: the first ones, those that differ in one unit from the heaviest of
     /// them, and so on.
     pub(super) fn search(&self, first: &[Vec<bool>]) -> Vec<Configuration> {
@@ -54,19 +54,19 @@ impl MeanField {
     }
 
     fn configuration(&self, units: &[bool]) -> Configuration {
-        let (linear, logits) = self.given(units);
-        let log_f = linear + sum_of_softplus(logits.iter().copied());
+        let (linear, fields) = self.given(units);
+        let log_f = linear + self.layer.log_normalizer(fields.iter().copied());
         (log_f, units.to_vec())
     }
 
     /// The configurations that differ in one unit.
     fn neighbours(&self, units: &[bool]) -> Vec<Configuration> {
-        let (linear, logits) = self.given(units);
+        let (linear, fields) = self.given(units);
         let neighbour = |j: usize| {
             let sign = if units[j] { -1.0 } else { 1.0 };
             let weights = self.transposed.column(j);
-            let logits = logits.iter().zip(&weights).map(|(x, w)| x + sign * w);
-            let log_f = linear + sign * self.hidden_bias[j] + sum_of_softplus(logits);
+            let fields = fields.iter().zip(&weights).map(|(x, w)| x + sign * w);
+            let log_f = linear + sign * self.hidden_bias[j] + self.layer.log_normalizer(fields);
             let mut units = units.to_vec();
             units[j] = !units[j];
             (log_f, units)
@@ -74,36 +74,21 @@ impl MeanField {
         (0..units.len()).map(neighbour).collect()
     }
 
-    /// `a.h`, and the logits `b + W^T h`.
+    /// `a.h`, and the fields `b + W^T h`.
     fn given(&self, units: &[bool]) -> (f64, DVector<f64>) {
-        let mut logits = self.visible_bias.clone();
+        let mut fields = self.visible_bias.clone();
         for (column, _) in self
             .transposed
             .column_iter()
             .zip(units)
             .filter(|(_, on)| **on)
         {
-            logits += column;
+            fields += column;
         }
-        (masked_sum_of(self.hidden_bias.as_slice(), units), logits)
+        (masked_sum_of(self.hidden_bias.as_slice(), units), fields)
     }
 }
 
 fn falling(one: &Configuration, other: &Configuration) -> std::cmp::Ordering {
     other.0.total_cmp(&one.0)
-}
-
-/// `sum_i log(1 + e^{x_i})`, by the logarithm of a product, as far as it is in range. The product is kept less 1, so
-/// that small terms keep their digits.
-fn sum_of_softplus(logits: impl Iterator<Item = f64>) -> f64 {
-    let (mut sum, mut product) = (0.0, 0.0_f64);
-    for x in logits {
-        sum += x.max(0.0);
-        product += (-x.abs()).exp() * (1.0 + product);
-        if product > 1e200 {
-            sum += product.ln_1p();
-            product = 0.0;
-        }
-    }
-    sum + product.ln_1p()
 }

@@ -52,6 +52,7 @@ pub use gibbs::BlockGibbs;
 pub use likelihood::LogLikelihood;
 pub use lower_bound::{LogZBound, MeanFieldMode};
 pub use matching::{ExactMatching, MomentChains, PersistentMatching, RbmMatching, RbmMoments};
+pub(crate) use mean_field::{BLOCK, Layer, MeanField, coin_blocks};
 pub use model::Rbm;
 pub use path::{RbmAt, RbmPath};
 pub use scalar::Scalar;
