@@ -236,7 +236,7 @@ fn the_search_finds_all_configurations_of_a_small_machine() {
     }
 }
 
-/// Three hidden units that hold the mass when all are on, and next to none where only some are.
+/// Five hidden units that hold the mass when all are on, and next to none where only some are.
 #[test]
 fn a_state_of_a_mode_finds_it() {
     let units = GaussianUnits::new(DVector::zeros(9), DVector::repeat(9, 1.0)).unwrap();
