@@ -175,6 +175,10 @@ impl VisibleUnits for CategoricalUnits {
         known.map(move |(unit, category)| (unit * categories + category, 1.0))
     }
 
+    fn mean_statistics(&self) -> DVector<f64> {
+        DVector::from_column_slice(self.probabilities().as_slice())
+    }
+
     fn tilted(&self, field: &DVector<f64>) -> Self {
         let mut biases = self.biases.clone();
         biases

@@ -155,6 +155,10 @@ impl VisibleUnits for GaussianUnits {
         visible.iter().copied().enumerate()
     }
 
+    fn mean_statistics(&self) -> DVector<f64> {
+        self.means.clone()
+    }
+
     /// `-(p/2) (v - b)^2 + f v = -(p/2) (v - b - f/p)^2 + f b + f^2 / (2 p)`.
     fn tilted(&self, field: &DVector<f64>) -> Self {
         let shift = field.component_div(&self.precisions);

@@ -5,7 +5,8 @@
 //! the path between them, and [`BlockGibbs`](crate::rbm::BlockGibbs) the kernel that moves along it.
 //! [`ContrastiveDivergence::train_harmonium`](crate::rbm::ContrastiveDivergence::train_harmonium) trains a machine on data.
 //! With at most [`MAX_ENUMERATED_UNITS`](crate::rbm::MAX_ENUMERATED_UNITS) hidden units
-//! [`Harmonium::exact_log_normalizer`] gives `log Z`, and [`EnumeratedHarmonium`] exact samples.
+//! [`Harmonium::exact_log_normalizer`] gives `log Z`, and [`EnumeratedHarmonium`] exact samples. With more of them
+//! [`Harmonium::lower_bound`] is a bound on log Z that holds for certain.
 //!
 //! Where visible units are 0 or 1, too, [`Rbm`](crate::rbm::Rbm) does the same many times faster. The name is that of
 //! Smolensky (1986); visible units of an exponential family are due to Welling, Rosen-Zvi and Hinton (2005).
@@ -30,6 +31,8 @@ mod path;
 mod gibbs;
 
 mod enumerate;
+
+mod lower_bound;
 
 mod train;
 

@@ -9,6 +9,7 @@ use crate::harmonium::visible::VisibleUnits;
 use crate::model::UnnormalizedModel;
 use crate::num::{sigmoid, softplus, softplus_increment};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
+use crate::rbm::{STEPS_PER_STATE, most_configurations};
 use crate::{Error, Result};
 
 /// The path from independent visible units, the base, to a harmonium with units of the same kind, the target.
@@ -67,6 +68,15 @@ impl<V: VisibleUnits> AnnealingPath for HarmoniumPath<V> {
 
     fn base(&self) -> &V {
         &self.base
+    }
+
+    /// Returns the bound of [`Harmonium::lower_bound`], sought as along an [`RbmPath`](crate::rbm::RbmPath).
+    fn lower_bound(&self, states: &[&V::State], chain_steps: u64) -> Option<f64> {
+        let count = (chain_steps / STEPS_PER_STATE).max(1) as usize;
+        let states = &states[..count.min(states.len())];
+        let most = most_configurations(chain_steps, self.target.hidden_units());
+        let found = self.target.bound_from(states, 0, 0, most);
+        Some(found.ok()?.value)
     }
 
     fn at(&self, beta: f64) -> HarmoniumAt<'_, V> {

@@ -11,7 +11,7 @@ use crate::model::{NormalizedModel, Sampleable};
 /// a [`HarmoniumPath`](crate::harmonium::HarmoniumPath). Hidden units see them through S statistics `s(v)` and act on them by
 /// a field, which multiplies r(v) by `exp(field . s(v))`. Given the hidden units the visible ones are therefore of the same
 /// kind ([`tilted`](Self::tilted)), and so is what lies between two layers ([`blended`](Self::blended)). That is all that
-/// annealing, block Gibbs and enumeration ask for.
+/// annealing, block Gibbs and enumeration ask for; lower bounds need the means of the statistics, too.
 ///
 /// ```
 /// use annealed::harmonium::{CategoricalUnits, VisibleUnits};
@@ -33,6 +33,10 @@ pub trait VisibleUnits: NormalizedModel + Sampleable + Clone + Send + Sync {
 
     /// The statistics `s(v)` that are not 0: their indices, below S, with their values.
     fn statistics(&self, state: &Self::State) -> impl Iterator<Item = (usize, f64)>;
+
+    /// The means of the statistics, S of them: the gradient of the log normaliser of [`tilted`](Self::tilted) units in their
+    /// field, at 0.
+    fn mean_statistics(&self) -> DVector<f64>;
 
     /// The units with the density `r(v) exp(field . s(v))`, where the field has S entries.
     fn tilted(&self, field: &DVector<f64>) -> Self;

@@ -1,23 +1,23 @@
-//! A search for the hidden configurations of an RBM that hold most of its mass.
+//! A search for the hidden configurations of a machine that hold most of its mass.
 
 use std::collections::HashSet;
 
 use nalgebra::DVector;
 
-use crate::num::{WeightSums, exp_of_negative, vectorized};
+use crate::num::WeightSums;
 use crate::rbm::enumerate::map_tasks;
-use crate::rbm::mean_field::MeanField;
+use crate::rbm::mean_field::{Layer, MeanField};
 use crate::rbm::model::masked_sum_of;
 
 /// Configurations whose neighbours are evaluated side by side. Fixed, so that the result does not depend on the threads.
 const WAVE: usize = 16;
 /// The largest number of configurations that a search finds.
-pub(super) const MOST: usize = 20_000;
+pub(crate) const MOST: usize = 20_000;
 /// The search ends when a wave adds less than this to the log of the configurations' sum.
 const GAIN: f64 = 1e-3;
 
-/// A hidden configuration h, after its `log f(h) = a.h + sum_i softplus(b_i + (W^T h)_i)`.
-pub(super) type Configuration = (f64, Vec<bool>);
+/// A hidden configuration h, after its `log f(h) = a.h + A(b + W^T h)`, A the log normalizer of the visible layer.
+pub(crate) type Configuration = (f64, Vec<bool>);
 
 /// `log sum f(h)` over configurations that stand by falling density. The smallest are added first, so that the sum
 /// keeps its digits where it is about 1.
@@ -29,12 +29,12 @@ pub(super) fn log_sum(configurations: &[Configuration]) -> f64 {
 }
 
 /// The number of configurations that cost about a twentieth of a run of so many chain-steps.
-pub(super) fn most_configurations(chain_steps: u64, hidden_units: usize) -> usize {
+pub(crate) fn most_configurations(chain_steps: u64, hidden_units: usize) -> usize {
     let cost = chain_steps.saturating_mul(hidden_units as u64) / 500;
     cost.clamp(WAVE as u64, MOST as u64) as usize
 }
 
-impl MeanField {
+impl<L: Layer> MeanField<L> {
     /// Distinct configurations by falling density: the first ones, those that differ in one unit from the heaviest of
     /// them, and so on, until `most` of them are found.
     pub(super) fn search(&self, first: &[Vec<bool>], most: usize) -> Vec<Configuration> {
@@ -68,42 +68,43 @@ impl MeanField {
     }
 
     fn configuration(&self, units: &[bool]) -> Configuration {
-        let (linear, logits) = self.given(units);
-        let log_f = linear + self.softplus_after(&logits, 0.0, logits.as_slice());
-        (log_f, units.to_vec())
+        let (linear, fields) = self.given(units);
+        let fields = fields.as_slice();
+        (
+            linear + self.layer.log_normalizer(fields, 0.0, fields),
+            units.to_vec(),
+        )
     }
 
     /// Evaluates configurations that differ from `units` in the unit named.
     fn evaluate(&self, units: &[bool], neighbours: &[(usize, Vec<bool>)]) -> Vec<Configuration> {
-        let (linear, logits) = self.given(units);
+        let (linear, fields) = self.given(units);
         let evaluate = |(j, neighbour): &(usize, Vec<bool>)| {
             let sign = if units[*j] { -1.0 } else { 1.0 };
             let weights = self.transposed.column(*j);
-            let softplus = self.softplus_after(&logits, sign, weights.as_slice());
-            let log_f = linear + sign * self.hidden_bias[*j] + softplus;
-            (log_f, neighbour.clone())
+            let after = self
+                .layer
+                .log_normalizer(fields.as_slice(), sign, weights.as_slice());
+            (
+                linear + sign * self.hidden_bias[*j] + after,
+                neighbour.clone(),
+            )
         };
         neighbours.iter().map(evaluate).collect()
     }
 
-    /// `sum_i softplus(x_i + sign w_i)`, with the same bits on every engine.
-    fn softplus_after(&self, logits: &DVector<f64>, sign: f64, weights: &[f64]) -> f64 {
-        let logits = logits.as_slice();
-        vectorized!(self.engine, FUSED, sum_of_softplus(logits, sign, weights))
-    }
-
-    /// `a.h`, and the logits `b + W^T h`.
+    /// `a.h`, and the fields `b + W^T h`.
     fn given(&self, units: &[bool]) -> (f64, DVector<f64>) {
-        let mut logits = self.visible_bias.clone();
+        let mut fields = self.visible_bias.clone();
         for (column, _) in self
             .transposed
             .column_iter()
             .zip(units)
             .filter(|(_, on)| **on)
         {
-            logits += column;
+            fields += column;
         }
-        (masked_sum_of(self.hidden_bias.as_slice(), units), logits)
+        (masked_sum_of(self.hidden_bias.as_slice(), units), fields)
     }
 }
 
@@ -121,33 +122,4 @@ fn neighbours(units: &[bool], met: &mut HashSet<Vec<bool>>) -> Vec<(usize, Vec<b
     flipped
         .filter(|(_, units)| met.insert(units.clone()))
         .collect()
-}
-
-/// Sums that grow side by side.
-const LANES: usize = 8;
-/// Factors of a product of at most 2 each, which stays in range.
-const FACTORS: usize = 512;
-
-/// `sum_i log(1 + e^{x_i + sign w_i})`, by logarithms of products. The products are kept less 1, so that small terms keep
-/// their digits.
-#[inline(always)]
-fn sum_of_softplus(logits: &[f64], sign: f64, weights: &[f64]) -> f64 {
-    let mut sums = [0.0; LANES];
-    for (logits, weights) in logits
-        .chunks(FACTORS * LANES)
-        .zip(weights.chunks(FACTORS * LANES))
-    {
-        let mut products = [0.0; LANES];
-        for (logits, weights) in logits.chunks(LANES).zip(weights.chunks(LANES)) {
-            let pairs = logits.iter().zip(weights);
-            for ((x, w), (sum, product)) in pairs.zip(sums.iter_mut().zip(&mut products)) {
-                let x = x + sign * w;
-                *sum += x.max(0.0);
-                *product += exp_of_negative(-x.abs()) * (1.0 + *product);
-            }
-        }
-        let products = sums.iter_mut().zip(products);
-        products.for_each(|(sum, product)| *sum += product.ln_1p());
-    }
-    sums.iter().sum()
 }

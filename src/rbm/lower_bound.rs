@@ -7,7 +7,7 @@ use nalgebra::{DMatrix, DVector};
 use crate::num::{sigmoid, softplus};
 use crate::rbm::configurations::{Configuration, MOST, log_sum};
 use crate::rbm::enumerate::{check_log_normalizer, map_tasks};
-use crate::rbm::mean_field::{BLOCK, MeanField, coins, streams};
+use crate::rbm::mean_field::{BLOCK, Layer, MeanField, coin_blocks};
 use crate::rbm::model::Rbm;
 use crate::rbm::scalar::Scalar;
 use crate::{Error, Result};
@@ -17,7 +17,7 @@ const TOLERANCE: f64 = 1e-3;
 /// Modes whose means round to the same multiples of this are one.
 const RESOLUTION: f64 = 0.1;
 
-/// A lower bound on log Z of an RBM, certain but for rounding, and the modes that were found.
+/// A lower bound on log Z of an RBM or harmonium, certain but for rounding, and the modes that were found.
 ///
 /// An estimate below it has missed mass. No more is sure: where the mass is spread over many configurations, as with
 /// hundreds of hidden units, the bound lies far below log Z.
@@ -40,9 +40,10 @@ pub struct LogZBound {
 pub struct MeanFieldMode {
     /// The means `mu` of the hidden units.
     pub hidden: DVector<f64>,
-    /// The means `m` of the visible units.
+    /// The means `m` of the visible units; of a harmonium, of their statistics.
     pub visible: DVector<f64>,
-    /// `a.mu + H(mu) + sum_i softplus(b_i + (W^T mu)_i)`, at most log Z.
+    /// `a.mu + H(mu) + A(W^T mu)`, at most log Z. A is the log normalizer of the visible units in a field; of an RBM,
+    /// `sum_i softplus(b_i + (W^T mu)_i)`.
     pub bound: f64,
 }
 
@@ -90,21 +91,29 @@ impl<T: Scalar> Rbm<T> {
         Error::check_count("states and starts", states.len().saturating_add(starts), 1)?;
         let equations = MeanField::new(self);
         let given = states.chunks(BLOCK).map(columns);
-        let random = streams(seed, starts).into_iter().enumerate();
-        let random =
-            random.map(|(block, rng)| coins(units, BLOCK.min(starts - block * BLOCK), rng));
-        let blocks: Vec<DMatrix<f64>> = given.chain(random).collect();
-        let ascents = map_tasks(blocks.len(), |block| equations.ascend(&blocks[block]));
+        let random = coin_blocks(units, starts, seed);
+        equations.explore(&Vec::from_iter(given.chain(random)), most)
+    }
+}
+
+impl<L: Layer> MeanField<L> {
+    /// The bound from blocks of visible means, as columns, and the configurations that were found, about `most` of them.
+    pub(crate) fn explore(
+        &self,
+        blocks: &[DMatrix<f64>],
+        most: usize,
+    ) -> Result<(LogZBound, Vec<Configuration>)> {
+        let ascents = map_tasks(blocks.len(), |block| self.ascend(&blocks[block]));
         let (mut modes, mut first) = (Vec::new(), BTreeSet::new());
         for (found, ends) in ascents {
             modes.extend(found);
             first.extend(ends);
         }
-        let found = equations.search(&Vec::from_iter(first), most);
+        let found = self.search(&Vec::from_iter(first), most);
         // The search may have left the basins of the starts.
         let heaviest = found.iter().take(BLOCK).map(|(_, h)| h.clone());
-        let heaviest = equations.visible_logits(&columns(&Vec::from_iter(heaviest)));
-        modes.extend(equations.ascend(&heaviest.map(sigmoid)).0);
+        let heaviest = self.visible_means(&columns(&Vec::from_iter(heaviest)));
+        modes.extend(self.ascend(&heaviest).0);
         modes.sort_by(|one, other| other.bound.total_cmp(&one.bound));
         let mut distinct = BTreeSet::new();
         modes.retain(|mode| distinct.insert(Vec::from_iter(mode.hidden.iter().map(rounded))));
@@ -129,29 +138,29 @@ fn columns(states: &[Vec<bool>]) -> DMatrix<f64> {
     })
 }
 
-impl MeanField {
+impl<L: Layer> MeanField<L> {
     /// The modes to which columns of visible means lead, and the most probable hidden configurations at both ends.
     fn ascend(&self, visible: &DMatrix<f64>) -> (Vec<MeanFieldMode>, Vec<Vec<bool>>) {
-        let solutions = self.solve(visible.clone(), TOLERANCE).map(sigmoid);
+        let solutions = self.means_of(&self.solve(visible.clone(), TOLERANCE));
         let [first, last] = [visible, &solutions].map(|visible| self.hidden_logits(visible));
-        let visible = self.visible_logits(&last.map(sigmoid));
+        let visible = self.visible_fields(&last.map(sigmoid));
         let ends = first.column_iter().chain(last.column_iter());
         let ends = ends.map(|logits| logits.iter().map(|&x| x > 0.0).collect());
         let modes = last.column_iter().zip(visible.column_iter());
         let modes = modes.map(|(hidden, visible)| MeanFieldMode {
             bound: self.bound(hidden.as_slice(), visible.as_slice()),
             hidden: hidden.map(sigmoid),
-            visible: visible.map(sigmoid),
+            visible: self.layer.means(visible),
         });
         (modes.collect(), ends.collect())
     }
 
-    /// The bound at the means of these hidden logits x, which give the visible ones. A hidden unit adds
+    /// The bound at the means of these hidden logits x, which give the visible fields. A hidden unit adds
     /// `a mu + H(mu) = softplus(x) + (a - x) mu`.
     fn bound(&self, hidden: &[f64], visible: &[f64]) -> f64 {
         let units = hidden.iter().zip(&self.hidden_bias);
         let hidden = units.map(|(&x, a)| softplus(x) + (a - x) * sigmoid(x));
-        hidden.sum::<f64>() + visible.iter().map(|&x| softplus(x)).sum::<f64>()
+        hidden.sum::<f64>() + self.layer.log_normalizer(visible, 0.0, visible)
     }
 }
 

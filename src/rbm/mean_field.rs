@@ -1,9 +1,9 @@
 //! The mean-field equations of an RBM, and the base that they give, from its parameters alone.
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::{DMatrix, DVector, DVectorView};
 use rand::RngExt;
 
-use crate::num::{Available, sigmoid};
+use crate::num::{Available, exp_of_negative, sigmoid, vectorized};
 use crate::random::{Purpose, StreamRng, stream, successive};
 use crate::rbm::base_rate::BaseRate;
 use crate::rbm::enumerate::map_tasks;
@@ -12,7 +12,7 @@ use crate::rbm::scalar::Scalar;
 use crate::{Error, Result};
 
 /// Starts that move together, as the columns of a matrix. Fixed, so that the result does not depend on the threads.
-pub(super) const BLOCK: usize = 16;
+pub(crate) const BLOCK: usize = 16;
 /// The change in every probability at which the solution of a base is found.
 const TOLERANCE: f64 = 1e-6;
 /// Where rounding keeps a solution from being found.
@@ -71,53 +71,140 @@ impl<T: Scalar> BaseRate<T> {
 }
 
 /// The streams of the blocks of so many starts.
-pub(super) fn streams(seed: u64, starts: usize) -> Vec<StreamRng> {
+fn streams(seed: u64, starts: usize) -> Vec<StreamRng> {
     let first = stream(seed, Purpose::MeanField, 0);
     successive(first).take(starts.div_ceil(BLOCK)).collect()
 }
 
+/// So many states of fair coins, as the columns of blocks.
+pub(crate) fn coin_blocks(
+    units: usize,
+    starts: usize,
+    seed: u64,
+) -> impl Iterator<Item = DMatrix<f64>> {
+    let columns = move |block| BLOCK.min(starts - block * BLOCK);
+    let streams = streams(seed, starts).into_iter().enumerate();
+    streams.map(move |(block, rng)| coins(units, columns(block), rng))
+}
+
 /// A block of states of fair coins, as columns.
-pub(super) fn coins(units: usize, columns: usize, mut rng: StreamRng) -> DMatrix<f64> {
+fn coins(units: usize, columns: usize, mut rng: StreamRng) -> DMatrix<f64> {
     DMatrix::from_fn(units, columns, |_, _| f64::from(rng.random::<bool>()))
 }
 
-/// The mean-field equations, in double precision.
-pub(super) struct MeanField {
+/// A visible layer: independent units with the density `exp(x.s(v))`, x their fields.
+pub(crate) trait Layer: Sync {
+    /// The means of the statistics s, the gradient of the log normalizer.
+    fn means(&self, fields: DVectorView<'_, f64>) -> DVector<f64>;
+
+    /// The log of the sum or integral of the density at `fields + step * direction`; it is convex in the fields.
+    fn log_normalizer(&self, fields: &[f64], step: f64, direction: &[f64]) -> f64;
+
+    /// The size of a step of the means, which a tolerance is compared with.
+    fn size(&self, step: DVector<f64>) -> f64;
+}
+
+/// Visible units of 0 and 1, whose fields are their logits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bits(Available);
+
+impl Layer for Bits {
+    fn means(&self, fields: DVectorView<'_, f64>) -> DVector<f64> {
+        fields.map(sigmoid)
+    }
+
+    /// The sum of `log(1 + e^x)`, with the same bits on every engine.
+    fn log_normalizer(&self, fields: &[f64], step: f64, direction: &[f64]) -> f64 {
+        vectorized!(self.0, FUSED, sum_of_softplus(fields, step, direction))
+    }
+
+    /// The largest change of a probability.
+    fn size(&self, step: DVector<f64>) -> f64 {
+        step.amax()
+    }
+}
+
+/// Sums that grow side by side.
+const LANES: usize = 8;
+/// Factors of a product of at most 2 each, which stays in range.
+const FACTORS: usize = 512;
+
+/// The sum of `log(1 + e^x)` over `x = field + step * slope`, by logarithms of products. The products are kept less 1, so
+/// that small terms keep their digits.
+#[inline(always)]
+fn sum_of_softplus(fields: &[f64], step: f64, slopes: &[f64]) -> f64 {
+    let mut sums = [0.0; LANES];
+    let parts = fields
+        .chunks(FACTORS * LANES)
+        .zip(slopes.chunks(FACTORS * LANES));
+    for (fields, slopes) in parts {
+        let mut products = [0.0; LANES];
+        for (fields, slopes) in fields.chunks(LANES).zip(slopes.chunks(LANES)) {
+            let pairs = fields.iter().zip(slopes);
+            for ((x, slope), (sum, product)) in pairs.zip(sums.iter_mut().zip(&mut products)) {
+                let x = x + step * slope;
+                *sum += x.max(0.0);
+                *product += exp_of_negative(-x.abs()) * (1.0 + *product);
+            }
+        }
+        let products = sums.iter_mut().zip(products);
+        products.for_each(|(sum, product)| *sum += product.ln_1p());
+    }
+    sums.iter().sum()
+}
+
+/// The mean-field equations of a machine with this visible layer, in double precision.
+pub(crate) struct MeanField<L = Bits> {
     weights: DMatrix<f64>,
     pub(super) transposed: DMatrix<f64>,
     pub(super) hidden_bias: DVector<f64>,
     pub(super) visible_bias: DVector<f64>,
-    pub(super) engine: Available,
+    pub(super) layer: L,
 }
 
 impl MeanField {
     pub(super) fn new<T: Scalar>(rbm: &Rbm<T>) -> Self {
-        let weights = rbm.weights().map(T::as_);
+        let (a, b) = (
+            rbm.hidden_bias().map(T::as_),
+            rbm.visible_bias().map(T::as_),
+        );
+        Self::of(Bits(Available::best()), rbm.weights().map(T::as_), a, b)
+    }
+}
+
+impl<L: Layer> MeanField<L> {
+    /// From weights (M x S), hidden biases (M), and the fields of the visible units without the hidden ones (S).
+    pub(crate) fn of(
+        layer: L,
+        weights: DMatrix<f64>,
+        hidden_bias: DVector<f64>,
+        visible_bias: DVector<f64>,
+    ) -> Self {
         Self {
             transposed: weights.transpose(),
             weights,
-            hidden_bias: rbm.hidden_bias().map(T::as_),
-            visible_bias: rbm.visible_bias().map(T::as_),
-            engine: Available::best(),
+            hidden_bias,
+            visible_bias,
+            layer,
         }
     }
 
-    /// The logits `b + W^T mu` of the solution to which each column of probabilities leads, where a sweep changes none of
-    /// them by `tolerance`.
+    /// The fields `b + W^T mu` of the solution to which each column of visible means leads, where the step of a sweep is
+    /// smaller than `tolerance`.
     ///
     /// A sweep that changes a probability by d raises the bound by `2 d^2` or more, so that the sweeps end.
     pub(super) fn solve(&self, mut visible: DMatrix<f64>, tolerance: f64) -> DMatrix<f64> {
-        let mut logits = visible.clone();
+        let mut fields = visible.clone();
         let mut moving = Vec::from_iter(0..visible.ncols());
         for _ in 0..MAX_SWEEPS {
             let hidden = self.hidden_logits(&visible.select_columns(&moving));
-            let swept = self.visible_logits(&hidden.map(sigmoid));
+            let swept = self.visible_fields(&hidden.map(sigmoid));
             let mut swept = swept.column_iter();
             moving.retain(|&column| {
                 let swept = swept.next().expect("a column for each that moves");
-                let next = swept.map(sigmoid);
-                let change = (&next - visible.column(column)).amax();
-                logits.set_column(column, &swept);
+                let next = self.layer.means(swept);
+                let change = self.layer.size(&next - visible.column(column));
+                fields.set_column(column, &swept);
                 visible.set_column(column, &next);
                 change >= tolerance
             });
@@ -125,17 +212,28 @@ impl MeanField {
                 break;
             }
         }
-        logits
+        fields
     }
 
-    /// The logits `a + W m` for each column of visible probabilities.
+    /// The logits `a + W m` for each column of visible means.
     pub(super) fn hidden_logits(&self, visible: &DMatrix<f64>) -> DMatrix<f64> {
         activations(&self.weights, visible, &self.hidden_bias)
     }
 
-    /// The logits `b + W^T mu` for each column of hidden probabilities.
-    pub(super) fn visible_logits(&self, hidden: &DMatrix<f64>) -> DMatrix<f64> {
+    /// The fields `b + W^T mu` for each column of hidden probabilities.
+    pub(super) fn visible_fields(&self, hidden: &DMatrix<f64>) -> DMatrix<f64> {
         activations(&self.transposed, hidden, &self.visible_bias)
+    }
+
+    /// The visible means for each column of their fields.
+    pub(super) fn means_of(&self, fields: &DMatrix<f64>) -> DMatrix<f64> {
+        let columns = fields.column_iter().map(|column| self.layer.means(column));
+        DMatrix::from_columns(&Vec::from_iter(columns))
+    }
+
+    /// The visible means for each column of hidden probabilities.
+    pub(crate) fn visible_means(&self, hidden: &DMatrix<f64>) -> DMatrix<f64> {
+        self.means_of(&self.visible_fields(hidden))
     }
 }
 

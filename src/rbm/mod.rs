@@ -46,6 +46,7 @@ mod start;
 
 pub use crate::num::{sigmoid, softplus};
 pub use base_rate::BaseRate;
+pub(crate) use configurations::{MOST, most_configurations};
 pub use enumerate::{EnumeratedRbm, MAX_ENUMERATED_UNITS};
 pub(crate) use enumerate::{check_log_normalizer, map_tasks};
 #[cfg(feature = "npz")]
@@ -54,7 +55,9 @@ pub use gibbs::BlockGibbs;
 pub use likelihood::LogLikelihood;
 pub use lower_bound::{LogZBound, MeanFieldMode};
 pub use matching::{ExactMatching, MomentChains, PersistentMatching, RbmMatching, RbmMoments};
+pub(crate) use mean_field::{BLOCK, Layer, MeanField, coin_blocks};
 pub use model::Rbm;
+pub(crate) use path::STEPS_PER_STATE;
 pub use path::{RbmAt, RbmPath};
 pub use scalar::Scalar;
 pub use start::{Candidate, Start, StartSearch};

@@ -57,7 +57,7 @@ pub struct RbmPath<T: Scalar = f32> {
 }
 
 /// Chain-steps of a run for each of its states from which its lower bound is sought.
-const STEPS_PER_STATE: u64 = 2_500;
+pub(crate) const STEPS_PER_STATE: u64 = 2_500;
 
 /// The RBM at the end of a segment.
 #[derive(Debug, Clone)]

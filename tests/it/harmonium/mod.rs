@@ -1,5 +1,6 @@
 //! Harmoniums with Gaussian and categorical visible units, and with a kind of units from outside of the library.
 
+mod bounds;
 mod exact;
 mod input;
 mod runs;

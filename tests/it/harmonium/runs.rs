@@ -9,7 +9,7 @@ use annealed::path::{AnnealingPath, Stationary};
 use annealed::prelude::{
     Ais, BlockGibbs, Bridge, Friction, Pilot, Schedule, ScheduleOptimizer, TargetSamples, Tempering,
 };
-use annealed::rbm::Rbm;
+use annealed::rbm::{Rbm, sigmoid};
 use annealed::testing::{invariance, unbiasedness};
 use nalgebra::DVector;
 use rand::{Rng, RngExt};
@@ -167,6 +167,10 @@ impl VisibleUnits for Bits {
         units.filter(|(_, on)| **on).map(|(unit, _)| (unit, 1.0))
     }
 
+    fn mean_statistics(&self) -> DVector<f64> {
+        self.0.map(sigmoid)
+    }
+
     fn tilted(&self, field: &DVector<f64>) -> Self {
         Self(&self.0 + field)
     }
@@ -188,5 +192,13 @@ fn a_kind_of_units_from_outside_agrees_with_the_rbm() {
     bits(4).for_each(|v| assert_close(machine.log_density(&v), rbm.log_density(&v)));
     let log_z = rbm.exact_log_normalizer().unwrap();
     assert_close(machine.exact_log_normalizer().unwrap(), log_z);
+    let states = Vec::from_iter(bits(4));
+    let bounds = [
+        rbm.lower_bound(&states, 0, 0),
+        machine.lower_bound(&states, 0, 0),
+    ];
+    let [of_rbm, of_machine] = bounds.map(|bound| bound.unwrap());
+    assert_close(of_machine.configurations, of_rbm.configurations);
+    assert!((of_machine.modes[0].bound - of_rbm.modes[0].bound).abs() < 1e-4);
     check_weights(&HarmoniumPath::new(Bits(DVector::zeros(4)), machine).unwrap());
 }

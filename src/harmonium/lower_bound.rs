@@ -1,0 +1,96 @@
+//! A lower bound on log Z of a harmonium that needs no chain to be right.
+
+use nalgebra::{DMatrix, DVector, DVectorView};
+
+use crate::harmonium::model::Harmonium;
+use crate::harmonium::visible::VisibleUnits;
+use crate::rbm::{BLOCK, Layer, LogZBound, MOST, MeanField, coin_blocks};
+use crate::{Error, Result};
+
+impl<V: VisibleUnits> Harmonium<V> {
+    /// A lower bound on log Z, from these visible states, which may be none, and from so many `starts` at fair coins for the
+    /// hidden units.
+    ///
+    /// Two bounds hold for certain, for visible units of any kind. The log normalizer A of the visible units in a field is
+    /// convex, as that of every exponential family. So with means mu of the hidden units and their entropy H,
+    /// `a.mu + H(mu) + A(W^T mu) <= a.mu + H(mu) + E[A(W^T h)] <= log Z`. And the sum of `f(h) = exp(a.h + A(W^T h))` over
+    /// *distinct* hidden configurations is at most Z. Ascents and search are those of
+    /// [`Rbm::lower_bound`](crate::rbm::Rbm::lower_bound), and give the same bits on any number of threads.
+    ///
+    /// # Errors
+    /// Neither states nor starts; what is no state of the visible units; parameters of which log Z overflows.
+    ///
+    /// ```
+    /// use annealed::harmonium::{GaussianUnits, Harmonium};
+    /// use annealed::nalgebra::{dmatrix, dvector};
+    ///
+    /// let units = GaussianUnits::new(dvector![0.0, 1.0], dvector![1.0, 0.5])?;
+    /// let machine = Harmonium::new(dmatrix![1.0, -2.0; 0.5, 3.0], dvector![0.5, -1.0], units)?;
+    /// let bound = machine.lower_bound(&[dvector![1.0, 2.0]], 10, 0)?;
+    /// // The search finds all four hidden configurations; the mean field of the best mode is lower.
+    /// assert!((bound.value - machine.exact_log_normalizer()?).abs() < 1e-12);
+    /// assert!(bound.modes[0].bound < bound.value);
+    /// # Ok::<(), annealed::Error>(())
+    /// ```
+    pub fn lower_bound(&self, states: &[V::State], starts: usize, seed: u64) -> Result<LogZBound> {
+        let states: Vec<&V::State> = states.iter().collect();
+        self.bound_from(&states, starts, seed, MOST)
+    }
+
+    /// The bound from a search that finds about `most` configurations.
+    pub(crate) fn bound_from(
+        &self,
+        states: &[&V::State],
+        starts: usize,
+        seed: u64,
+        most: usize,
+    ) -> Result<LogZBound> {
+        for state in states {
+            self.visible.check_state("state", state)?;
+        }
+        Error::check_count("states and starts", states.len().saturating_add(starts), 1)?;
+        let equations = MeanField::of(
+            self,
+            self.weights.clone(),
+            self.hidden_bias.clone(),
+            DVector::zeros(self.visible.statistic_count()),
+        );
+        let given = states.chunks(BLOCK).map(|block| self.statistics(block));
+        let random = coin_blocks(self.hidden_units(), starts, seed);
+        let random = random.map(|hidden| equations.visible_means(&hidden));
+        Ok(equations
+            .explore(&Vec::from_iter(given.chain(random)), most)?
+            .0)
+    }
+
+    /// The statistics of states, as the columns of a matrix.
+    fn statistics(&self, states: &[&V::State]) -> DMatrix<f64> {
+        let mut columns = DMatrix::zeros(self.visible.statistic_count(), states.len());
+        for (mut column, state) in columns.column_iter_mut().zip(states) {
+            for (index, value) in self.visible.statistics(state) {
+                column[index] = value;
+            }
+        }
+        columns
+    }
+}
+
+impl<V: VisibleUnits> Layer for &Harmonium<V> {
+    fn means(&self, fields: DVectorView<'_, f64>) -> DVector<f64> {
+        self.visible.tilted(&fields.into_owned()).mean_statistics()
+    }
+
+    fn log_normalizer(&self, fields: &[f64], step: f64, direction: &[f64]) -> f64 {
+        let fields = fields
+            .iter()
+            .zip(direction)
+            .map(|(x, slope)| x + step * slope);
+        let fields = DVector::from_iterator(self.visible.statistic_count(), fields);
+        self.visible.tilted(&fields).log_normalizer()
+    }
+
+    /// The largest change of a hidden logit, since statistics have units of measurement.
+    fn size(&self, step: DVector<f64>) -> f64 {
+        (&self.weights * step).amax()
+    }
+}
