@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use annealed::ais::PartialRun;
-use annealed::estimate::Estimate;
+use annealed::estimate::{Estimate, Warning};
 use annealed::prelude::Run;
 use annealed::{Error, Result};
 use clap::Args;
@@ -37,23 +37,38 @@ pub fn merge(options: &Options) -> Result<String> {
     let runs = seeds.into_values().map(PartialRun::merge);
     let runs: Vec<Run<State>> = runs.collect::<Result<_>>()?;
     let estimate = Run::pooled(&runs)?;
+    let start = options.files.iter().find_map(|file| saved::start_of(file));
+    let proofs = |run: &Run<State>| {
+        start
+            .as_ref()
+            .map(|start| start.warnings_of(run))
+            .unwrap_or_default()
+    };
+    let proofs: Vec<Warning> = runs.iter().flat_map(proofs).collect();
     if let Some(file) = &options.save {
         let [run] = runs.as_slice() else {
             let expected = "parts of one seed; runs of several are saved one by one";
             let found = format!("runs of {} seeds", runs.len());
             return Err(Error::invalid("--save", found, expected));
         };
-        let start = options.files.iter().find_map(|file| saved::start_of(file));
         saved::write(file, &run.clone().into(), start.as_ref())?;
     }
     match (options.json, runs.as_slice()) {
-        (true, _) => Ok(json(&runs, &estimate)),
-        (false, [run]) => Ok(line(run)),
-        (false, runs) => Ok(table(runs, &estimate)),
+        (true, _) => Ok(json(&runs, &estimate, &proofs)),
+        (false, [run]) => Ok(line(run) + &lines(&proofs)),
+        (false, runs) => Ok(table(runs, &estimate) + &lines(&proofs)),
     }
 }
 
-fn json(runs: &[Run<State>], estimate: &Estimate) -> String {
+/// What the search for the start proves of the runs.
+fn lines(proofs: &[Warning]) -> String {
+    proofs
+        .iter()
+        .map(|warning| format!("warning: {warning}\n"))
+        .collect()
+}
+
+fn json(runs: &[Run<State>], estimate: &Estimate, proofs: &[Warning]) -> String {
     let (lower, upper) = estimate.interval();
     let json = json!({
         "log_z": estimate.value(),
@@ -61,6 +76,7 @@ fn json(runs: &[Run<State>], estimate: &Estimate) -> String {
         "interval": [lower, upper],
         "ess": estimate.effective_sample_size(),
         "chains": estimate.chains(),
+        "warnings": proofs.iter().map(Warning::name).collect::<Vec<_>>(),
         "runs": runs.iter().map(Run::report).collect::<Vec<_>>(),
     });
     json.to_string() + "\n"

@@ -55,7 +55,7 @@ impl<T: Scalar> Start<T> {
 
     /// Returns what proves that an interval for log Z lies too low: the certain bound, or the highest certified bound of a
     /// candidate, where it exceeds the interval's upper end.
-    pub fn warnings_of<R>(&self, run: &Run<Vec<bool>, R>) -> Vec<Warning> {
+    pub fn warnings_of<S, R>(&self, run: &Run<S, R>) -> Vec<Warning> {
         let certified = self.candidates.iter().map(|candidate| candidate.certified);
         let certified = certified.fold(f64::NEG_INFINITY, f64::max);
         let bounds = [(self.bound.value, 1.0), (certified, CONFIDENCE)];
