@@ -41,7 +41,7 @@ pub enum Warning {
     /// Few chains carry nearly all the weight.
     #[error(
         "the effective sample size is {ess:.1} of {chains} chains: the interval may miss; use more \
-         stages or a better mixing kernel"
+         stages, another base or a better mixing kernel"
     )]
     LowEffectiveSampleSize {
         /// Effective sample size, a count.
@@ -219,10 +219,11 @@ pub enum Warning {
         /// Log likelihood under fair coins, in nats a row.
         fair_coins: f64,
     },
-    /// A lower bound on log Z above the interval: the run has missed mass.
+    /// A lower bound on log Z above the interval: the run lies too low, or has missed mass.
     #[error(
-        "log Z is at least {bound:.3} ({}), and the interval ends at {upper:.3}: the run has missed mass; start from \
-         another base (for an RBM as rbm::StartSearch finds it, --base auto of the program), or use more stages",
+        "log Z is at least {bound:.3} ({}), above the interval, which ends at {upper:.3}: the run lies too low, by chance if \
+         by little, or else because it missed mass; start where rbm::StartSearch (--base auto of the program) finds it, or \
+         use more stages",
         sureness(*confidence)
     )]
     BelowBound {

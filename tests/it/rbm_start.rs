@@ -48,7 +48,21 @@ fn finds_the_mass_that_base_rates_miss() -> annealed::Result<()> {
     let start = StartSearch::new(256, 300).given(base).run(&rbm)?;
     assert!(start.candidates()[0].log_z < exact - 1.0);
     assert!(!start.too_low().is_empty());
-    assert!(start.warnings_of(&missed).contains(&missed.warnings()[0]));
+    // The run has said so itself.
+    assert!(start.warnings_of(&missed).is_empty());
+    start.check(&rbm)?;
+    let other = Rbm::new(
+        rbm.weights() * 2.0,
+        rbm.hidden_bias().clone(),
+        rbm.visible_bias().clone(),
+    )?;
+    assert!(
+        start
+            .check(&other)
+            .unwrap_err()
+            .to_string()
+            .contains("other parameters")
+    );
     let found = run(&rbm, start.base(), 300)?;
     let error = found.log_z() - exact;
     assert!(

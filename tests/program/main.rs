@@ -379,8 +379,19 @@ fn a_start_is_found_once() {
         assert_eq!(more["starts"], found["starts"], "{given:?}");
         assert_eq!(more["chains"], 300, "{given:?}");
     }
-    let refusal = refused(&words(&scoring(&["--start", &run])));
-    assert!(refusal.contains("is no saved start"), "{refusal}");
+    let refuses = |more: &[&str], expected: &str| {
+        let refusal = refused(&words(&scoring(more)));
+        assert!(refusal.contains(expected), "{refusal}");
+    };
+    refuses(&["--start", &run], "is no saved start");
+    refuses(
+        &["--base", "uniform", "--save-start", &start],
+        "--base auto",
+    );
+    let mut other: Value = serde_json::from_str(&fs::read_to_string(&start).unwrap()).unwrap();
+    other["machine"] = 7.into();
+    fs::write(&start, other.to_string()).unwrap();
+    refuses(&["--start", &start], "an RBM with other parameters");
 }
 
 #[test]

@@ -7,7 +7,9 @@ use crate::ais::Run;
 use crate::estimate::Warning;
 use crate::rbm::base_rate::BaseRate;
 use crate::rbm::lower_bound::LogZBound;
+use crate::rbm::model::Rbm;
 use crate::rbm::scalar::Scalar;
+use crate::{Error, Result};
 
 /// The base that a [`StartSearch`](super::StartSearch) chose, and the bases that it tried.
 ///
@@ -20,6 +22,8 @@ use crate::rbm::scalar::Scalar;
 )]
 #[must_use]
 pub struct Start<T: Scalar = f32> {
+    /// A hash of the parameters of the RBM.
+    pub(super) machine: u64,
     pub(super) base: BaseRate<T>,
     pub(super) chosen: usize,
     pub(super) candidates: Vec<Candidate<T>>,
@@ -53,16 +57,30 @@ impl<T: Scalar> Start<T> {
         self.seconds
     }
 
-    /// Returns what proves that an interval for log Z lies too low: the certain bound, or the highest certified bound of a
-    /// candidate, where it exceeds the interval's upper end.
+    /// Refuses an RBM with other parameters than the one that the search was for.
+    ///
+    /// # Errors
+    /// Another RBM.
+    pub fn check(&self, rbm: &Rbm<T>) -> Result<()> {
+        let found = "that of an RBM with other parameters";
+        let expected = "the start of a search for this RBM";
+        Error::check(hash(rbm) == self.machine, "start", found, expected)
+    }
+
+    /// Returns what proves that a run lies too low: the certain bound or the highest certified bound of a candidate, where
+    /// it exceeds the upper end of the interval and the run does not warn of a bound itself.
     pub fn warnings_of<S, R>(&self, run: &Run<S, R>) -> Vec<Warning> {
+        let is_bound = |warning: &Warning| matches!(warning, Warning::BelowBound { .. });
+        if run.warnings().iter().any(is_bound) {
+            return Vec::new();
+        }
         let certified = self.candidates.iter().map(|candidate| candidate.certified);
         let certified = certified.fold(f64::NEG_INFINITY, f64::max);
-        let bounds = [(self.bound.value, 1.0), (certified, CONFIDENCE)];
-        let upper = run.interval().1;
-        let proofs =
-            bounds.map(|(bound, confidence)| Warning::below_bound(bound, confidence, upper));
-        proofs.into_iter().flatten().collect()
+        let (bound, confidence) = match self.bound.value >= certified {
+            true => (self.bound.value, 1.0),
+            false => (certified, CONFIDENCE),
+        };
+        Vec::from_iter(Warning::below_bound(bound, confidence, run.interval().1))
     }
 
     /// Returns the candidates whose estimates lie below that of the surest by more than three errors of both, and by more
@@ -82,6 +100,19 @@ impl<T: Scalar> Start<T> {
         };
         self.candidates.iter().filter(is_low).collect()
     }
+}
+
+/// The FNV-1a hash of the parameters.
+pub(super) fn hash<T: Scalar>(rbm: &Rbm<T>) -> u64 {
+    let biases = rbm.hidden_bias().iter().chain(rbm.visible_bias());
+    let parameters = rbm.weights().iter().chain(biases);
+    parameters.fold(0xcbf2_9ce4_8422_2325, |hash, parameter| {
+        let bits: f64 = parameter.as_();
+        let bytes = bits.to_bits().to_le_bytes().into_iter();
+        bytes.fold(hash, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        })
+    })
 }
 
 /// The confidence of the certified bounds of all candidates together.

@@ -6,7 +6,7 @@ use rand::Rng;
 
 use super::candidate::{self, Candidate, ERRORS, best, reference};
 use super::pool::{Drawn, pool};
-use super::result::{CONFIDENCE, Start};
+use super::result::{CONFIDENCE, Start, hash};
 use crate::ais::{Ais, Callback, Meter, Progress, Run, StoppedBy, Verdict, callback, in_pool};
 use crate::num::{Engine, setters};
 use crate::random::{Purpose, StreamRng, stream};
@@ -95,7 +95,7 @@ const SAMPLES: f64 = 4.0;
 const DEFENCE: f64 = 0.1;
 
 impl<'p, T: Scalar> StartSearch<'p, T> {
-    /// A search for a run of so many chains and stages, which its pilots are measured by.
+    /// Begins a search for a run of so many chains and stages: those of the [`Ais`] that follows. Pilots are shares of them.
     pub fn new(chains: usize, stages: usize) -> Self {
         Self {
             chains,
@@ -318,6 +318,7 @@ impl<T: Scalar> Pilots<'_, T> {
     fn concluded(self, bound: LogZBound) -> Start<T> {
         let chosen = best(&self.candidates, self.reference(&bound));
         Start {
+            machine: hash(self.rbm),
             base: self.candidates[chosen].base.clone(),
             chosen,
             candidates: self.candidates,

@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use annealed::Result;
-use annealed::rbm::{LogLikelihood, Rbm};
+use annealed::rbm::{LogLikelihood, Rbm, Start};
 use serde_json::Value;
 
 use super::annealing::Chains;
@@ -24,13 +24,19 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    pub fn new(rbm: &Rbm, run: &Chains, likelihood: Option<&LogLikelihood>) -> Result<Self> {
+    pub fn new(
+        rbm: &Rbm,
+        run: &Chains,
+        start: Option<&Start>,
+        likelihood: Option<&LogLikelihood>,
+    ) -> Result<Self> {
         let mut chains: Vec<usize> = (0..run.chains()).collect();
         let log_weights = run.log_weights();
         chains.sort_by(|&one, &other| log_weights[other].total_cmp(&log_weights[one]));
         let heaviest = chains.iter().take(STATES);
         let states: Vec<_> = heaviest.map(|&chain| run.states()[chain].clone()).collect();
         let certain = rbm.lower_bound(&states, STARTS, run.seed())?.value;
+        let certain = start.map_or(certain, |start| certain.max(start.bound().value));
         let certified = run.certified_lower_bound(0.95)?;
         let certified = certified.expect("a forward run has one");
         Ok(Self {

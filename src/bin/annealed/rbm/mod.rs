@@ -45,7 +45,7 @@ pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
     };
     keep(options, &run, start.as_ref())?;
     let likelihood = problem.log_likelihood(run.log_z())?;
-    let bounds = Bounds::new(&problem.rbm, &run, likelihood.as_ref())?;
+    let bounds = Bounds::new(&problem.rbm, &run, start.as_ref(), likelihood.as_ref())?;
     if let Some(file) = &options.report {
         annealing::write_report(file, &run, &bounds, start.as_ref())?;
     }

@@ -15,18 +15,16 @@ use crate::saved;
 /// The base of the options, and the search that found it, if there was one.
 pub fn choose(options: &Options, problem: &Problem) -> Result<(BaseRate, Option<Start>)> {
     if options.base != Base::Auto {
+        if let Some(file) = &options.save_start {
+            let expected = "--base auto, which finds one";
+            return Err(Error::invalid("--save-start", file.display(), expected));
+        }
         return Ok((problem.simple_base()?, None));
     }
-    let start = match found_before(options)? {
+    let start = match found_before(options, problem)? {
         Some(start) => start,
         None => search(options, problem)?,
     };
-    let units = (problem.rbm.hidden_units(), problem.rbm.visible_units());
-    let of_start = (start.base().hidden_units(), start.base().visible_units());
-    if let (Some(file), false) = (&options.start, units == of_start) {
-        let reason = format!("is of {of_start:?} hidden and visible units, expected {units:?}");
-        return Err(Error::file(file, reason));
-    }
     for file in options.save_start.iter().chain(&beside_checkpoint(options)) {
         saved::replace(file, &start)?;
     }
@@ -34,21 +32,28 @@ pub fn choose(options: &Options, problem: &Problem) -> Result<(BaseRate, Option<
 }
 
 /// The start of --start, of a saved run that is extended, or beside a checkpoint.
-fn found_before(options: &Options) -> Result<Option<Start>> {
-    if let Some(file) = &options.start {
-        let text = fs::read_to_string(file).map_err(|error| Error::io(file, error))?;
-        let start = serde_json::from_str(&text);
-        return start
-            .map(Some)
-            .map_err(|error| Error::file(file, format!("is no saved start: {error}")));
-    }
+fn found_before(options: &Options, problem: &Problem) -> Result<Option<Start>> {
     if let Some(start) = options.extend.iter().find_map(|file| saved::start_of(file)) {
         return Ok(Some(start));
     }
-    let beside =
-        beside_checkpoint(options).filter(|file| file.exists() && checkpoint(options).exists());
-    let text = beside.and_then(|file| fs::read_to_string(file).ok());
-    Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+    let beside = beside_checkpoint(options).filter(|_| checkpoint(options).exists());
+    let Some(file) = options.start.clone().or(beside) else {
+        return Ok(None);
+    };
+    if options.start.is_none() && !file.exists() {
+        eprintln!(
+            "{} is missing: searching again for the start",
+            file.display()
+        );
+        return Ok(None);
+    }
+    let bytes = fs::read(&file).map_err(|error| Error::io(&file, error))?;
+    let start: Start = serde_json::from_slice(&bytes)
+        .map_err(|error| Error::file(&file, format!("is no saved start: {error}")))?;
+    start
+        .check(&problem.rbm)
+        .map_err(|error| Error::file(&file, error))?;
+    Ok(Some(start))
 }
 
 fn search(options: &Options, problem: &Problem) -> Result<Start> {
