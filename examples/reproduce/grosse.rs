@@ -8,7 +8,7 @@ use annealed::path::AnnealingPath;
 use annealed::pilot::BinnedSchedule;
 use annealed::rbm::{
     BaseRate, ExactMatching, MomentChains, PersistentMatching, Rbm, RbmFile, RbmMatching,
-    RbmMoments, RbmPath,
+    RbmMoments, RbmPath, StartSearch,
 };
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
@@ -88,6 +88,31 @@ pub fn run(
                 runs.row(&setting, &path, &schedule)?;
             }
         }
+    }
+    Ok(())
+}
+
+/// The row from the base that a search finds: start, path, schedule.
+pub const SEARCHED: [&str; 3] = ["auto", "GA", "LINEAR"];
+
+/// Runs the rows of one machine from the base that a search finds, which is part of their seconds.
+pub fn run_searched(machine: Machine, folders: &Folders, runs: &mut Runs<'_>) -> Result<()> {
+    let file = machine.read(folders)?;
+    let [name, path, schedule] = SEARCHED;
+    for &steps in &runs.budget.steps {
+        let setting = Setting::new([&machine.name(), name, path, schedule], steps);
+        let chains = runs.budget.chains;
+        if runs.chains_of(&setting) >= chains {
+            continue;
+        }
+        let mut search = StartSearch::new(chains, steps);
+        if let Some(base) = &file.base {
+            search = search.given(base.clone());
+        }
+        let start = search.run(&file.rbm)?;
+        eprint!("{start}");
+        let path = RbmPath::new(start.base().clone(), file.rbm.clone())?;
+        runs.row_after(start.seconds(), &setting, &path, &Schedule::linear(steps)?)?;
     }
     Ok(())
 }

@@ -72,6 +72,8 @@ enum Command {
         )]
         paths: Vec<PathKind>,
     },
+    /// Run what is missing of the rows from the base that a search finds
+    Searched { machines: Vec<Machine> },
     /// Run what is missing of the comparison of starts, and print its tables
     Starts(#[command(flatten)] starts::Options),
     /// Draw Kiwaki's Figures 1 to 6 and Grosse et al.'s Figure 5 from the lines
@@ -103,6 +105,9 @@ fn main() -> Result<()> {
         Some(Command::Grosse { machines, paths }) => machines
             .iter()
             .try_for_each(|&machine| grosse::run(machine, &paths, folders, &mut runs)),
+        Some(Command::Searched { machines }) => machines
+            .iter()
+            .try_for_each(|&machine| grosse::run_searched(machine, folders, &mut runs)),
         Some(Command::Starts(options)) => starts::run(&options, folders, &arguments.lines, figures),
         Some(Command::Gaussians) => gaussians::run(figures),
         Some(Command::Figures) => {

@@ -52,8 +52,20 @@ pub struct Runs<'b> {
 impl Runs<'_> {
     /// Runs what is missing of a row.
     pub fn row(&mut self, setting: &Setting, path: &RbmPath, schedule: &Schedule) -> Result<()> {
+        self.row_after(0.0, setting, path, schedule)
+    }
+
+    /// Runs what is missing of a row, before which pilots took so many seconds.
+    pub fn row_after(
+        &mut self,
+        pilot_seconds: f64,
+        setting: &Setting,
+        path: &RbmPath,
+        schedule: &Schedule,
+    ) -> Result<()> {
         let done: usize = self.chains_of(setting);
-        for seed in done / PART..self.budget.chains.div_ceil(PART) {
+        let parts = self.budget.chains.div_ceil(PART);
+        for seed in done / PART..parts {
             let chains = PART.min(self.budget.chains - seed * PART);
             let run = Ais::new(path, BlockGibbs)
                 .schedule(schedule.clone())
@@ -78,6 +90,7 @@ impl Runs<'_> {
             let row = row(setting, &run, &self.build);
             self.rows.add(Row {
                 spline_updates,
+                seconds: row.seconds + pilot_seconds / parts as f64,
                 ..row
             })?;
         }

@@ -57,9 +57,9 @@ pub fn print(folders: &Folders, lines: &Lines<Row>) -> Result<()> {
                     .iter()
                     .map(move |&schedule| [start, path.name(), schedule])
             });
-        let biased = [["base rates", "MAS biased", "LINEAR"]];
+        let others = [["base rates", "MAS biased", "LINEAR"], grosse::SEARCHED];
         let their_exact = exact_of(&GROSSE_EXACT, machine);
-        let rows = rows.chain(biased).collect();
+        let rows = rows.chain(others).collect();
         Table {
             machine,
             rows,

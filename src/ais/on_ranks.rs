@@ -60,7 +60,8 @@ where
     where
         P::State: Serialize + DeserializeOwned,
     {
-        self.gather(world, |states| states)
+        let run = self.gather(world, |states| states)?;
+        Ok(run.map(|run| self.judged(run)))
     }
 
     /// As [`run_on`](Self::run_on), for states that serde cannot write, or that nobody needs: they stay where
@@ -96,7 +97,7 @@ where
             self.work((settings, &self.forward()), &ledger, beside, begun)?;
             let part = closed(settings, ledger, begun)?;
             match ranks.rank() {
-                0 => self.concluded(part.probed(probe)).map(Some),
+                0 => self.reached(part.probed(probe)).map(Some),
                 _ => Ok(None),
             }
         })

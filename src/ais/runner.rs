@@ -225,12 +225,22 @@ impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>, R: Merge + Clone> Ais
 
     /// The result of what was done of this run, which says whether it has reached the error asked for and missed mass.
     pub(super) fn concluded(&self, part: PartialRun<P::State, R>) -> Result<Run<P::State, R>> {
+        Ok(self.judged(self.reached(part)?))
+    }
+
+    /// The result, which says whether it has reached the error asked for.
+    pub(super) fn reached<S>(&self, part: PartialRun<S, R>) -> Result<Run<S, R>> {
         let mut run = part.result()?;
         let asked = self.conduct.budget.standard_error;
         let (reached, chains) = (run.standard_error(), Some(run.chains()));
         run.warn(Warning::error_not_reached(asked, reached, chains, None));
-        run.warn_of_missed_mass(self.path);
         Ok(run)
+    }
+
+    /// The run, which says whether it has missed mass.
+    pub(super) fn judged(&self, mut run: Run<P::State, R>) -> Run<P::State, R> {
+        run.warn_of_missed_mass(self.path);
+        run
     }
 }
 

@@ -118,7 +118,7 @@ pub(super) fn hash<T: Scalar>(rbm: &Rbm<T>) -> u64 {
 /// The confidence of the certified bounds of all candidates together.
 pub(super) const CONFIDENCE: f64 = 0.95;
 
-/// A table: a line for each candidate, and the bound that is certain.
+/// A table: a line for each candidate, which says where it is [too low](Start::too_low), and the bound that is certain.
 impl<T: Scalar> Display for Start<T> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "starts, by pilots (* chosen):")?;
@@ -137,10 +137,12 @@ impl<T: Scalar> Display for Start<T> {
             f,
             "  {base:<12} {components:>10} {stages:>8} {chains:>6} {log_z:>10} {error:>6} {ess:>5} {bound:>10}"
         )?;
+        let too_low = self.too_low();
         for (index, candidate) in self.candidates.iter().enumerate() {
+            let is_low = too_low.iter().any(|low| std::ptr::eq(*low, candidate));
             writeln!(
                 f,
-                "{} {:<12} {:>10} {:>8} {:>6} {:>10.3} {:>6.3} {:>5.0} {:>10.3}",
+                "{} {:<12} {:>10} {:>8} {:>6} {:>10.3} {:>6.3} {:>5.0} {:>10.3}{}",
                 if index == self.chosen { '*' } else { ' ' },
                 candidate.name,
                 candidate.base.components().len(),
@@ -150,6 +152,7 @@ impl<T: Scalar> Display for Start<T> {
                 candidate.standard_error,
                 candidate.effective_sample_size,
                 candidate.certified,
+                if is_low { "  too low" } else { "" },
             )?;
         }
         writeln!(
