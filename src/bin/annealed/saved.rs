@@ -26,16 +26,14 @@ pub fn read<S: DeserializeOwned>(file: &Path) -> Result<PartialRun<S>> {
 
 /// Writes a run, with the start that a search found for it.
 pub fn write(file: &Path, part: &PartialRun<impl Serialize>, start: Option<&Start>) -> Result<()> {
-    let part =
-        RawValue::from_string(text(file, part)?).map_err(|error| Error::file(file, error))?;
+    let part = text(file, part)?;
     let Some(start) = start else {
-        return replace(file, &part);
+        return put(file, &part);
     };
     // One more field of the same object.
     let start = text(file, start)?;
-    let fields = part.get().strip_prefix('{').expect("a run is an object");
-    let whole = RawValue::from_string(format!("{{\"start\":{start},{fields}"));
-    replace(file, &whole.map_err(|error| Error::file(file, error))?)
+    let fields = part.strip_prefix('{').expect("a run is an object");
+    put(file, &format!("{{\"start\":{start},{fields}"))
 }
 
 /// The start in a saved run, where there is one.
@@ -49,11 +47,16 @@ pub fn start_of(file: &Path) -> Option<Start> {
     Some(started.start)
 }
 
-/// Writes a file beside an old one, and then puts it in its place: a program that is killed leaves a whole file.
+/// Writes a value as JSON in the place of an old file.
 pub fn replace(file: &Path, value: &impl Serialize) -> Result<()> {
+    put(file, &text(file, value)?)
+}
+
+/// Writes a file beside an old one, and then puts it in its place: a program that is killed leaves a whole file.
+fn put(file: &Path, text: &str) -> Result<()> {
     let mut beside = file.as_os_str().to_owned();
     beside.push(".tmp");
-    let written = fs::write(&beside, text(file, value)?).and_then(|()| fs::rename(&beside, file));
+    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, file));
     written.map_err(|error| Error::io(file, error))
 }
 
