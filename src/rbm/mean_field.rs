@@ -76,7 +76,7 @@ fn streams(seed: u64, starts: usize) -> Vec<StreamRng> {
     successive(first).take(starts.div_ceil(BLOCK)).collect()
 }
 
-/// So many states of fair coins, as the columns of blocks.
+/// Blocks of `starts` states of fair coins, as columns.
 pub(crate) fn coin_blocks(
     units: usize,
     starts: usize,

@@ -60,7 +60,7 @@ pub fn merge(options: &Options) -> Result<String> {
     }
 }
 
-/// What the search for the start proves of the runs.
+/// Writes a line for each warning that the search for the start proves.
 fn lines(proofs: &[Warning]) -> String {
     proofs
         .iter()

@@ -304,7 +304,7 @@ impl<T: Scalar> Pilots<'_, T> {
         Ok(())
     }
 
-    /// What no estimate counts for more than.
+    /// Returns the value that no estimate counts for more than.
     fn reference(&self, bound: &LogZBound) -> f64 {
         reference(&self.candidates).max(bound.value)
     }

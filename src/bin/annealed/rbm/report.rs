@@ -23,7 +23,7 @@ pub struct Report<'a> {
     pub run: &'a Run<Vec<bool>>,
     pub backward: Option<Backward>,
     pub raise: Option<Raise>,
-    /// Of the search for the base, the schedule's pilot and the path's moment matching.
+    /// Seconds of the search for the base, the schedule's pilot and the path's moment matching.
     pub pilot_seconds: f64,
     /// Whether the run began in an earlier call.
     pub continued: bool,
@@ -36,7 +36,7 @@ impl Report<'_> {
         (likelihood.upper_bound(upper), likelihood.upper_bound(lower))
     }
 
-    /// What the search for the base proves of the run.
+    /// Returns the warnings that the search for the base proves of the run.
     fn proofs(&self) -> Vec<Warning> {
         self.start
             .map(|start| start.warnings_of(self.run))
