@@ -5,8 +5,6 @@
 
 pub mod ais;
 pub mod chain;
-#[cfg(feature = "checkpoint")]
-pub mod checkpoint;
 pub mod data;
 pub mod drift;
 pub mod error;
@@ -61,16 +59,17 @@ pub mod pilot;
 #[cfg(feature = "plot")]
 pub mod plot;
 pub mod random;
-#[cfg(feature = "mpi")]
-mod ranks;
 pub mod rbm;
 pub mod schedule;
 pub mod tempering;
 pub mod testing;
+mod work;
 
 pub use error::{Error, Result};
 #[cfg(feature = "mpi")]
 pub use mpi;
+#[cfg(feature = "checkpoint")]
+pub use work::store as checkpoint;
 pub use {nalgebra, rand};
 
 /// What most programs need, by `use annealed::prelude::*`.

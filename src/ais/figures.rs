@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::outcome::{Chains, Tally};
+use super::block_result::{FinalStates, StageSums};
 use super::settings::Settings;
 use super::stages::{self, StageSummary};
 use crate::Result;
@@ -27,23 +27,22 @@ impl Figures {
     /// Weights that are all zero.
     pub(super) fn of<S, R>(
         settings: &Settings,
-        chains: &Chains<S>,
-        tally: &Tally<R>,
+        chains: &FinalStates<S>,
+        sums: &StageSums<R>,
         size_of_base: f64,
     ) -> Result<Self> {
         let (windows, schedule) = (settings.windows(), &settings.schedule);
-        let thermodynamic = stages::thermodynamic_integral(windows, &tally.windows, schedule);
-        let rounding_error =
-            stages::rounding_error(windows, &tally.windows, schedule, size_of_base);
+        let thermodynamic = stages::thermodynamic_integral(windows, &sums.windows, schedule);
+        let rounding_error = stages::rounding_error(windows, &sums.windows, schedule, size_of_base);
         let mut figures = Self {
             estimate: settings.estimate(&chains.log_weights, &chains.roots)?,
             thermodynamic_log_z: thermodynamic.map(|ratio| ratio + settings.log_base_normalizer),
             rounding_error: settings.rounding_error.max(rounding_error),
-            stages: stages::summarize(windows, &tally.windows, schedule),
+            stages: stages::summarize(windows, &sums.windows, schedule),
             warnings: Vec::new(),
         };
-        let missed = stages::missed_share(windows, &tally.windows);
-        figures.warnings = figures.find_warnings(settings, tally.uncovered, missed);
+        let missed = stages::missed_share(windows, &sums.windows);
+        figures.warnings = figures.find_warnings(settings, sums.uncovered, missed);
         Ok(figures)
     }
 

@@ -3,14 +3,14 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::blocks::caught;
 use super::population::Population;
-use crate::checkpoint::{Decoder, Encoder, checksum};
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::model::UnnormalizedModel;
 use crate::path::AnnealingPath;
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
+use crate::work::caught;
+use crate::work::store::{checksum, decode, encode, guarded};
 use crate::{Error, Result};
 
 /// Number of chains that are sent through a stage.
@@ -32,22 +32,13 @@ where
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     guarded(|| {
-        let mut encoder = Encoder::default();
-        for probe in 0..3 {
-            put_probe(&mut encoder, path, kernel, schedule, probe)?;
-        }
-        Ok(checksum(&encoder.finish()))
+        let probes = (0..3).map(|probe| probed(path, kernel, schedule, probe));
+        Ok(checksum(&probes.collect::<Result<Vec<_>>>()?.concat()))
     })
 }
 
-/// Writes what becomes of a few chains at the first, the middle or the last stage.
-fn put_probe<'p, P, K>(
-    encoder: &mut Encoder,
-    path: &'p P,
-    kernel: &K,
-    schedule: &Schedule,
-    probe: usize,
-) -> Result<()>
+/// Returns as bytes what becomes of a few chains at the first, the middle or the last stage.
+fn probed<'p, P, K>(path: &'p P, kernel: &K, schedule: &Schedule, probe: usize) -> Result<Vec<u8>>
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned>,
     K: TransitionKernel<P::At<'p>>,
@@ -61,54 +52,37 @@ where
     population.place_at(betas[stage - 1])?;
     let mut population = population.at_stage(stage - 1);
     let advanced = caught(|| population.advance_to(kernel, betas[stage]));
-    match advanced.map(|met| met.map_err(|error| error.to_string())) {
-        Ok(Ok(())) => {}
-        Ok(Err(met)) | Err(met) => encoder.put("what was met", &met)?,
-    }
-    encoder.put_list("log ratios", population.block().log_ratios().iter())?;
-    population.encode(encoder)?;
-    check_survival(path, &population)
-}
-
-/// Refuses a fingerprint found elsewhere that is not that of this run.
-pub(crate) fn check_same(found: u32, mine: u32) -> Result<()> {
-    let other = || Error::OtherRun {
-        setting: "a path and kernel",
-        found: "that do something else".to_owned(),
-        expected: "other parameters, data, machine or build".to_owned(),
+    let met = match advanced.map(|met| met.map_err(|error| error.to_string())) {
+        Ok(Ok(())) => Vec::new(),
+        Ok(Err(met)) | Err(met) => encode("what was met", &met)?,
     };
-    if found == mine { Ok(()) } else { Err(other()) }
-}
-
-/// Does what reads or writes states, and makes an error of a panic in it.
-pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    let panic = |message| Error::invalid("states", format!("a panic: {message}"), "none");
-    caught(work).unwrap_or_else(|message| Err(panic(message)))
+    let log_ratios = encode("log ratios", population.block().log_ratios())?;
+    let moved = encode("states", &population.saved())?;
+    check_survival(path, &population, &moved)?;
+    Ok([met, log_ratios, moved].concat())
 }
 
 /// Refuses states and memories that are not read as they were written: by a `Deserialize` that does not belong to the
 /// `Serialize`, or of maps without order, or without fields that matter.
-fn check_survival<'p, P, W>(path: &'p P, population: &Population<'p, P, W>) -> Result<()>
+fn check_survival<'p, P, W>(
+    path: &'p P,
+    population: &Population<'p, P, W>,
+    written: &[u8],
+) -> Result<()>
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned>,
     W: Workspace<Memory: Serialize + DeserializeOwned>,
 {
-    let bytes = |population: &Population<'p, P, W>| {
-        let mut encoder = Encoder::default();
-        population.encode(&mut encoder).map(|()| encoder.finish())
-    };
-    let written = bytes(population)?;
-    let mut decoder = Decoder::new(&written);
     let beta = population.stage().beta;
-    let read = Population::decode(&mut decoder, path, beta, &(0..CHAINS))?;
-    decoder.finish()?;
+    let read = Population::restored(path, beta, &(0..CHAINS), decode("states", written)?)?;
     // What serde skips is not among the bytes.
     let log_density = |population: &Population<'p, P, W>| {
         let (stage, states) = (population.stage(), population.block().states());
         let log_densities = states.iter().map(|x| stage.model.log_density(x).to_bits());
         log_densities.collect::<Vec<_>>()
     };
-    let same = bytes(&read)? == written && log_density(&read) == log_density(population);
+    let rewritten = encode("states", &read.saved())?;
+    let same = rewritten == written && log_density(&read) == log_density(population);
     let (found, expected) = ("others once they are read", "the same as were written");
     Error::check(same, "states", found, expected)
 }

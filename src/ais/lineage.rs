@@ -2,13 +2,12 @@
 
 use super::population::Population;
 use super::resampling::Resampling;
-use super::route::Route;
 use super::settings::Settings;
 use super::stages::StageRecorder;
 use super::waste_free::WasteFree;
 use crate::Result;
 use crate::chain::Block;
-use crate::kernel::Workspace;
+use crate::kernel::TransitionKernel;
 use crate::path::AnnealingPath;
 
 /// How a state is copied.
@@ -79,20 +78,24 @@ impl<S> Lineage<S> {
     }
 
     /// Resamples the block after a stage, where it is due. The random numbers are those of its first chain.
-    pub(super) fn resample<'p, P: AnnealingPath<State = S>, W: Workspace>(
+    pub(super) fn resample<'p, P, K>(
         &mut self,
         stage: usize,
-        population: &mut Population<'p, P, W>,
+        population: &mut Population<'p, P, K::Workspace>,
         stages: &mut StageRecorder,
-        route: &impl Route<'p, P, Workspace = W>,
-    ) -> Result<()> {
+        kernel: &K,
+    ) -> Result<()>
+    where
+        P: AnnealingPath<State = S>,
+        K: TransitionKernel<P::At<'p>>,
+    {
         let Some(log_weights) = self.weights_if_due(stage, population.block()) else {
             return Ok(());
         };
         let ancestors = match &self.interaction {
             Interaction::Resampling(resampling) => population.resample_by(resampling, self.copy),
             Interaction::WasteFree(waste_free) => {
-                waste_free.renew(self.block_size, population, self.copy, route)?
+                waste_free.renew(self.block_size, population, self.copy, kernel)?
             }
         };
         stages.resampled(&log_weights, &ancestors, population.block().log_weights());

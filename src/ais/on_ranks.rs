@@ -1,27 +1,19 @@
-//! Runs on several processes, by MPI.
-
-use std::time::Instant;
+//! Annealed runs on several processes, by MPI.
 
 use mpi::topology::Communicator;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::exchange::{Post, exchange};
-use super::fingerprint::check_same;
-use super::ledger::{Ledger, Share};
-use super::passage::{Beside, Keep, closed};
 use super::probe::Probe;
 use super::recorder::Recorder;
 use super::run::Run;
 use super::runner::Ais;
 use super::settings::Settings;
-use super::tree::Forest;
+use super::task::Keep;
 use crate::kernel::TransitionKernel;
-use crate::num::Engine;
 use crate::path::AnnealingPath;
-use crate::ranks::Ranks;
+use crate::work::mpi::{Ranks, SharedJob, check_engine, check_fingerprint};
 use crate::{Error, Result};
-
 impl<'p, P, K, R> Ais<'p, P, K, R>
 where
     P: AnnealingPath + Sync,
@@ -60,7 +52,7 @@ where
     where
         P::State: Serialize + DeserializeOwned,
     {
-        let run = self.gather(world, |states| states)?;
+        let run = self.shared(world, |states| states)?;
         Ok(run.map(|run| self.judged(run)))
     }
 
@@ -70,36 +62,24 @@ where
     /// # Errors
     /// As [`run_on`](Self::run_on).
     pub fn run_on_without_states(&self, world: &dyn Communicator) -> Result<Option<Run<(), R>>> {
-        self.gather(world, |states| vec![(); states.len()])
+        self.shared(world, |states| vec![(); states.len()])
     }
 
     /// Runs all chains, and brings what is kept of their states to rank 0.
-    fn gather<S: Send + Serialize + DeserializeOwned>(
+    fn shared<T: Send + Serialize + DeserializeOwned>(
         &self,
         world: &dyn Communicator,
-        keep: Keep<P::State, S>,
-    ) -> Result<Option<Run<S, R>>> {
-        Ranks::together(world, |ranks| {
-            self.check(&self.settings)?;
-            let probe = self.probe();
-            self.settings.agree(ranks, None, probe.as_ref())?;
-            let begun = Instant::now();
-            let settings = &self.settings;
-            let blocks = 0..settings.blocks();
-            let ledger = Ledger::resumed(blocks, Forest::new(), settings.is_unfilled());
-            let ledger = ledger.shared(Share::of(ranks));
-            let beside = Beside {
-                archive: None,
-                keep,
-                meanwhile: Some(&mut |site, watch| exchange(ranks, site, watch, Post::default())),
-                meter: None,
-            };
-            self.work((settings, &self.forward()), &ledger, beside, begun)?;
-            let part = closed(settings, ledger, begun)?;
-            match ranks.rank() {
-                0 => self.reached(part.probed(probe)).map(Some),
-                _ => Ok(None),
-            }
+        keep: Keep<P::State, T>,
+    ) -> Result<Option<Run<T, R>>> {
+        let probe = self.probe();
+        let agree = |ranks: &mut Ranks| {
+            self.settings.check()?;
+            self.settings.agree(ranks, None, probe.as_ref())
+        };
+        SharedJob::on(world, &self.execution, agree, |job| {
+            let part = self.go_with(job, keep)?;
+            part.map(|part| self.reached(part.probed(probe.clone())))
+                .transpose()
         })
     }
 }
@@ -123,26 +103,5 @@ impl Settings {
         first.check_found(self)?;
         Probe::check_found(probe_of_first.as_ref(), probe)?;
         check_fingerprint(fingerprint, fingerprint_of_first)
-    }
-}
-
-/// Refuses an engine that is not that of rank 0.
-pub(crate) fn check_engine(mine: Option<Engine>, first: Option<Engine>) -> Result<()> {
-    let expected = format!(
-        "{first:?}, as on rank 0: engines round differently; set one that all machines have"
-    );
-    Error::check(mine == first, "engine", format!("{mine:?}"), expected)
-}
-
-/// Refuses a fingerprint that is not that of rank 0.
-pub(crate) fn check_fingerprint(mine: Option<u32>, first: Option<u32>) -> Result<()> {
-    match (mine, first) {
-        (Some(mine), Some(first)) => check_same(first, mine),
-        _ => Error::check(
-            mine.is_none() && first.is_none(),
-            "checkpoint",
-            "one on some ranks",
-            "one on all ranks, or none",
-        ),
     }
 }

@@ -2,15 +2,13 @@
 
 use std::ops::Range;
 
-use super::blocks::{caught, merging_panicked};
-use super::outcome::Outcome;
+use super::block_result::BlockResult;
 #[cfg(feature = "serde")]
-use super::outcome::{Chains, Tally};
+use super::block_result::{FinalStates, StageSums};
 use super::probe::Probe;
 use super::run::Run;
 use super::settings::Settings;
-use super::stop::StoppedBy;
-use super::tree::{Forest, Merge, Node};
+use crate::work::{Closed, Forest, Merge, Node, StoppedBy, caught, merging_panicked};
 use crate::{Error, Result};
 
 /// Finished blocks of chains: a part of a run.
@@ -27,7 +25,7 @@ use crate::{Error, Result};
 pub struct PartialRun<S, R = ()> {
     pub(super) settings: Settings,
     /// From left to right.
-    pub(super) nodes: Forest<Outcome<S, R>>,
+    pub(super) nodes: Forest<BlockResult<S, R>>,
     pub(super) stopped_by: StoppedBy,
     pub(super) seconds: f64,
     /// What tells its path and kernel from others, where that is known.
@@ -92,14 +90,14 @@ impl<S, R: Merge> PartialRun<S, R> {
     #[cfg(feature = "serde")]
     pub(super) fn reassembled(
         settings: Settings,
-        chains: Chains<S>,
-        tallies: Forest<Tally<R>>,
+        chains: FinalStates<S>,
+        sums: Forest<StageSums<R>>,
     ) -> Result<Self> {
         settings.check()?;
-        let within = tallies.iter().all(|node| node.is_within(settings.blocks()));
+        let within = sums.iter().all(|node| node.is_within(settings.blocks()));
         let expected = "those of the settings";
-        Error::check(within, "tallies", "blocks beyond the last", expected)?;
-        let blocks = tallies.iter().map(Node::blocks);
+        Error::check(within, "sums", "blocks beyond the last", expected)?;
+        let blocks = sums.iter().map(Node::blocks);
         let finished = blocks.map(|blocks| settings.chains_of(blocks).len()).sum();
         let roots = if settings.interaction.is_some() {
             finished
@@ -110,7 +108,7 @@ impl<S, R: Merge> PartialRun<S, R> {
         Error::check_dimension("log weights", chains.log_weights.len(), finished)?;
         Error::check_dimension("roots", chains.roots.len(), roots)?;
         let part = Self {
-            nodes: chains.divided(&settings, tallies),
+            nodes: chains.divided(&settings, sums),
             settings,
             stopped_by: StoppedBy::Chains,
             seconds: 0.0,
@@ -124,15 +122,9 @@ impl<S, R: Merge> PartialRun<S, R> {
     /// Refuses chains and settings that do not fit, which a damaged file may hold.
     pub(super) fn check(&self) -> Result<()> {
         let settings = &self.settings;
-        let fits = |node: &Node<Outcome<S, R>>| {
-            let chains = settings.chains_of(node.blocks());
-            let Outcome {
-                chains: ends,
-                tally,
-            } = &node.value;
-            ends.are(chains.len(), settings.interaction.is_some())
-                && ends.roots.iter().all(|root| chains.contains(root))
-                && tally.fits(settings.windows().count(), chains.len())
+        let fits = |node: &Node<BlockResult<S, R>>| {
+            node.value
+                .fits(settings, &settings.chains_of(node.blocks()))
         };
         let sound = settings.check().is_ok() && {
             let mut nodes = self.nodes.iter();
@@ -178,6 +170,19 @@ impl<S, R: Merge + Clone> PartialRun<S, R> {
 }
 
 impl<S, R> PartialRun<S, R> {
+    /// The finished blocks of work that is over.
+    pub(super) fn of(settings: Settings, closed: Closed<BlockResult<S, R>>, seconds: f64) -> Self {
+        let mut nodes = closed.prefix;
+        nodes.extend(closed.beyond);
+        Self {
+            settings,
+            nodes,
+            stopped_by: closed.stopped_by.unwrap_or(StoppedBy::Chains),
+            seconds,
+            probe: None,
+        }
+    }
+
     /// The chains that the part lacks of the whole run, those of other parts included, as ranges of indices, each of
     /// which [`Ais::run_range`](crate::ais::Ais::run_range) runs. Whether a part has all that it was asked for is said
     /// by [`stopped_by`](Self::stopped_by).
@@ -211,7 +216,7 @@ impl<S, R> PartialRun<S, R> {
     ///
     /// # Errors
     /// Other settings, or more chains.
-    pub(super) fn continued(mut self, settings: &Settings) -> Result<Forest<Outcome<S, R>>> {
+    pub(super) fn continued(mut self, settings: &Settings) -> Result<Forest<BlockResult<S, R>>> {
         settings.check_found(&self.settings)?;
         let mine = std::mem::replace(&mut self.settings.chains, settings.chains);
         let expected = format!("at least {mine}, as many as it was begun with");

@@ -302,9 +302,9 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
         }
     }
 
-    /// The chains being moved, by their indices in the run, and the index of the stage.
-    pub(crate) fn at_hand(&self) -> (Range<usize>, usize) {
-        (self.block.chains_at_hand(), self.index)
+    /// Returns the chains being moved, by their indices in the run, with index and beta of the stage.
+    pub(crate) fn place_at_hand(&self) -> (Range<usize>, usize, f64) {
+        (self.block.chains_at_hand(), self.index, self.stage().beta)
     }
 
     /// Places the chains at a model that the caller has at hand, as [`place_at`](Self::place_at).

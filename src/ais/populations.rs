@@ -2,15 +2,14 @@
 
 use std::ops::Range;
 
-use super::blocks::caught;
 use super::population::Population;
 use super::resampling::Resampling;
-use super::threads::{join, on_threads};
 use crate::chain::{Block, Decisions};
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::num::{WeightSums, log_mean_exp};
 use crate::path::AnnealingPath;
 use crate::random::{StreamRng, successive};
+use crate::work::{caught, join};
 use crate::{Error, Result};
 
 /// Chains that are decided on together, cut into blocks that threads share.
@@ -238,12 +237,12 @@ fn panicked<P: AnnealingPath, W: Workspace>(
     message: String,
     population: &Population<'_, P, W>,
 ) -> Error {
-    let (chains, stage) = population.at_hand();
+    let (chains, stage, beta) = population.place_at_hand();
     Error::Panicked {
         message,
         chains,
         stage,
-        beta: population.stage().beta,
+        beta,
     }
 }
 
@@ -259,23 +258,4 @@ fn side_by_side<T: Send>(items: &mut [T], work: &(impl Fn(&mut T) + Sync)) {
             });
         }
     }
-}
-
-/// Does all of `work` on one of so many threads, or of those of rayon's global pool. The others help with each
-/// [piece](Populations::map) of it, and there are no more than `helpful` of them.
-///
-/// # Errors
-/// No threads, or a pool that cannot be made; what the work meets.
-pub(crate) fn in_pool<T: Send>(
-    threads: Option<usize>,
-    helpful: usize,
-    work: impl FnOnce() -> Result<T> + Send,
-) -> Result<T> {
-    Error::check_at_least("threads", threads.unwrap_or(1), 1)?;
-    let (mut work, mut result) = (Some(work), None);
-    let mut all = || result = work.take().map(|work| work());
-    on_threads(threads.map(|threads| threads.min(helpful)), &mut || {
-        join(&mut all, &mut || {});
-    })?;
-    result.expect("the work has been done")
 }

@@ -1,12 +1,12 @@
 //! A few chains, by which runs of another path or kernel are told from each other.
 
-use super::blocks::caught;
 use super::population::Population;
 use super::settings::Settings;
 use crate::kernel::{TransitionKernel, check_stages};
 use crate::model::UnnormalizedModel;
 use crate::path::AnnealingPath;
 use crate::random::{Purpose, stream};
+use crate::work::caught;
 use crate::{Error, Result};
 
 /// Number of chains, where a block has so many.

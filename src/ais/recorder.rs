@@ -1,9 +1,9 @@
 //! Recorders: mergeable accumulators that see the chains at recorded stages.
 
-use crate::ais::tree::Merge;
 use crate::chain::{Block, Stage};
 use crate::num::{WeightedMean, WeightedVariance};
 use crate::path::Intermediate;
+use crate::work::Merge;
 
 /// Watches a run from inside: called for each block of chains after each recorded stage.
 ///

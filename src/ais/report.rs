@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use super::run::Run;
 use super::stages::StageSummary;
-use super::stop::StoppedBy;
 use crate::estimate::Warning;
 use crate::num::Engine;
+use crate::work::StoppedBy;
 
 /// A run in short: everything but its chains, with a few of its stages. With the feature `serde` it can be
 /// written, as JSON for instance; `Display` makes a page of it.

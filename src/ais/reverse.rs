@@ -1,17 +1,22 @@
 //! Runs that read a path backward.
 
+use std::time::Instant;
+
+use rand::Rng;
+
 use super::partial::PartialRun;
 use super::recorder::Recorder;
 use super::reverse_run::ReverseRun;
-use super::route::Backward;
 use super::run::Run;
 use super::runner::Ais;
 use super::settings::Settings;
 use super::target_samples::TargetSamples;
-use super::tree::Forest;
-use crate::kernel::Reversal;
-use crate::path::AnnealingPath;
+use super::task::{AisTask, BlockStreams};
+use crate::chain::{Block, NonFinite, Stage, Step};
+use crate::kernel::{Reversal, TransitionKernel};
+use crate::path::{AnnealingPath, Intermediate};
 use crate::random::Purpose;
+use crate::work::{Counts, Forest, Job, Task};
 use crate::{Error, Result};
 
 impl<'p, P, K, R> Ais<'p, P, K, R>
@@ -62,16 +67,58 @@ where
             interaction: None,
             ..self.settings.clone()
         };
-        let route = Backward {
+        settings.check()?;
+        let blocks = settings.blocks_of(&(0..states.len()))?;
+        let task = AisTask {
             path: self.path,
-            kernel: &self.kernel,
-            betas: settings.schedule.betas(),
-            samples: states,
+            kernel: Reversed(&self.kernel),
+            streams: BlockStreams::new(&settings, blocks.start),
+            settings: settings.clone(),
+            blocks,
+            recorder: self.recorder.clone(),
+            copy: None,
+            samples: Some(&|chains| states[chains].to_vec()),
+            keep: |states| states,
         };
-        let part = self.run_part(&settings, &(0..states.len()), &route, Forest::new(), None)?;
+        let (begun, task) = (Instant::now(), task.checked()?);
+        let mut job = Job::new(&self.execution)?;
+        job.foresee(task.cost(task.blocks()));
+        let closed = job.extend(&task, Forest::new())?;
+        let part = PartialRun::of(settings, closed, begun.elapsed().as_secs_f64());
         match part.missing().is_empty() {
             true => PartialRun::merge([part.probed(self.probe())]),
             false => Err(part.stopped()),
         }
+    }
+}
+
+/// The reversal of a kernel, made anew for each move: threads share the kernel, and not what its reversal may hold.
+struct Reversed<'k, K>(&'k K);
+
+impl<'k, M: Intermediate, K: Reversal<M>> TransitionKernel<M> for Reversed<'k, K> {
+    type Workspace = <K::Reversed<'k> as TransitionKernel<M>>::Workspace;
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: Stage<'_, M>,
+        chain: usize,
+        state: &mut M::State,
+        workspace: &mut Self::Workspace,
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        self.0.reversal().step(stage, chain, state, workspace, rng)
+    }
+
+    fn advance(
+        &self,
+        stage: Stage<'_, M>,
+        block: &mut Block<M::State>,
+        workspace: &mut Self::Workspace,
+    ) -> Result<()> {
+        self.0.reversal().advance(stage, block, workspace)
+    }
+
+    fn stages(&self) -> Option<usize> {
+        self.0.reversal().stages()
     }
 }

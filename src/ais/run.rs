@@ -4,14 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 
+use super::block_result::{BlockResult, FinalStates, StageSums};
 use super::figures::Figures;
-use super::outcome::{Chains, Outcome, Tally};
 use super::partial::PartialRun;
 use super::probe::Probe;
 use super::settings::Settings;
 use super::stages::StageSummary;
-use super::stop::StoppedBy;
-use super::tree::{self, Forest, Merge, Node};
 use crate::Result;
 use crate::estimate::{
     Estimate, Headline, Warning, certified_lower_bound, importance_weighted_bound, jackknife,
@@ -19,6 +17,7 @@ use crate::estimate::{
 use crate::num::{Engine, WeightSums, log_mean_exp};
 use crate::path::{AnnealingPath, missed_mass};
 use crate::schedule::Schedule;
+use crate::work::{Forest, Merge, Node, StoppedBy, coalesce, fold};
 
 /// The result of a run: log Z with its uncertainty, reasons to doubt it, and the weighted chains.
 ///
@@ -29,9 +28,9 @@ use crate::schedule::Schedule;
 #[must_use]
 pub struct Run<S, R = ()> {
     settings: Settings,
-    chains: Chains<S>,
+    chains: FinalStates<S>,
     /// By node of the tree of blocks, as far as full blocks could be merged: what more chains join.
-    tallies: Forest<Tally<R>>,
+    sums: Forest<StageSums<R>>,
     stopped_by: StoppedBy,
     seconds: f64,
     probe: Option<Probe>,
@@ -49,16 +48,16 @@ impl<S, R: Merge + Clone> Run<S, R> {
     pub(super) fn of(part: PartialRun<S, R>) -> Result<Self> {
         let (missing, stopped) = (part.missing(), part.stopped());
         let settings = part.settings;
-        let mut chains = Chains::default();
-        let split = |node: Node<Outcome<S, R>>| {
+        let mut chains = FinalStates::default();
+        let split = |node: Node<BlockResult<S, R>>| {
             let first = settings.chains_of(node.blocks()).start;
-            node.map(|outcome| {
-                chains.append(outcome.chains, first);
-                outcome.tally
+            node.map(|result| {
+                chains.append(result.chains, first);
+                result.sums
             })
         };
-        let tallies: Forest<Tally<R>> = part.nodes.into_iter().map(split).collect();
-        let all = tree::fold(tree::coalesce(tallies.clone()));
+        let sums: Forest<StageSums<R>> = part.nodes.into_iter().map(split).collect();
+        let all = fold(coalesce(sums.clone()));
         let Some(all) = all else {
             return Err(stopped);
         };
@@ -67,7 +66,7 @@ impl<S, R: Merge + Clone> Run<S, R> {
         figures.warn_of_missing(&missing, chains.log_weights.len());
         Ok(Self {
             chains,
-            tallies,
+            sums,
             stopped_by: part.stopped_by,
             seconds: part.seconds,
             probe: part.probe,
@@ -82,7 +81,7 @@ impl<S, R: Merge + Clone> Run<S, R> {
 impl<S, R> From<Run<S, R>> for PartialRun<S, R> {
     /// The blocks of a finished run, to which [more](crate::ais::Ais::extend) can be added.
     fn from(run: Run<S, R>) -> Self {
-        let nodes = run.chains.divided(&run.settings, run.tallies);
+        let nodes = run.chains.divided(&run.settings, run.sums);
         Self {
             nodes,
             settings: run.settings,
@@ -293,16 +292,16 @@ impl<S, R> Run<S, R> {
 
     /// The run without its recorder, and the recorder.
     pub(crate) fn split_recorder(self) -> (Run<S>, R) {
-        let forget = |tally: Tally<R>| Tally {
-            windows: tally.windows,
+        let forget = |sums: StageSums<R>| StageSums {
+            windows: sums.windows,
             recorder: (),
-            uncovered: tally.uncovered,
+            uncovered: sums.uncovered,
         };
-        let tallies = self.tallies.into_iter();
+        let sums = self.sums.into_iter();
         let run = Run {
             settings: self.settings,
             chains: self.chains,
-            tallies: tallies.map(|node| node.map(forget)).collect(),
+            sums: sums.map(|node| node.map(forget)).collect(),
             stopped_by: self.stopped_by,
             seconds: self.seconds,
             probe: self.probe,
@@ -418,13 +417,13 @@ impl<S, R> fmt::Display for Run<S, R> {
 crate::num::deserialize_checked! {
     Run<S, R: Merge | Clone> {
         settings: Settings,
-        chains: Chains<S>,
-        tallies: Forest<Tally<R>>,
+        chains: FinalStates<S>,
+        sums: Forest<StageSums<R>>,
         stopped_by: StoppedBy,
         seconds: f64,
         #[serde(default)]
         probe: Option<Probe>,
-    } => PartialRun::reassembled(settings, chains, tallies).and_then(|part| {
+    } => PartialRun::reassembled(settings, chains, sums).and_then(|part| {
         Run::of(PartialRun { stopped_by, seconds, probe, ..part })
     })
 }

@@ -1,21 +1,17 @@
 //! The runner, which takes blocks of chains through a schedule.
 
 use std::ops::Range;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::conduct::Conduct;
+use super::block_result::BlockResult;
 use super::lineage::{CopyState, Interaction};
-use super::meter::Meter;
-use super::outcome::Outcome;
 use super::partial::PartialRun;
 use super::probe::Probe;
-use super::progress::{Progress, Verdict, callback};
 use super::recorder::Recorder;
 use super::resampling::Resampling;
-use super::route::Forward;
 use super::run::Run;
 use super::settings::Settings;
-use super::tree::{Forest, Merge};
+use super::task::{AisTask, BlockStreams, Keep};
 use super::waste_free::WasteFree;
 use crate::estimate::Warning;
 use crate::kernel::{Invariant, TransitionKernel};
@@ -24,6 +20,9 @@ use crate::num::setters;
 use crate::path::AnnealingPath;
 use crate::random::Purpose;
 use crate::schedule::Schedule;
+use crate::work::{
+    Closed, Counts, Execution, Forest, Job, Merge, Progress, Runs, Task, Verdict, callback,
+};
 use crate::{Error, Result};
 
 /// Annealed importance sampling (Neal 2001): each chain starts at an exact sample of the base,
@@ -60,7 +59,7 @@ pub struct Ais<'p, P: AnnealingPath, K, R = ()> {
     pub(super) kernel: K,
     pub(super) recorder: R,
     pub(super) settings: Settings,
-    pub(super) conduct: Conduct<'p>,
+    pub(super) execution: Execution<'p>,
     /// How states are copied, known where the run resamples.
     pub(super) copy: Option<CopyState<P::State>>,
 }
@@ -83,7 +82,7 @@ impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> Ais<'p, P, K> {
             kernel,
             recorder: (),
             settings: Settings::new(path, log_base_normalizer),
-            conduct: Conduct::default(),
+            execution: Execution::default(),
             copy: None,
         }
     }
@@ -120,7 +119,7 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     /// Number of threads; rayon's global pool unless set, or for `None`. Without the feature `rayon` a run has
     /// one thread whatever is set.
     pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
-        self.conduct.threads = threads.into();
+        self.execution.threads = threads.into();
         self
     }
 
@@ -133,14 +132,14 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     /// [warns](crate::estimate::Warning::ErrorNotReached). To stop when an error looks small favours runs that lack their largest weights;
     /// what this does to bias and coverage is measured in `docs/long-runs.md`.
     pub fn until_error(mut self, standard_error: f64) -> Self {
-        self.conduct.budget.standard_error = Some(standard_error);
+        self.execution.until_error = Some(standard_error);
         self
     }
 
     /// Ends a run after so much wall time. What counts are the finished blocks, as far as no block before
     /// them is missing; the result is that of a run with so many chains.
     pub fn time_limit(mut self, time: Duration) -> Self {
-        self.conduct.budget.time = Some(time);
+        self.execution.time_limit = Some(time);
         self
     }
 
@@ -149,7 +148,7 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     /// [`ControlFlow`](std::ops::ControlFlow), of which `Break` stops the run at the end of the stage; what
     /// counts then is said at [`time_limit`](Self::time_limit).
     pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'p) -> Self {
-        self.conduct.progress = Some(callback(progress));
+        self.execution.progress = Some(callback(progress));
         self
     }
 
@@ -157,7 +156,7 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     /// [progress](Self::progress) callback does: for a flag that a signal sets. It is asked after each stage
     /// of a block.
     pub fn stop_when(mut self, asked: impl Fn() -> bool + Sync + 'p) -> Self {
-        self.conduct.stop_when = Some(Box::new(asked));
+        self.execution.stop_when = Some(Box::new(asked));
         self
     }
 
@@ -165,7 +164,7 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     /// and then.
     #[cfg(feature = "progress")]
     pub fn progress_bar(self) -> Self {
-        self.progress(super::progress_bar::progress_bar())
+        self.progress(crate::work::progress_bar())
     }
 
     /// Watches the run with a recorder, which [`Run::recorder`] returns afterwards.
@@ -175,7 +174,7 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
             kernel: self.kernel,
             recorder,
             settings: self.settings,
-            conduct: self.conduct,
+            execution: self.execution,
             copy: self.copy,
         }
     }
@@ -231,7 +230,7 @@ impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>, R: Merge + Clone> Ais
     /// The result, which says whether it has reached the error asked for.
     pub(super) fn reached<S>(&self, part: PartialRun<S, R>) -> Result<Run<S, R>> {
         let mut run = part.result()?;
-        let asked = self.conduct.budget.standard_error;
+        let asked = self.execution.until_error;
         let (reached, chains) = (run.standard_error(), Some(run.chains()));
         run.warn(Warning::error_not_reached(asked, reached, chains, None));
         Ok(run)
@@ -263,13 +262,16 @@ where
     /// model, kernel, recorder or progress callback, likewise; [`Error::AllWeightsZero`];
     /// [`Error::Stopped`] where the run was stopped before its first block was done.
     pub fn run(&self) -> Result<Run<P::State, R>> {
-        let part = self.whole(Forest::new(), None)?;
+        let part = self.go_with(&mut Job::new(&self.execution)?, |states| states)?;
+        let part = part.expect("the only process leads");
         self.concluded(part.probed(self.probe()))
     }
 
-    /// As [`run`](Self::run), counted by the meter of something longer. Evaluations are those of its chains alone.
-    pub(crate) fn run_counted(&self, meter: &Meter<'_>) -> Result<Run<P::State, R>> {
-        self.whole(Forest::new(), Some(meter))?.result()
+    /// Runs as a part of longer work, which counts it and may stop it.
+    pub(crate) fn run_within(&self, job: &mut Job<'_>) -> Result<Run<P::State, R>> {
+        let begun = Instant::now();
+        let task = self.task(0..self.settings.chains, |states| states)?;
+        self.part(job.extend(&task, Forest::new())?, begun).result()
     }
 
     /// Runs the chains that a part or a finished run of the same seed lacks. The result has the bits of a run
@@ -299,19 +301,66 @@ where
         let done = done.continued(&self.settings)?;
         let probe = self.probe();
         Probe::check_found(probe.as_ref(), found.as_ref())?;
-        let mut run = self.concluded(self.whole(done, None)?.probed(probe))?;
+        let part = self.extended(0..self.settings.chains, done)?;
+        let mut run = self.concluded(part.probed(probe))?;
         run.add_seconds(seconds);
         Ok(run)
     }
 
-    /// Runs the whole schedule with what is already done of it.
-    fn whole(
+    /// Runs the chains of a range of which some are done.
+    fn extended(
         &self,
-        done: Forest<Outcome<P::State, R>>,
-        meter: Option<&Meter<'_>>,
+        chains: Range<usize>,
+        done: Forest<BlockResult<P::State, R>>,
     ) -> Result<PartialRun<P::State, R>> {
-        let (chains, route) = (0..self.settings.chains, self.forward());
-        self.run_part(&self.settings, &chains, &route, done, meter)
+        let begun = Instant::now();
+        let task = self.task(chains, |states| states)?;
+        let mut job = Job::new(&self.execution)?;
+        job.foresee(task.cost(task.blocks()));
+        Ok(self.part(job.extend(&task, done)?, begun))
+    }
+
+    /// Runs all chains. Returns `None` in a process that does not lead.
+    pub(super) fn go_with<'t, J, T>(
+        &'t self,
+        job: &mut J,
+        keep: Keep<P::State, T>,
+    ) -> Result<Option<PartialRun<T, R>>>
+    where
+        J: Runs<AisTask<'t, 'p, P, &'t K, R, T>>,
+        T: Send,
+    {
+        let begun = Instant::now();
+        let task = self.task(0..self.settings.chains, keep)?;
+        job.foresee(task.cost(task.blocks()));
+        let closed = job.run(&task)?;
+        Ok(closed.map(|closed| self.part(closed, begun)))
+    }
+
+    fn part<T>(&self, closed: Closed<BlockResult<T, R>>, begun: Instant) -> PartialRun<T, R> {
+        PartialRun::of(self.settings.clone(), closed, begun.elapsed().as_secs_f64())
+    }
+
+    /// The work on these chains.
+    pub(super) fn task<'t, T>(
+        &'t self,
+        chains: Range<usize>,
+        keep: Keep<P::State, T>,
+    ) -> Result<AisTask<'t, 'p, P, &'t K, R, T>> {
+        self.settings.check()?;
+        let blocks = self.settings.blocks_of(&chains)?;
+        let task = AisTask {
+            path: self.path,
+            kernel: &self.kernel,
+            settings: self.settings.clone(),
+            streams: BlockStreams::new(&self.settings, blocks.start),
+            blocks,
+            recorder: self.recorder.clone(),
+            copy: self.copy,
+            samples: None,
+            keep,
+        };
+        task.checked()
     }
 
     /// Runs the chains of an index range only, as given by [`ranges`](Self::ranges). Merged by
@@ -324,26 +373,12 @@ where
     /// ([`block_size`](Self::block_size)), but for the last; [`until_error`](Self::until_error), since one
     /// part does not know the error of all.
     pub fn run_range(&self, chains: Range<usize>) -> Result<PartialRun<P::State, R>> {
-        if let Some(found) = self.conduct.budget.standard_error {
+        if let Some(found) = self.execution.until_error {
             let expected = "none for a part of a run, which does not know the error of all";
             return Err(Error::invalid("until_error", found, expected));
         }
-        let part = self.run_part(
-            &self.settings,
-            &chains,
-            &self.forward(),
-            Forest::new(),
-            None,
-        )?;
+        let part = self.extended(chains, Forest::new())?;
         Ok(part.probed(self.probe()))
-    }
-
-    pub(super) fn forward(&self) -> Forward<'_, 'p, P, K> {
-        Forward {
-            path: self.path,
-            kernel: &self.kernel,
-            settings: &self.settings,
-        }
     }
 
     /// Cuts the chains into at most `parts` ranges of whole blocks, about equally long, one for
@@ -352,7 +387,7 @@ where
     /// # Errors
     /// Where `parts` is 0, or as [`run`](Self::run) for settings out of range.
     pub fn ranges(&self, parts: usize) -> Result<Vec<Range<usize>>> {
-        self.check(&self.settings)?;
+        self.settings.check()?;
         self.settings.ranges(parts)
     }
 }

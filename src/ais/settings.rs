@@ -14,7 +14,7 @@ use crate::{Error, Result};
 /// What fixes the bits of a run besides path, kernel and recorder.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct Settings {
+pub struct Settings {
     pub(super) schedule: Schedule,
     pub(super) chains: usize,
     pub(super) block_size: usize,
@@ -137,6 +137,23 @@ impl Settings {
         }
     }
 
+    /// Whether the standard error is looked at after so many full blocks.
+    ///
+    /// Looks are a tenth apart, the same ones for every run. So each costs little, and few looks mean little
+    /// choice of a moment when the error seems small by chance.
+    pub(super) fn is_look(&self, blocks: usize) -> bool {
+        let islands = if self.interaction.is_some() {
+            FIRST_ISLANDS
+        } else {
+            1
+        };
+        let mut look = FIRST_LOOK.div_ceil(self.block_size).max(islands);
+        while look < blocks {
+            look += look.div_ceil(10);
+        }
+        look == blocks
+    }
+
     /// Whether a stage only weighs the chains, which are moved when their ancestors are drawn.
     pub(super) fn weighs_alone(&self, stage: usize) -> bool {
         let waste_free = matches!(self.interaction, Some(Interaction::WasteFree(_)));
@@ -205,6 +222,11 @@ impl Settings {
         Ok((0..parts).map(range).collect())
     }
 }
+
+/// Chains before the first look at the standard error.
+const FIRST_LOOK: usize = 500;
+/// Blocks before the first look where chains interact, so that errors come from islands.
+const FIRST_ISLANDS: usize = 10;
 
 /// Writes two figures in three digits, or in all of them where three are the same.
 fn told_apart(one: f64, other: f64) -> (String, String) {

@@ -204,8 +204,8 @@ impl StageRecorder {
             .collect();
     }
 
-    pub(crate) fn finish(self) -> Vec<Window> {
-        self.records
+    pub(crate) fn take(&mut self) -> Vec<Window> {
+        std::mem::take(&mut self.records)
     }
 }
 

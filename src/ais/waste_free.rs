@@ -8,8 +8,7 @@ use rand::{Rng, RngExt};
 use super::lineage::CopyState;
 use super::population::Population;
 use super::resampling::ResamplingScheme;
-use super::route::Route;
-use crate::kernel::Workspace;
+use crate::kernel::TransitionKernel;
 use crate::path::AnnealingPath;
 use crate::{Error, Result};
 
@@ -85,12 +84,12 @@ impl WasteFree {
     }
 
     /// Gives a block, not all of whose chains are dead, its next states. Returns for each chain the index of its ancestor.
-    pub(super) fn renew<'p, P: AnnealingPath, W: Workspace>(
+    pub(super) fn renew<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>>(
         &self,
         block_size: usize,
-        population: &mut Population<'p, P, W>,
+        population: &mut Population<'p, P, K::Workspace>,
         copy: CopyState<P::State>,
-        route: &impl Route<'p, P, Workspace = W>,
+        kernel: &K,
     ) -> Result<Vec<usize>> {
         let chains = population.block().len();
         let log_weights = population.block().log_weights().to_vec();
@@ -105,7 +104,7 @@ impl WasteFree {
             for place in places.clone() {
                 population.copy_chain(place - ancestors.len(), place, copy);
             }
-            route.stay(population, &mut mask(places, chains))?;
+            population.stay_masked(kernel, &mut mask(places, chains))?;
         }
         Ok(repeated(&ancestors, chains))
     }

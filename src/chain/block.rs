@@ -7,6 +7,8 @@ use super::stage::Stage;
 use super::step::{Decisions, Increment, NonFinite, Step};
 use crate::num::{log_mean_exp, next_run};
 use crate::path::Intermediate;
+#[cfg(feature = "checkpoint")]
+use crate::random::is_stuck;
 use crate::random::{Lanes, StreamRng};
 use crate::{Error, Result};
 
@@ -253,12 +255,6 @@ impl<S> Block<S> {
         self.missed.fill(0.0);
     }
 
-    /// Gives a chain another weight.
-    #[cfg(all(test, feature = "checkpoint"))]
-    pub(crate) fn set_log_weight(&mut self, chain: usize, log_weight: f64) {
-        self.log_weights[chain] = log_weight;
-    }
-
     /// Gives all chains their mean weight.
     pub(crate) fn level_weights(&mut self) {
         self.level_weights_to(log_mean_exp(&self.log_weights));
@@ -298,5 +294,93 @@ impl<S> Block<S> {
     pub(crate) fn take_streams(&mut self, trial: &mut Self) {
         std::mem::swap(&mut self.rngs, &mut trial.rngs);
         std::mem::swap(&mut self.lanes, &mut trial.lanes);
+    }
+}
+
+/// The parts of a block between two stages. Log ratios, the log weights before the last stage and what its moves missed
+/// belong to that stage alone, and are not kept.
+#[cfg(feature = "checkpoint")]
+pub(crate) type SavedBlock<S> = (Vec<S>, Vec<StreamRng>, Option<Lanes>, Vec<f64>, Decisions);
+
+#[cfg(feature = "checkpoint")]
+impl<S> Block<S> {
+    /// Returns the block in the form of a [`SavedBlock`].
+    pub(crate) fn saved(&self) -> impl serde::Serialize
+    where
+        S: serde::Serialize,
+    {
+        (
+            &self.states,
+            &self.rngs,
+            &self.lanes,
+            &self.log_weights,
+            &self.decisions,
+        )
+    }
+
+    /// Returns the saved block of so many chains.
+    ///
+    /// # Errors
+    /// Another number of chains; streams that stand still; a weight that is no number.
+    pub(crate) fn restored(chains: &Range<usize>, saved: SavedBlock<S>) -> Result<Self> {
+        let (states, rngs, lanes, log_weights, decisions) = saved;
+        Error::check_dimension("states", states.len(), chains.len())?;
+        Error::check_dimension("random streams", rngs.len(), chains.len())?;
+        Error::check_dimension("log weights", log_weights.len(), chains.len())?;
+        if let Some(chain) = rngs.iter().position(is_stuck) {
+            let found = format!("zeros for chain {chain}");
+            return Err(Error::invalid(
+                "random streams",
+                found,
+                "bits that are not all 0",
+            ));
+        }
+        let weights = log_weights.iter().copied().enumerate();
+        let below = |x| x < f64::INFINITY;
+        Error::check_each("log weights", "chain", weights, below, "numbers below +inf")?;
+        Ok(Self {
+            lanes,
+            log_weights,
+            decisions,
+            ..Self::new(chains.start, states, rngs)
+        })
+    }
+}
+
+#[cfg(all(test, feature = "checkpoint"))]
+mod tests {
+    use super::*;
+    use crate::random::{LANES, Purpose, stream};
+    use crate::work::store::{decode, encode};
+
+    type Bits = [[u32; LANES]; 4];
+
+    fn restored(stream_bits: [u64; 4], lane_bits: Option<Bits>) -> Result<Block<f64>> {
+        let parts = (vec![1.5], vec![stream_bits], lane_bits, vec![-2.5]);
+        let bytes = [
+            encode("block", &parts)?,
+            encode("decisions", &Decisions::default())?,
+        ];
+        Block::restored(&(3..4), decode("block", &bytes.concat())?)
+    }
+
+    #[test]
+    fn generators_that_stand_still_are_refused() {
+        let (mut one, mut all) = ([[0; LANES]; 4], [[0; LANES]; 4]);
+        one[2][LANES - 1] = 1;
+        all[1].fill(1);
+        let block = restored([0, 0, 1, 0], Some(all)).unwrap();
+        assert_eq!(block.states(), [1.5]);
+        assert_eq!(block.log_weights(), [-2.5]);
+        assert_eq!(block.first_chain(), 3);
+        let message = restored([0; 4], None).unwrap_err().to_string();
+        assert!(message.contains("zeros for chain 0"), "{message}");
+        let message = restored([1; 4], Some(one)).unwrap_err().to_string();
+        assert!(message.contains("block"), "{message}");
+    }
+
+    #[test]
+    fn no_stream_stands_still() {
+        assert!((0..100).all(|index| !is_stuck(&stream(0, Purpose::Testing, index))));
     }
 }

@@ -5,11 +5,12 @@
 //! stages together: recorders see it, and so do kernels that move many chains at once.
 
 mod block;
-#[cfg(feature = "checkpoint")]
-mod snapshot;
+
 mod stage;
 mod step;
 
 pub use block::Block;
+#[cfg(feature = "checkpoint")]
+pub(crate) use block::SavedBlock;
 pub use stage::Stage;
 pub use step::{Decisions, Increment, NonFinite, Step};

@@ -8,7 +8,7 @@ use super::path::{LevelAt, LevelPath};
 use super::selection::Selection;
 use super::state::LevelState;
 use crate::Result;
-use crate::ais::{Meter, Population, Populations};
+use crate::ais::{Population, Populations};
 use crate::chain::{Decisions, NonFinite};
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::model::{Sampleable, UnnormalizedModel};
@@ -32,7 +32,6 @@ where
 {
     problem: &'m TemperedPath<P, L>,
     populations: Populations<'p, LevelPath<'m, P, L>, W>,
-    meter: &'p Meter<'p>,
     /// Number of samples of the prior.
     drawn: u64,
     pool: Valued<P::State>,
@@ -60,13 +59,11 @@ where
         path: &'p LevelPath<'m, P, L>,
         (chains, largest, moves): (Range<usize>, usize, usize),
         first: StreamRng,
-        meter: &'p Meter<'p>,
     ) -> Result<Self> {
         let states = chains.len() * moves;
         let mut island = Self {
             problem,
             populations: Populations::start(path, chains, largest, first)?,
-            meter,
             drawn: states as u64,
             pool: Vec::with_capacity(states),
             log_mass: 0.0,
@@ -112,7 +109,7 @@ where
     }
 
     /// Takes the states up to this level out of the pool, and some of them along.
-    pub(super) fn cut(&mut self, level: f64, selection: &mut Selection<'_>) -> Shell<P::State> {
+    pub(super) fn cut(&mut self, level: f64, selection: &mut Selection) -> Shell<P::State> {
         let below = self.pool.partition_point(|(value, _)| *value <= level);
         let log_each = self.log_weight();
         let mut log_likelihood = WeightedMean::default();
@@ -164,9 +161,7 @@ where
     where
         K: TransitionKernel<LevelAt<'m, P, L>, Workspace = W> + Sync,
     {
-        self.gather(|population| population.stay(kernel))?;
-        let chains = self.populations.chains();
-        self.meter.count(chains as u64, chains)
+        self.gather(|population| population.stay(kernel))
     }
 
     /// Does something with the chains, and adds the states where they are then to the pool.

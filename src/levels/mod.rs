@@ -9,6 +9,7 @@
 //! [`LevelPath`] is the path alone, for annealed runs.
 
 mod island;
+mod island_task;
 mod path;
 mod run;
 mod runner;

@@ -7,11 +7,12 @@ use rand::RngExt;
 
 use super::island::Shell;
 use super::search::Found;
-use crate::ais::{Approximate, Merge, TargetSamples};
+use crate::ais::{Approximate, TargetSamples};
 use crate::chain::Decisions;
 use crate::estimate::{Estimate, Headline, Warning, certified_lower_bound};
 use crate::num::{WeightSums, WeightedMean, log_mean_exp};
 use crate::random::{Purpose, stream};
+use crate::work::Merge;
 use crate::{Error, Result};
 
 /// What one island found.

@@ -1,22 +1,17 @@
 //! The runner: a first pass that finds the levels, and a second one over islands.
 
-use std::ops::Range;
 use std::time::Instant;
 
-use rand::RngExt;
-
-use super::island::Island;
+use super::island_task::IslandsTask;
 use super::path::{LevelAt, LevelPath};
-use super::run::{IslandRun, Islands, LevelsRun};
-use super::search::{Found, Tuning, search};
-use super::selection::{Selection, expected, offset};
+use super::run::{Islands, LevelsRun};
+use super::search::{Found, Search, Tuning};
 use super::settings::Settings;
-use crate::ais::{Callback, Meter, Progress, Verdict, callback, caught, fold, in_pool, run_blocks};
 use crate::kernel::{Invariant, StepSize, Tunable, refuse_stages};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::num::setters;
 use crate::path::TemperedPath;
-use crate::random::{Purpose, StreamRng, stream, successive};
+use crate::work::{Counts, Execution, Forest, Job, Progress, Single, Task, Verdict, callback};
 use crate::{Error, Result};
 
 /// The evidence by rising levels of the likelihood.
@@ -62,13 +57,8 @@ pub struct Levels<'m, P, L, K> {
     kernel: K,
     tuning: Option<Tuning<K>>,
     settings: Settings,
-    threads: Option<usize>,
-    progress: Option<Callback<'m>>,
+    execution: Execution<'m>,
 }
-
-/// Chains of a block of the first pass, at most: kernels of levels move one chain after another, so that small
-/// blocks cost nothing.
-const BLOCK: usize = 8;
 
 impl<'m, P, L, K> Levels<'m, P, L, K>
 where
@@ -100,8 +90,7 @@ where
             kernel,
             tuning: None,
             settings: Settings::default(),
-            threads: None,
-            progress: None,
+            execution: Execution::default(),
         }
     }
 }
@@ -140,7 +129,7 @@ impl<'m, P, L, K> Levels<'m, P, L, K> {
     /// Number of threads; rayon's global pool unless set. Without the feature `rayon` a run has
     /// one thread whatever is set.
     pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
-        self.threads = threads.into();
+        self.execution.threads = threads.into();
         self
     }
 
@@ -148,14 +137,14 @@ impl<'m, P, L, K> Levels<'m, P, L, K> {
     /// [`Ais::progress`](crate::ais::Ais::progress) does. In the first pass the number of levels is foreseen by
     /// the largest likelihood met so far. `Break` ends both passes without a result.
     pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'm) -> Self {
-        self.progress = Some(callback(progress));
+        self.execution.progress = Some(callback(progress));
         self
     }
 
     /// Shows a progress bar meanwhile, as [`Ais::progress_bar`](crate::ais::Ais::progress_bar) does.
     #[cfg(feature = "progress")]
     pub fn progress_bar(self) -> Self {
-        self.progress(crate::ais::progress_bar())
+        self.progress(crate::work::progress_bar())
     }
 }
 
@@ -174,12 +163,12 @@ where
     pub fn run(&self) -> Result<LevelsRun<P::State>> {
         let begun = Instant::now();
         self.check()?;
-        let meter = Meter::new(self.progress.as_deref(), 0, 0);
-        let (found, first_evaluations) = self.search(&meter)?;
+        let mut job = Job::new(&self.execution)?;
+        let (found, first_evaluations) = self.search(&mut job)?;
         let path = LevelPath::new(self.problem, found.levels.iter().copied())?;
         let tuned = self.tuned(&path, &found)?;
         let kernel = tuned.as_ref().unwrap_or(&self.kernel);
-        let islands = self.run_islands(&path, kernel, &found.shells, &meter)?;
+        let islands = self.run_islands(&path, kernel, &found.shells, &mut job)?;
         let seconds = begun.elapsed().as_secs_f64();
         LevelsRun::new(
             found,
@@ -206,21 +195,23 @@ where
         if let Some(tuning) = &self.tuning {
             Error::check_inner_fraction("acceptance", tuning.acceptance)?;
         }
-        Error::check_at_least("threads", self.threads.unwrap_or(1), 1)
+        Ok(())
     }
 
-    /// The levels and step sizes, and the number of evaluations that they took.
-    fn search(&self, meter: &Meter<'_>) -> Result<(Found, u64)> {
-        let (settings, tuning) = (&self.settings, self.tuning.as_ref());
+    /// Finds levels and step sizes; returns the number of evaluations, too.
+    fn search(&self, job: &mut Job<'_>) -> Result<(Found, u64)> {
         let path = LevelPath::new(self.problem, [])?;
-        let first = stream(settings.seed, Purpose::Levels, 0);
-        let chains = 0..settings.chains;
-        in_pool(self.threads, chains.len().div_ceil(BLOCK), || {
-            self.guarded(&path, (chains, BLOCK), first, meter, |island| {
-                let found = search(island, &self.kernel, tuning, settings, meter)?;
-                Ok((found, island.evaluations()))
-            })
-        })
+        let search = Search {
+            problem: self.problem,
+            path: &path,
+            kernel: &self.kernel,
+            tuning: self.tuning.as_ref(),
+            settings: &self.settings,
+        };
+        let Single(found) = job
+            .extend(&search, Forest::new())?
+            .whole(self.settings.chains)?;
+        Ok(found)
     }
 
     fn run_islands(
@@ -228,76 +219,12 @@ where
         path: &LevelPath<'m, P, L>,
         kernel: &K,
         shells: &[f64],
-        meter: &Meter<'_>,
+        job: &mut Job<'_>,
     ) -> Result<Islands<P::State>> {
-        let Settings {
-            islands,
-            chains,
-            seed,
-            ..
-        } = self.settings;
-        let of_island = self.settings.chain_steps(path.levels().len());
-        meter.foresee(of_island.saturating_mul(islands as u64));
-        let kept = self.settings.kept as f64 / islands as f64;
-        let expected = expected(kept, shells);
-        let first_offset: f64 = stream(seed, Purpose::Resampling, 1).random();
-        let first = stream(seed, Purpose::Run, 0);
-        let streams: Vec<StreamRng> = successive(first).step_by(chains).take(islands).collect();
-        let outcomes = run_blocks(0..islands, self.threads, &|island, canceled| {
-            let stream = streams[island].clone();
-            let mine = island * chains..(island + 1) * chains;
-            let selection = Selection::new(&expected, offset(first_offset, island));
-            let outcome = self.guarded(path, (mine, chains), stream, meter, |island| {
-                self.run_island(island, path, kernel, selection, canceled)
-            });
-            outcome.map_err(Some)?.map(Islands::from).ok_or(None)
-        })?;
-        Ok(fold(outcomes).expect("there is an island"))
-    }
-
-    /// Starts an island of these chains, in blocks of at most so many, and works on it. A panic on the way, as from
-    /// the copying of states, is an error.
-    fn guarded<T>(
-        &self,
-        path: &LevelPath<'m, P, L>,
-        (chains, largest): (Range<usize>, usize),
-        stream: StreamRng,
-        meter: &Meter<'_>,
-        work: impl FnOnce(&mut Island<'_, 'm, P, L, K::Workspace>) -> Result<T>,
-    ) -> Result<T> {
-        let size = (chains.clone(), largest, self.settings.moves);
-        let done = caught(|| work(&mut Island::start(self.problem, path, size, stream, meter)?));
-        done.unwrap_or_else(|message| Err(Error::panicked(message, chains)))
-    }
-
-    /// Takes an island through all levels; `None` where it is canceled.
-    fn run_island(
-        &self,
-        island: &mut Island<'_, 'm, P, L, K::Workspace>,
-        path: &LevelPath<'m, P, L>,
-        kernel: &K,
-        mut selection: Selection<'_>,
-        canceled: &dyn Fn() -> bool,
-    ) -> Result<Option<IslandRun<P::State>>> {
-        let levels = path.levels();
-        let mut run = IslandRun::default();
-        for (t, &level) in (1..).zip(levels) {
-            run.add(island.cut(level, &mut selection));
-            if !island.is_empty() {
-                island.restart(level, path.beta(t))?;
-                for _ in 0..self.settings.moves {
-                    island.advance(kernel)?;
-                }
-                island.sort();
-            }
-            run.reach(island.log_mass(), island.decisions());
-            if canceled() {
-                return Ok(None);
-            }
-        }
-        run.add(island.cut(f64::INFINITY, &mut selection));
-        run.evaluations = island.evaluations();
-        Ok(Some(run))
+        let islands = IslandsTask::new(self.problem, path, kernel, shells, &self.settings);
+        job.foresee(islands.cost(islands.blocks()));
+        job.extend(&islands, Forest::new())?
+            .whole(self.settings.chains)
     }
 }
 

@@ -1,15 +1,19 @@
 //! The first pass: a population that looks for levels, and for step sizes as it goes.
 
+use std::ops::Range;
+
 use super::island::Island;
-use super::path::LevelAt;
+use super::path::{LevelAt, LevelPath};
 use super::selection::Selection;
 use super::settings::Settings;
 use crate::Result;
-use crate::ais::Meter;
 use crate::kernel::{Invariant, StepSize, Workspace};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::num::log_add_exp;
-use crate::pilot::robbins_monro;
+use crate::path::TemperedPath;
+use crate::pilot::RobbinsMonro;
+use crate::random::{Purpose, stream};
+use crate::work::{Place, Single, Stepped, Task};
 
 /// How the step size of a kernel is tuned.
 #[derive(Debug, Clone, Copy)]
@@ -33,56 +37,146 @@ pub(super) struct Found {
     pub(super) unfinished: Option<f64>,
 }
 
-/// Raises the level of an island until what can lie above is small.
-pub(super) fn search<'m, P, L, K>(
-    island: &mut Island<'_, 'm, P, L, K::Workspace>,
-    kernel: &K,
-    tuning: Option<&Tuning<K>>,
-    settings: &Settings,
-    meter: &Meter<'_>,
-) -> Result<Found>
+/// The first pass: one island whose level is raised until what can lie above is small.
+pub(super) struct Search<'s, 'm, P: Sampleable, L: UnnormalizedModel<State = P::State>, K> {
+    pub(super) problem: &'m TemperedPath<P, L>,
+    /// A path without levels.
+    pub(super) path: &'s LevelPath<'m, P, L>,
+    pub(super) kernel: &'s K,
+    pub(super) tuning: Option<&'s Tuning<K>>,
+    pub(super) settings: &'s Settings,
+}
+
+/// Chains of a block of the population, at most: kernels of levels move one chain after another, so that small blocks
+/// cost nothing.
+const BLOCK: usize = 8;
+
+/// The island on its way up.
+pub(super) struct Climb<'s, 'm, P: Sampleable, L: UnnormalizedModel<State = P::State>, W> {
+    island: Island<'s, 'm, P, L, W>,
+    found: Found,
+    log_size: f64,
+    log_z: f64,
+}
+
+impl<'s, 'm, P, L, K> Search<'s, 'm, P, L, K>
 where
     P: Sampleable<State: Clone + Send> + Sync,
     L: UnnormalizedModel<State = P::State> + Sync,
     K: Invariant<LevelAt<'m, P, L>> + Sync,
 {
-    let mut found = Found::default();
-    let mut log_size = tuning.map_or(0.0, |tuning| tuning.first.ln());
-    let mut log_z = f64::NEG_INFINITY;
-    while let Some(level) = next_level(island, settings.share) {
-        let highest = island.log_likelihoods().last().unwrap_or(f64::NEG_INFINITY);
-        let above = island.log_mass() + highest - log_z;
-        if above < settings.precision.ln() {
-            break;
+    /// Moves the chains at a level, and tunes the step size meanwhile where it is to be tuned.
+    fn moves(&self, at: &mut Climb<'s, 'm, P, L, K::Workspace>) -> Result<()> {
+        let Some(tuning) = self.tuning else {
+            return (0..self.settings.moves).try_for_each(|_| at.island.advance(self.kernel));
+        };
+        let mut search = RobbinsMonro::new(tuning.acceptance, self.settings.moves, at.log_size);
+        while !search.is_done() {
+            let size = StepSize::constant(search.log_size().exp())?;
+            let before = at.island.decisions();
+            at.island.advance(&(tuning.resized)(self.kernel, size))?;
+            let acceptance = at.island.decisions().since(before).acceptance();
+            search.update(acceptance.unwrap_or(tuning.acceptance));
         }
-        if found.levels.len() == settings.max_levels {
-            found.unfinished = Some(above.exp());
-            break;
-        }
-        meter.foresee(settings.chain_steps_left(found.levels.len(), above));
-        let shell = island
-            .cut(level, &mut Selection::new(&[], 0.0))
-            .log_likelihood
-            .log_weight();
-        log_z = log_add_exp(log_z, shell);
-        found.shells.push(shell);
-        found.levels.push(level);
-        let beta = found.levels.len() as f64 / (settings.max_levels + 1) as f64;
-        island.restart(level, beta)?;
-        match tuning {
-            Some(tuning) => {
-                log_size = tune(island, kernel, tuning, log_size, settings.moves)?;
-                found.sizes.push(log_size.exp());
-            }
-            None => (0..settings.moves).try_for_each(|_| island.advance(kernel))?,
-        }
-        island.sort();
+        at.log_size = search.means().0;
+        at.found.sizes.push(at.log_size.exp());
+        Ok(())
     }
-    let last = island
-        .cut(f64::INFINITY, &mut Selection::new(&[], 0.0))
-        .log_likelihood;
-    found.shells.push(last.log_weight());
-    Ok(found)
+
+    /// Returns how much may lie above the level, as a share of Z so far, and the next level, if there is one.
+    fn next(&self, at: &mut Climb<'s, 'm, P, L, K::Workspace>) -> Option<(f64, f64)> {
+        let level = next_level(&at.island, self.settings.share)?;
+        let highest = at
+            .island
+            .log_likelihoods()
+            .last()
+            .unwrap_or(f64::NEG_INFINITY);
+        let above = at.island.log_mass() + highest - at.log_z;
+        if above < self.settings.precision.ln() {
+            return None;
+        }
+        if at.found.levels.len() == self.settings.max_levels {
+            at.found.unfinished = Some(above.exp());
+            return None;
+        }
+        Some((level, above))
+    }
+}
+
+impl<'s, 'm, P, L, K> Task for Search<'s, 'm, P, L, K>
+where
+    P: Sampleable<State: Clone + Send> + Sync,
+    L: UnnormalizedModel<State = P::State> + Sync,
+    K: Invariant<LevelAt<'m, P, L>> + Sync,
+{
+    type Block = Climb<'s, 'm, P, L, K::Workspace>;
+    /// What was found, and the evaluations that it took.
+    type Output = Single<(Found, u64)>;
+
+    fn blocks(&self) -> Range<usize> {
+        0..1
+    }
+
+    fn chains(&self, _block: usize) -> Range<usize> {
+        0..self.settings.chains
+    }
+
+    fn cost(&self, _blocks: Range<usize>) -> u64 {
+        0
+    }
+
+    fn start(&self, block: usize) -> Result<Self::Block> {
+        let first = stream(self.settings.seed, Purpose::Levels, 0);
+        let size = (self.chains(block), BLOCK, self.settings.moves);
+        Ok(Climb {
+            island: Island::start(self.problem, self.path, size, first)?,
+            found: Found::default(),
+            log_size: self.tuning.map_or(0.0, |tuning| tuning.first.ln()),
+            log_z: f64::NEG_INFINITY,
+        })
+    }
+
+    /// Raises the level once.
+    fn step(&self, at: &mut Self::Block) -> Result<Stepped> {
+        let Some((level, above)) = self.next(at) else {
+            let last = at
+                .island
+                .cut(f64::INFINITY, &mut Selection::new(Vec::new(), 0.0));
+            at.found.shells.push(last.log_likelihood.log_weight());
+            return Ok(Stepped::of(0, true));
+        };
+        let left = self.settings.chain_steps_left(at.found.levels.len(), above);
+        let shell = at.island.cut(level, &mut Selection::new(Vec::new(), 0.0));
+        let shell = shell.log_likelihood.log_weight();
+        at.log_z = log_add_exp(at.log_z, shell);
+        at.found.shells.push(shell);
+        at.found.levels.push(level);
+        let beta = at.found.levels.len() as f64 / (self.settings.max_levels + 1) as f64;
+        at.island.restart(level, beta)?;
+        self.moves(at)?;
+        at.island.sort();
+        let cost = self.settings.chain_steps(1);
+        Ok(Stepped {
+            cost,
+            is_last: false,
+            left: Some(left.saturating_sub(cost)),
+        })
+    }
+
+    fn finish(&self, at: &mut Self::Block) -> Result<Self::Output> {
+        Ok(Single((
+            std::mem::take(&mut at.found),
+            at.island.evaluations(),
+        )))
+    }
+
+    fn place(&self, _at: &Self::Block) -> Place {
+        (self.chains(0), 0, 0.0)
+    }
+
+    fn width(&self) -> usize {
+        self.settings.chains.div_ceil(BLOCK)
+    }
 }
 
 /// The largest log likelihood of the pool above which at least this share of it lies. Where a plateau stands in
@@ -103,29 +197,4 @@ where
         _ => values[below - 1],
     };
     (level < highest).then_some(level)
-}
-
-/// Moves the chains of an island, each time with the step size that the moves before suggest. Returns the
-/// logarithm of the one found.
-fn tune<'m, P, L, K>(
-    island: &mut Island<'_, 'm, P, L, K::Workspace>,
-    kernel: &K,
-    tuning: &Tuning<K>,
-    log_size: f64,
-    moves: usize,
-) -> Result<f64>
-where
-    P: Sampleable<State: Clone + Send> + Sync,
-    L: UnnormalizedModel<State = P::State> + Sync,
-    K: Invariant<LevelAt<'m, P, L>> + Sync,
-{
-    let mut acceptance = |log_size: f64| {
-        let kernel = (tuning.resized)(kernel, StepSize::constant(log_size.exp())?);
-        let before = island.decisions();
-        island.advance(&kernel)?;
-        let acceptance = island.decisions().since(before).acceptance();
-        Ok(acceptance.unwrap_or(tuning.acceptance))
-    };
-    let (log_size, _) = robbins_monro(tuning.acceptance, moves, log_size, &mut acceptance)?;
-    Ok(log_size)
 }

@@ -7,18 +7,18 @@ use crate::num::WeightSums;
 /// The numbers are those of systematic sampling: real numbers of states, laid end to end from a random [`offset`], leave one
 /// wherever their sum passes a whole number. A state that stands for the number of states over the expected number kept
 /// leaves all weighted sums unbiased.
-pub(super) struct Selection<'a> {
+pub(super) struct Selection {
     /// The expected number of states of each shell that is left.
-    expected: std::slice::Iter<'a, f64>,
+    expected: std::vec::IntoIter<f64>,
     /// What is left of the sum beyond the last whole number.
     beyond: f64,
 }
 
-impl<'a> Selection<'a> {
+impl Selection {
     /// Of an island whose sum begins at an offset.
-    pub(super) fn new(expected: &'a [f64], beyond: f64) -> Self {
+    pub(super) fn new(expected: Vec<f64>, beyond: f64) -> Self {
         Self {
-            expected: expected.iter(),
+            expected: expected.into_iter(),
             beyond,
         }
     }
@@ -73,7 +73,7 @@ mod tests {
             assert!((expected.iter().sum::<f64>() - each).abs() < 1e-9 * each);
             let mut numbers = [0; 5];
             for island in 0..islands {
-                let mut selection = Selection::new(&expected, offset(0.4, island as usize));
+                let mut selection = Selection::new(expected.clone(), offset(0.4, island as usize));
                 for number in &mut numbers {
                     let (count, stands_for) = selection.next(1_000);
                     assert!(stands_for >= 1.0);
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_shell_of_few_states_gives_no_more_than_these() {
-        let mut selection = Selection::new(&[7.5, 7.5, 0.0], 0.999_999_999_999_999_9);
+        let mut selection = Selection::new(vec![7.5, 7.5, 0.0], 0.999_999_999_999_999_9);
         assert_eq!(selection.next(5), (5, 1.0));
         assert_eq!(selection.next(0).0, 0);
         assert_eq!(selection.next(10).0, 0);

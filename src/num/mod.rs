@@ -1,6 +1,8 @@
 //! Numerics apart from annealing: sums in log space, running moments, minimisation, quadrature,
 //! instruction sets, serialisation.
 
+#[cfg(test)]
+pub(crate) mod allocation;
 #[cfg_attr(
     not(all(target_arch = "x86_64", target_os = "linux", feature = "amx")),
     path = "no_amx.rs"

@@ -5,16 +5,17 @@ use std::time::Instant;
 
 use nalgebra::DVector;
 
-use super::adaptive_pass::Pass;
+use super::adaptive_pass::FirstPass;
 use super::covariance::Shapes;
 use super::intensity::Barrier;
 use super::tuner::Tuner;
-use crate::ais::{Ais, Callback, Meter, Progress, Resampling, Run, Verdict, callback, in_pool};
+use crate::ais::{Ais, Resampling, Run};
 use crate::kernel::{Repeat, TransitionKernel, Tunable, refuse_stages};
 use crate::model::NormalizedModel;
 use crate::num::setters;
 use crate::path::{AnnealingPath, dimension};
 use crate::schedule::Schedule;
+use crate::work::{Execution, Forest, Job, Progress, Single, Verdict, callback};
 use crate::{Error, Result};
 
 /// Sequential Monte Carlo whose chains choose each next beta and tune their kernel as they go, followed by a
@@ -52,8 +53,7 @@ pub struct Adaptation<'p, P: AnnealingPath, K> {
     pub(super) moves: usize,
     block_size: usize,
     pub(super) seed: u64,
-    threads: Option<usize>,
-    progress: Option<Callback<'p>>,
+    execution: Execution<'p>,
 }
 
 /// What the first pass of an [`Adaptation`] found.
@@ -149,8 +149,7 @@ impl<'p, P: AnnealingPath, K> Adaptation<'p, P, K> {
             moves: 5,
             block_size: 128,
             seed: 0,
-            threads: None,
-            progress: None,
+            execution: Execution::default(),
         }
     }
 
@@ -170,7 +169,7 @@ impl<'p, P: AnnealingPath, K> Adaptation<'p, P, K> {
     /// Number of threads; rayon's global pool unless set, or for `None`. One seed gives the same bits for any
     /// number of them. In the first pass up to one for each 64 chains helps.
     pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
-        self.threads = threads.into();
+        self.execution.threads = threads.into();
         self
     }
 
@@ -178,14 +177,14 @@ impl<'p, P: AnnealingPath, K> Adaptation<'p, P, K> {
     /// all is foreseen as if those left were as long in beta as the last one, which is too many at first.
     /// `Break` leaves [`first_pass`](Self::first_pass) without a result, and stops the second pass as a run.
     pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'p) -> Self {
-        self.progress = Some(callback(progress));
+        self.execution.progress = Some(callback(progress));
         self
     }
 
     /// Shows a progress bar meanwhile, as [`Ais::progress_bar`](crate::ais::Ais::progress_bar) does.
     #[cfg(feature = "progress")]
     pub fn progress_bar(self) -> Self {
-        self.progress(crate::ais::progress_bar())
+        self.progress(crate::work::progress_bar())
     }
 
     /// Chain-steps of a pass of so many stages.
@@ -231,26 +230,23 @@ where
     /// a gradient and finite differences contradict it; [`Error::NotConverged`] where no step is short enough,
     /// since the path jumps or its support shrinks; [`Error::AllWeightsZero`]; [`Error::Stopped`].
     pub fn first_pass(&self) -> Result<Adapted<K>> {
-        let meter = Meter::new(self.progress.as_deref(), 0, 0);
-        self.first_pass_before(&meter, |_| 0)
+        self.first_pass_within(&mut Job::new(&self.execution)?, &|_| 0)
     }
 
-    /// The first pass, counted by a meter. So many chain-steps follow it, given its number of stages.
-    pub(super) fn first_pass_before(
+    /// Finds the stages as a part of longer work; `later` returns the chain-steps that follow, given the number of stages.
+    pub(super) fn first_pass_within(
         &self,
-        meter: &Meter<'_>,
-        later: impl Fn(usize) -> u64 + Sync,
+        job: &mut Job<'_>,
+        later: &(dyn Fn(usize) -> u64 + Sync),
     ) -> Result<Adapted<K>> {
         self.check()?;
-        let passed = |stages: usize, left: usize| {
-            let steps = self.chain_steps(1 + left);
-            meter.foresee(steps.saturating_add(later(stages + left)));
-            meter.count(self.chain_steps(1), self.chains)
-        };
         refuse_stages(self.kernel.stages())?;
         let begun = Instant::now();
-        let blocks = self.chains.div_ceil(BLOCK);
-        let found = in_pool(self.threads, blocks, || Pass::run(self, &passed))?;
+        let first = FirstPass {
+            settings: self,
+            later,
+        };
+        let Single(found) = job.extend(&first, Forest::new())?.whole(self.chains)?;
         let seconds = begun.elapsed().as_secs_f64();
         Ok(Adapted { seconds, ..found })
     }
@@ -261,9 +257,8 @@ where
     /// # Errors
     /// As [`first_pass`](Self::first_pass) and [`Ais::run`].
     pub fn run(&self) -> Result<AdaptiveRun<P::State, K>> {
-        let meter = Meter::new(self.progress.as_deref(), 0, 0);
-        let later = |stages| self.chain_steps(stages);
-        let first = self.first_pass_before(&meter, later)?;
+        let mut job = Job::new(&self.execution)?;
+        let first = self.first_pass_within(&mut job, &|stages| self.chain_steps(stages))?;
         let kernel = Repeat::new(&first.kernel, self.moves)?;
         let evaluations = kernel
             .evaluations(dimension(self.path))
@@ -274,8 +269,7 @@ where
             .block_size(self.block_size)
             .seed(self.seed)
             .resampling(Resampling::every(1)?)
-            .threads(self.threads)
-            .run_counted(&meter)?;
+            .run_within(&mut job)?;
         let evaluations = (evaluations as u64).saturating_mul(self.chains as u64);
         Ok(AdaptiveRun {
             evaluations: first.evaluations.saturating_add(evaluations),

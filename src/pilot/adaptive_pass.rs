@@ -1,5 +1,8 @@
 //! The first pass of adaptive annealing.
 
+use std::mem::take;
+use std::ops::Range;
+
 use super::adaptation::{Adaptation, Adapted, BLOCK};
 use super::conditional_ess::{lost, next_stage, stages_left};
 use super::covariance::Shapes;
@@ -10,15 +13,13 @@ use crate::kernel::TransitionKernel;
 use crate::path::{AnnealingPath, dimension};
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
+use crate::work::{Place, Single, Stepped, Task};
 use crate::{Error, Result};
 
 /// Relative error of a stage's distance that is small enough.
 const PRECISION: f64 = 0.1;
 /// Stages after which the first pass gives up.
 const LIMIT: usize = 100_000;
-
-/// Told of each stage that is passed: how many these are, and how many are left.
-pub(super) type Passed<'s> = &'s (dyn Fn(usize, usize) -> Result<()> + Sync);
 
 /// A first pass on its way.
 pub(super) struct Pass<'s, 'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> {
@@ -40,22 +41,6 @@ where
     P::At<'p>: Send + Sync,
     K: TransitionKernel<P::At<'p>> + Clone + Send + Sync,
 {
-    pub(super) fn run(
-        settings: &'s Adaptation<'p, P, K>,
-        passed: Passed<'_>,
-    ) -> Result<Adapted<K>> {
-        let mut pass = Self::start(settings)?;
-        while pass.populations.beta() < 1.0 {
-            pass.stage()?;
-            let left = stages_left(pass.populations.beta(), pass.length).min(LIMIT);
-            passed(pass.betas.len() - 1, left)?;
-        }
-        if pass.tuning.is_some() {
-            pass.populations.check_model(&settings.kernel, &[1.0])?;
-        }
-        pass.finish()
-    }
-
     /// At the base. A kernel is tuned there with twice the moves, since its step size may be far off.
     fn start(settings: &'s Adaptation<'p, P, K>) -> Result<Self> {
         let first = stream(settings.seed, Purpose::Adaptation, 0);
@@ -143,21 +128,80 @@ where
         }
     }
 
-    fn finish(self) -> Result<Adapted<K>> {
+    fn finish(&mut self) -> Result<Adapted<K>> {
+        let settings = self.settings;
+        if self.tuning.is_some() {
+            self.populations.check_model(&settings.kernel, &[1.0])?;
+        }
         let log_ratio = self.populations.weights().log_mean();
-        let (settings, chains) = (self.settings, self.settings.chains as u64);
-        let (kernel, shapes) = match self.tuning {
+        let (kernel, shapes) = match self.tuning.take() {
             Some(tuning) => tuning.finish()?,
             None => (settings.kernel.clone(), Shapes::default()),
         };
+        let (betas, intensities) = (take(&mut self.betas), take(&mut self.intensities));
         Ok(Adapted {
-            schedule: Schedule::new(self.betas.clone())?,
+            schedule: Schedule::new(betas.clone())?,
             kernel,
             shapes,
-            barrier: Barrier::new(self.betas, self.intensities),
+            barrier: Barrier::new(betas, intensities),
             log_z: settings.log_base_normalizer + log_ratio,
-            evaluations: (self.evaluations as u64).saturating_mul(chains),
+            evaluations: (self.evaluations as u64).saturating_mul(settings.chains as u64),
             seconds: 0.0,
         })
+    }
+}
+
+/// The first pass of adaptive annealing. Work of `later(stages)` chain-steps follows it.
+pub(super) struct FirstPass<'s, 'p, P: AnnealingPath, K> {
+    pub(super) settings: &'s Adaptation<'p, P, K>,
+    pub(super) later: &'s (dyn Fn(usize) -> u64 + Sync),
+}
+
+impl<'s, 'p, P, K> Task for FirstPass<'s, 'p, P, K>
+where
+    P: AnnealingPath<State: Clone + Send> + Sync,
+    P::At<'p>: Send + Sync,
+    K: TransitionKernel<P::At<'p>> + Clone + Send + Sync,
+{
+    type Block = Pass<'s, 'p, P, K>;
+    type Output = Single<Adapted<K>>;
+
+    fn blocks(&self) -> Range<usize> {
+        0..1
+    }
+
+    fn chains(&self, _block: usize) -> Range<usize> {
+        0..self.settings.chains
+    }
+
+    fn cost(&self, _blocks: Range<usize>) -> u64 {
+        0
+    }
+
+    fn start(&self, _block: usize) -> Result<Self::Block> {
+        Pass::start(self.settings)
+    }
+
+    fn step(&self, at: &mut Self::Block) -> Result<Stepped> {
+        at.stage()?;
+        let left = stages_left(at.populations.beta(), at.length).min(LIMIT);
+        let later = (self.later)(at.betas.len() - 1 + left);
+        let chains = self.settings.chains;
+        Ok(Stepped {
+            left: Some(((chains * left) as u64).saturating_add(later)),
+            ..Stepped::of(chains, at.populations.beta() >= 1.0)
+        })
+    }
+
+    fn finish(&self, at: &mut Self::Block) -> Result<Self::Output> {
+        at.finish().map(Single)
+    }
+
+    fn place(&self, at: &Self::Block) -> Place {
+        (self.chains(0), at.betas.len() - 1, at.populations.beta())
+    }
+
+    fn width(&self) -> usize {
+        self.settings.chains.div_ceil(BLOCK)
     }
 }

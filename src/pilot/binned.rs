@@ -5,7 +5,6 @@ use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use crate::ais::{Listener, Progress};
 use crate::kernel::TransitionKernel;
 use crate::num::setters;
 use crate::path::{AnnealingPath, dimension};
@@ -15,6 +14,7 @@ use crate::pilot::survey::Survey;
 use crate::pilot::warning::few_chains;
 use crate::pilot::{OptimizedSchedule, PilotWarning, ScheduleOptimizer};
 use crate::schedule::Schedule;
+use crate::work::{Execution, Listener, Progress};
 use crate::{Error, Result};
 
 /// The schedule of Grosse, Maddison and Salakhutdinov (2013), Theorem 3.
@@ -115,9 +115,9 @@ impl BinnedSchedule {
         P: AnnealingPath + Sync,
         K: TransitionKernel<P::At<'p>> + Sync,
     {
-        let (betas, threads) = (self.knots.betas(), self.threads);
+        let execution = Execution::watched(self.threads, progress);
         self.chains
-            .costs(path, kernel, betas, seed, threads, progress)
+            .costs(path, kernel, self.knots.betas(), seed, &execution)
     }
 }
 

@@ -1,10 +1,10 @@
 //! Adaptive schedules: a constant conditional ESS.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::time::Instant;
 
 use super::survey_run::{BLOCK, Pilot};
-use crate::ais::{Meter, Populations, Progress, in_pool};
+use crate::ais::Populations;
 use crate::chain::Block;
 use crate::kernel::{TransitionKernel, Workspace, refuse_stages};
 use crate::num::{WeightSums, setters};
@@ -15,6 +15,7 @@ use crate::pilot::warning::{dead_chains, few_chains, near_collapse};
 use crate::pilot::{OptimizedSchedule, PilotWarning, ScheduleOptimizer};
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
+use crate::work::{Execution, Forest, Job, Place, Progress, Single, Stepped, Task};
 use crate::{Error, Result};
 
 /// The schedule of a constant conditional effective sample size, CESS (Zhou, Johansen and Aston
@@ -89,29 +90,22 @@ impl ConstantConditionalEss {
         K: TransitionKernel<P::At<'p>> + Sync,
     {
         Error::check_inner_fraction("target of CESS / N", target)?;
+        self.pilot.check()?;
         let distance = (1.0 / target - 1.0).sqrt();
-        let meter = Meter::new(None, 0, 0);
-        let pass = || {
-            Pass::run(
-                path,
-                kernel,
-                self.pilot.chains(),
-                (distance, 1_000_000),
-                seed,
-                &meter,
-            )
+        let execution = Execution::watched(self.pilot.number_of_threads(), None);
+        let pass = PassTask {
+            path,
+            kernel,
+            chains: self.pilot.chains(),
+            distance,
+            limit: 1_000_000,
+            seed,
         };
-        Schedule::new(self.in_pool(pass)?.betas)
+        Schedule::new(pass.run(&mut Job::new(&execution)?)?.betas)
     }
 }
 
 impl ConstantConditionalEss {
-    fn in_pool<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-        self.pilot.check()?;
-        let blocks = self.pilot.chains().div_ceil(BLOCK);
-        in_pool(self.pilot.number_of_threads(), blocks, work)
-    }
-
     /// Repeats passes until one has about as many stages as the pilot. Returns it with the evaluations of each
     /// chain in all of them.
     fn search<'p, P, K>(
@@ -120,7 +114,7 @@ impl ConstantConditionalEss {
         kernel: &K,
         steps: usize,
         seed: u64,
-        meter: &Meter<'_>,
+        job: &mut Job<'_>,
     ) -> Result<(Pass, usize)>
     where
         P: AnnealingPath<State: Send> + Sync,
@@ -137,15 +131,16 @@ impl ConstantConditionalEss {
             detail: format!("not about {wanted} stages after {PASSES} passes"),
         };
         for _ in 0..PASSES {
-            let pass = Pass::run(
+            let chains = self.pilot.chains();
+            let pass = PassTask {
                 path,
                 kernel,
-                self.pilot.chains(),
-                (distance, limit),
+                chains,
+                distance,
+                limit,
                 seed,
-                meter,
-            );
-            match pass {
+            };
+            match pass.run(job) {
                 Err(error @ Error::PilotCollapsed { .. }) => {
                     failure = error;
                     distance *= 0.5;
@@ -186,9 +181,10 @@ where
     {
         let begun = Instant::now();
         Error::check_count("steps", steps, 1)?;
-        let meter = Meter::new(Some(progress), 0, 0);
-        let search = || self.search(path, kernel, steps, seed, &meter);
-        let (pass, evaluations) = self.in_pool(search)?;
+        self.pilot.check()?;
+        let execution = Execution::watched(self.pilot.number_of_threads(), Some(progress));
+        let mut job = Job::new(&execution)?;
+        let (pass, evaluations) = self.search(path, kernel, steps, seed, &mut job)?;
         let schedule = interpolate(&pass.betas, &pass.distances, steps)?;
         Ok(OptimizedSchedule {
             schedule,
@@ -210,53 +206,123 @@ struct Pass {
     evaluations: usize,
 }
 
-impl Pass {
-    /// Stages of this distance, up to a limit on their number.
-    fn run<'p, P, K>(
-        path: &'p P,
-        kernel: &K,
-        chains: usize,
-        (distance, limit): (f64, usize),
-        seed: u64,
-        meter: &Meter<'_>,
-    ) -> Result<Self>
-    where
-        P: AnnealingPath<State: Send> + Sync,
-        P::At<'p>: Send + Sync,
-        K: TransitionKernel<P::At<'p>> + Sync,
-    {
-        refuse_stages(kernel.stages())?;
-        let first = stream(seed, Purpose::ConditionalEss, 0);
-        let mut populations = Populations::start(path, 0..chains, BLOCK, first)?;
-        let (mut betas, mut distances) = (vec![0.0], vec![0.0]);
-        let (mut beta, mut guess, mut covered) = (0.0, 1.0, 0.0);
-        let (mut collapse, mut evaluations) = (None, 0_usize);
-        while beta < 1.0 && betas.len() <= limit {
-            let (next, length, trials) = next_stage(&mut populations, guess, distance, PRECISION)?;
-            populations.map(|population| population.advance_to(kernel, next))?;
-            evaluations = evaluations
-                .saturating_add(trials.saturating_add(kernel.evaluations(dimension(path))));
-            // A distance saturates once few chains carry the weight: such a stage is a leap.
-            collapse = collapse.or(check_weights(&populations.weights(), chains, next)?);
-            covered += length;
-            (guess, beta) = (next - beta, next);
-            betas.push(beta);
-            distances.push(covered);
-            let left = stages_left(beta, guess).min(limit);
-            meter.foresee((chains * (left + 1)) as u64);
-            meter.count(chains as u64, chains)?;
-        }
-        let alive = populations.alive();
-        let dead = dead_chains(chains - alive, chains);
-        let warnings = [collapse, few_chains(alive), dead];
-        Ok(Self {
-            betas,
-            distances,
-            warnings: warnings.into_iter().flatten().collect(),
-            evaluations,
+/// A pass by stages of one distance, up to a limit on their number.
+struct PassTask<'s, 'p, P, K> {
+    path: &'p P,
+    kernel: &'s K,
+    chains: usize,
+    distance: f64,
+    limit: usize,
+    seed: u64,
+}
+
+/// The population on its way.
+struct Passing<'p, P: AnnealingPath, W> {
+    populations: Populations<'p, P, W>,
+    pass: Pass,
+    /// The length in beta of the last stage.
+    length: f64,
+    /// A weight near collapse, where there was one.
+    collapse: Option<PilotWarning>,
+}
+
+impl<'p, P, K> PassTask<'_, 'p, P, K>
+where
+    P: AnnealingPath<State: Send> + Sync,
+    P::At<'p>: Send + Sync,
+    K: TransitionKernel<P::At<'p>> + Sync,
+{
+    fn run(&self, job: &mut Job<'_>) -> Result<Pass> {
+        refuse_stages(self.kernel.stages())?;
+        let Single(pass) = job.extend(self, Forest::new())?.whole(self.chains)?;
+        Ok(pass)
+    }
+}
+
+impl<'p, P, K> Task for PassTask<'_, 'p, P, K>
+where
+    P: AnnealingPath<State: Send> + Sync,
+    P::At<'p>: Send + Sync,
+    K: TransitionKernel<P::At<'p>> + Sync,
+{
+    type Block = Passing<'p, P, K::Workspace>;
+    type Output = Single<Pass>;
+
+    fn blocks(&self) -> Range<usize> {
+        0..1
+    }
+
+    fn chains(&self, _block: usize) -> Range<usize> {
+        0..self.chains
+    }
+
+    fn cost(&self, _blocks: Range<usize>) -> u64 {
+        0
+    }
+
+    fn start(&self, _block: usize) -> Result<Self::Block> {
+        let first = stream(self.seed, Purpose::ConditionalEss, 0);
+        Ok(Passing {
+            populations: Populations::start(self.path, 0..self.chains, BLOCK, first)?,
+            pass: Pass {
+                betas: vec![0.0],
+                distances: vec![0.0],
+                warnings: Vec::new(),
+                evaluations: 0,
+            },
+            length: 1.0,
+            collapse: None,
         })
     }
 
+    fn step(&self, at: &mut Self::Block) -> Result<Stepped> {
+        let Passing {
+            populations,
+            pass,
+            length,
+            collapse,
+        } = at;
+        let (path, kernel) = (self.path, self.kernel);
+        let beta = pass.betas[pass.stages()];
+        let (next, covered, trials) = next_stage(populations, *length, self.distance, PRECISION)?;
+        populations.map(|population| population.advance_to(kernel, next))?;
+        let evaluations = trials.saturating_add(kernel.evaluations(dimension(path)));
+        pass.evaluations = pass.evaluations.saturating_add(evaluations);
+        // A distance saturates once few chains carry the weight: such a stage is a leap.
+        let found = check_weights(&populations.weights(), self.chains, next)?;
+        *collapse = collapse.take().or(found);
+        pass.distances.push(pass.distances[pass.stages()] + covered);
+        pass.betas.push(next);
+        *length = next - beta;
+        let left = stages_left(next, *length).min(self.limit);
+        Ok(Stepped {
+            left: Some((self.chains * left) as u64),
+            ..Stepped::of(self.chains, next >= 1.0 || pass.stages() >= self.limit)
+        })
+    }
+
+    fn finish(&self, at: &mut Self::Block) -> Result<Self::Output> {
+        let alive = at.populations.alive();
+        let dead = dead_chains(self.chains - alive, self.chains);
+        let warnings = [at.collapse.take(), few_chains(alive), dead];
+        Ok(Single(Pass {
+            betas: std::mem::take(&mut at.pass.betas),
+            distances: std::mem::take(&mut at.pass.distances),
+            warnings: warnings.into_iter().flatten().collect(),
+            evaluations: at.pass.evaluations,
+        }))
+    }
+
+    fn place(&self, at: &Self::Block) -> Place {
+        (0..self.chains, at.pass.stages(), at.populations.beta())
+    }
+
+    fn width(&self) -> usize {
+        self.chains.div_ceil(BLOCK)
+    }
+}
+
+impl Pass {
     fn stages(&self) -> usize {
         self.betas.len() - 1
     }

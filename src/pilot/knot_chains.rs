@@ -1,11 +1,14 @@
 //! Chains at the knots of a path.
 
+use std::ops::Range;
+
 use super::survey_run::BLOCK;
-use crate::ais::{Listener, Merge, Meter, Population, caught, fold, panicked, run_blocks};
+use crate::ais::Population;
 use crate::chain::Block;
 use crate::kernel::{TransitionKernel, refuse_stages};
 use crate::path::{AnnealingPath, Intermediate};
-use crate::random::{Purpose, stream, successive};
+use crate::random::{Purpose, StreamRng, stream, successive};
+use crate::work::{Counts, Execution, Forest, Job, Merge, Place, Stepped, Task};
 use crate::{Error, Result};
 
 /// Chains that pass the knots one after another and stay for a while at each: how a
@@ -81,39 +84,28 @@ impl KnotChains {
         kernel: &K,
         knots: &[f64],
         seed: u64,
-        threads: Option<usize>,
-        progress: Option<Listener<'_>>,
+        execution: &Execution<'_>,
     ) -> Result<Vec<f64>>
     where
         P: AnnealingPath + Sync,
         K: TransitionKernel<P::At<'p>> + Sync,
     {
         self.check()?;
-        Error::check_at_least("threads", threads.unwrap_or(1), 1)?;
         refuse_stages(kernel.stages())?;
         let blocks = self.chains.div_ceil(BLOCK);
         let size = self.chains.div_ceil(blocks);
         let streams = successive(stream(seed, Purpose::Knots, 0)).step_by(size);
-        let streams: Vec<_> = streams.take(self.chains.div_ceil(size)).collect();
-        let meter = Meter::new(progress, 0, self.chain_steps(knots.len()));
-        let nodes = run_blocks(0..streams.len(), threads, &|block, canceled| {
-            let chains = size * block..self.chains.min(size * (block + 1));
-            let mut population = None;
-            let passed = caught(|| {
-                let (first, stream) = (chains.start, streams[block].clone());
-                let start = Population::start(path, first, chains.len(), stream)?;
-                self.pass(
-                    population.insert(start),
-                    path,
-                    kernel,
-                    knots,
-                    &meter,
-                    canceled,
-                )
-            });
-            passed.unwrap_or_else(|message| Err(Some(panicked(message, population, chains))))
-        })?;
-        let sums: Sums = fold(nodes).expect("there are blocks");
+        let task = KnotTask {
+            path,
+            kernel,
+            knots,
+            settings: self,
+            size,
+            streams: streams.take(self.chains.div_ceil(size)).collect(),
+        };
+        let mut job = Job::new(execution)?;
+        job.foresee(self.chain_steps(knots.len()));
+        let sums = job.extend(&task, Forest::new())?.whole(self.chains)?;
         let mut costs = vec![0.0; knots.len() - 1];
         for (j, &[back, ahead, counted]) in sums.0.iter().enumerate() {
             if counted == 0.0 {
@@ -130,61 +122,118 @@ impl KnotChains {
         }
         Ok(costs)
     }
+}
 
-    /// Takes a block through all knots.
-    fn pass<'p, P, K>(
-        &self,
-        chains: &mut Population<'p, P, K::Workspace>,
-        path: &'p P,
-        kernel: &K,
-        knots: &[f64],
-        meter: &Meter<'_>,
-        canceled: &dyn Fn() -> bool,
-    ) -> Result<Sums, Option<Error>>
-    where
-        P: AnnealingPath,
-        K: TransitionKernel<P::At<'p>>,
-    {
-        let mut sums = Vec::with_capacity(knots.len());
-        for j in 0..knots.len() {
-            if canceled() {
-                return Err(None);
-            }
-            if j > 0 {
-                chains.place_at(knots[j])?;
-            }
-            let back = (j > 0).then(|| path.at(knots[j - 1]));
-            let ahead = (j + 1 < knots.len()).then(|| path.at(knots[j + 1]));
-            sums.push(self.sums(chains, kernel, [back, ahead], meter)?);
+/// Blocks of chains that go from knot to knot.
+struct KnotTask<'s, 'p, P, K> {
+    path: &'p P,
+    kernel: &'s K,
+    knots: &'s [f64],
+    settings: &'s KnotChains,
+    /// Number of chains in a block but for the last, which may be shorter.
+    size: usize,
+    streams: Vec<StreamRng>,
+}
+
+/// Chains at a knot.
+struct AtKnot<'p, P: AnnealingPath, W> {
+    population: Population<'p, P, W>,
+    /// The models of the knots on either side, once the chains are at theirs.
+    neighbours: [Option<P::At<'p>>; 2],
+    /// Number of updates made at this knot.
+    updates: usize,
+    /// By knot so far.
+    sums: Vec<[f64; 3]>,
+}
+
+impl<'p, P, K> KnotTask<'_, 'p, P, K>
+where
+    P: AnnealingPath + Sync,
+    K: TransitionKernel<P::At<'p>> + Sync,
+{
+    /// Places the chains at the next knot.
+    fn arrive(&self, at: &mut AtKnot<'p, P, K::Workspace>) -> Result<()> {
+        let (j, knots) = (at.sums.len(), self.knots);
+        if j > 0 {
+            at.population.place_at(knots[j])?;
         }
-        Ok(Sums(sums))
+        let back = (j > 0).then(|| self.path.at(knots[j - 1]));
+        let ahead = (j + 1 < knots.len()).then(|| self.path.at(knots[j + 1]));
+        at.neighbours = [back, ahead];
+        at.sums.push([0.0; 3]);
+        at.updates = 0;
+        Ok(())
+    }
+}
+
+impl<'p, P, K> Task for KnotTask<'_, 'p, P, K>
+where
+    P: AnnealingPath + Sync,
+    K: TransitionKernel<P::At<'p>> + Sync,
+{
+    type Block = AtKnot<'p, P, K::Workspace>;
+    type Output = Sums;
+
+    fn blocks(&self) -> Range<usize> {
+        0..self.streams.len()
     }
 
-    /// Moves the chains at the knot where they stand, and sums two log ratios over the living ones: that of this
-    /// knot to the one behind, and that of the knot ahead to this one. The third figure is their number.
-    fn sums<'p, P, K>(
-        &self,
-        chains: &mut Population<'p, P, K::Workspace>,
-        kernel: &K,
-        [back, ahead]: [Option<P::At<'p>>; 2],
-        meter: &Meter<'_>,
-    ) -> Result<[f64; 3]>
-    where
-        P: AnnealingPath,
-        K: TransitionKernel<P::At<'p>>,
-    {
-        let mut sums = [0.0; 3];
-        for update in 1..=self.updates {
-            chains.stay(kernel)?;
-            meter.count(chains.block().len() as u64, self.chains)?;
-            if update > self.burn_in && (update - self.burn_in).is_multiple_of(self.thinning) {
-                let (here, block) = (chains.stage().model, chains.block());
-                sums[0] += sum_of_log_ratios(block, Some(here), back.as_ref());
-                sums[1] += sum_of_log_ratios(block, ahead.as_ref(), Some(here));
-                sums[2] += block.alive().count() as f64;
-            }
+    fn chains(&self, block: usize) -> Range<usize> {
+        self.size * block..self.settings.chains.min(self.size * (block + 1))
+    }
+
+    fn cost(&self, blocks: Range<usize>) -> u64 {
+        let chains: usize = blocks.map(|block| self.chains(block).len()).sum();
+        let factors = [chains, self.settings.updates, self.knots.len()];
+        factors
+            .into_iter()
+            .fold(1, |cost, factor| cost.saturating_mul(factor as u64))
+    }
+
+    fn start(&self, block: usize) -> Result<Self::Block> {
+        let (chains, stream) = (self.chains(block), self.streams[block].clone());
+        let mut at = AtKnot {
+            population: Population::start(self.path, chains.start, chains.len(), stream)?,
+            neighbours: [None, None],
+            updates: 0,
+            sums: Vec::with_capacity(self.knots.len()),
+        };
+        self.arrive(&mut at)?;
+        Ok(at)
+    }
+
+    /// Updates the chains once.
+    fn step(&self, at: &mut Self::Block) -> Result<Stepped> {
+        let KnotChains {
+            updates,
+            burn_in,
+            thinning,
+            ..
+        } = *self.settings;
+        at.population.stay(self.kernel)?;
+        at.updates += 1;
+        if at.updates > burn_in && (at.updates - burn_in).is_multiple_of(thinning) {
+            let (here, block) = (at.population.stage().model, at.population.block());
+            let [back, ahead] = &at.neighbours;
+            let sums = at.sums.last_mut().expect("the chains are at a knot");
+            sums[0] += sum_of_log_ratios(block, Some(here), back.as_ref());
+            sums[1] += sum_of_log_ratios(block, ahead.as_ref(), Some(here));
+            sums[2] += block.alive().count() as f64;
         }
-        Ok(sums)
+        let is_over = at.updates == updates;
+        let is_last = is_over && at.sums.len() == self.knots.len();
+        if is_over && !is_last {
+            self.arrive(at)?;
+        }
+        Ok(Stepped::of(at.population.block().len(), is_last))
+    }
+
+    fn finish(&self, at: &mut Self::Block) -> Result<Self::Output> {
+        Ok(Sums(std::mem::take(&mut at.sums)))
+    }
+
+    fn place(&self, at: &Self::Block) -> Place {
+        at.population.place_at_hand()
     }
 }
 

@@ -35,7 +35,7 @@ pub use rounds::Rounds;
 pub use rounds_run::{Round, RoundsRun};
 pub use survey::{DerivativeRecorder, Survey, SurveyPoint};
 pub use survey_run::Pilot;
-pub(crate) use tune::robbins_monro;
+pub(crate) use tune::RobbinsMonro;
 pub use tune::{StepSizeTuning, Tuned};
 pub use varopt::{Solver, VarOpt};
 pub use warning::PilotWarning;

@@ -12,7 +12,7 @@ use super::covariance::CovarianceRecorder;
 use super::intensity::{Barrier, IntensityRecorder};
 use super::rounds_run::{Round, RoundsRun};
 use super::tuner::Tuner;
-use crate::ais::{Ais, Callback, Meter, Progress, Resampling, Run, StoppedBy, Verdict, callback};
+use crate::ais::{Ais, Resampling, Run};
 use crate::estimate::Warning;
 use crate::kernel::{TransitionKernel, Tunable};
 use crate::model::NormalizedModel;
@@ -20,6 +20,7 @@ use crate::num::setters;
 use crate::path::{AnnealingPath, dimension};
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
+use crate::work::{Counts, Execution, Job, Progress, StoppedBy, Verdict, callback};
 use crate::{Error, Result};
 
 /// Annealing in rounds (after Syed, Bouchard-Cote, Chern and Doucet 2024): one call that finds schedule, step
@@ -67,8 +68,7 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
     budget: Option<u64>,
     standard_error: Option<f64>,
     seed: u64,
-    threads: Option<usize>,
-    progress: Option<Callback<'p>>,
+    execution: Execution<'p>,
 }
 
 /// Stages of the first round, at least.
@@ -105,8 +105,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
             budget: None,
             standard_error: None,
             seed: 0,
-            threads: None,
-            progress: None,
+            execution: Execution::default(),
         }
     }
 
@@ -146,7 +145,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
 
     /// Number of threads; rayon's global pool unless set, or for `None`.
     pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
-        self.threads = threads.into();
+        self.execution.threads = threads.into();
         self
     }
 
@@ -154,14 +153,14 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// number of stages is foreseen as by [`Adaptation::progress`]. `Break` ends the rounds: the result is that
     /// of the last one that was finished, if there is one.
     pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'p) -> Self {
-        self.progress = Some(callback(progress));
+        self.execution.progress = Some(callback(progress));
         self
     }
 
     /// Shows a progress bar meanwhile, as [`Ais::progress_bar`](crate::ais::Ais::progress_bar) does.
     #[cfg(feature = "progress")]
     pub fn progress_bar(self) -> Self {
-        self.progress(crate::ais::progress_bar())
+        self.progress(crate::work::progress_bar())
     }
 }
 
@@ -182,19 +181,19 @@ where
         if let Some(target) = self.standard_error {
             Error::check_positive("standard_error", target)?;
         }
-        let meter = Meter::new(self.progress.as_deref(), 0, 0);
-        let first = self.first_pass(&meter)?;
+        let mut job = Job::new(&self.execution)?;
+        let first = self.first_pass(&mut job)?;
         let mut spent = first.evaluations;
         let mut rounds = vec![Round::of_first_pass(&first)];
         let mut seeds = stream(self.seed, Purpose::Rounds, 0);
         let (mut kernel, mut barrier, mut shapes) = (first.kernel, first.barrier, first.shapes);
         let mut stages = first.schedule.steps().max(LEAST);
-        meter.foresee(self.chain_steps(stages, spent));
+        job.foresee(self.chain_steps(stages, spent));
         let mut last = None;
         loop {
             let (now, is_last) = self.stages(stages, spent, rounds.len())?;
             let begun = Instant::now();
-            let round = self.round(&kernel, barrier.schedule(now)?, seeds.next_u64(), &meter);
+            let round = self.round(&kernel, barrier.schedule(now)?, seeds.next_u64(), &mut job);
             if was_stopped(&round) {
                 let mut last: Finished<P, K> = last.ok_or_else(|| self.stopped())?;
                 last.candidates = None;
@@ -246,14 +245,13 @@ where
         last
     }
 
-    fn first_pass(&self, meter: &Meter<'_>) -> Result<Adapted<K>> {
+    fn first_pass(&self, job: &mut Job<'_>) -> Result<Adapted<K>> {
         let (path, kernel) = (self.path, self.kernel.clone());
         Adaptation::with(path, kernel, self.tuner, self.log_base_normalizer)
             .chains(self.chains)
             .moves(self.moves)
             .seed(self.seed)
-            .threads(self.threads)
-            .first_pass_before(meter, |stages| self.chain_steps(stages, 0))
+            .first_pass_within(job, &|stages| self.chain_steps(stages, 0))
     }
 
     /// One round along a schedule.
@@ -262,7 +260,7 @@ where
         kernel: &K,
         schedule: Schedule,
         seed: u64,
-        meter: &Meter<'_>,
+        job: &mut Job<'_>,
     ) -> Result<Run<P::State, RoundRecorder<P::State>>> {
         let steps = schedule.steps();
         let shapes = self.tuner.map(|tuner| tuner.recorder(self.chains, steps));
@@ -273,9 +271,8 @@ where
             .seed(seed)
             .recorded_stages(steps.min(RECORDED))
             .resampling(Resampling::when_ess_below(0.5)?)
-            .threads(self.threads)
             .recorder((IntensityRecorder::default(), shapes));
-        ais.run_counted(meter)
+        ais.run_within(job)
     }
 
     /// Chain-steps of all rounds after a first pass of so many stages, if a small error does not end them before.

@@ -4,7 +4,8 @@ use std::fmt;
 
 use super::adaptation::Adapted;
 use super::intensity::Barrier;
-use crate::ais::{Run, StoppedBy};
+use crate::ais::Run;
+use crate::work::StoppedBy;
 use crate::{Error, Result};
 
 /// One round of [`Rounds`](super::Rounds).

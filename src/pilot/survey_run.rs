@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use rand::Rng;
 
-use crate::ais::{Ais, Meter, Progress, StoppedBy};
+use crate::ais::Ais;
 use crate::kernel::{TransitionKernel, check_stages};
 use crate::num::setters;
 use crate::path::AnnealingPath;
@@ -12,6 +12,7 @@ use crate::pilot::friction::Friction;
 use crate::pilot::survey::{DerivativeRecorder, Survey};
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
+use crate::work::{Counts, Execution, Job, Progress, StoppedBy};
 use crate::{Error, Result};
 
 /// A pilot run, given by its settings: 100 chains and 1,000 steps unless set.
@@ -129,36 +130,17 @@ impl Pilot {
     {
         self.check()?;
         let linear = Schedule::linear(self.steps)?;
-        let meter = Meter::new(Some(progress), 0, self.evaluations(1));
-        let mut survey = self.counted(path, kernel, linear, seed, &meter)?;
+        let execution = Execution::watched(self.threads, Some(progress));
+        let mut job = Job::new(&execution)?;
+        job.foresee(self.evaluations(1));
+        let mut survey = self.counted(path, kernel, linear, seed, &mut job)?;
         let mut later_seeds = stream(seed, Purpose::PilotRounds, 0);
         for round in 1..self.rounds {
-            meter.foresee(self.rounds(self.rounds - round).evaluations(1));
+            job.foresee(self.rounds(self.rounds - round).evaluations(1));
             let schedule = Friction::default().schedule(&survey, self.steps)?;
-            survey = self.counted(path, kernel, schedule, later_seeds.next_u64(), &meter)?;
+            survey = self.counted(path, kernel, schedule, later_seeds.next_u64(), &mut job)?;
         }
         Ok(survey)
-    }
-
-    /// Surveys a path in one round, by a given schedule.
-    ///
-    /// # Errors
-    /// As [`survey`](Self::survey).
-    pub fn survey_along<'p, P, K>(
-        &self,
-        path: &'p P,
-        kernel: &K,
-        schedule: Schedule,
-        seed: u64,
-    ) -> Result<Survey>
-    where
-        P: AnnealingPath + Sync,
-        P::State: Send,
-        K: TransitionKernel<P::At<'p>> + Sync,
-    {
-        self.check()?;
-        let meter = Meter::new(None, 0, 0);
-        self.counted(path, kernel, schedule, seed, &meter)
     }
 
     /// Surveys a path in one round, counted by a meter: with more chains, where few of them stay on the support.
@@ -168,7 +150,7 @@ impl Pilot {
         kernel: &K,
         schedule: Schedule,
         seed: u64,
-        meter: &Meter<'_>,
+        job: &mut Job<'_>,
     ) -> Result<Survey>
     where
         P: AnnealingPath + Sync,
@@ -177,7 +159,7 @@ impl Pilot {
     {
         let mut pilot = *self;
         loop {
-            let survey = pilot.single(path, kernel, schedule.clone(), seed, meter);
+            let survey = pilot.single(path, kernel, schedule.clone(), seed, job);
             let living = match &survey {
                 Ok(survey) => survey.living(),
                 Err(Error::AllWeightsZero { .. }) => 0,
@@ -189,7 +171,7 @@ impl Pilot {
             }
             let factor = self.chains.div_ceil(living.max(1));
             pilot.chains = pilot.chains.saturating_mul(factor).min(most);
-            meter.foresee(pilot.evaluations(1));
+            job.foresee(pilot.evaluations(1));
         }
     }
 
@@ -200,7 +182,7 @@ impl Pilot {
         kernel: &K,
         schedule: Schedule,
         seed: u64,
-        meter: &Meter<'_>,
+        job: &mut Job<'_>,
     ) -> Result<Survey>
     where
         P: AnnealingPath + Sync,
@@ -215,9 +197,8 @@ impl Pilot {
             .chains(self.chains)
             .block_size(BLOCK)
             .seed(seed)
-            .threads(self.threads)
             .pilot();
-        let run = ais.run_counted(meter)?;
+        let run = ais.run_within(job)?;
         match run.stopped_by() {
             StoppedBy::Chains => Survey::from_run(&run),
             // A part of the chains is no survey that depends on the seed alone.

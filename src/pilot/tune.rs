@@ -1,15 +1,19 @@
 //! Step sizes tuned along a path to a target acceptance.
 
 use std::fmt;
+use std::ops::Range;
 use std::time::Instant;
 
-use crate::ais::{Callback, Meter, Populations, Progress, Verdict, callback, in_pool};
+use crate::ais::Populations;
 use crate::error::short;
 use crate::kernel::{StepSize, TransitionKernel, Tunable, refuse_stages};
 use crate::num::setters;
 use crate::path::{AnnealingPath, dimension};
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
+use crate::work::{
+    Counts, Execution, Forest, Job, Place, Progress, Single, Stepped, Task, Verdict, callback,
+};
 use crate::{Error, Result};
 
 /// Intervals between the stages at which a step size is tuned, at most.
@@ -63,8 +67,7 @@ pub struct StepSizeTuning<'p, P, K> {
     schedule: Schedule,
     acceptance: f64,
     seed: u64,
-    threads: Option<usize>,
-    progress: Option<Callback<'p>>,
+    execution: Execution<'p>,
 }
 
 /// A kernel with the step sizes that a [`StepSizeTuning`] found, and what it cost.
@@ -91,8 +94,7 @@ impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At<'p>>> StepSizeTun
             kernel,
             schedule: Schedule::linear(1_000).expect("1,000 stages are a schedule"),
             seed: 0,
-            threads: None,
-            progress: None,
+            execution: Execution::default(),
         }
     }
 
@@ -108,20 +110,20 @@ impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At<'p>>> StepSizeTun
 
     /// Number of threads; rayon's global pool unless set, or for `None`.
     pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
-        self.threads = threads.into();
+        self.execution.threads = threads.into();
         self
     }
 
     /// Calls `progress` as [`Ais::progress`](crate::ais::Ais::progress) does.
     pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'p) -> Self {
-        self.progress = Some(callback(progress));
+        self.execution.progress = Some(callback(progress));
         self
     }
 
     /// Shows a progress bar meanwhile, as [`Ais::progress_bar`](crate::ais::Ais::progress_bar) does.
     #[cfg(feature = "progress")]
     pub fn progress_bar(self) -> Self {
-        self.progress(crate::ais::progress_bar())
+        self.progress(crate::work::progress_bar())
     }
 
     /// Tunes the kernel.
@@ -140,8 +142,9 @@ impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At<'p>>> StepSizeTun
         let begun = Instant::now();
         Error::check_inner_fraction("target acceptance", self.acceptance)?;
         refuse_stages(self.kernel.stages())?;
-        let found = in_pool(self.threads, CHAINS / BLOCK, || self.sizes())?;
-        let (sizes, acceptance) = found;
+        let mut job = Job::new(&self.execution)?;
+        job.foresee(self.chain_steps());
+        let Single((sizes, acceptance)) = job.extend(self, Forest::new())?.whole(CHAINS)?;
         let evaluations = self
             .chain_steps()
             .saturating_mul(self.kernel.evaluations(dimension(self.path)) as u64);
@@ -161,43 +164,94 @@ impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At<'p>>> StepSizeTun
         (CHAINS * STEPS * (4 + self.intervals())) as u64
     }
 
-    /// The step sizes at all knots, and the mean acceptance there.
-    fn sizes(&self) -> Result<(StepSize, f64)>
-    where
-        P: AnnealingPath<State: Clone + Send> + Sync,
-        P::At<'p>: Send,
-        K: TransitionKernel<P::At<'p>> + Sync,
-    {
-        let first = stream(self.seed, Purpose::Tune, 0);
-        let mut chains = Populations::start(self.path, 0..CHAINS, BLOCK, first)?;
-        chains.check_model(&self.kernel, &[1.0, 0.0])?;
-        let meter = Meter::new(self.progress.as_deref(), 0, self.chain_steps());
-        let mut log_size = self.kernel.step_size().at(0.0).ln();
-        let (stages, intervals) = (self.schedule.steps(), self.intervals());
-        let mut knots = Vec::with_capacity(intervals + 1);
-        let mut accepted = 0.0;
-        for index in 0..=intervals {
-            let beta = self.schedule.betas()[index * stages / intervals];
-            let mut steps = 4 * STEPS;
-            if index > 0 {
-                steps = STEPS;
-                chains.place_within(beta, P::State::clone)?;
-            }
-            let mut acceptance = |log_size: f64| {
-                meter.count(CHAINS as u64, CHAINS)?;
-                acceptance(&mut chains, &self.kernel, log_size)
-            };
-            let at_beta = tune_at(beta, self.acceptance, steps, log_size, &mut acceptance)?;
-            log_size = at_beta.0;
-            accepted += at_beta.1 / (intervals + 1) as f64;
-            knots.push((beta, log_size.exp()));
-        }
-        chains.check_model(&self.kernel, &[1.0])?;
-        Ok((StepSize::knots(knots)?, accepted))
+    fn beta(&self, interval: usize) -> f64 {
+        self.schedule.betas()[interval * self.schedule.steps() / self.intervals()]
     }
 }
 
-/// One line: the step sizes at both ends, the acceptance and what it cost.
+/// Chains on their way along the path, and the step sizes found.
+pub(crate) struct Sizes<'p, P: AnnealingPath, W> {
+    chains: Populations<'p, P, W>,
+    search: RobbinsMonro,
+    knots: Vec<(f64, f64)>,
+    accepted: f64,
+}
+
+impl<'p, P, K> Task for StepSizeTuning<'p, P, K>
+where
+    P: AnnealingPath<State: Clone + Send> + Sync,
+    P::At<'p>: Send,
+    K: Tunable + TransitionKernel<P::At<'p>> + Sync,
+{
+    type Block = Sizes<'p, P, K::Workspace>;
+    /// The step sizes, and the mean acceptance.
+    type Output = Single<(StepSize, f64)>;
+
+    fn blocks(&self) -> Range<usize> {
+        0..1
+    }
+
+    fn chains(&self, _block: usize) -> Range<usize> {
+        0..CHAINS
+    }
+
+    fn cost(&self, _blocks: Range<usize>) -> u64 {
+        self.chain_steps()
+    }
+
+    fn start(&self, _block: usize) -> Result<Self::Block> {
+        let first = stream(self.seed, Purpose::Tune, 0);
+        let chains = Populations::start(self.path, 0..CHAINS, BLOCK, first)?;
+        chains.check_model(&self.kernel, &[1.0, 0.0])?;
+        let log_size = self.kernel.step_size().at(0.0).ln();
+        Ok(Sizes {
+            chains,
+            search: RobbinsMonro::new(self.acceptance, 4 * STEPS, log_size),
+            knots: Vec::with_capacity(self.intervals() + 1),
+            accepted: 0.0,
+        })
+    }
+
+    /// Moves every chain once. After the last move at a beta, the chains go on to the next.
+    fn step(&self, at: &mut Self::Block) -> Result<Stepped> {
+        let size = StepSize::constant(at.search.log_size().exp())?;
+        let decisions = at.chains.stay(&self.kernel.with_step_size(size))?;
+        let nothing_moved = Error::AllWeightsZero { chains: CHAINS };
+        at.search
+            .update(decisions.acceptance().ok_or(nothing_moved)?);
+        if !at.search.is_done() {
+            return Ok(Stepped::of(CHAINS, false));
+        }
+        let beta = self.beta(at.knots.len());
+        let (log_size, acceptance) = converged(&at.search, beta)?;
+        at.accepted += acceptance / (self.intervals() + 1) as f64;
+        at.knots.push((beta, log_size.exp()));
+        let is_last = at.knots.len() > self.intervals();
+        if !is_last {
+            let next = self.beta(at.knots.len());
+            at.chains.place_within(next, P::State::clone)?;
+            at.search = RobbinsMonro::new(self.acceptance, STEPS, log_size);
+        }
+        Ok(Stepped::of(CHAINS, is_last))
+    }
+
+    fn finish(&self, at: &mut Self::Block) -> Result<Self::Output> {
+        at.chains.check_model(&self.kernel, &[1.0])?;
+        Ok(Single((
+            StepSize::knots(std::mem::take(&mut at.knots))?,
+            at.accepted,
+        )))
+    }
+
+    fn place(&self, at: &Self::Block) -> Place {
+        (0..CHAINS, 0, at.chains.beta())
+    }
+
+    fn width(&self) -> usize {
+        CHAINS / BLOCK
+    }
+}
+
 impl<K: Tunable> fmt::Display for Tuned<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sizes = self.kernel.step_size();
@@ -212,43 +266,20 @@ impl<K: Tunable> fmt::Display for Tuned<K> {
     }
 }
 
-/// Moves every chain once, with steps of this size, and averages the acceptance probabilities.
-fn acceptance<'p, P, K>(
-    chains: &mut Populations<'p, P, K::Workspace>,
-    kernel: &K,
-    log_size: f64,
-) -> Result<f64>
-where
-    P: AnnealingPath<State: Send> + Sync,
-    P::At<'p>: Send,
-    K: Tunable + TransitionKernel<P::At<'p>> + Sync,
-{
-    let kernel = kernel.with_step_size(StepSize::constant(log_size.exp())?);
-    let decisions = chains.stay(&kernel)?;
-    let nothing_moved = Error::AllWeightsZero { chains: CHAINS };
-    decisions.acceptance().ok_or(nothing_moved)
-}
-
-/// The logarithm of the step size that gives the target at one beta, found in so many steps of all
-/// chains, and its acceptance.
-fn tune_at(
-    beta: f64,
-    target: f64,
-    steps: usize,
-    log_size: f64,
-    acceptance: &mut dyn FnMut(f64) -> Result<f64>,
-) -> Result<(f64, f64)> {
-    let (log_size, excess) = robbins_monro(target, steps, log_size, acceptance)?;
+/// Returns the logarithm of the step size found at a beta, and its acceptance.
+fn converged(search: &RobbinsMonro, beta: f64) -> Result<(f64, f64)> {
+    let (log_size, excess) = search.means();
     if excess.abs() <= TOLERANCE {
-        return Ok((log_size, target + excess));
+        return Ok((log_size, search.target + excess));
     }
     Err(Error::NotConverged {
         what: "the step size",
         detail: format!(
-            "acceptance {:.3} at beta = {} with step size {:e}, target {target}",
-            target + excess,
+            "acceptance {:.3} at beta = {} with step size {:e}, target {}",
+            search.target + excess,
             short(beta),
             log_size.exp(),
+            search.target,
         ),
     })
 }
@@ -270,26 +301,57 @@ impl Gain {
     }
 }
 
-/// Adjusts the logarithm of a step size in so many steps of all chains. Returns its mean over the last half,
-/// and by how much the acceptance exceeded the target there.
-pub(crate) fn robbins_monro(
+/// A Robbins-Monro recursion that adjusts the logarithm of a step size until the acceptance is that wanted.
+pub(crate) struct RobbinsMonro {
     target: f64,
     steps: usize,
-    mut log_size: f64,
-    acceptance: &mut dyn FnMut(f64) -> Result<f64>,
-) -> Result<(f64, f64)> {
-    let tail = steps - steps / 2;
-    let (mut mean_log_size, mut mean_excess) = (0.0, 0.0);
-    let mut gain = Gain::default();
-    for step in 0..steps {
-        let excess = acceptance(log_size)? - target;
-        if step >= steps / 2 {
-            mean_log_size += log_size / tail as f64;
-            mean_excess += excess / tail as f64;
+    done: usize,
+    log_size: f64,
+    gain: Gain,
+    mean_log_size: f64,
+    mean_excess: f64,
+}
+
+impl RobbinsMonro {
+    pub(crate) fn new(target: f64, steps: usize, log_size: f64) -> Self {
+        Self {
+            target,
+            steps,
+            done: 0,
+            log_size,
+            gain: Gain::default(),
+            mean_log_size: 0.0,
+            mean_excess: 0.0,
         }
-        log_size += gain.increment(excess);
     }
-    Ok((mean_log_size, mean_excess))
+
+    /// Whether all steps are done.
+    pub(crate) fn is_done(&self) -> bool {
+        self.done == self.steps
+    }
+
+    /// Returns the logarithm of the step size to try next.
+    pub(crate) fn log_size(&self) -> f64 {
+        self.log_size
+    }
+
+    /// Takes the acceptance of a move with that step size.
+    pub(crate) fn update(&mut self, acceptance: f64) {
+        let excess = acceptance - self.target;
+        if self.done >= self.steps / 2 {
+            let tail = (self.steps - self.steps / 2) as f64;
+            self.mean_log_size += self.log_size / tail;
+            self.mean_excess += excess / tail;
+        }
+        self.log_size += self.gain.increment(excess);
+        self.done += 1;
+    }
+
+    /// Returns the mean of the logarithm over the last half of the steps, and by how much the acceptance exceeded the
+    /// target there.
+    pub(crate) fn means(&self) -> (f64, f64) {
+        (self.mean_log_size, self.mean_excess)
+    }
 }
 
 impl<P, K: fmt::Debug> fmt::Debug for StepSizeTuning<'_, P, K> {

@@ -5,19 +5,20 @@ use std::ops::Range;
 use rand::RngExt;
 
 use super::pair::{LogRatios, PairSums};
-use super::round::{Ended, Outcome, Plan, Starts};
+use super::round::{Plan, Starts};
 use super::trip::Trips;
 use crate::Result;
 use crate::ais::Population;
-use crate::chain::NonFinite;
+use crate::chain::{Decisions, NonFinite};
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::random::StreamRng;
+use crate::work::Place;
 
-/// What one ladder leaves of a round.
+/// The figures of one ladder in a round.
 #[derive(Debug, Clone)]
-#[cfg_attr(feature = "mpi", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct Ladder<S> {
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct Ladder<S> {
     /// By pair of neighbours.
     pub(super) pairs: Vec<PairSums>,
     pub(super) trips: Trips,
@@ -40,7 +41,7 @@ impl<S> Ladder<S> {
 }
 
 /// Ladders that move together. Chain c of each population belongs to ladder c.
-pub(super) struct Ladders<'p, P: AnnealingPath, W> {
+pub(crate) struct Ladders<'p, P: AnnealingPath, W> {
     pub(super) first: usize,
     /// Number of scans done.
     pub(super) scans: usize,
@@ -61,7 +62,7 @@ where
     pub(super) fn start(
         path: &'p P,
         ladders: Range<usize>,
-        plan: &Plan<'_>,
+        plan: &Plan,
         starts: Option<Starts<P::State, W::Memory>>,
     ) -> Result<Self> {
         let betas = plan.schedule.betas();
@@ -99,7 +100,7 @@ where
     }
 
     /// The next scan: all states move at their betas, then every second pair may swap.
-    pub(super) fn scan<K>(&mut self, kernel: &K, plan: &Plan<'_>) -> Result<()>
+    pub(super) fn scan<K>(&mut self, kernel: &K, plan: &Plan) -> Result<()>
     where
         K: TransitionKernel<P::At<'p>, Workspace = W>,
     {
@@ -124,7 +125,7 @@ where
     }
 
     /// Weighs every second pair of a ladder, and swaps those that accept.
-    fn swap(&mut self, ladder: usize, plan: &Plan<'_>, parity: usize) -> Result<()> {
+    fn swap(&mut self, ladder: usize, plan: &Plan, parity: usize) -> Result<()> {
         for j in (parity..self.populations.len() - 1).step_by(2) {
             self.at_hand = j + 1;
             let (lower, upper) = self.populations.split_at_mut(j + 1);
@@ -144,26 +145,25 @@ where
         Ok(())
     }
 
-    /// The ladders' figures, and where their states stand.
-    pub(super) fn finish(self) -> Ended<P::State, W::Memory> {
+    /// Returns the decisions at each beta.
+    pub(super) fn decisions(&self) -> Vec<Decisions> {
         let blocks = self.populations.iter().map(Population::block);
-        let decisions = blocks.map(|block| block.decisions()).collect();
-        let ends = self.populations.into_iter().map(Population::into_states);
-        let ladders = self.ladders;
-        Ended {
-            outcome: Outcome { ladders, decisions },
-            ends: ends.collect(),
-        }
+        blocks.map(|block| block.decisions()).collect()
+    }
+
+    /// Takes the states out, with the memories of the kernel.
+    pub(super) fn take_ends(&mut self) -> Starts<P::State, W::Memory> {
+        let populations = std::mem::take(&mut self.populations);
+        populations
+            .into_iter()
+            .map(Population::into_states)
+            .collect()
     }
 
     /// The ladders being moved, by their indices in the run, with index and value of the beta at hand.
-    pub(super) fn at_hand(&self) -> (Range<usize>, usize, f64) {
-        let population = &self.populations[self.at_hand];
-        (
-            population.at_hand().0,
-            self.at_hand,
-            population.stage().beta,
-        )
+    pub(super) fn at_hand(&self) -> Place {
+        let (ladders, _, beta) = self.populations[self.at_hand].place_at_hand();
+        (ladders, self.at_hand, beta)
     }
 }
 

@@ -4,12 +4,6 @@
 //! [`TemperingRun`]: log Z, the barrier between base and target, and samples of the target. It is for
 //! targets of many modes, among which chains that pass a schedule once cannot settle their shares.
 
-#[cfg(feature = "checkpoint")]
-mod checkpoint;
-#[cfg(feature = "mpi")]
-mod checkpoint_on_ranks;
-#[cfg(feature = "checkpoint")]
-mod kept;
 mod ladders;
 #[cfg(feature = "mpi")]
 mod on_ranks;
@@ -18,11 +12,10 @@ mod round;
 mod rounds;
 mod run;
 mod runner;
-mod settings;
 #[cfg(feature = "checkpoint")]
-mod snapshot;
+mod saved;
+mod settings;
 mod trip;
-mod worker;
 
 pub use run::TemperingRun;
 pub use runner::Tempering;

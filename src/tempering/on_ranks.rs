@@ -4,22 +4,20 @@ use mpi::topology::Communicator;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::round::{Outcome, Placed};
-use super::rounds::{Company, Keep};
+use super::round::Keep;
 use super::run::TemperingRun;
 use super::runner::Tempering;
 use super::settings::Settings;
-use crate::ais::{Post, Share, Site, Watch, check_engine, check_fingerprint, exchange};
-use crate::kernel::Invariant;
+use crate::kernel::{Invariant, Workspace};
 use crate::path::AnnealingPath;
-use crate::ranks::Ranks;
+use crate::work::mpi::{Ranks, SharedJob, check_engine, check_fingerprint};
 use crate::{Error, Result};
 
 impl<'p, P, K> Tempering<'p, P, K>
 where
-    P: AnnealingPath + Sync,
-    P::State: Clone + Send,
+    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Sync,
     K: Invariant<P::At<'p>> + Sync,
+    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     /// Runs all ladders on all processes of an MPI communicator, which all call this. Rank 0 has the result, of the
     /// same bits as that of [`run`](Self::run), whatever the number of processes and threads; the others have `None`.
@@ -31,15 +29,13 @@ where
     ///
     /// # Errors
     /// As [`run`](Self::run), and as [`Ais::run_on`](crate::ais::Ais::run_on).
-    pub fn run_on(&self, world: &dyn Communicator) -> Result<Option<TemperingRun<P::State>>>
-    where
-        P::State: Serialize + DeserializeOwned,
-    {
-        self.gather(world, |samples| samples)
+    pub fn run_on(&self, world: &dyn Communicator) -> Result<Option<TemperingRun<P::State>>> {
+        let run = self.shared(world, |samples| samples)?;
+        Ok(run.map(|run| self.concluded(run)))
     }
 
-    /// As [`run_on`](Self::run_on), for states that serde cannot write, or that nobody needs: they stay where they
-    /// are, and the result has `()` in their place. All else has the same bits.
+    /// As [`run_on`](Self::run_on), for samples that nobody needs: the result has `()` in their place. All else has the
+    /// same bits.
     ///
     /// # Errors
     /// As [`run_on`](Self::run_on).
@@ -47,25 +43,26 @@ where
         &self,
         world: &dyn Communicator,
     ) -> Result<Option<TemperingRun<()>>> {
-        self.gather(world, |samples| vec![(); samples.len()])
+        self.shared(world, |samples| vec![(); samples.len()])
     }
 
     /// Runs all ladders, and brings what is kept of their samples to rank 0.
-    fn gather<S: Send + Serialize + DeserializeOwned>(
+    fn shared<T: Send + Serialize + DeserializeOwned>(
         &self,
         world: &dyn Communicator,
-        keep: Keep<P::State, S>,
-    ) -> Result<Option<TemperingRun<S>>> {
-        Ranks::together(world, |ranks| {
+        keep: Keep<P::State, T>,
+    ) -> Result<Option<TemperingRun<T>>> {
+        let agree = |ranks: &mut Ranks| {
             self.check()?;
-            self.agree(ranks, None)?;
-            let post = Post::default();
-            self.rounds_after(None, keep, None, Some(&mut OnRanks { ranks, post }))
-        })
+            self.agree_on(ranks, None)
+        };
+        SharedJob::on(world, &self.execution, agree, |job| self.go_with(job, keep))
     }
+}
 
-    /// Sees to it that all ranks have the same settings, and the same fingerprint where they write checkpoints.
-    pub(super) fn agree(&self, ranks: &mut Ranks, fingerprint: Option<u32>) -> Result<()> {
+impl<P: AnnealingPath, K> Tempering<'_, P, K> {
+    /// Sees to it that all ranks have the same settings, engine and fingerprint.
+    pub(super) fn agree_on(&self, ranks: &mut Ranks, fingerprint: Option<u32>) -> Result<()> {
         let engine = self.path.engine();
         if ranks.rank() == 0 {
             return ranks.tell_all(&(&self.settings, engine, fingerprint));
@@ -76,28 +73,5 @@ where
         Error::check_found("rounds", &self.settings.rounds, &first.rounds)?;
         first.check_found(&self.settings)?;
         check_fingerprint(fingerprint, fingerprint_of_first)
-    }
-}
-
-/// The ranks of a run.
-pub(super) struct OnRanks<'a> {
-    pub(super) ranks: &'a mut Ranks,
-    pub(super) post: Post<'a>,
-}
-
-impl<T: Send + Serialize + DeserializeOwned> Company<T> for OnRanks<'_> {
-    fn share(&self) -> Share {
-        Share::of(self.ranks)
-    }
-
-    fn tell(&mut self, placed: Option<Placed>) -> Result<Option<Placed>> {
-        match self.ranks.rank() {
-            0 => self.ranks.tell_all(&placed).map(|()| placed),
-            _ => Ok(self.ranks.hear()?.1),
-        }
-    }
-
-    fn exchange(&mut self, site: &Site<'_, Outcome<T>>, watch: Watch<'_>) -> Result<()> {
-        exchange(self.ranks, site, watch, self.post)
     }
 }

@@ -1,48 +1,129 @@
-//! A round: so many scans at fixed betas. What it finds places the betas of the next.
+//! A round: scans at fixed betas, by which the betas of the next round are placed.
 
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
-use super::ladders::Ladder;
+use rand::Rng;
+
+use super::ladders::{Ladder, Ladders};
 use super::pair::PairSums;
+use super::runner::Tempering;
 use super::settings::Settings;
-use crate::ais::Merge;
+use crate::Result;
 use crate::chain::Decisions;
+use crate::kernel::{Invariant, TransitionKernel, Workspace};
 use crate::num::Moments;
+use crate::path::AnnealingPath;
 use crate::pilot::interpolate;
 use crate::random::{Purpose, StreamRng, stream, successive};
 use crate::schedule::Schedule;
+use crate::work::{Merge, Place, Stepped, StoppedBy, Task};
 
 /// By beta, then by ladder of a block: where states stand, and what the kernel keeps of them.
 pub(super) type Starts<S, M> = Vec<Vec<(S, M)>>;
 
-/// What is fixed before a round begins.
-pub(super) struct Plan<'s> {
-    pub(super) schedule: &'s Schedule,
+/// A round of a tempered run, whose blocks of ladders start where they ended the round before.
+pub(crate) struct Round<'t, 'p, P: AnnealingPath, K: Invariant<P::At<'p>>, T> {
+    pub(super) run: &'t Tempering<'p, P, K>,
+    pub(super) plan: Plan,
+    /// By block; none in the first round.
+    pub(super) starts: Vec<Mutex<Option<StartsOf<'p, P, K>>>>,
+    pub(super) keep: Keep<P::State, T>,
+}
+
+/// What is kept of the samples of a ladder.
+pub(super) type Keep<S, T> = fn(Vec<S>) -> Vec<T>;
+
+/// Where a block of ladders starts a round.
+type StartsOf<'p, P, K> = Starts<<P as AnnealingPath>::State, MemoryOf<'p, P, K>>;
+
+/// The memory that the kernel of a run keeps of a chain.
+pub(super) type MemoryOf<'p, P, K> =
+    <<K as TransitionKernel<<P as AnnealingPath>::At<'p>>>::Workspace as Workspace>::Memory;
+
+impl<'p, P, K, T> Task for Round<'_, 'p, P, K, T>
+where
+    P: AnnealingPath<State: Clone + Send> + Sync,
+    K: Invariant<P::At<'p>> + Sync,
+    T: Send,
+{
+    type Block = Ladders<'p, P, K::Workspace>;
+    type Output = RoundResult<T, P::State, MemoryOf<'p, P, K>>;
+
+    fn blocks(&self) -> Range<usize> {
+        0..self.run.settings.blocks()
+    }
+
+    fn chains(&self, block: usize) -> Range<usize> {
+        self.run.settings.ladders_of(block)
+    }
+
+    fn cost(&self, blocks: Range<usize>) -> u64 {
+        let ladders: usize = blocks.map(|block| self.chains(block).len()).sum();
+        (ladders * self.plan.schedule.betas().len() * self.plan.scans) as u64
+    }
+
+    fn start(&self, block: usize) -> Result<Self::Block> {
+        let start = self.starts[block].lock();
+        let start = start.unwrap_or_else(PoisonError::into_inner).take();
+        Ladders::start(self.run.path, self.chains(block), &self.plan, start)
+    }
+
+    fn step(&self, at: &mut Self::Block) -> Result<Stepped> {
+        at.scan(&self.run.kernel, &self.plan)?;
+        let chains = at.ladders.len() * at.populations.len();
+        Ok(Stepped::of(chains, at.scans == self.plan.scans))
+    }
+
+    fn finish(&self, at: &mut Self::Block) -> Result<Self::Output> {
+        let keep = |ladder: Ladder<P::State>| ladder.with_samples(self.keep);
+        Ok(RoundResult {
+            decisions: at.decisions(),
+            ladders: std::mem::take(&mut at.ladders)
+                .into_iter()
+                .map(keep)
+                .collect(),
+            ends: vec![at.take_ends()],
+        })
+    }
+
+    fn place(&self, at: &Self::Block) -> Place {
+        at.at_hand()
+    }
+}
+
+/// All that is fixed before a round begins.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) schedule: Schedule,
     /// A guess of `log Z_{j+1}/Z_j` for each pair of neighbours.
-    pub(super) log_ratios: &'s [f64],
+    pub(super) log_ratios: Vec<f64>,
     pub(super) scans: usize,
     round: usize,
-    /// Of so many scans, one gives a sample.
+    /// One scan of this many gives a sample.
     stride: usize,
     ladders: usize,
     /// By beta, then by ladder; those of the swaps come last.
     streams: Vec<StreamRng>,
 }
 
-impl<'s> Plan<'s> {
-    /// Of a round, from 1, at these betas and with these guesses.
-    pub(super) fn new(
-        settings: &Settings,
-        round: usize,
-        (schedule, log_ratios): (&'s Schedule, &'s [f64]),
-        seed: u64,
-    ) -> Self {
+impl Plan {
+    /// Plans a round, which has a seed of its own.
+    pub(super) fn new(settings: &Settings, placed: &Placed) -> Self {
+        let Placed {
+            round,
+            ref schedule,
+            ref guesses,
+        } = *placed;
+        let mut seeds = stream(settings.seed, Purpose::TemperingRounds, 0);
+        let seed = (0..round).map(|_| seeds.next_u64()).next_back();
+        let seed = seed.expect("rounds are counted from 1");
         let ladders = settings.ladders;
         let streams = successive(stream(seed, Purpose::Tempering, 0));
         let number = (schedule.betas().len() + 1) * ladders;
         Self {
-            schedule,
-            log_ratios,
+            schedule: schedule.clone(),
+            log_ratios: guesses.clone(),
             scans: settings.scans(round),
             round,
             stride: settings.stride(round),
@@ -69,35 +150,42 @@ impl<'s> Plan<'s> {
     }
 }
 
-/// What some ladders leave of a round.
+/// The result of some ladders of a round.
 #[derive(Debug)]
-#[cfg_attr(feature = "mpi", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct Outcome<S> {
-    pub(super) ladders: Vec<Ladder<S>>,
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct RoundResult<T, S, M> {
+    pub(super) ladders: Vec<Ladder<T>>,
     /// By beta.
     pub(super) decisions: Vec<Decisions>,
+    /// By block, where its next round starts.
+    pub(super) ends: Vec<Starts<S, M>>,
 }
 
-impl<S: Send> Merge for Outcome<S> {
+impl<T: Send, S: Send, M: Send> Merge for RoundResult<T, S, M> {
     fn merge(&mut self, right: Self) {
         self.ladders.extend(right.ladders);
+        self.ends.extend(right.ends);
         for (mine, theirs) in self.decisions.iter_mut().zip(right.decisions) {
             *mine += theirs;
         }
     }
 }
 
-/// A block of ladders at the end of a round.
+/// How far a run has come.
 #[derive(Debug)]
-pub(super) struct Ended<S, M> {
-    pub(super) outcome: Outcome<S>,
-    /// Where its next round starts.
-    pub(super) ends: Starts<S, M>,
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Reached<T, S, M> {
+    /// The last round that is finished.
+    pub(super) last: Option<FinishedRound<T>>,
+    pub(super) next: Placed,
+    /// By block, where its next round starts.
+    pub(super) ends: Vec<Starts<S, M>>,
+    pub(super) stopped_by: Option<StoppedBy>,
 }
 
 /// Where the stages of a round are placed, by the round before.
 #[derive(Debug)]
-#[cfg_attr(feature = "mpi", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Placed {
     /// From 1.
     pub(super) round: usize,
@@ -108,7 +196,8 @@ pub(super) struct Placed {
 
 /// A round that is done.
 #[derive(Debug)]
-pub(super) struct Finished<S> {
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct FinishedRound<S> {
     pub(super) round: usize,
     pub(super) schedule: Schedule,
     /// The guesses of `log Z_{j+1}/Z_j` that it had.
@@ -117,14 +206,14 @@ pub(super) struct Finished<S> {
     pub(super) decisions: Vec<Decisions>,
 }
 
-impl<S> Finished<S> {
-    pub(super) fn of(plan: &Plan<'_>, outcome: Outcome<S>) -> Self {
+impl<S> FinishedRound<S> {
+    pub(super) fn of(plan: Plan, ladders: Vec<Ladder<S>>, decisions: Vec<Decisions>) -> Self {
         Self {
             round: plan.round,
-            schedule: plan.schedule.clone(),
-            guesses: plan.log_ratios.to_vec(),
-            ladders: outcome.ladders,
-            decisions: outcome.decisions,
+            schedule: plan.schedule,
+            guesses: plan.log_ratios,
+            ladders,
+            decisions,
         }
     }
 

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use super::round::Finished;
+use super::round::FinishedRound;
 use super::settings::Settings;
-use crate::ais::StoppedBy;
 use crate::chain::Decisions;
 use crate::estimate::{Headline, Warning, student};
 use crate::num::Moments;
 use crate::schedule::Schedule;
+use crate::work::StoppedBy;
 use crate::{Error, Result};
 
 /// The result of [`Tempering`](super::Tempering): log Z, the barrier between base and target, and samples of
@@ -45,7 +45,7 @@ const GAP: f64 = 0.9;
 impl<S> TemperingRun<S> {
     pub(super) fn new(
         settings: Settings,
-        last: Finished<S>,
+        last: FinishedRound<S>,
         stopped_by: StoppedBy,
         rounding_error: f64,
         (evaluations, seconds): (u64, f64),

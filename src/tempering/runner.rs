@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::settings::Settings;
-use crate::ais::{Conduct, Progress, Verdict, callback};
 use crate::kernel::Invariant;
 use crate::model::NormalizedModel;
 use crate::num::setters;
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
+use crate::work::{Execution, Progress, Verdict, callback};
 
 /// Non-reversible parallel tempering (Syed, Bouchard-Cote, Deligiannidis and Doucet 2022).
 ///
@@ -53,7 +53,7 @@ pub struct Tempering<'p, P: AnnealingPath, K> {
     pub(super) path: &'p P,
     pub(super) kernel: K,
     pub(super) settings: Settings,
-    pub(super) conduct: Conduct<'p>,
+    pub(super) execution: Execution<'p>,
 }
 
 impl<'p, P: AnnealingPath, K: Invariant<P::At<'p>>> Tempering<'p, P, K> {
@@ -72,7 +72,7 @@ impl<'p, P: AnnealingPath, K: Invariant<P::At<'p>>> Tempering<'p, P, K> {
             path,
             kernel,
             settings: Settings::new(log_base_normalizer),
-            conduct: Conduct::default(),
+            execution: Execution::default(),
         }
     }
 }
@@ -101,7 +101,7 @@ impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
     /// Number of threads; rayon's global pool unless set. Without the feature `rayon` a run has
     /// one thread whatever is set.
     pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
-        self.conduct.threads = threads.into();
+        self.execution.threads = threads.into();
         self
     }
 
@@ -109,14 +109,14 @@ impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
     /// [`rounds`](Self::rounds) is the most that it may have. The result is that of a run of so many rounds. A run that
     /// ends before it is that small [warns](crate::estimate::Warning::ErrorNotReached).
     pub fn until_error(mut self, standard_error: f64) -> Self {
-        self.conduct.budget.standard_error = Some(standard_error);
+        self.execution.until_error = Some(standard_error);
         self
     }
 
     /// Ends the run after so much wall time. The result is that of the last round that was finished: of a run
     /// of so many rounds.
     pub fn time_limit(mut self, time: Duration) -> Self {
-        self.conduct.budget.time = Some(time);
+        self.execution.time_limit = Some(time);
         self
     }
 
@@ -125,14 +125,14 @@ impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
     /// [`ControlFlow`](std::ops::ControlFlow), of which `Break` stops the run at the end of the scan; what counts
     /// then is said at [`time_limit`](Self::time_limit).
     pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'p) -> Self {
-        self.conduct.progress = Some(callback(progress));
+        self.execution.progress = Some(callback(progress));
         self
     }
 
     /// Stops the run at the end of the scan when `asked` says so, as `Break` of a [progress](Self::progress)
     /// callback does: for a flag that a signal sets. It is asked after each scan of a block of ladders.
     pub fn stop_when(mut self, asked: impl Fn() -> bool + Sync + 'p) -> Self {
-        self.conduct.stop_when = Some(Box::new(asked));
+        self.execution.stop_when = Some(Box::new(asked));
         self
     }
 
@@ -140,7 +140,7 @@ impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
     /// and then.
     #[cfg(feature = "progress")]
     pub fn progress_bar(self) -> Self {
-        self.progress(crate::ais::progress_bar())
+        self.progress(crate::work::progress_bar())
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{Error, Result};
 /// What fixes the bits of a run besides path and kernel.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct Settings {
+pub struct Settings {
     /// The betas at the start.
     pub(super) schedule: Schedule,
     pub(super) ladders: usize,

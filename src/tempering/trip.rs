@@ -15,7 +15,7 @@ pub(super) enum Leg {
 
 /// Where the states of one ladder come from, by beta, and the round trips that they have made.
 #[derive(Debug, Clone)]
-#[cfg_attr(feature = "mpi", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Trips {
     pub(super) legs: Vec<Leg>,
     pub(super) round_trips: u64,

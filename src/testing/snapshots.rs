@@ -4,7 +4,6 @@ use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::ais::{Population, fingerprint};
-use crate::checkpoint::{Decoder, Encoder};
 use crate::drift::{
     DriftModifiedLangevin, QuadratureModifier, RidgeGibbs, RidgePath, SeparableModifier, Sinusoid,
 };
@@ -20,6 +19,7 @@ use crate::path::{AnnealingPath, GaussianPath, GeometricPath};
 use crate::random::{Purpose, stream};
 use crate::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath, Scalar};
 use crate::schedule::Schedule;
+use crate::work::store::{decode, encode};
 
 const STAGES: usize = 6;
 const CHAINS: usize = 5;
@@ -29,9 +29,7 @@ where
     P: AnnealingPath<State: Serialize>,
     W: Workspace<Memory: Serialize>,
 {
-    let mut encoder = Encoder::default();
-    population.encode(&mut encoder).unwrap();
-    encoder.finish()
+    encode("population", &population.saved()).unwrap()
 }
 
 /// Cuts the way at each stage.
@@ -59,10 +57,8 @@ where
         let mut population = start();
         pass(&mut population, 0..cut);
         let written = bytes(&population);
-        let mut decoder = Decoder::new(&written);
-        let read =
-            Population::<'p, P, K::Workspace>::decode(&mut decoder, path, beta, &(0..CHAINS));
-        decoder.finish().unwrap();
+        let saved = decode("population", &written).unwrap();
+        let read = Population::<'p, P, K::Workspace>::restored(path, beta, &(0..CHAINS), saved);
         let mut population = read.unwrap().at_stage(cut);
         pass(&mut population, cut..STAGES);
         let name = std::any::type_name::<K>();

@@ -81,7 +81,7 @@ fn a_damaged_part_is_refused() {
             "/nodes/0/value/chains/log_weights",
             serde_json::json!([0.0]),
         ),
-        ("/nodes/0/value/tally/windows", serde_json::json!([])),
+        ("/nodes/0/value/sums/windows", serde_json::json!([])),
     ] {
         let message = damaged(key, value);
         assert!(message.contains("parts"), "{key}: {message}");
@@ -109,10 +109,10 @@ fn a_run_that_contradicts_itself_is_refused_as_it_is_read() {
         ("/chains/states", json!([])),
         ("/chains/log_weights", json!([0.0])),
         ("/chains/roots", json!([0])),
-        ("/tallies", json!([])),
-        ("/tallies/0/level", json!(1)),
-        ("/tallies/0/level", json!(64)),
-        ("/tallies/0/value/windows", json!([])),
+        ("/sums", json!([])),
+        ("/sums/0/level", json!(1)),
+        ("/sums/0/level", json!(64)),
+        ("/sums/0/value/windows", json!([])),
     ] {
         refused::<Run<DVector<f64>>>(&run, key, value);
     }

@@ -4,22 +4,21 @@ use std::thread;
 use std::time::Duration;
 
 use annealed::ais::{Progress, StoppedBy};
-use annealed::kernel::{Metropolis, RandomWalkMetropolis};
+use annealed::kernel::RandomWalkMetropolis;
 use annealed::model::{FunctionModel, Gaussian, GaussianMixture};
 use annealed::mpi::topology::Communicator;
 use annealed::path::{AnnealingPath, GeometricPath};
-use annealed::rand::RngExt;
 use annealed::schedule::Schedule;
 use annealed::tempering::{Tempering, TemperingRun};
 use annealed::{Error, Result};
 use nalgebra::{DVector, dvector};
 
-use crate::{Angle, Turn, expect_failure, expect_settings, walk};
+use crate::{expect_failure, expect_settings, walk};
 
 pub fn check(world: &dyn Communicator) {
     for threads in [1, 2, 8] {
         runs(world, threads);
-        states_without_serde(world, threads);
+        without_states(world, threads);
         a_failure(world, threads);
     }
     progress(world);
@@ -93,11 +92,9 @@ fn runs(world: &dyn Communicator, threads: usize) {
     expect_same(world, found, || until().run().unwrap());
 }
 
-fn states_without_serde(world: &dyn Communicator, threads: usize) {
-    let target = FunctionModel::new(|x: &Angle| 3.0 * x.0.cos());
-    let base = FunctionModel::new(|_: &Angle| 0.0).with_sampler(|rng| Angle(rng.random()));
-    let path = GeometricPath::new(base, target);
-    let run = || Tempering::with_base_log_z(&path, Metropolis(Turn), 0.0).rounds(5);
+fn without_states(world: &dyn Communicator, threads: usize) {
+    let path = path();
+    let run = || tempering(&path).rounds(5);
     let found = run().threads(threads).run_on_without_states(world).unwrap();
     assert_eq!(found.is_some(), world.rank() == 0);
     if let Some(found) = found {

@@ -7,7 +7,7 @@ use rand::Rng;
 use super::candidate::{self, Candidate, ERRORS, best, reference};
 use super::pool::{Drawn, pool};
 use super::result::{CONFIDENCE, Start, hash};
-use crate::ais::{Ais, Callback, Meter, Progress, Run, StoppedBy, Verdict, callback, in_pool};
+use crate::ais::{Ais, Run};
 use crate::num::{Engine, setters};
 use crate::random::{Purpose, StreamRng, stream};
 use crate::rbm::base_rate::BaseRate;
@@ -19,6 +19,7 @@ use crate::rbm::model::Rbm;
 use crate::rbm::path::RbmPath;
 use crate::rbm::scalar::Scalar;
 use crate::schedule::Schedule;
+use crate::work::{Counts, Execution, Job, Progress, StoppedBy, Verdict, callback, in_pool};
 use crate::{Error, Result};
 
 /// A search for the base from which a run finds the mass of an RBM.
@@ -61,8 +62,7 @@ pub struct StartSearch<'p, T: Scalar = f32> {
     given: Option<BaseRate<T>>,
     seed: u64,
     engine: Option<Engine>,
-    threads: Option<usize>,
-    progress: Option<Callback<'p>>,
+    execution: Execution<'p>,
 }
 
 /// The largest number of candidates.
@@ -103,8 +103,7 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
             given: None,
             seed: 0,
             engine: None,
-            threads: None,
-            progress: None,
+            execution: Execution::default(),
         }
     }
 
@@ -127,20 +126,20 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
 
     /// Number of threads; rayon's global pool unless set, or for `None`.
     pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
-        self.threads = threads.into();
+        self.execution.threads = threads.into();
         self
     }
 
     /// Calls `progress` as [`Ais::progress`] does. `Break` ends the search with [`Error::Stopped`].
     pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'p) -> Self {
-        self.progress = Some(callback(progress));
+        self.execution.progress = Some(callback(progress));
         self
     }
 
     /// Shows a progress bar meanwhile, as [`Ais::progress_bar`] does.
     #[cfg(feature = "progress")]
     pub fn progress_bar(self) -> Self {
-        self.progress(crate::ais::progress_bar())
+        self.progress(crate::work::progress_bar())
     }
 
     /// Searches.
@@ -152,21 +151,19 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
         Error::check_count("chains", self.chains, 1)?;
         Error::check_at_least("stages", self.stages, 1)?;
         let begun = Instant::now();
-        let pilots = self.pilots(rbm);
-        let mut start = match self.threads {
-            None => pilots.search(),
-            threads => in_pool(threads, usize::MAX, || pilots.search()),
-        }?;
+        let mut start = self.pilots(rbm)?.search()?;
         start.seconds = begun.elapsed().as_secs_f64();
         Ok(start)
     }
 
-    fn pilots<'s>(&'s self, rbm: &'s Rbm<T>) -> Pilots<'s, T> {
+    fn pilots<'s>(&'s self, rbm: &'s Rbm<T>) -> Result<Pilots<'s, T>> {
         let chains = (self.chains / 4).clamp(CHAINS[0], CHAINS[1]);
         let scale = (self.chains as f64 / (4 * chains) as f64).min(1.0);
         let stages = (scale * self.stages as f64).max(1.0);
         let total = (2.0 * stages * chains as f64) as u64;
-        Pilots {
+        let job = Job::new(&self.execution)?;
+        job.foresee(total);
+        Ok(Pilots {
             rbm,
             given: self.given.as_ref(),
             chains,
@@ -174,11 +171,12 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
             chain_steps: (self.chains as u64).saturating_mul(self.stages as u64),
             seed: self.seed,
             engine: self.engine,
-            meter: Meter::new(self.progress.as_deref(), 0, total),
+            threads: self.execution.threads,
+            job,
             rng: stream(self.seed, Purpose::Start, 0),
             candidates: Vec::new(),
             drawn: Vec::new(),
-        }
+        })
     }
 }
 
@@ -203,7 +201,8 @@ struct Pilots<'s, T: Scalar> {
     chain_steps: u64,
     seed: u64,
     engine: Option<Engine>,
-    meter: Meter<'s>,
+    threads: Option<usize>,
+    job: Job<'s>,
     rng: StreamRng,
     candidates: Vec<Candidate<T>>,
     drawn: Vec<Drawn>,
@@ -221,7 +220,9 @@ impl<T: Scalar> Pilots<'_, T> {
         let mut states = self.pilot(name, first.clone(), OF_GIVEN)?;
         states.extend(self.pilot("fair coins", coins.clone(), OF_COINS)?);
         let most = most_configurations(self.chain_steps, hidden);
-        let (bound, known) = rbm.explore(&states, STARTS, self.seed, most)?;
+        let seed = self.seed;
+        let explore = || rbm.explore(&states, STARTS, seed, most);
+        let (bound, known) = in_pool(self.threads, usize::MAX, explore)?;
         if self.first_is_good(&bound) {
             return Ok(self.concluded(bound));
         }
@@ -259,7 +260,7 @@ impl<T: Scalar> Pilots<'_, T> {
             .block_size((self.chains / 8).clamp(BLOCK[0], BLOCK[1]))
             .seed(self.rng.next_u64())
             .pilot()
-            .run_counted(&self.meter)?;
+            .run_within(&mut self.job)?;
         if run.stopped_by() == StoppedBy::Callback {
             let (by, chains) = (StoppedBy::Callback.to_string(), self.chains);
             return Err(Error::Stopped { by, chains });

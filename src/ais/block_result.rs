@@ -1,0 +1,138 @@
+//! The results of blocks that have passed all stages.
+
+use std::ops::Range;
+
+use super::settings::Settings;
+use super::stages::Window;
+use crate::work::{Forest, Merge, Node};
+
+/// The result of the chains of one node of the tree of blocks.
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct BlockResult<S, R> {
+    pub(super) chains: FinalStates<S>,
+    pub(super) sums: StageSums<R>,
+}
+
+/// FinalStates at the end of the schedule.
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct FinalStates<S> {
+    pub(super) states: Vec<S>,
+    #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_values"))]
+    pub(super) log_weights: Vec<f64>,
+    /// For each chain the index of the one that it descends from; empty where nothing was resampled.
+    pub(super) roots: Vec<usize>,
+}
+
+/// Sums over the stages that chains have passed.
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct StageSums<R> {
+    pub(super) windows: Vec<Window>,
+    pub(super) recorder: R,
+    /// Number of living chains that ended where the base has no density.
+    pub(super) uncovered: usize,
+}
+
+impl<S> FinalStates<S> {
+    /// Whether there are so many chains, each with a number for a weight. `roots` tells whether each has a
+    /// root.
+    pub(super) fn are(&self, chains: usize, with_roots: bool) -> bool {
+        let roots = if with_roots { chains } else { 0 };
+        let is_weight = |weight: &f64| *weight < f64::INFINITY;
+        self.states.len() == chains
+            && self.log_weights.len() == chains
+            && self.log_weights.iter().all(is_weight)
+            && self.roots.len() == roots
+    }
+
+    pub(super) fn extend(&mut self, right: Self) {
+        self.states.extend(right.states);
+        self.log_weights.extend(right.log_weights);
+        self.roots.extend(right.roots);
+    }
+
+    /// Adds chains whose first has this index in the run. Roots become places in the list.
+    pub(super) fn append(&mut self, mut right: Self, first: usize) {
+        let place = self.log_weights.len();
+        for root in &mut right.roots {
+            *root = *root - first + place;
+        }
+        self.extend(right);
+    }
+
+    /// The chains of each node, of which there are as many as there should be. Roots become indices in the run.
+    pub(super) fn divided<R>(
+        self,
+        settings: &Settings,
+        sums: Forest<StageSums<R>>,
+    ) -> Forest<BlockResult<S, R>> {
+        let mut place = 0;
+        let mut states = self.states.into_iter();
+        let mut log_weights = self.log_weights.into_iter();
+        let mut roots = self.roots.into_iter();
+        let with_chains = |node: Node<StageSums<R>>| {
+            let indices = settings.chains_of(node.blocks());
+            let chains = Self {
+                states: states.by_ref().take(indices.len()).collect(),
+                log_weights: log_weights.by_ref().take(indices.len()).collect(),
+                roots: roots
+                    .by_ref()
+                    .take(indices.len())
+                    .map(|root| root.saturating_add(indices.start).saturating_sub(place))
+                    .collect(),
+            };
+            place += indices.len();
+            node.map(|sums| BlockResult { chains, sums })
+        };
+        sums.into_iter().map(with_chains).collect()
+    }
+}
+
+impl<S, R> BlockResult<S, R> {
+    /// Whether this can be the result of these chains.
+    pub(super) fn fits(&self, settings: &Settings, chains: &Range<usize>) -> bool {
+        self.chains
+            .are(chains.len(), settings.interaction.is_some())
+            && self.chains.roots.iter().all(|root| chains.contains(root))
+            && self.sums.fits(settings.windows().count(), chains.len())
+    }
+}
+
+impl<S> Default for FinalStates<S> {
+    fn default() -> Self {
+        Self {
+            states: Vec::new(),
+            log_weights: Vec::new(),
+            roots: Vec::new(),
+        }
+    }
+}
+
+impl<R> StageSums<R> {
+    /// Whether there are so many windows, and nothing counts more than so many chains.
+    pub(super) fn fits(&self, windows: usize, chains: usize) -> bool {
+        let mut counted = self.windows.iter();
+        self.windows.len() == windows
+            && counted.all(|window| window.fits(chains))
+            && self.uncovered <= chains
+    }
+}
+
+impl<R: Merge> Merge for StageSums<R> {
+    fn merge(&mut self, right: Self) {
+        for (mine, theirs) in self.windows.iter_mut().zip(&right.windows) {
+            mine.merge(theirs);
+        }
+        self.recorder.merge(right.recorder);
+        self.uncovered += right.uncovered;
+    }
+}
+
+impl<S, R: Merge> Merge for BlockResult<S, R> {
+    fn merge(&mut self, right: Self) {
+        self.chains.extend(right.chains);
+        self.sums.merge(right.sums);
+    }
+}

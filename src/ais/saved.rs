@@ -1,0 +1,398 @@
+//! A block on its way through the schedule, saved; and the run that leaves such blocks in a file.
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::block_result::BlockResult;
+use super::fingerprint::fingerprint;
+use super::lineage::Lineage;
+use super::population::Population;
+use super::recorder::Recorder;
+use super::run::Run;
+use super::runner::Ais;
+use super::settings::Settings;
+use super::stages::{StageRecorder, Window, Windows};
+use super::task::{AisTask, InProgress};
+use crate::chain::{Block, Decisions, SavedBlock};
+use crate::estimate::Warning;
+use crate::kernel::{TransitionKernel, Workspace, check_stages};
+use crate::path::AnnealingPath;
+use crate::work::store::{Checkpointed, KeptJob, Resumable, decode, encode};
+use crate::work::{Execution, Persist};
+use crate::{Error, Result};
+
+/// The parts of a population between two stages: its block, and the memories of the kernel.
+pub(crate) type SavedPopulation<S, M> = (SavedBlock<S>, Vec<M>);
+
+impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
+    /// Returns the population in the form of a [`SavedPopulation`].
+    pub(crate) fn saved(&self) -> impl Serialize
+    where
+        P::State: Serialize,
+        W::Memory: Serialize,
+    {
+        (self.block().saved(), Vec::from_iter(self.memories()))
+    }
+
+    /// Returns the saved population of these chains at a model.
+    ///
+    /// # Errors
+    /// As [`Block::restored`]; another number of memories.
+    pub(crate) fn restored(
+        path: &'p P,
+        beta: f64,
+        chains: &Range<usize>,
+        (block, memories): SavedPopulation<P::State, W::Memory>,
+    ) -> Result<Self> {
+        Error::check_dimension("memories of the kernel", memories.len(), chains.len())?;
+        let mut population = Self::from_block(path, beta, Block::restored(chains, block)?)?;
+        population.set_memories(memories);
+        Ok(population)
+    }
+}
+
+/// The parts of what is recorded of a block: of each window, and of the one at hand.
+type SavedStages = (Vec<Window>, Vec<f64>, Decisions);
+
+impl StageRecorder {
+    /// Returns what was recorded in so many stages, at least one, in the form of [`SavedStages`].
+    fn saved(&self, passed: usize) -> impl Serialize {
+        let begun = &self.records[..=self.windows.of_stage(passed)];
+        (begun, &self.start, &self.decisions)
+    }
+
+    /// Returns what was recorded of so many chains in so many stages, at least one.
+    ///
+    /// # Errors
+    /// Other numbers; counts above the number of chains.
+    fn restored(
+        windows: Windows,
+        passed: usize,
+        chains: usize,
+        (mut records, start, decisions): SavedStages,
+    ) -> Result<Self> {
+        let begun = windows.of_stage(passed) + 1;
+        Error::check_dimension("recorded stages", records.len(), begun)?;
+        Error::check_dimension("log weights at a recorded stage", start.len(), chains)?;
+        let fit = records.iter().all(|window| window.fits(chains));
+        let expected = format!("at most {chains} of each");
+        Error::check(fit, "recorded stages", "sums of too many chains", expected)?;
+        records.resize(windows.count(), Window::default());
+        Ok(Self {
+            windows,
+            records,
+            start,
+            decisions,
+        })
+    }
+}
+
+/// The parts of a block: stages passed, population, recorded stages, recorder, and the first ancestors of its chains.
+type SavedProgress<S, M, R> = (
+    usize,
+    SavedPopulation<S, M>,
+    SavedStages,
+    R,
+    Option<Vec<usize>>,
+);
+
+impl<'p, P, K, R> Persist for AisTask<'_, 'p, P, K, R, P::State>
+where
+    P: AnnealingPath<State: Serialize + DeserializeOwned + Send> + Sync,
+    K: TransitionKernel<P::At<'p>> + Sync,
+    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
+    R: Recorder<P::At<'p>> + Serialize + DeserializeOwned + Send + Sync,
+{
+    fn save(&self, at: &Self::Block) -> Result<Vec<u8>> {
+        let roots = at.lineage.as_ref().map(|lineage| &lineage.roots);
+        let (population, stages) = (at.population.saved(), at.stages.saved(at.passed));
+        encode(
+            "block under way",
+            &(at.passed, population, stages, &at.recorder, roots),
+        )
+    }
+
+    fn restore(&self, block: usize, bytes: &[u8]) -> Result<Self::Block> {
+        let saved: SavedProgress<_, _, _> = decode("block under way", bytes)?;
+        let (passed, population, stages, recorder, roots) = saved;
+        let Settings { schedule, .. } = &self.settings;
+        let (chains, windows) = (
+            self.settings.chains_of(block..block + 1),
+            self.settings.windows(),
+        );
+        let (steps, expected) = (schedule.steps(), format!("1 to {}", schedule.steps() - 1));
+        Error::check(
+            (1..steps).contains(&passed),
+            "stages passed",
+            passed,
+            expected,
+        )?;
+        let beta = schedule.betas()[windows.model(passed)];
+        let population = Population::restored(self.path, beta, &chains, population)?;
+        let mut lineage = Lineage::of(&self.settings, self.copy, population.block());
+        let with_roots = roots.is_some();
+        let expected = if lineage.is_some() { "some" } else { "none" };
+        Error::check(
+            with_roots == lineage.is_some(),
+            "first ancestors",
+            with_roots,
+            expected,
+        )?;
+        if let (Some(lineage), Some(roots)) = (&mut lineage, roots) {
+            Error::check_dimension("first ancestors", roots.len(), chains.len())?;
+            let expected = format!("chains of {chains:?}");
+            let within = roots.iter().all(|root| chains.contains(root));
+            Error::check(within, "first ancestors", "others", expected)?;
+            lineage.roots = roots;
+        }
+        Ok(InProgress {
+            passed,
+            stages: StageRecorder::restored(windows, passed, chains.len(), stages)?,
+            population: population.at_stage(passed),
+            recorder,
+            lineage,
+        })
+    }
+
+    fn taken(&self, at: &Self::Block) -> u64 {
+        (at.passed * at.population.block().len()) as u64
+    }
+
+    fn check(&self, blocks: Range<usize>, output: &BlockResult<P::State, R>) -> Result<()> {
+        let fits = output.fits(&self.settings, &self.settings.chains_of(blocks));
+        Error::check(
+            fits,
+            "finished blocks",
+            "chains that do not fit",
+            "those of the settings",
+        )
+    }
+}
+
+impl<P: AnnealingPath, K, R> Ais<'_, P, K, R> {
+    /// The same run, which leaves checkpoints in a file: see the module [`checkpoint`](crate::checkpoint).
+    pub fn checkpoint(&self, file: impl Into<PathBuf>) -> Checkpointed<'_, Self> {
+        Checkpointed::new(self, file.into())
+    }
+}
+
+impl<'p, P, K, R> Resumable for Ais<'p, P, K, R>
+where
+    P: AnnealingPath<State: Serialize + DeserializeOwned + Send> + Sync,
+    K: TransitionKernel<P::At<'p>> + Sync,
+    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
+    R: Recorder<P::At<'p>> + Serialize + DeserializeOwned + Send + Sync,
+{
+    type Run = Run<P::State, R>;
+    type Settings = Settings;
+
+    const KIND: &'static str = "ais";
+
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn execution(&self) -> &Execution<'_> {
+        &self.execution
+    }
+
+    fn fingerprint(&self) -> Result<u32> {
+        let schedule = &self.settings.schedule;
+        self.settings.check()?;
+        check_stages("steps of the schedule", self.kernel.stages(), schedule)?;
+        // Of a recorder that cannot be written the beginning is to tell.
+        encode("recorder", &self.recorder)?;
+        fingerprint(self.path, &self.kernel, schedule)
+    }
+
+    /// More chains may be asked for than before. Then a last block that was not full is run again.
+    fn check_found(&self, found: &Settings) -> Result<usize> {
+        self.settings.check_found(found)?;
+        found.check()?;
+        let (mine, theirs) = (self.settings.chains, found.chains);
+        let expected = format!("at least {theirs}, as many as it was begun with");
+        Error::check(theirs <= mine, "chains", mine, expected)?;
+        Ok(if theirs < mine {
+            theirs / found.block_size
+        } else {
+            found.blocks()
+        })
+    }
+
+    #[cfg(feature = "mpi")]
+    fn agree(&self, ranks: &mut crate::work::mpi::Ranks, fingerprint: Option<u32>) -> Result<()> {
+        self.settings.agree(ranks, fingerprint, None)
+    }
+
+    fn go(&self, job: &mut KeptJob<'_>) -> Result<Option<Self::Run>> {
+        let part = self.go_with(job, |states| states)?;
+        part.map(|part| self.concluded(part.probed(self.probe())))
+            .transpose()
+    }
+
+    fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {
+        run.add_seconds(seconds);
+        run.warn(failure.map(|reason| Warning::CheckpointNotWritten { reason }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nalgebra::{DVector, dvector};
+    use serde::Deserialize;
+
+    use super::*;
+    use crate::ais::{Resampling, WasteFree};
+    use crate::chain::Stage;
+    use crate::kernel::PersistentHmc;
+    use crate::model::{Gaussian, UnnormalizedModel};
+    use crate::path::{GeometricPath, Intermediate};
+    use crate::schedule::Schedule;
+    use crate::work::{Merge, Task};
+
+    type Path = GeometricPath<Gaussian, Gaussian>;
+    type Run<'p> = Ais<'p, Path, PersistentHmc, Means>;
+
+    /// The mean of the first coordinate at each recorded stage.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+    struct Means(Vec<f64>);
+
+    impl Merge for Means {
+        fn merge(&mut self, _right: Self) {}
+    }
+
+    impl<M: Intermediate + UnnormalizedModel<State = DVector<f64>>> Recorder<M> for Means {
+        fn record(&mut self, _stage: Stage<'_, M>, block: &Block<M::State>) {
+            self.0.push(block.states().iter().map(|x| x[0]).sum());
+        }
+    }
+
+    fn path() -> Path {
+        let normal = |mean, deviation| Gaussian::isotropic(mean, deviation).unwrap();
+        let target = normal(dvector![1.0, -1.0], 0.4);
+        GeometricPath::new(normal(dvector![0.0, 0.0], 1.0), target)
+    }
+
+    /// 11 stages in windows of 3, and blocks of 4, 4 and 2 chains: plain, resampled and waste-free.
+    fn runs(path: &Path) -> [Run<'_>; 3] {
+        let plain = || {
+            Ais::new(path, PersistentHmc::new(0.3, 2, 0.4).unwrap())
+                .schedule(Schedule::linear(11).unwrap())
+                .chains(10)
+                .block_size(4)
+                .recorded_stages(4)
+                .recorder(Means::default())
+        };
+        let resampling = Resampling::when_ess_below(0.9).unwrap();
+        let waste_free = WasteFree::new(2).unwrap();
+        [
+            plain(),
+            plain().resampling(resampling),
+            plain().waste_free(waste_free),
+        ]
+    }
+
+    /// Block 0 of a run after 7 stages, as bytes.
+    fn saved(run: &Run<'_>) -> Vec<u8> {
+        let task = run.task(0..10, |states| states).unwrap();
+        let mut block = task.start(0).unwrap();
+        for _ in 0..7 {
+            task.step(&mut block).unwrap();
+        }
+        task.save(&block).unwrap()
+    }
+
+    #[test]
+    fn a_block_goes_on_as_if_it_had_not_been_interrupted() {
+        let path = path();
+        for (run, index) in runs(&path).iter().flat_map(|run| [(run, 0), (run, 2)]) {
+            let end = |cut: Option<usize>| {
+                let task = run.task(0..10, |states| states).unwrap();
+                let mut block = task.start(index).unwrap();
+                for stage in 0..11 {
+                    if cut == Some(stage) {
+                        block = task.restore(index, &task.save(&block).unwrap()).unwrap();
+                    }
+                    task.step(&mut block).unwrap();
+                }
+                encode("result", &task.finish(&mut block).unwrap()).unwrap()
+            };
+            let whole = end(None);
+            assert!((1..11).all(|cut| end(Some(cut)) == whole));
+        }
+    }
+
+    #[test]
+    fn a_block_of_another_run_is_refused() {
+        let path = path();
+        let [plain, resampled, _] = runs(&path);
+        let bytes = saved(&resampled);
+        let refused = |run: &Run<'_>, index| {
+            let task = run.task(0..10, |states| states).unwrap();
+            task.restore(index, &bytes)
+                .map(drop)
+                .unwrap_err()
+                .to_string()
+        };
+        let [_, other, _] = runs(&path);
+        let larger = other.block_size(5);
+        let [_, other, _] = runs(&path);
+        let shorter = other.schedule(Schedule::linear(7).unwrap());
+        let [_, other, _] = runs(&path);
+        let wider = other.recorded_stages(11);
+        for (message, expected) in [
+            (
+                refused(&resampled, 2),
+                "memories of the kernel: got 4, expected 2",
+            ),
+            (refused(&resampled, 1), "first ancestors"),
+            (refused(&larger, 0), "got 4, expected 5"),
+            (refused(&shorter, 0), "got 7, expected 1 to 6"),
+            (refused(&wider, 0), "recorded stages: got 3, expected 7"),
+            (refused(&plain, 0), "first ancestors"),
+        ] {
+            assert!(message.contains(expected), "{message}, {expected}");
+        }
+    }
+
+    #[test]
+    fn values_that_no_run_has_are_refused() {
+        type Saved = SavedProgress<DVector<f64>, DVector<f64>, Means>;
+        let path = path();
+        let [plain, ..] = runs(&path);
+        let task = plain.task(0..10, |states| states).unwrap();
+        let refused = |change: &dyn Fn(&mut Saved)| {
+            let mut block: Saved = decode("block", &saved(&plain)).unwrap();
+            change(&mut block);
+            task.restore(0, &encode("block", &block).unwrap()).map(drop)
+        };
+        let merged = |windows: &[Window]| {
+            let mut windows = windows.to_vec();
+            let second = windows[1].clone();
+            windows[0].merge(&second);
+            windows
+        };
+        refused(&|_| ()).unwrap();
+        refused(&|block| block.1.0.3[1] = f64::NEG_INFINITY).unwrap();
+        for (message, expected) in [
+            (
+                refused(&|block| block.1.0.3[1] = f64::NAN),
+                "log weights: got NaN at chain 1",
+            ),
+            (
+                refused(&|block| block.1.0.3.truncate(3)),
+                "log weights: got 3, expected 4",
+            ),
+            (
+                refused(&|block| block.2.0 = merged(&block.2.0)),
+                "too many chains",
+            ),
+        ] {
+            let message = message.unwrap_err().to_string();
+            assert!(message.contains(expected), "{message}, {expected}");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The work of an annealed run: blocks of chains on their way through the schedule.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use super::block_result::{BlockResult, FinalStates, StageSums};
+use super::lineage::{CopyState, Lineage};
+use super::population::Population;
+use super::recorder::Recorder;
+use super::settings::Settings;
+use super::stages::{StageRecorder, weights_so_far};
+use crate::Result;
+use crate::kernel::{TransitionKernel, check_stages};
+use crate::model::UnnormalizedModel;
+use crate::path::AnnealingPath;
+use crate::random::{StreamRng, stream, successive};
+use crate::work::{Forest, Place, SoFar, Stepped, Task};
+
+/// What is kept of the last states of a block.
+pub(super) type Keep<S, T> = fn(Vec<S>) -> Vec<T>;
+
+/// Gives samples of the target to some chains.
+pub(super) type Samples<'t, S> = &'t (dyn Fn(Range<usize>) -> Vec<S> + Sync);
+
+/// Blocks of chains that pass the stages of a schedule, forward from the base or backward from samples of the target.
+pub(crate) struct AisTask<'t, 'p, P: AnnealingPath, K, R, T> {
+    pub(super) path: &'p P,
+    /// The kernel, or its reversal where the path is read backward.
+    pub(super) kernel: K,
+    pub(super) settings: Settings,
+    pub(super) blocks: Range<usize>,
+    pub(super) recorder: R,
+    /// How states are copied, known where chains interact.
+    pub(super) copy: Option<CopyState<P::State>>,
+    /// Gives the states at which some chains start; samples of the base where there is none.
+    pub(super) samples: Option<Samples<'t, P::State>>,
+    pub(super) keep: Keep<P::State, T>,
+    pub(super) streams: BlockStreams,
+}
+
+/// A block that has passed some stages of its schedule, with all that its further way depends on.
+pub(crate) struct InProgress<'p, P: AnnealingPath, W, R> {
+    /// Number of stages passed.
+    pub(super) passed: usize,
+    pub(super) population: Population<'p, P, W>,
+    pub(super) stages: StageRecorder,
+    pub(super) recorder: R,
+    /// Where the chains interact.
+    pub(super) lineage: Option<Lineage<P::State>>,
+}
+
+impl<'p, P, K, R, T> AisTask<'_, 'p, P, K, R, T>
+where
+    P: AnnealingPath,
+    K: TransitionKernel<P::At<'p>>,
+{
+    /// Refuses a kernel that demands another number of stages.
+    pub(super) fn checked(self) -> Result<Self> {
+        let schedule = &self.settings.schedule;
+        check_stages("steps of the schedule", self.kernel.stages(), schedule)?;
+        Ok(self)
+    }
+
+    /// Places the chains of a block at the start.
+    fn placed(
+        &self,
+        chains: Range<usize>,
+        first: StreamRng,
+    ) -> Result<Population<'p, P, K::Workspace>> {
+        let Some(samples) = self.samples else {
+            return Population::start(self.path, chains.start, chains.len(), first);
+        };
+        let rngs = successive(first).take(chains.len()).collect();
+        Population::from_states(self.path, 1.0, chains.start, samples(chains.clone()), rngs)
+    }
+
+    /// Takes the chains through a stage. These are counted from 1 as they are passed.
+    fn pass(&self, population: &mut Population<'p, P, K::Workspace>, stage: usize) -> Result<()> {
+        let betas = self.settings.schedule.betas();
+        if !self.settings.purpose.reads_backward() {
+            return match self.settings.weighs_alone(stage) {
+                true => population.weigh_to(betas[stage]),
+                false => population.advance_to(&self.kernel, betas[stage]),
+            };
+        }
+        if stage == 1 {
+            population.stay(&self.kernel)?;
+        }
+        match betas.len() - 1 - stage {
+            0 => population.weigh_to(0.0),
+            k => population.advance_to(&self.kernel, betas[k]),
+        }
+    }
+}
+
+impl<'p, P, K, R, T> Task for AisTask<'_, 'p, P, K, R, T>
+where
+    P: AnnealingPath<State: Send> + Sync,
+    K: TransitionKernel<P::At<'p>> + Sync,
+    R: Recorder<P::At<'p>> + Send + Sync,
+    T: Send,
+{
+    type Block = InProgress<'p, P, K::Workspace, R>;
+    type Output = BlockResult<T, R>;
+
+    fn blocks(&self) -> Range<usize> {
+        self.blocks.clone()
+    }
+
+    fn chains(&self, block: usize) -> Range<usize> {
+        self.settings.chains_of(block..block + 1)
+    }
+
+    fn cost(&self, blocks: Range<usize>) -> u64 {
+        self.settings.chain_steps_of(blocks)
+    }
+
+    fn start(&self, block: usize) -> Result<Self::Block> {
+        let population = self.placed(self.chains(block), self.streams.take(block))?;
+        Ok(InProgress {
+            passed: 0,
+            stages: StageRecorder::new(self.settings.windows(), population.block().len()),
+            recorder: self.recorder.clone(),
+            lineage: Lineage::of(&self.settings, self.copy, population.block()),
+            population,
+        })
+    }
+
+    /// Takes the chains through the next stage. They do not interact after the last one.
+    fn step(&self, at: &mut Self::Block) -> Result<Stepped> {
+        let InProgress {
+            passed,
+            population,
+            stages,
+            recorder,
+            lineage,
+        } = at;
+        let (k, windows) = (*passed + 1, stages.windows);
+        let is_last = k == windows.steps();
+        self.pass(population, k)?;
+        stages.after(k, population.block());
+        if windows.ends_at(k) {
+            recorder.record(population.stage(), population.block());
+        }
+        if let Some(lineage) = lineage.as_mut().filter(|_| !is_last) {
+            lineage.resample(k, population, stages, &self.kernel)?;
+        }
+        stages.moved(k, population.block());
+        *passed = k;
+        Ok(Stepped::of(population.block().len(), is_last))
+    }
+
+    fn finish(&self, at: &mut Self::Block) -> Result<Self::Output> {
+        let base = self.path.base();
+        let block = at.population.block();
+        let log_density = |chain: usize| base.log_density(&block.states()[chain]);
+        let is_excluded = |chain: &usize| log_density(*chain) == f64::NEG_INFINITY;
+        let uncovered = block.alive().filter(is_excluded).count();
+        let (states, log_weights) = at.population.block_mut().take_states_and_log_weights();
+        Ok(BlockResult {
+            chains: FinalStates {
+                states: (self.keep)(states),
+                log_weights,
+                roots: at.lineage.take().map_or(Vec::new(), Lineage::into_roots),
+            },
+            sums: StageSums {
+                windows: at.stages.take(),
+                recorder: at.recorder.clone(),
+                uncovered,
+            },
+        })
+    }
+
+    fn place(&self, at: &Self::Block) -> Place {
+        at.population.place_at_hand()
+    }
+
+    fn last_is_unfilled(&self) -> bool {
+        self.settings.is_unfilled()
+    }
+
+    /// A run that reads its path backward has a chain for each sample, whatever its error.
+    fn suffices(&self, error: f64, blocks: usize, outputs: &Forest<Self::Output>) -> bool {
+        if self.settings.purpose.reads_backward() || !self.settings.is_look(blocks) {
+            return false;
+        }
+        let (mut log_weights, mut roots) = (Vec::new(), Vec::new());
+        for node in outputs {
+            log_weights.extend_from_slice(&node.value.chains.log_weights);
+            roots.extend_from_slice(&node.value.chains.roots);
+        }
+        let estimate = self.settings.estimate(&log_weights, &roots);
+        estimate.is_ok_and(|estimate| estimate.standard_error() <= error)
+    }
+
+    fn so_far(&self, outputs: &Forest<Self::Output>) -> Option<SoFar> {
+        let sums = outputs
+            .iter()
+            .map(|node| node.value.sums.windows.as_slice());
+        let weights = weights_so_far(sums);
+        Some(SoFar {
+            chains: weights.count() as usize,
+            log_z: weights.log_mean() + self.settings.log_base_normalizer,
+            effective_sample_size: weights.effective_sample_size(),
+        })
+    }
+}
+
+/// The stream of the first chain of each block, made when it is asked for: a run with a budget may be allowed
+/// far more chains than it needs.
+pub(super) struct BlockStreams {
+    block_size: usize,
+    made: Mutex<Made>,
+}
+
+struct Made {
+    /// The next block, and its stream.
+    next: (usize, StreamRng),
+    /// Streams of earlier blocks that nobody has asked for yet.
+    waiting: BTreeMap<usize, StreamRng>,
+}
+
+impl BlockStreams {
+    /// Returns those of a run's blocks from this one on.
+    pub(super) fn new(settings: &Settings, first: usize) -> Self {
+        let chain = settings.block_size * first;
+        let next = (first, stream(settings.seed, settings.purpose, chain));
+        Self {
+            block_size: settings.largest_block(),
+            made: Mutex::new(Made {
+                next,
+                waiting: BTreeMap::new(),
+            }),
+        }
+    }
+
+    /// Takes the stream of a block's first chain. Each block is asked for once.
+    fn take(&self, block: usize) -> StreamRng {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        while made.next.0 < block {
+            let (earlier, stream) = made.next.clone();
+            made.waiting.insert(earlier, stream);
+            self.step(&mut made);
+        }
+        if made.next.0 == block {
+            let stream = made.next.1.clone();
+            self.step(&mut made);
+            return stream;
+        }
+        let waiting = made.waiting.remove(&block);
+        waiting.expect("each block is asked for once")
+    }
+
+    fn step(&self, made: &mut Made) {
+        made.next.0 += 1;
+        (0..self.block_size).for_each(|_| made.next.1.jump());
+    }
+}

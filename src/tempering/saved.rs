@@ -1,0 +1,169 @@
+//! Ladders between two scans, saved; and the run that leaves them in a file.
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::ladders::{Ladder, Ladders};
+use super::round::{Plan, Round, RoundResult};
+use super::run::TemperingRun;
+use super::runner::Tempering;
+use super::settings::Settings;
+use crate::ais::{Population, SavedPopulation, fingerprint};
+use crate::estimate::Warning;
+use crate::kernel::{Invariant, Workspace};
+use crate::path::AnnealingPath;
+use crate::random::{StreamRng, is_stuck};
+use crate::work::store::{Checkpointed, KeptJob, Resumable, decode, encode};
+use crate::work::{Execution, Persist, Task};
+use crate::{Error, Result};
+
+impl<S> Ladder<S> {
+    /// Refuses figures that no ladder has after this many scans of a round.
+    fn check(&self, plan: &Plan, scans: usize) -> Result<()> {
+        let betas = plan.schedule.betas().len();
+        Error::check_dimension("pairs of neighbours", self.pairs.len(), betas - 1)?;
+        Error::check_dimension("legs", self.trips.legs.len(), betas)?;
+        Error::check_dimension("samples", self.samples.len(), plan.samples(scans))?;
+        let fit = self.pairs.iter().all(|pair| pair.fits(scans));
+        let fit = fit && self.trips.round_trips <= scans as u64;
+        let expected = format!("at most {scans} of each");
+        Error::check(
+            fit,
+            "pairs of neighbours",
+            "sums of too many scans",
+            expected,
+        )
+    }
+}
+
+/// The parts of a block: scans done, a population at each beta, the streams of the swaps, and the ladders' figures.
+type SavedLadders<S, M> = (
+    usize,
+    Vec<SavedPopulation<S, M>>,
+    Vec<StreamRng>,
+    Vec<Ladder<S>>,
+);
+
+impl<'p, P, K> Persist for Round<'_, 'p, P, K, P::State>
+where
+    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Sync,
+    K: Invariant<P::At<'p>> + Sync,
+    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
+{
+    fn save(&self, at: &Self::Block) -> Result<Vec<u8>> {
+        let populations: Vec<_> = at.populations.iter().map(Population::saved).collect();
+        encode(
+            "block under way",
+            &(at.scans, populations, &at.rngs, &at.ladders),
+        )
+    }
+
+    fn restore(&self, block: usize, bytes: &[u8]) -> Result<Self::Block> {
+        let saved: SavedLadders<_, _> = decode("block under way", bytes)?;
+        let (scans, populations, rngs, ladders) = saved;
+        let (range, plan) = (self.chains(block), &self.plan);
+        let expected = format!("less than {}", plan.scans);
+        Error::check(scans < plan.scans, "scans", scans, expected)?;
+        let betas = plan.schedule.betas();
+        Error::check_dimension("populations", populations.len(), betas.len())?;
+        Error::check_dimension("random streams of swaps", rngs.len(), range.len())?;
+        Error::check_dimension("ladders", ladders.len(), range.len())?;
+        let moving = !rngs.iter().any(is_stuck);
+        let expected = "bits that are not all 0";
+        Error::check(moving, "random streams of swaps", "zeros", expected)?;
+        ladders
+            .iter()
+            .try_for_each(|ladder| ladder.check(plan, scans))?;
+        let population = |(j, (population, &beta)): (usize, (_, &f64))| {
+            let population = Population::restored(self.run.path, beta, &range, population)?;
+            Ok(population.at_stage(j))
+        };
+        let populations = populations.into_iter().zip(betas).enumerate();
+        Ok(Ladders {
+            first: range.start,
+            scans,
+            populations: populations.map(population).collect::<Result<_>>()?,
+            rngs,
+            ladders,
+            at_hand: 0,
+        })
+    }
+
+    fn taken(&self, at: &Self::Block) -> u64 {
+        (at.scans * at.populations.len() * at.ladders.len()) as u64
+    }
+
+    fn check(&self, blocks: Range<usize>, output: &Self::Output) -> Result<()> {
+        let (
+            plan,
+            RoundResult {
+                ladders,
+                decisions,
+                ends,
+            },
+        ) = (&self.plan, output);
+        let (first, last) = (self.chains(blocks.start), self.chains(blocks.end - 1));
+        Error::check_dimension("ladders", ladders.len(), last.end - first.start)?;
+        Error::check_dimension("decisions", decisions.len(), plan.schedule.betas().len())?;
+        Error::check_dimension("blocks", ends.len(), blocks.len())?;
+        ladders
+            .iter()
+            .try_for_each(|ladder| ladder.check(plan, plan.scans))
+    }
+}
+
+impl<P: AnnealingPath, K> Tempering<'_, P, K> {
+    /// The same run, which leaves checkpoints in a file: see the module [`checkpoint`](crate::checkpoint).
+    pub fn checkpoint(&self, file: impl Into<PathBuf>) -> Checkpointed<'_, Self> {
+        Checkpointed::new(self, file.into())
+    }
+}
+
+impl<'p, P, K> Resumable for Tempering<'p, P, K>
+where
+    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Sync,
+    K: Invariant<P::At<'p>> + Sync,
+    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
+{
+    type Run = TemperingRun<P::State>;
+    type Settings = Settings;
+
+    const KIND: &'static str = "tempering";
+
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn execution(&self) -> &Execution<'_> {
+        &self.execution
+    }
+
+    fn fingerprint(&self) -> Result<u32> {
+        self.check()?;
+        fingerprint(self.path, &self.kernel, &self.settings.schedule)
+    }
+
+    /// More rounds may be asked for than before.
+    fn check_found(&self, found: &Settings) -> Result<usize> {
+        self.settings.check_found(found)?;
+        Ok(usize::MAX)
+    }
+
+    #[cfg(feature = "mpi")]
+    fn agree(&self, ranks: &mut crate::work::mpi::Ranks, fingerprint: Option<u32>) -> Result<()> {
+        self.agree_on(ranks, fingerprint)
+    }
+
+    fn go(&self, job: &mut KeptJob<'_>) -> Result<Option<Self::Run>> {
+        let run = self.go_with(job, |samples| samples)?;
+        Ok(run.map(|run| self.concluded(run)))
+    }
+
+    fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {
+        run.add_seconds(seconds);
+        run.warn(failure.map(|reason| Warning::CheckpointNotWritten { reason }));
+    }
+}

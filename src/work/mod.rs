@@ -1,0 +1,36 @@
+//! Work in blocks: one loop, on threads or processes, that can be watched, stopped, saved and gone on with.
+//!
+//! A [`Task`] says what a block is and what it does. A [`Job`] does the blocks of a task; a `KeptJob` saves them on their
+//! way, and a `SharedJob` shares them with other processes. A sequence of tasks is plain code that runs one after
+//! another and [carries](Carries) a value between them.
+
+mod execution;
+mod job;
+mod ledger;
+#[cfg(feature = "mpi")]
+pub(crate) mod mpi;
+#[cfg(feature = "checkpoint")]
+#[cfg_attr(not(feature = "mpi"), allow(dead_code))]
+// Only processes that share their work have any.
+mod others;
+mod progress;
+#[cfg(feature = "checkpoint")]
+pub mod store;
+mod task;
+mod threads;
+mod tree;
+
+pub(crate) use execution::Execution;
+pub use execution::StoppedBy;
+pub(crate) use job::{Carries, Counts, Job, Runs, caught, merging_panicked};
+pub(crate) use ledger::Closed;
+#[cfg(feature = "progress")]
+pub use progress::progress_bar;
+pub(crate) use progress::{Listener, callback};
+pub use progress::{Progress, SoFar, Verdict};
+#[cfg(feature = "checkpoint")]
+pub(crate) use task::Persist;
+pub(crate) use task::{Place, Single, Stepped, Task};
+pub(crate) use threads::{in_pool, join};
+pub use tree::Merge;
+pub(crate) use tree::{Forest, Node, coalesce, fold};

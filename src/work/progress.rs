@@ -1,0 +1,245 @@
+//! Progress of a long run: what a callback is told, and the meter that counts and calls it.
+
+use std::fmt;
+#[cfg(feature = "progress")]
+use std::io::{IsTerminal, stderr};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How far a run has come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// Chain-steps done, those of an earlier call that this one resumes included: passages of a stage by a chain, or
+    /// moves of a chain where it stays.
+    pub done: u64,
+    /// Chain-steps in all, if nothing stops the run before. Where stages or levels are found on the way, these
+    /// are as many as are foreseen, and change.
+    pub total: u64,
+    /// Seconds since this call began.
+    pub seconds: f64,
+    /// Seconds that the rest would take, if nothing stops the run before; infinite where nothing is done yet.
+    pub seconds_left: f64,
+    /// What the chains that are done say; `None` while there are none, and of runs of
+    /// [`Tempering`](crate::tempering::Tempering) and pilots.
+    pub so_far: Option<SoFar>,
+    /// Seconds since a checkpoint was written, or since this call began; `None` where the run leaves none. Where it
+    /// grows far beyond the interval, checkpoints cannot be written.
+    pub checkpoint_age: Option<f64>,
+}
+
+/// Estimate from the finished chains while a run goes on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct SoFar {
+    /// Number of finished chains.
+    pub chains: usize,
+    /// The estimate of `log Z_K` from them.
+    pub log_z: f64,
+    /// `(sum w)^2 / sum w^2` of their weights.
+    pub effective_sample_size: f64,
+}
+
+/// One line, as `42% done, log Z so far 208.63 (ESS 391 of 512 chains), 3 min left`.
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let share = 100.0 * self.done as f64 / self.total.max(1) as f64;
+        write!(f, "{share:.0}% done")?;
+        if let Some(so_far) = self.so_far {
+            let (log_z, ess) = (so_far.log_z, so_far.effective_sample_size);
+            let chains = so_far.chains;
+            write!(
+                f,
+                ", log Z so far {log_z:.3} (ESS {ess:.0} of {chains} chains)"
+            )?;
+        }
+        if self.seconds_left.is_finite() {
+            write!(f, ", {} left", Span(self.seconds_left))?;
+        }
+        match self.checkpoint_age {
+            Some(age) => write!(f, ", last checkpoint {} ago", Span(age)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A time in seconds, in the unit that suits it.
+struct Span(f64);
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            seconds if seconds < 120.0 => write!(f, "{seconds:.0} s"),
+            seconds if seconds < 7_200.0 => write!(f, "{:.0} min", seconds / 60.0),
+            seconds => write!(f, "{:.1} h", seconds / 3_600.0),
+        }
+    }
+}
+
+/// What a progress callback may return: nothing, or a [`ControlFlow`] whose `Break` stops the run.
+pub trait Verdict {
+    /// Whether the run is to stop.
+    fn stops(self) -> bool;
+}
+
+impl Verdict for () {
+    fn stops(self) -> bool {
+        false
+    }
+}
+
+impl Verdict for ControlFlow<()> {
+    fn stops(self) -> bool {
+        self.is_break()
+    }
+}
+
+/// Who is called with the progress of a run, and may stop it.
+pub(crate) type Listener<'a> = &'a (dyn Fn(Progress) -> ControlFlow<()> + Sync + 'a);
+
+/// The function that a user gave.
+pub(crate) type Callback<'p> = Box<dyn Fn(Progress) -> ControlFlow<()> + Sync + 'p>;
+
+/// A function of the user as a callback.
+pub(crate) fn callback<'p, V: Verdict>(
+    progress: impl Fn(Progress) -> V + Sync + 'p,
+) -> Callback<'p> {
+    Box::new(move |at| match progress(at).stops() {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    })
+}
+
+/// A callback that draws a bar on a terminal (standard error), and elsewhere writes a line after 10, 20, 40, ..
+/// seconds, later every ten minutes.
+///
+/// Runners have it as their `progress_bar`. By itself it is for calls that take a callback, as
+/// [`ScheduleOptimizer::optimize_with_progress`](crate::pilot::ScheduleOptimizer::optimize_with_progress) does.
+#[cfg(feature = "progress")]
+pub fn progress_bar() -> impl Fn(Progress) -> ControlFlow<()> + Sync {
+    let bar: Callback<'_> = match stderr().is_terminal() {
+        true => callback(drawn_bar()),
+        false => callback(lines()),
+    };
+    bar
+}
+
+#[cfg(feature = "progress")]
+fn drawn_bar() -> impl Fn(Progress) + Sync {
+    let bar = indicatif::ProgressBar::no_length();
+    let bar = bar.with_finish(indicatif::ProgressFinish::AndClear);
+    let template = "{wide_bar} {msg}";
+    if let Ok(style) = indicatif::ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    move |progress| {
+        bar.set_length(progress.total);
+        bar.set_position(progress.done);
+        bar.set_message(progress.to_string());
+        if progress.done == progress.total {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Writes a line to standard error after 10, 20, 40, .. seconds, and from then on every ten minutes.
+#[cfg(feature = "progress")]
+fn lines() -> impl Fn(Progress) + Sync {
+    let due = Mutex::new(10.0);
+    move |progress| {
+        let mut due = due.lock().unwrap_or_else(PoisonError::into_inner);
+        if progress.seconds >= *due {
+            eprintln!("{progress}");
+            *due = progress.seconds + progress.seconds.min(600.0);
+        }
+    }
+}
+
+/// At least so often a callback is called, where steps are short enough.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Counts chain-steps, and calls back about a thousand times a run and ten times a second.
+pub(crate) struct Meter<'a> {
+    callback: Option<Listener<'a>>,
+    begun: Instant,
+    /// Chain-steps done before this call.
+    before: AtomicU64,
+    done: AtomicU64,
+    total: AtomicU64,
+    /// When the callback was last called, in intervals since the beginning.
+    called: AtomicU64,
+    /// Whether the callback has said so.
+    is_stopped: AtomicBool,
+    so_far: Mutex<Option<SoFar>>,
+}
+
+impl<'a> Meter<'a> {
+    pub(super) fn new(callback: Option<Listener<'a>>) -> Self {
+        Self {
+            callback,
+            begun: Instant::now(),
+            before: AtomicU64::new(0),
+            done: AtomicU64::new(0),
+            total: AtomicU64::new(0),
+            called: AtomicU64::new(0),
+            is_stopped: AtomicBool::new(false),
+            so_far: Mutex::default(),
+        }
+    }
+
+    /// Whether anyone listens.
+    pub(super) fn is_watched(&self) -> bool {
+        self.callback.is_some()
+    }
+
+    /// Sets the estimate from the chains that are done.
+    pub(super) fn set(&self, so_far: SoFar) {
+        *self.so_far.lock().unwrap_or_else(PoisonError::into_inner) = Some(so_far);
+    }
+
+    /// Counts chain-steps that were done before this call.
+    pub(super) fn skip(&self, chain_steps: u64) {
+        self.before.fetch_add(chain_steps, Ordering::Relaxed);
+        self.done.fetch_add(chain_steps, Ordering::Relaxed);
+    }
+
+    /// Sets the chain-steps that are left from here on.
+    pub(super) fn foresee(&self, chain_steps: u64) {
+        let done = self.done.load(Ordering::Relaxed);
+        let total = done.saturating_add(chain_steps);
+        self.total.store(total, Ordering::Relaxed);
+    }
+
+    /// Counts chain-steps. Returns whether the callback has said that the run is to stop.
+    pub(super) fn add(&self, chain_steps: u64, checkpoint_age: &dyn Fn() -> Option<f64>) -> bool {
+        let Some(callback) = self.callback else {
+            return false;
+        };
+        let before = self.done.fetch_add(chain_steps, Ordering::Relaxed);
+        let done = before + chain_steps;
+        let tick = (self.total.load(Ordering::Relaxed) / 1_000).max(1);
+        let now = (self.begun.elapsed().as_millis() / INTERVAL.as_millis()) as u64;
+        let late = self.called.fetch_max(now, Ordering::Relaxed) < now;
+        let is_due = late || done / tick > before / tick;
+        if is_due && callback(self.at(done, checkpoint_age())).is_break() {
+            self.is_stopped.store(true, Ordering::Relaxed);
+        }
+        self.is_stopped.load(Ordering::Relaxed)
+    }
+
+    fn at(&self, done: u64, checkpoint_age: Option<f64>) -> Progress {
+        let seconds = self.begun.elapsed().as_secs_f64();
+        let rate = (done - self.before.load(Ordering::Relaxed)) as f64 / seconds;
+        let total = self.total.load(Ordering::Relaxed);
+        Progress {
+            done,
+            total,
+            seconds,
+            seconds_left: total.saturating_sub(done) as f64 / rate,
+            so_far: *self.so_far.lock().unwrap_or_else(PoisonError::into_inner),
+            checkpoint_age,
+        }
+    }
+}

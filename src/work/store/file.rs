@@ -1,0 +1,329 @@
+//! The format of the file: what it is of, what it holds, and a checksum over both.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::place::Place;
+use crate::{Error, Result};
+
+/// How every file begins.
+const MAGIC: [u8; 8] = *b"annealed";
+
+/// The version of the format, changed with the layout of the file or of anything that a run writes to it.
+const VERSION: u32 = 2;
+
+/// Magic, version and the length of the whole file.
+const START: usize = MAGIC.len() + 4 + 8;
+
+/// The checksum.
+const END: usize = 4;
+
+/// What a file is of. A run goes on from a file with its own header only.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Header<'a> {
+    /// The kind of run, such as "ais".
+    pub(super) kind: &'a str,
+    /// What the user calls the run.
+    pub(super) label: Option<&'a str>,
+}
+
+/// The version of this crate: another one may compute other bits.
+const CRATE: &str = env!("CARGO_PKG_VERSION");
+
+/// Why a file is refused.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+enum Fault {
+    #[error("begins with {0:?}, expected \"annealed\": it is no checkpoint of this crate")]
+    NotACheckpoint(String),
+    #[error("has version {0} of the format, expected {VERSION}")]
+    Version(u32),
+    #[error("has {found} bytes, expected {expected}: it was cut short or added to")]
+    Length { found: usize, expected: u64 },
+    #[error("has the checksum {computed:08x}, expected {stated:08x}: it is damaged")]
+    Damaged { computed: u32, stated: u32 },
+    #[error("has a header that cannot be read ({0}), expected version, kind and label")]
+    Header(postcard::Error),
+    #[error("was written by version {0} of this crate, expected {CRATE}")]
+    Crate(String),
+    #[error("is a checkpoint of {found:?}, expected one of {expected:?}")]
+    Kind { found: String, expected: String },
+    #[error("is labelled {}, expected {}", named(found), named(expected))]
+    Label {
+        found: Option<String>,
+        expected: Option<String>,
+    },
+}
+
+fn named(label: &Option<String>) -> String {
+    label
+        .as_ref()
+        .map_or("not at all".to_owned(), |label| format!("{label:?}"))
+}
+
+/// Writes a checkpoint, in the place of an older one. At every moment there is the old one or the new one.
+///
+/// # Errors
+/// [`Error::File`] where it cannot be written.
+pub(super) fn write(place: &Place<'_>, header: &Header<'_>, payload: &[u8]) -> Result<()> {
+    place.replace(|file| frame(header, payload, file))
+}
+
+/// Reads a checkpoint, and makes of its payload what `decode` does.
+///
+/// # Errors
+/// [`Error::File`] where it cannot be read, is no checkpoint, is damaged, or has another header; what `decode`
+/// refuses, likewise.
+pub(super) fn read<T>(
+    path: &Path,
+    expected: &Header<'_>,
+    decode: impl FnOnce(&[u8]) -> Result<T>,
+) -> Result<T> {
+    let bytes = fs::read(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Error::file(path, "there is no checkpoint to go on from"),
+        _ => Error::io(path, error),
+    })?;
+    let payload = payload(&bytes, expected).map_err(|fault| Error::file(path, fault))?;
+    decode(payload).map_err(|error| Error::file(path, error))
+}
+
+/// Writes the bytes of a file.
+fn frame(header: &Header<'_>, payload: &[u8], file: &mut dyn Write) -> io::Result<()> {
+    let header = postcard::to_extend(&(CRATE, header), Vec::new());
+    let header = header.expect("texts can be written");
+    let length = START + header.len() + payload.len() + END;
+    let (version, length) = (VERSION.to_le_bytes(), (length as u64).to_le_bytes());
+    let mut checksum = crc32fast::Hasher::new();
+    let pieces: [&[u8]; 5] = [&MAGIC, &version, &length, &header, payload];
+    for piece in pieces {
+        checksum.update(piece);
+        file.write_all(piece)?;
+    }
+    file.write_all(&checksum.finalize().to_le_bytes())
+}
+
+/// The payload of a file with the expected header.
+fn payload<'b>(bytes: &'b [u8], expected: &Header<'_>) -> Result<&'b [u8], Fault> {
+    let found = bytes.len();
+    let start = &bytes[..found.min(MAGIC.len())];
+    if !MAGIC.starts_with(start) {
+        let found = String::from_utf8_lossy(start).into_owned();
+        return Err(Fault::NotACheckpoint(found));
+    }
+    let length = |expected| Fault::Length { found, expected };
+    if found < START + END {
+        return Err(length((START + END) as u64));
+    }
+    let version = u32::from_le_bytes(array(&bytes[MAGIC.len()..]));
+    if version != VERSION {
+        return Err(Fault::Version(version));
+    }
+    let stated = u64::from_le_bytes(array(&bytes[MAGIC.len() + 4..]));
+    if stated != found as u64 {
+        return Err(length(stated));
+    }
+    let (rest, end) = bytes.split_at(found - END);
+    let (computed, stated) = (crc32fast::hash(rest), u32::from_le_bytes(array(end)));
+    if computed != stated {
+        return Err(Fault::Damaged { computed, stated });
+    }
+    let read = postcard::take_from_bytes(&rest[START..]);
+    let ((by, header), payload): ((&str, Header<'_>), _) = read.map_err(Fault::Header)?;
+    if by != CRATE {
+        return Err(Fault::Crate(by.to_owned()));
+    }
+    compare(&header, expected)?;
+    Ok(payload)
+}
+
+/// The first bytes of many.
+fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    std::array::from_fn(|i| bytes[i])
+}
+
+fn compare(found: &Header<'_>, expected: &Header<'_>) -> Result<(), Fault> {
+    if found.kind != expected.kind {
+        return Err(Fault::Kind {
+            found: found.kind.to_owned(),
+            expected: expected.kind.to_owned(),
+        });
+    }
+    if found.label != expected.label {
+        return Err(Fault::Label {
+            found: found.label.map(str::to_owned),
+            expected: expected.label.map(str::to_owned),
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::RngExt;
+
+    use super::super::Folder;
+    use super::*;
+    use crate::random::{Purpose, stream};
+
+    const HEADER: Header<'static> = Header {
+        kind: "ais",
+        label: Some("posterior of May"),
+    };
+
+    fn framed(header: &Header<'_>, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        frame(header, payload, &mut bytes).unwrap();
+        bytes
+    }
+
+    /// The bytes with length and checksum made right, so that the other checks are tried.
+    fn repaired(mut bytes: Vec<u8>) -> Vec<u8> {
+        let length = bytes.len();
+        bytes[12..20].copy_from_slice(&(length as u64).to_le_bytes());
+        let checksum = crc32fast::hash(&bytes[..length - 4]);
+        bytes[length - 4..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    fn payload_of_all_bytes() -> Vec<u8> {
+        (0..=255).cycle().take(3_000).collect()
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let folder = Folder::new("written_is_read");
+        let path = folder.file("run");
+        for payload in [Vec::new(), payload_of_all_bytes()] {
+            for label in [None, HEADER.label] {
+                let header = Header { label, ..HEADER };
+                write(&Place::new(&path), &header, &payload).unwrap();
+                read(&path, &header, |read| {
+                    assert_eq!(read, payload);
+                    Ok(())
+                })
+                .unwrap();
+            }
+        }
+        assert_eq!(folder.files(), ["run"]);
+    }
+
+    #[test]
+    fn each_fault_is_named() {
+        let bytes = framed(&HEADER, &[7; 100]);
+        let with = |at: usize, byte: u8| {
+            let mut bytes = bytes.clone();
+            bytes[at] = byte;
+            bytes
+        };
+        let fault = |bytes: &[u8]| payload(bytes, &HEADER).unwrap_err();
+        let length = bytes.len();
+        assert_eq!(
+            fault(b"PK\x03\x04"),
+            Fault::NotACheckpoint("PK\x03\x04".into())
+        );
+        assert_eq!(fault(&with(8, 3)), Fault::Version(3));
+        for found in (0..length).chain([length + 1]) {
+            let mut bytes = bytes.clone();
+            bytes.resize(found, 0);
+            let expected = if found < START + END {
+                START + END
+            } else {
+                length
+            } as u64;
+            assert_eq!(fault(&bytes), Fault::Length { found, expected });
+        }
+        assert!(matches!(fault(&with(length - 9, 8)), Fault::Damaged { .. }));
+        assert!(matches!(
+            fault(&repaired(with(START, 200))),
+            Fault::Header(_)
+        ));
+        let other = |header| payload(&bytes, &header).unwrap_err().to_string();
+        let kind = Header {
+            kind: "tempering",
+            ..HEADER
+        };
+        assert_eq!(
+            other(kind),
+            "is a checkpoint of \"ais\", expected one of \"tempering\""
+        );
+        let label = Header {
+            label: None,
+            ..HEADER
+        };
+        assert_eq!(
+            other(label),
+            "is labelled \"posterior of May\", expected not at all"
+        );
+        let at = START + 1;
+        assert_eq!(bytes[at..at + CRATE.len()], *CRATE.as_bytes());
+        let mut other = bytes.clone();
+        other[at] = b'x';
+        let message = fault(&repaired(other)).to_string();
+        assert!(message.contains("version x"), "{message}");
+    }
+
+    #[test]
+    fn errors_name_the_file() {
+        let folder = Folder::new("errors_name_the_file");
+        let path = folder.file("run");
+        let message = |path: &Path| {
+            let refused = read(path, &HEADER, |_| Err::<(), _>(Error::invalid("x", 1, "2")));
+            refused.unwrap_err().to_string()
+        };
+        let name = path.display().to_string();
+        assert!(message(&path).starts_with(&name), "no file");
+        fs::write(&path, b"text").unwrap();
+        assert!(message(&path).starts_with(&name), "a text");
+        write(&Place::new(&path), &HEADER, &[]).unwrap();
+        assert_eq!(
+            message(&path),
+            format!("{name}: invalid x: got 1, expected 2")
+        );
+        for nowhere in [
+            folder.file("no/run"),
+            folder.file(""),
+            "/".into(),
+            "".into(),
+        ] {
+            let error = write(&Place::new(&nowhere), &HEADER, &[]).unwrap_err();
+            assert!(matches!(error, Error::File { .. }), "{error}");
+        }
+        assert_eq!(folder.files(), ["run"]);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_replaced_survives() {
+        let folder = Folder::new("survives");
+        let path = folder.file("run");
+        write(&Place::new(&path), &HEADER, &[1]).unwrap();
+        // A process that was killed has left this behind; here it is in the way.
+        fs::create_dir(folder.file("run.tmp")).unwrap();
+        assert!(write(&Place::new(&path), &HEADER, &[2]).is_err());
+        let kept = read(&path, &HEADER, |payload| Ok(payload.to_vec()));
+        assert_eq!(kept.unwrap(), [1]);
+        fs::remove_dir(folder.file("run.tmp")).unwrap();
+        fs::write(folder.file("run.tmp"), [9; 1_000]).unwrap();
+        write(&Place::new(&path), &HEADER, &[2]).unwrap();
+        let replaced = read(&path, &HEADER, |payload| Ok(payload.to_vec()));
+        assert_eq!(replaced.unwrap(), [2]);
+        assert_eq!(folder.files(), ["run"]);
+    }
+
+    #[test]
+    fn damaged_files_are_refused() {
+        let original = framed(&HEADER, &payload_of_all_bytes());
+        let mut rng = stream(1, Purpose::Testing, 0);
+        for trial in 0..1_000 {
+            let mut bytes = original.clone();
+            let at = rng.random_range(0..bytes.len());
+            match trial % 3 {
+                0 => bytes[at] ^= 1 << rng.random_range(0..8),
+                1 => bytes.truncate(at),
+                _ => bytes.insert(at, rng.random()),
+            }
+            assert!(payload(&bytes, &HEADER).is_err(), "trial {trial}");
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! The blocks at work of a run, and when they are written to its file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::file::{Header, write};
+use super::place::Place;
+use crate::{Error, Result};
+
+/// A block on its way, as bytes.
+pub(crate) type Piece = Vec<u8>;
+
+/// The content of a checkpoint. Bytes are values of types that only the run knows.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Saved {
+    /// Of whom the file is: settings and fingerprint.
+    pub(crate) title: Vec<u8>,
+    /// Wall time so far.
+    pub(crate) seconds: f64,
+    /// The value that was carried from the last task to this one.
+    pub(crate) carried: Option<Vec<u8>>,
+    /// The outputs of finished blocks of this task.
+    pub(crate) finished: Vec<u8>,
+    pub(crate) under_way: BTreeMap<usize, Piece>,
+}
+
+/// The outputs of finished blocks as bytes, with the blocks.
+pub(crate) struct Finished {
+    pub(crate) blocks: Vec<Range<usize>>,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Makes the bytes of what is finished now.
+pub(crate) type Finish<'a> = &'a dyn Fn() -> Result<Finished>;
+
+/// Takes blocks at work for a checkpoint.
+pub(crate) trait Recipient: Sync {
+    /// Takes the blocks that an earlier call has left on their way.
+    fn resume(&self, under_way: BTreeMap<usize, Piece>);
+
+    /// Takes note of a block that is at work from now on. Returns what it had left before.
+    fn begin(&self, block: usize) -> Option<Piece>;
+
+    /// Whether a block at work is to leave a piece after this step.
+    fn wants(&self, block: usize) -> bool;
+
+    /// Takes a block on its way.
+    fn leave(&self, block: usize, piece: Result<Vec<u8>>);
+
+    /// Takes note of a block that is not at work any more.
+    fn end(&self, block: usize);
+
+    /// Writes a checkpoint where one is due. It is called now and then, by whichever thread.
+    fn tick(&self, finish: Finish<'_>);
+
+    /// Returns the seconds since the last checkpoint was written, where this process writes them.
+    fn age(&self) -> Option<f64>;
+}
+
+/// Collects blocks at work, and writes checkpoints.
+///
+/// When an interval is over each block at work leaves a piece, at the end of a step of its own, and each other process
+/// sends those of its blocks. Whoever then comes first writes them all. Blocks are independent of each other, so that
+/// their pieces need not be of one moment. Nothing is encoded or written under the lock of the pieces.
+pub(crate) struct Keeper<'a> {
+    place: Place<'a>,
+    header: Header<'a>,
+    every: Duration,
+    title: Vec<u8>,
+    /// Wall time of earlier calls.
+    seconds_before: f64,
+    clock: Instant,
+    /// When the interval is over, in nanoseconds on the clock.
+    due: AtomicU64,
+    /// When the last checkpoint was written, likewise.
+    written: AtomicU64,
+    desk: Mutex<Desk>,
+}
+
+#[derive(Default)]
+struct Desk {
+    carried: Option<Vec<u8>>,
+    under_way: BTreeMap<usize, Piece>,
+    /// Whether anything is new since the last checkpoint.
+    has_worked: bool,
+    at_work: BTreeSet<Worker>,
+    /// Those at work that have left nothing since the last checkpoint.
+    pending: BTreeSet<Worker>,
+    /// Whether the other processes have been asked since the last checkpoint.
+    asked: bool,
+    writing: bool,
+    /// Why the last checkpoint is not written.
+    failed: Option<Error>,
+    /// Why there can be no further one.
+    lost: Option<Error>,
+}
+
+/// Who leaves pieces: a block of this process, or another process.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Worker {
+    Block(usize),
+    #[cfg(feature = "mpi")]
+    Rank(usize),
+}
+
+impl<'a> Keeper<'a> {
+    /// Goes on from what an earlier call has saved, but for what its blocks left.
+    pub(super) fn new(
+        (place, header): (Place<'a>, Header<'a>),
+        every: Duration,
+        title: Vec<u8>,
+        saved: &Saved,
+    ) -> Self {
+        Self {
+            place,
+            header,
+            every,
+            title,
+            seconds_before: saved.seconds,
+            clock: Instant::now(),
+            due: AtomicU64::new(nanoseconds(every)),
+            written: AtomicU64::new(0),
+            desk: Mutex::new(Desk {
+                carried: saved.carried.clone(),
+                ..Desk::default()
+            }),
+        }
+    }
+
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the interval is over.
+    fn is_due(&self) -> bool {
+        nanoseconds(self.clock.elapsed()) >= self.due.load(Ordering::Relaxed)
+    }
+
+    /// Keeps other runs from the file. That of a new run is written.
+    ///
+    /// # Errors
+    /// It cannot be written, or another run is writing it.
+    pub(super) fn open(&self, is_new: bool) -> Result<()> {
+        match is_new {
+            true => self.try_write(&|| Ok(Finished::none())),
+            false => self.place.hold(),
+        }
+    }
+
+    /// Names the file in an error that lies in it.
+    pub(super) fn named(&self, error: Error) -> Error {
+        Error::file(self.place.path(), error)
+    }
+
+    /// Writes what a task has reached, if it has worked.
+    pub(super) fn close(&self, finish: Finish<'_>) {
+        if std::mem::take(&mut self.desk().has_worked) {
+            self.write(finish);
+        }
+    }
+
+    /// Takes the value that the next task starts from. The last task is over.
+    pub(super) fn turn(&self, carried: Result<Vec<u8>>) {
+        let mut desk = self.desk();
+        desk.under_way.clear();
+        match carried {
+            Ok(carried) => desk.carried = Some(carried),
+            Err(error) => desk.lost = Some(error),
+        }
+    }
+
+    /// Wall time of earlier calls.
+    pub(super) fn seconds_before(&self) -> f64 {
+        self.seconds_before
+    }
+
+    /// Why the last checkpoint is not written.
+    pub(super) fn failure(&self) -> Option<String> {
+        let age = self.age().unwrap_or(0.0);
+        let failed = self.desk().failed.clone();
+        failed.map(|error| format!("{error}; the file is {age:.0} s old"))
+    }
+
+    fn write(&self, finish: Finish<'_>) {
+        let written = self.try_write(finish);
+        if written.is_ok() {
+            let now = nanoseconds(self.clock.elapsed());
+            self.written.store(now, Ordering::Relaxed);
+        }
+        self.desk().failed = written.err();
+    }
+
+    fn try_write(&self, finish: Finish<'_>) -> Result<()> {
+        // Made first: a block that is not in it has left a piece.
+        let finished = finish()?;
+        let saved = {
+            let mut desk = self.desk();
+            if let Some(error) = &desk.lost {
+                return Err(error.clone());
+            }
+            let is_finished =
+                |block: &usize| finished.blocks.iter().any(|range| range.contains(block));
+            desk.under_way.retain(|block, _| !is_finished(block));
+            Saved {
+                title: self.title.clone(),
+                seconds: self.seconds_before + self.clock.elapsed().as_secs_f64(),
+                carried: desk.carried.clone(),
+                finished: finished.bytes,
+                under_way: desk.under_way.clone(),
+            }
+        };
+        write(
+            &self.place,
+            &self.header,
+            &super::encode("checkpoint", &saved)?,
+        )
+    }
+}
+
+impl Finished {
+    pub(super) fn none() -> Self {
+        Self {
+            blocks: Vec::new(),
+            bytes: vec![0],
+        }
+    }
+}
+
+impl Recipient for Keeper<'_> {
+    fn resume(&self, under_way: BTreeMap<usize, Piece>) {
+        self.desk().under_way = under_way;
+    }
+
+    fn begin(&self, block: usize) -> Option<Piece> {
+        let mut desk = self.desk();
+        desk.begin(Worker::Block(block));
+        desk.under_way.get(&block).cloned()
+    }
+
+    fn wants(&self, block: usize) -> bool {
+        self.is_due() && self.desk().pending.contains(&Worker::Block(block))
+    }
+
+    fn leave(&self, block: usize, piece: Result<Vec<u8>>) {
+        let mut desk = self.desk();
+        desk.pending.remove(&Worker::Block(block));
+        desk.has_worked = true;
+        match piece {
+            Ok(piece) => drop(desk.under_way.insert(block, piece)),
+            Err(error) => desk.lost = Some(error),
+        }
+    }
+
+    fn end(&self, block: usize) {
+        let mut desk = self.desk();
+        desk.has_worked = true;
+        desk.end(Worker::Block(block));
+    }
+
+    fn age(&self) -> Option<f64> {
+        let written = Duration::from_nanos(self.written.load(Ordering::Relaxed));
+        Some(self.clock.elapsed().saturating_sub(written).as_secs_f64())
+    }
+
+    /// Writes a checkpoint if the interval is over and all have left their pieces.
+    fn tick(&self, finish: Finish<'_>) {
+        if !self.is_due() || !self.desk().is_ready() {
+            return;
+        }
+        self.write(finish);
+        let mut desk = self.desk();
+        desk.writing = false;
+        desk.asked = false;
+        desk.pending = desk.at_work.clone();
+        let due = self.clock.elapsed().saturating_add(self.every);
+        self.due.store(nanoseconds(due), Ordering::Relaxed);
+    }
+}
+
+/// Other processes.
+#[cfg(feature = "mpi")]
+impl Keeper<'_> {
+    /// Takes note of a process that is at work from now on.
+    pub(in crate::work) fn begin_rank(&self, rank: usize) {
+        self.desk().begin(Worker::Rank(rank));
+    }
+
+    /// Whether other processes are to be asked for their blocks at work now. They are asked once.
+    pub(in crate::work) fn asks(&self) -> bool {
+        if !self.is_due() {
+            return false;
+        }
+        let mut desk = self.desk();
+        let is_rank = |worker: &Worker| matches!(worker, Worker::Rank(_));
+        let asks = !desk.asked && desk.pending.iter().any(is_rank);
+        desk.asked |= asks;
+        asks
+    }
+
+    /// Takes note of a process that has sent all its blocks at work.
+    pub(in crate::work) fn hear_all(&self, rank: usize) {
+        self.desk().pending.remove(&Worker::Rank(rank));
+    }
+
+    /// Takes note of a process that is not at work any more.
+    pub(in crate::work) fn end_rank(&self, rank: usize) {
+        let mut desk = self.desk();
+        desk.has_worked = true;
+        desk.end(Worker::Rank(rank));
+    }
+}
+
+impl Desk {
+    fn begin(&mut self, worker: Worker) {
+        self.at_work.insert(worker);
+        self.pending.insert(worker);
+    }
+
+    fn end(&mut self, worker: Worker) {
+        self.at_work.remove(&worker);
+        self.pending.remove(&worker);
+    }
+
+    /// Whether whoever asks is to write a checkpoint now.
+    fn is_ready(&mut self) -> bool {
+        let ready = self.pending.is_empty() && !self.writing;
+        self.writing |= ready;
+        ready
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

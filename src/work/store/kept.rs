@@ -1,0 +1,244 @@
+//! Work that is saved on its way, by one process or several.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::keeper::{Finished, Keeper, Piece, Recipient, Saved};
+use super::{decode, encode, guarded};
+use crate::work::job::{Carries, Counts, Job, Runs, Saver, Site, finished};
+use crate::work::ledger::{Closed, Ledger, Share};
+#[cfg(feature = "mpi")]
+use crate::work::mpi::Courier;
+use crate::work::others::Others;
+use crate::work::task::Persist;
+use crate::work::tree::{Forest, Node};
+use crate::{Error, Result};
+
+/// The work of one process, or of several together, whose blocks are saved on their way.
+#[allow(missing_debug_implementations)] // No user meets it.
+pub struct KeptJob<'e> {
+    pub(in crate::work) job: Job<'e>,
+    pub(in crate::work) desk: Desk<'e>,
+    /// What an earlier call has left, until the first task takes it.
+    pub(in crate::work) saved: Saved,
+    /// Number of the blocks that the first task may go on with.
+    pub(in crate::work) usable: usize,
+    pub(in crate::work) others: Option<&'e mut dyn Others>,
+}
+
+/// Where blocks at work go.
+pub(crate) enum Desk<'e> {
+    /// To the file.
+    Keeper(Box<Keeper<'e>>),
+    /// To the process that writes the file.
+    #[cfg(feature = "mpi")]
+    Courier(Courier),
+}
+
+impl<'e> Desk<'e> {
+    fn recipient(&self) -> &dyn Recipient {
+        match self {
+            Self::Keeper(keeper) => &**keeper,
+            #[cfg(feature = "mpi")]
+            Self::Courier(courier) => courier,
+        }
+    }
+
+    #[cfg(feature = "mpi")]
+    pub(in crate::work) fn courier(&self) -> Option<&Courier> {
+        match self {
+            Self::Keeper(_) => None,
+            Self::Courier(courier) => Some(courier),
+        }
+    }
+
+    /// Names the file in an error that lies in it.
+    fn named(&self, error: Error) -> Error {
+        match self.keeper() {
+            Some(keeper) => keeper.named(error),
+            None => error,
+        }
+    }
+
+    pub(in crate::work) fn keeper(&self) -> Option<&Keeper<'e>> {
+        match self {
+            Self::Keeper(keeper) => Some(keeper),
+            #[cfg(feature = "mpi")]
+            Self::Courier(_) => None,
+        }
+    }
+}
+
+impl KeptJob<'_> {
+    fn share(&self) -> Share {
+        self.others
+            .as_ref()
+            .map_or(Share::WHOLE, |others| others.share())
+    }
+
+    /// Reads the outputs that an earlier call has left of a task. A later task finds none.
+    fn finished<T: Persist>(&mut self, task: &T) -> Result<Forest<T::Output>> {
+        let bytes = std::mem::take(&mut self.saved.finished);
+        if bytes.is_empty() {
+            return Ok(Forest::new());
+        }
+        let mut finished: Forest<T::Output> = decode("finished blocks", &bytes)?;
+        finished.retain(|node| node.blocks().end <= self.usable);
+        let (blocks, mut next) = (task.blocks(), 0);
+        for node in &finished {
+            let within = node.is_within(blocks.end) && node.blocks().start >= next;
+            let expected = format!("one within {next}..{}", blocks.end);
+            Error::check(within, "finished blocks", "one of other blocks", expected)?;
+            next = node.blocks().end;
+            task.check(node.blocks(), &node.value)?;
+        }
+        Ok(finished)
+    }
+
+    /// Checks blocks under way, and returns the chain-steps that those of this process have taken.
+    fn taken<T: Persist>(&self, task: &T, under_way: &BTreeMap<usize, Piece>) -> Result<u64> {
+        let (blocks, share) = (task.blocks(), self.share());
+        let mut taken = 0;
+        for (&block, piece) in under_way {
+            let expected = format!("one of {blocks:?}");
+            Error::check(blocks.contains(&block), "block under way", block, expected)?;
+            let at = guarded(|| task.restore(block, piece))?;
+            taken += if share.has(block) { task.taken(&at) } else { 0 };
+        }
+        Ok(taken)
+    }
+}
+
+impl<T: Persist> Runs<T> for KeptJob<'_> {
+    fn run(&mut self, task: &T) -> Result<Option<Closed<T::Output>>> {
+        let done = self
+            .finished(task)
+            .map_err(|error| self.desk.named(error))?;
+        let mut under_way = std::mem::take(&mut self.saved.under_way);
+        under_way.retain(|block, _| *block < self.usable);
+        self.usable = usize::MAX;
+        let mut elsewhere = Vec::new();
+        if let Some(others) = &mut self.others {
+            let finished = done.iter().map(Node::blocks).collect();
+            (elsewhere, under_way) = others.deal((finished, under_way))?;
+        }
+        let taken = self
+            .taken(task, &under_way)
+            .map_err(|error| self.desk.named(error))?;
+        let share = self.share();
+        let ledger = Ledger::resumed(task.blocks(), done, task.last_is_unfilled());
+        let ledger = ledger.shared(share).without(elsewhere);
+        let Self {
+            job, desk, others, ..
+        } = self;
+        job.skip(finished(task, &ledger) + taken);
+        let recipient = desk.recipient();
+        recipient.resume(under_way);
+        let saver = BlockSaver {
+            task,
+            ledger: &ledger,
+            recipient,
+        };
+        let finish = || saver.finished();
+        let worked = match others {
+            None => job.work(task, &ledger, Some(&saver), None),
+            Some(others) => {
+                let exchange =
+                    &mut |site: &Site<'_, T::Output>| others.exchange(site, Some((desk, &finish)));
+                job.work(task, &ledger, Some(&saver), Some(exchange))
+            }
+        };
+        if let Some(keeper) = desk.keeper() {
+            keeper.close(&finish);
+        }
+        worked?;
+        let closed = ledger.close()?;
+        Ok((share.rank == 0).then_some(closed))
+    }
+}
+
+impl<C: Serialize + DeserializeOwned> Carries<C> for KeptJob<'_> {
+    fn carried(&mut self) -> Result<Option<C>> {
+        let mut carried = self.saved.carried.take();
+        if let Some(others) = &mut self.others {
+            let known = encode("carried value", &carried)?;
+            carried = decode("carried value", &others.inform(Some(known))?)?;
+        }
+        let carried = carried.map(|bytes| decode("carried value", &bytes));
+        carried.transpose().map_err(|error| self.desk.named(error))
+    }
+
+    fn carry(&mut self, reached: Option<C>) -> Result<C> {
+        let bytes = reached
+            .as_ref()
+            .map(|reached| guarded(|| encode("carried value", reached)));
+        if let Some(keeper) = self.desk.keeper() {
+            keeper.turn(
+                bytes
+                    .clone()
+                    .expect("the process that leads has reached it"),
+            );
+        }
+        match &mut self.others {
+            None => Ok(reached.expect("the only process leads")),
+            Some(others) => decode("carried value", &others.inform(bytes.transpose()?)?),
+        }
+    }
+}
+
+impl Counts for KeptJob<'_> {
+    fn skip(&self, chain_steps: u64) {
+        self.job.skip(chain_steps);
+    }
+
+    fn foresee(&self, chain_steps: u64) {
+        self.job.foresee(chain_steps);
+    }
+}
+
+/// Saves the blocks of a task.
+struct BlockSaver<'a, T: Persist> {
+    task: &'a T,
+    ledger: &'a Ledger<T::Output>,
+    recipient: &'a dyn Recipient,
+}
+
+impl<T: Persist> BlockSaver<'_, T> {
+    /// Writes all finished outputs.
+    fn finished(&self) -> Result<Finished> {
+        guarded(|| {
+            self.ledger.look_at_whole(|nodes| {
+                Ok(Finished {
+                    blocks: nodes.iter().map(|node| node.blocks()).collect(),
+                    bytes: encode("finished blocks", nodes)?,
+                })
+            })
+        })
+    }
+}
+
+impl<T: Persist> Saver<T> for BlockSaver<'_, T> {
+    fn begin(&self, block: usize) -> Option<Result<T::Block>> {
+        let piece = self.recipient.begin(block)?;
+        Some(self.task.restore(block, &piece))
+    }
+
+    fn passed(&self, block: usize, at: &T::Block, is_canceled: bool) {
+        if is_canceled || self.recipient.wants(block) {
+            self.recipient.leave(block, guarded(|| self.task.save(at)));
+        }
+        if !is_canceled {
+            self.recipient.tick(&|| self.finished());
+        }
+    }
+
+    fn end(&self, block: usize) {
+        self.recipient.end(block);
+    }
+
+    fn age(&self) -> Option<f64> {
+        self.recipient.age()
+    }
+}

@@ -1,0 +1,110 @@
+//! Work in blocks that do not meet.
+
+use std::ops::Range;
+
+use super::progress::SoFar;
+use super::tree::{Forest, Merge};
+use crate::Result;
+
+/// Work in blocks: each is started, stepped and finished alone, by whichever thread or process; outputs merge in order.
+pub(crate) trait Task: Sync {
+    /// A block at work. It stays on its thread.
+    type Block;
+    /// The result of a finished block, or of neighbouring ones.
+    type Output: Merge + Send;
+
+    /// Returns the blocks to do.
+    fn blocks(&self) -> Range<usize>;
+
+    /// Returns the chains of a block, for errors.
+    fn chains(&self, block: usize) -> Range<usize>;
+
+    /// Returns the chain-steps of whole blocks; 0 where they are not known before.
+    fn cost(&self, blocks: Range<usize>) -> u64;
+
+    /// Starts a block.
+    fn start(&self, block: usize) -> Result<Self::Block>;
+
+    /// Takes a block one step further: a stage, a scan, a level or a move.
+    fn step(&self, at: &mut Self::Block) -> Result<Stepped>;
+
+    /// Takes the output out of a block that has made its last step.
+    fn finish(&self, at: &mut Self::Block) -> Result<Self::Output>;
+
+    /// Returns where a block is, for the error of a panic.
+    fn place(&self, at: &Self::Block) -> Place;
+
+    /// Whether the last block could take more chains. It is kept apart, so that a longer run can replace it.
+    fn last_is_unfilled(&self) -> bool {
+        false
+    }
+
+    /// Whether the first `blocks` blocks, whose outputs are given, have a standard error of at most `error`.
+    fn suffices(&self, _error: f64, _blocks: usize, _outputs: &Forest<Self::Output>) -> bool {
+        false
+    }
+
+    /// Returns the estimate from the first blocks, for a progress callback.
+    fn so_far(&self, _outputs: &Forest<Self::Output>) -> Option<SoFar> {
+        None
+    }
+
+    /// Returns the number of threads that one block can use.
+    fn width(&self) -> usize {
+        1
+    }
+}
+
+/// A step of a block.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stepped {
+    /// Chain-steps that it took.
+    pub(crate) cost: u64,
+    /// Whether it was the last.
+    pub(crate) is_last: bool,
+    /// Chain-steps foreseen from here to the end of all work, where this changes on the way.
+    pub(crate) left: Option<u64>,
+}
+
+impl Stepped {
+    /// A step in work whose end is known.
+    pub(crate) fn of(cost: usize, is_last: bool) -> Self {
+        Self {
+            cost: cost as u64,
+            is_last,
+            left: None,
+        }
+    }
+}
+
+/// Where a block is: its chains, the index of its stage and beta.
+pub(crate) type Place = (Range<usize>, usize, f64);
+
+/// A task whose blocks can be saved on their way.
+#[cfg(feature = "checkpoint")]
+pub(crate) trait Persist:
+    Task<Output: serde::Serialize + serde::de::DeserializeOwned>
+{
+    /// Writes a block that is not finished.
+    fn save(&self, at: &Self::Block) -> Result<Vec<u8>>;
+
+    /// Reads what [`save`](Self::save) wrote, and refuses what is no such block.
+    fn restore(&self, block: usize, bytes: &[u8]) -> Result<Self::Block>;
+
+    /// Returns the chain-steps that a block has taken.
+    fn taken(&self, at: &Self::Block) -> u64;
+
+    /// Refuses an output that these blocks cannot have.
+    fn check(&self, blocks: Range<usize>, output: &Self::Output) -> Result<()>;
+}
+
+/// The output of a task of one block.
+#[derive(Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct Single<T>(pub(crate) T);
+
+impl<T> Merge for Single<T> {
+    fn merge(&mut self, _right: Self) {
+        unreachable!("there is one block");
+    }
+}

@@ -1,0 +1,126 @@
+//! A fixed binary tree over blocks, so that sums of floats do not depend on who computed what.
+//!
+//! Node `(level, index)` covers the blocks `index 2^level .. (index + 1) 2^level` and is always
+//! the merge of its two children, left then right. A range of blocks is a list of maximal nodes;
+//! lists of neighbouring ranges join into the list of their union, the same whichever way the
+//! blocks were divided.
+
+use std::ops::Range;
+
+/// An accumulator that can be merged with that of the chains to its right.
+pub trait Merge {
+    /// Takes in what `right` gathered.
+    fn merge(&mut self, right: Self);
+}
+
+/// The summary of the blocks that one node of the tree covers.
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct Node<T> {
+    level: u32,
+    index: usize,
+    pub(crate) value: T,
+}
+
+/// The maximal nodes of a range of blocks, from left to right.
+pub(crate) type Forest<T> = Vec<Node<T>>;
+
+impl<T> Node<T> {
+    /// That of a single block.
+    pub(crate) fn leaf(block: usize, value: T) -> Self {
+        Self {
+            level: 0,
+            index: block,
+            value,
+        }
+    }
+
+    /// The same node with another value.
+    pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> Node<U> {
+        let (level, index, value) = (self.level, self.index, f(self.value));
+        Node {
+            level,
+            index,
+            value,
+        }
+    }
+
+    /// Whether the node lies within the first `blocks` blocks.
+    pub(crate) fn is_within(&self, blocks: usize) -> bool {
+        self.level < usize::BITS && self.index < blocks >> self.level
+    }
+
+    pub(crate) fn blocks(&self) -> Range<usize> {
+        self.index << self.level..(self.index + 1) << self.level
+    }
+
+    fn is_left_sibling_of(&self, right: &Self) -> bool {
+        self.level == right.level && self.index.is_multiple_of(2) && self.index + 1 == right.index
+    }
+}
+
+/// Joins siblings until none is left, in nodes sorted from left to right.
+pub(crate) fn coalesce<T: Merge>(nodes: Forest<T>) -> Forest<T> {
+    let mut joined = Forest::new();
+    for mut node in nodes {
+        while let Some(mut left) = joined.pop_if(|left| left.is_left_sibling_of(&node)) {
+            left.value.merge(node.value);
+            left.level += 1;
+            left.index /= 2;
+            node = left;
+        }
+        joined.push(node);
+    }
+    joined
+}
+
+/// Merges all nodes, from left to right; `None` if there are none.
+pub(crate) fn fold<T: Merge>(nodes: Forest<T>) -> Option<T> {
+    let values = nodes.into_iter().map(|node| node.value);
+    values.reduce(|mut left, right| {
+        left.merge(right);
+        left
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Records the shape of the tree, as a sum of floats would feel it.
+    #[derive(Debug, Clone, PartialEq)]
+    struct Shape(String);
+
+    impl Merge for Shape {
+        fn merge(&mut self, right: Self) {
+            self.0 = format!("({} {})", self.0, right.0);
+        }
+    }
+
+    fn nodes(blocks: Range<usize>) -> Forest<Shape> {
+        let leaf = |block: usize| Node::leaf(block, Shape(block.to_string()));
+        coalesce(blocks.map(leaf).collect())
+    }
+
+    #[test]
+    fn every_split_of_a_range_gives_the_same_tree() {
+        for blocks in 1..20 {
+            let whole = fold(nodes(0..blocks)).unwrap();
+            for a in 0..=blocks {
+                for b in a..=blocks {
+                    let parts = [nodes(0..a), nodes(a..b), nodes(b..blocks)].concat();
+                    assert_eq!(
+                        fold(coalesce(parts)).unwrap(),
+                        whole,
+                        "{blocks} at {a}, {b}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn siblings_are_merged_before_strangers() {
+        assert_eq!(fold(nodes(0..5)).unwrap().0, "(((0 1) (2 3)) 4)");
+    }
+}
