@@ -5,33 +5,22 @@
 //! [`MomentPath`] and [`MomentSplinePath`] by averaged moments. A path of your own implements
 //! [`AnnealingPath`], and its models implement [`Intermediate`].
 
-mod axes;
-mod cost;
+mod blend;
 mod gaussian;
-mod gaussian_at;
-mod geometric;
 mod moment;
+mod normalized;
 mod spline;
-mod stationary;
-mod tempered;
-mod view;
 
 pub use crate::num::Engine;
-pub use cost::{
-    exponential_family_costs, linear_cost, path_cost, path_length, symmetrized_divergence,
-};
-pub use gaussian::GaussianPath;
-pub use gaussian_at::GaussianAt;
-pub use geometric::{GeometricAt, GeometricPath};
+pub use blend::{Blend, Geometric, GeometricAt, GeometricPath, Tempered, TemperedAt, TemperedPath};
+pub use gaussian::{GaussianAt, GaussianPath};
 pub use moment::MomentPath;
+pub use normalized::Normalized;
 pub use spline::{MomentSplineAt, MomentSplinePath};
-pub use stationary::Stationary;
-pub use tempered::{Normalized, TemperedAt, TemperedPath};
-pub use view::PathAt;
 
 use crate::Result;
 use crate::estimate::Warning;
-use crate::model::{Sampleable, UnnormalizedModel};
+use crate::model::{LocalDensity, Sampleable, UnnormalizedModel, forward_model};
 
 /// The number of coordinates of a state, where the base knows it; 1 where it does not.
 pub(crate) fn dimension(path: &impl AnnealingPath) -> usize {
@@ -52,7 +41,7 @@ pub trait Intermediate: UnnormalizedModel {
     /// The provided difference gives `-inf` where this model excludes `x`, whatever `previous`
     /// says of it. Override it where the difference cancels or can be had for less.
     fn log_ratio(&self, previous: &Self, state: &Self::State) -> f64 {
-        view::log_difference(self, previous, state)
+        log_difference(self, previous, state)
     }
 
     /// [`log_ratio`](Self::log_ratio) and `log f_beta(x)`, for kernels that need both at one state:
@@ -132,6 +121,65 @@ pub trait AnnealingPath {
     /// A run whose interval ends below it [warns](crate::estimate::Warning::BelowBound).
     fn lower_bound(&self, _states: &[&Self::State], _chain_steps: u64) -> Option<f64> {
         None
+    }
+}
+
+/// The model at one beta of a path that computes its densities from what it holds: a reference to
+/// the path, with beta.
+#[derive(Debug, PartialEq)]
+pub struct PathAt<'a, P> {
+    pub(crate) path: &'a P,
+    pub(crate) beta: f64,
+}
+
+impl<P> Clone for PathAt<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for PathAt<'_, P> {}
+
+impl<'a, P> PathAt<'a, P> {
+    /// The path.
+    pub fn path(&self) -> &'a P {
+        self.path
+    }
+}
+
+/// `log f(x) - log f'(x)`, with f' the density of `previous`; `-inf` where f excludes x, whatever f'
+/// says of it.
+fn log_difference<M>(model: &M, previous: &M, state: &M::State) -> f64
+where
+    M: UnnormalizedModel + ?Sized,
+{
+    let here = model.log_density(state);
+    if here == f64::NEG_INFINITY {
+        here
+    } else {
+        here - previous.log_density(state)
+    }
+}
+
+/// A model taken as an intermediate model at `beta = 1`. A kernel can then run on it as plain MCMC, or
+/// be checked for invariance ([`testing::invariance`](crate::testing::invariance)).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Stationary<M>(pub M);
+
+forward_model! {
+    [M] Stationary<M> as M, self => self.0;
+    UnnormalizedModel Sampleable NormalizedModel Differentiable FullConditionals
+}
+
+impl<C, M: LocalDensity<C>> LocalDensity<C> for Stationary<M> {
+    fn log_density_change(&self, state: &M::State, change: &C) -> f64 {
+        self.0.log_density_change(state, change)
+    }
+}
+
+impl<M: UnnormalizedModel> Intermediate for Stationary<M> {
+    fn beta(&self) -> f64 {
+        1.0
     }
 }
 

@@ -3,7 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 
 use crate::model::{Gaussian, NormalizedModel, QuadraticForm};
-use crate::path::axes::CommonAxes;
+use crate::path::gaussian::CommonAxes;
 use crate::path::{AnnealingPath, GaussianAt};
 use crate::{Error, Result};
 

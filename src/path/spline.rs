@@ -1,8 +1,7 @@
 //! Moment-averaging splines: paths through knots at which moments are averaged.
 
 use crate::model::{ExponentialFamily, forward_model};
-use crate::path::view::log_difference;
-use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
+use crate::path::{AnnealingPath, BetaDerivative, Intermediate, log_difference};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
