@@ -5,16 +5,14 @@ use std::ops::Range;
 use nalgebra::DVector;
 use rand::{Rng, RngExt};
 
-use super::tunable::Tunable;
 use crate::chain::{Block, NonFinite, Stage, Step};
 use crate::kernel::leapfrog::{Leapfrog, Trajectory};
 use crate::kernel::metropolis::decide;
-use crate::kernel::preconditioner::Preconditioner;
-use crate::kernel::step_size::StepSize;
 use crate::kernel::trajectories::Trajectories;
 use crate::kernel::vector::{advance_vectors, fill_normal, set_len};
-use crate::kernel::workspace::{PerChain, Scratch};
-use crate::kernel::{Invariant, TransitionKernel, own_reversal};
+use crate::kernel::{
+    Invariant, PerChain, Preconditioner, Scratch, StepSize, TransitionKernel, Tunable, own_reversal,
+};
 use crate::model::{Differentiable, check_gradient};
 use crate::path::Intermediate;
 use crate::random::StandardNormal;

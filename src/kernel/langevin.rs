@@ -3,16 +3,15 @@
 use nalgebra::DVector;
 use rand::Rng;
 
-use super::tunable::Tunable;
 use crate::chain::{Block, NonFinite, Stage, Step};
 use crate::kernel::metropolis::{PROPOSAL, decide};
-use crate::kernel::preconditioner::{Factor, Preconditioner};
-use crate::kernel::step_size::StepSize;
+use crate::kernel::preconditioner::Factor;
 use crate::kernel::vector::{
     add_scaled, advance_vectors, diverges, evaluate_along, fill_normal, set_len,
 };
-use crate::kernel::workspace::Scratch;
-use crate::kernel::{Invariant, TransitionKernel, own_reversal};
+use crate::kernel::{
+    Invariant, Preconditioner, Scratch, StepSize, TransitionKernel, Tunable, own_reversal,
+};
 use crate::model::{Differentiable, check_gradient};
 use crate::path::Intermediate;
 use crate::{Error, Result};

@@ -7,42 +7,33 @@
 //! [`TransitionKernel::step`].
 
 mod compose;
-mod either;
 mod gibbs;
 mod hamiltonian;
-mod invariant;
 mod langevin;
 mod leapfrog;
 mod local_metropolis;
 mod metropolis;
-mod perfect;
 mod preconditioner;
-mod proposals;
-mod reversal;
+mod properties;
 mod slice;
 mod step_size;
 mod tempered_transitions;
 mod trajectories;
-mod tunable;
 mod vector;
 mod workspace;
 
-pub use compose::{Mixture, Repeat, Then};
-pub use either::Either;
-pub use gibbs::CoordinateGibbs;
+pub use compose::{Either, Mixture, Repeat, Then};
+pub use gibbs::{CoordinateGibbs, PerfectTransitions};
 pub use hamiltonian::{Hmc, PersistentHmc};
-pub use invariant::Invariant;
 pub use langevin::{Mala, UnadjustedLangevin};
 pub use local_metropolis::{LocalMetropolis, LocalProposal};
 pub use metropolis::{Metropolis, RandomWalk, RandomWalkMetropolis, SymmetricProposal};
-pub use perfect::PerfectTransitions;
 pub use preconditioner::Preconditioner;
-pub use reversal::Reversal;
-pub(crate) use reversal::own_reversal;
+pub(crate) use properties::own_reversal;
+pub use properties::{Invariant, Reversal, Tunable};
 pub use slice::Slice;
 pub use step_size::StepSize;
 pub use tempered_transitions::TemperedTransitions;
-pub use tunable::Tunable;
 pub(crate) use vector::{advance_vectors, diverges, evaluate, fill_normal, set_len};
 pub use workspace::{PerChain, Scratch, Workspace};
 
