@@ -8,41 +8,31 @@
 //! [`GaussianMixture`], [`UniformBox`] and [`Bernoulli`]. [`Priors`] are independent priors of parameters, in
 //! coordinates without bounds.
 
-mod bernoulli;
+mod exponential_family;
 mod forward;
 mod function;
 mod gaussian;
 mod gradient_check;
-mod gradient_model;
 mod lanes;
 mod laplace;
-mod law;
-mod local;
-mod matching;
 mod mixture;
 mod prior;
 mod priors;
 mod quadratic;
 mod square;
 mod student;
-mod unbounded;
-mod uniform_box;
 
-pub use bernoulli::Bernoulli;
+pub use exponential_family::{Bernoulli, ExponentialFamily};
 pub(crate) use forward::forward_model;
-pub use function::{FunctionModel, Given};
+pub use function::{FunctionModel, Given, GradientModel};
 pub use gaussian::Gaussian;
 pub(crate) use gradient_check::{central_difference, check_gradient};
-pub use gradient_model::GradientModel;
-pub use local::LocalDensity;
 pub use mixture::GaussianMixture;
 pub use prior::Prior;
-pub use priors::Priors;
+pub use priors::{Priors, Unbounded, UniformBox};
 pub(crate) use quadratic::QuadraticForm;
 pub(crate) use square::{Factorization, SquareMatrix, check_symmetric};
 pub use student::StudentT;
-pub use unbounded::Unbounded;
-pub use uniform_box::UniformBox;
 
 use std::sync::Arc;
 
@@ -266,43 +256,6 @@ pub(crate) fn copy_row(to: &mut DVector<f64>, from: DMatrixView<'_, f64>, row: u
     }
 }
 
-/// An exponential family: `log p(x) = eta . g(x) - A(eta)` up to a term free of `eta`.
-pub trait ExponentialFamily: NormalizedModel + Sized {
-    /// The natural parameters `eta`.
-    fn natural_parameters(&self) -> DVector<f64>;
-
-    /// The sufficient statistics `g(x)`, as long as `eta`.
-    fn sufficient_statistics(&self, state: &Self::State) -> DVector<f64>;
-
-    /// The moments `s = E g(x)`, which are the gradient of `A` in `eta`.
-    fn moments(&self) -> DVector<f64>;
-
-    /// `A(eta)`, the log of the integral (or sum) of `exp(eta . g(x))`: convex in `eta`.
-    ///
-    /// It is `log Z` where `f` has no factor that depends on `eta` but not on x; in general
-    /// `A(eta) = log Z + eta . g(x) - log f(x)`, for any x.
-    fn log_partition(&self) -> f64;
-
-    /// The member of the same family with these natural parameters.
-    ///
-    /// # Errors
-    /// Where `eta` has the wrong length or lies outside the natural parameter space.
-    fn with_natural_parameters(&self, eta: &DVector<f64>) -> Result<Self>;
-
-    /// The member of the same family with these moments.
-    ///
-    /// The provided method minimises the convex `A(eta) - eta . s` by L-BFGS, until each moment is
-    /// met within `1e-8 (1 + max |s|)`. It starts at this member, so that one near the solution saves
-    /// work. Override it where there is a closed form.
-    ///
-    /// # Errors
-    /// Where `s` has the wrong length, or no member has these moments. In the second case the
-    /// provided method does not converge ([`Error::NotConverged`]).
-    fn with_moments(&self, moments: &DVector<f64>) -> Result<Self> {
-        matching::match_moments(self, moments)
-    }
-}
-
 /// A model whose coordinates can each be drawn given all the others, which is what coordinate Gibbs
 /// (a heat bath) needs.
 pub trait FullConditionals: UnnormalizedModel {
@@ -316,6 +269,29 @@ pub trait FullConditionals: UnnormalizedModel {
         index: usize,
         rng: &mut R,
     );
+}
+
+/// A model that knows what a change of a state does to its log density, for less than a density costs: the
+/// flip of a spin touches the bonds of that spin alone.
+///
+/// C says what changes, as the index of a spin; a [`LocalProposal`](crate::kernel::LocalProposal) makes the
+/// change. The models of a [`GeometricPath`](crate::path::GeometricPath) and of a
+/// [`TemperedPath`](crate::path::TemperedPath) have it where both ends have it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not know what a change `{C}` does to its log density",
+    note = "on a path both ends need to implement `LocalDensity<{C}>`"
+)]
+pub trait LocalDensity<C>: UnnormalizedModel {
+    /// `log f(x') - log f(x)`, with x' the state after the change; `-inf` where x' is off the support, never
+    /// NaN.
+    fn log_density_change(&self, state: &Self::State, change: &C) -> f64;
+}
+
+impl<C, M: LocalDensity<C> + ?Sized> LocalDensity<C> for &M {
+    #[inline]
+    fn log_density_change(&self, state: &Self::State, change: &C) -> f64 {
+        (**self).log_density_change(state, change)
+    }
 }
 
 forward_model! {

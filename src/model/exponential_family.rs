@@ -1,14 +1,90 @@
-//! Independent bits.
+//! Exponential families: the trait, moment matching without closed form, and independent bits.
 
 use nalgebra::DVector;
 use rand::{Rng, RngExt};
 
 use crate::error::demand_dimension;
-use crate::model::{
-    ExponentialFamily, FullConditionals, NormalizedModel, Sampleable, UnnormalizedModel,
-};
-use crate::num::{log_add_exp, sigmoid};
+use crate::model::{FullConditionals, NormalizedModel, Sampleable, UnnormalizedModel};
+use crate::num::{Lbfgs, log_add_exp, sigmoid};
 use crate::{Error, Result};
+
+/// How closely each moment is met, relative to `1 + max |s|`.
+const TOLERANCE: f64 = 1e-8;
+
+/// The most iterations of the minimiser.
+const ITERATIONS: usize = 1_000;
+
+/// An exponential family: `log p(x) = eta . g(x) - A(eta)` up to a term free of `eta`.
+pub trait ExponentialFamily: NormalizedModel + Sized {
+    /// The natural parameters `eta`.
+    fn natural_parameters(&self) -> DVector<f64>;
+
+    /// The sufficient statistics `g(x)`, as long as `eta`.
+    fn sufficient_statistics(&self, state: &Self::State) -> DVector<f64>;
+
+    /// The moments `s = E g(x)`, which are the gradient of `A` in `eta`.
+    fn moments(&self) -> DVector<f64>;
+
+    /// `A(eta)`, the log of the integral (or sum) of `exp(eta . g(x))`: convex in `eta`.
+    ///
+    /// It is `log Z` where `f` has no factor that depends on `eta` but not on x; in general
+    /// `A(eta) = log Z + eta . g(x) - log f(x)`, for any x.
+    fn log_partition(&self) -> f64;
+
+    /// The member of the same family with these natural parameters.
+    ///
+    /// # Errors
+    /// Where `eta` has the wrong length or lies outside the natural parameter space.
+    fn with_natural_parameters(&self, eta: &DVector<f64>) -> Result<Self>;
+
+    /// The member of the same family with these moments.
+    ///
+    /// The provided method minimises the convex `A(eta) - eta . s` by L-BFGS, until each moment is
+    /// met within `1e-8 (1 + max |s|)`. It starts at this member, so that one near the solution saves
+    /// work. Override it where there is a closed form.
+    ///
+    /// # Errors
+    /// Where `s` has the wrong length, or no member has these moments. In the second case the
+    /// provided method does not converge ([`Error::NotConverged`]).
+    fn with_moments(&self, moments: &DVector<f64>) -> Result<Self> {
+        match_moments(self, moments)
+    }
+}
+
+/// The member of `start`'s family with these moments: the minimum of `A(eta) - eta . s`.
+fn match_moments<M: ExponentialFamily>(start: &M, moments: &DVector<f64>) -> Result<M> {
+    let eta = start.natural_parameters();
+    Error::check_dimension("moments", moments.len(), eta.len())?;
+    Error::check_finite("moments", moments.iter().copied())?;
+    let solver = Lbfgs {
+        memory: 20,
+        iterations: ITERATIONS,
+        tolerance: TOLERANCE * (1.0 + moments.amax()),
+    };
+    let minimum = solver.minimize(eta, |eta| {
+        // Outside the natural parameter space A is infinite.
+        let Ok(member) = start.with_natural_parameters(eta) else {
+            return (f64::INFINITY, DVector::zeros(eta.len()));
+        };
+        (
+            member.log_partition() - eta.dot(moments),
+            member.moments() - moments,
+        )
+    });
+    if minimum.gradient.amax() <= solver.tolerance {
+        return start.with_natural_parameters(&minimum.position);
+    }
+    Err(Error::NotConverged {
+        what: "moment matching",
+        detail: format!(
+            "a moment is off by {:.3e} after {} iterations, expected at most {:.3e}; do the \
+             moments belong to a member of the family?",
+            minimum.gradient.amax(),
+            minimum.iterations,
+            solver.tolerance
+        ),
+    })
+}
 
 /// Independent bits with logits b: `log f(v) = b . v`, `log Z = sum_i log(1 + e^(b_i))`.
 #[derive(Debug, Clone, PartialEq)]
