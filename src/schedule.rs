@@ -18,7 +18,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// `beta_k = k / K`.
+    /// Makes the schedule `beta_k = k / K`.
     ///
     /// # Errors
     /// Where `steps` is 0.
@@ -26,7 +26,7 @@ impl Schedule {
         Self::power(steps, 1.0)
     }
 
-    /// `beta_k = (k / K)^exponent`; an exponent above 1 spends more stages near the base.
+    /// Makes the schedule `beta_k = (k / K)^exponent`; an exponent above 1 spends more stages near the base.
     ///
     /// # Errors
     /// Where `steps` is 0, the exponent is not finite and positive, or two neighbouring betas
@@ -59,8 +59,8 @@ impl Schedule {
         Self::new(betas)
     }
 
-    /// The schedule of Salakhutdinov and Murray (2008): 500, 4,000 and 10,000 equal stages on
-    /// `[0, 0.5]`, `[0.5, 0.9]` and `[0.9, 1]`, in these proportions for `steps` stages.
+    /// Makes the schedule of Salakhutdinov and Murray (2008): 500, 4,000 and 10,000 equal stages on `[0, 0.5]`,
+    /// `[0.5, 0.9]` and `[0.9, 1]`, in these proportions for `steps` stages.
     ///
     /// # Errors
     /// Where `steps` is below 29, the fewest that keep the proportions with a whole number each.
@@ -95,19 +95,19 @@ impl Schedule {
         Err(Error::invalid("schedule", found, expected))
     }
 
-    /// The K + 1 values `beta_0 = 0` to `beta_K = 1`.
+    /// Returns the K + 1 values `beta_0 = 0` to `beta_K = 1`.
     pub fn betas(&self) -> &[f64] {
         &self.betas
     }
 
-    /// Index k of the stage that beta lies in, `beta_k <= beta < beta_{k+1}`; the last for 1, and
+    /// Returns the index k of the stage that beta lies in, `beta_k <= beta < beta_{k+1}`; the last for 1, and
     /// the nearest for a beta outside `[0, 1]`.
     pub fn interval(&self, beta: f64) -> usize {
         let after = self.betas.partition_point(|&b| b <= beta);
         after.saturating_sub(1).min(self.steps() - 1)
     }
 
-    /// Number of stages K.
+    /// Returns the number of stages K.
     pub fn steps(&self) -> usize {
         self.betas.len() - 1
     }
@@ -167,7 +167,7 @@ impl Schedule {
 
 /// Deceleration: limits on the step (Kiwaki 2015, Algorithm 3, corrected).
 impl Schedule {
-    /// The schedule with no step longer than `limit`, up to the rounding of a sum of K numbers.
+    /// Makes the schedule with no step longer than `limit`, up to the rounding of a sum of K numbers.
     ///
     /// Its steps are `min(c step_k, limit)` with the one `c >= 1` for which they add up to 1: the
     /// steps below the limit keep their proportions. A schedule within the limit is returned as it
@@ -192,9 +192,9 @@ impl Schedule {
         Self::from_steps(steps.iter().map(|step| (level * step).min(limit)))
     }
 
-    /// The schedule with a limit on the *speed* `dbeta / dt = K (beta_k - beta_{k-1})`, as by
-    /// [`with_step_limit`](Self::with_step_limit). The speed does not depend on the number of
-    /// steps: that of the linear schedule is 1.
+    /// Makes the schedule with a limit on the *speed* `dbeta / dt = K (beta_k - beta_{k-1})`, as by
+    /// [`with_step_limit`](Self::with_step_limit). The speed does not depend on the number of steps: that of
+    /// the linear schedule is 1.
     ///
     /// The limits .003, .006 and .009 of Kiwaki (2015) are read here as limits of a step on his pilot of
     /// 1,000 steps, which are speeds of 3, 6 and 9. His text does not say so. As limits of a step at
@@ -209,7 +209,7 @@ impl Schedule {
         self.with_step_limit(limit / self.steps() as f64)
     }
 
-    /// The schedule with these steps, which add up to 1 but for rounding.
+    /// Makes the schedule with these steps, which add up to 1 but for rounding.
     fn from_steps(steps: impl Iterator<Item = f64>) -> Result<Self> {
         let mut beta = 0.0;
         let mut betas: Vec<f64> = std::iter::once(0.0)
@@ -225,7 +225,7 @@ impl Schedule {
     }
 }
 
-/// The `c` for which `sum_k min(c step_k, limit) = 1`: with the j longest steps at the limit,
+/// Returns the `c` for which `sum_k min(c step_k, limit) = 1`: with the j longest steps at the limit,
 /// `c = (1 - j limit) / (sum of the others)`, for the smallest j that leaves no other above it.
 fn water_level(steps: &[f64], limit: f64) -> f64 {
     let mut sorted = steps.to_vec();

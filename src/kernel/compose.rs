@@ -50,7 +50,7 @@ pub struct Mixture<A, B> {
 }
 
 impl<K> Repeat<K> {
-    /// The kernel applied `times` times.
+    /// Applies the kernel `times` times.
     ///
     /// # Errors
     /// Where `times` is 0.
@@ -61,7 +61,7 @@ impl<K> Repeat<K> {
 }
 
 impl<A, B> Mixture<A, B> {
-    /// `first` with this probability, otherwise `second`.
+    /// Takes `first` with this probability, otherwise `second`.
     ///
     /// # Errors
     /// Where the probability lies outside of `[0, 1]`.
@@ -206,7 +206,7 @@ where
         }
     }
 
-    /// Every active chain makes its choice; then those of the first kernel move, then the others.
+    /// Lets every active chain make its choice; then those of the first kernel move, then the others.
     fn advance(
         &self,
         stage: Stage<'_, M>,

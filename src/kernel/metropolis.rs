@@ -23,7 +23,8 @@ pub trait SymmetricProposal<S> {
     /// `beta` is where on the path the chain stands, for a width that varies along it.
     fn propose<R: Rng + ?Sized>(&self, beta: f64, state: &S, proposal: &mut S, rng: &mut R);
 
-    /// The coordinates of a state, of which errors there name the largest. None unless the proposal says otherwise.
+    /// Returns the coordinates of a state, of which errors there name the largest. None unless the proposal
+    /// says otherwise.
     fn coordinates<'s>(&self, _state: &'s S) -> Option<&'s [f64]> {
         None
     }
@@ -93,7 +94,7 @@ pub struct RandomWalk {
 pub type RandomWalkMetropolis = Metropolis<RandomWalk>;
 
 impl RandomWalkMetropolis {
-    /// With this standard deviation of the proposal's coordinates: a number or a [`StepSize`].
+    /// Makes a kernel with this standard deviation of the proposal's coordinates: a number or a [`StepSize`].
     ///
     /// # Errors
     /// Where the number is not finite and positive.
@@ -160,8 +161,8 @@ where
         self.step_from(here, stage, state, workspace, rng)
     }
 
-    /// One evaluation of the path serves the weight and the test. Chains that are neighbours are moved together where
-    /// the model evaluates batches.
+    /// Weighs and moves by one evaluation of the path. Chains that are neighbours are moved together where the
+    /// model evaluates batches.
     fn advance(
         &self,
         stage: Stage<'_, M>,
@@ -189,7 +190,7 @@ where
         })
     }
 
-    /// The state, for weight and test, and the proposal.
+    /// Counts the state, for weight and test, and the proposal.
     fn evaluations(&self, _dimension: usize) -> usize {
         2
     }
@@ -218,7 +219,7 @@ impl<Q> Metropolis<Q> {
         })
     }
 
-    /// A step from a state of this log density.
+    /// Makes a step from a state of this log density.
     #[inline]
     fn step_from<M, R>(
         &self,
@@ -286,41 +287,41 @@ impl Tunable for RandomWalkMetropolis {
     fn with_step_size(&self, scale: StepSize) -> Self {
         Self(RandomWalk {
             scale,
-            preconditioner: self.0.preconditioner.clone(),
+            ..self.0.clone()
         })
     }
 
     fn preconditioned(&self, preconditioner: Preconditioner) -> Self {
         Self(RandomWalk {
-            scale: self.0.scale.clone(),
             preconditioner: Some(preconditioner),
+            ..self.0.clone()
         })
     }
 
-    /// 0.3: between .44, best in one dimension, and .234, best in many (Roberts, Gelman and
-    /// Gilks 1997); the loss either way is small.
+    /// Returns 0.3: between .44, best in one dimension, and .234, best in many (Roberts, Gelman and Gilks
+    /// 1997); the loss either way is small.
     fn optimal_acceptance(&self) -> f64 {
         0.3
     }
 }
 
-/// What a [`NonFinite`] says was computed where a proposal was evaluated.
+/// The quantity that a [`NonFinite`] names where a proposal was evaluated.
 pub(super) const PROPOSAL: &str = "log density of the proposal";
 
-/// The Metropolis test of a move from log density `here` to `there`, which include the log proposal
+/// Makes the Metropolis test of a move from log density `here` to `there`, which include the log proposal
 /// densities where these differ. Returns whether to move, and the step that reports it.
 pub(super) fn decide<R: Rng + ?Sized>(here: f64, there: f64, rng: &mut R) -> (bool, Step) {
     decide_by(here, there, rng.random())
 }
 
-/// As [`decide`], by a number that is uniform in `[0, 1)`.
+/// Makes the test of [`decide`] by a number that is uniform in `[0, 1)`.
 #[inline]
 pub(super) fn decide_by(here: f64, there: f64, uniform: f64) -> (bool, Step) {
     let acceptance = acceptance(here, there);
     (uniform < acceptance, Step::metropolis(acceptance))
 }
 
-/// `min(1, exp(there - here))`; 0 where `there` is `-inf`.
+/// Returns `min(1, exp(there - here))`; 0 where `there` is `-inf`.
 #[inline(always)]
 fn acceptance(here: f64, there: f64) -> f64 {
     let gain = there - here;
@@ -333,7 +334,7 @@ fn acceptance(here: f64, there: f64) -> f64 {
     }
 }
 
-/// The acceptance probabilities of moves from log densities `here` to `there`, which are overwritten by them.
+/// Overwrites the log densities `there` with the acceptance probabilities of moves to them from `here`.
 pub(super) fn acceptances(here: &[f64], there: &mut [f64]) {
     over_vectors(
         #[inline(always)]
@@ -385,7 +386,7 @@ impl<S> fmt::Debug for Proposals<S> {
 }
 
 impl<S: Clone> Proposals<S> {
-    /// A place for one proposal, which holds an arbitrary earlier state.
+    /// Returns a place for one proposal, which holds an arbitrary earlier state.
     #[inline]
     pub(super) fn one(&mut self, state: &S) -> &mut S {
         if self.states.is_empty() {
@@ -433,7 +434,7 @@ impl<S: Clone> Proposals<S> {
         acceptances(&self.here, &mut self.acceptances);
     }
 
-    /// What a chain in this state, by its index among these, does, and its proposal.
+    /// Returns whether the chain at `index` accepts, its weight increment, and its proposal.
     ///
     /// # Errors
     /// A number that is not finite, as `check` finds it.

@@ -3,8 +3,8 @@
 //! [`RandomWalkMetropolis`], [`Metropolis`] and [`Slice`] need the density alone, [`LocalMetropolis`]
 //! what a change of a part does to it, [`Mala`], [`UnadjustedLangevin`] and [`Hmc`] its gradient,
 //! [`CoordinateGibbs`] the conditionals of single coordinates. [`Then`], [`Repeat`] and [`Mixture`] make one
-//! kernel of several, [`Either`] is one of two that is chosen when the program runs, and [`TemperedTransitions`] take a kernel across modes. A kernel of your own is one method,
-//! [`TransitionKernel::step`].
+//! kernel of several, [`Either`] is one of two that is chosen when the program runs, and [`TemperedTransitions`] take a
+//! kernel across modes. A kernel of your own is one method, [`TransitionKernel::step`].
 
 mod compose;
 mod gibbs;
@@ -57,7 +57,7 @@ use crate::{Error, Result};
     note = "amortised transitions become a kernel by `given(observation)`"
 )]
 pub trait TransitionKernel<M: Intermediate> {
-    /// What the kernel keeps for a block of chains from one step to the next: `()` for nothing,
+    /// The values that the kernel keeps for a block of chains from one step to the next: `()` for nothing,
     /// [`Scratch`] for buffers, [`PerChain`] for memory that belongs to a chain.
     type Workspace: Workspace;
 
@@ -100,14 +100,14 @@ pub trait TransitionKernel<M: Intermediate> {
         Ok(())
     }
 
-    /// The number of stages that a schedule must have for this kernel, which has parameters of its
-    /// own for each; `None` if any number will do.
+    /// Returns the number of stages that a schedule must have for this kernel, which has parameters of its own
+    /// for each; `None` if any number will do.
     fn stages(&self) -> Option<usize> {
         None
     }
 
-    /// The number of evaluations of the density in a stage, the one for the weight included: what budgets
-    /// count. A gradient is one more, and a sweep by full conditionals is one. 1 unless the kernel says
+    /// Returns the number of evaluations of the density in a stage, the one for the weight included, which
+    /// budgets count. A gradient is one more, and a sweep by full conditionals is one. 1 unless the kernel says
     /// otherwise. States have so many coordinates, as far as the base of the path
     /// [knows](crate::model::UnnormalizedModel::state_dimension); 1 is passed where it does not.
     fn evaluations(&self, _dimension: usize) -> usize {

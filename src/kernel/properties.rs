@@ -76,7 +76,7 @@ pub trait Reversal<M: Intermediate>: TransitionKernel<M> {
     where
         Self: 'k;
 
-    /// The kernel that moves by `B_k` and has `F_k` as its backward kernel.
+    /// Returns the kernel that moves by `B_k` and has `F_k` as its backward kernel.
     fn reversal(&self) -> Self::Reversed<'_>;
 }
 
@@ -118,13 +118,13 @@ pub(crate) use own_reversal;
     note = "a random walk, MALA and HMC have; run any other kernel as it is by `Rounds::fixed`, `Adaptation::fixed` or `Ais::new`"
 )]
 pub trait Tunable: Sized {
-    /// The step size.
+    /// Returns the step size.
     fn step_size(&self) -> &StepSize;
 
-    /// The same kernel with another step size. It keeps the preconditioner.
+    /// Returns the same kernel with another step size. It keeps the preconditioner.
     fn with_step_size(&self, step_size: StepSize) -> Self;
 
-    /// The same kernel, moving in the coordinates of a [`Preconditioner`] with the same step size, which
+    /// Returns the same kernel, moving in the coordinates of a [`Preconditioner`] with the same step size, which
     /// counts in these coordinates. It replaces an earlier preconditioner.
     ///
     /// A run with states of another dimension ends in
@@ -134,12 +134,12 @@ pub trait Tunable: Sized {
     /// `step`, called by hand, where the state has another dimension; in a run `advance` refuses it first.
     fn preconditioned(&self, preconditioner: Preconditioner) -> Self;
 
-    /// The step size beyond which longer steps lead back, in the coordinates of a preconditioner in which the
-    /// target is about standard normal. Infinite unless the kernel says otherwise.
+    /// Returns the step size beyond which longer steps lead back, in the coordinates of a preconditioner in
+    /// which the target is about standard normal. Infinite unless the kernel says otherwise.
     fn longest_step_size(&self) -> f64 {
         f64::INFINITY
     }
 
-    /// The acceptance at which the kernel mixes best, by theory or by a rule of thumb.
+    /// Returns the acceptance at which the kernel mixes best, by theory or by a rule of thumb.
     fn optimal_acceptance(&self) -> f64;
 }

@@ -16,28 +16,28 @@ const ITERATIONS: usize = 1_000;
 
 /// An exponential family: `log p(x) = eta . g(x) - A(eta)` up to a term free of `eta`.
 pub trait ExponentialFamily: NormalizedModel + Sized {
-    /// The natural parameters `eta`.
+    /// Returns the natural parameters `eta`.
     fn natural_parameters(&self) -> DVector<f64>;
 
-    /// The sufficient statistics `g(x)`, as long as `eta`.
+    /// Returns the sufficient statistics `g(x)`, as long as `eta`.
     fn sufficient_statistics(&self, state: &Self::State) -> DVector<f64>;
 
-    /// The moments `s = E g(x)`, which are the gradient of `A` in `eta`.
+    /// Returns the moments `s = E g(x)`, which are the gradient of `A` in `eta`.
     fn moments(&self) -> DVector<f64>;
 
-    /// `A(eta)`, the log of the integral (or sum) of `exp(eta . g(x))`: convex in `eta`.
+    /// Returns `A(eta)`, the log of the integral (or sum) of `exp(eta . g(x))`: convex in `eta`.
     ///
     /// It is `log Z` where `f` has no factor that depends on `eta` but not on x; in general
     /// `A(eta) = log Z + eta . g(x) - log f(x)`, for any x.
     fn log_partition(&self) -> f64;
 
-    /// The member of the same family with these natural parameters.
+    /// Returns the member of the same family with these natural parameters.
     ///
     /// # Errors
     /// Where `eta` has the wrong length or lies outside the natural parameter space.
     fn with_natural_parameters(&self, eta: &DVector<f64>) -> Result<Self>;
 
-    /// The member of the same family with these moments.
+    /// Returns the member of the same family with these moments.
     ///
     /// The provided method minimises the convex `A(eta) - eta . s` by L-BFGS, until each moment is
     /// met within `1e-8 (1 + max |s|)`. It starts at this member, so that one near the solution saves
@@ -51,7 +51,7 @@ pub trait ExponentialFamily: NormalizedModel + Sized {
     }
 }
 
-/// The member of `start`'s family with these moments: the minimum of `A(eta) - eta . s`.
+/// Returns the member of `start`'s family with these moments: the minimum of `A(eta) - eta . s`.
 fn match_moments<M: ExponentialFamily>(start: &M, moments: &DVector<f64>) -> Result<M> {
     let eta = start.natural_parameters();
     Error::check_dimension("moments", moments.len(), eta.len())?;
@@ -95,7 +95,7 @@ pub struct Bernoulli {
 }
 
 impl Bernoulli {
-    /// From logits `b_i = log(p_i / (1 - p_i))`.
+    /// Makes it from logits `b_i = log(p_i / (1 - p_i))`.
     ///
     /// # Errors
     /// No logit, or one that is not finite.
@@ -105,7 +105,7 @@ impl Bernoulli {
         Ok(Self { logits })
     }
 
-    /// From probabilities `p_i` of a one, each strictly between 0 and 1.
+    /// Makes it from probabilities `p_i` of a one, each strictly between 0 and 1.
     ///
     /// # Errors
     /// No probability, or one outside (0, 1). An estimate from data stays inside where it is
@@ -118,7 +118,7 @@ impl Bernoulli {
         Self::new(probabilities.map(|p| (p / (1.0 - p)).ln()))
     }
 
-    /// The logits b.
+    /// Returns the logits b.
     pub fn logits(&self) -> &DVector<f64> {
         &self.logits
     }
@@ -177,7 +177,7 @@ impl ExponentialFamily for Bernoulli {
         Self::new(eta.clone())
     }
 
-    /// In closed form: the moments are the probabilities of a one.
+    /// Matches in closed form: the moments are the probabilities of a one.
     fn with_moments(&self, moments: &DVector<f64>) -> Result<Self> {
         Error::check_dimension("moments", moments.len(), self.logits.len())?;
         Self::from_probabilities(moments)

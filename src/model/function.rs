@@ -39,7 +39,7 @@ pub struct FunctionModel<S, F, G = (), D = (), N = ()> {
 pub struct Given<C>(C);
 
 impl<S, F: Fn(&S) -> f64> FunctionModel<S, F> {
-    /// From `log f(x)`, which may be `-inf` but not NaN or `+inf`.
+    /// Makes a model from `log f(x)`, which may be `-inf` but not NaN or `+inf`.
     pub fn new(log_density: F) -> Self {
         Self {
             log_density,
@@ -53,8 +53,8 @@ impl<S, F: Fn(&S) -> f64> FunctionModel<S, F> {
 }
 
 impl FunctionModel<DVector<f64>, ()> {
-    /// From `log f(x)` of a slice. [`GradientModel`](crate::model::GradientModel) takes a closure on slices that
-    /// computes the gradient as well.
+    /// Makes a model from `log f(x)` of a slice. [`GradientModel`](crate::model::GradientModel) takes a closure
+    /// on slices that computes the gradient as well.
     ///
     /// ```
     /// use annealed::model::{FunctionModel, UnnormalizedModel};
@@ -71,7 +71,7 @@ impl FunctionModel<DVector<f64>, ()> {
 }
 
 impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
-    /// With a closure for `grad log f(x)`.
+    /// Adds a closure for `grad log f(x)`.
     pub fn with_gradient<H>(self, gradient: H) -> FunctionModel<S, F, Given<H>, D, N>
     where
         H: Fn(&DVector<f64>) -> DVector<f64>,
@@ -79,7 +79,7 @@ impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
         self.map(|_, sampler, log_normalizer| (Given(gradient), sampler, log_normalizer))
     }
 
-    /// With a closure that draws exact samples, so that the model can be a base.
+    /// Adds a closure that draws exact samples, so that the model can be a base.
     pub fn with_sampler<E>(self, sampler: E) -> FunctionModel<S, F, G, Given<E>, N>
     where
         E: Fn(&mut dyn Rng) -> S,
@@ -87,7 +87,7 @@ impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
         self.map(|gradient, _, log_normalizer| (gradient, Given(sampler), log_normalizer))
     }
 
-    /// With the known `log Z`.
+    /// Adds the known `log Z`.
     ///
     /// # Errors
     /// Where it is not finite.
@@ -99,15 +99,15 @@ impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
         Ok(self.map(|gradient, sampler, _| (gradient, sampler, log_normalizer)))
     }
 
-    /// For states of this many coordinates. A path to a model of another dimension is then refused before chains move,
-    /// where otherwise the closure would meet a state that it does not expect.
+    /// Demands states of this many coordinates. A path to a model of another dimension is then refused before
+    /// chains move, where otherwise the closure would meet a state that it does not expect.
     #[must_use]
     pub fn with_dimension(mut self, dimension: usize) -> Self {
         self.dimension = Some(dimension);
         self
     }
 
-    /// With another gradient, sampler or normaliser, which may be of another type.
+    /// Returns the model with another gradient, sampler or normaliser, which may be of another type.
     fn map<H, E, O>(
         self,
         change: impl FnOnce(G, D, N) -> (H, E, O),
@@ -219,7 +219,7 @@ pub struct GradientModel<F> {
 }
 
 impl<F: Fn(&[f64], &mut [f64]) -> f64> GradientModel<F> {
-    /// Over states of this dimension.
+    /// Makes a model over states of this dimension.
     ///
     /// # Errors
     /// A dimension of 0.

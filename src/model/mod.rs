@@ -65,23 +65,23 @@ pub trait UnnormalizedModel {
     /// A point of the space.
     type State;
 
-    /// `log f(x)`; `-inf` off the support, never NaN or `+inf`.
+    /// Returns `log f(x)`; `-inf` off the support, never NaN or `+inf`.
     ///
     /// # Panics
     /// Models of this crate panic where the state has another dimension, and name both. A run makes
     /// [`Error::Panicked`] of it.
     fn log_density(&self, state: &Self::State) -> f64;
 
-    /// Number of coordinates of a state, where the model knows it. A path between two models that
+    /// Returns the number of coordinates of a state, where the model knows it. A path between two models that
     /// differ in it is refused before any chain moves.
     fn state_dimension(&self) -> Option<usize> {
         None
     }
 
-    /// Whether several states at once cost less than one after another. A path asks its target, or its likelihood.
-    /// Where it is true, [`RandomWalkMetropolis`](crate::kernel::RandomWalkMetropolis), any
-    /// [`Metropolis`](crate::kernel::Metropolis) and [`Hmc`](crate::kernel::Hmc) evaluate the chains of a block together,
-    /// by [`log_densities`](Self::log_densities) and [`Differentiable::accumulate_gradients`].
+    /// Decides whether several states at once cost less than one after another. A path asks its target, or its
+    /// likelihood. Where it is true, [`RandomWalkMetropolis`](crate::kernel::RandomWalkMetropolis), any
+    /// [`Metropolis`](crate::kernel::Metropolis) and [`Hmc`](crate::kernel::Hmc) evaluate the chains of a block
+    /// together, by [`log_densities`](Self::log_densities) and [`Differentiable::accumulate_gradients`].
     fn evaluates_batches(&self) -> bool {
         false
     }
@@ -128,8 +128,8 @@ pub trait UnnormalizedModel {
     }
 }
 
-/// An [`Error::DimensionMismatch`] where two models of one path are
-/// known to differ in the dimension of their states.
+/// Returns an [`Error::DimensionMismatch`] where two models of one path are known to differ in the dimension of
+/// their states.
 pub(crate) fn check_same_dimension(
     argument: &'static str,
     model: &impl UnnormalizedModel,
@@ -147,7 +147,7 @@ pub(crate) fn check_same_dimension(
     note = "a `FunctionModel` can after `.with_sampler(..)`; `Gaussian`, `Priors` and `UniformBox` can; only the base of a path must be"
 )]
 pub trait Sampleable: UnnormalizedModel {
-    /// An exact, independent sample of `p`.
+    /// Draws an exact, independent sample of `p`.
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Self::State;
 }
 
@@ -158,7 +158,7 @@ pub trait Sampleable: UnnormalizedModel {
     note = "`Ais::with_base_log_z` takes the base's log Z from you"
 )]
 pub trait NormalizedModel: UnnormalizedModel {
-    /// `log Z`, the log of the integral (or sum) of `f`.
+    /// Returns `log Z`, the log of the integral (or sum) of `f`.
     fn log_normalizer(&self) -> f64;
 }
 
@@ -218,7 +218,7 @@ pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
         self.accumulate_gradient(state, 1.0, gradient)
     }
 
-    /// `grad log f(x)`.
+    /// Returns `grad log f(x)`.
     fn gradient(&self, state: &DVector<f64>) -> DVector<f64> {
         let mut gradient = DVector::zeros(state.len());
         self.gradient_into(state, &mut gradient);
@@ -259,7 +259,7 @@ pub(crate) fn copy_row(to: &mut DVector<f64>, from: DMatrixView<'_, f64>, row: u
 /// A model whose coordinates can each be drawn given all the others, which is what coordinate Gibbs
 /// (a heat bath) needs.
 pub trait FullConditionals: UnnormalizedModel {
-    /// Number of coordinates of the state.
+    /// Returns the number of coordinates of the state.
     fn coordinates(&self) -> usize;
 
     /// Draws coordinate `index` from its conditional given the others, in place.
@@ -282,8 +282,8 @@ pub trait FullConditionals: UnnormalizedModel {
     note = "on a path both ends need to implement `LocalDensity<{C}>`"
 )]
 pub trait LocalDensity<C>: UnnormalizedModel {
-    /// `log f(x') - log f(x)`, with x' the state after the change; `-inf` where x' is off the support, never
-    /// NaN.
+    /// Returns `log f(x') - log f(x)`, with x' the state after the change; `-inf` where x' is off the support,
+    /// never NaN.
     fn log_density_change(&self, state: &Self::State, change: &C) -> f64;
 }
 

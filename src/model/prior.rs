@@ -34,7 +34,7 @@ enum Support {
 
 /// Priors of a parameter on the whole line.
 impl Prior {
-    /// `N(mean, deviation^2)`.
+    /// Makes `N(mean, deviation^2)`.
     ///
     /// # Errors
     /// A mean that is not finite, or a deviation that is not finite and positive.
@@ -44,7 +44,7 @@ impl Prior {
         Ok(Self::new(Support::Line, Law::Normal, mean, deviation))
     }
 
-    /// Student's t with these degrees of freedom, about `location`. One degree of freedom is the Cauchy law.
+    /// Makes Student's t with these degrees of freedom, about `location`. One degree of freedom is the Cauchy law.
     ///
     /// # Errors
     /// A location that is not finite; a scale that is not finite and positive; degrees of freedom outside of
@@ -59,7 +59,7 @@ impl Prior {
 
 /// Priors of a parameter above 0.
 impl Prior {
-    /// The law of `e^y`, y being `N(mean, deviation^2)`.
+    /// Makes the law of `e^y`, y being `N(mean, deviation^2)`.
     ///
     /// # Errors
     /// As [`normal`](Self::normal).
@@ -71,7 +71,7 @@ impl Prior {
         })
     }
 
-    /// The exponential law, of mean `1 / rate`.
+    /// Makes the exponential law, of mean `1 / rate`.
     ///
     /// # Errors
     /// A rate that is not finite and positive.
@@ -79,7 +79,7 @@ impl Prior {
         Self::gamma(1.0, rate)
     }
 
-    /// The gamma law, of mean `shape / rate`.
+    /// Makes the gamma law, of mean `shape / rate`.
     ///
     /// # Errors
     /// A shape outside of `[1e-3, 1e9]`; a rate that is not finite and positive.
@@ -89,8 +89,8 @@ impl Prior {
         Ok(Self::new(Support::Positive, law, -rate.ln(), 1.0))
     }
 
-    /// The inverse gamma law, of mean `scale / (shape - 1)`: that of `1 / y`, y having the gamma law of this shape
-    /// and of rate `scale`.
+    /// Makes the inverse gamma law, of mean `scale / (shape - 1)`: that of `1 / y`, y having the gamma law of
+    /// this shape and of rate `scale`.
     ///
     /// # Errors
     /// A shape outside of `[1e-3, 1e9]`; a scale that is not finite and positive.
@@ -100,7 +100,7 @@ impl Prior {
         Ok(Self::new(Support::Positive, law, scale.ln(), -1.0))
     }
 
-    /// The law of `|y|`, y being `N(0, deviation^2)`.
+    /// Makes the law of `|y|`, y being `N(0, deviation^2)`.
     ///
     /// # Errors
     /// A deviation that is not finite and positive.
@@ -111,7 +111,7 @@ impl Prior {
         Ok(Self::new(Support::Positive, law, location, 0.5))
     }
 
-    /// The law of `|y|`, y having the Cauchy law about 0 with this scale.
+    /// Makes the law of `|y|`, y having the Cauchy law about 0 with this scale.
     ///
     /// # Errors
     /// A scale that is not finite and positive.
@@ -125,7 +125,7 @@ impl Prior {
 
 /// Priors of a parameter in an interval.
 impl Prior {
-    /// The beta law on (0, 1), of mean `a / (a + b)`.
+    /// Makes the beta law on (0, 1), of mean `a / (a + b)`.
     ///
     /// # Errors
     /// Parameters outside of `[1e-3, 1e9]`.
@@ -134,7 +134,7 @@ impl Prior {
         Ok(Self::new(Support::interval(0.0, 1.0)?, law, 0.0, 1.0))
     }
 
-    /// The uniform law between two numbers.
+    /// Makes the uniform law between two numbers.
     ///
     /// # Errors
     /// Ends that are not finite, or whose lower one is not below the upper one by more than rounding.
@@ -154,18 +154,18 @@ impl Prior {
         }
     }
 
-    /// The log density of the coordinate, and its derivative.
+    /// Returns the log density of the coordinate, and its derivative.
     pub(super) fn log_density(&self, u: f64) -> (f64, f64) {
         let (log_density, slope) = self.law.log_density((u - self.location) / self.scale);
         (log_density - self.scale.abs().ln(), slope / self.scale)
     }
 
-    /// A coordinate, drawn.
+    /// Draws a coordinate.
     pub(super) fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
         self.location + self.scale * self.law.sample(rng)
     }
 
-    /// The parameter of a coordinate, and its derivative. It lies inside of the support, never on its edge.
+    /// Returns the parameter of a coordinate, and its derivative. It lies inside of the support, never on its edge.
     pub(super) fn parameter(&self, u: f64) -> (f64, f64) {
         match self.support {
             Support::Line => (u, 1.0),
@@ -182,7 +182,7 @@ impl Prior {
         }
     }
 
-    /// The coordinate of a parameter; not finite outside of the support.
+    /// Returns the coordinate of a parameter; not finite outside of the support.
     pub(super) fn coordinate(&self, x: f64) -> f64 {
         match self.support {
             Support::Line => x,
@@ -191,7 +191,7 @@ impl Prior {
         }
     }
 
-    /// Where the parameter lies, in words.
+    /// Says in words where the parameter lies.
     pub(super) fn support(&self) -> String {
         match self.support {
             Support::Line => "a finite number".into(),
@@ -210,7 +210,7 @@ impl Support {
         Ok(Self::Interval { low, high })
     }
 
-    /// One that was read.
+    /// Checks a support that was read.
     #[cfg(feature = "serde")]
     fn checked(self) -> Result<Self> {
         match self {
@@ -311,7 +311,7 @@ impl Law {
         Ok(Self::LogitBeta { a, b, constant })
     }
 
-    /// The log density and its derivative.
+    /// Returns the log density and its derivative.
     fn log_density(&self, v: f64) -> (f64, f64) {
         match *self {
             Self::Normal => (-0.5 * (v * v + TAU.ln()), -v),
@@ -350,8 +350,8 @@ fn check_shape(argument: &'static str, shape: f64) -> Result<()> {
     Error::check(within, argument, shape, "a number in [1e-3, 1e9]")
 }
 
-/// The logarithm of a gamma variable. With a small shape the variable itself may be too small for a number: it is
-/// one of shape + 1, times `U^(1 / shape)`.
+/// Returns the logarithm of a gamma variable. With a small shape the variable itself may be too small for a
+/// number: it is one of shape + 1, times `U^(1 / shape)`.
 fn log_gamma_variable<R: Rng + ?Sized>(shape: f64, rng: &mut R) -> f64 {
     let gamma = Gamma::new(shape + 1.0, 1.0).expect("a positive shape");
     let uniform = 1.0 - rng.random::<f64>();
@@ -379,7 +379,7 @@ mod tests {
         ])
     }
 
-    /// The density of the parameter as the textbooks have it.
+    /// Returns the density of the parameter as the textbooks have it.
     fn textbook(name: &str, x: f64) -> f64 {
         let normal = |x: f64, s: f64| (-0.5 * (x / s).powi(2)).exp() / (TAU.sqrt() * s);
         match name {

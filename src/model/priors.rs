@@ -44,7 +44,7 @@ pub struct Priors {
 }
 
 impl Priors {
-    /// One prior for each parameter.
+    /// Takes one prior for each parameter.
     ///
     /// # Errors
     /// No prior.
@@ -54,14 +54,14 @@ impl Priors {
         Ok(Self { priors })
     }
 
-    /// Number of parameters.
+    /// Returns the number of parameters.
     pub fn dimension(&self) -> usize {
         self.priors.len()
     }
 
-    /// A likelihood of the parameters as one of the coordinates. A [`GradientModel`](crate::model::GradientModel)
-    /// keeps its gradient; [`FunctionModel::of_slices`](crate::model::FunctionModel::of_slices) takes the value
-    /// alone.
+    /// Makes a likelihood of the coordinates from one of the parameters. A
+    /// [`GradientModel`](crate::model::GradientModel) keeps its gradient;
+    /// [`FunctionModel::of_slices`](crate::model::FunctionModel::of_slices) takes the value alone.
     pub fn likelihood<M>(&self, likelihood: M) -> Unbounded<M>
     where
         M: UnnormalizedModel<State = DVector<f64>>,
@@ -69,7 +69,7 @@ impl Priors {
         Unbounded::new(self.clone(), likelihood)
     }
 
-    /// The parameters of a state. They lie inside of their supports, never on an edge.
+    /// Returns the parameters of a state. They lie inside of their supports, never on an edge.
     ///
     /// # Panics
     /// Where the state has another dimension.
@@ -79,7 +79,8 @@ impl Priors {
         parameters
     }
 
-    /// The state of parameters: where [`Gaussian::laplace`](crate::model::Gaussian::laplace) starts, for example.
+    /// Returns the state of parameters: where [`Gaussian::laplace`](crate::model::Gaussian::laplace) starts,
+    /// for example.
     ///
     /// # Errors
     /// Another number of parameters; one outside of its support.
@@ -105,7 +106,7 @@ impl Priors {
         }
     }
 
-    /// `gradient_i += slope_i dx_i/du_i`.
+    /// Computes `gradient_i += slope_i dx_i/du_i`.
     pub(super) fn chain(
         &self,
         state: &DVector<f64>,
@@ -207,7 +208,7 @@ impl<M: UnnormalizedModel<State = DVector<f64>>> UnnormalizedModel for Unbounded
         })
     }
 
-    /// That of the likelihood, where it knows its own, so that it is compared with that of the prior.
+    /// Returns the likelihood's dimension, where it knows its own, to be compared with that of the prior.
     fn state_dimension(&self) -> Option<usize> {
         let own = self.likelihood.state_dimension();
         own.or(Some(self.priors.dimension()))
@@ -259,7 +260,7 @@ pub struct UniformBox {
 }
 
 impl UniformBox {
-    /// From the lower and the upper end of each side.
+    /// Makes a box from the lower and the upper end of each side.
     ///
     /// # Errors
     /// No side; ends that are not finite, or whose lower one is not below the upper one; a side so long that its

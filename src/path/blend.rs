@@ -68,7 +68,7 @@ impl BlendLaw for Geometric {
         (1.0 - beta, beta)
     }
 
-    /// Never, so that a NaN of the target surfaces wherever chains are.
+    /// Says no, so that a NaN of the target surfaces wherever chains are.
     #[inline(always)]
     fn is_base(_beta: f64, _base: f64) -> bool {
         false
@@ -101,7 +101,7 @@ impl BlendLaw for Tempered {
         (1.0, beta)
     }
 
-    /// Where the prior excludes the state, the likelihood may be undefined.
+    /// Says yes where the prior excludes the state, since the likelihood may be undefined there.
     #[inline(always)]
     fn is_base(beta: f64, base: f64) -> bool {
         base == f64::NEG_INFINITY || beta == 0.0
@@ -153,7 +153,7 @@ where
         Self::between(base, target)
     }
 
-    /// The target, `f_b`.
+    /// Returns the target, `f_b`.
     pub fn target(&self) -> &B {
         &self.other
     }
@@ -202,12 +202,12 @@ where
 }
 
 impl<P, L> TemperedPath<P, L> {
-    /// The prior p, normalised.
+    /// Returns the prior p, normalised.
     pub fn prior(&self) -> &Normalized<P> {
         &self.base
     }
 
-    /// The likelihood L.
+    /// Returns the likelihood L.
     pub fn likelihood(&self) -> &L {
         &self.other
     }
@@ -331,7 +331,7 @@ where
         self.beta
     }
 
-    /// `(beta - beta')` times the [slope](BetaDerivative::beta_derivative) at x.
+    /// Returns `(beta - beta')` times the [slope](BetaDerivative::beta_derivative) at x.
     ///
     /// It is `-inf` where this model excludes x, and `+inf` where only the previous one does. No
     /// chain is at such a state, nor where a prior is 0, which is not evaluated.
@@ -366,7 +366,7 @@ where
     B: UnnormalizedModel<State = A::State>,
     L: BlendLaw,
 {
-    /// `log f_b(x) - log f_a(x)` on a [`GeometricPath`], `log L(x)` on a [`TemperedPath`].
+    /// Returns `log f_b(x) - log f_a(x)` on a [`GeometricPath`], `log L(x)` on a [`TemperedPath`].
     fn beta_derivative(&self, state: &A::State) -> f64 {
         let (base, other) = self.ends(state);
         other - base
@@ -427,7 +427,7 @@ where
         });
     }
 
-    /// The gradient at the mean of the two betas. An end without weight there is not evaluated.
+    /// Adds the gradient at the mean of the two betas. An end without weight there is not evaluated.
     fn accumulate_mean_gradient(
         &self,
         previous: &Self,

@@ -30,7 +30,7 @@ pub struct GaussianPath {
 }
 
 impl GaussianPath {
-    /// Between two Gaussians over the same space.
+    /// Joins two Gaussians over the same space.
     ///
     /// # Errors
     /// Where their dimensions differ or exceed 16,384, their scales differ so much that no common axes are found, or
@@ -41,7 +41,7 @@ impl GaussianPath {
         })
     }
 
-    /// The target.
+    /// Returns the target.
     pub fn target(&self) -> &Gaussian {
         &self.ends.target
     }
@@ -127,7 +127,7 @@ impl Intermediate for GaussianAt<'_> {
 }
 
 impl BetaDerivative for GaussianAt<'_> {
-    /// `log f_b(x) - log f_a(x)` on the geometric path. Where moments are averaged,
+    /// Returns `log f_b(x) - log f_a(x)` on the geometric path. Where moments are averaged it is
     /// `r . mu' + r' Sigma' r / 2` with `r = Sigma^-1 (x - mu)` and the derivatives in beta
     /// `mu' = mu_b - mu_a`, `Sigma' = Sigma_b - Sigma_a + (1 - 2 beta) mu' mu'^T`.
     fn beta_derivative(&self, state: &DVector<f64>) -> f64 {
@@ -226,7 +226,7 @@ impl CommonAxes {
         })
     }
 
-    /// The coordinates u of a state, `V^-1 (x - mu_a)`.
+    /// Returns the coordinates u of a state, `V^-1 (x - mu_a)`.
     pub(crate) fn coordinates(&self, state: &DVector<f64>) -> DVector<f64> {
         let offset = state - self.base.mean();
         let pull = self.base.form().precision().times(&offset);

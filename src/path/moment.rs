@@ -53,7 +53,7 @@ pub struct MomentPath {
 }
 
 impl MomentPath {
-    /// Between two Gaussians over the same space.
+    /// Joins two Gaussians over the same space.
     ///
     /// # Errors
     /// Where their dimensions differ or exceed 16,384, their scales differ so much that no common axes are found, or
@@ -75,7 +75,7 @@ impl MomentPath {
         })
     }
 
-    /// The target.
+    /// Returns the target.
     pub fn target(&self) -> &Gaussian {
         &self.ends.target
     }
