@@ -6,7 +6,7 @@ use annealed::Result;
 use annealed::ais::{Ais, Run};
 use annealed::kernel::{CoordinateGibbs, PerfectTransitions, TransitionKernel};
 use annealed::model::{ExponentialFamily, Gaussian, NormalizedModel, Sampleable};
-use annealed::path::{AnnealingPath, GaussianPath, MomentPath, linear_cost};
+use annealed::path::{AnnealingPath, GaussianPath, MomentPath};
 use annealed::pilot::{BinnedSchedule, allocate_steps};
 use annealed::plot::{Chart, ScatterSheet};
 use annealed::schedule::Schedule;
@@ -62,6 +62,13 @@ pub fn run(figures: &Path) -> Result<()> {
     ];
     draw(&lines, figures)?;
     samples(figures)
+}
+
+/// Half the symmetrised divergence, `F = (eta_b - eta_a) . (s_b - s_a) / 2`: the cost of both paths under a linear
+/// schedule.
+fn linear_cost<M: ExponentialFamily>(a: &M, b: &M) -> f64 {
+    let natural = b.natural_parameters() - a.natural_parameters();
+    0.5 * natural.dot(&(b.moments() - a.moments()))
 }
 
 fn pair() -> Result<(Gaussian, Gaussian)> {

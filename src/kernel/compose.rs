@@ -1,11 +1,11 @@
-//! Kernels made of kernels: one after another, repeated, or chosen at random.
+//! Kernels made of kernels: one after another, repeated, chosen at random or when the program runs.
 
 use std::num::NonZeroUsize;
 
+use Either::{First, Second};
 use rand::{Rng, RngExt};
 
-use super::workspace::Scratch;
-use super::{Invariant, Reversal, TransitionKernel};
+use super::{Invariant, Reversal, Scratch, TransitionKernel};
 use crate::chain::{Block, NonFinite, Stage, Step};
 use crate::path::Intermediate;
 use crate::{Error, Result};
@@ -50,7 +50,7 @@ pub struct Mixture<A, B> {
 }
 
 impl<K> Repeat<K> {
-    /// The kernel applied `times` times.
+    /// Applies the kernel `times` times.
     ///
     /// # Errors
     /// Where `times` is 0.
@@ -61,7 +61,7 @@ impl<K> Repeat<K> {
 }
 
 impl<A, B> Mixture<A, B> {
-    /// `first` with this probability, otherwise `second`.
+    /// Takes `first` with this probability, otherwise `second`.
     ///
     /// # Errors
     /// Where the probability lies outside of `[0, 1]`.
@@ -206,7 +206,7 @@ where
         }
     }
 
-    /// Every active chain makes its choice; then those of the first kernel move, then the others.
+    /// Lets every active chain make its choice; then those of the first kernel move, then the others.
     fn advance(
         &self,
         stage: Stage<'_, M>,
@@ -288,4 +288,103 @@ impl<M: Intermediate, A: Reversal<M>, B: Reversal<M>> Reversal<M> for Mixture<A,
 crate::num::deserialize_checked! {
     Mixture<A, B> { probability: f64, first: A, second: B } =>
         Self::new(probability, first, second)
+}
+
+/// One of two kernels, chosen when the program runs. It moves whole blocks as that kernel does. Three are an `Either`
+/// within an `Either`.
+///
+/// ```
+/// use annealed::kernel::Either;
+/// use annealed::prelude::*;
+///
+/// let path = GeometricPath::new(Gaussian::standard(2)?, Gaussian::isotropic(DVector::zeros(2), 0.5)?);
+/// for name in ["hmc", "walk"] {
+///     let kernel = match name {
+///         "hmc" => Either::First(Hmc::new(0.3, 3)?),
+///         _ => Either::Second(RandomWalkMetropolis::new(0.5)?),
+///     };
+///     println!("{name}: {}", Ais::new(&path, kernel).schedule(Schedule::linear(10)?).run()?);
+/// }
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Either<A, B> {
+    /// The first kernel.
+    First(A),
+    /// The second one.
+    Second(B),
+}
+
+impl<M, A, B> TransitionKernel<M> for Either<A, B>
+where
+    M: Intermediate,
+    A: TransitionKernel<M>,
+    B: TransitionKernel<M>,
+{
+    type Workspace = (A::Workspace, B::Workspace);
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: Stage<'_, M>,
+        chain: usize,
+        state: &mut M::State,
+        (first, second): &mut Self::Workspace,
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        match self {
+            First(kernel) => kernel.step(stage, chain, state, first, rng),
+            Second(kernel) => kernel.step(stage, chain, state, second, rng),
+        }
+    }
+
+    fn advance(
+        &self,
+        stage: Stage<'_, M>,
+        block: &mut Block<M::State>,
+        (first, second): &mut Self::Workspace,
+    ) -> Result<()> {
+        match self {
+            First(kernel) => kernel.advance(stage, block, first),
+            Second(kernel) => kernel.advance(stage, block, second),
+        }
+    }
+
+    fn check_model(&self, model: &M, states: &[M::State]) -> Result<()> {
+        match self {
+            First(kernel) => kernel.check_model(model, states),
+            Second(kernel) => kernel.check_model(model, states),
+        }
+    }
+
+    fn stages(&self) -> Option<usize> {
+        match self {
+            First(kernel) => kernel.stages(),
+            Second(kernel) => kernel.stages(),
+        }
+    }
+
+    fn evaluations(&self, dimension: usize) -> usize {
+        match self {
+            First(kernel) => kernel.evaluations(dimension),
+            Second(kernel) => kernel.evaluations(dimension),
+        }
+    }
+}
+
+impl<M: Intermediate, A: Invariant<M>, B: Invariant<M>> Invariant<M> for Either<A, B> {}
+
+/// The reversal of the kernel that was chosen.
+impl<M: Intermediate, A: Reversal<M>, B: Reversal<M>> Reversal<M> for Either<A, B> {
+    type Reversed<'k>
+        = Either<A::Reversed<'k>, B::Reversed<'k>>
+    where
+        Self: 'k;
+
+    fn reversal(&self) -> Self::Reversed<'_> {
+        match self {
+            First(kernel) => First(kernel.reversal()),
+            Second(kernel) => Second(kernel.reversal()),
+        }
+    }
 }

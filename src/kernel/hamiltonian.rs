@@ -5,16 +5,14 @@ use std::ops::Range;
 use nalgebra::DVector;
 use rand::{Rng, RngExt};
 
-use super::tunable::Tunable;
 use crate::chain::{Block, NonFinite, Stage, Step};
 use crate::kernel::leapfrog::{Leapfrog, Trajectory};
 use crate::kernel::metropolis::decide;
-use crate::kernel::preconditioner::Preconditioner;
-use crate::kernel::step_size::StepSize;
 use crate::kernel::trajectories::Trajectories;
 use crate::kernel::vector::{advance_vectors, fill_normal, set_len};
-use crate::kernel::workspace::{PerChain, Scratch};
-use crate::kernel::{Invariant, TransitionKernel, own_reversal};
+use crate::kernel::{
+    Invariant, PerChain, Preconditioner, Scratch, StepSize, TransitionKernel, Tunable, own_reversal,
+};
 use crate::model::{Differentiable, check_gradient};
 use crate::path::Intermediate;
 use crate::random::StandardNormal;
@@ -29,15 +27,13 @@ use crate::{Error, Result};
 ///
 /// With a [`Preconditioner`](Tunable::preconditioned) L the momentum is `N(0, I)` in the coordinates
 /// `y = L^{-1} x`: a step moves x by `eps L p` and p by `eps L^T grad log f_k(x)`. The mass matrix is
-/// then `(L L^T)^{-1}`: dense for [`Preconditioner::covariance`], diagonal for [`Preconditioner::deviations`].
-/// [`Adaptation::first_pass`](crate::pilot::Adaptation::first_pass) finds it by a pilot together with the step size, and
-/// [`Rounds`](crate::pilot::Rounds) in the course of its rounds.
+/// then `(L L^T)^{-1}`. [`Rounds`](crate::pilot::Rounds) and
+/// [`Adaptation::first_pass`](crate::pilot::Adaptation::first_pass) find it together with the step size.
 ///
-/// Off the support the gradient counts as 0. A trajectory that ends off the support is refused; one
-/// that leads from a state off the support onto it is accepted. A trajectory that diverges until a
-/// position overflows is refused too, without evaluating the model there. So is one at whose next point the model is
-/// not finite (0 times infinity, say) when its energy H has risen by more than 1,000, the threshold of Stan: it is
-/// where no chain comes. At other points a NaN of the model is an error.
+/// Off the support the gradient counts as 0. A trajectory that ends off the support is refused; one that leads from
+/// there onto the support is accepted. One that diverges until a position overflows is refused, and so is one at
+/// whose next point the model is not finite when its energy H has risen by more than 1,000, the threshold of Stan.
+/// At other points a NaN of the model is an error.
 ///
 /// Source: Neal (2011).
 #[derive(Debug, Clone, PartialEq)]
@@ -55,22 +51,17 @@ pub struct Hmc {
 ///    `min(1, exp(H(x, p) - H(x', p')))`;
 /// 3. goes on from `(x', p')` if accepted and from `(x, -p)` if not.
 ///
-/// Each part leaves `p_k(x) N(p; 0, I)` invariant. The first is an autoregression whose stationary
-/// law is that normal distribution. The second and third are a Metropolis test of the involution
-/// "integrate, then negate p", followed by a negation. The negation restores p' where the test
-/// accepts, and reverses p where it refuses.
+/// Each part leaves `p_k(x) N(p; 0, I)` invariant: the first is an autoregression, the other two are a Metropolis
+/// test of the involution "integrate, then negate p", followed by a negation. The step as a whole is not
+/// reversible; with its reversal as backward kernel its correction is 0.
 ///
 /// The annealed run takes place on the pairs (x, p), along the densities `f_k(x) N(p; 0, I)`, whose
 /// normalising constants are the `Z_k`. Their momentum part is the same at every stage, so that it
-/// cancels from the path's log ratio, which stays `log f_k(x) - log f_{k-1}(x)`. The step as a
-/// whole is not reversible, but it is invariant, so that with its reversal as backward kernel its
-/// correction is 0.
+/// cancels from the path's log ratio, which stays `log f_k(x) - log f_{k-1}(x)`.
 ///
-/// With a [`Preconditioner`](Tunable::preconditioned) the momentum that a chain keeps is that of its
-/// coordinates, whose law `N(0, I)` does not depend on beta.
-///
-/// A refusal makes the chain turn back, so that acceptance should be higher than for [`Hmc`]:
-/// use smaller steps. States off the support and diverging trajectories are treated as in [`Hmc`].
+/// With a [`Preconditioner`](Tunable::preconditioned) the momentum is that of its coordinates. A refusal makes the
+/// chain turn back, so that acceptance should be higher than for [`Hmc`]: use smaller steps. States off the support
+/// and diverging trajectories are treated as in [`Hmc`].
 ///
 /// Source: Sohl-Dickstein and Culpepper, Hamiltonian annealed importance sampling for partition
 /// function estimation (2012); Horowitz (1991).
@@ -83,8 +74,7 @@ pub struct PersistentHmc {
 }
 
 impl Hmc {
-    /// A kernel that makes `leapfrog_steps` steps of size `step_size`, which is a number or a
-    /// [`StepSize`].
+    /// Makes a kernel of `leapfrog_steps` steps of size `step_size`, which is a number or a [`StepSize`].
     ///
     /// # Errors
     /// Where the number is not finite and positive, or there are no steps.
@@ -95,9 +85,7 @@ impl Hmc {
         let leapfrog = Leapfrog::new(step_size, leapfrog_steps)?;
         Ok(Self { leapfrog })
     }
-}
 
-impl Hmc {
     /// Moves chains that are neighbours. Each has the random numbers that it has by itself.
     fn advance_run<M: Differentiable + Intermediate>(
         &self,
@@ -131,9 +119,9 @@ fn have_one_dimension(states: &[DVector<f64>]) -> bool {
 }
 
 impl PersistentHmc {
-    /// A kernel that makes `leapfrog_steps` steps of size `step_size`, which is a number or a
-    /// [`StepSize`]. `refreshment` is `gamma`, the share in (0, 1] of the momentum's variance that
-    /// each step renews; 1 gives [`Hmc`].
+    /// Makes a kernel of `leapfrog_steps` steps of size `step_size`, which is a number or a [`StepSize`].
+    /// `refreshment` is `gamma`, the share in (0, 1] of the momentum's variance that each step renews; 1 gives
+    /// [`Hmc`].
     ///
     /// # Errors
     /// Where the number is not finite and positive, there are no steps, or `gamma` lies outside
@@ -262,7 +250,7 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for PersistentHmc {
     }
 }
 
-/// `p <- sqrt(1 - gamma) p + sqrt(gamma) n`, which keeps `N(0, I)`.
+/// Computes `p <- sqrt(1 - gamma) p + sqrt(gamma) n`, which keeps `N(0, I)`.
 fn refresh<R: Rng + ?Sized>(momentum: &mut DVector<f64>, refreshment: f64, rng: &mut R) {
     let (kept, renewed) = ((1.0 - refreshment).sqrt(), refreshment.sqrt());
     let normal = StandardNormal::get();
@@ -286,14 +274,14 @@ impl Tunable for Hmc {
         Self { leapfrog }
     }
 
-    /// A quarter of a period: under a standard normal distribution the end of such a trajectory does not depend
-    /// on its start, while half a period ends at the start's mirror image.
+    /// Returns a quarter of a period: under a standard normal distribution the end of such a trajectory does
+    /// not depend on its start, while half a period ends at the start's mirror image.
     fn longest_step_size(&self) -> f64 {
         self.leapfrog.quarter_period()
     }
 
-    /// 0.8. The best in high dimension is 0.651 (Beskos et al. 2013), but in few dimensions the acceptance
-    /// falls to 0 soon beyond it, and more costs little (Betancourt, Byrne and Girolami 2014).
+    /// Returns 0.8. The best in high dimension is 0.651 (Beskos et al. 2013), but in few dimensions the
+    /// acceptance falls to 0 soon beyond it, and more costs little (Betancourt, Byrne and Girolami 2014).
     fn optimal_acceptance(&self) -> f64 {
         0.8
     }
@@ -318,12 +306,12 @@ impl Tunable for PersistentHmc {
         }
     }
 
-    /// As for [`Hmc`].
+    /// Returns that of [`Hmc`].
     fn longest_step_size(&self) -> f64 {
         self.leapfrog.quarter_period()
     }
 
-    /// 0.9: each refusal turns the chain back, so that refusals must be rare. A rule of thumb.
+    /// Returns 0.9: each refusal turns the chain back, so that refusals must be rare. A rule of thumb.
     fn optimal_acceptance(&self) -> f64 {
         0.9
     }

@@ -3,16 +3,15 @@
 use nalgebra::DVector;
 use rand::Rng;
 
-use super::tunable::Tunable;
 use crate::chain::{Block, NonFinite, Stage, Step};
 use crate::kernel::metropolis::{PROPOSAL, decide};
-use crate::kernel::preconditioner::{Factor, Preconditioner};
-use crate::kernel::step_size::StepSize;
+use crate::kernel::preconditioner::Factor;
 use crate::kernel::vector::{
     add_scaled, advance_vectors, diverges, evaluate_along, fill_normal, set_len,
 };
-use crate::kernel::workspace::Scratch;
-use crate::kernel::{Invariant, TransitionKernel, own_reversal};
+use crate::kernel::{
+    Invariant, Preconditioner, Scratch, StepSize, TransitionKernel, Tunable, own_reversal,
+};
 use crate::model::{Differentiable, check_gradient};
 use crate::path::Intermediate;
 use crate::{Error, Result};
@@ -52,20 +51,14 @@ pub struct Mala {
 ///
 /// and the weights are unbiased for any `eps`.
 ///
-/// Their variance need not be finite. Steps overshoot where the gradient changes over less than a step,
-/// above all at an edge where it diverges, as that of a Beta density does. Part of `E[w]` then lies in
-/// moves that hardly any chain makes, and a run falls short of it: with `eps = .01` on the path from the
-/// uniform law to Beta(3, 9) by a fifth. Each proposal is also a draw of the backward kernel, so that the
-/// run sees where such moves start and warns
-/// ([`Warning::MissingMass`](crate::estimate::Warning::MissingMass)). Use [`Mala`] there, whose weights
-/// have no correction.
+/// Their variance need not be finite. Steps overshoot where the gradient changes over less than a step, above all
+/// at an edge where it diverges, and part of `E[w]` then lies in moves that hardly any chain makes: with `eps = .01`
+/// on the path from the uniform law to Beta(3, 9) a fifth. The run sees where such moves start and warns
+/// ([`Warning::MissingMass`](crate::estimate::Warning::MissingMass)). Use [`Mala`] there.
 ///
-/// A proposal off the support of `f_k`, or one that [`Mala`] refuses whatever the density, is refused: the chain stays, with correction 0, for
-/// staying is equally likely forward and backward. This keeps the backward kernel on the support
-/// too. Without it the weight would lose what the backward kernel puts outside, and `E[w]` would
-/// fall short of `Z_K / Z_0` on a bounded support. Where the support shrinks along the path, a
-/// chain left outside has weight 0 already, by the path's log ratio, and stays; no infinities of
-/// opposite sign meet.
+/// A proposal off the support of `f_k`, or one that [`Mala`] refuses whatever the density, is refused: the chain
+/// stays, with correction 0, since staying is equally likely forward and backward. Without this the weight would
+/// lose what the backward kernel puts outside, and `E[w]` would fall short of `Z_K / Z_0` on a bounded support.
 ///
 /// Source: Barron and Luo (2007), with no drift modifier.
 #[derive(Debug, Clone, PartialEq)]
@@ -94,7 +87,7 @@ struct Proposed {
 }
 
 impl Mala {
-    /// With noise of variance `eps`: a number or a [`StepSize`].
+    /// Makes a kernel with noise of variance `eps`: a number or a [`StepSize`].
     ///
     /// # Errors
     /// Where the number is not finite and positive.
@@ -108,7 +101,7 @@ impl Mala {
 }
 
 impl UnadjustedLangevin {
-    /// With noise of variance `eps`: a number or a [`StepSize`].
+    /// Makes a kernel with noise of variance `eps`: a number or a [`StepSize`].
     ///
     /// # Errors
     /// Where the number is not finite and positive.
@@ -250,16 +243,16 @@ impl Buffers {
         })
     }
 
-    /// Whether the drift alone explains a proposal far from where chains are. A step is a leapfrog step of length
-    /// `sqrt(eps)` with the noise for a momentum.
+    /// Decides whether the drift alone explains a proposal far from where chains are. A step is a leapfrog step
+    /// of length `sqrt(eps)` with the noise for a momentum.
     fn diverges(&self, deviation: f64) -> bool {
         let after = (&self.noise + &self.gradient * (0.5 * deviation)).norm_squared();
         diverges(0.5 * self.noise.norm_squared(), 0.5 * after)
     }
 
-    /// With s the sum of the two gradients and z the noise, the backward step needs the noise
-    /// `-(z + sqrt(eps)/2 s)`; the difference of the two log densities is then
-    /// `-sqrt(eps)/2 s . (z + sqrt(eps)/4 s)`, free of cancellation. Overwrites s and z.
+    /// Returns the log ratio of the two proposal densities. With s the sum of the two gradients and z the
+    /// noise, the backward step needs the noise `-(z + sqrt(eps)/2 s)`; the difference of the two log densities
+    /// is then `-sqrt(eps)/2 s . (z + sqrt(eps)/4 s)`, free of cancellation. Overwrites s and z.
     fn backward_over_forward(&mut self, deviation: f64) -> f64 {
         add_scaled(&mut self.gradient, 1.0, &self.proposal_gradient);
         add_scaled(&mut self.noise, 0.25 * deviation, &self.gradient);
@@ -282,18 +275,18 @@ impl Tunable for Mala {
     fn with_step_size(&self, step_size: StepSize) -> Self {
         Self {
             step_size,
-            preconditioner: self.preconditioner.clone(),
+            ..self.clone()
         }
     }
 
     fn preconditioned(&self, preconditioner: Preconditioner) -> Self {
         Self {
-            step_size: self.step_size.clone(),
             preconditioner: Some(preconditioner),
+            ..self.clone()
         }
     }
 
-    /// 0.574 (Roberts and Rosenthal 1998).
+    /// Returns 0.574 (Roberts and Rosenthal 1998).
     fn optimal_acceptance(&self) -> f64 {
         0.574
     }

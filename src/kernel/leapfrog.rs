@@ -47,12 +47,13 @@ impl Leapfrog {
         })
     }
 
-    /// The step size with which a trajectory under a standard normal distribution lasts a quarter of a period.
+    /// Returns the step size with which a trajectory under a standard normal distribution lasts a quarter of a
+    /// period.
     pub(super) fn quarter_period(&self) -> f64 {
         std::f64::consts::FRAC_PI_2 / self.steps.get() as f64
     }
 
-    /// Density and gradient at all points of a trajectory, and the density for the weight.
+    /// Counts density and gradient at all points of a trajectory, and the density for the weight.
     pub(super) fn evaluations(&self) -> usize {
         self.steps.get().saturating_mul(2).saturating_add(3)
     }
@@ -108,7 +109,7 @@ impl Trajectory {
         self.position.copy_from(state);
     }
 
-    /// The log density at the position, which leaves the gradient.
+    /// Returns the log density at the position and leaves its gradient.
     fn evaluate<M: Differentiable>(
         &mut self,
         quantity: &'static str,
@@ -118,12 +119,12 @@ impl Trajectory {
         evaluate_along(factor, quantity, model, &self.position, &mut self.gradient)
     }
 
-    /// `p <- p + eps grad`.
+    /// Computes `p <- p + eps grad`.
     fn kick(&mut self, size: f64) {
         add_scaled(&mut self.momentum, size, &self.gradient);
     }
 
-    /// `x <- x + eps L p`.
+    /// Computes `x <- x + eps L p`.
     fn drift(&mut self, size: f64, factor: Option<&Factor>) {
         let Some(factor) = factor else {
             return add_scaled(&mut self.position, size, &self.momentum);

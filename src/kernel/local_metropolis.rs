@@ -13,7 +13,7 @@ use crate::{Error, Result};
 
 /// A symmetric proposal that changes a part of a state: x' is proposed from x as often as x from x'.
 pub trait LocalProposal<S> {
-    /// What changes, as the index of a spin.
+    /// The change, as the index of a spin.
     type Change;
 
     /// Draws a change. `beta` is where on the path the chain stands.
@@ -100,7 +100,7 @@ pub struct LocalMetropolis<Q> {
 }
 
 impl<Q> LocalMetropolis<Q> {
-    /// With so many proposals at each stage.
+    /// Makes `moves` proposals at each stage.
     ///
     /// # Errors
     /// Where `moves` is 0.

@@ -1,18 +1,16 @@
 //! Metropolis kernels: a symmetric proposal, accepted or refused.
 
+use std::fmt;
 use std::ops::Range;
 
 use nalgebra::DVector;
 use rand::{Rng, RngExt};
 
-use super::tunable::Tunable;
 use crate::chain::{Block, Increment, NonFinite, Stage, Step};
-use crate::kernel::preconditioner::Preconditioner;
-use crate::kernel::proposals::{Proposals, swap_if};
-use crate::kernel::step_size::StepSize;
 use crate::kernel::vector::set_len;
-use crate::kernel::workspace::Scratch;
-use crate::kernel::{Invariant, TransitionKernel, own_reversal};
+use crate::kernel::{
+    Invariant, Preconditioner, Scratch, StepSize, TransitionKernel, Tunable, own_reversal,
+};
 use crate::num::{VECTOR_WIDTH, exp_of_negative, over_vectors};
 use crate::path::Intermediate;
 use crate::random::StandardNormal;
@@ -25,7 +23,8 @@ pub trait SymmetricProposal<S> {
     /// `beta` is where on the path the chain stands, for a width that varies along it.
     fn propose<R: Rng + ?Sized>(&self, beta: f64, state: &S, proposal: &mut S, rng: &mut R);
 
-    /// The coordinates of a state, of which errors there name the largest. None unless the proposal says otherwise.
+    /// Returns the coordinates of a state, of which errors there name the largest. None unless the proposal
+    /// says otherwise.
     fn coordinates<'s>(&self, _state: &'s S) -> Option<&'s [f64]> {
         None
     }
@@ -95,7 +94,7 @@ pub struct RandomWalk {
 pub type RandomWalkMetropolis = Metropolis<RandomWalk>;
 
 impl RandomWalkMetropolis {
-    /// With this standard deviation of the proposal's coordinates: a number or a [`StepSize`].
+    /// Makes a kernel with this standard deviation of the proposal's coordinates: a number or a [`StepSize`].
     ///
     /// # Errors
     /// Where the number is not finite and positive.
@@ -162,8 +161,8 @@ where
         self.step_from(here, stage, state, workspace, rng)
     }
 
-    /// One evaluation of the path serves the weight and the test. Chains that are neighbours are moved together where
-    /// the model evaluates batches.
+    /// Weighs and moves by one evaluation of the path. Chains that are neighbours are moved together where the
+    /// model evaluates batches.
     fn advance(
         &self,
         stage: Stage<'_, M>,
@@ -191,7 +190,7 @@ where
         })
     }
 
-    /// The state, for weight and test, and the proposal.
+    /// Counts the state, for weight and test, and the proposal.
     fn evaluations(&self, _dimension: usize) -> usize {
         2
     }
@@ -220,7 +219,7 @@ impl<Q> Metropolis<Q> {
         })
     }
 
-    /// A step from a state of this log density.
+    /// Makes a step from a state of this log density.
     #[inline]
     fn step_from<M, R>(
         &self,
@@ -288,41 +287,41 @@ impl Tunable for RandomWalkMetropolis {
     fn with_step_size(&self, scale: StepSize) -> Self {
         Self(RandomWalk {
             scale,
-            preconditioner: self.0.preconditioner.clone(),
+            ..self.0.clone()
         })
     }
 
     fn preconditioned(&self, preconditioner: Preconditioner) -> Self {
         Self(RandomWalk {
-            scale: self.0.scale.clone(),
             preconditioner: Some(preconditioner),
+            ..self.0.clone()
         })
     }
 
-    /// 0.3: between .44, best in one dimension, and .234, best in many (Roberts, Gelman and
-    /// Gilks 1997); the loss either way is small.
+    /// Returns 0.3: between .44, best in one dimension, and .234, best in many (Roberts, Gelman and Gilks
+    /// 1997); the loss either way is small.
     fn optimal_acceptance(&self) -> f64 {
         0.3
     }
 }
 
-/// What a [`NonFinite`] says was computed where a proposal was evaluated.
+/// The quantity that a [`NonFinite`] names where a proposal was evaluated.
 pub(super) const PROPOSAL: &str = "log density of the proposal";
 
-/// The Metropolis test of a move from log density `here` to `there`, which include the log proposal
+/// Makes the Metropolis test of a move from log density `here` to `there`, which include the log proposal
 /// densities where these differ. Returns whether to move, and the step that reports it.
 pub(super) fn decide<R: Rng + ?Sized>(here: f64, there: f64, rng: &mut R) -> (bool, Step) {
     decide_by(here, there, rng.random())
 }
 
-/// As [`decide`], by a number that is uniform in `[0, 1)`.
+/// Makes the test of [`decide`] by a number that is uniform in `[0, 1)`.
 #[inline]
 pub(super) fn decide_by(here: f64, there: f64, uniform: f64) -> (bool, Step) {
     let acceptance = acceptance(here, there);
     (uniform < acceptance, Step::metropolis(acceptance))
 }
 
-/// `min(1, exp(there - here))`; 0 where `there` is `-inf`.
+/// Returns `min(1, exp(there - here))`; 0 where `there` is `-inf`.
 #[inline(always)]
 fn acceptance(here: f64, there: f64) -> f64 {
     let gain = there - here;
@@ -335,7 +334,7 @@ fn acceptance(here: f64, there: f64) -> f64 {
     }
 }
 
-/// The acceptance probabilities of moves from log densities `here` to `there`, which are overwritten by them.
+/// Overwrites the log densities `there` with the acceptance probabilities of moves to them from `here`.
 pub(super) fn acceptances(here: &[f64], there: &mut [f64]) {
     over_vectors(
         #[inline(always)]
@@ -350,4 +349,118 @@ pub(super) fn acceptances(here: &[f64], there: &mut [f64]) {
             }
         },
     );
+}
+
+/// Proposals of some chains, with the numbers that decide about them. A kernel that moves one chain at a time uses the
+/// first.
+pub struct Proposals<S> {
+    states: Vec<S>,
+    log_ratios: Vec<f64>,
+    /// Log densities of the states and of the proposals.
+    here: Vec<f64>,
+    there: Vec<f64>,
+    acceptances: Vec<f64>,
+    uniforms: Vec<f64>,
+}
+
+impl<S> Default for Proposals<S> {
+    fn default() -> Self {
+        Self {
+            states: Vec::new(),
+            log_ratios: Vec::new(),
+            here: Vec::new(),
+            there: Vec::new(),
+            acceptances: Vec::new(),
+            uniforms: Vec::new(),
+        }
+    }
+}
+
+impl<S> fmt::Debug for Proposals<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let places = self.states.len();
+        f.debug_struct("Proposals")
+            .field("places", &places)
+            .finish()
+    }
+}
+
+impl<S: Clone> Proposals<S> {
+    /// Returns a place for one proposal, which holds an arbitrary earlier state.
+    #[inline]
+    pub(super) fn one(&mut self, state: &S) -> &mut S {
+        if self.states.is_empty() {
+            self.states.push(state.clone());
+        }
+        &mut self.states[0]
+    }
+
+    /// Weighs chains in these states, and calls `propose` with each one's index, its place for a proposal and its place
+    /// for the number that decides; then evaluates the proposals.
+    pub(super) fn make<M: Intermediate<State = S>>(
+        &mut self,
+        stage: Stage<'_, M>,
+        states: &[S],
+        mut propose: impl FnMut(usize, &mut S, &mut f64),
+    ) {
+        let chains = states.len();
+        self.states
+            .extend(states.iter().skip(self.states.len()).cloned());
+        let numbers = [
+            &mut self.log_ratios,
+            &mut self.acceptances,
+            &mut self.uniforms,
+        ];
+        for numbers in numbers.into_iter().chain([&mut self.here, &mut self.there]) {
+            numbers.resize(chains, 0.0);
+        }
+        if stage.is_at_rest() {
+            self.log_ratios.fill(0.0);
+            stage.model.log_densities(states, &mut self.here);
+        } else {
+            let (log_ratios, here) = (&mut self.log_ratios, &mut self.here);
+            stage
+                .model
+                .log_ratios_and_densities(stage.previous, states, log_ratios, here);
+        }
+        let places = self.states.iter_mut().zip(&mut self.uniforms);
+        for (index, (proposal, uniform)) in places.enumerate() {
+            propose(index, proposal, uniform);
+        }
+        stage
+            .model
+            .log_densities(&self.states[..chains], &mut self.there);
+        self.acceptances.copy_from_slice(&self.there);
+        acceptances(&self.here, &mut self.acceptances);
+    }
+
+    /// Returns whether the chain at `index` accepts, its weight increment, and its proposal.
+    ///
+    /// # Errors
+    /// A number that is not finite, as `check` finds it.
+    #[inline(always)]
+    pub(super) fn decide(
+        &mut self,
+        index: usize,
+        state: &S,
+        check: impl Fn(&'static str, f64, &S) -> Result<f64, NonFinite>,
+    ) -> Result<(bool, Increment, &mut S), NonFinite> {
+        let log_ratio = check("log ratio", self.log_ratios[index], state)?;
+        check("log density", self.here[index], state)?;
+        check(PROPOSAL, self.there[index], &self.states[index])?;
+        let acceptance = self.acceptances[index];
+        let increment = Increment::new(log_ratio, Step::metropolis(acceptance));
+        let accepted = self.uniforms[index] < acceptance;
+        Ok((accepted, increment, &mut self.states[index]))
+    }
+}
+
+/// Swaps two values where the condition holds, without a branch, which would be mispredicted where it is random.
+#[inline]
+#[allow(unsafe_code)]
+pub(super) fn swap_if<T>(condition: bool, a: &mut T, b: &mut T) {
+    let (a, b) = (std::ptr::from_mut(a), std::ptr::from_mut(b));
+    let other = std::hint::select_unpredictable(condition, b, a);
+    // SAFETY: both are valid for reads and writes, and `ptr::swap` takes a value that is swapped with itself.
+    unsafe { std::ptr::swap(a, other) };
 }

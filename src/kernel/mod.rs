@@ -3,46 +3,37 @@
 //! [`RandomWalkMetropolis`], [`Metropolis`] and [`Slice`] need the density alone, [`LocalMetropolis`]
 //! what a change of a part does to it, [`Mala`], [`UnadjustedLangevin`] and [`Hmc`] its gradient,
 //! [`CoordinateGibbs`] the conditionals of single coordinates. [`Then`], [`Repeat`] and [`Mixture`] make one
-//! kernel of several, [`Either`] is one of two that is chosen when the program runs, and [`TemperedTransitions`] take a kernel across modes. A kernel of your own is one method,
-//! [`TransitionKernel::step`].
+//! kernel of several, [`Either`] is one of two that is chosen when the program runs, and [`TemperedTransitions`] take a
+//! kernel across modes. A kernel of your own is one method, [`TransitionKernel::step`].
 
 mod compose;
-mod either;
 mod gibbs;
 mod hamiltonian;
-mod invariant;
 mod langevin;
 mod leapfrog;
 mod local_metropolis;
 mod metropolis;
-mod perfect;
 mod preconditioner;
-mod proposals;
-mod reversal;
+mod properties;
 mod slice;
 mod step_size;
 mod tempered_transitions;
 mod trajectories;
-mod tunable;
 mod vector;
 mod workspace;
 
-pub use compose::{Mixture, Repeat, Then};
-pub use either::Either;
-pub use gibbs::CoordinateGibbs;
+pub use compose::{Either, Mixture, Repeat, Then};
+pub use gibbs::{CoordinateGibbs, PerfectTransitions};
 pub use hamiltonian::{Hmc, PersistentHmc};
-pub use invariant::Invariant;
 pub use langevin::{Mala, UnadjustedLangevin};
 pub use local_metropolis::{LocalMetropolis, LocalProposal};
 pub use metropolis::{Metropolis, RandomWalk, RandomWalkMetropolis, SymmetricProposal};
-pub use perfect::PerfectTransitions;
 pub use preconditioner::Preconditioner;
-pub use reversal::Reversal;
-pub(crate) use reversal::own_reversal;
+pub(crate) use properties::own_reversal;
+pub use properties::{Invariant, Reversal, Tunable};
 pub use slice::Slice;
 pub use step_size::StepSize;
 pub use tempered_transitions::TemperedTransitions;
-pub use tunable::Tunable;
 pub(crate) use vector::{advance_vectors, diverges, evaluate, fill_normal, set_len};
 pub use workspace::{PerChain, Scratch, Workspace};
 
@@ -66,7 +57,7 @@ use crate::{Error, Result};
     note = "amortised transitions become a kernel by `given(observation)`"
 )]
 pub trait TransitionKernel<M: Intermediate> {
-    /// What the kernel keeps for a block of chains from one step to the next: `()` for nothing,
+    /// The values that the kernel keeps for a block of chains from one step to the next: `()` for nothing,
     /// [`Scratch`] for buffers, [`PerChain`] for memory that belongs to a chain.
     type Workspace: Workspace;
 
@@ -109,14 +100,14 @@ pub trait TransitionKernel<M: Intermediate> {
         Ok(())
     }
 
-    /// The number of stages that a schedule must have for this kernel, which has parameters of its
-    /// own for each; `None` if any number will do.
+    /// Returns the number of stages that a schedule must have for this kernel, which has parameters of its own
+    /// for each; `None` if any number will do.
     fn stages(&self) -> Option<usize> {
         None
     }
 
-    /// The number of evaluations of the density in a stage, the one for the weight included: what budgets
-    /// count. A gradient is one more, and a sweep by full conditionals is one. 1 unless the kernel says
+    /// Returns the number of evaluations of the density in a stage, the one for the weight included, which
+    /// budgets count. A gradient is one more, and a sweep by full conditionals is one. 1 unless the kernel says
     /// otherwise. States have so many coordinates, as far as the base of the path
     /// [knows](crate::model::UnnormalizedModel::state_dimension); 1 is passed where it does not.
     fn evaluations(&self, _dimension: usize) -> usize {

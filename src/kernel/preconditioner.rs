@@ -50,7 +50,7 @@ struct Knot {
 pub(super) struct Factor(Arc<SquareMatrix>);
 
 impl Preconditioner {
-    /// The Cholesky factor of a covariance, at every beta. A product costs d^2 operations, or d where the
+    /// Makes the Cholesky factor of a covariance, at every beta. A product costs d^2 operations, or d where the
     /// covariance is diagonal.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl Preconditioner {
         Factor::new(argument, factor).map(Self::constant)
     }
 
-    /// The diagonal matrix of the coordinates' standard deviations, at every beta.
+    /// Makes the diagonal matrix of the coordinates' standard deviations, at every beta.
     ///
     /// # Errors
     /// No deviations; one that is not finite and positive.
@@ -71,8 +71,8 @@ impl Preconditioner {
         Factor::new("deviations", SquareMatrix::Diagonal(deviations)).map(Self::constant)
     }
 
-    /// From pairs `(beta, preconditioner)`. The map at a knot is that which its preconditioner has at that
-    /// beta.
+    /// Makes it of pairs `(beta, preconditioner)`. The map at a knot is that which its preconditioner has at
+    /// that beta.
     ///
     /// # Errors
     /// Where there is no knot, the betas do not increase strictly within `[0, 1]`, or the dimensions
@@ -105,12 +105,12 @@ impl Preconditioner {
         Self { knots: vec![knot] }
     }
 
-    /// The dimension of the states that it fits.
+    /// Returns the dimension of the states that it fits.
     pub fn dimension(&self) -> usize {
         self.knots[0].factor.dimension()
     }
 
-    /// The factor of the nearest knot.
+    /// Returns the factor of the nearest knot.
     pub(super) fn at(&self, beta: f64) -> &Factor {
         let next = self.knots.partition_point(|knot| knot.beta <= beta);
         let nearest = match (next.checked_sub(1), self.knots.get(next)) {
@@ -168,7 +168,7 @@ impl Factor {
         }
     }
 
-    /// `y <- L y`.
+    /// Computes `y <- L y`.
     ///
     /// # Panics
     /// Where the dimensions differ.
@@ -188,7 +188,7 @@ impl Factor {
         }
     }
 
-    /// `y <- L^T y`.
+    /// Computes `y <- L^T y`.
     ///
     /// # Panics
     /// Where the dimensions differ.
@@ -205,7 +205,7 @@ impl Factor {
         }
     }
 
-    /// As one matrix: a diagonal factor is a column.
+    /// Returns the factor as one matrix: a diagonal factor is a column.
     #[cfg(feature = "serde")]
     fn to_matrix(&self) -> DMatrix<f64> {
         match &*self.0 {
@@ -234,7 +234,7 @@ impl Factor {
     }
 }
 
-/// A column of a lower triangular matrix from its diagonal on.
+/// Returns a column of a lower triangular matrix from its diagonal on.
 fn column_below(matrix: &DMatrix<f64>, j: usize) -> (f64, &[f64]) {
     let rows = matrix.nrows();
     let column = &matrix.as_slice()[j * rows + j..(j + 1) * rows];

@@ -49,8 +49,8 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// With this first width of the intervals, in units of the state: a number or a [`StepSize`]. About two standard
-    /// deviations of a coordinate are best.
+    /// Makes a kernel with this first width of the intervals, in units of the state: a number or a
+    /// [`StepSize`]. About two standard deviations of a coordinate are best.
     ///
     /// # Errors
     /// Where the number is not finite and positive.
@@ -155,7 +155,8 @@ impl<M: Intermediate<State = DVector<f64>>> Line<'_, M> {
         Ok(here)
     }
 
-    /// An interval about the start whose ends are below the level, or have been moved by their share of the widths.
+    /// Returns an interval about the start whose ends are below the level, or have been moved by their share of
+    /// the widths.
     fn step_out<R: Rng + ?Sized>(
         &mut self,
         start: f64,
@@ -181,7 +182,7 @@ impl<M: Intermediate<State = DVector<f64>>> Line<'_, M> {
         Ok((low, high))
     }
 
-    /// The log density with another coordinate, which the state takes.
+    /// Returns the log density with another coordinate, which the state takes.
     fn at(&mut self, x: f64) -> Result<f64, NonFinite> {
         if !x.is_finite() {
             return Ok(f64::NEG_INFINITY);

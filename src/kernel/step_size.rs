@@ -38,7 +38,7 @@ struct Knot {
 }
 
 impl StepSize {
-    /// The same size at every beta.
+    /// Makes a step size that is the same at every beta.
     ///
     /// # Errors
     /// Where the size is not finite and positive.
@@ -46,7 +46,7 @@ impl StepSize {
         Self::knots([(0.0, size)])
     }
 
-    /// From pairs `(beta, size)`.
+    /// Makes it of pairs `(beta, size)`.
     ///
     /// # Errors
     /// Where there is no knot, the betas do not increase strictly within `[0, 1]`, or a size is
@@ -70,7 +70,7 @@ impl StepSize {
         Ok(Self { knots: valid })
     }
 
-    /// The size at `beta`.
+    /// Returns the size at `beta`.
     #[inline]
     pub fn at(&self, beta: f64) -> f64 {
         let next = self.knots.partition_point(|knot| knot.beta <= beta);

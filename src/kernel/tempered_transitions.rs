@@ -77,7 +77,7 @@ pub struct TemperedTransitions<'p, P, K> {
     ladder: Schedule,
 }
 
-/// What follows on a weighing at a rung.
+/// The move that follows on a weighing at a rung.
 #[derive(Clone, Copy)]
 enum Leg {
     /// A move by the inner kernel, `T_i`.
@@ -137,7 +137,7 @@ where
     }
 }
 
-/// Whether the kernel keeps something of a chain from one step to the next.
+/// Decides whether the kernel keeps something of a chain from one step to the next.
 fn has_memory<M, K>(_kernel: &K) -> bool
 where
     M: Intermediate,
@@ -229,7 +229,8 @@ where
         })
     }
 
-    /// The weight's, the one at the start, the ratios at the top and at the end, and those of the inner kernel.
+    /// Counts the weight's, the one at the start, the ratios at the top and at the end, and those of the inner
+    /// kernel.
     fn evaluations(&self, dimension: usize) -> usize {
         let moves = 2 * (self.ladder.steps() - 1);
         let inner = self.kernel.evaluations(dimension).saturating_mul(moves);

@@ -59,7 +59,7 @@ impl Leapfrog {
 }
 
 impl Trajectories {
-    /// The trajectory of a chain that is moved by itself.
+    /// Returns the trajectory of a chain that is moved by itself.
     pub(super) fn one(&mut self) -> &mut Trajectory {
         &mut self.one
     }
@@ -98,13 +98,13 @@ impl Trajectories {
         }
     }
 
-    /// What a chain draws: its momentum, and the number that decides.
+    /// Returns the places for the random numbers of a chain: its momentum, and the number that decides.
     pub(super) fn random_of(&mut self, chain: usize) -> (impl Iterator<Item = &mut f64>, &mut f64) {
         let momentum = self.momenta.iter_mut().skip(chain).step_by(self.chains);
         (momentum, &mut self.uniforms[chain])
     }
 
-    /// What a chain does. Where it moves, its end becomes the `state`.
+    /// Decides about a chain. Where it moves, the end of its trajectory becomes the `state`.
     ///
     /// # Errors
     /// A number that is not finite.
@@ -125,7 +125,7 @@ impl Trajectories {
         Ok(Increment::new(log_ratio, Step::metropolis(acceptance)))
     }
 
-    /// Log densities and gradients at the positions, as [`evaluate`] finds them for one chain.
+    /// Writes log densities and gradients at the positions, as [`evaluate`] finds them for one chain.
     fn evaluate<M: Differentiable>(&mut self, at: At, model: &M, factor: Option<&Factor>) {
         std::mem::swap(&mut self.left, &mut self.log_densities);
         set_zero(&mut self.gradients);
@@ -202,19 +202,19 @@ impl Trajectories {
         }
     }
 
-    /// Whether a trajectory diverges from the point that it has left.
+    /// Decides whether a trajectory diverges from the point that it has left.
     fn diverges(&self, chain: usize) -> bool {
         let squares = row(&self.momenta, self.chains, chain).map(|p| p * p);
         let energy = 0.5 * squares.sum::<f64>() - self.left[chain];
         diverges(-self.here[chain], energy)
     }
 
-    /// `p <- p + eps grad`.
+    /// Computes `p <- p + eps grad`.
     fn kick(&mut self, size: f64) {
         add_scaled(&mut self.momenta, size, &self.gradients);
     }
 
-    /// `x <- x + eps L p`.
+    /// Computes `x <- x + eps L p`.
     fn drift(&mut self, size: f64, factor: Option<&Factor>) {
         let Some(factor) = factor else {
             return add_scaled(&mut self.positions, size, &self.momenta);
@@ -232,7 +232,7 @@ impl Trajectories {
         }
     }
 
-    /// `-H`, from the log densities and the momenta, at the start or at the end.
+    /// Takes `-H` from the log densities and the momenta, at the start or at the end.
     fn take_energies(&mut self, at_start: bool) {
         let energies = match at_start {
             true => &mut self.here,
@@ -276,7 +276,7 @@ impl At {
     }
 }
 
-/// Whether neither the model nor the integrator left the usual course.
+/// Decides whether neither the model nor the integrator left the usual course.
 #[inline]
 fn is_usual(log_density: &f64) -> bool {
     (UNREACHABLE..f64::INFINITY).contains(log_density)
@@ -290,7 +290,7 @@ fn write_row(matrix: &mut [f64], rows: usize, row: usize, values: &[f64]) {
     }
 }
 
-/// Row `index` of a matrix of so many rows.
+/// Returns row `index` of a matrix of `rows` rows.
 #[inline]
 fn row(matrix: &[f64], rows: usize, index: usize) -> impl Iterator<Item = f64> {
     matrix.chunks_exact(rows).map(move |column| column[index])

@@ -25,7 +25,7 @@ pub(crate) fn fill_normal<R: Rng + ?Sized>(vector: &mut DVector<f64>, rng: &mut 
     StandardNormal::get().fill(vector.as_mut_slice(), rng);
 }
 
-/// `x <- x + s y`.
+/// Computes `x <- x + s y`.
 #[inline]
 pub(crate) fn add_scaled(x: &mut DVector<f64>, s: f64, y: &DVector<f64>) {
     num::add_scaled(x.as_mut_slice(), s, y.as_slice());
@@ -34,11 +34,12 @@ pub(crate) fn add_scaled(x: &mut DVector<f64>, s: f64, y: &DVector<f64>) {
 /// Below this a log density is that of a state that no chain reaches, and its gradient may overflow.
 pub(super) const UNREACHABLE: f64 = -1e100;
 
-/// Whether a move that leaves a point with the energy `after` diverges, given the energy `before` the move began: it has
-/// risen by more than 1,000, as no leapfrog step does that follows the flow (the threshold of Stan).
+/// Decides whether a move that leaves a point with the energy `after` diverges, given the energy `before` the
+/// move began: it has risen by more than 1,000, as no leapfrog step does that follows the flow (the threshold
+/// of Stan).
 ///
-/// What the model returns beyond is no news of the model: where it is not finite, the move is refused. That keeps the
-/// law, since the way back passes the same points.
+/// Where the model is not finite beyond, the move is refused. This keeps the law, since the way back passes the same
+/// points.
 pub(crate) fn diverges(before: f64, after: f64) -> bool {
     after - before > 1_000.0
 }
@@ -65,10 +66,9 @@ where
 
 /// Writes `grad log f(x)` and returns `log f(x)`, with both checked.
 ///
-/// A position that overflowed lies outside of `R^d`, where every density is 0: the integrator
-/// diverged, and the model is not evaluated. Off the support the gradient is defined as 0, so that a
-/// proposal made from there is still a function of the state alone. So it is where the gradient
-/// overflows at a log density below -1e100, as a diverging integrator finds it.
+/// A position that overflowed lies outside of `R^d`, where every density is 0: the model is not evaluated. Off the
+/// support the gradient is defined as 0, so that a proposal made from there is a function of the state alone. So it
+/// is where the gradient overflows at a log density below -1e100, as a diverging integrator finds it.
 pub(crate) fn evaluate<M: Differentiable>(
     quantity: &'static str,
     model: &M,
@@ -92,7 +92,7 @@ pub(crate) fn evaluate<M: Differentiable>(
     Ok(log_density)
 }
 
-/// As [`evaluate`], with the gradient in the coordinates `y = L^{-1} x`: `L^T grad log f(x)`.
+/// Evaluates as [`evaluate`], with the gradient in the coordinates `y = L^{-1} x`: `L^T grad log f(x)`.
 pub(crate) fn evaluate_along<M: Differentiable>(
     factor: Option<&Factor>,
     quantity: &'static str,

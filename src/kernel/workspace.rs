@@ -1,15 +1,15 @@
-//! What a kernel keeps for a block of chains from one step to the next.
+//! Workspaces: the values that a kernel keeps for a block of chains from one step to the next.
 
-/// What a kernel keeps for a block of chains. It is made by `default()` and filled on first use.
+/// The values that a kernel keeps for a block of chains. It is made by `default()` and filled on first use.
 ///
 /// Buffers belong to no chain ([`Scratch`]). What belongs to a chain, such as its momentum, is the
 /// chain's memory ([`PerChain`]): it follows the chain where chains are copied or change places. A
 /// pair of workspaces keeps both.
 pub trait Workspace: Default + Send {
-    /// What belongs to one chain; `()` where nothing does.
+    /// The part that belongs to one chain; `()` where nothing does.
     type Memory: Clone + Send;
 
-    /// The memory of a chain, by its index within the block.
+    /// Returns the memory of a chain, by its index within the block.
     fn memory(&self, chain: usize) -> Self::Memory;
 
     /// Gives a chain another memory.
@@ -41,7 +41,7 @@ impl Workspace for () {
 pub struct PerChain<T>(Vec<T>);
 
 impl<T: Default + Clone> PerChain<T> {
-    /// The chain's value.
+    /// Returns the chain's value.
     pub fn of(&mut self, chain: usize) -> &mut T {
         if self.0.len() <= chain {
             self.0.resize(chain + 1, T::default());

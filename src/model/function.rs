@@ -1,4 +1,4 @@
-//! Models from closures.
+//! Models from closures: of the log density, or of value and gradient together.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,7 +6,9 @@ use std::marker::PhantomData;
 use nalgebra::DVector;
 use rand::Rng;
 
+use crate::error::demand_dimension;
 use crate::model::{Differentiable, NormalizedModel, Sampleable, UnnormalizedModel};
+use crate::num::{add_scaled, set_zero, with_buffer};
 use crate::{Error, Result};
 
 /// A model from a closure that computes `log f(x)`. Further closures give it a gradient, exact
@@ -37,7 +39,7 @@ pub struct FunctionModel<S, F, G = (), D = (), N = ()> {
 pub struct Given<C>(C);
 
 impl<S, F: Fn(&S) -> f64> FunctionModel<S, F> {
-    /// From `log f(x)`, which may be `-inf` but not NaN or `+inf`.
+    /// Makes a model from `log f(x)`, which may be `-inf` but not NaN or `+inf`.
     pub fn new(log_density: F) -> Self {
         Self {
             log_density,
@@ -51,8 +53,8 @@ impl<S, F: Fn(&S) -> f64> FunctionModel<S, F> {
 }
 
 impl FunctionModel<DVector<f64>, ()> {
-    /// From `log f(x)` of a slice. [`GradientModel`](crate::model::GradientModel) takes a closure on slices that
-    /// computes the gradient as well.
+    /// Makes a model from `log f(x)` of a slice. [`GradientModel`](crate::model::GradientModel) takes a closure
+    /// on slices that computes the gradient as well.
     ///
     /// ```
     /// use annealed::model::{FunctionModel, UnnormalizedModel};
@@ -69,7 +71,7 @@ impl FunctionModel<DVector<f64>, ()> {
 }
 
 impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
-    /// With a closure for `grad log f(x)`.
+    /// Adds a closure for `grad log f(x)`.
     pub fn with_gradient<H>(self, gradient: H) -> FunctionModel<S, F, Given<H>, D, N>
     where
         H: Fn(&DVector<f64>) -> DVector<f64>,
@@ -77,7 +79,7 @@ impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
         self.map(|_, sampler, log_normalizer| (Given(gradient), sampler, log_normalizer))
     }
 
-    /// With a closure that draws exact samples, so that the model can be a base.
+    /// Adds a closure that draws exact samples, so that the model can be a base.
     pub fn with_sampler<E>(self, sampler: E) -> FunctionModel<S, F, G, Given<E>, N>
     where
         E: Fn(&mut dyn Rng) -> S,
@@ -85,7 +87,7 @@ impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
         self.map(|gradient, _, log_normalizer| (gradient, Given(sampler), log_normalizer))
     }
 
-    /// With the known `log Z`.
+    /// Adds the known `log Z`.
     ///
     /// # Errors
     /// Where it is not finite.
@@ -97,15 +99,15 @@ impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
         Ok(self.map(|gradient, sampler, _| (gradient, sampler, log_normalizer)))
     }
 
-    /// For states of this many coordinates. A path to a model of another dimension is then refused before chains move,
-    /// where otherwise the closure would meet a state that it does not expect.
+    /// Demands states of this many coordinates. A path to a model of another dimension is then refused before
+    /// chains move, where otherwise the closure would meet a state that it does not expect.
     #[must_use]
     pub fn with_dimension(mut self, dimension: usize) -> Self {
         self.dimension = Some(dimension);
         self
     }
 
-    /// With another gradient, sampler or normaliser, which may be of another type.
+    /// Returns the model with another gradient, sampler or normaliser, which may be of another type.
     fn map<H, E, O>(
         self,
         change: impl FnOnce(G, D, N) -> (H, E, O),
@@ -182,6 +184,99 @@ impl<S, F, G, D, N: fmt::Debug> fmt::Debug for FunctionModel<S, F, G, D, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FunctionModel")
             .field("log_normalizer", &self.log_normalizer)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A model over `R^d` from one closure on slices: `f(x, gradient)` writes `grad log f(x)` and returns `log f(x)`.
+///
+/// The gradient is 0 when the closure gets it, so that the closure may add to it as well. Where it returns `-inf`,
+/// what it wrote is ignored. Where only the value is wanted, the gradient is thrown away. A call allocates nothing.
+///
+/// Without a gradient take [`FunctionModel::of_slices`](crate::model::FunctionModel::of_slices).
+///
+/// ```
+/// use annealed::prelude::*;
+///
+/// // exp(-|x|^4)
+/// let target = GradientModel::new(2, |x: &[f64], gradient: &mut [f64]| {
+///     let square: f64 = x.iter().map(|x| x * x).sum();
+///     for (slope, x) in gradient.iter_mut().zip(x) {
+///         *slope = -4.0 * square * x;
+///     }
+///     -square * square
+/// })?;
+/// let path = GeometricPath::new(Gaussian::standard(2)?, target);
+/// let run = Ais::new(&path, Hmc::new(0.3, 3)?).schedule(Schedule::linear(50)?).run()?;
+/// # let exact = (std::f64::consts::PI.powf(1.5) / 2.0).ln();
+/// # assert!((run.log_z() - exact).abs() < 4.0 * run.standard_error());
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct GradientModel<F> {
+    dimension: usize,
+    function: F,
+}
+
+impl<F: Fn(&[f64], &mut [f64]) -> f64> GradientModel<F> {
+    /// Makes a model over states of this dimension.
+    ///
+    /// # Errors
+    /// A dimension of 0.
+    pub fn new(dimension: usize, function: F) -> Result<Self> {
+        Error::check_count("dimension", dimension, 1)?;
+        Ok(Self {
+            dimension,
+            function,
+        })
+    }
+
+    /// # Panics
+    /// Where the state has another dimension.
+    fn evaluate(&self, state: &DVector<f64>, gradient: &mut DVector<f64>) -> f64 {
+        demand_dimension("a state", state.len(), self.dimension);
+        set_zero(gradient.as_mut_slice());
+        (self.function)(state.as_slice(), gradient.as_mut_slice())
+    }
+}
+
+impl<F: Fn(&[f64], &mut [f64]) -> f64> UnnormalizedModel for GradientModel<F> {
+    type State = DVector<f64>;
+
+    fn log_density(&self, state: &DVector<f64>) -> f64 {
+        with_buffer(self.dimension, |ignored| self.evaluate(state, ignored))
+    }
+
+    fn state_dimension(&self) -> Option<usize> {
+        Some(self.dimension)
+    }
+}
+
+impl<F: Fn(&[f64], &mut [f64]) -> f64> Differentiable for GradientModel<F> {
+    fn accumulate_gradient(
+        &self,
+        state: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        with_buffer(self.dimension, |own| {
+            let log_density = self.evaluate(state, own);
+            if log_density > f64::NEG_INFINITY {
+                add_scaled(gradient.as_mut_slice(), scale, own.as_slice());
+            }
+            log_density
+        })
+    }
+
+    fn gradient_into(&self, state: &DVector<f64>, gradient: &mut DVector<f64>) -> f64 {
+        self.evaluate(state, gradient)
+    }
+}
+
+impl<F> fmt::Debug for GradientModel<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GradientModel")
+            .field("dimension", &self.dimension)
             .finish_non_exhaustive()
     }
 }

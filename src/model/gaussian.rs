@@ -19,7 +19,8 @@ use crate::{Error, Result};
 /// `log f(x) = -(x - mu)' Sigma^-1 (x - mu) / 2`, `log Z = (d log 2 pi + log |Sigma|) / 2`.
 ///
 /// Densities, gradients and conditionals allocate nothing. They cost `d^2` operations, and the model
-/// holds `d^2` numbers; where the covariance is diagonal it is d operations and numbers. They panic where the state does not have the model's dimension.
+/// holds `d^2` numbers; where the covariance is diagonal it is d operations and numbers. They panic where the state
+/// does not have the model's dimension.
 ///
 /// ```
 /// use annealed::model::{Gaussian, NormalizedModel, UnnormalizedModel};
@@ -41,7 +42,7 @@ pub struct Gaussian {
 }
 
 impl Gaussian {
-    /// `N(mean, covariance)`.
+    /// Makes `N(mean, covariance)`.
     ///
     /// # Errors
     /// A mean of length 0; sizes that differ; entries that are not finite; a covariance that is
@@ -52,7 +53,7 @@ impl Gaussian {
         Self::from_covariance("covariance", mean, covariance.into())
     }
 
-    /// `N(mean, precision^-1)`.
+    /// Makes `N(mean, precision^-1)`.
     ///
     /// # Errors
     /// As [`new`](Self::new), of the precision matrix.
@@ -90,7 +91,7 @@ impl Gaussian {
         })
     }
 
-    /// `N(0, I)` in `dimension` dimensions.
+    /// Makes `N(0, I)` in `dimension` dimensions.
     ///
     /// # Errors
     /// Where `dimension` is 0, above 2^30 or too large for the memory.
@@ -101,7 +102,7 @@ impl Gaussian {
         Self::isotropic(mean.into(), 1.0)
     }
 
-    /// `N(mean, deviation^2 I)`.
+    /// Makes `N(mean, deviation^2 I)`.
     ///
     /// # Errors
     /// A mean of length 0 or not finite; a deviation that is not finite and positive.
@@ -111,7 +112,7 @@ impl Gaussian {
         Self::with_variances("covariance", mean, variances)
     }
 
-    /// `N(mean, diag(variances))`.
+    /// Makes `N(mean, diag(variances))`.
     ///
     /// # Errors
     /// A mean of length 0; lengths that differ; entries that are not finite; variances that are not
@@ -132,32 +133,32 @@ impl Gaussian {
         Self::from_covariance(argument, mean, SquareMatrix::Diagonal(variances))
     }
 
-    /// Dimension d.
+    /// Returns the dimension d.
     pub fn dimension(&self) -> usize {
         self.mean().len()
     }
 
-    /// The mean `mu`.
+    /// Returns the mean `mu`.
     pub fn mean(&self) -> &DVector<f64> {
         self.form.mean()
     }
 
-    /// The covariance `Sigma`, with all d^2 entries.
+    /// Returns the covariance `Sigma`, with all d^2 entries.
     pub fn covariance(&self) -> DMatrix<f64> {
         self.covariance.to_dense()
     }
 
-    /// The precision `Sigma^-1`, with all d^2 entries.
+    /// Returns the precision `Sigma^-1`, with all d^2 entries.
     pub fn precision(&self) -> DMatrix<f64> {
         self.form.precision().to_dense()
     }
 
-    /// `Sigma x`.
+    /// Returns `Sigma x`.
     pub(super) fn covariance_times(&self, x: &DVector<f64>) -> DVector<f64> {
         self.covariance.times(x)
     }
 
-    /// A matrix A with `A A' = Sigma`.
+    /// Returns a matrix A with `A A' = Sigma`.
     pub(crate) fn factor(&self) -> &SquareMatrix {
         &self.factor
     }
@@ -200,7 +201,7 @@ impl UnnormalizedModel for Gaussian {
         Some(self.dimension())
     }
 
-    /// In fewer than eight dimensions.
+    /// Is true in fewer than eight dimensions.
     fn evaluates_batches(&self) -> bool {
         self.form.evaluates_batches()
     }
@@ -269,8 +270,7 @@ impl ExponentialFamily for Gaussian {
         Self::from_factorized_precision(mean, precision, &factorization)
     }
 
-    /// In closed form. Second moments lose digits where the mean is far from 0 beside the
-    /// deviations.
+    /// Matches in closed form. Second moments lose digits where the mean is far from 0 beside the deviations.
     fn with_moments(&self, moments: &DVector<f64>) -> Result<Self> {
         let (mean, covariance) = unstacked("moments", moments, self.dimension(), {
             |i, j, second, mean| second - mean[i] * mean[j]
@@ -285,8 +285,8 @@ impl ExponentialFamily for Gaussian {
     }
 }
 
-/// The reverse of [`stacked`]: the first d entries, and a symmetric matrix with `entry(i, j, value,
-/// first)` for the value of each pair `i <= j`.
+/// Reverses [`stacked`]: the first d entries, and a symmetric matrix with `entry(i, j, value, first)` for the
+/// value of each pair `i <= j`.
 fn unstacked(
     argument: &'static str,
     values: &DVector<f64>,

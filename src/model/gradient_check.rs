@@ -14,7 +14,7 @@ const STEP: f64 = 1e-3;
 /// density by more than this along the spread of its coordinate.
 const TOLERANCE: f64 = 0.05;
 
-/// `(f(x + h e_i) - f(x - h e_i)) / 2h` of the log density.
+/// Returns `(f(x + h e_i) - f(x - h e_i)) / 2h` of the log density.
 pub(crate) fn central_difference(
     model: &impl UnnormalizedModel<State = DVector<f64>>,
     state: &DVector<f64>,
@@ -28,8 +28,8 @@ pub(crate) fn central_difference(
     (after - model.log_density(&moved)) / (right - moved[index])
 }
 
-/// An [`Error::WrongGradient`] where a model's gradient is not that of its density: a wrong sign, a wrong factor or
-/// a missing term.
+/// Returns an [`Error::WrongGradient`] where a model's gradient is not that of its density: a wrong sign, a
+/// wrong factor or a missing term.
 ///
 /// A coordinate is wrong where it disagrees with finite differences at most of a few states, at two of them at
 /// least. States at which differences of several steps disagree among themselves do not count: at a kink, beside an
@@ -85,7 +85,8 @@ impl<'s> Point<'s> {
         }
     }
 
-    /// A central difference on which three steps agree, and which rounding leaves intact; `None` where there is none.
+    /// Returns a central difference on which three steps agree, and which rounding leaves intact; `None` where
+    /// there is none.
     fn difference(&self, model: &impl Differentiable, index: usize, spread: f64) -> Option<f64> {
         let step = STEP * spread;
         let with = |factor: f64| central_difference(model, self.state, index, factor * step);
@@ -97,7 +98,7 @@ impl<'s> Point<'s> {
     }
 }
 
-/// The largest less the smallest value of a coordinate; where all are equal, about their size.
+/// Returns the largest less the smallest value of a coordinate; where all are equal, about their size.
 fn spread(states: &[DVector<f64>], index: usize) -> f64 {
     let values = || states.iter().filter_map(|state| state.get(index)).copied();
     let (low, high) = (
@@ -111,7 +112,7 @@ fn spread(states: &[DVector<f64>], index: usize) -> f64 {
     }
 }
 
-/// Whether the two differ by what matters.
+/// Decides whether the two differ by what matters.
 fn disagree((gradient, difference): (f64, f64), spread: f64) -> bool {
     let scale = gradient.abs().max(difference.abs()) + spread.recip();
     let apart = (gradient - difference).abs();
@@ -134,7 +135,7 @@ mod tests {
         ]
     }
 
-    /// A standard normal coordinate beside one of deviation 100, with factors on the gradient.
+    /// Returns a standard normal coordinate beside one of deviation 100, with factors on the gradient.
     fn check(factors: [f64; 2], kink: f64, shift: f64) -> Result<()> {
         let model = GradientModel::new(2, move |x: &[f64], gradient: &mut [f64]| {
             gradient[0] = -factors[0] * x[0] - kink * x[0].signum();

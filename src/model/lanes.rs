@@ -78,7 +78,7 @@ pub(super) fn accumulate_pulls(
     );
 }
 
-/// `x - mu` of eight states.
+/// Returns `x - mu` of eight states.
 #[inline(always)]
 fn offsets_of(states: &[DVector<f64>; VECTOR_WIDTH], mean: &[f64]) -> Tile {
     let row = |state: usize| {
@@ -114,7 +114,7 @@ fn times(x: &Lanes, factor: f64) -> Lanes {
     product
 }
 
-/// `sum <- sum + x y`.
+/// Computes `sum <- sum + x y`.
 #[inline(always)]
 fn add_product(sum: &mut Lanes, x: &Lanes, y: &Lanes) {
     let mut next = *sum;
@@ -133,7 +133,7 @@ fn sum_of_squares(p: &[f64], offsets: &[Lanes]) -> Lanes {
     sum
 }
 
-/// The diagonal, and twice the strict lower triangle.
+/// Sums the diagonal, and twice the strict lower triangle.
 #[inline(always)]
 fn dense_form(p: &[f64], offsets: &[Lanes]) -> Lanes {
     let mut half = Lanes::default();

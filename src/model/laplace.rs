@@ -25,13 +25,14 @@ const PROBES: usize = 8;
 const NEAR: f64 = 0.1;
 
 impl Gaussian {
-    /// Laplace's approximation: the Gaussian whose mean is the mode of `model` and whose precision is the negative
-    /// Hessian of `log f` there.
+    /// Makes Laplace's approximation: the Gaussian whose mean is the mode of `model` and whose precision is the
+    /// negative Hessian of `log f` there.
     ///
     /// As the base of a [`GeometricPath`](crate::path::GeometricPath) it is close to a target with one mode, so that
     /// ten stages may do where hundreds are needed from a prior. Log Z stays unbiased, however poor the
     /// approximation. Its covariance is a shape for the kernel too, a mass matrix for [`Hmc`](crate::kernel::Hmc):
-    /// `Preconditioner::covariance(&gaussian.covariance())`, with steps of about 0.4. Where the target's tails are heavier than Gaussian ones, make it a
+    /// `Preconditioner::covariance(&gaussian.covariance())`, with steps of about 0.4. Where the target's tails are
+    /// heavier than Gaussian ones, make it a
     /// [`StudentT`](crate::model::StudentT). Of several modes it finds one.
     ///
     /// The mode is found by L-BFGS from `start`, the Hessian by central differences of the gradient, at 4 gradients
@@ -65,7 +66,7 @@ impl Gaussian {
         Self::laplace_with_hessian(model, start, |mode| hessian(model, mode))
     }
 
-    /// As [`laplace`](Self::laplace), with a closure for the Hessian of `log f`.
+    /// Works as [`laplace`](Self::laplace), with a closure for the Hessian of `log f`.
     ///
     /// # Errors
     /// As [`laplace`](Self::laplace).
@@ -132,7 +133,7 @@ fn check_gradient_at(
     check_gradient(model, &states)
 }
 
-/// The gradient at the start, which is checked.
+/// Returns the gradient at the start, checked.
 fn start_gradient(model: &impl Differentiable, start: &DVector<f64>) -> Result<DVector<f64>> {
     Error::check_not_empty("start", start.len())?;
     let dimension = model.state_dimension().unwrap_or(start.len());
@@ -145,12 +146,12 @@ fn start_gradient(model: &impl Differentiable, start: &DVector<f64>) -> Result<D
     Ok(gradient)
 }
 
-/// The length of a Newton step in standard deviations: `(g' Sigma g)^(1/2)`.
+/// Returns the length of a Newton step in standard deviations: `(g' Sigma g)^(1/2)`.
 fn distance(gaussian: &Gaussian, gradient: &DVector<f64>) -> f64 {
     gaussian.factor().transpose_times(gradient).norm()
 }
 
-/// The Hessian of `log f` by central differences of the gradient, symmetric.
+/// Returns the Hessian of `log f` by central differences of the gradient, symmetric.
 ///
 /// A column is made twice: its first diagonal entry gives the standard deviation, and thereby the step of the second.
 fn hessian(model: &impl Differentiable, mode: &DVector<f64>) -> DMatrix<f64> {

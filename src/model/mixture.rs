@@ -33,7 +33,7 @@ impl Component {
 }
 
 impl GaussianMixture {
-    /// From pairs of mass and Gaussian.
+    /// Makes a mixture from pairs of mass and Gaussian.
     ///
     /// # Errors
     /// No component; a mass that is not finite and positive, or masses whose sum overflows;
@@ -60,7 +60,7 @@ impl GaussianMixture {
         Ok(mixture)
     }
 
-    /// The components' masses and Gaussians.
+    /// Returns the components' masses and Gaussians.
     pub fn components(&self) -> impl ExactSizeIterator<Item = (f64, &Gaussian)> {
         self.components.iter().map(|c| (c.mass, &c.gaussian))
     }

@@ -8,41 +8,31 @@
 //! [`GaussianMixture`], [`UniformBox`] and [`Bernoulli`]. [`Priors`] are independent priors of parameters, in
 //! coordinates without bounds.
 
-mod bernoulli;
+mod exponential_family;
 mod forward;
 mod function;
 mod gaussian;
 mod gradient_check;
-mod gradient_model;
 mod lanes;
 mod laplace;
-mod law;
-mod local;
-mod matching;
 mod mixture;
 mod prior;
 mod priors;
 mod quadratic;
 mod square;
 mod student;
-mod unbounded;
-mod uniform_box;
 
-pub use bernoulli::Bernoulli;
+pub use exponential_family::{Bernoulli, ExponentialFamily};
 pub(crate) use forward::forward_model;
-pub use function::{FunctionModel, Given};
+pub use function::{FunctionModel, Given, GradientModel};
 pub use gaussian::Gaussian;
 pub(crate) use gradient_check::{central_difference, check_gradient};
-pub use gradient_model::GradientModel;
-pub use local::LocalDensity;
 pub use mixture::GaussianMixture;
 pub use prior::Prior;
-pub use priors::Priors;
+pub use priors::{Priors, Unbounded, UniformBox};
 pub(crate) use quadratic::QuadraticForm;
 pub(crate) use square::{Factorization, SquareMatrix, check_symmetric};
 pub use student::StudentT;
-pub use unbounded::Unbounded;
-pub use uniform_box::UniformBox;
 
 use std::sync::Arc;
 
@@ -75,23 +65,23 @@ pub trait UnnormalizedModel {
     /// A point of the space.
     type State;
 
-    /// `log f(x)`; `-inf` off the support, never NaN or `+inf`.
+    /// Returns `log f(x)`; `-inf` off the support, never NaN or `+inf`.
     ///
     /// # Panics
     /// Models of this crate panic where the state has another dimension, and name both. A run makes
     /// [`Error::Panicked`] of it.
     fn log_density(&self, state: &Self::State) -> f64;
 
-    /// Number of coordinates of a state, where the model knows it. A path between two models that
+    /// Returns the number of coordinates of a state, where the model knows it. A path between two models that
     /// differ in it is refused before any chain moves.
     fn state_dimension(&self) -> Option<usize> {
         None
     }
 
-    /// Whether several states at once cost less than one after another. A path asks its target, or its likelihood.
-    /// Where it is true, [`RandomWalkMetropolis`](crate::kernel::RandomWalkMetropolis), any
-    /// [`Metropolis`](crate::kernel::Metropolis) and [`Hmc`](crate::kernel::Hmc) evaluate the chains of a block together,
-    /// by [`log_densities`](Self::log_densities) and [`Differentiable::accumulate_gradients`].
+    /// Decides whether several states at once cost less than one after another. A path asks its target, or its
+    /// likelihood. Where it is true, [`RandomWalkMetropolis`](crate::kernel::RandomWalkMetropolis), any
+    /// [`Metropolis`](crate::kernel::Metropolis) and [`Hmc`](crate::kernel::Hmc) evaluate the chains of a block
+    /// together, by [`log_densities`](Self::log_densities) and [`Differentiable::accumulate_gradients`].
     fn evaluates_batches(&self) -> bool {
         false
     }
@@ -138,8 +128,8 @@ pub trait UnnormalizedModel {
     }
 }
 
-/// An [`Error::DimensionMismatch`] where two models of one path are
-/// known to differ in the dimension of their states.
+/// Returns an [`Error::DimensionMismatch`] where two models of one path are known to differ in the dimension of
+/// their states.
 pub(crate) fn check_same_dimension(
     argument: &'static str,
     model: &impl UnnormalizedModel,
@@ -157,7 +147,7 @@ pub(crate) fn check_same_dimension(
     note = "a `FunctionModel` can after `.with_sampler(..)`; `Gaussian`, `Priors` and `UniformBox` can; only the base of a path must be"
 )]
 pub trait Sampleable: UnnormalizedModel {
-    /// An exact, independent sample of `p`.
+    /// Draws an exact, independent sample of `p`.
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Self::State;
 }
 
@@ -168,7 +158,7 @@ pub trait Sampleable: UnnormalizedModel {
     note = "`Ais::with_base_log_z` takes the base's log Z from you"
 )]
 pub trait NormalizedModel: UnnormalizedModel {
-    /// `log Z`, the log of the integral (or sum) of `f`.
+    /// Returns `log Z`, the log of the integral (or sum) of `f`.
     fn log_normalizer(&self) -> f64;
 }
 
@@ -228,7 +218,7 @@ pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
         self.accumulate_gradient(state, 1.0, gradient)
     }
 
-    /// `grad log f(x)`.
+    /// Returns `grad log f(x)`.
     fn gradient(&self, state: &DVector<f64>) -> DVector<f64> {
         let mut gradient = DVector::zeros(state.len());
         self.gradient_into(state, &mut gradient);
@@ -266,47 +256,10 @@ pub(crate) fn copy_row(to: &mut DVector<f64>, from: DMatrixView<'_, f64>, row: u
     }
 }
 
-/// An exponential family: `log p(x) = eta . g(x) - A(eta)` up to a term free of `eta`.
-pub trait ExponentialFamily: NormalizedModel + Sized {
-    /// The natural parameters `eta`.
-    fn natural_parameters(&self) -> DVector<f64>;
-
-    /// The sufficient statistics `g(x)`, as long as `eta`.
-    fn sufficient_statistics(&self, state: &Self::State) -> DVector<f64>;
-
-    /// The moments `s = E g(x)`, which are the gradient of `A` in `eta`.
-    fn moments(&self) -> DVector<f64>;
-
-    /// `A(eta)`, the log of the integral (or sum) of `exp(eta . g(x))`: convex in `eta`.
-    ///
-    /// It is `log Z` where `f` has no factor that depends on `eta` but not on x; in general
-    /// `A(eta) = log Z + eta . g(x) - log f(x)`, for any x.
-    fn log_partition(&self) -> f64;
-
-    /// The member of the same family with these natural parameters.
-    ///
-    /// # Errors
-    /// Where `eta` has the wrong length or lies outside the natural parameter space.
-    fn with_natural_parameters(&self, eta: &DVector<f64>) -> Result<Self>;
-
-    /// The member of the same family with these moments.
-    ///
-    /// The provided method minimises the convex `A(eta) - eta . s` by L-BFGS, until each moment is
-    /// met within `1e-8 (1 + max |s|)`. It starts at this member, so that one near the solution saves
-    /// work. Override it where there is a closed form.
-    ///
-    /// # Errors
-    /// Where `s` has the wrong length, or no member has these moments. In the second case the
-    /// provided method does not converge ([`Error::NotConverged`]).
-    fn with_moments(&self, moments: &DVector<f64>) -> Result<Self> {
-        matching::match_moments(self, moments)
-    }
-}
-
 /// A model whose coordinates can each be drawn given all the others, which is what coordinate Gibbs
 /// (a heat bath) needs.
 pub trait FullConditionals: UnnormalizedModel {
-    /// Number of coordinates of the state.
+    /// Returns the number of coordinates of the state.
     fn coordinates(&self) -> usize;
 
     /// Draws coordinate `index` from its conditional given the others, in place.
@@ -316,6 +269,29 @@ pub trait FullConditionals: UnnormalizedModel {
         index: usize,
         rng: &mut R,
     );
+}
+
+/// A model that knows what a change of a state does to its log density, for less than a density costs: the
+/// flip of a spin touches the bonds of that spin alone.
+///
+/// C says what changes, as the index of a spin; a [`LocalProposal`](crate::kernel::LocalProposal) makes the
+/// change. The models of a [`GeometricPath`](crate::path::GeometricPath) and of a
+/// [`TemperedPath`](crate::path::TemperedPath) have it where both ends have it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not know what a change `{C}` does to its log density",
+    note = "on a path both ends need to implement `LocalDensity<{C}>`"
+)]
+pub trait LocalDensity<C>: UnnormalizedModel {
+    /// Returns `log f(x') - log f(x)`, with x' the state after the change; `-inf` where x' is off the support,
+    /// never NaN.
+    fn log_density_change(&self, state: &Self::State, change: &C) -> f64;
+}
+
+impl<C, M: LocalDensity<C> + ?Sized> LocalDensity<C> for &M {
+    #[inline]
+    fn log_density_change(&self, state: &Self::State, change: &C) -> f64 {
+        (**self).log_density_change(state, change)
+    }
 }
 
 forward_model! {

@@ -1,11 +1,12 @@
-//! Priors of single parameters, in a coordinate without bounds.
+//! Priors of single parameters, in a coordinate without bounds, and the standard laws of which they are made.
 
-use std::f64::consts::LN_2;
+use std::f64::consts::{LN_2, PI, TAU};
 
-use rand::Rng;
+use rand::{Rng, RngExt};
+use rand_distr::{Distribution, Gamma};
 
-use crate::model::law::Law;
-use crate::num::sigmoid;
+use crate::num::{ln_gamma, log_sigmoid, sigmoid};
+use crate::random::StandardNormal;
 use crate::{Error, Result};
 
 /// The prior of one parameter; [`Priors`](crate::model::Priors) put several together.
@@ -33,7 +34,7 @@ enum Support {
 
 /// Priors of a parameter on the whole line.
 impl Prior {
-    /// `N(mean, deviation^2)`.
+    /// Makes `N(mean, deviation^2)`.
     ///
     /// # Errors
     /// A mean that is not finite, or a deviation that is not finite and positive.
@@ -43,7 +44,7 @@ impl Prior {
         Ok(Self::new(Support::Line, Law::Normal, mean, deviation))
     }
 
-    /// Student's t with these degrees of freedom, about `location`. One degree of freedom is the Cauchy law.
+    /// Makes Student's t with these degrees of freedom, about `location`. One degree of freedom is the Cauchy law.
     ///
     /// # Errors
     /// A location that is not finite; a scale that is not finite and positive; degrees of freedom outside of
@@ -58,7 +59,7 @@ impl Prior {
 
 /// Priors of a parameter above 0.
 impl Prior {
-    /// The law of `e^y`, y being `N(mean, deviation^2)`.
+    /// Makes the law of `e^y`, y being `N(mean, deviation^2)`.
     ///
     /// # Errors
     /// As [`normal`](Self::normal).
@@ -70,7 +71,7 @@ impl Prior {
         })
     }
 
-    /// The exponential law, of mean `1 / rate`.
+    /// Makes the exponential law, of mean `1 / rate`.
     ///
     /// # Errors
     /// A rate that is not finite and positive.
@@ -78,7 +79,7 @@ impl Prior {
         Self::gamma(1.0, rate)
     }
 
-    /// The gamma law, of mean `shape / rate`.
+    /// Makes the gamma law, of mean `shape / rate`.
     ///
     /// # Errors
     /// A shape outside of `[1e-3, 1e9]`; a rate that is not finite and positive.
@@ -88,8 +89,8 @@ impl Prior {
         Ok(Self::new(Support::Positive, law, -rate.ln(), 1.0))
     }
 
-    /// The inverse gamma law, of mean `scale / (shape - 1)`: that of `1 / y`, y having the gamma law of this shape
-    /// and of rate `scale`.
+    /// Makes the inverse gamma law, of mean `scale / (shape - 1)`: that of `1 / y`, y having the gamma law of
+    /// this shape and of rate `scale`.
     ///
     /// # Errors
     /// A shape outside of `[1e-3, 1e9]`; a scale that is not finite and positive.
@@ -99,7 +100,7 @@ impl Prior {
         Ok(Self::new(Support::Positive, law, scale.ln(), -1.0))
     }
 
-    /// The law of `|y|`, y being `N(0, deviation^2)`.
+    /// Makes the law of `|y|`, y being `N(0, deviation^2)`.
     ///
     /// # Errors
     /// A deviation that is not finite and positive.
@@ -110,7 +111,7 @@ impl Prior {
         Ok(Self::new(Support::Positive, law, location, 0.5))
     }
 
-    /// The law of `|y|`, y having the Cauchy law about 0 with this scale.
+    /// Makes the law of `|y|`, y having the Cauchy law about 0 with this scale.
     ///
     /// # Errors
     /// A scale that is not finite and positive.
@@ -124,7 +125,7 @@ impl Prior {
 
 /// Priors of a parameter in an interval.
 impl Prior {
-    /// The beta law on (0, 1), of mean `a / (a + b)`.
+    /// Makes the beta law on (0, 1), of mean `a / (a + b)`.
     ///
     /// # Errors
     /// Parameters outside of `[1e-3, 1e9]`.
@@ -133,7 +134,7 @@ impl Prior {
         Ok(Self::new(Support::interval(0.0, 1.0)?, law, 0.0, 1.0))
     }
 
-    /// The uniform law between two numbers.
+    /// Makes the uniform law between two numbers.
     ///
     /// # Errors
     /// Ends that are not finite, or whose lower one is not below the upper one by more than rounding.
@@ -153,18 +154,18 @@ impl Prior {
         }
     }
 
-    /// The log density of the coordinate, and its derivative.
+    /// Returns the log density of the coordinate, and its derivative.
     pub(super) fn log_density(&self, u: f64) -> (f64, f64) {
         let (log_density, slope) = self.law.log_density((u - self.location) / self.scale);
         (log_density - self.scale.abs().ln(), slope / self.scale)
     }
 
-    /// A coordinate, drawn.
+    /// Draws a coordinate.
     pub(super) fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
         self.location + self.scale * self.law.sample(rng)
     }
 
-    /// The parameter of a coordinate, and its derivative. It lies inside of the support, never on its edge.
+    /// Returns the parameter of a coordinate, and its derivative. It lies inside of the support, never on its edge.
     pub(super) fn parameter(&self, u: f64) -> (f64, f64) {
         match self.support {
             Support::Line => (u, 1.0),
@@ -181,7 +182,7 @@ impl Prior {
         }
     }
 
-    /// The coordinate of a parameter; not finite outside of the support.
+    /// Returns the coordinate of a parameter; not finite outside of the support.
     pub(super) fn coordinate(&self, x: f64) -> f64 {
         match self.support {
             Support::Line => x,
@@ -190,7 +191,7 @@ impl Prior {
         }
     }
 
-    /// Where the parameter lies, in words.
+    /// Says in words where the parameter lies.
     pub(super) fn support(&self) -> String {
         match self.support {
             Support::Line => "a finite number".into(),
@@ -209,7 +210,7 @@ impl Support {
         Ok(Self::Interval { low, high })
     }
 
-    /// One that was read.
+    /// Checks a support that was read.
     #[cfg(feature = "serde")]
     fn checked(self) -> Result<Self> {
         match self {
@@ -228,12 +229,140 @@ crate::num::deserialize_checked! {
     }
 }
 
+/// A law on the whole line. Laws with parameters hold the constant of their log density.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(into = "Written", try_from = "Written"))]
+enum Law {
+    Normal,
+    Student {
+        degrees: f64,
+        constant: f64,
+    },
+    /// The logarithm of a gamma variable of rate 1.
+    LogGamma {
+        shape: f64,
+        constant: f64,
+    },
+    /// The logit of a beta variable.
+    LogitBeta {
+        a: f64,
+        b: f64,
+        constant: f64,
+    },
+}
+
+/// A law as it is saved, without what follows from its parameters.
+#[cfg(feature = "serde")]
+#[derive(serde::Serialize, serde::Deserialize)]
+enum Written {
+    Normal,
+    Student { degrees: f64 },
+    LogGamma { shape: f64 },
+    LogitBeta { a: f64, b: f64 },
+}
+
+#[cfg(feature = "serde")]
+impl From<Law> for Written {
+    fn from(law: Law) -> Self {
+        match law {
+            Law::Normal => Self::Normal,
+            Law::Student { degrees, .. } => Self::Student { degrees },
+            Law::LogGamma { shape, .. } => Self::LogGamma { shape },
+            Law::LogitBeta { a, b, .. } => Self::LogitBeta { a, b },
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Written> for Law {
+    type Error = Error;
+
+    fn try_from(written: Written) -> Result<Self> {
+        match written {
+            Written::Normal => Ok(Self::Normal),
+            Written::Student { degrees } => Self::student(degrees),
+            Written::LogGamma { shape } => Self::log_gamma(shape),
+            Written::LogitBeta { a, b } => Self::logit_beta(a, b),
+        }
+    }
+}
+
+impl Law {
+    fn student(degrees: f64) -> Result<Self> {
+        let expected = "a number in [0.1, 1e9]";
+        let within = (0.1..=1e9).contains(&degrees);
+        Error::check(within, "degrees of freedom", degrees, expected)?;
+        let half = 0.5 * degrees;
+        let constant = ln_gamma(half + 0.5) - ln_gamma(half) - 0.5 * (degrees * PI).ln();
+        Ok(Self::Student { degrees, constant })
+    }
+
+    fn log_gamma(shape: f64) -> Result<Self> {
+        check_shape("shape", shape)?;
+        let constant = -ln_gamma(shape);
+        Ok(Self::LogGamma { shape, constant })
+    }
+
+    fn logit_beta(a: f64, b: f64) -> Result<Self> {
+        check_shape("a", a)?;
+        check_shape("b", b)?;
+        let constant = ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b);
+        Ok(Self::LogitBeta { a, b, constant })
+    }
+
+    /// Returns the log density and its derivative.
+    fn log_density(&self, v: f64) -> (f64, f64) {
+        match *self {
+            Self::Normal => (-0.5 * (v * v + TAU.ln()), -v),
+            Self::Student { degrees, constant } => {
+                let log = (v * v / degrees).ln_1p();
+                let slope = -(degrees + 1.0) * v / (degrees + v * v);
+                (constant - 0.5 * (degrees + 1.0) * log, slope)
+            }
+            Self::LogGamma { shape, constant } => {
+                let x = v.exp();
+                (constant + shape * v - x, shape - x)
+            }
+            Self::LogitBeta { a, b, constant } => {
+                let log_density = constant + a * log_sigmoid(v) + b * log_sigmoid(-v);
+                (log_density, a * sigmoid(-v) - b * sigmoid(v))
+            }
+        }
+    }
+
+    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
+        match *self {
+            Self::Normal => StandardNormal::get().draw(rng),
+            Self::Student { degrees, .. } => {
+                let half = 0.5 * degrees;
+                let log_square = half.ln() - log_gamma_variable(half, rng);
+                StandardNormal::get().draw(rng) * (0.5 * log_square).exp()
+            }
+            Self::LogGamma { shape, .. } => log_gamma_variable(shape, rng),
+            Self::LogitBeta { a, b, .. } => log_gamma_variable(a, rng) - log_gamma_variable(b, rng),
+        }
+    }
+}
+
+fn check_shape(argument: &'static str, shape: f64) -> Result<()> {
+    let within = (1e-3..=1e9).contains(&shape);
+    Error::check(within, argument, shape, "a number in [1e-3, 1e9]")
+}
+
+/// Returns the logarithm of a gamma variable. With a small shape the variable itself may be too small for a
+/// number: it is one of shape + 1, times `U^(1 / shape)`.
+fn log_gamma_variable<R: Rng + ?Sized>(shape: f64, rng: &mut R) -> f64 {
+    let gamma = Gamma::new(shape + 1.0, 1.0).expect("a positive shape");
+    let uniform = 1.0 - rng.random::<f64>();
+    gamma.sample(rng).ln() + uniform.ln() / shape
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::num::Moments;
     use crate::random::{Purpose, stream};
-    use std::f64::consts::{PI, TAU};
 
     fn all() -> Result<Vec<(&'static str, Prior)>> {
         Ok(vec![
@@ -250,7 +379,7 @@ mod tests {
         ])
     }
 
-    /// The density of the parameter as the textbooks have it.
+    /// Returns the density of the parameter as the textbooks have it.
     fn textbook(name: &str, x: f64) -> f64 {
         let normal = |x: f64, s: f64| (-0.5 * (x / s).powi(2)).exp() / (TAU.sqrt() * s);
         match name {

@@ -1,12 +1,11 @@
-//! Independent priors of several parameters.
+//! Independent priors of several parameters: in coordinates without bounds, or uniform on a box.
 
 use nalgebra::DVector;
-use rand::Rng;
+use rand::{Rng, RngExt};
 
 use crate::error::demand_dimension;
-use crate::model::{
-    Differentiable, NormalizedModel, Prior, Sampleable, Unbounded, UnnormalizedModel,
-};
+use crate::model::{Differentiable, NormalizedModel, Prior, Sampleable, UnnormalizedModel};
+use crate::num::{set_zero, with_buffer};
 use crate::{Error, Result};
 
 /// Independent priors of parameters, as a model over coordinates without bounds.
@@ -45,7 +44,7 @@ pub struct Priors {
 }
 
 impl Priors {
-    /// One prior for each parameter.
+    /// Takes one prior for each parameter.
     ///
     /// # Errors
     /// No prior.
@@ -55,14 +54,14 @@ impl Priors {
         Ok(Self { priors })
     }
 
-    /// Number of parameters.
+    /// Returns the number of parameters.
     pub fn dimension(&self) -> usize {
         self.priors.len()
     }
 
-    /// A likelihood of the parameters as one of the coordinates. A [`GradientModel`](crate::model::GradientModel)
-    /// keeps its gradient; [`FunctionModel::of_slices`](crate::model::FunctionModel::of_slices) takes the value
-    /// alone.
+    /// Makes a likelihood of the coordinates from one of the parameters. A
+    /// [`GradientModel`](crate::model::GradientModel) keeps its gradient;
+    /// [`FunctionModel::of_slices`](crate::model::FunctionModel::of_slices) takes the value alone.
     pub fn likelihood<M>(&self, likelihood: M) -> Unbounded<M>
     where
         M: UnnormalizedModel<State = DVector<f64>>,
@@ -70,7 +69,7 @@ impl Priors {
         Unbounded::new(self.clone(), likelihood)
     }
 
-    /// The parameters of a state. They lie inside of their supports, never on an edge.
+    /// Returns the parameters of a state. They lie inside of their supports, never on an edge.
     ///
     /// # Panics
     /// Where the state has another dimension.
@@ -80,7 +79,8 @@ impl Priors {
         parameters
     }
 
-    /// The state of parameters: where [`Gaussian::laplace`](crate::model::Gaussian::laplace) starts, for example.
+    /// Returns the state of parameters: where [`Gaussian::laplace`](crate::model::Gaussian::laplace) starts,
+    /// for example.
     ///
     /// # Errors
     /// Another number of parameters; one outside of its support.
@@ -106,7 +106,7 @@ impl Priors {
         }
     }
 
-    /// `gradient_i += slope_i dx_i/du_i`.
+    /// Computes `gradient_i += slope_i dx_i/du_i`.
     pub(super) fn chain(
         &self,
         state: &DVector<f64>,
@@ -178,3 +178,149 @@ impl Differentiable for Priors {
 
 crate::num::deserialize_checked! { Priors as (priors: Vec<Prior>) => Self::new(priors) }
 crate::num::serialize_as! { Priors as priors (priors.priors) }
+
+/// A likelihood of parameters, as a function of the coordinates of their [`Priors`]; made by
+/// [`Priors::likelihood`].
+///
+/// Its value is that at the parameters, without a Jacobian, which belongs to the prior. Its gradient follows by the
+/// chain rule.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unbounded<M> {
+    priors: Priors,
+    likelihood: M,
+}
+
+impl<M> Unbounded<M> {
+    pub(super) fn new(priors: Priors, likelihood: M) -> Self {
+        Self { priors, likelihood }
+    }
+}
+
+impl<M: UnnormalizedModel<State = DVector<f64>>> UnnormalizedModel for Unbounded<M> {
+    type State = DVector<f64>;
+
+    /// # Panics
+    /// Where the state has another dimension than the priors.
+    fn log_density(&self, state: &DVector<f64>) -> f64 {
+        with_buffer(self.priors.dimension(), |parameters| {
+            self.priors.write_parameters(state, parameters);
+            self.likelihood.log_density(parameters)
+        })
+    }
+
+    /// Returns the likelihood's dimension, where it knows its own, to be compared with that of the prior.
+    fn state_dimension(&self) -> Option<usize> {
+        let own = self.likelihood.state_dimension();
+        own.or(Some(self.priors.dimension()))
+    }
+}
+
+impl<M: Differentiable> Differentiable for Unbounded<M> {
+    /// # Panics
+    /// Where the state has another dimension than the priors.
+    fn accumulate_gradient(
+        &self,
+        state: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        let dimension = self.priors.dimension();
+        with_buffer(dimension, |parameters| {
+            with_buffer(dimension, |slopes| {
+                self.priors.write_parameters(state, parameters);
+                set_zero(slopes.as_mut_slice());
+                let model = &self.likelihood;
+                let log_likelihood = model.accumulate_gradient(parameters, scale, slopes);
+                if log_likelihood > f64::NEG_INFINITY {
+                    self.priors.chain(state, slopes, gradient);
+                }
+                log_likelihood
+            })
+        })
+    }
+}
+
+/// The uniform distribution on a box: `log f(x) = 0` inside, edges included, and `-inf` outside; `log Z` is the
+/// logarithm of the volume.
+///
+/// It is a base for kernels that need no gradient and refuse what is outside, [`Slice`](crate::kernel::Slice)
+/// or a random walk. The gradient is 0, so that Langevin and Hamiltonian kernels run out of the box: for them
+/// [`Priors`](crate::model::Priors) take the interval to coordinates without bounds.
+///
+/// ```
+/// use annealed::prelude::*;
+///
+/// let base = UniformBox::new([(0.0, 2.0), (-1.0, 1.0)])?;
+/// assert_eq!(base.log_normalizer(), 4f64.ln());
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct UniformBox {
+    sides: Vec<(f64, f64)>,
+}
+
+impl UniformBox {
+    /// Makes a box from the lower and the upper end of each side.
+    ///
+    /// # Errors
+    /// No side; ends that are not finite, or whose lower one is not below the upper one; a side so long that its
+    /// length overflows.
+    pub fn new(sides: impl IntoIterator<Item = (f64, f64)>) -> Result<Self> {
+        let sides: Vec<(f64, f64)> = sides.into_iter().collect();
+        Error::check_not_empty("sides", sides.len())?;
+        for &(low, high) in &sides {
+            let length = high - low;
+            let found = format!("{low} to {high}");
+            let expected = "finite ends, the lower one below the upper one";
+            Error::check(length.is_finite() && low < high, "side", found, expected)?;
+        }
+        Ok(Self { sides })
+    }
+
+    /// # Panics
+    /// Where the state has another dimension.
+    fn contains(&self, state: &DVector<f64>) -> bool {
+        demand_dimension("a state", state.len(), self.sides.len());
+        let mut sides = self.sides.iter().zip(state.iter());
+        sides.all(|(&(low, high), x)| (low..=high).contains(x))
+    }
+}
+
+impl UnnormalizedModel for UniformBox {
+    type State = DVector<f64>;
+
+    fn log_density(&self, state: &DVector<f64>) -> f64 {
+        if self.contains(state) {
+            0.0
+        } else {
+            f64::NEG_INFINITY
+        }
+    }
+
+    fn state_dimension(&self) -> Option<usize> {
+        Some(self.sides.len())
+    }
+}
+
+impl NormalizedModel for UniformBox {
+    fn log_normalizer(&self) -> f64 {
+        self.sides.iter().map(|(low, high)| (high - low).ln()).sum()
+    }
+}
+
+impl Differentiable for UniformBox {
+    fn accumulate_gradient(&self, state: &DVector<f64>, _: f64, _: &mut DVector<f64>) -> f64 {
+        self.log_density(state)
+    }
+}
+
+impl Sampleable for UniformBox {
+    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> DVector<f64> {
+        let coordinates = self.sides.iter();
+        let coordinates = coordinates.map(|&(low, high)| rng.random_range(low..high));
+        DVector::from_iterator(self.sides.len(), coordinates)
+    }
+}
+
+crate::num::deserialize_checked! { UniformBox as (sides: Vec<(f64, f64)>) => Self::new(sides) }
+crate::num::serialize_as! { UniformBox as uniform (uniform.sides) }

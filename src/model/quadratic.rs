@@ -19,7 +19,7 @@ pub(crate) struct QuadraticForm {
 }
 
 impl QuadraticForm {
-    /// A form whose sizes the caller has checked to agree, and whose matrix to be symmetric.
+    /// Makes a form. The caller has checked that the sizes agree and that the matrix is symmetric.
     pub(crate) fn new(mean: DVector<f64>, precision: SquareMatrix) -> Self {
         Self { mean, precision }
     }
@@ -38,12 +38,12 @@ impl QuadraticForm {
         (state.as_slice(), self.mean.as_slice())
     }
 
-    /// Whether lanes of a register belong to states, and not to coordinates.
+    /// Decides whether lanes of a register belong to states, and not to coordinates.
     fn is_short(&self) -> bool {
         self.mean.len() < VECTOR_WIDTH
     }
 
-    /// How many of so many states are evaluated eight at a time.
+    /// Returns how many of `states` states are evaluated eight at a time.
     fn in_lanes(&self, states: usize) -> usize {
         if self.is_short() {
             states - states % VECTOR_WIDTH
@@ -154,7 +154,7 @@ impl FullConditionals for QuadraticForm {
         self.mean.len()
     }
 
-    /// `x_i` given the others is `N(mu_i - sum_{j != i} P_ij (x_j - mu_j) / P_ii, 1 / P_ii)`.
+    /// Draws: `x_i` given the others is `N(mu_i - sum_{j != i} P_ij (x_j - mu_j) / P_ii, 1 / P_ii)`.
     fn sample_coordinate<R: Rng + ?Sized>(
         &self,
         state: &mut DVector<f64>,
@@ -185,7 +185,7 @@ fn without_overflow(form: f64, x: &[f64]) -> f64 {
     f64::INFINITY
 }
 
-/// `sum_j p_j (x_j - mu_j)^2`.
+/// Returns `sum_j p_j (x_j - mu_j)^2`.
 #[inline]
 fn sum_of_squares(p: &[f64], x: &[f64], mean: &[f64]) -> f64 {
     if p.len() < VECTOR_WIDTH {
@@ -209,7 +209,7 @@ fn accumulate_pull(p: &[f64], x: &[f64], mean: &[f64], scale: f64, gradient: &mu
     )
 }
 
-/// `(x - mu)^T P (x - mu)`: the diagonal, and twice the strict lower triangle.
+/// Returns `(x - mu)^T P (x - mu)`: the diagonal, and twice the strict lower triangle.
 fn dense_form(precision: &[f64], x: &[f64], mean: &[f64]) -> f64 {
     over_vectors(
         #[inline(always)]
@@ -247,7 +247,7 @@ fn accumulate_dense_pull(
     )
 }
 
-/// `sum_j p_j (x_j - mu_j)`.
+/// Returns `sum_j p_j (x_j - mu_j)`.
 fn weighted_offset(p: &[f64], x: &[f64], mean: &[f64]) -> f64 {
     over_vectors(
         #[inline(always)]

@@ -31,7 +31,7 @@ impl SquareMatrix {
         }
     }
 
-    /// All d^2 entries.
+    /// Returns all d^2 entries.
     pub(crate) fn to_dense(&self) -> DMatrix<f64> {
         match self {
             Self::Diagonal(diagonal) => DMatrix::from_diagonal(diagonal),
@@ -39,7 +39,7 @@ impl SquareMatrix {
         }
     }
 
-    /// The product with a vector.
+    /// Returns the product with a vector.
     pub(crate) fn times(&self, x: &DVector<f64>) -> DVector<f64> {
         match self {
             Self::Diagonal(diagonal) => diagonal.component_mul(x),
@@ -47,7 +47,7 @@ impl SquareMatrix {
         }
     }
 
-    /// The product of the transpose with a vector.
+    /// Returns the product of the transpose with a vector.
     pub(crate) fn transpose_times(&self, x: &DVector<f64>) -> DVector<f64> {
         match self {
             Self::Diagonal(diagonal) => diagonal.component_mul(x),
@@ -55,7 +55,7 @@ impl SquareMatrix {
         }
     }
 
-    /// `a self + b other`.
+    /// Returns `a self + b other`.
     pub(crate) fn blend(&self, a: f64, b: f64, other: &Self) -> Self {
         match (self, other) {
             (Self::Diagonal(x), Self::Diagonal(y)) => Self::Diagonal(x * a + y * b),
@@ -114,7 +114,7 @@ impl Factorization {
         Ok(inverse)
     }
 
-    /// The lower triangular factor L, with `L L'` the matrix.
+    /// Returns the lower triangular factor L, with `L L'` the matrix.
     pub(crate) fn into_factor(self) -> SquareMatrix {
         match self {
             Self::Diagonal(factor) => SquareMatrix::Diagonal(factor),
@@ -122,7 +122,7 @@ impl Factorization {
         }
     }
 
-    /// The inverse transpose of the factor, which is a factor of the inverse.
+    /// Returns the inverse transpose of the factor, which is a factor of the inverse.
     pub(super) fn inverse_factor(&self) -> SquareMatrix {
         match self {
             Self::Diagonal(factor) => SquareMatrix::Diagonal(factor.map(f64::recip)),
@@ -136,7 +136,7 @@ impl Factorization {
         }
     }
 
-    /// The solution x of `matrix x = right`.
+    /// Returns the solution x of `matrix x = right`.
     pub(super) fn solve(&self, right: &DVector<f64>) -> DVector<f64> {
         match self {
             Self::Diagonal(factor) => right.component_div(factor).component_div(factor),
@@ -144,7 +144,7 @@ impl Factorization {
         }
     }
 
-    /// Half the logarithm of the determinant, which itself may overflow.
+    /// Returns half the logarithm of the determinant, which itself may overflow.
     pub(super) fn half_log_determinant(&self) -> f64 {
         match self {
             Self::Diagonal(factor) => factor.iter().map(|l| l.ln()).sum(),
@@ -153,7 +153,7 @@ impl Factorization {
     }
 }
 
-/// The matrix, symmetric to the last bit.
+/// Returns the matrix, symmetric to the last bit.
 ///
 /// # Errors
 /// A matrix that is not square, finite and symmetric up to rounding.
@@ -170,7 +170,7 @@ pub(crate) fn check_symmetric(
     Ok(symmetrized(matrix))
 }
 
-/// The mean of a matrix and its transpose.
+/// Returns the mean of a matrix and its transpose.
 fn symmetrized(matrix: &DMatrix<f64>) -> DMatrix<f64> {
     // Halved before the sum, which might overflow.
     DMatrix::from_fn(matrix.nrows(), matrix.ncols(), |i, j| {

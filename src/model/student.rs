@@ -46,7 +46,7 @@ pub struct StudentT {
 }
 
 impl StudentT {
-    /// With the mean of a Gaussian as its centre and the Gaussian's covariance as its scale matrix.
+    /// Takes the mean of a Gaussian as its centre and the Gaussian's covariance as its scale matrix.
     ///
     /// # Errors
     /// Degrees of freedom that are not finite or below 0.1, with which samples might overflow.
@@ -71,22 +71,22 @@ impl StudentT {
         })
     }
 
-    /// Centre and scale matrix, as mean and covariance.
+    /// Returns centre and scale matrix, as mean and covariance.
     pub fn gaussian(&self) -> &Gaussian {
         &self.gaussian
     }
 
-    /// The degrees of freedom `nu`.
+    /// Returns the degrees of freedom `nu`.
     pub fn degrees_of_freedom(&self) -> f64 {
         self.degrees_of_freedom
     }
 
-    /// `nu + d`.
+    /// Returns `nu + d`.
     fn power(&self) -> f64 {
         self.degrees_of_freedom + self.gaussian.dimension() as f64
     }
 
-    /// `log f` where the Gaussian's log density is `q = -(x - mu)' S^-1 (x - mu) / 2`.
+    /// Returns `log f` where the Gaussian's log density is `q = -(x - mu)' S^-1 (x - mu) / 2`.
     fn log_density_of(&self, q: f64) -> f64 {
         -0.5 * self.power() * (-2.0 * q / self.degrees_of_freedom).ln_1p()
     }

@@ -1,11 +1,19 @@
-//! The geometric path between two Gaussians.
+//! The geometric path between two Gaussians, its models, and the coordinates in which both ends are diagonal.
 
-use nalgebra::DVector;
+use nalgebra::{DMatrix, DVector, SymmetricEigen};
+use rand::Rng;
 
-use crate::Result;
-use crate::model::{Gaussian, NormalizedModel, QuadraticForm};
-use crate::path::axes::CommonAxes;
-use crate::path::{AnnealingPath, GaussianAt};
+use crate::model::{
+    Differentiable, Gaussian, NormalizedModel, QuadraticForm, Sampleable, UnnormalizedModel,
+    forward_model,
+};
+use crate::path::moment::MomentPath;
+use crate::path::{AnnealingPath, BetaDerivative, Intermediate, log_difference};
+use crate::random::StandardNormal;
+use crate::{Error, Result};
+
+/// The largest dimension, in which a matrix takes 2 GiB.
+const LARGEST: usize = 1 << 14;
 
 /// The geometric path between two Gaussians. Every intermediate model is a Gaussian, whose precision
 /// and precision times mean are linear in beta. Each model can be sampled exactly and has a known
@@ -22,7 +30,7 @@ pub struct GaussianPath {
 }
 
 impl GaussianPath {
-    /// Between two Gaussians over the same space.
+    /// Joins two Gaussians over the same space.
     ///
     /// # Errors
     /// Where their dimensions differ or exceed 16,384, their scales differ so much that no common axes are found, or
@@ -33,7 +41,7 @@ impl GaussianPath {
         })
     }
 
-    /// The target.
+    /// Returns the target.
     pub fn target(&self) -> &Gaussian {
         &self.ends.target
     }
@@ -76,5 +84,159 @@ impl AnnealingPath for GaussianPath {
             ),
             deviations: precisions.map(|p| p.sqrt().recip()),
         }
+    }
+}
+
+/// The Gaussian at one beta of a [`GaussianPath`](super::GaussianPath) or a [`MomentPath`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct GaussianAt<'a> {
+    pub(super) ends: &'a CommonAxes,
+    /// The path, where it averages moments; geometric otherwise.
+    pub(super) averaged: Option<&'a MomentPath>,
+    pub(super) beta: f64,
+    pub(super) form: QuadraticForm,
+    /// Standard deviations along the common axes, without what the distance of the means adds
+    /// where moments are averaged.
+    pub(super) deviations: DVector<f64>,
+    /// `log f_beta` at the mean.
+    pub(super) constant: f64,
+    pub(super) log_normalizer: f64,
+}
+
+forward_model! { [] GaussianAt<'_> as QuadraticForm, self => self.form; FullConditionals }
+
+impl UnnormalizedModel for GaussianAt<'_> {
+    type State = DVector<f64>;
+
+    fn log_density(&self, state: &DVector<f64>) -> f64 {
+        self.constant + self.form.log_density(state)
+    }
+}
+
+impl Intermediate for GaussianAt<'_> {
+    fn beta(&self) -> f64 {
+        self.beta
+    }
+
+    fn log_ratio(&self, previous: &Self, state: &DVector<f64>) -> f64 {
+        match self.averaged {
+            None => (self.beta - previous.beta) * self.beta_derivative(state),
+            Some(_) => log_difference(self, previous, state),
+        }
+    }
+}
+
+impl BetaDerivative for GaussianAt<'_> {
+    /// Returns `log f_b(x) - log f_a(x)` on the geometric path. Where moments are averaged it is
+    /// `r . mu' + r' Sigma' r / 2` with `r = Sigma^-1 (x - mu)` and the derivatives in beta
+    /// `mu' = mu_b - mu_a`, `Sigma' = Sigma_b - Sigma_a + (1 - 2 beta) mu' mu'^T`.
+    fn beta_derivative(&self, state: &DVector<f64>) -> f64 {
+        let Some(path) = self.averaged else {
+            return self.ends.target.log_density(state) - self.ends.base.log_density(state);
+        };
+        let mut r = DVector::zeros(state.len());
+        self.form.accumulate_gradient(state, -1.0, &mut r);
+        let along = r.dot(&path.difference);
+        let widening = r.dot(&(&path.widening * &r));
+        along + 0.5 * (widening + (1.0 - 2.0 * self.beta) * along * along)
+    }
+}
+
+impl NormalizedModel for GaussianAt<'_> {
+    fn log_normalizer(&self) -> f64 {
+        self.log_normalizer
+    }
+}
+
+impl Sampleable for GaussianAt<'_> {
+    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> DVector<f64> {
+        let normal = StandardNormal::get();
+        let mut along_axes = self
+            .deviations
+            .map(|deviation| deviation * normal.draw(rng));
+        if self.averaged.is_some() {
+            let spread = (self.beta * (1.0 - self.beta)).sqrt();
+            along_axes.axpy(spread * normal.draw(rng), &self.ends.shift, 1.0);
+        }
+        let mut state = self.form.mean().clone();
+        state.gemv(1.0, &self.ends.axes, &along_axes, 1.0);
+        state
+    }
+}
+
+impl Differentiable for GaussianAt<'_> {
+    fn accumulate_gradient(
+        &self,
+        state: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        self.constant + self.form.accumulate_gradient(state, scale, gradient)
+    }
+}
+
+/// The ends of a path, and the coordinates u, `x = mu_a + V u`, in which the base is `N(0, I)` and
+/// the target has a diagonal precision. Points of a path between them need no factorisation there,
+/// so that nothing can fail once the axes are found, and no large constants cancel.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CommonAxes {
+    pub(super) base: Gaussian,
+    pub(super) target: Gaussian,
+    /// V, with `V' P_a V = I` and `V' P_b V = diag(lambda)`.
+    pub(crate) axes: DMatrix<f64>,
+    /// lambda: precisions of the target along the axes.
+    pub(crate) precisions: DVector<f64>,
+    /// `V^-1 (mu_b - mu_a)`.
+    pub(crate) shift: DVector<f64>,
+}
+
+impl CommonAxes {
+    pub(super) fn new(base: Gaussian, target: Gaussian) -> Result<Self> {
+        Error::check_dimension("target", target.dimension(), base.dimension())?;
+        let expected = format!("at most {LARGEST}, since axes are matrices");
+        Error::check(
+            base.dimension() <= LARGEST,
+            "dimension",
+            base.dimension(),
+            expected,
+        )?;
+        let factor = base.factor().to_dense();
+        let relative = factor.transpose() * target.precision() * &factor;
+        let eigen = SymmetricEigen::try_new(relative, f64::EPSILON, 100 * base.dimension())
+            .ok_or_else(|| not_diagonalized("the iteration ran out of sweeps"))?;
+        let bad = |l: &&f64| !(l.is_finite() && **l > 0.0);
+        if let Some(bad) = eigen.eigenvalues.iter().find(bad) {
+            let detail = format!("a precision ratio came out as {bad}");
+            return Err(not_diagonalized(&detail));
+        }
+        let axes = factor * eigen.eigenvectors;
+        let shift = axes.tr_mul(&base.precision()) * (target.mean() - base.mean());
+        let apart = shift.norm_squared() + shift.component_mul(&eigen.eigenvalues).dot(&shift);
+        let (found, expected) = (
+            "a mean so far from that of the base that log densities overflow",
+            "a mean nearer to that of the base",
+        );
+        Error::check(apart.is_finite(), "target", found, expected)?;
+        Ok(Self {
+            shift,
+            axes,
+            precisions: eigen.eigenvalues,
+            base,
+            target,
+        })
+    }
+
+    /// Returns the coordinates u of a state, `V^-1 (x - mu_a)`.
+    pub(crate) fn coordinates(&self, state: &DVector<f64>) -> DVector<f64> {
+        let offset = state - self.base.mean();
+        let pull = self.base.form().precision().times(&offset);
+        self.axes.tr_mul(&pull)
+    }
+}
+
+fn not_diagonalized(detail: &str) -> Error {
+    Error::NotConverged {
+        what: "the common axes of base and target",
+        detail: detail.into(),
     }
 }

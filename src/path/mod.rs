@@ -5,35 +5,24 @@
 //! [`MomentPath`] and [`MomentSplinePath`] by averaged moments. A path of your own implements
 //! [`AnnealingPath`], and its models implement [`Intermediate`].
 
-mod axes;
-mod cost;
+mod blend;
 mod gaussian;
-mod gaussian_at;
-mod geometric;
 mod moment;
+mod normalized;
 mod spline;
-mod stationary;
-mod tempered;
-mod view;
 
 pub use crate::num::Engine;
-pub use cost::{
-    exponential_family_costs, linear_cost, path_cost, path_length, symmetrized_divergence,
-};
-pub use gaussian::GaussianPath;
-pub use gaussian_at::GaussianAt;
-pub use geometric::{GeometricAt, GeometricPath};
+pub use blend::{Blend, Geometric, GeometricAt, GeometricPath, Tempered, TemperedAt, TemperedPath};
+pub use gaussian::{GaussianAt, GaussianPath};
 pub use moment::MomentPath;
+pub use normalized::Normalized;
 pub use spline::{MomentSplineAt, MomentSplinePath};
-pub use stationary::Stationary;
-pub use tempered::{Normalized, TemperedAt, TemperedPath};
-pub use view::PathAt;
 
 use crate::Result;
 use crate::estimate::Warning;
-use crate::model::{Sampleable, UnnormalizedModel};
+use crate::model::{LocalDensity, Sampleable, UnnormalizedModel, forward_model};
 
-/// The number of coordinates of a state, where the base knows it; 1 where it does not.
+/// Returns the number of coordinates of a state, where the base knows it; 1 where it does not.
 pub(crate) fn dimension(path: &impl AnnealingPath) -> usize {
     path.base().state_dimension().unwrap_or(1)
 }
@@ -44,24 +33,24 @@ pub(crate) fn dimension(path: &impl AnnealingPath) -> usize {
     note = "a plain model becomes one inside of `Stationary`"
 )]
 pub trait Intermediate: UnnormalizedModel {
-    /// Where on the path: 0 at the base, 1 at the target.
+    /// Returns where on the path it is: 0 at the base, 1 at the target.
     fn beta(&self) -> f64;
 
-    /// `log f_beta(x) - log f_beta'(x)`, from `previous` (at `beta'`) to this model.
+    /// Returns `log f_beta(x) - log f_beta'(x)`, from `previous` (at `beta'`) to this model.
     ///
     /// The provided difference gives `-inf` where this model excludes `x`, whatever `previous`
     /// says of it. Override it where the difference cancels or can be had for less.
     fn log_ratio(&self, previous: &Self, state: &Self::State) -> f64 {
-        view::log_difference(self, previous, state)
+        log_difference(self, previous, state)
     }
 
-    /// [`log_ratio`](Self::log_ratio) and `log f_beta(x)`, for kernels that need both at one state:
+    /// Returns [`log_ratio`](Self::log_ratio) and `log f_beta(x)`, for kernels that need both at one state:
     /// override it where they share an evaluation.
     fn log_ratio_and_density(&self, previous: &Self, state: &Self::State) -> (f64, f64) {
         (self.log_ratio(previous, state), self.log_density(state))
     }
 
-    /// [`log_ratio_and_density`](Self::log_ratio_and_density) of several states, for kernels that
+    /// Returns [`log_ratio_and_density`](Self::log_ratio_and_density) of several states, for kernels that
     /// evaluate [batches](UnnormalizedModel::evaluates_batches). The provided method loops.
     fn log_ratios_and_densities(
         &self,
@@ -79,14 +68,14 @@ pub trait Intermediate: UnnormalizedModel {
 
 /// An intermediate model that is differentiable in beta.
 pub trait BetaDerivative: Intermediate {
-    /// `d/dbeta log f_beta(x)`, one-sided from the right where the path has a knot (from the
-    /// left at `beta = 1`). Its mean is `d/dbeta log Z`; its variance is VAROPT's `g(beta)`.
+    /// Returns `d/dbeta log f_beta(x)`, one-sided from the right where the path has a knot (from the left at
+    /// `beta = 1`). Its mean is `d/dbeta log Z`; its variance is VAROPT's `g(beta)`.
     fn beta_derivative(&self, state: &Self::State) -> f64;
 }
 
 /// A path from a base that can be sampled to a target.
 ///
-/// Whatever can fail (a factorisation, moment matching) fails when the path is built.
+/// Anything that can fail (a factorisation, moment matching) fails when the path is built.
 pub trait AnnealingPath {
     /// A point of the space.
     type State;
@@ -97,11 +86,11 @@ pub trait AnnealingPath {
     where
         Self: 'a;
 
-    /// The model that chains start from.
+    /// Returns the model that chains start from.
     fn base(&self) -> &Self::Base;
 
-    /// The model at `beta` in `[0, 1]`. `at(0)` equals the base as a density on the same space,
-    /// constant included. Called once a stage for each block of chains.
+    /// Returns the model at `beta` in `[0, 1]`. `at(0)` equals the base as a density on the same space, constant
+    /// included. Called once a stage for each block of chains.
     fn at(&self, beta: f64) -> Self::At<'_>;
 
     /// Refuses ends that do not belong together, as far as they know themselves. Called before chains
@@ -113,14 +102,14 @@ pub trait AnnealingPath {
         Ok(())
     }
 
-    /// The engine that kernels use on this path's models, where there is a choice. The bits of a run
+    /// Returns the engine that kernels use on this path's models, where there is a choice. The bits of a run
     /// depend on it.
     fn engine(&self) -> Option<Engine> {
         None
     }
 
-    /// An estimate of how far rounding moves the log weight of a chain along the whole path. A run warns
-    /// where it is not small against the standard error. 0 for a path that computes in double precision
+    /// Returns an estimate of how far rounding moves the log weight of a chain along the whole path. A run
+    /// warns where it is not small against the standard error. 0 for a path that computes in double precision
     /// with numbers that need no more.
     fn rounding_error(&self) -> f64 {
         0.0
@@ -135,11 +124,70 @@ pub trait AnnealingPath {
     }
 }
 
+/// The model at one beta of a path that computes its densities from what it holds: a reference to
+/// the path, with beta.
+#[derive(Debug, PartialEq)]
+pub struct PathAt<'a, P> {
+    pub(crate) path: &'a P,
+    pub(crate) beta: f64,
+}
+
+impl<P> Clone for PathAt<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for PathAt<'_, P> {}
+
+impl<'a, P> PathAt<'a, P> {
+    /// Returns the path.
+    pub fn path(&self) -> &'a P {
+        self.path
+    }
+}
+
+/// Returns `log f(x) - log f'(x)`, with f' the density of `previous`; `-inf` where f excludes x, whatever f'
+/// says of it.
+fn log_difference<M>(model: &M, previous: &M, state: &M::State) -> f64
+where
+    M: UnnormalizedModel + ?Sized,
+{
+    let here = model.log_density(state);
+    if here == f64::NEG_INFINITY {
+        here
+    } else {
+        here - previous.log_density(state)
+    }
+}
+
+/// A model taken as an intermediate model at `beta = 1`. A kernel can then run on it as plain MCMC, or
+/// be checked for invariance ([`testing::invariance`](crate::testing::invariance)).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Stationary<M>(pub M);
+
+forward_model! {
+    [M] Stationary<M> as M, self => self.0;
+    UnnormalizedModel Sampleable NormalizedModel Differentiable FullConditionals
+}
+
+impl<C, M: LocalDensity<C>> LocalDensity<C> for Stationary<M> {
+    fn log_density_change(&self, state: &M::State, change: &C) -> f64 {
+        self.0.log_density_change(state, change)
+    }
+}
+
+impl<M: UnnormalizedModel> Intermediate for Stationary<M> {
+    fn beta(&self) -> f64 {
+        1.0
+    }
+}
+
 /// The most states from which a lower bound is sought.
 const BOUND_STATES: usize = 256;
 
-/// The warning where an interval that ends at `upper` lies below the certain bound of a path. The bound is sought from the
-/// first of the states, which stand by falling weight.
+/// Returns the warning where an interval that ends at `upper` lies below the certain bound of a path. The bound
+/// is sought from the first of the states, which stand by falling weight.
 pub(crate) fn missed_mass<'s, P: AnnealingPath<State: 's>>(
     path: &P,
     states: impl Iterator<Item = &'s P::State>,

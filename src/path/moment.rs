@@ -3,7 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 
 use crate::model::{Gaussian, NormalizedModel, QuadraticForm};
-use crate::path::axes::CommonAxes;
+use crate::path::gaussian::CommonAxes;
 use crate::path::{AnnealingPath, GaussianAt};
 use crate::{Error, Result};
 
@@ -53,7 +53,7 @@ pub struct MomentPath {
 }
 
 impl MomentPath {
-    /// Between two Gaussians over the same space.
+    /// Joins two Gaussians over the same space.
     ///
     /// # Errors
     /// Where their dimensions differ or exceed 16,384, their scales differ so much that no common axes are found, or
@@ -75,7 +75,7 @@ impl MomentPath {
         })
     }
 
-    /// The target.
+    /// Returns the target.
     pub fn target(&self) -> &Gaussian {
         &self.ends.target
     }

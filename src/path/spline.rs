@@ -1,8 +1,7 @@
 //! Moment-averaging splines: paths through knots at which moments are averaged.
 
 use crate::model::{ExponentialFamily, forward_model};
-use crate::path::view::log_difference;
-use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
+use crate::path::{AnnealingPath, BetaDerivative, Intermediate, log_difference};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
@@ -43,9 +42,9 @@ pub struct MomentSplinePath<S> {
 }
 
 impl<S: AnnealingPath> MomentSplinePath<S> {
-    /// Between two members of a family, with moments averaged at the knots. `join` makes the path
-    /// from the model of each knot to the next; the ends are the first and the last knot. Matching
-    /// the moments of a knot starts from the model of the knot before.
+    /// Joins two members of a family, with moments averaged at the knots. `join` makes the path from the model
+    /// of each knot to the next; the ends are the first and the last knot. Matching the moments of a knot
+    /// starts from the model of the knot before.
     ///
     /// # Errors
     /// Where base and target differ in dimension, the moments of a knot are not matched (see
@@ -70,12 +69,12 @@ impl<S: AnnealingPath> MomentSplinePath<S> {
         Ok(Self { knots, segments })
     }
 
-    /// The betas of the knots, 0 and 1 among them.
+    /// Returns the betas of the knots, 0 and 1 among them.
     pub fn knots(&self) -> &Schedule {
         &self.knots
     }
 
-    /// The paths that join the knots.
+    /// Returns the paths that join the knots.
     pub fn segments(&self) -> &[S] {
         &self.segments
     }

@@ -24,8 +24,7 @@ use crate::{Error, Result};
 ///
 /// `F_j = 1/2 (E_{j+1} - E_j)[log f_{j+1} - log f_j]`, half the symmetrised divergence between
 /// neighbouring knots, for any path; for an exponential family this is
-/// `1/2 (eta_{j+1} - eta_j) . (s_{j+1} - s_j)`
-/// ([`exponential_family_costs`](crate::path::exponential_family_costs)).
+/// `1/2 (eta_{j+1} - eta_j) . (s_{j+1} - s_j)`, of its natural parameters and moments.
 ///
 /// As an optimizer it estimates the `F_j` by chains at the knots ([`KnotChains`]).
 #[derive(Debug, Clone, PartialEq)]

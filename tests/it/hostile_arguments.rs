@@ -20,9 +20,7 @@ use annealed::model::{
     Bernoulli, Gaussian, GaussianMixture, NormalizedModel, Prior, Priors, Sampleable, StudentT,
     UniformBox, UnnormalizedModel,
 };
-use annealed::path::{
-    AnnealingPath, GaussianPath, MomentPath, TemperedPath, exponential_family_costs,
-};
+use annealed::path::{AnnealingPath, GaussianPath, MomentPath, TemperedPath};
 use annealed::pilot::{
     BinnedSchedule, Friction, Metric, StepSizeTuning, Survey, SurveyPoint, VarOpt, allocate_steps,
 };
@@ -257,7 +255,6 @@ fn sizes_that_do_not_fit_are_refused() -> Result<()> {
             let _ = map.invert(&DVector::zeros(k)).is_ok();
         }
         let _ = mode_occupancy(&vec![DVector::zeros(n); k], &vec![DVector::zeros(k); n]);
-        let _ = exponential_family_costs(&vec![DVector::zeros(n); k], &vec![DVector::zeros(k); n]);
         let normal = |n: usize| Gaussian::standard(n.max(1)).unwrap();
         let _ = GaussianPath::new(normal(n), normal(k)).is_ok();
         let _ = MomentPath::new(normal(n), normal(k)).is_ok();

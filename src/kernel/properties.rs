@@ -1,0 +1,145 @@
+//! Properties of kernels: those that leave a model invariant, that are read backward, and that can be tuned.
+
+use super::{Preconditioner, StepSize, TransitionKernel};
+use crate::path::Intermediate;
+
+/// Says that a kernel leaves `p_k` invariant: a chain distributed as `p_k` is so after a move, and every
+/// correction is 0.
+///
+/// Methods that move a chain several times at one model need it: waste-free sequential Monte Carlo, tempering
+/// and tempered transitions. Annealed runs do not, since a correction keeps their weights unbiased. Nothing
+/// can tell a kernel that says so wrongly: check yours by [`testing::unbiasedness`](crate::testing::unbiasedness)
+/// at a few stages. A kernel of yours says so by
+///
+/// ```
+/// # use annealed::chain::{NonFinite, Stage, Step};
+/// # use annealed::kernel::{Invariant, TransitionKernel};
+/// # use annealed::path::Intermediate;
+/// # use rand::Rng;
+/// # struct Mine;
+/// # impl<M: Intermediate> TransitionKernel<M> for Mine {
+/// #     type Workspace = ();
+/// #     fn step<R: Rng + ?Sized>(
+/// #         &self, _: Stage<'_, M>, _: usize, _: &mut M::State, _: &mut (), _: &mut R,
+/// #     ) -> Result<Step, NonFinite> {
+/// #         Ok(Step::invariant())
+/// #     }
+/// # }
+/// impl<M: Intermediate> Invariant<M> for Mine {}
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not known to leave the models of this path invariant",
+    note = "Metropolis, MALA, HMC and Gibbs kernels do, and what `Then`, `Repeat` and `Mixture` make of them; unadjusted Langevin, drift-modified and learned kernels do not",
+    note = "a kernel of yours says so by `impl<M: Intermediate> Invariant<M> for ..`"
+)]
+pub trait Invariant<M: Intermediate>: TransitionKernel<M> {}
+
+impl<M: Intermediate, K: Invariant<M>> Invariant<M> for &K {}
+
+/// A kernel that hands out its reversal, with which a run reads the path backward
+/// ([`Ais::reverse`](crate::ais::Ais::reverse)).
+///
+/// The reversal of a kernel `F_k(x'|x)` with backward kernel `B_k(x|x')` moves by `B_k`, and `F_k` is its
+/// backward kernel. For a kernel that leaves `p_k` invariant it is the time reversal,
+/// `B_k(x|x') = p_k(x) F_k(x'|x) / p_k(x')`. A Metropolis kernel is its own reversal; that of a scan over
+/// coordinates visits them in the opposite order. No kernel is assumed to be its own: for a kernel of
+/// yours write
+///
+/// ```
+/// # use annealed::chain::{NonFinite, Stage, Step};
+/// # use annealed::kernel::{Reversal, TransitionKernel};
+/// # use annealed::path::Intermediate;
+/// # use rand::Rng;
+/// # struct Mine;
+/// # impl<M: Intermediate> TransitionKernel<M> for Mine {
+/// #     type Workspace = ();
+/// #     fn step<R: Rng + ?Sized>(
+/// #         &self, _: Stage<'_, M>, _: usize, _: &mut M::State, _: &mut (), _: &mut R,
+/// #     ) -> Result<Step, NonFinite> {
+/// #         Ok(Step::invariant())
+/// #     }
+/// # }
+/// impl<M: Intermediate> Reversal<M> for Mine {
+///     type Reversed<'k> = &'k Self;
+///     fn reversal(&self) -> &Self {
+///         self
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "the reversal of `{Self}` is not known",
+    note = "a path is read backward by kernels that implement `Reversal`: Metropolis, MALA, HMC, unadjusted Langevin, Gibbs, and what `Then`, `Repeat` and `Mixture` make of them"
+)]
+pub trait Reversal<M: Intermediate>: TransitionKernel<M> {
+    /// The reversal: `&'k Self` for a kernel that is its own.
+    type Reversed<'k>: TransitionKernel<M>
+    where
+        Self: 'k;
+
+    /// Returns the kernel that moves by `B_k` and has `F_k` as its backward kernel.
+    fn reversal(&self) -> Self::Reversed<'_>;
+}
+
+impl<M: Intermediate, K: Reversal<M>> Reversal<M> for &K {
+    type Reversed<'k>
+        = K::Reversed<'k>
+    where
+        Self: 'k;
+
+    fn reversal(&self) -> Self::Reversed<'_> {
+        (**self).reversal()
+    }
+}
+
+/// Says that a kernel is its own reversal.
+macro_rules! own_reversal {
+    ([$($generics:tt)*] $kernel:ty, $model:ty) => {
+        impl<$($generics)*> $crate::kernel::Reversal<$model> for $kernel {
+            type Reversed<'k>
+                = &'k Self
+            where
+                Self: 'k;
+
+            fn reversal(&self) -> &Self {
+                self
+            }
+        }
+    };
+}
+
+pub(crate) use own_reversal;
+
+/// An accept-reject kernel whose step size and [`Preconditioner`] can be replaced.
+///
+/// Kernels without an accept-reject test, such as
+/// [`UnadjustedLangevin`](crate::kernel::UnadjustedLangevin), have no acceptance to tune by.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no step size to tune",
+    note = "a random walk, MALA and HMC have; run any other kernel as it is by `Rounds::fixed`, `Adaptation::fixed` or `Ais::new`"
+)]
+pub trait Tunable: Sized {
+    /// Returns the step size.
+    fn step_size(&self) -> &StepSize;
+
+    /// Returns the same kernel with another step size. It keeps the preconditioner.
+    fn with_step_size(&self, step_size: StepSize) -> Self;
+
+    /// Returns the same kernel, moving in the coordinates of a [`Preconditioner`] with the same step size, which
+    /// counts in these coordinates. It replaces an earlier preconditioner.
+    ///
+    /// A run with states of another dimension ends in
+    /// [`Error::DimensionMismatch`](crate::Error::DimensionMismatch).
+    ///
+    /// # Panics
+    /// `step`, called by hand, where the state has another dimension; in a run `advance` refuses it first.
+    fn preconditioned(&self, preconditioner: Preconditioner) -> Self;
+
+    /// Returns the step size beyond which longer steps lead back, in the coordinates of a preconditioner in
+    /// which the target is about standard normal. Infinite unless the kernel says otherwise.
+    fn longest_step_size(&self) -> f64 {
+        f64::INFINITY
+    }
+
+    /// Returns the acceptance at which the kernel mixes best, by theory or by a rule of thumb.
+    fn optimal_acceptance(&self) -> f64;
+}

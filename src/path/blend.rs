@@ -1,0 +1,454 @@
+//! Paths that blend two log densities: the geometric path, and the path from a prior to a posterior.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
+
+use crate::Result;
+use crate::model::{
+    Differentiable, LocalDensity, NormalizedModel, Sampleable, UnnormalizedModel,
+    check_same_dimension,
+};
+use crate::num::{next_run, weighted, with_slice};
+use crate::path::{AnnealingPath, BetaDerivative, Intermediate, Normalized, PathAt};
+
+/// A path whose log density is a weighted sum of two: a [`GeometricPath`] or a [`TemperedPath`], as its law L says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Blend<A, B, L> {
+    base: A,
+    other: B,
+    law: PhantomData<L>,
+}
+
+/// The weights of the two log densities of a [`Blend`], and their rules where a density is 0.
+pub trait BlendLaw {
+    /// The other model in an error's text.
+    const OTHER: &'static str;
+    /// Whether the weight of the base depends on beta, so that log ratios depend on its log density.
+    const BASE_FADES: bool;
+
+    /// Returns the weights of the base and of the other log density at `beta`.
+    fn weights(beta: f64) -> (f64, f64);
+
+    /// Decides whether the blend at `beta` is the base's log density `base` alone. The other model is then not
+    /// evaluated.
+    fn is_base(beta: f64, base: f64) -> bool;
+
+    /// Returns the log ratio of one state from one beta to another.
+    fn log_ratio(from: f64, to: f64, base: f64, other: f64) -> f64;
+
+    /// Returns the weighted sum, with `0 * -inf = 0`.
+    #[inline(always)]
+    fn sum(beta: f64, base: f64, other: f64) -> f64 {
+        let (to_base, to_other) = Self::weights(beta);
+        weighted(to_base, base) + weighted(to_other, other)
+    }
+
+    /// Returns the log density at `beta`.
+    #[inline(always)]
+    fn blend(beta: f64, base: f64, other: impl FnOnce() -> f64) -> f64 {
+        if Self::is_base(beta, base) {
+            return base;
+        }
+        Self::sum(beta, base, other())
+    }
+}
+
+/// The law of a [`GeometricPath`]: weights `1 - beta` and `beta`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Geometric;
+
+impl BlendLaw for Geometric {
+    const OTHER: &'static str = "target";
+    const BASE_FADES: bool = true;
+
+    #[inline(always)]
+    fn weights(beta: f64) -> (f64, f64) {
+        (1.0 - beta, beta)
+    }
+
+    /// Says no, so that a NaN of the target surfaces wherever chains are.
+    #[inline(always)]
+    fn is_base(_beta: f64, _base: f64) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn log_ratio(from: f64, to: f64, base: f64, other: f64) -> f64 {
+        if base.is_finite() && other.is_finite() {
+            return (to - from) * (other - base);
+        }
+        let here = Self::sum(to, base, other);
+        if here == f64::NEG_INFINITY {
+            here
+        } else {
+            here - Self::sum(from, base, other)
+        }
+    }
+}
+
+/// The law of a [`TemperedPath`]: weights 1 and `beta`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tempered;
+
+impl BlendLaw for Tempered {
+    const OTHER: &'static str = "likelihood";
+    const BASE_FADES: bool = false;
+
+    #[inline(always)]
+    fn weights(beta: f64) -> (f64, f64) {
+        (1.0, beta)
+    }
+
+    /// Says yes where the prior excludes the state, since the likelihood may be undefined there.
+    #[inline(always)]
+    fn is_base(beta: f64, base: f64) -> bool {
+        base == f64::NEG_INFINITY || beta == 0.0
+    }
+
+    #[inline(always)]
+    fn log_ratio(from: f64, to: f64, _base: f64, other: f64) -> f64 {
+        if other == f64::NEG_INFINITY && to > 0.0 {
+            return other;
+        }
+        weighted(to - from, other)
+    }
+}
+
+/// The geometric path from a base that can be sampled to any target:
+///
+/// `log f_beta(x) = (1 - beta) log f_a(x) + beta log f_b(x)`.
+///
+/// It asks nothing of the target but a log density. A [`TemperedPath`] suits a prior and a likelihood, and
+/// for an RBM [`RbmPath`](crate::rbm::RbmPath) anneals the joint density that block Gibbs needs.
+///
+/// At `beta = 0` the support of the target does not matter, and at `beta = 1` that of the base does
+/// not, since `0 * -inf` counts as 0. In between a state must lie in both.
+///
+/// ```
+/// use annealed::prelude::*;
+/// use nalgebra::DVector;
+///
+/// let target = FunctionModel::new(|x: &DVector<f64>| -0.5 * (x[0] - 1.0).powi(2));
+/// let path = GeometricPath::new(Gaussian::standard(1)?, target);
+/// let run = Ais::new(&path, RandomWalkMetropolis::new(1.0)?).seed(5).run()?;
+/// let exact = 0.5 * std::f64::consts::TAU.ln();
+/// assert!((run.log_z() - exact).abs() < 4.0 * run.standard_error());
+/// # Ok::<(), annealed::Error>(())
+/// ```
+pub type GeometricPath<A, B> = Blend<A, B, Geometric>;
+
+/// The model at one beta of a [`GeometricPath`].
+pub type GeometricAt<'a, A, B> = PathAt<'a, GeometricPath<A, B>>;
+
+impl<A, B> GeometricPath<A, B>
+where
+    A: Sampleable,
+    B: UnnormalizedModel<State = A::State>,
+{
+    /// Joins a base to a target over the same states. A run refuses ends that say that their states differ in
+    /// dimension; nothing else of the states is checked.
+    pub fn new(base: A, target: B) -> Self {
+        Self::between(base, target)
+    }
+
+    /// Returns the target, `f_b`.
+    pub fn target(&self) -> &B {
+        &self.other
+    }
+}
+
+/// The path from a prior to a posterior, by tempering the likelihood:
+///
+/// `log f_beta(x) = log p(x) + beta log L(x)`.
+///
+/// The prior p is *normalised*: the model given is divided by its normaliser. The log Z of the
+/// target is then the log evidence, `log integral p(x) L(x) dx`, provided that `L` carries the
+/// constants of the likelihood. Where p excludes a state, its density is 0, even if L is undefined there.
+///
+/// ```
+/// use annealed::model::{FunctionModel, Gaussian};
+/// use annealed::ais::Ais;
+/// use annealed::kernel::RandomWalkMetropolis;
+/// use annealed::path::TemperedPath;
+/// use nalgebra::DVector;
+///
+/// // One observation y = 1 of N(theta, 1), and the prior theta ~ N(0, 1): evidence N(1; 0, 2).
+/// let log_likelihood = |theta: &DVector<f64>| {
+///     -0.5 * (1.0 - theta[0]).powi(2) - 0.5 * std::f64::consts::TAU.ln()
+/// };
+/// let path = TemperedPath::new(Gaussian::standard(1)?, FunctionModel::new(log_likelihood));
+/// let run = Ais::new(&path, RandomWalkMetropolis::new(1.0)?).seed(3).run()?;
+/// let exact = -0.25 - 0.5 * (2.0 * std::f64::consts::TAU).ln();
+/// assert!((run.log_z() - exact).abs() < 4.0 * run.standard_error());
+/// # Ok::<(), annealed::Error>(())
+/// ```
+pub type TemperedPath<P, L> = Blend<Normalized<P>, L, Tempered>;
+
+/// The tempered posterior at one beta of a [`TemperedPath`].
+pub type TemperedAt<'a, P, L> = PathAt<'a, TemperedPath<P, L>>;
+
+impl<P, L> TemperedPath<P, L>
+where
+    P: Sampleable + NormalizedModel,
+    L: UnnormalizedModel<State = P::State>,
+{
+    /// Joins a prior to its posterior under a likelihood. [`FunctionModel`](crate::model::FunctionModel) makes
+    /// a likelihood of a closure.
+    pub fn new(prior: P, log_likelihood: L) -> Self {
+        Self::between(Normalized::new(prior), log_likelihood)
+    }
+}
+
+impl<P, L> TemperedPath<P, L> {
+    /// Returns the prior p, normalised.
+    pub fn prior(&self) -> &Normalized<P> {
+        &self.base
+    }
+
+    /// Returns the likelihood L.
+    pub fn likelihood(&self) -> &L {
+        &self.other
+    }
+}
+
+impl<A, B, L> Blend<A, B, L> {
+    fn between(base: A, other: B) -> Self {
+        Self {
+            base,
+            other,
+            law: PhantomData,
+        }
+    }
+}
+
+impl<A, B, L> AnnealingPath for Blend<A, B, L>
+where
+    A: Sampleable,
+    B: UnnormalizedModel<State = A::State>,
+    L: BlendLaw,
+{
+    type State = A::State;
+    type Base = A;
+    type At<'a>
+        = PathAt<'a, Self>
+    where
+        Self: 'a;
+
+    fn base(&self) -> &A {
+        &self.base
+    }
+
+    fn at(&self, beta: f64) -> PathAt<'_, Self> {
+        PathAt { path: self, beta }
+    }
+
+    fn check(&self) -> Result<()> {
+        check_same_dimension(L::OTHER, &self.other, &self.base)
+    }
+}
+
+impl<A, B, L> UnnormalizedModel for PathAt<'_, Blend<A, B, L>>
+where
+    A: UnnormalizedModel,
+    B: UnnormalizedModel<State = A::State>,
+    L: BlendLaw,
+{
+    type State = A::State;
+
+    fn log_density(&self, state: &A::State) -> f64 {
+        let base = self.path.base.log_density(state);
+        L::blend(self.beta, base, || self.path.other.log_density(state))
+    }
+
+    /// Asks the target, or the likelihood.
+    fn evaluates_batches(&self) -> bool {
+        self.path.other.evaluates_batches()
+    }
+
+    fn log_densities(&self, states: &[A::State], log_densities: &mut [f64]) {
+        self.path.base.log_densities(states, log_densities);
+        self.blend_runs(log_densities, |run, others| {
+            self.path.other.log_densities(&states[run], others);
+        });
+    }
+}
+
+impl<A, B, L: BlendLaw> PathAt<'_, Blend<A, B, L>> {
+    /// Makes log densities of those of the base. `evaluate` writes the other log densities of a stretch of states.
+    fn blend_runs(
+        &self,
+        log_densities: &mut [f64],
+        mut evaluate: impl FnMut(Range<usize>, &mut [f64]),
+    ) {
+        with_slice(log_densities.len(), |others| {
+            let mut done = 0;
+            while let Some(run) = next_run(done..log_densities.len(), |state| {
+                !L::is_base(self.beta, log_densities[state])
+            }) {
+                done = run.end;
+                let others = &mut others[run.clone()];
+                evaluate(run.clone(), others);
+                for (value, other) in log_densities[run].iter_mut().zip(others) {
+                    *value = L::sum(self.beta, *value, *other);
+                }
+            }
+        });
+    }
+}
+
+impl<A, B, L> PathAt<'_, Blend<A, B, L>>
+where
+    A: UnnormalizedModel,
+    B: UnnormalizedModel<State = A::State>,
+    L: BlendLaw,
+{
+    /// Returns the log densities on which a log ratio depends; 0 for a base that keeps its weight.
+    fn ends(&self, state: &A::State) -> (f64, f64) {
+        let base = match L::BASE_FADES {
+            true => self.path.base.log_density(state),
+            false => 0.0,
+        };
+        (base, self.path.other.log_density(state))
+    }
+
+    /// Returns the log ratio and the log density of a state of these log densities.
+    #[inline(always)]
+    fn ratio_and_density(&self, previous: &Self, base: f64, other: f64) -> (f64, f64) {
+        let log_ratio = L::log_ratio(previous.beta, self.beta, base, other);
+        (log_ratio, L::blend(self.beta, base, || other))
+    }
+}
+
+impl<A, B, L> Intermediate for PathAt<'_, Blend<A, B, L>>
+where
+    A: UnnormalizedModel,
+    B: UnnormalizedModel<State = A::State>,
+    L: BlendLaw,
+{
+    fn beta(&self) -> f64 {
+        self.beta
+    }
+
+    /// Returns `(beta - beta')` times the [slope](BetaDerivative::beta_derivative) at x.
+    ///
+    /// It is `-inf` where this model excludes x, and `+inf` where only the previous one does. No
+    /// chain is at such a state, nor where a prior is 0, which is not evaluated.
+    fn log_ratio(&self, previous: &Self, state: &A::State) -> f64 {
+        let (base, other) = self.ends(state);
+        L::log_ratio(previous.beta, self.beta, base, other)
+    }
+
+    fn log_ratio_and_density(&self, previous: &Self, state: &A::State) -> (f64, f64) {
+        let base = self.path.base.log_density(state);
+        self.ratio_and_density(previous, base, self.path.other.log_density(state))
+    }
+
+    fn log_ratios_and_densities(
+        &self,
+        previous: &Self,
+        states: &[A::State],
+        log_ratios: &mut [f64],
+        log_densities: &mut [f64],
+    ) {
+        self.path.base.log_densities(states, log_ratios);
+        self.path.other.log_densities(states, log_densities);
+        for (base, other) in log_ratios.iter_mut().zip(log_densities) {
+            (*base, *other) = self.ratio_and_density(previous, *base, *other);
+        }
+    }
+}
+
+impl<A, B, L> BetaDerivative for PathAt<'_, Blend<A, B, L>>
+where
+    A: UnnormalizedModel,
+    B: UnnormalizedModel<State = A::State>,
+    L: BlendLaw,
+{
+    /// Returns `log f_b(x) - log f_a(x)` on a [`GeometricPath`], `log L(x)` on a [`TemperedPath`].
+    fn beta_derivative(&self, state: &A::State) -> f64 {
+        let (base, other) = self.ends(state);
+        other - base
+    }
+}
+
+impl<C, A, B, L> LocalDensity<C> for PathAt<'_, Blend<A, B, L>>
+where
+    A: LocalDensity<C>,
+    B: LocalDensity<C, State = A::State>,
+    L: BlendLaw,
+{
+    fn log_density_change(&self, state: &A::State, change: &C) -> f64 {
+        let of_base = self.path.base.log_density_change(state, change);
+        let of_other = || self.path.other.log_density_change(state, change);
+        L::blend(self.beta, of_base, of_other)
+    }
+}
+
+impl<A, B, L> Differentiable for PathAt<'_, Blend<A, B, L>>
+where
+    A: Differentiable,
+    B: Differentiable,
+    L: BlendLaw,
+{
+    fn accumulate_gradient(
+        &self,
+        state: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        self.accumulate_mean_gradient(self, state, scale, gradient)
+    }
+
+    fn accumulate_gradients(
+        &self,
+        states: DMatrixView<'_, f64>,
+        scale: f64,
+        mut gradients: DMatrixViewMut<'_, f64>,
+        log_densities: &mut [f64],
+    ) {
+        let (to_base, to_other) = L::weights(self.beta);
+        log_densities.fill(0.0);
+        if to_base > 0.0 {
+            let gradients = gradients.as_view_mut();
+            let model = &self.path.base;
+            model.accumulate_gradients(states, scale * to_base, gradients, log_densities);
+        }
+        self.blend_runs(log_densities, |run, others| {
+            others.fill(0.0);
+            if to_other > 0.0 {
+                let (first, count) = (run.start, run.len());
+                let (states, gradients) =
+                    (states.rows(first, count), gradients.rows_mut(first, count));
+                let model = &self.path.other;
+                model.accumulate_gradients(states, scale * to_other, gradients, others);
+            }
+        });
+    }
+
+    /// Adds the gradient at the mean of the two betas. An end without weight there is not evaluated.
+    fn accumulate_mean_gradient(
+        &self,
+        previous: &Self,
+        state: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        let middle = 0.5 * (previous.beta + self.beta);
+        let (to_base, to_other) = L::weights(middle);
+        let (mut base, mut other) = (0.0, 0.0);
+        if to_base > 0.0 {
+            let model = &self.path.base;
+            base = model.accumulate_gradient(state, scale * to_base, gradient);
+        }
+        if L::is_base(middle, base) {
+            return base;
+        }
+        if to_other > 0.0 {
+            let model = &self.path.other;
+            other = model.accumulate_gradient(state, scale * to_other, gradient);
+        }
+        L::sum(self.beta, base, other)
+    }
+}

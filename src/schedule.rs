@@ -1,0 +1,246 @@
+//! Schedules: the inverse temperatures of the stages along a path.
+//!
+//! [`Schedule::linear`] and [`Schedule::power`] are fair starts; the module [`pilot`](crate::pilot) chooses
+//! better ones.
+
+use std::fs;
+use std::path::Path;
+
+use crate::{Error, Result};
+
+/// A validated schedule `0 = beta_0 < beta_1 < ... < beta_K = 1` of K stages.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
+#[must_use]
+pub struct Schedule {
+    betas: Vec<f64>,
+}
+
+impl Schedule {
+    /// Makes the schedule `beta_k = k / K`.
+    ///
+    /// # Errors
+    /// Where `steps` is 0.
+    pub fn linear(steps: usize) -> Result<Self> {
+        Self::power(steps, 1.0)
+    }
+
+    /// Makes the schedule `beta_k = (k / K)^exponent`; an exponent above 1 spends more stages near the base.
+    ///
+    /// # Errors
+    /// Where `steps` is 0, the exponent is not finite and positive, or two neighbouring betas
+    /// coincide in f64.
+    pub fn power(steps: usize, exponent: f64) -> Result<Self> {
+        Error::check_positive("exponent", exponent)?;
+        Error::check_count("steps", steps, 1)?;
+        Self::new((0..=steps).map(|k| (k as f64 / steps as f64).powf(exponent)))
+    }
+
+    /// Pieces `(steps, end)`: `steps` equal stages from the previous piece's end (0 at first) to
+    /// `end`; the last piece ends at 1.
+    ///
+    /// # Errors
+    /// Where a piece has no steps, or the ends do not increase to 1.
+    pub fn piecewise_linear(pieces: &[(usize, f64)]) -> Result<Self> {
+        let steps = pieces
+            .iter()
+            .fold(0_usize, |sum, piece| sum.saturating_add(piece.0));
+        Error::check_count("steps", steps, 1)?;
+        let mut betas = vec![0.0];
+        let mut start = 0.0;
+        for &(steps, end) in pieces {
+            Error::check_at_least("steps of a piece", steps, 1)?;
+            let at = |k: usize| start + (end - start) * (k as f64 / steps as f64);
+            betas.extend((1..steps).map(at));
+            betas.push(end);
+            start = end;
+        }
+        Self::new(betas)
+    }
+
+    /// Makes the schedule of Salakhutdinov and Murray (2008): 500, 4,000 and 10,000 equal stages on `[0, 0.5]`,
+    /// `[0.5, 0.9]` and `[0.9, 1]`, in these proportions for `steps` stages.
+    ///
+    /// # Errors
+    /// Where `steps` is below 29, the fewest that keep the proportions with a whole number each.
+    pub fn salakhutdinov_murray(steps: usize) -> Result<Self> {
+        Error::check_count("steps", steps, 29)?;
+        let first = (steps as f64 * 500.0 / 14_500.0).round() as usize;
+        let second = (steps as f64 * 4_000.0 / 14_500.0).round() as usize;
+        Self::piecewise_linear(&[(first, 0.5), (second, 0.9), (steps - first - second, 1.0)])
+    }
+
+    /// Takes the betas as they are.
+    ///
+    /// # Errors
+    /// Where they do not start at 0, increase strictly and end at 1.
+    pub fn new(betas: impl IntoIterator<Item = f64>) -> Result<Self> {
+        let betas: Vec<f64> = betas.into_iter().collect();
+        let found = format!("{} values", betas.len());
+        let expected = "at least the two values 0 and 1";
+        Error::check(betas.len() >= 2, "schedule", found, expected)?;
+        let (first, last) = (betas[0], betas[betas.len() - 1]);
+        let ends = format!("{first} to {last}");
+        let from_base_to_target = first == 0.0 && last == 1.0;
+        Error::check(from_base_to_target, "schedule", ends, "values from 0 to 1")?;
+        // A NaN does not increase either.
+        let increases = |k: &usize| betas[k - 1] < betas[*k];
+        let Some(k) = (1..betas.len()).find(|k| !increases(k)) else {
+            return Ok(Self { betas });
+        };
+        let (last, before, here) = (k - 1, betas[k - 1], betas[k]);
+        let found = format!("beta_{last} = {before} then beta_{k} = {here}");
+        let expected = "strictly increasing values";
+        Err(Error::invalid("schedule", found, expected))
+    }
+
+    /// Returns the K + 1 values `beta_0 = 0` to `beta_K = 1`.
+    pub fn betas(&self) -> &[f64] {
+        &self.betas
+    }
+
+    /// Returns the index k of the stage that beta lies in, `beta_k <= beta < beta_{k+1}`; the last for 1, and
+    /// the nearest for a beta outside `[0, 1]`.
+    pub fn interval(&self, beta: f64) -> usize {
+        let after = self.betas.partition_point(|&b| b <= beta);
+        after.saturating_sub(1).min(self.steps() - 1)
+    }
+
+    /// Returns the number of stages K.
+    pub fn steps(&self) -> usize {
+        self.betas.len() - 1
+    }
+
+    /// Refuses a schedule found elsewhere that is not this one.
+    pub(crate) fn check_found(&self, found: &Self) -> Result<()> {
+        Error::check_found("a number of stages of", &found.steps(), &self.steps())?;
+        let mut betas = found.betas.iter().zip(&self.betas).enumerate();
+        let Some((k, (found, expected))) = betas.find(|(_, (found, mine))| found != mine) else {
+            return Ok(());
+        };
+        Err(Error::OtherRun {
+            setting: "a schedule with",
+            found: format!("beta_{k} = {found}"),
+            expected: expected.to_string(),
+        })
+    }
+}
+
+/// Files: text with one beta in each line.
+impl Schedule {
+    /// Writes the betas as text, one in each line, with all digits that their bits need.
+    ///
+    /// # Errors
+    /// [`Error::File`] where the file cannot be written.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let lines: String = self
+            .betas()
+            .iter()
+            .map(|beta| format!("{beta}\n"))
+            .collect();
+        fs::write(&path, lines).map_err(|error| Error::io(path, error))
+    }
+
+    /// Reads what [`save`](Self::save) wrote. It skips empty lines and lines that start with `#`.
+    ///
+    /// # Errors
+    /// [`Error::File`] where the file cannot be read, a line is not a number, or the numbers are
+    /// not a schedule.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let text = fs::read_to_string(path).map_err(|error| Error::io(path, error))?;
+        let betas: Result<Vec<f64>> = text
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'))
+            .map(|(index, line)| {
+                line.trim().parse().map_err(|_| {
+                    let place = index + 1;
+                    Error::file(path, format!("line {place} is {line:?}, expected a number"))
+                })
+            })
+            .collect();
+        Self::new(betas?).map_err(|error| Error::file(path, error))
+    }
+}
+
+/// Deceleration: limits on the step (Kiwaki 2015, Algorithm 3, corrected).
+impl Schedule {
+    /// Makes the schedule with no step longer than `limit`, up to the rounding of a sum of K numbers.
+    ///
+    /// Its steps are `min(c step_k, limit)` with the one `c >= 1` for which they add up to 1: the
+    /// steps below the limit keep their proportions. A schedule within the limit is returned as it
+    /// is. Algorithm 3 of Kiwaki (2015) aims for this fixed point; as printed it stops early and
+    /// leaves steps that do not add up to 1.
+    ///
+    /// # Errors
+    /// A limit that is not finite and positive, or one too short for the number of steps to get
+    /// from 0 to 1.
+    pub fn with_step_limit(&self, limit: f64) -> Result<Self> {
+        Error::check_positive("step limit", limit)?;
+        let steps: Vec<f64> = self.betas().windows(2).map(|b| b[1] - b[0]).collect();
+        // Of a sum of K steps.
+        let rounding = 2.0 * steps.len() as f64 * f64::EPSILON;
+        if steps.iter().all(|&step| step <= limit + rounding) {
+            return Ok(self.clone());
+        }
+        let arrives = steps.len() as f64 * limit >= 1.0 - rounding;
+        let expected = format!("at least {}, 1 / K", 1.0 / steps.len() as f64);
+        Error::check(arrives, "step limit", limit, expected)?;
+        let level = water_level(&steps, limit);
+        Self::from_steps(steps.iter().map(|step| (level * step).min(limit)))
+    }
+
+    /// Makes the schedule with a limit on the *speed* `dbeta / dt = K (beta_k - beta_{k-1})`, as by
+    /// [`with_step_limit`](Self::with_step_limit). The speed does not depend on the number of steps: that of
+    /// the linear schedule is 1.
+    ///
+    /// The limits .003, .006 and .009 of Kiwaki (2015) are read here as limits of a step on his pilot of
+    /// 1,000 steps, which are speeds of 3, 6 and 9. His text does not say so. As limits of a step at
+    /// his `K = 100,000` they could not bind.
+    ///
+    /// # Errors
+    /// A limit that is not finite, or below 1.
+    pub fn with_speed_limit(&self, limit: f64) -> Result<Self> {
+        let long_enough = limit.is_finite() && limit >= 1.0;
+        let expected = "at least 1, the linear schedule's";
+        Error::check(long_enough, "speed limit", limit, expected)?;
+        self.with_step_limit(limit / self.steps() as f64)
+    }
+
+    /// Makes the schedule with these steps, which add up to 1 but for rounding.
+    fn from_steps(steps: impl Iterator<Item = f64>) -> Result<Self> {
+        let mut beta = 0.0;
+        let mut betas: Vec<f64> = std::iter::once(0.0)
+            .chain(steps.map(|step| {
+                beta += step;
+                beta
+            }))
+            .collect();
+        if let Some(last) = betas.last_mut() {
+            *last = 1.0;
+        }
+        Self::new(betas)
+    }
+}
+
+/// Returns the `c` for which `sum_k min(c step_k, limit) = 1`: with the j longest steps at the limit,
+/// `c = (1 - j limit) / (sum of the others)`, for the smallest j that leaves no other above it.
+fn water_level(steps: &[f64], limit: f64) -> f64 {
+    let mut sorted = steps.to_vec();
+    sorted.sort_by(|a, b| b.total_cmp(a));
+    // Summed from the short end, where cancellation would hurt.
+    let mut rests = sorted.clone();
+    for j in (0..rests.len() - 1).rev() {
+        rests[j] += rests[j + 1];
+    }
+    let level = |j: usize| (1.0 - j as f64 * limit) / rests[j];
+    (0..sorted.len())
+        .map(|j| (level(j), sorted[j]))
+        .find(|&(level, longest)| level * longest <= limit)
+        // Only rounding keeps the last step above the limit: all are at it.
+        .map_or(f64::INFINITY, |(level, _)| level)
+}
+
+crate::num::deserialize_checked! { Schedule as (betas: Vec<f64>) => Self::new(betas) }
