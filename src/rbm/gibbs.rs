@@ -12,9 +12,8 @@ use crate::rbm::engine::{
     Categorical, CategoricalBuffers, Inputs, Layer, Positions, ProductBuffers, Row, Words, dot,
     draw_units, total, weigh_and_draw,
 };
-use crate::rbm::model::Rbm;
-use crate::rbm::path::{RbmAt, RbmPath, SegmentEnd};
-use crate::rbm::scalar::Scalar;
+use crate::rbm::path::SegmentEnd;
+use crate::rbm::{Rbm, RbmAt, RbmPath, Scalar};
 
 /// Block Gibbs sampling of an RBM: all hidden units given the visible ones, then all visible
 /// units given the hidden ones, each layer at once. Leaves the marginal of `v` invariant and is

@@ -3,9 +3,8 @@
 use crate::estimate::Warning;
 use crate::model::{NormalizedModel, UnnormalizedModel};
 use crate::num::Moments;
-use crate::rbm::base_rate::{BaseRate, check_data};
-use crate::rbm::model::Rbm;
-use crate::rbm::scalar::Scalar;
+use crate::rbm::base_rate::check_data;
+use crate::rbm::{BaseRate, Rbm, Scalar};
 use crate::{Error, Result};
 
 /// The mean log likelihood of data under an RBM, beside that under its base-rate model, in nats a row.

@@ -5,10 +5,8 @@ use rand::RngExt;
 
 use crate::num::{Available, exp_of_negative, sigmoid, vectorized};
 use crate::random::{Purpose, StreamRng, stream, successive};
-use crate::rbm::base_rate::BaseRate;
 use crate::rbm::enumerate::map_tasks;
-use crate::rbm::model::Rbm;
-use crate::rbm::scalar::Scalar;
+use crate::rbm::{BaseRate, Rbm, Scalar};
 use crate::{Error, Result};
 
 /// Starts that move together, as the columns of a matrix. Fixed, so that the result does not depend on the threads.

@@ -10,14 +10,12 @@
 //! [`RbmMoments`] and [`RbmMatching`] make the knots of a moment-averaging spline
 //! ([`RbmPath::moment_spline`]).
 
-// Each folder and file uses only those above it.
+// Each folder and file uses only those above it, but for names that this one makes public.
 mod scalar;
 
 mod engine;
 
 mod model;
-
-mod components;
 
 mod base_rate;
 
@@ -26,8 +24,6 @@ mod likelihood;
 mod enumerate;
 
 mod mean_field;
-
-mod configurations;
 
 mod lower_bound;
 
@@ -44,22 +40,20 @@ mod file;
 
 mod start;
 
+#[doc(hidden)]
+pub mod harmonium;
+
 pub use crate::num::{sigmoid, softplus};
 pub use base_rate::BaseRate;
-pub(crate) use configurations::{MOST, most_configurations};
 pub use enumerate::{EnumeratedRbm, MAX_ENUMERATED_UNITS};
-pub(crate) use enumerate::{check_log_normalizer, map_tasks};
 #[cfg(feature = "npz")]
 pub use file::{Binarization, BinaryData, DataLayout, RbmFile, RbmLayout};
 pub use gibbs::BlockGibbs;
 pub use likelihood::LogLikelihood;
 pub use lower_bound::{LogZBound, MeanFieldMode};
 pub use matching::{ExactMatching, MomentChains, PersistentMatching, RbmMatching, RbmMoments};
-pub(crate) use mean_field::{BLOCK, Layer, MeanField, coin_blocks};
 pub use model::Rbm;
-pub(crate) use path::STEPS_PER_STATE;
 pub use path::{RbmAt, RbmPath};
 pub use scalar::Scalar;
 pub use start::{Candidate, Start, StartSearch};
-pub(crate) use train::judged_rows;
 pub use train::{ContrastiveDivergence, Epoch, TrainedRbm};

@@ -3,10 +3,10 @@
 use nalgebra::{DMatrix, DVector};
 use rand::{Rng, RngExt};
 
-use super::scalar::Scalar;
 use crate::error::demand_dimension;
 use crate::model::UnnormalizedModel;
 use crate::num::{sigmoid, softplus};
+use crate::rbm::Scalar;
 use crate::{Error, Result};
 
 /// A restricted Boltzmann machine with M hidden and D visible units, which are 0 or 1.

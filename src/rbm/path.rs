@@ -6,12 +6,11 @@ use rand::Rng;
 use crate::model::UnnormalizedModel;
 use crate::num::{Available, Engine, sigmoid, softplus, softplus_increment};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
-use crate::rbm::base_rate::BaseRate;
-use crate::rbm::components::Components;
-use crate::rbm::configurations::most_configurations;
+use crate::rbm::base_rate::Components;
 use crate::rbm::engine::{Categorical, LINE, Row, WeightMatrix, Weights};
-use crate::rbm::model::{Rbm, check_finite, draw_all, draw_into, largest_sum, masked_sum_of};
-use crate::rbm::scalar::Scalar;
+use crate::rbm::lower_bound::most_configurations;
+use crate::rbm::model::{check_finite, draw_all, draw_into, largest_sum, masked_sum_of};
+use crate::rbm::{BaseRate, Rbm, Scalar};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 

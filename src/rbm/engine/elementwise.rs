@@ -4,9 +4,8 @@
 //! polynomials instead of library calls, in chunks of [`LANES`] units and without branches inside.
 
 use crate::random::LANES;
-use crate::rbm::engine::layers::{LINE, Line, WIDTH};
-use crate::rbm::engine::row::Row;
-use crate::rbm::scalar::Scalar;
+use crate::rbm::Scalar;
+use crate::rbm::engine::layers::{LINE, Line, Row, WIDTH};
 
 #[inline(always)]
 fn horner<T: Scalar, const FUSED: bool>(coefficients: &[T], x: T) -> T {
@@ -252,7 +251,7 @@ mod tests {
 
     use crate::num::Available;
     use crate::random::Lanes;
-    use crate::rbm::engine::words::Words;
+    use crate::rbm::engine::layers::Words;
     use crate::rbm::scalar::sealed::Elementwise;
 
     fn grid(lowest: f64, points: usize) -> impl Iterator<Item = f64> {

@@ -13,9 +13,8 @@
 use nalgebra::DMatrix;
 
 use crate::num::{Available, vectorized};
-use crate::rbm::engine::layers::{LINE, Layer, WIDTH};
-use crate::rbm::engine::row::Row;
-use crate::rbm::scalar::Scalar;
+use crate::rbm::Scalar;
+use crate::rbm::engine::layers::{LINE, Layer, Row, WIDTH};
 
 /// Number of inputs of a table.
 const BITS: usize = 4;

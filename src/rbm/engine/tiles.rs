@@ -7,11 +7,10 @@
 //! of that size.
 
 use crate::num::{Available, vectorized};
-use crate::rbm::engine::layers::{GROUP, LINE, Layer, WIDTH};
+use crate::rbm::Scalar;
+use crate::rbm::engine::layers::{GROUP, LINE, Layer, Row, WIDTH};
 use crate::rbm::engine::panels::WeightMatrix;
-use crate::rbm::engine::row::Row;
 use crate::rbm::engine::tile_registers::TileRegisters;
-use crate::rbm::scalar::Scalar;
 
 /// Number of outputs of a tile of weights, and of chains of a tile of units.
 pub(crate) const ROWS: usize = 16;

@@ -4,20 +4,14 @@ use std::time::Instant;
 
 use rand::Rng;
 
-use super::candidate::{self, Candidate, ERRORS, best, reference};
-use super::pool::{Drawn, pool};
-use super::result::{CONFIDENCE, Start, hash};
 use crate::ais::{Ais, Callback, Meter, Progress, Run, StoppedBy, Verdict, callback, in_pool};
 use crate::num::{Engine, setters};
 use crate::random::{Purpose, StreamRng, stream};
-use crate::rbm::base_rate::BaseRate;
-use crate::rbm::components::draw;
-use crate::rbm::configurations::{Configuration, most_configurations};
-use crate::rbm::gibbs::BlockGibbs;
-use crate::rbm::lower_bound::LogZBound;
-use crate::rbm::model::Rbm;
-use crate::rbm::path::RbmPath;
-use crate::rbm::scalar::Scalar;
+use crate::rbm::base_rate::draw;
+use crate::rbm::lower_bound::{Configuration, most_configurations};
+use crate::rbm::start::pool::{Drawn, pool};
+use crate::rbm::start::{self, CONFIDENCE, ERRORS, best, hash, reference};
+use crate::rbm::{BaseRate, BlockGibbs, Candidate, LogZBound, Rbm, RbmPath, Scalar, Start};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
@@ -232,7 +226,7 @@ impl<T: Scalar> Pilots<'_, T> {
             (PART_OF_COINS, coins),
             (rest, first.clone()),
         ];
-        self.pilot(candidate::MODES, BaseRate::mixture(parts)?, OF_MODES)?;
+        self.pilot(start::MODES, BaseRate::mixture(parts)?, OF_MODES)?;
         self.refit("refitted", 1, &first, &known, OF_REFITTED)?;
         self.refit("mixture", COMPONENTS, &first, &known, OF_REFITTED)?;
         let reference = self.reference(&bound);

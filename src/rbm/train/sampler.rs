@@ -9,8 +9,7 @@ use crate::rbm::engine::{
     Inputs, Layer, ProductBuffers, Row, WeightMatrix, Weights, Words, draw_units,
     logits_to_probabilities,
 };
-use crate::rbm::model::Rbm;
-use crate::rbm::scalar::Scalar;
+use crate::rbm::{Rbm, Scalar};
 
 /// An RBM in the form that sampling needs.
 #[derive(Debug)]

@@ -3,11 +3,11 @@
 use nalgebra::DMatrix;
 use rand::{Rng, RngExt};
 
-use crate::harmonium::model::Harmonium;
-use crate::harmonium::visible::VisibleUnits;
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::num::WeightSums;
-use crate::rbm::{MAX_ENUMERATED_UNITS, check_log_normalizer, map_tasks};
+use crate::rbm::enumerate::{MAX_ENUMERATED_UNITS, check_log_normalizer, map_tasks};
+use crate::rbm::harmonium::VisibleUnits;
+use crate::rbm::harmonium::model::Harmonium;
 use crate::{Error, Result};
 
 /// The logarithm to base 2 of the number of states that are reached from one fresh sum. It is small, so that rounding errors

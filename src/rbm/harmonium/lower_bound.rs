@@ -2,9 +2,11 @@
 
 use nalgebra::{DMatrix, DVector, DVectorView};
 
-use crate::harmonium::model::Harmonium;
-use crate::harmonium::visible::VisibleUnits;
-use crate::rbm::{BLOCK, Layer, LogZBound, MOST, MeanField, coin_blocks};
+use crate::rbm::LogZBound;
+use crate::rbm::harmonium::VisibleUnits;
+use crate::rbm::harmonium::model::Harmonium;
+use crate::rbm::lower_bound::MOST;
+use crate::rbm::mean_field::{BLOCK, Layer, MeanField, coin_blocks};
 use crate::{Error, Result};
 
 impl<V: VisibleUnits> Harmonium<V> {

@@ -3,10 +3,11 @@
 use nalgebra::{DMatrix, DVector};
 use rand::seq::SliceRandom;
 
-use crate::harmonium::model::{Harmonium, draw_units};
-use crate::harmonium::visible::VisibleUnits;
 use crate::random::{Purpose, StreamRng, stream};
-use crate::rbm::{ContrastiveDivergence, judged_rows};
+use crate::rbm::ContrastiveDivergence;
+use crate::rbm::harmonium::VisibleUnits;
+use crate::rbm::harmonium::model::{Harmonium, draw_units};
+use crate::rbm::train::judged_rows;
 use crate::{Error, Result};
 
 /// A trained harmonium with its learning curve.
