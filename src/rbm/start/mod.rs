@@ -16,16 +16,11 @@ pub use search::StartSearch;
 ///
 /// With the feature `serde` it can be saved, so that parts of a run and later runs start from the same base.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(
-    feature = "serde",
-    serde(bound(deserialize = "T: Scalar + serde::Deserialize<'de>"))
-)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
 pub struct Start<T: Scalar = f32> {
     /// A hash of the parameters of the RBM.
     machine: u64,
-    base: BaseRate<T>,
     chosen: usize,
     candidates: Vec<Candidate<T>>,
     bound: LogZBound,
@@ -35,7 +30,7 @@ pub struct Start<T: Scalar = f32> {
 impl<T: Scalar> Start<T> {
     /// Returns the base to start from.
     pub fn base(&self) -> &BaseRate<T> {
-        &self.base
+        &self.candidates[self.chosen].base
     }
 
     /// Returns the candidate that was chosen, by its index among the [`candidates`](Self::candidates).
@@ -100,6 +95,20 @@ impl<T: Scalar> Start<T> {
             reference - candidate.log_z > 0.1_f64.max(3.0 * joint)
         };
         self.candidates.iter().filter(is_low).collect()
+    }
+}
+
+crate::num::deserialize_checked! {
+    Start<T: Scalar> {
+        machine: u64,
+        chosen: usize,
+        candidates: Vec<Candidate<T>>,
+        bound: LogZBound,
+        seconds: f64,
+    } => {
+        let expected = format!("an index below {}", candidates.len());
+        Error::check(chosen < candidates.len(), "chosen", chosen, expected)
+            .map(|()| Self { machine, chosen, candidates, bound, seconds })
     }
 }
 
