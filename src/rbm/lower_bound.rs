@@ -182,8 +182,23 @@ pub(super) fn log_sum(configurations: &[Configuration]) -> f64 {
     largest + others.ln_1p()
 }
 
-/// The number of configurations that cost about a twentieth of a run of so many chain-steps.
-pub(crate) fn most_configurations(chain_steps: u64, hidden_units: usize) -> usize {
+/// Chain-steps of a run for each of its states from which its lower bound is sought.
+const STEPS_PER_STATE: u64 = 2_500;
+
+/// Returns the states and the largest number of configurations from which the lower bound of a run is sought: fewer the
+/// shorter the run is, so that the search costs less than a tenth of it.
+pub(super) fn share_of_run<'s, S>(
+    states: &'s [&'s S],
+    chain_steps: u64,
+    hidden_units: usize,
+) -> (&'s [&'s S], usize) {
+    let count = (chain_steps / STEPS_PER_STATE).max(1) as usize;
+    let most = most_configurations(chain_steps, hidden_units);
+    (&states[..count.min(states.len())], most)
+}
+
+/// Returns the number of configurations that cost about a twentieth of a run of so many chain-steps.
+pub(super) fn most_configurations(chain_steps: u64, hidden_units: usize) -> usize {
     let cost = chain_steps.saturating_mul(hidden_units as u64) / 500;
     cost.clamp(WAVE as u64, MOST as u64) as usize
 }

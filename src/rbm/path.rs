@@ -8,7 +8,7 @@ use crate::num::{Available, Engine, sigmoid, softplus, softplus_increment};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
 use crate::rbm::base_rate::Components;
 use crate::rbm::engine::{Categorical, LINE, Row, WeightMatrix, Weights};
-use crate::rbm::lower_bound::most_configurations;
+use crate::rbm::lower_bound::share_of_run;
 use crate::rbm::model::{check_finite, draw_all, draw_into, largest_sum, masked_sum_of};
 use crate::rbm::{BaseRate, Rbm, Scalar};
 use crate::schedule::Schedule;
@@ -54,9 +54,6 @@ pub struct RbmPath<T: Scalar = f32> {
     ends: Vec<SegmentEnd<T>>,
     pub(crate) engine: Available,
 }
-
-/// Chain-steps of a run for each of its states from which its lower bound is sought.
-pub(crate) const STEPS_PER_STATE: u64 = 2_500;
 
 /// The RBM at the end of a segment.
 #[derive(Debug, Clone)]
@@ -257,13 +254,11 @@ impl<T: Scalar> AnnealingPath for RbmPath<T> {
         0.5 * T::epsilon().as_() * squares.sqrt()
     }
 
-    /// Returns the bound of [`Rbm::lower_bound`] from at most one state for 2,500 chain-steps, and from a search that is
-    /// smaller the fewer there are: it costs less than a tenth of the run.
+    /// Returns the bound of [`Rbm::lower_bound`] from one state for 2,500 chain-steps, at less than a tenth of the run's cost.
     fn lower_bound(&self, states: &[&Vec<bool>], chain_steps: u64) -> Option<f64> {
-        let count = (chain_steps / STEPS_PER_STATE).max(1) as usize;
-        let states = states.iter().take(count).map(|&state| state.clone());
-        let most = most_configurations(chain_steps, self.base.hidden_units());
-        let found = self.target().explore(&Vec::from_iter(states), 0, 0, most);
+        let (states, most) = share_of_run(states, chain_steps, self.base.hidden_units());
+        let states = Vec::from_iter(states.iter().map(|&state| state.clone()));
+        let found = self.target().explore(&states, 0, 0, most);
         Some(found.ok()?.0.value)
     }
 

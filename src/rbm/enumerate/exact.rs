@@ -9,6 +9,29 @@ use crate::rbm::enumerate::state_block::StateBlock;
 use crate::rbm::{Rbm, Scalar};
 use crate::{Error, Result};
 
+/// The sums of probabilities up to and including each state.
+#[derive(Debug, Clone)]
+pub(in crate::rbm) struct Cumulative(Vec<f64>);
+
+impl Cumulative {
+    pub(in crate::rbm) fn of(mut probabilities: Vec<f64>) -> Self {
+        let mut sum = 0.0;
+        for p in &mut probabilities {
+            sum += *p;
+            *p = sum;
+        }
+        Self(probabilities)
+    }
+
+    /// Draws a state.
+    pub(in crate::rbm) fn draw<R: Rng + ?Sized>(&self, rng: &mut R) -> usize {
+        let last = self.0.len() - 1;
+        // The last sum is 1 but for rounding; scaling by it keeps the index in range.
+        let level = rng.random::<f64>() * self.0[last];
+        self.0.partition_point(|&c| c <= level).min(last)
+    }
+}
+
 /// An RBM whose smaller layer has been enumerated, so that it is normalised and sampled exactly.
 ///
 /// It holds a cumulative probability for each state of the smaller layer. That is 8 MiB for 20
@@ -32,8 +55,7 @@ pub struct EnumeratedRbm<T: Scalar = f32> {
     rbm: Rbm<T>,
     enumeration: Enumeration,
     log_normalizer: f64,
-    /// Sums of probabilities up to and including each state of the smaller layer.
-    cumulative: Vec<f64>,
+    cumulative: Cumulative,
 }
 
 impl<T: Scalar> EnumeratedRbm<T> {
@@ -53,17 +75,11 @@ impl<T: Scalar> EnumeratedRbm<T> {
                 }
             },
         );
-        let mut cumulative = probabilities.concat();
-        let mut sum = 0.0;
-        for p in &mut cumulative {
-            sum += *p;
-            *p = sum;
-        }
         Ok(Self {
             rbm,
             enumeration,
             log_normalizer,
-            cumulative,
+            cumulative: Cumulative::of(probabilities.concat()),
         })
     }
 
@@ -93,10 +109,7 @@ impl<T: Scalar> NormalizedModel for EnumeratedRbm<T> {
 
 impl<T: Scalar> Sampleable for EnumeratedRbm<T> {
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Vec<bool> {
-        let last = self.cumulative.len() - 1;
-        // The last sum is 1 but for rounding; scaling by it keeps the index in range.
-        let level = rng.random::<f64>() * self.cumulative[last];
-        let state = self.cumulative.partition_point(|&c| c <= level).min(last);
+        let state = self.cumulative.draw(rng);
         self.enumeration.draw_visible(state, rng)
     }
 }

@@ -3,6 +3,8 @@
 mod exact;
 mod state_block;
 
+use std::ops::Range;
+
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
@@ -13,15 +15,16 @@ use crate::rbm::{Rbm, Scalar};
 use crate::{Error, Result};
 use state_block::LowUnits;
 
+pub(super) use exact::Cumulative;
 pub use exact::EnumeratedRbm;
 pub(super) use state_block::{STATES, StateBlock};
 
 /// The largest number of units in a layer that is enumerated. They have `2^25` states.
 pub const MAX_ENUMERATED_UNITS: usize = 25;
 
-/// The logarithm to base 2 of the number of blocks that are reached from one fresh sum. It is
+/// The logarithm to base 2 of the number of blocks, or states of a harmonium, that are reached from one fresh sum. It is
 /// small, so that rounding errors do not pile up.
-const CHUNK_BITS: usize = 6;
+pub(super) const CHUNK_BITS: usize = 6;
 
 /// The largest number of independent tasks. It is fixed, so that the result does not depend on the
 /// number of threads.
@@ -74,7 +77,7 @@ impl Enumeration {
     }
 
     fn chunks(&self) -> usize {
-        1 << self.high_units().saturating_sub(CHUNK_BITS)
+        chunks_of(self.high_units())
     }
 
     /// Number of consecutive states that [`fold`](Self::fold) gives to one accumulator.
@@ -82,9 +85,9 @@ impl Enumeration {
         (1 << self.units()) / self.chunks().min(MAX_TASKS)
     }
 
-    /// The enumerated units in a state: unit k is its bit k.
+    /// The enumerated units in a state.
     pub(crate) fn enumerated(&self, state: usize) -> Vec<bool> {
-        (0..self.units()).map(|k| state >> k & 1 == 1).collect()
+        units_of(state, self.units())
     }
 
     /// The logits of the other layer.
@@ -111,22 +114,19 @@ impl Enumeration {
         start: impl Fn(usize) -> A + Sync + Send,
         visit: impl Fn(&mut A, usize, &StateBlock) + Sync + Send,
     ) -> Vec<A> {
-        let chunks = self.chunks();
-        let tasks = chunks.min(MAX_TASKS);
-        let run = |task: usize| {
-            let (mut accumulator, mut block) =
-                (start(task), StateBlock::new(Available::best(), &self.low));
-            for chunk in chunks / tasks * task..chunks / tasks * (task + 1) {
+        map_chunks(self.chunks(), |task, chunks| {
+            let mut accumulator = start(task);
+            let mut block = StateBlock::new(Available::best(), &self.low);
+            for chunk in chunks {
                 self.walk(chunk, &mut block, |state, block| {
                     visit(&mut accumulator, state, block);
                 });
             }
             accumulator
-        };
-        map_tasks(tasks, run)
+        })
     }
 
-    /// Visits the blocks of one chunk in Gray order, in which one unit flips from each to the next.
+    /// Visits the blocks of one chunk.
     fn walk(
         &self,
         chunk: usize,
@@ -134,19 +134,15 @@ impl Enumeration {
         mut visit: impl FnMut(usize, &StateBlock),
     ) {
         let (low, bits) = (self.low.bits(), self.high_units().min(CHUNK_BITS));
-        let mut state = chunk << (bits + low);
-        let mut activation = self.activation(state);
-        for next in 1..=1_usize << bits {
+        let first = chunk << (bits + low);
+        let mut activation = self.activation(first);
+        for (state, flipped) in gray_order(first, low, bits) {
+            if let Some((unit, sign)) = flipped {
+                activation.axpy(sign, &self.rbm.weights.column(unit), 1.0);
+            }
             let linear = self.rbm.visible_term(&self.enumerated(state));
             block.evaluate(&self.low, &activation, linear);
             visit(state, block);
-            let flipped = next.trailing_zeros() as usize;
-            if flipped < bits {
-                let unit = low + flipped;
-                state ^= 1 << unit;
-                let sign = if state >> unit & 1 == 1 { 1.0 } else { -1.0 };
-                activation.axpy(sign, &self.rbm.weights.column(unit), 1.0);
-            }
         }
     }
 
@@ -223,6 +219,46 @@ pub(crate) fn check_log_normalizer(log_z: f64) -> Result<f64> {
             "a finite log Z",
         ))
     }
+}
+
+/// The units in a state: unit k is its bit k.
+pub(super) fn units_of(state: usize, units: usize) -> Vec<bool> {
+    (0..units).map(|k| state >> k & 1 == 1).collect()
+}
+
+/// Number of chunks of the states of so many units.
+pub(super) fn chunks_of(units: usize) -> usize {
+    1 << units.saturating_sub(CHUNK_BITS)
+}
+
+/// Visits the `2^bits` states that differ from `first` in the units from `low` on, in Gray order: one unit flips from each to
+/// the next. Each state comes with that unit and the sign of its change; the first state comes with none.
+pub(super) fn gray_order(
+    first: usize,
+    low: usize,
+    bits: usize,
+) -> impl Iterator<Item = (usize, Option<(usize, f64)>)> {
+    let mut state = first;
+    (0..1_usize << bits).map(move |step| {
+        if step == 0 {
+            return (state, None);
+        }
+        let unit = low + step.trailing_zeros() as usize;
+        state ^= 1 << unit;
+        let sign = if state >> unit & 1 == 1 { 1.0 } else { -1.0 };
+        (state, Some((unit, sign)))
+    })
+}
+
+/// Shares chunks among tasks: returns what `run` makes of each task's index and chunks, in the order of the chunks.
+pub(super) fn map_chunks<A: Send>(
+    chunks: usize,
+    run: impl Fn(usize, Range<usize>) -> A + Sync + Send,
+) -> Vec<A> {
+    let tasks = chunks.min(MAX_TASKS);
+    map_tasks(tasks, |task| {
+        run(task, chunks / tasks * task..chunks / tasks * (task + 1))
+    })
 }
 
 #[cfg(feature = "rayon")]

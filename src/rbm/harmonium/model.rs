@@ -1,7 +1,7 @@
 //! The harmonium as a model, and the likelihood of data under it.
 
 use nalgebra::{DMatrix, DVector};
-use rand::{Rng, RngExt};
+use rand::Rng;
 
 use crate::error::demand_dimension;
 use crate::model::UnnormalizedModel;
@@ -9,6 +9,7 @@ use crate::num::{sigmoid, softplus};
 use crate::random::{Purpose, StandardNormal, stream};
 use crate::rbm::LogLikelihood;
 use crate::rbm::harmonium::VisibleUnits;
+use crate::rbm::model::draw_all;
 use crate::{Error, Result};
 
 /// A restricted Boltzmann machine with visible units of the kind V and M hidden units, which are 0 or 1.
@@ -151,19 +152,9 @@ impl<V: VisibleUnits> Harmonium<V> {
     /// # Panics
     /// Where the state is none of the visible units.
     pub fn gibbs_sweep<R: Rng + ?Sized>(&self, visible: &mut V::State, rng: &mut R) {
-        let hidden = draw_units(&self.hidden_activation(visible), 1.0, rng);
+        let hidden = draw_all(&self.hidden_activation(visible), rng);
         *visible = self.visible_given(&hidden).sample(rng);
     }
-}
-
-/// Draws independent units of 0 and 1 with these logits, times a scale.
-pub(crate) fn draw_units<R: Rng + ?Sized>(
-    logits: &DVector<f64>,
-    scale: f64,
-    rng: &mut R,
-) -> Vec<bool> {
-    let on = |logit: &f64| rng.random::<f64>() < sigmoid(scale * logit);
-    logits.iter().map(on).collect()
 }
 
 impl<V: VisibleUnits> UnnormalizedModel for Harmonium<V> {
@@ -232,13 +223,8 @@ impl<V: VisibleUnits> Harmonium<V> {
         Error::check_number("log_z", log_z)?;
         Error::check_dimension("base", base.units(), self.visible().units())?;
         self.check_data(data)?;
-        let base_log_z = base.log_normalizer();
-        let scores = data.iter().map(|row| {
-            let of_base = base.log_density(row) - base_log_z;
-            (self.log_density(row), of_base)
-        });
         let fair_coins = -self.visible().log_states();
-        Ok(LogLikelihood::of_scores(log_z, scores, fair_coins))
+        Ok(LogLikelihood::of(self, log_z, base, fair_coins, data))
     }
 
     /// Refuses a lack of data, and rows that are no state of the visible units.

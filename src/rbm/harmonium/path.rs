@@ -11,10 +11,9 @@ use crate::model::UnnormalizedModel;
 use crate::num::{sigmoid, softplus, softplus_increment};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate, Stationary};
 use crate::rbm::BlockGibbs;
-use crate::rbm::harmonium::VisibleUnits;
-use crate::rbm::harmonium::model::{Harmonium, draw_units};
-use crate::rbm::lower_bound::most_configurations;
-use crate::rbm::path::STEPS_PER_STATE;
+use crate::rbm::harmonium::{Harmonium, VisibleUnits};
+use crate::rbm::lower_bound::share_of_run;
+use crate::rbm::model::draw_all;
 use crate::{Error, Result};
 
 /// The path from independent visible units, the base, to a harmonium with units of the same kind, the target.
@@ -77,9 +76,7 @@ impl<V: VisibleUnits> AnnealingPath for HarmoniumPath<V> {
 
     /// Returns the bound of [`Harmonium::lower_bound`], sought as along an [`RbmPath`](crate::rbm::RbmPath).
     fn lower_bound(&self, states: &[&V::State], chain_steps: u64) -> Option<f64> {
-        let count = (chain_steps / STEPS_PER_STATE).max(1) as usize;
-        let states = &states[..count.min(states.len())];
-        let most = most_configurations(chain_steps, self.target.hidden_units());
+        let (states, most) = share_of_run(states, chain_steps, self.target.hidden_units());
         let found = self.target.bound_from(states, 0, 0, most);
         Some(found.ok()?.value)
     }
@@ -191,7 +188,7 @@ fn draw_visible<V: VisibleUnits, R: Rng + ?Sized>(
     activation: &DVector<f64>,
     rng: &mut R,
 ) -> V::State {
-    let hidden = draw_units(activation, model.beta(), rng);
+    let hidden = draw_all(&(activation * model.beta()), rng);
     let field = model.path().target().field(&hidden) * model.beta();
     model.visible.tilted(&field).sample(rng)
 }

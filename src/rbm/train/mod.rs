@@ -47,15 +47,15 @@ const JUDGED_UNITS: usize = 128;
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[must_use]
 pub struct ContrastiveDivergence {
-    pub(crate) sweeps: usize,
-    pub(crate) persistent: bool,
-    pub(crate) epochs: usize,
-    pub(crate) batch_size: usize,
+    pub(super) sweeps: usize,
+    pub(super) persistent: bool,
+    epochs: usize,
+    pub(super) batch_size: usize,
     learning_rate: f64,
     final_learning_rate: f64,
-    pub(crate) momentum: f64,
-    pub(crate) weight_decay: f64,
-    pub(crate) seed: u64,
+    pub(super) momentum: f64,
+    pub(super) weight_decay: f64,
+    pub(super) seed: u64,
 }
 
 impl ContrastiveDivergence {
@@ -121,25 +121,13 @@ impl ContrastiveDivergence {
         &self,
         rbm: Rbm<T>,
         data: &[Vec<bool>],
-        mut progress: impl FnMut(&Epoch),
+        progress: impl FnMut(&Epoch),
     ) -> Result<TrainedRbm<T>> {
         self.check()?;
         Error::check_dimension("row of data", check_data(data)?, rbm.visible_units())?;
-        let mut order: Vec<usize> = (0..data.len()).collect();
-        let batch_size = self.batch_size.min(data.len());
-        let mut state = TrainingState::new(self.batch_size(batch_size), rbm);
-        let mut curve = Vec::new();
-        for index in 0..self.epochs {
-            order.shuffle(&mut state.rng);
-            let learning_rate = self.learning_rate_at(index);
-            for batch in order.chunks_exact(batch_size) {
-                state.update(batch.iter().map(|&row| &data[row]), learning_rate);
-            }
-            state.check_finite(index)?;
-            let epoch = state.judge(index, learning_rate, data);
-            progress(&epoch);
-            curve.push(epoch);
-        }
+        let settings = self.batch_size(self.batch_size.min(data.len()));
+        let mut state = TrainingState::new(settings, rbm);
+        let curve = settings.run(&mut state, data, progress)?;
         let chains = (self.persistent).then(|| state.negative.visible_states());
         Ok(TrainedRbm {
             rbm: state.rbm,
@@ -148,7 +136,37 @@ impl ContrastiveDivergence {
         })
     }
 
-    pub(crate) fn check(&self) -> Result<()> {
+    /// Trains a machine for all epochs; returns how each of them was judged.
+    pub(super) fn run<M: Trainee>(
+        &self,
+        machine: &mut M,
+        data: &[M::Row],
+        mut progress: impl FnMut(&M::Judgement),
+    ) -> Result<Vec<M::Judgement>> {
+        let mut order: Vec<usize> = (0..data.len()).collect();
+        let mut curve = Vec::new();
+        for epoch in 0..self.epochs {
+            order.shuffle(machine.rng());
+            let t = epoch as f64 / (self.epochs - 1).max(1) as f64;
+            let learning_rate = (1.0 - t) * self.learning_rate + t * self.final_learning_rate;
+            for batch in order.chunks_exact(self.batch_size) {
+                machine.update(batch.iter().map(|&row| &data[row]), learning_rate);
+            }
+            if !machine.is_finite() {
+                let remedy = M::REMEDY;
+                return Err(Error::NotConverged {
+                    what: "contrastive divergence",
+                    detail: format!("a parameter overflowed in epoch {epoch}; expected {remedy}"),
+                });
+            }
+            let judgement = machine.judge(epoch, learning_rate, data);
+            progress(&judgement);
+            curve.push(judgement);
+        }
+        Ok(curve)
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
         for (argument, count) in [
             ("sweeps", self.sweeps),
             ("epochs", self.epochs),
@@ -171,11 +189,31 @@ impl ContrastiveDivergence {
         }
         Ok(())
     }
+}
 
-    pub(crate) fn learning_rate_at(&self, epoch: usize) -> f64 {
-        let t = epoch as f64 / (self.epochs - 1).max(1) as f64;
-        (1.0 - t) * self.learning_rate + t * self.final_learning_rate
-    }
+/// A machine in training.
+pub(super) trait Trainee {
+    type Row;
+    type Judgement;
+
+    /// What may keep parameters from overflowing.
+    const REMEDY: &'static str;
+
+    fn rng(&mut self) -> &mut StreamRng;
+
+    /// Trains on one mini-batch.
+    fn update<'a>(
+        &mut self,
+        rows: impl ExactSizeIterator<Item = &'a Self::Row> + Clone,
+        learning_rate: f64,
+    ) where
+        Self::Row: 'a;
+
+    /// Whether all parameters are finite.
+    fn is_finite(&self) -> bool;
+
+    /// Judges the machine after an epoch.
+    fn judge(&mut self, epoch: usize, learning_rate: f64, data: &[Self::Row]) -> Self::Judgement;
 }
 
 /// One point of a learning curve: means over at most 200 rows, spread evenly over the data.
@@ -257,18 +295,6 @@ impl<T: Scalar> TrainingState<T> {
         }
     }
 
-    /// Trains on one mini-batch.
-    fn update<'a>(&mut self, rows: impl Iterator<Item = &'a Vec<bool>>, learning_rate: f64) {
-        self.positive.start_at(rows);
-        if !self.settings.persistent {
-            self.negative.start_where(&self.positive);
-        }
-        for _ in 0..self.settings.sweeps {
-            self.negative.sweep(&self.sampler, &mut self.lanes);
-        }
-        self.ascend(learning_rate);
-    }
-
     /// `update = momentum * update + rate * (positive - negative - decay * W)`, then adds it.
     fn ascend(&mut self, learning_rate: f64) {
         let scale = T::nearest(learning_rate / self.settings.batch_size as f64);
@@ -292,17 +318,32 @@ impl<T: Scalar> TrainingState<T> {
         rbm.visible_bias += &update.visible_bias;
         self.sampler.set(rbm);
     }
+}
 
-    fn check_finite(&self, epoch: usize) -> Result<()> {
+impl<T: Scalar> Trainee for TrainingState<T> {
+    type Row = Vec<bool>;
+    type Judgement = Epoch;
+
+    const REMEDY: &'static str = "a lower learning rate or more weight decay";
+
+    fn rng(&mut self) -> &mut StreamRng {
+        &mut self.rng
+    }
+
+    fn update<'a>(&mut self, rows: impl Iterator<Item = &'a Vec<bool>>, learning_rate: f64) {
+        self.positive.start_at(rows);
+        if !self.settings.persistent {
+            self.negative.start_where(&self.positive);
+        }
+        for _ in 0..self.settings.sweeps {
+            self.negative.sweep(&self.sampler, &mut self.lanes);
+        }
+        self.ascend(learning_rate);
+    }
+
+    fn is_finite(&self) -> bool {
         let biases = self.rbm.hidden_bias.iter().chain(&self.rbm.visible_bias);
-        let finite = check_finite("parameters", biases.chain(&self.rbm.weights));
-        finite.map_err(|_| Error::NotConverged {
-            what: "contrastive divergence",
-            detail: format!(
-                "a parameter overflowed in epoch {epoch}; expected a lower learning rate or more \
-                 weight decay"
-            ),
-        })
+        check_finite("parameters", biases.chain(&self.rbm.weights)).is_ok()
     }
 
     fn judge(&mut self, index: usize, learning_rate: f64, data: &[Vec<bool>]) -> Epoch {
