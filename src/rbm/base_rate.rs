@@ -10,17 +10,14 @@ use crate::rbm::model::{check_finite, draw_all, largest_sum, masked_sum_of};
 use crate::rbm::{Rbm, Scalar};
 use crate::{Error, Result};
 
-/// The base-rate model (Salakhutdinov and Murray 2008): an RBM with zero weights and zero hidden
-/// biases.
+/// The base-rate model (Salakhutdinov and Murray 2008): an RBM with zero weights and zero hidden biases.
 ///
-/// Its D visible units are independent, with logits `b`. Its M hidden units are 0 or 1 with equal
-/// probability; they are kept, so that every model of a path that starts here has the same units.
-/// As a model its state is `v`, with
+/// Its D visible units are independent, with logits `b`. Its M hidden units are 0 or 1 with equal probability. As a model its
+/// state is `v`, with
 ///
 /// `log f(v) = b.v + M log 2` and `log Z = M log 2 + sum_i log(1 + e^(b_i))`.
 ///
-/// A [`mixture`](Self::mixture) has several components c of this kind, with shares `pi_c` and
-/// logits `theta_c`:
+/// A [`mixture`](Self::mixture) has several components c of this kind, with shares `pi_c` and logits `theta_c`:
 ///
 /// `log f(v) = log sum_c pi_c prod_i e^(theta_ci v_i) / (1 + e^(theta_ci)) + M log 2` and
 /// `log Z = M log 2`.
@@ -150,8 +147,7 @@ impl<T: Scalar> BaseRate<T> {
     /// keeps the logit finite of a unit that is always on or never.
     ///
     /// # Errors
-    /// Where there are no data, rows differ in length, a layer is empty, or `smoothing` is not
-    /// finite and positive.
+    /// Where there are no data, rows differ in length, a layer is empty, or `smoothing` is not finite and positive.
     pub fn from_data(hidden_units: usize, data: &[Vec<bool>], smoothing: f64) -> Result<Self> {
         Error::check_positive("smoothing", smoothing)?;
         let visible_units = check_data(data)?;

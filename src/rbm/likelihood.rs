@@ -22,8 +22,7 @@ pub struct LogLikelihood {
     /// Log likelihood of any row where all states are equally likely: `-D log 2` for 0/1 units (fair coins), `-D log q` for
     /// units of q categories, `-inf` for Gaussian ones.
     pub fair_coins: f64,
-    /// Standard error over the rows of the difference between `mean` and `base_rate`; infinite for a
-    /// single row.
+    /// Standard error over the rows of the difference between `mean` and `base_rate`; infinite for a single row.
     pub difference_error: f64,
     /// Number of rows.
     pub rows: usize,

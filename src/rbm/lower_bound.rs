@@ -47,14 +47,12 @@ pub struct MeanFieldMode {
 }
 
 impl<T: Scalar> Rbm<T> {
-    /// A lower bound on log Z, from these visible states, which may be none, and from so many `starts` at fair coins.
+    /// Computes a lower bound on log Z from visible `states`, perhaps none, and from `starts` at fair coins.
     ///
-    /// Two bounds hold for certain. For means mu of the hidden units, with H the entropy,
-    /// `a.mu + H(mu) + sum_i softplus(b_i + (W^T mu)_i) <= log Z`; the equations of a [mode](MeanFieldMode), applied in
-    /// turn, never lower it. And the sum of `f(h) = exp(a.h) prod_i (1 + exp(b_i + (W^T h)_i))` over *distinct* hidden
-    /// configurations is at most Z: the most probable ones at both ends of the ascents, and what a search finds from
-    /// there by changing one unit at a time. All of it is computed in f64 and gives the same bits on any number of
-    /// threads.
+    /// For means mu of the hidden units, with H the entropy, `a.mu + H(mu) + sum_i softplus(b_i + (W^T mu)_i) <= log Z`; the
+    /// equations of a [mode](MeanFieldMode), applied in turn, never lower it. And the sum of
+    /// `f(h) = exp(a.h) prod_i (1 + exp(b_i + (W^T h)_i))` over *distinct* hidden configurations is at most Z: the most probable
+    /// ones at both ends of the ascents, and others that differ in one unit at a time. Threads change no bit.
     ///
     /// # Errors
     /// Neither states nor starts; a state of another length than D; parameters of which log Z overflows.

@@ -1,14 +1,11 @@
 //! Restricted Boltzmann machines.
 //!
-//! [`Rbm`] is the model, [`BaseRate`] the machine without weights that annealing starts from,
-//! [`RbmPath`] the path between them and [`BlockGibbs`] the kernel that moves along it.
-//! [`ContrastiveDivergence`] trains a machine on data. With the feature `npz`, `RbmFile` reads machines and `BinaryData`
-//! reads data from files.
-//! For a machine of at most [`MAX_ENUMERATED_UNITS`] units in its smaller layer,
-//! [`Rbm::exact_log_normalizer`] gives `log Z`, and [`Rbm::exact_samples`] and [`EnumeratedRbm`] exact
-//! samples.
-//! [`RbmMoments`] and [`RbmMatching`] make the knots of a moment-averaging spline
-//! ([`RbmPath::moment_spline`]).
+//! [`Rbm`] is the model, [`BaseRate`] the machine without weights that annealing starts from, [`RbmPath`] the path
+//! between them and [`BlockGibbs`] the kernel that moves along it. [`ContrastiveDivergence`] trains a machine on data.
+//! With the feature `npz`, `RbmFile` reads machines and `BinaryData` reads data from files. For a machine of at most
+//! [`MAX_ENUMERATED_UNITS`] units in its smaller layer, [`Rbm::exact_log_normalizer`] gives `log Z`, and
+//! [`Rbm::exact_samples`] and [`EnumeratedRbm`] exact samples. [`RbmMoments`] and [`RbmMatching`] make the knots of a
+//! moment-averaging spline ([`RbmPath::moment_spline`]).
 
 // Each folder and file uses only those above it, but for names that this one makes public.
 mod scalar;

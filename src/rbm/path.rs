@@ -16,17 +16,15 @@ use crate::{Error, Result};
 
 /// A path of RBMs from a base-rate model to a target, straight or through RBMs at knots.
 ///
-/// Between neighbouring knots the path is geometric in the *joint* densities of v and h. It mixes
-/// energies, so that W, a and b are linear in beta. Every intermediate model is then an RBM, as
-/// block Gibbs sampling requires.
+/// Between neighbouring knots it is geometric in the *joint* densities of v and h: W, a and b are linear in beta. The path that
+/// is geometric in the *marginal* densities is [`GeometricPath`](crate::path::GeometricPath) between both models.
 ///
-/// The straight path (Salakhutdinov and Murray 2008, equation 15) scales W and a by beta, and moves
-/// the visible biases from those of the base to those of the target:
+/// The straight path (Salakhutdinov and Murray 2008, equation 15) is
 ///
 /// `log f_beta(v) = ((1 - beta) b_base + beta b).v + sum_j softplus(beta (a_j + W_j v))`.
 ///
-/// Where the base is a [`mixture`](BaseRate::mixture) of C components, a categorical unit c stands
-/// beside the hidden units on the first segment, up to beta = 1 where there are no knots:
+/// Where the base is a [`mixture`](BaseRate::mixture) of C components, a categorical unit c stands beside the hidden units on
+/// the first segment, up to beta = 1 where there are no knots:
 ///
 /// `log f_beta(v) = log (1/C) sum_c exp((1 - beta) (lambda_c + theta_c.v)) + beta b.v
 /// + sum_j softplus(beta (a_j + W_j v))`, `lambda_c = log(C pi_c) - sum_i log(1 + e^(theta_ci))`.
@@ -34,13 +32,8 @@ use crate::{Error, Result};
 /// Given v, c has probabilities in proportion to the exponentials; given c and h, the logits of v are
 /// `(1 - beta) theta_c + beta (b + W^T h)`. The factor 1/C makes the density at beta = 1 that of the target.
 ///
-/// Knots with averaged moments make a moment-averaging spline
-/// ([`moment_spline`](Self::moment_spline)). The part of the path between two knots is a segment. A
-/// stage multiplies by the weights at both ends of its segment. On the first segment, which starts
-/// at zero weights, it multiplies by one matrix only and is twice as fast.
-///
-/// The geometric path between the *marginal* densities of v is another path. It is that of
-/// [`GeometricPath`](crate::path::GeometricPath) between both models.
+/// The part between two knots is a segment. A stage multiplies by the weights at both ends of its segment; on the first one,
+/// which starts at zero weights, by one matrix only, and is twice as fast.
 #[derive(Debug, Clone)]
 pub struct RbmPath<T: Scalar = f32> {
     base: BaseRate<T>,
@@ -135,12 +128,10 @@ impl<T: Scalar> RbmPath<T> {
         })
     }
 
-    /// This path, with another [`Engine`] for [`BlockGibbs`](crate::rbm::BlockGibbs) than the best
-    /// one of the machine.
+    /// Takes another [`Engine`] for [`BlockGibbs`](crate::rbm::BlockGibbs) than the best one of the machine, to compare engines or
+    /// to get the same figures on different machines.
     ///
-    /// This serves to compare engines, to report a fault in one of them, or to get the same figures
-    /// on different machines. All engines spend the same random bits, so that with one seed they
-    /// differ by rounding alone. An independent check takes another seed.
+    /// All engines spend the same random bits: with one seed they differ by rounding alone.
     ///
     /// # Errors
     /// Where this machine or this build of the crate does not have the engine.
@@ -159,11 +150,10 @@ impl<T: Scalar> RbmPath<T> {
         &self.ends[self.ends.len() - 1].rbm
     }
 
-    /// The betas of the knots, including 0 and 1. The path has a kink at each of the others.
+    /// Returns the betas of the knots, including 0 and 1. The path has a kink at each of the others.
     ///
-    /// A stage that passes a knot moves chain by chain, which costs speed but not correctness. Such
-    /// stages do not occur where the knots are betas of the schedule, as in that of
-    /// `BinnedSchedule::new(path.knots().clone())`.
+    /// A stage that passes a knot moves chain by chain, which costs speed but not correctness. None does where the knots are betas
+    /// of the schedule, as in that of `BinnedSchedule::new(path.knots().clone())`.
     pub fn knots(&self) -> &Schedule {
         &self.knots
     }
@@ -195,8 +185,7 @@ impl<T: Scalar> RbmPath<T> {
         start.map_or(&self.base_bias, |start| start.rbm.visible_bias())
     }
 
-    /// The hidden activations `a + W v` at a segment's start (0 at the base), and their gain up to
-    /// its end.
+    /// The hidden activations `a + W v` at a segment's start (0 at the base), and their gain up to its end.
     fn activations(&self, segment: usize, visible: &[bool]) -> (DVector<f64>, DVector<f64>) {
         let (start, end) = self.segment(segment);
         let end = end.rbm.hidden_activation(visible);
@@ -233,15 +222,12 @@ impl<T: Scalar> AnnealingPath for RbmPath<T> {
         Some(self.engine.get())
     }
 
-    /// `u` times the root of the sum of squares of the largest activations, for the weights as
-    /// [`BlockGibbs`](crate::rbm::BlockGibbs) computes them: `u` is half the machine epsilon of `T`, and
-    /// the activations are those of each hidden unit at the ends of each segment, the visible term of
-    /// each segment and that of a component of the base.
+    /// Returns `u` times the root of the sum of squares of the largest activations: `u` is half the machine epsilon of `T`, and
+    /// the activations are those of each hidden unit at the ends of each segment, the visible term of each segment and that of a
+    /// component of the base. Each of these sums is rounded by about `u` of its size, independently.
     ///
-    /// Each of these sums is rounded by about `u` of its size, independently of the others. Measured on
-    /// random RBMs of 3 x 4 to 100 x 784 units and weights of .1 to 1e6, log Z was off by at most 1.0
-    /// times this estimate, mostly by less than half of it. Parameters are taken as they are: how far
-    /// rounding them to `T` moved log Z is not part of it.
+    /// Measured on random RBMs of 3 x 4 to 100 x 784 units and weights of .1 to 1e6, log Z was off by at most 1.0 times this
+    /// estimate. How far rounding the parameters to `T` moved log Z is not part of it.
     fn rounding_error(&self) -> f64 {
         let components = self.base.as_mixture();
         let mut squares = components.map_or(0.0, |c| c.largest_sum().powi(2));
@@ -321,8 +307,7 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
         (start.iter().zip(end)).map(move |(a, b)| (1.0 - t) * a.as_() + t * b.as_())
     }
 
-    /// The segment that holds both this model and the other, if there is one, and their positions in
-    /// it.
+    /// The segment that holds both this model and the other, if there is one, and their positions in it.
     pub(crate) fn shared_segment(&self, other: &Self) -> Option<(usize, f64, f64)> {
         let segment = self.segment.min(other.segment);
         let end = self.path.knots.betas()[segment + 1];
@@ -372,9 +357,8 @@ impl<T: Scalar> Intermediate for RbmAt<'_, T> {
         self.beta
     }
 
-    /// Within a segment this is a sum over hidden units of differences of softplus, and one of log
-    /// means over components, each free of cancellation. Across segments it is the difference of two
-    /// log densities.
+    /// Within a segment this is a sum over hidden units of differences of softplus, and one of log means over
+    /// components, each free of cancellation. Across segments it is the difference of two log densities.
     fn log_ratio(&self, previous: &Self, visible: &Vec<bool>) -> f64 {
         let Some((segment, here, there)) = self.shared_segment(previous) else {
             return self.log_density(visible) - previous.log_density(visible);

@@ -22,8 +22,7 @@ pub(crate) struct Line(pub(crate) [u8; LINE]);
 
 /// The units of one layer for a number of chains, chain by chain in whole lines.
 ///
-/// The units that pad the last line of a chain may be 0 or 1. Draws write to them, and products
-/// pass them over.
+/// The units that pad the last line of a chain may be 0 or 1. Draws write to them, and products pass them over.
 #[derive(Debug, Clone)]
 pub(crate) struct Layer {
     units: usize,

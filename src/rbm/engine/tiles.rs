@@ -1,10 +1,9 @@
 //! Products of weights and 0/1 units by the matrix tiles of AMX, which multiply 8-bit integers and
 //! add the products in 32 bits.
 //!
-//! A unit is 0 or 1. A weight is rounded to a multiple of `w / (127 * 2^16)`, with w the largest
-//! weight of its output, and written in three signed digits of base 256. The sums over inputs are
-//! then exact, and a weight is off by at most 6e-8 of w: what single precision would make of a sum
-//! of that size.
+//! A unit is 0 or 1. A weight is rounded to a multiple of `w / (127 * 2^16)`, with w the largest weight of its output,
+//! and written in three signed digits of base 256. The sums over inputs are then exact, and a weight is off by at most
+//! 6e-8 of w: what single precision would make of a sum of that size.
 
 use crate::num::{Available, vectorized};
 use crate::rbm::Scalar;

@@ -118,20 +118,14 @@ impl<T: Scalar> Sampleable for EnumeratedRbm<T> {
 const MAX_UNITS: usize = 1 << 32;
 
 impl<T: Scalar> Rbm<T> {
-    /// Independent exact samples of the visible units, by enumeration of the smaller layer in f64.
+    /// Draws independent exact samples of the visible units, by enumeration of the smaller layer in f64.
     ///
-    /// The first pass sums the probabilities, the second finds the states at `count` uniform levels of
-    /// the distribution function. No table of states is held. It takes about twice the time of
-    /// [`exact_log_normalizer`](Self::exact_log_normalizer). Sample i comes from the i-th stream of the
-    /// seed for [`Purpose::ExactSamples`], so that the samples do not depend on their number, nor on
-    /// the number of threads.
-    ///
-    /// They are where a run from the target back to the base may start.
+    /// No table of states is held, at about twice the time of [`exact_log_normalizer`](Self::exact_log_normalizer). Sample i comes
+    /// from the i-th stream of the seed for [`Purpose::ExactSamples`], whatever the number of samples and of threads.
     ///
     /// # Errors
-    /// Where the smaller layer has more than
-    /// [`MAX_ENUMERATED_UNITS`](crate::rbm::MAX_ENUMERATED_UNITS) units, or `log Z` overflows; where
-    /// all samples together have more than 2^32 units.
+    /// Where the smaller layer has more than [`MAX_ENUMERATED_UNITS`](crate::rbm::MAX_ENUMERATED_UNITS) units, or
+    /// `log Z` overflows; where all samples together have more than 2^32 units.
     ///
     /// ```
     /// use annealed::rbm::Rbm;

@@ -26,8 +26,7 @@ pub const MAX_ENUMERATED_UNITS: usize = 25;
 /// small, so that rounding errors do not pile up.
 pub(super) const CHUNK_BITS: usize = 6;
 
-/// The largest number of independent tasks. It is fixed, so that the result does not depend on the
-/// number of threads.
+/// The largest number of independent tasks. It is fixed, so that the result does not depend on the number of threads.
 const MAX_TASKS: usize = 64;
 
 /// An RBM as a model of the states of its smaller layer, the enumerated units.
@@ -104,11 +103,10 @@ impl Enumeration {
         }
     }
 
-    /// Visits all states, block by block, and returns the accumulators of the tasks.
+    /// Visits all states, block by block, and returns the accumulators of the tasks, in the order of the states.
     ///
-    /// `start` is called with the index of the task, and `visit` is called with the accumulator of the task, the first state of the block, and the
-    /// block. Tasks run in parallel where that is compiled in. The accumulators come in the order of
-    /// the states; within a task the blocks come in any order.
+    /// `start` gets the index of the task, `visit` its accumulator, the first state of the block, and the block. Within a task the
+    /// blocks come in any order.
     pub(crate) fn fold<A: Send>(
         &self,
         start: impl Fn(usize) -> A + Sync + Send,

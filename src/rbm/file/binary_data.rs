@@ -28,11 +28,9 @@ pub struct BinaryData {
 }
 
 impl BinaryData {
-    /// Reads a `.npy` file, a `.npz` file of one array, or a file in the IDX format of MNIST, each plain or compressed
-    /// by gzip (below 4 GiB). The contents tell the format, not the name.
-    ///
-    /// The first dimension counts the rows; the others are taken together as their units. The numbers decide how they
-    /// become zeros and ones ([`Binarization`]).
+    /// Reads a `.npy` file, a `.npz` file of one array, or a file in the IDX format of MNIST, each plain or compressed by gzip
+    /// (below 4 GiB). The contents tell the format. The first dimension counts the rows; the others are taken together as their
+    /// units. The numbers decide how they become zeros and ones ([`Binarization`]).
     ///
     /// # Errors
     /// [`Error::File`] where the file cannot be read, is of another format or not whole, has several arrays or
@@ -146,12 +144,9 @@ impl DataLayout {
         self
     }
 
-    /// Each unit is drawn, with its grey value as the probability that it is on: the number itself if all are from 0 to
-    /// 1, a 255th of it if they are bytes. It takes the place of a threshold.
-    ///
-    /// Much of what is published on MNIST draws so (Salakhutdinov and Murray 2008), and the two are far apart: the
-    /// machine of that paper scores -86.4 nats a test image where pixels are drawn, as published, and -69.9 where those
-    /// from 128 on are on.
+    /// Draws each unit, with its grey value as the probability that it is on: the number itself if all are from 0 to 1, a 255th of
+    /// it if they are bytes. It takes the place of a threshold. Much of what is published on MNIST draws so (Salakhutdinov and
+    /// Murray 2008): their machine scores -86.4 nats a test image so, and -69.9 with pixels that are on from 128.
     #[must_use]
     pub fn drawn(mut self, seed: u64) -> Self {
         self.rule = Some(Rule::Drawn(seed));
@@ -175,8 +170,7 @@ pub enum Binarization {
     Fractions,
     /// A threshold was given ([`DataLayout::threshold`](crate::rbm::DataLayout::threshold)).
     Given(f64),
-    /// Units were drawn with their grey values as probabilities
-    /// ([`DataLayout::drawn`](crate::rbm::DataLayout::drawn)).
+    /// Units were drawn with their grey values as probabilities ([`DataLayout::drawn`](crate::rbm::DataLayout::drawn)).
     Drawn {
         /// The seed by which they were drawn.
         seed: u64,

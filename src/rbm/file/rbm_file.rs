@@ -14,15 +14,15 @@ use crate::rbm::file::{Arrays, npy};
 use crate::rbm::{BaseRate, Rbm, Scalar};
 use crate::{Error, Result};
 
-/// What a file holds of an RBM (feature `npz`), as NumPy, scikit-learn or PyTorch wrote it.
+/// The contents of a file of an RBM (feature `npz`), as NumPy, scikit-learn or PyTorch wrote it.
 ///
-/// The keys are `W`, the weights, `a`, the hidden biases (M), and `b`, the visible biases (D), or scikit-learn's
-/// `components_`, `intercept_hidden_` and `intercept_visible_`; [`RbmLayout`] gives others. The weights are M x D or
-/// D x M, as the biases tell; square ones are taken as M x D. There may also be `b_base`, the visible biases of the
-/// base-rate model (D), `log_z_exact`, a number, which may be an integer, and `chains`, states of the visible units
-/// (N x D).
+/// | key | holds |
+/// |---|---|
+/// | `W` or `components_` | weights, M x D or D x M, as the biases tell; square ones are taken as M x D |
+/// | `a` or `intercept_hidden_`, `b` or `intercept_visible_` | hidden biases (M), visible biases (D) |
+/// | `b_base`, `log_z_exact`, `chains`; none of them need be there | visible biases of the base-rate model (D); a number; states (N x D) |
 ///
-/// They are written in Python, from arrays, a `BernoulliRBM` of scikit-learn, or a module of PyTorch, by
+/// [`RbmLayout`] gives other names. They are written in Python by
 ///
 /// ```text
 /// numpy.savez("rbm.npz", W=W, a=a, b=b)
@@ -279,10 +279,9 @@ impl RbmLayout {
         self
     }
 
-    /// Takes square weights as visible by hidden (D x M).
+    /// Takes square weights as visible by hidden (D x M), where they are else taken as hidden by visible (M x D).
     ///
-    /// Weights that are not square tell by their shape which way round they are. Square ones do not, and are taken
-    /// as hidden by visible (M x D) unless this is called. A model that was read the wrong way round gives
+    /// Others tell by their shape. A model that was read the wrong way round gives
     /// [`Warning::BelowBaseRate`](crate::estimate::Warning::BelowBaseRate) when it scores data.
     #[must_use]
     pub fn square_transposed(mut self) -> Self {

@@ -35,13 +35,11 @@ pub use model::Harmonium;
 pub use path::{HarmoniumAt, HarmoniumPath};
 pub use train::TrainedHarmonium;
 
-/// Independent visible units of one exponential family, the visible layer of a [`Harmonium`](crate::harmonium::Harmonium).
+/// Independent visible units of one exponential family, the visible layer of a [`Harmonium`].
 ///
-/// As a model they are the layer without hidden units, `log f(v) = log r(v)`: normalised, sampled exactly, and so the base of
-/// a [`HarmoniumPath`](crate::harmonium::HarmoniumPath). Hidden units see them through S statistics `s(v)` and act on them by
-/// a field, which multiplies r(v) by `exp(field . s(v))`. Given the hidden units the visible ones are therefore of the same
-/// kind ([`tilted`](Self::tilted)), and so is what lies between two layers ([`blended`](Self::blended)). That is all that
-/// annealing, block Gibbs and enumeration ask for; lower bounds need the means of the statistics, too.
+/// As a model they are the layer without hidden units, `log f(v) = log r(v)`: normalised and sampled exactly. Hidden units see
+/// them through S statistics `s(v)` and act on them by a field, which multiplies r(v) by `exp(field . s(v))`. So given the
+/// hidden units they are of the same kind ([`tilted`](Self::tilted)), as is what lies between two layers.
 ///
 /// ```
 /// use annealed::harmonium::{CategoricalUnits, VisibleUnits};

@@ -27,10 +27,8 @@ pub struct TrainedHarmonium<V: VisibleUnits> {
 impl ContrastiveDivergence {
     /// Trains weights and biases of a harmonium on the rows of `data`.
     ///
-    /// The deviations of Gaussian units stay as they are, since they would grow to those of the data before the weights have
-    /// left their start near 0. Standardise the data (means 0, deviations 1), and take deviations that are smaller, such as
-    /// 0.5: beside units as wide as the data the hidden ones learn nothing. Of several choices the likelihood of held-out data
-    /// tells the best.
+    /// The deviations of Gaussian units stay. Standardise the data (means 0, deviations 1), and take smaller deviations, such as
+    /// 0.5: beside units as wide as the data the hidden ones learn nothing.
     ///
     /// ```
     /// use annealed::harmonium::{GaussianUnits, Harmonium};

@@ -19,20 +19,15 @@ pub trait RbmMatching {
     /// The RBM with these moments, sought from `start`.
     ///
     /// # Errors
-    /// Where the moments are of another shape or of no distribution, or the search does not
-    /// converge.
+    /// Where the moments are of another shape or of no distribution, or the search does not converge.
     fn match_moments(&self, start: &Rbm<f64>, moments: &RbmMoments) -> Result<Rbm<f64>>;
 }
 
 /// Moment matching with exact gradients, for RBMs whose smaller layer can be enumerated.
 ///
-/// L-BFGS minimises the convex function `log Z - theta . s`, with the parameters theta and the
-/// moments s that are sought. The parameters are centred at these moments: `a' = a + W mu` and
-/// `b' = b + W^T lambda`, with `mu = E[v]` and `lambda = E[h]`. In centred parameters the weights
-/// and the biases hardly interact.
-///
-/// By default there are at most 80 iterations, and an error above 0.06 in a moment is refused. A
-/// bad match costs efficiency only: the weights of a run stay unbiased with any RBM at a knot.
+/// L-BFGS minimises the convex function `log Z - theta . s`, with the moments s that are sought and parameters theta centred at
+/// them. By default there are at most 80 iterations, and an error above 0.06 in a moment is refused. A bad match costs
+/// efficiency only: the weights of a run stay unbiased.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[must_use]
 pub struct ExactMatching {
@@ -95,14 +90,9 @@ impl RbmMatching for ExactMatching {
 
 /// Moment matching by persistent chains, for RBMs of any size.
 ///
-/// This is stochastic gradient ascent of `theta . s - log Z` in centred parameters (see
-/// [`ExactMatching`](crate::rbm::ExactMatching)). The model's moments are averages over particles,
-/// which make one Gibbs sweep for each update (Tieleman 2008). The learning rate falls linearly to
-/// 0. The particles start at random bits and make 100 sweeps before the first update.
-///
-/// The quality of the match is not measured. Errors of 0.5 in a moment were seen, because
-/// intermediate models may have several modes. A bad match costs efficiency only: the weights of a
-/// run stay unbiased.
+/// This is stochastic gradient ascent of `theta . s - log Z` in centred parameters, with moments of particles that make one
+/// Gibbs sweep for each update (Tieleman 2008), 100 before the first. The learning rate falls linearly to 0. The match is not
+/// measured: errors of 0.5 in a moment were seen. A bad match costs efficiency only.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[must_use]
 pub struct PersistentMatching {

@@ -124,8 +124,7 @@ struct MomentSums {
     reference: f64,
     /// For each row, a sum for each state of the low units.
     low: Vec<[f64; STATES]>,
-    /// For each enumerated unit that is not low, a column of sums over the states in which it is
-    /// on.
+    /// For each enumerated unit that is not low, a column of sums over the states in which it is on.
     high: DMatrix<f64>,
 }
 
@@ -237,13 +236,10 @@ impl<T: Scalar> Rbm<T> {
 /// Chains that move together. Fixed, so that the result does not depend on the threads.
 const BLOCK: usize = 125;
 
-/// Gibbs chains that estimate the moments of an RBM that is too large to enumerate.
+/// Gibbs chains, from random bits, that estimate the moments of an RBM that is too large to enumerate.
 ///
-/// The chains start at random bits. The hidden units enter the averages by their probabilities
-/// given the visible units.
-///
-/// The estimates are biased where the chains do not reach every mode. A run along a path that is
-/// built on them stays unbiased.
+/// Hidden units count by their probabilities given the visible units. The estimates are biased where the chains do not reach
+/// every mode; a run along a path that is built on them stays unbiased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub struct MomentChains {
@@ -254,8 +250,7 @@ pub struct MomentChains {
 }
 
 impl MomentChains {
-    /// 1,000 chains of 10,000 sweeps, the first 1,000 of which are left out: the setting of Grosse et
-    /// al. (2013).
+    /// 1,000 chains of 10,000 sweeps, the first 1,000 of which are left out: the setting of Grosse et al. (2013).
     pub fn full() -> Self {
         Self {
             chains: 1_000,
@@ -323,8 +318,7 @@ impl MomentChains {
 impl RbmMoments {
     /// The moments of data, with the hidden units distributed as in `rbm` given each row.
     ///
-    /// They cost one pass over the data, and are close to the moments of `rbm` where it is well
-    /// trained.
+    /// They cost one pass over the data, and are close to the moments of `rbm` where it is well trained.
     ///
     /// # Errors
     /// Where there are no data, or a row does not have D entries.

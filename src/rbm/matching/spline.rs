@@ -9,19 +9,14 @@ use crate::schedule::Schedule;
 use crate::{Error, Result};
 
 impl<T: Scalar> RbmPath<T> {
-    /// The moment-averaging spline (Grosse, Maddison and Salakhutdinov 2013).
+    /// Makes the moment-averaging spline (Grosse, Maddison and Salakhutdinov 2013).
     ///
-    /// At each inner knot stands an RBM whose moments are those of the base and the `moments` of the
-    /// target, averaged with weights `1 - beta` and beta. Its parameters are sought from those at
-    /// the knot before.
-    ///
-    /// The target's moments may be exact ([`Rbm::exact_moments`]), from chains
-    /// ([`MomentChains`](crate::rbm::MomentChains)) or from data ([`RbmMoments::from_data`]). A run
-    /// along the path is unbiased with any moments.
+    /// At each inner knot stands an RBM whose moments are those of the base and the `moments` of the target, averaged with weights
+    /// `1 - beta` and beta, sought from the RBM before. The moments may be exact ([`Rbm::exact_moments`]), from chains
+    /// ([`MomentChains`](crate::rbm::MomentChains)) or from data ([`RbmMoments::from_data`]): a run is unbiased with any.
     ///
     /// # Errors
-    /// As [`through`](Self::through), and where the moments are of another shape or those of a
-    /// knot are not matched.
+    /// As [`through`](Self::through), and where the moments are of another shape or those of a knot are not matched.
     ///
     /// ```
     /// use annealed::ais::Ais;
@@ -73,13 +68,11 @@ impl<T: Scalar> BaseRate<T> {
         }
     }
 
-    /// The base nearest to a machine of these moments: its visible units are on with the probabilities
-    /// `(E[v_i] + s) / (1 + 2 s)`.
+    /// Makes the base nearest to a machine of these moments: units are on with probabilities `(E[v_i] + s) / (1 + 2 s)`.
     ///
-    /// Of all models of independent units it is the one whose Kullback-Leibler divergence from the machine,
-    /// `KL(machine || base)`, is least, but for the `smoothing` s. That keeps the logit finite of a unit that is
-    /// always on or never, for example .001, or `1/N` for the moments of N samples. Moments of the machine itself come
-    /// from [`MomentChains`](crate::rbm::MomentChains) where there are no data.
+    /// Of all models of independent units it has the least `KL(machine || base)`, but for the `smoothing` s. That keeps logits
+    /// finite: take .001, or `1/N` for the moments of N samples. Where there are no data, moments come from
+    /// [`MomentChains`](crate::rbm::MomentChains).
     ///
     /// # Errors
     /// Where a layer is empty, a visible moment is outside of `[0, 1]`, or `smoothing` is not finite and positive.
@@ -111,22 +104,12 @@ impl<T: Scalar> BaseRate<T> {
 }
 
 impl<T: Scalar> RbmPath<T> {
-    /// The costs `F_j = 1/2 (theta_{j+1} - theta_j) . (s_{j+1} - s_j)` of the segments between these
-    /// knots, from the moments at each of them (Grosse et al. 2013, Equation 20). Here theta holds W,
-    /// a and b, and s their moments.
+    /// Returns the costs `F_j = 1/2 (theta_{j+1} - theta_j) . (s_{j+1} - s_j)` of the segments between these knots, with theta the
+    /// parameters and s their moments at each knot (Grosse et al. 2013, Equation 20), those of `self.at(beta).to_rbm()`.
     ///
-    /// They price the *joint* law of v and h: each is half the symmetrised divergence of two
-    /// neighbours over both layers. The weights of a run see v alone. Their costs are the marginal
-    /// ones, which are lower, and which
-    /// [`BinnedSchedule::estimate_costs`](crate::pilot::BinnedSchedule::estimate_costs) finds.
-    /// Both lead to a schedule by
-    /// [`BinnedSchedule::with_costs`](crate::pilot::BinnedSchedule::with_costs).
-    ///
-    /// The moments at a knot are those of `self.at(beta).to_rbm()`, exact
-    /// ([`Rbm::exact_moments`](crate::rbm::Rbm::exact_moments)) or estimated
-    /// ([`MomentChains`](crate::rbm::MomentChains)); at the knots of a moment-averaging spline they are known to be
-    /// averages of those of base and target ([`RbmMoments::average`]). Estimated moments may give a
-    /// cost below 0, by noise.
+    /// They price the *joint* law of v and h, for [`with_costs`](crate::pilot::BinnedSchedule::with_costs). The weights of a run
+    /// see v alone, whose costs are lower ([`estimate_costs`](crate::pilot::BinnedSchedule::estimate_costs)). Moments that are
+    /// estimated may give a cost below 0; those at knots of a moment-averaging spline are averages ([`RbmMoments::average`]).
     ///
     /// # Errors
     /// Where there are not moments for each knot, of the path's shape.

@@ -17,8 +17,8 @@ use crate::{Error, Result};
 
 /// A search for the base from which a run finds the mass of an RBM.
 ///
-/// A base decides what a run can find: from the data's base rates, chains may pass by nearly all of Z, and no figure of
-/// that run shows it. The search tries several bases, each by a short pilot run with random streams of its own:
+/// From the data's base rates, chains may pass by nearly all of Z, and no figure of that run shows it. The search tries several
+/// bases, each by a short pilot run with random streams of its own:
 ///
 /// 1. the [`given`](Self::given) base (or else that of [mean fields](BaseRate::mean_field)) and fair coins;
 /// 2. a mixture of both with the mean-field modes to which the pilots' final states lead;
@@ -28,11 +28,9 @@ use crate::{Error, Result};
 /// 4. the better one of these, refitted again.
 ///
 /// Chosen is the base of the highest `log Z^ - 3 SE` (2 for the first), where no estimate counts for more than that with
-/// the highest certified bound; modes are not. Where the given base has an effective sample size above half of its chains, and no bound is above it,
-/// it is chosen at once.
-///
-/// Pilots take at most half of the chain-steps of the run, which starts afresh from the chosen base, so that its Z^ is
-/// unbiased.
+/// the highest certified bound; modes are not. Where the given base has an effective sample size above half of its chains, and
+/// no bound is above it, it is chosen at once. Pilots take at most half of the chain-steps of the run, which starts afresh, so
+/// that its Z^ is unbiased.
 ///
 /// ```
 /// use annealed::prelude::*;

@@ -21,18 +21,12 @@ const JUDGED_ROWS: usize = 200;
 /// About as many units of each are flipped.
 const JUDGED_UNITS: usize = 128;
 
-/// Training by contrastive divergence, CD-k (Hinton 2002), or by persistent contrastive divergence
-/// (Tieleman 2008).
+/// Training by contrastive divergence, CD-k (Hinton 2002), or by persistent contrastive divergence (Tieleman 2008): stochastic
+/// gradient ascent, with the model's moments from k Gibbs sweeps for each update.
 ///
-/// Both are stochastic gradient ascent on the log likelihood. The model's moments come from k Gibbs
-/// sweeps for each update. The sweeps start at the data, or, if persistent, where those of the last
-/// update ended.
-///
-/// Sweeps use the best engine of the machine other than AMX. Engines round differently, so that a
-/// seed gives slightly different parameters on another kind of processor.
-///
-/// By default there are 100 epochs, mini-batches of 20 rows, a learning rate that falls linearly
-/// from 0.1 to 0, a momentum of 0.5, a weight decay of 1e-4 and seed 0.
+/// By default there are 100 epochs, mini-batches of 20 rows, a learning rate that falls linearly from 0.1 to 0, a momentum of
+/// 0.5, a weight decay of 1e-4 and seed 0. Sweeps use the best engine of the machine other than AMX, so that a seed gives
+/// slightly different parameters on another kind of processor.
 ///
 /// ```
 /// use annealed::rbm::{ContrastiveDivergence, Rbm};
@@ -247,9 +241,8 @@ pub struct TrainedRbm<T: Scalar = f32> {
 }
 
 impl<T: Scalar> Rbm<T> {
-    /// A machine from which training may start (Hinton 2012, section 8). It has normal weights of
-    /// standard deviation 0.01, zero hidden biases, and the visible biases of the base-rate model of
-    /// the data.
+    /// A machine from which training may start (Hinton 2012, section 8). It has normal weights of standard deviation
+    /// 0.01, zero hidden biases, and the visible biases of the base-rate model of the data.
     ///
     /// # Errors
     /// As [`BaseRate::from_data`].

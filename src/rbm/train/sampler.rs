@@ -150,8 +150,7 @@ impl<T: Scalar> Chains<T> {
         }
     }
 
-    /// Adds `scale` times the sums over chains of `h v^T`, `h` and `v` to `sums`, with
-    /// `P(h = 1 | v)` for `h`.
+    /// Adds `scale` times the sums over chains of `h v^T`, `h` and `v` to `sums`, with `P(h = 1 | v)` for `h`.
     ///
     /// The sums of `h v^T` are products of the matrix of probabilities with 0/1 units too.
     pub(crate) fn accumulate(
