@@ -7,38 +7,23 @@
 //! [`Rbm::exact_samples`] and [`EnumeratedRbm`] exact samples. [`RbmMoments`] and [`RbmMatching`] make the knots of a
 //! moment-averaging spline ([`RbmPath::moment_spline`]).
 
-// Each folder and file uses only those above it, but for names that this one makes public.
-mod scalar;
-
-mod engine;
-
-mod model;
-
 mod base_rate;
-
-mod likelihood;
-
+mod engine;
 mod enumerate;
-
-mod mean_field;
-
-mod lower_bound;
-
-mod path;
-
-mod gibbs;
-
-mod train;
-
-mod matching;
-
 #[cfg(feature = "npz")]
 mod file;
-
-mod start;
-
+mod gibbs;
 #[doc(hidden)]
 pub mod harmonium;
+mod likelihood;
+mod lower_bound;
+mod matching;
+mod mean_field;
+mod model;
+mod path;
+mod scalar;
+mod start;
+mod train;
 
 pub use crate::num::{sigmoid, softplus};
 pub use base_rate::BaseRate;

@@ -36,7 +36,7 @@ pub(crate) struct DigitSums([[[i32; ROWS]; ROWS]; DIGITS]);
 /// A weight matrix (outputs x inputs) in tiles.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TiledWeights {
-    /// By 16 outputs, then by 64 inputs, then by digit, the highest first.
+    /// Ordered by 16 outputs, then by 64 inputs, then by digit, the highest first.
     tiles: Vec<Tile>,
     /// The value of 1 in the last digit, for each output; 0 in the padding.
     units: Vec<f32>,

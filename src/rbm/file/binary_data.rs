@@ -205,7 +205,7 @@ impl Binarization {
         Self::Drawn { seed, white }
     }
 
-    /// What numbers like these stand for. The error says which ones were seen.
+    /// Decides what numbers like these stand for. The error says which ones were seen.
     pub(super) fn of(values: impl Iterator<Item = f64>) -> Result<Self, String> {
         let seen = Seen::of(values);
         let only = |values: &[f64]| seen.few.iter().all(|x| values.contains(x));
@@ -250,7 +250,7 @@ impl Display for Binarization {
 /// How many different numbers are kept, enough to tell grey images from two values.
 const FEW: usize = 4;
 
-/// What matters of the numbers of a file.
+/// Figures of the numbers of a file.
 struct Seen {
     smallest: f64,
     largest: f64,

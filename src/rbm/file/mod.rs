@@ -21,7 +21,7 @@ use safetensors::Safetensors;
 pub use binary_data::{Binarization, BinaryData, DataLayout};
 pub use rbm_file::{RbmFile, RbmLayout};
 
-/// What a file holds, by its contents and not by its name.
+/// The arrays of a file, whose contents tell its format.
 enum Arrays {
     /// One array without a name.
     One(Array),
@@ -111,7 +111,7 @@ fn listed(keys: &[String]) -> String {
     }
 }
 
-/// What files are that other programs write.
+/// Names the kind of a file that another program wrote.
 fn kind_of(bytes: &[u8]) -> &'static str {
     match bytes {
         [] => "an empty file",

@@ -70,7 +70,7 @@ fn split_header(bytes: &[u8]) -> Option<(&str, &[u8])> {
     Some((std::str::from_utf8(header).ok()?, data))
 }
 
-/// What follows `'name':` in the header's dictionary.
+/// Returns the text after `'name':` in the header's dictionary.
 fn field<'a>(header: &'a str, name: &str) -> Result<&'a str, String> {
     let missing = || format!("no '{name}' in the .npy header");
     let (_, rest) = header

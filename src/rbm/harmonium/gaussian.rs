@@ -34,7 +34,7 @@ pub struct GaussianUnits {
     means: DVector<f64>,
     /// `1 / sigma^2`.
     precisions: DVector<f64>,
-    /// What tilting and blending add to the log density.
+    /// A constant of the log density, which tilting and blending change.
     constant: f64,
 }
 

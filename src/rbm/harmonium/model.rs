@@ -50,11 +50,8 @@ impl<V: VisibleUnits> Harmonium<V> {
     pub fn new(weights: DMatrix<f64>, hidden_bias: DVector<f64>, visible: V) -> Result<Self> {
         Error::check_not_empty("hidden_bias", hidden_bias.len())?;
         Error::check_dimension("rows of weights", weights.nrows(), hidden_bias.len())?;
-        Error::check_dimension(
-            "columns of weights",
-            weights.ncols(),
-            visible.statistic_count(),
-        )?;
+        let statistics = visible.statistic_count();
+        Error::check_dimension("columns of weights", weights.ncols(), statistics)?;
         Error::check_finite("weights", weights.iter().copied())?;
         Error::check_finite("hidden_bias", hidden_bias.iter().copied())?;
         Ok(Self {
@@ -70,24 +67,14 @@ impl<V: VisibleUnits> Harmonium<V> {
     /// # Errors
     /// Where there are no hidden units, or more weights than could be held.
     pub fn start(hidden_units: usize, visible: V, seed: u64) -> Result<Self> {
-        let (weights, most) = (
-            hidden_units.saturating_mul(visible.statistic_count()),
-            1 << 30,
-        );
+        let (statistics, most) = (visible.statistic_count(), 1 << 30);
+        let within = (1..=most).contains(&hidden_units.saturating_mul(statistics));
         let expected = format!("at least 1, and at most {most} weights");
-        Error::check(
-            (1..=most).contains(&weights),
-            "hidden_units",
-            hidden_units,
-            expected,
-        )?;
+        Error::check(within, "hidden_units", hidden_units, expected)?;
         let mut rng = stream(seed, Purpose::RbmWeights, 0);
         let mut weight = |_, _| 0.01 * StandardNormal::get().draw(&mut rng);
-        Self::new(
-            DMatrix::from_fn(hidden_units, visible.statistic_count(), &mut weight),
-            DVector::zeros(hidden_units),
-            visible,
-        )
+        let weights = DMatrix::from_fn(hidden_units, statistics, &mut weight);
+        Self::new(weights, DVector::zeros(hidden_units), visible)
     }
 
     /// Number of hidden units, M.
@@ -188,12 +175,7 @@ crate::num::deserialize_checked! {
 #[cfg(feature = "serde")]
 impl<V: VisibleUnits> Harmonium<V> {
     fn from_rows(weights: Vec<Vec<f64>>, hidden_bias: Vec<f64>, visible: V) -> Result<Self> {
-        let (rows, columns) = (weights.len(), visible.statistic_count());
-        for row in &weights {
-            Error::check_dimension("row of weights", row.len(), columns)?;
-        }
-        let entries = weights.into_iter().flatten();
-        let weights = DMatrix::from_row_iterator(rows, columns, entries);
+        let weights = crate::rbm::model::matrix_of(weights, visible.statistic_count())?;
         Self::new(weights, hidden_bias.into(), visible)
     }
 }

@@ -95,7 +95,7 @@ impl<V: VisibleUnits> AnnealingPath for HarmoniumPath<V> {
 pub struct HarmoniumAt<'a, V> {
     path: &'a HarmoniumPath<V>,
     beta: f64,
-    /// Those of base and target, blended.
+    /// The units of base and target, blended.
     pub(crate) visible: V,
 }
 
@@ -110,7 +110,7 @@ impl<'a, V: VisibleUnits> HarmoniumAt<'a, V> {
         &self.visible
     }
 
-    /// What one more unit of beta adds to the log density of the visible units; `-inf` where the target excludes them.
+    /// Returns what one more unit of beta adds to the log density of the visible units; `-inf` where the target excludes them.
     fn visible_slope(&self, state: &V::State) -> f64 {
         let target = self.path.target.visible().log_density(state);
         if target == f64::NEG_INFINITY {

@@ -190,7 +190,7 @@ pub(super) trait Trainee {
     type Row;
     type Judgement;
 
-    /// What may keep parameters from overflowing.
+    /// A change of settings or data that may keep parameters from overflowing.
     const REMEDY: &'static str;
 
     fn rng(&mut self) -> &mut StreamRng;
