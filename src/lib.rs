@@ -48,7 +48,8 @@ pub mod guide {
     #[doc = include_str!("../docs/which-method.md")]
     pub mod which_method {}
 }
-pub mod harmonium;
+#[doc(inline)]
+pub use rbm::harmonium;
 pub mod kernel;
 pub mod learned;
 pub mod levels;

@@ -35,7 +35,7 @@ macro_rules! deserialize_checked {
             {
                 let ($($field,)+) = {
                     #[derive(serde::Deserialize)]
-                    struct $name $(<$($parameter),+>)? {
+                    struct $name $(<$($parameter $(: $bound $(+ $more)*)?),+>)? {
                         $($(#[$attribute])* $field: $type),+
                     }
                     let read = <$name $(<$($parameter),+>)?>::deserialize(format)?;

@@ -12,20 +12,15 @@ use crate::rbm::engine::{
     Categorical, CategoricalBuffers, Inputs, Layer, Positions, ProductBuffers, Row, Words, dot,
     draw_units, total, weigh_and_draw,
 };
-use crate::rbm::model::Rbm;
-use crate::rbm::path::{RbmAt, RbmPath, SegmentEnd};
-use crate::rbm::scalar::Scalar;
+use crate::rbm::path::SegmentEnd;
+use crate::rbm::{Rbm, RbmAt, RbmPath, Scalar};
 
-/// Block Gibbs sampling of an RBM: all hidden units given the visible ones, then all visible
-/// units given the hidden ones, each layer at once. Leaves the marginal of `v` invariant and is
-/// reversible on it.
+/// Block Gibbs sampling of an RBM: all hidden units given the visible ones, then all visible units given the hidden ones.
+/// Leaves the marginal of `v` invariant and is reversible on it.
 ///
-/// On an [`RbmPath`](crate::rbm::RbmPath) a block of chains moves as a whole: the product
-/// `W v` and one exponential a hidden unit serve the weight update and the sampling. Its random
-/// bits come from generators that are seeded, on first use, by the stream of the block's first
-/// chain. A stage that passes a knot of the path moves chain by chain, so let knots be stages. The
-/// matrix product uses the widest vector instructions found at run time, so that on another kind
-/// of processor the last bits of an activation may differ.
+/// On an [`RbmPath`](crate::rbm::RbmPath) a block of chains moves as a whole, with random bits seeded by the stream of its
+/// first chain. A stage that passes a knot moves chain by chain, so let knots be stages. Products use the widest vector
+/// instructions found at run time: on another kind of processor the last bits of an activation may differ.
 ///
 /// ```
 /// use annealed::ais::Population;
@@ -114,8 +109,7 @@ impl<T: Scalar> Invariant<Stationary<&Rbm<T>>> for BlockGibbs {}
 /// The models at a segment's ends.
 type Segment<'a, T> = (Option<&'a SegmentEnd<T>>, &'a SegmentEnd<T>);
 
-/// The chains of a block that take part in a sweep, gathered: entry i of each list belongs to chain
-/// `chains[i]`.
+/// The chains of a block that take part in a sweep, gathered: entry i of each list belongs to chain `chains[i]`.
 #[derive(Debug, Clone)]
 pub struct Buffers<T: Scalar> {
     engine: Available,

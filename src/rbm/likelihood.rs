@@ -3,9 +3,8 @@
 use crate::estimate::Warning;
 use crate::model::{NormalizedModel, UnnormalizedModel};
 use crate::num::Moments;
-use crate::rbm::base_rate::{BaseRate, check_data};
-use crate::rbm::model::Rbm;
-use crate::rbm::scalar::Scalar;
+use crate::rbm::base_rate::check_data;
+use crate::rbm::{BaseRate, Rbm, Scalar};
 use crate::{Error, Result};
 
 /// The mean log likelihood of data under an RBM, beside that under its base-rate model, in nats a row.
@@ -23,23 +22,26 @@ pub struct LogLikelihood {
     /// Log likelihood of any row where all states are equally likely: `-D log 2` for 0/1 units (fair coins), `-D log q` for
     /// units of q categories, `-inf` for Gaussian ones.
     pub fair_coins: f64,
-    /// Standard error over the rows of the difference between `mean` and `base_rate`; infinite for a
-    /// single row.
+    /// Standard error over the rows of the difference between `mean` and `base_rate`; infinite for a single row.
     pub difference_error: f64,
     /// Number of rows.
     pub rows: usize,
 }
 
 impl LogLikelihood {
-    /// From `log f` of each row, and the log likelihood of each under the base-rate model.
-    pub(crate) fn of_scores(
+    /// Scores data, of which there are some, under a machine of this `log_z` and under a base.
+    pub(super) fn of<M: UnnormalizedModel>(
+        machine: &M,
         log_z: f64,
-        scores: impl Iterator<Item = (f64, f64)>,
+        base: &impl NormalizedModel<State = M::State>,
         fair_coins: f64,
+        data: &[M::State],
     ) -> Self {
+        let base_log_z = base.log_normalizer();
         let [mut model, mut base_rate, mut difference] = [Moments::default(); 3];
-        for (log_f, of_base) in scores {
-            let of_model = log_f - log_z;
+        for row in data {
+            let of_model = machine.log_density(row) - log_z;
+            let of_base = base.log_density(row) - base_log_z;
             model.add(of_model);
             base_rate.add(of_base);
             difference.add(of_model - of_base);
@@ -103,13 +105,8 @@ impl<T: Scalar> Rbm<T> {
         Error::check_number("log_z", log_z)?;
         Error::check_dimension("row of data", check_data(data)?, self.visible_units())?;
         Error::check_dimension("base", base.visible_units(), self.visible_units())?;
-        let base_log_z = base.log_normalizer();
-        let scores = data.iter().map(|row| {
-            let of_base = base.log_density(row) - base_log_z;
-            (self.log_density(row), of_base)
-        });
         let fair_coins = -(self.visible_units() as f64) * std::f64::consts::LN_2;
-        Ok(LogLikelihood::of_scores(log_z, scores, fair_coins))
+        Ok(LogLikelihood::of(self, log_z, base, fair_coins, data))
     }
 }
 

@@ -1,15 +1,14 @@
 //! A lower bound on log Z of an RBM that needs no chain to be right.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use nalgebra::{DMatrix, DVector};
 
-use crate::num::{sigmoid, softplus};
-use crate::rbm::configurations::{Configuration, MOST, log_sum};
+use crate::num::{WeightSums, sigmoid, softplus};
 use crate::rbm::enumerate::{check_log_normalizer, map_tasks};
 use crate::rbm::mean_field::{BLOCK, Layer, MeanField, coin_blocks};
-use crate::rbm::model::Rbm;
-use crate::rbm::scalar::Scalar;
+use crate::rbm::model::masked_sum_of;
+use crate::rbm::{Rbm, Scalar};
 use crate::{Error, Result};
 
 /// The change in every probability at which a mode is found.
@@ -48,14 +47,12 @@ pub struct MeanFieldMode {
 }
 
 impl<T: Scalar> Rbm<T> {
-    /// A lower bound on log Z, from these visible states, which may be none, and from so many `starts` at fair coins.
+    /// Computes a lower bound on log Z from visible `states`, perhaps none, and from `starts` at fair coins.
     ///
-    /// Two bounds hold for certain. For means mu of the hidden units, with H the entropy,
-    /// `a.mu + H(mu) + sum_i softplus(b_i + (W^T mu)_i) <= log Z`; the equations of a [mode](MeanFieldMode), applied in
-    /// turn, never lower it. And the sum of `f(h) = exp(a.h) prod_i (1 + exp(b_i + (W^T h)_i))` over *distinct* hidden
-    /// configurations is at most Z: the most probable ones at both ends of the ascents, and what a search finds from
-    /// there by changing one unit at a time. All of it is computed in f64 and gives the same bits on any number of
-    /// threads.
+    /// For means mu of the hidden units, with H the entropy, `a.mu + H(mu) + sum_i softplus(b_i + (W^T mu)_i) <= log Z`; the
+    /// equations of a [mode](MeanFieldMode), applied in turn, never lower it. And the sum of
+    /// `f(h) = exp(a.h) prod_i (1 + exp(b_i + (W^T h)_i))` over *distinct* hidden configurations is at most Z: the most probable
+    /// ones at both ends of the ascents, and others that differ in one unit at a time. Threads change no bit.
     ///
     /// # Errors
     /// Neither states nor starts; a state of another length than D; parameters of which log Z overflows.
@@ -164,12 +161,143 @@ impl<L: Layer> MeanField<L> {
     }
 }
 
+/// Configurations whose neighbours are evaluated side by side. Fixed, so that the result does not depend on the threads.
+const WAVE: usize = 16;
+/// The largest number of configurations that a search finds.
+pub(crate) const MOST: usize = 20_000;
+/// The search ends when a wave adds less than this to the log of the configurations' sum.
+const GAIN: f64 = 1e-3;
+
+/// A hidden configuration h, after its `log f(h) = a.h + A(b + W^T h)`, A the log normalizer of the visible layer.
+pub(crate) type Configuration = (f64, Vec<bool>);
+
+/// `log sum f(h)` over configurations that stand by falling density. The smallest are added first, so that the sum
+/// keeps its digits where it is about 1.
+pub(super) fn log_sum(configurations: &[Configuration]) -> f64 {
+    let largest = configurations[0].0;
+    let others = configurations[1..].iter().rev();
+    let others: f64 = others.map(|(log_f, _)| (log_f - largest).exp()).sum();
+    largest + others.ln_1p()
+}
+
+/// Chain-steps of a run for each of its states from which its lower bound is sought.
+const STEPS_PER_STATE: u64 = 2_500;
+
+/// Returns the states and the largest number of configurations from which the lower bound of a run is sought: fewer the
+/// shorter the run is, so that the search costs less than a tenth of it.
+pub(super) fn share_of_run<'s, S>(
+    states: &'s [&'s S],
+    chain_steps: u64,
+    hidden_units: usize,
+) -> (&'s [&'s S], usize) {
+    let count = (chain_steps / STEPS_PER_STATE).max(1) as usize;
+    let most = most_configurations(chain_steps, hidden_units);
+    (&states[..count.min(states.len())], most)
+}
+
+/// Returns the number of configurations that cost about a twentieth of a run of so many chain-steps.
+pub(super) fn most_configurations(chain_steps: u64, hidden_units: usize) -> usize {
+    let cost = chain_steps.saturating_mul(hidden_units as u64) / 500;
+    cost.clamp(WAVE as u64, MOST as u64) as usize
+}
+
+impl<L: Layer> MeanField<L> {
+    /// Distinct configurations by falling density: the first ones, those that differ in one unit from the heaviest of
+    /// them, and so on, until `most` of them are found.
+    pub(super) fn search(&self, first: &[Vec<bool>], most: usize) -> Vec<Configuration> {
+        let (mut met, mut sums) = (HashSet::new(), WeightSums::default());
+        let (mut open, mut expanded) = (Vec::new(), Vec::new());
+        let first = first.iter().filter(|units| met.insert(units.to_vec()));
+        let first: Vec<&Vec<bool>> = first.collect();
+        let mut fresh = map_tasks(first.len(), |i| self.configuration(first[i]));
+        loop {
+            let before = sums.log_sum();
+            fresh.iter().for_each(|(log_f, _)| sums.add(*log_f));
+            open.append(&mut fresh);
+            open.sort_by(falling);
+            let grows = sums.log_sum() - before >= GAIN;
+            if met.len() >= most || !grows {
+                expanded.append(&mut open);
+                expanded.sort_by(falling);
+                return expanded;
+            }
+            let heaviest: Vec<Configuration> = open.drain(..WAVE.min(open.len())).collect();
+            let neighbours = heaviest
+                .iter()
+                .map(|(_, units)| neighbours(units, &mut met));
+            let neighbours: Vec<_> = neighbours.collect();
+            let evaluated = map_tasks(heaviest.len(), |i| {
+                self.evaluate(&heaviest[i].1, &neighbours[i])
+            });
+            fresh.extend(evaluated.into_iter().flatten());
+            expanded.extend(heaviest);
+        }
+    }
+
+    fn configuration(&self, units: &[bool]) -> Configuration {
+        let (linear, fields) = self.given(units);
+        let fields = fields.as_slice();
+        (
+            linear + self.layer.log_normalizer(fields, 0.0, fields),
+            units.to_vec(),
+        )
+    }
+
+    /// Evaluates configurations that differ from `units` in the unit named.
+    fn evaluate(&self, units: &[bool], neighbours: &[(usize, Vec<bool>)]) -> Vec<Configuration> {
+        let (linear, fields) = self.given(units);
+        let evaluate = |(j, neighbour): &(usize, Vec<bool>)| {
+            let sign = if units[*j] { -1.0 } else { 1.0 };
+            let weights = self.transposed.column(*j);
+            let after = self
+                .layer
+                .log_normalizer(fields.as_slice(), sign, weights.as_slice());
+            (
+                linear + sign * self.hidden_bias[*j] + after,
+                neighbour.clone(),
+            )
+        };
+        neighbours.iter().map(evaluate).collect()
+    }
+
+    /// `a.h`, and the fields `b + W^T h`.
+    fn given(&self, units: &[bool]) -> (f64, DVector<f64>) {
+        let mut fields = self.visible_bias.clone();
+        for (column, _) in self
+            .transposed
+            .column_iter()
+            .zip(units)
+            .filter(|(_, on)| **on)
+        {
+            fields += column;
+        }
+        (masked_sum_of(self.hidden_bias.as_slice(), units), fields)
+    }
+}
+
+fn falling(one: &Configuration, other: &Configuration) -> std::cmp::Ordering {
+    other.0.total_cmp(&one.0)
+}
+
+/// The configurations that differ from `units` in one unit and are not yet met, each with that unit.
+fn neighbours(units: &[bool], met: &mut HashSet<Vec<bool>>) -> Vec<(usize, Vec<bool>)> {
+    let flipped = (0..units.len()).map(|j| {
+        let mut neighbour = units.to_vec();
+        neighbour[j] = !neighbour[j];
+        (j, neighbour)
+    });
+    flipped
+        .filter(|(_, units)| met.insert(units.clone()))
+        .collect()
+}
+
 #[cfg(all(test, feature = "rayon"))]
 mod tests {
     use rand::RngExt;
 
-    use super::*;
     use crate::random::{Purpose, stream};
+
+    use super::*;
 
     #[test]
     fn any_number_of_threads_gives_the_same_bits() {

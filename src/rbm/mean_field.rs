@@ -5,10 +5,8 @@ use rand::RngExt;
 
 use crate::num::{Available, exp_of_negative, sigmoid, vectorized};
 use crate::random::{Purpose, StreamRng, stream, successive};
-use crate::rbm::base_rate::BaseRate;
 use crate::rbm::enumerate::map_tasks;
-use crate::rbm::model::Rbm;
-use crate::rbm::scalar::Scalar;
+use crate::rbm::{BaseRate, Rbm, Scalar};
 use crate::{Error, Result};
 
 /// Starts that move together, as the columns of a matrix. Fixed, so that the result does not depend on the threads.
@@ -19,19 +17,12 @@ const TOLERANCE: f64 = 1e-6;
 const MAX_SWEEPS: usize = 10_000;
 
 impl<T: Scalar> BaseRate<T> {
-    /// A base for `rbm` from its parameters alone, where there are no data.
+    /// Makes a base for `rbm` from its parameters alone, where there are no data (Mazzanti and Romero 2020).
     ///
-    /// A solution of the mean-field equations
-    ///
-    /// `mu = sigmoid(a + W m)`, `m = sigmoid(b + W^T mu)`
-    ///
-    /// holds a probability for each hidden and each visible unit. It is a stationary point of the bound
-    /// `b.m + a.mu + mu^T W m + H(m) + H(mu) <= log Z`, H the entropy, and describes one mode of the machine. The
-    /// equations are applied in turn, which never lowers the bound, from so many `starts`: states of fair coins.
-    /// The base has the mean of the probabilities `m` that they lead to, each solution as often as it is found. So it
-    /// covers several modes, where one solution, even that of the highest bound, may be a worse base than fair coins.
-    ///
-    /// The use of such bases is due to Mazzanti and Romero (2020). What they gain: `docs/bases.md`.
+    /// A solution of the mean-field equations `mu = sigmoid(a + W m)`, `m = sigmoid(b + W^T mu)` is a stationary point of the bound
+    /// `b.m + a.mu + mu^T W m + H(m) + H(mu) <= log Z`, H the entropy, and describes one mode. The equations are applied in turn
+    /// from `starts` states of fair coins; the base has the mean of the probabilities `m` that they lead to, and so covers several
+    /// modes. What that gains: `docs/bases.md`.
     ///
     /// # Errors
     /// Where there is no start, or more than can be worked off.

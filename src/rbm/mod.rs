@@ -1,65 +1,41 @@
 //! Restricted Boltzmann machines.
 //!
-//! [`Rbm`] is the model, [`BaseRate`] the machine without weights that annealing starts from,
-//! [`RbmPath`] the path between them and [`BlockGibbs`] the kernel that moves along it.
-//! [`ContrastiveDivergence`] trains a machine on data. With the feature `npz`, `RbmFile` reads machines and `BinaryData`
-//! reads data from files.
-//! For a machine of at most [`MAX_ENUMERATED_UNITS`] units in its smaller layer,
-//! [`Rbm::exact_log_normalizer`] gives `log Z`, and [`Rbm::exact_samples`] and [`EnumeratedRbm`] exact
-//! samples.
-//! [`RbmMoments`] and [`RbmMatching`] make the knots of a moment-averaging spline
-//! ([`RbmPath::moment_spline`]).
-
-// Each folder and file uses only those above it.
-mod scalar;
-
-mod engine;
-
-mod model;
-
-mod components;
+//! [`Rbm`] is the model, [`BaseRate`] the machine without weights that annealing starts from, [`RbmPath`] the path
+//! between them and [`BlockGibbs`] the kernel that moves along it. [`ContrastiveDivergence`] trains a machine on data.
+//! With the feature `npz`, `RbmFile` reads machines and `BinaryData` reads data from files. For a machine of at most
+//! [`MAX_ENUMERATED_UNITS`] units in its smaller layer, [`Rbm::exact_log_normalizer`] gives `log Z`, and
+//! [`Rbm::exact_samples`] and [`EnumeratedRbm`] exact samples. [`RbmMoments`] and [`RbmMatching`] make the knots of a
+//! moment-averaging spline ([`RbmPath::moment_spline`]).
 
 mod base_rate;
-
-mod likelihood;
-
+mod engine;
 mod enumerate;
-
-mod mean_field;
-
-mod configurations;
-
-mod lower_bound;
-
-mod path;
-
-mod gibbs;
-
-mod train;
-
-mod matching;
-
 #[cfg(feature = "npz")]
 mod file;
-
+mod gibbs;
+#[doc(hidden)]
+pub mod harmonium;
+mod likelihood;
+mod lower_bound;
+mod matching;
+mod mean_field;
+mod model;
+mod path;
+mod scalar;
 mod start;
+mod train;
 
 pub use crate::num::{sigmoid, softplus};
 pub use base_rate::BaseRate;
-pub(crate) use configurations::{MOST, most_configurations};
 pub use enumerate::{EnumeratedRbm, MAX_ENUMERATED_UNITS};
-pub(crate) use enumerate::{check_log_normalizer, map_tasks};
 #[cfg(feature = "npz")]
 pub use file::{Binarization, BinaryData, DataLayout, RbmFile, RbmLayout};
 pub use gibbs::BlockGibbs;
 pub use likelihood::LogLikelihood;
 pub use lower_bound::{LogZBound, MeanFieldMode};
 pub use matching::{ExactMatching, MomentChains, PersistentMatching, RbmMatching, RbmMoments};
-pub(crate) use mean_field::{BLOCK, Layer, MeanField, coin_blocks};
 pub use model::Rbm;
-pub(crate) use path::STEPS_PER_STATE;
 pub use path::{RbmAt, RbmPath};
 pub use scalar::Scalar;
 pub use start::{Candidate, Start, StartSearch};
-pub(crate) use train::judged_rows;
 pub use train::{ContrastiveDivergence, Epoch, TrainedRbm};

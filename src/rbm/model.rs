@@ -3,10 +3,10 @@
 use nalgebra::{DMatrix, DVector};
 use rand::{Rng, RngExt};
 
-use super::scalar::Scalar;
 use crate::error::demand_dimension;
 use crate::model::UnnormalizedModel;
 use crate::num::{sigmoid, softplus};
+use crate::rbm::Scalar;
 use crate::{Error, Result};
 
 /// A restricted Boltzmann machine with M hidden and D visible units, which are 0 or 1.
@@ -42,7 +42,7 @@ pub struct Rbm<T: Scalar = f32> {
 }
 
 impl<T: Scalar> Rbm<T> {
-    /// From weights (M x D), hidden biases (M) and visible biases (D).
+    /// Creates a machine from weights (M x D), hidden biases (M) and visible biases (D).
     ///
     /// # Errors
     /// Where a layer is empty, the sizes disagree, or a parameter is not finite.
@@ -257,12 +257,17 @@ crate::num::deserialize_checked! {
 #[cfg(feature = "serde")]
 impl<T: Scalar> Rbm<T> {
     fn from_rows(weights: Vec<Vec<T>>, hidden_bias: Vec<T>, visible_bias: Vec<T>) -> Result<Self> {
-        let (rows, columns) = (weights.len(), visible_bias.len());
-        for row in &weights {
-            Error::check_dimension("row of weights", row.len(), columns)?;
-        }
-        let entries = weights.into_iter().flatten();
-        let weights = DMatrix::from_row_iterator(rows, columns, entries);
+        let weights = matrix_of(weights, visible_bias.len())?;
         Self::new(weights, hidden_bias.into(), visible_bias.into())
     }
+}
+
+/// A matrix of weights from its rows.
+#[cfg(feature = "serde")]
+pub(crate) fn matrix_of<T: Scalar>(rows: Vec<Vec<T>>, columns: usize) -> Result<DMatrix<T>> {
+    for row in &rows {
+        Error::check_dimension("row of weights", row.len(), columns)?;
+    }
+    let (count, entries) = (rows.len(), rows.into_iter().flatten());
+    Ok(DMatrix::from_row_iterator(count, columns, entries))
 }

@@ -6,28 +6,25 @@ use rand::Rng;
 use crate::model::UnnormalizedModel;
 use crate::num::{Available, Engine, sigmoid, softplus, softplus_increment};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
-use crate::rbm::base_rate::BaseRate;
-use crate::rbm::components::Components;
-use crate::rbm::configurations::most_configurations;
+use crate::rbm::base_rate::Components;
 use crate::rbm::engine::{Categorical, LINE, Row, WeightMatrix, Weights};
-use crate::rbm::model::{Rbm, check_finite, draw_all, draw_into, largest_sum, masked_sum_of};
-use crate::rbm::scalar::Scalar;
+use crate::rbm::lower_bound::share_of_run;
+use crate::rbm::model::{check_finite, draw_all, draw_into, largest_sum, masked_sum_of};
+use crate::rbm::{BaseRate, Rbm, Scalar};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
 /// A path of RBMs from a base-rate model to a target, straight or through RBMs at knots.
 ///
-/// Between neighbouring knots the path is geometric in the *joint* densities of v and h. It mixes
-/// energies, so that W, a and b are linear in beta. Every intermediate model is then an RBM, as
-/// block Gibbs sampling requires.
+/// Between neighbouring knots it is geometric in the *joint* densities of v and h: W, a and b are linear in beta. The path that
+/// is geometric in the *marginal* densities is [`GeometricPath`](crate::path::GeometricPath) between both models.
 ///
-/// The straight path (Salakhutdinov and Murray 2008, equation 15) scales W and a by beta, and moves
-/// the visible biases from those of the base to those of the target:
+/// The straight path (Salakhutdinov and Murray 2008, equation 15) is
 ///
 /// `log f_beta(v) = ((1 - beta) b_base + beta b).v + sum_j softplus(beta (a_j + W_j v))`.
 ///
-/// Where the base is a [`mixture`](BaseRate::mixture) of C components, a categorical unit c stands
-/// beside the hidden units on the first segment, up to beta = 1 where there are no knots:
+/// Where the base is a [`mixture`](BaseRate::mixture) of C components, a categorical unit c stands beside the hidden units on
+/// the first segment, up to beta = 1 where there are no knots:
 ///
 /// `log f_beta(v) = log (1/C) sum_c exp((1 - beta) (lambda_c + theta_c.v)) + beta b.v
 /// + sum_j softplus(beta (a_j + W_j v))`, `lambda_c = log(C pi_c) - sum_i log(1 + e^(theta_ci))`.
@@ -35,13 +32,8 @@ use crate::{Error, Result};
 /// Given v, c has probabilities in proportion to the exponentials; given c and h, the logits of v are
 /// `(1 - beta) theta_c + beta (b + W^T h)`. The factor 1/C makes the density at beta = 1 that of the target.
 ///
-/// Knots with averaged moments make a moment-averaging spline
-/// ([`moment_spline`](Self::moment_spline)). The part of the path between two knots is a segment. A
-/// stage multiplies by the weights at both ends of its segment. On the first segment, which starts
-/// at zero weights, it multiplies by one matrix only and is twice as fast.
-///
-/// The geometric path between the *marginal* densities of v is another path. It is that of
-/// [`GeometricPath`](crate::path::GeometricPath) between both models.
+/// The part between two knots is a segment. A stage multiplies by the weights at both ends of its segment; on the first one,
+/// which starts at zero weights, by one matrix only, and is twice as fast.
 #[derive(Debug, Clone)]
 pub struct RbmPath<T: Scalar = f32> {
     base: BaseRate<T>,
@@ -55,9 +47,6 @@ pub struct RbmPath<T: Scalar = f32> {
     ends: Vec<SegmentEnd<T>>,
     pub(crate) engine: Available,
 }
-
-/// Chain-steps of a run for each of its states from which its lower bound is sought.
-pub(crate) const STEPS_PER_STATE: u64 = 2_500;
 
 /// The RBM at the end of a segment.
 #[derive(Debug, Clone)]
@@ -139,12 +128,10 @@ impl<T: Scalar> RbmPath<T> {
         })
     }
 
-    /// This path, with another [`Engine`] for [`BlockGibbs`](crate::rbm::BlockGibbs) than the best
-    /// one of the machine.
+    /// Takes another [`Engine`] for [`BlockGibbs`](crate::rbm::BlockGibbs) than the best one of the machine, to compare engines or
+    /// to get the same figures on different machines.
     ///
-    /// This serves to compare engines, to report a fault in one of them, or to get the same figures
-    /// on different machines. All engines spend the same random bits, so that with one seed they
-    /// differ by rounding alone. An independent check takes another seed.
+    /// All engines spend the same random bits: with one seed they differ by rounding alone.
     ///
     /// # Errors
     /// Where this machine or this build of the crate does not have the engine.
@@ -163,11 +150,10 @@ impl<T: Scalar> RbmPath<T> {
         &self.ends[self.ends.len() - 1].rbm
     }
 
-    /// The betas of the knots, including 0 and 1. The path has a kink at each of the others.
+    /// Returns the betas of the knots, including 0 and 1. The path has a kink at each of the others.
     ///
-    /// A stage that passes a knot moves chain by chain, which costs speed but not correctness. Such
-    /// stages do not occur where the knots are betas of the schedule, as in that of
-    /// `BinnedSchedule::new(path.knots().clone())`.
+    /// A stage that passes a knot moves chain by chain, which costs speed but not correctness. None does where the knots are betas
+    /// of the schedule, as in that of `BinnedSchedule::new(path.knots().clone())`.
     pub fn knots(&self) -> &Schedule {
         &self.knots
     }
@@ -199,8 +185,7 @@ impl<T: Scalar> RbmPath<T> {
         start.map_or(&self.base_bias, |start| start.rbm.visible_bias())
     }
 
-    /// The hidden activations `a + W v` at a segment's start (0 at the base), and their gain up to
-    /// its end.
+    /// The hidden activations `a + W v` at a segment's start (0 at the base), and their gain up to its end.
     fn activations(&self, segment: usize, visible: &[bool]) -> (DVector<f64>, DVector<f64>) {
         let (start, end) = self.segment(segment);
         let end = end.rbm.hidden_activation(visible);
@@ -237,15 +222,12 @@ impl<T: Scalar> AnnealingPath for RbmPath<T> {
         Some(self.engine.get())
     }
 
-    /// `u` times the root of the sum of squares of the largest activations, for the weights as
-    /// [`BlockGibbs`](crate::rbm::BlockGibbs) computes them: `u` is half the machine epsilon of `T`, and
-    /// the activations are those of each hidden unit at the ends of each segment, the visible term of
-    /// each segment and that of a component of the base.
+    /// Returns `u` times the root of the sum of squares of the largest activations: `u` is half the machine epsilon of `T`, and
+    /// the activations are those of each hidden unit at the ends of each segment, the visible term of each segment and that of a
+    /// component of the base. Each of these sums is rounded by about `u` of its size, independently.
     ///
-    /// Each of these sums is rounded by about `u` of its size, independently of the others. Measured on
-    /// random RBMs of 3 x 4 to 100 x 784 units and weights of .1 to 1e6, log Z was off by at most 1.1
-    /// times this estimate, mostly by less than half of it. Parameters are taken as they are: how far
-    /// rounding them to `T` moved log Z is not part of it.
+    /// Measured on random RBMs of 3 x 4 to 100 x 784 units and weights of .1 to 1e6, log Z was off by at most 1.1 times this
+    /// estimate. How far rounding the parameters to `T` moved log Z is not part of it.
     fn rounding_error(&self) -> f64 {
         let components = self.base.as_mixture();
         let mut squares = components.map_or(0.0, |c| c.largest_sum().powi(2));
@@ -258,13 +240,11 @@ impl<T: Scalar> AnnealingPath for RbmPath<T> {
         0.5 * T::epsilon().as_() * squares.sqrt()
     }
 
-    /// Returns the bound of [`Rbm::lower_bound`] from at most one state for 2,500 chain-steps, and from a search that is
-    /// smaller the fewer there are: it costs less than a tenth of the run.
+    /// Returns the bound of [`Rbm::lower_bound`] from one state for 2,500 chain-steps, at less than a tenth of the run's cost.
     fn lower_bound(&self, states: &[&Vec<bool>], chain_steps: u64) -> Option<f64> {
-        let count = (chain_steps / STEPS_PER_STATE).max(1) as usize;
-        let states = states.iter().take(count).map(|&state| state.clone());
-        let most = most_configurations(chain_steps, self.base.hidden_units());
-        let found = self.target().explore(&Vec::from_iter(states), 0, 0, most);
+        let (states, most) = share_of_run(states, chain_steps, self.base.hidden_units());
+        let states = Vec::from_iter(states.iter().map(|&state| state.clone()));
+        let found = self.target().explore(&states, 0, 0, most);
         Some(found.ok()?.0.value)
     }
 
@@ -327,8 +307,7 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
         (start.iter().zip(end)).map(move |(a, b)| (1.0 - t) * a.as_() + t * b.as_())
     }
 
-    /// The segment that holds both this model and the other, if there is one, and their positions in
-    /// it.
+    /// The segment that holds both this model and the other, if there is one, and their positions in it.
     pub(crate) fn shared_segment(&self, other: &Self) -> Option<(usize, f64, f64)> {
         let segment = self.segment.min(other.segment);
         let end = self.path.knots.betas()[segment + 1];
@@ -378,9 +357,8 @@ impl<T: Scalar> Intermediate for RbmAt<'_, T> {
         self.beta
     }
 
-    /// Within a segment this is a sum over hidden units of differences of softplus, and one of log
-    /// means over components, each free of cancellation. Across segments it is the difference of two
-    /// log densities.
+    /// Within a segment this is a sum over hidden units of differences of softplus, and one of log means over
+    /// components, each free of cancellation. Across segments it is the difference of two log densities.
     fn log_ratio(&self, previous: &Self, visible: &Vec<bool>) -> f64 {
         let Some((segment, here, there)) = self.shared_segment(previous) else {
             return self.log_density(visible) - previous.log_density(visible);

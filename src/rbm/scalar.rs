@@ -24,7 +24,7 @@ pub(crate) mod sealed {
     use super::Float;
     use crate::random::LANES;
 
-    /// What the elementwise functions need to know of a type beyond what num-traits tells.
+    /// Constants and functions of a type for the elementwise functions, beside those of num-traits.
     pub trait Elementwise: Float + Default + From<u8> + From<f32> + 'static {
         /// `1.5 * 2^(mantissa bits)`: adding it rounds to an integer, left in the low bits.
         const ROUND: Self;

@@ -2,9 +2,8 @@
 //! component.
 
 use annealed::Error;
-use annealed::ais::{Ais, Bridge, PartialRun, Population, Resampling, TargetSamples};
+use annealed::ais::{Ais, Bridge, PartialRun, Resampling, TargetSamples};
 use annealed::chain::{Block, Increment, Stage, Step};
-use annealed::estimate::Estimate;
 use annealed::kernel::TransitionKernel;
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, BetaDerivative, Engine, Intermediate};
@@ -18,7 +17,10 @@ use annealed::tempering::Tempering;
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 use rand::RngExt;
 
-use super::rbm_gibbs::PerChain;
+use super::rbm_gibbs::{
+    PerChain, bits, block_of, check_frequencies, check_fused_moves, check_fused_ratios, engines,
+    index, log_mean_and_rounding,
+};
 
 const SHARES: [f64; 3] = [0.5, 0.3, 0.2];
 
@@ -65,17 +67,8 @@ fn knot() -> Rbm<f64> {
     .unwrap()
 }
 
-fn bits(state: usize, units: usize) -> Vec<bool> {
-    (0..units).map(|i| state >> i & 1 == 1).collect()
-}
-
 fn states() -> impl Iterator<Item = Vec<bool>> {
     (0..16).map(|state| bits(state, 4))
-}
-
-fn index(state: &[bool]) -> usize {
-    let places = state.iter().enumerate();
-    places.map(|(i, &on)| usize::from(on) << i).sum()
 }
 
 fn dot(values: &[f64], units: &[bool]) -> f64 {
@@ -311,16 +304,6 @@ fn the_expected_weight_is_the_ratio_of_normalisers() {
     }
 }
 
-fn block_of(states: Vec<Vec<bool>>, seed: u64) -> Block<Vec<bool>> {
-    let mut rng = stream(seed, Purpose::Run, 0);
-    let rngs = states.iter().map(|_| {
-        rng.jump();
-        rng.clone()
-    });
-    let rngs = rngs.collect();
-    Block::new(0, states, rngs)
-}
-
 /// The weights of 65,536 chains that start at samples of `base`.
 fn anneal<'a, T, K>(kernel: &K, path: &'a RbmPath<T>, base: &BaseRate<T>, steps: usize) -> Vec<f64>
 where
@@ -370,17 +353,6 @@ fn check_unbiased(name: &str, weights: &[f64], steps: usize) {
     );
 }
 
-/// The engines of this machine; the others are named aloud.
-fn engines() -> impl Iterator<Item = Engine> {
-    Engine::ALL.into_iter().filter(|engine| {
-        let available = engine.is_available();
-        if !available {
-            eprintln!("not checked here: engine {engine}");
-        }
-        available
-    })
-}
-
 #[test]
 fn sampled_weights_average_to_the_ratio_of_normalisers() {
     for steps in [1, 2, 5] {
@@ -420,27 +392,7 @@ where
     K: TransitionKernel<RbmAt<'a, T>>,
 {
     let exact = transition(&target(), 0.7);
-    let chains = 1 << 14;
-    for from in 0..16 {
-        let mut block = block_of(vec![bits(from, 4); chains], 9);
-        let (left, reached) = (path.at(0.6), path.at(0.7));
-        let stage = Stage::new(1, &left, &reached);
-        kernel
-            .advance(stage, &mut block, &mut K::Workspace::default())
-            .unwrap();
-        let mut frequencies = [0.0; 16];
-        for state in block.states() {
-            frequencies[index(state)] += 1.0 / chains as f64;
-        }
-        for (to, frequency) in frequencies.into_iter().enumerate() {
-            let p = exact[(from, to)];
-            let se = (p * (1.0 - p) / chains as f64).sqrt();
-            assert!(
-                (frequency - p).abs() <= 4.0 * se,
-                "{name}, {from} -> {to}: {frequency} {p}"
-            );
-        }
-    }
+    check_frequencies(name, kernel, path, (0.6, 0.7), &exact, 1 << 14);
 }
 
 #[test]
@@ -494,20 +446,8 @@ fn check_ratios<T: Scalar>(engine: Engine, tolerance: f64) {
             (0.3, 0.2),
             (0.2, 0.199_99),
         ] {
-            let mut block = sampled_block(&path, chains);
-            let before = block.states().to_vec();
-            let (left, reached) = (path.at(from), path.at(to));
-            let stage = Stage::new(1, &left, &reached);
-            BlockGibbs
-                .advance(stage, &mut block, &mut Default::default())
-                .unwrap();
-            for (found, state) in block.log_ratios().iter().zip(&before) {
-                let exact = stage.log_ratio(state);
-                // A stage's log ratio is at most some hundreds times its length in beta.
-                let error = (found - exact).abs() / (to - from).abs();
-                let case = format!("{engine}, {components} components, {from} to {to}");
-                assert!(error < tolerance, "{case}: {found} {exact}");
-            }
+            let block = sampled_block(&path, chains);
+            check_fused_ratios(&path, block, (from, to), tolerance);
         }
     }
 }
@@ -523,30 +463,9 @@ fn fused_weights_equal_the_reference() {
 /// More components than a panel holds.
 #[test]
 fn fused_moves_agree_with_the_reference_on_every_unit() {
-    fn means<'a, K>(kernel: &K, path: &'a RbmPath<f32>) -> DVector<f64>
-    where
-        K: TransitionKernel<RbmAt<'a, f32>>,
-    {
-        let chains = 8_192;
-        let start = path.base().sample(&mut stream(8, Purpose::Pilot, 0));
-        let mut block = block_of(vec![start; chains], 7);
-        let (left, reached) = (path.at(0.2), path.at(0.95));
-        let stage = Stage::new(1, &left, &reached);
-        kernel
-            .advance(stage, &mut block, &mut K::Workspace::default())
-            .unwrap();
-        let count = |i: usize| block.states().iter().filter(|state| state[i]).count() as f64;
-        DVector::from_fn(83, |i, _| count(i) / chains as f64)
-    }
     for engine in engines() {
         let path = large::<f32>(40, 6.0).with_engine(engine).unwrap();
-        let pairs = means(&BlockGibbs, &path);
-        for (fused, reference) in pairs.iter().zip(&means(&PerChain, &path)) {
-            let p = 0.5 * (fused + reference);
-            let se = (2.0 * p * (1.0 - p) / 8_192.0).sqrt();
-            let error = (fused - reference).abs();
-            assert!(error <= 4.0 * se, "{engine}: {fused} {reference}");
-        }
+        check_fused_moves(&path, (0.2, 0.95), 8_192, 4.0);
     }
 }
 
@@ -556,18 +475,7 @@ fn fused_moves_agree_with_the_reference_on_every_unit() {
 fn rounding_stays_within_what_the_path_states() {
     for (engine, width) in engines().flat_map(|engine| [0.1, 6.0, 1e4].map(|w| (engine, w))) {
         let path = large::<f32>(5, width).with_engine(engine).unwrap();
-        let mut population = Population::start(&path, 0, 100, stream(3, Purpose::Run, 0)).unwrap();
-        let mut exact = vec![0.0; 100];
-        for betas in Schedule::linear(100).unwrap().betas().windows(2) {
-            let (left, reached) = (path.at(betas[0]), path.at(betas[1]));
-            for (sum, state) in exact.iter_mut().zip(population.block().states()) {
-                *sum += reached.log_ratio(&left, state);
-            }
-            population.advance_to(&BlockGibbs, betas[1]).unwrap();
-        }
-        let log_mean =
-            |log_weights: &[f64]| Estimate::from_log_weights(log_weights).unwrap().value();
-        let error = log_mean(population.block().log_weights()) - log_mean(&exact);
+        let error = log_mean_and_rounding(&path, 100).1;
         let stated = path.rounding_error();
         assert!(
             error.abs() < 1.25 * stated,

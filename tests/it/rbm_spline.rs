@@ -1,8 +1,7 @@
 //! Paths of RBMs through knots: against dense matrices and against the reference step.
 
 use annealed::ais::Ais;
-use annealed::chain::{Block, Stage};
-use annealed::kernel::TransitionKernel;
+use annealed::chain::Block;
 use annealed::model::{Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, BetaDerivative, Intermediate};
 use annealed::random::{Purpose, stream};
@@ -12,7 +11,7 @@ use annealed::{Error, testing};
 use nalgebra::{DMatrix, DVector};
 use rand::RngExt;
 
-use super::rbm_gibbs::PerChain;
+use super::rbm_gibbs::{block_of, check_fused_moves, check_fused_ratios};
 
 fn machine<T: Scalar>(hidden: usize, visible: usize, scale: f64, seed: u64) -> Rbm<T> {
     let mut rng = stream(seed, Purpose::Training, 1);
@@ -142,14 +141,13 @@ fn sampled_weights_are_unbiased() {
 
 fn block<T: Scalar>(path: &RbmPath<T>, chains: usize) -> Block<Vec<bool>> {
     let mut rng = stream(3, Purpose::Pilot, 0);
-    let states = (0..chains).map(|_| path.base().sample(&mut rng)).collect();
-    let rngs = (0..chains)
-        .map(|chain| stream(3, Purpose::Run, chain))
-        .collect();
-    Block::new(0, states, rngs)
+    block_of(
+        (0..chains).map(|_| path.base().sample(&mut rng)).collect(),
+        3,
+    )
 }
 
-fn check_fused_ratios<T: Scalar>(tolerance: f64) {
+fn check_ratios<T: Scalar>(tolerance: f64) {
     let path = path::<T>(19, 37, 6.0);
     for (from, to) in [
         (0.0, 0.1),
@@ -159,58 +157,22 @@ fn check_fused_ratios<T: Scalar>(tolerance: f64) {
         (0.8, 1.0),
         (0.7, 0.5),
     ] {
-        let mut block = block(&path, 9);
-        let before = block.states().to_vec();
-        let (left, reached) = (path.at(from), path.at(to));
-        let stage = Stage::new(1, &left, &reached);
-        BlockGibbs
-            .advance(stage, &mut block, &mut Default::default())
-            .unwrap();
-        for (found, state) in block.log_ratios().iter().zip(&before) {
-            let error = (found - stage.log_ratio(state)).abs() / (to - from).abs();
-            assert!(error < tolerance, "{from} to {to}: {found} {error}");
-        }
+        check_fused_ratios(&path, block(&path, 9), (from, to), tolerance);
     }
 }
 
 #[test]
 fn fused_weights_equal_the_reference() {
-    check_fused_ratios::<f32>(2e-3);
-    check_fused_ratios::<f64>(1e-10);
+    check_ratios::<f32>(2e-3);
+    check_ratios::<f64>(1e-10);
 }
 
 #[test]
 fn fused_moves_agree_with_the_reference_on_every_unit() {
     let path = path::<f32>(19, 37, 1.0);
-    let chains = 4_096;
-    for (from, to) in [(0.2, 0.3), (0.3, 0.5), (0.75, 0.8), (0.85, 0.95)] {
-        let (left, reached) = (path.at(from), path.at(to));
-        let stage = Stage::new(1, &left, &reached);
-        let means = |fused: bool| {
-            let mut rng = stream(3, Purpose::Run, 0);
-            let start = path.base().sample(&mut rng);
-            let rngs = (0..chains).map(|_| {
-                rng.jump();
-                rng.clone()
-            });
-            let mut block = Block::new(0, vec![start; chains], rngs.collect());
-            let mut workspace = Default::default();
-            if fused {
-                BlockGibbs
-                    .advance(stage, &mut block, &mut workspace)
-                    .unwrap();
-            } else {
-                PerChain.advance(stage, &mut block, &mut workspace).unwrap();
-            }
-            let count = |i: usize| block.states().iter().filter(|state| state[i]).count() as f64;
-            DVector::from_fn(37, |i, _| count(i) / chains as f64)
-        };
-        for (fused, reference) in means(true).iter().zip(&means(false)) {
-            let p = 0.5 * (fused + reference);
-            let se = (2.0 * p * (1.0 - p) / chains as f64).sqrt();
-            // 148 units: 4.5 standard errors are exceeded once in 1,000 runs.
-            assert!((fused - reference).abs() <= 4.5 * se, "{fused} {reference}");
-        }
+    // 148 units: 4.5 standard errors are exceeded once in 1,000 runs.
+    for betas in [(0.2, 0.3), (0.3, 0.5), (0.75, 0.8), (0.85, 0.95)] {
+        check_fused_moves(&path, betas, 4_096, 4.5);
     }
 }
 

@@ -162,6 +162,21 @@ fn a_start_is_saved_to_the_last_bit() -> annealed::Result<()> {
     let text = serde_json::to_string(&start).unwrap();
     let read: Start = serde_json::from_str(&text).unwrap();
     assert_eq!(read, start);
+    let count = start.candidates().len();
+    for (chosen, candidates) in [(count, count), (0, 0)] {
+        let mut broken: serde_json::Value = serde_json::from_str(&text).unwrap();
+        broken["chosen"] = chosen.into();
+        broken["candidates"]
+            .as_array_mut()
+            .unwrap()
+            .truncate(candidates);
+        let error = serde_json::from_value::<Start>(broken)
+            .unwrap_err()
+            .to_string();
+        let expected =
+            format!("invalid chosen: got {chosen}, expected an index below {candidates}");
+        assert_eq!(error, expected);
+    }
     let base = serde_json::to_string(start.base()).unwrap();
     for (from, to) in [
         ("\"shares\":[", "\"shares\":[2.0,"),

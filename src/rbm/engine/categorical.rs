@@ -4,13 +4,11 @@ use nalgebra::DMatrix;
 
 use crate::num::{Available, vectorized};
 use crate::random::{LANES, Lanes};
+use crate::rbm::Scalar;
 use crate::rbm::engine::elementwise::{Positions, exp_nonpositive};
-use crate::rbm::engine::layers::WIDTH;
+use crate::rbm::engine::layers::{Row, WIDTH, Words};
 use crate::rbm::engine::panels::WeightMatrix;
 use crate::rbm::engine::product::{Inputs, Weights};
-use crate::rbm::engine::row::Row;
-use crate::rbm::engine::words::Words;
-use crate::rbm::scalar::Scalar;
 
 /// The C components of a mixture, with logits `theta_c` and activations `x_c = lambda_c + theta_c.v`. At the position t
 /// of its segment a model has the factor `(1/C) sum_c exp((1 - t) x_c)`.

@@ -4,9 +4,8 @@
 //! polynomials instead of library calls, in chunks of [`LANES`] units and without branches inside.
 
 use crate::random::LANES;
-use crate::rbm::engine::layers::{LINE, Line, WIDTH};
-use crate::rbm::engine::row::Row;
-use crate::rbm::scalar::Scalar;
+use crate::rbm::Scalar;
+use crate::rbm::engine::layers::{LINE, Line, Row, WIDTH};
 
 #[inline(always)]
 fn horner<T: Scalar, const FUSED: bool>(coefficients: &[T], x: T) -> T {
@@ -38,9 +37,8 @@ fn log1p_unit<T: Scalar, const FUSED: bool>(e: T) -> T {
 
 /// Draws whether a unit with logit `y` is on, given `e = exp(-|y|)`.
 ///
-/// The unit takes its unlikely value with probability `e / (1 + e)`: where `u (1 + e) < e` for a
-/// uniform u, which takes neither a division nor a logarithm. Small probabilities are decided near
-/// 0, where the uniform is fine.
+/// The unit takes its unlikely value with probability `e / (1 + e)`: where `u (1 + e) < e` for a uniform u, which takes
+/// neither a division nor a logarithm. Small probabilities are decided near 0, where the uniform is fine.
 #[inline(always)]
 fn draw<T: Scalar, const FUSED: bool>(y: T, e: T, uniform: T) -> bool {
     let unlikely = uniform.multiply_add::<FUSED>(e, uniform) < e;
@@ -95,9 +93,8 @@ impl<T: Scalar> Positions<T> {
 /// Draws units, 0 or 1, with logits `y_1`, and adds `softplus(y_1) - softplus(y_0)` of each to one
 /// of the sums. One exponential serves both.
 ///
-/// The logits are `y_i = s + t_i x` at the stage's start (i = 0) and end (i = 1), with the
-/// activation s at the segment's start and x, what it gains over the segment. A unit whose x is 0
-/// adds nothing.
+/// The logits are `y_i = s + t_i x` at the stage's start (i = 0) and end (i = 1), with the activation s at the
+/// segment's start and x, what it gains over the segment. A unit whose x is 0 adds nothing.
 #[inline(always)]
 pub(crate) fn weigh_and_draw<T: Scalar, const FUSED: bool>(
     start: &Row<T>,
@@ -183,8 +180,7 @@ pub(crate) fn softplus_gain<T: Scalar, const FUSED: bool>(x: &[T], sign: T, w: &
     total(&sums)
 }
 
-/// The sum of the entries of `values` whose unit is on. The values are padded with zeros to whole
-/// lines.
+/// The sum of the entries of `values` whose unit is on. The values are padded with zeros to whole lines.
 #[inline(always)]
 pub(crate) fn dot<T: Scalar>(values: &[T], units: &[Line]) -> f64 {
     let mut sums = [[T::zero(); LANES]; LINE / LANES];
@@ -252,7 +248,7 @@ mod tests {
 
     use crate::num::Available;
     use crate::random::Lanes;
-    use crate::rbm::engine::words::Words;
+    use crate::rbm::engine::layers::Words;
     use crate::rbm::scalar::sealed::Elementwise;
 
     fn grid(lowest: f64, points: usize) -> impl Iterator<Item = f64> {

@@ -6,22 +6,36 @@ mod elementwise;
 mod layers;
 mod panels;
 mod product;
-mod row;
-#[cfg_attr(
-    not(all(target_arch = "x86_64", target_os = "linux", feature = "amx")),
-    path = "no_tile_registers.rs"
-)]
+#[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
 mod tile_registers;
 mod tiles;
-mod words;
 
 pub(super) use categorical::{Categorical, CategoricalBuffers};
 pub(super) use elementwise::{
     Positions, add_scaled, dot, draw_units, exp_nonpositive, logits_to_probabilities,
     softplus_gain, total, weigh_and_draw,
 };
-pub(super) use layers::{LINE, Layer};
+pub(super) use layers::{LINE, Layer, Row, Words};
 pub(super) use panels::WeightMatrix;
 pub(super) use product::{Inputs, ProductBuffers, Weights};
-pub(super) use row::Row;
-pub(super) use words::Words;
+
+/// A stand-in for the tile registers of AMX, on targets and in builds that do not have them.
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux", feature = "amx")))]
+mod tile_registers {
+    use crate::rbm::engine::layers::Line;
+    use crate::rbm::engine::tiles::{DigitSums, Tile};
+
+    /// A type without values.
+    #[derive(Debug)]
+    pub(crate) enum TileRegisters {}
+
+    impl TileRegisters {
+        pub(crate) fn configure() -> Option<Self> {
+            None
+        }
+
+        pub(crate) fn multiply(&self, _: &[Line], _: &[Tile], _: &mut [DigitSums; 2]) {
+            match *self {}
+        }
+    }
+}

@@ -2,20 +2,18 @@
 //!
 //! Where few units are on, their columns of weights are added.
 //!
-//! Where many are on, sums are looked up in tables ("the method of the four Russians"). Four inputs
-//! can add 16 different values to the outputs of a chain, the subset sums of their four columns.
-//! The tables for 32 inputs and 32 outputs are made once for all chains of a block, and stay in the
-//! level 1 cache. A chain then takes one addition where a matrix product takes four multiplications
-//! and additions.
+//! Where many are on, sums are looked up in tables ("the method of the four Russians"). Four inputs can add 16
+//! different values to the outputs of a chain, the subset sums of their four columns. The tables for 32 inputs and 32
+//! outputs are made once for all chains of a block, and stay in the level 1 cache. A chain then takes one addition
+//! where a matrix product takes four multiplications and additions.
 //!
 //! The order of the additions is the same for every set of instructions.
 
 use nalgebra::DMatrix;
 
 use crate::num::{Available, vectorized};
-use crate::rbm::engine::layers::{LINE, Layer, WIDTH};
-use crate::rbm::engine::row::Row;
-use crate::rbm::scalar::Scalar;
+use crate::rbm::Scalar;
+use crate::rbm::engine::layers::{LINE, Layer, Row, WIDTH};
 
 /// Number of inputs of a table.
 const BITS: usize = 4;
@@ -75,8 +73,7 @@ pub(crate) struct ActiveUnits {
     few: bool,
     /// A bit for each unit of each chain.
     words: Vec<u64>,
-    /// Where many are on: for each half of a word and each chain, the places of its sums in the
-    /// tables.
+    /// Where many are on: for each half of a word and each chain, the places of its sums in the tables.
     indices: Vec<[u8; TABLES]>,
     /// Where few are on: the indices of those of each chain, one chain after another.
     active: Vec<u32>,
@@ -258,8 +255,7 @@ fn add_active<T: Scalar>(rows: &[Row<T>], units: &ActiveUnits, sums: &mut [Row<T
     }
 }
 
-/// Adds the rows at these places to `first`. Two sums are kept, because an addition has to wait
-/// for the one before it.
+/// Adds the rows at these places to `first`. Two sums are kept, because an addition has to wait for the one before it.
 #[inline(always)]
 fn add_rows<T: Scalar, I: Copy + Into<u32>>(
     first: Row<T>,

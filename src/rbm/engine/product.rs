@@ -1,12 +1,11 @@
 //! Products of a weight matrix with a layer of 0/1 units, by the engine that was chosen.
 
 use crate::num::{Available, Engine};
-use crate::rbm::engine::layers::Layer;
+use crate::rbm::Scalar;
+use crate::rbm::engine::layers::{Layer, Row};
 use crate::rbm::engine::panels::{ActiveUnits, Panels, WeightMatrix};
-use crate::rbm::engine::row::Row;
 use crate::rbm::engine::tile_registers::TileRegisters;
 use crate::rbm::engine::tiles::TiledWeights;
-use crate::rbm::scalar::Scalar;
 
 /// A weight matrix W (outputs x inputs) in the form that an engine needs.
 #[derive(Debug, Clone)]

@@ -12,8 +12,7 @@ use crate::rbm::engine::tiles::{DEPTH, DIGITS, DigitSums, ROWS, Tile};
 #[derive(Debug)]
 pub(crate) struct TileRegisters(PhantomData<*const ()>);
 
-/// Compiles only as long as the registers are neither: for a type that is, `method` would be
-/// ambiguous.
+/// Compiles only as long as the registers are neither: for a type that is, `method` would be ambiguous.
 const _: fn() = || {
     trait Either<Marker> {
         fn method() {}

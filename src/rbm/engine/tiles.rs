@@ -1,17 +1,15 @@
 //! Products of weights and 0/1 units by the matrix tiles of AMX, which multiply 8-bit integers and
 //! add the products in 32 bits.
 //!
-//! A unit is 0 or 1. A weight is rounded to a multiple of `w / (127 * 2^16)`, with w the largest
-//! weight of its output, and written in three signed digits of base 256. The sums over inputs are
-//! then exact, and a weight is off by at most 6e-8 of w: what single precision would make of a sum
-//! of that size.
+//! A unit is 0 or 1. A weight is rounded to a multiple of `w / (127 * 2^16)`, with w the largest weight of its output,
+//! and written in three signed digits of base 256. The sums over inputs are then exact, and a weight is off by at most
+//! 6e-8 of w: what single precision would make of a sum of that size.
 
 use crate::num::{Available, vectorized};
-use crate::rbm::engine::layers::{GROUP, LINE, Layer, WIDTH};
+use crate::rbm::Scalar;
+use crate::rbm::engine::layers::{GROUP, LINE, Layer, Row, WIDTH};
 use crate::rbm::engine::panels::WeightMatrix;
-use crate::rbm::engine::row::Row;
 use crate::rbm::engine::tile_registers::TileRegisters;
-use crate::rbm::scalar::Scalar;
 
 /// Number of outputs of a tile of weights, and of chains of a tile of units.
 pub(crate) const ROWS: usize = 16;
@@ -38,7 +36,7 @@ pub(crate) struct DigitSums([[[i32; ROWS]; ROWS]; DIGITS]);
 /// A weight matrix (outputs x inputs) in tiles.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TiledWeights {
-    /// By 16 outputs, then by 64 inputs, then by digit, the highest first.
+    /// Ordered by 16 outputs, then by 64 inputs, then by digit, the highest first.
     tiles: Vec<Tile>,
     /// The value of 1 in the last digit, for each output; 0 in the padding.
     units: Vec<f32>,

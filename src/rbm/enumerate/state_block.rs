@@ -15,8 +15,7 @@ use crate::rbm::engine::exp_nonpositive;
 
 /// The largest number of low units.
 const MOST: usize = 5;
-/// Number of states in the arrays of a block. Where there are fewer low units, the states beyond
-/// theirs are not used.
+/// Number of states in the arrays of a block. Where there are fewer low units, the states beyond theirs are not used.
 pub(crate) const STATES: usize = 1 << MOST;
 /// The largest `|z|`. The product of four factors then stays within the range of f64.
 const LARGEST: f64 = 150.0;
@@ -147,8 +146,7 @@ impl StateBlock {
             .fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// `f e^-reference` of each state, and 0 beyond the states. No `log f` may be above the
-    /// reference.
+    /// `f e^-reference` of each state, and 0 beyond the states. No `log f` may be above the reference.
     pub(crate) fn relative(&self, reference: f64) -> [f64; STATES] {
         let mut p = [0.0; STATES];
         vectorized!(self.engine, FUSED, {
@@ -159,9 +157,8 @@ impl StateBlock {
         p
     }
 
-    /// Computes `p(s) E[unit | s]` for each unit of the other layer and each state s of the block.
-    /// Adds it to the unit's sum for that state of the low units, and sets `total` to its sum over
-    /// the block.
+    /// Computes `p(s) E[unit | s]` for each unit of the other layer and each state s of the block. Adds it to the
+    /// unit's sum for that state of the low units, and sets `total` to its sum over the block.
     pub(crate) fn add_means(
         &self,
         low: &LowUnits,

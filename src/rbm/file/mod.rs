@@ -1,38 +1,122 @@
 //! Files that hold RBMs, and files of data to train and score them on.
 
-// Each file uses only those above it.
-mod dtype;
-
 mod array;
-
-mod idx;
-
-mod inflate;
-
+mod binary_data;
 mod npy;
-
 mod npz;
-
+mod rbm_file;
 #[cfg(feature = "safetensors")]
 mod safetensors;
-
-mod arrays;
-
-mod binarization;
-
-mod data_layout;
-
-mod binary_data;
-
-mod rbm_layout;
-
-mod rbm_file;
-
 #[cfg(test)]
 mod tests;
 
-pub use binarization::Binarization;
-pub use binary_data::BinaryData;
-pub use data_layout::DataLayout;
-pub use rbm_file::RbmFile;
-pub use rbm_layout::RbmLayout;
+use std::path::Path;
+
+use crate::{Error, Result};
+use array::Array;
+use npz::Npz;
+#[cfg(feature = "safetensors")]
+use safetensors::Safetensors;
+
+pub use binary_data::{Binarization, BinaryData, DataLayout};
+pub use rbm_file::{RbmFile, RbmLayout};
+
+/// The arrays of a file, whose contents tell its format.
+enum Arrays {
+    /// One array without a name.
+    One(Array),
+    Npz(Box<Npz>),
+    #[cfg(feature = "safetensors")]
+    Safetensors(Safetensors),
+}
+
+impl Arrays {
+    fn read(path: &Path) -> Result<Self> {
+        let bytes = std::fs::read(path).map_err(|error| Error::io(path, error))?;
+        Self::parse(bytes).map_err(|reason| Error::file(path, reason))
+    }
+
+    fn parse(bytes: Vec<u8>) -> Result<Self, String> {
+        let bytes = match bytes.starts_with(npz::GZIP_MAGIC) {
+            true => npz::gunzip(&bytes)?,
+            false => bytes,
+        };
+        #[cfg(feature = "safetensors")]
+        if safetensors::begins(&bytes) {
+            return Safetensors::parse(bytes).map(Self::Safetensors);
+        }
+        if bytes.starts_with(npz::MAGIC) {
+            return Ok(Self::Npz(Npz::parse(bytes)?.into()));
+        }
+        if bytes.starts_with(npy::MAGIC) {
+            return npy::parse(&bytes).map(Self::One);
+        }
+        if bytes.starts_with(npy::IDX_MAGIC) {
+            return npy::parse_idx(&bytes).map(Self::One);
+        }
+        Err(format!(
+            "{}, expected .npz, .npy, IDX of bytes{}",
+            kind_of(&bytes),
+            match cfg!(feature = "safetensors") {
+                true => " or .safetensors",
+                false => ", or .safetensors with the feature `safetensors`",
+            }
+        ))
+    }
+
+    /// The names of the arrays.
+    fn keys(&self) -> Vec<String> {
+        match self {
+            Self::One(_) => Vec::new(),
+            Self::Npz(npz) => npz.keys(),
+            #[cfg(feature = "safetensors")]
+            Self::Safetensors(file) => file.keys(),
+        }
+    }
+
+    /// The array of a key, which the error names; nothing where there is no such key.
+    fn get(&mut self, key: &str) -> Result<Option<Array>, String> {
+        let array = match self {
+            Self::One(_) => Ok(None),
+            Self::Npz(npz) => npz.get(key),
+            #[cfg(feature = "safetensors")]
+            Self::Safetensors(file) => file.get(key),
+        };
+        array.map_err(|reason| format!("key {key}: {reason}"))
+    }
+
+    /// The array of the first of the keys that the file has, and its key.
+    fn first_of(&mut self, keys: &[&str]) -> Result<(String, Array), String> {
+        for &key in keys {
+            if let Some(array) = self.get(key)? {
+                return Ok((key.to_owned(), array));
+            }
+        }
+        Err(format!(
+            "no key {}; the file has {}",
+            keys.join(" or "),
+            listed(&self.keys())
+        ))
+    }
+}
+
+/// The keys of a file in words, no more than a dozen of them.
+fn listed(keys: &[String]) -> String {
+    match keys {
+        [] => "no keys".into(),
+        [.., _] if keys.len() > 12 => {
+            format!("{} and {} more", keys[..12].join(", "), keys.len() - 12)
+        }
+        _ => keys.join(", "),
+    }
+}
+
+/// Names the kind of a file that another program wrote.
+fn kind_of(bytes: &[u8]) -> &'static str {
+    match bytes {
+        [] => "an empty file",
+        [0x89, b'H', b'D', b'F', ..] => "a file of HDF5",
+        [0x80, 2..=5, ..] => "a file of pickle or joblib",
+        _ => "a file of another format",
+    }
+}

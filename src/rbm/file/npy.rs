@@ -1,7 +1,6 @@
-//! The `.npy` format, in which NumPy writes one array of numbers (NEP 1).
+//! The formats `.npy`, in which NumPy writes one array of numbers (NEP 1), and IDX, that of MNIST.
 
-use crate::rbm::file::array::Array;
-use crate::rbm::file::dtype::{Dtype, Kind};
+use crate::rbm::file::array::{Array, Dtype, Kind};
 
 pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 
@@ -71,7 +70,7 @@ fn split_header(bytes: &[u8]) -> Option<(&str, &[u8])> {
     Some((std::str::from_utf8(header).ok()?, data))
 }
 
-/// What follows `'name':` in the header's dictionary.
+/// Returns the text after `'name':` in the header's dictionary.
 fn field<'a>(header: &'a str, name: &str) -> Result<&'a str, String> {
     let missing = || format!("no '{name}' in the .npy header");
     let (_, rest) = header
@@ -105,4 +104,38 @@ fn parse_shape(text: &str) -> Result<Vec<usize>, String> {
     sizes
         .map(|size| size.parse().map_err(|_| format!("shape ({size})")))
         .collect()
+}
+
+/// How a file of unsigned bytes begins; the number of dimensions follows.
+pub(super) const IDX_MAGIC: &[u8] = &[0, 0, 8];
+
+/// Parses a file of unsigned bytes in the IDX format. The error says what is wrong.
+pub(super) fn parse_idx(bytes: &[u8]) -> Result<Array, String> {
+    let Some(([0, 0, 8, dimensions], rest)) = bytes.split_first_chunk() else {
+        return Err("expected an IDX file of unsigned bytes (00 00 08)".into());
+    };
+    let Some((sizes, data)) = rest.split_at_checked(4 * usize::from(*dimensions)) else {
+        return Err("ends within the header".into());
+    };
+    let sizes = sizes.as_chunks::<4>().0.iter();
+    let shape = sizes.map(|size| u32::from_be_bytes(*size) as usize);
+    Array::new(shape.collect(), Dtype::BYTE, false, data.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+
+    use super::*;
+
+    #[test]
+    fn two_images_of_one_by_three() {
+        let header = [0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3];
+        let bytes = [&header[..], &[0, 128, 255, 127, 0, 200]].concat();
+        let images = parse_idx(&bytes).unwrap();
+        assert_eq!(images.shape(), [2, 1, 3]);
+        assert!(images.values().eq([0.0, 128.0, 255.0, 127.0, 0.0, 200.0]));
+        for length in 0..bytes.len() {
+            assert!(parse_idx(&bytes[..length]).is_err(), "{length} bytes");
+        }
+    }
 }

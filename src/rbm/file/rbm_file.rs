@@ -9,25 +9,20 @@ use zip::ZipWriter;
 use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 
-use crate::rbm::base_rate::BaseRate;
-use crate::rbm::file::array::Array;
-use crate::rbm::file::arrays::Arrays;
-use crate::rbm::file::dtype::Kind;
-use crate::rbm::file::npy;
-use crate::rbm::file::rbm_layout::RbmLayout;
-use crate::rbm::model::Rbm;
-use crate::rbm::scalar::Scalar;
+use crate::rbm::file::array::{Array, Kind};
+use crate::rbm::file::{Arrays, npy};
+use crate::rbm::{BaseRate, Rbm, Scalar};
 use crate::{Error, Result};
 
-/// What a file holds of an RBM (feature `npz`), as NumPy, scikit-learn or PyTorch wrote it.
+/// The contents of a file of an RBM (feature `npz`), as NumPy, scikit-learn or PyTorch wrote it.
 ///
-/// The keys are `W`, the weights, `a`, the hidden biases (M), and `b`, the visible biases (D), or scikit-learn's
-/// `components_`, `intercept_hidden_` and `intercept_visible_`; [`RbmLayout`] gives others. The weights are M x D or
-/// D x M, as the biases tell; square ones are taken as M x D. There may also be `b_base`, the visible biases of the
-/// base-rate model (D), `log_z_exact`, a number, which may be an integer, and `chains`, states of the visible units
-/// (N x D).
+/// | key | holds |
+/// |---|---|
+/// | `W` or `components_` | weights, M x D or D x M, as the biases tell; square ones are taken as M x D |
+/// | `a` or `intercept_hidden_`, `b` or `intercept_visible_` | hidden biases (M), visible biases (D) |
+/// | `b_base`, `log_z_exact`, `chains`; none of them need be there | visible biases of the base-rate model (D); a number; states (N x D) |
 ///
-/// They are written in Python, from arrays, a `BernoulliRBM` of scikit-learn, or a module of PyTorch, by
+/// [`RbmLayout`] gives other names. They are written in Python by
 ///
 /// ```text
 /// numpy.savez("rbm.npz", W=W, a=a, b=b)
@@ -232,4 +227,65 @@ fn named(error: &Error, [weights, hidden_bias, visible_bias]: [&str; 3]) -> Stri
         _ => weights,
     };
     format!("key {key}: {error}")
+}
+
+/// Under which names a file has the parameters of an RBM, and which way round square weights are.
+///
+/// By default the names are `W`, `a` and `b`, or scikit-learn's `components_`, `intercept_hidden_` and
+/// `intercept_visible_`.
+///
+/// ```
+/// # #[cfg(feature = "safetensors")]
+/// fn read() -> annealed::Result<()> {
+///     use annealed::rbm::{RbmFile, RbmLayout};
+///
+///     // A PyTorch module whose `nn.Linear` has `weight` and `bias`, saved by `save_file(model.state_dict(), ..)`.
+///     let layout = RbmLayout::default()
+///         .weights("hidden.weight")
+///         .hidden_bias("hidden.bias")
+///         .visible_bias("visible_bias");
+///     let rbm = RbmFile::<f32>::read_as("rbm.safetensors", &layout)?.rbm;
+/// #   drop(rbm);
+///     Ok(())
+/// }
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RbmLayout {
+    pub(super) weights: Option<String>,
+    pub(super) hidden_bias: Option<String>,
+    pub(super) visible_bias: Option<String>,
+    pub(super) square_transposed: bool,
+}
+
+impl RbmLayout {
+    /// The name of the weights.
+    #[must_use]
+    pub fn weights(mut self, name: impl Into<String>) -> Self {
+        self.weights = Some(name.into());
+        self
+    }
+
+    /// The name of the hidden biases.
+    #[must_use]
+    pub fn hidden_bias(mut self, name: impl Into<String>) -> Self {
+        self.hidden_bias = Some(name.into());
+        self
+    }
+
+    /// The name of the visible biases.
+    #[must_use]
+    pub fn visible_bias(mut self, name: impl Into<String>) -> Self {
+        self.visible_bias = Some(name.into());
+        self
+    }
+
+    /// Takes square weights as visible by hidden (D x M), where they are else taken as hidden by visible (M x D).
+    ///
+    /// Others tell by their shape. A model that was read the wrong way round gives
+    /// [`Warning::BelowBaseRate`](crate::estimate::Warning::BelowBaseRate) when it scores data.
+    #[must_use]
+    pub fn square_transposed(mut self) -> Self {
+        self.square_transposed = true;
+        self
+    }
 }

@@ -2,8 +2,7 @@
 
 use safetensors::{Dtype as Type, SafeTensors};
 
-use crate::rbm::file::array::Array;
-use crate::rbm::file::dtype::{Dtype, Kind};
+use crate::rbm::file::array::{Array, Dtype, Kind};
 
 /// A whole file, whose header was seen to be right.
 pub(super) struct Safetensors(Vec<u8>);

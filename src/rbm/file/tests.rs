@@ -6,8 +6,8 @@ use zip::CompressionMethod::{Deflated, Stored};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-use super::arrays::Arrays;
-use super::{BinaryData, DataLayout, RbmFile, RbmLayout, npy};
+use super::{Arrays, npy};
+use crate::rbm::{BinaryData, DataLayout, RbmFile, RbmLayout};
 
 fn rbm_of(bytes: &[u8]) -> Result<RbmFile<f64>, String> {
     RbmFile::take(Arrays::parse(bytes.to_vec())?, &RbmLayout::default())

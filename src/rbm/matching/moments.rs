@@ -1,12 +1,14 @@
-//! The moments of an RBM, and their exact values by enumeration.
+//! The moments of an RBM: exact by enumeration, or estimated from Gibbs chains or data.
 
 use nalgebra::{DMatrix, DVector};
 
+use crate::num::setters;
+use crate::random::{Lanes, Purpose, StreamRng, stream, successive};
+use crate::rbm::base_rate::check_data;
 use crate::rbm::engine::add_scaled;
-use crate::rbm::enumerate::{Enumeration, STATES, StateBlock, check_log_normalizer};
-use crate::rbm::model::Rbm;
-use crate::rbm::scalar::Scalar;
-use crate::rbm::train::ParameterSums;
+use crate::rbm::enumerate::{Enumeration, STATES, StateBlock, check_log_normalizer, map_tasks};
+use crate::rbm::train::{Chains, ParameterSums, Sampler};
+use crate::rbm::{Rbm, Scalar};
 use crate::{Error, Result};
 
 /// Blocks of states this far below the likeliest state in log probability are passed over. Even
@@ -122,8 +124,7 @@ struct MomentSums {
     reference: f64,
     /// For each row, a sum for each state of the low units.
     low: Vec<[f64; STATES]>,
-    /// For each enumerated unit that is not low, a column of sums over the states in which it is
-    /// on.
+    /// For each enumerated unit that is not low, a column of sums over the states in which it is on.
     high: DMatrix<f64>,
 }
 
@@ -229,5 +230,109 @@ impl<T: Scalar> Rbm<T> {
         -(dot(self.visible_bias().as_slice(), moments.visible.as_slice())
             + dot(self.hidden_bias().as_slice(), moments.hidden.as_slice())
             + dot(self.weights().as_slice(), moments.interaction.as_slice()))
+    }
+}
+
+/// Chains that move together. Fixed, so that the result does not depend on the threads.
+const BLOCK: usize = 125;
+
+/// Gibbs chains, from random bits, that estimate the moments of an RBM that is too large to enumerate.
+///
+/// Hidden units count by their probabilities given the visible units. The estimates are biased where the chains do not reach
+/// every mode; a run along a path that is built on them stays unbiased.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub struct MomentChains {
+    chains: usize,
+    sweeps: usize,
+    burn_in: usize,
+    seed: u64,
+}
+
+impl MomentChains {
+    /// 1,000 chains of 10,000 sweeps, the first 1,000 of which are left out: the setting of Grosse et al. (2013).
+    pub fn full() -> Self {
+        Self {
+            chains: 1_000,
+            sweeps: 10_000,
+            burn_in: 1_000,
+            seed: 0,
+        }
+    }
+
+    setters! {
+        /// Number of chains.
+        chains: usize,
+
+        /// Number of sweeps of each chain, including those left out.
+        sweeps: usize,
+
+        /// Number of sweeps left out at the start.
+        burn_in: usize,
+
+        /// The seed of the chains.
+        seed: u64,
+    }
+
+    /// The moments of `rbm`.
+    ///
+    /// # Errors
+    /// Where there is no chain, or no sweep after the burn-in.
+    pub fn moments<T: Scalar>(&self, rbm: &Rbm<T>) -> Result<RbmMoments> {
+        Error::check_count("chains", self.chains, 1)?;
+        Error::check_count("sweeps", self.sweeps, self.burn_in.saturating_add(1))?;
+        let rbm = rbm.cast::<f32>()?;
+        let number = self.chains.div_ceil(BLOCK);
+        let streams = successive(stream(self.seed, Purpose::Moments, 0)).take(number);
+        let streams: Vec<StreamRng> = streams.collect();
+        let blocks = map_tasks(number, |block| {
+            self.block(&rbm, block, streams[block].clone())
+        });
+        let mut total = RbmMoments::zeros(rbm.hidden_units(), rbm.visible_units());
+        for block in &blocks {
+            total.add(block);
+        }
+        let counted = (self.sweeps - self.burn_in) as f64;
+        total.scale(1.0 / (self.chains as f64 * counted));
+        Ok(total)
+    }
+
+    /// Sums over one block's chains and sweeps, in double precision beyond one sweep.
+    fn block(&self, rbm: &Rbm<f32>, block: usize, mut rng: StreamRng) -> RbmMoments {
+        let chains = BLOCK.min(self.chains - block * BLOCK);
+        let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
+        let mut chains = Chains::random(hidden, visible, chains, &mut rng);
+        let mut lanes = Lanes::from_rng(&mut rng);
+        let sampler = Sampler::new(rbm);
+        let mut total = RbmMoments::zeros(hidden, visible);
+        for sweep in 0..self.sweeps {
+            chains.sweep(&sampler, &mut lanes);
+            if sweep >= self.burn_in {
+                total.add(&chains.sums(&sampler, 1.0).into());
+            }
+        }
+        total
+    }
+}
+
+impl RbmMoments {
+    /// The moments of data, with the hidden units distributed as in `rbm` given each row.
+    ///
+    /// They cost one pass over the data, and are close to the moments of `rbm` where it is well trained.
+    ///
+    /// # Errors
+    /// Where there are no data, or a row does not have D entries.
+    pub fn from_data<T: Scalar>(rbm: &Rbm<T>, data: &[Vec<bool>]) -> Result<Self> {
+        Error::check_dimension("row of data", check_data(data)?, rbm.visible_units())?;
+        let rbm = rbm.cast::<f32>()?;
+        let mut total = Self::zeros(rbm.hidden_units(), rbm.visible_units());
+        let sampler = Sampler::new(&rbm);
+        for rows in data.chunks(BLOCK) {
+            let mut chains = Chains::zeros(rbm.hidden_units(), rbm.visible_units(), rows.len());
+            chains.start_at(rows.iter());
+            total.add(&chains.sums(&sampler, 1.0).into());
+        }
+        total.scale(1.0 / data.len() as f64);
+        Ok(total)
     }
 }

@@ -1,17 +1,18 @@
-//! Weighted samples of an RBM, from pilots and from the hidden configurations that are known.
+//! Weighted samples of an RBM, and mixtures of products of Bernoullis that are fitted to them.
 
 use std::collections::HashSet;
 
-use nalgebra::DMatrix;
-use rand::RngExt;
+use nalgebra::{DMatrix, DVector};
+use rand::{Rng, RngExt};
 
-use super::fit::Rows;
+use crate::Result;
 use crate::ais::Run;
 use crate::num::{log_sum_exp, sigmoid};
 use crate::random::StreamRng;
-use crate::rbm::configurations::{Configuration, log_sum};
-use crate::rbm::model::{Rbm, draw_all};
-use crate::rbm::scalar::Scalar;
+use crate::rbm::base_rate::draw;
+use crate::rbm::lower_bound::{Configuration, log_sum};
+use crate::rbm::model::draw_all;
+use crate::rbm::{BaseRate, Rbm, Scalar};
 
 /// Rows that stand for the configurations.
 const CONFIGURATIONS: usize = 256;
@@ -103,17 +104,134 @@ fn systematic<'c>(known: &'c [Configuration], rng: &mut StreamRng) -> Vec<(f64, 
     rows
 }
 
+/// Number of steps of EM.
+const STEPS: usize = 8;
+/// Effective rows at the mean of all that each component is given beside its own.
+const PRIOR_ROWS: f64 = 2.0;
+/// Components of fewer effective rows are dropped.
+const LEAST_ROWS: f64 = 0.3;
+/// Means of components stay within `[LEAST_RATE, 1 - LEAST_RATE]`.
+const LEAST_RATE: f64 = 0.005;
+
+/// Probabilities that visible units are on, a column (D) for each sample of the model, with weights.
+pub(super) struct Rows {
+    pub(super) rates: DMatrix<f64>,
+    pub(super) weights: Vec<f64>,
+}
+
+impl Rows {
+    /// Returns `(sum w)^2 / sum w^2`.
+    pub(super) fn effective(&self) -> f64 {
+        let squares: f64 = self.weights.iter().map(|w| w * w).sum();
+        self.weights.iter().sum::<f64>().powi(2) / squares
+    }
+
+    /// Fits a mixture of at most `components` by EM from rows that are far from one another.
+    ///
+    /// The expected log likelihood of the 0/1 rows that these probabilities stand for never falls but for the prior, which
+    /// draws each component towards the mean of all.
+    pub(super) fn fit<T: Scalar>(
+        &self,
+        hidden_units: usize,
+        components: usize,
+        rng: &mut impl Rng,
+    ) -> Result<BaseRate<T>> {
+        let mean = &self.rates * DVector::from_column_slice(&self.weights) / self.total();
+        let (mut shares, mut means) = (vec![1.0], DMatrix::from_columns(&[clipped(&mean)]));
+        if components > 1 {
+            let chosen = self.distant(components, rng);
+            let start = |&row: &usize| clipped(&((self.rates.column(row) + &mean) / 2.0));
+            means = DMatrix::from_columns(&Vec::from_iter(chosen.iter().map(start)));
+            shares = vec![1.0 / chosen.len() as f64; chosen.len()];
+            for _ in 0..STEPS {
+                (shares, means) = self.step(&mean, &shares, &means);
+            }
+        }
+        let components = shares.iter().zip(means.column_iter());
+        let components = components.map(|(&share, rates)| {
+            let rates = rates.into_owned();
+            Ok((share, BaseRate::from_rates(hidden_units, &rates)?))
+        });
+        BaseRate::mixture(components.collect::<Result<Vec<_>>>()?)
+    }
+
+    fn total(&self) -> f64 {
+        self.weights.iter().sum()
+    }
+
+    /// Chooses rows, each with a probability in proportion to its weight and its squared distance from those before.
+    fn distant(&self, count: usize, rng: &mut impl Rng) -> Vec<usize> {
+        let mut chosen = vec![draw_by_mass(&self.weights, rng)];
+        let mut distances = vec![f64::INFINITY; self.weights.len()];
+        while chosen.len() < count {
+            let last = self.rates.column(chosen[chosen.len() - 1]);
+            for (distance, row) in distances.iter_mut().zip(self.rates.column_iter()) {
+                *distance = distance.min((row - last).norm_squared());
+            }
+            let masses = distances.iter().zip(&self.weights);
+            let masses: Vec<f64> = masses.map(|(distance, w)| distance * w).collect();
+            if masses.iter().sum::<f64>() <= f64::MIN_POSITIVE {
+                break;
+            }
+            chosen.push(draw_by_mass(&masses, rng));
+        }
+        chosen
+    }
+
+    /// One step of EM.
+    fn step(
+        &self,
+        mean: &DVector<f64>,
+        shares: &[f64],
+        means: &DMatrix<f64>,
+    ) -> (Vec<f64>, DMatrix<f64>) {
+        let offsets = shares.iter().zip(means.column_iter());
+        let offsets: Vec<f64> = offsets
+            .map(|(share, p)| share.ln() + p.iter().map(|p| (-p).ln_1p()).sum::<f64>())
+            .collect();
+        let logits = means.map(|p| (p / (1.0 - p)).ln());
+        // (C x n): log densities, then the parts of the rows' weights.
+        let mut parts = logits.transpose() * &self.rates;
+        for (mut column, weight) in parts.column_iter_mut().zip(&self.weights) {
+            (column.iter_mut().zip(&offsets)).for_each(|(x, offset)| *x += offset);
+            let norm = log_sum_exp(column.iter());
+            column.apply(|x| *x = weight * (*x - norm).exp());
+        }
+        let row = self.total() / self.effective();
+        let sums = &self.rates * parts.transpose();
+        let masses = parts.row_iter().map(|parts| parts.sum());
+        let (mut kept, mut columns) = (Vec::new(), Vec::new());
+        for (mass, sum) in masses.zip(sums.column_iter()) {
+            if mass > LEAST_ROWS * row {
+                kept.push(mass / self.total());
+                let prior = PRIOR_ROWS * row;
+                columns.push(clipped(&((sum + mean * prior) / (mass + prior))));
+            }
+        }
+        (kept, DMatrix::from_columns(&columns))
+    }
+}
+
+fn clipped(rates: &DVector<f64>) -> DVector<f64> {
+    rates.map(|p| p.clamp(LEAST_RATE, 1.0 - LEAST_RATE))
+}
+
+/// Draws an index with a probability in proportion to its mass.
+fn draw_by_mass(masses: &[f64], rng: &mut impl Rng) -> usize {
+    let total: f64 = masses.iter().sum();
+    draw(&Vec::from_iter(masses.iter().map(|mass| mass / total)), rng)
+}
+
 #[cfg(test)]
 mod tests {
-    use nalgebra::DVector;
+    use nalgebra::dvector;
 
-    use super::*;
     use crate::ais::Ais;
     use crate::random::{Purpose, stream};
-    use crate::rbm::base_rate::BaseRate;
-    use crate::rbm::gibbs::BlockGibbs;
-    use crate::rbm::path::RbmPath;
+    use crate::rbm::{BlockGibbs, RbmPath};
     use crate::schedule::Schedule;
+
+    use super::*;
 
     /// The pool has the mean rates of the model where half of its configurations are known, and where none is. Known
     /// configurations that pilots count again would be too heavy by their mass.
@@ -145,5 +263,37 @@ mod tests {
             let mean = &rows.rates * DVector::from_column_slice(&rows.weights) / total;
             assert!((mean - &exact).amax() < 0.02, "{exact}");
         }
+    }
+
+    /// Weights stand for copies of a row, and shares and means are those of the rows but for the prior of two effective rows.
+    #[test]
+    fn two_groups_of_rows_are_two_components() {
+        let near = dvector![0.9, 0.9, 0.1, 0.1, 0.1];
+        let far = near.map(|p| 1.0 - p);
+        let columns = Vec::from_iter((0..400).map(|i| {
+            if i % 4 == 0 {
+                near.clone()
+            } else {
+                far.clone()
+            }
+        }));
+        let weights = (0..400).map(|i| if i % 4 == 0 { 9.0 } else { 1.0 });
+        let rows = Rows {
+            rates: DMatrix::from_columns(&columns),
+            weights: weights.collect(),
+        };
+        let mut rng = stream(1, Purpose::Testing, 0);
+        let base = rows.fit::<f64>(2, 2, &mut rng).unwrap();
+        let mut components: Vec<_> = base.components().collect();
+        components.sort_by(|one, other| one.0.total_cmp(&other.0));
+        assert!((components[0].0 - 0.25).abs() < 0.02 && (components[1].0 - 0.75).abs() < 0.02);
+        for ((_, logits), rates) in components.iter().zip([&far, &near]) {
+            let found = logits.map(crate::num::sigmoid);
+            assert!((found - rates).amax() < 0.05, "{logits}");
+        }
+        let one = rows.fit::<f64>(2, 1, &mut rng).unwrap();
+        let mean = &near * 0.75 + &far * 0.25;
+        let found = one.visible_bias().map(crate::num::sigmoid);
+        assert!((found - mean).amax() < 1e-12);
     }
 }

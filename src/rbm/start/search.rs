@@ -4,28 +4,22 @@ use std::time::Instant;
 
 use rand::Rng;
 
-use super::candidate::{self, Candidate, ERRORS, best, reference};
-use super::pool::{Drawn, pool};
-use super::result::{CONFIDENCE, Start, hash};
 use crate::ais::{Ais, Run};
 use crate::num::{Engine, setters};
 use crate::random::{Purpose, StreamRng, stream};
-use crate::rbm::base_rate::BaseRate;
-use crate::rbm::components::draw;
-use crate::rbm::configurations::{Configuration, most_configurations};
-use crate::rbm::gibbs::BlockGibbs;
-use crate::rbm::lower_bound::LogZBound;
-use crate::rbm::model::Rbm;
-use crate::rbm::path::RbmPath;
-use crate::rbm::scalar::Scalar;
+use crate::rbm::base_rate::draw;
+use crate::rbm::lower_bound::{Configuration, most_configurations};
+use crate::rbm::start::pool::{Drawn, pool};
+use crate::rbm::start::{self, CONFIDENCE, ERRORS, best, hash, reference};
+use crate::rbm::{BaseRate, BlockGibbs, Candidate, LogZBound, Rbm, RbmPath, Scalar, Start};
 use crate::schedule::Schedule;
 use crate::work::{Counts, Execution, Job, Progress, StoppedBy, Verdict, callback, in_pool};
 use crate::{Error, Result};
 
 /// A search for the base from which a run finds the mass of an RBM.
 ///
-/// A base decides what a run can find: from the data's base rates, chains may pass by nearly all of Z, and no figure of
-/// that run shows it. The search tries several bases, each by a short pilot run with random streams of its own:
+/// From the data's base rates, chains may pass by nearly all of Z, and no figure of that run shows it. The search tries several
+/// bases, each by a short pilot run with random streams of its own:
 ///
 /// 1. the [`given`](Self::given) base (or else that of [mean fields](BaseRate::mean_field)) and fair coins;
 /// 2. a mixture of both with the mean-field modes to which the pilots' final states lead;
@@ -35,11 +29,9 @@ use crate::{Error, Result};
 /// 4. the better one of these, refitted again.
 ///
 /// Chosen is the base of the highest `log Z^ - 3 SE` (2 for the first), where no estimate counts for more than that with
-/// the highest certified bound; modes are not. Where the given base has an effective sample size above half of its chains, and no bound is above it,
-/// it is chosen at once.
-///
-/// Pilots take at most half of the chain-steps of the run, which starts afresh from the chosen base, so that its Z^ is
-/// unbiased.
+/// the highest certified bound; modes are not. Where the given base has an effective sample size above half of its chains, and
+/// no bound is above it, it is chosen at once. Pilots take at most half of the chain-steps of the run, which starts afresh, so
+/// that its Z^ is unbiased.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -88,8 +80,10 @@ const MODE_RATE: f64 = 0.02;
 /// A mode whose bound is so many nats lower has a share smaller by e, down to the least share of the best one's.
 const MODE_SCALE: f64 = 4.0;
 const LEAST_SHARE: f64 = 0.02;
-/// Components of a fitted mixture, at most, and effective samples for each of them.
-const COMPONENTS: usize = 16;
+/// Names of the fitted bases, and the most components that they may have.
+const ONE: (&str, usize) = ("refitted", 1);
+const MANY: (&str, usize) = ("mixture", 16);
+/// Effective samples for each component of a fitted base.
 const SAMPLES: f64 = 4.0;
 /// The part of a refitted base that the first base keeps, as a defence.
 const DEFENCE: f64 = 0.1;
@@ -233,22 +227,31 @@ impl<T: Scalar> Pilots<'_, T> {
             (PART_OF_COINS, coins),
             (rest, first.clone()),
         ];
-        self.pilot(candidate::MODES, BaseRate::mixture(parts)?, OF_MODES)?;
-        self.refit("refitted", 1, &first, &known, OF_REFITTED)?;
-        self.refit("mixture", COMPONENTS, &first, &known, OF_REFITTED)?;
+        self.pilot(start::MODES, BaseRate::mixture(parts)?, OF_MODES)?;
+        for (name, components) in [ONE, MANY] {
+            let base = self.refitted(components, &first, &known)?;
+            self.pilot(name, base, OF_REFITTED)?;
+        }
         let reference = self.reference(&bound);
         let [.., one, many] = &self.candidates[..] else {
             unreachable!("two bases were refitted")
         };
-        match one.score(reference, ERRORS) > many.score(reference, ERRORS) {
-            true => self.refit("refitted", 1, &first, &known, OF_LAST)?,
-            false => self.refit("mixture", COMPONENTS, &first, &known, OF_LAST)?,
-        }
+        let better = one.score(reference, ERRORS) > many.score(reference, ERRORS);
+        let (name, components) = if better { ONE } else { MANY };
+        let base = self.refitted(components, &first, &known)?;
+        let _ = self.run(name, base, OF_LAST)?;
         Ok(self.concluded(bound))
     }
 
-    /// Runs a pilot; returns final states of large weight and others.
+    /// Runs a pilot that later bases are fitted to; returns final states of large weight and others.
     fn pilot(&mut self, name: &str, base: BaseRate<T>, share: f64) -> Result<Vec<Vec<bool>>> {
+        let run = self.run(name, base, share)?;
+        self.drawn.push(Drawn::of(self.rbm, &run, &mut self.rng));
+        Ok(self.some_states(&run))
+    }
+
+    /// Runs a pilot and adds its candidate.
+    fn run(&mut self, name: &str, base: BaseRate<T>, share: f64) -> Result<Run<Vec<bool>>> {
         let stages = (share * self.stages).round().max(1.0) as usize;
         let mut path = RbmPath::new(base.clone(), self.rbm.clone())?;
         if let Some(engine) = self.engine {
@@ -268,8 +271,7 @@ impl<T: Scalar> Pilots<'_, T> {
         let confidence = 1.0 - (1.0 - CONFIDENCE) / CANDIDATES;
         let candidate = Candidate::of(name, base, &run, confidence)?;
         self.candidates.push(candidate);
-        self.drawn.push(Drawn::of(self.rbm, &run, &mut self.rng));
-        Ok(self.some_states(&run))
+        Ok(run)
     }
 
     /// Final states drawn by their weights, and the first ones whatever their weights.
@@ -287,22 +289,19 @@ impl<T: Scalar> Pilots<'_, T> {
             .collect()
     }
 
-    /// Runs a pilot from a base of at most so many components, fitted to all that is known of the model.
-    fn refit(
+    /// Fits a base of at most so many components to all that is known of the model.
+    fn refitted(
         &mut self,
-        name: &str,
         components: usize,
         first: &BaseRate<T>,
         known: &[Configuration],
-        share: f64,
-    ) -> Result<()> {
+    ) -> Result<BaseRate<T>> {
         let rows = pool(self.rbm, &self.drawn, known, &mut self.rng);
         let most = (rows.effective() / SAMPLES) as usize;
         let components = components.min(most.max(2));
         let fitted = rows.fit(self.rbm.hidden_units(), components, &mut self.rng)?;
         let parts = [(1.0 - DEFENCE, fitted), (DEFENCE, first.clone())];
-        self.pilot(name, BaseRate::mixture(parts)?, share)?;
-        Ok(())
+        BaseRate::mixture(parts)
     }
 
     /// Returns the value that no estimate counts for more than.
@@ -320,7 +319,6 @@ impl<T: Scalar> Pilots<'_, T> {
         let chosen = best(&self.candidates, self.reference(&bound));
         Start {
             machine: hash(self.rbm),
-            base: self.candidates[chosen].base.clone(),
             chosen,
             candidates: self.candidates,
             bound,

@@ -1,8 +1,397 @@
 //! Training an RBM on data, and the Gibbs chains that training moves.
 
 mod sampler;
-mod training;
+
+use nalgebra::{DMatrix, DVector};
+use rand::Rng;
+use rand::seq::SliceRandom;
+
+use crate::num::{Available, setters, softplus, vectorized};
+use crate::random::{Lanes, Purpose, StandardNormal, StreamRng, stream};
+use crate::rbm::base_rate::check_data;
+use crate::rbm::engine::{add_scaled, softplus_gain};
+use crate::rbm::model::{check_finite, draw_all};
+use crate::rbm::{BaseRate, Rbm, Scalar};
+use crate::{Error, Result};
 
 pub(super) use sampler::{Chains, ParameterSums, Sampler};
-pub(crate) use training::judged_rows;
-pub use training::{ContrastiveDivergence, Epoch, TrainedRbm};
+
+/// The most rows on which an epoch is judged.
+const JUDGED_ROWS: usize = 200;
+/// About as many units of each are flipped.
+const JUDGED_UNITS: usize = 128;
+
+/// Training by contrastive divergence, CD-k (Hinton 2002), or by persistent contrastive divergence (Tieleman 2008): stochastic
+/// gradient ascent, with the model's moments from k Gibbs sweeps for each update.
+///
+/// By default there are 100 epochs, mini-batches of 20 rows, a learning rate that falls linearly from 0.1 to 0, a momentum of
+/// 0.5, a weight decay of 1e-4 and seed 0. Sweeps use the best engine of the machine other than AMX, so that a seed gives
+/// slightly different parameters on another kind of processor.
+///
+/// ```
+/// use annealed::rbm::{ContrastiveDivergence, Rbm};
+///
+/// let data = vec![vec![true, true, false], vec![false, false, true]];
+/// let trained = ContrastiveDivergence::new(1)
+///     .epochs(20)
+///     .train(Rbm::<f32>::from_data(2, &data, 7)?, &data)?;
+/// assert_eq!(trained.curve.len(), 20);
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[must_use]
+pub struct ContrastiveDivergence {
+    pub(super) sweeps: usize,
+    pub(super) persistent: bool,
+    epochs: usize,
+    pub(super) batch_size: usize,
+    learning_rate: f64,
+    final_learning_rate: f64,
+    pub(super) momentum: f64,
+    pub(super) weight_decay: f64,
+    pub(super) seed: u64,
+}
+
+impl ContrastiveDivergence {
+    /// CD-k, with k = `sweeps` for each update.
+    pub fn new(sweeps: usize) -> Self {
+        Self {
+            sweeps,
+            persistent: false,
+            epochs: 100,
+            batch_size: 20,
+            learning_rate: 0.1,
+            final_learning_rate: 0.0,
+            momentum: 0.5,
+            weight_decay: 1e-4,
+            seed: 0,
+        }
+    }
+
+    setters! {
+        /// Whether the sweeps go on from the states of the last update (PCD) or start at the data (CD).
+        persistent: bool,
+
+        /// Number of passes over the data.
+        epochs: usize,
+
+        /// Number of rows in a mini-batch; all rows where there are fewer. Each epoch shuffles the data
+        /// and leaves out the rows that do not fill its last mini-batch.
+        batch_size: usize,
+
+        /// The fraction of an update that is repeated in the next, in `[0, 1)`.
+        momentum: f64,
+
+        /// The coefficient c of the penalty `c/2 ||W||^2` on the log likelihood of a row.
+        weight_decay: f64,
+
+        /// The seed of all randomness in training.
+        seed: u64,
+    }
+
+    /// The learning rate of the first epoch and of the last, linear in between.
+    pub fn learning_rate(self, first: f64, last: f64) -> Self {
+        Self {
+            learning_rate: first,
+            final_learning_rate: last,
+            ..self
+        }
+    }
+
+    /// Trains `rbm` on the rows of `data`.
+    ///
+    /// # Errors
+    /// Where there are no data, a row does not have D entries, a setting is out of its range, or
+    /// a parameter overflows ([`Error::NotConverged`]).
+    pub fn train<T: Scalar>(&self, rbm: Rbm<T>, data: &[Vec<bool>]) -> Result<TrainedRbm<T>> {
+        self.train_with(rbm, data, |_| ())
+    }
+
+    /// As [`train`](Self::train), calling `progress` after each epoch.
+    ///
+    /// # Errors
+    /// As [`train`](Self::train).
+    pub fn train_with<T: Scalar>(
+        &self,
+        rbm: Rbm<T>,
+        data: &[Vec<bool>],
+        progress: impl FnMut(&Epoch),
+    ) -> Result<TrainedRbm<T>> {
+        self.check()?;
+        Error::check_dimension("row of data", check_data(data)?, rbm.visible_units())?;
+        let settings = self.batch_size(self.batch_size.min(data.len()));
+        let mut state = TrainingState::new(settings, rbm);
+        let curve = settings.run(&mut state, data, progress)?;
+        let chains = (self.persistent).then(|| state.negative.visible_states());
+        Ok(TrainedRbm {
+            rbm: state.rbm,
+            curve,
+            chains,
+        })
+    }
+
+    /// Trains a machine for all epochs; returns how each of them was judged.
+    pub(super) fn run<M: Trainee>(
+        &self,
+        machine: &mut M,
+        data: &[M::Row],
+        mut progress: impl FnMut(&M::Judgement),
+    ) -> Result<Vec<M::Judgement>> {
+        let mut order: Vec<usize> = (0..data.len()).collect();
+        let mut curve = Vec::new();
+        for epoch in 0..self.epochs {
+            order.shuffle(machine.rng());
+            let t = epoch as f64 / (self.epochs - 1).max(1) as f64;
+            let learning_rate = (1.0 - t) * self.learning_rate + t * self.final_learning_rate;
+            for batch in order.chunks_exact(self.batch_size) {
+                machine.update(batch.iter().map(|&row| &data[row]), learning_rate);
+            }
+            if !machine.is_finite() {
+                let remedy = M::REMEDY;
+                return Err(Error::NotConverged {
+                    what: "contrastive divergence",
+                    detail: format!("a parameter overflowed in epoch {epoch}; expected {remedy}"),
+                });
+            }
+            let judgement = machine.judge(epoch, learning_rate, data);
+            progress(&judgement);
+            curve.push(judgement);
+        }
+        Ok(curve)
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        for (argument, count) in [
+            ("sweeps", self.sweeps),
+            ("epochs", self.epochs),
+            ("batch_size", self.batch_size),
+        ] {
+            Error::check_at_least(argument, count, 1)?;
+        }
+        Error::check_positive("learning_rate", self.learning_rate)?;
+        for (argument, value, limit) in [
+            (
+                "last learning_rate",
+                self.final_learning_rate,
+                f64::INFINITY,
+            ),
+            ("momentum", self.momentum, 1.0),
+            ("weight_decay", self.weight_decay, f64::INFINITY),
+        ] {
+            let within = (0.0..limit).contains(&value);
+            Error::check(within, argument, value, format!("0 up to {limit}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// A machine in training.
+pub(super) trait Trainee {
+    type Row;
+    type Judgement;
+
+    /// A change of settings or data that may keep parameters from overflowing.
+    const REMEDY: &'static str;
+
+    fn rng(&mut self) -> &mut StreamRng;
+
+    /// Trains on one mini-batch.
+    fn update<'a>(
+        &mut self,
+        rows: impl ExactSizeIterator<Item = &'a Self::Row> + Clone,
+        learning_rate: f64,
+    ) where
+        Self::Row: 'a;
+
+    /// Whether all parameters are finite.
+    fn is_finite(&self) -> bool;
+
+    /// Judges the machine after an epoch.
+    fn judge(&mut self, epoch: usize, learning_rate: f64, data: &[Self::Row]) -> Self::Judgement;
+}
+
+/// One point of a learning curve: means over at most 200 rows, spread evenly over the data.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Epoch {
+    /// Index of the epoch, from 0.
+    pub index: usize,
+    /// The learning rate it was trained at.
+    pub learning_rate: f64,
+    /// Mean over rows and units of `(v_i - P(v_i = 1 | h))^2` with `h` drawn given `v`.
+    pub reconstruction_error: f64,
+    /// Mean over rows of `sum_i log P(v_i | all other v)`, in nats. Of more than 256 units every second, third, ...
+    /// stands for all, others in other rows.
+    pub pseudo_log_likelihood: f64,
+}
+
+/// A trained RBM with its learning curve.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+#[must_use]
+pub struct TrainedRbm<T: Scalar = f32> {
+    /// The RBM after the last epoch.
+    pub rbm: Rbm<T>,
+    /// One entry for each epoch.
+    pub curve: Vec<Epoch>,
+    /// The visible units of the persistent chains after the last update: samples of about the
+    /// machine's law, as many as a mini-batch has rows. `None` where the sweeps started at the data.
+    pub chains: Option<Vec<Vec<bool>>>,
+}
+
+impl<T: Scalar> Rbm<T> {
+    /// A machine from which training may start (Hinton 2012, section 8). It has normal weights of standard deviation
+    /// 0.01, zero hidden biases, and the visible biases of the base-rate model of the data.
+    ///
+    /// # Errors
+    /// As [`BaseRate::from_data`].
+    pub fn from_data(hidden_units: usize, data: &[Vec<bool>], seed: u64) -> Result<Self> {
+        let base = BaseRate::from_data(hidden_units, data, 1.0)?;
+        let mut rng = stream(seed, Purpose::RbmWeights, 0);
+        let mut weight = |_, _| T::nearest(0.01 * StandardNormal::get().draw(&mut rng));
+        Self::new(
+            DMatrix::from_fn(hidden_units, base.visible_units(), &mut weight),
+            DVector::zeros(hidden_units),
+            base.visible_bias().clone(),
+        )
+    }
+}
+
+/// A machine in training, with its last update and the chains of both phases of a mini-batch.
+struct TrainingState<T: Scalar> {
+    settings: ContrastiveDivergence,
+    rbm: Rbm<T>,
+    sampler: Sampler<T>,
+    /// The last update of the parameters.
+    update: ParameterSums<T>,
+    positive: Chains<T>,
+    negative: Chains<T>,
+    rng: StreamRng,
+    lanes: Lanes,
+}
+
+impl<T: Scalar> TrainingState<T> {
+    fn new(settings: ContrastiveDivergence, rbm: Rbm<T>) -> Self {
+        let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
+        let mut rng = stream(settings.seed, Purpose::Training, 0);
+        let negative = Chains::random(hidden, visible, settings.batch_size, &mut rng);
+        Self {
+            settings,
+            update: ParameterSums::zeros(hidden, visible),
+            positive: Chains::zeros(hidden, visible, settings.batch_size),
+            negative,
+            lanes: Lanes::from_rng(&mut rng),
+            rng,
+            sampler: Sampler::new(&rbm),
+            rbm,
+        }
+    }
+
+    /// `update = momentum * update + rate * (positive - negative - decay * W)`, then adds it.
+    fn ascend(&mut self, learning_rate: f64) {
+        let scale = T::nearest(learning_rate / self.settings.batch_size as f64);
+        let momentum = T::nearest(self.settings.momentum);
+        let decay = T::nearest(-learning_rate * self.settings.weight_decay);
+        let engine = self.sampler.engine();
+        let (rbm, update) = (&mut self.rbm, &mut self.update);
+        let (weights, step) = (rbm.weights.as_slice(), update.weights.as_mut_slice());
+        vectorized!(engine, FUSED, {
+            for (step, weight) in step.iter_mut().zip(weights) {
+                *step = momentum * *step + decay * *weight;
+            }
+        });
+        update.hidden_bias *= momentum;
+        update.visible_bias *= momentum;
+        self.positive.accumulate(&self.sampler, scale, update);
+        self.negative.accumulate(&self.sampler, -scale, update);
+        let (weights, step) = (rbm.weights.as_mut_slice(), update.weights.as_slice());
+        vectorized!(engine, FUSED, add_scaled(weights, T::one(), step));
+        rbm.hidden_bias += &update.hidden_bias;
+        rbm.visible_bias += &update.visible_bias;
+        self.sampler.set(rbm);
+    }
+}
+
+impl<T: Scalar> Trainee for TrainingState<T> {
+    type Row = Vec<bool>;
+    type Judgement = Epoch;
+
+    const REMEDY: &'static str = "a lower learning rate or more weight decay";
+
+    fn rng(&mut self) -> &mut StreamRng {
+        &mut self.rng
+    }
+
+    fn update<'a>(&mut self, rows: impl Iterator<Item = &'a Vec<bool>>, learning_rate: f64) {
+        self.positive.start_at(rows);
+        if !self.settings.persistent {
+            self.negative.start_where(&self.positive);
+        }
+        for _ in 0..self.settings.sweeps {
+            self.negative.sweep(&self.sampler, &mut self.lanes);
+        }
+        self.ascend(learning_rate);
+    }
+
+    fn is_finite(&self) -> bool {
+        let biases = self.rbm.hidden_bias.iter().chain(&self.rbm.visible_bias);
+        check_finite("parameters", biases.chain(&self.rbm.weights)).is_ok()
+    }
+
+    fn judge(&mut self, index: usize, learning_rate: f64, data: &[Vec<bool>]) -> Epoch {
+        let mean_over_rows = |value: &mut dyn FnMut(&[bool]) -> f64| -> f64 {
+            let rows = judged_rows(data);
+            let count = rows.len() as f64;
+            rows.map(|row| value(row) / count).sum()
+        };
+        let (rbm, rng) = (&self.rbm, &mut self.rng);
+        let mut place = 0;
+        Epoch {
+            index,
+            learning_rate,
+            reconstruction_error: mean_over_rows(&mut |row| reconstruction_error_of(rbm, row, rng)),
+            pseudo_log_likelihood: mean_over_rows(&mut |row| {
+                place += 1;
+                pseudo_log_likelihood_of(rbm, row, place)
+            }),
+        }
+    }
+}
+
+/// The rows on which an epoch is judged, spread evenly over the data.
+pub(crate) fn judged_rows<S>(data: &[S]) -> impl ExactSizeIterator<Item = &S> {
+    let count = data.len().min(JUDGED_ROWS);
+    (0..count).map(move |k| &data[k * data.len() / count])
+}
+
+fn reconstruction_error_of<T: Scalar, R: Rng>(rbm: &Rbm<T>, row: &[bool], rng: &mut R) -> f64 {
+    let hidden = draw_all(&rbm.hidden_activation(row), rng);
+    let expected = rbm.visible_probabilities(&hidden);
+    let errors = expected
+        .iter()
+        .zip(row)
+        .map(|(p, &on)| (p - f64::from(on)).powi(2));
+    errors.sum::<f64>() / row.len() as f64
+}
+
+/// The sum over [some](JUDGED_UNITS) units, as many times as large as there are more units; other rows have others.
+fn pseudo_log_likelihood_of<T: Scalar>(rbm: &Rbm<T>, row: &[bool], place: usize) -> f64 {
+    let activation = rbm.hidden_activation(row).map(T::nearest);
+    let stride = (row.len() / JUDGED_UNITS).max(1);
+    let units = (place % stride..row.len()).step_by(stride);
+    let share = units.len() as f64 / row.len() as f64;
+    let terms = units.map(|unit| {
+        let (column, on) = (rbm.weights.column(unit), row[unit]);
+        let sign = if on { -1.0 } else { 1.0 };
+        let (activation, weights) = (activation.as_slice(), column.as_slice());
+        let gain = vectorized!(
+            Available::best(),
+            FUSED,
+            softplus_gain::<T, FUSED>(activation, T::nearest(sign), weights)
+        );
+        // log P(v_i | others) = -softplus(log f(flipped) - log f(v)).
+        -softplus(sign * rbm.visible_bias[unit].as_() + gain)
+    });
+    terms.sum::<f64>() / share
+}

@@ -9,8 +9,7 @@ use crate::rbm::engine::{
     Inputs, Layer, ProductBuffers, Row, WeightMatrix, Weights, Words, draw_units,
     logits_to_probabilities,
 };
-use crate::rbm::model::Rbm;
-use crate::rbm::scalar::Scalar;
+use crate::rbm::{Rbm, Scalar};
 
 /// An RBM in the form that sampling needs.
 #[derive(Debug)]
@@ -151,8 +150,7 @@ impl<T: Scalar> Chains<T> {
         }
     }
 
-    /// Adds `scale` times the sums over chains of `h v^T`, `h` and `v` to `sums`, with
-    /// `P(h = 1 | v)` for `h`.
+    /// Adds `scale` times the sums over chains of `h v^T`, `h` and `v` to `sums`, with `P(h = 1 | v)` for `h`.
     ///
     /// The sums of `h v^T` are products of the matrix of probabilities with 0/1 units too.
     pub(crate) fn accumulate(

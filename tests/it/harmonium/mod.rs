@@ -12,6 +12,8 @@ use nalgebra::{DMatrix, DVector, dvector};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
+use super::rbm_lower_bound::{check, log_sum};
+
 /// Normal numbers of this deviation.
 fn normal(rows: usize, columns: usize, deviation: f64, seed: u64) -> DMatrix<f64> {
     let mut rng = stream(seed, Purpose::Data, 0);

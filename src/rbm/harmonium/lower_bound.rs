@@ -2,20 +2,19 @@
 
 use nalgebra::{DMatrix, DVector, DVectorView};
 
-use crate::harmonium::model::Harmonium;
-use crate::harmonium::visible::VisibleUnits;
-use crate::rbm::{BLOCK, Layer, LogZBound, MOST, MeanField, coin_blocks};
+use crate::rbm::LogZBound;
+use crate::rbm::harmonium::VisibleUnits;
+use crate::rbm::harmonium::model::Harmonium;
+use crate::rbm::lower_bound::MOST;
+use crate::rbm::mean_field::{BLOCK, Layer, MeanField, coin_blocks};
 use crate::{Error, Result};
 
 impl<V: VisibleUnits> Harmonium<V> {
-    /// A lower bound on log Z, from these visible states, which may be none, and from so many `starts` at fair coins for the
-    /// hidden units.
+    /// Computes a lower bound on log Z from visible `states`, perhaps none, and from `starts` at fair coins for the hidden units.
     ///
-    /// Two bounds hold for certain, for visible units of any kind. The log normalizer A of the visible units in a field is
-    /// convex, as that of every exponential family. So with means mu of the hidden units and their entropy H,
-    /// `a.mu + H(mu) + A(W^T mu) <= a.mu + H(mu) + E[A(W^T h)] <= log Z`. And the sum of `f(h) = exp(a.h + A(W^T h))` over
-    /// *distinct* hidden configurations is at most Z. Ascents and search are those of
-    /// [`Rbm::lower_bound`](crate::rbm::Rbm::lower_bound), and give the same bits on any number of threads.
+    /// With means mu of the hidden units, their entropy H, and the log normalizer A of the visible units in a field, which is
+    /// convex, `a.mu + H(mu) + A(W^T mu) <= a.mu + H(mu) + E[A(W^T h)] <= log Z`. And the sum of `f(h) = exp(a.h + A(W^T h))` over
+    /// *distinct* hidden configurations is at most Z. Both are sought as by [`Rbm::lower_bound`](crate::rbm::Rbm::lower_bound).
     ///
     /// # Errors
     /// Neither states nor starts; what is no state of the visible units; parameters of which log Z overflows.

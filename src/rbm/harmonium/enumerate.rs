@@ -1,21 +1,17 @@
 //! Exact sums over all states of the hidden units, and exact samples.
 
 use nalgebra::DMatrix;
-use rand::{Rng, RngExt};
+use rand::Rng;
 
-use crate::harmonium::model::Harmonium;
-use crate::harmonium::visible::VisibleUnits;
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::num::WeightSums;
-use crate::rbm::{MAX_ENUMERATED_UNITS, check_log_normalizer, map_tasks};
+use crate::rbm::enumerate::{
+    CHUNK_BITS, Cumulative, MAX_ENUMERATED_UNITS, check_log_normalizer, chunks_of, gray_order,
+    map_chunks, units_of,
+};
+use crate::rbm::harmonium::{Harmonium, VisibleUnits};
+use crate::rbm::model::masked_sum_of;
 use crate::{Error, Result};
-
-/// The logarithm to base 2 of the number of states that are reached from one fresh sum. It is small, so that rounding errors
-/// do not pile up.
-const CHUNK_BITS: usize = 6;
-
-/// The largest number of independent tasks. It is fixed, so that the result does not depend on the number of threads.
-const MAX_TASKS: usize = 64;
 
 /// A harmonium as a model of its hidden units, with the visible ones summed out.
 struct Enumeration<'a, V> {
@@ -35,47 +31,31 @@ impl<'a, V: VisibleUnits> Enumeration<'a, V> {
         })
     }
 
-    /// Number of states that are reached from one fresh sum.
-    fn states_per_chunk(&self) -> usize {
-        1 << self.harmonium.hidden_units().min(CHUNK_BITS)
-    }
-
-    fn chunks(&self) -> usize {
-        (1 << self.harmonium.hidden_units()) / self.states_per_chunk()
-    }
-
-    /// `a.h + log sum_v r(v) exp(h^T W s(v))` for the states of a chunk: hidden unit k is bit k of a state. They are visited in
-    /// Gray order, in which one unit flips from each to the next.
+    /// `a.h + log sum_v r(v) exp(h^T W s(v))` for the states of a chunk.
     fn log_masses(&self, chunk: usize) -> Vec<f64> {
-        let (harmonium, states) = (self.harmonium, self.states_per_chunk());
-        let mut state = chunk * states;
-        let hidden = units(harmonium, state);
+        let (harmonium, bits) = (self.harmonium, self.fields.ncols().min(CHUNK_BITS));
+        let first = chunk << bits;
+        let hidden = units_of(first, self.fields.ncols());
         let mut field = harmonium.field(&hidden);
-        let biases = harmonium.hidden_bias().iter().zip(hidden);
-        let mut bias: f64 = biases.filter(|(_, on)| *on).map(|(bias, _)| bias).sum();
-        let mut log_masses = vec![0.0; states];
-        for next in 1..=states {
-            log_masses[state % states] = bias + harmonium.visible().tilted(&field).log_normalizer();
-            if next < states {
-                let unit = next.trailing_zeros() as usize;
-                state ^= 1 << unit;
-                let sign = if state >> unit & 1 == 1 { 1.0 } else { -1.0 };
+        let mut bias = masked_sum_of(harmonium.hidden_bias().as_slice(), &hidden);
+        let mut log_masses = vec![0.0; 1 << bits];
+        for (state, flipped) in gray_order(first, 0, bits) {
+            if let Some((unit, sign)) = flipped {
                 field.axpy(sign, &self.fields.column(unit), 1.0);
                 bias += sign * harmonium.hidden_bias()[unit];
             }
+            log_masses[state - first] = bias + harmonium.visible().tilted(&field).log_normalizer();
         }
         log_masses
     }
 
-    /// What `visit` makes of the chunks of each task, in the order of the states.
+    /// Returns what `visit` makes of the log masses of each task, in the order of the states.
     fn map<A: Send>(
         &self,
         visit: impl Fn(&mut dyn Iterator<Item = f64>) -> A + Send + Sync,
     ) -> Vec<A> {
-        let (chunks, tasks) = (self.chunks(), self.chunks().min(MAX_TASKS));
-        map_tasks(tasks, |task| {
-            let mine = chunks / tasks * task..chunks / tasks * (task + 1);
-            visit(&mut mine.flat_map(|chunk| self.log_masses(chunk)))
+        map_chunks(chunks_of(self.fields.ncols()), |_, chunks| {
+            visit(&mut chunks.flat_map(|chunk| self.log_masses(chunk)))
         })
     }
 
@@ -86,13 +66,6 @@ impl<'a, V: VisibleUnits> Enumeration<'a, V> {
         }
         check_log_normalizer(total.log_sum())
     }
-}
-
-/// The hidden units in a state.
-fn units<V: VisibleUnits>(harmonium: &Harmonium<V>, state: usize) -> Vec<bool> {
-    (0..harmonium.hidden_units())
-        .map(|k| state >> k & 1 == 1)
-        .collect()
 }
 
 impl<V: VisibleUnits> Harmonium<V> {
@@ -128,8 +101,7 @@ impl<V: VisibleUnits> Harmonium<V> {
 pub struct EnumeratedHarmonium<V> {
     harmonium: Harmonium<V>,
     log_normalizer: f64,
-    /// Sums of probabilities up to and including each state of the hidden units.
-    cumulative: Vec<f64>,
+    cumulative: Cumulative,
 }
 
 impl<V: VisibleUnits> EnumeratedHarmonium<V> {
@@ -140,17 +112,13 @@ impl<V: VisibleUnits> EnumeratedHarmonium<V> {
     pub fn new(harmonium: Harmonium<V>) -> Result<Self> {
         let enumeration = Enumeration::new(&harmonium)?;
         let log_normalizer = enumeration.log_normalizer()?;
-        let parts = enumeration.map(|log_masses| log_masses.collect::<Vec<f64>>());
-        let mut cumulative = parts.concat();
-        let mut sum = 0.0;
-        for p in &mut cumulative {
-            sum += (*p - log_normalizer).exp();
-            *p = sum;
-        }
+        let probabilities = enumeration.map(|log_masses| {
+            Vec::from_iter(log_masses.map(|log_mass| (log_mass - log_normalizer).exp()))
+        });
         Ok(Self {
             harmonium,
             log_normalizer,
-            cumulative,
+            cumulative: Cumulative::of(probabilities.concat()),
         })
     }
 
@@ -180,12 +148,7 @@ impl<V: VisibleUnits> NormalizedModel for EnumeratedHarmonium<V> {
 
 impl<V: VisibleUnits> Sampleable for EnumeratedHarmonium<V> {
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> V::State {
-        let last = self.cumulative.len() - 1;
-        // The last sum is 1 but for rounding; scaling by it keeps the index in range.
-        let level = rng.random::<f64>() * self.cumulative[last];
-        let state = self.cumulative.partition_point(|&c| c <= level).min(last);
-        self.harmonium
-            .visible_given(&units(&self.harmonium, state))
-            .sample(rng)
+        let hidden = units_of(self.cumulative.draw(rng), self.harmonium.hidden_units());
+        self.harmonium.visible_given(&hidden).sample(rng)
     }
 }

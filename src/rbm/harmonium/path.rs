@@ -1,15 +1,19 @@
-//! The path from independent visible units to a harmonium.
+//! The path from independent visible units to a harmonium, and block Gibbs sampling along it.
 
 use std::f64::consts::LN_2;
 
 use nalgebra::DVector;
+use rand::Rng;
 
-use crate::harmonium::model::Harmonium;
-use crate::harmonium::visible::VisibleUnits;
+use crate::chain::{Block, Increment, NonFinite, Stage, Step};
+use crate::kernel::{Invariant, TransitionKernel, own_reversal};
 use crate::model::UnnormalizedModel;
 use crate::num::{sigmoid, softplus, softplus_increment};
-use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
-use crate::rbm::{STEPS_PER_STATE, most_configurations};
+use crate::path::{AnnealingPath, BetaDerivative, Intermediate, Stationary};
+use crate::rbm::BlockGibbs;
+use crate::rbm::harmonium::{Harmonium, VisibleUnits};
+use crate::rbm::lower_bound::share_of_run;
+use crate::rbm::model::draw_all;
 use crate::{Error, Result};
 
 /// The path from independent visible units, the base, to a harmonium with units of the same kind, the target.
@@ -72,9 +76,7 @@ impl<V: VisibleUnits> AnnealingPath for HarmoniumPath<V> {
 
     /// Returns the bound of [`Harmonium::lower_bound`], sought as along an [`RbmPath`](crate::rbm::RbmPath).
     fn lower_bound(&self, states: &[&V::State], chain_steps: u64) -> Option<f64> {
-        let count = (chain_steps / STEPS_PER_STATE).max(1) as usize;
-        let states = &states[..count.min(states.len())];
-        let most = most_configurations(chain_steps, self.target.hidden_units());
+        let (states, most) = share_of_run(states, chain_steps, self.target.hidden_units());
         let found = self.target.bound_from(states, 0, 0, most);
         Some(found.ok()?.value)
     }
@@ -93,7 +95,7 @@ impl<V: VisibleUnits> AnnealingPath for HarmoniumPath<V> {
 pub struct HarmoniumAt<'a, V> {
     path: &'a HarmoniumPath<V>,
     beta: f64,
-    /// Those of base and target, blended.
+    /// The units of base and target, blended.
     pub(crate) visible: V,
 }
 
@@ -108,7 +110,7 @@ impl<'a, V: VisibleUnits> HarmoniumAt<'a, V> {
         &self.visible
     }
 
-    /// What one more unit of beta adds to the log density of the visible units; `-inf` where the target excludes them.
+    /// Returns what one more unit of beta adds to the log density of the visible units; `-inf` where the target excludes them.
     fn visible_slope(&self, state: &V::State) -> f64 {
         let target = self.path.target.visible().log_density(state);
         if target == f64::NEG_INFINITY {
@@ -179,3 +181,77 @@ impl<V: VisibleUnits> BetaDerivative for HarmoniumAt<'_, V> {
         self.visible_slope(state) + self.free_units() + hidden.sum::<f64>()
     }
 }
+
+/// The visible units drawn anew at this beta, by way of the hidden ones, whose logits at the target are `activation`.
+fn draw_visible<V: VisibleUnits, R: Rng + ?Sized>(
+    model: &HarmoniumAt<'_, V>,
+    activation: &DVector<f64>,
+    rng: &mut R,
+) -> V::State {
+    let hidden = draw_all(&(activation * model.beta()), rng);
+    let field = model.path().target().field(&hidden) * model.beta();
+    model.visible.tilted(&field).sample(rng)
+}
+
+impl<V: VisibleUnits> TransitionKernel<HarmoniumAt<'_, V>> for BlockGibbs {
+    type Workspace = ();
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: Stage<'_, HarmoniumAt<'_, V>>,
+        _chain: usize,
+        state: &mut V::State,
+        _workspace: &mut (),
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        let activation = stage.model.path().target().hidden_activation(state);
+        *state = draw_visible(stage.model, &activation, rng);
+        Ok(Step::invariant())
+    }
+
+    /// The product `W s(v)` serves weight and move.
+    fn advance(
+        &self,
+        stage: Stage<'_, HarmoniumAt<'_, V>>,
+        block: &mut Block<V::State>,
+        _workspace: &mut (),
+    ) -> Result<()> {
+        let target = stage.model.path().target();
+        block.for_each(stage, |_, state, rng| {
+            let activation = target.hidden_activation(state);
+            let log_ratio = if stage.is_at_rest() {
+                0.0
+            } else {
+                stage
+                    .model
+                    .log_ratio_with(stage.previous, state, &activation)
+            };
+            NonFinite::check_log_density("log ratio", log_ratio)?;
+            *state = draw_visible(stage.model, &activation, rng);
+            Ok(Increment::new(log_ratio, Step::invariant()))
+        })
+    }
+}
+
+/// A plain harmonium, sampled without annealing.
+impl<V: VisibleUnits> TransitionKernel<Stationary<&Harmonium<V>>> for BlockGibbs {
+    type Workspace = ();
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: Stage<'_, Stationary<&Harmonium<V>>>,
+        _chain: usize,
+        state: &mut V::State,
+        _workspace: &mut (),
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        stage.model.0.gibbs_sweep(state, rng);
+        Ok(Step::invariant())
+    }
+}
+
+own_reversal! { ['p, V: VisibleUnits] BlockGibbs, HarmoniumAt<'p, V> }
+own_reversal! { ['r, V: VisibleUnits] BlockGibbs, Stationary<&'r Harmonium<V>> }
+
+impl<V: VisibleUnits> Invariant<HarmoniumAt<'_, V>> for BlockGibbs {}
+impl<V: VisibleUnits> Invariant<Stationary<&Harmonium<V>>> for BlockGibbs {}

@@ -6,10 +6,10 @@ use nalgebra::DVector;
 use rand::Rng;
 
 use crate::error::demand_dimension;
-use crate::harmonium::visible::VisibleUnits;
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::num::Moments;
 use crate::random::StandardNormal;
+use crate::rbm::harmonium::VisibleUnits;
 use crate::{Error, Result};
 
 /// Gaussian visible units with means `b` and standard deviations `sigma`, those of a Gaussian-Bernoulli RBM.
@@ -34,7 +34,7 @@ pub struct GaussianUnits {
     means: DVector<f64>,
     /// `1 / sigma^2`.
     precisions: DVector<f64>,
-    /// What tilting and blending add to the log density.
+    /// A constant of the log density, which tilting and blending change.
     constant: f64,
 }
 

@@ -1,13 +1,13 @@
 //! Training a harmonium by contrastive divergence.
 
 use nalgebra::{DMatrix, DVector};
-use rand::seq::SliceRandom;
 
-use crate::harmonium::model::{Harmonium, draw_units};
-use crate::harmonium::visible::VisibleUnits;
+use crate::Result;
 use crate::random::{Purpose, StreamRng, stream};
-use crate::rbm::{ContrastiveDivergence, judged_rows};
-use crate::{Error, Result};
+use crate::rbm::ContrastiveDivergence;
+use crate::rbm::harmonium::{Harmonium, VisibleUnits};
+use crate::rbm::model::draw_all;
+use crate::rbm::train::{Trainee, judged_rows};
 
 /// A trained harmonium with its learning curve.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,10 +27,8 @@ pub struct TrainedHarmonium<V: VisibleUnits> {
 impl ContrastiveDivergence {
     /// Trains weights and biases of a harmonium on the rows of `data`.
     ///
-    /// The deviations of Gaussian units stay as they are, since they would grow to those of the data before the weights have
-    /// left their start near 0. Standardise the data (means 0, deviations 1), and take deviations that are smaller, such as
-    /// 0.5: beside units as wide as the data the hidden ones learn nothing. Of several choices the likelihood of held-out data
-    /// tells the best.
+    /// The deviations of Gaussian units stay. Standardise the data (means 0, deviations 1), and take smaller deviations, such as
+    /// 0.5: beside units as wide as the data the hidden ones learn nothing.
     ///
     /// ```
     /// use annealed::harmonium::{GaussianUnits, Harmonium};
@@ -47,7 +45,7 @@ impl ContrastiveDivergence {
     ///
     /// # Errors
     /// Where there are no data, a row is no state of the visible units, a setting is out of its range, or a parameter overflows
-    /// ([`Error::NotConverged`]).
+    /// ([`Error::NotConverged`](crate::Error::NotConverged)).
     pub fn train_harmonium<V>(
         &self,
         harmonium: Harmonium<V>,
@@ -58,22 +56,11 @@ impl ContrastiveDivergence {
     {
         self.check()?;
         harmonium.check_data(data)?;
-        let batch_size = self.batch_size.min(data.len());
-        let mut order: Vec<usize> = (0..data.len()).collect();
-        let mut training = Training::new(self.batch_size(batch_size), harmonium);
-        let mut curve = Vec::new();
-        for epoch in 0..self.epochs {
-            order.shuffle(&mut training.rng);
-            for batch in order.chunks_exact(batch_size) {
-                let rows: Vec<&V::State> = batch.iter().map(|&row| &data[row]).collect();
-                training.update(&rows, self.learning_rate_at(epoch));
-            }
-            training.check_finite(epoch)?;
-            curve.push(training.judge(data));
-        }
+        let settings = self.batch_size(self.batch_size.min(data.len()));
+        let mut training = Training::new(settings, harmonium);
         Ok(TrainedHarmonium {
+            curve: settings.run(&mut training, data, |_| ())?,
             harmonium: training.harmonium,
-            curve,
             chains: self.persistent.then_some(training.chains),
         })
     }
@@ -108,11 +95,42 @@ impl<V: VisibleUnits<State: Clone>> Training<V> {
         }
     }
 
-    /// Trains on one mini-batch: `update = momentum * update + rate * (positive - negative - decay * W)`, then adds it.
-    fn update(&mut self, rows: &[&V::State], learning_rate: f64) {
+    /// Adds `scale` times `h s(v)^T`, `h` and `s(v)`, with `P(h = 1 | v)` for `h`.
+    fn accumulate(&mut self, state: &V::State, scale: f64) {
+        let visible = self.harmonium.visible();
+        let expected = self.harmonium.hidden_probabilities(state);
+        for (index, value) in visible.statistics(state) {
+            self.weights
+                .column_mut(index)
+                .axpy(scale * value, &expected, 1.0);
+            self.visible[index] += scale * value;
+        }
+        self.hidden_bias.axpy(scale, &expected, 1.0);
+    }
+}
+
+impl<V: VisibleUnits<State: Clone>> Trainee for Training<V> {
+    type Row = V::State;
+    type Judgement = f64;
+
+    const REMEDY: &'static str =
+        "a lower learning rate, more weight decay, or data that are standardised";
+
+    fn rng(&mut self) -> &mut StreamRng {
+        &mut self.rng
+    }
+
+    /// `update = momentum * update + rate * (positive - negative - decay * W)`, then adds it.
+    fn update<'a>(
+        &mut self,
+        rows: impl ExactSizeIterator<Item = &'a V::State> + Clone,
+        learning_rate: f64,
+    ) where
+        V::State: 'a,
+    {
         let settings = self.settings;
         if !settings.persistent {
-            self.chains = rows.iter().map(|&row| row.clone()).collect();
+            self.chains = rows.clone().cloned().collect();
         }
         for chain in &mut self.chains {
             (0..settings.sweeps).for_each(|_| self.harmonium.gibbs_sweep(chain, &mut self.rng));
@@ -138,47 +156,22 @@ impl<V: VisibleUnits<State: Clone>> Training<V> {
         self.harmonium.visible = self.harmonium.visible.trained(&self.visible);
     }
 
-    /// Adds `scale` times `h s(v)^T`, `h` and `s(v)`, with `P(h = 1 | v)` for `h`.
-    fn accumulate(&mut self, state: &V::State, scale: f64) {
-        let visible = self.harmonium.visible();
-        let expected = self.harmonium.hidden_probabilities(state);
-        for (index, value) in visible.statistics(state) {
-            self.weights
-                .column_mut(index)
-                .axpy(scale * value, &expected, 1.0);
-            self.visible[index] += scale * value;
-        }
-        self.hidden_bias.axpy(scale, &expected, 1.0);
-    }
-
-    fn check_finite(&self, epoch: usize) -> Result<()> {
-        let Harmonium {
-            weights,
-            hidden_bias,
-            visible,
-        } = &self.harmonium;
-        let mut parameters = weights.iter().chain(hidden_bias).chain(&self.visible);
-        if visible.log_normalizer().is_finite() && parameters.all(|x| x.is_finite()) {
-            return Ok(());
-        }
-        Err(Error::NotConverged {
-            what: "contrastive divergence",
-            detail: format!(
-                "a parameter overflowed in epoch {epoch}; expected a lower learning rate, more weight decay, or data \
-                 that are standardised"
-            ),
-        })
+    fn is_finite(&self) -> bool {
+        let machine = &self.harmonium;
+        let hidden = machine.weights.iter().chain(&machine.hidden_bias);
+        machine.visible.log_normalizer().is_finite()
+            && hidden.chain(&self.visible).all(|x| x.is_finite())
     }
 
     /// The mean of `log p(v | h)` over some rows.
-    fn judge(&mut self, data: &[V::State]) -> f64 {
+    fn judge(&mut self, _: usize, _: f64, data: &[V::State]) -> f64 {
         let rows = judged_rows(data);
         let count = rows.len() as f64;
         let score = |row| {
             let logits = self.harmonium.hidden_activation(row);
             let given = self
                 .harmonium
-                .visible_given(&draw_units(&logits, 1.0, &mut self.rng));
+                .visible_given(&draw_all(&logits, &mut self.rng));
             given.log_density(row) - given.log_normalizer()
         };
         rows.map(score).sum::<f64>() / count

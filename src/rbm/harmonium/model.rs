@@ -1,13 +1,15 @@
-//! The harmonium as a model.
+//! The harmonium as a model, and the likelihood of data under it.
 
 use nalgebra::{DMatrix, DVector};
-use rand::{Rng, RngExt};
+use rand::Rng;
 
 use crate::error::demand_dimension;
-use crate::harmonium::visible::VisibleUnits;
 use crate::model::UnnormalizedModel;
 use crate::num::{sigmoid, softplus};
 use crate::random::{Purpose, StandardNormal, stream};
+use crate::rbm::LogLikelihood;
+use crate::rbm::harmonium::VisibleUnits;
+use crate::rbm::model::draw_all;
 use crate::{Error, Result};
 
 /// A restricted Boltzmann machine with visible units of the kind V and M hidden units, which are 0 or 1.
@@ -48,11 +50,8 @@ impl<V: VisibleUnits> Harmonium<V> {
     pub fn new(weights: DMatrix<f64>, hidden_bias: DVector<f64>, visible: V) -> Result<Self> {
         Error::check_not_empty("hidden_bias", hidden_bias.len())?;
         Error::check_dimension("rows of weights", weights.nrows(), hidden_bias.len())?;
-        Error::check_dimension(
-            "columns of weights",
-            weights.ncols(),
-            visible.statistic_count(),
-        )?;
+        let statistics = visible.statistic_count();
+        Error::check_dimension("columns of weights", weights.ncols(), statistics)?;
         Error::check_finite("weights", weights.iter().copied())?;
         Error::check_finite("hidden_bias", hidden_bias.iter().copied())?;
         Ok(Self {
@@ -68,24 +67,14 @@ impl<V: VisibleUnits> Harmonium<V> {
     /// # Errors
     /// Where there are no hidden units, or more weights than could be held.
     pub fn start(hidden_units: usize, visible: V, seed: u64) -> Result<Self> {
-        let (weights, most) = (
-            hidden_units.saturating_mul(visible.statistic_count()),
-            1 << 30,
-        );
+        let (statistics, most) = (visible.statistic_count(), 1 << 30);
+        let within = (1..=most).contains(&hidden_units.saturating_mul(statistics));
         let expected = format!("at least 1, and at most {most} weights");
-        Error::check(
-            (1..=most).contains(&weights),
-            "hidden_units",
-            hidden_units,
-            expected,
-        )?;
+        Error::check(within, "hidden_units", hidden_units, expected)?;
         let mut rng = stream(seed, Purpose::RbmWeights, 0);
         let mut weight = |_, _| 0.01 * StandardNormal::get().draw(&mut rng);
-        Self::new(
-            DMatrix::from_fn(hidden_units, visible.statistic_count(), &mut weight),
-            DVector::zeros(hidden_units),
-            visible,
-        )
+        let weights = DMatrix::from_fn(hidden_units, statistics, &mut weight);
+        Self::new(weights, DVector::zeros(hidden_units), visible)
     }
 
     /// Number of hidden units, M.
@@ -150,19 +139,9 @@ impl<V: VisibleUnits> Harmonium<V> {
     /// # Panics
     /// Where the state is none of the visible units.
     pub fn gibbs_sweep<R: Rng + ?Sized>(&self, visible: &mut V::State, rng: &mut R) {
-        let hidden = draw_units(&self.hidden_activation(visible), 1.0, rng);
+        let hidden = draw_all(&self.hidden_activation(visible), rng);
         *visible = self.visible_given(&hidden).sample(rng);
     }
-}
-
-/// Draws independent units of 0 and 1 with these logits, times a scale.
-pub(crate) fn draw_units<R: Rng + ?Sized>(
-    logits: &DVector<f64>,
-    scale: f64,
-    rng: &mut R,
-) -> Vec<bool> {
-    let on = |logit: &f64| rng.random::<f64>() < sigmoid(scale * logit);
-    logits.iter().map(on).collect()
 }
 
 impl<V: VisibleUnits> UnnormalizedModel for Harmonium<V> {
@@ -196,12 +175,44 @@ crate::num::deserialize_checked! {
 #[cfg(feature = "serde")]
 impl<V: VisibleUnits> Harmonium<V> {
     fn from_rows(weights: Vec<Vec<f64>>, hidden_bias: Vec<f64>, visible: V) -> Result<Self> {
-        let (rows, columns) = (weights.len(), visible.statistic_count());
-        for row in &weights {
-            Error::check_dimension("row of weights", row.len(), columns)?;
-        }
-        let entries = weights.into_iter().flatten();
-        let weights = DMatrix::from_row_iterator(rows, columns, entries);
+        let weights = crate::rbm::model::matrix_of(weights, visible.statistic_count())?;
         Self::new(weights, hidden_bias.into(), visible)
+    }
+}
+
+impl<V: VisibleUnits> Harmonium<V> {
+    /// The mean log likelihood of data, given `log Z` of the machine, from a run or exact, beside that under independent
+    /// units, the `base`.
+    ///
+    /// ```
+    /// use annealed::harmonium::{CategoricalUnits, Harmonium};
+    /// use annealed::rbm::ContrastiveDivergence;
+    ///
+    /// // Two units of three categories, which are always in the same one.
+    /// let data: Vec<Vec<usize>> = (0..300).map(|row| vec![row % 3; 2]).collect();
+    /// let base = CategoricalUnits::from_data(3, &data, 1.0)?;
+    /// let start = Harmonium::start(4, base.clone(), 1)?;
+    /// let machine = ContrastiveDivergence::new(1).train_harmonium(start, &data)?.harmonium;
+    /// let found = machine.log_likelihood(&data, machine.exact_log_normalizer()?, &base)?;
+    /// assert!(found.mean > found.base_rate + 0.5);
+    /// # Ok::<(), annealed::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Where there are no data, a row is no state of the visible units, the base has another number of units, or `log_z` is not
+    /// finite.
+    pub fn log_likelihood(&self, data: &[V::State], log_z: f64, base: &V) -> Result<LogLikelihood> {
+        Error::check_number("log_z", log_z)?;
+        Error::check_dimension("base", base.units(), self.visible().units())?;
+        self.check_data(data)?;
+        let fair_coins = -self.visible().log_states();
+        Ok(LogLikelihood::of(self, log_z, base, fair_coins, data))
+    }
+
+    /// Refuses a lack of data, and rows that are no state of the visible units.
+    pub(crate) fn check_data(&self, data: &[V::State]) -> Result<()> {
+        Error::check_not_empty("data", data.len())?;
+        data.iter()
+            .try_for_each(|row| self.visible().check_state("row of data", row))
     }
 }

@@ -1,17 +1,45 @@
-//! What a kind of visible units must be able to do.
+//! Harmoniums: restricted Boltzmann machines whose visible units are Gaussian, categorical or of a kind of your own.
+//!
+//! [`Harmonium`] is the model, with [`GaussianUnits`] or [`CategoricalUnits`] that meet hidden units of 0 and 1; a kind of
+//! your own implements [`VisibleUnits`]. The visible units alone are the base that annealing starts from, [`HarmoniumPath`] is
+//! the path between them, and [`BlockGibbs`](crate::rbm::BlockGibbs) the kernel that moves along it.
+//! [`ContrastiveDivergence::train_harmonium`](crate::rbm::ContrastiveDivergence::train_harmonium) trains a machine on data.
+//! With at most [`MAX_ENUMERATED_UNITS`](crate::rbm::MAX_ENUMERATED_UNITS) hidden units
+//! [`Harmonium::exact_log_normalizer`] gives `log Z`, and [`EnumeratedHarmonium`] exact samples. With more of them
+//! [`Harmonium::lower_bound`] is a bound on log Z that holds for certain.
+//!
+//! Where visible units are 0 or 1, too, [`Rbm`](crate::rbm::Rbm) does the same many times faster. The name is that of
+//! Smolensky (1986); visible units of an exponential family are due to Welling, Rosen-Zvi and Hinton (2005).
+//!
+//! Hidden units are 0 or 1. Gaussian hidden units would make a Gaussian of Gaussian visible units, whose log Z is a
+//! determinant, and it exists only where the weights are small; the same bound holds for rectified linear ones. Their states
+//! cannot be enumerated either.
+
+mod categorical;
+mod enumerate;
+mod gaussian;
+mod lower_bound;
+mod model;
+mod path;
+mod train;
 
 use nalgebra::DVector;
 
 use crate::Result;
 use crate::model::{NormalizedModel, Sampleable};
 
-/// Independent visible units of one exponential family, the visible layer of a [`Harmonium`](crate::harmonium::Harmonium).
+pub use categorical::CategoricalUnits;
+pub use enumerate::EnumeratedHarmonium;
+pub use gaussian::GaussianUnits;
+pub use model::Harmonium;
+pub use path::{HarmoniumAt, HarmoniumPath};
+pub use train::TrainedHarmonium;
+
+/// Independent visible units of one exponential family, the visible layer of a [`Harmonium`].
 ///
-/// As a model they are the layer without hidden units, `log f(v) = log r(v)`: normalised, sampled exactly, and so the base of
-/// a [`HarmoniumPath`](crate::harmonium::HarmoniumPath). Hidden units see them through S statistics `s(v)` and act on them by
-/// a field, which multiplies r(v) by `exp(field . s(v))`. Given the hidden units the visible ones are therefore of the same
-/// kind ([`tilted`](Self::tilted)), and so is what lies between two layers ([`blended`](Self::blended)). That is all that
-/// annealing, block Gibbs and enumeration ask for; lower bounds need the means of the statistics, too.
+/// As a model they are the layer without hidden units, `log f(v) = log r(v)`: normalised and sampled exactly. Hidden units see
+/// them through S statistics `s(v)` and act on them by a field, which multiplies r(v) by `exp(field . s(v))`. So given the
+/// hidden units they are of the same kind ([`tilted`](Self::tilted)), as is what lies between two layers.
 ///
 /// ```
 /// use annealed::harmonium::{CategoricalUnits, VisibleUnits};

@@ -4,9 +4,9 @@ use nalgebra::{DMatrix, DVector, DVectorView};
 use rand::{Rng, RngExt};
 
 use crate::error::demand_dimension;
-use crate::harmonium::visible::VisibleUnits;
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::num::log_sum_exp;
+use crate::rbm::harmonium::VisibleUnits;
 use crate::{Error, Result};
 
 /// Categorical visible units (Potts or softmax units): each is in one of q categories, from 0 to q - 1.
