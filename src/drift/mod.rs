@@ -13,8 +13,8 @@
 //!
 //! G comes from a [`QuadratureModifier`] in one dimension, from a [`SeparableModifier`] for a product of
 //! densities, from an [`EnsembleModifier`] fitted to particles, or from a [`RidgeModifier`] for a superposition of
-//! ridge functions, which [`RidgePath`] and [`RidgeGibbs`] anneal. [`ObjectiveTrace`] and [`Maximum`] take
-//! annealing as optimisation.
+//! ridge functions, which [`RidgePath`] and [`RidgeGibbs`] anneal. [`ObjectiveTrace`] takes annealing as
+//! optimisation.
 
 mod ensemble;
 mod features;
@@ -37,7 +37,7 @@ pub use ensemble::EnsembleModifier;
 pub use features::{BumpFeatures, Features};
 pub use langevin::DriftModifiedLangevin;
 pub use monitor::{ShiftMonitor, ShiftsCut};
-pub use optimum::{Maximum, ObjectiveTrace};
+pub use optimum::ObjectiveTrace;
 pub use quadrature::QuadratureModifier;
 pub use ridge::{RidgePrior, RidgeState};
 pub use ridge_function::{Bounded, RidgeFunction, Sinusoid, Tanh};
