@@ -5,8 +5,7 @@ use rand::Rng;
 
 use crate::error::demand_dimension;
 use crate::kernel::fill_normal;
-use crate::learned::network::{Network, set_shape};
-use crate::learned::pass::Pass;
+use crate::learned::network::{Network, Pass, set_shape};
 use crate::num::sigmoid;
 use crate::{Error, Result};
 
@@ -274,7 +273,7 @@ impl ConditionalGaussian {
             by_outputs[(i, j)] = if free { derivative } else { 0.0 };
         }
         let (parameters, units) = (&self.parameters, &pass.units);
-        direct + network.backward(parameters, given, units, &by_outputs, Some(gradient), d)
+        direct + network.backward(parameters, given, units, &by_outputs, gradient, d)
     }
 }
 
@@ -301,7 +300,7 @@ crate::num::deserialize_checked! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::learned::differences::{agree, share};
+    use crate::learned::network::differences::{agree, share};
     use crate::random::{Purpose, stream};
     use proptest::prelude::*;
 

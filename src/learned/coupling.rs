@@ -5,8 +5,7 @@ use std::ops::Range;
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
-use crate::learned::network::{Network, set_shape};
-use crate::learned::pass::Pass;
+use crate::learned::network::{Network, Pass, set_shape};
 use crate::{Error, Result};
 
 /// Bound on the log scale of a layer, reached smoothly. Scales multiply over the layers of a flow: at
@@ -252,7 +251,7 @@ impl InvertibleMap {
                 &inputs,
                 &pass.units,
                 &by_outputs,
-                Some(&mut gradient[layer]),
+                &mut gradient[layer],
                 given.len(),
             );
             let mut by_read = by_state.rows_range_mut(given);

@@ -3,8 +3,8 @@
 use nalgebra::DMatrix;
 
 use crate::learned::conditional::ConditionalGaussian;
+use crate::learned::network::Pass;
 use crate::learned::noise::Noise;
-use crate::learned::pass::Pass;
 use crate::learned::transition::Transition;
 
 /// The noise of one transition for a minibatch, one column each, and the passes through both of its

@@ -7,7 +7,7 @@ use crate::ais::Population;
 use crate::kernel::{TransitionKernel, check_stages};
 use crate::learned::conditional::{ConditionalGaussian, JUMP, Mean, gate};
 use crate::learned::flow::LearnedTransitions;
-use crate::learned::pass::Pass;
+use crate::learned::network::Pass;
 use crate::learned::transition::Transition;
 use crate::path::AnnealingPath;
 use crate::random::{Purpose, stream};

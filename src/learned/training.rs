@@ -4,6 +4,7 @@ use std::fmt;
 
 use nalgebra::DVector;
 
+use crate::learned::amortized::AmortizedTransitions;
 use crate::learned::ascent::Ascent;
 use crate::learned::flow::LearnedTransitions;
 use crate::learned::objective::Objective;
@@ -68,9 +69,9 @@ pub struct TrainingPoint {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 #[must_use]
-pub struct TrainedTransitions {
-    /// The transitions, to be run as a kernel.
-    pub flow: LearnedTransitions,
+pub struct TrainedTransitions<F = LearnedTransitions> {
+    /// The transitions, to be run as a kernel; of a [`Trainer`](super::Trainer) the encoder.
+    pub flow: F,
     /// The training curve: at most 1,000 points, evenly spaced.
     pub curve: Vec<TrainingPoint>,
     /// Number of gradients of log densities evaluated in all.
@@ -127,6 +128,28 @@ impl<F> From<TrainingError<F>> for Error {
             diverged => Self::NotConverged {
                 what: "learned transitions",
                 detail: diverged.to_string(),
+            },
+        }
+    }
+}
+
+impl TrainingError {
+    /// The same error, with the transitions as those of an encoder.
+    pub(super) fn of_encoder(self) -> TrainingError<AmortizedTransitions> {
+        match self {
+            Self::Invalid(error) => TrainingError::Invalid(error),
+            Self::Diverged {
+                iteration,
+                transition,
+                quantity,
+                value,
+                last_good,
+            } => TrainingError::Diverged {
+                iteration,
+                transition,
+                quantity,
+                value,
+                last_good: Box::new(AmortizedTransitions { flow: *last_good }),
             },
         }
     }

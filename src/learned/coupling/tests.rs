@@ -1,7 +1,7 @@
 //! Maps against their inverses and finite differences.
 
 use super::*;
-use crate::learned::differences::{agree, share};
+use crate::learned::network::differences::{agree, share};
 use crate::random::{Purpose, StreamRng, stream};
 use rand::RngExt;
 

@@ -1,10 +1,10 @@
 //! Gradients of the objectives against finite differences.
 
 use super::*;
+use crate::learned::ascent::Groups;
 use crate::learned::conditional::Mean;
 use crate::learned::coupling::Coupling;
-use crate::learned::differences::{agree, share};
-use crate::learned::importance::Groups;
+use crate::learned::network::differences::{agree, share};
 use crate::learned::objective::Objective;
 use crate::learned::transition::Family;
 use crate::model::{Gaussian, GaussianMixture};
