@@ -7,7 +7,6 @@
 
 mod bennett;
 mod bound;
-mod certified;
 mod headline;
 mod interval;
 mod jackknife;
@@ -17,8 +16,7 @@ mod warning;
 
 pub use crate::num::{WeightSums, log_mean_exp, log_sum_exp};
 pub use bennett::BennettEstimate;
-pub use bound::importance_weighted_bound;
-pub use certified::certified_lower_bound;
+pub use bound::{certified_lower_bound, importance_weighted_bound};
 pub(crate) use headline::Headline;
 pub use jackknife::jackknife;
 pub(crate) use quantile::student;

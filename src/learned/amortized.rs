@@ -140,9 +140,8 @@ impl<D: Decoder> Differentiable for Likelihood<'_, D> {
     }
 }
 
-/// An encoder for all observations x: transitions `q_t(z_t | z_{t-1}, x)` and
-/// `r_t(z_{t-1} | z_t, x)` that take x as a further input. They become a kernel once x is fixed, by
-/// [`given`](Self::given).
+/// An encoder for all observations x: transitions `q_t(z_t | z_{t-1}, x)` and `r_t(z_{t-1} | z_t, x)` that take x as
+/// a further input. They become a kernel once x is fixed, by [`given`](Self::given).
 ///
 /// A [`Trainer`] trains them beside a decoder. They are no kernel by themselves:
 ///
@@ -175,13 +174,9 @@ impl AmortizedTransitions {
         stages: usize,
         seed: u64,
     ) -> Result<Self> {
-        Self::from_flow(LearnedTransitions::untrained(
-            family.into(),
-            dimension,
-            context,
-            stages,
-            seed,
-        )?)
+        let family = family.into();
+        let flow = LearnedTransitions::untrained(family, dimension, context, stages, seed)?;
+        Self::from_flow(flow)
     }
 
     pub(super) fn from_flow(flow: LearnedTransitions) -> Result<Self> {

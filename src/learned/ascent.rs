@@ -85,8 +85,7 @@ impl<'s> Ascent<'s> {
         self.batch.states_at(self.schedule.steps())
     }
 
-    /// The objective and its gradient on a new minibatch, along one path or one for each
-    /// trajectory.
+    /// Computes the objective and its gradient on a new minibatch, along one path or one for each trajectory.
     pub(super) fn judge<'p, P>(
         &mut self,
         paths: &'p [P],
@@ -155,7 +154,7 @@ impl<'s> Ascent<'s> {
         energies
     }
 
-    /// The mean log weight, or the bound of each group, from the `log f_0(z_0)` and the energies. Sets
+    /// Computes the mean log weight, or the mean bound of the groups, from the `log f_0(z_0)` and the energies. Sets
     /// the shares of the trajectories.
     fn objective(
         &mut self,
@@ -209,7 +208,7 @@ impl<'s> Ascent<'s> {
         (self.iteration < self.settings.iterations).then_some(rate)
     }
 
-    /// One step up the gradients, which ends the iteration.
+    /// Takes one step up the gradients, which ends the iteration.
     pub(super) fn update(&mut self, gradients: Vec<TransitionGradient>) {
         let rate = self.settings.learning_rate_at(self.iteration);
         let transitions = self.trained.flow.transitions.iter_mut();
@@ -225,8 +224,7 @@ impl<'s> Ascent<'s> {
     }
 }
 
-/// The Adam optimizer (Kingma and Ba 2015) for one flat vector of parameters. The constants are
-/// those of the paper.
+/// The Adam optimizer (Kingma and Ba 2015) for one flat vector of parameters, with the paper's constants.
 #[derive(Debug, Clone)]
 pub(super) struct Adam {
     mean: Vec<f64>,

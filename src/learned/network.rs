@@ -31,10 +31,9 @@ pub(super) struct Units {
 impl Units {
     /// The inputs of the last layer, where `inputs` are those of the network.
     pub(super) fn features<'a>(&'a self, inputs: &'a DMatrix<f64>) -> &'a DMatrix<f64> {
-        if self.hidden.is_empty() {
-            inputs
-        } else {
-            &self.hidden
+        match self.hidden.is_empty() {
+            true => inputs,
+            false => &self.hidden,
         }
     }
 }
@@ -49,9 +48,8 @@ pub(super) fn set_shape(matrix: &mut DMatrix<f64>, rows: usize, columns: usize) 
 impl Network {
     /// Number of parameters.
     pub(super) fn len(self) -> usize {
-        let last = self
-            .outputs
-            .saturating_mul(self.features().saturating_add(1));
+        let inputs = self.features().saturating_add(1);
+        let last = self.outputs.saturating_mul(inputs);
         self.hidden_len().saturating_add(last)
     }
 
@@ -59,17 +57,16 @@ impl Network {
         self.hidden.saturating_mul(self.inputs.saturating_add(1))
     }
 
-    /// Refuses so many networks where they have more parameters than can be worked with.
+    /// Refuses a number of networks where they have more parameters than can be worked with.
     pub(super) fn check_size(self, networks: usize) -> Result<()> {
         Error::check_count("parameters", self.len().saturating_mul(networks), 0)
     }
 
     /// Inputs of the last layer.
     fn features(self) -> usize {
-        if self.hidden == 0 {
-            self.inputs
-        } else {
-            self.hidden
+        match self.hidden {
+            0 => self.inputs,
+            hidden => hidden,
         }
     }
 
@@ -105,8 +102,8 @@ impl Network {
         affine(last, hidden, outputs);
     }
 
-    /// From the derivatives in the outputs, adds those in the parameters, summed over the
-    /// minibatch, to `gradient` and returns those in the first `wanted` inputs.
+    /// Takes the derivatives in the outputs: adds the derivatives in the parameters, summed over the minibatch, to
+    /// `gradient` and returns the derivatives in the first `wanted` inputs.
     pub(super) fn backward(
         self,
         parameters: &[f64],
@@ -142,13 +139,12 @@ impl Network {
         Error::check_finite("parameters", parameters.iter().copied())
     }
 
-    /// The parameters of the network that is left when the inputs after the first
-    /// `self.inputs - context.len()` are fixed: their weights go into the first layer's biases.
+    /// Returns the parameters of the network that is left when its last inputs are fixed to `context`: their weights
+    /// go into the first layer's biases.
     pub(super) fn fix_last_inputs(self, parameters: &[f64], context: &[f64]) -> Vec<f64> {
-        let units = if self.hidden == 0 {
-            self.outputs
-        } else {
-            self.hidden
+        let units = match self.hidden {
+            0 => self.outputs,
+            hidden => hidden,
         };
         let free = units * (self.inputs - context.len());
         let (weights, rest) = parameters.split_at(units * self.inputs);

@@ -14,11 +14,9 @@ use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// Trains [`LearnedTransitions`] by stochastic gradient ascent on an [`Objective`]. Gradients are
-/// taken of reparameterised minibatches, clipped by norm for each transition, and followed by Adam.
-///
-/// By default it makes 1,500 iterations of 256 samples. The learning rate is 3e-3, and a tenth of it
-/// in the last 30% of the iterations. Gradients are clipped at a norm of 10, and the seed is 0.
+/// Settings by which [`LearnedTransitions`] are trained: stochastic gradient ascent on an [`Objective`] by Adam, on
+/// reparameterised minibatches. By default it makes 1,500 iterations of 256 samples at a rate of 3e-3, a tenth of it
+/// in the last 30%; gradients are clipped at a norm of 10, and the seed is 0.
 ///
 /// ```
 /// use annealed::learned::{LearnedTransitions, Mean, Objective, Training};
@@ -56,9 +54,8 @@ pub struct Training {
 pub struct TrainingPoint {
     /// Index of the iteration, from 0.
     pub iteration: usize,
-    /// Mean over the minibatch of the log weight, which is the evidence lower bound less `log Z_0`.
-    /// An objective that tempers the target tempers this mean too, and the importance-weighted one
-    /// takes the mean of its bound.
+    /// Mean over the minibatch of the log weight, which is the evidence lower bound less `log Z_0`; tempered where
+    /// the objective tempers the target, and of the importance-weighted objective the mean of its bound.
     pub objective: f64,
     /// Number of gradients of log densities evaluated so far, those of this iteration included.
     pub target_gradients: u64,
@@ -81,8 +78,7 @@ pub struct TrainedTransitions<F = LearnedTransitions> {
 fn remedy(iteration: usize) -> &'static str {
     match iteration {
         0 => {
-            "nothing was updated yet, so look at the path's log densities and gradients, which must be \
-              finite on all of R^d"
+            "nothing was updated yet: the path's log densities and gradients must be finite on all of R^d"
         }
         _ => "try a smaller learning rate",
     }
