@@ -159,14 +159,20 @@ mod tests {
     const DEVIATION: f64 = 0.3;
     const DRAWS: usize = 16_000;
 
-    #[rustfmt::skip]
-    const fn wave(amplitude: f64, frequency: f64, phase: f64) -> Sinusoid {
-        Sinusoid { amplitude, frequency, phase }
+    fn wave(amplitude: f64, frequency: f64, phase: f64) -> Sinusoid {
+        Sinusoid {
+            amplitude,
+            frequency,
+            phase,
+        }
     }
 
-    #[rustfmt::skip]
-    const fn step(amplitude: f64, slope: f64, offset: f64) -> Tanh {
-        Tanh { amplitude, slope, offset }
+    fn step(amplitude: f64, slope: f64, offset: f64) -> Tanh {
+        Tanh {
+            amplitude,
+            slope,
+            offset,
+        }
     }
 
     /// The law's distribution function on a fine grid, by the midpoint rule.

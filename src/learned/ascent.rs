@@ -34,7 +34,7 @@ pub(super) struct Ascent<'s> {
     last_good: LearnedTransitions,
     optimizers: Vec<[Adam; 2]>,
     batch: Minibatch,
-    /// How much each trajectory of the minibatch counts; 1 on average.
+    /// The weight of each trajectory of the minibatch; 1 on average.
     pub(super) shares: Vec<f64>,
     rng: StreamRng,
     iteration: usize,

@@ -11,13 +11,13 @@ use crate::{Error, Result};
 
 /// Bounds on `log sigma`. Without them about one training in two ends in a NaN.
 const LOG_DEVIATION: (f64, f64) = (-4.0, 3.0);
-/// How far a gated mean may jump for an output of the network of order one.
+/// The jump of a gated mean for an output of the network of order one.
 pub(super) const JUMP: f64 = 5.0;
-/// Where a gate starts: mostly open, so that an untrained transition nearly stays in place.
+/// The start of a gate: mostly open, so that an untrained transition nearly stays in place.
 const GATE_BIAS: f64 = 2.0;
 
-/// How the mean of a [`ConditionalGaussian`] depends on the given state z. Here m, g and `log sigma`
-/// are outputs of a network with one hidden layer of rectified units.
+/// The form in which the mean of a [`ConditionalGaussian`] depends on the given state z. Here m, g and `log sigma` are
+/// outputs of a network with one hidden layer of rectified units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

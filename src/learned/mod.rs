@@ -5,8 +5,8 @@
 //! path and a schedule by an [`Objective`]. The weights of a run give an unbiased Z, whatever the
 //! training achieved.
 //!
-//! For a latent-variable model, given by its [`Decoder`], [`AmortizedTransitions`] serve all
-//! observations at once.
+//! For a latent-variable model, given by its [`Decoder`], [`AmortizedTransitions`] serve all observations at once. A
+//! [`Trainer`] trains them.
 
 mod amortized;
 mod ascent;

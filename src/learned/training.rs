@@ -102,7 +102,7 @@ pub enum TrainingError<F = LearnedTransitions> {
         iteration: usize,
         /// Index of the transition, from 1.
         transition: usize,
-        /// What was being computed.
+        /// Name of the quantity.
         quantity: &'static str,
         /// The value found.
         value: f64,
@@ -220,8 +220,7 @@ impl Training {
         self.train_with(flow, path, schedule, |_, _| ())
     }
 
-    /// As [`train`](Self::train), calling `progress` with each iteration's point and the
-    /// transitions that it judged.
+    /// Trains as [`train`](Self::train) and calls `progress` with each iteration's point and the transitions.
     ///
     /// # Errors
     /// As [`train`](Self::train).

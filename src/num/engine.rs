@@ -111,10 +111,8 @@ impl Available {
     }
 }
 
-/// Runs loops over vectors, compiled for the machine's widest registers.
-///
-/// Nothing is contracted to `mul_add`, so that the bits are the same on every machine. What `work`
-/// calls must be inlined, as with [`Available::run`].
+/// Runs loops over vectors, compiled for the machine's widest registers as far as `work` is inlined. Nothing is
+/// contracted to `mul_add`, so that the bits are the same on every machine.
 #[inline(always)]
 pub(crate) fn over_vectors<R>(work: impl FnOnce() -> R) -> R {
     static WIDEST: LazyLock<Available> = LazyLock::new(|| {
@@ -138,8 +136,8 @@ fn run_avx512<R>(work: impl FnOnce() -> R) -> R {
 
 /// Evaluates an expression that is compiled for each engine's instructions.
 ///
-/// What the expression calls must be marked `#[inline(always)]`; it would be compiled for the
-/// baseline otherwise. The constant with the given name says whether `mul_add` is an instruction.
+/// Functions that the expression calls must be marked `#[inline(always)]`, or they are compiled for the baseline. The
+/// constant with the given name says whether `mul_add` is an instruction.
 macro_rules! vectorized {
     ($engine:expr, $fused:ident, $work:expr) => {
         if $engine.get() == $crate::num::Engine::Portable {

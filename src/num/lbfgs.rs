@@ -4,10 +4,8 @@ use std::collections::VecDeque;
 
 use nalgebra::DVector;
 
-/// Limited-memory BFGS (Nocedal and Wright 2006, algorithm 7.5) with a backtracking line search.
-///
-/// The line search accepts any step that decreases the function enough. On a convex function such a
-/// step has positive curvature, so that there is no need to check that too.
+/// Limited-memory BFGS (Nocedal and Wright 2006, algorithm 7.5) with a backtracking line search, which accepts any step
+/// that decreases the function enough: on a convex function it has positive curvature.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lbfgs {
     /// Number of past pairs of step and gradient change that are kept.

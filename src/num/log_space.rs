@@ -2,8 +2,7 @@
 
 use std::borrow::Borrow;
 
-/// `log sum_i exp(x_i)`, summed in the order given; `-inf` for no terms, or for terms that are
-/// all `-inf`; NaN where a term is.
+/// `log sum_i exp(x_i)`, summed in the order given; `-inf` where all terms are, or none is there; NaN where one is.
 ///
 /// ```
 /// let huge = annealed::estimate::log_sum_exp(&[1e5, 1e5]);
@@ -16,10 +15,9 @@ pub fn log_sum_exp(values: impl IntoIterator<Item = impl Borrow<f64>>) -> f64 {
 /// `log(exp(a) + exp(b))`; `-inf` where both are.
 pub(crate) fn log_add_exp(a: f64, b: f64) -> f64 {
     let (low, high) = if a < b { (a, b) } else { (b, a) };
-    if high == f64::NEG_INFINITY {
-        high
-    } else {
-        high + (low - high).exp().ln_1p()
+    match high == f64::NEG_INFINITY {
+        true => high,
+        false => high + (low - high).exp().ln_1p(),
     }
 }
 
@@ -28,10 +26,8 @@ pub fn log_mean_exp(values: &[f64]) -> f64 {
     WeightSums::of(values).log_mean()
 }
 
-/// Running sums of `w` and `w^2` from log weights, kept relative to the largest weight.
-///
-/// Two of them merge, so that blocks of chains can be reduced. Merging rounds: a fixed order of
-/// merges gives fixed bits.
+/// Running sums of `w` and `w^2` from log weights, kept relative to the largest weight. Two of them merge; merging
+/// rounds, so that a fixed order of merges gives fixed bits.
 ///
 /// ```
 /// use annealed::estimate::WeightSums;
@@ -88,9 +84,8 @@ impl WeightSums {
         self.merged_scales(other);
     }
 
-    /// Adds one weight and returns two factors for sums of weighted values that are kept beside
-    /// these: the first is for the sum so far, the second for the new value. A weight of zero has
-    /// none.
+    /// Adds one weight and returns two factors for sums of weighted values that are kept beside these: for the sum so
+    /// far and for the new value. A weight of zero has none.
     #[inline]
     fn scales(&mut self, log_weight: f64) -> Option<(f64, f64)> {
         self.count += 1;
@@ -109,8 +104,8 @@ impl WeightSums {
         Some((here, weight))
     }
 
-    /// Merges, and returns the factors for such sums: the first for the sum kept here, the second
-    /// for that of `other`. There are none where `other` has seen no positive weight.
+    /// Merges, and returns the factors for such sums here and in `other`. There are none where `other` has seen no
+    /// positive weight.
     fn merged_scales(&mut self, other: &Self) -> Option<(f64, f64)> {
         self.count += other.count;
         if other.max == f64::NEG_INFINITY {
@@ -246,16 +241,15 @@ impl WeightedVariance {
     /// 0 for a single value.
     pub(crate) fn get(&self) -> f64 {
         let shrinkage = 1.0 - 1.0 / self.weights.effective_sample_size();
-        if shrinkage > 0.0 {
-            self.spread / shrinkage
-        } else {
-            0.0
+        match shrinkage > 0.0 {
+            true => self.spread / shrinkage,
+            false => 0.0,
         }
     }
 }
 
-/// Running mean and sum of squared deviations, mergeable (Chan, Golub and LeVeque 1983). Both are
-/// taken about the first value, so that a common offset costs no digits.
+/// Running mean and sum of squared deviations, mergeable (Chan, Golub and LeVeque 1983), about the first value, so that
+/// a common offset costs no digits.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Moments {
@@ -304,10 +298,9 @@ impl Moments {
 
     /// Sample variance (divisor n - 1); 0 for fewer than two values.
     pub(crate) fn variance(&self) -> f64 {
-        if self.count < 2 {
-            0.0
-        } else {
-            self.deviations / (self.count - 1) as f64
+        match self.count {
+            0 | 1 => 0.0,
+            n => self.deviations / (n - 1) as f64,
         }
     }
 
@@ -349,13 +342,9 @@ mod tests {
     #[test]
     fn nan_is_never_masked() {
         assert!(log_add_exp(1.0, f64::NAN).is_nan() && log_add_exp(f64::NAN, -INF).is_nan());
-        for terms in [
-            [f64::NAN, 1.0],
-            [1.0, f64::NAN],
-            [-INF, f64::NAN],
-            [f64::NAN, -INF],
-        ] {
-            assert!(log_sum_exp(terms).is_nan(), "{terms:?}");
+        for other in [1.0, -INF] {
+            assert!(log_sum_exp([f64::NAN, other]).is_nan(), "{other}");
+            assert!(log_sum_exp([other, f64::NAN]).is_nan(), "{other}");
         }
     }
 }

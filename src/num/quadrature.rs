@@ -71,12 +71,9 @@ impl Cell {
     }
 }
 
-/// `log int exp(log_f)` from `low` to `high`, to a relative error of about 1e-8. It starts from
-/// `cells` cells of equal width and halves those where the two rules differ. `None` where that takes
-/// too many cells, or where `log_f` is NaN or `+inf`.
-///
-/// The points of a cell are spaced unevenly, so that no wave looks the same in a cell and in its
-/// halves, as it does on nested even grids. What lies between the points of all cells is missed.
+/// Returns `log int exp(log_f)` from `low` to `high`, to a relative error of about 1e-8. It starts from `cells` cells
+/// of equal width and halves those where the two rules differ. `None` where that takes too many cells, or where `log_f`
+/// is NaN or `+inf`. Features between the points of all cells are missed.
 pub(crate) fn log_integral(
     log_f: impl Fn(f64) -> f64,
     low: f64,
