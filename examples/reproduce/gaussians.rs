@@ -15,6 +15,7 @@ use rand::SeedableRng;
 
 use crate::bootstrap::{Bootstrap, interval};
 use crate::runs::SEGMENTS;
+use crate::scatter_sheet::ScatterSheet;
 
 const CHAINS: usize = 1_000;
 
