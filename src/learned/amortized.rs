@@ -24,6 +24,7 @@ use crate::{Error, Result};
 /// use annealed::learned::{Decoder, Likelihood};
 /// use annealed::prelude::*;
 /// use annealed::rbm::{sigmoid, softplus};
+/// use nalgebra::dvector;
 ///
 /// /// One bit, whose logit is twice the latent number.
 /// struct Bit;
