@@ -4,13 +4,16 @@
 //! cargo run --release --example annealed_variational               # 4-mode grid, two objectives
 //! cargo run --release --example annealed_variational -- --full     # all cases, objectives, 4 seeds
 //! cargo run --release --example annealed_variational -- --table    # objectives x transitions, grid
-//! cargo run --release --features plot --example annealed_variational -- --svg samples.svg
+//! cargo run --release --example annealed_variational -- --svg samples.svg
 //! ```
 //!
 //! Every objective has the same network and the same number of gradients of log densities, which
 //! the annealed objectives spend on fewer iterations. The rate of gated transitions was tuned for each
 //! objective on other seeds, by `--cases grid --first-seed 101 --seeds 4 --rate R`: 1e-2 was best for every one
 //! (docs/variational.md).
+
+#[path = "common/scatter_sheet.rs"]
+mod scatter_sheet;
 
 use std::time::Instant;
 
@@ -74,7 +77,6 @@ struct Options {
     #[arg(long)]
     rate: Option<f64>,
     /// Draw the samples after each transition beside the tempered targets (AVO, 4-mode grid).
-    #[cfg(feature = "plot")]
     #[arg(long)]
     svg: Option<std::path::PathBuf>,
 }
@@ -160,7 +162,6 @@ type Path = GeometricPath<Gaussian, GaussianMixture>;
 fn main() -> annealed::Result<()> {
     let options = Options::parse();
     let (cases, objectives, transitions, seeds) = options.choice();
-    #[cfg(feature = "plot")]
     if let Some(file) = &options.svg {
         figure::save(file, &options)?;
     }
@@ -382,16 +383,15 @@ impl Outcome {
     }
 }
 
-#[cfg(feature = "plot")]
 mod figure {
     use annealed::model::UnnormalizedModel;
     use annealed::path::AnnealingPath;
-    use annealed::plot::ScatterSheet;
     use annealed::random::{Purpose, StreamRng, stream};
     use nalgebra::{DVector, dvector};
     use rand::distr::{Distribution, weighted::WeightedIndex};
 
     use super::{CaseName, ObjectiveName, Options, TransitionName};
+    use crate::scatter_sheet::ScatterSheet;
 
     const POINTS: usize = 400;
     const EDGE: f64 = 7.0;
@@ -414,10 +414,10 @@ mod figure {
         let exact = schedule.betas().iter();
         let exact = exact.map(|&beta| from_grid(&path.at(beta), &mut rng));
         let by_flow = "the flow's samples after each transition";
-        ScatterSheet::new((-EDGE, EDGE), (-EDGE, EDGE))?
+        let sheet = ScatterSheet::new((-EDGE, EDGE), (-EDGE, EDGE))
             .row(by_flow, &reached.collect::<Vec<_>>())
-            .row("the tempered targets", &exact.collect::<Vec<_>>())
-            .save(file)
+            .row("the tempered targets", &exact.collect::<Vec<_>>());
+        std::fs::write(file, sheet.to_svg()).map_err(|error| annealed::Error::io(file, error))
     }
 
     /// Draws cells of a grid by their density.

@@ -6,19 +6,22 @@
 //! cargo run --release --example digits_autoencoder -- --full     # the table of docs/variational.md
 //! ```
 
+#[path = "common/autoencoder.rs"]
+mod autoencoder;
+
 use std::time::Instant;
 
 use annealed::ais::Ais;
 use annealed::data::digits;
 use annealed::kernel::Hmc;
 use annealed::learned::{
-    AmortizedTransitions, BernoulliDecoder, LearnedTransitions, Likelihood, Mean, Noise, Objective,
-    TrainedAutoencoder, Training,
+    AmortizedTransitions, LearnedTransitions, Likelihood, Mean, Noise, Objective, Training,
 };
 use annealed::model::Gaussian;
 use annealed::path::TemperedPath;
 use annealed::pilot::StepSizeTuning;
 use annealed::schedule::Schedule;
+use autoencoder::{Autoencoder, BernoulliDecoder};
 use clap::Parser;
 use nalgebra::DVector;
 
@@ -88,7 +91,7 @@ const METHODS: [Method; 4] = [
     },
 ];
 
-type Autoencoder = TrainedAutoencoder<BernoulliDecoder>;
+type Trained = Autoencoder<BernoulliDecoder>;
 type PosteriorPath<'a> = TemperedPath<&'a Gaussian, Likelihood<'a, BernoulliDecoder>>;
 
 /// Means over images, with the standard error that the finite number of chains leaves.
@@ -126,12 +129,13 @@ fn main() -> annealed::Result<()> {
     for seed in options.first_seed..options.first_seed + seeds {
         for method in &METHODS {
             let begun = Instant::now();
-            let trained = Training::new(method.objective)
+            let training = Training::new(method.objective)
                 .iterations(iterations * method.updates)
                 .batch_size(BATCH)
                 .learning_rate(options.rate)
-                .seed(seed)
-                .train_autoencoder(encoder(seed)?, decoder(seed)?, train, &schedule()?)?;
+                .seed(seed);
+            let (encoder, decoder) = (encoder(seed)?, decoder(seed));
+            let trained = Autoencoder::train(training, encoder, decoder, train, &schedule()?)?;
             let seconds = begun.elapsed().as_secs_f64();
             let name = method.name;
             println!("seed {seed}, {name}: trained in {seconds:.1} s");
@@ -155,7 +159,7 @@ fn encoder(seed: u64) -> annealed::Result<AmortizedTransitions> {
     AmortizedTransitions::new(mean, LATENT, 64, TRANSITIONS, seed)
 }
 
-fn decoder(seed: u64) -> annealed::Result<BernoulliDecoder> {
+fn decoder(seed: u64) -> BernoulliDecoder {
     BernoulliDecoder::new(LATENT, HIDDEN, 64, seed)
 }
 
@@ -164,7 +168,7 @@ fn schedule() -> annealed::Result<Schedule> {
 }
 
 fn report(
-    trained: &Autoencoder,
+    trained: &Trained,
     images: &[DVector<f64>],
     options: &Options,
     seed: u64,
@@ -187,17 +191,13 @@ fn report(
 
 /// By the encoder itself, with noise that has the tails for it; the bound is of the noise that it
 /// was trained with.
-fn score_by_flow(
-    trained: &Autoencoder,
-    images: &[DVector<f64>],
-    seed: u64,
-) -> annealed::Result<Score> {
+fn score_by_flow(trained: &Trained, images: &[DVector<f64>], seed: u64) -> annealed::Result<Score> {
     let prior = Gaussian::standard(LATENT)?;
     let mut score = Score::default();
     let mut bound = Score::default();
     for x in images {
         let path = posterior(&prior, &trained.decoder, x)?;
-        let flow = trained.encoder.given(x)?;
+        let flow = trained.encoder.flow.given(x)?;
         let trusted = flow.clone().with_noise(Noise::Student {
             degrees_of_freedom: 10,
         })?;
@@ -241,7 +241,7 @@ fn posterior<'a>(
 /// A flow of its own for one image, without an encoder.
 fn single_image(x: &DVector<f64>) -> annealed::Result<()> {
     let prior = Gaussian::standard(LATENT)?;
-    let decoder = decoder(1)?;
+    let decoder = decoder(1);
     let path = posterior(&prior, &decoder, x)?;
     let flow = LearnedTransitions::new(Mean::Gated { hidden: 16 }, LATENT, TRANSITIONS, 1)?;
     let training = Training::new(Objective::Annealed).iterations(200);

@@ -2,19 +2,20 @@
 
 use std::path::Path;
 
-use annealed::Result;
 use annealed::ais::{Ais, Run};
 use annealed::kernel::{CoordinateGibbs, PerfectTransitions, TransitionKernel};
 use annealed::model::{ExponentialFamily, Gaussian, NormalizedModel, Sampleable};
 use annealed::path::{AnnealingPath, GaussianPath, MomentPath};
 use annealed::pilot::{BinnedSchedule, allocate_steps};
-use annealed::plot::{Chart, ScatterSheet};
+use annealed::plot::Chart;
 use annealed::schedule::Schedule;
+use annealed::{Error, Result};
 use nalgebra::{DVector, dmatrix, dvector};
 use rand::SeedableRng;
 
 use crate::bootstrap::{Bootstrap, interval};
 use crate::runs::SEGMENTS;
+use crate::scatter_sheet::ScatterSheet;
 
 const CHAINS: usize = 1_000;
 
@@ -219,11 +220,12 @@ fn samples(figures: &Path) -> Result<()> {
         ));
         rows[1].push(panel(base.with_moments(&mix(&|m| m.moments(), beta))?));
     }
-    ScatterSheet::new((-15.0, 15.0), (-13.0, 6.0))?
+    let sheet = ScatterSheet::new((-15.0, 15.0), (-13.0, 6.0))
         .row(
             "geometric path, beta = 0, .1, .25, .5, .75, .9, 1",
             &rows[0],
         )
-        .row("moment-averaged path", &rows[1])
-        .save(figures.join("grosse-gaussians-paths.svg"))
+        .row("moment-averaged path", &rows[1]);
+    let name = figures.join("grosse-gaussians-paths.svg");
+    std::fs::write(&name, sheet.to_svg()).map_err(|error| Error::io(&name, error))
 }

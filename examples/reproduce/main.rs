@@ -24,6 +24,8 @@ mod machines;
 mod papers;
 mod rows;
 mod runs;
+#[path = "../common/scatter_sheet.rs"]
+mod scatter_sheet;
 mod starts;
 mod tables;
 

@@ -6,12 +6,12 @@ use rand::RngExt;
 use crate::ais::Population;
 use crate::chain::{Block, NonFinite, Stage};
 use crate::drift::DriftModifier;
-use crate::drift::features::Features;
 use crate::drift::langevin::DriftModifiedLangevin;
 use crate::drift::middles::Middles;
 use crate::estimate::Estimate;
 use crate::kernel::StepSize;
 use crate::model::Differentiable;
+use crate::num::pairs;
 use crate::path::{AnnealingPath, BetaDerivative};
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
@@ -22,17 +22,12 @@ const PENALTIES: [f64; 5] = [1e-6, 1e-4, 1e-2, 0.1, 1.0];
 
 /// A drift modifier `G = grad h`, `h = sum_j c_j phi_j`, fitted to the particles of a pilot run.
 ///
-/// Along the flow of G the log weight grows by `s - div(G p)/p` for each unit of beta. This rate is
-/// constant for an exact G. The coefficients at a stage minimise the variance of that rate over the
-/// weighted particles. This is a least-squares regression of s on `div(p grad phi_j)/p`, with a
-/// penalty chosen by two-fold cross-validation. The particles then move on with the G just found,
-/// and are resampled where their effective sample size falls below half.
+/// Along the flow of G the log weight grows by `s - div(G p)/p` for each unit of beta, a constant for an exact
+/// G. The coefficients at a stage minimise the variance of that rate over the weighted particles: a regression
+/// of s on `div(p grad phi_j)/p`, with a penalty chosen by two-fold cross-validation. The particles then move on
+/// with the G just found, and are resampled where their effective sample size falls below half.
 ///
-/// [`errors`](Self::errors) reports the share of the variance of s that is left on particles held out
-/// of the fit. It says nothing of regions that the pilot's particles do not reach. The pilot has the
-/// random streams of [`Purpose::Ensemble`], so that a run with the same seed is independent of it
-/// and unbiased.
-///
+/// The pilot has the random streams of [`Purpose::Ensemble`], so that a run with the same seed is unbiased.
 /// Source of the regression: zero-variance control variates (Mira, Solgi and Imparato 2013).
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -44,12 +39,9 @@ pub struct EnsembleModifier<F> {
 }
 
 impl<F: Features> EnsembleModifier<F> {
-    /// Fits a modifier at the middle of each stage of the schedule with `particles` particles,
-    /// moved by [`DriftModifiedLangevin`] with noise of variance `step_size`, a number or a
-    /// [`StepSize`].
-    ///
-    /// A particle visits one new point at each stage. The fit evaluates one gradient there, and the
-    /// kernel as many as in a run.
+    /// Fits a modifier at the middle of each stage of the schedule with `particles` particles, moved by
+    /// [`DriftModifiedLangevin`] with noise of variance `step_size`, a number or a [`StepSize`]. It costs one
+    /// gradient a particle and stage beside those of the kernel.
     ///
     /// # Errors
     /// Fewer particles than twice the coefficients, which are one more than the features; features
@@ -94,8 +86,8 @@ impl<F: Features> EnsembleModifier<F> {
         Ok(fitted)
     }
 
-    /// `(beta, share)` at the middle of each stage. The share is the variance of the log weight's
-    /// growth with G over that without G, on particles that were not fitted to.
+    /// Returns `(beta, share)` at the middle of each stage. The share is the variance of the log weight's growth
+    /// with G over the variance without G, on particles that were not fitted to.
     pub fn errors(&self) -> impl ExactSizeIterator<Item = (f64, f64)> {
         let errors = self.errors.iter();
         self.betas.betas().iter().copied().zip(errors.copied())
@@ -103,7 +95,7 @@ impl<F: Features> EnsembleModifier<F> {
 }
 
 impl<F: Features> DriftModifier for EnsembleModifier<F> {
-    /// With the coefficients of the nearest stage.
+    /// Takes the coefficients of the nearest stage.
     fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>) {
         let (left, right, part) = self.betas.around(beta);
         let nearest = if part <= 0.5 { left } else { right };
@@ -114,7 +106,7 @@ impl<F: Features> DriftModifier for EnsembleModifier<F> {
     }
 }
 
-/// The coefficients at the model that a stage leads to, the middle, and their error.
+/// Returns the coefficients at the model that a stage leads to, and their error.
 fn regress<M: BetaDerivative<State = DVector<f64>> + Differentiable>(
     features: &impl Features,
     stage: Stage<'_, M>,
@@ -150,8 +142,8 @@ fn regress<M: BetaDerivative<State = DVector<f64>> + Differentiable>(
     Ok(cross_validated(&rows, &weights))
 }
 
-/// Systematic resampling where the effective sample size is below half: a particle of relative
-/// weight w leaves w copies on average.
+/// Resamples systematically where the effective sample size is below half: a particle of relative weight w
+/// leaves w copies on average.
 fn resample_where_needed(particles: &mut Block<DVector<f64>>) -> Result<()> {
     let estimate = Estimate::from_log_weights(particles.log_weights())?;
     if estimate.effective_sample_size() >= 0.5 * particles.len() as f64 {
@@ -176,7 +168,7 @@ fn resample_where_needed(particles: &mut Block<DVector<f64>>) -> Result<()> {
     Ok(())
 }
 
-/// Coefficients from all particles with the penalty that predicts best from one half to the other,
+/// Returns the coefficients from all particles, with the penalty that predicts best from one half to the other,
 /// and the share of variance that it leaves there.
 fn cross_validated(rows: &DMatrix<f64>, weights: &[f64]) -> (DVector<f64>, f64) {
     let fold = |keep: &dyn Fn(usize) -> bool| {
@@ -255,4 +247,147 @@ impl<F: Features> EnsembleModifier<F> {
         }
         Ok(self)
     }
+}
+
+/// Functions `phi_j` of a vector: the modifiers to choose from are `G = sum_j c_j grad phi_j`.
+pub trait Features {
+    /// Dimension of the states.
+    fn dimension(&self) -> usize;
+
+    /// Number of features.
+    fn count(&self) -> usize;
+
+    /// Writes `sum_j c_j grad phi_j(x)` to `field`.
+    fn field_into(
+        &self,
+        coefficients: &DVector<f64>,
+        state: &DVector<f64>,
+        field: &mut DVector<f64>,
+    );
+
+    /// Writes `div(p grad phi_j) / p = laplacian phi_j + grad phi_j . grad log p` at x to
+    /// `generated`, one entry for each j.
+    fn generator_into(
+        &self,
+        state: &DVector<f64>,
+        log_density_gradient: &DVector<f64>,
+        generated: &mut [f64],
+    );
+}
+
+/// The coordinates, their products, and Gaussian bumps `exp(-|x - c|^2 / (2 l^2))` of several widths l at
+/// several centres c. The first two give the affine fields, which are exact between Gaussians. Bumps at the modes
+/// of an objective, about as wide as the modes and wider, gather mass there.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct BumpFeatures {
+    dimension: usize,
+    bumps: Vec<Bump>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+struct Bump {
+    centre: DVector<f64>,
+    /// `1 / l^2`.
+    precision: f64,
+}
+
+impl BumpFeatures {
+    /// The polynomials up to degree 2, and one bump of every width at every centre.
+    ///
+    /// # Errors
+    /// A dimension of 0; a centre of another length or not finite; a width that is not finite and
+    /// positive, or whose square is not.
+    pub fn new(dimension: usize, centres: &[DVector<f64>], widths: &[f64]) -> Result<Self> {
+        let mut bumps = Vec::new();
+        for centre in centres {
+            for &width in widths {
+                Error::check_positive("width", width)?;
+                bumps.push(Bump {
+                    centre: centre.clone(),
+                    precision: width.powi(-2),
+                });
+            }
+        }
+        Self::from_bumps(dimension, bumps)
+    }
+
+    fn from_bumps(dimension: usize, bumps: Vec<Bump>) -> Result<Self> {
+        Error::check_at_least("dimension", dimension, 1)?;
+        for Bump { centre, precision } in &bumps {
+            Error::check_dimension("centre", centre.len(), dimension)?;
+            Error::check_finite("centre", centre.iter().copied())?;
+            Error::check_positive("precision of a bump", *precision)?;
+        }
+        Ok(Self { dimension, bumps })
+    }
+
+    fn polynomials(&self) -> usize {
+        self.dimension * (self.dimension + 3) / 2
+    }
+}
+
+impl Bump {
+    /// The value, and the squared distance from the centre.
+    fn at(&self, state: &DVector<f64>) -> (f64, f64) {
+        let pairs = state.iter().zip(self.centre.iter());
+        let distance: f64 = pairs.map(|(x, c)| (x - c) * (x - c)).sum();
+        ((-0.5 * self.precision * distance).exp(), distance)
+    }
+}
+
+impl Features for BumpFeatures {
+    fn dimension(&self) -> usize {
+        self.dimension
+    }
+
+    fn count(&self) -> usize {
+        self.polynomials() + self.bumps.len()
+    }
+
+    fn field_into(
+        &self,
+        coefficients: &DVector<f64>,
+        state: &DVector<f64>,
+        field: &mut DVector<f64>,
+    ) {
+        let d = self.dimension;
+        field.copy_from(&coefficients.rows(0, d));
+        for ((i, j), &c) in pairs(d).zip(coefficients.iter().skip(d)) {
+            field[i] += c * state[j];
+            field[j] += c * state[i];
+        }
+        let bumps = coefficients.iter().skip(self.polynomials());
+        for (bump, &c) in self.bumps.iter().zip(bumps) {
+            let pull = -c * bump.precision * bump.at(state).0;
+            field.axpy(pull, state, 1.0);
+            field.axpy(-pull, &bump.centre, 1.0);
+        }
+    }
+
+    fn generator_into(
+        &self,
+        state: &DVector<f64>,
+        log_density_gradient: &DVector<f64>,
+        generated: &mut [f64],
+    ) {
+        let (x, g, d) = (state, log_density_gradient, self.dimension);
+        generated[..d].copy_from_slice(g.as_slice());
+        for ((i, j), value) in pairs(d).zip(&mut generated[d..]) {
+            let laplacian = if i == j { 2.0 } else { 0.0 };
+            *value = laplacian + x[i] * g[j] + x[j] * g[i];
+        }
+        let along = g.dot(x);
+        for (bump, value) in self.bumps.iter().zip(&mut generated[self.polynomials()..]) {
+            let (height, distance) = bump.at(x);
+            let curvature = bump.precision * distance - d as f64;
+            let slope = along - g.dot(&bump.centre);
+            *value = height * bump.precision * (curvature - slope);
+        }
+    }
+}
+
+crate::num::deserialize_checked! {
+    BumpFeatures { dimension: usize, bumps: Vec<Bump> } => Self::from_bumps(dimension, bumps)
 }

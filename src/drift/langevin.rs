@@ -22,32 +22,19 @@ use crate::{Error, Result};
 /// B(x|x') = N(x;  x' + eps/2 g(x') + delta G(x'), eps)
 /// ```
 ///
-/// Here `delta = beta_k - beta_{k-1}`, and `eps` is the variance of the noise (the time step, which
-/// does not depend on delta). `g(x)` is the mean of `grad log f_{k-1}(x)` and `grad log f_k(x)`, and
-/// G is taken at the middle of the two betas. Time reversal flips the sign of G and not that of the
-/// gradient.
+/// Here `delta = beta_k - beta_{k-1}`, `eps` is the variance of the noise, `g(x)` the mean of
+/// `grad log f_{k-1}(x)` and `grad log f_k(x)`, and G is taken at the middle of the two betas. The log weight
+/// is corrected by `log f_k(x') - log f_k(x) + log B(x|x') - log F(x'|x)`: it is unbiased for any G, eps and
+/// delta. With an exact G its variance tends to 0 with the steps.
 ///
-/// The correction to the log weight is
-/// `log f_k(x') - log f_k(x) + log B(x|x') - log F(x'|x)`. The weights are unbiased for any G, eps
-/// and delta. With an exact G their variance tends to 0 with the steps.
+/// At rest, as the second of a composition ([`Then`](crate::kernel::Then)), the kernel is
+/// [`UnadjustedLangevin`](crate::kernel::UnadjustedLangevin). A proposal y off the support of `f_k` is refused.
+/// Since the reversed chain would propose it with another probability, the chain that stays adds
+/// `log N(y; x + eps/2 g + delta G, eps) - log N(y; x + eps/2 g - delta G, eps)`.
 ///
-/// At rest the kernel moves without its shift. A stage is at rest where its model is reached already:
-/// for the second kernel of a composition ([`Then`](crate::kernel::Then)) and for all but the first
-/// application of a repeated one ([`Repeat`](crate::kernel::Repeat)). Then delta is 0, G is not
-/// evaluated, and the kernel is [`UnadjustedLangevin`](crate::kernel::UnadjustedLangevin).
-///
-/// A proposal y off the support of `f_k` is refused: the chain stays at x. The reversed chain would
-/// refuse y too, but would have proposed it with another probability, because the shift has the
-/// other sign. The refused y therefore counts as an auxiliary variable of the extended space, and a
-/// chain that stays adds
-/// `log N(y; x + eps/2 g + delta G, eps) - log N(y; x + eps/2 g - delta G, eps)` to its log weight.
-///
-/// The variance of the weights need not be finite. Near an edge where the gradient or G diverges, steps
-/// overshoot, and part of `E[w]` lies in moves that hardly any chain makes: a run falls short of it. The
-/// kernel therefore draws from B at the states that it leaves, and the run warns where forward moves do
-/// not lead back from there ([`Warning::MissingMass`](crate::estimate::Warning::MissingMass)). The draw
-/// costs one more evaluation where the shift is longer than a quarter of the noise's standard deviation.
-/// Use [`Mala`](crate::kernel::Mala) at such an edge.
+/// Near an edge where the gradient or G diverges, part of `E[w]` lies in moves that hardly any chain makes. The
+/// kernel draws from B too, and the run warns of them
+/// ([`Warning::MissingMass`](crate::estimate::Warning::MissingMass)). Use [`Mala`](crate::kernel::Mala) there.
 ///
 /// Source: Barron and Luo (2007).
 ///
@@ -102,10 +89,8 @@ struct Drift {
 impl<D> DriftModifiedLangevin<D> {
     /// The kernel with this modifier and with noise of variance `eps`: a number or a [`StepSize`].
     ///
-    /// Shifts are not bounded. Where G is steep, as between modes that move apart, set a bound
-    /// about as large as the width of a mode ([`bounded`](Self::bounded)). Without a bound, the
-    /// estimate for a double well was 0.1 too low with an exact G, because rare, large weights were
-    /// missed. With a bound of 0.1 it was right within its error.
+    /// Shifts are not bounded. Where G is steep, as between modes that move apart, set a bound about as large
+    /// as the width of a mode ([`bounded`](Self::bounded)): without it rare, large weights are missed.
     ///
     /// # Errors
     /// Where the number is not finite and positive.
@@ -119,9 +104,8 @@ impl<D> DriftModifiedLangevin<D> {
 
     /// Cuts every shift `delta G` that is longer than this to this length.
     ///
-    /// Between modes |G| grows without limit. A shift that is longer than the scale on which G
-    /// varies carries states to the wrong place. A [`ShiftMonitor`](super::ShiftMonitor) records
-    /// where a run cuts shifts.
+    /// A shift that is longer than the scale on which G varies carries states to the wrong place. A
+    /// [`ShiftMonitor`](super::ShiftMonitor) records where a run cuts shifts.
     ///
     /// # Errors
     /// Where the bound is not finite and positive.
@@ -186,9 +170,8 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
         Ok(log_density)
     }
 
-    /// A draw y of B at the state x before the move, for [`Step::with_backward_move`]: the log of its
-    /// importance weight, and the correction of the forward move from y to x. The noise is that of the
-    /// proposal, which is independent of x.
+    /// Draws y from B at the state x before the move, for [`Step::with_backward_move`]: returns the log of its
+    /// importance weight, and the correction of the forward move from y to x. It reuses the proposal's noise.
     fn draw_backward<M: Differentiable + Intermediate>(
         &self,
         stage: Stage<'_, M>,
@@ -214,7 +197,7 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
     }
 }
 
-/// As [`DriftModifiedLangevin::draw_backward`], with the proposal for y, weighed by B over F: good where
+/// Takes the proposal, weighed by B over F, for the y of [`DriftModifiedLangevin::draw_backward`]: good where
 /// the shift is short beside the noise. `forward.langevin` holds the drift there and back, and `fall` is
 /// `log f_k(x) - log f_k(y)`.
 fn weigh_proposal(
@@ -289,12 +272,7 @@ where
         let long = 16.0 * buffers.forward.shift.norm_squared() > variance;
         let drawn = long.then(|| self.draw_backward(stage, here, buffers));
         std::mem::swap(state, &mut buffers.proposal);
-        let Buffers {
-            noise,
-            forward,
-            backward,
-            ..
-        } = buffers;
+        let (noise, forward, backward) = (&buffers.noise, &mut buffers.forward, &buffers.backward);
         forward.round_trip(backward);
         let moved = backward_over_forward(&forward.langevin, noise, variance);
         let (log_weight, gain) = drawn
@@ -340,7 +318,7 @@ impl Buffers {
 }
 
 impl Drift {
-    /// The drift there and back, `eps/2 (g(x) + g(x')) - delta (G(x) - G(x'))`, in the place of `eps/2 g`.
+    /// Replaces `eps/2 g` by the drift there and back, `eps/2 (g(x) + g(x')) - delta (G(x) - G(x'))`.
     fn round_trip(&mut self, backward: &Self) {
         self.langevin -= &self.shift;
         self.langevin += &backward.langevin;

@@ -16,12 +16,11 @@ pub(super) struct Middles {
 impl Middles {
     pub(super) fn of(schedule: &Schedule) -> Self {
         let stages = schedule.betas().windows(2);
-        Self {
-            betas: stages.map(|ends| 0.5 * (ends[0] + ends[1])).collect(),
-        }
+        let betas = stages.map(|ends| 0.5 * (ends[0] + ends[1])).collect();
+        Self { betas }
     }
 
-    /// From betas as they were written.
+    /// Checks betas that were read.
     #[cfg(any(feature = "serde", test))]
     fn new(betas: Vec<f64>) -> Result<Self> {
         let inside = betas.iter().all(|beta| (0.0..=1.0).contains(beta));
@@ -36,8 +35,8 @@ impl Middles {
         &self.betas
     }
 
-    /// The indices left and right of beta, the same one at and beyond the ends, and how far from
-    /// left to right beta lies, in `[0, 1)`.
+    /// Returns the indices left and right of beta, equal at and beyond the ends, and the part of the way from left
+    /// to right at which beta lies, in `[0, 1)`.
     pub(super) fn around(&self, beta: f64) -> (usize, usize, f64) {
         let last = self.betas.len() - 1;
         let (low, high) = (self.betas[0], self.betas[last]);
@@ -75,10 +74,8 @@ mod tests {
         assert_eq!((left, right), (1, 2));
         assert!((part - 0.25).abs() < 1e-15);
         let one = Middles::new(vec![0.5]).unwrap();
-        assert_eq!(
-            [0.2, 0.5, 0.8].map(|beta| one.around(beta)),
-            [(0, 0, 0.0); 3]
-        );
+        let around = [0.2, 0.5, 0.8].map(|beta| one.around(beta));
+        assert_eq!(around, [(0, 0, 0.0); 3]);
         assert!(Middles::new(vec![]).is_err());
         assert!(Middles::new(vec![0.5, 0.5]).is_err());
         assert!(Middles::new(vec![0.5, f64::NAN]).is_err());

@@ -8,54 +8,43 @@
 //! ```
 //!
 //! carries `p_beta` to `p_(beta + delta)`, to first order, when each state is moved by `-delta G`. Langevin steps
-//! with this shift ([`DriftModifiedLangevin`]) need not wait for the chain to mix. A wrong G costs
-//! variance, never bias.
+//! with this shift ([`DriftModifiedLangevin`]) need not wait for the chain to mix. Barron and Luo anneal in the
+//! gain `gamma = gamma_K beta`: their modifier is this one divided by `gamma_K`.
 //!
 //! G comes from a [`QuadratureModifier`] in one dimension, from a [`SeparableModifier`] for a product of
 //! densities, from an [`EnsembleModifier`] fitted to particles, or from a [`RidgeModifier`] for a superposition of
-//! ridge functions, which [`RidgePath`] and [`RidgeGibbs`] anneal. [`ObjectiveTrace`] and [`Maximum`] take
-//! annealing as optimisation.
+//! ridge functions, which [`RidgePath`] and [`RidgeGibbs`] anneal. [`ObjectiveTrace`] takes annealing as
+//! optimisation.
 
 mod ensemble;
-mod features;
-mod gaussian;
 mod langevin;
 mod middles;
-mod monitor;
-mod optimum;
 mod projection;
 mod quadrature;
+mod recorders;
 mod ridge;
 mod ridge_function;
 mod ridge_gibbs;
 mod ridge_modifier;
 mod ridge_path;
-mod ridge_vectors;
-mod separable;
 
-pub use ensemble::EnsembleModifier;
-pub use features::{BumpFeatures, Features};
+pub use ensemble::{BumpFeatures, EnsembleModifier, Features};
 pub use langevin::DriftModifiedLangevin;
-pub use monitor::{ShiftMonitor, ShiftsCut};
-pub use optimum::{Maximum, ObjectiveTrace};
-pub use quadrature::QuadratureModifier;
+pub use quadrature::{QuadratureModifier, SeparableModifier};
+pub use recorders::{ObjectiveTrace, ShiftMonitor, ShiftsCut};
 pub use ridge::{RidgePrior, RidgeState};
 pub use ridge_function::{Bounded, RidgeFunction, Sinusoid, Tanh};
 pub use ridge_gibbs::RidgeGibbs;
 pub use ridge_modifier::RidgeModifier;
-pub use ridge_path::{RidgeAt, RidgePath};
-pub use ridge_vectors::{RidgeObjective, RidgeVectorAt, RidgeVectorPath};
-pub use separable::SeparableModifier;
+pub use ridge_path::{RidgeAt, RidgeObjective, RidgePath, RidgeVectorAt, RidgeVectorPath};
 
 use nalgebra::DVector;
 
-/// A drift modifier: a field G that says where states should move as beta grows.
-///
-/// It is exact where `div(G p_beta) = (s - E s) p_beta` with `s = d/dbeta log f_beta`. The sign is
-/// such that states move by `-delta G`. Barron and Luo anneal in the gain `gamma = gamma_K beta`;
-/// their modifier is this one divided by `gamma_K`, and the shifts are the same.
-///
-/// The weights are unbiased for any field that depends on beta and the state alone.
+use crate::path::GaussianPath;
+
+/// A drift modifier: a field G such that states should move by `-delta G` as beta grows by delta. It is exact
+/// where `div(G p_beta) = (s - E s) p_beta` with `s = d/dbeta log f_beta`. The weights are unbiased for any field
+/// that depends on beta and the state alone.
 pub trait DriftModifier {
     /// Writes `G_beta(x)`, finite, to `modifier`, which is as long as the state.
     fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>);
@@ -71,5 +60,27 @@ pub trait DriftModifier {
 impl<D: DriftModifier + ?Sized> DriftModifier for &D {
     fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>) {
         (**self).modifier_into(beta, state, modifier)
+    }
+}
+
+/// Along each axis u of the path, where base and target have the precisions 1 and lambda and their
+/// means lie s apart, `p_beta` is `N(c, 1/pi)` with `pi = 1 - beta + beta lambda` and
+/// `c = beta lambda s / pi`. The states move with mean and scale:
+///
+/// `-G(u) = dc/dbeta + (u - c) d(log 1/sqrt pi)/dbeta = lambda s / pi^2 - (u - c) (lambda - 1) / (2 pi)`.
+///
+/// Panics where the state does not have the path's dimension.
+impl DriftModifier for GaussianPath {
+    fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>) {
+        let ends = &self.ends;
+        let mut along_axes = ends.coordinates(state);
+        let axes = ends.precisions.iter().zip(&ends.shift);
+        for (u, (&lambda, &s)) in along_axes.iter_mut().zip(axes) {
+            let precision = (1.0 - beta) + beta * lambda;
+            let centre = beta * lambda * s / precision;
+            let growth = -(lambda - 1.0) / (2.0 * precision);
+            *u = -(lambda * s / (precision * precision) + (*u - centre) * growth);
+        }
+        modifier.gemv(1.0, &ends.axes, &along_axes, 0.0);
     }
 }

@@ -11,14 +11,11 @@ const MAX_PROPOSALS: usize = 1_000_000;
 /// knows no bounds on intervals, more cells do not help.
 const FEW_CELLS: usize = 64;
 
-/// The conditional of a projection given w: `exp(scale f(z)) N(z; centre, deviation^2)` up to a
-/// constant, drawn by rejection from a piecewise envelope that is refined where it refuses.
+/// The conditional of a projection given w: `exp(scale f(z)) N(z; centre, deviation^2)` up to a constant.
 ///
-/// Over each cell of `x = (z - centre) / deviation` the envelope of `scale f(z) - x^2/2` is a
-/// line: the function's bound there ([`RidgeFunction::upper_bound_on`]) and the tangent to the
-/// parabola at the end nearest to 0. What an envelope accepts has the conditional's law, also where
-/// the envelope depends on earlier refusals.
-/// Source: adaptive rejection (Gilks and Wild 1992), by bounds on cells instead of log-concavity.
+/// It is drawn by adaptive rejection (Gilks and Wild 1992), by bounds on cells instead of log-concavity: over each
+/// cell of `x = (z - centre) / deviation` the envelope of `scale f(z) - x^2/2` is the function's bound there
+/// ([`RidgeFunction::upper_bound_on`]) and the tangent to the parabola at the end nearest to 0.
 #[derive(Debug)]
 pub(super) struct Projection<'f, F> {
     pub(super) function: &'f F,
@@ -133,13 +130,11 @@ fn pick<R: Rng + ?Sized>(cells: &[Cell], rng: &mut R) -> usize {
     let largest = masses.clone().fold(f64::NEG_INFINITY, f64::max);
     let masses = masses.map(|log_mass| (log_mass - largest).exp());
     let mut left = rng.random::<f64>() * masses.clone().sum::<f64>();
-    masses
-        .take_while(|mass| {
-            left -= mass;
-            left >= 0.0
-        })
-        .count()
-        .min(cells.len() - 1)
+    let passed = masses.take_while(|mass| {
+        left -= mass;
+        left >= 0.0
+    });
+    passed.count().min(cells.len() - 1)
 }
 
 /// Written so that a NaN fails too; rounding may exceed a bound that is attained.
@@ -190,13 +185,11 @@ mod tests {
         let logs: Vec<f64> = (0..360_000).map(log_density).collect();
         let largest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let mut sum = 0.0;
-        let mut cumulative: Vec<f64> = logs
-            .iter()
-            .map(|log| {
-                sum += (log - largest).exp();
-                sum
-            })
-            .collect();
+        let mut add = |log: &f64| {
+            sum += (log - largest).exp();
+            sum
+        };
+        let mut cumulative: Vec<f64> = logs.iter().map(&mut add).collect();
         cumulative.iter_mut().for_each(|c| *c /= sum);
         (cumulative, low)
     }
@@ -222,17 +215,13 @@ mod tests {
             })
             .collect();
         uniform.sort_by(f64::total_cmp);
+        let draws = DRAWS as f64;
         let distance = uniform.iter().enumerate().map(|(i, u)| {
-            let (below, above) = (i as f64, i as f64 + 1.0);
-            (u - below / DRAWS as f64)
-                .abs()
-                .max((above / DRAWS as f64 - u).abs())
+            let (below, above) = (i as f64 / draws, (i as f64 + 1.0) / draws);
+            (u - below).abs().max((above - u).abs())
         });
         let distance = distance.fold(0.0, f64::max);
-        assert!(
-            distance < 2.23 / (DRAWS as f64).sqrt(),
-            "{scale}: {distance}"
-        );
+        assert!(distance < 2.23 / draws.sqrt(), "{scale}: {distance}");
         most
     }
 

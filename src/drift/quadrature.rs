@@ -1,4 +1,6 @@
-//! The exact drift modifier in one dimension, by quadrature.
+//! The exact drift modifier in one dimension, by quadrature, and that of a product of densities.
+
+use std::borrow::Borrow;
 
 use nalgebra::DVector;
 
@@ -15,12 +17,9 @@ const MAX_NODES: usize = 1 << 28;
 ///
 /// `G_beta(x) = 1/p(x) integral_-inf^x (s - E s) p`, with `s = d/dbeta log f_beta`,
 ///
-/// tabulated on an even grid at the middle of each stage of a schedule. Between nodes it is
-/// linear in x and beta. Beyond them it is constant.
-///
-/// Each table is integrated from both tails to the median, by the trapezoid rule on ratios
-/// `p(x_i) / p(x_{i+1})`. Nothing underflows and no large integrals cancel, so that G keeps its
-/// digits in both tails and between modes.
+/// tabulated on an even grid at the middle of each stage of a schedule, linear between nodes and betas, and
+/// constant beyond. Each table is integrated from both tails to the median, by the trapezoid rule on ratios
+/// `p(x_i) / p(x_{i+1})`, so that nothing underflows and no large integrals cancel.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct QuadratureModifier {
@@ -65,11 +64,9 @@ impl QuadratureModifier {
         let few = points.saturating_mul(schedule.steps()) <= MAX_NODES;
         Error::check(few, "points", points, expected)?;
         let betas = Middles::of(schedule);
-        let tables = betas
-            .betas()
-            .iter()
-            .map(|&beta| grid.tabulate(&path.at(beta)))
-            .collect::<Result<_>>()?;
+        let tables = betas.betas().iter();
+        let tables = tables.map(|&beta| grid.tabulate(&path.at(beta)));
+        let tables = tables.collect::<Result<_>>()?;
         Ok(Self {
             grid,
             betas,
@@ -89,8 +86,7 @@ impl QuadratureModifier {
     }
 }
 
-/// Where states have more than one coordinate it moves the first one only. It panics where they have
-/// none.
+/// Moves only the first coordinate of a state. Panics where there is none.
 impl DriftModifier for QuadratureModifier {
     fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>) {
         assert!(
@@ -120,7 +116,7 @@ impl Grid {
         self.low + index as f64 * self.spacing
     }
 
-    /// Linear between the nodes, constant beyond.
+    /// Interpolates linearly between the nodes; the table is constant beyond them.
     fn interpolate(&self, table: &[f64], x: f64) -> f64 {
         let last = self.points - 1;
         let position = ((x - self.low) / self.spacing).clamp(0.0, last as f64);
@@ -150,12 +146,10 @@ impl Grid {
         Ok(table)
     }
 
-    /// `E s` by the trapezoid rule, and the node with half of the mass on its left.
+    /// Returns `E s` by the trapezoid rule, and the node with half of the mass on its left.
     fn mean_and_median(&self, log_density: &[f64], derivative: &[f64]) -> (f64, usize) {
-        let max = log_density
-            .iter()
-            .copied()
-            .fold(f64::NEG_INFINITY, f64::max);
+        let log_densities = log_density.iter().copied();
+        let max = log_densities.fold(f64::NEG_INFINITY, f64::max);
         let last = self.points - 1;
         let mass = |i: usize| {
             let weight = if i == 0 || i == last { 0.5 } else { 1.0 };
@@ -181,15 +175,49 @@ crate::num::deserialize_checked! {
 impl QuadratureModifier {
     fn checked(self) -> Result<Self> {
         let points = self.grid.points;
-        Grid::new(
-            (self.grid.low, self.grid.node(points.saturating_sub(1))),
-            points,
-        )?;
+        let high = self.grid.node(points.saturating_sub(1));
+        Grid::new((self.grid.low, high), points)?;
         Error::check_dimension("tables", self.tables.len(), self.betas.betas().len())?;
         for table in &self.tables {
             Error::check_dimension("table", table.len(), points)?;
             Error::check_finite("table", table.iter().copied())?;
         }
         Ok(self)
+    }
+}
+
+/// The drift modifier of a path on which every `p_beta` is a product over coordinates, as for an additive
+/// objective under a product base. Coordinate i of G is the one-dimensional modifier of factor i, which the
+/// product owns or borrows. It panics where the state has another number of coordinates.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct SeparableModifier<B = QuadratureModifier> {
+    factors: Vec<B>,
+}
+
+impl<B: Borrow<QuadratureModifier>> SeparableModifier<B> {
+    /// The product of factors with these modifiers, in the order of the coordinates.
+    pub fn new(factors: impl IntoIterator<Item = B>) -> Self {
+        let factors = factors.into_iter().collect();
+        Self { factors }
+    }
+}
+
+impl<B: Borrow<QuadratureModifier>> DriftModifier for SeparableModifier<B> {
+    fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>) {
+        let (found, expected) = (state.len(), self.factors.len());
+        assert!(
+            found == expected,
+            "a state of dimension {found} for a drift modifier of dimension {expected}"
+        );
+        for (i, factor) in self.factors.iter().enumerate() {
+            modifier[i] = factor.borrow().at(beta, state[i]);
+        }
+    }
+}
+
+crate::num::deserialize_checked! {
+    SeparableModifier<B> { factors: Vec<B> } => {
+        crate::Error::check_not_empty("factors", factors.len()).map(|()| SeparableModifier { factors })
     }
 }

@@ -30,7 +30,7 @@ pub struct RidgePrior {
     design: DMatrix<f64>,
     prior_deviation: f64,
     deviation: f64,
-    /// Of `S^-1`.
+    /// The factor of `S^-1`.
     #[cfg_attr(feature = "serde", serde(skip))]
     cholesky: Cholesky<f64, Dyn>,
 }
@@ -87,13 +87,9 @@ impl RidgePrior {
         state.w = self.cholesky.solve(&pulls) + noise;
     }
 
-    /// `log E exp(scale f(u + delta xi))` with xi a standard normal: the log of the factor that a
-    /// ridge leaves when its projection is integrated out.
-    ///
-    /// It is computed by adaptive quadrature, which halves cells until each is exact to 1e-8 of the
-    /// whole, also where f oscillates or jumps. The upper bound of the function says over how many
-    /// deviations. A feature of f that is narrower than a fifth of a deviation may lie between the
-    /// points of the first cells, and is then missed.
+    /// Returns `log E exp(scale f(u + delta xi))` with xi a standard normal: the log of the factor that a ridge
+    /// leaves when its projection is integrated out. The adaptive quadrature is exact to 1e-8 of the whole, but
+    /// may miss a feature of f that is narrower than a fifth of a deviation.
     ///
     /// # Errors
     /// [`Error::NotConverged`] where that takes more than about 16,000 cells, as for some thousand

@@ -14,19 +14,15 @@ pub trait RidgeFunction {
     /// A number that f nowhere exceeds. The closer it is to f, the faster is the Gibbs sampler.
     fn upper_bound(&self) -> f64;
 
-    /// A number that f does not exceed on an interval, whose ends may be infinite.
-    ///
-    /// At large gains the speed of the Gibbs sampler depends on this bound, which should tend to f
-    /// as the interval shrinks. The provided method gives the overall bound.
+    /// A number that f does not exceed on an interval, whose ends may be infinite; unless provided, the overall
+    /// bound. At large gains the Gibbs sampler is fast where it tends to f as the interval shrinks.
     fn upper_bound_on(&self, low: f64, high: f64) -> f64 {
         let _ = (low, high);
         self.upper_bound()
     }
 
-    /// `f'(z)`, for the drift of Langevin steps.
-    ///
-    /// The provided method takes a central difference over `2e-5 (1 + |z|)`. An inexact derivative
-    /// costs variance, and no bias.
+    /// `f'(z)`, for the drift of Langevin steps; unless provided, a central difference over `2e-5 (1 + |z|)`. An
+    /// inexact derivative costs variance, and no bias.
     fn derivative(&self, z: f64) -> f64 {
         let step = 1e-5 * (1.0 + z.abs());
         (self.value(z + step) - self.value(z - step)) / (2.0 * step)
@@ -74,18 +70,17 @@ pub struct Bounded<F> {
 }
 
 impl<F: Fn(f64) -> f64> Bounded<F> {
-    /// The function with a number that it nowhere exceeds. A run that finds a larger value ends with
-    /// an error.
+    /// The function with a number that it nowhere exceeds. A run that finds a larger value ends with an error.
     pub fn new(function: F, upper_bound: f64) -> Self {
+        let slope = f64::INFINITY;
         Self {
             function,
             upper_bound,
-            slope: f64::INFINITY,
+            slope,
         }
     }
 
-    /// Adds a number that `|f'|` nowhere exceeds (a Lipschitz constant). It bounds f between two
-    /// points where f is known.
+    /// Adds a number that `|f'|` nowhere exceeds. It bounds f between two points where f is known.
     ///
     /// # Errors
     /// Where the slope is not finite and positive.
@@ -152,7 +147,7 @@ impl<F: Fn(f64) -> f64> RidgeFunction for Bounded<F> {
         self.upper_bound
     }
 
-    /// From both ends f rises by the slope at most, until the two lines meet.
+    /// Lets f rise from both ends by the slope, until the two lines meet.
     fn upper_bound_on(&self, low: f64, high: f64) -> f64 {
         if !(self.slope * (high - low)).is_finite() {
             return self.upper_bound;

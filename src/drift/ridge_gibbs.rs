@@ -8,19 +8,16 @@ use crate::chain::{Block, Increment, NonFinite, Stage, Step};
 use crate::drift::projection::{Cell, Projection};
 use crate::drift::ridge::RidgeState;
 use crate::drift::ridge_function::RidgeFunction;
-use crate::drift::ridge_path::RidgeAt;
-use crate::drift::ridge_vectors::{RidgeVectorAt, ridge_at};
+use crate::drift::ridge_path::{RidgeAt, RidgeVectorAt, ridge_at};
 use crate::kernel::{Scratch, TransitionKernel};
 use crate::path::AnnealingPath;
 
-/// Gibbs sampling on a [`RidgePath`](crate::drift::RidgePath): it draws all projections z given w, by
-/// exact rejection, then w given z.
+/// Gibbs sampling on a [`RidgePath`](crate::drift::RidgePath): it draws all projections z given w, by exact
+/// rejection, then w given z.
 ///
-/// Where the envelope of the rejection refuses a proposal, it is refined by the function's bounds on
-/// intervals ([`RidgeFunction::upper_bound_on`]). The number of proposals then grows with the
-/// logarithm of the gain. A function that knows only its overall bound takes about
-/// `exp(gamma/n (bound - f~))` proposals, where f~ is the smoothed function. A run ends with an error
-/// after a million proposals for one projection.
+/// With bounds on intervals ([`RidgeFunction::upper_bound_on`]) the number of proposals grows with the logarithm
+/// of the gain. With the overall bound alone it is about `exp(gamma/n (bound - f~))`, where f~ is the smoothed
+/// function. A run ends with an error after a million proposals for one projection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RidgeGibbs {
@@ -38,9 +35,8 @@ impl RidgeGibbs {
     /// The kernel that weighs the projections too: stage k adds `(beta_k - beta_{k-1}) gamma L(z)` to
     /// the log weight. The weights are exactly unbiased.
     pub const fn augmented() -> Self {
-        Self {
-            weight: Weight::Augmented,
-        }
+        let weight = Weight::Augmented;
+        Self { weight }
     }
 
     /// The kernel that weighs w with the projections integrated out. Stage k adds
@@ -48,20 +44,13 @@ impl RidgeGibbs {
     /// `sum_i log [E exp(beta_k gamma/n f_i(u_i + delta xi)) / E exp(beta_{k-1} gamma/n f_i(u_i +
     /// delta xi))]`, with `u_i = x_i . w` and xi a standard normal.
     ///
-    /// This is a forward kernel that draws z from `p_k(z|w)` before it is weighed, with
-    /// `p_{k-1}(z|w)` as its reversal: the factor by which the density of w changes takes the
-    /// place of the change at a drawn z. By Jensen its weights have the smaller variance. Each
-    /// expectation is a quadrature
-    /// ([`RidgePrior::log_smoothed`](crate::drift::RidgePrior::log_smoothed)), and the weights are
-    /// unbiased to its error.
+    /// By Jensen these weights have the smaller variance. They are unbiased to the error of the quadrature
+    /// ([`RidgePrior::log_smoothed`](crate::drift::RidgePrior::log_smoothed)).
     pub const fn collapsed() -> Self {
-        Self {
-            weight: Weight::Collapsed,
-        }
+        let weight = Weight::Collapsed;
+        Self { weight }
     }
-}
 
-impl RidgeGibbs {
     fn increment<F: RidgeFunction, R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, RidgeAt<'_, F>>,
@@ -120,9 +109,8 @@ impl<F: RidgeFunction> TransitionKernel<RidgeVectorAt<'_, F>> for RidgeGibbs {
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
         let model = ridge_at(stage.model);
-        in_parts(model, state, |state| {
-            sweep(&model, state, &mut workspace.0, rng)
-        })
+        let cells = &mut workspace.0;
+        in_parts(model, state, |state| sweep(&model, state, cells, rng))
     }
 
     fn advance(

@@ -17,20 +17,13 @@ use crate::schedule::Schedule;
 ///
 /// `G(w, z) = sum_j Cov((w, z), z_j) / C_jj g_j(z_j)`, with `C = delta^2 I + sigma0^2 X X'`.
 ///
-/// Here `g_j` is the [`QuadratureModifier`] in one dimension of `N(0, C_jj)` tempered by
-/// `gamma/n f_j`. The law of w given z does not change along the path, so that w follows z by its
-/// regression on z, `S X' z / delta^2`: the first d coordinates of G.
-///
-/// It is exact at `beta = 0` for every X: there it is `Cov grad h`, with h the Green's function of the
-/// diffusion `dW = -W/2 dt + Cov^(1/2) dB`, which moves each projection on its own. It is exact at every
-/// beta where the rows of X are orthogonal. Elsewhere it leaves
-/// `beta gamma/n sum_{i != j} C_ij / C_jj g_j f_i'` in `div(G p)/p`, which costs variance and no bias.
-/// Where projections are correlated and `gamma/n f_i` exceeds about 1, it does more harm than good.
+/// Here `g_j` is the [`QuadratureModifier`] in one dimension of `N(0, C_jj)` tempered by `gamma/n f_j`. It is
+/// exact at `beta = 0`, and at every beta where the rows of X are orthogonal. Elsewhere it leaves
+/// `beta gamma/n sum_{i != j} C_ij / C_jj g_j f_i'` in `div(G p)/p`, which costs variance and no bias: it
+/// does more harm than good where projections are correlated and `gamma/n f_i` exceeds about 1.
 ///
 /// [`DriftModifiedLangevin`](crate::drift::DriftModifiedLangevin) serves best before a sweep of
-/// [`RidgeGibbs`](crate::drift::RidgeGibbs), which moves far, with noise that is small beside the
-/// variance `delta^2` of a projection.
-///
+/// [`RidgeGibbs`](crate::drift::RidgeGibbs), with noise that is small beside the variance `delta^2`.
 /// Source: Barron and Luo (2007), whose reason to augment are functions of one variable; derived here.
 ///
 /// ```
@@ -98,10 +91,9 @@ fn covariance_with_projections(prior: &RidgePrior) -> DMatrix<f64> {
     let design = prior.design();
     let (n, d) = design.shape();
     let mut covariance = DMatrix::zeros(d + n, n);
-    covariance.rows_mut(0, d).copy_from(&design.transpose());
-    covariance
-        .rows_mut(d, n)
-        .copy_from(&(design * design.transpose()));
+    let transposed = design.transpose();
+    covariance.rows_mut(0, d).copy_from(&transposed);
+    covariance.rows_mut(d, n).copy_from(&(design * transposed));
     covariance *= prior.prior_deviation().powi(2);
     (0..n).for_each(|j| covariance[(d + j, j)] += prior.deviation().powi(2));
     covariance
@@ -117,12 +109,8 @@ impl DriftModifier for RidgeModifier {
         );
         let projections = state.iter().skip(expected - self.tables.len());
         modifier.fill(0.0);
-        for ((table, &z), column) in self
-            .tables
-            .iter()
-            .zip(projections)
-            .zip(self.lift.column_iter())
-        {
+        let tables = self.tables.iter().zip(projections);
+        for ((table, &z), column) in tables.zip(self.lift.column_iter()) {
             modifier.axpy(table.at(beta, z), &column, 1.0);
         }
     }

@@ -1,11 +1,11 @@
-//! The path of a ridge superposition, a sum of functions of projections of the state.
+//! The path of a ridge superposition, a sum of functions of projections of the state, and the same path over vectors.
 
-use nalgebra::DMatrix;
+use nalgebra::{DMatrix, DVector};
 
 use crate::drift::ridge::{RidgePrior, RidgeState};
 use crate::drift::ridge_function::RidgeFunction;
-use crate::model::UnnormalizedModel;
-use crate::path::{AnnealingPath, BetaDerivative, Intermediate, PathAt};
+use crate::model::{Differentiable, Gaussian, UnnormalizedModel};
+use crate::path::{AnnealingPath, BetaDerivative, Intermediate, PathAt, TemperedAt, TemperedPath};
 use crate::{Error, Result};
 
 /// The path to the objective `L(w) = 1/n sum_i f_i(x_i . w)` under a Gaussian, augmented with noisy
@@ -14,10 +14,8 @@ use crate::{Error, Result};
 /// `log f_beta(w, z) = log N(w; 0, sigma0^2 I) + sum_i log N(z_i; x_i . w, delta^2)
 ///                     + beta gamma L(z)`, with `L(z) = 1/n sum_i f_i(z_i)`.
 ///
-/// Both conditionals, of z given w and of w given z, can be drawn exactly
-/// ([`RidgeGibbs`](crate::drift::RidgeGibbs)). With z integrated out, the objective of w is the
-/// [`smoothed`](Self::smoothed) one, which tends to L as delta tends to 0.
-///
+/// Both conditionals can be drawn exactly ([`RidgeGibbs`](crate::drift::RidgeGibbs)). With z integrated out, the
+/// objective of w is the [`smoothed`](Self::smoothed) one, which tends to L as delta tends to 0.
 /// Source: Barron and Luo (2007), with the factors 1/n and gamma that the slides leave out in places.
 ///
 /// ```
@@ -82,9 +80,8 @@ impl<F: RidgeFunction> RidgePath<F> {
         pairs.map(|(f, &z)| f.value(z)).sum::<f64>() / self.functions.len() as f64
     }
 
-    /// The smoothed function `n/gamma log E exp(gamma/n f_i(u + delta xi))`, with xi a standard
-    /// normal. With z integrated out it takes the place of `f_i` at `beta = 1`. It is no less than
-    /// the convolution of `f_i` with the Gaussian.
+    /// The smoothed function `n/gamma log E exp(gamma/n f_i(u + delta xi))`, with xi a standard normal, which
+    /// takes the place of `f_i` at `beta = 1` where z is integrated out.
     ///
     /// # Errors
     /// As [`RidgePrior::log_smoothed`].
@@ -148,5 +145,91 @@ impl<F: RidgeFunction> BetaDerivative for RidgeAt<'_, F> {
     /// `gamma L(z)`.
     fn beta_derivative(&self, state: &RidgeState) -> f64 {
         self.path.gain * self.path.objective(&state.z)
+    }
+}
+
+/// The objective `gamma L(z)` of a [`RidgePath`] over vectors `(w, z)` of `d + n` coordinates, w first.
+/// It panics where a vector has fewer.
+#[derive(Debug, Clone)]
+pub struct RidgeObjective<F> {
+    ridge: RidgePath<F>,
+}
+
+/// A [`RidgePath`] over vectors `(w, z)`, made by [`RidgePath::into_vectors`].
+pub type RidgeVectorPath<F> = TemperedPath<Gaussian, RidgeObjective<F>>;
+
+/// The model at one beta of a [`RidgeVectorPath`].
+pub type RidgeVectorAt<'a, F> = TemperedAt<'a, Gaussian, RidgeObjective<F>>;
+
+impl<F: RidgeFunction> RidgePath<F> {
+    /// The same path over vectors `(w, z)` of `d + n` coordinates, for every kernel that follows gradients, among
+    /// them [`DriftModifiedLangevin`](crate::drift::DriftModifiedLangevin) with a
+    /// [`RidgeModifier`](crate::drift::RidgeModifier), and for [`RidgeGibbs`](crate::drift::RidgeGibbs).
+    ///
+    /// # Errors
+    /// Deviations so far apart that the precision of `(w, z)` has no Cholesky factor.
+    pub fn into_vectors(self) -> Result<RidgeVectorPath<F>> {
+        let precision = precision(self.base());
+        let mean = DVector::zeros(precision.nrows());
+        let base = Gaussian::from_precision(mean, precision)?;
+        Ok(TemperedPath::new(base, RidgeObjective { ridge: self }))
+    }
+}
+
+/// The precision of `(w, z)` under the prior.
+fn precision(prior: &RidgePrior) -> DMatrix<f64> {
+    let (n, d) = prior.design().shape();
+    let [wide, narrow] = [prior.prior_deviation(), prior.deviation()].map(|s| s.powi(-2));
+    let offsets = DMatrix::from_fn(n, d + n, |i, j| match j < d {
+        true => -prior.design()[(i, j)],
+        false => f64::from(j == d + i),
+    });
+    let mut precision = offsets.tr_mul(&offsets) * narrow;
+    (0..d).for_each(|i| precision[(i, i)] += wide);
+    precision
+}
+
+impl<F> RidgeObjective<F> {
+    /// The path whose objective this is.
+    pub fn ridge(&self) -> &RidgePath<F> {
+        &self.ridge
+    }
+}
+
+/// The model over the two parts of the state.
+pub(super) fn ridge_at<'a, F>(model: &RidgeVectorAt<'a, F>) -> RidgeAt<'a, F> {
+    PathAt {
+        path: model.path.likelihood().ridge(),
+        beta: model.beta,
+    }
+}
+
+impl<F: RidgeFunction> UnnormalizedModel for RidgeObjective<F> {
+    type State = DVector<f64>;
+
+    fn log_density(&self, state: &DVector<f64>) -> f64 {
+        let d = self.ridge.base().design().ncols();
+        self.ridge.gain() * self.ridge.objective(state.iter().skip(d))
+    }
+
+    fn state_dimension(&self) -> Option<usize> {
+        let (n, d) = self.ridge.base().design().shape();
+        Some(d + n)
+    }
+}
+
+impl<F: RidgeFunction> Differentiable for RidgeObjective<F> {
+    fn accumulate_gradient(
+        &self,
+        state: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        let (n, d) = self.ridge.base().design().shape();
+        let slope = scale * self.ridge.gain() / n as f64;
+        for (i, f) in self.ridge.functions().iter().enumerate() {
+            gradient[d + i] += slope * f.derivative(state[d + i]);
+        }
+        self.log_density(state)
     }
 }

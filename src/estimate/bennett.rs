@@ -40,15 +40,14 @@ pub struct BennettEstimate {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Side {
-    /// Of the mean acceptance, relative to its square.
+    /// The variance of the mean acceptance, relative to its square.
     variance: f64,
     effective_sample_size: f64,
 }
 
 impl BennettEstimate {
-    /// From the log weights of forward chains, as weights for `Z_K/Z_0`, and those of reverse chains, as
-    /// weights for `Z_0/Z_K`. Their numbers may differ; `-inf` is a weight of zero. The weights must be those of
-    /// whole paths: resampling makes others of them, with which the estimate is wrong.
+    /// The estimate from log weights of forward chains, for `Z_K/Z_0`, and of reverse chains, for `Z_0/Z_K`. Their
+    /// numbers may differ; `-inf` is a weight of zero. With weights of resampled runs the estimate is wrong.
     ///
     /// # Errors
     /// As [`Estimate::from_log_weights`](super::Estimate::from_log_weights), for either direction; fewer
@@ -110,8 +109,8 @@ impl BennettEstimate {
     }
 
     fn bounds(&self, level: f64) -> (f64, f64) {
-        let half =
-            quantile::student(0.5 + 0.5 * level, self.degrees_of_freedom()) * self.standard_error();
+        let t = quantile::student(0.5 + 0.5 * level, self.degrees_of_freedom());
+        let half = t * self.standard_error();
         (self.value - half, self.value + half)
     }
 
@@ -124,20 +123,17 @@ impl BennettEstimate {
         }
     }
 
-    /// How far the two directions overlap: `int 2 p q / (p + q)` over the densities p and q of the two
-    /// directions' paths, 1 where they are equal and 0 where they have nothing in common.
+    /// The overlap of the two directions, `int 2 p q / (p + q)` over the densities p and q of their paths: 1 where
+    /// they are equal and 0 where they have nothing in common.
     pub fn overlap(&self) -> f64 {
         self.overlap
     }
 
-    /// The effective sample size of the acceptances, of the direction where it is smaller: about so many
-    /// chains determine the estimate.
+    /// The effective sample size of the acceptances, of the direction where it is smaller.
     #[doc(alias = "ess")]
     pub fn effective_sample_size(&self) -> f64 {
-        let (forward, reverse) = (&self.forward, &self.reverse);
-        forward
-            .effective_sample_size
-            .min(reverse.effective_sample_size)
+        let reverse = self.reverse.effective_sample_size;
+        self.forward.effective_sample_size.min(reverse)
     }
 }
 

@@ -1,10 +1,10 @@
-//! How results are written: as many digits as the error leaves.
+//! The line in which a result is written, with as many digits as its error leaves.
 
 use std::fmt::{self, Formatter};
 
 use super::Warning;
 
-/// The decimals of a figure with this error: three, and two digits of an error below .001.
+/// Returns the decimals of a figure with this error: three, and two digits of an error below .001.
 fn decimals(error: f64) -> usize {
     match error > 0.0 && error < 1e-3 {
         true => 1 + (-error.log10().floor()).min(14.0) as usize,
@@ -18,14 +18,14 @@ pub(super) fn write_value(f: &mut Formatter<'_>, value: f64, error: f64) -> fmt:
     write!(f, "{value:.digits$} +- {error:.digits$}")
 }
 
-/// A log Z with its standard error and interval, in one line, and what there is to doubt of it.
+/// A log Z with its standard error and interval, in one line, and its warnings.
 pub(crate) struct Headline<'a> {
     pub log_z: f64,
     pub error: f64,
     pub interval: (f64, f64),
-    /// What kind of estimate it is; nothing for that of a forward run.
+    /// The kind of estimate; empty for a forward run.
     pub kind: &'static str,
-    /// What else the line says.
+    /// The rest of the line.
     pub details: String,
     pub warnings: &'a [Warning],
 }

@@ -11,17 +11,16 @@ use super::{Estimate, quantile};
 const SHAPES: (f64, f64) = (0.35, 0.65);
 /// The factor for a heavy tail.
 const HEAVY: f64 = 3.0;
-/// The effective sample size at which the upper bound widens twofold. That of islands counts as far as their
-/// weights are uneven.
+/// The effective sample size at which the upper bound widens twofold; with islands, as far as their weights are uneven.
 const FEW: f64 = 15.0;
 
-/// What a Pareto shape fitted to the weights of so many chains is allowed for chance.
+/// Returns the allowance for chance in a Pareto shape fitted to the weights of `chains` chains.
 pub(super) fn margin(chains: usize) -> f64 {
     1.5 / (chains as f64).sqrt()
 }
 
 impl Estimate {
-    /// How far the bounds of the given level lie below and above the estimate, on the log scale.
+    /// Returns the distances of the bounds of the given level below and above the estimate, on the log scale.
     pub(super) fn offsets(&self, level: f64) -> (f64, f64) {
         // The weights say no more than ESS equal ones would.
         let dof = (self.effective_sample_size() - 1.0).max(1.0);
@@ -30,7 +29,7 @@ impl Estimate {
         (t * self.standard_error(), above.ln_1p())
     }
 
-    /// `-g^-1(-t)` for Hall's (1992) cubic `g(T) = T + a T^2 + a^2 T^3 / 3 + b`, which removes
+    /// Returns `-g^-1(-t)` for Hall's (1992) cubic `g(T) = T + a T^2 + a^2 T^3 / 3 + b`, which removes
     /// the skewness of a studentised mean; `a = skewness / (3 sqrt n)`, `b = a / 2`.
     fn skewed(&self, t: f64) -> f64 {
         let a = self.skewness / (3.0 * (self.units as f64).sqrt());
@@ -41,12 +40,9 @@ impl Estimate {
         ((1.0 - (1.0 - 3.0 * a * shifted).cbrt()) / a).max(0.0)
     }
 
-    /// The factor by which the upper side widens. The lower side needs none: the large weights that no
-    /// chain happened to draw make the true mean larger, never smaller.
-    ///
-    /// The factor for the tail is no steeper and ends at [`HEAVY`], because chance moves the shape the
-    /// wrong way: a run that lacks the large weights has a smaller shape, and a smaller standard
-    /// error, than one that has them.
+    /// Returns the factor by which the upper side widens: large weights that no chain happened to draw make the true
+    /// mean larger, never smaller. It ends at [`HEAVY`], because a run that lacks the large weights has a smaller
+    /// shape than one that has them.
     fn widening(&self) -> f64 {
         let (light, heavy) = SHAPES;
         let shape = self.pareto_shape.map_or(light, |k| k + margin(self.units));

@@ -13,10 +13,9 @@ use crate::{Error, Result};
 /// Order 1 is `k L_k - (k - 1) L_{k-1}`; order 0 is the
 /// [bound](super::importance_weighted_bound) itself.
 ///
-/// It is **no bound**: in expectation it may lie above the log of the mean weight. Where the weights
-/// have enough moments it is closer to it, with a bias of order `k^-(m+1)` for `k^-1`; its variance
-/// grows with m. The weights must be independent, which those of a resampled run are not. Each group costs
-/// as many logarithms as there are ways to leave out m of k.
+/// It is **no bound**: in expectation it may lie above the log of the mean weight. Where the weights have enough
+/// moments it has a bias of order `k^-(m+1)` for `k^-1`; its variance grows with m. The weights must be independent.
+/// Each group costs as many logarithms as there are ways to leave out m of k.
 ///
 /// # Errors
 /// As [`Estimate::from_log_weights`](super::Estimate::from_log_weights), and unless `1 <= k <= N` and

@@ -7,7 +7,6 @@
 
 mod bennett;
 mod bound;
-mod certified;
 mod headline;
 mod interval;
 mod jackknife;
@@ -17,8 +16,7 @@ mod warning;
 
 pub use crate::num::{WeightSums, log_mean_exp, log_sum_exp};
 pub use bennett::BennettEstimate;
-pub use bound::importance_weighted_bound;
-pub use certified::certified_lower_bound;
+pub use bound::{certified_lower_bound, importance_weighted_bound};
 pub(crate) use headline::Headline;
 pub use jackknife::jackknife;
 pub(crate) use quantile::student;
@@ -69,8 +67,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// From the chains' log weights; `-inf` is a dead chain, whose weight of zero counts in
-    /// every mean of weights.
+    /// The estimate from the chains' log weights; `-inf` is a dead chain, whose weight of zero counts in every mean.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for no weights, a NaN or `+inf`; [`Error::AllWeightsZero`]
@@ -111,7 +108,7 @@ impl Estimate {
         })
     }
 
-    /// From the estimates of independent islands.
+    /// The estimate from the estimates of independent islands.
     pub(crate) fn of_islands(log_estimates: &[f64]) -> Result<Self> {
         Ok(Self {
             interacting: true,
@@ -119,22 +116,18 @@ impl Estimate {
         })
     }
 
-    /// From chains that interacted within blocks: `roots` holds for each the index of the first chain from
-    /// which it descends, below the number of chains.
-    ///
-    /// The figures of the error are computed from weights that are independent. These are the means over
-    /// [`islands`], where there are enough of them. Otherwise they are the sums over families, the chains of
-    /// one root (Lee and Whiteley 2018). The figures of the log weights, and the dead, are of the chains.
+    /// The estimate from chains that interacted within blocks: `roots` holds for each the index of the first chain
+    /// from which it descends. The figures of the error are computed from the means over [`islands`], where there are
+    /// enough of them, else from the sums over families, the chains of one root (Lee and Whiteley 2018).
     pub(crate) fn of_interacting(
         log_weights: &[f64],
         roots: &[usize],
         block_size: usize,
     ) -> Result<Self> {
         let chains = Self::from_log_weights(log_weights)?;
+        let mean = |chains| log_mean_exp(&log_weights[chains]);
         let units = match islands(log_weights.len(), block_size) {
-            Some(islands) => islands
-                .map(|chains| log_mean_exp(&log_weights[chains]))
-                .collect(),
+            Some(islands) => islands.map(mean).collect(),
             None => family_sums(log_weights, roots),
         };
         let units = Self::from_log_weights(&units)?;
@@ -164,9 +157,9 @@ impl Estimate {
     }
 
     /// Standard error of [`value`](Self::value) by the delta method,
-    /// `sd(w) / (sqrt(N) mean(w)) = sqrt((N/ESS - 1) / (N - 1))`. It is infinite for a single chain, and
-    /// where all weight descends from a single first chain: these say nothing about their error. Where weights have a heavy tail, a run that lacks the largest has
-    /// too small an error as well as too low a value: the [`interval`](Self::interval) allows for that.
+    /// `sd(w) / (sqrt(N) mean(w)) = sqrt((N/ESS - 1) / (N - 1))`. It is infinite where all weight descends from a
+    /// single chain. A run that lacks the largest weights of a heavy tail has too small an error as well as too low a
+    /// value: the [`interval`](Self::interval) allows for that.
     pub fn standard_error(&self) -> f64 {
         if self.is_single() {
             return f64::INFINITY;
@@ -192,12 +185,11 @@ impl Estimate {
 
     /// Bounds that hold the true value with probability `level`; infinite for a single chain.
     ///
-    /// The lower bound is `value - t SE`, t Student's quantile for `ESS - 1` degrees of freedom.
-    /// The upper one is `value + log(1 + c SE h)`. Here h is t corrected for the weights' skewness
-    /// (Hall 1992). The factor `c = (1 + 2 u) (1 + (15 / ESS)^2)` widens for large weights that no
-    /// chain happened to have: u rises from 0 to 1 as `k + 1.5 / sqrt N` rises from 0.35 to 0.65, k being
-    /// [`pareto_shape`](Self::pareto_shape). `docs/intervals.md` reports the coverage of these bounds.
-    /// No interval from the weights can account for a mode that every chain missed.
+    /// The lower bound is `value - t SE`, t Student's quantile for `ESS - 1` degrees of freedom, the upper one
+    /// `value + log(1 + c SE h)`. Here h is t corrected for the weights' skewness (Hall 1992), and
+    /// `c = (1 + 2 u) (1 + (15 / ESS)^2)` allows for large weights that no chain happened to have: u rises from 0 to
+    /// 1 as `k + 1.5 / sqrt N` rises from 0.35 to 0.65, k being [`pareto_shape`](Self::pareto_shape).
+    /// `docs/intervals.md` reports the coverage. No interval can account for a mode that every chain missed.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] unless `0 < level < 1`.
@@ -234,15 +226,13 @@ impl Estimate {
     /// Mean of `log w`, in expectation a lower bound on the true value; `-inf` where a chain is
     /// dead.
     pub fn mean_log_weight(&self) -> f64 {
-        if self.dead > 0 {
-            f64::NEG_INFINITY
-        } else {
-            self.largest + self.mean_of_alive
+        match self.dead {
+            0 => self.largest + self.mean_of_alive,
+            _ => f64::NEG_INFINITY,
         }
     }
 
-    /// Sample variance (over `n - 1`) of `log w` over the chains that are alive; 0 if only one
-    /// is.
+    /// Sample variance (over `n - 1`) of `log w` over the chains that are alive; 0 if only one is.
     pub fn var_log_weight(&self) -> f64 {
         self.variance_of_alive
     }
@@ -252,11 +242,9 @@ impl Estimate {
         self.largest_share
     }
 
-    /// Shape k of the generalised Pareto distribution fitted to the largest weights (Zhang and
-    /// Stephens 2009; Vehtari et al. 2024); `None` where too few of them differ.
-    ///
-    /// Below 0.5 the weights have a variance, below 1 a mean. The fit is to the weights that were drawn: where
-    /// the largest are missing, it is too small.
+    /// Shape k of the generalised Pareto distribution fitted to the largest weights (Zhang and Stephens 2009;
+    /// Vehtari et al. 2024); `None` where too few of them differ. Below 0.5 the weights have a variance, below 1 a
+    /// mean. Where the largest weights were not drawn, it is too small.
     #[doc(alias = "k_hat")]
     pub fn pareto_shape(&self) -> Option<f64> {
         self.pareto_shape
@@ -278,20 +266,17 @@ impl Estimate {
         let few = alone && chains < tail::MIN_CHAINS;
         let few_families = !alone && (self.carrying < FEW_UNITS || ess < 0.5 * FEW_UNITS as f64);
         let low = alone && ess < (0.01 * chains as f64).max(3.0);
-        let heavy = self
-            .pareto_shape
-            .filter(|&k| k > 1.0 + interval::margin(self.units));
-        [
+        let margin = interval::margin(self.units);
+        let heavy = self.pareto_shape.filter(|&k| k > 1.0 + margin);
+        let found = [
             few.then_some(Warning::FewChains { chains }),
             (dead > 0).then_some(Warning::DeadChains { dead, chains }),
             few_families.then_some(Warning::FewFamilies { effective: ess }),
             low.then_some(Warning::LowEffectiveSampleSize { ess, chains }),
             (alone && share > 0.5).then_some(Warning::DominantWeight { share }),
             heavy.map(|k_hat| Warning::HeavyTail { k_hat }),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
+        ];
+        found.into_iter().flatten().collect()
     }
 }
 
@@ -323,10 +308,11 @@ impl Estimate {
         Error::check(self.dead < self.chains, "dead", self.dead, expected)?;
         let figures = [self.largest, self.skewness, self.mean_of_alive];
         Error::check_finite("estimate", figures.into_iter().chain(self.pareto_shape))?;
-        for (name, count, most) in [
+        let counts = [
             ("units", self.units, self.chains),
             ("carrying", self.carrying, self.units),
-        ] {
+        ];
+        for (name, count, most) in counts {
             let expected = format!("1 to {most}");
             Error::check((1..=most).contains(&count), name, count, expected)?;
         }
@@ -360,11 +346,11 @@ impl Estimate {
     }
 }
 
-/// So many independent weights are enough to compute an error from.
+/// The fewest independent weights from which an error is computed.
 const FEW_UNITS: usize = 10;
 
-/// The chains of each island, where a run has enough of them to compute an error from. What is left for a
-/// shorter last block counts with the island before.
+/// Returns the chains of each island, where a run has enough islands to compute an error from. A shorter last block
+/// counts with the island before.
 pub(crate) fn islands(
     chains: usize,
     block_size: usize,
@@ -377,7 +363,7 @@ pub(crate) fn islands(
     (islands >= FEW_UNITS).then(|| (0..islands).map(move |i| start(i)..start(i + 1)))
 }
 
-/// For each root the log of the sum of the weights of its family.
+/// Returns for each root the log of the sum of the weights of its family.
 fn family_sums(log_weights: &[f64], roots: &[usize]) -> Vec<f64> {
     let mut families = vec![f64::NEG_INFINITY; log_weights.len()];
     for (&root, &log_weight) in roots.iter().zip(log_weights) {
@@ -386,27 +372,19 @@ fn family_sums(log_weights: &[f64], roots: &[usize]) -> Vec<f64> {
     families
 }
 
-/// The finite log weights.
+/// Returns the finite log weights.
 ///
 /// # Errors
 /// Where there are none, or one is NaN or `+inf`.
 fn check(log_weights: &[f64]) -> Result<Vec<f64>> {
     Error::check_not_empty("log_weights", log_weights.len())?;
-    let values = log_weights.iter().copied().enumerate();
-    let expected = "numbers below +inf";
-    Error::check_each(
-        "log_weights",
-        "index",
-        values,
-        |x| x < f64::INFINITY,
-        expected,
-    )?;
-    let alive = log_weights.iter().copied().filter(|x| x.is_finite());
-    let alive: Vec<f64> = alive.collect();
+    let (values, chains) = (log_weights.iter().copied(), log_weights.len());
+    let (below, expected) = (|x| x < f64::INFINITY, "numbers below +inf");
+    let indexed = values.clone().enumerate();
+    Error::check_each("log_weights", "index", indexed, below, expected)?;
+    let alive: Vec<f64> = values.filter(|x| x.is_finite()).collect();
     match alive.is_empty() {
-        true => Err(Error::AllWeightsZero {
-            chains: log_weights.len(),
-        }),
+        true => Err(Error::AllWeightsZero { chains }),
         false => Ok(alive),
     }
 }
@@ -415,9 +393,6 @@ fn check(log_weights: &[f64]) -> Result<Vec<f64>> {
 fn mean_and_variance(values: &[f64], origin: f64) -> (f64, f64) {
     let n = values.len() as f64;
     let mean = values.iter().map(|x| x - origin).sum::<f64>() / n;
-    let squares = values
-        .iter()
-        .map(|x| (x - origin - mean).powi(2))
-        .sum::<f64>();
-    (mean, squares / (n - 1.0).max(1.0))
+    let squares = values.iter().map(|x| (x - origin - mean).powi(2));
+    (mean, squares.sum::<f64>() / (n - 1.0).max(1.0))
 }

@@ -18,12 +18,11 @@ pub(crate) fn pareto_shape(log_weights: &[f64]) -> Option<f64> {
     sorted.sort_unstable_by(|a, b| b.total_cmp(a));
     let relative = |x: f64| (x - sorted[0]).exp();
     let threshold = relative(sorted[tail]);
-    let excesses: Vec<f64> = sorted[..tail]
+    let excesses = sorted[..tail]
         .iter()
         .rev()
-        .map(|&x| relative(x) - threshold)
-        .filter(|&x| x > 0.0)
-        .collect();
+        .map(|&x| relative(x) - threshold);
+    let excesses: Vec<f64> = excesses.filter(|&x| x > 0.0).collect();
     (excesses.len() >= 5).then(|| shape_of_excesses(&excesses))
 }
 
@@ -48,11 +47,8 @@ fn shape_of_excesses(excesses: &[f64]) -> f64 {
         .filter(|(_, log_likelihood)| log_likelihood.is_finite())
         .unzip();
     let evidence = super::log_sum_exp(&log_likelihoods);
-    let theta: f64 = thetas
-        .iter()
-        .zip(&log_likelihoods)
-        .map(|(theta, l)| theta * (l - evidence).exp())
-        .sum();
+    let terms = thetas.iter().zip(&log_likelihoods);
+    let theta: f64 = terms.map(|(theta, l)| theta * (l - evidence).exp()).sum();
     (n * shape(theta) + 5.0) / (n + 10.0)
 }
 
@@ -62,9 +58,8 @@ mod tests {
 
     /// Exact Pareto quantiles `w = u^(-k)` of shape k.
     fn quantiles(k: f64, n: usize) -> Vec<f64> {
-        (0..n)
-            .map(|i| -k * ((i as f64 + 0.5) / n as f64).ln())
-            .collect()
+        let quantile = |i| -k * ((i as f64 + 0.5) / n as f64).ln();
+        (0..n).map(quantile).collect()
     }
 
     #[test]
@@ -79,10 +74,7 @@ mod tests {
     fn a_common_factor_changes_nothing() {
         let weights = quantiles(0.7, 100);
         let shifted: Vec<f64> = weights.iter().map(|x| x + 1e4).collect();
-        let (a, b) = (
-            pareto_shape(&weights).unwrap(),
-            pareto_shape(&shifted).unwrap(),
-        );
+        let [a, b] = [&weights, &shifted].map(|weights| pareto_shape(weights).unwrap());
         assert!((a - b).abs() < 1e-9);
     }
 
@@ -91,11 +83,8 @@ mod tests {
         let mut two = vec![0.0; 1_600];
         two[..110].fill(1.0);
         let magnitudes: Vec<f64> = (0..100).map(|i| -7.3 * f64::from(i)).collect();
-        for log_weights in [
-            two,
-            magnitudes.clone(),
-            magnitudes.iter().map(|x| 5.0 * x).collect(),
-        ] {
+        let five_times = magnitudes.iter().map(|x| 5.0 * x).collect();
+        for log_weights in [two, magnitudes, five_times] {
             let k = pareto_shape(&log_weights).unwrap();
             assert!(k.is_finite(), "{k}");
         }

@@ -109,7 +109,7 @@ pub enum Warning {
          with an RBM's weights in f64"
     )]
     Rounding {
-        /// How far rounding may move log Z.
+        /// The error that rounding may cause in log Z.
         rounding_error: f64,
         /// Standard error of the estimate.
         standard_error: f64,
@@ -164,7 +164,7 @@ pub enum Warning {
     LevelsEnded {
         /// Number of levels.
         levels: usize,
-        /// What lies above, at the largest likelihood met, in proportion to what lies below.
+        /// The mass above, at the largest likelihood met, in proportion to the mass below.
         share: f64,
     },
     /// The forward and the reverse run of a path disagree beyond their errors.
@@ -274,7 +274,7 @@ fn sureness(confidence: f64) -> String {
     }
 }
 
-/// What to say of the betas of a ladder, where they are fewer than twice the barrier.
+/// Writes the advice on the betas of a ladder, where they are fewer than twice the barrier.
 fn more_betas(barrier: f64, betas: usize) -> String {
     let wanted = (2.0 * barrier).ceil() + 1.0;
     match wanted > betas as f64 {
@@ -283,7 +283,7 @@ fn more_betas(barrier: f64, betas: usize) -> String {
     }
 }
 
-/// What would reach a standard error, which falls with the square root of the number of chains or of scans.
+/// Writes what would reach a standard error, which falls with the square root of the number of chains or of scans.
 fn more(asked: f64, reached: f64, chains: Option<usize>, budget: Option<u64>) -> String {
     let times = (reached / asked).powi(2);
     let needed = times * chains.unwrap_or(1) as f64;

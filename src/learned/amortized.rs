@@ -1,20 +1,150 @@
-//! Learned transitions that depend on an observation.
+//! Latent-variable models: decoders, and transitions that depend on an observation.
 
 use nalgebra::DVector;
 
+use crate::error::demand_dimension;
+use crate::learned::ascent::Ascent;
 use crate::learned::flow::LearnedTransitions;
 use crate::learned::noise::Noise;
+use crate::learned::training::{TrainedTransitions, Training, TrainingError};
 use crate::learned::transition::Family;
 #[cfg(feature = "serde")]
 use crate::learned::transition::Transition;
+use crate::model::{Differentiable, Gaussian, UnnormalizedModel};
+use crate::path::TemperedPath;
+use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// An encoder for all observations x: transitions `q_t(z_t | z_{t-1}, x)` and
-/// `r_t(z_{t-1} | z_t, x)` that take x as a further input. They become a kernel once x is fixed, by
-/// [`given`](Self::given).
+/// A decoder: the density `p(x|z)` of an observation x given a latent z.
 ///
-/// [`Training::train_autoencoder`](super::Training::train_autoencoder) trains them beside a decoder.
-/// They are no kernel by themselves:
+/// With a prior over z its evidence `log p(x) = log int p(x|z) p(z) dz` is the log Z of a [`TemperedPath`] from the
+/// prior to the posterior of z, with the [`Likelihood`] of x:
+///
+/// ```
+/// use annealed::learned::{Decoder, Likelihood};
+/// use annealed::prelude::*;
+/// use annealed::rbm::{sigmoid, softplus};
+/// use nalgebra::dvector;
+///
+/// /// One bit, whose logit is twice the latent number.
+/// struct Bit;
+///
+/// impl Decoder for Bit {
+///     fn latent_dimension(&self) -> usize {
+///         1
+///     }
+///     fn observed_dimension(&self) -> usize {
+///         1
+///     }
+///     fn log_likelihood(&self, x: &DVector<f64>, z: &DVector<f64>) -> f64 {
+///         2.0 * x[0] * z[0] - softplus(2.0 * z[0])
+///     }
+///     fn accumulate_gradient(
+///         &self,
+///         x: &DVector<f64>,
+///         z: &DVector<f64>,
+///         scale: f64,
+///         gradient: &mut DVector<f64>,
+///     ) -> f64 {
+///         gradient[0] += scale * 2.0 * (x[0] - sigmoid(2.0 * z[0]));
+///         self.log_likelihood(x, z)
+///     }
+/// }
+///
+/// let x = dvector![1.0];
+/// let path = TemperedPath::new(Gaussian::standard(1)?, Likelihood::new(&Bit, &x)?);
+/// let run = Ais::new(&path, Hmc::new(0.5, 3)?).schedule(Schedule::linear(20)?).run()?;
+/// assert!((run.log_z() - 0.5_f64.ln()).abs() < 5.0 * run.standard_error());
+/// # Ok::<(), annealed::Error>(())
+/// ```
+pub trait Decoder {
+    /// Length of z.
+    fn latent_dimension(&self) -> usize;
+
+    /// Length of x.
+    fn observed_dimension(&self) -> usize;
+
+    /// `log p(x|z)`, normalised over x.
+    fn log_likelihood(&self, x: &DVector<f64>, z: &DVector<f64>) -> f64;
+
+    /// Adds `scale * d/dz log p(x|z)` to `gradient` and returns `log p(x|z)`, unscaled.
+    fn accumulate_gradient(
+        &self,
+        x: &DVector<f64>,
+        z: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64;
+}
+
+/// The likelihood of one observation x as a model over z, with the log density `log p(x|z)`.
+///
+/// Its methods panic where z has another length than the decoder's latent dimension.
+#[derive(Debug)]
+pub struct Likelihood<'a, D> {
+    decoder: &'a D,
+    observation: &'a DVector<f64>,
+}
+
+impl<'a, D: Decoder> Likelihood<'a, D> {
+    /// The likelihood of the observation x under a decoder.
+    ///
+    /// # Errors
+    /// An observation that is not finite or not of the decoder's dimension.
+    pub fn new(decoder: &'a D, observation: &'a DVector<f64>) -> Result<Self> {
+        let (found, expected) = (observation.len(), decoder.observed_dimension());
+        Error::check_dimension("observation", found, expected)?;
+        Error::check_finite("observation", observation.iter().copied())?;
+        Ok(Self {
+            decoder,
+            observation,
+        })
+    }
+
+    fn check(&self, latent: &DVector<f64>) {
+        let expected = self.decoder.latent_dimension();
+        demand_dimension("a latent state", latent.len(), expected);
+    }
+}
+
+impl<D> Copy for Likelihood<'_, D> {}
+
+impl<D> Clone for Likelihood<'_, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D: Decoder> UnnormalizedModel for Likelihood<'_, D> {
+    type State = DVector<f64>;
+
+    fn log_density(&self, latent: &DVector<f64>) -> f64 {
+        self.check(latent);
+        self.decoder.log_likelihood(self.observation, latent)
+    }
+
+    fn state_dimension(&self) -> Option<usize> {
+        Some(self.decoder.latent_dimension())
+    }
+}
+
+impl<D: Decoder> Differentiable for Likelihood<'_, D> {
+    fn accumulate_gradient(
+        &self,
+        latent: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        self.check(latent);
+        self.decoder
+            .accumulate_gradient(self.observation, latent, scale, gradient)
+    }
+}
+
+/// An encoder for all observations x: transitions `q_t(z_t | z_{t-1}, x)` and `r_t(z_{t-1} | z_t, x)` that take x as
+/// a further input. They become a kernel once x is fixed, by [`given`](Self::given).
+///
+/// A [`Trainer`] trains them beside a decoder. They are no kernel by themselves:
 ///
 /// ```compile_fail,E0277
 /// use annealed::ais::Ais;
@@ -45,13 +175,9 @@ impl AmortizedTransitions {
         stages: usize,
         seed: u64,
     ) -> Result<Self> {
-        Self::from_flow(LearnedTransitions::untrained(
-            family.into(),
-            dimension,
-            context,
-            stages,
-            seed,
-        )?)
+        let family = family.into();
+        let flow = LearnedTransitions::untrained(family, dimension, context, stages, seed)?;
+        Self::from_flow(flow)
     }
 
     pub(super) fn from_flow(flow: LearnedTransitions) -> Result<Self> {
@@ -73,9 +199,13 @@ impl AmortizedTransitions {
     /// # Errors
     /// An observation of another length, or that is not finite.
     pub fn given(&self, observation: &DVector<f64>) -> Result<LearnedTransitions> {
-        Error::check_dimension("observation", observation.len(), self.context())?;
-        Error::check_finite("observation", observation.iter().copied())?;
+        self.check(observation)?;
         Ok(self.flow.given(observation.as_slice()))
+    }
+
+    fn check(&self, observation: &DVector<f64>) -> Result<()> {
+        Error::check_dimension("observation", observation.len(), self.context())?;
+        Error::check_finite("observation", observation.iter().copied())
     }
 
     /// Dimension d of the states.
@@ -96,5 +226,106 @@ crate::num::deserialize_checked! {
     AmortizedTransitions { noise: Noise, transitions: Vec<Transition> } => {
         let flow = LearnedTransitions::of_one_shape(transitions).and_then(Self::from_flow);
         flow.and_then(|encoder| encoder.with_noise(noise))
+    }
+}
+
+/// Trains an encoder one update at a time, beside a [`Decoder`] that its caller may change between updates: a
+/// variational autoencoder, as in the example `digits_autoencoder`.
+///
+/// The encoder carries the prior `N(0, I)` of z to the posterior of z given x, through
+/// `f_t(z) = p(z) p(x|z)^beta_t`, for x drawn from the data.
+pub struct Trainer<'s> {
+    ascent: Ascent<'s>,
+    data: &'s [DVector<f64>],
+    prior: Gaussian,
+}
+
+/// One trajectory of a [`Trainer`]'s minibatch.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Encoded<'s> {
+    /// The observation x, drawn from the data.
+    pub observation: &'s DVector<f64>,
+    /// The last state `z_T`.
+    pub latent: DVector<f64>,
+    /// Factor of `log p(x|z_T)` in the objective, which is a sum over the minibatch.
+    pub weight: f64,
+}
+
+impl<'s> Trainer<'s> {
+    /// A trainer with the settings of `training`.
+    ///
+    /// # Errors
+    /// A setting out of its range; a schedule of another length than the encoder; no data; an observation that is
+    /// not finite or does not fit the encoder.
+    pub fn new(
+        training: Training,
+        encoder: AmortizedTransitions,
+        data: &'s [DVector<f64>],
+        schedule: &'s Schedule,
+    ) -> Result<Self> {
+        let prior = Gaussian::standard(encoder.dimension())?;
+        Error::check_not_empty("data", data.len())?;
+        data.iter().try_for_each(|x| encoder.check(x))?;
+        let ascent = Ascent::new(training, encoder.flow, schedule)?;
+        Ok(Self {
+            ascent,
+            data,
+            prior,
+        })
+    }
+
+    /// The learning rate of the next update, or `None` where all iterations are done.
+    pub fn learning_rate(&self) -> Option<f64> {
+        self.ascent.learning_rate()
+    }
+
+    /// Updates the encoder by the objective's gradient on a new minibatch, which it returns.
+    ///
+    /// # Errors
+    /// A decoder that does not fit the encoder; a NaN, an infinity or an exploding objective.
+    pub fn step<D: Decoder>(
+        &mut self,
+        decoder: &D,
+    ) -> Result<Vec<Encoded<'s>>, TrainingError<AmortizedTransitions>> {
+        let (found, expected) = (decoder.latent_dimension(), self.prior.dimension());
+        Error::check_dimension("latent state of the decoder", found, expected)?;
+        let observations = self.ascent.observe(self.data);
+        let likelihoods = observations.iter().map(|x| Likelihood::new(decoder, x));
+        let path = |likelihood: Result<_>| Ok(TemperedPath::new(&self.prior, likelihood?));
+        let paths = likelihoods.map(path).collect::<Result<Vec<_>>>()?;
+        let (_, gradients) = self
+            .ascent
+            .judge(&paths)
+            .map_err(TrainingError::of_encoder)?;
+        let scale = self.ascent.weights().energy / observations.len() as f64;
+        let reached = self.ascent.reached().zip(&self.ascent.shares);
+        let encoded = observations.into_iter().zip(reached);
+        let encoded = encoded.map(|(observation, (latent, share))| Encoded {
+            observation,
+            latent,
+            weight: scale * share,
+        });
+        let encoded = encoded.collect();
+        self.ascent.update(gradients);
+        Ok(encoded)
+    }
+
+    /// The encoder and its training curve.
+    pub fn finish(self) -> TrainedTransitions<AmortizedTransitions> {
+        let trained = self.ascent.trained;
+        TrainedTransitions {
+            flow: AmortizedTransitions { flow: trained.flow },
+            curve: trained.curve,
+            target_gradients: trained.target_gradients,
+        }
+    }
+}
+
+impl std::fmt::Debug for Trainer<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("Trainer");
+        shown.field("learning_rate", &self.learning_rate());
+        shown.finish_non_exhaustive()
     }
 }

@@ -4,14 +4,13 @@ use nalgebra::DVector;
 use rand::RngExt;
 
 use crate::Result;
-use crate::learned::adam::{Adam, clip};
 use crate::learned::crossing::TransitionGradient;
 use crate::learned::flow::LearnedTransitions;
-use crate::learned::importance::Groups;
 use crate::learned::minibatch::{Energy, Minibatch, mean};
 use crate::learned::objective::Weights;
 use crate::learned::training::{TrainedTransitions, Training, TrainingError, TrainingPoint};
 use crate::model::Differentiable;
+use crate::num::log_mean_exp;
 use crate::path::AnnealingPath;
 use crate::random::{Purpose, StreamRng, stream};
 use crate::schedule::Schedule;
@@ -20,6 +19,12 @@ use crate::schedule::Schedule;
 const CURVE: usize = 1_000;
 /// An objective has exploded when it lies below 0 by more than this many times its first magnitude.
 const EXPLOSION: f64 = 1e4;
+/// Decay of Adam's running mean of the gradient.
+const MEAN_DECAY: f64 = 0.9;
+/// Decay of Adam's running mean of the squared gradient.
+const SQUARE_DECAY: f64 = 0.999;
+/// Added to Adam's denominator, to keep the division finite.
+const EPSILON: f64 = 1e-8;
 
 /// A training in progress.
 pub(super) struct Ascent<'s> {
@@ -29,7 +34,7 @@ pub(super) struct Ascent<'s> {
     last_good: LearnedTransitions,
     optimizers: Vec<[Adam; 2]>,
     batch: Minibatch,
-    /// How much each trajectory of the minibatch counts; 1 on average.
+    /// The weight of each trajectory of the minibatch; 1 on average.
     pub(super) shares: Vec<f64>,
     rng: StreamRng,
     iteration: usize,
@@ -80,8 +85,7 @@ impl<'s> Ascent<'s> {
         self.batch.states_at(self.schedule.steps())
     }
 
-    /// The objective and its gradient on a new minibatch, along one path or one for each
-    /// trajectory.
+    /// Computes the objective and its gradient on a new minibatch, along one path or one for each trajectory.
     pub(super) fn judge<'p, P>(
         &mut self,
         paths: &'p [P],
@@ -150,7 +154,7 @@ impl<'s> Ascent<'s> {
         energies
     }
 
-    /// The mean log weight, or the bound of each group, from the `log f_0(z_0)` and the energies. Sets
+    /// Computes the mean log weight, or the mean bound of the groups, from the `log f_0(z_0)` and the energies. Sets
     /// the shares of the trajectories.
     fn objective(
         &mut self,
@@ -188,7 +192,7 @@ impl<'s> Ascent<'s> {
     }
 
     /// The error of transition `t`, from 0.
-    pub(super) fn diverged(&self, t: usize, quantity: &'static str, value: f64) -> TrainingError {
+    fn diverged(&self, t: usize, quantity: &'static str, value: f64) -> TrainingError {
         TrainingError::Diverged {
             iteration: self.iteration,
             transition: t + 1,
@@ -198,7 +202,13 @@ impl<'s> Ascent<'s> {
         }
     }
 
-    /// One step up the gradients, which ends the iteration.
+    /// The learning rate of this iteration, if it is not beyond the last.
+    pub(super) fn learning_rate(&self) -> Option<f64> {
+        let rate = self.settings.learning_rate_at(self.iteration);
+        (self.iteration < self.settings.iterations).then_some(rate)
+    }
+
+    /// Takes one step up the gradients, which ends the iteration.
     pub(super) fn update(&mut self, gradients: Vec<TransitionGradient>) {
         let rate = self.settings.learning_rate_at(self.iteration);
         let transitions = self.trained.flow.transitions.iter_mut();
@@ -211,5 +221,122 @@ impl<'s> Ascent<'s> {
             }
         }
         self.iteration += 1;
+    }
+}
+
+/// The Adam optimizer (Kingma and Ba 2015) for one flat vector of parameters, with the paper's constants.
+#[derive(Debug, Clone)]
+pub(super) struct Adam {
+    mean: Vec<f64>,
+    square: Vec<f64>,
+    step: i32,
+}
+
+impl Adam {
+    pub(super) fn new(len: usize) -> Self {
+        Self {
+            mean: vec![0.0; len],
+            square: vec![0.0; len],
+            step: 0,
+        }
+    }
+
+    /// One step up the gradient.
+    pub(super) fn ascend(&mut self, parameters: &mut [f64], gradient: &[f64], rate: f64) {
+        self.step = self.step.saturating_add(1);
+        let rate = rate / (1.0 - MEAN_DECAY.powi(self.step));
+        let square_scale = 1.0 / (1.0 - SQUARE_DECAY.powi(self.step));
+        let moments = self.mean.iter_mut().zip(&mut self.square);
+        for ((parameter, slope), (mean, square)) in parameters.iter_mut().zip(gradient).zip(moments)
+        {
+            *mean += (1.0 - MEAN_DECAY) * (slope - *mean);
+            *square += (1.0 - SQUARE_DECAY) * (slope * slope - *square);
+            *parameter += rate * *mean / ((*square * square_scale).sqrt() + EPSILON);
+        }
+    }
+}
+
+/// Scales a gradient in several parts down to a norm of at most `bound`.
+pub(super) fn clip(parts: &mut [Vec<f64>], bound: f64) {
+    let squares = parts.iter().flatten().map(|x| x * x);
+    let norm = squares.sum::<f64>().sqrt();
+    if norm > bound {
+        let scale = bound / norm;
+        parts.iter_mut().flatten().for_each(|x| *x *= scale);
+    }
+}
+
+/// The groups of k trajectories of a minibatch, by their log weights.
+#[derive(Debug)]
+pub(super) struct Groups {
+    /// `w / mean(w)` of each trajectory, the mean taken over its group: how much of the gradient of
+    /// `log mean(w)` goes through its log weight, times k. Exactly 1 where k is.
+    pub(super) shares: Vec<f64>,
+    /// Mean over the groups of `log mean(w) - mean(log w)`. Exactly 0 where k is 1.
+    pub(super) gap: f64,
+}
+
+impl Groups {
+    pub(super) fn new(log_weights: &[f64], k: usize) -> Self {
+        let mut gap = 0.0;
+        let mut shares = Vec::with_capacity(log_weights.len());
+        for group in log_weights.chunks(k) {
+            let log_mean = log_mean_exp(group);
+            gap += log_mean - group.iter().sum::<f64>() / group.len() as f64;
+            shares.extend(group.iter().map(|log_weight| (log_weight - log_mean).exp()));
+        }
+        let gap = gap / log_weights.len().div_ceil(k) as f64;
+        Self { shares, gap }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_step_is_the_rate_in_the_direction_of_the_gradient() {
+        let mut parameters = [1.0, 1.0, 1.0];
+        Adam::new(3).ascend(&mut parameters, &[1e-3, -50.0, 0.0], 0.1);
+        for (found, expected) in parameters.iter().zip([1.1, 0.9, 1.0]) {
+            assert!((found - expected).abs() < 1e-5, "{found}");
+        }
+    }
+
+    #[test]
+    fn finds_the_top_of_a_parabola() {
+        let mut adam = Adam::new(1);
+        let mut parameter = [0.0];
+        for _ in 0..2_000 {
+            let gradient = [3.0 - parameter[0]];
+            adam.ascend(&mut parameter, &gradient, 0.01);
+        }
+        assert!((parameter[0] - 3.0).abs() < 1e-3, "{}", parameter[0]);
+    }
+
+    #[test]
+    fn clipping_keeps_the_direction() {
+        let mut parts = [vec![3.0], vec![4.0]];
+        clip(&mut parts, 10.0);
+        assert_eq!(parts, [[3.0], [4.0]]);
+        clip(&mut parts, 1.0);
+        assert!((parts[0][0] - 0.6).abs() < 1e-15 && (parts[1][0] - 0.8).abs() < 1e-15);
+    }
+
+    #[test]
+    fn shares_are_relative_to_the_mean_of_a_group() {
+        let log_weights = [1.0_f64, 3.0, 5.0, 5.0].map(|w| w.ln() + 900.0);
+        let Groups { shares, gap } = Groups::new(&log_weights, 2);
+        for (share, expected) in shares.iter().zip([0.5, 1.5, 1.0, 1.0]) {
+            assert!((share - expected).abs() < 1e-12, "{share}");
+        }
+        let expected = 0.5 * (2f64.ln() - 0.5 * 3f64.ln());
+        assert!((gap - expected).abs() < 1e-12, "{gap}");
+    }
+
+    #[test]
+    fn groups_of_one_change_nothing() {
+        let Groups { shares, gap } = Groups::new(&[-0.1, 1e300, 3.7e-9, -712.3], 1);
+        assert_eq!((shares, gap), (vec![1.0; 4], 0.0));
     }
 }

@@ -5,26 +5,24 @@ use rand::Rng;
 
 use crate::error::demand_dimension;
 use crate::kernel::fill_normal;
-use crate::learned::network::{Network, set_shape};
-use crate::learned::pass::Pass;
+use crate::learned::network::{Network, Pass, set_shape};
 use crate::num::sigmoid;
 use crate::{Error, Result};
 
 /// Bounds on `log sigma`. Without them about one training in two ends in a NaN.
 const LOG_DEVIATION: (f64, f64) = (-4.0, 3.0);
-/// How far a gated mean may jump for an output of the network of order one.
+/// The jump of a gated mean for an output of the network of order one.
 pub(super) const JUMP: f64 = 5.0;
-/// Where a gate starts: mostly open, so that an untrained transition nearly stays in place.
+/// The start of a gate: mostly open, so that an untrained transition nearly stays in place.
 const GATE_BIAS: f64 = 2.0;
 
-/// How the mean of a [`ConditionalGaussian`] depends on the given state z. Here m, g and `log sigma`
-/// are outputs of a network with one hidden layer of rectified units.
+/// The form in which the mean of a [`ConditionalGaussian`] depends on the given state z. Here m, g and `log sigma` are
+/// outputs of a network with one hidden layer of rectified units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Mean {
-    /// `W z + b`, without hidden units; `log sigma` is affine in z too. It cannot split a mode into
-    /// several.
+    /// `W z + b`, without hidden units; `log sigma` is affine in z too. It cannot split a mode.
     Affine,
     /// `z + m(z)`.
     Residual {
@@ -60,11 +58,9 @@ impl Mean {
 /// [`AmortizedTransitions`](super::AmortizedTransitions) an observation x adds further inputs to the
 /// network: z, then x.
 ///
-/// The mean has one of the forms of [`Mean`]; `log sigma` is clamped to `[-4, 3]`. The parameters
-/// are one flat vector: the weights of a layer by columns, its biases, then the next layer.
-///
-/// The family is that of Huang et al. (2018). The start of the gates and the clamp on `log sigma`
-/// were chosen to make training reliable.
+/// The mean has one of the forms of [`Mean`]; `log sigma` is clamped to `[-4, 3]`. The parameters are one flat
+/// vector: the weights of a layer by columns, its biases, then the next layer. Source: Huang et al. (2018); the
+/// start of the gates and the clamp make training reliable.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConditionalGaussian {
     mean: Mean,
@@ -90,8 +86,7 @@ impl ConditionalGaussian {
     ) -> Result<Self> {
         let network = mean.network(dimension, context)?;
         network.check_size(1)?;
-        let parameters = network.initialize(rng);
-        Self::from_parts(mean, dimension, context, parameters)
+        Self::from_parts(mean, dimension, context, network.initialize(rng))
     }
 
     /// The density with these parameters.
@@ -237,8 +232,8 @@ impl ConditionalGaussian {
         });
     }
 
-    /// From the derivatives in means and `log sigma`, adds those in the parameters, summed over
-    /// the minibatch, to `gradient`, and returns those in the states z given.
+    /// Takes the derivatives in means and `log sigma`: adds the derivatives in the parameters, summed over the
+    /// minibatch, to `gradient`, and returns the derivatives in the states z given.
     pub(super) fn backward(
         &self,
         given: &DMatrix<f64>,
@@ -274,7 +269,7 @@ impl ConditionalGaussian {
             by_outputs[(i, j)] = if free { derivative } else { 0.0 };
         }
         let (parameters, units) = (&self.parameters, &pass.units);
-        direct + network.backward(parameters, given, units, &by_outputs, Some(gradient), d)
+        direct + network.backward(parameters, given, units, &by_outputs, gradient, d)
     }
 }
 
@@ -301,7 +296,8 @@ crate::num::deserialize_checked! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::learned::differences::{agree, share};
+    use crate::learned::network::differences::{agree, share};
+    use crate::num::Moments;
     use crate::random::{Purpose, stream};
     use proptest::prelude::*;
 
@@ -325,13 +321,8 @@ mod tests {
         let mut pass = Pass::default();
         conditional.forward(given, &mut pass);
         let mut gradient = vec![0.0; conditional.parameters.len()];
-        let by_given = conditional.backward(
-            given,
-            &pass,
-            &weights(pass.means.shape(), 0.3),
-            &weights(pass.means.shape(), 1.1),
-            &mut gradient,
-        );
+        let [means, deviations] = [0.3, 1.1].map(|phase| weights(pass.means.shape(), phase));
+        let by_given = conditional.backward(given, &pass, &means, &deviations, &mut gradient);
         let d = conditional.dimension;
         let by_parameters = agree(&gradient, 1e-6, |i, step| {
             let mut moved = conditional.clone();
@@ -376,22 +367,21 @@ mod tests {
     #[test]
     fn fixing_the_observation_changes_no_output() {
         let mut rng = stream(4, Purpose::Run, 0);
+        let hidden = 3;
         for mean in [
             Mean::Affine,
-            Mean::Residual { hidden: 3 },
-            Mean::Gated { hidden: 3 },
+            Mean::Residual { hidden },
+            Mean::Gated { hidden },
         ] {
             let conditional = ConditionalGaussian::with_context(mean, 2, 3, &mut rng).unwrap();
             let (z, x) = ([0.4, -1.1], [2.0, 0.0, -0.7]);
             let mut both = Pass::default();
             let stacked = DMatrix::from_column_slice(5, 1, &[z.as_slice(), &x].concat());
             conditional.forward(&stacked, &mut both);
-            let mut fixed = Pass::default();
-            conditional
-                .given(&x)
-                .forward(&DMatrix::from_column_slice(2, 1, &z), &mut fixed);
-            let error = (&both.means - fixed.means).amax()
-                + (both.log_deviations - fixed.log_deviations).amax();
+            let (mut fixed, z) = (Pass::default(), DMatrix::from_column_slice(2, 1, &z));
+            conditional.given(&x).forward(&z, &mut fixed);
+            let apart = (&both.log_deviations - fixed.log_deviations).amax();
+            let error = (&both.means - fixed.means).amax() + apart;
             assert!(error < 1e-14, "{mean:?}: {error}");
         }
     }
@@ -407,15 +397,16 @@ mod tests {
         let ratio = |x: &DVector<f64>| {
             (other.log_density(x, &given) - conditional.log_density(x, &given)).exp()
         };
-        let ratios: Vec<f64> = (0..20_000)
-            .map(|_| ratio(&conditional.sample(&given, &mut rng)))
-            .collect();
-        let n = ratios.len() as f64;
-        let mean = ratios.iter().sum::<f64>() / n;
-        let variance = ratios.iter().map(|r| (r - mean).powi(2)).sum::<f64>() / n;
-        let standard_error = (variance / n).sqrt();
-        assert!(standard_error < 0.05, "{standard_error}");
-        assert!((mean - 1.0).abs() < 4.0 * standard_error, "{mean}");
+        let mut ratios = Moments::default();
+        for _ in 0..20_000 {
+            ratios.add(ratio(&conditional.sample(&given, &mut rng)));
+        }
+        let standard_error = (ratios.variance() / 20_000.0).sqrt();
+        let error = ratios.mean() - 1.0;
+        assert!(
+            standard_error < 0.05 && error.abs() < 4.0 * standard_error,
+            "{error}"
+        );
     }
 
     #[test]

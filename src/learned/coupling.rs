@@ -5,16 +5,15 @@ use std::ops::Range;
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
-use crate::learned::network::{Network, set_shape};
-use crate::learned::pass::Pass;
+use crate::learned::network::{Network, Pass, set_shape};
 use crate::{Error, Result};
 
 /// Bound on the log scale of a layer, reached smoothly. Scales multiply over the layers of a flow: at
 /// twice this bound one training in two explodes within ten iterations.
 const LOG_SCALE: f64 = 1.0;
 
-/// How a coupling layer moves one half b of the coordinates by a network of the other half a. The
-/// network has one hidden layer of rectified units.
+/// The form of a coupling layer, which moves one half b of the coordinates by a network of the other half a
+/// with one hidden layer of rectified units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -39,8 +38,7 @@ impl Coupling {
             Self::Affine { hidden } => (hidden, 2_usize),
             Self::Additive { hidden } => (hidden, 1),
         };
-        let expected =
-            "at least 2, since a coupling moves one half of the coordinates by the other";
+        let expected = "at least 2, since one half of the coordinates moves the other";
         Error::check(dimension >= 2, "dimension", dimension, expected)?;
         Error::check_at_least("hidden units", hidden, 1)?;
         Ok([0, 1].map(|layer| {
@@ -95,8 +93,7 @@ impl InvertibleMap {
         Self::from_parts(coupling, dimension, context, parameters)
     }
 
-    /// The map with these parameters: those of the layer that moves the second half of the
-    /// coordinates, then of the other.
+    /// The map whose layers have these parameters; the first moves the second half of the coordinates.
     ///
     /// # Errors
     /// As [`new`](Self::new); a number of parameters that does not fit; parameters that are not finite.
@@ -223,8 +220,8 @@ impl InvertibleMap {
         }
     }
 
-    /// From the derivatives in `T(z)`, and those of `log |det J|` times a weight for each column, adds
-    /// those in the parameters to `gradient` and returns those in z.
+    /// Takes the derivatives in `T(z)`, and a weight of `log |det J|` for each column: adds the derivatives in the
+    /// parameters to `gradient` and returns the derivatives in z.
     pub(super) fn backward(
         &self,
         [left, reached]: [&DMatrix<f64>; 2],
@@ -252,7 +249,7 @@ impl InvertibleMap {
                 &inputs,
                 &pass.units,
                 &by_outputs,
-                Some(&mut gradient[layer]),
+                &mut gradient[layer],
                 given.len(),
             );
             let mut by_read = by_state.rows_range_mut(given);
@@ -286,11 +283,13 @@ impl InvertibleMap {
     fn inputs(&self, layer: usize, states: &DMatrix<f64>) -> DMatrix<f64> {
         let (given, _) = halves(self.dimension, layer);
         let context = self.context();
-        let mut inputs = DMatrix::zeros(given.len() + context, states.ncols());
-        let mut read = inputs.rows_mut(0, given.len());
-        read.copy_from(&states.rows_range(given.clone()));
-        let mut observed = inputs.rows_mut(given.len(), context);
-        observed.copy_from(&states.rows(self.dimension, context));
+        let half = given.len();
+        let mut inputs = DMatrix::zeros(half + context, states.ncols());
+        inputs
+            .rows_mut(0, half)
+            .copy_from(&states.rows_range(given));
+        let observed = states.rows(self.dimension, context);
+        inputs.rows_mut(half, context).copy_from(&observed);
         inputs
     }
 

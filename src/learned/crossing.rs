@@ -3,12 +3,12 @@
 use nalgebra::DMatrix;
 
 use crate::learned::conditional::ConditionalGaussian;
+use crate::learned::network::Pass;
 use crate::learned::noise::Noise;
-use crate::learned::pass::Pass;
 use crate::learned::transition::Transition;
 
-/// The noise of one transition for a minibatch, one column each, and the passes through both of its
-/// densities, or through both layers of a map.
+/// The noise of one transition for a minibatch, one column each, and the passes through both of its densities, or
+/// through both layers of a map.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Crossing {
     pub(super) noise: DMatrix<f64>,
@@ -69,9 +69,9 @@ impl Crossing {
         }
     }
 
-    /// Derivatives of `log r(left | reached)`, times a weight for each column: adds those in its
-    /// parameters to `gradient` and returns those in `left` and in `reached`. An invertible map has
-    /// zeros: its part of the weight belongs to [`by_move`](Self::by_move).
+    /// Differentiates `log r(left | reached)` times a weight for each column: adds the derivatives in its
+    /// parameters to `gradient` and returns those in `left` and in `reached`. An invertible map has zeros: its part
+    /// of the weight belongs to [`by_move`](Self::by_move).
     pub(super) fn by_reverse(
         &self,
         transition: &Transition,
@@ -91,18 +91,13 @@ impl Crossing {
             by_log_deviations[k] = weight * (*by_mean * *by_mean * precision - 1.0);
             *by_mean *= weight * precision;
         }
-        let by_reached = backward.backward(
-            reached,
-            pass,
-            &by_means,
-            &by_log_deviations,
-            &mut gradient[1],
-        );
+        let gradient = &mut gradient[1];
+        let by_reached = backward.backward(reached, pass, &by_means, &by_log_deviations, gradient);
         [-by_means, by_reached]
     }
 
-    /// Through the move, from the derivatives in z', and of `-log q`, or of `log |det J|`, times a
-    /// weight for each column: adds those in the parameters to `gradient` and returns those in z.
+    /// Differentiates through the move, from the derivatives in z' and those of `-log q`, or of `log |det J|`, times
+    /// a weight for each column: adds those in the parameters to `gradient` and returns those in z.
     pub(super) fn by_move(
         &self,
         transition: &Transition,

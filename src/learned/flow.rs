@@ -2,6 +2,7 @@
 
 use nalgebra::DVector;
 
+use crate::learned::minibatch::Minibatch;
 use crate::learned::noise::Noise;
 use crate::learned::transition::{Family, Transition};
 use crate::model::Sampleable;
@@ -15,15 +16,12 @@ use crate::{Error, Result};
 ///
 /// `log f_t(z_t) + log r_t(z_{t-1}|z_t) - log f_{t-1}(z_{t-1}) - log q_t(z_t|z_{t-1})`
 ///
-/// to the log weight. Then `E[w] = Z_T / Z_0`, whether the training was good or bad, or left out.
-/// The mean of the log weight is the evidence lower bound less `log Z_0`. `Then(flow, kernel)`
-/// follows each transition by a kernel that leaves `p_t` invariant.
+/// to the log weight. Then `E[w] = Z_T / Z_0`, whether the training was good or bad, or left out, and the mean of
+/// the log weight is the evidence lower bound less `log Z_0`. A transition may also be an
+/// [`InvertibleMap`](super::InvertibleMap): then `log r_t - log q_t` is `log |det J|` of the map at `z_{t-1}`.
 ///
-/// A transition may also be an [`InvertibleMap`](super::InvertibleMap), whose reverse is its inverse:
-/// then `log r_t - log q_t` is `log |det J|` of the map at `z_{t-1}`.
-///
-/// The densities along the path should be positive on all of `R^d`. Mass that `r_t` puts outside
-/// the support of `f_{t-1}` is lost, and `E[w]` is smaller than `Z_T / Z_0` by that mass.
+/// `Then(flow, kernel)` follows each transition by a kernel that leaves `p_t` invariant. The densities along the
+/// path should be positive on all of `R^d`: mass that `r_t` puts outside the support of `f_{t-1}` is lost.
 ///
 /// ```
 /// use annealed::ais::Ais;
@@ -50,9 +48,8 @@ pub struct LearnedTransitions {
 }
 
 impl LearnedTransitions {
-    /// Untrained transitions over `R^dimension`, one for each of `stages` stages, with random
-    /// weights from the seed: pairs of Gaussian densities with this [`Mean`](super::Mean), or
-    /// invertible maps of this [`Coupling`](super::Coupling).
+    /// Untrained transitions over `R^dimension`, one for each of `stages` stages: pairs of Gaussian densities with
+    /// a [`Mean`](super::Mean) and random weights, or invertible maps of a [`Coupling`](super::Coupling).
     ///
     /// # Errors
     /// No stages; a dimension of 0, or of 1 for a coupling; no hidden units where the family has some;
@@ -100,10 +97,8 @@ impl LearnedTransitions {
             let found = transition.context();
             Error::check_dimension("observation of a transition", found, context)?;
         }
-        Ok(Self {
-            transitions,
-            noise: Noise::default(),
-        })
+        let noise = Noise::default();
+        Ok(Self { noise, transitions })
     }
 
     /// Replaces the law of the noise that stochastic transitions add; see [`Noise`].
@@ -151,6 +146,25 @@ impl LearnedTransitions {
         Error::check(steps == stages, "steps of the schedule", steps, expected)
     }
 
+    /// Draws unweighted samples along the flow: entry t holds `z_t` of each of `count` trajectories, from the base's
+    /// `z_0` to `z_T`. Weighted ones come from a run ([`Ais`](crate::ais::Ais)).
+    ///
+    /// # Errors
+    /// No samples, or more than 2^30; a base of another dimension.
+    pub fn samples<P>(&self, path: &P, count: usize, seed: u64) -> Result<Vec<Vec<DVector<f64>>>>
+    where
+        P: AnnealingPath<State = DVector<f64>>,
+    {
+        Error::check_count("count", count, 1)?;
+        self.check_base(path, seed)?;
+        let mut batch = Minibatch::new(self, count);
+        let mut rng = stream(seed, Purpose::Evaluation, 0);
+        batch.draw(std::slice::from_ref(path), self.noise, &mut rng);
+        batch.follow(self);
+        let stages = 0..=self.transitions.len();
+        Ok(stages.map(|t| batch.states_at(t).collect()).collect())
+    }
+
     /// Refuses a path over states of another dimension, as a sample of its base shows.
     pub(super) fn check_base<P>(&self, path: &P, seed: u64) -> Result<()>
     where
@@ -164,4 +178,37 @@ impl LearnedTransitions {
 crate::num::deserialize_checked! {
     LearnedTransitions { noise: Noise, transitions: Vec<Transition> } =>
         Self::from_transitions(transitions).and_then(|flow| flow.with_noise(noise))
+}
+
+/// Returns the fraction of the states that is nearest to each mode, in Euclidean distance. All states count the
+/// same, so that a run's states give the shares of the flow, not of the target
+/// ([`Run::expectation`](crate::ais::Run::expectation) weighs them).
+///
+/// # Errors
+/// No states or no modes; dimensions that differ; a coordinate that is not finite.
+///
+/// ```
+/// use annealed::learned::mode_occupancy;
+/// use nalgebra::dvector;
+///
+/// let modes = [dvector![-4.0], dvector![4.0]];
+/// let states = [dvector![3.0], dvector![5.0], dvector![-4.5], dvector![2.0]];
+/// assert_eq!(mode_occupancy(&states, &modes)?, [0.25, 0.75]);
+/// # Ok::<(), annealed::Error>(())
+/// ```
+pub fn mode_occupancy(states: &[DVector<f64>], modes: &[DVector<f64>]) -> Result<Vec<f64>> {
+    Error::check_not_empty("states", states.len())?;
+    Error::check_not_empty("modes", modes.len())?;
+    for point in states.iter().chain(modes) {
+        Error::check_dimension("state or mode", point.len(), modes[0].len())?;
+        Error::check_finite("state or mode", point.iter().copied())?;
+    }
+    let mut counts = vec![0_usize; modes.len()];
+    for state in states {
+        let distances = modes.iter().map(|mode| (state - mode).norm_squared());
+        let nearest = distances.enumerate().min_by(|a, b| a.1.total_cmp(&b.1));
+        counts[nearest.map_or(0, |(index, _)| index)] += 1;
+    }
+    let share = |count| count as f64 / states.len() as f64;
+    Ok(counts.into_iter().map(share).collect())
 }

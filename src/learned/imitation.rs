@@ -7,7 +7,7 @@ use crate::ais::Population;
 use crate::kernel::{TransitionKernel, check_stages};
 use crate::learned::conditional::{ConditionalGaussian, JUMP, Mean, gate};
 use crate::learned::flow::LearnedTransitions;
-use crate::learned::pass::Pass;
+use crate::learned::network::Pass;
 use crate::learned::transition::Transition;
 use crate::path::AnnealingPath;
 use crate::random::{Purpose, stream};
@@ -19,14 +19,12 @@ use crate::{Error, Result};
 const RIDGE: f64 = 1e-3;
 
 impl LearnedTransitions {
-    /// Transitions that imitate a kernel, as a start for training. A number of `chains` runs through
-    /// the schedule with the kernel. Each `q_t` is fitted by least squares to their moves from
-    /// `z_{t-1}` to `z_t`, and each `r_t` to the same moves backward.
+    /// Transitions that imitate a kernel, as a start for training: a number of `chains` runs through the schedule
+    /// with the kernel, and each `q_t` is fitted by least squares to their moves from `z_{t-1}` to `z_t`, each `r_t`
+    /// to the same moves backward.
     ///
-    /// The hidden units stay random, and their output weights solve the regression. Gates are
-    /// constant, and so is `log sigma`, which comes from the residuals. An affine mean thus recovers
-    /// a Langevin step on a Gaussian, but for a slight ridge penalty. The other means approximate
-    /// `z + eps/2 grad log f_t(z)` from the moves alone and evaluate no gradient:
+    /// Hidden units stay random; gates and `log sigma` are constant. Of Langevin steps the means approximate
+    /// `z + eps/2 grad log f_t(z)` from the moves alone, without a gradient:
     ///
     /// ```
     /// use annealed::learned::{LearnedTransitions, Mean};
@@ -46,9 +44,6 @@ impl LearnedTransitions {
     /// let flow = LearnedTransitions::imitating(&langevin, mean, &path, &schedule, 1_000, 1)?;
     /// # Ok::<(), annealed::Error>(())
     /// ```
-    ///
-    /// It costs `chains` steps of the kernel at each stage. The chains have random streams of their
-    /// own ([`Purpose::Imitation`]).
     ///
     /// # Errors
     /// As [`new`](Self::new); no more chains of positive weight than a regression has unknowns; an
@@ -88,14 +83,14 @@ impl LearnedTransitions {
 
 fn columns<'a>(states: impl Iterator<Item = &'a DVector<f64>>) -> DMatrix<f64> {
     let states: Vec<_> = states.cloned().collect();
-    if states.is_empty() {
-        return DMatrix::zeros(0, 0);
+    match states.is_empty() {
+        true => DMatrix::zeros(0, 0),
+        false => DMatrix::from_columns(&states),
     }
-    DMatrix::from_columns(&states)
 }
 
-/// The density of a column of `reached` given that of `given`: hidden units stay random, their
-/// output weights solve the least squares, a gate stays where it starts, sigma is constant.
+/// Fits the density of a column of `reached` given the same column of `given`: the output weights of the random
+/// hidden units solve the least squares, a gate stays where it starts, sigma is constant.
 fn regression<R: Rng + ?Sized>(
     mean: Mean,
     given: &DMatrix<f64>,
@@ -114,7 +109,7 @@ fn regression<R: Rng + ?Sized>(
     Ok(density)
 }
 
-/// What the network should put out for the means to be these, with a gate at its start.
+/// Returns the network's outputs for these means, with a gate at its start.
 fn outputs_for(mean: Mean, given: &DMatrix<f64>, means: &DMatrix<f64>) -> DMatrix<f64> {
     match mean {
         Mean::Affine => means.clone(),

@@ -51,8 +51,8 @@ impl FlowBuffers {
 
     /// Computes the proposals of all chains, whose states and noise are loaded.
     fn propose(&mut self, transition: &Transition) {
-        self.crossing
-            .follow(transition, &self.states, &mut self.proposals);
+        let (left, reached) = (&self.states, &mut self.proposals);
+        self.crossing.follow(transition, left, reached);
     }
 
     /// Moves a chain to its proposal z' and returns `log f(z') + log r - log q`.
@@ -74,11 +74,9 @@ impl FlowBuffers {
         }
         let arrival = model.log_density(state);
         let arrival = NonFinite::check_log_density("log density of the proposal", arrival)?;
-        let left = self.states.column(column);
-        let crossing = &self.crossing;
-        let correction =
-            crossing.log_backward_over_forward(transition, column, left.as_slice(), law);
-        Ok(arrival + correction)
+        let (left, crossing) = (self.states.column(column), &self.crossing);
+        let left = left.as_slice();
+        Ok(arrival + crossing.log_backward_over_forward(transition, column, left, law))
     }
 }
 

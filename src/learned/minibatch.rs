@@ -1,6 +1,6 @@
 //! A minibatch of trajectories through the transitions, and the gradient of an objective.
 
-use nalgebra::{DMatrix, DVector, DVectorView};
+use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
 use crate::learned::crossing::{Crossing, TransitionGradient};
@@ -11,10 +11,8 @@ use crate::learned::transition::Transition;
 use crate::model::{Differentiable, Sampleable, UnnormalizedModel};
 use crate::path::AnnealingPath;
 
-/// Trajectories `z_0, ..., z_T`, one column each, with the passes that made them.
-///
-/// Paths and models come as a slice: one entry for all columns, or one for each. Column j takes entry
-/// j, cyclically.
+/// Trajectories `z_0, ..., z_T`, one column each, with the passes that made them. Paths and models come as a slice,
+/// one entry for all columns, or one for each: column j takes entry j, cyclically.
 #[derive(Debug)]
 pub(super) struct Minibatch {
     dimension: usize,
@@ -96,9 +94,8 @@ impl Minibatch {
 
     /// The states `z_t`; `t` counts from 0 at the base.
     pub(super) fn states_at(&self, t: usize) -> impl Iterator<Item = DVector<f64>> {
-        self.states[t]
-            .column_iter()
-            .map(|column| column.rows(0, self.dimension).into_owned())
+        let columns = self.states[t].column_iter();
+        columns.map(|column| column.rows(0, self.dimension).into_owned())
     }
 
     /// Follows the trajectories, with the noise drawn.
@@ -117,11 +114,11 @@ impl Minibatch {
         flow: &LearnedTransitions,
     ) -> Vec<f64> {
         let (crossing, transition) = (&self.crossings[t], &flow.transitions[t]);
-        let columns = self.states[t].column_iter().enumerate();
-        let of_column = |(j, left): (usize, DVectorView<'_, f64>)| {
+        let of_column = |j: usize| {
+            let left = self.states[t].column(j);
             crossing.log_backward_over_forward(transition, j, left.as_slice(), flow.noise)
         };
-        columns.map(of_column).collect()
+        (0..self.size()).map(of_column).collect()
     }
 
     /// `scale log f` and its gradient at `z_t`; `t` counts from 0 at the base.
@@ -145,9 +142,8 @@ impl Minibatch {
         energy
     }
 
-    /// Gradient, in each transition's parameters, of `a sum_t F_t + (1 - a) L` with the energies
-    /// `log f_t(z_t)`. Those before the last may be missing where `a` is 0. A trajectory counts by
-    /// its share.
+    /// Returns the gradient, in each transition's parameters, of `a sum_t F_t + (1 - a) L` with the energies
+    /// `log f_t(z_t)`, of which all but the last may be missing where `a` is 0. A trajectory counts by its share.
     pub(super) fn gradient(
         &self,
         flow: &LearnedTransitions,

@@ -5,41 +5,28 @@
 //! path and a schedule by an [`Objective`]. The weights of a run give an unbiased Z, whatever the
 //! training achieved.
 //!
-//! For a latent-variable model, given by its [`Decoder`], [`AmortizedTransitions`] serve all
-//! observations at once.
+//! For a latent-variable model, given by its [`Decoder`], [`AmortizedTransitions`] serve all observations at once. A
+//! [`Trainer`] trains them.
 
-mod adam;
 mod amortized;
 mod ascent;
-mod autoencoder;
 mod conditional;
 mod coupling;
 mod crossing;
-mod decoder;
-#[cfg(test)]
-mod differences;
-mod evaluation;
 mod flow;
 mod imitation;
-mod importance;
 mod kernel;
-mod latent;
 mod minibatch;
 mod network;
 mod noise;
 mod objective;
-mod pass;
 mod training;
 mod transition;
 
-pub use amortized::AmortizedTransitions;
-pub use autoencoder::TrainedAutoencoder;
+pub use amortized::{AmortizedTransitions, Decoder, Encoded, Likelihood, Trainer};
 pub use conditional::{ConditionalGaussian, Mean};
 pub use coupling::{Coupling, InvertibleMap};
-pub use decoder::BernoulliDecoder;
-pub use evaluation::mode_occupancy;
-pub use flow::LearnedTransitions;
-pub use latent::{Decoder, Likelihood, TrainableDecoder};
+pub use flow::{LearnedTransitions, mode_occupancy};
 pub use noise::Noise;
 pub use objective::Objective;
 pub use training::{TrainedTransitions, Training, TrainingError, TrainingPoint};

@@ -3,9 +3,12 @@
 //! A minibatch is a matrix with one column an example. The parameters are one flat slice, layer
 //! after layer, each as `[W | b]` with W in columns.
 
+use std::f64::consts::TAU;
+
 use nalgebra::{DMatrix, DMatrixView, DMatrixViewMut};
 use rand::{Rng, RngExt};
 
+use crate::learned::noise::Noise;
 use crate::{Error, Result};
 
 /// Sizes of a network `x -> W2 relu(W1 x + b1) + b2`, or `x -> W x + b` without hidden units.
@@ -28,10 +31,9 @@ pub(super) struct Units {
 impl Units {
     /// The inputs of the last layer, where `inputs` are those of the network.
     pub(super) fn features<'a>(&'a self, inputs: &'a DMatrix<f64>) -> &'a DMatrix<f64> {
-        if self.hidden.is_empty() {
-            inputs
-        } else {
-            &self.hidden
+        match self.hidden.is_empty() {
+            true => inputs,
+            false => &self.hidden,
         }
     }
 }
@@ -46,9 +48,8 @@ pub(super) fn set_shape(matrix: &mut DMatrix<f64>, rows: usize, columns: usize) 
 impl Network {
     /// Number of parameters.
     pub(super) fn len(self) -> usize {
-        let last = self
-            .outputs
-            .saturating_mul(self.features().saturating_add(1));
+        let inputs = self.features().saturating_add(1);
+        let last = self.outputs.saturating_mul(inputs);
         self.hidden_len().saturating_add(last)
     }
 
@@ -56,17 +57,16 @@ impl Network {
         self.hidden.saturating_mul(self.inputs.saturating_add(1))
     }
 
-    /// Refuses so many networks where they have more parameters than can be worked with.
+    /// Refuses a number of networks where they have more parameters than can be worked with.
     pub(super) fn check_size(self, networks: usize) -> Result<()> {
         Error::check_count("parameters", self.len().saturating_mul(networks), 0)
     }
 
     /// Inputs of the last layer.
     fn features(self) -> usize {
-        if self.hidden == 0 {
-            self.inputs
-        } else {
-            self.hidden
+        match self.hidden {
+            0 => self.inputs,
+            hidden => hidden,
         }
     }
 
@@ -102,19 +102,19 @@ impl Network {
         affine(last, hidden, outputs);
     }
 
-    /// From the derivatives in the outputs, adds those in the parameters, summed over the
-    /// minibatch, to `gradient`, if there is one, and returns those in the first `wanted` inputs.
+    /// Takes the derivatives in the outputs: adds the derivatives in the parameters, summed over the minibatch, to
+    /// `gradient` and returns the derivatives in the first `wanted` inputs.
     pub(super) fn backward(
         self,
         parameters: &[f64],
         inputs: &DMatrix<f64>,
         units: &Units,
         by_outputs: &DMatrix<f64>,
-        gradient: Option<&mut [f64]>,
+        gradient: &mut [f64],
         wanted: usize,
     ) -> DMatrix<f64> {
         let (first, last) = parameters.split_at(self.hidden_len());
-        let (first_gradient, last_gradient) = gradient.map(|g| g.split_at_mut(first.len())).unzip();
+        let (first_gradient, last_gradient) = gradient.split_at_mut(first.len());
         add_affine_gradient(units.features(inputs), by_outputs, last_gradient);
         if self.hidden == 0 {
             return by_inputs(last, by_outputs, wanted);
@@ -139,13 +139,12 @@ impl Network {
         Error::check_finite("parameters", parameters.iter().copied())
     }
 
-    /// The parameters of the network that is left when the inputs after the first
-    /// `self.inputs - context.len()` are fixed: their weights go into the first layer's biases.
+    /// Returns the parameters of the network that is left when its last inputs are fixed to `context`: their weights
+    /// go into the first layer's biases.
     pub(super) fn fix_last_inputs(self, parameters: &[f64], context: &[f64]) -> Vec<f64> {
-        let units = if self.hidden == 0 {
-            self.outputs
-        } else {
-            self.hidden
+        let units = match self.hidden {
+            0 => self.outputs,
+            hidden => hidden,
         };
         let free = units * (self.inputs - context.len());
         let (weights, rest) = parameters.split_at(units * self.inputs);
@@ -172,12 +171,7 @@ fn affine(parameters: &[f64], inputs: &DMatrix<f64>, outputs: &mut DMatrix<f64>)
 
 /// Adds the derivatives in an affine map's parameters, summed over the minibatch. The transpose is
 /// copied: nalgebra's product is not to be trusted with a transposed view.
-fn add_affine_gradient(
-    inputs: &DMatrix<f64>,
-    by_outputs: &DMatrix<f64>,
-    gradient: Option<&mut [f64]>,
-) {
-    let Some(gradient) = gradient else { return };
+fn add_affine_gradient(inputs: &DMatrix<f64>, by_outputs: &DMatrix<f64>, gradient: &mut [f64]) {
     let (m, n) = (by_outputs.nrows(), inputs.nrows());
     let (by_weights, by_bias) = gradient.split_at_mut(m * n);
     DMatrixViewMut::from_slice(by_weights, m, n).gemm(1.0, by_outputs, &inputs.transpose(), 1.0);
@@ -193,4 +187,64 @@ fn by_inputs(parameters: &[f64], by_outputs: &DMatrix<f64>, wanted: usize) -> DM
     let m = by_outputs.nrows();
     let weights = DMatrixView::from_slice(&parameters[..m * wanted], m, wanted);
     weights.transpose() * by_outputs
+}
+
+/// The means and scales of a [`ConditionalGaussian`](super::ConditionalGaussian) for each example of
+/// a minibatch, d x B each, with the units of the network that gave them. For a coupling layer they
+/// are the shifts and scales of the coordinates that it moves.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Pass {
+    pub(super) units: Units,
+    pub(super) means: DMatrix<f64>,
+    pub(super) log_deviations: DMatrix<f64>,
+}
+
+impl Pass {
+    /// `log q(mu + sigma eps)` for one column, with the law of its noise eps.
+    pub(super) fn log_density_of_noise(&self, column: usize, law: Noise, noise: &[f64]) -> f64 {
+        law.log_density(noise) - self.log_volume(column)
+    }
+
+    /// The sum of the log scales for one column.
+    pub(super) fn log_volume(&self, column: usize) -> f64 {
+        self.log_deviations.column(column).sum()
+    }
+
+    /// `log N(state; mu, diag sigma^2)` for one column.
+    pub(super) fn log_density(&self, column: usize, state: &[f64]) -> f64 {
+        let d = self.means.nrows();
+        let entries = column * d..(column + 1) * d;
+        let terms = entries.zip(state).map(|(k, x)| {
+            let log_deviation = self.log_deviations[k];
+            let residual = (x - self.means[k]) * (-log_deviation).exp();
+            -0.5 * residual * residual - log_deviation
+        });
+        terms.sum::<f64>() - 0.5 * d as f64 * TAU.ln()
+    }
+}
+
+/// Checks of derivatives against central differences.
+#[cfg(test)]
+pub(super) mod differences {
+    const STEP: f64 = 1e-5;
+
+    /// Whether each derivative is the slope of `value(i, step)`, which is the value where argument i has
+    /// moved by `step`, to an error of at most `tolerance (1 + |derivative|)`.
+    pub(in crate::learned) fn agree(
+        derivatives: &[f64],
+        tolerance: f64,
+        mut value: impl FnMut(usize, f64) -> f64,
+    ) -> Vec<bool> {
+        let mut agrees = |(i, derivative): (usize, &f64)| {
+            let difference = (value(i, STEP) - value(i, -STEP)) / (2.0 * STEP);
+            (derivative - difference).abs() <= tolerance * (1.0 + derivative.abs())
+        };
+        derivatives.iter().enumerate().map(&mut agrees).collect()
+    }
+
+    /// The share of derivatives that agree. A kink of a rectifier or of a clamp within a step makes few
+    /// of them disagree.
+    pub(in crate::learned) fn share(agree: &[bool]) -> f64 {
+        agree.iter().filter(|&&agrees| agrees).count() as f64 / agree.len() as f64
+    }
 }

@@ -10,14 +10,9 @@ use crate::{Error, Result};
 
 /// The law of `eps` in a forward transition `z_t = mu + sigma eps`.
 ///
-/// Train with Gaussian noise, which gives the better bound, and set Student's noise for the run that
-/// estimates Z.
-///
-/// The reason is the variance of the weights. A Gaussian `q_t` should match
-/// `f_t(z_t) r_t(z_{t-1}|z_t)`. If it is narrower than that in any direction by more than a factor
-/// `sqrt 2`, the variance is infinite. Training tends to make it too narrow, since the divergence that
-/// it minimises hardly counts what q misses. The tails of Student's noise are heavier than those of
-/// any Gaussian.
+/// Train with Gaussian noise, which gives the better bound, and set Student's noise for the run that estimates Z.
+/// Training tends to make `q_t` too narrow. Where a Gaussian one is narrower than `f_t(z_t) r_t(z_{t-1}|z_t)` by
+/// more than a factor `sqrt 2` in any direction, the variance of the weights is infinite.
 ///
 /// ```
 /// use annealed::learned::{LearnedTransitions, Mean, Noise};

@@ -2,35 +2,30 @@
 
 use crate::{Error, Result};
 
-/// What the transitions are trained to maximise.
-///
-/// Two quantities occur. `L` is the evidence lower bound,
-/// `E[log f_T(z_T) + sum_t (log r_t - log q_t) - log f_0(z_0)]`. `F_t` is
+/// The objective that a training maximises. In it `L` is the evidence lower bound,
+/// `E[log f_T(z_T) + sum_t (log r_t - log q_t) - log f_0(z_0)]`, and `F_t` is
 /// `E[log f_t(z_t) + log r_t(z_{t-1}|z_t) - log q_t(z_t|z_{t-1})]` with `z_{t-1}` held fixed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Objective {
-    /// The annealed variational objectives of Huang et al. (2018): transition t maximises `F_t`, with
-    /// no gradient through `z_{t-1}`. They take T gradients of densities a sample.
+    /// The annealed variational objectives of Huang et al. (2018): transition t maximises `F_t`, with no gradient
+    /// through `z_{t-1}`. They take T gradients of densities a sample, as all with `F_t`; the others take one.
     Annealed,
-    /// The hierarchical evidence lower bound `L`, differentiated through all transitions. It takes
-    /// one gradient of a density a sample.
+    /// The hierarchical evidence lower bound `L`, differentiated through all transitions.
     Hierarchical,
-    /// `a sum_t F_t + (1 - a) L`, of Huang et al. (2018). It takes T gradients a sample.
+    /// `a sum_t F_t + (1 - a) L`, of Huang et al. (2018).
     LossCalibrated {
         /// The weight a, in `(0, 1)`.
         weight: f64,
     },
-    /// The importance-weighted bound `E[log (1/k) sum_{i <= k} w_i]` of Burda, Grosse and
-    /// Salakhutdinov (2016), differentiated through all transitions; w_i are the weights of k
-    /// trajectories, to which the minibatch is cut. `k = 1` gives `L`. It takes one gradient a sample.
+    /// The importance-weighted bound `E[log (1/k) sum_{i <= k} w_i]` of Burda, Grosse and Salakhutdinov (2016),
+    /// differentiated through all transitions; w_i are the weights of k trajectories. `k = 1` gives `L`.
     ImportanceWeighted {
         /// Number k of trajectories in a group, which divides the size of the minibatch.
         samples: usize,
     },
-    /// Alpha-annealing: `L` with `alpha log f_T` in place of `log f_T`. Alpha goes linearly from
-    /// `start` to 1. It takes one gradient a sample.
+    /// Alpha-annealing: `L` with `alpha log f_T` for `log f_T`. Alpha goes linearly from `start` to 1.
     EnergyTempered {
         /// Alpha at first, in `(0, 1]`.
         start: f64,
@@ -38,19 +33,18 @@ pub enum Objective {
         until: f64,
     },
     /// Beta-annealing (warm-up): a likelihood, less beta times the divergence from the prior,
-    /// `E[log f_T(z_T) - log f_0(z_T)] + beta E[log f_0(z_T) + sum_t (log r_t - log q_t) -
-    /// log f_0(z_0)]`. Beta goes linearly from 0 to 1. It takes one gradient a sample; that of
-    /// `log f_0` is not counted.
+    /// `E[log f_T(z_T) - log f_0(z_T)] + beta E[log f_0(z_T) + sum_t (log r_t - log q_t) - log f_0(z_0)]`. Beta goes
+    /// linearly from 0 to 1. Gradients of `log f_0` are not counted.
     WarmUp {
         /// Fraction of the training after which beta is 1, in `[0, 1]`.
         until: f64,
     },
 }
 
-/// How much each part of an objective counts.
+/// The weights of an objective's parts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Weights {
-    /// Weight a of the `F_t`. That of `L` is 1 - a.
+    /// Weight a of the `F_t`; `L` has 1 - a.
     pub(super) local: f64,
     /// Alpha, the factor on `log f_T`.
     pub(super) energy: f64,
@@ -80,10 +74,9 @@ impl Objective {
 
     /// Number of gradients of log densities that one sample costs, with this many transitions.
     pub fn gradients_per_sample(self, transitions: usize) -> usize {
-        if self.weights(0.0).local > 0.0 {
-            transitions
-        } else {
-            1
+        match self.weights(0.0).local > 0.0 {
+            true => transitions,
+            false => 1,
         }
     }
 
@@ -117,7 +110,7 @@ impl Objective {
     }
 }
 
-/// From 0 to 1 over the first `until`.
+/// Rises from 0 to 1 over the first `until`.
 fn ramp(progress: f64, until: f64) -> f64 {
     // Also where `until` is 0, since `min` passes over the NaN of 0/0.
     (progress / until).min(1.0)

@@ -4,6 +4,7 @@ use std::fmt;
 
 use nalgebra::DVector;
 
+use crate::learned::amortized::AmortizedTransitions;
 use crate::learned::ascent::Ascent;
 use crate::learned::flow::LearnedTransitions;
 use crate::learned::objective::Objective;
@@ -13,11 +14,9 @@ use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// Trains [`LearnedTransitions`] by stochastic gradient ascent on an [`Objective`]. Gradients are
-/// taken of reparameterised minibatches, clipped by norm for each transition, and followed by Adam.
-///
-/// By default it makes 1,500 iterations of 256 samples. The learning rate is 3e-3, and a tenth of it
-/// in the last 30% of the iterations. Gradients are clipped at a norm of 10, and the seed is 0.
+/// Settings by which [`LearnedTransitions`] are trained: stochastic gradient ascent on an [`Objective`] by Adam, on
+/// reparameterised minibatches. By default it makes 1,500 iterations of 256 samples at a rate of 3e-3, a tenth of it
+/// in the last 30%; gradients are clipped at a norm of 10, and the seed is 0.
 ///
 /// ```
 /// use annealed::learned::{LearnedTransitions, Mean, Objective, Training};
@@ -55,9 +54,8 @@ pub struct Training {
 pub struct TrainingPoint {
     /// Index of the iteration, from 0.
     pub iteration: usize,
-    /// Mean over the minibatch of the log weight, which is the evidence lower bound less `log Z_0`.
-    /// An objective that tempers the target tempers this mean too, and the importance-weighted one
-    /// takes the mean of its bound.
+    /// Mean over the minibatch of the log weight, which is the evidence lower bound less `log Z_0`; tempered where
+    /// the objective tempers the target, and of the importance-weighted objective the mean of its bound.
     pub objective: f64,
     /// Number of gradients of log densities evaluated so far, those of this iteration included.
     pub target_gradients: u64,
@@ -68,9 +66,9 @@ pub struct TrainingPoint {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 #[must_use]
-pub struct TrainedTransitions {
-    /// The transitions, to be run as a kernel.
-    pub flow: LearnedTransitions,
+pub struct TrainedTransitions<F = LearnedTransitions> {
+    /// The transitions, to be run as a kernel; of a [`Trainer`](super::Trainer) the encoder.
+    pub flow: F,
     /// The training curve: at most 1,000 points, evenly spaced.
     pub curve: Vec<TrainingPoint>,
     /// Number of gradients of log densities evaluated in all.
@@ -80,8 +78,7 @@ pub struct TrainedTransitions {
 fn remedy(iteration: usize) -> &'static str {
     match iteration {
         0 => {
-            "nothing was updated yet, so look at the path's log densities and gradients, which must be \
-              finite on all of R^d"
+            "nothing was updated yet: the path's log densities and gradients must be finite on all of R^d"
         }
         _ => "try a smaller learning rate",
     }
@@ -105,7 +102,7 @@ pub enum TrainingError<F = LearnedTransitions> {
         iteration: usize,
         /// Index of the transition, from 1.
         transition: usize,
-        /// What was being computed.
+        /// Name of the quantity.
         quantity: &'static str,
         /// The value found.
         value: f64,
@@ -127,6 +124,28 @@ impl<F> From<TrainingError<F>> for Error {
             diverged => Self::NotConverged {
                 what: "learned transitions",
                 detail: diverged.to_string(),
+            },
+        }
+    }
+}
+
+impl TrainingError {
+    /// The same error, with the transitions as those of an encoder.
+    pub(super) fn of_encoder(self) -> TrainingError<AmortizedTransitions> {
+        match self {
+            Self::Invalid(error) => TrainingError::Invalid(error),
+            Self::Diverged {
+                iteration,
+                transition,
+                quantity,
+                value,
+                last_good,
+            } => TrainingError::Diverged {
+                iteration,
+                transition,
+                quantity,
+                value,
+                last_good: Box::new(AmortizedTransitions { flow: *last_good }),
             },
         }
     }
@@ -201,8 +220,7 @@ impl Training {
         self.train_with(flow, path, schedule, |_, _| ())
     }
 
-    /// As [`train`](Self::train), calling `progress` with each iteration's point and the
-    /// transitions that it judged.
+    /// Trains as [`train`](Self::train) and calls `progress` with each iteration's point and the transitions.
     ///
     /// # Errors
     /// As [`train`](Self::train).

@@ -23,8 +23,7 @@ pub enum Transition {
     Invertible(InvertibleMap),
 }
 
-/// The form of the transitions that a flow starts with: random moves with this mean, or
-/// invertible maps of these couplings.
+/// The form of the transitions that a flow starts with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Family {
@@ -47,7 +46,7 @@ impl From<Coupling> for Family {
 }
 
 impl Family {
-    /// Refuses so many transitions where they have more parameters than can be worked with.
+    /// Refuses `stages` transitions where they have more parameters than can be worked with.
     pub(super) fn check_size(self, dimension: usize, context: usize, stages: usize) -> Result<()> {
         let largest = match self {
             Self::Stochastic(mean) => mean.network(dimension, context)?,

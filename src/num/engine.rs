@@ -6,11 +6,10 @@ use std::sync::LazyLock;
 
 use crate::{Error, Result};
 
-/// The set of instructions that the inner loops of an RBM use.
+/// The set of instructions that the inner loops of an RBM use, by default the best of the machine.
 ///
-/// The best engine of the machine is chosen at run time ([`Engine::best`]), whatever target the
-/// crate was compiled for. All engines draw from the same distributions. An engine gives the same
-/// bits for a seed on any number of threads. Different engines round differently.
+/// All engines draw from the same distributions, but round differently. An engine gives the same bits for a seed
+/// on any number of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
@@ -25,9 +24,8 @@ pub enum Engine {
     Avx512,
     /// AVX-512 and the matrix tiles of AMX (x86-64, Linux, feature `amx`).
     ///
-    /// Weights in single precision are rounded to three 8-bit digits, whose sums are exact. The
-    /// error of a weight is at most 6e-8 of the largest weight of its unit. In double precision this
-    /// engine is that of AVX-512.
+    /// Weights in single precision are rounded to three 8-bit digits, with an error of at most 6e-8 of the largest
+    /// weight of the unit. In double precision it is the engine of AVX-512.
     Amx,
 }
 
@@ -55,7 +53,7 @@ impl Engine {
                     && is_x86_feature_detected!("avx512dq")
                     && is_x86_feature_detected!("avx512vl")
             }
-            Self::Amx => Self::Avx512.is_available() && super::amx::are_available(),
+            Self::Amx => Self::Avx512.is_available() && amx::are_available(),
             #[allow(unreachable_patterns, reason = "x86-64 has them all")]
             _ => false,
         }
@@ -113,10 +111,8 @@ impl Available {
     }
 }
 
-/// Runs loops over vectors, compiled for the machine's widest registers.
-///
-/// Nothing is contracted to `mul_add`, so that the bits are the same on every machine. What `work`
-/// calls must be inlined, as with [`Available::run`].
+/// Runs loops over vectors, compiled for the machine's widest registers as far as `work` is inlined. Nothing is
+/// contracted to `mul_add`, so that the bits are the same on every machine.
 #[inline(always)]
 pub(crate) fn over_vectors<R>(work: impl FnOnce() -> R) -> R {
     static WIDEST: LazyLock<Available> = LazyLock::new(|| {
@@ -140,8 +136,8 @@ fn run_avx512<R>(work: impl FnOnce() -> R) -> R {
 
 /// Evaluates an expression that is compiled for each engine's instructions.
 ///
-/// What the expression calls must be marked `#[inline(always)]`; it would be compiled for the
-/// baseline otherwise. The constant with the given name says whether `mul_add` is an instruction.
+/// Functions that the expression calls must be marked `#[inline(always)]`, or they are compiled for the baseline. The
+/// constant with the given name says whether `mul_add` is an instruction.
 macro_rules! vectorized {
     ($engine:expr, $fused:ident, $work:expr) => {
         if $engine.get() == $crate::num::Engine::Portable {
@@ -182,5 +178,59 @@ impl FromStr for Engine {
             .into_iter()
             .find(|e| e.to_string().eq_ignore_ascii_case(name));
         found.ok_or_else(|| Error::invalid("engine", name, "portable, avx2, avx512 or amx"))
+    }
+}
+
+/// Detection of the matrix tiles of AMX.
+#[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
+pub(crate) mod amx {
+    use std::arch::asm;
+    use std::arch::x86_64::{__cpuid, __cpuid_count};
+    use std::sync::OnceLock;
+
+    /// Whether the processor has tiles of 8-bit integers, and the kernel permits this process to use
+    /// them.
+    pub(crate) fn are_available() -> bool {
+        static AVAILABLE: OnceLock<bool> = OnceLock::new();
+        *AVAILABLE.get_or_init(|| processor_has_tiles() && permitted())
+    }
+
+    fn processor_has_tiles() -> bool {
+        const AMX_TILE: u32 = 1 << 24;
+        const AMX_INT8: u32 = 1 << 25;
+        let wanted = AMX_TILE | AMX_INT8;
+        __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & wanted == wanted
+    }
+
+    /// Asks the kernel for permission (`arch_prctl` with `ARCH_REQ_XCOMP_PERM`, Linux 5.16). It is
+    /// granted to the whole process. A refusal leaves everything as it was.
+    #[allow(unsafe_code)]
+    fn permitted() -> bool {
+        const ARCH_PRCTL: isize = 158;
+        const ARCH_REQ_XCOMP_PERM: usize = 0x1023;
+        const XFEATURE_XTILEDATA: usize = 18;
+        let result: isize;
+        // SAFETY: the system call touches no memory of ours; the registers that it overwrites are
+        // declared.
+        unsafe {
+            asm!(
+                "syscall",
+                inlateout("rax") ARCH_PRCTL => result,
+                in("rdi") ARCH_REQ_XCOMP_PERM,
+                in("rsi") XFEATURE_XTILEDATA,
+                out("rcx") _,
+                out("r11") _,
+                options(nostack),
+            );
+        }
+        result == 0
+    }
+}
+
+/// A stand-in for the detection of AMX, on targets and in builds that do not have it.
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux", feature = "amx")))]
+pub(crate) mod amx {
+    pub(crate) fn are_available() -> bool {
+        false
     }
 }

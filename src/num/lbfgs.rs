@@ -4,10 +4,8 @@ use std::collections::VecDeque;
 
 use nalgebra::DVector;
 
-/// Limited-memory BFGS (Nocedal and Wright 2006, algorithm 7.5) with a backtracking line search.
-///
-/// The line search accepts any step that decreases the function enough. On a convex function such a
-/// step has positive curvature, so that there is no need to check that too.
+/// Limited-memory BFGS (Nocedal and Wright 2006, algorithm 7.5) with a backtracking line search, which accepts any step
+/// that decreases the function enough: on a convex function it has positive curvature.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lbfgs {
     /// Number of past pairs of step and gradient change that are kept.
@@ -18,7 +16,7 @@ pub(crate) struct Lbfgs {
     pub(crate) tolerance: f64,
 }
 
-/// Where a minimisation ended.
+/// The end of a minimisation.
 #[derive(Debug, Clone)]
 pub(crate) struct Minimum {
     pub(crate) position: DVector<f64>,
@@ -133,18 +131,11 @@ mod tests {
 
     /// `log(e^(x + 3y) + e^(x - 3y) + e^-x)` and a quadratic valley: smooth and convex.
     fn valley(x: &DVector<f64>) -> (f64, DVector<f64>) {
-        let terms = [
-            x[0] + 3.0 * x[1] - 0.1,
-            x[0] - 3.0 * x[1] - 0.1,
-            -x[0] - 0.1,
-        ];
-        let e = terms.map(f64::exp);
-        let bend = 1e3 * (x[0] - x[1] - 1.0);
+        let (a, b, apart) = (x[0], 3.0 * x[1], x[0] - x[1] - 1.0);
+        let e = [a + b - 0.1, a - b - 0.1, -a - 0.1].map(f64::exp);
+        let bend = 1e3 * apart;
         let gradient = dvector![e[0] + e[1] - e[2] + bend, 3.0 * (e[0] - e[1]) - bend];
-        (
-            e.iter().sum::<f64>() + 0.5 * bend * (x[0] - x[1] - 1.0),
-            gradient,
-        )
+        (e.iter().sum::<f64>() + 0.5 * bend * apart, gradient)
     }
 
     #[test]

@@ -1,9 +1,8 @@
-//! Sums of weights that are held as logarithms.
+//! Sums of weights that are held as logarithms, and means and variances of values, with such weights or plain.
 
 use std::borrow::Borrow;
 
-/// `log sum_i exp(x_i)`, summed in the order given; `-inf` for no terms, or for terms that are
-/// all `-inf`; NaN where a term is.
+/// `log sum_i exp(x_i)`, summed in the order given; `-inf` where all terms are, or none is there; NaN where one is.
 ///
 /// ```
 /// let huge = annealed::estimate::log_sum_exp(&[1e5, 1e5]);
@@ -16,10 +15,9 @@ pub fn log_sum_exp(values: impl IntoIterator<Item = impl Borrow<f64>>) -> f64 {
 /// `log(exp(a) + exp(b))`; `-inf` where both are.
 pub(crate) fn log_add_exp(a: f64, b: f64) -> f64 {
     let (low, high) = if a < b { (a, b) } else { (b, a) };
-    if high == f64::NEG_INFINITY {
-        high
-    } else {
-        high + (low - high).exp().ln_1p()
+    match high == f64::NEG_INFINITY {
+        true => high,
+        false => high + (low - high).exp().ln_1p(),
     }
 }
 
@@ -28,10 +26,8 @@ pub fn log_mean_exp(values: &[f64]) -> f64 {
     WeightSums::of(values).log_mean()
 }
 
-/// Running sums of `w` and `w^2` from log weights, kept relative to the largest weight.
-///
-/// Two of them merge, so that blocks of chains can be reduced. Merging rounds: a fixed order of
-/// merges gives fixed bits.
+/// Running sums of `w` and `w^2` from log weights, kept relative to the largest weight. Two of them merge; merging
+/// rounds, so that a fixed order of merges gives fixed bits.
 ///
 /// ```
 /// use annealed::estimate::WeightSums;
@@ -51,7 +47,7 @@ pub struct WeightSums {
     #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_value"))]
     pub(crate) max: f64,
     /// The sum of the weights, relative to the largest.
-    pub(super) sum: f64,
+    sum: f64,
     sum_of_squares: f64,
 }
 
@@ -88,11 +84,10 @@ impl WeightSums {
         self.merged_scales(other);
     }
 
-    /// Adds one weight and returns two factors for sums of weighted values that are kept beside
-    /// these: the first is for the sum so far, the second for the new value. A weight of zero has
-    /// none.
+    /// Adds one weight and returns two factors for sums of weighted values that are kept beside these: for the sum so
+    /// far and for the new value. A weight of zero has none.
     #[inline]
-    pub(super) fn scales(&mut self, log_weight: f64) -> Option<(f64, f64)> {
+    fn scales(&mut self, log_weight: f64) -> Option<(f64, f64)> {
         self.count += 1;
         if log_weight == f64::NEG_INFINITY {
             return None;
@@ -109,9 +104,9 @@ impl WeightSums {
         Some((here, weight))
     }
 
-    /// Merges, and returns the factors for such sums: the first for the sum kept here, the second
-    /// for that of `other`. There are none where `other` has seen no positive weight.
-    pub(super) fn merged_scales(&mut self, other: &Self) -> Option<(f64, f64)> {
+    /// Merges, and returns the factors for such sums here and in `other`. There are none where `other` has seen no
+    /// positive weight.
+    fn merged_scales(&mut self, other: &Self) -> Option<(f64, f64)> {
         self.count += other.count;
         if other.max == f64::NEG_INFINITY {
             return None;
@@ -159,6 +154,173 @@ impl WeightSums {
     }
 }
 
+/// The mean of values whose weights are given by their logs.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct WeightedMean {
+    weights: WeightSums,
+    /// The sum of weight times value, relative to the largest weight.
+    #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_value"))]
+    value: f64,
+}
+
+impl WeightedMean {
+    /// Adds a value of weight `exp(log_weight)`. With a weight of zero the value does not count,
+    /// whatever it is.
+    pub(crate) fn add(&mut self, log_weight: f64, value: f64) {
+        if let Some((here, weight)) = self.weights.scales(log_weight) {
+            self.value = self.value * here + weight * value;
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        if let Some((here, there)) = self.weights.merged_scales(&other.weights) {
+            self.value = self.value * here + other.value * there;
+        }
+    }
+
+    /// Number of values, those of weight zero included.
+    pub(crate) fn count(&self) -> u64 {
+        self.weights.count()
+    }
+
+    /// The log of the sum of the weights.
+    pub(crate) fn log_weight(&self) -> f64 {
+        self.weights.log_sum()
+    }
+
+    /// The weighted mean; NaN where there was no weight.
+    pub(crate) fn get(&self) -> f64 {
+        self.value / self.weights.sum
+    }
+}
+
+/// The variance of values whose weights are given by their logs.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct WeightedVariance {
+    weights: WeightSums,
+    mean: f64,
+    /// Weighted mean of squared deviations.
+    spread: f64,
+}
+
+impl WeightedVariance {
+    pub(crate) fn add(&mut self, log_weight: f64, value: f64) {
+        self.merge(&Self {
+            weights: WeightSums::of([log_weight]),
+            mean: value,
+            spread: 0.0,
+        });
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        let mine = self.weights.sum;
+        let Some((here, there)) = self.weights.merged_scales(&other.weights) else {
+            return;
+        };
+        let total = self.weights.sum;
+        let (here, there) = (mine * here / total, other.weights.sum * there / total);
+        let distance = other.mean - self.mean;
+        self.mean += there * distance;
+        self.spread =
+            here * self.spread + there * other.spread + here * there * distance * distance;
+    }
+
+    /// The log of the sum of the weights.
+    pub(crate) fn log_weight(&self) -> f64 {
+        self.weights.log_sum()
+    }
+
+    /// The weighted mean of squared distances from a centre.
+    pub(crate) fn about(&self, centre: f64) -> f64 {
+        self.spread + (self.mean - centre).powi(2)
+    }
+
+    /// The variance times `1 / (1 - 1/ESS)`, without which it falls to 0 as the weights collapse;
+    /// 0 for a single value.
+    pub(crate) fn get(&self) -> f64 {
+        let shrinkage = 1.0 - 1.0 / self.weights.effective_sample_size();
+        match shrinkage > 0.0 {
+            true => self.spread / shrinkage,
+            false => 0.0,
+        }
+    }
+}
+
+/// Running mean and sum of squared deviations, mergeable (Chan, Golub and LeVeque 1983), about the first value, so that
+/// a common offset costs no digits.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct Moments {
+    count: u64,
+    origin: f64,
+    /// Relative to the origin.
+    mean: f64,
+    deviations: f64,
+}
+
+impl Moments {
+    pub(crate) fn add(&mut self, value: f64) {
+        if self.count == 0 {
+            self.origin = value;
+        }
+        self.count += 1;
+        let value = value - self.origin;
+        let distance = value - self.mean;
+        self.mean += distance / self.count as f64;
+        self.deviations += distance * (value - self.mean);
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        if self.count == 0 {
+            *self = *other;
+            return;
+        }
+        let (mine, theirs) = (self.count as f64, other.count as f64);
+        let distance = other.origin - self.origin + (other.mean - self.mean);
+        self.count += other.count;
+        self.mean += distance * (theirs / (mine + theirs));
+        self.deviations +=
+            other.deviations + distance * distance * (mine * theirs / (mine + theirs));
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub(crate) fn mean(&self) -> f64 {
+        self.origin + self.mean
+    }
+
+    /// Sample variance (divisor n - 1); 0 for fewer than two values.
+    pub(crate) fn variance(&self) -> f64 {
+        match self.count {
+            0 | 1 => 0.0,
+            n => self.deviations / (n - 1) as f64,
+        }
+    }
+
+    /// Standard error of the mean; infinite for fewer than two values.
+    pub(crate) fn standard_error(&self) -> f64 {
+        match self.count {
+            0 | 1 => f64::INFINITY,
+            n => (self.variance() / n as f64).sqrt(),
+        }
+    }
+}
+
+impl FromIterator<f64> for Moments {
+    fn from_iter<I: IntoIterator<Item = f64>>(values: I) -> Self {
+        let mut moments = Self::default();
+        values.into_iter().for_each(|value| moments.add(value));
+        moments
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,13 +342,9 @@ mod tests {
     #[test]
     fn nan_is_never_masked() {
         assert!(log_add_exp(1.0, f64::NAN).is_nan() && log_add_exp(f64::NAN, -INF).is_nan());
-        for terms in [
-            [f64::NAN, 1.0],
-            [1.0, f64::NAN],
-            [-INF, f64::NAN],
-            [f64::NAN, -INF],
-        ] {
-            assert!(log_sum_exp(terms).is_nan(), "{terms:?}");
+        for other in [1.0, -INF] {
+            assert!(log_sum_exp([f64::NAN, other]).is_nan(), "{other}");
+            assert!(log_sum_exp([other, f64::NAN]).is_nan(), "{other}");
         }
     }
 }

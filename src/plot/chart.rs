@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
+use super::area::Style;
 use super::axis::Axis;
 use super::frame::{Frame, WIDTH};
-use super::style::Style;
 use crate::{Error, Result};
 
 /// Height of a chart in the drawing.
 const HEIGHT: f64 = 420.0;
-/// A line of so many points or fewer has a marker at each.
+/// The most points of a line with a marker at each.
 const MARKED: usize = 40;
 
 /// A line chart with a legend, as SVG: estimates against the number of stages, the effective sample size
@@ -42,13 +42,14 @@ pub struct Chart {
     verticals: Vec<(String, f64)>,
 }
 
-/// Points from left to right, and what is around them: abscissa, lower and upper end.
-#[derive(Debug, Clone, PartialEq, Default)]
+/// Points from left to right, and the bars or the band around them.
+#[derive(Debug, Clone, PartialEq)]
 struct Line {
     name: String,
     points: Vec<(f64, f64)>,
-    bars: Spans,
-    band: Spans,
+    /// Abscissa, lower and upper end.
+    spans: Spans,
+    banded: bool,
     marked: bool,
 }
 
@@ -93,14 +94,8 @@ impl Chart {
 
     /// Adds a line through points from left to right. Points without a place on the axes are left out, and
     /// the line goes on at the next. A line without a name is not in the legend.
-    pub fn line(mut self, name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
-        self.lines.push(Line {
-            name: name.into(),
-            points: points.into_iter().collect(),
-            marked: true,
-            ..Line::default()
-        });
-        self
+    pub fn line(self, name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        self.add(name, points.into_iter().collect(), Vec::new(), false)
     }
 
     /// Adds a line without markers.
@@ -112,40 +107,36 @@ impl Chart {
         chart
     }
 
-    /// Adds a line whose points carry error bars: each is x, y and the ends of the bar. What holds
-    /// for the points of a [`line`](Self::line) holds for them and for the ends of bars.
+    /// Adds a line whose points carry error bars: each is x, y and the ends of the bar. Points and bars without a
+    /// place on the axes are left out, as in a [`line`](Self::line).
     pub fn line_with_errors(
-        mut self,
+        self,
         name: &str,
         points: impl IntoIterator<Item = (f64, f64, (f64, f64))>,
     ) -> Self {
         let (points, bars) = split(points);
-        let name = name.into();
-        self.lines.push(Line {
-            name,
-            points,
-            bars,
-            marked: true,
-            ..Line::default()
-        });
-        self
+        self.add(name, points, bars, false)
     }
 
     /// Adds a line in a band: each point is x, y and the ends of the band there, as in
     /// [`line_with_errors`](Self::line_with_errors).
     pub fn line_with_band(
-        mut self,
+        self,
         name: &str,
         points: impl IntoIterator<Item = (f64, f64, (f64, f64))>,
     ) -> Self {
         let (points, band) = split(points);
-        let name = name.into();
+        self.add(name, points, band, true)
+    }
+
+    fn add(mut self, name: &str, points: Vec<(f64, f64)>, spans: Spans, banded: bool) -> Self {
+        let (name, marked) = (name.into(), points.len() <= MARKED);
         self.lines.push(Line {
             name,
             points,
-            band,
-            marked: true,
-            ..Line::default()
+            spans,
+            banded,
+            marked,
         });
         self
     }
@@ -193,10 +184,15 @@ impl Chart {
         frame.draw(&mut svg, [&self.title, &self.x.label, &self.y.label]);
         let area = frame.area();
         for (index, line) in lines.iter().enumerate() {
-            let style = Style::of(index);
-            area.band(&mut svg, &line.band, style);
-            area.line(&mut svg, &line.points, style);
-            area.bars(&mut svg, &line.bars, style);
+            let (style, mut drawn) = (Style::of(index), String::new());
+            if line.banded {
+                area.band(&mut drawn, &line.spans, style);
+            }
+            area.line(&mut drawn, &line.points, style);
+            if !line.banded {
+                area.bars(&mut drawn, &line.spans, style);
+            }
+            area.cut(&mut svg, &drawn);
             if line.marked {
                 area.markers(&mut svg, &line.points, style);
             }
@@ -215,28 +211,16 @@ impl Chart {
         super::write(path.as_ref(), &self.to_svg()?)
     }
 
-    /// What of the lines has a place on the axes.
+    /// The lines without the points and spans that have no place on the axes.
     fn drawn(&self) -> Vec<Line> {
         let has = |x: f64, y: f64| self.x.has(x) && self.y.has(y);
-        let spans = |spans: &[(f64, f64, f64)]| {
-            let spans = spans.iter().copied();
-            spans
-                .filter(|&(x, low, high)| has(x, low) && has(x, high))
-                .collect()
-        };
-        let drawn = |line: &Line| Line {
-            name: line.name.clone(),
-            points: line
-                .points
-                .iter()
-                .copied()
-                .filter(|&(x, y)| has(x, y))
-                .collect(),
-            bars: spans(&line.bars),
-            band: spans(&line.band),
-            marked: line.marked && line.points.len() <= MARKED,
-        };
-        self.lines.iter().map(drawn).collect()
+        let mut lines = self.lines.clone();
+        for line in &mut lines {
+            line.points.retain(|&(x, y)| has(x, y));
+            let spans = &mut line.spans;
+            spans.retain(|&(x, low, high)| has(x, low) && has(x, high));
+        }
+        lines
     }
 
     fn frame(&self, lines: &[Line]) -> Result<Frame> {
@@ -246,9 +230,7 @@ impl Chart {
             return Err(Error::invalid("lines", "nothing to draw", expected));
         }
         let value = |line: &(String, f64)| line.1;
-        let spans = lines
-            .iter()
-            .flat_map(|line| line.bars.iter().chain(&line.band));
+        let spans = lines.iter().flat_map(|line| &line.spans);
         let x = points().map(|point| point.0);
         let x = x.chain(self.verticals.iter().map(value));
         let y = points().map(|point| point.1);
@@ -271,7 +253,7 @@ impl Chart {
 
 type Spans = Vec<(f64, f64, f64)>;
 
-/// Points, and what is around them.
+/// Separates points from their bars or band.
 fn split(points: impl IntoIterator<Item = (f64, f64, (f64, f64))>) -> (Vec<(f64, f64)>, Spans) {
     let points = points.into_iter();
     points
@@ -373,17 +355,18 @@ mod tests {
             .y_range(0.0, 20.0)
             .to_svg()
             .unwrap();
+        // The line goes on beyond the right edge; an inner drawing is as wide as the area.
         let line = &lines(&cut)[0];
-        let whole = &lines(
-            &chart()
-                .x_range(0.0, 10.0)
-                .y_range(0.0, 20.0)
-                .to_svg()
-                .unwrap(),
-        )[0];
-        assert!((line[1].0 - whole[1].0).abs() < 0.02);
-        let quarter = whole[0].1 - (whole[0].1 - whole[1].1) / 2.0;
-        assert!((line[1].1 - quarter).abs() < 0.02);
+        let frame = cut.split("<rect x=\"").nth(1).unwrap();
+        let inner = cut.split("<svg x=\"").nth(1).unwrap();
+        let numbers = |text: &str| -> Vec<f64> {
+            let numbers = text.split('"').step_by(2).take(4);
+            numbers.map(|number| number.parse().unwrap()).collect()
+        };
+        let (frame, inner) = (numbers(frame), numbers(inner));
+        assert!(inner.iter().zip(&frame).all(|(a, b)| (a - b).abs() <= 2.01));
+        assert!((line[1].0 - line[0].0 - 2.0 * frame[2]).abs() < 0.02);
+        assert!((line[0].1 - line[1].1 - 0.5 * frame[3]).abs() < 0.02);
         assert!(chart().y_range(1.0, 1.0).to_svg().is_err());
         let referred = chart().horizontal("exact", 40.0).to_svg().unwrap();
         assert!(referred.contains("exact") && referred.contains(">40</text>"));

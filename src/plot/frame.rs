@@ -1,11 +1,10 @@
-//! What is around the lines of a chart: axes, titles, reference lines and the legend.
+//! The surroundings of a chart's lines: axes, titles, reference lines and the legend.
 
 use std::fmt::Write;
 
-use super::area::{Area, inside};
+use super::area::{Area, Style, inside};
 use super::axis::{Scale, Ticks};
 use super::escaped;
-use super::style::Style;
 
 /// Width of a chart in the drawing.
 pub(super) const WIDTH: f64 = 760.0;
@@ -25,7 +24,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// For a chart of this height with a legend of so many characters, none where there are none.
+    /// Fits the frame into a chart of this height, beside a legend of `legend` characters.
     pub(super) fn new(height: f64, legend: usize, x: Scale, y: Scale) -> Self {
         let (top, below) = (34.0, 46.0);
         let tall = height - top - below;
@@ -65,21 +64,10 @@ impl Frame {
             "<rect x=\"{left:.2}\" y=\"{top:.2}\" width=\"{width:.2}\" height=\"{height:.2}\" \
              fill=\"none\" stroke=\"#444\"/>"
         );
-        text(
-            svg,
-            (center, top - 12.0),
-            "middle",
-            " font-size=\"15\"",
-            title,
-        );
-        text(
-            svg,
-            (center, bottom + 36.0),
-            "middle",
-            " font-size=\"12\"",
-            x,
-        );
-        let turned = format!(" font-size=\"12\" transform=\"rotate(-90 15 {middle:.2})\"");
+        let (large, small) = (" font-size=\"15\"", " font-size=\"12\"");
+        text(svg, (center, top - 12.0), "middle", large, title);
+        text(svg, (center, bottom + 36.0), "middle", small, x);
+        let turned = format!("{small} transform=\"rotate(-90 15 {middle:.2})\"");
         text(svg, (15.0, middle), "middle", &turned, y);
         if let Some(factor) = &self.across.factor {
             text(svg, (area.right(), bottom + 32.0), "end", "", factor);
@@ -131,12 +119,8 @@ impl Frame {
         let (y, right) = (self.area.up(value), self.area.right());
         thin(svg, (self.area.left, y), &format!("H{right:.2}"));
         // Above the line, where there is room.
-        let base_line = if y < self.area.top + 18.0 {
-            y + 13.0
-        } else {
-            y - 4.0
-        };
-        text(svg, (right - 5.0, base_line), "end", GREY, name);
+        let offset = if y < self.area.top + 18.0 { 13.0 } else { -4.0 };
+        text(svg, (right - 5.0, y + offset), "end", GREY, name);
     }
 
     /// Draws a thin line at this place, if it is in the area.
@@ -147,10 +131,9 @@ impl Frame {
         let (x, top) = (self.area.across(value), self.area.top);
         thin(svg, (x, self.area.bottom()), &format!("V{top:.2}"));
         let room = self.area.right() - x > CHARACTER * name.chars().count() as f64 + 4.0;
-        let (x, anchor) = if room {
-            (x + 4.0, "start")
-        } else {
-            (x - 4.0, "end")
+        let (x, anchor) = match room {
+            true => (x + 4.0, "start"),
+            false => (x - 4.0, "end"),
         };
         text(svg, (x, top + 13.0), anchor, GREY, name);
     }

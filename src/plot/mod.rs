@@ -1,22 +1,16 @@
 //! Figures as SVG files (feature `plot`).
 //!
 //! [`Run::plot`](crate::ais::Run::plot) draws a run, [`runs`] compares several, [`schedules`] compares
-//! schedules. [`Chart`] draws lines and [`ScatterSheet`] points; [`save_column`] puts several charts into one
-//! file.
+//! schedules. [`Chart`] draws lines; [`save_column`] puts several charts into one file.
 
 mod area;
 mod axis;
 mod chart;
 mod frame;
 mod run;
-mod scatter;
-mod schedules;
-mod style;
 
 pub use chart::Chart;
-pub use run::runs;
-pub use scatter::ScatterSheet;
-pub use schedules::schedules;
+pub use run::{runs, schedules};
 
 use std::path::Path;
 

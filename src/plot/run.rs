@@ -1,10 +1,11 @@
-//! A picture of runs: how they got where they are.
+//! Pictures of runs and of schedules.
 
 use std::path::Path;
 
 use super::{Chart, save_column};
 use crate::Result;
 use crate::ais::{Run, StageSummary};
+use crate::schedule::Schedule;
 
 /// Height of a panel in the drawing.
 const PANEL: f64 = 240.0;
@@ -192,6 +193,38 @@ fn outline(counts: &[f64], low: f64, width: f64) -> Vec<(f64, f64)> {
     ends(0).chain(tops).chain(ends(counts.len())).collect()
 }
 
+/// Draws schedules, each with its name, to an SVG file: beta along the stages, and the step of beta at each
+/// beta.
+///
+/// ```
+/// use annealed::plot;
+/// use annealed::schedule::Schedule;
+///
+/// let (linear, power) = (Schedule::linear(100)?, Schedule::power(100, 3.0)?);
+/// # let file = std::env::temp_dir().join("annealed-schedules.svg");
+/// plot::schedules([("linear", &linear), ("power 3", &power)], &file)?;
+/// # std::fs::remove_file(&file).unwrap();
+/// # Ok::<(), annealed::Error>(())
+/// ```
+///
+/// # Errors
+/// Where there is no schedule; [`Error::File`](crate::Error::File) where the file cannot be written.
+pub fn schedules<'a>(
+    schedules: impl IntoIterator<Item = (&'a str, &'a Schedule)>,
+    path: impl AsRef<Path>,
+) -> Result<()> {
+    let mut along = Chart::new("Schedules", "k / K", "β");
+    let mut steps = Chart::new("Steps of β", "β", "β(k) - β(k-1)").logarithmic_y();
+    for (name, schedule) in schedules {
+        let (betas, last) = (schedule.betas(), schedule.steps() as f64);
+        let points = betas.iter().enumerate();
+        along = along.line(name, points.map(|(k, &beta)| (k as f64 / last, beta)));
+        let pairs = betas.windows(2);
+        steps = steps.line(name, pairs.map(|pair| (pair[1], pair[1] - pair[0])));
+    }
+    save_column(&[along, steps.with_height(300.0)], path)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,7 +232,6 @@ mod tests {
     use crate::kernel::{CoordinateGibbs, RandomWalkMetropolis};
     use crate::model::Gaussian;
     use crate::path::{GaussianPath, GeometricPath};
-    use crate::schedule::Schedule;
     use nalgebra::dvector;
 
     fn ends() -> (Gaussian, Gaussian) {

@@ -31,7 +31,7 @@ impl Lanes {
         Self { state }
     }
 
-    /// From the states of all generators.
+    /// Checks the states of all generators.
     #[cfg(feature = "serde")]
     fn from_state(state: [[u32; LANES]; 4]) -> Result<Self> {
         let stuck = (0..LANES).find(|&lane| is_stuck(&state, lane));
@@ -136,19 +136,14 @@ mod tests {
     #[test]
     fn each_lane_is_xoshiro128_plus_plus() {
         let mut lanes = Lanes::from_rng(&mut Xoshiro256PlusPlus::seed_from_u64(3));
-        let seeds: Vec<[u8; 16]> = (0..LANES)
-            .map(|l| {
-                let mut seed = [0; 16];
-                for (word, bytes) in seed.chunks_exact_mut(4).enumerate() {
-                    bytes.copy_from_slice(&lanes.state[word][l].to_le_bytes());
-                }
-                seed
-            })
-            .collect();
-        let mut references: Vec<_> = seeds
-            .into_iter()
-            .map(Xoshiro128PlusPlus::from_seed)
-            .collect();
+        let reference = |lane: usize| {
+            let mut seed = [0; 16];
+            for (word, bytes) in seed.chunks_exact_mut(4).enumerate() {
+                bytes.copy_from_slice(&lanes.state[word][lane].to_le_bytes());
+            }
+            Xoshiro128PlusPlus::from_seed(seed)
+        };
+        let mut references: Vec<_> = (0..LANES).map(reference).collect();
         for engine in Engine::ALL.into_iter().filter_map(|e| e.available().ok()) {
             let mut words = [[0; LANES]; 100];
             lanes.fill(engine, &mut words);

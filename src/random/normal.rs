@@ -11,7 +11,7 @@ use rand::{Rng, RngExt};
 /// position are different ones.
 const LAYERS: usize = 512;
 
-/// Where the lowest layer's rectangle ends and the tail begins.
+/// The end of the lowest layer's rectangle, where the tail begins.
 const TAIL: f64 = 3.852_046_150_368_391_6;
 
 /// Area of each layer under `exp(-x^2 / 2)` for x > 0. The lowest layer includes the tail. This and
@@ -21,10 +21,8 @@ const AREA: f64 = 0.002_456_766_351_541_353;
 /// A position is a signed fraction of its layer's width, in units of 2^-52.
 const UNIT: f64 = 1.0 / (1u64 << 52) as f64;
 
-/// The distribution `N(0, 1)`, drawn from by the ziggurat of Marsaglia and Tsang (2000).
-///
-/// The area under the density is cut into layers of equal area. Each is a rectangle that lies under
-/// the curve except at its outer end.
+/// The distribution `N(0, 1)`, drawn from by the ziggurat of Marsaglia and Tsang (2000): layers of equal area, each a
+/// rectangle that lies under the curve except at its outer end.
 pub(crate) struct StandardNormal {
     layers: [Layer; LAYERS],
     /// `exp(-x^2 / 2)` at the widths of the layers, and 1 at the top.
@@ -151,10 +149,9 @@ mod tests {
         let mut statistic = 0.0;
         for (cell, pair) in counts.chunks(2).enumerate() {
             let start = cell as f64 / 16.0;
-            let end = if cell + 1 == CELLS {
-                12.0
-            } else {
-                start + 1.0 / 16.0
+            let end = match cell + 1 {
+                CELLS => 12.0,
+                next => next as f64 / 16.0,
             };
             let expected = DRAWS as f64 * simpson(start, end, 1_000) / std::f64::consts::TAU.sqrt();
             for count in pair {

@@ -8,9 +8,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// The generator of random bits, of which each chain has its own.
 pub type StreamRng = Xoshiro256PlusPlus;
 
-/// What a stream is for: the list of all uses of randomness.
-///
-/// No two of them share a stream of the same seed. Their order is part of what fixes the bits of a
+/// The uses of randomness. No two of them share a stream of the same seed. Their order helps to fix the bits of a
 /// seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -87,12 +85,11 @@ impl Purpose {
     }
 }
 
-/// Stream `index` of a seed and a purpose.
+/// Returns stream `index` of a seed and a purpose.
 ///
-/// Streams of one seed never overlap: purposes are `2^192` steps apart (xoshiro's long jump), and
-/// indices `2^128` steps (its jump). Streams of different seeds start from unrelated states. Seeding
-/// with `seed + index` would make neighbouring seeds share all but one stream. A call takes one jump
-/// for each index that it passes, about 0.3 us each.
+/// Streams of one seed never overlap: purposes are `2^192` steps apart (xoshiro's long jump), and indices `2^128`
+/// steps (its jump). Streams of different seeds start from unrelated states. A call takes one jump for each index
+/// that it passes, about 0.3 us each.
 pub fn stream(seed: u64, purpose: Purpose, index: usize) -> StreamRng {
     let mut rng = StreamRng::seed_from_u64(seed);
     for _ in 0..purpose as usize {

@@ -6,8 +6,8 @@
 use annealed::ais::{Ais, Run};
 use annealed::chain::{NonFinite, Stage, Step};
 use annealed::drift::{
-    BumpFeatures, DriftModifiedLangevin, DriftModifier, EnsembleModifier, Features, Maximum,
-    ObjectiveTrace, QuadratureModifier, SeparableModifier, ShiftMonitor,
+    BumpFeatures, DriftModifiedLangevin, DriftModifier, EnsembleModifier, Features, ObjectiveTrace,
+    QuadratureModifier, SeparableModifier, ShiftMonitor,
 };
 use annealed::kernel::{Mala, TransitionKernel, UnadjustedLangevin};
 use annealed::model::{Differentiable, FunctionModel, Gaussian, NormalizedModel, Sampleable};
@@ -311,14 +311,6 @@ fn bad_settings_and_fields_are_refused() {
             .bounded(0.0)
             .is_err()
     );
-    let maximum = Maximum {
-        dimension: 1,
-        value: 1.3,
-        distance: 2.5,
-        lipschitz: 3.2,
-        prior_deviation: 2.0,
-    };
-    assert!(maximum.mean_objective_bound(0.0).is_err());
     let schedule = Schedule::linear(2).unwrap();
     let path = bumps(1, 1.0);
     for (range, points) in [((1.0, 1.0), 9), ((0.0, f64::NAN), 9), ((0.0, 1.0), 2)] {

@@ -4,9 +4,8 @@
 use annealed::ais::Ais;
 use annealed::kernel::{Hmc, Then, TransitionKernel};
 use annealed::learned::{
-    AmortizedTransitions, BernoulliDecoder, Coupling, Decoder, Family, InvertibleMap,
-    LearnedTransitions, Likelihood, Mean, Noise, Objective, TrainedTransitions, Training,
-    Transition,
+    AmortizedTransitions, Coupling, Decoder, Family, InvertibleMap, LearnedTransitions, Likelihood,
+    Mean, Noise, Objective, TrainedTransitions, Training, Transition,
 };
 use annealed::model::{Gaussian, GaussianMixture, NormalizedModel, Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, GeometricPath, Stationary, TemperedPath};
@@ -15,6 +14,8 @@ use annealed::schedule::Schedule;
 use annealed::testing;
 use nalgebra::{DVector, dmatrix, dvector};
 use rand::RngExt;
+
+use super::variational::autoencoder::{Autoencoder, BernoulliDecoder};
 
 type Path = GeometricPath<Gaussian, GaussianMixture>;
 
@@ -257,12 +258,10 @@ fn an_autoencoder_of_maps_scores_itself_without_bias() {
     let linear = Schedule::linear(2).unwrap();
     let data = [dvector![1.0, 0.0, 1.0], dvector![0.0, 0.0, 1.0]];
     let encoder = AmortizedTransitions::new(KINDS[0], 2, 3, 2, 7).unwrap();
-    let decoder = BernoulliDecoder::new(2, 4, 3, 1).unwrap();
+    let decoder = BernoulliDecoder::new(2, 4, 3, 1);
     let training = Training::new(Objective::ImportanceWeighted { samples: 4 });
     let training = training.iterations(300).batch_size(64).learning_rate(0.01);
-    let trained = training
-        .train_autoencoder(encoder, decoder, &data, &linear)
-        .unwrap();
+    let trained = Autoencoder::train(training, encoder, decoder, &data, &linear).unwrap();
     for x in &data {
         let exact = evidence(&trained.decoder, x);
         assert!(
@@ -271,7 +270,7 @@ fn an_autoencoder_of_maps_scores_itself_without_bias() {
         );
         let likelihood = Likelihood::new(&trained.decoder, x).unwrap();
         let path = TemperedPath::new(Gaussian::standard(2).unwrap(), likelihood);
-        let flow = trained.encoder.given(x).unwrap();
+        let flow = trained.encoder.flow.given(x).unwrap();
         let check = testing::unbiasedness(&path, flow, linear.clone(), exact, 20_000, 2).unwrap();
         assert!(check.passes() && check.standard_error < 0.05, "{check}");
     }
@@ -295,7 +294,7 @@ fn a_group_sees_one_observation() {
     // One group: its bound is the evidence of one of two images, not that of their mixture.
     let linear = Schedule::linear(1).unwrap();
     let data = [1.0, 0.0].map(|bit| DVector::from_element(64, bit));
-    let decoder = BernoulliDecoder::new(2, 4, 64, 1).unwrap();
+    let decoder = BernoulliDecoder::new(2, 4, 64, 1);
     let evidences = data.each_ref().map(|x| evidence(&decoder, x));
     assert!((evidences[0] - evidences[1]).abs() > 1.5, "{evidences:?}");
     let mut seen = [0; 2];
@@ -303,8 +302,8 @@ fn a_group_sees_one_observation() {
         let encoder = AmortizedTransitions::new(KINDS[0], 2, 64, 1, 7).unwrap();
         let training = Training::new(Objective::ImportanceWeighted { samples: 512 });
         let training = training.iterations(1).batch_size(512).seed(seed);
-        let trained = training.train_autoencoder(encoder, decoder.clone(), &data, &linear);
-        let bound = trained.unwrap().curve[0].objective;
+        let trained = Autoencoder::train(training, encoder, decoder.clone(), &data, &linear);
+        let bound = trained.unwrap().encoder.curve[0].objective;
         let errors = evidences.map(|evidence| (bound - evidence).abs());
         assert!(errors[0].min(errors[1]) < 0.3, "{bound} of {evidences:?}");
         seen[usize::from(errors[1] < errors[0])] += 1;

@@ -12,8 +12,8 @@ use annealed::kernel::{
     TransitionKernel, Tunable, UnadjustedLangevin,
 };
 use annealed::learned::{
-    BernoulliDecoder, ConditionalGaussian, Coupling, InvertibleMap, LearnedTransitions, Likelihood,
-    Mean, mode_occupancy,
+    AmortizedTransitions, ConditionalGaussian, Coupling, InvertibleMap, LearnedTransitions, Mean,
+    mode_occupancy,
 };
 use annealed::levels::{LevelPath, Levels};
 use annealed::model::{
@@ -245,8 +245,7 @@ fn sizes_that_do_not_fit_are_refused() -> Result<()> {
         let _ = CategoricalUnits::uniform(2, k).and_then(|units| Harmonium::start(n, units, 1));
         let _ = CategoricalUnits::uniform(n, 2)
             .and_then(|units| Harmonium::new(DMatrix::zeros(n, k), DVector::zeros(k), units));
-        let _ = BernoulliDecoder::new(n, k, k, 1);
-        let _ = Likelihood::new(&BernoulliDecoder::new(2, 2, 2, 1)?, &DVector::zeros(n)).is_ok();
+        let _ = AmortizedTransitions::new(Mean::Affine, n, k, 1, 1);
         let _ = LearnedTransitions::new(Mean::Gated { hidden: k }, n, k, 1);
         let _ = ConditionalGaussian::from_parameters(Mean::Affine, n, vec![0.0; k]);
         let coupling = Coupling::Additive { hidden: k };

@@ -51,6 +51,8 @@ mod ridge;
 mod ridge_vectors;
 mod rounding;
 mod rounds;
+#[path = "../../examples/common/scatter_sheet.rs"]
+mod scatter_sheet;
 mod schedule_optimizers;
 mod schedules;
 mod serialization;

@@ -4,7 +4,7 @@
 
 use annealed::ais::{Ais, PartialRun, Run};
 use annealed::drift::{
-    BumpFeatures, DriftModifiedLangevin, EnsembleModifier, Maximum, QuadratureModifier, RidgeGibbs,
+    BumpFeatures, DriftModifiedLangevin, EnsembleModifier, QuadratureModifier, RidgeGibbs,
     RidgePrior, RidgeState, SeparableModifier, ShiftMonitor,
 };
 use annealed::kernel::{Either, LocalMetropolis, RandomWalkMetropolis, Slice};
@@ -191,14 +191,6 @@ fn ridge_values_survive_and_are_validated_as_they_are_read() {
     refused::<RidgePrior>(&prior, "/prior_deviation", json!(-1.0));
     let kernel = RidgeGibbs::collapsed();
     assert_eq!(through_json(&kernel), kernel);
-    let maximum = Maximum {
-        dimension: 2,
-        value: 1.0,
-        distance: 0.5,
-        lipschitz: 3.0,
-        prior_deviation: 1.0,
-    };
-    assert_eq!(through_json(&maximum), maximum);
 }
 
 #[test]

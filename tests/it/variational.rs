@@ -1,16 +1,20 @@
 //! Learned transitions: unbiased whatever the training achieved, refused where they do not fit.
 
+#[path = "../../examples/common/autoencoder.rs"]
+pub(crate) mod autoencoder;
+
 use annealed::ais::Ais;
 use annealed::kernel::{Hmc, Mala, Then, TransitionKernel, UnadjustedLangevin};
 use annealed::learned::{
     AmortizedTransitions, ConditionalGaussian, Decoder, LearnedTransitions, Likelihood, Mean,
-    Noise, Objective, TrainableDecoder, Training, TrainingError, Transition,
+    Noise, Objective, Training, TrainingError, Transition,
 };
 use annealed::model::{FunctionModel, Gaussian, GaussianMixture, NormalizedModel};
 use annealed::path::{AnnealingPath, GeometricPath, Stationary, TemperedPath};
 use annealed::rbm::{sigmoid, softplus};
 use annealed::schedule::Schedule;
 use annealed::testing;
+use autoencoder::{Autoencoder, TrainableDecoder};
 use nalgebra::{DVector, dmatrix, dvector};
 
 type Path = GeometricPath<Gaussian, GaussianMixture>;
@@ -263,7 +267,6 @@ fn schedules_of_another_length_and_empty_flows_are_refused() {
         let text = flow.unwrap_err().to_string();
         assert!(text.contains("invalid parameters"), "{text}");
     }
-    assert!(annealed::learned::BernoulliDecoder::new(2, 1 << 40, 3, 1).is_err());
 }
 
 #[test]
@@ -578,11 +581,8 @@ fn an_autoencoder_learns_and_scores_itself_without_bias() {
         (&strong, Objective::LossCalibrated { weight: 0.5 }, 0.07),
     ] {
         let training = short(objective).iterations(400).learning_rate(0.02);
-        let train = || {
-            training
-                .train_autoencoder(encoder(), before.clone(), &data, &linear)
-                .unwrap()
-        };
+        let train =
+            || Autoencoder::train(training, encoder(), before.clone(), &data, &linear).unwrap();
         let trained = train();
         assert_eq!(trained, train());
         let gain = mean_evidence(&trained.decoder) - mean_evidence(before);
@@ -593,7 +593,13 @@ fn an_autoencoder_learns_and_scores_itself_without_bias() {
             let noise = Noise::Student {
                 degrees_of_freedom: 5,
             };
-            let flow = trained.encoder.given(x).unwrap().with_noise(noise).unwrap();
+            let flow = trained
+                .encoder
+                .flow
+                .given(x)
+                .unwrap()
+                .with_noise(noise)
+                .unwrap();
             let exact = evidence(&trained.decoder, x);
             let check =
                 testing::unbiasedness(&path, flow, linear.clone(), exact, 20_000, 2).unwrap();
@@ -643,7 +649,7 @@ fn autoencoders_whose_parts_do_not_fit_are_refused() {
     let linear = Schedule::linear(2).unwrap();
     let good = short(Objective::Annealed).iterations(1);
     let train = |encoder, data: &[DVector<f64>], schedule: &Schedule| {
-        good.train_autoencoder(encoder, Slopes([0.1, 0.2]), data, schedule)
+        Autoencoder::train(good, encoder, Slopes([0.1, 0.2]), data, schedule)
     };
     assert!(train(encoder(), &bits(), &linear).is_ok());
     assert!(train(encoder(), &[], &linear).is_err());
@@ -705,7 +711,8 @@ fn a_decoder_that_returns_nan_is_an_error() {
     }
     let linear = Schedule::linear(2).unwrap();
     let decoder = Broken(Slopes([0.1, 0.2]));
-    let result = short(Objective::Annealed).train_autoencoder(encoder(), decoder, &bits(), &linear);
+    let training = short(Objective::Annealed);
+    let result = Autoencoder::train(training, encoder(), decoder, &bits(), &linear);
     match result.map(|_| ()).unwrap_err() {
         TrainingError::Diverged {
             iteration,

@@ -6,5 +6,6 @@ mod grosse_2013;
 mod huang_2018;
 mod kiwaki_2015;
 mod law;
+mod maximum;
 mod neal_2001;
 mod random_models;

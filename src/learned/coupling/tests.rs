@@ -1,7 +1,7 @@
 //! Maps against their inverses and finite differences.
 
 use super::*;
-use crate::learned::differences::{agree, share};
+use crate::learned::network::differences::{agree, share};
 use crate::random::{Purpose, StreamRng, stream};
 use rand::RngExt;
 
@@ -30,10 +30,7 @@ fn a_map_and_its_inverse_cancel() {
             let map = map(coupling, dimension, 0, &mut rng);
             let z = state(dimension, &mut rng);
             let (reached, _) = map.apply(&z).unwrap();
-            assert!(
-                (&reached - &z).amin() > 1e-6,
-                "every coordinate moves: {reached}"
-            );
+            assert!((&reached - &z).amin() > 1e-6, "all move: {reached}");
             assert!((map.invert(&reached).unwrap() - &z).amax() < 1e-11);
             let (back, _) = map.apply(&map.invert(&z).unwrap()).unwrap();
             assert!((back - z).amax() < 1e-11, "{coupling:?}, {dimension}");
@@ -67,11 +64,8 @@ fn the_log_determinant_is_that_of_the_jacobian() {
         }
     }
     // A kink of a rectifier within a step makes few disagree.
-    assert!(
-        share(&agrees) > 0.97 && moved > 1.0,
-        "{}, {moved}",
-        share(&agrees)
-    );
+    let share = share(&agrees);
+    assert!(share > 0.97 && moved > 1.0, "{share}, {moved}");
 }
 
 #[test]
@@ -141,11 +135,8 @@ fn a_map_starts_as_the_identity() {
 #[test]
 fn wrong_shapes_are_refused() {
     let mut rng = stream(5, Purpose::Run, 0);
-    for (coupling, dimension) in [
-        (KINDS[0], 1),
-        (KINDS[1], 0),
-        (Coupling::Affine { hidden: 0 }, 2),
-    ] {
+    let without = Coupling::Affine { hidden: 0 };
+    for (coupling, dimension) in [(KINDS[0], 1), (KINDS[1], 0), (without, 2)] {
         assert!(InvertibleMap::new(coupling, dimension, &mut rng).is_err());
     }
     let map = InvertibleMap::new(KINDS[0], 2, &mut rng).unwrap();

@@ -1,10 +1,10 @@
 //! Gradients of the objectives against finite differences.
 
 use super::*;
+use crate::learned::ascent::Groups;
 use crate::learned::conditional::Mean;
 use crate::learned::coupling::Coupling;
-use crate::learned::differences::{agree, share};
-use crate::learned::importance::Groups;
+use crate::learned::network::differences::{agree, share};
 use crate::learned::objective::Objective;
 use crate::learned::transition::Family;
 use crate::model::{Gaussian, GaussianMixture};
@@ -80,12 +80,8 @@ fn agreement(seed: u64, family: Family, local_weight: f64) -> f64 {
     let path = path();
     let flow = random(family, seed);
     let mut batch = Minibatch::new(&flow, 7);
-    let paths = std::slice::from_ref(&path);
-    batch.draw(
-        paths,
-        Noise::Gaussian,
-        &mut stream(seed, Purpose::Training, 0),
-    );
+    let rng = &mut stream(seed, Purpose::Training, 0);
+    batch.draw(std::slice::from_ref(&path), Noise::Gaussian, rng);
     batch.follow(&flow);
     let weights = Weights {
         local: local_weight,
@@ -93,13 +89,24 @@ fn agreement(seed: u64, family: Family, local_weight: f64) -> f64 {
         density: DENSITY,
     };
     let gradients = batch.gradient(&flow, &energies(&batch, &path), weights, &[1.0; 7]);
+    share_of(&gradients, &flow, |moved, t| {
+        objective(&mut batch, moved, &path, t, local_weight)
+    })
+}
+
+/// The share of the derivatives that agree with the slopes of `value(moved flow, transition)`.
+fn share_of(
+    gradients: &[TransitionGradient],
+    flow: &LearnedTransitions,
+    mut value: impl FnMut(&LearnedTransitions, usize) -> f64,
+) -> f64 {
     let mut agrees = Vec::new();
     for (t, gradient) in gradients.iter().enumerate() {
         for (part, derivatives) in gradient.iter().enumerate() {
             agrees.extend(agree(derivatives, 1e-5, |i, step| {
                 let mut moved = flow.clone();
                 moved.transitions[t].parameters_mut()[part][i] += step;
-                objective(&mut batch, &moved, &path, t, local_weight)
+                value(&moved, t)
             }));
         }
     }
@@ -136,10 +143,7 @@ fn log_weights(batch: &Minibatch, flow: &LearnedTransitions, path: &Path) -> Vec
 #[test]
 fn the_gradient_of_the_importance_weighted_bound_agrees_with_finite_differences() {
     let (path, k) = (path(), 4);
-    let bound = |log_weights: &[f64]| {
-        let groups: Vec<f64> = log_weights.chunks(k).map(log_mean_exp).collect();
-        mean(&groups)
-    };
+    let bound = |weights: &[f64]| mean(&weights.chunks(k).map(log_mean_exp).collect::<Vec<_>>());
     for (seed, family) in families().into_iter().enumerate() {
         let flow = random(family, seed as u64);
         let mut batch = Minibatch::new(&flow, 2 * k);
@@ -151,17 +155,10 @@ fn the_gradient_of_the_importance_weighted_bound_agrees_with_finite_differences(
         assert!(groups.gap > 0.1, "unequal weights: {}", groups.gap);
         let energies = energies(&batch, &path);
         let gradients = batch.gradient(&flow, &energies, weights, &groups.shares);
-        let mut agrees = Vec::new();
-        for (t, gradient) in gradients.iter().enumerate() {
-            for (part, derivatives) in gradient.iter().enumerate() {
-                agrees.extend(agree(derivatives, 1e-5, |i, step| {
-                    let mut moved = flow.clone();
-                    moved.transitions[t].parameters_mut()[part][i] += step;
-                    batch.follow(&moved);
-                    bound(&log_weights(&batch, &moved, &path))
-                }));
-            }
-        }
-        assert!(share(&agrees) > 0.97, "{family:?}: {}", share(&agrees));
+        let share = share_of(&gradients, &flow, |moved, _| {
+            batch.follow(moved);
+            bound(&log_weights(&batch, moved, &path))
+        });
+        assert!(share > 0.97, "{family:?}: {share}");
     }
 }

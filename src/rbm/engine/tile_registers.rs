@@ -3,7 +3,7 @@
 use std::arch::asm;
 use std::marker::PhantomData;
 
-use crate::num::amx;
+use crate::num::engine::amx;
 use crate::rbm::engine::layers::{GROUP, Line};
 use crate::rbm::engine::tiles::{DEPTH, DIGITS, DigitSums, ROWS, Tile};
 

@@ -1,4 +1,4 @@
-//! A recorder of the shifts that drift modifiers make, and of those that the kernel's bound cuts.
+//! Recorders: of the shifts that drift modifiers make, and of an objective that is annealed.
 
 use nalgebra::DVector;
 
@@ -7,17 +7,15 @@ use crate::chain::{Block, Stage};
 use crate::drift::DriftModifier;
 use crate::drift::langevin::DriftModifiedLangevin;
 use crate::model::Differentiable;
+use crate::num::WeightedMean;
 use crate::path::Intermediate;
 
 /// The share of living chains above which [`ShiftMonitor::warning`] gives a warning.
 const TOLERATED_SHARE: f64 = 1e-3;
 
-/// A recorder of the lengths `delta |G|` of the shifts of a [`DriftModifiedLangevin`] kernel. At each
-/// recorded stage it evaluates G once for each chain, at the state reached.
-///
-/// It sees only states where chains are. Between modes, where no chain is left, a bound may cut
-/// shifts unseen. The mass that G would have carried across is then missing, which adds to the
-/// variance of the estimate.
+/// A recorder of the lengths `delta |G|` of the shifts of a [`DriftModifiedLangevin`] kernel. At each recorded
+/// stage it evaluates G once for each chain, at the state reached. Between modes, where no chain is left, a
+/// bound may cut shifts unseen.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ShiftMonitor<D> {
@@ -25,7 +23,7 @@ pub struct ShiftMonitor<D> {
     stages: Vec<Shifts>,
 }
 
-/// Shifts at one stage.
+/// The shifts at one stage.
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Shifts {
@@ -61,14 +59,12 @@ pub struct ShiftsCut {
 impl<D> ShiftMonitor<D> {
     /// A monitor of this kernel's shifts. Each block of chains clones it.
     pub fn new(kernel: DriftModifiedLangevin<D>) -> Self {
-        Self {
-            kernel,
-            stages: Vec::new(),
-        }
+        let stages = Vec::new();
+        Self { kernel, stages }
     }
 
-    /// `(beta_k, share of the living chains whose shift was cut, longest shift before the cut)` at
-    /// each recorded stage.
+    /// Returns `(beta_k, share of the living chains whose shift was cut, longest shift before the cut)` at each
+    /// recorded stage.
     pub fn shifts(&self) -> impl Iterator<Item = (f64, f64, f64)> {
         let row = |s: &Shifts| (s.beta, s.share(), s.longest);
         self.stages.iter().map(row)
@@ -128,5 +124,92 @@ impl<D> Merge for ShiftMonitor<D> {
             mine.cut += theirs.cut;
             mine.longest = mine.longest.max(theirs.longest);
         }
+    }
+}
+
+/// A recorder of an objective L along a run: its weighted mean at each recorded stage, and the best point among
+/// the chains there.
+#[derive(Clone)]
+pub struct ObjectiveTrace<F, S> {
+    objective: F,
+    best: Option<(f64, S)>,
+    stages: Vec<Traced>,
+}
+
+/// L at one stage.
+#[derive(Debug, Clone, Copy)]
+struct Traced {
+    beta: f64,
+    mean: WeightedMean,
+    best: f64,
+}
+
+impl<F: Fn(&S) -> f64, S> ObjectiveTrace<F, S> {
+    /// A recorder of this objective, which is to be maximised.
+    pub fn new(objective: F) -> Self {
+        let (best, stages) = (None, Vec::new());
+        Self {
+            objective,
+            best,
+            stages,
+        }
+    }
+}
+
+impl<F, S> ObjectiveTrace<F, S> {
+    /// The largest value found and its point, or `None` before any finite value.
+    pub fn best(&self) -> Option<(f64, &S)> {
+        self.best.as_ref().map(|(value, state)| (*value, state))
+    }
+
+    /// Returns `(beta_k, mean of L under p_k, largest L among the chains)` at each recorded stage.
+    pub fn stages(&self) -> impl Iterator<Item = (f64, f64, f64)> {
+        let row = |stage: &Traced| (stage.beta, stage.mean.get(), stage.best);
+        self.stages.iter().map(row)
+    }
+}
+
+impl<M, F> Recorder<M> for ObjectiveTrace<F, M::State>
+where
+    M: Intermediate<State: Clone>,
+    F: Fn(&M::State) -> f64 + Clone,
+{
+    fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>) {
+        let mut traced = Traced {
+            beta: stage.beta,
+            mean: WeightedMean::default(),
+            best: f64::NEG_INFINITY,
+        };
+        for (state, &log_weight) in block.states().iter().zip(block.log_weights()) {
+            let value = (self.objective)(state);
+            traced.mean.add(log_weight, value);
+            traced.best = traced.best.max(value);
+            if value.is_finite() && self.best.as_ref().is_none_or(|best| value > best.0) {
+                self.best = Some((value, state.clone()));
+            }
+        }
+        self.stages.push(traced);
+    }
+}
+
+impl<F, S> Merge for ObjectiveTrace<F, S> {
+    fn merge(&mut self, right: Self) {
+        for (mine, theirs) in self.stages.iter_mut().zip(&right.stages) {
+            mine.mean.merge(&theirs.mean);
+            mine.best = mine.best.max(theirs.best);
+        }
+        let value = |best: &Option<(f64, S)>| best.as_ref().map_or(f64::NEG_INFINITY, |b| b.0);
+        if value(&right.best) > value(&self.best) {
+            self.best = right.best;
+        }
+    }
+}
+
+impl<F, S: std::fmt::Debug> std::fmt::Debug for ObjectiveTrace<F, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ObjectiveTrace")
+            .field("best", &self.best)
+            .field("stages", &self.stages)
+            .finish_non_exhaustive()
     }
 }

@@ -1,0 +1,188 @@
+//! Macros that write setters, serialise a struct by a list of fields, and check the fields when they are read.
+//! Without the feature `serde` the latter expand to nothing.
+
+/// Implements `Deserialize` by a list of fields and an expression of type `Result<Self>` that makes
+/// the struct from them: mostly a call of its constructor.
+///
+/// A parameter's further bounds follow the first after a `|`. The first form is for structs that are written as one
+/// value, such as a list.
+macro_rules! deserialize_checked {
+    ($name:ident as ($value:ident: $type:ty) => $make:expr) => {
+        #[cfg(feature = "serde")]
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<Format>(format: Format) -> std::result::Result<Self, Format::Error>
+            where
+                Format: serde::Deserializer<'de>,
+            {
+                let $value = <$type as serde::Deserialize>::deserialize(format)?;
+                let made: $crate::Result<Self> = $make;
+                made.map_err(serde::de::Error::custom)
+            }
+        }
+    };
+    (
+        $name:ident $(<$($parameter:ident $(: $bound:path $(| $more:path)*)?),+>)? {
+            $($(#[$attribute:meta])* $field:ident: $type:ty),+ $(,)?
+        } => $make:expr
+    ) => {
+        #[cfg(feature = "serde")]
+        impl<'de, $($($parameter: serde::Deserialize<'de> $(+ $bound $(+ $more)*)?),+)?>
+            serde::Deserialize<'de> for $name $(<$($parameter),+>)?
+        {
+            fn deserialize<Format>(format: Format) -> std::result::Result<Self, Format::Error>
+            where
+                Format: serde::Deserializer<'de>,
+            {
+                let ($($field,)+) = {
+                    #[derive(serde::Deserialize)]
+                    struct $name $(<$($parameter $(: $bound $(+ $more)*)?),+>)? {
+                        $($(#[$attribute])* $field: $type),+
+                    }
+                    let read = <$name $(<$($parameter),+>)?>::deserialize(format)?;
+                    ($(read.$field,)+)
+                };
+                let made: $crate::Result<Self> = $make;
+                made.map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+pub(crate) use deserialize_checked;
+
+/// Implements `Serialize` by a list of fields and their values, which the struct need not hold, or
+/// by one value.
+macro_rules! serialize_as {
+    ($name:ident as $this:ident ($value:expr)) => {
+        #[cfg(feature = "serde")]
+        impl serde::Serialize for $name {
+            fn serialize<Format>(&self, format: Format) -> std::result::Result<Format::Ok, Format::Error>
+            where
+                Format: serde::Serializer,
+            {
+                let $this = self;
+                serde::Serialize::serialize(&$value, format)
+            }
+        }
+    };
+    (
+        $name:ident $(<$($parameter:ident: $bound:path),+>)? as $this:ident {
+            $($field:ident: $value:expr),+ $(,)?
+        }
+    ) => {
+        #[cfg(feature = "serde")]
+        impl $(<$($parameter: $bound + serde::Serialize),+>)? serde::Serialize
+            for $name $(<$($parameter),+>)?
+        {
+            fn serialize<Format>(&self, format: Format) -> std::result::Result<Format::Ok, Format::Error>
+            where
+                Format: serde::Serializer,
+            {
+                use serde::ser::SerializeStruct;
+                let $this = self;
+                let fields = [$(stringify!($field)),+].len();
+                let mut state = format.serialize_struct(stringify!($name), fields)?;
+                $(state.serialize_field(stringify!($field), &$value)?;)+
+                state.end()
+            }
+        }
+    };
+}
+pub(crate) use serialize_as;
+
+/// Writes, for each field named with its type, the method of that name which sets it and returns the
+/// builder. `field of part: Type` sets a field of the builder's field `part`.
+macro_rules! setters {
+    ($($(#[$doc:meta])* $field:ident $(of $part:ident)?: $type:ty,)+) => {$(
+        $(#[$doc])*
+        pub fn $field(mut self, $field: $type) -> Self {
+            self$(.$part)?.$field = $field;
+            self
+        }
+    )+};
+}
+pub(crate) use setters;
+
+/// Logarithms of weights in formats without infinities, such as JSON: `-inf` is written as none. Binary formats hold
+/// every number.
+#[cfg(feature = "serde")]
+pub(crate) mod serial {
+    /// A single logarithm.
+    pub(crate) mod log_value {
+        use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+        pub(crate) fn serialize<S: Serializer>(
+            value: &f64,
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
+            if !serializer.is_human_readable() {
+                return value.serialize(serializer);
+            }
+            let finite = Some(*value).filter(|&x| x > f64::NEG_INFINITY);
+            finite.serialize(serializer)
+        }
+
+        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<f64, D::Error> {
+            if !deserializer.is_human_readable() {
+                return f64::deserialize(deserializer);
+            }
+            Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NEG_INFINITY))
+        }
+    }
+
+    /// A list of logarithms.
+    pub(crate) mod log_values {
+        use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+        pub(crate) fn serialize<S: Serializer>(
+            values: &[f64],
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
+            if !serializer.is_human_readable() {
+                return values.serialize(serializer);
+            }
+            let finite = |&x: &f64| Some(x).filter(|&x| x > f64::NEG_INFINITY);
+            serializer.collect_seq(values.iter().map(finite))
+        }
+
+        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<Vec<f64>, D::Error> {
+            if !deserializer.is_human_readable() {
+                return Vec::deserialize(deserializer);
+            }
+            let values = Vec::<Option<f64>>::deserialize(deserializer)?;
+            let values = values.into_iter();
+            Ok(values.map(|x| x.unwrap_or(f64::NEG_INFINITY)).collect())
+        }
+    }
+}
+
+#[cfg(all(test, feature = "checkpoint"))]
+mod tests {
+    use super::serial::{log_value, log_values};
+    use serde::{Deserialize, Serialize};
+
+    #[derive(Serialize, Deserialize)]
+    struct Written {
+        #[serde(with = "log_value")]
+        one: f64,
+        #[serde(with = "log_values")]
+        more: Vec<f64>,
+    }
+
+    #[test]
+    fn a_binary_format_keeps_every_number() {
+        let values = [f64::NAN, f64::NEG_INFINITY, -0.0, 1.5];
+        for one in values {
+            let more = values.to_vec();
+            let bytes = postcard::to_extend(&Written { one, more }, Vec::new()).unwrap();
+            let read: Written = postcard::from_bytes(&bytes).unwrap();
+            assert_eq!(read.one.to_bits(), one.to_bits());
+            let more = read.more.iter().zip(values);
+            assert!(more.clone().count() == 4);
+            assert!(more.into_iter().all(|(a, b)| a.to_bits() == b.to_bits()));
+        }
+    }
+}
