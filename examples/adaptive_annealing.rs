@@ -17,6 +17,7 @@ mod bumps;
 
 use std::collections::BTreeMap;
 
+use annealed::adaptive::StepSizeTuning;
 use annealed::ais::{Ais, Run};
 use annealed::drift::{
     DriftModifiedLangevin, RidgeGibbs, RidgePath, RidgeState, SeparableModifier, ShiftMonitor,
@@ -26,7 +27,6 @@ use annealed::estimate::Estimate;
 use annealed::kernel::{Mala, Mixture, PersistentHmc, TransitionKernel, UnadjustedLangevin};
 use annealed::model::NormalizedModel;
 use annealed::path::AnnealingPath;
-use annealed::pilot::StepSizeTuning;
 use annealed::schedule::Schedule;
 use bumps::{Drift, l1_error, modifier, path};
 use clap::Parser;

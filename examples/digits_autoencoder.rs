@@ -11,6 +11,7 @@ mod autoencoder;
 
 use std::time::Instant;
 
+use annealed::adaptive::StepSizeTuning;
 use annealed::ais::Ais;
 use annealed::data::digits;
 use annealed::kernel::Hmc;
@@ -19,7 +20,6 @@ use annealed::learned::{
 };
 use annealed::model::Gaussian;
 use annealed::path::TemperedPath;
-use annealed::pilot::StepSizeTuning;
 use annealed::schedule::Schedule;
 use autoencoder::{Autoencoder, BernoulliDecoder};
 use clap::Parser;

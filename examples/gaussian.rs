@@ -8,6 +8,7 @@
 //! cargo run --release --example gaussian
 //! ```
 
+use annealed::adaptive::StepSizeTuning;
 use annealed::ais::Ais;
 use annealed::kernel::{
     CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, PersistentHmc, RandomWalkMetropolis,
@@ -15,7 +16,6 @@ use annealed::kernel::{
 };
 use annealed::model::{Gaussian, NormalizedModel};
 use annealed::path::{AnnealingPath, GaussianPath};
-use annealed::pilot::StepSizeTuning;
 use annealed::schedule::Schedule;
 use nalgebra::{dmatrix, dvector};
 

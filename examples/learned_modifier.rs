@@ -11,12 +11,12 @@
 //! cargo run --release --example learned_modifier -- --seeds 20
 //! ```
 
+use annealed::adaptive::StepSizeTuning;
 use annealed::ais::{Ais, Run};
 use annealed::drift::{BumpFeatures, DriftModifiedLangevin, EnsembleModifier};
 use annealed::kernel::{Mala, PersistentHmc, StepSize, TransitionKernel, UnadjustedLangevin};
 use annealed::model::{Differentiable, FunctionModel, Gaussian, NormalizedModel};
 use annealed::path::{AnnealingPath, TemperedPath};
-use annealed::pilot::StepSizeTuning;
 use annealed::schedule::Schedule;
 use clap::Parser;
 use nalgebra::{DVector, dvector};

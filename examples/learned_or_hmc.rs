@@ -13,12 +13,12 @@
 
 use std::time::Instant;
 
+use annealed::adaptive::StepSizeTuning;
 use annealed::ais::{Ais, Run};
 use annealed::kernel::{Hmc, Mala, Repeat};
 use annealed::learned::{LearnedTransitions, Mean, Noise, Objective, Training};
 use annealed::model::{Gaussian, GaussianMixture};
 use annealed::path::GeometricPath;
-use annealed::pilot::StepSizeTuning;
 use annealed::schedule::Schedule;
 use clap::Parser;
 use nalgebra::{DMatrix, DVector};

@@ -11,13 +11,14 @@
 //! cargo run --release --example regression
 //! ```
 
-use annealed::ais::{Ais, SandwichReport};
+use annealed::adaptive::StepSizeTuning;
+use annealed::ais::Ais;
+use annealed::bidirectional::SandwichReport;
 use annealed::kernel::Hmc;
 use annealed::model::{
     Differentiable, FunctionModel, Gaussian, NormalizedModel, Sampleable, UnnormalizedModel,
 };
 use annealed::path::TemperedPath;
-use annealed::pilot::StepSizeTuning;
 use annealed::rand::RngExt;
 use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DVector};

@@ -10,6 +10,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use annealed::adaptive::StepSizeTuning;
 use annealed::ais::Ais;
 use annealed::kernel::{Hmc, RandomWalkMetropolis, TransitionKernel};
 use annealed::model::{
@@ -17,8 +18,7 @@ use annealed::model::{
 };
 use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, TemperedPath};
 use annealed::pilot::{
-    BinnedSchedule, ConstantConditionalEss, Friction, Pilot, ScheduleOptimizer, StepSizeTuning,
-    VarOpt,
+    BinnedSchedule, ConstantConditionalEss, Friction, Pilot, ScheduleOptimizer, VarOpt,
 };
 use annealed::rand::RngExt;
 use annealed::random::{Purpose, stream};

@@ -3,8 +3,9 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+pub mod adaptive;
 pub mod ais;
-pub mod chain;
+pub mod bidirectional;
 pub mod data;
 pub mod drift;
 pub mod error;
@@ -59,6 +60,7 @@ pub mod path;
 pub mod pilot;
 #[cfg(feature = "plot")]
 pub mod plot;
+pub mod population;
 pub mod random;
 pub mod rbm;
 pub mod schedule;
@@ -77,18 +79,16 @@ pub use {nalgebra, rand};
 pub mod prelude {
     pub use nalgebra::{DMatrix, DVector};
 
-    pub use crate::ais::{
-        Ais, Bridge, Expectations, PartialRun, Population, Resampling, ReverseRun, Run,
-        SandwichReport, TargetSamples, WasteFree,
-    };
-    pub use crate::chain::{NonFinite, Stage, Step};
+    pub use crate::adaptive::{Adaptation, Rounds, StepSizeTuning};
+    pub use crate::ais::{Ais, Expectations, PartialRun, Run};
+    pub use crate::bidirectional::{Bridge, ReverseRun, SandwichReport, TargetSamples};
     pub use crate::estimate::Warning;
     pub use crate::harmonium::{CategoricalUnits, GaussianUnits, Harmonium, HarmoniumPath};
     pub use crate::kernel::{
         CoordinateGibbs, Either, Hmc, Invariant, LocalMetropolis, LocalProposal, Mala, Metropolis,
-        Mixture, PersistentHmc, Preconditioner, RandomWalkMetropolis, Repeat, Reversal, Slice,
-        StepSize, SymmetricProposal, TemperedTransitions, Then, TransitionKernel, Tunable,
-        UnadjustedLangevin,
+        Mixture, NonFinite, PersistentHmc, Preconditioner, RandomWalkMetropolis, Repeat, Reversal,
+        Slice, Stage, Step, StepSize, SymmetricProposal, TemperedTransitions, Then,
+        TransitionKernel, Tunable, UnadjustedLangevin,
     };
     pub use crate::levels::Levels;
     pub use crate::model::{
@@ -100,9 +100,10 @@ pub mod prelude {
         Stationary, TemperedPath,
     };
     pub use crate::pilot::{
-        Adaptation, BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot,
-        PilotWarning, Rounds, ScheduleOptimizer, StepSizeTuning, Survey, VarOpt,
+        BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, PilotWarning,
+        ScheduleOptimizer, Survey, VarOpt,
     };
+    pub use crate::population::{Population, Resampling, WasteFree};
     pub use crate::rbm::{BaseRate, BlockGibbs, ContrastiveDivergence, Rbm, RbmPath, StartSearch};
     #[cfg(feature = "npz")]
     pub use crate::rbm::{BinaryData, RbmFile};

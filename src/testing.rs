@@ -38,8 +38,7 @@ use std::fmt;
 use nalgebra::DVector;
 
 use crate::ais::Ais;
-use crate::chain::{Block, Stage};
-use crate::kernel::TransitionKernel;
+use crate::kernel::{Block, Stage, TransitionKernel};
 use crate::model::{Differentiable, central_difference};
 use crate::num::Moments;
 use crate::path::{AnnealingPath, Intermediate};

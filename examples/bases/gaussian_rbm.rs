@@ -3,9 +3,8 @@
 use std::f64::consts::{LN_2, TAU};
 
 use annealed::Result;
-use annealed::chain::{NonFinite, Stage, Step};
 use annealed::estimate::log_sum_exp;
-use annealed::kernel::TransitionKernel;
+use annealed::kernel::{NonFinite, Stage, Step, TransitionKernel};
 use annealed::model::{Gaussian, UnnormalizedModel};
 use annealed::path::{AnnealingPath, Intermediate};
 use annealed::random::{Purpose, stream};

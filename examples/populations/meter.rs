@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use annealed::Result;
-use annealed::chain::Block;
-use annealed::kernel::{Invariant, Reversal};
+use annealed::kernel::{Block, Invariant, Reversal};
 use annealed::prelude::*;
 use rand::Rng;
 

@@ -1,10 +1,10 @@
 //! The methods, each written once for any path and kernel.
 
-use annealed::ais::{Resampling, WasteFree};
+use annealed::adaptive::{Adaptation, Adapted, Rounds};
 use annealed::kernel::Invariant;
 use annealed::levels::LevelsRun;
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
-use annealed::pilot::{Adaptation, Adapted, Rounds};
+use annealed::population::{Resampling, WasteFree};
 use annealed::prelude::*;
 use annealed::random::{Purpose, stream};
 use annealed::tempering::Tempering;

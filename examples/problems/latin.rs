@@ -1,7 +1,6 @@
 //! Latin squares: n rows that are permutations of n symbols, with no symbol twice in a column.
 
-use annealed::chain::Decisions;
-use annealed::kernel::Invariant;
+use annealed::kernel::{Decisions, Invariant};
 use annealed::prelude::*;
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use annealed::ais::{Ais, Merge, Recorder};
-use annealed::chain::{Block, Stage};
 use annealed::estimate::Estimate;
+use annealed::kernel::{Block, Stage};
 use annealed::path::{AnnealingPath, Intermediate};
 use annealed::plot::Chart;
 use annealed::rbm::{BlockGibbs, RbmPath};

@@ -1,8 +1,8 @@
 //! Joint costs of the segments of a geometric path by chains at the knots, with the engine of the runs.
 
 use annealed::Result;
-use annealed::ais::Population;
 use annealed::path::BetaDerivative;
+use annealed::population::Population;
 use annealed::random::{Purpose, stream};
 use annealed::rbm::{BlockGibbs, RbmPath};
 use annealed::schedule::Schedule;

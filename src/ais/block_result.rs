@@ -10,35 +10,35 @@ use crate::work::{Forest, Merge, Node};
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct BlockResult<S, R> {
-    pub(super) chains: FinalStates<S>,
-    pub(super) sums: StageSums<R>,
+    pub(crate) chains: FinalStates<S>,
+    pub(crate) sums: StageSums<R>,
 }
 
 /// FinalStates at the end of the schedule.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct FinalStates<S> {
-    pub(super) states: Vec<S>,
+    pub(crate) states: Vec<S>,
     #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_values"))]
-    pub(super) log_weights: Vec<f64>,
+    pub(crate) log_weights: Vec<f64>,
     /// For each chain the index of the one that it descends from; empty where nothing was resampled.
-    pub(super) roots: Vec<usize>,
+    pub(crate) roots: Vec<usize>,
 }
 
 /// Sums over the stages that chains have passed.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct StageSums<R> {
-    pub(super) windows: Vec<Window>,
-    pub(super) recorder: R,
+    pub(crate) windows: Vec<Window>,
+    pub(crate) recorder: R,
     /// Number of living chains that ended where the base has no density.
-    pub(super) uncovered: usize,
+    pub(crate) uncovered: usize,
 }
 
 impl<S> FinalStates<S> {
     /// Whether there are so many chains, each with a number for a weight. `roots` tells whether each has a
     /// root.
-    pub(super) fn are(&self, chains: usize, with_roots: bool) -> bool {
+    pub(crate) fn are(&self, chains: usize, with_roots: bool) -> bool {
         let roots = if with_roots { chains } else { 0 };
         let is_weight = |weight: &f64| *weight < f64::INFINITY;
         self.states.len() == chains
@@ -47,14 +47,14 @@ impl<S> FinalStates<S> {
             && self.roots.len() == roots
     }
 
-    pub(super) fn extend(&mut self, right: Self) {
+    pub(crate) fn extend(&mut self, right: Self) {
         self.states.extend(right.states);
         self.log_weights.extend(right.log_weights);
         self.roots.extend(right.roots);
     }
 
     /// Adds chains whose first has this index in the run. Roots become places in the list.
-    pub(super) fn append(&mut self, mut right: Self, first: usize) {
+    pub(crate) fn append(&mut self, mut right: Self, first: usize) {
         let place = self.log_weights.len();
         for root in &mut right.roots {
             *root = *root - first + place;
@@ -63,7 +63,7 @@ impl<S> FinalStates<S> {
     }
 
     /// The chains of each node, of which there are as many as there should be. Roots become indices in the run.
-    pub(super) fn divided<R>(
+    pub(crate) fn divided<R>(
         self,
         settings: &Settings,
         sums: Forest<StageSums<R>>,
@@ -92,9 +92,8 @@ impl<S> FinalStates<S> {
 
 impl<S, R> BlockResult<S, R> {
     /// Whether this can be the result of these chains.
-    pub(super) fn fits(&self, settings: &Settings, chains: &Range<usize>) -> bool {
-        self.chains
-            .are(chains.len(), settings.interaction.is_some())
+    pub(crate) fn fits(&self, settings: &Settings, chains: &Range<usize>) -> bool {
+        self.chains.are(chains.len(), settings.selection.is_some())
             && self.chains.roots.iter().all(|root| chains.contains(root))
             && self.sums.fits(settings.windows().count(), chains.len())
     }
@@ -112,7 +111,7 @@ impl<S> Default for FinalStates<S> {
 
 impl<R> StageSums<R> {
     /// Whether there are so many windows, and nothing counts more than so many chains.
-    pub(super) fn fits(&self, windows: usize, chains: usize) -> bool {
+    pub(crate) fn fits(&self, windows: usize, chains: usize) -> bool {
         let mut counted = self.windows.iter();
         self.windows.len() == windows
             && counted.all(|window| window.fits(chains))

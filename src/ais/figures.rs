@@ -10,14 +10,14 @@ use crate::estimate::{Estimate, Warning};
 
 /// What follows from the chains of a run and their sums along the schedule.
 #[derive(Debug, Clone)]
-pub(super) struct Figures {
+pub(crate) struct Figures {
     /// Of `log(Z_K / Z_0)`.
-    pub(super) estimate: Estimate,
-    pub(super) thermodynamic_log_z: Option<f64>,
+    pub(crate) estimate: Estimate,
+    pub(crate) thermodynamic_log_z: Option<f64>,
     /// How far rounding may move log Z, as the path says or as the size of log densities and log weights does.
-    pub(super) rounding_error: f64,
-    pub(super) stages: Vec<StageSummary>,
-    pub(super) warnings: Vec<Warning>,
+    pub(crate) rounding_error: f64,
+    pub(crate) stages: Vec<StageSummary>,
+    pub(crate) warnings: Vec<Warning>,
 }
 
 impl Figures {
@@ -25,7 +25,7 @@ impl Figures {
     ///
     /// # Errors
     /// Weights that are all zero.
-    pub(super) fn of<S, R>(
+    pub(crate) fn of<S, R>(
         settings: &Settings,
         chains: &FinalStates<S>,
         sums: &StageSums<R>,
@@ -58,14 +58,14 @@ impl Figures {
             standard_error,
         });
         // Where moves overshoot, they are what the variance comes from.
-        let resampled = settings.interaction.is_some();
+        let resampled = settings.selection.is_some();
         let concentrated = stages::concentrated_variance(&self.stages, resampled);
         warnings.extend(missing.or(concentrated));
         warnings
     }
 
     /// Warns of chains that are not there.
-    pub(super) fn warn_of_missing(&mut self, missing: &[Range<usize>], finished: usize) {
+    pub(crate) fn warn_of_missing(&mut self, missing: &[Range<usize>], finished: usize) {
         let chains: usize = missing.iter().map(Range::len).sum();
         let warning = Warning::MissingChains {
             missing: chains,

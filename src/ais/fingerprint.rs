@@ -3,10 +3,10 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::population::Population;
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::model::UnnormalizedModel;
 use crate::path::AnnealingPath;
+use crate::population::Population;
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::work::caught;

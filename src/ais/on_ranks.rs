@@ -87,7 +87,7 @@ where
 impl Settings {
     /// Sees to it that all ranks have the same settings, path and kernel, and the same fingerprint where they write
     /// checkpoints.
-    pub(super) fn agree(
+    pub(crate) fn agree(
         &self,
         ranks: &mut Ranks,
         fingerprint: Option<u32>,

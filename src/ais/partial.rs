@@ -23,14 +23,14 @@ use crate::{Error, Result};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]
 pub struct PartialRun<S, R = ()> {
-    pub(super) settings: Settings,
+    pub(crate) settings: Settings,
     /// From left to right.
-    pub(super) nodes: Forest<BlockResult<S, R>>,
-    pub(super) stopped_by: StoppedBy,
-    pub(super) seconds: f64,
+    pub(crate) nodes: Forest<BlockResult<S, R>>,
+    pub(crate) stopped_by: StoppedBy,
+    pub(crate) seconds: f64,
     /// What tells its path and kernel from others, where that is known.
     #[cfg_attr(feature = "serde", serde(default))]
-    pub(super) probe: Option<Probe>,
+    pub(crate) probe: Option<Probe>,
 }
 
 impl<S, R: Merge> PartialRun<S, R> {
@@ -88,7 +88,7 @@ impl<S, R: Merge> PartialRun<S, R> {
 
     /// The blocks of a run that was saved.
     #[cfg(feature = "serde")]
-    pub(super) fn reassembled(
+    pub(crate) fn reassembled(
         settings: Settings,
         chains: FinalStates<S>,
         sums: Forest<StageSums<R>>,
@@ -99,7 +99,7 @@ impl<S, R: Merge> PartialRun<S, R> {
         Error::check(within, "sums", "blocks beyond the last", expected)?;
         let blocks = sums.iter().map(Node::blocks);
         let finished = blocks.map(|blocks| settings.chains_of(blocks).len()).sum();
-        let roots = if settings.interaction.is_some() {
+        let roots = if settings.selection.is_some() {
             finished
         } else {
             0
@@ -120,7 +120,7 @@ impl<S, R: Merge> PartialRun<S, R> {
     }
 
     /// Refuses chains and settings that do not fit, which a damaged file may hold.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let settings = &self.settings;
         let fits = |node: &Node<BlockResult<S, R>>| {
             node.value
@@ -135,7 +135,7 @@ impl<S, R: Merge> PartialRun<S, R> {
     }
 
     /// Refuses blocks that are not in order, or there twice.
-    pub(super) fn check_order(&self) -> Result<()> {
+    pub(crate) fn check_order(&self) -> Result<()> {
         let mut end = 0;
         for blocks in self.nodes.iter().map(Node::blocks) {
             let chain = self.settings.chains_of(blocks.clone()).start;
@@ -149,7 +149,7 @@ impl<S, R: Merge> PartialRun<S, R> {
 
 impl<S, R: Merge + Clone> PartialRun<S, R> {
     /// The result of a run, which may have been stopped.
-    pub(super) fn result(self) -> Result<Run<S, R>> {
+    pub(crate) fn result(self) -> Result<Run<S, R>> {
         let chains = 0..self.settings.chains;
         let run = caught(|| self.whole());
         run.unwrap_or_else(|message| Err(merging_panicked(message, chains)))
@@ -171,7 +171,7 @@ impl<S, R: Merge + Clone> PartialRun<S, R> {
 
 impl<S, R> PartialRun<S, R> {
     /// The finished blocks of work that is over.
-    pub(super) fn of(settings: Settings, closed: Closed<BlockResult<S, R>>, seconds: f64) -> Self {
+    pub(crate) fn of(settings: Settings, closed: Closed<BlockResult<S, R>>, seconds: f64) -> Self {
         let mut nodes = closed.prefix;
         nodes.extend(closed.beyond);
         Self {
@@ -205,7 +205,7 @@ impl<S, R> PartialRun<S, R> {
     }
 
     /// The error where what is done is no result.
-    pub(super) fn stopped(&self) -> Error {
+    pub(crate) fn stopped(&self) -> Error {
         Error::Stopped {
             by: self.stopped_by.to_string(),
             chains: self.settings.largest_block(),
@@ -216,7 +216,7 @@ impl<S, R> PartialRun<S, R> {
     ///
     /// # Errors
     /// Other settings, or more chains.
-    pub(super) fn continued(mut self, settings: &Settings) -> Result<Forest<BlockResult<S, R>>> {
+    pub(crate) fn continued(mut self, settings: &Settings) -> Result<Forest<BlockResult<S, R>>> {
         settings.check_found(&self.settings)?;
         let mine = std::mem::replace(&mut self.settings.chains, settings.chains);
         let expected = format!("at least {mine}, as many as it was begun with");
@@ -229,7 +229,7 @@ impl<S, R> PartialRun<S, R> {
     }
 
     /// With what tells the path and the kernel that it is of from others.
-    pub(super) fn probed(self, probe: Option<Probe>) -> Self {
+    pub(crate) fn probed(self, probe: Option<Probe>) -> Self {
         Self { probe, ..self }
     }
 

@@ -1,10 +1,10 @@
 //! A few chains, by which runs of another path or kernel are told from each other.
 
-use super::population::Population;
 use super::settings::Settings;
 use crate::kernel::{TransitionKernel, check_stages};
 use crate::model::UnnormalizedModel;
 use crate::path::AnnealingPath;
+use crate::population::Population;
 use crate::random::{Purpose, stream};
 use crate::work::caught;
 use crate::{Error, Result};
@@ -23,7 +23,7 @@ const TOLERANCE: f64 = 1e-6;
 /// equilibrium, so that they meet nothing that a run does not meet.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct Probe {
+pub(crate) struct Probe {
     chains: Vec<Chain>,
 }
 
@@ -45,7 +45,7 @@ struct Chain {
 
 impl Probe {
     /// That of a run with these settings; `None` where its chains meet an error or a panic, which the run will name.
-    pub(super) fn of<'p, P, K>(path: &'p P, kernel: &K, settings: &Settings) -> Option<Self>
+    pub(crate) fn of<'p, P, K>(path: &'p P, kernel: &K, settings: &Settings) -> Option<Self>
     where
         P: AnnealingPath,
         K: TransitionKernel<P::At<'p>>,
@@ -89,7 +89,7 @@ impl Probe {
     }
 
     /// The size of the base's log density at its own samples: the median of their absolute values.
-    pub(super) fn size_of_base(&self) -> f64 {
+    pub(crate) fn size_of_base(&self) -> f64 {
         let sizes = self.chains.iter().map(|chain| chain.base.abs());
         let mut sizes: Vec<f64> = sizes.filter(|size| size.is_finite()).collect();
         sizes.sort_unstable_by(f64::total_cmp);
@@ -97,7 +97,7 @@ impl Probe {
     }
 
     /// Refuses the probe of a run found elsewhere whose path or kernel does something else than that of this run.
-    pub(super) fn check_found(mine: Option<&Self>, found: Option<&Self>) -> Result<()> {
+    pub(crate) fn check_found(mine: Option<&Self>, found: Option<&Self>) -> Result<()> {
         let (Some(mine), Some(found)) = (mine, found) else {
             return Ok(());
         };
@@ -112,7 +112,7 @@ impl Probe {
     }
 
     /// What another run has of its own, and how it differs.
-    pub(super) fn difference(&self, other: &Self) -> Option<(&'static str, &'static str)> {
+    pub(crate) fn difference(&self, other: &Self) -> Option<(&'static str, &'static str)> {
         let pairs = || self.chains.iter().zip(&other.chains);
         // The random bits of a block may depend on the number of its chains.
         let comparable = self.chains.len() == other.chains.len();

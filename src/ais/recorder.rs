@@ -1,6 +1,6 @@
 //! Recorders: mergeable accumulators that see the chains at recorded stages.
 
-use crate::chain::{Block, Stage};
+use crate::kernel::{Block, Stage};
 use crate::num::{WeightedMean, WeightedVariance};
 use crate::path::Intermediate;
 use crate::work::Merge;

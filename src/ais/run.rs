@@ -45,7 +45,7 @@ pub struct Run<S, R = ()> {
 
 impl<S, R: Merge + Clone> Run<S, R> {
     /// The result of the blocks of a part.
-    pub(super) fn of(part: PartialRun<S, R>) -> Result<Self> {
+    pub(crate) fn of(part: PartialRun<S, R>) -> Result<Self> {
         let (missing, stopped) = (part.missing(), part.stopped());
         let settings = part.settings;
         let mut chains = FinalStates::default();
@@ -100,7 +100,7 @@ impl<S, R> Run<S, R> {
             .shifted(self.settings.log_base_normalizer)
     }
 
-    pub(super) fn log_base_normalizer(&self) -> f64 {
+    pub(crate) fn log_base_normalizer(&self) -> f64 {
         self.settings.log_base_normalizer
     }
 
@@ -158,7 +158,7 @@ impl<S, R> Run<S, R> {
     /// A confidence outside (0, 1).
     pub fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
         let (settings, chains) = (&self.settings, &self.chains.log_weights);
-        let bound = match settings.interaction {
+        let bound = match settings.selection {
             None => certified_lower_bound(chains, confidence),
             Some(_) => {
                 let islands = chains.chunks(settings.block_size).map(log_mean_exp);
@@ -322,22 +322,22 @@ impl<S, R> Run<S, R> {
         &self.missing
     }
 
-    pub(super) fn settings(&self) -> &Settings {
+    pub(crate) fn settings(&self) -> &Settings {
         &self.settings
     }
 
     /// What tells its path and kernel from others, where that is known.
-    pub(super) fn probe(&self) -> Option<&Probe> {
+    pub(crate) fn probe(&self) -> Option<&Probe> {
         self.probe.as_ref()
     }
 
     /// For each chain the place of the one that it descends from; empty where nothing was resampled.
-    pub(super) fn roots(&self) -> &[usize] {
+    pub(crate) fn roots(&self) -> &[usize] {
         &self.chains.roots
     }
 
     /// Adds the wall time of an earlier call.
-    pub(super) fn add_seconds(&mut self, seconds: f64) {
+    pub(crate) fn add_seconds(&mut self, seconds: f64) {
         self.seconds += seconds;
     }
 
@@ -357,7 +357,7 @@ impl<S, R> Run<S, R> {
     }
 
     /// How far rounding may move log Z.
-    pub(super) fn rounding_error(&self) -> f64 {
+    pub(crate) fn rounding_error(&self) -> f64 {
         self.figures.rounding_error
     }
 

@@ -4,20 +4,20 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use super::block_result::BlockResult;
-use super::lineage::{CopyState, Interaction};
 use super::partial::PartialRun;
 use super::probe::Probe;
 use super::recorder::Recorder;
-use super::resampling::Resampling;
 use super::run::Run;
 use super::settings::Settings;
 use super::task::{AisTask, BlockStreams, Keep};
-use super::waste_free::WasteFree;
 use crate::estimate::Warning;
 use crate::kernel::{Invariant, TransitionKernel};
 use crate::model::NormalizedModel;
 use crate::num::setters;
 use crate::path::AnnealingPath;
+use crate::population::Resampling;
+use crate::population::WasteFree;
+use crate::population::{CopyState, Selection};
 use crate::random::Purpose;
 use crate::schedule::Schedule;
 use crate::work::{
@@ -55,13 +55,13 @@ use crate::{Error, Result};
 /// ```
 #[must_use]
 pub struct Ais<'p, P: AnnealingPath, K, R = ()> {
-    pub(super) path: &'p P,
-    pub(super) kernel: K,
-    pub(super) recorder: R,
-    pub(super) settings: Settings,
-    pub(super) execution: Execution<'p>,
+    pub(crate) path: &'p P,
+    pub(crate) kernel: K,
+    pub(crate) recorder: R,
+    pub(crate) settings: Settings,
+    pub(crate) execution: Execution<'p>,
     /// How states are copied, known where the run resamples.
-    pub(super) copy: Option<CopyState<P::State>>,
+    pub(crate) copy: Option<CopyState<P::State>>,
 }
 
 impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> Ais<'p, P, K> {
@@ -191,7 +191,7 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     where
         P::State: Clone,
     {
-        self.interacting(Interaction::Resampling(resampling))
+        self.interacting(Selection::Resampling(resampling))
     }
 
     /// Draws a few ancestors in each block after each stage, and keeps all states of the trajectories that
@@ -203,14 +203,14 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
         P::State: Clone,
         K: Invariant<P::At<'p>>,
     {
-        self.interacting(Interaction::WasteFree(waste_free))
+        self.interacting(Selection::WasteFree(waste_free))
     }
 
-    fn interacting(mut self, interaction: Interaction) -> Self
+    fn interacting(mut self, selection: Selection) -> Self
     where
         P::State: Clone,
     {
-        self.settings.interaction = Some(interaction);
+        self.settings.selection = Some(selection);
         self.copy = Some(P::State::clone);
         self
     }
@@ -218,17 +218,17 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
 
 impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>, R: Merge + Clone> Ais<'p, P, K, R> {
     /// What tells path and kernel from others.
-    pub(super) fn probe(&self) -> Option<Probe> {
+    pub(crate) fn probe(&self) -> Option<Probe> {
         Probe::of(self.path, &self.kernel, &self.settings)
     }
 
     /// The result of what was done of this run, which says whether it has reached the error asked for and missed mass.
-    pub(super) fn concluded(&self, part: PartialRun<P::State, R>) -> Result<Run<P::State, R>> {
+    pub(crate) fn concluded(&self, part: PartialRun<P::State, R>) -> Result<Run<P::State, R>> {
         Ok(self.judged(self.reached(part)?))
     }
 
     /// The result, which says whether it has reached the error asked for.
-    pub(super) fn reached<S>(&self, part: PartialRun<S, R>) -> Result<Run<S, R>> {
+    pub(crate) fn reached<S>(&self, part: PartialRun<S, R>) -> Result<Run<S, R>> {
         let mut run = part.result()?;
         let asked = self.execution.until_error;
         let (reached, chains) = (run.standard_error(), Some(run.chains()));
@@ -237,7 +237,7 @@ impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>, R: Merge + Clone> Ais
     }
 
     /// The run, which says whether it has missed mass.
-    pub(super) fn judged(&self, mut run: Run<P::State, R>) -> Run<P::State, R> {
+    pub(crate) fn judged(&self, mut run: Run<P::State, R>) -> Run<P::State, R> {
         run.warn_of_missed_mass(self.path);
         run
     }
@@ -255,7 +255,7 @@ where
     ///
     /// Eight more chains, with streams of their own, are weighed at three stages and moved at the first: some fifty
     /// evaluations of the density, in which no result shows. By them [`extend`](Self::extend),
-    /// [`PartialRun::merge`], [`Run::pooled`] and [`Bridge`](super::Bridge) tell runs of another path or kernel.
+    /// [`PartialRun::merge`], [`Run::pooled`] and [`Bridge`](crate::bidirectional::Bridge) tell runs of another path or kernel.
     ///
     /// # Errors
     /// Settings out of range; a NaN or `+inf` met on the way, with chain, stage and beta; a panic in
@@ -321,7 +321,7 @@ where
     }
 
     /// Runs all chains. Returns `None` in a process that does not lead.
-    pub(super) fn go_with<'t, J, T>(
+    pub(crate) fn go_with<'t, J, T>(
         &'t self,
         job: &mut J,
         keep: Keep<P::State, T>,
@@ -342,7 +342,7 @@ where
     }
 
     /// The work on these chains.
-    pub(super) fn task<'t, T>(
+    pub(crate) fn task<'t, T>(
         &'t self,
         chains: Range<usize>,
         keep: Keep<P::State, T>,

@@ -8,51 +8,19 @@ use serde::de::DeserializeOwned;
 
 use super::block_result::BlockResult;
 use super::fingerprint::fingerprint;
-use super::lineage::Lineage;
-use super::population::Population;
 use super::recorder::Recorder;
 use super::run::Run;
 use super::runner::Ais;
 use super::settings::Settings;
 use super::stages::{StageRecorder, Window, Windows};
 use super::task::{AisTask, InProgress};
-use crate::chain::{Block, Decisions, SavedBlock};
 use crate::estimate::Warning;
-use crate::kernel::{TransitionKernel, Workspace, check_stages};
+use crate::kernel::{Decisions, TransitionKernel, Workspace, check_stages};
 use crate::path::AnnealingPath;
+use crate::population::{Population, SavedPopulation};
 use crate::work::store::{Checkpointed, KeptJob, Resumable, decode, encode};
 use crate::work::{Execution, Persist};
 use crate::{Error, Result};
-
-/// The parts of a population between two stages: its block, and the memories of the kernel.
-pub(crate) type SavedPopulation<S, M> = (SavedBlock<S>, Vec<M>);
-
-impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
-    /// Returns the population in the form of a [`SavedPopulation`].
-    pub(crate) fn saved(&self) -> impl Serialize
-    where
-        P::State: Serialize,
-        W::Memory: Serialize,
-    {
-        (self.block().saved(), Vec::from_iter(self.memories()))
-    }
-
-    /// Returns the saved population of these chains at a model.
-    ///
-    /// # Errors
-    /// As [`Block::restored`]; another number of memories.
-    pub(crate) fn restored(
-        path: &'p P,
-        beta: f64,
-        chains: &Range<usize>,
-        (block, memories): SavedPopulation<P::State, W::Memory>,
-    ) -> Result<Self> {
-        Error::check_dimension("memories of the kernel", memories.len(), chains.len())?;
-        let mut population = Self::from_block(path, beta, Block::restored(chains, block)?)?;
-        population.set_memories(memories);
-        Ok(population)
-    }
-}
 
 /// The parts of what is recorded of a block: of each window, and of the one at hand.
 type SavedStages = (Vec<Window>, Vec<f64>, Decisions);
@@ -107,7 +75,7 @@ where
     R: Recorder<P::At<'p>> + Serialize + DeserializeOwned + Send + Sync,
 {
     fn save(&self, at: &Self::Block) -> Result<Vec<u8>> {
-        let roots = at.lineage.as_ref().map(|lineage| &lineage.roots);
+        let roots = at.genealogy.as_ref().map(|genealogy| &genealogy.roots);
         let (population, stages) = (at.population.saved(), at.stages.saved(at.passed));
         encode(
             "block under way",
@@ -132,28 +100,28 @@ where
         )?;
         let beta = schedule.betas()[windows.model(passed)];
         let population = Population::restored(self.path, beta, &chains, population)?;
-        let mut lineage = Lineage::of(&self.settings, self.copy, population.block());
+        let mut genealogy = self.genealogy(population.block());
         let with_roots = roots.is_some();
-        let expected = if lineage.is_some() { "some" } else { "none" };
+        let expected = if genealogy.is_some() { "some" } else { "none" };
         Error::check(
-            with_roots == lineage.is_some(),
+            with_roots == genealogy.is_some(),
             "first ancestors",
             with_roots,
             expected,
         )?;
-        if let (Some(lineage), Some(roots)) = (&mut lineage, roots) {
+        if let (Some(genealogy), Some(roots)) = (&mut genealogy, roots) {
             Error::check_dimension("first ancestors", roots.len(), chains.len())?;
             let expected = format!("chains of {chains:?}");
             let within = roots.iter().all(|root| chains.contains(root));
             Error::check(within, "first ancestors", "others", expected)?;
-            lineage.roots = roots;
+            genealogy.roots = roots;
         }
         Ok(InProgress {
             passed,
             stages: StageRecorder::restored(windows, passed, chains.len(), stages)?,
             population: population.at_stage(passed),
             recorder,
-            lineage,
+            genealogy,
         })
     }
 
@@ -245,11 +213,10 @@ mod tests {
     use serde::Deserialize;
 
     use super::*;
-    use crate::ais::{Resampling, WasteFree};
-    use crate::chain::Stage;
-    use crate::kernel::PersistentHmc;
+    use crate::kernel::{Block, PersistentHmc, Stage};
     use crate::model::{Gaussian, UnnormalizedModel};
     use crate::path::{GeometricPath, Intermediate};
+    use crate::population::{Resampling, WasteFree};
     use crate::schedule::Schedule;
     use crate::work::{Merge, Task};
 

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use super::lineage::Interaction;
 use super::stages::{Direction, Windows};
 use crate::estimate::Estimate;
 use crate::num::Engine;
 use crate::path::AnnealingPath;
+use crate::population::Selection;
 use crate::random::Purpose;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
@@ -15,22 +15,22 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Settings {
-    pub(super) schedule: Schedule,
-    pub(super) chains: usize,
-    pub(super) block_size: usize,
-    pub(super) recorded_stages: usize,
-    pub(super) seed: u64,
-    pub(super) purpose: Purpose,
-    pub(super) log_base_normalizer: f64,
-    pub(super) interaction: Option<Interaction>,
+    pub(crate) schedule: Schedule,
+    pub(crate) chains: usize,
+    pub(crate) block_size: usize,
+    pub(crate) recorded_stages: usize,
+    pub(crate) seed: u64,
+    pub(crate) purpose: Purpose,
+    pub(crate) log_base_normalizer: f64,
+    pub(crate) selection: Option<Selection>,
     /// The engine of the path.
-    pub(super) engine: Option<Engine>,
+    pub(crate) engine: Option<Engine>,
     /// How far rounding moves a log weight, as the path says.
-    pub(super) rounding_error: f64,
+    pub(crate) rounding_error: f64,
 }
 
 impl Settings {
-    pub(super) fn new(path: &impl AnnealingPath, log_base_normalizer: f64) -> Self {
+    pub(crate) fn new(path: &impl AnnealingPath, log_base_normalizer: f64) -> Self {
         Self {
             schedule: Schedule::linear(1_000).expect("1,000 stages are a schedule"),
             chains: 4_096,
@@ -38,7 +38,7 @@ impl Settings {
             recorded_stages: 1_000,
             seed: 0,
             purpose: Purpose::Run,
-            interaction: None,
+            selection: None,
             log_base_normalizer,
             engine: path.engine(),
             rounding_error: path.rounding_error(),
@@ -46,20 +46,20 @@ impl Settings {
     }
 
     /// Refuses a setting out of range. The other methods may assume that there is none.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         Error::check_count("chains", self.chains, 1)?;
         Error::check_at_least("block_size", self.block_size, 1)?;
         Error::check_at_least("recorded_stages", self.recorded_stages, 1)?;
         Error::check_number("log normalizer of the base", self.log_base_normalizer)?;
-        match &self.interaction {
-            Some(Interaction::Resampling(resampling)) => resampling.check(self.schedule.steps()),
-            Some(Interaction::WasteFree(waste_free)) => waste_free.check(self.largest_block()),
+        match &self.selection {
+            Some(Selection::Resampling(resampling)) => resampling.check(self.schedule.steps()),
+            Some(Selection::WasteFree(waste_free)) => waste_free.check(self.largest_block()),
             None => Ok(()),
         }
     }
 
     /// Refuses settings found elsewhere that are not these, the number of chains aside, and names the first.
-    pub(super) fn check_found(&self, found: &Self) -> Result<()> {
+    pub(crate) fn check_found(&self, found: &Self) -> Result<()> {
         // All of them are taken apart, so that none is forgotten.
         let Self {
             schedule,
@@ -69,7 +69,7 @@ impl Settings {
             seed,
             purpose,
             log_base_normalizer,
-            interaction,
+            selection,
             engine,
             rounding_error,
         } = found;
@@ -78,7 +78,7 @@ impl Settings {
         Error::check_found("block_size", block_size, &self.block_size)?;
         Error::check_found("recorded_stages", recorded_stages, &self.recorded_stages)?;
         Error::check_found("purpose", purpose, &self.purpose)?;
-        Error::check_found("resampling", interaction, &self.interaction)?;
+        Error::check_found("resampling", selection, &self.selection)?;
         Error::check_found("engine", engine, &self.engine)?;
         let figure = |other: &str, figure: &str, found: String, mine: String| Error::OtherRun {
             setting: "a path",
@@ -101,7 +101,7 @@ impl Settings {
     }
 
     /// Whether another run differs in nothing but its seed and its number of chains.
-    pub(super) fn is_like(&self, other: &Self) -> bool {
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
         let (seed, chains) = (self.seed, self.chains);
         let other = other.clone();
         *self
@@ -113,11 +113,11 @@ impl Settings {
     }
 
     /// Refuses a run whose chains interact, where independent weights of whole paths are needed.
-    pub(super) fn check_alone(&self, argument: &'static str, expected: &str) -> Result<()> {
-        let found = match &self.interaction {
+    pub(crate) fn check_alone(&self, argument: &'static str, expected: &str) -> Result<()> {
+        let found = match &self.selection {
             None => return Ok(()),
-            Some(Interaction::Resampling(_)) => "chains that are resampled between stages",
-            Some(Interaction::WasteFree(_)) => "chains of waste-free sequential Monte Carlo",
+            Some(Selection::Resampling(_)) => "chains that are resampled between stages",
+            Some(Selection::WasteFree(_)) => "chains of waste-free sequential Monte Carlo",
         };
         Err(Error::invalid(argument, found, expected))
     }
@@ -126,10 +126,10 @@ impl Settings {
     /// from; no places where chains do not interact.
     ///
     /// Where resampling left each chain its place, and need not have happened, chains count as independent.
-    pub(super) fn estimate(&self, log_weights: &[f64], roots: &[usize]) -> Result<Estimate> {
+    pub(crate) fn estimate(&self, log_weights: &[f64], roots: &[usize]) -> Result<Estimate> {
         let steps = self.schedule.steps();
-        let interaction = self.interaction.as_ref();
-        let certain = interaction.is_some_and(|interaction| interaction.is_certain(steps));
+        let selection = self.selection.as_ref();
+        let certain = selection.is_some_and(|selection| selection.is_certain(steps));
         let in_place = roots.iter().enumerate().all(|(chain, &root)| chain == root);
         match in_place && !certain {
             true => Estimate::from_log_weights(log_weights),
@@ -141,8 +141,8 @@ impl Settings {
     ///
     /// Looks are a tenth apart, the same ones for every run. So each costs little, and few looks mean little
     /// choice of a moment when the error seems small by chance.
-    pub(super) fn is_look(&self, blocks: usize) -> bool {
-        let islands = if self.interaction.is_some() {
+    pub(crate) fn is_look(&self, blocks: usize) -> bool {
+        let islands = if self.selection.is_some() {
             FIRST_ISLANDS
         } else {
             1
@@ -155,13 +155,13 @@ impl Settings {
     }
 
     /// Whether a stage only weighs the chains, which are moved when their ancestors are drawn.
-    pub(super) fn weighs_alone(&self, stage: usize) -> bool {
-        let waste_free = matches!(self.interaction, Some(Interaction::WasteFree(_)));
+    pub(crate) fn weighs_alone(&self, stage: usize) -> bool {
+        let waste_free = matches!(self.selection, Some(Selection::WasteFree(_)));
         waste_free && stage < self.schedule.steps()
     }
 
     /// The windows of stages that are recorded.
-    pub(super) fn windows(&self) -> Windows {
+    pub(crate) fn windows(&self) -> Windows {
         let direction = match self.purpose.reads_backward() {
             true => Direction::Reverse,
             false => Direction::Forward,
@@ -170,33 +170,33 @@ impl Settings {
     }
 
     /// Number of chains in a block but for the last, which may be shorter.
-    pub(super) fn largest_block(&self) -> usize {
+    pub(crate) fn largest_block(&self) -> usize {
         self.block_size.min(self.chains)
     }
 
     /// Number of blocks.
-    pub(super) fn blocks(&self) -> usize {
+    pub(crate) fn blocks(&self) -> usize {
         self.chains.div_ceil(self.block_size)
     }
 
     /// Whether the last block has fewer chains than the others.
-    pub(super) fn is_unfilled(&self) -> bool {
+    pub(crate) fn is_unfilled(&self) -> bool {
         !self.chains.is_multiple_of(self.block_size)
     }
 
     /// The chains of a range of blocks.
-    pub(super) fn chains_of(&self, blocks: Range<usize>) -> Range<usize> {
+    pub(crate) fn chains_of(&self, blocks: Range<usize>) -> Range<usize> {
         let at = |block: usize| self.block_size.saturating_mul(block).min(self.chains);
         at(blocks.start)..at(blocks.end)
     }
 
     /// Chain-steps of a range of blocks.
-    pub(super) fn chain_steps_of(&self, blocks: Range<usize>) -> u64 {
+    pub(crate) fn chain_steps_of(&self, blocks: Range<usize>) -> u64 {
         (self.chains_of(blocks).len() * self.schedule.steps()) as u64
     }
 
     /// The blocks that a range of chains consists of.
-    pub(super) fn blocks_of(&self, chains: &Range<usize>) -> Result<Range<usize>> {
+    pub(crate) fn blocks_of(&self, chains: &Range<usize>) -> Result<Range<usize>> {
         let (all, size) = (self.chains, self.block_size);
         let inside = chains.start < chains.end && chains.end <= all;
         let at_boundary = |chain: usize| chain.is_multiple_of(size) || chain == all;
@@ -213,7 +213,7 @@ impl Settings {
     ///
     /// # Errors
     /// Where `parts` is 0.
-    pub(super) fn ranges(&self, parts: usize) -> Result<Vec<Range<usize>>> {
+    pub(crate) fn ranges(&self, parts: usize) -> Result<Vec<Range<usize>>> {
         Error::check_at_least("parts", parts, 1)?;
         let blocks = self.blocks();
         let parts = parts.min(blocks);

@@ -1,7 +1,7 @@
 //! The statistics that every run records along the schedule, at a bounded number of stages.
 
-use crate::chain::{Block, Decisions};
 use crate::estimate::Warning;
+use crate::kernel::{Block, Decisions};
 use crate::num::{Moments, WeightSums, WeightedMean};
 use crate::schedule::Schedule;
 
@@ -35,7 +35,7 @@ impl Windows {
     }
 
     /// Number of stages.
-    pub(super) fn steps(self) -> usize {
+    pub(crate) fn steps(self) -> usize {
         self.steps
     }
 
@@ -60,7 +60,7 @@ impl Windows {
     }
 
     /// Index in the schedule of the model where the chains stand when they have passed so many stages.
-    pub(super) fn model(self, passed: usize) -> usize {
+    pub(crate) fn model(self, passed: usize) -> usize {
         match self.direction {
             Direction::Forward => passed,
             Direction::Reverse => self.steps - passed,
@@ -81,7 +81,7 @@ impl Windows {
         width / (beta(middle) - beta(middle - 1))
     }
 
-    pub(super) fn of_stage(self, stage: usize) -> usize {
+    pub(crate) fn of_stage(self, stage: usize) -> usize {
         match self.direction {
             Direction::Forward => (stage - 1) / self.width,
             Direction::Reverse => self.count() - 1 - (self.steps - stage) / self.width,
@@ -101,7 +101,7 @@ pub(crate) struct Window {
     before: WeightedMean,
     /// The same under `(x_{k-1}, w_{k-1} f_k / f_{k-1})`, which targets `p_k`.
     after: WeightedMean,
-    /// Of the latter weights those of moves that the run [misses](crate::chain::Step::missed).
+    /// Of the latter weights those of moves that the run [misses](crate::kernel::Step::missed).
     missed: WeightSums,
     /// Weights after the last stage.
     weights: WeightSums,
@@ -114,7 +114,7 @@ pub(crate) struct Window {
 
 impl Window {
     /// Whether no sum counts more than so many chains, which a damaged file may make them do.
-    pub(super) fn fits(&self, chains: usize) -> bool {
+    pub(crate) fn fits(&self, chains: usize) -> bool {
         let counts = [
             self.before.count(),
             self.after.count(),
@@ -140,11 +140,11 @@ impl Window {
 /// Records one block along the schedule.
 #[derive(Debug)]
 pub(crate) struct StageRecorder {
-    pub(super) windows: Windows,
-    pub(super) records: Vec<Window>,
+    pub(crate) windows: Windows,
+    pub(crate) records: Vec<Window>,
     /// Log weights where the current window began.
-    pub(super) start: Vec<f64>,
-    pub(super) decisions: Decisions,
+    pub(crate) start: Vec<f64>,
+    pub(crate) decisions: Decisions,
 }
 
 impl StageRecorder {

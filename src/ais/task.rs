@@ -5,49 +5,48 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use super::block_result::{BlockResult, FinalStates, StageSums};
-use super::lineage::{CopyState, Lineage};
-use super::population::Population;
 use super::recorder::Recorder;
 use super::settings::Settings;
 use super::stages::{StageRecorder, weights_so_far};
 use crate::Result;
-use crate::kernel::{TransitionKernel, check_stages};
+use crate::kernel::{Block, TransitionKernel, check_stages};
 use crate::model::UnnormalizedModel;
 use crate::path::AnnealingPath;
+use crate::population::{CopyState, Genealogy, Population};
 use crate::random::{StreamRng, stream, successive};
 use crate::work::{Forest, Place, SoFar, Stepped, Task};
 
 /// What is kept of the last states of a block.
-pub(super) type Keep<S, T> = fn(Vec<S>) -> Vec<T>;
+pub(crate) type Keep<S, T> = fn(Vec<S>) -> Vec<T>;
 
 /// Gives samples of the target to some chains.
-pub(super) type Samples<'t, S> = &'t (dyn Fn(Range<usize>) -> Vec<S> + Sync);
+pub(crate) type Samples<'t, S> = &'t (dyn Fn(Range<usize>) -> Vec<S> + Sync);
 
 /// Blocks of chains that pass the stages of a schedule, forward from the base or backward from samples of the target.
 pub(crate) struct AisTask<'t, 'p, P: AnnealingPath, K, R, T> {
-    pub(super) path: &'p P,
+    pub(crate) path: &'p P,
     /// The kernel, or its reversal where the path is read backward.
-    pub(super) kernel: K,
-    pub(super) settings: Settings,
-    pub(super) blocks: Range<usize>,
-    pub(super) recorder: R,
+    pub(crate) kernel: K,
+    pub(crate) settings: Settings,
+    pub(crate) blocks: Range<usize>,
+    pub(crate) recorder: R,
     /// How states are copied, known where chains interact.
-    pub(super) copy: Option<CopyState<P::State>>,
+    pub(crate) copy: Option<CopyState<P::State>>,
     /// Gives the states at which some chains start; samples of the base where there is none.
-    pub(super) samples: Option<Samples<'t, P::State>>,
-    pub(super) keep: Keep<P::State, T>,
-    pub(super) streams: BlockStreams,
+    pub(crate) samples: Option<Samples<'t, P::State>>,
+    pub(crate) keep: Keep<P::State, T>,
+    pub(crate) streams: BlockStreams,
 }
 
 /// A block that has passed some stages of its schedule, with all that its further way depends on.
 pub(crate) struct InProgress<'p, P: AnnealingPath, W, R> {
     /// Number of stages passed.
-    pub(super) passed: usize,
-    pub(super) population: Population<'p, P, W>,
-    pub(super) stages: StageRecorder,
-    pub(super) recorder: R,
+    pub(crate) passed: usize,
+    pub(crate) population: Population<'p, P, W>,
+    pub(crate) stages: StageRecorder,
+    pub(crate) recorder: R,
     /// Where the chains interact.
-    pub(super) lineage: Option<Lineage<P::State>>,
+    pub(crate) genealogy: Option<Genealogy<P::State>>,
 }
 
 impl<'p, P, K, R, T> AisTask<'_, 'p, P, K, R, T>
@@ -56,10 +55,21 @@ where
     K: TransitionKernel<P::At<'p>>,
 {
     /// Refuses a kernel that demands another number of stages.
-    pub(super) fn checked(self) -> Result<Self> {
+    pub(crate) fn checked(self) -> Result<Self> {
         let schedule = &self.settings.schedule;
         check_stages("steps of the schedule", self.kernel.stages(), schedule)?;
         Ok(self)
+    }
+
+    /// Returns the descent of the chains of a block, where they interact.
+    pub(crate) fn genealogy(&self, block: &Block<P::State>) -> Option<Genealogy<P::State>> {
+        let selection = self.settings.selection.clone()?;
+        Some(Genealogy::new(
+            selection,
+            self.settings.largest_block(),
+            self.copy?,
+            block,
+        ))
     }
 
     /// Places the chains of a block at the start.
@@ -122,7 +132,7 @@ where
             passed: 0,
             stages: StageRecorder::new(self.settings.windows(), population.block().len()),
             recorder: self.recorder.clone(),
-            lineage: Lineage::of(&self.settings, self.copy, population.block()),
+            genealogy: self.genealogy(population.block()),
             population,
         })
     }
@@ -134,7 +144,7 @@ where
             population,
             stages,
             recorder,
-            lineage,
+            genealogy,
         } = at;
         let (k, windows) = (*passed + 1, stages.windows);
         let is_last = k == windows.steps();
@@ -143,8 +153,10 @@ where
         if windows.ends_at(k) {
             recorder.record(population.stage(), population.block());
         }
-        if let Some(lineage) = lineage.as_mut().filter(|_| !is_last) {
-            lineage.resample(k, population, stages, &self.kernel)?;
+        if let Some(genealogy) = genealogy.as_mut().filter(|_| !is_last)
+            && let Some((before, ancestors)) = genealogy.select(k, population, &self.kernel)?
+        {
+            stages.resampled(&before, &ancestors, population.block().log_weights());
         }
         stages.moved(k, population.block());
         *passed = k;
@@ -162,7 +174,10 @@ where
             chains: FinalStates {
                 states: (self.keep)(states),
                 log_weights,
-                roots: at.lineage.take().map_or(Vec::new(), Lineage::into_roots),
+                roots: at
+                    .genealogy
+                    .take()
+                    .map_or(Vec::new(), Genealogy::into_roots),
             },
             sums: StageSums {
                 windows: at.stages.take(),
@@ -209,7 +224,7 @@ where
 
 /// The stream of the first chain of each block, made when it is asked for: a run with a budget may be allowed
 /// far more chains than it needs.
-pub(super) struct BlockStreams {
+pub(crate) struct BlockStreams {
     block_size: usize,
     made: Mutex<Made>,
 }
@@ -223,7 +238,7 @@ struct Made {
 
 impl BlockStreams {
     /// Returns those of a run's blocks from this one on.
-    pub(super) fn new(settings: &Settings, first: usize) -> Self {
+    pub(crate) fn new(settings: &Settings, first: usize) -> Self {
         let chain = settings.block_size * first;
         let next = (first, stream(settings.seed, settings.purpose, chain));
         Self {

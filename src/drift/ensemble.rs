@@ -3,16 +3,15 @@
 use nalgebra::{Cholesky, DMatrix, DVector};
 use rand::RngExt;
 
-use crate::ais::Population;
-use crate::chain::{Block, NonFinite, Stage};
 use crate::drift::DriftModifier;
 use crate::drift::langevin::DriftModifiedLangevin;
 use crate::drift::middles::Middles;
 use crate::estimate::Estimate;
-use crate::kernel::StepSize;
+use crate::kernel::{Block, NonFinite, Stage, StepSize};
 use crate::model::Differentiable;
 use crate::num::pairs;
 use crate::path::{AnnealingPath, BetaDerivative};
+use crate::population::Population;
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::{Error, Result};

@@ -3,10 +3,10 @@
 use nalgebra::DVector;
 use rand::Rng;
 
-use crate::chain::{Block, NonFinite, Stage, Step};
 use crate::drift::DriftModifier;
 use crate::kernel::{
-    Scratch, StepSize, TransitionKernel, advance_vectors, diverges, evaluate, fill_normal, set_len,
+    Block, NonFinite, Scratch, Stage, Step, StepSize, TransitionKernel, advance_vectors, diverges,
+    evaluate, fill_normal, set_len,
 };
 use crate::model::{Differentiable, forward_model};
 use crate::path::Intermediate;

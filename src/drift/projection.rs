@@ -2,8 +2,8 @@
 
 use rand::{Rng, RngExt};
 
-use crate::chain::NonFinite;
 use crate::drift::ridge_function::RidgeFunction;
+use crate::kernel::NonFinite;
 
 /// Proposals for one projection after which a bound counts as useless.
 const MAX_PROPOSALS: usize = 1_000_000;

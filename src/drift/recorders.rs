@@ -3,9 +3,9 @@
 use nalgebra::DVector;
 
 use crate::ais::{Merge, Recorder};
-use crate::chain::{Block, Stage};
 use crate::drift::DriftModifier;
 use crate::drift::langevin::DriftModifiedLangevin;
+use crate::kernel::{Block, Stage};
 use crate::model::Differentiable;
 use crate::num::WeightedMean;
 use crate::path::Intermediate;

@@ -4,12 +4,11 @@ use nalgebra::DVector;
 use rand::Rng;
 
 use crate::Result;
-use crate::chain::{Block, Increment, NonFinite, Stage, Step};
 use crate::drift::projection::{Cell, Projection};
 use crate::drift::ridge::RidgeState;
 use crate::drift::ridge_function::RidgeFunction;
 use crate::drift::ridge_path::{RidgeAt, RidgeVectorAt, ridge_at};
-use crate::kernel::{Scratch, TransitionKernel};
+use crate::kernel::{Block, Increment, NonFinite, Scratch, Stage, Step, TransitionKernel};
 use crate::path::AnnealingPath;
 
 /// Gibbs sampling on a [`RidgePath`](crate::drift::RidgePath): it draws all projections z given w, by exact

@@ -127,7 +127,7 @@ pub enum Warning {
         /// Number of chains of the run; `None` where its error is that of ladders.
         chains: Option<usize>,
         /// The budget of evaluations that would about reach it; `None` where the run is not that of
-        /// [`Rounds`](crate::pilot::Rounds).
+        /// [`Rounds`](crate::adaptive::Rounds).
         budget: Option<u64>,
     },
     /// States with density under the target, none under the base.

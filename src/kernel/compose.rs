@@ -6,7 +6,7 @@ use Either::{First, Second};
 use rand::{Rng, RngExt};
 
 use super::{Invariant, Reversal, Scratch, TransitionKernel};
-use crate::chain::{Block, NonFinite, Stage, Step};
+use crate::kernel::{Block, NonFinite, Stage, Step};
 use crate::path::Intermediate;
 use crate::{Error, Result};
 

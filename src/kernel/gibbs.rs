@@ -3,8 +3,7 @@
 use rand::{Rng, RngExt};
 
 use crate::Result;
-use crate::chain::{NonFinite, Stage, Step};
-use crate::kernel::{Invariant, Reversal, TransitionKernel, own_reversal};
+use crate::kernel::{Invariant, NonFinite, Reversal, Stage, Step, TransitionKernel, own_reversal};
 use crate::model::{FullConditionals, Sampleable};
 use crate::path::Intermediate;
 

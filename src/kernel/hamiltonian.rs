@@ -5,13 +5,13 @@ use std::ops::Range;
 use nalgebra::DVector;
 use rand::{Rng, RngExt};
 
-use crate::chain::{Block, NonFinite, Stage, Step};
 use crate::kernel::leapfrog::{Leapfrog, Trajectory};
 use crate::kernel::metropolis::decide;
 use crate::kernel::trajectories::Trajectories;
 use crate::kernel::vector::{advance_vectors, fill_normal, set_len};
 use crate::kernel::{
-    Invariant, PerChain, Preconditioner, Scratch, StepSize, TransitionKernel, Tunable, own_reversal,
+    Block, Invariant, NonFinite, PerChain, Preconditioner, Scratch, Stage, Step, StepSize,
+    TransitionKernel, Tunable, own_reversal,
 };
 use crate::model::{Differentiable, check_gradient};
 use crate::path::Intermediate;
@@ -27,8 +27,8 @@ use crate::{Error, Result};
 ///
 /// With a [`Preconditioner`](Tunable::preconditioned) L the momentum is `N(0, I)` in the coordinates
 /// `y = L^{-1} x`: a step moves x by `eps L p` and p by `eps L^T grad log f_k(x)`. The mass matrix is
-/// then `(L L^T)^{-1}`. [`Rounds`](crate::pilot::Rounds) and
-/// [`Adaptation::first_pass`](crate::pilot::Adaptation::first_pass) find it together with the step size.
+/// then `(L L^T)^{-1}`. [`Rounds`](crate::adaptive::Rounds) and
+/// [`Adaptation::first_pass`](crate::adaptive::Adaptation::first_pass) find it together with the step size.
 ///
 /// Off the support the gradient counts as 0. A trajectory that ends off the support is refused; one that leads from
 /// there onto the support is accepted. One that diverges until a position overflows is refused, and so is one at

@@ -3,14 +3,14 @@
 use nalgebra::DVector;
 use rand::Rng;
 
-use crate::chain::{Block, NonFinite, Stage, Step};
 use crate::kernel::metropolis::{PROPOSAL, decide};
 use crate::kernel::preconditioner::Factor;
 use crate::kernel::vector::{
     add_scaled, advance_vectors, diverges, evaluate_along, fill_normal, set_len,
 };
 use crate::kernel::{
-    Invariant, Preconditioner, Scratch, StepSize, TransitionKernel, Tunable, own_reversal,
+    Block, Invariant, NonFinite, Preconditioner, Scratch, Stage, Step, StepSize, TransitionKernel,
+    Tunable, own_reversal,
 };
 use crate::model::{Differentiable, check_gradient};
 use crate::path::Intermediate;

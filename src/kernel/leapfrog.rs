@@ -4,11 +4,11 @@ use std::num::NonZeroUsize;
 
 use nalgebra::DVector;
 
-use crate::chain::{NonFinite, Stage};
 use crate::kernel::metropolis::PROPOSAL;
 use crate::kernel::preconditioner::{Factor, Preconditioner};
 use crate::kernel::step_size::StepSize;
 use crate::kernel::vector::{add_scaled, diverges, evaluate_along, set_len};
+use crate::kernel::{NonFinite, Stage};
 use crate::model::Differentiable;
 use crate::path::Intermediate;
 use crate::{Error, Result};

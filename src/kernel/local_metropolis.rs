@@ -6,7 +6,7 @@ use rand::Rng;
 
 use super::metropolis::decide;
 use super::{Invariant, TransitionKernel, own_reversal};
-use crate::chain::{Decisions, NonFinite, Stage, Step};
+use crate::kernel::{Decisions, NonFinite, Stage, Step};
 use crate::model::{LocalDensity, UnnormalizedModel};
 use crate::path::Intermediate;
 use crate::{Error, Result};

@@ -6,10 +6,10 @@ use std::ops::Range;
 use nalgebra::DVector;
 use rand::{Rng, RngExt};
 
-use crate::chain::{Block, Increment, NonFinite, Stage, Step};
 use crate::kernel::vector::set_len;
 use crate::kernel::{
-    Invariant, Preconditioner, Scratch, StepSize, TransitionKernel, Tunable, own_reversal,
+    Block, Increment, Invariant, NonFinite, Preconditioner, Scratch, Stage, Step, StepSize,
+    TransitionKernel, Tunable, own_reversal,
 };
 use crate::num::{VECTOR_WIDTH, exp_of_negative, over_vectors};
 use crate::path::Intermediate;

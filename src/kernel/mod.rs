@@ -5,7 +5,12 @@
 //! [`CoordinateGibbs`] the conditionals of single coordinates. [`Then`], [`Repeat`] and [`Mixture`] make one
 //! kernel of several, [`Either`] is one of two that is chosen when the program runs, and [`TemperedTransitions`] take a
 //! kernel across modes. A kernel of your own is one method, [`TransitionKernel::step`].
+//!
+//! A [`Stage`] holds the models at its two ends. A kernel moves a chain at a stage and reports a [`Step`], or that a number
+//! was not finite ([`NonFinite`]). A [`Block`] holds chains that pass the stages together: recorders see it, and so do
+//! kernels that move many chains at once.
 
+mod block;
 mod compose;
 mod gibbs;
 mod hamiltonian;
@@ -16,12 +21,16 @@ mod metropolis;
 mod preconditioner;
 mod properties;
 mod slice;
+mod stage;
 mod step_size;
 mod tempered_transitions;
 mod trajectories;
 mod vector;
 mod workspace;
 
+pub use block::Block;
+#[cfg(feature = "checkpoint")]
+pub(crate) use block::SavedBlock;
 pub use compose::{Either, Mixture, Repeat, Then};
 pub use gibbs::{CoordinateGibbs, PerfectTransitions};
 pub use hamiltonian::{Hmc, PersistentHmc};
@@ -32,6 +41,7 @@ pub use preconditioner::Preconditioner;
 pub(crate) use properties::own_reversal;
 pub use properties::{Invariant, Reversal, Tunable};
 pub use slice::Slice;
+pub use stage::{Decisions, Increment, NonFinite, Stage, Step};
 pub use step_size::StepSize;
 pub use tempered_transitions::TemperedTransitions;
 pub(crate) use vector::{advance_vectors, diverges, evaluate, fill_normal, set_len};
@@ -39,7 +49,6 @@ pub use workspace::{PerChain, Scratch, Workspace};
 
 use rand::Rng;
 
-use crate::chain::{Block, Increment, NonFinite, Stage, Step};
 use crate::path::Intermediate;
 use crate::schedule::Schedule;
 use crate::{Error, Result};

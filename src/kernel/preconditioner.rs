@@ -18,7 +18,7 @@ use crate::{Error, Result};
 /// L is constant between betas: where it has [knots](Self::knots), the nearest one holds, and the lower of
 /// two equally near. Where the scale changes along the path, let there be so many knots that it changes by a
 /// fifth from one to the next: a step that is a little too long may be accepted never.
-/// [`Rounds`](crate::pilot::Rounds) makes them so.
+/// [`Rounds`](crate::adaptive::Rounds) makes them so.
 ///
 /// ```
 /// use annealed::prelude::*;

@@ -12,7 +12,7 @@ use crate::path::Intermediate;
 /// at a few stages. A kernel of yours says so by
 ///
 /// ```
-/// # use annealed::chain::{NonFinite, Stage, Step};
+/// # use annealed::kernel::{NonFinite, Stage, Step};
 /// # use annealed::kernel::{Invariant, TransitionKernel};
 /// # use annealed::path::Intermediate;
 /// # use rand::Rng;
@@ -46,7 +46,7 @@ impl<M: Intermediate, K: Invariant<M>> Invariant<M> for &K {}
 /// yours write
 ///
 /// ```
-/// # use annealed::chain::{NonFinite, Stage, Step};
+/// # use annealed::kernel::{NonFinite, Stage, Step};
 /// # use annealed::kernel::{Reversal, TransitionKernel};
 /// # use annealed::path::Intermediate;
 /// # use rand::Rng;

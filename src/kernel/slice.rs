@@ -3,10 +3,9 @@
 use nalgebra::DVector;
 use rand::{Rng, RngExt};
 
-use crate::chain::{Block, NonFinite, Stage, Step};
 use crate::kernel::step_size::StepSize;
 use crate::kernel::vector::advance_vectors;
-use crate::kernel::{Invariant, TransitionKernel, own_reversal};
+use crate::kernel::{Block, Invariant, NonFinite, Stage, Step, TransitionKernel, own_reversal};
 use crate::path::Intermediate;
 use crate::{Error, Result};
 

@@ -4,7 +4,7 @@ use rand::Rng;
 
 use super::metropolis::decide;
 use super::{Invariant, Reversal, TransitionKernel, Workspace, own_reversal, refuse_stages};
-use crate::chain::{Block, Increment, NonFinite, Stage, Step};
+use crate::kernel::{Block, Increment, NonFinite, Stage, Step};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::schedule::Schedule;

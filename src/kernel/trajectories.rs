@@ -2,11 +2,11 @@
 
 use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 
-use crate::chain::{Increment, NonFinite, Stage, Step};
 use crate::kernel::leapfrog::{Leapfrog, Trajectory};
 use crate::kernel::metropolis::{PROPOSAL, acceptances};
 use crate::kernel::preconditioner::Factor;
 use crate::kernel::vector::{UNREACHABLE, check_gradient, diverges, evaluate, set_len};
+use crate::kernel::{Increment, NonFinite, Stage, Step};
 use crate::model::Differentiable;
 use crate::num::{VECTOR_WIDTH, add_scaled, all_finite, set_zero};
 use crate::path::Intermediate;

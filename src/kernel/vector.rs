@@ -4,9 +4,8 @@ use nalgebra::DVector;
 use rand::Rng;
 
 use crate::Error;
-use crate::chain::{Block, Increment, NonFinite, Stage};
-use crate::kernel::TransitionKernel;
 use crate::kernel::preconditioner::Factor;
+use crate::kernel::{Block, Increment, NonFinite, Stage, TransitionKernel};
 use crate::model::Differentiable;
 use crate::num::{self, all_finite};
 use crate::path::Intermediate;

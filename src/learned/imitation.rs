@@ -3,13 +3,13 @@
 use nalgebra::{Cholesky, DMatrix, DVector};
 use rand::Rng;
 
-use crate::ais::Population;
 use crate::kernel::{TransitionKernel, check_stages};
 use crate::learned::conditional::{ConditionalGaussian, JUMP, Mean, gate};
 use crate::learned::flow::LearnedTransitions;
 use crate::learned::network::Pass;
 use crate::learned::transition::Transition;
 use crate::path::AnnealingPath;
+use crate::population::Population;
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
@@ -29,7 +29,7 @@ impl LearnedTransitions {
     /// ```
     /// use annealed::learned::{LearnedTransitions, Mean};
     /// use annealed::kernel::{Mala, Tunable, UnadjustedLangevin};
-    /// use annealed::pilot::StepSizeTuning;
+    /// use annealed::adaptive::StepSizeTuning;
     /// use annealed::model::Gaussian;
     /// use annealed::path::GeometricPath;
     /// use annealed::schedule::Schedule;

@@ -4,8 +4,7 @@ use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
 use crate::Result;
-use crate::chain::{Block, Increment, NonFinite, Stage, Step};
-use crate::kernel::{Scratch, TransitionKernel};
+use crate::kernel::{Block, Increment, NonFinite, Scratch, Stage, Step, TransitionKernel};
 use crate::learned::crossing::Crossing;
 use crate::learned::flow::LearnedTransitions;
 use crate::learned::network::set_shape;

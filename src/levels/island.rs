@@ -8,12 +8,11 @@ use super::path::{LevelAt, LevelPath};
 use super::selection::Selection;
 use super::state::LevelState;
 use crate::Result;
-use crate::ais::{Population, Populations};
-use crate::chain::{Decisions, NonFinite};
-use crate::kernel::{TransitionKernel, Workspace};
+use crate::kernel::{Decisions, NonFinite, TransitionKernel, Workspace};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::num::WeightedMean;
 use crate::path::TemperedPath;
+use crate::population::{Population, Populations};
 use crate::random::StreamRng;
 
 /// States with their log likelihoods.

@@ -7,9 +7,9 @@ use rand::RngExt;
 
 use super::island::Shell;
 use super::search::Found;
-use crate::ais::{Approximate, TargetSamples};
-use crate::chain::Decisions;
+use crate::bidirectional::{Approximate, TargetSamples};
 use crate::estimate::{Estimate, Headline, Warning, certified_lower_bound};
+use crate::kernel::Decisions;
 use crate::num::{WeightSums, WeightedMean, log_mean_exp};
 use crate::random::{Purpose, stream};
 use crate::work::Merge;

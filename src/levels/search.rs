@@ -7,11 +7,11 @@ use super::path::{LevelAt, LevelPath};
 use super::selection::Selection;
 use super::settings::Settings;
 use crate::Result;
+use crate::adaptive::RobbinsMonro;
 use crate::kernel::{Invariant, StepSize, Workspace};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::num::log_add_exp;
 use crate::path::TemperedPath;
-use crate::pilot::RobbinsMonro;
 use crate::random::{Purpose, stream};
 use crate::work::{Place, Single, Stepped, Task};
 

@@ -27,7 +27,7 @@ pub(crate) fn dimension(path: &impl AnnealingPath) -> usize {
     path.base().state_dimension().unwrap_or(1)
 }
 
-/// The model at one point of a path. Two of them make a [`Stage`](crate::chain::Stage).
+/// The model at one point of a path. Two of them make a [`Stage`](crate::kernel::Stage).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no model of a path",
     note = "a plain model becomes one inside of `Stationary`"

@@ -4,15 +4,14 @@ use std::ops::{ControlFlow, Range};
 use std::time::Instant;
 
 use super::survey_run::{BLOCK, Pilot};
-use crate::ais::Populations;
-use crate::chain::Block;
-use crate::kernel::{TransitionKernel, Workspace, refuse_stages};
+use crate::kernel::{Block, TransitionKernel, Workspace, refuse_stages};
 use crate::num::{WeightSums, setters};
 use crate::path::{AnnealingPath, Intermediate, dimension};
 use crate::pilot::metric::{interpolate, nothing_changes};
 use crate::pilot::survey::{COLLAPSED, Survey};
 use crate::pilot::warning::{dead_chains, few_chains, near_collapse};
 use crate::pilot::{OptimizedSchedule, PilotWarning, ScheduleOptimizer};
+use crate::population::Populations;
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::work::{Execution, Forest, Job, Place, Progress, Single, Stepped, Task};
@@ -346,7 +345,7 @@ fn check_weights(weights: &WeightSums, chains: usize, beta: f64) -> Result<Optio
 }
 
 /// Number of stages from a beta on, if all are as long as this.
-pub(super) fn stages_left(beta: f64, length: f64) -> usize {
+pub(crate) fn stages_left(beta: f64, length: f64) -> usize {
     ((1.0 - beta) / length).ceil() as usize
 }
 
@@ -356,7 +355,7 @@ const PROPORTIONAL: usize = 10;
 /// The beta at this distance from the chains, to a relative `precision`, or 1 where that is nearer; its distance;
 /// and how often the chains were evaluated. It is found by bisection, with guesses for which the distance is
 /// proportional to the step, as it nearly is.
-pub(super) fn next_stage<'p, P, W>(
+pub(crate) fn next_stage<'p, P, W>(
     populations: &mut Populations<'p, P, W>,
     guess: f64,
     distance: f64,
@@ -429,7 +428,7 @@ where
 }
 
 /// Number of living chains that are off the support of `there`.
-pub(super) fn lost<M: Intermediate>(block: &Block<M::State>, here: &M, there: &M) -> usize {
+pub(crate) fn lost<M: Intermediate>(block: &Block<M::State>, here: &M, there: &M) -> usize {
     let ratio = |chain: usize| there.log_ratio(here, &block.states()[chain]);
     let lost = block
         .alive()

@@ -3,10 +3,9 @@
 use std::ops::Range;
 
 use super::survey_run::BLOCK;
-use crate::ais::Population;
-use crate::chain::Block;
-use crate::kernel::{TransitionKernel, refuse_stages};
+use crate::kernel::{Block, TransitionKernel, refuse_stages};
 use crate::path::{AnnealingPath, Intermediate};
+use crate::population::Population;
 use crate::random::{Purpose, StreamRng, stream, successive};
 use crate::work::{Counts, Execution, Forest, Job, Merge, Place, Stepped, Task};
 use crate::{Error, Result};

@@ -1,42 +1,29 @@
-//! Pilots: cheap runs that explore a path, and the schedules and step sizes that are chosen by them.
+//! Pilots: cheap runs that explore a path, and the schedules that are chosen by them.
 //!
 //! A [`Pilot`] makes a [`Survey`] of a path. [`Friction`] and [`VarOpt`] choose a [`Schedule`] by a
 //! survey; [`ConstantConditionalEss`] and [`BinnedSchedule`] choose one by chains of their own. All
-//! four are [`ScheduleOptimizer`]s. A [`StepSizeTuning`] finds the step sizes of a kernel.
+//! four are [`ScheduleOptimizer`]s.
 
-mod adaptation;
-mod adaptive_pass;
 mod binned;
 mod conditional_ess;
-mod covariance;
 mod fixed_point;
 mod friction;
-mod intensity;
 mod knot_chains;
 mod metric;
-mod rounds;
-mod rounds_run;
 mod survey;
 mod survey_run;
-mod tune;
-mod tuner;
 mod varopt;
 mod warning;
 
-pub use adaptation::{Adaptation, Adapted, AdaptiveRun};
 pub use binned::{BinnedSchedule, allocate_steps};
 pub use conditional_ess::ConstantConditionalEss;
+pub(crate) use conditional_ess::{lost, next_stage, stages_left};
 pub use friction::Friction;
-pub use intensity::{Barrier, IntensityRecorder};
 pub use knot_chains::KnotChains;
 pub use metric::Metric;
 pub(crate) use metric::interpolate;
-pub use rounds::Rounds;
-pub use rounds_run::{Round, RoundsRun};
 pub use survey::{DerivativeRecorder, Survey, SurveyPoint};
 pub use survey_run::Pilot;
-pub(crate) use tune::RobbinsMonro;
-pub use tune::{StepSizeTuning, Tuned};
 pub use varopt::{Solver, VarOpt};
 pub use warning::PilotWarning;
 

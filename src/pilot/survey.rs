@@ -1,8 +1,8 @@
 //! A survey of a path by a pilot run: the variances along the path, by which schedules are chosen.
 
 use crate::ais::{Merge, Recorder, Run};
-use crate::chain::{Block, Stage};
 use crate::estimate::Warning;
+use crate::kernel::{Block, Stage};
 use crate::num::WeightedVariance;
 use crate::path::Intermediate;
 use crate::pilot::PilotWarning;

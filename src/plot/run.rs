@@ -228,10 +228,11 @@ pub fn schedules<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ais::{Ais, Resampling};
+    use crate::ais::Ais;
     use crate::kernel::{CoordinateGibbs, RandomWalkMetropolis};
     use crate::model::Gaussian;
     use crate::path::{GaussianPath, GeometricPath};
+    use crate::population::Resampling;
     use nalgebra::dvector;
 
     fn ends() -> (Gaussian, Gaussian) {

@@ -3,8 +3,10 @@
 use rand::Rng;
 
 use crate::Result;
-use crate::chain::{Block, Increment, NonFinite, Stage, Step};
-use crate::kernel::{Invariant, Scratch, TransitionKernel, advance_each, own_reversal};
+use crate::kernel::{
+    Block, Increment, Invariant, NonFinite, Scratch, Stage, Step, TransitionKernel, advance_each,
+    own_reversal,
+};
 use crate::num::{Available, vectorized};
 use crate::path::Stationary;
 use crate::random::{LANES, Lanes};
@@ -23,7 +25,7 @@ use crate::rbm::{Rbm, RbmAt, RbmPath, Scalar};
 /// instructions found at run time: on another kind of processor the last bits of an activation may differ.
 ///
 /// ```
-/// use annealed::ais::Population;
+/// use annealed::population::Population;
 /// use annealed::prelude::*;
 /// use annealed::random::{Purpose, stream};
 ///

@@ -8,10 +8,9 @@ use super::pair::{LogRatios, PairSums};
 use super::round::{Plan, Starts};
 use super::trip::Trips;
 use crate::Result;
-use crate::ais::Population;
-use crate::chain::{Decisions, NonFinite};
-use crate::kernel::{TransitionKernel, Workspace};
+use crate::kernel::{Decisions, NonFinite, TransitionKernel, Workspace};
 use crate::path::{AnnealingPath, Intermediate};
+use crate::population::Population;
 use crate::random::StreamRng;
 use crate::work::Place;
 

@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::round::FinishedRound;
 use super::settings::Settings;
-use crate::chain::Decisions;
 use crate::estimate::{Headline, Warning, student};
+use crate::kernel::Decisions;
 use crate::num::Moments;
 use crate::schedule::Schedule;
 use crate::work::StoppedBy;

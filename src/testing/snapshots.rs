@@ -3,7 +3,7 @@
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::ais::{Population, fingerprint};
+use crate::ais::fingerprint;
 use crate::drift::{
     DriftModifiedLangevin, QuadratureModifier, RidgeGibbs, RidgePath, SeparableModifier, Sinusoid,
 };
@@ -16,6 +16,7 @@ use crate::learned::{LearnedTransitions, Mean, Noise};
 use crate::model::{FunctionModel, Gaussian};
 use crate::num::Engine;
 use crate::path::{AnnealingPath, GaussianPath, GeometricPath};
+use crate::population::Population;
 use crate::random::{Purpose, stream};
 use crate::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath, Scalar};
 use crate::schedule::Schedule;

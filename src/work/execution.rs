@@ -63,7 +63,7 @@ pub enum StoppedBy {
     TimeLimit,
     /// The progress callback said so, or the function given to `stop_when`.
     Callback,
-    /// The evaluations that [`Rounds`](crate::pilot::Rounds) may take were spent.
+    /// The evaluations that [`Rounds`](crate::adaptive::Rounds) may take were spent.
     Evaluations,
 }
 

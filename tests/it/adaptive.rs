@@ -4,12 +4,11 @@
 //! code; the seeds are fixed.
 
 use annealed::ais::{Ais, Run};
-use annealed::chain::{NonFinite, Stage, Step};
 use annealed::drift::{
     BumpFeatures, DriftModifiedLangevin, DriftModifier, EnsembleModifier, Features, ObjectiveTrace,
     QuadratureModifier, SeparableModifier, ShiftMonitor,
 };
-use annealed::kernel::{Mala, TransitionKernel, UnadjustedLangevin};
+use annealed::kernel::{Mala, NonFinite, Stage, Step, TransitionKernel, UnadjustedLangevin};
 use annealed::model::{Differentiable, FunctionModel, Gaussian, NormalizedModel, Sampleable};
 use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, Intermediate, TemperedPath};
 use annealed::schedule::Schedule;

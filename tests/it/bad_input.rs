@@ -4,15 +4,17 @@
 use std::ops::Range;
 
 use annealed::Error;
-use annealed::ais::{Ais, PartialRun, Population};
-use annealed::chain::{NonFinite, Stage, Step};
+use annealed::ais::{Ais, PartialRun};
 use annealed::estimate::Warning;
-use annealed::kernel::{CoordinateGibbs, Mala, RandomWalkMetropolis, Then, TransitionKernel};
+use annealed::kernel::{
+    CoordinateGibbs, Mala, NonFinite, RandomWalkMetropolis, Stage, Step, Then, TransitionKernel,
+};
 use annealed::model::{
     Bernoulli, FunctionModel, Gaussian, GaussianMixture, Sampleable, UnnormalizedModel,
 };
 use annealed::path::{GaussianPath, GeometricPath, Intermediate, TemperedPath};
 use annealed::pilot::{Pilot, PilotWarning};
+use annealed::population::Population;
 use annealed::random::{Purpose, stream};
 use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DVector, dvector};
@@ -443,7 +445,7 @@ mod on_several_threads {
 
     use super::*;
     use annealed::ais::{Merge, Recorder};
-    use annealed::chain::Block;
+    use annealed::kernel::Block;
 
     /// Counts what it sees. Every block but the first panics once the first has begun.
     #[derive(Clone)]

@@ -1,11 +1,11 @@
 //! Blocks of chains: masks, rest, memory that follows its chain, and mixtures that move together.
 
-use annealed::ais::{Ais, Population, Run};
-use annealed::chain::{Block, Increment, NonFinite, Stage, Step};
+use annealed::adaptive::StepSizeTuning;
+use annealed::ais::{Ais, Run};
 use annealed::drift::DriftModifiedLangevin;
 use annealed::kernel::{
-    Hmc, Mixture, PersistentHmc, RandomWalkMetropolis, Repeat, Then, TransitionKernel,
-    UnadjustedLangevin, Workspace,
+    Block, Hmc, Increment, Mixture, NonFinite, PersistentHmc, RandomWalkMetropolis, Repeat, Stage,
+    Step, Then, TransitionKernel, UnadjustedLangevin, Workspace,
 };
 use annealed::learned::{LearnedTransitions, Mean};
 use annealed::model::{FunctionModel, Gaussian, NormalizedModel, Sampleable};
@@ -13,9 +13,9 @@ use annealed::path::{
     AnnealingPath, Engine, GaussianPath, GeometricPath, Intermediate, Stationary,
 };
 use annealed::pilot::{
-    BinnedSchedule, ConstantConditionalEss, KnotChains, Pilot, ScheduleOptimizer, StepSizeTuning,
-    VarOpt,
+    BinnedSchedule, ConstantConditionalEss, KnotChains, Pilot, ScheduleOptimizer, VarOpt,
 };
+use annealed::population::Population;
 use annealed::random::{Purpose, StreamRng, stream};
 use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath};
 use annealed::schedule::Schedule;

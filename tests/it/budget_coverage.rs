@@ -2,10 +2,11 @@
 //!
 //! `cargo test --release --features full --test it -- --ignored --nocapture until_an_error`
 
-use annealed::ais::{Ais, Resampling, Run, StoppedBy};
+use annealed::ais::{Ais, Run, StoppedBy};
 use annealed::kernel::{RandomWalkMetropolis, TransitionKernel};
 use annealed::model::{Gaussian, GaussianMixture, NormalizedModel};
 use annealed::path::{AnnealingPath, GeometricPath};
+use annealed::population::Resampling;
 use annealed::schedule::Schedule;
 use nalgebra::{DVector, dvector};
 

@@ -7,14 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use annealed::Error;
-use annealed::ais::{
-    Ais, Bridge, Expectations, PartialRun, Progress, Resampling, Run, StoppedBy, TargetSamples,
-    WasteFree,
-};
+use annealed::ais::{Ais, Expectations, PartialRun, Progress, Run, StoppedBy};
+use annealed::bidirectional::{Bridge, TargetSamples};
 use annealed::estimate::Warning;
 use annealed::kernel::RandomWalkMetropolis;
 use annealed::model::{Gaussian, NormalizedModel};
 use annealed::path::{AnnealingPath, GeometricPath};
+use annealed::population::{Resampling, WasteFree};
 use annealed::schedule::Schedule;
 use nalgebra::{DVector, dvector};
 

@@ -1,13 +1,15 @@
 //! Bounds that hold with their confidence: on weights of infinite variance, wherever a run ends.
 
 use annealed::Error;
-use annealed::ais::{Ais, Bridge, Resampling, TargetSamples};
+use annealed::adaptive::Rounds;
+use annealed::ais::Ais;
+use annealed::bidirectional::{Bridge, TargetSamples};
 use annealed::estimate::{certified_lower_bound, log_mean_exp};
 use annealed::kernel::RandomWalkMetropolis;
 use annealed::levels::Levels;
 use annealed::model::{Gaussian, NormalizedModel};
 use annealed::path::{GeometricPath, TemperedPath};
-use annealed::pilot::Rounds;
+use annealed::population::Resampling;
 use annealed::random::{Purpose, stream};
 use annealed::schedule::Schedule;
 use annealed::tempering::Tempering;

@@ -7,12 +7,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use annealed::ais::{Ais, Merge, Progress, Recorder, Resampling, StoppedBy, WasteFree};
-use annealed::chain::{Block, Stage};
+use annealed::ais::{Ais, Merge, Progress, Recorder, StoppedBy};
 use annealed::estimate::Warning;
-use annealed::kernel::{PersistentHmc, RandomWalkMetropolis};
+use annealed::kernel::{Block, PersistentHmc, RandomWalkMetropolis, Stage};
 use annealed::model::Gaussian;
 use annealed::path::GeometricPath;
+use annealed::population::{Resampling, WasteFree};
 use annealed::random::{Purpose, stream};
 use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath};
 use annealed::schedule::Schedule;

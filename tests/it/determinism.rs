@@ -1,13 +1,13 @@
 //! One seed, one result: bit for bit, on any number of threads, however the chains are split.
 
 use annealed::Error;
+use annealed::adaptive::{Adaptation, Rounds, StepSizeTuning};
 use annealed::ais::{Ais, Expectations, PartialRun, Run};
 use annealed::kernel::RandomWalkMetropolis;
 use annealed::model::{FunctionModel, Gaussian};
 use annealed::path::{GeometricPath, TemperedPath};
 use annealed::pilot::{
-    Adaptation, BinnedSchedule, ConstantConditionalEss, Friction, Pilot, Rounds, ScheduleOptimizer,
-    StepSizeTuning, VarOpt,
+    BinnedSchedule, ConstantConditionalEss, Friction, Pilot, ScheduleOptimizer, VarOpt,
 };
 use annealed::schedule::Schedule;
 use nalgebra::{DVector, dmatrix, dvector};

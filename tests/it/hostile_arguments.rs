@@ -1,6 +1,8 @@
 //! What returns a `Result` does not panic: constructors and the like are called with numbers and sizes that nobody means.
 
-use annealed::ais::{Ais, PartialRun, Population, Resampling, Run, TargetSamples};
+use annealed::adaptive::StepSizeTuning;
+use annealed::ais::{Ais, PartialRun, Run};
+use annealed::bidirectional::TargetSamples;
 use annealed::drift::{
     BumpFeatures, EnsembleModifier, QuadratureModifier, RidgeModifier, RidgePath, RidgePrior,
     Sinusoid,
@@ -22,8 +24,9 @@ use annealed::model::{
 };
 use annealed::path::{AnnealingPath, GaussianPath, MomentPath, TemperedPath};
 use annealed::pilot::{
-    BinnedSchedule, Friction, Metric, StepSizeTuning, Survey, SurveyPoint, VarOpt, allocate_steps,
+    BinnedSchedule, Friction, Metric, Survey, SurveyPoint, VarOpt, allocate_steps,
 };
+use annealed::population::{Population, Resampling};
 use annealed::random::{Purpose, stream};
 use annealed::rbm::{
     BaseRate, ContrastiveDivergence, ExactMatching, MomentChains, PersistentMatching, Rbm,

@@ -1,14 +1,13 @@
 //! Kernels: what they refuse, what they report, and how they are tuned.
 
-use annealed::chain::{Block, NonFinite, Stage, Step};
+use annealed::adaptive::StepSizeTuning;
 use annealed::kernel::{
-    CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, PersistentHmc, Preconditioner,
-    RandomWalkMetropolis, Repeat, StepSize, SymmetricProposal, Then, TransitionKernel, Tunable,
-    UnadjustedLangevin,
+    Block, CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, NonFinite, PersistentHmc,
+    Preconditioner, RandomWalkMetropolis, Repeat, Stage, Step, StepSize, SymmetricProposal, Then,
+    TransitionKernel, Tunable, UnadjustedLangevin,
 };
 use annealed::model::{Differentiable, FullConditionals, Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, Intermediate, Stationary};
-use annealed::pilot::StepSizeTuning;
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
 use nalgebra::DVector;

@@ -3,11 +3,12 @@
 #[path = "../../examples/problems/latin.rs"]
 mod squares;
 
-use annealed::ais::{Ais, WasteFree};
+use annealed::adaptive::{Round, Rounds};
+use annealed::ais::Ais;
 use annealed::estimate::Estimate;
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, Intermediate};
-use annealed::pilot::{Round, Rounds};
+use annealed::population::WasteFree;
 use annealed::random::{Purpose, StreamRng, stream};
 use annealed::schedule::Schedule;
 use annealed::testing;

@@ -3,7 +3,7 @@
 use std::f64::consts::{PI, TAU};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use annealed::ais::{Ais, Resampling};
+use annealed::ais::Ais;
 use annealed::estimate::{Warning, log_sum_exp};
 use annealed::kernel::{Metropolis, RandomWalkMetropolis, Repeat, SymmetricProposal};
 use annealed::levels::{LevelPath, Levels, LevelsRun};
@@ -11,6 +11,7 @@ use annealed::model::{
     FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Sampleable, UnnormalizedModel,
 };
 use annealed::path::TemperedPath;
+use annealed::population::Resampling;
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
 use nalgebra::{DVector, dvector};

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use annealed::Error;
-use annealed::ais::{Ais, Bridge, PartialRun, Run, TargetSamples};
+use annealed::ais::{Ais, PartialRun, Run};
+use annealed::bidirectional::{Bridge, TargetSamples};
 use annealed::kernel::{Hmc, Mala, RandomWalkMetropolis, Repeat, Reversal};
 use annealed::model::{FunctionModel, Gaussian};
 use annealed::path::GeometricPath;

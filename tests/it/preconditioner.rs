@@ -1,15 +1,14 @@
 //! Preconditioners: a kernel shaped by L moves as the plain kernel does on the target seen from
 //! `y = L^{-1} x`. (Invariance and unbiased weights of the shaped kernels are in `tests/invariance`.)
 
+use annealed::adaptive::StepSizeTuning;
 use annealed::ais::{Ais, Run};
-use annealed::chain::Stage;
 use annealed::kernel::{
-    Hmc, Mala, PersistentHmc, Preconditioner, RandomWalkMetropolis, Repeat, TransitionKernel,
-    Tunable,
+    Hmc, Mala, PersistentHmc, Preconditioner, RandomWalkMetropolis, Repeat, Stage,
+    TransitionKernel, Tunable,
 };
 use annealed::model::{Differentiable, FunctionModel, Gaussian, UnnormalizedModel};
 use annealed::path::{GeometricAt, GeometricPath, Intermediate};
-use annealed::pilot::StepSizeTuning;
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};

@@ -4,15 +4,14 @@ use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use annealed::adaptive::{Adaptation, Rounds, StepSizeTuning};
 use annealed::ais::{Ais, Merge, Progress, Recorder, StoppedBy};
-use annealed::chain::{Block, Stage};
-use annealed::kernel::{Hmc, RandomWalkMetropolis, Tunable};
+use annealed::kernel::{Block, Hmc, RandomWalkMetropolis, Stage, Tunable};
 use annealed::levels::Levels;
 use annealed::model::Gaussian;
 use annealed::path::{GeometricPath, Intermediate, TemperedPath};
 use annealed::pilot::{
-    Adaptation, BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, Rounds,
-    ScheduleOptimizer, StepSizeTuning, VarOpt,
+    BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, ScheduleOptimizer, VarOpt,
 };
 use annealed::schedule::Schedule;
 use annealed::tempering::Tempering;

@@ -1,12 +1,12 @@
 //! Annealing a small RBM against dense matrices (every expectation exactly), and the fused block
 //! step against the reference step.
 
-use annealed::ais::{Ais, Population};
-use annealed::chain::{Block, NonFinite, Stage, Step};
+use annealed::ais::Ais;
 use annealed::estimate::{Estimate, Warning};
-use annealed::kernel::{Repeat, Then, TransitionKernel};
+use annealed::kernel::{Block, NonFinite, Repeat, Stage, Step, Then, TransitionKernel};
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, Engine, Intermediate, Stationary};
+use annealed::population::Population;
 use annealed::random::{Purpose, stream};
 use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmAt, RbmPath, Scalar};
 use annealed::schedule::Schedule;

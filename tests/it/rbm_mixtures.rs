@@ -2,11 +2,12 @@
 //! component.
 
 use annealed::Error;
-use annealed::ais::{Ais, Bridge, PartialRun, Resampling, TargetSamples};
-use annealed::chain::{Block, Increment, Stage, Step};
-use annealed::kernel::TransitionKernel;
+use annealed::ais::{Ais, PartialRun};
+use annealed::bidirectional::{Bridge, TargetSamples};
+use annealed::kernel::{Block, Increment, Stage, Step, TransitionKernel};
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, BetaDerivative, Engine, Intermediate};
+use annealed::population::Resampling;
 use annealed::random::{Purpose, stream};
 use annealed::rbm::{
     BaseRate, BlockGibbs, EnumeratedRbm, ExactMatching, Rbm, RbmAt, RbmPath, Scalar, sigmoid,

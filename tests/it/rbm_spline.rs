@@ -1,7 +1,7 @@
 //! Paths of RBMs through knots: against dense matrices and against the reference step.
 
 use annealed::ais::Ais;
-use annealed::chain::Block;
+use annealed::kernel::Block;
 use annealed::model::{Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, BetaDerivative, Intermediate};
 use annealed::random::{Purpose, stream};

@@ -1,13 +1,14 @@
 //! Resampling between stages: unbiased estimates, honest errors, memory that follows its chain.
 
 use annealed::Error;
-use annealed::ais::{Ais, Population, Resampling, ResamplingScheme, Run};
+use annealed::ais::{Ais, Run};
 use annealed::estimate::{Estimate, Warning, log_mean_exp, log_sum_exp};
 use annealed::kernel::{
     Hmc, PerfectTransitions, PersistentHmc, RandomWalkMetropolis, TransitionKernel,
 };
 use annealed::model::{Gaussian, NormalizedModel, Sampleable};
 use annealed::path::{AnnealingPath, GaussianPath, GeometricPath};
+use annealed::population::{Population, Resampling, ResamplingScheme};
 use annealed::random::{Purpose, StreamRng, stream};
 use annealed::schedule::Schedule;
 use nalgebra::{DVector, dmatrix, dvector};

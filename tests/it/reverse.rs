@@ -2,9 +2,8 @@
 //! the sandwich of bounds.
 
 use annealed::Error;
-use annealed::ais::{
-    Ais, Bridge, Expectations, Resampling, ReverseRun, SandwichReport, TargetSamples, WasteFree,
-};
+use annealed::ais::{Ais, Expectations};
+use annealed::bidirectional::{Bridge, ReverseRun, SandwichReport, TargetSamples};
 use annealed::estimate::{BennettEstimate, Warning};
 use annealed::kernel::{
     CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, RandomWalkMetropolis, Repeat,
@@ -12,6 +11,7 @@ use annealed::kernel::{
 };
 use annealed::model::{FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Sampleable};
 use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, Intermediate, TemperedPath};
+use annealed::population::{Resampling, WasteFree};
 use annealed::random::{Purpose, stream};
 use annealed::rbm::{BaseRate, BlockGibbs, EnumeratedRbm, Rbm, RbmPath};
 use annealed::schedule::Schedule;
@@ -147,12 +147,12 @@ where
 
     fn step<R: rand::Rng + ?Sized>(
         &self,
-        stage: annealed::chain::Stage<'_, M>,
+        stage: annealed::kernel::Stage<'_, M>,
         chain: usize,
         state: &mut M::State,
         workspace: &mut (),
         rng: &mut R,
-    ) -> Result<annealed::chain::Step, annealed::chain::NonFinite> {
+    ) -> Result<annealed::kernel::Step, annealed::kernel::NonFinite> {
         self.0.step(stage, chain, state, workspace, rng)
     }
 }

@@ -1,12 +1,13 @@
 //! Log densities so large that double precision is too coarse for log Z: a warning, and none on ordinary ones.
 
-use annealed::ais::{Ais, Bridge, Run, TargetSamples};
+use annealed::adaptive::Rounds;
+use annealed::ais::{Ais, Run};
+use annealed::bidirectional::{Bridge, TargetSamples};
 use annealed::estimate::Warning;
 use annealed::kernel::{PerfectTransitions, RandomWalkMetropolis};
 use annealed::levels::Levels;
 use annealed::model::{FunctionModel, Gaussian, NormalizedModel, Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, TemperedPath};
-use annealed::pilot::Rounds;
 use annealed::schedule::Schedule;
 use annealed::tempering::Tempering;
 use nalgebra::{DVector, dvector};

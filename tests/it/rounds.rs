@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use annealed::Error;
+use annealed::adaptive::{Adaptation, Barrier, IntensityRecorder, Rounds, RoundsRun};
 use annealed::ais::{Ais, StoppedBy};
 use annealed::estimate::Warning;
 use annealed::kernel::{
@@ -12,7 +13,6 @@ use annealed::model::{
     Differentiable, FunctionModel, Gaussian, NormalizedModel, UnnormalizedModel,
 };
 use annealed::path::{GaussianPath, GeometricPath, TemperedPath};
-use annealed::pilot::{Adaptation, Barrier, IntensityRecorder, Rounds, RoundsRun};
 use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 
@@ -230,7 +230,7 @@ fn the_last_round_is_a_run_that_can_be_repeated() {
         .schedule(one.run().schedule().clone())
         .chains(one.run().chains())
         .block_size(32)
-        .resampling(annealed::ais::Resampling::when_ess_below(0.5).unwrap())
+        .resampling(annealed::population::Resampling::when_ess_below(0.5).unwrap())
         .seed(one.run().seed())
         .run()
         .unwrap();

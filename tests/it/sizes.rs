@@ -1,13 +1,16 @@
 //! Sizes cost what there is to do: a setting far beyond the work ends at once, and one that is work without end is
 //! refused.
 
-use annealed::ais::{Ais, PartialRun, Resampling, Run, TargetSamples, WasteFree};
+use annealed::adaptive::{Adaptation, Rounds, StepSizeTuning};
+use annealed::ais::{Ais, PartialRun, Run};
+use annealed::bidirectional::TargetSamples;
 use annealed::kernel::RandomWalkMetropolis;
 use annealed::learned::{LearnedTransitions, Mean, Objective, Training};
 use annealed::levels::Levels;
 use annealed::model::{FunctionModel, Gaussian};
 use annealed::path::{GeometricPath, TemperedPath};
-use annealed::pilot::{Adaptation, Friction, Pilot, Rounds, StepSizeTuning};
+use annealed::pilot::{Friction, Pilot};
+use annealed::population::{Resampling, WasteFree};
 use annealed::rbm::{
     BaseRate, ContrastiveDivergence, MomentChains, PersistentMatching, Rbm, RbmMatching,
 };

@@ -2,15 +2,14 @@
 
 use std::f64::consts::PI;
 
+use annealed::adaptive::{Adaptation, Rounds, StepSizeTuning};
 use annealed::ais::Ais;
 use annealed::estimate::Warning;
 use annealed::kernel::{Hmc, RandomWalkMetropolis, Tunable};
 use annealed::levels::LevelPath;
 use annealed::model::{Differentiable, FunctionModel, Gaussian, GradientModel, UniformBox};
 use annealed::path::TemperedPath;
-use annealed::pilot::{
-    Adaptation, Friction, Pilot, PilotWarning, Rounds, ScheduleOptimizer, StepSizeTuning, VarOpt,
-};
+use annealed::pilot::{Friction, Pilot, PilotWarning, ScheduleOptimizer, VarOpt};
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
 use nalgebra::DVector;

@@ -5,10 +5,10 @@ use std::cell::Cell;
 
 use annealed::Error;
 use annealed::ais::Ais;
-use annealed::chain::{Block, NonFinite, Stage, Step};
 use annealed::kernel::{
-    CoordinateGibbs, Hmc, Invariant, Mala, PerChain, Preconditioner, RandomWalkMetropolis,
-    Reversal, StepSize, TemperedTransitions, Then, TransitionKernel, Tunable,
+    Block, CoordinateGibbs, Hmc, Invariant, Mala, NonFinite, PerChain, Preconditioner,
+    RandomWalkMetropolis, Reversal, Stage, Step, StepSize, TemperedTransitions, Then,
+    TransitionKernel, Tunable,
 };
 use annealed::model::{
     FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Sampleable, UnnormalizedModel,

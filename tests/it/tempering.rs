@@ -4,11 +4,10 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use annealed::ais::{Ais, StoppedBy};
-use annealed::chain::{NonFinite, Stage, Step};
 use annealed::estimate::Warning;
 use annealed::kernel::{
-    Hmc, Invariant, PerChain, PerfectTransitions, PersistentHmc, RandomWalkMetropolis, StepSize,
-    TransitionKernel,
+    Hmc, Invariant, NonFinite, PerChain, PerfectTransitions, PersistentHmc, RandomWalkMetropolis,
+    Stage, Step, StepSize, TransitionKernel,
 };
 use annealed::model::{
     Differentiable, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Sampleable,

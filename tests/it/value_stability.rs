@@ -4,6 +4,7 @@
 //! `cargo test value_stability -- --nocapture` prints each run with a hash of all its bits, by which
 //! two builds on one machine can be compared to the last digit.
 
+use annealed::adaptive::StepSizeTuning;
 use annealed::ais::{Ais, PartialRun, Run};
 use annealed::drift::{DriftModifiedLangevin, QuadratureModifier, RidgeGibbs, RidgePath, Sinusoid};
 use annealed::kernel::{
@@ -16,8 +17,7 @@ use annealed::path::{
     AnnealingPath, Engine, GaussianPath, GeometricPath, MomentPath, MomentSplinePath, TemperedPath,
 };
 use annealed::pilot::{
-    BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, ScheduleOptimizer,
-    StepSizeTuning, VarOpt,
+    BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, ScheduleOptimizer, VarOpt,
 };
 use annealed::random::{Purpose, stream};
 use annealed::rbm::{BaseRate, BlockGibbs, ContrastiveDivergence, Rbm, RbmPath, Scalar};

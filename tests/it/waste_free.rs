@@ -1,14 +1,15 @@
 //! Waste-free sequential Monte Carlo: unbiased islands, memory that goes along, figures of stages, errors.
 
 use annealed::Error;
-use annealed::ais::{Ais, PartialRun, Resampling, Run, WasteFree};
-use annealed::chain::{NonFinite, Stage, Step};
+use annealed::ais::{Ais, PartialRun, Run};
 use annealed::estimate::Warning;
 use annealed::kernel::{
-    Invariant, PerChain, PersistentHmc, RandomWalkMetropolis, TransitionKernel,
+    Invariant, NonFinite, PerChain, PersistentHmc, RandomWalkMetropolis, Stage, Step,
+    TransitionKernel,
 };
 use annealed::model::{FunctionModel, Gaussian, NormalizedModel};
 use annealed::path::{GaussianPath, GeometricPath, Intermediate};
+use annealed::population::{Resampling, WasteFree};
 use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath};
 use annealed::schedule::Schedule;
 use nalgebra::{DVector, dmatrix, dvector};

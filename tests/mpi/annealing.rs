@@ -5,12 +5,12 @@ use std::ops::ControlFlow;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use annealed::ais::{Ais, Merge, Progress, Recorder, Resampling, Run, StoppedBy, WasteFree};
-use annealed::chain::{Block, Stage};
-use annealed::kernel::{Metropolis, RandomWalkMetropolis};
+use annealed::ais::{Ais, Merge, Progress, Recorder, Run, StoppedBy};
+use annealed::kernel::{Block, Metropolis, RandomWalkMetropolis, Stage};
 use annealed::model::{FunctionModel, Gaussian};
 use annealed::mpi::topology::Communicator;
 use annealed::path::{AnnealingPath, Engine, GeometricPath, Intermediate};
+use annealed::population::{Resampling, WasteFree};
 use annealed::rand::RngExt;
 use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath};
 use annealed::schedule::Schedule;

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use annealed::ais::{Ais, Merge, Progress, Recorder, Resampling, StoppedBy};
-use annealed::chain::{Block, Stage};
+use annealed::ais::{Ais, Merge, Progress, Recorder, StoppedBy};
 use annealed::estimate::Warning;
-use annealed::kernel::{PersistentHmc, RandomWalkMetropolis};
+use annealed::kernel::{Block, PersistentHmc, RandomWalkMetropolis, Stage};
 use annealed::mpi::topology::Communicator;
 use annealed::path::Intermediate;
+use annealed::population::Resampling;
 use annealed::schedule::Schedule;
 use annealed::tempering::Tempering;
 use annealed::{Error, Result};

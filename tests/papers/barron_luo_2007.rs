@@ -1,12 +1,11 @@
 //! Barron and Luo (2007), *Adaptive annealing*: the field that carries a density along its path, weights that
 //! are right whatever the field, and the bound on the mean of the objective.
 
-use annealed::chain::Stage;
 use annealed::drift::{
     BumpFeatures, DriftModifiedLangevin, DriftModifier, EnsembleModifier, QuadratureModifier,
     SeparableModifier,
 };
-use annealed::kernel::TransitionKernel;
+use annealed::kernel::{Stage, TransitionKernel};
 use annealed::model::{
     Differentiable, FunctionModel, Gaussian, NormalizedModel, UnnormalizedModel,
 };

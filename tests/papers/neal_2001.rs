@@ -4,10 +4,9 @@
 //! Transition matrices are those of the kernels' own code ([`law`](crate::law)), so that both sides of the
 //! identity agree to rounding. What a kernel does to a block of chains as a whole is compared with them.
 
-use annealed::chain::{Block, Stage};
 use annealed::kernel::{
-    CoordinateGibbs, Metropolis, Mixture, PerfectTransitions, Repeat, SymmetricProposal,
-    TemperedTransitions, Then, TransitionKernel,
+    Block, CoordinateGibbs, Metropolis, Mixture, PerfectTransitions, Repeat, Stage,
+    SymmetricProposal, TemperedTransitions, Then, TransitionKernel,
 };
 use annealed::model::{Bernoulli, Sampleable, UnnormalizedModel};
 use annealed::path::{

@@ -1,7 +1,6 @@
 //! Random models, paths and schedules, and a Gaussian's exact means.
 
-use annealed::chain::{Block, Stage};
-use annealed::kernel::TransitionKernel;
+use annealed::kernel::{Block, Stage, TransitionKernel};
 use annealed::model::{
     ExponentialFamily, FullConditionals, Gaussian, NormalizedModel, Sampleable, UnnormalizedModel,
 };

@@ -5,8 +5,9 @@ use std::f64::consts::LN_2;
 use nalgebra::DVector;
 use rand::Rng;
 
-use crate::chain::{Block, Increment, NonFinite, Stage, Step};
-use crate::kernel::{Invariant, TransitionKernel, own_reversal};
+use crate::kernel::{
+    Block, Increment, Invariant, NonFinite, Stage, Step, TransitionKernel, own_reversal,
+};
 use crate::model::UnnormalizedModel;
 use crate::num::{sigmoid, softplus, softplus_increment};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate, Stationary};

@@ -7,6 +7,7 @@
 mod models;
 mod wrong;
 
+use annealed::adaptive::StepSizeTuning;
 use annealed::kernel::{
     CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, PersistentHmc, Preconditioner,
     RandomWalkMetropolis, Repeat, Slice, StepSize, Then, TransitionKernel, Tunable,
@@ -14,7 +15,6 @@ use annealed::kernel::{
 };
 use annealed::model::{Gaussian, GaussianMixture, NormalizedModel, Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, GeometricPath, Stationary};
-use annealed::pilot::StepSizeTuning;
 use annealed::schedule::Schedule;
 use annealed::testing;
 use annealed::testing::Check;

@@ -1,7 +1,9 @@
 //! Deliberately wrong kernels, each beside its right twin: the checks tell them apart.
 
-use annealed::chain::{Block, Increment, NonFinite, Stage, Step};
-use annealed::kernel::{RandomWalkMetropolis, Scratch, Then, TransitionKernel, UnadjustedLangevin};
+use annealed::kernel::{
+    Block, Increment, NonFinite, RandomWalkMetropolis, Scratch, Stage, Step, Then,
+    TransitionKernel, UnadjustedLangevin,
+};
 use annealed::model::{Differentiable, FullConditionals, Sampleable};
 use annealed::path::{AnnealingPath, Intermediate};
 use annealed::rbm::{BaseRate, BlockGibbs, EnumeratedRbm, Rbm, RbmAt, RbmPath};

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 
-use annealed::ais::{Bridge, Raise, ReverseRun, Run, StoppedBy};
+use annealed::ais::{Run, StoppedBy};
+use annealed::bidirectional::{Bridge, Raise, ReverseRun};
 use annealed::estimate::Warning;
 use annealed::rbm::{Candidate, LogLikelihood, Start};
 use serde_json::{Value, json};

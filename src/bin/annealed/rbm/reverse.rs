@@ -1,6 +1,7 @@
 //! The run from the RBM back to the base.
 
-use annealed::ais::{Ais, Approximate, Bridge, Exact, ReverseRun, Run, TargetSamples};
+use annealed::ais::{Ais, Run};
+use annealed::bidirectional::{Approximate, Bridge, Exact, ReverseRun, TargetSamples};
 use annealed::rbm::{BlockGibbs, RbmFile, RbmPath};
 use annealed::{Error, Result};
 

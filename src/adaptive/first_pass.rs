@@ -3,14 +3,14 @@
 use std::mem::take;
 use std::ops::Range;
 
-use super::adaptation::{Adaptation, Adapted, BLOCK};
-use super::conditional_ess::{lost, next_stage, stages_left};
+use super::barrier::Barrier;
 use super::covariance::Shapes;
-use super::intensity::Barrier;
+use super::smc::{Adaptation, Adapted, BLOCK};
 use super::tuner::Tuning;
-use crate::ais::{Populations, Resampling};
 use crate::kernel::TransitionKernel;
 use crate::path::{AnnealingPath, dimension};
+use crate::pilot::{lost, next_stage, stages_left};
+use crate::population::{Populations, Resampling};
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::work::{Place, Single, Stepped, Task};

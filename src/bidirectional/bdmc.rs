@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use super::recorder::Recorder;
-use super::reverse_run::ReverseRun;
-use super::runner::Ais;
+use super::reverse::ReverseRun;
 use super::target_samples::{Exact, TargetSamples};
+use crate::ais::Ais;
+use crate::ais::Recorder;
 use crate::kernel::Reversal;
 use crate::num::Moments;
 use crate::path::AnnealingPath;
@@ -74,7 +74,8 @@ where
 /// evidence for real data of the same size, as far as the model fits them.
 ///
 /// ```
-/// use annealed::ais::{Ais, SandwichReport};
+/// use annealed::ais::Ais;
+/// use annealed::bidirectional::SandwichReport;
 /// use annealed::kernel::RandomWalkMetropolis;
 /// use annealed::model::{FunctionModel, Gaussian, Sampleable};
 /// use annealed::path::TemperedPath;

@@ -7,17 +7,18 @@ use std::time::Instant;
 use nalgebra::DVector;
 use rand::Rng;
 
-use super::adaptation::{Adaptation, Adapted};
+use super::barrier::{Barrier, IntensityRecorder};
 use super::covariance::CovarianceRecorder;
-use super::intensity::{Barrier, IntensityRecorder};
 use super::rounds_run::{Round, RoundsRun};
+use super::smc::{Adaptation, Adapted};
 use super::tuner::Tuner;
-use crate::ais::{Ais, Resampling, Run};
+use crate::ais::{Ais, Run};
 use crate::estimate::Warning;
 use crate::kernel::{TransitionKernel, Tunable};
 use crate::model::NormalizedModel;
 use crate::num::setters;
 use crate::path::{AnnealingPath, dimension};
+use crate::population::Resampling;
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::work::{Counts, Execution, Job, Progress, StoppedBy, Verdict, callback};
@@ -45,7 +46,7 @@ use crate::{Error, Result};
 /// stages, so that this costs little.
 ///
 /// ```
-/// use annealed::pilot::Rounds;
+/// use annealed::adaptive::Rounds;
 /// use annealed::prelude::*;
 ///
 /// let target = Gaussian::isotropic(DVector::from_element(5, 3.0), 0.1)?;

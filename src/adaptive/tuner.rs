@@ -3,12 +3,13 @@
 use nalgebra::DVector;
 
 use super::covariance::{Covariance, CovarianceRecorder, Shapes};
-use super::tune::Gain;
+use super::step_sizes::Gain;
 use crate::Result;
-use crate::ais::{Populations, StageSummary};
+use crate::ais::StageSummary;
 use crate::kernel::{Preconditioner, StepSize, TransitionKernel, Tunable};
 use crate::num::WeightSums;
 use crate::path::AnnealingPath;
+use crate::population::Populations;
 
 /// What is known of a kernel that can be tuned, as functions, so that the same code serves kernels that cannot.
 #[derive(Debug)]

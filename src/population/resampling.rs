@@ -17,7 +17,7 @@ use crate::{Error, Result};
 /// alone.
 ///
 /// ```
-/// use annealed::ais::{Resampling, ResamplingScheme};
+/// use annealed::population::{Resampling, ResamplingScheme};
 ///
 /// let by_need = Resampling::when_ess_below(0.5)?;
 /// let often = Resampling::every(10)?.scheme(ResamplingScheme::Residual);
@@ -89,7 +89,7 @@ impl Resampling {
     }
 
     /// Refuses stages that a schedule of so many does not have, and what only a damaged file can hold.
-    pub(super) fn check(&self, steps: usize) -> Result<()> {
+    pub(crate) fn check(&self, steps: usize) -> Result<()> {
         match &self.rule {
             Rule::Every(_) => Ok(()),
             Rule::EssBelow(share) => Error::check_positive_fraction("share", *share),
@@ -115,7 +115,7 @@ impl Resampling {
     }
 
     /// Whether a block with these weights is to be resampled after this stage.
-    pub(super) fn is_due(&self, stage: usize, log_weights: &[f64]) -> bool {
+    pub(crate) fn is_due(&self, stage: usize, log_weights: &[f64]) -> bool {
         match &self.rule {
             Rule::Every(stages) => stage.is_multiple_of(stages.get()),
             Rule::At(stages) => stages.binary_search(&stage).is_ok(),
@@ -127,7 +127,7 @@ impl Resampling {
     }
 
     /// Whether a run of so many stages resamples its chains whatever their weights, unless these are all equal.
-    pub(super) fn is_certain(&self, steps: usize) -> bool {
+    pub(crate) fn is_certain(&self, steps: usize) -> bool {
         match &self.rule {
             Rule::Every(stages) => stages.get() < steps,
             Rule::EssBelow(share) => *share == 1.0,
@@ -137,7 +137,7 @@ impl Resampling {
 
     /// For each chain of a block, not all of which are dead, the index of the one whose state it takes over.
     /// A chain with a copy of its own keeps its place.
-    pub(super) fn ancestors<R: Rng + ?Sized>(
+    pub(crate) fn ancestors<R: Rng + ?Sized>(
         &self,
         log_weights: &[f64],
         rng: &mut R,
@@ -148,7 +148,7 @@ impl Resampling {
 
 impl ResamplingScheme {
     /// The number of copies of each chain, `count` in all.
-    pub(super) fn copies<R: Rng + ?Sized>(
+    pub(crate) fn copies<R: Rng + ?Sized>(
         self,
         count: usize,
         log_weights: &[f64],

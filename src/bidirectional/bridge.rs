@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use super::reverse_run::ReverseRun;
-use super::run::Run;
-use super::stages::StageSummary;
+use super::reverse::ReverseRun;
 use super::target_samples::{Exact, IsExact, Quality};
+use crate::ais::Run;
+use crate::ais::StageSummary;
 use crate::estimate::{BennettEstimate, Headline, Warning};
 use crate::{Error, Result};
 
@@ -28,7 +28,8 @@ use crate::{Error, Result};
 /// and its interval holds that of the forward run.
 ///
 /// ```
-/// use annealed::ais::{Ais, Bridge, TargetSamples};
+/// use annealed::ais::Ais;
+/// use annealed::bidirectional::{Bridge, TargetSamples};
 /// use annealed::kernel::RandomWalkMetropolis;
 /// use annealed::model::{Gaussian, NormalizedModel};
 /// use annealed::path::GeometricPath;

@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use super::population::Population;
 use super::resampling::Resampling;
-use crate::chain::{Block, Decisions};
-use crate::kernel::{TransitionKernel, Workspace};
+use crate::kernel::{Block, Decisions, TransitionKernel, Workspace};
 use crate::num::{WeightSums, log_mean_exp};
 use crate::path::AnnealingPath;
 use crate::random::{StreamRng, successive};

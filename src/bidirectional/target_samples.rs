@@ -2,8 +2,13 @@
 
 use std::marker::PhantomData;
 
+use crate::Result;
+use crate::ais::{Ais, Run};
+use crate::kernel::TransitionKernel;
 use crate::model::Sampleable;
-use crate::random::{Purpose, stream};
+use crate::path::AnnealingPath;
+use crate::population::{Population, ResamplingScheme};
+use crate::random::{Purpose, stream, successive};
 
 /// Samples of the law of the target: simulated data with the parameters that made them, an enumerated
 /// model, a perfect sampler. A reverse run from them gives an upper bound on log Z in expectation.
@@ -44,7 +49,7 @@ impl IsExact for Exact {}
 /// bound. Standard errors take the samples to be independent.
 ///
 /// ```
-/// use annealed::ais::{Approximate, Exact, TargetSamples};
+/// use annealed::bidirectional::{Approximate, Exact, TargetSamples};
 ///
 /// let drawn: TargetSamples<f64, Exact> = TargetSamples::exact(vec![0.3, -1.2]);
 /// let from_a_chain: TargetSamples<f64, Approximate> = TargetSamples::approximate(vec![0.3, -1.2]);
@@ -72,7 +77,7 @@ impl<S> TargetSamples<S, Exact> {
     /// [`Purpose::ExactSamples`].
     ///
     /// ```
-    /// use annealed::ais::TargetSamples;
+    /// use annealed::bidirectional::TargetSamples;
     /// use annealed::model::Gaussian;
     ///
     /// let samples = TargetSamples::draw(&Gaussian::standard(2)?, 100, 7);
@@ -102,5 +107,43 @@ impl<S, Q> TargetSamples<S, Q> {
     /// The states.
     pub fn states(&self) -> &[S] {
         &self.states
+    }
+}
+
+impl<'p, P, K, R> Ais<'p, P, K, R>
+where
+    P: AnnealingPath,
+    P::State: Clone,
+    K: TransitionKernel<P::At<'p>>,
+{
+    /// As many samples of about the target's law as `run` has chains: its final states, resampled by
+    /// their weights, and then moved so many times by the kernel at the target.
+    ///
+    /// They know of nothing that the run did not find. So they are [`Approximate`]: a reverse run from
+    /// them gives no bound, and Bennett's estimate inherits what they lack.
+    ///
+    /// # Errors
+    /// What the kernel meets, with chain and move.
+    pub fn resampled<S>(
+        &self,
+        run: &Run<P::State, S>,
+        moves: usize,
+    ) -> Result<TargetSamples<P::State, Approximate>> {
+        let mut choice = stream(run.seed(), Purpose::Resampling, 0);
+        let rngs = successive(choice.clone()).skip(1);
+        let copies =
+            ResamplingScheme::Systematic.copies(run.chains(), run.log_weights(), &mut choice);
+        let chosen = run.states().iter().zip(copies);
+        let states: Vec<_> = chosen
+            .flat_map(|(state, copies)| std::iter::repeat_n(state.clone(), copies))
+            .collect();
+        let rngs = rngs.take(states.len()).collect();
+        let mut population: Population<'p, P, K::Workspace> =
+            Population::from_states(self.path, 1.0, 0, states, rngs)?;
+        for _ in 0..moves {
+            population.stay(&self.kernel)?;
+        }
+        let states = population.block().states().to_vec();
+        Ok(TargetSamples::approximate(states))
     }
 }

@@ -3,8 +3,7 @@
 use std::ops::Range;
 
 use super::resampling::Resampling;
-use crate::chain::{Block, NonFinite, Stage};
-use crate::kernel::{TransitionKernel, Workspace};
+use crate::kernel::{Block, NonFinite, Stage, TransitionKernel, Workspace};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::random::{StreamRng, successive};
@@ -86,7 +85,7 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     }
 
     /// Chains that stand at `beta`, of which a kernel knows nothing yet.
-    pub(super) fn from_block(path: &'p P, beta: f64, block: Block<P::State>) -> Result<Self> {
+    pub(crate) fn from_block(path: &'p P, beta: f64, block: Block<P::State>) -> Result<Self> {
         path.check()?;
         Error::check_fraction("beta", beta)?;
         Ok(Self {
@@ -189,7 +188,7 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     }
 
     /// Copies of state and memory of a chain, by its index within the block.
-    pub(super) fn copy_of(
+    pub(crate) fn copy_of(
         &self,
         chain: usize,
         copy: fn(&P::State) -> P::State,
@@ -199,7 +198,7 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     }
 
     /// Gives a chain another state and memory. Its stream is kept.
-    pub(super) fn set_chain(&mut self, chain: usize, state: P::State, memory: W::Memory) {
+    pub(crate) fn set_chain(&mut self, chain: usize, state: P::State, memory: W::Memory) {
         *self.block.chain_mut(chain).0 = state;
         self.workspace.set_memory(chain, memory);
     }
@@ -291,7 +290,7 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
 
     /// What a kernel keeps of each chain.
     #[cfg(feature = "checkpoint")]
-    pub(super) fn memories(&self) -> impl ExactSizeIterator<Item = W::Memory> {
+    pub(crate) fn memories(&self) -> impl ExactSizeIterator<Item = W::Memory> {
         (0..self.block.len()).map(|chain| self.workspace.memory(chain))
     }
 

@@ -3,8 +3,7 @@
 use std::mem::take;
 use std::ops::Range;
 
-use super::stage::Stage;
-use super::step::{Decisions, Increment, NonFinite, Step};
+use super::stage::{Decisions, Increment, NonFinite, Stage, Step};
 use crate::num::{log_mean_exp, next_run};
 use crate::path::Intermediate;
 #[cfg(feature = "checkpoint")]
@@ -84,7 +83,7 @@ impl<S> Block<S> {
     }
 
     /// `log w_{k-1}`, the log weights before the last stage of a
-    /// [`Population`](crate::ais::Population).
+    /// [`Population`](crate::population::Population).
     ///
     /// With [`log_ratios`](Self::log_ratios) they weigh the states that the stage moved on:
     /// `(x_{k-1}, w_{k-1})` targets `p_{k-1}`, and `(x_{k-1}, w_{k-1} f_k / f_{k-1})` targets `p_k`.

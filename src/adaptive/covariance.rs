@@ -3,8 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 
 use crate::ais::{Merge, Recorder};
-use crate::chain::{Block, Stage};
-use crate::kernel::Preconditioner;
+use crate::kernel::{Block, Preconditioner, Stage};
 use crate::num::WeightSums;
 use crate::path::Intermediate;
 

@@ -1,11 +1,11 @@
 //! Intensities: what each stage of a run adds to the variance of its log weights, and the schedule that makes
 //! them equal.
 
-use super::metric::interpolate;
 use crate::ais::{Merge, Recorder, Run, StageSummary};
-use crate::chain::{Block, Stage};
+use crate::kernel::{Block, Stage};
 use crate::num::WeightSums;
 use crate::path::Intermediate;
+use crate::pilot::interpolate;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 

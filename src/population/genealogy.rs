@@ -1,27 +1,24 @@
-//! The descent of the chains of a block that is resampled.
+//! The selection of chains between stages, and their descent.
 
 use super::population::Population;
 use super::resampling::Resampling;
-use super::settings::Settings;
-use super::stages::StageRecorder;
 use super::waste_free::WasteFree;
 use crate::Result;
-use crate::chain::Block;
-use crate::kernel::TransitionKernel;
+use crate::kernel::{Block, TransitionKernel};
 use crate::path::AnnealingPath;
 
 /// How a state is copied.
-pub(super) type CopyState<S> = fn(&S) -> S;
+pub(crate) type CopyState<S> = fn(&S) -> S;
 
 /// What the chains of a block do to one another between stages.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub(super) enum Interaction {
+pub(crate) enum Selection {
     Resampling(Resampling),
     WasteFree(WasteFree),
 }
 
-impl Interaction {
+impl Selection {
     /// Whether a block with these weights interacts after this stage.
     fn is_due(&self, stage: usize, log_weights: &[f64]) -> bool {
         match self {
@@ -31,7 +28,7 @@ impl Interaction {
     }
 
     /// Whether chains interact in any run of so many stages, but for weights that are all equal.
-    pub(super) fn is_certain(&self, steps: usize) -> bool {
+    pub(crate) fn is_certain(&self, steps: usize) -> bool {
         match self {
             Self::Resampling(resampling) => resampling.is_certain(steps),
             Self::WasteFree(_) => steps > 1,
@@ -40,35 +37,36 @@ impl Interaction {
 }
 
 /// Lets the chains of a block interact, and remembers which first chain each chain descends from.
-pub(super) struct Lineage<S> {
-    interaction: Interaction,
+pub(crate) struct Genealogy<S> {
+    selection: Selection,
     block_size: usize,
     copy: CopyState<S>,
     /// Indices in the run.
-    pub(super) roots: Vec<usize>,
+    pub(crate) roots: Vec<usize>,
 }
 
-impl<S> Lineage<S> {
-    /// Of a block of a run whose chains interact.
-    pub(super) fn of(
-        settings: &Settings,
-        copy: Option<CopyState<S>>,
+impl<S> Genealogy<S> {
+    /// Follows the chains of a block, each of which is its own first ancestor.
+    pub(crate) fn new(
+        selection: Selection,
+        block_size: usize,
+        copy: CopyState<S>,
         block: &Block<S>,
-    ) -> Option<Self> {
+    ) -> Self {
         let first = block.first_chain();
-        Some(Self {
-            interaction: settings.interaction.clone()?,
-            block_size: settings.largest_block(),
-            copy: copy?,
+        Self {
+            selection,
+            block_size,
+            copy,
             roots: (first..first + block.len()).collect(),
-        })
+        }
     }
 
     /// The weights of a block that is to interact after a stage.
     fn weights_if_due(&self, stage: usize, block: &Block<S>) -> Option<Vec<f64>> {
         let extinct = block.alive().next().is_none();
         let log_weights = block.log_weights();
-        let due = !extinct && self.interaction.is_due(stage, log_weights);
+        let due = !extinct && self.selection.is_due(stage, log_weights);
         due.then(|| log_weights.to_vec())
     }
 
@@ -77,33 +75,32 @@ impl<S> Lineage<S> {
         self.roots = ancestors.iter().map(|&a| self.roots[a]).collect();
     }
 
-    /// Resamples the block after a stage, where it is due. The random numbers are those of its first chain.
-    pub(super) fn resample<'p, P, K>(
+    /// Selects chains after a stage, where that is due. The random numbers are those of the block's first chain. Returns
+    /// the log weights before and the chains' ancestors.
+    pub(crate) fn select<'p, P, K>(
         &mut self,
         stage: usize,
         population: &mut Population<'p, P, K::Workspace>,
-        stages: &mut StageRecorder,
         kernel: &K,
-    ) -> Result<()>
+    ) -> Result<Option<(Vec<f64>, Vec<usize>)>>
     where
         P: AnnealingPath<State = S>,
         K: TransitionKernel<P::At<'p>>,
     {
         let Some(log_weights) = self.weights_if_due(stage, population.block()) else {
-            return Ok(());
+            return Ok(None);
         };
-        let ancestors = match &self.interaction {
-            Interaction::Resampling(resampling) => population.resample_by(resampling, self.copy),
-            Interaction::WasteFree(waste_free) => {
+        let ancestors = match &self.selection {
+            Selection::Resampling(resampling) => population.resample_by(resampling, self.copy),
+            Selection::WasteFree(waste_free) => {
                 waste_free.renew(self.block_size, population, self.copy, kernel)?
             }
         };
-        stages.resampled(&log_weights, &ancestors, population.block().log_weights());
         self.descend_from(&ancestors);
-        Ok(())
+        Ok(Some((log_weights, ancestors)))
     }
 
-    pub(super) fn into_roots(self) -> Vec<usize> {
+    pub(crate) fn into_roots(self) -> Vec<usize> {
         self.roots
     }
 }

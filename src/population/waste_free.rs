@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use rand::{Rng, RngExt};
 
-use super::lineage::CopyState;
+use super::genealogy::CopyState;
 use super::population::Population;
 use super::resampling::ResamplingScheme;
 use crate::kernel::TransitionKernel;
@@ -24,7 +24,8 @@ use crate::{Error, Result};
 /// common ancestor, so that standard errors come from the differences between islands: let there be 20 or more.
 ///
 /// ```
-/// use annealed::ais::{Ais, WasteFree};
+/// use annealed::ais::Ais;
+/// use annealed::population::WasteFree;
 /// use annealed::prelude::*;
 ///
 /// let target = Gaussian::isotropic(DVector::from_element(2, 1.0), 0.2)?;
@@ -42,7 +43,7 @@ use crate::{Error, Result};
 /// A kernel that is not [`Invariant`](crate::kernel::Invariant) is refused:
 ///
 /// ```compile_fail,E0277
-/// # use annealed::ais::WasteFree;
+/// # use annealed::population::WasteFree;
 /// # use annealed::prelude::*;
 /// # let path = GeometricPath::new(Gaussian::standard(2)?, Gaussian::isotropic(DVector::zeros(2), 0.2)?);
 /// let kernel = annealed::kernel::UnadjustedLangevin::new(0.1)?;
@@ -77,14 +78,14 @@ impl WasteFree {
     }
 
     /// Refuses more ancestors than a block has chains.
-    pub(super) fn check(&self, block_size: usize) -> Result<()> {
+    pub(crate) fn check(&self, block_size: usize) -> Result<()> {
         let ancestors = self.ancestors.get();
         let expected = format!("at most {block_size}, the chains of a block");
         Error::check(ancestors <= block_size, "ancestors", ancestors, expected)
     }
 
     /// Gives a block, not all of whose chains are dead, its next states. Returns for each chain the index of its ancestor.
-    pub(super) fn renew<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>>(
+    pub(crate) fn renew<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>>(
         &self,
         block_size: usize,
         population: &mut Population<'p, P, K::Workspace>,

@@ -1,7 +1,7 @@
 //! RAISE: a lower bound on the log-likelihood of the model that annealing defines.
 
-use super::recorder::Recorder;
-use super::runner::Ais;
+use crate::ais::Ais;
+use crate::ais::Recorder;
 use crate::estimate::log_mean_exp;
 use crate::kernel::Reversal;
 use crate::model::UnnormalizedModel;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::adaptation::Adapted;
-use super::intensity::Barrier;
+use super::barrier::Barrier;
+use super::smc::Adapted;
 use crate::ais::Run;
 use crate::work::StoppedBy;
 use crate::{Error, Result};

@@ -5,15 +5,16 @@ use std::time::Instant;
 
 use nalgebra::DVector;
 
-use super::adaptive_pass::FirstPass;
+use super::barrier::Barrier;
 use super::covariance::Shapes;
-use super::intensity::Barrier;
+use super::first_pass::FirstPass;
 use super::tuner::Tuner;
-use crate::ais::{Ais, Resampling, Run};
+use crate::ais::{Ais, Run};
 use crate::kernel::{Repeat, TransitionKernel, Tunable, refuse_stages};
 use crate::model::NormalizedModel;
 use crate::num::setters;
 use crate::path::{AnnealingPath, dimension};
+use crate::population::Resampling;
 use crate::schedule::Schedule;
 use crate::work::{Execution, Forest, Job, Progress, Single, Verdict, callback};
 use crate::{Error, Result};
@@ -30,7 +31,7 @@ use crate::{Error, Result};
 /// chains that they move. The second pass has streams of its own, so that `E[w] = Z_K/Z_0` holds for it.
 ///
 /// ```
-/// use annealed::pilot::Adaptation;
+/// use annealed::adaptive::Adaptation;
 /// use annealed::prelude::*;
 ///
 /// let target = Gaussian::isotropic(DVector::from_element(5, 3.0), 0.1)?;

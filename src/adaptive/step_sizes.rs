@@ -4,11 +4,11 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Instant;
 
-use crate::ais::Populations;
 use crate::error::short;
 use crate::kernel::{StepSize, TransitionKernel, Tunable, refuse_stages};
 use crate::num::setters;
 use crate::path::{AnnealingPath, dimension};
+use crate::population::Populations;
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::work::{
@@ -41,14 +41,14 @@ const TOLERANCE: f64 = 0.1;
 /// drawn anew, or take the place of others.
 ///
 /// It leaves the shape of the proposals as it is. Step sizes with a shape, a mass matrix for
-/// [`Hmc`](crate::kernel::Hmc), are the kernel of [`Adaptation::first_pass`](crate::pilot::Adaptation::first_pass), in one
-/// call; [`Rounds`](crate::pilot::Rounds) finds them beside everything else.
+/// [`Hmc`](crate::kernel::Hmc), are the kernel of [`Adaptation::first_pass`](crate::adaptive::Adaptation::first_pass), in one
+/// call; [`Rounds`](crate::adaptive::Rounds) finds them beside everything else.
 ///
 /// It costs 240 moves of each chain at the base and 60 at each further beta: 92,160 chain-steps with 21 betas,
 /// as many as a run of 4,096 chains and 23 stages. Up to 8 threads share them.
 ///
 /// ```
-/// use annealed::pilot::StepSizeTuning;
+/// use annealed::adaptive::StepSizeTuning;
 /// use annealed::prelude::*;
 ///
 /// let target = Gaussian::isotropic(DVector::from_element(5, 3.0), 0.1)?;

@@ -1,0 +1,21 @@
+//! Populations: blocks of chains on their way along a path, and how chains are selected between stages.
+//!
+//! A [`Population`] is the annealing loop itself, for methods of your own. [`Resampling`] and [`WasteFree`] select chains
+//! between stages: sequential Monte Carlo.
+
+mod genealogy;
+#[allow(clippy::module_inception)] // The room is named by its main type.
+mod population;
+mod populations;
+mod resampling;
+#[cfg(feature = "checkpoint")]
+mod saved;
+mod waste_free;
+
+pub(crate) use genealogy::{CopyState, Genealogy, Selection};
+pub use population::Population;
+pub(crate) use populations::Populations;
+pub use resampling::{Resampling, ResamplingScheme};
+#[cfg(feature = "checkpoint")]
+pub(crate) use saved::SavedPopulation;
+pub use waste_free::WasteFree;

@@ -1,0 +1,40 @@
+//! A population between two stages, saved.
+
+use std::ops::Range;
+
+use serde::Serialize;
+
+use super::population::Population;
+use crate::kernel::{Block, SavedBlock, Workspace};
+use crate::path::AnnealingPath;
+use crate::{Error, Result};
+
+/// The parts of a population between two stages: its block, and the memories of the kernel.
+pub(crate) type SavedPopulation<S, M> = (SavedBlock<S>, Vec<M>);
+
+impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
+    /// Returns the population in the form of a [`SavedPopulation`].
+    pub(crate) fn saved(&self) -> impl Serialize
+    where
+        P::State: Serialize,
+        W::Memory: Serialize,
+    {
+        (self.block().saved(), Vec::from_iter(self.memories()))
+    }
+
+    /// Returns the saved population of these chains at a model.
+    ///
+    /// # Errors
+    /// As [`Block::restored`]; another number of memories.
+    pub(crate) fn restored(
+        path: &'p P,
+        beta: f64,
+        chains: &Range<usize>,
+        (block, memories): SavedPopulation<P::State, W::Memory>,
+    ) -> Result<Self> {
+        Error::check_dimension("memories of the kernel", memories.len(), chains.len())?;
+        let mut population = Self::from_block(path, beta, Block::restored(chains, block)?)?;
+        population.set_memories(memories);
+        Ok(population)
+    }
+}
