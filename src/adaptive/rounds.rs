@@ -21,7 +21,7 @@ use crate::path::{AnnealingPath, dimension};
 use crate::population::Resampling;
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
-use crate::work::{Counts, Execution, Job, Progress, StoppedBy, Verdict, callback};
+use crate::work::{Counts, Execution, Job, StoppedBy, controls};
 use crate::{Error, Result};
 
 /// Annealing in rounds (after Syed, Bouchard-Cote, Chern and Doucet 2024): one call that finds schedule, step
@@ -144,25 +144,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         self
     }
 
-    /// Number of threads; rayon's global pool unless set, or for `None`.
-    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
-        self.execution.threads = threads.into();
-        self
-    }
-
-    /// Calls `progress` as [`Ais::progress`](crate::ais::Ais::progress) does. In the first pass the
-    /// number of stages is foreseen as by [`Adaptation::progress`]. `Break` ends the rounds: the result is that
-    /// of the last one that was finished, if there is one.
-    pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'p) -> Self {
-        self.execution.progress = Some(callback(progress));
-        self
-    }
-
-    /// Shows a progress bar meanwhile, as [`Ais::progress_bar`](crate::ais::Ais::progress_bar) does.
-    #[cfg(feature = "progress")]
-    pub fn progress_bar(self) -> Self {
-        self.progress(crate::work::progress_bar())
-    }
+    controls! { 'p, "The result is that of the last round that was finished; without one it is an [`Error::Stopped`]." }
 }
 
 impl<'p, P, K> Rounds<'p, P, K>

@@ -16,7 +16,7 @@ use crate::num::setters;
 use crate::path::{AnnealingPath, dimension};
 use crate::population::Resampling;
 use crate::schedule::Schedule;
-use crate::work::{Execution, Forest, Job, Progress, Single, Verdict, callback};
+use crate::work::{Execution, Forest, Job, Single, controls};
 use crate::{Error, Result};
 
 /// Sequential Monte Carlo whose chains choose each next beta and tune their kernel as they go, followed by a
@@ -167,26 +167,7 @@ impl<'p, P: AnnealingPath, K> Adaptation<'p, P, K> {
         seed: u64,
     }
 
-    /// Number of threads; rayon's global pool unless set, or for `None`. One seed gives the same bits for any
-    /// number of them. In the first pass up to one for each 64 chains helps.
-    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
-        self.execution.threads = threads.into();
-        self
-    }
-
-    /// Calls `progress` as [`Ais::progress`](crate::ais::Ais::progress) does. The number of stages in
-    /// all is foreseen as if those left were as long in beta as the last one, which is too many at first.
-    /// `Break` leaves [`first_pass`](Self::first_pass) without a result, and stops the second pass as a run.
-    pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'p) -> Self {
-        self.execution.progress = Some(callback(progress));
-        self
-    }
-
-    /// Shows a progress bar meanwhile, as [`Ais::progress_bar`](crate::ais::Ais::progress_bar) does.
-    #[cfg(feature = "progress")]
-    pub fn progress_bar(self) -> Self {
-        self.progress(crate::work::progress_bar())
-    }
+    controls! { 'p, "Stopped in the first pass it is an [`Error::Stopped`]; in the second one the result is that of fewer chains." }
 
     /// Chain-steps of a pass of so many stages.
     fn chain_steps(&self, stages: usize) -> u64 {

@@ -1,7 +1,7 @@
 //! The runner, which takes blocks of chains through a schedule.
 
 use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::block_result::BlockResult;
 use super::partial::PartialRun;
@@ -20,9 +20,7 @@ use crate::population::WasteFree;
 use crate::population::{CopyState, Selection};
 use crate::random::Purpose;
 use crate::schedule::Schedule;
-use crate::work::{
-    Closed, Counts, Execution, Forest, Job, Merge, Progress, Runs, Task, Verdict, callback,
-};
+use crate::work::{Closed, Counts, Execution, Forest, Job, Merge, Runs, Task, controls};
 use crate::{Error, Result};
 
 /// Annealed importance sampling (Neal 2001): each chain starts at an exact sample of the base,
@@ -116,12 +114,7 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
         self
     }
 
-    /// Number of threads; rayon's global pool unless set, or for `None`. Without the feature `rayon` a run has
-    /// one thread whatever is set.
-    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
-        self.execution.threads = threads.into();
-        self
-    }
+    controls! { 'p, "The result is that of a run of the finished blocks, as far as no block before them is missing." }
 
     /// Ends the run when its standard error is so small, in nats; [`chains`](Self::chains) is the most that it
     /// may have.
@@ -134,37 +127,6 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     pub fn until_error(mut self, standard_error: f64) -> Self {
         self.execution.until_error = Some(standard_error);
         self
-    }
-
-    /// Ends a run after so much wall time. What counts are the finished blocks, as far as no block before
-    /// them is missing; the result is that of a run with so many chains.
-    pub fn time_limit(mut self, time: Duration) -> Self {
-        self.execution.time_limit = Some(time);
-        self
-    }
-
-    /// Calls `progress` about a thousand times a run and ten times a second, as far as stages are that short,
-    /// from whichever thread is at work. It returns nothing, or a
-    /// [`ControlFlow`](std::ops::ControlFlow), of which `Break` stops the run at the end of the stage; what
-    /// counts then is said at [`time_limit`](Self::time_limit).
-    pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'p) -> Self {
-        self.execution.progress = Some(callback(progress));
-        self
-    }
-
-    /// Stops the run at the end of the stage when `asked` says so, as `Break` of a
-    /// [progress](Self::progress) callback does: for a flag that a signal sets. It is asked after each stage
-    /// of a block.
-    pub fn stop_when(mut self, asked: impl Fn() -> bool + Sync + 'p) -> Self {
-        self.execution.stop_when = Some(Box::new(asked));
-        self
-    }
-
-    /// Shows a progress bar while the run lasts: on a terminal (standard error) a bar, elsewhere a line now
-    /// and then.
-    #[cfg(feature = "progress")]
-    pub fn progress_bar(self) -> Self {
-        self.progress(crate::work::progress_bar())
     }
 
     /// Watches the run with a recorder, which [`Run::recorder`] returns afterwards.

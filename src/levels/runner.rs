@@ -11,7 +11,7 @@ use crate::kernel::{Invariant, StepSize, Tunable, refuse_stages};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::num::setters;
 use crate::path::TemperedPath;
-use crate::work::{Counts, Execution, Forest, Job, Progress, Single, Task, Verdict, callback};
+use crate::work::{Counts, Execution, Forest, Job, Single, Task, controls};
 use crate::{Error, Result};
 
 /// The evidence by rising levels of the likelihood.
@@ -126,26 +126,7 @@ impl<'m, P, L, K> Levels<'m, P, L, K> {
         self
     }
 
-    /// Number of threads; rayon's global pool unless set. Without the feature `rayon` a run has
-    /// one thread whatever is set.
-    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
-        self.execution.threads = threads.into();
-        self
-    }
-
-    /// Calls `progress` after each move of the chains of an island, at most as often as
-    /// [`Ais::progress`](crate::ais::Ais::progress) does. In the first pass the number of levels is foreseen by
-    /// the largest likelihood met so far. `Break` ends both passes without a result.
-    pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'm) -> Self {
-        self.execution.progress = Some(callback(progress));
-        self
-    }
-
-    /// Shows a progress bar meanwhile, as [`Ais::progress_bar`](crate::ais::Ais::progress_bar) does.
-    #[cfg(feature = "progress")]
-    pub fn progress_bar(self) -> Self {
-        self.progress(crate::work::progress_bar())
-    }
+    controls! { 'm, "The result is that of the islands that were finished; without one it is an [`Error::Stopped`]." }
 }
 
 impl<'m, P, L, K> Levels<'m, P, L, K>

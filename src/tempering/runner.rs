@@ -1,14 +1,12 @@
 //! The runner, and what a user sets of it.
 
-use std::time::Duration;
-
 use super::settings::Settings;
 use crate::kernel::Invariant;
 use crate::model::NormalizedModel;
 use crate::num::setters;
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
-use crate::work::{Execution, Progress, Verdict, callback};
+use crate::work::{Execution, controls};
 
 /// Non-reversible parallel tempering (Syed, Bouchard-Cote, Deligiannidis and Doucet 2022).
 ///
@@ -98,12 +96,7 @@ impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
         seed of settings: u64,
     }
 
-    /// Number of threads; rayon's global pool unless set. Without the feature `rayon` a run has
-    /// one thread whatever is set.
-    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
-        self.execution.threads = threads.into();
-        self
-    }
+    controls! { 'p, "The result is that of the last round that was finished: of a run of so many rounds." }
 
     /// Ends the run after the round, from the fifth on, in which its standard error is so small, in nats;
     /// [`rounds`](Self::rounds) is the most that it may have. The result is that of a run of so many rounds. A run that
@@ -111,36 +104,6 @@ impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
     pub fn until_error(mut self, standard_error: f64) -> Self {
         self.execution.until_error = Some(standard_error);
         self
-    }
-
-    /// Ends the run after so much wall time. The result is that of the last round that was finished: of a run
-    /// of so many rounds.
-    pub fn time_limit(mut self, time: Duration) -> Self {
-        self.execution.time_limit = Some(time);
-        self
-    }
-
-    /// Calls `progress` about a thousand times a run and ten times a second, as far as scans are that short,
-    /// from whichever thread is at work. It returns nothing, or a
-    /// [`ControlFlow`](std::ops::ControlFlow), of which `Break` stops the run at the end of the scan; what counts
-    /// then is said at [`time_limit`](Self::time_limit).
-    pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'p) -> Self {
-        self.execution.progress = Some(callback(progress));
-        self
-    }
-
-    /// Stops the run at the end of the scan when `asked` says so, as `Break` of a [progress](Self::progress)
-    /// callback does: for a flag that a signal sets. It is asked after each scan of a block of ladders.
-    pub fn stop_when(mut self, asked: impl Fn() -> bool + Sync + 'p) -> Self {
-        self.execution.stop_when = Some(Box::new(asked));
-        self
-    }
-
-    /// Shows a progress bar while the run lasts: on a terminal (standard error) a bar, elsewhere a line now
-    /// and then.
-    #[cfg(feature = "progress")]
-    pub fn progress_bar(self) -> Self {
-        self.progress(crate::work::progress_bar())
     }
 }
 
