@@ -13,6 +13,8 @@ mod island_task;
 mod path;
 mod run;
 mod runner;
+#[cfg(feature = "checkpoint")]
+mod saved;
 mod search;
 mod selection;
 mod settings;

@@ -27,6 +27,7 @@ pub(super) struct Tuning<K> {
 
 /// What the first pass found.
 #[derive(Debug, Default)]
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Found {
     pub(super) levels: Vec<f64>,
     /// The step size at each level; none where it is not tuned.

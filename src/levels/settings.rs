@@ -3,7 +3,8 @@
 use crate::{Error, Result};
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Settings {
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
+pub struct Settings {
     pub(super) islands: usize,
     pub(super) chains: usize,
     pub(super) moves: usize,

@@ -117,7 +117,7 @@ impl<T: Persist> Runs<T> for KeptJob<'_> {
             .finished(task)
             .map_err(|error| self.desk.named(error))?;
         let mut under_way = std::mem::take(&mut self.saved.under_way);
-        under_way.retain(|block, _| *block < self.usable);
+        under_way.retain(|block, piece| *block < self.usable && !piece.is_empty());
         self.usable = usize::MAX;
         let mut elsewhere = Vec::new();
         if let Some(others) = &mut self.others {
