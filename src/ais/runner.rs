@@ -303,6 +303,23 @@ where
         PartialRun::of(self.settings.clone(), closed, begun.elapsed().as_secs_f64())
     }
 
+    /// Returns the work of this run, as a part of longer work.
+    pub(crate) fn into_task<'t>(self) -> Result<AisTask<'t, 'p, P, K, R, P::State>> {
+        self.settings.check()?;
+        let task = AisTask {
+            path: self.path,
+            kernel: self.kernel,
+            blocks: 0..self.settings.blocks(),
+            streams: BlockStreams::new(&self.settings, 0),
+            settings: self.settings,
+            recorder: self.recorder,
+            copy: self.copy,
+            samples: None,
+            keep: |states| states,
+        };
+        task.checked()
+    }
+
     /// The work on these chains.
     pub(crate) fn task<'t, T>(
         &'t self,

@@ -5,7 +5,9 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use super::block_result::{BlockResult, FinalStates, StageSums};
+use super::partial::PartialRun;
 use super::recorder::Recorder;
+use super::run::Run;
 use super::settings::Settings;
 use super::stages::{StageRecorder, weights_so_far};
 use crate::Result;
@@ -14,7 +16,7 @@ use crate::model::UnnormalizedModel;
 use crate::path::AnnealingPath;
 use crate::population::{CopyState, Genealogy, Population};
 use crate::random::{StreamRng, stream, successive};
-use crate::work::{Forest, Place, SoFar, Stepped, Task};
+use crate::work::{Closed, Forest, Merge, Place, SoFar, Stepped, Task};
 
 /// What is kept of the last states of a block.
 pub(crate) type Keep<S, T> = fn(Vec<S>) -> Vec<T>;
@@ -101,6 +103,17 @@ where
             0 => population.weigh_to(0.0),
             k => population.advance_to(&self.kernel, betas[k]),
         }
+    }
+}
+
+impl<P: AnnealingPath, K, R: Merge + Clone, T> AisTask<'_, '_, P, K, R, T> {
+    /// Returns the result of all work that was done.
+    pub(crate) fn result(
+        &self,
+        closed: Closed<BlockResult<T, R>>,
+        seconds: f64,
+    ) -> Result<Run<T, R>> {
+        PartialRun::of(self.settings.clone(), closed, seconds).result()
     }
 }
 

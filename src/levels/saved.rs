@@ -111,8 +111,8 @@ where
 
     const KIND: &'static str = "levels";
 
-    fn settings(&self) -> &Settings {
-        &self.settings
+    fn settings(&self) -> Settings {
+        self.settings.clone()
     }
 
     fn execution(&self) -> &Execution<'_> {
@@ -128,16 +128,6 @@ where
         Error::check_found("seed", &found.seed, &self.settings.seed)?;
         Error::check_found("settings", found, &self.settings)?;
         Ok(usize::MAX)
-    }
-
-    #[cfg(feature = "mpi")]
-    fn agree(&self, ranks: &mut crate::work::mpi::Ranks, fingerprint: Option<u32>) -> Result<()> {
-        if ranks.rank() == 0 {
-            return ranks.tell_all(&(&self.settings, fingerprint));
-        }
-        let (_, (first, fingerprint_of_first)): (_, (Settings, _)) = ranks.hear()?;
-        Error::check_found("settings", &self.settings, &first)?;
-        crate::work::mpi::check_fingerprint(fingerprint, fingerprint_of_first)
     }
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Option<Self::Run>> {

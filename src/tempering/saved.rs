@@ -134,8 +134,8 @@ where
 
     const KIND: &'static str = "tempering";
 
-    fn settings(&self) -> &Settings {
-        &self.settings
+    fn settings(&self) -> Settings {
+        self.settings.clone()
     }
 
     fn execution(&self) -> &Execution<'_> {
