@@ -50,7 +50,11 @@ fn bits(log_z: f64, error: f64, more: &dyn std::fmt::Debug) -> String {
 
 impl Said for Run<Vector> {
     fn said(&self) -> String {
-        bits(self.log_z(), self.standard_error(), &(self.states(), self.stages()))
+        bits(
+            self.log_z(),
+            self.standard_error(),
+            &(self.states(), self.stages()),
+        )
     }
 }
 
@@ -70,8 +74,15 @@ impl Said for LevelsRun<Vector> {
 
 impl<K: std::fmt::Debug> Said for RoundsRun<Vector, K> {
     fn said(&self) -> String {
-        let rounds = self.rounds().iter().map(|round| (round.stages, round.log_z));
-        let more = (rounds.collect::<Vec<_>>(), self.run().states(), self.kernel());
+        let rounds = self
+            .rounds()
+            .iter()
+            .map(|round| (round.stages, round.log_z));
+        let more = (
+            rounds.collect::<Vec<_>>(),
+            self.run().states(),
+            self.kernel(),
+        );
         bits(self.log_z(), self.standard_error(), &more)
     }
 }
@@ -166,13 +177,15 @@ fn plain_runs() {
 #[test]
 fn resampled_runs() {
     let path = path();
-    row!("resampled", || plain(&path).resampling(Resampling::when_ess_below(0.8).unwrap()));
+    row!("resampled", || plain(&path)
+        .resampling(Resampling::when_ess_below(0.8).unwrap()));
 }
 
 #[test]
 fn waste_free_runs() {
     let path = path();
-    row!("waste-free", || plain(&path).waste_free(WasteFree::new(4).unwrap()));
+    row!("waste-free", || plain(&path)
+        .waste_free(WasteFree::new(4).unwrap()));
 }
 
 #[test]
@@ -193,19 +206,29 @@ fn runs_over_levels() {
     let likelihood = FunctionModel::new(|x: &Vector| -8.0 * x.norm_squared());
     let problem = TemperedPath::new(Gaussian::standard(2).unwrap(), likelihood);
     let walk = RandomWalkMetropolis::new(0.5).unwrap();
-    row!("levels", || Levels::new(&problem, &walk).islands(6).chains(16).moves(8).kept(50));
+    row!("levels", || Levels::new(&problem, walk.clone())
+        .islands(6)
+        .chains(16)
+        .moves(8)
+        .kept(50));
 }
 
 #[test]
 fn adaptive_runs() {
     let path = path();
     let kernel = || RandomWalkMetropolis::new(0.5).unwrap();
-    row!("adaptive", || Adaptation::new(&path, kernel()).chains(100).moves(2).block_size(25));
+    row!("adaptive", || Adaptation::new(&path, kernel())
+        .chains(100)
+        .moves(2)
+        .block_size(25));
 }
 
 #[test]
 fn rounds() {
     let path = path();
     let kernel = || Hmc::new(0.3, 2).unwrap();
-    row!("rounds", || Rounds::new(&path, kernel()).chains(60).rounds(3).block_size(20));
+    row!("rounds", || Rounds::new(&path, kernel())
+        .chains(60)
+        .rounds(3)
+        .block_size(20));
 }

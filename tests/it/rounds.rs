@@ -166,12 +166,7 @@ fn rounds_end_at_the_standard_error_wanted() {
     let finer = rounds.stages_for(0.5 * rounds.standard_error()).unwrap();
     assert!(finer > 3 * stages && finer < 5 * stages);
     let limited = Rounds::new(&path, RandomWalkMetropolis::new(0.3).unwrap());
-    let limited = limited
-        .until_error(1e-6)
-        .rounds(2)
-        .seed(5)
-        .run()
-        .unwrap();
+    let limited = limited.until_error(1e-6).rounds(2).seed(5).run().unwrap();
     assert_eq!(limited.rounds().len(), 3);
     // What ended them, and whether the error was reached.
     let asked = |rounds: &RoundsRun<_, _>| match rounds.run().warnings() {
