@@ -170,8 +170,6 @@ impl<'p, P: AnnealingPath, K> Adaptation<'p, P, K> {
 
     controls! { 'p, "Stopped in the first pass it is an [`Error::Stopped`]; in the second one the result is that of fewer chains." }
 
-    /// Chain-steps of a pass of so many stages.
-
     fn check(&self) -> Result<()> {
         Error::check_count("chains", self.chains, 2)?;
         Error::check_count("moves", self.moves, 1)?;

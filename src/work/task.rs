@@ -107,6 +107,112 @@ pub(crate) trait Persist:
     }
 }
 
+/// The blocks of a task that gives outputs `O`, its own type forgotten: the loop over blocks is compiled once for all tasks
+/// of one output.
+pub(super) trait Work<O>: Sync {
+    fn chains(&self, block: usize) -> Range<usize>;
+    fn cost(&self, blocks: Range<usize>) -> u64;
+    fn suffices(&self, error: f64, blocks: usize, outputs: &Forest<O>) -> bool;
+    fn so_far(&self, outputs: &Forest<O>) -> Option<SoFar>;
+    fn width(&self) -> usize;
+
+    /// Starts a block, or goes on with it as it was saved.
+    fn begin(&self, block: usize, saved: Option<&[u8]>) -> Result<Box<dyn AtWork<O> + '_>>;
+}
+
+/// A block of a [`Work`].
+pub(super) trait AtWork<O> {
+    fn step(&mut self) -> Result<Stepped>;
+    fn finish(&mut self) -> Result<O>;
+    fn place(&self) -> Place;
+    #[cfg_attr(not(feature = "checkpoint"), allow(dead_code))]
+    fn save(&self) -> Result<Vec<u8>>;
+}
+
+/// A task, and how its blocks are saved.
+pub(super) struct Erased<'t, T: Task> {
+    task: &'t T,
+    #[cfg_attr(not(feature = "checkpoint"), allow(dead_code))]
+    save: fn(&T, &T::Block) -> Result<Vec<u8>>,
+    restore: fn(&T, usize, &[u8]) -> Result<T::Block>,
+}
+
+impl<'t, T: Task> Erased<'t, T> {
+    /// Saves no blocks.
+    pub(super) fn new(task: &'t T) -> Self {
+        Self {
+            task,
+            save: |_, _| Ok(Vec::new()),
+            restore: |task, block, _| task.start(block),
+        }
+    }
+
+    #[cfg(feature = "checkpoint")]
+    pub(super) fn kept(task: &'t T) -> Self
+    where
+        T: Persist,
+    {
+        Self {
+            task,
+            save: T::save,
+            restore: T::restore,
+        }
+    }
+}
+
+impl<T: Task> Work<T::Output> for Erased<'_, T> {
+    fn chains(&self, block: usize) -> Range<usize> {
+        self.task.chains(block)
+    }
+
+    fn cost(&self, blocks: Range<usize>) -> u64 {
+        self.task.cost(blocks)
+    }
+
+    fn suffices(&self, error: f64, blocks: usize, outputs: &Forest<T::Output>) -> bool {
+        self.task.suffices(error, blocks, outputs)
+    }
+
+    fn so_far(&self, outputs: &Forest<T::Output>) -> Option<SoFar> {
+        self.task.so_far(outputs)
+    }
+
+    fn width(&self) -> usize {
+        self.task.width()
+    }
+
+    fn begin(&self, block: usize, saved: Option<&[u8]>) -> Result<Box<dyn AtWork<T::Output> + '_>> {
+        let at = match saved {
+            None => self.task.start(block),
+            Some(bytes) => (self.restore)(self.task, block, bytes),
+        };
+        Ok(Box::new(ErasedBlock { of: self, at: at? }))
+    }
+}
+
+struct ErasedBlock<'w, T: Task> {
+    of: &'w Erased<'w, T>,
+    at: T::Block,
+}
+
+impl<T: Task> AtWork<T::Output> for ErasedBlock<'_, T> {
+    fn step(&mut self) -> Result<Stepped> {
+        self.of.task.step(&mut self.at)
+    }
+
+    fn finish(&mut self) -> Result<T::Output> {
+        self.of.task.finish(&mut self.at)
+    }
+
+    fn place(&self) -> Place {
+        self.of.task.place(&self.at)
+    }
+
+    fn save(&self) -> Result<Vec<u8>> {
+        (self.of.save)(self.of.task, &self.at)
+    }
+}
+
 /// The output of a task of one block.
 #[derive(Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
