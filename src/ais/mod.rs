@@ -11,7 +11,6 @@ mod fingerprint;
 #[cfg(feature = "mpi")]
 mod on_ranks;
 mod partial;
-mod pool;
 mod probe;
 mod recorder;
 mod report;

@@ -5,10 +5,10 @@ use std::ops::Range;
 use rand::RngExt;
 
 use super::island::Island;
+use super::island::{Selection, expected, offset};
 use super::path::{LevelAt, LevelPath};
 use super::run::{IslandRun, Islands};
-use super::selection::{Selection, expected, offset};
-use super::settings::Settings;
+use super::runner::Settings;
 use crate::Result;
 use crate::estimate::Estimate;
 use crate::kernel::Invariant;

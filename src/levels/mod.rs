@@ -16,8 +16,6 @@ mod runner;
 #[cfg(feature = "checkpoint")]
 mod saved;
 mod search;
-mod selection;
-mod settings;
 mod state;
 
 pub use path::{LevelAt, LevelPath, LevelPrior};

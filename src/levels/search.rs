@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::island::Island;
+use super::island::Selection;
 use super::path::{LevelAt, LevelPath};
-use super::selection::Selection;
-use super::settings::Settings;
+use super::runner::Settings;
 use crate::Result;
 use crate::adaptive::RobbinsMonro;
 use crate::kernel::{Invariant, StepSize, Workspace};
