@@ -10,6 +10,7 @@ use super::probe::Probe;
 use super::run::Run;
 use super::settings::Settings;
 use crate::estimate::Estimate;
+use crate::estimate::Warning;
 use crate::work::{Closed, Forest, Merge, Node, StoppedBy, caught, merging_panicked};
 use crate::{Error, Result};
 
@@ -150,6 +151,14 @@ impl<S, R: Merge> PartialRun<S, R> {
 }
 
 impl<S, R: Merge + Clone> PartialRun<S, R> {
+    /// Returns the result, which says whether it has reached the error asked for.
+    pub(crate) fn reached(self, asked: Option<f64>) -> Result<Run<S, R>> {
+        let mut run = self.result()?;
+        let (reached, chains) = (run.standard_error(), Some(run.chains()));
+        run.warn(Warning::error_not_reached(asked, reached, chains, None));
+        Ok(run)
+    }
+
     /// The result of a run, which may have been stopped.
     pub(crate) fn result(self) -> Result<Run<S, R>> {
         let chains = 0..self.settings.chains;

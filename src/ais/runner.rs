@@ -191,11 +191,7 @@ impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>, R: Merge + Clone> Ais
 
     /// The result, which says whether it has reached the error asked for.
     pub(crate) fn reached<S>(&self, part: PartialRun<S, R>) -> Result<Run<S, R>> {
-        let mut run = part.result()?;
-        let asked = self.execution.until_error;
-        let (reached, chains) = (run.standard_error(), Some(run.chains()));
-        run.warn(Warning::error_not_reached(asked, reached, chains, None));
-        Ok(run)
+        part.reached(self.execution.until_error)
     }
 
     /// The run, which says whether it has missed mass.

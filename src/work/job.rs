@@ -99,9 +99,13 @@ impl<'e> Job<'e> {
         task: &T,
         done: Forest<T::Output>,
     ) -> Result<Closed<T::Output>> {
-        let ledger = Ledger::resumed(task.blocks(), done, task.last_is_unfilled());
-        self.skip(finished(task, &ledger));
-        self.work(&Erased::new(task), &ledger, None, None)?;
+        self.go_on(&Erased::new(task), done)
+    }
+
+    fn go_on<O: Merge + Send>(&self, work: &dyn Work<O>, done: Forest<O>) -> Result<Closed<O>> {
+        let ledger = Ledger::resumed(work.blocks(), done, work.last_is_unfilled());
+        self.skip(finished(work, &ledger));
+        self.work(work, &ledger, None, None)?;
         ledger.close()
     }
 
@@ -222,8 +226,8 @@ impl<'e> Job<'e> {
 }
 
 /// Returns the chain-steps of the blocks in a ledger that are done.
-pub(super) fn finished<T: Task>(task: &T, ledger: &Ledger<T::Output>) -> u64 {
-    let costs = ledger.look_at_all(|node| task.cost(node.blocks()));
+pub(super) fn finished<O: Merge>(work: &dyn Work<O>, ledger: &Ledger<O>) -> u64 {
+    let costs = ledger.look_at_all(|node| work.cost(node.blocks()));
     costs.into_iter().sum()
 }
 

@@ -110,6 +110,8 @@ pub(crate) trait Persist:
 /// The blocks of a task that gives outputs `O`, its own type forgotten: the loop over blocks is compiled once for all tasks
 /// of one output.
 pub(super) trait Work<O>: Sync {
+    fn blocks(&self) -> Range<usize>;
+    fn last_is_unfilled(&self) -> bool;
     fn chains(&self, block: usize) -> Range<usize>;
     fn cost(&self, blocks: Range<usize>) -> u64;
     fn suffices(&self, error: f64, blocks: usize, outputs: &Forest<O>) -> bool;
@@ -161,6 +163,14 @@ impl<'t, T: Task> Erased<'t, T> {
 }
 
 impl<T: Task> Work<T::Output> for Erased<'_, T> {
+    fn blocks(&self) -> Range<usize> {
+        self.task.blocks()
+    }
+
+    fn last_is_unfilled(&self) -> bool {
+        self.task.last_is_unfilled()
+    }
+
     fn chains(&self, block: usize) -> Range<usize> {
         self.task.chains(block)
     }

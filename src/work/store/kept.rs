@@ -133,10 +133,10 @@ impl<T: Persist> Runs<T> for KeptJob<'_> {
         let Self {
             job, desk, others, ..
         } = self;
-        job.skip(finished(task, &ledger) + taken);
+        let work = Erased::kept(task);
+        job.skip(finished(&work, &ledger) + taken);
         let recipient = desk.recipient();
         recipient.resume(under_way);
-        let work = Erased::kept(task);
         let saver = BlockSaver {
             ledger: &ledger,
             recipient,
