@@ -10,7 +10,6 @@ use super::recorder::Recorder;
 use super::run::Run;
 use super::settings::Settings;
 use super::task::{AisTask, BlockStreams, Keep};
-use crate::estimate::Warning;
 use crate::kernel::{Invariant, TransitionKernel};
 use crate::model::NormalizedModel;
 use crate::num::setters;
