@@ -16,8 +16,8 @@ use crate::work::job::Job;
 use crate::work::others::Others;
 use crate::{Error, Result};
 
-/// A run that leaves checkpoints in a file, made by [`Ais::checkpoint`](crate::ais::Ais::checkpoint) or
-/// [`Tempering::checkpoint`](crate::tempering::Tempering::checkpoint).
+/// A run that leaves checkpoints in a file, made by the method `checkpoint` of a runner, such as
+/// [`Ais::checkpoint`](crate::ais::Ais::checkpoint).
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Checkpointed<'a, A> {
