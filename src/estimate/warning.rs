@@ -234,6 +234,15 @@ pub enum Warning {
         /// The upper end of the interval.
         upper: f64,
     },
+    /// No pilot of a search for a start had enough effective samples to tell what it missed.
+    #[error(
+        "the search for a start rests on few chains (no pilot has an effective sample size above {ess:.0}): start and run \
+         may miss mass; use more stages or more chains"
+    )]
+    WeakSearch {
+        /// The largest effective sample size of a pilot, a count.
+        ess: f64,
+    },
     /// Two neighbouring betas hardly ever exchange their states.
     #[error(
         "{:.1}% of the swaps between beta = {} and {} are rejected: use more betas, or more rounds to place them",

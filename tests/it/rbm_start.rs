@@ -77,6 +77,21 @@ fn finds_the_mass_that_base_rates_miss() -> annealed::Result<()> {
     Ok(())
 }
 
+/// Many hidden units of strong weights: two stages are too few for any pilot.
+#[test]
+fn a_search_by_few_effective_samples_says_so() -> annealed::Result<()> {
+    let weights = |size: f32| DMatrix::from_fn(40, 60, |j, i| size * ((1 + i * j) as f32).sin());
+    let weak = |size, stages| -> annealed::Result<bool> {
+        let rbm = Rbm::new(weights(size), DVector::zeros(40), DVector::zeros(60))?;
+        let start = StartSearch::new(256, stages).run(&rbm)?;
+        let warnings = start.warnings_of(&run(&rbm, start.base(), stages)?);
+        Ok(warnings.iter().any(|warning| warning.name() == "WeakSearch"))
+    };
+    assert!(weak(1.0, 2)?);
+    assert!(!weak(0.1, 300)?);
+    Ok(())
+}
+
 #[test]
 fn a_good_base_is_chosen_at_once() -> annealed::Result<()> {
     let weights = DMatrix::from_fn(4, 10, |j, i| 0.2 * ((i + 3 * j) as f64).sin());

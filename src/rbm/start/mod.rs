@@ -63,20 +63,32 @@ impl<T: Scalar> Start<T> {
         Error::check(hash(rbm) == self.machine, "start", found, expected)
     }
 
-    /// Returns what proves that a run lies too low: the certain bound or the highest certified bound of a candidate, where
-    /// it exceeds the upper end of the interval and the run does not warn of a bound itself.
+    /// Returns the reasons to doubt a run from this start: the certain bound or the highest certified bound of a candidate,
+    /// where it exceeds the upper end of the interval and the run does not warn of a bound itself; and
+    /// [`Warning::WeakSearch`] where no pilot had an effective sample size above 16.
     pub fn warnings_of<S, R>(&self, run: &Run<S, R>) -> Vec<Warning> {
         let is_bound = |warning: &Warning| matches!(warning, Warning::BelowBound { .. });
-        if run.warnings().iter().any(is_bound) {
-            return Vec::new();
-        }
+        let is_told = run.warnings().iter().any(is_bound);
         let certified = self.candidates.iter().map(|candidate| candidate.certified);
         let certified = certified.fold(f64::NEG_INFINITY, f64::max);
         let (bound, confidence) = match self.bound.value >= certified {
             true => (self.bound.value, 1.0),
             false => (certified, CONFIDENCE),
         };
-        Vec::from_iter(Warning::below_bound(bound, confidence, run.interval().1))
+        let below = Warning::below_bound(bound, confidence, run.interval().1);
+        below
+            .filter(|_| !is_told)
+            .into_iter()
+            .chain(self.weakness())
+            .collect()
+    }
+
+    /// Warns where no pilot has enough effective samples to tell what it missed.
+    fn weakness(&self) -> Option<Warning> {
+        let sizes = self.candidates.iter().map(|one| one.effective_sample_size);
+        let ess = sizes.fold(0.0, f64::max);
+        let least = self.candidates.iter().map(|one| one.chains).min()?;
+        (ess <= FEW.min(0.5 * least as f64)).then_some(Warning::WeakSearch { ess })
     }
 
     /// Returns the candidates whose estimates lie below that of the surest by more than three errors of both, and by more
@@ -127,6 +139,8 @@ fn hash<T: Scalar>(rbm: &Rbm<T>) -> u64 {
 
 /// The confidence of the certified bounds of all candidates together.
 const CONFIDENCE: f64 = 0.95;
+/// Effective samples of the best pilot of a search that may have missed much, at most.
+const FEW: f64 = 16.0;
 
 /// A table: a line for each candidate, which says where it is [too low](Start::too_low), and the bound that is certain.
 impl<T: Scalar> Display for Start<T> {
