@@ -82,7 +82,7 @@ pub mod prelude {
     pub use crate::adaptive::{Adaptation, Rounds, StepSizeTuning};
     pub use crate::ais::{Ais, Expectations, PartialRun, Run};
     pub use crate::bidirectional::{Bridge, ReverseRun, SandwichReport, TargetSamples};
-    pub use crate::estimate::Warning;
+    pub use crate::estimate::{LogZ, Warning};
     pub use crate::harmonium::{CategoricalUnits, GaussianUnits, Harmonium, HarmoniumPath};
     pub use crate::kernel::{
         CoordinateGibbs, Either, Hmc, Invariant, LocalMetropolis, LocalProposal, Mala, Metropolis,

@@ -79,6 +79,7 @@ impl Merge for IntensityRecorder {
 /// Its value at 1 is the global barrier Lambda. Once the kernel keeps up, K stages of equal intensity give
 /// `Lambda^2 / K` for the variance of log w.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
 pub struct Barrier {
     betas: Vec<f64>,

@@ -8,8 +8,10 @@ use nalgebra::DVector;
 use super::barrier::Barrier;
 use super::covariance::Shapes;
 use super::first_pass::FirstPass;
+use super::rounds_run::estimate_by_run;
 use super::tuner::Tuner;
 use crate::ais::{Ais, Run};
+use crate::estimate::log_z_by_methods;
 use crate::kernel::{Repeat, TransitionKernel, Tunable, refuse_stages};
 use crate::model::NormalizedModel;
 use crate::num::setters;
@@ -59,6 +61,7 @@ pub struct Adaptation<'p, P: AnnealingPath, K> {
 
 /// What the first pass of an [`Adaptation`] found.
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 #[must_use]
 pub struct Adapted<K> {
@@ -74,6 +77,7 @@ pub struct Adapted<K> {
     pub evaluations: u64,
     /// Wall time in seconds.
     pub seconds: f64,
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub(super) shapes: Shapes,
 }
 
@@ -91,8 +95,9 @@ impl<K> fmt::Display for Adapted<K> {
     }
 }
 
-/// Both passes of an [`Adaptation`].
+/// Both passes of an [`Adaptation`]. Its estimate of log Z is that of the second one.
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 #[must_use]
 pub struct AdaptiveRun<S, K> {
@@ -104,11 +109,39 @@ pub struct AdaptiveRun<S, K> {
 }
 
 impl<S, K> AdaptiveRun<S, K> {
+    estimate_by_run! { second }
+
+    /// Returns a lower bound on log Z that holds with probability `confidence`: that of the second pass
+    /// ([`Run::certified_lower_bound`]), whose stages and kernel do not depend on its own chains.
+    ///
+    /// # Errors
+    /// A confidence outside (0, 1).
+    pub fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
+        self.second.certified_lower_bound(confidence)
+    }
+
+    /// Returns the wall time of both passes in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.first.seconds + self.second.seconds()
+    }
+
     /// Evaluations of the density in both passes; a gradient is one more.
     pub fn evaluations(&self) -> u64 {
         self.evaluations
     }
 }
+
+/// The second pass's lines, and one of both.
+impl<S, K> fmt::Display for AdaptiveRun<S, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (stages, lambda) = (self.first.schedule.steps(), self.first.barrier.global());
+        let (second, evaluations) = (&self.second, self.evaluations);
+        write!(f, "{second}\nLambda = {lambda:.2}; {stages} stages; ")?;
+        write!(f, "{evaluations:.3e} evaluations")
+    }
+}
+
+log_z_by_methods! { [S, K] AdaptiveRun<S, K> }
 
 /// Chains of a block of the first pass, at most.
 pub(super) const BLOCK: usize = 64;

@@ -14,7 +14,7 @@ use crate::estimate::Warning;
 use crate::kernel::{Invariant, TransitionKernel};
 use crate::model::NormalizedModel;
 use crate::num::setters;
-use crate::path::AnnealingPath;
+use crate::path::{AnnealingPath, dimension};
 use crate::population::Resampling;
 use crate::population::WasteFree;
 use crate::population::{CopyState, Selection};
@@ -222,6 +222,11 @@ impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>, R: Merge + Clone> Ais
         Probe::of(self.path, &self.kernel, &self.settings)
     }
 
+    /// Returns the evaluations of the density by a chain at a stage.
+    pub(crate) fn evaluations(&self) -> u64 {
+        self.kernel.evaluations(dimension(self.path)).max(1) as u64
+    }
+
     /// The result of what was done of this run, which says whether it has reached the error asked for and missed mass.
     pub(crate) fn concluded(&self, part: PartialRun<P::State, R>) -> Result<Run<P::State, R>> {
         Ok(self.judged(self.reached(part)?))
@@ -338,7 +343,8 @@ where
     }
 
     fn part<T>(&self, closed: Closed<BlockResult<T, R>>, begun: Instant) -> PartialRun<T, R> {
-        PartialRun::of(self.settings.clone(), closed, begun.elapsed().as_secs_f64())
+        let cost = (self.evaluations(), begun.elapsed().as_secs_f64());
+        PartialRun::of(self.settings.clone(), closed, cost)
     }
 
     /// The work on these chains.
