@@ -100,8 +100,8 @@ pub mod prelude {
         Stationary, TemperedPath,
     };
     pub use crate::pilot::{
-        BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, PilotWarning,
-        ScheduleOptimizer, Survey, VarOpt,
+        BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, ScheduleOptimizer,
+        Survey, VarOpt,
     };
     pub use crate::population::{Population, Resampling, WasteFree};
     pub use crate::rbm::{BaseRate, BlockGibbs, ContrastiveDivergence, Rbm, RbmPath, StartSearch};
