@@ -17,7 +17,7 @@ use crate::{Error, Result};
 /// let path = GeometricPath::new(Gaussian::standard(2)?, &target);
 /// let kernel = RandomWalkMetropolis::new(0.5)?;
 /// let run = Ais::new(&path, &kernel).schedule(Schedule::linear(50)?).chains(500).run()?;
-/// let tempered = Tempering::new(&path, &kernel).betas(Schedule::linear(8)?).run()?;
+/// let tempered = Tempering::new(&path, &kernel).schedule(Schedule::linear(8)?).run()?;
 /// let results: [&dyn LogZ; 2] = [&run, &tempered];
 /// for result in results {
 ///     println!("{result}, {} evaluations in {:.1} s", result.evaluations(), result.seconds());
