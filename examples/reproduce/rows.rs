@@ -13,7 +13,7 @@ use crate::bootstrap::Bootstrap;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Setting {
     pub machine: String,
-    /// "base rates" or "uniform".
+    /// "base rates", "uniform" or "auto".
     pub start: String,
     /// "GA", or how a moment-averaged spline was made.
     pub path: String,

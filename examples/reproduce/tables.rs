@@ -33,11 +33,10 @@ pub fn print(folders: &Folders, lines: &Lines<Row>) -> Result<()> {
             .map(|entry| entry.1)
     };
     let machines = || [Machine::SMALL, Machine::LARGE].concat();
-    println!("# Kiwaki (2015), Tables 1 and 2: base-rate start, geometric path");
+    println!("# Kiwaki (2015), Tables 1 and 2: geometric path, base-rate start unless said");
     for machine in machines() {
-        let rows = kiwaki::SCHEDULES
-            .map(|schedule| ["base rates", "GA", schedule])
-            .to_vec();
+        let schedules = kiwaki::SCHEDULES.map(|schedule| ["base rates", "GA", schedule]);
+        let rows = schedules.into_iter().chain([grosse::SEARCHED]).collect();
         let their_exact = exact_of(&KIWAKI_EXACT, machine);
         Table {
             machine,
@@ -162,7 +161,10 @@ impl Table<'_> {
     /// The name of a row.
     fn label(&self, [start, path, schedule]: [&str; 3], pooled: &Pooled) -> String {
         if self.chains == 1e3 {
-            return schedule.into();
+            return match start {
+                "base rates" => schedule.into(),
+                _ => format!("{schedule}, {start}"),
+            };
         }
         // Small machines are matched exactly.
         let large = self.machine.hidden_units() > 20;

@@ -90,7 +90,23 @@ pub struct Barrier {
 /// one that it was found by.
 const FLOOR: f64 = 0.01;
 
+crate::num::deserialize_checked! {
+    Barrier {
+        betas: Vec<f64>,
+        cumulative: Vec<f64>,
+    } => Self::read(betas, cumulative)
+}
+
 impl Barrier {
+    /// Refuses values that no barrier has.
+    #[cfg(feature = "serde")]
+    fn read(betas: Vec<f64>, cumulative: Vec<f64>) -> Result<Self> {
+        Schedule::new(betas.clone()).map(drop)?;
+        Error::check_dimension("values of the barrier", cumulative.len(), betas.len())?;
+        Error::check_finite("values of the barrier", cumulative.iter().copied())?;
+        Ok(Self { betas, cumulative })
+    }
+
     /// From the intensity of each stage of a schedule that begins at 0.
     pub(super) fn new(betas: Vec<f64>, intensities: impl IntoIterator<Item = f64>) -> Self {
         let mut cumulative = vec![0.0];

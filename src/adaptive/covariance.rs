@@ -9,6 +9,7 @@ use crate::path::Intermediate;
 
 /// Weighted mean and covariance of states, or of their coordinates one by one.
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Covariance {
     /// Sum of the effective sample sizes.
     count: f64,
@@ -121,6 +122,7 @@ impl Covariance {
 
 /// Covariances at increasing betas, linear in between.
 #[derive(Debug, Clone, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Shapes(Vec<(f64, Covariance)>);
 
 /// Knots of a preconditioner in the interval between two covariances.
@@ -175,7 +177,10 @@ impl Shapes {
 
 /// A recorder of the chains' covariance in bins of stages.
 #[derive(Debug, Clone)]
-pub(super) struct CovarianceRecorder<S> {
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "checkpoint", serde(bound = ""))]
+pub(crate) struct CovarianceRecorder<S> {
+    #[cfg_attr(feature = "checkpoint", serde(skip, default = "no_coordinates"))]
     coordinates: fn(&S) -> &[f64],
     chains: usize,
     steps: usize,
@@ -184,6 +189,7 @@ pub(super) struct CovarianceRecorder<S> {
 
 /// Stages of one bin that were looked at.
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 struct Bin {
     first_beta: f64,
     last_beta: f64,
@@ -193,6 +199,12 @@ struct Bin {
 /// Bins along a run, and stages looked at in each of them, at most.
 const BINS: usize = 16;
 const STAGES: usize = 8;
+
+/// Stands for the function of a recorder that was read, until it is resumed.
+#[cfg(feature = "checkpoint")]
+fn no_coordinates<S>() -> fn(&S) -> &[f64] {
+    |_| &[]
+}
 
 impl<S> CovarianceRecorder<S> {
     /// For a run of so many chains and stages.
@@ -235,6 +247,10 @@ impl<M: Intermediate<State: Clone>> Recorder<M> for CovarianceRecorder<M::State>
                 });
             }
         }
+    }
+
+    fn resume_as(&mut self, new: &Self) {
+        self.coordinates = new.coordinates;
     }
 }
 

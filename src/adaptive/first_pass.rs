@@ -154,7 +154,21 @@ where
 /// The first pass of adaptive annealing. Work of `later(stages)` chain-steps follows it.
 pub(super) struct FirstPass<'s, 'p, P: AnnealingPath, K> {
     pub(super) settings: &'s Adaptation<'p, P, K>,
-    pub(super) later: &'s (dyn Fn(usize) -> u64 + Sync),
+    pub(super) later: Later<'s>,
+}
+
+/// Returns the chain-steps that follow a first pass of so many stages.
+pub(super) type Later<'s> = &'s (dyn Fn(usize) -> u64 + Sync);
+
+/// It is a small part of a run, and begins anew.
+#[cfg(feature = "checkpoint")]
+impl<'p, P, K> crate::work::Persist for FirstPass<'_, 'p, P, K>
+where
+    P: AnnealingPath<State: Clone + Send> + Sync,
+    P::At<'p>: Send + Sync,
+    K: TransitionKernel<P::At<'p>> + Clone + Send + Sync,
+    K: serde::Serialize + serde::de::DeserializeOwned,
+{
 }
 
 impl<'s, 'p, P, K> Task for FirstPass<'s, 'p, P, K>

@@ -7,8 +7,12 @@
 mod barrier;
 mod covariance;
 mod first_pass;
+#[cfg(feature = "mpi")]
+mod on_ranks;
 mod rounds;
 mod rounds_run;
+#[cfg(feature = "checkpoint")]
+mod saved;
 mod smc;
 mod step_sizes;
 mod tuner;

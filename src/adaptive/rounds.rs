@@ -8,20 +8,21 @@ use nalgebra::DVector;
 use rand::Rng;
 
 use super::barrier::{Barrier, IntensityRecorder};
-use super::covariance::CovarianceRecorder;
+use super::covariance::{CovarianceRecorder, Shapes};
+use super::first_pass::{FirstPass, Later};
 use super::rounds_run::{Round, RoundsRun};
 use super::smc::{Adaptation, Adapted};
 use super::tuner::Tuner;
-use crate::ais::{Ais, Run};
+use crate::ais::{Ais, AisTask, Run};
 use crate::estimate::Warning;
 use crate::kernel::{TransitionKernel, Tunable};
 use crate::model::NormalizedModel;
 use crate::num::setters;
 use crate::path::{AnnealingPath, dimension};
 use crate::population::Resampling;
-use crate::random::{Purpose, stream};
+use crate::random::{Purpose, StreamRng, stream};
 use crate::schedule::Schedule;
-use crate::work::{Counts, Execution, Job, Progress, StoppedBy, Verdict, callback};
+use crate::work::{Carries, Execution, Job, Runs, StoppedBy, controls};
 use crate::{Error, Result};
 
 /// Annealing in rounds (after Syed, Bouchard-Cote, Chern and Doucet 2024): one call that finds schedule, step
@@ -58,18 +59,18 @@ use crate::{Error, Result};
 /// ```
 #[must_use]
 pub struct Rounds<'p, P: AnnealingPath, K> {
-    path: &'p P,
-    kernel: K,
-    tuner: Option<Tuner<K, P::State>>,
-    log_base_normalizer: f64,
-    chains: usize,
-    moves: usize,
-    block_size: usize,
-    rounds: usize,
-    budget: Option<u64>,
-    standard_error: Option<f64>,
-    seed: u64,
-    execution: Execution<'p>,
+    pub(super) path: &'p P,
+    pub(super) kernel: K,
+    pub(super) tuner: Option<Tuner<K, P::State>>,
+    pub(super) log_base_normalizer: f64,
+    pub(super) chains: usize,
+    pub(super) moves: usize,
+    pub(super) block_size: usize,
+    pub(super) rounds: usize,
+    pub(super) budget: Option<u64>,
+    pub(super) until_error: Option<f64>,
+    pub(super) seed: u64,
+    pub(super) execution: Execution<'p>,
 }
 
 /// Stages of the first round, at least.
@@ -104,7 +105,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
             block_size: 128,
             rounds: 8,
             budget: None,
-            standard_error: None,
+            until_error: None,
             seed: 0,
             execution: Execution::default(),
         }
@@ -139,30 +140,12 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     }
 
     /// The standard error of log Z to be reached.
-    pub fn standard_error(mut self, standard_error: f64) -> Self {
-        self.standard_error = Some(standard_error);
+    pub fn until_error(mut self, standard_error: f64) -> Self {
+        self.until_error = Some(standard_error);
         self
     }
 
-    /// Number of threads; rayon's global pool unless set, or for `None`.
-    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
-        self.execution.threads = threads.into();
-        self
-    }
-
-    /// Calls `progress` as [`Ais::progress`](crate::ais::Ais::progress) does. In the first pass the
-    /// number of stages is foreseen as by [`Adaptation::progress`]. `Break` ends the rounds: the result is that
-    /// of the last one that was finished, if there is one.
-    pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'p) -> Self {
-        self.execution.progress = Some(callback(progress));
-        self
-    }
-
-    /// Shows a progress bar meanwhile, as [`Ais::progress_bar`](crate::ais::Ais::progress_bar) does.
-    #[cfg(feature = "progress")]
-    pub fn progress_bar(self) -> Self {
-        self.progress(crate::work::progress_bar())
-    }
+    controls! { 'p, "The result is that of the last round that was finished; without one it is an [`Error::Stopped`]." }
 }
 
 impl<'p, P, K> Rounds<'p, P, K>
@@ -178,102 +161,160 @@ where
     /// [`Adaptation::first_pass`] and [`Ais::run`]; [`Error::Stopped`] where the callback says so before a round
     /// is finished.
     pub fn run(&self) -> Result<RoundsRun<P::State, K>> {
+        let (first, later) = self.first()?;
+        let run = self.go_with(&first, &later, &mut Job::new(&self.execution)?)?;
+        Ok(run.expect("the only process leads"))
+    }
+
+    /// Returns the first pass, and the chain-steps that follow it, given its number of stages.
+    pub(super) fn first(
+        &self,
+    ) -> Result<(Adaptation<'p, P, K>, impl Fn(usize) -> u64 + Sync + '_)> {
         Error::check_at_least("rounds", self.rounds, 1)?;
-        if let Some(target) = self.standard_error {
-            Error::check_positive("standard_error", target)?;
+        if let Some(target) = self.until_error {
+            Error::check_positive("until_error", target)?;
         }
-        let mut job = Job::new(&self.execution)?;
-        let first = self.first_pass(&mut job)?;
-        let mut spent = first.evaluations;
-        let mut rounds = vec![Round::of_first_pass(&first)];
-        let mut seeds = stream(self.seed, Purpose::Rounds, 0);
-        let (mut kernel, mut barrier, mut shapes) = (first.kernel, first.barrier, first.shapes);
-        let mut stages = first.schedule.steps().max(LEAST);
-        job.foresee(self.chain_steps(stages, spent));
-        let mut last = None;
-        loop {
-            let (now, is_last) = self.stages(stages, spent, rounds.len())?;
+        let (path, kernel) = (self.path, self.kernel.clone());
+        let first = Adaptation::with(path, kernel, self.tuner, self.log_base_normalizer)
+            .chains(self.chains)
+            .moves(self.moves)
+            .seed(self.seed);
+        Ok((first, |stages| self.chain_steps(stages, 0)))
+    }
+
+    /// Does the first pass and all rounds. Returns `None` in a process that does not lead.
+    pub(super) fn go_with<'s, J>(
+        &'s self,
+        first: &'s Adaptation<'p, P, K>,
+        later: Later<'s>,
+        job: &mut J,
+    ) -> Result<Option<Finished<P, K>>>
+    where
+        J: Runs<FirstPass<'s, 'p, P, K>>
+            + Runs<RoundTask<'s, 'p, P, K>>
+            + Carries<Reached<P::State, K>>,
+    {
+        let mut at = match job.carried()? {
+            Some(at) => at,
+            None => {
+                let found = first.first_pass_with(job, later)?;
+                job.carry(found.map(|found| Reached::after_first(self.seed, found)))?
+            }
+        };
+        job.foresee(self.chain_steps(at.stages, at.spent));
+        let mut leads = true;
+        while at.stopped_by.is_none() {
+            let (now, is_last) = self.stages(at.stages, at.spent, at.rounds.len())?;
             let begun = Instant::now();
-            let round = self.round(&kernel, barrier.schedule(now)?, seeds.next_u64(), &mut job);
-            if was_stopped(&round) {
-                let mut last: Finished<P, K> = last.ok_or_else(|| self.stopped())?;
-                last.candidates = None;
-                return Ok(self.concluded(last, StoppedBy::Callback));
-            }
-            let evaluations = self.evaluations(now);
-            spent = spent.saturating_add(evaluations);
-            stages = 2 * now;
-            if !is_last && matches!(round, Err(Error::AllWeightsZero { .. })) {
-                let cost = (evaluations, begun.elapsed().as_secs_f64());
-                rounds.push(Round::without_survivors(now, &barrier, cost));
-                continue;
-            }
-            let (run, (intensities, recorder)) = round?.split_recorder();
-            barrier = Barrier::of(run.stages(), &intensities);
-            rounds.push(Round::of_run(&run, &barrier, evaluations));
-            let finished = RoundsRun {
-                run,
-                kernel: kernel.clone(),
-                barrier: barrier.clone(),
-                rounds: rounds.clone(),
-                stopped_by: StoppedBy::Chains,
-                candidates: Some(self.standard_error.map_or(1, |_| self.rounds)),
-            };
-            let reached = |target| finished.standard_error() <= target;
-            if self.standard_error.is_some_and(reached) {
-                return Ok(self.concluded(finished, StoppedBy::StandardError));
-            }
-            if is_last {
-                let spent = self.budget.map(|_| StoppedBy::Evaluations);
-                return Ok(self.concluded(finished, spent.unwrap_or(StoppedBy::Chains)));
-            }
-            if let Some((tuner, recorder)) = self.tuner.zip(recorder) {
-                let stages = finished.run.stages();
-                kernel = tuner.after_round(&kernel, &mut shapes, &recorder, stages)?;
-            }
-            last = Some(finished);
+            let round = self.round(&at.kernel, at.barrier.schedule(now)?, at.seeds.next_u64())?;
+            let closed = job.run(&round)?;
+            leads = closed.is_some();
+            let reached = closed.map(|closed| match closed.stopped_by {
+                Some(by) => self.stopped(at, by),
+                None => {
+                    let run = round.result(closed, begun.elapsed().as_secs_f64());
+                    self.after(at, run, (now, is_last), begun)
+                }
+            });
+            at = job.carry(reached.transpose()?)?;
         }
+        let Reached {
+            last, stopped_by, ..
+        } = at;
+        let (last, by) = last.zip(stopped_by).expect("the rounds have ended");
+        Ok(leads.then(|| self.concluded(last.into(), by)))
+    }
+
+    /// After a round that was stopped: the result is that of the round before.
+    fn stopped(&self, at: Reached<P::State, K>, by: StoppedBy) -> Result<Reached<P::State, K>> {
+        let chains = self.chains;
+        let stopped = || Error::Stopped {
+            by: by.to_string(),
+            chains,
+        };
+        let mut last = at.last.ok_or_else(stopped)?;
+        last.candidates = None;
+        Ok(Reached {
+            last: Some(last),
+            stopped_by: Some(by),
+            ..at
+        })
+    }
+
+    /// After a round: what it found improves schedule and kernel.
+    fn after(
+        &self,
+        mut at: Reached<P::State, K>,
+        run: Result<Run<P::State, RoundRecorder<P::State>>>,
+        (now, is_last): (usize, bool),
+        begun: Instant,
+    ) -> Result<Reached<P::State, K>> {
+        let evaluations = self.evaluations(now);
+        at.spent = at.spent.saturating_add(evaluations);
+        at.stages = 2 * now;
+        if !is_last && matches!(run, Err(Error::AllWeightsZero { .. })) {
+            let cost = (evaluations, begun.elapsed().as_secs_f64());
+            at.rounds
+                .push(Round::without_survivors(now, &at.barrier, cost));
+            return Ok(at);
+        }
+        let (run, (intensities, recorder)) = run?.split_recorder();
+        at.barrier = Barrier::of(run.stages(), &intensities);
+        at.rounds
+            .push(Round::of_run(&run, &at.barrier, evaluations));
+        let reached = |target| run.standard_error() <= target;
+        at.stopped_by = match self.until_error.is_some_and(reached) {
+            true => Some(StoppedBy::StandardError),
+            false => is_last.then(|| {
+                self.budget
+                    .map_or(StoppedBy::Chains, |_| StoppedBy::Evaluations)
+            }),
+        };
+        let kernel = at.kernel.clone();
+        if at.stopped_by.is_none()
+            && let Some((tuner, recorder)) = self.tuner.zip(recorder)
+        {
+            at.kernel = tuner.after_round(&kernel, &mut at.shapes, &recorder, run.stages())?;
+        }
+        at.last = Some(Last {
+            run,
+            kernel,
+            barrier: at.barrier.clone(),
+            rounds: at.rounds.clone(),
+            candidates: Some(self.until_error.map_or(1, |_| self.rounds)),
+        });
+        Ok(at)
     }
 
     /// The result, which says what ended it, and whether it has reached the error asked for.
     fn concluded(&self, mut last: Finished<P, K>, stopped_by: StoppedBy) -> Finished<P, K> {
         last.stopped_by = stopped_by;
         let (reached, chains) = (last.standard_error(), Some(self.chains));
-        let budget = self.standard_error.and_then(|error| last.budget_for(error));
-        let warning = Warning::error_not_reached(self.standard_error, reached, chains, budget);
+        let budget = self.until_error.and_then(|error| last.budget_for(error));
+        let warning = Warning::error_not_reached(self.until_error, reached, chains, budget);
         last.run.warn(warning);
         last.run.warn_of_missed_mass(self.path);
         last
     }
 
-    fn first_pass(&self, job: &mut Job<'_>) -> Result<Adapted<K>> {
-        let (path, kernel) = (self.path, self.kernel.clone());
-        Adaptation::with(path, kernel, self.tuner, self.log_base_normalizer)
-            .chains(self.chains)
-            .moves(self.moves)
-            .seed(self.seed)
-            .first_pass_within(job, &|stages| self.chain_steps(stages, 0))
-    }
-
     /// One round along a schedule.
-    fn round(
+    fn round<'s>(
         &self,
         kernel: &K,
         schedule: Schedule,
         seed: u64,
-        job: &mut Job<'_>,
-    ) -> Result<Run<P::State, RoundRecorder<P::State>>> {
+    ) -> Result<RoundTask<'s, 'p, P, K>> {
         let steps = schedule.steps();
         let shapes = self.tuner.map(|tuner| tuner.recorder(self.chains, steps));
-        let ais = Ais::with_base_log_z(self.path, kernel, self.log_base_normalizer)
+        Ais::with_base_log_z(self.path, kernel.clone(), self.log_base_normalizer)
             .schedule(schedule)
             .chains(self.chains)
             .block_size(self.block_size)
             .seed(seed)
             .recorded_stages(steps.min(RECORDED))
             .resampling(Resampling::when_ess_below(0.5)?)
-            .recorder((IntensityRecorder::default(), shapes));
-        ais.run_within(job)
+            .recorder((IntensityRecorder::default(), shapes))
+            .into_task()
     }
 
     /// Chain-steps of all rounds after a first pass of so many stages, if a small error does not end them before.
@@ -288,11 +329,6 @@ where
             }
         };
         stages.saturating_mul(self.chains as u64)
-    }
-
-    fn stopped(&self) -> Error {
-        let (by, chains) = (StoppedBy::Callback.to_string(), self.chains);
-        Error::Stopped { by, chains }
     }
 
     /// Evaluations of a round of so many stages.
@@ -320,19 +356,70 @@ where
     }
 }
 
-/// Whether the callback has ended a round before all of its chains were done.
-fn was_stopped<S, R>(round: &Result<Run<S, R>>) -> bool {
-    match round {
-        Ok(run) => run.stopped_by() == StoppedBy::Callback,
-        Err(error) => matches!(error, Error::Stopped { .. }),
+/// How far a run has come.
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Reached<S, K> {
+    /// Evaluations so far.
+    spent: u64,
+    /// Number of stages wanted of the next round.
+    stages: usize,
+    seeds: StreamRng,
+    kernel: K,
+    barrier: Barrier,
+    shapes: Shapes,
+    rounds: Vec<Round>,
+    last: Option<Last<S, K>>,
+    stopped_by: Option<StoppedBy>,
+}
+
+/// The last round that is finished.
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
+struct Last<S, K> {
+    run: Run<S>,
+    kernel: K,
+    barrier: Barrier,
+    rounds: Vec<Round>,
+    candidates: Option<usize>,
+}
+
+impl<S, K> Reached<S, K> {
+    fn after_first(seed: u64, first: Adapted<K>) -> Self {
+        Self {
+            spent: first.evaluations,
+            stages: first.schedule.steps().max(LEAST),
+            seeds: stream(seed, Purpose::Rounds, 0),
+            rounds: vec![Round::of_first_pass(&first)],
+            kernel: first.kernel,
+            barrier: first.barrier,
+            shapes: first.shapes,
+            last: None,
+            stopped_by: None,
+        }
     }
 }
+
+impl<S, K> From<Last<S, K>> for RoundsRun<S, K> {
+    fn from(last: Last<S, K>) -> Self {
+        Self {
+            run: last.run,
+            kernel: last.kernel,
+            barrier: last.barrier,
+            rounds: last.rounds,
+            stopped_by: StoppedBy::Chains,
+            candidates: last.candidates,
+        }
+    }
+}
+
+/// The work of a round.
+pub(super) type RoundTask<'s, 'p, P, K> =
+    AisTask<'s, 'p, P, K, RoundRecorder<<P as AnnealingPath>::State>, <P as AnnealingPath>::State>;
 
 /// A round and those before it.
 type Finished<P, K> = RoundsRun<<P as AnnealingPath>::State, K>;
 
 /// What a round records.
-type RoundRecorder<S> = (IntensityRecorder, Option<CovarianceRecorder<S>>);
+pub(crate) type RoundRecorder<S> = (IntensityRecorder, Option<CovarianceRecorder<S>>);
 
 /// Recorded stages of a round, at most.
 const RECORDED: usize = 10_000;
@@ -344,7 +431,7 @@ impl<P: AnnealingPath, K: fmt::Debug> fmt::Debug for Rounds<'_, P, K> {
             .field("chains", &self.chains)
             .field("rounds", &self.rounds)
             .field("budget", &self.budget)
-            .field("standard_error", &self.standard_error)
+            .field("until_error", &self.until_error)
             .field("seed", &self.seed)
             .finish_non_exhaustive()
     }

@@ -128,7 +128,7 @@ impl<S, K> RoundsRun<S, K> {
     /// A lower bound on log Z that holds with probability `confidence`: that of the last run
     /// ([`Run::certified_lower_bound`]). `None` where the callback ended the rounds.
     ///
-    /// Where a [standard error](super::Rounds::standard_error) could end them, the last round is chosen by its own
+    /// Where a [standard error](super::Rounds::until_error) could end them, the last round is chosen by its own
     /// weights. Then each round has the confidence `1 - (1 - confidence) / n`, n the largest number of rounds, so
     /// that all of their bounds hold at once.
     ///

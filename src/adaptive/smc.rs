@@ -7,18 +7,18 @@ use nalgebra::DVector;
 
 use super::barrier::Barrier;
 use super::covariance::Shapes;
-use super::first_pass::FirstPass;
+use super::first_pass::{FirstPass, Later};
 use super::rounds_run::estimate_by_run;
 use super::tuner::Tuner;
-use crate::ais::{Ais, Run};
+use crate::ais::{Ais, AisTask, Run};
 use crate::estimate::log_z_by_methods;
 use crate::kernel::{Repeat, TransitionKernel, Tunable, refuse_stages};
 use crate::model::NormalizedModel;
 use crate::num::setters;
-use crate::path::{AnnealingPath, dimension};
+use crate::path::AnnealingPath;
 use crate::population::Resampling;
 use crate::schedule::Schedule;
-use crate::work::{Execution, Forest, Job, Progress, Single, Verdict, callback};
+use crate::work::{Carries, Execution, Job, Runs, Single, controls};
 use crate::{Error, Result};
 
 /// Sequential Monte Carlo whose chains choose each next beta and tune their kernel as they go, followed by a
@@ -54,14 +54,14 @@ pub struct Adaptation<'p, P: AnnealingPath, K> {
     pub(super) chains: usize,
     pub(super) ess_share: f64,
     pub(super) moves: usize,
-    block_size: usize,
+    pub(super) block_size: usize,
     pub(super) seed: u64,
-    execution: Execution<'p>,
+    pub(super) execution: Execution<'p>,
 }
 
 /// What the first pass of an [`Adaptation`] found.
 #[derive(Debug, Clone)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 #[must_use]
 pub struct Adapted<K> {
@@ -77,7 +77,6 @@ pub struct Adapted<K> {
     pub evaluations: u64,
     /// Wall time in seconds.
     pub seconds: f64,
-    #[cfg_attr(feature = "serde", serde(skip))]
     pub(super) shapes: Shapes,
 }
 
@@ -105,7 +104,6 @@ pub struct AdaptiveRun<S, K> {
     pub first: Adapted<K>,
     /// The run over the stages found, whose weights are unbiased.
     pub second: Run<S>,
-    evaluations: u64,
 }
 
 impl<S, K> AdaptiveRun<S, K> {
@@ -127,7 +125,9 @@ impl<S, K> AdaptiveRun<S, K> {
 
     /// Evaluations of the density in both passes; a gradient is one more.
     pub fn evaluations(&self) -> u64 {
-        self.evaluations
+        self.first
+            .evaluations
+            .saturating_add(self.second.evaluations())
     }
 }
 
@@ -135,7 +135,7 @@ impl<S, K> AdaptiveRun<S, K> {
 impl<S, K> fmt::Display for AdaptiveRun<S, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (stages, lambda) = (self.first.schedule.steps(), self.first.barrier.global());
-        let (second, evaluations) = (&self.second, self.evaluations);
+        let (second, evaluations) = (&self.second, self.evaluations());
         write!(f, "{second}\nLambda = {lambda:.2}; {stages} stages; ")?;
         write!(f, "{evaluations:.3e} evaluations")
     }
@@ -200,31 +200,7 @@ impl<'p, P: AnnealingPath, K> Adaptation<'p, P, K> {
         seed: u64,
     }
 
-    /// Number of threads; rayon's global pool unless set, or for `None`. One seed gives the same bits for any
-    /// number of them. In the first pass up to one for each 64 chains helps.
-    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
-        self.execution.threads = threads.into();
-        self
-    }
-
-    /// Calls `progress` as [`Ais::progress`](crate::ais::Ais::progress) does. The number of stages in
-    /// all is foreseen as if those left were as long in beta as the last one, which is too many at first.
-    /// `Break` leaves [`first_pass`](Self::first_pass) without a result, and stops the second pass as a run.
-    pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'p) -> Self {
-        self.execution.progress = Some(callback(progress));
-        self
-    }
-
-    /// Shows a progress bar meanwhile, as [`Ais::progress_bar`](crate::ais::Ais::progress_bar) does.
-    #[cfg(feature = "progress")]
-    pub fn progress_bar(self) -> Self {
-        self.progress(crate::work::progress_bar())
-    }
-
-    /// Chain-steps of a pass of so many stages.
-    fn chain_steps(&self, stages: usize) -> u64 {
-        (self.chains as u64).saturating_mul(stages as u64)
-    }
+    controls! { 'p, "Stopped in the first pass it is an [`Error::Stopped`]; in the second one the result is that of fewer chains." }
 
     fn check(&self) -> Result<()> {
         Error::check_count("chains", self.chains, 2)?;
@@ -264,25 +240,29 @@ where
     /// a gradient and finite differences contradict it; [`Error::NotConverged`] where no step is short enough,
     /// since the path jumps or its support shrinks; [`Error::AllWeightsZero`]; [`Error::Stopped`].
     pub fn first_pass(&self) -> Result<Adapted<K>> {
-        self.first_pass_within(&mut Job::new(&self.execution)?, &|_| 0)
+        let found = self.first_pass_with(&mut Job::new(&self.execution)?, &|_| 0)?;
+        Ok(found.expect("the only process leads"))
     }
 
     /// Finds the stages as a part of longer work; `later` returns the chain-steps that follow, given the number of stages.
-    pub(super) fn first_pass_within(
-        &self,
-        job: &mut Job<'_>,
-        later: &(dyn Fn(usize) -> u64 + Sync),
-    ) -> Result<Adapted<K>> {
+    pub(super) fn first_pass_with<'s, J: Runs<FirstPass<'s, 'p, P, K>>>(
+        &'s self,
+        job: &mut J,
+        later: Later<'s>,
+    ) -> Result<Option<Adapted<K>>> {
         self.check()?;
         refuse_stages(self.kernel.stages())?;
         let begun = Instant::now();
-        let first = FirstPass {
+        let closed = job.run(&FirstPass {
             settings: self,
             later,
+        })?;
+        let Some(closed) = closed else {
+            return Ok(None);
         };
-        let Single(found) = job.extend(&first, Forest::new())?.whole(self.chains)?;
+        let Single(found) = closed.whole(self.chains)?;
         let seconds = begun.elapsed().as_secs_f64();
-        Ok(Adapted { seconds, ..found })
+        Ok(Some(Adapted { seconds, ..found }))
     }
 
     /// Both passes. The second one resamples its chains after every stage within blocks, and moves them as often
@@ -291,25 +271,50 @@ where
     /// # Errors
     /// As [`first_pass`](Self::first_pass) and [`Ais::run`].
     pub fn run(&self) -> Result<AdaptiveRun<P::State, K>> {
-        let mut job = Job::new(&self.execution)?;
-        let first = self.first_pass_within(&mut job, &|stages| self.chain_steps(stages))?;
-        let kernel = Repeat::new(&first.kernel, self.moves)?;
-        let evaluations = kernel
-            .evaluations(dimension(self.path))
-            .saturating_mul(first.schedule.steps());
+        let later = self.second_pass();
+        let run = self.go_with(&mut Job::new(&self.execution)?, &later)?;
+        Ok(run.expect("the only process leads"))
+    }
+
+    /// Returns the chain-steps of the second pass, given the number of stages.
+    pub(super) fn second_pass(&self) -> impl Fn(usize) -> u64 + Sync + use<'p, P, K> {
+        let chains = self.chains as u64;
+        move |stages| chains.saturating_mul(stages as u64)
+    }
+
+    /// Does both passes. Returns `None` in a process that does not lead.
+    pub(super) fn go_with<'s, J>(
+        &'s self,
+        job: &mut J,
+        later: Later<'s>,
+    ) -> Result<Option<AdaptiveRun<P::State, K>>>
+    where
+        J: Runs<FirstPass<'s, 'p, P, K>>
+            + Runs<AisTask<'s, 'p, P, Repeat<K>, (), P::State>>
+            + Carries<Adapted<K>>,
+    {
+        let (counted, first) = match job.carried()? {
+            // Its time is a part of that of earlier calls, which is added in the end.
+            Some(first) => (first.seconds, first),
+            None => {
+                let found = self.first_pass_with(job, later)?;
+                (0.0, job.carry(found)?)
+            }
+        };
+        let begun = Instant::now();
+        let kernel = Repeat::new(first.kernel.clone(), self.moves)?;
         let second = Ais::with_base_log_z(self.path, kernel, self.log_base_normalizer)
             .schedule(first.schedule.clone())
             .chains(self.chains)
             .block_size(self.block_size)
             .seed(self.seed)
             .resampling(Resampling::every(1)?)
-            .run_within(&mut job)?;
-        let evaluations = (evaluations as u64).saturating_mul(self.chains as u64);
-        Ok(AdaptiveRun {
-            evaluations: first.evaluations.saturating_add(evaluations),
-            first,
-            second,
-        })
+            .into_task()?;
+        let Some(closed) = job.run(&second)? else {
+            return Ok(None);
+        };
+        let second = second.result(closed, begun.elapsed().as_secs_f64() - counted)?;
+        Ok(Some(AdaptiveRun { first, second }))
     }
 }
 

@@ -11,9 +11,7 @@ use crate::path::{AnnealingPath, dimension};
 use crate::population::Populations;
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
-use crate::work::{
-    Counts, Execution, Forest, Job, Place, Progress, Single, Stepped, Task, Verdict, callback,
-};
+use crate::work::{Counts, Execution, Forest, Job, Place, Single, Stepped, Task, controls};
 use crate::{Error, Result};
 
 /// Intervals between the stages at which a step size is tuned, at most.
@@ -108,23 +106,7 @@ impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At<'p>>> StepSizeTun
         seed: u64,
     }
 
-    /// Number of threads; rayon's global pool unless set, or for `None`.
-    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
-        self.execution.threads = threads.into();
-        self
-    }
-
-    /// Calls `progress` as [`Ais::progress`](crate::ais::Ais::progress) does.
-    pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'p) -> Self {
-        self.execution.progress = Some(callback(progress));
-        self
-    }
-
-    /// Shows a progress bar meanwhile, as [`Ais::progress_bar`](crate::ais::Ais::progress_bar) does.
-    #[cfg(feature = "progress")]
-    pub fn progress_bar(self) -> Self {
-        self.progress(crate::work::progress_bar())
-    }
+    controls! { 'p, "Nothing is tuned then: an [`Error::Stopped`]." }
 
     /// Tunes the kernel.
     ///

@@ -3,8 +3,10 @@
 use std::ops::Range;
 
 use super::settings::Settings;
-use super::stages::Window;
-use crate::work::{Forest, Merge, Node};
+use super::stages::{Window, weights_so_far};
+use crate::kernel::Block;
+use crate::population::{CopyState, Genealogy};
+use crate::work::{Forest, Merge, Node, SoFar};
 
 /// The result of the chains of one node of the tree of blocks.
 #[derive(Debug, Clone)]
@@ -96,6 +98,45 @@ impl<S, R> BlockResult<S, R> {
         self.chains.are(chains.len(), settings.selection.is_some())
             && self.chains.roots.iter().all(|root| chains.contains(root))
             && self.sums.fits(settings.windows().count(), chains.len())
+    }
+}
+
+impl Settings {
+    /// Whether the standard error of finished blocks is at most this.
+    pub(crate) fn is_within<S, R>(&self, error: f64, outputs: &Forest<BlockResult<S, R>>) -> bool {
+        let (mut log_weights, mut roots) = (Vec::new(), Vec::new());
+        for node in outputs {
+            log_weights.extend_from_slice(&node.value.chains.log_weights);
+            roots.extend_from_slice(&node.value.chains.roots);
+        }
+        let estimate = self.estimate(&log_weights, &roots);
+        estimate.is_ok_and(|estimate| estimate.standard_error() <= error)
+    }
+
+    /// Returns the estimate from finished blocks.
+    pub(crate) fn so_far<S, R>(&self, outputs: &Forest<BlockResult<S, R>>) -> SoFar {
+        let sums = outputs.iter().map(|node| &node.value.sums);
+        let weights = weights_so_far(sums.map(|sums| sums.windows.as_slice()));
+        SoFar {
+            chains: weights.count() as usize,
+            log_z: weights.log_mean() + self.log_base_normalizer,
+            effective_sample_size: weights.effective_sample_size(),
+        }
+    }
+
+    /// Returns the descent of the chains of a block, where they interact.
+    pub(crate) fn genealogy<S>(
+        &self,
+        copy: Option<CopyState<S>>,
+        block: &Block<S>,
+    ) -> Option<Genealogy<S>> {
+        let selection = self.selection.clone()?;
+        Some(Genealogy::new(
+            selection,
+            self.largest_block(),
+            copy?,
+            block,
+        ))
     }
 }
 

@@ -1,11 +1,12 @@
 //! A few chains, by which runs of another path or kernel are told from each other.
 
 use super::settings::Settings;
-use crate::kernel::{TransitionKernel, check_stages};
+use crate::kernel::{Block, TransitionKernel, check_stages};
 use crate::model::UnnormalizedModel;
 use crate::path::AnnealingPath;
 use crate::population::Population;
 use crate::random::{Purpose, stream};
+use crate::schedule::Schedule;
 use crate::work::caught;
 use crate::{Error, Result};
 
@@ -43,6 +44,29 @@ struct Chain {
     moved: Vec<f64>,
 }
 
+/// Returns the chains at their start, seen by the models of three stages.
+fn at_start<P: AnnealingPath>(path: &P, schedule: &Schedule, states: &[P::State]) -> Vec<Chain> {
+    let stages = [1, schedule.steps().div_ceil(2), schedule.steps()];
+    let models = stages.map(|stage| path.at(schedule.betas()[stage]));
+    let seen = |x: &P::State| Chain {
+        base: finite(path.base().log_density(x)),
+        path: models
+            .iter()
+            .map(|model| finite(model.log_density(x)))
+            .collect(),
+        moved: Vec::new(),
+    };
+    states.iter().map(seen).collect()
+}
+
+/// Adds what the first stage made of the chains.
+fn moved<M: UnnormalizedModel>(chains: &mut [Chain], block: &Block<M::State>, model: &M) {
+    for (chain, found) in chains.iter_mut().enumerate() {
+        let log_density = model.log_density(&block.states()[chain]);
+        found.moved = vec![finite(block.log_weights()[chain]), finite(log_density)];
+    }
+}
+
 impl Probe {
     /// That of a run with these settings; `None` where its chains meet an error or a panic, which the run will name.
     pub(crate) fn of<'p, P, K>(path: &'p P, kernel: &K, settings: &Settings) -> Option<Self>
@@ -67,24 +91,9 @@ impl Probe {
         );
         let mut population: Population<'p, P, K::Workspace> =
             Population::start(path, 0, chains, first)?;
-        let stages = [1, schedule.steps().div_ceil(2), schedule.steps()];
-        let models = stages.map(|stage| path.at(betas[stage]));
-        let start = |x: &P::State| Chain {
-            base: finite(path.base().log_density(x)),
-            path: models
-                .each_ref()
-                .map(|model| finite(model.log_density(x)))
-                .to_vec(),
-            moved: Vec::new(),
-        };
-        let mut chains: Vec<Chain> = population.block().states().iter().map(start).collect();
+        let mut chains = at_start(path, schedule, population.block().states());
         population.advance_to(kernel, betas[1])?;
-        let (block, model) = (population.block(), population.stage().model);
-        for (chain, found) in chains.iter_mut().enumerate() {
-            let log_weight = block.log_weights()[chain];
-            let log_density = model.log_density(&block.states()[chain]);
-            found.moved = [log_weight, log_density].map(finite).to_vec();
-        }
+        moved(&mut chains, population.block(), population.stage().model);
         Ok(Self { chains })
     }
 

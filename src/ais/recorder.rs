@@ -13,6 +13,10 @@ use crate::work::Merge;
 pub trait Recorder<M: Intermediate>: Merge + Clone {
     /// Looks at one block after a stage.
     fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>);
+
+    /// Takes from a new recorder what serde does not write, such as a function. It is called for a recorder that was read
+    /// from a checkpoint.
+    fn resume_as(&mut self, _new: &Self) {}
 }
 
 /// Records nothing.
@@ -31,6 +35,12 @@ impl<M: Intermediate, R: Recorder<M>> Recorder<M> for Option<R> {
             recorder.record(stage, block);
         }
     }
+
+    fn resume_as(&mut self, new: &Self) {
+        if let (Some(recorder), Some(new)) = (self, new) {
+            recorder.resume_as(new);
+        }
+    }
 }
 
 impl<R: Merge> Merge for Option<R> {
@@ -46,6 +56,11 @@ impl<M: Intermediate, A: Recorder<M>, B: Recorder<M>> Recorder<M> for (A, B) {
     fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>) {
         self.0.record(stage, block);
         self.1.record(stage, block);
+    }
+
+    fn resume_as(&mut self, new: &Self) {
+        self.0.resume_as(&new.0);
+        self.1.resume_as(&new.1);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The runner, which takes blocks of chains through a schedule.
 
 use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::block_result::BlockResult;
 use super::partial::PartialRun;
@@ -9,20 +9,17 @@ use super::probe::Probe;
 use super::recorder::Recorder;
 use super::run::Run;
 use super::settings::Settings;
-use super::task::{AisTask, BlockStreams, Keep};
-use crate::estimate::Warning;
+use super::task::{AisTask, BlockStreams, Keep, evaluations};
 use crate::kernel::{Invariant, TransitionKernel};
 use crate::model::NormalizedModel;
 use crate::num::setters;
-use crate::path::{AnnealingPath, dimension};
+use crate::path::AnnealingPath;
 use crate::population::Resampling;
 use crate::population::WasteFree;
 use crate::population::{CopyState, Selection};
 use crate::random::Purpose;
 use crate::schedule::Schedule;
-use crate::work::{
-    Closed, Counts, Execution, Forest, Job, Merge, Progress, Runs, Task, Verdict, callback,
-};
+use crate::work::{Closed, Counts, Execution, Forest, Job, Merge, Runs, Task, controls};
 use crate::{Error, Result};
 
 /// Annealed importance sampling (Neal 2001): each chain starts at an exact sample of the base,
@@ -116,12 +113,7 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
         self
     }
 
-    /// Number of threads; rayon's global pool unless set, or for `None`. Without the feature `rayon` a run has
-    /// one thread whatever is set.
-    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
-        self.execution.threads = threads.into();
-        self
-    }
+    controls! { 'p, "The result is that of a run of the finished blocks, as far as no block before them is missing." }
 
     /// Ends the run when its standard error is so small, in nats; [`chains`](Self::chains) is the most that it
     /// may have.
@@ -134,37 +126,6 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     pub fn until_error(mut self, standard_error: f64) -> Self {
         self.execution.until_error = Some(standard_error);
         self
-    }
-
-    /// Ends a run after so much wall time. What counts are the finished blocks, as far as no block before
-    /// them is missing; the result is that of a run with so many chains.
-    pub fn time_limit(mut self, time: Duration) -> Self {
-        self.execution.time_limit = Some(time);
-        self
-    }
-
-    /// Calls `progress` about a thousand times a run and ten times a second, as far as stages are that short,
-    /// from whichever thread is at work. It returns nothing, or a
-    /// [`ControlFlow`](std::ops::ControlFlow), of which `Break` stops the run at the end of the stage; what
-    /// counts then is said at [`time_limit`](Self::time_limit).
-    pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'p) -> Self {
-        self.execution.progress = Some(callback(progress));
-        self
-    }
-
-    /// Stops the run at the end of the stage when `asked` says so, as `Break` of a
-    /// [progress](Self::progress) callback does: for a flag that a signal sets. It is asked after each stage
-    /// of a block.
-    pub fn stop_when(mut self, asked: impl Fn() -> bool + Sync + 'p) -> Self {
-        self.execution.stop_when = Some(Box::new(asked));
-        self
-    }
-
-    /// Shows a progress bar while the run lasts: on a terminal (standard error) a bar, elsewhere a line now
-    /// and then.
-    #[cfg(feature = "progress")]
-    pub fn progress_bar(self) -> Self {
-        self.progress(crate::work::progress_bar())
     }
 
     /// Watches the run with a recorder, which [`Run::recorder`] returns afterwards.
@@ -222,11 +183,6 @@ impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>, R: Merge + Clone> Ais
         Probe::of(self.path, &self.kernel, &self.settings)
     }
 
-    /// Returns the evaluations of the density by a chain at a stage.
-    pub(crate) fn evaluations(&self) -> u64 {
-        self.kernel.evaluations(dimension(self.path)).max(1) as u64
-    }
-
     /// The result of what was done of this run, which says whether it has reached the error asked for and missed mass.
     pub(crate) fn concluded(&self, part: PartialRun<P::State, R>) -> Result<Run<P::State, R>> {
         Ok(self.judged(self.reached(part)?))
@@ -234,11 +190,7 @@ impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>, R: Merge + Clone> Ais
 
     /// The result, which says whether it has reached the error asked for.
     pub(crate) fn reached<S>(&self, part: PartialRun<S, R>) -> Result<Run<S, R>> {
-        let mut run = part.result()?;
-        let asked = self.execution.until_error;
-        let (reached, chains) = (run.standard_error(), Some(run.chains()));
-        run.warn(Warning::error_not_reached(asked, reached, chains, None));
-        Ok(run)
+        part.reached(self.execution.until_error)
     }
 
     /// The run, which says whether it has missed mass.
@@ -343,8 +295,28 @@ where
     }
 
     fn part<T>(&self, closed: Closed<BlockResult<T, R>>, begun: Instant) -> PartialRun<T, R> {
-        let cost = (self.evaluations(), begun.elapsed().as_secs_f64());
+        let cost = (
+            evaluations(self.path, &self.kernel),
+            begun.elapsed().as_secs_f64(),
+        );
         PartialRun::of(self.settings.clone(), closed, cost)
+    }
+
+    /// Returns the work of this run, as a part of longer work.
+    pub(crate) fn into_task<'t>(self) -> Result<AisTask<'t, 'p, P, K, R, P::State>> {
+        self.settings.check()?;
+        let task = AisTask {
+            path: self.path,
+            kernel: self.kernel,
+            blocks: 0..self.settings.blocks(),
+            streams: BlockStreams::new(&self.settings, 0),
+            settings: self.settings,
+            recorder: self.recorder,
+            copy: self.copy,
+            samples: None,
+            keep: |states| states,
+        };
+        task.checked()
     }
 
     /// The work on these chains.

@@ -85,7 +85,8 @@ where
 
     fn restore(&self, block: usize, bytes: &[u8]) -> Result<Self::Block> {
         let saved: SavedProgress<_, _, _> = decode("block under way", bytes)?;
-        let (passed, population, stages, recorder, roots) = saved;
+        let (passed, population, stages, mut recorder, roots) = saved;
+        R::resume_as(&mut recorder, &self.recorder);
         let Settings { schedule, .. } = &self.settings;
         let (chains, windows) = (
             self.settings.chains_of(block..block + 1),
@@ -159,8 +160,8 @@ where
 
     const KIND: &'static str = "ais";
 
-    fn settings(&self) -> &Settings {
-        &self.settings
+    fn settings(&self) -> Settings {
+        self.settings.clone()
     }
 
     fn execution(&self) -> &Execution<'_> {

@@ -5,16 +5,18 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use super::block_result::{BlockResult, FinalStates, StageSums};
+use super::partial::PartialRun;
 use super::recorder::Recorder;
+use super::run::Run;
 use super::settings::Settings;
-use super::stages::{StageRecorder, weights_so_far};
+use super::stages::StageRecorder;
 use crate::Result;
 use crate::kernel::{Block, TransitionKernel, check_stages};
 use crate::model::UnnormalizedModel;
-use crate::path::AnnealingPath;
+use crate::path::{AnnealingPath, dimension};
 use crate::population::{CopyState, Genealogy, Population};
 use crate::random::{StreamRng, stream, successive};
-use crate::work::{Forest, Place, SoFar, Stepped, Task};
+use crate::work::{Closed, Forest, Merge, Place, SoFar, Stepped, Task};
 
 /// What is kept of the last states of a block.
 pub(crate) type Keep<S, T> = fn(Vec<S>) -> Vec<T>;
@@ -63,13 +65,7 @@ where
 
     /// Returns the descent of the chains of a block, where they interact.
     pub(crate) fn genealogy(&self, block: &Block<P::State>) -> Option<Genealogy<P::State>> {
-        let selection = self.settings.selection.clone()?;
-        Some(Genealogy::new(
-            selection,
-            self.settings.largest_block(),
-            self.copy?,
-            block,
-        ))
+        self.settings.genealogy(self.copy, block)
     }
 
     /// Places the chains of a block at the start.
@@ -102,6 +98,30 @@ where
             k => population.advance_to(&self.kernel, betas[k]),
         }
     }
+}
+
+impl<'p, P, K, R: Merge + Clone, T> AisTask<'_, 'p, P, K, R, T>
+where
+    P: AnnealingPath,
+    K: TransitionKernel<P::At<'p>>,
+{
+    /// Returns the result of all work that was done.
+    pub(crate) fn result(
+        &self,
+        closed: Closed<BlockResult<T, R>>,
+        seconds: f64,
+    ) -> Result<Run<T, R>> {
+        let cost = (evaluations(self.path, &self.kernel), seconds);
+        PartialRun::of(self.settings.clone(), closed, cost).result()
+    }
+}
+
+/// Returns the evaluations of the density by a chain at a stage, as a kernel counts them.
+pub(crate) fn evaluations<'p, P: AnnealingPath>(
+    path: &'p P,
+    kernel: &impl TransitionKernel<P::At<'p>>,
+) -> u64 {
+    kernel.evaluations(dimension(path)).max(1) as u64
 }
 
 impl<'p, P, K, R, T> Task for AisTask<'_, 'p, P, K, R, T>
@@ -164,11 +184,7 @@ where
     }
 
     fn finish(&self, at: &mut Self::Block) -> Result<Self::Output> {
-        let base = self.path.base();
-        let block = at.population.block();
-        let log_density = |chain: usize| base.log_density(&block.states()[chain]);
-        let is_excluded = |chain: &usize| log_density(*chain) == f64::NEG_INFINITY;
-        let uncovered = block.alive().filter(is_excluded).count();
+        let uncovered = uncovered(self.path, at.population.block());
         let (states, log_weights) = at.population.block_mut().take_states_and_log_weights();
         Ok(BlockResult {
             chains: FinalStates {
@@ -200,26 +216,19 @@ where
         if self.settings.purpose.reads_backward() || !self.settings.is_look(blocks) {
             return false;
         }
-        let (mut log_weights, mut roots) = (Vec::new(), Vec::new());
-        for node in outputs {
-            log_weights.extend_from_slice(&node.value.chains.log_weights);
-            roots.extend_from_slice(&node.value.chains.roots);
-        }
-        let estimate = self.settings.estimate(&log_weights, &roots);
-        estimate.is_ok_and(|estimate| estimate.standard_error() <= error)
+        self.settings.is_within(error, outputs)
     }
 
     fn so_far(&self, outputs: &Forest<Self::Output>) -> Option<SoFar> {
-        let sums = outputs
-            .iter()
-            .map(|node| node.value.sums.windows.as_slice());
-        let weights = weights_so_far(sums);
-        Some(SoFar {
-            chains: weights.count() as usize,
-            log_z: weights.log_mean() + self.settings.log_base_normalizer,
-            effective_sample_size: weights.effective_sample_size(),
-        })
+        Some(self.settings.so_far(outputs))
     }
+}
+
+/// Returns the number of living chains where the base has no density.
+fn uncovered<P: AnnealingPath>(path: &P, block: &Block<P::State>) -> usize {
+    let log_density = |chain: usize| path.base().log_density(&block.states()[chain]);
+    let is_excluded = |chain: &usize| log_density(*chain) == f64::NEG_INFINITY;
+    block.alive().filter(is_excluded).count()
 }
 
 /// The stream of the first chain of each block, made when it is asked for: a run with a budget may be allowed

@@ -7,7 +7,7 @@ use std::time::Instant;
 use rand::Rng;
 
 use super::target_samples::{Exact, IsExact, Quality, TargetSamples};
-use crate::ais::{Ais, AisTask, BlockStreams, PartialRun, Recorder, Run, Settings};
+use crate::ais::{Ais, AisTask, BlockStreams, PartialRun, Recorder, Run, Settings, evaluations};
 use crate::estimate::{Warning, log_z_by_methods, write_headline};
 use crate::kernel::{Block, NonFinite, Reversal, Stage, Step, TransitionKernel};
 use crate::path::{AnnealingPath, Intermediate};
@@ -197,7 +197,10 @@ where
         let mut job = Job::new(&self.execution)?;
         job.foresee(task.cost(task.blocks()));
         let closed = job.extend(&task, Forest::new())?;
-        let cost = (self.evaluations(), begun.elapsed().as_secs_f64());
+        let cost = (
+            evaluations(self.path, &self.kernel),
+            begun.elapsed().as_secs_f64(),
+        );
         let part = PartialRun::of(settings, closed, cost);
         match part.missing().is_empty() {
             true => PartialRun::merge([part.probed(self.probe())]),

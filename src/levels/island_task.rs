@@ -5,16 +5,17 @@ use std::ops::Range;
 use rand::RngExt;
 
 use super::island::Island;
+use super::island::{Selection, expected, offset};
 use super::path::{LevelAt, LevelPath};
 use super::run::{IslandRun, Islands};
-use super::selection::{Selection, expected, offset};
-use super::settings::Settings;
+use super::runner::Settings;
 use crate::Result;
+use crate::estimate::Estimate;
 use crate::kernel::Invariant;
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::path::TemperedPath;
 use crate::random::{Purpose, StreamRng, stream, successive};
-use crate::work::{Place, Stepped, Task};
+use crate::work::{Forest, Place, Stepped, Task};
 
 /// Islands on a path of levels.
 pub(super) struct IslandsTask<'s, 'm, P: Sampleable, L: UnnormalizedModel<State = P::State>, K> {
@@ -154,7 +155,28 @@ where
         Ok(Islands::from(run))
     }
 
+    fn suffices(&self, error: f64, blocks: usize, outputs: &Forest<Self::Output>) -> bool {
+        if !is_look(blocks) {
+            return false;
+        }
+        let estimates = outputs.iter().flat_map(|node| node.value.estimates());
+        let estimate = Estimate::of_islands(&Vec::from_iter(estimates));
+        estimate.is_ok_and(|estimate| estimate.standard_error() <= error)
+    }
+
     fn place(&self, at: &Self::Block) -> Place {
         (at.chains.clone(), 0, 0.0)
     }
+}
+
+/// Islands before the first look at the standard error.
+const FIRST_LOOK: usize = 10;
+
+/// Whether the standard error is looked at after this many islands. Looks are a tenth apart, the same ones for every run.
+fn is_look(islands: usize) -> bool {
+    let mut look = FIRST_LOOK;
+    while look < islands {
+        look += look.div_ceil(10);
+    }
+    look == islands
 }

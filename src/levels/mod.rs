@@ -13,9 +13,9 @@ mod island_task;
 mod path;
 mod run;
 mod runner;
+#[cfg(feature = "checkpoint")]
+mod saved;
 mod search;
-mod selection;
-mod settings;
 mod state;
 
 pub use path::{LevelAt, LevelPath, LevelPrior};

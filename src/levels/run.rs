@@ -12,11 +12,12 @@ use crate::estimate::{Estimate, Warning, certified_lower_bound, log_z_by_methods
 use crate::kernel::Decisions;
 use crate::num::{WeightSums, WeightedMean, log_mean_exp};
 use crate::random::{Purpose, stream};
-use crate::work::Merge;
+use crate::work::{Merge, StoppedBy};
 use crate::{Error, Result};
 
 /// What one island found.
 #[derive(Debug)]
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct IslandRun<S> {
     log_likelihood: WeightedMean,
     sample: Vec<(S, f64)>,
@@ -49,7 +50,15 @@ impl<S> IslandRun<S> {
 
 /// The islands of a run, in order.
 #[derive(Debug)]
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Islands<S>(Vec<IslandRun<S>>);
+
+impl<S> Islands<S> {
+    /// Returns the log of each island's estimate of Z.
+    pub(super) fn estimates(&self) -> impl Iterator<Item = f64> {
+        self.0.iter().map(|run| run.log_likelihood.log_weight())
+    }
+}
 
 impl<S> From<IslandRun<S>> for Islands<S> {
     fn from(island: IslandRun<S>) -> Self {
@@ -104,19 +113,36 @@ pub struct LevelsRun<S> {
     evaluations: u64,
     search_evaluations: u64,
     seed: u64,
+    stopped_by: StoppedBy,
     seconds: f64,
 }
 
 impl<S> LevelsRun<S> {
+    /// Adds warnings.
+    pub(super) fn warn(&mut self, warnings: impl IntoIterator<Item = Warning>) {
+        self.warnings.extend(warnings);
+    }
+
+    /// Adds the wall time of earlier calls.
+    #[cfg(feature = "checkpoint")]
+    pub(super) fn add_seconds(&mut self, seconds: f64) {
+        self.seconds += seconds;
+    }
+
+    /// What ended the run: [`StoppedBy::Chains`] where it has all islands that were asked for.
+    pub fn stopped_by(&self) -> StoppedBy {
+        self.stopped_by
+    }
+
     pub(super) fn new(
         found: Found,
-        Islands(islands): Islands<S>,
-        search_evaluations: u64,
+        islands: Islands<S>,
         seed: u64,
-        seconds: f64,
+        stopped_by: StoppedBy,
+        (search_evaluations, seconds): (u64, f64),
     ) -> Result<Self> {
-        let estimates = islands.iter().map(|run| run.log_likelihood.log_weight());
-        let estimates: Vec<f64> = estimates.collect();
+        let estimates: Vec<f64> = islands.estimates().collect();
+        let Islands(islands) = islands;
         let estimate = Estimate::of_islands(&estimates)?;
         let mut log_likelihood = WeightedMean::default();
         for run in &islands {
@@ -137,6 +163,7 @@ impl<S> LevelsRun<S> {
             evaluations: search_evaluations + evaluations,
             search_evaluations,
             seed,
+            stopped_by,
             seconds,
         };
         for (index, island) in islands.into_iter().enumerate() {

@@ -1,17 +1,18 @@
 //! The runner: a first pass that finds the levels, and a second one over islands.
 
+use std::cell::OnceCell;
 use std::time::Instant;
 
 use super::island_task::IslandsTask;
 use super::path::{LevelAt, LevelPath};
-use super::run::{Islands, LevelsRun};
+use super::run::LevelsRun;
 use super::search::{Found, Search, Tuning};
-use super::settings::Settings;
+use crate::estimate::Warning;
 use crate::kernel::{Invariant, StepSize, Tunable, refuse_stages};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::num::setters;
 use crate::path::TemperedPath;
-use crate::work::{Counts, Execution, Forest, Job, Progress, Single, Task, Verdict, callback};
+use crate::work::{Carries, Execution, Job, Runs, Single, StoppedBy, Task, controls, fold};
 use crate::{Error, Result};
 
 /// The evidence by rising levels of the likelihood.
@@ -53,11 +54,11 @@ use crate::{Error, Result};
 /// ```
 #[must_use]
 pub struct Levels<'m, P, L, K> {
-    problem: &'m TemperedPath<P, L>,
-    kernel: K,
-    tuning: Option<Tuning<K>>,
-    settings: Settings,
-    execution: Execution<'m>,
+    pub(super) problem: &'m TemperedPath<P, L>,
+    pub(super) kernel: K,
+    pub(super) tuning: Option<Tuning<K>>,
+    pub(super) settings: Settings,
+    pub(super) execution: Execution<'m>,
 }
 
 impl<'m, P, L, K> Levels<'m, P, L, K>
@@ -126,26 +127,17 @@ impl<'m, P, L, K> Levels<'m, P, L, K> {
         self
     }
 
-    /// Number of threads; rayon's global pool unless set. Without the feature `rayon` a run has
-    /// one thread whatever is set.
-    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
-        self.execution.threads = threads.into();
+    /// Ends the run when the standard error of log Z is at most this, in nats; [`islands`](Self::islands) is the most that
+    /// it may have.
+    ///
+    /// The error is looked at after 10 islands, and then after each tenth more. A run that ends before it is that small
+    /// [warns](crate::estimate::Warning::ErrorNotReached).
+    pub fn until_error(mut self, standard_error: f64) -> Self {
+        self.execution.until_error = Some(standard_error);
         self
     }
 
-    /// Calls `progress` after each move of the chains of an island, at most as often as
-    /// [`Ais::progress`](crate::ais::Ais::progress) does. In the first pass the number of levels is foreseen by
-    /// the largest likelihood met so far. `Break` ends both passes without a result.
-    pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'm) -> Self {
-        self.execution.progress = Some(callback(progress));
-        self
-    }
-
-    /// Shows a progress bar meanwhile, as [`Ais::progress_bar`](crate::ais::Ais::progress_bar) does.
-    #[cfg(feature = "progress")]
-    pub fn progress_bar(self) -> Self {
-        self.progress(crate::work::progress_bar())
-    }
+    controls! { 'm, "The result is that of the islands that were finished; without one it is an [`Error::Stopped`]." }
 }
 
 impl<'m, P, L, K> Levels<'m, P, L, K>
@@ -161,22 +153,70 @@ where
     /// chain, level and beta; a panic in model or kernel, likewise; [`Error::AllWeightsZero`] where no
     /// state had a likelihood above 0; [`Error::Stopped`] where the callback says so.
     pub fn run(&self) -> Result<LevelsRun<P::State>> {
-        let begun = Instant::now();
+        let ways = self.ways()?;
+        let run = self.go_with(&ways, &mut Job::new(&self.execution)?)?;
+        Ok(run.expect("the only process leads"))
+    }
+
+    /// Checks the settings.
+    pub(super) fn ways(&self) -> Result<Ways<'m, P, L, K>> {
         self.check()?;
-        let mut job = Job::new(&self.execution)?;
-        let (found, first_evaluations) = self.search(&mut job)?;
+        Ok(Ways {
+            search: LevelPath::new(self.problem, [])?,
+            islands: OnceCell::new(),
+        })
+    }
+
+    /// Finds the levels and runs the islands. Returns `None` in a process that does not lead.
+    pub(super) fn go_with<'s, J>(
+        &'s self,
+        ways: &'s Ways<'m, P, L, K>,
+        job: &mut J,
+    ) -> Result<Option<LevelsRun<P::State>>>
+    where
+        J: Runs<Search<'s, 'm, P, L, K>>
+            + Runs<IslandsTask<'s, 'm, P, L, K>>
+            + Carries<(Found, u64)>,
+    {
+        let begun = Instant::now();
+        let settings = &self.settings;
+        let (found, first_evaluations) = match job.carried()? {
+            Some(found) => found,
+            None => {
+                let found = job.run(&self.search(ways))?;
+                let found = found.map(|closed| closed.whole(settings.chains));
+                job.carry(found.transpose()?.map(|Single(found)| found))?
+            }
+        };
         let path = LevelPath::new(self.problem, found.levels.iter().copied())?;
         let tuned = self.tuned(&path, &found)?;
+        let (path, tuned) = ways.islands.get_or_init(|| (path, tuned));
         let kernel = tuned.as_ref().unwrap_or(&self.kernel);
-        let islands = self.run_islands(&path, kernel, &found.shells, &mut job)?;
-        let seconds = begun.elapsed().as_secs_f64();
-        LevelsRun::new(
-            found,
-            islands,
-            first_evaluations,
-            self.settings.seed,
-            seconds,
-        )
+        let islands = IslandsTask::new(self.problem, path, kernel, &found.shells, settings);
+        job.foresee(islands.cost(islands.blocks()));
+        let Some(closed) = job.run(&islands)? else {
+            return Ok(None);
+        };
+        let stopped_by = closed.stopped_by.unwrap_or(StoppedBy::Chains);
+        let Some(islands) = fold(closed.prefix) else {
+            let (by, chains) = (stopped_by.to_string(), settings.chains);
+            return Err(Error::Stopped { by, chains });
+        };
+        let cost = (first_evaluations, begun.elapsed().as_secs_f64());
+        let mut run = LevelsRun::new(found, islands, settings.seed, stopped_by, cost)?;
+        let (asked, reached) = (self.execution.until_error, run.standard_error());
+        run.warn(Warning::error_not_reached(asked, reached, None, None));
+        Ok(Some(run))
+    }
+
+    fn search<'s>(&'s self, ways: &'s Ways<'m, P, L, K>) -> Search<'s, 'm, P, L, K> {
+        Search {
+            problem: self.problem,
+            path: &ways.search,
+            kernel: &self.kernel,
+            tuning: self.tuning.as_ref(),
+            settings: &self.settings,
+        }
     }
 
     /// The kernel with the step sizes found, where there are any.
@@ -197,35 +237,12 @@ where
         }
         Ok(())
     }
+}
 
-    /// Finds levels and step sizes; returns the number of evaluations, too.
-    fn search(&self, job: &mut Job<'_>) -> Result<(Found, u64)> {
-        let path = LevelPath::new(self.problem, [])?;
-        let search = Search {
-            problem: self.problem,
-            path: &path,
-            kernel: &self.kernel,
-            tuning: self.tuning.as_ref(),
-            settings: &self.settings,
-        };
-        let Single(found) = job
-            .extend(&search, Forest::new())?
-            .whole(self.settings.chains)?;
-        Ok(found)
-    }
-
-    fn run_islands(
-        &self,
-        path: &LevelPath<'m, P, L>,
-        kernel: &K,
-        shells: &[f64],
-        job: &mut Job<'_>,
-    ) -> Result<Islands<P::State>> {
-        let islands = IslandsTask::new(self.problem, path, kernel, shells, &self.settings);
-        job.foresee(islands.cost(islands.blocks()));
-        job.extend(&islands, Forest::new())?
-            .whole(self.settings.chains)
-    }
+/// The paths of both passes, and the kernel tuned by the first: what their tasks borrow.
+pub(super) struct Ways<'m, P, L, K> {
+    search: LevelPath<'m, P, L>,
+    islands: OnceCell<(LevelPath<'m, P, L>, Option<K>)>,
 }
 
 impl<P, L, K: std::fmt::Debug> std::fmt::Debug for Levels<'_, P, L, K> {
@@ -234,5 +251,64 @@ impl<P, L, K: std::fmt::Debug> std::fmt::Debug for Levels<'_, P, L, K> {
             .field("kernel", &self.kernel)
             .field("settings", &self.settings)
             .finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
+pub struct Settings {
+    pub(super) islands: usize,
+    pub(super) chains: usize,
+    pub(super) moves: usize,
+    pub(super) share: f64,
+    pub(super) precision: f64,
+    pub(super) max_levels: usize,
+    pub(super) kept: usize,
+    pub(super) seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            islands: 32,
+            chains: 64,
+            moves: 50,
+            share: 0.3,
+            precision: 1e-3,
+            max_levels: 1_000,
+            kept: 10_000,
+            seed: 0,
+        }
+    }
+}
+
+impl Settings {
+    pub(super) fn check(&self) -> Result<()> {
+        Error::check_count("islands", self.islands, 1)?;
+        Error::check_count("chains", self.chains, 1)?;
+        Error::check_count("moves", self.moves, 1)?;
+        let states = self.chains.saturating_mul(self.moves);
+        Error::check_count("chains times moves", states, 2)?;
+        let chains = self.islands.saturating_mul(self.chains);
+        Error::check_count("islands times chains", chains, 1)?;
+        Error::check_count("max_levels", self.max_levels, 1)?;
+        Error::check_count("kept", self.kept, 0)?;
+        Error::check_inner_fraction("share", self.share)?;
+        Error::check_positive("precision", self.precision)
+    }
+
+    /// Chain-steps of a pass of one island over so many levels.
+    pub(super) fn chain_steps(&self, levels: usize) -> u64 {
+        (self.chains * self.moves) as u64 * levels as u64
+    }
+
+    /// Chain-steps from here on in both passes, as far as is foreseen, where the log share of Z above the last of
+    /// so many levels is `above`. Each further level lowers it by the share that a level leaves.
+    pub(super) fn chain_steps_left(&self, levels: usize, above: f64) -> u64 {
+        let left = (above - self.precision.ln()) / -self.share.ln();
+        let left = (left.ceil() as usize).clamp(1, self.max_levels - levels);
+        let islands = self.islands as u64;
+        let second = self.chain_steps(levels + left).saturating_mul(islands);
+        self.chain_steps(left).saturating_add(second)
     }
 }

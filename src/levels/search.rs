@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::island::Island;
+use super::island::Selection;
 use super::path::{LevelAt, LevelPath};
-use super::selection::Selection;
-use super::settings::Settings;
+use super::runner::Settings;
 use crate::Result;
 use crate::adaptive::RobbinsMonro;
 use crate::kernel::{Invariant, StepSize, Workspace};
@@ -27,6 +27,7 @@ pub(super) struct Tuning<K> {
 
 /// What the first pass found.
 #[derive(Debug, Default)]
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Found {
     pub(super) levels: Vec<f64>,
     /// The step size at each level; none where it is not tuned.

@@ -6,7 +6,6 @@
 
 mod binned;
 mod conditional_ess;
-mod fixed_point;
 mod friction;
 mod knot_chains;
 mod metric;
@@ -24,7 +23,7 @@ pub use metric::Metric;
 pub(crate) use metric::interpolate;
 pub use survey::{DerivativeRecorder, Survey, SurveyPoint};
 pub use survey_run::Pilot;
-pub use varopt::{Solver, VarOpt};
+pub use varopt::VarOpt;
 
 use std::ops::ControlFlow;
 

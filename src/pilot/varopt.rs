@@ -1,6 +1,5 @@
 //! VAROPT: the schedule of least variance under perfect transitions.
 
-use super::fixed_point;
 use super::survey_run::Pilot;
 use crate::num::setters;
 use crate::pilot::metric::Metric;
@@ -11,7 +10,8 @@ use crate::{Error, Result};
 /// VAROPT (Kiwaki 2015): the schedule of least variance of log w under perfect transitions.
 ///
 /// It minimises `J = int beta'^2 g(beta) dt` with `g = Var[d/dbeta log f]` (Equation 8); in the solution
-/// `beta'^2 g` is constant (Equation 9). A pilot estimates g, which is averaged over a window (1%
+/// `beta'^2 g` is constant (Equation 9), so that `t(beta) = int_0^beta sqrt(g) / int_0^1 sqrt(g)`, by the trapezoid rule on
+/// the survey's grid. A pilot estimates g, which is averaged over a window (1%
 /// of the pilot's steps unless set) and floored (at 1e-3 of its mean unless set). The speed can be
 /// limited afterwards: [`Schedule::with_step_limit`], [`Schedule::with_speed_limit`].
 ///
@@ -26,25 +26,6 @@ pub struct VarOpt {
     pilot: Pilot,
     window: f64,
     floor: f64,
-    solver: Solver,
-}
-
-/// How Equation 9 is solved.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub enum Solver {
-    /// `t(beta) = int_0^beta sqrt(g) / int_0^1 sqrt(g)` by the trapezoid rule, inverted: exact on
-    /// the survey's grid, for any g.
-    Quadrature,
-    /// The paper's iteration `beta'' <- -1/2 beta'^2 (log g)'(beta)`, from the linear schedule
-    /// on. Converges only where g varies mildly: between Gaussians up to a precision ratio of
-    /// about 10, or 20 with a damping of .2, and hardly ever on an estimated g.
-    FixedPoint {
-        /// Share of the new iterate in the next, in (0, 1]; 1 is the paper's.
-        damping: f64,
-        /// Iterations after which it is an error.
-        max_iterations: usize,
-    },
 }
 
 impl Default for VarOpt {
@@ -53,7 +34,6 @@ impl Default for VarOpt {
             pilot: Pilot::default(),
             window: 0.01,
             floor: 1e-3,
-            solver: Solver::Quadrature,
         }
     }
 }
@@ -67,24 +47,14 @@ impl VarOpt {
         /// The least value of g, a fraction of its mean; 1e-3 unless set. The schedule is then at
         /// most `sqrt(1 / floor)` times faster than the linear one.
         floor: f64,
-        /// How the equation is solved; [`Solver::Quadrature`] unless set.
-        solver: Solver,
     }
 
     /// The schedule of `steps` stages for a survey.
     ///
     /// # Errors
-    /// [`Error::PilotCollapsed`]; a survey in which nothing varies; settings out of range;
-    /// [`Error::NotConverged`] from the fixed point.
+    /// [`Error::PilotCollapsed`]; a survey in which nothing varies; settings out of range.
     pub fn schedule(&self, survey: &Survey, steps: usize) -> Result<Schedule> {
-        let metric = self.metric(survey)?;
-        match self.solver {
-            Solver::Quadrature => metric.schedule(steps),
-            Solver::FixedPoint {
-                damping,
-                max_iterations,
-            } => fixed_point::solve(&metric, steps, damping, max_iterations),
-        }
+        self.metric(survey)?.schedule(steps)
     }
 
     /// g as the schedule sees it, smoothed and floored.

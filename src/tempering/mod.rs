@@ -14,7 +14,6 @@ mod run;
 mod runner;
 #[cfg(feature = "checkpoint")]
 mod saved;
-mod settings;
 mod trip;
 
 pub use run::TemperingRun;

@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 
 use super::round::Keep;
 use super::run::TemperingRun;
+use super::runner::Settings;
 use super::runner::Tempering;
-use super::settings::Settings;
 use crate::kernel::{Invariant, Workspace};
 use crate::path::AnnealingPath;
 use crate::work::mpi::{Ranks, SharedJob, check_engine, check_fingerprint};

@@ -7,8 +7,8 @@ use rand::Rng;
 
 use super::ladders::{Ladder, Ladders};
 use super::pair::PairSums;
+use super::runner::Settings;
 use super::runner::Tempering;
-use super::settings::Settings;
 use crate::Result;
 use crate::kernel::{Decisions, Invariant, TransitionKernel, Workspace};
 use crate::num::Moments;

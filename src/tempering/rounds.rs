@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use super::round::{FinishedRound, Keep, MemoryOf, Placed, Plan, Reached, Round, RoundResult};
 use super::run::TemperingRun;
+use super::runner::Settings;
 use super::runner::Tempering;
-use super::settings::Settings;
 use crate::estimate::Warning;
 use crate::kernel::{Invariant, refuse_stages};
 use crate::path::{AnnealingPath, dimension, missed_mass};

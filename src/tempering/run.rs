@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::round::FinishedRound;
-use super::settings::Settings;
+use super::runner::Settings;
 use crate::estimate::{Warning, log_z_by_methods, student, write_headline};
 use crate::kernel::Decisions;
 use crate::num::Moments;

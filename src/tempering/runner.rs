@@ -1,14 +1,14 @@
 //! The runner, and what a user sets of it.
 
-use std::time::Duration;
+use std::ops::Range;
 
-use super::settings::Settings;
 use crate::kernel::Invariant;
 use crate::model::NormalizedModel;
 use crate::num::setters;
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
-use crate::work::{Execution, Progress, Verdict, callback};
+use crate::work::{Execution, controls};
+use crate::{Error, Result};
 
 /// Non-reversible parallel tempering (Syed, Bouchard-Cote, Deligiannidis and Doucet 2022).
 ///
@@ -98,12 +98,7 @@ impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
         seed of settings: u64,
     }
 
-    /// Number of threads; rayon's global pool unless set. Without the feature `rayon` a run has
-    /// one thread whatever is set.
-    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
-        self.execution.threads = threads.into();
-        self
-    }
+    controls! { 'p, "The result is that of the last round that was finished: of a run of so many rounds." }
 
     /// Ends the run after the round, from the fifth on, in which its standard error is so small, in nats;
     /// [`rounds`](Self::rounds) is the most that it may have. The result is that of a run of so many rounds. A run that
@@ -111,36 +106,6 @@ impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
     pub fn until_error(mut self, standard_error: f64) -> Self {
         self.execution.until_error = Some(standard_error);
         self
-    }
-
-    /// Ends the run after so much wall time. The result is that of the last round that was finished: of a run
-    /// of so many rounds.
-    pub fn time_limit(mut self, time: Duration) -> Self {
-        self.execution.time_limit = Some(time);
-        self
-    }
-
-    /// Calls `progress` about a thousand times a run and ten times a second, as far as scans are that short,
-    /// from whichever thread is at work. It returns nothing, or a
-    /// [`ControlFlow`](std::ops::ControlFlow), of which `Break` stops the run at the end of the scan; what counts
-    /// then is said at [`time_limit`](Self::time_limit).
-    pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'p) -> Self {
-        self.execution.progress = Some(callback(progress));
-        self
-    }
-
-    /// Stops the run at the end of the scan when `asked` says so, as `Break` of a [progress](Self::progress)
-    /// callback does: for a flag that a signal sets. It is asked after each scan of a block of ladders.
-    pub fn stop_when(mut self, asked: impl Fn() -> bool + Sync + 'p) -> Self {
-        self.execution.stop_when = Some(Box::new(asked));
-        self
-    }
-
-    /// Shows a progress bar while the run lasts: on a terminal (standard error) a bar, elsewhere a line now
-    /// and then.
-    #[cfg(feature = "progress")]
-    pub fn progress_bar(self) -> Self {
-        self.progress(crate::work::progress_bar())
     }
 }
 
@@ -150,5 +115,115 @@ impl<P: AnnealingPath, K: std::fmt::Debug> std::fmt::Debug for Tempering<'_, P, 
             .field("kernel", &self.kernel)
             .field("settings", &self.settings)
             .finish_non_exhaustive()
+    }
+}
+
+/// What fixes the bits of a run besides path and kernel.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Settings {
+    /// The betas at the start.
+    pub(super) schedule: Schedule,
+    pub(super) ladders: usize,
+    pub(super) block_size: usize,
+    pub(super) rounds: usize,
+    pub(super) samples: usize,
+    pub(super) seed: u64,
+    pub(super) log_base_normalizer: f64,
+}
+
+impl Settings {
+    pub(super) fn new(log_base_normalizer: f64) -> Self {
+        Self {
+            schedule: Schedule::linear(20).expect("20 stages are a schedule"),
+            ladders: 8,
+            block_size: 1,
+            rounds: 10,
+            samples: 1_000,
+            seed: 0,
+            log_base_normalizer,
+        }
+    }
+
+    /// Refuses a setting out of range. The other methods may assume that there is none.
+    pub(super) fn check(&self) -> Result<()> {
+        // A single ladder says nothing about its error.
+        Error::check_count("ladders", self.ladders, 2)?;
+        Error::check_at_least("block_size", self.block_size, 1)?;
+        let rounds = (1..=30).contains(&self.rounds);
+        Error::check(rounds, "rounds", self.rounds, "1 to 30")?;
+        Error::check_count("samples", self.samples, 1)?;
+        let states = self.ladders.saturating_mul(self.schedule.betas().len());
+        Error::check_count("states of all ladders", states, 1)?;
+        Error::check_number("log normalizer of the base", self.log_base_normalizer)
+    }
+
+    pub(super) fn blocks(&self) -> usize {
+        self.ladders.div_ceil(self.block_size)
+    }
+
+    /// The ladders of a block.
+    pub(super) fn ladders_of(&self, block: usize) -> Range<usize> {
+        let at = |block: usize| self.block_size.saturating_mul(block).min(self.ladders);
+        at(block)..at(block + 1)
+    }
+
+    /// Number of scans of a round, from 1.
+    pub(super) fn scans(&self, round: usize) -> usize {
+        1 << round
+    }
+
+    /// Number of scans of all rounds.
+    pub(super) fn scans_of_all_rounds(&self) -> usize {
+        self.scans_of_rounds(self.rounds)
+    }
+
+    /// Number of scans of the first rounds.
+    pub(super) fn scans_of_rounds(&self, rounds: usize) -> usize {
+        (1..=rounds).map(|round| self.scans(round)).sum()
+    }
+
+    /// Refuses the settings of a checkpoint that are not these, the number of rounds aside, and names the first.
+    #[cfg(feature = "checkpoint")]
+    pub(super) fn check_found(&self, found: &Self) -> Result<()> {
+        // All of them are taken apart, so that none is forgotten.
+        let Self {
+            schedule,
+            ladders,
+            block_size,
+            rounds: _,
+            samples,
+            seed,
+            log_base_normalizer,
+        } = found;
+        self.schedule.check_found(schedule)?;
+        Error::check_found("seed", seed, &self.seed)?;
+        Error::check_found("ladders", ladders, &self.ladders)?;
+        Error::check_found("block_size", block_size, &self.block_size)?;
+        Error::check_found("samples", samples, &self.samples)?;
+        let normalizer = &self.log_base_normalizer;
+        Error::check_found(
+            "log normalizer of the base",
+            log_base_normalizer,
+            normalizer,
+        )
+    }
+
+    /// Number of moves of all chains in so many scans.
+    pub(super) fn chain_steps(&self, scans: usize) -> u64 {
+        let chains = (self.schedule.betas().len() * self.ladders) as u64;
+        chains.saturating_mul(scans as u64)
+    }
+
+    /// Number of states that are kept, those of all ladders.
+    #[cfg(feature = "serde")]
+    pub(super) fn states(&self) -> usize {
+        self.scans(self.rounds) / self.stride(self.rounds) * self.ladders
+    }
+
+    /// Of so many scans of a round, one gives a sample.
+    pub(super) fn stride(&self, round: usize) -> usize {
+        let samples_each = (self.samples / self.ladders).max(1);
+        self.scans(round).div_ceil(samples_each)
     }
 }

@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use super::ladders::{Ladder, Ladders};
 use super::round::{Plan, Round, RoundResult};
 use super::run::TemperingRun;
+use super::runner::Settings;
 use super::runner::Tempering;
-use super::settings::Settings;
 use crate::ais::fingerprint;
 use crate::estimate::Warning;
 use crate::kernel::{Invariant, Workspace};
@@ -134,8 +134,8 @@ where
 
     const KIND: &'static str = "tempering";
 
-    fn settings(&self) -> &Settings {
-        &self.settings
+    fn settings(&self) -> Settings {
+        self.settings.clone()
     }
 
     fn execution(&self) -> &Execution<'_> {

@@ -78,3 +78,54 @@ impl fmt::Display for StoppedBy {
         })
     }
 }
+
+/// Gives a runner with a field `execution` the setters that say how it is carried out. The text says what the result is of
+/// a run that is stopped.
+macro_rules! controls {
+    ($lifetime:lifetime, $stopped:literal) => {
+        /// Sets the number of threads; rayon's global pool unless set, or for `None`. Without the feature `rayon` there is
+        /// one whatever is set.
+        pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
+            self.execution.threads = threads.into();
+            self
+        }
+
+        /// Ends the run after this wall time.
+        ///
+        #[doc = $stopped]
+        pub fn time_limit(mut self, time: std::time::Duration) -> Self {
+            self.execution.time_limit = Some(time);
+            self
+        }
+
+        /// Calls `progress` about a thousand times a run and ten times a second, as far as steps are that short,
+        /// from whichever thread is at work. It returns nothing, or a
+        /// [`ControlFlow`](std::ops::ControlFlow), of which `Break` stops the run at the end of the step.
+        ///
+        #[doc = $stopped]
+        pub fn progress<V: $crate::work::Verdict>(
+            mut self,
+            progress: impl Fn($crate::work::Progress) -> V + Sync + $lifetime,
+        ) -> Self {
+            self.execution.progress = Some($crate::work::callback(progress));
+            self
+        }
+
+        /// Stops the run at the end of a step when `asked` says so, as `Break` of a [progress](Self::progress)
+        /// callback does: for a flag that a signal sets. It is asked after each step of a block.
+        ///
+        #[doc = $stopped]
+        pub fn stop_when(mut self, asked: impl Fn() -> bool + Sync + $lifetime) -> Self {
+            self.execution.stop_when = Some(Box::new(asked));
+            self
+        }
+
+        /// Shows a progress bar while the run lasts: on a terminal (standard error) a bar, elsewhere a line now
+        /// and then.
+        #[cfg(feature = "progress")]
+        pub fn progress_bar(self) -> Self {
+            self.progress($crate::work::progress_bar())
+        }
+    };
+}
+pub(crate) use controls;

@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::execution::{Execution, StoppedBy};
 use super::ledger::{Closed, Ledger, Rule};
 use super::progress::Meter;
-use super::task::Task;
+use super::task::{AtWork, Erased, Task, Work};
 use super::threads::{Meanwhile, side_by_side};
 use super::tree::{Forest, Merge};
 use crate::{Error, Result};
@@ -46,12 +46,12 @@ pub(crate) struct Job<'e> {
 }
 
 /// Saves blocks at work, for a later call to go on from.
-pub(crate) trait Saver<T: Task>: Sync {
+pub(super) trait Saver<O>: Sync {
     /// Returns the block as an earlier call left it, which is at work from now on.
-    fn begin(&self, block: usize) -> Option<Result<T::Block>>;
+    fn begin(&self, block: usize) -> Option<Vec<u8>>;
 
     /// Takes note of a step of a block, not its last.
-    fn passed(&self, block: usize, at: &T::Block, is_canceled: bool);
+    fn passed(&self, block: usize, at: &dyn AtWork<O>, is_canceled: bool);
 
     /// Takes note of a block that is not at work any more.
     fn end(&self, block: usize);
@@ -99,9 +99,13 @@ impl<'e> Job<'e> {
         task: &T,
         done: Forest<T::Output>,
     ) -> Result<Closed<T::Output>> {
-        let ledger = Ledger::resumed(task.blocks(), done, task.last_is_unfilled());
-        self.skip(finished(task, &ledger));
-        self.work(task, &ledger, None, None)?;
+        self.go_on(&Erased::new(task), done)
+    }
+
+    fn go_on<O: Merge + Send>(&self, work: &dyn Work<O>, done: Forest<O>) -> Result<Closed<O>> {
+        let ledger = Ledger::resumed(work.blocks(), done, work.last_is_unfilled());
+        self.skip(finished(work, &ledger));
+        self.work(work, &ledger, None, None)?;
         ledger.close()
     }
 
@@ -109,14 +113,14 @@ impl<'e> Job<'e> {
     ///
     /// # Errors
     /// Threads that cannot be had, or the error of `meanwhile`. Those of blocks are in the ledger.
-    pub(super) fn work<T: Task>(
+    pub(super) fn work<O: Merge + Send>(
         &self,
-        task: &T,
-        ledger: &Ledger<T::Output>,
-        saver: Option<&dyn Saver<T>>,
-        meanwhile: Option<AtSite<'_, T::Output>>,
+        task: &dyn Work<O>,
+        ledger: &Ledger<O>,
+        saver: Option<&dyn Saver<O>>,
+        meanwhile: Option<AtSite<'_, O>>,
     ) -> Result<()> {
-        let rule = |done: usize, prefix: &Forest<T::Output>| self.is_enough(task, done, prefix);
+        let rule = |done: usize, prefix: &Forest<O>| self.is_enough(task, done, prefix);
         if ledger.look(|done, prefix| !prefix.is_empty() && rule(done, prefix)) {
             ledger.stop(StoppedBy::StandardError);
         }
@@ -158,29 +162,29 @@ impl<'e> Job<'e> {
     }
 
     /// Takes a block through the steps that are left to it. The error is `None` where it was canceled.
-    fn block<T: Task>(
+    fn block<O: Merge>(
         &self,
-        task: &T,
+        task: &dyn Work<O>,
         block: usize,
-        ledger: &Ledger<T::Output>,
-        saver: Option<&dyn Saver<T>>,
-    ) -> Result<T::Output, Option<Error>> {
+        ledger: &Ledger<O>,
+        saver: Option<&dyn Saver<O>>,
+    ) -> Result<O, Option<Error>> {
         let mut at = None;
         let passed = caught(|| {
             let saved = saver.and_then(|saver| saver.begin(block));
-            let at = at.insert(saved.unwrap_or_else(|| task.start(block))?);
+            let at = at.insert(task.begin(block, saved.as_deref())?);
             loop {
-                let step = task.step(at)?;
+                let step = at.step()?;
                 if let Some(left) = step.left {
                     self.meter.foresee(left.saturating_add(step.cost));
                 }
                 self.count(step.cost, ledger, saver);
                 if step.is_last {
-                    return Ok(task.finish(at)?);
+                    return Ok(at.finish()?);
                 }
                 let is_canceled = ledger.is_canceled(block);
                 if let Some(saver) = saver {
-                    saver.passed(block, at, is_canceled);
+                    saver.passed(block, &**at, is_canceled);
                 }
                 if is_canceled {
                     return Err(None);
@@ -188,7 +192,7 @@ impl<'e> Job<'e> {
             }
         });
         passed.unwrap_or_else(|message| {
-            let place = at.map(|at| task.place(&at));
+            let place = at.map(|at| at.place());
             let (chains, stage, beta) = place.unwrap_or((task.chains(block), 0, 0.0));
             Err(Some(Error::Panicked {
                 message,
@@ -200,12 +204,7 @@ impl<'e> Job<'e> {
     }
 
     /// Counts chain-steps done, and stops the work where a callback, a signal or the clock says so.
-    fn count<T: Task>(
-        &self,
-        chain_steps: u64,
-        ledger: &Ledger<T::Output>,
-        saver: Option<&dyn Saver<T>>,
-    ) {
+    fn count<O: Merge>(&self, chain_steps: u64, ledger: &Ledger<O>, saver: Option<&dyn Saver<O>>) {
         let age = || saver.and_then(Saver::age);
         if self.meter.add(chain_steps, &age) || ledger.leads() && self.by.is_asked() {
             ledger.stop(StoppedBy::Callback);
@@ -215,7 +214,7 @@ impl<'e> Job<'e> {
     }
 
     /// Whether the first blocks are enough. Those who watch learn of them.
-    fn is_enough<T: Task>(&self, task: &T, blocks: usize, prefix: &Forest<T::Output>) -> bool {
+    fn is_enough<O>(&self, task: &dyn Work<O>, blocks: usize, prefix: &Forest<O>) -> bool {
         if self.meter.is_watched()
             && let Some(so_far) = task.so_far(prefix)
         {
@@ -227,8 +226,8 @@ impl<'e> Job<'e> {
 }
 
 /// Returns the chain-steps of the blocks in a ledger that are done.
-pub(super) fn finished<T: Task>(task: &T, ledger: &Ledger<T::Output>) -> u64 {
-    let costs = ledger.look_at_all(|node| task.cost(node.blocks()));
+pub(super) fn finished<O: Merge>(work: &dyn Work<O>, ledger: &Ledger<O>) -> u64 {
+    let costs = ledger.look_at_all(|node| work.cost(node.blocks()));
     costs.into_iter().sum()
 }
 

@@ -22,6 +22,7 @@ mod tree;
 
 pub(crate) use execution::Execution;
 pub use execution::StoppedBy;
+pub(crate) use execution::controls;
 pub(crate) use job::{Carries, Counts, Job, Runs, caught, merging_panicked};
 pub(crate) use ledger::Closed;
 #[cfg(feature = "progress")]

@@ -216,7 +216,7 @@ fn rounds_that_choose_their_last_share_the_level() {
     };
     let (planned, of_last) = bounds(rounds(), 0.9);
     assert_eq!(planned, of_last);
-    let (by_error, of_last) = bounds(rounds().standard_error(0.08), 1.0 - (1.0 - 0.9) / 4.0);
+    let (by_error, of_last) = bounds(rounds().until_error(0.08), 1.0 - (1.0 - 0.9) / 4.0);
     assert_eq!(by_error, of_last);
 }
 

@@ -11,6 +11,7 @@ mod budget_coverage;
 mod budgets;
 mod certified;
 mod checkpoint;
+mod controls;
 mod couplings;
 mod determinism;
 mod divergence;

@@ -150,7 +150,7 @@ fn rounds_end_at_the_standard_error_wanted() {
     let path = TemperedPath::new(Gaussian::standard(6).unwrap(), &likelihood);
     let walk = RandomWalkMetropolis::new(0.3).unwrap();
     let rounds = Rounds::new(&path, walk)
-        .standard_error(0.05)
+        .until_error(0.05)
         .rounds(12)
         .seed(5)
         .run()
@@ -166,12 +166,7 @@ fn rounds_end_at_the_standard_error_wanted() {
     let finer = rounds.stages_for(0.5 * rounds.standard_error()).unwrap();
     assert!(finer > 3 * stages && finer < 5 * stages);
     let limited = Rounds::new(&path, RandomWalkMetropolis::new(0.3).unwrap());
-    let limited = limited
-        .standard_error(1e-6)
-        .rounds(2)
-        .seed(5)
-        .run()
-        .unwrap();
+    let limited = limited.until_error(1e-6).rounds(2).seed(5).run().unwrap();
     assert_eq!(limited.rounds().len(), 3);
     // What ended them, and whether the error was reached.
     let asked = |rounds: &RoundsRun<_, _>| match rounds.run().warnings() {
@@ -190,7 +185,7 @@ fn rounds_end_at_the_standard_error_wanted() {
     assert!(limited.to_string().contains(more), "{limited}");
     // The budget that a warning names reaches the error.
     let walk = || RandomWalkMetropolis::new(0.3).unwrap();
-    let short = Rounds::new(&path, walk()).standard_error(0.03).rounds(4);
+    let short = Rounds::new(&path, walk()).until_error(0.03).rounds(4);
     let short = short.seed(5).run().unwrap();
     let &[
         Warning::ErrorNotReached {
@@ -206,7 +201,7 @@ fn rounds_end_at_the_standard_error_wanted() {
     let reached = enough.run().unwrap().standard_error();
     assert!((0.015..0.036).contains(&reached), "{reached}");
     let spent = Rounds::new(&path, RandomWalkMetropolis::new(0.3).unwrap()).budget(500_000);
-    let spent = spent.standard_error(1e-3).seed(5).run().unwrap();
+    let spent = spent.until_error(1e-3).seed(5).run().unwrap();
     assert_eq!(asked(&spent), Some(1e-3));
     assert_eq!(spent.stopped_by(), StoppedBy::Evaluations);
 }
@@ -341,8 +336,8 @@ fn settings_out_of_range_are_refused() {
     assert_eq!(argument(rounds().chains(1).run().unwrap_err()), "chains");
     assert_eq!(argument(rounds().moves(0).run().unwrap_err()), "moves");
     assert_eq!(
-        argument(rounds().standard_error(f64::NAN).run().unwrap_err()),
-        "standard_error"
+        argument(rounds().until_error(f64::NAN).run().unwrap_err()),
+        "until_error"
     );
     assert!(rounds().threads(0).run().is_err());
     assert!(rounds().block_size(0).run().is_err());

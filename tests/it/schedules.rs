@@ -1,9 +1,7 @@
 //! Schedules as functions of what is known of a path: quadrature, deceleration, allocation.
 
 use annealed::Error;
-use annealed::pilot::{
-    BinnedSchedule, Metric, Solver, Survey, SurveyPoint, VarOpt, allocate_steps,
-};
+use annealed::pilot::{BinnedSchedule, Metric, Survey, SurveyPoint, VarOpt, allocate_steps};
 use annealed::schedule::Schedule;
 use nalgebra::{DVector, Matrix2, Vector2, matrix, vector};
 use proptest::prelude::*;
@@ -87,31 +85,6 @@ fn survey(ratio: f64) -> Survey {
     };
     let points = grid(1_000).into_iter().enumerate().map(point).collect();
     Survey::new(100, points).unwrap()
-}
-
-#[test]
-fn the_papers_fixed_point_agrees_where_it_converges_and_says_where_not() {
-    let solve = |ratio, damping, max_iterations| {
-        let solver = Solver::FixedPoint {
-            damping,
-            max_iterations,
-        };
-        let varopt = VarOpt::default().window(0.0).solver(solver);
-        varopt.schedule(&survey(ratio), 1_000)
-    };
-    let mild = solve(4.0, 1.0, 60).unwrap();
-    assert!(largest_difference(&mild, |t| best(4.0, t)) < 1e-4);
-    let damped = solve(20.0, 0.2, 1_000).unwrap();
-    assert!(largest_difference(&damped, |t| best(20.0, t)) < 1e-3);
-    for (ratio, damping) in [(20.0, 1.0), (100.0, 1.0), (100.0, 0.5), (100.0, 0.2)] {
-        let error = solve(ratio, damping, 1_000).unwrap_err();
-        assert!(
-            matches!(error, Error::NotConverged { .. }),
-            "{ratio}: {error}"
-        );
-    }
-    assert!(message(solve(4.0, 0.0, 10)).contains("damping"));
-    assert!(message(solve(4.0, 1.0, 3)).contains("after 3 iterations"));
 }
 
 #[test]

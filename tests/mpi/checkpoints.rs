@@ -34,10 +34,10 @@ pub fn check(world: &dyn Communicator) {
 }
 
 /// A file of rank 0 in a folder of its own. The others have none: what they would write has no place.
-struct File(PathBuf);
+pub struct File(pub PathBuf);
 
 impl File {
-    fn new(world: &dyn Communicator) -> Self {
+    pub fn new(world: &dyn Communicator) -> Self {
         let folder = match world.rank() {
             0 => std::env::temp_dir().join(format!("annealed-mpi-{}", std::process::id())),
             _ => "/no/such/folder".into(),

@@ -3,6 +3,7 @@
 
 mod annealing;
 mod checkpoints;
+mod sequences;
 mod tempering;
 
 use std::thread;
@@ -24,6 +25,7 @@ fn main() {
     annealing::check(&world);
     tempering::check(&world);
     checkpoints::check(&world);
+    sequences::check(&world);
     a_thread_of_the_pool(&world);
 }
 

@@ -1,12 +1,11 @@
 //! Kiwaki (2015), *Variational optimization of annealing schedules*: the variance of log w under perfect
 //! transitions, and the schedule that makes it least.
 
-use annealed::Error;
 use annealed::ais::Ais;
 use annealed::kernel::PerfectTransitions;
 use annealed::model::Gaussian;
 use annealed::path::{AnnealingPath, BetaDerivative, GaussianPath, GeometricPath, Intermediate};
-use annealed::pilot::{Metric, Solver, Survey, SurveyPoint, VarOpt};
+use annealed::pilot::Metric;
 use annealed::schedule::Schedule;
 use nalgebra::dvector;
 use proptest::prelude::*;
@@ -159,36 +158,120 @@ proptest! {
     /// nowhere else for any g.
     #[test]
     fn the_fixed_point_is_the_quadrature(cost in smooth_cost(4.0), steps in 2..60usize) {
-        let points = cost.metric();
-        let point = |(stage, (&beta, &g)): (usize, (&f64, &f64))| SurveyPoint {
-            stage,
-            beta,
-            squared_steps: 1.0 / (GRID * GRID) as f64,
-            derivative_variance: g,
-            unweighted_variance: g,
-            var_log_weight: 0.0,
-            effective_sample_size: 90.0,
-            dead: 0,
-            acceptance: None,
-        };
-        let points = points.betas().iter().zip(points.values()).enumerate().map(point);
-        let survey = Survey::new(100, points.collect()).unwrap();
-        let solve = |solver| VarOpt::default().window(0.0).solver(solver).schedule(&survey, steps);
-        let quadrature = solve(Solver::Quadrature).unwrap();
-        let iteration = Solver::FixedPoint { damping: 0.5, max_iterations: 2_000 };
+        let metric = cost.metric();
+        let quadrature = metric.schedule(steps).unwrap();
         let mild = cost.waves.iter().map(|size| size.abs()).sum::<f64>() < 0.5;
-        match solve(iteration) {
-            Ok(found) => {
-                let pairs = found.betas().iter().zip(quadrature.betas());
-                let apart = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-                prop_assert!(apart < 2e-4, "{apart}");
-            }
-            Err(error) => {
-                let diverged = matches!(error, Error::NotConverged { .. });
-                prop_assert!(diverged && !mild, "{error}");
-            }
+        let found = fixed_point(&metric, steps, 0.5, 2_000);
+        prop_assert!(found.is_some() || !mild);
+        if let Some(found) = found {
+            let pairs = found.betas().iter().zip(quadrature.betas());
+            let apart = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            prop_assert!(apart < 2e-4, "{apart}");
         }
     }
+}
+
+/// Between Gaussians the iteration converges at a precision ratio of 4, at 20 only if damped, and not at 100.
+#[test]
+fn the_fixed_point_needs_a_mild_cost() {
+    let metric = |ratio: f64| {
+        let betas: Vec<f64> = (0..=1_000).map(|i| f64::from(i) / 1e3).collect();
+        let precision = |beta: &f64| 1.0 - beta + beta * ratio;
+        let costs = betas
+            .iter()
+            .map(|beta| 0.5 * ((ratio - 1.0) / precision(beta)).powi(2));
+        let costs = costs.collect();
+        Metric::new(betas, costs).unwrap()
+    };
+    let solve = |ratio, damping, iterations| {
+        let found = fixed_point(&metric(ratio), 1_000, damping, iterations)?;
+        let best = |t: f64| (ratio.powf(t) - 1.0) / (ratio - 1.0);
+        let betas = found.betas().iter().enumerate();
+        let apart = betas.map(|(k, beta)| (beta - best(k as f64 / 1e3)).abs());
+        Some(apart.fold(0.0, f64::max))
+    };
+    assert!(solve(4.0, 1.0, 60).unwrap() < 1e-4);
+    assert!(solve(20.0, 0.2, 1_000).unwrap() < 1e-3);
+    for (ratio, damping) in [(20.0, 1.0), (100.0, 1.0), (100.0, 0.5), (100.0, 0.2)] {
+        assert!(solve(ratio, damping, 1_000).is_none(), "{ratio}");
+    }
+}
+
+/// Largest change of a beta at which the iteration has converged.
+const TOLERANCE: f64 = 1e-10;
+/// A bound on the betas, which should lie between 0 and 1; beyond it the iteration diverges.
+const DIVERGED: f64 = 1e3;
+/// Fewest intervals of time on which the equation is solved.
+const RESOLUTION: usize = 1_000;
+
+/// Solves `beta'' = -1/2 beta'^2 (log g)'(beta)`, `beta(0) = 0`, `beta(1) = 1` by iterating the
+/// right-hand side (Kiwaki 2015, Section 5), each iterate mixed with the one before.
+/// `None` where the betas grow beyond bounds or keep changing.
+fn fixed_point(
+    metric: &Metric,
+    steps: usize,
+    damping: f64,
+    max_iterations: usize,
+) -> Option<Schedule> {
+    // A multiple of the steps, so that these are among the points.
+    let refinement = RESOLUTION.div_ceil(steps);
+    let intervals = refinement * steps;
+    let mut betas: Vec<f64> = (0..=intervals)
+        .map(|k| k as f64 / intervals as f64)
+        .collect();
+    for _ in 0..max_iterations {
+        let next = iterate(metric, &betas);
+        // Fails for NaN too.
+        if !next.iter().all(|beta| beta.abs() < DIVERGED) {
+            return None;
+        }
+        let mut change = 0.0;
+        for (beta, next) in betas.iter_mut().zip(next) {
+            change = f64::max(change, (next - *beta).abs());
+            *beta += damping * (next - *beta);
+        }
+        if change < TOLERANCE {
+            return Schedule::new(betas.into_iter().step_by(refinement)).ok();
+        }
+    }
+    None
+}
+
+/// g between the points where it is known.
+fn cost_at(metric: &Metric, beta: f64) -> f64 {
+    let (betas, values) = (metric.betas(), metric.values());
+    let right = betas
+        .partition_point(|knot| *knot <= beta)
+        .clamp(1, betas.len() - 1);
+    let share = (beta - betas[right - 1]) / (betas[right] - betas[right - 1]);
+    values[right - 1] * (1.0 - share) + values[right] * share
+}
+
+/// Integrates the right-hand side twice, with ends pinned to 0 and 1.
+fn iterate(metric: &Metric, betas: &[f64]) -> Vec<f64> {
+    let last = betas.len() - 1;
+    let width = 1.0 / last as f64;
+    // beta'^2 (log g)'(beta), from the change of log g over each interval.
+    let logs: Vec<f64> = betas
+        .iter()
+        .map(|&beta| cost_at(metric, beta.clamp(0.0, 1.0)).ln())
+        .collect();
+    let bend = |k: usize| -0.5 * (betas[k] - betas[k - 1]) * (logs[k] - logs[k - 1]) / width;
+    let (mut speed, mut position) = (0.0, 0.0);
+    let mut curve = vec![0.0];
+    for k in 1..=last {
+        let change = bend(k);
+        position += width * (speed + 0.5 * change);
+        speed += change;
+        curve.push(position);
+    }
+    let slope = 1.0 - position;
+    let pinned = curve.iter().enumerate();
+    let mut next: Vec<f64> = pinned
+        .map(|(k, x)| x + slope * (k as f64 * width))
+        .collect();
+    next[last] = 1.0;
+    next
 }
 
 /// The deceleration (Algorithm 3): a limit of the speed `K dbeta <= m` bounds `J = int beta' g dbeta` by `m J_lin`,

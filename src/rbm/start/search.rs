@@ -13,7 +13,7 @@ use crate::rbm::start::pool::{Drawn, pool};
 use crate::rbm::start::{self, CONFIDENCE, ERRORS, best, hash, reference};
 use crate::rbm::{BaseRate, BlockGibbs, Candidate, LogZBound, Rbm, RbmPath, Scalar, Start};
 use crate::schedule::Schedule;
-use crate::work::{Counts, Execution, Job, Progress, StoppedBy, Verdict, callback, in_pool};
+use crate::work::{Counts, Execution, Job, StoppedBy, controls, in_pool};
 use crate::{Error, Result};
 
 /// A search for the base from which a run finds the mass of an RBM.
@@ -118,23 +118,7 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
         self
     }
 
-    /// Number of threads; rayon's global pool unless set, or for `None`.
-    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
-        self.execution.threads = threads.into();
-        self
-    }
-
-    /// Calls `progress` as [`Ais::progress`] does. `Break` ends the search with [`Error::Stopped`].
-    pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'p) -> Self {
-        self.execution.progress = Some(callback(progress));
-        self
-    }
-
-    /// Shows a progress bar meanwhile, as [`Ais::progress_bar`] does.
-    #[cfg(feature = "progress")]
-    pub fn progress_bar(self) -> Self {
-        self.progress(crate::work::progress_bar())
-    }
+    controls! { 'p, "There is no result then: an [`Error::Stopped`]." }
 
     /// Searches.
     ///

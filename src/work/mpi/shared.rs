@@ -13,7 +13,7 @@ use crate::work::others::Others;
 use crate::work::store::{
     Checkpointed, Desk, From, KeptJob, Resumable, Saved, check_same, decode, encode,
 };
-use crate::work::task::Task;
+use crate::work::task::{Erased, Task};
 use crate::work::tree::Forest;
 use crate::{Error, Result};
 
@@ -49,7 +49,7 @@ where
         let ledger = Ledger::resumed(task.blocks(), Forest::new(), task.last_is_unfilled());
         let ledger = ledger.shared(share);
         let exchange = &mut |site: &Site<'_, T::Output>| ranks.exchange(site, None);
-        job.work(task, &ledger, None, Some(exchange))?;
+        job.work(&Erased::new(task), &ledger, None, Some(exchange))?;
         let closed = ledger.close()?;
         Ok((share.rank == 0).then_some(closed))
     }

@@ -38,7 +38,7 @@ pub trait Resumable {
     const KIND: &'static str;
 
     /// Returns the settings.
-    fn settings(&self) -> &Self::Settings;
+    fn settings(&self) -> Self::Settings;
 
     /// Returns how the run is carried out.
     fn execution(&self) -> &Execution<'_>;
@@ -51,7 +51,14 @@ pub trait Resumable {
 
     /// Refuses settings, path or kernel other than those of rank 0.
     #[cfg(feature = "mpi")]
-    fn agree(&self, ranks: &mut crate::work::mpi::Ranks, fingerprint: Option<u32>) -> Result<()>;
+    fn agree(&self, ranks: &mut crate::work::mpi::Ranks, fingerprint: Option<u32>) -> Result<()> {
+        if ranks.rank() == 0 {
+            return ranks.tell_all(&(self.settings(), fingerprint));
+        }
+        let (_, (first, of_first)): (_, (Self::Settings, _)) = ranks.hear()?;
+        self.check_found(&first)?;
+        crate::work::mpi::check_fingerprint(fingerprint, of_first)
+    }
 
     /// Does the work. Returns `None` in a process that does not lead.
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Option<Self::Run>>;

@@ -12,8 +12,8 @@ use crate::work::ledger::{Closed, Ledger, Share};
 #[cfg(feature = "mpi")]
 use crate::work::mpi::Courier;
 use crate::work::others::Others;
-use crate::work::task::Persist;
-use crate::work::tree::{Forest, Node};
+use crate::work::task::{AtWork, Erased, Persist};
+use crate::work::tree::{Forest, Merge, Node};
 use crate::{Error, Result};
 
 /// The work of one process, or of several together, whose blocks are saved on their way.
@@ -117,7 +117,7 @@ impl<T: Persist> Runs<T> for KeptJob<'_> {
             .finished(task)
             .map_err(|error| self.desk.named(error))?;
         let mut under_way = std::mem::take(&mut self.saved.under_way);
-        under_way.retain(|block, _| *block < self.usable);
+        under_way.retain(|block, piece| *block < self.usable && !piece.is_empty());
         self.usable = usize::MAX;
         let mut elsewhere = Vec::new();
         if let Some(others) = &mut self.others {
@@ -133,21 +133,21 @@ impl<T: Persist> Runs<T> for KeptJob<'_> {
         let Self {
             job, desk, others, ..
         } = self;
-        job.skip(finished(task, &ledger) + taken);
+        let work = Erased::kept(task);
+        job.skip(finished(&work, &ledger) + taken);
         let recipient = desk.recipient();
         recipient.resume(under_way);
         let saver = BlockSaver {
-            task,
             ledger: &ledger,
             recipient,
         };
         let finish = || saver.finished();
         let worked = match others {
-            None => job.work(task, &ledger, Some(&saver), None),
+            None => job.work(&work, &ledger, Some(&saver), None),
             Some(others) => {
                 let exchange =
                     &mut |site: &Site<'_, T::Output>| others.exchange(site, Some((desk, &finish)));
-                job.work(task, &ledger, Some(&saver), Some(exchange))
+                job.work(&work, &ledger, Some(&saver), Some(exchange))
             }
         };
         if let Some(keeper) = desk.keeper() {
@@ -198,14 +198,13 @@ impl Counts for KeptJob<'_> {
     }
 }
 
-/// Saves the blocks of a task.
-struct BlockSaver<'a, T: Persist> {
-    task: &'a T,
-    ledger: &'a Ledger<T::Output>,
+/// Saves blocks that give outputs `O`.
+struct BlockSaver<'a, O> {
+    ledger: &'a Ledger<O>,
     recipient: &'a dyn Recipient,
 }
 
-impl<T: Persist> BlockSaver<'_, T> {
+impl<O: Merge + Serialize> BlockSaver<'_, O> {
     /// Writes all finished outputs.
     fn finished(&self) -> Result<Finished> {
         guarded(|| {
@@ -219,15 +218,14 @@ impl<T: Persist> BlockSaver<'_, T> {
     }
 }
 
-impl<T: Persist> Saver<T> for BlockSaver<'_, T> {
-    fn begin(&self, block: usize) -> Option<Result<T::Block>> {
-        let piece = self.recipient.begin(block)?;
-        Some(self.task.restore(block, &piece))
+impl<O: Merge + Serialize + Send> Saver<O> for BlockSaver<'_, O> {
+    fn begin(&self, block: usize) -> Option<Piece> {
+        self.recipient.begin(block)
     }
 
-    fn passed(&self, block: usize, at: &T::Block, is_canceled: bool) {
+    fn passed(&self, block: usize, at: &dyn AtWork<O>, is_canceled: bool) {
         if is_canceled || self.recipient.wants(block) {
-            self.recipient.leave(block, guarded(|| self.task.save(at)));
+            self.recipient.leave(block, guarded(|| at.save()));
         }
         if !is_canceled {
             self.recipient.tick(&|| self.finished());

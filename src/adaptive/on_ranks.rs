@@ -1,0 +1,58 @@
+//! Adaptive runs on several processes, by MPI.
+
+use mpi::topology::Communicator;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::rounds::Rounds;
+use super::rounds_run::RoundsRun;
+use super::smc::{Adaptation, AdaptiveRun};
+use crate::Result;
+use crate::kernel::{TransitionKernel, Workspace};
+use crate::path::AnnealingPath;
+use crate::work::mpi::SharedJob;
+use crate::work::store::Resumable;
+
+impl<'p, P, K> Adaptation<'p, P, K>
+where
+    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Sync,
+    P::At<'p>: Send + Sync,
+    K: TransitionKernel<P::At<'p>> + Serialize + DeserializeOwned + Clone + Send + Sync,
+    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
+{
+    /// Runs on all processes of an MPI communicator, which all call this: rank 0 does the first pass, and all share the
+    /// blocks of the second. Rank 0 has the result, of the same bits as that of [`run`](Self::run); the others have
+    /// `None`. For what is needed of MPI see [`Ais::run_on`](crate::ais::Ais::run_on).
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), and as [`Ais::run_on`](crate::ais::Ais::run_on).
+    pub fn run_on(&self, world: &dyn Communicator) -> Result<Option<AdaptiveRun<P::State, K>>> {
+        let agree = |ranks: &mut _| self.agree(ranks, None);
+        let later = self.second_pass();
+        SharedJob::on(world, &self.execution, agree, |job| {
+            self.go_with(job, &later)
+        })
+    }
+}
+
+impl<'p, P, K> Rounds<'p, P, K>
+where
+    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Sync,
+    P::At<'p>: Send + Sync,
+    K: TransitionKernel<P::At<'p>> + Serialize + DeserializeOwned + Clone + Send + Sync,
+    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
+{
+    /// Runs on all processes of an MPI communicator, which all call this: rank 0 does the first pass, and all share the
+    /// blocks of each round. Rank 0 has the result, of the same bits as that of [`run`](Self::run); the others have
+    /// `None`. For what is needed of MPI see [`Ais::run_on`](crate::ais::Ais::run_on).
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), and as [`Ais::run_on`](crate::ais::Ais::run_on).
+    pub fn run_on(&self, world: &dyn Communicator) -> Result<Option<RoundsRun<P::State, K>>> {
+        let agree = |ranks: &mut _| self.agree(ranks, None);
+        let (first, later) = self.first()?;
+        SharedJob::on(world, &self.execution, agree, |job| {
+            self.go_with(&first, &later, job)
+        })
+    }
+}

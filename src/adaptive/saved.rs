@@ -1,0 +1,161 @@
+//! Adaptive runs that leave checkpoints, alone or on several processes.
+
+use std::fmt::Debug;
+use std::path::PathBuf;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::rounds::Rounds;
+use super::rounds_run::RoundsRun;
+use super::smc::{Adaptation, AdaptiveRun};
+use crate::ais::fingerprint;
+use crate::estimate::Warning;
+use crate::kernel::{TransitionKernel, Workspace};
+use crate::path::AnnealingPath;
+use crate::schedule::Schedule;
+use crate::work::Execution;
+use crate::work::store::{Checkpointed, KeptJob, Resumable};
+use crate::{Error, Result};
+
+/// Stages of the schedule along which a fingerprint is taken.
+const STAGES: usize = 16;
+
+/// The names of settings, and their values as text.
+type Named = Vec<(&'static str, String)>;
+
+fn named(name: &'static str, value: &dyn Debug) -> (&'static str, String) {
+    (name, format!("{value:?}"))
+}
+
+/// Refuses settings that are not these, and names the first.
+fn check_named(mine: Named, found: &[String]) -> Result<usize> {
+    Error::check_dimension("settings", found.len(), mine.len())?;
+    let mut pairs = mine.iter().zip(found);
+    pairs.try_for_each(|((name, mine), found)| Error::check_found(name, found, mine))?;
+    Ok(usize::MAX)
+}
+
+fn values(named: Named) -> Vec<String> {
+    named.into_iter().map(|(_, value)| value).collect()
+}
+
+impl<P: AnnealingPath, K> Adaptation<'_, P, K> {
+    /// The same run, which leaves checkpoints in a file: see the module [`checkpoint`](crate::checkpoint). A first pass
+    /// that is not finished begins anew.
+    pub fn checkpoint(&self, file: impl Into<PathBuf>) -> Checkpointed<'_, Self> {
+        Checkpointed::new(self, file.into())
+    }
+
+    fn named(&self) -> Named {
+        vec![
+            named("seed", &self.seed),
+            named("chains", &self.chains),
+            named("moves", &self.moves),
+            named("ess_share", &self.ess_share),
+            named("block_size", &self.block_size),
+            named("log normalizer of the base", &self.log_base_normalizer),
+            named("whether the kernel is tuned", &self.tuner.is_some()),
+        ]
+    }
+}
+
+impl<'p, P, K> Resumable for Adaptation<'p, P, K>
+where
+    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Sync,
+    P::At<'p>: Send + Sync,
+    K: TransitionKernel<P::At<'p>> + Serialize + DeserializeOwned + Clone + Send + Sync,
+    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
+{
+    type Run = AdaptiveRun<P::State, K>;
+    type Settings = Vec<String>;
+
+    const KIND: &'static str = "adaptive";
+
+    fn settings(&self) -> Vec<String> {
+        values(self.named())
+    }
+
+    fn execution(&self) -> &Execution<'_> {
+        &self.execution
+    }
+
+    fn fingerprint(&self) -> Result<u32> {
+        fingerprint(self.path, &self.kernel, &Schedule::linear(STAGES)?)
+    }
+
+    fn check_found(&self, found: &Vec<String>) -> Result<usize> {
+        check_named(self.named(), found)
+    }
+
+    fn go(&self, job: &mut KeptJob<'_>) -> Result<Option<Self::Run>> {
+        self.go_with(job, &self.second_pass())
+    }
+
+    fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {
+        run.second.add_seconds(seconds);
+        let warning = failure.map(|reason| Warning::CheckpointNotWritten { reason });
+        run.second.warn(warning);
+    }
+}
+
+impl<P: AnnealingPath, K> Rounds<'_, P, K> {
+    /// The same run, which leaves checkpoints in a file: see the module [`checkpoint`](crate::checkpoint). A first pass
+    /// that is not finished begins anew; a round goes on where it was.
+    pub fn checkpoint(&self, file: impl Into<PathBuf>) -> Checkpointed<'_, Self> {
+        Checkpointed::new(self, file.into())
+    }
+
+    fn named(&self) -> Named {
+        vec![
+            named("seed", &self.seed),
+            named("chains", &self.chains),
+            named("moves", &self.moves),
+            named("block_size", &self.block_size),
+            named("rounds", &self.rounds),
+            named("budget", &self.budget),
+            named("log normalizer of the base", &self.log_base_normalizer),
+            named("whether the kernel is tuned", &self.tuner.is_some()),
+        ]
+    }
+}
+
+impl<'p, P, K> Resumable for Rounds<'p, P, K>
+where
+    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Sync,
+    P::At<'p>: Send + Sync,
+    K: TransitionKernel<P::At<'p>> + Serialize + DeserializeOwned + Clone + Send + Sync,
+    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
+{
+    type Run = RoundsRun<P::State, K>;
+    type Settings = Vec<String>;
+
+    const KIND: &'static str = "rounds";
+
+    fn settings(&self) -> Vec<String> {
+        values(self.named())
+    }
+
+    fn execution(&self) -> &Execution<'_> {
+        &self.execution
+    }
+
+    fn fingerprint(&self) -> Result<u32> {
+        fingerprint(self.path, &self.kernel, &Schedule::linear(STAGES)?)
+    }
+
+    fn check_found(&self, found: &Vec<String>) -> Result<usize> {
+        check_named(self.named(), found)
+    }
+
+    fn go(&self, job: &mut KeptJob<'_>) -> Result<Option<Self::Run>> {
+        let (first, later) = self.first()?;
+        self.go_with(&first, &later, job)
+    }
+
+    fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {
+        run.run.add_seconds(seconds);
+        let warning = failure.map(|reason| Warning::CheckpointNotWritten { reason });
+        run.run.warn(warning);
+    }
+}
