@@ -21,9 +21,9 @@ use annealed::adaptive::StepSizeTuning;
 use annealed::ais::{Ais, Run};
 use annealed::drift::{
     DriftModifiedLangevin, RidgeGibbs, RidgePath, RidgeState, SeparableModifier, ShiftMonitor,
-    ShiftsCut, Sinusoid,
+    Sinusoid,
 };
-use annealed::estimate::Estimate;
+use annealed::estimate::{Estimate, Warning};
 use annealed::kernel::{Mala, Mixture, PersistentHmc, TransitionKernel, UnadjustedLangevin};
 use annealed::model::NormalizedModel;
 use annealed::path::AnnealingPath;
@@ -112,7 +112,7 @@ struct Far {
     summary: String,
     estimate: Estimate,
     /// Of the shifts cut to the bound.
-    warning: Option<ShiftsCut>,
+    warning: Option<Warning>,
 }
 
 fn to_gain_8(steps: usize, chains: usize) -> annealed::Result<Far> {

@@ -82,7 +82,7 @@ pub mod prelude {
     pub use crate::adaptive::{Adaptation, Rounds, StepSizeTuning};
     pub use crate::ais::{Ais, Expectations, PartialRun, Run};
     pub use crate::bidirectional::{Bridge, ReverseRun, SandwichReport, TargetSamples};
-    pub use crate::estimate::Warning;
+    pub use crate::estimate::{LogZ, Warning};
     pub use crate::harmonium::{CategoricalUnits, GaussianUnits, Harmonium, HarmoniumPath};
     pub use crate::kernel::{
         CoordinateGibbs, Either, Hmc, Invariant, LocalMetropolis, LocalProposal, Mala, Metropolis,
@@ -100,8 +100,8 @@ pub mod prelude {
         Stationary, TemperedPath,
     };
     pub use crate::pilot::{
-        BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, PilotWarning,
-        ScheduleOptimizer, Survey, VarOpt,
+        BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, ScheduleOptimizer,
+        Survey, VarOpt,
     };
     pub use crate::population::{Population, Resampling, WasteFree};
     pub use crate::rbm::{BaseRate, BlockGibbs, ContrastiveDivergence, Rbm, RbmPath, StartSearch};

@@ -51,6 +51,17 @@ pub struct Outcome {
     pub barrier: Option<f64>,
 }
 
+impl Outcome {
+    fn of(result: &dyn LogZ, barrier: Option<f64>) -> Self {
+        Self {
+            log_z: result.log_z(),
+            standard_error: result.standard_error(),
+            warnings: result.warnings().to_vec(),
+            barrier,
+        }
+    }
+}
+
 /// Draws so many exact samples of a target, given a seed.
 pub type Samples<S> = Option<Box<dyn Fn(usize, u64) -> Result<Vec<S>>>>;
 
@@ -128,7 +139,7 @@ where
         let kernel = self.tuned_by_advice()?;
         let schedule = self.schedule_by_advice(&kernel)?;
         let run = self.run(kernel, schedule, CHAINS).run()?;
-        Ok(of_run(&run, None))
+        Ok(Outcome::of(&run, None))
     }
 
     fn tuned_by_advice(&self) -> Result<K> {
@@ -184,7 +195,7 @@ where
         let rounds = rounds.chains(CHAINS).moves(MOVES);
         let rounds = rounds.budget(self.terms.budget).seed(self.terms.seed);
         let rounds = rounds.threads(self.terms.threads).run()?;
-        Ok(of_run(rounds.run(), Some(rounds.barrier().global())))
+        Ok(Outcome::of(&rounds, Some(rounds.barrier().global())))
     }
 
     fn first_pass(&self) -> Result<Adapted<K>> {
@@ -199,7 +210,7 @@ where
         let block = self.block(first.schedule.steps() * self.evaluations(&kernel))?;
         let run = self.run(kernel, first.schedule, block * ISLANDS as usize);
         let run = run.block_size(block).resampling(Resampling::every(1)?);
-        Ok(of_run(&run.run()?, Some(first.barrier.global())))
+        Ok(Outcome::of(&run.run()?, Some(first.barrier.global())))
     }
 
     /// Trajectories as many as they are long.
@@ -210,7 +221,7 @@ where
         let ancestors = (block as f64).sqrt().round() as usize;
         let run = self.run(first.kernel, first.schedule, block * ISLANDS as usize);
         let run = run.block_size(block).waste_free(WasteFree::new(ancestors)?);
-        Ok(of_run(&run.run()?, Some(first.barrier.global())))
+        Ok(Outcome::of(&run.run()?, Some(first.barrier.global())))
     }
 
     /// The number of chains of an island, where each spends so much.
@@ -239,12 +250,7 @@ where
             .seed(self.terms.seed)
             .threads(self.terms.threads)
             .run()?;
-        Ok(Outcome {
-            log_z: run.log_z(),
-            standard_error: run.standard_error(),
-            warnings: run.warnings().to_vec(),
-            barrier: Some(run.barrier()),
-        })
+        Ok(Outcome::of(&run, Some(run.barrier())))
     }
 
     /// Any method but levels, with exact samples of the target where there are any.
@@ -272,12 +278,7 @@ where
         let samples = TargetSamples::exact(samples(CHAINS, self.terms.seed)?);
         let ais = self.run(first.kernel, schedule, CHAINS);
         let bridge = Bridge::new(&ais.run()?, &ais.reverse(&samples)?)?;
-        Ok(Outcome {
-            log_z: bridge.log_z(),
-            standard_error: bridge.standard_error(),
-            warnings: bridge.warnings().to_vec(),
-            barrier: None,
-        })
+        Ok(Outcome::of(&bridge, None))
     }
 }
 
@@ -306,12 +307,7 @@ where
         most = (pilot.levels().len() * 3).div_ceil(2);
     }
     let run = leveled(problem, size, most, terms, terms.seed)?;
-    Ok(Outcome {
-        log_z: run.log_z(),
-        standard_error: run.standard_error(),
-        warnings: run.warnings().to_vec(),
-        barrier: None,
-    })
+    Ok(Outcome::of(&run, None))
 }
 
 /// A run of so many islands, chains and moves, through so many levels at most.
@@ -334,15 +330,6 @@ where
         .seed(seed)
         .threads(terms.threads)
         .run()
-}
-
-fn of_run<S>(run: &Run<S>, barrier: Option<f64>) -> Outcome {
-    Outcome {
-        log_z: run.log_z(),
-        standard_error: run.standard_error(),
-        warnings: run.warnings().to_vec(),
-        barrier,
-    }
 }
 
 /// Refuses a budget, or what is left of it, that is below the least one.

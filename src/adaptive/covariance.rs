@@ -9,7 +9,7 @@ use crate::path::Intermediate;
 
 /// Weighted mean and covariance of states, or of their coordinates one by one.
 #[derive(Debug, Clone)]
-#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Covariance {
     /// Sum of the effective sample sizes.
     count: f64,
@@ -122,7 +122,7 @@ impl Covariance {
 
 /// Covariances at increasing betas, linear in between.
 #[derive(Debug, Clone, Default)]
-#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Shapes(Vec<(f64, Covariance)>);
 
 /// Knots of a preconditioner in the interval between two covariances.

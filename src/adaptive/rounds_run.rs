@@ -5,6 +5,7 @@ use std::fmt;
 use super::barrier::Barrier;
 use super::smc::Adapted;
 use crate::ais::Run;
+use crate::estimate::log_z_by_methods;
 use crate::work::StoppedBy;
 use crate::{Error, Result};
 
@@ -29,6 +30,7 @@ pub struct Round {
 
 /// The result of [`Rounds`](super::Rounds): the run of the last round, and how it came about.
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
 pub struct RoundsRun<S, K> {
     pub(super) run: Run<S>,
@@ -39,6 +41,41 @@ pub struct RoundsRun<S, K> {
     /// Of so many rounds any might have been the last, by its own chains; `None` where a callback ended them.
     pub(super) candidates: Option<usize>,
 }
+
+/// Writes the methods of a result whose estimate of log Z is that of a run in it.
+macro_rules! estimate_by_run {
+    ($run:ident) => {
+        /// Returns the estimate of log Z, by the last run.
+        pub fn log_z(&self) -> f64 {
+            self.$run.log_z()
+        }
+
+        /// Returns the standard error of [`log_z`](Self::log_z).
+        pub fn standard_error(&self) -> f64 {
+            self.$run.standard_error()
+        }
+
+        /// Returns the 95% confidence interval of log Z, lower and upper bound: that of the last
+        /// [run](crate::ais::Run::interval).
+        pub fn interval(&self) -> (f64, f64) {
+            self.$run.interval()
+        }
+
+        /// Returns the confidence interval of log Z at another level in (0, 1).
+        ///
+        /// # Errors
+        /// A level outside (0, 1).
+        pub fn interval_at(&self, level: f64) -> $crate::Result<(f64, f64)> {
+            self.$run.interval_at(level)
+        }
+
+        /// Returns reasons to doubt the result, those of the last run; none where the list is empty.
+        pub fn warnings(&self) -> &[$crate::estimate::Warning] {
+            self.$run.warnings()
+        }
+    };
+}
+pub(super) use estimate_by_run;
 
 impl Round {
     pub(super) fn of_first_pass<K>(pass: &Adapted<K>) -> Self {
@@ -86,15 +123,7 @@ impl<S, K> RoundsRun<S, K> {
         &self.run
     }
 
-    /// The estimate of log Z, by the last round.
-    pub fn log_z(&self) -> f64 {
-        self.run.log_z()
-    }
-
-    /// Its standard error.
-    pub fn standard_error(&self) -> f64 {
-        self.run.standard_error()
-    }
+    estimate_by_run! { run }
 
     /// A lower bound on log Z that holds with probability `confidence`: that of the last run
     /// ([`Run::certified_lower_bound`]). `None` where the callback ended the rounds.
@@ -189,3 +218,5 @@ impl<S, K> fmt::Display for RoundsRun<S, K> {
         )
     }
 }
+
+log_z_by_methods! { [S, K] RoundsRun<S, K> }

@@ -8,12 +8,14 @@ use nalgebra::DVector;
 use super::barrier::Barrier;
 use super::covariance::Shapes;
 use super::first_pass::{FirstPass, Later};
+use super::rounds_run::estimate_by_run;
 use super::tuner::Tuner;
 use crate::ais::{Ais, AisTask, Run};
+use crate::estimate::log_z_by_methods;
 use crate::kernel::{Repeat, TransitionKernel, Tunable, refuse_stages};
 use crate::model::NormalizedModel;
 use crate::num::setters;
-use crate::path::{AnnealingPath, dimension};
+use crate::path::AnnealingPath;
 use crate::population::Resampling;
 use crate::schedule::Schedule;
 use crate::work::{Carries, Execution, Job, Runs, Single, controls};
@@ -59,7 +61,7 @@ pub struct Adaptation<'p, P: AnnealingPath, K> {
 
 /// What the first pass of an [`Adaptation`] found.
 #[derive(Debug, Clone)]
-#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 #[must_use]
 pub struct Adapted<K> {
@@ -92,8 +94,9 @@ impl<K> fmt::Display for Adapted<K> {
     }
 }
 
-/// Both passes of an [`Adaptation`].
+/// Both passes of an [`Adaptation`]. Its estimate of log Z is that of the second one.
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 #[must_use]
 pub struct AdaptiveRun<S, K> {
@@ -101,15 +104,44 @@ pub struct AdaptiveRun<S, K> {
     pub first: Adapted<K>,
     /// The run over the stages found, whose weights are unbiased.
     pub second: Run<S>,
-    evaluations: u64,
 }
 
 impl<S, K> AdaptiveRun<S, K> {
+    estimate_by_run! { second }
+
+    /// Returns a lower bound on log Z that holds with probability `confidence`: that of the second pass
+    /// ([`Run::certified_lower_bound`]), whose stages and kernel do not depend on its own chains.
+    ///
+    /// # Errors
+    /// A confidence outside (0, 1).
+    pub fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
+        self.second.certified_lower_bound(confidence)
+    }
+
+    /// Returns the wall time of both passes in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.first.seconds + self.second.seconds()
+    }
+
     /// Evaluations of the density in both passes; a gradient is one more.
     pub fn evaluations(&self) -> u64 {
-        self.evaluations
+        self.first
+            .evaluations
+            .saturating_add(self.second.evaluations())
     }
 }
+
+/// The second pass's lines, and one of both.
+impl<S, K> fmt::Display for AdaptiveRun<S, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (stages, lambda) = (self.first.schedule.steps(), self.first.barrier.global());
+        let (second, evaluations) = (&self.second, self.evaluations());
+        write!(f, "{second}\nLambda = {lambda:.2}; {stages} stages; ")?;
+        write!(f, "{evaluations:.3e} evaluations")
+    }
+}
+
+log_z_by_methods! { [S, K] AdaptiveRun<S, K> }
 
 /// Chains of a block of the first pass, at most.
 pub(super) const BLOCK: usize = 64;
@@ -261,18 +293,16 @@ where
             + Runs<AisTask<'s, 'p, P, Repeat<K>, (), P::State>>
             + Carries<Adapted<K>>,
     {
-        let first = match job.carried()? {
-            Some(first) => first,
+        let (counted, first) = match job.carried()? {
+            // Its time is a part of that of earlier calls, which is added in the end.
+            Some(first) => (first.seconds, first),
             None => {
                 let found = self.first_pass_with(job, later)?;
-                job.carry(found)?
+                (0.0, job.carry(found)?)
             }
         };
         let begun = Instant::now();
         let kernel = Repeat::new(first.kernel.clone(), self.moves)?;
-        let evaluations = kernel
-            .evaluations(dimension(self.path))
-            .saturating_mul(first.schedule.steps());
         let second = Ais::with_base_log_z(self.path, kernel, self.log_base_normalizer)
             .schedule(first.schedule.clone())
             .chains(self.chains)
@@ -283,13 +313,8 @@ where
         let Some(closed) = job.run(&second)? else {
             return Ok(None);
         };
-        let second = second.result(closed, begun.elapsed().as_secs_f64())?;
-        let evaluations = (evaluations as u64).saturating_mul(self.chains as u64);
-        Ok(Some(AdaptiveRun {
-            evaluations: first.evaluations.saturating_add(evaluations),
-            first,
-            second,
-        }))
+        let second = second.result(closed, begun.elapsed().as_secs_f64() - counted)?;
+        Ok(Some(AdaptiveRun { first, second }))
     }
 }
 

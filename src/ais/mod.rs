@@ -31,7 +31,7 @@ pub use run::Run;
 pub use runner::Ais;
 pub(crate) use settings::Settings;
 pub use stages::StageSummary;
-pub(crate) use task::{AisTask, BlockStreams};
+pub(crate) use task::{AisTask, BlockStreams, evaluations};
 
 #[cfg(feature = "progress")]
 pub use crate::work::progress_bar;

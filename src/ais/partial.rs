@@ -31,6 +31,9 @@ pub struct PartialRun<S, R = ()> {
     pub(crate) nodes: Forest<BlockResult<S, R>>,
     pub(crate) stopped_by: StoppedBy,
     pub(crate) seconds: f64,
+    /// Of a chain at a stage, as the kernel counts them; 0 where they are not known.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub(crate) evaluations: u64,
     /// What tells its path and kernel from others, where that is known.
     #[cfg_attr(feature = "serde", serde(default))]
     pub(crate) probe: Option<Probe>,
@@ -75,6 +78,7 @@ impl<S, R: Merge> PartialRun<S, R> {
         let mut stopped = parts.iter().map(|part| part.stopped_by);
         let stopped_by = stopped.find(|by| *by != StoppedBy::Chains);
         let seconds = parts.iter().map(|part| part.seconds).sum();
+        let evaluations = parts.iter().map(|part| part.evaluations).max();
         let nodes = parts.into_iter().flat_map(|part| part.nodes);
         let mut nodes: Forest<_> = nodes.collect();
         nodes.sort_by_key(|node| node.blocks().start);
@@ -83,6 +87,7 @@ impl<S, R: Merge> PartialRun<S, R> {
             nodes,
             stopped_by: stopped_by.unwrap_or(StoppedBy::Chains),
             seconds,
+            evaluations: evaluations.unwrap_or(0),
             probe,
         };
         joined.check_order()?;
@@ -115,6 +120,7 @@ impl<S, R: Merge> PartialRun<S, R> {
             settings,
             stopped_by: StoppedBy::Chains,
             seconds: 0.0,
+            evaluations: 0,
             probe: None,
         };
         part.check()?;
@@ -181,8 +187,12 @@ impl<S, R: Merge + Clone> PartialRun<S, R> {
 }
 
 impl<S, R> PartialRun<S, R> {
-    /// The finished blocks of work that is over.
-    pub(crate) fn of(settings: Settings, closed: Closed<BlockResult<S, R>>, seconds: f64) -> Self {
+    /// Holds the finished blocks of work that is over, and what they cost: evaluations of a chain at a stage, and seconds.
+    pub(crate) fn of(
+        settings: Settings,
+        closed: Closed<BlockResult<S, R>>,
+        (evaluations, seconds): (u64, f64),
+    ) -> Self {
         let mut nodes = closed.prefix;
         nodes.extend(closed.beyond);
         Self {
@@ -190,6 +200,7 @@ impl<S, R> PartialRun<S, R> {
             nodes,
             stopped_by: closed.stopped_by.unwrap_or(StoppedBy::Chains),
             seconds,
+            evaluations,
             probe: None,
         }
     }

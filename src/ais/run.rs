@@ -12,7 +12,8 @@ use super::settings::Settings;
 use super::stages::StageSummary;
 use crate::Result;
 use crate::estimate::{
-    Estimate, Headline, Warning, certified_lower_bound, importance_weighted_bound, jackknife,
+    Estimate, Warning, certified_lower_bound, importance_weighted_bound, jackknife,
+    log_z_by_methods, write_headline,
 };
 use crate::num::{Engine, WeightSums, log_mean_exp};
 use crate::path::{AnnealingPath, missed_mass};
@@ -33,6 +34,8 @@ pub struct Run<S, R = ()> {
     sums: Forest<StageSums<R>>,
     stopped_by: StoppedBy,
     seconds: f64,
+    /// Of a chain at a stage.
+    evaluations: u64,
     probe: Option<Probe>,
     /// The chains of the run that are missing.
     #[cfg_attr(feature = "serde", serde(skip))]
@@ -69,6 +72,7 @@ impl<S, R: Merge + Clone> Run<S, R> {
             sums,
             stopped_by: part.stopped_by,
             seconds: part.seconds,
+            evaluations: part.evaluations,
             probe: part.probe,
             missing,
             figures,
@@ -87,6 +91,7 @@ impl<S, R> From<Run<S, R>> for PartialRun<S, R> {
             settings: run.settings,
             stopped_by: run.stopped_by,
             seconds: run.seconds,
+            evaluations: run.evaluations,
             probe: run.probe,
         }
     }
@@ -94,7 +99,7 @@ impl<S, R> From<Run<S, R>> for PartialRun<S, R> {
 
 impl<S, R> Run<S, R> {
     /// The estimate of `log Z_K`, with its bounds.
-    fn log_z_estimate(&self) -> Estimate {
+    pub(crate) fn log_z_estimate(&self) -> Estimate {
         self.figures
             .estimate
             .shifted(self.settings.log_base_normalizer)
@@ -304,6 +309,7 @@ impl<S, R> Run<S, R> {
             sums: sums.map(|node| node.map(forget)).collect(),
             stopped_by: self.stopped_by,
             seconds: self.seconds,
+            evaluations: self.evaluations,
             probe: self.probe,
             missing: self.missing,
             figures: self.figures,
@@ -387,6 +393,16 @@ impl<S, R> Run<S, R> {
         self.settings.engine
     }
 
+    /// Returns the number of evaluations of the density: chains times stages times those of a chain at a stage, as the
+    /// kernel [counts](crate::kernel::TransitionKernel::evaluations) them. A gradient is one more. 0 of a run that an
+    /// older version has saved.
+    pub fn evaluations(&self) -> u64 {
+        let of_chain = self
+            .evaluations
+            .saturating_mul(self.schedule().steps() as u64);
+        of_chain.saturating_mul(self.chains() as u64)
+    }
+
     /// Wall time in seconds, summed over the parts of a merged run.
     pub fn seconds(&self) -> f64 {
         self.seconds
@@ -402,17 +418,11 @@ impl<S, R> Run<S, R> {
 /// and a line for each warning.
 impl<S, R> fmt::Display for Run<S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let headline = Headline {
-            log_z: self.log_z(),
-            error: self.standard_error(),
-            interval: self.interval(),
-            kind: "",
-            details: self.figures.estimate.sample_size_text(),
-            warnings: &self.figures.warnings,
-        };
-        headline.fmt(f)
+        write_headline(f, self, "", self.figures.estimate.sample_size_text())
     }
 }
+
+log_z_by_methods! { [S, R] Run<S, R> }
 
 crate::num::deserialize_checked! {
     Run<S, R: Merge | Clone> {
@@ -422,8 +432,10 @@ crate::num::deserialize_checked! {
         stopped_by: StoppedBy,
         seconds: f64,
         #[serde(default)]
+        evaluations: u64,
+        #[serde(default)]
         probe: Option<Probe>,
     } => PartialRun::reassembled(settings, chains, sums).and_then(|part| {
-        Run::of(PartialRun { stopped_by, seconds, probe, ..part })
+        Run::of(PartialRun { stopped_by, seconds, evaluations, probe, ..part })
     })
 }

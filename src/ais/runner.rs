@@ -9,7 +9,7 @@ use super::probe::Probe;
 use super::recorder::Recorder;
 use super::run::Run;
 use super::settings::Settings;
-use super::task::{AisTask, BlockStreams, Keep};
+use super::task::{AisTask, BlockStreams, Keep, evaluations};
 use crate::kernel::{Invariant, TransitionKernel};
 use crate::model::NormalizedModel;
 use crate::num::setters;
@@ -295,7 +295,11 @@ where
     }
 
     fn part<T>(&self, closed: Closed<BlockResult<T, R>>, begun: Instant) -> PartialRun<T, R> {
-        PartialRun::of(self.settings.clone(), closed, begun.elapsed().as_secs_f64())
+        let cost = (
+            evaluations(self.path, &self.kernel),
+            begun.elapsed().as_secs_f64(),
+        );
+        PartialRun::of(self.settings.clone(), closed, cost)
     }
 
     /// Returns the work of this run, as a part of longer work.

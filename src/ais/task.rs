@@ -13,7 +13,7 @@ use super::stages::StageRecorder;
 use crate::Result;
 use crate::kernel::{Block, TransitionKernel, check_stages};
 use crate::model::UnnormalizedModel;
-use crate::path::AnnealingPath;
+use crate::path::{AnnealingPath, dimension};
 use crate::population::{CopyState, Genealogy, Population};
 use crate::random::{StreamRng, stream, successive};
 use crate::work::{Closed, Forest, Merge, Place, SoFar, Stepped, Task};
@@ -100,15 +100,28 @@ where
     }
 }
 
-impl<P: AnnealingPath, K, R: Merge + Clone, T> AisTask<'_, '_, P, K, R, T> {
+impl<'p, P, K, R: Merge + Clone, T> AisTask<'_, 'p, P, K, R, T>
+where
+    P: AnnealingPath,
+    K: TransitionKernel<P::At<'p>>,
+{
     /// Returns the result of all work that was done.
     pub(crate) fn result(
         &self,
         closed: Closed<BlockResult<T, R>>,
         seconds: f64,
     ) -> Result<Run<T, R>> {
-        PartialRun::of(self.settings.clone(), closed, seconds).result()
+        let cost = (evaluations(self.path, &self.kernel), seconds);
+        PartialRun::of(self.settings.clone(), closed, cost).result()
     }
+}
+
+/// Returns the evaluations of the density by a chain at a stage, as a kernel counts them.
+pub(crate) fn evaluations<'p, P: AnnealingPath>(
+    path: &'p P,
+    kernel: &impl TransitionKernel<P::At<'p>>,
+) -> u64 {
+    kernel.evaluations(dimension(path)).max(1) as u64
 }
 
 impl<'p, P, K, R, T> Task for AisTask<'_, 'p, P, K, R, T>

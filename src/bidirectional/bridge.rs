@@ -6,7 +6,7 @@ use super::reverse::ReverseRun;
 use super::target_samples::{Exact, IsExact, Quality};
 use crate::ais::Run;
 use crate::ais::StageSummary;
-use crate::estimate::{BennettEstimate, Headline, Warning};
+use crate::estimate::{BennettEstimate, Estimate, Warning, log_z_by_methods, write_headline};
 use crate::{Error, Result};
 
 /// The two directions of one path together: Bennett's estimate of log Z, and the sandwich of bounds
@@ -58,9 +58,13 @@ pub struct Bridge<Q = Exact> {
     bennett: BennettEstimate,
     standard_error: f64,
     interval: (f64, f64),
+    /// The forward run's estimate, which the joint one is no surer than where samples are approximate.
+    forward: Option<Estimate>,
     bounds: Bounds,
     stages: Vec<BridgeStage>,
     warnings: Vec<Warning>,
+    evaluations: u64,
+    seconds: f64,
     #[cfg_attr(feature = "serde", serde(skip))]
     quality: std::marker::PhantomData<Q>,
 }
@@ -135,16 +139,16 @@ impl<Q: Quality> Bridge<Q> {
         let bennett =
             BennettEstimate::from_log_weights(forward.log_weights(), backward.log_weights())?;
         let bennett = bennett.shifted(log_z_0);
-        let (mut standard_error, mut interval) = (bennett.standard_error(), bennett.interval());
-        if !Q::IS_EXACT {
-            let (lower, upper) = forward.interval();
+        let surest = (!Q::IS_EXACT).then(|| forward.log_z_estimate());
+        let mut standard_error = bennett.standard_error();
+        if let Some(forward) = &surest {
             standard_error = standard_error.max(forward.standard_error());
-            interval = (interval.0.min(lower), interval.1.max(upper));
         }
         let mut bridge = Self {
+            interval: joint_interval(&bennett, surest.as_ref(), 0.95)?,
             bennett,
             standard_error,
-            interval,
+            forward: surest,
             bounds: Bounds {
                 lower: forward.lower_bound(),
                 tight_lower: forward.log_z(),
@@ -153,6 +157,8 @@ impl<Q: Quality> Bridge<Q> {
             },
             stages: compare(forward.stages(), backward.stages()),
             warnings: Vec::new(),
+            evaluations: forward.evaluations().saturating_add(backward.evaluations()),
+            seconds: forward.seconds() + backward.seconds(),
             quality: std::marker::PhantomData,
         };
         bridge.warnings.extend(disagreement(forward, reverse)?);
@@ -188,6 +194,14 @@ impl<Q> Bridge<Q> {
     /// far as that of the forward run on either side.
     pub fn interval(&self) -> (f64, f64) {
         self.interval
+    }
+
+    /// Returns the confidence interval of `log Z_K` at another level in (0, 1), made as [`interval`](Self::interval) is.
+    ///
+    /// # Errors
+    /// A level outside (0, 1).
+    pub fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
+        joint_interval(&self.bennett, self.forward.as_ref(), level)
     }
 
     /// Bennett's estimate with its error and its interval at any level, which hold as far as the samples are of the
@@ -237,6 +251,16 @@ impl<Q> Bridge<Q> {
         &self.warnings
     }
 
+    /// Returns the number of evaluations of the density in both runs.
+    pub fn evaluations(&self) -> u64 {
+        self.evaluations
+    }
+
+    /// Returns the wall time of both runs in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.seconds
+    }
+
     fn little_overlap(&self) -> Option<Warning> {
         let ess = self.bennett.effective_sample_size();
         let overlap = self.bennett.overlap();
@@ -256,6 +280,20 @@ impl<Q: IsExact> Bridge<Q> {
     pub fn tight_upper_bound(&self) -> f64 {
         self.bounds.tight_upper
     }
+}
+
+/// Returns Bennett's interval, or where there is a forward run to be no surer than the smallest that holds both.
+fn joint_interval(
+    bennett: &BennettEstimate,
+    forward: Option<&Estimate>,
+    level: f64,
+) -> Result<(f64, f64)> {
+    let (lower, upper) = bennett.interval_at(level)?;
+    let of_forward = forward
+        .map(|forward| forward.interval_at(level))
+        .transpose()?;
+    let (least, greatest) = of_forward.unwrap_or((lower, upper));
+    Ok((lower.min(least), upper.max(greatest)))
 }
 
 fn concerns_both(warning: &Warning) -> bool {
@@ -309,17 +347,17 @@ fn normal_overlap(gap: f64, one: f64, other: f64) -> f64 {
 /// 0.81)`, and a line for each warning.
 impl<Q: Quality> fmt::Display for Bridge<Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let headline = Headline {
-            log_z: self.log_z(),
-            error: self.standard_error(),
-            interval: self.interval(),
-            kind: match Q::IS_EXACT {
-                true => "both directions",
-                false => "both directions, no surer than the forward one",
-            },
-            details: format!("overlap {:.2}", self.bennett.overlap()),
-            warnings: &self.warnings,
+        let kind = match Q::IS_EXACT {
+            true => "both directions",
+            false => "both directions, no surer than the forward one",
         };
-        headline.fmt(f)
+        write_headline(
+            f,
+            self,
+            kind,
+            format_args!("overlap {:.2}", self.bennett.overlap()),
+        )
     }
 }
+
+log_z_by_methods! { [Q: Quality] Bridge<Q> }

@@ -7,8 +7,8 @@ use std::time::Instant;
 use rand::Rng;
 
 use super::target_samples::{Exact, IsExact, Quality, TargetSamples};
-use crate::ais::{Ais, AisTask, BlockStreams, PartialRun, Recorder, Run, Settings};
-use crate::estimate::Headline;
+use crate::ais::{Ais, AisTask, BlockStreams, PartialRun, Recorder, Run, Settings, evaluations};
+use crate::estimate::{Warning, log_z_by_methods, write_headline};
 use crate::kernel::{Block, NonFinite, Reversal, Stage, Step, TransitionKernel};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::random::Purpose;
@@ -69,6 +69,30 @@ impl<S, Q, R> ReverseRun<S, Q, R> {
         (log_z_0 - upper, log_z_0 - lower)
     }
 
+    /// Returns `None`: the weights are unbiased estimates of `Z_0/Z_K`, which bound `log Z_K` from above only.
+    ///
+    /// # Errors
+    /// A confidence outside (0, 1).
+    pub fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
+        Error::check_inner_fraction("confidence", confidence).map(|()| None)
+    }
+
+    /// Returns reasons to doubt the result, those of [`backward`](Self::backward); none where the list is empty.
+    pub fn warnings(&self) -> &[Warning] {
+        self.run.warnings()
+    }
+
+    /// Returns the number of evaluations of the density, counted as those of a [forward run](Run::evaluations). The
+    /// samples count for nothing.
+    pub fn evaluations(&self) -> u64 {
+        self.run.evaluations()
+    }
+
+    /// Returns the wall time in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.run.seconds()
+    }
+
     /// The run as such, from the target to the base: weights for `Z_0/Z_K`, of which its own `log_z` is
     /// the log of the mean, stages in the order passed, states at the base, and what the recorder saw.
     pub fn backward(&self) -> &Run<S, R> {
@@ -97,24 +121,16 @@ impl<S, Q: IsExact, R> ReverseRun<S, Q, R> {
 /// for each warning.
 impl<S, Q: Quality, R> fmt::Display for ReverseRun<S, Q, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let headline = Headline {
-            log_z: self.log_z(),
-            error: self.standard_error(),
-            interval: self.interval(),
-            kind: match Q::IS_EXACT {
-                true => "reverse",
-                false => "reverse, as if from samples of the target",
-            },
-            details: format!(
-                "ESS {:.0} of {}",
-                self.run.effective_sample_size(),
-                self.run.chains()
-            ),
-            warnings: self.run.warnings(),
+        let kind = match Q::IS_EXACT {
+            true => "reverse",
+            false => "reverse, as if from samples of the target",
         };
-        headline.fmt(f)
+        let (ess, chains) = (self.run.effective_sample_size(), self.run.chains());
+        write_headline(f, self, kind, format_args!("ESS {ess:.0} of {chains}"))
     }
 }
+
+log_z_by_methods! { [S, Q: Quality, R] ReverseRun<S, Q, R> }
 
 impl<'p, P, K, R> Ais<'p, P, K, R>
 where
@@ -181,7 +197,11 @@ where
         let mut job = Job::new(&self.execution)?;
         job.foresee(task.cost(task.blocks()));
         let closed = job.extend(&task, Forest::new())?;
-        let part = PartialRun::of(settings, closed, begun.elapsed().as_secs_f64());
+        let cost = (
+            evaluations(self.path, &self.kernel),
+            begun.elapsed().as_secs_f64(),
+        );
+        let part = PartialRun::of(settings, closed, cost);
         match part.missing().is_empty() {
             true => PartialRun::merge([part.probed(self.probe())]),
             false => Err(part.stopped()),

@@ -31,7 +31,7 @@ mod ridge_path;
 pub use ensemble::{BumpFeatures, EnsembleModifier, Features};
 pub use langevin::DriftModifiedLangevin;
 pub use quadrature::{QuadratureModifier, SeparableModifier};
-pub use recorders::{ObjectiveTrace, ShiftMonitor, ShiftsCut};
+pub use recorders::{ObjectiveTrace, ShiftMonitor};
 pub use ridge::{RidgePrior, RidgeState};
 pub use ridge_function::{Bounded, RidgeFunction, Sinusoid, Tanh};
 pub use ridge_gibbs::RidgeGibbs;

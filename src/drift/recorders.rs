@@ -5,6 +5,7 @@ use nalgebra::DVector;
 use crate::ais::{Merge, Recorder};
 use crate::drift::DriftModifier;
 use crate::drift::langevin::DriftModifiedLangevin;
+use crate::estimate::Warning;
 use crate::kernel::{Block, Stage};
 use crate::model::Differentiable;
 use crate::num::WeightedMean;
@@ -34,28 +35,6 @@ struct Shifts {
     longest: f64,
 }
 
-/// A warning that shifts were too long for the schedule and were cut to the kernel's bound. `Display`
-/// says what to do.
-#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error(
-    "{:.1}% of the shifts were cut at stage {stage} (beta = {}), the longest from {longest:.3}: \
-     modes may be left behind, which the effective sample size does not show; use more stages",
-    100.0 * share,
-    crate::error::short(*beta)
-)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct ShiftsCut {
-    /// Index of the stage with the largest share of cuts, 1 to K.
-    pub stage: usize,
-    /// Inverse temperature it reaches.
-    pub beta: f64,
-    /// Share of its chains whose shift was cut.
-    pub share: f64,
-    /// The longest shift before the cut, in units of the state.
-    pub longest: f64,
-}
-
 impl<D> ShiftMonitor<D> {
     /// A monitor of this kernel's shifts. Each block of chains clones it.
     pub fn new(kernel: DriftModifiedLangevin<D>) -> Self {
@@ -70,11 +49,11 @@ impl<D> ShiftMonitor<D> {
         self.stages.iter().map(row)
     }
 
-    /// The stage where most chains were cut, if that is more than one in a thousand.
-    pub fn warning(&self) -> Option<ShiftsCut> {
+    /// Returns [`Warning::ShiftsCut`] of the stage where most chains were cut, if that is more than one in a thousand.
+    pub fn warning(&self) -> Option<Warning> {
         let by_share = |a: &&Shifts, b: &&Shifts| a.share().total_cmp(&b.share());
         let worst = self.stages.iter().max_by(by_share)?;
-        (worst.share() > TOLERATED_SHARE).then(|| ShiftsCut {
+        (worst.share() > TOLERATED_SHARE).then(|| Warning::ShiftsCut {
             stage: worst.stage,
             beta: worst.beta,
             share: worst.share(),

@@ -2,14 +2,14 @@
 //! interval and bounds, and warnings where they are not to be trusted.
 //!
 //! An [`Estimate`] is made of log weights, by [`Ais`](crate::ais::Ais) or by hand; [`Warning`] says what to doubt
-//! of it and of a run. [`certified_lower_bound`] holds whatever the tails of the weights. [`log_sum_exp`] and
+//! of it and of a run. All results show the face of [`LogZ`]. [`certified_lower_bound`] holds whatever the tails of the weights. [`log_sum_exp`] and
 //! [`log_mean_exp`] add weights that overflow.
 
 mod bennett;
 mod bound;
-mod headline;
 mod interval;
 mod jackknife;
+mod log_z;
 mod quantile;
 mod tail;
 mod warning;
@@ -17,8 +17,9 @@ mod warning;
 pub use crate::num::{WeightSums, log_mean_exp, log_sum_exp};
 pub use bennett::BennettEstimate;
 pub use bound::{certified_lower_bound, importance_weighted_bound};
-pub(crate) use headline::Headline;
 pub use jackknife::jackknife;
+pub use log_z::LogZ;
+pub(crate) use log_z::{log_z_by_methods, write_headline};
 pub(crate) use quantile::student;
 pub use warning::Warning;
 
@@ -332,7 +333,7 @@ impl Estimate {
 impl fmt::Display for Estimate {
     /// Writes it as `208.631 +- 0.021 (ESS 809 of 1000)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        headline::write_value(f, self.value(), self.standard_error())?;
+        log_z::write_value(f, self.value(), self.standard_error())?;
         write!(f, " ({})", self.sample_size_text())
     }
 }

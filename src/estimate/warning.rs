@@ -1,8 +1,8 @@
-//! Reasons to doubt the result of a run, as values.
+//! Reasons to doubt the result of a run or of a pilot, as values.
 
 use crate::error::short;
 
-/// A reason to doubt a result, with the figures behind it.
+/// A reason to doubt a result or a schedule, with the figures behind it.
 ///
 /// Its text says what to do about it. It implements `Error`, so that a strict program can return it as
 /// one.
@@ -274,6 +274,101 @@ pub enum Warning {
         /// Number of betas.
         betas: usize,
     },
+    /// Few chains of a pilot carry nearly all the weight at some point of the path.
+    #[error(
+        "the pilot's effective sample size falls to {ess:.1} of {chains} at beta = {}: \
+         a schedule that relies on its weights is a guess from there on; use more pilot steps",
+        short(*beta)
+    )]
+    PilotNearCollapse {
+        /// The lowest effective sample size along the pilot, a count.
+        ess: f64,
+        /// Number of pilot chains.
+        chains: usize,
+        /// Inverse temperature where it is lowest.
+        beta: f64,
+    },
+    /// The chains of a pilot are so few that the variances are little more than noise.
+    #[error("too few pilot chains to choose a schedule by: {chains}, use 20 or more")]
+    PilotFewChains {
+        /// Number of chains.
+        chains: usize,
+    },
+    /// The steps of a pilot are so few that it saw hardly anything of the path.
+    #[error(
+        "a pilot of {steps} steps sees too little of the path to choose a schedule by: use 100 or more"
+    )]
+    PilotFewSteps {
+        /// Number of steps.
+        steps: usize,
+    },
+    /// The chains of a pilot saw no change at all at some point of the path.
+    #[error(
+        "nothing varied over the pilot's chains at stage {stage} (beta = {}): the schedule moves \
+         there as fast as its floor allows; use more pilot chains",
+        short(*beta)
+    )]
+    PilotNothingVaries {
+        /// Index of the pilot's stage; 0 is the base.
+        stage: usize,
+        /// Its inverse temperature.
+        beta: f64,
+    },
+    /// The cost of a segment that a pilot estimates is almost nothing or negative, and was raised to a floor.
+    #[error(
+        "segment {segment} (from 0) seems to cost {cost:.2e}, and counts as 0.1% of the mean: use \
+         more chains or updates at the knots"
+    )]
+    PilotNegligibleCost {
+        /// Index of the segment, from 0.
+        segment: usize,
+        /// The estimate.
+        cost: f64,
+    },
+    /// Chains of a pilot that lost the target's support.
+    #[error("in the pilot, {}", Self::DeadChains { dead: *dead, chains: *chains })]
+    PilotDeadChains {
+        /// Number of chains of weight zero.
+        dead: usize,
+        /// Number of chains.
+        chains: usize,
+    },
+    /// One stage of a pilot adds most of the variance of the log weight.
+    #[error("in the pilot, {}", Self::ConcentratedVariance { stage: *stage, beta: *beta, share: *share })]
+    PilotConcentratedVariance {
+        /// Index of the pilot's stage.
+        stage: usize,
+        /// Inverse temperature it reaches.
+        beta: f64,
+        /// Its share of the variance added by all stages.
+        share: f64,
+    },
+    /// A stage of a pilot in which no proposal was accepted.
+    #[error("in the pilot, {}", Self::ZeroAcceptance { stage: *stage, beta: *beta })]
+    PilotZeroAcceptance {
+        /// Index of the pilot's stage; 0 is the base.
+        stage: usize,
+        /// Its inverse temperature.
+        beta: f64,
+    },
+    /// Shifts of a [drift modifier](crate::drift::DriftModifier) that were too long for the schedule, and were cut to the
+    /// kernel's bound.
+    #[error(
+        "{:.1}% of the shifts were cut at stage {stage} (beta = {}), the longest from {longest:.3}: \
+         modes may be left behind, which the effective sample size does not show; use more stages",
+        100.0 * share,
+        short(*beta)
+    )]
+    ShiftsCut {
+        /// Index of the stage with the largest share of cuts, 1 to K.
+        stage: usize,
+        /// Inverse temperature it reaches.
+        beta: f64,
+        /// Share of its chains whose shift was cut.
+        share: f64,
+        /// The longest shift before the cut, in units of the state.
+        longest: f64,
+    },
 }
 
 fn sureness(confidence: f64) -> String {
@@ -362,6 +457,15 @@ impl Warning {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fault_of_a_pilot_reads_as_that_of_a_run() {
+        let (stage, beta) = (3, 0.25);
+        let of_run = Warning::ZeroAcceptance { stage, beta };
+        let of_pilot = Warning::PilotZeroAcceptance { stage, beta };
+        assert_eq!(of_pilot.to_string(), format!("in the pilot, {of_run}"));
+        assert_eq!(of_pilot.name(), format!("Pilot{}", of_run.name()));
+    }
 
     #[test]
     fn large_counts_are_powers_of_ten() {

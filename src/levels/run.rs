@@ -8,7 +8,7 @@ use rand::RngExt;
 use super::island::Shell;
 use super::search::Found;
 use crate::bidirectional::{Approximate, TargetSamples};
-use crate::estimate::{Estimate, Headline, Warning, certified_lower_bound};
+use crate::estimate::{Estimate, Warning, certified_lower_bound, log_z_by_methods, write_headline};
 use crate::kernel::Decisions;
 use crate::num::{WeightSums, WeightedMean, log_mean_exp};
 use crate::random::{Purpose, stream};
@@ -74,11 +74,14 @@ impl<S> Merge for Islands<S> {
 
 /// One level of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct LevelSummary {
     /// The level of the log likelihood; `-inf` for the edge of the states of likelihood 0.
+    #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_value"))]
     pub level: f64,
     /// Estimate of `log X_t`, the log of the prior mass above it; `-inf` where no island has a state there.
+    #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_value"))]
     pub log_mass: f64,
     /// Mean acceptance probability of the moves above it; `None` where the kernel makes no accept-reject
     /// decision.
@@ -92,15 +95,18 @@ pub struct LevelSummary {
 ///
 /// In its estimate and its warnings an island is what a chain is in a [`Run`](crate::ais::Run).
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
 pub struct LevelsRun<S> {
     /// The log of each island's estimate of Z.
+    #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_values"))]
     estimates: Vec<f64>,
     estimate: Estimate,
     information: f64,
     levels: Vec<LevelSummary>,
     warnings: Vec<Warning>,
     states: Vec<S>,
+    #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_values"))]
     log_weights: Vec<f64>,
     /// For each state its island.
     islands: Vec<usize>,
@@ -183,6 +189,14 @@ impl<S> LevelsRun<S> {
     /// The 95% confidence interval of log Z, made of the islands as [`Estimate::interval_at`] says.
     pub fn interval(&self) -> (f64, f64) {
         self.estimate.interval()
+    }
+
+    /// Returns the confidence interval of log Z at another level in (0, 1).
+    ///
+    /// # Errors
+    /// A level outside (0, 1).
+    pub fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
+        self.estimate.interval_at(level)
     }
 
     /// A lower bound on log Z that holds with probability `confidence`, from the islands, whose estimates are
@@ -356,18 +370,10 @@ fn find_warnings(estimate: &Estimate, found: &Found, levels: &[LevelSummary]) ->
 /// a line for each warning.
 impl<S> fmt::Display for LevelsRun<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let headline = Headline {
-            log_z: self.log_z(),
-            error: self.standard_error(),
-            interval: self.interval(),
-            kind: "",
-            details: format!(
-                "{} levels, {:.1e} evaluations",
-                self.levels.len(),
-                self.evaluations as f64
-            ),
-            warnings: &self.warnings,
-        };
-        headline.fmt(f)
+        let (levels, evaluations) = (self.levels.len(), self.evaluations as f64);
+        let details = format_args!("{levels} levels, {evaluations:.1e} evaluations");
+        write_headline(f, self, "", details)
     }
 }
+
+log_z_by_methods! { [S] LevelsRun<S> }

@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
+use crate::estimate::Warning;
 use crate::kernel::TransitionKernel;
 use crate::num::setters;
 use crate::path::{AnnealingPath, dimension};
@@ -12,7 +13,7 @@ use crate::pilot::knot_chains::KnotChains;
 use crate::pilot::metric::nothing_changes;
 use crate::pilot::survey::Survey;
 use crate::pilot::warning::few_chains;
-use crate::pilot::{OptimizedSchedule, PilotWarning, ScheduleOptimizer};
+use crate::pilot::{OptimizedSchedule, ScheduleOptimizer};
 use crate::schedule::Schedule;
 use crate::work::{Execution, Listener, Progress};
 use crate::{Error, Result};
@@ -137,11 +138,11 @@ fn floored(costs: &[f64]) -> Result<Vec<f64>> {
 }
 
 /// The warnings of segments whose cost is below the floor.
-fn negligible(costs: &[f64]) -> impl Iterator<Item = PilotWarning> {
+fn negligible(costs: &[f64]) -> impl Iterator<Item = Warning> {
     let floor = floor(costs);
     let costs = costs.iter().copied().enumerate();
     let low = costs.filter(move |(_, cost)| *cost < floor);
-    low.map(|(segment, cost)| PilotWarning::NegligibleCost { segment, cost })
+    low.map(|(segment, cost)| Warning::PilotNegligibleCost { segment, cost })
 }
 
 /// Numbers of steps `K_j >= 1` that add up to `steps` and make `sum_j F_j / K_j` least: each

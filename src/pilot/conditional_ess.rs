@@ -4,13 +4,14 @@ use std::ops::{ControlFlow, Range};
 use std::time::Instant;
 
 use super::survey_run::{BLOCK, Pilot};
+use crate::estimate::Warning;
 use crate::kernel::{Block, TransitionKernel, Workspace, refuse_stages};
 use crate::num::{WeightSums, setters};
 use crate::path::{AnnealingPath, Intermediate, dimension};
 use crate::pilot::metric::{interpolate, nothing_changes};
 use crate::pilot::survey::{COLLAPSED, Survey};
 use crate::pilot::warning::{dead_chains, few_chains, near_collapse};
-use crate::pilot::{OptimizedSchedule, PilotWarning, ScheduleOptimizer};
+use crate::pilot::{OptimizedSchedule, ScheduleOptimizer};
 use crate::population::Populations;
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
@@ -200,7 +201,7 @@ struct Pass {
     /// Distance covered up to each beta.
     distances: Vec<f64>,
     /// Of weights near collapse, and of few or dead chains.
-    warnings: Vec<PilotWarning>,
+    warnings: Vec<Warning>,
     /// Evaluations of each chain.
     evaluations: usize,
 }
@@ -222,7 +223,7 @@ struct Passing<'p, P: AnnealingPath, W> {
     /// The length in beta of the last stage.
     length: f64,
     /// A weight near collapse, where there was one.
-    collapse: Option<PilotWarning>,
+    collapse: Option<Warning>,
 }
 
 impl<'p, P, K> PassTask<'_, 'p, P, K>
@@ -333,7 +334,7 @@ impl Pass {
 }
 
 /// Refuses a population of which one chain carries nearly all the weight, and warns of few.
-fn check_weights(weights: &WeightSums, chains: usize, beta: f64) -> Result<Option<PilotWarning>> {
+fn check_weights(weights: &WeightSums, chains: usize, beta: f64) -> Result<Option<Warning>> {
     match weights.effective_sample_size() {
         effective_sample_size if effective_sample_size < COLLAPSED => Err(Error::PilotCollapsed {
             effective_sample_size,

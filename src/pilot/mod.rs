@@ -24,12 +24,12 @@ pub(crate) use metric::interpolate;
 pub use survey::{DerivativeRecorder, Survey, SurveyPoint};
 pub use survey_run::Pilot;
 pub use varopt::VarOpt;
-pub use warning::PilotWarning;
 
 use std::ops::ControlFlow;
 
 use crate::Result;
 use crate::ais::Progress;
+use crate::estimate::Warning;
 use crate::kernel::TransitionKernel;
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
@@ -103,7 +103,7 @@ pub struct OptimizedSchedule {
     pub schedule: Schedule,
     /// Reasons to doubt it. A run along it is unbiased all the same; the schedule may be far from
     /// the best.
-    pub warnings: Vec<PilotWarning>,
+    pub warnings: Vec<Warning>,
     /// Evaluations of the density in the pilot; a gradient is one more.
     pub evaluations: u64,
     /// Wall time in seconds.

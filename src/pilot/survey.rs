@@ -5,7 +5,6 @@ use crate::estimate::Warning;
 use crate::kernel::{Block, Stage};
 use crate::num::WeightedVariance;
 use crate::path::Intermediate;
-use crate::pilot::PilotWarning;
 use crate::pilot::metric::{Metric, check_not_negative};
 use crate::pilot::warning::{dead_chains, few_chains, few_steps, near_collapse};
 use crate::schedule::Schedule;
@@ -193,14 +192,14 @@ impl Survey {
 
     /// Reasons to doubt a schedule chosen by this survey.
     ///
-    /// [`NearCollapse`](PilotWarning::NearCollapse) for weights near collapse;
-    /// [`FewChains`](PilotWarning::FewChains) for fewer than ten;
-    /// [`FewSteps`](PilotWarning::FewSteps) for fewer than 20;
-    /// [`NothingVaries`](PilotWarning::NothingVaries) for a point where nothing does; and, as
-    /// [`PilotWarning::Run`], [`Warning::DeadChains`], [`Warning::ZeroAcceptance`] and
-    /// [`Warning::ConcentratedVariance`] for one step of the pilot that adds most of the variance,
-    /// since it leaps over what a schedule should resolve or the path has a jump.
-    pub fn warnings(&self) -> Vec<PilotWarning> {
+    /// [`PilotNearCollapse`](Warning::PilotNearCollapse) for weights near collapse;
+    /// [`PilotFewChains`](Warning::PilotFewChains) for fewer than ten;
+    /// [`PilotFewSteps`](Warning::PilotFewSteps) for fewer than 20;
+    /// [`PilotNothingVaries`](Warning::PilotNothingVaries) for a point where nothing does;
+    /// [`PilotDeadChains`](Warning::PilotDeadChains); [`PilotZeroAcceptance`](Warning::PilotZeroAcceptance);
+    /// [`PilotConcentratedVariance`](Warning::PilotConcentratedVariance) for one step of the pilot that adds most of the
+    /// variance, since it leaps over what a schedule should resolve or the path has a jump.
+    pub fn warnings(&self) -> Vec<Warning> {
         let near_collapse = self
             .lowest_ess()
             .and_then(|point| near_collapse(point.effective_sample_size, self.chains, point.beta));
@@ -210,14 +209,14 @@ impl Survey {
 
     /// The warnings that concern a schedule chosen by the chains as they are, whatever their
     /// weights.
-    pub(crate) fn unweighted_warnings(&self) -> Vec<PilotWarning> {
+    pub(crate) fn unweighted_warnings(&self) -> Vec<Warning> {
         self.warnings_of(|point| point.unweighted_variance)
     }
 
-    fn warnings_of(&self, variance: impl Fn(&SurveyPoint) -> f64) -> Vec<PilotWarning> {
+    fn warnings_of(&self, variance: impl Fn(&SurveyPoint) -> f64) -> Vec<Warning> {
         let points = &self.points;
         let constant = points.iter().find(|point| variance(point) == 0.0);
-        let constant = constant.map(|point| PilotWarning::NothingVaries {
+        let constant = constant.map(|point| Warning::PilotNothingVaries {
             stage: point.stage,
             beta: point.beta,
         });
@@ -227,8 +226,8 @@ impl Survey {
             few_steps(points.last().map_or(0, |point| point.stage)),
             dead_chains(dead, self.chains),
             constant,
-            self.concentrated().map(PilotWarning::Run),
-            self.stuck().map(PilotWarning::Run),
+            self.concentrated(),
+            self.stuck(),
         ];
         warnings.into_iter().flatten().collect()
     }
@@ -243,7 +242,7 @@ impl Survey {
         let share = added(most) / total;
         let (stage, beta) = (most[1].stage, most[1].beta);
         (self.points.len() > 10 && total > 0.5 && share > 0.5)
-            .then_some(Warning::ConcentratedVariance { stage, beta, share })
+            .then_some(Warning::PilotConcentratedVariance { stage, beta, share })
     }
 
     /// The warning of the first point before which fewer than one proposal in a thousand was
@@ -252,7 +251,7 @@ impl Survey {
         let refuses = |point: &&SurveyPoint| point.acceptance.is_some_and(|rate| rate < 1e-3);
         let point = self.points.iter().find(refuses)?;
         let (stage, beta) = (point.stage, point.beta);
-        Some(Warning::ZeroAcceptance { stage, beta })
+        Some(Warning::PilotZeroAcceptance { stage, beta })
     }
 
     fn lowest_ess(&self) -> Option<&SurveyPoint> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::round::FinishedRound;
 use super::runner::Settings;
-use crate::estimate::{Headline, Warning, student};
+use crate::estimate::{Warning, log_z_by_methods, student, write_headline};
 use crate::kernel::Decisions;
 use crate::num::Moments;
 use crate::schedule::Schedule;
@@ -286,21 +286,13 @@ impl<S> TemperingRun<S> {
 /// and a line for each warning.
 impl<S> fmt::Display for TemperingRun<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let headline = Headline {
-            log_z: self.log_z(),
-            error: self.standard_error(),
-            interval: self.interval(),
-            kind: "",
-            details: format!(
-                "barrier {:.2}, {} round trips",
-                self.barrier(),
-                self.round_trips()
-            ),
-            warnings: &self.warnings,
-        };
-        headline.fmt(f)
+        let (barrier, trips) = (self.barrier(), self.round_trips());
+        let details = format_args!("barrier {barrier:.2}, {trips} round trips");
+        write_headline(f, self, "", details)
     }
 }
+
+log_z_by_methods! { [S] TemperingRun<S> }
 
 crate::num::deserialize_checked! {
     TemperingRun<S> {

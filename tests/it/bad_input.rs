@@ -13,7 +13,7 @@ use annealed::model::{
     Bernoulli, FunctionModel, Gaussian, GaussianMixture, Sampleable, UnnormalizedModel,
 };
 use annealed::path::{GaussianPath, GeometricPath, Intermediate, TemperedPath};
-use annealed::pilot::{Pilot, PilotWarning};
+use annealed::pilot::Pilot;
 use annealed::population::Population;
 use annealed::random::{Purpose, stream};
 use annealed::schedule::Schedule;
@@ -282,7 +282,7 @@ fn a_refused_move_beside_one_without_a_decision_is_none() {
     let last = run.stages().last().unwrap();
     assert!(last.acceptance.is_some_and(|rate| rate < 1e-3) && last.undecided > 0);
     let survey = Pilot::new(100, 100).survey(&path, &kernel, 1).unwrap();
-    let zero = |w: &PilotWarning| w.to_string().contains("accepted");
+    let zero = |w: &Warning| w.to_string().contains("accepted");
     assert!(!survey.warnings().iter().any(zero));
 }
 

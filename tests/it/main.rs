@@ -28,6 +28,7 @@ mod invariance;
 mod kernels;
 mod latin;
 mod levels;
+mod log_z;
 mod missing_mass;
 mod models;
 mod moments;

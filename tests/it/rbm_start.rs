@@ -85,7 +85,9 @@ fn a_search_by_few_effective_samples_says_so() -> annealed::Result<()> {
         let rbm = Rbm::new(weights(size), DVector::zeros(40), DVector::zeros(60))?;
         let start = StartSearch::new(256, stages).run(&rbm)?;
         let warnings = start.warnings_of(&run(&rbm, start.base(), stages)?);
-        Ok(warnings.iter().any(|warning| warning.name() == "WeakSearch"))
+        Ok(warnings
+            .iter()
+            .any(|warning| warning.name() == "WeakSearch"))
     };
     assert!(weak(1.0, 2)?);
     assert!(!weak(0.1, 300)?);

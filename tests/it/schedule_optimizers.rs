@@ -10,7 +10,7 @@ use annealed::model::{Gaussian, GaussianMixture, NormalizedModel, UnnormalizedMo
 use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, Intermediate};
 use annealed::pilot::{
     BinnedSchedule, ConstantConditionalEss, DerivativeRecorder, Friction, KnotChains, Metric,
-    Pilot, PilotWarning, ScheduleOptimizer, Survey, SurveyPoint, VarOpt,
+    Pilot, ScheduleOptimizer, Survey, SurveyPoint, VarOpt,
 };
 use annealed::rbm::{BaseRate, BlockGibbs, ExactMatching, Rbm, RbmPath};
 use annealed::schedule::Schedule;
@@ -400,7 +400,7 @@ fn a_collapsed_pilot_is_an_error() {
     let survey = pilot.survey(&path, &kernel, 1).unwrap();
     assert!(matches!(
         survey.warnings()[0],
-        PilotWarning::NearCollapse { .. }
+        Warning::PilotNearCollapse { .. }
     ));
     let binned = BinnedSchedule::new(Schedule::linear(5).unwrap());
     assert!(collapsed(binned.schedule(&survey, 100).unwrap_err()));
@@ -437,7 +437,7 @@ fn optimizers_hand_on_what_their_pilots_warn_of() {
         let warnings = warnings_with(1e-3, optimizer);
         matches!(
             warnings[..],
-            [PilotWarning::NearCollapse { ess, chains: 60, .. }] if (1.1..5.0).contains(&ess)
+            [Warning::PilotNearCollapse { ess, chains: 60, .. }] if (1.1..5.0).contains(&ess)
         )
     };
     let pilot = Pilot::new(60, 60);
@@ -457,7 +457,7 @@ fn optimizers_hand_on_what_their_pilots_warn_of() {
     let binned = BinnedSchedule::new(knots);
     assert!(matches!(
         warnings_with(2.0, &binned)[..],
-        [PilotWarning::NegligibleCost { segment: 2, cost }] if cost < 0.1
+        [Warning::PilotNegligibleCost { segment: 2, cost }] if cost < 0.1
     ));
     assert_eq!(
         warnings_with(2.0, &BinnedSchedule::new(Schedule::linear(3).unwrap())),
@@ -486,7 +486,7 @@ fn pilots_of_few_chains_are_doubted_and_of_one_refused() {
     for found in optimized(8) {
         let warnings = found.unwrap().warnings;
         assert!(
-            warnings.contains(&PilotWarning::FewChains { chains: 8 }),
+            warnings.contains(&Warning::PilotFewChains { chains: 8 }),
             "{warnings:?}"
         );
     }
@@ -514,7 +514,7 @@ fn a_pilot_of_a_few_steps_warns() {
         let found = friction.optimize(&path, &PerfectTransitions, 50, 1);
         let warnings = found.unwrap().warnings;
         assert!(
-            warnings.contains(&PilotWarning::FewSteps { steps }),
+            warnings.contains(&Warning::PilotFewSteps { steps }),
             "{steps}: {warnings:?}"
         );
     }
@@ -574,9 +574,7 @@ fn a_jump_of_the_path_is_a_warning_or_an_error() {
     for optimizer in optimizers {
         let warnings = optimizer.optimize(&path, &kernel, 30, 1).unwrap().warnings;
         let jump = warnings.iter().find_map(|warning| match warning {
-            PilotWarning::Run(Warning::ConcentratedVariance { beta, share, .. }) => {
-                Some((*beta, *share))
-            }
+            Warning::PilotConcentratedVariance { beta, share, .. } => Some((*beta, *share)),
             _ => None,
         });
         let (beta, share) = jump.unwrap();
@@ -640,16 +638,16 @@ fn surveys_that_say_nothing_are_refused() {
     let warnings = accepted.warnings();
     assert!(matches!(
         warnings[0],
-        PilotWarning::NearCollapse {
+        Warning::PilotNearCollapse {
             chains: 10,
             beta: 1.0,
             ..
         }
     ));
-    assert_eq!(warnings[1], PilotWarning::FewSteps { steps: 2 });
+    assert_eq!(warnings[1], Warning::PilotFewSteps { steps: 2 });
     assert!(matches!(
         warnings[2],
-        PilotWarning::Run(Warning::ZeroAcceptance { stage: 0, .. })
+        Warning::PilotZeroAcceptance { stage: 0, .. }
     ));
     for bad in [-1.0, f64::NAN, f64::INFINITY] {
         let mut points = good;
@@ -675,7 +673,7 @@ fn surveys_that_say_nothing_are_refused() {
     points[0].derivative_variance = 1.0;
     let vanishing = survey(&points).unwrap();
     assert!(VarOpt::default().schedule(&vanishing, 5).is_ok());
-    assert!(vanishing.warnings().contains(&PilotWarning::NothingVaries {
+    assert!(vanishing.warnings().contains(&Warning::PilotNothingVaries {
         stage: 1,
         beta: 0.5
     }));
@@ -824,10 +822,10 @@ fn chains_that_die_leave_schedules_sound() {
         assert!(
             matches!(
                 warnings[..],
-                [PilotWarning::Run(Warning::DeadChains {
+                [Warning::PilotDeadChains {
                     dead: 30..70,
                     chains: 100
-                })]
+                }]
             ),
             "{warnings:?}"
         );

@@ -9,7 +9,7 @@ use annealed::kernel::{Hmc, RandomWalkMetropolis, Tunable};
 use annealed::levels::LevelPath;
 use annealed::model::{Differentiable, FunctionModel, Gaussian, GradientModel, UniformBox};
 use annealed::path::TemperedPath;
-use annealed::pilot::{Friction, Pilot, PilotWarning, ScheduleOptimizer, VarOpt};
+use annealed::pilot::{Friction, Pilot, ScheduleOptimizer, VarOpt};
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
 use nalgebra::DVector;
@@ -72,7 +72,7 @@ fn tuning_and_pilots_succeed_for_each_seed() {
         assert!(tuned.kernel.step_size().at(1.0) > 0.1, "{tuned}");
         let friction = Friction::default().pilot(pilot);
         let found = friction.optimize(&path, &tuned.kernel, 30, seed).unwrap();
-        let [PilotWarning::Run(Warning::DeadChains { dead, chains })] = found.warnings[..] else {
+        let [Warning::PilotDeadChains { dead, chains }] = found.warnings[..] else {
             panic!("{:?}", found.warnings);
         };
         let alive = (chains - dead) as f64 / chains as f64;

@@ -1,0 +1,204 @@
+//! The face that all results show: log Z with its error, and the line in which it is written.
+
+use std::fmt::{self, Display, Formatter};
+
+use super::Warning;
+use crate::{Error, Result};
+
+/// A result that estimates log Z, with its uncertainty, its cost and reasons to doubt it.
+///
+/// All results implement it by their methods of the same names, whose documentation says how each of them comes by its
+/// figures. By it results of several methods stand side by side. As text each is one line, and a line for each warning.
+///
+/// ```
+/// use annealed::prelude::*;
+///
+/// let target = Gaussian::isotropic(DVector::from_element(2, 1.0), 0.5)?;
+/// let path = GeometricPath::new(Gaussian::standard(2)?, &target);
+/// let kernel = RandomWalkMetropolis::new(0.5)?;
+/// let run = Ais::new(&path, &kernel).schedule(Schedule::linear(50)?).chains(500).run()?;
+/// let tempered = Tempering::new(&path, &kernel).schedule(Schedule::linear(8)?).run()?;
+/// let results: [&dyn LogZ; 2] = [&run, &tempered];
+/// for result in results {
+///     println!("{result}, {} evaluations in {:.1} s", result.evaluations(), result.seconds());
+/// #   assert!((result.log_z() - target.log_normalizer()).abs() < 5.0 * result.standard_error());
+/// }
+/// # Ok::<(), annealed::Error>(())
+/// ```
+pub trait LogZ: Display {
+    /// Returns the estimate of log Z, that of the target.
+    fn log_z(&self) -> f64;
+
+    /// Returns the standard error of [`log_z`](Self::log_z).
+    fn standard_error(&self) -> f64;
+
+    /// Returns the confidence interval of log Z at a level in (0, 1), lower and upper bound.
+    ///
+    /// # Errors
+    /// A level outside (0, 1).
+    fn interval_at(&self, level: f64) -> Result<(f64, f64)>;
+
+    /// Returns the 95% confidence interval of log Z, lower and upper bound.
+    ///
+    /// # Panics
+    /// Where [`interval_at`](Self::interval_at) refuses this level.
+    fn interval(&self) -> (f64, f64) {
+        self.interval_at(0.95).expect("0.95 is a level")
+    }
+
+    /// Returns a lower bound on log Z that holds with probability `confidence`; `None` unless the method says otherwise.
+    ///
+    /// Such a [bound](crate::estimate::certified_lower_bound) follows from independent and unbiased estimates of Z. A
+    /// [`TemperingRun`](crate::tempering::TemperingRun) and a [`Bridge`](crate::bidirectional::Bridge) have none, and a
+    /// [`ReverseRun`](crate::bidirectional::ReverseRun) has estimates of 1/Z.
+    ///
+    /// # Errors
+    /// A confidence outside (0, 1).
+    fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
+        Error::check_inner_fraction("confidence", confidence).map(|()| None)
+    }
+
+    /// Returns reasons to doubt the result; none where the list is empty.
+    fn warnings(&self) -> &[Warning];
+
+    /// Returns the number of evaluations of the density that the result has cost, as its kernel
+    /// [counts](crate::kernel::TransitionKernel::evaluations) them; a gradient is one more.
+    fn evaluations(&self) -> u64;
+
+    /// Returns the wall time in seconds, summed over parts and calls.
+    fn seconds(&self) -> f64;
+}
+
+/// Implements [`LogZ`] by the methods of the same names that a result has.
+macro_rules! log_z_by_methods {
+    ([$($parameters:tt)*] $result:ty) => {
+        impl<$($parameters)*> $crate::estimate::LogZ for $result {
+            fn log_z(&self) -> f64 {
+                Self::log_z(self)
+            }
+
+            fn standard_error(&self) -> f64 {
+                Self::standard_error(self)
+            }
+
+            fn interval_at(&self, level: f64) -> $crate::Result<(f64, f64)> {
+                Self::interval_at(self, level)
+            }
+
+            fn interval(&self) -> (f64, f64) {
+                Self::interval(self)
+            }
+
+            fn certified_lower_bound(&self, confidence: f64) -> $crate::Result<Option<f64>> {
+                Self::certified_lower_bound(self, confidence)
+            }
+
+            fn warnings(&self) -> &[$crate::estimate::Warning] {
+                Self::warnings(self)
+            }
+
+            fn evaluations(&self) -> u64 {
+                Self::evaluations(self)
+            }
+
+            fn seconds(&self) -> f64 {
+                Self::seconds(self)
+            }
+        }
+    };
+}
+pub(crate) use log_z_by_methods;
+
+/// Writes `log Z = 208.631 +- 0.021 (kind; 95% interval 208.590 to 208.672, details)`, and a line for each warning. The
+/// kind of estimate is empty for a forward run.
+pub(crate) fn write_headline(
+    f: &mut Formatter<'_>,
+    result: &dyn LogZ,
+    kind: &str,
+    details: impl Display,
+) -> fmt::Result {
+    let (error, (lower, upper)) = (result.standard_error(), result.interval());
+    let digits = decimals(error);
+    let joint = if kind.is_empty() { "" } else { "; " };
+    write!(f, "log Z = ")?;
+    write_value(f, result.log_z(), error)?;
+    write!(f, " ({kind}{joint}95% interval ")?;
+    write!(f, "{lower:.digits$} to {upper:.digits$}, {details})")?;
+    let mut warnings = result.warnings().iter();
+    warnings.try_for_each(|warning| write!(f, "\nwarning: {warning}"))
+}
+
+/// Writes `208.631 +- 0.021`.
+pub(super) fn write_value(f: &mut Formatter<'_>, value: f64, error: f64) -> fmt::Result {
+    let digits = decimals(error);
+    write!(f, "{value:.digits$} +- {error:.digits$}")
+}
+
+/// Returns the decimals of a figure with this error: three, and two digits of an error below .001.
+fn decimals(error: f64) -> usize {
+    match error > 0.0 && error < 1e-3 {
+        true => 1 + (-error.log10().floor()).min(14.0) as usize,
+        false => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A result with this error.
+    struct Fixed(f64);
+
+    impl LogZ for Fixed {
+        fn log_z(&self) -> f64 {
+            16.153_226_7
+        }
+
+        fn standard_error(&self) -> f64 {
+            self.0
+        }
+
+        fn interval_at(&self, _level: f64) -> Result<(f64, f64)> {
+            Ok((16.153_220_2, 16.153_230_1))
+        }
+
+        fn warnings(&self) -> &[Warning] {
+            &[]
+        }
+
+        fn evaluations(&self) -> u64 {
+            1
+        }
+
+        fn seconds(&self) -> f64 {
+            0.0
+        }
+    }
+
+    impl Display for Fixed {
+        fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+            write_headline(f, self, "reverse", "ESS 9 of 10")
+        }
+    }
+
+    #[test]
+    fn digits_follow_the_error() {
+        let line = |error: f64| Fixed(error).to_string();
+        assert_eq!(
+            line(2.5e-6),
+            "log Z = 16.1532267 +- 0.0000025 (reverse; 95% interval 16.1532202 to 16.1532301, ESS 9 of 10)"
+        );
+        for (error, expected) in [(0.021, "16.153 +- 0.021 "), (0.0, "16.153 +- 0.000 ")] {
+            assert!(line(error).contains(expected), "{}", line(error));
+        }
+        assert!(line(f64::NAN).contains("16.153 +- NaN"));
+        assert!(line(1e-300).contains(" +- 0.000000000000000 "));
+    }
+
+    #[test]
+    fn no_bound_is_certified_unless_a_result_says_so() {
+        let result: &dyn LogZ = &Fixed(0.1);
+        assert_eq!(result.certified_lower_bound(0.9).unwrap(), None);
+        assert!(result.certified_lower_bound(1.0).is_err());
+    }
+}
