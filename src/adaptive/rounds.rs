@@ -36,7 +36,7 @@ use crate::{Error, Result};
 /// It ends by what is set, and [`RoundsRun::stopped_by`] says by which:
 /// - With a [`budget`](Self::budget) of evaluations at most a quarter is spent before the last round, which
 ///   takes the rest.
-/// - With a [`standard_error`](Self::standard_error) it ends at the round that reaches it. Where none does, the run
+/// - With a standard error ([`until_error`](Self::until_error)) it ends at the round that reaches it. Where none does, it
 ///   [warns](crate::estimate::Warning::ErrorNotReached).
 /// - It ends after a [number of rounds](Self::rounds) in any case; 8 unless set.
 ///
