@@ -23,7 +23,7 @@ where
     /// same bits as that of [`run`](Self::run), whatever the number of processes and threads; the others have `None`.
     ///
     /// Rank r of n takes the blocks b of ladders with `b mod n = r` through all rounds. After each round, rank 0
-    /// gathers the figures, places the betas anew and tells the others. All wait for the slowest then, so that each
+    /// gathers figures and states, places the betas anew and tells the others. All wait for the slowest then, so that each
     /// rank should have the same number of blocks. For what is needed of MPI, for budgets, the progress callback and
     /// threads see [`Ais::run_on`](crate::ais::Ais::run_on).
     ///
