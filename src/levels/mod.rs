@@ -16,6 +16,7 @@ mod runner;
 #[cfg(feature = "checkpoint")]
 mod saved;
 mod search;
+mod settings;
 mod state;
 
 pub use path::{LevelAt, LevelPath, LevelPrior};
