@@ -1,7 +1,7 @@
 //! Numerics apart from annealing: sums in log space, running moments, minimisation, quadrature,
 //! instruction sets, serialisation.
 
-#[cfg(test)]
+#[cfg(all(test, feature = "npz"))]
 pub(crate) mod allocation;
 mod elementary;
 pub(crate) mod engine;

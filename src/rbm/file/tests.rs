@@ -98,15 +98,8 @@ fn check_damaged(file: &[u8], read: impl Fn(&[u8]) -> bool) {
     }
 }
 
-#[cfg(feature = "checkpoint")]
 fn largest_allocation<T>(work: impl FnOnce() -> T) -> usize {
     crate::num::allocation::largest_allocation(work).1
-}
-
-#[cfg(not(feature = "checkpoint"))]
-fn largest_allocation<T>(work: impl FnOnce() -> T) -> usize {
-    work();
-    0
 }
 
 #[test]
