@@ -8,6 +8,7 @@ use super::rounds::Rounds;
 use super::rounds_run::RoundsRun;
 use super::smc::{Adaptation, AdaptiveRun};
 use crate::Result;
+use crate::ais::Along;
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::path::AnnealingPath;
 use crate::work::mpi::SharedJob;
@@ -30,7 +31,7 @@ where
         let agree = |ranks: &mut _| self.agree(ranks, None);
         let later = self.second_pass();
         SharedJob::on(world, &self.execution, agree, |job| {
-            self.go_with(job, &later)
+            self.go_with(job, &later, Along::new)
         })
     }
 }
@@ -52,7 +53,7 @@ where
         let agree = |ranks: &mut _| self.agree(ranks, None);
         let (first, later) = self.first()?;
         SharedJob::on(world, &self.execution, agree, |job| {
-            self.go_with(&first, &later, job)
+            self.go_with(&first, &later, Along::new, job)
         })
     }
 }

@@ -13,7 +13,7 @@ use super::first_pass::{FirstPass, Later};
 use super::rounds_run::{Round, RoundsRun};
 use super::smc::{Adaptation, Adapted};
 use super::tuner::Tuner;
-use crate::ais::{Ais, AisTask, Run};
+use crate::ais::{Ais, AisTask, Along, Run};
 use crate::estimate::Warning;
 use crate::kernel::{TransitionKernel, Tunable};
 use crate::model::NormalizedModel;
@@ -162,7 +162,7 @@ where
     /// is finished.
     pub fn run(&self) -> Result<RoundsRun<P::State, K>> {
         let (first, later) = self.first()?;
-        let run = self.go_with(&first, &later, &mut Job::new(&self.execution)?)?;
+        let run = self.go_with(&first, &later, Along::new, &mut Job::new(&self.execution)?)?;
         Ok(run.expect("the only process leads"))
     }
 
@@ -187,12 +187,11 @@ where
         &'s self,
         first: &'s Adaptation<'p, P, K>,
         later: Later<'s>,
+        along: fn(&'p P, K) -> Along<'p, P, K>,
         job: &mut J,
     ) -> Result<Option<Finished<P, K>>>
     where
-        J: Runs<FirstPass<'s, 'p, P, K>>
-            + Runs<RoundTask<'s, 'p, P, K>>
-            + Carries<Reached<P::State, K>>,
+        J: Runs<FirstPass<'s, 'p, P, K>> + Runs<RoundTask<'s, P>> + Carries<Reached<P::State, K>>,
     {
         let mut at = match job.carried()? {
             Some(at) => at,
@@ -206,13 +205,14 @@ where
         while at.stopped_by.is_none() {
             let (now, is_last) = self.stages(at.stages, at.spent, at.rounds.len())?;
             let begun = Instant::now();
-            let round = self.round(&at.kernel, at.barrier.schedule(now)?, at.seeds.next_u64())?;
+            let schedule = at.barrier.schedule(now)?;
+            let round = self.round(&at.kernel, schedule, at.seeds.next_u64(), along)?;
             let closed = job.run(&round)?;
             leads = closed.is_some();
             let reached = closed.map(|closed| match closed.stopped_by {
                 Some(by) => self.stopped(at, by),
                 None => {
-                    let run = round.result(closed, begun.elapsed().as_secs_f64());
+                    let run = round.result(closed, begun.elapsed().as_secs_f64()).result();
                     self.after(at, run, (now, is_last), begun)
                 }
             });
@@ -293,17 +293,19 @@ where
         let budget = self.until_error.and_then(|error| last.budget_for(error));
         let warning = Warning::error_not_reached(self.until_error, reached, chains, budget);
         last.run.warn(warning);
-        last.run.warn_of_missed_mass(self.path);
+        last.run
+            .warn_of_missed_mass(&|states, steps| self.path.lower_bound(states, steps));
         last
     }
 
     /// One round along a schedule.
     fn round<'s>(
-        &self,
+        &'s self,
         kernel: &K,
         schedule: Schedule,
         seed: u64,
-    ) -> Result<RoundTask<'s, 'p, P, K>> {
+        along: fn(&'p P, K) -> Along<'p, P, K>,
+    ) -> Result<RoundTask<'s, P>> {
         let steps = schedule.steps();
         let shapes = self.tuner.map(|tuner| tuner.recorder(self.chains, steps));
         Ais::with_base_log_z(self.path, kernel.clone(), self.log_base_normalizer)
@@ -314,7 +316,7 @@ where
             .recorded_stages(steps.min(RECORDED))
             .resampling(Resampling::when_ess_below(0.5)?)
             .recorder((IntensityRecorder::default(), shapes))
-            .into_task()
+            .into_task(along)
     }
 
     /// Chain-steps of all rounds after a first pass of so many stages, if a small error does not end them before.
@@ -412,8 +414,12 @@ impl<S, K> From<Last<S, K>> for RoundsRun<S, K> {
 }
 
 /// The work of a round.
-pub(super) type RoundTask<'s, 'p, P, K> =
-    AisTask<'s, 'p, P, K, RoundRecorder<<P as AnnealingPath>::State>, <P as AnnealingPath>::State>;
+pub(super) type RoundTask<'s, P> = AisTask<
+    's,
+    <P as AnnealingPath>::State,
+    RoundRecorder<<P as AnnealingPath>::State>,
+    <P as AnnealingPath>::State,
+>;
 
 /// A round and those before it.
 type Finished<P, K> = RoundsRun<<P as AnnealingPath>::State, K>;

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use super::rounds::Rounds;
 use super::rounds_run::RoundsRun;
 use super::smc::{Adaptation, AdaptiveRun};
-use crate::ais::fingerprint;
+use crate::ais::{Along, fingerprint};
 use crate::estimate::Warning;
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::path::AnnealingPath;
@@ -89,7 +89,7 @@ where
     }
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Option<Self::Run>> {
-        self.go_with(job, &self.second_pass())
+        self.go_with(job, &self.second_pass(), Along::kept)
     }
 
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {
@@ -150,7 +150,7 @@ where
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Option<Self::Run>> {
         let (first, later) = self.first()?;
-        self.go_with(&first, &later, job)
+        self.go_with(&first, &later, Along::kept, job)
     }
 
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {

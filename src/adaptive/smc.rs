@@ -10,7 +10,7 @@ use super::covariance::Shapes;
 use super::first_pass::{FirstPass, Later};
 use super::rounds_run::estimate_by_run;
 use super::tuner::Tuner;
-use crate::ais::{Ais, AisTask, Run};
+use crate::ais::{Ais, AisTask, Along, Run};
 use crate::estimate::log_z_by_methods;
 use crate::kernel::{Repeat, TransitionKernel, Tunable, refuse_stages};
 use crate::model::NormalizedModel;
@@ -272,7 +272,7 @@ where
     /// As [`first_pass`](Self::first_pass) and [`Ais::run`].
     pub fn run(&self) -> Result<AdaptiveRun<P::State, K>> {
         let later = self.second_pass();
-        let run = self.go_with(&mut Job::new(&self.execution)?, &later)?;
+        let run = self.go_with(&mut Job::new(&self.execution)?, &later, Along::new)?;
         Ok(run.expect("the only process leads"))
     }
 
@@ -287,10 +287,11 @@ where
         &'s self,
         job: &mut J,
         later: Later<'s>,
+        along: fn(&'p P, Repeat<K>) -> Along<'p, P, Repeat<K>>,
     ) -> Result<Option<AdaptiveRun<P::State, K>>>
     where
         J: Runs<FirstPass<'s, 'p, P, K>>
-            + Runs<AisTask<'s, 'p, P, Repeat<K>, (), P::State>>
+            + Runs<AisTask<'s, P::State, (), P::State>>
             + Carries<Adapted<K>>,
     {
         let (counted, first) = match job.carried()? {
@@ -309,11 +310,13 @@ where
             .block_size(self.block_size)
             .seed(self.seed)
             .resampling(Resampling::every(1)?)
-            .into_task()?;
+            .into_task(along)?;
         let Some(closed) = job.run(&second)? else {
             return Ok(None);
         };
-        let second = second.result(closed, begun.elapsed().as_secs_f64() - counted)?;
+        let second = second
+            .result(closed, begun.elapsed().as_secs_f64() - counted)
+            .result()?;
         Ok(Some(AdaptiveRun { first, second }))
     }
 }

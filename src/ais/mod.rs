@@ -4,6 +4,7 @@
 //! ([`Warning`](crate::estimate::Warning)) and the weighted samples. A [`Recorder`] watches a run from
 //! inside. A [`PartialRun`] holds some chains of a run, so that several processes can share the work.
 
+mod along;
 mod block_result;
 mod figures;
 #[cfg(feature = "checkpoint")]
@@ -11,6 +12,7 @@ mod fingerprint;
 #[cfg(feature = "mpi")]
 mod on_ranks;
 mod partial;
+mod plan;
 mod probe;
 mod recorder;
 mod report;
@@ -22,6 +24,7 @@ mod settings;
 mod stages;
 mod task;
 
+pub(crate) use along::{Along, Annealing};
 #[cfg(feature = "checkpoint")]
 pub(crate) use fingerprint::fingerprint;
 pub use partial::PartialRun;
@@ -31,7 +34,7 @@ pub use run::Run;
 pub use runner::Ais;
 pub(crate) use settings::Settings;
 pub use stages::StageSummary;
-pub(crate) use task::{AisTask, BlockStreams, evaluations};
+pub(crate) use task::{AisTask, Keep};
 
 #[cfg(feature = "progress")]
 pub use crate::work::progress_bar;

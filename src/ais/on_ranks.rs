@@ -53,7 +53,7 @@ where
         P::State: Serialize + DeserializeOwned,
     {
         let run = self.shared(world, |states| states)?;
-        Ok(run.map(|run| self.judged(run)))
+        Ok(run.map(|run| self.plan().judged(run)))
     }
 
     /// As [`run_on`](Self::run_on), for states that serde cannot write, or that nobody needs: they stay where
@@ -71,15 +71,15 @@ where
         world: &dyn Communicator,
         keep: Keep<P::State, T>,
     ) -> Result<Option<Run<T, R>>> {
-        let probe = self.probe();
+        let plan = self.plan();
+        let probe = plan.probe();
         let agree = |ranks: &mut Ranks| {
             self.settings.check()?;
             self.settings.agree(ranks, None, probe.as_ref())
         };
         SharedJob::on(world, &self.execution, agree, |job| {
-            let part = self.go_with(job, keep)?;
-            part.map(|part| self.reached(part.probed(probe.clone())))
-                .transpose()
+            let part = plan.go_with(job, keep)?;
+            part.map(|part| plan.reached(part)).transpose()
         })
     }
 }

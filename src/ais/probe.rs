@@ -1,10 +1,10 @@
 //! A few chains, by which runs of another path or kernel are told from each other.
 
+use std::sync::Arc;
+
+use super::along::Annealing;
 use super::settings::Settings;
-use crate::kernel::{Block, TransitionKernel, check_stages};
-use crate::model::UnnormalizedModel;
-use crate::path::AnnealingPath;
-use crate::population::Population;
+use crate::kernel::check_stages;
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::work::caught;
@@ -45,55 +45,48 @@ struct Chain {
 }
 
 /// Returns the chains at their start, seen by the models of three stages.
-fn at_start<P: AnnealingPath>(path: &P, schedule: &Schedule, states: &[P::State]) -> Vec<Chain> {
+fn at_start<'t, S, R>(
+    along: &dyn Annealing<'t, S, R>,
+    schedule: &Schedule,
+    states: &[S],
+) -> Vec<Chain> {
     let stages = [1, schedule.steps().div_ceil(2), schedule.steps()];
-    let models = stages.map(|stage| path.at(schedule.betas()[stage]));
-    let seen = |x: &P::State| Chain {
-        base: finite(path.base().log_density(x)),
-        path: models
-            .iter()
-            .map(|model| finite(model.log_density(x)))
-            .collect(),
+    let seen = stages.map(|stage| along.log_densities(schedule.betas()[stage], states));
+    let chains = states.iter().enumerate().map(|(chain, state)| Chain {
+        base: finite(along.base_log_density(state)),
+        path: seen.iter().map(|seen| finite(seen[chain])).collect(),
         moved: Vec::new(),
-    };
-    states.iter().map(seen).collect()
-}
-
-/// Adds what the first stage made of the chains.
-fn moved<M: UnnormalizedModel>(chains: &mut [Chain], block: &Block<M::State>, model: &M) {
-    for (chain, found) in chains.iter_mut().enumerate() {
-        let log_density = model.log_density(&block.states()[chain]);
-        found.moved = vec![finite(block.log_weights()[chain]), finite(log_density)];
-    }
+    });
+    chains.collect()
 }
 
 impl Probe {
     /// That of a run with these settings; `None` where its chains meet an error or a panic, which the run will name.
-    pub(crate) fn of<'p, P, K>(path: &'p P, kernel: &K, settings: &Settings) -> Option<Self>
-    where
-        P: AnnealingPath,
-        K: TransitionKernel<P::At<'p>>,
-    {
-        let met = || Self::meet(path, kernel, settings);
+    pub(crate) fn of<'t, S, R>(
+        along: &Arc<dyn Annealing<'t, S, R> + 't>,
+        settings: &Settings,
+    ) -> Option<Self> {
+        let met = || Self::meet(along, settings);
         caught(met).ok().and_then(Result::ok)
     }
 
-    fn meet<'p, P, K>(path: &'p P, kernel: &K, settings: &Settings) -> Result<Self>
-    where
-        P: AnnealingPath,
-        K: TransitionKernel<P::At<'p>>,
-    {
+    fn meet<'t, S, R>(
+        along: &Arc<dyn Annealing<'t, S, R> + 't>,
+        settings: &Settings,
+    ) -> Result<Self> {
         let (schedule, betas) = (&settings.schedule, settings.schedule.betas());
-        check_stages("steps of the schedule", kernel.stages(), schedule)?;
-        let (chains, first) = (
-            CHAINS.min(settings.largest_block()),
-            stream(0, Purpose::Probe, 0),
-        );
-        let mut population: Population<'p, P, K::Workspace> =
-            Population::start(path, 0, chains, first)?;
-        let mut chains = at_start(path, schedule, population.block().states());
-        population.advance_to(kernel, betas[1])?;
-        moved(&mut chains, population.block(), population.stage().model);
+        check_stages("steps of the schedule", along.stages(), schedule)?;
+        let chains = 0..CHAINS.min(settings.largest_block());
+        let mut moved = Arc::clone(along).start(chains, stream(0, Purpose::Probe, 0))?;
+        let mut chains = at_start(along.as_ref(), schedule, moved.block().states());
+        moved.advance_to(betas[1])?;
+        let log_weights = moved.block().log_weights().iter();
+        let log_densities = along.log_densities(betas[1], moved.block().states());
+        for ((chain, &log_weight), log_density) in
+            chains.iter_mut().zip(log_weights).zip(log_densities)
+        {
+            chain.moved = vec![finite(log_weight), finite(log_density)];
+        }
         Ok(Self { chains })
     }
 

@@ -16,7 +16,7 @@ use crate::estimate::{
     log_z_by_methods, write_headline,
 };
 use crate::num::{Engine, WeightSums, log_mean_exp};
-use crate::path::{AnnealingPath, missed_mass};
+use crate::path::{LowerBound, missed_mass};
 use crate::schedule::Schedule;
 use crate::work::{Forest, Merge, Node, StoppedBy, coalesce, fold};
 
@@ -353,13 +353,13 @@ impl<S, R> Run<S, R> {
     }
 
     /// Warns where the interval lies below the path's lower bound from the final states.
-    pub(crate) fn warn_of_missed_mass(&mut self, path: &impl AnnealingPath<State = S>) {
+    pub(crate) fn warn_of_missed_mass(&mut self, bound: LowerBound<'_, S>) {
         let mut order: Vec<usize> = (0..self.chains()).collect();
         let log_weights = self.log_weights();
         order.sort_by(|&one, &other| log_weights[other].total_cmp(&log_weights[one]));
         let heaviest = order.iter().map(|&chain| &self.states()[chain]);
         let chain_steps = (self.chains() as u64).saturating_mul(self.schedule().steps() as u64);
-        self.warn(missed_mass(path, heaviest, chain_steps, self.interval().1));
+        self.warn(missed_mass(bound, heaviest, chain_steps, self.interval().1));
     }
 
     /// How far rounding may move log Z.

@@ -1,15 +1,16 @@
 //! The runner, which takes blocks of chains through a schedule.
 
 use std::ops::Range;
-use std::time::Instant;
+use std::sync::Arc;
 
-use super::block_result::BlockResult;
+use super::along::Along;
 use super::partial::PartialRun;
-use super::probe::Probe;
+use super::plan::Plan;
 use super::recorder::Recorder;
 use super::run::Run;
 use super::settings::Settings;
-use super::task::{AisTask, BlockStreams, Keep, evaluations};
+use super::task::{AisTask, Keep};
+use crate::Result;
 use crate::kernel::{Invariant, TransitionKernel};
 use crate::model::NormalizedModel;
 use crate::num::setters;
@@ -19,8 +20,7 @@ use crate::population::WasteFree;
 use crate::population::{CopyState, Selection};
 use crate::random::Purpose;
 use crate::schedule::Schedule;
-use crate::work::{Closed, Counts, Execution, Forest, Job, Merge, Runs, Task, controls};
-use crate::{Error, Result};
+use crate::work::{Execution, controls};
 
 /// Annealed importance sampling (Neal 2001): each chain starts at an exact sample of the base,
 /// passes the K stages of a schedule, and gathers the log weight
@@ -177,29 +177,6 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     }
 }
 
-impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>, R: Merge + Clone> Ais<'p, P, K, R> {
-    /// What tells path and kernel from others.
-    pub(crate) fn probe(&self) -> Option<Probe> {
-        Probe::of(self.path, &self.kernel, &self.settings)
-    }
-
-    /// The result of what was done of this run, which says whether it has reached the error asked for and missed mass.
-    pub(crate) fn concluded(&self, part: PartialRun<P::State, R>) -> Result<Run<P::State, R>> {
-        Ok(self.judged(self.reached(part)?))
-    }
-
-    /// The result, which says whether it has reached the error asked for.
-    pub(crate) fn reached<S>(&self, part: PartialRun<S, R>) -> Result<Run<S, R>> {
-        part.reached(self.execution.until_error)
-    }
-
-    /// The run, which says whether it has missed mass.
-    pub(crate) fn judged(&self, mut run: Run<P::State, R>) -> Run<P::State, R> {
-        run.warn_of_missed_mass(self.path);
-        run
-    }
-}
-
 impl<'p, P, K, R> Ais<'p, P, K, R>
 where
     P: AnnealingPath + Sync,
@@ -219,16 +196,23 @@ where
     /// model, kernel, recorder or progress callback, likewise; [`Error::AllWeightsZero`];
     /// [`Error::Stopped`] where the run was stopped before its first block was done.
     pub fn run(&self) -> Result<Run<P::State, R>> {
-        let part = self.go_with(&mut Job::new(&self.execution)?, |states| states)?;
-        let part = part.expect("the only process leads");
-        self.concluded(part.probed(self.probe()))
+        self.plan().run()
     }
 
-    /// Runs as a part of longer work, which counts it and may stop it.
-    pub(crate) fn run_within(&self, job: &mut Job<'_>) -> Result<Run<P::State, R>> {
-        let begun = Instant::now();
-        let task = self.task(0..self.settings.chains, |states| states)?;
-        self.part(job.extend(&task, Forest::new())?, begun).result()
+    /// Returns the run, the types of its path and kernel forgotten.
+    pub(crate) fn plan(&self) -> Plan<'_, P::State, R> {
+        self.plan_along(Along::new(self.path, &self.kernel))
+    }
+
+    /// Returns the run along its path by its kernel.
+    pub(crate) fn plan_along<'t>(&'t self, along: Along<'p, P, &'t K>) -> Plan<'t, P::State, R> {
+        Plan {
+            along: Arc::new(along),
+            settings: &self.settings,
+            execution: &self.execution,
+            recorder: &self.recorder,
+            copy: self.copy,
+        }
     }
 
     /// Runs the chains that a part or a finished run of the same seed lacks. The result has the bits of a run
@@ -250,95 +234,7 @@ where
     /// As [`run`](Self::run); a part with other settings, or with more chains; one of another path or kernel, as far
     /// as [a few chains](Self::run) show it.
     pub fn extend(&self, done: impl Into<PartialRun<P::State, R>>) -> Result<Run<P::State, R>> {
-        self.settings.check()?;
-        let mut done = done.into();
-        done.check()?;
-        done.check_order()?;
-        let (seconds, found) = (done.seconds, done.probe.take());
-        let done = done.continued(&self.settings)?;
-        let probe = self.probe();
-        Probe::check_found(probe.as_ref(), found.as_ref())?;
-        let part = self.extended(0..self.settings.chains, done)?;
-        let mut run = self.concluded(part.probed(probe))?;
-        run.add_seconds(seconds);
-        Ok(run)
-    }
-
-    /// Runs the chains of a range of which some are done.
-    fn extended(
-        &self,
-        chains: Range<usize>,
-        done: Forest<BlockResult<P::State, R>>,
-    ) -> Result<PartialRun<P::State, R>> {
-        let begun = Instant::now();
-        let task = self.task(chains, |states| states)?;
-        let mut job = Job::new(&self.execution)?;
-        job.foresee(task.cost(task.blocks()));
-        Ok(self.part(job.extend(&task, done)?, begun))
-    }
-
-    /// Runs all chains. Returns `None` in a process that does not lead.
-    pub(crate) fn go_with<'t, J, T>(
-        &'t self,
-        job: &mut J,
-        keep: Keep<P::State, T>,
-    ) -> Result<Option<PartialRun<T, R>>>
-    where
-        J: Runs<AisTask<'t, 'p, P, &'t K, R, T>>,
-        T: Send,
-    {
-        let begun = Instant::now();
-        let task = self.task(0..self.settings.chains, keep)?;
-        job.foresee(task.cost(task.blocks()));
-        let closed = job.run(&task)?;
-        Ok(closed.map(|closed| self.part(closed, begun)))
-    }
-
-    fn part<T>(&self, closed: Closed<BlockResult<T, R>>, begun: Instant) -> PartialRun<T, R> {
-        let cost = (
-            evaluations(self.path, &self.kernel),
-            begun.elapsed().as_secs_f64(),
-        );
-        PartialRun::of(self.settings.clone(), closed, cost)
-    }
-
-    /// Returns the work of this run, as a part of longer work.
-    pub(crate) fn into_task<'t>(self) -> Result<AisTask<'t, 'p, P, K, R, P::State>> {
-        self.settings.check()?;
-        let task = AisTask {
-            path: self.path,
-            kernel: self.kernel,
-            blocks: 0..self.settings.blocks(),
-            streams: BlockStreams::new(&self.settings, 0),
-            settings: self.settings,
-            recorder: self.recorder,
-            copy: self.copy,
-            samples: None,
-            keep: |states| states,
-        };
-        task.checked()
-    }
-
-    /// The work on these chains.
-    pub(crate) fn task<'t, T>(
-        &'t self,
-        chains: Range<usize>,
-        keep: Keep<P::State, T>,
-    ) -> Result<AisTask<'t, 'p, P, &'t K, R, T>> {
-        self.settings.check()?;
-        let blocks = self.settings.blocks_of(&chains)?;
-        let task = AisTask {
-            path: self.path,
-            kernel: &self.kernel,
-            settings: self.settings.clone(),
-            streams: BlockStreams::new(&self.settings, blocks.start),
-            blocks,
-            recorder: self.recorder.clone(),
-            copy: self.copy,
-            samples: None,
-            keep,
-        };
-        task.checked()
+        self.plan().extend(done.into())
     }
 
     /// Runs the chains of an index range only, as given by [`ranges`](Self::ranges). Merged by
@@ -351,12 +247,7 @@ where
     /// ([`block_size`](Self::block_size)), but for the last; [`until_error`](Self::until_error), since one
     /// part does not know the error of all.
     pub fn run_range(&self, chains: Range<usize>) -> Result<PartialRun<P::State, R>> {
-        if let Some(found) = self.execution.until_error {
-            let expected = "none for a part of a run, which does not know the error of all";
-            return Err(Error::invalid("until_error", found, expected));
-        }
-        let part = self.extended(chains, Forest::new())?;
-        Ok(part.probed(self.probe()))
+        self.plan().run_range(&chains)
     }
 
     /// Cuts the chains into at most `parts` ranges of whole blocks, about equally long, one for
@@ -367,6 +258,28 @@ where
     pub fn ranges(&self, parts: usize) -> Result<Vec<Range<usize>>> {
         self.settings.check()?;
         self.settings.ranges(parts)
+    }
+}
+
+impl<'p, P, K, R> Ais<'p, P, K, R>
+where
+    P: AnnealingPath<State: Send> + Sync,
+    K: TransitionKernel<P::At<'p>> + Send + Sync,
+    R: Recorder<P::At<'p>> + Send + Sync,
+{
+    /// Returns the work of this run, as a part of longer work.
+    pub(crate) fn into_task<'t>(
+        self,
+        along: fn(&'p P, K) -> Along<'p, P, K>,
+    ) -> Result<AisTask<'t, P::State, R, P::State>>
+    where
+        'p: 't,
+        K: 't,
+    {
+        let along = Arc::new(along(self.path, self.kernel));
+        let chains = 0..self.settings.chains;
+        let kept: (_, _, Keep<_, _>) = (self.recorder, self.copy, |states| states);
+        AisTask::new(along, self.settings, &chains, kept)
     }
 }
 

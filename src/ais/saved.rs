@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::along::{Along, SavedChains};
 use super::block_result::BlockResult;
 use super::fingerprint::fingerprint;
 use super::recorder::Recorder;
@@ -17,9 +19,8 @@ use super::task::{AisTask, InProgress};
 use crate::estimate::Warning;
 use crate::kernel::{Decisions, TransitionKernel, Workspace, check_stages};
 use crate::path::AnnealingPath;
-use crate::population::{Population, SavedPopulation};
 use crate::work::store::{Checkpointed, KeptJob, Resumable, decode, encode};
-use crate::work::{Execution, Persist};
+use crate::work::{Execution, Merge, Persist};
 use crate::{Error, Result};
 
 /// The parts of what is recorded of a block: of each window, and of the one at hand.
@@ -58,35 +59,28 @@ impl StageRecorder {
     }
 }
 
-/// The parts of a block: stages passed, population, recorded stages, recorder, and the first ancestors of its chains.
-type SavedProgress<S, M, R> = (
-    usize,
-    SavedPopulation<S, M>,
-    SavedStages,
-    R,
-    Option<Vec<usize>>,
-);
+/// The parts of a block: stages passed, chains, recorded stages, recorder, and the first ancestors of its chains.
+type SavedProgress<S, R> = (usize, SavedChains<S>, SavedStages, R, Option<Vec<usize>>);
 
-impl<'p, P, K, R> Persist for AisTask<'_, 'p, P, K, R, P::State>
+impl<S, R> Persist for AisTask<'_, S, R, S>
 where
-    P: AnnealingPath<State: Serialize + DeserializeOwned + Send> + Sync,
-    K: TransitionKernel<P::At<'p>> + Sync,
-    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
-    R: Recorder<P::At<'p>> + Serialize + DeserializeOwned + Send + Sync,
+    S: Serialize + DeserializeOwned + Send,
+    R: Merge + Clone + Serialize + DeserializeOwned + Send + Sync,
 {
     fn save(&self, at: &Self::Block) -> Result<Vec<u8>> {
         let roots = at.genealogy.as_ref().map(|genealogy| &genealogy.roots);
-        let (population, stages) = (at.population.saved(), at.stages.saved(at.passed));
+        let chains = (at.chains.block().saved(), at.chains.memories()?);
+        let stages = at.stages.saved(at.passed);
         encode(
             "block under way",
-            &(at.passed, population, stages, &at.recorder, roots),
+            &(at.passed, chains, stages, &at.recorder, roots),
         )
     }
 
     fn restore(&self, block: usize, bytes: &[u8]) -> Result<Self::Block> {
-        let saved: SavedProgress<_, _, _> = decode("block under way", bytes)?;
-        let (passed, population, stages, mut recorder, roots) = saved;
-        R::resume_as(&mut recorder, &self.recorder);
+        let saved: SavedProgress<_, _> = decode("block under way", bytes)?;
+        let (passed, found, stages, mut recorder, roots) = saved;
+        self.along.resume(&mut recorder, &self.recorder);
         let Settings { schedule, .. } = &self.settings;
         let (chains, windows) = (
             self.settings.chains_of(block..block + 1),
@@ -100,8 +94,8 @@ where
             expected,
         )?;
         let beta = schedule.betas()[windows.model(passed)];
-        let population = Population::restored(self.path, beta, &chains, population)?;
-        let mut genealogy = self.genealogy(population.block());
+        let moved = Arc::clone(&self.along).restore((passed, beta), &chains, found)?;
+        let mut genealogy = self.genealogy(moved.block());
         let with_roots = roots.is_some();
         let expected = if genealogy.is_some() { "some" } else { "none" };
         Error::check(
@@ -120,17 +114,17 @@ where
         Ok(InProgress {
             passed,
             stages: StageRecorder::restored(windows, passed, chains.len(), stages)?,
-            population: population.at_stage(passed),
+            chains: moved,
             recorder,
             genealogy,
         })
     }
 
     fn taken(&self, at: &Self::Block) -> u64 {
-        (at.passed * at.population.block().len()) as u64
+        (at.passed * at.chains.block().len()) as u64
     }
 
-    fn check(&self, blocks: Range<usize>, output: &BlockResult<P::State, R>) -> Result<()> {
+    fn check(&self, blocks: Range<usize>, output: &BlockResult<S, R>) -> Result<()> {
         let fits = output.fits(&self.settings, &self.settings.chains_of(blocks));
         Error::check(
             fits,
@@ -197,9 +191,9 @@ where
     }
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Option<Self::Run>> {
-        let part = self.go_with(job, |states| states)?;
-        part.map(|part| self.concluded(part.probed(self.probe())))
-            .transpose()
+        let plan = self.plan_along(Along::kept(self.path, &self.kernel));
+        let part = plan.go_with(job, |states| states)?;
+        part.map(|part| plan.concluded(part)).transpose()
     }
 
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {
@@ -219,7 +213,7 @@ mod tests {
     use crate::path::{GeometricPath, Intermediate};
     use crate::population::{Resampling, WasteFree};
     use crate::schedule::Schedule;
-    use crate::work::{Merge, Task};
+    use crate::work::Task;
 
     type Path = GeometricPath<Gaussian, Gaussian>;
     type Run<'p> = Ais<'p, Path, PersistentHmc, Means>;
@@ -263,9 +257,15 @@ mod tests {
         ]
     }
 
+    /// The work of a run, as one that leaves checkpoints has it.
+    fn task<'t>(run: &'t Run<'_>) -> AisTask<'t, DVector<f64>, Means, DVector<f64>> {
+        let plan = run.plan_along(Along::kept(run.path, &run.kernel));
+        plan.task(&(0..10), |states| states).unwrap()
+    }
+
     /// Block 0 of a run after 7 stages, as bytes.
     fn saved(run: &Run<'_>) -> Vec<u8> {
-        let task = run.task(0..10, |states| states).unwrap();
+        let task = task(run);
         let mut block = task.start(0).unwrap();
         for _ in 0..7 {
             task.step(&mut block).unwrap();
@@ -278,7 +278,7 @@ mod tests {
         let path = path();
         for (run, index) in runs(&path).iter().flat_map(|run| [(run, 0), (run, 2)]) {
             let end = |cut: Option<usize>| {
-                let task = run.task(0..10, |states| states).unwrap();
+                let task = task(run);
                 let mut block = task.start(index).unwrap();
                 for stage in 0..11 {
                     if cut == Some(stage) {
@@ -299,7 +299,7 @@ mod tests {
         let [plain, resampled, _] = runs(&path);
         let bytes = saved(&resampled);
         let refused = |run: &Run<'_>, index| {
-            let task = run.task(0..10, |states| states).unwrap();
+            let task = task(run);
             task.restore(index, &bytes)
                 .map(drop)
                 .unwrap_err()
@@ -328,10 +328,10 @@ mod tests {
 
     #[test]
     fn values_that_no_run_has_are_refused() {
-        type Saved = SavedProgress<DVector<f64>, DVector<f64>, Means>;
+        type Saved = SavedProgress<DVector<f64>, Means>;
         let path = path();
         let [plain, ..] = runs(&path);
-        let task = plain.task(0..10, |states| states).unwrap();
+        let task = task(&plain);
         let refused = |change: &dyn Fn(&mut Saved)| {
             let mut block: Saved = decode("block", &saved(&plain)).unwrap();
             change(&mut block);

@@ -2,19 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use super::along::{Annealing, Watched};
 use super::block_result::{BlockResult, FinalStates, StageSums};
 use super::partial::PartialRun;
-use super::recorder::Recorder;
-use super::run::Run;
 use super::settings::Settings;
 use super::stages::StageRecorder;
 use crate::Result;
-use crate::kernel::{Block, TransitionKernel, check_stages};
-use crate::model::UnnormalizedModel;
-use crate::path::{AnnealingPath, dimension};
-use crate::population::{CopyState, Genealogy, Population};
+use crate::kernel::{Block, check_stages};
+use crate::population::{Chains, CopyState, Genealogy};
 use crate::random::{StreamRng, stream, successive};
 use crate::work::{Closed, Forest, Merge, Place, SoFar, Stepped, Task};
 
@@ -25,46 +22,65 @@ pub(crate) type Keep<S, T> = fn(Vec<S>) -> Vec<T>;
 pub(crate) type Samples<'t, S> = &'t (dyn Fn(Range<usize>) -> Vec<S> + Sync);
 
 /// Blocks of chains that pass the stages of a schedule, forward from the base or backward from samples of the target.
-pub(crate) struct AisTask<'t, 'p, P: AnnealingPath, K, R, T> {
-    pub(crate) path: &'p P,
-    /// The kernel, or its reversal where the path is read backward.
-    pub(crate) kernel: K,
+pub(crate) struct AisTask<'t, S, R, T> {
+    pub(crate) along: Arc<dyn Annealing<'t, S, R> + 't>,
     pub(crate) settings: Settings,
-    pub(crate) blocks: Range<usize>,
+    blocks: Range<usize>,
     pub(crate) recorder: R,
     /// How states are copied, known where chains interact.
-    pub(crate) copy: Option<CopyState<P::State>>,
+    copy: Option<CopyState<S>>,
     /// Gives the states at which some chains start; samples of the base where there is none.
-    pub(crate) samples: Option<Samples<'t, P::State>>,
-    pub(crate) keep: Keep<P::State, T>,
-    pub(crate) streams: BlockStreams,
+    samples: Option<Samples<'t, S>>,
+    keep: Keep<S, T>,
+    streams: BlockStreams,
 }
 
 /// A block that has passed some stages of its schedule, with all that its further way depends on.
-pub(crate) struct InProgress<'p, P: AnnealingPath, W, R> {
+pub(crate) struct InProgress<'t, S, R> {
     /// Number of stages passed.
     pub(crate) passed: usize,
-    pub(crate) population: Population<'p, P, W>,
+    pub(crate) chains: Box<dyn Watched<S, R> + 't>,
     pub(crate) stages: StageRecorder,
     pub(crate) recorder: R,
     /// Where the chains interact.
-    pub(crate) genealogy: Option<Genealogy<P::State>>,
+    pub(crate) genealogy: Option<Genealogy<S>>,
 }
 
-impl<'p, P, K, R, T> AisTask<'_, 'p, P, K, R, T>
-where
-    P: AnnealingPath,
-    K: TransitionKernel<P::At<'p>>,
-{
-    /// Refuses a kernel that demands another number of stages.
-    pub(crate) fn checked(self) -> Result<Self> {
-        let schedule = &self.settings.schedule;
-        check_stages("steps of the schedule", self.kernel.stages(), schedule)?;
-        Ok(self)
+impl<'t, S, R, T> AisTask<'t, S, R, T> {
+    /// Returns the work on these chains.
+    ///
+    /// # Errors
+    /// Settings out of range; chains that are no whole blocks; a kernel that demands another number of stages.
+    pub(crate) fn new(
+        along: Arc<dyn Annealing<'t, S, R> + 't>,
+        settings: Settings,
+        chains: &Range<usize>,
+        (recorder, copy, keep): (R, Option<CopyState<S>>, Keep<S, T>),
+    ) -> Result<Self> {
+        settings.check()?;
+        let blocks = settings.blocks_of(chains)?;
+        let schedule = &settings.schedule;
+        check_stages("steps of the schedule", along.stages(), schedule)?;
+        Ok(Self {
+            along,
+            streams: BlockStreams::new(&settings, blocks.start),
+            settings,
+            blocks,
+            recorder,
+            copy,
+            samples: None,
+            keep,
+        })
+    }
+
+    /// Starts the chains at samples of the target.
+    pub(crate) fn from_target(self, samples: Samples<'t, S>) -> Self {
+        let samples = Some(samples);
+        Self { samples, ..self }
     }
 
     /// Returns the descent of the chains of a block, where they interact.
-    pub(crate) fn genealogy(&self, block: &Block<P::State>) -> Option<Genealogy<P::State>> {
+    pub(crate) fn genealogy(&self, block: &Block<S>) -> Option<Genealogy<S>> {
         self.settings.genealogy(self.copy, block)
     }
 
@@ -73,65 +89,53 @@ where
         &self,
         chains: Range<usize>,
         first: StreamRng,
-    ) -> Result<Population<'p, P, K::Workspace>> {
+    ) -> Result<Box<dyn Watched<S, R> + 't>> {
+        let along = Arc::clone(&self.along);
         let Some(samples) = self.samples else {
-            return Population::start(self.path, chains.start, chains.len(), first);
+            return along.start(chains, first);
         };
         let rngs = successive(first).take(chains.len()).collect();
-        Population::from_states(self.path, 1.0, chains.start, samples(chains.clone()), rngs)
+        along.start_at_target(chains.start, samples(chains), rngs)
     }
 
     /// Takes the chains through a stage. These are counted from 1 as they are passed.
-    fn pass(&self, population: &mut Population<'p, P, K::Workspace>, stage: usize) -> Result<()> {
+    fn pass(&self, chains: &mut dyn Chains<S>, stage: usize) -> Result<()> {
         let betas = self.settings.schedule.betas();
         if !self.settings.purpose.reads_backward() {
             return match self.settings.weighs_alone(stage) {
-                true => population.weigh_to(betas[stage]),
-                false => population.advance_to(&self.kernel, betas[stage]),
+                true => chains.weigh_to(betas[stage]),
+                false => chains.advance_to(betas[stage]),
             };
         }
         if stage == 1 {
-            population.stay(&self.kernel)?;
+            chains.stay()?;
         }
         match betas.len() - 1 - stage {
-            0 => population.weigh_to(0.0),
-            k => population.advance_to(&self.kernel, betas[k]),
+            0 => chains.weigh_to(0.0),
+            k => chains.advance_to(betas[k]),
         }
     }
-}
 
-impl<'p, P, K, R: Merge + Clone, T> AisTask<'_, 'p, P, K, R, T>
-where
-    P: AnnealingPath,
-    K: TransitionKernel<P::At<'p>>,
-{
     /// Returns the result of all work that was done.
     pub(crate) fn result(
         &self,
         closed: Closed<BlockResult<T, R>>,
         seconds: f64,
-    ) -> Result<Run<T, R>> {
-        let cost = (evaluations(self.path, &self.kernel), seconds);
-        PartialRun::of(self.settings.clone(), closed, cost).result()
+    ) -> PartialRun<T, R> {
+        PartialRun::of(
+            self.settings.clone(),
+            closed,
+            (self.along.evaluations(), seconds),
+        )
     }
 }
 
-/// Returns the evaluations of the density by a chain at a stage, as a kernel counts them.
-pub(crate) fn evaluations<'p, P: AnnealingPath>(
-    path: &'p P,
-    kernel: &impl TransitionKernel<P::At<'p>>,
-) -> u64 {
-    kernel.evaluations(dimension(path)).max(1) as u64
-}
-
-impl<'p, P, K, R, T> Task for AisTask<'_, 'p, P, K, R, T>
+impl<'t, S, R, T> Task for AisTask<'t, S, R, T>
 where
-    P: AnnealingPath<State: Send> + Sync,
-    K: TransitionKernel<P::At<'p>> + Sync,
-    R: Recorder<P::At<'p>> + Send + Sync,
+    R: Merge + Clone + Send + Sync,
     T: Send,
 {
-    type Block = InProgress<'p, P, K::Workspace, R>;
+    type Block = InProgress<'t, S, R>;
     type Output = BlockResult<T, R>;
 
     fn blocks(&self) -> Range<usize> {
@@ -147,13 +151,13 @@ where
     }
 
     fn start(&self, block: usize) -> Result<Self::Block> {
-        let population = self.placed(self.chains(block), self.streams.take(block))?;
+        let chains = self.placed(self.chains(block), self.streams.take(block))?;
         Ok(InProgress {
             passed: 0,
-            stages: StageRecorder::new(self.settings.windows(), population.block().len()),
+            stages: StageRecorder::new(self.settings.windows(), chains.block().len()),
             recorder: self.recorder.clone(),
-            genealogy: self.genealogy(population.block()),
-            population,
+            genealogy: self.genealogy(chains.block()),
+            chains,
         })
     }
 
@@ -161,31 +165,31 @@ where
     fn step(&self, at: &mut Self::Block) -> Result<Stepped> {
         let InProgress {
             passed,
-            population,
+            chains,
             stages,
             recorder,
             genealogy,
         } = at;
         let (k, windows) = (*passed + 1, stages.windows);
         let is_last = k == windows.steps();
-        self.pass(population, k)?;
-        stages.after(k, population.block());
+        self.pass(chains.as_mut(), k)?;
+        stages.after(k, chains.block());
         if windows.ends_at(k) {
-            recorder.record(population.stage(), population.block());
+            chains.show(recorder);
         }
         if let Some(genealogy) = genealogy.as_mut().filter(|_| !is_last)
-            && let Some((before, ancestors)) = genealogy.select(k, population, &self.kernel)?
+            && let Some((before, ancestors)) = genealogy.select(k, chains.as_mut())?
         {
-            stages.resampled(&before, &ancestors, population.block().log_weights());
+            stages.resampled(&before, &ancestors, chains.block().log_weights());
         }
-        stages.moved(k, population.block());
+        stages.moved(k, chains.block());
         *passed = k;
-        Ok(Stepped::of(population.block().len(), is_last))
+        Ok(Stepped::of(chains.block().len(), is_last))
     }
 
     fn finish(&self, at: &mut Self::Block) -> Result<Self::Output> {
-        let uncovered = uncovered(self.path, at.population.block());
-        let (states, log_weights) = at.population.block_mut().take_states_and_log_weights();
+        let uncovered = self.uncovered(at.chains.block());
+        let (states, log_weights) = at.chains.block_mut().take_states_and_log_weights();
         Ok(BlockResult {
             chains: FinalStates {
                 states: (self.keep)(states),
@@ -204,7 +208,7 @@ where
     }
 
     fn place(&self, at: &Self::Block) -> Place {
-        at.population.place_at_hand()
+        at.chains.place()
     }
 
     fn last_is_unfilled(&self) -> bool {
@@ -224,11 +228,13 @@ where
     }
 }
 
-/// Returns the number of living chains where the base has no density.
-fn uncovered<P: AnnealingPath>(path: &P, block: &Block<P::State>) -> usize {
-    let log_density = |chain: usize| path.base().log_density(&block.states()[chain]);
-    let is_excluded = |chain: &usize| log_density(*chain) == f64::NEG_INFINITY;
-    block.alive().filter(is_excluded).count()
+impl<S, R, T> AisTask<'_, S, R, T> {
+    /// Returns the number of living chains where the base has no density.
+    fn uncovered(&self, block: &Block<S>) -> usize {
+        let log_density = |chain: usize| self.along.base_log_density(&block.states()[chain]);
+        let is_excluded = |chain: &usize| log_density(*chain) == f64::NEG_INFINITY;
+        block.alive().filter(is_excluded).count()
+    }
 }
 
 /// The stream of the first chain of each block, made when it is asked for: a run with a budget may be allowed

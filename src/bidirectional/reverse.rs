@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
 use std::time::Instant;
 
 use rand::Rng;
 
 use super::target_samples::{Exact, IsExact, Quality, TargetSamples};
-use crate::ais::{Ais, AisTask, BlockStreams, PartialRun, Recorder, Run, Settings, evaluations};
+use crate::ais::{Ais, AisTask, Along, Annealing, Keep, PartialRun, Recorder, Run, Settings};
 use crate::estimate::{Warning, log_z_by_methods, write_headline};
 use crate::kernel::{Block, NonFinite, Reversal, Stage, Step, TransitionKernel};
 use crate::path::{AnnealingPath, Intermediate};
@@ -180,30 +182,19 @@ where
             selection: None,
             ..self.settings.clone()
         };
-        settings.check()?;
-        let blocks = settings.blocks_of(&(0..states.len()))?;
-        let task = AisTask {
-            path: self.path,
-            kernel: Reversed(&self.kernel),
-            streams: BlockStreams::new(&settings, blocks.start),
-            settings: settings.clone(),
-            blocks,
-            recorder: self.recorder.clone(),
-            copy: None,
-            samples: Some(&|chains| states[chains].to_vec()),
-            keep: |states| states,
-        };
-        let (begun, task) = (Instant::now(), task.checked()?);
+        let along: Arc<dyn Annealing<'_, _, _>> =
+            Arc::new(Along::new(self.path, Reversed(&self.kernel)));
+        let probe = self.plan().probe();
+        let kept: (_, _, Keep<_, _>) = (self.recorder.clone(), None, |states| states);
+        let samples = |chains: Range<usize>| states[chains].to_vec();
+        let task = AisTask::new(along, settings, &(0..states.len()), kept)?.from_target(&samples);
+        let begun = Instant::now();
         let mut job = Job::new(&self.execution)?;
         job.foresee(task.cost(task.blocks()));
         let closed = job.extend(&task, Forest::new())?;
-        let cost = (
-            evaluations(self.path, &self.kernel),
-            begun.elapsed().as_secs_f64(),
-        );
-        let part = PartialRun::of(settings, closed, cost);
+        let part = task.result(closed, begun.elapsed().as_secs_f64());
         match part.missing().is_empty() {
-            true => PartialRun::merge([part.probed(self.probe())]),
+            true => PartialRun::merge([part.probed(probe)]),
             false => Err(part.stopped()),
         }
     }

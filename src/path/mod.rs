@@ -186,15 +186,18 @@ impl<M: UnnormalizedModel> Intermediate for Stationary<M> {
 /// The most states from which a lower bound is sought.
 const BOUND_STATES: usize = 256;
 
+/// [`AnnealingPath::lower_bound`] of a path.
+pub(crate) type LowerBound<'b, S> = &'b dyn Fn(&[&S], u64) -> Option<f64>;
+
 /// Returns the warning where an interval that ends at `upper` lies below the certain bound of a path. The bound
 /// is sought from the first of the states, which stand by falling weight.
-pub(crate) fn missed_mass<'s, P: AnnealingPath<State: 's>>(
-    path: &P,
-    states: impl Iterator<Item = &'s P::State>,
+pub(crate) fn missed_mass<'s, S: 's>(
+    lower_bound: LowerBound<'_, S>,
+    states: impl Iterator<Item = &'s S>,
     chain_steps: u64,
     upper: f64,
 ) -> Option<Warning> {
-    let states: Vec<&P::State> = states.take(BOUND_STATES).collect();
-    let bound = path.lower_bound(&states, chain_steps)?;
+    let states: Vec<&S> = states.take(BOUND_STATES).collect();
+    let bound = lower_bound(&states, chain_steps)?;
     Warning::below_bound(bound, 1.0, upper)
 }

@@ -198,7 +198,7 @@ impl Pilot {
             .block_size(BLOCK)
             .seed(seed)
             .pilot();
-        let run = ais.run_within(job)?;
+        let run = ais.plan().run_within(job)?;
         match run.stopped_by() {
             StoppedBy::Chains => Survey::from_run(&run),
             // A part of the chains is no survey that depends on the seed alone.

@@ -1,11 +1,10 @@
 //! The selection of chains between stages, and their descent.
 
-use super::population::Population;
+use super::chains::Chains;
 use super::resampling::Resampling;
 use super::waste_free::WasteFree;
 use crate::Result;
-use crate::kernel::{Block, TransitionKernel};
-use crate::path::AnnealingPath;
+use crate::kernel::Block;
 
 /// How a state is copied.
 pub(crate) type CopyState<S> = fn(&S) -> S;
@@ -77,23 +76,18 @@ impl<S> Genealogy<S> {
 
     /// Selects chains after a stage, where that is due. The random numbers are those of the block's first chain. Returns
     /// the log weights before and the chains' ancestors.
-    pub(crate) fn select<'p, P, K>(
+    pub(crate) fn select(
         &mut self,
         stage: usize,
-        population: &mut Population<'p, P, K::Workspace>,
-        kernel: &K,
-    ) -> Result<Option<(Vec<f64>, Vec<usize>)>>
-    where
-        P: AnnealingPath<State = S>,
-        K: TransitionKernel<P::At<'p>>,
-    {
-        let Some(log_weights) = self.weights_if_due(stage, population.block()) else {
+        chains: &mut dyn Chains<S>,
+    ) -> Result<Option<(Vec<f64>, Vec<usize>)>> {
+        let Some(log_weights) = self.weights_if_due(stage, chains.block()) else {
             return Ok(None);
         };
         let ancestors = match &self.selection {
-            Selection::Resampling(resampling) => population.resample_by(resampling, self.copy),
+            Selection::Resampling(resampling) => resampling.renew(chains, self.copy),
             Selection::WasteFree(waste_free) => {
-                waste_free.renew(self.block_size, population, self.copy, kernel)?
+                waste_free.renew(self.block_size, chains, self.copy)?
             }
         };
         self.descend_from(&ancestors);

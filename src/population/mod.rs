@@ -3,6 +3,7 @@
 //! A [`Population`] is the annealing loop itself, for methods of your own. [`Resampling`] and [`WasteFree`] select chains
 //! between stages: sequential Monte Carlo.
 
+mod chains;
 mod genealogy;
 #[allow(clippy::module_inception)] // The room is named by its main type.
 mod population;
@@ -12,6 +13,7 @@ mod resampling;
 mod saved;
 mod waste_free;
 
+pub(crate) use chains::Chains;
 pub(crate) use genealogy::{CopyState, Genealogy, Selection};
 pub use population::Population;
 pub(crate) use populations::Populations;

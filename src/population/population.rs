@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use super::resampling::Resampling;
 use crate::kernel::{Block, NonFinite, Stage, TransitionKernel, Workspace};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::path::{AnnealingPath, Intermediate};
@@ -159,18 +158,6 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
         &self.block
     }
 
-    /// Gives each chain a copy of its ancestor's state and memory, and all of them the mean weight of the
-    /// block. An ancestor is an index within the block. It keeps its own place: `ancestors[a]` is a for
-    /// each ancestor a.
-    fn resample(&mut self, ancestors: &[usize], copy: fn(&P::State) -> P::State) {
-        for (chain, &ancestor) in ancestors.iter().enumerate() {
-            if ancestor != chain {
-                self.copy_chain(ancestor, chain, copy);
-            }
-        }
-        self.block.level_weights();
-    }
-
     /// Gives the first chains copies of the states and memories of these, by their indices within the block,
     /// and all of them the mean weight of the block.
     pub(crate) fn gather(&mut self, ancestors: &[usize], copy: fn(&P::State) -> P::State) {
@@ -212,19 +199,6 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
         let workspace = &mut self.workspace;
         self.block
             .masked(mask, |block| kernel.advance(stage, block, workspace))
-    }
-
-    /// Resamples the chains, not all of which are dead, whatever their weights, and returns their ancestors. The
-    /// random numbers are those of the first.
-    pub(crate) fn resample_by(
-        &mut self,
-        resampling: &Resampling,
-        copy: fn(&P::State) -> P::State,
-    ) -> Vec<usize> {
-        let log_weights = self.block.log_weights().to_vec();
-        let ancestors = resampling.ancestors(&log_weights, self.block.chain_mut(0).1);
-        self.resample(&ancestors, copy);
-        ancestors
     }
 
     /// The chains, to be resampled.

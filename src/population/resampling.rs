@@ -4,6 +4,8 @@ use std::num::NonZeroUsize;
 
 use rand::{Rng, RngExt};
 
+use super::chains::Chains;
+use super::genealogy::CopyState;
 use crate::num::WeightSums;
 use crate::{Error, Result};
 
@@ -133,6 +135,21 @@ impl Resampling {
             Rule::EssBelow(share) => *share == 1.0,
             Rule::At(_) => true,
         }
+    }
+
+    /// Gives the chains of a block, not all of which are dead, copies of others by their weights, and all of them the mean
+    /// weight. Returns for each the index of its ancestor; an ancestor keeps its own place. The random numbers are those
+    /// of the first chain.
+    pub(super) fn renew<S>(&self, chains: &mut dyn Chains<S>, copy: CopyState<S>) -> Vec<usize> {
+        let log_weights = chains.block().log_weights().to_vec();
+        let ancestors = self.ancestors(&log_weights, chains.block_mut().chain_mut(0).1);
+        for (chain, &ancestor) in ancestors.iter().enumerate() {
+            if ancestor != chain {
+                chains.copy_chain(ancestor, chain, copy);
+            }
+        }
+        chains.block_mut().level_weights();
+        ancestors
     }
 
     /// For each chain of a block, not all of which are dead, the index of the one whose state it takes over.

@@ -5,11 +5,9 @@ use std::ops::Range;
 
 use rand::{Rng, RngExt};
 
+use super::chains::Chains;
 use super::genealogy::CopyState;
-use super::population::Population;
 use super::resampling::ResamplingScheme;
-use crate::kernel::TransitionKernel;
-use crate::path::AnnealingPath;
 use crate::{Error, Result};
 
 /// Waste-free sequential Monte Carlo (Dau and Chopin 2022): after each stage but the last, a few chains of a
@@ -85,27 +83,26 @@ impl WasteFree {
     }
 
     /// Gives a block, not all of whose chains are dead, its next states. Returns for each chain the index of its ancestor.
-    pub(crate) fn renew<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>>(
+    pub(crate) fn renew<S>(
         &self,
         block_size: usize,
-        population: &mut Population<'p, P, K::Workspace>,
-        copy: CopyState<P::State>,
-        kernel: &K,
+        block: &mut dyn Chains<S>,
+        copy: CopyState<S>,
     ) -> Result<Vec<usize>> {
-        let chains = population.block().len();
-        let log_weights = population.block().log_weights().to_vec();
-        let rng = population.block_mut().chain_mut(0).1;
+        let chains = block.block().len();
+        let log_weights = block.block().log_weights().to_vec();
+        let rng = block.block_mut().chain_mut(0).1;
         let ancestors = self.ancestors(block_size, &log_weights, rng);
-        population.gather(&ancestors, copy);
+        block.gather(&ancestors, copy);
         // The j-th states of all trajectories stand side by side, and after them the next ones.
         let mut next = ancestors.len();
         while next < chains {
             let places = next..chains.min(next + ancestors.len());
             next = places.end;
             for place in places.clone() {
-                population.copy_chain(place - ancestors.len(), place, copy);
+                block.copy_chain(place - ancestors.len(), place, copy);
             }
-            population.stay_masked(kernel, &mut mask(places, chains))?;
+            block.stay_masked(&mut mask(places, chains))?;
         }
         Ok(repeated(&ancestors, chains))
     }

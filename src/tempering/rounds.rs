@@ -40,7 +40,8 @@ where
     /// The result, which warns where the path knows a lower bound above the interval.
     pub(super) fn concluded(&self, mut run: TemperingRun<P::State>) -> TemperingRun<P::State> {
         let (moves, upper) = (run.evaluations(), run.interval().1);
-        run.warn(missed_mass(self.path, run.states().iter(), moves, upper));
+        let bound = |states: &[&P::State], moves| self.path.lower_bound(states, moves);
+        run.warn(missed_mass(&bound, run.states().iter(), moves, upper));
         run
     }
 

@@ -247,6 +247,7 @@ impl<T: Scalar> Pilots<'_, T> {
             .block_size((self.chains / 8).clamp(BLOCK[0], BLOCK[1]))
             .seed(self.rng.next_u64())
             .pilot()
+            .plan()
             .run_within(&mut self.job)?;
         if run.stopped_by() == StoppedBy::Callback {
             let (by, chains) = (StoppedBy::Callback.to_string(), self.chains);

@@ -1,0 +1,129 @@
+//! A run, the types of its path and kernel forgotten.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::along::Annealing;
+use super::block_result::BlockResult;
+use super::partial::PartialRun;
+use super::probe::Probe;
+use super::run::Run;
+use super::settings::Settings;
+use super::task::{AisTask, Keep};
+use crate::population::CopyState;
+use crate::work::{Counts, Execution, Forest, Job, Merge, Runs, Task};
+use crate::{Error, Result};
+
+/// What an [`Ais`](super::Ais) is to do, compiled once a type of states and of recorders.
+pub(crate) struct Plan<'t, S, R> {
+    pub(crate) along: Arc<dyn Annealing<'t, S, R> + 't>,
+    pub(crate) settings: &'t Settings,
+    pub(crate) execution: &'t Execution<'t>,
+    pub(crate) recorder: &'t R,
+    /// How states are copied, known where the run resamples.
+    pub(crate) copy: Option<CopyState<S>>,
+}
+
+impl<'t, S: Send + 't, R: Merge + Clone + Send + Sync> Plan<'t, S, R> {
+    /// Returns what tells path and kernel from others.
+    pub(crate) fn probe(&self) -> Option<Probe> {
+        Probe::of(&self.along, self.settings)
+    }
+
+    /// Returns the work on these chains.
+    pub(crate) fn task<T>(
+        &self,
+        chains: &Range<usize>,
+        keep: Keep<S, T>,
+    ) -> Result<AisTask<'t, S, R, T>> {
+        let kept = (self.recorder.clone(), self.copy, keep);
+        AisTask::new(Arc::clone(&self.along), self.settings.clone(), chains, kept)
+    }
+
+    /// Runs all chains.
+    pub(crate) fn run(&self) -> Result<Run<S, R>> {
+        let part = self.go_with(&mut Job::new(self.execution)?, |states| states)?;
+        self.concluded(part.expect("the only process leads"))
+    }
+
+    /// Runs all chains. Returns `None` in a process that does not lead.
+    pub(crate) fn go_with<J, T>(
+        &self,
+        job: &mut J,
+        keep: Keep<S, T>,
+    ) -> Result<Option<PartialRun<T, R>>>
+    where
+        J: Runs<AisTask<'t, S, R, T>>,
+        T: Send,
+    {
+        let begun = Instant::now();
+        let task = self.task(&(0..self.settings.chains), keep)?;
+        job.foresee(task.cost(task.blocks()));
+        let closed = job.run(&task)?;
+        Ok(closed.map(|closed| task.result(closed, begun.elapsed().as_secs_f64())))
+    }
+
+    /// Runs as a part of longer work, which counts it and may stop it.
+    pub(crate) fn run_within(&self, job: &mut Job<'_>) -> Result<Run<S, R>> {
+        let begun = Instant::now();
+        let task = self.task(&(0..self.settings.chains), |states| states)?;
+        let closed = job.extend(&task, Forest::new())?;
+        task.result(closed, begun.elapsed().as_secs_f64()).result()
+    }
+
+    /// Runs the chains of a range of which some are done.
+    pub(crate) fn extended(
+        &self,
+        chains: &Range<usize>,
+        done: Forest<BlockResult<S, R>>,
+    ) -> Result<PartialRun<S, R>> {
+        let begun = Instant::now();
+        let task = self.task(chains, |states| states)?;
+        let mut job = Job::new(self.execution)?;
+        job.foresee(task.cost(task.blocks()));
+        let closed = job.extend(&task, done)?;
+        Ok(task.result(closed, begun.elapsed().as_secs_f64()))
+    }
+
+    /// Runs the chains that a part lacks.
+    pub(crate) fn extend(&self, mut done: PartialRun<S, R>) -> Result<Run<S, R>> {
+        self.settings.check()?;
+        done.check()?;
+        done.check_order()?;
+        let (seconds, found) = (done.seconds, done.probe.take());
+        let done = done.continued(self.settings)?;
+        Probe::check_found(self.probe().as_ref(), found.as_ref())?;
+        let mut run = self.concluded(self.extended(&(0..self.settings.chains), done)?)?;
+        run.add_seconds(seconds);
+        Ok(run)
+    }
+
+    /// Runs the chains of a range only.
+    pub(crate) fn run_range(&self, chains: &Range<usize>) -> Result<PartialRun<S, R>> {
+        if let Some(found) = self.execution.until_error {
+            let expected = "none for a part of a run, which does not know the error of all";
+            return Err(Error::invalid("until_error", found, expected));
+        }
+        let part = self.extended(chains, Forest::new())?;
+        Ok(part.probed(self.probe()))
+    }
+
+    /// Returns the result of what was done of this run, which says whether it has reached the error asked for and missed
+    /// mass.
+    pub(crate) fn concluded(&self, part: PartialRun<S, R>) -> Result<Run<S, R>> {
+        Ok(self.judged(self.reached(part)?))
+    }
+
+    /// Returns the result, which says whether it has reached the error asked for.
+    pub(crate) fn reached<T>(&self, part: PartialRun<T, R>) -> Result<Run<T, R>> {
+        part.probed(self.probe())
+            .reached(self.execution.until_error)
+    }
+
+    /// Returns the run, which says whether it has missed mass.
+    pub(crate) fn judged(&self, mut run: Run<S, R>) -> Run<S, R> {
+        run.warn_of_missed_mass(&|states, steps| self.along.lower_bound(states, steps));
+        run
+    }
+}
