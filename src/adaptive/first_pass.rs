@@ -24,7 +24,7 @@ const LIMIT: usize = 100_000;
 /// A first pass on its way.
 pub(super) struct Pass<'s, 'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> {
     settings: &'s Adaptation<'p, P, K>,
-    populations: Populations<'p, P, K::Workspace>,
+    populations: Populations<'p, P>,
     tuning: Option<Tuning<K, P::State>>,
     resampling: Resampling,
     betas: Vec<f64>,

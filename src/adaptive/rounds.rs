@@ -187,7 +187,7 @@ where
         &'s self,
         first: &'s Adaptation<'p, P, K>,
         later: Later<'s>,
-        along: fn(&'p P, K) -> Along<'p, P, K>,
+        along: fn(&'p P, K) -> Along<'s, 'p, P>,
         job: &mut J,
     ) -> Result<Option<Finished<P, K>>>
     where
@@ -304,7 +304,7 @@ where
         kernel: &K,
         schedule: Schedule,
         seed: u64,
-        along: fn(&'p P, K) -> Along<'p, P, K>,
+        along: fn(&'p P, K) -> Along<'s, 'p, P>,
     ) -> Result<RoundTask<'s, P>> {
         let steps = schedule.steps();
         let shapes = self.tuner.map(|tuner| tuner.recorder(self.chains, steps));

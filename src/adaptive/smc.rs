@@ -287,7 +287,7 @@ where
         &'s self,
         job: &mut J,
         later: Later<'s>,
-        along: fn(&'p P, Repeat<K>) -> Along<'p, P, Repeat<K>>,
+        along: fn(&'p P, Repeat<K>) -> Along<'s, 'p, P>,
     ) -> Result<Option<AdaptiveRun<P::State, K>>>
     where
         J: Runs<FirstPass<'s, 'p, P, K>>

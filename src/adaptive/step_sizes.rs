@@ -152,8 +152,8 @@ impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At<'p>>> StepSizeTun
 }
 
 /// Chains on their way along the path, and the step sizes found.
-pub(crate) struct Sizes<'p, P: AnnealingPath, W> {
-    chains: Populations<'p, P, W>,
+pub(crate) struct Sizes<'p, P: AnnealingPath> {
+    chains: Populations<'p, P>,
     search: RobbinsMonro,
     knots: Vec<(f64, f64)>,
     accepted: f64,
@@ -165,7 +165,7 @@ where
     P::At<'p>: Send,
     K: Tunable + TransitionKernel<P::At<'p>> + Sync,
 {
-    type Block = Sizes<'p, P, K::Workspace>;
+    type Block = Sizes<'p, P>;
     /// The step sizes, and the mean acceptance.
     type Output = Single<(StepSize, f64)>;
 

@@ -128,10 +128,7 @@ impl<K: Clone, S> Tuning<K, S> {
     }
 
     /// Shapes the proposals by the weighted chains, which stand at `beta`.
-    pub(super) fn shape<'p, P>(
-        &mut self,
-        populations: &mut Populations<'p, P, K::Workspace>,
-    ) -> Result<()>
+    pub(super) fn shape<'p, P>(&mut self, populations: &mut Populations<'p, P>) -> Result<()>
     where
         P: AnnealingPath<State = S> + Sync,
         P::At<'p>: Send,
@@ -157,7 +154,7 @@ impl<K: Clone, S> Tuning<K, S> {
     /// acceptance.
     pub(super) fn moves<'p, P>(
         &mut self,
-        populations: &mut Populations<'p, P, K::Workspace>,
+        populations: &mut Populations<'p, P>,
         moves: usize,
     ) -> Result<()>
     where

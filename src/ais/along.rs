@@ -8,11 +8,12 @@ use crate::Result;
 use crate::kernel::{Block, TransitionKernel};
 use crate::model::UnnormalizedModel;
 use crate::path::{AnnealingPath, dimension};
-use crate::population::{Chains, CopyState, Population};
+use crate::population::{Chains, CopyState, Moves, Population};
 use crate::random::StreamRng;
 use crate::work::Place;
 #[cfg(feature = "checkpoint")]
 use crate::{
+    Error,
     kernel::{SavedBlock, Workspace},
     work::store::{decode, encode},
 };
@@ -79,27 +80,34 @@ pub(crate) trait Watched<S, R>: Chains<S> {
 #[cfg(feature = "checkpoint")]
 pub(crate) type SavedChains<S> = (SavedBlock<S>, Vec<u8>);
 
-/// A path and a kernel.
-pub(crate) struct Along<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> {
+/// A path and a kernel, compiled once a path.
+pub(crate) struct Along<'t, 'p, P: AnnealingPath> {
     path: &'p P,
-    kernel: K,
+    kernel: Box<dyn Moves<P::At<'p>> + Send + Sync + 't>,
+    stages: Option<usize>,
+    evaluations: u64,
     #[cfg(feature = "checkpoint")]
-    memories: Option<Memories<K::Workspace>>,
+    memories: Option<Memories<'p, P>>,
 }
 
-/// How the memories of a workspace's first chains are written and read.
+/// How the memories of a kernel are written and read.
 #[cfg(feature = "checkpoint")]
-struct Memories<W: Workspace> {
-    write: fn(&[W::Memory]) -> Result<Vec<u8>>,
-    read: fn(&[u8]) -> Result<Vec<W::Memory>>,
+struct Memories<'p, P: AnnealingPath> {
+    write: fn(&Population<'p, P>) -> Result<Vec<u8>>,
+    read: fn(&mut Population<'p, P>, &[u8]) -> Result<()>,
 }
 
-impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> Along<'p, P, K> {
+impl<'t, 'p, P: AnnealingPath> Along<'t, 'p, P> {
     /// Keeps memories to itself.
-    pub(crate) fn new(path: &'p P, kernel: K) -> Self {
+    pub(crate) fn new(
+        path: &'p P,
+        kernel: impl TransitionKernel<P::At<'p>> + Send + Sync + 't,
+    ) -> Self {
         Self {
             path,
-            kernel,
+            stages: kernel.stages(),
+            evaluations: evaluations(path, &kernel),
+            kernel: Box::new(kernel),
             #[cfg(feature = "checkpoint")]
             memories: None,
         }
@@ -107,27 +115,38 @@ impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> Along<'p, P, K> {
 
     /// Writes and reads memories.
     #[cfg(feature = "checkpoint")]
-    pub(crate) fn kept(path: &'p P, kernel: K) -> Self
+    pub(crate) fn kept<K>(path: &'p P, kernel: K) -> Self
     where
+        K: TransitionKernel<P::At<'p>> + Send + Sync + 't,
         <K::Workspace as Workspace>::Memory: serde::Serialize + serde::de::DeserializeOwned,
     {
-        let memories = Some(Memories {
-            write: |memories| encode("memories of the kernel", &memories),
-            read: |bytes| decode("memories of the kernel", bytes),
-        });
+        let memories = Memories {
+            write: |population| {
+                encode(
+                    "memories of the kernel",
+                    &population.memories::<K::Workspace>(),
+                )
+            },
+            read: |population, bytes| {
+                let memories: Vec<_> = decode("memories of the kernel", bytes)?;
+                let chains = population.block().len();
+                Error::check_dimension("memories of the kernel", memories.len(), chains)?;
+                population.set_memories::<K::Workspace>(memories);
+                Ok(())
+            },
+        };
         Self {
-            path,
-            kernel,
-            memories,
+            memories: Some(memories),
+            ..Self::new(path, kernel)
         }
     }
 
-    fn moves<'t, R>(
+    fn moves<R>(
         self: Arc<Self>,
-        population: Population<'p, P, K::Workspace>,
+        population: Population<'p, P>,
     ) -> Box<dyn Watched<P::State, R> + 't>
     where
-        Self: 't,
+        'p: 't,
         R: Recorder<P::At<'p>>,
     {
         Box::new(Moved {
@@ -145,10 +164,9 @@ pub(crate) fn evaluations<'p, P: AnnealingPath>(
     kernel.evaluations(dimension(path)).max(1) as u64
 }
 
-impl<'t, 'p: 't, P, K, R> Annealing<'t, P::State, R> for Along<'p, P, K>
+impl<'t, 'p: 't, P, R> Annealing<'t, P::State, R> for Along<'t, 'p, P>
 where
     P: AnnealingPath + Sync,
-    K: TransitionKernel<P::At<'p>> + Send + Sync + 't,
     R: Recorder<P::At<'p>>,
 {
     fn start(
@@ -177,11 +195,11 @@ where
         chains: &Range<usize>,
         (block, memories): SavedChains<P::State>,
     ) -> Result<Box<dyn Watched<P::State, R> + 't>> {
-        let memories = match &self.memories {
-            Some(kept) => (kept.read)(&memories)?,
-            None => Vec::new(),
-        };
-        let population = Population::restored(self.path, beta, chains, (block, memories))?;
+        let block = Block::restored(chains, block)?;
+        let mut population = Population::from_block(self.path, beta, block)?;
+        if let Some(kept) = &self.memories {
+            (kept.read)(&mut population, &memories)?;
+        }
         Ok(self.moves(population.at_stage(stage)))
     }
 
@@ -191,11 +209,11 @@ where
     }
 
     fn stages(&self) -> Option<usize> {
-        self.kernel.stages()
+        self.stages
     }
 
     fn evaluations(&self) -> u64 {
-        evaluations(self.path, &self.kernel)
+        self.evaluations
     }
 
     fn lower_bound(&self, states: &[&P::State], chain_steps: u64) -> Option<f64> {
@@ -213,12 +231,12 @@ where
 }
 
 /// A population, and what moves it.
-struct Moved<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> {
-    population: Population<'p, P, K::Workspace>,
-    along: Arc<Along<'p, P, K>>,
+struct Moved<'t, 'p, P: AnnealingPath> {
+    population: Population<'p, P>,
+    along: Arc<Along<'t, 'p, P>>,
 }
 
-impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> Chains<P::State> for Moved<'p, P, K> {
+impl<P: AnnealingPath> Chains<P::State> for Moved<'_, '_, P> {
     fn block(&self) -> &Block<P::State> {
         self.population.block()
     }
@@ -228,7 +246,7 @@ impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> Chains<P::State> for 
     }
 
     fn advance_to(&mut self, beta: f64) -> Result<()> {
-        self.population.advance_to(&self.along.kernel, beta)
+        self.population.advance_by(self.along.kernel.as_ref(), beta)
     }
 
     fn weigh_to(&mut self, beta: f64) -> Result<()> {
@@ -236,11 +254,12 @@ impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> Chains<P::State> for 
     }
 
     fn stay(&mut self) -> Result<()> {
-        self.population.stay(&self.along.kernel)
+        self.population.stay_by(self.along.kernel.as_ref())
     }
 
     fn stay_masked(&mut self, mask: &mut Vec<bool>) -> Result<()> {
-        self.population.stay_masked(&self.along.kernel, mask)
+        self.population
+            .stay_masked(self.along.kernel.as_ref(), mask)
     }
 
     fn copy_chain(&mut self, from: usize, to: usize, copy: CopyState<P::State>) {
@@ -256,21 +275,14 @@ impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> Chains<P::State> for 
     }
 }
 
-impl<'p, P, K, R> Watched<P::State, R> for Moved<'p, P, K>
-where
-    P: AnnealingPath,
-    K: TransitionKernel<P::At<'p>>,
-    R: Recorder<P::At<'p>>,
-{
+impl<'p, P: AnnealingPath, R: Recorder<P::At<'p>>> Watched<P::State, R> for Moved<'_, 'p, P> {
     fn show(&self, recorder: &mut R) {
         recorder.record(self.population.stage(), self.population.block());
     }
 
     #[cfg(feature = "checkpoint")]
     fn memories(&self) -> Result<Vec<u8>> {
-        let Some(kept) = &self.along.memories else {
-            return Ok(Vec::new());
-        };
-        (kept.write)(&Vec::from_iter(self.population.memories()))
+        let kept = self.along.memories.as_ref();
+        kept.map_or(Ok(Vec::new()), |kept| (kept.write)(&self.population))
     }
 }

@@ -47,8 +47,7 @@ where
     let (steps, betas) = (schedule.steps(), schedule.betas());
     let stage = [1, steps.div_ceil(2), steps][probe];
     let first = stream(0, Purpose::Probe, CHAINS * probe);
-    let mut population: Population<'p, P, K::Workspace> =
-        Population::start(path, 0, CHAINS, first)?;
+    let mut population: Population<'p, P> = Population::start(path, 0, CHAINS, first)?;
     population.place_at(betas[stage - 1])?;
     let mut population = population.at_stage(stage - 1);
     let advanced = caught(|| population.advance_to(kernel, betas[stage]));
@@ -57,8 +56,8 @@ where
         Ok(Err(met)) | Err(met) => encode("what was met", &met)?,
     };
     let log_ratios = encode("log ratios", population.block().log_ratios())?;
-    let moved = encode("states", &population.saved())?;
-    check_survival(path, &population, &moved)?;
+    let moved = encode("states", &population.saved::<K::Workspace>())?;
+    check_survival::<P, K::Workspace>(path, &population, &moved)?;
     Ok([met, log_ratios, moved].concat())
 }
 
@@ -66,7 +65,7 @@ where
 /// `Serialize`, or of maps without order, or without fields that matter.
 fn check_survival<'p, P, W>(
     path: &'p P,
-    population: &Population<'p, P, W>,
+    population: &Population<'p, P>,
     written: &[u8],
 ) -> Result<()>
 where
@@ -74,14 +73,14 @@ where
     W: Workspace<Memory: Serialize + DeserializeOwned>,
 {
     let beta = population.stage().beta;
-    let read = Population::restored(path, beta, &(0..CHAINS), decode("states", written)?)?;
+    let read = Population::restored::<W>(path, beta, &(0..CHAINS), decode("states", written)?)?;
     // What serde skips is not among the bytes.
-    let log_density = |population: &Population<'p, P, W>| {
+    let log_density = |population: &Population<'p, P>| {
         let (stage, states) = (population.stage(), population.block().states());
         let log_densities = states.iter().map(|x| stage.model.log_density(x).to_bits());
         log_densities.collect::<Vec<_>>()
     };
-    let rewritten = encode("states", &read.saved())?;
+    let rewritten = encode("states", &read.saved::<W>())?;
     let same = rewritten == written && log_density(&read) == log_density(population);
     let (found, expected) = ("others once they are read", "the same as were written");
     Error::check(same, "states", found, expected)

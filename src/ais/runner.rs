@@ -205,7 +205,7 @@ where
     }
 
     /// Returns the run along its path by its kernel.
-    pub(crate) fn plan_along<'t>(&'t self, along: Along<'p, P, &'t K>) -> Plan<'t, P::State, R> {
+    pub(crate) fn plan_along<'t>(&'t self, along: Along<'t, 'p, P>) -> Plan<'t, P::State, R> {
         Plan {
             along: Arc::new(along),
             settings: &self.settings,
@@ -270,7 +270,7 @@ where
     /// Returns the work of this run, as a part of longer work.
     pub(crate) fn into_task<'t>(
         self,
-        along: fn(&'p P, K) -> Along<'p, P, K>,
+        along: fn(&'p P, K) -> Along<'t, 'p, P>,
     ) -> Result<AisTask<'t, P::State, R, P::State>>
     where
         'p: 't,

@@ -138,7 +138,7 @@ where
             .flat_map(|(state, copies)| std::iter::repeat_n(state.clone(), copies))
             .collect();
         let rngs = rngs.take(states.len()).collect();
-        let mut population: Population<'p, P, K::Workspace> =
+        let mut population: Population<'p, P> =
             Population::from_states(self.path, 1.0, 0, states, rngs)?;
         for _ in 0..moves {
             population.stay(&self.kernel)?;

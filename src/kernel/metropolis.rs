@@ -144,7 +144,7 @@ impl SymmetricProposal<DVector<f64>> for RandomWalk {
 
 impl<M, Q> TransitionKernel<M> for Metropolis<Q>
 where
-    M: Intermediate<State: Clone + Send>,
+    M: Intermediate<State: Clone + Send + 'static>,
     Q: SymmetricProposal<M::State>,
 {
     type Workspace = Scratch<Proposals<M::State>>;
@@ -196,11 +196,11 @@ where
     }
 }
 
-own_reversal! { [M: Intermediate<State: Clone + Send>, Q: SymmetricProposal<M::State>] Metropolis<Q>, M }
+own_reversal! { [M: Intermediate<State: Clone + Send + 'static>, Q: SymmetricProposal<M::State>] Metropolis<Q>, M }
 
 impl<M, Q> Invariant<M> for Metropolis<Q>
 where
-    M: Intermediate<State: Clone + Send>,
+    M: Intermediate<State: Clone + Send + 'static>,
     Q: SymmetricProposal<M::State>,
 {
 }

@@ -5,7 +5,7 @@
 /// Buffers belong to no chain ([`Scratch`]). What belongs to a chain, such as its momentum, is the
 /// chain's memory ([`PerChain`]): it follows the chain where chains are copied or change places. A
 /// pair of workspaces keeps both.
-pub trait Workspace: Default + Send {
+pub trait Workspace: Default + Send + 'static {
     /// The part that belongs to one chain; `()` where nothing does.
     type Memory: Clone + Send;
 
@@ -20,7 +20,7 @@ pub trait Workspace: Default + Send {
 #[derive(Debug, Clone, Default)]
 pub struct Scratch<T>(pub T);
 
-impl<T: Default + Send> Workspace for Scratch<T> {
+impl<T: Default + Send + 'static> Workspace for Scratch<T> {
     type Memory = ();
 
     fn memory(&self, _chain: usize) {}
@@ -50,7 +50,7 @@ impl<T: Default + Clone> PerChain<T> {
     }
 }
 
-impl<T: Default + Clone + Send> Workspace for PerChain<T> {
+impl<T: Default + Clone + Send + 'static> Workspace for PerChain<T> {
     type Memory = T;
 
     fn memory(&self, chain: usize) -> T {

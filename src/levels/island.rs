@@ -7,7 +7,7 @@ use rand::{Rng, RngExt};
 use super::path::{LevelAt, LevelPath};
 use super::state::LevelState;
 use crate::Result;
-use crate::kernel::{Decisions, NonFinite, TransitionKernel, Workspace};
+use crate::kernel::{Decisions, NonFinite, TransitionKernel};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::num::{WeightSums, WeightedMean};
 use crate::path::TemperedPath;
@@ -23,13 +23,13 @@ type Valued<S> = Vec<(f64, LevelState<S>)>;
 /// function is unbiased for its integral against the prior above the level: for a cut, since it leaves the
 /// weights as they are; for a restart, since each state of the pool is chosen equally often in expectation and
 /// the moves leave the prior above the level invariant.
-pub(super) struct Island<'p, 'm, P, L, W>
+pub(super) struct Island<'p, 'm, P, L>
 where
     P: Sampleable,
     L: UnnormalizedModel<State = P::State>,
 {
     problem: &'m TemperedPath<P, L>,
-    populations: Populations<'p, LevelPath<'m, P, L>, W>,
+    populations: Populations<'p, LevelPath<'m, P, L>>,
     /// Number of samples of the prior.
     drawn: u64,
     pool: Valued<P::State>,
@@ -44,11 +44,10 @@ pub(super) struct Shell<S> {
     pub(super) sample: Vec<(S, f64)>,
 }
 
-impl<'p, 'm, P, L, W> Island<'p, 'm, P, L, W>
+impl<'p, 'm, P, L> Island<'p, 'm, P, L>
 where
     P: Sampleable<State: Clone + Send> + Sync,
     L: UnnormalizedModel<State = P::State> + Sync,
-    W: Workspace,
 {
     /// `moves` exact samples of the prior for each of these chains, which lie in blocks of at most `largest`. The
     /// first chain has the stream `first`.
@@ -147,7 +146,7 @@ where
         self.pool.clear();
         self.populations.replace_states(ancestors);
         let problem = self.problem;
-        let place = |population: &mut Population<'p, LevelPath<'m, P, L>, W>| {
+        let place = |population: &mut Population<'p, LevelPath<'m, P, L>>| {
             population.place(LevelAt::new(problem, level, beta));
             Ok(())
         };
@@ -157,7 +156,7 @@ where
     /// Moves all chains once, and adds the states reached to the pool.
     pub(super) fn advance<K>(&mut self, kernel: &K) -> Result<()>
     where
-        K: TransitionKernel<LevelAt<'m, P, L>, Workspace = W> + Sync,
+        K: TransitionKernel<LevelAt<'m, P, L>> + Sync,
     {
         self.gather(|population| population.stay(kernel))
     }
@@ -165,7 +164,7 @@ where
     /// Does something with the chains, and adds the states where they are then to the pool.
     fn gather(
         &mut self,
-        work: impl Fn(&mut Population<'p, LevelPath<'m, P, L>, W>) -> Result<()> + Sync,
+        work: impl Fn(&mut Population<'p, LevelPath<'m, P, L>>) -> Result<()> + Sync,
     ) -> Result<()> {
         let likelihood = self.problem.likelihood();
         let parts = self.populations.map(|population| {
@@ -183,14 +182,13 @@ where
 }
 
 /// The states of chains with their log likelihoods.
-fn valued<P, L, W>(
-    population: &Population<'_, LevelPath<'_, P, L>, W>,
+fn valued<P, L>(
+    population: &Population<'_, LevelPath<'_, P, L>>,
     likelihood: &L,
 ) -> Result<Valued<P::State>>
 where
     P: Sampleable<State: Clone>,
     L: UnnormalizedModel<State = P::State>,
-    W: Workspace,
 {
     let block = population.block();
     let valued = |(chain, state): (usize, &LevelState<P::State>)| {

@@ -30,9 +30,9 @@ pub(super) struct IslandsTask<'s, 'm, P: Sampleable, L: UnnormalizedModel<State 
 }
 
 /// An island on its way.
-pub(super) struct Climb<'s, 'm, P: Sampleable, L: UnnormalizedModel<State = P::State>, W> {
+pub(super) struct Climb<'s, 'm, P: Sampleable, L: UnnormalizedModel<State = P::State>> {
     chains: Range<usize>,
-    island: Island<'s, 'm, P, L, W>,
+    island: Island<'s, 'm, P, L>,
     run: IslandRun<P::State>,
     selection: Selection,
     /// Number of levels passed.
@@ -79,7 +79,7 @@ where
     L: UnnormalizedModel<State = P::State> + Sync,
     K: Invariant<LevelAt<'m, P, L>> + Sync,
 {
-    type Block = Climb<'s, 'm, P, L, K::Workspace>;
+    type Block = Climb<'s, 'm, P, L>;
     type Output = Islands<P::State>;
 
     fn blocks(&self) -> Range<usize> {

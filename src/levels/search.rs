@@ -8,7 +8,7 @@ use super::path::{LevelAt, LevelPath};
 use super::settings::Settings;
 use crate::Result;
 use crate::adaptive::RobbinsMonro;
-use crate::kernel::{Invariant, StepSize, Workspace};
+use crate::kernel::{Invariant, StepSize};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::num::log_add_exp;
 use crate::path::TemperedPath;
@@ -53,8 +53,8 @@ pub(super) struct Search<'s, 'm, P: Sampleable, L: UnnormalizedModel<State = P::
 const BLOCK: usize = 8;
 
 /// The island on its way up.
-pub(super) struct Climb<'s, 'm, P: Sampleable, L: UnnormalizedModel<State = P::State>, W> {
-    island: Island<'s, 'm, P, L, W>,
+pub(super) struct Climb<'s, 'm, P: Sampleable, L: UnnormalizedModel<State = P::State>> {
+    island: Island<'s, 'm, P, L>,
     found: Found,
     log_size: f64,
     log_z: f64,
@@ -67,7 +67,7 @@ where
     K: Invariant<LevelAt<'m, P, L>> + Sync,
 {
     /// Moves the chains at a level, and tunes the step size meanwhile where it is to be tuned.
-    fn moves(&self, at: &mut Climb<'s, 'm, P, L, K::Workspace>) -> Result<()> {
+    fn moves(&self, at: &mut Climb<'s, 'm, P, L>) -> Result<()> {
         let Some(tuning) = self.tuning else {
             return (0..self.settings.moves).try_for_each(|_| at.island.advance(self.kernel));
         };
@@ -85,7 +85,7 @@ where
     }
 
     /// Returns how much may lie above the level, as a share of Z so far, and the next level, if there is one.
-    fn next(&self, at: &mut Climb<'s, 'm, P, L, K::Workspace>) -> Option<(f64, f64)> {
+    fn next(&self, at: &mut Climb<'s, 'm, P, L>) -> Option<(f64, f64)> {
         let level = next_level(&at.island, self.settings.share)?;
         let highest = at
             .island
@@ -110,7 +110,7 @@ where
     L: UnnormalizedModel<State = P::State> + Sync,
     K: Invariant<LevelAt<'m, P, L>> + Sync,
 {
-    type Block = Climb<'s, 'm, P, L, K::Workspace>;
+    type Block = Climb<'s, 'm, P, L>;
     /// What was found, and the evaluations that it took.
     type Output = Single<(Found, u64)>;
 
@@ -182,11 +182,10 @@ where
 
 /// The largest log likelihood of the pool above which at least this share of it lies. Where a plateau stands in
 /// the way, it is the lowest one of all; `None` where all are equal.
-fn next_level<P, L, W>(island: &Island<'_, '_, P, L, W>, share: f64) -> Option<f64>
+fn next_level<P, L>(island: &Island<'_, '_, P, L>, share: f64) -> Option<f64>
 where
     P: Sampleable<State: Clone + Send> + Sync,
     L: UnnormalizedModel<State = P::State> + Sync,
-    W: Workspace,
 {
     let values: Vec<f64> = island.log_likelihoods().collect();
     let (lowest, highest) = (*values.first()?, *values.last()?);

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::survey_run::{BLOCK, Pilot};
 use crate::estimate::Warning;
-use crate::kernel::{Block, TransitionKernel, Workspace, refuse_stages};
+use crate::kernel::{Block, TransitionKernel, refuse_stages};
 use crate::num::{WeightSums, setters};
 use crate::path::{AnnealingPath, Intermediate, dimension};
 use crate::pilot::metric::{interpolate, nothing_changes};
@@ -217,8 +217,8 @@ struct PassTask<'s, 'p, P, K> {
 }
 
 /// The population on its way.
-struct Passing<'p, P: AnnealingPath, W> {
-    populations: Populations<'p, P, W>,
+struct Passing<'p, P: AnnealingPath> {
+    populations: Populations<'p, P>,
     pass: Pass,
     /// The length in beta of the last stage.
     length: f64,
@@ -245,7 +245,7 @@ where
     P::At<'p>: Send + Sync,
     K: TransitionKernel<P::At<'p>> + Sync,
 {
-    type Block = Passing<'p, P, K::Workspace>;
+    type Block = Passing<'p, P>;
     type Output = Single<Pass>;
 
     fn blocks(&self) -> Range<usize> {
@@ -356,8 +356,8 @@ const PROPORTIONAL: usize = 10;
 /// The beta at this distance from the chains, to a relative `precision`, or 1 where that is nearer; its distance;
 /// and how often the chains were evaluated. It is found by bisection, with guesses for which the distance is
 /// proportional to the step, as it nearly is.
-pub(crate) fn next_stage<'p, P, W>(
-    populations: &mut Populations<'p, P, W>,
+pub(crate) fn next_stage<'p, P>(
+    populations: &mut Populations<'p, P>,
     guess: f64,
     distance: f64,
     precision: f64,
@@ -365,7 +365,6 @@ pub(crate) fn next_stage<'p, P, W>(
 where
     P: AnnealingPath<State: Send> + Sync,
     P::At<'p>: Send + Sync,
-    W: Workspace,
 {
     let (path, beta) = (populations.path(), populations.beta());
     let here = path.at(beta);
@@ -405,15 +404,14 @@ where
 }
 
 /// Why the step to `there`, the shortest of those too long, cannot be any shorter.
-fn why_too_long<'p, P, W>(
-    populations: &mut Populations<'p, P, W>,
+fn why_too_long<'p, P>(
+    populations: &mut Populations<'p, P>,
     here: &P::At<'p>,
     there: &P::At<'p>,
 ) -> Result<String>
 where
     P: AnnealingPath<State: Send> + Sync,
     P::At<'p>: Send + Sync,
-    W: Workspace,
 {
     let (beta, next) = (here.beta(), there.beta());
     let lost = populations.map(|population| Ok(lost(population.block(), here, there)))?;
@@ -439,15 +437,14 @@ pub(crate) fn lost<M: Intermediate>(block: &Block<M::State>, here: &M, there: &M
 
 /// `sqrt(N / CESS - 1)`, its square times `1 / (1 - 1/ESS)`: without this correction the distance
 /// vanishes as the weights collapse.
-fn distance_to<'p, P, W>(
-    populations: &mut Populations<'p, P, W>,
+fn distance_to<'p, P>(
+    populations: &mut Populations<'p, P>,
     here: &P::At<'p>,
     there: &P::At<'p>,
 ) -> Result<f64>
 where
     P: AnnealingPath<State: Send> + Sync,
     P::At<'p>: Send + Sync,
-    W: Workspace,
 {
     let parts = populations.map(|population| Ok(sums(population.block(), here, there)))?;
     let mut all = [WeightSums::default(); 3];

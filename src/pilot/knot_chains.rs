@@ -135,8 +135,8 @@ struct KnotTask<'s, 'p, P, K> {
 }
 
 /// Chains at a knot.
-struct AtKnot<'p, P: AnnealingPath, W> {
-    population: Population<'p, P, W>,
+struct AtKnot<'p, P: AnnealingPath> {
+    population: Population<'p, P>,
     /// The models of the knots on either side, once the chains are at theirs.
     neighbours: [Option<P::At<'p>>; 2],
     /// Number of updates made at this knot.
@@ -151,7 +151,7 @@ where
     K: TransitionKernel<P::At<'p>> + Sync,
 {
     /// Places the chains at the next knot.
-    fn arrive(&self, at: &mut AtKnot<'p, P, K::Workspace>) -> Result<()> {
+    fn arrive(&self, at: &mut AtKnot<'p, P>) -> Result<()> {
         let (j, knots) = (at.sums.len(), self.knots);
         if j > 0 {
             at.population.place_at(knots[j])?;
@@ -170,7 +170,7 @@ where
     P: AnnealingPath + Sync,
     K: TransitionKernel<P::At<'p>> + Sync,
 {
-    type Block = AtKnot<'p, P, K::Workspace>;
+    type Block = AtKnot<'p, P>;
     type Output = Sums;
 
     fn blocks(&self) -> Range<usize> {

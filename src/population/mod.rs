@@ -5,6 +5,7 @@
 
 mod chains;
 mod genealogy;
+mod moves;
 #[allow(clippy::module_inception)] // The room is named by its main type.
 mod population;
 mod populations;
@@ -15,6 +16,7 @@ mod waste_free;
 
 pub(crate) use chains::Chains;
 pub(crate) use genealogy::{CopyState, Genealogy, Selection};
+pub(crate) use moves::Moves;
 pub use population::Population;
 pub(crate) use populations::Populations;
 pub use resampling::{Resampling, ResamplingScheme};

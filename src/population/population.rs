@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::moves::{AnyMemory, AnyWorkspace, Moves};
 use crate::kernel::{Block, NonFinite, Stage, TransitionKernel, Workspace};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::path::{AnnealingPath, Intermediate};
@@ -33,21 +34,20 @@ use crate::{Error, Result};
 /// # Ok::<(), annealed::Error>(())
 /// ```
 ///
-/// Each step takes the kernel anew, so that its parameters may change along the way; all kernels of one
-/// population share the type of workspace W. Two kernels of different workspaces go into one `Then` or
-/// `Mixture`.
+/// Each step takes the kernel anew, so that its parameters may change along the way. A kernel of another type of
+/// workspace begins with an empty one: two kernels that keep something of their chains go into one `Then` or `Mixture`.
 #[derive(Debug)]
-pub struct Population<'p, P: AnnealingPath, W> {
+pub struct Population<'p, P: AnnealingPath> {
     path: &'p P,
     block: Block<P::State>,
-    workspace: W,
+    workspace: AnyWorkspace,
     index: usize,
     /// The model left at the last stage.
     previous: P::At<'p>,
     model: P::At<'p>,
 }
 
-impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
+impl<'p, P: AnnealingPath> Population<'p, P> {
     /// So many chains of weight 1 at exact samples of the base. The first has the stream `first`, each
     /// further one that of the jump after: the block of a run that begins at chain n begins with
     /// `stream(seed, Purpose::Run, n)`. `first_chain` is that n, by which errors name a chain.
@@ -90,7 +90,7 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
         Ok(Self {
             path,
             block,
-            workspace: W::default(),
+            workspace: AnyWorkspace::default(),
             index: 0,
             previous: path.at(beta),
             model: path.at(beta),
@@ -104,12 +104,16 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     /// A beta outside of `[0, 1]`; what the kernel meets, with chain, stage and beta.
     pub fn advance_to<K>(&mut self, kernel: &K, beta: f64) -> Result<()>
     where
-        K: TransitionKernel<P::At<'p>, Workspace = W>,
+        K: TransitionKernel<P::At<'p>>,
     {
+        self.advance_by(kernel, beta)
+    }
+
+    pub(crate) fn advance_by(&mut self, kernel: &dyn Moves<P::At<'p>>, beta: f64) -> Result<()> {
         self.place_at(beta)?;
         self.block.begin_stage();
         let stage = Stage::new(self.index, &self.previous, &self.model);
-        kernel.advance(stage, &mut self.block, &mut self.workspace)
+        kernel.pass(stage, &mut self.block, &mut self.workspace)
     }
 
     /// One more move at the model where the chains stand. Only the kernel's correction, 0 for one
@@ -119,10 +123,14 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     /// As [`advance_to`](Self::advance_to).
     pub fn stay<K>(&mut self, kernel: &K) -> Result<()>
     where
-        K: TransitionKernel<P::At<'p>, Workspace = W>,
+        K: TransitionKernel<P::At<'p>>,
     {
+        self.stay_by(kernel)
+    }
+
+    pub(crate) fn stay_by(&mut self, kernel: &dyn Moves<P::At<'p>>) -> Result<()> {
         let stage = Stage::new(self.index, &self.model, &self.model);
-        kernel.advance(stage, &mut self.block, &mut self.workspace)
+        kernel.pass(stage, &mut self.block, &mut self.workspace)
     }
 
     /// Weighs the chains from the model where they stand to that at `beta`, and does not move them: the
@@ -179,26 +187,27 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
         &self,
         chain: usize,
         copy: fn(&P::State) -> P::State,
-    ) -> (P::State, W::Memory) {
+    ) -> (P::State, AnyMemory) {
         let state = copy(&self.block.states()[chain]);
         (state, self.workspace.memory(chain))
     }
 
     /// Gives a chain another state and memory. Its stream is kept.
-    pub(crate) fn set_chain(&mut self, chain: usize, state: P::State, memory: W::Memory) {
+    pub(crate) fn set_chain(&mut self, chain: usize, state: P::State, memory: AnyMemory) {
         *self.block.chain_mut(chain).0 = state;
         self.workspace.set_memory(chain, memory);
     }
 
     /// [Stays](Self::stay) with the chains of a mask.
-    pub(crate) fn stay_masked<K>(&mut self, kernel: &K, mask: &mut Vec<bool>) -> Result<()>
-    where
-        K: TransitionKernel<P::At<'p>, Workspace = W>,
-    {
+    pub(crate) fn stay_masked(
+        &mut self,
+        kernel: &dyn Moves<P::At<'p>>,
+        mask: &mut Vec<bool>,
+    ) -> Result<()> {
         let stage = Stage::new(self.index, &self.model, &self.model);
         let workspace = &mut self.workspace;
         self.block
-            .masked(mask, |block| kernel.advance(stage, block, workspace))
+            .masked(mask, |block| kernel.pass(stage, block, workspace))
     }
 
     /// The chains, to be resampled.
@@ -213,7 +222,7 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
         for (state, rng) in states.iter_mut().zip(rngs) {
             *state = base.sample(rng);
         }
-        self.workspace = W::default();
+        self.workspace.clear();
     }
 
     /// Draws from the base anew those chains that the model at `beta` excludes, each up to 1,000 times, and forgets what
@@ -231,7 +240,7 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
             draws += DRAWS - left;
         }
         if draws > 0 {
-            self.workspace = W::default();
+            self.workspace.clear();
         }
     }
 
@@ -252,26 +261,23 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
         self
     }
 
-    /// The states, each with what a kernel keeps of it.
-    pub(crate) fn into_states(mut self) -> Vec<(P::State, W::Memory)> {
+    /// Returns the states, each with what a kernel of this workspace keeps of it.
+    pub(crate) fn into_states<W: Workspace>(mut self) -> Vec<(P::State, W::Memory)> {
+        let memories = self.memories::<W>();
         let (states, _) = self.block.take_states_and_log_weights();
-        let memories = (0..states.len()).map(|chain| self.workspace.memory(chain));
-        states
-            .into_iter()
-            .zip(memories.collect::<Vec<_>>())
-            .collect()
+        states.into_iter().zip(memories).collect()
     }
 
-    /// What a kernel keeps of each chain.
-    #[cfg(feature = "checkpoint")]
-    pub(crate) fn memories(&self) -> impl ExactSizeIterator<Item = W::Memory> {
-        (0..self.block.len()).map(|chain| self.workspace.memory(chain))
+    /// Returns what a kernel of this workspace keeps of each chain.
+    pub(crate) fn memories<W: Workspace>(&self) -> Vec<W::Memory> {
+        self.workspace.memories::<W>(self.block.len())
     }
 
-    /// Gives the chains what a kernel kept of their states.
-    pub(crate) fn set_memories(&mut self, memories: impl IntoIterator<Item = W::Memory>) {
+    /// Gives the chains what a kernel of this workspace kept of their states.
+    pub(crate) fn set_memories<W: Workspace>(&mut self, memories: Vec<W::Memory>) {
+        let workspace = self.workspace.of::<W>();
         for (chain, memory) in memories.into_iter().enumerate() {
-            self.workspace.set_memory(chain, memory);
+            workspace.set_memory(chain, memory);
         }
     }
 
@@ -289,7 +295,7 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     /// Gives the chains other states, the weight 1 and an empty memory. The streams are kept.
     pub(crate) fn replace_states(&mut self, states: Vec<P::State>) {
         self.block.replace_states(states);
-        self.workspace = W::default();
+        self.workspace.clear();
     }
 }
 

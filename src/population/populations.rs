@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
+use super::moves::Moves;
 use super::population::Population;
 use super::resampling::Resampling;
-use crate::kernel::{Block, Decisions, TransitionKernel, Workspace};
+use crate::kernel::{Block, Decisions, TransitionKernel};
 use crate::num::{WeightSums, log_mean_exp};
 use crate::path::AnnealingPath;
 use crate::random::{StreamRng, successive};
@@ -15,16 +16,15 @@ use crate::{Error, Result};
 ///
 /// Each call does one piece of work on all blocks and returns what they found in the order of the blocks, so
 /// that a decision taken on it has the same bits whatever the number of threads.
-pub(crate) struct Populations<'p, P: AnnealingPath, W> {
+pub(crate) struct Populations<'p, P: AnnealingPath> {
     path: &'p P,
-    blocks: Vec<Population<'p, P, W>>,
+    blocks: Vec<Population<'p, P>>,
 }
 
-impl<'p, P, W> Populations<'p, P, W>
+impl<'p, P> Populations<'p, P>
 where
     P: AnnealingPath<State: Send> + Sync,
     P::At<'p>: Send,
-    W: Workspace,
 {
     /// Chains at exact samples of the base, in blocks of at most `largest` chains, about equally many in each.
     /// The first chain has the stream `first`, each further one that of the jump after.
@@ -64,7 +64,7 @@ where
     /// one.
     pub(crate) fn map<T: Send>(
         &mut self,
-        work: impl Fn(&mut Population<'p, P, W>) -> Result<T> + Sync,
+        work: impl Fn(&mut Population<'p, P>) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
         let mut tasks: Vec<_> = self.blocks.iter_mut().map(|block| (block, None)).collect();
         side_by_side(&mut tasks, &|(population, done)| {
@@ -109,13 +109,10 @@ where
     }
 
     /// Moves all chains once where they stand, and returns the decisions made.
-    pub(crate) fn stay<K>(&mut self, kernel: &K) -> Result<Decisions>
-    where
-        K: TransitionKernel<P::At<'p>, Workspace = W> + Sync,
-    {
+    pub(crate) fn stay(&mut self, kernel: &(dyn Moves<P::At<'p>> + Sync)) -> Result<Decisions> {
         let parts = self.map(|population| {
             let before = population.block().decisions();
-            population.stay(kernel)?;
+            population.stay_by(kernel)?;
             Ok(population.block().decisions().since(before))
         })?;
         let mut decisions = Decisions::default();
@@ -127,7 +124,7 @@ where
     /// first block.
     pub(crate) fn check_model<K>(&self, kernel: &K, betas: &[f64]) -> Result<()>
     where
-        K: TransitionKernel<P::At<'p>, Workspace = W>,
+        K: TransitionKernel<P::At<'p>>,
     {
         let first = &self.blocks[0];
         let states = first.block().states();
@@ -232,10 +229,7 @@ fn ranges(chains: Range<usize>, largest: usize) -> impl Iterator<Item = Range<us
     (0..blocks).map(move |block| start(block)..start(block + 1))
 }
 
-fn panicked<P: AnnealingPath, W: Workspace>(
-    message: String,
-    population: &Population<'_, P, W>,
-) -> Error {
+fn panicked<P: AnnealingPath>(message: String, population: &Population<'_, P>) -> Error {
     let (chains, stage, beta) = population.place_at_hand();
     Error::Panicked {
         message,

@@ -12,21 +12,21 @@ use crate::{Error, Result};
 /// The parts of a population between two stages: its block, and the memories of the kernel.
 pub(crate) type SavedPopulation<S, M> = (SavedBlock<S>, Vec<M>);
 
-impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
+impl<'p, P: AnnealingPath> Population<'p, P> {
     /// Returns the population in the form of a [`SavedPopulation`].
-    pub(crate) fn saved(&self) -> impl Serialize
+    pub(crate) fn saved<W: Workspace<Memory: Serialize>>(&self) -> impl Serialize
     where
         P::State: Serialize,
-        W::Memory: Serialize,
     {
-        (self.block().saved(), Vec::from_iter(self.memories()))
+        let memories = self.memories::<W>();
+        (self.block().saved(), memories)
     }
 
     /// Returns the saved population of these chains at a model.
     ///
     /// # Errors
     /// As [`Block::restored`]; another number of memories.
-    pub(crate) fn restored(
+    pub(crate) fn restored<W: Workspace>(
         path: &'p P,
         beta: f64,
         chains: &Range<usize>,
@@ -34,7 +34,7 @@ impl<'p, P: AnnealingPath, W: Workspace> Population<'p, P, W> {
     ) -> Result<Self> {
         Error::check_dimension("memories of the kernel", memories.len(), chains.len())?;
         let mut population = Self::from_block(path, beta, Block::restored(chains, block)?)?;
-        population.set_memories(memories);
+        population.set_memories::<W>(memories);
         Ok(population)
     }
 }

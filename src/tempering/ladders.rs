@@ -8,9 +8,9 @@ use super::pair::{LogRatios, PairSums};
 use super::round::{Plan, Starts};
 use super::trip::Trips;
 use crate::Result;
-use crate::kernel::{Decisions, NonFinite, TransitionKernel, Workspace};
+use crate::kernel::{Decisions, NonFinite, Workspace};
 use crate::path::{AnnealingPath, Intermediate};
-use crate::population::Population;
+use crate::population::{Moves, Population};
 use crate::random::StreamRng;
 use crate::work::Place;
 
@@ -40,11 +40,11 @@ impl<S> Ladder<S> {
 }
 
 /// Ladders that move together. Chain c of each population belongs to ladder c.
-pub(crate) struct Ladders<'p, P: AnnealingPath, W> {
+pub(crate) struct Ladders<'p, P: AnnealingPath> {
     pub(super) first: usize,
     /// Number of scans done.
     pub(super) scans: usize,
-    pub(super) populations: Vec<Population<'p, P, W>>,
+    pub(super) populations: Vec<Population<'p, P>>,
     /// For the swaps of each ladder.
     pub(super) rngs: Vec<StreamRng>,
     pub(super) ladders: Vec<Ladder<P::State>>,
@@ -52,13 +52,12 @@ pub(crate) struct Ladders<'p, P: AnnealingPath, W> {
     pub(super) at_hand: usize,
 }
 
-impl<'p, P, W> Ladders<'p, P, W>
+impl<'p, P> Ladders<'p, P>
 where
     P: AnnealingPath<State: Clone>,
-    W: Workspace,
 {
     /// Ladders at the states where they ended a round before, or at exact samples of the base.
-    pub(super) fn start(
+    pub(super) fn start<W: Workspace>(
         path: &'p P,
         ladders: Range<usize>,
         plan: &Plan,
@@ -78,7 +77,7 @@ where
             let (states, memories): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
             let mut population =
                 Population::from_states(path, beta, first, states, streams.to_vec())?;
-            population.set_memories(memories);
+            population.set_memories::<W>(memories);
             Ok(population.at_stage(j))
         };
         let populations = betas.iter().enumerate().map(population);
@@ -99,15 +98,12 @@ where
     }
 
     /// The next scan: all states move at their betas, then every second pair may swap.
-    pub(super) fn scan<K>(&mut self, kernel: &K, plan: &Plan) -> Result<()>
-    where
-        K: TransitionKernel<P::At<'p>, Workspace = W>,
-    {
+    pub(super) fn scan(&mut self, kernel: &dyn Moves<P::At<'p>>, plan: &Plan) -> Result<()> {
         for (j, population) in self.populations.iter_mut().enumerate() {
             self.at_hand = j;
             match j {
                 0 => population.redraw(),
-                _ => population.stay(kernel)?,
+                _ => population.stay_by(kernel)?,
             }
         }
         for ladder in 0..self.ladders.len() {
@@ -151,11 +147,11 @@ where
     }
 
     /// Takes the states out, with the memories of the kernel.
-    pub(super) fn take_ends(&mut self) -> Starts<P::State, W::Memory> {
+    pub(super) fn take_ends<W: Workspace>(&mut self) -> Starts<P::State, W::Memory> {
         let populations = std::mem::take(&mut self.populations);
         populations
             .into_iter()
-            .map(Population::into_states)
+            .map(Population::into_states::<W>)
             .collect()
     }
 
@@ -171,9 +167,9 @@ where
 /// # Errors
 /// A NaN. A log ratio is `+inf` at a state that only the upper model allows, which no sample of the base
 /// may be.
-fn log_ratios<'p, P: AnnealingPath, W: Workspace>(
-    lower: &Population<'p, P, W>,
-    upper: &Population<'p, P, W>,
+fn log_ratios<'p, P: AnnealingPath>(
+    lower: &Population<'p, P>,
+    upper: &Population<'p, P>,
     ladder: usize,
 ) -> Result<LogRatios, NonFinite> {
     let (previous, model) = (lower.stage().model, upper.stage().model);

@@ -46,7 +46,7 @@ where
     K: Invariant<P::At<'p>> + Sync,
     T: Send,
 {
-    type Block = Ladders<'p, P, K::Workspace>;
+    type Block = Ladders<'p, P>;
     type Output = RoundResult<T, P::State, MemoryOf<'p, P, K>>;
 
     fn blocks(&self) -> Range<usize> {
@@ -65,7 +65,7 @@ where
     fn start(&self, block: usize) -> Result<Self::Block> {
         let start = self.starts[block].lock();
         let start = start.unwrap_or_else(PoisonError::into_inner).take();
-        Ladders::start(self.run.path, self.chains(block), &self.plan, start)
+        Ladders::start::<K::Workspace>(self.run.path, self.chains(block), &self.plan, start)
     }
 
     fn step(&self, at: &mut Self::Block) -> Result<Stepped> {
@@ -82,7 +82,7 @@ where
                 .into_iter()
                 .map(keep)
                 .collect(),
-            ends: vec![at.take_ends()],
+            ends: vec![at.take_ends::<K::Workspace>()],
         })
     }
 

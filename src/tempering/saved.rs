@@ -55,7 +55,11 @@ where
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     fn save(&self, at: &Self::Block) -> Result<Vec<u8>> {
-        let populations: Vec<_> = at.populations.iter().map(Population::saved).collect();
+        let populations: Vec<_> = at
+            .populations
+            .iter()
+            .map(Population::saved::<K::Workspace>)
+            .collect();
         encode(
             "block under way",
             &(at.scans, populations, &at.rngs, &at.ladders),
@@ -79,7 +83,8 @@ where
             .iter()
             .try_for_each(|ladder| ladder.check(plan, scans))?;
         let population = |(j, (population, &beta)): (usize, (_, &f64))| {
-            let population = Population::restored(self.run.path, beta, &range, population)?;
+            let population =
+                Population::restored::<K::Workspace>(self.run.path, beta, &range, population)?;
             Ok(population.at_stage(j))
         };
         let populations = populations.into_iter().zip(betas).enumerate();

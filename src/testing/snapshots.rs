@@ -25,12 +25,12 @@ use crate::work::store::{decode, encode};
 const STAGES: usize = 6;
 const CHAINS: usize = 5;
 
-fn bytes<P, W>(population: &Population<'_, P, W>) -> Vec<u8>
+fn bytes<P, W>(population: &Population<'_, P>) -> Vec<u8>
 where
     P: AnnealingPath<State: Serialize>,
     W: Workspace<Memory: Serialize>,
 {
-    encode("population", &population.saved()).unwrap()
+    encode("population", &population.saved::<W>()).unwrap()
 }
 
 /// Cuts the way at each stage.
@@ -43,10 +43,9 @@ where
     let betas = schedule.betas();
     let start = || {
         let first = stream(5, Purpose::Testing, 0);
-        Population::<'p, P, K::Workspace>::start(path, 0, CHAINS, first).unwrap()
+        Population::<'p, P>::start(path, 0, CHAINS, first).unwrap()
     };
-    let pass = |population: &mut Population<'p, P, K::Workspace>,
-                stages: std::ops::Range<usize>| {
+    let pass = |population: &mut Population<'p, P>, stages: std::ops::Range<usize>| {
         for k in stages {
             population.advance_to(&kernel, betas[k + 1]).unwrap();
             population.stay(&kernel).unwrap();
@@ -57,13 +56,17 @@ where
     for (cut, &beta) in betas.iter().enumerate() {
         let mut population = start();
         pass(&mut population, 0..cut);
-        let written = bytes(&population);
+        let written = bytes::<P, K::Workspace>(&population);
         let saved = decode("population", &written).unwrap();
-        let read = Population::<'p, P, K::Workspace>::restored(path, beta, &(0..CHAINS), saved);
+        let read = Population::<'p, P>::restored::<K::Workspace>(path, beta, &(0..CHAINS), saved);
         let mut population = read.unwrap().at_stage(cut);
         pass(&mut population, cut..STAGES);
         let name = std::any::type_name::<K>();
-        assert_eq!(bytes(&population), bytes(&whole), "{name}, cut at {cut}");
+        assert_eq!(
+            bytes::<P, K::Workspace>(&population),
+            bytes::<P, K::Workspace>(&whole),
+            "{name}, cut at {cut}"
+        );
     }
 }
 

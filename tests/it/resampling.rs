@@ -107,8 +107,7 @@ fn bias_by(draw: Draw) -> (f64, f64) {
         let mut log_ratio = -finite_state::log_ratio();
         for beta in [0.0, 0.25, 0.5, 0.75].windows(2) {
             let rngs = (0..ISLAND).map(|_| StreamRng::from_rng(&mut rng)).collect();
-            let mut island =
-                Population::<_, ()>::from_states(&path, beta[0], 0, states, rngs).unwrap();
+            let mut island = Population::from_states(&path, beta[0], 0, states, rngs).unwrap();
             island.advance_to(&Walk(Flavor::Lazy), beta[1]).unwrap();
             let block = island.block();
             log_ratio += log_mean_exp(block.log_weights());
