@@ -354,9 +354,7 @@ impl<S, R> Run<S, R> {
 
     /// Warns where the interval lies below the path's lower bound from the final states.
     pub(crate) fn warn_of_missed_mass(&mut self, bound: LowerBound<'_, S>) {
-        let mut order: Vec<usize> = (0..self.chains()).collect();
-        let log_weights = self.log_weights();
-        order.sort_by(|&one, &other| log_weights[other].total_cmp(&log_weights[one]));
+        let order = heaviest_first(self.log_weights());
         let heaviest = order.iter().map(|&chain| &self.states()[chain]);
         let chain_steps = (self.chains() as u64).saturating_mul(self.schedule().steps() as u64);
         self.warn(missed_mass(bound, heaviest, chain_steps, self.interval().1));
@@ -438,4 +436,11 @@ crate::num::deserialize_checked! {
     } => PartialRun::reassembled(settings, chains, sums).and_then(|part| {
         Run::of(PartialRun { stopped_by, seconds, evaluations, probe, ..part })
     })
+}
+
+/// Returns the chains in the order of their weights.
+fn heaviest_first(log_weights: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..log_weights.len()).collect();
+    order.sort_by(|&one, &other| log_weights[other].total_cmp(&log_weights[one]));
+    order
 }

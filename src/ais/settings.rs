@@ -31,6 +31,10 @@ pub struct Settings {
 
 impl Settings {
     pub(crate) fn new(path: &impl AnnealingPath, log_base_normalizer: f64) -> Self {
+        Self::of(path.engine(), path.rounding_error(), log_base_normalizer)
+    }
+
+    fn of(engine: Option<Engine>, rounding_error: f64, log_base_normalizer: f64) -> Self {
         Self {
             schedule: Schedule::linear(1_000).expect("1,000 stages are a schedule"),
             chains: 4_096,
@@ -40,8 +44,8 @@ impl Settings {
             purpose: Purpose::Run,
             selection: None,
             log_base_normalizer,
-            engine: path.engine(),
-            rounding_error: path.rounding_error(),
+            engine,
+            rounding_error,
         }
     }
 

@@ -177,8 +177,12 @@ where
 
     /// Sorts the pool by likelihood, once it is full.
     pub(super) fn sort(&mut self) {
-        self.pool.sort_by(|a, b| a.0.total_cmp(&b.0));
+        sort(&mut self.pool);
     }
+}
+
+fn sort<S>(states: &mut Valued<S>) {
+    states.sort_by(|a, b| a.0.total_cmp(&b.0));
 }
 
 /// The states of chains with their log likelihoods.

@@ -275,6 +275,13 @@ impl<O: Merge> Drop for EndsByPanic<'_, O> {
 
 /// Does the work, or returns the text of a panic in it.
 pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    let (mut work, mut done) = (Some(work), None);
+    caught_any(&mut || done = work.take().map(|work| work()))?;
+    Ok(done.expect("the work did not panic"))
+}
+
+/// Compiled once.
+fn caught_any(work: &mut dyn FnMut()) -> Result<(), String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(message)
 }
 

@@ -1,6 +1,6 @@
 //! The ledger of blocks: it hands them out in their order, and takes in what comes of them in the same order.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -47,8 +47,8 @@ struct Books<T> {
     /// All blocks before this one are in the prefix.
     done: usize,
     prefix: Forest<T>,
-    /// Finished blocks that follow a gap, by their first block.
-    waiting: BTreeMap<usize, Node<T>>,
+    /// Finished blocks that follow a gap, from left to right.
+    waiting: VecDeque<Node<T>>,
     /// Whether a panic in the merging of blocks has lost some.
     is_torn: bool,
     /// The leftmost block that failed.
@@ -95,7 +95,7 @@ impl<T: Merge> Ledger<T> {
             next: blocks.start,
             done: blocks.start,
             prefix: Forest::new(),
-            waiting: waiting.map(|node| (node.blocks().start, node)).collect(),
+            waiting: waiting.collect(),
             is_torn: false,
             failed: None,
             stopped_by: None,
@@ -190,7 +190,7 @@ impl<T: Merge> Ledger<T> {
 
     fn enter_node(&self, node: Node<T>, rule: Rule<'_, T>) {
         let mut books = self.books();
-        books.waiting.insert(node.blocks().start, node);
+        books.wait(node);
         while books.stopped_by != Some(StoppedBy::StandardError) && books.take_in(self.kept_apart) {
             if rule(books.done, &books.prefix) {
                 books.stopped_by = Some(StoppedBy::StandardError);
@@ -219,7 +219,7 @@ impl<T: Merge> Ledger<T> {
     pub(crate) fn take_out(&self) -> (Forest<T>, Option<(usize, Error)>) {
         let mut books = self.books();
         let finished = std::mem::take(&mut books.waiting);
-        (finished.into_values().collect(), books.failed.take())
+        (finished.into(), books.failed.take())
     }
 
     /// Looks at what is done: the number of the block that follows, and the finished blocks before it.
@@ -266,7 +266,7 @@ impl<T: Merge> Ledger<T> {
             beyond: match books.stopped_by {
                 // Nobody wants them.
                 Some(StoppedBy::StandardError) => Forest::new(),
-                _ => books.waiting.into_values().collect(),
+                _ => books.waiting.into(),
             },
             stopped_by: books.stopped_by.filter(|_| !ended),
         })
@@ -276,8 +276,11 @@ impl<T: Merge> Ledger<T> {
 impl<T: Merge> Books<T> {
     /// Moves the block that comes next into the prefix, if it is there.
     fn take_in(&mut self, kept_apart: Option<usize>) -> bool {
-        let next = self.waiting.remove(&self.done);
-        let Some(node) = next.filter(|_| !self.is_torn) else {
+        let first = self.waiting.front();
+        if self.is_torn || first.is_none_or(|node| node.blocks().start != self.done) {
+            return false;
+        }
+        let Some(node) = self.waiting.pop_front() else {
             return false;
         };
         let apart = kept_apart == Some(self.done);
@@ -295,13 +298,26 @@ impl<T: Merge> Books<T> {
 impl<T> Books<T> {
     fn finished(&self) -> Vec<&Node<T>> {
         let enough = self.stopped_by == Some(StoppedBy::StandardError);
-        let beyond = self.waiting.values().filter(|_| !enough);
+        let beyond = self.waiting.iter().filter(|_| !enough);
         self.prefix.iter().chain(beyond).collect()
+    }
+
+    /// Lets a finished block wait for those before it.
+    fn wait(&mut self, node: Node<T>) {
+        let place = self.place_of(node.blocks().start);
+        self.waiting.insert(place, node);
+    }
+
+    /// Returns how many of the waiting nodes begin before a block.
+    fn place_of(&self, block: usize) -> usize {
+        self.waiting
+            .partition_point(|node| node.blocks().start < block)
     }
 
     /// Whether a block is done.
     fn has(&self, block: usize) -> bool {
-        let before = self.waiting.range(..=block).next_back();
-        block < self.done || before.is_some_and(|(_, node)| node.blocks().contains(&block))
+        let before = self.place_of(block + 1).checked_sub(1);
+        let is_in = |place: usize| self.waiting[place].blocks().contains(&block);
+        block < self.done || before.is_some_and(is_in)
     }
 }
