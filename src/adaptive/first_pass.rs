@@ -72,7 +72,7 @@ where
         let (next, covered, trials) =
             next_stage(&mut self.populations, self.length, distance, PRECISION)?;
         self.populations
-            .map(|population| population.weigh_to(next))?;
+            .map(&|population| population.weigh_to(next))?;
         self.check_progress()?;
         self.evaluations = self.evaluations.saturating_add(trials + 1);
         self.betas.push(next);
@@ -92,7 +92,7 @@ where
         let path = self.settings.path;
         let (here, next) = (path.at(0.0), path.at(f64::MIN_POSITIVE));
         let populations = &mut self.populations;
-        let lost = populations.map(|population| Ok(lost(population.block(), &here, &next)))?;
+        let lost = populations.map(&|population| Ok(lost(population.block(), &here, &next)))?;
         Ok(lost.into_iter().sum::<usize>() as f64 / self.settings.chains as f64)
     }
 

@@ -136,7 +136,7 @@ impl<K: Clone, S> Tuning<K, S> {
         S: Send,
     {
         let (coordinates, chains) = (self.tuner.coordinates, populations.chains());
-        let parts = populations.map(|population| {
+        let parts = populations.map(&|population| {
             let block = population.block();
             let weights = WeightSums::of(block.log_weights());
             Ok((weights, Covariance::of(block, coordinates, chains)))

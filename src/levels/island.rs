@@ -65,9 +65,9 @@ where
             pool: Vec::with_capacity(states),
             log_mass: 0.0,
         };
-        island.gather(|_| Ok(()))?;
+        island.gather(&|_| Ok(()))?;
         for _ in 1..moves {
-            island.gather(|population| {
+            island.gather(&|population| {
                 population.redraw();
                 Ok(())
             })?;
@@ -150,7 +150,7 @@ where
             population.place(LevelAt::new(problem, level, beta));
             Ok(())
         };
-        self.populations.map(place).map(drop)
+        self.populations.map(&place).map(drop)
     }
 
     /// Moves all chains once, and adds the states reached to the pool.
@@ -158,16 +158,16 @@ where
     where
         K: TransitionKernel<LevelAt<'m, P, L>> + Sync,
     {
-        self.gather(|population| population.stay(kernel))
+        self.gather(&|population| population.stay(kernel))
     }
 
     /// Does something with the chains, and adds the states where they are then to the pool.
     fn gather(
         &mut self,
-        work: impl Fn(&mut Population<'p, LevelPath<'m, P, L>>) -> Result<()> + Sync,
+        work: &(dyn Fn(&mut Population<'p, LevelPath<'m, P, L>>) -> Result<()> + Sync),
     ) -> Result<()> {
         let likelihood = self.problem.likelihood();
-        let parts = self.populations.map(|population| {
+        let parts = self.populations.map(&|population| {
             work(population)?;
             valued(population, likelihood)
         })?;

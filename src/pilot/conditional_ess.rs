@@ -285,7 +285,7 @@ where
         let (path, kernel) = (self.path, self.kernel);
         let beta = pass.betas[pass.stages()];
         let (next, covered, trials) = next_stage(populations, *length, self.distance, PRECISION)?;
-        populations.map(|population| population.advance_to(kernel, next))?;
+        populations.map(&|population| population.advance_to(kernel, next))?;
         let evaluations = trials.saturating_add(kernel.evaluations(dimension(path)));
         pass.evaluations = pass.evaluations.saturating_add(evaluations);
         // A distance saturates once few chains carry the weight: such a stage is a leap.
@@ -414,7 +414,7 @@ where
     P::At<'p>: Send + Sync,
 {
     let (beta, next) = (here.beta(), there.beta());
-    let lost = populations.map(|population| Ok(lost(population.block(), here, there)))?;
+    let lost = populations.map(&|population| Ok(lost(population.block(), here, there)))?;
     Ok(match lost.into_iter().sum() {
         0_usize => format!("no step from beta = {beta} is short enough, the path jumps there"),
         lost => format!(
@@ -446,7 +446,7 @@ where
     P: AnnealingPath<State: Send> + Sync,
     P::At<'p>: Send + Sync,
 {
-    let parts = populations.map(|population| Ok(sums(population.block(), here, there)))?;
+    let parts = populations.map(&|population| Ok(sums(population.block(), here, there)))?;
     let mut all = [WeightSums::default(); 3];
     for (sum, part) in parts.iter().flat_map(|part| (0..3).zip(part)) {
         all[sum].merge(part);

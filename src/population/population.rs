@@ -56,11 +56,12 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
     /// A path whose [`check`](AnnealingPath::check) fails; more than 2^30 chains; [`Error::NonFinite`] where the base's log density at its own sample is not
     /// finite.
     pub fn start(path: &'p P, first_chain: usize, chains: usize, first: StreamRng) -> Result<Self> {
-        let mut rngs = streams(chains, first)?;
-        let base = path.base();
-        let states: Vec<P::State> = rngs.iter_mut().map(|rng| base.sample(rng)).collect();
-        for (i, state) in states.iter().enumerate() {
-            check_start(base.log_density(state), first_chain + i)?;
+        let (base, mut rngs) = (path.base(), streams(chains, first)?);
+        let mut states = Vec::with_capacity(chains);
+        for (i, rng) in rngs.iter_mut().enumerate() {
+            let state = base.sample(rng);
+            check_start(base.log_density(&state), first_chain + i)?;
+            states.push(state);
         }
         Self::from_states(path, 0.0, first_chain, states, rngs)
     }

@@ -64,7 +64,7 @@ where
     /// one.
     pub(crate) fn map<T: Send>(
         &mut self,
-        work: impl Fn(&mut Population<'p, P>) -> Result<T> + Sync,
+        work: &(dyn Fn(&mut Population<'p, P>) -> Result<T> + Sync),
     ) -> Result<Vec<T>> {
         let mut tasks: Vec<_> = self.blocks.iter_mut().map(|block| (block, None)).collect();
         side_by_side(&mut tasks, &|(population, done)| {
@@ -85,7 +85,7 @@ where
         copy: fn(&P::State) -> P::State,
     ) -> Result<()> {
         let is_at_base = self.beta() == 0.0;
-        self.map(|population| {
+        self.map(&|population| {
             if is_at_base {
                 population.redraw_excluded(beta);
             }
@@ -110,7 +110,7 @@ where
 
     /// Moves all chains once where they stand, and returns the decisions made.
     pub(crate) fn stay(&mut self, kernel: &(dyn Moves<P::At<'p>> + Sync)) -> Result<Decisions> {
-        let parts = self.map(|population| {
+        let parts = self.map(&|population| {
             let before = population.block().decisions();
             population.stay_by(kernel)?;
             Ok(population.block().decisions().since(before))
@@ -176,8 +176,11 @@ where
     }
 
     fn log_weights(&self) -> Vec<f64> {
-        let blocks = self.blocks();
-        blocks.flat_map(Block::log_weights).copied().collect()
+        let mut log_weights = Vec::with_capacity(self.chains());
+        for block in self.blocks() {
+            log_weights.extend_from_slice(block.log_weights());
+        }
+        log_weights
     }
 
     /// The decisions of all chains so far.
@@ -208,10 +211,11 @@ where
 
     /// The block of each chain, and its index there.
     fn places(&self) -> Vec<(usize, usize)> {
-        let blocks = self.blocks().enumerate();
-        blocks
-            .flat_map(|(block, chains)| (0..chains.len()).map(move |chain| (block, chain)))
-            .collect()
+        let mut places = Vec::with_capacity(self.chains());
+        for (block, chains) in self.blocks().enumerate() {
+            places.extend((0..chains.len()).map(|chain| (block, chain)));
+        }
+        places
     }
 
     /// Copies state and memory of a chain to another.
