@@ -1,6 +1,5 @@
 //! A path and the kernel that moves chains along it, their types forgotten.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::recorder::Recorder;
@@ -8,41 +7,27 @@ use crate::Result;
 use crate::kernel::{Block, TransitionKernel};
 use crate::model::UnnormalizedModel;
 use crate::path::{AnnealingPath, dimension};
-use crate::population::{Chains, CopyState, Moves, Population};
+use crate::population::{Chains, CopyState, Moves, Population, sample_base};
 use crate::random::StreamRng;
 use crate::work::Place;
 #[cfg(feature = "checkpoint")]
 use crate::{
     Error,
-    kernel::{SavedBlock, Workspace},
+    kernel::Workspace,
     work::store::{decode, encode},
 };
 
 /// What moves the chains of a run: a path and a kernel whose types are forgotten, so that the rest of a run is compiled
 /// once a type of states `S` and of recorders `R`.
 pub(crate) trait Annealing<'t, S, R>: Send + Sync {
-    /// Starts chains at exact samples of the base; the first has the stream `first`, each further one that after.
-    fn start(
-        self: Arc<Self>,
-        chains: Range<usize>,
-        first: StreamRng,
-    ) -> Result<Box<dyn Watched<S, R> + 't>>;
+    /// Draws exact samples of the base, one for each stream.
+    fn sample(&self, first_chain: usize, rngs: &mut [StreamRng]) -> Result<Vec<S>>;
 
-    /// Starts chains at states that stand at the target.
-    fn start_at_target(
-        self: Arc<Self>,
-        first_chain: usize,
-        states: Vec<S>,
-        rngs: Vec<StreamRng>,
-    ) -> Result<Box<dyn Watched<S, R> + 't>>;
-
-    /// Reads chains that were saved at the stage of this index and beta.
-    #[cfg(feature = "checkpoint")]
-    fn restore(
+    /// Places a block of chains at the stage of this index and beta.
+    fn place(
         self: Arc<Self>,
         stage: (usize, f64),
-        chains: &Range<usize>,
-        saved: SavedChains<S>,
+        block: Block<S>,
     ) -> Result<Box<dyn Watched<S, R> + 't>>;
 
     /// Gives a recorder that was read from a checkpoint what serde does not write.
@@ -74,11 +59,11 @@ pub(crate) trait Watched<S, R>: Chains<S> {
     /// Writes what the kernel keeps of the chains.
     #[cfg(feature = "checkpoint")]
     fn memories(&self) -> Result<Vec<u8>>;
-}
 
-/// The block of chains, and what a kernel keeps of them as bytes.
-#[cfg(feature = "checkpoint")]
-pub(crate) type SavedChains<S> = (SavedBlock<S>, Vec<u8>);
+    /// Reads what [`memories`](Self::memories) wrote.
+    #[cfg(feature = "checkpoint")]
+    fn set_memories(&mut self, bytes: &[u8]) -> Result<()>;
+}
 
 /// A path and a kernel, compiled once a path.
 pub(crate) struct Along<'t, 'p, P: AnnealingPath> {
@@ -140,20 +125,6 @@ impl<'t, 'p, P: AnnealingPath> Along<'t, 'p, P> {
             ..Self::new(path, kernel)
         }
     }
-
-    fn moves<R>(
-        self: Arc<Self>,
-        population: Population<'p, P>,
-    ) -> Box<dyn Watched<P::State, R> + 't>
-    where
-        'p: 't,
-        R: Recorder<P::At<'p>>,
-    {
-        Box::new(Moved {
-            population,
-            along: self,
-        })
-    }
 }
 
 /// Returns the evaluations of the density by a chain at a stage, as a kernel counts them.
@@ -169,38 +140,20 @@ where
     P: AnnealingPath + Sync,
     R: Recorder<P::At<'p>>,
 {
-    fn start(
-        self: Arc<Self>,
-        chains: Range<usize>,
-        first: StreamRng,
-    ) -> Result<Box<dyn Watched<P::State, R> + 't>> {
-        let population = Population::start(self.path, chains.start, chains.len(), first)?;
-        Ok(self.moves(population))
+    fn sample(&self, first_chain: usize, rngs: &mut [StreamRng]) -> Result<Vec<P::State>> {
+        sample_base(self.path, first_chain, rngs)
     }
 
-    fn start_at_target(
-        self: Arc<Self>,
-        first_chain: usize,
-        states: Vec<P::State>,
-        rngs: Vec<StreamRng>,
-    ) -> Result<Box<dyn Watched<P::State, R> + 't>> {
-        let population = Population::from_states(self.path, 1.0, first_chain, states, rngs)?;
-        Ok(self.moves(population))
-    }
-
-    #[cfg(feature = "checkpoint")]
-    fn restore(
+    fn place(
         self: Arc<Self>,
         (stage, beta): (usize, f64),
-        chains: &Range<usize>,
-        (block, memories): SavedChains<P::State>,
+        block: Block<P::State>,
     ) -> Result<Box<dyn Watched<P::State, R> + 't>> {
-        let block = Block::restored(chains, block)?;
-        let mut population = Population::from_block(self.path, beta, block)?;
-        if let Some(kept) = &self.memories {
-            (kept.read)(&mut population, &memories)?;
-        }
-        Ok(self.moves(population.at_stage(stage)))
+        let population = Population::from_block(self.path, beta, block)?.at_stage(stage);
+        Ok(Box::new(Moved {
+            population,
+            along: self,
+        }))
     }
 
     #[cfg(feature = "checkpoint")]
@@ -284,5 +237,11 @@ impl<'p, P: AnnealingPath, R: Recorder<P::At<'p>>> Watched<P::State, R> for Move
     fn memories(&self) -> Result<Vec<u8>> {
         let kept = self.along.memories.as_ref();
         kept.map_or(Ok(Vec::new()), |kept| (kept.write)(&self.population))
+    }
+
+    #[cfg(feature = "checkpoint")]
+    fn set_memories(&mut self, bytes: &[u8]) -> Result<()> {
+        let kept = self.along.memories.as_ref();
+        kept.map_or(Ok(()), |kept| (kept.read)(&mut self.population, bytes))
     }
 }

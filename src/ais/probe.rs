@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::along::Annealing;
 use super::settings::Settings;
-use crate::kernel::check_stages;
+use crate::kernel::{Block, check_stages};
+use crate::population::streams;
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::work::caught;
@@ -76,8 +77,10 @@ impl Probe {
     ) -> Result<Self> {
         let (schedule, betas) = (&settings.schedule, settings.schedule.betas());
         check_stages("steps of the schedule", along.stages(), schedule)?;
-        let chains = 0..CHAINS.min(settings.largest_block());
-        let mut moved = Arc::clone(along).start(chains, stream(0, Purpose::Probe, 0))?;
+        let chains = CHAINS.min(settings.largest_block());
+        let mut rngs = streams(chains, stream(0, Purpose::Probe, 0))?;
+        let block = Block::new(0, along.sample(0, &mut rngs)?, rngs);
+        let mut moved = Arc::clone(along).place((0, 0.0), block)?;
         let mut chains = at_start(along.as_ref(), schedule, moved.block().states());
         moved.advance_to(betas[1])?;
         let log_weights = moved.block().log_weights().iter();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::along::{Along, SavedChains};
+use super::along::Along;
 use super::block_result::BlockResult;
 use super::fingerprint::fingerprint;
 use super::recorder::Recorder;
@@ -17,7 +17,7 @@ use super::settings::Settings;
 use super::stages::{StageRecorder, Window, Windows};
 use super::task::{AisTask, InProgress};
 use crate::estimate::Warning;
-use crate::kernel::{Decisions, TransitionKernel, Workspace, check_stages};
+use crate::kernel::{Block, Decisions, SavedBlock, TransitionKernel, Workspace, check_stages};
 use crate::path::AnnealingPath;
 use crate::work::store::{Checkpointed, KeptJob, Resumable, decode, encode};
 use crate::work::{Execution, Merge, Persist};
@@ -59,8 +59,14 @@ impl StageRecorder {
     }
 }
 
-/// The parts of a block: stages passed, chains, recorded stages, recorder, and the first ancestors of its chains.
-type SavedProgress<S, R> = (usize, SavedChains<S>, SavedStages, R, Option<Vec<usize>>);
+/// The parts of a block: stages passed, chains with the memories of the kernel as bytes, recorded stages, recorder, and the first ancestors of its chains.
+type SavedProgress<S, R> = (
+    usize,
+    (SavedBlock<S>, Vec<u8>),
+    SavedStages,
+    R,
+    Option<Vec<usize>>,
+);
 
 impl<S, R> Persist for AisTask<'_, S, R, S>
 where
@@ -94,7 +100,9 @@ where
             expected,
         )?;
         let beta = schedule.betas()[windows.model(passed)];
-        let moved = Arc::clone(&self.along).restore((passed, beta), &chains, found)?;
+        let block = Block::restored(&chains, found.0)?;
+        let mut moved = Arc::clone(&self.along).place((passed, beta), block)?;
+        moved.set_memories(&found.1)?;
         let mut genealogy = self.genealogy(moved.block());
         let with_roots = roots.is_some();
         let expected = if genealogy.is_some() { "some" } else { "none" };
@@ -208,7 +216,7 @@ mod tests {
     use serde::Deserialize;
 
     use super::*;
-    use crate::kernel::{Block, PersistentHmc, Stage};
+    use crate::kernel::{PersistentHmc, Stage};
     use crate::model::{Gaussian, UnnormalizedModel};
     use crate::path::{GeometricPath, Intermediate};
     use crate::population::{Resampling, WasteFree};

@@ -11,8 +11,8 @@ use super::settings::Settings;
 use super::stages::StageRecorder;
 use crate::Result;
 use crate::kernel::{Block, check_stages};
-use crate::population::{Chains, CopyState, Genealogy};
-use crate::random::{StreamRng, stream, successive};
+use crate::population::{Chains, CopyState, Genealogy, streams};
+use crate::random::{StreamRng, stream};
 use crate::work::{Closed, Forest, Merge, Place, SoFar, Stepped, Task};
 
 /// What is kept of the last states of a block.
@@ -90,12 +90,13 @@ impl<'t, S, R, T> AisTask<'t, S, R, T> {
         chains: Range<usize>,
         first: StreamRng,
     ) -> Result<Box<dyn Watched<S, R> + 't>> {
-        let along = Arc::clone(&self.along);
-        let Some(samples) = self.samples else {
-            return along.start(chains, first);
+        let mut rngs = streams(chains.len(), first)?;
+        let (beta, states) = match self.samples {
+            None => (0.0, self.along.sample(chains.start, &mut rngs)?),
+            Some(samples) => (1.0, samples(chains.clone())),
         };
-        let rngs = successive(first).take(chains.len()).collect();
-        along.start_at_target(chains.start, samples(chains), rngs)
+        let block = Block::new(chains.start, states, rngs);
+        Arc::clone(&self.along).place((0, beta), block)
     }
 
     /// Takes the chains through a stage. These are counted from 1 as they are passed.

@@ -18,6 +18,7 @@ pub(crate) use chains::Chains;
 pub(crate) use genealogy::{CopyState, Genealogy, Selection};
 pub(crate) use moves::Moves;
 pub use population::Population;
+pub(crate) use population::{sample_base, streams};
 pub(crate) use populations::Populations;
 pub use resampling::{Resampling, ResamplingScheme};
 #[cfg(feature = "checkpoint")]

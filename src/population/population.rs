@@ -56,13 +56,8 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
     /// A path whose [`check`](AnnealingPath::check) fails; more than 2^30 chains; [`Error::NonFinite`] where the base's log density at its own sample is not
     /// finite.
     pub fn start(path: &'p P, first_chain: usize, chains: usize, first: StreamRng) -> Result<Self> {
-        let (base, mut rngs) = (path.base(), streams(chains, first)?);
-        let mut states = Vec::with_capacity(chains);
-        for (i, rng) in rngs.iter_mut().enumerate() {
-            let state = base.sample(rng);
-            check_start(base.log_density(&state), first_chain + i)?;
-            states.push(state);
-        }
+        let mut rngs = streams(chains, first)?;
+        let states = sample_base(path, first_chain, &mut rngs)?;
         Self::from_states(path, 0.0, first_chain, states, rngs)
     }
 
@@ -303,8 +298,24 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
 /// How often a chain that a model excludes is drawn anew.
 const DRAWS: usize = 1_000;
 
+/// Returns exact samples of the base, one for each stream.
+pub(crate) fn sample_base<P: AnnealingPath>(
+    path: &P,
+    first_chain: usize,
+    rngs: &mut [StreamRng],
+) -> Result<Vec<P::State>> {
+    let base = path.base();
+    let mut states = Vec::with_capacity(rngs.len());
+    for (i, rng) in rngs.iter_mut().enumerate() {
+        let state = base.sample(rng);
+        check_start(base.log_density(&state), first_chain + i)?;
+        states.push(state);
+    }
+    Ok(states)
+}
+
 /// The streams of so many chains, given that of the first.
-fn streams(chains: usize, first: StreamRng) -> Result<Vec<StreamRng>> {
+pub(crate) fn streams(chains: usize, first: StreamRng) -> Result<Vec<StreamRng>> {
     Error::check_count("chains", chains, 0)?;
     let mut rngs = Error::reserved("chains", chains)?;
     rngs.extend(successive(first).take(chains));
