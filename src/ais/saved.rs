@@ -322,7 +322,7 @@ mod tests {
         for (message, expected) in [
             (
                 refused(&resampled, 2),
-                "memories of the kernel: got 4, expected 2",
+                "states: got 4, expected 2",
             ),
             (refused(&resampled, 1), "first ancestors"),
             (refused(&larger, 0), "got 4, expected 5"),

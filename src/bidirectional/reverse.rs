@@ -229,4 +229,8 @@ impl<'k, M: Intermediate, K: Reversal<M>> TransitionKernel<M> for Reversed<'k, K
     fn stages(&self) -> Option<usize> {
         self.0.reversal().stages()
     }
+
+    fn evaluations(&self, dimension: usize) -> usize {
+        self.0.reversal().evaluations(dimension)
+    }
 }
