@@ -74,7 +74,7 @@ impl<'t, S, R, T> AisTask<'t, S, R, T> {
     }
 
     /// Starts the chains at samples of the target.
-    pub(crate) fn from_target(self, samples: Samples<'t, S>) -> Self {
+    pub(crate) fn starting_at(self, samples: Samples<'t, S>) -> Self {
         let samples = Some(samples);
         Self { samples, ..self }
     }

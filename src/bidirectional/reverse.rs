@@ -187,7 +187,7 @@ where
         let probe = self.plan().probe();
         let kept: (_, _, Keep<_, _>) = (self.recorder.clone(), None, |states| states);
         let samples = |chains: Range<usize>| states[chains].to_vec();
-        let task = AisTask::new(along, settings, &(0..states.len()), kept)?.from_target(&samples);
+        let task = AisTask::new(along, settings, &(0..states.len()), kept)?.starting_at(&samples);
         let begun = Instant::now();
         let mut job = Job::new(&self.execution)?;
         job.foresee(task.cost(task.blocks()));

@@ -14,6 +14,9 @@ use crate::path::TemperedPath;
 use crate::population::{Population, Populations};
 use crate::random::StreamRng;
 
+/// Work on each population.
+type Work<'w, T> = &'w (dyn Fn(&mut T) -> Result<()> + Sync);
+
 /// States with their log likelihoods.
 type Valued<S> = Vec<(f64, LevelState<S>)>;
 
@@ -164,7 +167,7 @@ where
     /// Does something with the chains, and adds the states where they are then to the pool.
     fn gather(
         &mut self,
-        work: &(dyn Fn(&mut Population<'p, LevelPath<'m, P, L>>) -> Result<()> + Sync),
+        work: Work<'_, Population<'p, LevelPath<'m, P, L>>>,
     ) -> Result<()> {
         let likelihood = self.problem.likelihood();
         let parts = self.populations.map(&|population| {
