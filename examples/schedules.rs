@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use annealed::adaptive::StepSizeTuning;
-use annealed::ais::Ais;
+use annealed::ais::{Ais, Execution};
 use annealed::kernel::{Hmc, RandomWalkMetropolis, TransitionKernel};
 use annealed::model::{
     FunctionModel, Gaussian, GaussianMixture, NormalizedModel, UnnormalizedModel,
@@ -107,7 +107,7 @@ impl Method {
         self,
         path: &'p P,
         kernel: &K,
-        pilot: Pilot,
+        (pilot, by): (Pilot, &Execution<'_>),
         steps: usize,
         seed: u64,
     ) -> Result<Schedule>
@@ -126,7 +126,9 @@ impl Method {
             Self::FrictionThrice => &Friction::default().pilot(pilot.rounds(3)),
             Self::Cess => &ConstantConditionalEss::default(),
         };
-        Ok(optimizer.optimize(path, kernel, steps, seed)?.schedule)
+        Ok(optimizer
+            .optimize_by(path, kernel, steps, seed, by)?
+            .schedule)
     }
 }
 
@@ -250,7 +252,8 @@ impl Row {
         K: TransitionKernel<P::At<'p>> + Sync,
     {
         let begun = Instant::now();
-        let pilot = Pilot::new(options.pilot_chains, options.pilot_steps).threads(options.threads);
+        let pilot = Pilot::new(options.pilot_chains, options.pilot_steps);
+        let by = Execution::new().threads(options.threads);
         let steps = options
             .steps
             .saturating_sub(method.pilot_cost(pilot) / options.chains);
@@ -262,7 +265,7 @@ impl Row {
             seconds: 0.0,
         };
         for seed in options.first_seed..options.first_seed.saturating_add(options.seeds) {
-            let schedule = match method.choose(path, kernel, pilot, steps, seed) {
+            let schedule = match method.choose(path, kernel, (pilot, &by), steps, seed) {
                 Err(error @ (Error::PilotCollapsed { .. } | Error::NotConverged { .. })) => {
                     println!("{method:?}, seed {seed}: {error}");
                     row.errors.push(None);

@@ -1,6 +1,7 @@
 //! The methods, each written once for any path and kernel.
 
 use annealed::adaptive::{Adaptation, Adapted, Rounds};
+use annealed::ais::Execution;
 use annealed::kernel::Invariant;
 use annealed::levels::LevelsRun;
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
@@ -158,8 +159,8 @@ where
         let each = self.evaluations(&self.kernel) as u64;
         let steps = self.terms.budget / 10 / (2 * PILOT * each);
         let pilot = Pilot::new(PILOT as usize, steps.clamp(20, 1_000) as usize).rounds(2);
-        let pilot = pilot.threads(self.terms.threads);
-        let survey = pilot.survey(self.path, kernel, self.terms.seed)?;
+        let by = Execution::new().threads(self.terms.threads);
+        let survey = pilot.survey_by(self.path, kernel, self.terms.seed, &by)?;
         let stages = self.left()? / (CHAINS as u64 * each);
         Friction::default().schedule(&survey, stages.max(1) as usize)
     }

@@ -36,6 +36,4 @@ pub(crate) use settings::Settings;
 pub use stages::StageSummary;
 pub(crate) use task::{AisTask, Keep};
 
-#[cfg(feature = "progress")]
-pub use crate::work::progress_bar;
-pub use crate::work::{Merge, Progress, SoFar, StoppedBy, Verdict};
+pub use crate::work::{Execution, Merge, Progress, SoFar, StoppedBy, Verdict};

@@ -320,10 +320,7 @@ mod tests {
         let [_, other, _] = runs(&path);
         let wider = other.recorded_stages(11);
         for (message, expected) in [
-            (
-                refused(&resampled, 2),
-                "states: got 4, expected 2",
-            ),
+            (refused(&resampled, 2), "states: got 4, expected 2"),
             (refused(&resampled, 1), "first ancestors"),
             (refused(&larger, 0), "got 4, expected 5"),
             (refused(&shorter, 0), "got 7, expected 1 to 6"),

@@ -165,10 +165,7 @@ where
     }
 
     /// Does something with the chains, and adds the states where they are then to the pool.
-    fn gather(
-        &mut self,
-        work: Work<'_, Population<'p, LevelPath<'m, P, L>>>,
-    ) -> Result<()> {
+    fn gather(&mut self, work: Work<'_, Population<'p, LevelPath<'m, P, L>>>) -> Result<()> {
         let likelihood = self.problem.likelihood();
         let parts = self.populations.map(&|population| {
             work(population)?;

@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::ops::ControlFlow;
 use std::time::Instant;
 
 use crate::estimate::Warning;
@@ -15,7 +14,7 @@ use crate::pilot::survey::Survey;
 use crate::pilot::warning::few_chains;
 use crate::pilot::{OptimizedSchedule, ScheduleOptimizer};
 use crate::schedule::Schedule;
-use crate::work::{Execution, Listener, Progress};
+use crate::work::Execution;
 use crate::{Error, Result};
 
 /// The schedule of Grosse, Maddison and Salakhutdinov (2013), Theorem 3.
@@ -34,7 +33,6 @@ use crate::{Error, Result};
 pub struct BinnedSchedule {
     knots: Schedule,
     chains: KnotChains,
-    threads: Option<usize>,
 }
 
 /// Ten segments of equal length.
@@ -50,19 +48,12 @@ impl BinnedSchedule {
         Self {
             knots,
             chains: KnotChains::default(),
-            threads: None,
         }
     }
 
     setters! {
         /// The chains that estimate the costs.
         chains: KnotChains,
-    }
-
-    /// Number of threads for them; rayon's global pool unless set, or for `None`.
-    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
-        self.threads = threads.into();
-        self
     }
 
     /// The schedule of `steps` stages for known costs, one for each segment. The knots are among
@@ -101,23 +92,9 @@ impl BinnedSchedule {
         P: AnnealingPath + Sync,
         K: TransitionKernel<P::At<'p>> + Sync,
     {
-        self.costs(path, kernel, seed, None)
-    }
-
-    fn costs<'p, P, K>(
-        &self,
-        path: &'p P,
-        kernel: &K,
-        seed: u64,
-        progress: Option<Listener<'_>>,
-    ) -> Result<Vec<f64>>
-    where
-        P: AnnealingPath + Sync,
-        K: TransitionKernel<P::At<'p>> + Sync,
-    {
-        let execution = Execution::watched(self.threads, progress);
+        let betas = self.knots.betas();
         self.chains
-            .costs(path, kernel, self.knots.betas(), seed, &execution)
+            .costs(path, kernel, betas, seed, &Execution::new())
     }
 }
 
@@ -198,13 +175,13 @@ fn check_steps(steps: usize, segments: usize) -> Result<()> {
 }
 
 impl<P: AnnealingPath + Sync, K: Sync> ScheduleOptimizer<P, K> for BinnedSchedule {
-    fn optimize_with_progress<'p>(
+    fn optimize_by<'p>(
         &self,
         path: &'p P,
         kernel: &K,
         steps: usize,
         seed: u64,
-        progress: &(dyn Fn(Progress) -> ControlFlow<()> + Sync),
+        by: &Execution<'_>,
     ) -> Result<OptimizedSchedule>
     where
         P::At<'p>: Send + Sync,
@@ -213,7 +190,9 @@ impl<P: AnnealingPath + Sync, K: Sync> ScheduleOptimizer<P, K> for BinnedSchedul
         let begun = Instant::now();
         Error::check_count("steps", steps, 1)?;
         check_steps(steps, self.knots.steps())?;
-        let costs = self.costs(path, kernel, seed, Some(progress))?;
+        let costs = self
+            .chains
+            .costs(path, kernel, self.knots.betas(), seed, by)?;
         let few = few_chains(self.chains.chains);
         Ok(OptimizedSchedule {
             schedule: self.with_costs(&costs, steps)?,

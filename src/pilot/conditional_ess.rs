@@ -1,6 +1,6 @@
 //! Adaptive schedules: a constant conditional ESS.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::time::Instant;
 
 use super::survey_run::{BLOCK, Pilot};
@@ -15,7 +15,7 @@ use crate::pilot::{OptimizedSchedule, ScheduleOptimizer};
 use crate::population::Populations;
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
-use crate::work::{Execution, Forest, Job, Place, Progress, Single, Stepped, Task};
+use crate::work::{Execution, Forest, Job, Place, Single, Stepped, Task};
 use crate::{Error, Result};
 
 /// The schedule of a constant conditional effective sample size, CESS (Zhou, Johansen and Aston
@@ -92,7 +92,7 @@ impl ConstantConditionalEss {
         Error::check_inner_fraction("target of CESS / N", target)?;
         self.pilot.check()?;
         let distance = (1.0 / target - 1.0).sqrt();
-        let execution = Execution::watched(self.pilot.number_of_threads(), None);
+        let execution = Execution::new();
         let pass = PassTask {
             path,
             kernel,
@@ -167,13 +167,13 @@ where
     P: AnnealingPath<State: Send> + Sync,
     K: Sync,
 {
-    fn optimize_with_progress<'p>(
+    fn optimize_by<'p>(
         &self,
         path: &'p P,
         kernel: &K,
         steps: usize,
         seed: u64,
-        progress: &(dyn Fn(Progress) -> ControlFlow<()> + Sync),
+        by: &Execution<'_>,
     ) -> Result<OptimizedSchedule>
     where
         P::At<'p>: Send + Sync,
@@ -182,8 +182,7 @@ where
         let begun = Instant::now();
         Error::check_count("steps", steps, 1)?;
         self.pilot.check()?;
-        let execution = Execution::watched(self.pilot.number_of_threads(), Some(progress));
-        let mut job = Job::new(&execution)?;
+        let mut job = Job::new(by)?;
         let (pass, evaluations) = self.search(path, kernel, steps, seed, &mut job)?;
         let schedule = interpolate(&pass.betas, &pass.distances, steps)?;
         Ok(OptimizedSchedule {

@@ -25,14 +25,12 @@ pub use survey::{DerivativeRecorder, Survey, SurveyPoint};
 pub use survey_run::Pilot;
 pub use varopt::VarOpt;
 
-use std::ops::ControlFlow;
-
 use crate::Result;
-use crate::ais::Progress;
 use crate::estimate::Warning;
 use crate::kernel::TransitionKernel;
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
+use crate::work::Execution;
 
 /// A method that chooses a schedule for a path and a kernel.
 ///
@@ -71,22 +69,20 @@ pub trait ScheduleOptimizer<P: AnnealingPath, K> {
         P::At<'p>: Send + Sync,
         K: TransitionKernel<P::At<'p>>,
     {
-        let on = |_| ControlFlow::Continue(());
-        self.optimize_with_progress(path, kernel, steps, seed, &on)
+        self.optimize_by(path, kernel, steps, seed, &Execution::new())
     }
 
-    /// As [`optimize`](Self::optimize), calling `progress` as [`Ais::progress`](crate::ais::Ais::progress) does.
-    /// [`progress_bar`](crate::ais::progress_bar) is one.
+    /// As [`optimize`](Self::optimize), on threads and watched as `by` says.
     ///
     /// # Errors
-    /// As [`optimize`](Self::optimize); [`Error::Stopped`](crate::Error::Stopped) where the callback says so.
-    fn optimize_with_progress<'p>(
+    /// As [`optimize`](Self::optimize); [`Error::Stopped`](crate::Error::Stopped) where it is stopped.
+    fn optimize_by<'p>(
         &self,
         path: &'p P,
         kernel: &K,
         steps: usize,
         seed: u64,
-        progress: &(dyn Fn(Progress) -> ControlFlow<()> + Sync),
+        by: &Execution<'_>,
     ) -> Result<OptimizedSchedule>
     where
         P::At<'p>: Send + Sync,
@@ -119,22 +115,20 @@ macro_rules! optimize_by_survey {
             P: $crate::path::AnnealingPath<State: Send> + Sync,
             K: Sync,
         {
-            fn optimize_with_progress<'p>(
+            fn optimize_by<'p>(
                 &self,
                 path: &'p P,
                 kernel: &K,
                 steps: usize,
                 seed: u64,
-                progress: &(dyn Fn($crate::ais::Progress) -> std::ops::ControlFlow<()> + Sync),
+                by: &$crate::work::Execution<'_>,
             ) -> Result<$crate::pilot::OptimizedSchedule>
             where
                 P::At<'p>: Send + Sync,
                 K: $crate::kernel::TransitionKernel<P::At<'p>>,
             {
                 let begun = std::time::Instant::now();
-                let survey = self
-                    .pilot
-                    .survey_with_progress(path, kernel, seed, progress)?;
+                let survey = self.pilot.survey_by(path, kernel, seed, by)?;
                 Ok($crate::pilot::OptimizedSchedule {
                     schedule: self.schedule(&survey, steps)?,
                     warnings: $warnings(&survey),

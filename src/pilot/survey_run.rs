@@ -1,7 +1,5 @@
 //! The pilot run: a cheap annealed run that surveys a path.
 
-use std::ops::ControlFlow;
-
 use rand::Rng;
 
 use crate::ais::Ais;
@@ -12,7 +10,7 @@ use crate::pilot::friction::Friction;
 use crate::pilot::survey::{DerivativeRecorder, Survey};
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
-use crate::work::{Counts, Execution, Job, Progress, StoppedBy};
+use crate::work::{Counts, Execution, Job, StoppedBy};
 use crate::{Error, Result};
 
 /// A pilot run, given by its settings: 100 chains and 1,000 steps unless set.
@@ -35,7 +33,6 @@ pub struct Pilot {
     chains: usize,
     steps: usize,
     rounds: usize,
-    threads: Option<usize>,
 }
 
 impl Default for Pilot {
@@ -51,7 +48,6 @@ impl Pilot {
             chains,
             steps,
             rounds: 1,
-            threads: None,
         }
     }
 
@@ -62,16 +58,6 @@ impl Pilot {
         /// Where the target is much narrower than the base, a linear pilot leaps over the beginning
         /// of the path, where everything happens; two or three rounds find it.
         rounds: usize,
-    }
-
-    /// Number of threads; rayon's global pool unless set, or for `None`.
-    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
-        self.threads = threads.into();
-        self
-    }
-
-    pub(super) fn number_of_threads(&self) -> Option<usize> {
-        self.threads
     }
 
     /// Number of chains.
@@ -108,20 +94,19 @@ impl Pilot {
         P::State: Send,
         K: TransitionKernel<P::At<'p>> + Sync,
     {
-        self.survey_with_progress(path, kernel, seed, &|_| ControlFlow::Continue(()))
+        self.survey_by(path, kernel, seed, &Execution::new())
     }
 
-    /// As [`survey`](Self::survey), calling `progress` as [`Ais::progress`] does.
-    /// [`progress_bar`](crate::ais::progress_bar) is one.
+    /// As [`survey`](Self::survey), on threads and watched as `by` says.
     ///
     /// # Errors
-    /// As [`survey`](Self::survey); [`Error::Stopped`] where the callback says so.
-    pub fn survey_with_progress<'p, P, K>(
+    /// As [`survey`](Self::survey); [`Error::Stopped`] where it is stopped.
+    pub fn survey_by<'p, P, K>(
         &self,
         path: &'p P,
         kernel: &K,
         seed: u64,
-        progress: &(dyn Fn(Progress) -> ControlFlow<()> + Sync),
+        by: &Execution<'_>,
     ) -> Result<Survey>
     where
         P: AnnealingPath + Sync,
@@ -130,8 +115,7 @@ impl Pilot {
     {
         self.check()?;
         let linear = Schedule::linear(self.steps)?;
-        let execution = Execution::watched(self.threads, Some(progress));
-        let mut job = Job::new(&execution)?;
+        let mut job = Job::new(by)?;
         job.foresee(self.evaluations(1));
         let mut survey = self.counted(path, kernel, linear, seed, &mut job)?;
         let mut later_seeds = stream(seed, Purpose::PilotRounds, 0);

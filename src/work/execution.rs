@@ -3,12 +3,28 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use super::progress::{Callback, Listener};
+#[cfg(feature = "progress")]
+use super::progress::progress_bar;
+use super::progress::{Callback, Progress, Verdict, callback};
 use crate::{Error, Result};
 
-/// How a run is carried out. It changes no bit of a result but where the run ends.
+/// How a run is carried out: threads, its end, and those who watch it. It changes no bit of a result but where the run ends.
+///
+/// Runners have the same setters of their own. This is for calls without a runner:
+///
+/// ```
+/// use annealed::ais::{Execution, Progress};
+/// use annealed::prelude::*;
+///
+/// # let path = GeometricPath::new(Gaussian::standard(1)?, Gaussian::isotropic(DVector::zeros(1), 0.5)?);
+/// # let kernel = RandomWalkMetropolis::new(0.7)?;
+/// let watched = Execution::new().threads(2).progress(|at: Progress| eprintln!("{at}"));
+/// let found = Friction::default().optimize_by(&path, &kernel, 500, 7, &watched)?;
+/// # assert_eq!(found.schedule.steps(), 500);
+/// # Ok::<(), annealed::Error>(())
+/// ```
 #[derive(Default)]
-#[allow(missing_debug_implementations)] // No user meets it.
+#[must_use]
 pub struct Execution<'e> {
     pub(crate) threads: Option<usize>,
     pub(crate) until_error: Option<f64>,
@@ -21,13 +37,45 @@ pub struct Execution<'e> {
 pub(crate) type Asked<'e> = Box<dyn Fn() -> bool + Sync + 'e>;
 
 impl<'e> Execution<'e> {
-    /// On these threads, watched by a callback.
-    pub(crate) fn watched(threads: Option<usize>, progress: Option<Listener<'e>>) -> Self {
-        Self {
-            threads,
-            progress: progress.map(|progress| Box::new(progress) as Callback<'e>),
-            ..Self::default()
-        }
+    /// On all threads of rayon's global pool, to the end, unwatched.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the number of threads; rayon's global pool unless set, or for `None`. Without the feature `rayon` there is
+    /// one whatever is set.
+    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
+        self.threads = threads.into();
+        self
+    }
+
+    /// Ends the run after this wall time.
+    pub fn time_limit(mut self, time: Duration) -> Self {
+        self.time_limit = Some(time);
+        self
+    }
+
+    /// Calls `progress` about a thousand times a run and ten times a second, as far as steps are that short,
+    /// from whichever thread is at work. It returns nothing, or a
+    /// [`ControlFlow`](std::ops::ControlFlow), of which `Break` stops the run at the end of the step.
+    pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'e) -> Self {
+        self.progress = Some(callback(progress));
+        self
+    }
+
+    /// Stops the run at the end of a step when `asked` says so, as `Break` of a [progress](Self::progress)
+    /// callback does: for a flag that a signal sets. It is asked after each step of a block.
+    pub fn stop_when(mut self, asked: impl Fn() -> bool + Sync + 'e) -> Self {
+        self.stop_when = Some(Box::new(asked));
+        self
+    }
+
+    /// Shows a progress bar while the run lasts: on a terminal (standard error) a bar, elsewhere a line after 10, 20,
+    /// 40, .. seconds, later every ten minutes.
+    #[cfg(feature = "progress")]
+    pub fn progress_bar(mut self) -> Self {
+        self.progress = Some(progress_bar());
+        self
     }
 
     pub(super) fn check(&self) -> Result<()> {
@@ -79,14 +127,23 @@ impl fmt::Display for StoppedBy {
     }
 }
 
-/// Gives a runner with a field `execution` the setters that say how it is carried out. The text says what the result is of
-/// a run that is stopped.
+impl fmt::Debug for Execution<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Execution")
+            .field("threads", &self.threads)
+            .field("until_error", &self.until_error)
+            .field("time_limit", &self.time_limit)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Gives a runner with a field `execution` the setters of an [`Execution`]. The text says what the result is of a run that
+/// is stopped.
 macro_rules! controls {
     ($lifetime:lifetime, $stopped:literal) => {
-        /// Sets the number of threads; rayon's global pool unless set, or for `None`. Without the feature `rayon` there is
-        /// one whatever is set.
+        /// Sets the number of threads, as [`Execution::threads`](crate::ais::Execution::threads).
         pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
-            self.execution.threads = threads.into();
+            self.execution = self.execution.threads(threads);
             self
         }
 
@@ -94,37 +151,35 @@ macro_rules! controls {
         ///
         #[doc = $stopped]
         pub fn time_limit(mut self, time: std::time::Duration) -> Self {
-            self.execution.time_limit = Some(time);
+            self.execution = self.execution.time_limit(time);
             self
         }
 
-        /// Calls `progress` about a thousand times a run and ten times a second, as far as steps are that short,
-        /// from whichever thread is at work. It returns nothing, or a
-        /// [`ControlFlow`](std::ops::ControlFlow), of which `Break` stops the run at the end of the step.
+        /// Calls `progress` now and then, as [`Execution::progress`](crate::ais::Execution::progress). It may stop the
+        /// run.
         ///
         #[doc = $stopped]
         pub fn progress<V: $crate::work::Verdict>(
             mut self,
             progress: impl Fn($crate::work::Progress) -> V + Sync + $lifetime,
         ) -> Self {
-            self.execution.progress = Some($crate::work::callback(progress));
+            self.execution = self.execution.progress(progress);
             self
         }
 
-        /// Stops the run at the end of a step when `asked` says so, as `Break` of a [progress](Self::progress)
-        /// callback does: for a flag that a signal sets. It is asked after each step of a block.
+        /// Stops the run when `asked` says so, as [`Execution::stop_when`](crate::ais::Execution::stop_when).
         ///
         #[doc = $stopped]
         pub fn stop_when(mut self, asked: impl Fn() -> bool + Sync + $lifetime) -> Self {
-            self.execution.stop_when = Some(Box::new(asked));
+            self.execution = self.execution.stop_when(asked);
             self
         }
 
-        /// Shows a progress bar while the run lasts: on a terminal (standard error) a bar, elsewhere a line now
-        /// and then.
+        /// Shows a progress bar, as [`Execution::progress_bar`](crate::ais::Execution::progress_bar).
         #[cfg(feature = "progress")]
-        pub fn progress_bar(self) -> Self {
-            self.progress($crate::work::progress_bar())
+        pub fn progress_bar(mut self) -> Self {
+            self.execution = self.execution.progress_bar();
+            self
         }
     };
 }

@@ -20,14 +20,10 @@ mod task;
 mod threads;
 mod tree;
 
-pub(crate) use execution::Execution;
-pub use execution::StoppedBy;
 pub(crate) use execution::controls;
+pub use execution::{Execution, StoppedBy};
 pub(crate) use job::{Carries, Counts, Job, Runs, caught, merging_panicked};
 pub(crate) use ledger::Closed;
-#[cfg(feature = "progress")]
-pub use progress::progress_bar;
-pub(crate) use progress::{Listener, callback};
 pub use progress::{Progress, SoFar, Verdict};
 #[cfg(feature = "checkpoint")]
 pub(crate) use task::Persist;

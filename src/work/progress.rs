@@ -97,7 +97,7 @@ impl Verdict for ControlFlow<()> {
 }
 
 /// Who is called with the progress of a run, and may stop it.
-pub(crate) type Listener<'a> = &'a (dyn Fn(Progress) -> ControlFlow<()> + Sync + 'a);
+pub(super) type Listener<'a> = &'a (dyn Fn(Progress) -> ControlFlow<()> + Sync + 'a);
 
 /// The function that a user gave.
 pub(crate) type Callback<'p> = Box<dyn Fn(Progress) -> ControlFlow<()> + Sync + 'p>;
@@ -112,18 +112,13 @@ pub(crate) fn callback<'p, V: Verdict>(
     })
 }
 
-/// A callback that draws a bar on a terminal (standard error), and elsewhere writes a line after 10, 20, 40, ..
-/// seconds, later every ten minutes.
-///
-/// Runners have it as their `progress_bar`. By itself it is for calls that take a callback, as
-/// [`ScheduleOptimizer::optimize_with_progress`](crate::pilot::ScheduleOptimizer::optimize_with_progress) does.
+/// Returns a callback that draws a bar on a terminal (standard error), and elsewhere writes a line now and then.
 #[cfg(feature = "progress")]
-pub fn progress_bar() -> impl Fn(Progress) -> ControlFlow<()> + Sync {
-    let bar: Callback<'_> = match stderr().is_terminal() {
+pub(super) fn progress_bar() -> Callback<'static> {
+    match stderr().is_terminal() {
         true => callback(drawn_bar()),
         false => callback(lines()),
-    };
-    bar
+    }
 }
 
 #[cfg(feature = "progress")]

@@ -2,7 +2,7 @@
 
 use annealed::Error;
 use annealed::adaptive::{Adaptation, Rounds, StepSizeTuning};
-use annealed::ais::{Ais, Expectations, PartialRun, Run};
+use annealed::ais::{Ais, Execution, Expectations, PartialRun, Run};
 use annealed::kernel::RandomWalkMetropolis;
 use annealed::model::{FunctionModel, Gaussian};
 use annealed::path::{GeometricPath, TemperedPath};
@@ -142,15 +142,16 @@ fn found(threads: Option<usize>) -> Vec<String> {
     }
     let path = path();
     let walk = || RandomWalkMetropolis::new(0.8).unwrap();
-    let pilot = Pilot::new(100, 50).threads(threads);
+    let pilot = Pilot::new(100, 50);
+    let by = Execution::new().threads(threads);
     let optimizers: [&dyn ScheduleOptimizer<Path, RandomWalkMetropolis>; 4] = [
         &Friction::default().pilot(pilot),
         &VarOpt::default().pilot(pilot),
         &ConstantConditionalEss::default().pilot(pilot),
-        &BinnedSchedule::new(Schedule::linear(5).unwrap()).threads(threads),
+        &BinnedSchedule::new(Schedule::linear(5).unwrap()),
     ];
     let schedule = |optimizer: &dyn ScheduleOptimizer<_, _>| {
-        let found = optimizer.optimize(&path, &walk(), 60, 3).unwrap();
+        let found = optimizer.optimize_by(&path, &walk(), 60, 3, &by).unwrap();
         assert!(found.evaluations > 0 && found.seconds > 0.0);
         print((found.schedule, found.warnings, found.evaluations))
     };

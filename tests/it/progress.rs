@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use annealed::adaptive::{Adaptation, Rounds, StepSizeTuning};
-use annealed::ais::{Ais, Merge, Progress, Recorder, StoppedBy};
+use annealed::ais::{Ais, Execution, Merge, Progress, Recorder, StoppedBy};
 use annealed::kernel::{Block, Hmc, RandomWalkMetropolis, Stage, Tunable};
 use annealed::levels::Levels;
 use annealed::model::Gaussian;
@@ -43,7 +43,7 @@ fn each_pilot(mut check: impl FnMut(&str, Work<'_>)) {
     });
     let pilot = Pilot::new(100, 100).rounds(2);
     check("survey", &|progress| {
-        let survey = pilot.survey_with_progress(&path, &kernel, 1, progress)?;
+        let survey = pilot.survey_by(&path, &kernel, 1, &Execution::new().progress(progress))?;
         Ok(survey.points()[50].var_log_weight.to_bits())
     });
     let knots = BinnedSchedule::new(Schedule::linear(4).unwrap());
@@ -56,7 +56,8 @@ fn each_pilot(mut check: impl FnMut(&str, Work<'_>)) {
     ];
     for (name, optimizer) in optimizers {
         check(name, &|progress| {
-            let found = optimizer.optimize_with_progress(&path, &kernel, 30, 1, progress)?;
+            let by = Execution::new().progress(progress);
+            let found = optimizer.optimize_by(&path, &kernel, 30, 1, &by)?;
             Ok(found.schedule.betas()[7].to_bits())
         });
     }

@@ -1,7 +1,7 @@
 //! Schedules from pilot runs: any optimizer, any path, any kernel; and pilots that say too little.
 
 use annealed::Error;
-use annealed::ais::{Ais, PartialRun};
+use annealed::ais::{Ais, Execution, PartialRun};
 use annealed::estimate::Warning;
 use annealed::kernel::{
     Hmc, PerfectTransitions, RandomWalkMetropolis, StepSize, TransitionKernel, UnadjustedLangevin,
@@ -226,8 +226,9 @@ fn friction_spends_its_stages_where_the_kernel_mixes_slowly() {
 fn a_survey_does_not_depend_on_threads_or_on_how_the_run_was_split() {
     let path = narrowing();
     let survey = |threads| {
-        let pilot = Pilot::new(100, 50).threads(threads);
-        pilot.survey(&path, &PerfectTransitions, 3).unwrap()
+        let by = Execution::new().threads(threads);
+        let pilot = Pilot::new(100, 50);
+        pilot.survey_by(&path, &PerfectTransitions, 3, &by).unwrap()
     };
     assert_eq!(survey(1), survey(4));
     let ais = || {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use annealed::Result;
-use annealed::ais::progress_bar;
+use annealed::ais::Execution;
 use annealed::path::Engine;
 use annealed::pilot::{
     BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, ScheduleOptimizer, VarOpt,
@@ -258,10 +258,7 @@ impl Options {
     }
 
     fn choose(&self, path: &RbmPath) -> Result<Schedule> {
-        let mut pilot = Pilot::new(self.pilot_chains, self.pilot_steps).rounds(self.pilot_rounds);
-        if let Some(threads) = self.threads {
-            pilot = pilot.threads(threads);
-        }
+        let pilot = Pilot::new(self.pilot_chains, self.pilot_steps).rounds(self.pilot_rounds);
         let optimizer: &dyn ScheduleOptimizer<RbmPath, BlockGibbs> = match self.schedule {
             ScheduleKind::Linear => return Schedule::linear(self.steps),
             ScheduleKind::Sm08 => return Schedule::salakhutdinov_murray(self.steps),
@@ -283,13 +280,11 @@ impl Options {
             }
         };
         let (steps, seed) = (self.steps, self.seed);
-        let found = match self.json {
-            true => optimizer.optimize(path, &BlockGibbs, steps, seed)?,
-            false => {
-                let bar = progress_bar();
-                optimizer.optimize_with_progress(path, &BlockGibbs, steps, seed, &bar)?
-            }
-        };
+        let mut by = Execution::new().threads(self.threads);
+        if !self.json {
+            by = by.progress_bar();
+        }
+        let found = optimizer.optimize_by(path, &BlockGibbs, steps, seed, &by)?;
         for warning in &found.warnings {
             eprintln!("schedule: {warning}");
         }
