@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use annealed::ais::Ais;
-use annealed::path::Engine;
+use annealed::path::SimdLevel;
 use annealed::rbm::{BaseRate, BlockGibbs, ContrastiveDivergence, Rbm, RbmPath};
 use annealed::schedule::Schedule;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
@@ -32,8 +32,8 @@ fn path(hidden: usize, visible: usize) -> RbmPath<f32> {
     RbmPath::new(BaseRate::new(hidden, biases).unwrap(), target).unwrap()
 }
 
-fn engines() -> impl Iterator<Item = Engine> {
-    Engine::ALL
+fn engines() -> impl Iterator<Item = SimdLevel> {
+    SimdLevel::ALL
         .into_iter()
         .filter(|engine| engine.is_available())
 }
@@ -44,7 +44,7 @@ fn stages(criterion: &mut Criterion) {
             let mut group = criterion.benchmark_group(format!("D = {visible}, M = {hidden}"));
             group.throughput(Throughput::Elements((CHAINS * STAGES) as u64));
             for engine in engines() {
-                let path = path(hidden, visible).with_engine(engine).unwrap();
+                let path = path(hidden, visible).with_simd_level(engine).unwrap();
                 let run = Ais::new(&path, BlockGibbs)
                     .schedule(Schedule::linear(STAGES).unwrap())
                     .chains(CHAINS)

@@ -17,7 +17,7 @@ mod bumps;
 
 use std::collections::BTreeMap;
 
-use annealed::adaptive::StepSizeTuning;
+use annealed::adaptive::StepSizes;
 use annealed::ais::{Ais, Run};
 use annealed::drift::{
     DriftModifiedLangevin, RidgeGibbs, RidgePath, RidgeState, SeparableModifier, ShiftMonitor,
@@ -76,7 +76,7 @@ fn to_gain_4(dimension: usize, chains: usize) -> annealed::Result<Vec<Run<DVecto
     let separable = SeparableModifier::new(vec![&table; dimension]);
     let modified = DriftModifiedLangevin::new(separable, eps)?;
     let schedule = Schedule::linear(STEPS)?;
-    let tuning = StepSizeTuning::new(&path, Mala::new(0.1)?).schedule(schedule.clone());
+    let tuning = StepSizes::new(&path, Mala::new(0.1)?).schedule(schedule.clone());
     let mala = tuning.acceptance(0.5).seed(1).run()?.kernel;
     let tuned = if dimension == 1 {
         // Now and then a step that is long enough to cross the valley.
@@ -91,7 +91,7 @@ fn to_gain_4(dimension: usize, chains: usize) -> annealed::Result<Vec<Run<DVecto
         (0.5, 0.8)
     };
     let hmc = PersistentHmc::new(0.2, 1, refreshment)?;
-    let tuning = StepSizeTuning::new(&path, hmc).schedule(schedule);
+    let tuning = StepSizes::new(&path, hmc).schedule(schedule);
     let hmc = tuning.acceptance(acceptance).seed(1).run()?.kernel;
     Ok(vec![
         run(&path, modified, STEPS, chains)?,
@@ -199,7 +199,7 @@ impl Results {
             "ridge_mean_w": self.mean_w().map(|(mean, _)| mean),
             "ridge_mean_w_standard_error": self.mean_w().map(|(_, error)| error),
             "ridge_chains": ridge.chains(),
-            "ridge_steps": ridge.schedule().steps(),
+            "ridge_steps": ridge.schedule().stages(),
             "ridge_var_log_w": ridge.estimate().var_log_weight(),
             "ridge_collapsed_log_z": collapsed.log_z(),
             "ridge_collapsed_standard_error": collapsed.standard_error(),

@@ -11,7 +11,7 @@ mod autoencoder;
 
 use std::time::Instant;
 
-use annealed::adaptive::StepSizeTuning;
+use annealed::adaptive::StepSizes;
 use annealed::ais::Ais;
 use annealed::data::digits;
 use annealed::kernel::Hmc;
@@ -219,7 +219,7 @@ fn score_by_hmc(
     let prior = Gaussian::standard(LATENT)?;
     let schedule = Schedule::power(stages, 2.0)?;
     let first = posterior(&prior, decoder, &images[0])?;
-    let tuning = StepSizeTuning::new(&first, Hmc::new(0.5, 3)?).schedule(schedule.clone());
+    let tuning = StepSizes::new(&first, Hmc::new(0.5, 3)?).schedule(schedule.clone());
     let hmc = tuning.acceptance(0.8).seed(seed).run()?.kernel;
     let mut score = Score::default();
     for x in images {

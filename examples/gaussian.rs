@@ -8,11 +8,11 @@
 //! cargo run --release --example gaussian
 //! ```
 
-use annealed::adaptive::StepSizeTuning;
+use annealed::adaptive::StepSizes;
 use annealed::ais::Ais;
 use annealed::kernel::{
     CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, PersistentHmc, RandomWalkMetropolis,
-    Repeat, Then, TransitionKernel, Tunable, UnadjustedLangevin,
+    Repeat, Sequence, TransitionKernel, Tunable, UnadjustedLangevin,
 };
 use annealed::model::{Gaussian, NormalizedModel};
 use annealed::path::{AnnealingPath, GaussianPath};
@@ -44,7 +44,7 @@ fn main() -> annealed::Result<()> {
     )?;
     report("coordinate Gibbs", &path, CoordinateGibbs::systematic())?;
     report("perfect transitions", &path, PerfectTransitions)?;
-    report("walk, then HMC", &path, Then(walk.clone(), hmc.clone()))?;
+    report("walk, then HMC", &path, Sequence(walk.clone(), hmc.clone()))?;
     report("walk, five times", &path, Repeat::new(walk.clone(), 5)?)?;
     report("walk or HMC", &path, Mixture::new(0.5, walk, hmc)?)
 }
@@ -57,7 +57,7 @@ fn tuned<'p, K>(kernel: K, path: &'p GaussianPath) -> annealed::Result<K>
 where
     K: Tunable + TransitionKernel<<GaussianPath as AnnealingPath>::At<'p>> + Sync,
 {
-    let tuning = StepSizeTuning::new(path, kernel).schedule(schedule()?);
+    let tuning = StepSizes::new(path, kernel).schedule(schedule()?);
     Ok(tuning.seed(1).run()?.kernel)
 }
 

@@ -11,7 +11,7 @@
 //! cargo run --release --example learned_modifier -- --seeds 20
 //! ```
 
-use annealed::adaptive::StepSizeTuning;
+use annealed::adaptive::StepSizes;
 use annealed::ais::{Ais, Run};
 use annealed::drift::{BumpFeatures, DriftModifiedLangevin, EnsembleModifier};
 use annealed::kernel::{Mala, PersistentHmc, StepSize, TransitionKernel, UnadjustedLangevin};
@@ -146,9 +146,9 @@ fn main() -> annealed::Result<()> {
     // The bumps sharpen as beta rises.
     let eps = StepSize::knots([(0.0, 0.05), (0.5, 0.01), (1.0, 0.002)])?;
     let (schedule, longer) = (Schedule::linear(STEPS)?, Schedule::linear(OTHERS)?);
-    let mala = StepSizeTuning::new(&path, Mala::new(0.1)?).schedule(longer.clone());
+    let mala = StepSizes::new(&path, Mala::new(0.1)?).schedule(longer.clone());
     let mala = mala.acceptance(0.9).seed(1).run()?.kernel;
-    let hmc = StepSizeTuning::new(&path, PersistentHmc::new(0.2, 1, 0.3)?);
+    let hmc = StepSizes::new(&path, PersistentHmc::new(0.2, 1, 0.3)?);
     let hmc = hmc
         .schedule(longer.clone())
         .acceptance(0.9)

@@ -13,7 +13,7 @@
 
 use std::time::Instant;
 
-use annealed::adaptive::StepSizeTuning;
+use annealed::adaptive::StepSizes;
 use annealed::ais::{Ais, Run};
 use annealed::kernel::{Hmc, Mala, Repeat};
 use annealed::learned::{LearnedTransitions, Mean, Noise, Objective, Training};
@@ -134,7 +134,7 @@ fn hmc(path: &Path, stages: usize, leapfrogs: usize, options: &Options) -> annea
     let schedule = Schedule::linear(stages)?;
     let hmc = Hmc::new(0.5, leapfrogs)?;
     let acceptance = if leapfrogs == 1 { 0.574 } else { 0.8 };
-    let tuning = StepSizeTuning::new(path, hmc).schedule(schedule.clone());
+    let tuning = StepSizes::new(path, hmc).schedule(schedule.clone());
     let tuned = tuning.acceptance(acceptance).seed(options.seed).run()?;
     let ais = Ais::new(path, tuned.kernel).schedule(schedule).threads(1);
     let run = ais
@@ -157,7 +157,7 @@ fn flow(
     let begun = Instant::now();
     let schedule = Schedule::linear(transitions)?;
     let mean = Mean::Gated { hidden: 64 };
-    let tuning = StepSizeTuning::new(path, Mala::new(0.3)?).schedule(schedule.clone());
+    let tuning = StepSizes::new(path, Mala::new(0.3)?).schedule(schedule.clone());
     let mala = tuning.seed(options.seed).run()?.kernel;
     let ten = Repeat::new(mala, 10)?;
     let start = LearnedTransitions::imitating(&ten, mean, path, &schedule, IMITATED, options.seed)?;

@@ -64,7 +64,7 @@ fn main() -> annealed::Result<()> {
         likelihood.base_rate,
     );
     let engine = run
-        .engine()
+        .simd_level()
         .map_or("generic".into(), |engine| engine.to_string());
     let (seconds, rate) = (run.seconds(), run.chain_steps_per_second());
     println!(

@@ -11,9 +11,9 @@
 //! cargo run --release --example regression
 //! ```
 
-use annealed::adaptive::StepSizeTuning;
+use annealed::adaptive::StepSizes;
 use annealed::ais::Ais;
-use annealed::bidirectional::SandwichReport;
+use annealed::bidirectional::Bdmc;
 use annealed::kernel::Hmc;
 use annealed::model::{
     Differentiable, FunctionModel, Gaussian, NormalizedModel, Sampleable, UnnormalizedModel,
@@ -86,7 +86,7 @@ fn schedule(steps: usize) -> annealed::Result<Schedule> {
 
 fn log_evidence(columns: usize) -> annealed::Result<f64> {
     let path = path(columns, log_pressure())?;
-    let tuning = StepSizeTuning::new(&path, Hmc::new(0.1, 5)?).schedule(schedule(500)?);
+    let tuning = StepSizes::new(&path, Hmc::new(0.1, 5)?).schedule(schedule(500)?);
     let kernel = tuning.acceptance(0.8).seed(1).run()?.kernel;
     let run = Ais::new(&path, kernel)
         .schedule(schedule(500)?)
@@ -100,11 +100,11 @@ fn log_evidence(columns: usize) -> annealed::Result<f64> {
 
 /// The same set-up on data simulated from the model: forward from the prior, and backward from the
 /// coefficients that made the data.
-fn simulated(columns: usize) -> annealed::Result<SandwichReport> {
+fn simulated(columns: usize) -> annealed::Result<Bdmc> {
     let observed = path(columns, log_pressure())?;
-    let tuning = StepSizeTuning::new(&observed, Hmc::new(0.1, 5)?).schedule(schedule(500)?);
+    let tuning = StepSizes::new(&observed, Hmc::new(0.1, 5)?).schedule(schedule(500)?);
     let kernel = tuning.acceptance(0.8).seed(1).run()?.kernel;
-    SandwichReport::simulate(20, 1, |rng| {
+    Bdmc::simulate(20, 1, |rng| {
         let coefficients = prior(columns)?.sample(rng);
         let noise = Gaussian::standard(17)?.sample(rng) * NOISE;
         let path = path(columns, design(columns) * &coefficients + noise)?;

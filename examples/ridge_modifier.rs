@@ -14,7 +14,7 @@ use annealed::ais::Ais;
 use annealed::drift::{
     DriftModifiedLangevin, RidgeGibbs, RidgeModifier, RidgePath, RidgeVectorPath, Sinusoid,
 };
-use annealed::kernel::{Repeat, Then, TransitionKernel, UnadjustedLangevin};
+use annealed::kernel::{Repeat, Sequence, TransitionKernel, UnadjustedLangevin};
 use annealed::model::{Gaussian, Sampleable};
 use annealed::path::AnnealingPath;
 use annealed::random::{Purpose, stream};
@@ -82,11 +82,15 @@ fn compare(name: &str, path: RidgePath<Sinusoid>) -> annealed::Result<()> {
     report("modified Langevin", &path, modified(EPS[0])?)?;
     report("Gibbs", &path, gibbs)?;
     report("Gibbs, two sweeps", &path, Repeat::new(gibbs, 2)?)?;
-    report("Langevin and Gibbs", &path, Then(langevin(EPS[1])?, gibbs))?;
+    report(
+        "Langevin and Gibbs",
+        &path,
+        Sequence(langevin(EPS[1])?, gibbs),
+    )?;
     report(
         "modified Langevin and Gibbs",
         &path,
-        Then(modified(EPS[1])?, gibbs),
+        Sequence(modified(EPS[1])?, gibbs),
     )
 }
 

@@ -10,7 +10,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use annealed::adaptive::StepSizeTuning;
+use annealed::adaptive::StepSizes;
 use annealed::ais::{Ais, Execution};
 use annealed::kernel::{Hmc, RandomWalkMetropolis, TransitionKernel};
 use annealed::model::{
@@ -95,9 +95,9 @@ impl Method {
     fn pilot_cost(self, pilot: Pilot) -> usize {
         match self {
             Self::Linear | Self::Sm08 => 0,
-            Self::Varopt | Self::Friction => pilot.chains() * pilot.steps(),
+            Self::Varopt | Self::Friction => pilot.chains() * pilot.stages(),
             Self::Binned => 110_000,
-            Self::VaroptThrice | Self::FrictionThrice => 3 * pilot.chains() * pilot.steps(),
+            Self::VaroptThrice | Self::FrictionThrice => 3 * pilot.chains() * pilot.stages(),
             // 200 stages, five evaluations each, in about three passes.
             Self::Cess => 300_000,
         }
@@ -161,7 +161,7 @@ fn gaussian(options: &Options) -> Result<()> {
     let exact = target.log_normalizer();
     let path = GaussianPath::new(base, target)?;
     let walk = RandomWalkMetropolis::new(0.5)?;
-    let tuning = StepSizeTuning::new(&path, walk).schedule(Schedule::power(1_000, 3.0)?);
+    let tuning = StepSizes::new(&path, walk).schedule(Schedule::power(1_000, 3.0)?);
     let kernel = tuning.acceptance(0.3).seed(1).run()?.kernel;
     table(options, &path, &kernel, exact)
 }
@@ -192,7 +192,7 @@ fn regression(options: &Options) -> Result<()> {
     })
     .with_gradient(|w: &DVector<f64>| x.tr_mul(&residuals(w)));
     let path = TemperedPath::new(Gaussian::standard(4)?, likelihood);
-    let tuning = StepSizeTuning::new(&path, Hmc::new(0.5, 3)?);
+    let tuning = StepSizes::new(&path, Hmc::new(0.5, 3)?);
     let tuning = tuning
         .schedule(Schedule::power(1_000, 4.0)?)
         .acceptance(0.8);

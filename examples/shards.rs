@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use annealed::ais::{Ais, PartialRun};
+use annealed::ais::{Ais, RunPart};
 use annealed::kernel::Hmc;
 use annealed::prelude::*;
 use annealed::{Error, Result};
@@ -79,7 +79,7 @@ struct Job {
     time_limit: Option<Duration>,
 }
 
-type Shard = PartialRun<DVector<f64>>;
+type Shard = RunPart<DVector<f64>>;
 
 fn main() -> ExitCode {
     let interrupt = Interrupt::default();
@@ -157,7 +157,7 @@ where
     let within = |gap: &Range<usize>| gap.start.max(range.start)..gap.end.min(range.end);
     let gaps = shard.missing();
     for gap in gaps.iter().map(within).filter(|gap| !gap.is_empty()) {
-        shard = PartialRun::join([shard, ais.run_range(gap)?])?;
+        shard = RunPart::join([shard, ais.run_range(gap)?])?;
     }
     Ok(shard)
 }
@@ -174,7 +174,7 @@ fn merge(folder: &Path) -> Result<()> {
     });
     files.sort();
     let shards: Vec<Shard> = files.iter().map(|file| read(file)).collect::<Result<_>>()?;
-    let run = PartialRun::merge(shards)?;
+    let run = RunPart::merge(shards)?;
     println!("{} parts: {run}", files.len());
     for chains in run.missing() {
         println!("missing: chains {chains:?}");

@@ -117,7 +117,7 @@ pub enum Error {
         beta: f64,
     },
     /// A gradient that is not that of its log density, as differences of the density show. Pilots look for it (tuning,
-    /// [`Adaptation`](crate::adaptive::Adaptation), [`Rounds`](crate::adaptive::Rounds)); a run with a kernel as it is does not.
+    /// [`AdaptiveSmc`](crate::adaptive::AdaptiveSmc), [`Rounds`](crate::adaptive::Rounds)); a run with a kernel as it is does not.
     #[error(
         "wrong gradient in coordinate {coordinate}: got {}, while differences of the log density give {}",
         short(*gradient),

@@ -53,8 +53,8 @@ pub mod guide {
 pub use rbm::harmonium;
 pub mod kernel;
 pub mod learned;
-pub mod levels;
 pub mod model;
+pub mod nested;
 mod num;
 pub mod path;
 pub mod pilot;
@@ -79,24 +79,24 @@ pub use {nalgebra, rand};
 pub mod prelude {
     pub use nalgebra::{DMatrix, DVector};
 
-    pub use crate::adaptive::{Adaptation, Rounds, StepSizeTuning};
-    pub use crate::ais::{Ais, Expectations, PartialRun, Run};
-    pub use crate::bidirectional::{Bridge, ReverseRun, SandwichReport, TargetSamples};
+    pub use crate::adaptive::{AdaptiveSmc, Rounds, StepSizes};
+    pub use crate::ais::{Ais, Expectations, Run, RunPart};
+    pub use crate::bidirectional::{Bdmc, Bridge, ReverseRun, TargetSamples};
     pub use crate::estimate::{LogZ, Warning};
     pub use crate::harmonium::{CategoricalUnits, GaussianUnits, Harmonium, HarmoniumPath};
     pub use crate::kernel::{
         CoordinateGibbs, Either, Hmc, Invariant, LocalMetropolis, LocalProposal, Mala, Metropolis,
         Mixture, NonFinite, PersistentHmc, Preconditioner, RandomWalkMetropolis, Repeat, Reversal,
-        Slice, Stage, Step, StepSize, SymmetricProposal, TemperedTransitions, Then,
+        Sequence, Slice, Stage, Step, StepSize, SymmetricProposal, TemperedTransitions,
         TransitionKernel, Tunable, UnadjustedLangevin,
     };
-    pub use crate::levels::Levels;
     pub use crate::model::{
         Differentiable, FunctionModel, Gaussian, GaussianMixture, GradientModel, LocalDensity,
         NormalizedModel, Prior, Priors, Sampleable, StudentT, UniformBox, UnnormalizedModel,
     };
+    pub use crate::nested::NestedSmc;
     pub use crate::path::{
-        AnnealingPath, Engine, GeometricPath, Intermediate, MomentPath, MomentSplinePath,
+        AnnealingPath, GeometricPath, Intermediate, MomentPath, MomentSplinePath, SimdLevel,
         Stationary, TemperedPath,
     };
     pub use crate::pilot::{

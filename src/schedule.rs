@@ -104,17 +104,17 @@ impl Schedule {
     /// the nearest for a beta outside `[0, 1]`.
     pub fn interval(&self, beta: f64) -> usize {
         let after = self.betas.partition_point(|&b| b <= beta);
-        after.saturating_sub(1).min(self.steps() - 1)
+        after.saturating_sub(1).min(self.stages() - 1)
     }
 
     /// Returns the number of stages K.
-    pub fn steps(&self) -> usize {
+    pub fn stages(&self) -> usize {
         self.betas.len() - 1
     }
 
     /// Refuses a schedule found elsewhere that is not this one.
     pub(crate) fn check_found(&self, found: &Self) -> Result<()> {
-        Error::check_found("a number of stages of", &found.steps(), &self.steps())?;
+        Error::check_found("a number of stages of", &found.stages(), &self.stages())?;
         let mut betas = found.betas.iter().zip(&self.betas).enumerate();
         let Some((k, (found, expected))) = betas.find(|(_, (found, mine))| found != mine) else {
             return Ok(());
@@ -206,7 +206,7 @@ impl Schedule {
         let long_enough = limit.is_finite() && limit >= 1.0;
         let expected = "at least 1, the linear schedule's";
         Error::check(long_enough, "speed limit", limit, expected)?;
-        self.with_step_limit(limit / self.steps() as f64)
+        self.with_step_limit(limit / self.stages() as f64)
     }
 
     /// Makes the schedule with these steps, which add up to 1 but for rounding.

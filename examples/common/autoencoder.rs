@@ -64,7 +64,7 @@ impl<D: TrainableDecoder> Autoencoder<D> {
             if let Some(&value) = gradient.iter().find(|x| !x.is_finite()) {
                 return Err(TrainingError::Diverged {
                     iteration,
-                    transition: schedule.steps(),
+                    transition: schedule.stages(),
                     quantity: "gradient of the decoder at the states",
                     value,
                     last_good: Box::new(trainer.finish().flow),

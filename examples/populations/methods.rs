@@ -1,10 +1,10 @@
 //! The methods, each written once for any path and kernel.
 
-use annealed::adaptive::{Adaptation, Adapted, Rounds};
+use annealed::adaptive::{AdaptiveSmc, FirstPass, Rounds};
 use annealed::ais::Execution;
 use annealed::kernel::Invariant;
-use annealed::levels::LevelsRun;
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
+use annealed::nested::NestedSmcRun;
 use annealed::population::{Resampling, WasteFree};
 use annealed::prelude::*;
 use annealed::random::{Purpose, stream};
@@ -29,7 +29,7 @@ pub enum Method {
     /// Parallel tempering, from the betas and the kernel of an adaptive first pass
     Tempering,
     /// Rising levels of the likelihood
-    Levels,
+    NestedSmc,
     /// Runs from both ends, joined by Bennett's estimate, where the target can be sampled
     Bar,
 }
@@ -80,7 +80,7 @@ pub struct Task<'p, P: AnnealingPath, K> {
     terms: Terms,
     meter: &'p Meter,
     rounds: fn(&'p P, K) -> Rounds<'p, P, K>,
-    adaptation: fn(&'p P, K) -> Adaptation<'p, P, K>,
+    adaptation: fn(&'p P, K) -> AdaptiveSmc<'p, P, K>,
     /// Tunes a kernel along a schedule, given a seed; it hands on one that cannot be tuned.
     tune: fn(&K, &'p P, &Schedule, u64) -> Result<K>,
 }
@@ -98,9 +98,9 @@ where
     {
         Self {
             rounds: Rounds::new,
-            adaptation: Adaptation::new,
+            adaptation: AdaptiveSmc::new,
             tune: |kernel, path, schedule, seed| {
-                let tuning = StepSizeTuning::new(path, kernel.clone()).schedule(schedule.clone());
+                let tuning = StepSizes::new(path, kernel.clone()).schedule(schedule.clone());
                 Ok(tuning.seed(seed).run()?.kernel)
             },
             path,
@@ -114,7 +114,7 @@ where
     pub fn fixed(path: &'p P, kernel: K, terms: Terms, meter: &'p Meter) -> Self {
         Self {
             rounds: Rounds::fixed,
-            adaptation: Adaptation::fixed,
+            adaptation: AdaptiveSmc::fixed,
             tune: |kernel, _, _, _| Ok(kernel.clone()),
             path,
             kernel,
@@ -131,7 +131,7 @@ where
             Method::Smc => self.smc(),
             Method::WasteFree => self.waste_free(),
             Method::Tempering => self.tempering(),
-            Method::Levels => Err(refused("levels", "a likelihood over a prior")),
+            Method::NestedSmc => Err(refused("levels", "a likelihood over a prior")),
             Method::Bar => Err(refused("bar", "exact samples of the target")),
         }
     }
@@ -199,7 +199,7 @@ where
         Ok(Outcome::of(&rounds, Some(rounds.barrier().global())))
     }
 
-    fn first_pass(&self) -> Result<Adapted<K>> {
+    fn first_pass(&self) -> Result<FirstPass<K>> {
         let adaptation = (self.adaptation)(self.path, self.kernel.clone());
         let adaptation = adaptation.chains(CHAINS).moves(MOVES);
         adaptation.seed(self.terms.seed).first_pass()
@@ -208,7 +208,7 @@ where
     fn smc(self) -> Result<Outcome> {
         let first = self.first_pass()?;
         let kernel = Repeat::new(first.kernel, MOVES)?;
-        let block = self.block(first.schedule.steps() * self.evaluations(&kernel))?;
+        let block = self.block(first.schedule.stages() * self.evaluations(&kernel))?;
         let run = self.run(kernel, first.schedule, block * ISLANDS as usize);
         let run = run.block_size(block).resampling(Resampling::every(1)?);
         Ok(Outcome::of(&run.run()?, Some(first.barrier.global())))
@@ -218,7 +218,7 @@ where
     fn waste_free(self) -> Result<Outcome> {
         let first = self.first_pass()?;
         // Weighing is apart from moving.
-        let block = self.block(first.schedule.steps() * (self.evaluations(&first.kernel) + 1))?;
+        let block = self.block(first.schedule.stages() * (self.evaluations(&first.kernel) + 1))?;
         let ancestors = (block as f64).sqrt().round() as usize;
         let run = self.run(first.kernel, first.schedule, block * ISLANDS as usize);
         let run = run.block_size(block).waste_free(WasteFree::new(ancestors)?);
@@ -318,12 +318,12 @@ fn leveled<P, L>(
     most: usize,
     terms: Terms,
     seed: u64,
-) -> Result<LevelsRun<DVector<f64>>>
+) -> Result<NestedSmcRun<DVector<f64>>>
 where
     P: Sampleable<State = DVector<f64>> + Sync,
     L: UnnormalizedModel<State = DVector<f64>> + Sync,
 {
-    Levels::new(problem, RandomWalkMetropolis::new(0.3)?)
+    NestedSmc::new(problem, RandomWalkMetropolis::new(0.3)?)
         .islands(islands as usize)
         .chains(chains as usize)
         .moves(moves as usize)

@@ -65,7 +65,7 @@ impl Problem {
         let meter = Meter::default();
         let path = TemperedPath::new(prior, Counted::new(likelihood, &meter));
         Self::new(exact, meter, move |method, terms, meter| match method {
-            Method::Levels => levels(&path, terms, meter),
+            Method::NestedSmc => levels(&path, terms, meter),
             _ => Task::tuned(&path, kernel.clone(), terms, meter).solve_with(method, &samples),
         })
     }
@@ -92,7 +92,7 @@ impl Problem {
         let meter = Meter::default();
         let path = GeometricPath::new(base, Counted::new(target, &meter));
         Self::new(exact, meter, move |method, terms, meter| match method {
-            Method::Levels => {
+            Method::NestedSmc => {
                 let (base, target) = (path.base(), path.target());
                 levels(
                     &TemperedPath::new(base, Ratio { base, target }),

@@ -1,6 +1,6 @@
 //! The advice of `docs/guide.md`, followed without regard to the problem.
 //!
-//! 500 chains. Step sizes by `StepSizeTuning`, along a power of 3 with 200 stages: a random walk to an acceptance of
+//! 500 chains. Step sizes by `StepSizes`, along a power of 3 with 200 stages: a random walk to an acceptance of
 //! .3, five leapfrog steps to .8. The schedule by `Friction`, from a pilot of 100 chains and 500 steps in
 //! two rounds. 200 stages, doubled until two trial runs have no warning and an effective sample size of a
 //! tenth of their chains (at most 3,200). Kernel and schedule are found once for a problem, by the pilot's and the trials' own
@@ -119,7 +119,7 @@ impl Advice {
         K: Kernel<P> + Tunable,
     {
         let rough = Schedule::power(200, 3.0)?;
-        let tuning = StepSizeTuning::new(&path, kernel).schedule(rough);
+        let tuning = StepSizes::new(&path, kernel).schedule(rough);
         let kernel = tuning.acceptance(acceptance).seed(PILOT).run()?.kernel;
         self.follow(exact, path, kernel)
     }
@@ -132,7 +132,7 @@ impl Advice {
     {
         let chains = self.chains;
         let schedule = self.schedule(&path, &kernel)?;
-        let steps = schedule.steps();
+        let steps = schedule.stages();
         let runs = move |seed| {
             let threads = 1; // The seeds are what is parallel.
             run(&path, &kernel, &schedule, chains, seed, Some(threads))

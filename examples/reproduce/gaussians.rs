@@ -181,7 +181,7 @@ fn point<S>(run: &Run<S>, exact: f64) -> Point {
     let (low, high) = interval(&bootstrap.log_z);
     let shift = run.log_z() - run.log_z_ratio() - exact;
     (
-        run.schedule().steps() as f64,
+        run.schedule().stages() as f64,
         run.log_z() - exact,
         (low + shift, high + shift),
     )

@@ -1,6 +1,6 @@
 //! T. Kiwaki, "Variational optimization of annealing schedules" (2015): Tables 1 and 2.
 
-use annealed::pilot::{BinnedSchedule, Friction, Metric, Pilot, Survey, VarOpt};
+use annealed::pilot::{BinnedSchedule, Friction, Pilot, ScheduleMetric, Survey, VarOpt};
 use annealed::rbm::{BlockGibbs, RbmPath};
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
@@ -100,7 +100,7 @@ fn raw(survey: &Survey, steps: usize) -> Result<Schedule> {
         _ => point.derivative_variance * (1.0 - 1.0 / point.effective_sample_size),
     });
     let betas = points.iter().map(|point| point.beta).collect();
-    Metric::new(betas, weighted.collect())?
+    ScheduleMetric::new(betas, weighted.collect())?
         .floored(1e-6)?
         .schedule(steps)
 }

@@ -216,7 +216,7 @@ pub fn build() -> String {
 
 fn row(setting: &Setting, run: &Run<Vec<bool>>, build: &str) -> Row {
     let (schedule, chains) = (run.schedule(), run.chains() as f64);
-    let (betas, steps) = (schedule.betas(), schedule.steps());
+    let (betas, steps) = (schedule.betas(), schedule.stages());
     let rounded = |x: f64| (x * 1e5).round() / 1e5;
     let thousandths = |log_weight: &f64| (1e3 * (log_weight - run.log_z_ratio())).round() as i64;
     let along = run.stages().iter().map(|stage| {
@@ -242,7 +242,7 @@ fn row(setting: &Setting, run: &Run<Vec<bool>>, build: &str) -> Row {
         seconds: run.seconds(),
         threads: threads(),
         engine: run
-            .engine()
+            .simd_level()
             .map_or(String::new(), |engine| engine.to_string()),
         build: build.into(),
         warnings: run.warnings().iter().map(ToString::to_string).collect(),

@@ -18,7 +18,7 @@ use crate::{Error, Result};
 /// The sum over all stages is the global barrier Lambda.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct IntensityRecorder {
+pub struct BarrierRecorder {
     stages: Vec<Increments>,
 }
 
@@ -52,7 +52,7 @@ impl Increments {
     }
 }
 
-impl<M: Intermediate> Recorder<M> for IntensityRecorder {
+impl<M: Intermediate> Recorder<M> for BarrierRecorder {
     fn record(&mut self, _stage: Stage<'_, M>, block: &Block<M::State>) {
         let mut sums = Increments::default();
         for (&before, &after) in block.previous_log_weights().iter().zip(block.log_weights()) {
@@ -66,7 +66,7 @@ impl<M: Intermediate> Recorder<M> for IntensityRecorder {
     }
 }
 
-impl Merge for IntensityRecorder {
+impl Merge for BarrierRecorder {
     fn merge(&mut self, right: Self) {
         for (mine, theirs) in self.stages.iter_mut().zip(&right.stages) {
             mine.merge(theirs);
@@ -116,12 +116,12 @@ impl Barrier {
         Self { betas, cumulative }
     }
 
-    /// From a run that carried an [`IntensityRecorder`]. A recorded stage stands for those since the one before.
-    pub fn from_run<S>(run: &Run<S, IntensityRecorder>) -> Self {
+    /// From a run that carried an [`BarrierRecorder`]. A recorded stage stands for those since the one before.
+    pub fn from_run<S>(run: &Run<S, BarrierRecorder>) -> Self {
         Self::of(run.stages(), run.recorder())
     }
 
-    pub(super) fn of(stages: &[StageSummary], recorder: &IntensityRecorder) -> Self {
+    pub(super) fn of(stages: &[StageSummary], recorder: &BarrierRecorder) -> Self {
         let (mut betas, mut last) = (vec![0.0], 0);
         let mut intensities = Vec::with_capacity(stages.len());
         for (stage, increments) in stages.iter().zip(&recorder.stages) {

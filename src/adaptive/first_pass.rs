@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::barrier::Barrier;
 use super::covariance::Shapes;
-use super::smc::{Adaptation, Adapted, BLOCK};
+use super::smc::{AdaptiveSmc, BLOCK, FirstPass};
 use super::tuner::Tuning;
 use crate::kernel::TransitionKernel;
 use crate::path::{AnnealingPath, dimension};
@@ -23,7 +23,7 @@ const LIMIT: usize = 100_000;
 
 /// A first pass on its way.
 pub(super) struct Pass<'s, 'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> {
-    settings: &'s Adaptation<'p, P, K>,
+    settings: &'s AdaptiveSmc<'p, P, K>,
     populations: Populations<'p, P>,
     tuning: Option<Tuning<K, P::State>>,
     resampling: Resampling,
@@ -42,8 +42,8 @@ where
     K: TransitionKernel<P::At<'p>> + Clone + Send + Sync,
 {
     /// At the base. A kernel is tuned there with twice the moves, since its step size may be far off.
-    fn start(settings: &'s Adaptation<'p, P, K>) -> Result<Self> {
-        let first = stream(settings.seed, Purpose::Adaptation, 0);
+    fn start(settings: &'s AdaptiveSmc<'p, P, K>) -> Result<Self> {
+        let first = stream(settings.seed, Purpose::AdaptiveSmc, 0);
         let populations = Populations::start(settings.path, 0..settings.chains, BLOCK, first)?;
         let kernel = &settings.kernel;
         let mut pass = Self {
@@ -128,7 +128,7 @@ where
         }
     }
 
-    fn finish(&mut self) -> Result<Adapted<K>> {
+    fn finish(&mut self) -> Result<FirstPass<K>> {
         let settings = self.settings;
         if self.tuning.is_some() {
             self.populations.check_model(&settings.kernel, &[1.0])?;
@@ -139,7 +139,7 @@ where
             None => (settings.kernel.clone(), Shapes::default()),
         };
         let (betas, intensities) = (take(&mut self.betas), take(&mut self.intensities));
-        Ok(Adapted {
+        Ok(FirstPass {
             schedule: Schedule::new(betas.clone())?,
             kernel,
             shapes,
@@ -152,8 +152,8 @@ where
 }
 
 /// The first pass of adaptive annealing. Work of `later(stages)` chain-steps follows it.
-pub(super) struct FirstPass<'s, 'p, P: AnnealingPath, K> {
-    pub(super) settings: &'s Adaptation<'p, P, K>,
+pub(super) struct FirstPassTask<'s, 'p, P: AnnealingPath, K> {
+    pub(super) settings: &'s AdaptiveSmc<'p, P, K>,
     pub(super) later: Later<'s>,
 }
 
@@ -162,7 +162,7 @@ pub(super) type Later<'s> = &'s (dyn Fn(usize) -> u64 + Sync);
 
 /// It is a small part of a run, and begins anew.
 #[cfg(feature = "checkpoint")]
-impl<'p, P, K> crate::work::Persist for FirstPass<'_, 'p, P, K>
+impl<'p, P, K> crate::work::Persist for FirstPassTask<'_, 'p, P, K>
 where
     P: AnnealingPath<State: Clone + Send> + Sync,
     P::At<'p>: Send + Sync,
@@ -171,14 +171,14 @@ where
 {
 }
 
-impl<'s, 'p, P, K> Task for FirstPass<'s, 'p, P, K>
+impl<'s, 'p, P, K> Task for FirstPassTask<'s, 'p, P, K>
 where
     P: AnnealingPath<State: Clone + Send> + Sync,
     P::At<'p>: Send + Sync,
     K: TransitionKernel<P::At<'p>> + Clone + Send + Sync,
 {
     type Block = Pass<'s, 'p, P, K>;
-    type Output = Single<Adapted<K>>;
+    type Output = Single<FirstPass<K>>;
 
     fn blocks(&self) -> Range<usize> {
         0..1

@@ -1,7 +1,7 @@
 //! Runs that adapt as they go: sequential Monte Carlo that finds its stages, annealing in rounds, tuned kernels.
 //!
 //! [`Rounds`] doubles the stages until the error is small, with schedule and kernel improved each time, and is what most
-//! problems should try first. [`Adaptation`] finds stages and kernel in one pass of a population. A [`StepSizeTuning`] finds
+//! problems should try first. [`AdaptiveSmc`] finds stages and kernel in one pass of a population. A [`StepSizes`] finds
 //! the step sizes of a kernel along a path.
 
 mod barrier;
@@ -17,9 +17,9 @@ mod smc;
 mod step_sizes;
 mod tuner;
 
-pub use barrier::{Barrier, IntensityRecorder};
+pub use barrier::{Barrier, BarrierRecorder};
 pub use rounds::Rounds;
 pub use rounds_run::{Round, RoundsRun};
-pub use smc::{Adaptation, Adapted, AdaptiveRun};
+pub use smc::{AdaptiveSmc, AdaptiveSmcRun, FirstPass};
 pub(crate) use step_sizes::RobbinsMonro;
-pub use step_sizes::{StepSizeTuning, Tuned};
+pub use step_sizes::{StepSizes, Tuned};

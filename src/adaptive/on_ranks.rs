@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use super::rounds::Rounds;
 use super::rounds_run::RoundsRun;
-use super::smc::{Adaptation, AdaptiveRun};
+use super::smc::{AdaptiveSmc, AdaptiveSmcRun};
 use crate::Result;
 use crate::ais::Along;
 use crate::kernel::{TransitionKernel, Workspace};
@@ -14,7 +14,7 @@ use crate::path::AnnealingPath;
 use crate::work::mpi::SharedJob;
 use crate::work::store::Resumable;
 
-impl<'p, P, K> Adaptation<'p, P, K>
+impl<'p, P, K> AdaptiveSmc<'p, P, K>
 where
     P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Sync,
     P::At<'p>: Send + Sync,
@@ -27,7 +27,7 @@ where
     ///
     /// # Errors
     /// As [`run`](Self::run), and as [`Ais::run_on`](crate::ais::Ais::run_on).
-    pub fn run_on(&self, world: &dyn Communicator) -> Result<Option<AdaptiveRun<P::State, K>>> {
+    pub fn run_on(&self, world: &dyn Communicator) -> Result<Option<AdaptiveSmcRun<P::State, K>>> {
         let agree = |ranks: &mut _| self.agree(ranks, None);
         let later = self.second_pass();
         SharedJob::on(world, &self.execution, agree, |job| {

@@ -7,11 +7,11 @@ use std::time::Instant;
 use nalgebra::DVector;
 use rand::Rng;
 
-use super::barrier::{Barrier, IntensityRecorder};
+use super::barrier::{Barrier, BarrierRecorder};
 use super::covariance::{CovarianceRecorder, Shapes};
-use super::first_pass::{FirstPass, Later};
+use super::first_pass::{FirstPassTask, Later};
 use super::rounds_run::{Round, RoundsRun};
-use super::smc::{Adaptation, Adapted};
+use super::smc::{AdaptiveSmc, FirstPass};
 use super::tuner::Tuner;
 use crate::ais::{Ais, AisTask, Along, Run};
 use crate::estimate::Warning;
@@ -28,8 +28,8 @@ use crate::{Error, Result};
 /// Annealing in rounds (after Syed, Bouchard-Cote, Chern and Doucet 2024): one call that finds schedule, step
 /// sizes and the shape of proposals, and spends the rest on one run.
 ///
-/// A [first pass](Adaptation::first_pass) finds stages and tunes the kernel. Then come rounds of twice as many
-/// stages each. After each round the stages are placed where their [intensities](IntensityRecorder) are equal,
+/// A [first pass](AdaptiveSmc::first_pass) finds stages and tunes the kernel. Then come rounds of twice as many
+/// stages each. After each round the stages are placed where their [intensities](BarrierRecorder) are equal,
 /// and a kernel over `R^d` is tuned anew. The result is the last round's run. Its schedule and its kernel do not
 /// depend on its own chains, so that its weights are unbiased. Earlier rounds are not averaged in.
 ///
@@ -158,7 +158,7 @@ where
     ///
     /// # Errors
     /// Settings out of range; a budget that the first pass alone exceeds by a quarter; as
-    /// [`Adaptation::first_pass`] and [`Ais::run`]; [`Error::Stopped`] where the callback says so before a round
+    /// [`AdaptiveSmc::first_pass`] and [`Ais::run`]; [`Error::Stopped`] where the callback says so before a round
     /// is finished.
     pub fn run(&self) -> Result<RoundsRun<P::State, K>> {
         let (first, later) = self.first()?;
@@ -169,13 +169,13 @@ where
     /// Returns the first pass, and the chain-steps that follow it, given its number of stages.
     pub(super) fn first(
         &self,
-    ) -> Result<(Adaptation<'p, P, K>, impl Fn(usize) -> u64 + Sync + '_)> {
+    ) -> Result<(AdaptiveSmc<'p, P, K>, impl Fn(usize) -> u64 + Sync + '_)> {
         Error::check_at_least("rounds", self.rounds, 1)?;
         if let Some(target) = self.until_error {
             Error::check_positive("until_error", target)?;
         }
         let (path, kernel) = (self.path, self.kernel.clone());
-        let first = Adaptation::with(path, kernel, self.tuner, self.log_base_normalizer)
+        let first = AdaptiveSmc::with(path, kernel, self.tuner, self.log_base_normalizer)
             .chains(self.chains)
             .moves(self.moves)
             .seed(self.seed);
@@ -185,13 +185,15 @@ where
     /// Does the first pass and all rounds. Returns `None` in a process that does not lead.
     pub(super) fn go_with<'s, J>(
         &'s self,
-        first: &'s Adaptation<'p, P, K>,
+        first: &'s AdaptiveSmc<'p, P, K>,
         later: Later<'s>,
         along: fn(&'p P, K) -> Along<'s, 'p, P>,
         job: &mut J,
     ) -> Result<Option<Finished<P, K>>>
     where
-        J: Runs<FirstPass<'s, 'p, P, K>> + Runs<RoundTask<'s, P>> + Carries<Reached<P::State, K>>,
+        J: Runs<FirstPassTask<'s, 'p, P, K>>
+            + Runs<RoundTask<'s, P>>
+            + Carries<Reached<P::State, K>>,
     {
         let mut at = match job.carried()? {
             Some(at) => at,
@@ -306,7 +308,7 @@ where
         seed: u64,
         along: fn(&'p P, K) -> Along<'s, 'p, P>,
     ) -> Result<RoundTask<'s, P>> {
-        let steps = schedule.steps();
+        let steps = schedule.stages();
         let shapes = self.tuner.map(|tuner| tuner.recorder(self.chains, steps));
         Ais::with_base_log_z(self.path, kernel.clone(), self.log_base_normalizer)
             .schedule(schedule)
@@ -315,7 +317,7 @@ where
             .seed(seed)
             .recorded_stages(steps.min(RECORDED))
             .resampling(Resampling::when_ess_below(0.5)?)
-            .recorder((IntensityRecorder::default(), shapes))
+            .recorder((BarrierRecorder::default(), shapes))
             .into_task(along)
     }
 
@@ -385,10 +387,10 @@ struct Last<S, K> {
 }
 
 impl<S, K> Reached<S, K> {
-    fn after_first(seed: u64, first: Adapted<K>) -> Self {
+    fn after_first(seed: u64, first: FirstPass<K>) -> Self {
         Self {
             spent: first.evaluations,
-            stages: first.schedule.steps().max(LEAST),
+            stages: first.schedule.stages().max(LEAST),
             seeds: stream(seed, Purpose::Rounds, 0),
             rounds: vec![Round::of_first_pass(&first)],
             kernel: first.kernel,
@@ -425,7 +427,7 @@ pub(super) type RoundTask<'s, P> = AisTask<
 type Finished<P, K> = RoundsRun<<P as AnnealingPath>::State, K>;
 
 /// What a round records.
-pub(crate) type RoundRecorder<S> = (IntensityRecorder, Option<CovarianceRecorder<S>>);
+pub(crate) type RoundRecorder<S> = (BarrierRecorder, Option<CovarianceRecorder<S>>);
 
 /// Recorded stages of a round, at most.
 const RECORDED: usize = 10_000;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::barrier::Barrier;
-use super::smc::Adapted;
+use super::smc::FirstPass;
 use crate::ais::Run;
 use crate::estimate::log_z_by_methods;
 use crate::work::StoppedBy;
@@ -78,9 +78,9 @@ macro_rules! estimate_by_run {
 pub(super) use estimate_by_run;
 
 impl Round {
-    pub(super) fn of_first_pass<K>(pass: &Adapted<K>) -> Self {
+    pub(super) fn of_first_pass<K>(pass: &FirstPass<K>) -> Self {
         Self {
-            stages: pass.schedule.steps(),
+            stages: pass.schedule.stages(),
             log_z: pass.log_z,
             standard_error: f64::INFINITY,
             barrier: pass.barrier.global(),
@@ -107,7 +107,7 @@ impl Round {
 
     pub(super) fn of_run<S>(run: &Run<S>, barrier: &Barrier, evaluations: u64) -> Self {
         Self {
-            stages: run.schedule().steps(),
+            stages: run.schedule().stages(),
             log_z: run.log_z(),
             standard_error: run.standard_error(),
             barrier: barrier.global(),
@@ -187,7 +187,7 @@ impl<S, K> RoundsRun<S, K> {
         Error::check_positive("standard_error", standard_error)?;
         let chains = self.run.chains() as f64;
         let relative = |error: f64| (chains * error * error).ln_1p();
-        let stages = self.run.schedule().steps() as f64 * relative(self.standard_error());
+        let stages = self.run.schedule().stages() as f64 * relative(self.standard_error());
         Ok((stages / relative(standard_error)).ceil().max(1.0) as usize)
     }
 
@@ -203,7 +203,7 @@ impl<S, K> RoundsRun<S, K> {
 /// The run's lines, and one of the rounds.
 impl<S, K> fmt::Display for RoundsRun<S, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stages = self.run.schedule().steps();
+        let stages = self.run.schedule().stages();
         let (rounds, lambda) = (self.rounds.len() - 1, self.barrier.global());
         let evaluations = self.evaluations();
         write!(

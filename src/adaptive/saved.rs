@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::rounds::Rounds;
 use super::rounds_run::RoundsRun;
-use super::smc::{Adaptation, AdaptiveRun};
+use super::smc::{AdaptiveSmc, AdaptiveSmcRun};
 use crate::ais::{Along, fingerprint};
 use crate::estimate::Warning;
 use crate::kernel::{TransitionKernel, Workspace};
@@ -40,7 +40,7 @@ fn values(named: Named) -> Vec<String> {
     named.into_iter().map(|(_, value)| value).collect()
 }
 
-impl<P: AnnealingPath, K> Adaptation<'_, P, K> {
+impl<P: AnnealingPath, K> AdaptiveSmc<'_, P, K> {
     /// The same run, which leaves checkpoints in a file: see the module [`checkpoint`](crate::checkpoint). A first pass
     /// that is not finished begins anew.
     pub fn checkpoint(&self, file: impl Into<PathBuf>) -> Checkpointed<'_, Self> {
@@ -60,14 +60,14 @@ impl<P: AnnealingPath, K> Adaptation<'_, P, K> {
     }
 }
 
-impl<'p, P, K> Resumable for Adaptation<'p, P, K>
+impl<'p, P, K> Resumable for AdaptiveSmc<'p, P, K>
 where
     P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Sync,
     P::At<'p>: Send + Sync,
     K: TransitionKernel<P::At<'p>> + Serialize + DeserializeOwned + Clone + Send + Sync,
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
-    type Run = AdaptiveRun<P::State, K>;
+    type Run = AdaptiveSmcRun<P::State, K>;
     type Settings = Vec<String>;
 
     const KIND: &'static str = "adaptive";

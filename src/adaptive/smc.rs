@@ -7,7 +7,7 @@ use nalgebra::DVector;
 
 use super::barrier::Barrier;
 use super::covariance::Shapes;
-use super::first_pass::{FirstPass, Later};
+use super::first_pass::{FirstPassTask, Later};
 use super::rounds_run::estimate_by_run;
 use super::tuner::Tuner;
 use crate::ais::{Ais, AisTask, Along, Run};
@@ -33,20 +33,20 @@ use crate::{Error, Result};
 /// chains that they move. The second pass has streams of its own, so that `E[w] = Z_K/Z_0` holds for it.
 ///
 /// ```
-/// use annealed::adaptive::Adaptation;
+/// use annealed::adaptive::AdaptiveSmc;
 /// use annealed::prelude::*;
 ///
 /// let target = Gaussian::isotropic(DVector::from_element(5, 3.0), 0.1)?;
 /// let path = GeometricPath::new(Gaussian::standard(5)?, &target);
-/// let passes = Adaptation::new(&path, RandomWalkMetropolis::new(0.5)?).chains(500).seed(3).run()?;
-/// println!("{} stages, log Z = {}", passes.first.schedule.steps(), passes.second);
+/// let passes = AdaptiveSmc::new(&path, RandomWalkMetropolis::new(0.5)?).chains(500).seed(3).run()?;
+/// println!("{} stages, log Z = {}", passes.first.schedule.stages(), passes.second);
 /// # assert!((passes.second.log_z() - target.log_normalizer()).abs() < 4.0 * passes.second.standard_error());
 /// # Ok::<(), annealed::Error>(())
 /// ```
 ///
 /// Sources: Del Moral, Doucet and Jasra (2012); Beskos, Jasra, Kantas and Thiery (2016) on the bias.
 #[must_use]
-pub struct Adaptation<'p, P: AnnealingPath, K> {
+pub struct AdaptiveSmc<'p, P: AnnealingPath, K> {
     pub(super) path: &'p P,
     pub(super) kernel: K,
     pub(super) tuner: Option<Tuner<K, P::State>>,
@@ -59,12 +59,12 @@ pub struct Adaptation<'p, P: AnnealingPath, K> {
     pub(super) execution: Execution<'p>,
 }
 
-/// What the first pass of an [`Adaptation`] found.
+/// What the first pass of an [`AdaptiveSmc`] found.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 #[must_use]
-pub struct Adapted<K> {
+pub struct FirstPass<K> {
     /// The stages.
     pub schedule: Schedule,
     /// The kernel, tuned at each of them.
@@ -81,9 +81,9 @@ pub struct Adapted<K> {
 }
 
 /// Two lines: what was found, and what it cost.
-impl<K> fmt::Display for Adapted<K> {
+impl<K> fmt::Display for FirstPass<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (stages, lambda) = (self.schedule.steps(), self.barrier.global());
+        let (stages, lambda) = (self.schedule.stages(), self.barrier.global());
         let (evaluations, seconds) = (self.evaluations, self.seconds);
         writeln!(
             f,
@@ -94,19 +94,19 @@ impl<K> fmt::Display for Adapted<K> {
     }
 }
 
-/// Both passes of an [`Adaptation`]. Its estimate of log Z is that of the second one.
+/// Both passes of an [`AdaptiveSmc`]. Its estimate of log Z is that of the second one.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 #[must_use]
-pub struct AdaptiveRun<S, K> {
+pub struct AdaptiveSmcRun<S, K> {
     /// What the first pass found, and its estimate, which is biased.
-    pub first: Adapted<K>,
+    pub first: FirstPass<K>,
     /// The run over the stages found, whose weights are unbiased.
     pub second: Run<S>,
 }
 
-impl<S, K> AdaptiveRun<S, K> {
+impl<S, K> AdaptiveSmcRun<S, K> {
     estimate_by_run! { second }
 
     /// Returns a lower bound on log Z that holds with probability `confidence`: that of the second pass
@@ -132,21 +132,21 @@ impl<S, K> AdaptiveRun<S, K> {
 }
 
 /// The second pass's lines, and one of both.
-impl<S, K> fmt::Display for AdaptiveRun<S, K> {
+impl<S, K> fmt::Display for AdaptiveSmcRun<S, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (stages, lambda) = (self.first.schedule.steps(), self.first.barrier.global());
+        let (stages, lambda) = (self.first.schedule.stages(), self.first.barrier.global());
         let (second, evaluations) = (&self.second, self.evaluations());
         write!(f, "{second}\nLambda = {lambda:.2}; {stages} stages; ")?;
         write!(f, "{evaluations:.3e} evaluations")
     }
 }
 
-log_z_by_methods! { [S, K] AdaptiveRun<S, K> }
+log_z_by_methods! { [S, K] AdaptiveSmcRun<S, K> }
 
 /// Chains of a block of the first pass, at most.
 pub(super) const BLOCK: usize = 64;
 
-impl<'p, P: AnnealingPath, K> Adaptation<'p, P, K> {
+impl<'p, P: AnnealingPath, K> AdaptiveSmc<'p, P, K> {
     /// Along `path`, with a kernel over `R^d` that is tuned on the way; its step size is where the tuning
     /// starts.
     pub fn new(path: &'p P, kernel: K) -> Self
@@ -210,7 +210,7 @@ impl<'p, P: AnnealingPath, K> Adaptation<'p, P, K> {
     }
 }
 
-impl<'p, P, K> Adaptation<'p, P, K>
+impl<'p, P, K> AdaptiveSmc<'p, P, K>
 where
     P: AnnealingPath<State: Clone + Send> + Sync,
     P::At<'p>: Send + Sync,
@@ -227,9 +227,9 @@ where
     /// let covariance = dmatrix![1.0, 0.099; 0.099, 0.01]; // long and narrow
     /// let target = Gaussian::new(DVector::from_element(2, 1.0), covariance)?;
     /// let path = GeometricPath::new(Gaussian::standard(2)?, &target);
-    /// let found = Adaptation::new(&path, Hmc::new(0.5, 3)?).chains(500).seed(1).first_pass()?;
+    /// let found = AdaptiveSmc::new(&path, Hmc::new(0.5, 3)?).chains(500).seed(1).first_pass()?;
     /// let run = Ais::new(&path, found.kernel).schedule(Schedule::power(100, 3.0)?).seed(1).run()?;
-    /// println!("{run}"); // ESS 1844 of 4096; 719 where `StepSizeTuning` finds the steps alone
+    /// println!("{run}"); // ESS 1844 of 4096; 719 where `StepSizes` finds the steps alone
     /// # assert!((run.log_z() - target.log_normalizer()).abs() < 4.0 * run.standard_error());
     /// # assert!(run.effective_sample_size() > 1_200.0, "{run}");
     /// # Ok::<(), annealed::Error>(())
@@ -239,21 +239,21 @@ where
     /// Settings out of range; what chains and path meet; [`Error::WrongGradient`] where a kernel that is tuned takes
     /// a gradient and finite differences contradict it; [`Error::NotConverged`] where no step is short enough,
     /// since the path jumps or its support shrinks; [`Error::AllWeightsZero`]; [`Error::Stopped`].
-    pub fn first_pass(&self) -> Result<Adapted<K>> {
+    pub fn first_pass(&self) -> Result<FirstPass<K>> {
         let found = self.first_pass_with(&mut Job::new(&self.execution)?, &|_| 0)?;
         Ok(found.expect("the only process leads"))
     }
 
     /// Finds the stages as a part of longer work; `later` returns the chain-steps that follow, given the number of stages.
-    pub(super) fn first_pass_with<'s, J: Runs<FirstPass<'s, 'p, P, K>>>(
+    pub(super) fn first_pass_with<'s, J: Runs<FirstPassTask<'s, 'p, P, K>>>(
         &'s self,
         job: &mut J,
         later: Later<'s>,
-    ) -> Result<Option<Adapted<K>>> {
+    ) -> Result<Option<FirstPass<K>>> {
         self.check()?;
         refuse_stages(self.kernel.stages())?;
         let begun = Instant::now();
-        let closed = job.run(&FirstPass {
+        let closed = job.run(&FirstPassTask {
             settings: self,
             later,
         })?;
@@ -262,7 +262,7 @@ where
         };
         let Single(found) = closed.whole(self.chains)?;
         let seconds = begun.elapsed().as_secs_f64();
-        Ok(Some(Adapted { seconds, ..found }))
+        Ok(Some(FirstPass { seconds, ..found }))
     }
 
     /// Both passes. The second one resamples its chains after every stage within blocks, and moves them as often
@@ -270,7 +270,7 @@ where
     ///
     /// # Errors
     /// As [`first_pass`](Self::first_pass) and [`Ais::run`].
-    pub fn run(&self) -> Result<AdaptiveRun<P::State, K>> {
+    pub fn run(&self) -> Result<AdaptiveSmcRun<P::State, K>> {
         let later = self.second_pass();
         let run = self.go_with(&mut Job::new(&self.execution)?, &later, Along::new)?;
         Ok(run.expect("the only process leads"))
@@ -288,11 +288,11 @@ where
         job: &mut J,
         later: Later<'s>,
         along: fn(&'p P, Repeat<K>) -> Along<'s, 'p, P>,
-    ) -> Result<Option<AdaptiveRun<P::State, K>>>
+    ) -> Result<Option<AdaptiveSmcRun<P::State, K>>>
     where
-        J: Runs<FirstPass<'s, 'p, P, K>>
+        J: Runs<FirstPassTask<'s, 'p, P, K>>
             + Runs<AisTask<'s, P::State, (), P::State>>
-            + Carries<Adapted<K>>,
+            + Carries<FirstPass<K>>,
     {
         let (counted, first) = match job.carried()? {
             // Its time is a part of that of earlier calls, which is added in the end.
@@ -317,13 +317,13 @@ where
         let second = second
             .result(closed, begun.elapsed().as_secs_f64() - counted)
             .result()?;
-        Ok(Some(AdaptiveRun { first, second }))
+        Ok(Some(AdaptiveSmcRun { first, second }))
     }
 }
 
-impl<P: AnnealingPath, K: fmt::Debug> fmt::Debug for Adaptation<'_, P, K> {
+impl<P: AnnealingPath, K: fmt::Debug> fmt::Debug for AdaptiveSmc<'_, P, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Adaptation")
+        f.debug_struct("AdaptiveSmc")
             .field("kernel", &self.kernel)
             .field("chains", &self.chains)
             .field("ess_share", &self.ess_share)

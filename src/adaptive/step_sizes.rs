@@ -39,27 +39,27 @@ const TOLERANCE: f64 = 0.1;
 /// drawn anew, or take the place of others.
 ///
 /// It leaves the shape of the proposals as it is. Step sizes with a shape, a mass matrix for
-/// [`Hmc`](crate::kernel::Hmc), are the kernel of [`Adaptation::first_pass`](crate::adaptive::Adaptation::first_pass), in one
+/// [`Hmc`](crate::kernel::Hmc), are the kernel of [`AdaptiveSmc::first_pass`](crate::adaptive::AdaptiveSmc::first_pass), in one
 /// call; [`Rounds`](crate::adaptive::Rounds) finds them beside everything else.
 ///
 /// It costs 240 moves of each chain at the base and 60 at each further beta: 92,160 chain-steps with 21 betas,
 /// as many as a run of 4,096 chains and 23 stages. Up to 8 threads share them.
 ///
 /// ```
-/// use annealed::adaptive::StepSizeTuning;
+/// use annealed::adaptive::StepSizes;
 /// use annealed::prelude::*;
 ///
 /// let target = Gaussian::isotropic(DVector::from_element(5, 3.0), 0.1)?;
 /// let path = GeometricPath::new(Gaussian::standard(5)?, &target);
 /// let schedule = Schedule::linear(100)?;
-/// let tuned = StepSizeTuning::new(&path, Hmc::new(0.5, 3)?).schedule(schedule.clone()).seed(7).run()?;
+/// let tuned = StepSizes::new(&path, Hmc::new(0.5, 3)?).schedule(schedule.clone()).seed(7).run()?;
 /// println!("{tuned}");
 /// let run = Ais::new(&path, tuned.kernel).schedule(schedule).seed(7).run()?;
 /// # assert!((run.log_z() - target.log_normalizer()).abs() < 4.0 * run.standard_error());
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[must_use]
-pub struct StepSizeTuning<'p, P, K> {
+pub struct StepSizes<'p, P, K> {
     path: &'p P,
     kernel: K,
     schedule: Schedule,
@@ -68,7 +68,7 @@ pub struct StepSizeTuning<'p, P, K> {
     execution: Execution<'p>,
 }
 
-/// A kernel with the step sizes that a [`StepSizeTuning`] found, and what it cost.
+/// A kernel with the step sizes that a [`StepSizes`] found, and what it cost.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 #[must_use]
@@ -83,7 +83,7 @@ pub struct Tuned<K> {
     pub seconds: f64,
 }
 
-impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At<'p>>> StepSizeTuning<'p, P, K> {
+impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At<'p>>> StepSizes<'p, P, K> {
     /// Of `kernel` along `path`. The kernel's step size is where it starts.
     pub fn new(path: &'p P, kernel: K) -> Self {
         Self {
@@ -139,7 +139,7 @@ impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At<'p>>> StepSizeTun
     }
 
     fn intervals(&self) -> usize {
-        self.schedule.steps().min(INTERVALS)
+        self.schedule.stages().min(INTERVALS)
     }
 
     fn chain_steps(&self) -> u64 {
@@ -147,7 +147,7 @@ impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At<'p>>> StepSizeTun
     }
 
     fn beta(&self, interval: usize) -> f64 {
-        self.schedule.betas()[interval * self.schedule.steps() / self.intervals()]
+        self.schedule.betas()[interval * self.schedule.stages() / self.intervals()]
     }
 }
 
@@ -159,7 +159,7 @@ pub(crate) struct Sizes<'p, P: AnnealingPath> {
     accepted: f64,
 }
 
-impl<'p, P, K> Task for StepSizeTuning<'p, P, K>
+impl<'p, P, K> Task for StepSizes<'p, P, K>
 where
     P: AnnealingPath<State: Clone + Send> + Sync,
     P::At<'p>: Send,
@@ -336,9 +336,9 @@ impl RobbinsMonro {
     }
 }
 
-impl<P, K: fmt::Debug> fmt::Debug for StepSizeTuning<'_, P, K> {
+impl<P, K: fmt::Debug> fmt::Debug for StepSizes<'_, P, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StepSizeTuning")
+        f.debug_struct("StepSizes")
             .field("kernel", &self.kernel)
             .field("acceptance", &self.acceptance)
             .field("seed", &self.seed)

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::settings::Settings;
-use super::stages::{Window, weights_so_far};
+use super::stages::{StageBin, weights_so_far};
 use crate::kernel::Block;
 use crate::population::{CopyState, Genealogy};
 use crate::work::{Forest, Merge, Node, SoFar};
@@ -31,7 +31,7 @@ pub(crate) struct FinalStates<S> {
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct StageSums<R> {
-    pub(crate) windows: Vec<Window>,
+    pub(crate) windows: Vec<StageBin>,
     pub(crate) recorder: R,
     /// Number of living chains that ended where the base has no density.
     pub(crate) uncovered: usize,

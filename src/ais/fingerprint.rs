@@ -44,7 +44,7 @@ where
     K: TransitionKernel<P::At<'p>>,
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
-    let (steps, betas) = (schedule.steps(), schedule.betas());
+    let (steps, betas) = (schedule.stages(), schedule.betas());
     let stage = [1, steps.div_ceil(2), steps][probe];
     let first = stream(0, Purpose::Probe, CHAINS * probe);
     let mut population: Population<'p, P> = Population::start(path, 0, CHAINS, first)?;

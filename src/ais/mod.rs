@@ -2,7 +2,7 @@
 //!
 //! The [`Run`] holds log Z with its interval, the reasons to doubt it
 //! ([`Warning`](crate::estimate::Warning)) and the weighted samples. A [`Recorder`] watches a run from
-//! inside. A [`PartialRun`] holds some chains of a run, so that several processes can share the work.
+//! inside. A [`RunPart`] holds some chains of a run, so that several processes can share the work.
 
 mod along;
 mod block_result;
@@ -27,7 +27,7 @@ mod task;
 pub(crate) use along::{Along, Annealing};
 #[cfg(feature = "checkpoint")]
 pub(crate) use fingerprint::fingerprint;
-pub use partial::PartialRun;
+pub use partial::RunPart;
 pub use recorder::{Expectations, Recorder};
 pub use report::Report;
 pub use run::Run;

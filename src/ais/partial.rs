@@ -25,7 +25,7 @@ use crate::{Error, Result};
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]
-pub struct PartialRun<S, R = ()> {
+pub struct RunPart<S, R = ()> {
     pub(crate) settings: Settings,
     /// From left to right.
     pub(crate) nodes: Forest<BlockResult<S, R>>,
@@ -39,7 +39,7 @@ pub struct PartialRun<S, R = ()> {
     pub(crate) probe: Option<Probe>,
 }
 
-impl<S, R: Merge> PartialRun<S, R> {
+impl<S, R: Merge> RunPart<S, R> {
     /// Merges the parts of one run, given in any order, into its result.
     ///
     /// The parts must agree in schedule, seed, number of chains, block size, number of recorded stages and
@@ -156,7 +156,7 @@ impl<S, R: Merge> PartialRun<S, R> {
     }
 }
 
-impl<S, R: Merge + Clone> PartialRun<S, R> {
+impl<S, R: Merge + Clone> RunPart<S, R> {
     /// Returns the result, which says whether it has reached the error asked for.
     pub(crate) fn reached(self, asked: Option<f64>) -> Result<Run<S, R>> {
         let mut run = self.result()?;
@@ -186,7 +186,7 @@ impl<S, R: Merge + Clone> PartialRun<S, R> {
     }
 }
 
-impl<S, R> PartialRun<S, R> {
+impl<S, R> RunPart<S, R> {
     /// Holds the finished blocks of work that is over, and what they cost: evaluations of a chain at a stage, and seconds.
     pub(crate) fn of(
         settings: Settings,

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::along::Annealing;
 use super::block_result::BlockResult;
-use super::partial::PartialRun;
+use super::partial::RunPart;
 use super::probe::Probe;
 use super::run::Run;
 use super::settings::Settings;
@@ -52,7 +52,7 @@ impl<'t, S: Send + 't, R: Merge + Clone + Send + Sync> Plan<'t, S, R> {
         &self,
         job: &mut J,
         keep: Keep<S, T>,
-    ) -> Result<Option<PartialRun<T, R>>>
+    ) -> Result<Option<RunPart<T, R>>>
     where
         J: Runs<AisTask<'t, S, R, T>>,
         T: Send,
@@ -77,7 +77,7 @@ impl<'t, S: Send + 't, R: Merge + Clone + Send + Sync> Plan<'t, S, R> {
         &self,
         chains: &Range<usize>,
         done: Forest<BlockResult<S, R>>,
-    ) -> Result<PartialRun<S, R>> {
+    ) -> Result<RunPart<S, R>> {
         let begun = Instant::now();
         let task = self.task(chains, |states| states)?;
         let mut job = Job::new(self.execution)?;
@@ -87,7 +87,7 @@ impl<'t, S: Send + 't, R: Merge + Clone + Send + Sync> Plan<'t, S, R> {
     }
 
     /// Runs the chains that a part lacks.
-    pub(crate) fn extend(&self, mut done: PartialRun<S, R>) -> Result<Run<S, R>> {
+    pub(crate) fn extend(&self, mut done: RunPart<S, R>) -> Result<Run<S, R>> {
         self.settings.check()?;
         done.check()?;
         done.check_order()?;
@@ -100,7 +100,7 @@ impl<'t, S: Send + 't, R: Merge + Clone + Send + Sync> Plan<'t, S, R> {
     }
 
     /// Runs the chains of a range only.
-    pub(crate) fn run_range(&self, chains: &Range<usize>) -> Result<PartialRun<S, R>> {
+    pub(crate) fn run_range(&self, chains: &Range<usize>) -> Result<RunPart<S, R>> {
         if let Some(found) = self.execution.until_error {
             let expected = "none for a part of a run, which does not know the error of all";
             return Err(Error::invalid("until_error", found, expected));
@@ -111,12 +111,12 @@ impl<'t, S: Send + 't, R: Merge + Clone + Send + Sync> Plan<'t, S, R> {
 
     /// Returns the result of what was done of this run, which says whether it has reached the error asked for and missed
     /// mass.
-    pub(crate) fn concluded(&self, part: PartialRun<S, R>) -> Result<Run<S, R>> {
+    pub(crate) fn concluded(&self, part: RunPart<S, R>) -> Result<Run<S, R>> {
         Ok(self.judged(self.reached(part)?))
     }
 
     /// Returns the result, which says whether it has reached the error asked for.
-    pub(crate) fn reached<T>(&self, part: PartialRun<T, R>) -> Result<Run<T, R>> {
+    pub(crate) fn reached<T>(&self, part: RunPart<T, R>) -> Result<Run<T, R>> {
         part.probed(self.probe())
             .reached(self.execution.until_error)
     }

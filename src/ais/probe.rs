@@ -51,7 +51,7 @@ fn at_start<'t, S, R>(
     schedule: &Schedule,
     states: &[S],
 ) -> Vec<Chain> {
-    let stages = [1, schedule.steps().div_ceil(2), schedule.steps()];
+    let stages = [1, schedule.stages().div_ceil(2), schedule.stages()];
     let seen = stages.map(|stage| along.log_densities(schedule.betas()[stage], states));
     let chains = states.iter().enumerate().map(|(chain, state)| Chain {
         base: finite(along.base_log_density(state)),

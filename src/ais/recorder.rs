@@ -94,7 +94,7 @@ impl<A: Merge, B: Merge> Merge for (A, B) {
 ///
 /// `examples/ising.rs` records the magnetisation of a lattice.
 ///
-/// It holds a closure, so that a [`PartialRun`](crate::ais::PartialRun) with it can be merged but
+/// It holds a closure, so that a [`RunPart`](crate::ais::RunPart) with it can be merged but
 /// not saved, and a run with it has no checkpoints; for that, write a recorder that derives serde's traits.
 #[derive(Clone)]
 pub struct Expectations<F> {

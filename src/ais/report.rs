@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::run::Run;
 use super::stages::StageSummary;
 use crate::estimate::Warning;
-use crate::num::Engine;
+use crate::num::SimdLevel;
 use crate::work::StoppedBy;
 
 /// A run in short: everything but its chains, with a few of its stages. With the feature `serde` it can be
@@ -49,7 +49,7 @@ pub struct Report {
     /// Number of chains in a block.
     pub block_size: usize,
     /// The path's instruction set, where it had a choice.
-    pub engine: Option<Engine>,
+    pub engine: Option<SimdLevel>,
     /// What ended the run.
     pub stopped_by: StoppedBy,
     /// Wall time in seconds, summed over parts and calls.
@@ -82,10 +82,10 @@ impl<S, R> Run<S, R> {
             chains: self.chains(),
             dead_chains: self.estimate().dead_chains(),
             missing: self.missing().to_vec(),
-            steps: self.schedule().steps(),
+            steps: self.schedule().stages(),
             seed: self.seed(),
             block_size: self.block_size(),
-            engine: self.engine(),
+            engine: self.simd_level(),
             stopped_by: self.stopped_by(),
             seconds: self.seconds(),
             chain_steps_per_second: self.chain_steps_per_second(),

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::block_result::{BlockResult, FinalStates, StageSums};
 use super::figures::Figures;
-use super::partial::PartialRun;
+use super::partial::RunPart;
 use super::probe::Probe;
 use super::settings::Settings;
 use super::stages::StageSummary;
@@ -15,7 +15,7 @@ use crate::estimate::{
     Estimate, Warning, certified_lower_bound, importance_weighted_bound, jackknife,
     log_z_by_methods, write_headline,
 };
-use crate::num::{Engine, WeightSums, log_mean_exp};
+use crate::num::{SimdLevel, WeightSums, log_mean_exp};
 use crate::path::{LowerBound, missed_mass};
 use crate::schedule::Schedule;
 use crate::work::{Forest, Merge, Node, StoppedBy, coalesce, fold};
@@ -48,7 +48,7 @@ pub struct Run<S, R = ()> {
 
 impl<S, R: Merge + Clone> Run<S, R> {
     /// The result of the blocks of a part.
-    pub(crate) fn of(part: PartialRun<S, R>) -> Result<Self> {
+    pub(crate) fn of(part: RunPart<S, R>) -> Result<Self> {
         let (missing, stopped) = (part.missing(), part.stopped());
         let settings = part.settings;
         let mut chains = FinalStates::default();
@@ -82,7 +82,7 @@ impl<S, R: Merge + Clone> Run<S, R> {
     }
 }
 
-impl<S, R> From<Run<S, R>> for PartialRun<S, R> {
+impl<S, R> From<Run<S, R>> for RunPart<S, R> {
     /// The blocks of a finished run, to which [more](crate::ais::Ais::extend) can be added.
     fn from(run: Run<S, R>) -> Self {
         let nodes = run.chains.divided(&run.settings, run.sums);
@@ -356,7 +356,7 @@ impl<S, R> Run<S, R> {
     pub(crate) fn warn_of_missed_mass(&mut self, bound: LowerBound<'_, S>) {
         let order = heaviest_first(self.log_weights());
         let heaviest = order.iter().map(|&chain| &self.states()[chain]);
-        let chain_steps = (self.chains() as u64).saturating_mul(self.schedule().steps() as u64);
+        let chain_steps = (self.chains() as u64).saturating_mul(self.schedule().stages() as u64);
         self.warn(missed_mass(bound, heaviest, chain_steps, self.interval().1));
     }
 
@@ -387,7 +387,7 @@ impl<S, R> Run<S, R> {
 
     /// The instruction set that the path chose for inner loops, where there was a choice: part of what
     /// fixes the result's bits.
-    pub fn engine(&self) -> Option<Engine> {
+    pub fn simd_level(&self) -> Option<SimdLevel> {
         self.settings.engine
     }
 
@@ -397,7 +397,7 @@ impl<S, R> Run<S, R> {
     pub fn evaluations(&self) -> u64 {
         let of_chain = self
             .evaluations
-            .saturating_mul(self.schedule().steps() as u64);
+            .saturating_mul(self.schedule().stages() as u64);
         of_chain.saturating_mul(self.chains() as u64)
     }
 
@@ -408,7 +408,7 @@ impl<S, R> Run<S, R> {
 
     /// Chain-steps (chains times stages) per second.
     pub fn chain_steps_per_second(&self) -> f64 {
-        self.chains() as f64 * self.schedule().steps() as f64 / self.seconds
+        self.chains() as f64 * self.schedule().stages() as f64 / self.seconds
     }
 }
 
@@ -433,8 +433,8 @@ crate::num::deserialize_checked! {
         evaluations: u64,
         #[serde(default)]
         probe: Option<Probe>,
-    } => PartialRun::reassembled(settings, chains, sums).and_then(|part| {
-        Run::of(PartialRun { stopped_by, seconds, evaluations, probe, ..part })
+    } => RunPart::reassembled(settings, chains, sums).and_then(|part| {
+        Run::of(RunPart { stopped_by, seconds, evaluations, probe, ..part })
     })
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::along::Along;
-use super::partial::PartialRun;
+use super::partial::RunPart;
 use super::plan::Plan;
 use super::recorder::Recorder;
 use super::run::Run;
@@ -189,7 +189,7 @@ where
     ///
     /// Eight more chains, with streams of their own, are weighed at three stages and moved at the first: some fifty
     /// evaluations of the density, in which no result shows. By them [`extend`](Self::extend),
-    /// [`PartialRun::merge`], [`Run::pooled`] and [`Bridge`](crate::bidirectional::Bridge) tell runs of another path or kernel.
+    /// [`RunPart::merge`], [`Run::pooled`] and [`Bridge`](crate::bidirectional::Bridge) tell runs of another path or kernel.
     ///
     /// # Errors
     /// Settings out of range; a NaN or `+inf` met on the way, with chain, stage and beta; a panic in
@@ -233,20 +233,20 @@ where
     /// # Errors
     /// As [`run`](Self::run); a part with other settings, or with more chains; one of another path or kernel, as far
     /// as [a few chains](Self::run) show it.
-    pub fn extend(&self, done: impl Into<PartialRun<P::State, R>>) -> Result<Run<P::State, R>> {
+    pub fn extend(&self, done: impl Into<RunPart<P::State, R>>) -> Result<Run<P::State, R>> {
         self.plan().extend(done.into())
     }
 
     /// Runs the chains of an index range only, as given by [`ranges`](Self::ranges). Merged by
-    /// [`PartialRun::merge`] with the ranges that other processes ran, the result has the same bits
+    /// [`RunPart::merge`] with the ranges that other processes ran, the result has the same bits
     /// as that of a single run. [`time_limit`](Self::time_limit) and progress callback may stop it before its
-    /// end; then the part says what is [missing](PartialRun::missing).
+    /// end; then the part says what is [missing](RunPart::missing).
     ///
     /// # Errors
     /// As [`run`](Self::run); a range that does not consist of whole blocks
     /// ([`block_size`](Self::block_size)), but for the last; [`until_error`](Self::until_error), since one
     /// part does not know the error of all.
-    pub fn run_range(&self, chains: Range<usize>) -> Result<PartialRun<P::State, R>> {
+    pub fn run_range(&self, chains: Range<usize>) -> Result<RunPart<P::State, R>> {
         self.plan().run_range(&chains)
     }
 

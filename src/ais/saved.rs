@@ -14,7 +14,7 @@ use super::recorder::Recorder;
 use super::run::Run;
 use super::runner::Ais;
 use super::settings::Settings;
-use super::stages::{StageRecorder, Window, Windows};
+use super::stages::{StageBin, StageBins, StageRecorder};
 use super::task::{AisTask, InProgress};
 use crate::estimate::Warning;
 use crate::kernel::{Block, Decisions, SavedBlock, TransitionKernel, Workspace, check_stages};
@@ -24,7 +24,7 @@ use crate::work::{Execution, Merge, Persist};
 use crate::{Error, Result};
 
 /// The parts of what is recorded of a block: of each window, and of the one at hand.
-type SavedStages = (Vec<Window>, Vec<f64>, Decisions);
+type SavedStages = (Vec<StageBin>, Vec<f64>, Decisions);
 
 impl StageRecorder {
     /// Returns what was recorded in so many stages, at least one, in the form of [`SavedStages`].
@@ -38,7 +38,7 @@ impl StageRecorder {
     /// # Errors
     /// Other numbers; counts above the number of chains.
     fn restored(
-        windows: Windows,
+        windows: StageBins,
         passed: usize,
         chains: usize,
         (mut records, start, decisions): SavedStages,
@@ -49,7 +49,7 @@ impl StageRecorder {
         let fit = records.iter().all(|window| window.fits(chains));
         let expected = format!("at most {chains} of each");
         Error::check(fit, "recorded stages", "sums of too many chains", expected)?;
-        records.resize(windows.count(), Window::default());
+        records.resize(windows.count(), StageBin::default());
         Ok(Self {
             windows,
             records,
@@ -92,7 +92,7 @@ where
             self.settings.chains_of(block..block + 1),
             self.settings.windows(),
         );
-        let (steps, expected) = (schedule.steps(), format!("1 to {}", schedule.steps() - 1));
+        let (steps, expected) = (schedule.stages(), format!("1 to {}", schedule.stages() - 1));
         Error::check(
             (1..steps).contains(&passed),
             "stages passed",
@@ -342,7 +342,7 @@ mod tests {
             change(&mut block);
             task.restore(0, &encode("block", &block).unwrap()).map(drop)
         };
-        let merged = |windows: &[Window]| {
+        let merged = |windows: &[StageBin]| {
             let mut windows = windows.to_vec();
             let second = windows[1].clone();
             windows[0].merge(&second);

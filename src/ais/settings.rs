@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::stages::{Direction, Windows};
+use super::stages::{Direction, StageBins};
 use crate::estimate::Estimate;
-use crate::num::Engine;
+use crate::num::SimdLevel;
 use crate::path::AnnealingPath;
 use crate::population::Selection;
 use crate::random::Purpose;
@@ -24,17 +24,21 @@ pub struct Settings {
     pub(crate) log_base_normalizer: f64,
     pub(crate) selection: Option<Selection>,
     /// The engine of the path.
-    pub(crate) engine: Option<Engine>,
+    pub(crate) engine: Option<SimdLevel>,
     /// How far rounding moves a log weight, as the path says.
     pub(crate) rounding_error: f64,
 }
 
 impl Settings {
     pub(crate) fn new(path: &impl AnnealingPath, log_base_normalizer: f64) -> Self {
-        Self::of(path.engine(), path.rounding_error(), log_base_normalizer)
+        Self::of(
+            path.simd_level(),
+            path.rounding_error(),
+            log_base_normalizer,
+        )
     }
 
-    fn of(engine: Option<Engine>, rounding_error: f64, log_base_normalizer: f64) -> Self {
+    fn of(engine: Option<SimdLevel>, rounding_error: f64, log_base_normalizer: f64) -> Self {
         Self {
             schedule: Schedule::linear(1_000).expect("1,000 stages are a schedule"),
             chains: 4_096,
@@ -56,7 +60,7 @@ impl Settings {
         Error::check_at_least("recorded_stages", self.recorded_stages, 1)?;
         Error::check_number("log normalizer of the base", self.log_base_normalizer)?;
         match &self.selection {
-            Some(Selection::Resampling(resampling)) => resampling.check(self.schedule.steps()),
+            Some(Selection::Resampling(resampling)) => resampling.check(self.schedule.stages()),
             Some(Selection::WasteFree(waste_free)) => waste_free.check(self.largest_block()),
             None => Ok(()),
         }
@@ -131,7 +135,7 @@ impl Settings {
     ///
     /// Where resampling left each chain its place, and need not have happened, chains count as independent.
     pub(crate) fn estimate(&self, log_weights: &[f64], roots: &[usize]) -> Result<Estimate> {
-        let steps = self.schedule.steps();
+        let steps = self.schedule.stages();
         let selection = self.selection.as_ref();
         let certain = selection.is_some_and(|selection| selection.is_certain(steps));
         let in_place = roots.iter().enumerate().all(|(chain, &root)| chain == root);
@@ -161,16 +165,16 @@ impl Settings {
     /// Whether a stage only weighs the chains, which are moved when their ancestors are drawn.
     pub(crate) fn weighs_alone(&self, stage: usize) -> bool {
         let waste_free = matches!(self.selection, Some(Selection::WasteFree(_)));
-        waste_free && stage < self.schedule.steps()
+        waste_free && stage < self.schedule.stages()
     }
 
     /// The windows of stages that are recorded.
-    pub(crate) fn windows(&self) -> Windows {
+    pub(crate) fn windows(&self) -> StageBins {
         let direction = match self.purpose.reads_backward() {
             true => Direction::Reverse,
             false => Direction::Forward,
         };
-        Windows::new(direction, self.schedule.steps(), self.recorded_stages)
+        StageBins::new(direction, self.schedule.stages(), self.recorded_stages)
     }
 
     /// Number of chains in a block but for the last, which may be shorter.
@@ -196,7 +200,7 @@ impl Settings {
 
     /// Chain-steps of a range of blocks.
     pub(crate) fn chain_steps_of(&self, blocks: Range<usize>) -> u64 {
-        (self.chains_of(blocks).len() * self.schedule.steps()) as u64
+        (self.chains_of(blocks).len() * self.schedule.stages()) as u64
     }
 
     /// The blocks that a range of chains consists of.

@@ -18,13 +18,13 @@ pub(crate) enum Direction {
 /// window on the way from the base to the target may be shorter; it is the first one of a reverse run,
 /// so that both directions have the same windows.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Windows {
+pub(crate) struct StageBins {
     direction: Direction,
     steps: usize,
     width: usize,
 }
 
-impl Windows {
+impl StageBins {
     /// The narrowest windows that number at most `limit`, which is not 0.
     pub(crate) fn new(direction: Direction, steps: usize, limit: usize) -> Self {
         Self {
@@ -35,7 +35,7 @@ impl Windows {
     }
 
     /// Number of stages.
-    pub(crate) fn steps(self) -> usize {
+    pub(crate) fn stages(self) -> usize {
         self.steps
     }
 
@@ -96,7 +96,7 @@ impl Windows {
 /// The sums that one window keeps.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub(crate) struct Window {
+pub(crate) struct StageBin {
     /// Log ratios of the middle stage k under `(x_{k-1}, w_{k-1})`, which targets `p_{k-1}`.
     before: WeightedMean,
     /// The same under `(x_{k-1}, w_{k-1} f_k / f_{k-1})`, which targets `p_k`.
@@ -112,7 +112,7 @@ pub(crate) struct Window {
     decisions: Decisions,
 }
 
-impl Window {
+impl StageBin {
     /// Whether no sum counts more than so many chains, which a damaged file may make them do.
     pub(crate) fn fits(&self, chains: usize) -> bool {
         let counts = [
@@ -140,18 +140,18 @@ impl Window {
 /// Records one block along the schedule.
 #[derive(Debug)]
 pub(crate) struct StageRecorder {
-    pub(crate) windows: Windows,
-    pub(crate) records: Vec<Window>,
+    pub(crate) windows: StageBins,
+    pub(crate) records: Vec<StageBin>,
     /// Log weights where the current window began.
     pub(crate) start: Vec<f64>,
     pub(crate) decisions: Decisions,
 }
 
 impl StageRecorder {
-    pub(crate) fn new(windows: Windows, chains: usize) -> Self {
+    pub(crate) fn new(windows: StageBins, chains: usize) -> Self {
         Self {
             windows,
-            records: vec![Window::default(); windows.count()],
+            records: vec![StageBin::default(); windows.count()],
             start: vec![0.0; chains],
             decisions: Decisions::default(),
         }
@@ -204,7 +204,7 @@ impl StageRecorder {
             .collect();
     }
 
-    pub(crate) fn take(&mut self) -> Vec<Window> {
+    pub(crate) fn take(&mut self) -> Vec<StageBin> {
         std::mem::take(&mut self.records)
     }
 }
@@ -241,9 +241,9 @@ pub struct StageSummary {
 }
 
 /// The weights in the end, over several nodes of the tree of blocks.
-pub(crate) fn weights_so_far<'a>(nodes: impl Iterator<Item = &'a [Window]>) -> WeightSums {
+pub(crate) fn weights_so_far<'a>(nodes: impl Iterator<Item = &'a [StageBin]>) -> WeightSums {
     let mut weights = WeightSums::default();
-    for window in nodes.filter_map(<[Window]>::last) {
+    for window in nodes.filter_map(<[StageBin]>::last) {
         weights.merge(&window.weights);
     }
     weights
@@ -251,11 +251,11 @@ pub(crate) fn weights_so_far<'a>(nodes: impl Iterator<Item = &'a [Window]>) -> W
 
 /// The figures of the last stage of each window.
 pub(crate) fn summarize(
-    windows: Windows,
-    records: &[Window],
+    windows: StageBins,
+    records: &[StageBin],
     schedule: &Schedule,
 ) -> Vec<StageSummary> {
-    let summary = |(index, window): (usize, &Window)| {
+    let summary = |(index, window): (usize, &StageBin)| {
         let stage = windows.model(windows.end(index));
         StageSummary {
             stage,
@@ -281,11 +281,11 @@ pub(crate) fn summarize(
 /// on `d/dbeta log f`. A window wider than one stage counts its middle stage in proportion to
 /// its width in beta. `None` where a mean is not finite, since the support shrinks along the path.
 pub(crate) fn thermodynamic_integral(
-    windows: Windows,
-    records: &[Window],
+    windows: StageBins,
+    records: &[StageBin],
     schedule: &Schedule,
 ) -> Option<f64> {
-    let part = |(index, window): (usize, &Window)| {
+    let part = |(index, window): (usize, &StageBin)| {
         let mean = 0.5 * (window.before.get() + window.after.get());
         mean * windows.middles(index, schedule)
     };
@@ -302,8 +302,8 @@ pub(crate) fn thermodynamic_integral(
 /// up to u of its size, three standard deviations of whose sum are less than the last term. The log densities themselves
 /// count as rounded once.
 pub(crate) fn rounding_error(
-    windows: Windows,
-    records: &[Window],
+    windows: StageBins,
+    records: &[StageBin],
     schedule: &Schedule,
     size_of_base: f64,
 ) -> f64 {
@@ -324,8 +324,8 @@ pub(crate) fn rounding_error(
 
 /// The share of the mean weight that the moves of all stages miss. A window wider than one stage counts
 /// its middle stage so often.
-pub(crate) fn missed_share(windows: Windows, records: &[Window]) -> f64 {
-    let share = |(index, window): (usize, &Window)| {
+pub(crate) fn missed_share(windows: StageBins, records: &[StageBin]) -> f64 {
+    let share = |(index, window): (usize, &StageBin)| {
         let stages = windows.end(index) - windows.start(index);
         stages as f64 * (window.missed.log_sum() - window.after.log_weight()).exp()
     };

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::along::{Annealing, Watched};
 use super::block_result::{BlockResult, FinalStates, StageSums};
-use super::partial::PartialRun;
+use super::partial::RunPart;
 use super::settings::Settings;
 use super::stages::StageRecorder;
 use crate::Result;
@@ -118,12 +118,8 @@ impl<'t, S, R, T> AisTask<'t, S, R, T> {
     }
 
     /// Returns the result of all work that was done.
-    pub(crate) fn result(
-        &self,
-        closed: Closed<BlockResult<T, R>>,
-        seconds: f64,
-    ) -> PartialRun<T, R> {
-        PartialRun::of(
+    pub(crate) fn result(&self, closed: Closed<BlockResult<T, R>>, seconds: f64) -> RunPart<T, R> {
+        RunPart::of(
             self.settings.clone(),
             closed,
             (self.along.evaluations(), seconds),
@@ -172,7 +168,7 @@ where
             genealogy,
         } = at;
         let (k, windows) = (*passed + 1, stages.windows);
-        let is_last = k == windows.steps();
+        let is_last = k == windows.stages();
         self.pass(chains.as_mut(), k)?;
         stages.after(k, chains.block());
         if windows.ends_at(k) {

@@ -17,11 +17,11 @@ use crate::{Error, Result};
 ///
 /// In expectation, over data and chains, `lower <= tight_lower <= log Z <= tight_upper <= upper`. The
 /// reverse chains share their start, so that there is no standard error; repeat with other data
-/// ([`SandwichReport`]).
+/// ([`Bdmc`]).
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
-pub struct Sandwich {
+pub struct Bounds {
     /// `log Z_0 + mean log w` of the forward run.
     pub lower: f64,
     /// `log Z_0 + log mean w` of the forward run.
@@ -32,7 +32,7 @@ pub struct Sandwich {
     pub upper: f64,
 }
 
-impl Sandwich {
+impl Bounds {
     /// `tight_upper - tight_lower`, in expectation at least 0.
     pub fn gap(&self) -> f64 {
         self.tight_upper - self.tight_lower
@@ -51,14 +51,14 @@ where
     ///
     /// # Errors
     /// As [`run`](Self::run) and [`reverse`](Self::reverse).
-    pub fn sandwich(&self, exact: &P::State) -> Result<Sandwich>
+    pub fn sandwich(&self, exact: &P::State) -> Result<Bounds>
     where
         K: Reversal<P::At<'p>>,
     {
         let forward = self.run()?;
         let samples = TargetSamples::exact(vec![exact.clone(); forward.chains()]);
         let reverse: ReverseRun<_, Exact, _> = self.reverse(&samples)?;
-        Ok(Sandwich {
+        Ok(Bounds {
             lower: forward.lower_bound(),
             tight_lower: forward.log_z(),
             tight_upper: reverse.log_z(),
@@ -75,7 +75,7 @@ where
 ///
 /// ```
 /// use annealed::ais::Ais;
-/// use annealed::bidirectional::SandwichReport;
+/// use annealed::bidirectional::Bdmc;
 /// use annealed::kernel::RandomWalkMetropolis;
 /// use annealed::model::{FunctionModel, Gaussian, Sampleable};
 /// use annealed::path::TemperedPath;
@@ -85,7 +85,7 @@ where
 ///
 /// // theta ~ N(0, 1), ten observations y ~ N(theta, 1).
 /// let prior = Gaussian::standard(1)?;
-/// let report = SandwichReport::simulate(8, 7, |rng| {
+/// let report = Bdmc::simulate(8, 7, |rng| {
 ///     let theta = prior.sample(rng);
 ///     let noise = Gaussian::standard(10)?.sample(rng);
 ///     let y = noise.add_scalar(theta[0]);
@@ -106,11 +106,11 @@ where
 /// Sources: Grosse, Ghahramani and Adams (2015); Grosse, Ancha and Roy (2016).
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct SandwichReport {
-    sandwiches: Vec<Sandwich>,
+pub struct Bdmc {
+    sandwiches: Vec<Bounds>,
 }
 
-impl SandwichReport {
+impl Bdmc {
     /// Calls `round` for each of so many data sets. It draws parameters from the prior and data given
     /// them, builds the path to the posterior, and returns what [`Ais::sandwich`] makes of it. Each round
     /// has a stream of its own.
@@ -120,7 +120,7 @@ impl SandwichReport {
     pub fn simulate(
         rounds: usize,
         seed: u64,
-        round: impl FnMut(&mut StreamRng) -> Result<Sandwich>,
+        round: impl FnMut(&mut StreamRng) -> Result<Bounds>,
     ) -> Result<Self> {
         Error::check_at_least("rounds", rounds, 1)?;
         let rngs = successive(stream(seed, Purpose::Data, 0)).take(rounds);
@@ -132,14 +132,14 @@ impl SandwichReport {
     }
 
     /// The sandwiches, one a round.
-    pub fn sandwiches(&self) -> &[Sandwich] {
+    pub fn sandwiches(&self) -> &[Bounds] {
         &self.sandwiches
     }
 
     /// Mean gap between the tight bounds, in nats, and its standard error over the rounds; the error is
     /// infinite for a single round. In expectation log Z lies within the gap.
     pub fn gap(&self) -> (f64, f64) {
-        self.mean(Sandwich::gap)
+        self.mean(Bounds::gap)
     }
 
     /// Mean gap between the outer bounds, `E[upper - lower]`, and its standard error.
@@ -147,14 +147,14 @@ impl SandwichReport {
         self.mean(|sandwich| sandwich.upper - sandwich.lower)
     }
 
-    fn mean(&self, value: impl Fn(&Sandwich) -> f64) -> (f64, f64) {
+    fn mean(&self, value: impl Fn(&Bounds) -> f64) -> (f64, f64) {
         let moments = Moments::from_iter(self.sandwiches.iter().map(value));
         (moments.mean(), moments.standard_error())
     }
 }
 
 /// One line, as `gap 0.012 +- 0.003 nats over 20 simulated data sets (outer gap 0.210 +- 0.014)`.
-impl fmt::Display for SandwichReport {
+impl fmt::Display for Bdmc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ((gap, error), (outer, outer_error)) = (self.gap(), self.outer_gap());
         let rounds = self.sandwiches.len();

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::bdmc::Bounds;
 use super::reverse::ReverseRun;
 use super::target_samples::{Exact, IsExact, Quality};
 use crate::ais::Run;
@@ -69,16 +70,6 @@ pub struct Bridge<Q = Exact> {
     quality: std::marker::PhantomData<Q>,
 }
 
-/// The means of log w and of w of both directions, as values of log Z.
-#[derive(Debug, Clone, Copy)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-struct Bounds {
-    lower: f64,
-    tight_lower: f64,
-    tight_upper: f64,
-    upper: f64,
-}
-
 /// How far the two directions agree between one recorded stage and the next.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -131,7 +122,7 @@ impl<Q: Quality> Bridge<Q> {
         }
         let probes = forward.probe().zip(backward.probe());
         // Engines round differently, and chains part by it.
-        let probes = probes.filter(|_| forward.engine() == backward.engine());
+        let probes = probes.filter(|_| forward.simd_level() == backward.simd_level());
         if let Some((part, found)) = probes.and_then(|(one, other)| one.difference(other)) {
             let found = format!("a {part} {found}");
             return Err(Error::invalid("reverse run", found, expected));

@@ -1,7 +1,7 @@
 //! Both directions of a path: reverse runs from samples of the target, and what they say beside forward runs.
 //!
 //! [`Ais::reverse`](crate::ais::Ais::reverse) reads a path backward from [`TargetSamples`]. A [`Bridge`] joins both directions
-//! by Bennett's estimate, a [`Sandwich`] bounds log Z from either side, and [`Raise`] bounds log-likelihoods.
+//! by Bennett's estimate, a [`Bounds`] bounds log Z from either side, and [`Raise`] bounds log-likelihoods.
 
 mod bdmc;
 mod bridge;
@@ -9,7 +9,7 @@ mod raise;
 mod reverse;
 mod target_samples;
 
-pub use bdmc::{Sandwich, SandwichReport};
+pub use bdmc::{Bdmc, Bounds};
 pub use bridge::{Bridge, BridgeStage};
 pub use raise::Raise;
 pub use reverse::ReverseRun;

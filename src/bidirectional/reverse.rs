@@ -9,7 +9,7 @@ use std::time::Instant;
 use rand::Rng;
 
 use super::target_samples::{Exact, IsExact, Quality, TargetSamples};
-use crate::ais::{Ais, AisTask, Along, Annealing, Keep, PartialRun, Recorder, Run, Settings};
+use crate::ais::{Ais, AisTask, Along, Annealing, Keep, Recorder, Run, RunPart, Settings};
 use crate::estimate::{Warning, log_z_by_methods, write_headline};
 use crate::kernel::{Block, NonFinite, Reversal, Stage, Step, TransitionKernel};
 use crate::path::{AnnealingPath, Intermediate};
@@ -194,7 +194,7 @@ where
         let closed = job.extend(&task, Forest::new())?;
         let part = task.result(closed, begun.elapsed().as_secs_f64());
         match part.missing().is_empty() {
-            true => PartialRun::merge([part.probed(probe)]),
+            true => RunPart::merge([part.probed(probe)]),
             false => Err(part.stopped()),
         }
     }

@@ -5,7 +5,7 @@ use rand::RngExt;
 
 use crate::drift::DriftModifier;
 use crate::drift::langevin::DriftModifiedLangevin;
-use crate::drift::middles::Middles;
+use crate::drift::middles::MidBetas;
 use crate::estimate::Estimate;
 use crate::kernel::{Block, NonFinite, Stage, StepSize};
 use crate::model::Differentiable;
@@ -32,7 +32,7 @@ const PENALTIES: [f64; 5] = [1e-6, 1e-4, 1e-2, 0.1, 1.0];
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct EnsembleModifier<F> {
     features: F,
-    betas: Middles,
+    betas: MidBetas,
     coefficients: Vec<DVector<f64>>,
     errors: Vec<f64>,
 }
@@ -68,7 +68,7 @@ impl<F: Features> EnsembleModifier<F> {
         Error::check_dimension("features", features.dimension(), dimension)?;
         let mut fitted = Self {
             features,
-            betas: Middles::of(schedule),
+            betas: MidBetas::of(schedule),
             coefficients: Vec::new(),
             errors: Vec::new(),
         };
@@ -227,7 +227,7 @@ fn unexplained(covariance: &DMatrix<f64>, coefficients: &DVector<f64>) -> f64 {
 crate::num::deserialize_checked! {
     EnsembleModifier<F: Features> {
         features: F,
-        betas: Middles,
+        betas: MidBetas,
         coefficients: Vec<DVector<f64>>,
         errors: Vec<f64>,
     } => EnsembleModifier { features, betas, coefficients, errors }.checked()

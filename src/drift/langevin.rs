@@ -27,7 +27,7 @@ use crate::{Error, Result};
 /// is corrected by `log f_k(x') - log f_k(x) + log B(x|x') - log F(x'|x)`: it is unbiased for any G, eps and
 /// delta. With an exact G its variance tends to 0 with the steps.
 ///
-/// At rest, as the second of a composition ([`Then`](crate::kernel::Then)), the kernel is
+/// At rest, as the second of a composition ([`Sequence`](crate::kernel::Sequence)), the kernel is
 /// [`UnadjustedLangevin`](crate::kernel::UnadjustedLangevin). A proposal y off the support of `f_k` is refused.
 /// Since the reversed chain would propose it with another probability, the chain that stays adds
 /// `log N(y; x + eps/2 g + delta G, eps) - log N(y; x + eps/2 g - delta G, eps)`.

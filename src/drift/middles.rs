@@ -8,12 +8,12 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(transparent))]
-pub(super) struct Middles {
+pub(super) struct MidBetas {
     /// At least one, increasing.
     betas: Vec<f64>,
 }
 
-impl Middles {
+impl MidBetas {
     pub(super) fn of(schedule: &Schedule) -> Self {
         let stages = schedule.betas().windows(2);
         let betas = stages.map(|ends| 0.5 * (ends[0] + ends[1])).collect();
@@ -56,7 +56,7 @@ impl Middles {
     }
 }
 
-crate::num::deserialize_checked! { Middles as (betas: Vec<f64>) => Self::new(betas) }
+crate::num::deserialize_checked! { MidBetas as (betas: Vec<f64>) => Self::new(betas) }
 
 #[cfg(test)]
 mod tests {
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn places_between_at_and_beyond_the_middles() {
-        let uneven = Middles::new(vec![0.1, 0.2, 0.6, 0.9]).unwrap();
+        let uneven = MidBetas::new(vec![0.1, 0.2, 0.6, 0.9]).unwrap();
         assert_eq!(uneven.around(0.0), (0, 0, 0.0));
         assert_eq!(uneven.around(1.0), (3, 3, 0.0));
         for (index, &beta) in uneven.betas().iter().enumerate() {
@@ -73,11 +73,11 @@ mod tests {
         let (left, right, part) = uneven.around(0.3);
         assert_eq!((left, right), (1, 2));
         assert!((part - 0.25).abs() < 1e-15);
-        let one = Middles::new(vec![0.5]).unwrap();
+        let one = MidBetas::new(vec![0.5]).unwrap();
         let around = [0.2, 0.5, 0.8].map(|beta| one.around(beta));
         assert_eq!(around, [(0, 0, 0.0); 3]);
-        assert!(Middles::new(vec![]).is_err());
-        assert!(Middles::new(vec![0.5, 0.5]).is_err());
-        assert!(Middles::new(vec![0.5, f64::NAN]).is_err());
+        assert!(MidBetas::new(vec![]).is_err());
+        assert!(MidBetas::new(vec![0.5, 0.5]).is_err());
+        assert!(MidBetas::new(vec![0.5, f64::NAN]).is_err());
     }
 }

@@ -5,7 +5,7 @@ use std::borrow::Borrow;
 use nalgebra::DVector;
 
 use crate::drift::DriftModifier;
-use crate::drift::middles::Middles;
+use crate::drift::middles::MidBetas;
 use crate::path::{AnnealingPath, BetaDerivative, dimension};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
@@ -24,7 +24,7 @@ const MAX_NODES: usize = 1 << 28;
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct QuadratureModifier {
     grid: Grid,
-    betas: Middles,
+    betas: MidBetas,
     /// One table for each beta, with one value for each node.
     tables: Vec<Vec<f64>>,
 }
@@ -60,10 +60,10 @@ impl QuadratureModifier {
         Error::check_dimension("states of the path", dimension(path), 1)?;
         path.check()?;
         let grid = Grid::new(range, points)?;
-        let expected = format!("at most {MAX_NODES} for all {} stages", schedule.steps());
-        let few = points.saturating_mul(schedule.steps()) <= MAX_NODES;
+        let expected = format!("at most {MAX_NODES} for all {} stages", schedule.stages());
+        let few = points.saturating_mul(schedule.stages()) <= MAX_NODES;
         Error::check(few, "points", points, expected)?;
-        let betas = Middles::of(schedule);
+        let betas = MidBetas::of(schedule);
         let tables = betas.betas().iter();
         let tables = tables.map(|&beta| grid.tabulate(&path.at(beta)));
         let tables = tables.collect::<Result<_>>()?;
@@ -167,7 +167,7 @@ impl Grid {
 }
 
 crate::num::deserialize_checked! {
-    QuadratureModifier { grid: Grid, betas: Middles, tables: Vec<Vec<f64>> } =>
+    QuadratureModifier { grid: Grid, betas: MidBetas, tables: Vec<Vec<f64>> } =>
         QuadratureModifier { grid, betas, tables }.checked()
 }
 

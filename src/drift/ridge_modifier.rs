@@ -29,7 +29,7 @@ use crate::schedule::Schedule;
 /// ```
 /// use annealed::ais::Ais;
 /// use annealed::drift::{DriftModifiedLangevin, RidgeGibbs, RidgeModifier, RidgePath, Sinusoid};
-/// use annealed::kernel::Then;
+/// use annealed::kernel::Sequence;
 /// use annealed::schedule::Schedule;
 /// use nalgebra::dmatrix;
 ///
@@ -39,7 +39,7 @@ use crate::schedule::Schedule;
 /// let schedule = Schedule::linear(50)?;
 /// let modifier = RidgeModifier::new(&path, &schedule, 401)?;
 /// let drift = DriftModifiedLangevin::new(modifier, 0.001)?;
-/// let run = Ais::new(&path.into_vectors()?, Then(drift, RidgeGibbs::augmented()))
+/// let run = Ais::new(&path.into_vectors()?, Sequence(drift, RidgeGibbs::augmented()))
 ///     .schedule(schedule)
 ///     .run()?;
 /// assert!((run.log_z() - 1.880842).abs() < 4.0 * run.standard_error());

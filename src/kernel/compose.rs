@@ -15,17 +15,17 @@ use crate::{Error, Result};
 /// The path's log ratio counts once, with A; B makes a further move at the model reached. A chain
 /// whose weight A brought to 0 is not moved further. All chains of a block make A's move before any
 /// makes B's, so that kernels which move blocks as a whole still do. For more than two kernels nest
-/// them: `Then(Then(a, b), c)`.
+/// them: `Sequence(Sequence(a, b), c)`.
 ///
 /// ```
 /// use annealed::kernel::{CoordinateGibbs, Hmc, Then};
 ///
-/// let kernel = Then(Hmc::new(0.2, 5)?, CoordinateGibbs::systematic());
+/// let kernel = Sequence(Hmc::new(0.2, 5)?, CoordinateGibbs::systematic());
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Then<A, B>(pub A, pub B);
+pub struct Sequence<A, B>(pub A, pub B);
 
 /// A kernel that is applied several times at each stage. The corrections add up.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,7 +79,7 @@ impl<A, B> Mixture<A, B> {
     }
 }
 
-impl<M, A, B> TransitionKernel<M> for Then<A, B>
+impl<M, A, B> TransitionKernel<M> for Sequence<A, B>
 where
     M: Intermediate,
     A: TransitionKernel<M>,
@@ -239,19 +239,19 @@ where
     }
 }
 
-impl<M: Intermediate, A: Invariant<M>, B: Invariant<M>> Invariant<M> for Then<A, B> {}
+impl<M: Intermediate, A: Invariant<M>, B: Invariant<M>> Invariant<M> for Sequence<A, B> {}
 impl<M: Intermediate, K: Invariant<M>> Invariant<M> for Repeat<K> {}
 impl<M: Intermediate, A: Invariant<M>, B: Invariant<M>> Invariant<M> for Mixture<A, B> {}
 
 /// The parts' reversals in the opposite order.
-impl<M: Intermediate, A: Reversal<M>, B: Reversal<M>> Reversal<M> for Then<A, B> {
+impl<M: Intermediate, A: Reversal<M>, B: Reversal<M>> Reversal<M> for Sequence<A, B> {
     type Reversed<'k>
-        = Then<B::Reversed<'k>, A::Reversed<'k>>
+        = Sequence<B::Reversed<'k>, A::Reversed<'k>>
     where
         Self: 'k;
 
     fn reversal(&self) -> Self::Reversed<'_> {
-        Then(self.1.reversal(), self.0.reversal())
+        Sequence(self.1.reversal(), self.0.reversal())
     }
 }
 

@@ -28,7 +28,7 @@ use crate::{Error, Result};
 /// With a [`Preconditioner`](Tunable::preconditioned) L the momentum is `N(0, I)` in the coordinates
 /// `y = L^{-1} x`: a step moves x by `eps L p` and p by `eps L^T grad log f_k(x)`. The mass matrix is
 /// then `(L L^T)^{-1}`. [`Rounds`](crate::adaptive::Rounds) and
-/// [`Adaptation::first_pass`](crate::adaptive::Adaptation::first_pass) find it together with the step size.
+/// [`AdaptiveSmc::first_pass`](crate::adaptive::AdaptiveSmc::first_pass) find it together with the step size.
 ///
 /// Off the support the gradient counts as 0. A trajectory that ends off the support is refused; one that leads from
 /// there onto the support is accepted. One that diverges until a position overflows is refused, and so is one at

@@ -2,7 +2,7 @@
 //!
 //! [`RandomWalkMetropolis`], [`Metropolis`] and [`Slice`] need the density alone, [`LocalMetropolis`]
 //! what a change of a part does to it, [`Mala`], [`UnadjustedLangevin`] and [`Hmc`] its gradient,
-//! [`CoordinateGibbs`] the conditionals of single coordinates. [`Then`], [`Repeat`] and [`Mixture`] make one
+//! [`CoordinateGibbs`] the conditionals of single coordinates. [`Sequence`], [`Repeat`] and [`Mixture`] make one
 //! kernel of several, [`Either`] is one of two that is chosen when the program runs, and [`TemperedTransitions`] take a
 //! kernel across modes. A kernel of your own is one method, [`TransitionKernel::step`].
 //!
@@ -31,7 +31,7 @@ mod workspace;
 pub use block::Block;
 #[cfg(feature = "checkpoint")]
 pub(crate) use block::SavedBlock;
-pub use compose::{Either, Mixture, Repeat, Then};
+pub use compose::{Either, Mixture, Repeat, Sequence};
 pub use gibbs::{CoordinateGibbs, PerfectTransitions};
 pub use hamiltonian::{Hmc, PersistentHmc};
 pub use langevin::{Mala, UnadjustedLangevin};
@@ -188,7 +188,7 @@ pub(crate) fn check_stages(
     let Some(stages) = demanded else {
         return Ok(());
     };
-    let steps = schedule.steps();
+    let steps = schedule.stages();
     let expected = format!("{stages}, the number of stages that the kernel has");
     Error::check(steps == stages, argument, steps, expected)
 }

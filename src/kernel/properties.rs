@@ -29,7 +29,7 @@ use crate::path::Intermediate;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not known to leave the models of this path invariant",
-    note = "Metropolis, MALA, HMC and Gibbs kernels do, and what `Then`, `Repeat` and `Mixture` make of them; unadjusted Langevin, drift-modified and learned kernels do not",
+    note = "Metropolis, MALA, HMC and Gibbs kernels do, and what `Sequence`, `Repeat` and `Mixture` make of them; unadjusted Langevin, drift-modified and learned kernels do not",
     note = "a kernel of yours says so by `impl<M: Intermediate> Invariant<M> for ..`"
 )]
 pub trait Invariant<M: Intermediate>: TransitionKernel<M> {}
@@ -68,7 +68,7 @@ impl<M: Intermediate, K: Invariant<M>> Invariant<M> for &K {}
 /// ```
 #[diagnostic::on_unimplemented(
     message = "the reversal of `{Self}` is not known",
-    note = "a path is read backward by kernels that implement `Reversal`: Metropolis, MALA, HMC, unadjusted Langevin, Gibbs, and what `Then`, `Repeat` and `Mixture` make of them"
+    note = "a path is read backward by kernels that implement `Reversal`: Metropolis, MALA, HMC, unadjusted Langevin, Gibbs, and what `Sequence`, `Repeat` and `Mixture` make of them"
 )]
 pub trait Reversal<M: Intermediate>: TransitionKernel<M> {
     /// The reversal: `&'k Self` for a kernel that is its own.
@@ -115,7 +115,7 @@ pub(crate) use own_reversal;
 /// [`UnadjustedLangevin`](crate::kernel::UnadjustedLangevin), have no acceptance to tune by.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no step size to tune",
-    note = "a random walk, MALA and HMC have; run any other kernel as it is by `Rounds::fixed`, `Adaptation::fixed` or `Ais::new`"
+    note = "a random walk, MALA and HMC have; run any other kernel as it is by `Rounds::fixed`, `AdaptiveSmc::fixed` or `Ais::new`"
 )]
 pub trait Tunable: Sized {
     /// Returns the step size.

@@ -62,7 +62,7 @@ use crate::{Error, Result};
 /// let path = GeometricPath::new(base, target);
 /// let walk = RandomWalkMetropolis::new(0.5)?;
 /// let ladder = Schedule::linear(10)?;
-/// let kernel = Then(&walk, TemperedTransitions::new(&path, &walk, ladder)?);
+/// let kernel = Sequence(&walk, TemperedTransitions::new(&path, &walk, ladder)?);
 /// let run = Ais::new(&path, kernel).schedule(Schedule::linear(5)?).chains(200).run()?;
 /// # assert!((run.log_z() - path.target().log_normalizer()).abs() < 4.0 * run.standard_error());
 /// # Ok(())
@@ -120,7 +120,7 @@ where
         stage: Stage<'_, P::At<'p>>,
         mut visit: impl FnMut(Leg, Stage<'_, P::At<'p>>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let fractions = &self.ladder.betas()[..self.ladder.steps()];
+        let fractions = &self.ladder.betas()[..self.ladder.stages()];
         let at = |fraction: &f64| self.path.at(stage.beta * fraction);
         let rungs: Vec<_> = fractions.iter().map(at).collect();
         let mut left = stage.model;
@@ -232,7 +232,7 @@ where
     /// Counts the weight's, the one at the start, the ratios at the top and at the end, and those of the inner
     /// kernel.
     fn evaluations(&self, dimension: usize) -> usize {
-        let moves = 2 * (self.ladder.steps() - 1);
+        let moves = 2 * (self.ladder.stages() - 1);
         let inner = self.kernel.evaluations(dimension).saturating_mul(moves);
         inner.saturating_add(4)
     }

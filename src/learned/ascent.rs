@@ -82,7 +82,7 @@ impl<'s> Ascent<'s> {
 
     /// The last states `z_T` of the trajectories in the current minibatch.
     pub(super) fn reached(&self) -> impl Iterator<Item = DVector<f64>> {
-        self.batch.states_at(self.schedule.steps())
+        self.batch.states_at(self.schedule.stages())
     }
 
     /// Computes the objective and its gradient on a new minibatch, along one path or one for each trajectory.
@@ -135,7 +135,7 @@ impl<'s> Ascent<'s> {
             let models: Vec<_> = paths.iter().map(|path| path.at(beta)).collect();
             self.batch.energy(t, &models, scale)
         };
-        let (last, weights) = (self.schedule.steps(), self.weights());
+        let (last, weights) = (self.schedule.stages(), self.weights());
         let needed = (1..=last).map(|t| {
             let scale = if t == last { weights.energy } else { 1.0 };
             let beta = self.schedule.betas()[t];

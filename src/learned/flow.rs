@@ -20,7 +20,7 @@ use crate::{Error, Result};
 /// the log weight is the evidence lower bound less `log Z_0`. A transition may also be an
 /// [`InvertibleMap`](super::InvertibleMap): then `log r_t - log q_t` is `log |det J|` of the map at `z_{t-1}`.
 ///
-/// `Then(flow, kernel)` follows each transition by a kernel that leaves `p_t` invariant. The densities along the
+/// `Sequence(flow, kernel)` follows each transition by a kernel that leaves `p_t` invariant. The densities along the
 /// path should be positive on all of `R^d`: mass that `r_t` puts outside the support of `f_{t-1}` is lost.
 ///
 /// ```
@@ -141,7 +141,7 @@ impl LearnedTransitions {
     }
 
     pub(super) fn check_steps(&self, schedule: &Schedule) -> Result<()> {
-        let (steps, stages) = (schedule.steps(), self.transitions.len());
+        let (steps, stages) = (schedule.stages(), self.transitions.len());
         let expected = format!("{stages}, the number of learned transitions");
         Error::check(steps == stages, "steps of the schedule", steps, expected)
     }

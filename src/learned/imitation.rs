@@ -29,7 +29,7 @@ impl LearnedTransitions {
     /// ```
     /// use annealed::learned::{LearnedTransitions, Mean};
     /// use annealed::kernel::{Mala, Tunable, UnadjustedLangevin};
-    /// use annealed::adaptive::StepSizeTuning;
+    /// use annealed::adaptive::StepSizes;
     /// use annealed::model::Gaussian;
     /// use annealed::path::GeometricPath;
     /// use annealed::schedule::Schedule;
@@ -38,7 +38,7 @@ impl LearnedTransitions {
     /// let target = Gaussian::isotropic(dvector![1.0, -1.0], 0.5)?;
     /// let path = GeometricPath::new(Gaussian::standard(2)?, target);
     /// let schedule = Schedule::linear(4)?;
-    /// let tuned = StepSizeTuning::new(&path, Mala::new(0.5)?).schedule(schedule.clone()).run()?.kernel;
+    /// let tuned = StepSizes::new(&path, Mala::new(0.5)?).schedule(schedule.clone()).run()?.kernel;
     /// let langevin = UnadjustedLangevin::new(tuned.step_size().clone())?;
     /// let mean = Mean::Gated { hidden: 16 };
     /// let flow = LearnedTransitions::imitating(&langevin, mean, &path, &schedule, 1_000, 1)?;
@@ -65,7 +65,7 @@ impl LearnedTransitions {
         let mut rng = stream(seed, Purpose::ImitationWeights, 0);
         let first = stream(seed, Purpose::Imitation, 0);
         let mut population = Population::start(path, 0, chains, first)?;
-        let mut transitions = Vec::with_capacity(schedule.steps());
+        let mut transitions = Vec::with_capacity(schedule.stages());
         for &beta in &schedule.betas()[1..] {
             let left = population.block().states().to_vec();
             population.advance_to(kernel, beta)?;

@@ -36,7 +36,7 @@ pub struct FunctionModel<S, F, G = (), D = (), N = ()> {
 /// A closure that a [`FunctionModel`] was given. Where there is none, `()`, the compiler says what is missing, and not
 /// that `()` is no closure.
 #[derive(Debug, Clone, Copy)]
-pub struct Given<C>(C);
+pub struct Provided<C>(C);
 
 impl<S, F: Fn(&S) -> f64> FunctionModel<S, F> {
     /// Makes a model from `log f(x)`, which may be `-inf` but not NaN or `+inf`.
@@ -72,19 +72,19 @@ impl FunctionModel<DVector<f64>, ()> {
 
 impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
     /// Adds a closure for `grad log f(x)`.
-    pub fn with_gradient<H>(self, gradient: H) -> FunctionModel<S, F, Given<H>, D, N>
+    pub fn with_gradient<H>(self, gradient: H) -> FunctionModel<S, F, Provided<H>, D, N>
     where
         H: Fn(&DVector<f64>) -> DVector<f64>,
     {
-        self.map(|_, sampler, log_normalizer| (Given(gradient), sampler, log_normalizer))
+        self.map(|_, sampler, log_normalizer| (Provided(gradient), sampler, log_normalizer))
     }
 
     /// Adds a closure that draws exact samples, so that the model can be a base.
-    pub fn with_sampler<E>(self, sampler: E) -> FunctionModel<S, F, G, Given<E>, N>
+    pub fn with_sampler<E>(self, sampler: E) -> FunctionModel<S, F, G, Provided<E>, N>
     where
         E: Fn(&mut dyn Rng) -> S,
     {
-        self.map(|gradient, _, log_normalizer| (gradient, Given(sampler), log_normalizer))
+        self.map(|gradient, _, log_normalizer| (gradient, Provided(sampler), log_normalizer))
     }
 
     /// Adds the known `log Z`.
@@ -137,7 +137,7 @@ impl<S, F: Fn(&S) -> f64, G, D, N> UnnormalizedModel for FunctionModel<S, F, G, 
     }
 }
 
-impl<F, G, D, N> Differentiable for FunctionModel<DVector<f64>, F, Given<G>, D, N>
+impl<F, G, D, N> Differentiable for FunctionModel<DVector<f64>, F, Provided<G>, D, N>
 where
     F: Fn(&DVector<f64>) -> f64,
     G: Fn(&DVector<f64>) -> DVector<f64>,
@@ -164,7 +164,7 @@ where
     }
 }
 
-impl<S, F, G, D, N> Sampleable for FunctionModel<S, F, G, Given<D>, N>
+impl<S, F, G, D, N> Sampleable for FunctionModel<S, F, G, Provided<D>, N>
 where
     F: Fn(&S) -> f64,
     D: Fn(&mut dyn Rng) -> S,

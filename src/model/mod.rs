@@ -24,7 +24,7 @@ mod student;
 
 pub use exponential_family::{Bernoulli, ExponentialFamily};
 pub(crate) use forward::forward_model;
-pub use function::{FunctionModel, Given, GradientModel};
+pub use function::{FunctionModel, GradientModel, Provided};
 pub use gaussian::Gaussian;
 pub(crate) use gradient_check::{central_difference, check_gradient};
 pub use mixture::GaussianMixture;

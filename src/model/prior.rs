@@ -18,7 +18,7 @@ use crate::{Error, Result};
 pub struct Prior {
     support: Support,
     /// The coordinate is `location + scale v`, and v follows the law.
-    law: Law,
+    law: StandardLaw,
     location: f64,
     scale: f64,
 }
@@ -41,7 +41,12 @@ impl Prior {
     pub fn normal(mean: f64, deviation: f64) -> Result<Self> {
         Error::check_number("mean", mean)?;
         Error::check_positive("deviation", deviation)?;
-        Ok(Self::new(Support::Line, Law::Normal, mean, deviation))
+        Ok(Self::new(
+            Support::Line,
+            StandardLaw::Normal,
+            mean,
+            deviation,
+        ))
     }
 
     /// Makes Student's t with these degrees of freedom, about `location`. One degree of freedom is the Cauchy law.
@@ -50,7 +55,7 @@ impl Prior {
     /// A location that is not finite; a scale that is not finite and positive; degrees of freedom outside of
     /// `[0.1, 1e9]`.
     pub fn student_t(degrees_of_freedom: f64, location: f64, scale: f64) -> Result<Self> {
-        let law = Law::student(degrees_of_freedom)?;
+        let law = StandardLaw::student(degrees_of_freedom)?;
         Error::check_number("location", location)?;
         Error::check_positive("scale", scale)?;
         Ok(Self::new(Support::Line, law, location, scale))
@@ -84,7 +89,7 @@ impl Prior {
     /// # Errors
     /// A shape outside of `[1e-3, 1e9]`; a rate that is not finite and positive.
     pub fn gamma(shape: f64, rate: f64) -> Result<Self> {
-        let law = Law::log_gamma(shape)?;
+        let law = StandardLaw::log_gamma(shape)?;
         Error::check_positive("rate", rate)?;
         Ok(Self::new(Support::Positive, law, -rate.ln(), 1.0))
     }
@@ -95,7 +100,7 @@ impl Prior {
     /// # Errors
     /// A shape outside of `[1e-3, 1e9]`; a scale that is not finite and positive.
     pub fn inverse_gamma(shape: f64, scale: f64) -> Result<Self> {
-        let law = Law::log_gamma(shape)?;
+        let law = StandardLaw::log_gamma(shape)?;
         Error::check_positive("scale", scale)?;
         Ok(Self::new(Support::Positive, law, scale.ln(), -1.0))
     }
@@ -107,7 +112,7 @@ impl Prior {
     pub fn half_normal(deviation: f64) -> Result<Self> {
         Error::check_positive("deviation", deviation)?;
         // y^2 / (2 deviation^2) has the gamma law of shape 1/2.
-        let (law, location) = (Law::log_gamma(0.5)?, deviation.ln() + 0.5 * LN_2);
+        let (law, location) = (StandardLaw::log_gamma(0.5)?, deviation.ln() + 0.5 * LN_2);
         Ok(Self::new(Support::Positive, law, location, 0.5))
     }
 
@@ -118,7 +123,7 @@ impl Prior {
     pub fn half_cauchy(scale: f64) -> Result<Self> {
         Error::check_positive("scale", scale)?;
         // z / (1 + z), with z = (y / scale)^2, has the beta law of 1/2 and 1/2.
-        let law = Law::logit_beta(0.5, 0.5)?;
+        let law = StandardLaw::logit_beta(0.5, 0.5)?;
         Ok(Self::new(Support::Positive, law, scale.ln(), 0.5))
     }
 }
@@ -130,7 +135,7 @@ impl Prior {
     /// # Errors
     /// Parameters outside of `[1e-3, 1e9]`.
     pub fn beta(a: f64, b: f64) -> Result<Self> {
-        let law = Law::logit_beta(a, b)?;
+        let law = StandardLaw::logit_beta(a, b)?;
         Ok(Self::new(Support::interval(0.0, 1.0)?, law, 0.0, 1.0))
     }
 
@@ -139,13 +144,13 @@ impl Prior {
     /// # Errors
     /// Ends that are not finite, or whose lower one is not below the upper one by more than rounding.
     pub fn uniform(low: f64, high: f64) -> Result<Self> {
-        let law = Law::logit_beta(1.0, 1.0)?;
+        let law = StandardLaw::logit_beta(1.0, 1.0)?;
         Ok(Self::new(Support::interval(low, high)?, law, 0.0, 1.0))
     }
 }
 
 impl Prior {
-    fn new(support: Support, law: Law, location: f64, scale: f64) -> Self {
+    fn new(support: Support, law: StandardLaw, location: f64, scale: f64) -> Self {
         Self {
             support,
             law,
@@ -221,7 +226,7 @@ impl Support {
 }
 
 crate::num::deserialize_checked! {
-    Prior { support: Support, law: Law, location: f64, scale: f64 } => {
+    Prior { support: Support, law: StandardLaw, location: f64, scale: f64 } => {
         Error::check_number("location", location)
             .and_then(|()| Error::check_positive("size of the scale", scale.abs()))
             .and_then(|()| support.checked())
@@ -233,7 +238,7 @@ crate::num::deserialize_checked! {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(into = "Written", try_from = "Written"))]
-enum Law {
+enum StandardLaw {
     Normal,
     Student {
         degrees: f64,
@@ -263,19 +268,19 @@ enum Written {
 }
 
 #[cfg(feature = "serde")]
-impl From<Law> for Written {
-    fn from(law: Law) -> Self {
+impl From<StandardLaw> for Written {
+    fn from(law: StandardLaw) -> Self {
         match law {
-            Law::Normal => Self::Normal,
-            Law::Student { degrees, .. } => Self::Student { degrees },
-            Law::LogGamma { shape, .. } => Self::LogGamma { shape },
-            Law::LogitBeta { a, b, .. } => Self::LogitBeta { a, b },
+            StandardLaw::Normal => Self::Normal,
+            StandardLaw::Student { degrees, .. } => Self::Student { degrees },
+            StandardLaw::LogGamma { shape, .. } => Self::LogGamma { shape },
+            StandardLaw::LogitBeta { a, b, .. } => Self::LogitBeta { a, b },
         }
     }
 }
 
 #[cfg(feature = "serde")]
-impl TryFrom<Written> for Law {
+impl TryFrom<Written> for StandardLaw {
     type Error = Error;
 
     fn try_from(written: Written) -> Result<Self> {
@@ -288,7 +293,7 @@ impl TryFrom<Written> for Law {
     }
 }
 
-impl Law {
+impl StandardLaw {
     fn student(degrees: f64) -> Result<Self> {
         let expected = "a number in [0.1, 1e9]";
         let within = (0.1..=1e9).contains(&degrees);

@@ -14,7 +14,7 @@ use crate::{Error, Result};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 #[non_exhaustive]
-pub enum Engine {
+pub enum SimdLevel {
     /// The instructions of the compilation target: SSE2 on x86-64, NEON on AArch64. This is the
     /// reference for the others.
     Portable,
@@ -29,7 +29,7 @@ pub enum Engine {
     Amx,
 }
 
-impl Engine {
+impl SimdLevel {
     /// All engines, from the slowest to the fastest.
     pub const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::Avx512, Self::Amx];
 
@@ -63,7 +63,7 @@ impl Engine {
     ///
     /// # Errors
     /// Where this machine or this build of the crate does not have it.
-    pub(crate) fn available(self) -> Result<Available> {
+    pub(crate) fn available(self) -> Result<Simd> {
         let reason = if self == Self::Amx && cfg!(not(feature = "amx")) {
             "because this was built without the feature `amx`"
         } else {
@@ -71,26 +71,26 @@ impl Engine {
         };
         let expected = format!("at best {}, {reason}", Self::best());
         Error::check(self.is_available(), "engine", self, expected)?;
-        Ok(Available(self))
+        Ok(Simd(self))
     }
 }
 
 /// An engine that this machine was seen to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Available(Engine);
+pub(crate) struct Simd(SimdLevel);
 
-impl Available {
+impl Simd {
     /// The best engine that this machine has.
     pub(crate) fn best() -> Self {
-        Self(Engine::best())
+        Self(SimdLevel::best())
     }
 
     /// This engine, or the next best where this one multiplies by tiles.
     pub(crate) fn without_tiles(self) -> Self {
-        Self(self.0.min(Engine::Avx512))
+        Self(self.0.min(SimdLevel::Avx512))
     }
 
-    pub(crate) fn get(self) -> Engine {
+    pub(crate) fn get(self) -> SimdLevel {
         self.0
     }
 
@@ -102,10 +102,10 @@ impl Available {
         match self.0 {
             // SAFETY: the machine was seen to have these instructions.
             #[cfg(target_arch = "x86_64")]
-            Engine::Avx2 => unsafe { run_avx2(work) },
+            SimdLevel::Avx2 => unsafe { run_avx2(work) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Engine::Avx512 | Engine::Amx => unsafe { run_avx512(work) },
+            SimdLevel::Avx512 | SimdLevel::Amx => unsafe { run_avx512(work) },
             _ => work(),
         }
     }
@@ -115,9 +115,12 @@ impl Available {
 /// contracted to `mul_add`, so that the bits are the same on every machine.
 #[inline(always)]
 pub(crate) fn over_vectors<R>(work: impl FnOnce() -> R) -> R {
-    static WIDEST: LazyLock<Available> = LazyLock::new(|| {
-        let mut wide = [Engine::Avx512, Engine::Avx2].into_iter();
-        Available(wide.find(|e| e.is_available()).unwrap_or(Engine::Portable))
+    static WIDEST: LazyLock<Simd> = LazyLock::new(|| {
+        let mut wide = [SimdLevel::Avx512, SimdLevel::Avx2].into_iter();
+        Simd(
+            wide.find(|e| e.is_available())
+                .unwrap_or(SimdLevel::Portable),
+        )
     });
     WIDEST.run(work)
 }
@@ -140,7 +143,7 @@ fn run_avx512<R>(work: impl FnOnce() -> R) -> R {
 /// constant with the given name says whether `mul_add` is an instruction.
 macro_rules! vectorized {
     ($engine:expr, $fused:ident, $work:expr) => {
-        if $engine.get() == $crate::num::Engine::Portable {
+        if $engine.get() == $crate::num::SimdLevel::Portable {
             #[allow(dead_code, reason = "not all work multiplies and adds")]
             const $fused: bool = false;
             $work
@@ -158,7 +161,7 @@ macro_rules! vectorized {
 }
 pub(crate) use vectorized;
 
-impl fmt::Display for Engine {
+impl fmt::Display for SimdLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Portable => "portable",
@@ -170,7 +173,7 @@ impl fmt::Display for Engine {
 }
 
 /// Reads the name that [`Display`](fmt::Display) writes, in upper or lower case.
-impl FromStr for Engine {
+impl FromStr for SimdLevel {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {

@@ -15,8 +15,8 @@ pub(crate) use elementary::{
     exp_of_negative, ln_gamma, log_sigmoid, next_run, pairs, softplus_increment, weighted,
 };
 pub use elementary::{sigmoid, softplus};
-pub use engine::Engine;
-pub(crate) use engine::{Available, over_vectors, vectorized};
+pub use engine::SimdLevel;
+pub(crate) use engine::{Simd, over_vectors, vectorized};
 pub(crate) use lbfgs::Lbfgs;
 pub(crate) use log_space::{Moments, WeightedMean, WeightedVariance, log_add_exp};
 pub use log_space::{WeightSums, log_mean_exp, log_sum_exp};

@@ -11,7 +11,7 @@ mod moment;
 mod normalized;
 mod spline;
 
-pub use crate::num::Engine;
+pub use crate::num::SimdLevel;
 pub use blend::{Blend, Geometric, GeometricAt, GeometricPath, Tempered, TemperedAt, TemperedPath};
 pub use gaussian::{GaussianAt, GaussianPath};
 pub use moment::MomentPath;
@@ -104,7 +104,7 @@ pub trait AnnealingPath {
 
     /// Returns the engine that kernels use on this path's models, where there is a choice. The bits of a run
     /// depend on it.
-    fn engine(&self) -> Option<Engine> {
+    fn simd_level(&self) -> Option<SimdLevel> {
         None
     }
 

@@ -57,7 +57,7 @@ impl<S: AnnealingPath> MomentSplinePath<S> {
     ) -> Result<Self> {
         let (from, to) = (base.moments(), target.moments());
         Error::check_dimension("moments of the target", to.len(), from.len())?;
-        let steps = knots.steps();
+        let steps = knots.stages();
         let mut segments = Vec::with_capacity(steps);
         let mut previous = base;
         for &beta in &knots.betas()[1..steps] {

@@ -64,7 +64,7 @@ impl BinnedSchedule {
     /// Another number of costs than segments; costs that are not finite, or have no positive
     /// mean; fewer steps than segments.
     pub fn with_costs(&self, costs: &[f64], steps: usize) -> Result<Schedule> {
-        Error::check_dimension("costs", costs.len(), self.knots.steps())?;
+        Error::check_dimension("costs", costs.len(), self.knots.stages())?;
         let allocation = allocate_steps(&floored(costs)?, steps)?;
         let ends = self.knots.betas()[1..].iter().copied();
         let pieces: Vec<(usize, f64)> = allocation.into_iter().zip(ends).collect();
@@ -189,7 +189,7 @@ impl<P: AnnealingPath + Sync, K: Sync> ScheduleOptimizer<P, K> for BinnedSchedul
     {
         let begun = Instant::now();
         Error::check_count("steps", steps, 1)?;
-        check_steps(steps, self.knots.steps())?;
+        check_steps(steps, self.knots.stages())?;
         let costs = self
             .chains
             .costs(path, kernel, self.knots.betas(), seed, by)?;

@@ -121,7 +121,7 @@ impl ConstantConditionalEss {
         P::At<'p>: Send + Sync,
         K: TransitionKernel<P::At<'p>> + Sync,
     {
-        let wanted = self.pilot.steps().min(steps).max(1);
+        let wanted = self.pilot.stages().min(steps).max(1);
         let limit = 10 * wanted.max(100);
         // At this distance the log weights of the wanted stages add up to a variance of 1.
         let mut distance = (wanted as f64).sqrt().recip();

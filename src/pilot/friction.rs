@@ -2,7 +2,7 @@
 
 use super::survey_run::Pilot;
 use crate::num::setters;
-use crate::pilot::metric::Metric;
+use crate::pilot::metric::ScheduleMetric;
 use crate::pilot::survey::{Survey, SurveyPoint};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
@@ -65,7 +65,7 @@ impl Friction {
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule).
-    pub fn metric(&self, survey: &Survey) -> Result<Metric> {
+    pub fn metric(&self, survey: &Survey) -> Result<ScheduleMetric> {
         Error::check_at_least("bins", self.bins, 1)?;
         let points = survey.points();
         let stages = points.len() - 1;
@@ -82,7 +82,7 @@ impl Friction {
         }
         let betas = points.iter().map(|point| point.beta).collect();
         let width = (WINDOW * points.len() as f64).round() as usize;
-        Metric::new(betas, zeta)?
+        ScheduleMetric::new(betas, zeta)?
             .smoothed(width)
             .floored(self.floor)
     }

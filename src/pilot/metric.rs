@@ -14,13 +14,13 @@ use crate::{Error, Result};
 /// `int_0^1 sqrt(m) dbeta`, which is approached, as stages become short, where `beta'^2 m` is constant.
 ///
 /// ```
-/// use annealed::pilot::Metric;
+/// use annealed::pilot::ScheduleMetric;
 /// use annealed::schedule::Schedule;
 ///
 /// // From N(0, 1) to N(0, 1/100), where the best schedule is (100^t - 1) / 99.
 /// let grid: Vec<f64> = (0..=1000).map(|k| k as f64 / 1000.0).collect();
 /// let g = grid.iter().map(|beta| 0.5 * (99.0 / (1.0 + 99.0 * beta)).powi(2)).collect();
-/// let metric = Metric::new(grid, g)?;
+/// let metric = ScheduleMetric::new(grid, g)?;
 /// let schedule = metric.schedule(2)?;
 /// assert!((schedule.betas()[1] - 1.0 / 11.0).abs() < 1e-4);
 /// assert!(metric.action(&schedule) < metric.action(&Schedule::linear(2)?));
@@ -28,12 +28,12 @@ use crate::{Error, Result};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 #[must_use]
-pub struct Metric {
+pub struct ScheduleMetric {
     grid: Schedule,
     values: Vec<f64>,
 }
 
-impl Metric {
+impl ScheduleMetric {
     /// From betas that increase from 0 to 1 and the cost at each.
     ///
     /// # Errors
@@ -99,7 +99,7 @@ impl Metric {
     /// For the linear schedule it is `int_0^1 m dbeta`.
     pub fn action(&self, schedule: &Schedule) -> f64 {
         let cost = |b: &[f64]| (b[1] - b[0]) * self.between(b[0], b[1]);
-        schedule.steps() as f64 * schedule.betas().windows(2).map(cost).sum::<f64>()
+        schedule.stages() as f64 * schedule.betas().windows(2).map(cost).sum::<f64>()
     }
 
     /// The cost at any beta in `[0, 1]`.
@@ -202,6 +202,6 @@ pub(crate) fn interpolate(betas: &[f64], distance: &[f64], steps: usize) -> Resu
 }
 
 crate::num::deserialize_checked! {
-    Metric as (parts: (Vec<f64>, Vec<f64>)) => Self::new(parts.0, parts.1)
+    ScheduleMetric as (parts: (Vec<f64>, Vec<f64>)) => Self::new(parts.0, parts.1)
 }
-crate::num::serialize_as! { Metric as metric ((metric.betas(), metric.values())) }
+crate::num::serialize_as! { ScheduleMetric as metric ((metric.betas(), metric.values())) }

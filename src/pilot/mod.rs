@@ -19,7 +19,7 @@ pub use conditional_ess::ConstantConditionalEss;
 pub(crate) use conditional_ess::{lost, next_stage, stages_left};
 pub use friction::Friction;
 pub use knot_chains::KnotChains;
-pub use metric::Metric;
+pub use metric::ScheduleMetric;
 pub(crate) use metric::interpolate;
 pub use survey::{DerivativeRecorder, Survey, SurveyPoint};
 pub use survey_run::Pilot;

@@ -5,7 +5,7 @@ use crate::estimate::Warning;
 use crate::kernel::{Block, Stage};
 use crate::num::WeightedVariance;
 use crate::path::Intermediate;
-use crate::pilot::metric::{Metric, check_not_negative};
+use crate::pilot::metric::{ScheduleMetric, check_not_negative};
 use crate::pilot::warning::{dead_chains, few_chains, few_steps, near_collapse};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
@@ -176,7 +176,7 @@ impl Survey {
     /// # Errors
     /// [`Error::PilotCollapsed`] where one chain carries nearly all the weight (ESS below 1.1):
     /// the variance over it says nothing.
-    pub fn metric(&self) -> Result<Metric> {
+    pub fn metric(&self) -> Result<ScheduleMetric> {
         let collapsed = |point: &&SurveyPoint| point.effective_sample_size < COLLAPSED;
         if let Some(point) = self.lowest_ess().filter(collapsed) {
             return Err(Error::PilotCollapsed {
@@ -187,7 +187,7 @@ impl Survey {
         }
         let betas = self.points.iter().map(|point| point.beta);
         let variances = self.points.iter().map(|point| point.derivative_variance);
-        Metric::new(betas.collect(), variances.collect())
+        ScheduleMetric::new(betas.collect(), variances.collect())
     }
 
     /// Reasons to doubt a schedule chosen by this survey.

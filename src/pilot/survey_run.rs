@@ -66,7 +66,7 @@ impl Pilot {
     }
 
     /// Number of steps.
-    pub fn steps(&self) -> usize {
+    pub fn stages(&self) -> usize {
         self.steps
     }
 
@@ -176,7 +176,7 @@ impl Pilot {
         check_stages("steps of the pilot", kernel.stages(), &schedule)?;
         let ais = Ais::with_base_log_z(path, kernel, 0.0)
             .recorder(DerivativeRecorder::default())
-            .recorded_stages(schedule.steps())
+            .recorded_stages(schedule.stages())
             .schedule(schedule)
             .chains(self.chains)
             .block_size(BLOCK)

@@ -2,7 +2,7 @@
 
 use super::survey_run::Pilot;
 use crate::num::setters;
-use crate::pilot::metric::Metric;
+use crate::pilot::metric::ScheduleMetric;
 use crate::pilot::survey::Survey;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
@@ -61,7 +61,7 @@ impl VarOpt {
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule).
-    pub fn metric(&self, survey: &Survey) -> Result<Metric> {
+    pub fn metric(&self, survey: &Survey) -> Result<ScheduleMetric> {
         Error::check_fraction("window", self.window)?;
         let width = (self.window * survey.points().len() as f64).round() as usize;
         survey.metric()?.smoothed(width).floored(self.floor)

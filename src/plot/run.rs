@@ -96,7 +96,7 @@ fn full_name<S, R>((name, run): &Named<'_, S, R>) -> String {
 
 /// The places of a run's recorded stages on the axis, with the label of the axis.
 fn places<S, R>(runs: &[Named<'_, S, R>]) -> (&'static str, impl Fn(&Run<S, R>, usize) -> f64) {
-    let steps = |run: &Run<S, R>| run.schedule().steps();
+    let steps = |run: &Run<S, R>| run.schedule().stages();
     let same = runs
         .windows(2)
         .all(|pair| steps(pair[0].1) == steps(pair[1].1));
@@ -216,7 +216,7 @@ pub fn schedules<'a>(
     let mut along = Chart::new("Schedules", "k / K", "β");
     let mut steps = Chart::new("Steps of β", "β", "β(k) - β(k-1)").logarithmic_y();
     for (name, schedule) in schedules {
-        let (betas, last) = (schedule.betas(), schedule.steps() as f64);
+        let (betas, last) = (schedule.betas(), schedule.stages() as f64);
         let points = betas.iter().enumerate();
         along = along.line(name, points.map(|(k, &beta)| (k as f64 / last, beta)));
         let pairs = betas.windows(2);

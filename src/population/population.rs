@@ -35,7 +35,7 @@ use crate::{Error, Result};
 /// ```
 ///
 /// Each step takes the kernel anew, so that its parameters may change along the way. A kernel of another type of
-/// workspace begins with an empty one: two kernels that keep something of their chains go into one `Then` or `Mixture`.
+/// workspace begins with an empty one: two kernels that keep something of their chains go into one `Sequence` or `Mixture`.
 #[derive(Debug)]
 pub struct Population<'p, P: AnnealingPath> {
     path: &'p P,

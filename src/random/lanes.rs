@@ -2,7 +2,7 @@
 
 use rand::Rng;
 
-use crate::num::{Available, Engine};
+use crate::num::{Simd, SimdLevel};
 #[cfg(feature = "serde")]
 use crate::{Error, Result};
 
@@ -44,14 +44,14 @@ impl Lanes {
 
     /// Fills `words` with the next words of each generator.
     #[allow(unsafe_code)]
-    pub(crate) fn fill(&mut self, engine: Available, words: &mut [[u32; LANES]]) {
+    pub(crate) fn fill(&mut self, engine: Simd, words: &mut [[u32; LANES]]) {
         match engine.get() {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: an engine in use is available.
-            Engine::Avx512 | Engine::Amx => unsafe { fill_avx512(&mut self.state, words) },
+            SimdLevel::Avx512 | SimdLevel::Amx => unsafe { fill_avx512(&mut self.state, words) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
-            Engine::Avx2 => unsafe { fill_avx2(&mut self.state, words, LANES) },
+            SimdLevel::Avx2 => unsafe { fill_avx2(&mut self.state, words, LANES) },
             _ => fill(&mut self.state, words, LANES),
         }
     }
@@ -144,7 +144,10 @@ mod tests {
             Xoshiro128PlusPlus::from_seed(seed)
         };
         let mut references: Vec<_> = (0..LANES).map(reference).collect();
-        for engine in Engine::ALL.into_iter().filter_map(|e| e.available().ok()) {
+        for engine in SimdLevel::ALL
+            .into_iter()
+            .filter_map(|e| e.available().ok())
+        {
             let mut words = [[0; LANES]; 100];
             lanes.fill(engine, &mut words);
             for words in words {

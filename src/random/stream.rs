@@ -63,7 +63,7 @@ pub enum Purpose {
     /// Exact samples of a target, where a reverse run starts.
     ExactSamples,
     /// The population that looks for stages and step sizes as it goes.
-    Adaptation,
+    AdaptiveSmc,
     /// The seeds of a run in rounds.
     Rounds,
     /// The replicas of parallel tempering.
@@ -71,7 +71,7 @@ pub enum Purpose {
     /// The seeds of the tuning rounds of parallel tempering.
     TemperingRounds,
     /// The population that looks for levels of the likelihood.
-    Levels,
+    NestedSmc,
     /// The states from which mean-field solutions of an RBM are sought.
     MeanField,
     /// The search for an RBM's start: the seeds of its pilots, and what is drawn between them.

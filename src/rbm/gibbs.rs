@@ -7,7 +7,7 @@ use crate::kernel::{
     Block, Increment, Invariant, NonFinite, Scratch, Stage, Step, TransitionKernel, advance_each,
     own_reversal,
 };
-use crate::num::{Available, vectorized};
+use crate::num::{Simd, vectorized};
 use crate::path::Stationary;
 use crate::random::{LANES, Lanes};
 use crate::rbm::engine::{
@@ -114,7 +114,7 @@ type Segment<'a, T> = (Option<&'a SegmentEnd<T>>, &'a SegmentEnd<T>);
 /// The chains of a block that take part in a sweep, gathered: entry i of each list belongs to chain `chains[i]`.
 #[derive(Debug, Clone)]
 pub struct Buffers<T: Scalar> {
-    engine: Available,
+    engine: Simd,
     words: Words,
     scratch: ProductBuffers<T>,
     chains: Vec<usize>,

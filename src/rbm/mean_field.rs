@@ -3,7 +3,7 @@
 use nalgebra::{DMatrix, DVector, DVectorView};
 use rand::RngExt;
 
-use crate::num::{Available, exp_of_negative, sigmoid, vectorized};
+use crate::num::{Simd, exp_of_negative, sigmoid, vectorized};
 use crate::random::{Purpose, StreamRng, stream, successive};
 use crate::rbm::enumerate::map_tasks;
 use crate::rbm::{BaseRate, Rbm, Scalar};
@@ -97,7 +97,7 @@ pub(crate) trait Layer: Sync {
 
 /// Visible units of 0 and 1, whose fields are their logits.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bits(Available);
+pub(crate) struct Bits(Simd);
 
 impl Layer for Bits {
     fn means(&self, fields: DVectorView<'_, f64>) -> DVector<f64> {
@@ -159,7 +159,7 @@ impl MeanField {
             rbm.hidden_bias().map(T::as_),
             rbm.visible_bias().map(T::as_),
         );
-        Self::of(Bits(Available::best()), rbm.weights().map(T::as_), a, b)
+        Self::of(Bits(Simd::best()), rbm.weights().map(T::as_), a, b)
     }
 }
 

@@ -4,7 +4,7 @@ use nalgebra::DVector;
 use rand::Rng;
 
 use crate::model::UnnormalizedModel;
-use crate::num::{Available, Engine, sigmoid, softplus, softplus_increment};
+use crate::num::{Simd, SimdLevel, sigmoid, softplus, softplus_increment};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
 use crate::rbm::base_rate::Components;
 use crate::rbm::engine::{Categorical, LINE, Row, WeightMatrix, Weights};
@@ -45,7 +45,7 @@ pub struct RbmPath<T: Scalar = f32> {
     knots: Schedule,
     /// The models at the knots, without the base.
     ends: Vec<SegmentEnd<T>>,
-    pub(crate) engine: Available,
+    pub(crate) engine: Simd,
 }
 
 /// The RBM at the end of a segment.
@@ -63,7 +63,7 @@ pub(crate) struct SegmentEnd<T: Scalar> {
 
 impl<T: Scalar> SegmentEnd<T> {
     /// Takes `bias_slope` without padding.
-    fn new(engine: Available, rbm: Rbm<T>, bias_slope: &DVector<T>) -> Self {
+    fn new(engine: Simd, rbm: Rbm<T>, bias_slope: &DVector<T>) -> Self {
         let mut slope = bias_slope.as_slice().to_vec();
         slope.resize(slope.len().next_multiple_of(LINE), T::zero());
         Self {
@@ -92,16 +92,16 @@ impl<T: Scalar> RbmPath<T> {
     /// Where there is not one model for each knot after 0, models differ in visible or hidden
     /// units, or the difference of neighbours' visible biases overflows.
     pub fn through(base: BaseRate<T>, models: Vec<Rbm<T>>, knots: Schedule) -> Result<Self> {
-        Self::assemble(base, models, knots, Available::best())
+        Self::assemble(base, models, knots, Simd::best())
     }
 
     fn assemble(
         base: BaseRate<T>,
         models: Vec<Rbm<T>>,
         knots: Schedule,
-        engine: Available,
+        engine: Simd,
     ) -> Result<Self> {
-        Error::check_dimension("models at the knots after 0", models.len(), knots.steps())?;
+        Error::check_dimension("models at the knots after 0", models.len(), knots.stages())?;
         let mixture = base.as_mixture();
         let base_bias = match mixture {
             None => base.visible_bias().clone(),
@@ -128,20 +128,20 @@ impl<T: Scalar> RbmPath<T> {
         })
     }
 
-    /// Takes another [`Engine`] for [`BlockGibbs`](crate::rbm::BlockGibbs) than the best one of the machine, to compare engines or
+    /// Takes another [`SimdLevel`] for [`BlockGibbs`](crate::rbm::BlockGibbs) than the best one of the machine, to compare engines or
     /// to get the same figures on different machines.
     ///
     /// All engines spend the same random bits: with one seed they differ by rounding alone.
     ///
     /// # Errors
     /// Where this machine or this build of the crate does not have the engine.
-    pub fn with_engine(self, engine: Engine) -> Result<Self> {
+    pub fn with_simd_level(self, engine: SimdLevel) -> Result<Self> {
         let models = self.ends.into_iter().map(|end| end.rbm).collect();
         Self::assemble(self.base, models, self.knots, engine.available()?)
     }
 
     /// The engine in use.
-    pub fn engine(&self) -> Engine {
+    pub fn simd_level(&self) -> SimdLevel {
         self.engine.get()
     }
 
@@ -218,7 +218,7 @@ impl<T: Scalar> AnnealingPath for RbmPath<T> {
         &self.base
     }
 
-    fn engine(&self) -> Option<Engine> {
+    fn simd_level(&self) -> Option<SimdLevel> {
         Some(self.engine.get())
     }
 

@@ -63,7 +63,7 @@ where
 impl<P: AnnealingPath, K> Tempering<'_, P, K> {
     /// Sees to it that all ranks have the same settings, engine and fingerprint.
     pub(super) fn agree_on(&self, ranks: &mut Ranks, fingerprint: Option<u32>) -> Result<()> {
-        let engine = self.path.engine();
+        let engine = self.path.simd_level();
         if ranks.rank() == 0 {
             return ranks.tell_all(&(&self.settings, engine, fingerprint));
         }

@@ -290,7 +290,7 @@ impl Figures {
         let gaps: Vec<f64> = self.pairs.iter().map(gap).collect();
         let floor = FLOOR * gaps.iter().sum::<f64>() / gaps.len() as f64;
         let distance = cumulative(gaps.into_iter().map(|gap| gap.max(floor)));
-        let tuned = interpolate(schedule.betas(), &distance, schedule.steps());
+        let tuned = interpolate(schedule.betas(), &distance, schedule.stages());
         let tuned = tuned.unwrap_or_else(|_| schedule.clone());
 
         let found = self.log_ratios(guesses).into_iter().zip(guesses);

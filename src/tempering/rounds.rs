@@ -105,7 +105,7 @@ where
             next: Placed {
                 round: 1,
                 schedule: schedule.clone(),
-                guesses: vec![0.0; schedule.steps()],
+                guesses: vec![0.0; schedule.stages()],
             },
             ends: Vec::new(),
             stopped_by: None,
@@ -183,7 +183,7 @@ where
 
     /// The number of evaluations of so many rounds.
     fn evaluations(&self, settings: &Settings) -> u64 {
-        let pairs = (settings.schedule.steps() * settings.ladders) as u64;
+        let pairs = (settings.schedule.stages() * settings.ladders) as u64;
         // A move at the upper beta, and in every second scan the log ratios of both states.
         let each = self
             .kernel

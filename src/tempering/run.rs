@@ -331,8 +331,8 @@ impl<S> TemperingRun<S> {
     fn checked(self) -> Result<Self> {
         let settings = &self.settings;
         settings.check()?;
-        let pairs = settings.schedule.steps();
-        Error::check_dimension("betas", self.schedule.steps(), pairs)?;
+        let pairs = settings.schedule.stages();
+        Error::check_dimension("betas", self.schedule.stages(), pairs)?;
         Error::check_dimension("log ratios", self.log_ratios.len(), pairs)?;
         Error::check_dimension("rejections", self.rejections.len(), pairs)?;
         Error::check_dimension("acceptances", self.acceptances.len(), pairs + 1)?;

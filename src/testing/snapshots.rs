@@ -9,12 +9,12 @@ use crate::drift::{
 };
 use crate::kernel::{
     CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, PerfectTransitions, PersistentHmc,
-    Preconditioner, RandomWalkMetropolis, Repeat, SymmetricProposal, TemperedTransitions, Then,
+    Preconditioner, RandomWalkMetropolis, Repeat, Sequence, SymmetricProposal, TemperedTransitions,
     TransitionKernel, Tunable, UnadjustedLangevin, Workspace,
 };
 use crate::learned::{LearnedTransitions, Mean, Noise};
 use crate::model::{FunctionModel, Gaussian};
-use crate::num::Engine;
+use crate::num::SimdLevel;
 use crate::path::{AnnealingPath, GaussianPath, GeometricPath};
 use crate::population::Population;
 use crate::random::{Purpose, stream};
@@ -102,11 +102,11 @@ fn with_kernels_made_of_kernels() {
     let (base, target) = gaussians();
     let path = GeometricPath::new(base, target);
     let mala = || Mala::new(0.2).unwrap();
-    assert_goes_on(&path, Then(persistent(), walk()));
-    assert_goes_on(&path, Then(mala(), persistent()));
+    assert_goes_on(&path, Sequence(persistent(), walk()));
+    assert_goes_on(&path, Sequence(mala(), persistent()));
     assert_goes_on(&path, Repeat::new(persistent(), 2).unwrap());
     assert_goes_on(&path, Mixture::new(0.5, persistent(), mala()).unwrap());
-    let nested = Mixture::new(0.5, persistent(), Then(walk(), persistent()));
+    let nested = Mixture::new(0.5, persistent(), Sequence(walk(), persistent()));
     assert_goes_on(&path, Repeat::new(nested.unwrap(), 2).unwrap());
     let ladder = || Schedule::linear(3).unwrap();
     assert_goes_on(
@@ -114,7 +114,7 @@ fn with_kernels_made_of_kernels() {
         TemperedTransitions::new(&path, walk(), ladder()).unwrap(),
     );
     let tempered = TemperedTransitions::new(&path, mala(), ladder()).unwrap();
-    assert_goes_on(&path, Then(tempered, persistent()));
+    assert_goes_on(&path, Sequence(tempered, persistent()));
 }
 
 #[test]
@@ -156,12 +156,12 @@ fn with_bits_and_dead_chains() {
     assert_goes_on(&path, Metropolis(FlipOne));
 }
 
-fn rbm_path<T: Scalar>(engine: Engine) -> RbmPath<T> {
+fn rbm_path<T: Scalar>(engine: SimdLevel) -> RbmPath<T> {
     let weight = |j, i| T::nearest(((7 * j + 3 * i) % 11) as f64 / 5.0 - 1.1);
     let (hidden, visible) = (DVector::zeros(70), DVector::zeros(130));
     let target = Rbm::new(DMatrix::from_fn(70, 130, weight), hidden, visible).unwrap();
     let path = RbmPath::new(BaseRate::uniform(70, 130).unwrap(), target).unwrap();
-    path.with_engine(engine).unwrap()
+    path.with_simd_level(engine).unwrap()
 }
 
 fn mixture_path<T: Scalar>(rates: [f64; 2]) -> RbmPath<T> {
@@ -169,7 +169,7 @@ fn mixture_path<T: Scalar>(rates: [f64; 2]) -> RbmPath<T> {
         let model = BaseRate::from_rates(70, &DVector::repeat(130, p));
         (1.0, model.unwrap())
     });
-    let target = rbm_path(Engine::Portable).target().clone();
+    let target = rbm_path(SimdLevel::Portable).target().clone();
     RbmPath::new(BaseRate::mixture(models).unwrap(), target).unwrap()
 }
 
@@ -177,13 +177,13 @@ fn mixture_path<T: Scalar>(rates: [f64; 2]) -> RbmPath<T> {
 fn with_block_gibbs_of_rbms() {
     assert_goes_on(&mixture_path::<f32>([0.5, 0.2]), BlockGibbs);
     assert_goes_on(&mixture_path::<f64>([0.5, 0.2]), BlockGibbs);
-    for engine in Engine::ALL.into_iter().filter(|e| e.is_available()) {
+    for engine in SimdLevel::ALL.into_iter().filter(|e| e.is_available()) {
         assert_goes_on(&rbm_path::<f32>(engine), BlockGibbs);
         let path = rbm_path::<f64>(engine);
         assert_goes_on(&path, BlockGibbs);
         assert_goes_on(
             &path,
-            Mixture::new(0.5, BlockGibbs, Then(BlockGibbs, BlockGibbs)).unwrap(),
+            Mixture::new(0.5, BlockGibbs, Sequence(BlockGibbs, BlockGibbs)).unwrap(),
         );
         let ladder = Schedule::linear(3).unwrap();
         assert_goes_on(
@@ -209,18 +209,22 @@ fn a_fingerprint_sees_each_component_of_a_mixture() {
 #[test]
 fn a_fingerprint_sees_weights_and_engines() {
     let schedule = Schedule::linear(STAGES).unwrap();
-    let path = rbm_path::<f32>(Engine::Portable);
+    let path = rbm_path::<f32>(SimdLevel::Portable);
     let found = fingerprint(&path, &BlockGibbs, &schedule).unwrap();
-    let again = fingerprint(&rbm_path::<f32>(Engine::Portable), &BlockGibbs, &schedule);
+    let again = fingerprint(
+        &rbm_path::<f32>(SimdLevel::Portable),
+        &BlockGibbs,
+        &schedule,
+    );
     assert_eq!(again.unwrap(), found);
     let mut weights = path.target().weights().clone();
     weights[(3, 5)] += 1e-3;
     let biases = (DVector::zeros(70), DVector::zeros(130));
     let target = Rbm::new(weights, biases.0, biases.1).unwrap();
     let other = RbmPath::new(BaseRate::uniform(70, 130).unwrap(), target).unwrap();
-    let other = other.with_engine(Engine::Portable).unwrap();
+    let other = other.with_simd_level(SimdLevel::Portable).unwrap();
     assert_ne!(fingerprint(&other, &BlockGibbs, &schedule).unwrap(), found);
-    for engine in [Engine::Avx2, Engine::Avx512, Engine::Amx] {
+    for engine in [SimdLevel::Avx2, SimdLevel::Avx512, SimdLevel::Amx] {
         if engine.is_available() {
             let other = fingerprint(&rbm_path::<f32>(engine), &BlockGibbs, &schedule);
             assert_ne!(other.unwrap(), found, "{engine}");

@@ -20,7 +20,7 @@ use crate::{Error, Result};
 /// # let kernel = RandomWalkMetropolis::new(0.7)?;
 /// let watched = Execution::new().threads(2).progress(|at: Progress| eprintln!("{at}"));
 /// let found = Friction::default().optimize_by(&path, &kernel, 500, 7, &watched)?;
-/// # assert_eq!(found.schedule.steps(), 500);
+/// # assert_eq!(found.schedule.stages(), 500);
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[derive(Default)]

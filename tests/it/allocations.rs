@@ -12,7 +12,7 @@ use annealed::kernel::{
     Tunable, UnadjustedLangevin,
 };
 use annealed::model::{Gaussian, NormalizedModel};
-use annealed::path::{AnnealingPath, Engine, GeometricPath};
+use annealed::path::{AnnealingPath, GeometricPath, SimdLevel};
 use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath, Scalar};
 use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DVector};
@@ -120,7 +120,7 @@ fn a_stage_over_vectors_allocates_nothing() {
 
 #[test]
 fn a_stage_over_an_rbm_allocates_nothing() {
-    for engine in Engine::ALL.into_iter().filter(|e| e.is_available()) {
+    for engine in SimdLevel::ALL.into_iter().filter(|e| e.is_available()) {
         for rates in [&[0.5][..], &[0.5, 0.2, 0.9]] {
             assert_none_per_stage(&rbm_path::<f32>(engine, rates), BlockGibbs);
             assert_none_per_stage(&rbm_path::<f64>(engine, rates), BlockGibbs);
@@ -131,7 +131,7 @@ fn a_stage_over_an_rbm_allocates_nothing() {
 }
 
 /// From a mixture of models whose units are all on at one of these rates.
-fn rbm_path<T: Scalar>(engine: Engine, rates: &[f64]) -> RbmPath<T> {
+fn rbm_path<T: Scalar>(engine: SimdLevel, rates: &[f64]) -> RbmPath<T> {
     let weights = DMatrix::from_fn(70, 130, |j, i| {
         T::nearest(((7 * j + 3 * i) % 11) as f64 / 5.0 - 1.1)
     });
@@ -142,5 +142,5 @@ fn rbm_path<T: Scalar>(engine: Engine, rates: &[f64]) -> RbmPath<T> {
         (1.0, model.unwrap())
     });
     let path = RbmPath::new(BaseRate::mixture(models).unwrap(), target).unwrap();
-    path.with_engine(engine).unwrap()
+    path.with_simd_level(engine).unwrap()
 }

@@ -4,10 +4,10 @@
 use std::ops::Range;
 
 use annealed::Error;
-use annealed::ais::{Ais, PartialRun};
+use annealed::ais::{Ais, RunPart};
 use annealed::estimate::Warning;
 use annealed::kernel::{
-    CoordinateGibbs, Mala, NonFinite, RandomWalkMetropolis, Stage, Step, Then, TransitionKernel,
+    CoordinateGibbs, Mala, NonFinite, RandomWalkMetropolis, Sequence, Stage, Step, TransitionKernel,
 };
 use annealed::model::{
     Bernoulli, FunctionModel, Gaussian, GaussianMixture, Sampleable, UnnormalizedModel,
@@ -276,7 +276,7 @@ fn proposals_that_are_never_accepted_are_a_warning() {
 fn a_refused_move_beside_one_without_a_decision_is_none() {
     let path = GaussianPath::new(base(), Gaussian::standard(1).unwrap()).unwrap();
     let flip = RandomWalkMetropolis::new(1e9).unwrap();
-    let kernel = Then(CoordinateGibbs::systematic(), flip);
+    let kernel = Sequence(CoordinateGibbs::systematic(), flip);
     let run = Ais::new(&path, &kernel).run().unwrap();
     assert_eq!(run.warnings(), []);
     let last = run.stages().last().unwrap();
@@ -515,5 +515,5 @@ fn covariances_that_are_none_are_refused() {
 
 #[test]
 fn no_part_is_no_run() {
-    assert!(PartialRun::<DVector<f64>>::merge([]).is_err());
+    assert!(RunPart::<DVector<f64>>::merge([]).is_err());
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use annealed::Error;
 use annealed::ais::{Ais, Run};
 use annealed::kernel::{
-    Either, Hmc, Metropolis, Mixture, Preconditioner, RandomWalkMetropolis, Repeat,
-    SymmetricProposal, Then, TransitionKernel, Tunable,
+    Either, Hmc, Metropolis, Mixture, Preconditioner, RandomWalkMetropolis, Repeat, Sequence,
+    SymmetricProposal, TransitionKernel, Tunable,
 };
 use annealed::model::{Differentiable, Gaussian, NormalizedModel, UniformBox, UnnormalizedModel};
 use annealed::path::{AnnealingPath, GeometricPath, Stationary, TemperedPath};
@@ -150,7 +150,7 @@ where
         walk().preconditioned(dense()),
         hmc().preconditioned(dense()),
         hmc().preconditioned(diagonal()),
-        Then(walk(), hmc()),
+        Sequence(walk(), hmc()),
         Repeat::new(hmc(), 2).unwrap(),
         Mixture::new(0.4, walk(), hmc()).unwrap(),
         Either::<Hmc, RandomWalkMetropolis>::First(hmc())

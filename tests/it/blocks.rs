@@ -1,16 +1,16 @@
 //! Blocks of chains: masks, rest, memory that follows its chain, and mixtures that move together.
 
-use annealed::adaptive::StepSizeTuning;
+use annealed::adaptive::StepSizes;
 use annealed::ais::{Ais, Run};
 use annealed::drift::DriftModifiedLangevin;
 use annealed::kernel::{
-    Block, Hmc, Increment, Mixture, NonFinite, PersistentHmc, RandomWalkMetropolis, Repeat, Stage,
-    Step, Then, TransitionKernel, UnadjustedLangevin, Workspace,
+    Block, Hmc, Increment, Mixture, NonFinite, PersistentHmc, RandomWalkMetropolis, Repeat,
+    Sequence, Stage, Step, TransitionKernel, UnadjustedLangevin, Workspace,
 };
 use annealed::learned::{LearnedTransitions, Mean};
 use annealed::model::{FunctionModel, Gaussian, NormalizedModel, Sampleable};
 use annealed::path::{
-    AnnealingPath, Engine, GaussianPath, GeometricPath, Intermediate, Stationary,
+    AnnealingPath, GaussianPath, GeometricPath, Intermediate, SimdLevel, Stationary,
 };
 use annealed::pilot::{
     BinnedSchedule, ConstantConditionalEss, KnotChains, Pilot, ScheduleOptimizer, VarOpt,
@@ -136,7 +136,7 @@ fn a_drift_modified_kernel_shifts_once_a_stage() {
             "{run}"
         );
     };
-    let twice = Then(kernel.clone(), kernel.clone());
+    let twice = Sequence(kernel.clone(), kernel.clone());
     check(
         Ais::new(&path, twice)
             .schedule(schedule.clone())
@@ -154,11 +154,11 @@ fn a_drift_modified_kernel_shifts_once_a_stage() {
 
 #[test]
 fn the_memory_of_a_chain_follows_it() {
-    type Kernel = Then<PersistentHmc, RandomWalkMetropolis>;
+    type Kernel = Sequence<PersistentHmc, RandomWalkMetropolis>;
     let model = Stationary(Gaussian::standard(2).unwrap());
     let stage = Stage::new(1, &model, &model);
     let walk = RandomWalkMetropolis::new(0.3).unwrap();
-    let kernel: Kernel = Then(PersistentHmc::new(0.2, 2, 0.1).unwrap(), walk);
+    let kernel: Kernel = Sequence(PersistentHmc::new(0.2, 2, 0.1).unwrap(), walk);
     let mut workspace = Default::default();
     let mut first = block(3);
     kernel.advance(stage, &mut first, &mut workspace).unwrap();
@@ -224,8 +224,8 @@ fn a_mixture_of_block_gibbs_moves_together_and_is_exact() {
 fn a_mixture_may_leave_a_kernel_without_chains() {
     let path = rbm_path();
     let exact = path.target().exact_log_normalizer().unwrap();
-    for engine in Engine::ALL.into_iter().filter(|e| e.is_available()) {
-        let path = path.clone().with_engine(engine).unwrap();
+    for engine in SimdLevel::ALL.into_iter().filter(|e| e.is_available()) {
+        let path = path.clone().with_simd_level(engine).unwrap();
         for probability in [0.0, 1.0] {
             let kernel = Mixture::new(probability, BlockGibbs, BlockGibbs).unwrap();
             let run = Ais::new(&path, kernel).schedule(Schedule::linear(4).unwrap());
@@ -313,7 +313,7 @@ fn kernels_that_demand_their_stages_are_refused_where_stages_are_sought() {
     let silent = GeometricPath::new(silent, Gaussian::standard(2).unwrap());
     refused(binned.estimate_costs(&silent, &flow, 1).unwrap_err());
     refused(adaptive.stages_at(&silent, &flow, 0.5, 1).unwrap_err());
-    let composed = Then(flow, Hmc::new(0.2, 2).unwrap());
+    let composed = Sequence(flow, Hmc::new(0.2, 2).unwrap());
     refused(adaptive.optimize(&path, &composed, 20, 1).unwrap_err());
     let run = Ais::new(&path, &composed).schedule(Schedule::linear(4).unwrap());
     assert!(
@@ -342,5 +342,5 @@ fn kernels_that_demand_their_stages_are_refused_where_stages_are_sought() {
         "{error}"
     );
     let walk = RandomWalkMetropolis::new(0.5).unwrap();
-    assert!(StepSizeTuning::new(&path, walk).run().is_ok());
+    assert!(StepSizes::new(&path, walk).run().is_ok());
 }

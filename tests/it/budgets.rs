@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use annealed::Error;
-use annealed::ais::{Ais, Expectations, PartialRun, Progress, Run, StoppedBy};
+use annealed::ais::{Ais, Expectations, Progress, Run, RunPart, StoppedBy};
 use annealed::bidirectional::{Bridge, TargetSamples};
 use annealed::estimate::Warning;
 use annealed::kernel::RandomWalkMetropolis;
@@ -342,13 +342,13 @@ fn an_incomplete_set_of_parts_gives_the_estimate_of_what_is_there_and_says_so() 
         .map(|range| ais().run_range(range.clone()).unwrap())
         .collect();
     let some = [7, 2, 0, 5, 3].map(|i| parts[i].clone());
-    let joined = PartialRun::join(some.clone()).unwrap();
+    let joined = RunPart::join(some.clone()).unwrap();
     let missing = joined.missing();
     assert_eq!(
         missing,
         [ranges[1].clone(), ranges[4].clone(), ranges[6].clone()]
     );
-    let run = PartialRun::merge(some).unwrap();
+    let run = RunPart::merge(some).unwrap();
     assert_eq!(run.missing(), missing);
     let lacking: usize = missing.iter().map(|range| range.len()).sum();
     let warning = Warning::MissingChains {
@@ -366,7 +366,7 @@ fn an_incomplete_set_of_parts_gives_the_estimate_of_what_is_there_and_says_so() 
     let rest = missing
         .into_iter()
         .map(|range| ais().run_range(range).unwrap());
-    let merged = PartialRun::merge(rest.chain([joined])).unwrap();
+    let merged = RunPart::merge(rest.chain([joined])).unwrap();
     assert_eq!(said(&merged), said(&whole));
     assert!(merged.missing().is_empty());
     assert_eq!(said(&ais().extend(run).unwrap()), said(&whole));
@@ -381,7 +381,7 @@ fn families_survive_a_gap_between_parts() {
             .resampling(Resampling::every(1).unwrap())
     };
     let parts = [0..100, 200..300].map(|range| ais().run_range(range).unwrap());
-    let run = PartialRun::merge(parts).unwrap();
+    let run = RunPart::merge(parts).unwrap();
     assert_eq!(run.chains(), 200);
     assert!(run.surviving_ancestors().unwrap() <= 200);
     assert_eq!(

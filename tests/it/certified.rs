@@ -6,8 +6,8 @@ use annealed::ais::Ais;
 use annealed::bidirectional::{Bridge, TargetSamples};
 use annealed::estimate::{certified_lower_bound, log_mean_exp};
 use annealed::kernel::RandomWalkMetropolis;
-use annealed::levels::Levels;
 use annealed::model::{Gaussian, NormalizedModel};
+use annealed::nested::NestedSmc;
 use annealed::path::{GeometricPath, TemperedPath};
 use annealed::population::Resampling;
 use annealed::random::{Purpose, stream};
@@ -196,7 +196,7 @@ fn nested_islands_have_a_bound() {
     // The density of N(0, 4 + .05^2) at .3, and the likelihood's own normaliser.
     let variance: f64 = 4.0 + 0.05 * 0.05;
     let exact = 0.05_f64.ln() - 0.5 * variance.ln() - 0.5 * 0.09 / variance;
-    let run = Levels::new(&problem, walk()).seed(1).run().unwrap();
+    let run = NestedSmc::new(&problem, walk()).seed(1).run().unwrap();
     assert!((run.log_z() - exact).abs() < 4.0 * run.standard_error());
     let bound = run.certified_lower_bound(0.95).unwrap().unwrap();
     assert!(bound < exact && bound > exact - 0.5, "{bound}, {exact}");

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use annealed::Error;
-use annealed::adaptive::{Adaptation, AdaptiveRun, Rounds, RoundsRun};
+use annealed::adaptive::{AdaptiveSmc, AdaptiveSmcRun, Rounds, RoundsRun};
 use annealed::ais::{Ais, Progress, Run};
 use annealed::kernel::{Hmc, PersistentHmc, RandomWalkMetropolis};
-use annealed::levels::{Levels, LevelsRun};
 use annealed::model::{FunctionModel, Gaussian};
+use annealed::nested::{NestedSmc, NestedSmcRun};
 use annealed::path::{GeometricPath, TemperedPath};
 use annealed::population::{Resampling, WasteFree};
 use annealed::schedule::Schedule;
@@ -65,7 +65,7 @@ impl Said for TemperingRun<Vector> {
     }
 }
 
-impl Said for LevelsRun<Vector> {
+impl Said for NestedSmcRun<Vector> {
     fn said(&self) -> String {
         let more = (self.states(), self.levels(), self.evaluations());
         bits(self.log_z(), self.standard_error(), &more)
@@ -87,7 +87,7 @@ impl<K: std::fmt::Debug> Said for RoundsRun<Vector, K> {
     }
 }
 
-impl<K: std::fmt::Debug> Said for AdaptiveRun<Vector, K> {
+impl<K: std::fmt::Debug> Said for AdaptiveSmcRun<Vector, K> {
     fn said(&self) -> String {
         let more = (self.second.said(), &self.first.kernel, self.evaluations());
         bits(self.first.log_z, 0.0, &more)
@@ -206,7 +206,7 @@ fn runs_over_levels() {
     let likelihood = FunctionModel::new(|x: &Vector| -8.0 * x.norm_squared());
     let problem = TemperedPath::new(Gaussian::standard(2).unwrap(), likelihood);
     let walk = RandomWalkMetropolis::new(0.5).unwrap();
-    row!("levels", || Levels::new(&problem, walk.clone())
+    row!("levels", || NestedSmc::new(&problem, walk.clone())
         .islands(6)
         .chains(16)
         .moves(8)
@@ -217,7 +217,7 @@ fn runs_over_levels() {
 fn adaptive_runs() {
     let path = path();
     let kernel = || RandomWalkMetropolis::new(0.5).unwrap();
-    row!("adaptive", || Adaptation::new(&path, kernel())
+    row!("adaptive", || AdaptiveSmc::new(&path, kernel())
         .chains(100)
         .moves(2)
         .block_size(25));

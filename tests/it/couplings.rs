@@ -2,7 +2,7 @@
 //! unbiased whatever the training achieved, bounds in their order.
 
 use annealed::ais::Ais;
-use annealed::kernel::{Hmc, Then, TransitionKernel};
+use annealed::kernel::{Hmc, Sequence, TransitionKernel};
 use annealed::learned::{
     AmortizedTransitions, Coupling, Decoder, Family, InvertibleMap, LearnedTransitions, Likelihood,
     Mean, Noise, Objective, TrainedTransitions, Training, Transition,
@@ -72,8 +72,8 @@ fn random_maps_are_unbiased() {
     for coupling in KINDS {
         let flow = random(coupling);
         check(&path, flow.clone());
-        check(&path, Then(flow.clone(), Hmc::new(0.4, 3).unwrap()));
-        check(&path, Then(Hmc::new(0.4, 3).unwrap(), flow));
+        check(&path, Sequence(flow.clone(), Hmc::new(0.4, 3).unwrap()));
+        check(&path, Sequence(Hmc::new(0.4, 3).unwrap(), flow));
     }
 }
 

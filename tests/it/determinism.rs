@@ -1,8 +1,8 @@
 //! One seed, one result: bit for bit, on any number of threads, however the chains are split.
 
 use annealed::Error;
-use annealed::adaptive::{Adaptation, Rounds, StepSizeTuning};
-use annealed::ais::{Ais, Execution, Expectations, PartialRun, Run};
+use annealed::adaptive::{AdaptiveSmc, Rounds, StepSizes};
+use annealed::ais::{Ais, Execution, Expectations, Run, RunPart};
 use annealed::kernel::RandomWalkMetropolis;
 use annealed::model::{FunctionModel, Gaussian};
 use annealed::path::{GeometricPath, TemperedPath};
@@ -69,7 +69,7 @@ fn a_run_split_in_three_and_merged_gives_the_same_bits() {
     let whole = bits(&ais(&path).run().unwrap());
     let part = |range| ais(&path).run_range(range).unwrap();
     let parts = [part(704..1_000), part(0..192), part(192..704)];
-    assert_eq!(bits(&PartialRun::merge(parts).unwrap()), whole);
+    assert_eq!(bits(&RunPart::merge(parts).unwrap()), whole);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn parts_that_do_not_make_one_run_are_refused() {
     let path = path();
     let part = |range| ais(&path).run_range(range).unwrap();
     let refused =
-        |parts: Vec<PartialRun<DVector<f64>>>| PartialRun::merge(parts).unwrap_err().to_string();
+        |parts: Vec<RunPart<DVector<f64>>>| RunPart::merge(parts).unwrap_err().to_string();
     assert!(refused(vec![]).contains("at least one"));
     assert!(refused(vec![part(0..192), part(0..192), part(192..1_000)]).contains("repeated"));
     assert!(refused(vec![part(0..192), part(128..1_000)]).contains("chain 128 is there twice"));
@@ -156,10 +156,10 @@ fn found(threads: Option<usize>) -> Vec<String> {
         print((found.schedule, found.warnings, found.evaluations))
     };
     let mut all: Vec<String> = optimizers.into_iter().map(schedule).collect();
-    let tuning = StepSizeTuning::new(&path, walk()).seed(3).threads(threads);
+    let tuning = StepSizes::new(&path, walk()).seed(3).threads(threads);
     let tuned = tuning.run().unwrap();
     all.push(print((tuned.kernel, tuned.evaluations)));
-    let adaptation = Adaptation::new(&path, walk()).chains(300).seed(3);
+    let adaptation = AdaptiveSmc::new(&path, walk()).chains(300).seed(3);
     let first = adaptation.threads(threads).first_pass().unwrap();
     all.push(print((first.schedule, first.kernel, first.log_z)));
     let rounds = Rounds::new(&path, walk()).rounds(2).seed(3);
@@ -180,7 +180,7 @@ fn any_number_of_threads_finds_the_same_by_each_pilot() {
 fn a_pilot_without_threads_is_refused_and_a_panic_names_its_place() {
     let path = path();
     let walk = || RandomWalkMetropolis::new(0.8).unwrap();
-    let none = StepSizeTuning::new(&path, walk()).threads(0).run();
+    let none = StepSizes::new(&path, walk()).threads(0).run();
     let none = none.unwrap_err().to_string();
     assert!(none.contains("threads: got 0"), "{none}");
     let likelihood = FunctionModel::new(|x: &DVector<f64>| match x[0] > 2.5 {
@@ -191,10 +191,10 @@ fn a_pilot_without_threads_is_refused_and_a_panic_names_its_place() {
     let cess = ConstantConditionalEss::default();
     let binned = BinnedSchedule::new(Schedule::linear(5).unwrap());
     let errors = [
-        StepSizeTuning::new(&path, walk()).run().unwrap_err(),
+        StepSizes::new(&path, walk()).run().unwrap_err(),
         cess.optimize(&path, &walk(), 60, 3).unwrap_err(),
         binned.optimize(&path, &walk(), 60, 3).unwrap_err(),
-        Adaptation::new(&path, walk()).first_pass().unwrap_err(),
+        AdaptiveSmc::new(&path, walk()).first_pass().unwrap_err(),
     ];
     for error in errors {
         let Error::Panicked { message, .. } = &error else {

@@ -251,11 +251,9 @@ fn tuned(factor: f64) -> [Option<Error>; 3] {
     );
     let hmc = || Hmc::new(0.3, 3).unwrap();
     [
-        annealed::adaptive::StepSizeTuning::new(&path, hmc())
-            .run()
-            .err(),
+        annealed::adaptive::StepSizes::new(&path, hmc()).run().err(),
         Rounds::new(&path, hmc()).budget(1_000_000).run().err(),
-        Adaptation::new(&path, hmc()).run().err(),
+        AdaptiveSmc::new(&path, hmc()).run().err(),
     ]
 }
 
@@ -279,7 +277,7 @@ fn a_walk_does_not_look_at_gradients() {
     let target = FunctionModel::new(|x: &DVector<f64>| -x.norm_squared()).with_gradient(wrong);
     let path = GeometricPath::new(Gaussian::standard(2).unwrap(), target);
     let walk = RandomWalkMetropolis::new(0.5).unwrap();
-    let _ = annealed::adaptive::StepSizeTuning::new(&path, walk)
+    let _ = annealed::adaptive::StepSizes::new(&path, walk)
         .run()
         .unwrap();
 }

@@ -1,7 +1,7 @@
 //! What returns a `Result` does not panic: constructors and the like are called with numbers and sizes that nobody means.
 
-use annealed::adaptive::StepSizeTuning;
-use annealed::ais::{Ais, PartialRun, Run};
+use annealed::adaptive::StepSizes;
+use annealed::ais::{Ais, Run, RunPart};
 use annealed::bidirectional::TargetSamples;
 use annealed::drift::{
     BumpFeatures, EnsembleModifier, QuadratureModifier, RidgeModifier, RidgePath, RidgePrior,
@@ -17,14 +17,14 @@ use annealed::learned::{
     AmortizedTransitions, ConditionalGaussian, Coupling, InvertibleMap, LearnedTransitions, Mean,
     mode_occupancy,
 };
-use annealed::levels::{LevelPath, Levels};
 use annealed::model::{
     Bernoulli, Gaussian, GaussianMixture, NormalizedModel, Prior, Priors, Sampleable, StudentT,
     UniformBox, UnnormalizedModel,
 };
+use annealed::nested::{LevelPath, NestedSmc};
 use annealed::path::{AnnealingPath, GaussianPath, MomentPath, TemperedPath};
 use annealed::pilot::{
-    BinnedSchedule, Friction, Metric, Survey, SurveyPoint, VarOpt, allocate_steps,
+    BinnedSchedule, Friction, ScheduleMetric, Survey, SurveyPoint, VarOpt, allocate_steps,
 };
 use annealed::population::{Population, Resampling};
 use annealed::random::{Purpose, stream};
@@ -134,7 +134,7 @@ fn schedules_kernels_and_estimates_of_any_numbers_are_made_or_refused() -> Resul
     for (a, b) in pairs() {
         let _ = StepSize::knots([(a, b), (b, a)]);
         let _ = StepSize::knots([(a, b)]).map(|size| NUMBERS.map(|x| size.at(x)));
-        let metric = Metric::new(vec![0.0, a, 1.0], vec![b, a, 1.0]);
+        let metric = ScheduleMetric::new(vec![0.0, a, 1.0], vec![b, a, 1.0]);
         let _ = metric.and_then(|metric| metric.smoothed(3).floored(a)?.schedule(5));
         let _ = Schedule::piecewise_linear(&[(3, a), (2, b)]);
         let _ = Schedule::power(5, a);
@@ -321,10 +321,10 @@ fn assert_runs_refuse(n: usize, k: usize) -> Result<()> {
             &path,
             PersistentHmc::new(1.0, 2, 0.5)?.preconditioned(shape()?),
         ),
-        StepSizeTuning::new(&path, hmc()).run().is_ok(),
+        StepSizes::new(&path, hmc()).run().is_ok(),
     ];
     assert_eq!(found, [n == 2; 5]);
-    let levels = Levels::new(&path, walk().preconditioned(shape()?));
+    let levels = NestedSmc::new(&path, walk().preconditioned(shape()?));
     assert_eq!(levels.chains(4).moves(3).run().is_ok(), n == 2);
     let streams = (0..k).map(|index| stream(1, Purpose::Run, index));
     let states = vec![DVector::zeros(2); k];
@@ -339,15 +339,15 @@ fn empty_lists_are_refused() {
     assert!(UniformBox::new([]).is_err());
     assert!(StepSize::knots([]).is_err());
     assert!(Preconditioner::knots([]).is_err());
-    assert!(Metric::new(vec![], vec![]).is_err());
+    assert!(ScheduleMetric::new(vec![], vec![]).is_err());
     assert!(Survey::new(0, vec![]).is_err());
     assert!(Estimate::from_log_weights(&[]).is_err());
     assert!(BennettEstimate::from_log_weights(&[], &[]).is_err());
     assert!(LearnedTransitions::from_transitions(vec![]).is_err());
     assert!(Schedule::new([]).is_err());
     assert!(Run::<(), ()>::pooled(&[]).is_err());
-    assert!(PartialRun::<(), ()>::merge([]).is_err());
-    assert!(PartialRun::<(), ()>::join([]).is_err());
+    assert!(RunPart::<(), ()>::merge([]).is_err());
+    assert!(RunPart::<(), ()>::join([]).is_err());
     let _ = Resampling::at([]);
     let _ = allocate_steps(&[], 0);
 }

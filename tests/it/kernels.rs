@@ -1,10 +1,10 @@
 //! Kernels: what they refuse, what they report, and how they are tuned.
 
-use annealed::adaptive::StepSizeTuning;
+use annealed::adaptive::StepSizes;
 use annealed::kernel::{
     Block, CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, NonFinite, PersistentHmc,
-    Preconditioner, RandomWalkMetropolis, Repeat, Stage, Step, StepSize, SymmetricProposal, Then,
-    TransitionKernel, Tunable, UnadjustedLangevin,
+    Preconditioner, RandomWalkMetropolis, Repeat, Sequence, Stage, Step, StepSize,
+    SymmetricProposal, TransitionKernel, Tunable, UnadjustedLangevin,
 };
 use annealed::model::{Differentiable, FullConditionals, Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, Intermediate, Stationary};
@@ -301,7 +301,7 @@ fn steps_report_acceptance_probabilities_and_add_them() -> Result<()> {
     };
     let walk = RandomWalkMetropolis::new(2.0)?;
     let langevin = UnadjustedLangevin::new(0.1)?;
-    let kernel = Then(Repeat::new(walk, 3)?, Then(langevin, Mala::new(0.5)?));
+    let kernel = Sequence(Repeat::new(walk, 3)?, Sequence(langevin, Mala::new(0.5)?));
     let step = step_from(&kernel, &model, &mut point(0.3)).unwrap();
     let accepted = step.decisions.accepted;
     assert_eq!(step.decisions.proposals, 4);
@@ -315,8 +315,8 @@ fn steps_report_acceptance_probabilities_and_add_them() -> Result<()> {
 #[test]
 fn composed_kernels_move_blocks_as_they_move_chains() -> Result<()> {
     let langevin = || UnadjustedLangevin::new(0.1);
-    let kernel = Then(
-        Repeat::new(Then(langevin()?, PersistentHmc::new(0.2, 2, 0.3)?), 2)?,
+    let kernel = Sequence(
+        Repeat::new(Sequence(langevin()?, PersistentHmc::new(0.2, 2, 0.3)?), 2)?,
         Repeat::new(RandomWalkMetropolis::new(0.3)?, 3)?,
     );
     let (left, reached) = (At(0.3), At(0.6));
@@ -361,9 +361,9 @@ fn a_workspace_follows_the_dimension() {
     }
     let model = Stationary(Standard);
     let stage = Stage::new(1, &model, &model);
-    let kernel = Then(
-        Then(Mala::new(0.5).unwrap(), Hmc::new(0.5, 2).unwrap()),
-        Then(
+    let kernel = Sequence(
+        Sequence(Mala::new(0.5).unwrap(), Hmc::new(0.5, 2).unwrap()),
+        Sequence(
             PersistentHmc::new(0.5, 2, 0.5).unwrap(),
             RandomWalkMetropolis::new(0.5).unwrap(),
         ),
@@ -509,7 +509,7 @@ fn tuning_reaches_the_target_all_along_the_path() -> Result<()> {
     {
         let path = Shrinking(At(0.0));
         let tuned = |kernel: K| {
-            let tuning = StepSizeTuning::new(&path, kernel).schedule(Schedule::linear(20)?);
+            let tuning = StepSizes::new(&path, kernel).schedule(Schedule::linear(20)?);
             tuning.seed(5).run().map(|tuned| tuned.kernel)
         };
         let target = kernel.optimal_acceptance();
@@ -545,7 +545,7 @@ fn tuning_reaches_the_target_all_along_the_path() -> Result<()> {
 fn tuning_says_what_it_cannot_do() -> Result<()> {
     let path = Shrinking(At(0.0));
     for target in [0.0, 1.0, -0.5, f64::NAN] {
-        let refused = StepSizeTuning::new(&path, Mala::new(0.5)?)
+        let refused = StepSizes::new(&path, Mala::new(0.5)?)
             .acceptance(target)
             .run();
         assert!(
@@ -584,7 +584,7 @@ fn tuning_says_what_it_cannot_do() -> Result<()> {
             0.5
         }
     }
-    let failed = StepSizeTuning::new(&path, Indifferent(StepSize::constant(1.0)?)).run();
+    let failed = StepSizes::new(&path, Indifferent(StepSize::constant(1.0)?)).run();
     assert!(
         matches!(failed, Err(Error::NotConverged { .. })),
         "{failed:?}"
@@ -597,7 +597,7 @@ fn tuning_says_what_it_cannot_do() -> Result<()> {
 fn kernels_travel_as_json_and_are_checked_on_arrival() -> Result<()> {
     let kernel = Mixture::new(
         0.5,
-        Then(Hmc::new(0.2, 5)?, PersistentHmc::new(0.2, 5, 0.1)?),
+        Sequence(Hmc::new(0.2, 5)?, PersistentHmc::new(0.2, 5, 0.1)?),
         Repeat::new(
             RandomWalkMetropolis::new(StepSize::knots([(0.0, 1.0), (1.0, 0.1)])?)?,
             2,
@@ -616,7 +616,7 @@ fn kernels_travel_as_json_and_are_checked_on_arrival() -> Result<()> {
         assert!(json.contains(good), "{json}");
         let spoiled = json.replace(good, bad);
         let read = serde_json::from_str::<
-            Mixture<Then<Hmc, PersistentHmc>, Repeat<RandomWalkMetropolis>>,
+            Mixture<Sequence<Hmc, PersistentHmc>, Repeat<RandomWalkMetropolis>>,
         >(&spoiled);
         assert!(read.is_err(), "{spoiled}");
     }

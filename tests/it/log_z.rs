@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use annealed::adaptive::{Adaptation, Rounds};
-use annealed::ais::{Ais, PartialRun};
+use annealed::adaptive::{AdaptiveSmc, Rounds};
+use annealed::ais::{Ais, RunPart};
 use annealed::bidirectional::{Bridge, TargetSamples};
 use annealed::kernel::RandomWalkMetropolis;
-use annealed::levels::Levels;
 use annealed::model::{FunctionModel, Gaussian, NormalizedModel};
+use annealed::nested::NestedSmc;
 use annealed::path::{GeometricPath, TemperedPath};
 use annealed::population::{Resampling, WasteFree};
 use annealed::schedule::Schedule;
@@ -140,7 +140,7 @@ fn tempering_and_levels_show_the_face_of_all_results() {
         0.5 * x.norm_squared() - 0.5 * far + std::f64::consts::TAU.ln()
     };
     let tempered = TemperedPath::new(Gaussian::standard(2).unwrap(), FunctionModel::new(ratio));
-    let levels = Levels::new(&tempered, walk()).islands(30).run().unwrap();
+    let levels = NestedSmc::new(&tempered, walk()).islands(30).run().unwrap();
     assert!(assert_face!(levels).is_some());
 }
 
@@ -154,7 +154,10 @@ fn runs_that_adapt_show_the_face_of_all_results() {
         rounds.run().evaluations(),
         rounds.rounds().last().unwrap().evaluations
     );
-    let passes = Adaptation::new(&path, walk()).block_size(40).run().unwrap();
+    let passes = AdaptiveSmc::new(&path, walk())
+        .block_size(40)
+        .run()
+        .unwrap();
     assert!(assert_face!(passes).is_some());
     assert_eq!(passes.log_z(), passes.second.log_z());
     assert_eq!(
@@ -194,11 +197,11 @@ fn evaluations_are_those_of_the_target() {
     let parts = [0..100, 100..200].map(|range| ais().run_range(range).unwrap());
     let [first, second] = parts;
     assert_eq!(
-        PartialRun::merge([first.clone()]).unwrap().evaluations(),
+        RunPart::merge([first.clone()]).unwrap().evaluations(),
         counts[0] / 2
     );
     assert_eq!(
-        PartialRun::merge([first, second]).unwrap().evaluations(),
+        RunPart::merge([first, second]).unwrap().evaluations(),
         counts[0]
     );
 }
@@ -254,7 +257,7 @@ mod written {
         assert_eq!(written["rounds"].as_array().unwrap().len(), 3);
         let read: Run<DVector<f64>> = from_value(written["run"].clone()).unwrap();
         assert_eq!(read.log_z(), rounds.log_z());
-        let passes = Adaptation::new(&path, walk()).run().unwrap();
+        let passes = AdaptiveSmc::new(&path, walk()).run().unwrap();
         let written = json(&passes);
         assert_eq!(written["first"]["log_z"], passes.first.log_z);
         let tail = |x: &DVector<f64>| match x[0] > 1.5 {
@@ -262,7 +265,7 @@ mod written {
             false => f64::NEG_INFINITY,
         };
         let tail = TemperedPath::new(Gaussian::standard(1).unwrap(), FunctionModel::new(tail));
-        let levels = Levels::new(&tail, walk()).islands(10).run().unwrap();
+        let levels = NestedSmc::new(&tail, walk()).islands(10).run().unwrap();
         let written = json(&levels);
         assert_eq!(written["levels"][0]["level"], Value::Null);
         assert_eq!(written["evaluations"], levels.evaluations());

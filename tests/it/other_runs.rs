@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use annealed::Error;
-use annealed::ais::{Ais, PartialRun, Run};
+use annealed::ais::{Ais, Run, RunPart};
 use annealed::bidirectional::{Bridge, TargetSamples};
 use annealed::kernel::{Hmc, Mala, RandomWalkMetropolis, Repeat, Reversal};
 use annealed::model::{FunctionModel, Gaussian};
@@ -55,7 +55,7 @@ where
     [
         message(Bridge::new(&run, &other.reverse(&samples).unwrap())),
         message(mine().chains(300).extend(other.run().unwrap())),
-        message(PartialRun::merge(parts)),
+        message(RunPart::merge(parts)),
         message(Run::pooled(&seeds)),
     ]
 }
@@ -162,7 +162,7 @@ fn runs_that_do_not_tell_are_taken_at_their_word() {
     let part = ais(&other, walk(0.5)).run_range(0..100).unwrap();
     let mut json = serde_json::to_value(&part).unwrap();
     assert!(json.as_object_mut().unwrap().remove("probe").is_some());
-    let read: PartialRun<DVector<f64>> = serde_json::from_value(json).unwrap();
+    let read: RunPart<DVector<f64>> = serde_json::from_value(json).unwrap();
     let rest = more().chains(200).run_range(100..200).unwrap();
-    assert_eq!(PartialRun::merge([read, rest]).unwrap().chains(), 200);
+    assert_eq!(RunPart::merge([read, rest]).unwrap().chains(), 200);
 }

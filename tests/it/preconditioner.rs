@@ -1,7 +1,7 @@
 //! Preconditioners: a kernel shaped by L moves as the plain kernel does on the target seen from
 //! `y = L^{-1} x`. (Invariance and unbiased weights of the shaped kernels are in `tests/invariance`.)
 
-use annealed::adaptive::StepSizeTuning;
+use annealed::adaptive::StepSizes;
 use annealed::ais::{Ais, Run};
 use annealed::kernel::{
     Hmc, Mala, PersistentHmc, Preconditioner, RandomWalkMetropolis, Repeat, Stage,
@@ -225,7 +225,7 @@ fn a_preconditioner_of_another_dimension_is_an_error_of_the_run() {
         base(),
         Gaussian::isotropic(dvector![1.0, 0.0], 0.5).unwrap(),
     );
-    refused(StepSizeTuning::new(&path, walk).run());
+    refused(StepSizes::new(&path, walk).run());
     refused(Ais::new(&path, Mala::new(0.5).unwrap().preconditioned(shape())).run());
     refused(Ais::new(&path, Hmc::new(0.5, 2).unwrap().preconditioned(shape())).run());
     let persistent = PersistentHmc::new(0.5, 2, 0.3).unwrap();
@@ -278,7 +278,7 @@ fn a_shaped_run_is_the_plain_run_in_other_coordinates() -> Result<()> {
         let shape = Preconditioner::covariance(&(factor * factor.transpose()))?;
         let schedule = Schedule::linear(20)?;
         let tuned = |kernel, path| {
-            let tuning = StepSizeTuning::new(path, kernel).schedule(schedule.clone());
+            let tuning = StepSizes::new(path, kernel).schedule(schedule.clone());
             tuning.seed(4).run().map(|tuned| tuned.kernel)
         };
         let shaped = tuned(kernel.preconditioned(shape.clone()), seen)?;

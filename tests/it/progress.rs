@@ -4,11 +4,11 @@ use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use annealed::adaptive::{Adaptation, Rounds, StepSizeTuning};
+use annealed::adaptive::{AdaptiveSmc, Rounds, StepSizes};
 use annealed::ais::{Ais, Execution, Merge, Progress, Recorder, StoppedBy};
 use annealed::kernel::{Block, Hmc, RandomWalkMetropolis, Stage, Tunable};
-use annealed::levels::Levels;
 use annealed::model::Gaussian;
+use annealed::nested::NestedSmc;
 use annealed::path::{GeometricPath, Intermediate, TemperedPath};
 use annealed::pilot::{
     BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, ScheduleOptimizer, VarOpt,
@@ -36,7 +36,7 @@ type Work<'a> = &'a dyn Fn(&(dyn Fn(Progress) -> ControlFlow<()> + Sync)) -> Res
 fn each_pilot(mut check: impl FnMut(&str, Work<'_>)) {
     let (path, kernel) = (path(), walk());
     check("first pass", &|progress| {
-        let adaptation = Adaptation::new(&path, Hmc::new(0.5, 3).unwrap());
+        let adaptation = AdaptiveSmc::new(&path, Hmc::new(0.5, 3).unwrap());
         let adaptation = adaptation.chains(100).ess_share(0.97);
         let found = adaptation.progress(progress).first_pass()?;
         Ok(found.log_z.to_bits())
@@ -62,14 +62,14 @@ fn each_pilot(mut check: impl FnMut(&str, Work<'_>)) {
         });
     }
     check("tuning", &|progress| {
-        let tuning = StepSizeTuning::new(&path, walk()).progress(progress);
+        let tuning = StepSizes::new(&path, walk()).progress(progress);
         Ok(tuning.run()?.kernel.step_size().at(0.5).to_bits())
     });
     let prior = Gaussian::standard(2).unwrap();
     let likelihood = Gaussian::isotropic(DVector::from_element(2, 1.0), 0.1).unwrap();
     let problem = TemperedPath::new(prior, likelihood);
     check("levels", &|progress| {
-        let levels = Levels::new(&problem, walk()).islands(4).moves(10);
+        let levels = NestedSmc::new(&problem, walk()).islands(4).moves(10);
         Ok(levels.progress(progress).run()?.log_z().to_bits())
     });
 }
@@ -162,9 +162,9 @@ fn rounds_that_are_stopped_are_those_before() {
 #[test]
 fn a_second_pass_that_is_stopped_is_a_run_of_fewer_chains() {
     let path = path();
-    let adaptation = || Adaptation::new(&path, Hmc::new(0.5, 3).unwrap()).chains(500);
+    let adaptation = || AdaptiveSmc::new(&path, Hmc::new(0.5, 3).unwrap()).chains(500);
     let whole = adaptation().block_size(50).threads(1).run().unwrap();
-    let first = 500 * whole.first.schedule.steps() as u64;
+    let first = 500 * whole.first.schedule.stages() as u64;
     let stop = |at: Progress| match at.done > first + first / 2 {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),

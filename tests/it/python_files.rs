@@ -110,7 +110,7 @@ fn data_of_every_kind() {
         (
             "several.npz",
             named("grey").threshold(8.0),
-            Binarization::Given(8.0),
+            Binarization::Provided(8.0),
         ),
         (
             "bytes-idx3-ubyte",

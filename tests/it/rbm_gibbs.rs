@@ -3,9 +3,9 @@
 
 use annealed::ais::Ais;
 use annealed::estimate::{Estimate, Warning};
-use annealed::kernel::{Block, NonFinite, Repeat, Stage, Step, Then, TransitionKernel};
+use annealed::kernel::{Block, NonFinite, Repeat, Sequence, Stage, Step, TransitionKernel};
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
-use annealed::path::{AnnealingPath, Engine, Intermediate, Stationary};
+use annealed::path::{AnnealingPath, Intermediate, SimdLevel, Stationary};
 use annealed::population::Population;
 use annealed::random::{Purpose, stream};
 use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmAt, RbmPath, Scalar};
@@ -188,8 +188,8 @@ where
 }
 
 /// The engines of this machine; the others are named aloud.
-pub(crate) fn engines() -> impl Iterator<Item = Engine> {
-    Engine::ALL.into_iter().filter(|engine| {
+pub(crate) fn engines() -> impl Iterator<Item = SimdLevel> {
+    SimdLevel::ALL.into_iter().filter(|engine| {
         let available = engine.is_available();
         if !available {
             eprintln!("not checked here: engine {engine}");
@@ -221,10 +221,10 @@ fn check_unbiased(name: &str, weights: &[f64], steps: usize, sweeps: u32) {
 fn sampled_weights_average_to_the_ratio_of_normalisers() {
     for steps in [1, 4, 10] {
         for engine in engines() {
-            let path = small::<f32>().with_engine(engine).unwrap();
+            let path = small::<f32>().with_simd_level(engine).unwrap();
             let weights = anneal(&BlockGibbs, &path, steps, 1);
             check_unbiased(&format!("{engine}, f32"), &weights, steps, 1);
-            let path = small::<f64>().with_engine(engine).unwrap();
+            let path = small::<f64>().with_simd_level(engine).unwrap();
             let weights = anneal(&BlockGibbs, &path, steps, 2);
             check_unbiased(&format!("{engine}, f64"), &weights, steps, 1);
         }
@@ -275,9 +275,9 @@ pub(crate) fn check_frequencies<'a, T: Scalar, K: TransitionKernel<RbmAt<'a, T>>
 #[test]
 fn moves_have_the_exact_transition_probabilities() {
     for engine in engines() {
-        let path = small::<f32>().with_engine(engine).unwrap();
+        let path = small::<f32>().with_simd_level(engine).unwrap();
         check_transition(&format!("{engine}, f32"), &BlockGibbs, &path, 1);
-        let path = small::<f64>().with_engine(engine).unwrap();
+        let path = small::<f64>().with_simd_level(engine).unwrap();
         check_transition(&format!("{engine}, f64"), &BlockGibbs, &path, 1);
     }
     check_transition("per chain", &PerChain, &small::<f64>(), 1);
@@ -287,9 +287,9 @@ fn moves_have_the_exact_transition_probabilities() {
 #[test]
 fn repeated_sweeps_are_fused_and_exact() {
     let repeated = Repeat::new(BlockGibbs, 2).unwrap();
-    let nested = Repeat::new(Then(BlockGibbs, repeated.clone()), 1).unwrap();
+    let nested = Repeat::new(Sequence(BlockGibbs, repeated.clone()), 1).unwrap();
     for engine in engines() {
-        let path = small::<f32>().with_engine(engine).unwrap();
+        let path = small::<f32>().with_simd_level(engine).unwrap();
         check_transition(&format!("{engine}, twice"), &repeated, &path, 2);
         let weights = anneal(&repeated, &path, 4, 5);
         check_unbiased(&format!("{engine}, twice"), &weights, 4, 2);
@@ -335,8 +335,8 @@ fn large<T: Scalar>() -> RbmPath<T> {
     RbmPath::new(base.unwrap(), target.unwrap()).unwrap()
 }
 
-fn check_ratios<T: Scalar>(engine: Engine, tolerance: f64) {
-    let path = large::<T>().with_engine(engine).unwrap();
+fn check_ratios<T: Scalar>(engine: SimdLevel, tolerance: f64) {
+    let path = large::<T>().with_simd_level(engine).unwrap();
     // Few chains take another way through the matrix product than many.
     let stages = [(0.0, 0.5), (0.5, 0.51), (0.7, 0.7001), (0.999_99, 1.0)];
     for (betas, chains) in stages.into_iter().zip([40, 33, 1, 5]) {
@@ -363,7 +363,7 @@ pub(crate) fn check_fused_ratios<T: Scalar>(
         let exact = stage.log_ratio(state);
         // A stage's log ratio is at most some hundreds times its length in beta.
         let error = (found - exact).abs() / (to - from).abs();
-        let engine = path.engine();
+        let engine = path.simd_level();
         assert!(
             error < tolerance,
             "{engine}, {from} to {to}: {found} {exact}"
@@ -415,7 +415,7 @@ pub(crate) fn log_mean_and_rounding(path: &RbmPath<f32>, stages: usize) -> (f64,
 #[test]
 fn rounding_the_length_of_stages_does_not_move_single_precision() {
     for (engine, units) in engines().flat_map(|engine| [(engine, 10), (engine, 64)]) {
-        let path = scaled(units, units, 1.0).with_engine(engine).unwrap();
+        let path = scaled(units, units, 1.0).with_simd_level(engine).unwrap();
         let (log_mean, error) = log_mean_and_rounding(&path, 500);
         let error = error / (0.5 * f64::from(f32::EPSILON) * log_mean);
         assert!(error.abs() < 0.4, "{engine}, {units} units: {error}");
@@ -428,7 +428,7 @@ fn rounding_stays_within_what_the_path_states() {
         for (hidden, visible) in [(3, 4), (10, 10), (20, 64)] {
             for deviation in [0.1, 1.0, 100.0, 1e4, 1e6] {
                 let path = scaled(hidden, visible, deviation)
-                    .with_engine(engine)
+                    .with_simd_level(engine)
                     .unwrap();
                 let (stated, error) = (path.rounding_error(), log_mean_and_rounding(&path, 100).1);
                 assert!(
@@ -476,8 +476,8 @@ fn fused_moves_agree_with_the_reference_on_every_unit() {
     engines().for_each(check_moves);
 }
 
-fn check_moves(engine: Engine) {
-    let path = large::<f32>().with_engine(engine).unwrap();
+fn check_moves(engine: SimdLevel) {
+    let path = large::<f32>().with_simd_level(engine).unwrap();
     // 83 units: 4.5 standard errors are exceeded once in 1,800 runs.
     check_fused_moves(&path, (0.2, 0.3), 4_096, 4.5);
 }
@@ -512,7 +512,7 @@ pub(crate) fn check_fused_moves(
     for (fused, reference) in fused.iter().zip(&means(&PerChain, path, betas, chains)) {
         let p = 0.5 * (fused + reference);
         let se = (2.0 * p * (1.0 - p) / chains as f64).sqrt();
-        let (error, engine) = ((fused - reference).abs(), path.engine());
+        let (error, engine) = ((fused - reference).abs(), path.simd_level());
         assert!(
             error <= most_errors * se,
             "{engine}, {betas:?}: {fused} {reference}"
@@ -567,15 +567,15 @@ fn a_plain_rbm_is_sampled_by_the_same_kernel() {
 
 #[test]
 fn an_engine_that_the_machine_lacks_is_refused_by_name() {
-    for engine in Engine::ALL {
-        assert_eq!(engine.to_string().parse::<Engine>().unwrap(), engine);
-        match small::<f32>().with_engine(engine) {
-            Ok(path) => assert_eq!(path.engine(), engine),
+    for engine in SimdLevel::ALL {
+        assert_eq!(engine.to_string().parse::<SimdLevel>().unwrap(), engine);
+        match small::<f32>().with_simd_level(engine) {
+            Ok(path) => assert_eq!(path.simd_level(), engine),
             Err(error) => assert!(error.to_string().contains(&engine.to_string()), "{error}"),
         }
     }
-    assert!("sse9".parse::<Engine>().is_err());
-    assert!(Engine::best().is_available() && Engine::Portable.is_available());
+    assert!("sse9".parse::<SimdLevel>().is_err());
+    assert!(SimdLevel::best().is_available() && SimdLevel::Portable.is_available());
 }
 
 /// The exact log Z of an RBM of 20 hidden and 784 visible units, on every engine, whatever the
@@ -595,7 +595,7 @@ fn every_engine_finds_the_log_z_of_a_trained_rbm() {
     let exact = file.log_z_exact.unwrap();
     for engine in engines() {
         let path = RbmPath::new(file.base.clone().unwrap(), file.rbm.clone()).unwrap();
-        let path = path.with_engine(engine).unwrap();
+        let path = path.with_simd_level(engine).unwrap();
         let run = |threads: usize, chains: usize| {
             let ais = Ais::new(&path, BlockGibbs).chains(chains).block_size(64);
             ais.seed(3).threads(threads).run().unwrap()
@@ -603,7 +603,7 @@ fn every_engine_finds_the_log_z_of_a_trained_rbm() {
         // The first blocks of a run are those of a shorter one.
         let (one, two) = (run(1, 300), run(2, 128));
         assert_eq!(one.log_weights()[..128], *two.log_weights(), "{engine}");
-        assert_eq!(one.engine(), Some(engine));
+        assert_eq!(one.simd_level(), Some(engine));
         let (error, se) = (one.log_z() - exact, one.standard_error());
         assert!(
             se < 0.3 && error.abs() < 4.0 * se,

@@ -2,11 +2,11 @@
 //! component.
 
 use annealed::Error;
-use annealed::ais::{Ais, PartialRun};
+use annealed::ais::{Ais, RunPart};
 use annealed::bidirectional::{Bridge, TargetSamples};
 use annealed::kernel::{Block, Increment, Stage, Step, TransitionKernel};
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
-use annealed::path::{AnnealingPath, BetaDerivative, Engine, Intermediate};
+use annealed::path::{AnnealingPath, BetaDerivative, Intermediate, SimdLevel};
 use annealed::population::Resampling;
 use annealed::random::{Purpose, stream};
 use annealed::rbm::{
@@ -358,10 +358,10 @@ fn check_unbiased(name: &str, weights: &[f64], steps: usize) {
 fn sampled_weights_average_to_the_ratio_of_normalisers() {
     for steps in [1, 2, 5] {
         for engine in engines() {
-            let path = path::<f32>().with_engine(engine).unwrap();
+            let path = path::<f32>().with_simd_level(engine).unwrap();
             let weights = anneal(&BlockGibbs, &path, path.base(), steps);
             check_unbiased(&format!("{engine}, f32"), &weights, steps);
-            let path = self::path::<f64>().with_engine(engine).unwrap();
+            let path = self::path::<f64>().with_simd_level(engine).unwrap();
             let weights = anneal(&BlockGibbs, &path, path.base(), steps);
             check_unbiased(&format!("{engine}, f64"), &weights, steps);
         }
@@ -399,9 +399,9 @@ where
 #[test]
 fn moves_have_the_exact_transition_probabilities() {
     for engine in engines() {
-        let path = path::<f32>().with_engine(engine).unwrap();
+        let path = path::<f32>().with_simd_level(engine).unwrap();
         check_transition(&format!("{engine}, f32"), &BlockGibbs, &path);
-        let path = self::path::<f64>().with_engine(engine).unwrap();
+        let path = self::path::<f64>().with_simd_level(engine).unwrap();
         check_transition(&format!("{engine}, f64"), &BlockGibbs, &path);
     }
     check_transition("per chain", &PerChain, &path::<f64>());
@@ -434,9 +434,9 @@ fn sampled_block<T: Scalar>(path: &RbmPath<T>, chains: usize) -> Block<Vec<bool>
     block_of(states, 6)
 }
 
-fn check_ratios<T: Scalar>(engine: Engine, tolerance: f64) {
+fn check_ratios<T: Scalar>(engine: SimdLevel, tolerance: f64) {
     for (components, chains) in [(2, 40), (12, 33), (12, 1), (40, 19)] {
-        let path = large::<T>(components, 6.0).with_engine(engine).unwrap();
+        let path = large::<T>(components, 6.0).with_simd_level(engine).unwrap();
         for (from, to) in [
             (0.0, 1.0),
             (0.0, 0.01),
@@ -465,7 +465,7 @@ fn fused_weights_equal_the_reference() {
 #[test]
 fn fused_moves_agree_with_the_reference_on_every_unit() {
     for engine in engines() {
-        let path = large::<f32>(40, 6.0).with_engine(engine).unwrap();
+        let path = large::<f32>(40, 6.0).with_simd_level(engine).unwrap();
         check_fused_moves(&path, (0.2, 0.95), 8_192, 4.0);
     }
 }
@@ -475,7 +475,7 @@ fn fused_moves_agree_with_the_reference_on_every_unit() {
 #[test]
 fn rounding_stays_within_what_the_path_states() {
     for (engine, width) in engines().flat_map(|engine| [0.1, 6.0, 1e4].map(|w| (engine, w))) {
-        let path = large::<f32>(5, width).with_engine(engine).unwrap();
+        let path = large::<f32>(5, width).with_simd_level(engine).unwrap();
         let error = log_mean_and_rounding(&path, 100).1;
         let stated = path.rounding_error();
         assert!(
@@ -581,7 +581,7 @@ fn parts_of_a_run_have_its_bits() {
     let parts = ais.ranges(2).unwrap().into_iter();
     let parts = parts.map(|range| ais.run_range(range).unwrap());
     assert_eq!(
-        PartialRun::merge(parts).unwrap().log_weights(),
+        RunPart::merge(parts).unwrap().log_weights(),
         whole.log_weights()
     );
 }

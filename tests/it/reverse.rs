@@ -3,11 +3,11 @@
 
 use annealed::Error;
 use annealed::ais::{Ais, Expectations};
-use annealed::bidirectional::{Bridge, ReverseRun, SandwichReport, TargetSamples};
+use annealed::bidirectional::{Bdmc, Bridge, ReverseRun, TargetSamples};
 use annealed::estimate::{BennettEstimate, Warning};
 use annealed::kernel::{
     CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, RandomWalkMetropolis, Repeat,
-    Reversal, Then, TransitionKernel, UnadjustedLangevin,
+    Reversal, Sequence, TransitionKernel, UnadjustedLangevin,
 };
 use annealed::model::{FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Sampleable};
 use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, Intermediate, TemperedPath};
@@ -131,7 +131,7 @@ reversals! {
     perfect_transitions: PerfectTransitions;
     systematic_gibbs: scan();
     random_scan_gibbs: CoordinateGibbs::random_scan();
-    gibbs_then_random_walk: Then(scan(), walk());
+    gibbs_then_random_walk: Sequence(scan(), walk());
     repeated_gibbs: Repeat::new(scan(), 2).unwrap();
     mixture_of_gibbs_and_random_walk: Mixture::new(0.3, scan(), walk()).unwrap();
 }
@@ -530,7 +530,7 @@ fn approximate_samples_make_nothing_surer_than_the_forward_run() {
 /// The mean gap of sandwiches on simulated data: the mean of a normal law from a hundred observations.
 fn gap_of(step: f64) -> (f64, f64) {
     let prior = Gaussian::standard(1).unwrap();
-    let report = SandwichReport::simulate(20, 3, |rng| {
+    let report = Bdmc::simulate(20, 3, |rng| {
         let theta = prior.sample(rng);
         let y = Gaussian::standard(100)?.sample(rng).add_scalar(theta[0]);
         // The squares of `y - theta`, from the mean of y.

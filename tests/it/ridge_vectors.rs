@@ -5,7 +5,7 @@ use annealed::drift::{
     Bounded, DriftModifiedLangevin, DriftModifier, RidgeFunction, RidgeGibbs, RidgeModifier,
     RidgePath, RidgeState, RidgeVectorPath, Sinusoid, Tanh,
 };
-use annealed::kernel::{Then, TransitionKernel, UnadjustedLangevin};
+use annealed::kernel::{Sequence, TransitionKernel, UnadjustedLangevin};
 use annealed::model::{Differentiable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, BetaDerivative};
 use annealed::schedule::Schedule;
@@ -141,7 +141,7 @@ where
 fn coarse_schedules_are_unbiased() {
     for steps in [10, 30] {
         unbiased(drift(steps, 0.03), steps);
-        unbiased(Then(drift(steps, 0.01), RidgeGibbs::augmented()), steps);
+        unbiased(Sequence(drift(steps, 0.01), RidgeGibbs::augmented()), steps);
     }
     unbiased(RidgeGibbs::augmented(), 3);
     unbiased(RidgeGibbs::collapsed(), 3);
@@ -166,7 +166,7 @@ fn the_modifier_lowers_the_variance_of_langevin_steps_and_of_gibbs() {
     assert!(modified < 0.2 * langevin, "{modified} of {langevin}");
     let gibbs = variance(RidgeGibbs::augmented());
     assert!((0.2..0.4).contains(&gibbs), "{gibbs}");
-    let both = variance(Then(drift(100, 0.002), RidgeGibbs::augmented()));
+    let both = variance(Sequence(drift(100, 0.002), RidgeGibbs::augmented()));
     assert!(both < 0.7 * gibbs, "{both} of {gibbs}");
 }
 

@@ -5,8 +5,8 @@ use annealed::ais::{Ais, Run};
 use annealed::bidirectional::{Bridge, TargetSamples};
 use annealed::estimate::Warning;
 use annealed::kernel::{PerfectTransitions, RandomWalkMetropolis};
-use annealed::levels::Levels;
 use annealed::model::{FunctionModel, Gaussian, NormalizedModel, Sampleable, UnnormalizedModel};
+use annealed::nested::NestedSmc;
 use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, TemperedPath};
 use annealed::schedule::Schedule;
 use annealed::tempering::Tempering;
@@ -106,7 +106,7 @@ fn every_method_warns() {
     let tempering = Tempering::new(&path, walk()).rounds(6).run().unwrap();
     assert!(warned(tempering.warnings()), "{tempering}");
     let path = TemperedPath::new(base(), likelihood(1e14));
-    let levels = Levels::new(&path, walk()).chains(100).islands(25);
+    let levels = NestedSmc::new(&path, walk()).chains(100).islands(25);
     let levels = levels.run().unwrap();
     assert!(warned(levels.warnings()), "{levels}");
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use annealed::Error;
-use annealed::adaptive::{Adaptation, Barrier, IntensityRecorder, Rounds, RoundsRun};
+use annealed::adaptive::{AdaptiveSmc, Barrier, BarrierRecorder, Rounds, RoundsRun};
 use annealed::ais::{Ais, StoppedBy};
 use annealed::estimate::Warning;
 use annealed::kernel::{
@@ -69,7 +69,7 @@ fn the_barrier_of_a_shift_is_its_length() {
         let run = Ais::new(&path, PerfectTransitions)
             .schedule(Schedule::power(stages, 2.0).unwrap())
             .chains(2_000)
-            .recorder(IntensityRecorder::default())
+            .recorder(BarrierRecorder::default())
             .run()
             .unwrap();
         let barrier = Barrier::from_run(&run);
@@ -161,7 +161,7 @@ fn rounds_end_at_the_standard_error_wanted() {
     let truth = evidence(&likelihood.0);
     assert!((rounds.log_z() - truth).abs() < 4.0 * rounds.standard_error());
     // The prediction for the error reached is the number of stages taken.
-    let stages = rounds.run().schedule().steps();
+    let stages = rounds.run().schedule().stages();
     assert_eq!(rounds.stages_for(rounds.standard_error()).unwrap(), stages);
     let finer = rounds.stages_for(0.5 * rounds.standard_error()).unwrap();
     assert!(finer > 3 * stages && finer < 5 * stages);
@@ -240,7 +240,7 @@ fn passes(kernel: &Repeat<PerfectTransitions>) -> [(f64, f64); 2] {
     const SEEDS: u64 = 12_000;
     let mut ratios = [Vec::new(), Vec::new()];
     for seed in 0..SEEDS {
-        let found = Adaptation::fixed(&path, kernel.clone())
+        let found = AdaptiveSmc::fixed(&path, kernel.clone())
             .chains(8)
             .block_size(8)
             .moves(1)
@@ -278,7 +278,7 @@ fn both_passes_find_a_correlated_target() {
     let target = Gaussian::new(dvector![3.0, 0.3], covariance).unwrap();
     let path = GeometricPath::new(Gaussian::standard(2).unwrap(), &target);
     let walk = RandomWalkMetropolis::new(5.0).unwrap();
-    let found = Adaptation::new(&path, walk)
+    let found = AdaptiveSmc::new(&path, walk)
         .chains(1_000)
         .moves(10)
         .seed(4)
@@ -305,7 +305,7 @@ fn a_stage_is_found_where_few_chains_carry_the_distance() {
     let kernel = Hmc::new(0.3, 3).unwrap();
     let mut squares = 0.0;
     for seed in 1..=20 {
-        let adaptation = Adaptation::new(&path, kernel.clone()).chains(256).moves(3);
+        let adaptation = AdaptiveSmc::new(&path, kernel.clone()).chains(256).moves(3);
         let found = adaptation.seed(seed).first_pass().unwrap();
         squares += (found.log_z - target.log_normalizer()).powi(2) / 20.0;
         // A quarter of a period, beyond which trajectories lead back.
@@ -341,7 +341,7 @@ fn settings_out_of_range_are_refused() {
     );
     assert!(rounds().threads(0).run().is_err());
     assert!(rounds().block_size(0).run().is_err());
-    let adaptation = Adaptation::new(&path, Hmc::new(0.3, 2).unwrap());
+    let adaptation = AdaptiveSmc::new(&path, Hmc::new(0.3, 2).unwrap());
     assert_eq!(
         argument(adaptation.ess_share(1.0).run().unwrap_err()),
         "ess_share"

@@ -1,7 +1,7 @@
 //! Schedules from pilot runs: any optimizer, any path, any kernel; and pilots that say too little.
 
 use annealed::Error;
-use annealed::ais::{Ais, Execution, PartialRun};
+use annealed::ais::{Ais, Execution, RunPart};
 use annealed::estimate::Warning;
 use annealed::kernel::{
     Hmc, PerfectTransitions, RandomWalkMetropolis, StepSize, TransitionKernel, UnadjustedLangevin,
@@ -9,8 +9,8 @@ use annealed::kernel::{
 use annealed::model::{Gaussian, GaussianMixture, NormalizedModel, UnnormalizedModel};
 use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, Intermediate};
 use annealed::pilot::{
-    BinnedSchedule, ConstantConditionalEss, DerivativeRecorder, Friction, KnotChains, Metric,
-    Pilot, ScheduleOptimizer, Survey, SurveyPoint, VarOpt,
+    BinnedSchedule, ConstantConditionalEss, DerivativeRecorder, Friction, KnotChains, Pilot,
+    ScheduleMetric, ScheduleOptimizer, Survey, SurveyPoint, VarOpt,
 };
 use annealed::rbm::{BaseRate, BlockGibbs, ExactMatching, Rbm, RbmPath};
 use annealed::schedule::Schedule;
@@ -35,10 +35,10 @@ fn exact_g(beta: f64) -> f64 {
     0.5 * DIMENSION as f64 * ((RATIO - 1.0) / (1.0 + beta * (RATIO - 1.0))).powi(2)
 }
 
-fn exact_metric() -> Metric {
+fn exact_metric() -> ScheduleMetric {
     let betas: Vec<f64> = (0..=20_000).map(|k| k as f64 / 20_000.0).collect();
     let values = betas.iter().map(|&beta| exact_g(beta)).collect();
-    Metric::new(betas, values).unwrap()
+    ScheduleMetric::new(betas, values).unwrap()
 }
 
 /// `J / J_opt` of a schedule on that path.
@@ -142,7 +142,7 @@ fn every_optimizer_is_near_the_best_schedule_under_perfect_transitions() {
         ),
     ] {
         assert!(excess(&schedule) < limit, "{name}: {}", excess(&schedule));
-        assert_eq!(schedule.steps(), 1_000);
+        assert_eq!(schedule.stages(), 1_000);
     }
 }
 
@@ -198,7 +198,7 @@ fn friction_spends_its_stages_where_the_kernel_mixes_slowly() {
     let kernel = RandomWalkMetropolis::new(slow).unwrap();
     let pilot = Pilot::new(200, 2_000);
     let half = |schedule: Schedule| {
-        schedule.betas().partition_point(|&beta| beta < 0.5) as f64 / schedule.steps() as f64
+        schedule.betas().partition_point(|&beta| beta < 0.5) as f64 / schedule.stages() as f64
     };
     let friction = Friction::default().pilot(pilot);
     assert!(
@@ -239,7 +239,7 @@ fn a_survey_does_not_depend_on_threads_or_on_how_the_run_was_split() {
             .chains(300)
     };
     let parts = [0..128, 128..256, 256..300].map(|range| ais().run_range(range).unwrap());
-    let merged = Survey::from_run(&PartialRun::merge(parts).unwrap()).unwrap();
+    let merged = Survey::from_run(&RunPart::merge(parts).unwrap()).unwrap();
     assert_eq!(merged, Survey::from_run(&ais().run().unwrap()).unwrap());
     // Recorded at every third stage only, it still holds the squares of all steps.
     assert_eq!(merged.points().len(), 18);
@@ -309,7 +309,7 @@ where
     let optimizers: [&dyn ScheduleOptimizer<P, K>; 4] = [&varopt, &friction, &binned, &cess];
     for (index, optimizer) in optimizers.into_iter().enumerate() {
         let schedule = optimizer.optimize(path, kernel, 400, 5).unwrap().schedule;
-        assert_eq!(schedule.steps(), 400);
+        assert_eq!(schedule.stages(), 400);
         let run = Ais::new(path, kernel)
             .schedule(schedule)
             .chains(400)
@@ -861,8 +861,11 @@ fn a_survey_is_kept_and_checked_when_read() {
     assert!(serde_json::from_str::<Survey>(&broken).is_err());
     let metric = exact_metric();
     let text = serde_json::to_string(&metric).unwrap();
-    assert_eq!(serde_json::from_str::<Metric>(&text).unwrap(), metric);
-    assert!(serde_json::from_str::<Metric>("[[0.0, 1.0], [1.0, -1.0]]").is_err());
+    assert_eq!(
+        serde_json::from_str::<ScheduleMetric>(&text).unwrap(),
+        metric
+    );
+    assert!(serde_json::from_str::<ScheduleMetric>("[[0.0, 1.0], [1.0, -1.0]]").is_err());
 }
 
 #[test]

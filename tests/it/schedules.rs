@@ -1,7 +1,9 @@
 //! Schedules as functions of what is known of a path: quadrature, deceleration, allocation.
 
 use annealed::Error;
-use annealed::pilot::{BinnedSchedule, Metric, Survey, SurveyPoint, VarOpt, allocate_steps};
+use annealed::pilot::{
+    BinnedSchedule, ScheduleMetric, Survey, SurveyPoint, VarOpt, allocate_steps,
+};
 use annealed::schedule::Schedule;
 use nalgebra::{DVector, Matrix2, Vector2, matrix, vector};
 use proptest::prelude::*;
@@ -26,14 +28,14 @@ fn grid(intervals: usize) -> Vec<f64> {
         .collect()
 }
 
-fn metric(ratio: f64, intervals: usize) -> Metric {
+fn metric(ratio: f64, intervals: usize) -> ScheduleMetric {
     let betas = grid(intervals);
     let values = betas.iter().map(|&beta| g(ratio, beta)).collect();
-    Metric::new(betas, values).unwrap()
+    ScheduleMetric::new(betas, values).unwrap()
 }
 
 fn largest_difference(schedule: &Schedule, curve: impl Fn(f64) -> f64) -> f64 {
-    let steps = schedule.steps() as f64;
+    let steps = schedule.stages() as f64;
     let betas = schedule.betas().iter().enumerate();
     betas
         .map(|(k, beta)| (beta - curve(k as f64 / steps)).abs())
@@ -89,7 +91,7 @@ fn survey(ratio: f64) -> Survey {
 
 #[test]
 fn smoothing_is_a_mean_over_a_window_cut_off_at_the_ends() {
-    let rough = Metric::new(grid(4), vec![0.0, 3.0, 0.0, 6.0, 9.0]).unwrap();
+    let rough = ScheduleMetric::new(grid(4), vec![0.0, 3.0, 0.0, 6.0, 9.0]).unwrap();
     assert_eq!(rough.smoothed(3).values(), [1.5, 1.0, 3.0, 5.0, 7.5]);
     assert_eq!(rough.smoothed(1).values(), rough.values());
     assert_eq!(rough.smoothed(usize::MAX).values(), [3.6; 5]);
@@ -97,18 +99,20 @@ fn smoothing_is_a_mean_over_a_window_cut_off_at_the_ends() {
 
 #[test]
 fn a_cost_of_zero_is_floored_or_refused() {
-    let flat = Metric::new(grid(2), vec![0.0, 0.0, 4.0]).unwrap();
+    let flat = ScheduleMetric::new(grid(2), vec![0.0, 0.0, 4.0]).unwrap();
     assert!(message(flat.schedule(10)).contains("would leap"));
     // The mean over beta is 1.
     assert_eq!(flat.floored(0.25).unwrap().values(), [0.25, 0.25, 4.0]);
-    let nothing = Metric::new(grid(2), vec![0.0; 3]).unwrap();
+    let nothing = ScheduleMetric::new(grid(2), vec![0.0; 3]).unwrap();
     assert!(message(nothing.floored(0.1)).contains("0 everywhere"));
     assert!(message(flat.floored(0.0)).contains("floor"));
     for bad in [-1e-3, f64::NAN, f64::INFINITY] {
-        assert!(message(Metric::new(grid(2), vec![1.0, bad, 1.0])).contains("at beta = 0.5"));
+        assert!(
+            message(ScheduleMetric::new(grid(2), vec![1.0, bad, 1.0])).contains("at beta = 0.5")
+        );
     }
-    assert!(Metric::new(grid(2), vec![1.0; 2]).is_err());
-    assert!(Metric::new(vec![0.0, 0.5], vec![1.0; 2]).is_err());
+    assert!(ScheduleMetric::new(grid(2), vec![1.0; 2]).is_err());
+    assert!(ScheduleMetric::new(vec![0.0, 0.5], vec![1.0; 2]).is_err());
     assert!(message(metric(4.0, 10).schedule(0)).contains("steps"));
 }
 
@@ -205,13 +209,13 @@ proptest! {
         share in 0.0..1.0f64,
     ) {
         let (fewest, longest) = (
-            1.0 / schedule.steps() as f64,
+            1.0 / schedule.stages() as f64,
             steps_of(&schedule).into_iter().fold(0.0, f64::max),
         );
         let limit = fewest + share * (longest - fewest);
         let limited = schedule.with_step_limit(limit).unwrap();
         prop_assert!(steps_of(&limited).iter().all(|&step| step <= limit + 1e-13));
-        prop_assert_eq!(limited.steps(), schedule.steps());
+        prop_assert_eq!(limited.stages(), schedule.stages());
         prop_assert_eq!(&limited.with_step_limit(limit).unwrap(), &limited);
         prop_assert_eq!(&schedule.with_step_limit(longest).unwrap(), &schedule);
         // Steps below the limit have all grown by one factor.

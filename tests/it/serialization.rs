@@ -2,7 +2,7 @@
 //! `serde`).
 #![cfg(feature = "serde")]
 
-use annealed::ais::{Ais, PartialRun, Run};
+use annealed::ais::{Ais, Run, RunPart};
 use annealed::drift::{
     BumpFeatures, DriftModifiedLangevin, EnsembleModifier, QuadratureModifier, RidgeGibbs,
     RidgePrior, RidgeState, SeparableModifier, ShiftMonitor,
@@ -43,7 +43,7 @@ fn parts_saved_by_several_processes_merge_to_the_same_bits() {
     let whole = ais.run().unwrap();
     assert!(whole.estimate().dead_chains() > 0);
     let parts = [0..150, 150..400].map(|range| through_json(&ais.run_range(range).unwrap()));
-    let merged = PartialRun::merge(parts).unwrap();
+    let merged = RunPart::merge(parts).unwrap();
     assert_eq!(merged.log_z().to_bits(), whole.log_z().to_bits());
     assert_eq!(merged.log_weights(), whole.log_weights());
     assert_eq!(merged.stages(), whole.stages());
@@ -67,8 +67,8 @@ fn a_damaged_part_is_refused() {
     let damaged = |key: &str, value: serde_json::Value| {
         let mut json = serde_json::to_value(&part).unwrap();
         *json.pointer_mut(key).unwrap() = value;
-        let part: PartialRun<DVector<f64>> = serde_json::from_value(json).unwrap();
-        PartialRun::merge([part]).unwrap_err().to_string()
+        let part: RunPart<DVector<f64>> = serde_json::from_value(json).unwrap();
+        RunPart::merge([part]).unwrap_err().to_string()
     };
     for (key, value) in [
         ("/settings/block_size", 0.into()),

@@ -1,13 +1,13 @@
 //! Sizes cost what there is to do: a setting far beyond the work ends at once, and one that is work without end is
 //! refused.
 
-use annealed::adaptive::{Adaptation, Rounds, StepSizeTuning};
-use annealed::ais::{Ais, PartialRun, Run};
+use annealed::adaptive::{AdaptiveSmc, Rounds, StepSizes};
+use annealed::ais::{Ais, Run, RunPart};
 use annealed::bidirectional::TargetSamples;
 use annealed::kernel::RandomWalkMetropolis;
 use annealed::learned::{LearnedTransitions, Mean, Objective, Training};
-use annealed::levels::Levels;
 use annealed::model::{FunctionModel, Gaussian};
+use annealed::nested::NestedSmc;
 use annealed::path::{GeometricPath, TemperedPath};
 use annealed::pilot::{Friction, Pilot};
 use annealed::population::{Resampling, WasteFree};
@@ -57,7 +57,7 @@ fn a_block_larger_than_the_run_is_the_run() {
             assert_same(&large.run().unwrap(), &expected);
             let parts = large.ranges(3).unwrap().into_iter();
             let parts = parts.map(|part| large.run_range(part).unwrap());
-            assert_same(&PartialRun::merge(parts).unwrap(), &expected);
+            assert_same(&RunPart::merge(parts).unwrap(), &expected);
         }
         let large = ais(&path).block_size(size);
         let samples = TargetSamples::draw(&Gaussian::standard(1).unwrap(), 50, 1);
@@ -81,10 +81,10 @@ fn other_sizes_cost_what_there_is_to_do() {
         assert!(ais(&path).recorded_stages(size).threads(size).run().is_ok());
         let tempering = || Tempering::new(&path, walk()).rounds(3).threads(size);
         assert!(tempering().block_size(size).run().is_ok());
-        let levels = || Levels::new(&problem, walk()).chains(8).moves(5);
+        let levels = || NestedSmc::new(&problem, walk()).chains(8).moves(5);
         assert!(levels().threads(size).run().is_ok());
         assert!(
-            Adaptation::new(&path, walk())
+            AdaptiveSmc::new(&path, walk())
                 .block_size(size)
                 .run()
                 .is_ok()
@@ -92,12 +92,7 @@ fn other_sizes_cost_what_there_is_to_do() {
         let rounds = || Rounds::new(&path, walk()).block_size(size);
         assert!(rounds().rounds(2).run().is_ok());
         assert!(rounds().rounds(size).budget(100_000).run().is_ok());
-        assert!(
-            StepSizeTuning::new(&path, walk())
-                .threads(size)
-                .run()
-                .is_ok()
-        );
+        assert!(StepSizes::new(&path, walk()).threads(size).run().is_ok());
         assert!(Friction::default().bins(size).schedule(&survey, 50).is_ok());
         let bounded = [
             tempering().samples(size).run().map(drop),

@@ -2,12 +2,12 @@
 
 use std::f64::consts::PI;
 
-use annealed::adaptive::{Adaptation, Rounds, StepSizeTuning};
+use annealed::adaptive::{AdaptiveSmc, Rounds, StepSizes};
 use annealed::ais::Ais;
 use annealed::estimate::Warning;
 use annealed::kernel::{Hmc, RandomWalkMetropolis, Tunable};
-use annealed::levels::LevelPath;
 use annealed::model::{Differentiable, FunctionModel, Gaussian, GradientModel, UniformBox};
+use annealed::nested::LevelPath;
 use annealed::path::TemperedPath;
 use annealed::pilot::{Friction, Pilot, ScheduleOptimizer, VarOpt};
 use annealed::schedule::Schedule;
@@ -65,7 +65,7 @@ fn tuning_and_pilots_succeed_for_each_seed() {
     let schedule = || Schedule::linear(30).unwrap();
     let pilot = Pilot::new(100, 50);
     for seed in 100..130 {
-        let tuning = StepSizeTuning::new(&path, walk()).schedule(schedule());
+        let tuning = StepSizes::new(&path, walk()).schedule(schedule());
         let tuned = tuning.seed(seed).run().unwrap();
         assert!((tuned.acceptance - 0.3).abs() < 0.05, "{tuned}");
         // Steps of the size of the disc.
@@ -91,12 +91,12 @@ fn other_kernels_and_pilots_succeed_too() {
     let path = TemperedPath::new(square(), &disc);
     let schedule = || Schedule::linear(30).unwrap();
     for seed in 0..4 {
-        let tuning = StepSizeTuning::new(&path, Hmc::new(0.2, 3).unwrap());
+        let tuning = StepSizes::new(&path, Hmc::new(0.2, 3).unwrap());
         let tuned = tuning.schedule(schedule()).seed(seed).run().unwrap();
         let run = Ais::new(&path, tuned.kernel).schedule(schedule());
         let run = run.seed(seed).run().unwrap();
         assert_log_z(run.log_z(), run.standard_error(), 0.1);
-        let adapted = Adaptation::new(&path, walk()).chains(2_000).seed(seed);
+        let adapted = AdaptiveSmc::new(&path, walk()).chains(2_000).seed(seed);
         let second = adapted.run().unwrap().second;
         assert_log_z(second.log_z(), second.standard_error(), 0.2);
         let rounds = Rounds::new(&path, walk()).chains(2_000).rounds(2);
@@ -126,7 +126,7 @@ fn a_pilot_has_chains_on_the_support() {
         assert!(matches!(error, Error::AllWeightsZero { .. }), "{error}");
     };
     none(Pilot::new(10, 5).survey(&path, &walk(), 1).map(drop));
-    none(StepSizeTuning::new(&path, walk()).run().map(drop));
+    none(StepSizes::new(&path, walk()).run().map(drop));
 }
 
 /// A support that shrinks at each level: those who are left behind follow others.
@@ -135,7 +135,7 @@ fn step_sizes_are_tuned_on_levels() {
     let likelihood = FunctionModel::new(|x: &Vector| x[0]);
     let problem = TemperedPath::new(Gaussian::standard(1).unwrap(), likelihood);
     let path = LevelPath::new(&problem, (1..=8).map(|t| 0.5 * f64::from(t))).unwrap();
-    let tuning = StepSizeTuning::new(&path, walk());
+    let tuning = StepSizes::new(&path, walk());
     let tuned = tuning.schedule(Schedule::linear(8).unwrap()).run().unwrap();
     assert!((tuned.acceptance - 0.3).abs() < 0.1, "{tuned}");
     // Beyond 4 the law is about that of an exponential variable of mean 1/4.

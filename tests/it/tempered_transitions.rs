@@ -7,7 +7,7 @@ use annealed::Error;
 use annealed::ais::Ais;
 use annealed::kernel::{
     Block, CoordinateGibbs, Hmc, Invariant, Mala, NonFinite, PerChain, Preconditioner,
-    RandomWalkMetropolis, Reversal, Stage, Step, StepSize, TemperedTransitions, Then,
+    RandomWalkMetropolis, Reversal, Sequence, Stage, Step, StepSize, TemperedTransitions,
     TransitionKernel, Tunable,
 };
 use annealed::model::{
@@ -164,7 +164,7 @@ fn enumerated(
     beta: f64,
 ) -> Matrix {
     let ladder = Schedule::new(ladder.iter().copied()).unwrap();
-    let draws = 2 * ladder.steps() - 1;
+    let draws = 2 * ladder.stages() - 1;
     let kernel = TemperedTransitions::new(path, kernel, ladder).unwrap();
     let model = path.at(beta);
     let stage = Stage::new(1, &model, &model);
@@ -366,7 +366,7 @@ fn weights_on_coarse_schedules_are_unbiased() {
         assert_unbiased(&path, &kernel, 4, log_ratio);
         assert_unbiased(
             &path,
-            Then(Mala::new(0.5).unwrap(), &kernel),
+            Sequence(Mala::new(0.5).unwrap(), &kernel),
             4,
             log_ratio_of(&path),
         );

@@ -4,17 +4,18 @@
 //! `cargo test value_stability -- --nocapture` prints each run with a hash of all its bits, by which
 //! two builds on one machine can be compared to the last digit.
 
-use annealed::adaptive::StepSizeTuning;
-use annealed::ais::{Ais, PartialRun, Run};
+use annealed::adaptive::StepSizes;
+use annealed::ais::{Ais, Run, RunPart};
 use annealed::drift::{DriftModifiedLangevin, QuadratureModifier, RidgeGibbs, RidgePath, Sinusoid};
 use annealed::kernel::{
     CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, PersistentHmc, RandomWalkMetropolis,
-    Repeat, StepSize, Then, TransitionKernel, UnadjustedLangevin,
+    Repeat, Sequence, StepSize, TransitionKernel, UnadjustedLangevin,
 };
 use annealed::learned::{LearnedTransitions, Mean, Noise};
 use annealed::model::{FunctionModel, Gaussian, NormalizedModel};
 use annealed::path::{
-    AnnealingPath, Engine, GaussianPath, GeometricPath, MomentPath, MomentSplinePath, TemperedPath,
+    AnnealingPath, GaussianPath, GeometricPath, MomentPath, MomentSplinePath, SimdLevel,
+    TemperedPath,
 };
 use annealed::pilot::{
     BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, ScheduleOptimizer, VarOpt,
@@ -152,9 +153,9 @@ fn vector_kernels() {
         &run(&path, repeated, linear(20)),
         2.1174904665458314,
     );
-    let then = Then(Then(ula.clone(), hmc), Repeat::new(ula, 2).unwrap());
+    let then = Sequence(Sequence(ula.clone(), hmc), Repeat::new(ula, 2).unwrap());
     pin("then", &run(&path, then, linear(20)), 2.0326045786144817);
-    let tuning = StepSizeTuning::new(&path, walk.clone()).schedule(linear(40));
+    let tuning = StepSizes::new(&path, walk.clone()).schedule(linear(40));
     let tuned = tuning.acceptance(0.3).seed(7).run().unwrap().kernel;
     pin("tuned", &run(&path, tuned, linear(20)), 1.9453927894618168);
     let ais = Ais::new(&path, walk)
@@ -166,7 +167,7 @@ fn vector_kernels() {
     let parts = parts.into_iter().map(|range| ais.run_range(range).unwrap());
     pin(
         "merged",
-        &PartialRun::merge(parts).unwrap(),
+        &RunPart::merge(parts).unwrap(),
         2.0808777195146737,
     );
 }
@@ -216,7 +217,7 @@ fn gaussian_paths() {
         &run(&path, CoordinateGibbs::random_scan(), linear(20)),
         -0.19349594199701148,
     );
-    let then = Then(gibbs, Hmc::new(0.2, 2).unwrap());
+    let then = Sequence(gibbs, Hmc::new(0.2, 2).unwrap());
     pin(
         "gibbs, then hmc",
         &run(&path, then, linear(20)),
@@ -256,8 +257,8 @@ fn rbm_path<T: Scalar>() -> (BaseRate<T>, Rbm<T>) {
 fn rbms() {
     let (base, target) = rbm_path::<f32>();
     let path = RbmPath::new(base.clone(), target.clone()).unwrap();
-    for engine in Engine::ALL.into_iter().filter(|e| e.is_available()) {
-        let path = path.clone().with_engine(engine).unwrap();
+    for engine in SimdLevel::ALL.into_iter().filter(|e| e.is_available()) {
+        let path = path.clone().with_simd_level(engine).unwrap();
         let found = run(&path, BlockGibbs, linear(20));
         println!("{engine}: {:016x}", bits(&found));
         // Where a draw is close a unit may fall otherwise, and its chain goes another way.
@@ -268,7 +269,7 @@ fn rbms() {
             "{engine}: {difference:e} +- {error:e}"
         );
     }
-    let path = path.with_engine(Engine::Portable).unwrap();
+    let path = path.with_simd_level(SimdLevel::Portable).unwrap();
     pin(
         "rbm",
         &run(&path, BlockGibbs, linear(20)),
@@ -289,7 +290,7 @@ fn rbms() {
     let parts = parts.into_iter().map(|range| ais.run_range(range).unwrap());
     pin(
         "rbm, merged",
-        &PartialRun::merge(parts).unwrap(),
+        &RunPart::merge(parts).unwrap(),
         28.730777063043927,
     );
     let half = Rbm::new(
@@ -299,7 +300,7 @@ fn rbms() {
     );
     let models = vec![half.unwrap(), target];
     let spline = RbmPath::through(base, models, linear(2)).unwrap();
-    let spline = spline.with_engine(Engine::Portable).unwrap();
+    let spline = spline.with_simd_level(SimdLevel::Portable).unwrap();
     pin(
         "rbm, knots among the stages",
         &run(&spline, BlockGibbs, linear(20)),
@@ -312,7 +313,7 @@ fn rbms() {
     );
     let (base, target) = rbm_path::<f64>();
     let path = RbmPath::new(base, target).unwrap();
-    let path = path.with_engine(Engine::Portable).unwrap();
+    let path = path.with_simd_level(SimdLevel::Portable).unwrap();
     pin(
         "rbm, double",
         &run(&path, BlockGibbs, linear(20)),

@@ -4,7 +4,7 @@
 pub(crate) mod autoencoder;
 
 use annealed::ais::Ais;
-use annealed::kernel::{Hmc, Mala, Then, TransitionKernel, UnadjustedLangevin};
+use annealed::kernel::{Hmc, Mala, Sequence, TransitionKernel, UnadjustedLangevin};
 use annealed::learned::{
     AmortizedTransitions, ConditionalGaussian, Decoder, LearnedTransitions, Likelihood, Mean,
     Noise, Objective, Training, TrainingError, Transition,
@@ -213,8 +213,12 @@ fn imitations_of_too_few_chains_are_refused() {
 fn refinement_by_an_invariant_kernel_stays_unbiased() {
     let path = path();
     let flow = untrained(Mean::Gated { hidden: 8 }, 2, 4);
-    check(&path, Then(flow.clone(), Hmc::new(0.4, 3).unwrap()), 20_000);
-    check(&path, Then(Mala::new(0.5).unwrap(), flow), 20_000);
+    check(
+        &path,
+        Sequence(flow.clone(), Hmc::new(0.4, 3).unwrap()),
+        20_000,
+    );
+    check(&path, Sequence(Mala::new(0.5).unwrap(), flow), 20_000);
 }
 
 #[test]
@@ -293,7 +297,7 @@ fn trained_transitions_are_unbiased() {
         let trained = short(objective).train(flow, &path, &schedule()).unwrap();
         let flow = light_tailed(&trained.flow, 1.0);
         check(&path, flow.clone(), 20_000);
-        check(&path, Then(flow, Hmc::new(0.4, 3).unwrap()), 20_000);
+        check(&path, Sequence(flow, Hmc::new(0.4, 3).unwrap()), 20_000);
     }
 }
 
@@ -404,7 +408,7 @@ fn a_flow_of_another_dimension_than_the_path_is_an_error() {
     let ais = |path| Ais::new(path, flow.clone()).schedule(schedule());
     for error in [
         ais(&path).run().unwrap_err(),
-        Ais::new(&path, Then(flow.clone(), hmc))
+        Ais::new(&path, Sequence(flow.clone(), hmc))
             .schedule(schedule())
             .run()
             .unwrap_err(),

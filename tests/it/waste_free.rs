@@ -1,7 +1,7 @@
 //! Waste-free sequential Monte Carlo: unbiased islands, memory that goes along, figures of stages, errors.
 
 use annealed::Error;
-use annealed::ais::{Ais, PartialRun, Run};
+use annealed::ais::{Ais, Run, RunPart};
 use annealed::estimate::Warning;
 use annealed::kernel::{
     Invariant, NonFinite, PerChain, PersistentHmc, RandomWalkMetropolis, Stage, Step,
@@ -259,11 +259,11 @@ fn the_bits_depend_neither_on_threads_nor_on_parts() {
     }
     let ais = |ancestors| ais(&path, 5, 230, 50).waste_free(waste_free(ancestors));
     let parts = [100..230, 0..100].map(|range| ais(7).run_range(range).unwrap());
-    let merged = PartialRun::merge(parts).unwrap();
+    let merged = RunPart::merge(parts).unwrap();
     assert_eq!(merged.log_weights(), one.log_weights());
     assert_eq!(merged.stages(), one.stages());
     let different = [ais(7).run_range(0..100), ais(6).run_range(100..230)];
-    assert!(PartialRun::merge(different.map(Result::unwrap)).is_err());
+    assert!(RunPart::merge(different.map(Result::unwrap)).is_err());
 }
 
 #[test]
@@ -345,8 +345,8 @@ fn parts_go_through_json() {
     let ais = ais(&path, 5, 230, 50).waste_free(waste_free(7));
     let part = ais.run_range(0..230).unwrap();
     let text = serde_json::to_string(&part).unwrap();
-    let read: PartialRun<usize> = serde_json::from_str(&text).unwrap();
-    let (run, read) = (ais.run().unwrap(), PartialRun::merge([read]).unwrap());
+    let read: RunPart<usize> = serde_json::from_str(&text).unwrap();
+    let (run, read) = (ais.run().unwrap(), RunPart::merge([read]).unwrap());
     assert_eq!(run.estimate(), read.estimate());
     let text = serde_json::to_string(&run).unwrap();
     let again: Run<usize> = serde_json::from_str(&text).unwrap();

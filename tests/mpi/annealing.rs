@@ -9,7 +9,7 @@ use annealed::ais::{Ais, Merge, Progress, Recorder, Run, StoppedBy};
 use annealed::kernel::{Block, Metropolis, RandomWalkMetropolis, Stage};
 use annealed::model::{FunctionModel, Gaussian};
 use annealed::mpi::topology::Communicator;
-use annealed::path::{AnnealingPath, Engine, GeometricPath, Intermediate};
+use annealed::path::{AnnealingPath, GeometricPath, Intermediate, SimdLevel};
 use annealed::population::{Resampling, WasteFree};
 use annealed::rand::RngExt;
 use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath};
@@ -328,13 +328,13 @@ fn engines_that_differ(world: &dyn Communicator) {
     );
     let rbm = rbm.unwrap();
     let engine = match world.rank() + 1 == world.size() {
-        true => Engine::Portable,
-        false => Engine::best(),
+        true => SimdLevel::Portable,
+        false => SimdLevel::best(),
     };
     let path = RbmPath::new(BaseRate::uniform(3, 4).unwrap(), rbm).unwrap();
-    let path = path.with_engine(engine).unwrap();
+    let path = path.with_simd_level(engine).unwrap();
     let found = Ais::new(&path, BlockGibbs).chains(10).run_on(world);
-    match world.size() == 1 || Engine::best() == Engine::Portable {
+    match world.size() == 1 || SimdLevel::best() == SimdLevel::Portable {
         true => assert!(found.is_ok()),
         false => expect_settings(
             world,

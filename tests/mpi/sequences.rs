@@ -2,12 +2,12 @@
 
 use std::ops::ControlFlow;
 
-use annealed::adaptive::{Adaptation, Rounds};
+use annealed::adaptive::{AdaptiveSmc, Rounds};
 use annealed::ais::Progress;
 use annealed::kernel::{Hmc, RandomWalkMetropolis};
-use annealed::levels::Levels;
 use annealed::model::{FunctionModel, Gaussian};
 use annealed::mpi::topology::Communicator;
+use annealed::nested::NestedSmc;
 use annealed::path::TemperedPath;
 use nalgebra::DVector;
 
@@ -48,12 +48,12 @@ pub fn check(world: &dyn Communicator) {
     let walk = || RandomWalkMetropolis::new(0.5).unwrap();
     row!(
         world,
-        || Levels::new(&problem, walk())
+        || NestedSmc::new(&problem, walk())
             .islands(7)
             .chains(16)
             .moves(8)
             .kept(50),
-        |run: &annealed::levels::LevelsRun<_>| (
+        |run: &annealed::nested::NestedSmcRun<_>| (
             run.log_z(),
             run.standard_error(),
             run.states().to_vec()
@@ -62,11 +62,11 @@ pub fn check(world: &dyn Communicator) {
     let path = path();
     row!(
         world,
-        || Adaptation::new(&path, walk())
+        || AdaptiveSmc::new(&path, walk())
             .chains(100)
             .moves(2)
             .block_size(25),
-        |run: &annealed::adaptive::AdaptiveRun<_, _>| {
+        |run: &annealed::adaptive::AdaptiveSmcRun<_, _>| {
             (
                 run.second.log_z(),
                 run.evaluations(),

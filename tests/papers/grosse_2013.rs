@@ -238,7 +238,7 @@ proptest! {
         let [a, b] = &ends;
         let members: Vec<_> = knots.betas().iter().map(|&t| moment_average(a, b, t)).collect();
         let costs: Vec<f64> = members.windows(2).map(|p| linear_cost(&p[0], &p[1])).collect();
-        let steps = knots.steps() + more;
+        let steps = knots.stages() + more;
         let schedule = BinnedSchedule::new(knots.clone()).with_costs(&costs, steps).unwrap();
         let floor = 1e-3 * costs.iter().sum::<f64>() / costs.len() as f64;
         prop_assume!(costs.iter().all(|&cost| cost > floor));

@@ -179,7 +179,7 @@ proptest! {
     ) {
         let path = path_between(&ends);
         let start = Line { slope: 0.5, offset: 2.0, deviation: 0.5 };
-        let start = flow(&vec![[start; 2]; schedule.steps()]);
+        let start = flow(&vec![[start; 2]; schedule.stages()]);
         let bound = |flow: &LearnedTransitions| {
             mean_and_error(log_weights(&path, flow, &schedule, 2_000).into_iter())
         };

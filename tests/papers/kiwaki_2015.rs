@@ -5,7 +5,7 @@ use annealed::ais::Ais;
 use annealed::kernel::PerfectTransitions;
 use annealed::model::Gaussian;
 use annealed::path::{AnnealingPath, BetaDerivative, GaussianPath, GeometricPath, Intermediate};
-use annealed::pilot::Metric;
+use annealed::pilot::ScheduleMetric;
 use annealed::schedule::Schedule;
 use nalgebra::dvector;
 use proptest::prelude::*;
@@ -29,10 +29,10 @@ impl SmoothCost {
         sum.sum::<f64>().exp()
     }
 
-    fn metric(&self) -> Metric {
+    fn metric(&self) -> ScheduleMetric {
         let betas: Vec<f64> = (0..=GRID).map(|k| k as f64 / GRID as f64).collect();
         let values = betas.iter().map(|&beta| self.at(beta)).collect();
-        Metric::new(betas, values).unwrap()
+        ScheduleMetric::new(betas, values).unwrap()
     }
 
     /// `(a + b)^2 / 4ab` for the least and the largest root of g between two betas: at most so much dearer than
@@ -100,12 +100,12 @@ proptest! {
         prop_assert!((variance(&schedule) - sum).abs() < 1e-12 * (1.0 + sum));
         // Each step in n equal ones, K = n times as many: the error of K Var falls as 1/K.
         let betas: Vec<f64> = (0..=400).map(|k| f64::from(k) / 400.0).collect();
-        let metric = Metric::new(betas.clone(), betas.iter().map(|&beta| g(beta)).collect()).unwrap();
+        let metric = ScheduleMetric::new(betas.clone(), betas.iter().map(|&beta| g(beta)).collect()).unwrap();
         let action = metric.action(&schedule);
         let refined = |n: usize| {
             let pieces = schedule.betas()[1..].iter().map(|&end| (n, end));
             let fine = Schedule::piecewise_linear(&pieces.collect::<Vec<_>>()).unwrap();
-            fine.steps() as f64 * variance(&fine)
+            fine.stages() as f64 * variance(&fine)
         };
         let extrapolated = 2.0 * refined(100) - refined(50);
         prop_assert!((extrapolated / action - 1.0).abs() < 2e-3, "{extrapolated} {action}");
@@ -116,7 +116,7 @@ proptest! {
     fn the_optimum_moves_at_constant_cost(cost in smooth_cost(6.0), steps in 50..400usize) {
         let metric = cost.metric();
         let schedule = metric.schedule(steps).unwrap();
-        prop_assert_eq!(schedule.steps(), steps);
+        prop_assert_eq!(schedule.stages(), steps);
         let length = metric.length();
         for b in schedule.betas().windows(2) {
             let speed = steps as f64 * (b[1] - b[0]);
@@ -136,10 +136,10 @@ proptest! {
     ) {
         let last = (logs.len() - 1) as f64;
         let betas = (0..logs.len()).map(|k| k as f64 / last).collect();
-        let metric = Metric::new(betas, logs.iter().map(|x| x.exp()).collect()).unwrap();
+        let metric = ScheduleMetric::new(betas, logs.iter().map(|x| x.exp()).collect()).unwrap();
         let least = metric.length().powi(2) * (1.0 - 1e-12);
         prop_assert!(least <= metric.action(&schedule));
-        prop_assert!(least <= metric.action(&metric.schedule(schedule.steps()).unwrap()));
+        prop_assert!(least <= metric.action(&metric.schedule(schedule.stages()).unwrap()));
     }
 
     /// `J -> (int sqrt(g) dbeta)^2` along the optimum as its stages become short: what a stage pays beyond its
@@ -181,7 +181,7 @@ fn the_fixed_point_needs_a_mild_cost() {
             .iter()
             .map(|beta| 0.5 * ((ratio - 1.0) / precision(beta)).powi(2));
         let costs = costs.collect();
-        Metric::new(betas, costs).unwrap()
+        ScheduleMetric::new(betas, costs).unwrap()
     };
     let solve = |ratio, damping, iterations| {
         let found = fixed_point(&metric(ratio), 1_000, damping, iterations)?;
@@ -208,7 +208,7 @@ const RESOLUTION: usize = 1_000;
 /// right-hand side (Kiwaki 2015, Section 5), each iterate mixed with the one before.
 /// `None` where the betas grow beyond bounds or keep changing.
 fn fixed_point(
-    metric: &Metric,
+    metric: &ScheduleMetric,
     steps: usize,
     damping: f64,
     max_iterations: usize,
@@ -238,7 +238,7 @@ fn fixed_point(
 }
 
 /// g between the points where it is known.
-fn cost_at(metric: &Metric, beta: f64) -> f64 {
+fn cost_at(metric: &ScheduleMetric, beta: f64) -> f64 {
     let (betas, values) = (metric.betas(), metric.values());
     let right = betas
         .partition_point(|knot| *knot <= beta)
@@ -248,7 +248,7 @@ fn cost_at(metric: &Metric, beta: f64) -> f64 {
 }
 
 /// Integrates the right-hand side twice, with ends pinned to 0 and 1.
-fn iterate(metric: &Metric, betas: &[f64]) -> Vec<f64> {
+fn iterate(metric: &ScheduleMetric, betas: &[f64]) -> Vec<f64> {
     let last = betas.len() - 1;
     let width = 1.0 / last as f64;
     // beta'^2 (log g)'(beta), from the change of log g over each interval.
@@ -290,13 +290,13 @@ fn a_limit_of_the_speed_cures_a_leap() {
         }
     };
     let values = betas.iter().map(found).collect();
-    let leaping = Metric::new(betas.clone(), values)
+    let leaping = ScheduleMetric::new(betas.clone(), values)
         .unwrap()
         .schedule(steps)
         .unwrap();
     let limited = leaping.with_speed_limit(3.0).unwrap();
 
-    let g = Metric::new(betas, vec![256.0; GRID + 1]).unwrap();
+    let g = ScheduleMetric::new(betas, vec![256.0; GRID + 1]).unwrap();
     let linear = g.action(&Schedule::linear(steps).unwrap());
     assert!(g.action(&limited) <= 3.0 * linear);
     let ratio = g.action(&leaping) / g.action(&limited);
@@ -318,7 +318,7 @@ fn a_limit_of_the_speed_cures_a_leap() {
 #[test]
 fn at_a_few_stages_equal_lengths_may_pay_more_than_equal_steps() {
     let betas = vec![0.0, 0.25, 0.5, 0.75, 1.0];
-    let metric = Metric::new(betas, vec![1.0, 1_000.0, 316.0, 1_000.0, 1.0]).unwrap();
+    let metric = ScheduleMetric::new(betas, vec![1.0, 1_000.0, 316.0, 1_000.0, 1.0]).unwrap();
     let linear = metric.action(&Schedule::linear(4).unwrap());
     let ratio = metric.action(&metric.schedule(4).unwrap()) / linear;
     assert!((ratio - 1.0238).abs() < 1e-4, "{ratio}");

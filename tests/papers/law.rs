@@ -12,7 +12,7 @@ use rand::rand_core::TryRng;
 const ULP: f64 = 1.0 / (1_u64 << 53) as f64;
 
 /// What follows on the draws that were made.
-pub enum Law<S> {
+pub enum StandardLaw<S> {
     /// No further draw.
     Outcome(S),
     /// An even choice.
@@ -58,11 +58,14 @@ impl TryRng for Script<'_> {
 }
 
 /// The law of what the procedure returns, whose choices are among so many, or a divisor of it.
-pub fn law<S: PartialEq>(choices: usize, procedure: impl Fn(&mut Script<'_>) -> S) -> Law<S> {
+pub fn law<S: PartialEq>(
+    choices: usize,
+    procedure: impl Fn(&mut Script<'_>) -> S,
+) -> StandardLaw<S> {
     Search { choices, procedure }.law_after(&[])
 }
 
-impl<S> Law<S> {
+impl<S> StandardLaw<S> {
     /// Calls `visit` with each outcome and its probability, more than once with some.
     pub fn for_each(&self, visit: &mut impl FnMut(&S, f64)) {
         self.visit(1.0, visit);
@@ -104,24 +107,29 @@ impl<S: PartialEq, F: Fn(&mut Script<'_>) -> S> Search<F> {
     }
 
     /// The law given the first draws.
-    fn law_after(&self, given: &[f64]) -> Law<S> {
+    fn law_after(&self, given: &[f64]) -> StandardLaw<S> {
         let (outcome, asked) = self.run(given);
         let with = |draw| self.law_after(&[given, &[draw]].concat());
         match asked.get(given.len()) {
-            None => Law::Outcome(outcome),
+            None => StandardLaw::Outcome(outcome),
             Some(Draw::Choice) => {
                 let choices = 0..self.choices;
-                Law::Choice(choices.map(|i| with(choice(i, self.choices))).collect())
+                StandardLaw::Choice(choices.map(|i| with(choice(i, self.choices))).collect())
             }
             Some(Draw::Uniform) => {
                 let last = 1.0 - ULP;
-                Law::Uniform(self.pieces(given, (0.0, with(0.0)), (last, with(last))))
+                StandardLaw::Uniform(self.pieces(given, (0.0, with(0.0)), (last, with(last))))
             }
         }
     }
 
     /// The pieces between two values of the next draw, at which the laws are those given.
-    fn pieces(&self, given: &[f64], low: (f64, Law<S>), high: (f64, Law<S>)) -> Vec<(f64, Law<S>)> {
+    fn pieces(
+        &self,
+        given: &[f64],
+        low: (f64, StandardLaw<S>),
+        high: (f64, StandardLaw<S>),
+    ) -> Vec<(f64, StandardLaw<S>)> {
         let Some(tail) = difference(&low.1, &high.1) else {
             return vec![(high.0 + ULP, high.1)];
         };
@@ -144,15 +152,15 @@ impl<S: PartialEq, F: Fn(&mut Script<'_>) -> S> Search<F> {
 }
 
 /// Further draws on which the outcomes of two laws differ.
-fn difference<S: PartialEq>(a: &Law<S>, b: &Law<S>) -> Option<Vec<f64>> {
+fn difference<S: PartialEq>(a: &StandardLaw<S>, b: &StandardLaw<S>) -> Option<Vec<f64>> {
     let then = |draw: f64, a, b| Some([&[draw][..], &difference(a, b)?].concat());
     match (a, b) {
-        (Law::Outcome(a), Law::Outcome(b)) => (a != b).then(Vec::new),
-        (Law::Choice(a), Law::Choice(b)) => {
+        (StandardLaw::Outcome(a), StandardLaw::Outcome(b)) => (a != b).then(Vec::new),
+        (StandardLaw::Choice(a), StandardLaw::Choice(b)) => {
             let mut pairs = a.iter().zip(b).enumerate();
             pairs.find_map(|(i, (law_a, law_b))| then(choice(i, a.len()), law_a, law_b))
         }
-        (Law::Uniform(a), Law::Uniform(b)) => {
+        (StandardLaw::Uniform(a), StandardLaw::Uniform(b)) => {
             let mut start = 0.0;
             let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
             while let (Some((end_a, law_a)), Some((end_b, law_b))) = (a.peek(), b.peek()) {

@@ -5,12 +5,12 @@
 //! identity agree to rounding. What a kernel does to a block of chains as a whole is compared with them.
 
 use annealed::kernel::{
-    Block, CoordinateGibbs, Metropolis, Mixture, PerfectTransitions, Repeat, Stage,
-    SymmetricProposal, TemperedTransitions, Then, TransitionKernel,
+    Block, CoordinateGibbs, Metropolis, Mixture, PerfectTransitions, Repeat, Sequence, Stage,
+    SymmetricProposal, TemperedTransitions, TransitionKernel,
 };
 use annealed::model::{Bernoulli, Sampleable, UnnormalizedModel};
 use annealed::path::{
-    AnnealingPath, Engine, GeometricPath, Intermediate, MomentSplinePath, TemperedPath,
+    AnnealingPath, GeometricPath, Intermediate, MomentSplinePath, SimdLevel, TemperedPath,
 };
 use annealed::rbm::{BaseRate, BlockGibbs, RbmPath, Scalar};
 use annealed::schedule::Schedule;
@@ -144,7 +144,7 @@ proptest! {
         prop_assert!(bias(&path, CoordinateGibbs::reversed(), &schedule, 2) < 1.0);
         prop_assert!(bias(&path, CoordinateGibbs::random_scan(), &schedule, 2) < 1.0);
         prop_assert!(bias(&path, PerfectTransitions, &schedule, 2) < 1.0);
-        prop_assert!(bias(&path, Then(&flips, gibbs), &schedule, 2) < 1.0);
+        prop_assert!(bias(&path, Sequence(&flips, gibbs), &schedule, 2) < 1.0);
         prop_assert!(bias(&path, Repeat::new(gibbs, 2).unwrap(), &schedule, 2) < 1.0);
         prop_assert!(bias(&path, Mixture::new(0.3, &flips, gibbs).unwrap(), &schedule, 2) < 1.0);
     }
@@ -158,7 +158,7 @@ proptest! {
             prop_assert!(block_moves_as_chains_do(&path, &flips, betas, 3));
             prop_assert!(block_moves_as_chains_do(&path, &CoordinateGibbs::random_scan(), betas, 3));
             prop_assert!(block_moves_as_chains_do(&path, &PerfectTransitions, betas, 3));
-            prop_assert!(block_moves_as_chains_do(&path, &Then(&flips, gibbs), betas, 3));
+            prop_assert!(block_moves_as_chains_do(&path, &Sequence(&flips, gibbs), betas, 3));
             let repeat = Repeat::new(&flips, 2).unwrap();
             prop_assert!(block_moves_as_chains_do(&path, &repeat, betas, 3));
             let mixture = Mixture::new(0.3, &flips, gibbs).unwrap();
@@ -272,9 +272,9 @@ proptest! {
         let beta = schedule.betas()[1];
         let ends = (double.at(0.0), double.at(beta));
         let moves = transitions(&BlockGibbs, Stage::new(1, &ends.0, &ends.1), 3);
-        for engine in Engine::ALL.into_iter().filter(|engine| engine.is_available()) {
-            let double = double.clone().with_engine(engine).unwrap();
-            let single = single.clone().with_engine(engine).unwrap();
+        for engine in SimdLevel::ALL.into_iter().filter(|engine| engine.is_available()) {
+            let double = double.clone().with_simd_level(engine).unwrap();
+            let single = single.clone().with_simd_level(engine).unwrap();
             for error in [
                 error_of_weights(&double, &schedule, moments),
                 error_of_weights(&single, &schedule, moments),

@@ -146,7 +146,7 @@ pub fn bent_path(bits: usize, holes: bool) -> impl Strategy<Value = BentPath> {
         table(bits, holes),
     )
         .prop_map(|(knots, mut tables, target)| {
-            tables[knots.steps()] = target;
+            tables[knots.stages()] = target;
             BentPath { knots, tables }
         })
 }
@@ -164,7 +164,7 @@ impl AnnealingPath for BentPath {
         let betas = self.knots.betas();
         let left = betas
             .partition_point(|&knot| knot <= beta)
-            .min(self.knots.steps())
+            .min(self.knots.stages())
             - 1;
         let share = (beta - betas[left]) / (betas[left + 1] - betas[left]);
         let ends = self.tables[left].log_densities.iter();

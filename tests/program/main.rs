@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use annealed::ais::PartialRun;
+use annealed::ais::RunPart;
 use annealed::prelude::*;
 use serde_json::Value;
 
@@ -260,7 +260,7 @@ fn runs_over_other_states_are_merged_too() -> annealed::Result<()> {
     let ais = Ais::new(&path, RandomWalkMetropolis::new(0.5)?).chains(300);
     let save = |name: &str, text: String| fs::write(folder.file(name), text).unwrap();
     for (part, range) in ais.ranges(2)?.into_iter().enumerate() {
-        let part_run: PartialRun<_> = ais.run_range(range)?;
+        let part_run: RunPart<_> = ais.run_range(range)?;
         save(
             &format!("{part}.json"),
             serde_json::to_string(&part_run).unwrap(),
@@ -278,8 +278,8 @@ fn runs_over_other_states_are_merged_too() -> annealed::Result<()> {
     assert_eq!(parts["log_z"].as_f64(), Some(run.log_z()));
     assert_eq!(whole["log_z"].as_f64(), Some(run.log_z()));
     let saved = fs::read_to_string(folder.file("saved.json")).unwrap();
-    let saved: PartialRun<DVector<f64>> = serde_json::from_str(&saved).unwrap();
-    assert_eq!(PartialRun::merge([saved])?.states(), run.states());
+    let saved: RunPart<DVector<f64>> = serde_json::from_str(&saved).unwrap();
+    assert_eq!(RunPart::merge([saved])?.states(), run.states());
     Ok(())
 }
 

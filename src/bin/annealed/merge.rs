@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use annealed::ais::PartialRun;
+use annealed::ais::RunPart;
 use annealed::estimate::{Estimate, Warning};
 use annealed::prelude::Run;
 use annealed::{Error, Result};
@@ -29,12 +29,12 @@ pub struct Options {
 
 /// Merges the files; returns what to print.
 pub fn merge(options: &Options) -> Result<String> {
-    let mut seeds = BTreeMap::<u64, Vec<PartialRun<State>>>::new();
+    let mut seeds = BTreeMap::<u64, Vec<RunPart<State>>>::new();
     for file in &options.files {
         let part = saved::read(file)?;
         seeds.entry(part.seed()).or_default().push(part);
     }
-    let runs = seeds.into_values().map(PartialRun::merge);
+    let runs = seeds.into_values().map(RunPart::merge);
     let runs: Vec<Run<State>> = runs.collect::<Result<_>>()?;
     let estimate = Run::pooled(&runs)?;
     let start = options.files.iter().find_map(|file| saved::start_of(file));

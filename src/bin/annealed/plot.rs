@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use annealed::ais::PartialRun;
+use annealed::ais::RunPart;
 use annealed::prelude::Run;
 use annealed::{Result, plot};
 use clap::Args;
@@ -25,7 +25,7 @@ pub struct Options {
 
 /// Draws the files; there is nothing to print.
 pub fn plot(options: &Options) -> Result<String> {
-    let read = |file: &PathBuf| PartialRun::merge([saved::read(file)?]);
+    let read = |file: &PathBuf| RunPart::merge([saved::read(file)?]);
     let runs: Vec<Run<State>> = options.files.iter().map(read).collect::<Result<_>>()?;
     let names = options.files.iter().map(|file| name(file));
     let names: Vec<String> = names.collect();

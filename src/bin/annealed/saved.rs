@@ -1,9 +1,9 @@
-//! Saved runs and parts of runs: JSON, as `serde_json` writes a `PartialRun` or a `Run` of the library.
+//! Saved runs and parts of runs: JSON, as `serde_json` writes a `RunPart` or a `Run` of the library.
 
 use std::fs;
 use std::path::Path;
 
-use annealed::ais::PartialRun;
+use annealed::ais::RunPart;
 use annealed::prelude::Run;
 use annealed::rbm::Start;
 use annealed::{Error, Result};
@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 pub type State = Box<RawValue>;
 
 /// Reads a run, or a part of one.
-pub fn read<S: DeserializeOwned>(file: &Path) -> Result<PartialRun<S>> {
+pub fn read<S: DeserializeOwned>(file: &Path) -> Result<RunPart<S>> {
     let text = fs::read_to_string(file).map_err(|error| Error::io(file, error))?;
     if let Ok(run) = serde_json::from_str::<Run<S>>(&text) {
         return Ok(run.into());
@@ -25,7 +25,7 @@ pub fn read<S: DeserializeOwned>(file: &Path) -> Result<PartialRun<S>> {
 }
 
 /// Writes a run, with the start that a search found for it.
-pub fn write(file: &Path, part: &PartialRun<impl Serialize>, start: Option<&Start>) -> Result<()> {
+pub fn write(file: &Path, part: &RunPart<impl Serialize>, start: Option<&Start>) -> Result<()> {
     let part = text(file, part)?;
     let Some(start) = start else {
         return put(file, &part);

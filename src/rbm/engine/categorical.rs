@@ -2,7 +2,7 @@
 
 use nalgebra::DMatrix;
 
-use crate::num::{Available, vectorized};
+use crate::num::{Simd, vectorized};
 use crate::random::{LANES, Lanes};
 use crate::rbm::Scalar;
 use crate::rbm::engine::elementwise::{Positions, exp_nonpositive};
@@ -14,7 +14,7 @@ use crate::rbm::engine::product::{Inputs, Weights};
 /// of its segment a model has the factor `(1/C) sum_c exp((1 - t) x_c)`.
 #[derive(Debug, Clone)]
 pub(crate) struct Categorical<T> {
-    engine: Available,
+    engine: Simd,
     /// `theta`, in the form of products with visible units.
     up: Weights<T>,
     /// `theta`: for each panel of visible units a row of each component.
@@ -42,7 +42,7 @@ pub(crate) struct CategoricalBuffers<T> {
 
 impl<T: Scalar> Categorical<T> {
     /// From `theta` (D x C) and `lambda` (C).
-    pub(crate) fn new(engine: Available, theta: &DMatrix<T>, lambda: &[f64]) -> Self {
+    pub(crate) fn new(engine: Simd, theta: &DMatrix<T>, lambda: &[f64]) -> Self {
         let (visible, components) = theta.shape();
         let mut logits = vec![Row::zero(); visible.div_ceil(WIDTH) * components];
         for (c, theta) in theta.column_iter().enumerate() {

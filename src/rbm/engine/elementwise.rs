@@ -246,7 +246,7 @@ mod tests {
     use rand::SeedableRng;
     use rand_xoshiro::Xoshiro256PlusPlus;
 
-    use crate::num::Available;
+    use crate::num::Simd;
     use crate::random::Lanes;
     use crate::rbm::engine::layers::Words;
     use crate::rbm::scalar::sealed::Elementwise;
@@ -318,7 +318,7 @@ mod tests {
     fn count_on<T: Scalar>(logit: f64, panels: usize) -> usize {
         let logits = Row([[T::nearest(logit); LANES]; WIDTH / LANES]);
         let (mut words, mut on) = (Words::default(), 0);
-        for words in words.draw::<T>(Available::best(), &mut lanes(), panels) {
+        for words in words.draw::<T>(Simd::best(), &mut lanes(), panels) {
             let mut units = [2; WIDTH];
             draw_units::<T, true>(&logits, words, &mut units);
             assert!(units.iter().all(|&unit| unit <= 1), "not a unit");
@@ -372,10 +372,7 @@ mod tests {
                 let s = start.0[1][5].as_();
                 gain.0[1][5] = T::nearest(x) - start.0[1][5];
                 let (mut units, mut sums) = ([0; WIDTH], [T::zero(); LANES]);
-                let words = words
-                    .draw::<T>(Available::best(), &mut lanes, 1)
-                    .next()
-                    .unwrap();
+                let words = words.draw::<T>(Simd::best(), &mut lanes, 1).next().unwrap();
                 let ends = (0.95 - slope, 0.95);
                 let t = Positions::new(ends.0, ends.1);
                 weigh_and_draw::<_, true>(&start, &gain, t, words, &mut units, &mut sums);

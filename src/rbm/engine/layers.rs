@@ -1,7 +1,7 @@
 //! Units of one layer, numbers for a panel of outputs, and random bits, for many chains at once.
 
 use crate::error::demand_dimension;
-use crate::num::Available;
+use crate::num::Simd;
 use crate::random::{LANES, Lanes};
 use crate::rbm::Scalar;
 
@@ -228,7 +228,7 @@ impl Words {
     /// Draws new words for one panel and returns a slice for each of so many chains.
     pub(crate) fn draw<T: Scalar>(
         &mut self,
-        engine: Available,
+        engine: Simd,
         lanes: &mut Lanes,
         chains: usize,
     ) -> impl Iterator<Item = &[[u32; LANES]]> {

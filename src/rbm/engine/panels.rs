@@ -11,7 +11,7 @@
 
 use nalgebra::DMatrix;
 
-use crate::num::{Available, vectorized};
+use crate::num::{Simd, vectorized};
 use crate::rbm::Scalar;
 use crate::rbm::engine::layers::{LINE, Layer, Row, WIDTH};
 
@@ -110,7 +110,7 @@ impl<T: Scalar> Panels<T> {
     /// `W u` for the outputs of one panel and each chain. `tables` is a buffer.
     pub(crate) fn multiply(
         &self,
-        engine: Available,
+        engine: Simd,
         panel: usize,
         units: &ActiveUnits,
         tables: &mut Vec<Row<T>>,
@@ -129,7 +129,7 @@ impl<T: Scalar> Panels<T> {
 }
 
 impl ActiveUnits {
-    pub(crate) fn read(&mut self, engine: Available, layer: &Layer) {
+    pub(crate) fn read(&mut self, engine: Simd, layer: &Layer) {
         self.chains = layer.chains();
         self.words.resize(layer.width() * layer.chains(), 0);
         vectorized!(engine, FUSED, {

@@ -1,6 +1,6 @@
 //! Products of a weight matrix with a layer of 0/1 units, by the engine that was chosen.
 
-use crate::num::{Available, Engine};
+use crate::num::{Simd, SimdLevel};
 use crate::rbm::Scalar;
 use crate::rbm::engine::layers::{Layer, Row};
 use crate::rbm::engine::panels::{ActiveUnits, Panels, WeightMatrix};
@@ -10,7 +10,7 @@ use crate::rbm::engine::tiles::TiledWeights;
 /// A weight matrix W (outputs x inputs) in the form that an engine needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Weights<T> {
-    engine: Available,
+    engine: Simd,
     form: Form<T>,
 }
 
@@ -21,14 +21,14 @@ enum Form<T> {
 }
 
 /// Whether an engine multiplies by tiles.
-fn by_tiles<T: Scalar>(engine: Available) -> bool {
-    engine.get() == Engine::Amx && T::FIXED_POINT
+fn by_tiles<T: Scalar>(engine: Simd) -> bool {
+    engine.get() == SimdLevel::Amx && T::FIXED_POINT
 }
 
 /// The units of a layer, made ready for products by an engine.
 #[derive(Debug)]
 pub(crate) struct Inputs<'a, T> {
-    engine: Available,
+    engine: Simd,
     units: &'a Layer,
     buffers: &'a mut ProductBuffers<T>,
     registers: Option<TileRegisters>,
@@ -42,11 +42,7 @@ pub(crate) struct ProductBuffers<T> {
 }
 
 impl<'a, T: Scalar> Inputs<'a, T> {
-    pub(crate) fn new(
-        engine: Available,
-        units: &'a Layer,
-        buffers: &'a mut ProductBuffers<T>,
-    ) -> Self {
+    pub(crate) fn new(engine: Simd, units: &'a Layer, buffers: &'a mut ProductBuffers<T>) -> Self {
         let registers = if by_tiles::<T>(engine) {
             TileRegisters::configure()
         } else {
@@ -68,14 +64,14 @@ impl<'a, T: Scalar> Inputs<'a, T> {
 }
 
 impl<T: Scalar> Weights<T> {
-    pub(crate) fn new(engine: Available, matrix: WeightMatrix<'_, T>) -> Self {
+    pub(crate) fn new(engine: Simd, matrix: WeightMatrix<'_, T>) -> Self {
         let mut weights = Self::empty(engine);
         weights.set(matrix);
         weights
     }
 
     /// Without weights.
-    pub(crate) fn empty(engine: Available) -> Self {
+    pub(crate) fn empty(engine: Simd) -> Self {
         let form = if by_tiles::<T>(engine) {
             Form::Tiles(TiledWeights::default())
         } else {
@@ -159,7 +155,7 @@ mod tests {
 
     /// All ways through a product against double precision: sizes that fill no register, no tile
     /// and no table, few active units and many, chains that fill no group.
-    fn check<T: Scalar>(engine: Available, tolerance: f64) {
+    fn check<T: Scalar>(engine: Simd, tolerance: f64) {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
         let sizes = [
             (1, 1),
@@ -199,7 +195,10 @@ mod tests {
 
     #[test]
     fn every_engine_multiplies_to_the_precision_of_its_numbers() {
-        for engine in Engine::ALL.into_iter().filter_map(|e| e.available().ok()) {
+        for engine in SimdLevel::ALL
+            .into_iter()
+            .filter_map(|e| e.available().ok())
+        {
             check::<f32>(engine, 4e-7);
             check::<f64>(engine, 1e-15);
         }

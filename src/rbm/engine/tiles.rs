@@ -5,7 +5,7 @@
 //! and written in three signed digits of base 256. The sums over inputs are then exact, and a weight is off by at most
 //! 6e-8 of w: what single precision would make of a sum of that size.
 
-use crate::num::{Available, vectorized};
+use crate::num::{Simd, vectorized};
 use crate::rbm::Scalar;
 use crate::rbm::engine::layers::{GROUP, LINE, Layer, Row, WIDTH};
 use crate::rbm::engine::panels::WeightMatrix;
@@ -76,7 +76,7 @@ impl TiledWeights {
     /// `W u` for the outputs of one panel and each chain, 0 in the padding.
     pub(crate) fn multiply<T: Scalar>(
         &self,
-        engine: Available,
+        engine: Simd,
         registers: &TileRegisters,
         panel: usize,
         units: &Layer,

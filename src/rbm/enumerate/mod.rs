@@ -8,7 +8,7 @@ use std::ops::Range;
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
-use crate::num::Available;
+use crate::num::Simd;
 use crate::rbm::engine::add_scaled;
 use crate::rbm::model::draw_all;
 use crate::rbm::{Rbm, Scalar};
@@ -114,7 +114,7 @@ impl Enumeration {
     ) -> Vec<A> {
         map_chunks(self.chunks(), |task, chunks| {
             let mut accumulator = start(task);
-            let mut block = StateBlock::new(Available::best(), &self.low);
+            let mut block = StateBlock::new(Simd::best(), &self.low);
             for chunk in chunks {
                 self.walk(chunk, &mut block, |state, block| {
                     visit(&mut accumulator, state, block);

@@ -10,7 +10,7 @@
 
 use nalgebra::{DMatrix, DVector};
 
-use crate::num::{Available, vectorized};
+use crate::num::{Simd, vectorized};
 use crate::rbm::engine::exp_nonpositive;
 
 /// The largest number of low units.
@@ -68,7 +68,7 @@ impl LowUnits {
 /// The states that agree in all units but the low ones.
 #[derive(Debug)]
 pub(crate) struct StateBlock {
-    engine: Available,
+    engine: Simd,
     /// `1 / max(1, e^y)`, for each unit of the other layer.
     off: Vec<f64>,
     /// `e^y / max(1, e^y)`, for each unit of the other layer.
@@ -81,7 +81,7 @@ pub(crate) struct StateBlock {
 
 impl StateBlock {
     /// A block for any engine. All give the same bits, because nothing is fused.
-    pub(crate) fn new(engine: Available, low: &LowUnits) -> Self {
+    pub(crate) fn new(engine: Simd, low: &LowUnits) -> Self {
         Self {
             engine,
             off: vec![1.0; low.factors.len()],
@@ -274,14 +274,14 @@ fn sum(terms: &[f64; STATES]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::num::Engine;
+    use crate::num::SimdLevel;
 
     #[test]
     fn every_engine_gives_the_same_bits() {
         let weights = DMatrix::from_fn(101, 6, |i, k| ((7 * i + 3 * k) % 11) as f64 * 0.4 - 1.7);
         let activation = DVector::from_fn(101, |i, _| (i as f64).sin() * 9.0);
         let low = LowUnits::new(&weights, &DVector::from_element(6, 0.3));
-        let evaluated = |engine: Engine| {
+        let evaluated = |engine: SimdLevel| {
             let mut block = StateBlock::new(engine.available().unwrap(), &low);
             block.evaluate(&low, &activation, 0.7);
             let p = block.relative(block.highest());
@@ -289,9 +289,9 @@ mod tests {
             block.add_means(&low, &p, &mut sums, &mut total);
             (block.log_f, p, sums, total)
         };
-        let portable = evaluated(Engine::Portable);
+        let portable = evaluated(SimdLevel::Portable);
         assert!(portable.0.iter().all(|log_f| log_f.is_finite()) && portable.3[0] > 0.0);
-        for engine in Engine::ALL.into_iter().filter(|e| e.is_available()) {
+        for engine in SimdLevel::ALL.into_iter().filter(|e| e.is_available()) {
             assert_eq!(evaluated(engine), portable, "{engine}");
         }
     }

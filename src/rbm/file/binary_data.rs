@@ -58,7 +58,7 @@ impl BinaryData {
         let of_data = || Binarization::of(array.values());
         let assumed = match layout.rule {
             Some(_) if array.values().any(f64::is_nan) => return Err("NaN among the data".into()),
-            Some(Rule::From(threshold)) => Binarization::Given(threshold),
+            Some(Rule::From(threshold)) => Binarization::Provided(threshold),
             Some(Rule::Drawn(seed)) => of_data()?.drawn(seed),
             None => of_data()?,
         };
@@ -169,7 +169,7 @@ pub enum Binarization {
     /// The numbers are fractions from 0 to 1, on both sides of 1/2; units are on from 1/2.
     Fractions,
     /// A threshold was given ([`DataLayout::threshold`](crate::rbm::DataLayout::threshold)).
-    Given(f64),
+    Provided(f64),
     /// Units were drawn with their grey values as probabilities ([`DataLayout::drawn`](crate::rbm::DataLayout::drawn)).
     Drawn {
         /// The seed by which they were drawn.
@@ -187,7 +187,7 @@ impl Binarization {
             Self::BlackAndWhite => 255.0,
             Self::Bytes => 128.0,
             Self::Fractions => 0.5,
-            Self::Given(threshold) => threshold,
+            Self::Provided(threshold) => threshold,
             Self::Drawn { seed, white } => {
                 let mut rng = stream(seed, Purpose::Data, 0);
                 return Box::new(move || white * rng.sample::<f64, _>(OpenClosed01));
@@ -236,7 +236,7 @@ impl Display for Binarization {
             Self::BlackAndWhite => f.write_str("0 and 255, on at 255"),
             Self::Bytes => f.write_str("integers from 0 to 255, on from 128"),
             Self::Fractions => f.write_str("fractions from 0 to 1, on from 0.5"),
-            Self::Given(threshold) => write!(f, "on from {threshold}"),
+            Self::Provided(threshold) => write!(f, "on from {threshold}"),
             Self::Drawn { seed, white } => {
                 write!(
                     f,

@@ -46,8 +46,8 @@ impl<T: Scalar> RbmPath<T> {
     ) -> Result<Self> {
         let from = base.moments();
         let mut rbm = base.to_rbm()?;
-        let mut models = Vec::with_capacity(knots.steps());
-        for &beta in &knots.betas()[1..knots.steps()] {
+        let mut models = Vec::with_capacity(knots.stages());
+        for &beta in &knots.betas()[1..knots.stages()] {
             rbm = matching.match_moments(&rbm, &from.average(moments, beta)?)?;
             models.push(rbm.cast()?);
         }
@@ -129,11 +129,11 @@ impl<T: Scalar> RbmPath<T> {
     ///     knots.betas().iter().map(|&beta| path.at(beta).to_rbm()?.exact_moments()).collect();
     /// let costs = path.joint_costs(&knots, &moments?)?;
     /// let schedule = BinnedSchedule::new(knots).with_costs(&costs, 1_000)?;
-    /// assert_eq!(schedule.steps(), 1_000);
+    /// assert_eq!(schedule.stages(), 1_000);
     /// # Ok::<(), annealed::Error>(())
     /// ```
     pub fn joint_costs(&self, knots: &Schedule, moments: &[RbmMoments]) -> Result<Vec<f64>> {
-        Error::check_dimension("moments at the knots", moments.len(), knots.steps() + 1)?;
+        Error::check_dimension("moments at the knots", moments.len(), knots.stages() + 1)?;
         let target = self.target();
         for moments in moments {
             moments.check_shape(target.hidden_units(), target.visible_units())?;
@@ -144,7 +144,7 @@ impl<T: Scalar> RbmPath<T> {
         let change = |j: usize, k: usize| {
             rbms[k].mean_energy(&moments[j + 1]) - rbms[k].mean_energy(&moments[j])
         };
-        let segments = 0..knots.steps();
+        let segments = 0..knots.stages();
         Ok(segments
             .map(|j| 0.5 * (change(j, j) - change(j, j + 1)))
             .collect())

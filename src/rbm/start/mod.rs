@@ -220,7 +220,7 @@ impl<T: Scalar> Candidate<T> {
         Ok(Self {
             name: name.to_owned(),
             base,
-            stages: run.schedule().steps(),
+            stages: run.schedule().stages(),
             chains: run.chains(),
             log_z: run.log_z(),
             standard_error: run.standard_error(),

@@ -5,7 +5,7 @@ use std::time::Instant;
 use rand::Rng;
 
 use crate::ais::{Ais, Run};
-use crate::num::{Engine, setters};
+use crate::num::{SimdLevel, setters};
 use crate::random::{Purpose, StreamRng, stream};
 use crate::rbm::base_rate::draw;
 use crate::rbm::lower_bound::{Configuration, most_configurations};
@@ -53,7 +53,7 @@ pub struct StartSearch<'p, T: Scalar = f32> {
     stages: usize,
     given: Option<BaseRate<T>>,
     seed: u64,
-    engine: Option<Engine>,
+    engine: Option<SimdLevel>,
     execution: Execution<'p>,
 }
 
@@ -113,7 +113,7 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
     }
 
     /// Sets the engine of the pilots; the best one of the machine unless set. Another one may choose another base.
-    pub fn engine(mut self, engine: impl Into<Option<Engine>>) -> Self {
+    pub fn simd_level(mut self, engine: impl Into<Option<SimdLevel>>) -> Self {
         self.engine = engine.into();
         self
     }
@@ -178,7 +178,7 @@ struct Pilots<'s, T: Scalar> {
     /// Chain-steps of the run for which the search is.
     chain_steps: u64,
     seed: u64,
-    engine: Option<Engine>,
+    engine: Option<SimdLevel>,
     threads: Option<usize>,
     job: Job<'s>,
     rng: StreamRng,
@@ -239,7 +239,7 @@ impl<T: Scalar> Pilots<'_, T> {
         let stages = (share * self.stages).round().max(1.0) as usize;
         let mut path = RbmPath::new(base.clone(), self.rbm.clone())?;
         if let Some(engine) = self.engine {
-            path = path.with_engine(engine)?;
+            path = path.with_simd_level(engine)?;
         }
         let run = Ais::new(&path, BlockGibbs)
             .schedule(Schedule::linear(stages)?)

@@ -6,7 +6,7 @@ use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 use rand::seq::SliceRandom;
 
-use crate::num::{Available, setters, softplus, vectorized};
+use crate::num::{Simd, setters, softplus, vectorized};
 use crate::random::{Lanes, Purpose, StandardNormal, StreamRng, stream};
 use crate::rbm::base_rate::check_data;
 use crate::rbm::engine::{add_scaled, softplus_gain};
@@ -293,7 +293,7 @@ impl<T: Scalar> TrainingState<T> {
         let scale = T::nearest(learning_rate / self.settings.batch_size as f64);
         let momentum = T::nearest(self.settings.momentum);
         let decay = T::nearest(-learning_rate * self.settings.weight_decay);
-        let engine = self.sampler.engine();
+        let engine = self.sampler.simd_level();
         let (rbm, update) = (&mut self.rbm, &mut self.update);
         let (weights, step) = (rbm.weights.as_slice(), update.weights.as_mut_slice());
         vectorized!(engine, FUSED, {
@@ -386,7 +386,7 @@ fn pseudo_log_likelihood_of<T: Scalar>(rbm: &Rbm<T>, row: &[bool], place: usize)
         let sign = if on { -1.0 } else { 1.0 };
         let (activation, weights) = (activation.as_slice(), column.as_slice());
         let gain = vectorized!(
-            Available::best(),
+            Simd::best(),
             FUSED,
             softplus_gain::<T, FUSED>(activation, T::nearest(sign), weights)
         );

@@ -3,7 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 use rand::{Rng, RngExt};
 
-use crate::num::{Available, vectorized};
+use crate::num::{Simd, vectorized};
 use crate::random::Lanes;
 use crate::rbm::engine::{
     Inputs, Layer, ProductBuffers, Row, WeightMatrix, Weights, Words, draw_units,
@@ -14,7 +14,7 @@ use crate::rbm::{Rbm, Scalar};
 /// An RBM in the form that sampling needs.
 #[derive(Debug)]
 pub(crate) struct Sampler<T> {
-    engine: Available,
+    engine: Simd,
     up: Weights<T>,
     down: Weights<T>,
     hidden_bias: Vec<Row<T>>,
@@ -24,7 +24,7 @@ pub(crate) struct Sampler<T> {
 impl<T: Scalar> Sampler<T> {
     /// Takes the best engine without tiles, because tiles take long to fill with new weights.
     pub(crate) fn new(rbm: &Rbm<T>) -> Self {
-        let engine = Available::best().without_tiles();
+        let engine = Simd::best().without_tiles();
         let mut sampler = Self {
             engine,
             up: Weights::empty(engine),
@@ -36,7 +36,7 @@ impl<T: Scalar> Sampler<T> {
         sampler
     }
 
-    pub(crate) fn engine(&self) -> Available {
+    pub(crate) fn simd_level(&self) -> Simd {
         self.engine
     }
 

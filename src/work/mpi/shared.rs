@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{Courier, Ranks};
-use crate::num::Engine;
+use crate::num::SimdLevel;
 use crate::work::execution::Execution;
 use crate::work::job::{Carries, Counts, Job, Runs, Site};
 use crate::work::ledger::{Closed, Ledger};
@@ -127,7 +127,7 @@ impl<A: Resumable> Checkpointed<'_, A> {
 }
 
 /// Refuses an engine that is not that of rank 0.
-pub(crate) fn check_engine(mine: Option<Engine>, first: Option<Engine>) -> Result<()> {
+pub(crate) fn check_engine(mine: Option<SimdLevel>, first: Option<SimdLevel>) -> Result<()> {
     let expected = format!(
         "{first:?}, as on rank 0: engines round differently; set one that all machines have"
     );

@@ -21,8 +21,8 @@
 //! states, random streams, weights, sums, recorders and the memories of kernels. A resumed run has the bits of one that
 //! was never interrupted, whatever its number of threads. With MPI rank 0 writes the same file for all processes, and
 //! any number of them goes on from it. It works for plain, resampled and waste-free runs of
-//! [`Ais`](crate::ais::Ais), for [`Tempering`](crate::tempering::Tempering), [`Levels`](crate::levels::Levels),
-//! [`Adaptation`](crate::adaptive::Adaptation) and [`Rounds`](crate::adaptive::Rounds), with states, recorders, kernels and
+//! [`Ais`](crate::ais::Ais), for [`Tempering`](crate::tempering::Tempering), [`NestedSmc`](crate::nested::NestedSmc),
+//! [`AdaptiveSmc`](crate::adaptive::AdaptiveSmc) and [`Rounds`](crate::adaptive::Rounds), with states, recorders, kernels and
 //! memories that implement serde's traits. First passes, and islands of levels that are not finished, begin anew. A checkpoint is written at [intervals](Checkpointed::every), and when the run ends:
 //! finished, stopped by a time limit or the progress callback, or failed. That of a finished run resumes to its result at
 //! once.

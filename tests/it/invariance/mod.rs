@@ -7,10 +7,10 @@
 mod models;
 mod wrong;
 
-use annealed::adaptive::StepSizeTuning;
+use annealed::adaptive::StepSizes;
 use annealed::kernel::{
     CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, PersistentHmc, Preconditioner,
-    RandomWalkMetropolis, Repeat, Slice, StepSize, Then, TransitionKernel, Tunable,
+    RandomWalkMetropolis, Repeat, Sequence, Slice, StepSize, TransitionKernel, Tunable,
     UnadjustedLangevin,
 };
 use annealed::model::{Gaussian, GaussianMixture, NormalizedModel, Sampleable, UnnormalizedModel};
@@ -161,13 +161,13 @@ kernels! {
     perfect_transitions: PerfectTransitions;
     slice_sampling: Slice::new(varying(3.0, 0.5)).unwrap();
     slice_sampling_by_narrow_steps: Slice::new(0.2).unwrap();
-    langevin_then_random_walk: Then(langevin(), random_walk());
-    random_walk_then_langevin: Then(random_walk(), langevin());
+    langevin_then_random_walk: Sequence(langevin(), random_walk());
+    random_walk_then_langevin: Sequence(random_walk(), langevin());
     repeated_langevin: Repeat::new(langevin(), 2).unwrap();
     repeated_persistent_hmc: Repeat::new(persistent_hmc(), 3).unwrap();
     mixture_of_langevin_and_gibbs:
         Mixture::new(0.6, langevin(), CoordinateGibbs::systematic()).unwrap();
-    nested: Then(
+    nested: Sequence(
         Mixture::new(0.5, persistent_hmc(), mala()).unwrap(),
         Repeat::new(langevin(), 1).unwrap(),
     );
@@ -190,7 +190,7 @@ fn unbiased_on_a_bounded_support() {
             half_line(Hmc::new(0.7, 3).unwrap(), steps),
             half_line(PersistentHmc::new(0.7, 2, 0.3).unwrap(), steps),
             half_line(Slice::new(1.0).unwrap(), steps),
-            half_line(Then(short(), short()), steps),
+            half_line(Sequence(short(), short()), steps),
         ];
         assert!(
             all.iter().all(|worst| worst.passes()),
@@ -207,7 +207,7 @@ fn unbiased_after_tuning_on_a_geometric_path_to_a_mixture() {
     where
         K: TransitionKernel<<Path as AnnealingPath>::At<'p>> + Tunable + Sync,
     {
-        let tuning = StepSizeTuning::new(path, kernel)
+        let tuning = StepSizes::new(path, kernel)
             .schedule(Schedule::linear(20).unwrap())
             .seed(2);
         let tuned = tuning.run().unwrap().kernel;

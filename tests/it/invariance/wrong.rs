@@ -1,7 +1,7 @@
 //! Deliberately wrong kernels, each beside its right twin: the checks tell them apart.
 
 use annealed::kernel::{
-    Block, Increment, NonFinite, RandomWalkMetropolis, Scratch, Stage, Step, Then,
+    Block, Increment, NonFinite, RandomWalkMetropolis, Scratch, Sequence, Stage, Step,
     TransitionKernel, UnadjustedLangevin,
 };
 use annealed::model::{Differentiable, FullConditionals, Sampleable};
@@ -286,7 +286,7 @@ fn kernel_chosen_by_the_state() {
 }
 
 /// One kernel then another, but the first one's correction is lost.
-struct LosesCorrection<A, B>(bool, Then<A, B>);
+struct LosesCorrection<A, B>(bool, Sequence<A, B>);
 
 impl<M, A, B> TransitionKernel<M> for LosesCorrection<A, B>
 where
@@ -307,7 +307,7 @@ where
         if !self.0 {
             return self.1.step(stage, chain, state, workspace, rng);
         }
-        let Then(first, second) = &self.1;
+        let Sequence(first, second) = &self.1;
         first.step(stage, chain, state, &mut workspace.0, rng)?;
         second.step(stage, chain, state, &mut workspace.1, rng)
     }
@@ -318,7 +318,7 @@ fn correction_lost_in_a_sequence() {
     let kernel = |step, wrong| {
         LosesCorrection(
             wrong,
-            Then(UnadjustedLangevin::new(step).unwrap(), random_walk()),
+            Sequence(UnadjustedLangevin::new(step).unwrap(), random_walk()),
         )
     };
     assert_told_apart(|wrong| invariance(&kernel(0.25, wrong)));

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
-use annealed::ais::{Ais, PartialRun, Run, StoppedBy};
+use annealed::ais::{Ais, Run, RunPart, StoppedBy};
 use annealed::checkpoint::Checkpointed;
 use annealed::rbm::{BlockGibbs, RbmPath, Start};
 use annealed::schedule::Schedule;
@@ -18,7 +18,7 @@ use crate::interrupt::Interrupt;
 use crate::saved;
 
 pub type Chains = Run<Vec<bool>>;
-pub type Done = PartialRun<Vec<bool>>;
+pub type Done = RunPart<Vec<bool>>;
 
 /// The number of chains unless it is set.
 pub const CHAINS: usize = 4_096;
@@ -33,7 +33,7 @@ pub fn read_done(options: &Options) -> Result<Option<Done>> {
     }
     let parts = options.extend.iter().map(|file| saved::read(file));
     let parts: Vec<_> = parts.collect::<Result<_>>()?;
-    let joined = PartialRun::join(parts);
+    let joined = RunPart::join(parts);
     joined
         .map(Some)
         .map_err(|error| Error::file(files(options), error))

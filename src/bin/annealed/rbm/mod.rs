@@ -31,7 +31,7 @@ pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
     let (base, start) = start::choose(options, &problem)?;
     let mut path = problem::anneal_along(options, base, problem.rbm.clone())?;
     if let Some(engine) = options.engine {
-        path = path.with_engine(engine)?;
+        path = path.with_simd_level(engine)?;
     }
     let schedule = options.schedule(&path)?;
     let pilot_seconds = begun.elapsed().as_secs_f64();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use annealed::Result;
 use annealed::ais::Execution;
-use annealed::path::Engine;
+use annealed::path::SimdLevel;
 use annealed::pilot::{
     BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, ScheduleOptimizer, VarOpt,
 };
@@ -130,7 +130,7 @@ pub struct Options {
     /// Instructions of the inner loops: portable, avx2, avx512 or amx; the best ones of this machine
     /// unless set
     #[arg(long)]
-    pub engine: Option<Engine>,
+    pub engine: Option<SimdLevel>,
     /// Data to score, held-out images for instance: .npy, .npz or IDX (MNIST's format), plain or .gz; FILE:ARRAY where a .npz file has
     /// several arrays
     #[arg(long, value_name = "FILE")]
@@ -237,7 +237,7 @@ impl Options {
     /// The number of stages of the run.
     pub fn stages(&self) -> Result<usize> {
         match &self.load_schedule {
-            Some(file) => Ok(Schedule::load(file)?.steps()),
+            Some(file) => Ok(Schedule::load(file)?.stages()),
             None => Ok(self.steps),
         }
     }

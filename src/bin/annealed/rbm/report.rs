@@ -87,8 +87,8 @@ impl Report<'_> {
             "log_z_exact": problem.log_z_exact,
             "chains": run.chains(),
             "stopped_by": format!("{:?}", run.stopped_by()),
-            "steps": run.schedule().steps(),
-            "engine": run.engine().map(|engine| engine.to_string()),
+            "steps": run.schedule().stages(),
+            "engine": run.simd_level().map(|engine| engine.to_string()),
             "seconds": self.seconds(),
             "pilot_seconds": self.pilot_seconds,
             "chain_steps_per_second": run.chain_steps_per_second(),
@@ -196,11 +196,11 @@ impl Display for Report<'_> {
             "{} chains of {} stages in {:.1} s{earlier} ({:.1} s for base, path and schedule), {:.3e} chain-steps a \
              second ({})",
             run.chains(),
-            run.schedule().steps(),
+            run.schedule().stages(),
             self.seconds(),
             self.pilot_seconds,
             run.chain_steps_per_second(),
-            run.engine()
+            run.simd_level()
                 .map_or("generic".to_string(), |engine| engine.to_string()),
         )
     }

@@ -60,7 +60,7 @@ fn search(options: &Options, problem: &Problem) -> Result<Start> {
     let chains = options.chains.unwrap_or(CHAINS);
     let mut search = StartSearch::new(chains, options.stages()?)
         .seed(options.seed)
-        .engine(options.engine)
+        .simd_level(options.engine)
         .threads(options.threads);
     if let Some(base_rates) = &problem.base_rates {
         search = search.given(base_rates.clone());

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 /// `f_t(x) = p(x)` where `log L(x) > l_t`, and 0 elsewhere, at `beta = t/T`.
 ///
 /// Its normalisers are the prior probabilities `X_t = P(log L > l_t)`, so that an annealed run on this path
-/// estimates the probability of a rare event. [`Levels`](super::Levels) makes the evidence of them.
+/// estimates the probability of a rare event. [`NestedSmc`](super::NestedSmc) makes the evidence of them.
 ///
 /// The inequality is strict: the level `-inf` excludes the states of likelihood 0 and no others. A beta
 /// between two levels stands for the nearer one.

@@ -90,14 +90,14 @@ pub struct LevelSummary {
     pub step_size: Option<f64>,
 }
 
-/// The result of [`Levels`](super::Levels): the log evidence with its uncertainty, reasons to doubt it, the
+/// The result of [`NestedSmc`](super::NestedSmc): the log evidence with its uncertainty, reasons to doubt it, the
 /// levels, and weighted samples of the posterior.
 ///
 /// In its estimate and its warnings an island is what a chain is in a [`Run`](crate::ais::Run).
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
-pub struct LevelsRun<S> {
+pub struct NestedSmcRun<S> {
     /// The log of each island's estimate of Z.
     #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_values"))]
     estimates: Vec<f64>,
@@ -117,7 +117,7 @@ pub struct LevelsRun<S> {
     seconds: f64,
 }
 
-impl<S> LevelsRun<S> {
+impl<S> NestedSmcRun<S> {
     /// Adds warnings.
     pub(super) fn warn(&mut self, warnings: impl IntoIterator<Item = Warning>) {
         self.warnings.extend(warnings);
@@ -229,7 +229,7 @@ impl<S> LevelsRun<S> {
         &self.warnings
     }
 
-    /// States of the shells, about as many as [`Levels::kept`](super::Levels::kept) says; with
+    /// States of the shells, about as many as [`NestedSmc::kept`](super::NestedSmc::kept) says; with
     /// [`log_weights`](Self::log_weights) they are weighted samples of the posterior.
     pub fn states(&self) -> &[S] {
         &self.states
@@ -275,7 +275,7 @@ impl<S> LevelsRun<S> {
     /// of large weight is there several times.
     ///
     /// # Errors
-    /// No state of positive weight, as where [`Levels::kept`](super::Levels::kept) is 0; more samples than 2^30, or
+    /// No state of positive weight, as where [`NestedSmc::kept`](super::NestedSmc::kept) is 0; more samples than 2^30, or
     /// none.
     pub fn resampled(&self, count: usize) -> Result<TargetSamples<S, Approximate>>
     where
@@ -284,7 +284,7 @@ impl<S> LevelsRun<S> {
         Error::check_count("samples", count, 1)?;
         let weights = WeightSums::of(&self.log_weights);
         let found = weights.log_sum() > f64::NEG_INFINITY;
-        let expected = "some, by `Levels::kept`";
+        let expected = "some, by `NestedSmc::kept`";
         Error::check(found, "kept states", "none of positive weight", expected)?;
         let offset: f64 = stream(self.seed, Purpose::Resampling, 0).random();
         let mut samples = Vec::new();
@@ -368,7 +368,7 @@ fn find_warnings(estimate: &Estimate, found: &Found, levels: &[LevelSummary]) ->
 
 /// One line, as `log Z = -0.936 +- 0.081 (95% interval -1.110 to -0.741, 32 levels, 4.9e6 evaluations)`, and
 /// a line for each warning.
-impl<S> fmt::Display for LevelsRun<S> {
+impl<S> fmt::Display for NestedSmcRun<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (levels, evaluations) = (self.levels.len(), self.evaluations as f64);
         let details = format_args!("{levels} levels, {evaluations:.1e} evaluations");
@@ -376,4 +376,4 @@ impl<S> fmt::Display for LevelsRun<S> {
     }
 }
 
-log_z_by_methods! { [S] LevelsRun<S> }
+log_z_by_methods! { [S] NestedSmcRun<S> }

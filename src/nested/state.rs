@@ -17,7 +17,7 @@ use crate::model::UnnormalizedModel;
 /// It reads like the state itself. Whoever changes the state makes it forget its likelihood.
 ///
 /// ```
-/// use annealed::levels::LevelState;
+/// use annealed::nested::LevelState;
 ///
 /// let mut bits = LevelState::from(vec![true, false]);
 /// bits[0] = false;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::island_task::IslandsTask;
 use super::path::{LevelAt, LevelPath};
-use super::run::LevelsRun;
+use super::run::NestedSmcRun;
 use super::search::{Found, Search, Tuning};
 use super::settings::Settings;
 use crate::estimate::Warning;
@@ -45,7 +45,7 @@ use crate::{Error, Result};
 /// let part = |deviation| Gaussian::isotropic(DVector::zeros(2), deviation);
 /// let likelihood = GaussianMixture::new([(0.1, part(0.5)?), (0.9, part(0.005)?)])?;
 /// let problem = TemperedPath::new(part(2.0)?, likelihood);
-/// let run = Levels::new(&problem, RandomWalkMetropolis::new(1.0)?).seed(1).run()?;
+/// let run = NestedSmc::new(&problem, RandomWalkMetropolis::new(1.0)?).seed(1).run()?;
 /// println!("{run}");
 /// // The evidence is that of two Gaussian convolutions, at 0.
 /// let at_zero = |variance: f64| 1.0 / (std::f64::consts::TAU * (4.0 + variance));
@@ -54,7 +54,7 @@ use crate::{Error, Result};
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[must_use]
-pub struct Levels<'m, P, L, K> {
+pub struct NestedSmc<'m, P, L, K> {
     pub(super) problem: &'m TemperedPath<P, L>,
     pub(super) kernel: K,
     pub(super) tuning: Option<Tuning<K>>,
@@ -62,7 +62,7 @@ pub struct Levels<'m, P, L, K> {
     pub(super) execution: Execution<'m>,
 }
 
-impl<'m, P, L, K> Levels<'m, P, L, K>
+impl<'m, P, L, K> NestedSmc<'m, P, L, K>
 where
     P: Sampleable,
     L: UnnormalizedModel<State = P::State>,
@@ -97,7 +97,7 @@ where
     }
 }
 
-impl<'m, P, L, K> Levels<'m, P, L, K> {
+impl<'m, P, L, K> NestedSmc<'m, P, L, K> {
     setters! {
         /// Number of islands, whose independent estimates give the standard error; 32 unless set.
         islands of settings: usize,
@@ -141,7 +141,7 @@ impl<'m, P, L, K> Levels<'m, P, L, K> {
     controls! { 'm, "The result is that of the islands that were finished; without one it is an [`Error::Stopped`]." }
 }
 
-impl<'m, P, L, K> Levels<'m, P, L, K>
+impl<'m, P, L, K> NestedSmc<'m, P, L, K>
 where
     P: Sampleable<State: Clone + Send> + Sync,
     L: UnnormalizedModel<State = P::State> + Sync,
@@ -153,7 +153,7 @@ where
     /// Settings out of range; a kernel that demands a number of stages; a NaN or `+inf` met on the way, with
     /// chain, level and beta; a panic in model or kernel, likewise; [`Error::AllWeightsZero`] where no
     /// state had a likelihood above 0; [`Error::Stopped`] where the callback says so.
-    pub fn run(&self) -> Result<LevelsRun<P::State>> {
+    pub fn run(&self) -> Result<NestedSmcRun<P::State>> {
         let ways = self.ways()?;
         let run = self.go_with(&ways, &mut Job::new(&self.execution)?)?;
         Ok(run.expect("the only process leads"))
@@ -173,7 +173,7 @@ where
         &'s self,
         ways: &'s Ways<'m, P, L, K>,
         job: &mut J,
-    ) -> Result<Option<LevelsRun<P::State>>>
+    ) -> Result<Option<NestedSmcRun<P::State>>>
     where
         J: Runs<Search<'s, 'm, P, L, K>>
             + Runs<IslandsTask<'s, 'm, P, L, K>>
@@ -204,7 +204,7 @@ where
             return Err(Error::Stopped { by, chains });
         };
         let cost = (first_evaluations, begun.elapsed().as_secs_f64());
-        let mut run = LevelsRun::new(found, islands, settings.seed, stopped_by, cost)?;
+        let mut run = NestedSmcRun::new(found, islands, settings.seed, stopped_by, cost)?;
         let (asked, reached) = (self.execution.until_error, run.standard_error());
         run.warn(Warning::error_not_reached(asked, reached, None, None));
         Ok(Some(run))
@@ -246,9 +246,9 @@ pub(super) struct Ways<'m, P, L, K> {
     islands: OnceCell<(LevelPath<'m, P, L>, Option<K>)>,
 }
 
-impl<P, L, K: std::fmt::Debug> std::fmt::Debug for Levels<'_, P, L, K> {
+impl<P, L, K: std::fmt::Debug> std::fmt::Debug for NestedSmc<'_, P, L, K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Levels")
+        f.debug_struct("NestedSmc")
             .field("kernel", &self.kernel)
             .field("settings", &self.settings)
             .finish_non_exhaustive()

@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 
 use super::island_task::IslandsTask;
 use super::path::{LevelAt, LevelPath};
-use super::run::LevelsRun;
-use super::runner::Levels;
+use super::run::NestedSmcRun;
+use super::runner::NestedSmc;
 use super::search::Search;
 use super::settings::Settings;
 use crate::estimate::Warning;
@@ -37,7 +37,7 @@ where
 {
 }
 
-impl<P, L, K> Levels<'_, P, L, K> {
+impl<P, L, K> NestedSmc<'_, P, L, K> {
     /// The same run, which leaves checkpoints in a file: see the module [`checkpoint`](crate::checkpoint). They hold the
     /// levels and the islands that are finished; an island under way begins anew.
     pub fn checkpoint(&self, file: impl Into<PathBuf>) -> Checkpointed<'_, Self> {
@@ -45,7 +45,7 @@ impl<P, L, K> Levels<'_, P, L, K> {
     }
 }
 
-impl<'m, P, L, K> Levels<'m, P, L, K>
+impl<'m, P, L, K> NestedSmc<'m, P, L, K>
 where
     P: Sampleable<State: Clone + Send + Serialize + DeserializeOwned> + Sync,
     L: UnnormalizedModel<State = P::State> + Sync,
@@ -61,7 +61,7 @@ where
     pub fn run_on(
         &self,
         world: &dyn mpi::topology::Communicator,
-    ) -> Result<Option<LevelsRun<P::State>>> {
+    ) -> Result<Option<NestedSmcRun<P::State>>> {
         let ways = self.ways()?;
         let agree = |ranks: &mut crate::work::mpi::Ranks| Resumable::agree(self, ranks, None);
         crate::work::mpi::SharedJob::on(world, &self.execution, agree, |job| {
@@ -99,13 +99,13 @@ where
 /// Samples of the prior that tell a likelihood and a kernel from others.
 const PROBES: usize = 8;
 
-impl<'m, P, L, K> Resumable for Levels<'m, P, L, K>
+impl<'m, P, L, K> Resumable for NestedSmc<'m, P, L, K>
 where
     P: Sampleable<State: Clone + Send + Serialize + DeserializeOwned> + Sync,
     L: UnnormalizedModel<State = P::State> + Sync,
     K: Invariant<LevelAt<'m, P, L>, Workspace: Workspace> + Sync,
 {
-    type Run = LevelsRun<P::State>;
+    type Run = NestedSmcRun<P::State>;
     type Settings = Settings;
 
     const KIND: &'static str = "levels";

@@ -127,7 +127,7 @@ where
     }
 
     fn start(&self, block: usize) -> Result<Self::Block> {
-        let first = stream(self.settings.seed, Purpose::Levels, 0);
+        let first = stream(self.settings.seed, Purpose::NestedSmc, 0);
         let size = (self.chains(block), BLOCK, self.settings.moves);
         Ok(Climb {
             island: Island::start(self.problem, self.path, size, first)?,

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use annealed::ais::Ais;
 use annealed::estimate::{Warning, log_sum_exp};
 use annealed::kernel::{Metropolis, RandomWalkMetropolis, Repeat, SymmetricProposal};
-use annealed::levels::{LevelPath, Levels, LevelsRun};
 use annealed::model::{
     FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Sampleable, UnnormalizedModel,
 };
+use annealed::nested::{LevelPath, NestedSmc, NestedSmcRun};
 use annealed::path::TemperedPath;
 use annealed::population::Resampling;
 use annealed::schedule::Schedule;
@@ -61,7 +61,7 @@ fn assert_near(found: f64, exact: f64, error: f64, most: f64) {
     assert!(error < most, "{error}");
 }
 
-fn assert_log_z<S>(run: &LevelsRun<S>, exact: f64, most: f64) {
+fn assert_log_z<S>(run: &NestedSmcRun<S>, exact: f64, most: f64) {
     assert_near(run.log_z(), exact, run.standard_error(), most);
 }
 
@@ -73,7 +73,7 @@ fn evidence_is_unbiased_for_small_islands_of_short_walks() {
     let one: f64 = (0..10_000).map(|n| (-8.0 * point(n).powi(2)).exp()).sum();
     let exact = 2.0 * (one / 10_000.0).ln();
     for share in [0.2, 0.6] {
-        let levels = Levels::new(&problem, walk(0.3)).islands(5_000).chains(3);
+        let levels = NestedSmc::new(&problem, walk(0.3)).islands(5_000).chains(3);
         let run = levels.moves(4).share(share).run().unwrap();
         assert_log_z(&run, exact, 0.01);
         assert!(run.levels().len() >= 3);
@@ -131,7 +131,7 @@ fn ties_and_likelihoods_of_zero_are_accounted_for() {
     let weights: Vec<f64> = (0..12).map(|x| values[x] * (x as f64 + 1.0)).collect();
     let exact = (weights.iter().sum::<f64>() / 78.0).ln();
     for (share, moves) in [(0.5, 2), (0.9, 6)] {
-        let run = Levels::untuned(&problem, Metropolis(Neighbour)).islands(20_000);
+        let run = NestedSmc::untuned(&problem, Metropolis(Neighbour)).islands(20_000);
         let run = run.chains(2).moves(moves).share(share).kept(1_000_000);
         let run = run.run().unwrap();
         assert_log_z(&run, exact, 0.02);
@@ -148,14 +148,14 @@ fn ties_and_likelihoods_of_zero_are_accounted_for() {
 fn a_plateau_ends_the_levels() {
     // Constant: no level at all, and no error.
     let constant = on_square(|_| 2.5);
-    let run = Levels::new(&constant, walk(0.5)).run().unwrap();
+    let run = NestedSmc::new(&constant, walk(0.5)).run().unwrap();
     assert!(run.levels().is_empty() && (run.log_z() - 2.5).abs() < 1e-12);
     assert!(run.standard_error() < 1e-12 && run.information().abs() < 1e-12);
     // A disc that holds 3% of the prior, within a likelihood that is less or nothing.
     let disc = PI * 0.04 / 4.0;
     for (outside, level) in [(-3.0, -3.0), (f64::NEG_INFINITY, f64::NEG_INFINITY)] {
         let problem = on_square(move |x| if x.norm() < 0.2 { 1.0 } else { outside });
-        let run = Levels::new(&problem, walk(0.5)).seed(2).run().unwrap();
+        let run = NestedSmc::new(&problem, walk(0.5)).seed(2).run().unwrap();
         let exact = (disc * 1f64.exp() + (1.0 - disc) * outside.exp()).ln();
         assert_log_z(&run, exact, 0.05);
         assert_eq!(run.levels().len(), 1);
@@ -165,7 +165,7 @@ fn a_plateau_ends_the_levels() {
         assert_eq!(run.warnings(), []);
     }
     let nowhere = on_square(|_| f64::NEG_INFINITY);
-    let error = Levels::new(&nowhere, walk(0.5)).run().unwrap_err();
+    let error = NestedSmc::new(&nowhere, walk(0.5)).run().unwrap_err();
     assert_eq!(error, Error::AllWeightsZero { chains: 32 });
 }
 
@@ -184,7 +184,7 @@ fn gaussian(count: &AtomicU64) -> TemperedPath<Gaussian, impl UnnormalizedModel<
 fn a_gaussian_posterior_is_that_of_conjugacy() {
     let count = AtomicU64::new(0);
     let problem = gaussian(&count);
-    let run = Levels::new(&problem, walk(1.0)).seed(4).run().unwrap();
+    let run = NestedSmc::new(&problem, walk(1.0)).seed(4).run().unwrap();
     // Each move asks for one likelihood, and no state is asked for its own again.
     assert_eq!(run.evaluations(), count.load(Ordering::Relaxed));
     assert!(run.search_evaluations() < run.evaluations() / 20);
@@ -225,7 +225,7 @@ fn a_few_states_of_many_levels_are_kept_at_their_weights() {
     let count = AtomicU64::new(0);
     let problem = gaussian(&count);
     for (share, kept, most) in [(0.97, 2_000, 0.03), (0.3, 400, 0.05)] {
-        let levels = Levels::new(&problem, walk(1.0)).chains(16).moves(20);
+        let levels = NestedSmc::new(&problem, walk(1.0)).chains(16).moves(20);
         let run = levels.share(share).kept(kept).seed(8).run().unwrap();
         assert!(run.levels().len() > 312 || share < 0.9);
         assert!(run.states().len() <= kept + 2 && run.states().len() > kept / 2);
@@ -247,7 +247,7 @@ fn a_few_states_of_many_levels_are_kept_at_their_weights() {
 fn without_states_there_are_no_figures_of_them() {
     let count = AtomicU64::new(0);
     let problem = gaussian(&count);
-    let levels = || Levels::new(&problem, walk(1.0)).chains(8).moves(5);
+    let levels = || NestedSmc::new(&problem, walk(1.0)).chains(8).moves(5);
     let none = levels().kept(0).run().unwrap();
     let (mean, error) = none.expectation(|x| x[0]);
     assert!(mean.is_nan() && error == f64::INFINITY);
@@ -271,7 +271,7 @@ fn a_transition_of_the_first_order_is_passed() {
     // Both parts convolved with the prior, at 0.
     let at_zero = |variance: f64| -5.0 * (TAU * (0.09 + variance)).ln();
     let exact = log_sum_exp([0.1f64.ln() + at_zero(0.01), 0.9f64.ln() + at_zero(0.0001)]);
-    let run = Levels::new(&problem, walk(0.1)).moves(10).seed(1);
+    let run = NestedSmc::new(&problem, walk(0.1)).moves(10).seed(1);
     let run = run.run().unwrap();
     assert_log_z(&run, exact, 0.25);
     assert!(run.evaluations() < 1_000_000);
@@ -287,7 +287,7 @@ fn one_seed_has_the_same_bits_on_any_number_of_threads() {
     let count = AtomicU64::new(0);
     let problem = gaussian(&count);
     let run = |threads, seed| {
-        let levels = Levels::new(&problem, walk(1.0));
+        let levels = NestedSmc::new(&problem, walk(1.0));
         levels
             .islands(7)
             .chains(5)
@@ -328,7 +328,7 @@ fn a_level_path_serves_annealed_runs() {
     assert!(reached.all(|(x, _)| x[0] > 4.0));
 }
 
-fn refused(run: Result<LevelsRun<Vector>>, text: &str) {
+fn refused(run: Result<NestedSmcRun<Vector>>, text: &str) {
     let error = run.unwrap_err().to_string();
     assert!(error.contains(text), "{error}");
 }
@@ -337,7 +337,7 @@ fn refused(run: Result<LevelsRun<Vector>>, text: &str) {
 fn bad_input_is_refused() {
     let problem = on_square(|x| -x.norm_squared());
     let levels = || {
-        Levels::new(&problem, walk(0.5))
+        NestedSmc::new(&problem, walk(0.5))
             .islands(2)
             .chains(4)
             .moves(5)
@@ -364,7 +364,7 @@ fn bad_input_is_refused() {
     ] {
         assert!(LevelPath::new(&problem, levels).is_err());
     }
-    let few = Levels::new(&problem, walk(0.5))
+    let few = NestedSmc::new(&problem, walk(0.5))
         .max_levels(1)
         .run()
         .unwrap();
@@ -377,7 +377,7 @@ fn bad_input_is_refused() {
         Gaussian::standard(2).unwrap(),
         Gaussian::standard(3).unwrap(),
     );
-    let error = Levels::new(&dimensions, walk(0.5)).run().unwrap_err();
+    let error = NestedSmc::new(&dimensions, walk(0.5)).run().unwrap_err();
     assert!(matches!(error, Error::DimensionMismatch { .. }));
 }
 
@@ -390,7 +390,7 @@ fn faults_of_a_likelihood_name_their_place() {
                 true => value,
                 false => -20.0 * x.norm(),
             });
-            let levels = Levels::new(&problem, walk(0.5)).chains(5).moves(10);
+            let levels = NestedSmc::new(&problem, walk(0.5)).chains(5).moves(10);
             let error = levels.run().unwrap_err();
             assert!(matches!(error, Error::NonFinite { .. }), "{error}");
         }
@@ -399,7 +399,10 @@ fn faults_of_a_likelihood_name_their_place() {
         true => panic!("too near"),
         false => -20.0 * x.norm(),
     });
-    let error = Levels::new(&problem, walk(0.5)).chains(5).moves(10).run();
+    let error = NestedSmc::new(&problem, walk(0.5))
+        .chains(5)
+        .moves(10)
+        .run();
     let error = error.unwrap_err();
     assert!(matches!(error, Error::Panicked { .. }), "{error}");
     assert!(error.to_string().contains("too near"));
