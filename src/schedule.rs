@@ -21,38 +21,38 @@ impl Schedule {
     /// Makes the schedule `beta_k = k / K`.
     ///
     /// # Errors
-    /// Where `steps` is 0.
-    pub fn linear(steps: usize) -> Result<Self> {
-        Self::power(steps, 1.0)
+    /// Where `stages` is 0.
+    pub fn linear(stages: usize) -> Result<Self> {
+        Self::power(stages, 1.0)
     }
 
     /// Makes the schedule `beta_k = (k / K)^exponent`; an exponent above 1 spends more stages near the base.
     ///
     /// # Errors
-    /// Where `steps` is 0, the exponent is not finite and positive, or two neighbouring betas
+    /// Where `stages` is 0, the exponent is not finite and positive, or two neighbouring betas
     /// coincide in f64.
-    pub fn power(steps: usize, exponent: f64) -> Result<Self> {
+    pub fn power(stages: usize, exponent: f64) -> Result<Self> {
         Error::check_positive("exponent", exponent)?;
-        Error::check_count("steps", steps, 1)?;
-        Self::new((0..=steps).map(|k| (k as f64 / steps as f64).powf(exponent)))
+        Error::check_count("stages", stages, 1)?;
+        Self::new((0..=stages).map(|k| (k as f64 / stages as f64).powf(exponent)))
     }
 
-    /// Pieces `(steps, end)`: `steps` equal stages from the previous piece's end (0 at first) to
+    /// Pieces `(stages, end)`: `stages` equal stages from the previous piece's end (0 at first) to
     /// `end`; the last piece ends at 1.
     ///
     /// # Errors
-    /// Where a piece has no steps, or the ends do not increase to 1.
+    /// Where a piece has no stages, or the ends do not increase to 1.
     pub fn piecewise_linear(pieces: &[(usize, f64)]) -> Result<Self> {
-        let steps = pieces
+        let stages = pieces
             .iter()
             .fold(0_usize, |sum, piece| sum.saturating_add(piece.0));
-        Error::check_count("steps", steps, 1)?;
+        Error::check_count("stages", stages, 1)?;
         let mut betas = vec![0.0];
         let mut start = 0.0;
-        for &(steps, end) in pieces {
-            Error::check_at_least("steps of a piece", steps, 1)?;
-            let at = |k: usize| start + (end - start) * (k as f64 / steps as f64);
-            betas.extend((1..steps).map(at));
+        for &(stages, end) in pieces {
+            Error::check_at_least("stages of a piece", stages, 1)?;
+            let at = |k: usize| start + (end - start) * (k as f64 / stages as f64);
+            betas.extend((1..stages).map(at));
             betas.push(end);
             start = end;
         }
@@ -60,15 +60,15 @@ impl Schedule {
     }
 
     /// Makes the schedule of Salakhutdinov and Murray (2008): 500, 4,000 and 10,000 equal stages on `[0, 0.5]`,
-    /// `[0.5, 0.9]` and `[0.9, 1]`, in these proportions for `steps` stages.
+    /// `[0.5, 0.9]` and `[0.9, 1]`, in these proportions for `stages` stages.
     ///
     /// # Errors
-    /// Where `steps` is below 29, the fewest that keep the proportions with a whole number each.
-    pub fn salakhutdinov_murray(steps: usize) -> Result<Self> {
-        Error::check_count("steps", steps, 29)?;
-        let first = (steps as f64 * 500.0 / 14_500.0).round() as usize;
-        let second = (steps as f64 * 4_000.0 / 14_500.0).round() as usize;
-        Self::piecewise_linear(&[(first, 0.5), (second, 0.9), (steps - first - second, 1.0)])
+    /// Where `stages` is below 29, the fewest that keep the proportions with a whole number each.
+    pub fn salakhutdinov_murray(stages: usize) -> Result<Self> {
+        Error::check_count("stages", stages, 29)?;
+        let first = (stages as f64 * 500.0 / 14_500.0).round() as usize;
+        let second = (stages as f64 * 4_000.0 / 14_500.0).round() as usize;
+        Self::piecewise_linear(&[(first, 0.5), (second, 0.9), (stages - first - second, 1.0)])
     }
 
     /// Takes the betas as they are.

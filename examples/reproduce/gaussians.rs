@@ -6,7 +6,7 @@ use annealed::ais::{Ais, Run};
 use annealed::kernel::{CoordinateGibbs, PerfectTransitions, TransitionKernel};
 use annealed::model::{ExponentialFamily, Gaussian, NormalizedModel, Sampleable};
 use annealed::path::{AnnealingPath, GaussianPath, MomentPath};
-use annealed::pilot::{BinnedSchedule, allocate_steps};
+use annealed::pilot::{BinnedSchedule, allocate_stages};
 use annealed::plot::Chart;
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
@@ -96,7 +96,7 @@ fn allocation(name: &str, members: &[Gaussian]) -> Result<Vec<f64>> {
         .windows(2)
         .map(|pair| linear_cost(&pair[0], &pair[1]))
         .collect();
-    let stages = allocate_steps(&costs, 1_000)?;
+    let stages = allocate_stages(&costs, 1_000)?;
     let bias: f64 = costs
         .iter()
         .zip(&stages)

@@ -143,20 +143,20 @@ impl Barrier {
         self.betas.iter().copied().zip(values)
     }
 
-    /// The schedule of `steps` stages of equal intensity; the linear one where nothing changes along the path.
+    /// The schedule of `stages` stages of equal intensity; the linear one where nothing changes along the path.
     ///
     /// # Errors
-    /// Where `steps` is 0.
-    pub fn schedule(&self, steps: usize) -> Result<Schedule> {
-        Error::check_count("steps", steps, 1)?;
-        let stages = (self.cumulative.len() - 1) as f64;
-        let floor = FLOOR * self.global() / stages;
+    /// Where `stages` is 0.
+    pub fn schedule(&self, stages: usize) -> Result<Schedule> {
+        Error::check_count("stages", stages, 1)?;
+        let recorded = (self.cumulative.len() - 1) as f64;
+        let floor = FLOOR * self.global() / recorded;
         if floor == 0.0 {
-            return Schedule::linear(steps);
+            return Schedule::linear(stages);
         }
         let raised = |pair: &[f64]| (pair[1] - pair[0]).max(floor);
         let raised = self.cumulative.windows(2).map(raised);
         let raised = Self::new(self.betas.clone(), raised);
-        interpolate(&raised.betas, &raised.cumulative, steps)
+        interpolate(&raised.betas, &raised.cumulative, stages)
     }
 }

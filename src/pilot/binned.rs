@@ -1,4 +1,4 @@
-//! Binned schedules: whole numbers of steps for the segments between knots.
+//! Binned schedules: whole numbers of stages for the segments between knots.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,7 +19,7 @@ use crate::{Error, Result};
 
 /// The schedule of Grosse, Maddison and Salakhutdinov (2013), Theorem 3.
 ///
-/// Knots cut the path into segments. Segment j has the cost `F_j` and gets `K_j` equal steps, such
+/// Knots cut the path into segments. Segment j has the cost `F_j` and gets `K_j` equal stages, such
 /// that the expected bias `sum_j F_j / K_j` is least.
 ///
 /// `F_j = 1/2 (E_{j+1} - E_j)[log f_{j+1} - log f_j]`, half the symmetrised divergence between
@@ -56,31 +56,31 @@ impl BinnedSchedule {
         chains: KnotChains,
     }
 
-    /// The schedule of `steps` stages for known costs, one for each segment. The knots are among
+    /// The schedule of `stages` stages for known costs, one for each segment. The knots are among
     /// its betas. Costs below 1e-3 of their mean are raised to that, since only noise makes a cost
     /// negative.
     ///
     /// # Errors
     /// Another number of costs than segments; costs that are not finite, or have no positive
-    /// mean; fewer steps than segments.
-    pub fn with_costs(&self, costs: &[f64], steps: usize) -> Result<Schedule> {
+    /// mean; fewer stages than segments.
+    pub fn with_costs(&self, costs: &[f64], stages: usize) -> Result<Schedule> {
         Error::check_dimension("costs", costs.len(), self.knots.stages())?;
-        let allocation = allocate_steps(&floored(costs)?, steps)?;
+        let allocation = allocate_stages(&floored(costs)?, stages)?;
         let ends = self.knots.betas()[1..].iter().copied();
         let pieces: Vec<(usize, f64)> = allocation.into_iter().zip(ends).collect();
         Schedule::piecewise_linear(&pieces)
     }
 
-    /// The schedule of `steps` stages for a survey: on a path linear in beta,
+    /// The schedule of `stages` stages for a survey: on a path linear in beta,
     /// `F_j = 1/2 (beta_{j+1} - beta_j) int g dbeta` over the segment.
     ///
     /// # Errors
     /// As [`with_costs`](Self::with_costs); [`Error::PilotCollapsed`].
-    pub fn schedule(&self, survey: &Survey, steps: usize) -> Result<Schedule> {
+    pub fn schedule(&self, survey: &Survey, stages: usize) -> Result<Schedule> {
         let g = survey.metric()?;
         let cost = |ends: &[f64]| 0.5 * (ends[1] - ends[0]) * g.between(ends[0], ends[1]);
         let costs: Vec<f64> = self.knots.betas().windows(2).map(cost).collect();
-        self.with_costs(&costs, steps)
+        self.with_costs(&costs, stages)
     }
 
     /// The costs, estimated by the chains at the knots.
@@ -122,31 +122,31 @@ fn negligible(costs: &[f64]) -> impl Iterator<Item = Warning> {
     low.map(|(segment, cost)| Warning::PilotNegligibleCost { segment, cost })
 }
 
-/// Numbers of steps `K_j >= 1` that add up to `steps` and make `sum_j F_j / K_j` least: each
+/// Numbers of stages `K_j >= 1` that add up to `stages` and make `sum_j F_j / K_j` least: each
 /// further step goes where it saves most, which is optimal because the saving of a segment falls
-/// with every step it gets. The time it takes does not grow with the number of steps.
+/// with every step it gets. The time it takes does not grow with the number of stages.
 ///
 /// ```
 /// # fn main() -> annealed::Result<()> {
-/// assert_eq!(annealed::pilot::allocate_steps(&[9.0, 4.0, 1.0], 12)?, [6, 4, 2]);
+/// assert_eq!(annealed::pilot::allocate_stages(&[9.0, 4.0, 1.0], 12)?, [6, 4, 2]);
 /// # Ok(())
 /// # }
 /// ```
 ///
 /// # Errors
-/// Fewer steps than segments; a cost that is not finite and positive.
-pub fn allocate_steps(costs: &[f64], steps: usize) -> Result<Vec<usize>> {
+/// Fewer stages than segments; a cost that is not finite and positive.
+pub fn allocate_stages(costs: &[f64], stages: usize) -> Result<Vec<usize>> {
     for &cost in costs {
         Error::check_positive("cost of a segment", cost)?;
     }
     Error::check_not_empty("costs", costs.len())?;
-    check_steps(steps, costs.len())?;
-    let mut allocation = at_least(costs, steps - costs.len());
+    check_stages_of_segments(stages, costs.len())?;
+    let mut allocation = at_least(costs, stages - costs.len());
     // Bits of positive numbers have the order of the numbers. Of equal savings the first counts.
     let saving = |j: usize, k: usize| (costs[j] / (k as f64 * (k as f64 + 1.0))).to_bits();
     let entries = allocation.iter().enumerate();
     let mut savings: BinaryHeap<_> = entries.map(|(j, &k)| (saving(j, k), Reverse(j))).collect();
-    for _ in allocation.iter().sum()..steps {
+    for _ in allocation.iter().sum()..stages {
         let mut best = savings.peek_mut().expect("there is a segment");
         let Reverse(j) = best.1;
         allocation[j] += 1;
@@ -169,9 +169,9 @@ fn at_least(costs: &[f64], spare: usize) -> Vec<usize> {
     costs.iter().map(|cost| share(cost).max(1)).collect()
 }
 
-fn check_steps(steps: usize, segments: usize) -> Result<()> {
+fn check_stages_of_segments(stages: usize, segments: usize) -> Result<()> {
     let expected = format!("at least one for each of {segments} segments");
-    Error::check(steps >= segments, "steps", steps, expected)
+    Error::check(stages >= segments, "stages", stages, expected)
 }
 
 impl<P: AnnealingPath + Sync, K: Sync> ScheduleOptimizer<P, K> for BinnedSchedule {
@@ -179,7 +179,7 @@ impl<P: AnnealingPath + Sync, K: Sync> ScheduleOptimizer<P, K> for BinnedSchedul
         &self,
         path: &'p P,
         kernel: &K,
-        steps: usize,
+        stages: usize,
         seed: u64,
         by: &Execution<'_>,
     ) -> Result<OptimizedSchedule>
@@ -188,14 +188,14 @@ impl<P: AnnealingPath + Sync, K: Sync> ScheduleOptimizer<P, K> for BinnedSchedul
         K: TransitionKernel<P::At<'p>>,
     {
         let begun = Instant::now();
-        Error::check_count("steps", steps, 1)?;
-        check_steps(steps, self.knots.stages())?;
+        Error::check_count("stages", stages, 1)?;
+        check_stages_of_segments(stages, self.knots.stages())?;
         let costs = self
             .chains
             .costs(path, kernel, self.knots.betas(), seed, by)?;
         let few = few_chains(self.chains.chains);
         Ok(OptimizedSchedule {
-            schedule: self.with_costs(&costs, steps)?,
+            schedule: self.with_costs(&costs, stages)?,
             warnings: few.into_iter().chain(negligible(&costs)).collect(),
             evaluations: self
                 .chains

@@ -41,7 +41,7 @@ pub struct ConstantConditionalEss {
 
 impl Default for ConstantConditionalEss {
     /// 100 chains and 200 stages: finding a stage takes several evaluations a chain, and there are several
-    /// passes. The price is about that of the default pilot of 1,000 steps.
+    /// passes. The price is about that of the default pilot of 1,000 stages.
     fn default() -> Self {
         Self {
             pilot: Pilot::new(100, 200),
@@ -61,20 +61,20 @@ impl ConstantConditionalEss {
         pilot: Pilot,
     }
 
-    /// The schedule of `steps` stages for a survey, in the limit of small steps:
+    /// The schedule of `stages` stages for a survey, in the limit of small steps:
     /// `N / CESS - 1 = dbeta^2 g`, constant along the schedule. No smoothing, no floor.
     ///
     /// # Errors
     /// [`Error::PilotCollapsed`]; a survey whose g is 0 somewhere, where the schedule would leap.
-    pub fn schedule(&self, survey: &Survey, steps: usize) -> Result<Schedule> {
-        survey.metric()?.schedule(steps)
+    pub fn schedule(&self, survey: &Survey, stages: usize) -> Result<Schedule> {
+        survey.metric()?.schedule(stages)
     }
 
     /// The schedule of one pass in which each stage has this `CESS / N`, but for the last, which may
     /// have more. The number of stages is not known beforehand.
     ///
     /// # Errors
-    /// A pilot without steps or with fewer than two chains; a target outside of (0, 1);
+    /// A pilot without stages or with fewer than two chains; a target outside of (0, 1);
     /// [`Error::PilotCollapsed`]; [`Error::NotConverged`] where no step is short enough, since the
     /// path jumps or its support shrinks, or more than a million do not reach the end.
     pub fn stages_at<'p, P, K>(
@@ -112,7 +112,7 @@ impl ConstantConditionalEss {
         &self,
         path: &'p P,
         kernel: &K,
-        steps: usize,
+        stages: usize,
         seed: u64,
         job: &mut Job<'_>,
     ) -> Result<(Pass, usize)>
@@ -121,7 +121,7 @@ impl ConstantConditionalEss {
         P::At<'p>: Send + Sync,
         K: TransitionKernel<P::At<'p>> + Sync,
     {
-        let wanted = self.pilot.stages().min(steps).max(1);
+        let wanted = self.pilot.stages().min(stages).max(1);
         let limit = 10 * wanted.max(100);
         // At this distance the log weights of the wanted stages add up to a variance of 1.
         let mut distance = (wanted as f64).sqrt().recip();
@@ -171,7 +171,7 @@ where
         &self,
         path: &'p P,
         kernel: &K,
-        steps: usize,
+        stages: usize,
         seed: u64,
         by: &Execution<'_>,
     ) -> Result<OptimizedSchedule>
@@ -180,11 +180,11 @@ where
         K: TransitionKernel<P::At<'p>>,
     {
         let begun = Instant::now();
-        Error::check_count("steps", steps, 1)?;
+        Error::check_count("stages", stages, 1)?;
         self.pilot.check()?;
         let mut job = Job::new(by)?;
-        let (pass, evaluations) = self.search(path, kernel, steps, seed, &mut job)?;
-        let schedule = interpolate(&pass.betas, &pass.distances, steps)?;
+        let (pass, evaluations) = self.search(path, kernel, stages, seed, &mut job)?;
+        let schedule = interpolate(&pass.betas, &pass.distances, stages)?;
         Ok(OptimizedSchedule {
             schedule,
             warnings: pass.warnings,

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 ///
 /// Where the kernel mixes slowly, the increments of log w are correlated, and a stage adds more to
 /// the variance of log w than `dbeta^2 g`: it adds `dbeta^2 zeta` with `zeta = g (1 + 2 tau)`, tau
-/// being the autocorrelation time of `d/dbeta log f` in steps. A pilot estimates both factors. Its
+/// being the autocorrelation time of `d/dbeta log f` in stages. A pilot estimates both factors. Its
 /// g at each point is the variance over the chains as they are. Over each of 8 bins of its stages,
 ///
 /// `1 + 2 tau = max(1, (growth of V) / (sum of dbeta^2 g))`,
@@ -53,12 +53,12 @@ impl Friction {
         floor: f64,
     }
 
-    /// The schedule of `steps` stages for a survey, whatever the schedule of its pilot.
+    /// The schedule of `stages` stages for a survey, whatever the schedule of its pilot.
     ///
     /// # Errors
     /// Settings out of range; a survey in which log w never varied.
-    pub fn schedule(&self, survey: &Survey, steps: usize) -> Result<Schedule> {
-        self.metric(survey)?.schedule(steps)
+    pub fn schedule(&self, survey: &Survey, stages: usize) -> Result<Schedule> {
+        self.metric(survey)?.schedule(stages)
     }
 
     /// zeta along the path, at the survey's points.

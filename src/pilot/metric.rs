@@ -136,12 +136,12 @@ impl ScheduleMetric {
     /// within which m varies much, it may be a few per cent above that of the linear schedule.
     ///
     /// # Errors
-    /// Where `steps` is 0, or the metric is 0 somewhere, which [`floored`](Self::floored) prevents.
-    pub fn schedule(&self, steps: usize) -> Result<Schedule> {
+    /// Where `stages` is 0, or the metric is 0 somewhere, which [`floored`](Self::floored) prevents.
+    pub fn schedule(&self, stages: usize) -> Result<Schedule> {
         let costs = self.betas().iter().zip(self.values.iter().copied());
         let expected = "positive costs: the schedule would leap";
         Error::check_each("cost", "beta =", costs, |m| m != 0.0, expected)?;
-        interpolate(self.betas(), &self.cumulative(f64::sqrt), steps)
+        interpolate(self.betas(), &self.cumulative(f64::sqrt), stages)
     }
 
     /// `int_0^beta f(m)` at each beta of the grid.
@@ -183,14 +183,14 @@ pub(crate) fn nothing_changes() -> Error {
     Error::invalid("cost", "0 everywhere", expected)
 }
 
-/// The schedule of `steps` stages that covers equal shares of a distance, which is given at
+/// The schedule of `stages` stages that covers equal shares of a distance, which is given at
 /// betas from 0 to 1 and linear in between.
-pub(crate) fn interpolate(betas: &[f64], distance: &[f64], steps: usize) -> Result<Schedule> {
-    Error::check_count("steps", steps, 1)?;
+pub(crate) fn interpolate(betas: &[f64], distance: &[f64], stages: usize) -> Result<Schedule> {
+    Error::check_count("stages", stages, 1)?;
     let total = distance[distance.len() - 1];
     let mut right = 1;
-    let inner = (1..steps).map(|k| {
-        let reached = total * (k as f64 / steps as f64);
+    let inner = (1..stages).map(|k| {
+        let reached = total * (k as f64 / stages as f64);
         while distance[right] < reached {
             right += 1;
         }

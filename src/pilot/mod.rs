@@ -14,7 +14,7 @@ mod survey_run;
 mod varopt;
 mod warning;
 
-pub use binned::{BinnedSchedule, allocate_steps};
+pub use binned::{BinnedSchedule, allocate_stages};
 pub use conditional_ess::ConstantConditionalEss;
 pub(crate) use conditional_ess::{lost, next_stage, stages_left};
 pub use friction::Friction;
@@ -50,7 +50,7 @@ use crate::work::Execution;
 /// # Ok::<(), annealed::Error>(())
 /// ```
 pub trait ScheduleOptimizer<P: AnnealingPath, K> {
-    /// A schedule of `steps` stages for annealing along `path` with `kernel`.
+    /// A schedule of `stages` stages for annealing along `path` with `kernel`.
     ///
     /// The pilot has streams of its own, apart from those of a run with the same seed. This keeps the
     /// run unbiased: its schedule must not depend on its own chains.
@@ -62,14 +62,14 @@ pub trait ScheduleOptimizer<P: AnnealingPath, K> {
         &self,
         path: &'p P,
         kernel: &K,
-        steps: usize,
+        stages: usize,
         seed: u64,
     ) -> Result<OptimizedSchedule>
     where
         P::At<'p>: Send + Sync,
         K: TransitionKernel<P::At<'p>>,
     {
-        self.optimize_by(path, kernel, steps, seed, &Execution::new())
+        self.optimize_by(path, kernel, stages, seed, &Execution::new())
     }
 
     /// As [`optimize`](Self::optimize), on threads and watched as `by` says.
@@ -80,7 +80,7 @@ pub trait ScheduleOptimizer<P: AnnealingPath, K> {
         &self,
         path: &'p P,
         kernel: &K,
-        steps: usize,
+        stages: usize,
         seed: u64,
         by: &Execution<'_>,
     ) -> Result<OptimizedSchedule>
@@ -119,7 +119,7 @@ macro_rules! optimize_by_survey {
                 &self,
                 path: &'p P,
                 kernel: &K,
-                steps: usize,
+                stages: usize,
                 seed: u64,
                 by: &$crate::work::Execution<'_>,
             ) -> Result<$crate::pilot::OptimizedSchedule>
@@ -130,7 +130,7 @@ macro_rules! optimize_by_survey {
                 let begun = std::time::Instant::now();
                 let survey = self.pilot.survey_by(path, kernel, seed, by)?;
                 Ok($crate::pilot::OptimizedSchedule {
-                    schedule: self.schedule(&survey, steps)?,
+                    schedule: self.schedule(&survey, stages)?,
                     warnings: $warnings(&survey),
                     evaluations: self
                         .pilot

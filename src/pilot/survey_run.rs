@@ -13,13 +13,13 @@ use crate::schedule::Schedule;
 use crate::work::{Counts, Execution, Job, StoppedBy};
 use crate::{Error, Result};
 
-/// A pilot run, given by its settings: 100 chains and 1,000 steps unless set.
+/// A pilot run, given by its settings: 100 chains and 1,000 stages unless set.
 ///
 /// Where the support shrinks along the path, so that fewer than ten chains stay on it (and fewer than a quarter), the pilot
 /// is repeated with as many more as leave about the number wanted, up to a hundred times as many. Those off the support are
 /// not moved.
 ///
-/// It costs `chains * steps * rounds` chain-steps, 100,000 unless set: a fortieth of a run of as many stages and
+/// It costs `chains * stages * rounds` chain-steps, 100,000 unless set: a fortieth of a run of as many stages and
 /// 4,096 chains. Up to one thread for each 32 chains shares them.
 ///
 /// The run that follows must not go on with the pilot's chains, nor repeat their random numbers:
@@ -31,7 +31,7 @@ use crate::{Error, Result};
 #[must_use]
 pub struct Pilot {
     chains: usize,
-    steps: usize,
+    stages: usize,
     rounds: usize,
 }
 
@@ -42,11 +42,11 @@ impl Default for Pilot {
 }
 
 impl Pilot {
-    /// A pilot of that many chains and steps.
-    pub fn new(chains: usize, steps: usize) -> Self {
+    /// A pilot of that many chains and stages.
+    pub fn new(chains: usize, stages: usize) -> Self {
         Self {
             chains,
-            steps,
+            stages,
             rounds: 1,
         }
     }
@@ -65,29 +65,29 @@ impl Pilot {
         self.chains
     }
 
-    /// Number of steps.
+    /// Number of stages.
     pub fn stages(&self) -> usize {
-        self.steps
+        self.stages
     }
 
     /// Evaluations of the density in all rounds, given those of a chain in a stage.
     pub(super) fn evaluations(&self, of_stage: usize) -> u64 {
-        let factors = [self.chains, self.steps, self.rounds, of_stage];
+        let factors = [self.chains, self.stages, self.rounds, of_stage];
         let factors = factors.into_iter().map(|factor| factor as u64);
         factors.fold(1, u64::saturating_mul)
     }
 
-    /// Refuses fewer than two chains, which have no variance, and a pilot without steps or rounds.
+    /// Refuses fewer than two chains, which have no variance, and a pilot without stages or rounds.
     pub(crate) fn check(&self) -> Result<()> {
         Error::check_count("chains of the pilot", self.chains, 2)?;
-        Error::check_count("steps of the pilot", self.steps, 1)?;
+        Error::check_count("stages of the pilot", self.stages, 1)?;
         Error::check_at_least("rounds of the pilot", self.rounds, 1)
     }
 
     /// Surveys a path.
     ///
     /// # Errors
-    /// Fewer than two chains, no steps or rounds; whatever the runs meet.
+    /// Fewer than two chains, no stages or rounds; whatever the runs meet.
     pub fn survey<'p, P, K>(&self, path: &'p P, kernel: &K, seed: u64) -> Result<Survey>
     where
         P: AnnealingPath + Sync,
@@ -114,14 +114,14 @@ impl Pilot {
         K: TransitionKernel<P::At<'p>> + Sync,
     {
         self.check()?;
-        let linear = Schedule::linear(self.steps)?;
+        let linear = Schedule::linear(self.stages)?;
         let mut job = Job::new(by)?;
         job.foresee(self.evaluations(1));
         let mut survey = self.counted(path, kernel, linear, seed, &mut job)?;
         let mut later_seeds = stream(seed, Purpose::PilotRounds, 0);
         for round in 1..self.rounds {
             job.foresee(self.rounds(self.rounds - round).evaluations(1));
-            let schedule = Friction::default().schedule(&survey, self.steps)?;
+            let schedule = Friction::default().schedule(&survey, self.stages)?;
             survey = self.counted(path, kernel, schedule, later_seeds.next_u64(), &mut job)?;
         }
         Ok(survey)
@@ -173,7 +173,7 @@ impl Pilot {
         P::State: Send,
         K: TransitionKernel<P::At<'p>> + Sync,
     {
-        check_stages("steps of the pilot", kernel.stages(), &schedule)?;
+        check_stages("stages of the pilot", kernel.stages(), &schedule)?;
         let ais = Ais::with_base_log_z(path, kernel, 0.0)
             .recorder(DerivativeRecorder::default())
             .recorded_stages(schedule.stages())

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 /// It minimises `J = int beta'^2 g(beta) dt` with `g = Var[d/dbeta log f]` (Equation 8); in the solution
 /// `beta'^2 g` is constant (Equation 9), so that `t(beta) = int_0^beta sqrt(g) / int_0^1 sqrt(g)`, by the trapezoid rule on
 /// the survey's grid. A pilot estimates g, which is averaged over a window (1%
-/// of the pilot's steps unless set) and floored (at 1e-3 of its mean unless set). The speed can be
+/// of the pilot's stages unless set) and floored (at 1e-3 of its mean unless set). The speed can be
 /// limited afterwards: [`Schedule::with_step_limit`], [`Schedule::with_speed_limit`].
 ///
 /// J is also twice the expected bias of log w, the cost of Grosse, Maddison and Salakhutdinov
@@ -49,12 +49,12 @@ impl VarOpt {
         floor: f64,
     }
 
-    /// The schedule of `steps` stages for a survey.
+    /// The schedule of `stages` stages for a survey.
     ///
     /// # Errors
     /// [`Error::PilotCollapsed`]; a survey in which nothing varies; settings out of range.
-    pub fn schedule(&self, survey: &Survey, steps: usize) -> Result<Schedule> {
-        self.metric(survey)?.schedule(steps)
+    pub fn schedule(&self, survey: &Survey, stages: usize) -> Result<Schedule> {
+        self.metric(survey)?.schedule(stages)
     }
 
     /// g as the schedule sees it, smoothed and floored.

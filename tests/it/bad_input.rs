@@ -120,10 +120,10 @@ fn schedules_that_are_none_are_refused() {
     assert!(refused(&[0.0, 0.6, 0.4, 1.0]).contains("beta_1 = 0.6 then beta_2 = 0.4"));
     assert!(refused(&[0.0, 0.5, 0.5, 1.0]).contains("strictly increasing"));
     assert!(refused(&[0.0, f64::NAN, 1.0]).contains("strictly increasing"));
-    assert!(message(Schedule::linear(0)).contains("steps"));
+    assert!(message(Schedule::linear(0)).contains("stages"));
     assert!(message(Schedule::power(10, f64::NAN)).contains("exponent"));
     assert!(message(Schedule::power(10, 1e6)).contains("strictly increasing"));
-    assert!(message(Schedule::piecewise_linear(&[(0, 0.5), (3, 1.0)])).contains("steps"));
+    assert!(message(Schedule::piecewise_linear(&[(0, 0.5), (3, 1.0)])).contains("stages"));
     assert!(message(Schedule::piecewise_linear(&[(3, 0.5), (3, 0.4)])).contains("0 to 0.4"));
     assert!(message(Schedule::salakhutdinov_murray(5)).contains("at least 29"));
 }

@@ -24,7 +24,7 @@ use annealed::model::{
 use annealed::nested::{LevelPath, NestedSmc};
 use annealed::path::{AnnealingPath, GaussianPath, MomentPath, TemperedPath};
 use annealed::pilot::{
-    BinnedSchedule, Friction, ScheduleMetric, Survey, SurveyPoint, VarOpt, allocate_steps,
+    BinnedSchedule, Friction, ScheduleMetric, Survey, SurveyPoint, VarOpt, allocate_stages,
 };
 use annealed::population::{Population, Resampling};
 use annealed::random::{Purpose, stream};
@@ -148,7 +148,7 @@ fn schedules_kernels_and_estimates_of_any_numbers_are_made_or_refused() -> Resul
         let _ = importance_weighted_bound(&[a, b, 0.0], 2);
         let _ = jackknife(&[a, b, 0.0, 1.0], 2, 1);
         let _ = LevelPath::new(&likelihood, [a, b]).is_ok();
-        let _ = allocate_steps(&[a, b], 10);
+        let _ = allocate_stages(&[a, b], 10);
         let _ = BinnedSchedule::default().with_costs(&[a, b], 10);
         let schedule = Schedule::linear(2)?;
         let _ = QuadratureModifier::new(&likelihood, &schedule, (a, b), 11).is_ok();
@@ -349,7 +349,7 @@ fn empty_lists_are_refused() {
     assert!(RunPart::<(), ()>::merge([]).is_err());
     assert!(RunPart::<(), ()>::join([]).is_err());
     let _ = Resampling::at([]);
-    let _ = allocate_steps(&[], 0);
+    let _ = allocate_stages(&[], 0);
 }
 
 /// What returns no `Result` says what it was given and what it expected.

@@ -698,11 +698,11 @@ fn settings_out_of_range_are_named() {
     };
     let unsurveyed = VarOpt::default().pilot(Pilot::default().rounds(0));
     assert!(message(unsurveyed.optimize(&path, &kernel, 10, 1)).contains("rounds"));
-    assert!(none(0, 10).contains("chains") && none(10, 0).contains("steps"));
+    assert!(none(0, 10).contains("chains") && none(10, 0).contains("stages"));
     let friction = Friction::default().pilot(Pilot::new(10, 10));
     assert!(message(friction.bins(0).optimize(&path, &kernel, 10, 1)).contains("bins"));
     assert!(message(friction.floor(2.0).optimize(&path, &kernel, 10, 1)).contains("floor"));
-    assert!(message(friction.optimize(&path, &kernel, 0, 1)).contains("steps"));
+    assert!(message(friction.optimize(&path, &kernel, 0, 1)).contains("stages"));
     let binned = |chains: KnotChains, steps| {
         let binned = BinnedSchedule::new(Schedule::linear(5).unwrap()).chains(chains);
         message(binned.optimize(&path, &kernel, steps, 1))
@@ -751,7 +751,7 @@ fn settings_out_of_range_are_named() {
         ..endless
     };
     assert!(binned(chains_set, 10).contains("updates"));
-    assert!(binned(chains, 1 << 40).contains("steps"));
+    assert!(binned(chains, 1 << 40).contains("stages"));
     let cess = |pilot| ConstantConditionalEss::default().pilot(pilot);
     for (pilot, named) in [
         (Pilot::new(1, 10), "chains of the pilot"),
@@ -763,7 +763,7 @@ fn settings_out_of_range_are_named() {
         assert!(message(cess(pilot).optimize(&path, &kernel, 10, 1)).contains(named));
         assert!(message(cess(pilot).stages_at(&path, &kernel, 0.5, 1)).contains(named));
     }
-    assert!(message(cess(Pilot::default()).optimize(&path, &kernel, 0, 1)).contains("steps"));
+    assert!(message(cess(Pilot::default()).optimize(&path, &kernel, 0, 1)).contains("stages"));
 }
 
 /// A target that is the base: no stage has any length.

@@ -2,7 +2,7 @@
 
 use annealed::Error;
 use annealed::pilot::{
-    BinnedSchedule, ScheduleMetric, Survey, SurveyPoint, VarOpt, allocate_steps,
+    BinnedSchedule, ScheduleMetric, Survey, SurveyPoint, VarOpt, allocate_stages,
 };
 use annealed::schedule::Schedule;
 use nalgebra::{DVector, Matrix2, Vector2, matrix, vector};
@@ -113,7 +113,7 @@ fn a_cost_of_zero_is_floored_or_refused() {
     }
     assert!(ScheduleMetric::new(grid(2), vec![1.0; 2]).is_err());
     assert!(ScheduleMetric::new(vec![0.0, 0.5], vec![1.0; 2]).is_err());
-    assert!(message(metric(4.0, 10).schedule(0)).contains("steps"));
+    assert!(message(metric(4.0, 10).schedule(0)).contains("stages"));
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn settings_of_varopt_are_checked() {
     let varopt = VarOpt::default;
     assert!(message(varopt().window(1.5).schedule(&survey(4.0), 10)).contains("window"));
     assert!(message(varopt().floor(-1.0).schedule(&survey(4.0), 10)).contains("floor"));
-    assert!(message(varopt().schedule(&survey(4.0), 0)).contains("steps"));
+    assert!(message(varopt().schedule(&survey(4.0), 0)).contains("stages"));
 }
 
 fn from_steps(steps: &[f64]) -> Schedule {
@@ -245,7 +245,7 @@ proptest! {
             }
             allocation[best] += 1;
         }
-        prop_assert_eq!(allocate_steps(&costs, costs.len() + more).unwrap(), allocation);
+        prop_assert_eq!(allocate_stages(&costs, costs.len() + more).unwrap(), allocation);
     }
 }
 
@@ -402,7 +402,7 @@ fn the_published_allocations() {
         ),
     ] {
         let costs = segment_costs(&etas, &moments);
-        let allocation = allocate_steps(&costs, 1_000).unwrap();
+        let allocation = allocate_stages(&costs, 1_000).unwrap();
         assert_eq!(allocation[..5], half);
         assert!(allocation.iter().eq(allocation.iter().rev()));
         assert!((total(&costs, &allocation) - sum).abs() < 1e-7);
@@ -425,7 +425,7 @@ fn the_published_allocations() {
 fn greedy_beats_the_largest_remainder() {
     let (etas, moments) = geometric(10);
     let costs = segment_costs(&etas, &moments);
-    let greedy = total(&costs, &allocate_steps(&costs, 15).unwrap());
+    let greedy = total(&costs, &allocate_stages(&costs, 15).unwrap());
     // One step each, the other five shared out by quota and largest remainder.
     let roots: Vec<f64> = costs.iter().map(|cost| cost.sqrt()).collect();
     let quota = |j: usize| 5.0 * roots[j] / roots.iter().sum::<f64>();
@@ -478,10 +478,10 @@ fn noisy_and_impossible_costs() {
     assert!(message(binned.with_costs(&[1.0; 2], 10)).contains("costs"));
     assert!(message(binned.with_costs(&[-1.0; 3], 10)).contains("mean of the costs"));
     assert!(message(binned.with_costs(&[1.0, f64::NAN, 1.0], 10)).contains("NaN at index 1"));
-    assert!(message(allocate_steps(&[1.0, 0.0], 10)).contains("cost of a segment"));
-    assert!(allocate_steps(&[], 0).is_err());
+    assert!(message(allocate_stages(&[1.0, 0.0], 10)).contains("cost of a segment"));
+    assert!(allocate_stages(&[], 0).is_err());
     for steps in [1 << 40, usize::MAX] {
-        let allocation = allocate_steps(&[9.0, 4.0, 1e-300, 1.0], steps).unwrap();
+        let allocation = allocate_stages(&[9.0, 4.0, 1e-300, 1.0], steps).unwrap();
         assert_eq!(allocation.iter().sum::<usize>(), steps);
         let shares = allocation
             .iter()

@@ -5,7 +5,7 @@ use annealed::model::{ExponentialFamily, Gaussian, NormalizedModel, Unnormalized
 use annealed::path::{
     AnnealingPath, GaussianPath, GeometricPath, Intermediate, MomentPath, MomentSplinePath,
 };
-use annealed::pilot::{BinnedSchedule, allocate_steps};
+use annealed::pilot::{BinnedSchedule, allocate_stages};
 use annealed::schedule::Schedule;
 use nalgebra::DVector;
 use proptest::prelude::*;
@@ -242,7 +242,7 @@ proptest! {
         let schedule = BinnedSchedule::new(knots.clone()).with_costs(&costs, steps).unwrap();
         let floor = 1e-3 * costs.iter().sum::<f64>() / costs.len() as f64;
         prop_assume!(costs.iter().all(|&cost| cost > floor));
-        let allocation = allocate_steps(&costs, steps).unwrap();
+        let allocation = allocate_stages(&costs, steps).unwrap();
         let expected = 2.0 * total(&costs, &allocation);
         let path = MomentPath::new(a.clone(), b.clone()).unwrap();
         let found = two_way_divergences(&path, moment_average, &ends, schedule.betas());
@@ -277,7 +277,7 @@ proptest! {
         costs in prop::collection::vec(prop_oneof![Just(1.0), 1e-6..1e3f64], 1..5), more in 0..12usize
     ) {
         let steps = costs.len() + more;
-        let allocation = allocate_steps(&costs, steps).unwrap();
+        let allocation = allocate_stages(&costs, steps).unwrap();
         prop_assert_eq!(allocation.iter().sum::<usize>(), steps);
         let found = total(&costs, &allocation);
         prop_assert!(found <= least_total(&costs, steps) * (1.0 + 1e-12));
@@ -290,7 +290,7 @@ proptest! {
     fn allocations_add_up_and_no_exchange_of_a_step_helps(
         costs in prop::collection::vec(1e-3..1e3f64, 1..12), more in 0..300usize
     ) {
-        let allocation = allocate_steps(&costs, costs.len() + more).unwrap();
+        let allocation = allocate_stages(&costs, costs.len() + more).unwrap();
         prop_assert_eq!(allocation.iter().sum::<usize>(), costs.len() + more);
         for from in 0..costs.len() {
             for to in 0..costs.len() {

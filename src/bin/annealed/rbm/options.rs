@@ -59,9 +59,9 @@ pub struct Options {
     /// Number of chains of the pilot run by which a schedule is chosen
     #[arg(long, default_value_t = 100)]
     pub pilot_chains: usize,
-    /// Number of steps of the pilot; for binned, of updates at all knots together
-    #[arg(long, default_value_t = 1_000)]
-    pub pilot_steps: usize,
+    /// Number of stages of the pilot; for binned, of updates at all knots together
+    #[arg(long, alias = "pilot-steps", default_value_t = 1_000)]
+    pub pilot_stages: usize,
     /// Number of pilots, each after the first on the schedule that the one before led to
     #[arg(long, default_value_t = 1)]
     pub pilot_rounds: usize,
@@ -69,7 +69,7 @@ pub struct Options {
     #[arg(long)]
     pub save_schedule: Option<PathBuf>,
     /// Take the schedule from a file instead of choosing one; it fixes the number of stages
-    #[arg(long, conflicts_with_all = ["schedule", "steps"])]
+    #[arg(long, conflicts_with_all = ["schedule", "stages"])]
     pub load_schedule: Option<PathBuf>,
     /// Number of chains N, or the most where --until-error or --time-limit may end the run before; 4096 unless set, with
     /// --extend as many as the run was to have
@@ -116,8 +116,8 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// Number of stages K
-    #[arg(long, default_value_t = 10_000)]
-    pub steps: usize,
+    #[arg(long, alias = "steps", default_value_t = 10_000)]
+    pub stages: usize,
     /// Seed; one seed gives the same figures for any number of threads
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
@@ -235,10 +235,10 @@ impl Options {
     }
 
     /// The number of stages of the run.
-    pub fn stages(&self) -> Result<usize> {
+    pub fn number_of_stages(&self) -> Result<usize> {
         match &self.load_schedule {
             Some(file) => Ok(Schedule::load(file)?.stages()),
-            None => Ok(self.steps),
+            None => Ok(self.stages),
         }
     }
 
@@ -258,13 +258,13 @@ impl Options {
     }
 
     fn choose(&self, path: &RbmPath) -> Result<Schedule> {
-        let pilot = Pilot::new(self.pilot_chains, self.pilot_steps).rounds(self.pilot_rounds);
+        let pilot = Pilot::new(self.pilot_chains, self.pilot_stages).rounds(self.pilot_rounds);
         let optimizer: &dyn ScheduleOptimizer<RbmPath, BlockGibbs> = match self.schedule {
-            ScheduleKind::Linear => return Schedule::linear(self.steps),
-            ScheduleKind::Sm08 => return Schedule::salakhutdinov_murray(self.steps),
+            ScheduleKind::Linear => return Schedule::linear(self.stages),
+            ScheduleKind::Sm08 => return Schedule::salakhutdinov_murray(self.stages),
             ScheduleKind::Varopt => &VarOpt::default().pilot(pilot),
             ScheduleKind::Binned => {
-                let updates = self.pilot_steps / 11;
+                let updates = self.pilot_stages / 11;
                 &BinnedSchedule::new(Schedule::linear(10)?).chains(KnotChains {
                     chains: self.pilot_chains,
                     updates,
@@ -275,16 +275,16 @@ impl Options {
             ScheduleKind::Friction => &Friction::default().pilot(pilot),
             ScheduleKind::Cess => {
                 // A stage is found by about five evaluations, in about three passes.
-                let coarse = Pilot::new(self.pilot_chains, self.pilot_steps.div_ceil(5));
+                let coarse = Pilot::new(self.pilot_chains, self.pilot_stages.div_ceil(5));
                 &ConstantConditionalEss::default().pilot(coarse)
             }
         };
-        let (steps, seed) = (self.steps, self.seed);
+        let (stages, seed) = (self.stages, self.seed);
         let mut by = Execution::new().threads(self.threads);
         if !self.json {
             by = by.progress_bar();
         }
-        let found = optimizer.optimize_by(path, &BlockGibbs, steps, seed, &by)?;
+        let found = optimizer.optimize_by(path, &BlockGibbs, stages, seed, &by)?;
         for warning in &found.warnings {
             eprintln!("schedule: {warning}");
         }

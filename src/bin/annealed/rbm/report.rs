@@ -87,7 +87,7 @@ impl Report<'_> {
             "log_z_exact": problem.log_z_exact,
             "chains": run.chains(),
             "stopped_by": format!("{:?}", run.stopped_by()),
-            "steps": run.schedule().stages(),
+            "stages": run.schedule().stages(),
             "engine": run.simd_level().map(|engine| engine.to_string()),
             "seconds": self.seconds(),
             "pilot_seconds": self.pilot_seconds,

@@ -58,7 +58,7 @@ fn found_before(options: &Options, problem: &Problem) -> Result<Option<Start>> {
 
 fn search(options: &Options, problem: &Problem) -> Result<Start> {
     let chains = options.chains.unwrap_or(CHAINS);
-    let mut search = StartSearch::new(chains, options.stages()?)
+    let mut search = StartSearch::new(chains, options.number_of_stages()?)
         .seed(options.seed)
         .simd_level(options.engine)
         .threads(options.threads);
