@@ -1,21 +1,21 @@
 //! A data set of handwritten digits, embedded in the crate.
 
-/// The images: for each one eight bytes of pixels, bit i for pixel i, and one byte for the label.
+/// The images, each eight bytes of pixels, bit i for pixel i, and one byte for the label.
 const PACKED: &[u8] = include_bytes!("data/digits.bin");
 
 /// 1,797 handwritten digits of 8 x 8 pixels in black and white, with their labels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Digits {
-    /// 64 pixels each, row by row from the top; true is ink.
+    /// Images of 64 pixels, row by row from the top; true is ink.
     pub images: Vec<Vec<bool>>,
-    /// 0 to 9.
+    /// Labels 0 to 9.
     pub labels: Vec<u8>,
 }
 
-/// The digits of E. Alpaydin and C. Kaynak, "Optical Recognition of Handwritten Digits" (test
-/// part), UCI Machine Learning Repository, 1998, <https://doi.org/10.24432/C50P49>, licensed
-/// under CC BY 4.0; here 16 levels of grey are reduced to two, ink from 8 of 16 on.
+/// Returns the test digits of E. Alpaydin and C. Kaynak, "Optical Recognition of Handwritten Digits", UCI Machine
+/// Learning Repository, 1998, <https://doi.org/10.24432/C50P49>, licensed under CC BY 4.0. The 16 levels of grey are
+/// reduced to two, with ink from 8 of 16 on.
 ///
 /// ```
 /// let digits = annealed::data::digits();

@@ -1,5 +1,4 @@
-//! The errors of this crate. Each names the argument or the place, what was found and what was
-//! expected.
+//! The errors of this crate. Each names the argument or the place, the value found and the value expected.
 
 use std::fmt::{self, Debug, Display};
 use std::io;
@@ -8,14 +7,11 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a fallible function of this crate returns.
+/// The result of a fallible function of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Everything that can go wrong.
-///
-/// `Debug` prints what `Display` prints, so that a program whose `main` returns
-/// [`annealed::Result<()>`](Result) ends with a readable message. Two errors are equal where they
-/// are of the same kind and print the same text.
+/// Any error of this crate. `Debug` prints the text of `Display`, so that a `main` that returns
+/// [`annealed::Result<()>`](Result) ends with a readable message. Two errors are equal where kind and text are equal.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -26,7 +22,7 @@ pub enum Error {
         argument: &'static str,
         /// The value found.
         value: String,
-        /// What would have been accepted.
+        /// The values accepted.
         expected: String,
     },
     /// Two sizes that should agree do not.
@@ -39,59 +35,59 @@ pub enum Error {
         /// The size expected.
         expected: usize,
     },
-    /// A NaN or an infinity met during a run, with its place.
+    /// A NaN or an infinity met during a run.
     #[error(
         "{quantity} is {value} in chain {chain} at stage {stage} (beta = {}{}), expected {expected}",
         short(*beta),
         coordinate_named(*largest)
     )]
     NonFinite {
-        /// What was being computed.
+        /// The quantity that was computed.
         quantity: &'static str,
         /// The value found.
         value: f64,
-        /// What would have been accepted.
+        /// The values accepted.
         expected: &'static str,
-        /// Of the state where it was met the coordinate of the largest absolute value, with its index, where states
-        /// have coordinates and the kernel knows them.
+        /// Index and value of the coordinate with the largest absolute value, where states have coordinates and the
+        /// kernel knows them.
         largest: Option<(usize, f64)>,
         /// Index of the chain.
         chain: usize,
         /// Index of the stage, 1 to K; 0 is the draw from the base.
         stage: usize,
-        /// Inverse temperature of the model reached by the stage.
+        /// Inverse temperature that the stage reaches.
         beta: f64,
     },
-    /// A panic in a user's model, kernel, recorder or progress callback during a run, with its place.
-    /// It ends the run: the other blocks of chains stop at the end of their stage. Rust's panic hook has printed its
-    /// message before that, once for each thread that met one; under `panic = "abort"` the program ends there.
+    /// A panic in a user's model, kernel, recorder or progress callback. It ends the run once the other blocks have
+    /// done their stage. Rust's panic hook prints its message first, once per thread that panicked; under
+    /// `panic = "abort"` the program ends there.
     #[error(
         "panic in {} at stage {stage} (beta = {}): {message}",
         chains_named(chains),
         short(*beta)
     )]
     Panicked {
-        /// What the panic said.
+        /// Text of the panic.
         message: String,
-        /// The chain at hand, or all chains of the block where they were handled together.
+        /// The chain, or all chains of the block where they move together.
         chains: Range<usize>,
         /// Index of the stage, 1 to K; 0 is the draw from the base.
         stage: usize,
-        /// Inverse temperature of the model reached by the stage.
+        /// Inverse temperature that the stage reaches.
         beta: f64,
     },
-    /// A run that was stopped before its first block of chains was done, so that there is no result.
+    /// A run that was stopped before its first block of chains was done and has no result.
     #[error(
         "stopped by {by} before the first block of chains was done ({chains}), so that there is no estimate; smaller \
          blocks and fewer stages are done sooner"
     )]
     Stopped {
-        /// What stopped it.
+        /// The reason it was stopped.
         by: String,
         /// Number of chains in the first block.
         chains: usize,
     },
-    /// No chain carries any weight, so that log Z cannot be estimated.
+    /// A run whose chains all have weight zero, so that log Z cannot be estimated.
     #[error(
         "no chain of {chains} has any weight: none reached the support of the target, or steps \
          of an uncorrected kernel were so far off that every weight vanished; expected a base that \
@@ -101,23 +97,22 @@ pub enum Error {
         /// Number of chains.
         chains: usize,
     },
-    /// A pilot run in which one chain carries nearly all the weight. Such a pilot is no basis for
-    /// the choice of a schedule.
+    /// A pilot in which one chain carries nearly all the weight, which is no basis for a schedule.
     #[error(
         "the pilot collapsed: its effective sample size is {effective_sample_size:.2} of {chains} at \
          beta = {}; expected a pilot with more steps, chains or rounds",
         short(*beta)
     )]
     PilotCollapsed {
-        /// Effective sample size where it is lowest, a count.
+        /// Lowest effective sample size, a count.
         effective_sample_size: f64,
         /// Number of pilot chains.
         chains: usize,
-        /// Where on the path.
+        /// Inverse temperature where it is lowest.
         beta: f64,
     },
-    /// A gradient that is not that of its log density, as differences of the density show. Pilots look for it (tuning,
-    /// [`AdaptiveSmc`](crate::adaptive::AdaptiveSmc), [`Rounds`](crate::adaptive::Rounds)); a run with a kernel as it is does not.
+    /// A gradient that differences of the log density contradict. Tuning, [`AdaptiveSmc`](crate::adaptive::AdaptiveSmc)
+    /// and [`Rounds`](crate::adaptive::Rounds) check it; other runs do not.
     #[error(
         "wrong gradient in coordinate {coordinate}: got {}, while differences of the log density give {}",
         short(*gradient),
@@ -134,37 +129,36 @@ pub enum Error {
     /// A computation that did not converge.
     #[error("{what} did not converge: {detail}")]
     NotConverged {
-        /// What was being solved for.
+        /// Name of the computation.
         what: &'static str,
         /// How far it got.
         detail: String,
     },
-    /// A checkpoint, a part, or another process, whose run is not this one.
+    /// A checkpoint, a part or another process of a different run.
     #[error("of another run, which has {setting} {found}; this run has {expected}")]
     OtherRun {
-        /// What differs first.
+        /// The first setting that differs.
         setting: &'static str,
-        /// What it is there.
+        /// The value found there.
         found: String,
-        /// What it is here.
+        /// The value of this run.
         expected: String,
     },
-    /// A failure of one rank of a run on several, as the other ranks report it, or a message of it that
-    /// cannot be read.
+    /// A failure of one rank, as the others report it, or a message of it that cannot be read.
     #[cfg(feature = "mpi")]
     #[error("rank {rank}: {message}")]
     Rank {
         /// Index of the process that failed.
         rank: usize,
-        /// What went wrong there.
+        /// Text of the failure.
         message: String,
     },
     /// A file that could not be read or written.
     #[error("{path}: {reason}")]
     File {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// What was wrong and what was expected.
+        /// The failure, and the content that was expected.
         reason: String,
         /// The error of the operating system, where it was one.
         source: Option<Arc<io::Error>>,
@@ -184,7 +178,7 @@ impl PartialEq for Error {
     }
 }
 
-/// A number in six digits at most, for a place that was computed.
+/// Formats a number in six digits at most.
 pub(crate) fn short(x: f64) -> String {
     let rounded: f64 = format!("{x:.5e}").parse().unwrap_or(x);
     match rounded.abs() {
@@ -209,7 +203,7 @@ fn chains_named(chains: &Range<usize>) -> String {
 
 /// Errors for one's own models, kernels and file formats.
 impl Error {
-    /// An [`Error::InvalidArgument`].
+    /// Creates an [`Error::InvalidArgument`].
     pub fn invalid(
         argument: &'static str,
         value: impl Display,
@@ -222,7 +216,7 @@ impl Error {
         }
     }
 
-    /// An [`Error::File`] about what a file holds.
+    /// Creates an [`Error::File`] about the content of a file.
     pub fn file(path: impl AsRef<Path>, reason: impl Display) -> Self {
         Self::File {
             path: path.as_ref().display().to_string(),
@@ -231,8 +225,7 @@ impl Error {
         }
     }
 
-    /// An [`Error::File`] about a file that the operating system could not read or write. It says so where the
-    /// file's folder is missing.
+    /// Creates an [`Error::File`] about a file that could not be read or written. It names a missing folder.
     pub fn io(path: impl AsRef<Path>, error: io::Error) -> Self {
         let path = path.as_ref();
         let folder = path.parent().filter(|folder| *folder != Path::new(""));
@@ -247,8 +240,8 @@ impl Error {
     }
 }
 
-/// Panics with both numbers where something has another dimension than is demanded. It is for functions that are called
-/// at each step and return no `Result`; a run makes [`Error::Panicked`] of it.
+/// Panics where a dimension is wrong. It serves functions without a `Result`, called at each step; a run returns the
+/// panic as [`Error::Panicked`].
 #[inline]
 #[track_caller]
 pub(crate) fn demand_dimension(what: &str, found: usize, expected: usize) {
@@ -258,12 +251,11 @@ pub(crate) fn demand_dimension(what: &str, found: usize, expected: usize) {
     );
 }
 
-/// The largest number of stages, chains, updates or coordinates: 8 GiB of numbers.
+/// Largest number of stages, chains, updates or coordinates: 8 GiB of numbers.
 const LARGEST_COUNT: usize = 1 << 30;
 
-/// Checks of arguments.
+/// Checks of arguments, which return an [`Error::InvalidArgument`] unless another error is named.
 impl Error {
-    /// A panic among these chains, before or beside any stage.
     pub(crate) fn panicked(message: String, chains: Range<usize>) -> Self {
         let (stage, beta) = (0, 0.0);
         Self::Panicked {
@@ -274,7 +266,7 @@ impl Error {
         }
     }
 
-    /// An [`Error::OtherRun`] unless what is found elsewhere is as in this run.
+    /// Returns an [`Error::OtherRun`] unless the setting found is that of this run.
     pub(crate) fn check_found<T: PartialEq + Debug>(
         setting: &'static str,
         found: &T,
@@ -290,7 +282,6 @@ impl Error {
         })
     }
 
-    /// An [`Error::InvalidArgument`] unless the condition holds.
     pub(crate) fn check(
         holds: bool,
         argument: &'static str,
@@ -303,21 +294,18 @@ impl Error {
         }
     }
 
-    /// An [`Error::InvalidArgument`] where a count is below `least`.
     pub(crate) fn check_at_least(argument: &'static str, count: usize, least: usize) -> Result<()> {
         Self::check(count >= least, argument, count, format!("at least {least}"))
     }
 
-    /// An [`Error::InvalidArgument`] where a count is below `least`, or larger than any that can be
-    /// worked off.
+    /// Refuses a count below `least`, or above `LARGEST_COUNT`.
     pub(crate) fn check_count(argument: &'static str, count: usize, least: usize) -> Result<()> {
         Self::check_at_least(argument, count, least)?;
         let expected = format!("at most {LARGEST_COUNT}");
         Self::check(count <= LARGEST_COUNT, argument, count, expected)
     }
 
-    /// An empty list with room for so many entries, or an [`Error::InvalidArgument`] where memory has
-    /// none.
+    /// Returns an empty list with room for `count` entries; fails where memory has none.
     pub(crate) fn reserved<T>(argument: &'static str, count: usize) -> Result<Vec<T>> {
         let mut list = Vec::new();
         let reserved = list.try_reserve_exact(count);
@@ -326,17 +314,15 @@ impl Error {
         Ok(list)
     }
 
-    /// An [`Error::InvalidArgument`] for a list without entries.
     pub(crate) fn check_not_empty(argument: &'static str, length: usize) -> Result<()> {
         Self::check(length > 0, argument, "none", "at least one")
     }
 
-    /// The count, or an [`Error::InvalidArgument`] where it is 0.
     pub(crate) fn check_nonzero(argument: &'static str, count: usize) -> Result<NonZeroUsize> {
         NonZeroUsize::new(count).ok_or_else(|| Self::invalid(argument, 0, "at least 1"))
     }
 
-    /// An [`Error::DimensionMismatch`] unless the two sizes agree.
+    /// Returns an [`Error::DimensionMismatch`] unless the two sizes agree.
     pub(crate) fn check_dimension(
         argument: &'static str,
         found: usize,
@@ -352,36 +338,33 @@ impl Error {
         }
     }
 
-    /// An [`Error::InvalidArgument`] unless the value is finite and positive.
     pub(crate) fn check_positive(argument: &'static str, value: f64) -> Result<()> {
         let positive = value.is_finite() && value > 0.0;
         Self::check(positive, argument, value, "a finite number above 0")
     }
 
-    /// An [`Error::InvalidArgument`] unless the value lies in `[0, 1]`.
+    /// Refuses a value outside `[0, 1]`.
     pub(crate) fn check_fraction(argument: &'static str, value: f64) -> Result<()> {
         let within = (0.0..=1.0).contains(&value);
         Self::check(within, argument, value, "a number in [0, 1]")
     }
 
-    /// An [`Error::InvalidArgument`] unless the value lies in `(0, 1]`.
+    /// Refuses a value outside `(0, 1]`.
     pub(crate) fn check_positive_fraction(argument: &'static str, value: f64) -> Result<()> {
         let within = value > 0.0 && value <= 1.0;
         Self::check(within, argument, value, "a number in (0, 1]")
     }
 
-    /// An [`Error::InvalidArgument`] unless the value lies in `(0, 1)`.
+    /// Refuses a value outside `(0, 1)`.
     pub(crate) fn check_inner_fraction(argument: &'static str, value: f64) -> Result<()> {
         let within = value > 0.0 && value < 1.0;
         Self::check(within, argument, value, "a number in (0, 1)")
     }
 
-    /// An [`Error::InvalidArgument`] unless the value is finite.
     pub(crate) fn check_number(argument: &'static str, value: f64) -> Result<()> {
         Self::check(value.is_finite(), argument, value, "a finite number")
     }
 
-    /// An [`Error::InvalidArgument`] that names the first entry that is not finite.
     pub(crate) fn check_finite(
         argument: &'static str,
         values: impl IntoIterator<Item = f64>,
@@ -390,8 +373,7 @@ impl Error {
         Self::check_each(argument, "index", values, f64::is_finite, "finite numbers")
     }
 
-    /// An [`Error::InvalidArgument`] that names the first value for which the condition does not
-    /// hold, and its place: `place` says what the places are, as an index.
+    /// Refuses the first value for which `holds` is false, and names its place; `place` is the kind, as "index".
     pub(crate) fn check_each(
         argument: &'static str,
         place: &str,

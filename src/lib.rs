@@ -1,5 +1,6 @@
 // The first definition of a link wins: these lead to the pages of this documentation.
-#![doc = "[guide]: crate::guide\n[cookbook]: crate::guide::cookbook\n[evidence]: crate::guide::evidence\n[free]: crate::guide::free_energy\n[intervals]: crate::guide::intervals\n[long]: crate::guide::long_runs\n[own]: crate::guide::own_models\n[populations]: crate::guide::populations\n[rbms]: crate::guide::rbms\n[schedules]: crate::guide::schedules\n[which]: crate::guide::which_method\n[witness]: crate::guide::second_witness\n\n"]
+#![doc = "[batches]: crate::guide::batches\n[cookbook]: crate::guide::cookbook\n[evidence]: crate::guide::evidence\n[features]: crate::guide::features\n[free]: crate::guide::free_energy\n[guide]: crate::guide\n[intervals]: crate::guide::intervals\n[long]: crate::guide::long_runs\n[machines]: crate::guide::many_machines\n[own]: crate::guide::own_models\n[populations]: crate::guide::populations\n[program]: crate::guide::program\n[rbms]: crate::guide::rbms\n[schedules]: crate::guide::schedules\n[which]: crate::guide::which_method\n[witness]: crate::guide::second_witness\n"]
+#![doc = include_str!("../docs/figures/both-directions.link")]
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -10,45 +11,32 @@ pub mod data;
 pub mod drift;
 pub mod error;
 pub mod estimate;
-#[doc = "[cookbook]: crate::guide::cookbook\n[evidence]: crate::guide::evidence\n[free]: crate::guide::free_energy\n[intervals]: crate::guide::intervals\n[long]: crate::guide::long_runs\n[machines]: crate::guide::many_machines\n[own]: crate::guide::own_models\n[populations]: crate::guide::populations\n[rbms]: crate::guide::rbms\n[schedules]: crate::guide::schedules\n[which]: crate::guide::which_method\n[witness]: crate::guide::second_witness\n\n"]
-#[doc = include_str!("../docs/guide.md")]
-pub mod guide {
-    #[doc = "[evidence]: crate::guide::evidence\n[free]: crate::guide::free_energy\n[guide]: crate::guide\n[long]: crate::guide::long_runs\n[machines]: crate::guide::many_machines\n[own]: crate::guide::own_models\n[populations]: crate::guide::populations\n[rbms]: crate::guide::rbms\n[witness]: crate::guide::second_witness\n\n"]
-    #[doc = include_str!("../docs/cookbook.md")]
-    pub mod cookbook {}
-    #[doc = include_str!("../docs/batches.md")]
-    pub mod batches {}
-    #[doc = include_str!("../docs/evidence.md")]
-    pub mod evidence {}
-    #[doc = "[own]: crate::guide::own_models\n[populations]: crate::guide::populations\n[witness]: crate::guide::second_witness\n\n"]
-    #[doc = include_str!("../docs/free-energy.md")]
-    pub mod free_energy {}
-    #[doc = "[guide]: crate::guide\n[which]: crate::guide::which_method\n\n"]
-    #[doc = include_str!("../docs/intervals.md")]
-    pub mod intervals {}
-    #[doc = "[machines]: crate::guide::many_machines\n\n"]
-    #[doc = include_str!("../docs/long-runs.md")]
-    pub mod long_runs {}
-    #[doc = include_str!("../docs/many-machines.md")]
-    pub mod many_machines {}
-    #[doc = "[batches]: crate::guide::batches\n[long]: crate::guide::long_runs\n\n"]
-    #[doc = include_str!("../docs/own-models.md")]
-    pub mod own_models {}
-    #[doc = "[which]: crate::guide::which_method\n[witness]: crate::guide::second_witness\n\n"]
-    #[doc = include_str!("../docs/populations.md")]
-    pub mod populations {}
-    #[doc = "[intervals]: crate::guide::intervals\n[witness]: crate::guide::second_witness\n\n"]
-    #[doc = include_str!("../docs/rbms.md")]
-    pub mod rbms {}
-    #[doc = "[guide]: crate::guide\n\n"]
-    #[doc = include_str!("../docs/schedules.md")]
-    pub mod schedules {}
-    #[doc = "[intervals]: crate::guide::intervals\n[populations]: crate::guide::populations\n\n"]
-    #[doc = include_str!("../docs/second-witness.md")]
-    pub mod second_witness {}
-    #[doc = include_str!("../docs/which-method.md")]
-    pub mod which_method {}
+// The first definition of a link wins: these lead to the pages of this documentation.
+macro_rules! links {
+    () => {
+        concat!(
+            "[batches]: crate::guide::batches\n",
+            "[cookbook]: crate::guide::cookbook\n",
+            "[evidence]: crate::guide::evidence\n",
+            "[features]: crate::guide::features\n",
+            "[free]: crate::guide::free_energy\n",
+            "[guide]: crate::guide\n",
+            "[intervals]: crate::guide::intervals\n",
+            "[long]: crate::guide::long_runs\n",
+            "[machines]: crate::guide::many_machines\n",
+            "[own]: crate::guide::own_models\n",
+            "[populations]: crate::guide::populations\n",
+            "[program]: crate::guide::program\n",
+            "[rbms]: crate::guide::rbms\n",
+            "[schedules]: crate::guide::schedules\n",
+            "[which]: crate::guide::which_method\n",
+            "[witness]: crate::guide::second_witness\n",
+            "\n"
+        )
+    };
 }
+#[doc = links!()]
+pub mod guide;
 #[doc(inline)]
 pub use rbm::harmonium;
 pub mod kernel;
@@ -75,7 +63,7 @@ pub use mpi;
 pub use work::store as checkpoint;
 pub use {nalgebra, rand};
 
-/// What most programs need, by `use annealed::prelude::*`.
+/// The names that most programs need, by `use annealed::prelude::*`.
 pub mod prelude {
     pub use nalgebra::{DMatrix, DVector};
 

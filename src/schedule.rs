@@ -1,7 +1,5 @@
-//! Schedules: the inverse temperatures of the stages along a path.
-//!
-//! [`Schedule::linear`] and [`Schedule::power`] are fair starts; the module [`pilot`](crate::pilot) chooses
-//! better ones.
+//! Schedules: the inverse temperatures of the stages along a path. [`Schedule::linear`] and [`Schedule::power`] are
+//! fair starts; the module [`pilot`](crate::pilot) chooses better ones.
 
 use std::fs;
 use std::path::Path;
@@ -18,30 +16,29 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Makes the schedule `beta_k = k / K`.
+    /// Creates the schedule `beta_k = k / K`.
     ///
     /// # Errors
-    /// Where `stages` is 0.
+    /// `stages` of 0.
     pub fn linear(stages: usize) -> Result<Self> {
         Self::power(stages, 1.0)
     }
 
-    /// Makes the schedule `beta_k = (k / K)^exponent`; an exponent above 1 spends more stages near the base.
+    /// Creates the schedule `beta_k = (k / K)^exponent`; an exponent above 1 spends more stages near the base.
     ///
     /// # Errors
-    /// Where `stages` is 0, the exponent is not finite and positive, or two neighbouring betas
-    /// coincide in f64.
+    /// `stages` of 0; an exponent that is not finite and positive; neighbouring betas that coincide in f64.
     pub fn power(stages: usize, exponent: f64) -> Result<Self> {
         Error::check_positive("exponent", exponent)?;
         Error::check_count("stages", stages, 1)?;
         Self::new((0..=stages).map(|k| (k as f64 / stages as f64).powf(exponent)))
     }
 
-    /// Pieces `(stages, end)`: `stages` equal stages from the previous piece's end (0 at first) to
-    /// `end`; the last piece ends at 1.
+    /// Creates the schedule of pieces `(stages, end)`: `stages` equal stages from the end of the previous piece (0 at
+    /// first) to `end`. The last piece ends at 1.
     ///
     /// # Errors
-    /// Where a piece has no stages, or the ends do not increase to 1.
+    /// A piece without stages; ends that do not increase to 1.
     pub fn piecewise_linear(pieces: &[(usize, f64)]) -> Result<Self> {
         let stages = pieces
             .iter()
@@ -59,11 +56,11 @@ impl Schedule {
         Self::new(betas)
     }
 
-    /// Makes the schedule of Salakhutdinov and Murray (2008): 500, 4,000 and 10,000 equal stages on `[0, 0.5]`,
-    /// `[0.5, 0.9]` and `[0.9, 1]`, in these proportions for `stages` stages.
+    /// Creates the schedule of Salakhutdinov and Murray (2008) with `stages` stages: 500, 4,000 and 10,000 equal stages
+    /// on `[0, 0.5]`, `[0.5, 0.9]` and `[0.9, 1]`, in these proportions.
     ///
     /// # Errors
-    /// Where `stages` is below 29, the fewest that keep the proportions with a whole number each.
+    /// `stages` below 29, the fewest that keep the proportions in whole numbers.
     pub fn salakhutdinov_murray(stages: usize) -> Result<Self> {
         Error::check_count("stages", stages, 29)?;
         let first = (stages as f64 * 500.0 / 14_500.0).round() as usize;
@@ -71,10 +68,10 @@ impl Schedule {
         Self::piecewise_linear(&[(first, 0.5), (second, 0.9), (stages - first - second, 1.0)])
     }
 
-    /// Takes the betas as they are.
+    /// Creates the schedule of these betas.
     ///
     /// # Errors
-    /// Where they do not start at 0, increase strictly and end at 1.
+    /// Betas that do not start at 0, increase strictly and end at 1.
     pub fn new(betas: impl IntoIterator<Item = f64>) -> Result<Self> {
         let betas: Vec<f64> = betas.into_iter().collect();
         let found = format!("{} values", betas.len());
@@ -100,8 +97,8 @@ impl Schedule {
         &self.betas
     }
 
-    /// Returns the index k of the stage that beta lies in, `beta_k <= beta < beta_{k+1}`; the last for 1, and
-    /// the nearest for a beta outside `[0, 1]`.
+    /// Returns the index k of the stage that beta lies in, `beta_k <= beta < beta_{k+1}`; the last for 1, the nearest
+    /// outside `[0, 1]`.
     pub fn interval(&self, beta: f64) -> usize {
         let after = self.betas.partition_point(|&b| b <= beta);
         after.saturating_sub(1).min(self.stages() - 1)
@@ -112,7 +109,6 @@ impl Schedule {
         self.betas.len() - 1
     }
 
-    /// Refuses a schedule found elsewhere that is not this one.
     pub(crate) fn check_found(&self, found: &Self) -> Result<()> {
         Error::check_found("a number of stages of", &found.stages(), &self.stages())?;
         let mut betas = found.betas.iter().zip(&self.betas).enumerate();
@@ -129,7 +125,7 @@ impl Schedule {
 
 /// Files: text with one beta in each line.
 impl Schedule {
-    /// Writes the betas as text, one in each line, with all digits that their bits need.
+    /// Writes the betas as text, one per line, with all digits that their bits need.
     ///
     /// # Errors
     /// [`Error::File`] where the file cannot be written.
@@ -145,8 +141,7 @@ impl Schedule {
     /// Reads what [`save`](Self::save) wrote. It skips empty lines and lines that start with `#`.
     ///
     /// # Errors
-    /// [`Error::File`] where the file cannot be read, a line is not a number, or the numbers are
-    /// not a schedule.
+    /// [`Error::File`] where the file cannot be read, a line is not a number, or the numbers are not a schedule.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let text = fs::read_to_string(path).map_err(|error| Error::io(path, error))?;
@@ -167,20 +162,16 @@ impl Schedule {
 
 /// Deceleration: limits on the step (Kiwaki 2015, Algorithm 3, corrected).
 impl Schedule {
-    /// Makes the schedule with no step longer than `limit`, up to the rounding of a sum of K numbers.
-    ///
-    /// Its steps are `min(c step_k, limit)` with the one `c >= 1` for which they add up to 1: the
-    /// steps below the limit keep their proportions. A schedule within the limit is returned as it
-    /// is. Algorithm 3 of Kiwaki (2015) aims for this fixed point; as printed it stops early and
-    /// leaves steps that do not add up to 1.
+    /// Creates the schedule with no step longer than `limit`, up to the rounding of a sum of K numbers. Its steps are
+    /// `min(c step_k, limit)`, with the `c >= 1` for which they add up to 1. A schedule within the limit is unchanged.
+    /// Algorithm 3 of Kiwaki (2015) as printed stops early, before the steps add up to 1.
     ///
     /// # Errors
-    /// A limit that is not finite and positive, or one too short for the number of steps to get
-    /// from 0 to 1.
+    /// A limit that is not finite and positive, or too short to get from 0 to 1.
     pub fn with_step_limit(&self, limit: f64) -> Result<Self> {
         Error::check_positive("step limit", limit)?;
         let steps: Vec<f64> = self.betas().windows(2).map(|b| b[1] - b[0]).collect();
-        // Of a sum of K steps.
+        // Rounding of a sum of K steps.
         let rounding = 2.0 * steps.len() as f64 * f64::EPSILON;
         if steps.iter().all(|&step| step <= limit + rounding) {
             return Ok(self.clone());
@@ -192,13 +183,9 @@ impl Schedule {
         Self::from_steps(steps.iter().map(|step| (level * step).min(limit)))
     }
 
-    /// Makes the schedule with a limit on the *speed* `dbeta / dt = K (beta_k - beta_{k-1})`, as by
-    /// [`with_step_limit`](Self::with_step_limit). The speed does not depend on the number of steps: that of
-    /// the linear schedule is 1.
-    ///
-    /// The limits .003, .006 and .009 of Kiwaki (2015) are read here as limits of a step on his pilot of
-    /// 1,000 steps, which are speeds of 3, 6 and 9. His text does not say so. As limits of a step at
-    /// his `K = 100,000` they could not bind.
+    /// Creates the schedule with a limit on the *speed* `dbeta / dt = K (beta_k - beta_{k-1})`, which is 1 for the
+    /// linear schedule; see [`with_step_limit`](Self::with_step_limit). Kiwaki's (2015) limits .003, .006 and .009 are
+    /// read as steps of a pilot of 1,000 steps: speeds of 3, 6 and 9.
     ///
     /// # Errors
     /// A limit that is not finite, or below 1.
@@ -209,7 +196,6 @@ impl Schedule {
         self.with_step_limit(limit / self.stages() as f64)
     }
 
-    /// Makes the schedule with these steps, which add up to 1 but for rounding.
     fn from_steps(steps: impl Iterator<Item = f64>) -> Result<Self> {
         let mut beta = 0.0;
         let mut betas: Vec<f64> = std::iter::once(0.0)
@@ -225,8 +211,8 @@ impl Schedule {
     }
 }
 
-/// Returns the `c` for which `sum_k min(c step_k, limit) = 1`: with the j longest steps at the limit,
-/// `c = (1 - j limit) / (sum of the others)`, for the smallest j that leaves no other above it.
+/// Returns the `c` for which `sum_k min(c step_k, limit) = 1`. With the j longest steps at the limit it is
+/// `(1 - j limit) / (sum of the others)`, for the smallest j that leaves no other above it.
 fn water_level(steps: &[f64], limit: f64) -> f64 {
     let mut sorted = steps.to_vec();
     sorted.sort_by(|a, b| b.total_cmp(a));

@@ -1,13 +1,8 @@
 //! Checks for users' own models, kernels and paths: invariance, unbiasedness, gradients.
 //!
-//! A statistical check returns a [`Check`] with a z-score, which is standard normal where the code
-//! is right, so that `|z| > 4` has a probability of 6e-5. Choose *coarse* settings: few stages, large
-//! steps and an asymmetric target. With many short steps most mistakes are too small to be seen. The
-//! seed fixes the result.
-//!
-//! A kernel with corrections is an exception. Its long steps give weights with so heavy a tail that the
-//! mean of any finite number of chains looks too low, right or wrong: take steps as short as keep the
-//! standard error small.
+//! A statistical check returns a [`Check`] with a z-score, which is standard normal where the code is right, so that
+//! `|z| > 4` has a probability of 6e-5. The seed fixes the result. Choose *coarse* settings: few stages, large steps
+//! and an asymmetric target. A kernel with corrections needs short steps instead, as its weights get a heavy tail.
 //!
 //! ```
 //! use annealed::kernel::RandomWalkMetropolis;
@@ -53,7 +48,7 @@ use crate::{Error, Result};
 pub struct Check {
     /// The measured mean.
     pub mean: f64,
-    /// What it should be.
+    /// The exact value.
     pub expected: f64,
     /// Standard error of the mean.
     pub standard_error: f64,
@@ -68,7 +63,7 @@ impl Check {
         }
     }
 
-    /// `(mean - expected) / standard_error`; 0 where both difference and standard error vanish.
+    /// Returns `(mean - expected) / standard_error`; 0 where both difference and standard error vanish.
     pub fn z(&self) -> f64 {
         let difference = self.mean - self.expected;
         if difference == 0.0 {
@@ -78,7 +73,7 @@ impl Check {
         }
     }
 
-    /// Whether `|z| <= 4`; false for NaN.
+    /// Returns whether `|z| <= 4`; false for NaN.
     pub fn passes(&self) -> bool {
         self.z().abs() <= 4.0
     }
@@ -95,18 +90,12 @@ impl fmt::Display for Check {
     }
 }
 
-/// Checks whether a kernel leaves `model` invariant. Chains start at exact samples x and take `steps`
-/// steps to x'. For a statistic h, the mean of `exp(corrections) h(x') - h(x)` should be 0.
+/// Checks whether a kernel leaves `model` invariant. Chains start at exact samples x and take `steps` steps to x'. For
+/// a statistic h, the mean of `exp(corrections) h(x') - h(x)` should be 0, also under kernels with corrections, such as
+/// unadjusted Langevin or a learned transition.
 ///
-/// The model is one of a path, or a plain one inside of
-/// [`Stationary`](crate::path::Stationary). Chains move in blocks, as in a run, so that a kernel
-/// which moves a block as a whole is checked in that.
-///
-/// A kernel with corrections (unadjusted Langevin, a learned transition) is not invariant, but
-/// its corrected average is, and this checks it.
-///
-/// One statistic checks one moment: a walk that never rejects keeps the mean of a symmetric target
-/// and doubles its variance. [`invariances`] checks several on the same chains.
+/// The model is one of a path, or a plain one inside [`Stationary`](crate::path::Stationary). Chains move in blocks, as
+/// in a run. One statistic checks one moment; see [`invariances`].
 ///
 /// # Errors
 /// No steps; fewer than two chains; a NaN or an infinity met by the kernel.
@@ -127,11 +116,10 @@ where
     Ok(check)
 }
 
-/// Checks several statistics as [`invariance`] checks one, on the same chains. Take squares and products
-/// among them.
+/// Checks several statistics on the same chains, as [`invariance`] checks one. Include squares and products.
 ///
 /// # Errors
-/// Those of [`invariance`].
+/// As [`invariance`].
 ///
 /// ```
 /// use annealed::kernel::Mala;
@@ -190,17 +178,14 @@ where
     Ok(differences.map(|values| Check::new(&values, 0.0)))
 }
 
-/// Chains that are checked together.
 const BLOCK: usize = 128;
 
-/// Checks whether `E[w] = Z_K / Z_0` along a path: the mean of `w Z_0 / Z_K` should be 1.
-///
-/// `log_z_ratio` is the exact `log(Z_K / Z_0)`. Use a schedule of 2 to 50 stages and as many
-/// chains as are needed for a standard error of a few per cent. (With one stage the chains move only
-/// after they are weighed, so that a kernel without corrections is not tested at all.)
+/// Checks whether `E[w] = Z_K / Z_0` along a path: the mean of `w Z_0 / Z_K` should be 1. `log_z_ratio` is the exact
+/// `log(Z_K / Z_0)`. Use 2 to 50 stages, and enough chains for a standard error of a few per cent. One stage does not
+/// test a kernel without corrections, since its chains move after they are weighed.
 ///
 /// # Errors
-/// Fewer than two chains, and whatever the run meets.
+/// Fewer than two chains; any error of the run.
 pub fn unbiasedness<'p, P, K>(
     path: &'p P,
     kernel: K,
@@ -227,13 +212,12 @@ where
     Ok(Check::new(&weights, 1.0))
 }
 
-/// The largest disagreement between the model's gradient at `state` and central differences of
-/// its log density, over coordinates, relative to `1 + |gradient|`. About 1e-8 where the
-/// gradient is right, of order one where it is not.
+/// Returns the largest difference between the model's gradient at `state` and central differences of its log density,
+/// relative to `1 + |gradient|`: about 1e-8 where the gradient is right, of order one where it is not.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] where the log density or the gradient at the state is not finite; a state of another
-/// dimension than the model knows.
+/// [`Error::InvalidArgument`] where log density or gradient at the state are not finite; a state of another dimension
+/// than the model's.
 pub fn gradient_error(model: &impl Differentiable, state: &DVector<f64>) -> Result<f64> {
     let expected = model.state_dimension().unwrap_or(state.len());
     Error::check_dimension("state", state.len(), expected)?;

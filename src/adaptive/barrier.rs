@@ -1,5 +1,4 @@
-//! Intensities: what each stage of a run adds to the variance of its log weights, and the schedule that makes
-//! them equal.
+//! Intensities: the parts of the stages in the variance of the log weights, and the schedule that equalises them.
 
 use crate::ais::{Merge, Recorder, Run, StageSummary};
 use crate::kernel::{Block, Stage};
@@ -13,9 +12,8 @@ use crate::{Error, Result};
 ///
 /// `sqrt(log E[u^2] - 2 log E[u])`, `u = w_k / w_{k-1}`,
 ///
-/// with means over the chains weighted by `w_{k-1}`. The square of an intensity is `-log(CESS / N)`, CESS being
-/// the conditional effective sample size. Where stages are short it is the variance of the stage's increment.
-/// The sum over all stages is the global barrier Lambda.
+/// with means over the chains weighted by `w_{k-1}`. Its square is `-log(CESS / N)`, with the conditional effective
+/// sample size CESS, and for short stages the variance of the increment. All intensities sum to Lambda.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct BarrierRecorder {
@@ -38,7 +36,7 @@ impl Increments {
         self.squares.merge(&right.squares);
     }
 
-    /// With `E[u^2] / E[u]^2 - 1` raised by `1 / (1 - 1/ESS)`, without which it vanishes as the weights collapse.
+    /// Returns the intensity, with `E[u^2] / E[u]^2 - 1` raised by `1 / (1 - 1/ESS)`: it would vanish on a collapse.
     fn intensity(&self) -> f64 {
         let log_ratio = self.before.log_sum() + self.squares.log_sum() - 2.0 * self.after.log_sum();
         let freedom = 1.0 - 1.0 / self.before.effective_sample_size();
@@ -74,10 +72,8 @@ impl Merge for BarrierRecorder {
     }
 }
 
-/// The barrier of a path with a kernel: the sum of the intensities up to each beta (Syed et al. 2024).
-///
-/// Its value at 1 is the global barrier Lambda. Once the kernel keeps up, K stages of equal intensity give
-/// `Lambda^2 / K` for the variance of log w.
+/// The barrier of a path with a kernel: the sum of the intensities up to each beta (Syed et al. 2024). At 1 it is the
+/// global barrier Lambda. Once the kernel keeps up, K stages of equal intensity give log w the variance `Lambda^2 / K`.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
@@ -86,8 +82,7 @@ pub struct Barrier {
     cumulative: Vec<f64>,
 }
 
-/// An intensity counts as no less than this share of the mean: no schedule leaps over a hundred stages of the
-/// one that it was found by.
+/// Least intensity, as a share of the mean: a new stage spans at most about a hundred old ones.
 const FLOOR: f64 = 0.01;
 
 crate::num::deserialize_checked! {
@@ -98,7 +93,6 @@ crate::num::deserialize_checked! {
 }
 
 impl Barrier {
-    /// Refuses values that no barrier has.
     #[cfg(feature = "serde")]
     fn read(betas: Vec<f64>, cumulative: Vec<f64>) -> Result<Self> {
         Schedule::new(betas.clone()).map(drop)?;
@@ -107,7 +101,6 @@ impl Barrier {
         Ok(Self { betas, cumulative })
     }
 
-    /// From the intensity of each stage of a schedule that begins at 0.
     pub(super) fn new(betas: Vec<f64>, intensities: impl IntoIterator<Item = f64>) -> Self {
         let mut cumulative = vec![0.0];
         for intensity in intensities {
@@ -116,7 +109,7 @@ impl Barrier {
         Self { betas, cumulative }
     }
 
-    /// From a run that carried an [`BarrierRecorder`]. A recorded stage stands for those since the one before.
+    /// Creates the barrier from a run with a [`BarrierRecorder`]. A recorded stage stands for all since the one before.
     pub fn from_run<S>(run: &Run<S, BarrierRecorder>) -> Self {
         Self::of(run.stages(), run.recorder())
     }
@@ -132,21 +125,21 @@ impl Barrier {
         Self::new(betas, intensities)
     }
 
-    /// Lambda, the sum of all intensities.
+    /// Returns Lambda, the sum of all intensities.
     pub fn global(&self) -> f64 {
         self.cumulative[self.cumulative.len() - 1]
     }
 
-    /// The betas at which the barrier is known, and its values there, from (0, 0) to (1, Lambda).
+    /// Returns the betas and the barrier there, from (0, 0) to (1, Lambda).
     pub fn points(&self) -> impl Iterator<Item = (f64, f64)> {
         let values = self.cumulative.iter().copied();
         self.betas.iter().copied().zip(values)
     }
 
-    /// The schedule of `stages` stages of equal intensity; the linear one where nothing changes along the path.
+    /// Returns the schedule of `stages` stages of equal intensity; the linear one where nothing changes along the path.
     ///
     /// # Errors
-    /// Where `stages` is 0.
+    /// `stages` of 0.
     pub fn schedule(&self, stages: usize) -> Result<Schedule> {
         Error::check_count("stages", stages, 1)?;
         let recorded = (self.cumulative.len() - 1) as f64;

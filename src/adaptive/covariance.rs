@@ -1,4 +1,4 @@
-//! The covariance of the chains along a run, by which proposals are shaped.
+//! The covariance of the chains along a run, which shapes the proposals.
 
 use nalgebra::{DMatrix, DVector};
 
@@ -7,20 +7,20 @@ use crate::kernel::{Block, Preconditioner, Stage};
 use crate::num::WeightSums;
 use crate::path::Intermediate;
 
-/// Weighted mean and covariance of states, or of their coordinates one by one.
+/// Weighted mean and covariance of states, or the variances of their coordinates alone.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Covariance {
     /// Sum of the effective sample sizes.
     count: f64,
     mean: DVector<f64>,
-    /// Mean of the products of deviations: a matrix, or a column of squares.
+    /// Mean product of deviations: a matrix, or a column of squares.
     spread: DMatrix<f64>,
 }
 
 impl Covariance {
-    /// That of the chains of a block under their weights; `None` where all are dead. It is a matrix where the
-    /// run has so many chains that they tell one, and else the variances alone.
+    /// Returns the covariance of a block's chains under their weights, or `None` where all are dead. It is a matrix
+    /// where the run has at least four chains per dimension, and else the variances.
     pub(super) fn of<S>(
         block: &Block<S>,
         coordinates: fn(&S) -> &[f64],
@@ -51,8 +51,7 @@ impl Covariance {
         })
     }
 
-    /// That of the chains of several blocks under their weights, given the sums of these; `None` where all are
-    /// dead.
+    /// Returns the covariance of several blocks under the sums of their weights, or `None` where all are dead.
     pub(super) fn of_blocks(
         blocks: impl IntoIterator<Item = (WeightSums, Option<Self>)>,
     ) -> Option<Self> {
@@ -74,7 +73,7 @@ impl Covariance {
         })
     }
 
-    /// The mean of two, about their own means, with this weight of the second one.
+    /// Returns the average of two covariances, about their own means, `share` being the weight of `other`.
     fn mixed(&self, other: &Self, share: f64) -> Self {
         Self {
             count: (1.0 - share) * self.count + share * other.count,
@@ -83,7 +82,7 @@ impl Covariance {
         }
     }
 
-    /// With that of other chains, about their own mean.
+    /// Returns the covariance of both sets of chains, each about its own mean.
     fn pooled(&self, other: &Self) -> Self {
         let count = self.count + other.count;
         Self {
@@ -96,7 +95,7 @@ impl Covariance {
         self.merge_by(right, right.count / (self.count + right.count));
     }
 
-    /// Takes in that of further chains, whose share of the weight is given.
+    /// Merges the covariance of further chains, `share` being their share of the weight.
     fn merge_by(&mut self, right: &Self, share: f64) {
         let distance = &right.mean - &self.mean;
         let between = match self.spread.ncols() {
@@ -109,7 +108,7 @@ impl Covariance {
         self.spread += &right.spread * share + between * (share * (1.0 - share));
     }
 
-    /// The preconditioner of these states; `None` where a coordinate, or a combination of them, does not vary.
+    /// Returns the preconditioner, or `None` where a coordinate or a combination of coordinates does not vary.
     pub(super) fn preconditioner(&self) -> Option<Preconditioner> {
         let dimension = self.mean.len();
         if self.spread.ncols() < dimension || dimension == 1 {
@@ -125,7 +124,7 @@ impl Covariance {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Shapes(Vec<(f64, Covariance)>);
 
-/// Knots of a preconditioner in the interval between two covariances.
+/// Number of knots of a preconditioner from one covariance to the next.
 const REFINEMENT: usize = 4;
 
 impl Shapes {
@@ -144,8 +143,8 @@ impl Shapes {
         Some(before.mixed(after, (beta - a) / (b - a)))
     }
 
-    /// With what a round recorded, at its betas. Where `is_trusted` denies a beta, the chains were not in
-    /// equilibrium, and these shapes hold on.
+    /// Returns the covariances at the betas of a round, with those of the round pooled in. Where `is_trusted(beta)` is
+    /// false the chains had not mixed, and the old covariance is kept.
     pub(super) fn improved<S>(
         &self,
         recorder: &CovarianceRecorder<S>,
@@ -162,7 +161,7 @@ impl Shapes {
         Self(improved.collect())
     }
 
-    /// The preconditioner with knots at these betas and between them; `None` where no covariance serves.
+    /// Returns the preconditioner with knots at and between these betas, or `None` where no covariance serves.
     pub(super) fn preconditioner(&self) -> Option<Preconditioner> {
         let inner = self.0.windows(2).flat_map(|pair| {
             let (a, b) = (pair[0].0, pair[1].0);
@@ -187,7 +186,6 @@ pub(crate) struct CovarianceRecorder<S> {
     bins: Vec<Option<Bin>>,
 }
 
-/// Stages of one bin that were looked at.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 struct Bin {
@@ -196,18 +194,17 @@ struct Bin {
     covariance: Covariance,
 }
 
-/// Bins along a run, and stages looked at in each of them, at most.
+/// Most bins along a run, and most stages looked at in each.
 const BINS: usize = 16;
 const STAGES: usize = 8;
 
-/// Stands for the function of a recorder that was read, until it is resumed.
+/// Stands in for the function of a recorder that was read, until it is resumed.
 #[cfg(feature = "checkpoint")]
 fn no_coordinates<S>() -> fn(&S) -> &[f64] {
     |_| &[]
 }
 
 impl<S> CovarianceRecorder<S> {
-    /// For a run of so many chains and stages.
     pub(super) fn new(coordinates: fn(&S) -> &[f64], chains: usize, steps: usize) -> Self {
         Self {
             coordinates,
@@ -217,7 +214,7 @@ impl<S> CovarianceRecorder<S> {
         }
     }
 
-    /// The covariance of each bin, at the middle of its stages.
+    /// Returns the covariance of each bin, at the middle of its stages.
     fn shapes(&self) -> impl Iterator<Item = (f64, &Covariance)> {
         let bins = self.bins.iter().flatten();
         bins.map(|bin| (0.5 * (bin.first_beta + bin.last_beta), &bin.covariance))

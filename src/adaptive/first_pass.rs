@@ -16,12 +16,11 @@ use crate::schedule::Schedule;
 use crate::work::{Place, Single, Stepped, Task};
 use crate::{Error, Result};
 
-/// Relative error of a stage's distance that is small enough.
+/// Relative tolerance of a stage's distance.
 const PRECISION: f64 = 0.1;
-/// Stages after which the first pass gives up.
+/// Number of stages after which the first pass gives up.
 const LIMIT: usize = 100_000;
 
-/// A first pass on its way.
 pub(super) struct Pass<'s, 'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> {
     settings: &'s AdaptiveSmc<'p, P, K>,
     populations: Populations<'p, P>,
@@ -29,9 +28,9 @@ pub(super) struct Pass<'s, 'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>>
     resampling: Resampling,
     betas: Vec<f64>,
     intensities: Vec<f64>,
-    /// Length in beta of the last stage.
+    /// Length of the last stage in beta.
     length: f64,
-    /// Evaluations of each chain.
+    /// Evaluations per chain.
     evaluations: usize,
 }
 
@@ -41,7 +40,7 @@ where
     P::At<'p>: Send + Sync,
     K: TransitionKernel<P::At<'p>> + Clone + Send + Sync,
 {
-    /// At the base. A kernel is tuned there with twice the moves, since its step size may be far off.
+    /// Starts at the base, where a kernel is tuned with twice the moves, since its step size may be far off.
     fn start(settings: &'s AdaptiveSmc<'p, P, K>) -> Result<Self> {
         let first = stream(settings.seed, Purpose::AdaptiveSmc, 0);
         let populations = Populations::start(settings.path, 0..settings.chains, BLOCK, first)?;
@@ -64,7 +63,6 @@ where
         Ok(pass)
     }
 
-    /// Finds the next beta, weighs, resamples and moves.
     fn stage(&mut self) -> Result<()> {
         let beta = self.populations.beta();
         let share = (1.0 - self.lost()?) * self.settings.ess_share;
@@ -83,8 +81,7 @@ where
         self.move_chains(self.settings.moves)
     }
 
-    /// The share of the chains at the base that are off the support of any further model, however near: a
-    /// likelihood of 0 excludes them at once.
+    /// Returns the share of the chains at the base that are off the support of every further model.
     fn lost(&mut self) -> Result<f64> {
         if self.betas.len() > 1 {
             return Ok(0.0);
@@ -96,7 +93,6 @@ where
         Ok(lost.into_iter().sum::<usize>() as f64 / self.settings.chains as f64)
     }
 
-    /// Refuses chains that are all dead, and stages without end.
     fn check_progress(&self) -> Result<()> {
         if self.populations.alive() == 0 {
             return Err(Error::AllWeightsZero {
@@ -151,16 +147,16 @@ where
     }
 }
 
-/// The first pass of adaptive annealing. Work of `later(stages)` chain-steps follows it.
+/// The first pass of adaptive annealing; `later(stages)` chain-steps follow it.
 pub(super) struct FirstPassTask<'s, 'p, P: AnnealingPath, K> {
     pub(super) settings: &'s AdaptiveSmc<'p, P, K>,
     pub(super) later: Later<'s>,
 }
 
-/// Returns the chain-steps that follow a first pass of so many stages.
+/// A function from the number of stages of a first pass to the chain-steps that follow it.
 pub(super) type Later<'s> = &'s (dyn Fn(usize) -> u64 + Sync);
 
-/// It is a small part of a run, and begins anew.
+/// A first pass is a small part of a run, and begins anew.
 #[cfg(feature = "checkpoint")]
 impl<'p, P, K> crate::work::Persist for FirstPassTask<'_, 'p, P, K>
 where

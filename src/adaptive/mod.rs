@@ -1,8 +1,7 @@
 //! Runs that adapt as they go: sequential Monte Carlo that finds its stages, annealing in rounds, tuned kernels.
 //!
-//! [`Rounds`] doubles the stages until the error is small, with schedule and kernel improved each time, and is what most
-//! problems should try first. [`AdaptiveSmc`] finds stages and kernel in one pass of a population. A [`StepSizes`] finds
-//! the step sizes of a kernel along a path.
+//! Try [`Rounds`] first: it doubles the stages until the error is small, and improves schedule and kernel.
+//! [`AdaptiveSmc`] finds stages and kernel in one pass of a population, [`StepSizes`] the step sizes of a kernel.
 
 mod barrier;
 mod covariance;

@@ -21,9 +21,9 @@ where
     K: TransitionKernel<P::At<'p>> + Serialize + DeserializeOwned + Clone + Send + Sync,
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
-    /// Runs on all processes of an MPI communicator, which all call this: rank 0 does the first pass, and all share the
-    /// blocks of the second. Rank 0 has the result, of the same bits as that of [`run`](Self::run); the others have
-    /// `None`. For what is needed of MPI see [`Ais::run_on`](crate::ais::Ais::run_on).
+    /// Runs on all processes of an MPI communicator, which all call this, as [`Ais::run_on`](crate::ais::Ais::run_on).
+    /// Rank 0 does the first pass and returns the result, with the bits of [`run`](Self::run); the others return
+    /// `None`.
     ///
     /// # Errors
     /// As [`run`](Self::run), and as [`Ais::run_on`](crate::ais::Ais::run_on).
@@ -43,9 +43,9 @@ where
     K: TransitionKernel<P::At<'p>> + Serialize + DeserializeOwned + Clone + Send + Sync,
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
-    /// Runs on all processes of an MPI communicator, which all call this: rank 0 does the first pass, and all share the
-    /// blocks of each round. Rank 0 has the result, of the same bits as that of [`run`](Self::run); the others have
-    /// `None`. For what is needed of MPI see [`Ais::run_on`](crate::ais::Ais::run_on).
+    /// Runs on all processes of an MPI communicator, which all call this, as [`Ais::run_on`](crate::ais::Ais::run_on).
+    /// Rank 0 does the first pass and returns the result, with the bits of [`run`](Self::run); the others return
+    /// `None`.
     ///
     /// # Errors
     /// As [`run`](Self::run), and as [`Ais::run_on`](crate::ais::Ais::run_on).

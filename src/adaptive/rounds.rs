@@ -1,5 +1,4 @@
-//! Annealing in rounds: stages doubled and schedule and kernel improved, until the error is small or a budget
-//! is spent.
+//! Annealing in rounds: stages are doubled, schedule and kernel improved, until a small error or the budget.
 
 use std::fmt;
 use std::time::Instant;
@@ -25,26 +24,16 @@ use crate::schedule::Schedule;
 use crate::work::{Carries, Execution, Job, Runs, StoppedBy, controls};
 use crate::{Error, Result};
 
-/// Annealing in rounds (after Syed, Bouchard-Cote, Chern and Doucet 2024): one call that finds schedule, step
-/// sizes and the shape of proposals, and spends the rest on one run.
+/// Annealing in rounds (after Syed, Bouchard-Cote, Chern and Doucet 2024): finds schedule and kernel, then log Z.
 ///
-/// A [first pass](AdaptiveSmc::first_pass) finds stages and tunes the kernel. Then come rounds of twice as many
-/// stages each. After each round the stages are placed where their [intensities](BarrierRecorder) are equal,
-/// and a kernel over `R^d` is tuned anew. The result is the last round's run. Its schedule and its kernel do not
-/// depend on its own chains, so that its weights are unbiased. Earlier rounds are not averaged in.
+/// A [first pass](AdaptiveSmc::first_pass) finds stages and tunes the kernel. Each round then has twice as many stages,
+/// placed at equal [intensities](BarrierRecorder), and a newly tuned kernel. The last round's run is the result. Its
+/// weights are unbiased, as schedule and kernel do not depend on its own chains.
 ///
-/// It ends by what is set, and [`RoundsRun::stopped_by`] says by which:
-/// - With a [`budget`](Self::budget) of evaluations at most a quarter is spent before the last round, which
-///   takes the rest.
-/// - With a standard error ([`until_error`](Self::until_error)) it ends at the round that reaches it. Where none does, it
-///   [warns](crate::estimate::Warning::ErrorNotReached).
-/// - It ends after a [number of rounds](Self::rounds) in any case; 8 unless set.
-///
-/// A round before the last none of whose chains reaches the target's support is followed by one of twice as many
-/// stages all the same.
-///
-/// Stopping by an error that was just estimated favours runs that estimate it too low. A round doubles the
-/// stages, so that this costs little.
+/// The run ends when the [`budget`](Self::budget) is spent, of which at most a quarter precedes the last round. With
+/// [`until_error`](Self::until_error) it ends at that standard error, or
+/// [warns](crate::estimate::Warning::ErrorNotReached) of a larger one. It always ends after the
+/// [number of rounds](Self::rounds). [`RoundsRun::stopped_by`] says which.
 ///
 /// ```
 /// use annealed::adaptive::Rounds;
@@ -73,12 +62,11 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
     pub(super) execution: Execution<'p>,
 }
 
-/// Stages of the first round, at least.
+/// Least number of stages of the first round.
 const LEAST: usize = 16;
 
 impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
-    /// Along `path`, with a kernel over `R^d` that is tuned by the rounds; its step size is where the tuning
-    /// starts.
+    /// Creates the rounds along `path`, with a tuned kernel over `R^d`. Its step size is where the tuning starts.
     pub fn new(path: &'p P, kernel: K) -> Self
     where
         P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
@@ -90,7 +78,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         }
     }
 
-    /// Along `path`, with a kernel as it is, over any state.
+    /// Creates the rounds along `path`, with a kernel that is not tuned, over any state.
     pub fn fixed(path: &'p P, kernel: K) -> Self
     where
         P::Base: NormalizedModel,
@@ -111,35 +99,33 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         }
     }
 
-    /// With this log normaliser of the base, in place of the base's own: 0 to count log Z from the base.
+    /// Sets the log normaliser of the base, in place of the base's own; 0 to count log Z from the base.
     pub fn base_log_z(mut self, log_base_normalizer: f64) -> Self {
         self.log_base_normalizer = log_base_normalizer;
         self
     }
 
     setters! {
-        /// Number of chains; 256 unless set.
+        /// Sets the number of chains; 256 by default.
         chains: usize,
-        /// Moves at each stage of the first pass; 3 unless set.
+        /// Sets the number of moves at each stage of the first pass; 3 by default.
         moves: usize,
-        /// Number of chains that pass the schedule together, and that resample among themselves; 128 unless
-        /// set.
+        /// Sets the number of chains that pass and resample together; 128 by default.
         block_size: usize,
-        /// Number of rounds after the first pass, at most; 8 unless set.
+        /// Sets the largest number of rounds after the first pass; 8 by default.
         rounds: usize,
-        /// The seed; 0 unless set.
+        /// Sets the seed; 0 by default.
         seed: u64,
     }
 
-    /// The number of evaluations of the density to spend; a gradient is one more. The first pass must not take
-    /// more than a quarter: it takes `chains * stages * moves` times the kernel's
-    /// [`evaluations`](TransitionKernel::evaluations), with some tens of stages.
+    /// Sets the number of density evaluations to spend; a gradient is one more. The first pass may take a quarter at
+    /// most: some tens of stages at `chains * moves` times the kernel's [`evaluations`](TransitionKernel::evaluations).
     pub fn budget(mut self, evaluations: u64) -> Self {
         self.budget = Some(evaluations);
         self
     }
 
-    /// The standard error of log Z to be reached.
+    /// Sets the standard error of log Z to reach.
     pub fn until_error(mut self, standard_error: f64) -> Self {
         self.until_error = Some(standard_error);
         self
@@ -157,16 +143,15 @@ where
     /// Runs the first pass and all rounds.
     ///
     /// # Errors
-    /// Settings out of range; a budget that the first pass alone exceeds by a quarter; as
-    /// [`AdaptiveSmc::first_pass`] and [`Ais::run`]; [`Error::Stopped`] where the callback says so before a round
-    /// is finished.
+    /// Settings out of range; a budget of which the first pass takes more than a quarter; as
+    /// [`AdaptiveSmc::first_pass`] and [`Ais::run`]; [`Error::Stopped`] before the first round is done.
     pub fn run(&self) -> Result<RoundsRun<P::State, K>> {
         let (first, later) = self.first()?;
         let run = self.go_with(&first, &later, Along::new, &mut Job::new(&self.execution)?)?;
         Ok(run.expect("the only process leads"))
     }
 
-    /// Returns the first pass, and the chain-steps that follow it, given its number of stages.
+    /// Returns the first pass, and the chain-steps that follow it as a function of its stages.
     pub(super) fn first(
         &self,
     ) -> Result<(AdaptiveSmc<'p, P, K>, impl Fn(usize) -> u64 + Sync + '_)> {
@@ -182,7 +167,7 @@ where
         Ok((first, |stages| self.chain_steps(stages, 0)))
     }
 
-    /// Does the first pass and all rounds. Returns `None` in a process that does not lead.
+    /// Runs the first pass and all rounds. Returns `None` in a process that does not lead.
     pub(super) fn go_with<'s, J>(
         &'s self,
         first: &'s AdaptiveSmc<'p, P, K>,
@@ -227,7 +212,7 @@ where
         Ok(leads.then(|| self.concluded(last.into(), by)))
     }
 
-    /// After a round that was stopped: the result is that of the round before.
+    /// Ends a stopped run with the result of the round before.
     fn stopped(&self, at: Reached<P::State, K>, by: StoppedBy) -> Result<Reached<P::State, K>> {
         let chains = self.chains;
         let stopped = || Error::Stopped {
@@ -243,7 +228,7 @@ where
         })
     }
 
-    /// After a round: what it found improves schedule and kernel.
+    /// Updates schedule and kernel after a round.
     fn after(
         &self,
         mut at: Reached<P::State, K>,
@@ -288,7 +273,7 @@ where
         Ok(at)
     }
 
-    /// The result, which says what ended it, and whether it has reached the error asked for.
+    /// Returns the result, with the reason it ended and a warning where the error asked for was not reached.
     fn concluded(&self, mut last: Finished<P, K>, stopped_by: StoppedBy) -> Finished<P, K> {
         last.stopped_by = stopped_by;
         let (reached, chains) = (last.standard_error(), Some(self.chains));
@@ -300,7 +285,6 @@ where
         last
     }
 
-    /// One round along a schedule.
     fn round<'s>(
         &'s self,
         kernel: &K,
@@ -321,7 +305,7 @@ where
             .into_task(along)
     }
 
-    /// Chain-steps of all rounds after a first pass of so many stages, if a small error does not end them before.
+    /// Returns the chain-steps of all rounds after a first pass of `stages` stages, if no small error ends them.
     fn chain_steps(&self, stages: usize, spent: u64) -> u64 {
         let stages = match self.budget {
             Some(budget) => budget.saturating_sub(spent) / self.evaluations(1),
@@ -335,7 +319,7 @@ where
         stages.saturating_mul(self.chains as u64)
     }
 
-    /// Evaluations of a round of so many stages.
+    /// Returns the evaluations of a round of `stages` stages.
     fn evaluations(&self, stages: usize) -> u64 {
         // A kernel that claims to cost nothing would have no end.
         let of_chain = self.kernel.evaluations(dimension(self.path)).max(1) as u64;
@@ -343,7 +327,7 @@ where
         of_stage.saturating_mul(stages as u64)
     }
 
-    /// The number of stages of the next round, and whether it is the last.
+    /// Returns the number of stages of the next round, and whether it is the last.
     fn stages(&self, wanted: usize, spent: u64, round: usize) -> Result<(usize, bool)> {
         let Some(budget) = self.budget else {
             return Ok((wanted, round == self.rounds));
@@ -360,12 +344,10 @@ where
     }
 }
 
-/// How far a run has come.
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Reached<S, K> {
-    /// Evaluations so far.
     spent: u64,
-    /// Number of stages wanted of the next round.
+    /// Number of stages of the next round.
     stages: usize,
     seeds: StreamRng,
     kernel: K,
@@ -376,7 +358,7 @@ pub(super) struct Reached<S, K> {
     stopped_by: Option<StoppedBy>,
 }
 
-/// The last round that is finished.
+/// The last finished round.
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 struct Last<S, K> {
     run: Run<S>,
@@ -415,7 +397,6 @@ impl<S, K> From<Last<S, K>> for RoundsRun<S, K> {
     }
 }
 
-/// The work of a round.
 pub(super) type RoundTask<'s, P> = AisTask<
     's,
     <P as AnnealingPath>::State,
@@ -423,13 +404,11 @@ pub(super) type RoundTask<'s, P> = AisTask<
     <P as AnnealingPath>::State,
 >;
 
-/// A round and those before it.
 type Finished<P, K> = RoundsRun<<P as AnnealingPath>::State, K>;
 
-/// What a round records.
 pub(crate) type RoundRecorder<S> = (BarrierRecorder, Option<CovarianceRecorder<S>>);
 
-/// Recorded stages of a round, at most.
+/// Most recorded stages of a round.
 const RECORDED: usize = 10_000;
 
 impl<P: AnnealingPath, K: fmt::Debug> fmt::Debug for Rounds<'_, P, K> {

@@ -18,7 +18,7 @@ pub struct Round {
     pub stages: usize,
     /// Estimate of log Z; `-inf` where no chain reached the target's support.
     pub log_z: f64,
-    /// Its standard error; that of the first pass is not known, and infinite.
+    /// Standard error of `log_z`; unknown for the first pass, and infinite.
     pub standard_error: f64,
     /// The global barrier Lambda.
     pub barrier: f64,
@@ -28,7 +28,7 @@ pub struct Round {
     pub seconds: f64,
 }
 
-/// The result of [`Rounds`](super::Rounds): the run of the last round, and how it came about.
+/// The result of [`Rounds`](super::Rounds): the last round's run, and the rounds before it.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
@@ -38,11 +38,11 @@ pub struct RoundsRun<S, K> {
     pub(super) barrier: Barrier,
     pub(super) rounds: Vec<Round>,
     pub(super) stopped_by: StoppedBy,
-    /// Of so many rounds any might have been the last, by its own chains; `None` where a callback ended them.
+    /// Number of rounds that could have ended the run by their own chains; `None` where a callback ended it.
     pub(super) candidates: Option<usize>,
 }
 
-/// Writes the methods of a result whose estimate of log Z is that of a run in it.
+/// Implements the methods of a result whose log Z is that of a run in it.
 macro_rules! estimate_by_run {
     ($run:ident) => {
         /// Returns the estimate of log Z, by the last run.
@@ -55,7 +55,7 @@ macro_rules! estimate_by_run {
             self.$run.standard_error()
         }
 
-        /// Returns the 95% confidence interval of log Z, lower and upper bound: that of the last
+        /// Returns the 95% confidence interval of log Z, lower and upper bound, of the last
         /// [run](crate::ais::Run::interval).
         pub fn interval(&self) -> (f64, f64) {
             self.$run.interval()
@@ -69,7 +69,7 @@ macro_rules! estimate_by_run {
             self.$run.interval_at(level)
         }
 
-        /// Returns reasons to doubt the result, those of the last run; none where the list is empty.
+        /// Returns reasons to doubt the last run; empty where there are none.
         pub fn warnings(&self) -> &[$crate::estimate::Warning] {
             self.$run.warnings()
         }
@@ -89,7 +89,7 @@ impl Round {
         }
     }
 
-    /// Of one that taught nothing but that it needs more stages.
+    /// Returns a round in which no chain survived, which only shows that it needs more stages.
     pub(super) fn without_survivors(
         stages: usize,
         barrier: &Barrier,
@@ -118,19 +118,17 @@ impl Round {
 }
 
 impl<S, K> RoundsRun<S, K> {
-    /// The run of the last round.
+    /// Returns the run of the last round.
     pub fn run(&self) -> &Run<S> {
         &self.run
     }
 
     estimate_by_run! { run }
 
-    /// A lower bound on log Z that holds with probability `confidence`: that of the last run
-    /// ([`Run::certified_lower_bound`]). `None` where the callback ended the rounds.
-    ///
-    /// Where a [standard error](super::Rounds::until_error) could end them, the last round is chosen by its own
-    /// weights. Then each round has the confidence `1 - (1 - confidence) / n`, n the largest number of rounds, so
-    /// that all of their bounds hold at once.
+    /// Returns a lower bound on log Z that holds with probability `confidence`, by the last run
+    /// ([`Run::certified_lower_bound`]), or `None` where the callback ended the rounds. Where an
+    /// [error](super::Rounds::until_error) could end them, each of n rounds takes the confidence
+    /// `1 - (1 - confidence) / n`.
     ///
     /// # Errors
     /// A confidence outside (0, 1).
@@ -143,46 +141,43 @@ impl<S, K> RoundsRun<S, K> {
         self.candidates.map_or(Ok(None), bound)
     }
 
-    /// The kernel of the last round, with the step sizes and shapes that were found.
+    /// Returns the kernel of the last round, with the step sizes and shapes that were found.
     pub fn kernel(&self) -> &K {
         &self.kernel
     }
 
-    /// The barrier along the path, by the last round. Its global value Lambda says how hard the path is with
-    /// this kernel.
+    /// Returns the barrier of the last round. Its global value Lambda says how hard the path is with this kernel.
     pub fn barrier(&self) -> &Barrier {
         &self.barrier
     }
 
-    /// The first pass and the rounds.
+    /// Returns the first pass and the rounds.
     pub fn rounds(&self) -> &[Round] {
         &self.rounds
     }
 
-    /// What ended the rounds: the standard error, the evaluations or the number of rounds asked for, or a callback.
+    /// Returns the reason the rounds ended: the error, the evaluations, the number of rounds or a callback.
     pub fn stopped_by(&self) -> StoppedBy {
         self.stopped_by
     }
 
-    /// Evaluations of the density in all of them; a gradient is one more.
+    /// Returns the evaluations of the density in all rounds; a gradient is one more.
     pub fn evaluations(&self) -> u64 {
         let rounds = self.rounds.iter().map(|round| round.evaluations);
         rounds.fold(0, u64::saturating_add)
     }
 
-    /// Wall time of all of them in seconds.
+    /// Returns the wall time of all rounds in seconds.
     pub fn seconds(&self) -> f64 {
         self.rounds.iter().map(|round| round.seconds).sum()
     }
 
-    /// How many stages a run of as many chains needs for a standard error of log Z, by the error of the last
-    /// round.
-    ///
-    /// With the relative variance of a weight written as `exp(c / K) - 1`, `c` follows from the last round, and
-    /// the number of stages is `c / log(1 + N e^2)`. Where the kernel keeps up, `c` is `Lambda^2`.
+    /// Returns the number of stages for a standard error of log Z with as many chains, by the error of the last round.
+    /// The relative variance of a weight is taken as `exp(c / K) - 1`, and the result is `c / log(1 + N e^2)`. Where
+    /// the kernel keeps up, `c` is `Lambda^2`.
     ///
     /// # Errors
-    /// Where the standard error is not positive.
+    /// A standard error that is not positive.
     pub fn stages_for(&self, standard_error: f64) -> Result<usize> {
         Error::check_positive("standard_error", standard_error)?;
         let chains = self.run.chains() as f64;
@@ -191,8 +186,7 @@ impl<S, K> RoundsRun<S, K> {
         Ok((stages / relative(standard_error)).ceil().max(1.0) as usize)
     }
 
-    /// Returns the budget whose last round, which has three quarters of it at least, reaches a standard error. As
-    /// rounds resample, its square falls with the number of stages.
+    /// Returns the budget whose last round, at least three quarters of it, reaches a standard error.
     pub(super) fn budget_for(&self, standard_error: f64) -> Option<u64> {
         let last = self.rounds.last()?.evaluations as f64;
         let budget = last * (self.standard_error() / standard_error).powi(2) / 0.75;
@@ -200,7 +194,6 @@ impl<S, K> RoundsRun<S, K> {
     }
 }
 
-/// The run's lines, and one of the rounds.
 impl<S, K> fmt::Display for RoundsRun<S, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stages = self.run.schedule().stages();

@@ -18,17 +18,16 @@ use crate::work::Execution;
 use crate::work::store::{Checkpointed, KeptJob, Resumable};
 use crate::{Error, Result};
 
-/// Stages of the schedule along which a fingerprint is taken.
+/// Number of stages along which a fingerprint is taken.
 const STAGES: usize = 16;
 
-/// The names of settings, and their values as text.
 type Named = Vec<(&'static str, String)>;
 
 fn named(name: &'static str, value: &dyn Debug) -> (&'static str, String) {
     (name, format!("{value:?}"))
 }
 
-/// Refuses settings that are not these, and names the first.
+/// Refuses settings that differ, and names the first.
 fn check_named(mine: Named, found: &[String]) -> Result<usize> {
     Error::check_dimension("settings", found.len(), mine.len())?;
     let mut pairs = mine.iter().zip(found);
@@ -41,8 +40,8 @@ fn values(named: Named) -> Vec<String> {
 }
 
 impl<P: AnnealingPath, K> AdaptiveSmc<'_, P, K> {
-    /// The same run, which leaves checkpoints in a file: see the module [`checkpoint`](crate::checkpoint). A first pass
-    /// that is not finished begins anew.
+    /// Returns the same run with checkpoints in `file`; see the module [`checkpoint`](crate::checkpoint). An unfinished
+    /// first pass begins anew.
     pub fn checkpoint(&self, file: impl Into<PathBuf>) -> Checkpointed<'_, Self> {
         Checkpointed::new(self, file.into())
     }
@@ -100,8 +99,8 @@ where
 }
 
 impl<P: AnnealingPath, K> Rounds<'_, P, K> {
-    /// The same run, which leaves checkpoints in a file: see the module [`checkpoint`](crate::checkpoint). A first pass
-    /// that is not finished begins anew; a round goes on where it was.
+    /// Returns the same run with checkpoints in `file`; see the module [`checkpoint`](crate::checkpoint). An unfinished
+    /// first pass begins anew; a round goes on where it was.
     pub fn checkpoint(&self, file: impl Into<PathBuf>) -> Checkpointed<'_, Self> {
         Checkpointed::new(self, file.into())
     }

@@ -21,16 +21,11 @@ use crate::schedule::Schedule;
 use crate::work::{Carries, Execution, Job, Runs, Single, controls};
 use crate::{Error, Result};
 
-/// Sequential Monte Carlo whose chains choose each next beta and tune their kernel as they go, followed by a
-/// second pass over the stages and the kernel found.
+/// Sequential Monte Carlo whose chains choose each next beta and tune their kernel, then a second pass along both.
 ///
-/// In the first pass each stage goes as far as the effective sample size of its weights allows. The chains are
-/// then resampled and moved. A kernel over `R^d` is tuned by them: the shape of its proposals by their
-/// covariance, its step size by their acceptance. Since all chains are resampled at each stage, the effective
-/// sample size and the conditional one are the same.
-///
-/// The first pass is consistent, but its estimate is biased by `O(1/N)`, because stages and kernel depend on the
-/// chains that they move. The second pass has streams of its own, so that `E[w] = Z_K/Z_0` holds for it.
+/// Each stage goes as far as its effective sample size allows; the chains are then resampled and moved. A kernel over
+/// `R^d` is tuned: its shape by their covariance, its step size by their acceptance. The first pass is biased by
+/// `O(1/N)`, since stages and kernel depend on its chains. The second has its own streams, so that `E[w] = Z_K/Z_0`.
 ///
 /// ```
 /// use annealed::adaptive::AdaptiveSmc;
@@ -59,7 +54,7 @@ pub struct AdaptiveSmc<'p, P: AnnealingPath, K> {
     pub(super) execution: Execution<'p>,
 }
 
-/// What the first pass of an [`AdaptiveSmc`] found.
+/// The result of the first pass of an [`AdaptiveSmc`].
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -71,7 +66,7 @@ pub struct FirstPass<K> {
     pub kernel: K,
     /// The barrier along the path, by the intensities of the stages.
     pub barrier: Barrier,
-    /// log Z by this pass, biased by `O(1/N)`.
+    /// Estimate of log Z by this pass, biased by `O(1/N)`.
     pub log_z: f64,
     /// Evaluations of the density; a gradient is one more.
     pub evaluations: u64,
@@ -80,7 +75,6 @@ pub struct FirstPass<K> {
     pub(super) shapes: Shapes,
 }
 
-/// Two lines: what was found, and what it cost.
 impl<K> fmt::Display for FirstPass<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (stages, lambda) = (self.schedule.stages(), self.barrier.global());
@@ -94,13 +88,13 @@ impl<K> fmt::Display for FirstPass<K> {
     }
 }
 
-/// Both passes of an [`AdaptiveSmc`]. Its estimate of log Z is that of the second one.
+/// Both passes of an [`AdaptiveSmc`]. The estimate of log Z is that of the second.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 #[must_use]
 pub struct AdaptiveSmcRun<S, K> {
-    /// What the first pass found, and its estimate, which is biased.
+    /// The result of the first pass, with its biased estimate.
     pub first: FirstPass<K>,
     /// The run over the stages found, whose weights are unbiased.
     pub second: Run<S>,
@@ -109,7 +103,7 @@ pub struct AdaptiveSmcRun<S, K> {
 impl<S, K> AdaptiveSmcRun<S, K> {
     estimate_by_run! { second }
 
-    /// Returns a lower bound on log Z that holds with probability `confidence`: that of the second pass
+    /// Returns a lower bound on log Z that holds with probability `confidence`, by the second pass
     /// ([`Run::certified_lower_bound`]), whose stages and kernel do not depend on its own chains.
     ///
     /// # Errors
@@ -123,7 +117,7 @@ impl<S, K> AdaptiveSmcRun<S, K> {
         self.first.seconds + self.second.seconds()
     }
 
-    /// Evaluations of the density in both passes; a gradient is one more.
+    /// Returns the evaluations of the density in both passes; a gradient is one more.
     pub fn evaluations(&self) -> u64 {
         self.first
             .evaluations
@@ -131,7 +125,6 @@ impl<S, K> AdaptiveSmcRun<S, K> {
     }
 }
 
-/// The second pass's lines, and one of both.
 impl<S, K> fmt::Display for AdaptiveSmcRun<S, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (stages, lambda) = (self.first.schedule.stages(), self.first.barrier.global());
@@ -143,12 +136,11 @@ impl<S, K> fmt::Display for AdaptiveSmcRun<S, K> {
 
 log_z_by_methods! { [S, K] AdaptiveSmcRun<S, K> }
 
-/// Chains of a block of the first pass, at most.
+/// Most chains in a block of the first pass.
 pub(super) const BLOCK: usize = 64;
 
 impl<'p, P: AnnealingPath, K> AdaptiveSmc<'p, P, K> {
-    /// Along `path`, with a kernel over `R^d` that is tuned on the way; its step size is where the tuning
-    /// starts.
+    /// Creates the run along `path`, with a tuned kernel over `R^d`. Its step size is where the tuning starts.
     pub fn new(path: &'p P, kernel: K) -> Self
     where
         P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
@@ -158,7 +150,7 @@ impl<'p, P: AnnealingPath, K> AdaptiveSmc<'p, P, K> {
         Self::with(path, kernel, Some(Tuner::new()), log_z)
     }
 
-    /// Along `path`, with a kernel as it is, over any state.
+    /// Creates the run along `path`, with a kernel that is not tuned, over any state.
     pub fn fixed(path: &'p P, kernel: K) -> Self
     where
         P::Base: NormalizedModel,
@@ -188,15 +180,15 @@ impl<'p, P: AnnealingPath, K> AdaptiveSmc<'p, P, K> {
     }
 
     setters! {
-        /// Number of chains; 500 unless set.
+        /// Sets the number of chains; 500 by default.
         chains: usize,
-        /// The effective sample size that each stage leaves, a share of the chains; 0.5 unless set.
+        /// Sets the effective sample size that each stage leaves, as a share of the chains; 0.5 by default.
         ess_share: f64,
-        /// Moves at each stage; 5 unless set.
+        /// Sets the number of moves at each stage; 5 by default.
         moves: usize,
-        /// Number of chains of the second pass that resample among themselves; 128 unless set.
+        /// Sets the number of chains of the second pass that resample together; 128 by default.
         block_size: usize,
-        /// The seed; 0 unless set.
+        /// Sets the seed; 0 by default.
         seed: u64,
     }
 
@@ -216,9 +208,9 @@ where
     P::At<'p>: Send + Sync,
     K: TransitionKernel<P::At<'p>> + Clone + Send + Sync,
 {
-    /// The first pass alone: stages, step sizes and the shape of the proposals, a mass matrix for
-    /// [`Hmc`](crate::kernel::Hmc), in one call. With at least four chains a dimension the shape is the covariance of the
-    /// chains at each stage, with fewer their deviations.
+    /// Runs the first pass alone, which finds stages, step sizes and the shape of the proposals, a mass matrix for
+    /// [`Hmc`](crate::kernel::Hmc). The shape is the chains' covariance, or below four chains per dimension their
+    /// deviations.
     ///
     /// ```
     /// use annealed::prelude::*;
@@ -236,15 +228,15 @@ where
     /// ```
     ///
     /// # Errors
-    /// Settings out of range; what chains and path meet; [`Error::WrongGradient`] where a kernel that is tuned takes
-    /// a gradient and finite differences contradict it; [`Error::NotConverged`] where no step is short enough,
-    /// since the path jumps or its support shrinks; [`Error::AllWeightsZero`]; [`Error::Stopped`].
+    /// Settings out of range; errors of chains and path; [`Error::WrongGradient`] where finite differences contradict
+    /// the gradient of a tuned kernel; [`Error::NotConverged`] where no stage is short enough, since the path jumps or
+    /// its support shrinks; [`Error::AllWeightsZero`]; [`Error::Stopped`].
     pub fn first_pass(&self) -> Result<FirstPass<K>> {
         let found = self.first_pass_with(&mut Job::new(&self.execution)?, &|_| 0)?;
         Ok(found.expect("the only process leads"))
     }
 
-    /// Finds the stages as a part of longer work; `later` returns the chain-steps that follow, given the number of stages.
+    /// Finds the stages as a part of longer work; `later` maps the number of stages to the chain-steps that follow.
     pub(super) fn first_pass_with<'s, J: Runs<FirstPassTask<'s, 'p, P, K>>>(
         &'s self,
         job: &mut J,
@@ -265,8 +257,7 @@ where
         Ok(Some(FirstPass { seconds, ..found }))
     }
 
-    /// Both passes. The second one resamples its chains after every stage within blocks, and moves them as often
-    /// as the first.
+    /// Runs both passes. The second resamples after every stage within blocks, with as many moves as the first.
     ///
     /// # Errors
     /// As [`first_pass`](Self::first_pass) and [`Ais::run`].
@@ -276,13 +267,13 @@ where
         Ok(run.expect("the only process leads"))
     }
 
-    /// Returns the chain-steps of the second pass, given the number of stages.
+    /// Returns the chain-steps of the second pass as a function of its stages.
     pub(super) fn second_pass(&self) -> impl Fn(usize) -> u64 + Sync + use<'p, P, K> {
         let chains = self.chains as u64;
         move |stages| chains.saturating_mul(stages as u64)
     }
 
-    /// Does both passes. Returns `None` in a process that does not lead.
+    /// Runs both passes. Returns `None` in a process that does not lead.
     pub(super) fn go_with<'s, J>(
         &'s self,
         job: &mut J,
@@ -295,7 +286,7 @@ where
             + Carries<FirstPass<K>>,
     {
         let (counted, first) = match job.carried()? {
-            // Its time is a part of that of earlier calls, which is added in the end.
+            // Its time is part of that of earlier calls, which is added at the end.
             Some(first) => (first.seconds, first),
             None => {
                 let found = self.first_pass_with(job, later)?;

@@ -14,36 +14,26 @@ use crate::schedule::Schedule;
 use crate::work::{Counts, Execution, Forest, Job, Place, Single, Stepped, Task, controls};
 use crate::{Error, Result};
 
-/// Intervals between the stages at which a step size is tuned, at most.
+/// Most intervals between the stages at which the step size is tuned.
 const INTERVALS: usize = 20;
-/// Chains of the pilot, and those of a block: kernels with an acceptance move one chain after another, so that
-/// small blocks cost nothing.
+/// Number of chains of the pilot and of a block. Kernels with an acceptance move chains one by one, so that small
+/// blocks cost nothing.
 const CHAINS: usize = 64;
 const BLOCK: usize = 8;
-/// Steps of each chain at a beta; four times as many at the first, whose start may be far off.
+/// Number of steps of each chain at a beta; four times as many at the first, whose start may be far off.
 const STEPS: usize = 60;
-/// The largest acceptable distance of the acceptance from its target.
+/// Largest accepted distance of the acceptance from its target.
 const TOLERANCE: f64 = 0.1;
 
-/// Tunes the step sizes of a kernel to one acceptance all along a path.
+/// A tuner that brings a kernel to one acceptance all along a path, by its step sizes.
 ///
-/// The step size is tuned at up to 21 betas, which are evenly spaced in the stages of the schedule
-/// that the run will take. Between them its logarithm is linear.
+/// A pilot of 64 chains moves through up to 21 betas, evenly spaced in the stages of the run's schedule. At each a
+/// Robbins-Monro recursion (Kesten 1958) adjusts the log step size, which is linear in between. The pilot has its own
+/// streams ([`Purpose::Tune`]), so that a later run with the same seed is unbiased. It costs 240 moves per chain at the
+/// base and 60 at each further beta, on up to 8 threads.
 ///
-/// A pilot of 64 chains starts from the base and moves through these betas. At each a Robbins-Monro
-/// recursion adjusts the logarithm of the step size. It starts from the step size of the beta before,
-/// and at the base from the kernel's own. Its gain falls at each crossing of the target (Kesten 1958),
-/// and the iterates of the last half are averaged. The pilot's streams are those of
-/// [`Purpose::Tune`], so that a run with the same seed is independent of the pilot, and its weights
-/// are unbiased given the tuned kernel. Only chains on the support are moved: beyond the base those that are off it are
-/// drawn anew, or take the place of others.
-///
-/// It leaves the shape of the proposals as it is. Step sizes with a shape, a mass matrix for
-/// [`Hmc`](crate::kernel::Hmc), are the kernel of [`AdaptiveSmc::first_pass`](crate::adaptive::AdaptiveSmc::first_pass), in one
-/// call; [`Rounds`](crate::adaptive::Rounds) finds them beside everything else.
-///
-/// It costs 240 moves of each chain at the base and 60 at each further beta: 92,160 chain-steps with 21 betas,
-/// as many as a run of 4,096 chains and 23 stages. Up to 8 threads share them.
+/// The shape of the proposals stays as it is. [`AdaptiveSmc::first_pass`](crate::adaptive::AdaptiveSmc::first_pass)
+/// finds it too, a mass matrix for [`Hmc`](crate::kernel::Hmc); [`Rounds`](crate::adaptive::Rounds) finds everything.
 ///
 /// ```
 /// use annealed::adaptive::StepSizes;
@@ -68,14 +58,14 @@ pub struct StepSizes<'p, P, K> {
     execution: Execution<'p>,
 }
 
-/// A kernel with the step sizes that a [`StepSizes`] found, and what it cost.
+/// A kernel with the step sizes found by [`StepSizes`], and their cost.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 #[must_use]
 pub struct Tuned<K> {
     /// The kernel.
     pub kernel: K,
-    /// The acceptance reached, the mean over the betas at which it was tuned.
+    /// Mean acceptance over the betas at which it was tuned.
     pub acceptance: f64,
     /// Evaluations of the density; a gradient is one more.
     pub evaluations: u64,
@@ -84,7 +74,7 @@ pub struct Tuned<K> {
 }
 
 impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At<'p>>> StepSizes<'p, P, K> {
-    /// Of `kernel` along `path`. The kernel's step size is where it starts.
+    /// Creates the tuning of `kernel` along `path`. It starts from the kernel's step size.
     pub fn new(path: &'p P, kernel: K) -> Self {
         Self {
             path,
@@ -97,12 +87,12 @@ impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At<'p>>> StepSizes<'
     }
 
     setters! {
-        /// The schedule that the run will take; linear with 1,000 stages unless set.
+        /// Sets the schedule of the run to follow; linear with 1,000 stages by default.
         schedule: Schedule,
-        /// The acceptance to reach, in (0, 1); the kernel's
-        /// [`optimal_acceptance`](Tunable::optimal_acceptance) unless set.
+        /// Sets the acceptance to reach, in (0, 1); the kernel's [`optimal_acceptance`](Tunable::optimal_acceptance) by
+        /// default.
         acceptance: f64,
-        /// The seed; 0 unless set. One seed gives the same bits for any number of threads.
+        /// Sets the seed; 0 by default. A seed gives the same bits for any number of threads.
         seed: u64,
     }
 
@@ -111,10 +101,9 @@ impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At<'p>>> StepSizes<'
     /// Tunes the kernel.
     ///
     /// # Errors
-    /// A target outside of (0, 1); [`Error::WrongGradient`] where the kernel takes a gradient and finite differences
-    /// contradict it, at the base's samples or at those of the target; [`Error::NotConverged`] where no step size gives an acceptance within 0.1 of
-    /// it; a NaN of the model; chains that all leave the support; a panic in model, kernel or callback;
-    /// [`Error::Stopped`] where the callback says so.
+    /// A target outside (0, 1); [`Error::WrongGradient`] where finite differences contradict a gradient at base or
+    /// target; [`Error::NotConverged`] where no step size brings the acceptance within 0.1; a NaN of the model; chains
+    /// that all leave the support; a panic in model, kernel or callback; [`Error::Stopped`].
     pub fn run(&self) -> Result<Tuned<K>>
     where
         P: AnnealingPath<State: Clone + Send> + Sync,
@@ -151,7 +140,6 @@ impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At<'p>>> StepSizes<'
     }
 }
 
-/// Chains on their way along the path, and the step sizes found.
 pub(crate) struct Sizes<'p, P: AnnealingPath> {
     chains: Populations<'p, P>,
     search: RobbinsMonro,
@@ -194,7 +182,7 @@ where
         })
     }
 
-    /// Moves every chain once. After the last move at a beta, the chains go on to the next.
+    /// Moves every chain once. After the last move at a beta the chains go on to the next.
     fn step(&self, at: &mut Self::Block) -> Result<Stepped> {
         let size = StepSize::constant(at.search.log_size().exp())?;
         let decisions = at.chains.stay(&self.kernel.with_step_size(size))?;
@@ -248,7 +236,7 @@ impl<K: Tunable> fmt::Display for Tuned<K> {
     }
 }
 
-/// Returns the logarithm of the step size found at a beta, and its acceptance.
+/// Returns the log step size found at a beta, and its acceptance.
 fn converged(search: &RobbinsMonro, beta: f64) -> Result<(f64, f64)> {
     let (log_size, excess) = search.means();
     if excess.abs() <= TOLERANCE {
@@ -266,8 +254,7 @@ fn converged(search: &RobbinsMonro, beta: f64) -> Result<(f64, f64)> {
     })
 }
 
-/// The gain of a Robbins-Monro recursion for the logarithm of a step size. It falls at each crossing of the
-/// target (Kesten 1958).
+/// The gain of a Robbins-Monro recursion for the log step size; it falls at each crossing of the target (Kesten 1958).
 #[derive(Default)]
 pub(super) struct Gain {
     crossings: u32,
@@ -275,7 +262,7 @@ pub(super) struct Gain {
 }
 
 impl Gain {
-    /// How far the logarithm is to move, where the acceptance exceeds the target by so much.
+    /// Returns the change of the log step size where the acceptance exceeds the target by `excess`.
     pub(super) fn increment(&mut self, excess: f64) -> f64 {
         self.crossings += u32::from(excess * self.last_excess < 0.0);
         self.last_excess = excess;
@@ -283,7 +270,7 @@ impl Gain {
     }
 }
 
-/// A Robbins-Monro recursion that adjusts the logarithm of a step size until the acceptance is that wanted.
+/// A Robbins-Monro recursion that adjusts the log step size until the acceptance meets the target.
 pub(crate) struct RobbinsMonro {
     target: f64,
     steps: usize,
@@ -307,17 +294,14 @@ impl RobbinsMonro {
         }
     }
 
-    /// Whether all steps are done.
     pub(crate) fn is_done(&self) -> bool {
         self.done == self.steps
     }
 
-    /// Returns the logarithm of the step size to try next.
     pub(crate) fn log_size(&self) -> f64 {
         self.log_size
     }
 
-    /// Takes the acceptance of a move with that step size.
     pub(crate) fn update(&mut self, acceptance: f64) {
         let excess = acceptance - self.target;
         if self.done >= self.steps / 2 {
@@ -329,8 +313,7 @@ impl RobbinsMonro {
         self.done += 1;
     }
 
-    /// Returns the mean of the logarithm over the last half of the steps, and by how much the acceptance exceeded the
-    /// target there.
+    /// Returns the mean log step size over the last half of the steps, and the mean excess of the acceptance there.
     pub(crate) fn means(&self) -> (f64, f64) {
         (self.mean_log_size, self.mean_excess)
     }

@@ -11,7 +11,7 @@ use crate::num::WeightSums;
 use crate::path::AnnealingPath;
 use crate::population::Populations;
 
-/// What is known of a kernel that can be tuned, as functions, so that the same code serves kernels that cannot.
+/// The abilities of a tunable kernel as functions, so that the same code serves kernels that are not tunable.
 #[derive(Debug)]
 pub(super) struct Tuner<K, S> {
     coordinates: fn(&S) -> &[f64],
@@ -43,19 +43,16 @@ impl<K: Tunable> Tuner<K, DVector<f64>> {
     }
 }
 
-/// How far the logarithm of a step size moves for an acceptance that is 1 too low, or 1 too high after a whole
-/// round: a step that is a little too long may be accepted never.
+/// Gains where the acceptance was too low in a round, and too high: a slightly too long step may never be accepted.
 const GAIN: f64 = 2.0;
 const CAUTION: f64 = 1.0;
 
 impl<K: Clone, S> Tuner<K, S> {
-    /// A recorder for a run of so many chains and stages.
     pub(super) fn recorder(&self, chains: usize, stages: usize) -> CovarianceRecorder<S> {
         CovarianceRecorder::new(self.coordinates, chains, stages)
     }
 
-    /// The kernel with the shapes that a round recorded, which become those known, and with step sizes corrected
-    /// by its acceptance.
+    /// Returns the kernel with shapes updated by a round, and with step sizes corrected by its acceptance.
     pub(super) fn after_round(
         &self,
         kernel: &K,
@@ -81,7 +78,7 @@ impl<K: Clone, S> Tuner<K, S> {
         }
     }
 
-    /// The kernel with step sizes corrected by the acceptance at up to 16 betas.
+    /// Returns the kernel with step sizes corrected by the acceptance at up to 16 betas.
     fn corrected(&self, kernel: &K, stages: &[StageSummary]) -> Result<K> {
         let target = (self.optimal_acceptance)(kernel);
         let corrected = |stages: &[StageSummary]| {
@@ -109,7 +106,7 @@ impl<K: Clone, S> Tuner<K, S> {
 /// A kernel that is tuned while a population goes along a path.
 pub(super) struct Tuning<K, S> {
     tuner: Tuner<K, S>,
-    /// The kernel at hand, with one shape.
+    /// The current kernel, with one shape.
     kernel: K,
     log_size: f64,
     sizes: Vec<(f64, f64)>,
@@ -127,7 +124,7 @@ impl<K: Clone, S> Tuning<K, S> {
         }
     }
 
-    /// Shapes the proposals by the weighted chains, which stand at `beta`.
+    /// Shapes the proposals by the weighted chains at their present beta.
     pub(super) fn shape<'p, P>(&mut self, populations: &mut Populations<'p, P>) -> Result<()>
     where
         P: AnnealingPath<State = S> + Sync,
@@ -150,8 +147,7 @@ impl<K: Clone, S> Tuning<K, S> {
         Ok(())
     }
 
-    /// Moves all chains so many times, with step sizes that a Robbins-Monro recursion takes to the optimal
-    /// acceptance.
+    /// Moves all chains `moves` times, while a Robbins-Monro recursion drives the step size to the optimal acceptance.
     pub(super) fn moves<'p, P>(
         &mut self,
         populations: &mut Populations<'p, P>,
@@ -177,7 +173,7 @@ impl<K: Clone, S> Tuning<K, S> {
         Ok(())
     }
 
-    /// The kernel with all that was found, and the shapes by themselves.
+    /// Returns the tuned kernel, and the shapes alone.
     pub(super) fn finish(self) -> Result<(K, Shapes)> {
         let sizes = StepSize::knots(self.sizes)?;
         let sized = (self.tuner.with_step_size)(&self.kernel, sizes);

@@ -1,4 +1,4 @@
-//! A path and the kernel that moves chains along it, their types forgotten.
+//! A path and a kernel behind one trait object, `Annealing`.
 
 use std::sync::Arc;
 
@@ -17,55 +17,46 @@ use crate::{
     work::store::{decode, encode},
 };
 
-/// What moves the chains of a run: a path and a kernel whose types are forgotten, so that the rest of a run is compiled
-/// once a type of states `S` and of recorders `R`.
+/// A path and a kernel as a trait object. A run is compiled once per type of states `S` and recorders `R`.
 pub(crate) trait Annealing<'t, S, R>: Send + Sync {
     /// Draws exact samples of the base, one for each stream.
     fn sample(&self, first_chain: usize, rngs: &mut [StreamRng]) -> Result<Vec<S>>;
 
-    /// Places a block of chains at the stage of this index and beta.
+    /// Places a block of chains at a stage, given as index and beta.
     fn place(
         self: Arc<Self>,
         stage: (usize, f64),
         block: Block<S>,
     ) -> Result<Box<dyn Watched<S, R> + 't>>;
 
-    /// Gives a recorder that was read from a checkpoint what serde does not write.
+    /// Restores in a recorder read from a checkpoint what serde does not write.
     #[cfg(feature = "checkpoint")]
     fn resume(&self, recorder: &mut R, new: &R);
 
-    /// Returns the number of stages that the kernel demands.
     fn stages(&self) -> Option<usize>;
 
-    /// Returns the evaluations of the density by a chain at a stage, as the kernel counts them.
     fn evaluations(&self) -> u64;
 
-    /// Returns the path's lower bound on log Z from these states, as
-    /// [`AnnealingPath::lower_bound`].
+    /// Returns the path's [`AnnealingPath::lower_bound`] on log Z from `states`.
     fn lower_bound(&self, states: &[&S], chain_steps: u64) -> Option<f64>;
 
-    /// Returns the log density of the base.
     fn base_log_density(&self, state: &S) -> f64;
 
-    /// Returns the log density of each state under the model at `beta`.
     fn log_densities(&self, beta: f64, states: &[S]) -> Vec<f64>;
 }
 
-/// Chains of a run, which a recorder can watch.
+/// Chains of a run that a recorder can watch.
 pub(crate) trait Watched<S, R>: Chains<S> {
-    /// Shows the chains and their last stage to a recorder.
     fn show(&self, recorder: &mut R);
 
-    /// Writes what the kernel keeps of the chains.
+    /// Writes the kernel's memories of the chains, if they are to be kept.
     #[cfg(feature = "checkpoint")]
     fn memories(&self) -> Result<Vec<u8>>;
 
-    /// Reads what [`memories`](Self::memories) wrote.
     #[cfg(feature = "checkpoint")]
     fn set_memories(&mut self, bytes: &[u8]) -> Result<()>;
 }
 
-/// A path and a kernel, compiled once a path.
 pub(crate) struct Along<'t, 'p, P: AnnealingPath> {
     path: &'p P,
     kernel: Box<dyn Moves<P::At<'p>> + Send + Sync + 't>,
@@ -75,7 +66,6 @@ pub(crate) struct Along<'t, 'p, P: AnnealingPath> {
     memories: Option<Memories<'p, P>>,
 }
 
-/// How the memories of a kernel are written and read.
 #[cfg(feature = "checkpoint")]
 struct Memories<'p, P: AnnealingPath> {
     write: fn(&Population<'p, P>) -> Result<Vec<u8>>,
@@ -83,7 +73,6 @@ struct Memories<'p, P: AnnealingPath> {
 }
 
 impl<'t, 'p, P: AnnealingPath> Along<'t, 'p, P> {
-    /// Keeps memories to itself.
     pub(crate) fn new(
         path: &'p P,
         kernel: impl TransitionKernel<P::At<'p>> + Send + Sync + 't,
@@ -98,7 +87,7 @@ impl<'t, 'p, P: AnnealingPath> Along<'t, 'p, P> {
         }
     }
 
-    /// Writes and reads memories.
+    /// Creates one that writes and reads memories.
     #[cfg(feature = "checkpoint")]
     pub(crate) fn kept<K>(path: &'p P, kernel: K) -> Self
     where
@@ -127,7 +116,7 @@ impl<'t, 'p, P: AnnealingPath> Along<'t, 'p, P> {
     }
 }
 
-/// Returns the evaluations of the density by a chain at a stage, as a kernel counts them.
+/// Returns the density evaluations per chain and stage that the kernel counts, at least 1.
 pub(crate) fn evaluations<'p, P: AnnealingPath>(
     path: &'p P,
     kernel: &impl TransitionKernel<P::At<'p>>,
@@ -183,7 +172,6 @@ where
     }
 }
 
-/// A population, and what moves it.
 struct Moved<'t, 'p, P: AnnealingPath> {
     population: Population<'p, P>,
     along: Arc<Along<'t, 'p, P>>,

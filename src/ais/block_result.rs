@@ -8,7 +8,6 @@ use crate::kernel::Block;
 use crate::population::{CopyState, Genealogy};
 use crate::work::{Forest, Merge, Node, SoFar};
 
-/// The result of the chains of one node of the tree of blocks.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct BlockResult<S, R> {
@@ -16,30 +15,27 @@ pub(crate) struct BlockResult<S, R> {
     pub(crate) sums: StageSums<R>,
 }
 
-/// FinalStates at the end of the schedule.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct FinalStates<S> {
     pub(crate) states: Vec<S>,
     #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_values"))]
     pub(crate) log_weights: Vec<f64>,
-    /// For each chain the index of the one that it descends from; empty where nothing was resampled.
+    /// First ancestor of each chain; empty where nothing was resampled.
     pub(crate) roots: Vec<usize>,
 }
 
-/// Sums over the stages that chains have passed.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct StageSums<R> {
     pub(crate) windows: Vec<StageBin>,
     pub(crate) recorder: R,
-    /// Number of living chains that ended where the base has no density.
+    /// Number of living chains whose final state has density zero under the base.
     pub(crate) uncovered: usize,
 }
 
 impl<S> FinalStates<S> {
-    /// Whether there are so many chains, each with a number for a weight. `roots` tells whether each has a
-    /// root.
+    /// Returns whether there are `chains` chains, none of weight NaN or infinity, with roots if `with_roots`.
     pub(crate) fn are(&self, chains: usize, with_roots: bool) -> bool {
         let roots = if with_roots { chains } else { 0 };
         let is_weight = |weight: &f64| *weight < f64::INFINITY;
@@ -55,7 +51,7 @@ impl<S> FinalStates<S> {
         self.roots.extend(right.roots);
     }
 
-    /// Adds chains whose first has this index in the run. Roots become places in the list.
+    /// Appends chains, the first with index `first` in the run. Roots become places in the list.
     pub(crate) fn append(&mut self, mut right: Self, first: usize) {
         let place = self.log_weights.len();
         for root in &mut right.roots {
@@ -64,7 +60,7 @@ impl<S> FinalStates<S> {
         self.extend(right);
     }
 
-    /// The chains of each node, of which there are as many as there should be. Roots become indices in the run.
+    /// Divides the chains among the nodes of `sums`, which must have as many. Roots become indices in the run.
     pub(crate) fn divided<R>(
         self,
         settings: &Settings,
@@ -93,7 +89,7 @@ impl<S> FinalStates<S> {
 }
 
 impl<S, R> BlockResult<S, R> {
-    /// Whether this can be the result of these chains.
+    /// Returns whether this can be the result of `chains`.
     pub(crate) fn fits(&self, settings: &Settings, chains: &Range<usize>) -> bool {
         self.chains.are(chains.len(), settings.selection.is_some())
             && self.chains.roots.iter().all(|root| chains.contains(root))
@@ -102,7 +98,7 @@ impl<S, R> BlockResult<S, R> {
 }
 
 impl Settings {
-    /// Whether the standard error of finished blocks is at most this.
+    /// Returns whether the standard error of the finished blocks is at most `error`.
     pub(crate) fn is_within<S, R>(&self, error: f64, outputs: &Forest<BlockResult<S, R>>) -> bool {
         let (mut log_weights, mut roots) = (Vec::new(), Vec::new());
         for node in outputs {
@@ -113,7 +109,6 @@ impl Settings {
         estimate.is_ok_and(|estimate| estimate.standard_error() <= error)
     }
 
-    /// Returns the estimate from finished blocks.
     pub(crate) fn so_far<S, R>(&self, outputs: &Forest<BlockResult<S, R>>) -> SoFar {
         let sums = outputs.iter().map(|node| &node.value.sums);
         let weights = weights_so_far(sums.map(|sums| sums.windows.as_slice()));
@@ -124,7 +119,7 @@ impl Settings {
         }
     }
 
-    /// Returns the descent of the chains of a block, where they interact.
+    /// Returns the genealogy of a block; `None` where its chains do not interact.
     pub(crate) fn genealogy<S>(
         &self,
         copy: Option<CopyState<S>>,
@@ -151,7 +146,7 @@ impl<S> Default for FinalStates<S> {
 }
 
 impl<R> StageSums<R> {
-    /// Whether there are so many windows, and nothing counts more than so many chains.
+    /// Returns whether there are `windows` windows and no count exceeds `chains`.
     pub(crate) fn fits(&self, windows: usize, chains: usize) -> bool {
         let mut counted = self.windows.iter();
         self.windows.len() == windows

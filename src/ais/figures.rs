@@ -1,4 +1,4 @@
-//! What follows from the chains of a run and their sums along the schedule.
+//! Estimates and warnings of a run.
 
 use std::ops::Range;
 
@@ -8,20 +8,20 @@ use super::stages::{self, StageSummary};
 use crate::Result;
 use crate::estimate::{Estimate, Warning};
 
-/// What follows from the chains of a run and their sums along the schedule.
+/// Estimates and warnings, computed from the chains and their sums along the schedule.
 #[derive(Debug, Clone)]
 pub(crate) struct Figures {
-    /// Of `log(Z_K / Z_0)`.
+    /// Estimate of `log(Z_K / Z_0)`.
     pub(crate) estimate: Estimate,
     pub(crate) thermodynamic_log_z: Option<f64>,
-    /// How far rounding may move log Z, as the path says or as the size of log densities and log weights does.
+    /// Rounding error of log Z: the path's own figure, or a larger one from the sizes of log densities and weights.
     pub(crate) rounding_error: f64,
     pub(crate) stages: Vec<StageSummary>,
     pub(crate) warnings: Vec<Warning>,
 }
 
 impl Figures {
-    /// Given the size of the base's log densities.
+    /// Computes the figures. `size_of_base` is the size of the base's log densities.
     ///
     /// # Errors
     /// Weights that are all zero.
@@ -52,19 +52,18 @@ impl Figures {
         warnings.extend((uncovered > 0).then_some(Warning::BaseMissesTarget { chains: uncovered }));
         warnings.extend(stages::zero_acceptance(&self.stages));
         warnings.extend(Warning::rounding(self.rounding_error, standard_error));
-        // Where moves miss more of the mean weight than a tenth of its standard error.
+        // Moves that miss more of the mean weight than a tenth of its standard error.
         let missing = (missed > 0.1 * standard_error).then_some(Warning::MissingMass {
             share: missed,
             standard_error,
         });
-        // Where moves overshoot, they are what the variance comes from.
+        // Moves that miss mass also concentrate the variance: one warning is enough.
         let resampled = settings.selection.is_some();
         let concentrated = stages::concentrated_variance(&self.stages, resampled);
         warnings.extend(missing.or(concentrated));
         warnings
     }
 
-    /// Warns of chains that are not there.
     pub(crate) fn warn_of_missing(&mut self, missing: &[Range<usize>], finished: usize) {
         let chains: usize = missing.iter().map(Range::len).sum();
         let warning = Warning::MissingChains {

@@ -1,4 +1,4 @@
-//! A fingerprint of what path and kernel do.
+//! A fingerprint of what path and kernel do, by which a checkpoint knows its run.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,18 +13,15 @@ use crate::work::caught;
 use crate::work::store::{checksum, decode, encode, guarded};
 use crate::{Error, Result};
 
-/// Number of chains that are sent through a stage.
 const CHAINS: usize = 8;
 
-/// A number that shows whether path, kernel, schedule, engine, machine and this crate still do what they did: the
-/// checksum of what becomes of a few chains at the first, the middle and the last stage. They start at samples of
-/// the base.
+/// Returns a fingerprint of path, kernel, schedule, engine, machine and crate version. It is the checksum of a few
+/// chains, started at samples of the base, at the first, middle and last stage.
 ///
-/// It sees no difference in what these few chains do not meet. What a kernel meets on the way, a NaN for instance, is
-/// part of what it does: a run whose chains are elsewhere may not meet it.
+/// Differences that these chains do not meet go unseen. An error or panic that they meet is part of the checksum.
 ///
 /// # Errors
-/// As [`Population::start`]; states or memories that are not read as they were written; a panic.
+/// As [`Population::start`]; states or memories that serde does not read as written; a panic.
 pub(crate) fn fingerprint<'p, P, K>(path: &'p P, kernel: &K, schedule: &Schedule) -> Result<u32>
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned>,
@@ -37,7 +34,7 @@ where
     })
 }
 
-/// Returns as bytes what becomes of a few chains at the first, the middle or the last stage.
+/// Returns as bytes the outcome of a few chains at the first, middle or last stage, for `probe` 0, 1 or 2.
 fn probed<'p, P, K>(path: &'p P, kernel: &K, schedule: &Schedule, probe: usize) -> Result<Vec<u8>>
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned>,
@@ -61,8 +58,7 @@ where
     Ok([met, log_ratios, moved].concat())
 }
 
-/// Refuses states and memories that are not read as they were written: by a `Deserialize` that does not belong to the
-/// `Serialize`, or of maps without order, or without fields that matter.
+/// Refuses states and memories that serde does not read as written, such as unordered maps.
 fn check_survival<'p, P, W>(
     path: &'p P,
     population: &Population<'p, P>,
@@ -74,7 +70,7 @@ where
 {
     let beta = population.stage().beta;
     let read = Population::restored::<W>(path, beta, &(0..CHAINS), decode("states", written)?)?;
-    // What serde skips is not among the bytes.
+    // Skipped fields are not among the bytes, but may change the density.
     let log_density = |population: &Population<'p, P>| {
         let (stage, states) = (population.stage(), population.block().states());
         let log_densities = states.iter().map(|x| stage.model.log_density(x).to_bits());
@@ -162,7 +158,7 @@ mod tests {
         assert!(fingerprint(&path, &langevin, &schedule).is_err());
     }
 
-    /// Reads less than it writes.
+    /// A state that is rounded when it is read.
     #[derive(Clone)]
     struct Rounded(f64);
 

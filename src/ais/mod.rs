@@ -1,8 +1,7 @@
 //! Annealed runs: [`Ais`] takes a path, a kernel, a schedule and a seed, and gives a [`Run`].
 //!
-//! The [`Run`] holds log Z with its interval, the reasons to doubt it
-//! ([`Warning`](crate::estimate::Warning)) and the weighted samples. A [`Recorder`] watches a run from
-//! inside. A [`RunPart`] holds some chains of a run, so that several processes can share the work.
+//! A [`Run`] holds log Z with its interval, [warnings](crate::estimate::Warning) and weighted samples. A [`Recorder`]
+//! watches it from inside. A [`RunPart`] holds some of its chains, so that processes can share the work.
 
 mod along;
 mod block_result;

@@ -21,14 +21,11 @@ where
     K: TransitionKernel<P::At<'p>> + Sync,
     R: Recorder<P::At<'p>> + Send + Sync + Serialize + DeserializeOwned,
 {
-    /// Runs all chains on all processes of an MPI communicator, which all call this. Rank 0 has the result, of
-    /// the same bits as that of [`run`](Self::run), whatever the number of processes and threads; the others
-    /// have `None`.
+    /// Runs all chains on the processes of an MPI communicator, which must all call this. Rank 0 gets the result, with
+    /// the same bits as [`run`](Self::run) for any number of processes and threads. The others get `None`.
     ///
-    /// Rank r of n does the blocks b with `b mod n = r`, on threads of its own. One further thread of each rank,
-    /// the one that calls this and may call MPI, exchanges messages and sleeps in between. Budgets and the
-    /// progress callback are those of rank 0; blocks of the others are counted when they are finished. What this
-    /// costs, and where it stops scaling, is measured in `docs/many-machines.md`.
+    /// Rank r of n runs the blocks b with `b mod n = r` on its own threads; the calling thread exchanges messages.
+    /// Budgets and the progress callback are those of rank 0. `docs/many-machines.md` measures costs and scaling.
     ///
     /// ```no_run
     /// use annealed::mpi::{self, Threading, topology::SimpleCommunicator};
@@ -44,10 +41,10 @@ where
     /// ```
     ///
     /// # Errors
-    /// As [`run`](Self::run), on the rank where it arises; all others end with [`Error::Rank`], which says
-    /// the same. Of failing blocks the leftmost is reported, whatever rank it belonged to. Settings that are not
-    /// those of rank 0; another path or kernel, as far as [a few chains](Self::run) show it. States or recorders that cannot be sent. A
-    /// communicator without MPI; a call from a thread of rayon's pool.
+    /// As [`run`](Self::run), on the rank where it arises; all others end with [`Error::Rank`], which says the same.
+    /// Among failing blocks the leftmost is reported. Settings, path or kernel that differ from rank 0, as far as [a
+    /// few chains](Self::run) show it; states or recorders that cannot be sent; a communicator without MPI; a call from
+    /// a thread of rayon's pool.
     pub fn run_on(&self, world: &dyn Communicator) -> Result<Option<Run<P::State, R>>>
     where
         P::State: Serialize + DeserializeOwned,
@@ -56,8 +53,9 @@ where
         Ok(run.map(|run| self.plan().judged(run)))
     }
 
-    /// As [`run_on`](Self::run_on), for states that serde cannot write, or that nobody needs: they stay where
-    /// they are, and the result has `()` in their place. All else has the same bits.
+    /// Runs as [`run_on`](Self::run_on), but leaves the states where they are and returns `()` in their place, for
+    /// states that serde cannot write. The result has the same bits, without a check for
+    /// [`BelowBound`](crate::estimate::Warning::BelowBound).
     ///
     /// # Errors
     /// As [`run_on`](Self::run_on).
@@ -65,7 +63,6 @@ where
         self.shared(world, |states| vec![(); states.len()])
     }
 
-    /// Runs all chains, and brings what is kept of their states to rank 0.
     fn shared<T: Send + Serialize + DeserializeOwned>(
         &self,
         world: &dyn Communicator,
@@ -85,8 +82,7 @@ where
 }
 
 impl Settings {
-    /// Sees to it that all ranks have the same settings, path and kernel, and the same fingerprint where they write
-    /// checkpoints.
+    /// Checks that all ranks agree in settings, path and kernel, and in the fingerprint if they write checkpoints.
     pub(crate) fn agree(
         &self,
         ranks: &mut Ranks,

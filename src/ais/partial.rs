@@ -1,4 +1,4 @@
-//! Some blocks of a run, and how they join.
+//! Parts of a run, and how they merge.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -16,25 +16,24 @@ use crate::{Error, Result};
 
 /// Finished blocks of chains: a part of a run.
 ///
-/// [`Ais::run_range`](crate::ais::Ais::run_range) makes one, and a [`Run`] can be turned into one. Parts of one
-/// run [merge](Self::merge) into its result, and [`Ais::extend`](crate::ais::Ais::extend) runs what a part lacks.
+/// [`Ais::run_range`](crate::ais::Ais::run_range) makes one, and a [`Run`] converts into one. Parts of one run
+/// [merge](Self::merge) into its result, and [`Ais::extend`](crate::ais::Ais::extend) runs the missing chains.
 ///
-/// With the feature `serde` it can be saved, to be merged elsewhere. For the merged result to have the same
-/// bits, the format must keep every bit of an f64. With `serde_json` that takes its feature
-/// `float_roundtrip`.
+/// With the feature `serde` it can be saved. Merged results have the same bits only if the format keeps every bit of an
+/// f64; `serde_json` needs its feature `float_roundtrip`.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]
 pub struct RunPart<S, R = ()> {
     pub(crate) settings: Settings,
-    /// From left to right.
+    /// Finished blocks, from left to right.
     pub(crate) nodes: Forest<BlockResult<S, R>>,
     pub(crate) stopped_by: StoppedBy,
     pub(crate) seconds: f64,
-    /// Of a chain at a stage, as the kernel counts them; 0 where they are not known.
+    /// Density evaluations per chain and stage; 0 where unknown.
     #[cfg_attr(feature = "serde", serde(default))]
     pub(crate) evaluations: u64,
-    /// What tells its path and kernel from others, where that is known.
+    /// Probe of path and kernel, where known.
     #[cfg_attr(feature = "serde", serde(default))]
     pub(crate) probe: Option<Probe>,
 }
@@ -42,14 +41,12 @@ pub struct RunPart<S, R = ()> {
 impl<S, R: Merge> RunPart<S, R> {
     /// Merges the parts of one run, given in any order, into its result.
     ///
-    /// The parts must agree in schedule, seed, number of chains, block size, number of recorded stages and
-    /// engine, and in path and kernel, as far as [a few chains](crate::ais::Ais::run) show it. Where blocks are
-    /// [missing](Self::missing) the result is that of the others, and
-    /// [warns](crate::estimate::Warning::MissingChains). It is unbiased still, if what made them missing had
-    /// nothing to do with their weights.
+    /// The parts must agree in all settings, and in path and kernel as far as [a few chains](crate::ais::Ais::run) show
+    /// it. Where blocks are [missing](Self::missing), the result [warns](crate::estimate::Warning::MissingChains). It
+    /// stays unbiased if they are missing for reasons unrelated to their weights.
     ///
     /// # Errors
-    /// No part; parts of different runs; a range given twice; [`Error::AllWeightsZero`].
+    /// No part; no finished block; parts of different runs; a range given twice; [`Error::AllWeightsZero`].
     pub fn merge(parts: impl IntoIterator<Item = Self>) -> Result<Run<S, R>>
     where
         R: Clone,
@@ -94,7 +91,6 @@ impl<S, R: Merge> RunPart<S, R> {
         Ok(joined)
     }
 
-    /// The blocks of a run that was saved.
     #[cfg(feature = "serde")]
     pub(crate) fn reassembled(
         settings: Settings,
@@ -128,7 +124,7 @@ impl<S, R: Merge> RunPart<S, R> {
         Ok(part)
     }
 
-    /// Refuses chains and settings that do not fit, which a damaged file may hold.
+    /// Refuses chains that do not fit the settings, as in a damaged file.
     pub(crate) fn check(&self) -> Result<()> {
         let settings = &self.settings;
         let fits = |node: &Node<BlockResult<S, R>>| {
@@ -143,7 +139,7 @@ impl<S, R: Merge> RunPart<S, R> {
         Error::check(sound, "parts", found, "a part as it was saved")
     }
 
-    /// Refuses blocks that are not in order, or there twice.
+    /// Refuses blocks that are out of order or given twice.
     pub(crate) fn check_order(&self) -> Result<()> {
         let mut end = 0;
         for blocks in self.nodes.iter().map(Node::blocks) {
@@ -157,7 +153,7 @@ impl<S, R: Merge> RunPart<S, R> {
 }
 
 impl<S, R: Merge + Clone> RunPart<S, R> {
-    /// Returns the result, which says whether it has reached the error asked for.
+    /// Returns the result, with a warning where its standard error exceeds `asked`.
     pub(crate) fn reached(self, asked: Option<f64>) -> Result<Run<S, R>> {
         let mut run = self.result()?;
         let (reached, chains) = (run.standard_error(), Some(run.chains()));
@@ -165,7 +161,7 @@ impl<S, R: Merge + Clone> RunPart<S, R> {
         Ok(run)
     }
 
-    /// The result of a run, which may have been stopped.
+    /// Returns the result of a run that may have been stopped.
     pub(crate) fn result(self) -> Result<Run<S, R>> {
         let chains = 0..self.settings.chains;
         let run = caught(|| self.whole());
@@ -174,7 +170,7 @@ impl<S, R: Merge + Clone> RunPart<S, R> {
 
     fn whole(mut self) -> Result<Run<S, R>> {
         if self.stopped_by != StoppedBy::Chains {
-            // What was done after the first gap does not count, as which blocks these are is up to the threads.
+            // Blocks after the first gap do not count: which ones are done depends on the threads.
             let blocks = self.prefix();
             if blocks == 0 {
                 return Err(self.stopped());
@@ -187,7 +183,7 @@ impl<S, R: Merge + Clone> RunPart<S, R> {
 }
 
 impl<S, R> RunPart<S, R> {
-    /// Holds the finished blocks of work that is over, and what they cost: evaluations of a chain at a stage, and seconds.
+    /// Creates a part from finished blocks, the evaluations per chain and stage, and the seconds.
     pub(crate) fn of(
         settings: Settings,
         closed: Closed<BlockResult<S, R>>,
@@ -205,9 +201,8 @@ impl<S, R> RunPart<S, R> {
         }
     }
 
-    /// The chains that the part lacks of the whole run, those of other parts included, as ranges of indices, each of
-    /// which [`Ais::run_range`](crate::ais::Ais::run_range) runs. Whether a part has all that it was asked for is said
-    /// by [`stopped_by`](Self::stopped_by).
+    /// Returns the chains missing from the whole run, as ranges for [`Ais::run_range`](crate::ais::Ais::run_range).
+    /// [`stopped_by`](Self::stopped_by) tells whether the part itself is complete.
     pub fn missing(&self) -> Vec<Range<usize>> {
         let blocks = self.settings.blocks();
         let starts = self.nodes.iter().map(|node| node.blocks().start);
@@ -218,7 +213,6 @@ impl<S, R> RunPart<S, R> {
             .collect()
     }
 
-    /// Number of blocks before the first that is missing.
     fn prefix(&self) -> usize {
         let missing = self.missing();
         missing.first().map_or(self.settings.blocks(), |gap| {
@@ -226,7 +220,7 @@ impl<S, R> RunPart<S, R> {
         })
     }
 
-    /// The error where what is done is no result.
+    /// Returns the error of a run without a finished first block.
     pub(crate) fn stopped(&self) -> Error {
         Error::Stopped {
             by: self.stopped_by.to_string(),
@@ -234,10 +228,10 @@ impl<S, R> RunPart<S, R> {
         }
     }
 
-    /// The blocks that a run with these settings can go on from.
+    /// Returns the blocks from which `settings` can go on. If they have more chains, a partial last block is dropped.
     ///
     /// # Errors
-    /// Other settings, or more chains.
+    /// Other settings, or fewer chains than the part was begun with.
     pub(crate) fn continued(mut self, settings: &Settings) -> Result<Forest<BlockResult<S, R>>> {
         settings.check_found(&self.settings)?;
         let mine = std::mem::replace(&mut self.settings.chains, settings.chains);
@@ -250,34 +244,33 @@ impl<S, R> RunPart<S, R> {
         Ok(self.nodes)
     }
 
-    /// With what tells the path and the kernel that it is of from others.
     pub(crate) fn probed(self, probe: Option<Probe>) -> Self {
         Self { probe, ..self }
     }
 
-    /// The seed of the run.
+    /// Returns the seed of the run.
     pub fn seed(&self) -> u64 {
         self.settings.seed
     }
 
-    /// Number of finished chains.
+    /// Returns the number of finished chains.
     pub fn finished(&self) -> usize {
         let nodes = self.nodes.iter();
         nodes.map(|node| node.value.chains.log_weights.len()).sum()
     }
 
-    /// What ended the part: [`StoppedBy::Chains`] where it is all that it was asked for.
+    /// Returns what ended the part; [`StoppedBy::Chains`] if it is complete.
     pub fn stopped_by(&self) -> StoppedBy {
         self.stopped_by
     }
 
-    /// Wall time in seconds.
+    /// Returns the wall time in seconds.
     pub fn seconds(&self) -> f64 {
         self.seconds
     }
 }
 
-/// The error of a part that is not of the run of the first, with its place among those given.
+/// Adds the index of the offending part to an error.
 fn in_part(error: Error, place: usize) -> Error {
     match error {
         Error::OtherRun {
@@ -294,8 +287,7 @@ fn in_part(error: Error, place: usize) -> Error {
 }
 
 impl<S, R> Run<S, R> {
-    /// The estimate of `log Z_K` from the chains of several runs, which differ in their seeds and perhaps in
-    /// their number of chains: that of one run with all of these chains.
+    /// Returns the estimate of `log Z_K` from the pooled chains of runs that differ in seed and perhaps in size.
     ///
     /// ```
     /// # use annealed::prelude::*;
@@ -307,9 +299,8 @@ impl<S, R> Run<S, R> {
     /// ```
     ///
     /// # Errors
-    /// No run; two runs of one seed, which share their chains (see [`Ais::extend`](crate::ais::Ais::extend)
-    /// for more chains of a seed); runs that differ in other settings; resampled runs of which one but the
-    /// last ends in a block that is not full.
+    /// No run; two runs with the same seed, which share chains (see [`Ais::extend`](crate::ais::Ais::extend) for more
+    /// chains of a seed); other settings, path or kernel; a resampled run, not the last, whose last block is not full.
     pub fn pooled(runs: &[Self]) -> Result<Estimate> {
         Error::check_not_empty("runs", runs.len())?;
         let settings = runs[0].settings();

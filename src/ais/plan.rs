@@ -1,4 +1,4 @@
-//! A run, the types of its path and kernel forgotten.
+//! A run with the types of path and kernel erased.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,23 +15,21 @@ use crate::population::CopyState;
 use crate::work::{Counts, Execution, Forest, Job, Merge, Runs, Task};
 use crate::{Error, Result};
 
-/// What an [`Ais`](super::Ais) is to do, compiled once a type of states and of recorders.
+/// The work of an [`Ais`](super::Ais), compiled once per type of states and recorders.
 pub(crate) struct Plan<'t, S, R> {
     pub(crate) along: Arc<dyn Annealing<'t, S, R> + 't>,
     pub(crate) settings: &'t Settings,
     pub(crate) execution: &'t Execution<'t>,
     pub(crate) recorder: &'t R,
-    /// How states are copied, known where the run resamples.
+    /// Function that copies a state; `None` unless chains interact.
     pub(crate) copy: Option<CopyState<S>>,
 }
 
 impl<'t, S: Send + 't, R: Merge + Clone + Send + Sync> Plan<'t, S, R> {
-    /// Returns what tells path and kernel from others.
     pub(crate) fn probe(&self) -> Option<Probe> {
         Probe::of(&self.along, self.settings)
     }
 
-    /// Returns the work on these chains.
     pub(crate) fn task<T>(
         &self,
         chains: &Range<usize>,
@@ -41,7 +39,6 @@ impl<'t, S: Send + 't, R: Merge + Clone + Send + Sync> Plan<'t, S, R> {
         AisTask::new(Arc::clone(&self.along), self.settings.clone(), chains, kept)
     }
 
-    /// Runs all chains.
     pub(crate) fn run(&self) -> Result<Run<S, R>> {
         let part = self.go_with(&mut Job::new(self.execution)?, |states| states)?;
         self.concluded(part.expect("the only process leads"))
@@ -64,7 +61,7 @@ impl<'t, S: Send + 't, R: Merge + Clone + Send + Sync> Plan<'t, S, R> {
         Ok(closed.map(|closed| task.result(closed, begun.elapsed().as_secs_f64())))
     }
 
-    /// Runs as a part of longer work, which counts it and may stop it.
+    /// Runs as part of a longer `job`, which counts the work and may stop it.
     pub(crate) fn run_within(&self, job: &mut Job<'_>) -> Result<Run<S, R>> {
         let begun = Instant::now();
         let task = self.task(&(0..self.settings.chains), |states| states)?;
@@ -72,7 +69,7 @@ impl<'t, S: Send + 't, R: Merge + Clone + Send + Sync> Plan<'t, S, R> {
         task.result(closed, begun.elapsed().as_secs_f64()).result()
     }
 
-    /// Runs the chains of a range of which some are done.
+    /// Runs the chains of a range, except those already `done`.
     pub(crate) fn extended(
         &self,
         chains: &Range<usize>,
@@ -86,7 +83,6 @@ impl<'t, S: Send + 't, R: Merge + Clone + Send + Sync> Plan<'t, S, R> {
         Ok(task.result(closed, begun.elapsed().as_secs_f64()))
     }
 
-    /// Runs the chains that a part lacks.
     pub(crate) fn extend(&self, mut done: RunPart<S, R>) -> Result<Run<S, R>> {
         self.settings.check()?;
         done.check()?;
@@ -99,7 +95,6 @@ impl<'t, S: Send + 't, R: Merge + Clone + Send + Sync> Plan<'t, S, R> {
         Ok(run)
     }
 
-    /// Runs the chains of a range only.
     pub(crate) fn run_range(&self, chains: &Range<usize>) -> Result<RunPart<S, R>> {
         if let Some(found) = self.execution.until_error {
             let expected = "none for a part of a run, which does not know the error of all";
@@ -109,19 +104,17 @@ impl<'t, S: Send + 't, R: Merge + Clone + Send + Sync> Plan<'t, S, R> {
         Ok(part.probed(self.probe()))
     }
 
-    /// Returns the result of what was done of this run, which says whether it has reached the error asked for and missed
-    /// mass.
     pub(crate) fn concluded(&self, part: RunPart<S, R>) -> Result<Run<S, R>> {
         Ok(self.judged(self.reached(part)?))
     }
 
-    /// Returns the result, which says whether it has reached the error asked for.
+    /// Returns the result, with a warning where the error asked for was not reached.
     pub(crate) fn reached<T>(&self, part: RunPart<T, R>) -> Result<Run<T, R>> {
         part.probed(self.probe())
             .reached(self.execution.until_error)
     }
 
-    /// Returns the run, which says whether it has missed mass.
+    /// Adds a warning where the interval lies below the path's lower bound.
     pub(crate) fn judged(&self, mut run: Run<S, R>) -> Run<S, R> {
         run.warn_of_missed_mass(&|states, steps| self.along.lower_bound(states, steps));
         run

@@ -1,4 +1,4 @@
-//! A few chains, by which runs of another path or kernel are told from each other.
+//! A few chains that tell runs of different paths or kernels apart.
 
 use std::sync::Arc;
 
@@ -11,41 +11,36 @@ use crate::schedule::Schedule;
 use crate::work::caught;
 use crate::{Error, Result};
 
-/// Number of chains, where a block has so many.
+/// Number of probe chains, unless blocks are smaller.
 const CHAINS: usize = 8;
 
-/// Figures that differ by less than this share of them count as the same: machines round differently, and so do models
-/// that add up on many threads.
+/// Relative difference that still counts as equal: machines and parallel sums round differently.
 const TOLERANCE: f64 = 1e-6;
 
-/// A few chains that start at samples of the base, with streams of their own. Two runs along one schedule by one path and
-/// kernel, forward or backward, have the same ones.
-///
-/// They show no difference in what they do not meet. At the first stage, where the kernel moves them, they are near
-/// equilibrium, so that they meet nothing that a run does not meet.
+/// A few chains that start at samples of the base, with their own streams. Runs with the same schedule, path and kernel
+/// have the same ones, in either direction. They move at the first stage only, where they meet no error that the run
+/// does not meet. Differences elsewhere go unseen.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Probe {
     chains: Vec<Chain>,
 }
 
-/// Log densities of a chain at its start, under models of the path, and what the first stage makes of it. `-inf` stands for
-/// whatever is not finite.
+/// Log densities and log weight of one chain; `-inf` stands for any value that is not finite.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Chain {
-    /// Under the base.
+    /// Log density at the start under the base.
     #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_value"))]
     base: f64,
-    /// Under the models of the first and the middle stage, and under the target.
+    /// Log densities at the start under the models of the first, middle and last stage.
     #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_values"))]
     path: Vec<f64>,
-    /// The log weight after the first stage, and the log density there.
+    /// Log weight and log density after the first stage.
     #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_values"))]
     moved: Vec<f64>,
 }
 
-/// Returns the chains at their start, seen by the models of three stages.
 fn at_start<'t, S, R>(
     along: &dyn Annealing<'t, S, R>,
     schedule: &Schedule,
@@ -62,7 +57,7 @@ fn at_start<'t, S, R>(
 }
 
 impl Probe {
-    /// That of a run with these settings; `None` where its chains meet an error or a panic, which the run will name.
+    /// Returns the probe of a run; `None` where it meets an error or panic, which the run itself will report.
     pub(crate) fn of<'t, S, R>(
         along: &Arc<dyn Annealing<'t, S, R> + 't>,
         settings: &Settings,
@@ -93,7 +88,7 @@ impl Probe {
         Ok(Self { chains })
     }
 
-    /// The size of the base's log density at its own samples: the median of their absolute values.
+    /// Returns the median absolute log density of the base at its own samples.
     pub(crate) fn size_of_base(&self) -> f64 {
         let sizes = self.chains.iter().map(|chain| chain.base.abs());
         let mut sizes: Vec<f64> = sizes.filter(|size| size.is_finite()).collect();
@@ -101,7 +96,7 @@ impl Probe {
         sizes.get(sizes.len() / 2).copied().unwrap_or(0.0)
     }
 
-    /// Refuses the probe of a run found elsewhere whose path or kernel does something else than that of this run.
+    /// Refuses another run's probe if it differs from this run's.
     pub(crate) fn check_found(mine: Option<&Self>, found: Option<&Self>) -> Result<()> {
         let (Some(mine), Some(found)) = (mine, found) else {
             return Ok(());
@@ -116,10 +111,10 @@ impl Probe {
         }
     }
 
-    /// What another run has of its own, and how it differs.
+    /// Returns which part of another run differs, path or kernel, and how.
     pub(crate) fn difference(&self, other: &Self) -> Option<(&'static str, &'static str)> {
         let pairs = || self.chains.iter().zip(&other.chains);
-        // The random bits of a block may depend on the number of its chains.
+        // Random bits may depend on the number of chains in a block.
         let comparable = self.chains.len() == other.chains.len();
         if !pairs().all(|(one, other)| one.starts_as(other)) {
             Some(("path", "from or to another model (base, target or data)"))
@@ -140,7 +135,7 @@ impl Chain {
         self.is_close((&self.moved, &other.moved))
     }
 
-    /// Whether figures agree, beside those from which they may have been computed.
+    /// Returns whether values agree, relative to their size and the size of the base's log density.
     fn is_close(&self, (some, others): (&[f64], &[f64])) -> bool {
         let size = 1.0 + self.base.abs();
         let close = |(x, y): (&f64, &f64)| {

@@ -5,21 +5,18 @@ use crate::num::{WeightedMean, WeightedVariance};
 use crate::path::Intermediate;
 use crate::work::Merge;
 
-/// Watches a run from inside: called for each block of chains after each recorded stage.
+/// An observer of a run, called for each block of chains after each recorded stage.
 ///
-/// Each block works on its own clone; clones are merged in a fixed order, so that the result
-/// does not depend on the number of threads. The weighted chains `(x_k, w_k)` that a recorder
-/// sees target `p_k`.
+/// Each block has its own clone. Clones merge in a fixed order, so that the result does not depend on threads. The
+/// weighted chains `(x_k, w_k)` that a recorder sees target `p_k`.
 pub trait Recorder<M: Intermediate>: Merge + Clone {
-    /// Looks at one block after a stage.
+    /// Records one block after a stage.
     fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>);
 
-    /// Takes from a new recorder what serde does not write, such as a function. It is called for a recorder that was read
-    /// from a checkpoint.
+    /// Takes from a new recorder what serde does not write, such as a function. Called after a checkpoint was read.
     fn resume_as(&mut self, _new: &Self) {}
 }
 
-/// Records nothing.
 impl<M: Intermediate> Recorder<M> for () {
     fn record(&mut self, _stage: Stage<'_, M>, _block: &Block<M::State>) {}
 }
@@ -28,7 +25,7 @@ impl Merge for () {
     fn merge(&mut self, _right: Self) {}
 }
 
-/// Records nothing where there is none.
+/// Records nothing where it is `None`.
 impl<M: Intermediate, R: Recorder<M>> Recorder<M> for Option<R> {
     fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>) {
         if let Some(recorder) = self {
@@ -51,7 +48,7 @@ impl<R: Merge> Merge for Option<R> {
     }
 }
 
-/// Two recorders side by side.
+/// Runs two recorders side by side.
 impl<M: Intermediate, A: Recorder<M>, B: Recorder<M>> Recorder<M> for (A, B) {
     fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>) {
         self.0.record(stage, block);
@@ -71,8 +68,7 @@ impl<A: Merge, B: Merge> Merge for (A, B) {
     }
 }
 
-/// On-the-fly expectations: the weighted mean of `f(x_k)` at each recorded stage, an estimate of
-/// `E f` under `p_k`.
+/// Weighted mean of `f(x_k)` at each recorded stage, an estimate of `E f` under `p_k`.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -94,25 +90,24 @@ impl<A: Merge, B: Merge> Merge for (A, B) {
 ///
 /// `examples/ising.rs` records the magnetisation of a lattice.
 ///
-/// It holds a closure, so that a [`RunPart`](crate::ais::RunPart) with it can be merged but
-/// not saved, and a run with it has no checkpoints; for that, write a recorder that derives serde's traits.
+/// It holds a closure: a [`RunPart`](crate::ais::RunPart) with it merges but cannot be saved, and a run with it has no
+/// checkpoints. For these write a recorder with serde's traits.
 #[derive(Clone)]
 pub struct Expectations<F> {
     function: F,
     stages: Vec<Recorded>,
 }
 
-/// What the chains of one stage add up to.
 #[derive(Debug, Clone, Copy)]
 struct Recorded {
     beta: f64,
     mean: WeightedMean,
-    /// Of the same values, with the squares of the weights.
+    /// The same values, with squared weights.
     squared: WeightedVariance,
 }
 
 impl<F> Expectations<F> {
-    /// Records the weighted mean of `function`.
+    /// Creates a recorder of the weighted mean of `function`.
     pub fn new(function: F) -> Self {
         Self {
             function,
@@ -120,18 +115,17 @@ impl<F> Expectations<F> {
         }
     }
 
-    /// `(beta_k, mean of f)` at each recorded stage; NaN where no chain carried weight.
+    /// Returns `(beta_k, mean of f)` at each recorded stage; NaN where no chain carries weight.
     pub fn means(&self) -> impl Iterator<Item = (f64, f64)> {
         self.stages
             .iter()
             .map(|stage| (stage.beta, stage.mean.get()))
     }
 
-    /// `(beta_k, mean of f, its standard error)` at each recorded stage; an infinite error where one chain carries all
-    /// the weight.
+    /// Returns `(beta_k, mean of f, standard error)` at each recorded stage. The error is infinite where one chain
+    /// carries all the weight.
     ///
-    /// The error is that of a ratio of two means over independent chains, `sum w^2 (f - mean)^2 / (sum w)^2` times
-    /// `1 / (1 - 1/ESS)`. With resampling chains are not independent, and it is too small.
+    /// Its square is `sum w^2 (f - mean)^2 / (sum w)^2 / (1 - 1/ESS)`. It is too small where chains are resampled.
     pub fn estimates(&self) -> impl Iterator<Item = (f64, f64, f64)> {
         let estimates = self.stages.iter().map(Recorded::estimate);
         self.stages
@@ -199,8 +193,7 @@ mod tests {
     use crate::schedule::Schedule;
     use nalgebra::DVector;
 
-    /// Of 200 small runs along a coarse schedule about 68% have the mean at each stage within one standard error, and
-    /// the errors are as large as the means scatter.
+    /// About 68% of means of small runs lie within one standard error, and means scatter as their errors say.
     #[test]
     fn means_scatter_as_their_errors_say() {
         let target = Gaussian::isotropic(DVector::from_element(1, 1.0), 0.5).unwrap();
@@ -216,7 +209,7 @@ mod tests {
                 .run()
                 .unwrap()
         };
-        // The precisions add up, so that the mean at beta is 4 beta / (1 + 3 beta).
+        // Precisions add up, so the mean at beta is 4 beta / (1 + 3 beta).
         let mut squares = [0.0; 4];
         let mut within = [0; 4];
         for seed in 0..200 {
@@ -227,7 +220,7 @@ mod tests {
             }
         }
         for (square, within) in squares.into_iter().zip(within) {
-            // 200 squares of normals have a mean of 1 +- .1, and 137 +- 6.6 lie within one.
+            // The mean of 200 squared normals is 1 +- .1, and 137 +- 6.6 lie within one.
             assert!((0.6..1.45).contains(&square), "{square}");
             assert!((110..=163).contains(&within), "{within}");
         }

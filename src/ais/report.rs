@@ -1,4 +1,4 @@
-//! A run in short: everything but its chains.
+//! The summary of a run without its chains.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,62 +9,60 @@ use crate::estimate::Warning;
 use crate::num::SimdLevel;
 use crate::work::StoppedBy;
 
-/// A run in short: everything but its chains, with a few of its stages. With the feature `serde` it can be
-/// written, as JSON for instance; `Display` makes a page of it.
+/// A summary of a run without its chains, with a few of its stages. `Display` prints a page. With the feature `serde`
+/// it can be written, for instance as JSON.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Report {
-    /// The estimate of `log Z_K`.
+    /// Estimate of `log Z_K`.
     pub log_z: f64,
-    /// Its standard error.
+    /// Standard error of `log_z`.
     pub standard_error: f64,
-    /// Its 95% confidence interval.
+    /// 95% confidence interval of `log Z_K`.
     pub interval: (f64, f64),
-    /// `log Z_0`, which the estimate contains.
+    /// `log Z_0`, which `log_z` includes.
     pub log_base_normalizer: f64,
     /// Effective sample size, a count.
     pub effective_sample_size: f64,
-    /// In expectation a lower bound on `log Z_K`; `None` where a chain has weight zero.
+    /// Lower bound on `log Z_K` in expectation; `None` where a chain has weight zero.
     pub lower_bound: Option<f64>,
-    /// A lower bound on `log Z_K` that holds with 95% confidence, whatever the tails of the weights; see
-    /// [`Run::certified_lower_bound`].
+    /// Lower bound on `log Z_K` with 95% confidence, for any weights; see [`Run::certified_lower_bound`].
     pub certified_lower_bound: Option<f64>,
-    /// The estimate by thermodynamic integration, where it exists.
+    /// Estimate by thermodynamic integration, where it exists.
     pub thermodynamic_log_z: Option<f64>,
-    /// Variance of the log weights of the chains that live, 0 of a single one.
+    /// Variance of the log weights of living chains; 0 for a single one.
     pub var_log_weight: Option<f64>,
-    /// Reasons to doubt the result, by name, each with its text.
+    /// Reasons to doubt the result, each with name and text.
     pub warnings: Vec<(String, String)>,
-    /// Number of chains N.
+    /// Number of chains.
     pub chains: usize,
     /// Number of chains of weight zero.
     pub dead_chains: usize,
-    /// Chains of the run that are missing.
+    /// Index ranges of missing chains.
     pub missing: Vec<Range<usize>>,
-    /// Number of stages K.
+    /// Number of stages.
     pub steps: usize,
-    /// The seed.
+    /// Seed.
     pub seed: u64,
     /// Number of chains in a block.
     pub block_size: usize,
-    /// The path's instruction set, where it had a choice.
+    /// SIMD level of the path, where it had a choice.
     pub engine: Option<SimdLevel>,
-    /// What ended the run.
+    /// Reason why the run ended.
     pub stopped_by: StoppedBy,
     /// Wall time in seconds, summed over parts and calls.
     pub seconds: f64,
     /// Chain-steps per second.
     pub chain_steps_per_second: f64,
-    /// At most 21 of the recorded stages, evenly spaced, the last one among them.
+    /// At most 21 of the recorded stages, evenly spaced, including the last.
     pub stages: Vec<StageSummary>,
 }
 
-/// Number of stages that a report holds.
 const STAGES: usize = 21;
 
 impl<S, R> Run<S, R> {
-    /// The run in short: everything but its chains.
+    /// Returns a summary without the chains.
     pub fn report(&self) -> Report {
         let number = |x: f64| x.is_finite().then_some(x);
         let text = |warning: &Warning| (warning.name(), warning.to_string());
@@ -94,7 +92,7 @@ impl<S, R> Run<S, R> {
     }
 }
 
-/// At most so many stages as a report holds, evenly spaced, with the last one.
+/// Returns at most `STAGES` of the stages, evenly spaced, including the last.
 fn spaced(stages: &[StageSummary]) -> Vec<StageSummary> {
     let (all, some) = (stages.len(), stages.len().min(STAGES));
     (1..=some).map(|i| stages[all * i / some - 1]).collect()

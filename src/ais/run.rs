@@ -22,22 +22,21 @@ use crate::work::{Forest, Merge, Node, StoppedBy, coalesce, fold};
 
 /// The result of a run: log Z with its uncertainty, reasons to doubt it, and the weighted chains.
 ///
-/// With the feature `serde` it can be saved and read. Written are the settings, the chains and the sums along
-/// the schedule; what follows from them is computed anew. For a small summary see [`report`](Self::report).
+/// With the feature `serde` it can be saved and read; statistics are recomputed from the saved chains and sums.
+/// [`report`](Self::report) gives a small summary.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
 pub struct Run<S, R = ()> {
     settings: Settings,
     chains: FinalStates<S>,
-    /// By node of the tree of blocks, as far as full blocks could be merged: what more chains join.
+    /// Sums by node of the tree of blocks, with full blocks merged as far as possible.
     sums: Forest<StageSums<R>>,
     stopped_by: StoppedBy,
     seconds: f64,
-    /// Of a chain at a stage.
+    /// Density evaluations per chain and stage.
     evaluations: u64,
     probe: Option<Probe>,
-    /// The chains of the run that are missing.
     #[cfg_attr(feature = "serde", serde(skip))]
     missing: Vec<Range<usize>>,
     #[cfg_attr(feature = "serde", serde(skip))]
@@ -47,7 +46,6 @@ pub struct Run<S, R = ()> {
 }
 
 impl<S, R: Merge + Clone> Run<S, R> {
-    /// The result of the blocks of a part.
     pub(crate) fn of(part: RunPart<S, R>) -> Result<Self> {
         let (missing, stopped) = (part.missing(), part.stopped());
         let settings = part.settings;
@@ -83,7 +81,7 @@ impl<S, R: Merge + Clone> Run<S, R> {
 }
 
 impl<S, R> From<Run<S, R>> for RunPart<S, R> {
-    /// The blocks of a finished run, to which [more](crate::ais::Ais::extend) can be added.
+    /// Converts a finished run into its blocks, to which [more](crate::ais::Ais::extend) can be added.
     fn from(run: Run<S, R>) -> Self {
         let nodes = run.chains.divided(&run.settings, run.sums);
         Self {
@@ -98,7 +96,6 @@ impl<S, R> From<Run<S, R>> for RunPart<S, R> {
 }
 
 impl<S, R> Run<S, R> {
-    /// The estimate of `log Z_K`, with its bounds.
     pub(crate) fn log_z_estimate(&self) -> Estimate {
         self.figures
             .estimate
@@ -109,58 +106,56 @@ impl<S, R> Run<S, R> {
         self.settings.log_base_normalizer
     }
 
-    /// The estimate of `log Z_K`: that of `log(Z_K / Z_0)` plus the base's log normaliser.
+    /// Returns the estimate of `log Z_K`: [`log_z_ratio`](Self::log_z_ratio) plus the base's log normaliser.
     pub fn log_z(&self) -> f64 {
         self.log_z_estimate().value()
     }
 
-    /// The estimate of `log(Z_K / Z_0)`: the log of the mean weight.
+    /// Returns the estimate of `log(Z_K / Z_0)`: the log of the mean weight.
     pub fn log_z_ratio(&self) -> f64 {
         self.figures.estimate.value()
     }
 
-    /// Standard error of [`log_z`](Self::log_z).
+    /// Returns the standard error of [`log_z`](Self::log_z).
     pub fn standard_error(&self) -> f64 {
         self.figures.estimate.standard_error()
     }
 
-    /// The 95% confidence interval of `log Z_K`, lower and upper bound; see
-    /// [`Estimate::interval_at`] for its construction and measured coverage.
+    /// Returns the 95% confidence interval of `log Z_K` as (lower, upper); see [`Estimate::interval_at`].
     pub fn interval(&self) -> (f64, f64) {
         self.log_z_estimate().interval()
     }
 
-    /// The confidence interval of `log Z_K` at another level in (0, 1).
+    /// Returns the confidence interval of `log Z_K` at `level`.
     ///
     /// # Errors
-    /// A level outside (0, 1).
+    /// A `level` outside (0, 1).
     pub fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
         self.log_z_estimate().interval_at(level)
     }
 
-    /// `ESS = (sum w)^2 / sum w^2`, a count between 1 and the number of chains. In a
-    /// [resampled](crate::ais::Ais::resampling) run w are the weights of families or of islands.
+    /// Returns `ESS = (sum w)^2 / sum w^2`, between 1 and the number of chains. In a
+    /// [resampled](crate::ais::Ais::resampling) run w are the weights of families or islands.
     #[doc(alias = "ess")]
     pub fn effective_sample_size(&self) -> f64 {
         self.figures.estimate.effective_sample_size()
     }
 
-    /// `log Z_0 + mean log w`, in expectation a lower bound on `log Z_K` (Jensen); `-inf` where a
-    /// chain has weight zero. In a [resampled](crate::ais::Ais::resampling) run it lies closer to `log Z_K`, and is
-    /// not the mean over independent chains.
+    /// Returns `log Z_0 + mean log w`, in expectation a lower bound on `log Z_K` (Jensen); `-inf` where a chain has
+    /// weight zero. In a [resampled](crate::ais::Ais::resampling) run it is closer to `log Z_K`.
     pub fn lower_bound(&self) -> f64 {
         self.log_z_estimate().mean_log_weight()
     }
 
-    /// A lower bound on `log Z_K` that holds with probability `confidence`, whatever the tails of the weights and
-    /// whatever ended the run: that of [`certified_lower_bound`] from the chains, or from islands where chains
-    /// interact. `None` for a run that reads its path backward, whose samples may be approximate.
+    /// Returns a lower bound on `log Z_K` that holds with probability `confidence`, for any weights and stopping rule:
+    /// [`certified_lower_bound`] of the chains, or of islands where chains interact. `None` for a backward run, whose
+    /// samples may be approximate.
     ///
-    /// Chains may be [missing](Self::missing) for any reason but their weights. Where a last block that was not full
-    /// is run again with more chains, the longer run has a bound of its own.
+    /// Chains may be [missing](Self::missing) for any reason but their weights. Where a partial last block is run again
+    /// with more chains, the longer run has a bound of its own.
     ///
     /// # Errors
-    /// A confidence outside (0, 1).
+    /// A `confidence` outside (0, 1).
     pub fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
         let (settings, chains) = (&self.settings, &self.chains.log_weights);
         let bound = match settings.selection {
@@ -175,23 +170,22 @@ impl<S, R> Run<S, R> {
         Ok(Some(of_log_z(bound?)).filter(|_| forward))
     }
 
-    /// `log Z_0` plus the `k`-sample bound `E log((w_1 + .. + w_k) / k)` (Burda, Grosse and
-    /// Salakhutdinov 2016): in expectation at most `log Z_K`, and closer the larger `k`. In a
-    /// [resampled](crate::ais::Ais::resampling) run it is such a bound too, though not that of k independent chains.
+    /// Returns `log Z_0 + E log((w_1 + .. + w_k) / k)`, the `k`-sample bound (Burda, Grosse and Salakhutdinov 2016). In
+    /// expectation it is at most `log Z_K`, and closer for larger `k`. It remains a bound in a
+    /// [resampled](crate::ais::Ais::resampling) run, but not the bound of `k` independent chains.
     ///
     /// # Errors
-    /// `k` outside `1..=N`.
+    /// A `k` outside `1..=N`.
     pub fn importance_weighted_bound(&self, k: usize) -> Result<f64> {
         let bound = importance_weighted_bound(&self.chains.log_weights, k)?;
         Ok(bound + self.settings.log_base_normalizer)
     }
 
-    /// `log Z_0` plus the `k`-sample bound less its bias in `1/k` to this order, by the
-    /// [`jackknife`]: closer to `log Z_K` than the bound, but no bound.
+    /// Returns the `k`-sample bound with its bias in `1/k` removed up to `order` by the [`jackknife`], plus `log Z_0`.
+    /// It is closer to `log Z_K` than the bound, but is no bound.
     ///
     /// # Errors
-    /// As [`jackknife`]; a [resampled](crate::ais::Ais::resampling) or waste-free run, whose weights are not
-    /// independent, so that their bias is not one in `1/k`.
+    /// As [`jackknife`]; a [resampled](crate::ais::Ais::resampling) or waste-free run: weights must be independent.
     pub fn jackknife(&self, k: usize, order: usize) -> Result<f64> {
         let expected = "independent chains, by a run without `resampling` and `waste_free`; log_z has a bias of \
                         about half its squared standard error";
@@ -200,51 +194,45 @@ impl<S, R> Run<S, R> {
         Ok(corrected + self.settings.log_base_normalizer)
     }
 
-    /// Statistics of the log weights: mean, variance, largest share, tail index.
+    /// Returns statistics of the log weights: mean, variance, largest share, tail index.
     pub fn estimate(&self) -> &Estimate {
         &self.figures.estimate
     }
 
-    /// Log Z by thermodynamic integration from the same chains: the trapezoid rule over the
-    /// recorded stages on the weighted mean of `d/dbeta log f`, taken from the log ratios. `None`
-    /// where it does not exist because the support shrinks along the path.
+    /// Returns log Z by thermodynamic integration over the same chains: the trapezoid rule on the weighted mean of
+    /// `d/dbeta log f` at the recorded stages. `None` where the support shrinks along the path.
     ///
-    /// This is no second opinion. Both estimates use the same weighted chains, so that they err together.
-    /// What sets them apart is the integral's discretisation, to first order a twelfth of the third
-    /// cumulant of the log ratio at each stage, and for a kernel that is not invariant its corrections too.
-    /// The discretisation falls with the number of recorded stages
-    /// ([`Ais::recorded_stages`](crate::ais::Ais::recorded_stages)). Where the log ratio has no mean at the
-    /// base, as under a Cauchy prior, the integral does not converge, whatever the number of stages.
+    /// It is no independent check, since both estimates use the same chains. They differ by the discretisation, which
+    /// falls with [`Ais::recorded_stages`](crate::ais::Ais::recorded_stages), and by the corrections of a kernel that
+    /// is not invariant. The integral diverges where the log ratio has no mean at the base, as under a Cauchy prior.
     pub fn thermodynamic_log_z(&self) -> Option<f64> {
         self.figures.thermodynamic_log_z
     }
 
-    /// Reasons to doubt the result; empty where there are none.
+    /// Returns reasons to doubt the result; empty where there are none.
     pub fn warnings(&self) -> &[Warning] {
         &self.figures.warnings
     }
 
-    /// The recorded stages, at most as many as
-    /// [`Ais::recorded_stages`](crate::ais::Ais::recorded_stages) allows.
+    /// Returns the recorded stages, at most [`Ais::recorded_stages`](crate::ais::Ais::recorded_stages) of them.
     pub fn stages(&self) -> &[StageSummary] {
         &self.figures.stages
     }
 
-    /// The final states; with [`log_weights`](Self::log_weights) they are weighted samples of
-    /// the target.
+    /// Returns the final states, weighted samples of the target with [`log_weights`](Self::log_weights).
     pub fn states(&self) -> &[S] {
         &self.chains.states
     }
 
-    /// The log weights of the chains, by chain index.
+    /// Returns the log weights of the chains, in the order of [`states`](Self::states).
     pub fn log_weights(&self) -> &[f64] {
         &self.chains.log_weights
     }
 
-    /// Self-normalised estimate of `E f(x)` under the target, with the standard error
-    /// `sqrt(sum W_i^2 (f(x_i) - mean)^2)`, `W` the normalised weights; infinite for a single
-    /// chain of positive weight. Where chains were resampled, a family or an island is what a chain is
-    /// here. The error is far too small where few chains carry the weight.
+    /// Returns the self-normalised estimate of `E f(x)` under the target and its standard error,
+    /// `sqrt(sum W_i^2 (f(x_i) - mean)^2)` with normalised weights `W_i`. Families or islands take the place of chains
+    /// where these were resampled. The error is infinite for a single chain of positive weight, and far too small where
+    /// few chains carry the weight.
     pub fn expectation(&self, f: impl Fn(&S) -> f64) -> (f64, f64) {
         let weights = WeightSums::of(&self.chains.log_weights);
         let chains = self
@@ -272,8 +260,7 @@ impl<S, R> Run<S, R> {
         }
     }
 
-    /// The index of what a chain belongs to and is independent of the others: its island, its family, or
-    /// itself.
+    /// Returns the index of a chain's independent unit: its island, its family or itself.
     fn unit(&self, chain: usize) -> usize {
         match self.figures.estimate.is_of_islands() {
             true => chain / self.settings.block_size,
@@ -281,8 +268,7 @@ impl<S, R> Run<S, R> {
         }
     }
 
-    /// The number of first chains whose descendants carry weight in the end; `None` where nothing was
-    /// resampled.
+    /// Returns the number of first chains whose descendants carry weight; `None` where nothing was resampled.
     pub fn surviving_ancestors(&self) -> Option<usize> {
         let alive = self.chains.roots.iter().zip(&self.chains.log_weights);
         let alive = alive.filter(|(_, log_weight)| **log_weight > f64::NEG_INFINITY);
@@ -290,12 +276,11 @@ impl<S, R> Run<S, R> {
         (!self.chains.roots.is_empty()).then_some(roots.len())
     }
 
-    /// The recorder set by [`Ais::recorder`](crate::ais::Ais::recorder), merged over all chains.
+    /// Returns the recorder set by [`Ais::recorder`](crate::ais::Ais::recorder), merged over all chains.
     pub fn recorder(&self) -> &R {
         &self.recorder
     }
 
-    /// The run without its recorder, and the recorder.
     pub(crate) fn split_recorder(self) -> (Run<S>, R) {
         let forget = |sums: StageSums<R>| StageSums {
             windows: sums.windows,
@@ -318,12 +303,12 @@ impl<S, R> Run<S, R> {
         (run, self.recorder)
     }
 
-    /// What ended the run.
+    /// Returns what ended the run.
     pub fn stopped_by(&self) -> StoppedBy {
         self.stopped_by
     }
 
-    /// The chains that are missing, as ranges of their indices, where not all parts of the run were merged.
+    /// Returns the missing chains as index ranges, where not all parts of the run were merged.
     pub fn missing(&self) -> &[Range<usize>] {
         &self.missing
     }
@@ -332,22 +317,20 @@ impl<S, R> Run<S, R> {
         &self.settings
     }
 
-    /// What tells its path and kernel from others, where that is known.
     pub(crate) fn probe(&self) -> Option<&Probe> {
         self.probe.as_ref()
     }
 
-    /// For each chain the place of the one that it descends from; empty where nothing was resampled.
+    /// Returns each chain's first ancestor, as a place in the list; empty where nothing was resampled.
     pub(crate) fn roots(&self) -> &[usize] {
         &self.chains.roots
     }
 
-    /// Adds the wall time of an earlier call.
     pub(crate) fn add_seconds(&mut self, seconds: f64) {
         self.seconds += seconds;
     }
 
-    /// Adds a warning that does not follow from the chains.
+    /// Adds warnings that do not follow from the chains.
     pub(crate) fn warn(&mut self, warning: impl IntoIterator<Item = Warning>) {
         self.figures.warnings.extend(warning);
     }
@@ -360,40 +343,37 @@ impl<S, R> Run<S, R> {
         self.warn(missed_mass(bound, heaviest, chain_steps, self.interval().1));
     }
 
-    /// How far rounding may move log Z.
     pub(crate) fn rounding_error(&self) -> f64 {
         self.figures.rounding_error
     }
 
-    /// The schedule that was run.
+    /// Returns the schedule.
     pub fn schedule(&self) -> &Schedule {
         &self.settings.schedule
     }
 
-    /// Number of chains N, those that are [missing](Self::missing) not counted.
+    /// Returns the number of chains, without [missing](Self::missing) ones.
     pub fn chains(&self) -> usize {
         self.chains.log_weights.len()
     }
 
-    /// The seed.
+    /// Returns the seed.
     pub fn seed(&self) -> u64 {
         self.settings.seed
     }
 
-    /// Number of chains in a block; with the seed it fixes the result's bits.
+    /// Returns the number of chains in a block; it affects the result's bits.
     pub fn block_size(&self) -> usize {
         self.settings.block_size
     }
 
-    /// The instruction set that the path chose for inner loops, where there was a choice: part of what
-    /// fixes the result's bits.
+    /// Returns the SIMD level that the path chose, where it had a choice; it affects the result's bits.
     pub fn simd_level(&self) -> Option<SimdLevel> {
         self.settings.engine
     }
 
-    /// Returns the number of evaluations of the density: chains times stages times those of a chain at a stage, as the
-    /// kernel [counts](crate::kernel::TransitionKernel::evaluations) them. A gradient is one more. 0 of a run that an
-    /// older version has saved.
+    /// Returns the number of density evaluations: chains times stages times the kernel's
+    /// [count](crate::kernel::TransitionKernel::evaluations). 0 for a run saved by an older version.
     pub fn evaluations(&self) -> u64 {
         let of_chain = self
             .evaluations
@@ -401,19 +381,18 @@ impl<S, R> Run<S, R> {
         of_chain.saturating_mul(self.chains() as u64)
     }
 
-    /// Wall time in seconds, summed over the parts of a merged run.
+    /// Returns the wall time in seconds, summed over merged parts.
     pub fn seconds(&self) -> f64 {
         self.seconds
     }
 
-    /// Chain-steps (chains times stages) per second.
+    /// Returns the chain-steps (chains times stages) per second.
     pub fn chain_steps_per_second(&self) -> f64 {
         self.chains() as f64 * self.schedule().stages() as f64 / self.seconds
     }
 }
 
-/// One line, as `log Z = 208.631 +- 0.021 (95% interval 208.590 to 208.672, ESS 809 of 1000)`,
-/// and a line for each warning.
+/// Writes `log Z = 208.631 +- 0.021 (95% interval 208.590 to 208.672, ESS 809 of 1000)` and any warnings.
 impl<S, R> fmt::Display for Run<S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_headline(f, self, "", self.figures.estimate.sample_size_text())
@@ -438,7 +417,6 @@ crate::num::deserialize_checked! {
     })
 }
 
-/// Returns the chains in the order of their weights.
 fn heaviest_first(log_weights: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..log_weights.len()).collect();
     order.sort_by(|&one, &other| log_weights[other].total_cmp(&log_weights[one]));

@@ -1,4 +1,4 @@
-//! The runner, which takes blocks of chains through a schedule.
+//! The annealed run and its settings.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use crate::random::Purpose;
 use crate::schedule::Schedule;
 use crate::work::{Execution, controls};
 
-/// Annealed importance sampling (Neal 2001): each chain starts at an exact sample of the base,
-/// passes the K stages of a schedule, and gathers the log weight
+/// Annealed importance sampling (Neal 2001). Each chain starts at an exact sample of the base, passes the K stages of a
+/// schedule, and gathers the log weight
 ///
 /// `log w = sum_k [log f_k(x_{k-1}) - log f_{k-1}(x_{k-1}) + correction_k]`,
 ///
@@ -57,12 +57,11 @@ pub struct Ais<'p, P: AnnealingPath, K, R = ()> {
     pub(crate) recorder: R,
     pub(crate) settings: Settings,
     pub(crate) execution: Execution<'p>,
-    /// How states are copied, known where the run resamples.
     pub(crate) copy: Option<CopyState<P::State>>,
 }
 
 impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> Ais<'p, P, K> {
-    /// A run along `path` from its base, whose normaliser is known, with `kernel` at each stage.
+    /// Creates a run along `path` with `kernel` at each stage. The base's normaliser must be known.
     pub fn new(path: &'p P, kernel: K) -> Self
     where
         P::Base: NormalizedModel,
@@ -70,9 +69,7 @@ impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> Ais<'p, P, K> {
         Self::with_base_log_z(path, kernel, path.base().log_normalizer())
     }
 
-    /// A run from a base that can be sampled and whose `log Z_0` the caller states: from an
-    /// earlier run, say, or 0 to count log Z from the base (a free-energy difference between two
-    /// unnormalised models, also given by [`Run::log_z_ratio`]).
+    /// Creates a run from a base with the stated `log Z_0`. With 0, log Z counts from the base.
     pub fn with_base_log_z(path: &'p P, kernel: K, log_base_normalizer: f64) -> Self {
         Self {
             path,
@@ -87,27 +84,22 @@ impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> Ais<'p, P, K> {
 
 impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     setters! {
-        /// The schedule; linear with 1,000 stages unless set.
+        /// Sets the schedule; linear with 1,000 stages by default.
         schedule of settings: Schedule,
-        /// Number of chains N, or the most where the run may end before; 4,096 unless set: 32 blocks, so that up to 32 threads are busy. The standard error
-        /// falls with the square root of N, and time grows with N: 1,024 chains have a quarter of the price, twice
-        /// the error, and work for 8 threads.
+        /// Sets the number of chains; 4,096 by default, which keep up to 32 threads busy. With
+        /// [`until_error`](Self::until_error) it is the maximum. The standard error falls with its square root.
         chains of settings: usize,
-        /// The seed; 0 unless set. One seed gives the same bits for any number of threads.
+        /// Sets the seed; 0 by default. One seed gives the same bits for any number of threads.
         seed of settings: u64,
-        /// Number of chains that pass the schedule together; 128 unless set. It is part of what fixes
-        /// a result's bits, and the unit of work that threads share.
+        /// Sets the number of chains in a block, the unit of work; 128 by default. It affects the result's bits.
         block_size of settings: usize,
-        /// Bound on the number of stages recorded; 1,000 unless set. Of a longer schedule, evenly spaced
-        /// stages are recorded. The thermodynamic integral sees only these: where it matters, let there
-        /// be hundreds of them.
+        /// Sets the maximum number of recorded stages; 1,000 by default. They are evenly spaced in a longer schedule.
+        /// The thermodynamic integral uses only these: where it matters, record hundreds.
         recorded_stages of settings: usize,
     }
 
-    /// Marks the run as a pilot: its streams differ from those of a run with the same seed.
-    ///
-    /// What is learned from a pilot (a schedule, a step size) depends on its chains; a run that
-    /// used the same chains again would no longer have `E[w] = Z_K / Z_0`.
+    /// Marks the run as a pilot, with streams other than those of a run with the same seed. If a run learned its
+    /// schedule or step size from its own chains, `E[w] = Z_K / Z_0` would not hold.
     pub fn pilot(mut self) -> Self {
         self.settings.purpose = Purpose::Pilot;
         self
@@ -115,20 +107,18 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
 
     controls! { 'p, "The result is that of a run of the finished blocks, as far as no block before them is missing." }
 
-    /// Ends the run when its standard error is so small, in nats; [`chains`](Self::chains) is the most that it
-    /// may have.
+    /// Ends the run once its standard error is at most `standard_error`, in nats. [`chains`](Self::chains) is the
+    /// maximum; a run that ends with a larger error [warns](crate::estimate::Warning::ErrorNotReached).
     ///
-    /// The error is looked at after 500 chains (10 blocks where chains interact), and then after each tenth
-    /// more, always after the same blocks, so that the result does not depend on threads. It is that of a run
-    /// with so many chains. A run that ends before it is that small
-    /// [warns](crate::estimate::Warning::ErrorNotReached). To stop when an error looks small favours runs that lack their largest weights;
-    /// what this does to bias and coverage is measured in `docs/long-runs.md`.
+    /// The error is checked after 500 chains (at least 10 blocks where chains interact), then after every 10% more. The
+    /// result does not depend on threads. Early stopping favours runs that lack their largest weights;
+    /// `docs/long-runs.md` measures bias and coverage.
     pub fn until_error(mut self, standard_error: f64) -> Self {
         self.execution.until_error = Some(standard_error);
         self
     }
 
-    /// Watches the run with a recorder, which [`Run::recorder`] returns afterwards.
+    /// Sets a recorder that watches the run; [`Run::recorder`] returns it afterwards.
     pub fn recorder<Q>(self, recorder: Q) -> Ais<'p, P, K, Q> {
         Ais {
             path: self.path,
@@ -140,14 +130,12 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
         }
     }
 
-    /// Resamples the chains of each block between stages: sequential Monte Carlo. No chain is resampled
-    /// after the last stage.
+    /// Resamples the chains of each block between stages, but not after the last: sequential Monte Carlo.
     ///
-    /// From 10 blocks on, standard error and interval come from the differences between these islands, which
-    /// are independent. With fewer they come from families, the chains that descend from one first chain:
-    /// their sums of weights are to the estimate what single weights are without resampling (Lee and
-    /// Whiteley 2018). [`Run::effective_sample_size`] counts islands or families. Where too few carry weight
-    /// ([`Run::surviving_ancestors`]), the run [warns](crate::estimate::Warning::FewFamilies).
+    /// With 10 or more blocks, standard errors come from the differences between these independent islands. With fewer
+    /// they come from families, the descendants of one first chain (Lee and Whiteley 2018).
+    /// [`Run::effective_sample_size`] counts islands or families. Where too few carry weight, the run
+    /// [warns](crate::estimate::Warning::FewFamilies); see [`Run::surviving_ancestors`].
     pub fn resampling(self, resampling: Resampling) -> Self
     where
         P::State: Clone,
@@ -155,10 +143,9 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
         self.interacting(Selection::Resampling(resampling))
     }
 
-    /// Draws a few ancestors in each block after each stage, and keeps all states of the trajectories that
-    /// start there: waste-free sequential Monte Carlo. The kernel must leave each model
-    /// [`Invariant`]. Errors are those of a [resampled](Self::resampling) run; of the two settings the last
-    /// one holds.
+    /// Draws a few ancestors in each block after each stage but the last, and keeps all states of their trajectories:
+    /// waste-free sequential Monte Carlo. The kernel must leave each model [`Invariant`]. Standard errors are those of
+    /// a [resampled](Self::resampling) run; of both settings the last one counts.
     pub fn waste_free(self, waste_free: WasteFree) -> Self
     where
         P::State: Clone,
@@ -184,27 +171,25 @@ where
     K: TransitionKernel<P::At<'p>> + Sync,
     R: Recorder<P::At<'p>> + Send + Sync,
 {
-    /// Runs all chains, or as many as [`until_error`](Self::until_error), [`time_limit`](Self::time_limit) and
-    /// the progress callback allow. The result is that of a run with so many chains.
+    /// Runs all chains, or as many as [`until_error`](Self::until_error), [`time_limit`](Self::time_limit) and the
+    /// progress callback allow. The result is that of a run with so many chains.
     ///
-    /// Eight more chains, with streams of their own, are weighed at three stages and moved at the first: some fifty
-    /// evaluations of the density, in which no result shows. By them [`extend`](Self::extend),
-    /// [`RunPart::merge`], [`Run::pooled`] and [`Bridge`](crate::bidirectional::Bridge) tell runs of another path or kernel.
+    /// Eight further chains probe path and kernel, without effect on results. By them [`extend`](Self::extend),
+    /// [`RunPart::merge`], [`Run::pooled`] and [`Bridge`](crate::bidirectional::Bridge) refuse another path or kernel.
     ///
     /// # Errors
-    /// Settings out of range; a NaN or `+inf` met on the way, with chain, stage and beta; a panic in
-    /// model, kernel, recorder or progress callback, likewise; [`Error::AllWeightsZero`];
-    /// [`Error::Stopped`] where the run was stopped before its first block was done.
+    /// Settings out of range; a NaN, `+inf` or panic in model, kernel, recorder or progress callback, with chain, stage
+    /// and beta; [`Error::AllWeightsZero`](crate::Error::AllWeightsZero); [`Error::Stopped`](crate::Error::Stopped) where the run was stopped before its first block was
+    /// done.
     pub fn run(&self) -> Result<Run<P::State, R>> {
         self.plan().run()
     }
 
-    /// Returns the run, the types of its path and kernel forgotten.
+    /// Returns the run with the types of path and kernel erased.
     pub(crate) fn plan(&self) -> Plan<'_, P::State, R> {
         self.plan_along(Along::new(self.path, &self.kernel))
     }
 
-    /// Returns the run along its path by its kernel.
     pub(crate) fn plan_along<'t>(&'t self, along: Along<'t, 'p, P>) -> Plan<'t, P::State, R> {
         Plan {
             along: Arc::new(along),
@@ -215,9 +200,8 @@ where
         }
     }
 
-    /// Runs the chains that a part or a finished run of the same seed lacks. The result has the bits of a run
-    /// of [`chains`](Self::chains) in one go. These may be more than it was meant to have; then a last block
-    /// that was not full is run again.
+    /// Runs the chains that a part or finished run of the same seed lacks. The result has the bits of one run of
+    /// [`chains`](Self::chains), which may exceed the part's own number. A partial last block is then run again.
     ///
     /// ```
     /// # use annealed::prelude::*;
@@ -231,30 +215,27 @@ where
     /// ```
     ///
     /// # Errors
-    /// As [`run`](Self::run); a part with other settings, or with more chains; one of another path or kernel, as far
-    /// as [a few chains](Self::run) show it.
+    /// As [`run`](Self::run); a part with more chains, other settings, or another path or kernel, as far as [a few
+    /// chains](Self::run) show it.
     pub fn extend(&self, done: impl Into<RunPart<P::State, R>>) -> Result<Run<P::State, R>> {
         self.plan().extend(done.into())
     }
 
-    /// Runs the chains of an index range only, as given by [`ranges`](Self::ranges). Merged by
-    /// [`RunPart::merge`] with the ranges that other processes ran, the result has the same bits
-    /// as that of a single run. [`time_limit`](Self::time_limit) and progress callback may stop it before its
-    /// end; then the part says what is [missing](RunPart::missing).
+    /// Runs a range of chains, as given by [`ranges`](Self::ranges). [`RunPart::merge`] joins it with the ranges of
+    /// other processes, with the bits of a single run. If [`time_limit`](Self::time_limit) or the progress callback
+    /// stops it, the part lists what is [missing](RunPart::missing).
     ///
     /// # Errors
-    /// As [`run`](Self::run); a range that does not consist of whole blocks
-    /// ([`block_size`](Self::block_size)), but for the last; [`until_error`](Self::until_error), since one
-    /// part does not know the error of all.
+    /// As [`run`](Self::run); a range that is not of whole blocks ([`block_size`](Self::block_size));
+    /// [`until_error`](Self::until_error), since one part does not know the error of all.
     pub fn run_range(&self, chains: Range<usize>) -> Result<RunPart<P::State, R>> {
         self.plan().run_range(&chains)
     }
 
-    /// Cuts the chains into at most `parts` ranges of whole blocks, about equally long, one for
-    /// each process that calls [`run_range`](Self::run_range).
+    /// Cuts the chains into at most `parts` about equal ranges of whole blocks, for [`run_range`](Self::run_range).
     ///
     /// # Errors
-    /// Where `parts` is 0, or as [`run`](Self::run) for settings out of range.
+    /// `parts` of 0; settings out of range.
     pub fn ranges(&self, parts: usize) -> Result<Vec<Range<usize>>> {
         self.settings.check()?;
         self.settings.ranges(parts)
@@ -267,7 +248,6 @@ where
     K: TransitionKernel<P::At<'p>> + Send + Sync,
     R: Recorder<P::At<'p>> + Send + Sync,
 {
-    /// Returns the work of this run, as a part of longer work.
     pub(crate) fn into_task<'t>(
         self,
         along: fn(&'p P, K) -> Along<'t, 'p, P>,

@@ -1,4 +1,4 @@
-//! A block on its way through the schedule, saved; and the run that leaves such blocks in a file.
+//! Saved blocks of a run under way, and runs that write checkpoints.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -23,20 +23,20 @@ use crate::work::store::{Checkpointed, KeptJob, Resumable, decode, encode};
 use crate::work::{Execution, Merge, Persist};
 use crate::{Error, Result};
 
-/// The parts of what is recorded of a block: of each window, and of the one at hand.
+/// Records of a block: the sums of each window, and the log weights and decisions at the start of the current one.
 type SavedStages = (Vec<StageBin>, Vec<f64>, Decisions);
 
 impl StageRecorder {
-    /// Returns what was recorded in so many stages, at least one, in the form of [`SavedStages`].
+    /// Returns the records after `passed` stages, at least one, as [`SavedStages`].
     fn saved(&self, passed: usize) -> impl Serialize {
         let begun = &self.records[..=self.windows.of_stage(passed)];
         (begun, &self.start, &self.decisions)
     }
 
-    /// Returns what was recorded of so many chains in so many stages, at least one.
+    /// Restores the records of a block after `passed` stages, at least one.
     ///
     /// # Errors
-    /// Other numbers; counts above the number of chains.
+    /// Other numbers of windows or chains; counts above `chains`.
     fn restored(
         windows: StageBins,
         passed: usize,
@@ -59,7 +59,7 @@ impl StageRecorder {
     }
 }
 
-/// The parts of a block: stages passed, chains with the memories of the kernel as bytes, recorded stages, recorder, and the first ancestors of its chains.
+/// A block under way: stages passed, chains with the kernel's memories, records, recorder, and roots.
 type SavedProgress<S, R> = (
     usize,
     (SavedBlock<S>, Vec<u8>),
@@ -144,7 +144,7 @@ where
 }
 
 impl<P: AnnealingPath, K, R> Ais<'_, P, K, R> {
-    /// The same run, which leaves checkpoints in a file: see the module [`checkpoint`](crate::checkpoint).
+    /// Returns the same run with checkpoints in `file`; see the module [`checkpoint`](crate::checkpoint).
     pub fn checkpoint(&self, file: impl Into<PathBuf>) -> Checkpointed<'_, Self> {
         Checkpointed::new(self, file.into())
     }
@@ -174,12 +174,12 @@ where
         let schedule = &self.settings.schedule;
         self.settings.check()?;
         check_stages("steps of the schedule", self.kernel.stages(), schedule)?;
-        // Of a recorder that cannot be written the beginning is to tell.
+        // A recorder that cannot be written fails here, at the start.
         encode("recorder", &self.recorder)?;
         fingerprint(self.path, &self.kernel, schedule)
     }
 
-    /// More chains may be asked for than before. Then a last block that was not full is run again.
+    /// Accepts more chains than before; a partial last block is then run again.
     fn check_found(&self, found: &Settings) -> Result<usize> {
         self.settings.check_found(found)?;
         found.check()?;
@@ -226,7 +226,7 @@ mod tests {
     type Path = GeometricPath<Gaussian, Gaussian>;
     type Run<'p> = Ais<'p, Path, PersistentHmc, Means>;
 
-    /// The mean of the first coordinate at each recorded stage.
+    /// Sums of the first coordinate over the chains, by recorded stage.
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
     struct Means(Vec<f64>);
 
@@ -246,7 +246,7 @@ mod tests {
         GeometricPath::new(normal(dvector![0.0, 0.0], 1.0), target)
     }
 
-    /// 11 stages in windows of 3, and blocks of 4, 4 and 2 chains: plain, resampled and waste-free.
+    /// Runs with 11 stages in windows of 3, and blocks of 4, 4 and 2 chains: plain, resampled and waste-free.
     fn runs(path: &Path) -> [Run<'_>; 3] {
         let plain = || {
             Ais::new(path, PersistentHmc::new(0.3, 2, 0.4).unwrap())
@@ -265,13 +265,11 @@ mod tests {
         ]
     }
 
-    /// The work of a run, as one that leaves checkpoints has it.
     fn task<'t>(run: &'t Run<'_>) -> AisTask<'t, DVector<f64>, Means, DVector<f64>> {
         let plan = run.plan_along(Along::kept(run.path, &run.kernel));
         plan.task(&(0..10), |states| states).unwrap()
     }
 
-    /// Block 0 of a run after 7 stages, as bytes.
     fn saved(run: &Run<'_>) -> Vec<u8> {
         let task = task(run);
         let mut block = task.start(0).unwrap();

@@ -1,4 +1,4 @@
-//! What a user sets of a run, apart from path, kernel and recorder.
+//! Settings of a run, apart from path, kernel and recorder.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::random::Purpose;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// What fixes the bits of a run besides path, kernel and recorder.
+/// Settings that fix the bits of a run, besides path, kernel and recorder.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Settings {
@@ -23,9 +23,9 @@ pub struct Settings {
     pub(crate) purpose: Purpose,
     pub(crate) log_base_normalizer: f64,
     pub(crate) selection: Option<Selection>,
-    /// The engine of the path.
+    /// SIMD level of the path.
     pub(crate) engine: Option<SimdLevel>,
-    /// How far rounding moves a log weight, as the path says.
+    /// Rounding error of a log weight, as stated by the path.
     pub(crate) rounding_error: f64,
 }
 
@@ -53,7 +53,7 @@ impl Settings {
         }
     }
 
-    /// Refuses a setting out of range. The other methods may assume that there is none.
+    /// Refuses settings out of range. The other methods assume valid ones.
     pub(crate) fn check(&self) -> Result<()> {
         Error::check_count("chains", self.chains, 1)?;
         Error::check_at_least("block_size", self.block_size, 1)?;
@@ -66,9 +66,9 @@ impl Settings {
         }
     }
 
-    /// Refuses settings found elsewhere that are not these, the number of chains aside, and names the first.
+    /// Refuses `found` settings other than these, except for the number of chains, and names the first difference.
     pub(crate) fn check_found(&self, found: &Self) -> Result<()> {
-        // All of them are taken apart, so that none is forgotten.
+        // Destructured, so that no field is forgotten.
         let Self {
             schedule,
             chains: _,
@@ -108,7 +108,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Whether another run differs in nothing but its seed and its number of chains.
+    /// Returns whether another run differs in nothing but seed and number of chains.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let (seed, chains) = (self.seed, self.chains);
         let other = other.clone();
@@ -120,7 +120,7 @@ impl Settings {
             }
     }
 
-    /// Refuses a run whose chains interact, where independent weights of whole paths are needed.
+    /// Refuses a run whose chains interact, for methods that need independent weights.
     pub(crate) fn check_alone(&self, argument: &'static str, expected: &str) -> Result<()> {
         let found = match &self.selection {
             None => return Ok(()),
@@ -130,10 +130,8 @@ impl Settings {
         Err(Error::invalid(argument, found, expected))
     }
 
-    /// The estimate of `log(Z_K / Z_0)` from the chains of a run, given for each the place of the one that it descends
-    /// from; no places where chains do not interact.
-    ///
-    /// Where resampling left each chain its place, and need not have happened, chains count as independent.
+    /// Returns the estimate of `log(Z_K / Z_0)`. `roots` holds the first ancestors, and is empty where chains do not
+    /// interact. Chains count as independent where resampling was not certain and copied none.
     pub(crate) fn estimate(&self, log_weights: &[f64], roots: &[usize]) -> Result<Estimate> {
         let steps = self.schedule.stages();
         let selection = self.selection.as_ref();
@@ -145,10 +143,8 @@ impl Settings {
         }
     }
 
-    /// Whether the standard error is looked at after so many full blocks.
-    ///
-    /// Looks are a tenth apart, the same ones for every run. So each costs little, and few looks mean little
-    /// choice of a moment when the error seems small by chance.
+    /// Returns whether the standard error is checked after `blocks` full blocks. Checks are 10% apart and the same in
+    /// every run. They are few, since each may stop the run at an error that is small by chance.
     pub(crate) fn is_look(&self, blocks: usize) -> bool {
         let islands = if self.selection.is_some() {
             FIRST_ISLANDS
@@ -162,13 +158,12 @@ impl Settings {
         look == blocks
     }
 
-    /// Whether a stage only weighs the chains, which are moved when their ancestors are drawn.
+    /// Returns whether a stage only weighs the chains: waste-free runs move them when ancestors are drawn.
     pub(crate) fn weighs_alone(&self, stage: usize) -> bool {
         let waste_free = matches!(self.selection, Some(Selection::WasteFree(_)));
         waste_free && stage < self.schedule.stages()
     }
 
-    /// The windows of stages that are recorded.
     pub(crate) fn windows(&self) -> StageBins {
         let direction = match self.purpose.reads_backward() {
             true => Direction::Reverse,
@@ -177,33 +172,29 @@ impl Settings {
         StageBins::new(direction, self.schedule.stages(), self.recorded_stages)
     }
 
-    /// Number of chains in a block but for the last, which may be shorter.
+    /// Returns the number of chains in a block; the last may have fewer.
     pub(crate) fn largest_block(&self) -> usize {
         self.block_size.min(self.chains)
     }
 
-    /// Number of blocks.
     pub(crate) fn blocks(&self) -> usize {
         self.chains.div_ceil(self.block_size)
     }
 
-    /// Whether the last block has fewer chains than the others.
     pub(crate) fn is_unfilled(&self) -> bool {
         !self.chains.is_multiple_of(self.block_size)
     }
 
-    /// The chains of a range of blocks.
     pub(crate) fn chains_of(&self, blocks: Range<usize>) -> Range<usize> {
         let at = |block: usize| self.block_size.saturating_mul(block).min(self.chains);
         at(blocks.start)..at(blocks.end)
     }
 
-    /// Chain-steps of a range of blocks.
     pub(crate) fn chain_steps_of(&self, blocks: Range<usize>) -> u64 {
         (self.chains_of(blocks).len() * self.schedule.stages()) as u64
     }
 
-    /// The blocks that a range of chains consists of.
+    /// Returns the blocks that make up `chains`, which must be whole blocks.
     pub(crate) fn blocks_of(&self, chains: &Range<usize>) -> Result<Range<usize>> {
         let (all, size) = (self.chains, self.block_size);
         let inside = chains.start < chains.end && chains.end <= all;
@@ -220,7 +211,7 @@ impl Settings {
     /// Cuts the chains into at most `parts` ranges of whole blocks, about equally long.
     ///
     /// # Errors
-    /// Where `parts` is 0.
+    /// `parts` of 0.
     pub(crate) fn ranges(&self, parts: usize) -> Result<Vec<Range<usize>>> {
         Error::check_at_least("parts", parts, 1)?;
         let blocks = self.blocks();
@@ -231,12 +222,12 @@ impl Settings {
     }
 }
 
-/// Chains before the first look at the standard error.
+/// Chains before the first check of the standard error.
 const FIRST_LOOK: usize = 500;
-/// Blocks before the first look where chains interact, so that errors come from islands.
+/// Blocks before the first check where chains interact, so that errors come from islands.
 const FIRST_ISLANDS: usize = 10;
 
-/// Writes two figures in three digits, or in all of them where three are the same.
+/// Formats two figures with three digits, or with all where three do not tell them apart.
 fn told_apart(one: f64, other: f64) -> (String, String) {
     let [some, others] = [one, other].map(|figure| format!("{figure:.2e}"));
     match some == others {

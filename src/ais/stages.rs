@@ -1,11 +1,10 @@
-//! The statistics that every run records along the schedule, at a bounded number of stages.
+//! Statistics recorded along the schedule, at a bounded number of stages.
 
 use crate::estimate::Warning;
 use crate::kernel::{Block, Decisions};
 use crate::num::{Moments, WeightSums, WeightedMean};
 use crate::schedule::Schedule;
 
-/// The direction in which a run reads its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// From the base to the target.
@@ -14,9 +13,8 @@ pub(crate) enum Direction {
     Reverse,
 }
 
-/// A division of K stages, numbered as they are passed, into windows of `width` stages each. The last
-/// window on the way from the base to the target may be shorter; it is the first one of a reverse run,
-/// so that both directions have the same windows.
+/// A division of the stages, in the order passed, into windows of `width` stages. Only the window next to the target
+/// may be shorter, so that both directions have the same windows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StageBins {
     direction: Direction,
@@ -25,7 +23,7 @@ pub(crate) struct StageBins {
 }
 
 impl StageBins {
-    /// The narrowest windows that number at most `limit`, which is not 0.
+    /// Creates the narrowest windows that number at most `limit`, which must not be 0.
     pub(crate) fn new(direction: Direction, steps: usize, limit: usize) -> Self {
         Self {
             direction,
@@ -34,7 +32,6 @@ impl StageBins {
         }
     }
 
-    /// Number of stages.
     pub(crate) fn stages(self) -> usize {
         self.steps
     }
@@ -43,7 +40,7 @@ impl StageBins {
         self.steps.div_ceil(self.width)
     }
 
-    /// Number of stages passed before a window.
+    /// Returns the number of stages passed before `window`.
     fn start(self, window: usize) -> usize {
         match self.direction {
             Direction::Forward => (window * self.width).min(self.steps),
@@ -54,12 +51,11 @@ impl StageBins {
         }
     }
 
-    /// Index of the last stage of a window.
     fn end(self, window: usize) -> usize {
         self.start(window + 1)
     }
 
-    /// Index in the schedule of the model where the chains stand when they have passed so many stages.
+    /// Returns the schedule index of the model reached after `passed` stages.
     pub(crate) fn model(self, passed: usize) -> usize {
         match self.direction {
             Direction::Forward => passed,
@@ -67,13 +63,12 @@ impl StageBins {
         }
     }
 
-    /// The window's middle stage, at which the thermodynamic integrand is taken (the midpoint rule).
-    /// Where windows are one stage wide, no stage is left out.
+    /// Returns the window's middle stage, where the thermodynamic integrand is taken (midpoint rule).
     fn middle(self, window: usize) -> usize {
         (self.start(window) + self.end(window)).div_ceil(2)
     }
 
-    /// The width in beta of a window, in stages as wide as its middle one.
+    /// Returns the width of a window in beta, relative to its middle stage.
     fn middles(self, window: usize, schedule: &Schedule) -> f64 {
         let beta = |passed| schedule.betas()[self.model(passed)];
         let middle = self.middle(window);
@@ -93,27 +88,27 @@ impl StageBins {
     }
 }
 
-/// The sums that one window keeps.
+/// Sums over one window.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct StageBin {
-    /// Log ratios of the middle stage k under `(x_{k-1}, w_{k-1})`, which targets `p_{k-1}`.
+    /// Log ratios of the middle stage k, weighted by `w_{k-1}`: a mean under `p_{k-1}`.
     before: WeightedMean,
-    /// The same under `(x_{k-1}, w_{k-1} f_k / f_{k-1})`, which targets `p_k`.
+    /// The same log ratios, weighted by `w_{k-1} f_k / f_{k-1}`: a mean under `p_k`.
     after: WeightedMean,
-    /// Of the latter weights those of moves that the run [misses](crate::kernel::Step::missed).
+    /// Weights of `after`, times the share [missed](crate::kernel::Step::missed) by moves.
     missed: WeightSums,
     /// Weights after the last stage.
     weights: WeightSums,
     /// Log weights of the living chains after the last stage.
     log_weights: Moments,
-    /// What the window added to them.
+    /// Increments of these log weights over the window.
     increments: Moments,
     decisions: Decisions,
 }
 
 impl StageBin {
-    /// Whether no sum counts more than so many chains, which a damaged file may make them do.
+    /// Returns whether no sum counts more than `chains` chains, as it may in a damaged file.
     pub(crate) fn fits(&self, chains: usize) -> bool {
         let counts = [
             self.before.count(),
@@ -137,12 +132,11 @@ impl StageBin {
     }
 }
 
-/// Records one block along the schedule.
 #[derive(Debug)]
 pub(crate) struct StageRecorder {
     pub(crate) windows: StageBins,
     pub(crate) records: Vec<StageBin>,
-    /// Log weights where the current window began.
+    /// Log weights at the start of the current window.
     pub(crate) start: Vec<f64>,
     pub(crate) decisions: Decisions,
 }
@@ -157,7 +151,7 @@ impl StageRecorder {
         }
     }
 
-    /// Called after a stage, before chains are resampled.
+    /// Records a stage, before chains are resampled.
     pub(crate) fn after<S>(&mut self, stage: usize, block: &Block<S>) {
         let index = self.windows.of_stage(stage);
         let window = &mut self.records[index];
@@ -184,7 +178,7 @@ impl StageRecorder {
         }
     }
 
-    /// Called after all moves at the model that a stage has reached, those of trajectories included.
+    /// Records the decisions of a stage, after all its moves.
     pub(crate) fn moved<S>(&mut self, stage: usize, block: &Block<S>) {
         if self.windows.ends_at(stage) {
             let window = &mut self.records[self.windows.of_stage(stage)];
@@ -193,9 +187,9 @@ impl StageRecorder {
         }
     }
 
-    /// Called after the block was resampled, with the log weights that it had `before` and has `after`.
+    /// Adjusts to resampling, given the log weights `before` and `after` it.
     pub(crate) fn resampled(&mut self, before: &[f64], ancestors: &[usize], after: &[f64]) {
-        // What the window has added so far follows the chain.
+        // Each chain inherits its ancestor's increment within the window.
         let added = ancestors.iter().map(|&a| before[a] - self.start[a]);
         self.start = after
             .iter()
@@ -209,38 +203,35 @@ impl StageRecorder {
     }
 }
 
-/// The chains and their weights at one recorded stage. A reverse run has them in the order passed, from
-/// the target to the base.
+/// Statistics of the chains at one recorded stage. In a reverse run stages run from the target to the base.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct StageSummary {
-    /// Index k in the schedule of the model reached.
+    /// Schedule index k of the model reached.
     pub stage: usize,
     /// `beta_k`.
     pub beta: f64,
-    /// Estimate of `log(Z_k / Z_0)`, in a reverse run of `log(Z_k / Z_K)`; `-inf` where every chain has
-    /// weight zero.
+    /// Estimate of `log(Z_k / Z_0)`, or of `log(Z_k / Z_K)` in a reverse run; `-inf` if all weights are zero.
     #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_value"))]
     pub log_z_ratio: f64,
-    /// ESS_k = (sum w_k)^2 / sum w_k^2, a count.
+    /// `ESS_k = (sum w_k)^2 / sum w_k^2`, a count.
     pub effective_sample_size: f64,
     /// Sample variance of `log w_k` over the living chains.
     pub var_log_weight: f64,
-    /// Mean of what was added to the log weight since the stage recorded before, over the living chains.
+    /// Mean increment of the log weight since the previous recorded stage, over the living chains.
     pub mean_increment: f64,
-    /// Sample variance of what was added to the log weight since the stage recorded before.
+    /// Sample variance of the log weight's increment since the previous recorded stage.
     pub var_increment: f64,
-    /// Number of chains that still carry weight.
+    /// Number of chains that carry weight.
     pub alive: usize,
-    /// Mean acceptance probability since the stage recorded before; `None` where the kernel
-    /// makes no accept-reject decision.
+    /// Mean acceptance probability since the previous recorded stage; `None` without accept-reject decisions.
     pub acceptance: Option<f64>,
-    /// Moves since the stage recorded before that needed no decision, as those of Gibbs sampling.
+    /// Number of moves without a decision, as in Gibbs sampling, since the previous recorded stage.
     pub undecided: u64,
 }
 
-/// The weights in the end, over several nodes of the tree of blocks.
+/// Returns the final weights, merged over nodes of the tree of blocks.
 pub(crate) fn weights_so_far<'a>(nodes: impl Iterator<Item = &'a [StageBin]>) -> WeightSums {
     let mut weights = WeightSums::default();
     for window in nodes.filter_map(<[StageBin]>::last) {
@@ -249,7 +240,6 @@ pub(crate) fn weights_so_far<'a>(nodes: impl Iterator<Item = &'a [StageBin]>) ->
     weights
 }
 
-/// The figures of the last stage of each window.
 pub(crate) fn summarize(
     windows: StageBins,
     records: &[StageBin],
@@ -273,13 +263,12 @@ pub(crate) fn summarize(
     records.iter().enumerate().map(summary).collect()
 }
 
-/// The thermodynamic-integration estimate of `log(Z_K / Z_0)`,
+/// Returns the thermodynamic-integration estimate of `log(Z_K / Z_0)`,
 ///
 /// sum over k of `(E_{k-1}[d_k] + E_k[d_k]) / 2` with `d_k = log f_k - log f_{k-1}`,
 ///
-/// both means over the weighted `x_{k-1}`. On a path linear in beta this is the trapezoid rule
-/// on `d/dbeta log f`. A window wider than one stage counts its middle stage in proportion to
-/// its width in beta. `None` where a mean is not finite, since the support shrinks along the path.
+/// with means over the weighted `x_{k-1}`. A wide window counts its middle stage in proportion to its width in beta.
+/// `None` where a mean is not finite because the support shrinks.
 pub(crate) fn thermodynamic_integral(
     windows: StageBins,
     records: &[StageBin],
@@ -293,14 +282,12 @@ pub(crate) fn thermodynamic_integral(
     total.is_finite().then_some(total)
 }
 
-/// An estimate of how far rounding moves log Z, in double precision of unit roundoff `u`:
+/// Estimates how far rounding moves log Z, for the unit roundoff `u` of double precision:
 ///
 /// `u (2 |l_0| + sum_k |E_k[d_k]|) + 3 u sqrt(sum_k (log Z_k / Z_0)^2)`
 ///
-/// The log ratio `d_k` is a difference of log densities, each rounded by u of its size. The sizes of those of the target
-/// follow from the log ratios and the size `|l_0|` of the base's log densities. Each log weight is rounded at each stage by
-/// up to u of its size, three standard deviations of whose sum are less than the last term. The log densities themselves
-/// count as rounded once.
+/// Here `d_k` is a log ratio, and `|l_0|` is the size of the base's log densities. The first term rounds each log
+/// density once. The last bounds three standard deviations of the rounding of log weights.
 pub(crate) fn rounding_error(
     windows: StageBins,
     records: &[StageBin],
@@ -322,8 +309,7 @@ pub(crate) fn rounding_error(
     0.5 * f64::EPSILON * (2.0 * size_of_base + ratios + 3.0 * squares.sqrt())
 }
 
-/// The share of the mean weight that the moves of all stages miss. A window wider than one stage counts
-/// its middle stage so often.
+/// Returns the share of the mean weight missed by moves. A wide window counts its middle stage for all its stages.
 pub(crate) fn missed_share(windows: StageBins, records: &[StageBin]) -> f64 {
     let share = |(index, window): (usize, &StageBin)| {
         let stages = windows.end(index) - windows.start(index);
@@ -334,9 +320,8 @@ pub(crate) fn missed_share(windows: StageBins, records: &[StageBin]) -> f64 {
     missing.map(share).sum()
 }
 
-/// The warning of a recorded stage that adds more than half of the variance of `log w`, where at least ten
-/// stages were recorded. Where chains were resampled, weights are made equal time and again, so that what a
-/// stage adds is the variance of its increment; otherwise it is the growth of the variance of `log w`.
+/// Warns of a recorded stage that adds more than half of the variance of `log w`, given at least ten. A stage adds the
+/// growth of the variance, or in a resampled run the variance of its increment.
 pub(crate) fn concentrated_variance(stages: &[StageSummary], resampled: bool) -> Option<Warning> {
     let before = std::iter::once(0.0).chain(stages.iter().map(|stage| stage.var_log_weight));
     let growth = stages.iter().zip(before);
@@ -358,8 +343,7 @@ pub(crate) fn concentrated_variance(stages: &[StageSummary], resampled: bool) ->
     })
 }
 
-/// The warning of the first recorded stage that accepted fewer than one proposal in a thousand and
-/// whose chains did not move otherwise.
+/// Warns of the first recorded stage that accepted less than 0.1% of proposals and made no undecided moves.
 pub(crate) fn zero_acceptance(stages: &[StageSummary]) -> Option<Warning> {
     let refuses = |stage: &StageSummary| stage.acceptance.is_some_and(|rate| rate < 1e-3);
     let stands = |stage: &&StageSummary| refuses(stage) && stage.undecided == 0;

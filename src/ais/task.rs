@@ -1,4 +1,4 @@
-//! The work of an annealed run: blocks of chains on their way through the schedule.
+//! The task of an annealed run: blocks of chains that pass the schedule.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,42 +15,39 @@ use crate::population::{Chains, CopyState, Genealogy, streams};
 use crate::random::{StreamRng, stream};
 use crate::work::{Closed, Forest, Merge, Place, SoFar, Stepped, Task};
 
-/// What is kept of the last states of a block.
+/// Function from a block's final states to what is kept of them.
 pub(crate) type Keep<S, T> = fn(Vec<S>) -> Vec<T>;
 
-/// Gives samples of the target to some chains.
+/// Function that returns samples of the target for a range of chains.
 pub(crate) type Samples<'t, S> = &'t (dyn Fn(Range<usize>) -> Vec<S> + Sync);
 
-/// Blocks of chains that pass the stages of a schedule, forward from the base or backward from samples of the target.
+/// Blocks of chains that pass a schedule, forward from the base or backward from samples of the target.
 pub(crate) struct AisTask<'t, S, R, T> {
     pub(crate) along: Arc<dyn Annealing<'t, S, R> + 't>,
     pub(crate) settings: Settings,
     blocks: Range<usize>,
     pub(crate) recorder: R,
-    /// How states are copied, known where chains interact.
     copy: Option<CopyState<S>>,
-    /// Gives the states at which some chains start; samples of the base where there is none.
+    /// Start states of chains; `None` for samples of the base.
     samples: Option<Samples<'t, S>>,
     keep: Keep<S, T>,
     streams: BlockStreams,
 }
 
-/// A block that has passed some stages of its schedule, with all that its further way depends on.
+/// A block that has passed some stages, with all that its further stages depend on.
 pub(crate) struct InProgress<'t, S, R> {
-    /// Number of stages passed.
     pub(crate) passed: usize,
     pub(crate) chains: Box<dyn Watched<S, R> + 't>,
     pub(crate) stages: StageRecorder,
     pub(crate) recorder: R,
-    /// Where the chains interact.
     pub(crate) genealogy: Option<Genealogy<S>>,
 }
 
 impl<'t, S, R, T> AisTask<'t, S, R, T> {
-    /// Returns the work on these chains.
+    /// Creates the task that runs `chains`.
     ///
     /// # Errors
-    /// Settings out of range; chains that are no whole blocks; a kernel that demands another number of stages.
+    /// Settings out of range; chains that are not whole blocks; a kernel that requires another number of stages.
     pub(crate) fn new(
         along: Arc<dyn Annealing<'t, S, R> + 't>,
         settings: Settings,
@@ -73,18 +70,15 @@ impl<'t, S, R, T> AisTask<'t, S, R, T> {
         })
     }
 
-    /// Starts the chains at samples of the target.
     pub(crate) fn starting_at(self, samples: Samples<'t, S>) -> Self {
         let samples = Some(samples);
         Self { samples, ..self }
     }
 
-    /// Returns the descent of the chains of a block, where they interact.
     pub(crate) fn genealogy(&self, block: &Block<S>) -> Option<Genealogy<S>> {
         self.settings.genealogy(self.copy, block)
     }
 
-    /// Places the chains of a block at the start.
     fn placed(
         &self,
         chains: Range<usize>,
@@ -99,7 +93,7 @@ impl<'t, S, R, T> AisTask<'t, S, R, T> {
         Arc::clone(&self.along).place((0, beta), block)
     }
 
-    /// Takes the chains through a stage. These are counted from 1 as they are passed.
+    /// Takes the chains through `stage`, counted from 1 in the order passed.
     fn pass(&self, chains: &mut dyn Chains<S>, stage: usize) -> Result<()> {
         let betas = self.settings.schedule.betas();
         if !self.settings.purpose.reads_backward() {
@@ -117,7 +111,6 @@ impl<'t, S, R, T> AisTask<'t, S, R, T> {
         }
     }
 
-    /// Returns the result of all work that was done.
     pub(crate) fn result(&self, closed: Closed<BlockResult<T, R>>, seconds: f64) -> RunPart<T, R> {
         RunPart::of(
             self.settings.clone(),
@@ -158,7 +151,6 @@ where
         })
     }
 
-    /// Takes the chains through the next stage. They do not interact after the last one.
     fn step(&self, at: &mut Self::Block) -> Result<Stepped> {
         let InProgress {
             passed,
@@ -212,7 +204,7 @@ where
         self.settings.is_unfilled()
     }
 
-    /// A run that reads its path backward has a chain for each sample, whatever its error.
+    /// Decides whether the error suffices. A backward run has a chain for each sample, whatever its error.
     fn suffices(&self, error: f64, blocks: usize, outputs: &Forest<Self::Output>) -> bool {
         if self.settings.purpose.reads_backward() || !self.settings.is_look(blocks) {
             return false;
@@ -226,7 +218,7 @@ where
 }
 
 impl<S, R, T> AisTask<'_, S, R, T> {
-    /// Returns the number of living chains where the base has no density.
+    /// Counts the living chains with density zero under the base.
     fn uncovered(&self, block: &Block<S>) -> usize {
         let log_density = |chain: usize| self.along.base_log_density(&block.states()[chain]);
         let is_excluded = |chain: &usize| log_density(*chain) == f64::NEG_INFINITY;
@@ -234,22 +226,20 @@ impl<S, R, T> AisTask<'_, S, R, T> {
     }
 }
 
-/// The stream of the first chain of each block, made when it is asked for: a run with a budget may be allowed
-/// far more chains than it needs.
+/// Streams of the first chains of blocks, made on demand: a run may end long before its last block.
 pub(crate) struct BlockStreams {
     block_size: usize,
     made: Mutex<Made>,
 }
 
 struct Made {
-    /// The next block, and its stream.
+    /// Next block and its stream.
     next: (usize, StreamRng),
-    /// Streams of earlier blocks that nobody has asked for yet.
+    /// Streams of earlier blocks that were not yet taken.
     waiting: BTreeMap<usize, StreamRng>,
 }
 
 impl BlockStreams {
-    /// Returns those of a run's blocks from this one on.
     pub(crate) fn new(settings: &Settings, first: usize) -> Self {
         let chain = settings.block_size * first;
         let next = (first, stream(settings.seed, settings.purpose, chain));
@@ -262,7 +252,7 @@ impl BlockStreams {
         }
     }
 
-    /// Takes the stream of a block's first chain. Each block is asked for once.
+    /// Takes the stream of a block's first chain, once per block.
     fn take(&self, block: usize) -> StreamRng {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         while made.next.0 < block {

@@ -1,4 +1,4 @@
-//! Bidirectional Monte Carlo on simulated data: how far a set-up is from log Z at most.
+//! Bidirectional Monte Carlo on simulated data: bounds on the error of log Z.
 
 use std::fmt;
 
@@ -12,12 +12,10 @@ use crate::path::AnnealingPath;
 use crate::random::{Purpose, StreamRng, stream, successive};
 use crate::{Error, Result};
 
-/// Bounds on log Z from a forward run and from a reverse run whose chains all begin at one exact sample of
-/// the target.
+/// Bounds on log Z from a forward run, and from a reverse run whose chains all start at one exact sample of the target.
 ///
-/// In expectation, over data and chains, `lower <= tight_lower <= log Z <= tight_upper <= upper`. The
-/// reverse chains share their start, so that there is no standard error; repeat with other data
-/// ([`Bdmc`]).
+/// In expectation over data and chains, `lower <= tight_lower <= log Z <= tight_upper <= upper`. The reverse chains
+/// share their start, so that there is no standard error; repeat with other data ([`Bdmc`]).
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -33,7 +31,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// `tight_upper - tight_lower`, in expectation at least 0.
+    /// Returns `tight_upper - tight_lower`, in expectation at least 0.
     pub fn gap(&self) -> f64 {
         self.tight_upper - self.tight_lower
     }
@@ -46,8 +44,8 @@ where
     K: Sync,
     R: Recorder<P::At<'p>> + Send + Sync,
 {
-    /// Bounds on log Z from both ends of the path, given one exact sample of the target: of a posterior
-    /// given simulated data the parameters that made them.
+    /// Bounds log Z from both ends of the path, given one exact sample of the target. For a posterior given simulated
+    /// data, the sample is the parameters that made the data.
     ///
     /// # Errors
     /// As [`run`](Self::run) and [`reverse`](Self::reverse).
@@ -67,11 +65,10 @@ where
     }
 }
 
-/// Bidirectional Monte Carlo (BDMC): the sandwiches of several simulated data sets.
+/// Bidirectional Monte Carlo (BDMC): bounds on log Z over several simulated data sets.
 ///
-/// On simulated data the parameters that made them are an exact sample of their posterior. So one can
-/// know there how far an annealed run is from log Z. What holds on data simulated from a model is
-/// evidence for real data of the same size, as far as the model fits them.
+/// The parameters that made simulated data are an exact sample of their posterior. So the expected error of an annealed
+/// run is bounded there, which is evidence for real data of the same size as far as the model fits them.
 ///
 /// ```
 /// use annealed::ais::Ais;
@@ -111,12 +108,11 @@ pub struct Bdmc {
 }
 
 impl Bdmc {
-    /// Calls `round` for each of so many data sets. It draws parameters from the prior and data given
-    /// them, builds the path to the posterior, and returns what [`Ais::sandwich`] makes of it. Each round
-    /// has a stream of its own.
+    /// Calls `round` for each of `rounds` data sets, with a stream of its own. `round` draws parameters and data,
+    /// builds the path to the posterior, and returns the result of [`Ais::sandwich`].
     ///
     /// # Errors
-    /// No rounds; those of `round`.
+    /// `rounds` of 0; errors of `round`.
     pub fn simulate(
         rounds: usize,
         seed: u64,
@@ -131,18 +127,18 @@ impl Bdmc {
         })
     }
 
-    /// The sandwiches, one a round.
+    /// Returns the bounds, one per round.
     pub fn sandwiches(&self) -> &[Bounds] {
         &self.sandwiches
     }
 
-    /// Mean gap between the tight bounds, in nats, and its standard error over the rounds; the error is
-    /// infinite for a single round. In expectation log Z lies within the gap.
+    /// Returns the mean gap between the tight bounds, in nats, and its standard error over the rounds, infinite for a
+    /// single one. In expectation log Z lies within the gap.
     pub fn gap(&self) -> (f64, f64) {
         self.mean(Bounds::gap)
     }
 
-    /// Mean gap between the outer bounds, `E[upper - lower]`, and its standard error.
+    /// Returns the mean of `upper - lower`, in nats, and its standard error.
     pub fn outer_gap(&self) -> (f64, f64) {
         self.mean(|sandwich| sandwich.upper - sandwich.lower)
     }
@@ -153,7 +149,7 @@ impl Bdmc {
     }
 }
 
-/// One line, as `gap 0.012 +- 0.003 nats over 20 simulated data sets (outer gap 0.210 +- 0.014)`.
+/// Writes `gap 0.012 +- 0.003 nats over 20 simulated data sets (outer gap 0.210 +- 0.014)`.
 impl fmt::Display for Bdmc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ((gap, error), (outer, outer_error)) = (self.gap(), self.outer_gap());

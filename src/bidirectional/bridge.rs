@@ -10,23 +10,19 @@ use crate::ais::StageSummary;
 use crate::estimate::{BennettEstimate, Estimate, Warning, log_z_by_methods, write_headline};
 use crate::{Error, Result};
 
-/// The two directions of one path together: Bennett's estimate of log Z, and the sandwich of bounds
-/// around it (bidirectional Monte Carlo).
+/// A forward and a reverse run of one path, joined: Bennett's estimate of log Z, and bounds around it (bidirectional
+/// Monte Carlo). [`warnings`](Self::warnings) says where the two runs disagree.
 ///
-/// A forward run misses what no chain found, and cannot know it. A reverse run from samples of the target
-/// starts there. Where the two disagree, [`warnings`](Self::warnings) says so.
-///
-/// From [exact](Exact) samples the expectations stand in the order
+/// From [exact](Exact) samples, in expectation
 ///
 /// ```text
 /// lower_bound <= tight_lower_bound <= log Z <= tight_upper_bound <= upper_bound
 /// ```
 ///
-/// (in a single run those that lie close may cross, by their errors), and the gap between the outer two is the sum over stages of what the chains lag behind their model.
-/// From approximate samples there is no upper bound, and this type has none. Then a gap is evidence of
-/// trouble and its absence proves nothing: samples of one mode only agree with chains that found only
-/// that mode. So the joint estimate is never more certain than the forward run: its standard error is at least as large,
-/// and its interval holds that of the forward run.
+/// In one run close bounds may cross by chance. The outer gap is the dissipated work, summed over stages.
+///
+/// From approximate samples there is no upper bound. A gap is then evidence of trouble, but its absence proves nothing.
+/// The joint standard error is at least the forward run's, and the joint interval contains the forward run's.
 ///
 /// ```
 /// use annealed::ais::Ais;
@@ -59,7 +55,7 @@ pub struct Bridge<Q = Exact> {
     bennett: BennettEstimate,
     standard_error: f64,
     interval: (f64, f64),
-    /// The forward run's estimate, which the joint one is no surer than where samples are approximate.
+    /// Estimate of the forward run, kept if samples are approximate.
     forward: Option<Estimate>,
     bounds: Bounds,
     stages: Vec<BridgeStage>,
@@ -70,33 +66,31 @@ pub struct Bridge<Q = Exact> {
     quality: std::marker::PhantomData<Q>,
 }
 
-/// How far the two directions agree between one recorded stage and the next.
+/// Agreement of the two directions between one recorded stage and the next.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct BridgeStage {
-    /// Index k of the recorded stage, as in the forward run.
+    /// Schedule index k of the recorded stage, as in the forward run.
     pub stage: usize,
     /// `beta_k`.
     pub beta: f64,
-    /// What the stages since the one recorded before add to the gap: the reverse chains' mean increment,
-    /// read forward, minus the forward chains'. The gaps of all stages add up to
-    /// `upper_bound - lower_bound` where every chain is alive.
+    /// Mean increment of the reverse chains, read forward, minus the mean increment of the forward chains, since the
+    /// previous recorded stage. The gaps sum to `upper_bound - lower_bound` where every chain is alive.
     pub gap: f64,
-    /// The overlap of the two directions' increments: the Bhattacharyya coefficient of normal laws with
-    /// their means and variances, 1 where these are equal.
+    /// Overlap of the two directions' increments: the Bhattacharyya coefficient of normal laws with their means and
+    /// variances; 1 where these are equal.
     pub overlap: f64,
 }
 
 impl<Q: Quality> Bridge<Q> {
-    /// Joins a forward run and a reverse run of the same path, kernel, schedule and windows of recorded
-    /// stages. Their numbers of chains may differ.
+    /// Joins a forward and a reverse run of the same path, kernel, schedule and recorded stages.
     ///
     /// # Errors
-    /// A forward run that is [resampled](crate::ais::Ais::resampling) or
-    /// [waste-free](crate::ais::Ais::waste_free): Crooks' relation, on which Bennett's estimate rests, is one of
-    /// weights of whole paths. Another schedule, base normaliser or number of recorded stages in the two runs; another
-    /// path or kernel, as far as [a few chains](crate::ais::Ais::run) show it; fewer than two chains in either.
+    /// A forward run that is [resampled](crate::ais::Ais::resampling) or [waste-free](crate::ais::Ais::waste_free),
+    /// since Bennett's estimate needs weights of whole paths; another schedule, base normaliser or number of recorded
+    /// stages; another path or kernel, as far as [a few chains](crate::ais::Ais::run) show it; fewer than two chains in
+    /// one run.
     pub fn new<S, R, T, U>(forward: &Run<S, R>, reverse: &ReverseRun<T, Q, U>) -> Result<Self> {
         let expected = "chains that pass alone, by a run without `resampling` and `waste_free`: Bennett's estimate \
                         takes the weights of whole paths, and those of chains that share their weights are none";
@@ -121,7 +115,7 @@ impl<Q: Quality> Bridge<Q> {
             Error::check(same, "reverse run", what, expected)?;
         }
         let probes = forward.probe().zip(backward.probe());
-        // Engines round differently, and chains part by it.
+        // Instruction sets round differently, and chains diverge by it.
         let probes = probes.filter(|_| forward.simd_level() == backward.simd_level());
         if let Some((part, found)) = probes.and_then(|(one, other)| one.difference(other)) {
             let found = format!("a {part} {found}");
@@ -170,74 +164,68 @@ impl<Q: Quality> Bridge<Q> {
 }
 
 impl<Q> Bridge<Q> {
-    /// Bennett's estimate of `log Z_K`.
+    /// Returns Bennett's estimate of `log Z_K`.
     pub fn log_z(&self) -> f64 {
         self.bennett.value()
     }
 
-    /// Standard error of [`log_z`](Self::log_z): Bennett's. From approximate samples it is that of the forward run where
-    /// this is larger.
+    /// Returns the standard error of [`log_z`](Self::log_z); from approximate samples at least the forward run's.
     pub fn standard_error(&self) -> f64 {
         self.standard_error
     }
 
-    /// The 95% confidence interval of `log Z_K`, lower and upper bound: Bennett's. From approximate samples it reaches as
-    /// far as that of the forward run on either side.
+    /// Returns the 95% confidence interval of `log Z_K` as (lower, upper). From approximate samples it contains the
+    /// forward run's interval.
     pub fn interval(&self) -> (f64, f64) {
         self.interval
     }
 
-    /// Returns the confidence interval of `log Z_K` at another level in (0, 1), made as [`interval`](Self::interval) is.
+    /// Returns the confidence interval of `log Z_K` at `level`, made as [`interval`](Self::interval).
     ///
     /// # Errors
-    /// A level outside (0, 1).
+    /// A `level` outside (0, 1).
     pub fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
         joint_interval(&self.bennett, self.forward.as_ref(), level)
     }
 
-    /// Bennett's estimate with its error and its interval at any level, which hold as far as the samples are of the
-    /// target, and the overlap of the two directions as a whole. The overlap says how well the chains of both directions
-    /// determine the estimate, not whether these agree.
+    /// Returns Bennett's estimate with its error, intervals and overall overlap, which assume samples of the target.
+    /// The overlap says how well the chains determine the estimate, not whether the directions agree.
     pub fn estimate(&self) -> &BennettEstimate {
         &self.bennett
     }
 
-    /// `log Z_0 + mean log w` of the forward run, in expectation a lower bound on `log Z_K`; `-inf` where
-    /// a chain has weight zero.
+    /// Returns `log Z_0 + mean log w` of the forward run, in expectation a lower bound on `log Z_K`; `-inf` where a
+    /// chain has weight zero.
     pub fn lower_bound(&self) -> f64 {
         self.bounds.lower
     }
 
-    /// The forward run's estimate of log Z, in expectation a lower bound above
-    /// [`lower_bound`](Self::lower_bound).
+    /// Returns the forward run's log Z, in expectation a lower bound above [`lower_bound`](Self::lower_bound).
     pub fn tight_lower_bound(&self) -> f64 {
         self.bounds.tight_lower
     }
 
-    /// `None`: Bennett's estimate is the root of an equation and not unbiased for Z. The forward run has a
-    /// [bound](Run::certified_lower_bound).
+    /// Returns `None`: Bennett's estimate is biased for Z. The forward run has a [bound](Run::certified_lower_bound).
     ///
     /// # Errors
-    /// A confidence outside (0, 1).
+    /// A `confidence` outside (0, 1).
     pub fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
         Error::check_inner_fraction("confidence", confidence).map(|()| None)
     }
 
-    /// The reverse run's estimate minus the forward run's, in nats.
+    /// Returns the reverse run's estimate minus the forward run's, in nats.
     pub fn gap(&self) -> f64 {
         self.bounds.tight_upper - self.bounds.tight_lower
     }
 
-    /// The two directions compared stage by stage, at the stages that both recorded.
+    /// Returns the comparison of the two directions at each recorded stage.
     pub fn stages(&self) -> &[BridgeStage] {
         &self.stages
     }
 
-    /// Reasons to doubt the result; empty where there are none. Warnings of a single direction that
-    /// concern the joint estimate are among them ([`FewChains`](Warning::FewChains),
-    /// [`MissingMass`](Warning::MissingMass) and [`BaseMissesTarget`](Warning::BaseMissesTarget)). Uneven weights of one direction are not: the joint interval takes
-    /// account of them. From approximate samples all warnings of the forward run are, since its interval is in the joint
-    /// one.
+    /// Returns reasons to doubt the result; empty where there are none. They include [`FewChains`](Warning::FewChains),
+    /// [`MissingMass`](Warning::MissingMass) and [`BaseMissesTarget`](Warning::BaseMissesTarget) of either run, and
+    /// from approximate samples all warnings of the forward run.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
@@ -260,20 +248,19 @@ impl<Q> Bridge<Q> {
 }
 
 impl<Q: IsExact> Bridge<Q> {
-    /// `log Z_0 - mean log w` of the reverse run, in expectation an upper bound on `log Z_K`; `+inf` where
-    /// a chain has weight zero.
+    /// Returns `log Z_0 - mean log w` of the reverse run, in expectation an upper bound on `log Z_K`; `+inf` where a
+    /// chain has weight zero.
     pub fn upper_bound(&self) -> f64 {
         self.bounds.upper
     }
 
-    /// The reverse run's estimate of log Z, in expectation an upper bound below
-    /// [`upper_bound`](Self::upper_bound).
+    /// Returns the reverse run's log Z, in expectation an upper bound below [`upper_bound`](Self::upper_bound).
     pub fn tight_upper_bound(&self) -> f64 {
         self.bounds.tight_upper
     }
 }
 
-/// Returns Bennett's interval, or where there is a forward run to be no surer than the smallest that holds both.
+/// Returns Bennett's interval, widened to contain the interval of `forward` if given.
 fn joint_interval(
     bennett: &BennettEstimate,
     forward: Option<&Estimate>,
@@ -294,7 +281,7 @@ fn concerns_both(warning: &Warning) -> bool {
     )
 }
 
-/// The warning where the 99.9% intervals of the two directions have no point in common.
+/// Warns where the 99.9% intervals of the two directions are disjoint.
 fn disagreement<S, R, T, Q, U>(
     forward: &Run<S, R>,
     reverse: &ReverseRun<T, Q, U>,
@@ -309,7 +296,6 @@ fn disagreement<S, R, T, Q, U>(
     }))
 }
 
-/// Both directions at the stages that the forward run recorded.
 fn compare(forward: &[StageSummary], backward: &[StageSummary]) -> Vec<BridgeStage> {
     let pairs = forward.iter().zip(backward.iter().rev());
     let stage = |(up, down): (&StageSummary, &StageSummary)| {
@@ -324,7 +310,7 @@ fn compare(forward: &[StageSummary], backward: &[StageSummary]) -> Vec<BridgeSta
     pairs.map(stage).collect()
 }
 
-/// The Bhattacharyya coefficient of two normal laws whose means are `gap` apart.
+/// Returns the Bhattacharyya coefficient of normal laws with means `gap` apart and these variances.
 fn normal_overlap(gap: f64, one: f64, other: f64) -> f64 {
     let total = one + other;
     if total <= 0.0 {
@@ -334,8 +320,7 @@ fn normal_overlap(gap: f64, one: f64, other: f64) -> f64 {
     widths * (-0.25 * gap * gap / total).exp()
 }
 
-/// One line, as `log Z = 208.631 +- 0.021 (both directions; 95% interval 208.590 to 208.672, overlap
-/// 0.81)`, and a line for each warning.
+/// Writes `log Z = 208.631 +- 0.021 (both directions; 95% interval ..., overlap 0.81)` and any warnings.
 impl<Q: Quality> fmt::Display for Bridge<Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match Q::IS_EXACT {

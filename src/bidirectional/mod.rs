@@ -1,7 +1,7 @@
-//! Both directions of a path: reverse runs from samples of the target, and what they say beside forward runs.
+//! Both directions of a path: reverse runs from samples of the target, beside forward runs.
 //!
-//! [`Ais::reverse`](crate::ais::Ais::reverse) reads a path backward from [`TargetSamples`]. A [`Bridge`] joins both directions
-//! by Bennett's estimate, a [`Bounds`] bounds log Z from either side, and [`Raise`] bounds log-likelihoods.
+//! [`Ais::reverse`](crate::ais::Ais::reverse) reads a path backward from [`TargetSamples`]. A [`Bridge`] joins both
+//! directions, a [`Bounds`] bounds log Z from either side, and [`Raise`] bounds log-likelihoods.
 
 mod bdmc;
 mod bridge;

@@ -12,15 +12,13 @@ use crate::{Error, Result};
 
 /// The reverse annealed importance sampling estimator (RAISE) of held-out log-likelihoods.
 ///
-/// A run of annealing defines a model of its own: the law q of its last states, which tends to the target's
-/// as the number of stages grows. From a state v the path is read backward m times, and
+/// Annealing defines a model of its own: the law q of its final states, which tends to the target with more stages.
+/// From a state v the path is read backward m times. With the weights `w_i` of these chains,
 ///
 /// `q^(v) = f_K(v) / Z_0 * (1/m) sum_i w_i`
 ///
-/// with the weights w of these chains is an unbiased estimate of q(v). So `log q^(v)` is in expectation a
-/// lower bound on `log q(v)`. It is no bound on the target's own log-likelihood.
-///
-/// Source: Burda, Grosse and Salakhutdinov (2015).
+/// is an unbiased estimate of q(v), so that `E log q^(v) <= log q(v)`. It does not bound the target's own
+/// log-likelihood. Source: Burda, Grosse and Salakhutdinov (2015).
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Raise {
@@ -28,13 +26,13 @@ pub struct Raise {
 }
 
 impl Raise {
-    /// `log q^(v)` of each state, in nats; `-inf` where annealing cannot end at it.
+    /// Returns `log q^(v)` of each state, in nats; `-inf` where annealing cannot end at it.
     pub fn log_probabilities(&self) -> &[f64] {
         &self.log_probabilities
     }
 
-    /// Their mean, and its standard error over the states: infinite for a single one, or where one is
-    /// `-inf`.
+    /// Returns the mean of `log q^(v)` and its standard error over the states, infinite for a single state or where a
+    /// value is `-inf`.
     pub fn mean(&self) -> (f64, f64) {
         let impossible = self.log_probabilities.contains(&f64::NEG_INFINITY);
         if impossible {
@@ -52,11 +50,11 @@ where
     K: Sync,
     R: Recorder<P::At<'p>> + Send + Sync,
 {
-    /// RAISE of held-out states, with so many chains for each. These pass alone, and the model is the law of the last
-    /// states of a run without [`resampling`](Self::resampling) or [`waste_free`](Self::waste_free).
+    /// Estimates RAISE of held-out states, with `chains_each` independent chains per state. The model is the law of the
+    /// final states of a run without [`resampling`](Self::resampling) or [`waste_free`](Self::waste_free).
     ///
     /// # Errors
-    /// As [`run`](Self::run); no states, or no chains for them.
+    /// As [`run`](Self::run); no states; `chains_each` of 0.
     pub fn raise(&self, held_out: &[P::State], chains_each: usize) -> Result<Raise>
     where
         K: Reversal<P::At<'p>>,

@@ -17,11 +17,10 @@ use crate::random::Purpose;
 use crate::work::{Counts, Forest, Job, Task};
 use crate::{Error, Result};
 
-/// The result of a run from the target to the base: log Z as seen from the other end.
+/// The result of a run from the target to the base.
 ///
-/// Its chains estimate `Z_0/Z_K` by the mean of their weights. So `log Z_0 - log mean w` overestimates
-/// `log Z_K` in expectation, where a forward run underestimates it, provided that the chains began at
-/// [exact](Exact) samples of the target. [`Bridge`](super::Bridge) joins both directions.
+/// Its mean weight estimates `Z_0/Z_K`. From [exact](Exact) samples, `log Z_0 - log mean w` overestimates `log Z_K` in
+/// expectation, where a forward run underestimates it. [`Bridge`](super::Bridge) joins both directions.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
@@ -41,27 +40,26 @@ impl<S, Q, R> ReverseRun<S, Q, R> {
         }
     }
 
-    /// The estimate of `log Z_K`: the base's log normaliser minus the log of the mean weight.
+    /// Returns the estimate of `log Z_K`: the base's log normaliser minus the log of the mean weight.
     pub fn log_z(&self) -> f64 {
         self.log_base_normalizer - self.run.log_z_ratio()
     }
 
-    /// Standard error of [`log_z`](Self::log_z), for independent samples of the target's law: what approximate ones lack
-    /// is not in it.
+    /// Returns the standard error of [`log_z`](Self::log_z), assuming independent samples of the target's law.
     pub fn standard_error(&self) -> f64 {
         self.run.standard_error()
     }
 
-    /// The 95% confidence interval of `log Z_K`, lower and upper bound, for samples of the target's law. It is made as that of a forward run
-    /// ([`Estimate::interval_at`](crate::estimate::Estimate::interval_at)) and mirrored.
+    /// Returns the 95% confidence interval of `log Z_K` as (lower, upper), assuming samples of the target's law. It is
+    /// the [interval](crate::estimate::Estimate::interval_at) of a forward run, mirrored.
     pub fn interval(&self) -> (f64, f64) {
         self.mirrored(self.run.interval())
     }
 
-    /// The confidence interval of `log Z_K` at another level in (0, 1).
+    /// Returns the confidence interval of `log Z_K` at `level`.
     ///
     /// # Errors
-    /// A level outside (0, 1).
+    /// A `level` outside (0, 1).
     pub fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
         Ok(self.mirrored(self.run.interval_at(level)?))
     }
@@ -71,21 +69,20 @@ impl<S, Q, R> ReverseRun<S, Q, R> {
         (log_z_0 - upper, log_z_0 - lower)
     }
 
-    /// Returns `None`: the weights are unbiased estimates of `Z_0/Z_K`, which bound `log Z_K` from above only.
+    /// Returns `None`: the weights are unbiased for `Z_0/Z_K`, which bounds `log Z_K` from above only.
     ///
     /// # Errors
-    /// A confidence outside (0, 1).
+    /// A `confidence` outside (0, 1).
     pub fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
         Error::check_inner_fraction("confidence", confidence).map(|()| None)
     }
 
-    /// Returns reasons to doubt the result, those of [`backward`](Self::backward); none where the list is empty.
+    /// Returns reasons to doubt the result, from [`backward`](Self::backward); empty where there are none.
     pub fn warnings(&self) -> &[Warning] {
         self.run.warnings()
     }
 
-    /// Returns the number of evaluations of the density, counted as those of a [forward run](Run::evaluations). The
-    /// samples count for nothing.
+    /// Returns the number of density evaluations, as in a [forward run](Run::evaluations), without those for samples.
     pub fn evaluations(&self) -> u64 {
         self.run.evaluations()
     }
@@ -95,8 +92,8 @@ impl<S, Q, R> ReverseRun<S, Q, R> {
         self.run.seconds()
     }
 
-    /// The run as such, from the target to the base: weights for `Z_0/Z_K`, of which its own `log_z` is
-    /// the log of the mean, stages in the order passed, states at the base, and what the recorder saw.
+    /// Returns the run itself, from the target to the base: weights for `Z_0/Z_K`, whose log mean is its own `log_z`,
+    /// stages in the order passed, and states at the base.
     pub fn backward(&self) -> &Run<S, R> {
         &self.run
     }
@@ -105,22 +102,20 @@ impl<S, Q, R> ReverseRun<S, Q, R> {
         self.log_base_normalizer
     }
 
-    /// `log Z_0 - mean log w`, an upper bound in expectation if the samples were exact.
     pub(super) fn mean_bound(&self) -> f64 {
         self.log_base_normalizer - self.run.lower_bound()
     }
 }
 
 impl<S, Q: IsExact, R> ReverseRun<S, Q, R> {
-    /// `log Z_0 - mean log w`, in expectation an upper bound on `log Z_K` (Jensen), and above
+    /// Returns `log Z_0 - mean log w`, in expectation an upper bound on `log Z_K` (Jensen) above
     /// [`log_z`](Self::log_z), which is one too; `+inf` where a chain has weight zero.
     pub fn upper_bound(&self) -> f64 {
         self.mean_bound()
     }
 }
 
-/// One line, as `log Z = 208.9 +- 0.2 (reverse; 95% interval 208.5 to 209.3, ESS 20 of 100)`, and a line
-/// for each warning.
+/// Writes `log Z = 208.9 +- 0.2 (reverse; 95% interval 208.5 to 209.3, ESS 20 of 100)` and any warnings.
 impl<S, Q: Quality, R> fmt::Display for ReverseRun<S, Q, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match Q::IS_EXACT {
@@ -141,15 +136,12 @@ where
     K: Sync,
     R: Recorder<P::At<'p>> + Send + Sync,
 {
-    /// Runs the schedule backward, from samples of the target to the base, one chain for each sample.
-    /// The settings are those of [`run`](Self::run), but for the number of chains, and without
-    /// [`resampling`](Self::resampling) or [`waste_free`](Self::waste_free); the streams differ from those of all
-    /// other runs of the same seed.
+    /// Runs the schedule backward, one chain from each sample of the target to the base. Settings are those of
+    /// [`run`](Self::run) without [`resampling`](Self::resampling) and [`waste_free`](Self::waste_free). Streams
+    /// differ.
     ///
-    /// For k = K to 1 a chain moves by the reversal of the kernel at `beta_k`, and then adds
-    /// `log f_{k-1}(x) - log f_k(x)` to its log weight. From exact samples `E[w] = Z_0/Z_K`, and the
-    /// paths are those of a forward run in equilibrium, read backward, so that [`Bridge`](super::Bridge)
-    /// can join both.
+    /// For k = K to 1 a chain moves by the kernel's reversal at `beta_k`, then adds `log f_{k-1}(x) - log f_k(x)` to
+    /// its log weight. From exact samples `E[w] = Z_0/Z_K`. [`Bridge`](super::Bridge) joins both directions.
     ///
     /// # Errors
     /// As [`run`](Self::run); no samples.
@@ -165,8 +157,7 @@ where
         Ok(ReverseRun::new(run, self.settings.log_base_normalizer))
     }
 
-    /// One chain from each state to the base, with the streams of a purpose that
-    /// [reads backward](Purpose::reads_backward).
+    /// Runs one chain from each state to the base, for a purpose that [reads backward](Purpose::reads_backward).
     pub(super) fn read_backward(
         &self,
         purpose: Purpose,
@@ -200,7 +191,7 @@ where
     }
 }
 
-/// The reversal of a kernel, made anew for each move: threads share the kernel, and not what its reversal may hold.
+/// The reversal of a kernel, made anew for each move: threads share the kernel, but not state of its reversal.
 struct Reversed<'k, K>(&'k K);
 
 impl<'k, M: Intermediate, K: Reversal<M>> TransitionKernel<M> for Reversed<'k, K> {

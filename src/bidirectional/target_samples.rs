@@ -10,19 +10,19 @@ use crate::path::AnnealingPath;
 use crate::population::{Population, ResamplingScheme};
 use crate::random::{Purpose, stream, successive};
 
-/// Samples of the law of the target: simulated data with the parameters that made them, an enumerated
-/// model, a perfect sampler. A reverse run from them gives an upper bound on log Z in expectation.
+/// Exact samples of the target: simulated data with the parameters that made them, an enumerated model, a perfect
+/// sampler. A reverse run from them gives an upper bound on log Z in expectation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exact {}
 
-/// Samples of about the law of the target: persistent chains, states of a forward run. A reverse run from
-/// them is a second opinion and no bound.
+/// Approximate samples of the target: persistent chains, states of a forward run. A reverse run from them is a second
+/// opinion, not a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Approximate {}
 
-/// How far samples of a target are to be trusted: [`Exact`] or [`Approximate`].
+/// Quality of samples of a target: [`Exact`] or [`Approximate`].
 pub trait Quality {
-    /// Whether they have the law of the target.
+    /// Whether the samples have the law of the target.
     const IS_EXACT: bool;
 }
 
@@ -34,7 +34,7 @@ impl Quality for Approximate {
     const IS_EXACT: bool = false;
 }
 
-/// Samples that bound log Z from above: [`Exact`].
+/// Quality of samples that bound log Z from above: [`Exact`].
 #[diagnostic::on_unimplemented(
     message = "from approximate samples there is no upper bound",
     note = "only `TargetSamples::exact` gives bounds"
@@ -43,10 +43,9 @@ pub trait IsExact: Quality {}
 
 impl IsExact for Exact {}
 
-/// States at which the chains of a reverse run start, one each.
+/// States at which the chains of a reverse run start, one each. Standard errors assume that they are independent.
 ///
-/// Whether they are exact is part of the type: only results from `TargetSamples<S, Exact>` have an upper
-/// bound. Standard errors take the samples to be independent.
+/// Their quality is part of the type: only results from `TargetSamples<S, Exact>` have an upper bound.
 ///
 /// ```
 /// use annealed::bidirectional::{Approximate, Exact, TargetSamples};
@@ -62,8 +61,7 @@ pub struct TargetSamples<S, Q = Exact> {
 }
 
 impl<S> TargetSamples<S, Exact> {
-    /// Samples that the caller knows to be exact. Nothing can check it: the bounds that follow hold for
-    /// exact samples only.
+    /// Creates samples that the caller knows to be exact. Nothing can check it, and bounds hold only if it is true.
     pub fn exact(states: Vec<S>) -> Self {
         Self {
             states,
@@ -73,8 +71,7 @@ impl<S> TargetSamples<S, Exact> {
 }
 
 impl<S> TargetSamples<S, Exact> {
-    /// So many samples of a model that can be sampled, drawn from the stream of this seed for
-    /// [`Purpose::ExactSamples`].
+    /// Draws `count` samples of a model from the stream of `seed` for [`Purpose::ExactSamples`].
     ///
     /// ```
     /// use annealed::bidirectional::TargetSamples;
@@ -86,7 +83,7 @@ impl<S> TargetSamples<S, Exact> {
     /// ```
     ///
     /// # Panics
-    /// Where memory has no room for so many.
+    /// Where memory has no room for `count` samples.
     pub fn draw<M: Sampleable<State = S>>(model: &M, count: usize, seed: u64) -> Self {
         let mut rng = stream(seed, Purpose::ExactSamples, 0);
         Self::exact((0..count).map(|_| model.sample(&mut rng)).collect())
@@ -94,7 +91,7 @@ impl<S> TargetSamples<S, Exact> {
 }
 
 impl<S> TargetSamples<S, Approximate> {
-    /// Samples of about the target's law.
+    /// Creates samples that follow the law of the target approximately.
     pub fn approximate(states: Vec<S>) -> Self {
         Self {
             states,
@@ -104,7 +101,7 @@ impl<S> TargetSamples<S, Approximate> {
 }
 
 impl<S, Q> TargetSamples<S, Q> {
-    /// The states.
+    /// Returns the states.
     pub fn states(&self) -> &[S] {
         &self.states
     }
@@ -116,14 +113,11 @@ where
     P::State: Clone,
     K: TransitionKernel<P::At<'p>>,
 {
-    /// As many samples of about the target's law as `run` has chains: its final states, resampled by
-    /// their weights, and then moved so many times by the kernel at the target.
-    ///
-    /// They know of nothing that the run did not find. So they are [`Approximate`]: a reverse run from
-    /// them gives no bound, and Bennett's estimate inherits what they lack.
+    /// Returns approximate samples of the target, as many as `run` has chains: its final states, resampled by weight,
+    /// then moved `moves` times by the kernel at the target. They miss what the run did not find.
     ///
     /// # Errors
-    /// What the kernel meets, with chain and move.
+    /// Errors of the kernel, with chain and move.
     pub fn resampled<S>(
         &self,
         run: &Run<P::State, S>,

@@ -16,17 +16,15 @@ use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// Penalties tried, relative to the variance of a feature.
+/// Penalties to choose from, relative to the variance of a feature.
 const PENALTIES: [f64; 5] = [1e-6, 1e-4, 1e-2, 0.1, 1.0];
 
 /// A drift modifier `G = grad h`, `h = sum_j c_j phi_j`, fitted to the particles of a pilot run.
 ///
-/// Along the flow of G the log weight grows by `s - div(G p)/p` for each unit of beta, a constant for an exact
-/// G. The coefficients at a stage minimise the variance of that rate over the weighted particles: a regression
-/// of s on `div(p grad phi_j)/p`, with a penalty chosen by two-fold cross-validation. The particles then move on
-/// with the G just found, and are resampled where their effective sample size falls below half.
-///
-/// The pilot has the random streams of [`Purpose::Ensemble`], so that a run with the same seed is unbiased.
+/// The growth `s - div(G p)/p` of the log weight along G is constant for an exact G. At each stage the coefficients
+/// minimise its variance over the weighted particles, by a regression of s on `div(p grad phi_j)/p` with a penalty from
+/// two-fold cross-validation. The particles then move with this G, and are resampled when their effective sample size
+/// falls below half. The pilot uses the streams of [`Purpose::Ensemble`], so that a run with the same seed is unbiased.
 /// Source of the regression: zero-variance control variates (Mira, Solgi and Imparato 2013).
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -38,14 +36,12 @@ pub struct EnsembleModifier<F> {
 }
 
 impl<F: Features> EnsembleModifier<F> {
-    /// Fits a modifier at the middle of each stage of the schedule with `particles` particles, moved by
-    /// [`DriftModifiedLangevin`] with noise of variance `step_size`, a number or a [`StepSize`]. It costs one
-    /// gradient a particle and stage beside those of the kernel.
+    /// Fits a modifier at the middle of each stage of `schedule`, with `particles` particles. [`DriftModifiedLangevin`]
+    /// moves them, with noise of variance `step_size`: a number or a [`StepSize`].
     ///
     /// # Errors
-    /// Fewer particles than twice the coefficients, which are one more than the features; features
-    /// of another dimension than the path's; a step size that is not finite and positive; a NaN or
-    /// an infinity met by the pilot; particles that all leave the support.
+    /// Fewer particles than `2 (features + 1)`; features of another dimension than the path's; a step size that is not
+    /// finite and positive; a NaN or an infinity in the pilot; particles that all leave the support.
     pub fn fit<'p, P>(
         path: &'p P,
         features: F,
@@ -85,8 +81,8 @@ impl<F: Features> EnsembleModifier<F> {
         Ok(fitted)
     }
 
-    /// Returns `(beta, share)` at the middle of each stage. The share is the variance of the log weight's growth
-    /// with G over the variance without G, on particles that were not fitted to.
+    /// Returns `(beta, share)` at the middle of each stage. The share is the variance of the log weight's growth with
+    /// G, over the variance without G, by cross-validation.
     pub fn errors(&self) -> impl ExactSizeIterator<Item = (f64, f64)> {
         let errors = self.errors.iter();
         self.betas.betas().iter().copied().zip(errors.copied())
@@ -94,7 +90,7 @@ impl<F: Features> EnsembleModifier<F> {
 }
 
 impl<F: Features> DriftModifier for EnsembleModifier<F> {
-    /// Takes the coefficients of the nearest stage.
+    /// Writes the field with the coefficients of the nearest stage.
     fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>) {
         let (left, right, part) = self.betas.around(beta);
         let nearest = if part <= 0.5 { left } else { right };
@@ -105,7 +101,7 @@ impl<F: Features> DriftModifier for EnsembleModifier<F> {
     }
 }
 
-/// Returns the coefficients at the model that a stage leads to, and their error.
+/// Fits the coefficients at the model that a stage leads to, and returns them with their error.
 fn regress<M: BetaDerivative<State = DVector<f64>> + Differentiable>(
     features: &impl Features,
     stage: Stage<'_, M>,
@@ -141,8 +137,7 @@ fn regress<M: BetaDerivative<State = DVector<f64>> + Differentiable>(
     Ok(cross_validated(&rows, &weights))
 }
 
-/// Resamples systematically where the effective sample size is below half: a particle of relative weight w
-/// leaves w copies on average.
+/// Resamples systematically where the effective sample size is below half the particles.
 fn resample_where_needed(particles: &mut Block<DVector<f64>>) -> Result<()> {
     let estimate = Estimate::from_log_weights(particles.log_weights())?;
     if estimate.effective_sample_size() >= 0.5 * particles.len() as f64 {
@@ -159,7 +154,7 @@ fn resample_where_needed(particles: &mut Block<DVector<f64>>) -> Result<()> {
             due += 1.0;
         }
     }
-    // Rounding may leave one to choose, at the far end.
+    // Rounding may leave a particle to choose.
     while let (true, Some(last)) = (chosen.len() < count, chosen.last()) {
         chosen.push(last.clone());
     }
@@ -167,8 +162,7 @@ fn resample_where_needed(particles: &mut Block<DVector<f64>>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the coefficients from all particles, with the penalty that predicts best from one half to the other,
-/// and the share of variance that it leaves there.
+/// Fits the coefficients to all particles with the penalty of least cross-validation error, and returns that error.
 fn cross_validated(rows: &DMatrix<f64>, weights: &[f64]) -> (DVector<f64>, f64) {
     let fold = |keep: &dyn Fn(usize) -> bool| {
         let kept = weights.iter().enumerate();
@@ -186,7 +180,7 @@ fn cross_validated(rows: &DMatrix<f64>, weights: &[f64]) -> (DVector<f64>, f64) 
     (solve(&fold(&|_| true), best.1), best.0)
 }
 
-/// The weighted covariance of features and target, one row of `rows` each.
+/// Returns the weighted covariance of features and target, one row of `rows` each.
 fn covariance(rows: &DMatrix<f64>, weights: impl Iterator<Item = f64>) -> DMatrix<f64> {
     let weights = DVector::from_iterator(rows.ncols(), weights);
     let total = weights.sum().max(f64::MIN_POSITIVE);
@@ -199,7 +193,7 @@ fn covariance(rows: &DMatrix<f64>, weights: impl Iterator<Item = f64>) -> DMatri
     &centred * centred.transpose()
 }
 
-/// Least squares of the last variable on the others, each penalised in proportion to its variance.
+/// Regresses the last variable on the others, with penalties in proportion to their variances.
 fn solve(covariance: &DMatrix<f64>, penalty: f64) -> DVector<f64> {
     let count = covariance.nrows() - 1;
     let scales = DVector::from_fn(count, |j, _| {
@@ -212,12 +206,12 @@ fn solve(covariance: &DMatrix<f64>, penalty: f64) -> DVector<f64> {
     let target = DVector::from_fn(count, |j, _| covariance[(j, count)] / scales[j]);
     match Cholesky::new(correlation) {
         Some(cholesky) => cholesky.solve(&target).component_div(&scales),
-        // Only where rounding outweighs the penalty: no modifier.
+        // Rounding outweighs the penalty: no modifier.
         None => DVector::zeros(count),
     }
 }
 
-/// The share of the last variable's variance that these coefficients leave.
+/// Returns the share of the last variable's variance that `coefficients` leave.
 fn unexplained(covariance: &DMatrix<f64>, coefficients: &DVector<f64>) -> f64 {
     let count = coefficients.len();
     let residual = coefficients.clone().insert_row(count, -1.0);
@@ -248,12 +242,12 @@ impl<F: Features> EnsembleModifier<F> {
     }
 }
 
-/// Functions `phi_j` of a vector: the modifiers to choose from are `G = sum_j c_j grad phi_j`.
+/// Functions `phi_j` of a vector, which span the modifiers `G = sum_j c_j grad phi_j`.
 pub trait Features {
-    /// Dimension of the states.
+    /// Returns the dimension of the states.
     fn dimension(&self) -> usize;
 
-    /// Number of features.
+    /// Returns the number of features.
     fn count(&self) -> usize;
 
     /// Writes `sum_j c_j grad phi_j(x)` to `field`.
@@ -264,8 +258,7 @@ pub trait Features {
         field: &mut DVector<f64>,
     );
 
-    /// Writes `div(p grad phi_j) / p = laplacian phi_j + grad phi_j . grad log p` at x to
-    /// `generated`, one entry for each j.
+    /// Writes `div(p grad phi_j) / p = laplacian phi_j + grad phi_j . grad log p` at x to `generated`, for each j.
     fn generator_into(
         &self,
         state: &DVector<f64>,
@@ -274,9 +267,8 @@ pub trait Features {
     );
 }
 
-/// The coordinates, their products, and Gaussian bumps `exp(-|x - c|^2 / (2 l^2))` of several widths l at
-/// several centres c. The first two give the affine fields, which are exact between Gaussians. Bumps at the modes
-/// of an objective, about as wide as the modes and wider, gather mass there.
+/// The coordinates, their products, and Gaussian bumps `exp(-|x - c|^2 / (2 l^2))` of widths l at centres c. The
+/// polynomials give the affine fields, exact between Gaussians. A bump of a mode's width or wider gathers mass there.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct BumpFeatures {
@@ -293,11 +285,10 @@ struct Bump {
 }
 
 impl BumpFeatures {
-    /// The polynomials up to degree 2, and one bump of every width at every centre.
+    /// Creates the polynomials up to degree 2, and one bump of every width at every centre.
     ///
     /// # Errors
-    /// A dimension of 0; a centre of another length or not finite; a width that is not finite and
-    /// positive, or whose square is not.
+    /// A dimension of 0; a centre of another length or not finite; a width or its square not finite and positive.
     pub fn new(dimension: usize, centres: &[DVector<f64>], widths: &[f64]) -> Result<Self> {
         let mut bumps = Vec::new();
         for centre in centres {
@@ -328,7 +319,7 @@ impl BumpFeatures {
 }
 
 impl Bump {
-    /// The value, and the squared distance from the centre.
+    /// Returns the value, and the squared distance from the centre.
     fn at(&self, state: &DVector<f64>) -> (f64, f64) {
         let pairs = state.iter().zip(self.centre.iter());
         let distance: f64 = pairs.map(|(x, c)| (x - c) * (x - c)).sum();

@@ -1,4 +1,4 @@
-//! Langevin steps that a drift modifier carries along the path.
+//! Langevin steps with the shift of a drift modifier.
 
 use nalgebra::DVector;
 use rand::Rng;
@@ -12,31 +12,24 @@ use crate::model::{Differentiable, forward_model};
 use crate::path::Intermediate;
 use crate::{Error, Result};
 
-/// Unadjusted Langevin steps with a drift modifier G, corrected through the weight.
-///
-/// A stage from `beta_{k-1}` to `beta_k` moves x to x' by the forward density F. Its reversal in the
-/// weight is the backward density B:
+/// Unadjusted Langevin steps with a drift modifier G, corrected through the weight. A stage from `beta_{k-1}` to
+/// `beta_k` moves x to x' by the forward density F. The weight takes the backward density B for the way back:
 ///
 /// ```text
 /// F(x'|x) = N(x'; x  + eps/2 g(x)  - delta G(x),  eps)
 /// B(x|x') = N(x;  x' + eps/2 g(x') + delta G(x'), eps)
 /// ```
 ///
-/// Here `delta = beta_k - beta_{k-1}`, `eps` is the variance of the noise, `g(x)` the mean of
-/// `grad log f_{k-1}(x)` and `grad log f_k(x)`, and G is taken at the middle of the two betas. The log weight
-/// is corrected by `log f_k(x') - log f_k(x) + log B(x|x') - log F(x'|x)`: it is unbiased for any G, eps and
-/// delta. With an exact G its variance tends to 0 with the steps.
+/// Here `delta = beta_k - beta_{k-1}`, `eps` is the variance of the noise, and `g(x)` the mean of `grad log f_{k-1}(x)`
+/// and `grad log f_k(x)`. G is taken at the middle of the two betas. The log weight is corrected by
+/// `log f_k(x') - log f_k(x) + log B(x|x') - log F(x'|x)`, and is unbiased for any G, eps and delta. With an exact G
+/// its variance tends to 0 as the steps get smaller. Source: Barron and Luo (2007).
 ///
-/// At rest, as the second of a composition ([`Sequence`](crate::kernel::Sequence)), the kernel is
-/// [`UnadjustedLangevin`](crate::kernel::UnadjustedLangevin). A proposal y off the support of `f_k` is refused.
-/// Since the reversed chain would propose it with another probability, the chain that stays adds
-/// `log N(y; x + eps/2 g + delta G, eps) - log N(y; x + eps/2 g - delta G, eps)`.
-///
-/// Near an edge where the gradient or G diverges, part of `E[w]` lies in moves that hardly any chain makes. The
-/// kernel draws from B too, and the run warns of them
-/// ([`Warning::MissingMass`](crate::estimate::Warning::MissingMass)). Use [`Mala`](crate::kernel::Mala) there.
-///
-/// Source: Barron and Luo (2007).
+/// At rest, as the second kernel of a [`Sequence`](crate::kernel::Sequence), this kernel is
+/// [`UnadjustedLangevin`](crate::kernel::UnadjustedLangevin). A chain whose proposal y is off the support of `f_k`
+/// stays, and adds `log N(y; x + eps/2 g + delta G, eps) - log N(y; x + eps/2 g - delta G, eps)`. Near an edge where
+/// the gradient or G diverges, use [`Mala`](crate::kernel::Mala): hardly any chain makes the moves that hold part of
+/// `E[w]`, and the run warns of it ([`Warning::MissingMass`](crate::estimate::Warning::MissingMass)).
 ///
 /// ```
 /// use annealed::ais::Ais;
@@ -77,7 +70,6 @@ pub struct Buffers {
     at_drawn: Drift,
 }
 
-/// The two parts of the drift at a state.
 #[derive(Debug, Clone, Default)]
 struct Drift {
     /// `eps/2 g`.
@@ -87,13 +79,12 @@ struct Drift {
 }
 
 impl<D> DriftModifiedLangevin<D> {
-    /// The kernel with this modifier and with noise of variance `eps`: a number or a [`StepSize`].
-    ///
-    /// Shifts are not bounded. Where G is steep, as between modes that move apart, set a bound about as large
-    /// as the width of a mode ([`bounded`](Self::bounded)): without it rare, large weights are missed.
+    /// Creates the kernel with `modifier` and with noise of variance `step_size`: a number or a [`StepSize`]. Where G
+    /// is steep, as between modes that move apart, rare, large weights are missed. Bound the shifts there by about the
+    /// width of a mode ([`bounded`](Self::bounded)).
     ///
     /// # Errors
-    /// Where the number is not finite and positive.
+    /// A number that is not finite and positive.
     pub fn new(modifier: D, step_size: impl TryInto<StepSize, Error: Into<Error>>) -> Result<Self> {
         Ok(Self {
             modifier,
@@ -102,20 +93,18 @@ impl<D> DriftModifiedLangevin<D> {
         })
     }
 
-    /// Cuts every shift `delta G` that is longer than this to this length.
-    ///
-    /// A shift that is longer than the scale on which G varies carries states to the wrong place. A
-    /// [`ShiftMonitor`](super::ShiftMonitor) records where a run cuts shifts.
+    /// Cuts every shift `delta G` to at most the length `bound`. A shift longer than the scale on which G varies
+    /// carries states to the wrong place. A [`ShiftMonitor`](super::ShiftMonitor) records the cuts.
     ///
     /// # Errors
-    /// Where the bound is not finite and positive.
+    /// A bound that is not finite and positive.
     pub fn bounded(mut self, bound: f64) -> Result<Self> {
         Error::check_positive("bound", bound)?;
         self.bound = Some(bound);
         Ok(self)
     }
 
-    /// The bound on the length of a shift; infinite unless set.
+    /// Returns the bound on the length of a shift; infinite unless set.
     pub fn bound(&self) -> f64 {
         self.bound.unwrap_or(f64::INFINITY)
     }
@@ -151,8 +140,7 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
         Ok(length)
     }
 
-    /// Writes both parts of the drift and returns `log f_k(x)`. Off the support the parts mean
-    /// nothing.
+    /// Writes both parts of the drift and returns `log f_k(x)`. Off the support the parts are meaningless.
     fn drift_into<M: Differentiable + Intermediate>(
         &self,
         quantity: &'static str,
@@ -170,8 +158,8 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
         Ok(log_density)
     }
 
-    /// Draws y from B at the state x before the move, for [`Step::with_backward_move`]: returns the log of its
-    /// importance weight, and the correction of the forward move from y to x. It reuses the proposal's noise.
+    /// Draws y from B at x, with the proposal's noise, for [`Step::with_backward_move`]. Returns the log importance
+    /// weight of y, and the correction of the forward move from y to x.
     fn draw_backward<M: Differentiable + Intermediate>(
         &self,
         stage: Stage<'_, M>,
@@ -183,7 +171,7 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
         drawn.copy_from(&buffers.proposal);
         drawn.axpy(2.0, &forward.shift, 1.0);
         let at_drawn = &mut buffers.at_drawn;
-        // What fails there does not concern the run.
+        // A failure at y does not concern the run.
         let there = self.drift_into("log density", stage, drawn, at_drawn);
         let Ok(there @ f64::MIN..) = there else {
             return (0.0, f64::NEG_INFINITY);
@@ -197,9 +185,8 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
     }
 }
 
-/// Takes the proposal, weighed by B over F, for the y of [`DriftModifiedLangevin::draw_backward`]: good where
-/// the shift is short beside the noise. `forward.langevin` holds the drift there and back, and `fall` is
-/// `log f_k(x) - log f_k(y)`.
+/// Takes the proposal, weighed by B over F, for the y of [`DriftModifiedLangevin::draw_backward`]: good for shifts
+/// short beside the noise. `forward.langevin` holds the drift there and back; `fall` is `log f_k(x) - log f_k(y)`.
 fn weigh_proposal(
     fall: f64,
     forward: &Drift,
@@ -218,7 +205,7 @@ fn weigh_proposal(
     (log_weight, fall + log_weight - back / variance)
 }
 
-/// The model that a stage reaches, with the mean of the gradients at both ends.
+/// The model that a stage reaches, with the mean gradient of its two ends.
 struct MidGain<'a, M>(Stage<'a, M>);
 
 forward_model! { ['a, M] MidGain<'a, M> as M, self => *self.0.model; UnnormalizedModel }
@@ -290,14 +277,12 @@ where
     }
 }
 
-/// `log N(n + s; 0, eps) - log N(n; 0, eps)`, free of cancellation: n is the noise of the forward
-/// step, and the backward step needs `-(n + s)`.
+/// Returns `log N(n + s; 0, eps) - log N(n; 0, eps)` without cancellation: s is `sum`, n the forward `noise`.
 fn backward_over_forward(sum: &DVector<f64>, noise: &DVector<f64>, variance: f64) -> f64 {
     -(sum.dot(noise) + 0.5 * sum.norm_squared()) / variance
 }
 
 impl Buffers {
-    /// Leaves a draw of F from `state`, whose drift `forward` holds, in `proposal`.
     fn propose<R: Rng + ?Sized>(&mut self, state: &DVector<f64>, variance: f64, rng: &mut R) {
         set_len(&mut self.proposal, state.len());
         set_len(&mut self.noise, state.len());
@@ -309,7 +294,7 @@ impl Buffers {
         self.proposal += &self.noise;
     }
 
-    /// Whether the drift alone explains a proposal far from where chains are, as for [`Mala`](crate::kernel::Mala).
+    /// Decides whether the drift alone explains a proposal far from all chains, as for [`Mala`](crate::kernel::Mala).
     fn diverges(&self, variance: f64) -> bool {
         let move_ = &self.forward.langevin - &self.forward.shift + &self.noise;
         let energy = |move_: &DVector<f64>| 0.5 * move_.norm_squared() / variance;

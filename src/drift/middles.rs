@@ -1,15 +1,14 @@
-//! The middles of the stages of a schedule, at which a drift modifier is tabulated.
+//! The middle betas of a schedule's stages, at which a drift modifier is tabulated.
 
 use crate::schedule::Schedule;
 #[cfg(any(feature = "serde", test))]
 use crate::{Error, Result};
 
-/// The middle of each stage of a schedule.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(transparent))]
 pub(super) struct MidBetas {
-    /// At least one, increasing.
+    /// At least one, strictly increasing.
     betas: Vec<f64>,
 }
 
@@ -20,7 +19,6 @@ impl MidBetas {
         Self { betas }
     }
 
-    /// Checks betas that were read.
     #[cfg(any(feature = "serde", test))]
     fn new(betas: Vec<f64>) -> Result<Self> {
         let inside = betas.iter().all(|beta| (0.0..=1.0).contains(beta));
@@ -35,12 +33,12 @@ impl MidBetas {
         &self.betas
     }
 
-    /// Returns the indices left and right of beta, equal at and beyond the ends, and the part of the way from left
-    /// to right at which beta lies, in `[0, 1)`.
+    /// Returns the indices left and right of `beta`, equal at a middle and beyond the ends. The third number is the
+    /// part of the way from left to right, in `[0, 1)`.
     pub(super) fn around(&self, beta: f64) -> (usize, usize, f64) {
         let last = self.betas.len() - 1;
         let (low, high) = (self.betas[0], self.betas[last]);
-        // Most schedules are even, and a kernel asks for the middles themselves.
+        // Guesses first: most schedules are even, and a kernel asks for the middles themselves.
         let guess = (((beta - low) / (high - low) * last as f64).round() as usize).min(last);
         if self.betas[guess] == beta {
             return (guess, guess, 0.0);

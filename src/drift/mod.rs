@@ -1,20 +1,16 @@
 //! Adaptive annealing (Barron and Luo 2007): transitions that follow the moving density.
 //!
-//! Along a path `p_beta = f_beta / Z_beta` the density changes by
-//! `d p/d beta = (s - E s) p` with `s = d/dbeta log f_beta`. A field G with
+//! Along a path `p_beta = f_beta / Z_beta`, with `s = d/dbeta log f_beta`, a field G with
 //!
 //! ```text
 //! div(G p) = (s - E s) p
 //! ```
 //!
-//! carries `p_beta` to `p_(beta + delta)`, to first order, when each state is moved by `-delta G`. Langevin steps
-//! with this shift ([`DriftModifiedLangevin`]) need not wait for the chain to mix. Barron and Luo anneal in the
-//! gain `gamma = gamma_K beta`: their modifier is this one divided by `gamma_K`.
+//! carries `p_beta` to `p_(beta + delta)`, to first order, when states move by `-delta G` ([`DriftModifiedLangevin`]).
 //!
-//! G comes from a [`QuadratureModifier`] in one dimension, from a [`SeparableModifier`] for a product of
-//! densities, from an [`EnsembleModifier`] fitted to particles, or from a [`RidgeModifier`] for a superposition of
-//! ridge functions, which [`RidgePath`] and [`RidgeGibbs`] anneal. [`ObjectiveTrace`] takes annealing as
-//! optimisation.
+//! Take a [`QuadratureModifier`] in one dimension, a [`SeparableModifier`] for a product of densities, a
+//! [`RidgeModifier`] for a ridge superposition ([`RidgePath`], [`RidgeGibbs`]), and else an [`EnsembleModifier`]. An
+//! [`ObjectiveTrace`] records an annealed objective.
 
 mod ensemble;
 mod langevin;
@@ -42,14 +38,14 @@ use nalgebra::DVector;
 
 use crate::path::GaussianPath;
 
-/// A drift modifier: a field G such that states should move by `-delta G` as beta grows by delta. It is exact
-/// where `div(G p_beta) = (s - E s) p_beta` with `s = d/dbeta log f_beta`. The weights are unbiased for any field
-/// that depends on beta and the state alone.
+/// A drift modifier: a field G such that states move by `-delta G` as beta grows by delta. It is exact where
+/// `div(G p_beta) = (s - E s) p_beta` with `s = d/dbeta log f_beta`. Weights are unbiased for any field that depends on
+/// beta and the state alone. The modifier of Barron and Luo (2007) is G divided by the final gain.
 pub trait DriftModifier {
-    /// Writes `G_beta(x)`, finite, to `modifier`, which is as long as the state.
+    /// Writes `G_beta(x)`, which must be finite, to `modifier`, which has the length of the state.
     fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>);
 
-    /// `G_beta(x)`.
+    /// Returns `G_beta(x)`.
     fn modifier(&self, beta: f64, state: &DVector<f64>) -> DVector<f64> {
         let mut modifier = DVector::zeros(state.len());
         self.modifier_into(beta, state, &mut modifier);
@@ -63,9 +59,8 @@ impl<D: DriftModifier + ?Sized> DriftModifier for &D {
     }
 }
 
-/// Along each axis u of the path, where base and target have the precisions 1 and lambda and their
-/// means lie s apart, `p_beta` is `N(c, 1/pi)` with `pi = 1 - beta + beta lambda` and
-/// `c = beta lambda s / pi`. The states move with mean and scale:
+/// The exact modifier. Along each axis u of the path, base and target have precisions 1 and lambda, and means s apart.
+/// Then `p_beta` is `N(c, 1/pi)` with `pi = 1 - beta + beta lambda` and `c = beta lambda s / pi`, and
 ///
 /// `-G(u) = dc/dbeta + (u - c) d(log 1/sqrt pi)/dbeta = lambda s / pi^2 - (u - c) (lambda - 1) / (2 pi)`.
 ///

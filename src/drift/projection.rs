@@ -5,17 +5,13 @@ use rand::{Rng, RngExt};
 use crate::drift::ridge_function::RidgeFunction;
 use crate::kernel::NonFinite;
 
-/// Proposals for one projection after which a bound counts as useless.
 const MAX_PROPOSALS: usize = 1_000_000;
-/// Cells beyond which one is halved only if that takes a tenth of its mass away: where a function
-/// knows no bounds on intervals, more cells do not help.
+/// Number of cells from which on a split must take away a tenth of the cell's mass.
 const FEW_CELLS: usize = 64;
 
-/// The conditional of a projection given w: `exp(scale f(z)) N(z; centre, deviation^2)` up to a constant.
-///
-/// It is drawn by adaptive rejection (Gilks and Wild 1992), by bounds on cells instead of log-concavity: over each
-/// cell of `x = (z - centre) / deviation` the envelope of `scale f(z) - x^2/2` is the function's bound there
-/// ([`RidgeFunction::upper_bound_on`]) and the tangent to the parabola at the end nearest to 0.
+/// The conditional of a projection z given w: `exp(scale f(z)) N(z; centre, deviation^2)` up to a constant. Adaptive
+/// rejection (Gilks and Wild 1992) draws `x = (z - centre) / deviation`. In each cell the log envelope adds the bound
+/// of f ([`RidgeFunction::upper_bound_on`]) and the tangent to `-x^2/2` at the cell's point nearest to 0.
 #[derive(Debug)]
 pub(super) struct Projection<'f, F> {
     pub(super) function: &'f F,
@@ -24,16 +20,15 @@ pub(super) struct Projection<'f, F> {
     pub(super) deviation: f64,
 }
 
-/// A stretch of x on one side of 0, or one that holds 0.
+/// An interval of x that lies on one side of 0 or holds it.
 #[derive(Debug, Clone, Copy)]
 pub struct Cell {
     low: f64,
     high: f64,
-    /// Its point nearest to 0, where the tangent to `-x^2/2` is taken.
+    /// Point nearest to 0, where the tangent to `-x^2/2` is taken.
     nearest: f64,
-    /// Nowhere below f.
     bound: f64,
-    /// The log of the envelope's integral.
+    /// Log of the envelope's integral.
     log_mass: f64,
 }
 
@@ -89,7 +84,7 @@ impl<F: RidgeFunction> Projection<'_, F> {
         }
     }
 
-    /// Replaces a cell by its two parts.
+    /// Splits a cell, unless there are many and the split gains little.
     fn halve(&self, cells: &mut Vec<Cell>, index: usize) {
         let whole = cells[index];
         let middle = whole.middle();
@@ -103,8 +98,7 @@ impl<F: RidgeFunction> Projection<'_, F> {
 }
 
 impl Cell {
-    /// A draw from the envelope, which falls exponentially away from 0, or is flat where the cell
-    /// reaches 0.
+    /// Draws from the envelope, which falls exponentially away from 0, or is flat where the cell reaches 0.
     fn draw<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
         let (uniform, width) = (rng.random::<f64>(), self.high - self.low);
         if self.nearest == 0.0 {
@@ -114,7 +108,7 @@ impl Cell {
         self.nearest - (uniform * below).ln_1p() / self.nearest
     }
 
-    /// The point at which to split it: the middle, or for a tail twice its start.
+    /// Returns the point that splits the cell: its middle, or twice the start of a tail.
     fn middle(&self) -> f64 {
         if (self.high - self.low).is_finite() {
             0.5 * (self.low + self.high)
@@ -124,7 +118,7 @@ impl Cell {
     }
 }
 
-/// The index of a cell, in proportion to its mass.
+/// Draws the index of a cell, in proportion to its mass.
 fn pick<R: Rng + ?Sized>(cells: &[Cell], rng: &mut R) -> usize {
     let masses = cells.iter().map(|cell| cell.log_mass);
     let largest = masses.clone().fold(f64::NEG_INFINITY, f64::max);
@@ -137,7 +131,7 @@ fn pick<R: Rng + ?Sized>(cells: &[Cell], rng: &mut R) -> usize {
     passed.count().min(cells.len() - 1)
 }
 
-/// Written so that a NaN fails too; rounding may exceed a bound that is attained.
+/// Refuses a value above its bound, or a NaN. Rounding may exceed a bound that is attained.
 fn check_bound(below: f64, bound: f64) -> Result<(), NonFinite> {
     if below <= 1e-9 * (1.0 + bound.abs()) {
         return Ok(());
@@ -175,7 +169,6 @@ mod tests {
         }
     }
 
-    /// The law's distribution function on a fine grid, by the midpoint rule.
     fn distribution(function: &impl RidgeFunction, scale: f64) -> (Vec<f64>, f64) {
         let (low, spacing) = (CENTRE - 60.0 * DEVIATION, 1e-4);
         let log_density = |i: usize| {
@@ -194,8 +187,7 @@ mod tests {
         (cumulative, low)
     }
 
-    /// Kolmogorov-Smirnov at a false-positive rate of 1e-4 (`2 exp(-2 n d^2)`), and cells for the
-    /// last draw.
+    /// Tests draws by Kolmogorov-Smirnov, where `2 exp(-2 n d^2)` is 1e-4. Returns the largest number of cells.
     fn draws_follow(function: &impl RidgeFunction, scale: f64) -> usize {
         let (cumulative, low) = distribution(function, scale);
         let projection = Projection {

@@ -1,4 +1,4 @@
-//! The exact drift modifier in one dimension, by quadrature, and that of a product of densities.
+//! The exact drift modifier in one dimension, by quadrature, and the modifier of a product of densities.
 
 use std::borrow::Borrow;
 
@@ -10,16 +10,15 @@ use crate::path::{AnnealingPath, BetaDerivative, dimension};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// The largest number of nodes of all tables together, which take 2 GiB.
+/// Maximum number of nodes of all tables together, which take 2 GiB.
 const MAX_NODES: usize = 1 << 28;
 
 /// The drift modifier of a path over one dimension,
 ///
-/// `G_beta(x) = 1/p(x) integral_-inf^x (s - E s) p`, with `s = d/dbeta log f_beta`,
+/// `G_beta(x) = 1/p(x) integral_-inf^x (s - E s) p`, with `s = d/dbeta log f_beta`.
 ///
-/// tabulated on an even grid at the middle of each stage of a schedule, linear between nodes and betas, and
-/// constant beyond. Each table is integrated from both tails to the median, by the trapezoid rule on ratios
-/// `p(x_i) / p(x_{i+1})`, so that nothing underflows and no large integrals cancel.
+/// It is a table on an even grid at the middle of each stage, linear between nodes and betas, and constant beyond. The
+/// trapezoid rule runs on ratios of densities from both tails to the median, so that nothing underflows.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct QuadratureModifier {
@@ -38,15 +37,15 @@ struct Grid {
 }
 
 impl QuadratureModifier {
-    /// Tabulates G of `path` for `schedule` at `points` nodes from `range.0` to `range.1`, which
-    /// should hold all but a negligible part of every `p_beta`.
+    /// Tabulates G of `path` for `schedule` at `points` nodes from `range.0` to `range.1`. The range should hold all
+    /// but a negligible part of every `p_beta`.
     ///
     /// # Errors
     /// A path of more than one dimension; a range that is not finite and increasing; fewer than 3 points, or more than
     /// 2^28 in all tables together; a density that is NaN, `+inf`, or 0 at a node (a bounded support ends the range).
     ///
     /// # Panics
-    /// Where the path's base does not know its dimension, as a model of closures, and its models refuse states of one.
+    /// A base of unknown dimension, such as a model of closures, if its models refuse states of dimension 1.
     pub fn new<'p, P>(
         path: &'p P,
         schedule: &Schedule,
@@ -74,7 +73,7 @@ impl QuadratureModifier {
         })
     }
 
-    /// `G_beta(x)`.
+    /// Returns `G_beta(x)`.
     pub fn at(&self, beta: f64, x: f64) -> f64 {
         let (left, right, part) = self.betas.around(beta);
         let before = self.grid.interpolate(&self.tables[left], x);
@@ -86,7 +85,7 @@ impl QuadratureModifier {
     }
 }
 
-/// Moves only the first coordinate of a state. Panics where there is none.
+/// Moves only the first coordinate of a state, and panics where there is none.
 impl DriftModifier for QuadratureModifier {
     fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>) {
         assert!(
@@ -116,7 +115,6 @@ impl Grid {
         self.low + index as f64 * self.spacing
     }
 
-    /// Interpolates linearly between the nodes; the table is constant beyond them.
     fn interpolate(&self, table: &[f64], x: f64) -> f64 {
         let last = self.points - 1;
         let position = ((x - self.low) / self.spacing).clamp(0.0, last as f64);
@@ -186,9 +184,8 @@ impl QuadratureModifier {
     }
 }
 
-/// The drift modifier of a path on which every `p_beta` is a product over coordinates, as for an additive
-/// objective under a product base. Coordinate i of G is the one-dimensional modifier of factor i, which the
-/// product owns or borrows. It panics where the state has another number of coordinates.
+/// The drift modifier of a path on which every `p_beta` is a product over coordinates. Coordinate i of G is the
+/// modifier of factor i, owned or borrowed. It panics where the state has another number of coordinates.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SeparableModifier<B = QuadratureModifier> {
@@ -196,7 +193,7 @@ pub struct SeparableModifier<B = QuadratureModifier> {
 }
 
 impl<B: Borrow<QuadratureModifier>> SeparableModifier<B> {
-    /// The product of factors with these modifiers, in the order of the coordinates.
+    /// Creates the product of these `factors`, in the order of the coordinates.
     pub fn new(factors: impl IntoIterator<Item = B>) -> Self {
         let factors = factors.into_iter().collect();
         Self { factors }

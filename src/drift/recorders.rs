@@ -1,4 +1,4 @@
-//! Recorders: of the shifts that drift modifiers make, and of an objective that is annealed.
+//! Recorders of the shifts that drift modifiers make, and of an annealed objective.
 
 use nalgebra::DVector;
 
@@ -11,12 +11,11 @@ use crate::model::Differentiable;
 use crate::num::WeightedMean;
 use crate::path::Intermediate;
 
-/// The share of living chains above which [`ShiftMonitor::warning`] gives a warning.
+/// Share of cut chains above which [`ShiftMonitor::warning`] gives a warning.
 const TOLERATED_SHARE: f64 = 1e-3;
 
-/// A recorder of the lengths `delta |G|` of the shifts of a [`DriftModifiedLangevin`] kernel. At each recorded
-/// stage it evaluates G once for each chain, at the state reached. Between modes, where no chain is left, a
-/// bound may cut shifts unseen.
+/// A recorder of the lengths `delta |G|` of the shifts of a [`DriftModifiedLangevin`] kernel, at the states that living
+/// chains have reached. Cuts between modes, where no chain is left, stay unseen.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ShiftMonitor<D> {
@@ -24,7 +23,6 @@ pub struct ShiftMonitor<D> {
     stages: Vec<Shifts>,
 }
 
-/// The shifts at one stage.
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Shifts {
@@ -36,20 +34,20 @@ struct Shifts {
 }
 
 impl<D> ShiftMonitor<D> {
-    /// A monitor of this kernel's shifts. Each block of chains clones it.
+    /// Creates a monitor of the shifts of `kernel`. Each block of chains clones it.
     pub fn new(kernel: DriftModifiedLangevin<D>) -> Self {
         let stages = Vec::new();
         Self { kernel, stages }
     }
 
-    /// Returns `(beta_k, share of the living chains whose shift was cut, longest shift before the cut)` at each
-    /// recorded stage.
+    /// Returns `(beta_k, share of living chains with a cut shift, longest shift before the cut)` at each recorded
+    /// stage.
     pub fn shifts(&self) -> impl Iterator<Item = (f64, f64, f64)> {
         let row = |s: &Shifts| (s.beta, s.share(), s.longest);
         self.stages.iter().map(row)
     }
 
-    /// Returns [`Warning::ShiftsCut`] of the stage where most chains were cut, if that is more than one in a thousand.
+    /// Returns [`Warning::ShiftsCut`] for the stage with the most cuts, if more than one chain in a thousand was cut.
     pub fn warning(&self) -> Option<Warning> {
         let by_share = |a: &&Shifts, b: &&Shifts| a.share().total_cmp(&b.share());
         let worst = self.stages.iter().max_by(by_share)?;
@@ -84,7 +82,7 @@ where
         for (chain, state) in block.states().iter().enumerate() {
             if block.is_alive(chain) {
                 let mut shift = DVector::zeros(state.len());
-                // A NaN is the kernel's to report.
+                // The kernel reports a NaN.
                 let length = self.kernel.shift_into(stage, state, &mut shift);
                 let length = length.unwrap_or(f64::INFINITY);
                 shifts.chains += 1;
@@ -106,8 +104,7 @@ impl<D> Merge for ShiftMonitor<D> {
     }
 }
 
-/// A recorder of an objective L along a run: its weighted mean at each recorded stage, and the best point among
-/// the chains there.
+/// A recorder of an objective L: its weighted mean and largest value at each recorded stage, and the best point.
 #[derive(Clone)]
 pub struct ObjectiveTrace<F, S> {
     objective: F,
@@ -115,7 +112,6 @@ pub struct ObjectiveTrace<F, S> {
     stages: Vec<Traced>,
 }
 
-/// L at one stage.
 #[derive(Debug, Clone, Copy)]
 struct Traced {
     beta: f64,
@@ -124,7 +120,7 @@ struct Traced {
 }
 
 impl<F: Fn(&S) -> f64, S> ObjectiveTrace<F, S> {
-    /// A recorder of this objective, which is to be maximised.
+    /// Creates a recorder of `objective`, which is to be maximised.
     pub fn new(objective: F) -> Self {
         let (best, stages) = (None, Vec::new());
         Self {
@@ -136,7 +132,7 @@ impl<F: Fn(&S) -> f64, S> ObjectiveTrace<F, S> {
 }
 
 impl<F, S> ObjectiveTrace<F, S> {
-    /// The largest value found and its point, or `None` before any finite value.
+    /// Returns the largest value found and its point, or `None` before any finite value.
     pub fn best(&self) -> Option<(f64, &S)> {
         self.best.as_ref().map(|(value, state)| (*value, state))
     }

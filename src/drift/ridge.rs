@@ -17,31 +17,29 @@ use crate::{Error, Result};
 pub struct RidgeState {
     /// The direction w.
     pub w: DVector<f64>,
-    /// The projections z, `z_i` near `x_i . w`.
+    /// The projections z; `z_i` lies near `x_i . w`.
     pub z: DVector<f64>,
 }
 
-/// The augmented Gaussian `w ~ N(0, sigma0^2 I)`, `z_i | w ~ N(x_i . w, delta^2)`, normalised.
-///
-/// Then `w | z ~ N(S X' z / delta^2, S)` with `S = (I / sigma0^2 + X' X / delta^2)^-1`.
+/// The augmented Gaussian `w ~ N(0, sigma0^2 I)`, `z_i | w ~ N(x_i . w, delta^2)`, normalised. Then
+/// `w | z ~ N(S X' z / delta^2, S)` with `S = (I / sigma0^2 + X' X / delta^2)^-1`.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct RidgePrior {
     design: DMatrix<f64>,
     prior_deviation: f64,
     deviation: f64,
-    /// The factor of `S^-1`.
+    /// Cholesky factor of `S^-1`.
     #[cfg_attr(feature = "serde", serde(skip))]
     cholesky: Cholesky<f64, Dyn>,
 }
 
 impl RidgePrior {
-    /// The Gaussian for the matrix X with one row `x_i` for each ridge, the deviation `sigma0` of w
-    /// and the deviation `delta` of the projections.
+    /// Creates the Gaussian for `design`, the matrix X with one row `x_i` for each ridge. The deviation sigma0 of w is
+    /// `prior_deviation`, the deviation delta of the projections is `deviation`.
     ///
     /// # Errors
-    /// An empty matrix; entries that are not finite; deviations that are not finite and positive,
-    /// or so far apart that `S` has no factorisation.
+    /// An empty matrix; entries not finite; deviations not finite and positive, or so far apart that `S` has no factor.
     pub fn new(design: DMatrix<f64>, prior_deviation: f64, deviation: f64) -> Result<Self> {
         Error::check_positive("prior deviation", prior_deviation)?;
         Error::check_positive("deviation of the projections", deviation)?;
@@ -62,17 +60,17 @@ impl RidgePrior {
         })
     }
 
-    /// The matrix X, with one row for each ridge.
+    /// Returns the matrix X, with one row for each ridge.
     pub fn design(&self) -> &DMatrix<f64> {
         &self.design
     }
 
-    /// The deviation `sigma0` of w.
+    /// Returns the deviation `sigma0` of w.
     pub fn prior_deviation(&self) -> f64 {
         self.prior_deviation
     }
 
-    /// The deviation `delta` of a projection given w.
+    /// Returns the deviation `delta` of a projection given w.
     pub fn deviation(&self) -> f64 {
         self.deviation
     }
@@ -87,13 +85,11 @@ impl RidgePrior {
         state.w = self.cholesky.solve(&pulls) + noise;
     }
 
-    /// Returns `log E exp(scale f(u + delta xi))` with xi a standard normal: the log of the factor that a ridge
-    /// leaves when its projection is integrated out. The adaptive quadrature is exact to 1e-8 of the whole, but
-    /// may miss a feature of f that is narrower than a fifth of a deviation.
+    /// Returns `log E exp(scale f(u + delta xi))` with xi a standard normal: a ridge's log factor with the projection
+    /// integrated out. The relative error is 1e-8, unless f has a feature narrower than a fifth of a deviation.
     ///
     /// # Errors
-    /// [`Error::NotConverged`] where that takes more than about 16,000 cells, as for some thousand
-    /// oscillations within a deviation, or where f is NaN.
+    /// [`Error::NotConverged`] where f is NaN, or where the quadrature takes more than about 16,000 cells.
     pub fn log_smoothed(&self, function: &impl RidgeFunction, u: f64, scale: f64) -> Result<f64> {
         let log_integrand =
             |xi: f64| scale * function.value(u + self.deviation * xi) - 0.5 * xi * xi;

@@ -4,24 +4,22 @@ use std::f64::consts::TAU;
 
 use crate::{Error, Result};
 
-/// A ridge function f of a projection `x_i . w`, bounded above.
-///
-/// [`Bounded`] makes one of a closure and its bound.
+/// A ridge function f of a projection `x_i . w`, bounded above. [`Bounded`] makes one of a closure and its bound.
 pub trait RidgeFunction {
-    /// `f(z)`.
+    /// Returns `f(z)`.
     fn value(&self, z: f64) -> f64;
 
-    /// A number that f nowhere exceeds. The closer it is to f, the faster is the Gibbs sampler.
+    /// Returns an upper bound of f. The closer it is to f, the faster is the Gibbs sampler.
     fn upper_bound(&self) -> f64;
 
-    /// A number that f does not exceed on an interval, whose ends may be infinite; unless provided, the overall
-    /// bound. At large gains the Gibbs sampler is fast where it tends to f as the interval shrinks.
+    /// Returns an upper bound of f on an interval, whose ends may be infinite; by default the overall bound. At large
+    /// gains the Gibbs sampler is fast where it tends to f as the interval shrinks.
     fn upper_bound_on(&self, low: f64, high: f64) -> f64 {
         let _ = (low, high);
         self.upper_bound()
     }
 
-    /// `f'(z)`, for the drift of Langevin steps; unless provided, a central difference over `2e-5 (1 + |z|)`. An
+    /// Returns `f'(z)`, for the drift of Langevin steps; by default a central difference over `2e-5 (1 + |z|)`. An
     /// inexact derivative costs variance, and no bias.
     fn derivative(&self, z: f64) -> f64 {
         let step = 1e-5 * (1.0 + z.abs());
@@ -29,7 +27,7 @@ pub trait RidgeFunction {
     }
 }
 
-/// `f(z) = amplitude sin(frequency z + phase)`.
+/// The sinusoid `f(z) = amplitude sin(frequency z + phase)`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Sinusoid {
@@ -41,7 +39,7 @@ pub struct Sinusoid {
     pub phase: f64,
 }
 
-/// `f(z) = amplitude tanh(slope z + offset)`.
+/// The step `f(z) = amplitude tanh(slope z + offset)`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Tanh {
@@ -53,7 +51,7 @@ pub struct Tanh {
     pub offset: f64,
 }
 
-/// Any function with an upper bound and, for large gains, a bound on its slope.
+/// A closure with an upper bound and, for large gains, a bound on its slope.
 ///
 /// ```
 /// use annealed::drift::{Bounded, RidgeFunction};
@@ -70,7 +68,7 @@ pub struct Bounded<F> {
 }
 
 impl<F: Fn(f64) -> f64> Bounded<F> {
-    /// The function with a number that it nowhere exceeds. A run that finds a larger value ends with an error.
+    /// Creates f with a number that it nowhere exceeds. A run that finds a larger value ends with an error.
     pub fn new(function: F, upper_bound: f64) -> Self {
         let slope = f64::INFINITY;
         Self {
@@ -80,10 +78,10 @@ impl<F: Fn(f64) -> f64> Bounded<F> {
         }
     }
 
-    /// Adds a number that `|f'|` nowhere exceeds. It bounds f between two points where f is known.
+    /// Sets a number that `|f'|` nowhere exceeds, which bounds f between two points.
     ///
     /// # Errors
-    /// Where the slope is not finite and positive.
+    /// A slope that is not finite and positive.
     pub fn with_slope(self, slope: f64) -> Result<Self> {
         Error::check_positive("slope", slope)?;
         Ok(Self { slope, ..self })
@@ -99,12 +97,11 @@ impl RidgeFunction for Sinusoid {
         self.amplitude.abs()
     }
 
-    /// The amplitude where a crest lies in the interval, else the larger of the values at its
-    /// ends.
+    /// Returns `|amplitude|` where a crest lies in the interval, else the larger of the values at its ends.
     fn upper_bound_on(&self, low: f64, high: f64) -> f64 {
         let ends = [low, high].map(|z| self.frequency * z + self.phase);
         let crest = 0.25 * TAU.copysign(self.amplitude);
-        // `min` and `max` pass over the NaN of a frequency 0 at an infinite end.
+        // `min` and `max` ignore the NaN of a frequency 0 at an infinite end.
         let turns = ((ends[0].min(ends[1]) - crest) / TAU).ceil();
         if crest + TAU * turns <= ends[0].max(ends[1]) {
             self.upper_bound()
@@ -127,7 +124,7 @@ impl RidgeFunction for Tanh {
         self.amplitude.abs()
     }
 
-    /// The larger of the values at the ends, since tanh is monotone.
+    /// Returns the larger of the values at the ends, since tanh is monotone.
     fn upper_bound_on(&self, low: f64, high: f64) -> f64 {
         self.value(low).max(self.value(high))
     }
@@ -147,7 +144,7 @@ impl<F: Fn(f64) -> f64> RidgeFunction for Bounded<F> {
         self.upper_bound
     }
 
-    /// Lets f rise from both ends by the slope, until the two lines meet.
+    /// Returns the height where lines of this slope from both ends meet, or the overall bound if it is lower.
     fn upper_bound_on(&self, low: f64, high: f64) -> f64 {
         if !(self.slope * (high - low)).is_finite() {
             return self.upper_bound;

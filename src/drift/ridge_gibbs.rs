@@ -11,12 +11,10 @@ use crate::drift::ridge_path::{RidgeAt, RidgeVectorAt, ridge_at};
 use crate::kernel::{Block, Increment, NonFinite, Scratch, Stage, Step, TransitionKernel};
 use crate::path::AnnealingPath;
 
-/// Gibbs sampling on a [`RidgePath`](crate::drift::RidgePath): it draws all projections z given w, by exact
-/// rejection, then w given z.
-///
-/// With bounds on intervals ([`RidgeFunction::upper_bound_on`]) the number of proposals grows with the logarithm
-/// of the gain. With the overall bound alone it is about `exp(gamma/n (bound - f~))`, where f~ is the smoothed
-/// function. A run ends with an error after a million proposals for one projection.
+/// Gibbs sampling on a [`RidgePath`](crate::drift::RidgePath): it draws all projections z given w, by exact rejection,
+/// then w given z. With bounds on intervals ([`RidgeFunction::upper_bound_on`]) the number of proposals grows with the
+/// log of the gain, else as `exp(gamma/n (bound - f~))` with the smoothed function f~. A million proposals for one
+/// projection end a run with an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RidgeGibbs {
@@ -31,20 +29,19 @@ enum Weight {
 }
 
 impl RidgeGibbs {
-    /// The kernel that weighs the projections too: stage k adds `(beta_k - beta_{k-1}) gamma L(z)` to
-    /// the log weight. The weights are exactly unbiased.
+    /// Creates the kernel that weighs the projections too: stage k adds `(beta_k - beta_{k-1}) gamma L(z)` to the log
+    /// weight. The weights are exactly unbiased.
     pub const fn augmented() -> Self {
         let weight = Weight::Augmented;
         Self { weight }
     }
 
-    /// The kernel that weighs w with the projections integrated out. Stage k adds
+    /// Creates the kernel that weighs w with the projections integrated out. Stage k adds
     ///
-    /// `sum_i log [E exp(beta_k gamma/n f_i(u_i + delta xi)) / E exp(beta_{k-1} gamma/n f_i(u_i +
-    /// delta xi))]`, with `u_i = x_i . w` and xi a standard normal.
+    /// `sum_i log [E exp(beta_k gamma/n f_i(u_i + delta xi)) / E exp(beta_{k-1} gamma/n f_i(u_i + delta xi))]`,
     ///
-    /// By Jensen these weights have the smaller variance. They are unbiased to the error of the quadrature
-    /// ([`RidgePrior::log_smoothed`](crate::drift::RidgePrior::log_smoothed)).
+    /// with `u_i = x_i . w` and xi a standard normal. These weights have less variance, and are unbiased up to the
+    /// error of the quadrature ([`RidgePrior::log_smoothed`](crate::drift::RidgePrior::log_smoothed)).
     pub const fn collapsed() -> Self {
         let weight = Weight::Collapsed;
         Self { weight }
@@ -69,7 +66,6 @@ impl RidgeGibbs {
 }
 
 impl<F: RidgeFunction> TransitionKernel<RidgeAt<'_, F>> for RidgeGibbs {
-    /// Room for the envelope of one projection.
     type Workspace = Scratch<Vec<Cell>>;
 
     fn step<R: Rng + ?Sized>(
@@ -95,7 +91,7 @@ impl<F: RidgeFunction> TransitionKernel<RidgeAt<'_, F>> for RidgeGibbs {
     }
 }
 
-/// The same over the vectors `(w, z)` of [`RidgePath::into_vectors`](super::RidgePath::into_vectors).
+/// The kernel over the vectors `(w, z)` of [`RidgePath::into_vectors`](super::RidgePath::into_vectors).
 impl<F: RidgeFunction> TransitionKernel<RidgeVectorAt<'_, F>> for RidgeGibbs {
     type Workspace = Scratch<Vec<Cell>>;
 
@@ -171,7 +167,7 @@ fn in_parts<F: RidgeFunction, T>(
     result
 }
 
-/// The change of the log density of w, with z integrated out, from one end of the stage to the other.
+/// Returns the change over a stage of the log density of w, with z integrated out.
 fn collapsed_log_ratio<F: RidgeFunction>(
     stage: Stage<'_, RidgeAt<'_, F>>,
     state: &RidgeState,

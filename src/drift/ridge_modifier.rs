@@ -1,4 +1,4 @@
-//! The drift modifier of a ridge superposition, put together from functions of one projection each.
+//! The drift modifier of a ridge superposition, made of functions of one projection each.
 
 use nalgebra::{DMatrix, DVector};
 
@@ -12,19 +12,15 @@ use crate::model::{FunctionModel, Gaussian};
 use crate::path::{AnnealingPath, TemperedPath};
 use crate::schedule::Schedule;
 
-/// A drift modifier for a [`RidgePath`] over vectors `(w, z)`
-/// ([`RidgePath::into_vectors`]), from one table for each projection:
+/// A drift modifier for the vectors `(w, z)` of a [`RidgePath`] ([`RidgePath::into_vectors`]), one table a projection:
 ///
 /// `G(w, z) = sum_j Cov((w, z), z_j) / C_jj g_j(z_j)`, with `C = delta^2 I + sigma0^2 X X'`.
 ///
-/// Here `g_j` is the [`QuadratureModifier`] in one dimension of `N(0, C_jj)` tempered by `gamma/n f_j`. It is
-/// exact at `beta = 0`, and at every beta where the rows of X are orthogonal. Elsewhere it leaves
-/// `beta gamma/n sum_{i != j} C_ij / C_jj g_j f_i'` in `div(G p)/p`, which costs variance and no bias: it
-/// does more harm than good where projections are correlated and `gamma/n f_i` exceeds about 1.
-///
-/// [`DriftModifiedLangevin`](crate::drift::DriftModifiedLangevin) serves best before a sweep of
-/// [`RidgeGibbs`](crate::drift::RidgeGibbs), with noise that is small beside the variance `delta^2`.
-/// Source: Barron and Luo (2007), whose reason to augment are functions of one variable; derived here.
+/// Here `g_j` is the [`QuadratureModifier`] of `N(0, C_jj)` tempered by `gamma/n f_j`. G is exact at `beta = 0`, and at
+/// every beta where the rows of X are orthogonal. It does harm where projections are correlated and `gamma/n f_i`
+/// exceeds about 1. Use [`DriftModifiedLangevin`](crate::drift::DriftModifiedLangevin) before a sweep of
+/// [`RidgeGibbs`](crate::drift::RidgeGibbs), with noise small beside `delta^2`. Source: the augmentation of Barron and
+/// Luo (2007); G is derived here.
 ///
 /// ```
 /// use annealed::ais::Ais;
@@ -55,7 +51,7 @@ pub struct RidgeModifier {
 }
 
 impl RidgeModifier {
-    /// Tabulates each `g_j` for the schedule at `points` nodes.
+    /// Tabulates each `g_j` for `schedule` at `points` nodes.
     ///
     /// # Errors
     /// As [`QuadratureModifier::new`].
@@ -72,7 +68,7 @@ impl RidgeModifier {
             lift.column_mut(j).unscale_mut(variance);
             let base = Gaussian::isotropic(DVector::zeros(1), variance.sqrt())?;
             let objective = FunctionModel::new(|z: &DVector<f64>| scale * f.value(z[0]));
-            // Beyond it f cannot lift the Gaussian above e^-40 of its height.
+            // Beyond the reach f cannot lift the Gaussian above e^-40 of its height.
             let above = scale * (f.upper_bound() - f.value(0.0));
             let reach = (2.0 * (above.max(0.0) + 40.0) * variance).sqrt();
             let path = TemperedPath::new(base, objective);
@@ -86,7 +82,7 @@ impl RidgeModifier {
     }
 }
 
-/// `Cov((w, z), z)`, one column for each projection.
+/// Returns `Cov((w, z), z)`, one column for each projection.
 fn covariance_with_projections(prior: &RidgePrior) -> DMatrix<f64> {
     let design = prior.design();
     let (n, d) = design.shape();

@@ -8,14 +8,12 @@ use crate::model::{Differentiable, Gaussian, UnnormalizedModel};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate, PathAt, TemperedAt, TemperedPath};
 use crate::{Error, Result};
 
-/// The path to the objective `L(w) = 1/n sum_i f_i(x_i . w)` under a Gaussian, augmented with noisy
-/// projections z:
+/// The path to the objective `L(w) = 1/n sum_i f_i(x_i . w)` under a Gaussian, augmented with noisy projections z:
 ///
-/// `log f_beta(w, z) = log N(w; 0, sigma0^2 I) + sum_i log N(z_i; x_i . w, delta^2)
-///                     + beta gamma L(z)`, with `L(z) = 1/n sum_i f_i(z_i)`.
+/// `log f_beta(w, z) = log N(w; 0, sigma0^2 I) + sum_i log N(z_i; x_i . w, delta^2) + beta gamma L(z)`,
 ///
-/// Both conditionals can be drawn exactly ([`RidgeGibbs`](crate::drift::RidgeGibbs)). With z integrated out, the
-/// objective of w is the [`smoothed`](Self::smoothed) one, which tends to L as delta tends to 0.
+/// with `L(z) = 1/n sum_i f_i(z_i)`. [`RidgeGibbs`](crate::drift::RidgeGibbs) draws both conditionals exactly. With z
+/// integrated out, the objective of w is the [`smoothed`](Self::smoothed) one, which tends to L as delta tends to 0.
 /// Source: Barron and Luo (2007), with the factors 1/n and gamma that the slides leave out in places.
 ///
 /// ```
@@ -39,12 +37,12 @@ pub struct RidgePath<F> {
 }
 
 impl<F: RidgeFunction> RidgePath<F> {
-    /// The path for the matrix X with a row `x_i` for each function, the functions `f_i`, the gain
-    /// gamma, the deviation `sigma0` of w and the deviation `delta` of the projections.
+    /// Creates the path for `design`, the matrix X with a row `x_i` for each function `f_i`, and for the gain gamma.
+    /// The deviation sigma0 of w is `prior_deviation`, the deviation delta of the projections is `deviation`.
     ///
     /// # Errors
-    /// A number of functions that is not the number of rows; a gain that is not finite and positive;
-    /// an upper bound that is not finite; what [`RidgePrior::new`] refuses.
+    /// Another number of functions than rows; a gain not finite and positive; an upper bound not finite; an error of
+    /// [`RidgePrior::new`].
     pub fn new(
         design: DMatrix<f64>,
         functions: impl IntoIterator<Item = F>,
@@ -64,30 +62,30 @@ impl<F: RidgeFunction> RidgePath<F> {
         })
     }
 
-    /// The functions `f_i`.
+    /// Returns the functions `f_i`.
     pub fn functions(&self) -> &[F] {
         &self.functions
     }
 
-    /// The gain gamma at `beta = 1`.
+    /// Returns the gain gamma at `beta = 1`.
     pub fn gain(&self) -> f64 {
         self.gain
     }
 
-    /// `L(z) = 1/n sum_i f_i(z_i)`.
+    /// Returns `L(z) = 1/n sum_i f_i(z_i)`.
     pub fn objective<'a>(&self, z: impl IntoIterator<Item = &'a f64>) -> f64 {
         let pairs = self.functions.iter().zip(z);
         pairs.map(|(f, &z)| f.value(z)).sum::<f64>() / self.functions.len() as f64
     }
 
-    /// The smoothed function `n/gamma log E exp(gamma/n f_i(u + delta xi))`, with xi a standard normal, which
+    /// Returns the smoothed function `n/gamma log E exp(gamma/n f_i(u + delta xi))`, with xi a standard normal. It
     /// takes the place of `f_i` at `beta = 1` where z is integrated out.
     ///
     /// # Errors
     /// As [`RidgePrior::log_smoothed`].
     ///
     /// # Panics
-    /// Where there is no function `index`.
+    /// An `index` beyond the last function.
     pub fn smoothed(&self, index: usize, u: f64) -> Result<f64> {
         let scale = self.gain / self.functions.len() as f64;
         Ok(self.prior.log_smoothed(&self.functions[index], u, scale)? / scale)
@@ -115,7 +113,7 @@ impl<F: RidgeFunction> AnnealingPath for RidgePath<F> {
 pub type RidgeAt<'a, F> = PathAt<'a, RidgePath<F>>;
 
 impl<F> RidgeAt<'_, F> {
-    /// `beta gamma / n`, the factor of each function in the log density.
+    /// Returns `beta gamma / n`, the factor of each function in the log density.
     pub fn scale(&self) -> f64 {
         self.beta * self.path.gain / self.path.functions.len() as f64
     }
@@ -135,21 +133,21 @@ impl<F: RidgeFunction> Intermediate for RidgeAt<'_, F> {
         self.beta
     }
 
-    /// `(beta - beta') gamma L(z)`.
+    /// Returns `(beta - beta') gamma L(z)`.
     fn log_ratio(&self, previous: &Self, state: &RidgeState) -> f64 {
         (self.beta - previous.beta) * self.beta_derivative(state)
     }
 }
 
 impl<F: RidgeFunction> BetaDerivative for RidgeAt<'_, F> {
-    /// `gamma L(z)`.
+    /// Returns `gamma L(z)`.
     fn beta_derivative(&self, state: &RidgeState) -> f64 {
         self.path.gain * self.path.objective(&state.z)
     }
 }
 
-/// The objective `gamma L(z)` of a [`RidgePath`] over vectors `(w, z)` of `d + n` coordinates, w first.
-/// It panics where a vector has fewer.
+/// The objective `gamma L(z)` of a [`RidgePath`] over vectors `(w, z)` of `d + n` coordinates, w first. Its gradient
+/// panics where a vector has fewer.
 #[derive(Debug, Clone)]
 pub struct RidgeObjective<F> {
     ridge: RidgePath<F>,
@@ -162,8 +160,8 @@ pub type RidgeVectorPath<F> = TemperedPath<Gaussian, RidgeObjective<F>>;
 pub type RidgeVectorAt<'a, F> = TemperedAt<'a, Gaussian, RidgeObjective<F>>;
 
 impl<F: RidgeFunction> RidgePath<F> {
-    /// The same path over vectors `(w, z)` of `d + n` coordinates, for every kernel that follows gradients, among
-    /// them [`DriftModifiedLangevin`](crate::drift::DriftModifiedLangevin) with a
+    /// Returns the same path over vectors `(w, z)` of `d + n` coordinates, for kernels that follow gradients, such as
+    /// [`DriftModifiedLangevin`](crate::drift::DriftModifiedLangevin) with a
     /// [`RidgeModifier`](crate::drift::RidgeModifier), and for [`RidgeGibbs`](crate::drift::RidgeGibbs).
     ///
     /// # Errors
@@ -176,7 +174,6 @@ impl<F: RidgeFunction> RidgePath<F> {
     }
 }
 
-/// The precision of `(w, z)` under the prior.
 fn precision(prior: &RidgePrior) -> DMatrix<f64> {
     let (n, d) = prior.design().shape();
     let [wide, narrow] = [prior.prior_deviation(), prior.deviation()].map(|s| s.powi(-2));
@@ -190,13 +187,12 @@ fn precision(prior: &RidgePrior) -> DMatrix<f64> {
 }
 
 impl<F> RidgeObjective<F> {
-    /// The path whose objective this is.
+    /// Returns the path of this objective.
     pub fn ridge(&self) -> &RidgePath<F> {
         &self.ridge
     }
 }
 
-/// The model over the two parts of the state.
 pub(super) fn ridge_at<'a, F>(model: &RidgeVectorAt<'a, F>) -> RidgeAt<'a, F> {
     PathAt {
         path: model.path.likelihood().ridge(),

@@ -4,16 +4,15 @@ use super::{check, quantile};
 use crate::num::{WeightSums, log_sigmoid};
 use crate::{Error, Result};
 
-/// The estimate of `log Z_K/Z_0` by Bennett's (1976) acceptance ratio, from chains that passed a path
-/// forward and chains that passed it backward.
+/// An estimate of `log Z_K/Z_0` by Bennett's (1976) acceptance ratio, from forward and reverse chains.
 ///
-/// With `w_F` the weights of `n_F` forward chains (`E w_F = Z_K/Z_0`), `w_R` those of `n_R` reverse chains
-/// (`E w_R = Z_0/Z_K`), the logistic function s and `M = log(n_F/n_R)`, it is the root c of
+/// The `n_F` forward weights have the mean `Z_K/Z_0`, the `n_R` reverse weights `Z_0/Z_K`. With the logistic function s
+/// and `M = log(n_F/n_R)` the estimate is the root c of
 ///
 /// `sum_F s(log w_F - c - M) = sum_R s(c + M + log w_R)`.
 ///
-/// Where the reverse chains began at exact samples of the target, no other combination of the two sets
-/// of weights has a smaller asymptotic variance.
+/// Where the reverse chains begin at exact samples of the target, no other combination of both sets of weights has a
+/// smaller asymptotic variance.
 ///
 /// ```
 /// use annealed::estimate::BennettEstimate;
@@ -36,27 +35,27 @@ pub struct BennettEstimate {
     overlap: f64,
 }
 
-/// The acceptances `s(..)` of one direction's chains, in their mean.
+/// The acceptances `s(..)` of one direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Side {
-    /// The variance of the mean acceptance, relative to its square.
+    /// Variance of the mean acceptance, relative to its square.
     variance: f64,
     effective_sample_size: f64,
 }
 
 impl BennettEstimate {
-    /// The estimate from log weights of forward chains, for `Z_K/Z_0`, and of reverse chains, for `Z_0/Z_K`. Their
-    /// numbers may differ; `-inf` is a weight of zero. With weights of resampled runs the estimate is wrong.
+    /// Creates the estimate from forward log weights, for `Z_K/Z_0`, and reverse ones, for `Z_0/Z_K`; `-inf` is a
+    /// weight of zero. Their numbers may differ. Weights of resampled runs give a wrong estimate.
     ///
     /// # Errors
-    /// As [`Estimate::from_log_weights`](super::Estimate::from_log_weights), for either direction; fewer
-    /// than two chains in one.
+    /// As [`Estimate::from_log_weights`](super::Estimate::from_log_weights), for either direction; fewer than two
+    /// chains in one.
     pub fn from_log_weights(forward: &[f64], reverse: &[f64]) -> Result<Self> {
         Error::check_at_least("forward chains", forward.len(), 2)?;
         Error::check_at_least("reverse chains", reverse.len(), 2)?;
         let (alive, returned) = (check(forward)?, check(reverse)?);
-        // About a value in the middle, so that a common offset costs no digits.
+        // Computed relative to a middle value, so that a common offset costs no digits.
         let origin = 0.5 * (greatest(&alive) - greatest(&returned));
         let work = Work {
             forward: forward.iter().map(|x| x - origin).collect(),
@@ -73,7 +72,7 @@ impl BennettEstimate {
         })
     }
 
-    /// The same with `constant` added: with `log Z_0`, an estimate of `log Z_K`.
+    /// Adds `constant` to the estimate; with `log Z_0` it becomes an estimate of `log Z_K`.
     pub fn shifted(self, constant: f64) -> Self {
         Self {
             value: self.value + constant,
@@ -81,25 +80,25 @@ impl BennettEstimate {
         }
     }
 
-    /// The root c, plus what it was [`shifted`](Self::shifted) by.
+    /// Returns the root c, plus the sum of all [`shifted`](Self::shifted) constants.
     pub fn value(&self) -> f64 {
         self.value
     }
 
-    /// Standard error of [`value`](Self::value) in closed form: the root of
-    /// `var_F(s) / (n_F mean_F(s)^2) + var_R(s) / (n_R mean_R(s)^2)`, with both acceptances s at the root
-    /// (Bennett 1976, eq. 10).
+    /// Returns the standard error of [`value`](Self::value) in closed form: the root of
+    /// `var_F(s) / (n_F mean_F(s)^2) + var_R(s) / (n_R mean_R(s)^2)`,
+    /// with both acceptances s at the root c (Bennett 1976, eq. 10).
     pub fn standard_error(&self) -> f64 {
         (self.forward.variance + self.reverse.variance).sqrt()
     }
 
-    /// The 95% confidence interval, lower and upper bound.
+    /// Returns the 95% confidence interval, lower and upper bound.
     pub fn interval(&self) -> (f64, f64) {
         self.bounds(0.95)
     }
 
-    /// `value +- t SE`, where t is Student's quantile. Its degrees of freedom follow from the effective
-    /// sample sizes of the two sets of acceptances (Welch and Satterthwaite).
+    /// Returns the interval `value +- t SE`, t being Student's quantile. Its degrees of freedom follow from the
+    /// effective sample sizes of both directions (Welch and Satterthwaite).
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] unless `0 < level < 1`.
@@ -123,13 +122,13 @@ impl BennettEstimate {
         }
     }
 
-    /// The overlap of the two directions, `int 2 p q / (p + q)` over the densities p and q of their paths: 1 where
-    /// they are equal and 0 where they have nothing in common.
+    /// Returns the overlap `int 2 p q / (p + q)` of the path densities p and q of both directions: 1 where they are
+    /// equal, 0 where they are disjoint.
     pub fn overlap(&self) -> f64 {
         self.overlap
     }
 
-    /// The effective sample size of the acceptances, of the direction where it is smaller.
+    /// Returns the effective sample size of the acceptances, the smaller one of both directions.
     #[doc(alias = "ess")]
     pub fn effective_sample_size(&self) -> f64 {
         let reverse = self.reverse.effective_sample_size;
@@ -152,14 +151,12 @@ impl Side {
     }
 }
 
-/// The log weights of both directions, each for its own ratio.
 struct Work {
     forward: Vec<f64>,
     reverse: Vec<f64>,
 }
 
 impl Work {
-    /// The acceptances at c, as sums over `log s`.
     fn acceptances(&self, c: f64) -> (WeightSums, WeightSums) {
         let shift = c + (self.forward.len() as f64 / self.reverse.len() as f64).ln();
         let forward = self.forward.iter().map(|w| log_sigmoid(w - shift));
@@ -167,7 +164,7 @@ impl Work {
         (WeightSums::of(forward), WeightSums::of(reverse))
     }
 
-    /// The zero of a decreasing function of c, by bisection from two guesses.
+    /// Returns the root c by bisection, from two guesses.
     fn root(&self, one: f64, other: f64) -> f64 {
         let excess = |c| {
             let (forward, reverse) = self.acceptances(c);
@@ -195,7 +192,7 @@ impl Work {
         }
     }
 
-    /// `E_F[2 s(log w - c)]`, which equals `E_R[2 s(c + log w)]`: the mean of the two.
+    /// Returns the mean of `E_F[2 s(log w - c)]` and `E_R[2 s(c + log w)]`, which are equal in expectation.
     fn overlap(&self, c: f64) -> f64 {
         let mean = |sum: f64, n: usize| sum / n as f64;
         let forward = self.forward.iter().map(|w| log_sigmoid(w - c).exp()).sum();

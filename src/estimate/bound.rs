@@ -1,21 +1,20 @@
-//! Lower bounds on log Z: the importance-weighted one, and one that holds with a stated confidence.
+//! Lower bounds on log Z: importance-weighted, and certified with a stated confidence.
 
 use super::check;
 use crate::num::{WeightedMean, log_add_exp, log_mean_exp};
 use crate::{Error, Result};
 
-/// Number of stakes: 1, 1/2, .. 1/512, each with a share of the wealth that falls like 1, 1/2, 1/3, .. .
+/// Number of stakes 1, 1/2, .. 1/512; their shares of the wealth fall like 1, 1/2, 1/3, .. .
 const STAKES: i32 = 10;
-/// The distance in nats to which the bound approaches its root, from below.
+/// Distance in nats below the root at which the search for the bound ends.
 const TOLERANCE: f64 = 1e-9;
 
-/// The k-sample bound `E[log (1/k) sum_{i <= k} w_i]` of Burda et al. (2016, eq. 8), averaged over the `floor(N/k)`
-/// disjoint groups of k chains in their order. In expectation it grows with k, from the mean of `log w` to the log of
-/// the mean weight at `k = N`. A group whose chains are all dead makes it `-inf`.
+/// Returns the k-sample bound `E[log (1/k) sum_{i <= k} w_i]` of Burda et al. (2016, eq. 8), averaged over the
+/// `floor(N/k)` disjoint groups of k chains in order. Its expectation grows with k, to the log of the mean weight at
+/// `k = N`. It is `-inf` where all chains of a group are dead.
 ///
 /// # Errors
-/// As [`Estimate::from_log_weights`](super::Estimate::from_log_weights), and unless
-/// `1 <= k <= N`.
+/// As [`Estimate::from_log_weights`](super::Estimate::from_log_weights), and unless `1 <= k <= N`.
 ///
 /// ```
 /// use annealed::estimate::importance_weighted_bound;
@@ -38,15 +37,13 @@ pub fn importance_weighted_bound(log_weights: &[f64], k: usize) -> Result<f64> {
     Ok(largest + below / count)
 }
 
-/// A lower bound on `log E[w]` that holds with probability `confidence`, whatever the tails of the weights. They are
-/// independent, in an order fixed beforehand, and have one mean; a single weight may be 0.
+/// Returns a lower bound on `log E[w]` that holds with probability `confidence`, whatever the tails of the weights. The
+/// weights must be independent, in an order fixed beforehand, with one mean; a weight may be 0.
 ///
-/// A stake l on `w / z` turns 1 into `1 - l + l w / z`, a fair bet where `z = E[w]`. So with shares p_k of the wealth on
-/// ten stakes l_k the wealth `M_n(z) = sum_k p_k prod_{i <= n} (1 - l_k + l_k w_i / z)` exceeds `1 / (1 - confidence)`
-/// at *any* n with probability at most `1 - confidence` (Ville 1939). The bound is the z at which it does.
-///
-/// It therefore holds whatever ended a run. Where the largest of m bounds is taken, each has the confidence
-/// `1 - (1 - confidence) / m`. Source: Waudby-Smith and Ramdas (2024); see `docs/intervals.md`.
+/// With shares p_k on ten stakes l_k, the wealth `M_n(z) = sum_k p_k prod_{i <= n} (1 - l_k + l_k w_i / z)` exceeds
+/// `1 / (1 - confidence)` at *any* n with probability at most `1 - confidence` where `z = E[w]` (Ville 1939;
+/// Waudby-Smith and Ramdas 2024). The bound is the z at which it does, whatever ended the run. For the largest of m
+/// bounds give each the confidence `1 - (1 - confidence) / m`. See `docs/intervals.md`.
 ///
 /// # Errors
 /// As [`Estimate::from_log_weights`](super::Estimate::from_log_weights); a confidence outside (0, 1).
@@ -79,7 +76,7 @@ pub fn certified_lower_bound(log_weights: &[f64], confidence: f64) -> Result<f64
     }
 }
 
-/// `log M_N(z)`, as the log of a sum over the stakes, with the mean of their slopes by `log z`.
+/// Returns `log M_N(z)` as a log sum over the stakes, with the mean of their slopes by `log z`.
 fn wealth(log_weights: &[f64], log_z: f64) -> WeightedMean {
     let mut wealth = WeightedMean::default();
     let shares = (1..=STAKES).map(|k| 1.0 / f64::from(k));

@@ -1,25 +1,23 @@
-//! The importance-weighted bound, corrected by the jackknife.
+//! The importance-weighted bound with a jackknife correction.
 
 use super::check;
 use crate::num::log_add_exp;
 use crate::{Error, Result};
 
-/// The k-sample bound less its bias in `1/k, ..., 1/k^m`, by the jackknife of order m (Nowozin 2018,
-/// eq. 13), averaged over the disjoint groups of k chains in their order:
+/// Returns the k-sample bound without its bias in `1/k, ..., 1/k^m`, by the jackknife of order m (Nowozin 2018, eq.
+/// 13), averaged over the disjoint groups of k chains in order:
 ///
 /// `sum_{j <= m} (-1)^j (k - j)^m / ((m - j)! j!) L_{k-j}`
 ///
-/// where `L_{k-j}` is the log of the mean weight, averaged over all ways to leave out j of the group.
-/// Order 1 is `k L_k - (k - 1) L_{k-1}`; order 0 is the
-/// [bound](super::importance_weighted_bound) itself.
+/// where `L_{k-j}` is the log of the mean weight, averaged over all ways to leave out j of the group. Order 1 is
+/// `k L_k - (k - 1) L_{k-1}`; order 0 is the [bound](super::importance_weighted_bound) itself.
 ///
-/// It is **no bound**: in expectation it may lie above the log of the mean weight. Where the weights have enough
-/// moments it has a bias of order `k^-(m+1)` for `k^-1`; its variance grows with m. The weights must be independent.
-/// Each group costs as many logarithms as there are ways to leave out m of k.
+/// It is **no bound**: its expectation may exceed the log of the mean weight. Its bias is of order `k^-(m+1)` where the
+/// weights have enough moments; its variance grows with m. The weights must be independent.
 ///
 /// # Errors
-/// As [`Estimate::from_log_weights`](super::Estimate::from_log_weights), and unless `1 <= k <= N` and
-/// `m < k`; a group with m or fewer weights above 0; more than 2^30 ways to leave some out.
+/// As [`Estimate::from_log_weights`](super::Estimate::from_log_weights), and unless `1 <= k <= N` and `m < k`; a group
+/// with m or fewer weights above 0; more than 2^30 ways to leave some out.
 ///
 /// ```
 /// use annealed::estimate::jackknife;
@@ -50,11 +48,10 @@ pub fn jackknife(log_weights: &[f64], k: usize, order: usize) -> Result<f64> {
     Ok(sum)
 }
 
-/// The corrected log mean of one group.
 fn of_group(group: &[f64], order: usize) -> f64 {
     let largest = group.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let relative: Vec<f64> = group.iter().map(|x| x - largest).collect();
-    // The log of the sum of the weights from each one on.
+    // The log of the sum of the weights from each index on.
     let mut tails = vec![f64::NEG_INFINITY; group.len() + 1];
     for (i, &x) in relative.iter().enumerate().rev() {
         tails[i] = log_add_exp(x, tails[i + 1]);
@@ -63,14 +60,14 @@ fn of_group(group: &[f64], order: usize) -> f64 {
         let sums = log_sums(f64::NEG_INFINITY, &relative, &tails, left_out);
         sums / binomial(group.len(), left_out) - ((group.len() - left_out) as f64).ln()
     };
-    // The coefficients add up to 1, and the bounds are close to each other.
+    // The coefficients add up to 1 and the bounds are close: sum the differences.
     let whole = bound(0);
     let correction = (1..=order).map(|j| coefficient(group.len(), order, j) * (bound(j) - whole));
     largest + whole + correction.sum::<f64>()
 }
 
-/// Sum, over all ways to leave out some of `rest`, of the log of the sum of the weights that stay.
-/// `kept` is the log of the sum of those before `rest`, and `tails` has those from each of `rest` on.
+/// Returns the sum, over all ways to leave out `left_out` of `rest`, of the log of the sum of the other weights. `kept`
+/// is the log sum of the weights before `rest`, `tails[i]` that from `rest[i]` on.
 fn log_sums(mut kept: f64, rest: &[f64], tails: &[f64], left_out: usize) -> f64 {
     if left_out == 0 {
         return log_add_exp(kept, tails[0]);
@@ -83,7 +80,7 @@ fn log_sums(mut kept: f64, rest: &[f64], tails: &[f64], left_out: usize) -> f64 
     sum
 }
 
-/// `(-1)^j (k - j)^m / ((m - j)! j!)`.
+/// Returns `(-1)^j (k - j)^m / ((m - j)! j!)`, m being `order`.
 fn coefficient(k: usize, order: usize, j: usize) -> f64 {
     let factorial = |n: usize| (1..=n).map(|i| i as f64).product::<f64>();
     let sign = if j.is_multiple_of(2) { 1.0 } else { -1.0 };
@@ -91,7 +88,6 @@ fn coefficient(k: usize, order: usize, j: usize) -> f64 {
     sign * power / (factorial(order - j) * factorial(j))
 }
 
-/// Number of ways to choose j of n.
 fn binomial(n: usize, j: usize) -> f64 {
     (0..j).map(|i| (n - i) as f64 / (i + 1) as f64).product()
 }

@@ -1,4 +1,4 @@
-//! The face that all results show: log Z with its error, and the line in which it is written.
+//! The trait of all results, log Z with its error, and their text form.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -7,8 +7,7 @@ use crate::{Error, Result};
 
 /// A result that estimates log Z, with its uncertainty, its cost and reasons to doubt it.
 ///
-/// All results implement it by their methods of the same names, whose documentation says how each of them comes by its
-/// figures. By it results of several methods stand side by side. As text each is one line, and a line for each warning.
+/// The docs of each result's methods say how it computes its figures. Its text is one line, and one for each warning.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -26,7 +25,7 @@ use crate::{Error, Result};
 /// # Ok::<(), annealed::Error>(())
 /// ```
 pub trait LogZ: Display {
-    /// Returns the estimate of log Z, that of the target.
+    /// Returns the estimate of the target's log Z.
     fn log_z(&self) -> f64;
 
     /// Returns the standard error of [`log_z`](Self::log_z).
@@ -46,11 +45,8 @@ pub trait LogZ: Display {
         self.interval_at(0.95).expect("0.95 is a level")
     }
 
-    /// Returns a lower bound on log Z that holds with probability `confidence`; `None` unless the method says otherwise.
-    ///
-    /// Such a [bound](crate::estimate::certified_lower_bound) follows from independent and unbiased estimates of Z. A
-    /// [`TemperingRun`](crate::tempering::TemperingRun) and a [`Bridge`](crate::bidirectional::Bridge) have none, and a
-    /// [`ReverseRun`](crate::bidirectional::ReverseRun) has estimates of 1/Z.
+    /// Returns a [lower bound](crate::estimate::certified_lower_bound) on log Z that holds with probability
+    /// `confidence`, or `None` where the method has none: it needs independent and unbiased estimates of Z.
     ///
     /// # Errors
     /// A confidence outside (0, 1).
@@ -58,18 +54,18 @@ pub trait LogZ: Display {
         Error::check_inner_fraction("confidence", confidence).map(|()| None)
     }
 
-    /// Returns reasons to doubt the result; none where the list is empty.
+    /// Returns reasons to doubt the result; empty where there are none.
     fn warnings(&self) -> &[Warning];
 
-    /// Returns the number of evaluations of the density that the result has cost, as its kernel
-    /// [counts](crate::kernel::TransitionKernel::evaluations) them; a gradient is one more.
+    /// Returns the number of density evaluations of the result, as its kernel
+    /// [counts](crate::kernel::TransitionKernel::evaluations) them; a gradient counts as one more.
     fn evaluations(&self) -> u64;
 
     /// Returns the wall time in seconds, summed over parts and calls.
     fn seconds(&self) -> f64;
 }
 
-/// Implements [`LogZ`] by the methods of the same names that a result has.
+/// Implements [`LogZ`] by a result's methods of the same names.
 macro_rules! log_z_by_methods {
     ([$($parameters:tt)*] $result:ty) => {
         impl<$($parameters)*> $crate::estimate::LogZ for $result {
@@ -109,8 +105,8 @@ macro_rules! log_z_by_methods {
 }
 pub(crate) use log_z_by_methods;
 
-/// Writes `log Z = 208.631 +- 0.021 (kind; 95% interval 208.590 to 208.672, details)`, and a line for each warning. The
-/// kind of estimate is empty for a forward run.
+/// Writes `log Z = 208.631 +- 0.021 (kind; 95% interval 208.590 to 208.672, details)`, and a line for each warning.
+/// `kind` is empty for a forward run.
 pub(crate) fn write_headline(
     f: &mut Formatter<'_>,
     result: &dyn LogZ,
@@ -134,7 +130,7 @@ pub(super) fn write_value(f: &mut Formatter<'_>, value: f64, error: f64) -> fmt:
     write!(f, "{value:.digits$} +- {error:.digits$}")
 }
 
-/// Returns the decimals of a figure with this error: three, and two digits of an error below .001.
+/// Returns the number of decimals for a figure with this error: three, or two digits of an error below 1e-3.
 fn decimals(error: f64) -> usize {
     match error > 0.0 && error < 1e-3 {
         true => 1 + (-error.log10().floor()).min(14.0) as usize,
@@ -146,7 +142,6 @@ fn decimals(error: f64) -> usize {
 mod tests {
     use super::*;
 
-    /// A result with this error.
     struct Fixed(f64);
 
     impl LogZ for Fixed {

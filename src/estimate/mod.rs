@@ -1,9 +1,8 @@
-//! Estimates of log Z from the weights of a run: `log (1/N) sum w` with its standard error,
-//! interval and bounds, and warnings where they are not to be trusted.
+//! Estimates of log Z from the weights of a run, with standard error, interval, bounds and warnings.
 //!
-//! An [`Estimate`] is made of log weights, by [`Ais`](crate::ais::Ais) or by hand; [`Warning`] says what to doubt
-//! of it and of a run. All results show the face of [`LogZ`]. [`certified_lower_bound`] holds whatever the tails of the weights. [`log_sum_exp`] and
-//! [`log_mean_exp`] add weights that overflow.
+//! [`Estimate`] is made from log weights, by [`Ais`](crate::ais::Ais) or by hand; [`LogZ`] is the trait of all results.
+//! [`certified_lower_bound`] holds whatever the tails of the weights. [`log_sum_exp`] and [`log_mean_exp`] add weights
+//! without overflow.
 
 mod bennett;
 mod bound;
@@ -29,7 +28,7 @@ use std::ops::Range;
 use crate::num::log_add_exp;
 use crate::{Error, Result};
 
-/// The log of a mean of weights, with its error and diagnostics.
+/// The log of a mean weight, with its error and diagnostics.
 ///
 /// ```
 /// use annealed::estimate::Estimate;
@@ -45,15 +44,13 @@ use crate::{Error, Result};
 pub struct Estimate {
     chains: usize,
     dead: usize,
-    /// Whether chains interacted, so that they are not independent.
+    /// Whether chains interacted and are not independent.
     interacting: bool,
-    /// Number of independent weights, from which the figures of the error are computed: chains, or where
-    /// these interacted families or islands.
+    /// Number of independent weights behind the standard error: chains, or families or islands of interacting chains.
     units: usize,
-    /// Number of these that are not 0.
+    /// Number of these weights that are not 0.
     carrying: usize,
-    /// The largest log weight, plus what it was shifted by. The other figures are relative to it, so
-    /// that they keep their digits however large the log weights are.
+    /// The largest log weight, plus any shift. The other figures are relative to it, so that they keep their digits.
     largest: f64,
     largest_share: f64,
     /// Population variance of `w / mean(w)`.
@@ -68,11 +65,11 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// The estimate from the chains' log weights; `-inf` is a dead chain, whose weight of zero counts in every mean.
+    /// Creates the estimate from the log weights of the chains. A dead chain has `-inf`; its weight of zero counts in
+    /// every mean.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for no weights, a NaN or `+inf`; [`Error::AllWeightsZero`]
-    /// where all are `-inf`.
+    /// [`Error::InvalidArgument`] for no weights, a NaN or `+inf`; [`Error::AllWeightsZero`] where all are `-inf`.
     pub fn from_log_weights(log_weights: &[f64]) -> Result<Self> {
         let alive = check(log_weights)?;
         let chains = log_weights.len();
@@ -109,7 +106,6 @@ impl Estimate {
         })
     }
 
-    /// The estimate from the estimates of independent islands.
     pub(crate) fn of_islands(log_estimates: &[f64]) -> Result<Self> {
         Ok(Self {
             interacting: true,
@@ -117,9 +113,8 @@ impl Estimate {
         })
     }
 
-    /// The estimate from chains that interacted within blocks: `roots` holds for each the index of the first chain
-    /// from which it descends. The figures of the error are computed from the means over [`islands`], where there are
-    /// enough of them, else from the sums over families, the chains of one root (Lee and Whiteley 2018).
+    /// Creates the estimate from chains that interacted within blocks; `roots` holds the index of each chain's
+    /// ancestor. The error comes from means over [`islands`], or else from sums over families (Lee and Whiteley 2018).
     pub(crate) fn of_interacting(
         log_weights: &[f64],
         roots: &[usize],
@@ -143,8 +138,7 @@ impl Estimate {
         })
     }
 
-    /// The same with `constant` added to every log weight: with `log Z_0`, an estimate of
-    /// `log Z_K/Z_0` becomes one of `log Z_K`.
+    /// Adds `constant` to every log weight; with `log Z_0` an estimate of `log Z_K/Z_0` becomes one of `log Z_K`.
     pub fn shifted(self, constant: f64) -> Self {
         Self {
             largest: self.largest + constant,
@@ -152,15 +146,14 @@ impl Estimate {
         }
     }
 
-    /// The estimate: `log (1/N) sum w`, plus what it was [`shifted`](Self::shifted) by.
+    /// Returns the estimate `log (1/N) sum w`, plus the sum of all [`shifted`](Self::shifted) constants.
     pub fn value(&self) -> f64 {
         self.largest - (self.units as f64 * self.largest_share).ln()
     }
 
-    /// Standard error of [`value`](Self::value) by the delta method,
-    /// `sd(w) / (sqrt(N) mean(w)) = sqrt((N/ESS - 1) / (N - 1))`. It is infinite where all weight descends from a
-    /// single chain. A run that lacks the largest weights of a heavy tail has too small an error as well as too low a
-    /// value: the [`interval`](Self::interval) allows for that.
+    /// Returns the standard error of [`value`](Self::value) by the delta method,
+    /// `sd(w) / (sqrt(N) mean(w)) = sqrt((N/ESS - 1) / (N - 1))`. It is infinite where all weight descends from one
+    /// chain, and too small, like the value, where the largest weights were not drawn.
     pub fn standard_error(&self) -> f64 {
         if self.is_single() {
             return f64::INFINITY;
@@ -168,29 +161,29 @@ impl Estimate {
         (self.relative_variance / (self.units - 1) as f64).sqrt()
     }
 
-    /// Whether there is one weight alone, from which no error can be computed.
+    /// Returns whether there is only one weight, so that no error can be computed.
     fn is_single(&self) -> bool {
         self.units == 1 || self.interacting && self.carrying == 1
     }
 
-    /// Whether the weights that the error is computed from are those of islands.
+    /// Returns whether the error is computed from the weights of islands.
     pub(crate) fn is_of_islands(&self) -> bool {
         self.units < self.chains
     }
 
-    /// The 95% confidence interval, lower and upper bound; infinite for a single chain.
-    /// [`interval_at`](Self::interval_at) says how it is made.
+    /// Returns the 95% confidence interval, lower and upper bound, as [`interval_at`](Self::interval_at); infinite for
+    /// a single chain.
     pub fn interval(&self) -> (f64, f64) {
         self.bounds(0.95)
     }
 
-    /// Bounds that hold the true value with probability `level`; infinite for a single chain.
+    /// Returns bounds that hold the true value with probability `level`; infinite for a single chain.
     ///
-    /// The lower bound is `value - t SE`, t Student's quantile for `ESS - 1` degrees of freedom, the upper one
-    /// `value + log(1 + c SE h)`. Here h is t corrected for the weights' skewness (Hall 1992), and
-    /// `c = (1 + 2 u) (1 + (15 / ESS)^2)` allows for large weights that no chain happened to have: u rises from 0 to
-    /// 1 as `k + 1.5 / sqrt N` rises from 0.35 to 0.65, k being [`pareto_shape`](Self::pareto_shape).
-    /// `docs/intervals.md` reports the coverage. No interval can account for a mode that every chain missed.
+    /// The lower bound is `value - t SE`, with Student's quantile t for `ESS - 1` degrees of freedom, the upper one
+    /// `value + log(1 + c SE h)`, with h the t corrected for skewness (Hall 1992). `c = (1 + 2 u) (1 + (15 / ESS)^2)`
+    /// allows for large weights that no chain drew: u rises from 0 to 1 as `k + 1.5 / sqrt N` rises from 0.35 to 0.65,
+    /// k being [`pareto_shape`](Self::pareto_shape). No interval covers a mode that every chain missed. See
+    /// `docs/intervals.md`.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] unless `0 < level < 1`.
@@ -207,25 +200,24 @@ impl Estimate {
         (self.value() - below, self.value() + above)
     }
 
-    /// Number of chains N.
+    /// Returns the number of chains N.
     pub fn chains(&self) -> usize {
         self.chains
     }
 
-    /// Number of chains of weight zero.
+    /// Returns the number of chains of weight zero.
     pub fn dead_chains(&self) -> usize {
         self.dead
     }
 
-    /// `(sum w)^2 / sum w^2`, a count between 1 and N. In a resampled run w are the weights of families or
-    /// of islands.
+    /// Returns `(sum w)^2 / sum w^2`, a count between 1 and N. In a resampled run w are the weights of families or
+    /// islands.
     #[doc(alias = "ess")]
     pub fn effective_sample_size(&self) -> f64 {
         self.units as f64 / (1.0 + self.relative_variance)
     }
 
-    /// Mean of `log w`, in expectation a lower bound on the true value; `-inf` where a chain is
-    /// dead.
+    /// Returns the mean of `log w`, in expectation a lower bound on the true value; `-inf` where a chain is dead.
     pub fn mean_log_weight(&self) -> f64 {
         match self.dead {
             0 => self.largest + self.mean_of_alive,
@@ -233,33 +225,30 @@ impl Estimate {
         }
     }
 
-    /// Sample variance (over `n - 1`) of `log w` over the chains that are alive; 0 if only one is.
+    /// Returns the sample variance (over `n - 1`) of `log w` over the living chains; 0 for a single one.
     pub fn var_log_weight(&self) -> f64 {
         self.variance_of_alive
     }
 
-    /// The largest weight's share of the sum of weights.
+    /// Returns the largest weight's share of the sum of weights.
     pub fn largest_share(&self) -> f64 {
         self.largest_share
     }
 
-    /// Shape k of the generalised Pareto distribution fitted to the largest weights (Zhang and Stephens 2009;
-    /// Vehtari et al. 2024); `None` where too few of them differ. Below 0.5 the weights have a variance, below 1 a
-    /// mean. Where the largest weights were not drawn, it is too small.
+    /// Returns the Pareto shape k fitted to the largest weights (Zhang and Stephens 2009; Vehtari et al. 2024), or
+    /// `None` where too few differ. Below 0.5 the weights have a variance, below 1 a mean. It is too small where the
+    /// largest were not drawn.
     #[doc(alias = "k_hat")]
     pub fn pareto_shape(&self) -> Option<f64> {
         self.pareto_shape
     }
 
-    /// Reasons to doubt the estimate, as far as the weights alone show them.
-    ///
-    /// [`FewChains`](Warning::FewChains) below 25 chains; [`DeadChains`](Warning::DeadChains) for
-    /// any; [`LowEffectiveSampleSize`](Warning::LowEffectiveSampleSize) below 1% of the chains or
-    /// 3; [`DominantWeight`](Warning::DominantWeight) above a share of 1/2;
-    /// [`HeavyTail`](Warning::HeavyTail) above a Pareto shape of `1 + 1.5 / sqrt N`. Weights that are
-    /// less uneven have no warning, since the interval widens with them. In a resampled run
-    /// [`FewFamilies`](Warning::FewFamilies) takes the place of those on few chains, low sample sizes and
-    /// dominant weights: below 10 families or islands that carry weight, or an effective number of 5.
+    /// Returns reasons to doubt the estimate by its weights: [`FewChains`](Warning::FewChains) below 25, any
+    /// [`DeadChains`](Warning::DeadChains), [`LowEffectiveSampleSize`](Warning::LowEffectiveSampleSize) below 1% of the
+    /// chains or 3, [`DominantWeight`](Warning::DominantWeight) above a share of 1/2, [`HeavyTail`](Warning::HeavyTail)
+    /// above a Pareto shape of `1 + 1.5 / sqrt N`. In a resampled run [`FewFamilies`](Warning::FewFamilies) replaces
+    /// those on few chains, low sample size and dominant weight: below 10 families or islands, or an effective number
+    /// of 5.
     pub fn warnings(&self) -> Vec<Warning> {
         let (chains, dead, share) = (self.chains, self.dead, self.largest_share);
         let ess = self.effective_sample_size();
@@ -303,7 +292,7 @@ crate::num::deserialize_checked! {
 
 #[cfg(feature = "serde")]
 impl Estimate {
-    /// Refuses figures that no weights could give.
+    /// Refuses figures that no weights can give.
     fn checked(self) -> Result<Self> {
         let expected = format!("fewer than the {} chains", self.chains);
         Error::check(self.dead < self.chains, "dead", self.dead, expected)?;
@@ -331,7 +320,7 @@ impl Estimate {
 }
 
 impl fmt::Display for Estimate {
-    /// Writes it as `208.631 +- 0.021 (ESS 809 of 1000)`.
+    /// Writes the estimate as `208.631 +- 0.021 (ESS 809 of 1000)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         log_z::write_value(f, self.value(), self.standard_error())?;
         write!(f, " ({})", self.sample_size_text())
@@ -339,7 +328,7 @@ impl fmt::Display for Estimate {
 }
 
 impl Estimate {
-    /// `ESS 809 of 1000`, or `ESS 19 of 20 islands`.
+    /// Returns `ESS 809 of 1000`, or `ESS 19 of 20 islands`.
     pub(crate) fn sample_size_text(&self) -> String {
         let (ess, units) = (self.effective_sample_size(), self.units);
         let islands = if self.is_of_islands() { " islands" } else { "" };
@@ -347,11 +336,11 @@ impl Estimate {
     }
 }
 
-/// The fewest independent weights from which an error is computed.
+/// Least number of independent weights from which an error is computed.
 const FEW_UNITS: usize = 10;
 
-/// Returns the chains of each island, where a run has enough islands to compute an error from. A shorter last block
-/// counts with the island before.
+/// Returns the chains of each island, or `None` where the islands are too few to compute an error from. A shorter last
+/// block joins the island before it.
 pub(crate) fn islands(
     chains: usize,
     block_size: usize,
@@ -364,7 +353,6 @@ pub(crate) fn islands(
     (islands >= FEW_UNITS).then(|| (0..islands).map(move |i| start(i)..start(i + 1)))
 }
 
-/// Returns for each root the log of the sum of the weights of its family.
 fn family_sums(log_weights: &[f64], roots: &[usize]) -> Vec<f64> {
     let mut families = vec![f64::NEG_INFINITY; log_weights.len()];
     for (&root, &log_weight) in roots.iter().zip(log_weights) {
@@ -373,10 +361,7 @@ fn family_sums(log_weights: &[f64], roots: &[usize]) -> Vec<f64> {
     families
 }
 
-/// Returns the finite log weights.
-///
-/// # Errors
-/// Where there are none, or one is NaN or `+inf`.
+/// Returns the finite log weights. Fails where there are none, or one is NaN or `+inf`.
 fn check(log_weights: &[f64]) -> Result<Vec<f64>> {
     Error::check_not_empty("log_weights", log_weights.len())?;
     let (values, chains) = (log_weights.iter().copied(), log_weights.len());
@@ -390,7 +375,6 @@ fn check(log_weights: &[f64]) -> Result<Vec<f64>> {
     }
 }
 
-/// Mean, relative to an origin, and sample variance.
 fn mean_and_variance(values: &[f64], origin: f64) -> (f64, f64) {
     let n = values.len() as f64;
     let mean = values.iter().map(|x| x - origin).sum::<f64>() / n;

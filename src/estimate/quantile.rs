@@ -1,9 +1,8 @@
-//! Quantiles of the normal and of Student's distribution.
+//! Quantiles of the normal and Student's distribution.
 
 use std::f64::consts::FRAC_PI_2;
 
-/// The standard normal's quantile at `p` in (0, 1), to about 7 digits: PPND7 of Wichura (1988),
-/// algorithm AS 241.
+/// Returns the standard normal quantile at `p` in (0, 1), to about 7 digits: PPND7 of Wichura (1988), algorithm AS 241.
 pub(crate) fn normal(p: f64) -> f64 {
     let q = p - 0.5;
     if q.abs() <= 0.425 {
@@ -24,10 +23,8 @@ pub(crate) fn normal(p: f64) -> f64 {
     magnitude.copysign(q)
 }
 
-/// Student's quantile at `p` in (0, 1) for any real number `dof >= 1` of degrees of freedom.
-///
-/// It is exact for 1 and 2 and interpolated between them, to 3%. Above 2 it is algorithm 396 of
-/// Hill (1970), to 3 digits at least and to 6 from `dof = 5`.
+/// Returns Student's quantile at `p` in (0, 1) for any real `dof >= 1`: exact for 1 and 2, to 3% between them, and
+/// above 2 by algorithm 396 of Hill (1970), to 3 digits at least and to 6 from `dof = 5`.
 pub(crate) fn student(p: f64, dof: f64) -> f64 {
     let two_tails = 2.0 * p.min(1.0 - p);
     let magnitude = if dof > 2.0 {

@@ -1,13 +1,10 @@
-//! The Pareto shape of the largest weights: how heavy their tail is.
+//! The Pareto shape of the largest weights, which measures how heavy their tail is.
 
-/// Fewest chains whose tail is judged: five weights in the largest fifth.
+/// Least number of chains whose tail is judged: five weights in the largest fifth.
 pub(crate) const MIN_CHAINS: usize = 25;
 
-/// Pareto shape `k` of the largest `min(N/5, 3 sqrt N)` weights (Vehtari et al. 2024, sec. 3.2);
-/// `None` below [`MIN_CHAINS`] chains or where fewer than five weights stand out.
-///
-/// Weights with shape `k` have finite moments of order below `1/k`: no variance from 1/2, no mean
-/// from 1.
+/// Returns the Pareto shape `k` of the largest `min(N/5, 3 sqrt N)` weights (Vehtari et al. 2024, sec. 3.2), or `None`
+/// below [`MIN_CHAINS`] chains or where fewer than five weights stand out. Moments of order below `1/k` are finite.
 pub(crate) fn pareto_shape(log_weights: &[f64]) -> Option<f64> {
     if log_weights.len() < MIN_CHAINS {
         return None;
@@ -26,13 +23,12 @@ pub(crate) fn pareto_shape(log_weights: &[f64]) -> Option<f64> {
     (excesses.len() >= 5).then(|| shape_of_excesses(&excesses))
 }
 
-/// Posterior-mean fit of the generalised Pareto distribution to ascending excesses (Zhang and
-/// Stephens 2009), with the shape drawn towards 1/2 by ten pseudo-observations (Vehtari et al.
-/// 2024, appendix C).
+/// Returns the posterior-mean fit of the generalised Pareto distribution to ascending excesses (Zhang and Stephens
+/// 2009). Ten pseudo-observations draw the shape towards 1/2 (Vehtari et al. 2024, appendix C).
 fn shape_of_excesses(excesses: &[f64]) -> f64 {
     let n = excesses.len() as f64;
     let largest = excesses[excesses.len() - 1];
-    // Excesses of 300 orders of magnitude would overflow.
+    // Excesses over 300 orders of magnitude would overflow.
     let quartile = excesses[(n / 4.0 + 0.5) as usize - 1].max(1e-100 * largest);
     let points = 30 + n.sqrt() as usize;
     let shape = |theta: f64| excesses.iter().map(|x| (-theta * x).ln_1p()).sum::<f64>() / n;
@@ -56,7 +52,6 @@ fn shape_of_excesses(excesses: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Exact Pareto quantiles `w = u^(-k)` of shape k.
     fn quantiles(k: f64, n: usize) -> Vec<f64> {
         let quantile = |i| -k * ((i as f64 + 0.5) / n as f64).ln();
         (0..n).map(quantile).collect()

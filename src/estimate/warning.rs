@@ -1,22 +1,20 @@
-//! Reasons to doubt the result of a run or of a pilot, as values.
+//! Reasons to doubt a run or a pilot, as values.
 
 use crate::error::short;
 
-/// A reason to doubt a result or a schedule, with the figures behind it.
-///
-/// Its text says what to do about it. It implements `Error`, so that a strict program can return it as
-/// one.
+/// A reason to doubt a result or a schedule, with its figures. The text says what to do about it. It implements
+/// `Error`, so that a strict program can return it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Warning {
-    /// Too few chains for an error estimate to be trusted.
+    /// Too few chains to trust an error estimate.
     #[error("too few chains to judge the error: {chains}, run at least 100")]
     FewChains {
         /// Number of chains.
         chains: usize,
     },
-    /// Chains that lost the target's support and count as weight zero.
+    /// Chains that left the target's support and count as weight zero.
     #[error(
         "weight zero in {dead} of {chains} chains, off the target's support: choose a base \
          closer to the target, or more stages if it moves along the path"
@@ -27,8 +25,7 @@ pub enum Warning {
         /// Number of chains.
         chains: usize,
     },
-    /// Too few independent families of chains, or islands, carry the estimate of a resampled run for its
-    /// error to be trusted.
+    /// Too few independent families or islands behind a resampled run to trust its error.
     #[error(
         "the estimate of the resampled run rests on about {effective:.1} independent families of chains, too \
          few to judge the error: run at least 10 blocks, by more chains or a smaller block_size; if there are \
@@ -38,7 +35,7 @@ pub enum Warning {
         /// Effective number of families or islands.
         effective: f64,
     },
-    /// Few chains carry nearly all the weight.
+    /// A run in which few chains carry nearly all the weight.
     #[error(
         "the effective sample size is {ess:.1} of {chains} chains: the interval may miss; use more \
          stages, another base or a better mixing kernel"
@@ -49,15 +46,15 @@ pub enum Warning {
         /// Number of chains.
         chains: usize,
     },
-    /// One chain carries a large part of the weight.
+    /// A chain that carries a large part of the weight.
     #[error(
         "one chain carries {:.0}% of the weight: use more stages or more chains", 100.0 * share
     )]
     DominantWeight {
-        /// Its share of the sum of weights.
+        /// Share of the sum of weights.
         share: f64,
     },
-    /// The largest weights fall off so slowly that their mean and variance are unreliable.
+    /// A tail of large weights so heavy that mean and variance are unreliable.
     #[error(
         "the largest weights have a heavy tail (Pareto shape {k_hat:.2}): the estimate is likely too \
          low and its error understated; use more stages"
@@ -66,7 +63,7 @@ pub enum Warning {
         /// Shape of the generalised Pareto distribution fitted to the largest weights.
         k_hat: f64,
     },
-    /// One stage adds most of the variance of the log weight.
+    /// A stage that adds most of the variance of the log weight.
     #[error(
         "stage {stage} (beta = {}) adds {:.0}% of the variance of the log weight: place more stages there",
         short(*beta),
@@ -75,9 +72,9 @@ pub enum Warning {
     ConcentratedVariance {
         /// Index of the stage, 1 to K.
         stage: usize,
-        /// Inverse temperature it reaches.
+        /// Inverse temperature that the stage reaches.
         beta: f64,
-        /// Its share of the variance added by all stages.
+        /// Share of the variance added by all stages.
         share: f64,
     },
     /// A stage in which no proposal was accepted and no chain moved otherwise.
@@ -85,10 +82,10 @@ pub enum Warning {
     ZeroAcceptance {
         /// Index of the stage, 1 to K.
         stage: usize,
-        /// Inverse temperature it reaches.
+        /// Inverse temperature that the stage reaches.
         beta: f64,
     },
-    /// Moves of an unadjusted kernel whose way back is too rare to be seen: weight is missing.
+    /// Moves of an unadjusted kernel whose reverse is too rare to be seen: weight is missing.
     #[error(
         "at least {:.1}% of the mean weight is missing, which the interval does not cover: unadjusted moves \
          overshoot, as at an edge where the gradient diverges; use an adjusted kernel (MALA) or smaller \
@@ -96,25 +93,24 @@ pub enum Warning {
         100.0 * share.min(1.0)
     )]
     MissingMass {
-        /// Estimate of the share of the mean weight that is missing. Often it is too low; it counts each
-        /// stage anew, so that it may also exceed 1.
+        /// Estimated missing share of the mean weight, often too low. Each stage counts anew, so that it may exceed 1.
         share: f64,
         /// Standard error of the estimate.
         standard_error: f64,
     },
-    /// Rounding may move the estimate by an amount that its standard error does not cover.
+    /// A rounding error that may exceed the standard error.
     #[error(
         "rounding may move log Z by {rounding_error:.2e}, beside a standard error of \
          {standard_error:.2e}: take a large constant out of the log densities, or compute in double precision, as \
          with an RBM's weights in f64"
     )]
     Rounding {
-        /// The error that rounding may cause in log Z.
+        /// Error in log Z that rounding may cause.
         rounding_error: f64,
         /// Standard error of the estimate.
         standard_error: f64,
     },
-    /// A standard error asked for that the run has not reached when it ended.
+    /// A run that ended above the standard error asked for.
     #[error(
         "the standard error is {reached:.2e} and not {asked:.2e}, as was asked for: {}",
         more(*asked, *reached, *chains, *budget)
@@ -124,13 +120,12 @@ pub enum Warning {
         asked: f64,
         /// The standard error reached.
         reached: f64,
-        /// Number of chains of the run; `None` where its error is that of ladders.
+        /// Number of chains of the run; `None` where the error is that of ladders.
         chains: Option<usize>,
-        /// The budget of evaluations that would about reach it; `None` where the run is not that of
-        /// [`Rounds`](crate::adaptive::Rounds).
+        /// Budget of evaluations that would about reach it; `None` outside [`Rounds`](crate::adaptive::Rounds).
         budget: Option<u64>,
     },
-    /// States with density under the target, none under the base.
+    /// States with density under the target, but none under the base.
     #[error(
         "states that the target allows and the base excludes were met (chains: {chains}): the estimate is \
          biased; choose a base that covers the target"
@@ -139,7 +134,7 @@ pub enum Warning {
         /// Number of chains that met such a state.
         chains: usize,
     },
-    /// Chains of the run that are not there, because not all of its parts were merged.
+    /// Chains that are missing, because not all parts of the run were merged.
     #[error(
         "missing chains: {missing} of {of}, as parts of the run are missing or unfinished: the estimate is that \
          of the others"
@@ -150,13 +145,13 @@ pub enum Warning {
         /// Number of chains asked for.
         of: usize,
     },
-    /// A checkpoint that could not be written, so that the last one is older than it should be, or missing.
+    /// A checkpoint that could not be written: the last one is out of date, or missing.
     #[error("a checkpoint could not be written: {reason}")]
     CheckpointNotWritten {
-        /// The file and what was wrong.
+        /// The file and the failure.
         reason: String,
     },
-    /// Levels of the likelihood that end at the limit of their number.
+    /// Likelihood levels that ended at the limit on their number.
     #[error(
         "the levels end at the limit of {levels}, where about a share of {share:.1e} of Z, or more, may lie \
          above: allow more levels"
@@ -164,14 +159,11 @@ pub enum Warning {
     LevelsEnded {
         /// Number of levels.
         levels: usize,
-        /// The mass above, at the largest likelihood met, in proportion to the mass below.
+        /// Mass above the last level, at the largest likelihood met, relative to the mass below.
         share: f64,
     },
-    /// The forward and the reverse run of a path disagree beyond their errors.
-    ///
-    /// A forward run that lies lower has missed something. One that lies higher cannot be right in expectation
-    /// together with exact samples: then the samples are not of this target, or the reversal of the kernel
-    /// is wrong.
+    /// A gap between the forward and the reverse run beyond their errors. A lower forward run has missed something. A
+    /// higher one means samples of another target, or a wrong reversal of the kernel.
     #[error(
         "the forward run gives {forward:.3}, the reverse run {reverse:.3}: {}",
         if forward < reverse {
@@ -184,10 +176,10 @@ pub enum Warning {
     ForwardReverseGap {
         /// The forward run's estimate of log Z.
         forward: f64,
-        /// The reverse run's.
+        /// The reverse run's estimate of log Z.
         reverse: f64,
     },
-    /// So few chains of the two directions meet that the joint estimate rests on a handful.
+    /// A forward and a reverse run that meet in only a handful of chains.
     #[error(
         "the forward and the reverse run meet in about {ess:.0} chains (overlap {overlap:.3}): use more \
          stages, or more chains in both directions"
@@ -198,14 +190,14 @@ pub enum Warning {
         /// Effective sample size of the acceptances, a count.
         ess: f64,
     },
-    /// So few ladders that their differences say little about the error.
+    /// Too few ladders to judge the error by their differences.
     #[error("too few ladders to judge the error: {ladders}, run at least 8")]
     FewLadders {
         /// Number of ladders.
         ladders: usize,
     },
-    /// An RBM under which data are less likely than under its base-rate model, which knows nothing but how often each
-    /// unit is on, or than under fair coins.
+    /// Data that are less likely under an RBM than under its base-rate model, which knows only how often each unit is
+    /// on, or under fair coins.
     #[error(
         "the data are less likely under the RBM ({log_likelihood:.3} nats a row) than under its base-rate model \
          ({base_rate:.3}) or fair coins ({fair_coins:.3}): the weights may be transposed, hidden and visible biases exchanged, the data binarised \
@@ -219,7 +211,7 @@ pub enum Warning {
         /// Log likelihood under fair coins, in nats a row.
         fair_coins: f64,
     },
-    /// A lower bound on log Z above the interval: the run lies too low, or has missed mass.
+    /// A lower bound on log Z above the interval: the run lies too low or has missed mass.
     #[error(
         "log Z is at least {bound:.3} ({}), above the interval, which ends at {upper:.3}: the run lies too low, by chance if \
          by little, or else because it missed mass; start where rbm::StartSearch (--base auto of the program) finds it, or \
@@ -229,21 +221,21 @@ pub enum Warning {
     BelowBound {
         /// The lower bound.
         bound: f64,
-        /// The probability with which it holds: 1 for certain.
+        /// Probability with which it holds; 1 for certain.
         confidence: f64,
-        /// The upper end of the interval.
+        /// Upper end of the interval.
         upper: f64,
     },
-    /// No pilot of a search for a start had enough effective samples to tell what it missed.
+    /// A search for a start of which no pilot had enough effective samples.
     #[error(
         "the search for a start rests on few chains (no pilot has an effective sample size above {ess:.0}): start and run \
          may miss mass; use more stages or more chains"
     )]
     WeakSearch {
-        /// The largest effective sample size of a pilot, a count.
+        /// Largest effective sample size of a pilot, a count.
         ess: f64,
     },
-    /// Two neighbouring betas hardly ever exchange their states.
+    /// Two neighbouring betas that hardly ever exchange states.
     #[error(
         "{:.1}% of the swaps between beta = {} and {} are rejected: use more betas, or more rounds to place them",
         100.0 * rejection,
@@ -258,7 +250,7 @@ pub enum Warning {
         /// Mean probability that a swap is rejected.
         rejection: f64,
     },
-    /// Fewer than three round trips from base to target and back in each ladder, by the mean.
+    /// Fewer than three round trips from base to target and back per ladder, on average.
     #[error(
         "{round_trips} round trips between base and target in {ladders} ladders: the target's states still \
          depend on where they began; use {}more rounds or a better mixing kernel",
@@ -269,40 +261,40 @@ pub enum Warning {
         round_trips: u64,
         /// Number of ladders.
         ladders: usize,
-        /// The barrier, the sum of the rejection rates. About twice as many betas serve best.
+        /// The barrier, the sum of the rejection rates. About twice as many betas are best.
         barrier: f64,
         /// Number of betas.
         betas: usize,
     },
-    /// Few chains of a pilot carry nearly all the weight at some point of the path.
+    /// A pilot in which few chains carry nearly all the weight somewhere on the path.
     #[error(
         "the pilot's effective sample size falls to {ess:.1} of {chains} at beta = {}: \
          a schedule that relies on its weights is a guess from there on; use more pilot steps",
         short(*beta)
     )]
     PilotNearCollapse {
-        /// The lowest effective sample size along the pilot, a count.
+        /// Lowest effective sample size along the pilot, a count.
         ess: f64,
         /// Number of pilot chains.
         chains: usize,
         /// Inverse temperature where it is lowest.
         beta: f64,
     },
-    /// The chains of a pilot are so few that the variances are little more than noise.
+    /// Too few pilot chains: the variances are little more than noise.
     #[error("too few pilot chains to choose a schedule by: {chains}, use 20 or more")]
     PilotFewChains {
         /// Number of chains.
         chains: usize,
     },
-    /// The steps of a pilot are so few that it saw hardly anything of the path.
+    /// Too few pilot stages to see the path.
     #[error(
         "a pilot of {steps} steps sees too little of the path to choose a schedule by: use 100 or more"
     )]
     PilotFewSteps {
-        /// Number of steps.
+        /// Number of stages.
         steps: usize,
     },
-    /// The chains of a pilot saw no change at all at some point of the path.
+    /// A point of the path at which nothing varied over a pilot's chains.
     #[error(
         "nothing varied over the pilot's chains at stage {stage} (beta = {}): the schedule moves \
          there as fast as its floor allows; use more pilot chains",
@@ -311,10 +303,10 @@ pub enum Warning {
     PilotNothingVaries {
         /// Index of the pilot's stage; 0 is the base.
         stage: usize,
-        /// Its inverse temperature.
+        /// Inverse temperature of the stage.
         beta: f64,
     },
-    /// The cost of a segment that a pilot estimates is almost nothing or negative, and was raised to a floor.
+    /// A segment whose estimated cost is negative or almost 0, and was raised to a floor.
     #[error(
         "segment {segment} (from 0) seems to cost {cost:.2e}, and counts as 0.1% of the mean: use \
          more chains or updates at the knots"
@@ -322,10 +314,10 @@ pub enum Warning {
     PilotNegligibleCost {
         /// Index of the segment, from 0.
         segment: usize,
-        /// The estimate.
+        /// The estimated cost.
         cost: f64,
     },
-    /// Chains of a pilot that lost the target's support.
+    /// Pilot chains that left the target's support.
     #[error("in the pilot, {}", Self::DeadChains { dead: *dead, chains: *chains })]
     PilotDeadChains {
         /// Number of chains of weight zero.
@@ -333,14 +325,14 @@ pub enum Warning {
         /// Number of chains.
         chains: usize,
     },
-    /// One stage of a pilot adds most of the variance of the log weight.
+    /// A stage of a pilot that adds most of the variance of the log weight.
     #[error("in the pilot, {}", Self::ConcentratedVariance { stage: *stage, beta: *beta, share: *share })]
     PilotConcentratedVariance {
         /// Index of the pilot's stage.
         stage: usize,
-        /// Inverse temperature it reaches.
+        /// Inverse temperature that the stage reaches.
         beta: f64,
-        /// Its share of the variance added by all stages.
+        /// Share of the variance added by all stages.
         share: f64,
     },
     /// A stage of a pilot in which no proposal was accepted.
@@ -348,11 +340,10 @@ pub enum Warning {
     PilotZeroAcceptance {
         /// Index of the pilot's stage; 0 is the base.
         stage: usize,
-        /// Its inverse temperature.
+        /// Inverse temperature of the stage.
         beta: f64,
     },
-    /// Shifts of a [drift modifier](crate::drift::DriftModifier) that were too long for the schedule, and were cut to the
-    /// kernel's bound.
+    /// Shifts of a [drift modifier](crate::drift::DriftModifier) that exceeded the kernel's bound, and were cut to it.
     #[error(
         "{:.1}% of the shifts were cut at stage {stage} (beta = {}), the longest from {longest:.3}: \
          modes may be left behind, which the effective sample size does not show; use more stages",
@@ -362,11 +353,11 @@ pub enum Warning {
     ShiftsCut {
         /// Index of the stage with the largest share of cuts, 1 to K.
         stage: usize,
-        /// Inverse temperature it reaches.
+        /// Inverse temperature that the stage reaches.
         beta: f64,
-        /// Share of its chains whose shift was cut.
+        /// Share of the stage's chains whose shift was cut.
         share: f64,
-        /// The longest shift before the cut, in units of the state.
+        /// Longest shift before the cut, in units of the state.
         longest: f64,
     },
 }
@@ -378,7 +369,7 @@ fn sureness(confidence: f64) -> String {
     }
 }
 
-/// Writes the advice on the betas of a ladder, where they are fewer than twice the barrier.
+/// Returns the advice on the betas of a ladder that has fewer than twice the barrier.
 fn more_betas(barrier: f64, betas: usize) -> String {
     let wanted = (2.0 * barrier).ceil() + 1.0;
     match wanted > betas as f64 {
@@ -387,7 +378,7 @@ fn more_betas(barrier: f64, betas: usize) -> String {
     }
 }
 
-/// Writes what would reach a standard error, which falls with the square root of the number of chains or of scans.
+/// Returns advice on how to reach a standard error, which falls with the square root of the chains or scans.
 fn more(asked: f64, reached: f64, chains: Option<usize>, budget: Option<u64>) -> String {
     let times = (reached / asked).powi(2);
     let needed = times * chains.unwrap_or(1) as f64;
@@ -405,14 +396,13 @@ fn more(asked: f64, reached: f64, chains: Option<usize>, budget: Option<u64>) ->
     }
 }
 
-/// Writes a count in two digits, rounded up, and from 1e7 on as a power of ten.
+/// Formats a count in two digits, rounded up; from 1e7 on as a power of ten.
 fn short_count(count: f64) -> String {
     let unit = 10_f64.powf(count.log10().floor() - 1.0).max(1.0);
     short((count / unit).ceil() * unit)
 }
 
 impl Warning {
-    /// The warning where a standard error asked for was not reached.
     pub(crate) fn error_not_reached(
         asked: Option<f64>,
         reached: f64,
@@ -428,7 +418,6 @@ impl Warning {
         })
     }
 
-    /// The warning where a lower bound on log Z exceeds the upper end of an interval.
     pub(crate) fn below_bound(bound: f64, confidence: f64, upper: f64) -> Option<Self> {
         (bound > upper).then_some(Self::BelowBound {
             bound,
@@ -437,8 +426,8 @@ impl Warning {
         })
     }
 
-    /// The warning where rounding may move an estimate by more than a quarter of its standard error, and
-    /// by more than a millionth.
+    /// Returns the warning where rounding may move an estimate by more than a quarter of its standard error and more
+    /// than 1e-6.
     pub(crate) fn rounding(rounding_error: f64, standard_error: f64) -> Option<Self> {
         (rounding_error > 1e-6_f64.max(0.25 * standard_error)).then_some(Self::Rounding {
             rounding_error,
@@ -446,7 +435,7 @@ impl Warning {
         })
     }
 
-    /// The variant's name, as `HeavyTail`.
+    /// Returns the variant's name, as `HeavyTail`.
     pub fn name(&self) -> String {
         let text = format!("{self:?}");
         let end = text.find(|c: char| !c.is_alphanumeric());

@@ -13,32 +13,30 @@ use crate::{Error, Result};
 
 /// Chains that pass the schedule together: states, random streams and log weights.
 ///
-/// A chain is *active* if it takes part in the move at hand and still carries weight. Kernels move
-/// and weigh the active chains and leave the others as they are.
+/// A chain is *active* if it takes part in the current move and still carries weight. Kernels touch only these.
 #[derive(Debug, Clone)]
 pub struct Block<S> {
     first_chain: usize,
     pub(super) states: Vec<S>,
     pub(super) rngs: Vec<StreamRng>,
-    /// Random bits for kernels that move all chains at once; made on first use.
+    /// Random bits for kernels that move all chains at once; created on first use.
     pub(super) lanes: Option<Lanes>,
     pub(super) log_weights: Vec<f64>,
-    /// The log weights before the last stage.
     previous_log_weights: Vec<f64>,
     log_ratios: Vec<f64>,
     missed: Vec<f64>,
     pub(super) decisions: Decisions,
-    /// Which chains take part in the move at hand.
+    /// Whether each chain takes part in the current move.
     mask: Vec<bool>,
-    /// The chain that is being moved, which a panic leaves here.
+    /// The chain that is being moved; a panic leaves it set.
     at_hand: Option<usize>,
 }
 
 impl<S> Block<S> {
-    /// Chains of weight 1, each with its stream. `first_chain` is the index of the first one in its run.
+    /// Creates chains of weight 1, one stream per state. `first_chain` is the index of the first one in its run.
     ///
     /// # Panics
-    /// Where there are not as many streams as states.
+    /// If the numbers of states and streams differ.
     pub fn new(first_chain: usize, states: Vec<S>, rngs: Vec<StreamRng>) -> Self {
         assert_eq!(states.len(), rngs.len(), "a stream for each chain");
         let chains = states.len();
@@ -57,108 +55,104 @@ impl<S> Block<S> {
         }
     }
 
-    /// Number of chains.
+    /// Returns the number of chains.
     pub fn len(&self) -> usize {
         self.states.len()
     }
 
-    /// Whether there is no chain.
+    /// Returns whether the block has no chains.
     pub fn is_empty(&self) -> bool {
         self.states.is_empty()
     }
 
-    /// Index in the run of the block's first chain.
+    /// Returns the index of the block's first chain in its run.
     pub fn first_chain(&self) -> usize {
         self.first_chain
     }
 
-    /// The states.
+    /// Returns the states.
     pub fn states(&self) -> &[S] {
         &self.states
     }
 
-    /// The log weights `log w_k`; `-inf` for a chain that fell off the support.
+    /// Returns the log weights `log w_k`; `-inf` for a chain that fell off the support.
     pub fn log_weights(&self) -> &[f64] {
         &self.log_weights
     }
 
-    /// `log w_{k-1}`, the log weights before the last stage of a
+    /// Returns `log w_{k-1}`, the log weights before the last stage of a
     /// [`Population`](crate::population::Population).
     ///
-    /// With [`log_ratios`](Self::log_ratios) they weigh the states that the stage moved on:
-    /// `(x_{k-1}, w_{k-1})` targets `p_{k-1}`, and `(x_{k-1}, w_{k-1} f_k / f_{k-1})` targets `p_k`.
-    /// The latter weight is `w_k` for an invariant kernel only: a correction belongs to the state
-    /// reached, `(x_k, w_k)`.
+    /// `(x_{k-1}, w_{k-1})` targets `p_{k-1}`. With the [`log_ratios`](Self::log_ratios),
+    /// `(x_{k-1}, w_{k-1} f_k / f_{k-1})` targets `p_k`; this weight is `w_k` only if the kernel is invariant.
     pub fn previous_log_weights(&self) -> &[f64] {
         &self.previous_log_weights
     }
 
-    /// `log f_k(x_{k-1}) - log f_{k-1}(x_{k-1})` of the last stage, for each chain that was alive
-    /// before it; 0 for the others.
+    /// Returns `log f_k(x_{k-1}) - log f_{k-1}(x_{k-1})` of the last stage for each chain; 0 if it had no weight.
     pub fn log_ratios(&self) -> &[f64] {
         &self.log_ratios
     }
 
-    /// For each chain what the moves of the last stage [missed](super::Step::missed).
+    /// Returns the [missed](super::Step::missed) weight of each chain in the last stage.
     pub(crate) fn missed(&self) -> &[f64] {
         &self.missed
     }
 
-    /// All accept-reject decisions so far.
+    /// Returns the counts of all accept-reject decisions so far.
     pub fn decisions(&self) -> Decisions {
         self.decisions
     }
 
-    /// Whether the chain still carries weight.
+    /// Returns whether the chain still carries weight.
     pub fn is_alive(&self, chain: usize) -> bool {
         self.log_weights[chain] > f64::NEG_INFINITY
     }
 
-    /// The indices of the chains that still carry weight.
+    /// Returns the indices of the chains that still carry weight.
     pub fn alive(&self) -> impl Iterator<Item = usize> + Clone {
         (0..self.len()).filter(|&chain| self.is_alive(chain))
     }
 
-    /// Whether the chain is to be moved: it takes part, and it still carries weight.
+    /// Returns whether the chain takes part in the current move and still carries weight.
     pub fn is_active(&self, chain: usize) -> bool {
         self.mask[chain] && self.is_alive(chain)
     }
 
-    /// The next active chains that are neighbours, from this index on; `None` where there are no more.
+    /// Returns the next run of neighbouring active chains at or after `from`; `None` if no active chain is left.
     pub(crate) fn active_run(&self, from: usize) -> Option<Range<usize>> {
         next_run(from..self.len(), |chain| self.is_active(chain))
     }
 
-    /// For each chain whether it takes part in the move at hand, alive or not.
     pub(crate) fn mask(&self) -> &[bool] {
         &self.mask
     }
 
-    /// State and stream of one chain.
+    /// Returns state and stream of one chain.
     pub fn chain_mut(&mut self, chain: usize) -> (&mut S, &mut StreamRng) {
         (&mut self.states[chain], &mut self.rngs[chain])
     }
 
-    /// All states and streams, for a kernel that moves the block as a whole.
+    /// Returns all states and streams, for a kernel that moves the block as a whole.
     pub fn chains_mut(&mut self) -> (&mut [S], &mut [StreamRng]) {
         (&mut self.states, &mut self.rngs)
     }
 
-    /// All states, and the block's own random bits: generators seeded, on first use, by the stream
-    /// of its first chain. `None` where there are no chains.
+    /// Returns the states and the block's random bits, seeded on first use by its first stream; `None` without
+    /// chains.
     pub(crate) fn lanes_mut(&mut self) -> Option<(&mut [S], &mut Lanes)> {
         let first = self.rngs.first_mut()?;
         let lanes = self.lanes.get_or_insert_with(|| Lanes::from_rng(first));
         Some((&mut self.states, lanes))
     }
 
-    /// Lets `work` see only those chains that take part already and for which `keep` is true.
+    /// Runs `work` on the block with only those chains active for which `keep` is true, within the present mask.
     ///
     /// # Errors
-    /// Those of `work`. The other chains take part again whatever it returned.
+    /// The errors of `work`. The mask is restored in any case.
     ///
     /// # Panics
-    /// Where `keep` does not have an entry for each chain.
+    /// If `keep` does not have one entry per chain.
     pub fn masked(
         &mut self,
         keep: &mut Vec<bool>,
@@ -174,10 +168,10 @@ impl<S> Block<S> {
         result
     }
 
-    /// Moves the active chains one after another, and adds each one's increment to its log weight.
+    /// Moves the active chains one after another, and adds each increment to the chain's log weight.
     ///
     /// # Errors
-    /// As [`add`](Self::add).
+    /// See [`add`](Self::add).
     #[inline]
     pub fn for_each<M: Intermediate>(
         &mut self,
@@ -196,10 +190,10 @@ impl<S> Block<S> {
         Ok(())
     }
 
-    /// Weighs the active chains by the path's log ratio and does not move them.
+    /// Adds the path's log ratio to the log weights of the active chains, without a move.
     ///
     /// # Errors
-    /// As [`add`](Self::add).
+    /// See [`add`](Self::add).
     pub fn weigh<M: Intermediate<State = S>>(&mut self, stage: Stage<'_, M>) -> Result<()> {
         self.for_each(stage, |_, state, _| {
             let log_ratio = NonFinite::check_log_density("log ratio", stage.log_ratio(state))?;
@@ -211,8 +205,8 @@ impl<S> Block<S> {
     /// [rest](Stage::is_at_rest) the log ratio of the last stage is kept.
     ///
     /// # Errors
-    /// [`Error::NonFinite`](crate::Error::NonFinite) with chain, stage and beta, where the kernel met one or the
-    /// increment is NaN or `+inf`.
+    /// [`Error::NonFinite`](crate::Error::NonFinite) with chain, stage and beta, if `increment` is an error, NaN or
+    /// `+inf`.
     #[inline]
     pub fn add<M: Intermediate>(
         &mut self,
@@ -241,42 +235,40 @@ impl<S> Block<S> {
         error.at(self.first_chain + chain, stage.index, stage.beta)
     }
 
-    /// Indices in the run of the chain that is being moved, or of all where none is moved by itself.
+    /// Returns the index in the run of the chain being moved, or all indices of the block if chains move together.
     pub(crate) fn chains_at_hand(&self) -> Range<usize> {
         let chains = self.at_hand.map_or(0..self.len(), |chain| chain..chain + 1);
         self.first_chain + chains.start..self.first_chain + chains.end
     }
 
-    /// Keeps the log weights before a stage, and forgets the log ratios of the one before.
+    /// Saves the log weights before a stage, and clears the log ratios and missed weights of the stage before.
     pub(crate) fn begin_stage(&mut self) {
         self.previous_log_weights.copy_from_slice(&self.log_weights);
         self.log_ratios.fill(0.0);
         self.missed.fill(0.0);
     }
 
-    /// Gives all chains their mean weight.
+    /// Sets all weights to their mean.
     pub(crate) fn level_weights(&mut self) {
         self.level_weights_to(log_mean_exp(&self.log_weights));
     }
 
-    /// Gives all chains this log weight.
     pub(crate) fn level_weights_to(&mut self, log_weight: f64) {
         self.log_weights.fill(log_weight);
     }
 
-    /// Gives the chains other states and the weight 1. The streams are kept.
+    /// Replaces the states and sets the weights to 1. The streams stay.
     pub(crate) fn replace_states(&mut self, states: Vec<S>) {
         assert_eq!(states.len(), self.len(), "a state for each chain");
         self.states = states;
         self.log_weights.fill(0.0);
     }
 
-    /// Takes states and log weights out, of a block that is done.
     pub(crate) fn take_states_and_log_weights(&mut self) -> (Vec<S>, Vec<f64>) {
         (take(&mut self.states), take(&mut self.log_weights))
     }
 
-    /// A copy on which to try a move: the active chains have the weight 1 in it, and the others are dead.
+    /// Returns a copy on which to try a move: active chains have weight 1, the others weight 0.
     pub(crate) fn trial(&self) -> Self
     where
         S: Clone,
@@ -289,21 +281,19 @@ impl<S> Block<S> {
         trial
     }
 
-    /// Takes over the random streams of a [trial](Self::trial), which has drawn from them.
+    /// Takes back the random streams of a [trial](Self::trial), which has drawn from them.
     pub(crate) fn take_streams(&mut self, trial: &mut Self) {
         std::mem::swap(&mut self.rngs, &mut trial.rngs);
         std::mem::swap(&mut self.lanes, &mut trial.lanes);
     }
 }
 
-/// The parts of a block between two stages. Log ratios, the log weights before the last stage and what its moves missed
-/// belong to that stage alone, and are not kept.
+/// The parts of a block that are saved between two stages: states, streams, lanes, log weights and decisions.
 #[cfg(feature = "checkpoint")]
 pub(crate) type SavedBlock<S> = (Vec<S>, Vec<StreamRng>, Option<Lanes>, Vec<f64>, Decisions);
 
 #[cfg(feature = "checkpoint")]
 impl<S> Block<S> {
-    /// Returns the block in the form of a [`SavedBlock`].
     pub(crate) fn saved(&self) -> impl serde::Serialize
     where
         S: serde::Serialize,
@@ -317,10 +307,7 @@ impl<S> Block<S> {
         )
     }
 
-    /// Returns the saved block of so many chains.
-    ///
-    /// # Errors
-    /// Another number of chains; streams that stand still; a weight that is no number.
+    /// Restores a saved block whose chains have the indices `chains` in the run. Refuses damaged numbers.
     pub(crate) fn restored(chains: &Range<usize>, saved: SavedBlock<S>) -> Result<Self> {
         let (states, rngs, lanes, log_weights, decisions) = saved;
         Error::check_dimension("states", states.len(), chains.len())?;

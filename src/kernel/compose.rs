@@ -1,4 +1,4 @@
-//! Kernels made of kernels: one after another, repeated, chosen at random or when the program runs.
+//! Kernels made of kernels: a sequence, a repetition, a random mixture, or one of two chosen at run time.
 
 use std::num::NonZeroUsize;
 
@@ -10,15 +10,13 @@ use crate::kernel::{Block, NonFinite, Stage, Step};
 use crate::path::Intermediate;
 use crate::{Error, Result};
 
-/// Kernel A followed by kernel B, at the same model. Their corrections add up.
+/// Kernel A followed by kernel B at the same model. Their corrections add up.
 ///
-/// The path's log ratio counts once, with A; B makes a further move at the model reached. A chain
-/// whose weight A brought to 0 is not moved further. All chains of a block make A's move before any
-/// makes B's, so that kernels which move blocks as a whole still do. For more than two kernels nest
-/// them: `Sequence(Sequence(a, b), c)`.
+/// The path's log ratio counts once, with A. A chain whose weight A brought to 0 is not moved by B. All chains of a
+/// block make A's move before any makes B's. For more kernels nest them: `Sequence(Sequence(a, b), c)`.
 ///
 /// ```
-/// use annealed::kernel::{CoordinateGibbs, Hmc, Then};
+/// use annealed::kernel::{CoordinateGibbs, Hmc, Sequence};
 ///
 /// let kernel = Sequence(Hmc::new(0.2, 5)?, CoordinateGibbs::systematic());
 /// # Ok::<(), annealed::Error>(())
@@ -37,10 +35,8 @@ pub struct Repeat<K> {
 
 /// A random choice at each stage: kernel A with probability q, otherwise kernel B.
 ///
-/// The choice does not depend on the state, and the backward kernel makes the same one. So q cancels
-/// from the weight, and the correction is that of the chosen kernel.
-/// Each chain makes its own choice, and chains that made the same choice move together. For more than
-/// two kernels nest mixtures.
+/// Each chain chooses independently of its state, and the backward kernel makes the same choice. So q cancels, and
+/// the correction is the chosen kernel's. Chains with the same choice move together. For more kernels nest mixtures.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Mixture<A, B> {
@@ -50,10 +46,10 @@ pub struct Mixture<A, B> {
 }
 
 impl<K> Repeat<K> {
-    /// Applies the kernel `times` times.
+    /// Creates a kernel that applies `kernel` `times` times.
     ///
     /// # Errors
-    /// Where `times` is 0.
+    /// If `times` is 0.
     pub fn new(kernel: K, times: usize) -> Result<Self> {
         let times = Error::check_nonzero("times", times)?;
         Ok(Self { kernel, times })
@@ -61,10 +57,10 @@ impl<K> Repeat<K> {
 }
 
 impl<A, B> Mixture<A, B> {
-    /// Takes `first` with this probability, otherwise `second`.
+    /// Creates a kernel that takes `first` with this probability, otherwise `second`.
     ///
     /// # Errors
-    /// Where the probability lies outside of `[0, 1]`.
+    /// If `probability` lies outside of `[0, 1]`.
     pub fn new(probability: f64, first: A, second: B) -> Result<Self> {
         Error::check_fraction("probability", probability)?;
         Ok(Self {
@@ -188,7 +184,6 @@ where
     A: TransitionKernel<M>,
     B: TransitionKernel<M>,
 {
-    /// The kernels' own, and which chains take part in a move.
     type Workspace = ((A::Workspace, B::Workspace), Scratch<Vec<bool>>);
 
     fn step<R: Rng + ?Sized>(
@@ -206,7 +201,6 @@ where
         }
     }
 
-    /// Lets every active chain make its choice; then those of the first kernel move, then the others.
     fn advance(
         &self,
         stage: Stage<'_, M>,
@@ -290,8 +284,7 @@ crate::num::deserialize_checked! {
         Self::new(probability, first, second)
 }
 
-/// One of two kernels, chosen when the program runs. It moves whole blocks as that kernel does. Three are an `Either`
-/// within an `Either`.
+/// One of two kernels, chosen at run time, which moves whole blocks. For three kernels nest an `Either` in another.
 ///
 /// ```
 /// use annealed::kernel::Either;
@@ -312,7 +305,7 @@ crate::num::deserialize_checked! {
 pub enum Either<A, B> {
     /// The first kernel.
     First(A),
-    /// The second one.
+    /// The second kernel.
     Second(B),
 }
 
@@ -374,7 +367,6 @@ where
 
 impl<M: Intermediate, A: Invariant<M>, B: Invariant<M>> Invariant<M> for Either<A, B> {}
 
-/// The reversal of the kernel that was chosen.
 impl<M: Intermediate, A: Reversal<M>, B: Reversal<M>> Reversal<M> for Either<A, B> {
     type Reversed<'k>
         = Either<A::Reversed<'k>, B::Reversed<'k>>

@@ -7,15 +7,11 @@ use crate::kernel::{Invariant, NonFinite, Reversal, Stage, Step, TransitionKerne
 use crate::model::{FullConditionals, Sampleable};
 use crate::path::Intermediate;
 
-/// Coordinate Gibbs (a heat bath). A step draws n times a single coordinate from its conditional
-/// given the others, n being the number of coordinates.
+/// Coordinate Gibbs (a heat bath). For n coordinates a step makes n draws, each of one coordinate given the others.
 ///
-/// Each draw leaves `p_k` invariant, and so does the step, with correction 0. A systematic sweep
-/// is not reversible: its [reversal](Reversal) visits the coordinates in the opposite order. The weight
-/// of an annealed run needs only the invariance, since the backward kernel is the reversal by definition.
-///
-/// Every model of the path must have full conditionals. Of this crate's paths `GaussianPath`, `MomentPath`
-/// and splines of these do.
+/// The kernel leaves `p_k` invariant, with correction 0. A systematic sweep is not reversible: its
+/// [reversal](Reversal) visits the coordinates in the opposite order. Every model of the path must have full
+/// conditionals, as in `GaussianPath`, `MomentPath` and splines of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CoordinateGibbs {
@@ -31,21 +27,21 @@ enum Scan {
 }
 
 impl CoordinateGibbs {
-    /// Visits the coordinates 0 to n - 1 in order.
+    /// Creates a sweep through the coordinates 0 to n - 1 in order.
     pub const fn systematic() -> Self {
         Self {
             scan: Scan::Systematic,
         }
     }
 
-    /// Visits the coordinates n - 1 to 0 in order: the reversal of a [systematic](Self::systematic) sweep.
+    /// Creates a sweep from coordinate n - 1 to 0, the reversal of a [systematic](Self::systematic) sweep.
     pub const fn reversed() -> Self {
         Self {
             scan: Scan::Reversed,
         }
     }
 
-    /// Visits n coordinates chosen uniformly, with replacement; reversible.
+    /// Creates a scan of n coordinates chosen uniformly with replacement; it is reversible.
     pub const fn random_scan() -> Self {
         Self { scan: Scan::Random }
     }
@@ -89,11 +85,10 @@ impl<M: FullConditionals + Intermediate> Reversal<M> for CoordinateGibbs {
     }
 }
 
-/// Replaces the state by an exact sample of `p_k`, which is the best that any kernel can do. It needs
-/// a path all of whose models can be sampled. Its correction is 0.
+/// A kernel that draws an exact sample of `p_k`, with correction 0. It needs a path whose models can all be sampled.
 ///
-/// With perfect transitions the log weight is a sum of independent terms. Most theory on schedules
-/// assumes this (Grosse, Maddison and Salakhutdinov 2013, section 3).
+/// The log weight is then a sum of independent terms, as most theory on schedules assumes (Grosse, Maddison and
+/// Salakhutdinov 2013, section 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PerfectTransitions;

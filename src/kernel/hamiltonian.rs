@@ -1,4 +1,4 @@
-//! Hamiltonian Monte Carlo, with fresh momenta at each step or with momenta that persist.
+//! Hamiltonian Monte Carlo, with fresh or persistent momenta.
 
 use std::ops::Range;
 
@@ -18,22 +18,18 @@ use crate::path::Intermediate;
 use crate::random::StandardNormal;
 use crate::{Error, Result};
 
-/// Hamiltonian Monte Carlo. A step draws a momentum `p ~ N(0, I)`, makes L leapfrog steps of size
-/// `eps` from (x, p) to (x', p'), and accepts x' with probability `min(1, exp(H(x, p) - H(x', p')))`,
-/// where `H(x, p) = -log f_k(x) + |p|^2 / 2`.
+/// Hamiltonian Monte Carlo. A step draws a momentum `p ~ N(0, I)`, makes `leapfrog_steps` steps of size `eps` from
+/// (x, p) to (x', p'), and accepts x' with probability `min(1, exp(H(x, p) - H(x', p')))`, where
+/// `H(x, p) = -log f_k(x) + |p|^2 / 2`. `eps` has the units of the state. The kernel leaves `p_k` invariant and is
+/// its own reversal, so its correction is 0.
 ///
-/// `eps` has the units of the state (mass 1). The kernel leaves `p_k` invariant and is its own
-/// reversal: its correction is 0.
+/// With a [`Preconditioner`](Tunable::preconditioned) L a step moves x by `eps L p` and p by
+/// `eps L^T grad log f_k(x)`; the mass matrix is `(L L^T)^{-1}`. [`Rounds`](crate::adaptive::Rounds) and
+/// [`AdaptiveSmc::first_pass`](crate::adaptive::AdaptiveSmc::first_pass) find L and the step size.
 ///
-/// With a [`Preconditioner`](Tunable::preconditioned) L the momentum is `N(0, I)` in the coordinates
-/// `y = L^{-1} x`: a step moves x by `eps L p` and p by `eps L^T grad log f_k(x)`. The mass matrix is
-/// then `(L L^T)^{-1}`. [`Rounds`](crate::adaptive::Rounds) and
-/// [`AdaptiveSmc::first_pass`](crate::adaptive::AdaptiveSmc::first_pass) find it together with the step size.
-///
-/// Off the support the gradient counts as 0. A trajectory that ends off the support is refused; one that leads from
-/// there onto the support is accepted. One that diverges until a position overflows is refused, and so is one at
-/// whose next point the model is not finite when its energy H has risen by more than 1,000, the threshold of Stan.
-/// At other points a NaN of the model is an error.
+/// A trajectory is refused if it ends off the support or overflows. It is also refused if its energy H has risen by
+/// more than 1,000, as in Stan, and the model is not finite at the next point. Elsewhere a NaN of the model is an
+/// error. From off the support any end on the support is accepted. The gradient counts as 0 there.
 ///
 /// Source: Neal (2011).
 #[derive(Debug, Clone, PartialEq)]
@@ -42,8 +38,7 @@ pub struct Hmc {
     leapfrog: Leapfrog,
 }
 
-/// Hamiltonian Monte Carlo whose momenta persist from stage to stage (Hamiltonian annealed
-/// importance sampling).
+/// Hamiltonian Monte Carlo with momenta that persist from stage to stage (Hamiltonian annealed importance sampling).
 ///
 /// Each chain keeps its momentum p, drawn from `N(0, I)` at its first step. A step
 /// 1. refreshes it in part, `p <- sqrt(1 - gamma) p + sqrt(gamma) n`, n standard normal;
@@ -51,20 +46,14 @@ pub struct Hmc {
 ///    `min(1, exp(H(x, p) - H(x', p')))`;
 /// 3. goes on from `(x', p')` if accepted and from `(x, -p)` if not.
 ///
-/// Each part leaves `p_k(x) N(p; 0, I)` invariant: the first is an autoregression, the other two are a Metropolis
-/// test of the involution "integrate, then negate p", followed by a negation. The step as a whole is not
-/// reversible; with its reversal as backward kernel its correction is 0.
+/// The kernel leaves `p_k(x) N(p; 0, I)` invariant, but is not reversible. Its backward kernel is its reversal, so
+/// its correction is 0. The momentum cancels from the log ratio of a run.
 ///
-/// The annealed run takes place on the pairs (x, p), along the densities `f_k(x) N(p; 0, I)`, whose
-/// normalising constants are the `Z_k`. Their momentum part is the same at every stage, so that it
-/// cancels from the path's log ratio, which stays `log f_k(x) - log f_{k-1}(x)`.
+/// With a [`Preconditioner`](Tunable::preconditioned) the momentum belongs to its coordinates. A refusal turns the
+/// chain back, so use smaller steps than for [`Hmc`], whose rules for the support and for divergence apply.
 ///
-/// With a [`Preconditioner`](Tunable::preconditioned) the momentum is that of its coordinates. A refusal makes the
-/// chain turn back, so that acceptance should be higher than for [`Hmc`]: use smaller steps. States off the support
-/// and diverging trajectories are treated as in [`Hmc`].
-///
-/// Source: Sohl-Dickstein and Culpepper, Hamiltonian annealed importance sampling for partition
-/// function estimation (2012); Horowitz (1991).
+/// Source: Sohl-Dickstein and Culpepper, Hamiltonian annealed importance sampling for partition function estimation
+/// (2012); Horowitz (1991).
 #[doc(alias = "HAIS")]
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -74,10 +63,10 @@ pub struct PersistentHmc {
 }
 
 impl Hmc {
-    /// Makes a kernel of `leapfrog_steps` steps of size `step_size`, which is a number or a [`StepSize`].
+    /// Creates a kernel with `leapfrog_steps` steps of size `step_size`, a number or a [`StepSize`].
     ///
     /// # Errors
-    /// Where the number is not finite and positive, or there are no steps.
+    /// If the number is not finite and positive, or `leapfrog_steps` is 0.
     pub fn new(
         step_size: impl TryInto<StepSize, Error: Into<Error>>,
         leapfrog_steps: usize,
@@ -86,7 +75,7 @@ impl Hmc {
         Ok(Self { leapfrog })
     }
 
-    /// Moves chains that are neighbours. Each has the random numbers that it has by itself.
+    /// Moves neighbouring chains together. Each uses the random numbers that it would use alone.
     fn advance_run<M: Differentiable + Intermediate>(
         &self,
         stage: Stage<'_, M>,
@@ -119,13 +108,11 @@ fn have_one_dimension(states: &[DVector<f64>]) -> bool {
 }
 
 impl PersistentHmc {
-    /// Makes a kernel of `leapfrog_steps` steps of size `step_size`, which is a number or a [`StepSize`].
-    /// `refreshment` is `gamma`, the share in (0, 1] of the momentum's variance that each step renews; 1 gives
-    /// [`Hmc`].
+    /// Creates a kernel with `leapfrog_steps` steps of size `step_size`, a number or a [`StepSize`]. `refreshment` is
+    /// `gamma` in (0, 1], the share of the momentum's variance that each step renews; 1 gives [`Hmc`].
     ///
     /// # Errors
-    /// Where the number is not finite and positive, there are no steps, or `gamma` lies outside
-    /// of (0, 1].
+    /// If the number is not finite and positive, `leapfrog_steps` is 0, or `gamma` lies outside of (0, 1].
     pub fn new(
         step_size: impl TryInto<StepSize, Error: Into<Error>>,
         leapfrog_steps: usize,
@@ -165,7 +152,6 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for Hmc {
         Ok(step)
     }
 
-    /// Chains that are neighbours are moved together where the model evaluates batches.
     fn advance(
         &self,
         stage: Stage<'_, M>,
@@ -197,11 +183,11 @@ own_reversal! { [M: Differentiable + Intermediate] Hmc, M }
 
 impl<M: Differentiable + Intermediate> Invariant<M> for Hmc {}
 
-/// The pair of position and momentum keeps its law.
+/// The law of the pair of position and momentum is invariant.
 impl<M: Differentiable + Intermediate> Invariant<M> for PersistentHmc {}
 
 impl<M: Differentiable + Intermediate> TransitionKernel<M> for PersistentHmc {
-    /// The trajectory, and each chain's momentum, of length 0 before the chain's first step.
+    /// The trajectory, and each chain's momentum, which is empty before its first step.
     type Workspace = (Scratch<Trajectory>, PerChain<DVector<f64>>);
 
     fn step<R: Rng + ?Sized>(
@@ -274,14 +260,13 @@ impl Tunable for Hmc {
         Self { leapfrog }
     }
 
-    /// Returns a quarter of a period: under a standard normal distribution the end of such a trajectory does
-    /// not depend on its start, while half a period ends at the start's mirror image.
+    /// Returns the step size of a quarter period: under a standard normal the end then does not depend on the start.
     fn longest_step_size(&self) -> f64 {
         self.leapfrog.quarter_period()
     }
 
-    /// Returns 0.8. The best in high dimension is 0.651 (Beskos et al. 2013), but in few dimensions the
-    /// acceptance falls to 0 soon beyond it, and more costs little (Betancourt, Byrne and Girolami 2014).
+    /// Returns 0.8. In high dimension 0.651 is best (Beskos et al. 2013), but more costs little and is safer in few
+    /// dimensions (Betancourt, Byrne and Girolami 2014).
     fn optimal_acceptance(&self) -> f64 {
         0.8
     }
@@ -306,12 +291,11 @@ impl Tunable for PersistentHmc {
         }
     }
 
-    /// Returns that of [`Hmc`].
     fn longest_step_size(&self) -> f64 {
         self.leapfrog.quarter_period()
     }
 
-    /// Returns 0.9: each refusal turns the chain back, so that refusals must be rare. A rule of thumb.
+    /// Returns 0.9, a rule of thumb: each refusal turns the chain back, so refusals must be rare.
     fn optimal_acceptance(&self) -> f64 {
         0.9
     }

@@ -1,4 +1,4 @@
-//! Langevin kernels: a drift along the gradient and noise, unadjusted or accepted by Metropolis.
+//! Langevin kernels: a drift along the gradient plus noise, with or without a Metropolis test.
 
 use nalgebra::DVector;
 use rand::Rng;
@@ -16,21 +16,17 @@ use crate::model::{Differentiable, check_gradient};
 use crate::path::Intermediate;
 use crate::{Error, Result};
 
-/// The Metropolis-adjusted Langevin algorithm: `x' = x + eps/2 grad log f_k(x) + sqrt(eps) Z`,
-/// accepted with probability `min(1, f_k(x') N(x; x' + eps/2 grad log f_k(x'), eps) / (f_k(x)
-/// N(x'; x + eps/2 grad log f_k(x), eps)))`.
+/// The Metropolis-adjusted Langevin algorithm: `x' = x + eps/2 grad log f_k(x) + sqrt(eps) Z`, accepted with
+/// probability
+/// `min(1, f_k(x') N(x; x' + eps/2 grad log f_k(x'), eps) / (f_k(x) N(x'; x + eps/2 grad log f_k(x), eps)))`.
 ///
-/// `eps` is the variance of the noise, so that `sqrt(eps)` has the units of the state. The
-/// kernel leaves `p_k` invariant and is its own reversal: its correction is 0.
+/// `eps` is the variance of the noise, so `sqrt(eps)` has the units of the state. The kernel leaves `p_k` invariant
+/// and is its own reversal, so its correction is 0. With a [`Preconditioner`](Tunable::preconditioned) L it moves in
+/// the coordinates `y = L^{-1} x`: `x' = x + eps/2 L L^T grad log f_k(x) + sqrt(eps) L Z`.
 ///
-/// With a [`Preconditioner`](Tunable::preconditioned) L the step is that step in the coordinates
-/// `y = L^{-1} x`: `x' = x + eps/2 L L^T grad log f_k(x) + sqrt(eps) L Z`, with the acceptance that belongs
-/// to it.
-///
-/// Off the support the gradient counts as 0. A proposal off the support, or one so far that it
-/// overflows, is refused. So is one at which the model is not finite, where a drift of more than 1,000 in energy,
-/// `|Z + sqrt(eps)/2 grad|^2 / 2 - |Z|^2 / 2`, leads to it, as for [`Hmc`](crate::kernel::Hmc). At other proposals a NaN
-/// of the model is an error. Source: Roberts and Tweedie (1996).
+/// Off the support the gradient counts as 0. A proposal off the support, or one that overflows, is refused. So is one
+/// where the model is not finite, if the drift raised the energy `|Z + sqrt(eps)/2 grad|^2 / 2 - |Z|^2 / 2` by more
+/// than 1,000; otherwise it is an error. Source: Roberts and Tweedie (1996).
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Mala {
@@ -40,25 +36,20 @@ pub struct Mala {
 
 /// Langevin steps without the accept-reject test, corrected through the weight.
 ///
-/// The proposal is that of [`Mala`], always taken, and the backward kernel is the same kernel,
-/// which does not leave `p_k` invariant. The correction is then its log Metropolis-Hastings
-/// ratio,
+/// It always takes the proposal of [`Mala`]. It is its own backward kernel and does not leave `p_k` invariant. Its
+/// correction is the log Metropolis-Hastings ratio,
 ///
 /// ```text
 /// log f_k(x') - log f_k(x) + log N(x; x' + eps/2 grad log f_k(x'), eps)
 ///                          - log N(x'; x + eps/2 grad log f_k(x), eps),
 /// ```
 ///
-/// and the weights are unbiased for any `eps`.
-///
-/// Their variance need not be finite. Steps overshoot where the gradient changes over less than a step, above all
-/// at an edge where it diverges, and part of `E[w]` then lies in moves that hardly any chain makes: with `eps = .01`
-/// on the path from the uniform law to Beta(3, 9) a fifth. The run sees where such moves start and warns
-/// ([`Warning::MissingMass`](crate::estimate::Warning::MissingMass)). Use [`Mala`] there.
+/// and the weights are unbiased for any `eps`. Their variance may be infinite where the gradient changes over less
+/// than a step, as at an edge. The run then warns ([`Warning::MissingMass`](crate::estimate::Warning::MissingMass));
+/// use [`Mala`] there.
 ///
 /// A proposal off the support of `f_k`, or one that [`Mala`] refuses whatever the density, is refused: the chain
-/// stays, with correction 0, since staying is equally likely forward and backward. Without this the weight would
-/// lose what the backward kernel puts outside, and `E[w]` would fall short of `Z_K / Z_0` on a bounded support.
+/// stays, with correction 0. Otherwise `E[w]` would be below `Z_K / Z_0` on a bounded support.
 ///
 /// Source: Barron and Luo (2007), with no drift modifier.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,7 +58,7 @@ pub struct UnadjustedLangevin {
     step_size: StepSize,
 }
 
-/// Proposal, gradients and noise, shared by the chains of a block.
+/// Proposal, gradients and noise, buffers that the chains of a block share.
 #[derive(Debug, Clone, Default)]
 pub struct Buffers {
     proposal: DVector<f64>,
@@ -76,7 +67,6 @@ pub struct Buffers {
     proposal_gradient: DVector<f64>,
 }
 
-/// The log densities that belong to a proposal from x to x'.
 struct Proposed {
     /// `log f(x)`.
     here: f64,
@@ -87,10 +77,10 @@ struct Proposed {
 }
 
 impl Mala {
-    /// Makes a kernel with noise of variance `eps`: a number or a [`StepSize`].
+    /// Creates a kernel with noise of variance `eps`: a number or a [`StepSize`].
     ///
     /// # Errors
-    /// Where the number is not finite and positive.
+    /// If the number is not finite and positive.
     pub fn new(step_size: impl TryInto<StepSize, Error: Into<Error>>) -> Result<Self> {
         let step_size = step_size.try_into().map_err(Into::into)?;
         Ok(Self {
@@ -101,10 +91,10 @@ impl Mala {
 }
 
 impl UnadjustedLangevin {
-    /// Makes a kernel with noise of variance `eps`: a number or a [`StepSize`].
+    /// Creates a kernel with noise of variance `eps`: a number or a [`StepSize`].
     ///
     /// # Errors
-    /// Where the number is not finite and positive.
+    /// If the number is not finite and positive.
     pub fn new(step_size: impl TryInto<StepSize, Error: Into<Error>>) -> Result<Self> {
         let step_size = step_size.try_into().map_err(Into::into)?;
         Ok(Self { step_size })
@@ -205,8 +195,7 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for UnadjustedLangevi
 own_reversal! { [M: Differentiable + Intermediate] UnadjustedLangevin, M }
 
 impl Buffers {
-    /// Leaves a proposal from `state` in `self.proposal`. The gradients and the noise are those in the
-    /// coordinates of the factor.
+    /// Writes a proposal from `state` to `self.proposal`, and gradients and noise in the coordinates of the factor.
     fn propose<M: Differentiable, R: Rng + ?Sized>(
         &mut self,
         model: &M,
@@ -243,16 +232,14 @@ impl Buffers {
         })
     }
 
-    /// Decides whether the drift alone explains a proposal far from where chains are. A step is a leapfrog step
-    /// of length `sqrt(eps)` with the noise for a momentum.
+    /// Returns whether the drift alone explains the proposal: a leapfrog step with the noise as momentum diverges.
     fn diverges(&self, deviation: f64) -> bool {
         let after = (&self.noise + &self.gradient * (0.5 * deviation)).norm_squared();
         diverges(0.5 * self.noise.norm_squared(), 0.5 * after)
     }
 
-    /// Returns the log ratio of the two proposal densities. With s the sum of the two gradients and z the
-    /// noise, the backward step needs the noise `-(z + sqrt(eps)/2 s)`; the difference of the two log densities
-    /// is then `-sqrt(eps)/2 s . (z + sqrt(eps)/4 s)`, free of cancellation. Overwrites s and z.
+    /// Returns the log ratio of the two proposal densities. With s the sum of the gradients and z the noise it is
+    /// `-sqrt(eps)/2 s . (z + sqrt(eps)/4 s)`, free of cancellation. Overwrites s and z.
     fn backward_over_forward(&mut self, deviation: f64) -> f64 {
         add_scaled(&mut self.gradient, 1.0, &self.proposal_gradient);
         add_scaled(&mut self.noise, 0.25 * deviation, &self.gradient);

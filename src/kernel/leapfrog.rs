@@ -13,8 +13,8 @@ use crate::model::Differentiable;
 use crate::path::Intermediate;
 use crate::{Error, Result};
 
-/// The leapfrog integrator of `H(x, p) = -log f(x) + |p|^2 / 2`, with unit mass. With a preconditioner L
-/// the momentum belongs to the coordinates `y = L^{-1} x`: `dx/dt = L p`, `dp/dt = L^T grad log f(x)`.
+/// The leapfrog integrator of `H(x, p) = -log f(x) + |p|^2 / 2`, with unit mass. With a preconditioner L the
+/// equations are `dx/dt = L p`, `dp/dt = L^T grad log f(x)`.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Leapfrog {
@@ -23,13 +23,13 @@ pub(super) struct Leapfrog {
     pub(super) preconditioner: Option<Preconditioner>,
 }
 
-/// The end of a trajectory and its gradient, shared by the chains of a block.
+/// The end of a trajectory and its gradient, a buffer that the chains of a block share.
 #[derive(Debug, Clone, Default)]
 pub struct Trajectory {
     pub(super) position: DVector<f64>,
     pub(super) momentum: DVector<f64>,
     pub(super) gradient: DVector<f64>,
-    /// `L p`, where there is a preconditioner.
+    /// `L p`, if there is a preconditioner.
     pub(super) velocity: DVector<f64>,
 }
 
@@ -47,8 +47,7 @@ impl Leapfrog {
         })
     }
 
-    /// Returns the step size with which a trajectory under a standard normal distribution lasts a quarter of a
-    /// period.
+    /// Returns the step size for trajectories of a quarter period under a standard normal distribution.
     pub(super) fn quarter_period(&self) -> f64 {
         std::f64::consts::FRAC_PI_2 / self.steps.get() as f64
     }
@@ -58,9 +57,8 @@ impl Leapfrog {
         self.steps.get().saturating_mul(2).saturating_add(3)
     }
 
-    /// Integrates from `state` and `trajectory.momentum`, leaves the end in `trajectory` and
-    /// returns `-H` at both ends, the latter `-inf` where the trajectory ends off the support, or
-    /// [diverges](`diverges`) to a point where the model is not finite.
+    /// Integrates from `state` and `trajectory.momentum` to the end in `trajectory`. Returns `-H` at both ends; the
+    /// latter is `-inf` off the support, or if it [diverges](`diverges`) to where the model is not finite.
     pub(super) fn integrate<M: Differentiable + Intermediate>(
         &self,
         stage: Stage<'_, M>,
@@ -109,7 +107,6 @@ impl Trajectory {
         self.position.copy_from(state);
     }
 
-    /// Returns the log density at the position and leaves its gradient.
     fn evaluate<M: Differentiable>(
         &mut self,
         quantity: &'static str,
@@ -119,7 +116,6 @@ impl Trajectory {
         evaluate_along(factor, quantity, model, &self.position, &mut self.gradient)
     }
 
-    /// Computes `p <- p + eps grad`.
     fn kick(&mut self, size: f64) {
         add_scaled(&mut self.momentum, size, &self.gradient);
     }

@@ -13,28 +13,24 @@ use crate::{Error, Result};
 
 /// A symmetric proposal that changes a part of a state: x' is proposed from x as often as x from x'.
 pub trait LocalProposal<S> {
-    /// The change, as the index of a spin.
+    /// The change, such as the index of a spin.
     type Change;
 
-    /// Draws a change. `beta` is where on the path the chain stands.
+    /// Draws a change. `beta` is the chain's place on the path.
     fn propose<R: Rng + ?Sized>(&self, beta: f64, state: &S, rng: &mut R) -> Self::Change;
 
-    /// Makes the change.
+    /// Applies the change to the state.
     fn apply(&self, change: &Self::Change, state: &mut S);
 }
 
 type State<M> = <M as UnnormalizedModel>::State;
 type Change<Q, M> = <Q as LocalProposal<State<M>>>::Change;
 
-/// Metropolis by differences of log density, for models that are [`LocalDensity`]: a proposal costs what the
-/// change costs, and no state is copied. At each stage it makes a number of proposals.
+/// Metropolis by differences of log density, for models that are [`LocalDensity`]. A proposal costs as much as its
+/// change, and no state is copied. For the speed see the bench `lattice`: about 23 times
+/// [`Metropolis`](super::Metropolis) with 1,024 flips on 32 x 32 spins.
 ///
-/// On an Ising lattice of 32 x 32 spins with 1,024 flips a stage it is about 23 times as fast as
-/// [`Metropolis`](super::Metropolis) on whole energies, repeated as often: 0.05 ms a stage and chain against 1.1 ms, one
-/// thread, with a sum over rows of `i8` that the compiler vectorises (bench `lattice`). The gain grows with the lattice.
-///
-/// The weight of a stage takes one evaluation of the density. The kernel leaves `p_k` invariant and is its
-/// own reversal, as [`Metropolis`](super::Metropolis).
+/// A stage takes one evaluation of the density, for the weight. The kernel is invariant and its own reversal.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -100,10 +96,10 @@ pub struct LocalMetropolis<Q> {
 }
 
 impl<Q> LocalMetropolis<Q> {
-    /// Makes `moves` proposals at each stage.
+    /// Creates a kernel that makes `moves` proposals at each stage.
     ///
     /// # Errors
-    /// Where `moves` is 0.
+    /// If `moves` is 0.
     pub fn new(proposal: Q, moves: usize) -> Result<Self> {
         let moves = Error::check_nonzero("moves", moves)?;
         Ok(Self { proposal, moves })
@@ -164,7 +160,6 @@ mod tests {
     use crate::model::{NormalizedModel, Sampleable};
     use crate::path::{AnnealingPath, GeometricPath, Stationary, TemperedPath};
 
-    /// Numbers from 0 to 4.
     struct Numbers(f64);
 
     impl UnnormalizedModel for Numbers {

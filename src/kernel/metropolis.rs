@@ -18,32 +18,29 @@ use crate::{Error, Result};
 
 /// A proposal `q(x'|x)` with `q(x'|x) = q(x|x')`.
 pub trait SymmetricProposal<S> {
-    /// Writes a proposal from `state` to `proposal`, which holds an arbitrary earlier state.
-    ///
-    /// `beta` is where on the path the chain stands, for a width that varies along it.
+    /// Writes a proposal from `state` to `proposal`, which holds an arbitrary earlier state. `beta` is the chain's
+    /// place on the path, for a width that varies along it.
     fn propose<R: Rng + ?Sized>(&self, beta: f64, state: &S, proposal: &mut S, rng: &mut R);
 
-    /// Returns the coordinates of a state, of which errors there name the largest. None unless the proposal
-    /// says otherwise.
+    /// Returns the coordinates of a state, so that errors can name the largest; `None` by default.
     fn coordinates<'s>(&self, _state: &'s S) -> Option<&'s [f64]> {
         None
     }
 
-    /// Refuses states for which the proposal is not made, those of another dimension for instance. A stage
-    /// asks before it moves a block of chains. Takes all unless the proposal says otherwise.
+    /// Refuses states that do not fit, such as those of another dimension, before a block moves. Accepts all by
+    /// default.
     ///
     /// # Errors
-    /// Such a state.
+    /// If a state does not fit.
     fn check(&self, _states: &[S]) -> Result<()> {
         Ok(())
     }
 }
 
-/// Metropolis with a symmetric proposal over any state: `x'` is accepted with probability
-/// `min(1, f(x') / f(x))`.
+/// Metropolis with a symmetric proposal over any state: `x'` is accepted with probability `min(1, f(x') / f(x))`.
 ///
-/// A proposal off the support is refused; from a state off the support any other is accepted.
-/// The kernel leaves `p_k` invariant and is its own reversal, so that its correction is 0.
+/// A proposal off the support is refused; from a state off the support any other is accepted. The kernel leaves `p_k`
+/// invariant and is its own reversal, so its correction is 0.
 ///
 /// ```
 /// use annealed::kernel::{Metropolis, SymmetricProposal};
@@ -72,8 +69,8 @@ pub trait SymmetricProposal<S> {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Metropolis<Q>(pub Q);
 
-/// `x' = x + s Z`, Z standard normal, with a scale (standard deviation) s that may depend on
-/// beta; `x' = x + s L Z` with a [`Preconditioner`] L.
+/// The proposal `x' = x + s Z`, with Z standard normal and a scale (standard deviation) s that may depend on beta.
+/// With a [`Preconditioner`] L it is `x' = x + s L Z`.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RandomWalk {
@@ -81,8 +78,7 @@ pub struct RandomWalk {
     preconditioner: Option<Preconditioner>,
 }
 
-/// Metropolis with normal proposals: isotropic ones, or those of a
-/// [`Preconditioner`](Tunable::preconditioned).
+/// Metropolis with normal proposals, isotropic or shaped by a [`Preconditioner`](Tunable::preconditioned).
 ///
 /// ```
 /// use annealed::kernel::{RandomWalkMetropolis, StepSize};
@@ -94,10 +90,10 @@ pub struct RandomWalk {
 pub type RandomWalkMetropolis = Metropolis<RandomWalk>;
 
 impl RandomWalkMetropolis {
-    /// Makes a kernel with this standard deviation of the proposal's coordinates: a number or a [`StepSize`].
+    /// Creates a kernel whose proposal has standard deviation `scale` in each coordinate: a number or a [`StepSize`].
     ///
     /// # Errors
-    /// Where the number is not finite and positive.
+    /// If the number is not finite and positive.
     pub fn new(scale: impl TryInto<StepSize, Error: Into<Error>>) -> Result<Self> {
         let scale = scale.try_into().map_err(Into::into)?;
         Ok(Self(RandomWalk {
@@ -161,8 +157,7 @@ where
         self.step_from(here, stage, state, workspace, rng)
     }
 
-    /// Weighs and moves by one evaluation of the path. Chains that are neighbours are moved together where the
-    /// model evaluates batches.
+    /// Weighs and moves with one evaluation of the path, and takes neighbouring chains together in batches.
     fn advance(
         &self,
         stage: Stage<'_, M>,
@@ -206,7 +201,7 @@ where
 }
 
 impl<Q> Metropolis<Q> {
-    /// Passes on what a model says of a state, as [`NonFinite::check_log_density`].
+    /// Checks a log density or log ratio; an error names the largest coordinate of `state`.
     #[inline(always)]
     fn check_at<S>(&self, quantity: &'static str, value: f64, state: &S) -> Result<f64, NonFinite>
     where
@@ -219,7 +214,6 @@ impl<Q> Metropolis<Q> {
         })
     }
 
-    /// Makes a step from a state of this log density.
     #[inline]
     fn step_from<M, R>(
         &self,
@@ -246,7 +240,7 @@ impl<Q> Metropolis<Q> {
         Ok(step)
     }
 
-    /// Moves chains that are neighbours. Each has the random numbers and the log densities that it has by itself.
+    /// Moves neighbouring chains together. Each uses the random numbers and log densities that it would use alone.
     fn advance_run<M>(
         &self,
         stage: Stage<'_, M>,
@@ -298,23 +292,20 @@ impl Tunable for RandomWalkMetropolis {
         })
     }
 
-    /// Returns 0.3: between .44, best in one dimension, and .234, best in many (Roberts, Gelman and Gilks
-    /// 1997); the loss either way is small.
+    /// Returns 0.3, between 0.44, best in one dimension, and 0.234, best in many (Roberts, Gelman and Gilks 1997).
     fn optimal_acceptance(&self) -> f64 {
         0.3
     }
 }
 
-/// The quantity that a [`NonFinite`] names where a proposal was evaluated.
 pub(super) const PROPOSAL: &str = "log density of the proposal";
 
-/// Makes the Metropolis test of a move from log density `here` to `there`, which include the log proposal
-/// densities where these differ. Returns whether to move, and the step that reports it.
+/// Makes the Metropolis test from log density `here` to `there`; both include the log proposal density if it is not
+/// symmetric. Returns whether to move, and the step.
 pub(super) fn decide<R: Rng + ?Sized>(here: f64, there: f64, rng: &mut R) -> (bool, Step) {
     decide_by(here, there, rng.random())
 }
 
-/// Makes the test of [`decide`] by a number that is uniform in `[0, 1)`.
 #[inline]
 pub(super) fn decide_by(here: f64, there: f64, uniform: f64) -> (bool, Step) {
     let acceptance = acceptance(here, there);
@@ -334,7 +325,7 @@ fn acceptance(here: f64, there: f64) -> f64 {
     }
 }
 
-/// Overwrites the log densities `there` with the acceptance probabilities of moves to them from `here`.
+/// Replaces the log densities `there` by the acceptance probabilities of moves to them from `here`.
 pub(super) fn acceptances(here: &[f64], there: &mut [f64]) {
     over_vectors(
         #[inline(always)]
@@ -351,8 +342,7 @@ pub(super) fn acceptances(here: &[f64], there: &mut [f64]) {
     );
 }
 
-/// Proposals of some chains, with the numbers that decide about them. A kernel that moves one chain at a time uses the
-/// first.
+/// Proposals of a run of chains, with the numbers that decide about them. A chain moved alone uses the first.
 pub struct Proposals<S> {
     states: Vec<S>,
     log_ratios: Vec<f64>,
@@ -386,7 +376,7 @@ impl<S> fmt::Debug for Proposals<S> {
 }
 
 impl<S: Clone> Proposals<S> {
-    /// Returns a place for one proposal, which holds an arbitrary earlier state.
+    /// Returns the buffer for one proposal, which holds an arbitrary earlier state.
     #[inline]
     pub(super) fn one(&mut self, state: &S) -> &mut S {
         if self.states.is_empty() {
@@ -395,8 +385,7 @@ impl<S: Clone> Proposals<S> {
         &mut self.states[0]
     }
 
-    /// Weighs chains in these states, and calls `propose` with each one's index, its place for a proposal and its place
-    /// for the number that decides; then evaluates the proposals.
+    /// Weighs chains, lets `propose` write each proposal and its uniform number, and evaluates the proposals.
     pub(super) fn make<M: Intermediate<State = S>>(
         &mut self,
         stage: Stage<'_, M>,
@@ -434,10 +423,7 @@ impl<S: Clone> Proposals<S> {
         acceptances(&self.here, &mut self.acceptances);
     }
 
-    /// Returns whether the chain at `index` accepts, its weight increment, and its proposal.
-    ///
-    /// # Errors
-    /// A number that is not finite, as `check` finds it.
+    /// Returns whether the chain at `index` accepts, its weight increment, and its proposal, unless `check` fails.
     #[inline(always)]
     pub(super) fn decide(
         &mut self,
@@ -455,7 +441,7 @@ impl<S: Clone> Proposals<S> {
     }
 }
 
-/// Swaps two values where the condition holds, without a branch, which would be mispredicted where it is random.
+/// Swaps two values if `condition` holds, without a branch that a random condition would mispredict.
 #[inline]
 #[allow(unsafe_code)]
 pub(super) fn swap_if<T>(condition: bool, a: &mut T, b: &mut T) {

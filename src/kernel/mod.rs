@@ -1,14 +1,10 @@
 //! Transition kernels: how a chain moves at a stage, and what the move adds to its log weight.
 //!
-//! [`RandomWalkMetropolis`], [`Metropolis`] and [`Slice`] need the density alone, [`LocalMetropolis`]
-//! what a change of a part does to it, [`Mala`], [`UnadjustedLangevin`] and [`Hmc`] its gradient,
-//! [`CoordinateGibbs`] the conditionals of single coordinates. [`Sequence`], [`Repeat`] and [`Mixture`] make one
-//! kernel of several, [`Either`] is one of two that is chosen when the program runs, and [`TemperedTransitions`] take a
-//! kernel across modes. A kernel of your own is one method, [`TransitionKernel::step`].
-//!
-//! A [`Stage`] holds the models at its two ends. A kernel moves a chain at a stage and reports a [`Step`], or that a number
-//! was not finite ([`NonFinite`]). A [`Block`] holds chains that pass the stages together: recorders see it, and so do
-//! kernels that move many chains at once.
+//! [`RandomWalkMetropolis`], [`Metropolis`] and [`Slice`] need the density, [`LocalMetropolis`] its change, [`Mala`],
+//! [`UnadjustedLangevin`] and [`Hmc`] its gradient, [`CoordinateGibbs`] the full conditionals. [`Sequence`],
+//! [`Repeat`], [`Mixture`] and [`Either`] combine kernels; [`TemperedTransitions`] cross between modes. Your own
+//! kernel implements [`TransitionKernel::step`]: it moves a chain at a [`Stage`] and reports a [`Step`] or
+//! [`NonFinite`]. A [`Block`] holds chains that pass the stages together.
 
 mod block;
 mod compose;
@@ -55,27 +51,24 @@ use crate::{Error, Result};
 
 /// A forward kernel `F_k(x'|x)` paired with a backward kernel `B_k(x|x')`.
 ///
-/// A kernel knows models, not paths: the same kernel moves chains at any
-/// [`Intermediate`] model, and on a plain model inside of
-/// [`Stationary`](crate::path::Stationary). An author writes [`step`](Self::step);
-/// [`advance`](Self::advance) has a default, to be overridden by a kernel that must compute weight
-/// and move together or moves a block of chains faster as a whole.
+/// A kernel moves chains at any [`Intermediate`] model, or at a plain model inside of
+/// [`Stationary`](crate::path::Stationary). Implement [`step`](Self::step). Override [`advance`](Self::advance) if
+/// the kernel computes weight and move together, or moves a whole block faster.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no kernel for the models of this path, `{M}`",
     note = "Langevin and Hamiltonian kernels need a gradient of both ends, coordinate Gibbs the full conditionals of every model of the path, block Gibbs an `RbmPath` or a `HarmoniumPath`",
     note = "amortised transitions become a kernel by `given(observation)`"
 )]
 pub trait TransitionKernel<M: Intermediate> {
-    /// The values that the kernel keeps for a block of chains from one step to the next: `()` for nothing,
-    /// [`Scratch`] for buffers, [`PerChain`] for memory that belongs to a chain.
+    /// Values that the kernel keeps for a block from one step to the next: `()` for nothing, [`Scratch`] for buffers,
+    /// [`PerChain`] for memory that belongs to a chain.
     type Workspace: Workspace;
 
-    /// Moves one chain at `stage.model` in place and reports the correction to its log weight.
-    ///
-    /// `chain` is the chain's index within its block, for kernels that keep memory of it.
+    /// Moves one chain at `stage.model` in place and reports the correction to its log weight. `chain` is its index
+    /// within the block, for kernels with memory of each chain.
     ///
     /// # Errors
-    /// A NaN or `+inf` met on the way; never a silent rejection.
+    /// If a NaN or `+inf` occurs; never a silent rejection.
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
@@ -85,8 +78,8 @@ pub trait TransitionKernel<M: Intermediate> {
         rng: &mut R,
     ) -> Result<Step, NonFinite>;
 
-    /// Takes the active chains of a block through a stage: weighs each by the path's log ratio at
-    /// its old state, then moves it. At [rest](Stage::is_at_rest) it moves them alone.
+    /// Takes the active chains of a block through a stage. Adds the path's log ratio at the old state to each log
+    /// weight, then moves the chain. At [rest](Stage::is_at_rest) it moves only.
     ///
     /// # Errors
     /// The first chain's [`Error::NonFinite`].
@@ -99,9 +92,8 @@ pub trait TransitionKernel<M: Intermediate> {
         advance_each(self, stage, block, workspace)
     }
 
-    /// Refuses a model that is wrong in what the kernel takes from it, as some states show: pilots ask before they
-    /// move chains, and do not count the few hundred evaluations that it takes. Langevin and Hamiltonian kernels
-    /// refuse a gradient that is not that of the density. Takes all unless the kernel says otherwise.
+    /// Refuses a model that is wrong at these states, such as one whose gradient is not the gradient of its density.
+    /// Pilots call it before they move chains and do not count its evaluations. Accepts every model by default.
     ///
     /// # Errors
     /// [`Error::WrongGradient`].
@@ -109,16 +101,14 @@ pub trait TransitionKernel<M: Intermediate> {
         Ok(())
     }
 
-    /// Returns the number of stages that a schedule must have for this kernel, which has parameters of its own
-    /// for each; `None` if any number will do.
+    /// Returns the number of stages that a schedule must have for this kernel; `None`, the default, for any number.
     fn stages(&self) -> Option<usize> {
         None
     }
 
-    /// Returns the number of evaluations of the density in a stage, the one for the weight included, which
-    /// budgets count. A gradient is one more, and a sweep by full conditionals is one. 1 unless the kernel says
-    /// otherwise. States have so many coordinates, as far as the base of the path
-    /// [knows](crate::model::UnnormalizedModel::state_dimension); 1 is passed where it does not.
+    /// Returns the number of density evaluations in a stage, which budgets count; 1, the weight's, by default. A
+    /// gradient counts as one evaluation; draws from full conditionals count none. `dimension` is the base's
+    /// [state dimension](crate::model::UnnormalizedModel::state_dimension), or 1 where the base does not know it.
     fn evaluations(&self, _dimension: usize) -> usize {
         1
     }
@@ -160,7 +150,6 @@ impl<M: Intermediate, K: TransitionKernel<M>> TransitionKernel<M> for &K {
     }
 }
 
-/// Weighs and moves one active chain of a block after another.
 pub(crate) fn advance_each<M, K>(
     kernel: &K,
     stage: Stage<'_, M>,
@@ -178,8 +167,7 @@ where
     })
 }
 
-/// Refuses a schedule of another number of stages than the kernel demands. `argument` says whose
-/// steps they are.
+/// Refuses a schedule whose number of stages is not the `demanded` one. `argument` names the schedule in the error.
 pub(crate) fn check_stages(
     argument: &'static str,
     demanded: Option<usize>,
@@ -193,7 +181,7 @@ pub(crate) fn check_stages(
     Error::check(steps == stages, argument, steps, expected)
 }
 
-/// Refuses a kernel that demands a number of stages where their number is yet to be found.
+/// Refuses a kernel that demands a number of stages, for methods that find the schedule themselves.
 pub(crate) fn refuse_stages(demanded: Option<usize>) -> Result<()> {
     let found = format!("one with parameters for {} stages", demanded.unwrap_or(0));
     let expected = "one that takes any number of stages";

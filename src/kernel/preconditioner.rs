@@ -1,4 +1,4 @@
-//! Linear maps by which proposals are shaped.
+//! Linear maps that shape proposals.
 
 use std::sync::Arc;
 
@@ -8,17 +8,14 @@ use crate::model::{Factorization, SquareMatrix, check_symmetric};
 use crate::num::add_scaled;
 use crate::{Error, Result};
 
-/// A linear map `L(beta)` by which proposals are shaped. With `Sigma = L L^T` the covariance of the target
-/// at beta, a kernel moves in the coordinates `y = L^{-1} x`, in which the target has covariance I.
+/// A linear map `L(beta)` that shapes proposals. If `L L^T` is the covariance of the target at beta, the target has
+/// covariance I in the coordinates `y = L^{-1} x` in which the kernel moves.
 ///
-/// A kernel takes it by [`Tunable::preconditioned`](crate::kernel::Tunable::preconditioned). Its step size
-/// then counts in the coordinates y. Whatever L is, the kernel leaves its model invariant: a poor
-/// estimate of the covariance costs acceptance, never a bias.
+/// [`Tunable::preconditioned`](crate::kernel::Tunable::preconditioned) gives it to a kernel, whose step size then
+/// counts in the coordinates y. The kernel is invariant for any L: a poor one costs acceptance, never a bias.
 ///
-/// L is constant between betas: where it has [knots](Self::knots), the nearest one holds, and the lower of
-/// two equally near. Where the scale changes along the path, let there be so many knots that it changes by a
-/// fifth from one to the next: a step that is a little too long may be accepted never.
-/// [`Rounds`](crate::adaptive::Rounds) makes them so.
+/// L(beta) is L at the nearest of the [knots](Self::knots), the lower one if two are equally near. Place knots so
+/// that the scale changes by at most a fifth from one to the next, as [`Rounds`](crate::adaptive::Rounds) does.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -35,7 +32,7 @@ use crate::{Error, Result};
 /// Source: Roberts and Stramer (2002) for Langevin steps; Neal (2011), section 4.1, for Hamiltonian ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Preconditioner {
-    /// At least one, of increasing beta and one dimension.
+    /// At least one, with increasing betas and one dimension.
     knots: Vec<Knot>,
 }
 
@@ -50,11 +47,10 @@ struct Knot {
 pub(super) struct Factor(Arc<SquareMatrix>);
 
 impl Preconditioner {
-    /// Makes the Cholesky factor of a covariance, at every beta. A product costs d^2 operations, or d where the
-    /// covariance is diagonal.
+    /// Creates the Cholesky factor of a covariance, at every beta. A product takes d^2 operations, d if diagonal.
     ///
     /// # Errors
-    /// A matrix that is not square, finite, symmetric and positive definite, or has no rows.
+    /// If the matrix is empty, or not square, finite, symmetric and positive definite.
     pub fn covariance(covariance: &DMatrix<f64>) -> Result<Self> {
         let argument = "covariance";
         Error::check_not_empty(argument, covariance.nrows())?;
@@ -63,20 +59,18 @@ impl Preconditioner {
         Factor::new(argument, factor).map(Self::constant)
     }
 
-    /// Makes the diagonal matrix of the coordinates' standard deviations, at every beta.
+    /// Creates the diagonal matrix of the coordinates' standard deviations, at every beta.
     ///
     /// # Errors
-    /// No deviations; one that is not finite and positive.
+    /// If there are none, or one is not finite and positive.
     pub fn deviations(deviations: DVector<f64>) -> Result<Self> {
         Factor::new("deviations", SquareMatrix::Diagonal(deviations)).map(Self::constant)
     }
 
-    /// Makes it of pairs `(beta, preconditioner)`. The map at a knot is that which its preconditioner has at
-    /// that beta.
+    /// Creates a map from pairs `(beta, preconditioner)`. At a knot it equals the knot's preconditioner at that beta.
     ///
     /// # Errors
-    /// Where there is no knot, the betas do not increase strictly within `[0, 1]`, or the dimensions
-    /// differ.
+    /// If there is no knot, the betas do not increase strictly within `[0, 1]`, or the dimensions differ.
     pub fn knots(knots: impl IntoIterator<Item = (f64, Preconditioner)>) -> Result<Self> {
         let factor = |(beta, at): (f64, Preconditioner)| Ok((beta, at.at(beta).clone()));
         Self::of_factors(knots.into_iter().map(factor))
@@ -110,7 +104,6 @@ impl Preconditioner {
         self.knots[0].factor.dimension()
     }
 
-    /// Returns the factor of the nearest knot.
     pub(super) fn at(&self, beta: f64) -> &Factor {
         let next = self.knots.partition_point(|knot| knot.beta <= beta);
         let nearest = match (next.checked_sub(1), self.knots.get(next)) {
@@ -124,7 +117,7 @@ impl Preconditioner {
         &self.knots[nearest].factor
     }
 
-    /// Refuses states of another dimension than the preconditioner has, where there is one.
+    /// Refuses states whose dimension is not the preconditioner's, if there is one.
     pub(super) fn check(preconditioner: Option<&Self>, states: &[DVector<f64>]) -> Result<()> {
         let Some(preconditioner) = preconditioner else {
             return Ok(());
@@ -140,7 +133,7 @@ impl Preconditioner {
 
 impl Factor {
     /// # Errors
-    /// A matrix without rows, not lower triangular, not finite, or with a diagonal not positive.
+    /// If the matrix has no rows, is not lower triangular and finite, or has a diagonal that is not positive.
     fn new(argument: &'static str, factor: SquareMatrix) -> Result<Self> {
         let diagonal = match &factor {
             SquareMatrix::Diagonal(diagonal) => diagonal.clone(),
@@ -168,15 +161,12 @@ impl Factor {
         }
     }
 
-    /// Computes `y <- L y`.
-    ///
-    /// # Panics
-    /// Where the dimensions differ.
+    /// Computes `y <- L y`; panics if the dimensions differ.
     pub(super) fn times(&self, y: &mut DVector<f64>) {
         self.demand_dimension(y);
         match &*self.0 {
             SquareMatrix::Diagonal(diagonal) => y.component_mul_assign(diagonal),
-            // The last column first: a column adds to entries below its own, which are done.
+            // The last column first: a column adds only to entries below its own, which are done.
             SquareMatrix::Dense(matrix) => {
                 for j in (0..y.len()).rev() {
                     let (diagonal, below) = column_below(matrix, j);
@@ -188,10 +178,7 @@ impl Factor {
         }
     }
 
-    /// Computes `y <- L^T y`.
-    ///
-    /// # Panics
-    /// Where the dimensions differ.
+    /// Computes `y <- L^T y`; panics if the dimensions differ.
     pub(super) fn transpose_times(&self, y: &mut DVector<f64>) {
         self.demand_dimension(y);
         match &*self.0 {
@@ -205,7 +192,7 @@ impl Factor {
         }
     }
 
-    /// Returns the factor as one matrix: a diagonal factor is a column.
+    /// Returns the factor as a matrix; a diagonal factor becomes a column.
     #[cfg(feature = "serde")]
     fn to_matrix(&self) -> DMatrix<f64> {
         match &*self.0 {
@@ -234,7 +221,7 @@ impl Factor {
     }
 }
 
-/// Returns a column of a lower triangular matrix from its diagonal on.
+/// Returns the diagonal entry and the entries below it, of column `j` of a lower triangular matrix.
 fn column_below(matrix: &DMatrix<f64>, j: usize) -> (f64, &[f64]) {
     let rows = matrix.nrows();
     let column = &matrix.as_slice()[j * rows + j..(j + 1) * rows];

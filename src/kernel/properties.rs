@@ -1,15 +1,13 @@
-//! Properties of kernels: those that leave a model invariant, that are read backward, and that can be tuned.
+//! Properties of kernels: invariant, reversible along the path, tunable.
 
 use super::{Preconditioner, StepSize, TransitionKernel};
 use crate::path::Intermediate;
 
-/// Says that a kernel leaves `p_k` invariant: a chain distributed as `p_k` is so after a move, and every
-/// correction is 0.
+/// A kernel that leaves `p_k` invariant: a chain distributed as `p_k` stays so, and every correction is 0.
 ///
-/// Methods that move a chain several times at one model need it: waste-free sequential Monte Carlo, tempering
-/// and tempered transitions. Annealed runs do not, since a correction keeps their weights unbiased. Nothing
-/// can tell a kernel that says so wrongly: check yours by [`testing::unbiasedness`](crate::testing::unbiasedness)
-/// at a few stages. A kernel of yours says so by
+/// Waste-free sequential Monte Carlo, tempering and tempered transitions need it; annealed runs do not. Nothing
+/// checks the claim: test your kernel by [`testing::unbiasedness`](crate::testing::unbiasedness) at a few stages,
+/// then write
 ///
 /// ```
 /// # use annealed::kernel::{NonFinite, Stage, Step};
@@ -36,14 +34,12 @@ pub trait Invariant<M: Intermediate>: TransitionKernel<M> {}
 
 impl<M: Intermediate, K: Invariant<M>> Invariant<M> for &K {}
 
-/// A kernel that hands out its reversal, with which a run reads the path backward
-/// ([`Ais::reverse`](crate::ais::Ais::reverse)).
+/// A kernel with a known reversal, to read the path backward ([`Ais::reverse`](crate::ais::Ais::reverse)).
 ///
-/// The reversal of a kernel `F_k(x'|x)` with backward kernel `B_k(x|x')` moves by `B_k`, and `F_k` is its
-/// backward kernel. For a kernel that leaves `p_k` invariant it is the time reversal,
-/// `B_k(x|x') = p_k(x) F_k(x'|x) / p_k(x')`. A Metropolis kernel is its own reversal; that of a scan over
-/// coordinates visits them in the opposite order. No kernel is assumed to be its own: for a kernel of
-/// yours write
+/// The reversal of a kernel `F_k(x'|x)` with backward kernel `B_k(x|x')` moves by `B_k`, and has `F_k` as its
+/// backward kernel. If the kernel leaves `p_k` invariant it is the time reversal,
+/// `B_k(x|x') = p_k(x) F_k(x'|x) / p_k(x')`. Metropolis kernels are their own reversal; a scan of coordinates has the
+/// opposite order. For a kernel of yours that is its own reversal write
 ///
 /// ```
 /// # use annealed::kernel::{NonFinite, Stage, Step};
@@ -71,7 +67,7 @@ impl<M: Intermediate, K: Invariant<M>> Invariant<M> for &K {}
     note = "a path is read backward by kernels that implement `Reversal`: Metropolis, MALA, HMC, unadjusted Langevin, Gibbs, and what `Sequence`, `Repeat` and `Mixture` make of them"
 )]
 pub trait Reversal<M: Intermediate>: TransitionKernel<M> {
-    /// The reversal: `&'k Self` for a kernel that is its own.
+    /// The type of the reversal: `&'k Self` for a kernel that is its own.
     type Reversed<'k>: TransitionKernel<M>
     where
         Self: 'k;
@@ -91,7 +87,7 @@ impl<M: Intermediate, K: Reversal<M>> Reversal<M> for &K {
     }
 }
 
-/// Says that a kernel is its own reversal.
+/// Implements [`Reversal`] for a kernel that is its own reversal.
 macro_rules! own_reversal {
     ([$($generics:tt)*] $kernel:ty, $model:ty) => {
         impl<$($generics)*> $crate::kernel::Reversal<$model> for $kernel {
@@ -109,10 +105,8 @@ macro_rules! own_reversal {
 
 pub(crate) use own_reversal;
 
-/// An accept-reject kernel whose step size and [`Preconditioner`] can be replaced.
-///
-/// Kernels without an accept-reject test, such as
-/// [`UnadjustedLangevin`](crate::kernel::UnadjustedLangevin), have no acceptance to tune by.
+/// An accept-reject kernel whose step size and [`Preconditioner`] can be replaced. Kernels without an accept-reject
+/// test, such as [`UnadjustedLangevin`](crate::kernel::UnadjustedLangevin), have no acceptance to tune by.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no step size to tune",
     note = "a random walk, MALA and HMC have; run any other kernel as it is by `Rounds::fixed`, `AdaptiveSmc::fixed` or `Ais::new`"
@@ -121,21 +115,19 @@ pub trait Tunable: Sized {
     /// Returns the step size.
     fn step_size(&self) -> &StepSize;
 
-    /// Returns the same kernel with another step size. It keeps the preconditioner.
+    /// Returns the same kernel with another step size. The preconditioner stays.
     fn with_step_size(&self, step_size: StepSize) -> Self;
 
-    /// Returns the same kernel, moving in the coordinates of a [`Preconditioner`] with the same step size, which
-    /// counts in these coordinates. It replaces an earlier preconditioner.
-    ///
-    /// A run with states of another dimension ends in
+    /// Returns the same kernel in the coordinates of a [`Preconditioner`], which replaces an earlier one. The step
+    /// size stays, and now counts in these coordinates. A run with states of another dimension ends in
     /// [`Error::DimensionMismatch`](crate::Error::DimensionMismatch).
     ///
     /// # Panics
-    /// `step`, called by hand, where the state has another dimension; in a run `advance` refuses it first.
+    /// If `step` is called directly with a state of another dimension.
     fn preconditioned(&self, preconditioner: Preconditioner) -> Self;
 
-    /// Returns the step size beyond which longer steps lead back, in the coordinates of a preconditioner in
-    /// which the target is about standard normal. Infinite unless the kernel says otherwise.
+    /// Returns the step size beyond which longer steps lead back, for a target that is about standard normal in the
+    /// preconditioned coordinates. Infinite by default.
     fn longest_step_size(&self) -> f64 {
         f64::INFINITY
     }

@@ -9,25 +9,20 @@ use crate::kernel::{Block, Invariant, NonFinite, Stage, Step, TransitionKernel, 
 use crate::path::Intermediate;
 use crate::{Error, Result};
 
-/// Widths by which an interval may be stepped out, and halvings after which a coordinate stays.
+/// Greatest length of an interval in widths, and number of shrinkages after which a coordinate stays.
 const WIDTHS: u32 = 64;
 const SHRINKAGES: usize = 200;
-/// Evaluations of the density that a coordinate takes, about.
+/// Approximate number of density evaluations for a coordinate.
 const EVALUATIONS: usize = 6;
 
 /// Slice sampling by stepping out and shrinkage, one coordinate after another.
 ///
-/// Each coordinate is drawn anew, uniformly from the part of an interval where the density is above a random level.
-/// The interval grows in steps of `width` until both ends are below the level, and shrinks towards the state at each
-/// point that is below. Nothing has to be tuned: a width that is wrong by a factor of ten either way costs a few
-/// evaluations, no acceptance. The interval is at most 64 widths long.
+/// An interval grows in steps of `width`, to at most 64 widths, until both ends fall below a random level of the
+/// density. It then shrinks until a uniform draw lies above the level. A coordinate takes about 6 evaluations.
 ///
-/// A sweep visits the coordinates in their order or in the opposite one, with equal probability. The kernel leaves
-/// `p_k` invariant and is its own reversal: its correction is 0. It needs no gradient, and is at home on bounded
-/// supports ([`UniformBox`](crate::model::UniformBox)). Strongly correlated coordinates move slowly: there
-/// [`Hmc`](crate::kernel::Hmc) or a preconditioned random walk is better.
-///
-/// A coordinate takes about 6 evaluations of the density, which budgets count for each.
+/// The kernel leaves `p_k` invariant and is its own reversal, so its correction is 0: a sweep has either order with
+/// equal probability. It needs no gradient and suits bounded supports ([`UniformBox`](crate::model::UniformBox)). For
+/// strong correlations take [`Hmc`](crate::kernel::Hmc).
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -48,11 +43,11 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// Makes a kernel with this first width of the intervals, in units of the state: a number or a
-    /// [`StepSize`]. About two standard deviations of a coordinate are best.
+    /// Creates a kernel with first intervals of this width, in units of the state: a number or a [`StepSize`]. About
+    /// two standard deviations of a coordinate are best.
     ///
     /// # Errors
-    /// Where the number is not finite and positive.
+    /// If the number is not finite and positive.
     pub fn new(width: impl TryInto<StepSize, Error: Into<Error>>) -> Result<Self> {
         let width = width.try_into().map_err(Into::into)?;
         Ok(Self { width })
@@ -115,7 +110,6 @@ where
         .map_err(|fault| fault.at_state(state.as_slice()))
 }
 
-/// The states that differ in one coordinate.
 struct Line<'s, M> {
     model: &'s M,
     state: &'s mut DVector<f64>,
@@ -123,8 +117,7 @@ struct Line<'s, M> {
 }
 
 impl<M: Intermediate<State = DVector<f64>>> Line<'_, M> {
-    /// Draws the coordinate from the slice, and returns the log density there. A state off the support has no slice
-    /// and stays.
+    /// Draws the coordinate from the slice, and returns the log density there. A state off the support stays.
     fn draw<R: Rng + ?Sized>(
         &mut self,
         here: f64,
@@ -154,8 +147,7 @@ impl<M: Intermediate<State = DVector<f64>>> Line<'_, M> {
         Ok(here)
     }
 
-    /// Returns an interval about the start whose ends are below the level, or have been moved by their share of
-    /// the widths.
+    /// Returns an interval about `start`. Each end is below the level or has used up its share of the widths.
     fn step_out<R: Rng + ?Sized>(
         &mut self,
         start: f64,
@@ -181,7 +173,7 @@ impl<M: Intermediate<State = DVector<f64>>> Line<'_, M> {
         Ok((low, high))
     }
 
-    /// Returns the log density with another coordinate, which the state takes.
+    /// Sets the coordinate to `x` and returns the log density there.
     fn at(&mut self, x: f64) -> Result<f64, NonFinite> {
         if !x.is_finite() {
             return Ok(f64::NEG_INFINITY);

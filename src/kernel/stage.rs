@@ -1,4 +1,4 @@
-//! A stage, from the model that a chain leaves to the model that it reaches, and what a kernel reports of a move there.
+//! A stage of a schedule, and a kernel's report of a move there.
 
 use crate::Error;
 use crate::path::Intermediate;
@@ -12,7 +12,7 @@ pub struct Stage<'m, M> {
     pub beta: f64,
     /// The model left, `f_{k-1}`.
     pub previous: &'m M,
-    /// The model reached, `f_k`: the one that the kernel works on.
+    /// The model reached, `f_k`, at which the kernel moves.
     pub model: &'m M,
 }
 
@@ -25,7 +25,7 @@ impl<M> Clone for Stage<'_, M> {
 impl<M> Copy for Stage<'_, M> {}
 
 impl<'m, M: Intermediate> Stage<'m, M> {
-    /// Stage `index` from one intermediate model to the next.
+    /// Creates stage `index` from one intermediate model to the next.
     pub fn new(index: usize, previous: &'m M, model: &'m M) -> Self {
         Self {
             index,
@@ -35,8 +35,7 @@ impl<'m, M: Intermediate> Stage<'m, M> {
         }
     }
 
-    /// The same stage for a chain that has reached the model already: it moves there once more and
-    /// is not weighed again.
+    /// Returns the same stage for a chain that has been weighed already: a kernel moves it at the model reached.
     #[must_use]
     pub fn rest(self) -> Self {
         Self {
@@ -45,13 +44,12 @@ impl<'m, M: Intermediate> Stage<'m, M> {
         }
     }
 
-    /// Whether the model is the same one at both ends.
+    /// Returns whether both ends are the same model.
     pub fn is_at_rest(&self) -> bool {
         std::ptr::eq(self.previous, self.model)
     }
 
-    /// The path's part of the log weight, `log f_k(x) - log f_{k-1}(x)`. At rest it is 0, and no
-    /// density is evaluated.
+    /// Returns the path's part of the log weight, `log f_k(x) - log f_{k-1}(x)`. At rest it is 0, without evaluation.
     pub fn log_ratio(&self, state: &M::State) -> f64 {
         if self.is_at_rest() {
             0.0
@@ -61,42 +59,39 @@ impl<'m, M: Intermediate> Stage<'m, M> {
     }
 }
 
-/// The report of a kernel on one move of one chain.
+/// A kernel's report on one move of one chain.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
-    /// `log f_k(x') - log f_k(x) + log B_k(x|x') - log F_k(x'|x)`; 0 where the kernel leaves
-    /// `p_k` invariant and B is its reversal.
+    /// `log f_k(x') - log f_k(x) + log B_k(x|x') - log F_k(x'|x)`; 0 if F is invariant and B its reversal.
     pub correction: f64,
-    /// The accept-reject decisions of the step, and its moves that needed none.
+    /// Accept-reject decisions of the step, and its moves without one.
     pub decisions: Decisions,
-    /// The weight of a backward move whose way back the run does not see; see
+    /// Weight of a backward move that forward chains hardly ever make; see
     /// [`with_backward_move`](Self::with_backward_move).
     pub missed: f64,
 }
 
-/// A chain whose move raises its log weight by more than this is one of `e^10`, or 22,000.
+/// Gain in log weight above which a move counts as missed: at most one forward chain in `e^10` makes it.
 const UNSEEN: f64 = 10.0;
 
-/// Accept-reject decisions, counted, and beside them the moves that needed none.
+/// Counts of accept-reject decisions, and of moves without one.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Decisions {
     /// Number of proposals.
     pub proposals: u64,
-    /// Expected number of those accepted: the sum of their acceptance probabilities, which has less
-    /// variance than the count of outcomes.
+    /// Expected number of accepted proposals, the sum of their acceptance probabilities.
     pub accepted: f64,
-    /// Number of moves made without a decision, as those of Gibbs sampling.
+    /// Number of moves made without a decision, such as Gibbs draws.
     pub undecided: u64,
 }
 
 impl Decisions {
-    /// The acceptance: the mean acceptance probability of a proposal. `None` without proposals.
+    /// Returns the mean acceptance probability of a proposal; `None` without proposals.
     pub fn acceptance(&self) -> Option<f64> {
         (self.proposals > 0).then(|| self.accepted / self.proposals as f64)
     }
 
-    /// Decisions made since `earlier`.
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             proposals: self.proposals.saturating_sub(earlier.proposals),
@@ -106,7 +101,7 @@ impl Decisions {
     }
 }
 
-/// Counts saturate, which only those of a damaged file can make them do.
+/// Counts saturate, since a damaged file may hold any count.
 impl std::ops::AddAssign for Decisions {
     #[inline]
     fn add_assign(&mut self, more: Self) {
@@ -117,12 +112,12 @@ impl std::ops::AddAssign for Decisions {
 }
 
 impl Step {
-    /// A step of an invariant kernel without accept-reject decisions.
+    /// Creates the step of an invariant kernel that makes no accept-reject decision.
     pub const fn invariant() -> Self {
         Self::corrected(0.0)
     }
 
-    /// A step of a kernel that is not invariant, with its correction.
+    /// Creates the step of a kernel that is not invariant, with its correction.
     pub const fn corrected(correction: f64) -> Self {
         Self {
             correction,
@@ -135,7 +130,6 @@ impl Step {
         }
     }
 
-    /// No move: the chain is weighed and stays where it is.
     pub(crate) fn unmoved() -> Self {
         Self {
             decisions: Decisions::default(),
@@ -143,7 +137,7 @@ impl Step {
         }
     }
 
-    /// A Metropolis-Hastings step whose proposal had this acceptance probability.
+    /// Creates a Metropolis-Hastings step whose proposal had this acceptance probability.
     pub const fn metropolis(acceptance: f64) -> Self {
         Self {
             correction: 0.0,
@@ -156,15 +150,13 @@ impl Step {
         }
     }
 
-    /// With a draw y of the backward kernel `B_k(y|x)` at the state x before the move, of importance weight
-    /// `exp(log_weight)`, and with the correction `gain` that the forward move from y to x would have.
+    /// Records a draw y of the backward kernel `B_k(y|x)` at the state x before the move. `log_weight` is the log
+    /// importance weight of y, and `gain` the correction of the forward move from y to x.
     ///
-    /// Under `x ~ p_k` the forward moves of a gain above g hold the share `P(gain > g)` of the mean weight,
-    /// while at most one chain in `e^g` makes one. Where backward moves have gains above 10, that share of
-    /// log Z is missing from the estimate, and the run warns
-    /// ([`Warning::MissingMass`](crate::estimate::Warning::MissingMass)). A kernel that does not leave `p_k`
-    /// invariant should report it. One that is its own backward kernel has drawn y already: it is the
-    /// proposal, its weight is 1 and its gain minus the correction.
+    /// A kernel that does not leave `p_k` invariant should call this. Hardly any forward chain makes a move whose
+    /// gain is above 10. If these hold a large share of the mean weight, the run warns
+    /// ([`Warning::MissingMass`](crate::estimate::Warning::MissingMass)). A kernel that is its own backward kernel
+    /// passes its proposal: `log_weight` is 0, `gain` minus the correction.
     #[must_use]
     pub fn with_backward_move(mut self, log_weight: f64, gain: f64) -> Self {
         if gain > UNSEEN {
@@ -173,7 +165,7 @@ impl Step {
         self
     }
 
-    /// This step followed by another at the same model: corrections and decisions add.
+    /// Returns this step followed by another at the same model: corrections and decisions add up.
     #[must_use]
     pub fn then(mut self, next: Self) -> Self {
         self.correction += next.correction;
@@ -183,20 +175,19 @@ impl Step {
     }
 }
 
-/// What one stage does to one chain: the path's part and the kernel's part of the log weight.
+/// The effect of one stage on one chain: the path's part and the kernel's part of the log weight.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Increment {
     /// `log f_k(x) - log f_{k-1}(x)` at the state before the move.
     pub log_ratio: f64,
-    /// What is added to the log weight: `log_ratio + step.correction`, unless the kernel had to
-    /// compute the whole at once (a support that shrinks makes it `-inf + inf`).
+    /// Increment of the log weight: `log_ratio + step.correction`, computed as a whole where that is `-inf + inf`.
     pub log_weight: f64,
-    /// What the kernel reported.
+    /// The kernel's report.
     pub step: Step,
 }
 
 impl Increment {
-    /// The sum of the path's part and the kernel's correction.
+    /// Creates the sum of the path's part and the kernel's correction.
     pub fn new(log_ratio: f64, step: Step) -> Self {
         Self {
             log_ratio,
@@ -206,24 +197,21 @@ impl Increment {
     }
 }
 
-/// A NaN or an infinity that a kernel met.
-///
-/// It becomes an [`Error::NonFinite`] where chain, stage and beta are known.
+/// A NaN or an infinity that a kernel met. The block makes it an [`Error::NonFinite`] with chain, stage and beta.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NonFinite {
-    /// What was being computed, such as "log density of the proposal".
+    /// Name of the quantity, such as "log density of the proposal".
     pub quantity: &'static str,
     /// The value found.
     pub value: f64,
-    /// What would have been accepted.
+    /// Description of the acceptable values.
     pub expected: &'static str,
-    /// Of the state where it was met the coordinate of the largest absolute value, with its index, where states have
-    /// coordinates.
+    /// Index and value of the state's largest coordinate by absolute value; `None` without coordinates.
     pub largest: Option<(usize, f64)>,
 }
 
 impl NonFinite {
-    /// This value of a quantity, where another was expected.
+    /// Creates a report of `value` where `expected` was expected.
     pub const fn new(quantity: &'static str, value: f64, expected: &'static str) -> Self {
         Self {
             quantity,
@@ -233,7 +221,7 @@ impl NonFinite {
         }
     }
 
-    /// As met at a state of these coordinates, the largest of which the error names.
+    /// Returns the error with the largest of the state's coordinates.
     #[cold]
     #[must_use]
     pub fn at_state(self, coordinates: &[f64]) -> Self {
@@ -242,10 +230,10 @@ impl NonFinite {
         Self { largest, ..self }
     }
 
-    /// Passes a log density on unless it is NaN or `+inf`.
+    /// Returns the value unless it is NaN or `+inf`.
     ///
     /// # Errors
-    /// For NaN and `+inf`.
+    /// If the value is NaN or `+inf`.
     #[inline]
     pub fn check_log_density(quantity: &'static str, value: f64) -> Result<f64, Self> {
         if value < f64::INFINITY {
@@ -255,7 +243,6 @@ impl NonFinite {
         }
     }
 
-    /// The error that says where it was met.
     pub(crate) fn at(self, chain: usize, stage: usize, beta: f64) -> Error {
         Error::NonFinite {
             quantity: self.quantity,

@@ -6,11 +6,10 @@ use crate::{Error, Result};
 
 /// A step size as a function of beta: constant, or interpolated between knots.
 ///
-/// Between two knots its logarithm is linear in beta; before the first and after the last it is
-/// constant. Its meaning depends on the kernel: it is the standard deviation of the proposal for
-/// [`RandomWalkMetropolis`](crate::kernel::RandomWalkMetropolis), the variance eps of the noise
-/// for Langevin kernels, and the length of a leapfrog step for Hamiltonian ones. With a
-/// [`Preconditioner`](crate::kernel::Preconditioner) it counts in the coordinates of that.
+/// Between two knots its logarithm is linear in beta; outside of the knots it is constant. It means the standard
+/// deviation of the proposal for [`RandomWalkMetropolis`](crate::kernel::RandomWalkMetropolis), the variance `eps` of
+/// the noise for Langevin kernels, and the length of a leapfrog step for Hamiltonian ones. With a
+/// [`Preconditioner`](crate::kernel::Preconditioner) it counts in the preconditioned coordinates.
 ///
 /// ```
 /// use annealed::kernel::StepSize;
@@ -26,7 +25,7 @@ use crate::{Error, Result};
     serde(try_from = "Vec<(f64, f64)>", into = "Vec<(f64, f64)>")
 )]
 pub struct StepSize {
-    /// At least one, of increasing beta.
+    /// At least one, with increasing beta.
     knots: Vec<Knot>,
 }
 
@@ -38,19 +37,18 @@ struct Knot {
 }
 
 impl StepSize {
-    /// Makes a step size that is the same at every beta.
+    /// Creates a step size that is the same at every beta.
     ///
     /// # Errors
-    /// Where the size is not finite and positive.
+    /// If the size is not finite and positive.
     pub fn constant(size: f64) -> Result<Self> {
         Self::knots([(0.0, size)])
     }
 
-    /// Makes it of pairs `(beta, size)`.
+    /// Creates a step size from pairs `(beta, size)`.
     ///
     /// # Errors
-    /// Where there is no knot, the betas do not increase strictly within `[0, 1]`, or a size is
-    /// not finite and positive.
+    /// If there is no knot, the betas do not increase strictly within `[0, 1]`, or a size is not finite and positive.
     pub fn knots(knots: impl IntoIterator<Item = (f64, f64)>) -> Result<Self> {
         let mut valid: Vec<Knot> = Vec::new();
         for (beta, size) in knots {
@@ -109,8 +107,7 @@ impl From<StepSize> for Vec<(f64, f64)> {
     }
 }
 
-/// Lets a constructor take either a number, which may be refused, or a [`StepSize`], which
-/// cannot be.
+/// Lets a constructor take a [`StepSize`], which never fails, as well as a number.
 impl From<Infallible> for Error {
     fn from(never: Infallible) -> Self {
         match never {}

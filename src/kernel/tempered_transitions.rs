@@ -10,14 +10,12 @@ use crate::path::{AnnealingPath, Intermediate};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// Tempered transitions: one Metropolis move whose proposal is an excursion, from the model at hand up to the
-/// base of the path and down again. They take a chain from one mode to another where the inner kernel never
-/// crosses.
+/// Tempered transitions: a Metropolis move whose proposal is an excursion from the current model up to the base and
+/// down again. They take a chain between modes where the inner kernel never crosses.
 ///
-/// At beta the excursion visits the rungs `f_i`, the models at `beta s_i` with `s_i` from the ladder,
-/// `0 = s_0 < s_1 < .. < s_n = 1`. The rung `f_n` is the model at hand, and `f_0` is the base. `T_i` is the
-/// inner kernel at rung i, and `R_i` is its [reversal](Reversal), so that
-/// `f_i(x) T_i(x'|x) = f_i(x') R_i(x|x')`.
+/// At beta the excursion visits the rungs `f_i`, the models at `beta s_i`. The ladder gives
+/// `0 = s_0 < s_1 < .. < s_n = 1`, so `f_n` is the current model and `f_0` the base. `T_i` is the inner kernel at
+/// rung i, and `R_i` its [reversal](Reversal): `f_i(x) T_i(x'|x) = f_i(x') R_i(x|x')`.
 ///
 /// ```text
 /// up:    y_{n-1} = x,    y_{i-1} ~ T_i(.|y_i)     for i = n-1 .. 1
@@ -26,30 +24,23 @@ use crate::{Error, Result};
 /// accepted with probability min(1, W(z) / W(y)),    W(y) = prod_{i=1}^n f_i(y_{i-1}) / f_{i-1}(y_{i-1})
 /// ```
 ///
-/// At the top an exact draw from the base takes the place of a move by `T_0`, so that `x'` depends on x through
-/// the test alone. `W(z)` is the weight of an annealed run from the base to the model at hand, and `W(y)` is
-/// that of the same run read backward from x. The acceptance is therefore high where annealed weights of
-/// n stages vary little.
+/// At the top an exact draw from the base replaces a move by `T_0`. `W(z)` and `W(y)` are weights of annealed runs,
+/// forward to the current model and backward from x. The acceptance is high if these vary little.
 ///
-/// **Why it is right.** Let Q(y) be the probability density of the way up from `x = y_{n-1}`. By the reversal
-/// condition at the rungs 1 to n-1
+/// **Why it is right.** Let Q(y) be the density of the way up from `x = y_{n-1}`. The reversal condition gives
 ///
 /// ```text
 /// f_n(x) Q(y) = f_n(y_{n-1}) prod_{i=1}^{n-1} R_i(y_i|y_{i-1}) f_i(y_{i-1}) / f_i(y_i)
 ///             = W(y) f_0(y_0) prod_{i=1}^{n-1} R_i(y_i|y_{i-1}).
 /// ```
 ///
-/// The last factors are `Z_0` times the density of a way down along the same states. So `f_n(x)` times the
-/// density of an excursion (y, z) is `W(y) D(y) D(z) Z_0`, with D the density of a way down. The same
-/// excursion traversed from its end has `W(z) D(z) D(y) Z_0`, and their ratio is `W(z) / W(y)`. The move is
-/// in detailed balance: it leaves `p_beta` invariant, it is its own reversal, and its correction is 0.
+/// So `f_n(x)` times the density of an excursion (y, z) is `W(y) D(y) D(z) Z_0`, with D the density of a way down.
+/// For the same excursion from its end it is `W(z) D(z) D(y) Z_0`. The move is in detailed balance: it leaves
+/// `p_beta` invariant, is its own reversal, and has correction 0.
 ///
-/// The inner kernel must be [`Invariant`] with a known [`Reversal`]. Its decisions are not counted: the
-/// acceptance reported is that of the whole move. An excursion that leaves the support of a rung is refused. A
-/// chain off the support of the model at hand stays where it is. A move costs `2 (n - 1)` inner ones.
-///
-/// The path must be the one on which the kernel is used. The move is right with any ladder. A good one is a
-/// schedule that would serve an annealed run to the model at hand.
+/// A run must use the same path. The reported acceptance is the whole move's. An excursion that leaves the support of
+/// a rung is refused, and a chain off the support stays. A move costs `2 (n - 1)` inner ones. A good ladder is a
+/// schedule for an annealed run to the current model.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -77,7 +68,7 @@ pub struct TemperedTransitions<'p, P, K> {
     ladder: Schedule,
 }
 
-/// The move that follows on a weighing at a rung.
+/// The move that follows the weighing at a rung.
 #[derive(Clone, Copy)]
 enum Leg {
     /// A move by the inner kernel, `T_i`.
@@ -86,7 +77,7 @@ enum Leg {
     Top,
     /// A move by the reversal, `R_i`.
     Down,
-    /// Nothing: the excursion is over.
+    /// No move: the excursion is over.
     End,
 }
 
@@ -95,11 +86,11 @@ where
     P: AnnealingPath,
     K: Invariant<P::At<'p>> + Reversal<P::At<'p>>,
 {
-    /// Excursions with moves by this kernel at the fractions that the ladder lists of the beta at hand.
+    /// Creates a kernel whose excursions move by `kernel` at the fractions of the current beta that `ladder` lists.
     ///
     /// # Errors
-    /// Ends of the path that do not belong together; a kernel with parameters for each stage of a schedule, or
-    /// one that keeps a memory of its chains, which an excursion that is refused would leave changed.
+    /// If the ends of the path do not fit together, or the kernel has parameters for each stage or keeps a memory of
+    /// its chains, which a refused excursion would leave changed.
     pub fn new(path: &'p P, kernel: K, ladder: Schedule) -> Result<Self> {
         path.check()?;
         refuse_stages(kernel.stages())?;
@@ -113,8 +104,7 @@ where
         })
     }
 
-    /// Visits the rungs from the model of the stage up to the base and down again. At each, `visit` weighs the
-    /// chains by the stage that it is given and moves them as the leg says.
+    /// Visits the rungs from the stage's model to the base and back. `visit` weighs at each and makes the leg's move.
     fn travel<E>(
         &self,
         stage: Stage<'_, P::At<'p>>,
@@ -137,7 +127,6 @@ where
     }
 }
 
-/// Decides whether the kernel keeps something of a chain from one step to the next.
 fn has_memory<M, K>(_kernel: &K) -> bool
 where
     M: Intermediate,
@@ -189,8 +178,7 @@ where
         Ok(step)
     }
 
-    /// The excursions of a block are made together, as a small annealed run whose log weights are the log
-    /// acceptances.
+    /// Makes the excursions of a block together, as an annealed run whose log weights are the log acceptances.
     fn advance(
         &self,
         stage: Stage<'_, P::At<'p>>,
@@ -229,8 +217,7 @@ where
         })
     }
 
-    /// Counts the weight's, the one at the start, the ratios at the top and at the end, and those of the inner
-    /// kernel.
+    /// Counts the weight, the start, the ratios at the top and at the end, and the moves of the inner kernel.
     fn evaluations(&self, dimension: usize) -> usize {
         let moves = 2 * (self.ladder.stages() - 1);
         let inner = self.kernel.evaluations(dimension).saturating_mul(moves);

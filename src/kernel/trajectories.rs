@@ -1,4 +1,4 @@
-//! Trajectories of several chains, which take each gradient together.
+//! Trajectories of several chains, which evaluate each gradient together.
 
 use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 
@@ -11,8 +11,8 @@ use crate::model::Differentiable;
 use crate::num::{VECTOR_WIDTH, add_scaled, all_finite, set_zero};
 use crate::path::Intermediate;
 
-/// Trajectories of some chains. Positions, momenta and gradients are matrices with a row for each chain, column after
-/// column: a register holds one coordinate of neighbours.
+/// Trajectories of a run of chains. Positions, momenta and gradients are matrices with a row per chain, stored by
+/// columns, so that a register holds one coordinate of neighbours.
 #[derive(Debug, Clone, Default)]
 pub struct Trajectories {
     chains: usize,
@@ -20,23 +20,22 @@ pub struct Trajectories {
     momenta: Vec<f64>,
     gradients: Vec<f64>,
     log_densities: Vec<f64>,
-    /// The log densities at the points that were left.
+    /// Log densities at the points before the last drift.
     left: Vec<f64>,
     log_ratios: Vec<f64>,
-    /// `-H` at the start; `+inf`, so that no end is accepted, where the trajectory [`diverges`] to a point where
-    /// the model is not finite.
+    /// `-H` at the start; `+inf` to refuse a trajectory that [`diverges`] to where the model is not finite.
     here: Vec<f64>,
     /// `-H` at the end, and then the acceptance probability.
     there: Vec<f64>,
     uniforms: Vec<f64>,
-    /// The first chain that met a number which is not finite, and the first one that it met.
+    /// The lowest chain that met a non-finite number, with its first such number.
     fault: Option<(usize, NonFinite)>,
-    /// The trajectory of a chain that is moved by itself.
+    /// Buffer for a chain that is moved alone.
     one: Trajectory,
 }
 
 impl Leapfrog {
-    /// Integrates from the positions and momenta, and leaves the ends with their acceptance probabilities.
+    /// Integrates from the positions and momenta to the ends, and computes their acceptance probabilities.
     pub(super) fn integrate_all<M: Differentiable + Intermediate>(
         &self,
         stage: Stage<'_, M>,
@@ -59,12 +58,11 @@ impl Leapfrog {
 }
 
 impl Trajectories {
-    /// Returns the trajectory of a chain that is moved by itself.
     pub(super) fn one(&mut self) -> &mut Trajectory {
         &mut self.one
     }
 
-    /// Starts at these states, all of one dimension, and weighs them.
+    /// Sets the positions to these states, all of one dimension, and weighs them.
     pub(super) fn start<M>(&mut self, stage: Stage<'_, M>, states: &[DVector<f64>])
     where
         M: Intermediate<State = DVector<f64>>,
@@ -98,16 +96,13 @@ impl Trajectories {
         }
     }
 
-    /// Returns the places for the random numbers of a chain: its momentum, and the number that decides.
+    /// Returns the places for a chain's random numbers: its momentum and its uniform number.
     pub(super) fn random_of(&mut self, chain: usize) -> (impl Iterator<Item = &mut f64>, &mut f64) {
         let momentum = self.momenta.iter_mut().skip(chain).step_by(self.chains);
         (momentum, &mut self.uniforms[chain])
     }
 
-    /// Decides about a chain. Where it moves, the end of its trajectory becomes the `state`.
-    ///
-    /// # Errors
-    /// A number that is not finite.
+    /// Decides about a chain, or returns its fault. If it moves, `state` becomes the end of its trajectory.
     pub(super) fn decide(
         &self,
         chain: usize,
@@ -125,7 +120,7 @@ impl Trajectories {
         Ok(Increment::new(log_ratio, Step::metropolis(acceptance)))
     }
 
-    /// Writes log densities and gradients at the positions, as [`evaluate`] finds them for one chain.
+    /// Writes log densities and gradients at the positions, equal to those of [`evaluate`] for one chain.
     fn evaluate<M: Differentiable>(&mut self, at: At, model: &M, factor: Option<&Factor>) {
         std::mem::swap(&mut self.left, &mut self.log_densities);
         set_zero(&mut self.gradients);
@@ -146,7 +141,7 @@ impl Trajectories {
         }
     }
 
-    /// Evaluates by themselves the chains off the support, those that diverge, and those at fault.
+    /// Evaluates one by one the chains that are off the support, diverge or have a fault.
     #[cold]
     fn evaluate_unusual<M: Differentiable>(&mut self, within: bool, at: At, model: &M) {
         let dimension = self.positions.len() / self.chains;
@@ -168,7 +163,7 @@ impl Trajectories {
         }
     }
 
-    /// Takes the gradients to the coordinates of the factor.
+    /// Multiplies the gradients by the transposed factor.
     fn turn_gradients(&mut self, at: At, factor: &Factor) {
         let dimension = self.positions.len() / self.chains;
         let mut gradient = std::mem::take(&mut self.one.gradient);
@@ -186,8 +181,7 @@ impl Trajectories {
         self.one.gradient = gradient;
     }
 
-    /// Keeps what is wrong with a chain, unless one before it is wrong already, or it was before. A trajectory that
-    /// diverges is not wrong, and not accepted.
+    /// Records the first fault of the lowest chain. A trajectory that diverges is refused without a fault.
     fn noted<T>(&mut self, chain: usize, at: At, found: Result<T, NonFinite>) -> Option<T> {
         match found {
             Ok(value) => Some(value),
@@ -202,19 +196,17 @@ impl Trajectories {
         }
     }
 
-    /// Decides whether a trajectory diverges from the point that it has left.
+    /// Returns whether the trajectory had diverged at the point before the last drift.
     fn diverges(&self, chain: usize) -> bool {
         let squares = row(&self.momenta, self.chains, chain).map(|p| p * p);
         let energy = 0.5 * squares.sum::<f64>() - self.left[chain];
         diverges(-self.here[chain], energy)
     }
 
-    /// Computes `p <- p + eps grad`.
     fn kick(&mut self, size: f64) {
         add_scaled(&mut self.momenta, size, &self.gradients);
     }
 
-    /// Computes `x <- x + eps L p`.
     fn drift(&mut self, size: f64, factor: Option<&Factor>) {
         let Some(factor) = factor else {
             return add_scaled(&mut self.positions, size, &self.momenta);
@@ -232,14 +224,14 @@ impl Trajectories {
         }
     }
 
-    /// Takes `-H` from the log densities and the momenta, at the start or at the end.
+    /// Computes `-H` from the log densities and the momenta, at the start or at the end.
     fn take_energies(&mut self, at_start: bool) {
         let energies = match at_start {
             true => &mut self.here,
             false => &mut self.there,
         };
         if self.momenta.len() < VECTOR_WIDTH * self.chains {
-            // The order of the sums of one chain by itself.
+            // Sums in the order of a single chain.
             energies.fill(0.0);
             for column in self.momenta.chunks_exact(self.chains) {
                 for (sum, p) in energies.iter_mut().zip(column) {
@@ -260,7 +252,6 @@ impl Trajectories {
     }
 }
 
-/// Where trajectories are evaluated.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum At {
     Start,
@@ -276,13 +267,12 @@ impl At {
     }
 }
 
-/// Decides whether neither the model nor the integrator left the usual course.
+/// Returns whether the log density is neither out of reach nor a fault.
 #[inline]
 fn is_usual(log_density: &f64) -> bool {
     (UNREACHABLE..f64::INFINITY).contains(log_density)
 }
 
-/// Writes row `row` of a matrix of so many rows.
 #[inline]
 fn write_row(matrix: &mut [f64], rows: usize, row: usize, values: &[f64]) {
     for (column, value) in matrix.chunks_exact_mut(rows).zip(values) {
@@ -290,13 +280,11 @@ fn write_row(matrix: &mut [f64], rows: usize, row: usize, values: &[f64]) {
     }
 }
 
-/// Returns row `index` of a matrix of `rows` rows.
 #[inline]
 fn row(matrix: &[f64], rows: usize, index: usize) -> impl Iterator<Item = f64> {
     matrix.chunks_exact(rows).map(move |column| column[index])
 }
 
-/// Reads row `index` of a matrix of so many rows.
 #[inline]
 fn read_row(matrix: &[f64], rows: usize, index: usize, values: &mut DVector<f64>) {
     for (value, x) in values

@@ -1,4 +1,4 @@
-//! Operations on vectors that the kernels over `R^d` share.
+//! Vector operations that the kernels over `R^d` share.
 
 use nalgebra::DVector;
 use rand::Rng;
@@ -11,7 +11,7 @@ use crate::num::{self, all_finite};
 use crate::path::Intermediate;
 use crate::random::StandardNormal;
 
-/// Gives a scratch vector a length; allocates only where it changes.
+/// Sets the length of a scratch vector; allocates only if it changes.
 #[inline]
 pub(crate) fn set_len(vector: &mut DVector<f64>, len: usize) {
     if vector.len() != len {
@@ -19,32 +19,26 @@ pub(crate) fn set_len(vector: &mut DVector<f64>, len: usize) {
     }
 }
 
-/// Fills a vector with independent standard normals.
 pub(crate) fn fill_normal<R: Rng + ?Sized>(vector: &mut DVector<f64>, rng: &mut R) {
     StandardNormal::get().fill(vector.as_mut_slice(), rng);
 }
 
-/// Computes `x <- x + s y`.
 #[inline]
 pub(crate) fn add_scaled(x: &mut DVector<f64>, s: f64, y: &DVector<f64>) {
     num::add_scaled(x.as_mut_slice(), s, y.as_slice());
 }
 
-/// Below this a log density is that of a state that no chain reaches, and its gradient may overflow.
+/// Log density that no chain reaches; a gradient below it may overflow.
 pub(super) const UNREACHABLE: f64 = -1e100;
 
-/// Decides whether a move that leaves a point with the energy `after` diverges, given the energy `before` the
-/// move began: it has risen by more than 1,000, as no leapfrog step does that follows the flow (the threshold
-/// of Stan).
-///
-/// Where the model is not finite beyond, the move is refused. This keeps the law, since the way back passes the same
-/// points.
+/// Returns whether the energy rose by more than 1,000, the threshold of Stan, from `before` at the start of a move to
+/// `after` at the point left. A move to a point where the model is not finite is then refused. The way back passes
+/// the same points, so the law is kept.
 pub(crate) fn diverges(before: f64, after: f64) -> bool {
     after - before > 1_000.0
 }
 
-/// Weighs and moves one active chain after another, as [`advance_each`](super::advance_each). What is wrong with a log
-/// ratio names the state.
+/// Weighs and moves the active chains one after another. An error in a log ratio names the state.
 pub(crate) fn advance_vectors<M, K>(
     kernel: &K,
     stage: Stage<'_, M>,
@@ -63,11 +57,8 @@ where
     })
 }
 
-/// Writes `grad log f(x)` and returns `log f(x)`, with both checked.
-///
-/// A position that overflowed lies outside of `R^d`, where every density is 0: the model is not evaluated. Off the
-/// support the gradient is defined as 0, so that a proposal made from there is a function of the state alone. So it
-/// is where the gradient overflows at a log density below -1e100, as a diverging integrator finds it.
+/// Writes `grad log f(x)` and returns `log f(x)`, both checked. A position that overflowed counts as off the support.
+/// So does one where the log density is below -1e100 and the gradient overflows. The gradient is 0 there.
 pub(crate) fn evaluate<M: Differentiable>(
     quantity: &'static str,
     model: &M,
@@ -91,7 +82,7 @@ pub(crate) fn evaluate<M: Differentiable>(
     Ok(log_density)
 }
 
-/// Evaluates as [`evaluate`], with the gradient in the coordinates `y = L^{-1} x`: `L^T grad log f(x)`.
+/// Evaluates like [`evaluate`], with the gradient in the coordinates `y = L^{-1} x`: `L^T grad log f(x)`.
 pub(crate) fn evaluate_along<M: Differentiable>(
     factor: Option<&Factor>,
     quantity: &'static str,
@@ -128,7 +119,6 @@ mod tests {
     use super::*;
     use crate::model::GradientModel;
 
-    /// An infinite gradient is an error where chains come, and none where the integrator diverged.
     #[test]
     fn a_gradient_may_overflow_beyond_reach_alone() {
         let model = |log_density| {

@@ -1,22 +1,21 @@
-//! Workspaces: the values that a kernel keeps for a block of chains from one step to the next.
+//! Workspaces: values that a kernel keeps for a block of chains from one step to the next.
 
-/// The values that a kernel keeps for a block of chains. It is made by `default()` and filled on first use.
+/// Values that a kernel keeps for a block of chains, created by `default()` and filled on first use.
 ///
-/// Buffers belong to no chain ([`Scratch`]). What belongs to a chain, such as its momentum, is the
-/// chain's memory ([`PerChain`]): it follows the chain where chains are copied or change places. A
-/// pair of workspaces keeps both.
+/// [`Scratch`] holds buffers, which belong to no chain. [`PerChain`] holds a chain's memory, such as its momentum,
+/// which follows the chain when chains are copied or swapped. A pair of workspaces keeps both.
 pub trait Workspace: Default + Send + 'static {
-    /// The part that belongs to one chain; `()` where nothing does.
+    /// The part that belongs to one chain; `()` if nothing does.
     type Memory: Clone + Send;
 
-    /// Returns the memory of a chain, by its index within the block.
+    /// Returns the memory of the chain with index `chain` in the block.
     fn memory(&self, chain: usize) -> Self::Memory;
 
-    /// Gives a chain another memory.
+    /// Sets the memory of a chain.
     fn set_memory(&mut self, chain: usize, memory: Self::Memory);
 }
 
-/// Buffers, shared by the chains of a block and overwritten at each step.
+/// Buffers that the chains of a block share, overwritten at each step.
 #[derive(Debug, Clone, Default)]
 pub struct Scratch<T>(pub T);
 
@@ -36,7 +35,7 @@ impl Workspace for () {
     fn set_memory(&mut self, _chain: usize, _memory: ()) {}
 }
 
-/// One value for each chain, which has its default before the chain's first step.
+/// One value for each chain; the default before the chain's first step.
 #[derive(Debug, Clone, Default)]
 pub struct PerChain<T>(Vec<T>);
 

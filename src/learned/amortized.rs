@@ -15,10 +15,10 @@ use crate::path::TemperedPath;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// A decoder: the density `p(x|z)` of an observation x given a latent z.
+/// A decoder: the density `p(x|z)` of an observation x given a latent state z.
 ///
-/// With a prior over z its evidence `log p(x) = log int p(x|z) p(z) dz` is the log Z of a [`TemperedPath`] from the
-/// prior to the posterior of z, with the [`Likelihood`] of x:
+/// With a prior over z the evidence is `log p(x) = log int p(x|z) p(z) dz`. It is the log Z of a [`TemperedPath`] from
+/// the prior with the [`Likelihood`] of x:
 ///
 /// ```
 /// use annealed::learned::{Decoder, Likelihood};
@@ -58,13 +58,13 @@ use crate::{Error, Result};
 /// # Ok::<(), annealed::Error>(())
 /// ```
 pub trait Decoder {
-    /// Length of z.
+    /// Returns the length of z.
     fn latent_dimension(&self) -> usize;
 
-    /// Length of x.
+    /// Returns the length of x.
     fn observed_dimension(&self) -> usize;
 
-    /// `log p(x|z)`, normalised over x.
+    /// Returns `log p(x|z)`, normalised over x.
     fn log_likelihood(&self, x: &DVector<f64>, z: &DVector<f64>) -> f64;
 
     /// Adds `scale * d/dz log p(x|z)` to `gradient` and returns `log p(x|z)`, unscaled.
@@ -77,9 +77,8 @@ pub trait Decoder {
     ) -> f64;
 }
 
-/// The likelihood of one observation x as a model over z, with the log density `log p(x|z)`.
-///
-/// Its methods panic where z has another length than the decoder's latent dimension.
+/// The likelihood of one observation x as a model over z, with the log density `log p(x|z)`. Its methods panic where z
+/// does not have the decoder's latent dimension.
 #[derive(Debug)]
 pub struct Likelihood<'a, D> {
     decoder: &'a D,
@@ -87,7 +86,7 @@ pub struct Likelihood<'a, D> {
 }
 
 impl<'a, D: Decoder> Likelihood<'a, D> {
-    /// The likelihood of the observation x under a decoder.
+    /// Creates the likelihood of `observation` under `decoder`.
     ///
     /// # Errors
     /// An observation that is not finite or not of the decoder's dimension.
@@ -141,10 +140,8 @@ impl<D: Decoder> Differentiable for Likelihood<'_, D> {
     }
 }
 
-/// An encoder for all observations x: transitions `q_t(z_t | z_{t-1}, x)` and `r_t(z_{t-1} | z_t, x)` that take x as
-/// a further input. They become a kernel once x is fixed, by [`given`](Self::given).
-///
-/// A [`Trainer`] trains them beside a decoder. They are no kernel by themselves:
+/// An encoder: transitions `q_t(z_t | z_{t-1}, x)` and `r_t(z_{t-1} | z_t, x)` that take an observation x as input. A
+/// [`Trainer`] trains them. They are no kernel until [`given`](Self::given) fixes x:
 ///
 /// ```compile_fail,E0277
 /// use annealed::ais::Ais;
@@ -158,16 +155,15 @@ impl<D: Decoder> Differentiable for Likelihood<'_, D> {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct AmortizedTransitions {
-    /// Transitions whose densities take the observation as further inputs.
     pub(super) flow: LearnedTransitions,
 }
 
 impl AmortizedTransitions {
-    /// Untrained transitions over `R^dimension` given an observation of length `context`, one for
-    /// each of `stages` stages, with random weights from the seed.
+    /// Creates untrained transitions over `R^dimension`, one for each of `stages` stages, for observations of length
+    /// `context`. Their weights are random, from `seed`.
     ///
     /// # Errors
-    /// As [`LearnedTransitions::new`]; a length of 0.
+    /// As [`LearnedTransitions::new`]; a `context` of 0.
     pub fn new(
         family: impl Into<Family>,
         dimension: usize,
@@ -185,7 +181,7 @@ impl AmortizedTransitions {
         Ok(Self { flow })
     }
 
-    /// Replaces the law of the noise that stochastic transitions add; see [`Noise`].
+    /// Sets the law of the noise that stochastic transitions add.
     ///
     /// # Errors
     /// Degrees of freedom of 0.
@@ -194,10 +190,10 @@ impl AmortizedTransitions {
         Ok(Self { flow })
     }
 
-    /// The transitions to the posterior of z given this observation.
+    /// Returns the transitions to the posterior of z given `observation`.
     ///
     /// # Errors
-    /// An observation of another length, or that is not finite.
+    /// An observation of another length, or one that is not finite.
     pub fn given(&self, observation: &DVector<f64>) -> Result<LearnedTransitions> {
         self.check(observation)?;
         Ok(self.flow.given(observation.as_slice()))
@@ -208,12 +204,12 @@ impl AmortizedTransitions {
         Error::check_finite("observation", observation.iter().copied())
     }
 
-    /// Dimension d of the states.
+    /// Returns the dimension d of the states.
     pub fn dimension(&self) -> usize {
         self.flow.dimension()
     }
 
-    /// Length of the observation.
+    /// Returns the length of the observation.
     pub fn context(&self) -> usize {
         self.flow.context()
     }
@@ -229,11 +225,9 @@ crate::num::deserialize_checked! {
     }
 }
 
-/// Trains an encoder one update at a time, beside a [`Decoder`] that its caller may change between updates: a
-/// variational autoencoder, as in the example `digits_autoencoder`.
-///
-/// The encoder carries the prior `N(0, I)` of z to the posterior of z given x, through
-/// `f_t(z) = p(z) p(x|z)^beta_t`, for x drawn from the data.
+/// A trainer of an encoder beside a [`Decoder`] that the caller may change between updates: a variational autoencoder,
+/// as in the example `digits_autoencoder`. The encoder carries the prior `N(0, I)` of z to the posterior given x, along
+/// `f_t(z) = p(z) p(x|z)^beta_t`.
 pub struct Trainer<'s> {
     ascent: Ascent<'s>,
     data: &'s [DVector<f64>],
@@ -253,11 +247,10 @@ pub struct Encoded<'s> {
 }
 
 impl<'s> Trainer<'s> {
-    /// A trainer with the settings of `training`.
+    /// Creates a trainer with the settings of `training`.
     ///
     /// # Errors
-    /// A setting out of its range; a schedule of another length than the encoder; no data; an observation that is
-    /// not finite or does not fit the encoder.
+    /// A setting out of its range; no data; a schedule or an observation that does not fit; an observation not finite.
     pub fn new(
         training: Training,
         encoder: AmortizedTransitions,
@@ -275,12 +268,12 @@ impl<'s> Trainer<'s> {
         })
     }
 
-    /// The learning rate of the next update, or `None` where all iterations are done.
+    /// Returns the learning rate of the next update, or `None` when all iterations are done.
     pub fn learning_rate(&self) -> Option<f64> {
         self.ascent.learning_rate()
     }
 
-    /// Updates the encoder by the objective's gradient on a new minibatch, which it returns.
+    /// Updates the encoder by the objective's gradient on a new minibatch, and returns the minibatch.
     ///
     /// # Errors
     /// A decoder that does not fit the encoder; a NaN, an infinity or an exploding objective.
@@ -311,7 +304,7 @@ impl<'s> Trainer<'s> {
         Ok(encoded)
     }
 
-    /// The encoder and its training curve.
+    /// Returns the encoder and its training curve.
     pub fn finish(self) -> TrainedTransitions<AmortizedTransitions> {
         let trained = self.ascent.trained;
         TrainedTransitions {

@@ -15,18 +15,14 @@ use crate::path::AnnealingPath;
 use crate::random::{Purpose, StreamRng, stream};
 use crate::schedule::Schedule;
 
-/// The largest number of points of a training curve.
+/// Maximum number of points of a training curve.
 const CURVE: usize = 1_000;
-/// An objective has exploded when it lies below 0 by more than this many times its first magnitude.
+/// An objective has exploded where it lies below minus this factor times `1 + |first objective|`.
 const EXPLOSION: f64 = 1e4;
-/// Decay of Adam's running mean of the gradient.
 const MEAN_DECAY: f64 = 0.9;
-/// Decay of Adam's running mean of the squared gradient.
 const SQUARE_DECAY: f64 = 0.999;
-/// Added to Adam's denominator, to keep the division finite.
 const EPSILON: f64 = 1e-8;
 
-/// A training in progress.
 pub(super) struct Ascent<'s> {
     settings: Training,
     schedule: &'s Schedule,
@@ -34,7 +30,7 @@ pub(super) struct Ascent<'s> {
     last_good: LearnedTransitions,
     optimizers: Vec<[Adam; 2]>,
     batch: Minibatch,
-    /// The weight of each trajectory of the minibatch; 1 on average.
+    /// Share of each trajectory of the minibatch in the gradient; 1 on average.
     pub(super) shares: Vec<f64>,
     rng: StreamRng,
     iteration: usize,
@@ -69,8 +65,7 @@ impl<'s> Ascent<'s> {
         })
     }
 
-    /// Conditions each trajectory of the next minibatch on an observation drawn from the data; those
-    /// of a group have the same one.
+    /// Draws an observation for each group of the next minibatch, and conditions its trajectories on it.
     pub(super) fn observe<'d>(&mut self, data: &'d [DVector<f64>]) -> Vec<&'d DVector<f64>> {
         let group = self.settings.objective.group();
         let draw = |_| &data[self.rng.random_range(0..data.len())];
@@ -80,7 +75,6 @@ impl<'s> Ascent<'s> {
         drawn
     }
 
-    /// The last states `z_T` of the trajectories in the current minibatch.
     pub(super) fn reached(&self) -> impl Iterator<Item = DVector<f64>> {
         self.batch.states_at(self.schedule.stages())
     }
@@ -119,13 +113,12 @@ impl<'s> Ascent<'s> {
         Ok((point, gradients))
     }
 
-    /// The weights of the objective's parts at this iteration.
     pub(super) fn weights(&self) -> Weights {
         let progress = self.settings.progress_at(self.iteration);
         self.settings.objective.weights(progress)
     }
 
-    /// `log f_t` at `z_t` for each transition whose energy the objective needs.
+    /// Computes `log f_t(z_t)` for each transition whose energy the objective needs.
     fn energies<'p, P>(&mut self, paths: &'p [P]) -> Vec<Option<Energy>>
     where
         P: AnnealingPath<State = DVector<f64>>,
@@ -154,8 +147,7 @@ impl<'s> Ascent<'s> {
         energies
     }
 
-    /// Computes the mean log weight, or the mean bound of the groups, from the `log f_0(z_0)` and the energies. Sets
-    /// the shares of the trajectories.
+    /// Computes the objective from the `log f_0(z_0)` and the energies, and sets the shares of the trajectories.
     fn objective(
         &mut self,
         departures: Vec<f64>,
@@ -191,7 +183,7 @@ impl<'s> Ascent<'s> {
         Ok(objective)
     }
 
-    /// The error of transition `t`, from 0.
+    /// Returns the error of transition `t`, counted from 0.
     fn diverged(&self, t: usize, quantity: &'static str, value: f64) -> TrainingError {
         TrainingError::Diverged {
             iteration: self.iteration,
@@ -202,13 +194,12 @@ impl<'s> Ascent<'s> {
         }
     }
 
-    /// The learning rate of this iteration, if it is not beyond the last.
     pub(super) fn learning_rate(&self) -> Option<f64> {
         let rate = self.settings.learning_rate_at(self.iteration);
         (self.iteration < self.settings.iterations).then_some(rate)
     }
 
-    /// Takes one step up the gradients, which ends the iteration.
+    /// Ascends the gradients, and ends the iteration.
     pub(super) fn update(&mut self, gradients: Vec<TransitionGradient>) {
         let rate = self.settings.learning_rate_at(self.iteration);
         let transitions = self.trained.flow.transitions.iter_mut();
@@ -241,7 +232,6 @@ impl Adam {
         }
     }
 
-    /// One step up the gradient.
     pub(super) fn ascend(&mut self, parameters: &mut [f64], gradient: &[f64], rate: f64) {
         self.step = self.step.saturating_add(1);
         let rate = rate / (1.0 - MEAN_DECAY.powi(self.step));
@@ -266,11 +256,9 @@ pub(super) fn clip(parts: &mut [Vec<f64>], bound: f64) {
     }
 }
 
-/// The groups of k trajectories of a minibatch, by their log weights.
 #[derive(Debug)]
 pub(super) struct Groups {
-    /// `w / mean(w)` of each trajectory, the mean taken over its group: how much of the gradient of
-    /// `log mean(w)` goes through its log weight, times k. Exactly 1 where k is.
+    /// `w / mean(w)` of each trajectory, with the mean over its group. Exactly 1 where k is 1.
     pub(super) shares: Vec<f64>,
     /// Mean over the groups of `log mean(w) - mean(log w)`. Exactly 0 where k is 1.
     pub(super) gap: f64,

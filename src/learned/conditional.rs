@@ -9,20 +9,20 @@ use crate::learned::network::{Network, Pass, set_shape};
 use crate::num::sigmoid;
 use crate::{Error, Result};
 
-/// Bounds on `log sigma`. Without them about one training in two ends in a NaN.
+/// Bounds on `log sigma`. Without them about half of all trainings end in a NaN.
 const LOG_DEVIATION: (f64, f64) = (-4.0, 3.0);
-/// The jump of a gated mean for an output of the network of order one.
+/// Length of the jump in a gated mean for a network output of 1.
 pub(super) const JUMP: f64 = 5.0;
-/// The start of a gate: mostly open, so that an untrained transition nearly stays in place.
+/// Bias of a gate. An untrained gate is mostly open, so that its transition nearly stays in place.
 const GATE_BIAS: f64 = 2.0;
 
-/// The form in which the mean of a [`ConditionalGaussian`] depends on the given state z. Here m, g and `log sigma` are
-/// outputs of a network with one hidden layer of rectified units.
+/// The form of the mean of a [`ConditionalGaussian`] given the state z. Here m, g and `log sigma` are outputs of a
+/// network with one hidden layer of rectified units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Mean {
-    /// `W z + b`, without hidden units; `log sigma` is affine in z too. It cannot split a mode.
+    /// `W z + b`, without hidden units; `log sigma` is affine in z too. Such a transition cannot split a mode.
     Affine,
     /// `z + m(z)`.
     Residual {
@@ -45,7 +45,7 @@ impl Mean {
         };
         Error::check_at_least("dimension", dimension, 1)?;
         Error::check_at_least("hidden units", hidden, usize::from(self != Self::Affine))?;
-        // A file may hold anything; the number of its parameters is checked next.
+        // A file may hold any sizes; the number of its parameters is checked next.
         Ok(Network {
             inputs: dimension.saturating_add(context),
             hidden,
@@ -54,13 +54,11 @@ impl Mean {
     }
 }
 
-/// A diagonal Gaussian `N(z'; mu(z), diag sigma(z)^2)` over `R^d` given z in `R^d`. In
-/// [`AmortizedTransitions`](super::AmortizedTransitions) an observation x adds further inputs to the
-/// network: z, then x.
+/// A diagonal Gaussian `N(z'; mu(z), diag sigma(z)^2)` over `R^d` given z in `R^d`. The mean has a form of [`Mean`];
+/// `log sigma` is clamped to `[-4, 3]`. Source: Huang et al. (2018).
 ///
-/// The mean has one of the forms of [`Mean`]; `log sigma` is clamped to `[-4, 3]`. The parameters are one flat
-/// vector: the weights of a layer by columns, its biases, then the next layer. Source: Huang et al. (2018); the
-/// start of the gates and the clamp make training reliable.
+/// The parameters are one flat vector: a layer's weights by columns, its biases, then the next layer. In
+/// [`AmortizedTransitions`](super::AmortizedTransitions) the inputs are z, then the observation x.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConditionalGaussian {
     mean: Mean,
@@ -70,10 +68,10 @@ pub struct ConditionalGaussian {
 }
 
 impl ConditionalGaussian {
-    /// A density with random weights, uniform on `+- 1 / sqrt(inputs of the layer)`.
+    /// Creates a density with random weights, uniform on `+- 1 / sqrt(inputs of the layer)`.
     ///
     /// # Errors
-    /// A dimension of 0; no hidden units where the mean has some.
+    /// A dimension of 0; no hidden units where the mean needs some.
     pub fn new<R: Rng + ?Sized>(mean: Mean, dimension: usize, rng: &mut R) -> Result<Self> {
         Self::with_context(mean, dimension, 0, rng)
     }
@@ -89,11 +87,10 @@ impl ConditionalGaussian {
         Self::from_parts(mean, dimension, context, network.initialize(rng))
     }
 
-    /// The density with these parameters.
+    /// Creates the density with these `parameters`.
     ///
     /// # Errors
-    /// As [`new`](Self::new); a number of parameters that does not fit the form of the mean;
-    /// parameters that are not finite.
+    /// As [`new`](Self::new); parameters of another number than the mean needs, or that are not finite.
     pub fn from_parameters(mean: Mean, dimension: usize, parameters: Vec<f64>) -> Result<Self> {
         Self::from_parts(mean, dimension, 0, parameters)
     }
@@ -114,7 +111,6 @@ impl ConditionalGaussian {
         })
     }
 
-    /// The density that is left when the observation is fixed. The caller checks its length.
     pub(super) fn given(&self, observation: &[f64]) -> Self {
         let network = self.network;
         Self {
@@ -127,22 +123,21 @@ impl ConditionalGaussian {
         }
     }
 
-    /// The form of the mean.
+    /// Returns the form of the mean.
     pub fn mean(&self) -> Mean {
         self.mean
     }
 
-    /// Dimension d of both states.
+    /// Returns the dimension d of both states.
     pub fn dimension(&self) -> usize {
         self.dimension
     }
 
-    /// Length of the observation x, which is 0 except in amortised transitions.
     pub(super) fn context(&self) -> usize {
         self.network.inputs - self.dimension
     }
 
-    /// All weights and biases. The last d are the biases of `log sigma`.
+    /// Returns all weights and biases. The last d are the biases of `log sigma`.
     pub fn parameters(&self) -> &[f64] {
         &self.parameters
     }
@@ -151,14 +146,13 @@ impl ConditionalGaussian {
         &mut self.parameters
     }
 
-    /// Sets the biases and weights, in this order, of the last layer's first d outputs; a gate
-    /// and `log sigma` become constant.
+    /// Sets the last layer's first d outputs: column 0 of `coefficients` is the biases, the others the weights.
     pub(super) fn set_mean_outputs(&mut self, coefficients: &DMatrix<f64>) {
         let outputs = self.network.outputs;
         let last = self.parameters.len() - outputs * coefficients.ncols();
         self.parameters[last..].fill(0.0);
         let biases = std::iter::once(0);
-        // The parameters of a layer have the biases after the weights.
+        // A layer's biases come after its weights.
         let order = (1..coefficients.ncols()).chain(biases);
         for (column, layer) in order.zip(self.parameters[last..].chunks_mut(outputs)) {
             let values = coefficients.column(column);
@@ -166,20 +160,19 @@ impl ConditionalGaussian {
         }
     }
 
-    /// Sets the biases of `log sigma`.
     pub(super) fn set_deviations(&mut self, deviations: &DVector<f64>) {
         let first = self.parameters.len() - self.dimension;
         for (bias, deviation) in self.parameters[first..].iter_mut().zip(deviations) {
-            // Within the clamp, where the gradient does not vanish.
+            // Inside the clamp, so that the gradient does not vanish.
             let (low, high) = (LOG_DEVIATION.0 + 0.01, LOG_DEVIATION.1 - 0.01);
             *bias = deviation.ln().clamp(low, high);
         }
     }
 
-    /// `log N(state; mu(given), diag sigma(given)^2)`, normalised.
+    /// Returns `log N(state; mu(given), diag sigma(given)^2)`, normalised.
     ///
     /// # Panics
-    /// Where one of the states has another length than d.
+    /// A state of another length than d.
     pub fn log_density(&self, state: &DVector<f64>, given: &DVector<f64>) -> f64 {
         demand_dimension("a state", state.len(), self.dimension);
         self.pass(given).log_density(0, state.as_slice())
@@ -188,7 +181,7 @@ impl ConditionalGaussian {
     /// Draws `mu + sigma eps` with `eps` standard normal.
     ///
     /// # Panics
-    /// Where the given state has another length than d.
+    /// A `given` state of another length than d.
     pub fn sample<R: Rng + ?Sized>(&self, given: &DVector<f64>, rng: &mut R) -> DVector<f64> {
         let pass = self.pass(given);
         let mut noise = DVector::zeros(self.dimension);
@@ -206,7 +199,7 @@ impl ConditionalGaussian {
         pass
     }
 
-    /// Means and scales given each column of a minibatch, z above x.
+    /// Computes means and scales for each column of the minibatch `given`, z above x.
     pub(super) fn forward(&self, given: &DMatrix<f64>, pass: &mut Pass) {
         let (d, network) = (self.dimension, self.network);
         network.forward(&self.parameters, given, &mut pass.units);
@@ -232,8 +225,8 @@ impl ConditionalGaussian {
         });
     }
 
-    /// Takes the derivatives in means and `log sigma`: adds the derivatives in the parameters, summed over the
-    /// minibatch, to `gradient`, and returns the derivatives in the states z given.
+    /// Backpropagates from the means and `log sigma`. Adds the parameters' derivatives, summed over the minibatch, to
+    /// `gradient` and returns the derivatives by the states z.
     pub(super) fn backward(
         &self,
         given: &DMatrix<f64>,
@@ -273,7 +266,7 @@ impl ConditionalGaussian {
     }
 }
 
-/// The share of z in a gated mean.
+/// Returns the share of z in a gated mean.
 pub(super) fn gate(output: f64) -> f64 {
     sigmoid(output + GATE_BIAS)
 }
@@ -301,7 +294,7 @@ mod tests {
     use crate::random::{Purpose, stream};
     use proptest::prelude::*;
 
-    /// A sum over a minibatch that weighs means and scales unevenly.
+    /// Sums means and scales over a minibatch, with uneven weights.
     fn objective(conditional: &ConditionalGaussian, given: &DMatrix<f64>) -> f64 {
         let mut pass = Pass::default();
         conditional.forward(given, &mut pass);
@@ -316,7 +309,6 @@ mod tests {
         })
     }
 
-    /// Fraction of the derivatives that agree with central differences.
     fn agreement(conditional: &ConditionalGaussian, given: &DMatrix<f64>) -> f64 {
         let mut pass = Pass::default();
         conditional.forward(given, &mut pass);

@@ -8,23 +8,20 @@ use rand::Rng;
 use crate::learned::network::{Network, Pass, set_shape};
 use crate::{Error, Result};
 
-/// Bound on the log scale of a layer, reached smoothly. Scales multiply over the layers of a flow: at
-/// twice this bound one training in two explodes within ten iterations.
+/// Smooth bound on the log scale of a layer. At twice this bound about half of all trainings explode.
 const LOG_SCALE: f64 = 1.0;
 
-/// The form of a coupling layer, which moves one half b of the coordinates by a network of the other half a
-/// with one hidden layer of rectified units.
+/// The form of a coupling layer: a network of rectified units moves one half b of the coordinates, given the half a.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Coupling {
-    /// `b' = exp(s(a)) b + m(a)`, as in RealNVP (Dinh, Sohl-Dickstein and Bengio 2017); `s` lies in
-    /// (-1, 1), which it reaches by a hyperbolic tangent.
+    /// `b' = exp(s(a)) b + m(a)` with s in (-1, 1), as in RealNVP (Dinh, Sohl-Dickstein and Bengio 2017).
     Affine {
         /// Number of hidden units.
         hidden: usize,
     },
-    /// `b' = b + m(a)`, which keeps volumes, as in NICE (Dinh, Krueger and Bengio 2015).
+    /// `b' = b + m(a)`, which preserves volume, as in NICE (Dinh, Krueger and Bengio 2015).
     Additive {
         /// Number of hidden units.
         hidden: usize,
@@ -32,7 +29,7 @@ pub enum Coupling {
 }
 
 impl Coupling {
-    /// The networks of the layers that move the second half of the coordinates, then the first.
+    /// Returns the networks of the two layers. The first moves the second half of the coordinates.
     pub(super) fn networks(self, dimension: usize, context: usize) -> Result<[Network; 2]> {
         let (hidden, parts) = match self {
             Self::Affine { hidden } => (hidden, 2_usize),
@@ -52,7 +49,7 @@ impl Coupling {
     }
 }
 
-/// The coordinates that a layer reads, and those that it moves.
+/// Returns the coordinates that a layer reads, and those that it moves.
 fn halves(dimension: usize, layer: usize) -> (Range<usize>, Range<usize>) {
     let (first, second) = (0..dimension / 2, dimension / 2..dimension);
     match layer {
@@ -61,9 +58,8 @@ fn halves(dimension: usize, layer: usize) -> (Range<usize>, Range<usize>) {
     }
 }
 
-/// An invertible map T of `R^d`: a coupling layer moves the second half of the coordinates given the
-/// first, and another the first half given the second. Each half moves once, so that `log |det J|`
-/// is the sum of all log scales.
+/// An invertible map T of `R^d`. One coupling layer moves the second half of the coordinates given the first, another
+/// the first half given the second. `log |det J|` is the sum of all log scales.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InvertibleMap {
     coupling: Coupling,
@@ -73,7 +69,7 @@ pub struct InvertibleMap {
 }
 
 impl InvertibleMap {
-    /// The identity, from which training starts: random hidden units, whose output weights are 0.
+    /// Creates the identity, from which training starts: random hidden units, whose output weights are 0.
     ///
     /// # Errors
     /// A dimension below 2; no hidden units.
@@ -93,10 +89,10 @@ impl InvertibleMap {
         Self::from_parts(coupling, dimension, context, parameters)
     }
 
-    /// The map whose layers have these parameters; the first moves the second half of the coordinates.
+    /// Creates the map with these `parameters` of its layers. The first layer moves the second half of the coordinates.
     ///
     /// # Errors
-    /// As [`new`](Self::new); a number of parameters that does not fit; parameters that are not finite.
+    /// As [`new`](Self::new); parameters of another number, or that are not finite.
     pub fn from_parameters(
         coupling: Coupling,
         dimension: usize,
@@ -123,7 +119,6 @@ impl InvertibleMap {
         })
     }
 
-    /// The map that is left when the observation is fixed. The caller checks its length.
     pub(super) fn given(&self, observation: &[f64]) -> Self {
         let fixed = |layer: usize| {
             let network = self.networks[layer];
@@ -139,35 +134,33 @@ impl InvertibleMap {
         }
     }
 
-    /// The form of the layers.
+    /// Returns the form of the layers.
     pub fn coupling(&self) -> Coupling {
         self.coupling
     }
 
-    /// Dimension d of the states.
+    /// Returns the dimension d of the states.
     pub fn dimension(&self) -> usize {
         self.dimension
     }
 
-    /// Length of the observation x, which is 0 except in amortised transitions.
     pub(super) fn context(&self) -> usize {
         self.networks[0].inputs - self.dimension / 2
     }
 
-    /// The weights and biases of both layers.
+    /// Returns the weights and biases of both layers.
     pub fn parameters(&self) -> [&[f64]; 2] {
         self.parameters.each_ref().map(Vec::as_slice)
     }
 
-    /// The weights and biases, to be changed.
     pub(super) fn parameters_mut(&mut self) -> [&mut [f64]; 2] {
         self.parameters.each_mut().map(Vec::as_mut_slice)
     }
 
-    /// `T(z)` and `log |det J|` at z.
+    /// Returns `T(z)` and `log |det J|` at z.
     ///
     /// # Errors
-    /// A state of another length; a map of amortised transitions, which takes an observation too.
+    /// A state of another length; a map of amortised transitions, which needs an observation too.
     pub fn apply(&self, state: &DVector<f64>) -> Result<(DVector<f64>, f64)> {
         self.check_state(state)?;
         let left = DMatrix::from_column_slice(state.len(), 1, state.as_slice());
@@ -177,7 +170,7 @@ impl InvertibleMap {
         Ok((reached.column(0).into_owned(), log_det))
     }
 
-    /// The z with `T(z)` equal to this state.
+    /// Returns the z with `T(z)` equal to `reached`.
     ///
     /// # Errors
     /// As [`apply`](Self::apply).
@@ -200,8 +193,7 @@ impl InvertibleMap {
         Error::check_dimension("state", state.len(), self.dimension)
     }
 
-    /// Writes `T(z)` for each column z of `left` to the first rows of `reached`. Further rows, which
-    /// hold an observation, stay.
+    /// Writes `T(z)` for each column z of `left` to the first rows of `reached`. Rows of an observation stay.
     pub(super) fn forward(
         &self,
         left: &DMatrix<f64>,
@@ -220,8 +212,8 @@ impl InvertibleMap {
         }
     }
 
-    /// Takes the derivatives in `T(z)`, and a weight of `log |det J|` for each column: adds the derivatives in the
-    /// parameters to `gradient` and returns the derivatives in z.
+    /// Backpropagates from `T(z)`, and from `log |det J|` with a weight for each column. Adds the parameters'
+    /// derivatives to `gradient` and returns the derivatives by z.
     pub(super) fn backward(
         &self,
         [left, reached]: [&DMatrix<f64>; 2],
@@ -258,7 +250,7 @@ impl InvertibleMap {
         by_state
     }
 
-    /// The shift and the log scale of a layer, given the half of the states that it reads.
+    /// Computes the shift and the log scale of a layer, from the half of the states that it reads.
     fn shift(&self, layer: usize, states: &DMatrix<f64>, pass: &mut Pass) {
         let (network, inputs) = (self.networks[layer], self.inputs(layer, states));
         network.forward(&self.parameters[layer], &inputs, &mut pass.units);
@@ -279,7 +271,7 @@ impl InvertibleMap {
         }
     }
 
-    /// The half of the states that a layer reads, above the observation.
+    /// Returns the half of the states that a layer reads, above the observation.
     fn inputs(&self, layer: usize, states: &DMatrix<f64>) -> DMatrix<f64> {
         let (given, _) = halves(self.dimension, layer);
         let context = self.context();
@@ -293,7 +285,7 @@ impl InvertibleMap {
         inputs
     }
 
-    /// Derivatives in the outputs of a layer's network from those in its shift and log scale.
+    /// Returns the derivatives by the outputs of a layer's network, from those by its shift and log scale.
     fn by_outputs(
         &self,
         pass: &Pass,

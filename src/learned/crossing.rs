@@ -7,19 +7,17 @@ use crate::learned::network::Pass;
 use crate::learned::noise::Noise;
 use crate::learned::transition::Transition;
 
-/// The noise of one transition for a minibatch, one column each, and the passes through both of its densities, or
-/// through both layers of a map.
+/// The noise of one transition, one column each, and the passes through its two densities or its map's two layers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Crossing {
     pub(super) noise: DMatrix<f64>,
     passes: [Pass; 2],
 }
 
-/// Derivatives in the two lists of parameters of one transition.
+/// Derivatives by the two lists of parameters of one transition.
 pub(super) type TransitionGradient = [Vec<f64>; 2];
 
 impl Crossing {
-    /// Buffers for `size` columns.
     pub(super) fn new(transition: &Transition, size: usize) -> Self {
         Self {
             noise: DMatrix::zeros(transition.noises(), size),
@@ -27,8 +25,7 @@ impl Crossing {
         }
     }
 
-    /// Moves the states in `left`, by the noise drawn if the transition is stochastic, and writes z'
-    /// to the first rows of `reached`. Further rows, which hold an observation, stay.
+    /// Moves the states in `left` and writes them to the first rows of `reached`. Rows of an observation stay.
     pub(super) fn follow(
         &mut self,
         transition: &Transition,
@@ -49,8 +46,7 @@ impl Crossing {
         }
     }
 
-    /// `log r(left | reached) - log q(reached | left)` for one column, whose state `left` may be
-    /// followed by an observation.
+    /// Returns `log r(left | reached) - log q(reached | left)` for one column. An observation may follow `left`.
     pub(super) fn log_backward_over_forward(
         &self,
         transition: &Transition,
@@ -69,9 +65,8 @@ impl Crossing {
         }
     }
 
-    /// Differentiates `log r(left | reached)` times a weight for each column: adds the derivatives in its
-    /// parameters to `gradient` and returns those in `left` and in `reached`. An invertible map has zeros: its part
-    /// of the weight belongs to [`by_move`](Self::by_move).
+    /// Differentiates `log r(left | reached)` times a weight for each column. Adds the parameters' derivatives to
+    /// `gradient` and returns the derivatives by `left` and `reached`: 0 for a map, see [`by_move`](Self::by_move).
     pub(super) fn by_reverse(
         &self,
         transition: &Transition,
@@ -96,8 +91,8 @@ impl Crossing {
         [-by_means, by_reached]
     }
 
-    /// Differentiates through the move, from the derivatives in z' and those of `-log q`, or of `log |det J|`, times
-    /// a weight for each column: adds those in the parameters to `gradient` and returns those in z.
+    /// Backpropagates from z', and from `-log q` or `log |det J|` with a weight for each column. Adds the parameters'
+    /// derivatives to `gradient` and returns the derivatives by z.
     pub(super) fn by_move(
         &self,
         transition: &Transition,
@@ -116,7 +111,7 @@ impl Crossing {
         }
     }
 
-    /// [`by_move`](Self::by_move) of `z' = mu + sigma eps`, where `-log q = sum log sigma + ...`.
+    /// Computes [`by_move`](Self::by_move) for `z' = mu + sigma eps`, where `-log q = sum log sigma + ...`.
     fn by_noise(
         &self,
         forward: &ConditionalGaussian,

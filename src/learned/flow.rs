@@ -11,17 +11,15 @@ use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// T transitions `q_t(z_t | z_{t-1})` with reverse models `r_t(z_{t-1} | z_t)`, one for each stage
-/// of a schedule of T steps (Huang et al. 2018). As a kernel, stage t adds
+/// T transitions `q_t(z_t | z_{t-1})` with reverse models `r_t(z_{t-1} | z_t)`, one for each stage of a schedule (Huang
+/// et al. 2018). As a kernel, stage t adds to the log weight
 ///
-/// `log f_t(z_t) + log r_t(z_{t-1}|z_t) - log f_{t-1}(z_{t-1}) - log q_t(z_t|z_{t-1})`
+/// `log f_t(z_t) + log r_t(z_{t-1}|z_t) - log f_{t-1}(z_{t-1}) - log q_t(z_t|z_{t-1})`.
 ///
-/// to the log weight. Then `E[w] = Z_T / Z_0`, whether the training was good or bad, or left out, and the mean of
-/// the log weight is the evidence lower bound less `log Z_0`. A transition may also be an
-/// [`InvertibleMap`](super::InvertibleMap): then `log r_t - log q_t` is `log |det J|` of the map at `z_{t-1}`.
-///
-/// `Sequence(flow, kernel)` follows each transition by a kernel that leaves `p_t` invariant. The densities along the
-/// path should be positive on all of `R^d`: mass that `r_t` puts outside the support of `f_{t-1}` is lost.
+/// Then `E[w] = Z_T / Z_0`, however good the training was. The mean log weight is the evidence lower bound less
+/// `log Z_0`. For an [`InvertibleMap`](super::InvertibleMap) `log r_t - log q_t` is its `log |det J|` at `z_{t-1}`.
+/// Densities along the path should be positive on all of `R^d`: mass that `r_t` puts outside the support of `f_{t-1}`
+/// is lost. To add MCMC steps, run `Sequence(flow, kernel)` with a kernel that leaves `p_t` invariant.
 ///
 /// ```
 /// use annealed::ais::Ais;
@@ -48,12 +46,11 @@ pub struct LearnedTransitions {
 }
 
 impl LearnedTransitions {
-    /// Untrained transitions over `R^dimension`, one for each of `stages` stages: pairs of Gaussian densities with
-    /// a [`Mean`](super::Mean) and random weights, or invertible maps of a [`Coupling`](super::Coupling).
+    /// Creates untrained transitions over `R^dimension`, one for each of `stages` stages. A [`Mean`](super::Mean) makes
+    /// pairs of Gaussian densities with random weights, a [`Coupling`](super::Coupling) invertible maps.
     ///
     /// # Errors
-    /// No stages; a dimension of 0, or of 1 for a coupling; no hidden units where the family has some;
-    /// more than 2^30 parameters.
+    /// No stages; a dimension of 0, or of 1 for a coupling; a lack of hidden units; more than 2^30 parameters.
     pub fn new(
         family: impl Into<Family>,
         dimension: usize,
@@ -63,7 +60,6 @@ impl LearnedTransitions {
         Self::untrained(family.into(), dimension, 0, stages, seed)
     }
 
-    /// As [`new`](Self::new), with an observation of length `context` as further inputs.
     pub(super) fn untrained(
         family: Family,
         dimension: usize,
@@ -77,11 +73,10 @@ impl LearnedTransitions {
         Self::of_one_shape((0..stages).map(transition).collect::<Result<_>>()?)
     }
 
-    /// A kernel made of these transitions, one for each stage.
+    /// Creates a kernel from `transitions`, one for each stage.
     ///
     /// # Errors
-    /// No transitions; dimensions that differ; densities that take an observation too, as those
-    /// of amortised transitions read from a file.
+    /// No transitions; dimensions that differ; densities that need an observation too.
     pub fn from_transitions(transitions: Vec<Transition>) -> Result<Self> {
         let flow = Self::of_one_shape(transitions)?;
         Error::check_dimension("observation of the transitions", flow.context(), 0)?;
@@ -101,7 +96,7 @@ impl LearnedTransitions {
         Ok(Self { noise, transitions })
     }
 
-    /// Replaces the law of the noise that stochastic transitions add; see [`Noise`].
+    /// Sets the law of the noise that stochastic transitions add.
     ///
     /// # Errors
     /// Degrees of freedom of 0.
@@ -110,7 +105,7 @@ impl LearnedTransitions {
         Ok(Self { noise, ..self })
     }
 
-    /// The transitions that are left when the observation is fixed. The caller checks its length.
+    /// Returns the transitions for a fixed `observation`. The caller checks its length.
     pub(super) fn given(&self, observation: &[f64]) -> Self {
         let fixed = |t: &Transition| t.given(observation);
         Self {
@@ -119,23 +114,22 @@ impl LearnedTransitions {
         }
     }
 
-    /// The transitions, in the order of the stages.
+    /// Returns the transitions, in the order of the stages.
     pub fn transitions(&self) -> &[Transition] {
         &self.transitions
     }
 
-    /// The law of the noise that stochastic transitions add.
+    /// Returns the law of the noise that stochastic transitions add.
     pub fn noise(&self) -> Noise {
         self.noise
     }
 
-    /// Dimension d of the states.
+    /// Returns the dimension d of the states.
     pub fn dimension(&self) -> usize {
         self.transitions[0].dimension()
     }
 
-    /// Length of the observation that the densities take too, which is 0 except in amortised
-    /// transitions.
+    /// Returns the length of the observation: 0 except in amortised transitions.
     pub(super) fn context(&self) -> usize {
         self.transitions[0].context()
     }
@@ -146,11 +140,11 @@ impl LearnedTransitions {
         Error::check(steps == stages, "steps of the schedule", steps, expected)
     }
 
-    /// Draws unweighted samples along the flow: entry t holds `z_t` of each of `count` trajectories, from the base's
-    /// `z_0` to `z_T`. Weighted ones come from a run ([`Ais`](crate::ais::Ais)).
+    /// Draws `count` unweighted trajectories. Entry t holds their states `z_t`, from the base's `z_0` to `z_T`. A run
+    /// of [`Ais`](crate::ais::Ais) gives weighted samples.
     ///
     /// # Errors
-    /// No samples, or more than 2^30; a base of another dimension.
+    /// A `count` of 0 or above 2^30; a base of another dimension.
     pub fn samples<P>(&self, path: &P, count: usize, seed: u64) -> Result<Vec<Vec<DVector<f64>>>>
     where
         P: AnnealingPath<State = DVector<f64>>,
@@ -165,7 +159,7 @@ impl LearnedTransitions {
         Ok(stages.map(|t| batch.states_at(t).collect()).collect())
     }
 
-    /// Refuses a path over states of another dimension, as a sample of its base shows.
+    /// Refuses a path over states of another dimension, by a sample of its base.
     pub(super) fn check_base<P>(&self, path: &P, seed: u64) -> Result<()>
     where
         P: AnnealingPath<State = DVector<f64>>,
@@ -180,9 +174,8 @@ crate::num::deserialize_checked! {
         Self::from_transitions(transitions).and_then(|flow| flow.with_noise(noise))
 }
 
-/// Returns the fraction of the states that is nearest to each mode, in Euclidean distance. All states count the
-/// same, so that a run's states give the shares of the flow, not of the target
-/// ([`Run::expectation`](crate::ais::Run::expectation) weighs them).
+/// Returns the fraction of the states that is nearest to each mode, in Euclidean distance. All states count the same:
+/// for the target's shares weigh them by [`Run::expectation`](crate::ais::Run::expectation).
 ///
 /// # Errors
 /// No states or no modes; dimensions that differ; a coordinate that is not finite.

@@ -14,17 +14,13 @@ use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// Ridge penalty, relative to the mean square of the features. Hidden units are nearly collinear:
-/// at 1e-9 they take weights near 100, from which training does not get away.
+/// Ridge penalty, relative to the mean square of the features. At 1e-9 nearly collinear hidden units stall training.
 const RIDGE: f64 = 1e-3;
 
 impl LearnedTransitions {
-    /// Transitions that imitate a kernel, as a start for training: a number of `chains` runs through the schedule
-    /// with the kernel, and each `q_t` is fitted by least squares to their moves from `z_{t-1}` to `z_t`, each `r_t`
-    /// to the same moves backward.
-    ///
-    /// Hidden units stay random; gates and `log sigma` are constant. Of Langevin steps the means approximate
-    /// `z + eps/2 grad log f_t(z)` from the moves alone, without a gradient:
+    /// Creates transitions that imitate `kernel`, as a start for training. It runs `chains` chains through the schedule
+    /// with the kernel. Least squares fit each `q_t` to their moves from `z_{t-1}` to `z_t`, and each `r_t` to the
+    /// moves back. Hidden units stay random; gates and `log sigma` are constant:
     ///
     /// ```
     /// use annealed::learned::{LearnedTransitions, Mean};
@@ -46,8 +42,7 @@ impl LearnedTransitions {
     /// ```
     ///
     /// # Errors
-    /// As [`new`](Self::new); no more chains of positive weight than a regression has unknowns; an
-    /// error of the kernel.
+    /// As [`new`](Self::new); no more chains of positive weight than a regression has unknowns; an error of the kernel.
     pub fn imitating<'p, P, K>(
         kernel: &K,
         mean: Mean,
@@ -89,8 +84,8 @@ fn columns<'a>(states: impl Iterator<Item = &'a DVector<f64>>) -> DMatrix<f64> {
     }
 }
 
-/// Fits the density of a column of `reached` given the same column of `given`: the output weights of the random
-/// hidden units solve the least squares, a gate stays where it starts, sigma is constant.
+/// Fits the density of a column of `reached` given the same column of `given`. Least squares set the output weights;
+/// the gate and sigma are constant.
 fn regression<R: Rng + ?Sized>(
     mean: Mean,
     given: &DMatrix<f64>,
@@ -109,7 +104,7 @@ fn regression<R: Rng + ?Sized>(
     Ok(density)
 }
 
-/// Returns the network's outputs for these means, with a gate at its start.
+/// Returns the network outputs that give these means, with a gate at its start.
 fn outputs_for(mean: Mean, given: &DMatrix<f64>, means: &DMatrix<f64>) -> DMatrix<f64> {
     match mean {
         Mean::Affine => means.clone(),
@@ -121,7 +116,7 @@ fn outputs_for(mean: Mean, given: &DMatrix<f64>, means: &DMatrix<f64>) -> DMatri
     }
 }
 
-/// C with least `|C features - outputs|^2`, but for a slight ridge.
+/// Returns C with the least `|C features - outputs|^2`, up to a slight ridge.
 fn least_squares(features: &DMatrix<f64>, outputs: &DMatrix<f64>) -> Result<DMatrix<f64>> {
     let (unknowns, samples) = features.shape();
     let expected = format!("more than the {unknowns} unknowns of a regression");

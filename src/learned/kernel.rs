@@ -1,4 +1,4 @@
-//! Learned transitions as a kernel, which moves a block of chains as one minibatch.
+//! Learned transitions as a kernel that moves a block of chains as one minibatch.
 
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
@@ -12,7 +12,7 @@ use crate::learned::noise::Noise;
 use crate::learned::transition::Transition;
 use crate::path::Intermediate;
 
-/// States, proposals, noise and densities of the chains of a block, one column each.
+/// States, proposals, noise and densities of a block's chains, one column each.
 #[derive(Debug, Clone, Default)]
 pub struct FlowBuffers {
     states: DMatrix<f64>,
@@ -27,7 +27,7 @@ impl FlowBuffers {
         set_shape(&mut self.crossing.noise, transition.noises(), size);
     }
 
-    /// Takes a chain's state, which may be of the wrong dimension, and draws its noise.
+    /// Loads a chain's state, whose dimension it checks, and draws its noise.
     fn load<R: Rng + ?Sized>(
         &mut self,
         column: usize,
@@ -48,7 +48,6 @@ impl FlowBuffers {
         Ok(())
     }
 
-    /// Computes the proposals of all chains, whose states and noise are loaded.
     fn propose(&mut self, transition: &Transition) {
         let (left, reached) = (&self.states, &mut self.proposals);
         self.crossing.follow(transition, left, reached);
@@ -80,7 +79,7 @@ impl FlowBuffers {
 }
 
 impl LearnedTransitions {
-    /// The transition of a stage.
+    /// Returns the transition of stage `index`, counted from 1.
     ///
     /// # Errors
     /// A stage beyond the last transition.
@@ -93,8 +92,7 @@ impl LearnedTransitions {
         ))
     }
 
-    /// Moves a chain to its proposal. Its increment is computed as a whole, so that no support that
-    /// shrinks makes it `-inf + inf`.
+    /// Moves a chain to its proposal. The increment is one sum: in parts a shrinking support gives `-inf + inf`.
     fn complete<M: Intermediate<State = DVector<f64>>>(
         &self,
         stage: Stage<'_, M>,
@@ -118,7 +116,7 @@ impl LearnedTransitions {
 impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for LearnedTransitions {
     type Workspace = Scratch<FlowBuffers>;
 
-    /// A chain off the support of `f_k` has weight 0 already, and stays.
+    /// Moves a chain by the transition of its stage. A chain off the support of `f_k` has weight 0 already, and stays.
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,

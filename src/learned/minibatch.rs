@@ -11,26 +11,24 @@ use crate::learned::transition::Transition;
 use crate::model::{Differentiable, Sampleable, UnnormalizedModel};
 use crate::path::AnnealingPath;
 
-/// Trajectories `z_0, ..., z_T`, one column each, with the passes that made them. Paths and models come as a slice,
-/// one entry for all columns, or one for each: column j takes entry j, cyclically.
+/// Trajectories `z_0, ..., z_T`, one column each, with their passes. A slice of paths or models has one entry for all
+/// columns, or one for each: column j takes entry j, cyclically.
 #[derive(Debug)]
 pub(super) struct Minibatch {
     dimension: usize,
-    /// `z_t`, above the observation that the transitions are conditioned on, if any.
+    /// `z_t`, above the observation if there is one.
     states: Vec<DMatrix<f64>>,
     crossings: Vec<Crossing>,
 }
 
-/// A log density and its gradient, for each trajectory.
+/// A log density and its gradient for each trajectory.
 pub(super) struct Energy {
-    /// The mean of the values.
     pub(super) mean: f64,
     pub(super) values: Vec<f64>,
     pub(super) gradient: DMatrix<f64>,
 }
 
 impl Energy {
-    /// The gradient of each trajectory times its share.
     fn gradient_of(&self, shares: &[f64]) -> DMatrix<f64> {
         let mut gradient = self.gradient.clone();
         for (mut column, share) in gradient.column_iter_mut().zip(shares) {
@@ -40,13 +38,11 @@ impl Energy {
     }
 }
 
-/// The mean of one number a trajectory.
 pub(super) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
 impl Minibatch {
-    /// Buffers for `size` trajectories.
     pub(super) fn new(flow: &LearnedTransitions, size: usize) -> Self {
         let (stages, dimension) = (flow.transitions.len(), flow.dimension());
         let crossing = |transition: &Transition| Crossing::new(transition, size);
@@ -57,7 +53,6 @@ impl Minibatch {
         }
     }
 
-    /// Number of trajectories.
     pub(super) fn size(&self) -> usize {
         self.states[0].ncols()
     }
@@ -72,7 +67,7 @@ impl Minibatch {
         }
     }
 
-    /// Draws the starts of the trajectories and their noise, and returns `log f_0(z_0)` of each.
+    /// Draws the starts and the noise of the trajectories, and returns `log f_0(z_0)` of each.
     pub(super) fn draw<P, R>(&mut self, paths: &[P], law: Noise, rng: &mut R) -> Vec<f64>
     where
         P: AnnealingPath<State = DVector<f64>>,
@@ -92,13 +87,12 @@ impl Minibatch {
         departures
     }
 
-    /// The states `z_t`; `t` counts from 0 at the base.
+    /// Returns the states `z_t`; `t` counts from 0 at the base.
     pub(super) fn states_at(&self, t: usize) -> impl Iterator<Item = DVector<f64>> {
         let columns = self.states[t].column_iter();
         columns.map(|column| column.rows(0, self.dimension).into_owned())
     }
 
-    /// Follows the trajectories, with the noise drawn.
     pub(super) fn follow(&mut self, flow: &LearnedTransitions) {
         let crossings = self.crossings.iter_mut().zip(&flow.transitions);
         for (t, (crossing, transition)) in crossings.enumerate() {
@@ -107,7 +101,7 @@ impl Minibatch {
         }
     }
 
-    /// `log r_t(z_{t-1}|z_t) - log q_t(z_t|z_{t-1})` of each trajectory for transition `t`, from 0.
+    /// Returns `log r_t(z_{t-1}|z_t) - log q_t(z_t|z_{t-1})` of each trajectory; transition `t` counts from 0.
     pub(super) fn log_backward_over_forward(
         &self,
         t: usize,
@@ -121,7 +115,7 @@ impl Minibatch {
         (0..self.size()).map(of_column).collect()
     }
 
-    /// `scale log f` and its gradient at `z_t`; `t` counts from 0 at the base.
+    /// Computes `scale log f` and its gradient at `z_t`; `t` counts from 0 at the base.
     pub(super) fn energy(&self, t: usize, models: &[impl Differentiable], scale: f64) -> Energy {
         let mut energy = Energy {
             mean: 0.0,
@@ -142,8 +136,8 @@ impl Minibatch {
         energy
     }
 
-    /// Returns the gradient, in each transition's parameters, of `a sum_t F_t + (1 - a) L` with the energies
-    /// `log f_t(z_t)`, of which all but the last may be missing where `a` is 0. A trajectory counts by its share.
+    /// Returns the gradient of `a sum_t F_t + (1 - a) L` by each transition's parameters. A trajectory counts by its
+    /// share. Where `a` is 0 only the last energy is needed.
     pub(super) fn gradient(
         &self,
         flow: &LearnedTransitions,
@@ -158,7 +152,7 @@ impl Minibatch {
         let transitions = flow.transitions.iter();
         let mut gradients: Vec<TransitionGradient> =
             transitions.map(|t| t.parameters().map(zeros)).collect();
-        // The derivative of (1 - a) L in z_t, but for the part of log r_t.
+        // The derivative of (1 - a) L by z_t, without the part of log r_t.
         let mut through = DMatrix::zeros(self.dimension, self.size());
         if let Some(Some(last)) = energies.last() {
             through = last.gradient_of(shares) * through_weight;

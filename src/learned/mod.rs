@@ -1,12 +1,8 @@
 //! Learned transitions, trained by annealed variational objectives (Huang et al. 2018).
 //!
-//! [`LearnedTransitions`] are a kernel: one Gaussian transition `q_t(z_t | z_{t-1})` and its reverse
-//! model `r_t(z_{t-1} | z_t)` for each stage, or an [`InvertibleMap`]. [`Training`] fits them to a
-//! path and a schedule by an [`Objective`]. The weights of a run give an unbiased Z, whatever the
-//! training achieved.
-//!
-//! For a latent-variable model, given by its [`Decoder`], [`AmortizedTransitions`] serve all observations at once. A
-//! [`Trainer`] trains them.
+//! [`LearnedTransitions`] are a kernel with one transition for each stage. [`Training`] fits them to a path and a
+//! schedule by an [`Objective`]. The weights of a run give an unbiased Z, however good the training was. For a
+//! latent-variable model with a [`Decoder`], a [`Trainer`] trains [`AmortizedTransitions`].
 
 mod amortized;
 mod ascent;

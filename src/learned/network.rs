@@ -1,7 +1,5 @@
-//! A network of at most one hidden layer over a minibatch, with its gradients.
-//!
-//! A minibatch is a matrix with one column an example. The parameters are one flat slice, layer
-//! after layer, each as `[W | b]` with W in columns.
+//! A network of at most one hidden layer over a minibatch, which has one column for each example. The parameters are
+//! one flat slice, layer by layer, each as `[W | b]` with W in columns.
 
 use std::f64::consts::TAU;
 
@@ -20,7 +18,7 @@ pub(super) struct Network {
     pub(super) outputs: usize,
 }
 
-/// The values of a network's units, with one column for each example of a minibatch.
+/// Values of a network's units, one column for each example of a minibatch.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Units {
     /// Empty for an affine map.
@@ -29,7 +27,7 @@ pub(super) struct Units {
 }
 
 impl Units {
-    /// The inputs of the last layer, where `inputs` are those of the network.
+    /// Returns the inputs of the last layer, where `inputs` are those of the network.
     pub(super) fn features<'a>(&'a self, inputs: &'a DMatrix<f64>) -> &'a DMatrix<f64> {
         match self.hidden.is_empty() {
             true => inputs,
@@ -38,7 +36,7 @@ impl Units {
     }
 }
 
-/// Gives a matrix a shape. It allocates only where the shape changes.
+/// Reshapes a matrix. It allocates only where the shape changes.
 pub(super) fn set_shape(matrix: &mut DMatrix<f64>, rows: usize, columns: usize) {
     if matrix.shape() != (rows, columns) {
         *matrix = DMatrix::zeros(rows, columns);
@@ -46,7 +44,6 @@ pub(super) fn set_shape(matrix: &mut DMatrix<f64>, rows: usize, columns: usize) 
 }
 
 impl Network {
-    /// Number of parameters.
     pub(super) fn len(self) -> usize {
         let inputs = self.features().saturating_add(1);
         let last = self.outputs.saturating_mul(inputs);
@@ -57,12 +54,11 @@ impl Network {
         self.hidden.saturating_mul(self.inputs.saturating_add(1))
     }
 
-    /// Refuses a number of networks where they have more parameters than can be worked with.
+    /// Refuses `networks` networks with too many parameters in all.
     pub(super) fn check_size(self, networks: usize) -> Result<()> {
         Error::check_count("parameters", self.len().saturating_mul(networks), 0)
     }
 
-    /// Inputs of the last layer.
     fn features(self) -> usize {
         match self.hidden {
             0 => self.inputs,
@@ -70,7 +66,7 @@ impl Network {
         }
     }
 
-    /// Weights and biases uniform on `+- 1 / sqrt(inputs of the layer)`.
+    /// Draws weights and biases uniform on `+- 1 / sqrt(inputs of the layer)`.
     pub(super) fn initialize<R: Rng + ?Sized>(self, rng: &mut R) -> Vec<f64> {
         let mut uniform = |fan_in: usize| {
             let bound = 1.0 / (fan_in as f64).sqrt();
@@ -81,14 +77,13 @@ impl Network {
         hidden.chain(last).map(&mut uniform).collect()
     }
 
-    /// Random hidden units, and weights and biases of 0 in the last layer.
+    /// Draws random hidden units, with weights and biases of 0 in the last layer.
     pub(super) fn initialize_to_zero<R: Rng + ?Sized>(self, rng: &mut R) -> Vec<f64> {
         let mut parameters = self.initialize(rng);
         parameters[self.hidden_len()..].fill(0.0);
         parameters
     }
 
-    /// Computes the units.
     pub(super) fn forward(self, parameters: &[f64], inputs: &DMatrix<f64>, units: &mut Units) {
         let (first, last) = parameters.split_at(self.hidden_len());
         let Units { hidden, outputs } = units;
@@ -102,8 +97,8 @@ impl Network {
         affine(last, hidden, outputs);
     }
 
-    /// Takes the derivatives in the outputs: adds the derivatives in the parameters, summed over the minibatch, to
-    /// `gradient` and returns the derivatives in the first `wanted` inputs.
+    /// Backpropagates from the outputs. Adds the parameters' derivatives, summed over the minibatch, to `gradient` and
+    /// returns the derivatives by the first `wanted` inputs.
     pub(super) fn backward(
         self,
         parameters: &[f64],
@@ -129,9 +124,8 @@ impl Network {
         by_inputs(first, &by_hidden, wanted)
     }
 
-    /// Refuses parameters of another number, or that are not finite.
     pub(super) fn check_parameters(self, parameters: &[f64]) -> Result<()> {
-        // A file may hold anything: sizes whose product overflows are refused first.
+        // A file may hold any sizes; those whose product overflows are refused first.
         let widest = self.inputs.max(self.hidden).max(self.outputs);
         let (count, expected) = (parameters.len(), "one for each weight and bias");
         Error::check(widest <= count, "parameters", count, expected)?;
@@ -139,8 +133,7 @@ impl Network {
         Error::check_finite("parameters", parameters.iter().copied())
     }
 
-    /// Returns the parameters of the network that is left when its last inputs are fixed to `context`: their weights
-    /// go into the first layer's biases.
+    /// Returns the parameters with the last inputs fixed to `context`: it moves into the first layer's biases.
     pub(super) fn fix_last_inputs(self, parameters: &[f64], context: &[f64]) -> Vec<f64> {
         let units = match self.hidden {
             0 => self.outputs,
@@ -159,7 +152,7 @@ impl Network {
     }
 }
 
-/// `W x + b` for each column x.
+/// Writes `W x + b` for each column x of `inputs`.
 fn affine(parameters: &[f64], inputs: &DMatrix<f64>, outputs: &mut DMatrix<f64>) {
     let (m, n) = (outputs.nrows(), inputs.nrows());
     let (weights, bias) = parameters.split_at(m * n);
@@ -169,8 +162,8 @@ fn affine(parameters: &[f64], inputs: &DMatrix<f64>, outputs: &mut DMatrix<f64>)
     outputs.gemm(1.0, &DMatrixView::from_slice(weights, m, n), inputs, 1.0);
 }
 
-/// Adds the derivatives in an affine map's parameters, summed over the minibatch. The transpose is
-/// copied: nalgebra's product is not to be trusted with a transposed view.
+/// Adds the derivatives by an affine map's parameters, summed over the minibatch. It copies the transpose, since
+/// nalgebra's product is unreliable for a transposed view.
 fn add_affine_gradient(inputs: &DMatrix<f64>, by_outputs: &DMatrix<f64>, gradient: &mut [f64]) {
     let (m, n) = (by_outputs.nrows(), inputs.nrows());
     let (by_weights, by_bias) = gradient.split_at_mut(m * n);
@@ -182,16 +175,15 @@ fn add_affine_gradient(inputs: &DMatrix<f64>, by_outputs: &DMatrix<f64>, gradien
     }
 }
 
-/// The derivatives in the first `wanted` inputs of an affine map.
+/// Returns the derivatives by the first `wanted` inputs of an affine map.
 fn by_inputs(parameters: &[f64], by_outputs: &DMatrix<f64>, wanted: usize) -> DMatrix<f64> {
     let m = by_outputs.nrows();
     let weights = DMatrixView::from_slice(&parameters[..m * wanted], m, wanted);
     weights.transpose() * by_outputs
 }
 
-/// The means and scales of a [`ConditionalGaussian`](super::ConditionalGaussian) for each example of
-/// a minibatch, d x B each, with the units of the network that gave them. For a coupling layer they
-/// are the shifts and scales of the coordinates that it moves.
+/// Means and log scales of a [`ConditionalGaussian`](super::ConditionalGaussian) for a minibatch, d x B each, with the
+/// network's units. For a coupling layer they are its shifts and log scales.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pass {
     pub(super) units: Units,
@@ -200,17 +192,17 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    /// `log q(mu + sigma eps)` for one column, with the law of its noise eps.
+    /// Returns `log q(mu + sigma eps)` for one column, where eps follows `law`.
     pub(super) fn log_density_of_noise(&self, column: usize, law: Noise, noise: &[f64]) -> f64 {
         law.log_density(noise) - self.log_volume(column)
     }
 
-    /// The sum of the log scales for one column.
+    /// Returns the sum of the log scales for one column.
     pub(super) fn log_volume(&self, column: usize) -> f64 {
         self.log_deviations.column(column).sum()
     }
 
-    /// `log N(state; mu, diag sigma^2)` for one column.
+    /// Returns `log N(state; mu, diag sigma^2)` for one column.
     pub(super) fn log_density(&self, column: usize, state: &[f64]) -> f64 {
         let d = self.means.nrows();
         let entries = column * d..(column + 1) * d;
@@ -228,8 +220,8 @@ impl Pass {
 pub(super) mod differences {
     const STEP: f64 = 1e-5;
 
-    /// Whether each derivative is the slope of `value(i, step)`, which is the value where argument i has
-    /// moved by `step`, to an error of at most `tolerance (1 + |derivative|)`.
+    /// Decides for each derivative whether it is the slope of `value(i, step)`, where argument i has moved by `step`.
+    /// The error may be `tolerance (1 + |derivative|)`.
     pub(in crate::learned) fn agree(
         derivatives: &[f64],
         tolerance: f64,
@@ -242,8 +234,7 @@ pub(super) mod differences {
         derivatives.iter().enumerate().map(&mut agrees).collect()
     }
 
-    /// The share of derivatives that agree. A kink of a rectifier or of a clamp within a step makes few
-    /// of them disagree.
+    /// Returns the share of derivatives that agree. A kink within a step makes a few disagree.
     pub(in crate::learned) fn share(agree: &[bool]) -> f64 {
         agree.iter().filter(|&&agrees| agrees).count() as f64 / agree.len() as f64
     }

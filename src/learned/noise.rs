@@ -10,9 +10,9 @@ use crate::{Error, Result};
 
 /// The law of `eps` in a forward transition `z_t = mu + sigma eps`.
 ///
-/// Train with Gaussian noise, which gives the better bound, and set Student's noise for the run that estimates Z.
-/// Training tends to make `q_t` too narrow. Where a Gaussian one is narrower than `f_t(z_t) r_t(z_{t-1}|z_t)` by
-/// more than a factor `sqrt 2` in any direction, the variance of the weights is infinite.
+/// Train with Gaussian noise, which gives the better bound. Set Student's noise for the run that estimates Z, since
+/// training tends to make `q_t` too narrow. The weights have infinite variance where a Gaussian `q_t` is narrower than
+/// `f_t(z_t) r_t(z_{t-1}|z_t)` by more than a factor `sqrt 2` in any direction.
 ///
 /// ```
 /// use annealed::learned::{LearnedTransitions, Mean, Noise};
@@ -28,8 +28,7 @@ pub enum Noise {
     /// Standard normal, `N(0, I)`.
     #[default]
     Gaussian,
-    /// Multivariate Student's t: a standard normal times `sqrt(n / chi^2_n)`, one factor for all
-    /// coordinates of a draw.
+    /// Multivariate Student's t: a standard normal times `sqrt(n / chi^2_n)`, one factor for all coordinates.
     Student {
         /// Degrees of freedom n, at least 1.
         degrees_of_freedom: u32,
@@ -46,7 +45,6 @@ impl Noise {
         }
     }
 
-    /// Draws the noise of one transition.
     pub(super) fn fill<R: Rng + ?Sized>(self, noise: &mut [f64], rng: &mut R) {
         let factor = match self {
             Self::Gaussian => 1.0,
@@ -62,7 +60,7 @@ impl Noise {
         }
     }
 
-    /// The log density of one draw, normalised.
+    /// Returns the normalised log density of one draw.
     pub(super) fn log_density(self, noise: &[f64]) -> f64 {
         let d = noise.len();
         let square: f64 = noise.iter().map(|e| e * e).sum();
@@ -78,7 +76,7 @@ impl Noise {
     }
 }
 
-/// `log [Gamma((n + d) / 2) / Gamma(n / 2)]`, by `Gamma(x + 1) = x Gamma(x)`.
+/// Returns `log [Gamma((n + d) / 2) / Gamma(n / 2)]`, by `Gamma(x + 1) = x Gamma(x)`.
 fn log_gamma_ratio(n: u32, d: usize) -> f64 {
     let odd = d % 2;
     let start = 0.5 * (f64::from(n) + odd as f64);
@@ -87,8 +85,7 @@ fn log_gamma_ratio(n: u32, d: usize) -> f64 {
     half_step + factors.sum::<f64>()
 }
 
-/// `log g(n)` with `g(n) = Gamma((n + 1) / 2) / Gamma(n / 2)`, by `g(n + 2) = g(n) (n + 1) / n`
-/// from `g(1) = 1 / sqrt pi`, `g(2) = sqrt pi / 2`.
+/// Returns `log g(n)` with `g(n) = Gamma((n + 1) / 2) / Gamma(n / 2)`, by `g(n + 2) = g(n) (n + 1) / n`.
 fn log_half_step(n: u32) -> f64 {
     let (first, from) = match n % 2 {
         0 => (PI.sqrt() / 2.0, 2),

@@ -2,38 +2,38 @@
 
 use crate::{Error, Result};
 
-/// The objective that a training maximises. In it `L` is the evidence lower bound,
-/// `E[log f_T(z_T) + sum_t (log r_t - log q_t) - log f_0(z_0)]`, and `F_t` is
+/// The objective that a training maximises. `L` is the evidence lower bound
+/// `E[log f_T(z_T) + sum_t (log r_t - log q_t) - log f_0(z_0)]`. `F_t` is
 /// `E[log f_t(z_t) + log r_t(z_{t-1}|z_t) - log q_t(z_t|z_{t-1})]` with `z_{t-1}` held fixed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Objective {
-    /// The annealed variational objectives of Huang et al. (2018): transition t maximises `F_t`, with no gradient
-    /// through `z_{t-1}`. They take T gradients of densities a sample, as all with `F_t`; the others take one.
+    /// The annealed variational objectives (Huang et al. 2018): transition t maximises `F_t`, without a gradient
+    /// through `z_{t-1}`. A sample costs T gradients of densities.
     Annealed,
     /// The hierarchical evidence lower bound `L`, differentiated through all transitions.
     Hierarchical,
-    /// `a sum_t F_t + (1 - a) L`, of Huang et al. (2018).
+    /// `a sum_t F_t + (1 - a) L` (Huang et al. 2018).
     LossCalibrated {
         /// The weight a, in `(0, 1)`.
         weight: f64,
     },
-    /// The importance-weighted bound `E[log (1/k) sum_{i <= k} w_i]` of Burda, Grosse and Salakhutdinov (2016),
-    /// differentiated through all transitions; w_i are the weights of k trajectories. `k = 1` gives `L`.
+    /// The importance-weighted bound `E[log (1/k) sum_{i <= k} w_i]` (Burda, Grosse and Salakhutdinov 2016), where w_i
+    /// are the weights of k trajectories. It is differentiated as `L` is, which `k = 1` gives.
     ImportanceWeighted {
-        /// Number k of trajectories in a group, which divides the size of the minibatch.
+        /// Number k of trajectories in a group. It divides the size of the minibatch.
         samples: usize,
     },
-    /// Alpha-annealing: `L` with `alpha log f_T` for `log f_T`. Alpha goes linearly from `start` to 1.
+    /// Alpha-annealing: `L` with `alpha log f_T` for `log f_T`. Alpha rises linearly from `start` to 1.
     EnergyTempered {
-        /// Alpha at first, in `(0, 1]`.
+        /// Initial alpha, in `(0, 1]`.
         start: f64,
         /// Fraction of the training after which alpha is 1, in `[0, 1]`.
         until: f64,
     },
     /// Beta-annealing (warm-up): a likelihood, less beta times the divergence from the prior,
-    /// `E[log f_T(z_T) - log f_0(z_T)] + beta E[log f_0(z_T) + sum_t (log r_t - log q_t) - log f_0(z_0)]`. Beta goes
+    /// `E[log f_T(z_T) - log f_0(z_T)] + beta E[log f_0(z_T) + sum_t (log r_t - log q_t) - log f_0(z_0)]`. Beta rises
     /// linearly from 0 to 1. Gradients of `log f_0` are not counted.
     WarmUp {
         /// Fraction of the training after which beta is 1, in `[0, 1]`.
@@ -41,19 +41,17 @@ pub enum Objective {
     },
 }
 
-/// The weights of an objective's parts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Weights {
-    /// Weight a of the `F_t`; `L` has 1 - a.
+    /// Weight a of the `F_t`; `L` has the weight 1 - a.
     pub(super) local: f64,
     /// Alpha, the factor on `log f_T`.
     pub(super) energy: f64,
-    /// Beta, the factor on the logarithms of the prior and of r and q.
+    /// Beta, the factor on the logarithms of the prior, r and q.
     pub(super) density: f64,
 }
 
 impl Objective {
-    /// The weights of its parts after a fraction of the training.
     pub(super) fn weights(self, progress: f64) -> Weights {
         let mut weights = Weights {
             local: 0.0,
@@ -72,7 +70,7 @@ impl Objective {
         weights
     }
 
-    /// Number of gradients of log densities that one sample costs, with this many transitions.
+    /// Returns the number of gradients of log densities that one sample costs, with this many `transitions`.
     pub fn gradients_per_sample(self, transitions: usize) -> usize {
         match self.weights(0.0).local > 0.0 {
             true => transitions,
@@ -80,7 +78,7 @@ impl Objective {
         }
     }
 
-    /// Number of trajectories that share a bound.
+    /// Returns the number of trajectories that share a bound.
     pub(super) fn group(self) -> usize {
         match self {
             Self::ImportanceWeighted { samples } => samples,
@@ -112,6 +110,6 @@ impl Objective {
 
 /// Rises from 0 to 1 over the first `until`.
 fn ramp(progress: f64, until: f64) -> f64 {
-    // Also where `until` is 0, since `min` passes over the NaN of 0/0.
+    // An `until` of 0 works too, since `min` ignores the NaN of 0/0.
     (progress / until).min(1.0)
 }

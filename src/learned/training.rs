@@ -1,4 +1,4 @@
-//! The settings of a training, its result, and the reasons for which it may fail.
+//! The settings of a training, its result and its errors.
 
 use std::fmt;
 
@@ -14,9 +14,7 @@ use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// Settings by which [`LearnedTransitions`] are trained: stochastic gradient ascent on an [`Objective`] by Adam, on
-/// reparameterised minibatches. By default it makes 1,500 iterations of 256 samples at a rate of 3e-3, a tenth of it
-/// in the last 30%; gradients are clipped at a norm of 10, and the seed is 0.
+/// Settings of a training of [`LearnedTransitions`]: stochastic gradient ascent on an [`Objective`] by Adam.
 ///
 /// ```
 /// use annealed::learned::{LearnedTransitions, Mean, Objective, Training};
@@ -54,10 +52,10 @@ pub struct Training {
 pub struct TrainingPoint {
     /// Index of the iteration, from 0.
     pub iteration: usize,
-    /// Mean over the minibatch of the log weight, which is the evidence lower bound less `log Z_0`; tempered where
-    /// the objective tempers the target, and of the importance-weighted objective the mean of its bound.
+    /// Mean log weight of the minibatch: the evidence lower bound less `log Z_0`. It is tempered where the objective
+    /// is, and the mean bound for the importance-weighted objective.
     pub objective: f64,
-    /// Number of gradients of log densities evaluated so far, those of this iteration included.
+    /// Number of gradients of log densities evaluated so far, including this iteration.
     pub target_gradients: u64,
 }
 
@@ -67,7 +65,7 @@ pub struct TrainingPoint {
 #[non_exhaustive]
 #[must_use]
 pub struct TrainedTransitions<F = LearnedTransitions> {
-    /// The transitions, to be run as a kernel; of a [`Trainer`](super::Trainer) the encoder.
+    /// The trained transitions, or the encoder of a [`Trainer`](super::Trainer).
     pub flow: F,
     /// The training curve: at most 1,000 points, evenly spaced.
     pub curve: Vec<TrainingPoint>,
@@ -84,14 +82,14 @@ fn remedy(iteration: usize) -> &'static str {
     }
 }
 
-/// Why a training ended early. `Debug` prints what `Display` prints.
+/// The reason why a training ended early. `Debug` prints the same as `Display`.
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrainingError<F = LearnedTransitions> {
     /// A setting or a shape that cannot be used.
     #[error(transparent)]
     Invalid(#[from] Error),
-    /// A NaN, an infinity or an objective that exploded.
+    /// A NaN, an infinity or an exploding objective.
     #[error(
         "{quantity} of transition {transition} is {value} at iteration {iteration}, expected \
          a finite number that does not explode: {}",
@@ -130,7 +128,6 @@ impl<F> From<TrainingError<F>> for Error {
 }
 
 impl TrainingError {
-    /// The same error, with the transitions as those of an encoder.
     pub(super) fn of_encoder(self) -> TrainingError<AmortizedTransitions> {
         match self {
             Self::Invalid(error) => TrainingError::Invalid(error),
@@ -152,7 +149,7 @@ impl TrainingError {
 }
 
 impl Training {
-    /// A training on this objective with the default settings.
+    /// Creates a training on `objective` with the default settings.
     pub fn new(objective: Objective) -> Self {
         Self {
             objective,
@@ -167,19 +164,19 @@ impl Training {
     }
 
     setters! {
-        /// Number of updates.
+        /// Sets the number of updates; 1,500 by default.
         iterations: usize,
-        /// Number of samples for each update.
+        /// Sets the number of samples for each update; 256 by default.
         batch_size: usize,
-        /// The learning rate of Adam, before it decays.
+        /// Sets the learning rate of Adam before it decays; 3e-3 by default.
         learning_rate: f64,
-        /// Bound on the Euclidean norm of the gradient in one transition's parameters.
+        /// Sets the bound on the Euclidean norm of the gradient by one transition's parameters; 10 by default.
         clip: f64,
-        /// The seed of all randomness in training.
+        /// Sets the seed of all randomness in training; 0 by default.
         seed: u64,
     }
 
-    /// Multiplies the learning rate by `factor` once a fraction `after` of the iterations is done.
+    /// Multiplies the learning rate by `factor` after a fraction `after` of the iterations; by default 0.1 after 0.7.
     pub fn decay(self, factor: f64, after: f64) -> Self {
         Self {
             decay: factor,
@@ -188,8 +185,7 @@ impl Training {
         }
     }
 
-    /// Trains `flow` to carry the base of `path` through the models at the betas of `schedule`,
-    /// which must have gradients:
+    /// Trains `flow` to carry the base of `path` through the models, which need gradients, at the schedule's betas:
     ///
     /// ```compile_fail
     /// # use annealed::learned::{LearnedTransitions, Mean, Objective, Training};
@@ -204,9 +200,8 @@ impl Training {
     /// ```
     ///
     /// # Errors
-    /// A setting out of its range; a schedule or a base that does not fit the flow; a NaN, an
-    /// infinity or an exploding objective ([`TrainingError::Diverged`], which keeps the last good
-    /// parameters).
+    /// A setting out of its range; a schedule or a base that does not fit the flow; a NaN, an infinity or an exploding
+    /// objective ([`TrainingError::Diverged`], which keeps the last good parameters).
     pub fn train<'p, P>(
         &self,
         flow: LearnedTransitions,
@@ -220,7 +215,7 @@ impl Training {
         self.train_with(flow, path, schedule, |_, _| ())
     }
 
-    /// Trains as [`train`](Self::train) and calls `progress` with each iteration's point and the transitions.
+    /// Trains as [`train`](Self::train) does, and calls `progress` with each iteration's point and transitions.
     ///
     /// # Errors
     /// As [`train`](Self::train).
@@ -245,7 +240,6 @@ impl Training {
         Ok(ascent.trained)
     }
 
-    /// The fraction of the iterations that come before this one.
     pub(super) fn progress_at(&self, iteration: usize) -> f64 {
         iteration as f64 / self.iterations as f64
     }

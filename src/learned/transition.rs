@@ -19,17 +19,17 @@ pub enum Transition {
         /// `r_t(z_{t-1} | z_t)`.
         backward: ConditionalGaussian,
     },
-    /// A map whose inverse is its reverse, so that `log r_t - log q_t = log |det J|`.
+    /// A map, whose inverse is its reverse: `log r_t - log q_t = log |det J|`.
     Invertible(InvertibleMap),
 }
 
-/// The form of the transitions that a flow starts with.
+/// The form of untrained transitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Family {
     /// Pairs of [`ConditionalGaussian`].
     Stochastic(Mean),
-    /// Maps of the type [`InvertibleMap`].
+    /// Maps, each an [`InvertibleMap`].
     Invertible(Coupling),
 }
 
@@ -46,7 +46,6 @@ impl From<Coupling> for Family {
 }
 
 impl Family {
-    /// Refuses `stages` transitions where they have more parameters than can be worked with.
     pub(super) fn check_size(self, dimension: usize, context: usize, stages: usize) -> Result<()> {
         let largest = match self {
             Self::Stochastic(mean) => mean.network(dimension, context)?,
@@ -55,7 +54,6 @@ impl Family {
         largest.check_size(stages.saturating_mul(2))
     }
 
-    /// A transition with random weights.
     pub(super) fn untrained<R: Rng + ?Sized>(
         self,
         dimension: usize,
@@ -77,7 +75,7 @@ impl Family {
 }
 
 impl Transition {
-    /// A transition made of a forward and a backward density.
+    /// Creates a transition from a forward and a backward density.
     ///
     /// # Errors
     /// Dimensions that differ.
@@ -87,7 +85,6 @@ impl Transition {
         Ok(transition)
     }
 
-    /// Refuses densities of different dimensions.
     pub(super) fn check(&self) -> Result<()> {
         let Self::Stochastic { forward, backward } = self else {
             return Ok(());
@@ -98,7 +95,6 @@ impl Transition {
         Error::check_dimension("observation of the backward density", found, expected)
     }
 
-    /// Dimension d of the states.
     pub(super) fn dimension(&self) -> usize {
         match self {
             Self::Stochastic { forward, .. } => forward.dimension(),
@@ -106,7 +102,6 @@ impl Transition {
         }
     }
 
-    /// Length of the observation, which is 0 except in amortised transitions.
     pub(super) fn context(&self) -> usize {
         match self {
             Self::Stochastic { forward, .. } => forward.context(),
@@ -114,7 +109,7 @@ impl Transition {
         }
     }
 
-    /// Number of the random coordinates of a move.
+    /// Returns the number of random coordinates of a move.
     pub(super) fn noises(&self) -> usize {
         match self {
             Self::Stochastic { forward, .. } => forward.dimension(),
@@ -122,7 +117,7 @@ impl Transition {
         }
     }
 
-    /// The parameters of both densities, forward first, or of both layers of a map.
+    /// Returns the parameters of both densities, forward first, or of both layers of a map.
     pub(super) fn parameters(&self) -> [&[f64]; 2] {
         match self {
             Self::Stochastic { forward, backward } => [forward.parameters(), backward.parameters()],
@@ -130,7 +125,6 @@ impl Transition {
         }
     }
 
-    /// The parameters, to be changed.
     pub(super) fn parameters_mut(&mut self) -> [&mut [f64]; 2] {
         match self {
             Self::Stochastic { forward, backward } => {
@@ -140,7 +134,6 @@ impl Transition {
         }
     }
 
-    /// The transition that is left when the observation is fixed. The caller checks its length.
     pub(super) fn given(&self, observation: &[f64]) -> Self {
         match self {
             Self::Stochastic { forward, backward } => Self::Stochastic {

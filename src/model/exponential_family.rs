@@ -8,10 +8,9 @@ use crate::model::{FullConditionals, NormalizedModel, Sampleable, UnnormalizedMo
 use crate::num::{Lbfgs, log_add_exp, sigmoid};
 use crate::{Error, Result};
 
-/// How closely each moment is met, relative to `1 + max |s|`.
+/// Tolerance of each moment, relative to `1 + max |s|`.
 const TOLERANCE: f64 = 1e-8;
 
-/// The most iterations of the minimiser.
 const ITERATIONS: usize = 1_000;
 
 /// An exponential family: `log p(x) = eta . g(x) - A(eta)` up to a term free of `eta`.
@@ -25,33 +24,28 @@ pub trait ExponentialFamily: NormalizedModel + Sized {
     /// Returns the moments `s = E g(x)`, which are the gradient of `A` in `eta`.
     fn moments(&self) -> DVector<f64>;
 
-    /// Returns `A(eta)`, the log of the integral (or sum) of `exp(eta . g(x))`: convex in `eta`.
-    ///
-    /// It is `log Z` where `f` has no factor that depends on `eta` but not on x; in general
-    /// `A(eta) = log Z + eta . g(x) - log f(x)`, for any x.
+    /// Returns `A(eta)`, the log of the integral (or sum) of `exp(eta . g(x))`, convex in `eta`. At any x it equals
+    /// `log Z + eta . g(x) - log f(x)`.
     fn log_partition(&self) -> f64;
 
     /// Returns the member of the same family with these natural parameters.
     ///
     /// # Errors
-    /// Where `eta` has the wrong length or lies outside the natural parameter space.
+    /// An `eta` of the wrong length or outside the natural parameter space.
     fn with_natural_parameters(&self, eta: &DVector<f64>) -> Result<Self>;
 
     /// Returns the member of the same family with these moments.
     ///
-    /// The provided method minimises the convex `A(eta) - eta . s` by L-BFGS, until each moment is
-    /// met within `1e-8 (1 + max |s|)`. It starts at this member, so that one near the solution saves
-    /// work. Override it where there is a closed form.
+    /// The provided method minimises the convex `A(eta) - eta . s` by L-BFGS from this member, until each moment is met
+    /// within `1e-8 (1 + max |s|)`. Override it where there is a closed form.
     ///
     /// # Errors
-    /// Where `s` has the wrong length, or no member has these moments. In the second case the
-    /// provided method does not converge ([`Error::NotConverged`]).
+    /// Moments of the wrong length, or of no member. The provided method then gives [`Error::NotConverged`].
     fn with_moments(&self, moments: &DVector<f64>) -> Result<Self> {
         match_moments(self, moments)
     }
 }
 
-/// Returns the member of `start`'s family with these moments: the minimum of `A(eta) - eta . s`.
 fn match_moments<M: ExponentialFamily>(start: &M, moments: &DVector<f64>) -> Result<M> {
     let eta = start.natural_parameters();
     Error::check_dimension("moments", moments.len(), eta.len())?;
@@ -95,7 +89,7 @@ pub struct Bernoulli {
 }
 
 impl Bernoulli {
-    /// Makes it from logits `b_i = log(p_i / (1 - p_i))`.
+    /// Creates it from logits `b_i = log(p_i / (1 - p_i))`.
     ///
     /// # Errors
     /// No logit, or one that is not finite.
@@ -105,11 +99,10 @@ impl Bernoulli {
         Ok(Self { logits })
     }
 
-    /// Makes it from probabilities `p_i` of a one, each strictly between 0 and 1.
+    /// Creates it from probabilities `p_i` of a one, each strictly between 0 and 1.
     ///
     /// # Errors
-    /// No probability, or one outside (0, 1). An estimate from data stays inside where it is
-    /// smoothed, `(ones + 1) / (samples + 2)`.
+    /// No probability, or one outside (0, 1). Smoothed estimates `(ones + 1) / (samples + 2)` stay inside.
     pub fn from_probabilities(probabilities: &DVector<f64>) -> Result<Self> {
         for &p in probabilities.iter() {
             let expected = "numbers strictly between 0 and 1";
@@ -127,8 +120,6 @@ impl Bernoulli {
 impl UnnormalizedModel for Bernoulli {
     type State = Vec<bool>;
 
-    /// # Panics
-    /// Where there is not one bit for each logit.
     fn log_density(&self, state: &Vec<bool>) -> f64 {
         demand_dimension("a state", state.len(), self.logits.len());
         let pairs = self.logits.iter().zip(state);
@@ -154,7 +145,7 @@ impl Sampleable for Bernoulli {
     }
 }
 
-/// `eta = b`, `g(v) = v`.
+/// Has `eta = b` and `g(v) = v`.
 impl ExponentialFamily for Bernoulli {
     fn natural_parameters(&self) -> DVector<f64> {
         self.logits.clone()

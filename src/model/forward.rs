@@ -1,10 +1,8 @@
-//! Wrappers that have the densities of the model inside them.
+//! Forwarding of model traits to the model inside a wrapper.
 
-/// Implements traits of models for a wrapper by those of the model inside it, wherever that one
-/// has them.
-///
+/// Implements model traits for a wrapper where the model inside it has them. A call names the generics, the wrapper,
+/// the inner type, its place and the traits:
 /// `forward_model! { [M] Wrapper<M> as M, self => self.inner; UnnormalizedModel Sampleable }`
-/// names the generics, the wrapper, the type inside, the place where it is, and the traits.
 macro_rules! forward_model {
     ($generics:tt $wrapper:ty as $inner:ty, $this:ident => $place:expr; $($name:ident)+) => {
         $($crate::model::forward_model! {

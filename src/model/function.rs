@@ -1,4 +1,4 @@
-//! Models from closures: of the log density, or of value and gradient together.
+//! Models from closures: of the log density alone, or of value and gradient together.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,8 +11,7 @@ use crate::model::{Differentiable, NormalizedModel, Sampleable, UnnormalizedMode
 use crate::num::{add_scaled, set_zero, with_buffer};
 use crate::{Error, Result};
 
-/// A model from a closure that computes `log f(x)`. Further closures give it a gradient, exact
-/// samples or a normaliser, and [`with_dimension`](Self::with_dimension) has the states of a path checked.
+/// A model from a closure that computes `log f(x)`. Further closures add a gradient, exact samples or a normaliser.
 ///
 /// ```
 /// use annealed::model::{Differentiable, FunctionModel, UnnormalizedModel};
@@ -33,13 +32,12 @@ pub struct FunctionModel<S, F, G = (), D = (), N = ()> {
     state: PhantomData<fn(&S)>,
 }
 
-/// A closure that a [`FunctionModel`] was given. Where there is none, `()`, the compiler says what is missing, and not
-/// that `()` is no closure.
+/// A closure given to a [`FunctionModel`]. A missing one is `()`, so that the compiler names what is missing.
 #[derive(Debug, Clone, Copy)]
 pub struct Provided<C>(C);
 
 impl<S, F: Fn(&S) -> f64> FunctionModel<S, F> {
-    /// Makes a model from `log f(x)`, which may be `-inf` but not NaN or `+inf`.
+    /// Creates a model from `log f(x)`, which may be `-inf` but not NaN or `+inf`.
     pub fn new(log_density: F) -> Self {
         Self {
             log_density,
@@ -53,8 +51,7 @@ impl<S, F: Fn(&S) -> f64> FunctionModel<S, F> {
 }
 
 impl FunctionModel<DVector<f64>, ()> {
-    /// Makes a model from `log f(x)` of a slice. [`GradientModel`](crate::model::GradientModel) takes a closure
-    /// on slices that computes the gradient as well.
+    /// Creates a model from `log f(x)` of a slice. [`GradientModel`](crate::model::GradientModel) adds the gradient.
     ///
     /// ```
     /// use annealed::model::{FunctionModel, UnnormalizedModel};
@@ -71,7 +68,7 @@ impl FunctionModel<DVector<f64>, ()> {
 }
 
 impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
-    /// Adds a closure for `grad log f(x)`.
+    /// Adds a closure for `grad log f(x)`. It panics in use where the gradient is not as long as the state.
     pub fn with_gradient<H>(self, gradient: H) -> FunctionModel<S, F, Provided<H>, D, N>
     where
         H: Fn(&DVector<f64>) -> DVector<f64>,
@@ -90,7 +87,7 @@ impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
     /// Adds the known `log Z`.
     ///
     /// # Errors
-    /// Where it is not finite.
+    /// A value that is not finite.
     pub fn with_log_normalizer(
         self,
         log_normalizer: f64,
@@ -99,15 +96,14 @@ impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
         Ok(self.map(|gradient, sampler, _| (gradient, sampler, log_normalizer)))
     }
 
-    /// Demands states of this many coordinates. A path to a model of another dimension is then refused before
-    /// chains move, where otherwise the closure would meet a state that it does not expect.
+    /// Sets the number of coordinates of a state. A path then refuses a model of another dimension before chains move.
     #[must_use]
     pub fn with_dimension(mut self, dimension: usize) -> Self {
         self.dimension = Some(dimension);
         self
     }
 
-    /// Returns the model with another gradient, sampler or normaliser, which may be of another type.
+    /// Replaces gradient, sampler and normaliser, perhaps by other types.
     fn map<H, E, O>(
         self,
         change: impl FnOnce(G, D, N) -> (H, E, O),
@@ -142,8 +138,6 @@ where
     F: Fn(&DVector<f64>) -> f64,
     G: Fn(&DVector<f64>) -> DVector<f64>,
 {
-    /// # Panics
-    /// Where the closure's gradient is not as long as the state.
     fn accumulate_gradient(
         &self,
         state: &DVector<f64>,
@@ -190,9 +184,7 @@ impl<S, F, G, D, N: fmt::Debug> fmt::Debug for FunctionModel<S, F, G, D, N> {
 
 /// A model over `R^d` from one closure on slices: `f(x, gradient)` writes `grad log f(x)` and returns `log f(x)`.
 ///
-/// The gradient is 0 when the closure gets it, so that the closure may add to it as well. Where it returns `-inf`,
-/// what it wrote is ignored. Where only the value is wanted, the gradient is thrown away. A call allocates nothing.
-///
+/// The gradient is 0 on entry, so the closure may add to it. It does not count where the closure returns `-inf`.
 /// Without a gradient take [`FunctionModel::of_slices`](crate::model::FunctionModel::of_slices).
 ///
 /// ```
@@ -219,10 +211,10 @@ pub struct GradientModel<F> {
 }
 
 impl<F: Fn(&[f64], &mut [f64]) -> f64> GradientModel<F> {
-    /// Makes a model over states of this dimension.
+    /// Creates a model over states of `dimension` coordinates.
     ///
     /// # Errors
-    /// A dimension of 0.
+    /// A `dimension` of 0 or above 2^30.
     pub fn new(dimension: usize, function: F) -> Result<Self> {
         Error::check_count("dimension", dimension, 1)?;
         Ok(Self {
@@ -231,8 +223,6 @@ impl<F: Fn(&[f64], &mut [f64]) -> f64> GradientModel<F> {
         })
     }
 
-    /// # Panics
-    /// Where the state has another dimension.
     fn evaluate(&self, state: &DVector<f64>, gradient: &mut DVector<f64>) -> f64 {
         demand_dimension("a state", state.len(), self.dimension);
         set_zero(gradient.as_mut_slice());

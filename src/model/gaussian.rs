@@ -18,9 +18,8 @@ use crate::{Error, Result};
 ///
 /// `log f(x) = -(x - mu)' Sigma^-1 (x - mu) / 2`, `log Z = (d log 2 pi + log |Sigma|) / 2`.
 ///
-/// Densities, gradients and conditionals allocate nothing. They cost `d^2` operations, and the model
-/// holds `d^2` numbers; where the covariance is diagonal it is d operations and numbers. They panic where the state
-/// does not have the model's dimension.
+/// A density, gradient or conditional allocates nothing. It costs `d^2` operations, or d where the covariance is
+/// diagonal. All panic at a state of another dimension.
 ///
 /// ```
 /// use annealed::model::{Gaussian, NormalizedModel, UnnormalizedModel};
@@ -42,21 +41,20 @@ pub struct Gaussian {
 }
 
 impl Gaussian {
-    /// Makes `N(mean, covariance)`.
+    /// Creates `N(mean, covariance)`.
     ///
     /// # Errors
-    /// A mean of length 0; sizes that differ; entries that are not finite; a covariance that is
-    /// not symmetric (to 1e-9 of its largest entry), or not positive definite, or whose inverse
-    /// overflows.
+    /// An empty mean; sizes that differ; entries that are not finite; a covariance that is not symmetric (to 1e-9 of
+    /// its largest entry), not positive definite, or whose inverse overflows.
     pub fn new(mean: DVector<f64>, covariance: DMatrix<f64>) -> Result<Self> {
         let covariance = check("covariance", &mean, covariance)?;
         Self::from_covariance("covariance", mean, covariance.into())
     }
 
-    /// Makes `N(mean, precision^-1)`.
+    /// Creates `N(mean, precision^-1)`.
     ///
     /// # Errors
-    /// As [`new`](Self::new), of the precision matrix.
+    /// As [`new`](Self::new), for the precision matrix.
     pub fn from_precision(mean: DVector<f64>, precision: DMatrix<f64>) -> Result<Self> {
         let precision = check("precision", &mean, precision)?.into();
         let factorization = Factorization::new("precision", &precision)?;
@@ -91,10 +89,10 @@ impl Gaussian {
         })
     }
 
-    /// Makes `N(0, I)` in `dimension` dimensions.
+    /// Creates `N(0, I)` in `dimension` dimensions.
     ///
     /// # Errors
-    /// Where `dimension` is 0, above 2^30 or too large for the memory.
+    /// A `dimension` of 0, above 2^30 or too large for the memory.
     pub fn standard(dimension: usize) -> Result<Self> {
         Error::check_count("dimension", dimension, 0)?;
         let mut mean = Error::reserved("dimension", dimension)?;
@@ -102,21 +100,20 @@ impl Gaussian {
         Self::isotropic(mean.into(), 1.0)
     }
 
-    /// Makes `N(mean, deviation^2 I)`.
+    /// Creates `N(mean, deviation^2 I)`.
     ///
     /// # Errors
-    /// A mean of length 0 or not finite; a deviation that is not finite and positive.
+    /// A mean that is empty or not finite; a deviation that is not finite and positive.
     pub fn isotropic(mean: DVector<f64>, deviation: f64) -> Result<Self> {
         Error::check_positive("deviation", deviation)?;
         let variances = DVector::from_element(mean.len(), deviation * deviation);
         Self::with_variances("covariance", mean, variances)
     }
 
-    /// Makes `N(mean, diag(variances))`.
+    /// Creates `N(mean, diag(variances))`.
     ///
     /// # Errors
-    /// A mean of length 0; lengths that differ; entries that are not finite; variances that are not
-    /// positive, or whose inverse overflows.
+    /// An empty mean; lengths that differ; infinite or NaN entries; variances not positive or with infinite inverse.
     pub fn diagonal(mean: DVector<f64>, variances: DVector<f64>) -> Result<Self> {
         Self::with_variances("variances", mean, variances)
     }
@@ -153,7 +150,6 @@ impl Gaussian {
         self.form.precision().to_dense()
     }
 
-    /// Returns `Sigma x`.
     pub(super) fn covariance_times(&self, x: &DVector<f64>) -> DVector<f64> {
         self.covariance.times(x)
     }
@@ -168,7 +164,7 @@ impl Gaussian {
     }
 }
 
-/// Checks sizes, finiteness and symmetry, and removes what asymmetry rounding left.
+/// Checks sizes, finiteness and symmetry, and returns the matrix exactly symmetric.
 fn check(
     argument: &'static str,
     mean: &DVector<f64>,
@@ -201,7 +197,7 @@ impl UnnormalizedModel for Gaussian {
         Some(self.dimension())
     }
 
-    /// Is true in fewer than eight dimensions.
+    /// Returns true in fewer than eight dimensions.
     fn evaluates_batches(&self) -> bool {
         self.form.evaluates_batches()
     }
@@ -230,9 +226,8 @@ impl Sampleable for Gaussian {
     }
 }
 
-/// `eta = (P mu; -P_ii / 2 and -P_ij)` and `g(x) = (x; x_i^2 and x_i x_j)` with `P = Sigma^-1`,
-/// the pairs `i <= j` row by row. Since `log f(x) = eta . g(x) - mu' P mu / 2`, the log partition
-/// function of the family in its natural form is `log Z + mu' P mu / 2`.
+/// Uses `eta = (P mu; -P_ii / 2 and -P_ij)` and `g(x) = (x; x_i^2 and x_i x_j)` with `P = Sigma^-1`, the pairs `i <= j`
+/// row by row. The log partition function is `A = log Z + mu' P mu / 2`.
 impl ExponentialFamily for Gaussian {
     fn natural_parameters(&self) -> DVector<f64> {
         let linear = self.form.precision().times(self.mean());
@@ -270,7 +265,7 @@ impl ExponentialFamily for Gaussian {
         Self::from_factorized_precision(mean, precision, &factorization)
     }
 
-    /// Matches in closed form. Second moments lose digits where the mean is far from 0 beside the deviations.
+    /// Matches in closed form. Digits are lost where the mean is large relative to the deviations.
     fn with_moments(&self, moments: &DVector<f64>) -> Result<Self> {
         let (mean, covariance) = unstacked("moments", moments, self.dimension(), {
             |i, j, second, mean| second - mean[i] * mean[j]
@@ -285,8 +280,7 @@ impl ExponentialFamily for Gaussian {
     }
 }
 
-/// Reverses [`stacked`]: the first d entries, and a symmetric matrix with `entry(i, j, value, first)` for the
-/// value of each pair `i <= j`.
+/// Reverses [`stacked`]: d entries, then `entry(i, j, value, first)` as a symmetric matrix over pairs `i <= j`.
 fn unstacked(
     argument: &'static str,
     values: &DVector<f64>,

@@ -1,17 +1,16 @@
-//! A gradient beside finite differences of its density.
+//! A comparison of gradients with finite differences of the density.
 
 use nalgebra::DVector;
 
 use crate::model::{Differentiable, UnnormalizedModel};
 use crate::{Error, Result};
 
-/// States and coordinates that are looked at.
+/// Numbers of states and of coordinates that are checked.
 const STATES: usize = 4;
 const COORDINATES: usize = 32;
-/// A step, as a share of the spread of a coordinate among the states.
+/// Step of a difference, as a share of the coordinate's spread among the states.
 const STEP: f64 = 1e-3;
-/// A difference is an error where it is larger than this share of the gradient, and where it would change the log
-/// density by more than this along the spread of its coordinate.
+/// Tolerance relative to the gradient plus the inverse of the coordinate's spread.
 const TOLERANCE: f64 = 0.05;
 
 /// Returns `(f(x + h e_i) - f(x - h e_i)) / 2h` of the log density.
@@ -28,12 +27,9 @@ pub(crate) fn central_difference(
     (after - model.log_density(&moved)) / (right - moved[index])
 }
 
-/// Returns an [`Error::WrongGradient`] where a model's gradient is not that of its density: a wrong sign, a
-/// wrong factor or a missing term.
-///
-/// A coordinate is wrong where it disagrees with finite differences at most of a few states, at two of them at
-/// least. States at which differences of several steps disagree among themselves do not count: at a kink, beside an
-/// edge, or where rounding hides the difference.
+/// Returns an [`Error::WrongGradient`] if a coordinate disagrees with finite differences at two states or more, and at
+/// over half of the states that count. A state counts if differences of several steps agree there, unlike at a kink,
+/// beside an edge or under rounding.
 pub(crate) fn check_gradient(model: &impl Differentiable, states: &[DVector<f64>]) -> Result<()> {
     let Some(dimension) = states.first().map(DVector::len) else {
         return Ok(());
@@ -68,7 +64,6 @@ pub(crate) fn check_gradient(model: &impl Differentiable, states: &[DVector<f64>
     Ok(())
 }
 
-/// A state, and what the model says of it.
 struct Point<'s> {
     state: &'s DVector<f64>,
     log_density: f64,
@@ -85,8 +80,7 @@ impl<'s> Point<'s> {
         }
     }
 
-    /// Returns a central difference on which three steps agree, and which rounding leaves intact; `None` where
-    /// there is none.
+    /// Returns a central difference on which three steps agree, beyond rounding; `None` if they do not.
     fn difference(&self, model: &impl Differentiable, index: usize, spread: f64) -> Option<f64> {
         let step = STEP * spread;
         let with = |factor: f64| central_difference(model, self.state, index, factor * step);
@@ -98,7 +92,7 @@ impl<'s> Point<'s> {
     }
 }
 
-/// Returns the largest less the smallest value of a coordinate; where all are equal, about their size.
+/// Returns the range of a coordinate among the states; `1 + |x|` where all are equal.
 fn spread(states: &[DVector<f64>], index: usize) -> f64 {
     let values = || states.iter().filter_map(|state| state.get(index)).copied();
     let (low, high) = (
@@ -112,11 +106,10 @@ fn spread(states: &[DVector<f64>], index: usize) -> f64 {
     }
 }
 
-/// Decides whether the two differ by what matters.
 fn disagree((gradient, difference): (f64, f64), spread: f64) -> bool {
     let scale = gradient.abs().max(difference.abs()) + spread.recip();
     let apart = (gradient - difference).abs();
-    // A gradient that is NaN is wrong too, and is met elsewhere.
+    // A gradient that is NaN passes here, and is met elsewhere.
     apart > TOLERANCE * scale
 }
 
@@ -135,7 +128,7 @@ mod tests {
         ]
     }
 
-    /// Returns a standard normal coordinate beside one of deviation 100, with factors on the gradient.
+    /// Checks a standard normal coordinate beside one of deviation 100, with factors on the gradient.
     fn check(factors: [f64; 2], kink: f64, shift: f64) -> Result<()> {
         let model = GradientModel::new(2, move |x: &[f64], gradient: &mut [f64]| {
             gradient[0] = -factors[0] * x[0] - kink * x[0].signum();
@@ -150,7 +143,7 @@ mod tests {
         check([1.0, 1.0], 0.0, 0.0).unwrap();
         check([1.0, 1.0], 3.0, 1e6).unwrap();
         check([1.01, 0.99], 3.0, 0.0).unwrap();
-        // Nothing can be told here, since rounding is larger than any difference.
+        // Rounding hides any difference here.
         check([1.0, 1.0], 0.0, 1e15).unwrap();
         check([-1.0, 1.0], 0.0, 1e15).unwrap();
     }

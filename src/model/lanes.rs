@@ -1,11 +1,7 @@
-//! Quadratic forms of eight states at once, for few dimensions, where the coordinates of one state leave most of a
-//! register empty.
+//! Quadratic forms of eight states at once, for few dimensions: a register holds one coordinate of all eight.
 //!
-//! A register holds one coordinate of all eight. Each state's sums have the order that they have alone, so that the
-//! bits are the same.
-//!
-//! All is written as loops over eight lanes: what `map` and `from_fn` of arrays make is not always inlined, and then
-//! not compiled for the wide registers.
+//! Sums keep the order of a single state, so the bits are the same. Loops over lanes are explicit: `map` and `from_fn`
+//! of arrays are not always inlined, and then miss the wide registers.
 
 use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 
@@ -13,13 +9,13 @@ use crate::error::demand_dimension;
 use crate::model::square::SquareMatrix;
 use crate::num::{VECTOR_WIDTH, over_vectors};
 
-/// A number of each state.
+/// One number for each state.
 pub(super) type Lanes = [f64; VECTOR_WIDTH];
 
-/// A vector of each state, of fewer than eight coordinates.
+/// One vector for each state, of fewer than eight coordinates.
 type Tile = [Lanes; VECTOR_WIDTH - 1];
 
-/// Writes `(x - mu)^T P (x - mu)` of eight states each.
+/// Writes `(x - mu)^T P (x - mu)` of each state.
 pub(super) fn forms(
     precision: &SquareMatrix,
     mean: &[f64],
@@ -40,8 +36,7 @@ pub(super) fn forms(
     );
 }
 
-/// Subtracts `scale * P (x - mu)` from the gradient of each state, a row, and writes the form, for the first eight
-/// rows, the next eight, and so on.
+/// Subtracts `scale * P (x - mu)` from the gradient of each state, a row, and writes the forms, eight rows at a time.
 pub(super) fn accumulate_pulls(
     precision: &SquareMatrix,
     mean: &[f64],
@@ -78,13 +73,12 @@ pub(super) fn accumulate_pulls(
     );
 }
 
-/// Returns `x - mu` of eight states.
 #[inline(always)]
 fn offsets_of(states: &[DVector<f64>; VECTOR_WIDTH], mean: &[f64]) -> Tile {
     let row = |state: usize| {
         let row = states[state].as_slice();
         demand_dimension("a state", row.len(), mean.len());
-        // A slice of the mean's length, so that no coordinate is checked again.
+        // A slice of the mean's length needs no further bounds checks.
         &row[..mean.len()]
     };
     let (a, b, c, d) = (row(0), row(1), row(2), row(3));
@@ -114,7 +108,6 @@ fn times(x: &Lanes, factor: f64) -> Lanes {
     product
 }
 
-/// Computes `sum <- sum + x y`.
 #[inline(always)]
 fn add_product(sum: &mut Lanes, x: &Lanes, y: &Lanes) {
     let mut next = *sum;
@@ -133,7 +126,6 @@ fn sum_of_squares(p: &[f64], offsets: &[Lanes]) -> Lanes {
     sum
 }
 
-/// Sums the diagonal, and twice the strict lower triangle.
 #[inline(always)]
 fn dense_form(p: &[f64], offsets: &[Lanes]) -> Lanes {
     let mut half = Lanes::default();

@@ -10,34 +10,26 @@ use crate::num::Lbfgs;
 use crate::random::{Purpose, stream};
 use crate::{Error, Result};
 
-/// Rounds of the search, each a hundred times as close as the one before. Newton's steps between them know the
-/// scales of the coordinates.
+/// Number of rounds, each with a hundredth of the tolerance before and a Newton step at its end.
 const ROUNDS: i32 = 6;
-/// The most steps of a round.
 const ITERATIONS: usize = 1_000;
-/// How far the mode may be off, in standard deviations.
+/// Tolerated distance from the mode, in standard deviations.
 const PRECISION: f64 = 1e-3;
-/// A step of a difference, in standard deviations of its coordinate.
+/// Step of a difference, in standard deviations of its coordinate.
 const STEP: f64 = 1e-3;
-/// States at which the gradient is compared with differences of the density.
+/// Number of states at which the gradient is checked.
 const PROBES: usize = 8;
-/// Where no mode is found they lie around the start, this share of its size away.
+/// Relative distance of these states from the start, where no mode is found.
 const NEAR: f64 = 0.1;
 
 impl Gaussian {
-    /// Makes Laplace's approximation: the Gaussian whose mean is the mode of `model` and whose precision is the
-    /// negative Hessian of `log f` there.
+    /// Creates Laplace's approximation: its mean is the mode of `model`, its precision the negative Hessian of `log f`.
     ///
-    /// As the base of a [`GeometricPath`](crate::path::GeometricPath) it is close to a target with one mode, so that
-    /// ten stages may do where hundreds are needed from a prior. Log Z stays unbiased, however poor the
-    /// approximation. Its covariance is a shape for the kernel too, a mass matrix for [`Hmc`](crate::kernel::Hmc):
-    /// `Preconditioner::covariance(&gaussian.covariance())`, with steps of about 0.4. Where the target's tails are
-    /// heavier than Gaussian ones, make it a
-    /// [`StudentT`](crate::model::StudentT). Of several modes it finds one.
-    ///
-    /// The mode is found by L-BFGS from `start`, the Hessian by central differences of the gradient, at 4 gradients
-    /// for each dimension. The approximation of log Z is
-    /// `model.log_density(gaussian.mean()) + gaussian.log_normalizer()`.
+    /// L-BFGS finds one mode from `start`. Central differences of the gradient give the Hessian, at 4 gradients per
+    /// dimension. `model.log_density(gaussian.mean()) + gaussian.log_normalizer()` approximates log Z. As the base of a
+    /// [`GeometricPath`](crate::path::GeometricPath) it needs few stages, and a run's estimate of Z stays unbiased. For
+    /// heavier tails make it a [`StudentT`](crate::model::StudentT).
+    /// `Preconditioner::covariance(&gaussian.covariance())` suits the kernel.
     ///
     /// ```
     /// use annealed::prelude::*;
@@ -58,15 +50,13 @@ impl Gaussian {
     /// ```
     ///
     /// # Errors
-    /// A start of another dimension, or where the log density or its gradient is not finite; [`Error::WrongGradient`]
-    /// where the gradient is not that of the density, around the mode that it led to or around the start;
-    /// [`Error::NotConverged`] where no mode is found, or the negative Hessian is not positive definite there: a
-    /// density that has no mode, is flat in some direction, or is not smooth at its mode.
+    /// A start of another dimension, or where `log f` or its gradient is not finite. [`Error::WrongGradient`] for a
+    /// gradient that does not fit the density. [`Error::NotConverged`] for a density without a smooth, curved mode.
     pub fn laplace(model: &impl Differentiable, start: DVector<f64>) -> Result<Self> {
         Self::laplace_with_hessian(model, start, |mode| hessian(model, mode))
     }
 
-    /// Works as [`laplace`](Self::laplace), with a closure for the Hessian of `log f`.
+    /// Creates the approximation as [`laplace`](Self::laplace), with a closure for the Hessian of `log f`.
     ///
     /// # Errors
     /// As [`laplace`](Self::laplace).
@@ -124,7 +114,6 @@ impl Gaussian {
     }
 }
 
-/// Compares the gradient with differences of the density at a few states.
 fn check_gradient_at(
     model: &impl Differentiable,
     state: impl FnMut() -> DVector<f64>,
@@ -133,7 +122,6 @@ fn check_gradient_at(
     check_gradient(model, &states)
 }
 
-/// Returns the gradient at the start, checked.
 fn start_gradient(model: &impl Differentiable, start: &DVector<f64>) -> Result<DVector<f64>> {
     Error::check_not_empty("start", start.len())?;
     let dimension = model.state_dimension().unwrap_or(start.len());
@@ -151,9 +139,8 @@ fn distance(gaussian: &Gaussian, gradient: &DVector<f64>) -> f64 {
     gaussian.factor().transpose_times(gradient).norm()
 }
 
-/// Returns the Hessian of `log f` by central differences of the gradient, symmetric.
-///
-/// A column is made twice: its first diagonal entry gives the standard deviation, and thereby the step of the second.
+/// Returns the symmetric Hessian of `log f` by central differences of the gradient. The first difference of a column
+/// gives the standard deviation, which sets the step of the second.
 fn hessian(model: &impl Differentiable, mode: &DVector<f64>) -> DMatrix<f64> {
     let d = mode.len();
     let mut hessian = DMatrix::zeros(d, d);

@@ -8,11 +8,9 @@ use crate::model::{Differentiable, NormalizedModel, Sampleable, UnnormalizedMode
 use crate::num::log_sum_exp;
 use crate::{Error, Result};
 
-/// A sum of Gaussians with masses,
+/// A sum of normalised Gaussians N, with masses `m_i` that need not sum to 1:
 ///
-/// `log f(x) = log sum_i m_i N(x; mu_i, Sigma_i)`, `log Z = log sum_i m_i`,
-///
-/// with each `N` normalised. The masses need not sum to 1.
+/// `log f(x) = log sum_i m_i N(x; mu_i, Sigma_i)`, `log Z = log sum_i m_i`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GaussianMixture {
     components: Vec<Component>,
@@ -33,11 +31,10 @@ impl Component {
 }
 
 impl GaussianMixture {
-    /// Makes a mixture from pairs of mass and Gaussian.
+    /// Creates a mixture from pairs of mass and Gaussian.
     ///
     /// # Errors
-    /// No component; a mass that is not finite and positive, or masses whose sum overflows;
-    /// dimensions that differ.
+    /// No component; a mass that is not finite and positive; masses whose sum overflows; dimensions that differ.
     pub fn new(components: impl IntoIterator<Item = (f64, Gaussian)>) -> Result<Self> {
         let components: Vec<Component> = components
             .into_iter()
@@ -60,7 +57,7 @@ impl GaussianMixture {
         Ok(mixture)
     }
 
-    /// Returns the components' masses and Gaussians.
+    /// Returns the mass and the Gaussian of each component.
     pub fn components(&self) -> impl ExactSizeIterator<Item = (f64, &Gaussian)> {
         self.components.iter().map(|c| (c.mass, &c.gaussian))
     }
@@ -95,7 +92,7 @@ impl Sampleable for GaussianMixture {
             left -= component.mass;
             left < 0.0
         });
-        // Rounding may leave nothing chosen, at the far end.
+        // Rounding may leave no component chosen.
         let chosen = chosen.unwrap_or(self.components.len() - 1);
         self.components[chosen].gaussian.sample(rng)
     }
@@ -110,7 +107,7 @@ impl Differentiable for GaussianMixture {
     ) -> f64 {
         let log_density = self.log_density(state);
         if log_density == f64::NEG_INFINITY {
-            // So far out that all components underflow: the gradient is not defined.
+            // All components underflow here, and the gradient is not defined.
             return log_density;
         }
         for component in &self.components {

@@ -1,12 +1,9 @@
-//! Models: unnormalised densities, with a trait for each thing that some of them can do besides.
+//! Models: unnormalised densities, with a trait for each further ability.
 //!
-//! A model of your own implements [`UnnormalizedModel`], which is one function; [`FunctionModel`] makes one
-//! of closures. A base is also [`Sampleable`] and mostly a [`NormalizedModel`]; Langevin and Hamiltonian
-//! kernels ask for [`Differentiable`], which [`GradientModel`] makes of one closure on slices.
-//!
-//! Ready-made are [`Gaussian`], with [Laplace's approximation](Gaussian::laplace) of any smooth target, [`StudentT`],
-//! [`GaussianMixture`], [`UniformBox`] and [`Bernoulli`]. [`Priors`] are independent priors of parameters, in
-//! coordinates without bounds.
+//! A model of your own implements [`UnnormalizedModel`]; [`FunctionModel`] and [`GradientModel`] make one of closures.
+//! A base is also [`Sampleable`]. Langevin and Hamiltonian kernels need [`Differentiable`]. Ready-made are
+//! [`Gaussian`], with [Laplace's approximation](Gaussian::laplace), [`StudentT`], [`GaussianMixture`], [`UniformBox`],
+//! [`Bernoulli`], and [`Priors`] of parameters.
 
 mod exponential_family;
 mod forward;
@@ -44,8 +41,8 @@ use crate::{Error, Result};
 
 /// A density known up to a constant: `p(x) = f(x) / Z`.
 ///
-/// The state may be any type: a vector, bits, spins, a user's struct. A target may be chosen when the program runs, as a
-/// `Box`, `Arc` or reference of a `dyn` model; a base, which is sampled, may not.
+/// The state may be any type: a vector, bits, spins, a struct. A target may be a `Box`, `Arc` or reference of a `dyn`
+/// model. A base may not, since it is sampled.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -68,30 +65,26 @@ pub trait UnnormalizedModel {
     /// Returns `log f(x)`; `-inf` off the support, never NaN or `+inf`.
     ///
     /// # Panics
-    /// Models of this crate panic where the state has another dimension, and name both. A run makes
-    /// [`Error::Panicked`] of it.
+    /// Models of this crate panic at a state of another dimension. A run returns [`Error::Panicked`] then.
     fn log_density(&self, state: &Self::State) -> f64;
 
-    /// Returns the number of coordinates of a state, where the model knows it. A path between two models that
-    /// differ in it is refused before any chain moves.
+    /// Returns the number of coordinates of a state, if known. A path refuses models whose dimensions differ.
     fn state_dimension(&self) -> Option<usize> {
         None
     }
 
-    /// Decides whether several states at once cost less than one after another. A path asks its target, or its
-    /// likelihood. Where it is true, [`RandomWalkMetropolis`](crate::kernel::RandomWalkMetropolis), any
-    /// [`Metropolis`](crate::kernel::Metropolis) and [`Hmc`](crate::kernel::Hmc) evaluate the chains of a block
-    /// together, by [`log_densities`](Self::log_densities) and [`Differentiable::accumulate_gradients`].
+    /// Decides whether [`Hmc`](crate::kernel::Hmc) and [`Metropolis`](crate::kernel::Metropolis) kernels evaluate the
+    /// chains of a block together, by [`log_densities`](Self::log_densities) and
+    /// [`Differentiable::accumulate_gradients`]. A path asks its target or its likelihood.
     fn evaluates_batches(&self) -> bool {
         false
     }
 
-    /// Writes `log f(x)` of each state, under the rules of [`log_density`](Self::log_density). The provided method loops.
+    /// Writes `log f(x)` of each state, as [`log_density`](Self::log_density) does. The provided method loops.
     ///
-    /// Override it, and [`evaluates_batches`](Self::evaluates_batches), where several states share work. There may be
-    /// any number of states from 1 to the number of chains of a block. Each value must depend on its own state alone. It may
-    /// differ from that of `log_density` by rounding; where rounding depends on the number of states, the bits of a
-    /// run depend on the size of its blocks.
+    /// Override it, and [`evaluates_batches`](Self::evaluates_batches), where states share work. A call gets from 1
+    /// state to all of a block. Each value must depend on its own state alone, and may differ from `log_density` by
+    /// rounding. If rounding depends on the number of states, the bits of a run depend on its block size.
     ///
     /// ```
     /// use annealed::prelude::*;
@@ -128,8 +121,7 @@ pub trait UnnormalizedModel {
     }
 }
 
-/// Returns an [`Error::DimensionMismatch`] where two models of one path are known to differ in the dimension of
-/// their states.
+/// Returns an [`Error::DimensionMismatch`] if both models know their dimension and differ in it.
 pub(crate) fn check_same_dimension(
     argument: &'static str,
     model: &impl UnnormalizedModel,
@@ -141,7 +133,7 @@ pub(crate) fn check_same_dimension(
     }
 }
 
-/// A model that can be sampled exactly. Only such a model can be the base of a path.
+/// A model that can be sampled exactly, as the base of a path must be.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be sampled exactly",
     note = "a `FunctionModel` can after `.with_sampler(..)`; `Gaussian`, `Priors` and `UniformBox` can; only the base of a path must be"
@@ -169,9 +161,6 @@ pub trait NormalizedModel: UnnormalizedModel {
 )]
 pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
     /// Adds `scale * grad log f(x)` to `gradient` and returns `log f(x)`, unscaled.
-    ///
-    /// It adds instead of writing, so that a geometric path can blend two gradients without a buffer
-    /// of its own.
     fn accumulate_gradient(
         &self,
         state: &DVector<f64>,
@@ -179,10 +168,8 @@ pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
         gradient: &mut DVector<f64>,
     ) -> f64;
 
-    /// Adds `scale * grad log f(x)` of several states to `gradients`, and writes each `log f(x)`, unscaled. A row belongs
-    /// to a state, a column to a coordinate. The provided method loops.
-    ///
-    /// Override it as [`log_densities`](UnnormalizedModel::log_densities).
+    /// Adds `scale * grad log f(x)` of each state to `gradients` and writes each `log f(x)`, unscaled. Rows are states,
+    /// columns are coordinates. Override it as [`log_densities`](UnnormalizedModel::log_densities).
     fn accumulate_gradients(
         &self,
         states: DMatrixView<'_, f64>,
@@ -193,11 +180,8 @@ pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
         accumulate_each(self, states, scale, gradients, log_densities);
     }
 
-    /// Adds `scale / 2 * (grad log f(x) + grad log f'(x))`, with f' the density of `previous`, to
-    /// `gradient` and returns `log f(x)`.
-    ///
-    /// This mean is the drift of a stage from `previous` to this model. Override it where the two
-    /// models share evaluations, as on a path linear in beta.
+    /// Adds `scale / 2 * (grad log f(x) + grad log f'(x))` to `gradient`, with f' the density of `previous`, and
+    /// returns `log f(x)`. The mean is the drift of a stage. Override it where the models share evaluations.
     fn accumulate_mean_gradient(
         &self,
         previous: &Self,
@@ -226,7 +210,6 @@ pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
     }
 }
 
-/// Takes the gradient of one state after another.
 fn accumulate_each<M: Differentiable + ?Sized>(
     model: &M,
     states: DMatrixView<'_, f64>,
@@ -249,15 +232,13 @@ fn accumulate_each<M: Differentiable + ?Sized>(
     });
 }
 
-/// Writes a row of a matrix to a vector of its length.
 pub(crate) fn copy_row(to: &mut DVector<f64>, from: DMatrixView<'_, f64>, row: usize) {
     for (to, from) in to.iter_mut().zip(from.row(row).iter()) {
         *to = *from;
     }
 }
 
-/// A model whose coordinates can each be drawn given all the others, which is what coordinate Gibbs
-/// (a heat bath) needs.
+/// A model whose coordinates can each be drawn given all the others, as coordinate Gibbs (heat bath) needs.
 pub trait FullConditionals: UnnormalizedModel {
     /// Returns the number of coordinates of the state.
     fn coordinates(&self) -> usize;
@@ -271,19 +252,16 @@ pub trait FullConditionals: UnnormalizedModel {
     );
 }
 
-/// A model that knows what a change of a state does to its log density, for less than a density costs: the
-/// flip of a spin touches the bonds of that spin alone.
+/// A model that computes a change of its log density faster than the density: a spin's flip touches only its bonds.
 ///
-/// C says what changes, as the index of a spin; a [`LocalProposal`](crate::kernel::LocalProposal) makes the
-/// change. The models of a [`GeometricPath`](crate::path::GeometricPath) and of a
-/// [`TemperedPath`](crate::path::TemperedPath) have it where both ends have it.
+/// `C` is the change, such as the index of a spin. A [`LocalProposal`](crate::kernel::LocalProposal) applies it.
+/// [`GeometricPath`](crate::path::GeometricPath) and [`TemperedPath`](crate::path::TemperedPath) need it of both ends.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not know what a change `{C}` does to its log density",
     note = "on a path both ends need to implement `LocalDensity<{C}>`"
 )]
 pub trait LocalDensity<C>: UnnormalizedModel {
-    /// Returns `log f(x') - log f(x)`, with x' the state after the change; `-inf` where x' is off the support,
-    /// never NaN.
+    /// Returns `log f(x') - log f(x)`, with x' the state after the change; `-inf` off the support, never NaN.
     fn log_density_change(&self, state: &Self::State, change: &C) -> f64;
 }
 

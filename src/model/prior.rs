@@ -1,4 +1,4 @@
-//! Priors of single parameters, in a coordinate without bounds, and the standard laws of which they are made.
+//! Priors of single parameters, in a coordinate without bounds, and their standard laws.
 
 use std::f64::consts::{LN_2, PI, TAU};
 
@@ -9,21 +9,20 @@ use crate::num::{ln_gamma, log_sigmoid, sigmoid};
 use crate::random::StandardNormal;
 use crate::{Error, Result};
 
-/// The prior of one parameter; [`Priors`](crate::model::Priors) put several together.
+/// The prior of one parameter; [`Priors`](crate::model::Priors) combine several.
 ///
-/// A parameter x on the whole line is its own coordinate u. One above 0 has the coordinate `u = log x`, one between a
-/// and b has `u = log((x - a) / (b - x))`. Densities are those of u: they include the Jacobian `dx/du`.
+/// The coordinate u is x on the whole line, `log x` above 0, and `log((x - a) / (b - x))` between a and b. Densities
+/// are those of u: they include the Jacobian `dx/du`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Prior {
     support: Support,
-    /// The coordinate is `location + scale v`, and v follows the law.
+    /// The law of v, where the coordinate is `location + scale v`.
     law: StandardLaw,
     location: f64,
     scale: f64,
 }
 
-/// Where a parameter lies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 enum Support {
@@ -34,7 +33,7 @@ enum Support {
 
 /// Priors of a parameter on the whole line.
 impl Prior {
-    /// Makes `N(mean, deviation^2)`.
+    /// Creates the normal law `N(mean, deviation^2)`.
     ///
     /// # Errors
     /// A mean that is not finite, or a deviation that is not finite and positive.
@@ -49,11 +48,10 @@ impl Prior {
         ))
     }
 
-    /// Makes Student's t with these degrees of freedom, about `location`. One degree of freedom is the Cauchy law.
+    /// Creates Student's t about `location`. One degree of freedom gives the Cauchy law.
     ///
     /// # Errors
-    /// A location that is not finite; a scale that is not finite and positive; degrees of freedom outside of
-    /// `[0.1, 1e9]`.
+    /// A location that is not finite; a scale that is not finite and positive; degrees outside `[0.1, 1e9]`.
     pub fn student_t(degrees_of_freedom: f64, location: f64, scale: f64) -> Result<Self> {
         let law = StandardLaw::student(degrees_of_freedom)?;
         Error::check_number("location", location)?;
@@ -64,7 +62,7 @@ impl Prior {
 
 /// Priors of a parameter above 0.
 impl Prior {
-    /// Makes the law of `e^y`, y being `N(mean, deviation^2)`.
+    /// Creates the law of `e^y`, with y from `N(mean, deviation^2)`.
     ///
     /// # Errors
     /// As [`normal`](Self::normal).
@@ -76,7 +74,7 @@ impl Prior {
         })
     }
 
-    /// Makes the exponential law, of mean `1 / rate`.
+    /// Creates the exponential law, of mean `1 / rate`.
     ///
     /// # Errors
     /// A rate that is not finite and positive.
@@ -84,28 +82,27 @@ impl Prior {
         Self::gamma(1.0, rate)
     }
 
-    /// Makes the gamma law, of mean `shape / rate`.
+    /// Creates the gamma law, of mean `shape / rate`.
     ///
     /// # Errors
-    /// A shape outside of `[1e-3, 1e9]`; a rate that is not finite and positive.
+    /// A shape outside `[1e-3, 1e9]`; a rate that is not finite and positive.
     pub fn gamma(shape: f64, rate: f64) -> Result<Self> {
         let law = StandardLaw::log_gamma(shape)?;
         Error::check_positive("rate", rate)?;
         Ok(Self::new(Support::Positive, law, -rate.ln(), 1.0))
     }
 
-    /// Makes the inverse gamma law, of mean `scale / (shape - 1)`: that of `1 / y`, y having the gamma law of
-    /// this shape and of rate `scale`.
+    /// Creates the inverse gamma law, of mean `scale / (shape - 1)`: the law of `1 / y`, with y gamma of rate `scale`.
     ///
     /// # Errors
-    /// A shape outside of `[1e-3, 1e9]`; a scale that is not finite and positive.
+    /// A shape outside `[1e-3, 1e9]`; a scale that is not finite and positive.
     pub fn inverse_gamma(shape: f64, scale: f64) -> Result<Self> {
         let law = StandardLaw::log_gamma(shape)?;
         Error::check_positive("scale", scale)?;
         Ok(Self::new(Support::Positive, law, scale.ln(), -1.0))
     }
 
-    /// Makes the law of `|y|`, y being `N(0, deviation^2)`.
+    /// Creates the law of `|y|`, with y from `N(0, deviation^2)`.
     ///
     /// # Errors
     /// A deviation that is not finite and positive.
@@ -116,7 +113,7 @@ impl Prior {
         Ok(Self::new(Support::Positive, law, location, 0.5))
     }
 
-    /// Makes the law of `|y|`, y having the Cauchy law about 0 with this scale.
+    /// Creates the law of `|y|`, with y from the Cauchy law about 0 with this scale.
     ///
     /// # Errors
     /// A scale that is not finite and positive.
@@ -130,19 +127,19 @@ impl Prior {
 
 /// Priors of a parameter in an interval.
 impl Prior {
-    /// Makes the beta law on (0, 1), of mean `a / (a + b)`.
+    /// Creates the beta law on (0, 1), of mean `a / (a + b)`.
     ///
     /// # Errors
-    /// Parameters outside of `[1e-3, 1e9]`.
+    /// Parameters outside `[1e-3, 1e9]`.
     pub fn beta(a: f64, b: f64) -> Result<Self> {
         let law = StandardLaw::logit_beta(a, b)?;
         Ok(Self::new(Support::interval(0.0, 1.0)?, law, 0.0, 1.0))
     }
 
-    /// Makes the uniform law between two numbers.
+    /// Creates the uniform law between `low` and `high`.
     ///
     /// # Errors
-    /// Ends that are not finite, or whose lower one is not below the upper one by more than rounding.
+    /// Ends that are not finite, or `low` not below `high` by more than rounding.
     pub fn uniform(low: f64, high: f64) -> Result<Self> {
         let law = StandardLaw::logit_beta(1.0, 1.0)?;
         Ok(Self::new(Support::interval(low, high)?, law, 0.0, 1.0))
@@ -159,18 +156,17 @@ impl Prior {
         }
     }
 
-    /// Returns the log density of the coordinate, and its derivative.
+    /// Returns the log density of coordinate `u` and its derivative.
     pub(super) fn log_density(&self, u: f64) -> (f64, f64) {
         let (log_density, slope) = self.law.log_density((u - self.location) / self.scale);
         (log_density - self.scale.abs().ln(), slope / self.scale)
     }
 
-    /// Draws a coordinate.
     pub(super) fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
         self.location + self.scale * self.law.sample(rng)
     }
 
-    /// Returns the parameter of a coordinate, and its derivative. It lies inside of the support, never on its edge.
+    /// Returns the parameter of a coordinate and its derivative. It lies strictly inside the support.
     pub(super) fn parameter(&self, u: f64) -> (f64, f64) {
         match self.support {
             Support::Line => (u, 1.0),
@@ -187,7 +183,7 @@ impl Prior {
         }
     }
 
-    /// Returns the coordinate of a parameter; not finite outside of the support.
+    /// Returns the coordinate of a parameter; not finite outside the support.
     pub(super) fn coordinate(&self, x: f64) -> f64 {
         match self.support {
             Support::Line => x,
@@ -196,7 +192,6 @@ impl Prior {
         }
     }
 
-    /// Says in words where the parameter lies.
     pub(super) fn support(&self) -> String {
         match self.support {
             Support::Line => "a finite number".into(),
@@ -215,7 +210,6 @@ impl Support {
         Ok(Self::Interval { low, high })
     }
 
-    /// Checks a support that was read.
     #[cfg(feature = "serde")]
     fn checked(self) -> Result<Self> {
         match self {
@@ -257,7 +251,7 @@ enum StandardLaw {
     },
 }
 
-/// A law as it is saved, without what follows from its parameters.
+/// A law as it is saved, without its constant.
 #[cfg(feature = "serde")]
 #[derive(serde::Serialize, serde::Deserialize)]
 enum Written {
@@ -316,7 +310,6 @@ impl StandardLaw {
         Ok(Self::LogitBeta { a, b, constant })
     }
 
-    /// Returns the log density and its derivative.
     fn log_density(&self, v: f64) -> (f64, f64) {
         match *self {
             Self::Normal => (-0.5 * (v * v + TAU.ln()), -v),
@@ -355,8 +348,7 @@ fn check_shape(argument: &'static str, shape: f64) -> Result<()> {
     Error::check(within, argument, shape, "a number in [1e-3, 1e9]")
 }
 
-/// Returns the logarithm of a gamma variable. With a small shape the variable itself may be too small for a
-/// number: it is one of shape + 1, times `U^(1 / shape)`.
+/// Draws the log of a gamma variable: one of `shape + 1` times `U^(1 / shape)`, in logs, as a small shape underflows.
 fn log_gamma_variable<R: Rng + ?Sized>(shape: f64, rng: &mut R) -> f64 {
     let gamma = Gamma::new(shape + 1.0, 1.0).expect("a positive shape");
     let uniform = 1.0 - rng.random::<f64>();
@@ -384,7 +376,6 @@ mod tests {
         ])
     }
 
-    /// Returns the density of the parameter as the textbooks have it.
     fn textbook(name: &str, x: f64) -> f64 {
         let normal = |x: f64, s: f64| (-0.5 * (x / s).powi(2)).exp() / (TAU.sqrt() * s);
         match name {
@@ -435,7 +426,6 @@ mod tests {
         }
     }
 
-    /// The mean of a bounded function of the coordinate, by samples and by quadrature.
     #[test]
     fn samples_follow_the_density() {
         let mut rng = stream(1, Purpose::Testing, 0);

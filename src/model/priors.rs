@@ -10,12 +10,9 @@ use crate::{Error, Result};
 
 /// Independent priors of parameters, as a model over coordinates without bounds.
 ///
-/// A state holds a coordinate u for each parameter x: x itself on the whole line, `log x` above 0, a logit in an
-/// interval. Kernels over `R^d` therefore never leave the support, [`Hmc`](crate::kernel::Hmc) among them. The density
-/// is that of the coordinates, Jacobian included, and its log Z is 0.
-///
-/// A likelihood of the parameters becomes one of the coordinates by [`likelihood`](Self::likelihood), its gradient by
-/// the chain rule. [`parameters`](Self::parameters) takes samples back.
+/// A coordinate is the parameter itself on the whole line, its log above 0, and a logit in an interval, so kernels
+/// never leave the support. The density includes the Jacobian, and log Z is 0. [`likelihood`](Self::likelihood)
+/// transforms a likelihood of the parameters, and [`parameters`](Self::parameters) takes samples back.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -44,7 +41,7 @@ pub struct Priors {
 }
 
 impl Priors {
-    /// Takes one prior for each parameter.
+    /// Creates a model from one prior for each parameter.
     ///
     /// # Errors
     /// No prior.
@@ -59,9 +56,8 @@ impl Priors {
         self.priors.len()
     }
 
-    /// Makes a likelihood of the coordinates from one of the parameters. A
-    /// [`GradientModel`](crate::model::GradientModel) keeps its gradient;
-    /// [`FunctionModel::of_slices`](crate::model::FunctionModel::of_slices) takes the value alone.
+    /// Creates a likelihood of the coordinates from one of the parameters. A
+    /// [`GradientModel`](crate::model::GradientModel) keeps its gradient.
     pub fn likelihood<M>(&self, likelihood: M) -> Unbounded<M>
     where
         M: UnnormalizedModel<State = DVector<f64>>,
@@ -69,7 +65,7 @@ impl Priors {
         Unbounded::new(self.clone(), likelihood)
     }
 
-    /// Returns the parameters of a state. They lie inside of their supports, never on an edge.
+    /// Returns the parameters of a state. They lie strictly inside their supports.
     ///
     /// # Panics
     /// Where the state has another dimension.
@@ -79,11 +75,10 @@ impl Priors {
         parameters
     }
 
-    /// Returns the state of parameters: where [`Gaussian::laplace`](crate::model::Gaussian::laplace) starts,
-    /// for example.
+    /// Returns the state of `parameters`, such as a start for [`Gaussian::laplace`](crate::model::Gaussian::laplace).
     ///
     /// # Errors
-    /// Another number of parameters; one outside of its support.
+    /// Another number of parameters, or one outside its support.
     pub fn state(&self, parameters: &[f64]) -> Result<DVector<f64>> {
         Error::check_dimension("parameters", parameters.len(), self.dimension())?;
         let pairs = self.priors.iter().zip(parameters);
@@ -106,7 +101,7 @@ impl Priors {
         }
     }
 
-    /// Computes `gradient_i += slope_i dx_i/du_i`.
+    /// Adds `slope_i dx_i/du_i` to each `gradient_i`.
     pub(super) fn chain(
         &self,
         state: &DVector<f64>,
@@ -128,8 +123,6 @@ impl Priors {
 impl UnnormalizedModel for Priors {
     type State = DVector<f64>;
 
-    /// # Panics
-    /// Where the state has another dimension.
     fn log_density(&self, state: &DVector<f64>) -> f64 {
         let pairs = self.checked(state).zip(&self.priors);
         pairs.map(|(u, prior)| prior.log_density(*u).0).sum()
@@ -154,8 +147,6 @@ impl Sampleable for Priors {
 }
 
 impl Differentiable for Priors {
-    /// # Panics
-    /// Where the state has another dimension.
     fn accumulate_gradient(
         &self,
         state: &DVector<f64>,
@@ -179,11 +170,8 @@ impl Differentiable for Priors {
 crate::num::deserialize_checked! { Priors as (priors: Vec<Prior>) => Self::new(priors) }
 crate::num::serialize_as! { Priors as priors (priors.priors) }
 
-/// A likelihood of parameters, as a function of the coordinates of their [`Priors`]; made by
-/// [`Priors::likelihood`].
-///
-/// Its value is that at the parameters, without a Jacobian, which belongs to the prior. Its gradient follows by the
-/// chain rule.
+/// A likelihood of parameters as a function of the coordinates of their [`Priors`], made by [`Priors::likelihood`]. Its
+/// value holds no Jacobian, which belongs to the prior. Its gradient follows by the chain rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Unbounded<M> {
     priors: Priors,
@@ -199,8 +187,6 @@ impl<M> Unbounded<M> {
 impl<M: UnnormalizedModel<State = DVector<f64>>> UnnormalizedModel for Unbounded<M> {
     type State = DVector<f64>;
 
-    /// # Panics
-    /// Where the state has another dimension than the priors.
     fn log_density(&self, state: &DVector<f64>) -> f64 {
         with_buffer(self.priors.dimension(), |parameters| {
             self.priors.write_parameters(state, parameters);
@@ -208,7 +194,7 @@ impl<M: UnnormalizedModel<State = DVector<f64>>> UnnormalizedModel for Unbounded
         })
     }
 
-    /// Returns the likelihood's dimension, where it knows its own, to be compared with that of the prior.
+    /// Returns the likelihood's own dimension if known, so that a path compares it with the prior's.
     fn state_dimension(&self) -> Option<usize> {
         let own = self.likelihood.state_dimension();
         own.or(Some(self.priors.dimension()))
@@ -216,8 +202,6 @@ impl<M: UnnormalizedModel<State = DVector<f64>>> UnnormalizedModel for Unbounded
 }
 
 impl<M: Differentiable> Differentiable for Unbounded<M> {
-    /// # Panics
-    /// Where the state has another dimension than the priors.
     fn accumulate_gradient(
         &self,
         state: &DVector<f64>,
@@ -240,12 +224,10 @@ impl<M: Differentiable> Differentiable for Unbounded<M> {
     }
 }
 
-/// The uniform distribution on a box: `log f(x) = 0` inside, edges included, and `-inf` outside; `log Z` is the
-/// logarithm of the volume.
+/// The uniform distribution on a box: `log f(x) = 0` inside, edges included, and `-inf` outside; `log Z = log volume`.
 ///
-/// It is a base for kernels that need no gradient and refuse what is outside, [`Slice`](crate::kernel::Slice)
-/// or a random walk. The gradient is 0, so that Langevin and Hamiltonian kernels run out of the box: for them
-/// [`Priors`](crate::model::Priors) take the interval to coordinates without bounds.
+/// It suits kernels without gradients, such as [`Slice`](crate::kernel::Slice) or a random walk. The gradient is 0, so
+/// Langevin and Hamiltonian kernels leave the box. Take [`Priors`](crate::model::Priors) for them.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -260,11 +242,10 @@ pub struct UniformBox {
 }
 
 impl UniformBox {
-    /// Makes a box from the lower and the upper end of each side.
+    /// Creates a box from the lower and the upper end of each side.
     ///
     /// # Errors
-    /// No side; ends that are not finite, or whose lower one is not below the upper one; a side so long that its
-    /// length overflows.
+    /// No side; ends that are not finite, or `low` not below `high`; a side whose length overflows.
     pub fn new(sides: impl IntoIterator<Item = (f64, f64)>) -> Result<Self> {
         let sides: Vec<(f64, f64)> = sides.into_iter().collect();
         Error::check_not_empty("sides", sides.len())?;
@@ -277,8 +258,6 @@ impl UniformBox {
         Ok(Self { sides })
     }
 
-    /// # Panics
-    /// Where the state has another dimension.
     fn contains(&self, state: &DVector<f64>) -> bool {
         demand_dimension("a state", state.len(), self.sides.len());
         let mut sides = self.sides.iter().zip(state.iter());

@@ -9,17 +9,16 @@ use crate::model::{Differentiable, FullConditionals, UnnormalizedModel, accumula
 use crate::num::{VECTOR_WIDTH, all_finite, over_vectors, wide};
 use crate::random::StandardNormal;
 
-/// The density `-1/2 (x - mu)^T P (x - mu)`, with a centre `mu` and a symmetric positive definite
-/// precision matrix `P`, evaluated without allocation.
+/// The log density `-1/2 (x - mu)^T P (x - mu)`, evaluated without allocation. `P` is symmetric positive definite.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct QuadraticForm {
     mean: DVector<f64>,
-    /// `P`. Diagonal ones are common in bases and cost d operations instead of d^2.
+    /// `P`. A diagonal one costs d operations instead of d^2.
     precision: SquareMatrix,
 }
 
 impl QuadraticForm {
-    /// Makes a form. The caller has checked that the sizes agree and that the matrix is symmetric.
+    /// Creates a form. The caller has checked that sizes agree and that the matrix is symmetric.
     pub(crate) fn new(mean: DVector<f64>, precision: SquareMatrix) -> Self {
         Self { mean, precision }
     }
@@ -38,7 +37,7 @@ impl QuadraticForm {
         (state.as_slice(), self.mean.as_slice())
     }
 
-    /// Decides whether lanes of a register belong to states, and not to coordinates.
+    /// Decides whether a register holds one coordinate of eight states, not eight coordinates of one.
     fn is_short(&self) -> bool {
         self.mean.len() < VECTOR_WIDTH
     }
@@ -82,7 +81,7 @@ impl UnnormalizedModel for QuadraticForm {
     }
 }
 
-/// Makes log densities of forms; those that are not finite are `recomputed`.
+/// Turns forms into log densities. `recomputed(chain)` replaces those that are not finite.
 #[inline]
 fn finish(forms: &mut [f64], recomputed: impl Fn(usize) -> f64) {
     forms.iter_mut().for_each(|form| *form *= -0.5);
@@ -154,7 +153,7 @@ impl FullConditionals for QuadraticForm {
         self.mean.len()
     }
 
-    /// Draws: `x_i` given the others is `N(mu_i - sum_{j != i} P_ij (x_j - mu_j) / P_ii, 1 / P_ii)`.
+    /// Draws `x_i` from `N(mu_i - sum_{j != i} P_ij (x_j - mu_j) / P_ii, 1 / P_ii)`.
     fn sample_coordinate<R: Rng + ?Sized>(
         &self,
         state: &mut DVector<f64>,
@@ -176,7 +175,7 @@ impl FullConditionals for QuadraticForm {
     }
 }
 
-/// The form is infinite where x is so far away that squares overflow, and products of either sign with them.
+/// Returns infinity where `x` is finite but its squares overflowed, else `form`.
 #[inline]
 fn without_overflow(form: f64, x: &[f64]) -> f64 {
     if form.is_finite() || !all_finite(x) {

@@ -1,10 +1,10 @@
-//! Square matrices of which diagonal ones hold d numbers instead of d^2.
+//! Square matrices; a diagonal one holds d numbers instead of d^2.
 
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 
 use crate::{Error, Result};
 
-/// A square matrix, known by its diagonal where all other entries are 0.
+/// A square matrix, stored by its diagonal where all other entries are 0.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum SquareMatrix {
     Diagonal(DVector<f64>),
@@ -31,7 +31,6 @@ impl SquareMatrix {
         }
     }
 
-    /// Returns all d^2 entries.
     pub(crate) fn to_dense(&self) -> DMatrix<f64> {
         match self {
             Self::Diagonal(diagonal) => DMatrix::from_diagonal(diagonal),
@@ -39,7 +38,6 @@ impl SquareMatrix {
         }
     }
 
-    /// Returns the product with a vector.
     pub(crate) fn times(&self, x: &DVector<f64>) -> DVector<f64> {
         match self {
             Self::Diagonal(diagonal) => diagonal.component_mul(x),
@@ -47,7 +45,6 @@ impl SquareMatrix {
         }
     }
 
-    /// Returns the product of the transpose with a vector.
     pub(crate) fn transpose_times(&self, x: &DVector<f64>) -> DVector<f64> {
         match self {
             Self::Diagonal(diagonal) => diagonal.component_mul(x),
@@ -68,13 +65,13 @@ impl SquareMatrix {
 pub(crate) enum Factorization {
     /// The diagonal of the factor.
     Diagonal(DVector<f64>),
-    /// With zeros above the factor.
+    /// The factor, with zeros above the diagonal.
     Dense(Cholesky<f64, Dyn>),
 }
 
 impl Factorization {
     /// # Errors
-    /// A finite symmetric matrix that is not positive definite.
+    /// A matrix that is not positive definite. It must be finite and symmetric.
     pub(crate) fn new(argument: &'static str, matrix: &SquareMatrix) -> Result<Self> {
         let factorization = match matrix {
             SquareMatrix::Diagonal(diagonal) => {
@@ -136,7 +133,6 @@ impl Factorization {
         }
     }
 
-    /// Returns the solution x of `matrix x = right`.
     pub(super) fn solve(&self, right: &DVector<f64>) -> DVector<f64> {
         match self {
             Self::Diagonal(factor) => right.component_div(factor).component_div(factor),
@@ -144,7 +140,7 @@ impl Factorization {
         }
     }
 
-    /// Returns half the logarithm of the determinant, which itself may overflow.
+    /// Returns half the log determinant. The determinant itself may overflow.
     pub(super) fn half_log_determinant(&self) -> f64 {
         match self {
             Self::Diagonal(factor) => factor.iter().map(|l| l.ln()).sum(),
@@ -170,9 +166,8 @@ pub(crate) fn check_symmetric(
     Ok(symmetrized(matrix))
 }
 
-/// Returns the mean of a matrix and its transpose.
 fn symmetrized(matrix: &DMatrix<f64>) -> DMatrix<f64> {
-    // Halved before the sum, which might overflow.
+    // Each half is taken before the sum, which might overflow.
     DMatrix::from_fn(matrix.nrows(), matrix.ncols(), |i, j| {
         0.5 * matrix[(i, j)] + 0.5 * matrix[(j, i)]
     })

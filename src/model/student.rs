@@ -13,9 +13,8 @@ use crate::{Error, Result};
 /// `log f(x) = -(nu + d) / 2 log(1 + (x - mu)' S^-1 (x - mu) / nu)`,
 /// `log Z = log Gamma(nu / 2) - log Gamma((nu + d) / 2) + d / 2 log(nu pi) + log |S| / 2`.
 ///
-/// It is a base for targets whose tails are heavier than those of a Gaussian. Importance weights from a base with
-/// lighter tails than the target have an infinite variance, and a run cannot see it. `nu = 4` or 5 is a usual
-/// choice. Where the target's tails are Gaussian it costs a little.
+/// A base needs tails as heavy as the target's: with lighter ones the weights have an infinite variance, and a run
+/// cannot see it. `nu = 4` or 5 is a usual choice.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -46,10 +45,10 @@ pub struct StudentT {
 }
 
 impl StudentT {
-    /// Takes the mean of a Gaussian as its centre and the Gaussian's covariance as its scale matrix.
+    /// Creates the distribution with the mean of `gaussian` as its centre and the covariance as its scale matrix.
     ///
     /// # Errors
-    /// Degrees of freedom that are not finite or below 0.1, with which samples might overflow.
+    /// Degrees of freedom that are not finite, or below 0.1, where samples might overflow.
     pub fn new(gaussian: Gaussian, degrees_of_freedom: f64) -> Result<Self> {
         let nu = degrees_of_freedom;
         let expected = "a finite number, 0.1 or more";
@@ -71,7 +70,7 @@ impl StudentT {
         })
     }
 
-    /// Returns centre and scale matrix, as mean and covariance.
+    /// Returns the centre and the scale matrix, as mean and covariance.
     pub fn gaussian(&self) -> &Gaussian {
         &self.gaussian
     }
@@ -81,7 +80,6 @@ impl StudentT {
         self.degrees_of_freedom
     }
 
-    /// Returns `nu + d`.
     fn power(&self) -> f64 {
         self.degrees_of_freedom + self.gaussian.dimension() as f64
     }

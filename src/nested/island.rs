@@ -1,4 +1,4 @@
-//! An island: a pool of states above a level, which are cut at the next one and moved on.
+//! An island: a pool of states above a level, cut at the next level and moved on.
 
 use std::ops::Range;
 
@@ -14,18 +14,13 @@ use crate::path::TemperedPath;
 use crate::population::{Population, Populations};
 use crate::random::StreamRng;
 
-/// Work on each population.
 type Work<'w, T> = &'w (dyn Fn(&mut T) -> Result<()> + Sync);
 
-/// States with their log likelihoods.
 type Valued<S> = Vec<(f64, LevelState<S>)>;
 
-/// States above a level `l_t`, all of one weight, sorted by their likelihood.
-///
-/// Each weighs `X / n`, with X the estimate of `X_t` so far and n their number. Their weighted sum of any
-/// function is unbiased for its integral against the prior above the level: for a cut, since it leaves the
-/// weights as they are; for a restart, since each state of the pool is chosen equally often in expectation and
-/// the moves leave the prior above the level invariant.
+/// States above a level `l_t`, sorted by likelihood, each of weight `X / n`, with X the estimate of `X_t` and n their
+/// number. Weighted sums are unbiased for integrals against the prior above the level. A cut keeps the weights. A
+/// restart chooses every state equally often in expectation, and moves leave the prior above the level invariant.
 pub(super) struct Island<'p, 'm, P, L>
 where
     P: Sampleable,
@@ -39,11 +34,11 @@ where
     log_mass: f64,
 }
 
-/// The states that a cut takes away: those of the shell between two levels.
+/// The states that a cut removes: the shell between two levels.
 pub(super) struct Shell<S> {
     /// Mean of `log L` under the weights `p L`.
     pub(super) log_likelihood: WeightedMean,
-    /// Some of the states, with log weights that stand for all of them.
+    /// Some of the states, with log weights that represent the whole shell.
     pub(super) sample: Vec<(S, f64)>,
 }
 
@@ -52,8 +47,8 @@ where
     P: Sampleable<State: Clone + Send> + Sync,
     L: UnnormalizedModel<State = P::State> + Sync,
 {
-    /// `moves` exact samples of the prior for each of these chains, which lie in blocks of at most `largest`. The
-    /// first chain has the stream `first`.
+    /// Draws `moves` prior samples for each chain, in blocks of at most `largest` chains. The first has stream
+    /// `first`.
     pub(super) fn start(
         problem: &'m TemperedPath<P, L>,
         path: &'p LevelPath<'m, P, L>,
@@ -79,12 +74,12 @@ where
         Ok(island)
     }
 
-    /// The log likelihoods of the pool, ascending.
+    /// Returns the log likelihoods of the pool, ascending.
     pub(super) fn log_likelihoods(&self) -> impl ExactSizeIterator<Item = f64> {
         self.pool.iter().map(|(log_likelihood, _)| *log_likelihood)
     }
 
-    /// The log of the prior mass above the level reached; `-inf` where no state is left.
+    /// Returns the log of the prior mass above the level reached; `-inf` if no state is left.
     pub(super) fn log_mass(&self) -> f64 {
         self.log_mass
     }
@@ -97,8 +92,7 @@ where
         self.pool.is_empty()
     }
 
-    /// Number of evaluations of the likelihood so far, at most: one for each sample of the prior and for each
-    /// move.
+    /// Returns the largest possible number of evaluations of the likelihood: one for each prior sample and each move.
     pub(super) fn evaluations(&self) -> u64 {
         let Decisions {
             proposals,
@@ -108,7 +102,7 @@ where
         self.drawn + proposals + undecided
     }
 
-    /// Takes the states up to this level out of the pool, and some of them along.
+    /// Removes the states up to `level` from the pool, and samples some of them.
     pub(super) fn cut(&mut self, level: f64, selection: &mut Selection) -> Shell<P::State> {
         let below = self.pool.partition_point(|(value, _)| *value <= level);
         let log_each = self.log_weight();
@@ -132,7 +126,7 @@ where
         }
     }
 
-    /// The log weight of each state of the pool; `-inf` where there is none.
+    /// Returns the log weight of each state of the pool; `-inf` if it is empty.
     fn log_weight(&self) -> f64 {
         match self.pool.len() {
             0 => f64::NEG_INFINITY,
@@ -140,8 +134,7 @@ where
         }
     }
 
-    /// Starts the chains anew at states of the pool, which must have some, and empties it. All of them lie
-    /// above `level`, where the chains stand from here on.
+    /// Restarts the chains above `level` at states of the pool, which must not be empty, and clears it.
     pub(super) fn restart(&mut self, level: f64, beta: f64) -> Result<()> {
         let chains = self.populations.chains();
         let chosen = evenly(self.pool.len(), chains, self.populations.rng());
@@ -156,7 +149,7 @@ where
         self.populations.map(&place).map(drop)
     }
 
-    /// Moves all chains once, and adds the states reached to the pool.
+    /// Moves all chains once, and adds their states to the pool.
     pub(super) fn advance<K>(&mut self, kernel: &K) -> Result<()>
     where
         K: TransitionKernel<LevelAt<'m, P, L>> + Sync,
@@ -164,7 +157,7 @@ where
         self.gather(&|population| population.stay(kernel))
     }
 
-    /// Does something with the chains, and adds the states where they are then to the pool.
+    /// Calls `work` on each population, and adds its states to the pool.
     fn gather(&mut self, work: Work<'_, Population<'p, LevelPath<'m, P, L>>>) -> Result<()> {
         let likelihood = self.problem.likelihood();
         let parts = self.populations.map(&|population| {
@@ -175,7 +168,6 @@ where
         Ok(())
     }
 
-    /// Sorts the pool by likelihood, once it is full.
     pub(super) fn sort(&mut self) {
         sort(&mut self.pool);
     }
@@ -185,7 +177,6 @@ fn sort<S>(states: &mut Valued<S>) {
     states.sort_by(|a, b| a.0.total_cmp(&b.0));
 }
 
-/// The states of chains with their log likelihoods.
 fn valued<P, L>(
     population: &Population<'_, LevelPath<'_, P, L>>,
     likelihood: &L,
@@ -207,8 +198,7 @@ where
     block.states().iter().enumerate().map(valued).collect()
 }
 
-/// As many indices below `n` as asked for, in even distances from a random start, so that each index has the
-/// same expected number of them.
+/// Returns `count` indices below `n`, evenly spaced from a random start. Each index has the same expected count.
 fn evenly<R: Rng + ?Sized>(
     n: usize,
     count: usize,
@@ -219,20 +209,18 @@ fn evenly<R: Rng + ?Sized>(
     (0..count).map(move |i| (((i as f64 + offset) * distance) as usize).min(n - 1))
 }
 
-/// How many states the shells of an island are expected to leave, and how many they have left.
-///
-/// The numbers are those of systematic sampling: real numbers of states, laid end to end from a random [`offset`], leave one
-/// wherever their sum passes a whole number. A state that stands for the number of states over the expected number kept
-/// leaves all weighted sums unbiased.
+/// Chooses how many states each shell of an island leaves, by systematic sampling. The expected numbers, real and
+/// summed from a random [`offset`], leave a state wherever the sum passes a whole number. Each kept state represents
+/// the shell's states over the expected number, so that weighted sums are unbiased.
 pub(super) struct Selection {
-    /// The expected number of states of each shell that is left.
+    /// Expected numbers of states of the remaining shells.
     expected: std::vec::IntoIter<f64>,
-    /// What is left of the sum beyond the last whole number.
+    /// Fractional part of the sum so far.
     beyond: f64,
 }
 
 impl Selection {
-    /// Of an island whose sum begins at an offset.
+    /// Creates a selection whose sum starts at `beyond`.
     pub(super) fn new(expected: Vec<f64>, beyond: f64) -> Self {
         Self {
             expected: expected.into_iter(),
@@ -240,7 +228,7 @@ impl Selection {
         }
     }
 
-    /// How many of the states of the next shell are kept, and the number of states that each of them stands for.
+    /// Returns the number of states kept of the next shell, and the number that each represents.
     pub(super) fn next(&mut self, states: usize) -> (usize, f64) {
         let most = states as f64;
         let expected = self.expected.next().map_or(0.0, |share| share.min(most));
@@ -250,16 +238,15 @@ impl Selection {
     }
 }
 
-/// Where the sum of an island begins, given that of the first. Multiples of the golden ratio are spread most evenly, so that the
-/// islands together keep about as many states of each shell as is expected.
+/// Returns the start of an island's sum. Multiples of the golden ratio are spread evenly, so that the islands together
+/// keep about the expected number of each shell.
 pub(super) fn offset(first: f64, island: usize) -> f64 {
     const GOLDEN: f64 = 0.618_033_988_749_894_9;
     (first + GOLDEN * island as f64).fract()
 }
 
-/// The expected numbers of states of the shells of an island, `kept` in all, given the log weights that the shells had
-/// in a first pass: half of them by weight, so that the kept states have about equal weights, and half evenly, for
-/// shells that the first pass had too low.
+/// Returns the expected numbers of states of an island's shells, `kept` in all. Half are shared by the shells' weights
+/// in the first pass, and half evenly, for shells whose weight came out too low.
 pub(super) fn expected(kept: f64, log_weights: &[f64]) -> Vec<f64> {
     let weights = WeightSums::of(log_weights);
     let even = 1.0 / log_weights.len() as f64;

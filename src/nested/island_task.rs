@@ -1,4 +1,4 @@
-//! The second pass: islands that climb the levels found, each alone.
+//! The second pass: independent islands that climb the levels of the first pass.
 
 use std::ops::Range;
 
@@ -17,27 +17,24 @@ use crate::path::TemperedPath;
 use crate::random::{Purpose, StreamRng, stream, successive};
 use crate::work::{Forest, Place, Stepped, Task};
 
-/// Islands on a path of levels.
 pub(super) struct IslandsTask<'s, 'm, P: Sampleable, L: UnnormalizedModel<State = P::State>, K> {
     problem: &'m TemperedPath<P, L>,
     path: &'s LevelPath<'m, P, L>,
     kernel: &'s K,
     settings: &'s Settings,
     streams: Vec<StreamRng>,
-    /// Expected numbers of states that an island keeps of each shell.
+    /// Expected numbers of states that an island keeps, by shell.
     expected: Vec<f64>,
     first_offset: f64,
 }
 
-/// An island on its way.
 pub(super) struct Climb<'s, 'm, P: Sampleable, L: UnnormalizedModel<State = P::State>> {
     chains: Range<usize>,
     island: Island<'s, 'm, P, L>,
     run: IslandRun<P::State>,
     selection: Selection,
-    /// Number of levels passed.
     passed: usize,
-    /// Number of moves made at the level at hand.
+    /// Number of moves made at the current level.
     moves: usize,
 }
 
@@ -46,7 +43,7 @@ where
     P: Sampleable,
     L: UnnormalizedModel<State = P::State>,
 {
-    /// The log weights of the shells are those that the first pass found.
+    /// Creates the task. `shells` are the log weights of the shells from the first pass.
     pub(super) fn new(
         problem: &'m TemperedPath<P, L>,
         path: &'s LevelPath<'m, P, L>,
@@ -112,7 +109,7 @@ where
         })
     }
 
-    /// Moves an island once. Before the first move at a level it is cut there.
+    /// Moves an island once. The first move at a level follows its cut.
     fn step(&self, at: &mut Self::Block) -> Result<Stepped> {
         let Climb {
             island,
@@ -169,10 +166,10 @@ where
     }
 }
 
-/// Islands before the first look at the standard error.
+/// Number of islands before the first check of the standard error.
 const FIRST_LOOK: usize = 10;
 
-/// Whether the standard error is looked at after this many islands. Looks are a tenth apart, the same ones for every run.
+/// Returns whether the standard error is checked after this many islands. Checks are a tenth apart.
 fn is_look(islands: usize) -> bool {
     let mut look = FIRST_LOOK;
     while look < islands {

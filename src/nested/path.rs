@@ -7,16 +7,13 @@ use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::path::{AnnealingPath, Intermediate, Normalized, TemperedPath};
 use crate::{Error, Result};
 
-/// The path from a prior, through rising levels `l_1 < .. < l_T` of the log likelihood, to its part above
-/// the last one:
+/// The path from a prior, through rising levels `l_1 < .. < l_T` of the log likelihood, to its part above the last:
 ///
 /// `f_t(x) = p(x)` where `log L(x) > l_t`, and 0 elsewhere, at `beta = t/T`.
 ///
-/// Its normalisers are the prior probabilities `X_t = P(log L > l_t)`, so that an annealed run on this path
-/// estimates the probability of a rare event. [`NestedSmc`](super::NestedSmc) makes the evidence of them.
-///
-/// The inequality is strict: the level `-inf` excludes the states of likelihood 0 and no others. A beta
-/// between two levels stands for the nearer one.
+/// Its normalisers are the prior probabilities `X_t = P(log L > l_t)`, so that an annealed run estimates the
+/// probability of a rare event. The level `-inf` excludes exactly the states of likelihood 0. Betas round to the
+/// nearest level.
 #[derive(Debug)]
 pub struct LevelPath<'m, P, L> {
     base: LevelPrior<'m, P>,
@@ -32,7 +29,7 @@ pub struct LevelPrior<'m, P>(&'m Normalized<P>);
 #[derive(Debug)]
 pub struct LevelAt<'m, P, L> {
     problem: &'m TemperedPath<P, L>,
-    /// `None` is the prior, unrestricted.
+    /// Level; `None` for the unrestricted prior.
     level: Option<f64>,
     beta: f64,
 }
@@ -42,7 +39,7 @@ where
     P: Sampleable,
     L: UnnormalizedModel<State = P::State>,
 {
-    /// The path through these levels of the log likelihood of `problem`.
+    /// Creates the path through `levels` of the log likelihood of `problem`.
     ///
     /// # Errors
     /// Levels that do not increase strictly, or are not below `+inf`.
@@ -64,12 +61,12 @@ where
         })
     }
 
-    /// The levels.
+    /// Returns the levels.
     pub fn levels(&self) -> &[f64] {
         &self.levels
     }
 
-    /// Where on the path a level stands, counted from 1; 0 is the prior.
+    /// Returns the beta of a level, counted from 1; 0 is the prior.
     pub(super) fn beta(&self, index: usize) -> f64 {
         index as f64 / self.levels.len().max(1) as f64
     }
@@ -84,7 +81,7 @@ impl<'m, P, L> LevelAt<'m, P, L> {
         }
     }
 
-    /// The level, above which the log likelihood lies; `None` at the prior.
+    /// Returns the level, which the log likelihood exceeds; `None` at the prior.
     pub fn level(&self) -> Option<f64> {
         self.level
     }
@@ -95,7 +92,7 @@ where
     P: UnnormalizedModel,
     L: UnnormalizedModel<State = P::State>,
 {
-    /// 0 above the level and `-inf` below it. A likelihood that is none, NaN or `+inf`, is handed on.
+    /// Returns 0 above the level and `-inf` elsewhere. Passes on a NaN or `+inf` log likelihood.
     fn restriction(&self, state: &LevelState<P::State>) -> f64 {
         let Some(level) = self.level else {
             return 0.0;
@@ -172,7 +169,7 @@ where
 {
     type State = LevelState<P::State>;
 
-    /// The likelihood is not evaluated where the prior excludes the state.
+    /// Returns the log density, without evaluating the likelihood where the prior excludes the state.
     fn log_density(&self, state: &LevelState<P::State>) -> f64 {
         let prior = self.problem.prior().log_density(state);
         if prior == f64::NEG_INFINITY {
@@ -191,7 +188,6 @@ where
         self.beta
     }
 
-    /// 0 above the level and `-inf` below it.
     fn log_ratio(&self, _previous: &Self, state: &LevelState<P::State>) -> f64 {
         self.restriction(state)
     }

@@ -15,13 +15,13 @@ use crate::random::{Purpose, stream};
 use crate::work::{Merge, StoppedBy};
 use crate::{Error, Result};
 
-/// What one island found.
+/// The result of one island.
 #[derive(Debug)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct IslandRun<S> {
     log_likelihood: WeightedMean,
     sample: Vec<(S, f64)>,
-    /// The log of the prior mass above each level, and all decisions so far.
+    /// Log prior mass above each level, and all decisions so far.
     reached: Vec<(f64, Decisions)>,
     pub(super) evaluations: u64,
 }
@@ -48,7 +48,6 @@ impl<S> IslandRun<S> {
     }
 }
 
-/// The islands of a run, in order.
 #[derive(Debug)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Islands<S>(Vec<IslandRun<S>>);
@@ -77,28 +76,25 @@ impl<S> Merge for Islands<S> {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct LevelSummary {
-    /// The level of the log likelihood; `-inf` for the edge of the states of likelihood 0.
+    /// Level of the log likelihood; `-inf` excludes the states of likelihood 0.
     #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_value"))]
     pub level: f64,
-    /// Estimate of `log X_t`, the log of the prior mass above it; `-inf` where no island has a state there.
+    /// Estimate of `log X_t`, the log prior mass above the level; `-inf` if no island has a state there.
     #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_value"))]
     pub log_mass: f64,
-    /// Mean acceptance probability of the moves above it; `None` where the kernel makes no accept-reject
-    /// decision.
+    /// Mean acceptance probability of the moves above it; `None` if the kernel does not accept or reject.
     pub acceptance: Option<f64>,
-    /// The step size there, where it was tuned.
+    /// Step size above it, if tuned.
     pub step_size: Option<f64>,
 }
 
-/// The result of [`NestedSmc`](super::NestedSmc): the log evidence with its uncertainty, reasons to doubt it, the
-/// levels, and weighted samples of the posterior.
-///
-/// In its estimate and its warnings an island is what a chain is in a [`Run`](crate::ais::Run).
+/// The result of [`NestedSmc`](super::NestedSmc): log evidence and its error, warnings, levels, and weighted posterior
+/// samples. Estimate and warnings count islands as those of a [`Run`](crate::ais::Run) count chains.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
 pub struct NestedSmcRun<S> {
-    /// The log of each island's estimate of Z.
+    /// Log of each island's estimate of Z.
     #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_values"))]
     estimates: Vec<f64>,
     estimate: Estimate,
@@ -108,7 +104,7 @@ pub struct NestedSmcRun<S> {
     states: Vec<S>,
     #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_values"))]
     log_weights: Vec<f64>,
-    /// For each state its island.
+    /// Island of each state.
     islands: Vec<usize>,
     evaluations: u64,
     search_evaluations: u64,
@@ -118,18 +114,16 @@ pub struct NestedSmcRun<S> {
 }
 
 impl<S> NestedSmcRun<S> {
-    /// Adds warnings.
     pub(super) fn warn(&mut self, warnings: impl IntoIterator<Item = Warning>) {
         self.warnings.extend(warnings);
     }
 
-    /// Adds the wall time of earlier calls.
     #[cfg(feature = "checkpoint")]
     pub(super) fn add_seconds(&mut self, seconds: f64) {
         self.seconds += seconds;
     }
 
-    /// What ended the run: [`StoppedBy::Chains`] where it has all islands that were asked for.
+    /// Returns the reason for the end of the run; [`StoppedBy::Chains`] after all islands asked for.
     pub fn stopped_by(&self) -> StoppedBy {
         self.stopped_by
     }
@@ -176,17 +170,17 @@ impl<S> NestedSmcRun<S> {
         Ok(run)
     }
 
-    /// The estimate of the log evidence: the log of the islands' mean.
+    /// Returns the estimate of the log evidence: the log of the islands' mean.
     pub fn log_z(&self) -> f64 {
         self.estimate.value()
     }
 
-    /// Standard error of [`log_z`](Self::log_z), from the spread of the islands.
+    /// Returns the standard error of [`log_z`](Self::log_z), from the spread of the islands.
     pub fn standard_error(&self) -> f64 {
         self.estimate.standard_error()
     }
 
-    /// The 95% confidence interval of log Z, made of the islands as [`Estimate::interval_at`] says.
+    /// Returns the 95% confidence interval of log Z, from the islands as in [`Estimate::interval_at`].
     pub fn interval(&self) -> (f64, f64) {
         self.estimate.interval()
     }
@@ -199,8 +193,7 @@ impl<S> NestedSmcRun<S> {
         self.estimate.interval_at(level)
     }
 
-    /// A lower bound on log Z that holds with probability `confidence`, from the islands, whose estimates are
-    /// unbiased: that of [`certified_lower_bound`].
+    /// Returns the [`certified_lower_bound`] on log Z at `confidence`, from the islands' unbiased estimates.
     ///
     /// # Errors
     /// A confidence outside (0, 1).
@@ -208,41 +201,41 @@ impl<S> NestedSmcRun<S> {
         certified_lower_bound(&self.estimates, confidence).map(Some)
     }
 
-    /// The estimate, whose weights are the islands' estimates of Z.
+    /// Returns the estimate, whose weights are the islands' estimates of Z.
     pub fn estimate(&self) -> &Estimate {
         &self.estimate
     }
 
-    /// Estimate of the information H, the divergence of the posterior from the prior in nats:
-    /// `E log L - log Z` under the posterior. The number of levels grows in proportion to it.
+    /// Returns an estimate of the information H, the posterior's divergence from the prior in nats: `E log L - log Z`
+    /// under the posterior. The number of levels is proportional to it.
     pub fn information(&self) -> f64 {
         self.information
     }
 
-    /// The levels, ascending.
+    /// Returns the levels, ascending.
     pub fn levels(&self) -> &[LevelSummary] {
         &self.levels
     }
 
-    /// Reasons to doubt the result; empty where there are none.
+    /// Returns reasons to doubt the result; empty if there are none.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// States of the shells, about as many as [`NestedSmc::kept`](super::NestedSmc::kept) says; with
+    /// Returns states of the shells, about [`NestedSmc::kept`](super::NestedSmc::kept) of them. With
     /// [`log_weights`](Self::log_weights) they are weighted samples of the posterior.
     pub fn states(&self) -> &[S] {
         &self.states
     }
 
-    /// The log weights of the states, whose sum is about Z. `-inf` for states of likelihood 0.
+    /// Returns the log weights of the states; `-inf` at likelihood 0. The weights sum to about Z.
     pub fn log_weights(&self) -> &[f64] {
         &self.log_weights
     }
 
-    /// Self-normalised estimate of `E f(x)` under the posterior from the [states](Self::states), with a
-    /// standard error from the islands; infinite for a single island. Where no state of positive weight was kept, the
-    /// estimate is NaN and its error infinite.
+    /// Returns the self-normalised estimate of `E f(x)` under the posterior from the [states](Self::states), and its
+    /// standard error from the islands. The error is infinite for a single island. Without a state of positive weight
+    /// the estimate is NaN and the error infinite.
     pub fn expectation(&self, f: impl Fn(&S) -> f64) -> (f64, f64) {
         let weights = WeightSums::of(&self.log_weights);
         if weights.log_sum() == f64::NEG_INFINITY {
@@ -271,12 +264,11 @@ impl<S> NestedSmcRun<S> {
         }
     }
 
-    /// So many samples of about the posterior: the [states](Self::states), resampled by their weights. A state
-    /// of large weight is there several times.
+    /// Returns `count` approximate posterior samples: the [states](Self::states), resampled by weight, with repeats.
     ///
     /// # Errors
-    /// No state of positive weight, as where [`NestedSmc::kept`](super::NestedSmc::kept) is 0; more samples than 2^30, or
-    /// none.
+    /// No state of positive weight, as if [`NestedSmc::kept`](super::NestedSmc::kept) is 0; a `count` of 0 or above
+    /// 2^30.
     pub fn resampled(&self, count: usize) -> Result<TargetSamples<S, Approximate>>
     where
         S: Clone,
@@ -298,29 +290,28 @@ impl<S> NestedSmcRun<S> {
         Ok(TargetSamples::approximate(samples))
     }
 
-    /// Number of evaluations of the likelihood, those of the first pass included: one for each sample of the
-    /// prior and each move. Proposals outside of the prior's support are counted, though they are not
-    /// evaluated.
+    /// Returns the number of evaluations of the likelihood, including the first pass: one for each prior sample and
+    /// each move. It includes proposals outside the prior's support, although their likelihood is not evaluated.
     pub fn evaluations(&self) -> u64 {
         self.evaluations
     }
 
-    /// Number of evaluations of the first pass, which finds the levels.
+    /// Returns the number of evaluations of the first pass, which finds the levels.
     pub fn search_evaluations(&self) -> u64 {
         self.search_evaluations
     }
 
-    /// Number of islands.
+    /// Returns the number of islands.
     pub fn islands(&self) -> usize {
         self.estimate.chains()
     }
 
-    /// The seed.
+    /// Returns the seed.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// Wall time in seconds.
+    /// Returns the wall time in seconds.
     pub fn seconds(&self) -> f64 {
         self.seconds
     }
@@ -354,7 +345,7 @@ fn find_warnings(estimate: &Estimate, found: &Found, levels: &[LevelSummary]) ->
         stage: t + 1,
         beta: (t + 1) as f64 / levels.len() as f64,
     }));
-    // Likelihoods are rounded by as much of their size, and the sums over shells by as much of theirs.
+    // Likelihoods, and the sums over shells, have rounding errors in proportion to their size.
     let rounding_error = 0.5 * f64::EPSILON * estimate.value().abs();
     warnings.extend(Warning::rounding(rounding_error, estimate.standard_error()));
     let levels = levels.len();
@@ -366,8 +357,8 @@ fn find_warnings(estimate: &Estimate, found: &Found, levels: &[LevelSummary]) ->
     warnings
 }
 
-/// One line, as `log Z = -0.936 +- 0.081 (95% interval -1.110 to -0.741, 32 levels, 4.9e6 evaluations)`, and
-/// a line for each warning.
+/// Writes one line, such as `log Z = -0.936 +- 0.081 (95% interval -1.110 to -0.741, 32 levels, 4.9e6 evaluations)`,
+/// and a line for each warning.
 impl<S> fmt::Display for NestedSmcRun<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (levels, evaluations) = (self.levels.len(), self.evaluations as f64);

@@ -16,27 +16,21 @@ use crate::path::TemperedPath;
 use crate::work::{Carries, Execution, Job, Runs, Single, StoppedBy, Task, controls, fold};
 use crate::{Error, Result};
 
-/// The evidence by rising levels of the likelihood.
+/// The evidence by rising levels of the likelihood (Salomone et al. 2018).
 ///
-/// With levels `l_1 < .. < l_T` of the log likelihood, `X_t = P(log L > l_t)` the prior mass above one and
-/// `X_0 = 1`,
+/// Let `l_1 < .. < l_T` be levels of the log likelihood, `X_t = P(log L > l_t)` the prior mass above, and `X_0 = 1`:
 ///
-/// `Z = E L = sum_t X_t E[L 1(log L <= l_{t+1}) | log L > l_t]`,
+/// `Z = E L = sum_t X_t E[L 1(log L <= l_{t+1}) | log L > l_t]`, with `l_{T+1} = inf`.
 ///
-/// where nothing bounds the last shell, above `l_T`. An island begins with exact samples of the prior. At
-/// each level those that are not above it are the sample of a shell; of the others some are chosen, moved
-/// many times by a kernel that keeps them above the level, and all that they visit is the next sample
-/// (waste-free: Dau and Chopin 2022). At fixed levels the sum over the shells is unbiased for Z, however
-/// badly the kernel mixes (Salomone et al. 2018).
+/// An island starts with prior samples. At each level the states below give one term; a kernel moves some of the
+/// others many times above it, and all visited states are the next sample (waste-free: Dau and Chopin 2022). At fixed
+/// levels the sum is unbiased for Z, however badly the kernel mixes.
 ///
-/// [`run`](Self::run) makes two passes. The first finds the levels, each above all but a given share of the
-/// states at hand, and tunes the step size at each. It ends where what can lie above is small. The second,
-/// on fresh streams and with all of this fixed, runs the islands; only they enter the estimate. Both count
-/// as cost.
-///
-/// Its problem is a [`TemperedPath`], a prior and a likelihood. Its kernel is any [`Invariant`] one over
-/// [`LevelState`](super::LevelState)s: [`RandomWalkMetropolis`](crate::kernel::RandomWalkMetropolis), or
-/// [`Metropolis`](crate::kernel::Metropolis) with a proposal of yours.
+/// [`run`](Self::run) makes two passes. The first finds the levels and tunes step sizes. The second runs the islands
+/// on fresh streams with these fixed, and alone enters the estimate. Both count as cost. The problem is a
+/// [`TemperedPath`], a prior and a likelihood. The kernel is any [`Invariant`] one over
+/// [`LevelState`](super::LevelState)s, such as [`RandomWalkMetropolis`](crate::kernel::RandomWalkMetropolis) or
+/// [`Metropolis`](crate::kernel::Metropolis) with your own proposal.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -68,8 +62,7 @@ where
     L: UnnormalizedModel<State = P::State>,
     K: Invariant<LevelAt<'m, P, L>>,
 {
-    /// A run whose first pass tunes the kernel's step size at each level. The kernel's own step size is the
-    /// first one tried.
+    /// Creates a run that tunes the kernel's step size at each level in the first pass, starting from its own.
     pub fn new(problem: &'m TemperedPath<P, L>, kernel: K) -> Self
     where
         K: Tunable,
@@ -85,7 +78,7 @@ where
         }
     }
 
-    /// A run with the kernel as it is.
+    /// Creates a run with the kernel as it is.
     pub fn untuned(problem: &'m TemperedPath<P, L>, kernel: K) -> Self {
         Self {
             problem,
@@ -99,28 +92,27 @@ where
 
 impl<'m, P, L, K> NestedSmc<'m, P, L, K> {
     setters! {
-        /// Number of islands, whose independent estimates give the standard error; 32 unless set.
+        /// Sets the number of islands, whose independent estimates give the standard error; 32 by default.
         islands of settings: usize,
-        /// Number of chains of an island: of the states above a level, how many are moved on; 64 unless set.
+        /// Sets the number of chains of an island, the states moved on at each level; 64 by default.
         chains of settings: usize,
-        /// Number of moves of each chain at a level; 50 unless set. All states on the way are kept.
+        /// Sets the number of moves of each chain at a level; 50 by default. All visited states are kept.
         moves of settings: usize,
-        /// The share of the states that is to lie above the next level; 0.3 unless set.
+        /// Sets the share of the states that lies above the next level; 0.3 by default.
         share of settings: f64,
-        /// Where the levels end: where what lies above the last one is at most about this share of Z, taking
-        /// the likelihood there to be at most the largest one met; 0.001 unless set. This is no truncation:
-        /// what lies above is estimated too.
+        /// Sets the share of Z above the last level at which the levels end; 0.001 by default. The share assumes that
+        /// no likelihood exceeds the largest one met. Mass above the last level is still estimated.
         precision of settings: f64,
-        /// The largest number of levels; 1,000 unless set.
+        /// Sets the largest number of levels; 1,000 by default.
         max_levels of settings: usize,
-        /// About how many weighted states the result holds; 10,000 unless set. Each island gives the same
-        /// number on average: half of them by the weights that the shells had in the first pass, half evenly.
+        /// Sets the approximate number of weighted states in the result; 10,000 by default. Each island gives the same
+        /// number on average: half by the shells' weights in the first pass, half evenly.
         kept of settings: usize,
-        /// The seed; 0 unless set. One seed gives the same bits for any number of threads.
+        /// Sets the seed; 0 by default. One seed gives the same bits for any number of threads.
         seed of settings: u64,
     }
 
-    /// The acceptance to which step sizes are tuned; the kernel's own optimum unless set.
+    /// Sets the acceptance to which step sizes are tuned; the kernel's own optimum by default.
     pub fn acceptance(mut self, acceptance: f64) -> Self {
         if let Some(tuning) = &mut self.tuning {
             tuning.acceptance = acceptance;
@@ -128,10 +120,8 @@ impl<'m, P, L, K> NestedSmc<'m, P, L, K> {
         self
     }
 
-    /// Ends the run when the standard error of log Z is at most this, in nats; [`islands`](Self::islands) is the most that
-    /// it may have.
-    ///
-    /// The error is looked at after 10 islands, and then after each tenth more. A run that ends before it is that small
+    /// Sets the standard error of log Z in nats at which the run ends, checked after 10 islands and after each tenth
+    /// more. [`islands`](Self::islands) is then the maximum. A run that ends with a larger error
     /// [warns](crate::estimate::Warning::ErrorNotReached).
     pub fn until_error(mut self, standard_error: f64) -> Self {
         self.execution.until_error = Some(standard_error);
@@ -150,16 +140,16 @@ where
     /// Finds the levels and runs the islands.
     ///
     /// # Errors
-    /// Settings out of range; a kernel that demands a number of stages; a NaN or `+inf` met on the way, with
-    /// chain, level and beta; a panic in model or kernel, likewise; [`Error::AllWeightsZero`] where no
-    /// state had a likelihood above 0; [`Error::Stopped`] where the callback says so.
+    /// Settings out of range; a kernel that demands a number of stages; a NaN, `+inf` or panic, with chain, level and
+    /// beta; [`Error::AllWeightsZero`] if no state had a likelihood above 0; [`Error::Stopped`] without a finished
+    /// island.
     pub fn run(&self) -> Result<NestedSmcRun<P::State>> {
         let ways = self.ways()?;
         let run = self.go_with(&ways, &mut Job::new(&self.execution)?)?;
         Ok(run.expect("the only process leads"))
     }
 
-    /// Checks the settings.
+    /// Checks the settings, and returns the paths of both passes.
     pub(super) fn ways(&self) -> Result<Ways<'m, P, L, K>> {
         self.check()?;
         Ok(Ways {
@@ -220,7 +210,7 @@ where
         }
     }
 
-    /// The kernel with the step sizes found, where there are any.
+    /// Returns the kernel with the tuned step sizes, if there are any.
     fn tuned(&self, path: &LevelPath<'m, P, L>, found: &Found) -> Result<Option<K>> {
         let Some(tuning) = self.tuning.as_ref().filter(|_| !found.sizes.is_empty()) else {
             return Ok(None);
@@ -240,7 +230,7 @@ where
     }
 }
 
-/// The paths of both passes, and the kernel tuned by the first: what their tasks borrow.
+/// The paths of both passes, and the tuned kernel, which the tasks borrow.
 pub(super) struct Ways<'m, P, L, K> {
     search: LevelPath<'m, P, L>,
     islands: OnceCell<(LevelPath<'m, P, L>, Option<K>)>,

@@ -1,4 +1,4 @@
-//! Runs over levels that leave checkpoints, alone or on several processes.
+//! Runs over levels with checkpoints, alone or on several processes.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ use crate::work::store::{Checkpointed, KeptJob, Resumable, checksum, encode, gua
 use crate::work::{Execution, Persist};
 use crate::{Error, Result};
 
-/// It is a small part of a run, and begins anew.
+/// The first pass is a small part of a run, and begins anew.
 impl<'m, P, L, K> Persist for Search<'_, 'm, P, L, K>
 where
     P: Sampleable<State: Clone + Send> + Sync,
@@ -28,7 +28,7 @@ where
 {
 }
 
-/// Islands that are not finished begin anew.
+/// Unfinished islands begin anew.
 impl<'m, P, L, K> Persist for IslandsTask<'_, 'm, P, L, K>
 where
     P: Sampleable<State: Clone + Send + Serialize + DeserializeOwned> + Sync,
@@ -38,8 +38,8 @@ where
 }
 
 impl<P, L, K> NestedSmc<'_, P, L, K> {
-    /// The same run, which leaves checkpoints in a file: see the module [`checkpoint`](crate::checkpoint). They hold the
-    /// levels and the islands that are finished; an island under way begins anew.
+    /// Returns the same run with checkpoints in a file, as described in [`checkpoint`](crate::checkpoint). They hold
+    /// the levels and the finished islands; an island at work begins anew.
     pub fn checkpoint(&self, file: impl Into<PathBuf>) -> Checkpointed<'_, Self> {
         Checkpointed::new(self, file.into())
     }
@@ -51,12 +51,12 @@ where
     L: UnnormalizedModel<State = P::State> + Sync,
     K: Invariant<LevelAt<'m, P, L>> + Sync,
 {
-    /// Runs on all processes of an MPI communicator, which all call this and share the islands. Rank 0 has the result,
-    /// of the same bits as that of [`run`](Self::run); the others have `None`. For what is needed of MPI see
+    /// Runs on all processes of an MPI communicator, which all call this and share the islands. Rank 0 gets the
+    /// result, with the bits of [`run`](Self::run); the others get `None`. MPI works as in
     /// [`Ais::run_on`](crate::ais::Ais::run_on).
     ///
     /// # Errors
-    /// As [`run`](Self::run), and as [`Ais::run_on`](crate::ais::Ais::run_on).
+    /// The errors of [`run`](Self::run) and of [`Ais::run_on`](crate::ais::Ais::run_on).
     #[cfg(feature = "mpi")]
     pub fn run_on(
         &self,
@@ -69,7 +69,7 @@ where
         })
     }
 
-    /// Writes what becomes of the likelihood and of moves above a level, for a few samples of the prior.
+    /// Encodes likelihoods, and moves above a level, of a few prior samples, as a fingerprint.
     fn probed(&self) -> Result<Vec<u8>> {
         use crate::population::Population;
         let prior: LevelPath<'m, P, L> = LevelPath::new(self.problem, [])?;
@@ -96,7 +96,7 @@ where
     }
 }
 
-/// Samples of the prior that tell a likelihood and a kernel from others.
+/// Number of prior samples in a fingerprint.
 const PROBES: usize = 8;
 
 impl<'m, P, L, K> Resumable for NestedSmc<'m, P, L, K>

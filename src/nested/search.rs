@@ -1,4 +1,4 @@
-//! The first pass: a population that looks for levels, and for step sizes as it goes.
+//! The first pass: a population that finds the levels and tunes step sizes on its way.
 
 use std::ops::Range;
 
@@ -15,44 +15,40 @@ use crate::path::TemperedPath;
 use crate::random::{Purpose, stream};
 use crate::work::{Place, Single, Stepped, Task};
 
-/// How the step size of a kernel is tuned.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tuning<K> {
     pub(super) resized: fn(&K, StepSize) -> K,
-    /// The step size at the first level.
+    /// Step size at the first level.
     pub(super) first: f64,
-    /// The acceptance sought.
     pub(super) acceptance: f64,
 }
 
-/// What the first pass found.
+/// The result of the first pass.
 #[derive(Debug, Default)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Found {
     pub(super) levels: Vec<f64>,
-    /// The step size at each level; none where it is not tuned.
+    /// Step size at each level; empty without tuning.
     pub(super) sizes: Vec<f64>,
-    /// The log weight of the shell below each level, and of the last one, above all.
+    /// Log weight of the shell below each level, and of the last shell, above all levels.
     pub(super) shells: Vec<f64>,
-    /// Where the levels end at the limit of their number: at most about this share of Z lies above.
+    /// Bound on the share of Z above the last level, if the limit on their number was reached.
     pub(super) unfinished: Option<f64>,
 }
 
-/// The first pass: one island whose level is raised until what can lie above is small.
+/// The first pass: one island, whose level rises until the mass above can only be small.
 pub(super) struct Search<'s, 'm, P: Sampleable, L: UnnormalizedModel<State = P::State>, K> {
     pub(super) problem: &'m TemperedPath<P, L>,
-    /// A path without levels.
+    /// Path without levels.
     pub(super) path: &'s LevelPath<'m, P, L>,
     pub(super) kernel: &'s K,
     pub(super) tuning: Option<&'s Tuning<K>>,
     pub(super) settings: &'s Settings,
 }
 
-/// Chains of a block of the population, at most: kernels of levels move one chain after another, so that small blocks
-/// cost nothing.
+/// Largest number of chains in a block. Kernels of levels move chains one by one, so that small blocks cost nothing.
 const BLOCK: usize = 8;
 
-/// The island on its way up.
 pub(super) struct Climb<'s, 'm, P: Sampleable, L: UnnormalizedModel<State = P::State>> {
     island: Island<'s, 'm, P, L>,
     found: Found,
@@ -66,7 +62,7 @@ where
     L: UnnormalizedModel<State = P::State> + Sync,
     K: Invariant<LevelAt<'m, P, L>> + Sync,
 {
-    /// Moves the chains at a level, and tunes the step size meanwhile where it is to be tuned.
+    /// Moves the chains at a level, and tunes the step size if asked to.
     fn moves(&self, at: &mut Climb<'s, 'm, P, L>) -> Result<()> {
         let Some(tuning) = self.tuning else {
             return (0..self.settings.moves).try_for_each(|_| at.island.advance(self.kernel));
@@ -84,7 +80,7 @@ where
         Ok(())
     }
 
-    /// Returns how much may lie above the level, as a share of Z so far, and the next level, if there is one.
+    /// Returns the next level, and the log of the share of Z that may lie above, unless the search is over.
     fn next(&self, at: &mut Climb<'s, 'm, P, L>) -> Option<(f64, f64)> {
         let level = next_level(&at.island, self.settings.share)?;
         let highest = at
@@ -111,7 +107,7 @@ where
     K: Invariant<LevelAt<'m, P, L>> + Sync,
 {
     type Block = Climb<'s, 'm, P, L>;
-    /// What was found, and the evaluations that it took.
+    /// The result and its number of evaluations.
     type Output = Single<(Found, u64)>;
 
     fn blocks(&self) -> Range<usize> {
@@ -180,8 +176,8 @@ where
     }
 }
 
-/// The largest log likelihood of the pool above which at least this share of it lies. Where a plateau stands in
-/// the way, it is the lowest one of all; `None` where all are equal.
+/// Returns the largest log likelihood of the pool above which at least `share` of it lies. If a plateau at the bottom
+/// prevents this, returns the lowest value; `None` if all are equal.
 fn next_level<P, L>(island: &Island<'_, '_, P, L>, share: f64) -> Option<f64>
 where
     P: Sampleable<State: Clone + Send> + Sync,

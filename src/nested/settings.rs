@@ -45,13 +45,12 @@ impl Settings {
         Error::check_positive("precision", self.precision)
     }
 
-    /// Chain-steps of a pass of one island over so many levels.
     pub(super) fn chain_steps(&self, levels: usize) -> u64 {
         (self.chains * self.moves) as u64 * levels as u64
     }
 
-    /// Chain-steps from here on in both passes, as far as is foreseen, where the log share of Z above the last of
-    /// so many levels is `above`. Each further level lowers it by the share that a level leaves.
+    /// Forecasts the chain-steps left in both passes. `above` is the log share of Z above the last of `levels` levels;
+    /// each further level multiplies it by `share`.
     pub(super) fn chain_steps_left(&self, levels: usize, above: f64) -> u64 {
         let left = (above - self.precision.ln()) / -self.share.ln();
         let left = (left.ceil() as usize).clamp(1, self.max_levels - levels);

@@ -10,11 +10,9 @@ use crate::Result;
 use crate::kernel::SymmetricProposal;
 use crate::model::UnnormalizedModel;
 
-/// A state with its log likelihood, once that has been computed: the state of the chains on a
-/// [`LevelPath`](super::LevelPath), whose likelihood is then evaluated once for each proposal and never
-/// again.
-///
-/// It reads like the state itself. Whoever changes the state makes it forget its likelihood.
+/// A state of the chains on a [`LevelPath`](super::LevelPath), with its log likelihood once that has been computed. So
+/// each proposal's likelihood is evaluated only once. It dereferences to the state; mutable access clears the
+/// likelihood.
 ///
 /// ```
 /// use annealed::nested::LevelState;
@@ -30,12 +28,12 @@ pub struct LevelState<S> {
 }
 
 impl<S> LevelState<S> {
-    /// The state alone.
+    /// Returns the state alone.
     pub fn into_inner(self) -> S {
         self.state
     }
 
-    /// `log L(x)`, evaluated on the first call.
+    /// Returns `log L(x)`, evaluated on the first call.
     pub(super) fn log_likelihood(&self, likelihood: &impl UnnormalizedModel<State = S>) -> f64 {
         let evaluate = || likelihood.log_density(&self.state);
         *self.log_likelihood.get_or_init(evaluate)
@@ -66,7 +64,7 @@ impl<S> DerefMut for LevelState<S> {
     }
 }
 
-/// A proposal between states is one between states with likelihoods.
+/// Proposes states with likelihoods by any proposal between states.
 impl<S, Q: SymmetricProposal<S>> SymmetricProposal<LevelState<S>> for Q {
     fn propose<R: Rng + ?Sized>(
         &self,

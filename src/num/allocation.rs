@@ -1,10 +1,10 @@
-//! For tests: the largest allocation that reading a damaged file makes.
+//! For tests: the largest allocation of some work, such as reading a damaged file.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// Remembers the largest allocation of each thread.
+/// An allocator that remembers the largest allocation of each thread.
 struct Watching;
 
 thread_local! {
@@ -39,7 +39,7 @@ unsafe impl GlobalAlloc for Watching {
 #[global_allocator]
 static WATCHING: Watching = Watching;
 
-/// Returns the result of the work, and the largest allocation that it made on this thread, in bytes.
+/// Returns the result of `work` and its largest allocation on this thread, in bytes.
 pub(crate) fn largest_allocation<T>(work: impl FnOnce() -> T) -> (T, usize) {
     LARGEST.set(0);
     let done = work();

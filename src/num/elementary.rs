@@ -1,17 +1,16 @@
-//! Elementary functions: exponentials, the logistic function, the gamma function, and small pieces of arithmetic.
+//! Elementary functions: exponentials, the logistic function, the gamma function, and small arithmetic.
 
 use std::f64::consts::{LOG2_E, TAU};
 use std::ops::Range;
 
-/// ln 2, as a number whose last bits are 0 and the rest: the product of the first with an exponent is exact.
+/// ln 2 in two parts: the product of the first with an exponent is exact.
 const LN_2_HIGH: f64 = 6.931_471_803_691_238e-1;
 const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 
-/// Rounds a number to which it is added to an integer, in the last bits of the sum.
+/// A number that rounds what is added to it to an integer, in the last bits of the sum.
 const SHIFT: f64 = 6_755_399_441_055_744.0;
 
-/// `e^x` for x from -708 to 0, to two units in the last place; 0 below, NaN for NaN. It has the same bits on every
-/// machine.
+/// Returns `e^x` for x in [-708, 0] to two units in the last place; 0 below, NaN for NaN. Same bits on every machine.
 #[inline(always)]
 pub(crate) fn exp_of_negative(x: f64) -> f64 {
     // x = k ln 2 + r, with |r| < 0.35.
@@ -23,7 +22,7 @@ pub(crate) fn exp_of_negative(x: f64) -> f64 {
     if x < -708.0 { 0.0 } else { value }
 }
 
-/// The Taylor series of `e^r` up to `r^12`, in an order of few dependent steps.
+/// Returns the Taylor series of `e^r` up to `r^12`, in few dependent steps.
 #[inline(always)]
 fn taylor(r: f64) -> f64 {
     let pair = |n: usize| INVERSE_FACTORIALS[n] + INVERSE_FACTORIALS[n + 1] * r;
@@ -45,17 +44,17 @@ const INVERSE_FACTORIALS: [f64; 13] = {
     inverse
 };
 
-/// `log(1 + e^x)`, computed without overflow.
+/// Returns `log(1 + e^x)`, without overflow.
 pub fn softplus(x: f64) -> f64 {
     x.max(0.0) + (-x.abs()).exp().ln_1p()
 }
 
-/// `log 1/(1 + e^-x)`; `-inf` for `-inf`.
+/// Returns `log 1/(1 + e^-x)`; `-inf` for `-inf`.
 pub(crate) fn log_sigmoid(x: f64) -> f64 {
     -softplus(-x)
 }
 
-/// `1 / (1 + e^-x)`, computed without overflow and accurately in both tails.
+/// Returns `1 / (1 + e^-x)`, without overflow and accurate in both tails.
 pub fn sigmoid(x: f64) -> f64 {
     let e = (-x.abs()).exp();
     if x >= 0.0 {
@@ -65,10 +64,7 @@ pub fn sigmoid(x: f64) -> f64 {
     }
 }
 
-/// `softplus(y) - softplus(y - d)`, without the cancellation of the plain difference.
-///
-/// It is `-log(1 + sigmoid(y) (e^-d - 1))`. For large `d`, where this would meet `inf * 0`, the plain
-/// difference is accurate.
+/// Returns `softplus(y) - softplus(y - d)`; for small `d` as `-log(1 + sigmoid(y) (e^-d - 1))`, without cancellation.
 pub fn softplus_increment(y: f64, d: f64) -> f64 {
     if d.abs() < 1.0 {
         -(sigmoid(y) * (-d).exp_m1()).ln_1p()
@@ -77,11 +73,10 @@ pub fn softplus_increment(y: f64, d: f64) -> f64 {
     }
 }
 
-/// The least number at which [`ln_gamma`] takes Stirling's series.
+/// The least number for which [`ln_gamma`] takes Stirling's series.
 const LARGE: f64 = 12.0;
 
-/// `log Gamma(x)` for `x > 0`, to an absolute error of about `1e-15 (1 + |log Gamma(x)|)`: Stirling's series, reached by
-/// the recursion `Gamma(x + 1) = x Gamma(x)`.
+/// Returns `log Gamma(x)` for `x > 0`, to an absolute error of about `1e-15 (1 + |log Gamma(x)|)`.
 pub(crate) fn ln_gamma(mut x: f64) -> f64 {
     if x.is_infinite() {
         return x;
@@ -107,12 +102,12 @@ pub(crate) fn ln_gamma(mut x: f64) -> f64 {
     (x - 0.5) * x.ln() - x + 0.5 * TAU.ln() + inverse * series - product.ln()
 }
 
-/// The pairs `i <= j` below d, row by row.
+/// Returns the pairs `i <= j` below d, row by row.
 pub(crate) fn pairs(d: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..d).flat_map(move |i| (i..d).map(move |j| (i, j)))
 }
 
-/// The next stretch of a range for whose indices the condition holds, without a gap; `None` where there is none.
+/// Returns the first run of indices in `within` for which `holds` is true.
 pub(crate) fn next_run(
     within: Range<usize>,
     holds: impl Fn(usize) -> bool,
@@ -122,7 +117,7 @@ pub(crate) fn next_run(
     Some(start..end.unwrap_or(within.end))
 }
 
-/// `weight * x`, and 0 for a weight of 0 times an infinity.
+/// Returns `weight * x`, and 0 for a weight of 0 times an infinity.
 #[inline]
 pub(crate) fn weighted(weight: f64, x: f64) -> f64 {
     if weight == 0.0 && x.is_infinite() {

@@ -1,4 +1,4 @@
-//! The set of instructions that inner loops use, chosen at run time.
+//! The instruction set of the inner loops, chosen at run time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,17 +6,15 @@ use std::sync::LazyLock;
 
 use crate::{Error, Result};
 
-/// The set of instructions that the inner loops of an RBM use, by default the best of the machine.
+/// The instruction set of the inner loops of an RBM, by default the best of the machine.
 ///
-/// All engines draw from the same distributions, but round differently. An engine gives the same bits for a seed
-/// on any number of threads.
+/// All levels draw from the same distributions, but round differently. The bits do not depend on the number of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 #[non_exhaustive]
 pub enum SimdLevel {
-    /// The instructions of the compilation target: SSE2 on x86-64, NEON on AArch64. This is the
-    /// reference for the others.
+    /// The instructions of the compilation target: SSE2 on x86-64, NEON on AArch64. The reference for the others.
     Portable,
     /// AVX2 (x86-64).
     Avx2,
@@ -24,22 +22,22 @@ pub enum SimdLevel {
     Avx512,
     /// AVX-512 and the matrix tiles of AMX (x86-64, Linux, feature `amx`).
     ///
-    /// Weights in single precision are rounded to three 8-bit digits, with an error of at most 6e-8 of the largest
-    /// weight of the unit. In double precision it is the engine of AVX-512.
+    /// Weights in single precision are rounded to three 8-bit digits, an error of at most 6e-8 of the unit's largest
+    /// weight. In double precision it equals `Avx512`.
     Amx,
 }
 
 impl SimdLevel {
-    /// All engines, from the slowest to the fastest.
+    /// All levels, from the slowest to the fastest.
     pub const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::Avx512, Self::Amx];
 
-    /// The best engine that this machine has.
+    /// Returns the best level of this machine.
     pub fn best() -> Self {
         let mut available = Self::ALL.into_iter().rev().filter(|e| e.is_available());
         available.next().unwrap_or(Self::Portable)
     }
 
-    /// Whether this machine and this build of the crate have this engine.
+    /// Returns whether this machine and this build of the crate have this level.
     pub fn is_available(self) -> bool {
         match self {
             Self::Portable => true,
@@ -59,10 +57,10 @@ impl SimdLevel {
         }
     }
 
-    /// This engine as one that is available.
+    /// Returns this level as one that is available.
     ///
     /// # Errors
-    /// Where this machine or this build of the crate does not have it.
+    /// A level that this machine or this build of the crate does not have.
     pub(crate) fn available(self) -> Result<Simd> {
         let reason = if self == Self::Amx && cfg!(not(feature = "amx")) {
             "because this was built without the feature `amx`"
@@ -75,17 +73,16 @@ impl SimdLevel {
     }
 }
 
-/// An engine that this machine was seen to have.
+/// A level that this machine was seen to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Simd(SimdLevel);
 
 impl Simd {
-    /// The best engine that this machine has.
     pub(crate) fn best() -> Self {
         Self(SimdLevel::best())
     }
 
-    /// This engine, or the next best where this one multiplies by tiles.
+    /// Returns this level, or `Avx512` for `Amx`.
     pub(crate) fn without_tiles(self) -> Self {
         Self(self.0.min(SimdLevel::Avx512))
     }
@@ -94,8 +91,7 @@ impl Simd {
         self.0
     }
 
-    /// Runs `work`, compiled for this engine's instructions as far as it is inlined. See the macro
-    /// `vectorized`.
+    /// Runs `work`, compiled for this level as far as it is inlined. See the macro `vectorized`.
     #[inline(always)]
     #[allow(unsafe_code)]
     pub(crate) fn run<R>(self, work: impl FnOnce() -> R) -> R {
@@ -111,8 +107,8 @@ impl Simd {
     }
 }
 
-/// Runs loops over vectors, compiled for the machine's widest registers as far as `work` is inlined. Nothing is
-/// contracted to `mul_add`, so that the bits are the same on every machine.
+/// Runs loops over vectors, compiled for the widest registers as far as `work` is inlined. Nothing is contracted to
+/// `mul_add`, so the bits are the same on every machine.
 #[inline(always)]
 pub(crate) fn over_vectors<R>(work: impl FnOnce() -> R) -> R {
     static WIDEST: LazyLock<Simd> = LazyLock::new(|| {
@@ -137,10 +133,8 @@ fn run_avx512<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// Evaluates an expression that is compiled for each engine's instructions.
-///
-/// Functions that the expression calls must be marked `#[inline(always)]`, or they are compiled for the baseline. The
-/// constant with the given name says whether `mul_add` is an instruction.
+/// Evaluates an expression, compiled for each level's instructions. Functions that it calls must be
+/// `#[inline(always)]`, or they use the baseline. The constant `$fused` says whether `mul_add` is an instruction.
 macro_rules! vectorized {
     ($engine:expr, $fused:ident, $work:expr) => {
         if $engine.get() == $crate::num::SimdLevel::Portable {
@@ -191,8 +185,7 @@ pub(crate) mod amx {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
     use std::sync::OnceLock;
 
-    /// Whether the processor has tiles of 8-bit integers, and the kernel permits this process to use
-    /// them.
+    /// Returns whether the processor has 8-bit tiles and the kernel permits this process to use them.
     pub(crate) fn are_available() -> bool {
         static AVAILABLE: OnceLock<bool> = OnceLock::new();
         *AVAILABLE.get_or_init(|| processor_has_tiles() && permitted())
@@ -205,8 +198,7 @@ pub(crate) mod amx {
         __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & wanted == wanted
     }
 
-    /// Asks the kernel for permission (`arch_prctl` with `ARCH_REQ_XCOMP_PERM`, Linux 5.16). It is
-    /// granted to the whole process. A refusal leaves everything as it was.
+    /// Asks the kernel to permit tiles in this process (`arch_prctl` with `ARCH_REQ_XCOMP_PERM`, Linux 5.16).
     #[allow(unsafe_code)]
     fn permitted() -> bool {
         const ARCH_PRCTL: isize = 158;
@@ -230,7 +222,7 @@ pub(crate) mod amx {
     }
 }
 
-/// A stand-in for the detection of AMX, on targets and in builds that do not have it.
+/// A stand-in for targets and builds without AMX.
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", feature = "amx")))]
 pub(crate) mod amx {
     pub(crate) fn are_available() -> bool {

@@ -4,19 +4,16 @@ use std::collections::VecDeque;
 
 use nalgebra::DVector;
 
-/// Limited-memory BFGS (Nocedal and Wright 2006, algorithm 7.5) with a backtracking line search, which accepts any step
-/// that decreases the function enough: on a convex function it has positive curvature.
+/// Limited-memory BFGS (Nocedal and Wright 2006, algorithm 7.5) with a backtracking line search.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lbfgs {
-    /// Number of past pairs of step and gradient change that are kept.
+    /// Number of pairs of step and gradient change that are kept.
     pub(crate) memory: usize,
-    /// The most iterations.
     pub(crate) iterations: usize,
-    /// The minimisation stops once no entry of the gradient is larger than this.
+    /// Largest entry of the gradient at which the minimisation stops.
     pub(crate) tolerance: f64,
 }
 
-/// The end of a minimisation.
 #[derive(Debug, Clone)]
 pub(crate) struct Minimum {
     pub(crate) position: DVector<f64>,
@@ -25,7 +22,7 @@ pub(crate) struct Minimum {
     pub(crate) iterations: usize,
 }
 
-/// One step, the change of the gradient along it, and the inverse of their product.
+/// A step, the change of the gradient along it, and the inverse of their product.
 struct Pair {
     step: DVector<f64>,
     change: DVector<f64>,
@@ -33,7 +30,7 @@ struct Pair {
 }
 
 impl Lbfgs {
-    /// Minimises `function`, which returns its value (infinite outside its domain) and gradient.
+    /// Minimises `function`, which returns its value (infinite outside its domain) and its gradient.
     pub(crate) fn minimize(
         &self,
         start: DVector<f64>,
@@ -63,7 +60,7 @@ impl Lbfgs {
 }
 
 impl Pair {
-    /// `None` where rounding left no positive curvature.
+    /// Returns `None` where rounding left no positive curvature.
     fn between(from: &Minimum, to: &Minimum) -> Option<Self> {
         let (step, change) = (&to.position - &from.position, &to.gradient - &from.gradient);
         let curvature = step.dot(&change);
@@ -75,7 +72,7 @@ impl Pair {
     }
 }
 
-/// `-H g` with the inverse Hessian H that the pairs imply; at first, a step of length 1 at most.
+/// Returns `-H g` with the inverse Hessian H of the pairs; at first, a step of length 1 at most.
 fn direction(pairs: &VecDeque<Pair>, gradient: &DVector<f64>) -> DVector<f64> {
     let mut direction = -gradient;
     let mut along = Vec::with_capacity(pairs.len());
@@ -95,7 +92,7 @@ fn direction(pairs: &VecDeque<Pair>, gradient: &DVector<f64>) -> DVector<f64> {
     direction
 }
 
-/// The first point along `direction` with enough of a decrease; `None` where rounding leaves none.
+/// Returns the first point along `direction` with enough of a decrease; `None` where rounding leaves none.
 fn search(
     here: &Minimum,
     direction: &DVector<f64>,
@@ -104,7 +101,7 @@ fn search(
     const ENOUGH: f64 = 1e-4;
     const HALVINGS: usize = 60;
     let slope = here.gradient.dot(direction);
-    // What rounding of the value may hide near the minimum.
+    // Rounding of the value may hide this much near the minimum.
     let rounding = 1e-14 * (1.0 + here.value.abs());
     let mut length = 1.0;
     for _ in 0..HALVINGS {
@@ -129,7 +126,7 @@ mod tests {
     use super::*;
     use nalgebra::dvector;
 
-    /// `log(e^(x + 3y) + e^(x - 3y) + e^-x)` and a quadratic valley: smooth and convex.
+    /// Returns `e^(x + 3y - 0.1) + e^(x - 3y - 0.1) + e^(-x - 0.1)` plus a quadratic valley, smooth and convex.
     fn valley(x: &DVector<f64>) -> (f64, DVector<f64>) {
         let (a, b, apart) = (x[0], 3.0 * x[1], x[0] - x[1] - 1.0);
         let e = [a + b - 0.1, a - b - 0.1, -a - 0.1].map(f64::exp);
@@ -155,7 +152,7 @@ mod tests {
 
     #[test]
     fn the_domain_is_not_left() {
-        // -log x + x, whose first full step would lead below 0.
+        // 50 x - log x, with its minimum at 0.02, near the edge of its domain.
         let solver = Lbfgs {
             memory: 3,
             iterations: 100,

@@ -1,8 +1,8 @@
-//! Sums of weights that are held as logarithms, and means and variances of values, with such weights or plain.
+//! Sums of weights held as logarithms, and running means and variances, weighted or plain.
 
 use std::borrow::Borrow;
 
-/// `log sum_i exp(x_i)`, summed in the order given; `-inf` where all terms are, or none is there; NaN where one is.
+/// Returns `log sum_i exp(x_i)`, summed in the order given; `-inf` without a term above `-inf`; NaN if one is.
 ///
 /// ```
 /// let huge = annealed::estimate::log_sum_exp(&[1e5, 1e5]);
@@ -12,7 +12,7 @@ pub fn log_sum_exp(values: impl IntoIterator<Item = impl Borrow<f64>>) -> f64 {
     WeightSums::of(values).log_sum()
 }
 
-/// `log(exp(a) + exp(b))`; `-inf` where both are.
+/// Returns `log(exp(a) + exp(b))`; `-inf` where both are.
 pub(crate) fn log_add_exp(a: f64, b: f64) -> f64 {
     let (low, high) = if a < b { (a, b) } else { (b, a) };
     match high == f64::NEG_INFINITY {
@@ -21,13 +21,12 @@ pub(crate) fn log_add_exp(a: f64, b: f64) -> f64 {
     }
 }
 
-/// `log (1/n) sum_i exp(x_i)`; `-inf` for no terms.
+/// Returns `log (1/n) sum_i exp(x_i)`; `-inf` for no terms.
 pub fn log_mean_exp(values: &[f64]) -> f64 {
     WeightSums::of(values).log_mean()
 }
 
-/// Running sums of `w` and `w^2` from log weights, kept relative to the largest weight. Two of them merge; merging
-/// rounds, so that a fixed order of merges gives fixed bits.
+/// Running sums of `w` and `w^2` from log weights. Merging rounds, so a fixed order of merges gives fixed bits.
 ///
 /// ```
 /// use annealed::estimate::WeightSums;
@@ -46,7 +45,7 @@ pub struct WeightSums {
     /// The largest log weight; `-inf` before the first weight above zero.
     #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_value"))]
     pub(crate) max: f64,
-    /// The sum of the weights, relative to the largest.
+    /// Sum of the weights, relative to the largest.
     sum: f64,
     sum_of_squares: f64,
 }
@@ -63,7 +62,7 @@ impl Default for WeightSums {
 }
 
 impl WeightSums {
-    /// The sums of all these weights, given by their logarithms.
+    /// Returns the sums of these log weights.
     pub(crate) fn of(log_weights: impl IntoIterator<Item = impl Borrow<f64>>) -> Self {
         let mut sums = Self::default();
         for log_weight in log_weights {
@@ -72,20 +71,19 @@ impl WeightSums {
         sums
     }
 
-    /// Adds one weight, given its logarithm; `-inf` is a weight of zero. The caller refuses NaN
-    /// and `+inf`, which would make every figure NaN.
+    /// Adds one log weight; `-inf` is a weight of zero. The caller refuses NaN and `+inf`, which make all figures NaN.
     #[inline]
     pub fn add(&mut self, log_weight: f64) {
         self.scales(log_weight);
     }
 
-    /// Adds all that `other` has seen.
+    /// Adds all weights of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.merged_scales(other);
     }
 
-    /// Adds one weight and returns two factors for sums of weighted values that are kept beside these: for the sum so
-    /// far and for the new value. A weight of zero has none.
+    /// Adds one weight. Returns two factors for sums of weighted values kept beside these, for the old sum and the new
+    /// value; `None` for a weight of zero.
     #[inline]
     fn scales(&mut self, log_weight: f64) -> Option<(f64, f64)> {
         self.count += 1;
@@ -104,8 +102,7 @@ impl WeightSums {
         Some((here, weight))
     }
 
-    /// Merges, and returns the factors for such sums here and in `other`. There are none where `other` has seen no
-    /// positive weight.
+    /// Merges. Returns the factors for such sums here and in `other`; `None` where `other` has no positive weight.
     fn merged_scales(&mut self, other: &Self) -> Option<(f64, f64)> {
         self.count += other.count;
         if other.max == f64::NEG_INFINITY {
@@ -120,31 +117,31 @@ impl WeightSums {
         Some((here, there))
     }
 
-    /// Number of weights, those of zero included.
+    /// Returns the number of weights, zeros included.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// `log sum w`; `-inf` before the first weight above zero.
+    /// Returns `log sum w`; `-inf` before the first weight above zero.
     pub fn log_sum(&self) -> f64 {
         self.max + self.sum.ln()
     }
 
-    /// `log (1/n) sum w`; `-inf` before the first weight above zero.
+    /// Returns `log (1/n) sum w`; `-inf` before the first weight above zero.
     pub fn log_mean(&self) -> f64 {
         match self.count {
             0 => f64::NEG_INFINITY,
-            // The largest comes last, so that the mean keeps its digits beside it.
+            // The largest weight comes last, so that the mean keeps its digits.
             count => self.max + (self.sum.ln() - (count as f64).ln()),
         }
     }
 
-    /// A weight's share of the sum, given its logarithm.
+    /// Returns a weight's share of the sum, given its logarithm.
     pub(crate) fn share(&self, log_weight: f64) -> f64 {
         (log_weight - self.max).exp() / self.sum
     }
 
-    /// `(sum w)^2 / sum w^2`, a count between 1 and n; 0 before the first weight above zero.
+    /// Returns `(sum w)^2 / sum w^2`, between 1 and n; 0 before the first weight above zero.
     #[doc(alias = "ess")]
     pub fn effective_sample_size(&self) -> f64 {
         if self.sum == 0.0 {
@@ -154,19 +151,17 @@ impl WeightSums {
     }
 }
 
-/// The mean of values whose weights are given by their logs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct WeightedMean {
     weights: WeightSums,
-    /// The sum of weight times value, relative to the largest weight.
+    /// Sum of weight times value, relative to the largest weight.
     #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_value"))]
     value: f64,
 }
 
 impl WeightedMean {
-    /// Adds a value of weight `exp(log_weight)`. With a weight of zero the value does not count,
-    /// whatever it is.
+    /// Adds a value of weight `exp(log_weight)`. A value of weight zero does not count, whatever it is.
     pub(crate) fn add(&mut self, log_weight: f64, value: f64) {
         if let Some((here, weight)) = self.weights.scales(log_weight) {
             self.value = self.value * here + weight * value;
@@ -179,23 +174,22 @@ impl WeightedMean {
         }
     }
 
-    /// Number of values, those of weight zero included.
+    /// Returns the number of values, those of weight zero included.
     pub(crate) fn count(&self) -> u64 {
         self.weights.count()
     }
 
-    /// The log of the sum of the weights.
+    /// Returns the log of the sum of the weights.
     pub(crate) fn log_weight(&self) -> f64 {
         self.weights.log_sum()
     }
 
-    /// The weighted mean; NaN where there was no weight.
+    /// Returns the weighted mean; NaN where there was no weight.
     pub(crate) fn get(&self) -> f64 {
         self.value / self.weights.sum
     }
 }
 
-/// The variance of values whose weights are given by their logs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct WeightedVariance {
@@ -227,18 +221,16 @@ impl WeightedVariance {
             here * self.spread + there * other.spread + here * there * distance * distance;
     }
 
-    /// The log of the sum of the weights.
     pub(crate) fn log_weight(&self) -> f64 {
         self.weights.log_sum()
     }
 
-    /// The weighted mean of squared distances from a centre.
+    /// Returns the weighted mean of squared distances from `centre`.
     pub(crate) fn about(&self, centre: f64) -> f64 {
         self.spread + (self.mean - centre).powi(2)
     }
 
-    /// The variance times `1 / (1 - 1/ESS)`, without which it falls to 0 as the weights collapse;
-    /// 0 for a single value.
+    /// Returns the variance times `1 / (1 - 1/ESS)`, or it would fall to 0 as the weights collapse; 0 for one value.
     pub(crate) fn get(&self) -> f64 {
         let shrinkage = 1.0 - 1.0 / self.weights.effective_sample_size();
         match shrinkage > 0.0 {
@@ -248,14 +240,13 @@ impl WeightedVariance {
     }
 }
 
-/// Running mean and sum of squared deviations, mergeable (Chan, Golub and LeVeque 1983), about the first value, so that
-/// a common offset costs no digits.
+/// Running mean and squared deviations, mergeable (Chan, Golub and LeVeque 1983).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Moments {
     count: u64,
     origin: f64,
-    /// Relative to the origin.
+    /// Mean relative to the first value, so that a common offset costs no digits.
     mean: f64,
     deviations: f64,
 }
@@ -296,7 +287,7 @@ impl Moments {
         self.origin + self.mean
     }
 
-    /// Sample variance (divisor n - 1); 0 for fewer than two values.
+    /// Returns the sample variance (divisor n - 1); 0 for fewer than two values.
     pub(crate) fn variance(&self) -> f64 {
         match self.count {
             0 | 1 => 0.0,
@@ -304,7 +295,7 @@ impl Moments {
         }
     }
 
-    /// Standard error of the mean; infinite for fewer than two values.
+    /// Returns the standard error of the mean; infinite for fewer than two values.
     pub(crate) fn standard_error(&self) -> f64 {
         match self.count {
             0 | 1 => f64::INFINITY,

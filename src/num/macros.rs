@@ -1,11 +1,7 @@
-//! Macros that write setters, serialise a struct by a list of fields, and check the fields when they are read.
-//! Without the feature `serde` the latter expand to nothing.
+//! Macros for setters, and for checked serialisation; the latter are empty without the feature `serde`.
 
-/// Implements `Deserialize` by a list of fields and an expression of type `Result<Self>` that makes
-/// the struct from them: mostly a call of its constructor.
-///
-/// A parameter's further bounds follow the first after a `|`. The first form is for structs that are written as one
-/// value, such as a list.
+/// Implements `Deserialize` by a list of fields and an expression of type `Result<Self>`, mostly a constructor's call.
+/// Further bounds of a parameter follow a `|`. The first form is for structs written as one value, such as a list.
 macro_rules! deserialize_checked {
     ($name:ident as ($value:ident: $type:ty) => $make:expr) => {
         #[cfg(feature = "serde")]
@@ -49,8 +45,7 @@ macro_rules! deserialize_checked {
 }
 pub(crate) use deserialize_checked;
 
-/// Implements `Serialize` by a list of fields and their values, which the struct need not hold, or
-/// by one value.
+/// Implements `Serialize` by one value, or by a list of fields and their values, which the struct need not hold.
 macro_rules! serialize_as {
     ($name:ident as $this:ident ($value:expr)) => {
         #[cfg(feature = "serde")]
@@ -89,8 +84,7 @@ macro_rules! serialize_as {
 }
 pub(crate) use serialize_as;
 
-/// Writes, for each field named with its type, the method of that name which sets it and returns the
-/// builder. `field of part: Type` sets a field of the builder's field `part`.
+/// Writes a builder's setter for each field named with its type. `field of part: Type` sets a field of `part`.
 macro_rules! setters {
     ($($(#[$doc:meta])* $field:ident $(of $part:ident)?: $type:ty,)+) => {$(
         $(#[$doc])*
@@ -102,11 +96,9 @@ macro_rules! setters {
 }
 pub(crate) use setters;
 
-/// Logarithms of weights in formats without infinities, such as JSON: `-inf` is written as none. Binary formats hold
-/// every number.
+/// Serialisation of log weights: `-inf` becomes none in formats without infinities, such as JSON.
 #[cfg(feature = "serde")]
 pub(crate) mod serial {
-    /// A single logarithm.
     pub(crate) mod log_value {
         use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -131,7 +123,6 @@ pub(crate) mod serial {
         }
     }
 
-    /// A list of logarithms.
     pub(crate) mod log_values {
         use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

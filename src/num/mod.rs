@@ -1,5 +1,4 @@
-//! Numerics apart from annealing: sums in log space, running moments, minimisation, quadrature,
-//! instruction sets, serialisation.
+//! Numerics apart from annealing: sums in log space, moments, minimisation, quadrature, SIMD, serialisation.
 
 #[cfg(all(test, feature = "npz"))]
 pub(crate) mod allocation;

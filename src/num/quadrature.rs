@@ -2,10 +2,8 @@
 
 use crate::num::WeightSums;
 
-/// The largest number of cells that one integral may take.
 const MAX_CELLS: usize = 1 << 14;
-/// The largest difference of the two rules in a cell, relative to the integral. The better rule is
-/// exact to the square of it, about, where the function is smooth.
+/// Tolerated difference of the two rules in a cell, relative to the integral. The better rule is far closer.
 const TOLERANCE: f64 = 1e-8;
 
 /// Abscissas from the middle to the end of `[-1, 1]` with their Kronrod and Gauss weights (the rules
@@ -33,8 +31,7 @@ const RULES: [(f64, f64, f64); 8] = [
     (0.991_455_371_120_812_6, 0.022_935_322_010_529_224, 0.0),
 ];
 
-/// A part of the range, with the log of the integral over it and the log of its error: the
-/// difference of the two rules, which is much larger than the error of the better one.
+/// A part of the range, with the log of its integral and of its error bound, the difference of the two rules.
 struct Cell {
     low: f64,
     high: f64,
@@ -48,7 +45,7 @@ impl Cell {
         let at = RULES.map(|(x, ..)| [-1.0, 1.0].map(|side| log_f(middle + side * x * half)));
         let values = at.as_flattened().iter().copied();
         let max = values.fold(f64::NEG_INFINITY, f64::max);
-        // Also where f is 0 throughout, and -inf no number to subtract.
+        // Finite even where f is 0 throughout.
         let shift = max.max(f64::MIN);
         let (mut kronrod, mut difference) = (0.0, 0.0);
         for ((x, weight, gauss), log_f) in RULES.into_iter().zip(at) {
@@ -71,9 +68,8 @@ impl Cell {
     }
 }
 
-/// Returns `log int exp(log_f)` from `low` to `high`, to a relative error of about 1e-8. It starts from `cells` cells
-/// of equal width and halves those where the two rules differ. `None` where that takes too many cells, or where `log_f`
-/// is NaN or `+inf`. Features between the points of all cells are missed.
+/// Returns `log int exp(log_f)` from `low` to `high`, relative error about 1e-8. Halves `cells` equal cells until the
+/// rules agree; misses narrow features. `None` for too many cells, or where `log_f` is NaN or `+inf`.
 pub(crate) fn log_integral(
     log_f: impl Fn(f64) -> f64,
     low: f64,

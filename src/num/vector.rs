@@ -1,5 +1,4 @@
-//! Loops over slices that use vector registers, where the iterators and `fill` of nalgebra do not; vectors that
-//! functions borrow instead of allocating them at each call.
+//! Loops over slices in vector registers, and buffers that functions borrow instead of allocating.
 
 use std::cell::RefCell;
 
@@ -7,18 +6,16 @@ use nalgebra::DVector;
 
 use crate::num::over_vectors;
 
-/// Number of entries that loops handle side by side, with independent partial sums, so that the
-/// compiler may use vector registers. Loops over fewer entries stay with their caller.
+/// Number of entries that loops handle side by side, with independent partial sums, for vector registers.
 pub(crate) const VECTOR_WIDTH: usize = 8;
 
-/// Runs a long loop out of line, compiled for the widest registers; what it calls must be inlined.
+/// Runs a long loop out of line, compiled for the widest registers. All that it calls must be inlined.
 #[inline(never)]
 pub(crate) fn wide<R>(work: impl FnOnce() -> R) -> R {
     over_vectors(work)
 }
 
-/// Writes zeros. A call of `memset`, which the compiler would make of any such loop, costs more than
-/// a few stores.
+/// Writes zeros. The compiler would call `memset`, which costs more than a few stores.
 #[inline]
 pub(crate) fn set_zero(values: &mut [f64]) {
     if values.len() < VECTOR_WIDTH {
@@ -29,13 +26,13 @@ pub(crate) fn set_zero(values: &mut [f64]) {
     }
 }
 
-/// `x <- x + s y`.
+/// Adds `s y` to `x`.
 #[inline]
 pub(crate) fn add_scaled(x: &mut [f64], s: f64, y: &[f64]) {
     if x.len() < VECTOR_WIDTH {
         return axpy(x, s, y);
     }
-    // In chunks of a register the compiler would gather and scatter, at a sixth of the speed.
+    // For chunks of a register the compiler would gather and scatter, at a sixth of the speed.
     wide(
         #[inline(always)]
         move || axpy(x, s, y),
@@ -49,13 +46,12 @@ fn axpy(x: &mut [f64], s: f64, y: &[f64]) {
     }
 }
 
-/// Whether no value is infinite or NaN.
 #[inline]
 pub(crate) fn all_finite(values: &[f64]) -> bool {
     if values.len() < VECTOR_WIDTH {
         return values.iter().all(|x| x.is_finite());
     }
-    // Without an early end, so that registers can be used.
+    // No early end, so that registers can be used.
     wide(
         #[inline(always)]
         move || !values.iter().fold(false, |found, x| found | !x.is_finite()),
@@ -67,7 +63,7 @@ thread_local! {
     static SLICES: RefCell<Vec<Vec<f64>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Calls `work` with `length` arbitrary numbers, as [`with_buffer`] does; fewer than ever before allocate nothing.
+/// Calls `work` with `length` arbitrary numbers. Only a new maximum of `length` allocates.
 pub(crate) fn with_slice<T>(length: usize, work: impl FnOnce(&mut [f64]) -> T) -> T {
     let mut buffer = SLICES.with_borrow_mut(Vec::pop).unwrap_or_default();
     if buffer.len() < length {
@@ -78,8 +74,7 @@ pub(crate) fn with_slice<T>(length: usize, work: impl FnOnce(&mut [f64]) -> T) -
     result
 }
 
-/// Calls `work` with a vector of this length that holds arbitrary numbers. Each thread keeps its vectors, so that
-/// only a new length allocates; calls may be nested.
+/// Calls `work` with a vector of `length` arbitrary numbers. Only a new length allocates. Calls may be nested.
 pub(crate) fn with_buffer<T>(length: usize, work: impl FnOnce(&mut DVector<f64>) -> T) -> T {
     let kept = POOL.with_borrow_mut(Vec::pop);
     let fits = kept.filter(|buffer| buffer.len() == length);

@@ -13,7 +13,7 @@ use crate::model::{
 use crate::num::{next_run, weighted, with_slice};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate, Normalized, PathAt};
 
-/// A path whose log density is a weighted sum of two: a [`GeometricPath`] or a [`TemperedPath`], as its law L says.
+/// A path whose log density is a weighted sum of two: a [`GeometricPath`] or a [`TemperedPath`], by its law L.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Blend<A, B, L> {
     base: A,
@@ -21,9 +21,9 @@ pub struct Blend<A, B, L> {
     law: PhantomData<L>,
 }
 
-/// The weights of the two log densities of a [`Blend`], and their rules where a density is 0.
+/// The weights of the two log densities of a [`Blend`], and the rules for a density of 0.
 pub trait BlendLaw {
-    /// The other model in an error's text.
+    /// Name of the other model in errors.
     const OTHER: &'static str;
     /// Whether the weight of the base depends on beta, so that log ratios depend on its log density.
     const BASE_FADES: bool;
@@ -31,11 +31,11 @@ pub trait BlendLaw {
     /// Returns the weights of the base and of the other log density at `beta`.
     fn weights(beta: f64) -> (f64, f64);
 
-    /// Decides whether the blend at `beta` is the base's log density `base` alone. The other model is then not
+    /// Returns whether the blend at `beta` is the base's log density `base` alone, so that the other is not
     /// evaluated.
     fn is_base(beta: f64, base: f64) -> bool;
 
-    /// Returns the log ratio of one state from one beta to another.
+    /// Returns the log ratio of a state between the betas `from` and `to`, given its two log densities.
     fn log_ratio(from: f64, to: f64, base: f64, other: f64) -> f64;
 
     /// Returns the weighted sum, with `0 * -inf = 0`.
@@ -45,7 +45,7 @@ pub trait BlendLaw {
         weighted(to_base, base) + weighted(to_other, other)
     }
 
-    /// Returns the log density at `beta`.
+    /// Returns the log density at `beta`, given `base` and the function `other`.
     #[inline(always)]
     fn blend(beta: f64, base: f64, other: impl FnOnce() -> f64) -> f64 {
         if Self::is_base(beta, base) {
@@ -68,7 +68,7 @@ impl BlendLaw for Geometric {
         (1.0 - beta, beta)
     }
 
-    /// Says no, so that a NaN of the target surfaces wherever chains are.
+    /// Returns false, so that a NaN of the target surfaces wherever chains are.
     #[inline(always)]
     fn is_base(_beta: f64, _base: f64) -> bool {
         false
@@ -101,7 +101,7 @@ impl BlendLaw for Tempered {
         (1.0, beta)
     }
 
-    /// Says yes where the prior excludes the state, since the likelihood may be undefined there.
+    /// Returns true also if the prior excludes the state, since the likelihood may be undefined there.
     #[inline(always)]
     fn is_base(beta: f64, base: f64) -> bool {
         base == f64::NEG_INFINITY || beta == 0.0
@@ -120,11 +120,9 @@ impl BlendLaw for Tempered {
 ///
 /// `log f_beta(x) = (1 - beta) log f_a(x) + beta log f_b(x)`.
 ///
-/// It asks nothing of the target but a log density. A [`TemperedPath`] suits a prior and a likelihood, and
-/// for an RBM [`RbmPath`](crate::rbm::RbmPath) anneals the joint density that block Gibbs needs.
-///
-/// At `beta = 0` the support of the target does not matter, and at `beta = 1` that of the base does
-/// not, since `0 * -inf` counts as 0. In between a state must lie in both.
+/// The target needs a log density only. For a prior and a likelihood take a [`TemperedPath`], for an RBM an
+/// [`RbmPath`](crate::rbm::RbmPath). At `beta = 0` the support of the target does not matter, and at `beta = 1` the
+/// base's, since `0 * -inf` counts as 0. In between a state must lie in both.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -147,8 +145,7 @@ where
     A: Sampleable,
     B: UnnormalizedModel<State = A::State>,
 {
-    /// Joins a base to a target over the same states. A run refuses ends that say that their states differ in
-    /// dimension; nothing else of the states is checked.
+    /// Creates a path between two models over the same states. A run checks only that known dimensions agree.
     pub fn new(base: A, target: B) -> Self {
         Self::between(base, target)
     }
@@ -163,9 +160,9 @@ where
 ///
 /// `log f_beta(x) = log p(x) + beta log L(x)`.
 ///
-/// The prior p is *normalised*: the model given is divided by its normaliser. The log Z of the
-/// target is then the log evidence, `log integral p(x) L(x) dx`, provided that `L` carries the
-/// constants of the likelihood. Where p excludes a state, its density is 0, even if L is undefined there.
+/// The model given as prior is divided by its normaliser. So log Z of the target is the log evidence,
+/// `log integral p(x) L(x) dx`, if `L` carries the constants of the likelihood. A state that p excludes has density
+/// 0, even if L is undefined there.
 ///
 /// ```
 /// use annealed::model::{FunctionModel, Gaussian};
@@ -194,8 +191,7 @@ where
     P: Sampleable + NormalizedModel,
     L: UnnormalizedModel<State = P::State>,
 {
-    /// Joins a prior to its posterior under a likelihood. [`FunctionModel`](crate::model::FunctionModel) makes
-    /// a likelihood of a closure.
+    /// Creates a path from a prior to its posterior. [`FunctionModel`](crate::model::FunctionModel) wraps a closure.
     pub fn new(prior: P, log_likelihood: L) -> Self {
         Self::between(Normalized::new(prior), log_likelihood)
     }
@@ -262,7 +258,6 @@ where
         L::blend(self.beta, base, || self.path.other.log_density(state))
     }
 
-    /// Asks the target, or the likelihood.
     fn evaluates_batches(&self) -> bool {
         self.path.other.evaluates_batches()
     }
@@ -276,7 +271,7 @@ where
 }
 
 impl<A, B, L: BlendLaw> PathAt<'_, Blend<A, B, L>> {
-    /// Makes log densities of those of the base. `evaluate` writes the other log densities of a stretch of states.
+    /// Blends in place the base's log densities. `evaluate` writes the other log densities of a run of states.
     fn blend_runs(
         &self,
         log_densities: &mut [f64],
@@ -304,7 +299,7 @@ where
     B: UnnormalizedModel<State = A::State>,
     L: BlendLaw,
 {
-    /// Returns the log densities on which a log ratio depends; 0 for a base that keeps its weight.
+    /// Returns the two log densities that a log ratio needs; 0 for a base that keeps its weight.
     fn ends(&self, state: &A::State) -> (f64, f64) {
         let base = match L::BASE_FADES {
             true => self.path.base.log_density(state),
@@ -313,7 +308,6 @@ where
         (base, self.path.other.log_density(state))
     }
 
-    /// Returns the log ratio and the log density of a state of these log densities.
     #[inline(always)]
     fn ratio_and_density(&self, previous: &Self, base: f64, other: f64) -> (f64, f64) {
         let log_ratio = L::log_ratio(previous.beta, self.beta, base, other);
@@ -331,10 +325,8 @@ where
         self.beta
     }
 
-    /// Returns `(beta - beta')` times the [slope](BetaDerivative::beta_derivative) at x.
-    ///
-    /// It is `-inf` where this model excludes x, and `+inf` where only the previous one does. No
-    /// chain is at such a state, nor where a prior is 0, which is not evaluated.
+    /// Returns `(beta - beta')` times the [slope](BetaDerivative::beta_derivative) at x; `-inf` if this model
+    /// excludes x, and `+inf` if only the previous one does.
     fn log_ratio(&self, previous: &Self, state: &A::State) -> f64 {
         let (base, other) = self.ends(state);
         L::log_ratio(previous.beta, self.beta, base, other)

@@ -1,4 +1,4 @@
-//! The geometric path between two Gaussians, its models, and the coordinates in which both ends are diagonal.
+//! The geometric path between two Gaussians, its models, and the axes along which both ends are diagonal.
 
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
 use rand::Rng;
@@ -12,28 +12,24 @@ use crate::path::{AnnealingPath, BetaDerivative, Intermediate, log_difference};
 use crate::random::StandardNormal;
 use crate::{Error, Result};
 
-/// The largest dimension, in which a matrix takes 2 GiB.
+/// The largest dimension; a matrix then takes 2 GiB.
 const LARGEST: usize = 1 << 14;
 
-/// The geometric path between two Gaussians. Every intermediate model is a Gaussian, whose precision
-/// and precision times mean are linear in beta. Each model can be sampled exactly and has a known
-/// log Z, which serves perfect transitions, coordinate Gibbs and tests.
+/// The geometric path between two Gaussians. Its densities equal those of a [`GeometricPath`](super::GeometricPath)
+/// between the same ends, constants included.
 ///
-/// Its densities equal those of a [`GeometricPath`](super::GeometricPath) between the same ends,
-/// constants included.
-///
-/// The path holds the coordinates in which both ends are diagonal. A point of the path is diagonal
-/// there too, so that nothing is factorised again, nothing can fail, and no large constants cancel.
+/// Every intermediate model is a Gaussian, whose precision and precision times mean are linear in beta. It can be
+/// sampled exactly and has a known log Z. This serves perfect transitions, coordinate Gibbs and tests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GaussianPath {
     pub(crate) ends: CommonAxes,
 }
 
 impl GaussianPath {
-    /// Joins two Gaussians over the same space.
+    /// Creates the path between two Gaussians over the same space.
     ///
     /// # Errors
-    /// Where their dimensions differ or exceed 16,384, their scales differ so much that no common axes are found, or
+    /// If their dimensions differ or exceed 16,384, no common axes are found because their scales differ too much, or
     /// their means lie so far apart that log densities overflow.
     pub fn new(base: Gaussian, target: Gaussian) -> Result<Self> {
         Ok(Self {
@@ -91,12 +87,11 @@ impl AnnealingPath for GaussianPath {
 #[derive(Debug, Clone, PartialEq)]
 pub struct GaussianAt<'a> {
     pub(super) ends: &'a CommonAxes,
-    /// The path, where it averages moments; geometric otherwise.
+    /// The path if it averages moments; `None` if it is geometric.
     pub(super) averaged: Option<&'a MomentPath>,
     pub(super) beta: f64,
     pub(super) form: QuadraticForm,
-    /// Standard deviations along the common axes, without what the distance of the means adds
-    /// where moments are averaged.
+    /// Standard deviations along the common axes, without the spread of the means that moment averaging adds.
     pub(super) deviations: DVector<f64>,
     /// `log f_beta` at the mean.
     pub(super) constant: f64,
@@ -127,9 +122,9 @@ impl Intermediate for GaussianAt<'_> {
 }
 
 impl BetaDerivative for GaussianAt<'_> {
-    /// Returns `log f_b(x) - log f_a(x)` on the geometric path. Where moments are averaged it is
-    /// `r . mu' + r' Sigma' r / 2` with `r = Sigma^-1 (x - mu)` and the derivatives in beta
-    /// `mu' = mu_b - mu_a`, `Sigma' = Sigma_b - Sigma_a + (1 - 2 beta) mu' mu'^T`.
+    /// Returns `log f_b(x) - log f_a(x)` on the geometric path. With averaged moments it is
+    /// `r . mu' + r' Sigma' r / 2`, where `r = Sigma^-1 (x - mu)`, `mu' = mu_b - mu_a`,
+    /// `Sigma' = Sigma_b - Sigma_a + (1 - 2 beta) mu' mu'^T`.
     fn beta_derivative(&self, state: &DVector<f64>) -> f64 {
         let Some(path) = self.averaged else {
             return self.ends.target.log_density(state) - self.ends.base.log_density(state);
@@ -175,16 +170,15 @@ impl Differentiable for GaussianAt<'_> {
     }
 }
 
-/// The ends of a path, and the coordinates u, `x = mu_a + V u`, in which the base is `N(0, I)` and
-/// the target has a diagonal precision. Points of a path between them need no factorisation there,
-/// so that nothing can fail once the axes are found, and no large constants cancel.
+/// The ends of a path and the coordinates u, `x = mu_a + V u`, in which the base is `N(0, I)` and the target has a
+/// diagonal precision. Models between them need no factorisation, so nothing can fail and no large constants cancel.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CommonAxes {
     pub(super) base: Gaussian,
     pub(super) target: Gaussian,
     /// V, with `V' P_a V = I` and `V' P_b V = diag(lambda)`.
     pub(crate) axes: DMatrix<f64>,
-    /// lambda: precisions of the target along the axes.
+    /// lambda, the precisions of the target along the axes.
     pub(crate) precisions: DVector<f64>,
     /// `V^-1 (mu_b - mu_a)`.
     pub(crate) shift: DVector<f64>,

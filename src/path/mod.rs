@@ -1,9 +1,8 @@
-//! Paths: families of unnormalised densities `f_beta` from a base (`beta = 0`) to a target
-//! (`beta = 1`).
+//! Paths: families of unnormalised densities `f_beta` from a base (`beta = 0`) to a target (`beta = 1`).
 //!
-//! [`TemperedPath`] leads from a prior to a posterior, [`GeometricPath`] from any base to any target,
-//! [`MomentPath`] and [`MomentSplinePath`] by averaged moments. A path of your own implements
-//! [`AnnealingPath`], and its models implement [`Intermediate`].
+//! [`TemperedPath`] leads from a prior to a posterior, [`GeometricPath`] from any base to any target. [`MomentPath`]
+//! and [`MomentSplinePath`] average moments. Your own path implements [`AnnealingPath`], and its models
+//! [`Intermediate`].
 
 mod blend;
 mod gaussian;
@@ -22,7 +21,6 @@ use crate::Result;
 use crate::estimate::Warning;
 use crate::model::{LocalDensity, Sampleable, UnnormalizedModel, forward_model};
 
-/// Returns the number of coordinates of a state, where the base knows it; 1 where it does not.
 pub(crate) fn dimension(path: &impl AnnealingPath) -> usize {
     path.base().state_dimension().unwrap_or(1)
 }
@@ -33,25 +31,22 @@ pub(crate) fn dimension(path: &impl AnnealingPath) -> usize {
     note = "a plain model becomes one inside of `Stationary`"
 )]
 pub trait Intermediate: UnnormalizedModel {
-    /// Returns where on the path it is: 0 at the base, 1 at the target.
+    /// Returns the model's place on the path: 0 at the base, 1 at the target.
     fn beta(&self) -> f64;
 
-    /// Returns `log f_beta(x) - log f_beta'(x)`, from `previous` (at `beta'`) to this model.
-    ///
-    /// The provided difference gives `-inf` where this model excludes `x`, whatever `previous`
-    /// says of it. Override it where the difference cancels or can be had for less.
+    /// Returns `log f_beta(x) - log f_beta'(x)`, with `previous` at `beta'`; `-inf` if this model excludes `x`,
+    /// whatever `previous` says. Override it if the difference cancels or can be computed for less.
     fn log_ratio(&self, previous: &Self, state: &Self::State) -> f64 {
         log_difference(self, previous, state)
     }
 
-    /// Returns [`log_ratio`](Self::log_ratio) and `log f_beta(x)`, for kernels that need both at one state:
-    /// override it where they share an evaluation.
+    /// Returns [`log_ratio`](Self::log_ratio) and `log f_beta(x)`. Override it if they share an evaluation.
     fn log_ratio_and_density(&self, previous: &Self, state: &Self::State) -> (f64, f64) {
         (self.log_ratio(previous, state), self.log_density(state))
     }
 
-    /// Returns [`log_ratio_and_density`](Self::log_ratio_and_density) of several states, for kernels that
-    /// evaluate [batches](UnnormalizedModel::evaluates_batches). The provided method loops.
+    /// Writes [`log_ratio_and_density`](Self::log_ratio_and_density) of several states, for kernels that evaluate
+    /// [batches](UnnormalizedModel::evaluates_batches). The provided method loops.
     fn log_ratios_and_densities(
         &self,
         previous: &Self,
@@ -68,20 +63,18 @@ pub trait Intermediate: UnnormalizedModel {
 
 /// An intermediate model that is differentiable in beta.
 pub trait BetaDerivative: Intermediate {
-    /// Returns `d/dbeta log f_beta(x)`, one-sided from the right where the path has a knot (from the left at
-    /// `beta = 1`). Its mean is `d/dbeta log Z`; its variance is VAROPT's `g(beta)`.
+    /// Returns `d/dbeta log f_beta(x)`, from the right at a knot of the path (from the left at `beta = 1`). Its mean
+    /// is `d/dbeta log Z`; its variance is VAROPT's `g(beta)`.
     fn beta_derivative(&self, state: &Self::State) -> f64;
 }
 
-/// A path from a base that can be sampled to a target.
-///
-/// Anything that can fail (a factorisation, moment matching) fails when the path is built.
+/// A path from a base that can be sampled to a target. Whatever can fail, fails when the path is built.
 pub trait AnnealingPath {
     /// A point of the space.
     type State;
     /// The model at `beta = 0`.
     type Base: Sampleable<State = Self::State>;
-    /// The model at one beta: a light view that borrows what the path owns.
+    /// The model at one beta, a light view that borrows from the path.
     type At<'a>: Intermediate<State = Self::State>
     where
         Self: 'a;
@@ -89,43 +82,38 @@ pub trait AnnealingPath {
     /// Returns the model that chains start from.
     fn base(&self) -> &Self::Base;
 
-    /// Returns the model at `beta` in `[0, 1]`. `at(0)` equals the base as a density on the same space, constant
-    /// included. Called once a stage for each block of chains.
+    /// Returns the model at `beta` in `[0, 1]`; `at(0)` equals the base, constant included. Called once a stage and
+    /// block.
     fn at(&self, beta: f64) -> Self::At<'_>;
 
-    /// Refuses ends that do not belong together, as far as they know themselves. Called before chains
-    /// start.
+    /// Refuses ends that do not fit together, as far as they know. Called before chains start.
     ///
     /// # Errors
-    /// States of different dimensions.
+    /// If the states of the ends differ in dimension.
     fn check(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Returns the engine that kernels use on this path's models, where there is a choice. The bits of a run
-    /// depend on it.
+    /// Returns the SIMD level that kernels use on these models, if there is a choice. The bits of a run depend on it.
     fn simd_level(&self) -> Option<SimdLevel> {
         None
     }
 
-    /// Returns an estimate of how far rounding moves the log weight of a chain along the whole path. A run
-    /// warns where it is not small against the standard error. 0 for a path that computes in double precision
-    /// with numbers that need no more.
+    /// Returns an estimate of the rounding error in a chain's log weight along the whole path; 0 by default. A run
+    /// warns if it is not small against the standard error.
     fn rounding_error(&self) -> f64 {
         0.0
     }
 
-    /// Returns a lower bound on log Z of the target that is certain, sought from final `states` of chains at a small share
-    /// of the cost of `chain_steps` moves; `None` where there is none.
-    ///
-    /// A run whose interval ends below it [warns](crate::estimate::Warning::BelowBound).
+    /// Returns a certain lower bound on log Z of the target; `None` if there is none. It is sought from final
+    /// `states` of chains, at a small share of the cost of `chain_steps` moves. A run whose interval ends below it
+    /// [warns](crate::estimate::Warning::BelowBound).
     fn lower_bound(&self, _states: &[&Self::State], _chain_steps: u64) -> Option<f64> {
         None
     }
 }
 
-/// The model at one beta of a path that computes its densities from what it holds: a reference to
-/// the path, with beta.
+/// The model at one beta of a path that computes its own densities: a reference to the path, with beta.
 #[derive(Debug, PartialEq)]
 pub struct PathAt<'a, P> {
     pub(crate) path: &'a P,
@@ -147,8 +135,7 @@ impl<'a, P> PathAt<'a, P> {
     }
 }
 
-/// Returns `log f(x) - log f'(x)`, with f' the density of `previous`; `-inf` where f excludes x, whatever f'
-/// says of it.
+/// Returns `log f(x) - log f'(x)`, with f' the density of `previous`; `-inf` if f excludes x.
 fn log_difference<M>(model: &M, previous: &M, state: &M::State) -> f64
 where
     M: UnnormalizedModel + ?Sized,
@@ -161,8 +148,8 @@ where
     }
 }
 
-/// A model taken as an intermediate model at `beta = 1`. A kernel can then run on it as plain MCMC, or
-/// be checked for invariance ([`testing::invariance`](crate::testing::invariance)).
+/// A model as an intermediate model at `beta = 1`. A kernel can run on it as plain MCMC, or be checked for invariance
+/// ([`testing::invariance`](crate::testing::invariance)).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stationary<M>(pub M);
 
@@ -183,14 +170,12 @@ impl<M: UnnormalizedModel> Intermediate for Stationary<M> {
     }
 }
 
-/// The most states from which a lower bound is sought.
 const BOUND_STATES: usize = 256;
 
 /// [`AnnealingPath::lower_bound`] of a path.
 pub(crate) type LowerBound<'b, S> = &'b dyn Fn(&[&S], u64) -> Option<f64>;
 
-/// Returns the warning where an interval that ends at `upper` lies below the certain bound of a path. The bound
-/// is sought from the first of the states, which stand by falling weight.
+/// Returns the warning if an interval that ends at `upper` lies below the bound. `states` have falling weights.
 pub(crate) fn missed_mass<'s, S: 's>(
     lower_bound: LowerBound<'_, S>,
     states: impl Iterator<Item = &'s S>,

@@ -7,24 +7,18 @@ use crate::path::gaussian::CommonAxes;
 use crate::path::{AnnealingPath, GaussianAt};
 use crate::{Error, Result};
 
-/// The farthest that the means may lie apart, in standard deviations of the narrower end.
+/// Greatest distance of the means, in standard deviations of the narrower end.
 const FARTHEST: f64 = 1e6;
 
-/// The moment-averaged path between two Gaussians (Grosse, Maddison and Salakhutdinov 2013,
-/// equations 9 and 10): the Gaussians whose moments `E[x]`, `E[x x']` are linear in beta,
+/// The moment-averaged path between two Gaussians (Grosse, Maddison and Salakhutdinov 2013, equations 9 and 10). Its
+/// models are the Gaussians whose moments `E[x]`, `E[x x']` are linear in beta,
 ///
 /// `mu(beta) = (1 - beta) mu_a + beta mu_b`,
 /// `Sigma(beta) = (1 - beta) Sigma_a + beta Sigma_b + beta (1 - beta) (mu_b - mu_a)(mu_b - mu_a)'`.
 ///
-/// Halfway the model covers both ends. The geometric path between two narrow, distant Gaussians
-/// passes through a narrow one that covers neither.
-///
-/// Each intermediate density carries the constant of [`Gaussian`]: `log f` is 0 at the mean. Any
-/// constant `c(beta)` that vanishes at both ends gives the same weights, because in a run the
-/// increments `c(beta_k) - c(beta_{k-1})` add up to `c(1) - c(0) = 0`.
-///
-/// For other exponential families there is the [`MomentSplinePath`](super::MomentSplinePath). With a
-/// knot at each stage of the schedule it visits moment-averaged models only.
+/// Halfway the model covers both ends, while the geometric path between narrow, distant Gaussians covers neither.
+/// Each density carries the constant of [`Gaussian`]: `log f` is 0 at the mean. For other exponential families take
+/// the [`MomentSplinePath`](super::MomentSplinePath).
 ///
 /// ```
 /// use annealed::ais::Ais;
@@ -53,10 +47,10 @@ pub struct MomentPath {
 }
 
 impl MomentPath {
-    /// Joins two Gaussians over the same space.
+    /// Creates the path between two Gaussians over the same space.
     ///
     /// # Errors
-    /// Where their dimensions differ or exceed 16,384, their scales differ so much that no common axes are found, or
+    /// If their dimensions differ or exceed 16,384, no common axes are found because their scales differ too much, or
     /// their means lie more than 1e6 standard deviations apart.
     pub fn new(base: Gaussian, target: Gaussian) -> Result<Self> {
         let ends = CommonAxes::new(base, target)?;
@@ -90,8 +84,8 @@ impl AnnealingPath for MomentPath {
         &self.ends.base
     }
 
-    /// Along the common axes the covariance is `diag(1 - beta + beta / lambda) + beta (1 - beta)
-    /// s s'`, which the formula of Sherman and Morrison inverts.
+    /// Inverts the covariance along the common axes, `diag(1 - beta + beta / lambda) + beta (1 - beta) s s'`, by the
+    /// formula of Sherman and Morrison.
     fn at(&self, beta: f64) -> GaussianAt<'_> {
         let shift = &self.ends.shift;
         let variances = self.ends.precisions.map(|l| (1.0 - beta) + beta / l);

@@ -6,7 +6,7 @@ use crate::model::{
     Differentiable, LocalDensity, NormalizedModel, UnnormalizedModel, forward_model,
 };
 
-/// A model divided by its normaliser: `log f(x) - log Z`, whose own log Z is 0.
+/// A model divided by its normaliser: its log density is `log f(x) - log Z`, and its own log Z is 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Normalized<M> {
     model: M,
@@ -14,7 +14,7 @@ pub struct Normalized<M> {
 }
 
 impl<M: NormalizedModel> Normalized<M> {
-    /// Divides by the model's own normaliser.
+    /// Creates the model divided by its own normaliser.
     pub fn new(model: M) -> Self {
         Self {
             log_normalizer: model.log_normalizer(),

@@ -5,18 +5,15 @@ use crate::path::{AnnealingPath, BetaDerivative, Intermediate, log_difference};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// A moment-averaging spline (Grosse, Maddison and Salakhutdinov 2013). The models at the knots have
-/// moments that are linear in beta, and a path S joins each knot to the next.
+/// A moment-averaging spline (Grosse, Maddison and Salakhutdinov 2013). The models at the knots have moments that are
+/// linear in beta, and a path of type `S` joins each knot to the next.
 ///
-/// `S` is usually [`GeometricPath`](super::GeometricPath), which suits any exponential family, or
-/// [`GaussianPath`](super::GaussianPath), whose points can be sampled. For RBMs see
-/// [`RbmPath::moment_spline`](crate::rbm::RbmPath::moment_spline).
-///
-/// The densities at the knots carry the constants that the family's own
-/// [`with_moments`](ExponentialFamily::with_moments) gives them. The path is continuous and has a
-/// kink at each knot, so that an optimizer of schedules should make the [`knots`](Self::knots) stages
-/// of the schedule, and integrate between them. With a knot at each stage of a schedule, a run
-/// visits moment-averaged models only.
+/// `S` is usually [`GeometricPath`](super::GeometricPath), for any exponential family, or
+/// [`GaussianPath`](super::GaussianPath), whose models can be sampled. For RBMs see
+/// [`RbmPath::moment_spline`](crate::rbm::RbmPath::moment_spline). The path is continuous and has a kink at each
+/// knot. An optimizer of schedules should make the [`knots`](Self::knots) stages, and integrate between them. With a
+/// knot at each stage a run visits moment-averaged models only. The densities at the knots have the constants of
+/// [`with_moments`](ExponentialFamily::with_moments).
 ///
 /// ```
 /// use annealed::ais::Ais;
@@ -42,12 +39,11 @@ pub struct MomentSplinePath<S> {
 }
 
 impl<S: AnnealingPath> MomentSplinePath<S> {
-    /// Joins two members of a family, with moments averaged at the knots. `join` makes the path from the model
-    /// of each knot to the next; the ends are the first and the last knot. Matching the moments of a knot
-    /// starts from the model of the knot before.
+    /// Creates a spline between two members of a family. `join` makes the path from the model at each knot to the
+    /// next; the first and last knot are the ends. Matching at a knot starts from the model at the knot before.
     ///
     /// # Errors
-    /// Where base and target differ in dimension, the moments of a knot are not matched (see
+    /// If base and target differ in dimension, the moments of a knot are not matched (see
     /// [`with_moments`](ExponentialFamily::with_moments)), or `join` fails.
     pub fn new<M: ExponentialFamily + Clone>(
         base: M,
@@ -109,8 +105,8 @@ impl<S: AnnealingPath> AnnealingPath for MomentSplinePath<S> {
     }
 }
 
-/// The model at one beta of a [`MomentSplinePath`]: that of the segment in which beta lies. At a knot
-/// this is the segment that begins there.
+/// The model at one beta of a [`MomentSplinePath`], in the segment that holds beta; at a knot, the one that begins
+/// there.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MomentSplineAt<A> {
     beta: f64,

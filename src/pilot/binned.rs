@@ -19,14 +19,10 @@ use crate::{Error, Result};
 
 /// The schedule of Grosse, Maddison and Salakhutdinov (2013), Theorem 3.
 ///
-/// Knots cut the path into segments. Segment j has the cost `F_j` and gets `K_j` equal stages, such
-/// that the expected bias `sum_j F_j / K_j` is least.
-///
-/// `F_j = 1/2 (E_{j+1} - E_j)[log f_{j+1} - log f_j]`, half the symmetrised divergence between
-/// neighbouring knots, for any path; for an exponential family this is
-/// `1/2 (eta_{j+1} - eta_j) . (s_{j+1} - s_j)`, of its natural parameters and moments.
-///
-/// As an optimizer it estimates the `F_j` by chains at the knots ([`KnotChains`]).
+/// Knots cut the path into segments. Segment j has the cost `F_j` and gets `K_j` equal stages, so that the expected
+/// bias `sum_j F_j / K_j` is least. `F_j = 1/2 (E_{j+1} - E_j)[log f_{j+1} - log f_j]` is half the symmetrised
+/// divergence of its knots; for an exponential family `1/2 (eta_{j+1} - eta_j) . (s_{j+1} - s_j)`, of natural
+/// parameters and moments. As an optimizer it estimates `F_j` by [`KnotChains`].
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]
@@ -43,7 +39,7 @@ impl Default for BinnedSchedule {
 }
 
 impl BinnedSchedule {
-    /// Knots at these betas, from 0 to 1; [`Schedule::linear`] of 10 gives ten equal segments.
+    /// Creates the schedule with these knots, betas from 0 to 1. [`Schedule::linear`] of 10 gives ten equal segments.
     pub fn new(knots: Schedule) -> Self {
         Self {
             knots,
@@ -52,17 +48,16 @@ impl BinnedSchedule {
     }
 
     setters! {
-        /// The chains that estimate the costs.
+        /// Sets the chains that estimate the costs.
         chains: KnotChains,
     }
 
-    /// The schedule of `stages` stages for known costs, one for each segment. The knots are among
-    /// its betas. Costs below 1e-3 of their mean are raised to that, since only noise makes a cost
-    /// negative.
+    /// Returns the schedule of `stages` stages for known `costs`, one per segment. The knots are among its betas. Costs
+    /// below 1e-3 of their mean, which are noise, are raised to that.
     ///
     /// # Errors
-    /// Another number of costs than segments; costs that are not finite, or have no positive
-    /// mean; fewer stages than segments.
+    /// Another number of costs than segments; costs that are not finite or have no positive mean; fewer stages than
+    /// segments.
     pub fn with_costs(&self, costs: &[f64], stages: usize) -> Result<Schedule> {
         Error::check_dimension("costs", costs.len(), self.knots.stages())?;
         let allocation = allocate_stages(&floored(costs)?, stages)?;
@@ -71,8 +66,8 @@ impl BinnedSchedule {
         Schedule::piecewise_linear(&pieces)
     }
 
-    /// The schedule of `stages` stages for a survey: on a path linear in beta,
-    /// `F_j = 1/2 (beta_{j+1} - beta_j) int g dbeta` over the segment.
+    /// Returns the schedule of `stages` stages for a survey. On a path linear in beta
+    /// `F_j = 1/2 (beta_{j+1} - beta_j) int g dbeta`, integrated over the segment.
     ///
     /// # Errors
     /// As [`with_costs`](Self::with_costs); [`Error::PilotCollapsed`].
@@ -83,10 +78,10 @@ impl BinnedSchedule {
         self.with_costs(&costs, stages)
     }
 
-    /// The costs, estimated by the chains at the knots.
+    /// Estimates the costs by chains at the knots.
     ///
     /// # Errors
-    /// Settings out of range; whatever the chains meet.
+    /// Settings out of range; any error of the chains.
     pub fn estimate_costs<'p, P, K>(&self, path: &'p P, kernel: &K, seed: u64) -> Result<Vec<f64>>
     where
         P: AnnealingPath + Sync,
@@ -98,12 +93,10 @@ impl BinnedSchedule {
     }
 }
 
-/// The least cost that a segment counts with: 1e-3 of the mean cost.
 fn floor(costs: &[f64]) -> f64 {
     1e-3 * costs.iter().sum::<f64>() / costs.len() as f64
 }
 
-/// Costs of which none is below the floor.
 fn floored(costs: &[f64]) -> Result<Vec<f64>> {
     Error::check_finite("costs", costs.iter().copied())?;
     if costs.iter().all(|&cost| cost == 0.0) {
@@ -114,7 +107,6 @@ fn floored(costs: &[f64]) -> Result<Vec<f64>> {
     Ok(costs.iter().map(|cost| cost.max(floor)).collect())
 }
 
-/// The warnings of segments whose cost is below the floor.
 fn negligible(costs: &[f64]) -> impl Iterator<Item = Warning> {
     let floor = floor(costs);
     let costs = costs.iter().copied().enumerate();
@@ -122,9 +114,8 @@ fn negligible(costs: &[f64]) -> impl Iterator<Item = Warning> {
     low.map(|(segment, cost)| Warning::PilotNegligibleCost { segment, cost })
 }
 
-/// Numbers of stages `K_j >= 1` that add up to `stages` and make `sum_j F_j / K_j` least: each
-/// further step goes where it saves most, which is optimal because the saving of a segment falls
-/// with every step it gets. The time it takes does not grow with the number of stages.
+/// Returns numbers of stages `K_j >= 1` that add up to `stages` and make `sum_j F_j / K_j` least. Each further stage
+/// goes to the segment where it saves most. The time does not grow with `stages`.
 ///
 /// ```
 /// # fn main() -> annealed::Result<()> {
@@ -142,7 +133,7 @@ pub fn allocate_stages(costs: &[f64], stages: usize) -> Result<Vec<usize>> {
     Error::check_not_empty("costs", costs.len())?;
     check_stages_of_segments(stages, costs.len())?;
     let mut allocation = at_least(costs, stages - costs.len());
-    // Bits of positive numbers have the order of the numbers. Of equal savings the first counts.
+    // Bits of positive numbers sort like the numbers. Of equal savings the first is taken.
     let saving = |j: usize, k: usize| (costs[j] / (k as f64 * (k as f64 + 1.0))).to_bits();
     let entries = allocation.iter().enumerate();
     let mut savings: BinaryHeap<_> = entries.map(|(j, &k)| (saving(j, k), Reverse(j))).collect();
@@ -155,14 +146,11 @@ pub fn allocate_stages(costs: &[f64], stages: usize) -> Result<Vec<usize>> {
     Ok(allocation)
 }
 
-/// Steps that each segment has in the best allocation, or a few fewer.
-///
-/// There the last saving taken, l, is about the same everywhere: `(K_j - 1) K_j < F_j / l <= K_j
-/// (K_j + 1)`, or `K_j = 1`. So `sqrt(F_j / l) - 1/2 <= K_j < sqrt(F_j / l) + 1`, and what the n
-/// segments have beyond one step each adds up to less than `sum_j sqrt(F_j / l)`.
+/// Returns a lower bound on the best numbers of stages. With the last saving l, `K_j >= sqrt(F_j / l) - 1/2`, and
+/// `sum_j sqrt(F_j / l) > spare`.
 fn at_least(costs: &[f64], spare: usize) -> Vec<usize> {
     let total: f64 = costs.iter().map(|cost| cost.sqrt()).sum();
-    // Less what rounding may add, mostly in the sum.
+    // Less what rounding may add.
     let rounding = (costs.len() + 8) as f64 * f64::EPSILON;
     let spare = spare as f64 * (1.0 - rounding);
     let share = |cost: &f64| (spare * (cost.sqrt() / total) - 1.0) as usize;

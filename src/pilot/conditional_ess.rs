@@ -1,4 +1,4 @@
-//! Adaptive schedules: a constant conditional ESS.
+//! Adaptive schedules with a constant conditional ESS.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -18,20 +18,15 @@ use crate::schedule::Schedule;
 use crate::work::{Execution, Forest, Job, Place, Single, Stepped, Task};
 use crate::{Error, Result};
 
-/// The schedule of a constant conditional effective sample size, CESS (Zhou, Johansen and Aston
-/// 2016).
+/// The schedule of a constant conditional effective sample size, CESS (Zhou, Johansen and Aston 2016).
 ///
-/// A population of N weighted chains goes along the path. Each next beta is chosen such that
+/// A population of N weighted chains goes along the path. Each next beta is chosen so that
 ///
 /// `CESS / N = (sum_i W_i u_i)^2 / sum_i W_i u_i^2`, `u_i = f_beta(x_i) / f_{k-1}(x_i)`,
 ///
-/// is the same at every stage, W being the normalised weights before the stage. Unlike the ESS
-/// itself, the CESS says how far apart neighbouring models are, whatever happened before.
-///
-/// Repeated passes find the CESS that leads to the pilot's number of stages. The stages found are
-/// then refined to the number asked for, at equal shares of the distance along the path, which is the
-/// sum of `sqrt(N / CESS - 1)`. For small steps this distance is `sqrt(g) dbeta`, so that in the
-/// limit the schedule is that of [`VarOpt`](crate::pilot::VarOpt). It needs no derivative and no grid.
+/// is the same at every stage, W being the normalised weights before it. Repeated passes find the CESS for the pilot's
+/// number of stages. They are refined at equal shares of the distance, the sum of `sqrt(N / CESS - 1)`. For short
+/// stages the schedule is that of [`VarOpt`](crate::pilot::VarOpt). It needs no derivative and no grid.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]
@@ -40,8 +35,7 @@ pub struct ConstantConditionalEss {
 }
 
 impl Default for ConstantConditionalEss {
-    /// 100 chains and 200 stages: finding a stage takes several evaluations a chain, and there are several
-    /// passes. The price is about that of the default pilot of 1,000 stages.
+    /// 100 chains and 200 stages: a stage takes several evaluations per chain, and there are several passes.
     fn default() -> Self {
         Self {
             pilot: Pilot::new(100, 200),
@@ -49,20 +43,20 @@ impl Default for ConstantConditionalEss {
     }
 }
 
-/// Passes after which the number of stages should have come out right.
+/// Number of passes in which the number of stages should come out right.
 const PASSES: usize = 8;
-/// Relative error of a stage's distance that is small enough.
+/// Relative tolerance of a stage's distance.
 const PRECISION: f64 = 1e-2;
 
 impl ConstantConditionalEss {
     setters! {
-        /// The pilot's numbers of chains and, about, of stages of each pass. There are as many passes as
-        /// it takes, whatever the pilot's rounds: two to four mostly, eight at most.
+        /// Sets the pilot, with its chains and about its number of stages per pass. There are mostly two to four
+        /// passes, eight at most, whatever the pilot's rounds.
         pilot: Pilot,
     }
 
-    /// The schedule of `stages` stages for a survey, in the limit of small steps:
-    /// `N / CESS - 1 = dbeta^2 g`, constant along the schedule. No smoothing, no floor.
+    /// Returns the schedule of `stages` stages for a survey, in the limit of short stages: `N / CESS - 1 = dbeta^2 g`
+    /// is constant. There is no smoothing and no floor.
     ///
     /// # Errors
     /// [`Error::PilotCollapsed`]; a survey whose g is 0 somewhere, where the schedule would leap.
@@ -70,13 +64,11 @@ impl ConstantConditionalEss {
         survey.metric()?.schedule(stages)
     }
 
-    /// The schedule of one pass in which each stage has this `CESS / N`, but for the last, which may
-    /// have more. The number of stages is not known beforehand.
+    /// Returns the schedule of one pass in which each stage has `CESS / N = target`; the last stage may have more.
     ///
     /// # Errors
-    /// A pilot without stages or with fewer than two chains; a target outside of (0, 1);
-    /// [`Error::PilotCollapsed`]; [`Error::NotConverged`] where no step is short enough, since the
-    /// path jumps or its support shrinks, or more than a million do not reach the end.
+    /// A pilot without stages or with fewer than two chains; a target outside (0, 1); [`Error::PilotCollapsed`];
+    /// [`Error::NotConverged`] where the path jumps, its support shrinks, or a million stages do not reach the end.
     pub fn stages_at<'p, P, K>(
         &self,
         path: &'p P,
@@ -106,8 +98,8 @@ impl ConstantConditionalEss {
 }
 
 impl ConstantConditionalEss {
-    /// Repeats passes until one has about as many stages as the pilot. Returns it with the evaluations of each
-    /// chain in all of them.
+    /// Repeats passes until one has about the pilot's number of stages. Returns it, and the evaluations per chain of
+    /// all.
     fn search<'p, P, K>(
         &self,
         path: &'p P,
@@ -123,7 +115,7 @@ impl ConstantConditionalEss {
     {
         let wanted = self.pilot.stages().min(stages).max(1);
         let limit = 10 * wanted.max(100);
-        // At this distance the log weights of the wanted stages add up to a variance of 1.
+        // At this distance the log weights of the wanted stages have a total variance of 1.
         let mut distance = (wanted as f64).sqrt().recip();
         let mut evaluations = 0_usize;
         let mut failure = Error::NotConverged {
@@ -194,18 +186,17 @@ where
     }
 }
 
-/// One pass of the population along the path.
 struct Pass {
     betas: Vec<f64>,
-    /// Distance covered up to each beta.
+    /// Distance from the base to each beta.
     distances: Vec<f64>,
-    /// Of weights near collapse, and of few or dead chains.
+    /// Warnings of weights near collapse, and of few or dead chains.
     warnings: Vec<Warning>,
-    /// Evaluations of each chain.
+    /// Evaluations per chain.
     evaluations: usize,
 }
 
-/// A pass by stages of one distance, up to a limit on their number.
+/// A pass whose stages have equal `distance`, at most `limit` of them.
 struct PassTask<'s, 'p, P, K> {
     path: &'p P,
     kernel: &'s K,
@@ -215,13 +206,12 @@ struct PassTask<'s, 'p, P, K> {
     seed: u64,
 }
 
-/// The population on its way.
 struct Passing<'p, P: AnnealingPath> {
     populations: Populations<'p, P>,
     pass: Pass,
-    /// The length in beta of the last stage.
+    /// Length of the last stage in beta.
     length: f64,
-    /// A weight near collapse, where there was one.
+    /// The first warning of weights near collapse.
     collapse: Option<Warning>,
 }
 
@@ -287,7 +277,7 @@ where
         populations.map(&|population| population.advance_to(kernel, next))?;
         let evaluations = trials.saturating_add(kernel.evaluations(dimension(path)));
         pass.evaluations = pass.evaluations.saturating_add(evaluations);
-        // A distance saturates once few chains carry the weight: such a stage is a leap.
+        // The distance saturates once few chains carry the weight: such a stage is a leap.
         let found = check_weights(&populations.weights(), self.chains, next)?;
         *collapse = collapse.take().or(found);
         pass.distances.push(pass.distances[pass.stages()] + covered);
@@ -326,13 +316,13 @@ impl Pass {
         self.betas.len() - 1
     }
 
-    /// Whether the target was reached within the limit.
+    /// Returns whether the target was reached within the limit.
     fn arrived(&self) -> bool {
         self.betas[self.stages()] == 1.0
     }
 }
 
-/// Refuses a population of which one chain carries nearly all the weight, and warns of few.
+/// Refuses weights that one chain carries nearly alone, and warns of a low effective sample size.
 fn check_weights(weights: &WeightSums, chains: usize, beta: f64) -> Result<Option<Warning>> {
     match weights.effective_sample_size() {
         effective_sample_size if effective_sample_size < COLLAPSED => Err(Error::PilotCollapsed {
@@ -344,17 +334,16 @@ fn check_weights(weights: &WeightSums, chains: usize, beta: f64) -> Result<Optio
     }
 }
 
-/// Number of stages from a beta on, if all are as long as this.
+/// Returns the number of stages of this `length` from `beta` on.
 pub(crate) fn stages_left(beta: f64, length: f64) -> usize {
     ((1.0 - beta) / length).ceil() as usize
 }
 
-/// Guesses that take the distance for proportional to the step, before the interval is halved.
+/// Number of guesses that take the distance as proportional to the stage, before bisection.
 const PROPORTIONAL: usize = 10;
 
-/// The beta at this distance from the chains, to a relative `precision`, or 1 where that is nearer; its distance;
-/// and how often the chains were evaluated. It is found by bisection, with guesses for which the distance is
-/// proportional to the step, as it nearly is.
+/// Returns the beta at `distance` from the chains, to a relative `precision`, or 1 where that is nearer, with its
+/// distance and the number of trials. It bisects, helped by guesses proportional to the stage.
 pub(crate) fn next_stage<'p, P>(
     populations: &mut Populations<'p, P>,
     guess: f64,
@@ -369,7 +358,7 @@ where
     let here = path.at(beta);
     let mut reach = |step: f64| distance_to(populations, &here, &path.at(beta + step));
     let all = 1.0 - beta;
-    // `high` is the shortest step known to be too long.
+    // `high` is the shortest stage known to be too long.
     let (mut low, mut high) = (0.0, f64::INFINITY);
     let mut step = guess.min(all);
     for trials in 1..=200 {
@@ -385,7 +374,7 @@ where
         if (length / distance - 1.0).abs() < precision {
             return Ok((beta + step, length, trials));
         }
-        // Where a few chains carry the weight, a distance may grow like a high power of the step.
+        // Where few chains carry the weight, the distance may grow like a high power of the stage.
         let trusted = trials <= PROPORTIONAL || high == f64::INFINITY;
         step = match step * distance / length {
             guess if trusted && low < guess && guess < high => guess.min(all),
@@ -402,7 +391,7 @@ where
     })
 }
 
-/// Why the step to `there`, the shortest of those too long, cannot be any shorter.
+/// Returns why the stage to `there`, the shortest of those too long, cannot be shorter.
 fn why_too_long<'p, P>(
     populations: &mut Populations<'p, P>,
     here: &P::At<'p>,
@@ -425,7 +414,6 @@ where
     })
 }
 
-/// Number of living chains that are off the support of `there`.
 pub(crate) fn lost<M: Intermediate>(block: &Block<M::State>, here: &M, there: &M) -> usize {
     let ratio = |chain: usize| there.log_ratio(here, &block.states()[chain]);
     let lost = block
@@ -434,8 +422,7 @@ pub(crate) fn lost<M: Intermediate>(block: &Block<M::State>, here: &M, there: &M
     lost.count()
 }
 
-/// `sqrt(N / CESS - 1)`, its square times `1 / (1 - 1/ESS)`: without this correction the distance
-/// vanishes as the weights collapse.
+/// Returns `sqrt(N / CESS - 1)` with its square times `1 / (1 - 1/ESS)`, as the distance would vanish on a collapse.
 fn distance_to<'p, P>(
     populations: &mut Populations<'p, P>,
     here: &P::At<'p>,
@@ -454,14 +441,14 @@ where
     let inverse = (before.log_sum() + squares.log_sum() - 2.0 * after.log_sum()).exp();
     let ess = before.effective_sample_size();
     let length = ((inverse - 1.0).max(0.0) / (1.0 - 1.0 / ess)).sqrt();
-    // Off the support, or too far for the sums: farther than any distance.
+    // Off the support, or too far for the sums: infinitely far.
     match length.is_nan() {
         true => Ok(f64::INFINITY),
         false => Ok(length),
     }
 }
 
-/// Sums of `w`, `w u` and `w u^2` over the living chains, u the ratio of two models.
+/// Returns the sums of `w`, `w u` and `w u^2` over the living chains, u being the ratio of both models.
 fn sums<M: Intermediate>(block: &Block<M::State>, here: &M, there: &M) -> [WeightSums; 3] {
     let mut sums = [WeightSums::default(); 3];
     for chain in block.alive() {

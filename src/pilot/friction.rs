@@ -7,21 +7,16 @@ use crate::pilot::survey::{Survey, SurveyPoint};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// The schedule of constant `beta'^2 zeta`, where zeta is the friction of linear response (Sivak
-/// and Crooks 2012).
+/// The schedule of constant `beta'^2 zeta`, where zeta is the friction of linear response (Sivak and Crooks 2012).
 ///
-/// Where the kernel mixes slowly, the increments of log w are correlated, and a stage adds more to
-/// the variance of log w than `dbeta^2 g`: it adds `dbeta^2 zeta` with `zeta = g (1 + 2 tau)`, tau
-/// being the autocorrelation time of `d/dbeta log f` in stages. A pilot estimates both factors. Its
-/// g at each point is the variance over the chains as they are. Over each of 8 bins of its stages,
+/// A stage adds `dbeta^2 zeta` to the variance of log w, with `zeta = g (1 + 2 tau)` and tau the autocorrelation time
+/// of `d/dbeta log f` in stages. A pilot estimates g by its unweighted chains, and over each of 8 bins of its stages
 ///
 /// `1 + 2 tau = max(1, (growth of V) / (sum of dbeta^2 g))`,
 ///
-/// with V the running maximum of the variance of log w. Where transitions are perfect the schedule
-/// is that of [`VarOpt`](crate::pilot::VarOpt).
-///
-/// No weights are used, so that a pilot whose weights collapsed is good enough. A pilot cannot detect
-/// that the kernel mixes more slowly than the pilot itself lasts: see `docs/friction.md`.
+/// with V the running maximum of the variance of log w. With perfect transitions it is the schedule of
+/// [`VarOpt`](crate::pilot::VarOpt). Collapsed weights do no harm. No pilot detects mixing slower than its own length:
+/// see `docs/friction.md`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]
@@ -43,17 +38,17 @@ impl Default for Friction {
 
 impl Friction {
     setters! {
-        /// The pilot run.
+        /// Sets the pilot run.
         pilot: Pilot,
-        /// Number of bins for the slowing `1 + 2 tau`; 8 unless set. There are fewer where the pilot
-        /// has fewer than four stages for each.
+        /// Sets the number of bins for the slowing `1 + 2 tau`; 8 by default, fewer where the pilot has under four
+        /// stages per bin.
         bins: usize,
-        /// The least friction, a fraction of its mean; 1e-3 unless set. The schedule is then at most
-        /// `sqrt(1 / floor)` times faster than the linear one.
+        /// Sets the least friction, as a fraction of its mean; 1e-3 by default. It limits the speed to
+        /// `sqrt(1 / floor)` times that of the linear schedule.
         floor: f64,
     }
 
-    /// The schedule of `stages` stages for a survey, whatever the schedule of its pilot.
+    /// Returns the schedule of `stages` stages for a survey of any schedule.
     ///
     /// # Errors
     /// Settings out of range; a survey in which log w never varied.
@@ -61,7 +56,7 @@ impl Friction {
         self.metric(survey)?.schedule(stages)
     }
 
-    /// zeta along the path, at the survey's points.
+    /// Returns zeta along the path, at the survey's points.
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule).
@@ -91,8 +86,8 @@ impl Friction {
 /// Share of the survey's points over which zeta is averaged.
 const WINDOW: f64 = 0.01;
 
-/// `1 + 2 tau` over a bin: the growth of the variance of log w over what the stages would have
-/// added had they been independent, and no less than 1.
+/// Returns `1 + 2 tau` over a bin: the growth of the variance of log w relative to that of independent stages; 1 at
+/// least.
 fn slowing(bin: &[SurveyPoint], growth: f64) -> f64 {
     let independent: f64 = bin
         .iter()
@@ -105,7 +100,7 @@ fn slowing(bin: &[SurveyPoint], growth: f64) -> f64 {
     }
 }
 
-/// The running maximum of the variance of log w, of which no decrease counts as growth.
+/// Returns the running maximum of the variance of log w, so that no decrease counts as growth.
 fn running_maximum(points: &[SurveyPoint]) -> Vec<f64> {
     let mut highest = 0.0;
     let rise = |point: &SurveyPoint| {

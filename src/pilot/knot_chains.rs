@@ -10,27 +10,24 @@ use crate::random::{Purpose, StreamRng, stream, successive};
 use crate::work::{Counts, Execution, Forest, Job, Merge, Place, Stepped, Task};
 use crate::{Error, Result};
 
-/// Chains that pass the knots one after another and stay for a while at each: how a
-/// [`BinnedSchedule`](crate::pilot::BinnedSchedule) estimates its costs.
-///
-/// Their weights are not used: under a kernel that is not invariant, such as unadjusted Langevin, the
-/// costs are those of the laws in which the chains settle.
+/// Chains that pass the knots in order and stay a while at each, for the costs of a
+/// [`BinnedSchedule`](crate::pilot::BinnedSchedule). Weights are not used: a kernel that is not invariant, such as
+/// unadjusted Langevin, gives the costs of its own stationary laws.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct KnotChains {
     /// Number of chains.
     pub chains: usize,
-    /// Steps of each chain at a knot.
+    /// Updates of each chain at a knot.
     pub updates: usize,
-    /// Of these, the first ones that are not counted.
+    /// Number of first updates that are not counted.
     pub burn_in: usize,
-    /// Counted steps are `thinning` steps apart.
+    /// Number of updates from one counted update to the next.
     pub thinning: usize,
 }
 
 impl Default for KnotChains {
-    /// 100 chains and 100 updates a knot, half of them burn-in, every tenth counted: with ten
-    /// segments 110,000 chain-steps, about as many as the default [`Pilot`](crate::pilot::Pilot).
+    /// 100 chains and 100 updates per knot, half of them burn-in, every tenth counted.
     fn default() -> Self {
         Self {
             chains: 100,
@@ -42,9 +39,7 @@ impl Default for KnotChains {
 }
 
 impl KnotChains {
-    /// The setting of Kiwaki (2015) for this method: 1,000 chains, 6,000 updates a knot, of which
-    /// 1,000 are burn-in. With ten segments that is 6.6e7 chain-steps, as many as 6,600 steps of
-    /// 10,000 chains.
+    /// Creates the setting of Kiwaki (2015): 1,000 chains, 6,000 updates per knot, of which 1,000 are burn-in.
     pub fn paper() -> Self {
         Self {
             chains: 1_000,
@@ -62,8 +57,8 @@ impl KnotChains {
         Error::check_count("updates", self.updates, least)
     }
 
-    /// Evaluations of the density at so many knots, given those of a chain in a step. Counted steps weigh the
-    /// chains to both neighbours.
+    /// Returns the evaluations at `knots` knots, given those of a chain's update. Counted updates evaluate both
+    /// neighbours too.
     pub(super) fn evaluations(&self, knots: usize, of_step: usize) -> u64 {
         let counted = 2 * (self.updates - self.burn_in) / self.thinning;
         let of_chain = self.updates.saturating_mul(of_step).saturating_add(counted);
@@ -76,7 +71,7 @@ impl KnotChains {
         factors.into_iter().fold(1, u64::saturating_mul)
     }
 
-    /// The costs of the segments between knots. Blocks of chains pass all knots by themselves.
+    /// Returns the costs of the segments between knots. Each block of chains passes all knots.
     pub(super) fn costs<'p, P, K>(
         &self,
         path: &'p P,
@@ -123,25 +118,22 @@ impl KnotChains {
     }
 }
 
-/// Blocks of chains that go from knot to knot.
 struct KnotTask<'s, 'p, P, K> {
     path: &'p P,
     kernel: &'s K,
     knots: &'s [f64],
     settings: &'s KnotChains,
-    /// Number of chains in a block but for the last, which may be shorter.
+    /// Number of chains in a block; the last may have fewer.
     size: usize,
     streams: Vec<StreamRng>,
 }
 
-/// Chains at a knot.
 struct AtKnot<'p, P: AnnealingPath> {
     population: Population<'p, P>,
-    /// The models of the knots on either side, once the chains are at theirs.
+    /// The models of the knots before and after, where there are any.
     neighbours: [Option<P::At<'p>>; 2],
-    /// Number of updates made at this knot.
     updates: usize,
-    /// By knot so far.
+    /// Sums per knot so far.
     sums: Vec<[f64; 3]>,
 }
 
@@ -150,7 +142,6 @@ where
     P: AnnealingPath + Sync,
     K: TransitionKernel<P::At<'p>> + Sync,
 {
-    /// Places the chains at the next knot.
     fn arrive(&self, at: &mut AtKnot<'p, P>) -> Result<()> {
         let (j, knots) = (at.sums.len(), self.knots);
         if j > 0 {
@@ -201,7 +192,6 @@ where
         Ok(at)
     }
 
-    /// Updates the chains once.
     fn step(&self, at: &mut Self::Block) -> Result<Stepped> {
         let KnotChains {
             updates,
@@ -236,7 +226,7 @@ where
     }
 }
 
-/// By knot: the sums of log ratios to the knot behind and from the knot ahead, and their number.
+/// Sums per knot: log ratios to the knot before, log ratios from the knot after, and their number.
 struct Sums(Vec<[f64; 3]>);
 
 impl Merge for Sums {
@@ -247,8 +237,7 @@ impl Merge for Sums {
     }
 }
 
-/// Refuses a mean log ratio over the chains at one beta that is infinite, as it is where the model at
-/// another beta excludes one of them.
+/// Refuses an infinite mean log ratio of the chains at beta `here`: the model at `there` excludes one of them.
 fn finite(mean: f64, here: f64, there: f64) -> Result<f64> {
     if mean.is_finite() {
         return Ok(mean);
@@ -261,7 +250,7 @@ fn finite(mean: f64, here: f64, there: f64) -> Result<f64> {
     ))
 }
 
-/// The sum of `log f_to - log f_from` over the living chains; 0 beyond the path's ends.
+/// Returns the sum of `log f_to - log f_from` over the living chains; 0 beyond the path's ends.
 fn sum_of_log_ratios<M: Intermediate>(
     block: &Block<M::State>,
     to: Option<&M>,

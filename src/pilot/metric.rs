@@ -1,17 +1,13 @@
-//! A metric on a path, by which a schedule has a cost, and the schedule whose stages cost the same.
+//! The cost metric of a path, and the schedule whose stages have equal cost.
 
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
 /// A local cost `m(beta)` of moving along a path, given on a grid of betas and linear in between.
 ///
-/// A schedule of speed `beta'(t)` has the *action*
-///
-/// `J = int_0^1 beta'(t)^2 m(beta(t)) dt`.
-///
-/// It is `K Var[log w]` where m is the variance of `d/dbeta log f` and transitions are perfect
-/// (Kiwaki 2015, Equation 8). No action is less than the square of the path's *length*
-/// `int_0^1 sqrt(m) dbeta`, which is approached, as stages become short, where `beta'^2 m` is constant.
+/// A schedule of speed `beta'(t)` has the *action* `J = int_0^1 beta'(t)^2 m(beta(t)) dt`. With m the variance of
+/// `d/dbeta log f` and perfect transitions it is `K Var[log w]` (Kiwaki 2015, Equation 8). It is at least the squared
+/// *length* `int_0^1 sqrt(m) dbeta`, which is reached for short stages where `beta'^2 m` is constant.
 ///
 /// ```
 /// use annealed::pilot::ScheduleMetric;
@@ -34,11 +30,10 @@ pub struct ScheduleMetric {
 }
 
 impl ScheduleMetric {
-    /// From betas that increase from 0 to 1 and the cost at each.
+    /// Creates the metric from betas that increase from 0 to 1 and the cost at each.
     ///
     /// # Errors
-    /// Where the betas are no grid from 0 to 1, the lengths differ, or a cost is negative or not
-    /// finite.
+    /// Betas that are no grid from 0 to 1; lengths that differ; a cost that is negative or not finite.
     pub fn new(betas: Vec<f64>, values: Vec<f64>) -> Result<Self> {
         Error::check_dimension("costs", values.len(), betas.len())?;
         let costs = betas.iter().copied().zip(values.iter().copied());
@@ -49,18 +44,18 @@ impl ScheduleMetric {
         })
     }
 
-    /// The grid.
+    /// Returns the grid.
     pub fn betas(&self) -> &[f64] {
         self.grid.betas()
     }
 
-    /// The cost at each beta of the grid.
+    /// Returns the cost at each beta of the grid.
     pub fn values(&self) -> &[f64] {
         &self.values
     }
 
-    /// The metric averaged over a window of `width` grid points around each (an even width
-    /// counts as the next odd one), truncated and renormalised at the ends.
+    /// Returns the metric averaged over a window of `width` grid points around each (even widths count as one more),
+    /// truncated and renormalised at the ends.
     pub fn smoothed(&self, width: usize) -> Self {
         let (reach, last) = (width / 2, self.values.len() - 1);
         let mean = |k: usize| {
@@ -73,11 +68,10 @@ impl ScheduleMetric {
         }
     }
 
-    /// The metric with no value below `fraction` of its mean over beta. The floor bounds the speed
-    /// of the schedule where the metric was estimated as almost 0.
+    /// Returns the metric with no value below `fraction` of its mean over beta, which bounds the schedule's speed.
     ///
     /// # Errors
-    /// A fraction outside of (0, 1]; a metric that is 0 everywhere.
+    /// A fraction outside (0, 1]; a metric that is 0 everywhere.
     pub fn floored(&self, fraction: f64) -> Result<Self> {
         Error::check_positive_fraction("floor", fraction)?;
         let mean = self.integrate(|m| m);
@@ -90,19 +84,18 @@ impl ScheduleMetric {
         })
     }
 
-    /// `int_0^1 sqrt(m) dbeta`, by the trapezoid rule. Its square is a lower bound on any action.
+    /// Returns `int_0^1 sqrt(m) dbeta`, by the trapezoid rule. Its square is a lower bound on any action.
     pub fn length(&self) -> f64 {
         self.integrate(f64::sqrt)
     }
 
-    /// The action of a schedule of K stages, `K sum_k (beta_k - beta_{k-1}) int_{k-1}^k m dbeta`.
-    /// For the linear schedule it is `int_0^1 m dbeta`.
+    /// Returns the action of a schedule of K stages, `K sum_k (beta_k - beta_{k-1}) int_{k-1}^k m dbeta`. For the
+    /// linear schedule it is `int_0^1 m dbeta`.
     pub fn action(&self, schedule: &Schedule) -> f64 {
         let cost = |b: &[f64]| (b[1] - b[0]) * self.between(b[0], b[1]);
         schedule.stages() as f64 * schedule.betas().windows(2).map(cost).sum::<f64>()
     }
 
-    /// The cost at any beta in `[0, 1]`.
     pub(crate) fn at(&self, beta: f64) -> f64 {
         let right = self.right_of(beta);
         let (a, b) = (self.betas()[right - 1], self.betas()[right]);
@@ -110,7 +103,7 @@ impl ScheduleMetric {
         self.values[right - 1] * (1.0 - share) + self.values[right] * share
     }
 
-    /// `int m dbeta` over an interval within `[0, 1]`.
+    /// Returns `int m dbeta` over an interval within `[0, 1]`.
     pub(crate) fn between(&self, start: f64, end: f64) -> f64 {
         let inner = &self.betas()[self.right_of(start)..self.right_of(end)];
         let mut left = (start, self.at(start));
@@ -123,20 +116,18 @@ impl ScheduleMetric {
         area
     }
 
-    /// Index, at least 1, of the first beta of the grid that is not below this one.
+    /// Returns the index, at least 1, of the first grid beta not below `beta`.
     fn right_of(&self, beta: f64) -> usize {
         let last = self.values.len() - 1;
         self.betas().partition_point(|&b| b < beta).clamp(1, last)
     }
 
-    /// The schedule whose stages are of one length: at `beta_k` a share `k / K` of the whole is covered
-    /// (cumulative trapezoid rule, inverted linearly).
-    ///
-    /// Its action tends to the least one, the squared length, as its stages become short. At a few stages,
-    /// within which m varies much, it may be a few per cent above that of the linear schedule.
+    /// Returns the schedule whose stages have equal length: at `beta_k` the share `k / K` of the whole is covered
+    /// (cumulative trapezoid rule, inverted linearly). With short stages its action tends to the least, the squared
+    /// length.
     ///
     /// # Errors
-    /// Where `stages` is 0, or the metric is 0 somewhere, which [`floored`](Self::floored) prevents.
+    /// `stages` of 0; a metric that is 0 somewhere, which [`floored`](Self::floored) prevents.
     pub fn schedule(&self, stages: usize) -> Result<Schedule> {
         let costs = self.betas().iter().zip(self.values.iter().copied());
         let expected = "positive costs: the schedule would leap";
@@ -144,7 +135,7 @@ impl ScheduleMetric {
         interpolate(self.betas(), &self.cumulative(f64::sqrt), stages)
     }
 
-    /// `int_0^beta f(m)` at each beta of the grid.
+    /// Returns `int_0^beta f(m)` at each beta of the grid.
     fn cumulative(&self, f: impl Fn(f64) -> f64) -> Vec<f64> {
         let mut sum = 0.0;
         let parts = self.betas().windows(2).zip(self.values.windows(2));
@@ -162,7 +153,6 @@ impl ScheduleMetric {
     }
 }
 
-/// Refuses a pair of beta and figure whose figure is negative or not finite.
 pub(crate) fn check_not_negative(
     argument: &'static str,
     figures: impl IntoIterator<Item = (f64, f64)>,
@@ -177,14 +167,14 @@ pub(crate) fn check_not_negative(
     )
 }
 
-/// The error of a path whose base is its target.
+/// Returns the error of a path whose base is its target.
 pub(crate) fn nothing_changes() -> Error {
     let expected = "a path along which something changes";
     Error::invalid("cost", "0 everywhere", expected)
 }
 
-/// The schedule of `stages` stages that covers equal shares of a distance, which is given at
-/// betas from 0 to 1 and linear in between.
+/// Returns the schedule of `stages` stages that covers equal shares of a distance, which is given at betas from 0 to 1
+/// and linear in between.
 pub(crate) fn interpolate(betas: &[f64], distance: &[f64], stages: usize) -> Result<Schedule> {
     Error::check_count("stages", stages, 1)?;
     let total = distance[distance.len() - 1];

@@ -1,8 +1,7 @@
-//! Pilots: cheap runs that explore a path, and the schedules that are chosen by them.
+//! Pilots: cheap runs that explore a path, and the schedules chosen by them.
 //!
-//! A [`Pilot`] makes a [`Survey`] of a path. [`Friction`] and [`VarOpt`] choose a [`Schedule`] by a
-//! survey; [`ConstantConditionalEss`] and [`BinnedSchedule`] choose one by chains of their own. All
-//! four are [`ScheduleOptimizer`]s.
+//! A [`Pilot`] makes a [`Survey`] of a path. [`Friction`] and [`VarOpt`] choose a [`Schedule`] by a survey,
+//! [`ConstantConditionalEss`] and [`BinnedSchedule`] by chains of their own. All four are [`ScheduleOptimizer`]s.
 
 mod binned;
 mod conditional_ess;
@@ -50,14 +49,12 @@ use crate::work::Execution;
 /// # Ok::<(), annealed::Error>(())
 /// ```
 pub trait ScheduleOptimizer<P: AnnealingPath, K> {
-    /// A schedule of `stages` stages for annealing along `path` with `kernel`.
+    /// Chooses a schedule of `stages` stages for annealing along `path` with `kernel`.
     ///
-    /// The pilot has streams of its own, apart from those of a run with the same seed. This keeps the
-    /// run unbiased: its schedule must not depend on its own chains.
+    /// The pilot draws from streams of its own, so that a run with the same seed stays unbiased.
     ///
     /// # Errors
-    /// Where the pilot says too little to choose by, or the constraints cannot be met. Where it says
-    /// little but enough, the result has `warnings`.
+    /// A pilot that says too little to choose by, or constraints that cannot be met; smaller doubts become `warnings`.
     fn optimize<'p>(
         &self,
         path: &'p P,
@@ -72,7 +69,7 @@ pub trait ScheduleOptimizer<P: AnnealingPath, K> {
         self.optimize_by(path, kernel, stages, seed, &Execution::new())
     }
 
-    /// As [`optimize`](Self::optimize), on threads and watched as `by` says.
+    /// Like [`optimize`](Self::optimize), with threads and monitors of `by`.
     ///
     /// # Errors
     /// As [`optimize`](Self::optimize); [`Error::Stopped`](crate::Error::Stopped) where it is stopped.
@@ -89,7 +86,7 @@ pub trait ScheduleOptimizer<P: AnnealingPath, K> {
         K: TransitionKernel<P::At<'p>>;
 }
 
-/// A schedule that an optimizer chose, what its pilot leaves in doubt, and what it cost.
+/// A schedule chosen by an optimizer, with the doubts and the cost of its pilot.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -97,8 +94,7 @@ pub trait ScheduleOptimizer<P: AnnealingPath, K> {
 pub struct OptimizedSchedule {
     /// The schedule.
     pub schedule: Schedule,
-    /// Reasons to doubt it. A run along it is unbiased all the same; the schedule may be far from
-    /// the best.
+    /// Reasons to doubt the schedule, which may be far from the best. A run along it is unbiased all the same.
     pub warnings: Vec<Warning>,
     /// Evaluations of the density in the pilot; a gradient is one more.
     pub evaluations: u64,
@@ -106,8 +102,8 @@ pub struct OptimizedSchedule {
     pub seconds: f64,
 }
 
-/// Implements [`ScheduleOptimizer`] for a type that surveys the path by its `pilot` and chooses by
-/// its method `schedule`. The method of [`Survey`] gives the warnings.
+/// Implements [`ScheduleOptimizer`] for a type with a `pilot` and a method `schedule`. `$warnings` is a method of
+/// [`Survey`].
 macro_rules! optimize_by_survey {
     ($name:ident, warns by $warnings:path) => {
         impl<P, K> $crate::pilot::ScheduleOptimizer<P, K> for $name

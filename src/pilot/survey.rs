@@ -1,4 +1,4 @@
-//! A survey of a path by a pilot run: the variances along the path, by which schedules are chosen.
+//! A survey of a path by a pilot run: the variances by which schedules are chosen.
 
 use crate::ais::{Merge, Recorder, Run};
 use crate::estimate::Warning;
@@ -12,9 +12,8 @@ use crate::{Error, Result};
 
 /// A recorder of the variance of `d/dbeta log f` along a run, for a [`Survey`].
 ///
-/// The derivative is the log ratio that the run computes anyway, divided by the stage's step in
-/// beta: the mean of the derivative over the stage, and the derivative itself on a path linear in
-/// beta. Nothing is evaluated twice, and any path will do.
+/// The derivative is the log ratio of a stage divided by its length in beta, which is exact on a path linear in beta.
+/// It costs no evaluations.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct DerivativeRecorder {
@@ -24,8 +23,8 @@ pub struct DerivativeRecorder {
 }
 
 impl<M: Intermediate> Recorder<M> for DerivativeRecorder {
-    /// Takes the variance over the weighted `(x_{k-1}, w_{k-1} f_k / f_{k-1})`, which target `p_k`
-    /// whatever the kernel, and the variance over the chains as they are. At the base the two agree.
+    /// Records the variance over the weighted `(x_{k-1}, w_{k-1} f_k / f_{k-1})`, which target `p_k` under any kernel,
+    /// and over the unweighted chains. At the base both agree.
     fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>) {
         let step = stage.model.beta() - stage.previous.beta();
         let mut weighted = WeightedVariance::default();
@@ -61,32 +60,30 @@ impl Merge for DerivativeRecorder {
 pub struct SurveyPoint {
     /// Index of the pilot's stage; 0 is the base.
     pub stage: usize,
-    /// Where on the path.
+    /// Inverse temperature.
     pub beta: f64,
-    /// Sum of `(beta_k - beta_{k-1})^2` over the pilot's stages since the point before.
+    /// Sum of `(beta_k - beta_{k-1})^2` over the pilot's stages since the last point.
     pub squared_steps: f64,
-    /// `g(beta)`: the weighted variance of `d/dbeta log f` over the chains, times
-    /// `1 / (1 - 1/ESS)`.
+    /// `g(beta)`, the weighted variance of `d/dbeta log f` over the chains, times `1 / (1 - 1/ESS)`.
     pub derivative_variance: f64,
-    /// Sample variance of `d/dbeta log f` over the chains as they are, whatever their weights:
-    /// what a stage adds to the variance of log w by itself, divided by `dbeta^2`.
+    /// Sample variance of `d/dbeta log f` over the unweighted chains. Times `dbeta^2` it is a stage's own part of the
+    /// variance of log w.
     pub unweighted_variance: f64,
     /// Sample variance of the running `log w` over the chains.
     pub var_log_weight: f64,
-    /// ESS of the weights at this point, a count.
+    /// Effective sample size of the weights, a count.
     pub effective_sample_size: f64,
-    /// Number of chains that have left the support, and count in no other figure.
+    /// Number of chains that left the support; no other figure counts them.
     pub dead: usize,
-    /// Mean acceptance probability since the point before; `None` where the kernel makes no
-    /// accept-reject decision, or moves without one besides.
+    /// Mean acceptance probability since the last point; `None` where any move takes no accept-reject decision.
     pub acceptance: Option<f64>,
 }
 
-/// What a pilot run found along a path: the variances by which schedules are chosen.
+/// The variances that a pilot run found along a path.
 ///
-/// It is a plain value, made by [`Pilot::survey`](crate::pilot::Pilot::survey) or from any run with
-/// a [`DerivativeRecorder`]. It can be saved (feature `serde`), plotted, and given to one optimizer
-/// after another; each of them is a pure function of it.
+/// It is a plain value from [`Pilot::survey`](crate::pilot::Pilot::survey), or from any run with a
+/// [`DerivativeRecorder`]. It can be saved (feature `serde`) and given to several optimizers, each a pure function of
+/// it.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
@@ -96,10 +93,10 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// From a run that carried a [`DerivativeRecorder`], at its recorded stages.
+    /// Creates the survey of a run with a [`DerivativeRecorder`], at its recorded stages.
     ///
     /// # Errors
-    /// [`Error::AllWeightsZero`] where every chain died on the way.
+    /// [`Error::AllWeightsZero`] where every chain died.
     pub fn from_run<S>(run: &Run<S, DerivativeRecorder>) -> Result<Self> {
         let (betas, recorder) = (run.schedule().betas(), run.recorder());
         let start = SurveyPoint {
@@ -134,10 +131,10 @@ impl Survey {
         Self::new(run.chains(), points)
     }
 
-    /// From points whose betas increase from 0 to 1.
+    /// Creates the survey from points whose betas increase from 0 to 1.
     ///
     /// # Errors
-    /// Where they do not; where a figure is negative or not finite.
+    /// Betas that do not; a figure that is negative or not finite.
     pub fn new(chains: usize, points: Vec<SurveyPoint>) -> Result<Self> {
         let _grid = Schedule::new(points.iter().map(|point| point.beta))?;
         let figures = |point: &SurveyPoint| {
@@ -155,27 +152,26 @@ impl Survey {
         Ok(Self { chains, points })
     }
 
-    /// The points, from `beta = 0` to 1.
+    /// Returns the points, from `beta = 0` to 1.
     pub fn points(&self) -> &[SurveyPoint] {
         &self.points
     }
 
-    /// Number of pilot chains.
+    /// Returns the number of pilot chains.
     pub fn chains(&self) -> usize {
         self.chains
     }
 
-    /// Number of chains that never left the support.
+    /// Returns the number of chains that never left the support.
     pub(super) fn living(&self) -> usize {
         let dead = self.points.iter().map(|point| point.dead).max();
         self.chains.saturating_sub(dead.unwrap_or(0))
     }
 
-    /// `g(beta)` as the metric by which VAROPT measures a path.
+    /// Returns `g(beta)`, the metric of VAROPT.
     ///
     /// # Errors
-    /// [`Error::PilotCollapsed`] where one chain carries nearly all the weight (ESS below 1.1):
-    /// the variance over it says nothing.
+    /// [`Error::PilotCollapsed`] where the effective sample size is below 1.1, so that the variance is of one chain.
     pub fn metric(&self) -> Result<ScheduleMetric> {
         let collapsed = |point: &&SurveyPoint| point.effective_sample_size < COLLAPSED;
         if let Some(point) = self.lowest_ess().filter(collapsed) {
@@ -190,15 +186,9 @@ impl Survey {
         ScheduleMetric::new(betas.collect(), variances.collect())
     }
 
-    /// Reasons to doubt a schedule chosen by this survey.
-    ///
-    /// [`PilotNearCollapse`](Warning::PilotNearCollapse) for weights near collapse;
-    /// [`PilotFewChains`](Warning::PilotFewChains) for fewer than ten;
-    /// [`PilotFewSteps`](Warning::PilotFewSteps) for fewer than 20;
-    /// [`PilotNothingVaries`](Warning::PilotNothingVaries) for a point where nothing does;
-    /// [`PilotDeadChains`](Warning::PilotDeadChains); [`PilotZeroAcceptance`](Warning::PilotZeroAcceptance);
-    /// [`PilotConcentratedVariance`](Warning::PilotConcentratedVariance) for one step of the pilot that adds most of the
-    /// variance, since it leaps over what a schedule should resolve or the path has a jump.
+    /// Returns reasons to doubt a schedule chosen by this survey: weights near collapse, fewer than 10 chains or 20
+    /// stages, dead chains, a point where nothing varies or nothing is accepted, and a stage that adds most of the
+    /// variance.
     pub fn warnings(&self) -> Vec<Warning> {
         let near_collapse = self
             .lowest_ess()
@@ -207,8 +197,6 @@ impl Survey {
         near_collapse.into_iter().chain(others).collect()
     }
 
-    /// The warnings that concern a schedule chosen by the chains as they are, whatever their
-    /// weights.
     pub(crate) fn unweighted_warnings(&self) -> Vec<Warning> {
         self.warnings_of(|point| point.unweighted_variance)
     }
@@ -232,8 +220,7 @@ impl Survey {
         warnings.into_iter().flatten().collect()
     }
 
-    /// The warning of a step that adds more than half of the variance of log w, where that is not
-    /// small.
+    /// Returns the warning of an interval that adds more than half of the variance of log w, unless that is small.
     fn concentrated(&self) -> Option<Warning> {
         let growth = |pair: &[SurveyPoint]| pair[1].var_log_weight - pair[0].var_log_weight;
         let added = |pair: &[SurveyPoint]| growth(pair).max(0.0);
@@ -245,8 +232,7 @@ impl Survey {
             .then_some(Warning::PilotConcentratedVariance { stage, beta, share })
     }
 
-    /// The warning of the first point before which fewer than one proposal in a thousand was
-    /// accepted.
+    /// Returns the warning of the first point with an acceptance below 1e-3.
     fn stuck(&self) -> Option<Warning> {
         let refuses = |point: &&SurveyPoint| point.acceptance.is_some_and(|rate| rate < 1e-3);
         let point = self.points.iter().find(refuses)?;
@@ -260,7 +246,7 @@ impl Survey {
     }
 }
 
-/// ESS below which a weighted variance is that of a single chain.
+/// Effective sample size below which a weighted variance is that of one chain.
 pub(crate) const COLLAPSED: f64 = 1.1;
 
 crate::num::deserialize_checked! {

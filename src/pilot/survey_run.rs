@@ -1,4 +1,4 @@
-//! The pilot run: a cheap annealed run that surveys a path.
+//! The pilot: a cheap annealed run that surveys a path.
 
 use rand::Rng;
 
@@ -13,19 +13,13 @@ use crate::schedule::Schedule;
 use crate::work::{Counts, Execution, Job, StoppedBy};
 use crate::{Error, Result};
 
-/// A pilot run, given by its settings: 100 chains and 1,000 stages unless set.
+/// A pilot run: 100 chains and 1,000 stages by default.
 ///
-/// Where the support shrinks along the path, so that fewer than ten chains stay on it (and fewer than a quarter), the pilot
-/// is repeated with as many more as leave about the number wanted, up to a hundred times as many. Those off the support are
-/// not moved.
+/// Where fewer than `min(10, chains / 4)` chains stay on the support, it is repeated with up to 100 times as many. It
+/// costs `chains * stages * rounds` chain-steps, shared by at most one thread per 32 chains.
 ///
-/// It costs `chains * stages * rounds` chain-steps, 100,000 unless set: a fortieth of a run of as many stages and
-/// 4,096 chains. Up to one thread for each 32 chains shares them.
-///
-/// The run that follows must not go on with the pilot's chains, nor repeat their random numbers:
-/// a schedule chosen by looking at chains depends on their weights, and over such chains
-/// `E[w] = Z_K / Z_0` no longer holds. A pilot therefore draws from streams of its own
-/// ([`Purpose::Pilot`](crate::random::Purpose::Pilot)), apart from those of any run with its seed.
+/// The run that follows must not use the chains or random numbers of the pilot, or `E[w] = Z_K / Z_0` fails. A pilot
+/// draws from its own streams ([`Purpose::Pilot`](crate::random::Purpose::Pilot)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]
@@ -42,7 +36,7 @@ impl Default for Pilot {
 }
 
 impl Pilot {
-    /// A pilot of that many chains and stages.
+    /// Creates a pilot with `chains` chains and `stages` stages.
     pub fn new(chains: usize, stages: usize) -> Self {
         Self {
             chains,
@@ -52,32 +46,28 @@ impl Pilot {
     }
 
     setters! {
-        /// Number of pilots, 1 unless set. The first takes the linear schedule, each further one the
-        /// schedule that [`Friction`] chooses by the one before. The last one's survey counts.
-        ///
-        /// Where the target is much narrower than the base, a linear pilot leaps over the beginning
-        /// of the path, where everything happens; two or three rounds find it.
+        /// Sets the number of pilots, 1 by default. Each after the first takes the schedule that [`Friction`] chooses
+        /// by the one before; the last survey counts. Targets much narrower than the base need two or three rounds.
         rounds: usize,
     }
 
-    /// Number of chains.
+    /// Returns the number of chains.
     pub fn chains(&self) -> usize {
         self.chains
     }
 
-    /// Number of stages.
+    /// Returns the number of stages.
     pub fn stages(&self) -> usize {
         self.stages
     }
 
-    /// Evaluations of the density in all rounds, given those of a chain in a stage.
+    /// Returns the evaluations of the density in all rounds, given those of a chain in a stage.
     pub(super) fn evaluations(&self, of_stage: usize) -> u64 {
         let factors = [self.chains, self.stages, self.rounds, of_stage];
         let factors = factors.into_iter().map(|factor| factor as u64);
         factors.fold(1, u64::saturating_mul)
     }
 
-    /// Refuses fewer than two chains, which have no variance, and a pilot without stages or rounds.
     pub(crate) fn check(&self) -> Result<()> {
         Error::check_count("chains of the pilot", self.chains, 2)?;
         Error::check_count("stages of the pilot", self.stages, 1)?;
@@ -87,7 +77,7 @@ impl Pilot {
     /// Surveys a path.
     ///
     /// # Errors
-    /// Fewer than two chains, no stages or rounds; whatever the runs meet.
+    /// Fewer than two chains, no stages or rounds; any error of the runs.
     pub fn survey<'p, P, K>(&self, path: &'p P, kernel: &K, seed: u64) -> Result<Survey>
     where
         P: AnnealingPath + Sync,
@@ -97,7 +87,7 @@ impl Pilot {
         self.survey_by(path, kernel, seed, &Execution::new())
     }
 
-    /// As [`survey`](Self::survey), on threads and watched as `by` says.
+    /// Like [`survey`](Self::survey), with threads and monitors of `by`.
     ///
     /// # Errors
     /// As [`survey`](Self::survey); [`Error::Stopped`] where it is stopped.
@@ -127,7 +117,7 @@ impl Pilot {
         Ok(survey)
     }
 
-    /// Surveys a path in one round, counted by a meter: with more chains, where few of them stay on the support.
+    /// Surveys a path in one round, with more chains where few stay on the support.
     fn counted<'p, P, K>(
         &self,
         path: &'p P,
@@ -159,7 +149,6 @@ impl Pilot {
         }
     }
 
-    /// Surveys a path in one round by these chains, counted by a meter.
     fn single<'p, P, K>(
         &self,
         path: &'p P,
@@ -194,10 +183,10 @@ impl Pilot {
     }
 }
 
-/// The least number of chains on the support, where a quarter of the chains are not fewer.
+/// Least number of chains on the support, or a quarter of the chains where that is fewer.
 const LIVING: usize = 10;
-/// How many times as many chains are tried at most. Those of weight zero cost next to nothing.
+/// Most times as many chains that are tried. Those of weight zero cost next to nothing.
 const MORE: usize = 100;
 
-/// Chains a block of a pilot: few, so that a small one still occupies several threads.
+/// Number of chains per block of a pilot; few, so that small pilots occupy several threads.
 pub(super) const BLOCK: usize = 32;

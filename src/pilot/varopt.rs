@@ -9,16 +9,10 @@ use crate::{Error, Result};
 
 /// VAROPT (Kiwaki 2015): the schedule of least variance of log w under perfect transitions.
 ///
-/// It minimises `J = int beta'^2 g(beta) dt` with `g = Var[d/dbeta log f]` (Equation 8); in the solution
-/// `beta'^2 g` is constant (Equation 9), so that `t(beta) = int_0^beta sqrt(g) / int_0^1 sqrt(g)`, by the trapezoid rule on
-/// the survey's grid. A pilot estimates g, which is averaged over a window (1%
-/// of the pilot's stages unless set) and floored (at 1e-3 of its mean unless set). The speed can be
-/// limited afterwards: [`Schedule::with_step_limit`], [`Schedule::with_speed_limit`].
-///
-/// J is also twice the expected bias of log w, the cost of Grosse, Maddison and Salakhutdinov
-/// (2013). [`BinnedSchedule`](crate::pilot::BinnedSchedule) therefore differs from VAROPT only by
-/// its coarse knots. Neither takes account of how fast the kernel mixes, as
-/// [`Friction`](crate::pilot::Friction) does.
+/// It minimises `J = int beta'^2 g(beta) dt` with `g = Var[d/dbeta log f]` (Equation 8), where `beta'^2 g` is constant
+/// (Equation 9), so that `t(beta) = int_0^beta sqrt(g) / int_0^1 sqrt(g)`. A pilot estimates g. Limit the speed with
+/// [`Schedule::with_step_limit`] or [`Schedule::with_speed_limit`]. J is twice the expected bias of log w, the cost of
+/// [`BinnedSchedule`](crate::pilot::BinnedSchedule). For slow mixing take [`Friction`](crate::pilot::Friction).
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]
@@ -40,16 +34,16 @@ impl Default for VarOpt {
 
 impl VarOpt {
     setters! {
-        /// The pilot run that estimates g.
+        /// Sets the pilot that estimates g.
         pilot: Pilot,
-        /// Width of the smoothing window, a fraction of the survey's points; .01 unless set.
+        /// Sets the width of the smoothing window, as a fraction of the survey's points; 0.01 by default.
         window: f64,
-        /// The least value of g, a fraction of its mean; 1e-3 unless set. The schedule is then at
-        /// most `sqrt(1 / floor)` times faster than the linear one.
+        /// Sets the least value of g, as a fraction of its mean; 1e-3 by default. It limits the speed to
+        /// `sqrt(1 / floor)` times that of the linear schedule.
         floor: f64,
     }
 
-    /// The schedule of `stages` stages for a survey.
+    /// Returns the schedule of `stages` stages for a survey.
     ///
     /// # Errors
     /// [`Error::PilotCollapsed`]; a survey in which nothing varies; settings out of range.
@@ -57,7 +51,7 @@ impl VarOpt {
         self.metric(survey)?.schedule(stages)
     }
 
-    /// g as the schedule sees it, smoothed and floored.
+    /// Returns g, smoothed and floored.
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule).

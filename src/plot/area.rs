@@ -1,5 +1,4 @@
-//! The area of a chart between its axes, and the lines in it, which differ by colour, dashes and markers, so that those
-//! that coincide are all seen.
+//! The area of a chart between its axes, and the lines in it.
 
 use std::fmt::Write;
 
@@ -44,8 +43,7 @@ impl Area {
         self.bottom() - self.y.at(y) * self.height
     }
 
-    /// Adds what is drawn, cut at the edges of the area: an inner drawing shows nothing beyond its sides. These lie a
-    /// pixel outside, so that a line along an edge is seen whole.
+    /// Adds `drawn`, cut a pixel outside the edges, so that a line along an edge is seen whole.
     pub(super) fn cut(&self, svg: &mut String, drawn: &str) {
         let (left, top) = (self.left - 1.0, self.top - 1.0);
         let (width, height) = (self.width + 2.0, self.height + 2.0);
@@ -56,7 +54,6 @@ impl Area {
         );
     }
 
-    /// Draws a line through points.
     pub(super) fn line(&self, svg: &mut String, points: &[(f64, f64)], style: Style) {
         let (points, stroke) = (self.places(points), style.stroke(1.6));
         let _ = writeln!(
@@ -74,7 +71,7 @@ impl Area {
         }
     }
 
-    /// Draws vertical bars with ends: abscissa, lower and upper end.
+    /// Draws error bars, each given by abscissa, lower and upper end.
     pub(super) fn bars(&self, svg: &mut String, spans: &[(f64, f64, f64)], style: Style) {
         for &(x, low, high) in spans.iter().filter(|span| inside(self.x.at(span.0))) {
             let (x, low, high) = (self.across(x), self.up(low), self.up(high));
@@ -87,7 +84,6 @@ impl Area {
         }
     }
 
-    /// Draws the surface between lower and upper ends.
     pub(super) fn band(&self, svg: &mut String, spans: &[(f64, f64, f64)], style: Style) {
         if spans.is_empty() {
             return;
@@ -112,7 +108,6 @@ pub(super) fn inside(part: f64) -> bool {
     (0.0..=1.0).contains(&part)
 }
 
-/// The look of a line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Style {
     index: usize,
@@ -120,13 +115,11 @@ pub(super) struct Style {
 }
 
 impl Style {
-    /// The style of the line of this index.
     pub(super) fn of(index: usize) -> Self {
         let dashed = true;
         Self { index, dashed }
     }
 
-    /// The same without dashes.
     pub(super) fn solid(self) -> Self {
         let dashed = false;
         Self { dashed, ..self }
@@ -136,7 +129,6 @@ impl Style {
         COLOURS[self.index % COLOURS.len()]
     }
 
-    /// The attributes of a stroke of this width.
     pub(super) fn stroke(self, width: f64) -> String {
         let stroke = format!("stroke=\"{}\" stroke-width=\"{width}\"", self.colour());
         match DASHES[self.index % DASHES.len()] {
@@ -146,7 +138,7 @@ impl Style {
         }
     }
 
-    /// Draws a marker, hollow, so that one below it is seen.
+    /// Draws a hollow marker, which shows one below it.
     pub(super) fn marker(self, svg: &mut String, (x, y): (f64, f64)) {
         let outline = self.solid().stroke(1.2);
         let path = match self.index % 4 {

@@ -2,21 +2,19 @@
 
 use crate::{Error, Result};
 
-/// The largest value. Differences of larger ones may overflow.
+/// The largest value on an axis. Differences of larger ones may overflow.
 const FARTHEST: f64 = 1e300;
-/// The shortest span beside its ends. On a shorter one rounding moves the ticks.
+/// The shortest span relative to its ends. On a shorter one rounding moves the ticks.
 const SHORTEST: f64 = 1e-9;
 /// The shortest span at all. A shorter one counts as none.
 const LEAST: f64 = 1e-290;
 /// The smallest value on a logarithmic axis.
 const SMALLEST: f64 = 1e-280;
 
-/// An axis with its label.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Axis {
     pub(super) label: String,
     pub(super) logarithmic: bool,
-    /// The range that it spans, where that is given.
     pub(super) range: Option<(f64, f64)>,
 }
 
@@ -28,15 +26,15 @@ impl Axis {
         }
     }
 
-    /// Whether a value has a place on the axis or beyond its ends.
+    /// Returns whether a value has a place on the axis or beyond its ends.
     pub(super) fn has(&self, value: f64) -> bool {
         value.abs() <= FARTHEST && (!self.logarithmic || value >= SMALLEST)
     }
 
-    /// The scale on which these values are seen.
+    /// Returns the scale that shows `values`.
     ///
     /// # Errors
-    /// A given range that is empty or not on the axis; without one, no value on the axis.
+    /// A given range that is empty or not on the axis; without a range, no value on the axis.
     pub(super) fn scale(&self, values: impl Iterator<Item = f64>) -> Result<Scale> {
         let logarithmic = self.logarithmic;
         let coordinate = |value: f64| coordinate(value, logarithmic);
@@ -72,7 +70,7 @@ fn coordinate(value: f64, logarithmic: bool) -> f64 {
     }
 }
 
-/// Returns the smallest and the largest value with a margin, apart even where all values are one or nearly so.
+/// Returns the smallest and the largest value with a margin, apart even where all values agree.
 fn spanned(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| {
         (low.min(x), high.max(x))
@@ -88,7 +86,7 @@ fn spanned(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     Some((low - margin, high + margin))
 }
 
-/// A line of coordinates, which are values or their logarithms to base 10, and the part of it that is seen.
+/// A line of coordinates (values or their logarithms to base 10), and the part that is seen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scale {
     low: f64,
@@ -97,14 +95,12 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// Returns the place of a value: 0 at the lower end, 1 at the upper one. Programs that show a drawing do not
-    /// reach farther than a few thousand times its size.
+    /// Returns the place of a value: 0 at the lower end, 1 at the upper one. Clamped, as viewers reach no farther.
     pub(super) fn at(&self, value: f64) -> f64 {
         let coordinate = coordinate(value, self.logarithmic);
         ((coordinate - self.low) / (self.high - self.low)).clamp(-1e3, 1e3)
     }
 
-    /// Returns `about` ticks or a few more.
     pub(super) fn ticks(&self, about: f64) -> Ticks {
         match self.logarithmic {
             true => self.logarithmic_ticks(about),
@@ -163,16 +159,15 @@ impl Scale {
 /// The ticks of an axis, all labelled in one way.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Ticks {
-    /// Values with their labels.
     pub(super) labelled: Vec<(f64, String)>,
-    /// Values of the small ticks between them.
+    /// Values of the small ticks between labels.
     pub(super) minor: Vec<f64>,
     /// The factor on the labels.
     pub(super) factor: Option<String>,
 }
 
 impl Ticks {
-    /// Ticks in even distances of 1, 2 or 5 times a power of ten.
+    /// Creates ticks at even distances of 1, 2 or 5 times a power of ten.
     fn even(low: f64, high: f64, about: f64) -> Self {
         let raw = (high - low) / about;
         let exponent = raw.log10().floor() as i32;
@@ -193,7 +188,7 @@ impl Ticks {
         let (first, last) = ((low / step - 1e-6).ceil(), (high / step + 1e-6).floor());
         let ticks = (0..).map(|i| first + f64::from(i));
         let labelled = ticks.take_while(|&tick| tick <= last).map(|tick| {
-            // Without the sign of -0.
+            // Removes the sign of -0.
             let value = tick * step + 0.0;
             (value, format!("{:.decimals$}", value / 10_f64.powi(unit)))
         });
@@ -205,7 +200,6 @@ impl Ticks {
     }
 }
 
-/// A power of ten in print, as 10⁻³.
 fn power_of_ten(exponent: i32) -> String {
     let raised = exponent.to_string();
     let raised = raised.chars().map(|character| match character {

@@ -7,16 +7,14 @@ use super::axis::Axis;
 use super::frame::{Frame, WIDTH};
 use crate::{Error, Result};
 
-/// Height of a chart in the drawing.
 const HEIGHT: f64 = 420.0;
-/// The most points of a line with a marker at each.
+/// The largest number of points of a line with markers.
 const MARKED: usize = 40;
 
-/// A line chart with a legend, as SVG: estimates against the number of stages, the effective sample size
-/// along a run. [`runs`](super::runs) and [`schedules`](super::schedules) draw what most programs need.
+/// A line chart with a legend, as SVG. [`runs`](super::runs) and [`schedules`](super::schedules) draw the usual ones.
 ///
-/// Lines differ in colour, dashes and markers. Values without a place on an axis are left out: what is not
-/// finite or farther than 1e300 from 0, on a logarithmic axis what is below 1e-280.
+/// Lines differ in colour, dashes and markers. Values without a place on an axis are left out: not finite, farther than
+/// 1e300 from 0, or below 1e-280 on a logarithmic axis.
 ///
 /// ```
 /// use annealed::plot::Chart;
@@ -37,7 +35,7 @@ pub struct Chart {
     x: Axis,
     y: Axis,
     lines: Vec<Line>,
-    /// Reference lines: names and places.
+    /// Names and places of the reference lines.
     horizontals: Vec<(String, f64)>,
     verticals: Vec<(String, f64)>,
 }
@@ -54,7 +52,7 @@ struct Line {
 }
 
 impl Chart {
-    /// An empty chart.
+    /// Creates an empty chart.
     pub fn new(title: &str, x_label: &str, y_label: &str) -> Self {
         Self {
             title: title.into(),
@@ -67,38 +65,36 @@ impl Chart {
         }
     }
 
-    /// Makes the horizontal axis logarithmic, as suits numbers of stages.
+    /// Makes the horizontal axis logarithmic.
     pub fn logarithmic_x(mut self) -> Self {
         self.x.logarithmic = true;
         self
     }
 
-    /// Makes the vertical axis logarithmic, as suits variances.
+    /// Makes the vertical axis logarithmic.
     pub fn logarithmic_y(mut self) -> Self {
         self.y.logarithmic = true;
         self
     }
 
-    /// Sets what the horizontal axis spans, lower and upper end; without it, all points. Lines end at the
-    /// edge.
+    /// Sets the range of the horizontal axis, all points by default. Lines end at the edge.
     pub fn x_range(mut self, low: f64, high: f64) -> Self {
         self.x.range = Some((low, high));
         self
     }
 
-    /// Sets what the vertical axis spans, as [`x_range`](Self::x_range).
+    /// Sets the range of the vertical axis, as [`x_range`](Self::x_range).
     pub fn y_range(mut self, low: f64, high: f64) -> Self {
         self.y.range = Some((low, high));
         self
     }
 
-    /// Adds a line through points from left to right. Points without a place on the axes are left out, and
-    /// the line goes on at the next. A line without a name is not in the legend.
+    /// Adds a line through points from left to right. Points without a place on the axes are skipped. A line without a
+    /// name is not in the legend.
     pub fn line(self, name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         self.add(name, points.into_iter().collect(), Vec::new(), false)
     }
 
-    /// Adds a line without markers.
     pub(super) fn plain_line(self, name: &str, points: Vec<(f64, f64)>) -> Self {
         let mut chart = self.line(name, points);
         if let Some(line) = chart.lines.last_mut() {
@@ -107,8 +103,7 @@ impl Chart {
         chart
     }
 
-    /// Adds a line whose points carry error bars: each is x, y and the ends of the bar. Points and bars without a
-    /// place on the axes are left out, as in a [`line`](Self::line).
+    /// Adds a line with error bars: each point is x, y and the ends of its bar. Skips points as [`line`](Self::line).
     pub fn line_with_errors(
         self,
         name: &str,
@@ -118,8 +113,7 @@ impl Chart {
         self.add(name, points, bars, false)
     }
 
-    /// Adds a line in a band: each point is x, y and the ends of the band there, as in
-    /// [`line_with_errors`](Self::line_with_errors).
+    /// Adds a line in a band: each point is x, y and the ends of the band there.
     pub fn line_with_band(
         self,
         name: &str,
@@ -153,7 +147,7 @@ impl Chart {
         self
     }
 
-    /// Sets the height in the drawing, whose width is 760; 420 unless set.
+    /// Sets the height in the drawing; 420 by default.
     pub(super) fn with_height(mut self, height: f64) -> Self {
         self.height = height;
         self
@@ -163,15 +157,15 @@ impl Chart {
         self.height
     }
 
-    /// Whether some line has a point with a place on both axes.
+    /// Returns whether some line has a point with a place on both axes.
     pub(super) fn has_points(&self) -> bool {
         self.drawn().iter().any(|line| !line.points.is_empty())
     }
 
-    /// The chart as an SVG document.
+    /// Returns the chart as an SVG document.
     ///
     /// # Errors
-    /// Where no line has a point to draw, or a range spans nothing.
+    /// No line with a point to draw, or a range that spans nothing.
     pub fn to_svg(&self) -> Result<String> {
         let lines = self.drawn();
         let frame = self.frame(&lines)?;
@@ -211,7 +205,7 @@ impl Chart {
         super::write(path.as_ref(), &self.to_svg()?)
     }
 
-    /// The lines without the points and spans that have no place on the axes.
+    /// Returns the lines without points and spans that have no place on the axes.
     fn drawn(&self) -> Vec<Line> {
         let has = |x: f64, y: f64| self.x.has(x) && self.y.has(y);
         let mut lines = self.lines.clone();
@@ -253,7 +247,6 @@ impl Chart {
 
 type Spans = Vec<(f64, f64, f64)>;
 
-/// Separates points from their bars or band.
 fn split(points: impl IntoIterator<Item = (f64, f64, (f64, f64))>) -> (Vec<(f64, f64)>, Spans) {
     let points = points.into_iter();
     points
@@ -265,7 +258,6 @@ fn split(points: impl IntoIterator<Item = (f64, f64, (f64, f64))>) -> (Vec<(f64,
 mod tests {
     use super::*;
 
-    /// The points of the lines that are drawn.
     fn lines(svg: &str) -> Vec<Vec<(f64, f64)>> {
         let lines = svg.split("<polyline points=\"").skip(1);
         let pair = |pair: &str| {

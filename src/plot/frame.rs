@@ -6,7 +6,6 @@ use super::area::{Area, Style, inside};
 use super::axis::{Scale, Ticks};
 use super::escaped;
 
-/// Width of a chart in the drawing.
 pub(super) const WIDTH: f64 = 760.0;
 /// Mean width of a character of the font.
 const CHARACTER: f64 = 7.0;
@@ -16,7 +15,6 @@ const GREY: &str = " fill=\"#555\"";
 /// Length of a line's sample in the legend.
 const SAMPLE: f64 = 34.0;
 
-/// The frame of a chart with its ticks.
 pub(super) struct Frame {
     area: Area,
     across: Ticks,
@@ -24,7 +22,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Fits the frame into a chart of this height, beside a legend of `legend` characters.
+    /// Creates a frame for a chart of this height, beside a legend of `legend` characters.
     pub(super) fn new(height: f64, legend: usize, x: Scale, y: Scale) -> Self {
         let (top, below) = (34.0, 46.0);
         let tall = height - top - below;
@@ -52,7 +50,6 @@ impl Frame {
         &self.area
     }
 
-    /// Draws axes with title and labels.
     pub(super) fn draw(&self, svg: &mut String, [title, x, y]: [&str; 3]) {
         self.ticks_across(svg);
         self.ticks_up(svg);
@@ -111,7 +108,6 @@ impl Frame {
         }
     }
 
-    /// Draws a thin line at this height, if it is in the area.
     pub(super) fn horizontal(&self, svg: &mut String, name: &str, value: f64) {
         if !inside(self.area.y.at(value)) {
             return;
@@ -123,7 +119,6 @@ impl Frame {
         text(svg, (right - 5.0, y + offset), "end", GREY, name);
     }
 
-    /// Draws a thin line at this place, if it is in the area.
     pub(super) fn vertical(&self, svg: &mut String, name: &str, value: f64) {
         if !inside(self.area.x.at(value)) {
             return;
@@ -138,7 +133,7 @@ impl Frame {
         text(svg, (x, top + 13.0), anchor, GREY, name);
     }
 
-    /// Draws the names of lines and whether they are marked; none for a line without a name.
+    /// Draws the names of `lines`, with a marker where the flag is true. A line without a name is left out.
     pub(super) fn legend<'a>(
         &self,
         svg: &mut String,
@@ -158,7 +153,6 @@ impl Frame {
     }
 }
 
-/// Writes a thin line from a place.
 fn thin(svg: &mut String, (x, y): (f64, f64), to: &str) {
     let _ = writeln!(
         svg,

@@ -1,7 +1,7 @@
 //! Figures as SVG files (feature `plot`).
 //!
-//! [`Run::plot`](crate::ais::Run::plot) draws a run, [`runs`] compares several, [`schedules`] compares
-//! schedules. [`Chart`] draws lines; [`save_column`] puts several charts into one file.
+//! [`Run::plot`](crate::ais::Run::plot) draws a run; [`runs`] and [`schedules`] compare several. [`Chart`] draws lines,
+//! and [`save_column`] writes several charts to one file.
 
 mod area;
 mod axis;
@@ -19,7 +19,7 @@ use crate::{Error, Result};
 /// Writes charts, one above the other, to one SVG file.
 ///
 /// # Errors
-/// As [`Chart::save`]; where there is no chart.
+/// No chart, or as [`Chart::save`].
 pub fn save_column(charts: &[Chart], path: impl AsRef<Path>) -> Result<()> {
     write(path.as_ref(), &column(charts)?)
 }

@@ -1,4 +1,4 @@
-//! Pictures of runs and of schedules.
+//! Charts of runs and of schedules.
 
 use std::path::Path;
 
@@ -11,8 +11,8 @@ use crate::schedule::Schedule;
 const PANEL: f64 = 240.0;
 
 impl<S, R> Run<S, R> {
-    /// Draws the run to an SVG file: log Z with its 95% band, effective sample size, variance and acceptance
-    /// along the stages, and the distribution of the log weights. [`plot::runs`](runs) draws several in one.
+    /// Draws the run to an SVG file: log Z with its 95% band, effective sample size, variance and acceptance by stage,
+    /// and the distribution of log weights. [`plot::runs`](runs) draws several in one.
     ///
     /// ```
     /// # use annealed::prelude::*;
@@ -33,11 +33,9 @@ impl<S, R> Run<S, R> {
     }
 }
 
-/// Draws runs, each with its name, to an SVG file, as [`Run::plot`] draws one. Where they differ in the
-/// number of stages, the stages of each are scaled to 1.
+/// Draws named runs to one SVG file, as [`Run::plot`] draws one; stages are scaled to 1 where their numbers differ.
 ///
-/// The band of log Z is that of independent chains. A [resampled](crate::ais::Ais::resampling) run has a line
-/// without a band. A panel that has nothing to show is left out, as the acceptance of Gibbs sampling.
+/// The band of log Z assumes independent chains: [resampled](crate::ais::Ais::resampling) runs have none.
 ///
 /// ```
 /// # use annealed::prelude::*;
@@ -54,7 +52,7 @@ impl<S, R> Run<S, R> {
 /// ```
 ///
 /// # Errors
-/// Where there is no run; [`Error::File`](crate::Error::File) where the file cannot be written.
+/// No run; [`Error::File`](crate::Error::File) where the file cannot be written.
 pub fn runs<'a, S: 'a, R: 'a>(
     runs: impl IntoIterator<Item = (&'a str, &'a Run<S, R>)>,
     path: impl AsRef<Path>,
@@ -86,7 +84,7 @@ fn charts<S, R>(runs: &[Named<'_, S, R>]) -> Vec<Chart> {
 
 const VARIANCE: &str = "Variance added to the log weights";
 
-/// A run's name in the legend: with its result.
+/// Returns a run's name and result for the legend.
 fn full_name<S, R>((name, run): &Named<'_, S, R>) -> String {
     match name.is_empty() {
         true => String::new(),
@@ -94,7 +92,7 @@ fn full_name<S, R>((name, run): &Named<'_, S, R>) -> String {
     }
 }
 
-/// The places of a run's recorded stages on the axis, with the label of the axis.
+/// Returns the axis label, and a function from a run's stage to its place on the axis.
 fn places<S, R>(runs: &[Named<'_, S, R>]) -> (&'static str, impl Fn(&Run<S, R>, usize) -> f64) {
     let steps = |run: &Run<S, R>| run.schedule().stages();
     let same = runs
@@ -107,7 +105,7 @@ fn places<S, R>(runs: &[Named<'_, S, R>]) -> (&'static str, impl Fn(&Run<S, R>, 
     (if same { "stage k" } else { "k / K" }, scaled)
 }
 
-/// A figure along the recorded stages of each run.
+/// Creates a chart of a figure along the recorded stages of each run.
 fn panel<S, R>(
     runs: &[Named<'_, S, R>],
     title: &str,
@@ -126,7 +124,7 @@ fn panel<S, R>(
     chart
 }
 
-/// `log Z_0 + log(Z_k / Z_0)` along the stages of each run.
+/// Creates a chart of `log Z_0 + log(Z_k / Z_0)` along the stages of each run.
 fn log_z<S, R>(runs: &[Named<'_, S, R>]) -> Chart {
     let (across, place) = places(runs);
     let mut chart = Chart::new("log Ẑ along the path", across, "log Ẑ");
@@ -147,14 +145,14 @@ fn log_z<S, R>(runs: &[Named<'_, S, R>]) -> Chart {
     chart
 }
 
-/// The standard error of log Z_k where chains are independent, that of the mean of N weights.
+/// Returns the standard error of log Z_k for independent chains: the error of the mean of N weights.
 fn error_at<S, R>(run: &Run<S, R>, stage: &StageSummary) -> f64 {
     let chains = run.chains() as f64;
     let spread = chains / stage.effective_sample_size - 1.0;
     (spread.max(0.0) / (chains - 1.0)).sqrt()
 }
 
-/// The distributions of the log weights, each less the log of the run's mean weight.
+/// Creates a chart of the distributions of the log weights, each less the log of the run's mean weight.
 fn weights<S, R>(runs: &[Named<'_, S, R>]) -> Chart {
     let relative = |run: &Run<S, R>| -> Vec<f64> {
         let log_weights = run.log_weights().iter().map(|w| w - run.log_z_ratio());
@@ -184,7 +182,6 @@ fn weights<S, R>(runs: &[Named<'_, S, R>]) -> Chart {
     chart.vertical("mean weight", 0.0)
 }
 
-/// The outline of a histogram.
 fn outline(counts: &[f64], low: f64, width: f64) -> Vec<(f64, f64)> {
     let edge = |bin: usize| low + width * bin as f64;
     let tops = counts.iter().enumerate();
@@ -193,8 +190,7 @@ fn outline(counts: &[f64], low: f64, width: f64) -> Vec<(f64, f64)> {
     ends(0).chain(tops).chain(ends(counts.len())).collect()
 }
 
-/// Draws schedules, each with its name, to an SVG file: beta along the stages, and the step of beta at each
-/// beta.
+/// Draws named schedules to an SVG file: beta along the stages, and the step of beta at each beta.
 ///
 /// ```
 /// use annealed::plot;
@@ -208,7 +204,7 @@ fn outline(counts: &[f64], low: f64, width: f64) -> Vec<(f64, f64)> {
 /// ```
 ///
 /// # Errors
-/// Where there is no schedule; [`Error::File`](crate::Error::File) where the file cannot be written.
+/// No schedule; [`Error::File`](crate::Error::File) where the file cannot be written.
 pub fn schedules<'a>(
     schedules: impl IntoIterator<Item = (&'a str, &'a Schedule)>,
     path: impl AsRef<Path>,

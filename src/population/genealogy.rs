@@ -1,4 +1,4 @@
-//! The selection of chains between stages, and their descent.
+//! Selection of chains between stages, and their descent.
 
 use super::chains::Chains;
 use super::resampling::Resampling;
@@ -6,10 +6,8 @@ use super::waste_free::WasteFree;
 use crate::Result;
 use crate::kernel::Block;
 
-/// How a state is copied.
 pub(crate) type CopyState<S> = fn(&S) -> S;
 
-/// What the chains of a block do to one another between stages.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) enum Selection {
@@ -18,7 +16,6 @@ pub(crate) enum Selection {
 }
 
 impl Selection {
-    /// Whether a block with these weights interacts after this stage.
     fn is_due(&self, stage: usize, log_weights: &[f64]) -> bool {
         match self {
             Self::Resampling(resampling) => resampling.is_due(stage, log_weights),
@@ -26,7 +23,7 @@ impl Selection {
         }
     }
 
-    /// Whether chains interact in any run of so many stages, but for weights that are all equal.
+    /// Returns whether chains interact in any run of `steps` stages, unless all weights are equal.
     pub(crate) fn is_certain(&self, steps: usize) -> bool {
         match self {
             Self::Resampling(resampling) => resampling.is_certain(steps),
@@ -35,17 +32,17 @@ impl Selection {
     }
 }
 
-/// Lets the chains of a block interact, and remembers which first chain each chain descends from.
+/// Record of each chain's first ancestor, which also selects the chains of a block.
 pub(crate) struct Genealogy<S> {
     selection: Selection,
     block_size: usize,
     copy: CopyState<S>,
-    /// Indices in the run.
+    /// First ancestor of each chain, as an index in the run.
     pub(crate) roots: Vec<usize>,
 }
 
 impl<S> Genealogy<S> {
-    /// Follows the chains of a block, each of which is its own first ancestor.
+    /// Creates the genealogy of a block whose chains are their own first ancestors.
     pub(crate) fn new(
         selection: Selection,
         block_size: usize,
@@ -61,7 +58,6 @@ impl<S> Genealogy<S> {
         }
     }
 
-    /// The weights of a block that is to interact after a stage.
     fn weights_if_due(&self, stage: usize, block: &Block<S>) -> Option<Vec<f64>> {
         let extinct = block.alive().next().is_none();
         let log_weights = block.log_weights();
@@ -69,13 +65,11 @@ impl<S> Genealogy<S> {
         due.then(|| log_weights.to_vec())
     }
 
-    /// Writes down the ancestors of the chains.
     fn descend_from(&mut self, ancestors: &[usize]) {
         self.roots = ancestors.iter().map(|&a| self.roots[a]).collect();
     }
 
-    /// Selects chains after a stage, where that is due. The random numbers are those of the block's first chain. Returns
-    /// the log weights before and the chains' ancestors.
+    /// Selects chains after a stage where due. Returns the log weights before, and the chains' ancestors.
     pub(crate) fn select(
         &mut self,
         stage: usize,

@@ -1,7 +1,7 @@
-//! Populations: blocks of chains on their way along a path, and how chains are selected between stages.
+//! Populations: chains on their way along a path, and their selection between stages.
 //!
-//! A [`Population`] is the annealing loop itself, for methods of your own. [`Resampling`] and [`WasteFree`] select chains
-//! between stages: sequential Monte Carlo.
+//! A [`Population`] is the annealing loop itself, for methods of your own. [`Resampling`] and [`WasteFree`] select
+//! chains: sequential Monte Carlo.
 
 mod chains;
 mod genealogy;

@@ -1,4 +1,4 @@
-//! Kernels and their workspaces, whose types are forgotten.
+//! Kernels and their workspaces as trait objects.
 
 use std::any::Any;
 use std::fmt;
@@ -7,7 +7,7 @@ use crate::Result;
 use crate::kernel::{Block, Stage, TransitionKernel, Workspace};
 use crate::path::Intermediate;
 
-/// A kernel for models `M`: one virtual call a block and stage.
+/// A kernel for models `M`, with one virtual call per block and stage.
 pub(crate) trait Moves<M: Intermediate> {
     /// Takes a block through a stage, as [`TransitionKernel::advance`].
     fn pass(
@@ -29,15 +29,15 @@ impl<M: Intermediate, K: TransitionKernel<M>> Moves<M> for K {
     }
 }
 
-/// The workspace of the kernel that has moved a block, empty before.
+/// The workspace of the kernel that has moved a block; empty before.
 #[derive(Default)]
 pub(crate) struct AnyWorkspace(Option<Box<dyn Erased>>);
 
-/// What a kernel keeps of one chain; `None` where no kernel has moved its block.
+/// A kernel's memory of one chain; `None` where no kernel has moved its block.
 pub(crate) struct AnyMemory(Option<Box<dyn Remembered>>);
 
 impl AnyWorkspace {
-    /// Returns the workspace, a new one where there is none or that of a kernel of another type.
+    /// Returns the workspace; a new one where it is empty or of another type.
     pub(crate) fn of<W: Workspace>(&mut self) -> &mut W {
         if !self.0.as_ref().is_some_and(|kept| kept.as_any().is::<W>()) {
             self.0 = Some(Box::new(W::default()));
@@ -47,7 +47,7 @@ impl AnyWorkspace {
             .expect("the workspace was made here")
     }
 
-    /// Returns what is kept of so many chains, the default where nothing is.
+    /// Returns the memories of `chains` chains; default ones where the workspace is empty or of another type.
     pub(crate) fn memories<W: Workspace>(&self, chains: usize) -> Vec<W::Memory> {
         let kept = self
             .0
@@ -58,17 +58,14 @@ impl AnyWorkspace {
         (0..chains).map(|chain| kept.memory(chain)).collect()
     }
 
-    /// Forgets all chains.
     pub(crate) fn clear(&mut self) {
         self.0 = None;
     }
 
-    /// Returns what is kept of a chain, by its index within the block.
     pub(crate) fn memory(&self, chain: usize) -> AnyMemory {
         AnyMemory(self.0.as_ref().map(|kept| kept.memory_of(chain)))
     }
 
-    /// Gives a chain another memory.
     pub(crate) fn set_memory(&mut self, chain: usize, memory: AnyMemory) {
         match (memory.0, &mut self.0) {
             (Some(memory), _) => memory.give(self, chain),
@@ -84,7 +81,6 @@ impl fmt::Debug for AnyWorkspace {
     }
 }
 
-/// A workspace, its type forgotten.
 trait Erased: Send {
     fn as_any(&self) -> &dyn Any;
     fn as_any_mut(&mut self) -> &mut dyn Any;
@@ -110,7 +106,6 @@ impl<W: Workspace> Erased for W {
     }
 }
 
-/// The memory of a chain in a workspace of this type.
 struct Memory<W: Workspace>(W::Memory);
 
 trait Remembered: Send {

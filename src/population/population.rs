@@ -1,4 +1,4 @@
-//! A population: chains on their way along a path.
+//! Chains on their way along a path.
 
 use std::ops::Range;
 
@@ -9,10 +9,7 @@ use crate::path::{AnnealingPath, Intermediate};
 use crate::random::{StreamRng, successive};
 use crate::{Error, Result};
 
-/// Chains on their way along a path. One call of [`advance_to`](Self::advance_to) is one step of the
-/// annealing loop.
-///
-/// All annealing of this crate is written with it: runs, pilots and the tuning of step sizes. An
+/// Chains on their way along a path, taken through one stage by each call of [`advance_to`](Self::advance_to). An
 /// annealed run of your own is a loop over betas:
 ///
 /// ```
@@ -34,41 +31,41 @@ use crate::{Error, Result};
 /// # Ok::<(), annealed::Error>(())
 /// ```
 ///
-/// Each step takes the kernel anew, so that its parameters may change along the way. A kernel of another type of
-/// workspace begins with an empty one: two kernels that keep something of their chains go into one `Sequence` or `Mixture`.
+/// The kernel may change from stage to stage. If its type of workspace changes, its memories are lost: combine such
+/// kernels in one `Sequence` or `Mixture`.
 #[derive(Debug)]
 pub struct Population<'p, P: AnnealingPath> {
     path: &'p P,
     block: Block<P::State>,
     workspace: AnyWorkspace,
     index: usize,
-    /// The model left at the last stage.
+    /// Model before the last stage.
     previous: P::At<'p>,
     model: P::At<'p>,
 }
 
 impl<'p, P: AnnealingPath> Population<'p, P> {
-    /// So many chains of weight 1 at exact samples of the base. The first has the stream `first`, each
-    /// further one that of the jump after: the block of a run that begins at chain n begins with
-    /// `stream(seed, Purpose::Run, n)`. `first_chain` is that n, by which errors name a chain.
+    /// Creates `chains` chains of weight 1 at exact samples of the base. The first has the stream `first`, each further
+    /// one the stream of the next jump. A run's block from chain n on starts with `stream(seed, Purpose::Run, n)` and
+    /// has n as `first_chain`, by which errors name a chain.
     ///
     /// # Errors
-    /// A path whose [`check`](AnnealingPath::check) fails; more than 2^30 chains; [`Error::NonFinite`] where the base's log density at its own sample is not
-    /// finite.
+    /// A path whose [`check`](AnnealingPath::check) fails; more than 2^30 chains; [`Error::NonFinite`] where the base's
+    /// log density at its own sample is not finite.
     pub fn start(path: &'p P, first_chain: usize, chains: usize, first: StreamRng) -> Result<Self> {
         let mut rngs = streams(chains, first)?;
         let states = sample_base(path, first_chain, &mut rngs)?;
         Self::from_states(path, 0.0, first_chain, states, rngs)
     }
 
-    /// Chains of weight 1 at these states, which stand at `beta`, each with its stream.
+    /// Creates chains of weight 1 at `states`, which stand at `beta`, with the streams `rngs`.
     ///
     /// # Errors
-    /// A path whose [`check`](AnnealingPath::check) fails; a beta outside of `[0, 1]`.
+    /// A path whose [`check`](AnnealingPath::check) fails; a `beta` outside `[0, 1]`.
     ///
     /// # Panics
-    /// Where there are not as many streams as states. A later step panics where the path's models refuse a state, of
-    /// another dimension for instance; [`Ais`](crate::ais::Ais) makes an error of it.
+    /// Other numbers of states and streams. A later step panics where a model refuses a state, for instance of another
+    /// dimension; [`Ais`](crate::ais::Ais) makes an error of it.
     pub fn from_states(
         path: &'p P,
         beta: f64,
@@ -79,7 +76,6 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
         Self::from_block(path, beta, Block::new(first_chain, states, rngs))
     }
 
-    /// Chains that stand at `beta`, of which a kernel knows nothing yet.
     pub(crate) fn from_block(path: &'p P, beta: f64, block: Block<P::State>) -> Result<Self> {
         path.check()?;
         Error::check_fraction("beta", beta)?;
@@ -93,11 +89,10 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
         })
     }
 
-    /// One stage: weighs the chains from the model where they stand to that at `beta`, then moves
-    /// them there.
+    /// Takes the chains through one stage: weighs them to the model at `beta`, then moves them there.
     ///
     /// # Errors
-    /// A beta outside of `[0, 1]`; what the kernel meets, with chain, stage and beta.
+    /// A `beta` outside `[0, 1]`; errors of the kernel, with chain, stage and beta.
     pub fn advance_to<K>(&mut self, kernel: &K, beta: f64) -> Result<()>
     where
         K: TransitionKernel<P::At<'p>>,
@@ -112,8 +107,7 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
         kernel.pass(stage, &mut self.block, &mut self.workspace)
     }
 
-    /// One more move at the model where the chains stand. Only the kernel's correction, 0 for one
-    /// that is invariant, is added to the weights.
+    /// Moves the chains once more where they stand. Weights change by the kernel's correction, 0 for an invariant one.
     ///
     /// # Errors
     /// As [`advance_to`](Self::advance_to).
@@ -129,8 +123,7 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
         kernel.pass(stage, &mut self.block, &mut self.workspace)
     }
 
-    /// Weighs the chains from the model where they stand to that at `beta`, and does not move them: the
-    /// end of a path that is read backward.
+    /// Weighs the chains to the model at `beta` without moving them, as at the end of a path that is read backward.
     ///
     /// # Errors
     /// As [`advance_to`](Self::advance_to).
@@ -141,29 +134,28 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
         self.block.weigh(stage)
     }
 
-    /// Places the chains at the model of another beta without weighing or moving them. Moves that
-    /// [stay](Self::stay) there then bring them into its equilibrium.
+    /// Places the chains at the model of another `beta` without weighing or moving them. Moves by [`stay`](Self::stay)
+    /// then bring them to equilibrium there.
     ///
     /// # Errors
-    /// A beta outside of `[0, 1]`.
+    /// A `beta` outside `[0, 1]`.
     pub fn place_at(&mut self, beta: f64) -> Result<()> {
         Error::check_fraction("beta", beta)?;
         self.place(self.path.at(beta));
         Ok(())
     }
 
-    /// The last stage, from the model left to the one where the chains stand.
+    /// Returns the last stage, from the previous model to the one where the chains stand.
     pub fn stage(&self) -> Stage<'_, P::At<'p>> {
         Stage::new(self.index, &self.previous, &self.model)
     }
 
-    /// The chains.
+    /// Returns the chains.
     pub fn block(&self) -> &Block<P::State> {
         &self.block
     }
 
-    /// Gives the first chains copies of the states and memories of these, by their indices within the block,
-    /// and all of them the mean weight of the block.
+    /// Copies states and memories of `ancestors` to the first chains, and gives all chains the block's mean weight.
     pub(crate) fn gather(&mut self, ancestors: &[usize], copy: fn(&P::State) -> P::State) {
         let copies = ancestors.iter().map(|&chain| self.copy_of(chain, copy));
         for (chain, (state, memory)) in copies.collect::<Vec<_>>().into_iter().enumerate() {
@@ -172,13 +164,12 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
         self.block.level_weights();
     }
 
-    /// Copies state and memory, not the stream, of one chain to another, by their indices within the block.
+    /// Copies a chain's state and memory, not its stream, to another; both are indices within the block.
     pub(crate) fn copy_chain(&mut self, from: usize, to: usize, copy: fn(&P::State) -> P::State) {
         let (state, memory) = self.copy_of(from, copy);
         self.set_chain(to, state, memory);
     }
 
-    /// Copies of state and memory of a chain, by its index within the block.
     pub(crate) fn copy_of(
         &self,
         chain: usize,
@@ -188,13 +179,12 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
         (state, self.workspace.memory(chain))
     }
 
-    /// Gives a chain another state and memory. Its stream is kept.
+    /// Sets a chain's state and memory, and keeps its stream.
     pub(crate) fn set_chain(&mut self, chain: usize, state: P::State, memory: AnyMemory) {
         *self.block.chain_mut(chain).0 = state;
         self.workspace.set_memory(chain, memory);
     }
 
-    /// [Stays](Self::stay) with the chains of a mask.
     pub(crate) fn stay_masked(
         &mut self,
         kernel: &dyn Moves<P::At<'p>>,
@@ -206,12 +196,11 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
             .masked(mask, |block| kernel.pass(stage, block, workspace))
     }
 
-    /// The chains, to be resampled.
     pub(crate) fn block_mut(&mut self) -> &mut Block<P::State> {
         &mut self.block
     }
 
-    /// Gives the chains new exact samples of the base, and forgets what a kernel kept of the old ones.
+    /// Draws all chains anew from the base, and clears the workspace.
     pub(crate) fn redraw(&mut self) {
         let base = self.path.base();
         let (states, rngs) = self.block.chains_mut();
@@ -221,8 +210,8 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
         self.workspace.clear();
     }
 
-    /// Draws from the base anew those chains that the model at `beta` excludes, each up to 1,000 times, and forgets what
-    /// a kernel kept of the old ones. The chains stand at the base.
+    /// Draws chains that the model at `beta` excludes anew from the base, up to `DRAWS` times each, and then clears the
+    /// workspace. The chains must stand at the base.
     pub(crate) fn redraw_excluded(&mut self, beta: f64) {
         let (here, next) = (self.path.at(0.0), self.path.at(beta));
         let (states, rngs) = self.block.chains_mut();
@@ -240,7 +229,7 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
         }
     }
 
-    /// Exchanges the states of one chain of each population, with what a kernel keeps of them.
+    /// Swaps state and memory of `chain` with another population.
     pub(crate) fn exchange(&mut self, other: &mut Self, chain: usize) {
         let (here, _) = self.block.chain_mut(chain);
         let (there, _) = other.block.chain_mut(chain);
@@ -251,25 +240,22 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
         other.workspace.set_memory(chain, memory);
     }
 
-    /// The same with another index of its stage, by which errors name the place.
+    /// Sets the index of the stage, by which errors name the place.
     pub(crate) fn at_stage(mut self, index: usize) -> Self {
         self.index = index;
         self
     }
 
-    /// Returns the states, each with what a kernel of this workspace keeps of it.
     pub(crate) fn into_states<W: Workspace>(mut self) -> Vec<(P::State, W::Memory)> {
         let memories = self.memories::<W>();
         let (states, _) = self.block.take_states_and_log_weights();
         states.into_iter().zip(memories).collect()
     }
 
-    /// Returns what a kernel of this workspace keeps of each chain.
     pub(crate) fn memories<W: Workspace>(&self) -> Vec<W::Memory> {
         self.workspace.memories::<W>(self.block.len())
     }
 
-    /// Gives the chains what a kernel of this workspace kept of their states.
     pub(crate) fn set_memories<W: Workspace>(&mut self, memories: Vec<W::Memory>) {
         let workspace = self.workspace.of::<W>();
         for (chain, memory) in memories.into_iter().enumerate() {
@@ -277,28 +263,27 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
         }
     }
 
-    /// Returns the chains being moved, by their indices in the run, with index and beta of the stage.
+    /// Returns the indices in the run of the chains being moved, with index and beta of the stage.
     pub(crate) fn place_at_hand(&self) -> (Range<usize>, usize, f64) {
         (self.block.chains_at_hand(), self.index, self.stage().beta)
     }
 
-    /// Places the chains at a model that the caller has at hand, as [`place_at`](Self::place_at).
+    /// Places the chains at a model, as [`place_at`](Self::place_at).
     pub(crate) fn place(&mut self, model: P::At<'p>) {
         self.index += 1;
         self.previous = std::mem::replace(&mut self.model, model);
     }
 
-    /// Gives the chains other states, the weight 1 and an empty memory. The streams are kept.
+    /// Sets states, with weight 1 and empty memories, and keeps the streams.
     pub(crate) fn replace_states(&mut self, states: Vec<P::State>) {
         self.block.replace_states(states);
         self.workspace.clear();
     }
 }
 
-/// How often a chain that a model excludes is drawn anew.
 const DRAWS: usize = 1_000;
 
-/// Returns exact samples of the base, one for each stream.
+/// Draws one exact sample of the base from each stream.
 pub(crate) fn sample_base<P: AnnealingPath>(
     path: &P,
     first_chain: usize,
@@ -314,7 +299,7 @@ pub(crate) fn sample_base<P: AnnealingPath>(
     Ok(states)
 }
 
-/// The streams of so many chains, given that of the first.
+/// Returns the streams of `chains` chains, given the first one.
 pub(crate) fn streams(chains: usize, first: StreamRng) -> Result<Vec<StreamRng>> {
     Error::check_count("chains", chains, 0)?;
     let mut rngs = Error::reserved("chains", chains)?;
@@ -322,7 +307,7 @@ pub(crate) fn streams(chains: usize, first: StreamRng) -> Result<Vec<StreamRng>>
     Ok(rngs)
 }
 
-/// Refuses a log density that the base cannot have at its own sample.
+/// Refuses a base log density at the base's own sample that is not finite.
 fn check_start(value: f64, chain: usize) -> Result<()> {
     let fault = NonFinite::new(
         "log density of the base at its own sample",

@@ -1,4 +1,4 @@
-//! Blocks of chains that go along a path side by side, with decisions on all of them in between.
+//! Blocks of chains side by side, with decisions on all of them in between.
 
 use std::ops::Range;
 
@@ -12,10 +12,8 @@ use crate::random::{StreamRng, successive};
 use crate::work::{caught, join};
 use crate::{Error, Result};
 
-/// Chains that are decided on together, cut into blocks that threads share.
-///
-/// Each call does one piece of work on all blocks and returns what they found in the order of the blocks, so
-/// that a decision taken on it has the same bits whatever the number of threads.
+/// Chains that are decided on together, in blocks that threads share. Each call works on all blocks and returns results
+/// in their order, so that decisions have the same bits for any number of threads.
 pub(crate) struct Populations<'p, P: AnnealingPath> {
     path: &'p P,
     blocks: Vec<Population<'p, P>>,
@@ -26,8 +24,8 @@ where
     P: AnnealingPath<State: Send> + Sync,
     P::At<'p>: Send,
 {
-    /// Chains at exact samples of the base, in blocks of at most `largest` chains, about equally many in each.
-    /// The first chain has the stream `first`, each further one that of the jump after.
+    /// Creates chains at exact samples of the base, in about equal blocks of at most `largest` chains. The first chain
+    /// has the stream `first`, each further one the stream of the next jump.
     pub(crate) fn start(
         path: &'p P,
         chains: Range<usize>,
@@ -60,8 +58,7 @@ where
         })
     }
 
-    /// Does a piece of work on each block. The error is that of the leftmost block that failed, and a panic is
-    /// one.
+    /// Runs `work` on each block. Returns the error or panic of the leftmost block that failed.
     pub(crate) fn map<T: Send>(
         &mut self,
         work: &(dyn Fn(&mut Population<'p, P>) -> Result<T> + Sync),
@@ -74,11 +71,11 @@ where
         tasks.into_iter().filter_map(|(_, done)| done).collect()
     }
 
-    /// Places all chains at the model of another beta. Those that it excludes, which could not move there, take over the
-    /// states of others in turn; at the base they are drawn anew before.
+    /// Places all chains at the model of `beta`. Excluded chains take over the states of others in turn; at the base
+    /// they are first redrawn.
     ///
     /// # Errors
-    /// [`Error::AllWeightsZero`] where it excludes all of them.
+    /// [`Error::AllWeightsZero`] where the model excludes all chains.
     pub(crate) fn place_within(
         &mut self,
         beta: f64,
@@ -120,8 +117,7 @@ where
         Ok(decisions)
     }
 
-    /// Asks the kernel whether the path's models at these betas are what it takes them for, by the states of the
-    /// first block.
+    /// Lets the kernel check the path's models at `betas`, with the states of the first block.
     pub(crate) fn check_model<K>(&self, kernel: &K, betas: &[f64]) -> Result<()>
     where
         K: TransitionKernel<P::At<'p>>,
@@ -133,12 +129,12 @@ where
         checked.unwrap_or_else(|message| Err(panicked(message, first)))
     }
 
-    /// The random numbers of the first chain, by which all are decided on.
+    /// Returns the stream of the first chain, used for decisions on all chains.
     pub(crate) fn rng(&mut self) -> &mut StreamRng {
         self.blocks[0].block_mut().chain_mut(0).1
     }
 
-    /// Gives the chains other states, one for each, the weight 1 and an empty memory. The streams are kept.
+    /// Sets states, one per chain, with weight 1 and empty memories, and keeps the streams.
     pub(crate) fn replace_states(&mut self, states: Vec<P::State>) {
         let mut states = states.into_iter();
         for population in &mut self.blocks {
@@ -151,12 +147,10 @@ where
         self.path
     }
 
-    /// Where all chains stand.
     pub(crate) fn beta(&self) -> f64 {
         self.blocks[0].stage().beta
     }
 
-    /// The chains, block by block.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = &Block<P::State>> {
         self.blocks.iter().map(Population::block)
     }
@@ -165,12 +159,10 @@ where
         self.blocks().map(Block::len).sum()
     }
 
-    /// Number of chains that still carry weight.
     pub(crate) fn alive(&self) -> usize {
         self.blocks().map(|block| block.alive().count()).sum()
     }
 
-    /// The weights of all chains.
     pub(crate) fn weights(&self) -> WeightSums {
         WeightSums::of(self.log_weights())
     }
@@ -183,7 +175,6 @@ where
         log_weights
     }
 
-    /// The decisions of all chains so far.
     pub(crate) fn decisions(&self) -> Decisions {
         let mut decisions = Decisions::default();
         self.blocks()
@@ -191,13 +182,12 @@ where
         decisions
     }
 
-    /// Resamples the chains, not all of which are dead, across all blocks. The random numbers are those of the
-    /// first chain.
+    /// Resamples the living chains across all blocks, at least one, with random numbers of the first chain.
     pub(crate) fn resample(&mut self, resampling: &Resampling, copy: fn(&P::State) -> P::State) {
         let log_weights = self.log_weights();
         let ancestors = resampling.ancestors(&log_weights, self.rng());
         let places = self.places();
-        // An ancestor keeps its own place, so that none is overwritten before it is copied.
+        // An ancestor keeps its place, so that none is overwritten before it is copied.
         for (chain, &ancestor) in ancestors.iter().enumerate() {
             if ancestor != chain {
                 self.copy(places[ancestor], places[chain], copy);
@@ -209,7 +199,6 @@ where
         }
     }
 
-    /// The block of each chain, and its index there.
     fn places(&self) -> Vec<(usize, usize)> {
         let mut places = Vec::with_capacity(self.chains());
         for (block, chains) in self.blocks().enumerate() {
@@ -218,14 +207,12 @@ where
         places
     }
 
-    /// Copies state and memory of a chain to another.
     fn copy(&mut self, from: (usize, usize), to: (usize, usize), copy: fn(&P::State) -> P::State) {
         let (state, memory) = self.blocks[from.0].copy_of(from.1, copy);
         self.blocks[to.0].set_chain(to.1, state, memory);
     }
 }
 
-/// The chains of each block.
 fn ranges(chains: Range<usize>, largest: usize) -> impl Iterator<Item = Range<usize>> {
     let (first, chains) = (chains.start, chains.len());
     let blocks = chains.div_ceil(largest) as u64;
@@ -243,7 +230,7 @@ fn panicked<P: AnnealingPath>(message: String, population: &Population<'_, P>) -
     }
 }
 
-/// Does the work of each item, side by side where threads are free.
+/// Runs `work` on each item, in parallel where threads are free.
 fn side_by_side<T: Send>(items: &mut [T], work: &(impl Fn(&mut T) + Sync)) {
     match items {
         [] => {}

@@ -9,14 +9,11 @@ use super::genealogy::CopyState;
 use crate::num::WeightSums;
 use crate::{Error, Result};
 
-/// When and how the chains of a block are resampled between stages, which makes a run sequential Monte
-/// Carlo (Del Moral, Doucet and Jasra 2006): chains of small weight give way to copies of those of large
-/// weight, and all go on with the mean weight.
+/// A rule for resampling the chains of a block between stages: sequential Monte Carlo (Del Moral, Doucet and Jasra
+/// 2006). Copies of heavy chains replace light ones, and all go on with the mean weight.
 ///
-/// The chains of a block ([`Ais::block_size`](crate::ais::Ais::block_size)) resample among themselves and
-/// make an island. At fixed betas and with a fixed kernel `E[w] = Z_K/Z_0` still, whether resampling
-/// happens at given stages or by the effective sample size, because the decision depends on the past
-/// alone.
+/// Each block ([`Ais::block_size`](crate::ais::Ais::block_size)) is an island that resamples by itself. At fixed betas
+/// and with a fixed kernel `E[w] = Z_K/Z_0` still holds for any rule, since decisions depend only on the past.
 ///
 /// ```
 /// use annealed::population::{Resampling, ResamplingScheme};
@@ -33,64 +30,60 @@ pub struct Resampling {
     scheme: ResamplingScheme,
 }
 
-/// When chains are resampled.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 enum Rule {
     Every(NonZeroUsize),
     EssBelow(f64),
-    /// Strictly increasing, none of them 0.
+    /// Strictly increasing stages, none of them 0.
     At(Vec<usize>),
 }
 
-/// How often each chain is copied. With N copies in all and chains of normalised weights W_i, chain i has
-/// `N W_i` of them in expectation by any scheme.
+/// Scheme for numbers of copies: of N copies, a chain of normalised weight `W_i` gets `N W_i` in expectation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum ResamplingScheme {
     /// N independent draws.
     Multinomial,
-    /// `floor(N W_i)` copies for certain, the others by independent draws.
+    /// `floor(N W_i)` certain copies, the rest by independent draws.
     Residual,
-    /// One draw in each N-th part of the distribution function.
+    /// One draw in each of N equal parts of the distribution function.
     Stratified,
-    /// As stratified, at the same place in each part.
+    /// Stratified, with draws at the same place in each part.
     Systematic,
 }
 
 impl Resampling {
-    /// Systematic resampling after every so many stages.
+    /// Creates systematic resampling after every `stages` stages.
     ///
     /// # Errors
-    /// Where `stages` is 0.
+    /// `stages` of 0.
     pub fn every(stages: usize) -> Result<Self> {
         let stages = Error::check_nonzero("stages", stages)?;
         Ok(Self::by(Rule::Every(stages)))
     }
 
-    /// Systematic resampling of a block after a stage that leaves it with an effective sample size below
-    /// this share of its chains.
+    /// Creates systematic resampling of a block when its effective sample size is below `share` of its chains.
     ///
     /// # Errors
-    /// A share outside of (0, 1].
+    /// A `share` outside (0, 1].
     pub fn when_ess_below(share: f64) -> Result<Self> {
         Error::check_positive_fraction("share", share)?;
         Ok(Self::by(Rule::EssBelow(share)))
     }
 
-    /// Systematic resampling after each of these stages, which must be below the number of stages of the
-    /// schedule: no chain is resampled after the last.
+    /// Creates systematic resampling after each of `stages`, which must be below the schedule's number of stages.
     ///
     /// # Errors
-    /// No stage; stages that are not strictly increasing; a stage 0, which is the draw from the base.
+    /// No stage; a stage 0; stages that are not strictly increasing.
     pub fn at(stages: impl IntoIterator<Item = usize>) -> Result<Self> {
         let stages: Vec<usize> = stages.into_iter().collect();
         check_stages(&stages)?;
         Ok(Self::by(Rule::At(stages)))
     }
 
-    /// Refuses stages that a schedule of so many does not have, and what only a damaged file can hold.
+    /// Refuses stages that a schedule of `steps` stages lacks, and values that only a damaged file can hold.
     pub(crate) fn check(&self, steps: usize) -> Result<()> {
         match &self.rule {
             Rule::Every(_) => Ok(()),
@@ -109,14 +102,13 @@ impl Resampling {
         Self { rule, scheme }
     }
 
-    /// With another scheme.
+    /// Sets the scheme.
     #[must_use]
     pub fn scheme(mut self, scheme: ResamplingScheme) -> Self {
         self.scheme = scheme;
         self
     }
 
-    /// Whether a block with these weights is to be resampled after this stage.
     pub(crate) fn is_due(&self, stage: usize, log_weights: &[f64]) -> bool {
         match &self.rule {
             Rule::Every(stages) => stage.is_multiple_of(stages.get()),
@@ -128,7 +120,7 @@ impl Resampling {
         }
     }
 
-    /// Whether a run of so many stages resamples its chains whatever their weights, unless these are all equal.
+    /// Returns whether a run of `steps` stages resamples for any weights, unless these are all equal.
     pub(crate) fn is_certain(&self, steps: usize) -> bool {
         match &self.rule {
             Rule::Every(stages) => stages.get() < steps,
@@ -137,9 +129,8 @@ impl Resampling {
         }
     }
 
-    /// Gives the chains of a block, not all of which are dead, copies of others by their weights, and all of them the mean
-    /// weight. Returns for each the index of its ancestor; an ancestor keeps its own place. The random numbers are those
-    /// of the first chain.
+    /// Resamples a block with a living chain, by random numbers of its first chain, and gives all chains the mean
+    /// weight. Returns each chain's ancestor; an ancestor keeps its own place.
     pub(super) fn renew<S>(&self, chains: &mut dyn Chains<S>, copy: CopyState<S>) -> Vec<usize> {
         let log_weights = chains.block().log_weights().to_vec();
         let ancestors = self.ancestors(&log_weights, chains.block_mut().chain_mut(0).1);
@@ -152,8 +143,7 @@ impl Resampling {
         ancestors
     }
 
-    /// For each chain of a block, not all of which are dead, the index of the one whose state it takes over.
-    /// A chain with a copy of its own keeps its place.
+    /// Returns the chain whose state each chain takes over, given a living one. An ancestor keeps its own place.
     pub(crate) fn ancestors<R: Rng + ?Sized>(
         &self,
         log_weights: &[f64],
@@ -164,7 +154,7 @@ impl Resampling {
 }
 
 impl ResamplingScheme {
-    /// The number of copies of each chain, `count` in all.
+    /// Returns the number of copies of each chain, `count` in all.
     pub(crate) fn copies<R: Rng + ?Sized>(
         self,
         count: usize,
@@ -186,7 +176,7 @@ impl ResamplingScheme {
         let scale = total / left as f64;
         let mut levels = self.levels(left, rng);
         levels.sort_unstable_by(f64::total_cmp);
-        // The last chain of positive weight takes what rounding leaves beyond the sum.
+        // The last chain of positive weight takes what rounding leaves of the sum.
         let last = expected.iter().rposition(|&x| x > 0.0).unwrap_or(0);
         let (mut chain, mut sum) = (0, expected[0]);
         for level in levels {
@@ -199,7 +189,7 @@ impl ResamplingScheme {
         copies
     }
 
-    /// So many levels between 0 and their number.
+    /// Returns `count` levels between 0 and `count`.
     fn levels<R: Rng + ?Sized>(self, count: usize, rng: &mut R) -> Vec<f64> {
         match self {
             Self::Systematic => {
@@ -218,7 +208,6 @@ impl ResamplingScheme {
     }
 }
 
-/// Refuses stages that are not numbers from 1 on, strictly increasing.
 fn check_stages(stages: &[usize]) -> Result<()> {
     const ARGUMENT: &str = "stages at which to resample";
     Error::check_not_empty(ARGUMENT, stages.len())?;
@@ -231,8 +220,7 @@ fn check_stages(stages: &[usize]) -> Result<()> {
     })
 }
 
-/// An ancestor for each place: the chain of that place where it has a copy, and a chain with copies to
-/// spare elsewhere.
+/// Returns an ancestor for each place: its own chain if that has a copy, else a chain with spare ones.
 fn in_place(copies: &[usize]) -> Vec<usize> {
     let spare = copies.iter().enumerate();
     let mut spare = spare.flat_map(|(i, &n)| std::iter::repeat_n(i, n.saturating_sub(1)));

@@ -1,4 +1,4 @@
-//! A population between two stages, saved.
+//! Saved populations between two stages.
 
 use std::ops::Range;
 
@@ -9,11 +9,10 @@ use crate::kernel::{Block, SavedBlock, Workspace};
 use crate::path::AnnealingPath;
 use crate::{Error, Result};
 
-/// The parts of a population between two stages: its block, and the memories of the kernel.
+/// A population between two stages: its block, and the kernel's memories.
 pub(crate) type SavedPopulation<S, M> = (SavedBlock<S>, Vec<M>);
 
 impl<'p, P: AnnealingPath> Population<'p, P> {
-    /// Returns the population in the form of a [`SavedPopulation`].
     pub(crate) fn saved<W: Workspace<Memory: Serialize>>(&self) -> impl Serialize
     where
         P::State: Serialize,
@@ -22,7 +21,7 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
         (self.block().saved(), memories)
     }
 
-    /// Returns the saved population of these chains at a model.
+    /// Restores the saved population of `chains` at the model of `beta`.
     ///
     /// # Errors
     /// As [`Block::restored`]; another number of memories.

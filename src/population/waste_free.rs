@@ -1,4 +1,4 @@
-//! Waste-free sequential Monte Carlo: few ancestors, all states of whose trajectories are kept.
+//! Waste-free sequential Monte Carlo: few ancestors, and all states of their trajectories.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -10,16 +10,13 @@ use super::genealogy::CopyState;
 use super::resampling::ResamplingScheme;
 use crate::{Error, Result};
 
-/// Waste-free sequential Monte Carlo (Dau and Chopin 2022): after each stage but the last, a few chains of a
-/// block are drawn by their weights as ancestors. Each starts a trajectory of moves at the model reached, and
-/// all states of the trajectories together are the block's next states, with equal weights.
+/// Waste-free sequential Monte Carlo (Dau and Chopin 2022). After each stage but the last, M ancestors are drawn from a
+/// block of B chains by weight. Each starts a trajectory of B/M states by moves at the model reached. All states of the
+/// trajectories are the block's next states, with equal weights.
 ///
-/// Of B chains and M ancestors a trajectory has B/M states. It costs no more moves than plain resampling, in
-/// which B copies are moved once each. It does better where a copy needs many moves to forget where it comes
-/// from. At fixed betas and with a fixed kernel `E[w] = Z_K/Z_0` still.
-///
-/// A block ([`Ais::block_size`](crate::ais::Ais::block_size)) is an island. Its trajectories soon have one
-/// common ancestor, so that standard errors come from the differences between islands: let there be 20 or more.
+/// It costs as much as plain resampling, and does better where a copy needs many moves to forget its origin. At fixed
+/// betas and with a fixed kernel `E[w] = Z_K/Z_0` holds. A block ([`Ais::block_size`](crate::ais::Ais::block_size)) is
+/// an island; standard errors come from the differences between islands, so use 20 or more.
 ///
 /// ```
 /// use annealed::ais::Ais;
@@ -56,11 +53,11 @@ pub struct WasteFree {
 }
 
 impl WasteFree {
-    /// With so many ancestors a block, drawn systematically. A run refuses more than a block has chains; a
-    /// shorter last block has fewer in proportion.
+    /// Creates waste-free resampling from `ancestors` ancestors per block, drawn systematically. A run refuses more
+    /// than a block has chains; a shorter last block has fewer in proportion.
     ///
     /// # Errors
-    /// Where `ancestors` is 0.
+    /// `ancestors` of 0.
     pub fn new(ancestors: usize) -> Result<Self> {
         Ok(Self {
             ancestors: Error::check_nonzero("ancestors", ancestors)?,
@@ -68,21 +65,20 @@ impl WasteFree {
         })
     }
 
-    /// With another scheme by which ancestors are drawn.
+    /// Sets the scheme by which ancestors are drawn.
     #[must_use]
     pub fn scheme(mut self, scheme: ResamplingScheme) -> Self {
         self.scheme = scheme;
         self
     }
 
-    /// Refuses more ancestors than a block has chains.
     pub(crate) fn check(&self, block_size: usize) -> Result<()> {
         let ancestors = self.ancestors.get();
         let expected = format!("at most {block_size}, the chains of a block");
         Error::check(ancestors <= block_size, "ancestors", ancestors, expected)
     }
 
-    /// Gives a block, not all of whose chains are dead, its next states. Returns for each chain the index of its ancestor.
+    /// Replaces the states of a block with a living chain. Returns each chain's ancestor.
     pub(crate) fn renew<S>(
         &self,
         block_size: usize,
@@ -94,7 +90,7 @@ impl WasteFree {
         let rng = block.block_mut().chain_mut(0).1;
         let ancestors = self.ancestors(block_size, &log_weights, rng);
         block.gather(&ancestors, copy);
-        // The j-th states of all trajectories stand side by side, and after them the next ones.
+        // The j-th states of all trajectories lie side by side, before the next ones.
         let mut next = ancestors.len();
         while next < chains {
             let places = next..chains.min(next + ancestors.len());
@@ -107,9 +103,8 @@ impl WasteFree {
         Ok(repeated(&ancestors, chains))
     }
 
-    /// The ancestors by which the trajectories start. The first ones may be longer by one state than the
-    /// others. Schemes draw in order, so that the list is turned by chance: otherwise chains in front would
-    /// have the longer trajectories.
+    /// Draws the ancestors. The first trajectories may be longer by one state, so the list is rotated at random:
+    /// otherwise chains in front would have the longer ones.
     fn ancestors<R: Rng + ?Sized>(
         &self,
         block_size: usize,
@@ -127,12 +122,10 @@ impl WasteFree {
     }
 }
 
-/// The mask of some of so many chains.
 fn mask(places: Range<usize>, chains: usize) -> Vec<bool> {
     (0..chains).map(|chain| places.contains(&chain)).collect()
 }
 
-/// The ancestor of each of so many chains.
 fn repeated(ancestors: &[usize], chains: usize) -> Vec<usize> {
     ancestors.iter().copied().cycle().take(chains).collect()
 }

@@ -9,8 +9,7 @@ use crate::{Error, Result};
 /// Number of units that elementwise code handles together, and of generators side by side.
 pub(crate) const LANES: usize = 16;
 
-/// Sixteen generators side by side, which vector instructions step together. Each is xoshiro128++
-/// (Blackman and Vigna 2021).
+/// Sixteen generators xoshiro128++ (Blackman and Vigna 2021), which vector instructions step together.
 #[derive(Debug, Clone)]
 pub struct Lanes {
     state: [[u32; LANES]; 4],
@@ -31,7 +30,6 @@ impl Lanes {
         Self { state }
     }
 
-    /// Checks the states of all generators.
     #[cfg(feature = "serde")]
     fn from_state(state: [[u32; LANES]; 4]) -> Result<Self> {
         let stuck = (0..LANES).find(|&lane| is_stuck(&state, lane));
@@ -42,7 +40,6 @@ impl Lanes {
         }
     }
 
-    /// Fills `words` with the next words of each generator.
     #[allow(unsafe_code)]
     pub(crate) fn fill(&mut self, engine: Simd, words: &mut [[u32; LANES]]) {
         match engine.get() {
@@ -57,7 +54,7 @@ impl Lanes {
     }
 }
 
-/// Whether a generator is in the one state that it never leaves.
+/// Returns whether a generator is in the state of all zeros, which it never leaves.
 fn is_stuck(state: &[[u32; LANES]; 4], lane: usize) -> bool {
     state.iter().all(|words| words[lane] == 0)
 }
@@ -65,9 +62,7 @@ fn is_stuck(state: &[[u32; LANES]; 4], lane: usize) -> bool {
 crate::num::serialize_as! { Lanes as lanes (lanes.state) }
 crate::num::deserialize_checked! { Lanes as (state: [[u32; LANES]; 4]) => Self::from_state(state) }
 
-/// Steps the generators by portable code. It is not inlined, so that the compiler does not see that
-/// there are [`LANES`] lanes. Where it does, it unrolls the loop over them and keeps each in a
-/// scalar register.
+/// Steps the generators by portable code; not inlined, since a known [`LANES`] would keep lanes in scalar registers.
 #[inline(never)]
 fn fill(state: &mut [[u32; LANES]; 4], words: &mut [[u32; LANES]], lanes: usize) {
     fill_inlined(state, words, lanes);
@@ -80,7 +75,6 @@ fn fill_avx2(state: &mut [[u32; LANES]; 4], words: &mut [[u32; LANES]], lanes: u
     fill_inlined(state, words, lanes);
 }
 
-/// Steps the generators with their state in four registers.
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 #[target_feature(enable = "avx512f")]

@@ -1,6 +1,4 @@
-//! Random numbers: a stream for each use, normal numbers, and random bits for many units.
-//!
-//! [`stream`] gives the generator that belongs to a seed, a [`Purpose`] and an index.
+//! Random numbers: a [`stream`] for each seed, [`Purpose`] and index, normal numbers, and random bits for many units.
 
 mod lanes;
 mod normal;

@@ -1,31 +1,25 @@
-//! Standard normal numbers.
-//!
-//! The draw is inlined into the loop that needs the numbers. A generator that is called for each
-//! number would write its state to memory and read it back, which costs as much as the number.
+//! Standard normal numbers. Draws are inlined into their loop, so that the generator's state stays in registers.
 
 use std::sync::LazyLock;
 
 use rand::{Rng, RngExt};
 
-/// Number of layers. It is at most 2^11, so that the bits that choose a layer and those of the
-/// position are different ones.
+/// Number of layers; at most 2^11, so that the bits of the layer and of the position differ.
 const LAYERS: usize = 512;
 
-/// The end of the lowest layer's rectangle, where the tail begins.
+/// End of the lowest layer's rectangle, where the tail begins.
 const TAIL: f64 = 3.852_046_150_368_391_6;
 
-/// Area of each layer under `exp(-x^2 / 2)` for x > 0. The lowest layer includes the tail. This and
-/// [`TAIL`] are such that the highest layer ends at height 1.
+/// Area of each layer under `exp(-x^2 / 2)` for x > 0, the tail included. With [`TAIL`] it puts the top at height 1.
 const AREA: f64 = 0.002_456_766_351_541_353;
 
-/// A position is a signed fraction of its layer's width, in units of 2^-52.
+/// Unit of a position, which is a signed fraction of its layer's width.
 const UNIT: f64 = 1.0 / (1u64 << 52) as f64;
 
-/// The distribution `N(0, 1)`, drawn from by the ziggurat of Marsaglia and Tsang (2000): layers of equal area, each a
-/// rectangle that lies under the curve except at its outer end.
+/// The distribution `N(0, 1)`, drawn by the ziggurat of Marsaglia and Tsang (2000) with layers of equal area.
 pub(crate) struct StandardNormal {
     layers: [Layer; LAYERS],
-    /// `exp(-x^2 / 2)` at the widths of the layers, and 1 at the top.
+    /// Values of `exp(-x^2 / 2)` at the widths of the layers, and 1 at the top.
     heights: [f64; LAYERS + 1],
 }
 
@@ -33,12 +27,12 @@ pub(crate) struct StandardNormal {
 struct Layer {
     /// Width, in units of a position.
     scale: f64,
-    /// Positions below this lie under the curve.
+    /// Bound on the positions that surely lie under the curve.
     inside: u64,
 }
 
 impl StandardNormal {
-    /// The distribution, with layers that are made once.
+    /// Returns the distribution, whose layers are computed once.
     #[inline]
     pub(crate) fn get() -> &'static Self {
         static LAYERED: LazyLock<StandardNormal> = LazyLock::new(StandardNormal::new);
@@ -63,14 +57,12 @@ impl StandardNormal {
         }
     }
 
-    /// Fills `values` with independent draws.
     pub(crate) fn fill<R: Rng + ?Sized>(&self, values: &mut [f64], rng: &mut R) {
         for value in values {
             *value = self.draw(rng);
         }
     }
 
-    /// Draws a number.
     #[inline(always)]
     pub(crate) fn draw<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
         let bits = rng.next_u64();
@@ -101,12 +93,11 @@ impl StandardNormal {
     }
 }
 
-/// `exp(-x^2 / 2)`.
 fn density(x: f64) -> f64 {
     (-0.5 * x * x).exp()
 }
 
-/// A draw beyond [`TAIL`], by rejection from an exponential (Marsaglia 1964).
+/// Draws a number beyond [`TAIL`], by rejection from an exponential (Marsaglia 1964).
 fn draw_tail<R: Rng + ?Sized>(rng: &mut R) -> f64 {
     loop {
         let [excess, bound] = [rng.random::<f64>(), rng.random()].map(|u| -(-u).ln_1p());

@@ -1,15 +1,14 @@
-//! Random streams, each fixed by its seed, its purpose and its index alone.
+//! Random streams, each fixed by its seed, purpose and index.
 
 #[cfg(feature = "checkpoint")]
 use rand::Rng;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// The generator of random bits, of which each chain has its own.
+/// The generator of random bits; each chain has its own.
 pub type StreamRng = Xoshiro256PlusPlus;
 
-/// The uses of randomness. No two of them share a stream of the same seed. Their order helps to fix the bits of a
-/// seed.
+/// The uses of randomness. No two of them share a stream of one seed. Their order is part of the bits of a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -18,7 +17,7 @@ pub enum Purpose {
     Run,
     /// The chains of a pilot run, which surveys a path.
     Pilot,
-    /// Training an RBM.
+    /// The training of an RBM.
     Training,
     /// The chains of a run that reads a path backward.
     Reverse,
@@ -42,21 +41,21 @@ pub enum Purpose {
     FlowWeights,
     /// The hidden units of transitions that imitate a kernel.
     ImitationWeights,
-    /// Training learned transitions.
+    /// The training of learned transitions.
     FlowTraining,
     /// The chains of moment matching.
     Matching,
     /// The chains that estimate an RBM's moments.
     Moments,
-    /// Samples that judge what was learned.
+    /// The samples that judge what was learned.
     Evaluation,
     /// A few chains that show what a path and a kernel do, and the shape of the states.
     Probe,
     /// The chains of the checks in [`testing`](crate::testing).
     Testing,
-    /// Data that are simulated.
+    /// Simulated data.
     Data,
-    /// Choosing and moving on the states of a run, as samples of its target.
+    /// The choice and the moves of a run's states as samples of its target.
     Resampling,
     /// The chains that read a path backward from held-out data.
     Raise,
@@ -79,7 +78,6 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// Whether the chains go from the target to the base.
     pub(crate) fn reads_backward(self) -> bool {
         matches!(self, Self::Reverse | Self::Raise)
     }
@@ -87,9 +85,8 @@ impl Purpose {
 
 /// Returns stream `index` of a seed and a purpose.
 ///
-/// Streams of one seed never overlap: purposes are `2^192` steps apart (xoshiro's long jump), and indices `2^128`
-/// steps (its jump). Streams of different seeds start from unrelated states. A call takes one jump for each index
-/// that it passes, about 0.3 us each.
+/// Streams of one seed never overlap: purposes are `2^192` steps apart (xoshiro's long jump), indices `2^128` steps
+/// (its jump). Streams of different seeds start from unrelated states. A call takes one jump per index, about 0.3 us.
 pub fn stream(seed: u64, purpose: Purpose, index: usize) -> StreamRng {
     let mut rng = StreamRng::seed_from_u64(seed);
     for _ in 0..purpose as usize {
@@ -101,7 +98,7 @@ pub fn stream(seed: u64, purpose: Purpose, index: usize) -> StreamRng {
     rng
 }
 
-/// Whether the generator is in the one state that it never leaves, all zeros, which no seed gives.
+/// Returns whether the generator is in the state of all zeros, which it never leaves and no seed gives.
 #[cfg(feature = "checkpoint")]
 pub(crate) fn is_stuck(rng: &StreamRng) -> bool {
     let mut next = rng.clone();
@@ -109,7 +106,7 @@ pub(crate) fn is_stuck(rng: &StreamRng) -> bool {
     next == *rng
 }
 
-/// A stream and those that follow, each a jump beyond the one before.
+/// Returns `first` and the streams that follow, each a jump beyond the one before.
 pub(crate) fn successive(first: StreamRng) -> impl Iterator<Item = StreamRng> {
     std::iter::successors(Some(first), |rng| {
         let mut next = rng.clone();

@@ -1,4 +1,4 @@
-//! The base-rate model: the RBM without weights from which annealing starts, or a mixture of several.
+//! The base-rate model: an RBM without weights from which annealing starts, or a mixture of several.
 
 use nalgebra::{DMatrix, DVector, DVectorView};
 use rand::{Rng, RngExt};
@@ -12,29 +12,27 @@ use crate::{Error, Result};
 
 /// The base-rate model (Salakhutdinov and Murray 2008): an RBM with zero weights and zero hidden biases.
 ///
-/// Its D visible units are independent, with logits `b`. Its M hidden units are 0 or 1 with equal probability. As a model its
-/// state is `v`, with
+/// Its D visible units are independent, with logits `b`; its M hidden units are fair coins. As a model of `v`:
 ///
 /// `log f(v) = b.v + M log 2` and `log Z = M log 2 + sum_i log(1 + e^(b_i))`.
 ///
-/// A [`mixture`](Self::mixture) has several components c of this kind, with shares `pi_c` and logits `theta_c`:
+/// A [`mixture`](Self::mixture) has components c with shares `pi_c` and logits `theta_c`:
 ///
-/// `log f(v) = log sum_c pi_c prod_i e^(theta_ci v_i) / (1 + e^(theta_ci)) + M log 2` and
-/// `log Z = M log 2`.
+/// `log f(v) = log sum_c pi_c prod_i e^(theta_ci v_i) / (1 + e^(theta_ci)) + M log 2` and `log Z = M log 2`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BaseRate<T: Scalar = f32> {
     hidden_units: usize,
-    /// Logits of the probabilities that the visible units are on.
+    /// Logits of the visible units; of a mixture, of its mean probabilities.
     visible_bias: DVector<T>,
-    /// Two or more; none of a single model.
+    /// Two or more components; `None` for a single model.
     components: Option<Components<T>>,
 }
 
 impl<T: Scalar> BaseRate<T> {
-    /// From M and the visible biases (logits, D).
+    /// Creates the model from the number of hidden units M and the visible biases (logits, D).
     ///
     /// # Errors
-    /// Where either layer is empty or a bias is not finite.
+    /// Where a layer is empty, there are more than 2^31 weights, or a bias is not finite.
     pub fn new(hidden_units: usize, visible_bias: DVector<T>) -> Result<Self> {
         check_shape(hidden_units, visible_bias.len())?;
         check_finite("visible_bias", visible_bias.iter())?;
@@ -45,10 +43,10 @@ impl<T: Scalar> BaseRate<T> {
         })
     }
 
-    /// Creates the model whose visible units are on with these probabilities (D).
+    /// Creates the model whose visible units are on with probabilities `rates` (D).
     ///
     /// # Errors
-    /// Where either layer is empty, or a rate is not between 0 and 1, both excluded.
+    /// Where a layer is empty, there are more than 2^31 weights, or a rate is not inside (0, 1).
     pub fn from_rates(hidden_units: usize, rates: &DVector<f64>) -> Result<Self> {
         let places = rates.iter().copied().enumerate();
         let within = |p: f64| 0.0 < p && p < 1.0;
@@ -59,14 +57,14 @@ impl<T: Scalar> BaseRate<T> {
         )
     }
 
-    /// Mixes models, each with a mass: the shares `pi_c` are the masses over their sum.
+    /// Creates a mixture of `models`, each with a mass. The shares `pi_c` are the masses over their sum.
     ///
-    /// A mixture covers modes of an RBM that no single model covers: of base rates and mean-field solutions, for example.
-    /// Mixtures among the models are taken apart into their components. A mixture of one component is that component.
+    /// A mixture covers modes of an RBM that no single model covers. Mixtures among `models` are split into their
+    /// components. A mixture of one component is that component.
     ///
     /// # Errors
-    /// Where there is no model, models differ in their units, a mass or the sum of all is not finite and positive, a share
-    /// underflows, or the log density of a component overflows.
+    /// Where `models` is empty, models differ in their units, a mass or the sum of all is not finite and positive, a
+    /// share underflows, or the log density of a component overflows.
     ///
     /// ```
     /// use annealed::prelude::*;
@@ -110,7 +108,6 @@ impl<T: Scalar> BaseRate<T> {
         })
     }
 
-    /// The model that was saved, to the last bit.
     #[cfg(feature = "serde")]
     fn restored(hidden_units: usize, shares: Vec<f64>, logits: Vec<Vec<T>>) -> Result<Self> {
         Error::check_not_empty("logits", logits.len())?;
@@ -133,21 +130,23 @@ impl<T: Scalar> BaseRate<T> {
         })
     }
 
-    /// The model of zero biases, in which all states are equally likely.
+    /// Creates the model of zero biases, in which all states are equally likely.
     ///
     /// # Errors
-    /// Where either layer is empty.
+    /// Where a layer is empty, or there are more than 2^31 weights.
     pub fn uniform(hidden_units: usize, visible_units: usize) -> Result<Self> {
         check_shape(hidden_units, visible_units)?;
         Self::new(hidden_units, DVector::zeros(visible_units))
     }
 
-    /// The model whose visible units are on as often as in the data. The probability of unit i is
-    /// `(n_i + s) / (N + 2 s)` where it is on in `n_i` of N rows. The `smoothing` s, for example 1,
-    /// keeps the logit finite of a unit that is always on or never.
+    /// Creates the model whose visible units are on as often as in `data`.
+    ///
+    /// The probability of unit i is `(n_i + s) / (N + 2 s)`, where unit i is on in `n_i` of N rows. A positive
+    /// `smoothing` s, for example 1, keeps all logits finite.
     ///
     /// # Errors
-    /// Where there are no data, rows differ in length, a layer is empty, or `smoothing` is not finite and positive.
+    /// Where `data` is empty, rows differ in length, a layer is empty, there are more than 2^31 weights, or
+    /// `smoothing` is not finite and positive.
     pub fn from_data(hidden_units: usize, data: &[Vec<bool>], smoothing: f64) -> Result<Self> {
         Error::check_positive("smoothing", smoothing)?;
         let visible_units = check_data(data)?;
@@ -161,24 +160,22 @@ impl<T: Scalar> BaseRate<T> {
         )
     }
 
-    /// Number of free hidden units, M.
+    /// Returns the number of hidden units, M.
     pub fn hidden_units(&self) -> usize {
         self.hidden_units
     }
 
-    /// Number of visible units, D.
+    /// Returns the number of visible units, D.
     pub fn visible_units(&self) -> usize {
         self.visible_bias.len()
     }
 
-    /// Returns the visible biases `b` (D).
-    ///
-    /// A mixture returns the biases of the single model whose units are on as often as its own.
+    /// Returns the visible biases `b` (D). For a mixture these are the logits of its mean probabilities.
     pub fn visible_bias(&self) -> &DVector<T> {
         &self.visible_bias
     }
 
-    /// Returns the share `pi_c` and the logits `theta_c` (D) of each component: 1 and `b` where this is no mixture.
+    /// Returns the share `pi_c` and the logits `theta_c` (D) of each component; 1 and `b` for a single model.
     pub fn components(&self) -> impl ExactSizeIterator<Item = (f64, DVectorView<'_, T>)> {
         let count = self.components.as_ref().map_or(1, |c| c.shares().len());
         (0..count).map(|c| match &self.components {
@@ -187,18 +184,15 @@ impl<T: Scalar> BaseRate<T> {
         })
     }
 
-    /// Refuses a mixture.
     pub(crate) fn check_single(&self, expected: &str) -> Result<()> {
         let found = format!("a mixture of {} components", self.components().len());
         Error::check(self.components.is_none(), "base", found, expected)
     }
 
-    /// Returns the components of a mixture, none of a single model.
     pub(crate) fn as_mixture(&self) -> Option<&Components<T>> {
         self.components.as_ref()
     }
 
-    /// Returns an RBM in double precision with these visible biases, zero weights and zero hidden biases.
     pub(crate) fn to_rbm(&self) -> Result<Rbm<f64>> {
         Rbm::new(
             DMatrix::zeros(self.hidden_units, self.visible_units()),
@@ -212,10 +206,9 @@ impl<T: Scalar> BaseRate<T> {
     }
 }
 
-/// The largest number of weights of an RBM. More would not fit into memory.
+/// Largest number of weights of an RBM that memory is assumed to hold.
 const MAX_WEIGHTS: usize = 1 << 31;
 
-/// Refuses empty layers, and layers whose weights could not be held.
 fn check_shape(hidden_units: usize, visible_units: usize) -> Result<()> {
     let weights = hidden_units.saturating_mul(visible_units);
     if (1..=MAX_WEIGHTS).contains(&weights) {
@@ -281,7 +274,7 @@ crate::num::deserialize_checked! {
     } => Self::restored(hidden_units, shares, logits)
 }
 
-/// The common length of the rows of data.
+/// Returns the common length of the rows of `data`.
 pub(crate) fn check_data(data: &[Vec<bool>]) -> Result<usize> {
     Error::check_not_empty("data", data.len())?;
     for row in data {
@@ -292,23 +285,20 @@ pub(crate) fn check_data(data: &[Vec<bool>]) -> Result<usize> {
 
 /// The C components of a mixture of products of Bernoullis, with shares `pi_c` and logits `theta_c`.
 ///
-/// Each has an [activation](Activations)
-///
-/// `x_c = lambda_c + theta_c.v`, `lambda_c = log(C pi_c) - sum_i log(1 + e^(theta_ci))`,
-///
-/// so that the mixture is the mean over c of `exp(x_c)`. The mean of `exp(t x_c)` leads from the
-/// mixture, at t = 1, to 1, at t = 0.
+/// The mixture is the mean over c of `exp(x_c)`, with the [activation](Activations) `x_c = lambda_c + theta_c.v` and
+/// `lambda_c = log(C pi_c) - sum_i log(1 + e^(theta_ci))`. The mean of `exp(t x_c)` leads from 1 at t = 0 to the
+/// mixture at t = 1.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Components<T: Scalar> {
     shares: Vec<f64>,
-    /// `theta` (D x C): a column for each component.
+    /// `theta` (D x C), one column per component.
     logits: DMatrix<T>,
     /// `lambda` (C).
     offsets: Vec<f64>,
 }
 
 impl<T: Scalar> Components<T> {
-    /// From masses, which need not sum to 1, and logits (D x C).
+    /// Creates components from `masses`, which need not sum to 1, and `logits` (D x C).
     pub(crate) fn new(masses: &[f64], logits: DMatrix<T>) -> Result<Self> {
         for &mass in masses {
             Error::check_positive("mass of a component", mass)?;
@@ -318,7 +308,7 @@ impl<T: Scalar> Components<T> {
         Self::with_shares(masses.iter().map(|mass| mass / total).collect(), logits)
     }
 
-    /// From shares, which sum to 1 but for rounding.
+    /// Creates components from `shares`, which sum to 1 but for rounding.
     pub(crate) fn with_shares(shares: Vec<f64>, logits: DMatrix<T>) -> Result<Self> {
         let mut offsets = Vec::with_capacity(shares.len());
         for (&share, logits) in shares.iter().zip(logits.column_iter()) {
@@ -354,16 +344,15 @@ impl<T: Scalar> Components<T> {
         Activations(activations)
     }
 
-    /// Draws a component by its share.
     pub(crate) fn draw<R: Rng + ?Sized>(&self, rng: &mut R) -> usize {
         draw(&self.shares, rng)
     }
 
-    /// The logits of the probabilities that visible units are on (D).
+    /// Returns the logits of the mean probabilities of the visible units (D).
     pub(crate) fn mean_logits(&self) -> DVector<T> {
         let shares = &self.shares;
         let mean = |probabilities: DMatrix<f64>| {
-            // Means that underflow count as the least that there is.
+            // A mean that underflows is raised to the least positive number.
             let mean = probabilities * DVector::from_column_slice(shares);
             mean.map(|p| p.max(f64::MIN_POSITIVE))
         };
@@ -372,30 +361,28 @@ impl<T: Scalar> Components<T> {
         on.zip_map(&off, |on, off| T::nearest((on / off).ln()))
     }
 
-    /// The largest size of a sum of logits of one component.
     pub(crate) fn largest_sum(&self) -> f64 {
         let sums = self.logits.column_iter().map(|logits| largest_sum(logits));
         sums.fold(0.0, f64::max)
     }
 }
 
-/// The activations `x_c` of the components at one state.
+/// Activations `x_c` of the components at one state.
 pub(crate) struct Activations(Vec<f64>);
 
 impl Activations {
-    /// `log (1/C) sum_c exp(t x_c)`.
+    /// Returns `log (1/C) sum_c exp(t x_c)`.
     pub(crate) fn log_mean(&self, t: f64) -> f64 {
         let scaled: Vec<f64> = self.0.iter().map(|x| t * x).collect();
         log_mean_exp(&scaled)
     }
 
-    /// `log_mean(t) - log_mean(t + step)`, without the cancellation of the plain difference.
+    /// Returns `log_mean(t) - log_mean(t + step)` without cancellation.
     ///
-    /// With `x_c = m + r_c`, m the largest, it is `-step m - log(1 + sum_c p_c (exp(step r_c) - 1))`, where p is the law of
+    /// It is `-step m - log(1 + sum_c p_c (exp(step (x_c - m)) - 1))`, with m the largest activation and p the law of
     /// the components at t.
     pub(crate) fn log_ratio(&self, t: f64, step: f64) -> f64 {
         if step < 0.0 {
-            // No exponential of a positive number.
             return -self.log_ratio(t + step, -step);
         }
         let (largest, p) = self.law(t);
@@ -406,18 +393,17 @@ impl Activations {
         -step * largest - gain.ln_1p()
     }
 
-    /// The derivative of `log_mean` at t: the mean activation, `sum_c p_c x_c`.
+    /// Returns the derivative of `log_mean` at t: the mean activation, `sum_c p_c x_c`.
     pub(crate) fn mean(&self, t: f64) -> f64 {
         let p = self.law(t).1;
         p.iter().zip(&self.0).map(|(p, x)| p * x).sum()
     }
 
-    /// Draws a component given the state: c with a probability proportional to `exp(t x_c)`.
     pub(crate) fn draw<R: Rng + ?Sized>(&self, t: f64, rng: &mut R) -> usize {
         draw(&self.law(t).1, rng)
     }
 
-    /// The largest activation, and the probabilities in proportion to `exp(t x_c)`.
+    /// Returns the largest activation and the probabilities proportional to `exp(t x_c)`.
     fn law(&self, t: f64) -> (f64, Vec<f64>) {
         let largest = self.0.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let mut p: Vec<f64> = self.0.iter().map(|x| (t * (x - largest)).exp()).collect();
@@ -427,13 +413,12 @@ impl Activations {
     }
 }
 
-/// Draws an index with these probabilities.
 pub(super) fn draw<R: Rng + ?Sized>(probabilities: &[f64], rng: &mut R) -> usize {
     let mut left = rng.random::<f64>();
     let chosen = probabilities.iter().position(|p| {
         left -= p;
         left < 0.0
     });
-    // Rounding may leave nothing chosen, at the far end.
+    // Rounding may leave no index chosen; then the last one is.
     chosen.unwrap_or(probabilities.len() - 1)
 }

@@ -17,12 +17,12 @@ use crate::rbm::engine::{
 use crate::rbm::path::SegmentEnd;
 use crate::rbm::{Rbm, RbmAt, RbmPath, Scalar};
 
-/// Block Gibbs sampling of an RBM: all hidden units given the visible ones, then all visible units given the hidden ones.
-/// Leaves the marginal of `v` invariant and is reversible on it.
+/// Block Gibbs sampling of an RBM: draws all hidden units given the visible ones, then all visible units given the
+/// hidden ones. It leaves the marginal of `v` invariant and is reversible.
 ///
-/// On an [`RbmPath`](crate::rbm::RbmPath) a block of chains moves as a whole, with random bits seeded by the stream of its
-/// first chain. A stage that passes a knot moves chain by chain, so let knots be stages. Products use the widest vector
-/// instructions found at run time: on another kind of processor the last bits of an activation may differ.
+/// On an [`RbmPath`](crate::rbm::RbmPath) a block of chains moves together, with random bits from the stream of its
+/// first chain. A stage that passes a knot moves chain by chain, so let knots be stages. The best vector instructions
+/// are chosen at run time: the last bits of an activation may differ between processors.
 ///
 /// ```
 /// use annealed::population::Population;
@@ -43,7 +43,6 @@ use crate::rbm::{Rbm, RbmAt, RbmPath, Scalar};
 pub struct BlockGibbs;
 
 impl<T: Scalar> TransitionKernel<RbmAt<'_, T>> for BlockGibbs {
-    /// The activations of a block of chains; made on first use.
     type Workspace = Scratch<Option<Buffers<T>>>;
 
     fn step<R: Rng + ?Sized>(
@@ -85,7 +84,6 @@ impl<T: Scalar> TransitionKernel<RbmAt<'_, T>> for BlockGibbs {
     }
 }
 
-/// A plain RBM, sampled without annealing.
 impl<T: Scalar> TransitionKernel<Stationary<&Rbm<T>>> for BlockGibbs {
     type Workspace = ();
 
@@ -108,10 +106,10 @@ own_reversal! { ['r, T: Scalar] BlockGibbs, Stationary<&'r Rbm<T>> }
 impl<T: Scalar> Invariant<RbmAt<'_, T>> for BlockGibbs {}
 impl<T: Scalar> Invariant<Stationary<&Rbm<T>>> for BlockGibbs {}
 
-/// The models at a segment's ends.
+/// The models at the start and end of a segment; the base at the start is `None`.
 type Segment<'a, T> = (Option<&'a SegmentEnd<T>>, &'a SegmentEnd<T>);
 
-/// The chains of a block that take part in a sweep, gathered: entry i of each list belongs to chain `chains[i]`.
+/// Buffers for the chains of a block that take part in a sweep. Entry i of each list belongs to chain `chains[i]`.
 #[derive(Debug, Clone)]
 pub struct Buffers<T: Scalar> {
     engine: Simd,
@@ -120,15 +118,14 @@ pub struct Buffers<T: Scalar> {
     chains: Vec<usize>,
     visible: Layer,
     hidden: Layer,
-    /// For one panel of units what the weights at the segment's start and end give.
+    /// Products of one panel with the weights at the segment's start; `end` has those at its end.
     start: Vec<Row<T>>,
     end: Vec<Row<T>>,
-    /// Sums of softplus increments.
     increments: Vec<[T; LANES]>,
-    /// The visible biases at the stage's end.
+    /// Visible biases at the stage's end.
     visible_bias: Vec<Row<T>>,
     log_ratios: Vec<f64>,
-    /// Components of the base, where it is a mixture.
+    /// Component of the base for each chain, where the base is a mixture.
     components: CategoricalBuffers<T>,
 }
 
@@ -157,8 +154,8 @@ impl<T: Scalar> Buffers<T> {
             && self.hidden.units() == path.target().hidden_units()
     }
 
-    /// Takes the chains whose entry is true. Those that are dead stay among them: which random bits
-    /// a chain gets must not depend on the others' fate.
+    /// Gathers the chains whose entry in `mask` is true. Dead chains stay, so that the random bits of a chain do not
+    /// depend on the others.
     fn select(&mut self, mask: &[bool]) {
         self.chains.clear();
         self.chains
@@ -183,8 +180,8 @@ impl<T: Scalar> Buffers<T> {
         });
     }
 
-    /// The weight comes first, at the old `v`; then `h` given it, and the component, at the new beta.
-    /// `t` is where in the segment the stage starts and ends.
+    /// Weighs the chains at the old `v`, then draws `h` and the component at the new beta. `t` holds the positions of
+    /// the stage's start and end in the segment.
     fn weigh_and_draw_hidden(
         &mut self,
         (start, end): Segment<'_, T>,
@@ -230,8 +227,7 @@ impl<T: Scalar> Buffers<T> {
         }
     }
 
-    /// The log ratios, from the increments and what the visible biases add. `t` is where in the segment
-    /// the stage starts and ends.
+    /// Sets the log ratios from the increments and the visible biases.
     fn sum_log_ratios(
         &mut self,
         end: &SegmentEnd<T>,
@@ -292,7 +288,7 @@ impl<T: Scalar> Buffers<T> {
         }
     }
 
-    /// Weighs and moves the chains that still carry weight.
+    /// Weighs and moves the chains that are alive.
     fn finish(&self, stage: Stage<'_, RbmAt<'_, T>>, block: &mut Block<Vec<bool>>) -> Result<()> {
         for (i, (&chain, &log_ratio)) in self.chains.iter().zip(&self.log_ratios).enumerate() {
             if block.is_alive(chain) {

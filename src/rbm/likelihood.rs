@@ -7,29 +7,29 @@ use crate::rbm::base_rate::check_data;
 use crate::rbm::{BaseRate, Rbm, Scalar};
 use crate::{Error, Result};
 
-/// The mean log likelihood of data under an RBM, beside that under its base-rate model, in nats a row.
+/// Mean log likelihood of data under an RBM and under its base-rate model, in nats per row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct LogLikelihood {
     /// Mean over the rows of `log f(v) - log Z`.
     pub mean: f64,
-    /// The log Z that was taken.
+    /// The log Z used for `mean`.
     pub log_z: f64,
-    /// Standard error of the mean over the rows; infinite for a single row. The error of log Z is not in it.
+    /// Standard error of `mean` over the rows; infinite for a single row. It leaves out the error of log Z.
     pub standard_error: f64,
     /// Mean log likelihood of the same rows under the base-rate model.
     pub base_rate: f64,
-    /// Log likelihood of any row where all states are equally likely: `-D log 2` for 0/1 units (fair coins), `-D log q` for
-    /// units of q categories, `-inf` for Gaussian ones.
+    /// Log likelihood of a row where all states are equally likely: `-D log 2` for 0/1 units (fair coins), `-D log q`
+    /// for units of q categories, `-inf` for Gaussian ones.
     pub fair_coins: f64,
-    /// Standard error over the rows of the difference between `mean` and `base_rate`; infinite for a single row.
+    /// Standard error of `mean - base_rate` over the rows; infinite for a single row.
     pub difference_error: f64,
     /// Number of rows.
     pub rows: usize,
 }
 
 impl LogLikelihood {
-    /// Scores data, of which there are some, under a machine of this `log_z` and under a base.
+    /// Scores `data`, which is not empty, under `machine` with this `log_z` and under `base`.
     pub(super) fn of<M: UnnormalizedModel>(
         machine: &M,
         log_z: f64,
@@ -57,15 +57,14 @@ impl LogLikelihood {
         }
     }
 
-    /// An upper bound on the mean, from a lower bound on log Z: the mean over the rows of `log f(v) - bound`. It holds
-    /// for certain where the bound does ([`Rbm::lower_bound`]), or else with the confidence of the bound
-    /// ([`Run::certified_lower_bound`](crate::ais::Run::certified_lower_bound)).
+    /// Returns an upper bound on `mean`, from a lower bound on log Z. It is certain with [`Rbm::lower_bound`]. With
+    /// [`Run::certified_lower_bound`](crate::ais::Run::certified_lower_bound) it has the confidence of that bound.
     pub fn upper_bound(&self, log_z_bound: f64) -> f64 {
         self.mean + self.log_z - log_z_bound
     }
 
-    /// [`Warning::BelowBaseRate`] where the RBM scores below the base-rate model or fair coins by more than two
-    /// standard errors of the difference over the rows.
+    /// Returns [`Warning::BelowBaseRate`] where the RBM scores below the base-rate model or fair coins by more than
+    /// two standard errors of the difference.
     pub fn warning(&self) -> Option<Warning> {
         let below_base = self.base_rate - self.mean > 2.0 * self.difference_error;
         let below_coins = self.fair_coins - self.mean > 2.0 * self.standard_error;
@@ -78,7 +77,7 @@ impl LogLikelihood {
 }
 
 impl<T: Scalar> Rbm<T> {
-    /// The mean log likelihood of data, given `log Z` of the RBM, from a run or exact.
+    /// Returns the mean log likelihood of `data`, given `log_z` of the RBM from a run or exact.
     ///
     /// ```
     /// use annealed::prelude::*;
@@ -95,7 +94,7 @@ impl<T: Scalar> Rbm<T> {
     /// ```
     ///
     /// # Errors
-    /// Where there are no data, a row or the base-rate model has another length than D, or `log_z` is not finite.
+    /// Where `data` is empty, a row or `base` has another length than D, or `log_z` is not finite.
     pub fn log_likelihood(
         &self,
         data: &[Vec<bool>],
@@ -117,7 +116,6 @@ mod tests {
     use super::*;
     use crate::rbm::ContrastiveDivergence;
 
-    /// All four states of two units, against sums by hand.
     #[test]
     fn means_are_those_of_sums_by_hand() {
         let rbm = Rbm::new(
@@ -147,7 +145,7 @@ mod tests {
             "{found:?} {base_rate}"
         );
         assert_eq!(found.rows, 3);
-        // Half a nat below log Z, half a nat above the mean.
+        // The bound is half a nat below log Z, and half a nat above the mean.
         assert!((found.upper_bound(log_z - 0.5) - mean - 0.5).abs() < 1e-13);
         assert!(
             rbm.log_likelihood(&data[..1], log_z, &base)
@@ -162,7 +160,7 @@ mod tests {
         assert!(rbm.log_likelihood(&data, log_z, &other).is_err());
     }
 
-    /// Three patterns of 12 units; in each third row one of the units is the other way round.
+    /// Three patterns of 12 units. One unit of every third row is flipped.
     fn patterns() -> Vec<Vec<bool>> {
         let on = |row: usize, unit: usize| match row % 10 {
             0..5 => unit < 2,
@@ -178,7 +176,7 @@ mod tests {
         (0..400).map(row).collect()
     }
 
-    /// Machines of 12 x 12 units: as trained, and with parameters exchanged or data inverted.
+    /// Trains a machine of 12 x 12 units, then exchanges its parameters or inverts the data.
     #[test]
     fn exchanged_parameters_score_below_the_base_rates() {
         let data = patterns();
@@ -206,9 +204,9 @@ mod tests {
         assert_eq!(warning(&rbm, &data), None);
         assert_eq!(warning(&transposed, &data), expected);
         assert_eq!(warning(&exchanged, &data), expected);
-        // The base rates are worse yet, fair coins are not.
+        // Inverted data score below the base rates, but above fair coins.
         assert_eq!(warning(&rbm, &inverted), expected);
-        // A machine that is its own base rates is not warned of.
+        // A machine equal to its base rates gets no warning.
         assert_eq!(warning(&base.to_rbm().unwrap(), &data), None);
     }
 }

@@ -1,4 +1,4 @@
-//! A lower bound on log Z of an RBM that needs no chain to be right.
+//! A certain lower bound on log Z of an RBM.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -11,24 +11,24 @@ use crate::rbm::model::masked_sum_of;
 use crate::rbm::{Rbm, Scalar};
 use crate::{Error, Result};
 
-/// The change in every probability at which a mode is found.
+/// Change of probabilities below which a mode counts as found.
 const TOLERANCE: f64 = 1e-3;
-/// Modes whose means round to the same multiples of this are one.
+/// Multiple that hidden means are rounded to, to tell modes apart.
 const RESOLUTION: f64 = 0.1;
 
-/// A lower bound on log Z of an RBM or harmonium, certain but for rounding, and the modes that were found.
+/// A certain lower bound on log Z of an RBM or harmonium, but for rounding, and the modes found on the way.
 ///
-/// An estimate below it has missed mass. No more is sure: where the mass is spread over many configurations, as with
-/// hundreds of hidden units, the bound lies far below log Z.
+/// An estimate below the bound has missed mass. The bound lies far below log Z where many configurations share the
+/// mass, as with hundreds of hidden units.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct LogZBound {
     /// The bound: the larger of [`configurations`](Self::configurations) and the bound of the first mode.
     pub value: f64,
-    /// The log of the sum of `f(h)` over the distinct hidden configurations that were found.
+    /// Log of the sum of `f(h)` over the distinct hidden configurations found.
     pub configurations: f64,
-    /// The distinct modes, by falling bound.
+    /// Distinct modes, highest bound first.
     pub modes: Vec<MeanFieldMode>,
 }
 
@@ -37,25 +37,24 @@ pub struct LogZBound {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct MeanFieldMode {
-    /// The means `mu` of the hidden units.
+    /// Means `mu` of the hidden units.
     pub hidden: DVector<f64>,
-    /// The means `m` of the visible units; of a harmonium, of their statistics.
+    /// Means `m` of the visible units; for a harmonium, of their statistics.
     pub visible: DVector<f64>,
-    /// `a.mu + H(mu) + A(W^T mu)`, at most log Z. A is the log normalizer of the visible units in a field; of an RBM,
+    /// `a.mu + H(mu) + A(W^T mu)`, at most log Z. A is the log normalizer of the visible units; for an RBM it is
     /// `sum_i softplus(b_i + (W^T mu)_i)`.
     pub bound: f64,
 }
 
 impl<T: Scalar> Rbm<T> {
-    /// Computes a lower bound on log Z from visible `states`, perhaps none, and from `starts` at fair coins.
+    /// Computes a lower bound on log Z from visible `states`, perhaps none, and from `starts` states of fair coins.
     ///
-    /// For means mu of the hidden units, with H the entropy, `a.mu + H(mu) + sum_i softplus(b_i + (W^T mu)_i) <= log Z`; the
-    /// equations of a [mode](MeanFieldMode), applied in turn, never lower it. And the sum of
-    /// `f(h) = exp(a.h) prod_i (1 + exp(b_i + (W^T h)_i))` over *distinct* hidden configurations is at most Z: the most probable
-    /// ones at both ends of the ascents, and others that differ in one unit at a time. Threads change no bit.
+    /// It is the larger of the best mode's [bound](MeanFieldMode) and the log of the sum of
+    /// `f(h) = exp(a.h) prod_i (1 + exp(b_i + (W^T h)_i))` over *distinct* hidden configurations. A search finds
+    /// these from the starts and modes, by flips of one unit. The number of threads changes no bit.
     ///
     /// # Errors
-    /// Neither states nor starts; a state of another length than D; parameters of which log Z overflows.
+    /// Where there is no state and no start, or too many, a state has another length than D, or log Z overflows.
     ///
     /// ```
     /// use annealed::rbm::Rbm;
@@ -73,7 +72,7 @@ impl<T: Scalar> Rbm<T> {
         Ok(self.explore(states, starts, seed, MOST)?.0)
     }
 
-    /// The bound, with the configurations that it counts, by falling density; about `most` of them.
+    /// Computes the bound, and about `most` configurations that it counts, densest first.
     pub(super) fn explore(
         &self,
         states: &[Vec<bool>],
@@ -94,7 +93,7 @@ impl<T: Scalar> Rbm<T> {
 }
 
 impl<L: Layer> MeanField<L> {
-    /// The bound from blocks of visible means, as columns, and the configurations that were found, about `most` of them.
+    /// Computes the bound from `blocks` of visible means as columns, and about `most` configurations.
     pub(crate) fn explore(
         &self,
         blocks: &[DMatrix<f64>],
@@ -107,7 +106,7 @@ impl<L: Layer> MeanField<L> {
             first.extend(ends);
         }
         let found = self.search(&Vec::from_iter(first), most);
-        // The search may have left the basins of the starts.
+        // The search may have left the basins of the starts, so ascend from the heaviest configurations too.
         let heaviest = found.iter().take(BLOCK).map(|(_, h)| h.clone());
         let heaviest = self.visible_means(&columns(&Vec::from_iter(heaviest)));
         modes.extend(self.ascend(&heaviest).0);
@@ -128,7 +127,6 @@ fn rounded(mean: &f64) -> u8 {
     (mean / RESOLUTION).round() as u8
 }
 
-/// States as the columns of a matrix.
 fn columns(states: &[Vec<bool>]) -> DMatrix<f64> {
     DMatrix::from_fn(states[0].len(), states.len(), |i, column| {
         f64::from(states[column][i])
@@ -136,7 +134,7 @@ fn columns(states: &[Vec<bool>]) -> DMatrix<f64> {
 }
 
 impl<L: Layer> MeanField<L> {
-    /// The modes to which columns of visible means lead, and the most probable hidden configurations at both ends.
+    /// Finds the modes that columns of visible means lead to, and the likeliest hidden configurations at both ends.
     fn ascend(&self, visible: &DMatrix<f64>) -> (Vec<MeanFieldMode>, Vec<Vec<bool>>) {
         let solutions = self.means_of(&self.solve(visible.clone(), TOLERANCE));
         let [first, last] = [visible, &solutions].map(|visible| self.hidden_logits(visible));
@@ -152,8 +150,7 @@ impl<L: Layer> MeanField<L> {
         (modes.collect(), ends.collect())
     }
 
-    /// The bound at the means of these hidden logits x, which give the visible fields. A hidden unit adds
-    /// `a mu + H(mu) = softplus(x) + (a - x) mu`.
+    /// Returns the bound at hidden logits x and their visible fields, by `a mu + H(mu) = softplus(x) + (a - x) mu`.
     fn bound(&self, hidden: &[f64], visible: &[f64]) -> f64 {
         let units = hidden.iter().zip(&self.hidden_bias);
         let hidden = units.map(|(&x, a)| softplus(x) + (a - x) * sigmoid(x));
@@ -161,18 +158,17 @@ impl<L: Layer> MeanField<L> {
     }
 }
 
-/// Configurations whose neighbours are evaluated side by side. Fixed, so that the result does not depend on the threads.
+/// Number of configurations whose neighbours are evaluated together. Fixed, so that threads do not change the result.
 const WAVE: usize = 16;
-/// The largest number of configurations that a search finds.
+/// Number of configurations at which a search ends.
 pub(crate) const MOST: usize = 20_000;
-/// The search ends when a wave adds less than this to the log of the configurations' sum.
+/// Gain of a wave, in the log of the sum, below which a search ends.
 const GAIN: f64 = 1e-3;
 
-/// A hidden configuration h, after its `log f(h) = a.h + A(b + W^T h)`, A the log normalizer of the visible layer.
+/// Pair of `log f(h) = a.h + A(b + W^T h)` and h, with A the log normalizer of the visible layer.
 pub(crate) type Configuration = (f64, Vec<bool>);
 
-/// `log sum f(h)` over configurations that stand by falling density. The smallest are added first, so that the sum
-/// keeps its digits where it is about 1.
+/// Returns `log sum f(h)` over configurations sorted densest first. Adds the smallest first, to keep digits.
 pub(super) fn log_sum(configurations: &[Configuration]) -> f64 {
     let largest = configurations[0].0;
     let others = configurations[1..].iter().rev();
@@ -180,11 +176,10 @@ pub(super) fn log_sum(configurations: &[Configuration]) -> f64 {
     largest + others.ln_1p()
 }
 
-/// Chain-steps of a run for each of its states from which its lower bound is sought.
+/// Number of a run's chain-steps for each state that its lower bound is sought from.
 const STEPS_PER_STATE: u64 = 2_500;
 
-/// Returns the states and the largest number of configurations from which the lower bound of a run is sought: fewer the
-/// shorter the run is, so that the search costs less than a tenth of it.
+/// Returns the states and number of configurations for a run's bound, which costs less than a tenth of the run.
 pub(super) fn share_of_run<'s, S>(
     states: &'s [&'s S],
     chain_steps: u64,
@@ -195,15 +190,14 @@ pub(super) fn share_of_run<'s, S>(
     (&states[..count.min(states.len())], most)
 }
 
-/// Returns the number of configurations that cost about a twentieth of a run of so many chain-steps.
+/// Returns the number of configurations whose cost is about a twentieth of a run of `chain_steps`.
 pub(super) fn most_configurations(chain_steps: u64, hidden_units: usize) -> usize {
     let cost = chain_steps.saturating_mul(hidden_units as u64) / 500;
     cost.clamp(WAVE as u64, MOST as u64) as usize
 }
 
 impl<L: Layer> MeanField<L> {
-    /// Distinct configurations by falling density: the first ones, those that differ in one unit from the heaviest of
-    /// them, and so on, until `most` of them are found.
+    /// Returns about `most` distinct configurations, densest first: `first`, and one-unit flips of the heaviest ones.
     pub(super) fn search(&self, first: &[Vec<bool>], most: usize) -> Vec<Configuration> {
         let (mut met, mut sums) = (HashSet::new(), WeightSums::default());
         let (mut open, mut expanded) = (Vec::new(), Vec::new());
@@ -243,7 +237,6 @@ impl<L: Layer> MeanField<L> {
         )
     }
 
-    /// Evaluates configurations that differ from `units` in the unit named.
     fn evaluate(&self, units: &[bool], neighbours: &[(usize, Vec<bool>)]) -> Vec<Configuration> {
         let (linear, fields) = self.given(units);
         let evaluate = |(j, neighbour): &(usize, Vec<bool>)| {
@@ -260,7 +253,7 @@ impl<L: Layer> MeanField<L> {
         neighbours.iter().map(evaluate).collect()
     }
 
-    /// `a.h`, and the fields `b + W^T h`.
+    /// Returns `a.h` and the fields `b + W^T h`.
     fn given(&self, units: &[bool]) -> (f64, DVector<f64>) {
         let mut fields = self.visible_bias.clone();
         for (column, _) in self
@@ -279,7 +272,7 @@ fn falling(one: &Configuration, other: &Configuration) -> std::cmp::Ordering {
     other.0.total_cmp(&one.0)
 }
 
-/// The configurations that differ from `units` in one unit and are not yet met, each with that unit.
+/// Returns the configurations not in `met` that differ from `units` in one unit, each with that unit.
 fn neighbours(units: &[bool], met: &mut HashSet<Vec<bool>>) -> Vec<(usize, Vec<bool>)> {
     let flipped = (0..units.len()).map(|j| {
         let mut neighbour = units.to_vec();

@@ -1,4 +1,4 @@
-//! The mean-field equations of an RBM, and the base that they give, from its parameters alone.
+//! The mean-field equations of an RBM, and the base made from their solutions.
 
 use nalgebra::{DMatrix, DVector, DVectorView};
 use rand::RngExt;
@@ -9,23 +9,22 @@ use crate::rbm::enumerate::map_tasks;
 use crate::rbm::{BaseRate, Rbm, Scalar};
 use crate::{Error, Result};
 
-/// Starts that move together, as the columns of a matrix. Fixed, so that the result does not depend on the threads.
+/// Number of starts that move together, as the columns of a matrix. Fixed, so that threads do not change the result.
 pub(crate) const BLOCK: usize = 16;
-/// The change in every probability at which the solution of a base is found.
+/// Change of probabilities below which the solution for a base counts as found.
 const TOLERANCE: f64 = 1e-6;
-/// Where rounding keeps a solution from being found.
+/// Largest number of sweeps, in case rounding keeps a solution from settling.
 const MAX_SWEEPS: usize = 10_000;
 
 impl<T: Scalar> BaseRate<T> {
-    /// Makes a base for `rbm` from its parameters alone, where there are no data (Mazzanti and Romero 2020).
+    /// Makes a base for `rbm` from its parameters alone, without data (Mazzanti and Romero 2020).
     ///
-    /// A solution of the mean-field equations `mu = sigmoid(a + W m)`, `m = sigmoid(b + W^T mu)` is a stationary point of the bound
-    /// `b.m + a.mu + mu^T W m + H(m) + H(mu) <= log Z`, H the entropy, and describes one mode. The equations are applied in turn
-    /// from `starts` states of fair coins; the base has the mean of the probabilities `m` that they lead to, and so covers several
-    /// modes. What that gains: `docs/bases.md`.
+    /// A solution of the mean-field equations `mu = sigmoid(a + W m)`, `m = sigmoid(b + W^T mu)` describes one mode.
+    /// The equations are iterated from `starts` states of fair coins. The base has the mean of the resulting
+    /// probabilities `m`, and so covers several modes. `docs/bases.md` compares it with other bases.
     ///
     /// # Errors
-    /// Where there is no start, or more than can be worked off.
+    /// Where `starts` is 0 or too large.
     ///
     /// ```
     /// use annealed::rbm::{BaseRate, Rbm, RbmPath};
@@ -52,7 +51,7 @@ impl<T: Scalar> BaseRate<T> {
             let zero = DVector::zeros(rbm.visible_units());
             parts.iter().fold(zero, |sum, part| sum + part)
         };
-        // Probabilities that underflow count as the least that there is.
+        // A probability that underflows is raised to the least positive number.
         let least = |x: f64| x.max(f64::MIN_POSITIVE);
         let logits = sum(on).zip_map(&sum(off), |on, off| {
             T::nearest((least(on) / least(off)).ln())
@@ -61,13 +60,12 @@ impl<T: Scalar> BaseRate<T> {
     }
 }
 
-/// The streams of the blocks of so many starts.
 fn streams(seed: u64, starts: usize) -> Vec<StreamRng> {
     let first = stream(seed, Purpose::MeanField, 0);
     successive(first).take(starts.div_ceil(BLOCK)).collect()
 }
 
-/// Blocks of `starts` states of fair coins, as columns.
+/// Draws `starts` states of fair coins, in blocks of columns.
 pub(crate) fn coin_blocks(
     units: usize,
     starts: usize,
@@ -78,24 +76,22 @@ pub(crate) fn coin_blocks(
     streams.map(move |(block, rng)| coins(units, columns(block), rng))
 }
 
-/// A block of states of fair coins, as columns.
 fn coins(units: usize, columns: usize, mut rng: StreamRng) -> DMatrix<f64> {
     DMatrix::from_fn(units, columns, |_, _| f64::from(rng.random::<bool>()))
 }
 
-/// A visible layer: independent units with the density `exp(x.s(v))`, x their fields.
+/// A visible layer: independent units with the density `exp(x.s(v))` at fields x.
 pub(crate) trait Layer: Sync {
-    /// The means of the statistics s, the gradient of the log normalizer.
+    /// Returns the means of the statistics s, the gradient of the log normalizer.
     fn means(&self, fields: DVectorView<'_, f64>) -> DVector<f64>;
 
-    /// The log of the sum or integral of the density at `fields + step * direction`; it is convex in the fields.
+    /// Returns the log normalizer at `fields + step * direction`. It is convex in the fields.
     fn log_normalizer(&self, fields: &[f64], step: f64, direction: &[f64]) -> f64;
 
-    /// The size of a step of the means, which a tolerance is compared with.
+    /// Returns the size of a step of the means, to compare with a tolerance.
     fn size(&self, step: DVector<f64>) -> f64;
 }
 
-/// Visible units of 0 and 1, whose fields are their logits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bits(Simd);
 
@@ -104,24 +100,22 @@ impl Layer for Bits {
         fields.map(sigmoid)
     }
 
-    /// The sum of `log(1 + e^x)`, with the same bits on every engine.
+    /// Returns the sum of `log(1 + e^x)`, with the same bits on every engine.
     fn log_normalizer(&self, fields: &[f64], step: f64, direction: &[f64]) -> f64 {
         vectorized!(self.0, FUSED, sum_of_softplus(fields, step, direction))
     }
 
-    /// The largest change of a probability.
     fn size(&self, step: DVector<f64>) -> f64 {
         step.amax()
     }
 }
 
-/// Sums that grow side by side.
 const LANES: usize = 8;
-/// Factors of a product of at most 2 each, which stays in range.
+/// Number of factors in a product. Each is at most 2, so that the product stays in range.
 const FACTORS: usize = 512;
 
-/// The sum of `log(1 + e^x)` over `x = field + step * slope`, by logarithms of products. The products are kept less 1, so
-/// that small terms keep their digits.
+/// Returns the sum of `log(1 + e^x)` over `x = field + step * slope`, by logarithms of products. A product is kept
+/// less 1, so that small terms keep their digits.
 #[inline(always)]
 fn sum_of_softplus(fields: &[f64], step: f64, slopes: &[f64]) -> f64 {
     let mut sums = [0.0; LANES];
@@ -144,7 +138,7 @@ fn sum_of_softplus(fields: &[f64], step: f64, slopes: &[f64]) -> f64 {
     sums.iter().sum()
 }
 
-/// The mean-field equations of a machine with this visible layer, in double precision.
+/// The mean-field equations of a machine with visible layer `L`, in double precision.
 pub(crate) struct MeanField<L = Bits> {
     weights: DMatrix<f64>,
     pub(super) transposed: DMatrix<f64>,
@@ -164,7 +158,7 @@ impl MeanField {
 }
 
 impl<L: Layer> MeanField<L> {
-    /// From weights (M x S), hidden biases (M), and the fields of the visible units without the hidden ones (S).
+    /// Creates the equations from weights (M x S), hidden biases (M), and visible fields at hidden units 0 (S).
     pub(crate) fn of(
         layer: L,
         weights: DMatrix<f64>,
@@ -180,10 +174,9 @@ impl<L: Layer> MeanField<L> {
         }
     }
 
-    /// The fields `b + W^T mu` of the solution to which each column of visible means leads, where the step of a sweep is
-    /// smaller than `tolerance`.
-    ///
-    /// A sweep that changes a probability by d raises the bound by `2 d^2` or more, so that the sweeps end.
+    /// Iterates the equations from each column of visible means, and returns the fields `b + W^T mu` of the
+    /// solutions. A column stops when its step is smaller than `tolerance`. Sweeps end, because a change d of a
+    /// probability raises the bound by `2 d^2` or more.
     pub(super) fn solve(&self, mut visible: DMatrix<f64>, tolerance: f64) -> DMatrix<f64> {
         let mut fields = visible.clone();
         let mut moving = Vec::from_iter(0..visible.ncols());
@@ -206,29 +199,26 @@ impl<L: Layer> MeanField<L> {
         fields
     }
 
-    /// The logits `a + W m` for each column of visible means.
+    /// Returns the logits `a + W m` for each column of visible means.
     pub(super) fn hidden_logits(&self, visible: &DMatrix<f64>) -> DMatrix<f64> {
         activations(&self.weights, visible, &self.hidden_bias)
     }
 
-    /// The fields `b + W^T mu` for each column of hidden probabilities.
+    /// Returns the fields `b + W^T mu` for each column of hidden probabilities.
     pub(super) fn visible_fields(&self, hidden: &DMatrix<f64>) -> DMatrix<f64> {
         activations(&self.transposed, hidden, &self.visible_bias)
     }
 
-    /// The visible means for each column of their fields.
     pub(super) fn means_of(&self, fields: &DMatrix<f64>) -> DMatrix<f64> {
         let columns = fields.column_iter().map(|column| self.layer.means(column));
         DMatrix::from_columns(&Vec::from_iter(columns))
     }
 
-    /// The visible means for each column of hidden probabilities.
     pub(crate) fn visible_means(&self, hidden: &DMatrix<f64>) -> DMatrix<f64> {
         self.means_of(&self.visible_fields(hidden))
     }
 }
 
-/// The biases and what the weights add, for each column of units.
 fn activations(
     weights: &DMatrix<f64>,
     units: &DMatrix<f64>,

@@ -1,11 +1,9 @@
 //! Restricted Boltzmann machines.
 //!
-//! [`Rbm`] is the model, [`BaseRate`] the machine without weights that annealing starts from, [`RbmPath`] the path
-//! between them and [`BlockGibbs`] the kernel that moves along it. [`ContrastiveDivergence`] trains a machine on data.
-//! With the feature `npz`, `RbmFile` reads machines and `BinaryData` reads data from files. For a machine of at most
-//! [`MAX_ENUMERATED_UNITS`] units in its smaller layer, [`Rbm::exact_log_normalizer`] gives `log Z`, and
-//! [`Rbm::exact_samples`] and [`EnumeratedRbm`] exact samples. [`RbmMoments`] and [`RbmMatching`] make the knots of a
-//! moment-averaging spline ([`RbmPath::moment_spline`]).
+//! [`Rbm`] is the model and [`BaseRate`] the base. [`BlockGibbs`] moves chains along an [`RbmPath`] between them.
+//! [`ContrastiveDivergence`] trains machines. With the feature `npz`, `RbmFile` and `BinaryData` read files.
+//! [`Rbm::exact_log_normalizer`], [`Rbm::exact_samples`] and [`EnumeratedRbm`] need a layer of at most
+//! [`MAX_ENUMERATED_UNITS`] units. [`RbmMoments`] and [`RbmMatching`] make the knots of [`RbmPath::moment_spline`].
 
 mod base_rate;
 mod engine;

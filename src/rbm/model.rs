@@ -11,13 +11,12 @@ use crate::{Error, Result};
 
 /// A restricted Boltzmann machine with M hidden and D visible units, which are 0 or 1.
 ///
-/// Its unnormalized joint density is `f(v, h) = exp(b.v + a.h + h^T W v)` with weights `W` (M x D), hidden biases `a` (M) and
-/// visible biases `b` (D). As a model its state is `v`, with the hidden units summed out:
+/// Its unnormalized joint density is `f(v, h) = exp(b.v + a.h + h^T W v)`. The weights are `W` (M x D), the hidden
+/// biases `a` (M) and the visible biases `b` (D). As a model its state is `v`, with the hidden units summed out:
 ///
 /// `log f(v) = b.v + sum_j softplus(a_j + W_j v)`.
 ///
-/// The letters are those of Kiwaki (2015); Grosse et al. (2013) swap `a` and `b`. The methods panic
-/// where a state has another length than D.
+/// The letters follow Kiwaki (2015); Grosse et al. (2013) swap `a` and `b`. Methods panic on other lengths of `v`.
 ///
 /// ```
 /// use annealed::model::UnnormalizedModel;
@@ -67,32 +66,32 @@ impl<T: Scalar> Rbm<T> {
         })
     }
 
-    /// Number of hidden units, M.
+    /// Returns the number of hidden units, M.
     pub fn hidden_units(&self) -> usize {
         self.weights.nrows()
     }
 
-    /// Number of visible units, D.
+    /// Returns the number of visible units, D.
     pub fn visible_units(&self) -> usize {
         self.weights.ncols()
     }
 
-    /// The weights `W` (M x D).
+    /// Returns the weights `W` (M x D).
     pub fn weights(&self) -> &DMatrix<T> {
         &self.weights
     }
 
-    /// The hidden biases `a` (M).
+    /// Returns the hidden biases `a` (M).
     pub fn hidden_bias(&self) -> &DVector<T> {
         &self.hidden_bias
     }
 
-    /// The visible biases `b` (D).
+    /// Returns the visible biases `b` (D).
     pub fn visible_bias(&self) -> &DVector<T> {
         &self.visible_bias
     }
 
-    /// The same machine with parameters of another precision.
+    /// Returns the same machine with parameters of the precision `U`.
     ///
     /// # Errors
     /// Where a parameter overflows `U`.
@@ -105,7 +104,7 @@ impl<T: Scalar> Rbm<T> {
         )
     }
 
-    /// The energy `-(b.v + a.h + h^T W v)` of a joint state.
+    /// Returns the energy `-(b.v + a.h + h^T W v)` of a joint state.
     ///
     /// # Panics
     /// Where there is not one entry for each unit.
@@ -115,7 +114,7 @@ impl<T: Scalar> Rbm<T> {
         -(self.visible_term(visible) + masked_sum_of(activation.as_slice(), hidden))
     }
 
-    /// The logits of the hidden units given `v`: `a + W v`.
+    /// Returns the logits of the hidden units given `v`: `a + W v`.
     ///
     /// # Panics
     /// Where there is not one entry for each unit.
@@ -129,7 +128,7 @@ impl<T: Scalar> Rbm<T> {
         activation
     }
 
-    /// The logits of the visible units given `h`: `b + W^T h`.
+    /// Returns the logits of the visible units given `h`: `b + W^T h`.
     ///
     /// # Panics
     /// Where there is not one entry for each unit.
@@ -143,7 +142,7 @@ impl<T: Scalar> Rbm<T> {
         )
     }
 
-    /// `P(h_j = 1 | v)`.
+    /// Returns `P(h_j = 1 | v)` for each hidden unit j.
     ///
     /// # Panics
     /// Where there is not one entry for each unit.
@@ -151,7 +150,7 @@ impl<T: Scalar> Rbm<T> {
         self.hidden_activation(visible).map(sigmoid)
     }
 
-    /// `P(v_i = 1 | h)`.
+    /// Returns `P(v_i = 1 | h)` for each visible unit i.
     ///
     /// # Panics
     /// Where there is not one entry for each unit.
@@ -159,7 +158,7 @@ impl<T: Scalar> Rbm<T> {
         self.visible_activation(hidden).map(sigmoid)
     }
 
-    /// One sweep of block Gibbs sampling, v -> h -> v, in place.
+    /// Runs one sweep of block Gibbs sampling in place: v -> h -> v.
     ///
     /// # Panics
     /// Where there is not one entry for each unit.
@@ -168,14 +167,14 @@ impl<T: Scalar> Rbm<T> {
         draw_into(&self.visible_activation(&hidden), visible, rng);
     }
 
-    /// The sum over hidden units of the square of a bound on the size of their activation.
+    /// Returns the sum over hidden units of the squares of upper bounds on `|activation|`.
     pub(crate) fn squared_activations(&self) -> f64 {
         let units = self.weights.row_iter().zip(&self.hidden_bias);
         let largest = units.map(|(weights, bias)| bias.as_().abs() + largest_sum(weights));
         largest.map(|x| x * x).sum()
     }
 
-    /// `b.v`.
+    /// Returns `b.v`.
     pub(crate) fn visible_term(&self, visible: &[bool]) -> f64 {
         masked_sum_of(self.visible_bias.as_slice(), visible)
     }
@@ -184,7 +183,7 @@ impl<T: Scalar> Rbm<T> {
 impl<T: Scalar> UnnormalizedModel for Rbm<T> {
     type State = Vec<bool>;
 
-    /// `b.v + sum_j softplus(a_j + W_j v)`.
+    /// Returns `b.v + sum_j softplus(a_j + W_j v)`.
     ///
     /// # Panics
     /// Where there is not one entry for each visible unit.
@@ -198,13 +197,13 @@ impl<T: Scalar> UnnormalizedModel for Rbm<T> {
     }
 }
 
-/// The sum of the entries of `values` whose unit is on.
+/// Returns the sum of the entries of `values` whose unit is on.
 pub(crate) fn masked_sum_of<T: Scalar>(values: &[T], units: &[bool]) -> f64 {
     let on = values.iter().zip(units).filter(|(_, on)| **on);
     on.map(|(x, _)| x.as_()).sum()
 }
 
-/// The largest size of a sum of some of these values.
+/// Returns the largest absolute sum that a subset of `values` can have.
 pub(crate) fn largest_sum<'a, T: Scalar>(values: impl IntoIterator<Item = &'a T>) -> f64 {
     let (mut positive, mut negative) = (0.0, 0.0);
     for value in values {
@@ -215,14 +214,12 @@ pub(crate) fn largest_sum<'a, T: Scalar>(values: impl IntoIterator<Item = &'a T>
     positive.max(negative)
 }
 
-/// Draws independent units with these logits.
 pub(crate) fn draw_all<R: Rng + ?Sized>(logits: &DVector<f64>, rng: &mut R) -> Vec<bool> {
     let mut units = vec![false; logits.len()];
     draw_into(logits, &mut units, rng);
     units
 }
 
-/// As [`draw_all`], in place.
 pub(crate) fn draw_into<R: Rng + ?Sized>(logits: &DVector<f64>, units: &mut [bool], rng: &mut R) {
     for (unit, &logit) in units.iter_mut().zip(logits) {
         *unit = rng.random::<f64>() < sigmoid(logit);
@@ -234,14 +231,14 @@ pub(crate) fn check_finite<'a, T: Scalar>(
     values: impl IntoIterator<Item = &'a T, IntoIter: Clone>,
 ) -> Result<()> {
     let values = values.into_iter().map(|x| x.as_());
-    // Many values at once, because there is no early end. The slow search is for the error.
+    // A fold without early exit is vectorized. The slow check below only builds the error.
     if values.clone().fold(true, |all, x| all & x.is_finite()) {
         return Ok(());
     }
     Error::check_finite(argument, values)
 }
 
-// The weights are written row by row, so that the shape is plain in any format.
+// Weights are written row by row, so that the format shows their shape.
 crate::num::serialize_as! {
     Rbm<T: Scalar> as rbm {
         weights: Vec::from_iter(rbm.weights.row_iter().map(|row| Vec::from_iter(row.iter().copied()))),
@@ -262,7 +259,6 @@ impl<T: Scalar> Rbm<T> {
     }
 }
 
-/// A matrix of weights from its rows.
 #[cfg(feature = "serde")]
 pub(crate) fn matrix_of<T: Scalar>(rows: Vec<Vec<T>>, columns: usize) -> Result<DMatrix<T>> {
     for row in &rows {

@@ -1,4 +1,4 @@
-//! Geometric paths of RBMs, from a base-rate model to a target, straight or through RBMs at knots.
+//! Geometric paths of RBMs, from a base-rate model to a target.
 
 use nalgebra::DVector;
 use rand::Rng;
@@ -16,34 +16,27 @@ use crate::{Error, Result};
 
 /// A path of RBMs from a base-rate model to a target, straight or through RBMs at knots.
 ///
-/// Between neighbouring knots it is geometric in the *joint* densities of v and h: W, a and b are linear in beta. The path that
-/// is geometric in the *marginal* densities is [`GeometricPath`](crate::path::GeometricPath) between both models.
-///
-/// The straight path (Salakhutdinov and Murray 2008, equation 15) is
+/// Between knots it is geometric in the *joint* densities of v and h: W, a and b are linear in beta. For the
+/// *marginal* densities take [`GeometricPath`](crate::path::GeometricPath). The straight path (Salakhutdinov and
+/// Murray 2008, equation 15) is
 ///
 /// `log f_beta(v) = ((1 - beta) b_base + beta b).v + sum_j softplus(beta (a_j + W_j v))`.
 ///
-/// Where the base is a [`mixture`](BaseRate::mixture) of C components, a categorical unit c stands beside the hidden units on
-/// the first segment, up to beta = 1 where there are no knots:
+/// A base that is a [`mixture`](BaseRate::mixture) of C components adds a categorical unit c up to the next knot.
+/// Without inner knots:
 ///
-/// `log f_beta(v) = log (1/C) sum_c exp((1 - beta) (lambda_c + theta_c.v)) + beta b.v
-/// + sum_j softplus(beta (a_j + W_j v))`, `lambda_c = log(C pi_c) - sum_i log(1 + e^(theta_ci))`.
-///
-/// Given v, c has probabilities in proportion to the exponentials; given c and h, the logits of v are
-/// `(1 - beta) theta_c + beta (b + W^T h)`. The factor 1/C makes the density at beta = 1 that of the target.
-///
-/// The part between two knots is a segment. A stage multiplies by the weights at both ends of its segment; on the first one,
-/// which starts at zero weights, by one matrix only, and is twice as fast.
+/// `log f_beta(v) = log (1/C) sum_c exp((1 - beta) (lambda_c + theta_c.v)) +
+/// beta b.v + sum_j softplus(beta (a_j + W_j v))`,
+/// `lambda_c = log(C pi_c) - sum_i log(1 + e^(theta_ci))`. The law of c given v is proportional to the exponentials.
 #[derive(Debug, Clone)]
 pub struct RbmPath<T: Scalar = f32> {
     base: BaseRate<T>,
-    /// The base's visible biases that do not depend on its component: 0 for a mixture.
+    /// Visible biases of the base that all its components share; 0 for a mixture.
     base_bias: DVector<T>,
-    /// The components of a base that is a mixture.
+    /// Components of the base, where it is a mixture.
     categorical: Option<Categorical<T>>,
-    /// The betas of base, inner knots and target.
     knots: Schedule,
-    /// The models at the knots, without the base.
+    /// Models at the knots after the base.
     ends: Vec<SegmentEnd<T>>,
     pub(crate) engine: Simd,
 }
@@ -52,17 +45,16 @@ pub struct RbmPath<T: Scalar = f32> {
 #[derive(Debug, Clone)]
 pub(crate) struct SegmentEnd<T: Scalar> {
     pub(crate) rbm: Rbm<T>,
-    /// `W`, in the form of products with visible units.
+    /// `W`, in the form for products with visible units.
     pub(crate) up: Weights<T>,
-    /// `W^T`, in the form of products with hidden units.
+    /// `W^T`, in the form for products with hidden units.
     pub(crate) down: Weights<T>,
     pub(crate) hidden_bias: Vec<Row<T>>,
-    /// The visible biases minus those at the segment's start, with zeros up to a whole line.
+    /// Visible biases minus those at the segment's start, padded with zeros to a whole line.
     pub(crate) bias_slope: Vec<T>,
 }
 
 impl<T: Scalar> SegmentEnd<T> {
-    /// Takes `bias_slope` without padding.
     fn new(engine: Simd, rbm: Rbm<T>, bias_slope: &DVector<T>) -> Self {
         let mut slope = bias_slope.as_slice().to_vec();
         slope.resize(slope.len().next_multiple_of(LINE), T::zero());
@@ -77,7 +69,7 @@ impl<T: Scalar> SegmentEnd<T> {
 }
 
 impl<T: Scalar> RbmPath<T> {
-    /// The straight path from a base to a target of the same shape.
+    /// Creates the straight path from `base` to `target`.
     ///
     /// # Errors
     /// Where they differ in visible or hidden units, or the difference of their biases overflows.
@@ -85,12 +77,11 @@ impl<T: Scalar> RbmPath<T> {
         Self::through(base, vec![target], Schedule::linear(1)?)
     }
 
-    /// The path from `base` at `beta = 0` through `models` at the later `knots`, the last of them
-    /// the target at `beta = 1`.
+    /// Creates the path from `base` at `beta = 0` through `models` at later `knots`; the last is the target.
     ///
     /// # Errors
-    /// Where there is not one model for each knot after 0, models differ in visible or hidden
-    /// units, or the difference of neighbours' visible biases overflows.
+    /// Where there is not one model for each knot after 0, models differ in visible or hidden units, or the
+    /// difference of neighbours' visible biases overflows.
     pub fn through(base: BaseRate<T>, models: Vec<Rbm<T>>, knots: Schedule) -> Result<Self> {
         Self::assemble(base, models, knots, Simd::best())
     }
@@ -128,64 +119,63 @@ impl<T: Scalar> RbmPath<T> {
         })
     }
 
-    /// Takes another [`SimdLevel`] for [`BlockGibbs`](crate::rbm::BlockGibbs) than the best one of the machine, to compare engines or
-    /// to get the same figures on different machines.
+    /// Sets the [`SimdLevel`] of [`BlockGibbs`](crate::rbm::BlockGibbs), to get the same figures on different
+    /// machines. The default is the best level of the machine.
     ///
-    /// All engines spend the same random bits: with one seed they differ by rounding alone.
+    /// Levels use the same random bits, so that with one seed they differ by rounding alone.
     ///
     /// # Errors
-    /// Where this machine or this build of the crate does not have the engine.
+    /// Where this machine or this build of the crate does not have `engine`.
     pub fn with_simd_level(self, engine: SimdLevel) -> Result<Self> {
         let models = self.ends.into_iter().map(|end| end.rbm).collect();
         Self::assemble(self.base, models, self.knots, engine.available()?)
     }
 
-    /// The engine in use.
+    /// Returns the SIMD level in use.
     pub fn simd_level(&self) -> SimdLevel {
         self.engine.get()
     }
 
-    /// The RBM at `beta = 1`.
+    /// Returns the RBM at `beta = 1`.
     pub fn target(&self) -> &Rbm<T> {
         &self.ends[self.ends.len() - 1].rbm
     }
 
-    /// Returns the betas of the knots, including 0 and 1. The path has a kink at each of the others.
+    /// Returns the betas of the knots, including 0 and 1. The path has a kink at each inner knot.
     ///
-    /// A stage that passes a knot moves chain by chain, which costs speed but not correctness. None does where the knots are betas
-    /// of the schedule, as in that of `BinnedSchedule::new(path.knots().clone())`.
+    /// A stage that passes a knot moves chain by chain, which is slower. `BinnedSchedule::new(path.knots().clone())`
+    /// makes all knots betas of the schedule.
     pub fn knots(&self) -> &Schedule {
         &self.knots
     }
 
-    /// The RBM at knot k, from 1 to the number of segments; `None` elsewhere.
+    /// Returns the RBM at knot `k`, from 1 to the number of segments; `None` elsewhere.
     pub fn model_at_knot(&self, k: usize) -> Option<&Rbm<T>> {
         Some(&self.ends.get(k.checked_sub(1)?)?.rbm)
     }
 
-    /// The models at both ends of a segment. The first segment starts at the base, which is none.
+    /// Returns the models at the start and end of a segment; `None` at the start of the first one.
     pub(crate) fn segment(&self, index: usize) -> (Option<&SegmentEnd<T>>, &SegmentEnd<T>) {
         let start = index.checked_sub(1).map(|before| &self.ends[before]);
         (start, &self.ends[index])
     }
 
-    /// The categorical unit of a segment, in the form that stages need.
     pub(crate) fn categorical(&self, segment: usize) -> Option<&Categorical<T>> {
         self.categorical.as_ref().filter(|_| segment == 0)
     }
 
-    /// The components of the base, on the segment that starts at it, where it is a mixture.
+    /// Returns the components of a mixture base, on the first segment only.
     fn components(&self, segment: usize) -> Option<&Components<T>> {
         self.base.as_mixture().filter(|_| segment == 0)
     }
 
-    /// The visible biases at a segment's start that all components have in common.
+    /// Returns the visible biases at a segment's start that all components share.
     fn start_bias(&self, segment: usize) -> &DVector<T> {
         let start = self.segment(segment).0;
         start.map_or(&self.base_bias, |start| start.rbm.visible_bias())
     }
 
-    /// The hidden activations `a + W v` at a segment's start (0 at the base), and their gain up to its end.
+    /// Returns the hidden activations `a + W v` at a segment's start (0 at the base), and their gain up to its end.
     fn activations(&self, segment: usize, visible: &[bool]) -> (DVector<f64>, DVector<f64>) {
         let (start, end) = self.segment(segment);
         let end = end.rbm.hidden_activation(visible);
@@ -197,12 +187,12 @@ impl<T: Scalar> RbmPath<T> {
         (start, slope)
     }
 
-    /// `(b_end - b_start).v`.
+    /// Returns `(b_end - b_start).v`.
     fn slope_term(&self, segment: usize, visible: &[bool]) -> f64 {
         masked_sum_of(&self.segment(segment).1.bias_slope, visible)
     }
 
-    /// The position of a beta in a segment, from 0 at its start to 1 at its end.
+    /// Returns the position of `beta` in a segment, from 0 at its start to 1 at its end.
     fn position(&self, segment: usize, beta: f64) -> f64 {
         let (start, end) = (self.knots.betas()[segment], self.knots.betas()[segment + 1]);
         (beta - start) / (end - start)
@@ -222,12 +212,10 @@ impl<T: Scalar> AnnealingPath for RbmPath<T> {
         Some(self.engine.get())
     }
 
-    /// Returns `u` times the root of the sum of squares of the largest activations: `u` is half the machine epsilon of `T`, and
-    /// the activations are those of each hidden unit at the ends of each segment, the visible term of each segment and that of a
-    /// component of the base. Each of these sums is rounded by about `u` of its size, independently.
+    /// Returns `u` times the root of the sum of squares of the largest sums, with `u = T::epsilon() / 2`.
     ///
-    /// Measured on random RBMs of 3 x 4 to 100 x 784 units and weights of .1 to 1e6, log Z was off by at most 1.1 times this
-    /// estimate. How far rounding the parameters to `T` moved log Z is not part of it.
+    /// The sums are the hidden activations at both ends of each segment, its visible term, and a component of the
+    /// base. Rounding of the parameters to `T` is not included. Random RBMs had errors of at most 1.1 times this.
     fn rounding_error(&self) -> f64 {
         let components = self.base.as_mixture();
         let mut squares = components.map_or(0.0, |c| c.largest_sum().powi(2));
@@ -240,7 +228,7 @@ impl<T: Scalar> AnnealingPath for RbmPath<T> {
         0.5 * T::epsilon().as_() * squares.sqrt()
     }
 
-    /// Returns the bound of [`Rbm::lower_bound`] from one state for 2,500 chain-steps, at less than a tenth of the run's cost.
+    /// Returns the bound of [`Rbm::lower_bound`], from one state per 2,500 chain-steps.
     fn lower_bound(&self, states: &[&Vec<bool>], chain_steps: u64) -> Option<f64> {
         let (states, most) = share_of_run(states, chain_steps, self.base.hidden_units());
         let states = Vec::from_iter(states.iter().map(|&state| state.clone()));
@@ -259,28 +247,26 @@ impl<T: Scalar> AnnealingPath for RbmPath<T> {
     }
 }
 
-/// The RBM at one beta of an [`RbmPath`], as a view of the path.
+/// The RBM at one beta of an [`RbmPath`]: a view of the path.
 #[derive(Debug, Clone, Copy)]
 pub struct RbmAt<'a, T: Scalar = f32> {
     path: &'a RbmPath<T>,
     beta: f64,
-    /// The segment that holds beta, which at a knot is the one on its right.
+    /// Index of the segment that holds beta; at a knot, the one on its right.
     segment: usize,
-    /// The position of beta in the segment, from 0 to 1.
     position: f64,
 }
 
 impl<'a, T: Scalar> RbmAt<'a, T> {
-    /// The path.
+    /// Returns the path.
     pub fn path(&self) -> &'a RbmPath<T> {
         self.path
     }
 
-    /// A copy of this model as an RBM in double precision, for enumeration and exact samples.
+    /// Returns a copy of this model as an RBM in double precision, for enumeration and exact samples.
     ///
     /// # Errors
-    /// Where `beta` is not finite; before the first knot of a path whose base is a mixture, where the model has a
-    /// categorical unit.
+    /// Where `beta` is not finite, or the model has the categorical unit of a mixture.
     pub fn to_rbm(&self) -> Result<Rbm<f64>> {
         if self.segment == 0 && self.position < 1.0 {
             let expected = "one component, for an RBM at each beta";
@@ -299,7 +285,7 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
         Rbm::new(weights, hidden_bias, visible_bias)
     }
 
-    /// `(1 - t) b_start + t b_end`, with t the position in the segment, and 0 at the start of a mixture.
+    /// Returns `(1 - t) b_start + t b_end` at position t; a mixture has `b_start = 0`.
     pub(crate) fn visible_biases(&self) -> impl ExactSizeIterator<Item = f64> {
         let start = self.path.start_bias(self.segment);
         let end = self.path.segment(self.segment).1.rbm.visible_bias();
@@ -307,7 +293,7 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
         (start.iter().zip(end)).map(move |(a, b)| (1.0 - t) * a.as_() + t * b.as_())
     }
 
-    /// The segment that holds both this model and the other, if there is one, and their positions in it.
+    /// Returns the segment that holds this model and `other`, if any, and their positions in it.
     pub(crate) fn shared_segment(&self, other: &Self) -> Option<(usize, f64, f64)> {
         let segment = self.segment.min(other.segment);
         let end = self.path.knots.betas()[segment + 1];
@@ -317,7 +303,7 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
         })
     }
 
-    /// One sweep of block Gibbs sampling, v -> h -> v, in place.
+    /// Runs one sweep of block Gibbs sampling in place: v -> h -> v.
     pub fn gibbs_sweep<R: Rng + ?Sized>(&self, visible: &mut [bool], rng: &mut R) {
         let (start, slope) = self.path.activations(self.segment, visible);
         let hidden = draw_all(&(start + slope * self.position), rng);
@@ -357,8 +343,7 @@ impl<T: Scalar> Intermediate for RbmAt<'_, T> {
         self.beta
     }
 
-    /// Within a segment this is a sum over hidden units of differences of softplus, and one of log means over
-    /// components, each free of cancellation. Across segments it is the difference of two log densities.
+    /// Returns the log ratio; without cancellation where one segment holds both models.
     fn log_ratio(&self, previous: &Self, visible: &Vec<bool>) -> f64 {
         let Some((segment, here, there)) = self.shared_segment(previous) else {
             return self.log_density(visible) - previous.log_density(visible);
@@ -374,9 +359,9 @@ impl<T: Scalar> Intermediate for RbmAt<'_, T> {
 }
 
 impl<T: Scalar> BetaDerivative for RbmAt<'_, T> {
-    /// `(b' - b).v + sum_j (x'_j - x_j) sigmoid((1 - t) x_j + t x'_j)` over the segment's length,
-    /// with `x = a + W v` at its start (0 at the base), primes at its end. A base that is a mixture adds
-    /// the mean of `-(lambda_c + theta_c.v)` under the law of c given v.
+    /// Returns `(b' - b).v + sum_j (x'_j - x_j) sigmoid((1 - t) x_j + t x'_j)` over the segment's length. Here
+    /// `x = a + W v` at the segment's start (0 at the base), and primes mark its end. A mixture base adds the mean of
+    /// `-(lambda_c + theta_c.v)` given v.
     fn beta_derivative(&self, visible: &Vec<bool>) -> f64 {
         let (start, slope) = self.path.activations(self.segment, visible);
         let hidden =

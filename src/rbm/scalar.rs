@@ -2,16 +2,16 @@
 
 use num_traits::{AsPrimitive, Float, FloatConst, NumAssign, NumCast};
 
-/// `f32` or `f64`: the type of an RBM's parameters. Sealed.
+/// The type of an RBM's parameters: `f32` or `f64`. Sealed.
 ///
-/// Log densities and weights are `f64` for both; [`AsPrimitive::as_`] turns a parameter into one.
+/// Log densities and log weights are `f64` for both; [`AsPrimitive::as_`] turns a parameter into one.
 pub trait Scalar:
     sealed::Elementwise + FloatConst + NumAssign + AsPrimitive<f64> + nalgebra::Scalar + Send + Sync
 {
-    /// The nearest value of this type, which is infinite where `x` is beyond its range.
+    /// Returns the nearest value of this type; infinite where `x` is beyond its range.
     #[inline(always)]
     fn nearest(x: f64) -> Self {
-        // A number has a nearest value of either type: the other way is never taken.
+        // Every number has a nearest value, so that the NaN is never taken.
         NumCast::from(x).unwrap_or_else(Self::nan)
     }
 }
@@ -24,44 +24,43 @@ pub(crate) mod sealed {
     use super::Float;
     use crate::random::LANES;
 
-    /// Constants and functions of a type for the elementwise functions, beside those of num-traits.
+    /// Constants and functions that the elementwise functions need beside those of num-traits.
     pub trait Elementwise: Float + Default + From<u8> + From<f32> + 'static {
-        /// `1.5 * 2^(mantissa bits)`: adding it rounds to an integer, left in the low bits.
+        /// `1.5 * 2^(mantissa bits)`; adding it rounds to an integer, left in the low bits.
         const ROUND: Self;
-        /// `ln 2` to so many bits that its product with any exponent is exact.
+        /// The high bits of `ln 2`, few enough that the product with any exponent is exact.
         const LN_2_HIGH: Self;
         /// The rest of `ln 2`.
         const LN_2_LOW: Self;
-        /// The lowest argument of `exp` with a normal result, rounded up.
+        /// Lowest argument of `exp` with a normal result, rounded up.
         const EXP_LOWEST: Self;
-        /// The coefficients of `exp` on `|x| <= ln 2 / 2`, the highest power's first. They have the
-        /// least relative error (4e-9) for single precision, and are `1/k!` for double.
+        /// Coefficients of `exp` on `|x| <= ln 2 / 2`, highest power first. For `f32` they minimise the relative
+        /// error (4e-9); for `f64` they are `1/k!`.
         const EXP: &'static [Self];
         /// `2/(2k + 1)`, highest k first: the series of `2 artanh(z) / z` in `z^2`.
         const ARTANH: &'static [Self];
-        /// The length of a step up to which five terms of a softplus increment reach the type's
-        /// precision: the first term left out is `d^5 / 720`.
+        /// Largest step `|d|` at which five terms of a softplus increment reach the type's precision. The next term
+        /// is at most `d^5 / 720` relative to `d`.
         const INCREMENT_RADIUS: Self;
-        /// Whether products may be taken in 24-bit fixed point.
+        /// Whether products may be computed in 24-bit fixed point.
         const FIXED_POINT: bool;
 
-        /// Words of random bits that a uniform takes.
+        /// Number of words of random bits in a uniform.
         const WORDS: usize;
 
-        /// Uniforms on (0, 1), fine near 0, from [`WORDS`](Self::WORDS) words each.
+        /// Returns uniforms on (0, 1), fine near 0, from [`WORDS`](Self::WORDS) words each.
         fn uniforms(words: &[[u32; LANES]]) -> [Self; LANES];
 
-        /// `2^n`, given `n + ROUND`.
+        /// Returns `2^n`, given `n + ROUND`.
         fn exp2_rounded(shifted: Self) -> Self;
 
-        /// `1 / (1 + e)` for `e` in [0, 1].
+        /// Returns `1 / (1 + e)` for `e` in [0, 1].
         #[inline(always)]
         fn likely<const FUSED: bool>(e: Self) -> Self {
             Self::one() / (Self::one() + e)
         }
 
-        /// `self * factor + term`, with one rounding where `FUSED`: fast only where the processor
-        /// has the instruction and the caller is compiled for it.
+        /// Returns `self * factor + term`; one rounding where `FUSED`, for callers compiled for that instruction.
         #[inline(always)]
         fn multiply_add<const FUSED: bool>(self, factor: Self, term: Self) -> Self {
             if FUSED {
@@ -72,7 +71,6 @@ pub(crate) mod sealed {
         }
     }
 
-    /// The table [`ARTANH`](Elementwise::ARTANH) of so many terms.
     macro_rules! artanh {
         ($terms:literal) => {{
             let mut terms = [2.0; $terms];
@@ -104,8 +102,8 @@ pub(crate) mod sealed {
         const FIXED_POINT: bool = true;
         const WORDS: usize = 1;
 
-        /// Where fused instructions are at hand without a division, which takes four times as long:
-        /// a polynomial within 5.1e-5, and one step of Newton's method, which squares that.
+        /// Avoids the division, which is four times slower, where `FUSED`: a polynomial within 5.1e-5, then one step
+        /// of Newton's method, which squares the error.
         #[inline(always)]
         fn likely<const FUSED: bool>(e: Self) -> Self {
             if !FUSED {
@@ -127,7 +125,7 @@ pub(crate) mod sealed {
 
         #[inline(always)]
         fn uniforms(words: &[[u32; LANES]]) -> [Self; LANES] {
-            // 31 bits, because the signed conversion is the one that every target vectorises.
+            // 31 bits, because every target vectorizes the signed conversion.
             let words = &words[0];
             std::array::from_fn(|l| {
                 ((words[l] >> 1) as i32 as f32 + 0.5) * (0.5 / (1_u32 << 30) as f32)

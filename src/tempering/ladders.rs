@@ -14,21 +14,20 @@ use crate::population::{Moves, Population};
 use crate::random::StreamRng;
 use crate::work::Place;
 
-/// The figures of one ladder in a round.
+/// The statistics of one ladder in a round.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Ladder<S> {
-    /// By pair of neighbours.
+    /// Sums by pair of neighbours.
     pub(super) pairs: Vec<PairSums>,
     pub(super) trips: Trips,
-    /// States at beta = 1.
+    /// Sampled states at beta = 1.
     pub(super) samples: Vec<S>,
     /// Whether a state was off the support of its model.
     pub(super) astray: bool,
 }
 
 impl<S> Ladder<S> {
-    /// With other samples.
     pub(super) fn with_samples<T>(self, of: impl FnOnce(Vec<S>) -> Vec<T>) -> Ladder<T> {
         Ladder {
             pairs: self.pairs,
@@ -42,13 +41,12 @@ impl<S> Ladder<S> {
 /// Ladders that move together. Chain c of each population belongs to ladder c.
 pub(crate) struct Ladders<'p, P: AnnealingPath> {
     pub(super) first: usize,
-    /// Number of scans done.
     pub(super) scans: usize,
     pub(super) populations: Vec<Population<'p, P>>,
-    /// For the swaps of each ladder.
+    /// Streams of the swaps, by ladder.
     pub(super) rngs: Vec<StreamRng>,
     pub(super) ladders: Vec<Ladder<P::State>>,
-    /// Index of the beta at work, which a panic leaves here.
+    /// Index of the beta at work, for the error of a panic.
     pub(super) at_hand: usize,
 }
 
@@ -56,7 +54,7 @@ impl<'p, P> Ladders<'p, P>
 where
     P: AnnealingPath<State: Clone>,
 {
-    /// Ladders at the states where they ended a round before, or at exact samples of the base.
+    /// Starts ladders at `starts`, or else at exact samples of the base.
     pub(super) fn start<W: Workspace>(
         path: &'p P,
         ladders: Range<usize>,
@@ -97,7 +95,7 @@ where
         })
     }
 
-    /// The next scan: all states move at their betas, then every second pair may swap.
+    /// Runs the next scan: all states move at their betas, then every second pair may swap.
     pub(super) fn scan(&mut self, kernel: &dyn Moves<P::At<'p>>, plan: &Plan) -> Result<()> {
         for (j, population) in self.populations.iter_mut().enumerate() {
             self.at_hand = j;
@@ -119,7 +117,7 @@ where
         Ok(())
     }
 
-    /// Weighs every second pair of a ladder, and swaps those that accept.
+    /// Adds every second pair of a ladder to the sums, and swaps those that accept.
     fn swap(&mut self, ladder: usize, plan: &Plan, parity: usize) -> Result<()> {
         for j in (parity..self.populations.len() - 1).step_by(2) {
             self.at_hand = j + 1;
@@ -140,13 +138,12 @@ where
         Ok(())
     }
 
-    /// Returns the decisions at each beta.
     pub(super) fn decisions(&self) -> Vec<Decisions> {
         let blocks = self.populations.iter().map(Population::block);
         blocks.map(|block| block.decisions()).collect()
     }
 
-    /// Takes the states out, with the memories of the kernel.
+    /// Takes out the states, with the kernel's memories.
     pub(super) fn take_ends<W: Workspace>(&mut self) -> Starts<P::State, W::Memory> {
         let populations = std::mem::take(&mut self.populations);
         populations
@@ -155,18 +152,17 @@ where
             .collect()
     }
 
-    /// The ladders being moved, by their indices in the run, with index and value of the beta at hand.
+    /// Returns the ladders at work, and the index and value of the beta at hand.
     pub(super) fn at_hand(&self) -> Place {
         let (ladders, _, beta) = self.populations[self.at_hand].place_at_hand();
         (ladders, self.at_hand, beta)
     }
 }
 
-/// The log ratios of two neighbours in one ladder.
+/// Returns the log ratios of two neighbours in one ladder.
 ///
 /// # Errors
-/// A NaN. A log ratio is `+inf` at a state that only the upper model allows, which no sample of the base
-/// may be.
+/// A NaN; at the base also a `+inf` at its own sample, which only the upper model allows.
 fn log_ratios<'p, P: AnnealingPath>(
     lower: &Population<'p, P>,
     upper: &Population<'p, P>,

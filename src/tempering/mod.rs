@@ -1,8 +1,7 @@
 //! Parallel tempering: chains at all betas side by side, which exchange their states.
 //!
-//! [`Tempering`] takes a path, a kernel, the betas to start from and a seed, and gives a
-//! [`TemperingRun`]: log Z, the barrier between base and target, and samples of the target. It is for
-//! targets of many modes, among which chains that pass a schedule once cannot settle their shares.
+//! [`Tempering`] runs it and [`TemperingRun`] holds log Z, the barrier between base and target, and samples. It suits
+//! targets of many modes, whose shares chains on a single pass through a schedule cannot settle.
 
 mod ladders;
 #[cfg(feature = "mpi")]

@@ -19,26 +19,23 @@ where
     K: Invariant<P::At<'p>> + Sync,
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
-    /// Runs all ladders on all processes of an MPI communicator, which all call this. Rank 0 has the result, of the
-    /// same bits as that of [`run`](Self::run), whatever the number of processes and threads; the others have `None`.
-    ///
-    /// Rank r of n takes the blocks b of ladders with `b mod n = r` through all rounds. After each round, rank 0
-    /// gathers figures and states, places the betas anew and tells the others. All wait for the slowest then, so that each
-    /// rank should have the same number of blocks. For what is needed of MPI, for budgets, the progress callback and
-    /// threads see [`Ais::run_on`](crate::ais::Ais::run_on).
+    /// Runs all ladders on all processes of an MPI communicator, which all call this. Rank 0 gets the result; the
+    /// others get `None`. It has the same bits as [`run`](Self::run), for any number of processes and threads. Rank r
+    /// of n runs the blocks b of ladders with `b mod n = r`. All wait for the slowest after each round, so give all
+    /// ranks the same number of blocks. MPI, limits, callbacks and threads work as in
+    /// [`Ais::run_on`](crate::ais::Ais::run_on).
     ///
     /// # Errors
-    /// As [`run`](Self::run), and as [`Ais::run_on`](crate::ais::Ais::run_on).
+    /// The errors of [`run`](Self::run) and of [`Ais::run_on`](crate::ais::Ais::run_on).
     pub fn run_on(&self, world: &dyn Communicator) -> Result<Option<TemperingRun<P::State>>> {
         let run = self.shared(world, |samples| samples)?;
         Ok(run.map(|run| self.concluded(run)))
     }
 
-    /// As [`run_on`](Self::run_on), for samples that nobody needs: the result has `()` in their place. All else has the
-    /// same bits.
+    /// Runs all ladders as [`run_on`](Self::run_on), but with `()` in place of the samples.
     ///
     /// # Errors
-    /// As [`run_on`](Self::run_on).
+    /// The errors of [`run_on`](Self::run_on).
     pub fn run_on_without_states(
         &self,
         world: &dyn Communicator,
@@ -46,7 +43,7 @@ where
         self.shared(world, |samples| vec![(); samples.len()])
     }
 
-    /// Runs all ladders, and brings what is kept of their samples to rank 0.
+    /// Runs all ladders, and sends their kept samples to rank 0.
     fn shared<T: Send + Serialize + DeserializeOwned>(
         &self,
         world: &dyn Communicator,
@@ -61,7 +58,7 @@ where
 }
 
 impl<P: AnnealingPath, K> Tempering<'_, P, K> {
-    /// Sees to it that all ranks have the same settings, engine and fingerprint.
+    /// Checks that all ranks have the same settings, engine and fingerprint.
     pub(super) fn agree_on(&self, ranks: &mut Ranks, fingerprint: Option<u32>) -> Result<()> {
         let engine = self.path.simd_level();
         if ranks.rank() == 0 {

@@ -1,15 +1,15 @@
-//! What is gathered of two neighbouring betas: rejections, and sums for the ratio of their normalisers.
+//! Statistics of two neighbouring betas: rejections, and sums for the ratio of their normalisers.
 
 use crate::num::{Moments, WeightSums, log_sigmoid};
 
-/// Figures of two neighbours in one ladder, over the scans of a round.
+/// Statistics of two neighbours in one ladder, over the scans of a round.
 ///
-/// With `r(x) = log f_{j+1}(x) - log f_j(x)`, s the logistic function and any number c,
+/// Let `r(x) = log f_{j+1}(x) - log f_j(x)`, s the logistic function and c any number. Then
 ///
 /// `log Z_{j+1}/Z_j = c + log E_j[s(r(x) - c)] - log E_{j+1}[s(c - r(x))]`.
 ///
-/// This is Bennett's (1976) acceptance ratio where c is the value itself; then no combination of the
-/// two sets of log ratios has a smaller variance. Here c comes from the round before.
+/// This is Bennett's (1976) acceptance ratio. The variance is smallest at the log ratio itself; c is its last
+/// estimate.
 #[derive(Debug, Clone, Default)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct PairSums {
@@ -18,7 +18,7 @@ pub(super) struct PairSums {
     rejections: Moments,
 }
 
-/// The log ratios r of a pair, at the state of the lower beta and at that of the upper one.
+/// The log ratios r of a pair, at the states of the lower and of the upper beta.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LogRatios {
     pub(super) lower: f64,
@@ -26,8 +26,8 @@ pub(super) struct LogRatios {
 }
 
 impl LogRatios {
-    /// The probability of a swap, `min(1, exp(r(x_j) - r(x_{j+1})))`. A state off the support of its
-    /// model gives way to one that is on it; two such states stay.
+    /// Returns the probability of a swap, `min(1, exp(r(x_j) - r(x_{j+1})))`. A state off the support of its model
+    /// always gives way to one on it. Equal infinite ratios give 0.
     pub(super) fn acceptance(self) -> f64 {
         let difference = self.lower - self.upper;
         match difference.is_nan() {
@@ -36,19 +36,19 @@ impl LogRatios {
         }
     }
 
-    /// Whether the lower model excludes its state, which the upper one allows.
+    /// Returns whether the lower model excludes its own state.
     fn lower_is_astray(self) -> bool {
         self.lower == f64::INFINITY
     }
 
-    /// Whether the upper model excludes its state.
+    /// Returns whether the upper model excludes its own state.
     pub(super) fn upper_is_astray(self) -> bool {
         self.upper == f64::NEG_INFINITY
     }
 }
 
 impl PairSums {
-    /// Adds a scan. A state that is off the support of its own model is no sample of it.
+    /// Adds a scan. A state off the support of its own model is left out of the sums.
     pub(super) fn add(&mut self, c: f64, ratios: LogRatios) {
         if !ratios.lower_is_astray() {
             self.forward.add(log_sigmoid(ratios.lower - c));
@@ -59,7 +59,7 @@ impl PairSums {
         self.rejections.add(1.0 - ratios.acceptance());
     }
 
-    /// Whether no sum counts more than so many scans, which a damaged file may make them do.
+    /// Returns whether no sum counts more than `scans` scans. Checks a file.
     #[cfg(feature = "checkpoint")]
     pub(super) fn fits(&self, scans: usize) -> bool {
         let Self {
@@ -77,18 +77,16 @@ impl PairSums {
         self.rejections.merge(&other.rejections);
     }
 
-    /// The mean probability that a swap is rejected.
     pub(super) fn rejection(&self) -> f64 {
         self.rejections.mean()
     }
 
-    /// `log Z_{j+1}/Z_j`; infinite or NaN where no state of one model is possible under the other.
+    /// Returns `log Z_{j+1}/Z_j`; infinite or NaN if no state of one model is possible under the other.
     pub(super) fn log_ratio(&self, c: f64) -> f64 {
         c + self.forward.log_mean() - self.reverse.log_mean()
     }
 
-    /// What these sums, a part of `all`, add to its log ratio, relative to all of it: 0 in the mean over
-    /// ladders.
+    /// Returns the influence of this ladder on the pooled log ratio. The influences of all ladders sum to 0.
     pub(super) fn influence(&self, all: &Self) -> f64 {
         let share = |part: &WeightSums, all: &WeightSums| (part.log_sum() - all.log_sum()).exp();
         share(&self.forward, &all.forward) - share(&self.reverse, &all.reverse)

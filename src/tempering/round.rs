@@ -1,4 +1,4 @@
-//! A round: scans at fixed betas, by which the betas of the next round are placed.
+//! A round: scans at fixed betas, which determine the betas of the next round.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -18,25 +18,23 @@ use crate::random::{Purpose, StreamRng, stream, successive};
 use crate::schedule::Schedule;
 use crate::work::{Merge, Place, Stepped, StoppedBy, Task};
 
-/// By beta, then by ladder of a block: where states stand, and what the kernel keeps of them.
+/// States and memories of the kernel, by beta, then by ladder of a block.
 pub(super) type Starts<S, M> = Vec<Vec<(S, M)>>;
 
-/// A round of a tempered run, whose blocks of ladders start where they ended the round before.
+/// A round of a tempered run. Each block of ladders starts where it ended the round before.
 pub(crate) struct Round<'t, 'p, P: AnnealingPath, K: Invariant<P::At<'p>>, T> {
     pub(super) run: &'t Tempering<'p, P, K>,
     pub(super) plan: Plan,
-    /// By block; none in the first round.
+    /// Starting states, by block; none in the first round.
     pub(super) starts: Vec<Mutex<Option<StartsOf<'p, P, K>>>>,
     pub(super) keep: Keep<P::State, T>,
 }
 
-/// What is kept of the samples of a ladder.
+/// A function that turns the samples of a ladder into what the run keeps.
 pub(super) type Keep<S, T> = fn(Vec<S>) -> Vec<T>;
 
-/// Where a block of ladders starts a round.
 type StartsOf<'p, P, K> = Starts<<P as AnnealingPath>::State, MemoryOf<'p, P, K>>;
 
-/// The memory that the kernel of a run keeps of a chain.
 pub(super) type MemoryOf<'p, P, K> =
     <<K as TransitionKernel<<P as AnnealingPath>::At<'p>>>::Workspace as Workspace>::Memory;
 
@@ -91,23 +89,23 @@ where
     }
 }
 
-/// All that is fixed before a round begins.
+/// The fixed values of a round.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) schedule: Schedule,
-    /// A guess of `log Z_{j+1}/Z_j` for each pair of neighbours.
+    /// Guesses of `log Z_{j+1}/Z_j`, by pair of neighbours.
     pub(super) log_ratios: Vec<f64>,
     pub(super) scans: usize,
     round: usize,
-    /// One scan of this many gives a sample.
+    /// Number of scans for each sample.
     stride: usize,
     ladders: usize,
-    /// By beta, then by ladder; those of the swaps come last.
+    /// Streams by beta, then by ladder. The streams of the swaps come last.
     streams: Vec<StreamRng>,
 }
 
 impl Plan {
-    /// Plans a round, which has a seed of its own.
+    /// Plans a round, with a seed of its own.
     pub(super) fn new(settings: &Settings, placed: &Placed) -> Self {
         let Placed {
             round,
@@ -131,18 +129,17 @@ impl Plan {
         }
     }
 
-    /// Whether the states at beta = 1 are samples to keep, after so many scans.
+    /// Returns whether the states at beta = 1 are samples after `scans` scans.
     pub(super) fn samples_after(&self, scans: usize) -> bool {
         scans.is_multiple_of(self.stride)
     }
 
-    /// Number of samples of a ladder after so many scans.
     #[cfg(feature = "checkpoint")]
     pub(super) fn samples(&self, scans: usize) -> usize {
         scans / self.stride
     }
 
-    /// The streams of some ladders at a beta; beyond the last beta, those of their swaps.
+    /// Returns the streams of `ladders` at a beta; beyond the last beta, the streams of their swaps.
     pub(super) fn streams(&self, beta: usize, ladders: &Range<usize>) -> &[StreamRng] {
         let first = beta * self.ladders;
         &self.streams[first + ladders.start..first + ladders.end]
@@ -154,9 +151,8 @@ impl Plan {
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct RoundResult<T, S, M> {
     pub(super) ladders: Vec<Ladder<T>>,
-    /// By beta.
     pub(super) decisions: Vec<Decisions>,
-    /// By block, where its next round starts.
+    /// Final states, by block, from which the next round starts.
     pub(super) ends: Vec<Starts<S, M>>,
 }
 
@@ -170,36 +166,34 @@ impl<T: Send, S: Send, M: Send> Merge for RoundResult<T, S, M> {
     }
 }
 
-/// How far a run has come.
+/// The state of a run between two rounds.
 #[derive(Debug)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Reached<T, S, M> {
-    /// The last round that is finished.
     pub(super) last: Option<FinishedRound<T>>,
     pub(super) next: Placed,
-    /// By block, where its next round starts.
+    /// States by block, from which the next round starts.
     pub(super) ends: Vec<Starts<S, M>>,
     pub(super) stopped_by: Option<StoppedBy>,
 }
 
-/// Where the stages of a round are placed, by the round before.
+/// The betas of a round, chosen by the round before.
 #[derive(Debug)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Placed {
-    /// From 1.
+    /// Index of the round, from 1.
     pub(super) round: usize,
     pub(super) schedule: Schedule,
-    /// Guesses of `log Z_{j+1}/Z_j`.
+    /// Guesses of `log Z_{j+1}/Z_j`, by pair of neighbours.
     pub(super) guesses: Vec<f64>,
 }
 
-/// A round that is done.
 #[derive(Debug)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct FinishedRound<S> {
     pub(super) round: usize,
     pub(super) schedule: Schedule,
-    /// The guesses of `log Z_{j+1}/Z_j` that it had.
+    /// Guesses of `log Z_{j+1}/Z_j` used in this round.
     pub(super) guesses: Vec<f64>,
     pub(super) ladders: Vec<Ladder<S>>,
     pub(super) decisions: Vec<Decisions>,
@@ -224,7 +218,6 @@ impl<S> FinishedRound<S> {
         self.figures().standard_error(&self.ladders)
     }
 
-    /// The next round.
     pub(super) fn tuned(&self) -> Placed {
         let (schedule, guesses) = self.figures().tuned(&self.schedule, &self.guesses);
         Placed {
@@ -235,13 +228,12 @@ impl<S> FinishedRound<S> {
     }
 }
 
-/// A gap below this share of their mean counts as so much, so that the betas keep some of their places
-/// where no swap is ever rejected.
+/// Smallest gap, as a share of the mean gap. It keeps betas where no swap is ever rejected.
 const FLOOR: f64 = 0.01;
-/// An acceptance below this counts as so much.
+/// Smallest acceptance used in a gap.
 const LEAST_ACCEPTANCE: f64 = 1e-10;
 
-/// The figures of all ladders, by pair of neighbours.
+/// Sums over all ladders, by pair of neighbours.
 pub(super) struct Figures {
     pairs: Vec<PairSums>,
 }
@@ -257,19 +249,18 @@ impl Figures {
         Self { pairs }
     }
 
-    /// The rejection rate of each pair.
     pub(super) fn rejections(&self) -> Vec<f64> {
         self.pairs.iter().map(PairSums::rejection).collect()
     }
 
-    /// `log Z_{j+1}/Z_j` of each pair, given the guesses that the round had.
+    /// Returns `log Z_{j+1}/Z_j` of each pair, given the round's guesses.
     pub(super) fn log_ratios(&self, guesses: &[f64]) -> Vec<f64> {
         let pairs = self.pairs.iter().zip(guesses);
         pairs.map(|(pair, &c)| pair.log_ratio(c)).collect()
     }
 
-    /// Standard error of the sum of the log ratios, from the differences between ladders: the root of
-    /// `R/(R - 1) sum_i y_i^2`, with y_i the influence of ladder i of R.
+    /// Returns the standard error of the sum of the log ratios over R ladders: the root of `R/(R - 1) sum_i y_i^2`,
+    /// with y_i the influence of ladder i.
     pub(super) fn standard_error<S>(&self, ladders: &[Ladder<S>]) -> f64 {
         let influence = |ladder: &Ladder<S>| {
             let pairs = ladder.pairs.iter().zip(&self.pairs);
@@ -279,12 +270,10 @@ impl Figures {
         n * Moments::from_iter(ladders.iter().map(influence)).standard_error()
     }
 
-    /// The betas at which all pairs would be rejected alike, and guesses of the log ratios there.
-    ///
-    /// What the pairs share equally is `-log(1 - r)`, with r the rejection rate. Where r is small this is r
-    /// itself (Syed et al. 2022). Where it is near 1 it still says how wide the gap is, so that a narrow
-    /// place on a long path is found in fewer rounds. Both sums along the path are taken as linear between
-    /// the betas of this round. Where betas would coincide, they stay where they are.
+    /// Returns betas at which all pairs would be rejected alike, and guesses of the log ratios there. Each pair gets
+    /// an equal share of `-log(1 - r)`, with r the rejection rate. For small r this is r itself (Syed et al. 2022);
+    /// near 1 it still tells how wide the gap is. Both sums are interpolated linearly in beta. If betas would
+    /// coincide, they stay where they are.
     pub(super) fn tuned(&self, schedule: &Schedule, guesses: &[f64]) -> (Schedule, Vec<f64>) {
         let gap = |pair: &PairSums| -(1.0 - pair.rejection()).clamp(LEAST_ACCEPTANCE, 1.0).ln();
         let gaps: Vec<f64> = self.pairs.iter().map(gap).collect();
@@ -308,7 +297,7 @@ impl Figures {
     }
 }
 
-/// The sums of the first n values, for n from 0.
+/// Returns the sums of the first n values, for n from 0.
 fn cumulative(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let mut sum = 0.0;
     let sums = values.map(|value| {

@@ -13,10 +13,9 @@ use crate::path::{AnnealingPath, dimension, missed_mass};
 use crate::work::{Carries, Closed, Job, Runs, StoppedBy, fold};
 use crate::{Error, Result};
 
-/// The round after which the standard error is looked at first.
+/// First round after which `until_error` is checked.
 const FIRST_LOOK: usize = 5;
 
-/// How far a run has come.
 type At<'p, P, K, T> = Reached<T, <P as AnnealingPath>::State, MemoryOf<'p, P, K>>;
 
 impl<'p, P, K> Tempering<'p, P, K>
@@ -28,16 +27,15 @@ where
     /// Runs all ladders through all rounds.
     ///
     /// # Errors
-    /// Settings out of range; a kernel with parameters for a number of stages; a NaN or `+inf` met on the
-    /// way, and a panic in model, kernel or progress callback, with the ladder as chain and the index of
-    /// beta as stage; [`Error::AllWeightsZero`] where no state of one beta is possible at the next.
+    /// Settings out of range; a kernel with parameters for a number of stages; a NaN, `+inf` or panic, with ladder as
+    /// chain and index of beta as stage; [`Error::AllWeightsZero`] if no state of one beta is possible at the next.
     pub fn run(&self) -> Result<TemperingRun<P::State>> {
         self.check()?;
         let run = self.go_with(&mut Job::new(&self.execution)?, |samples| samples)?;
         Ok(self.concluded(run.expect("the only process leads")))
     }
 
-    /// The result, which warns where the path knows a lower bound above the interval.
+    /// Adds a warning if the path knows a lower bound above the interval.
     pub(super) fn concluded(&self, mut run: TemperingRun<P::State>) -> TemperingRun<P::State> {
         let (moves, upper) = (run.evaluations(), run.interval().1);
         let bound = |states: &[&P::State], moves| self.path.lower_bound(states, moves);
@@ -50,7 +48,7 @@ where
         refuse_stages(self.kernel.stages())
     }
 
-    /// Runs the rounds that are left. Returns `None` in a process that does not lead.
+    /// Runs the remaining rounds. Returns `None` in a process that does not lead.
     pub(super) fn go_with<'t, J, T>(
         &'t self,
         job: &mut J,
@@ -97,7 +95,6 @@ where
             .transpose()
     }
 
-    /// Before the first round.
     fn first<T>(&self) -> At<'p, P, K, T> {
         let schedule = &self.settings.schedule;
         Reached {
@@ -112,7 +109,7 @@ where
         }
     }
 
-    /// After a round, or after the one before where it was stopped.
+    /// Returns the state after a round, or after the round before if this one was stopped.
     fn after<T: Send>(
         &self,
         last: Option<FinishedRound<T>>,
@@ -140,7 +137,6 @@ where
         }
     }
 
-    /// The result of the last round that is finished.
     fn result<T>(
         &self,
         last: Option<FinishedRound<T>>,
@@ -170,8 +166,7 @@ where
         Ok(run)
     }
 
-    /// Returns what ends the run after this round, if anything does: there are no more, or its standard error is as small
-    /// as is asked for.
+    /// Returns the reason to end the run after this round, if there is one.
     fn ended_by<T>(&self, last: &FinishedRound<T>) -> Option<StoppedBy> {
         if last.round == self.settings.rounds {
             return Some(StoppedBy::Chains);
@@ -181,7 +176,7 @@ where
         (last.standard_error() <= enough).then_some(StoppedBy::StandardError)
     }
 
-    /// The number of evaluations of so many rounds.
+    /// Returns the number of evaluations in all rounds of `settings`.
     fn evaluations(&self, settings: &Settings) -> u64 {
         let pairs = (settings.schedule.stages() * settings.ladders) as u64;
         // A move at the upper beta, and in every second scan the log ratios of both states.

@@ -11,35 +11,34 @@ use crate::schedule::Schedule;
 use crate::work::StoppedBy;
 use crate::{Error, Result};
 
-/// The result of [`Tempering`](super::Tempering): log Z, the barrier between base and target, and samples of
-/// the target. All of it is of the last round.
+/// The result of [`Tempering`](super::Tempering), from its last round: log Z, the barrier, and samples of the target.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
 pub struct TemperingRun<S> {
     settings: Settings,
     stopped_by: StoppedBy,
-    /// The betas of the last round.
+    /// Betas of the last round.
     schedule: Schedule,
-    /// By pair of neighbours.
+    /// Log ratios by pair of neighbours.
     log_ratios: Vec<f64>,
     standard_error: f64,
     rejections: Vec<f64>,
     round_trips: u64,
-    /// The same number for each ladder, one ladder after another.
+    /// Samples, one ladder after another, the same number for each.
     states: Vec<S>,
-    /// By beta.
+    /// Acceptance by beta.
     acceptances: Vec<Option<f64>>,
     warnings: Vec<Warning>,
     evaluations: u64,
     seconds: f64,
 }
 
-/// Fewer ladders say too little about the error.
+/// Smallest number of ladders for a reliable standard error.
 const FEW_LADDERS: usize = 4;
-/// With fewer round trips a ladder the differences between ladders come out too small.
+/// Smallest number of round trips per ladder for a reliable standard error.
 const FEW_ROUND_TRIPS: u64 = 3;
-/// A pair that rejects more than this is a gap.
+/// Rejection rate above which a pair is a gap.
 const GAP: f64 = 0.9;
 
 impl<S> TemperingRun<S> {
@@ -83,7 +82,7 @@ impl<S> TemperingRun<S> {
         warnings.extend((dead > 0).then_some(Warning::DeadChains { dead, chains }));
         warnings.extend(run.find_warnings());
         warnings.extend(run.zero_acceptance(undecided));
-        // Differences of log densities are rounded by as much of their size.
+        // Differences of log densities have a rounding error in proportion to their size.
         let sizes = run.log_ratios.iter().map(|ratio| ratio.abs());
         let rounding_error = rounding_error.max(0.5 * f64::EPSILON * sizes.sum::<f64>());
         warnings.extend(Warning::rounding(rounding_error, run.standard_error));
@@ -114,7 +113,6 @@ impl<S> TemperingRun<S> {
         few.into_iter().chain(gap).chain(trips)
     }
 
-    /// The first beta at which the kernel moved nothing.
     fn zero_acceptance(&self, undecided: impl Iterator<Item = bool>) -> Option<Warning> {
         let betas = self.schedule.betas().iter().zip(undecided);
         let mut stages = betas.zip(&self.acceptances).enumerate();
@@ -124,20 +122,19 @@ impl<S> TemperingRun<S> {
         })
     }
 
-    /// The estimate of `log Z_K`: that of `log(Z_K / Z_0)` plus the base's log normaliser.
+    /// Returns the estimate of `log Z_K`: `log(Z_K / Z_0)` plus the base's log normaliser.
     ///
-    /// `log(Z_K / Z_0)` is the sum over pairs of neighbours (stepping stones) of Bennett's (1976)
-    /// estimate of `log(Z_{j+1} / Z_j)`, from their states in the scans in which they may swap.
+    /// `log(Z_K / Z_0)` sums Bennett's (1976) estimates of `log(Z_{j+1} / Z_j)` over the pairs of neighbours.
     pub fn log_z(&self) -> f64 {
         self.log_z_ratio() + self.settings.log_base_normalizer
     }
 
-    /// The estimate of `log(Z_K / Z_0)`.
+    /// Returns the estimate of `log(Z_K / Z_0)`.
     pub fn log_z_ratio(&self) -> f64 {
         self.log_ratios.iter().sum()
     }
 
-    /// `log Z` at each beta of [`schedule`](Self::schedule).
+    /// Returns `log Z` at each beta of [`schedule`](Self::schedule).
     pub fn log_z_along(&self) -> Vec<f64> {
         let mut log_z = self.settings.log_base_normalizer;
         let rest = self.log_ratios.iter().map(|ratio| {
@@ -149,19 +146,18 @@ impl<S> TemperingRun<S> {
             .collect()
     }
 
-    /// Standard error of [`log_z`](Self::log_z), from the differences between ladders. It cannot know of a
-    /// mode that no ladder found.
+    /// Returns the standard error of [`log_z`](Self::log_z), from differences between ladders. It misses modes that
+    /// none found.
     pub fn standard_error(&self) -> f64 {
         self.standard_error
     }
 
-    /// The 95% confidence interval of `log Z_K`, lower and upper bound.
+    /// Returns the lower and upper bound of the 95% confidence interval of `log Z_K`.
     pub fn interval(&self) -> (f64, f64) {
         self.bounds(0.95)
     }
 
-    /// `log Z_K +- t SE`, with Student's t of as many degrees of freedom as there are ladders, less
-    /// one.
+    /// Returns the interval `log Z_K +- t SE`, with Student's t of one degree of freedom less than there are ladders.
     ///
     /// # Errors
     /// A level outside (0, 1).
@@ -176,9 +172,8 @@ impl<S> TemperingRun<S> {
         (self.log_z() - half, self.log_z() + half)
     }
 
-    /// `None`: a ladder's states and betas depend on those of earlier rounds, and Bennett's estimate is the root of an
-    /// equation, so that nothing here is an unbiased estimate of Z, which
-    /// [`certified_lower_bound`](crate::estimate::certified_lower_bound) takes.
+    /// Returns `None`, because a tempered run has no unbiased estimate of Z, which
+    /// [`certified_lower_bound`](crate::estimate::certified_lower_bound) needs.
     ///
     /// # Errors
     /// A confidence outside (0, 1).
@@ -186,41 +181,39 @@ impl<S> TemperingRun<S> {
         Error::check_inner_fraction("confidence", confidence).map(|()| None)
     }
 
-    /// The rejection rate of each pair of neighbours: the mean of one minus the probability of a swap.
+    /// Returns the rejection rate of each pair of neighbours: the mean of one minus the probability of a swap.
     pub fn rejections(&self) -> &[f64] {
         &self.rejections
     }
 
-    /// The global communication barrier Lambda: the sum of the rejection rates.
+    /// Returns the global communication barrier Lambda: the sum of the rejection rates (Syed et al. 2022).
     ///
-    /// Where chains mix at their betas it belongs to the path alone. With few betas it comes out a little
-    /// too small, by an amount of the order of 1/K^2. About 2 Lambda betas serve best, and 1.5 to 4 Lambda
-    /// hardly worse. A state returns to the base about every `2 + 2 sum_j r_j / (1 - r_j)` scans, with r_j
-    /// the rejection rates (Syed et al. 2022).
+    /// If chains mix at their betas, it depends on the path alone. With few betas it is too small by an amount of
+    /// order 1/K^2. About 2 Lambda betas serve best. A state returns to the base about every
+    /// `2 + 2 sum_j r_j / (1 - r_j)` scans, with r_j the rejection rates.
     pub fn barrier(&self) -> f64 {
         self.rejections.iter().sum()
     }
 
-    /// Number of round trips of all ladders: a state has gone from the base to the target and back. Each
-    /// is a fresh start from the base. Many of them do not prove that all modes were found.
+    /// Returns the number of round trips of states from the base to the target and back, in all ladders. Many round
+    /// trips do not prove that all modes were found.
     pub fn round_trips(&self) -> u64 {
         self.round_trips
     }
 
-    /// Mean acceptance of the kernel at each beta; `None` where it decides nothing, as at the base.
+    /// Returns the kernel's mean acceptance at each beta; `None` where it decides nothing, as at the base.
     pub fn acceptances(&self) -> &[Option<f64>] {
         &self.acceptances
     }
 
-    /// States at beta = 1, samples of the target: evenly spaced over the scans of each ladder, one
-    /// ladder after another. Those of one ladder depend on each other.
+    /// Returns samples of the target, evenly spaced over the scans of each ladder, one ladder after another. Samples
+    /// of one ladder depend on each other.
     pub fn states(&self) -> &[S] {
         &self.states
     }
 
-    /// The estimate of `E f(x)` under the target: the mean over [`states`](Self::states). Its standard
-    /// error comes from the differences between ladders, so that Student's t with one degree of freedom
-    /// less than there are ladders belongs to it. It is 0 where f is the same at all states.
+    /// Returns the estimate of `E f(x)` under the target, the mean over [`states`](Self::states), and its standard
+    /// error from the differences between ladders. The error has one degree of freedom less than there are ladders.
     pub fn expectation(&self, f: impl Fn(&S) -> f64) -> (f64, f64) {
         let each = self.states.len() / self.ladders();
         let means = self.states.chunks_exact(each);
@@ -229,60 +222,57 @@ impl<S> TemperingRun<S> {
         (moments.mean(), moments.standard_error())
     }
 
-    /// The betas of the last round. A further run can start from them.
+    /// Returns the betas of the last round, from which a further run can start.
     pub fn schedule(&self) -> &Schedule {
         &self.schedule
     }
 
-    /// Number of rounds.
+    /// Returns the number of rounds.
     pub fn rounds(&self) -> usize {
         self.settings.rounds
     }
 
-    /// What ended the run: [`StoppedBy::Chains`] where all rounds asked for were run.
+    /// Returns the reason for the end of the run; [`StoppedBy::Chains`] after all rounds asked for.
     pub fn stopped_by(&self) -> StoppedBy {
         self.stopped_by
     }
 
-    /// Number of independent ladders.
+    /// Returns the number of independent ladders.
     pub fn ladders(&self) -> usize {
         self.settings.ladders
     }
 
-    /// The seed.
+    /// Returns the seed.
     pub fn seed(&self) -> u64 {
         self.settings.seed
     }
 
-    /// Reasons to doubt the result; empty where there are none.
+    /// Returns reasons to doubt the result; empty if there are none.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// Number of evaluations of densities in all rounds: those of the kernel's moves and two for each
-    /// pair of neighbours that may swap.
+    /// Returns the number of evaluations of densities in all rounds: the kernel's, and two for each possible swap.
     pub fn evaluations(&self) -> u64 {
         self.evaluations
     }
 
-    /// Adds the wall time of an earlier call.
     #[cfg(feature = "checkpoint")]
     pub(super) fn add_seconds(&mut self, seconds: f64) {
         self.seconds += seconds;
     }
 
-    /// Adds a warning that does not follow from the ladders.
     pub(super) fn warn(&mut self, warning: impl IntoIterator<Item = Warning>) {
         self.warnings.extend(warning);
     }
 
-    /// Wall time in seconds.
+    /// Returns the wall time in seconds.
     pub fn seconds(&self) -> f64 {
         self.seconds
     }
 }
 
-/// One line, as `log Z = 164.69 +- 0.02 (95% interval 164.64 to 164.74, barrier 4.1, 312 round trips)`,
+/// Writes one line, such as `log Z = 164.69 +- 0.02 (95% interval 164.64 to 164.74, barrier 4.1, 312 round trips)`,
 /// and a line for each warning.
 impl<S> fmt::Display for TemperingRun<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

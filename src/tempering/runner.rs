@@ -1,4 +1,4 @@
-//! The runner, and what a user sets of it.
+//! The runner and its settings.
 
 use std::ops::Range;
 
@@ -12,18 +12,14 @@ use crate::{Error, Result};
 
 /// Non-reversible parallel tempering (Syed, Bouchard-Cote, Deligiannidis and Doucet 2022).
 ///
-/// A *ladder* has a chain at each beta. In a scan every chain moves at its beta, the one at beta = 0 to a
-/// fresh sample of the base; then the chains of each second pair of neighbours exchange their states
-/// x and y with probability
+/// A *ladder* has a chain at each beta. In a scan every chain moves at its beta; the one at beta = 0 draws a fresh
+/// sample of the base. Then every second pair of neighbours swaps its states x and y with probability
 ///
 /// `min(1, exp(r(x) - r(y)))`, `r = log f_{j+1} - log f_j`,
 ///
-/// the pairs (0, 1), (2, 3), .. in one scan and (1, 2), (3, 4), .. in the next. So states travel from the base
-/// to the target and back, and bring modes along that no chain would reach at beta = 1.
-///
-/// Rounds of 2, 4, 8, .. scans follow one another. After each the betas are placed anew, such that all pairs
-/// reject alike. The last round is the one that counts. Independent ladders run side by side, and the
-/// error of all results comes from the differences between them.
+/// alternating between the pairs (0, 1), (2, 3), .. and (1, 2), (3, 4), ... Rounds have 2, 4, 8, .. scans. After each
+/// round the betas are placed anew, so that all pairs reject alike. Results come from the last round, and their errors
+/// from the differences between independent ladders.
 ///
 /// ```
 /// use annealed::kernel::RandomWalkMetropolis;
@@ -57,7 +53,7 @@ pub struct Tempering<'p, P: AnnealingPath, K> {
 }
 
 impl<'p, P: AnnealingPath, K: Invariant<P::At<'p>>> Tempering<'p, P, K> {
-    /// Ladders along `path`, whose base has a known normaliser, with `kernel` at each beta.
+    /// Creates a run along `path`, whose base has a known normaliser, with `kernel` at each beta.
     pub fn new(path: &'p P, kernel: K) -> Self
     where
         P::Base: NormalizedModel,
@@ -65,8 +61,7 @@ impl<'p, P: AnnealingPath, K: Invariant<P::At<'p>>> Tempering<'p, P, K> {
         Self::with_base_log_z(path, kernel, path.base().log_normalizer())
     }
 
-    /// Ladders from a base that can be sampled and whose `log Z_0` the caller states: 0 to count log Z
-    /// from the base.
+    /// Creates a run whose base has the log normaliser `log_base_normalizer`; 0 counts log Z from the base.
     pub fn with_base_log_z(path: &'p P, kernel: K, log_base_normalizer: f64) -> Self {
         Self {
             path,
@@ -79,30 +74,26 @@ impl<'p, P: AnnealingPath, K: Invariant<P::At<'p>>> Tempering<'p, P, K> {
 
 impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
     setters! {
-        /// The betas of the first round, one for each chain of a ladder; 0, 1/20, .., 1 unless set. Their
-        /// number stays. Twice the barrier ([`barrier`](super::TemperingRun::barrier)) is a good one.
+        /// Sets the betas of the first round, whose number stays; 0, 1/20, .., 1 by default. Twice the
+        /// [`barrier`](super::TemperingRun::barrier) is a good number.
         schedule of settings: Schedule,
-        /// Number of independent ladders, at least 2; 8 unless set. The error has one degree of freedom
-        /// less.
+        /// Sets the number of independent ladders, at least 2; 8 by default.
         ladders of settings: usize,
-        /// Number of ladders that move together, and the unit of work that threads share; 1 unless set.
-        /// Kernels that move chains as a block are faster with more.
+        /// Sets the number of ladders in a thread's block; 1 by default. Some kernels move larger blocks faster.
         block_size of settings: usize,
-        /// Number of rounds, 1 to 30, or the most where the run may end before; 10 unless set. Round i has
-        /// `2^i` scans, so that each further one doubles the cost.
+        /// Sets the number of rounds, 1 to 30; 10 by default. Round i has `2^i` scans. `until_error` may stop earlier.
         rounds of settings: usize,
-        /// Bound on the number of states at beta = 1 that are kept; 1,000 unless set. They are evenly
-        /// spaced over the last round; a ladder keeps at least one.
+        /// Sets the largest number of samples kept in the last round; 1,000 by default. A ladder keeps at least one.
         samples of settings: usize,
-        /// The seed; 0 unless set. One seed gives the same bits for any number of threads.
+        /// Sets the seed; 0 by default. One seed gives the same bits for any number of threads.
         seed of settings: u64,
     }
 
     controls! { 'p, "The result is that of the last round that was finished: of a run of so many rounds." }
 
-    /// Ends the run after the round, from the fifth on, in which its standard error is so small, in nats;
-    /// [`rounds`](Self::rounds) is the most that it may have. The result is that of a run of so many rounds. A run that
-    /// ends before it is that small [warns](crate::estimate::Warning::ErrorNotReached).
+    /// Sets the standard error in nats at which the run ends, checked after each round from the fifth on. The result
+    /// is that of a run with this number of rounds. A run that ends with a larger error
+    /// [warns](crate::estimate::Warning::ErrorNotReached).
     pub fn until_error(mut self, standard_error: f64) -> Self {
         self.execution.until_error = Some(standard_error);
         self
@@ -118,11 +109,11 @@ impl<P: AnnealingPath, K: std::fmt::Debug> std::fmt::Debug for Tempering<'_, P, 
     }
 }
 
-/// What fixes the bits of a run besides path and kernel.
+/// The settings that fix the bits of a run, besides path and kernel.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Settings {
-    /// The betas at the start.
+    /// Initial betas.
     pub(super) schedule: Schedule,
     pub(super) ladders: usize,
     pub(super) block_size: usize,
@@ -145,9 +136,9 @@ impl Settings {
         }
     }
 
-    /// Refuses a setting out of range. The other methods may assume that there is none.
+    /// Refuses a setting out of range. The other methods assume that there is none.
     pub(super) fn check(&self) -> Result<()> {
-        // A single ladder says nothing about its error.
+        // A single ladder has no error estimate.
         Error::check_count("ladders", self.ladders, 2)?;
         Error::check_at_least("block_size", self.block_size, 1)?;
         let rounds = (1..=30).contains(&self.rounds);
@@ -162,31 +153,27 @@ impl Settings {
         self.ladders.div_ceil(self.block_size)
     }
 
-    /// The ladders of a block.
     pub(super) fn ladders_of(&self, block: usize) -> Range<usize> {
         let at = |block: usize| self.block_size.saturating_mul(block).min(self.ladders);
         at(block)..at(block + 1)
     }
 
-    /// Number of scans of a round, from 1.
     pub(super) fn scans(&self, round: usize) -> usize {
         1 << round
     }
 
-    /// Number of scans of all rounds.
     pub(super) fn scans_of_all_rounds(&self) -> usize {
         self.scans_of_rounds(self.rounds)
     }
 
-    /// Number of scans of the first rounds.
     pub(super) fn scans_of_rounds(&self, rounds: usize) -> usize {
         (1..=rounds).map(|round| self.scans(round)).sum()
     }
 
-    /// Refuses the settings of a checkpoint that are not these, the number of rounds aside, and names the first.
+    /// Refuses settings of a checkpoint that differ, except for the number of rounds, and names the first.
     #[cfg(feature = "checkpoint")]
     pub(super) fn check_found(&self, found: &Self) -> Result<()> {
-        // All of them are taken apart, so that none is forgotten.
+        // Destructured in full, so that no field is forgotten.
         let Self {
             schedule,
             ladders,
@@ -209,19 +196,19 @@ impl Settings {
         )
     }
 
-    /// Number of moves of all chains in so many scans.
+    /// Returns the number of moves of all chains in `scans` scans.
     pub(super) fn chain_steps(&self, scans: usize) -> u64 {
         let chains = (self.schedule.betas().len() * self.ladders) as u64;
         chains.saturating_mul(scans as u64)
     }
 
-    /// Number of states that are kept, those of all ladders.
+    /// Returns the number of samples that all ladders keep.
     #[cfg(feature = "serde")]
     pub(super) fn states(&self) -> usize {
         self.scans(self.rounds) / self.stride(self.rounds) * self.ladders
     }
 
-    /// Of so many scans of a round, one gives a sample.
+    /// Returns the number of scans of a round for each sample.
     pub(super) fn stride(&self, round: usize) -> usize {
         let samples_each = (self.samples / self.ladders).max(1);
         self.scans(round).div_ceil(samples_each)

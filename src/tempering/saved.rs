@@ -1,4 +1,4 @@
-//! Ladders between two scans, saved; and the run that leaves them in a file.
+//! Checkpoints of tempered runs, with ladders saved between two scans.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use crate::work::{Execution, Persist, Task};
 use crate::{Error, Result};
 
 impl<S> Ladder<S> {
-    /// Refuses figures that no ladder has after this many scans of a round.
+    /// Refuses statistics that no ladder has after `scans` scans of a round.
     fn check(&self, plan: &Plan, scans: usize) -> Result<()> {
         let betas = plan.schedule.betas().len();
         Error::check_dimension("pairs of neighbours", self.pairs.len(), betas - 1)?;
@@ -40,7 +40,7 @@ impl<S> Ladder<S> {
     }
 }
 
-/// The parts of a block: scans done, a population at each beta, the streams of the swaps, and the ladders' figures.
+/// A saved block: scans done, populations by beta, streams of the swaps, and statistics of the ladders.
 type SavedLadders<S, M> = (
     usize,
     Vec<SavedPopulation<S, M>>,
@@ -122,7 +122,7 @@ where
 }
 
 impl<P: AnnealingPath, K> Tempering<'_, P, K> {
-    /// The same run, which leaves checkpoints in a file: see the module [`checkpoint`](crate::checkpoint).
+    /// Returns the same run with checkpoints in a file, as described in [`checkpoint`](crate::checkpoint).
     pub fn checkpoint(&self, file: impl Into<PathBuf>) -> Checkpointed<'_, Self> {
         Checkpointed::new(self, file.into())
     }
@@ -152,7 +152,7 @@ where
         fingerprint(self.path, &self.kernel, &self.settings.schedule)
     }
 
-    /// More rounds may be asked for than before.
+    /// Allows more rounds than before.
     fn check_found(&self, found: &Settings) -> Result<usize> {
         self.settings.check_found(found)?;
         Ok(usize::MAX)

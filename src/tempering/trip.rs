@@ -1,10 +1,10 @@
 //! Round trips: from the base to the target and back.
 
-/// The leg of the way that a state is on.
+/// The current leg of a state.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum Leg {
-    /// It has not been at the base since the round began.
+    /// Not yet at the base in this round.
     #[default]
     Unknown,
     /// From the base to the target.
@@ -13,7 +13,7 @@ pub(super) enum Leg {
     Down,
 }
 
-/// Where the states of one ladder come from, by beta, and the round trips that they have made.
+/// The legs of the states of one ladder, by beta, and the number of its round trips.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Trips {
@@ -29,12 +29,11 @@ impl Trips {
         }
     }
 
-    /// The states at a beta and the next have changed places.
     pub(super) fn exchange(&mut self, lower: usize) {
         self.legs.swap(lower, lower + 1);
     }
 
-    /// Looks who has come to the base and to the target.
+    /// Updates the legs of the states that have reached the base and the target.
     pub(super) fn arrive(&mut self) {
         let [base, .., target] = &mut self.legs[..] else {
             return;
@@ -59,11 +58,11 @@ mod tests {
             trips.arrive();
             trips.round_trips
         };
-        // The state that was at the target first comes down: it had not set out from the base.
+        // The state that starts at the target comes down: no round trip, because it did not start at the base.
         assert_eq!(swaps(&[]), 0);
         assert_eq!(swaps(&[1]), 0);
         assert_eq!(swaps(&[0]), 0);
-        // The first base state goes up, and comes down.
+        // The first base state goes up and comes down.
         assert_eq!(swaps(&[1]), 0);
         assert_eq!(swaps(&[1]), 0);
         assert_eq!(swaps(&[0]), 1);

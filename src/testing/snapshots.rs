@@ -1,4 +1,4 @@
-//! A population that is written and read between two stages goes on with the same bits, with every kernel of this crate.
+//! A population that is written and read between two stages goes on with the same bits, with every kernel.
 
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 use serde::{Serialize, de::DeserializeOwned};
@@ -33,7 +33,6 @@ where
     encode("population", &population.saved::<W>()).unwrap()
 }
 
-/// Cuts the way at each stage.
 fn assert_goes_on<'p, P, K>(path: &'p P, kernel: K)
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned>,
@@ -126,7 +125,6 @@ fn with_exact_draws() {
     assert_goes_on(&path, PerfectTransitions);
 }
 
-/// Flips one of the bits.
 struct FlipOne;
 
 impl SymmetricProposal<Vec<bool>> for FlipOne {
@@ -205,7 +203,6 @@ fn a_fingerprint_sees_each_component_of_a_mixture() {
     assert_ne!(found([0.5, 0.2]), found([0.5, 0.2001]));
 }
 
-/// A fingerprint shows another weight, and another engine where its bits are others.
 #[test]
 fn a_fingerprint_sees_weights_and_engines() {
     let schedule = Schedule::linear(STAGES).unwrap();

@@ -1,4 +1,4 @@
-//! How a run is carried out: threads, its end, and those who watch it.
+//! Execution of a run: threads, stopping rules and progress callbacks.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -8,9 +8,10 @@ use super::progress::progress_bar;
 use super::progress::{Callback, Progress, Verdict, callback};
 use crate::{Error, Result};
 
-/// How a run is carried out: threads, its end, and those who watch it. It changes no bit of a result but where the run ends.
+/// Settings for how a run is carried out: threads, stopping rules and progress callbacks. They never change a result's
+/// bits, except by where the run ends.
 ///
-/// Runners have the same setters of their own. This is for calls without a runner:
+/// Runners have these setters too. Use this type for calls without a runner:
 ///
 /// ```
 /// use annealed::ais::{Execution, Progress};
@@ -33,45 +34,44 @@ pub struct Execution<'e> {
     pub(crate) stop_when: Option<Asked<'e>>,
 }
 
-/// Whether a run has been asked to stop.
 pub(crate) type Asked<'e> = Box<dyn Fn() -> bool + Sync + 'e>;
 
 impl<'e> Execution<'e> {
-    /// On all threads of rayon's global pool, to the end, unwatched.
+    /// Creates an execution on all threads of rayon's global pool, without limits or callbacks.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the number of threads; rayon's global pool unless set, or for `None`. Without the feature `rayon` there is
-    /// one whatever is set.
+    /// Sets the number of threads. By default, and for `None`, the run uses rayon's global pool. Without the feature
+    /// `rayon` there is always one thread.
     pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
         self.threads = threads.into();
         self
     }
 
-    /// Ends the run after this wall time.
+    /// Sets the wall time after which the run ends.
     pub fn time_limit(mut self, time: Duration) -> Self {
         self.time_limit = Some(time);
         self
     }
 
-    /// Calls `progress` about a thousand times a run and ten times a second, as far as steps are that short,
-    /// from whichever thread is at work. It returns nothing, or a
-    /// [`ControlFlow`](std::ops::ControlFlow), of which `Break` stops the run at the end of the step.
+    /// Sets a callback, called from any working thread. As far as steps are short enough, it is called about a
+    /// thousand times a run and ten times a second. It returns nothing, or a [`ControlFlow`](std::ops::ControlFlow)
+    /// whose `Break` stops the run at the end of the step.
     pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'e) -> Self {
         self.progress = Some(callback(progress));
         self
     }
 
-    /// Stops the run at the end of a step when `asked` says so, as `Break` of a [progress](Self::progress)
-    /// callback does: for a flag that a signal sets. It is asked after each step of a block.
+    /// Sets a function that stops the run at the end of a step by returning true, for instance when a signal has set a
+    /// flag. It is called after each step of a block.
     pub fn stop_when(mut self, asked: impl Fn() -> bool + Sync + 'e) -> Self {
         self.stop_when = Some(Box::new(asked));
         self
     }
 
-    /// Shows a progress bar while the run lasts: on a terminal (standard error) a bar, elsewhere a line after 10, 20,
-    /// 40, .. seconds, later every ten minutes.
+    /// Shows a progress bar on standard error; without a terminal a line after 10, 20, 40, .. s, then every 10
+    /// minutes.
     #[cfg(feature = "progress")]
     pub fn progress_bar(mut self) -> Self {
         self.progress = Some(progress_bar());
@@ -85,33 +85,31 @@ impl<'e> Execution<'e> {
         Error::check_at_least("threads", self.threads.unwrap_or(1), 1)
     }
 
-    /// Whether the user's function says that the run is to stop.
     pub(super) fn is_asked(&self) -> bool {
         self.stop_when.as_ref().is_some_and(|asked| asked())
     }
 
-    /// Whether the time is over of what began then.
     pub(super) fn is_over(&self, begun: Instant) -> bool {
         self.time_limit
             .is_some_and(|limit| begun.elapsed() >= limit)
     }
 }
 
-/// What ended a run.
+/// The reason why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum StoppedBy {
-    /// All chains, or rounds, asked for were done. Of a merged run some may still be
-    /// [missing](crate::estimate::Warning::MissingChains).
+    /// All chains or rounds asked for were done. A merged run may still
+    /// [miss](crate::estimate::Warning::MissingChains) some.
     Chains,
     /// The standard error asked for was reached.
     StandardError,
-    /// The time was over.
+    /// The time limit was reached.
     TimeLimit,
-    /// The progress callback said so, or the function given to `stop_when`.
+    /// The progress callback or the function given to `stop_when` stopped the run.
     Callback,
-    /// The evaluations that [`Rounds`](crate::adaptive::Rounds) may take were spent.
+    /// The evaluations allowed for [`Rounds`](crate::adaptive::Rounds) were spent.
     Evaluations,
 }
 
@@ -137,8 +135,7 @@ impl fmt::Debug for Execution<'_> {
     }
 }
 
-/// Gives a runner with a field `execution` the setters of an [`Execution`]. The text says what the result is of a run that
-/// is stopped.
+/// Gives a runner with a field `execution` the setters of [`Execution`]. `$stopped` describes a stopped run's result.
 macro_rules! controls {
     ($lifetime:lifetime, $stopped:literal) => {
         /// Sets the number of threads, as [`Execution::threads`](crate::ais::Execution::threads).
@@ -147,7 +144,7 @@ macro_rules! controls {
             self
         }
 
-        /// Ends the run after this wall time.
+        /// Sets the wall time after which the run ends.
         ///
         #[doc = $stopped]
         pub fn time_limit(mut self, time: std::time::Duration) -> Self {
@@ -155,8 +152,8 @@ macro_rules! controls {
             self
         }
 
-        /// Calls `progress` now and then, as [`Execution::progress`](crate::ais::Execution::progress). It may stop the
-        /// run.
+        /// Sets a progress callback, which may stop the run, as
+        /// [`Execution::progress`](crate::ais::Execution::progress).
         ///
         #[doc = $stopped]
         pub fn progress<V: $crate::work::Verdict>(
@@ -167,7 +164,7 @@ macro_rules! controls {
             self
         }
 
-        /// Stops the run when `asked` says so, as [`Execution::stop_when`](crate::ais::Execution::stop_when).
+        /// Sets a function that may stop the run, as [`Execution::stop_when`](crate::ais::Execution::stop_when).
         ///
         #[doc = $stopped]
         pub fn stop_when(mut self, asked: impl Fn() -> bool + Sync + $lifetime) -> Self {

@@ -1,4 +1,4 @@
-//! The loop over the blocks of a task, shared by threads, and what carries it out.
+//! The loop over the blocks of a task, shared by threads, and the traits that drive it.
 
 use std::any::Any;
 use std::ops::Range;
@@ -14,76 +14,73 @@ use super::threads::{Meanwhile, side_by_side};
 use super::tree::{Forest, Merge};
 use crate::{Error, Result};
 
-/// Carries out tasks, one after another: here, with checkpoints, or together with other processes.
+/// Runs tasks one after another: in this process, with checkpoints, or together with other processes.
 pub(crate) trait Runs<T: Task>: Counts {
-    /// Does a task. Returns `None` in a process that does not lead.
+    /// Runs a task. Returns `None` in a process that does not lead.
     fn run(&mut self, task: &T) -> Result<Option<Closed<T::Output>>>;
 }
 
-/// Carries a value from one task of a sequence to the next, so that a later call goes on there and all processes agree.
+/// Carries a value from one task of a sequence to the next, so that a later call can resume and all processes agree.
 pub(crate) trait Carries<C> {
-    /// Returns the value with which an earlier call left off.
+    /// Returns the value that an earlier call carried last.
     fn carried(&mut self) -> Result<Option<C>>;
 
-    /// Takes the value in the process that leads, and returns it in all. What was kept of the last task is dropped.
+    /// Takes the leading process's value and returns it in all processes. Drops what was saved of the last task.
     fn carry(&mut self, reached: Option<C>) -> Result<C>;
 }
 
-/// Counts work for those who watch it.
+/// Counts work for progress callbacks.
 pub(crate) trait Counts {
     /// Counts chain-steps that an earlier call has done.
     fn skip(&self, chain_steps: u64);
 
-    /// Says that so many chain-steps are left from here to the end of all work.
+    /// Sets the number of chain-steps left to the end of all work.
     fn foresee(&self, chain_steps: u64);
 }
 
-/// The work of one process that leaves nothing behind.
+/// The work of one process, without checkpoints.
 pub(crate) struct Job<'e> {
     by: &'e Execution<'e>,
     meter: Meter<'e>,
     begun: Instant,
 }
 
-/// Saves blocks at work, for a later call to go on from.
+/// Saves blocks at work, so that a later call can resume them.
 pub(super) trait Saver<O>: Sync {
-    /// Returns the block as an earlier call left it, which is at work from now on.
+    /// Marks a block as at work, and returns its bytes if an earlier call saved it.
     fn begin(&self, block: usize) -> Option<Vec<u8>>;
 
-    /// Takes note of a step of a block, not its last.
+    /// Notes that a block has made a step other than its last.
     fn passed(&self, block: usize, at: &dyn AtWork<O>, is_canceled: bool);
 
-    /// Takes note of a block that is not at work any more.
     fn end(&self, block: usize);
 
-    /// Returns the seconds since a checkpoint was written, where this process writes them.
+    /// Returns the seconds since the last checkpoint; `None` where this process writes none.
     fn age(&self) -> Option<f64>;
 }
 
-/// The work of several threads, as the thread that has called them sees it.
+/// The work of several threads, as the calling thread sees it.
 #[cfg_attr(not(feature = "mpi"), allow(dead_code))] // Only processes that share their work look.
 pub(crate) struct Site<'a, O> {
     pub(super) ledger: &'a Ledger<O>,
     pub(super) rule: Rule<'a, O>,
     /// Counts blocks that another process has finished.
     pub(super) arrived: &'a dyn Fn(Range<usize>) -> Result<()>,
-    /// Whether all threads are done.
     pub(super) are_done: &'a dyn Fn() -> bool,
 }
 
-/// Goes on in the thread that calls while others work.
 pub(crate) type AtSite<'a, O> = &'a mut dyn FnMut(&Site<'_, O>) -> Result<()>;
 
 impl<'e> Job<'e> {
-    /// Begins work whose clock runs from now on.
+    /// Creates a job whose clock starts now.
     ///
     /// # Errors
-    /// No threads; an error to reach that is not positive.
+    /// No threads; an `until_error` that is not positive.
     pub(crate) fn new(by: &'e Execution<'e>) -> Result<Self> {
         Self::led(by, true)
     }
 
-    /// As [`new`](Self::new), in one of several processes, of which the first leads.
+    /// Creates a job in one of several processes. Only the leading one calls back.
     pub(super) fn led(by: &'e Execution<'e>, leads: bool) -> Result<Self> {
         by.check()?;
         Ok(Self {
@@ -93,7 +90,7 @@ impl<'e> Job<'e> {
         })
     }
 
-    /// Does the blocks of a task of which some are done. These are given from left to right.
+    /// Runs the blocks of a task that are not in `done`, whose nodes are sorted from left to right.
     pub(crate) fn extend<T: Task>(
         &mut self,
         task: &T,
@@ -109,10 +106,10 @@ impl<'e> Job<'e> {
         ledger.close()
     }
 
-    /// Does the blocks that a ledger hands out, and `meanwhile` on the thread that calls.
+    /// Runs the blocks that `ledger` hands out, and `meanwhile` on the calling thread.
     ///
     /// # Errors
-    /// Threads that cannot be had, or the error of `meanwhile`. Those of blocks are in the ledger.
+    /// Threads that cannot be started, or the error of `meanwhile`. Errors of blocks are in the ledger.
     pub(super) fn work<O: Merge + Send>(
         &self,
         task: &dyn Work<O>,
@@ -130,7 +127,7 @@ impl<'e> Job<'e> {
                 if let Err(message) = caught(|| ledger.enter(block, output, &rule)) {
                     ledger.fail(block, merging_panicked(message, task.chains(block)));
                 }
-                // Not before the ledger has it: a checkpoint holds the one or the other.
+                // After the ledger has the output, so that every checkpoint holds one or the other.
                 if let Some(saver) = saver {
                     saver.end(block);
                 }
@@ -161,7 +158,7 @@ impl<'e> Job<'e> {
         outcome
     }
 
-    /// Takes a block through the steps that are left to it. The error is `None` where it was canceled.
+    /// Takes a block through its remaining steps. The error is `None` if the block was canceled.
     fn block<O: Merge>(
         &self,
         task: &dyn Work<O>,
@@ -203,7 +200,7 @@ impl<'e> Job<'e> {
         })
     }
 
-    /// Counts chain-steps done, and stops the work where a callback, a signal or the clock says so.
+    /// Counts chain-steps. Stops the work if a callback, `stop_when` or the time limit asks for it.
     fn count<O: Merge>(&self, chain_steps: u64, ledger: &Ledger<O>, saver: Option<&dyn Saver<O>>) {
         let age = || saver.and_then(Saver::age);
         if self.meter.add(chain_steps, &age) || ledger.leads() && self.by.is_asked() {
@@ -213,7 +210,7 @@ impl<'e> Job<'e> {
         }
     }
 
-    /// Whether the first blocks are enough. Those who watch learn of them.
+    /// Returns whether the first `blocks` blocks are precise enough, and updates the progress estimate.
     fn is_enough<O>(&self, task: &dyn Work<O>, blocks: usize, prefix: &Forest<O>) -> bool {
         if self.meter.is_watched()
             && let Some(so_far) = task.so_far(prefix)
@@ -225,7 +222,7 @@ impl<'e> Job<'e> {
     }
 }
 
-/// Returns the chain-steps of the blocks in a ledger that are done.
+/// Returns the chain-steps of the finished blocks in `ledger`.
 pub(super) fn finished<O: Merge>(work: &dyn Work<O>, ledger: &Ledger<O>) -> u64 {
     let costs = ledger.look_at_all(|node| work.cost(node.blocks()));
     costs.into_iter().sum()
@@ -257,12 +254,11 @@ impl<C> Carries<C> for Job<'_> {
     }
 }
 
-/// Returns the error of a panic in the merging of the outputs of these chains.
 pub(crate) fn merging_panicked(message: String, chains: Range<usize>) -> Error {
     Error::panicked(format!("in merging: {message}"), chains)
 }
 
-/// Ends all work where a panic passes by: the others would wait for what never comes.
+/// Cancels all work when a panic unwinds past it. Otherwise other threads would wait forever.
 struct EndsByPanic<'l, O: Merge>(&'l Ledger<O>);
 
 impl<O: Merge> Drop for EndsByPanic<'_, O> {
@@ -273,14 +269,14 @@ impl<O: Merge> Drop for EndsByPanic<'_, O> {
     }
 }
 
-/// Does the work, or returns the text of a panic in it.
+/// Runs `work`, and returns the message if it panics.
 pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     let (mut work, mut done) = (Some(work), None);
     caught_any(&mut || done = work.take().map(|work| work()))?;
     Ok(done.expect("the work did not panic"))
 }
 
-/// Compiled once.
+/// Not generic, so that it is compiled once.
 fn caught_any(work: &mut dyn FnMut()) -> Result<(), String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(message)
 }

@@ -1,4 +1,4 @@
-//! The ledger of blocks: it hands them out in their order, and takes in what comes of them in the same order.
+//! The ledger of blocks: hands them out, and takes in their outcomes, in their order.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -9,23 +9,21 @@ use super::execution::StoppedBy;
 use super::tree::{Forest, Merge, Node, coalesce, fold};
 use crate::{Error, Result};
 
-/// Who does which blocks, and what is done.
-///
-/// Whoever comes first, finished blocks are merged in their order, and a rule that may end the work sees
-/// them in this order only. So neither sums nor the end depend on threads.
+/// The state of the blocks of a task: handed out, finished, failed or canceled. Finished blocks are merged, and the
+/// stopping rule sees them, in their order. Neither sums nor the end depend on threads.
 pub(crate) struct Ledger<T> {
     blocks: Range<usize>,
-    /// The last block where it is not full, so that it can be done again with more chains.
+    /// The last block if it is unfilled. It is not merged, so that a longer run can replace it.
     kept_apart: Option<usize>,
     share: Share,
-    /// Blocks of this share that are done, and kept by another process.
+    /// Blocks of this share that are done and kept by another process.
     elsewhere: Vec<Range<usize>>,
-    /// From this block on none is wanted any more.
+    /// First canceled block.
     limit: AtomicUsize,
     books: Mutex<Books<T>>,
 }
 
-/// The blocks that fall to one of several processes: `b` with `b mod size = rank`.
+/// The blocks of one of several processes: each `b` with `b mod size = rank`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Share {
     pub(crate) rank: usize,
@@ -33,7 +31,6 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// All blocks.
     pub(crate) const WHOLE: Self = Self { rank: 0, size: 1 };
 
     pub(crate) fn has(self, block: usize) -> bool {
@@ -42,35 +39,33 @@ impl Share {
 }
 
 struct Books<T> {
-    /// The next block to be handed out.
     next: usize,
-    /// All blocks before this one are in the prefix.
+    /// End of the prefix: all earlier blocks are merged into it.
     done: usize,
     prefix: Forest<T>,
-    /// Finished blocks that follow a gap, from left to right.
+    /// Finished blocks after the first gap, from left to right.
     waiting: VecDeque<Node<T>>,
-    /// Whether a panic in the merging of blocks has lost some.
+    /// Whether a panic in merging has lost blocks.
     is_torn: bool,
-    /// The leftmost block that failed.
+    /// The panic, or else the error of the leftmost block that failed.
     failed: Option<(usize, Error)>,
     stopped_by: Option<StoppedBy>,
 }
 
-/// What a ledger holds when the work is over.
+/// The content of a ledger when the work is over.
 #[derive(Debug)]
 pub(crate) struct Closed<T> {
     pub(crate) prefix: Forest<T>,
     /// Finished blocks after the first gap.
     pub(crate) beyond: Forest<T>,
-    /// What ended the work before all blocks were done.
     pub(crate) stopped_by: Option<StoppedBy>,
 }
 
 impl<T: Merge> Closed<T> {
-    /// Returns the output of all blocks, of work whose parts are of no use.
+    /// Returns the merged output of all blocks.
     ///
     /// # Errors
-    /// [`Error::Stopped`], with so many chains, where the work was stopped before its end.
+    /// [`Error::Stopped`], with `chains`, if the work was stopped before its end.
     pub(crate) fn whole(self, chains: usize) -> Result<T> {
         match self.stopped_by {
             None => Ok(fold(self.prefix).expect("there are blocks")),
@@ -82,13 +77,12 @@ impl<T: Merge> Closed<T> {
     }
 }
 
-/// A rule that may end the work. It is told of the finished blocks each time that one is added to them: how
-/// many blocks these are, counted from block 0, and what came of them.
+/// A rule that may end the work, given the number of blocks in the prefix and their outputs whenever it grows.
 pub(crate) type Rule<'a, T> = &'a (dyn Fn(usize, &Forest<T>) -> bool + Sync);
 
 impl<T: Merge> Ledger<T> {
-    /// Keeps a range of blocks, some of which are done already. These are given from left to right. If the last block
-    /// is `unfilled`, it is kept by itself.
+    /// Creates a ledger that goes on from `finished`, sorted from left to right. An `unfilled` last block is kept
+    /// apart.
     pub(crate) fn resumed(blocks: Range<usize>, finished: Forest<T>, unfilled: bool) -> Self {
         let waiting = finished.into_iter();
         let mut books = Books {
@@ -112,14 +106,14 @@ impl<T: Merge> Ledger<T> {
         }
     }
 
-    /// Hands out only the blocks of this share, of a range that begins at 0.
+    /// Restricts the ledger to the blocks of `share`. The range of blocks must begin at 0.
     #[cfg(feature = "checkpoint")]
     pub(crate) fn shared(mut self, share: Share) -> Self {
         self.share = share;
         self
     }
 
-    /// Does not hand out these blocks, which another process keeps.
+    /// Excludes `blocks`, which another process keeps.
     #[cfg(feature = "checkpoint")]
     pub(crate) fn without(mut self, blocks: Vec<Range<usize>>) -> Self {
         self.elsewhere = blocks;
@@ -130,17 +124,17 @@ impl<T: Merge> Ledger<T> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// At most so many blocks are to be done here.
+    /// Returns the largest number of blocks that this process may have to do.
     pub(crate) fn most(&self) -> usize {
         self.blocks.len().div_ceil(self.share.size)
     }
 
-    /// Whether this process has the first block: it decides when the work ends.
+    /// Returns whether this process leads: it has the first block and decides when the work ends.
     pub(crate) fn leads(&self) -> bool {
         self.share.rank == 0
     }
 
-    /// The next block to do; `None` where there is none.
+    /// Returns the next block to do, if there is one.
     pub(crate) fn hand_out(&self) -> Option<usize> {
         let mut books = self.books();
         loop {
@@ -156,30 +150,27 @@ impl<T: Merge> Ledger<T> {
         }
     }
 
-    /// Whether a block is not wanted any more.
     pub(crate) fn is_canceled(&self, block: usize) -> bool {
         self.limit.load(Ordering::Relaxed) <= block
     }
 
-    /// The block from which on none is wanted any more.
     #[cfg_attr(not(feature = "mpi"), allow(dead_code))] // Only processes that share their work ask.
     pub(crate) fn limit(&self) -> usize {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Lets no block from this one on be done.
     pub(crate) fn cancel_from(&self, block: usize) {
         self.limit.fetch_min(block, Ordering::Relaxed);
     }
 
-    /// Ends all work. What is done is kept.
+    /// Ends all work. Finished blocks are kept.
     pub(crate) fn stop(&self, by: StoppedBy) {
         self.books().stopped_by.get_or_insert(by);
         self.cancel_from(0);
     }
 
-    /// Takes in what came of a block: `Err(None)` where it was canceled. An error cancels the blocks to its
-    /// right only, so that the same error is reported whatever thread came first; a panic cancels all.
+    /// Takes in the outcome of a block; `Err(None)` if it was canceled. An error cancels only the blocks to its right,
+    /// so that the reported error does not depend on threads. A panic cancels all.
     pub(crate) fn enter(&self, block: usize, outcome: Result<T, Option<Error>>, rule: Rule<'_, T>) {
         match outcome {
             Ok(value) => self.enter_node(Node::leaf(block, value), rule),
@@ -199,7 +190,6 @@ impl<T: Merge> Ledger<T> {
         }
     }
 
-    /// Takes in the error of a block.
     pub(super) fn fail(&self, block: usize, error: Error) {
         let mut books = self.books();
         let panicked = matches!(error, Error::Panicked { .. });
@@ -214,7 +204,7 @@ impl<T: Merge> Ledger<T> {
         }
     }
 
-    /// Takes out what a process that does not lead has done: its finished blocks, and the leftmost that failed.
+    /// Takes out the finished blocks, and the error to report, of a process that does not lead.
     #[cfg_attr(not(feature = "mpi"), allow(dead_code))] // As above.
     pub(crate) fn take_out(&self) -> (Forest<T>, Option<(usize, Error)>) {
         let mut books = self.books();
@@ -222,19 +212,19 @@ impl<T: Merge> Ledger<T> {
         (finished.into(), books.failed.take())
     }
 
-    /// Looks at what is done: the number of the block that follows, and the finished blocks before it.
+    /// Calls `at` with the end of the prefix and its outputs.
     pub(crate) fn look<U>(&self, at: impl FnOnce(usize, &Forest<T>) -> U) -> U {
         let books = self.books();
         at(books.done, &books.prefix)
     }
 
-    /// Looks at all finished blocks that a later call would go on from, from left to right. Where the prefix is
-    /// enough, those after it are none: they would make it another one.
+    /// Calls `at` for each finished block that a later call would resume from, from left to right. Once the prefix
+    /// suffices, later blocks are left out, because they would change the result.
     pub(crate) fn look_at_all<U>(&self, at: impl FnMut(&Node<T>) -> U) -> Vec<U> {
         self.books().finished().into_iter().map(at).collect()
     }
 
-    /// As [`look_at_all`](Self::look_at_all), at all at once. Refuses books that a panic in merging has torn.
+    /// Calls `at` with the same blocks at once. Refuses books that have lost blocks.
     #[cfg(feature = "checkpoint")]
     pub(crate) fn look_at_whole<U>(&self, at: impl FnOnce(&[&Node<T>]) -> Result<U>) -> Result<U> {
         let books = self.books();
@@ -243,11 +233,10 @@ impl<T: Merge> Ledger<T> {
         at(&books.finished())
     }
 
-    /// What came of the work.
+    /// Returns what the work produced.
     ///
     /// # Errors
-    /// That of the leftmost block that failed, unless the work had been stopped before it mattered; a panic
-    /// always.
+    /// Any panic; else the error of the leftmost failed block, unless the work stopped before it mattered.
     pub(crate) fn close(self) -> Result<Closed<T>> {
         let mut books = self
             .books
@@ -264,7 +253,7 @@ impl<T: Merge> Ledger<T> {
         Ok(Closed {
             prefix: std::mem::take(&mut books.prefix),
             beyond: match books.stopped_by {
-                // Nobody wants them.
+                // They would change the result.
                 Some(StoppedBy::StandardError) => Forest::new(),
                 _ => books.waiting.into(),
             },
@@ -274,7 +263,7 @@ impl<T: Merge> Ledger<T> {
 }
 
 impl<T: Merge> Books<T> {
-    /// Moves the block that comes next into the prefix, if it is there.
+    /// Moves the next block into the prefix, if it is finished.
     fn take_in(&mut self, kept_apart: Option<usize>) -> bool {
         let first = self.waiting.front();
         if self.is_torn || first.is_none_or(|node| node.blocks().start != self.done) {
@@ -302,19 +291,17 @@ impl<T> Books<T> {
         self.prefix.iter().chain(beyond).collect()
     }
 
-    /// Lets a finished block wait for those before it.
+    /// Inserts a finished block among the waiting ones.
     fn wait(&mut self, node: Node<T>) {
         let place = self.place_of(node.blocks().start);
         self.waiting.insert(place, node);
     }
 
-    /// Returns how many of the waiting nodes begin before a block.
     fn place_of(&self, block: usize) -> usize {
         self.waiting
             .partition_point(|node| node.blocks().start < block)
     }
 
-    /// Whether a block is done.
     fn has(&self, block: usize) -> bool {
         let before = self.place_of(block + 1).checked_sub(1);
         let is_in = |place: usize| self.waiting[place].blocks().contains(&block);

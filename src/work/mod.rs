@@ -1,8 +1,8 @@
-//! Work in blocks: one loop, on threads or processes, that can be watched, stopped, saved and gone on with.
+//! Work in blocks: one loop, on threads or processes, that can be watched, stopped, saved and resumed.
 //!
-//! A [`Task`] says what a block is and what it does. A [`Job`] does the blocks of a task; a `KeptJob` saves them on their
-//! way, and a `SharedJob` shares them with other processes. A sequence of tasks is plain code that runs one after
-//! another and [carries](Carries) a value between them.
+//! A [`Task`] defines what a block does, and a [`Job`] runs the blocks of a task. A `KeptJob` also saves them, and a
+//! `SharedJob` shares them with other processes. A sequence of tasks is plain code that runs one after another and
+//! [carries](Carries) a value between them.
 
 mod execution;
 mod job;
@@ -11,7 +11,7 @@ mod ledger;
 pub(crate) mod mpi;
 #[cfg(feature = "checkpoint")]
 #[cfg_attr(not(feature = "mpi"), allow(dead_code))]
-// Only processes that share their work have any.
+// Only processes that share work use it.
 mod others;
 mod progress;
 #[cfg(feature = "checkpoint")]

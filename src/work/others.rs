@@ -12,22 +12,21 @@ use crate::{Error, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Finished blocks, and blocks on their way.
+/// Finished blocks, and saved blocks under way.
 pub(crate) type Dealt = (Vec<Range<usize>>, BTreeMap<usize, Piece>);
 
-/// The processes that share the work. The first of them leads. All call the same methods in the same order.
+/// The processes that share the work. The first one leads. All call the same methods in the same order.
 pub trait Others {
-    /// Returns the blocks of this process.
+    /// Returns the share of this process.
     fn share(&self) -> Share;
 
-    /// Deals out what the first process knows of the blocks: which are finished, and which are on their way.
+    /// Sends each process the first one's `known` finished blocks, and those of its share that are under way.
     fn deal(&mut self, known: Dealt) -> Result<Dealt>;
 
-    /// Tells all what the first process knows.
+    /// Sends the first process's `known` value to all processes, and returns it.
     fn inform(&mut self, known: Option<Vec<u8>>) -> Result<Vec<u8>>;
 
-    /// Brings finished blocks to the first process, while threads do those of this one, and saves blocks on their way.
-    /// All leave with no message under way.
+    /// Sends finished blocks to the first process while threads work, and saves blocks. Leaves no message unread.
     fn exchange(
         &mut self,
         blocks: &dyn Blocks,
@@ -35,31 +34,26 @@ pub trait Others {
     ) -> Result<()>;
 }
 
-/// The blocks at work in this process, whose outputs travel as bytes.
+/// The blocks at work in this process, with outputs as bytes.
 pub(crate) trait Blocks {
-    /// Returns the block from which on none is wanted any more.
     fn limit(&self) -> usize;
 
-    /// Lets no block from this one on be done.
     fn cancel_from(&self, block: usize);
 
-    /// Whether all threads are done.
     fn are_done(&self) -> bool;
 
     /// Counts blocks that another process has finished.
     fn arrived(&self, blocks: Range<usize>) -> Result<()>;
 
-    /// Takes in the output of a block that another process has finished.
     fn enter(&self, block: usize, output: &[u8]) -> Result<()>;
 
-    /// Takes in the error of a block in another process.
     fn fail(&self, block: usize, error: Error);
 
-    /// Takes out what a process that does not lead has finished, and its leftmost block that failed.
+    /// Takes out the finished blocks, and the error to report, of a process that does not lead.
     fn take_out(&self) -> Result<TakenOut>;
 }
 
-/// Blocks with their outputs, and one with its error.
+/// Outputs of blocks, and the error of one block.
 pub(crate) type TakenOut = (Vec<(usize, Vec<u8>)>, Option<(usize, Error)>);
 
 impl<O: Merge + Serialize + DeserializeOwned> Blocks for Site<'_, O> {

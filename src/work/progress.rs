@@ -1,4 +1,4 @@
-//! Progress of a long run: what a callback is told, and the meter that counts and calls it.
+//! Progress of a long run: the report to a callback, and the meter that counts and calls it.
 
 use std::fmt;
 #[cfg(feature = "progress")]
@@ -8,41 +8,40 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Chain-steps done, those of an earlier call that this one resumes included: passages of a stage by a chain, or
-    /// moves of a chain where it stays.
+    /// Chain-steps done, including earlier calls that this one resumes. A chain-step is a stage or a move of one
+    /// chain.
     pub done: u64,
-    /// Chain-steps in all, if nothing stops the run before. Where stages or levels are found on the way, these
-    /// are as many as are foreseen, and change.
+    /// Chain-steps in all, if nothing stops the run early; a changing forecast if the run finds its own stages.
     pub total: u64,
     /// Seconds since this call began.
     pub seconds: f64,
-    /// Seconds that the rest would take, if nothing stops the run before; infinite where nothing is done yet.
+    /// Forecast of the seconds left, if nothing stops the run early; infinite before the first step.
     pub seconds_left: f64,
-    /// What the chains that are done say; `None` while there are none, and of runs of
-    /// [`Tempering`](crate::tempering::Tempering) and pilots.
+    /// Estimate from the finished chains. `None` before the first one, and in runs of
+    /// [`Tempering`](crate::tempering::Tempering), `NestedSmc` and pilots.
     pub so_far: Option<SoFar>,
-    /// Seconds since a checkpoint was written, or since this call began; `None` where the run leaves none. Where it
-    /// grows far beyond the interval, checkpoints cannot be written.
+    /// Seconds since the last checkpoint, or since this call began; `None` in a run without checkpoints. Far beyond
+    /// the interval, it shows that checkpoints cannot be written.
     pub checkpoint_age: Option<f64>,
 }
 
-/// Estimate from the finished chains while a run goes on.
+/// Estimate from the finished chains of an unfinished run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct SoFar {
     /// Number of finished chains.
     pub chains: usize,
-    /// The estimate of `log Z_K` from them.
+    /// Estimate of `log Z_K`.
     pub log_z: f64,
-    /// `(sum w)^2 / sum w^2` of their weights.
+    /// Effective sample size of the weights, `(sum w)^2 / sum w^2`.
     pub effective_sample_size: f64,
 }
 
-/// One line, as `42% done, log Z so far 208.63 (ESS 391 of 512 chains), 3 min left`.
+/// Writes one line, such as `42% done, log Z so far 208.63 (ESS 391 of 512 chains), 3 min left`.
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let share = 100.0 * self.done as f64 / self.total.max(1) as f64;
@@ -65,7 +64,7 @@ impl fmt::Display for Progress {
     }
 }
 
-/// A time in seconds, in the unit that suits it.
+/// A time in seconds, shown in a suitable unit.
 struct Span(f64);
 
 impl fmt::Display for Span {
@@ -78,9 +77,9 @@ impl fmt::Display for Span {
     }
 }
 
-/// What a progress callback may return: nothing, or a [`ControlFlow`] whose `Break` stops the run.
+/// A return value of a progress callback: nothing, or a [`ControlFlow`] whose `Break` stops the run.
 pub trait Verdict {
-    /// Whether the run is to stop.
+    /// Returns whether the run is to stop.
     fn stops(self) -> bool;
 }
 
@@ -96,13 +95,10 @@ impl Verdict for ControlFlow<()> {
     }
 }
 
-/// Who is called with the progress of a run, and may stop it.
 pub(super) type Listener<'a> = &'a (dyn Fn(Progress) -> ControlFlow<()> + Sync + 'a);
 
-/// The function that a user gave.
 pub(crate) type Callback<'p> = Box<dyn Fn(Progress) -> ControlFlow<()> + Sync + 'p>;
 
-/// A function of the user as a callback.
 pub(crate) fn callback<'p, V: Verdict>(
     progress: impl Fn(Progress) -> V + Sync + 'p,
 ) -> Callback<'p> {
@@ -112,7 +108,6 @@ pub(crate) fn callback<'p, V: Verdict>(
     })
 }
 
-/// Returns a callback that draws a bar on a terminal (standard error), and elsewhere writes a line now and then.
 #[cfg(feature = "progress")]
 pub(super) fn progress_bar() -> Callback<'static> {
     match stderr().is_terminal() {
@@ -139,7 +134,7 @@ fn drawn_bar() -> impl Fn(Progress) + Sync {
     }
 }
 
-/// Writes a line to standard error after 10, 20, 40, .. seconds, and from then on every ten minutes.
+/// Writes a line to standard error after 10, 20, 40, .. seconds, and later every ten minutes.
 #[cfg(feature = "progress")]
 fn lines() -> impl Fn(Progress) + Sync {
     let due = Mutex::new(10.0);
@@ -152,7 +147,7 @@ fn lines() -> impl Fn(Progress) + Sync {
     }
 }
 
-/// At least so often a callback is called, where steps are short enough.
+/// Longest time between two calls, if steps are short enough.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Counts chain-steps, and calls back about a thousand times a run and ten times a second.
@@ -163,9 +158,8 @@ pub(crate) struct Meter<'a> {
     before: AtomicU64,
     done: AtomicU64,
     total: AtomicU64,
-    /// When the callback was last called, in intervals since the beginning.
+    /// Time of the last call, in intervals since the beginning.
     called: AtomicU64,
-    /// Whether the callback has said so.
     is_stopped: AtomicBool,
     so_far: Mutex<Option<SoFar>>,
 }
@@ -184,30 +178,26 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Whether anyone listens.
     pub(super) fn is_watched(&self) -> bool {
         self.callback.is_some()
     }
 
-    /// Sets the estimate from the chains that are done.
     pub(super) fn set(&self, so_far: SoFar) {
         *self.so_far.lock().unwrap_or_else(PoisonError::into_inner) = Some(so_far);
     }
 
-    /// Counts chain-steps that were done before this call.
     pub(super) fn skip(&self, chain_steps: u64) {
         self.before.fetch_add(chain_steps, Ordering::Relaxed);
         self.done.fetch_add(chain_steps, Ordering::Relaxed);
     }
 
-    /// Sets the chain-steps that are left from here on.
     pub(super) fn foresee(&self, chain_steps: u64) {
         let done = self.done.load(Ordering::Relaxed);
         let total = done.saturating_add(chain_steps);
         self.total.store(total, Ordering::Relaxed);
     }
 
-    /// Counts chain-steps. Returns whether the callback has said that the run is to stop.
+    /// Counts chain-steps, if there is a callback. Returns whether the callback has stopped the run.
     pub(super) fn add(&self, chain_steps: u64, checkpoint_age: &dyn Fn() -> Option<f64>) -> bool {
         let Some(callback) = self.callback else {
             return false;

@@ -1,4 +1,4 @@
-//! Work in blocks that do not meet.
+//! Work in independent blocks.
 
 use std::ops::Range;
 
@@ -6,40 +6,36 @@ use super::progress::SoFar;
 use super::tree::{Forest, Merge};
 use crate::Result;
 
-/// Work in blocks: each is started, stepped and finished alone, by whichever thread or process; outputs merge in order.
+/// Work in blocks. Any thread or process can start, step and finish a block by itself. Outputs merge in order.
 pub(crate) trait Task: Sync {
     /// A block at work. It stays on its thread.
     type Block;
-    /// The result of a finished block, or of neighbouring ones.
+    /// The output of a block, or of neighbouring blocks merged.
     type Output: Merge + Send;
 
-    /// Returns the blocks to do.
     fn blocks(&self) -> Range<usize>;
 
     /// Returns the chains of a block, for errors.
     fn chains(&self, block: usize) -> Range<usize>;
 
-    /// Returns the chain-steps of whole blocks; 0 where they are not known before.
+    /// Returns the chain-steps of whole blocks; 0 if they are not known in advance.
     fn cost(&self, blocks: Range<usize>) -> u64;
 
-    /// Starts a block.
     fn start(&self, block: usize) -> Result<Self::Block>;
 
     /// Takes a block one step further: a stage, a scan, a level or a move.
     fn step(&self, at: &mut Self::Block) -> Result<Stepped>;
 
-    /// Takes the output out of a block that has made its last step.
     fn finish(&self, at: &mut Self::Block) -> Result<Self::Output>;
 
-    /// Returns where a block is, for the error of a panic.
     fn place(&self, at: &Self::Block) -> Place;
 
-    /// Whether the last block could take more chains. It is kept apart, so that a longer run can replace it.
+    /// Returns whether the last block could take more chains. Kept apart, it can be replaced in a longer run.
     fn last_is_unfilled(&self) -> bool {
         false
     }
 
-    /// Whether the first `blocks` blocks, whose outputs are given, have a standard error of at most `error`.
+    /// Returns whether the first `blocks` blocks have a standard error of at most `error`.
     fn suffices(&self, _error: f64, _blocks: usize, _outputs: &Forest<Self::Output>) -> bool {
         false
     }
@@ -55,19 +51,17 @@ pub(crate) trait Task: Sync {
     }
 }
 
-/// A step of a block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stepped {
-    /// Chain-steps that it took.
+    /// Chain-steps taken.
     pub(crate) cost: u64,
-    /// Whether it was the last.
     pub(crate) is_last: bool,
-    /// Chain-steps foreseen from here to the end of all work, where this changes on the way.
+    /// Forecast of the chain-steps left to the end of all work, where it changes on the way.
     pub(crate) left: Option<u64>,
 }
 
 impl Stepped {
-    /// A step in work whose end is known.
+    /// Reports a step of work whose end is known.
     pub(crate) fn of(cost: usize, is_last: bool) -> Self {
         Self {
             cost: cost as u64,
@@ -77,26 +71,24 @@ impl Stepped {
     }
 }
 
-/// Where a block is: its chains, the index of its stage and beta.
+/// Position of a block: its chains, stage index and beta.
 pub(crate) type Place = (Range<usize>, usize, f64);
 
-/// A task whose outputs can be saved, and its blocks on their way. Unless they can, a block that is not finished begins
-/// anew.
+/// A task whose outputs can be saved. Unfinished blocks begin anew, unless the methods save and restore them.
 #[cfg(feature = "checkpoint")]
 pub(crate) trait Persist:
     Task<Output: serde::Serialize + serde::de::DeserializeOwned>
 {
-    /// Writes a block that is not finished; no bytes where it begins anew.
+    /// Writes an unfinished block; no bytes if it is to begin anew.
     fn save(&self, _at: &Self::Block) -> Result<Vec<u8>> {
         Ok(Vec::new())
     }
 
-    /// Reads what [`save`](Self::save) wrote, and refuses what is no such block.
+    /// Reads a block that [`save`](Self::save) wrote, and refuses other bytes.
     fn restore(&self, block: usize, _bytes: &[u8]) -> Result<Self::Block> {
         self.start(block)
     }
 
-    /// Returns the chain-steps that a block has taken.
     fn taken(&self, _at: &Self::Block) -> u64 {
         0
     }
@@ -107,8 +99,7 @@ pub(crate) trait Persist:
     }
 }
 
-/// The blocks of a task that gives outputs `O`, its own type forgotten: the loop over blocks is compiled once for all tasks
-/// of one output.
+/// The blocks of any task with outputs `O`. The loop over blocks is compiled once for each type of output.
 pub(super) trait Work<O>: Sync {
     fn blocks(&self) -> Range<usize>;
     fn last_is_unfilled(&self) -> bool;
@@ -118,11 +109,10 @@ pub(super) trait Work<O>: Sync {
     fn so_far(&self, outputs: &Forest<O>) -> Option<SoFar>;
     fn width(&self) -> usize;
 
-    /// Starts a block, or goes on with it as it was saved.
+    /// Starts a block, or resumes it from `saved`.
     fn begin(&self, block: usize, saved: Option<&[u8]>) -> Result<Box<dyn AtWork<O> + '_>>;
 }
 
-/// A block of a [`Work`].
 pub(super) trait AtWork<O> {
     fn step(&mut self) -> Result<Stepped>;
     fn finish(&mut self) -> Result<O>;
@@ -131,7 +121,7 @@ pub(super) trait AtWork<O> {
     fn save(&self) -> Result<Vec<u8>>;
 }
 
-/// A task, and how its blocks are saved.
+/// A task with the functions that save its blocks.
 pub(super) struct Erased<'t, T: Task> {
     task: &'t T,
     #[cfg_attr(not(feature = "checkpoint"), allow(dead_code))]
@@ -140,7 +130,7 @@ pub(super) struct Erased<'t, T: Task> {
 }
 
 impl<'t, T: Task> Erased<'t, T> {
-    /// Saves no blocks.
+    /// Wraps a task whose unfinished blocks are not saved.
     pub(super) fn new(task: &'t T) -> Self {
         Self {
             task,

@@ -1,18 +1,18 @@
-//! Work on several threads. What speaks with rayon is not generic, so that it is compiled once.
+//! Work on several threads. Calls to rayon are not generic, so that they are compiled once.
 
 #[cfg(feature = "rayon")]
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::Result;
 
-/// What the thread that calls does while others work. It is told whether all others are done.
+/// Work of the calling thread while others work. Its argument returns whether all others are done.
 pub(super) type Meanwhile<'a> = &'a mut dyn FnMut(&dyn Fn() -> bool);
 
-/// Does the work of `most` blocks, each of which can use `width` threads, on so many threads, or on those of rayon's
-/// global pool, and `meanwhile` on the thread that calls. Work for one thread alone stays on the thread that calls.
+/// Calls `work` on up to `most` of `threads` threads, or of rayon's global pool, and `meanwhile` on the calling
+/// thread. A block can use `width` threads. Work for a single thread stays on the calling thread.
 ///
 /// # Errors
-/// A pool that cannot be made.
+/// A thread pool that cannot be built.
 #[cfg(feature = "rayon")]
 pub(super) fn side_by_side(
     threads: Option<usize>,
@@ -24,7 +24,7 @@ pub(super) fn side_by_side(
     if threads.is_none() && workers == 1 && meanwhile.is_none() {
         match width {
             1 => work(),
-            // In the pool at once, and not anew at each fork.
+            // Moves into the pool once, and not at each fork.
             _ => drop(rayon::join(work, || ())),
         }
         return Ok(());
@@ -58,7 +58,7 @@ pub(super) fn side_by_side(
     Ok(())
 }
 
-/// Counts a worker out, by a panic too.
+/// Counts a worker as finished when dropped, also by a panic.
 #[cfg(feature = "rayon")]
 struct Leaves<'a>(&'a AtomicUsize);
 
@@ -83,10 +83,10 @@ pub(super) fn side_by_side(
     Ok(())
 }
 
-/// A piece of work. It is done once and stores its result in a variable of its caller.
+/// A piece of work that runs once and stores its result in a variable of its caller.
 pub(crate) type Work<'a> = dyn FnMut() + Send + 'a;
 
-/// Does both pieces of work, side by side where a thread is free.
+/// Runs both pieces of work, in parallel if a thread is free.
 #[cfg(feature = "rayon")]
 pub(crate) fn join(left: &mut Work<'_>, right: &mut Work<'_>) {
     rayon::join(left, right);
@@ -98,10 +98,10 @@ pub(crate) fn join(left: &mut Work<'_>, right: &mut Work<'_>) {
     right();
 }
 
-/// Does the work on so many threads, `helpful` of which can help, or on those of rayon's global pool.
+/// Runs `work` on `threads` threads, at most `helpful`, or on those of rayon's global pool.
 ///
 /// # Errors
-/// No threads; a pool that cannot be made.
+/// No threads; a thread pool that cannot be built.
 pub(crate) fn in_pool<T: Send>(
     threads: Option<usize>,
     helpful: usize,
@@ -111,16 +111,12 @@ pub(crate) fn in_pool<T: Send>(
     let (mut work, mut result) = (Some(work), None);
     let mut all = || result = work.take().map(|work| work());
     on_threads(threads.map(|threads| threads.min(helpful)), &mut || {
-        // One task moves into the pool at once, and not anew at each fork.
+        // Moves into the pool once, and not at each fork.
         join(&mut all, &mut || {});
     })?;
     result.expect("the work has been done")
 }
 
-/// Does the work on so many threads, or on those of rayon's global pool.
-///
-/// # Errors
-/// A pool that cannot be made.
 #[cfg(feature = "rayon")]
 fn on_threads(threads: Option<usize>, work: &mut Work<'_>) -> Result<()> {
     let Some(threads) = threads else {

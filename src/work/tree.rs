@@ -1,19 +1,18 @@
-//! A fixed binary tree over blocks, so that sums of floats do not depend on who computed what.
+//! A fixed binary tree over blocks, so that sums of floats do not depend on which thread computed them.
 //!
-//! Node `(level, index)` covers the blocks `index 2^level .. (index + 1) 2^level` and is always
-//! the merge of its two children, left then right. A range of blocks is a list of maximal nodes;
-//! lists of neighbouring ranges join into the list of their union, the same whichever way the
-//! blocks were divided.
+//! Node `(level, index)` covers the blocks `index 2^level .. (index + 1) 2^level` and merges its two children, left
+//! then right. A range of blocks is a list of maximal nodes. Lists of neighbouring ranges join into the list of their
+//! union, however the blocks were divided.
 
 use std::ops::Range;
 
-/// An accumulator that can be merged with that of the chains to its right.
+/// An accumulator that can be merged with the one of the chains to its right.
 pub trait Merge {
-    /// Takes in what `right` gathered.
+    /// Adds the content of `right` to this accumulator.
     fn merge(&mut self, right: Self);
 }
 
-/// The summary of the blocks that one node of the tree covers.
+/// A node of the tree with the merged value of its blocks.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Node<T> {
@@ -26,7 +25,6 @@ pub(crate) struct Node<T> {
 pub(crate) type Forest<T> = Vec<Node<T>>;
 
 impl<T> Node<T> {
-    /// That of a single block.
     pub(crate) fn leaf(block: usize, value: T) -> Self {
         Self {
             level: 0,
@@ -35,7 +33,6 @@ impl<T> Node<T> {
         }
     }
 
-    /// The same node with another value.
     pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> Node<U> {
         let (level, index, value) = (self.level, self.index, f(self.value));
         Node {
@@ -45,7 +42,7 @@ impl<T> Node<T> {
         }
     }
 
-    /// Whether the node lies within the first `blocks` blocks.
+    /// Returns whether the node lies within the first `blocks` blocks.
     pub(crate) fn is_within(&self, blocks: usize) -> bool {
         self.level < usize::BITS && self.index < blocks >> self.level
     }
@@ -59,7 +56,7 @@ impl<T> Node<T> {
     }
 }
 
-/// Joins siblings until none is left, in nodes sorted from left to right.
+/// Joins siblings until none are left. The nodes must be sorted from left to right.
 pub(crate) fn coalesce<T: Merge>(nodes: Forest<T>) -> Forest<T> {
     let mut joined = Forest::new();
     for mut node in nodes {
@@ -74,7 +71,7 @@ pub(crate) fn coalesce<T: Merge>(nodes: Forest<T>) -> Forest<T> {
     joined
 }
 
-/// Merges all nodes, from left to right; `None` if there are none.
+/// Merges all nodes from left to right; `None` if there are none.
 pub(crate) fn fold<T: Merge>(nodes: Forest<T>) -> Option<T> {
     let values = nodes.into_iter().map(|node| node.value);
     values.reduce(|mut left, right| {
@@ -87,7 +84,7 @@ pub(crate) fn fold<T: Merge>(nodes: Forest<T>) -> Option<T> {
 mod tests {
     use super::*;
 
-    /// Records the shape of the tree, as a sum of floats would feel it.
+    /// Records the order of merges, on which a sum of floats depends.
     #[derive(Debug, Clone, PartialEq)]
     struct Shape(String);
 

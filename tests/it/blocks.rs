@@ -338,7 +338,7 @@ fn kernels_that_demand_their_stages_are_refused_where_stages_are_sought() {
     assert!(
         error
             .to_string()
-            .contains("steps of the pilot: got 1000, expected 3"),
+            .contains("stages of the pilot: got 1000, expected 3"),
         "{error}"
     );
     let walk = RandomWalkMetropolis::new(0.5).unwrap();

@@ -756,8 +756,8 @@ fn settings_out_of_range_are_named() {
     for (pilot, named) in [
         (Pilot::new(1, 10), "chains of the pilot"),
         (Pilot::new(usize::MAX, 10), "chains of the pilot"),
-        (Pilot::new(10, usize::MAX), "steps of the pilot"),
-        (Pilot::new(10, 0), "steps of the pilot"),
+        (Pilot::new(10, usize::MAX), "stages of the pilot"),
+        (Pilot::new(10, 0), "stages of the pilot"),
         (Pilot::new(10, 10).rounds(0), "rounds of the pilot"),
     ] {
         assert!(message(cess(pilot).optimize(&path, &kernel, 10, 1)).contains(named));

@@ -25,7 +25,7 @@ use interrupt::Interrupt;
 
 /// Partition functions by annealed importance sampling.
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(version, max_term_width = 110)]
 struct Program {
     #[command(subcommand)]
     task: Task,

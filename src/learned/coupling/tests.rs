@@ -1,4 +1,4 @@
-//! Maps against their inverses and finite differences.
+//! Tests of maps against their inverses and finite differences.
 
 use super::*;
 use crate::learned::network::differences::{agree, share};
@@ -63,7 +63,7 @@ fn the_log_determinant_is_that_of_the_jacobian() {
             }
         }
     }
-    // A kink of a rectifier within a step makes few disagree.
+    // The kink of a rectifier within a step makes a few disagree.
     let share = share(&agrees);
     assert!(share > 0.97 && moved > 1.0, "{share}, {moved}");
 }

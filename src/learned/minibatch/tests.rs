@@ -1,4 +1,4 @@
-//! Gradients of the objectives against finite differences.
+//! Tests of the objectives' gradients against finite differences.
 
 use super::*;
 use crate::learned::ascent::Groups;
@@ -29,7 +29,7 @@ fn families() -> [Family; 4] {
     ]
 }
 
-/// Transitions with random weights; maps would start as the identity.
+/// Creates transitions with random weights; maps would start as the identity.
 fn random(family: Family, seed: u64) -> LearnedTransitions {
     let mut flow = LearnedTransitions::new(family, 2, STAGES, seed).unwrap();
     if let Family::Invertible(_) = family {
@@ -57,8 +57,8 @@ fn energies(batch: &Minibatch, path: &Path) -> Vec<Option<Energy>> {
     (0..STAGES).map(energy).collect()
 }
 
-/// `a F_t + (1 - a) L` but for constants, where moving transition `t` moves no other `F`
-/// that counts: `F_t` is a function of `z_{t-1}`, held fixed.
+/// Computes `a F_t + (1 - a) L` up to constants. `F_t` is a function of `z_{t-1}`, held fixed, so that moving
+/// transition `t` changes no other `F` that counts.
 fn objective(
     batch: &mut Minibatch,
     flow: &LearnedTransitions,
@@ -94,7 +94,7 @@ fn agreement(seed: u64, family: Family, local_weight: f64) -> f64 {
     })
 }
 
-/// The share of the derivatives that agree with the slopes of `value(moved flow, transition)`.
+/// Returns the share of the derivatives that agree with the slopes of `value(moved flow, transition)`.
 fn share_of(
     gradients: &[TransitionGradient],
     flow: &LearnedTransitions,
@@ -129,7 +129,6 @@ proptest! {
     }
 }
 
-/// The log weight of each trajectory but for constants, and its energies.
 fn log_weights(batch: &Minibatch, flow: &LearnedTransitions, path: &Path) -> Vec<f64> {
     let last = batch.energy(STAGES, &[path.at(1.0)], 1.0).values;
     let of_column = |j: usize| {

@@ -1,4 +1,4 @@
-//! A categorical unit beside the hidden ones: the component of a mixture to which a chain belongs.
+//! A categorical unit beside the hidden ones: the component of a mixture that a chain belongs to.
 
 use nalgebra::DMatrix;
 
@@ -10,14 +10,14 @@ use crate::rbm::engine::layers::{Row, WIDTH, Words};
 use crate::rbm::engine::panels::WeightMatrix;
 use crate::rbm::engine::product::{Inputs, Weights};
 
-/// The C components of a mixture, with logits `theta_c` and activations `x_c = lambda_c + theta_c.v`. At the position t
+/// The C components of a mixture, with logits `theta_c` and activations `x_c = lambda_c + theta_c.v`. At position t
 /// of its segment a model has the factor `(1/C) sum_c exp((1 - t) x_c)`.
 #[derive(Debug, Clone)]
 pub(crate) struct Categorical<T> {
     engine: Simd,
-    /// `theta`, in the form of products with visible units.
+    /// `theta`, in the form for products with visible units.
     up: Weights<T>,
-    /// `theta`: for each panel of visible units a row of each component.
+    /// `theta`: for each panel of visible units, one row per component.
     logits: Vec<Row<T>>,
     /// `lambda`.
     offsets: Vec<f64>,
@@ -28,20 +28,20 @@ pub(crate) struct Categorical<T> {
 pub(crate) struct CategoricalBuffers<T> {
     words: Words,
     products: Vec<Row<T>>,
-    /// The activations, by component, of [`LANES`] chains after one another.
+    /// Activations by component, for each group of [`LANES`] chains.
     activations: Vec<[f64; LANES]>,
-    /// For [`LANES`] chains the sums over the components up to each.
+    /// Cumulative sums over the components, for one group of chains.
     sums: Vec<[T; LANES]>,
-    /// The component of each chain.
+    /// Component of each chain.
     chosen: Vec<[u32; LANES]>,
-    /// Log ratios of the factor.
+    /// Log ratio of the factor, for each chain.
     log_ratios: Vec<[f64; LANES]>,
-    /// The biases of one panel of visible units in each component.
+    /// Biases of one panel of visible units, for each component.
     biases: Vec<Row<T>>,
 }
 
 impl<T: Scalar> Categorical<T> {
-    /// From `theta` (D x C) and `lambda` (C).
+    /// Creates the unit from `theta` (D x C) and `lambda` (C).
     pub(crate) fn new(engine: Simd, theta: &DMatrix<T>, lambda: &[f64]) -> Self {
         let (visible, components) = theta.shape();
         let mut logits = vec![Row::zero(); visible.div_ceil(WIDTH) * components];
@@ -59,8 +59,7 @@ impl<T: Scalar> Categorical<T> {
         }
     }
 
-    /// Draws the component of each chain at the end of a stage, and sets the log ratios. `t` is where in the segment
-    /// the stage starts and ends.
+    /// Sets the log ratios of a stage and draws each chain's component at its end. `t` holds both positions.
     pub(crate) fn weigh_and_draw(
         &self,
         t: (f64, f64),
@@ -93,7 +92,6 @@ impl<T: Scalar> Categorical<T> {
         });
     }
 
-    /// Sets the activations.
     fn activate(&self, visible: &mut Inputs<'_, T>, buffers: &mut CategoricalBuffers<T>) {
         let (chains, components) = (visible.chains(), self.offsets.len());
         buffers.products.resize(chains, Row::zero());
@@ -115,12 +113,11 @@ impl<T: Scalar> Categorical<T> {
 }
 
 impl<T: Scalar> CategoricalBuffers<T> {
-    /// Returns the log ratio of the factor over the stage, for each chain.
     pub(crate) fn log_ratios(&self) -> &[f64] {
         self.log_ratios.as_flattened()
     }
 
-    /// Returns the biases `bias + (1 - t) theta_c` of a panel of visible units at the position t.
+    /// Returns the biases `bias + (1 - t) theta_c` of a panel of visible units at position t.
     pub(crate) fn biases(
         &mut self,
         unit: &Categorical<T>,
@@ -144,7 +141,6 @@ impl<T: Scalar> CategoricalBuffers<T> {
     }
 }
 
-/// The biases of a panel of visible units, by the component of each chain.
 pub(crate) struct TiltedBiases<'a, T> {
     rows: &'a [Row<T>],
     chosen: &'a [u32],
@@ -157,14 +153,11 @@ impl<T> TiltedBiases<'_, T> {
     }
 }
 
-/// Draws the components of [`LANES`] chains, c in proportion to `exp((1 - t_1) x_c)`, and sets the log ratios of a stage
-/// from `t_0` to `t_1`.
+/// Draws the components of [`LANES`] chains, c in proportion to `exp((1 - t_1) x_c)`, and sets the log ratios of a
+/// stage from `t_0` to `t_1`.
 ///
-/// With `x_c = m + r_c`, m the largest, a log ratio is
-///
-/// `-(t_1 - t_0) m - log(1 + sum_c p_c (exp((t_1 - t_0) r_c) - 1))`,
-///
-/// where p is the law drawn from. The first part is large and needs double precision.
+/// A log ratio is `-(t_1 - t_0) m - log(1 + sum_c p_c (exp((t_1 - t_0) r_c) - 1))`. Here m is the largest `x_c`,
+/// `r_c = x_c - m`, and p the law drawn from. The first term needs double precision.
 #[inline(always)]
 fn draw<T: Scalar, const FUSED: bool>(
     activations: &[[f64; LANES]],
@@ -186,7 +179,7 @@ fn draw<T: Scalar, const FUSED: bool>(
             let r = T::nearest(x[l] - largest[l]);
             let e = exp_nonpositive::<T, FUSED>(to * r);
             total[l] += e;
-            // Near 0 the difference of exponentials would cancel.
+            // Near 0 the difference of exponentials cancels.
             let far = exp_nonpositive::<T, FUSED>((to + step) * r) - e;
             let near = e * exp_m1_series::<T, FUSED>(step * r);
             let is_far = (step * r).abs() > T::INCREMENT_RADIUS;
@@ -208,7 +201,7 @@ fn draw<T: Scalar, const FUSED: bool>(
     chosen
 }
 
-/// Sums five terms of the series of `e^x - 1`.
+/// Returns five terms of the series of `e^x - 1`.
 #[inline(always)]
 fn exp_m1_series<T: Scalar, const FUSED: bool>(x: T) -> T {
     let mut sum = T::one();
@@ -238,7 +231,6 @@ mod tests {
         check_series::<f64>(5e-16);
     }
 
-    /// Two components that differ more from chain to chain, against the formula.
     #[test]
     fn ratios_and_draws_are_those_of_the_law() {
         let mut activations = [[0.0; LANES]; 2];

@@ -1,7 +1,6 @@
 //! Functions of single units: exponentials, draws and increments of the log weight.
 //!
-//! They are written so that the compiler can use vector instructions on any target, with
-//! polynomials instead of library calls, in chunks of [`LANES`] units and without branches inside.
+//! They use polynomials, and chunks of [`LANES`] units without inner branches, to vectorize on any target.
 
 use crate::random::LANES;
 use crate::rbm::Scalar;
@@ -16,8 +15,8 @@ fn horner<T: Scalar, const FUSED: bool>(coefficients: &[T], x: T) -> T {
     rest.iter().fold(*highest, step)
 }
 
-/// `e^x` for `x <= 0`, with a relative error of at most 1e-7 (f32) or 2.5e-16 (f64). The result is
-/// never below the lowest normal number.
+/// Returns `e^x` for `x <= 0`, with a relative error of at most 1e-7 (f32) or 2.5e-16 (f64). The result is never
+/// below the lowest normal number.
 #[inline(always)]
 pub(crate) fn exp_nonpositive<T: Scalar, const FUSED: bool>(x: T) -> T {
     let x = if x < T::EXP_LOWEST { T::EXP_LOWEST } else { x };
@@ -28,7 +27,7 @@ pub(crate) fn exp_nonpositive<T: Scalar, const FUSED: bool>(x: T) -> T {
     horner::<T, FUSED>(T::EXP, r) * T::exp2_rounded(shifted)
 }
 
-/// `log(1 + e)` for `e` in [0, 1]: `2 artanh(z)` with `z = e / (2 + e)`.
+/// Returns `log(1 + e)` for `e` in [0, 1], as `2 artanh(e / (2 + e))`.
 #[inline(always)]
 fn log1p_unit<T: Scalar, const FUSED: bool>(e: T) -> T {
     let z = e / (e + T::one() + T::one());
@@ -37,15 +36,15 @@ fn log1p_unit<T: Scalar, const FUSED: bool>(e: T) -> T {
 
 /// Draws whether a unit with logit `y` is on, given `e = exp(-|y|)`.
 ///
-/// The unit takes its unlikely value with probability `e / (1 + e)`: where `u (1 + e) < e` for a uniform u, which takes
-/// neither a division nor a logarithm. Small probabilities are decided near 0, where the uniform is fine.
+/// It takes its unlikely value with probability `e / (1 + e)`: where `u (1 + e) < e` for a uniform u. The uniform is
+/// fine near 0, where small probabilities are decided.
 #[inline(always)]
 fn draw<T: Scalar, const FUSED: bool>(y: T, e: T, uniform: T) -> bool {
     let unlikely = uniform.multiply_add::<FUSED>(e, uniform) < e;
     (y > T::zero()) != unlikely
 }
 
-/// Draws units, 0 or 1, with these logits, from the [`Words`](super::Words) of one chain.
+/// Draws 0/1 units with these logits from the [`Words`](super::Words) of one chain.
 #[inline(always)]
 pub(crate) fn draw_units<T: Scalar, const FUSED: bool>(
     logits: &Row<T>,
@@ -62,7 +61,7 @@ pub(crate) fn draw_units<T: Scalar, const FUSED: bool>(
     }
 }
 
-/// Where a stage starts and ends in its segment, from 0 to 1.
+/// End and length of a stage, as positions in its segment from 0 to 1.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Positions<T> {
     end: T,
@@ -77,9 +76,8 @@ impl<T: Scalar> Positions<T> {
         }
     }
 
-    /// The exact length of a stage over its rounded one. Increments are nearly proportional to the
-    /// length, and in single precision its rounding would be the largest error of a log weight: it is
-    /// common to all chains, and on a linear schedule to all stages.
+    /// Returns the exact length of a stage over its rounded one. In single precision this rounding would be the
+    /// largest error of a log weight, and common to all chains.
     pub(crate) fn length_over_rounded(start: f64, end: f64) -> f64 {
         let rounded: f64 = Self::new(start, end).step.as_();
         if rounded == 0.0 {
@@ -90,11 +88,10 @@ impl<T: Scalar> Positions<T> {
     }
 }
 
-/// Draws units, 0 or 1, with logits `y_1`, and adds `softplus(y_1) - softplus(y_0)` of each to one
-/// of the sums. One exponential serves both.
+/// Draws 0/1 units with logits `y_1`, and adds each `softplus(y_1) - softplus(y_0)` to one of `sums`.
 ///
-/// The logits are `y_i = s + t_i x` at the stage's start (i = 0) and end (i = 1), with the activation s at the
-/// segment's start and x, what it gains over the segment. A unit whose x is 0 adds nothing.
+/// The logits are `y_i = start + t_i gain` at the stage's start (i = 0) and end (i = 1). `start` is the activation at
+/// the segment's start, and `gain` what it gains over the segment.
 #[inline(always)]
 pub(crate) fn weigh_and_draw<T: Scalar, const FUSED: bool>(
     start: &Row<T>,
@@ -113,7 +110,7 @@ pub(crate) fn weigh_and_draw<T: Scalar, const FUSED: bool>(
             y[l] = t.end.multiply_add::<FUSED>(gain[l], start[l]);
             e[l] = exp_nonpositive::<T, FUSED>(-y[l].abs());
             units[l] = u8::from(draw::<T, FUSED>(y[l], e[l], uniforms[l]));
-            // A NaN surfaces in the sum.
+            // A NaN shows in the sum.
             far |= (t.step * gain[l]).abs() > T::INCREMENT_RADIUS;
         }
         if far {
@@ -128,7 +125,7 @@ pub(crate) fn weigh_and_draw<T: Scalar, const FUSED: bool>(
     }
 }
 
-/// Five terms of the series of `softplus(y) - softplus(y - d)` in `d`, given `e = exp(-|y|)`.
+/// Returns five terms of the series of `softplus(y) - softplus(y - d)` in `d`, given `e = exp(-|y|)`.
 #[inline(always)]
 fn increment_series<T: Scalar, const FUSED: bool>(y: T, d: T, e: T) -> T {
     let constant = |x: f64| T::nearest(x);
@@ -144,10 +141,8 @@ fn increment_series<T: Scalar, const FUSED: bool>(y: T, d: T, e: T) -> T {
     d * (d * q).multiply_add::<FUSED>(second, s)
 }
 
-/// `softplus(y) - softplus(y - d)` for any `d`, given `e = exp(-|y|)`.
-///
-/// The differences of `max(y, 0)` and of `log(1 + exp(-|y|))` are computed apart, because the first
-/// would swamp the second.
+/// Returns `softplus(y) - softplus(y - d)` for any `d`, given `e = exp(-|y|)`. Computes the parts `max(y, 0)` and
+/// `log(1 + exp(-|y|))` apart, because the first would swamp the second.
 #[inline(always)]
 fn increment_far<T: Scalar, const FUSED: bool>(y: T, d: T, e: T) -> T {
     let least = |a: T, b: T| if a < b { a } else { b };
@@ -161,12 +156,12 @@ fn increment_far<T: Scalar, const FUSED: bool>(y: T, d: T, e: T) -> T {
             - log1p_unit::<T, FUSED>(exp_nonpositive::<T, FUSED>(-(y - d).abs())))
 }
 
-/// The sum of `softplus(x + sign * w) - softplus(x)` over two slices of the same length.
+/// Returns the sum of `softplus(x + sign * w) - softplus(x)` over two slices of the same length.
 #[inline(always)]
 pub(crate) fn softplus_gain<T: Scalar, const FUSED: bool>(x: &[T], sign: T, w: &[T]) -> f64 {
     let mut sums = [T::zero(); LANES];
     for (x, w) in x.chunks(LANES).zip(w.chunks(LANES)) {
-        // Where the step is 0 nothing is added.
+        // Padding has step 0 and adds nothing.
         let (mut from, mut step) = ([T::zero(); LANES], [T::zero(); LANES]);
         from[..x.len()].copy_from_slice(x);
         step[..w.len()].copy_from_slice(w);
@@ -180,7 +175,7 @@ pub(crate) fn softplus_gain<T: Scalar, const FUSED: bool>(x: &[T], sign: T, w: &
     total(&sums)
 }
 
-/// The sum of the entries of `values` whose unit is on. The values are padded with zeros to whole lines.
+/// Returns the sum of the entries of `values` whose unit is on. `values` is padded with zeros to whole lines.
 #[inline(always)]
 pub(crate) fn dot<T: Scalar>(values: &[T], units: &[Line]) -> f64 {
     let mut sums = [[T::zero(); LANES]; LINE / LANES];
@@ -201,7 +196,6 @@ pub(crate) fn dot<T: Scalar>(values: &[T], units: &[Line]) -> f64 {
     total(a)
 }
 
-/// The sum of all lanes, pair by pair.
 #[inline(always)]
 pub(crate) fn total<T: Scalar>(sums: &[T; LANES]) -> f64 {
     let mut wide = [0.0; LANES];
@@ -216,7 +210,6 @@ pub(crate) fn total<T: Scalar>(sums: &[T; LANES]) -> f64 {
     wide[0]
 }
 
-/// Adds `sign * row` to `sums`.
 #[inline(always)]
 pub(crate) fn add_scaled<T: Scalar>(sums: &mut [T], sign: T, row: &[T]) {
     for (sum, &x) in sums.iter_mut().zip(row) {
@@ -224,7 +217,6 @@ pub(crate) fn add_scaled<T: Scalar>(sums: &mut [T], sign: T, row: &[T]) {
     }
 }
 
-/// Replaces logits by probabilities.
 #[inline(always)]
 pub(crate) fn logits_to_probabilities<T: Scalar, const FUSED: bool>(logits: &mut Row<T>) {
     for y in logits.0.as_flattened_mut() {
@@ -298,8 +290,7 @@ mod tests {
         }
     }
 
-    /// The event `u + u e < e` in exact arithmetic has probability `e / (1 + e)`: the accuracy of
-    /// a unit is that of `e`, which must hold for both signs and into saturation.
+    /// The event `u + u e < e` has probability `e / (1 + e)`, so that `e` alone decides the accuracy of a unit.
     #[test]
     fn probabilities_are_within_1e_7() {
         for y in grid(300.0, 20_000).flat_map(|y| [y as f32, -y as f32]) {
@@ -314,7 +305,6 @@ mod tests {
         Lanes::from_rng(&mut Xoshiro256PlusPlus::seed_from_u64(11))
     }
 
-    /// How many of so many panels of units with one logit come out as 1.
     fn count_on<T: Scalar>(logit: f64, panels: usize) -> usize {
         let logits = Row([[T::nearest(logit); LANES]; WIDTH / LANES]);
         let (mut words, mut on) = (Words::default(), 0);
@@ -367,7 +357,7 @@ mod tests {
             for x in grid(350.0, 400).flat_map(|x| [x, -x]) {
                 let x = T::nearest(x).as_();
                 let (mut start, mut gain) = (Row::zero(), Row::zero());
-                // At the start -0.3 of what it is at the end, or 0.
+                // The start is -0.3 of the end, or 0.
                 start.0[1][5] = T::nearest(-0.3 * x * from);
                 let s = start.0[1][5].as_();
                 gain.0[1][5] = T::nearest(x) - start.0[1][5];
@@ -384,7 +374,7 @@ mod tests {
         }
     }
 
-    /// Relative to `slope |x|`, which no increment exceeds: what a stage adds to a log weight.
+    /// Errors are relative to `slope |x|`, which no increment exceeds.
     #[test]
     fn weights_are_accurate_for_short_and_long_stages() {
         for from in [0.0, 1.0] {
@@ -393,7 +383,7 @@ mod tests {
         }
     }
 
-    /// In double precision and beyond the radius in use, so that every coefficient shows.
+    /// Uses double precision beyond the radius in use, so that every coefficient shows.
     #[test]
     fn the_series_has_five_right_terms() {
         for y in grid(12.0, 200).flat_map(|y| [y, -y]) {
@@ -405,7 +395,6 @@ mod tests {
         }
     }
 
-    /// Any signs, also those of stages that lead back to the base.
     #[test]
     fn far_increments_are_accurate_for_all_signs() {
         for y in grid(300.0, 60).flat_map(|y| [y, -y]) {

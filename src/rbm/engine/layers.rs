@@ -1,28 +1,26 @@
-//! Units of one layer, numbers for a panel of outputs, and random bits, for many chains at once.
+//! Units of one layer, numbers for a panel of outputs, and random bits, for many chains.
 
 use crate::error::demand_dimension;
 use crate::num::Simd;
 use crate::random::{LANES, Lanes};
 use crate::rbm::Scalar;
 
-/// Number of units in a line.
 pub(crate) const LINE: usize = 64;
-/// Number of outputs in a panel, which a product computes together.
+/// Number of outputs in a panel.
 pub(crate) const WIDTH: usize = 32;
-/// The number of chains is padded to a multiple of this, which is what a product by tiles takes.
+/// Multiple that the number of chains is padded to, for products by tiles.
 pub(crate) const GROUP: usize = 32;
-/// Number of units, and of chains, that are turned round together: the bytes of a word. Lines and groups are
-/// whole blocks.
+/// Number of units and of chains that are transposed together: the bytes of a word.
 const BLOCK: usize = 8;
 
-/// 64 units of a chain, each a byte that is 0 or 1. They fill a line of the cache.
+/// 64 units of a chain, each a byte of 0 or 1, in one line of the cache.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Line(pub(crate) [u8; LINE]);
 
-/// The units of one layer for a number of chains, chain by chain in whole lines.
+/// The units of one layer for many chains, chain by chain in whole lines.
 ///
-/// The units that pad the last line of a chain may be 0 or 1. Draws write to them, and products pass them over.
+/// `units` and `chains` do not count padding. Padding units may be 0 or 1: products ignore them.
 #[derive(Debug, Clone)]
 pub(crate) struct Layer {
     units: usize,
@@ -41,7 +39,7 @@ impl Layer {
         layer
     }
 
-    /// Takes a layer turned round: its chains are the units here, and its units the chains.
+    /// Sets this layer to the transpose of `layer`: its chains become units, and its units chains.
     pub(crate) fn set_transposed(&mut self, layer: &Self) {
         assert_eq!((self.units, self.chains), (layer.chains, layer.units));
         let (from_width, to_width) = (layer.width(), self.width());
@@ -61,40 +59,35 @@ impl Layer {
         }
     }
 
-    /// Changes the number of chains.
     pub(crate) fn set_chains(&mut self, chains: usize) {
         let lines = self.width() * chains.next_multiple_of(GROUP);
         self.lines.resize(lines, Line([0; LINE]));
         self.chains = chains;
     }
 
-    /// Number of units, without padding.
     pub(crate) fn units(&self) -> usize {
         self.units
     }
 
-    /// Number of chains, without padding.
     pub(crate) fn chains(&self) -> usize {
         self.chains
     }
 
-    /// Number of lines of a chain.
+    /// Returns the number of lines of a chain.
     pub(crate) fn width(&self) -> usize {
         self.units.div_ceil(LINE)
     }
 
-    /// The lines of all chains, with those that pad the number of chains.
+    /// Returns the lines of all chains, including padding chains.
     pub(crate) fn lines(&self) -> &[Line] {
         &self.lines
     }
 
-    /// The units of one chain, with padding.
     #[inline(always)]
     pub(crate) fn chain(&self, chain: usize) -> &[Line] {
         &self.lines[chain * self.width()..][..self.width()]
     }
 
-    /// Sets the units of a chain.
     #[inline(always)]
     pub(crate) fn load(&mut self, chain: usize, state: &[bool]) {
         demand_dimension("a state", state.len(), self.units);
@@ -107,7 +100,6 @@ impl Layer {
         }
     }
 
-    /// Writes the units of a chain.
     #[inline(always)]
     pub(crate) fn store(&self, chain: usize, state: &mut [bool]) {
         for (line, state) in self.chain(chain).iter().zip(state.chunks_mut(LINE)) {
@@ -117,7 +109,7 @@ impl Layer {
         }
     }
 
-    /// The units of one panel, chain by chain.
+    /// Returns the units of one panel, chain by chain.
     #[inline(always)]
     pub(crate) fn panel_mut(&mut self, panel: usize) -> impl Iterator<Item = &mut [u8; WIDTH]> {
         let (line, half, width) = (panel / 2, panel % 2, self.width());
@@ -126,8 +118,7 @@ impl Layer {
     }
 }
 
-/// Turns a block round: byte `j` of word `i` becomes byte `i` of word `j`. Halves are exchanged across the diagonal,
-/// then halves of these, and so on.
+/// Transposes a block: byte `j` of word `i` becomes byte `i` of word `j`.
 fn transpose(words: &mut [u64; BLOCK]) {
     for (distance, low) in [
         (4, 0x0000_0000_ffff_ffff),
@@ -142,7 +133,7 @@ fn transpose(words: &mut [u64; BLOCK]) {
     }
 }
 
-/// [`WIDTH`] numbers. In single precision they fill two of the widest registers.
+/// [`WIDTH`] numbers; in single precision they fill two of the widest registers.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Row<T>(pub(crate) [[T; LANES]; WIDTH / LANES]);
@@ -163,7 +154,7 @@ impl<T: Scalar> Row<T> {
         self.zip(other, |a, b| a - b)
     }
 
-    /// `factor * self + other`.
+    /// Returns `factor * self + other`.
     #[inline(always)]
     pub(crate) fn times_plus<const FUSED: bool>(&self, factor: T, other: &Self) -> Self {
         self.zip(other, |a, b| a.multiply_add::<FUSED>(factor, b))
@@ -180,7 +171,7 @@ impl<T: Scalar> Row<T> {
         row
     }
 
-    /// Writes these numbers to the place of this panel among the numbers for all outputs.
+    /// Writes these numbers to their panel in `values`, which covers all outputs.
     #[inline(always)]
     pub(crate) fn write(&self, panel: usize, values: &mut [T]) {
         let values = &mut values[panel * WIDTH..];
@@ -191,7 +182,6 @@ impl<T: Scalar> Row<T> {
         }
     }
 
-    /// Adds `factor` times these numbers to those of this panel among the numbers for all outputs.
     #[inline(always)]
     pub(crate) fn add_scaled(&self, panel: usize, factor: T, values: &mut [T]) {
         let values = values[panel * WIDTH..].iter_mut();
@@ -200,7 +190,7 @@ impl<T: Scalar> Row<T> {
         }
     }
 
-    /// Takes the first numbers of these, or all where there are fewer than a panel has.
+    /// Reads the first numbers of `values`; entries that `values` lacks stay.
     #[inline(always)]
     pub(crate) fn read(&mut self, values: &[T]) {
         let row = self.0.as_flattened_mut();
@@ -210,7 +200,7 @@ impl<T: Scalar> Row<T> {
         }
     }
 
-    /// The rows that hold numbers for all outputs, with zeros up to a whole panel.
+    /// Splits `values` into rows, with zeros up to a whole panel.
     pub(crate) fn panels(values: &[T]) -> Vec<Self> {
         let mut rows = vec![Self::zero(); values.len().div_ceil(WIDTH)];
         for (row, values) in rows.iter_mut().zip(values.chunks(WIDTH)) {
@@ -220,12 +210,12 @@ impl<T: Scalar> Row<T> {
     }
 }
 
-/// Random bits for one panel of units of all chains of a block.
+/// Random bits for one panel of units of all chains.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Words(Vec<[u32; LANES]>);
 
 impl Words {
-    /// Draws new words for one panel and returns a slice for each of so many chains.
+    /// Draws new words for one panel, and returns a slice for each of the `chains` chains.
     pub(crate) fn draw<T: Scalar>(
         &mut self,
         engine: Simd,
@@ -260,7 +250,7 @@ mod tests {
                 turned.store(unit, &mut found);
                 let expected: Vec<bool> = (0..chains).map(|chain| state(chain, unit)).collect();
                 assert_eq!(found, expected, "{units} x {chains}, unit {unit}");
-                // Sums over a line count its padding.
+                // Sums over a line include its padding.
                 let on: usize = turned
                     .chain(unit)
                     .iter()

@@ -1,5 +1,4 @@
-//! The inner loops of an RBM: a layer of 0/1 units for many chains, products of weights with it,
-//! and what is done to each unit, for every instruction set.
+//! The inner loops of an RBM: 0/1 units of many chains, products of weights with them, and unit functions.
 
 mod categorical;
 mod elementwise;
@@ -19,13 +18,12 @@ pub(super) use layers::{LINE, Layer, Row, Words};
 pub(super) use panels::WeightMatrix;
 pub(super) use product::{Inputs, ProductBuffers, Weights};
 
-/// A stand-in for the tile registers of AMX, on targets and in builds that do not have them.
+/// A stand-in for the tile registers of AMX, in builds without them.
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", feature = "amx")))]
 mod tile_registers {
     use crate::rbm::engine::layers::Line;
     use crate::rbm::engine::tiles::{DigitSums, Tile};
 
-    /// A type without values.
     #[derive(Debug)]
     pub(crate) enum TileRegisters {}
 

@@ -1,13 +1,9 @@
-//! Products of weights and 0/1 units that take no multiplication.
+//! Products of weights and 0/1 units without multiplications.
 //!
-//! Where few units are on, their columns of weights are added.
-//!
-//! Where many are on, sums are looked up in tables ("the method of the four Russians"). Four inputs can add 16
-//! different values to the outputs of a chain, the subset sums of their four columns. The tables for 32 inputs and 32
-//! outputs are made once for all chains of a block, and stay in the level 1 cache. A chain then takes one addition
-//! where a matrix product takes four multiplications and additions.
-//!
-//! The order of the additions is the same for every set of instructions.
+//! Where few units are on, their columns of weights are added. Where many are on, sums are looked up in tables ("the
+//! method of the four Russians"). A table holds the 16 subset sums of the columns of four inputs. Tables for 32
+//! inputs and 32 outputs serve all chains of a block, and stay in the level 1 cache. The order of additions is the
+//! same for every instruction set.
 
 use nalgebra::DMatrix;
 
@@ -17,14 +13,12 @@ use crate::rbm::engine::layers::{LINE, Layer, Row, WIDTH};
 
 /// Number of inputs of a table.
 const BITS: usize = 4;
-/// Number of entries of a table.
 const ENTRIES: usize = 1 << BITS;
-/// Number of inputs for which tables are made together.
+/// Number of inputs whose tables are made together.
 const INPUTS: usize = LINE / 2;
-/// Number of tables that are made together.
 const TABLES: usize = INPUTS / BITS;
 
-/// A weight matrix as it lies in memory.
+/// A weight matrix in its layout in memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum WeightMatrix<'a, T> {
     /// Outputs x inputs.
@@ -34,7 +28,7 @@ pub(crate) enum WeightMatrix<'a, T> {
 }
 
 impl<'a, T: Scalar> WeightMatrix<'a, T> {
-    /// Numbers of outputs and inputs.
+    /// Returns the numbers of outputs and inputs.
     pub(crate) fn shape(self) -> (usize, usize) {
         match self {
             Self::Upright(matrix) => matrix.shape(),
@@ -42,7 +36,6 @@ impl<'a, T: Scalar> WeightMatrix<'a, T> {
         }
     }
 
-    /// The weights of one output.
     pub(crate) fn output(self, output: usize) -> impl Iterator<Item = T> + Clone + 'a {
         let (values, rows) = match self {
             Self::Upright(matrix) => (&matrix.as_slice()[output..], matrix.nrows()),
@@ -55,10 +48,9 @@ impl<'a, T: Scalar> WeightMatrix<'a, T> {
     }
 }
 
-/// A weight matrix (outputs x inputs) in panels of 32 outputs. A panel has a row for each input.
+/// A weight matrix (outputs x inputs) in panels of 32 outputs, with a row for each input.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Panels<T> {
-    /// Numbers of outputs and inputs.
     shape: (usize, usize),
     rows: Vec<Row<T>>,
     /// Number of rows of a panel: the inputs, padded to whole tables.
@@ -69,20 +61,19 @@ pub(crate) struct Panels<T> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ActiveUnits {
     chains: usize,
-    /// Whether so few are on that their columns are added.
+    /// Whether columns are added, because few units are on.
     few: bool,
-    /// A bit for each unit of each chain.
+    /// One bit for each unit of each chain.
     words: Vec<u64>,
-    /// Where many are on: for each half of a word and each chain, the places of its sums in the tables.
+    /// Places of a chain's sums in the tables, by half word and chain; used where many units are on.
     indices: Vec<[u8; TABLES]>,
-    /// Where few are on: the indices of those of each chain, one chain after another.
+    /// Indices of the active units, chain after chain; used where few are on.
     active: Vec<u32>,
-    /// Where few are on: the end of each chain's part of `active`.
+    /// End of each chain's part of `active`.
     ends: Vec<usize>,
 }
 
 impl<T: Scalar> Panels<T> {
-    /// Takes other weights.
     pub(crate) fn set(&mut self, weights: WeightMatrix<'_, T>) {
         let (outputs, inputs) = weights.shape();
         if self.shape != (outputs, inputs) {
@@ -107,7 +98,7 @@ impl<T: Scalar> Panels<T> {
         }
     }
 
-    /// `W u` for the outputs of one panel and each chain. `tables` is a buffer.
+    /// Writes `W u` to `sums` for the outputs of one panel and each chain. `tables` is a buffer.
     pub(crate) fn multiply(
         &self,
         engine: Simd,
@@ -143,7 +134,7 @@ impl ActiveUnits {
         });
     }
 
-    /// Sets the words from the units of a layer, and counts the units that are on.
+    /// Sets the words from the units of a layer, and returns the number of units that are on.
     #[inline(always)]
     fn pack(&mut self, layer: &Layer) -> usize {
         // Padding may be 1, because draws write to it.
@@ -198,16 +189,13 @@ impl ActiveUnits {
     }
 }
 
-/// Whether to add the columns of the units that are on, of which all chains together have `active`,
-/// rather than to look sums up.
-///
-/// Adding a column, from the level 2 cache, takes twice the time of adding a table's row, from the
-/// level 1 cache. Making a table takes the time of adding 45 rows.
+/// Returns whether adding the columns of the `active` units is faster than tables. A column costs twice as much as a
+/// table's row, because of the caches; making a table costs as much as 45 rows.
 fn are_few(active: usize, layer: &Layer) -> bool {
     2 * active < layer.units().div_ceil(BITS) * (layer.chains() + 45)
 }
 
-/// Sets the first numbers of the rows, each from one of the columns. A few rows at a time stay in the cache.
+/// Sets the first numbers of the rows, each from one column. A few rows at a time stay in the cache.
 fn set_columns<'a, T: Scalar>(rows: &mut [Row<T>], columns: impl Iterator<Item = &'a [T]> + Clone) {
     const CACHED: usize = 128;
     for (part, rows) in rows.chunks_mut(CACHED).enumerate() {
@@ -219,7 +207,6 @@ fn set_columns<'a, T: Scalar>(rows: &mut [Row<T>], columns: impl Iterator<Item =
     }
 }
 
-/// The sums for one panel with these rows, by tables.
 #[inline(always)]
 fn look_up<T: Scalar>(
     rows: &[Row<T>],
@@ -245,7 +232,6 @@ fn look_up<T: Scalar>(
     }
 }
 
-/// The sums for one panel with these rows, by adding those of the units that are on.
 #[inline(always)]
 fn add_active<T: Scalar>(rows: &[Row<T>], units: &ActiveUnits, sums: &mut [Row<T>]) {
     let mut start = 0;
@@ -255,7 +241,7 @@ fn add_active<T: Scalar>(rows: &[Row<T>], units: &ActiveUnits, sums: &mut [Row<T
     }
 }
 
-/// Adds the rows at these places to `first`. Two sums are kept, because an addition has to wait for the one before it.
+/// Adds the rows at `places` to `first`. Two sums are kept, so that additions need not wait for each other.
 #[inline(always)]
 fn add_rows<T: Scalar, I: Copy + Into<u32>>(
     first: Row<T>,
@@ -275,12 +261,11 @@ fn add_rows<T: Scalar, I: Copy + Into<u32>>(
     even.plus(&odd)
 }
 
-/// Makes the tables: the subset sums of each group of four rows.
 #[inline(always)]
 fn make_tables<T: Scalar>(rows: &[Row<T>], tables: &mut [Row<T>; TABLES * ENTRIES]) {
     let tables = tables.as_chunks_mut::<ENTRIES>().0;
     for (rows, table) in rows.as_chunks::<BITS>().0.iter().zip(tables) {
-        // The first row, the empty sum, stays 0.
+        // Entry 0, the empty sum, stays 0.
         for (bit, row) in rows.iter().enumerate() {
             let row = *row;
             for entry in 0..1 << bit {
@@ -290,12 +275,12 @@ fn make_tables<T: Scalar>(rows: &[Row<T>], tables: &mut [Row<T>; TABLES * ENTRIE
     }
 }
 
-/// The lowest bit of each byte, as the bits of a word.
+/// Gathers the lowest bit of each byte into a word.
 #[inline(always)]
 fn low_bits(bytes: &[u8; LINE]) -> u64 {
     let (eights, _) = bytes.as_chunks::<8>();
     eights.iter().rev().fold(0, |word, &eight| {
-        // Gathered in the highest byte of the product.
+        // The product gathers the bits in its highest byte.
         let bits = u64::from_le_bytes(eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
         word << 8 | bits
     })

@@ -1,4 +1,4 @@
-//! Products of a weight matrix with a layer of 0/1 units, by the engine that was chosen.
+//! Products of a weight matrix with a layer of 0/1 units, by the chosen engine.
 
 use crate::num::{Simd, SimdLevel};
 use crate::rbm::Scalar;
@@ -7,7 +7,7 @@ use crate::rbm::engine::panels::{ActiveUnits, Panels, WeightMatrix};
 use crate::rbm::engine::tile_registers::TileRegisters;
 use crate::rbm::engine::tiles::TiledWeights;
 
-/// A weight matrix W (outputs x inputs) in the form that an engine needs.
+/// A weight matrix W (outputs x inputs) in the form that its engine needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Weights<T> {
     engine: Simd,
@@ -20,12 +20,11 @@ enum Form<T> {
     Tiles(TiledWeights),
 }
 
-/// Whether an engine multiplies by tiles.
 fn by_tiles<T: Scalar>(engine: Simd) -> bool {
     engine.get() == SimdLevel::Amx && T::FIXED_POINT
 }
 
-/// The units of a layer, made ready for products by an engine.
+/// The units of a layer, prepared for products by an engine.
 #[derive(Debug)]
 pub(crate) struct Inputs<'a, T> {
     engine: Simd,
@@ -34,7 +33,7 @@ pub(crate) struct Inputs<'a, T> {
     registers: Option<TileRegisters>,
 }
 
-/// Buffers of products, to be kept from one product to the next.
+/// Buffers that products reuse.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ProductBuffers<T> {
     active: ActiveUnits,
@@ -57,7 +56,6 @@ impl<'a, T: Scalar> Inputs<'a, T> {
         }
     }
 
-    /// Number of chains.
     pub(crate) fn chains(&self) -> usize {
         self.units.chains()
     }
@@ -70,7 +68,6 @@ impl<T: Scalar> Weights<T> {
         weights
     }
 
-    /// Without weights.
     pub(crate) fn empty(engine: Simd) -> Self {
         let form = if by_tiles::<T>(engine) {
             Form::Tiles(TiledWeights::default())
@@ -80,7 +77,6 @@ impl<T: Scalar> Weights<T> {
         Self { engine, form }
     }
 
-    /// Takes other weights.
     pub(crate) fn set(&mut self, matrix: WeightMatrix<'_, T>) {
         match &mut self.form {
             Form::Panels(panels) => panels.set(matrix),
@@ -88,7 +84,7 @@ impl<T: Scalar> Weights<T> {
         }
     }
 
-    /// `W u` for the outputs of one panel and the units `u` of each chain.
+    /// Writes `W u` to `sums`, for the outputs of one panel and the units `u` of each chain.
     pub(crate) fn multiply(&self, panel: usize, inputs: &mut Inputs<'_, T>, sums: &mut [Row<T>]) {
         assert_eq!(self.engine, inputs.engine, "engine");
         assert_eq!(sums.len(), inputs.chains(), "chains");
@@ -120,7 +116,7 @@ mod tests {
 
     fn layer(units: usize, states: &[Vec<bool>]) -> Layer {
         let mut layer = Layer::zeros(units, states.len());
-        // Padding that is on, as draws leave it.
+        // Padding may be on, as draws leave it.
         for panel in 0..units.div_ceil(WIDTH) {
             layer.panel_mut(panel).for_each(|units| units.fill(1));
         }
@@ -130,7 +126,7 @@ mod tests {
         layer
     }
 
-    /// The sums of one chain over its units that are on, for the outputs from `first` on.
+    /// Compares `sums`, for the outputs from `first` on, with the sums over the units of `state` that are on.
     fn check_sums<T: Scalar>(
         matrix: &DMatrix<T>,
         state: &[bool],
@@ -153,8 +149,7 @@ mod tests {
         }
     }
 
-    /// All ways through a product against double precision: sizes that fill no register, no tile
-    /// and no table, few active units and many, chains that fill no group.
+    /// Compares products with double precision. Sizes fill no register, tile or table; few or many units are on.
     fn check<T: Scalar>(engine: Simd, tolerance: f64) {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
         let sizes = [

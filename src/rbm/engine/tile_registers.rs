@@ -7,12 +7,12 @@ use crate::num::engine::amx;
 use crate::rbm::engine::layers::{GROUP, Line};
 use crate::rbm::engine::tiles::{DEPTH, DIGITS, DigitSums, ROWS, Tile};
 
-/// Proof that the tile registers of this thread are set up, as eight tiles of 16 lines of 64 bytes.
-/// It stays on its thread: the pointer makes it neither `Send` nor `Sync`.
+/// Proof that the tile registers of this thread are set up, as eight tiles of 16 lines of 64 bytes. The pointer makes
+/// it neither `Send` nor `Sync`.
 #[derive(Debug)]
 pub(crate) struct TileRegisters(PhantomData<*const ()>);
 
-/// Compiles only as long as the registers are neither: for a type that is, `method` would be ambiguous.
+/// Compiles only while `TileRegisters` is neither `Send` nor `Sync`: otherwise `method` would be ambiguous.
 const _: fn() = || {
     trait Either<Marker> {
         fn method() {}
@@ -36,7 +36,7 @@ struct Configuration {
 
 #[allow(unsafe_code)]
 impl TileRegisters {
-    /// Sets the registers up; none where this process may not use them.
+    /// Sets the registers up; returns `None` where this process may not use them.
     pub(crate) fn configure() -> Option<Self> {
         if !amx::are_available() {
             return None;
@@ -57,7 +57,7 @@ impl TileRegisters {
         Some(Self(PhantomData))
     }
 
-    /// The sums of [`GROUP`] chains for 16 outputs.
+    /// Computes the sums of [`GROUP`] chains for 16 outputs.
     pub(crate) fn multiply(&self, units: &[Line], weights: &[Tile], sums: &mut [DigitSums; 2]) {
         let steps = weights.len() / DIGITS;
         assert!(steps > 0 && weights.len() == steps * DIGITS && units.len() == GROUP * steps);
@@ -111,7 +111,7 @@ impl TileRegisters {
 
 #[allow(unsafe_code)]
 impl Drop for TileRegisters {
-    /// Returns the registers to their initial state, so that switches of the thread are cheap again.
+    /// Releases the registers, so that thread switches are cheap again.
     fn drop(&mut self) {
         // SAFETY: as `ldtilecfg` above.
         unsafe { asm!("tilerelease", options(nomem, nostack)) };

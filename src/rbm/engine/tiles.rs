@@ -1,9 +1,7 @@
-//! Products of weights and 0/1 units by the matrix tiles of AMX, which multiply 8-bit integers and
-//! add the products in 32 bits.
+//! Products of weights and 0/1 units by the matrix tiles of AMX, which multiply 8-bit integers and add in 32 bits.
 //!
-//! A unit is 0 or 1. A weight is rounded to a multiple of `w / (127 * 2^16)`, with w the largest weight of its output,
-//! and written in three signed digits of base 256. The sums over inputs are then exact, and a weight is off by at most
-//! 6e-8 of w: what single precision would make of a sum of that size.
+//! A weight is rounded to a multiple of `w / (127 * 2^16)`, with w the largest weight of its output, and split into
+//! three signed digits of base 256. Sums over inputs are then exact. A weight is off by at most 6e-8 of w.
 
 use crate::num::{Simd, vectorized};
 use crate::rbm::Scalar;
@@ -15,20 +13,18 @@ use crate::rbm::engine::tile_registers::TileRegisters;
 pub(crate) const ROWS: usize = 16;
 /// Number of inputs of a tile.
 pub(crate) const DEPTH: usize = LINE;
-/// Number of digits of a weight.
 pub(crate) const DIGITS: usize = 3;
 /// Number of tiles along the outputs of a panel.
 const HALVES: usize = WIDTH / ROWS;
-/// The largest weight in units of the last digit.
+/// Largest weight in units of the last digit.
 const LARGEST: f64 = 127.0 * 65_536.0;
 
-/// One digit of the weights of 64 inputs and 16 outputs: 16 lines, in which four inputs of an
-/// output stand side by side.
+/// One digit of the weights of 64 inputs and 16 outputs: 16 lines, with four inputs of an output side by side.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Tile([i8; ROWS * DEPTH]);
 
-/// For each digit, the sums of 16 chains for 16 outputs.
+/// Sums of 16 chains for 16 outputs, for each digit.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct DigitSums([[[i32; ROWS]; ROWS]; DIGITS]);
@@ -36,9 +32,9 @@ pub(crate) struct DigitSums([[[i32; ROWS]; ROWS]; DIGITS]);
 /// A weight matrix (outputs x inputs) in tiles.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TiledWeights {
-    /// Ordered by 16 outputs, then by 64 inputs, then by digit, the highest first.
+    /// Tiles ordered by 16 outputs, then by 64 inputs, then by digit, highest first.
     tiles: Vec<Tile>,
-    /// The value of 1 in the last digit, for each output; 0 in the padding.
+    /// Value of 1 in the last digit, for each output; 0 in the padding.
     units: Vec<f32>,
     /// Number of tiles along the inputs.
     steps: usize,
@@ -73,7 +69,7 @@ impl TiledWeights {
         }
     }
 
-    /// `W u` for the outputs of one panel and each chain, 0 in the padding.
+    /// Writes `W u` to `sums` for the outputs of one panel and each chain; 0 in the padding.
     pub(crate) fn multiply<T: Scalar>(
         &self,
         engine: Simd,
@@ -104,7 +100,7 @@ impl TiledWeights {
     }
 }
 
-/// The sums of one chain from their digits.
+/// Returns the sums of one chain from their digits.
 #[inline(always)]
 fn collect<T: Scalar>(
     DigitSums([high, middle, low]): &DigitSums,
@@ -120,7 +116,7 @@ fn collect<T: Scalar>(
     sums
 }
 
-/// Digits of base 256 from -128 to 127, the highest first.
+/// Splits `value` into digits of base 256 from -128 to 127, highest first.
 fn digits(mut value: i32) -> [i8; DIGITS] {
     let mut digits = [0; DIGITS];
     for digit in digits.iter_mut().rev() {

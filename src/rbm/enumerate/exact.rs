@@ -9,7 +9,7 @@ use crate::rbm::enumerate::state_block::StateBlock;
 use crate::rbm::{Rbm, Scalar};
 use crate::{Error, Result};
 
-/// The sums of probabilities up to and including each state.
+/// Sums of probabilities up to and including each state.
 #[derive(Debug, Clone)]
 pub(in crate::rbm) struct Cumulative(Vec<f64>);
 
@@ -23,19 +23,17 @@ impl Cumulative {
         Self(probabilities)
     }
 
-    /// Draws a state.
     pub(in crate::rbm) fn draw<R: Rng + ?Sized>(&self, rng: &mut R) -> usize {
         let last = self.0.len() - 1;
-        // The last sum is 1 but for rounding; scaling by it keeps the index in range.
+        // The last sum is 1 but for rounding.
         let level = rng.random::<f64>() * self.0[last];
         self.0.partition_point(|&c| c <= level).min(last)
     }
 }
 
-/// An RBM whose smaller layer has been enumerated, so that it is normalised and sampled exactly.
+/// An RBM whose smaller layer has been enumerated, to normalise and sample it exactly.
 ///
-/// It holds a cumulative probability for each state of the smaller layer. That is 8 MiB for 20
-/// units and 256 MiB for 25. A known number of samples takes no table ([`Rbm::exact_samples`]).
+/// It holds 8 bytes per state of the smaller layer: 256 MiB for 25 units. [`Rbm::exact_samples`] needs no table.
 ///
 /// ```
 /// use annealed::model::{NormalizedModel, Sampleable};
@@ -59,10 +57,10 @@ pub struct EnumeratedRbm<T: Scalar = f32> {
 }
 
 impl<T: Scalar> EnumeratedRbm<T> {
-    /// Enumerates the smaller layer.
+    /// Enumerates the smaller layer of `rbm`.
     ///
     /// # Errors
-    /// As [`Rbm::exact_log_normalizer`].
+    /// See [`Rbm::exact_log_normalizer`].
     pub fn new(rbm: Rbm<T>) -> Result<Self> {
         let enumeration = Enumeration::new(&rbm)?;
         let log_normalizer = enumeration.log_normalizer()?;
@@ -83,7 +81,7 @@ impl<T: Scalar> EnumeratedRbm<T> {
         })
     }
 
-    /// The RBM.
+    /// Returns the RBM.
     pub fn rbm(&self) -> &Rbm<T> {
         &self.rbm
     }
@@ -114,18 +112,18 @@ impl<T: Scalar> Sampleable for EnumeratedRbm<T> {
     }
 }
 
-/// The most visible units of all samples together, each a byte.
+/// Largest number of visible units in all samples together, each a byte.
 const MAX_UNITS: usize = 1 << 32;
 
 impl<T: Scalar> Rbm<T> {
-    /// Draws independent exact samples of the visible units, by enumeration of the smaller layer in f64.
+    /// Draws `count` independent exact samples of the visible units, by enumeration of the smaller layer in f64.
     ///
-    /// No table of states is held, at about twice the time of [`exact_log_normalizer`](Self::exact_log_normalizer). Sample i comes
-    /// from the i-th stream of the seed for [`Purpose::ExactSamples`], whatever the number of samples and of threads.
+    /// Holds no table, and takes about twice as long as [`exact_log_normalizer`](Self::exact_log_normalizer). Sample
+    /// i uses the i-th stream of `seed` for [`Purpose::ExactSamples`], whatever `count` and the threads.
     ///
     /// # Errors
-    /// Where the smaller layer has more than [`MAX_ENUMERATED_UNITS`](crate::rbm::MAX_ENUMERATED_UNITS) units, or
-    /// `log Z` overflows; where all samples together have more than 2^32 units.
+    /// Where the smaller layer has more than [`MAX_ENUMERATED_UNITS`](crate::rbm::MAX_ENUMERATED_UNITS) units,
+    /// `log Z` overflows, or all samples together have more than 2^32 units.
     ///
     /// ```
     /// use annealed::rbm::Rbm;
@@ -154,12 +152,11 @@ impl<T: Scalar> Rbm<T> {
     }
 }
 
-/// The levels that one task has to find, in their order.
+/// The levels that one task has to find, in ascending order.
 struct Search<'a> {
     due: &'a [(usize, f64)],
-    /// The probability of all states so far.
     sum: f64,
-    /// The last state that has a probability above 0.
+    /// Last state of positive probability.
     state: usize,
     /// Indices of levels with their states.
     found: Vec<(usize, usize)>,
@@ -177,7 +174,7 @@ impl Search<'_> {
         }
     }
 
-    /// Gives the present state to all levels below this one.
+    /// Gives the present state to all levels below `sum`.
     fn settle(&mut self, sum: f64) {
         while let Some((&(index, level), later)) = self.due.split_first() {
             if level >= sum {
@@ -190,15 +187,14 @@ impl Search<'_> {
 }
 
 impl Enumeration {
-    /// The states at these levels, from 0 to 1, of the distribution function. The states are in the
-    /// order of the enumeration.
+    /// Returns the state at each of `levels`, from 0 to 1, of the distribution function over the enumerated states.
     fn states_at(&self, levels: Vec<f64>) -> Result<Vec<usize>> {
         let (log_z, shares) = self.log_normalizer_and_shares()?;
         let mut sums = vec![0.0];
         for share in shares {
             sums.push(sums[sums.len() - 1] + share);
         }
-        // The last sum is 1 but for rounding. Below it every level lies in a task of some probability.
+        // The last sum is 1 but for rounding. Below it every level lies in a task of positive probability.
         let total = sums[sums.len() - 1];
         let mut states = vec![0; levels.len()];
         let mut due: Vec<(usize, f64)> = levels.into_iter().enumerate().collect();

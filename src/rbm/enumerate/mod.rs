@@ -19,14 +19,14 @@ pub(super) use exact::Cumulative;
 pub use exact::EnumeratedRbm;
 pub(super) use state_block::{STATES, StateBlock};
 
-/// The largest number of units in a layer that is enumerated. They have `2^25` states.
+/// Largest number of units in a layer that is enumerated. They have `2^25` states.
 pub const MAX_ENUMERATED_UNITS: usize = 25;
 
-/// The logarithm to base 2 of the number of blocks, or states of a harmonium, that are reached from one fresh sum. It is
-/// small, so that rounding errors do not pile up.
+/// Log2 of the number of blocks, or states of a harmonium, reached from one fresh sum. It is small, so that rounding
+/// errors do not pile up.
 pub(super) const CHUNK_BITS: usize = 6;
 
-/// The largest number of independent tasks. It is fixed, so that the result does not depend on the number of threads.
+/// Largest number of independent tasks. Fixed, so that threads do not change the result.
 const MAX_TASKS: usize = 64;
 
 /// An RBM as a model of the states of its smaller layer, the enumerated units.
@@ -34,7 +34,7 @@ const MAX_TASKS: usize = 64;
 pub(crate) struct Enumeration {
     /// Whether the enumerated layer is the hidden one.
     pub(crate) over_hidden: bool,
-    /// The RBM, with its layers swapped where need be: the enumerated units are the visible ones.
+    /// The RBM, with layers swapped if needed: the enumerated units are the visible ones.
     rbm: Rbm<f64>,
     low: LowUnits,
 }
@@ -60,17 +60,16 @@ impl Enumeration {
         })
     }
 
-    /// Number of enumerated units.
     pub(crate) fn units(&self) -> usize {
         self.rbm.visible_units()
     }
 
-    /// Number of units summed out.
+    /// Returns the number of units summed out.
     pub(crate) fn other_units(&self) -> usize {
         self.rbm.hidden_units()
     }
 
-    /// Number of enumerated units that are not low. Each of their states is a block.
+    /// Returns the number of enumerated units that are not low. Each of their states is a block.
     pub(crate) fn high_units(&self) -> usize {
         self.units() - self.low.bits()
     }
@@ -79,22 +78,20 @@ impl Enumeration {
         chunks_of(self.high_units())
     }
 
-    /// Number of consecutive states that [`fold`](Self::fold) gives to one accumulator.
+    /// Returns the number of consecutive states that [`fold`](Self::fold) gives to one accumulator.
     pub(crate) fn states_per_task(&self) -> usize {
         (1 << self.units()) / self.chunks().min(MAX_TASKS)
     }
 
-    /// The enumerated units in a state.
     pub(crate) fn enumerated(&self, state: usize) -> Vec<bool> {
         units_of(state, self.units())
     }
 
-    /// The logits of the other layer.
+    /// Returns the logits of the other layer.
     pub(crate) fn activation(&self, state: usize) -> DVector<f64> {
         self.rbm.hidden_activation(&self.enumerated(state))
     }
 
-    /// Draws the visible units, given a state of the enumerated layer.
     pub(crate) fn draw_visible<R: Rng + ?Sized>(&self, state: usize, rng: &mut R) -> Vec<bool> {
         if self.over_hidden {
             draw_all(&self.activation(state), rng)
@@ -105,8 +102,8 @@ impl Enumeration {
 
     /// Visits all states, block by block, and returns the accumulators of the tasks, in the order of the states.
     ///
-    /// `start` gets the index of the task, `visit` its accumulator, the first state of the block, and the block. Within a task the
-    /// blocks come in any order.
+    /// `start` gets the index of the task. `visit` gets its accumulator, the first state of a block, and the block.
+    /// Blocks of a task come in any order.
     pub(crate) fn fold<A: Send>(
         &self,
         start: impl Fn(usize) -> A + Sync + Send,
@@ -124,7 +121,6 @@ impl Enumeration {
         })
     }
 
-    /// Visits the blocks of one chunk.
     fn walk(
         &self,
         chunk: usize,
@@ -144,11 +140,11 @@ impl Enumeration {
         }
     }
 
-    /// Adds the means of the other layer over the states of a block, with probabilities `p`, to the
-    /// sums of [`columns`](Self::columns). The probabilities themselves are added to the last row.
+    /// Adds the means of the other layer over the states of a block to the sums of [`columns`](Self::columns). The
+    /// probabilities `p` of the states are added to the last row.
     ///
-    /// `low` has a sum for each state of the low units, `high` a column for each other enumerated
-    /// unit, over the states in which it is on.
+    /// `low` has a sum for each state of the low units. `high` has a column for each other enumerated unit, over the
+    /// states in which it is on.
     pub(crate) fn add_means(
         &self,
         first_state: usize,
@@ -170,8 +166,8 @@ impl Enumeration {
         }
     }
 
-    /// The sums of [`add_means`](Self::add_means) as a matrix. It has a column for each enumerated
-    /// unit, over the states in which the unit is on, and a last column over all states.
+    /// Returns the sums of [`add_means`](Self::add_means) as a matrix: a column for each enumerated unit, over the
+    /// states in which it is on, and a last one over all states.
     pub(crate) fn columns(&self, low: &[[f64; STATES]], high: &DMatrix<f64>) -> DMatrix<f64> {
         let (bits, units) = (self.low.bits(), self.units());
         DMatrix::from_fn(low.len(), units + 1, |i, unit| {
@@ -184,12 +180,11 @@ impl Enumeration {
         })
     }
 
-    /// `log Z` of the RBM, or an error where it overflows.
     pub(crate) fn log_normalizer(&self) -> Result<f64> {
         Ok(self.log_normalizer_and_shares()?.0)
     }
 
-    /// `log Z`, and the probability of the states of each task.
+    /// Returns `log Z`, and the probability of the states of each task.
     pub(crate) fn log_normalizer_and_shares(&self) -> Result<(f64, Vec<f64>)> {
         let parts = self.fold(
             |_| LogSum::ZERO,
@@ -219,18 +214,17 @@ pub(crate) fn check_log_normalizer(log_z: f64) -> Result<f64> {
     }
 }
 
-/// The units in a state: unit k is its bit k.
+/// Returns the units in a state: unit k is bit k.
 pub(super) fn units_of(state: usize, units: usize) -> Vec<bool> {
     (0..units).map(|k| state >> k & 1 == 1).collect()
 }
 
-/// Number of chunks of the states of so many units.
 pub(super) fn chunks_of(units: usize) -> usize {
     1 << units.saturating_sub(CHUNK_BITS)
 }
 
-/// Visits the `2^bits` states that differ from `first` in the units from `low` on, in Gray order: one unit flips from each to
-/// the next. Each state comes with that unit and the sign of its change; the first state comes with none.
+/// Visits `2^bits` states in Gray order, from `first`: each differs from the one before in one unit, from `low` on.
+/// Returns each state with that unit and the sign of its change; `None` for the first.
 pub(super) fn gray_order(
     first: usize,
     low: usize,
@@ -248,7 +242,7 @@ pub(super) fn gray_order(
     })
 }
 
-/// Shares chunks among tasks: returns what `run` makes of each task's index and chunks, in the order of the chunks.
+/// Shares chunks among tasks, and returns the results of `run` in the order of the chunks.
 pub(super) fn map_chunks<A: Send>(
     chunks: usize,
     run: impl Fn(usize, Range<usize>) -> A + Sync + Send,
@@ -291,7 +285,7 @@ impl LogSum {
         let max = self.max.max(other.max);
         let relative = |part: Self| {
             if part.max == max {
-                // Also where both are -inf, which is no number to subtract.
+                // Also where both are -inf, whose difference is NaN.
                 part.sum
             } else {
                 part.sum * (part.max - max).exp()
@@ -303,10 +297,7 @@ impl LogSum {
 }
 
 impl<T: Scalar> Rbm<T> {
-    /// The exact `log Z`, by enumeration of the smaller layer in f64.
-    ///
-    /// An enumeration of `2^20` states beside 784 units takes some tenths of a second. It gives the
-    /// same bits on any number of threads.
+    /// Returns the exact `log Z`, by enumeration of the smaller layer in f64. The number of threads changes no bit.
     ///
     /// # Errors
     /// Where the smaller layer has more than [`MAX_ENUMERATED_UNITS`] units, or `log Z` overflows.

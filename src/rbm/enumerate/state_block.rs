@@ -1,25 +1,22 @@
 //! Blocks of states of an RBM's smaller layer that are evaluated together.
 //!
-//! The states of a block differ in a few units of the enumerated layer, the *low* units. To the
-//! log density of a state, each unit of the other layer adds `log(1 + e^{y + z})`. Here y is the
-//! part of its logit that all states of the block share, and z the part of the low units.
-//!
-//! A table holds `e^z` for the whole enumeration, and `e^y` is computed once for a block. A state
-//! then costs one multiplication and one addition for each unit, and no exponential. Logarithms are
-//! taken of products of many factors. The lanes of the vectors are the states of a block.
+//! States of a block differ in a few units of the enumerated layer, the *low* units. Each unit of the other layer
+//! adds `log(1 + e^{y + z})` to a log density: y is shared by the block, and z comes from the low units. A table
+//! holds `e^z`, and `e^y` is computed once per block. A state then costs one multiplication and one addition per
+//! unit. Logarithms are taken of products of many factors.
 
 use nalgebra::{DMatrix, DVector};
 
 use crate::num::{Simd, vectorized};
 use crate::rbm::engine::exp_nonpositive;
 
-/// The largest number of low units.
+/// Largest number of low units.
 const MOST: usize = 5;
-/// Number of states in the arrays of a block. Where there are fewer low units, the states beyond theirs are not used.
+/// Length of the arrays of a block. Entries beyond the states of the low units are not used.
 pub(crate) const STATES: usize = 1 << MOST;
-/// The largest `|z|`. The product of four factors then stays within the range of f64.
+/// Largest `|z|`. The product of four factors then stays within the range of f64.
 const LARGEST: f64 = 150.0;
-/// The largest logarithm of a product between two normalisations: `e^(4 * 150)` is in range.
+/// Largest logarithm of a product between two normalisations; `e^(4 * 150)` is in range.
 const LARGEST_PRODUCT: f64 = 4.0 * LARGEST;
 
 /// The part of the low units in the log density, for each of their states.
@@ -28,15 +25,15 @@ pub(crate) struct LowUnits {
     bits: usize,
     /// `e^z` for each unit of the other layer.
     factors: Vec<[f64; STATES]>,
-    /// The sum of the biases of the low units that are on.
+    /// Sum of the biases of the low units that are on.
     linear: [f64; STATES],
-    /// The number of factors `(1 + e^{y + z}) / max(1, e^y)` whose product stays in range.
+    /// Number of factors `(1 + e^{y + z}) / max(1, e^y)` whose product stays in range.
     in_range: usize,
 }
 
 impl LowUnits {
-    /// From weights `U`, with a column for each enumerated unit, and the biases of these units. There
-    /// are as many low units as keep `|z|` in range, perhaps none.
+    /// Creates the table from weights, with a column for each enumerated unit, and their biases. It takes the most
+    /// low units that keep `|z|` in range, perhaps none.
     pub(crate) fn new(weights: &DMatrix<f64>, bias: &DVector<f64>) -> Self {
         let (others, units) = weights.shape();
         let reach = |bits: usize| {
@@ -44,7 +41,7 @@ impl LowUnits {
             (0..others).map(row).fold(0.0, f64::max)
         };
         let most = units.min(MOST);
-        // A NaN is no less than the bound either.
+        // A NaN fails the comparison too.
         let bits = (0..=most).rev().find(|&bits| reach(bits) <= LARGEST);
         let bits = bits.unwrap_or(0);
         let on = |state: usize| (0..bits).filter(move |k| state >> k & 1 == 1);
@@ -54,12 +51,10 @@ impl LowUnits {
             bits,
             factors: (0..others).map(factors).collect(),
             linear: std::array::from_fn(|state| on(state).map(|k| bias[k]).sum()),
-            // Each factor is at most 1 + e^|z|.
             in_range: (LARGEST_PRODUCT / (reach(bits) + std::f64::consts::LN_2)) as usize,
         }
     }
 
-    /// Number of low units.
     pub(crate) fn bits(&self) -> usize {
         self.bits
     }
@@ -69,18 +64,17 @@ impl LowUnits {
 #[derive(Debug)]
 pub(crate) struct StateBlock {
     engine: Simd,
-    /// `1 / max(1, e^y)`, for each unit of the other layer.
+    /// `1 / max(1, e^y)` for each unit of the other layer.
     off: Vec<f64>,
-    /// `e^y / max(1, e^y)`, for each unit of the other layer.
+    /// `e^y / max(1, e^y)` for each unit of the other layer.
     on: Vec<f64>,
-    /// `log f` of each state.
     log_f: [f64; STATES],
     /// Number of states.
     states: usize,
 }
 
 impl StateBlock {
-    /// A block for any engine. All give the same bits, because nothing is fused.
+    /// Creates a block. All engines give the same bits, because nothing is fused.
     pub(crate) fn new(engine: Simd, low: &LowUnits) -> Self {
         Self {
             engine,
@@ -91,8 +85,8 @@ impl StateBlock {
         }
     }
 
-    /// Evaluates the states of the block with the shared logits `activation`. The biases of the
-    /// enumerated units that are not low add `linear` to `log f`.
+    /// Sets `log f` of each state, from the shared logits `activation` and the bias term `linear` of the units that
+    /// are not low.
     pub(crate) fn evaluate(&mut self, low: &LowUnits, activation: &DVector<f64>, linear: f64) {
         let shared = linear + sum_of_positive(activation.as_slice());
         let product = vectorized!(self.engine, FUSED, {
@@ -113,7 +107,7 @@ impl StateBlock {
         }
     }
 
-    /// `prod_i (off_i + on_i low_i)`.
+    /// Returns `prod_i (off_i + on_i low_i)`.
     #[inline(always)]
     fn product(&self, low: &LowUnits) -> Product {
         let mut product = Product {
@@ -133,12 +127,11 @@ impl StateBlock {
         product
     }
 
-    /// `log f` of each state.
     pub(crate) fn log_f(&self) -> &[f64] {
         &self.log_f[..self.states]
     }
 
-    /// The largest `log f` that is a number.
+    /// Returns the largest `log f`, NaN aside.
     pub(crate) fn highest(&self) -> f64 {
         self.log_f()
             .iter()
@@ -146,7 +139,7 @@ impl StateBlock {
             .fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// `f e^-reference` of each state, and 0 beyond the states. No `log f` may be above the reference.
+    /// Returns `f e^-reference` of each state, and 0 beyond the states. No `log f` may exceed `reference`.
     pub(crate) fn relative(&self, reference: f64) -> [f64; STATES] {
         let mut p = [0.0; STATES];
         vectorized!(self.engine, FUSED, {
@@ -157,8 +150,8 @@ impl StateBlock {
         p
     }
 
-    /// Computes `p(s) E[unit | s]` for each unit of the other layer and each state s of the block. Adds it to the
-    /// unit's sum for that state of the low units, and sets `total` to its sum over the block.
+    /// Adds `p(s) E[unit | s]` to `sums`, for each unit of the other layer and each state s of the block. Sets
+    /// `total` to its sums over the block.
     pub(crate) fn add_means(
         &self,
         low: &LowUnits,
@@ -179,7 +172,7 @@ impl StateBlock {
     }
 }
 
-/// `sum_i max(y_i, 0)`; NaN where an entry is.
+/// Returns `sum_i max(y_i, 0)`; NaN where an entry is NaN.
 fn sum_of_positive(y: &[f64]) -> f64 {
     let (chunks, rest) = y.as_chunks::<8>();
     let mut sums = [0.0; 8];
@@ -192,7 +185,7 @@ fn sum_of_positive(y: &[f64]) -> f64 {
     sums.iter().sum::<f64>() + rest.sum::<f64>()
 }
 
-/// For each state a product of positive numbers, as mantissa and exponent.
+/// A product of positive numbers for each state, as mantissa and exponent.
 struct Product {
     mantissas: [f64; STATES],
     exponents: [i64; STATES],
@@ -211,7 +204,7 @@ impl Product {
     #[inline(always)]
     fn normalise(&mut self) {
         for s in 0..STATES {
-            // Normal and positive: in range.
+            // The mantissa is normal and positive, because it is in range.
             let bits = self.mantissas[s].to_bits();
             self.exponents[s] += (bits >> 52) as i64 - 1023;
             self.mantissas[s] = f64::from_bits(bits & ((1 << 52) - 1) | 1023 << 52);
@@ -223,7 +216,7 @@ impl Product {
     }
 }
 
-/// `p on low / (off + on low)` for each state.
+/// Returns `p on low / (off + on low)` for each state.
 #[inline(always)]
 fn means(off: f64, on: f64, low: &[f64; STATES], p: &[f64; STATES]) -> [f64; STATES] {
     let (mut terms, mut sums) = ([0.0; STATES], [0.0; STATES]);
@@ -239,7 +232,7 @@ fn means(off: f64, on: f64, low: &[f64; STATES], p: &[f64; STATES]) -> [f64; STA
     terms
 }
 
-/// The reciprocals of the values, four at a time from the reciprocal of their product.
+/// Returns the reciprocals of the values, from one division for every four.
 #[inline(always)]
 fn reciprocals(values: &[f64; STATES]) -> [f64; STATES] {
     const QUARTER: usize = STATES / 4;
@@ -258,7 +251,6 @@ fn reciprocals(values: &[f64; STATES]) -> [f64; STATES] {
     inverses
 }
 
-/// The sum over the states.
 #[inline(always)]
 fn sum(terms: &[f64; STATES]) -> f64 {
     const QUARTER: usize = STATES / 4;

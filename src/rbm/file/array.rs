@@ -1,8 +1,8 @@
-//! Arrays of numbers, read from files, and the types of these numbers.
+//! Arrays of numbers read from files.
 
 use std::fmt::{self, Display, Formatter};
 
-/// An array whose bytes are as many as its shape needs, the last dimension running fastest.
+/// An array whose data has the length that its shape needs; the last dimension runs fastest.
 #[derive(Debug, Clone)]
 pub(super) struct Array {
     shape: Vec<usize>,
@@ -11,7 +11,7 @@ pub(super) struct Array {
 }
 
 impl Array {
-    /// From bytes with the last dimension running fastest, or the first one in Fortran's order.
+    /// Creates an array from `data`. With `fortran_order` the first dimension of `data` runs fastest.
     pub(super) fn new(
         shape: Vec<usize>,
         dtype: Dtype,
@@ -42,16 +42,13 @@ impl Array {
         self.dtype
     }
 
-    /// The numbers, the last dimension running fastest.
+    /// Returns the numbers; the last dimension runs fastest.
     pub(super) fn values(&self) -> impl Iterator<Item = f64> {
         let words = self.data.chunks_exact(self.dtype.width);
         words.map(|word| self.dtype.number(word))
     }
 
-    /// The numbers in rows, the first dimension's; the others are taken together.
-    ///
-    /// # Errors
-    /// Where there is no second dimension, or no number.
+    /// Returns one row per index of the first dimension, flattened; refuses an array without rows of numbers.
     pub(super) fn rows(&self) -> Result<impl Iterator<Item = impl Iterator<Item = f64>>, String> {
         let shape = &self.shape;
         let (true, Some(&count @ 1..)) = (shape.len() > 1 && !self.data.is_empty(), shape.first())
@@ -66,7 +63,6 @@ impl Array {
     }
 }
 
-/// The numbers, of which the first dimension runs fastest, in the other order.
 fn last_dimension_fastest(shape: &[usize], width: usize, data: &[u8]) -> Vec<u8> {
     let mut reordered = Vec::with_capacity(data.len());
     let mut index = vec![0; shape.len()];
@@ -84,11 +80,10 @@ fn last_dimension_fastest(shape: &[usize], width: usize, data: &[u8]) -> Vec<u8>
     reordered
 }
 
-/// A type of number, as its bytes lie in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dtype {
     pub(super) kind: Kind,
-    /// Bytes of a number: 1, 2, 4 or 8.
+    /// Bytes per number: 1, 2, 4 or 8.
     pub(super) width: usize,
     pub(super) big_endian: bool,
 }
@@ -99,7 +94,7 @@ pub(super) enum Kind {
     Unsigned,
     Signed,
     Float,
-    /// The upper half of a float of 32 bits, of which NumPy knows nothing.
+    /// The upper half of a 32-bit float (bfloat16), which NumPy lacks.
     #[cfg_attr(not(feature = "safetensors"), allow(dead_code))]
     Brain,
 }
@@ -119,7 +114,6 @@ impl Dtype {
         matches!(self.kind, Kind::Float | Kind::Brain)
     }
 
-    /// The number in `width` bytes.
     pub(super) fn number(self, bytes: &[u8]) -> f64 {
         let join = |word: u64, byte: &u8| word << 8 | u64::from(*byte);
         let word = match self.big_endian {
@@ -140,7 +134,7 @@ impl Dtype {
     }
 }
 
-/// A float of 16 bits (IEEE 754 binary16): 5 bits of exponent, 10 of fraction.
+/// Decodes an IEEE 754 binary16 float: 5 bits of exponent, 10 of fraction.
 fn half(bits: u16) -> f64 {
     let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
     let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
@@ -152,7 +146,6 @@ fn half(bits: u16) -> f64 {
     }
 }
 
-/// As NumPy and PyTorch name it.
 impl Display for Dtype {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let bits = 8 * self.width;
@@ -219,7 +212,7 @@ mod tests {
             (Kind::Float, &0.1_f32.to_be_bytes(), f64::from(0.1_f32)),
             (Kind::Float, &0.1_f64.to_be_bytes(), 0.1),
             (Kind::Brain, &[0xbf, 0xc0], -1.5),
-            // From IEEE 754: one, the smallest normal and subnormal numbers, the largest number.
+            // Half precision: 1, -2, the smallest normal and subnormal numbers, the largest number, -infinity.
             (Kind::Float, &[0x3c, 0x00], 1.0),
             (Kind::Float, &[0xc0, 0x00], -2.0),
             (Kind::Float, &[0x04, 0x00], 2_f64.powi(-14)),

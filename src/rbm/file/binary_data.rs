@@ -11,7 +11,7 @@ use crate::rbm::file::array::Array;
 use crate::rbm::file::{Arrays, listed};
 use crate::{Error, Result};
 
-/// Data for an RBM, from a file (feature `npz`).
+/// A data set of zeros and ones, read from a file (feature `npz`).
 ///
 /// ```no_run
 /// use annealed::rbm::{BaseRate, BinaryData};
@@ -28,21 +28,20 @@ pub struct BinaryData {
 }
 
 impl BinaryData {
-    /// Reads a `.npy` file, a `.npz` file of one array, or a file in the IDX format of MNIST, each plain or compressed by gzip
-    /// (below 4 GiB). The contents tell the format. The first dimension counts the rows; the others are taken together as their
-    /// units. The numbers decide how they become zeros and ones ([`Binarization`]).
+    /// Reads a `.npy` file, a `.npz` file of one array, or an IDX file (MNIST), plain or gzipped (below 4 GiB). The
+    /// contents determine the format, and the numbers how they become zeros and ones ([`Binarization`]). The first
+    /// dimension counts the rows; the others are flattened.
     ///
     /// # Errors
-    /// [`Error::File`] where the file cannot be read, is of another format or not whole, has several arrays or
-    /// none, or holds no rows, or where it is in doubt which numbers are ones.
+    /// [`Error::File`]: an unreadable or damaged file, another format, no rows, several arrays, or ambiguous numbers.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         Self::read_as(path, &DataLayout::default())
     }
 
-    /// As [`read`](Self::read), with the name of the array, a threshold or a seed to draw by given.
+    /// Reads a file with the array name, threshold or seed of `layout`.
     ///
     /// # Errors
-    /// As [`read`](Self::read), and where there is no array of this name or the threshold is not finite.
+    /// Same as [`read`](Self::read); also an unknown array name or a threshold that is not finite.
     pub fn read_as(path: impl AsRef<Path>, layout: &DataLayout) -> Result<Self> {
         if let Some(Rule::From(threshold)) = layout.rule {
             Error::check_number("threshold", threshold)?;
@@ -70,23 +69,22 @@ impl BinaryData {
         })
     }
 
-    /// The rows, with the units that are on as true.
+    /// Returns the rows; true is a unit that is on.
     pub fn rows(&self) -> &[Vec<bool>] {
         &self.rows
     }
 
-    /// As [`rows`](Self::rows), without a copy.
+    /// Returns the rows without a copy.
     pub fn into_rows(self) -> Vec<Vec<bool>> {
         self.rows
     }
 
-    /// How the file's numbers became zeros and ones, for a program to print.
+    /// Returns the rule by which numbers became zeros and ones, for a program to print.
     pub fn assumed(&self) -> Binarization {
         self.assumed
     }
 }
 
-/// The array of a name, or the only one.
 fn choose(mut arrays: Arrays, name: Option<&str>) -> Result<Array, String> {
     let keys = arrays.keys();
     match (name, keys.as_slice()) {
@@ -102,7 +100,7 @@ fn choose(mut arrays: Arrays, name: Option<&str>) -> Result<Array, String> {
     }
 }
 
-/// Which array of a file holds the data, and how its numbers become zeros and ones.
+/// Settings for reading data: the name of the array, and a threshold or a seed.
 ///
 /// ```no_run
 /// use annealed::rbm::{BinaryData, DataLayout};
@@ -118,35 +116,30 @@ pub struct DataLayout {
     pub(super) rule: Option<Rule>,
 }
 
-/// How numbers become zeros and ones, where the data do not decide.
+/// A rule of the caller, a threshold or a random draw with this seed; without one the numbers decide.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Rule {
-    /// By a threshold.
     From(f64),
-    /// By chance, with this seed.
     Drawn(u64),
 }
 
 impl DataLayout {
-    /// The name of the array, in a file that has several.
+    /// Sets the name of the array, for a file with several.
     #[must_use]
     pub fn array(mut self, name: impl Into<String>) -> Self {
         self.array = Some(name.into());
         self
     }
 
-    /// Units are on where the number is `threshold` or more. Unless set, the data decide ([`Binarization`]).
-    ///
-    /// [`Binarization`]: crate::rbm::Binarization
+    /// Sets the threshold: numbers of at least `threshold` are on. By default the numbers decide ([`Binarization`]).
     #[must_use]
     pub fn threshold(mut self, threshold: f64) -> Self {
         self.rule = Some(Rule::From(threshold));
         self
     }
 
-    /// Draws each unit, with its grey value as the probability that it is on: the number itself if all are from 0 to 1, a 255th of
-    /// it if they are bytes. It takes the place of a threshold. Much of what is published on MNIST draws so (Salakhutdinov and
-    /// Murray 2008): their machine scores -86.4 nats a test image so, and -69.9 with pixels that are on from 128.
+    /// Sets a random draw in place of a threshold: each unit is on with its grey value as the probability. The grey
+    /// value is a 255th of a byte, and otherwise the number itself (Salakhutdinov and Murray 2008).
     #[must_use]
     pub fn drawn(mut self, seed: u64) -> Self {
         self.rule = Some(Rule::Drawn(seed));
@@ -154,33 +147,31 @@ impl DataLayout {
     }
 }
 
-/// How the numbers of a file became units that are on or off.
-///
-/// The numbers themselves decide. Those that fit none of the kinds are refused.
+/// The rule by which the numbers of a file became units that are on or off. Numbers that fit no rule are refused.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Binarization {
-    /// The numbers are 0 and 1, and were taken as they are.
+    /// Only 0 and 1, taken as they are.
     ZerosAndOnes,
-    /// The numbers are 0 and 255; units are on at 255.
+    /// Only 0 and 255; on at 255.
     BlackAndWhite,
-    /// The numbers are more than two integers from 0 to 255, on both sides of 128; units are on from 128.
+    /// More than two integers from 0 to 255, on both sides of 128; on from 128.
     Bytes,
-    /// The numbers are fractions from 0 to 1, on both sides of 1/2; units are on from 1/2.
+    /// Fractions from 0 to 1, on both sides of 1/2; on from 1/2.
     Fractions,
-    /// A threshold was given ([`DataLayout::threshold`](crate::rbm::DataLayout::threshold)).
+    /// A given threshold ([`DataLayout::threshold`](crate::rbm::DataLayout::threshold)).
     Provided(f64),
-    /// Units were drawn with their grey values as probabilities ([`DataLayout::drawn`](crate::rbm::DataLayout::drawn)).
+    /// A random draw with grey values as probabilities ([`DataLayout::drawn`](crate::rbm::DataLayout::drawn)).
     Drawn {
-        /// The seed by which they were drawn.
+        /// Seed of the draw.
         seed: u64,
-        /// The number that is always on: 1 or 255.
+        /// Number that is always on: 1 or 255.
         white: f64,
     },
 }
 
 impl Binarization {
-    /// The thresholds of one number after the other: a unit is on where its number is so large, or larger.
+    /// Returns a source of one threshold per number. A unit is on if its number is at least its threshold.
     pub(super) fn thresholds(self) -> Box<dyn FnMut() -> f64> {
         let threshold = match self {
             Self::ZerosAndOnes => 1.0,
@@ -196,7 +187,6 @@ impl Binarization {
         Box::new(move || threshold)
     }
 
-    /// Numbers of this kind as probabilities.
     pub(super) fn drawn(self, seed: u64) -> Self {
         let white = match self {
             Self::BlackAndWhite | Self::Bytes => 255.0,
@@ -205,7 +195,6 @@ impl Binarization {
         Self::Drawn { seed, white }
     }
 
-    /// Decides what numbers like these stand for. The error says which ones were seen.
     pub(super) fn of(values: impl Iterator<Item = f64>) -> Result<Self, String> {
         let seen = Seen::of(values);
         let only = |values: &[f64]| seen.few.iter().all(|x| values.contains(x));
@@ -247,14 +236,12 @@ impl Display for Binarization {
     }
 }
 
-/// How many different numbers are kept, enough to tell grey images from two values.
+/// Number of distinct values kept, enough to tell grey images from two values.
 const FEW: usize = 4;
 
-/// Figures of the numbers of a file.
 struct Seen {
     smallest: f64,
     largest: f64,
-    /// The first different numbers.
     few: Vec<f64>,
     integers: bool,
     not_a_number: bool,

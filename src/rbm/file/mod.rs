@@ -1,4 +1,4 @@
-//! Files that hold RBMs, and files of data to train and score them on.
+//! Files of RBMs, and of data to train and score them on.
 
 mod array;
 mod binary_data;
@@ -21,9 +21,8 @@ use safetensors::Safetensors;
 pub use binary_data::{Binarization, BinaryData, DataLayout};
 pub use rbm_file::{RbmFile, RbmLayout};
 
-/// The arrays of a file, whose contents tell its format.
+/// The arrays of a file; its contents determine the format.
 enum Arrays {
-    /// One array without a name.
     One(Array),
     Npz(Box<Npz>),
     #[cfg(feature = "safetensors")]
@@ -64,7 +63,6 @@ impl Arrays {
         ))
     }
 
-    /// The names of the arrays.
     fn keys(&self) -> Vec<String> {
         match self {
             Self::One(_) => Vec::new(),
@@ -74,7 +72,7 @@ impl Arrays {
         }
     }
 
-    /// The array of a key, which the error names; nothing where there is no such key.
+    /// Returns the array at `key`, or `None` if there is no such key. Errors name the key.
     fn get(&mut self, key: &str) -> Result<Option<Array>, String> {
         let array = match self {
             Self::One(_) => Ok(None),
@@ -85,7 +83,7 @@ impl Arrays {
         array.map_err(|reason| format!("key {key}: {reason}"))
     }
 
-    /// The array of the first of the keys that the file has, and its key.
+    /// Returns the first of `keys` that the file has, with its array.
     fn first_of(&mut self, keys: &[&str]) -> Result<(String, Array), String> {
         for &key in keys {
             if let Some(array) = self.get(key)? {
@@ -100,7 +98,6 @@ impl Arrays {
     }
 }
 
-/// The keys of a file in words, no more than a dozen of them.
 fn listed(keys: &[String]) -> String {
     match keys {
         [] => "no keys".into(),
@@ -111,7 +108,6 @@ fn listed(keys: &[String]) -> String {
     }
 }
 
-/// Names the kind of a file that another program wrote.
 fn kind_of(bytes: &[u8]) -> &'static str {
     match bytes {
         [] => "an empty file",

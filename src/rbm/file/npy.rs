@@ -1,10 +1,9 @@
-//! The formats `.npy`, in which NumPy writes one array of numbers (NEP 1), and IDX, that of MNIST.
+//! The formats `.npy` (one NumPy array, NEP 1) and IDX (MNIST).
 
 use crate::rbm::file::array::{Array, Dtype, Kind};
 
 pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// Parses a file of floats, integers or Booleans, of either endianness. The error says what is wrong.
 pub(super) fn parse(bytes: &[u8]) -> Result<Array, String> {
     let (header, data) = split_header(bytes).ok_or("not a complete .npy header")?;
     let descr = between(field(header, "descr")?, "'", "'").ok_or("no dtype in the header")?;
@@ -38,7 +37,7 @@ fn parse_dtype(descr: &str) -> Option<Dtype> {
     }
 }
 
-/// A file of little-endian floats of `width` bytes in Fortran order.
+/// Formats a `.npy` file of little-endian floats of `width` bytes in Fortran order.
 pub(super) fn format(shape: &[usize], width: usize, values: impl Iterator<Item = f64>) -> Vec<u8> {
     let sizes: String = shape.iter().map(|size| format!("{size}, ")).collect();
     let mut header =
@@ -106,10 +105,9 @@ fn parse_shape(text: &str) -> Result<Vec<usize>, String> {
         .collect()
 }
 
-/// How a file of unsigned bytes begins; the number of dimensions follows.
+/// First bytes of an IDX file of unsigned bytes; the number of dimensions follows.
 pub(super) const IDX_MAGIC: &[u8] = &[0, 0, 8];
 
-/// Parses a file of unsigned bytes in the IDX format. The error says what is wrong.
 pub(super) fn parse_idx(bytes: &[u8]) -> Result<Array, String> {
     let Some(([0, 0, 8, dimensions], rest)) = bytes.split_first_chunk() else {
         return Err("expected an IDX file of unsigned bytes (00 00 08)".into());

@@ -1,4 +1,4 @@
-//! The `.npz` format, a zip archive of `.npy` files; compressed bytes, of which a header says how many they are.
+//! The `.npz` format, a zip archive of `.npy` files, and gzip.
 
 use std::io::{Cursor, Read};
 
@@ -11,11 +11,9 @@ use crate::rbm::file::npy;
 
 pub(super) const MAGIC: &[u8] = b"PK";
 
-/// An archive whose arrays are read when they are asked for.
 pub(super) struct Npz(ZipArchive<Cursor<Vec<u8>>>);
 
 impl Npz {
-    /// Parses a file. The error says what is wrong.
     pub(super) fn parse(bytes: Vec<u8>) -> Result<Self, String> {
         let archive = ZipArchive::new(Cursor::new(bytes));
         let archive = Self(archive.map_err(|e| format!("not a whole .npz archive: {e}"))?);
@@ -33,7 +31,6 @@ impl Npz {
             .collect()
     }
 
-    /// The array of a key; nothing where there is no such key.
     pub(super) fn get(&mut self, key: &str) -> Result<Option<Array>, String> {
         let entry = match self.0.by_name(&format!("{key}.npy")) {
             Ok(entry) => entry,
@@ -48,11 +45,10 @@ impl Npz {
 
 pub(super) const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 
-/// The most bytes that deflate makes of one (1032), rounded up.
+/// Largest ratio of deflate (1032), rounded up.
 const LARGEST_RATIO: u64 = 1_100;
 
-/// Reads exactly `size` bytes that were compressed into `compressed`. Allocates as it reads, so that a false `size` costs
-/// nothing.
+/// Reads exactly `size` bytes. Allocates as it reads, so that a false `size` costs nothing.
 fn inflate(reader: impl Read, size: u64, compressed: u64) -> Result<Vec<u8>, String> {
     if size > compressed.saturating_mul(LARGEST_RATIO) {
         return Err(format!(
@@ -60,7 +56,7 @@ fn inflate(reader: impl Read, size: u64, compressed: u64) -> Result<Vec<u8>, Str
         ));
     }
     let mut bytes = Vec::new();
-    // One byte more shows that there are more, and has the check sum compared where there are not.
+    // One byte more detects surplus bytes; without them the decoder compares the check sum.
     let taken = reader.take(size + 1).read_to_end(&mut bytes);
     taken.map_err(|error| error.to_string())?;
     match bytes.len() as u64 {
@@ -74,7 +70,7 @@ fn inflate(reader: impl Read, size: u64, compressed: u64) -> Result<Vec<u8>, Str
     }
 }
 
-/// The contents of a file of gzip (RFC 1952), below 4 GiB. Its last four bytes say how many they are.
+/// Decompresses a gzip file (RFC 1952) below 4 GiB, whose last four bytes hold the size.
 pub(super) fn gunzip(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let size = bytes.last_chunk().ok_or("not a whole file of gzip")?;
     let size = u32::from_le_bytes(*size).into();

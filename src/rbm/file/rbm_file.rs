@@ -14,15 +14,15 @@ use crate::rbm::file::{Arrays, npy};
 use crate::rbm::{BaseRate, Rbm, Scalar};
 use crate::{Error, Result};
 
-/// The contents of a file of an RBM (feature `npz`), as NumPy, scikit-learn or PyTorch wrote it.
+/// The contents of an RBM file (feature `npz`), as NumPy, scikit-learn or PyTorch writes it.
 ///
 /// | key | holds |
 /// |---|---|
-/// | `W` or `components_` | weights, M x D or D x M, as the biases tell; square ones are taken as M x D |
+/// | `W` or `components_` | weights, M x D or D x M by the lengths of the biases; M x D if M = D |
 /// | `a` or `intercept_hidden_`, `b` or `intercept_visible_` | hidden biases (M), visible biases (D) |
-/// | `b_base`, `log_z_exact`, `chains`; none of them need be there | visible biases of the base-rate model (D); a number; states (N x D) |
+/// | `b_base`, `log_z_exact`, `chains` (all optional) | base-rate visible biases (D), a number, states (N x D) |
 ///
-/// [`RbmLayout`] gives other names. They are written in Python by
+/// [`RbmLayout`] sets other names. Python writes such files by
 ///
 /// ```text
 /// numpy.savez("rbm.npz", W=W, a=a, b=b)
@@ -34,33 +34,29 @@ use crate::{Error, Result};
 pub struct RbmFile<T: Scalar = f32> {
     /// The RBM.
     pub rbm: Rbm<T>,
-    /// The base-rate model, where the file has `b_base`.
+    /// The base-rate model, from `b_base`.
     pub base: Option<BaseRate<T>>,
-    /// The exact `log Z`, where the file has `log_z_exact`.
+    /// The exact `log Z`, from `log_z_exact`.
     pub log_z_exact: Option<f64>,
-    /// States of chains, such as the persistent ones of training
-    /// ([`TrainedRbm::chains`](crate::rbm::TrainedRbm::chains)), where the file has `chains`: an array
-    /// of zeros and ones, which may be bytes or Booleans.
+    /// States of chains ([`TrainedRbm::chains`](crate::rbm::TrainedRbm::chains)), from zeros and ones in `chains`.
     pub chains: Option<Vec<Vec<bool>>>,
 }
 
 impl<T: Scalar> RbmFile<T> {
-    /// Reads a `.npz` or, with the feature `safetensors`, a `.safetensors` file; the contents tell the format, not the
-    /// name.
-    ///
-    /// Parameters are floats of 16, 32 or 64 bits, in any order. A bias may have further dimensions of size 1.
+    /// Reads a `.npz` or, with the feature `safetensors`, a `.safetensors` file. The contents determine the format.
+    /// Parameters are floats of 16, 32 or 64 bits. A bias may have further dimensions of size 1.
     ///
     /// # Errors
-    /// [`Error::File`] with the path and the key, where the file cannot be opened or is not whole, a key is missing,
-    /// or an array has the wrong dtype or shape or a value that is not finite in `T`.
+    /// [`Error::File`] with path and key: a damaged file, a missing key, a wrong dtype or shape, a value not finite in
+    /// `T`.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         Self::read_as(path, &RbmLayout::default())
     }
 
-    /// As [`read`](Self::read), with names of the parameters given.
+    /// Reads a file whose parameters have the names of `layout`.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// Same as [`read`](Self::read).
     pub fn read_as(path: impl AsRef<Path>, layout: &RbmLayout) -> Result<Self> {
         let path = path.as_ref();
         let arrays = Arrays::read(path)?;
@@ -82,11 +78,10 @@ impl<T: Scalar> RbmFile<T> {
         })
     }
 
-    /// Writes a compressed file of all fields, in the precision of `T`.
+    /// Writes a compressed `.npz` file of all fields, with parameters in the precision of `T`.
     ///
     /// # Errors
-    /// A chain of another length than D; a base that is a mixture, for which the format has no key; [`Error::File`] where
-    /// the file cannot be written.
+    /// A chain whose length is not D, a base that is a mixture, or [`Error::File`] if the file cannot be written.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         for chain in self.chains.iter().flatten() {
@@ -135,7 +130,6 @@ impl<T: Scalar> RbmFile<T> {
     }
 }
 
-/// The RBM of a file, its weights turned to M x D.
 fn rbm<T: Scalar>(arrays: &mut Arrays, layout: &RbmLayout) -> Result<Rbm<T>, String> {
     let mut take = |given: &Option<String>, defaults: &[&str]| match given {
         Some(name) => arrays.first_of(&[name]),
@@ -163,7 +157,6 @@ fn rbm<T: Scalar>(arrays: &mut Arrays, layout: &RbmLayout) -> Result<Rbm<T>, Str
     Rbm::new(weights, hidden, visible).map_err(|error| named(&error, [&w, &a, &b]))
 }
 
-/// The numbers of an array of floats.
 fn parameters<T: Scalar>(key: &str, array: &Array) -> Result<impl Iterator<Item = T>, String> {
     match array.dtype() {
         dtype if dtype.is_float() => Ok(array.values().map(T::nearest)),
@@ -171,7 +164,7 @@ fn parameters<T: Scalar>(key: &str, array: &Array) -> Result<impl Iterator<Item 
     }
 }
 
-/// An array of one dimension, or with others of size 1.
+/// Converts an array in which at most one dimension differs from 1.
 fn vector<T: Scalar>(key: &str, array: &Array) -> Result<DVector<T>, String> {
     let shape = array.shape();
     if shape.is_empty() || shape.iter().filter(|size| **size != 1).count() > 1 {
@@ -183,7 +176,6 @@ fn vector<T: Scalar>(key: &str, array: &Array) -> Result<DVector<T>, String> {
     Ok(values.into())
 }
 
-/// A state for each row of zeros and ones.
 fn states(array: &Array, units: usize) -> Result<Vec<Vec<bool>>, String> {
     let shape = array.shape();
     if !matches!(shape, &[_, columns] if columns == units) {
@@ -213,7 +205,7 @@ fn base_rate<T: Scalar>(rbm: &Rbm<T>, array: &Array) -> Result<BaseRate<T>, Stri
         .map_err(|e| format!("key b_base: {e}"))
 }
 
-/// An error of [`Rbm::new`] in the words of the file, whose keys are those of W, a and b.
+/// Rewords an error of [`Rbm::new`] with the file's keys of W, a and b.
 fn named(error: &Error, [weights, hidden_bias, visible_bias]: [&str; 3]) -> String {
     let argument = match error {
         Error::InvalidArgument { argument, .. } | Error::DimensionMismatch { argument, .. } => {
@@ -229,10 +221,8 @@ fn named(error: &Error, [weights, hidden_bias, visible_bias]: [&str; 3]) -> Stri
     format!("key {key}: {error}")
 }
 
-/// Under which names a file has the parameters of an RBM, and which way round square weights are.
-///
-/// By default the names are `W`, `a` and `b`, or scikit-learn's `components_`, `intercept_hidden_` and
-/// `intercept_visible_`.
+/// Names of the RBM's parameters in a file, and the orientation of square weights. Default names are `W`, `a`, `b`, or
+/// scikit-learn's `components_`, `intercept_hidden_`, `intercept_visible_`.
 ///
 /// ```
 /// # #[cfg(feature = "safetensors")]
@@ -258,31 +248,29 @@ pub struct RbmLayout {
 }
 
 impl RbmLayout {
-    /// The name of the weights.
+    /// Sets the name of the weights.
     #[must_use]
     pub fn weights(mut self, name: impl Into<String>) -> Self {
         self.weights = Some(name.into());
         self
     }
 
-    /// The name of the hidden biases.
+    /// Sets the name of the hidden biases.
     #[must_use]
     pub fn hidden_bias(mut self, name: impl Into<String>) -> Self {
         self.hidden_bias = Some(name.into());
         self
     }
 
-    /// The name of the visible biases.
+    /// Sets the name of the visible biases.
     #[must_use]
     pub fn visible_bias(mut self, name: impl Into<String>) -> Self {
         self.visible_bias = Some(name.into());
         self
     }
 
-    /// Takes square weights as visible by hidden (D x M), where they are else taken as hidden by visible (M x D).
-    ///
-    /// Others tell by their shape. A model that was read the wrong way round gives
-    /// [`Warning::BelowBaseRate`](crate::estimate::Warning::BelowBaseRate) when it scores data.
+    /// Sets the orientation of square weights to visible by hidden, D x M; the default is M x D. A wrong orientation
+    /// gives [`Warning::BelowBaseRate`](crate::estimate::Warning::BelowBaseRate) when the RBM scores data.
     #[must_use]
     pub fn square_transposed(mut self) -> Self {
         self.square_transposed = true;

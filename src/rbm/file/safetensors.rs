@@ -1,14 +1,13 @@
-//! The `.safetensors` format, in which PyTorch's users save weights.
+//! The `.safetensors` format of PyTorch weights.
 
 use safetensors::{Dtype as Type, SafeTensors};
 
 use crate::rbm::file::array::{Array, Dtype, Kind};
 
-/// A whole file, whose header was seen to be right.
+/// A whole file with a valid header.
 pub(super) struct Safetensors(Vec<u8>);
 
 impl Safetensors {
-    /// Parses a file. The error says what is wrong.
     pub(super) fn parse(bytes: Vec<u8>) -> Result<Self, String> {
         tensors(&bytes)?;
         Ok(Self(bytes))
@@ -21,7 +20,6 @@ impl Safetensors {
         names
     }
 
-    /// The array of a key; nothing where there is no such key.
     pub(super) fn get(&self, key: &str) -> Result<Option<Array>, String> {
         let tensors = tensors(&self.0)?;
         let Ok(tensor) = tensors.tensor(key) else {
@@ -48,7 +46,7 @@ impl Safetensors {
     }
 }
 
-/// Whether a file begins as one does: with the length of its header, and a brace.
+/// Returns whether a file begins with a header length and a brace, as `.safetensors` files do.
 pub(super) fn begins(bytes: &[u8]) -> bool {
     let Some((length, rest)) = bytes.split_first_chunk() else {
         return false;

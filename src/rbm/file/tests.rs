@@ -1,4 +1,4 @@
-//! Damaged and forged files: no panic, and no allocation that the file's size does not allow.
+//! Damaged and forged files cause no panic, and no allocation beyond what the file's size allows.
 
 use std::io::{Cursor, Write};
 
@@ -60,7 +60,6 @@ fn rbm_safetensors() -> Vec<u8> {
     serialize(tensors, None).unwrap()
 }
 
-/// A 0/1 data set in each format: a file, and the same compressed.
 fn data_files() -> Vec<Vec<u8>> {
     let rows = [0.0, 1.0, 1.0, 1.0, 0.0, 0.0];
     let npy = npy::format(&[2, 3], 8, rows.into_iter());
@@ -83,7 +82,6 @@ fn every_format_gives_the_same_rows() {
     }
 }
 
-/// All cuts and all flipped bits, and what they make the reader allocate.
 fn check_damaged(file: &[u8], read: impl Fn(&[u8]) -> bool) {
     assert!(read(file));
     for length in 0..file.len() {
@@ -93,7 +91,7 @@ fn check_damaged(file: &[u8], read: impl Fn(&[u8]) -> bool) {
         let mut damaged = file.to_vec();
         damaged[bit / 8] ^= 1 << (bit % 8);
         let largest = largest_allocation(|| read(&damaged));
-        // The largest window of deflate, and more than each of these files holds.
+        // More than the window of deflate and than each of these files.
         assert!(largest < 1 << 18, "bit {bit}: allocated {largest} bytes");
     }
 }
@@ -153,7 +151,6 @@ fn shapes_that_the_file_cannot_hold_allocate_nothing() {
     }
 }
 
-/// A zip entry whose size in its two headers is another than that of its contents.
 #[test]
 fn an_entry_that_lies_about_its_size_is_refused() {
     let npy = npy::format(&[1_000, 10], 8, (0..10_000).map(|i| f64::from(i % 2)));

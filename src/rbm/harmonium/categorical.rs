@@ -9,12 +9,11 @@ use crate::num::log_sum_exp;
 use crate::rbm::harmonium::VisibleUnits;
 use crate::{Error, Result};
 
-/// Categorical visible units (Potts or softmax units): each is in one of q categories, from 0 to q - 1.
+/// Categorical visible units (Potts or softmax units), each in one of q categories from 0 to q - 1.
 ///
-/// Their log density is `sum_i b[v_i, i]` with biases `b` (q x D), and `-inf` where an entry is no category. Their statistics
-/// are `q D` indicators: that of category k of unit i has the index `i q + k`, which is also its column of the weights. Given
-/// the hidden units, `P(v_i = k)` is proportional to `exp(b[k, i] + (W^T h)[i q + k])`. The methods panic where a state has
-/// another length than D.
+/// The log density is `sum_i b[v_i, i]` with biases `b` (q x D), and `-inf` for an entry that is no category. The `q D`
+/// statistics are indicators; category k of unit i has index `i q + k`. Given the hidden units, `P(v_i = k)` is
+/// proportional to `exp(b[k, i] + (W^T h)[i q + k])`. Methods panic if the length of a state is not D.
 ///
 /// ```
 /// use annealed::harmonium::CategoricalUnits;
@@ -30,37 +29,35 @@ use crate::{Error, Result};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct CategoricalUnits {
-    /// q x D.
+    /// The biases `b` (q x D).
     biases: DMatrix<f64>,
 }
 
 impl CategoricalUnits {
-    /// From biases, a row for each category and a column for each unit (q x D).
+    /// Creates units from biases (q x D), a row per category and a column per unit.
     ///
     /// # Errors
-    /// Where there are no biases, or one is not finite.
+    /// No biases, or a bias that is not finite.
     pub fn new(biases: DMatrix<f64>) -> Result<Self> {
         Error::check_not_empty("biases", biases.len())?;
         Error::check_finite("biases", biases.iter().copied())?;
         Ok(Self { biases })
     }
 
-    /// Units for which all categories are equally likely, with biases of 0.
+    /// Creates units with equally likely categories: all biases are 0.
     ///
     /// # Errors
-    /// Where there are no categories or no units, or too many to be held.
+    /// No categories, no units, or more than `2^28` biases.
     pub fn uniform(categories: usize, units: usize) -> Result<Self> {
         check_shape(categories, units)?;
         Self::new(DMatrix::zeros(categories, units))
     }
 
-    /// Units that are in each category as often as in the data. The probability of category k is
-    /// `(n_k + s) / (N + q s)` where `n_k` of N rows have it. The `smoothing` s, for example 1, keeps the
-    /// bias finite of a category that never occurs.
+    /// Creates units with the frequencies of the data. Category k has probability `(n_k + s) / (N + q s)` if `n_k` of N
+    /// rows have it. The `smoothing` s, such as 1, keeps the bias of an absent category finite.
     ///
     /// # Errors
-    /// Where there are no categories or no data, rows differ in length, an entry is no category, or `smoothing` is not finite
-    /// and positive.
+    /// No categories, no data, rows of different lengths, an invalid entry, or a `smoothing` not finite and positive.
     pub fn from_data(categories: usize, data: &[Vec<usize>], smoothing: f64) -> Result<Self> {
         Error::check_positive("smoothing", smoothing)?;
         Error::check_not_empty("data", data.len())?;
@@ -77,17 +74,17 @@ impl CategoricalUnits {
         Self::new(units.biases)
     }
 
-    /// Number of categories, q.
+    /// Returns the number of categories, q.
     pub fn categories(&self) -> usize {
         self.biases.nrows()
     }
 
-    /// The biases `b` (q x D).
+    /// Returns the biases `b` (q x D).
     pub fn biases(&self) -> &DMatrix<f64> {
         &self.biases
     }
 
-    /// The probabilities of the categories of each unit (q x D).
+    /// Returns the probabilities of the categories of each unit (q x D).
     pub fn probabilities(&self) -> DMatrix<f64> {
         let mut probabilities = self.biases.clone();
         for mut column in probabilities.column_iter_mut() {
@@ -98,7 +95,6 @@ impl CategoricalUnits {
     }
 }
 
-/// The largest number of biases.
 const MAX_BIASES: usize = 1 << 28;
 
 fn check_shape(categories: usize, units: usize) -> Result<()> {
@@ -149,7 +145,6 @@ impl Sampleable for CategoricalUnits {
     }
 }
 
-/// Draws an index with a probability proportional to its weight.
 fn draw_index<R: Rng + ?Sized>(weights: &[f64], rng: &mut R) -> usize {
     let mut rest = rng.random::<f64>() * weights.iter().sum::<f64>();
     let drawn = weights.iter().position(|weight| {

@@ -1,4 +1,4 @@
-//! Exact sums over all states of the hidden units, and exact samples.
+//! Exact sums over all hidden states of a harmonium, and exact samples.
 
 use nalgebra::DMatrix;
 use rand::Rng;
@@ -31,7 +31,7 @@ impl<'a, V: VisibleUnits> Enumeration<'a, V> {
         })
     }
 
-    /// `a.h + log sum_v r(v) exp(h^T W s(v))` for the states of a chunk.
+    /// Returns `a.h + log sum_v r(v) exp(h^T W s(v))` for each state of a chunk.
     fn log_masses(&self, chunk: usize) -> Vec<f64> {
         let (harmonium, bits) = (self.harmonium, self.fields.ncols().min(CHUNK_BITS));
         let first = chunk << bits;
@@ -49,7 +49,7 @@ impl<'a, V: VisibleUnits> Enumeration<'a, V> {
         log_masses
     }
 
-    /// Returns what `visit` makes of the log masses of each task, in the order of the states.
+    /// Applies `visit` to the log masses of each task, and returns the results in the order of the states.
     fn map<A: Send>(
         &self,
         visit: impl Fn(&mut dyn Iterator<Item = f64>) -> A + Send + Sync,
@@ -69,18 +69,17 @@ impl<'a, V: VisibleUnits> Enumeration<'a, V> {
 }
 
 impl<V: VisibleUnits> Harmonium<V> {
-    /// The exact `log Z`, by enumeration of the hidden units. It gives the same bits on any number of threads.
+    /// Returns the exact `log Z` by enumeration of the hidden units, with the same bits for any number of threads.
     ///
     /// # Errors
-    /// Where there are more than [`MAX_ENUMERATED_UNITS`] hidden units, or `log Z` overflows.
+    /// More than [`MAX_ENUMERATED_UNITS`] hidden units, or an overflow of `log Z`.
     pub fn exact_log_normalizer(&self) -> Result<f64> {
         Enumeration::new(self)?.log_normalizer()
     }
 }
 
-/// A harmonium whose hidden units have been enumerated, so that it is normalised and sampled exactly.
-///
-/// It holds a cumulative probability for each state of the hidden units. That is 8 MiB for 20 units and 256 MiB for 25.
+/// A harmonium with enumerated hidden units, which is normalised and sampled exactly. It holds a cumulative probability
+/// per hidden state: 8 MiB for 20 hidden units, 256 MiB for 25.
 ///
 /// ```
 /// use annealed::harmonium::{EnumeratedHarmonium, GaussianUnits, Harmonium};
@@ -105,10 +104,10 @@ pub struct EnumeratedHarmonium<V> {
 }
 
 impl<V: VisibleUnits> EnumeratedHarmonium<V> {
-    /// Enumerates the hidden units.
+    /// Creates the model by enumeration of the hidden units.
     ///
     /// # Errors
-    /// As [`Harmonium::exact_log_normalizer`].
+    /// Same as [`Harmonium::exact_log_normalizer`].
     pub fn new(harmonium: Harmonium<V>) -> Result<Self> {
         let enumeration = Enumeration::new(&harmonium)?;
         let log_normalizer = enumeration.log_normalizer()?;
@@ -122,7 +121,7 @@ impl<V: VisibleUnits> EnumeratedHarmonium<V> {
         })
     }
 
-    /// The harmonium.
+    /// Returns the harmonium.
     pub fn harmonium(&self) -> &Harmonium<V> {
         &self.harmonium
     }

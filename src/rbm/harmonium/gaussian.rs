@@ -12,12 +12,12 @@ use crate::random::StandardNormal;
 use crate::rbm::harmonium::VisibleUnits;
 use crate::{Error, Result};
 
-/// Gaussian visible units with means `b` and standard deviations `sigma`, those of a Gaussian-Bernoulli RBM.
+/// Gaussian visible units with means `b` and standard deviations `sigma`, as in a Gaussian-Bernoulli RBM.
 ///
-/// Their log density is `-sum_i (v_i - b_i)^2 / (2 sigma_i^2)`, and their statistics are `v` itself: given the hidden units,
-/// `v_i` has the mean `b_i + sigma_i^2 (W^T h)_i` and the deviation `sigma_i`. Machines are also written with terms
-/// `h^T W (v / sigma)` (Hinton 2012, section 13.2) or `h^T W (v / sigma^2)` (Cho, Ilin and Raiko 2011): divide column i of
-/// such weights by `sigma_i` or `sigma_i^2`. The methods panic where a state has another length than D.
+/// The log density is `-sum_i (v_i - b_i)^2 / (2 sigma_i^2)`, and the statistics are `v`. Given the hidden units, `v_i`
+/// has mean `b_i + sigma_i^2 (W^T h)_i` and deviation `sigma_i`. For models with `h^T W (v / sigma)` (Hinton 2012,
+/// section 13.2) or `h^T W (v / sigma^2)` (Cho, Ilin and Raiko 2011), divide column i of W by `sigma_i` or `sigma_i^2`.
+/// Methods panic if the length of a state is not D.
 ///
 /// ```
 /// use annealed::harmonium::GaussianUnits;
@@ -34,16 +34,15 @@ pub struct GaussianUnits {
     means: DVector<f64>,
     /// `1 / sigma^2`.
     precisions: DVector<f64>,
-    /// A constant of the log density, which tilting and blending change.
+    /// Constant of the log density, which tilting and blending change.
     constant: f64,
 }
 
 impl GaussianUnits {
-    /// From means (D) and standard deviations (D).
+    /// Creates units from means (D) and standard deviations (D).
     ///
     /// # Errors
-    /// Where there are no units, the lengths differ, a mean is not finite, or a deviation or its square is not finite and
-    /// positive.
+    /// No units, lengths that differ, a mean not finite, or a deviation whose square is not finite and positive.
     pub fn new(means: DVector<f64>, deviations: DVector<f64>) -> Result<Self> {
         Error::check_not_empty("means", means.len())?;
         Error::check_dimension("deviations", deviations.len(), means.len())?;
@@ -62,13 +61,11 @@ impl GaussianUnits {
         })
     }
 
-    /// Units with the means and variances of the data. With `smoothing` s above 0, for example 1, the variances are those of
-    /// s further rows, too, whose squared distance from the mean is the mean variance of all units: a unit that never varies
-    /// then has a density.
+    /// Creates units with the means and variances of the data. The variance of unit i is `(q_i + s m) / (N + s)`: `q_i`
+    /// is its sum of squared deviations, m the mean variance of all units, and s the `smoothing`, such as 1.
     ///
     /// # Errors
-    /// Where there are no data, rows differ in length, an entry is not finite, `smoothing` is negative or not finite, or a
-    /// variance is 0 with the smoothing.
+    /// No data, rows of different lengths, entries not finite, a variance of 0, or a `smoothing` negative or infinite.
     pub fn from_data(data: &[DVector<f64>], smoothing: f64) -> Result<Self> {
         let expected = "a finite number of at least 0";
         let within = smoothing >= 0.0 && smoothing.is_finite();
@@ -92,18 +89,17 @@ impl GaussianUnits {
         )
     }
 
-    /// The means `b` (D).
+    /// Returns the means `b` (D).
     pub fn means(&self) -> &DVector<f64> {
         &self.means
     }
 
-    /// The standard deviations `sigma` (D).
+    /// Returns the standard deviations `sigma` (D).
     pub fn deviations(&self) -> DVector<f64> {
         self.precisions.map(|precision| precision.sqrt().recip())
     }
 }
 
-/// Refuses a row of another length, and entries that are not finite.
 fn check_row(argument: &'static str, row: &DVector<f64>, units: usize) -> Result<()> {
     Error::check_dimension(argument, row.len(), units)?;
     Error::check_finite(argument, row.iter().copied())
@@ -159,7 +155,7 @@ impl VisibleUnits for GaussianUnits {
         self.means.clone()
     }
 
-    /// `-(p/2) (v - b)^2 + f v = -(p/2) (v - b - f/p)^2 + f b + f^2 / (2 p)`.
+    /// Uses `-(p/2) (v - b)^2 + f v = -(p/2) (v - b - f/p)^2 + f b + f^2 / (2 p)`.
     fn tilted(&self, field: &DVector<f64>) -> Self {
         let shift = field.component_div(&self.precisions);
         Self {
@@ -169,8 +165,7 @@ impl VisibleUnits for GaussianUnits {
         }
     }
 
-    /// The precisions are `p = (1 - t) p_0 + t p_1`, the means those of b weighted by `(1 - t) p_0` and `t p_1`. Completing the
-    /// square leaves `(1 - t) t p_0 p_1 / p (b_1 - b_0)^2 / 2`.
+    /// Has precisions `p = (1 - t) p_0 + t p_1`; the constant loses `(1 - t) t p_0 p_1 / p (b_1 - b_0)^2 / 2`.
     fn blended(&self, other: &Self, t: f64) -> Self {
         let precisions = &self.precisions * (1.0 - t) + &other.precisions * t;
         let share = other.precisions.component_div(&precisions) * t;
@@ -188,7 +183,7 @@ impl VisibleUnits for GaussianUnits {
         check_row(argument, visible, self.units())
     }
 
-    /// The deviations stay.
+    /// Moves the means; the deviations stay.
     fn trained(&self, step: &DVector<f64>) -> Self {
         Self {
             constant: self.constant,
@@ -211,7 +206,7 @@ crate::num::deserialize_checked! {
 
 #[cfg(feature = "serde")]
 impl GaussianUnits {
-    /// As they were written, bit for bit.
+    /// Restores units bit for bit.
     fn read(means: DVector<f64>, precisions: DVector<f64>, constant: f64) -> Result<Self> {
         Error::check_number("constant", constant)?;
         let deviations = precisions.map(|precision| precision.sqrt().recip());

@@ -1,4 +1,4 @@
-//! A lower bound on log Z of a harmonium that needs no chain to be right.
+//! A certain lower bound on log Z of a harmonium.
 
 use nalgebra::{DMatrix, DVector, DVectorView};
 
@@ -10,14 +10,14 @@ use crate::rbm::mean_field::{BLOCK, Layer, MeanField, coin_blocks};
 use crate::{Error, Result};
 
 impl<V: VisibleUnits> Harmonium<V> {
-    /// Computes a lower bound on log Z from visible `states`, perhaps none, and from `starts` at fair coins for the hidden units.
+    /// Computes a certain lower bound on log Z from visible `states`, perhaps none, and `starts` random hidden states.
     ///
-    /// With means mu of the hidden units, their entropy H, and the log normalizer A of the visible units in a field, which is
-    /// convex, `a.mu + H(mu) + A(W^T mu) <= a.mu + H(mu) + E[A(W^T h)] <= log Z`. And the sum of `f(h) = exp(a.h + A(W^T h))` over
-    /// *distinct* hidden configurations is at most Z. Both are sought as by [`Rbm::lower_bound`](crate::rbm::Rbm::lower_bound).
+    /// For means mu of the hidden units, `a.mu + H(mu) + A(W^T mu) <= log Z`; H is their entropy, and A the convex log
+    /// normalizer of the visible units in a field. The sum of `f(h) = exp(a.h + A(W^T h))` over *distinct* hidden
+    /// states is also at most Z. [`Rbm::lower_bound`](crate::rbm::Rbm::lower_bound) describes the search.
     ///
     /// # Errors
-    /// Neither states nor starts; what is no state of the visible units; parameters of which log Z overflows.
+    /// Neither states nor starts, an invalid state, or an overflow of log Z.
     ///
     /// ```
     /// use annealed::harmonium::{GaussianUnits, Harmonium};
@@ -36,7 +36,6 @@ impl<V: VisibleUnits> Harmonium<V> {
         self.bound_from(&states, starts, seed, MOST)
     }
 
-    /// The bound from a search that finds about `most` configurations.
     pub(crate) fn bound_from(
         &self,
         states: &[&V::State],
@@ -62,7 +61,6 @@ impl<V: VisibleUnits> Harmonium<V> {
             .0)
     }
 
-    /// The statistics of states, as the columns of a matrix.
     fn statistics(&self, states: &[&V::State]) -> DMatrix<f64> {
         let mut columns = DMatrix::zeros(self.visible.statistic_count(), states.len());
         for (mut column, state) in columns.column_iter_mut().zip(states) {
@@ -88,7 +86,7 @@ impl<V: VisibleUnits> Layer for &Harmonium<V> {
         self.visible.tilted(&fields).log_normalizer()
     }
 
-    /// The largest change of a hidden logit, since statistics have units of measurement.
+    /// Returns the largest change of a hidden logit, since statistics have units of measurement.
     fn size(&self, step: DVector<f64>) -> f64 {
         (&self.weights * step).amax()
     }

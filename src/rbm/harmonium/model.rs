@@ -1,4 +1,4 @@
-//! The harmonium as a model, and the likelihood of data under it.
+//! The harmonium as a model, and the log likelihood of data.
 
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
@@ -12,15 +12,11 @@ use crate::rbm::harmonium::VisibleUnits;
 use crate::rbm::model::draw_all;
 use crate::{Error, Result};
 
-/// A restricted Boltzmann machine with visible units of the kind V and M hidden units, which are 0 or 1.
+/// A restricted Boltzmann machine with visible units of the kind V and M hidden units of 0 and 1.
 ///
-/// Its unnormalized joint density is `f(v, h) = r(v) exp(a.h + h^T W s(v))`, with the density r and the S statistics s of the
-/// visible units, weights `W` (M x S) and hidden biases `a` (M). As a model its state is `v`, with the hidden units summed
-/// out:
-///
-/// `log f(v) = log r(v) + sum_j softplus(a_j + W_j s(v))`.
-///
-/// The methods panic where a state has another length than D.
+/// Its unnormalized joint density is `f(v, h) = r(v) exp(a.h + h^T W s(v))`, with weights `W` (M x S), hidden biases
+/// `a` (M), and density r and S statistics s of the visible units. Its state is `v`, with the hidden units summed out:
+/// `log f(v) = log r(v) + sum_j softplus(a_j + W_j s(v))`. Methods panic if the length of a state is not D.
 ///
 /// ```
 /// use annealed::harmonium::{GaussianUnits, Harmonium};
@@ -43,10 +39,10 @@ pub struct Harmonium<V> {
 }
 
 impl<V: VisibleUnits> Harmonium<V> {
-    /// From weights (M x S), hidden biases (M) and visible units.
+    /// Creates a harmonium from weights (M x S), hidden biases (M) and visible units.
     ///
     /// # Errors
-    /// Where there are no hidden units, the sizes disagree, or a weight or hidden bias is not finite.
+    /// No hidden units, sizes that disagree, or a weight or hidden bias that is not finite.
     pub fn new(weights: DMatrix<f64>, hidden_bias: DVector<f64>, visible: V) -> Result<Self> {
         Error::check_not_empty("hidden_bias", hidden_bias.len())?;
         Error::check_dimension("rows of weights", weights.nrows(), hidden_bias.len())?;
@@ -61,11 +57,10 @@ impl<V: VisibleUnits> Harmonium<V> {
         })
     }
 
-    /// A machine from which training may start: normal weights of standard deviation 0.01, hidden biases of 0, and visible
-    /// units, such as those fitted to the data by their `from_data`.
+    /// Creates a harmonium to train: normal weights of standard deviation 0.01, and hidden biases of 0.
     ///
     /// # Errors
-    /// Where there are no hidden units, or more weights than could be held.
+    /// No hidden units, or more than `2^30` weights.
     pub fn start(hidden_units: usize, visible: V, seed: u64) -> Result<Self> {
         let (statistics, most) = (visible.statistic_count(), 1 << 30);
         let within = (1..=most).contains(&hidden_units.saturating_mul(statistics));
@@ -77,30 +72,30 @@ impl<V: VisibleUnits> Harmonium<V> {
         Self::new(weights, DVector::zeros(hidden_units), visible)
     }
 
-    /// Number of hidden units, M.
+    /// Returns the number of hidden units, M.
     pub fn hidden_units(&self) -> usize {
         self.hidden_bias.len()
     }
 
-    /// The weights `W` (M x S).
+    /// Returns the weights `W` (M x S).
     pub fn weights(&self) -> &DMatrix<f64> {
         &self.weights
     }
 
-    /// The hidden biases `a` (M).
+    /// Returns the hidden biases `a` (M).
     pub fn hidden_bias(&self) -> &DVector<f64> {
         &self.hidden_bias
     }
 
-    /// The visible units without the hidden ones.
+    /// Returns the visible units without the hidden ones.
     pub fn visible(&self) -> &V {
         &self.visible
     }
 
-    /// The logits of the hidden units given `v`: `a + W s(v)`.
+    /// Returns the logits of the hidden units given `v`: `a + W s(v)`.
     ///
     /// # Panics
-    /// Where the state is none of the visible units.
+    /// An invalid state.
     pub fn hidden_activation(&self, visible: &V::State) -> DVector<f64> {
         let mut activation = self.hidden_bias.clone();
         for (index, value) in self.visible.statistics(visible) {
@@ -109,24 +104,23 @@ impl<V: VisibleUnits> Harmonium<V> {
         activation
     }
 
-    /// `P(h_j = 1 | v)`.
+    /// Returns `P(h_j = 1 | v)` for each hidden unit (M).
     ///
     /// # Panics
-    /// Where the state is none of the visible units.
+    /// An invalid state.
     pub fn hidden_probabilities(&self, visible: &V::State) -> DVector<f64> {
         self.hidden_activation(visible).map(sigmoid)
     }
 
-    /// The visible units given `h`: a model, which is sampled and normalised. Its log normaliser is that of `r(v) exp(h^T W
-    /// s(v))`.
+    /// Returns the visible units given `h`, whose log normalizer is that of `r(v) exp(h^T W s(v))`.
     ///
     /// # Panics
-    /// Where there is not one entry for each hidden unit.
+    /// A number of entries other than M.
     pub fn visible_given(&self, hidden: &[bool]) -> V {
         self.visible.tilted(&self.field(hidden))
     }
 
-    /// `W^T h`.
+    /// Returns `W^T h`.
     pub(crate) fn field(&self, hidden: &[bool]) -> DVector<f64> {
         demand_dimension("a hidden state", hidden.len(), self.hidden_units());
         let hidden = hidden.iter().map(|&on| f64::from(on));
@@ -134,10 +128,10 @@ impl<V: VisibleUnits> Harmonium<V> {
             .tr_mul(&DVector::from_iterator(self.hidden_units(), hidden))
     }
 
-    /// One sweep of block Gibbs sampling, v -> h -> v, in place.
+    /// Runs one sweep of block Gibbs sampling, v -> h -> v, in place.
     ///
     /// # Panics
-    /// Where the state is none of the visible units.
+    /// An invalid state.
     pub fn gibbs_sweep<R: Rng + ?Sized>(&self, visible: &mut V::State, rng: &mut R) {
         let hidden = draw_all(&self.hidden_activation(visible), rng);
         *visible = self.visible_given(&hidden).sample(rng);
@@ -147,7 +141,6 @@ impl<V: VisibleUnits> Harmonium<V> {
 impl<V: VisibleUnits> UnnormalizedModel for Harmonium<V> {
     type State = V::State;
 
-    /// `log r(v) + sum_j softplus(a_j + W_j s(v))`.
     fn log_density(&self, visible: &V::State) -> f64 {
         let term = self.visible.log_density(visible);
         let activation = self.hidden_activation(visible);
@@ -159,7 +152,7 @@ impl<V: VisibleUnits> UnnormalizedModel for Harmonium<V> {
     }
 }
 
-// The weights are written row by row, so that the shape is plain in any format.
+// The weights are written row by row, so that any format shows their shape.
 crate::num::serialize_as! {
     Harmonium<V: VisibleUnits> as machine {
         weights: Vec::from_iter(machine.weights.row_iter().map(|row| Vec::from_iter(row.iter().copied()))),
@@ -181,8 +174,7 @@ impl<V: VisibleUnits> Harmonium<V> {
 }
 
 impl<V: VisibleUnits> Harmonium<V> {
-    /// The mean log likelihood of data, given `log Z` of the machine, from a run or exact, beside that under independent
-    /// units, the `base`.
+    /// Returns the mean log likelihood of data given `log_z`, beside that under independent units, the `base`.
     ///
     /// ```
     /// use annealed::harmonium::{CategoricalUnits, Harmonium};
@@ -199,8 +191,7 @@ impl<V: VisibleUnits> Harmonium<V> {
     /// ```
     ///
     /// # Errors
-    /// Where there are no data, a row is no state of the visible units, the base has another number of units, or `log_z` is not
-    /// finite.
+    /// No data, an invalid row, a base with another number of units, or a `log_z` that is not finite.
     pub fn log_likelihood(&self, data: &[V::State], log_z: f64, base: &V) -> Result<LogLikelihood> {
         Error::check_number("log_z", log_z)?;
         Error::check_dimension("base", base.units(), self.visible().units())?;
@@ -209,7 +200,6 @@ impl<V: VisibleUnits> Harmonium<V> {
         Ok(LogLikelihood::of(self, log_z, base, fair_coins, data))
     }
 
-    /// Refuses a lack of data, and rows that are no state of the visible units.
     pub(crate) fn check_data(&self, data: &[V::State]) -> Result<()> {
         Error::check_not_empty("data", data.len())?;
         data.iter()

@@ -19,13 +19,12 @@ use crate::{Error, Result};
 
 /// The path from independent visible units, the base, to a harmonium with units of the same kind, the target.
 ///
-/// It is geometric in the *joint* densities of v and h, as in Salakhutdinov and Murray (2008, equation 15): the hidden units
-/// of the base are fair coins, so that with the density r of the target's visible units and the density `r_0` of the base
+/// It is geometric in the *joint* densities of v and h (Salakhutdinov and Murray 2008, equation 15), and the base has
+/// fair coins as hidden units. With densities r and `r_0` of the visible units of target and base,
 ///
 /// `log f_beta(v) = (1 - beta) log r_0(v) + beta log r(v) + sum_j softplus(beta (a_j + W_j s(v))) - (1 - beta) M log 2`.
 ///
-/// Every model of the path is then a harmonium, as block Gibbs sampling requires. A base fitted to the data (the units'
-/// `from_data`) is nearer to the target than most.
+/// Every model of the path is a harmonium. A base fitted to the data (`from_data`) is nearer to the target than most.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -45,10 +44,10 @@ pub struct HarmoniumPath<V> {
 }
 
 impl<V: VisibleUnits> HarmoniumPath<V> {
-    /// From the base and the target.
+    /// Creates the path from `base` to `target`.
     ///
     /// # Errors
-    /// Where they differ in the number of visible units or of their statistics.
+    /// Different numbers of visible units or of statistics.
     pub fn new(base: V, target: Harmonium<V>) -> Result<Self> {
         let visible = target.visible();
         Error::check_dimension("units of the base", base.units(), visible.units())?;
@@ -57,7 +56,7 @@ impl<V: VisibleUnits> HarmoniumPath<V> {
         Ok(Self { base, target })
     }
 
-    /// The harmonium at `beta = 1`.
+    /// Returns the harmonium at `beta = 1`.
     pub fn target(&self) -> &Harmonium<V> {
         &self.target
     }
@@ -91,27 +90,27 @@ impl<V: VisibleUnits> AnnealingPath for HarmoniumPath<V> {
     }
 }
 
-/// The harmonium at one beta of a [`HarmoniumPath`]: a view of the path, with visible units of its own.
+/// The harmonium at one beta of a [`HarmoniumPath`].
 #[derive(Debug, Clone)]
 pub struct HarmoniumAt<'a, V> {
     path: &'a HarmoniumPath<V>,
     beta: f64,
-    /// The units of base and target, blended.
+    /// The blended units of base and target.
     pub(crate) visible: V,
 }
 
 impl<'a, V: VisibleUnits> HarmoniumAt<'a, V> {
-    /// The path.
+    /// Returns the path.
     pub fn path(&self) -> &'a HarmoniumPath<V> {
         self.path
     }
 
-    /// The visible units at this beta, without the hidden ones.
+    /// Returns the visible units at this beta, without the hidden ones.
     pub fn visible(&self) -> &V {
         &self.visible
     }
 
-    /// Returns what one more unit of beta adds to the log density of the visible units; `-inf` where the target excludes them.
+    /// Returns the derivative in beta of the visible log density; `-inf` where the target excludes `state`.
     fn visible_slope(&self, state: &V::State) -> f64 {
         let target = self.path.target.visible().log_density(state);
         if target == f64::NEG_INFINITY {
@@ -125,7 +124,7 @@ impl<'a, V: VisibleUnits> HarmoniumAt<'a, V> {
         self.path.target.hidden_units() as f64 * LN_2
     }
 
-    /// As [`log_ratio`](Intermediate::log_ratio), with the target's logits of the hidden units given `v`.
+    /// Computes [`log_ratio`](Intermediate::log_ratio), with the target's hidden logits given `v` in `activation`.
     pub(crate) fn log_ratio_with(
         &self,
         previous: &Self,
@@ -166,8 +165,7 @@ impl<V: VisibleUnits> Intermediate for HarmoniumAt<'_, V> {
         self.beta
     }
 
-    /// A sum over hidden units of differences of softplus, each free of cancellation, beside `beta_k - beta_{k-1}` times what
-    /// is linear in beta.
+    /// Sums softplus differences without cancellation, and adds the terms linear in beta.
     fn log_ratio(&self, previous: &Self, state: &V::State) -> f64 {
         let activation = self.path.target.hidden_activation(state);
         self.log_ratio_with(previous, state, &activation)
@@ -175,7 +173,7 @@ impl<V: VisibleUnits> Intermediate for HarmoniumAt<'_, V> {
 }
 
 impl<V: VisibleUnits> BetaDerivative for HarmoniumAt<'_, V> {
-    /// `log r(v) - log r_0(v) + M log 2 + sum_j x_j sigmoid(beta x_j)` with `x = a + W s(v)`.
+    /// Returns `log r(v) - log r_0(v) + M log 2 + sum_j x_j sigmoid(beta x_j)` with `x = a + W s(v)`.
     fn beta_derivative(&self, state: &V::State) -> f64 {
         let activation = self.path.target.hidden_activation(state);
         let hidden = activation.iter().map(|x| x * sigmoid(self.beta * x));
@@ -183,7 +181,7 @@ impl<V: VisibleUnits> BetaDerivative for HarmoniumAt<'_, V> {
     }
 }
 
-/// The visible units drawn anew at this beta, by way of the hidden ones, whose logits at the target are `activation`.
+/// Draws the visible units at this beta through the hidden units, whose logits at the target are `activation`.
 fn draw_visible<V: VisibleUnits, R: Rng + ?Sized>(
     model: &HarmoniumAt<'_, V>,
     activation: &DVector<f64>,
@@ -210,7 +208,7 @@ impl<V: VisibleUnits> TransitionKernel<HarmoniumAt<'_, V>> for BlockGibbs {
         Ok(Step::invariant())
     }
 
-    /// The product `W s(v)` serves weight and move.
+    /// Computes `W s(v)` once for both weight and move.
     fn advance(
         &self,
         stage: Stage<'_, HarmoniumAt<'_, V>>,
@@ -234,7 +232,6 @@ impl<V: VisibleUnits> TransitionKernel<HarmoniumAt<'_, V>> for BlockGibbs {
     }
 }
 
-/// A plain harmonium, sampled without annealing.
 impl<V: VisibleUnits> TransitionKernel<Stationary<&Harmonium<V>>> for BlockGibbs {
     type Workspace = ();
 

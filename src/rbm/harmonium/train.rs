@@ -1,4 +1,4 @@
-//! Training a harmonium by contrastive divergence.
+//! Training of a harmonium by contrastive divergence.
 
 use nalgebra::{DMatrix, DVector};
 
@@ -14,21 +14,19 @@ use crate::rbm::train::{Trainee, judged_rows};
 #[non_exhaustive]
 #[must_use]
 pub struct TrainedHarmonium<V: VisibleUnits> {
-    /// The machine after the last epoch.
+    /// The harmonium after the last epoch.
     pub harmonium: Harmonium<V>,
-    /// For each epoch the mean over at most 200 rows, spread evenly over the data, of `log p(v | h)` with `h` drawn given
-    /// `v`, in nats a row.
+    /// For each epoch, the mean of `log p(v | h)` with `h` drawn given `v`, in nats per row, over at most 200 rows.
     pub curve: Vec<f64>,
-    /// The persistent chains after the last update: samples of about the machine's law, as many as a mini-batch has rows.
-    /// `None` where the sweeps started at the data.
+    /// Approximate samples: the persistent chains after the last update, one per mini-batch row; `None` for CD.
     pub chains: Option<Vec<V::State>>,
 }
 
 impl ContrastiveDivergence {
     /// Trains weights and biases of a harmonium on the rows of `data`.
     ///
-    /// The deviations of Gaussian units stay. Standardise the data (means 0, deviations 1), and take smaller deviations, such as
-    /// 0.5: beside units as wide as the data the hidden ones learn nothing.
+    /// The deviations of Gaussian units stay. Standardise the data, and take deviations below 1, such as 0.5: beside
+    /// units as wide as the data the hidden units learn nothing.
     ///
     /// ```
     /// use annealed::harmonium::{GaussianUnits, Harmonium};
@@ -44,8 +42,7 @@ impl ContrastiveDivergence {
     /// ```
     ///
     /// # Errors
-    /// Where there are no data, a row is no state of the visible units, a setting is out of its range, or a parameter overflows
-    /// ([`Error::NotConverged`](crate::Error::NotConverged)).
+    /// No data, an invalid row, a setting out of range, or an [overflow](crate::Error::NotConverged).
     pub fn train_harmonium<V>(
         &self,
         harmonium: Harmonium<V>,
@@ -66,7 +63,7 @@ impl ContrastiveDivergence {
     }
 }
 
-/// A machine in training, with its last update and the chains of the model's moments.
+/// The state of training: a machine, its last update, and the chains of the model's moments.
 struct Training<V: VisibleUnits> {
     settings: ContrastiveDivergence,
     harmonium: Harmonium<V>,
@@ -78,7 +75,6 @@ struct Training<V: VisibleUnits> {
 }
 
 impl<V: VisibleUnits<State: Clone>> Training<V> {
-    /// The chains start at independent visible units.
     fn new(settings: ContrastiveDivergence, harmonium: Harmonium<V>) -> Self {
         let mut rng = stream(settings.seed, Purpose::Training, 0);
         let (hidden, visible) = (harmonium.hidden_units(), harmonium.visible());
@@ -95,7 +91,7 @@ impl<V: VisibleUnits<State: Clone>> Training<V> {
         }
     }
 
-    /// Adds `scale` times `h s(v)^T`, `h` and `s(v)`, with `P(h = 1 | v)` for `h`.
+    /// Adds `scale` times `h s(v)^T`, `h` and `s(v)` to the update, with `P(h = 1 | v)` for `h`.
     fn accumulate(&mut self, state: &V::State, scale: f64) {
         let visible = self.harmonium.visible();
         let expected = self.harmonium.hidden_probabilities(state);
@@ -120,7 +116,7 @@ impl<V: VisibleUnits<State: Clone>> Trainee for Training<V> {
         &mut self.rng
     }
 
-    /// `update = momentum * update + rate * (positive - negative - decay * W)`, then adds it.
+    /// Adds `update = momentum * update + rate * (positive - negative - decay * W)` to the parameters.
     fn update<'a>(
         &mut self,
         rows: impl ExactSizeIterator<Item = &'a V::State> + Clone,
@@ -163,7 +159,6 @@ impl<V: VisibleUnits<State: Clone>> Trainee for Training<V> {
             && hidden.chain(&self.visible).all(|x| x.is_finite())
     }
 
-    /// The mean of `log p(v | h)` over some rows.
     fn judge(&mut self, _: usize, _: f64, data: &[V::State]) -> f64 {
         let rows = judged_rows(data);
         let count = rows.len() as f64;

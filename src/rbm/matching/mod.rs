@@ -1,4 +1,4 @@
-//! The moments of an RBM, and RBMs that have given moments.
+//! Moments of an RBM, and searches for the RBM with given moments.
 
 mod moments;
 mod spline;
@@ -14,20 +14,19 @@ use crate::{Error, Result};
 
 pub use moments::{MomentChains, RbmMoments};
 
-/// A way to find the RBM that has given moments, which each knot of a moment-averaging spline needs.
+/// A search for the RBM with given moments, as each knot of a moment-averaging spline needs it.
 pub trait RbmMatching {
-    /// The RBM with these moments, sought from `start`.
+    /// Finds the RBM with these `moments`, starting from `start`.
     ///
     /// # Errors
-    /// Where the moments are of another shape or of no distribution, or the search does not converge.
+    /// Moments of another shape or of no distribution, or a search that does not converge.
     fn match_moments(&self, start: &Rbm<f64>, moments: &RbmMoments) -> Result<Rbm<f64>>;
 }
 
 /// Moment matching with exact gradients, for RBMs whose smaller layer can be enumerated.
 ///
-/// L-BFGS minimises the convex function `log Z - theta . s`, with the moments s that are sought and parameters theta centred at
-/// them. By default there are at most 80 iterations, and an error above 0.06 in a moment is refused. A bad match costs
-/// efficiency only: the weights of a run stay unbiased.
+/// L-BFGS minimises the convex function `log Z - theta . s` in centred parameters theta, with s the given moments.
+/// Defaults: 80 iterations, tolerance 0.06. A bad match costs efficiency only; runs stay unbiased.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[must_use]
 pub struct ExactMatching {
@@ -46,17 +45,17 @@ impl Default for ExactMatching {
 
 impl ExactMatching {
     setters! {
-        /// The largest number of iterations. Each enumerates all states once, seldom twice.
+        /// Sets the largest number of iterations. Each enumerates all states once, seldom twice.
         iterations: usize,
 
-        /// The largest error in a moment that is accepted. The search ends early at a tenth of it.
+        /// Sets the largest accepted error of a moment. The search ends early at a tenth of it.
         tolerance: f64,
     }
 }
 
 impl RbmMatching for ExactMatching {
     /// # Errors
-    /// Also where the smaller layer has too many units to enumerate.
+    /// Also an RBM whose smaller layer has too many units to enumerate.
     fn match_moments(&self, start: &Rbm<f64>, moments: &RbmMoments) -> Result<Rbm<f64>> {
         Error::check_positive("tolerance", self.tolerance)?;
         moments.check(start.hidden_units(), start.visible_units())?;
@@ -90,9 +89,8 @@ impl RbmMatching for ExactMatching {
 
 /// Moment matching by persistent chains, for RBMs of any size.
 ///
-/// This is stochastic gradient ascent of `theta . s - log Z` in centred parameters, with moments of particles that make one
-/// Gibbs sweep for each update (Tieleman 2008), 100 before the first. The learning rate falls linearly to 0. The match is not
-/// measured: errors of 0.5 in a moment were seen. A bad match costs efficiency only.
+/// It runs stochastic gradient ascent of `theta . s - log Z` in centred parameters, with one Gibbs sweep per update
+/// (Tieleman 2008). The learning rate falls linearly to 0. The match is not checked; a bad one costs efficiency only.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[must_use]
 pub struct PersistentMatching {
@@ -106,7 +104,7 @@ pub struct PersistentMatching {
 const BURN_IN: usize = 100;
 
 impl PersistentMatching {
-    /// 50,000 updates from a learning rate of 0.01, as in Grosse et al. (2013), with 100 particles.
+    /// Creates the setting of Grosse et al. (2013), 50,000 updates from a learning rate of 0.01, with 100 particles.
     pub fn full() -> Self {
         Self {
             particles: 100,
@@ -116,8 +114,8 @@ impl PersistentMatching {
         }
     }
 
-    /// 1,000 updates with 100 particles: the "cheap" setting of Grosse et al. (2013), for moments
-    /// taken from data ([`RbmMoments::from_data`]).
+    /// Creates the "cheap" setting of Grosse et al. (2013), 1,000 updates with 100 particles, for moments of
+    /// [data](RbmMoments::from_data).
     pub fn cheap() -> Self {
         Self {
             updates: 1_000,
@@ -126,16 +124,16 @@ impl PersistentMatching {
     }
 
     setters! {
-        /// Number of persistent chains.
+        /// Sets the number of persistent chains.
         particles: usize,
 
-        /// Number of updates for each knot.
+        /// Sets the number of updates for each knot.
         updates: usize,
 
-        /// The learning rate of the first update.
+        /// Sets the learning rate of the first update.
         learning_rate: f64,
 
-        /// The seed of the particles.
+        /// Sets the seed of the particles.
         seed: u64,
     }
 }
@@ -174,7 +172,7 @@ impl RbmMatching for PersistentMatching {
 }
 
 impl RbmMoments {
-    /// The parameters of an RBM, centred at these moments.
+    /// Returns the parameters of `rbm`, centred at these moments.
     pub(crate) fn centred(&self, rbm: &Rbm<f64>) -> DVector<f64> {
         let weights = rbm.weights();
         let hidden_bias = rbm.hidden_bias() + weights * &self.visible;
@@ -182,7 +180,6 @@ impl RbmMoments {
         stack(weights, &hidden_bias, &visible_bias)
     }
 
-    /// The RBM with these parameters, centred at these moments.
     pub(crate) fn uncentred<T: Scalar>(&self, parameters: &DVector<f64>) -> Result<Rbm<T>> {
         let (hidden, visible) = self.interaction.shape();
         let (weights, biases) = parameters.as_slice().split_at(hidden * visible);
@@ -197,8 +194,7 @@ impl RbmMoments {
         )
     }
 
-    /// The gradient of `theta . s - log Z` in centred parameters, with s these moments, where the
-    /// model has the moments `found`.
+    /// Returns the gradient of `theta . s - log Z` in centred parameters, with s these moments.
     pub(crate) fn ascent(&self, found: &Self) -> DVector<f64> {
         let (hidden, visible) = self.interaction.shape();
         let mut gradient = DVector::zeros(hidden * visible + hidden + visible);
@@ -206,7 +202,6 @@ impl RbmMoments {
         gradient
     }
 
-    /// Adds `rate` times this gradient to centred parameters.
     pub(crate) fn ascend(&self, parameters: &mut DVector<f64>, rate: f64, found: &Self) {
         let (hidden, visible) = self.interaction.shape();
         let excess_hidden = &self.hidden - &found.hidden;

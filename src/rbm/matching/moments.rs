@@ -1,4 +1,4 @@
-//! The moments of an RBM: exact by enumeration, or estimated from Gibbs chains or data.
+//! Moments of an RBM: exact by enumeration, or estimated from Gibbs chains or data.
 
 use nalgebra::{DMatrix, DVector};
 
@@ -11,11 +11,10 @@ use crate::rbm::train::{Chains, ParameterSums, Sampler};
 use crate::rbm::{Rbm, Scalar};
 use crate::{Error, Result};
 
-/// Blocks of states this far below the likeliest state in log probability are passed over. Even
-/// `2^25` such states hold less than 1e-12 together.
+/// Relative log probability below which blocks are skipped; `2^25` such states hold less than 1e-12.
 const NEGLIGIBLE: f64 = -45.0;
 
-/// The moments of an RBM as an exponential family: the gradient of `log Z` in `b`, `a` and `W`.
+/// Moments of an RBM as an exponential family: the gradient of `log Z` in `b`, `a` and `W`.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RbmMoments {
@@ -28,10 +27,10 @@ pub struct RbmMoments {
 }
 
 impl RbmMoments {
-    /// `(1 - beta)` times these moments and `beta` times the others.
+    /// Returns `(1 - beta)` times these moments plus `beta` times `other`.
     ///
     /// # Errors
-    /// Where the numbers of units differ.
+    /// Different numbers of units.
     pub fn average(&self, other: &Self, beta: f64) -> Result<Self> {
         let (hidden, visible) = self.interaction.shape();
         other.check_shape(hidden, visible)?;
@@ -42,10 +41,10 @@ impl RbmMoments {
         })
     }
 
-    /// The largest difference between a moment and its counterpart; NaN where one is.
+    /// Returns the largest absolute difference between corresponding moments, none of which may be NaN.
     ///
     /// # Panics
-    /// Where the numbers of units differ.
+    /// Different numbers of units.
     pub fn largest_difference(&self, other: &Self) -> f64 {
         let visible = (&self.visible - &other.visible).amax();
         let hidden = (&self.hidden - &other.hidden).amax();
@@ -73,8 +72,7 @@ impl RbmMoments {
         self.interaction *= factor;
     }
 
-    /// Checks that there is a moment for each unit and each pair, and that each pair of units has a
-    /// distribution: `max(0, E[h] + E[v] - 1) <= E[h v] <= min(E[h], E[v])`, to 1e-6.
+    /// Checks the shape and, to 1e-6, `max(0, E[h] + E[v] - 1) <= E[h v] <= min(E[h], E[v])` for each pair of units.
     pub(crate) fn check(&self, hidden: usize, visible: usize) -> Result<()> {
         self.check_shape(hidden, visible)?;
         Error::check_finite("visible moments", self.visible.iter().copied())?;
@@ -118,13 +116,13 @@ impl From<ParameterSums<f32>> for RbmMoments {
     }
 }
 
-/// Sums over the states s of one task, in units of `exp(reference)`. There is a row for each unit
-/// of the other layer, with sums of `f(s) E[unit | s]`, and a last row with sums of `f(s)`.
+/// Sums over the states s of one task, in units of `exp(reference)`. A row holds the sums of `f(s) E[unit | s]` for one
+/// unit of the other layer, and the last row holds the sums of `f(s)`.
 struct MomentSums {
     reference: f64,
-    /// For each row, a sum for each state of the low units.
+    /// For each row, a sum per state of the low units.
     low: Vec<[f64; STATES]>,
-    /// For each enumerated unit that is not low, a column of sums over the states in which it is on.
+    /// For each other enumerated unit, a column of sums over the states in which it is on.
     high: DMatrix<f64>,
 }
 
@@ -171,15 +169,14 @@ impl MomentSums {
 }
 
 impl<T: Scalar> Rbm<T> {
-    /// `E[v]`, `E[h]` and `E[h v^T]`, exactly, by enumerating the smaller layer.
+    /// Returns `E[v]`, `E[h]` and `E[h v^T]`, exact by enumeration of the smaller layer.
     ///
     /// # Errors
-    /// As [`exact_log_normalizer`](Self::exact_log_normalizer).
+    /// Same as [`exact_log_normalizer`](Self::exact_log_normalizer).
     pub fn exact_moments(&self) -> Result<RbmMoments> {
         Ok(self.log_normalizer_and_moments()?.1)
     }
 
-    /// `log Z` and its gradient, the moments, in one enumeration.
     pub(crate) fn log_normalizer_and_moments(&self) -> Result<(f64, RbmMoments)> {
         let enumeration = Enumeration::new(self)?;
         let mut total = MomentSums::zeros(&enumeration);
@@ -211,14 +208,13 @@ impl<T: Scalar> Rbm<T> {
         Ok((log_normalizer, moments))
     }
 
-    /// The mean of this machine's energy under any distribution that has these moments:
-    /// `-(b.E[v] + a.E[h] + sum_ji W_ji E[h_j v_i])`.
+    /// Returns the mean energy `-(b.E[v] + a.E[h] + sum_ji W_ji E[h_j v_i])` under a distribution with these moments.
     ///
-    /// Two machines with mean energies E and E' and moments s and s' have the symmetrised
-    /// Kullback-Leibler divergence `E(s') - E(s) + E'(s) - E'(s')`.
+    /// Two RBMs have the symmetrised Kullback-Leibler divergence `E(s') - E(s) + E'(s) - E'(s')`, where E and E' are
+    /// their mean energies, and s and s' their moments.
     ///
     /// # Panics
-    /// Where the moments are not those of a machine of this shape.
+    /// Moments of another shape.
     pub fn mean_energy(&self, moments: &RbmMoments) -> f64 {
         let dot = |parameters: &[T], moments: &[f64]| -> f64 {
             assert_eq!(parameters.len(), moments.len(), "number of moments");
@@ -233,13 +229,11 @@ impl<T: Scalar> Rbm<T> {
     }
 }
 
-/// Chains that move together. Fixed, so that the result does not depend on the threads.
+/// Number of chains that move together; fixed, so that threads do not change the result.
 const BLOCK: usize = 125;
 
-/// Gibbs chains, from random bits, that estimate the moments of an RBM that is too large to enumerate.
-///
-/// Hidden units count by their probabilities given the visible units. The estimates are biased where the chains do not reach
-/// every mode; a run along a path that is built on them stays unbiased.
+/// Gibbs chains from random bits that estimate the moments of an RBM of any size. The estimates are biased if the
+/// chains miss modes. Runs along a path built on them stay unbiased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub struct MomentChains {
@@ -250,7 +244,7 @@ pub struct MomentChains {
 }
 
 impl MomentChains {
-    /// 1,000 chains of 10,000 sweeps, the first 1,000 of which are left out: the setting of Grosse et al. (2013).
+    /// Creates the setting of Grosse et al. (2013): 1,000 chains of 10,000 sweeps, with a burn-in of 1,000.
     pub fn full() -> Self {
         Self {
             chains: 1_000,
@@ -261,23 +255,23 @@ impl MomentChains {
     }
 
     setters! {
-        /// Number of chains.
+        /// Sets the number of chains.
         chains: usize,
 
-        /// Number of sweeps of each chain, including those left out.
+        /// Sets the number of sweeps of each chain, including the burn-in.
         sweeps: usize,
 
-        /// Number of sweeps left out at the start.
+        /// Sets the number of sweeps left out at the start.
         burn_in: usize,
 
-        /// The seed of the chains.
+        /// Sets the seed of the chains.
         seed: u64,
     }
 
-    /// The moments of `rbm`.
+    /// Estimates the moments of `rbm`.
     ///
     /// # Errors
-    /// Where there is no chain, or no sweep after the burn-in.
+    /// No chain, or no sweep after the burn-in.
     pub fn moments<T: Scalar>(&self, rbm: &Rbm<T>) -> Result<RbmMoments> {
         Error::check_count("chains", self.chains, 1)?;
         Error::check_count("sweeps", self.sweeps, self.burn_in.saturating_add(1))?;
@@ -297,7 +291,6 @@ impl MomentChains {
         Ok(total)
     }
 
-    /// Sums over one block's chains and sweeps, in double precision beyond one sweep.
     fn block(&self, rbm: &Rbm<f32>, block: usize, mut rng: StreamRng) -> RbmMoments {
         let chains = BLOCK.min(self.chains - block * BLOCK);
         let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
@@ -316,12 +309,10 @@ impl MomentChains {
 }
 
 impl RbmMoments {
-    /// The moments of data, with the hidden units distributed as in `rbm` given each row.
-    ///
-    /// They cost one pass over the data, and are close to the moments of `rbm` where it is well trained.
+    /// Computes the moments of data, with hidden units distributed as in `rbm`; close to its own if it is well trained.
     ///
     /// # Errors
-    /// Where there are no data, or a row does not have D entries.
+    /// No data, or a row whose length is not D.
     pub fn from_data<T: Scalar>(rbm: &Rbm<T>, data: &[Vec<bool>]) -> Result<Self> {
         Error::check_dimension("row of data", check_data(data)?, rbm.visible_units())?;
         let rbm = rbm.cast::<f32>()?;

@@ -1,4 +1,4 @@
-//! Moment-averaging splines: paths of RBMs through knots whose moments are averages.
+//! Moment-averaging splines: RBM paths whose knots have averaged moments.
 
 use nalgebra::DVector;
 
@@ -9,14 +9,14 @@ use crate::schedule::Schedule;
 use crate::{Error, Result};
 
 impl<T: Scalar> RbmPath<T> {
-    /// Makes the moment-averaging spline (Grosse, Maddison and Salakhutdinov 2013).
+    /// Creates the moment-averaging spline (Grosse, Maddison and Salakhutdinov 2013).
     ///
-    /// At each inner knot stands an RBM whose moments are those of the base and the `moments` of the target, averaged with weights
-    /// `1 - beta` and beta, sought from the RBM before. The moments may be exact ([`Rbm::exact_moments`]), from chains
-    /// ([`MomentChains`](crate::rbm::MomentChains)) or from data ([`RbmMoments::from_data`]): a run is unbiased with any.
+    /// Each inner knot is an RBM whose moments average those of the base and `moments` with weights `1 - beta` and
+    /// beta. Runs stay unbiased with estimated moments ([`MomentChains`](crate::rbm::MomentChains),
+    /// [`RbmMoments::from_data`]).
     ///
     /// # Errors
-    /// As [`through`](Self::through), and where the moments are of another shape or those of a knot are not matched.
+    /// Same as [`through`](Self::through); also moments of another shape, or a knot whose moments are not matched.
     ///
     /// ```
     /// use annealed::ais::Ais;
@@ -57,7 +57,7 @@ impl<T: Scalar> RbmPath<T> {
 }
 
 impl<T: Scalar> BaseRate<T> {
-    /// The moments of this model: `E[v_i] = sigmoid(b_i)`, `E[h_j] = 1/2` and their products.
+    /// Returns the moments of this model: `E[v_i] = sigmoid(b_i)`, `E[h_j] = 1/2` and their products.
     pub fn moments(&self) -> RbmMoments {
         let visible = self.visible_bias().map(|b| sigmoid(b.as_()));
         let hidden = DVector::from_element(self.hidden_units(), 0.5);
@@ -68,14 +68,13 @@ impl<T: Scalar> BaseRate<T> {
         }
     }
 
-    /// Makes the base nearest to a machine of these moments: units are on with probabilities `(E[v_i] + s) / (1 + 2 s)`.
+    /// Creates the base nearest to these moments: units are on with probabilities `(E[v_i] + s) / (1 + 2 s)`.
     ///
-    /// Of all models of independent units it has the least `KL(machine || base)`, but for the `smoothing` s. That keeps logits
-    /// finite: take .001, or `1/N` for the moments of N samples. Where there are no data, moments come from
-    /// [`MomentChains`](crate::rbm::MomentChains).
+    /// Up to the `smoothing` s it minimises `KL(machine || base)` over models of independent units. Take s = 0.001, or
+    /// `1/N` for moments of N samples.
     ///
     /// # Errors
-    /// Where a layer is empty, a visible moment is outside of `[0, 1]`, or `smoothing` is not finite and positive.
+    /// An empty layer, a visible moment outside `[0, 1]`, or a `smoothing` that is not finite and positive.
     ///
     /// ```
     /// use annealed::rbm::{BaseRate, MomentChains, Rbm};
@@ -104,15 +103,16 @@ impl<T: Scalar> BaseRate<T> {
 }
 
 impl<T: Scalar> RbmPath<T> {
-    /// Returns the costs `F_j = 1/2 (theta_{j+1} - theta_j) . (s_{j+1} - s_j)` of the segments between these knots, with theta the
-    /// parameters and s their moments at each knot (Grosse et al. 2013, Equation 20), those of `self.at(beta).to_rbm()`.
+    /// Returns the costs `F_j = 1/2 (theta_{j+1} - theta_j) . (s_{j+1} - s_j)` of the segments between `knots` (Grosse
+    /// et al. 2013, Equation 20), with parameters theta and moments s of `self.at(beta).to_rbm()` at each knot.
     ///
-    /// They price the *joint* law of v and h, for [`with_costs`](crate::pilot::BinnedSchedule::with_costs). The weights of a run
-    /// see v alone, whose costs are lower ([`estimate_costs`](crate::pilot::BinnedSchedule::estimate_costs)). Moments that are
-    /// estimated may give a cost below 0; those at knots of a moment-averaging spline are averages ([`RbmMoments::average`]).
+    /// These costs of the *joint* distribution of v and h serve
+    /// [`with_costs`](crate::pilot::BinnedSchedule::with_costs). Costs of v alone are lower
+    /// ([`estimate_costs`](crate::pilot::BinnedSchedule::estimate_costs)). Estimated moments may give a negative cost.
+    /// Knots of a moment-averaging spline have [averages](RbmMoments::average).
     ///
     /// # Errors
-    /// Where there are not moments for each knot, of the path's shape.
+    /// Not one set of moments per knot, or moments of another shape.
     ///
     /// ```
     /// use annealed::path::AnnealingPath;
@@ -167,7 +167,7 @@ mod tests {
         RbmPath::new(BaseRate::new(2, vec![0.5, -1.0, 0.1].into())?, target)
     }
 
-    /// Half the symmetrised divergence of two RBMs over all states of both layers.
+    /// Returns half the symmetrised divergence of two RBMs over all states of both layers.
     fn by_enumeration(p: &Rbm<f64>, q: &Rbm<f64>) -> Result<f64> {
         let (p_log_z, q_log_z) = (p.exact_log_normalizer()?, q.exact_log_normalizer()?);
         let bits = |state: u32, from: u32, n: u32| -> Vec<bool> {

@@ -1,4 +1,4 @@
-//! The search for a base from which annealing to an RBM finds its mass.
+//! Search for a base from which annealing finds the mass of an RBM.
 
 mod pool;
 mod search;
@@ -12,14 +12,13 @@ use crate::{Error, Result};
 
 pub use search::StartSearch;
 
-/// The base that a [`StartSearch`](super::StartSearch) chose, and the bases that it tried.
-///
-/// With the feature `serde` it can be saved, so that parts of a run and later runs start from the same base.
+/// The base chosen by a [`StartSearch`](super::StartSearch), and the bases tried. The feature `serde` can save it, so
+/// that parts of a run and later runs start from the same base.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
 pub struct Start<T: Scalar = f32> {
-    /// A hash of the parameters of the RBM.
+    /// Hash of the RBM's parameters.
     machine: u64,
     chosen: usize,
     candidates: Vec<Candidate<T>>,
@@ -28,32 +27,32 @@ pub struct Start<T: Scalar = f32> {
 }
 
 impl<T: Scalar> Start<T> {
-    /// Returns the base to start from.
+    /// Returns the chosen base.
     pub fn base(&self) -> &BaseRate<T> {
         &self.candidates[self.chosen].base
     }
 
-    /// Returns the candidate that was chosen, by its index among the [`candidates`](Self::candidates).
+    /// Returns the index of the chosen base among the [`candidates`](Self::candidates).
     pub fn chosen(&self) -> usize {
         self.chosen
     }
 
-    /// Returns the bases that were tried, in the order of their pilots.
+    /// Returns the bases tried, in the order of their pilots.
     pub fn candidates(&self) -> &[Candidate<T>] {
         &self.candidates
     }
 
-    /// Returns the lower bound on log Z that is certain, with the modes that the search started from.
+    /// Returns the certain lower bound on log Z, with the mean-field modes found.
     pub fn bound(&self) -> &LogZBound {
         &self.bound
     }
 
-    /// Returns the seconds that the search took.
+    /// Returns the duration of the search, in seconds.
     pub fn seconds(&self) -> f64 {
         self.seconds
     }
 
-    /// Refuses an RBM with other parameters than the one that the search was for.
+    /// Checks by a hash of the parameters that the search was for `rbm`.
     ///
     /// # Errors
     /// Another RBM.
@@ -63,9 +62,8 @@ impl<T: Scalar> Start<T> {
         Error::check(hash(rbm) == self.machine, "start", found, expected)
     }
 
-    /// Returns the reasons to doubt a run from this start: the certain bound or the highest certified bound of a candidate,
-    /// where it exceeds the upper end of the interval and the run does not warn of a bound itself; and
-    /// [`Warning::WeakSearch`] where no pilot had an effective sample size above 16.
+    /// Returns the reasons to doubt a run: a certain or certified bound above its interval, unless the run warns of
+    /// one; and [`Warning::WeakSearch`] where no pilot had an effective sample size above 16.
     pub fn warnings_of<S, R>(&self, run: &Run<S, R>) -> Vec<Warning> {
         let is_bound = |warning: &Warning| matches!(warning, Warning::BelowBound { .. });
         let is_told = run.warnings().iter().any(is_bound);
@@ -83,7 +81,6 @@ impl<T: Scalar> Start<T> {
             .collect()
     }
 
-    /// Warns where no pilot has enough effective samples to tell what it missed.
     fn weakness(&self) -> Option<Warning> {
         let sizes = self.candidates.iter().map(|one| one.effective_sample_size);
         let ess = sizes.fold(0.0, f64::max);
@@ -91,10 +88,8 @@ impl<T: Scalar> Start<T> {
         (ess <= FEW.min(0.5 * least as f64)).then_some(Warning::WeakSearch { ess })
     }
 
-    /// Returns the candidates whose estimates lie below that of the surest by more than three errors of both, and by more
-    /// than .1.
-    ///
-    /// They miss mass, or need more stages.
+    /// Returns the candidates that miss mass or need more stages. Their estimates lie more than 0.1, and more than
+    /// three joint standard errors, below the estimate with the highest certified bound.
     pub fn too_low(&self) -> Vec<&Candidate<T>> {
         let reference = reference(&self.candidates);
         let surest = self
@@ -124,7 +119,6 @@ crate::num::deserialize_checked! {
     }
 }
 
-/// The FNV-1a hash of the parameters.
 fn hash<T: Scalar>(rbm: &Rbm<T>) -> u64 {
     let biases = rbm.hidden_bias().iter().chain(rbm.visible_bias());
     let parameters = rbm.weights().iter().chain(biases);
@@ -137,12 +131,12 @@ fn hash<T: Scalar>(rbm: &Rbm<T>) -> u64 {
     })
 }
 
-/// The confidence of the certified bounds of all candidates together.
+/// Joint confidence of the certified bounds of all candidates.
 const CONFIDENCE: f64 = 0.95;
-/// Effective samples of the best pilot of a search that may have missed much, at most.
+/// Largest effective sample size of the best pilot at which the search is weak.
 const FEW: f64 = 16.0;
 
-/// A table: a line for each candidate, which says where it is [too low](Start::too_low), and the bound that is certain.
+/// A table with a line per candidate, marked if [too low](Start::too_low), and the certain bound.
 impl<T: Scalar> Display for Start<T> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "starts, by pilots (* chosen):")?;
@@ -187,7 +181,7 @@ impl<T: Scalar> Display for Start<T> {
     }
 }
 
-/// A base that a [`StartSearch`](super::StartSearch) tried, with the figures of its pilot.
+/// A base tried by a [`StartSearch`](super::StartSearch), with the results of its pilot.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(
@@ -196,7 +190,7 @@ impl<T: Scalar> Display for Start<T> {
 )]
 #[non_exhaustive]
 pub struct Candidate<T: Scalar = f32> {
-    /// The kind of base: `base rates`, `mean field`, `fair coins`, `modes`, `refitted` or `mixture`.
+    /// Kind of base: `base rates`, `mean field`, `fair coins`, `modes`, `refitted` or `mixture`.
     pub name: String,
     /// The base.
     pub base: BaseRate<T>,
@@ -206,11 +200,11 @@ pub struct Candidate<T: Scalar = f32> {
     pub chains: usize,
     /// The pilot's estimate of log Z.
     pub log_z: f64,
-    /// Its standard error.
+    /// Standard error of the estimate.
     pub standard_error: f64,
-    /// Its effective sample size, a count.
+    /// Effective sample size of the pilot, a count.
     pub effective_sample_size: f64,
-    /// A lower bound on log Z that holds with 95% for all candidates at once.
+    /// Lower bound on log Z; the bounds of all candidates hold at once with 95%.
     pub certified: f64,
 }
 
@@ -229,14 +223,13 @@ impl<T: Scalar> Candidate<T> {
         })
     }
 
-    /// Returns what log Z is at least by this pilot: so many errors below the estimate, which counts for no more than
-    /// `reference`.
+    /// Returns the smaller of the estimate and `reference`, less `errors` standard errors.
     fn score(&self, reference: f64, errors: f64) -> f64 {
         self.log_z.min(reference) - errors * self.standard_error
     }
 }
 
-/// Returns the estimate of the pilot whose certified bound is highest: estimates above it may be the luck of a few chains.
+/// Returns the estimate with the highest certified bound; estimates above it may be the luck of a few chains.
 fn reference<T: Scalar>(candidates: &[Candidate<T>]) -> f64 {
     let surest = candidates
         .iter()
@@ -244,13 +237,13 @@ fn reference<T: Scalar>(candidates: &[Candidate<T>]) -> f64 {
     surest.map_or(f64::NEG_INFINITY, |candidate| candidate.log_z)
 }
 
-/// Errors below the estimates that are compared.
+/// Standard errors subtracted from the estimates that are compared.
 const ERRORS: f64 = 3.0;
-/// The same for the first base, which has the benefit of the doubt.
+/// Standard errors subtracted for the first base, which has the benefit of the doubt.
 const ERRORS_OF_FIRST: f64 = 2.0;
 
-/// Returns the index of the candidate of the highest score; of equal ones that of the first. Sharp modes serve to find
-/// others and are not chosen: intermediate models gather at them and leave the rest out.
+/// Returns the index of the candidate with the highest score, the first among equals. The base of modes is never
+/// chosen: intermediate models gather at its sharp modes and leave the rest out.
 fn best<T: Scalar>(candidates: &[Candidate<T>], reference: f64) -> usize {
     let mut chosen = (0, candidates[0].score(reference, ERRORS_OF_FIRST));
     for (index, candidate) in candidates.iter().enumerate().skip(1) {
@@ -262,5 +255,4 @@ fn best<T: Scalar>(candidates: &[Candidate<T>], reference: f64) -> usize {
     chosen.0
 }
 
-/// The name of the base of modes.
 const MODES: &str = "modes";

@@ -1,4 +1,4 @@
-//! Weighted samples of an RBM, and mixtures of products of Bernoullis that are fitted to them.
+//! Weighted samples of an RBM, and mixtures of Bernoulli products fitted to them.
 
 use std::collections::HashSet;
 
@@ -14,14 +14,14 @@ use crate::rbm::lower_bound::{Configuration, log_sum};
 use crate::rbm::model::draw_all;
 use crate::rbm::{BaseRate, Rbm, Scalar};
 
-/// Rows that stand for the configurations.
+/// Number of rows drawn from the configurations.
 const CONFIGURATIONS: usize = 256;
-/// Configurations that hold less than exp of this of Z, in nats, are left out.
+/// Log share of Z below which the configurations are left out.
 const NEGLIGIBLE: f64 = -3.0;
-/// Rows below this share of the largest weight are left out.
+/// Share of the largest weight below which rows are left out.
 const LEAST_WEIGHT: f64 = 1e-5;
 
-/// The hidden configurations of a pilot's final states, each with the log of its part of `Z^`.
+/// Hidden configurations of a pilot's final states, each with the log of its part of `Z^`.
 pub(super) struct Drawn {
     log_z: f64,
     effective: f64,
@@ -29,7 +29,7 @@ pub(super) struct Drawn {
 }
 
 impl Drawn {
-    /// Draws h given each final state. Weights count for at most `sqrt(N)` times their mean (Ionides 2008).
+    /// Draws h given each final state. Caps weights at `sqrt(N)` times their mean (Ionides 2008).
     pub(super) fn of<T: Scalar>(rbm: &Rbm<T>, run: &Run<Vec<bool>>, rng: &mut StreamRng) -> Self {
         let log_chains = (run.chains() as f64).ln();
         let shift = run.log_z() - run.log_z_ratio() - log_chains;
@@ -47,10 +47,8 @@ impl Drawn {
     }
 }
 
-/// Pools pilots and configurations into samples of the RBM: the probabilities of the visible units given h, with weights.
-///
-/// The configurations S have their exact masses `f(h)`. A pilot adds the chains whose h is not in S, so that no mass
-/// counts twice; pilots share in this by their effective sample sizes.
+/// Pools pilots and configurations into weighted samples of the RBM: visible probabilities given h. Configurations have
+/// their exact masses `f(h)`. Pilots, by their effective sample sizes, add chains with other h.
 pub(super) fn pool<T: Scalar>(
     rbm: &Rbm<T>,
     pilots: &[Drawn],
@@ -89,7 +87,7 @@ pub(super) fn pool<T: Scalar>(
     }
 }
 
-/// Draws configurations by their masses, evenly over the list; each stands for an equal part of all mass.
+/// Draws configurations by mass, evenly over the list; each stands for an equal part of all mass.
 fn systematic<'c>(known: &'c [Configuration], rng: &mut StreamRng) -> Vec<(f64, &'c Vec<bool>)> {
     let total = log_sum_exp(known.iter().map(|(log_f, _)| *log_f));
     let each = total - (CONFIGURATIONS as f64).ln();
@@ -104,32 +102,27 @@ fn systematic<'c>(known: &'c [Configuration], rng: &mut StreamRng) -> Vec<(f64, 
     rows
 }
 
-/// Number of steps of EM.
 const STEPS: usize = 8;
-/// Effective rows at the mean of all that each component is given beside its own.
+/// Effective rows at the overall mean that each component gets as a prior.
 const PRIOR_ROWS: f64 = 2.0;
-/// Components of fewer effective rows are dropped.
+/// Effective rows below which a component is dropped.
 const LEAST_ROWS: f64 = 0.3;
-/// Means of components stay within `[LEAST_RATE, 1 - LEAST_RATE]`.
+/// Smallest mean of a component; the largest is `1 - LEAST_RATE`.
 const LEAST_RATE: f64 = 0.005;
 
-/// Probabilities that visible units are on, a column (D) for each sample of the model, with weights.
+/// Visible probabilities, a column (D) per sample of the model, with weights.
 pub(super) struct Rows {
     pub(super) rates: DMatrix<f64>,
     pub(super) weights: Vec<f64>,
 }
 
 impl Rows {
-    /// Returns `(sum w)^2 / sum w^2`.
     pub(super) fn effective(&self) -> f64 {
         let squares: f64 = self.weights.iter().map(|w| w * w).sum();
         self.weights.iter().sum::<f64>().powi(2) / squares
     }
 
-    /// Fits a mixture of at most `components` by EM from rows that are far from one another.
-    ///
-    /// The expected log likelihood of the 0/1 rows that these probabilities stand for never falls but for the prior, which
-    /// draws each component towards the mean of all.
+    /// Fits a mixture by EM, from rows far from one another. A prior draws each component towards the mean of all.
     pub(super) fn fit<T: Scalar>(
         &self,
         hidden_units: usize,
@@ -159,7 +152,7 @@ impl Rows {
         self.weights.iter().sum()
     }
 
-    /// Chooses rows, each with a probability in proportion to its weight and its squared distance from those before.
+    /// Chooses rows with probability proportional to weight times squared distance from the rows before.
     fn distant(&self, count: usize, rng: &mut impl Rng) -> Vec<usize> {
         let mut chosen = vec![draw_by_mass(&self.weights, rng)];
         let mut distances = vec![f64::INFINITY; self.weights.len()];
@@ -178,7 +171,6 @@ impl Rows {
         chosen
     }
 
-    /// One step of EM.
     fn step(
         &self,
         mean: &DVector<f64>,
@@ -190,7 +182,7 @@ impl Rows {
             .map(|(share, p)| share.ln() + p.iter().map(|p| (-p).ln_1p()).sum::<f64>())
             .collect();
         let logits = means.map(|p| (p / (1.0 - p)).ln());
-        // (C x n): log densities, then the parts of the rows' weights.
+        // (C x n): log densities, then parts of the rows' weights.
         let mut parts = logits.transpose() * &self.rates;
         for (mut column, weight) in parts.column_iter_mut().zip(&self.weights) {
             (column.iter_mut().zip(&offsets)).for_each(|(x, offset)| *x += offset);
@@ -216,7 +208,6 @@ fn clipped(rates: &DVector<f64>) -> DVector<f64> {
     rates.map(|p| p.clamp(LEAST_RATE, 1.0 - LEAST_RATE))
 }
 
-/// Draws an index with a probability in proportion to its mass.
 fn draw_by_mass(masses: &[f64], rng: &mut impl Rng) -> usize {
     let total: f64 = masses.iter().sum();
     draw(&Vec::from_iter(masses.iter().map(|mass| mass / total)), rng)
@@ -233,8 +224,7 @@ mod tests {
 
     use super::*;
 
-    /// The pool has the mean rates of the model where half of its configurations are known, and where none is. Known
-    /// configurations that pilots count again would be too heavy by their mass.
+    /// The pool has the model's mean rates if 1, 2 or 4 of 8 configurations are known: none counts twice.
     #[test]
     fn the_pool_has_the_means_of_the_model() {
         let weights = DMatrix::from_fn(3, 5, |j, i| 2.0 * ((1 + i + 7 * j) as f64).sin());
@@ -265,7 +255,7 @@ mod tests {
         }
     }
 
-    /// Weights stand for copies of a row, and shares and means are those of the rows but for the prior of two effective rows.
+    /// Weights stand for copies of a row. Shares and means are those of the rows, up to the prior.
     #[test]
     fn two_groups_of_rows_are_two_components() {
         let near = dvector![0.9, 0.9, 0.1, 0.1, 0.1];

@@ -1,4 +1,4 @@
-//! The search for a base: pilots from several bases, their modes, and bases refitted to what the pilots found.
+//! The search for a base: pilots from several bases, mean-field modes, and refitted bases.
 
 use std::time::Instant;
 
@@ -16,22 +16,19 @@ use crate::schedule::Schedule;
 use crate::work::{Counts, Execution, Job, StoppedBy, controls, in_pool};
 use crate::{Error, Result};
 
-/// A search for the base from which a run finds the mass of an RBM.
+/// A search for the base from which a run finds the mass of an RBM, since chains from base rates can miss it unseen.
 ///
-/// From the data's base rates, chains may pass by nearly all of Z, and no figure of that run shows it. The search tries several
-/// bases, each by a short pilot run with random streams of its own:
+/// It tries several bases by short pilots:
 ///
-/// 1. the [`given`](Self::given) base (or else that of [mean fields](BaseRate::mean_field)) and fair coins;
-/// 2. a mixture of both with the mean-field modes to which the pilots' final states lead;
-/// 3. bases refitted to the model: one product of Bernoullis with the means of the visible units, and a mixture of up to
-///    16, fitted by EM. The samples of the model are the hidden configurations that a
-///    [search](Rbm::lower_bound) found, by their exact masses, and what the pilots' weighted states add to them;
-/// 4. the better one of these, refitted again.
+/// 1. the [`given`](Self::given) base, by default that of [mean fields](BaseRate::mean_field), and fair coins;
+/// 2. a mixture of both with the mean-field modes near the pilots' final states;
+/// 3. bases refitted to the model by EM: one Bernoulli product, and a mixture of up to 16;
+/// 4. the better of these, refitted again.
 ///
-/// Chosen is the base of the highest `log Z^ - 3 SE` (2 for the first), where no estimate counts for more than that with
-/// the highest certified bound; modes are not. Where the given base has an effective sample size above half of its chains, and
-/// no bound is above it, it is chosen at once. Pilots take at most half of the chain-steps of the run, which starts afresh, so
-/// that its Z^ is unbiased.
+/// It chooses the highest `log Z^ - 3 SE` (2 for the first base), but no modes. Estimates are capped at the certain
+/// bound or the estimate with the highest certified bound, whichever is larger. The search ends after step 1 if the
+/// first base has an effective sample size above half its chains and no bound above it. Pilots take at most half of the
+/// run's chain-steps. The run starts afresh, so its Z^ is unbiased.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -57,39 +54,38 @@ pub struct StartSearch<'p, T: Scalar = f32> {
     execution: Execution<'p>,
 }
 
-/// The largest number of candidates.
 const CANDIDATES: f64 = 6.0;
-/// Chains of a pilot: a quarter of those of the run, within these limits.
+/// Limits on the chains of a pilot, a quarter of the run's chains.
 const CHAINS: [usize; 2] = [32, 512];
-/// Chains of a block of a pilot, within these limits.
+/// Limits on the chains of a pilot's block.
 const BLOCK: [usize; 2] = [32, 128];
-/// Stages of the pilots, as shares of those of the run.
+/// Stages of the pilots, as shares of the run's stages.
 const OF_GIVEN: f64 = 0.375;
 const OF_COINS: f64 = 0.125;
 const OF_MODES: f64 = 0.25;
 const OF_REFITTED: f64 = 0.375;
 const OF_LAST: f64 = 0.5;
-/// Starts at fair coins, and states of each pilot, from which modes are sought.
+/// Number of starts at fair coins, and of drawn and of first states of each pilot, from which modes are sought.
 const STARTS: usize = 16;
-/// Modes in a base of modes, and their part of its mass; the rest is that of the first two bases.
+/// Modes in the base of modes, and the shares of the modes and of fair coins; the first base has the rest.
 const MODES: usize = 12;
 const PART_OF_MODES: f64 = 0.6;
 const PART_OF_COINS: f64 = 0.1;
-/// Rates of the components at modes stay within this of 0 and 1.
+/// Smallest distance from 0 and 1 of rates at modes.
 const MODE_RATE: f64 = 0.02;
-/// A mode whose bound is so many nats lower has a share smaller by e, down to the least share of the best one's.
+/// Nats by which a bound must be lower for a mode's share to fall by e, and the smallest share relative to the best.
 const MODE_SCALE: f64 = 4.0;
 const LEAST_SHARE: f64 = 0.02;
-/// Names of the fitted bases, and the most components that they may have.
+/// Names of the fitted bases, and their largest numbers of components.
 const ONE: (&str, usize) = ("refitted", 1);
 const MANY: (&str, usize) = ("mixture", 16);
-/// Effective samples for each component of a fitted base.
+/// Effective samples per component of a fitted base.
 const SAMPLES: f64 = 4.0;
-/// The part of a refitted base that the first base keeps, as a defence.
+/// Share of the first base in a refitted base, as a defence.
 const DEFENCE: f64 = 0.1;
 
 impl<'p, T: Scalar> StartSearch<'p, T> {
-    /// Begins a search for a run of so many chains and stages: those of the [`Ais`] that follows. Pilots are shares of them.
+    /// Creates a search for an [`Ais`] run of `chains` chains and `stages` stages. Pilots use shares of both.
     pub fn new(chains: usize, stages: usize) -> Self {
         Self {
             chains,
@@ -101,18 +97,18 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
         }
     }
 
-    /// Sets the base to try first: the data's base rates, for example, or the start of an earlier search.
+    /// Sets the base to try first, such as the data's base rates or the start of an earlier search.
     pub fn given(mut self, base: BaseRate<T>) -> Self {
         self.given = Some(base);
         self
     }
 
     setters! {
-        /// The seed; 0 unless set. One seed gives the same bits for any number of threads.
+        /// Sets the seed; 0 by default. A seed gives the same bits for any number of threads.
         seed: u64,
     }
 
-    /// Sets the engine of the pilots; the best one of the machine unless set. Another one may choose another base.
+    /// Sets the engine of the pilots; by default the best of the machine. Another engine may lead to another base.
     pub fn simd_level(mut self, engine: impl Into<Option<SimdLevel>>) -> Self {
         self.engine = engine.into();
         self
@@ -120,11 +116,10 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
 
     controls! { 'p, "There is no result then: an [`Error::Stopped`]." }
 
-    /// Searches.
+    /// Runs the search.
     ///
     /// # Errors
-    /// No chains, stages or threads; a given base of other units than the RBM's; what a run along an [`RbmPath`] meets;
-    /// [`Error::Stopped`] where the callback says so.
+    /// No chains, stages or threads; a given base of another shape; a failed pilot; [`Error::Stopped`] by a callback.
     pub fn run(&self, rbm: &Rbm<T>) -> Result<Start<T>> {
         Error::check_count("chains", self.chains, 1)?;
         Error::check_at_least("stages", self.stages, 1)?;
@@ -168,14 +163,13 @@ impl<T: Scalar> std::fmt::Debug for StartSearch<'_, T> {
     }
 }
 
-/// The pilots of a search so far.
 struct Pilots<'s, T: Scalar> {
     rbm: &'s Rbm<T>,
     given: Option<&'s BaseRate<T>>,
     chains: usize,
-    /// Stages of which each pilot has a share.
+    /// Stages of which each pilot takes a share.
     stages: f64,
-    /// Chain-steps of the run for which the search is.
+    /// Chain-steps of the run that follows the search.
     chain_steps: u64,
     seed: u64,
     engine: Option<SimdLevel>,
@@ -227,14 +221,13 @@ impl<T: Scalar> Pilots<'_, T> {
         Ok(self.concluded(bound))
     }
 
-    /// Runs a pilot that later bases are fitted to; returns final states of large weight and others.
+    /// Runs a pilot to which later bases are fitted; returns final states, some drawn by weight.
     fn pilot(&mut self, name: &str, base: BaseRate<T>, share: f64) -> Result<Vec<Vec<bool>>> {
         let run = self.run(name, base, share)?;
         self.drawn.push(Drawn::of(self.rbm, &run, &mut self.rng));
         Ok(self.some_states(&run))
     }
 
-    /// Runs a pilot and adds its candidate.
     fn run(&mut self, name: &str, base: BaseRate<T>, share: f64) -> Result<Run<Vec<bool>>> {
         let stages = (share * self.stages).round().max(1.0) as usize;
         let mut path = RbmPath::new(base.clone(), self.rbm.clone())?;
@@ -259,7 +252,7 @@ impl<T: Scalar> Pilots<'_, T> {
         Ok(run)
     }
 
-    /// Final states drawn by their weights, and the first ones whatever their weights.
+    /// Returns final states drawn by their weights, and the first ones whatever their weights.
     fn some_states(&mut self, run: &Run<Vec<bool>>) -> Vec<Vec<bool>> {
         let weights = run.log_weights().iter();
         let total = run.log_z_ratio() + (run.chains() as f64).ln();
@@ -274,7 +267,7 @@ impl<T: Scalar> Pilots<'_, T> {
             .collect()
     }
 
-    /// Fits a base of at most so many components to all that is known of the model.
+    /// Fits a base of at most `components` components to all known samples, and mixes in the first base.
     fn refitted(
         &mut self,
         components: usize,
@@ -289,7 +282,7 @@ impl<T: Scalar> Pilots<'_, T> {
         BaseRate::mixture(parts)
     }
 
-    /// Returns the value that no estimate counts for more than.
+    /// Returns the value that caps every estimate.
     fn reference(&self, bound: &LogZBound) -> f64 {
         reference(&self.candidates).max(bound.value)
     }
@@ -312,7 +305,6 @@ impl<T: Scalar> Pilots<'_, T> {
     }
 }
 
-/// A base with a component at each of the best modes.
 fn around_modes<T: Scalar>(hidden_units: usize, bound: &LogZBound) -> Result<BaseRate<T>> {
     let modes = bound.modes.iter().take(MODES);
     let components = modes.map(|mode| {

@@ -1,4 +1,4 @@
-//! Training an RBM on data, and the Gibbs chains that training moves.
+//! Training of an RBM on data, and the Gibbs chains of training.
 
 mod sampler;
 
@@ -16,17 +16,15 @@ use crate::{Error, Result};
 
 pub(super) use sampler::{Chains, ParameterSums, Sampler};
 
-/// The most rows on which an epoch is judged.
+/// Largest number of rows that judge an epoch.
 const JUDGED_ROWS: usize = 200;
-/// About as many units of each are flipped.
+/// Approximate number of units per row whose flips are scored.
 const JUDGED_UNITS: usize = 128;
 
-/// Training by contrastive divergence, CD-k (Hinton 2002), or by persistent contrastive divergence (Tieleman 2008): stochastic
-/// gradient ascent, with the model's moments from k Gibbs sweeps for each update.
+/// Contrastive divergence, CD-k (Hinton 2002), or persistent contrastive divergence, PCD (Tieleman 2008).
 ///
-/// By default there are 100 epochs, mini-batches of 20 rows, a learning rate that falls linearly from 0.1 to 0, a momentum of
-/// 0.5, a weight decay of 1e-4 and seed 0. Sweeps use the best engine of the machine other than AMX, so that a seed gives
-/// slightly different parameters on another kind of processor.
+/// Defaults: 100 epochs, mini-batches of 20 rows, learning rate from 0.1 to 0, momentum 0.5, weight decay 1e-4, seed 0.
+/// A seed gives slightly different parameters on another kind of processor.
 ///
 /// ```
 /// use annealed::rbm::{ContrastiveDivergence, Rbm};
@@ -53,7 +51,7 @@ pub struct ContrastiveDivergence {
 }
 
 impl ContrastiveDivergence {
-    /// CD-k, with k = `sweeps` for each update.
+    /// Creates CD-k with k = `sweeps` per update.
     pub fn new(sweeps: usize) -> Self {
         Self {
             sweeps,
@@ -69,27 +67,27 @@ impl ContrastiveDivergence {
     }
 
     setters! {
-        /// Whether the sweeps go on from the states of the last update (PCD) or start at the data (CD).
+        /// Sets whether sweeps continue from the last update's states (PCD) or start at the data (CD, the default).
         persistent: bool,
 
-        /// Number of passes over the data.
+        /// Sets the number of passes over the data.
         epochs: usize,
 
-        /// Number of rows in a mini-batch; all rows where there are fewer. Each epoch shuffles the data
-        /// and leaves out the rows that do not fill its last mini-batch.
+        /// Sets the number of rows in a mini-batch, at most all rows. Each epoch shuffles the data and leaves out the
+        /// rows that do not fill its last mini-batch.
         batch_size: usize,
 
-        /// The fraction of an update that is repeated in the next, in `[0, 1)`.
+        /// Sets the fraction of an update that is repeated in the next, in `[0, 1)`.
         momentum: f64,
 
-        /// The coefficient c of the penalty `c/2 ||W||^2` on the log likelihood of a row.
+        /// Sets the coefficient c of the penalty `c/2 ||W||^2` on the log likelihood of a row.
         weight_decay: f64,
 
-        /// The seed of all randomness in training.
+        /// Sets the seed of all randomness in training.
         seed: u64,
     }
 
-    /// The learning rate of the first epoch and of the last, linear in between.
+    /// Sets the learning rates of the `first` and `last` epoch; linear in between.
     pub fn learning_rate(self, first: f64, last: f64) -> Self {
         Self {
             learning_rate: first,
@@ -101,16 +99,15 @@ impl ContrastiveDivergence {
     /// Trains `rbm` on the rows of `data`.
     ///
     /// # Errors
-    /// Where there are no data, a row does not have D entries, a setting is out of its range, or
-    /// a parameter overflows ([`Error::NotConverged`]).
+    /// No data, a row whose length is not D, a setting out of range, or an overflow ([`Error::NotConverged`]).
     pub fn train<T: Scalar>(&self, rbm: Rbm<T>, data: &[Vec<bool>]) -> Result<TrainedRbm<T>> {
         self.train_with(rbm, data, |_| ())
     }
 
-    /// As [`train`](Self::train), calling `progress` after each epoch.
+    /// Trains as [`train`](Self::train), and calls `progress` after each epoch.
     ///
     /// # Errors
-    /// As [`train`](Self::train).
+    /// Same as [`train`](Self::train).
     pub fn train_with<T: Scalar>(
         &self,
         rbm: Rbm<T>,
@@ -130,7 +127,6 @@ impl ContrastiveDivergence {
         })
     }
 
-    /// Trains a machine for all epochs; returns how each of them was judged.
     pub(super) fn run<M: Trainee>(
         &self,
         machine: &mut M,
@@ -190,12 +186,11 @@ pub(super) trait Trainee {
     type Row;
     type Judgement;
 
-    /// A change of settings or data that may keep parameters from overflowing.
+    /// A change of settings or data that may prevent an overflow.
     const REMEDY: &'static str;
 
     fn rng(&mut self) -> &mut StreamRng;
 
-    /// Trains on one mini-batch.
     fn update<'a>(
         &mut self,
         rows: impl ExactSizeIterator<Item = &'a Self::Row> + Clone,
@@ -203,26 +198,23 @@ pub(super) trait Trainee {
     ) where
         Self::Row: 'a;
 
-    /// Whether all parameters are finite.
     fn is_finite(&self) -> bool;
 
-    /// Judges the machine after an epoch.
     fn judge(&mut self, epoch: usize, learning_rate: f64, data: &[Self::Row]) -> Self::Judgement;
 }
 
-/// One point of a learning curve: means over at most 200 rows, spread evenly over the data.
+/// A point of the learning curve: means over at most 200 rows, spread evenly over the data.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Epoch {
     /// Index of the epoch, from 0.
     pub index: usize,
-    /// The learning rate it was trained at.
+    /// Learning rate of the epoch.
     pub learning_rate: f64,
-    /// Mean over rows and units of `(v_i - P(v_i = 1 | h))^2` with `h` drawn given `v`.
+    /// Mean over rows and units of `(v_i - P(v_i = 1 | h))^2`, with `h` drawn given `v`.
     pub reconstruction_error: f64,
-    /// Mean over rows of `sum_i log P(v_i | all other v)`, in nats. Of more than 256 units every second, third, ...
-    /// stands for all, others in other rows.
+    /// Mean over rows of `sum_i log P(v_i | all other v)`, in nats. From 256 units on, a part of them stands for all.
     pub pseudo_log_likelihood: f64,
 }
 
@@ -233,19 +225,18 @@ pub struct Epoch {
 pub struct TrainedRbm<T: Scalar = f32> {
     /// The RBM after the last epoch.
     pub rbm: Rbm<T>,
-    /// One entry for each epoch.
+    /// One entry per epoch.
     pub curve: Vec<Epoch>,
-    /// The visible units of the persistent chains after the last update: samples of about the
-    /// machine's law, as many as a mini-batch has rows. `None` where the sweeps started at the data.
+    /// Approximate samples: the persistent chains after the last update, one per mini-batch row; `None` for CD.
     pub chains: Option<Vec<Vec<bool>>>,
 }
 
 impl<T: Scalar> Rbm<T> {
-    /// A machine from which training may start (Hinton 2012, section 8). It has normal weights of standard deviation
+    /// Creates an RBM from which training may start (Hinton 2012, section 8): normal weights of standard deviation
     /// 0.01, zero hidden biases, and the visible biases of the base-rate model of the data.
     ///
     /// # Errors
-    /// As [`BaseRate::from_data`].
+    /// Same as [`BaseRate::from_data`].
     pub fn from_data(hidden_units: usize, data: &[Vec<bool>], seed: u64) -> Result<Self> {
         let base = BaseRate::from_data(hidden_units, data, 1.0)?;
         let mut rng = stream(seed, Purpose::RbmWeights, 0);
@@ -258,7 +249,7 @@ impl<T: Scalar> Rbm<T> {
     }
 }
 
-/// A machine in training, with its last update and the chains of both phases of a mini-batch.
+/// The state of training, with the chains of both phases of a mini-batch.
 struct TrainingState<T: Scalar> {
     settings: ContrastiveDivergence,
     rbm: Rbm<T>,
@@ -288,7 +279,7 @@ impl<T: Scalar> TrainingState<T> {
         }
     }
 
-    /// `update = momentum * update + rate * (positive - negative - decay * W)`, then adds it.
+    /// Adds `update = momentum * update + rate * (positive - negative - decay * W)` to the parameters.
     fn ascend(&mut self, learning_rate: f64) {
         let scale = T::nearest(learning_rate / self.settings.batch_size as f64);
         let momentum = T::nearest(self.settings.momentum);
@@ -359,7 +350,7 @@ impl<T: Scalar> Trainee for TrainingState<T> {
     }
 }
 
-/// The rows on which an epoch is judged, spread evenly over the data.
+/// Returns the rows that judge an epoch, spread evenly over the data.
 pub(crate) fn judged_rows<S>(data: &[S]) -> impl ExactSizeIterator<Item = &S> {
     let count = data.len().min(JUDGED_ROWS);
     (0..count).map(move |k| &data[k * data.len() / count])
@@ -375,7 +366,7 @@ fn reconstruction_error_of<T: Scalar, R: Rng>(rbm: &Rbm<T>, row: &[bool], rng: &
     errors.sum::<f64>() / row.len() as f64
 }
 
-/// The sum over [some](JUDGED_UNITS) units, as many times as large as there are more units; other rows have others.
+/// Sums over [some](JUDGED_UNITS) units, scaled to all units. Rows at other places use other units.
 fn pseudo_log_likelihood_of<T: Scalar>(rbm: &Rbm<T>, row: &[bool], place: usize) -> f64 {
     let activation = rbm.hidden_activation(row).map(T::nearest);
     let stride = (row.len() / JUDGED_UNITS).max(1);

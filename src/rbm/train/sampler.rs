@@ -22,7 +22,7 @@ pub(crate) struct Sampler<T> {
 }
 
 impl<T: Scalar> Sampler<T> {
-    /// Takes the best engine without tiles, because tiles take long to fill with new weights.
+    /// Creates a sampler on the best engine without tiles, which take long to fill with new weights.
     pub(crate) fn new(rbm: &Rbm<T>) -> Self {
         let engine = Simd::best().without_tiles();
         let mut sampler = Self {
@@ -40,7 +40,6 @@ impl<T: Scalar> Sampler<T> {
         self.engine
     }
 
-    /// Takes another RBM.
     pub(crate) fn set(&mut self, rbm: &Rbm<T>) {
         self.up.set(WeightMatrix::Upright(rbm.weights()));
         self.down.set(WeightMatrix::Transposed(rbm.weights()));
@@ -49,16 +48,16 @@ impl<T: Scalar> Sampler<T> {
     }
 }
 
-/// The states of a number of chains, with buffers.
+/// The states of a population of chains, with buffers.
 #[derive(Debug)]
 pub(crate) struct Chains<T: Scalar> {
     visible: Layer,
     hidden: Layer,
     /// `P(h = 1 | v)` (M x chains).
     expected: DMatrix<T>,
-    /// The visible units, each a chain of as many units as there are chains.
+    /// The transposed visible units: a chain per visible unit, with a unit per chain.
     turned: Layer,
-    /// For each chain, what the weights give for one panel of units.
+    /// For each chain, its products with the weights of one panel of units.
     products: Vec<Row<T>>,
     /// For each visible unit, its moments with one panel of hidden units.
     moments: Vec<Row<T>>,
@@ -66,7 +65,7 @@ pub(crate) struct Chains<T: Scalar> {
     buffers: ProductBuffers<T>,
 }
 
-/// A number for each parameter: the sums over chains of `h v^T`, `h` and `v`.
+/// A number per parameter: the sums over chains of `h v^T`, `h` and `v`.
 #[derive(Debug)]
 pub(crate) struct ParameterSums<T: Scalar> {
     pub(crate) weights: DMatrix<T>,
@@ -88,7 +87,7 @@ impl<T: Scalar> Chains<T> {
         }
     }
 
-    /// Chains whose visible units are on with probability 1/2.
+    /// Creates chains whose visible units are on with probability 1/2.
     pub(crate) fn random<R: Rng>(
         hidden: usize,
         visible: usize,
@@ -103,19 +102,16 @@ impl<T: Scalar> Chains<T> {
         found
     }
 
-    /// Puts each chain at a row of data.
     pub(crate) fn start_at<'a>(&mut self, rows: impl Iterator<Item = &'a Vec<bool>>) {
         for (chain, row) in rows.enumerate() {
             self.visible.load(chain, row);
         }
     }
 
-    /// Puts the chains where the others are.
     pub(crate) fn start_where(&mut self, other: &Self) {
         self.visible.clone_from(&other.visible);
     }
 
-    /// The visible units of every chain.
     pub(crate) fn visible_states(&self) -> Vec<Vec<bool>> {
         let state = |chain| {
             let mut state = vec![false; self.visible.units()];
@@ -125,7 +121,7 @@ impl<T: Scalar> Chains<T> {
         (0..self.visible.chains()).map(state).collect()
     }
 
-    /// One sweep of every chain, v -> h -> v.
+    /// Runs one sweep of every chain, v -> h -> v.
     pub(crate) fn sweep(&mut self, sampler: &Sampler<T>, lanes: &mut Lanes) {
         let layers = [
             (&sampler.up, &sampler.hidden_bias),
@@ -151,8 +147,6 @@ impl<T: Scalar> Chains<T> {
     }
 
     /// Adds `scale` times the sums over chains of `h v^T`, `h` and `v` to `sums`, with `P(h = 1 | v)` for `h`.
-    ///
-    /// The sums of `h v^T` are products of the matrix of probabilities with 0/1 units too.
     pub(crate) fn accumulate(
         &mut self,
         sampler: &Sampler<T>,
@@ -184,7 +178,6 @@ impl<T: Scalar> Chains<T> {
         }
     }
 
-    /// `scale` times the sums over chains alone.
     pub(crate) fn sums(&mut self, sampler: &Sampler<T>, scale: T) -> ParameterSums<T> {
         let mut sums = ParameterSums::zeros(self.hidden.units(), self.visible.units());
         self.accumulate(sampler, scale, &mut sums);
@@ -224,8 +217,7 @@ impl<T: Scalar> ParameterSums<T> {
 mod tests {
     use super::*;
 
-    /// Sizes on both sides of those for which nalgebra's product takes another way, which writes past
-    /// the end for a left factor with a row stride. The standard library's debug assertions see that.
+    /// Sizes around the switch of nalgebra's product to code that writes past the end for a row stride.
     #[test]
     fn sums_of_moments_are_right_at_small_sizes() {
         const SIZES: [usize; 6] = [1, 2, 4, 5, 6, 8];

@@ -1,4 +1,4 @@
-//! Blocks on their way in a process that writes no file: they go to rank 0.
+//! Unfinished blocks of a process that writes no file, on their way to rank 0.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,9 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::work::store::{Finish, Keeper, Piece, Recipient};
 use crate::{Error, Result};
 
-/// Collects blocks on their way, for the thread that sends them.
-///
-/// When it is asked each block at work leaves a piece, at the end of a step of its own.
+/// Collects pieces of unfinished blocks, for the thread that sends them. After `ask` each block at work leaves one.
 #[derive(Default)]
 pub(crate) struct Courier {
     asked: AtomicBool,
@@ -20,20 +18,19 @@ pub(crate) struct Courier {
 
 #[derive(Default)]
 struct Bag {
-    /// The blocks that an earlier call has left on their way.
+    /// Unfinished blocks of an earlier call.
     given: BTreeMap<usize, Piece>,
     letters: Vec<Letter>,
     at_work: BTreeSet<usize>,
-    /// Those at work that have left nothing since they were asked.
+    /// Blocks at work that have left nothing since they were asked.
     pending: BTreeSet<usize>,
 }
 
 /// A message to rank 0 for a checkpoint.
 #[derive(Serialize, Deserialize)]
 pub(super) enum Letter {
-    /// A block on its way.
     UnderWay(usize, Result<Piece, String>),
-    /// All blocks at work have left a piece since they were asked.
+    /// The end of the pieces asked for.
     All,
 }
 
@@ -42,14 +39,13 @@ impl Courier {
         self.bag.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks all blocks at work to leave a piece.
     pub(super) fn ask(&self) {
         let mut bag = self.bag();
         bag.pending = bag.at_work.clone();
         self.asked.store(true, Ordering::Relaxed);
     }
 
-    /// Takes what was left since the last call. Once all that were asked have left a piece, this is said at the end.
+    /// Takes the letters since the last call. `Letter::All` ends them once all blocks have answered.
     pub(super) fn take_out(&self) -> Vec<Letter> {
         let mut bag = self.bag();
         if bag.pending.is_empty() && self.asked.swap(false, Ordering::Relaxed) {
@@ -87,7 +83,7 @@ impl Recipient for Courier {
         bag.pending.remove(&block);
     }
 
-    /// Rank 0 has the clock.
+    /// Does nothing: rank 0 has the clock.
     fn tick(&self, _finish: Finish<'_>) {}
 
     fn age(&self) -> Option<f64> {
@@ -96,7 +92,6 @@ impl Recipient for Courier {
 }
 
 impl Keeper<'_> {
-    /// Takes what another process has sent.
     pub(super) fn receive(&self, rank: usize, letter: Letter) {
         let error = |message| Error::Rank { rank, message };
         match letter {

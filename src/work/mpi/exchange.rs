@@ -1,4 +1,4 @@
-//! How ranks share the blocks of a task: outputs go to rank 0, which says from which block on none is wanted any more.
+//! The exchange of blocks: ranks send outputs to rank 0, which sends the first canceled block.
 
 use std::time::Instant;
 
@@ -14,7 +14,6 @@ use crate::{Error, Result};
 /// A message to rank 0.
 #[derive(Serialize, Deserialize)]
 enum Report {
-    /// For a checkpoint.
     Left(Letter),
     Finished(usize, Vec<u8>),
     Failed(usize, String),
@@ -25,9 +24,9 @@ enum Report {
 /// A message of rank 0.
 #[derive(Serialize, Deserialize)]
 enum Order {
-    /// From this block on none is wanted.
+    /// Cancels all blocks from this one on.
     Limit(usize),
-    /// The blocks at work are to leave what they have reached.
+    /// Asks the blocks at work to leave their pieces.
     Leave,
     /// All ranks have ended.
     Over,
@@ -65,8 +64,8 @@ impl Others for Ranks {
     }
 
     /// # Errors
-    /// [`Error::Rank`] where another rank failed as a whole; a panic in a block of this one; what counting says.
-    /// A block that failed on another rank is an error of that block in the ledger of rank 0.
+    /// [`Error::Rank`] if another rank failed as a whole; a panic in a block of this one; the error of counting. A
+    /// block that failed on another rank is an error in the ledger of rank 0.
     fn exchange(
         &mut self,
         blocks: &dyn Blocks,
@@ -140,7 +139,7 @@ impl Ranks {
         self.tell_all(&Order::Over)
     }
 
-    /// Sends what this rank has done to rank 0, until that says that it is over.
+    /// Sends this rank's outputs to rank 0, until rank 0 ends the exchange.
     fn report(
         &mut self,
         blocks: &dyn Blocks,
@@ -150,7 +149,7 @@ impl Ranks {
         let mut ended = false;
         let mut busy = Instant::now();
         loop {
-            // Asked first: what the last thread to end has left is then there.
+            // Asked first, so that the pieces of the last thread to end are there.
             let done = blocks.are_done();
             let (finished, failed) = blocks.take_out()?;
             let letters = courier.map_or(Vec::new(), |courier| courier.take_out());

@@ -1,6 +1,5 @@
-//! Messages between ranks: values in postcard's format, which keeps every bit, and how all ranks leave a run together.
-//!
-//! Each rank tells rank 0 how its work ended, and rank 0 tells all how the run did.
+//! Messages between ranks in postcard's format, which keeps every bit, and the common end of a run: each rank tells
+//! rank 0 how its work ended, and rank 0 tells all how the run did.
 
 use std::ops::Range;
 use std::thread;
@@ -18,25 +17,21 @@ impl Ranks {
     /// Sends a value, and returns when it is on its way.
     ///
     /// # Errors
-    /// A value that the format cannot hold: a list or map of unknown length, or what serde's `flatten` makes.
+    /// A value that postcard cannot write, as for `encode`.
     pub(crate) fn tell<T: Serialize>(&mut self, to: usize, value: &T) -> Result<()> {
         self.send(to, &written(value)?);
         Ok(())
     }
 
-    /// Sends a value from rank 0 to all others.
-    ///
-    /// # Errors
-    /// As [`tell`](Self::tell).
     pub(crate) fn tell_all<T: Serialize>(&mut self, value: &T) -> Result<()> {
         self.send_to_all(&written(value)?);
         Ok(())
     }
 
-    /// The next value that has come, with its sender; `None` where there is none yet.
+    /// Returns the next value with its sender; `None` if there is none yet.
     ///
     /// # Errors
-    /// [`Error::Rank`] once a rank has failed, or where what it sent cannot be read.
+    /// [`Error::Rank`] if a rank has failed or sent an unreadable value.
     pub(crate) fn look<T: DeserializeOwned>(&mut self) -> Result<Option<(usize, T)>> {
         let message = self.poll()?;
         message
@@ -44,10 +39,10 @@ impl Ranks {
             .transpose()
     }
 
-    /// The next value, with its sender.
+    /// Waits for the next value, and returns it with its sender.
     ///
     /// # Errors
-    /// As [`look`](Self::look).
+    /// The errors of [`look`](Self::look).
     pub(crate) fn hear<T: DeserializeOwned>(&mut self) -> Result<(usize, T)> {
         let (rank, bytes) = self.wait()?;
         Ok((rank, read(rank, &bytes)?))
@@ -66,14 +61,12 @@ fn read<T: DeserializeOwned>(rank: usize, bytes: &[u8]) -> Result<T> {
 }
 
 impl Ranks {
-    /// Does the work of a run, this rank's part of which is `work`. All ranks of `world` call this, and
-    /// leave when all have done their part or one has failed. What nobody read by then is gone.
-    ///
-    /// The work of other ranks learns of a failure by the next [`poll`](Self::poll), which it must call
+    /// Runs this rank's part `work`. All ranks of `world` call this, and leave when all are done or one has failed.
+    /// Unread messages are dropped. `work` learns of a failure elsewhere by [`poll`](Self::poll), which it must call
     /// all the time. A panic ends all processes.
     ///
     /// # Errors
-    /// A thread of rayon's pool; that of `work`; [`Error::Rank`] where other ranks failed.
+    /// A call from a thread of rayon's pool; the error of `work`; [`Error::Rank`] if other ranks failed.
     pub(crate) fn together<T>(
         world: &dyn Communicator,
         work: impl FnOnce(&mut Self) -> Result<T>,
@@ -90,8 +83,8 @@ impl Ranks {
         }
     }
 
-    /// Rank 0 tells a failure at once, and a success when it knows of all. Verdicts are the last message
-    /// of either side, so that none is left when they have come.
+    /// Exchanges verdicts. Rank 0 sends a failure at once, and a success when all have ended. Verdicts come last on
+    /// either side, so that no message is left.
     fn leave(&mut self) {
         if self.rank() == 0 {
             self.receive_until(|ranks| ranks.failure.is_some() || ranks.all_ended());
@@ -114,7 +107,7 @@ impl Ranks {
         self.ended[self.peers()].iter().all(|&ended| ended)
     }
 
-    /// Those with whom this rank exchanges messages.
+    /// Returns the ranks with which this one exchanges messages.
     pub(super) fn peers(&self) -> Range<usize> {
         match self.rank() {
             0 => 1..self.size(),
@@ -122,7 +115,7 @@ impl Ranks {
         }
     }
 
-    /// Nothing, or the rank that failed and what it said.
+    /// Encodes the failure with its rank; empty after a success.
     fn verdict(&self) -> Vec<u8> {
         let (rank, message) = match &self.failure {
             None => return Vec::new(),
@@ -133,14 +126,14 @@ impl Ranks {
     }
 }
 
-/// Refuses a thread of rayon's pool, for whose work the others of the pool might wait for ever.
+/// Refuses a thread of rayon's pool, because other threads of the pool might wait for it forever.
 fn check_thread() -> Result<()> {
     let outside = rayon::current_thread_index().is_none();
     let found = "a call from a thread of rayon's pool";
     Error::check(outside, "world", found, "one from outside of the pool")
 }
 
-/// What a verdict says. One that cannot be read is a failure of its sender.
+/// Decodes a verdict. An unreadable one is a failure of its sender.
 pub(super) fn failure(sender: usize, verdict: &[u8]) -> Option<Error> {
     if verdict.is_empty() {
         return None;
@@ -153,7 +146,7 @@ pub(super) fn failure(sender: usize, verdict: &[u8]) -> Option<Error> {
     Some(Error::Rank { rank, message })
 }
 
-/// The others would wait for this rank for ever.
+/// Ends all processes after a panic, because the others would wait forever.
 impl Drop for Ranks {
     fn drop(&mut self) {
         if thread::panicking() {

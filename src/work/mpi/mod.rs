@@ -1,4 +1,4 @@
-//! The processes of a run on several, which exchange messages with the first of them by MPI.
+//! The processes of one run, which exchange messages with rank 0 by MPI.
 
 mod courier;
 mod exchange;
@@ -22,36 +22,33 @@ pub(super) use self::courier::Courier;
 pub(crate) use self::shared::{SharedJob, check_engine, check_fingerprint};
 use crate::{Error, Result};
 
-/// Bytes that are sent at once. MPI counts them by 32 bits, and receives them without a pause.
+/// Largest number of bytes sent at once. MPI counts them by 32 bits, and receives them without a pause.
 const LARGEST_PIECE: usize = 1 << 22;
 
-/// A piece of a message, of which more follows.
+/// Tag of a piece of a message that is not the last.
 const PIECE: Tag = 0;
-/// A message, or its last piece.
+/// Tag of a message or its last piece.
 const MESSAGE: Tag = 1;
-/// How the work of a rank ended, or its last piece.
+/// Tag of a verdict, which tells how a rank's work ended, or of its last piece.
 const VERDICT: Tag = 2;
 
-/// The ranks of one run. Rank 0 may send to all, the others to rank 0, and messages between two ranks
-/// arrive in the order in which they were sent.
-///
-/// They have a communicator of their own, so that the messages of a run meet neither those of the
-/// program nor those of another run. MPI is called by the thread that holds this value alone. Whoever
-/// waits receives meanwhile: two ranks that send to each other would wait for ever otherwise.
+/// The ranks of one run. Rank 0 may send to all, the others to rank 0. Messages between two ranks arrive in order. The
+/// ranks have a communicator of their own, apart from the program's and other runs' messages. Only the thread that
+/// holds this value calls MPI. Every wait also receives, so that two ranks that send to each other do not deadlock.
 #[allow(missing_debug_implementations)] // No user meets it.
 pub struct Ranks {
     communicator: SimpleCommunicator,
     largest_piece: usize,
-    /// By rank, the pieces that have come of a message.
+    /// Received pieces of an unfinished message, by rank.
     begun: Vec<Vec<u8>>,
     inbox: VecDeque<(usize, Vec<u8>)>,
-    /// By rank, whether its verdict has come.
+    /// Whether the verdict has come, by rank.
     ended: Vec<bool>,
     failure: Option<Error>,
 }
 
 impl Ranks {
-    /// All ranks of `world` must call this, in the same order as other collective operations.
+    /// Creates the ranks on a duplicate of `world`, a collective operation that all its ranks must call.
     fn new(world: &dyn Communicator) -> Result<Self> {
         check_environment(world)?;
         let communicator = world.duplicate();
@@ -66,12 +63,10 @@ impl Ranks {
         })
     }
 
-    /// Index of this process.
     pub(crate) fn rank(&self) -> usize {
         self.communicator.rank() as usize
     }
 
-    /// Number of processes.
     pub(crate) fn size(&self) -> usize {
         self.begun.len()
     }
@@ -81,15 +76,14 @@ impl Ranks {
         self.send_pieces(to..to + 1, message, MESSAGE);
     }
 
-    /// Sends a message from rank 0 to all others.
     fn send_to_all(&mut self, message: &[u8]) {
         self.send_pieces(self.peers(), message, MESSAGE);
     }
 
-    /// The next message that has come, with its sender; `None` where there is none yet.
+    /// Returns the next message with its sender; `None` if there is none yet.
     ///
     /// # Errors
-    /// [`Error::Rank`] once a rank has failed, or sent what is no message.
+    /// [`Error::Rank`] if a rank has failed or sent a message with an unknown tag.
     fn poll(&mut self) -> Result<Option<(usize, Vec<u8>)>> {
         while self.failure.is_none() && self.inbox.is_empty() && self.receive() {}
         match &self.failure {
@@ -98,10 +92,6 @@ impl Ranks {
         }
     }
 
-    /// The next message, with its sender.
-    ///
-    /// # Errors
-    /// As [`poll`](Self::poll).
     fn wait(&mut self) -> Result<(usize, Vec<u8>)> {
         let start = Instant::now();
         loop {
@@ -143,7 +133,7 @@ impl Ranks {
         });
     }
 
-    /// Receives a piece that has come; whether there was one.
+    /// Receives a piece. Returns whether there was one.
     fn receive(&mut self) -> bool {
         let any = self.communicator.any_process();
         let Some((piece, status)) = any.immediate_matched_probe() else {
@@ -178,8 +168,8 @@ impl Ranks {
     }
 }
 
-/// Waits a little, given when the wait began. A transfer goes on only while both ends call MPI. A wait therefore
-/// begins with short pauses; they grow up to a millisecond, so that long waits leave the processor to others.
+/// Pauses within a wait that began at `start`. Transfers progress only while both ends call MPI. Pauses therefore
+/// start short, and grow to a millisecond.
 pub(crate) fn pause(start: Instant) {
     let pause = start.elapsed() / 10;
     match pause < Duration::from_micros(20) {

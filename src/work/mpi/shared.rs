@@ -17,14 +17,14 @@ use crate::work::task::{Erased, Task};
 use crate::work::tree::Forest;
 use crate::{Error, Result};
 
-/// The work of several processes that leave nothing behind.
+/// The work of several processes, without checkpoints.
 pub(crate) struct SharedJob<'e> {
     job: Job<'e>,
     ranks: &'e mut Ranks,
 }
 
 impl<'e> SharedJob<'e> {
-    /// Does the work on all processes, once they agree on it. Rank 0 has the result.
+    /// Runs the work on all processes, once they agree on it. Rank 0 has the result.
     pub(crate) fn on<R>(
         world: &dyn Communicator,
         by: &Execution<'_>,
@@ -77,32 +77,30 @@ impl Counts for SharedJob<'_> {
 }
 
 impl<A: Resumable> Checkpointed<'_, A> {
-    /// Runs on all processes of an MPI communicator. Rank 0 leaves checkpoints of all ranks, as [`run`](Self::run)
-    /// does: any number of ranks may go on from them, and so may [`resume`](Self::resume).
-    ///
-    /// File, interval and label are those of rank 0; the others write nothing. When the interval is over they send
-    /// rank 0 what their blocks at work have reached.
+    /// Runs on all processes of an MPI communicator. Rank 0 writes one file for all, by its own interval and label.
+    /// Any number of ranks, or [`resume`](Self::resume), can go on from it.
     ///
     /// # Errors
-    /// As [`run`](Self::run) and [`Ais::run_on`](crate::ais::Ais::run_on); a path, kernel or machine that does something
-    /// else than that of rank 0 does, as far as a fingerprint shows.
+    /// The errors of [`run`](Self::run) and [`Ais::run_on`](crate::ais::Ais::run_on); a fingerprint that differs from
+    /// rank 0's.
     pub fn run_on(&self, world: &dyn Communicator) -> Result<Option<A::Run>> {
         self.together(world, From::Nothing)
     }
 
-    /// Goes on from the last checkpoint, whatever number of processes has written it. Rank 0 alone reads the file, and
-    /// has the result, which has the bits of a run that was never interrupted.
+    /// Resumes from the last checkpoint, by any number of processes. Only rank 0 reads the file and has the result,
+    /// with the bits of an uninterrupted run.
     ///
     /// # Errors
-    /// As [`resume`](Self::resume) and [`run_on`](Self::run_on).
+    /// The errors of [`resume`](Self::resume) and [`run_on`](Self::run_on).
     pub fn resume_on(&self, world: &dyn Communicator) -> Result<Option<A::Run>> {
         self.together(world, From::File)
     }
 
-    /// As [`resume_or_run`](Self::resume_or_run): rank 0 alone looks for the file.
+    /// Resumes if rank 0 finds a checkpoint, and otherwise runs from the beginning, as
+    /// [`resume_or_run`](Self::resume_or_run).
     ///
     /// # Errors
-    /// As [`resume_on`](Self::resume_on).
+    /// The errors of [`resume_on`](Self::resume_on).
     pub fn resume_or_run_on(&self, world: &dyn Communicator) -> Result<Option<A::Run>> {
         self.together(world, From::FileIfThere)
     }
@@ -126,7 +124,6 @@ impl<A: Resumable> Checkpointed<'_, A> {
     }
 }
 
-/// Refuses an engine that is not that of rank 0.
 pub(crate) fn check_engine(mine: Option<SimdLevel>, first: Option<SimdLevel>) -> Result<()> {
     let expected = format!(
         "{first:?}, as on rank 0: engines round differently; set one that all machines have"
@@ -134,7 +131,6 @@ pub(crate) fn check_engine(mine: Option<SimdLevel>, first: Option<SimdLevel>) ->
     Error::check(mine == first, "engine", format!("{mine:?}"), expected)
 }
 
-/// Refuses a fingerprint that is not that of rank 0.
 pub(crate) fn check_fingerprint(mine: Option<u32>, first: Option<u32>) -> Result<()> {
     match (mine, first) {
         (Some(mine), Some(first)) => check_same(first, mine),

@@ -1,4 +1,4 @@
-//! To be run as 1, 2 and 3 processes by `mpirun`, since MPI begins once in a process.
+//! Tests to be run as 1, 2 and 3 processes by `mpirun`, because MPI begins once in a process.
 
 use mpi::Threading;
 use mpi::point_to_point::{Destination, Source};
@@ -33,21 +33,20 @@ fn expect_argument<T>(outcome: Result<T>, part: &str) {
     assert!(value.contains(part), "{value}");
 }
 
-/// Bytes that differ by sender and place.
 fn pattern(rank: usize, length: usize) -> Vec<u8> {
     (0..length)
         .map(|i| ((i * i + i / 251 + 31 * rank) % 256) as u8)
         .collect()
 }
 
-/// What rank 0 receives, `count` messages of each of the others, in the order of their arrival.
+/// Receives `count` messages of each other rank on rank 0, in order of arrival.
 fn gather(ranks: &mut Ranks, count: usize) -> Result<Vec<(usize, Vec<u8>)>> {
     (0..count * (ranks.size() - 1))
         .map(|_| ranks.wait())
         .collect()
 }
 
-/// Both sides send before they receive: at, below and above the size of a piece, and nothing.
+/// Sends from both sides before receiving, with sizes at, below and above a piece, and zero.
 fn large_messages_pass_each_other(world: &dyn Communicator, largest_piece: usize) {
     let lengths = [5_000_000, 0, 1_000, 999, 1_001, 2_000, 10_000_000];
     let done = Ranks::together(world, |ranks| {
@@ -131,7 +130,7 @@ fn the_programs_own_messages_stay(world: &dyn Communicator) {
     }
 }
 
-/// Ranks send a number, rank 0 tells the sum: so many rounds.
+/// Sends numbers to rank 0, and their sum back to all, ten times.
 fn rounds(world: &dyn Communicator) {
     let sum = Ranks::together(world, |ranks| {
         let mut sum = ranks.rank() as u64;
@@ -155,7 +154,7 @@ fn rounds(world: &dyn Communicator) {
     assert_eq!(sum.unwrap(), expected);
 }
 
-/// The others wait for messages that never come.
+/// Fails on one rank while the others wait for messages that never come.
 fn one_failure_ends_all(world: &dyn Communicator, failing: usize) {
     let outcome = Ranks::together(world, |ranks| match ranks.rank() == failing {
         true => Err(Error::invalid("steps", 0, "at least 1")),

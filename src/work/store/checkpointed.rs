@@ -1,4 +1,4 @@
-//! A run that leaves checkpoints on its way.
+//! A run with checkpoints.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::work::job::Job;
 use crate::work::others::Others;
 use crate::{Error, Result};
 
-/// A run that leaves checkpoints in a file, made by the method `checkpoint` of a runner, such as
+/// A run that writes checkpoints to a file. The method `checkpoint` of a runner creates it, such as
 /// [`Ais::checkpoint`](crate::ais::Ais::checkpoint).
 #[derive(Debug, Clone)]
 #[must_use]
@@ -27,14 +27,14 @@ pub struct Checkpointed<'a, A> {
     label: Option<String>,
 }
 
-/// A run whose blocks can be saved on their way.
+/// A run whose blocks can be saved.
 pub trait Resumable {
     /// The result.
     type Run;
-    /// All that fixes the bits of the result, but for path and kernel.
+    /// All that fixes the bits of the result, except path and kernel.
     type Settings: Serialize + DeserializeOwned;
 
-    /// The name of such runs in a file.
+    /// Name of this kind of run in a file.
     const KIND: &'static str;
 
     /// Returns the settings.
@@ -46,10 +46,10 @@ pub trait Resumable {
     /// Checks the settings, and returns a fingerprint of path and kernel.
     fn fingerprint(&self) -> Result<u32>;
 
-    /// Refuses the settings of another run. Returns how many of its blocks are of use.
+    /// Refuses the settings of another run. Returns the number of its blocks that are of use.
     fn check_found(&self, found: &Self::Settings) -> Result<usize>;
 
-    /// Refuses settings, path or kernel other than those of rank 0.
+    /// Refuses settings, path or kernel that differ from rank 0's.
     #[cfg(feature = "mpi")]
     fn agree(&self, ranks: &mut crate::work::mpi::Ranks, fingerprint: Option<u32>) -> Result<()> {
         if ranks.rank() == 0 {
@@ -60,14 +60,14 @@ pub trait Resumable {
         crate::work::mpi::check_fingerprint(fingerprint, of_first)
     }
 
-    /// Does the work. Returns `None` in a process that does not lead.
+    /// Runs the job. Returns `None` in a process that does not lead.
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Option<Self::Run>>;
 
-    /// Adds the time of earlier calls, and why the last checkpoint is not written.
+    /// Adds the seconds of earlier calls, and a warning if the last checkpoint failed.
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>);
 }
 
-/// Whether a run goes on from the file.
+/// The start of a run.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::work) enum From {
     Nothing,
@@ -85,15 +85,14 @@ impl<'a, A> Checkpointed<'a, A> {
         }
     }
 
-    /// The time between two checkpoints; a minute unless set. As much work, and what is done until each block at
-    /// work has ended a stage, is lost at most where a process is killed.
+    /// Sets the time between two checkpoints; a minute by default. A killed process loses no more, plus stages at
+    /// work.
     pub fn every(mut self, interval: Duration) -> Self {
         self.every = interval;
         self
     }
 
-    /// A name for what no fingerprint sees, such as the data of a likelihood, or the version of a program. A file of
-    /// another name is refused.
+    /// Sets a name for what no fingerprint sees, such as data. A file with another label is refused.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = Some(label.into());
         self
@@ -101,27 +100,27 @@ impl<'a, A> Checkpointed<'a, A> {
 }
 
 impl<A: Resumable> Checkpointed<'_, A> {
-    /// Runs from the beginning. A file that is there is replaced.
+    /// Runs from the beginning, and replaces an existing file.
     ///
     /// # Errors
-    /// As the run without checkpoints; [`Error::File`] where the first checkpoint cannot be written, or another run is
-    /// writing it; states that serde does not give back as they were.
+    /// The errors of the run without checkpoints; [`Error::File`] if the first checkpoint cannot be written or another
+    /// run is writing the file; states that serde does not restore exactly.
     pub fn run(&self) -> Result<A::Run> {
         self.alone(From::Nothing)
     }
 
-    /// Goes on from the last checkpoint. The result has the bits of a run that was never interrupted.
+    /// Resumes from the last checkpoint. The result has the bits of an uninterrupted run.
     ///
     /// # Errors
-    /// As [`run`](Self::run); [`Error::File`] where there is no checkpoint, or one of another run.
+    /// The errors of [`run`](Self::run); [`Error::File`] without a checkpoint, or with one of another run.
     pub fn resume(&self) -> Result<A::Run> {
         self.alone(From::File)
     }
 
-    /// Goes on where there is a checkpoint, and begins where there is none.
+    /// Resumes if there is a checkpoint, and otherwise runs from the beginning.
     ///
     /// # Errors
-    /// As [`resume`](Self::resume).
+    /// The errors of [`resume`](Self::resume).
     pub fn resume_or_run(&self) -> Result<A::Run> {
         self.alone(From::FileIfThere)
     }
@@ -140,7 +139,7 @@ impl<A: Resumable> Checkpointed<'_, A> {
         }
     }
 
-    /// Reads what an earlier call has left, with the number of its blocks that are of use.
+    /// Reads the checkpoint, if `from` asks for it, with the number of its blocks that are of use.
     pub(in crate::work) fn found(
         &self,
         from: From,
@@ -167,7 +166,7 @@ impl<A: Resumable> Checkpointed<'_, A> {
             .transpose()
     }
 
-    /// Does the work, in the process that writes the file.
+    /// Runs the job in the process that writes the file.
     pub(in crate::work) fn go<'s>(
         &'s self,
         fingerprint: u32,

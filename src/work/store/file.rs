@@ -1,4 +1,4 @@
-//! The format of the file: what it is of, what it holds, and a checksum over both.
+//! The format of a checkpoint file: header, payload and checksum.
 
 use std::fs;
 use std::io::{self, Write};
@@ -9,31 +9,29 @@ use serde::{Deserialize, Serialize};
 use super::place::Place;
 use crate::{Error, Result};
 
-/// How every file begins.
 const MAGIC: [u8; 8] = *b"annealed";
 
-/// The version of the format, changed with the layout of the file or of anything that a run writes to it.
+/// Version of the format, to be changed with the layout of the file or of anything that a run writes to it.
 const VERSION: u32 = 2;
 
-/// Magic, version and the length of the whole file.
+/// Length of magic, version and file length.
 const START: usize = MAGIC.len() + 4 + 8;
 
-/// The checksum.
+/// Length of the checksum.
 const END: usize = 4;
 
-/// What a file is of. A run goes on from a file with its own header only.
+/// The identity of a run. A run resumes only from a file with its own header.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Header<'a> {
-    /// The kind of run, such as "ais".
+    /// Kind of run, such as "ais".
     pub(super) kind: &'a str,
-    /// What the user calls the run.
+    /// The user's label.
     pub(super) label: Option<&'a str>,
 }
 
-/// The version of this crate: another one may compute other bits.
+/// Version of this crate: another one may compute other bits.
 const CRATE: &str = env!("CARGO_PKG_VERSION");
 
-/// Why a file is refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 enum Fault {
     #[error("begins with {0:?}, expected \"annealed\": it is no checkpoint of this crate")]
@@ -63,19 +61,18 @@ fn named(label: &Option<String>) -> String {
         .map_or("not at all".to_owned(), |label| format!("{label:?}"))
 }
 
-/// Writes a checkpoint, in the place of an older one. At every moment there is the old one or the new one.
+/// Writes a checkpoint in place of an older one. There is a whole file at every moment.
 ///
 /// # Errors
-/// [`Error::File`] where it cannot be written.
+/// [`Error::File`] if it cannot be written.
 pub(super) fn write(place: &Place<'_>, header: &Header<'_>, payload: &[u8]) -> Result<()> {
     place.replace(|file| frame(header, payload, file))
 }
 
-/// Reads a checkpoint, and makes of its payload what `decode` does.
+/// Reads a checkpoint, and decodes its payload with `decode`.
 ///
 /// # Errors
-/// [`Error::File`] where it cannot be read, is no checkpoint, is damaged, or has another header; what `decode`
-/// refuses, likewise.
+/// [`Error::File`] for a file that is unreadable, damaged, no checkpoint, has another header, or fails in `decode`.
 pub(super) fn read<T>(
     path: &Path,
     expected: &Header<'_>,
@@ -89,7 +86,6 @@ pub(super) fn read<T>(
     decode(payload).map_err(|error| Error::file(path, error))
 }
 
-/// Writes the bytes of a file.
 fn frame(header: &Header<'_>, payload: &[u8], file: &mut dyn Write) -> io::Result<()> {
     let header = postcard::to_extend(&(CRATE, header), Vec::new());
     let header = header.expect("texts can be written");
@@ -104,7 +100,6 @@ fn frame(header: &Header<'_>, payload: &[u8], file: &mut dyn Write) -> io::Resul
     file.write_all(&checksum.finalize().to_le_bytes())
 }
 
-/// The payload of a file with the expected header.
 fn payload<'b>(bytes: &'b [u8], expected: &Header<'_>) -> Result<&'b [u8], Fault> {
     let found = bytes.len();
     let start = &bytes[..found.min(MAGIC.len())];
@@ -138,7 +133,6 @@ fn payload<'b>(bytes: &'b [u8], expected: &Header<'_>) -> Result<&'b [u8], Fault
     Ok(payload)
 }
 
-/// The first bytes of many.
 fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
     std::array::from_fn(|i| bytes[i])
 }
@@ -178,7 +172,7 @@ mod tests {
         bytes
     }
 
-    /// The bytes with length and checksum made right, so that the other checks are tried.
+    /// Corrects length and checksum, so that the other checks are reached.
     fn repaired(mut bytes: Vec<u8>) -> Vec<u8> {
         let length = bytes.len();
         bytes[12..20].copy_from_slice(&(length as u64).to_le_bytes());
@@ -298,7 +292,7 @@ mod tests {
         let folder = Folder::new("survives");
         let path = folder.file("run");
         write(&Place::new(&path), &HEADER, &[1]).unwrap();
-        // A process that was killed has left this behind; here it is in the way.
+        // Left behind by a killed process; a folder of that name blocks the next write.
         fs::create_dir(folder.file("run.tmp")).unwrap();
         assert!(write(&Place::new(&path), &HEADER, &[2]).is_err());
         let kept = read(&path, &HEADER, |payload| Ok(payload.to_vec()));

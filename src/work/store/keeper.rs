@@ -1,4 +1,4 @@
-//! The blocks at work of a run, and when they are written to its file.
+//! The blocks at work of a run, and the times at which they are written to its file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -12,72 +12,64 @@ use super::file::{Header, write};
 use super::place::Place;
 use crate::{Error, Result};
 
-/// A block on its way, as bytes.
+/// An unfinished block as bytes.
 pub(crate) type Piece = Vec<u8>;
 
-/// The content of a checkpoint. Bytes are values of types that only the run knows.
+/// The content of a checkpoint. Bytes encode types that only the run knows.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Saved {
-    /// Of whom the file is: settings and fingerprint.
+    /// Settings and fingerprint.
     pub(crate) title: Vec<u8>,
-    /// Wall time so far.
     pub(crate) seconds: f64,
-    /// The value that was carried from the last task to this one.
     pub(crate) carried: Option<Vec<u8>>,
-    /// The outputs of finished blocks of this task.
     pub(crate) finished: Vec<u8>,
     pub(crate) under_way: BTreeMap<usize, Piece>,
 }
 
-/// The outputs of finished blocks as bytes, with the blocks.
+/// Outputs of finished blocks as bytes, and the ranges of these blocks.
 pub(crate) struct Finished {
     pub(crate) blocks: Vec<Range<usize>>,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Makes the bytes of what is finished now.
 pub(crate) type Finish<'a> = &'a dyn Fn() -> Result<Finished>;
 
-/// Takes blocks at work for a checkpoint.
+/// Receives unfinished blocks for a checkpoint.
 pub(crate) trait Recipient: Sync {
-    /// Takes the blocks that an earlier call has left on their way.
+    /// Takes the unfinished blocks of an earlier call.
     fn resume(&self, under_way: BTreeMap<usize, Piece>);
 
-    /// Takes note of a block that is at work from now on. Returns what it had left before.
+    /// Marks a block as at work. Returns its saved piece, if there is one.
     fn begin(&self, block: usize) -> Option<Piece>;
 
-    /// Whether a block at work is to leave a piece after this step.
+    /// Returns whether a block at work is to leave a piece after this step.
     fn wants(&self, block: usize) -> bool;
 
-    /// Takes a block on its way.
+    /// Takes the piece of a block at work.
     fn leave(&self, block: usize, piece: Result<Vec<u8>>);
 
-    /// Takes note of a block that is not at work any more.
     fn end(&self, block: usize);
 
-    /// Writes a checkpoint where one is due. It is called now and then, by whichever thread.
+    /// Writes a checkpoint if one is due. Any thread may call it.
     fn tick(&self, finish: Finish<'_>);
 
-    /// Returns the seconds since the last checkpoint was written, where this process writes them.
+    /// Returns the seconds since the last checkpoint; `None` if this process writes none.
     fn age(&self) -> Option<f64>;
 }
 
-/// Collects blocks at work, and writes checkpoints.
-///
-/// When an interval is over each block at work leaves a piece, at the end of a step of its own, and each other process
-/// sends those of its blocks. Whoever then comes first writes them all. Blocks are independent of each other, so that
-/// their pieces need not be of one moment. Nothing is encoded or written under the lock of the pieces.
+/// Collects unfinished blocks, and writes checkpoints. After each interval every block at work leaves a piece at the
+/// end of its step, and every other process sends its pieces. The next caller of `tick` writes them all. Blocks are
+/// independent, so pieces may be of different moments. Nothing is encoded or written while the pieces are locked.
 pub(crate) struct Keeper<'a> {
     place: Place<'a>,
     header: Header<'a>,
     every: Duration,
     title: Vec<u8>,
-    /// Wall time of earlier calls.
     seconds_before: f64,
     clock: Instant,
-    /// When the interval is over, in nanoseconds on the clock.
+    /// End of the interval, in nanoseconds on the clock.
     due: AtomicU64,
-    /// When the last checkpoint was written, likewise.
+    /// Time of the last checkpoint, in nanoseconds on the clock.
     written: AtomicU64,
     desk: Mutex<Desk>,
 }
@@ -89,18 +81,18 @@ struct Desk {
     /// Whether anything is new since the last checkpoint.
     has_worked: bool,
     at_work: BTreeSet<Worker>,
-    /// Those at work that have left nothing since the last checkpoint.
+    /// Workers that have left nothing since the last checkpoint.
     pending: BTreeSet<Worker>,
     /// Whether the other processes have been asked since the last checkpoint.
     asked: bool,
     writing: bool,
-    /// Why the last checkpoint is not written.
+    /// Error of the last checkpoint.
     failed: Option<Error>,
-    /// Why there can be no further one.
+    /// Error that prevents all further checkpoints.
     lost: Option<Error>,
 }
 
-/// Who leaves pieces: a block of this process, or another process.
+/// A source of pieces: a block of this process, or another process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Worker {
     Block(usize),
@@ -109,7 +101,6 @@ enum Worker {
 }
 
 impl<'a> Keeper<'a> {
-    /// Goes on from what an earlier call has saved, but for what its blocks left.
     pub(super) fn new(
         (place, header): (Place<'a>, Header<'a>),
         every: Duration,
@@ -136,15 +127,14 @@ impl<'a> Keeper<'a> {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the interval is over.
     fn is_due(&self) -> bool {
         nanoseconds(self.clock.elapsed()) >= self.due.load(Ordering::Relaxed)
     }
 
-    /// Keeps other runs from the file. That of a new run is written.
+    /// Locks the file, which for a new run it writes first.
     ///
     /// # Errors
-    /// It cannot be written, or another run is writing it.
+    /// A failed write, or another run that is writing the file.
     pub(super) fn open(&self, is_new: bool) -> Result<()> {
         match is_new {
             true => self.try_write(&|| Ok(Finished::none())),
@@ -152,19 +142,19 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Names the file in an error that lies in it.
+    /// Adds the name of the file to an error.
     pub(super) fn named(&self, error: Error) -> Error {
         Error::file(self.place.path(), error)
     }
 
-    /// Writes what a task has reached, if it has worked.
+    /// Writes the state that a task has reached, if it has worked.
     pub(super) fn close(&self, finish: Finish<'_>) {
         if std::mem::take(&mut self.desk().has_worked) {
             self.write(finish);
         }
     }
 
-    /// Takes the value that the next task starts from. The last task is over.
+    /// Takes the carried value from which the next task starts, and drops the blocks of the last task.
     pub(super) fn turn(&self, carried: Result<Vec<u8>>) {
         let mut desk = self.desk();
         desk.under_way.clear();
@@ -174,12 +164,11 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Wall time of earlier calls.
     pub(super) fn seconds_before(&self) -> f64 {
         self.seconds_before
     }
 
-    /// Why the last checkpoint is not written.
+    /// Returns the error of the last checkpoint and the age of the file, if it failed.
     pub(super) fn failure(&self) -> Option<String> {
         let age = self.age().unwrap_or(0.0);
         let failed = self.desk().failed.clone();
@@ -196,7 +185,7 @@ impl<'a> Keeper<'a> {
     }
 
     fn try_write(&self, finish: Finish<'_>) -> Result<()> {
-        // Made first: a block that is not in it has left a piece.
+        // Encoded first, so that every block outside of it has left a piece.
         let finished = finish()?;
         let saved = {
             let mut desk = self.desk();
@@ -267,7 +256,6 @@ impl Recipient for Keeper<'_> {
         Some(self.clock.elapsed().saturating_sub(written).as_secs_f64())
     }
 
-    /// Writes a checkpoint if the interval is over and all have left their pieces.
     fn tick(&self, finish: Finish<'_>) {
         if !self.is_due() || !self.desk().is_ready() {
             return;
@@ -282,15 +270,13 @@ impl Recipient for Keeper<'_> {
     }
 }
 
-/// Other processes.
 #[cfg(feature = "mpi")]
 impl Keeper<'_> {
-    /// Takes note of a process that is at work from now on.
     pub(in crate::work) fn begin_rank(&self, rank: usize) {
         self.desk().begin(Worker::Rank(rank));
     }
 
-    /// Whether other processes are to be asked for their blocks at work now. They are asked once.
+    /// Returns whether to ask the other processes for their pieces now. They are asked once per checkpoint.
     pub(in crate::work) fn asks(&self) -> bool {
         if !self.is_due() {
             return false;
@@ -302,12 +288,11 @@ impl Keeper<'_> {
         asks
     }
 
-    /// Takes note of a process that has sent all its blocks at work.
+    /// Notes that a process has sent all its pieces.
     pub(in crate::work) fn hear_all(&self, rank: usize) {
         self.desk().pending.remove(&Worker::Rank(rank));
     }
 
-    /// Takes note of a process that is not at work any more.
     pub(in crate::work) fn end_rank(&self, rank: usize) {
         let mut desk = self.desk();
         desk.has_worked = true;
@@ -326,7 +311,7 @@ impl Desk {
         self.pending.remove(&worker);
     }
 
-    /// Whether whoever asks is to write a checkpoint now.
+    /// Returns whether the caller is to write a checkpoint now, and if so marks it as being written.
     fn is_ready(&mut self) -> bool {
         let ready = self.pending.is_empty() && !self.writing;
         self.writing |= ready;

@@ -1,4 +1,4 @@
-//! Work that is saved on its way, by one process or several.
+//! Work with checkpoints, by one process or several.
 
 use std::collections::BTreeMap;
 
@@ -16,23 +16,21 @@ use crate::work::task::{AtWork, Erased, Persist};
 use crate::work::tree::{Forest, Merge, Node};
 use crate::{Error, Result};
 
-/// The work of one process, or of several together, whose blocks are saved on their way.
+/// The work of one process, or of several together, with checkpoints.
 #[allow(missing_debug_implementations)] // No user meets it.
 pub struct KeptJob<'e> {
     pub(in crate::work) job: Job<'e>,
     pub(in crate::work) desk: Desk<'e>,
-    /// What an earlier call has left, until the first task takes it.
+    /// Content of the checkpoint, until the first task takes it.
     pub(in crate::work) saved: Saved,
-    /// Number of the blocks that the first task may go on with.
+    /// Number of saved blocks that the first task may use.
     pub(in crate::work) usable: usize,
     pub(in crate::work) others: Option<&'e mut dyn Others>,
 }
 
-/// Where blocks at work go.
+/// The destination of blocks at work: the file, or the process that writes it.
 pub(crate) enum Desk<'e> {
-    /// To the file.
     Keeper(Box<Keeper<'e>>),
-    /// To the process that writes the file.
     #[cfg(feature = "mpi")]
     Courier(Courier),
 }
@@ -54,7 +52,6 @@ impl<'e> Desk<'e> {
         }
     }
 
-    /// Names the file in an error that lies in it.
     fn named(&self, error: Error) -> Error {
         match self.keeper() {
             Some(keeper) => keeper.named(error),
@@ -78,7 +75,7 @@ impl KeptJob<'_> {
             .map_or(Share::WHOLE, |others| others.share())
     }
 
-    /// Reads the outputs that an earlier call has left of a task. A later task finds none.
+    /// Reads and checks the saved outputs for the first task; later tasks find none.
     fn finished<T: Persist>(&mut self, task: &T) -> Result<Forest<T::Output>> {
         let bytes = std::mem::take(&mut self.saved.finished);
         if bytes.is_empty() {
@@ -97,7 +94,7 @@ impl KeptJob<'_> {
         Ok(finished)
     }
 
-    /// Checks blocks under way, and returns the chain-steps that those of this process have taken.
+    /// Checks unfinished blocks, and returns the chain-steps that those of this process have taken.
     fn taken<T: Persist>(&self, task: &T, under_way: &BTreeMap<usize, Piece>) -> Result<u64> {
         let (blocks, share) = (task.blocks(), self.share());
         let mut taken = 0;
@@ -198,14 +195,12 @@ impl Counts for KeptJob<'_> {
     }
 }
 
-/// Saves blocks that give outputs `O`.
 struct BlockSaver<'a, O> {
     ledger: &'a Ledger<O>,
     recipient: &'a dyn Recipient,
 }
 
 impl<O: Merge + Serialize> BlockSaver<'_, O> {
-    /// Writes all finished outputs.
     fn finished(&self) -> Result<Finished> {
         guarded(|| {
             self.ledger.look_at_whole(|nodes| {

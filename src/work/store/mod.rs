@@ -1,4 +1,4 @@
-//! Files that a run leaves on its way, to go on from after an interruption.
+//! Checkpoint files, from which an interrupted run goes on.
 //!
 //! ```
 //! use annealed::prelude::*;
@@ -17,32 +17,21 @@
 //! # Ok::<(), annealed::Error>(())
 //! ```
 //!
-//! **What is saved.** The settings, what finished blocks of chains have left, and what blocks at work need to go on:
-//! states, random streams, weights, sums, recorders and the memories of kernels. A resumed run has the bits of one that
-//! was never interrupted, whatever its number of threads. With MPI rank 0 writes the same file for all processes, and
-//! any number of them goes on from it. It works for plain, resampled and waste-free runs of
-//! [`Ais`](crate::ais::Ais), for [`Tempering`](crate::tempering::Tempering), [`NestedSmc`](crate::nested::NestedSmc),
-//! [`AdaptiveSmc`](crate::adaptive::AdaptiveSmc) and [`Rounds`](crate::adaptive::Rounds), with states, recorders, kernels and
-//! memories that implement serde's traits. First passes, and islands of levels that are not finished, begin anew. A checkpoint is written at [intervals](Checkpointed::every), and when the run ends:
-//! finished, stopped by a time limit or the progress callback, or failed. That of a finished run resumes to its result at
-//! once.
+//! **Content.** A checkpoint holds the settings, the outputs of finished blocks, and the state of blocks at work. The
+//! resumed run has the bits of an uninterrupted one, for any number of threads and processes. States, recorders,
+//! kernels and memories must implement serde's traits. Unfinished first passes and islands of
+//! [`NestedSmc`](crate::nested::NestedSmc) begin anew. A finished run resumes to its result at once.
 //!
-//! **How it is written.** The bytes go to a file of the same name and `.tmp` first, which takes the place of the older
-//! one when it is on the disk. So at every moment there is a whole checkpoint. A run whose first checkpoint cannot be
-//! written is an error. Where a later one cannot, on a full disk for instance, the run goes on, tries again after the
-//! next interval, and [warns](crate::estimate::Warning::CheckpointNotWritten) if the last one of all failed;
-//! [`Progress::checkpoint_age`](crate::ais::Progress::checkpoint_age) tells before. A link is followed. The file is locked
-//! while a run writes it, where the system has locks: another run is refused.
+//! **Writing.** A run writes at [intervals](Checkpointed::every) and when it ends, for whatever reason. A new file,
+//! named with `.tmp` at first, replaces the old one only when it is whole and on the disk. The file is locked against
+//! other runs, where the system has locks. Only the first checkpoint must succeed. If a later one fails, the run tries
+//! again after the next interval, and [warns](crate::estimate::Warning::CheckpointNotWritten) if the last one failed.
 //!
-//! **What is checked.** A file must have its checksum, be written by the same version of this crate, and hold the
-//! settings of the run that resumes it; an error names the first that differs. Threads, budgets and the progress callback
-//! may be others, and there may be more chains than before. Path, kernel and schedule are compared by a fingerprint: what
-//! becomes of eight chains in the first, the middle and the last stage. It sees another weight or step size, another
-//! engine or machine that rounds differently. It does not see what these few chains do not meet, such as a mode far from
-//! the base, nor a recorder, nor what a path or kernel holds but does not use there. A [label](Checkpointed::label) says
-//! what it cannot see. States whose serde traits do not give back what was written are refused before the run begins.
-//!
-//! The format is not kept across versions of this crate.
+//! **Checks.** A file must have its checksum, the version of this crate, and the settings of the resuming run.
+//! Threads, budgets and callbacks may differ, and there may be more chains. A fingerprint compares path, kernel and
+//! schedule by eight chains in the first, the middle and the last stage. It detects other weights, step sizes, engines
+//! and rounding. It misses recorders and all that these chains do not meet; a [label](Checkpointed::label) can cover
+//! them. States that serde does not restore exactly are refused before the run begins.
 
 mod checkpointed;
 mod file;
@@ -68,10 +57,10 @@ pub(crate) use self::kept::KeptJob;
 use super::job::caught;
 use crate::{Error, Result};
 
-/// Returns a value as bytes, in postcard's format; `what` names it in an error.
+/// Encodes a value in postcard's format; `what` names it in errors.
 ///
 /// # Errors
-/// A value that the format cannot hold: a list or map of unknown length, or what serde's `flatten` makes.
+/// A list or map of unknown length, or serde's `flatten`, which postcard cannot write.
 pub(crate) fn encode<T: Serialize + ?Sized>(what: &'static str, value: &T) -> Result<Vec<u8>> {
     let written = postcard::to_extend(value, Vec::new());
     written.map_err(|error| Error::invalid(what, error, "values that postcard can write"))
@@ -80,7 +69,7 @@ pub(crate) fn encode<T: Serialize + ?Sized>(what: &'static str, value: &T) -> Re
 /// Reads a value that [`encode`] wrote.
 ///
 /// # Errors
-/// Bytes that are none, or too many.
+/// Bytes that do not decode, or bytes left over.
 pub(crate) fn decode<T: DeserializeOwned>(what: &'static str, bytes: &[u8]) -> Result<T> {
     let read = postcard::take_from_bytes(bytes);
     let (value, rest) = read.map_err(|error| Error::invalid(what, error, "what was written"))?;
@@ -95,7 +84,6 @@ pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     caught(work).unwrap_or_else(|message| Err(panic(message)))
 }
 
-/// Returns the checksum of what a few chains do, as bytes.
 pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)
 }
@@ -110,7 +98,7 @@ pub(crate) fn check_same(found: u32, mine: u32) -> Result<()> {
     if found == mine { Ok(()) } else { Err(other()) }
 }
 
-/// For tests: a folder of its own, which goes with this value.
+/// A temporary folder for a test, deleted on drop.
 #[cfg(test)]
 struct Folder(PathBuf);
 
@@ -127,7 +115,6 @@ impl Folder {
         self.0.join(name)
     }
 
-    /// Returns the names of the files in it.
     fn files(&self) -> Vec<String> {
         let entries = std::fs::read_dir(&self.0).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());

@@ -1,4 +1,4 @@
-//! The place of a file that is replaced as a whole: at every moment there is the old one or the new one.
+//! A file that is replaced as a whole: at every moment there is the old one or the new one.
 
 use std::ffi::OsString;
 #[cfg(unix)]
@@ -12,13 +12,12 @@ use std::{thread, time::Duration};
 
 use crate::{Error, Result};
 
-/// What writes the content of a file.
 type Content<'a> = &'a dyn Fn(&mut dyn Write) -> io::Result<()>;
 
-/// Where files take each other's place. Once it is held, no other process writes there.
+/// The place of a file. Once it is held, no other process writes there.
 pub(super) struct Place<'a> {
     path: &'a Path,
-    /// The file that is there, locked.
+    /// The current file, locked.
     held: Mutex<Option<File>>,
 }
 
@@ -34,21 +33,21 @@ impl<'a> Place<'a> {
         self.path
     }
 
-    /// Keeps other processes from writing here, where there is a file.
+    /// Locks the file, if there is one, against other processes.
     ///
     /// # Errors
-    /// [`Error::File`] where another process holds it, or what is there is no file.
+    /// [`Error::File`] if another process holds it, or if it is not a regular file.
     pub(super) fn hold(&self) -> Result<()> {
         let held = self.take_hold(&mut self.held());
         held.map(drop).map_err(|error| Error::io(self.path, error))
     }
 
-    /// Writes the file. The content goes to a temporary file beside it first, of the same name and `.tmp`, which takes
-    /// its place once it is on the disk. A link is followed.
+    /// Writes the file, first under its name with `.tmp`, and replaces the old one once it is on the disk. Follows a
+    /// link.
     ///
     /// # Errors
-    /// As [`hold`](Self::hold), and where it cannot be written; the old file is still there then, unless the folder
-    /// alone could not be synced.
+    /// The errors of [`hold`](Self::hold); a failed write, which leaves the old file unless only the folder's sync
+    /// failed.
     pub(super) fn replace(&self, content: impl Fn(&mut dyn Write) -> io::Result<()>) -> Result<()> {
         let replaced = self.try_replace(&content);
         replaced.map_err(|error| Error::io(self.path, error))
@@ -58,14 +57,14 @@ impl<'a> Place<'a> {
         let mut held = self.held();
         let path = self.take_hold(&mut held)?;
         let temporary = temporary(&path)?;
-        // Not truncated: another run may be writing it.
+        // Not truncated, because another run may be writing it.
         let mut options = OpenOptions::new();
         let options = options.write(true).create(true).truncate(false);
         let file = options.open(&temporary)?;
         lock(&file, &temporary)?;
         let moved = write(&file, content).and_then(|()| fs::rename(&temporary, &path));
         moved.inspect_err(|_| {
-            // It is of no use, and the error at hand says more than another one.
+            // It is of no use, and the first error says more.
             let _ = fs::remove_file(&temporary);
         })?;
         *held = Some(file);
@@ -76,7 +75,7 @@ impl<'a> Place<'a> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the file that is there, unless it is held already. Returns where it is.
+    /// Locks the file, unless it is locked already, and returns its path.
     fn take_hold(&self, held: &mut Option<File>) -> io::Result<PathBuf> {
         match fs::metadata(self.path) {
             Ok(found) if !found.is_file() => Err(invalid("not a regular file")),
@@ -95,10 +94,8 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Locks a file until it is closed. Where there are no locks, as on some network drives, nothing is locked.
-///
-/// Between the opening and the lock another run may have moved the file, or put another one in its place. A process that
-/// another thread starts shares the locks of this one for a moment, so that a lock is asked for more than once.
+/// Locks a file until it is closed. Without locks, as on some network drives, does nothing. Checks that the path still
+/// leads to this file. Tries several times, because a child process shares this run's locks for a moment.
 #[cfg(unix)]
 fn lock(file: &File, path: &Path) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt;
@@ -150,7 +147,7 @@ fn write(file: &File, content: Content<'_>) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Brings the new name of a file to the disk.
+/// Syncs the folder, so that the new name is on the disk.
 #[cfg(unix)]
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| *folder != Path::new(""));

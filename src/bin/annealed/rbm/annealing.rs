@@ -26,7 +26,7 @@ pub const CHAINS: usize = 4_096;
 /// A run that leaves checkpoints.
 type Restartable<'a, 'p> = Checkpointed<'a, Ais<'p, RbmPath, BlockGibbs>>;
 
-/// What the files of `--extend` hold.
+/// The contents of the files of `--extend`.
 pub fn read_done(options: &Options) -> Result<Option<Done>> {
     if options.extend.is_empty() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! What the command line asks for.
+//! The options of `annealed rbm`.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -22,150 +22,203 @@ use crate::seconds::seconds;
 /// Annealed importance sampling from a model of base rates to the RBM.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// RBM to score: a file of NumPy (.npz) or PyTorch (.safetensors) with W, a (hidden), b (visible), or
-    /// scikit-learn's components_, intercept_hidden_, intercept_visible_; optionally b_base (D)
-    #[arg(value_name = "RBM")]
+    /// RBM to score: .npz (W, a hidden, b visible, or scikit-learn's names; optionally b_base) or .safetensors
+    #[arg(help_heading = "Model", value_name = "RBM")]
     pub weights: PathBuf,
-    /// Other names of the weights, hidden and visible biases in the file
-    #[arg(long, value_delimiter = ',', num_args = 1, value_name = "W,A,B")]
+    /// Names of the weights, hidden and visible biases in the file
+    #[arg(
+        help_heading = "Model",
+        long,
+        value_delimiter = ',',
+        num_args = 1,
+        value_name = "W,A,B"
+    )]
     pub names: Vec<String>,
-    /// Take weights of as many hidden as visible units as visible by hidden; others tell by their shape
-    #[arg(long)]
+    /// Read square weights as visible by hidden; others tell by their shape
+    #[arg(help_heading = "Model", long)]
     pub square_transposed: bool,
-    /// Where chains start: the base that short pilots find best; the base rates of --base-data, or else the file's b_base,
-    /// whatever pilots would say; or fair coins
-    #[arg(long, value_enum, default_value = "auto")]
+    /// Enumerate the exact log Z (up to 25 units in the smaller layer)
+    #[arg(help_heading = "Model", long)]
+    pub exact: bool,
+    /// Data to score: .npy, .npz or IDX, plain or .gz; FILE:ARRAY names an array
+    #[arg(help_heading = "Data", long, value_name = "FILE")]
+    pub data: Option<Source>,
+    /// Training data, whose base rates chains start from
+    #[arg(help_heading = "Data", long, value_name = "FILE")]
+    pub base_data: Option<Source>,
+    /// Units are on from this value; the data decide unless set
+    #[arg(help_heading = "Data", long, value_name = "VALUE")]
+    pub threshold: Option<f64>,
+    /// Draw units with their grey values as probabilities
+    #[arg(
+        help_heading = "Data",
+        long,
+        value_name = "SEED",
+        conflicts_with = "threshold"
+    )]
+    pub draw: Option<u64>,
+    /// Score the data by RAISE, too, with this many reverse chains a row
+    #[arg(help_heading = "Data", long, value_name = "CHAINS")]
+    pub raise: Option<usize>,
+    /// Number of stages K
+    #[arg(
+        help_heading = "Path and schedule",
+        long,
+        value_name = "K",
+        alias = "steps",
+        default_value_t = 10_000
+    )]
+    pub stages: usize,
+    /// Number of chains, at most where --until-error or --time-limit end the run; 4096 unless set
+    #[arg(help_heading = "Path and schedule", long, value_name = "N")]
+    pub chains: Option<usize>,
+    /// Seed; it gives the same figures for any number of threads
+    #[arg(
+        help_heading = "Path and schedule",
+        long,
+        value_name = "SEED",
+        default_value_t = 0
+    )]
+    pub seed: u64,
+    /// Where chains start: auto is the best that short pilots find, uniform fair coins
+    #[arg(
+        help_heading = "Path and schedule",
+        long,
+        value_name = "BASE",
+        value_enum,
+        default_value = "auto"
+    )]
     pub base: Base,
-    /// Write the base that --base auto found to a file
-    #[arg(long, value_name = "FILE")]
-    pub save_start: Option<PathBuf>,
-    /// Start from the base of such a file instead of searching: parts of one run on several machines, for example
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["base", "save_start"])]
+    /// Start from the base in this file, without a search
+    #[arg(help_heading = "Path and schedule", long, value_name = "FILE", conflicts_with_all = ["base", "save_start"])]
     pub start: Option<PathBuf>,
-    /// The path from the base: mixed energies, or a spline through averaged moments at nine inner
-    /// knots
-    #[arg(long, value_enum, default_value = "geometric")]
+    /// Path from the base: mixed energies, or a spline through averaged moments
+    #[arg(
+        help_heading = "Path and schedule",
+        long,
+        value_enum,
+        default_value = "geometric"
+    )]
     pub path: PathKind,
-    /// How the knots of a spline are found; exact up to 20 units in the smaller layer unless set,
-    /// by chains beyond
-    #[arg(long, value_enum)]
+    /// How the knots of a spline are found; exact up to 20 units in the smaller layer unless set
+    #[arg(help_heading = "Path and schedule", long, value_enum)]
     pub matching: Option<Matching>,
-    /// How the stages are placed
-    #[arg(long, value_enum, default_value = "linear")]
+    /// How stages are placed: evenly, by Salakhutdinov and Murray, or by a pilot
+    #[arg(
+        help_heading = "Path and schedule",
+        long,
+        value_enum,
+        default_value = "linear"
+    )]
     pub schedule: ScheduleKind,
     /// Bound on the schedule's speed K (beta_k - beta_{k-1}), at least 1
-    #[arg(long)]
+    #[arg(help_heading = "Path and schedule", long, value_name = "SPEED")]
     pub speed_limit: Option<f64>,
-    /// Number of chains of the pilot run by which a schedule is chosen
-    #[arg(long, default_value_t = 100)]
+    /// Read the schedule from a file
+    #[arg(help_heading = "Path and schedule", long, value_name = "FILE", conflicts_with_all = ["schedule", "stages"])]
+    pub load_schedule: Option<PathBuf>,
+    /// Number of chains of the pilot
+    #[arg(
+        help_heading = "Path and schedule",
+        long,
+        value_name = "N",
+        default_value_t = 100
+    )]
     pub pilot_chains: usize,
     /// Number of stages of the pilot; for binned, of updates at all knots together
-    #[arg(long, alias = "pilot-steps", default_value_t = 1_000)]
+    #[arg(
+        help_heading = "Path and schedule",
+        long,
+        value_name = "K",
+        alias = "pilot-steps",
+        default_value_t = 1_000
+    )]
     pub pilot_stages: usize,
-    /// Number of pilots, each after the first on the schedule that the one before led to
-    #[arg(long, default_value_t = 1)]
+    /// Number of pilots, each along the schedule that the one before led to
+    #[arg(
+        help_heading = "Path and schedule",
+        long,
+        value_name = "N",
+        default_value_t = 1
+    )]
     pub pilot_rounds: usize,
-    /// Write the schedule to a file, one beta a line
-    #[arg(long)]
-    pub save_schedule: Option<PathBuf>,
-    /// Take the schedule from a file instead of choosing one; it fixes the number of stages
-    #[arg(long, conflicts_with_all = ["schedule", "stages"])]
-    pub load_schedule: Option<PathBuf>,
-    /// Number of chains N, or the most where --until-error or --time-limit may end the run before; 4096 unless set, with
-    /// --extend as many as the run was to have
-    #[arg(long)]
-    pub chains: Option<usize>,
-    /// End the run when its standard error is so small, in nats
-    #[arg(long, value_name = "NATS", value_parser = nats)]
+    /// Run backward, too, from samples of the RBM
+    #[arg(
+        help_heading = "Path and schedule",
+        long,
+        value_name = "exact|resampled|FILE"
+    )]
+    pub reverse: Option<Reverse>,
+    /// End the run at this standard error
+    #[arg(help_heading = "When to stop", long, value_name = "NATS", value_parser = nats)]
     pub until_error: Option<f64>,
-    /// End the run after so much time
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    /// End the run after this time
+    #[arg(help_heading = "When to stop", long, value_name = "SECONDS", value_parser = seconds)]
     pub time_limit: Option<Duration>,
-    /// Write checkpoints to a file, and go on from it where it is there already: after an interruption give the same command
-    /// again
-    #[arg(long, value_name = "FILE")]
-    pub checkpoint: Option<PathBuf>,
-    /// How often a checkpoint is written; every 60 seconds unless set
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    pub checkpoint_every: Option<Duration>,
-    /// As --checkpoint, but the file must be there; the other options must be those of the run that wrote it, but for
-    /// threads, limits and a larger number of chains
-    #[arg(long, value_name = "FILE", conflicts_with = "checkpoint")]
-    pub resume: Option<PathBuf>,
-    /// Share the chains with the other processes that mpirun has started (a build with the feature mpi)
-    #[arg(long, conflicts_with_all = ["reverse", "raise"])]
+    /// Number of threads; all cores unless set
+    #[arg(help_heading = "Machine", long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Number of chains that move together
+    #[arg(
+        help_heading = "Machine",
+        long,
+        value_name = "N",
+        default_value_t = 128
+    )]
+    pub block_size: usize,
+    /// Instructions of the inner loops: portable, avx2, avx512 or amx; the best unless set
+    #[arg(help_heading = "Machine", long, value_name = "NAME")]
+    pub engine: Option<SimdLevel>,
+    /// Share the chains with the processes that mpirun has started
+    #[arg(help_heading = "Machine", long, conflicts_with_all = ["reverse", "raise"])]
     pub mpi: bool,
-    /// Run one of N parts of the chains, I from 1 to N, and save it; `annealed merge` takes the parts together, and
-    /// --extend RUN --data FILE then scores data by them
-    #[arg(long, value_name = "I/N", requires = "save",
+    /// Run part I of N and save it, for `annealed merge`
+    #[arg(help_heading = "Machine", long, value_name = "I/N", requires = "save",
           conflicts_with_all = ["until_error", "checkpoint", "checkpoint_every", "resume", "mpi", "data", "exact",
                                 "reverse", "raise", "report", "plot", "json"])]
     pub part: Option<Part>,
-    /// Take saved runs or parts of this seed, and run only the chains that they lack; the other options must be
-    /// those of the run that they are of, but for threads, limits and a larger number of chains
-    #[arg(long, value_name = "FILE", num_args = 1..,
+    /// Write checkpoints to this file, and go on from it where it exists
+    #[arg(help_heading = "Files", long, value_name = "FILE")]
+    pub checkpoint: Option<PathBuf>,
+    /// Time between checkpoints; 60 unless set
+    #[arg(help_heading = "Files", long, value_name = "SECONDS", value_parser = seconds)]
+    pub checkpoint_every: Option<Duration>,
+    /// The same as --checkpoint, but the file must exist
+    #[arg(
+        help_heading = "Files",
+        long,
+        value_name = "FILE",
+        conflicts_with = "checkpoint"
+    )]
+    pub resume: Option<PathBuf>,
+    /// Read saved runs or parts of this seed, and run only the chains that they lack
+    #[arg(help_heading = "Files", long, value_name = "FILE", num_args = 1..,
           conflicts_with_all = ["part", "checkpoint", "checkpoint_every", "resume", "mpi"])]
     pub extend: Vec<PathBuf>,
-    /// Save the run to a file, with its chains
-    #[arg(long, value_name = "FILE")]
+    /// Save the run with its chains
+    #[arg(help_heading = "Files", long, value_name = "FILE")]
     pub save: Option<PathBuf>,
-    /// Draw the run to an SVG file
-    #[arg(long, value_name = "FILE")]
+    /// Save the base that --base auto found
+    #[arg(help_heading = "Files", long, value_name = "FILE")]
+    pub save_start: Option<PathBuf>,
+    /// Save the schedule, one beta a line
+    #[arg(help_heading = "Files", long, value_name = "FILE")]
+    pub save_schedule: Option<PathBuf>,
+    /// Draw the run as SVG
+    #[arg(help_heading = "Output", long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
-    /// Write a report: as JSON to a file that ends in .json, else as a page of text
-    #[arg(long, value_name = "FILE")]
+    /// Write a report: JSON where the name ends in .json, else text
+    #[arg(help_heading = "Output", long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Number of stages K
-    #[arg(long, alias = "steps", default_value_t = 10_000)]
-    pub stages: usize,
-    /// Seed; one seed gives the same figures for any number of threads
-    #[arg(long, default_value_t = 0)]
-    pub seed: u64,
-    /// Number of chains that move together: more are faster, fewer give work to more threads
-    #[arg(long, default_value_t = 128)]
-    pub block_size: usize,
-    /// Number of threads; all cores unless set
-    #[arg(long)]
-    pub threads: Option<usize>,
-    /// Instructions of the inner loops: portable, avx2, avx512 or amx; the best ones of this machine
-    /// unless set
-    #[arg(long)]
-    pub engine: Option<SimdLevel>,
-    /// Data to score, held-out images for instance: .npy, .npz or IDX (MNIST's format), plain or .gz; FILE:ARRAY where a .npz file has
-    /// several arrays
-    #[arg(long, value_name = "FILE")]
-    pub data: Option<Source>,
-    /// Training data, whose base rates chains start from; as --data
-    #[arg(long, value_name = "FILE")]
-    pub base_data: Option<Source>,
-    /// Units of data are on from this number; unless set the data decide
-    #[arg(long)]
-    pub threshold: Option<f64>,
-    /// Draw the units of data by this seed, with their grey values as probabilities
-    #[arg(long, value_name = "SEED", conflicts_with = "threshold")]
-    pub draw: Option<u64>,
-    /// Enumerate the exact log Z (up to 25 units in the smaller layer)
-    #[arg(long)]
-    pub exact: bool,
-    /// Run backward, too, from N samples of the RBM: exact ones by enumeration, the forward chains'
-    /// states resampled and moved on, or the `chains` of an .npz file
-    #[arg(long, value_name = "exact|resampled|FILE")]
-    pub reverse: Option<Reverse>,
-    /// Score the data by RAISE, too, with so many reverse chains a row
-    #[arg(long, value_name = "CHAINS")]
-    pub raise: Option<usize>,
     /// Print one JSON object
-    #[arg(long)]
+    #[arg(help_heading = "Output", long)]
     pub json: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 pub enum Base {
-    /// The base that pilots find best, from base rates where they are known, fair coins, modes, and the model itself
     Auto,
-    /// Base rates
     DataRate,
-    /// Fair coins
     Uniform,
 }
 
@@ -177,9 +230,7 @@ pub enum PathKind {
 
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 pub enum Matching {
-    /// Moments and gradients by enumeration: minutes at 20 x 784 units
     Exact,
-    /// Moments from 200 chains of 1,000 sweeps, and 5,000 updates of 100 persistent chains a knot
     Chains,
 }
 
@@ -206,15 +257,10 @@ impl FromStr for Reverse {
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum ScheduleKind {
     Linear,
-    /// Salakhutdinov and Murray (2008)
     Sm08,
-    /// VAROPT (Kiwaki 2015), from a pilot run
     Varopt,
-    /// Ten segments (Grosse, Maddison and Salakhutdinov 2013), from chains at their ends
     Binned,
-    /// By the growth of the variance of log w along a pilot run
     Friction,
-    /// Constant conditional effective sample size (Zhou, Johansen and Aston 2016)
     Cess,
 }
 
@@ -225,7 +271,7 @@ fn nats(text: &str) -> Result<f64, String> {
 }
 
 impl Options {
-    /// How the numbers of data become zeros and ones.
+    /// Returns how the numbers of data become zeros and ones.
     pub fn data_layout(&self) -> DataLayout {
         match (self.threshold, self.draw) {
             (_, Some(seed)) => DataLayout::default().drawn(seed),
@@ -234,7 +280,7 @@ impl Options {
         }
     }
 
-    /// The number of stages of the run.
+    /// Returns the number of stages of the run.
     pub fn number_of_stages(&self) -> Result<usize> {
         match &self.load_schedule {
             Some(file) => Ok(Schedule::load(file)?.stages()),
@@ -242,7 +288,7 @@ impl Options {
         }
     }
 
-    /// The schedule that the options ask for.
+    /// Returns the schedule that the options ask for.
     pub fn schedule(&self, path: &RbmPath) -> Result<Schedule> {
         let mut schedule = match &self.load_schedule {
             Some(file) => Schedule::load(file)?,

@@ -96,7 +96,7 @@ impl Problem {
         }
     }
 
-    /// Of the held-out data, where there are any.
+    /// Scores the held-out data, where there are any.
     pub fn log_likelihood(&self, log_z: f64) -> Result<Option<LogLikelihood>> {
         match self.held_out.as_slice() {
             [] => Ok(None),

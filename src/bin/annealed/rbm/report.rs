@@ -1,4 +1,4 @@
-//! What is printed of the runs.
+//! The report of a run: text, JSON, pages.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
@@ -18,7 +18,7 @@ pub struct Report<'a> {
     pub problem: &'a Problem,
     /// The search for the base, if there was one.
     pub start: Option<&'a Start>,
-    /// Of the held-out data, where there are any.
+    /// Scores of the held-out data, where there are any.
     pub likelihood: Option<LogLikelihood>,
     pub bounds: Bounds,
     pub run: &'a Run<Vec<bool>>,
@@ -44,7 +44,7 @@ impl Report<'_> {
             .unwrap_or_default()
     }
 
-    /// Of all runs.
+    /// Wall time of all runs.
     fn seconds(&self) -> f64 {
         let backward = self
             .backward
