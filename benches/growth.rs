@@ -1,13 +1,12 @@
-//! How time and memory of annealing an RBM grow with D, M, N and K, each over two orders of magnitude
-//! with the others as they are, on one thread; writes a figure.
+//! Growth of the time and memory of annealing an RBM with D, M, N and K, on one thread; writes a figure. Each number
+//! covers two orders of magnitude while the others stay fixed.
 //!
 //! ```text
 //! cargo bench -p annealed-benches --bench growth -- ../docs/figures/cost-growth.svg 5
 //! ```
 //!
-//! Each run is a process of its own, so that its memory is its own; the programs take turns, in as many rounds as
-//! the last word says, and figures are medians. Times are wall times: the machine
-//! should have nothing else to do.
+//! Each run is a process of its own, so that its peak memory can be read. The last argument is the number of rounds;
+//! figures are medians over rounds. Times are wall times, so the machine should be idle.
 
 use std::process::Command;
 use std::time::Instant;
@@ -20,15 +19,15 @@ use rand_distr::StandardNormal;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 const NAMES: [&str; 4] = ["D", "M", "N", "K"];
-/// Visible units, hidden units, chains, stages.
+/// Visible units D, hidden units M, chains N and stages K.
 const STANDARD: [usize; 4] = [784, 128, 256, 256];
 const FACTORS: [usize; 7] = [1, 2, 5, 10, 20, 50, 100];
-/// The least of each number.
+/// The smallest value of each number.
 const LEAST: [usize; 4] = [64, 16, 128, 64];
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Of one run.
+/// Time and peak memory of one run.
 #[derive(Debug, Clone, Copy)]
 struct Cost {
     seconds: f64,
@@ -71,7 +70,7 @@ fn draw(measured: &[Vec<Cost>], file: &str) -> Result<(), Failure> {
     Ok(save_column(&[seconds, memory], file)?)
 }
 
-/// For each of the four numbers the medians at its sizes.
+/// Returns the median costs at each size of each of the four numbers.
 fn measure(rounds: usize) -> Result<Vec<Vec<Cost>>, Failure> {
     let mut found = vec![vec![Vec::new(); FACTORS.len()]; NAMES.len()];
     for round in 0..rounds {
@@ -102,7 +101,7 @@ fn middle(costs: &[Cost]) -> Cost {
     }
 }
 
-/// A run in a process of its own.
+/// Runs one case in a process of its own.
 fn run_apart(sizes: [usize; 4]) -> Result<Cost, Failure> {
     let words = sizes.map(|size| size.to_string());
     let output = Command::new(env::current_exe()?)
@@ -120,7 +119,7 @@ fn run_apart(sizes: [usize; 4]) -> Result<Cost, Failure> {
     }
 }
 
-/// The path is made within the time; the random weights are not.
+/// Times the making of the path and the run, without the random weights.
 fn run([visible, hidden, chains, stages]: [usize; 4]) -> Result<Cost, Failure> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut normal = |scale: f64| (scale * rng.sample::<f64, _>(StandardNormal)) as f32;
@@ -138,7 +137,7 @@ fn run([visible, hidden, chains, stages]: [usize; 4]) -> Result<Cost, Failure> {
     })
 }
 
-/// The most memory that this process has had, as Linux tells.
+/// Returns the peak memory of this process, as Linux reports it.
 fn peak_kilobytes() -> io::Result<f64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -167,7 +166,7 @@ fn print_row(which: usize, line: &[Cost]) {
     );
 }
 
-/// By least squares.
+/// Returns the least-squares slope.
 fn slope(points: &[(f64, f64)]) -> f64 {
     let n = points.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / n;

@@ -1,7 +1,6 @@
-//! Chain-steps per second of the kernels over vectors, on one thread: from N(0, I) to a diagonal
-//! Gaussian with means +-1 and standard deviations 0.5, 1 and 1.5 in turn, through the runner.
-//!
-//! Criterion reports "elements per second": an element is one chain through one stage.
+//! Chain-steps per second of the kernels over vectors, on one thread. The path leads from N(0, I) to a diagonal
+//! Gaussian with means +-1 and standard deviations 0.5, 1 and 1.5 in turn. An element in Criterion's report is one
+//! chain through one stage.
 
 use std::hint::black_box;
 

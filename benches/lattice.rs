@@ -1,7 +1,5 @@
-//! What a sweep of spin flips costs on an Ising lattice of 32 x 32 spins, on one thread: by differences of the
-//! energy, and by whole energies.
-//!
-//! Criterion reports "elements per second": an element is a sweep of 1,024 proposals of one chain.
+//! Cost of a sweep of spin flips on an Ising lattice of 32 x 32 spins, on one thread: by energy differences and by
+//! whole energies. An element in Criterion's report is a sweep of 1,024 proposals of one chain.
 
 use std::hint::black_box;
 
@@ -17,7 +15,7 @@ const STAGES: usize = 10;
 
 type Spins = Vec<i8>;
 
-/// Spins on a square lattice with periodic boundaries, row by row; the coupling over temperature.
+/// The Ising model on a square lattice with periodic boundaries, row by row; holds the coupling over temperature.
 struct Ising(f64);
 
 type Path = GeometricPath<Ising, Ising>;

@@ -1,8 +1,6 @@
-//! Chain-steps per second of the fused block-Gibbs stage, on one thread, for each engine of this
-//! machine and each size, and the rate of training.
-//!
-//! Criterion reports "elements per second": an element is one chain through one stage, or one row
-//! of a mini-batch.
+//! Chain-steps per second of the fused block-Gibbs stage on one thread, for each SIMD level of this machine and each
+//! size, and the rate of training. An element in Criterion's report is one chain through one stage, or one row of a
+//! mini-batch.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -20,8 +18,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 const CHAINS: usize = 128;
 const STAGES: usize = 50;
 
-/// Random weights of the size that training gives; an eighth of the visible units on, as in images
-/// of digits.
+/// Returns a path to an RBM with weights of trained size. An eighth of its visible units are on, as in digits.
 fn path(hidden: usize, visible: usize) -> RbmPath<f32> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut normal = |scale: f64| (scale * rng.sample::<f64, _>(StandardNormal)) as f32;

@@ -1,10 +1,9 @@
-//! Adaptive annealing (Barron and Luo 2007): Langevin steps whose drift carries each density of a
-//! path to the next, beside steps that must wait for the chain to mix.
+//! Adaptive annealing (Barron and Luo 2007): Langevin steps with a drift that carries each density of a path to the
+//! next.
 //!
-//! One dimension, two bumps of an objective L under a Gaussian: the distance between the law of an
-//! unweighted chain and the density that it should follow, log Z by annealed importance sampling,
-//! and the variance of the log weight with and without the drift modifier; the same in eight
-//! dimensions; a superposition of ridge functions by annealed Gibbs.
+//! The target is two bumps of an objective L under a Gaussian, in one and in eight dimensions. The report has the L1
+//! errors of unweighted chains, log Z, and the variance of the log weight with and without the drift modifier.
+//! Annealed Gibbs runs on a superposition of ridge functions.
 //!
 //! ```text
 //! cargo run --release --example adaptive_annealing
@@ -35,16 +34,16 @@ use serde_json::{Map, Value, json};
 
 #[derive(Parser)]
 struct Options {
-    /// Prints JSON instead of text.
+    /// JSON output instead of text.
     #[arg(long)]
     json: bool,
     /// Chains of each run.
     #[arg(long, default_value_t = 4_000)]
     chains: usize,
-    /// Stages to gain 8, where the left mode needs many.
+    /// Stages of the run to gain 8.
     #[arg(long, default_value_t = 3_200)]
     steps_8: usize,
-    /// Draws the densities that both unweighted chains track to DIR/adaptive-densities.svg.
+    /// Folder for a figure of the densities that both unweighted chains track.
     #[cfg(feature = "plot")]
     #[arg(long, value_name = "DIR")]
     figures: Option<std::path::PathBuf>,
@@ -66,9 +65,8 @@ where
 
 const STEPS: usize = 400;
 
-/// Runs to gain 4 on 400 stages with one new gradient each: with the modifier, without it and with
-/// MALA, all with `eps = .01`; then the best settings of MALA and HMC that were found, of those
-/// named in docs/adaptive-annealing.md.
+/// Runs to gain 4 in 400 stages of one gradient each: with the modifier, without it and with MALA at `eps = .01`,
+/// then with tuned MALA and tuned HMC (docs/adaptive-annealing.md).
 fn to_gain_4(dimension: usize, chains: usize) -> annealed::Result<Vec<Run<DVector<f64>>>> {
     let path = path(dimension, 4.0)?;
     let eps = 4.0 / STEPS as f64;
@@ -79,7 +77,7 @@ fn to_gain_4(dimension: usize, chains: usize) -> annealed::Result<Vec<Run<DVecto
     let tuning = StepSizes::new(&path, Mala::new(0.1)?).schedule(schedule.clone());
     let mala = tuning.acceptance(0.5).seed(1).run()?.kernel;
     let tuned = if dimension == 1 {
-        // Now and then a step that is long enough to cross the valley.
+        // Some steps are long enough to cross the valley.
         let mixture = Mixture::new(0.35, mala, Mala::new(2.0)?)?;
         run(&path, mixture, STEPS, chains)?
     } else {
@@ -102,16 +100,15 @@ fn to_gain_4(dimension: usize, chains: usize) -> annealed::Result<Vec<Run<DVecto
     ])
 }
 
-/// Noise of the steps to gain 8, more than the gain increment, and bound on their shifts: between
-/// modes |G| reaches 239, and the left mode is lost where shifts overshoot.
+/// Noise of the steps to gain 8 and bound on their shifts. Shifts that overshoot would lose the left mode.
 const EPS_8: f64 = 0.005;
 const BOUND_8: f64 = 0.1;
 
-/// What is reported of the run to gain 8.
+/// Report of the run to gain 8.
 struct Far {
     summary: String,
     estimate: Estimate,
-    /// Of the shifts cut to the bound.
+    /// Warning of shifts cut to the bound.
     warning: Option<Warning>,
 }
 
@@ -133,7 +130,7 @@ fn to_gain_8(steps: usize, chains: usize) -> annealed::Result<Far> {
     })
 }
 
-/// Three waves in two dimensions, augmented with their projections.
+/// Returns the path to three waves in two dimensions, augmented with their projections.
 fn ridge() -> annealed::Result<RidgePath<Sinusoid>> {
     let wave = |amplitude| Sinusoid {
         amplitude,
@@ -144,11 +141,10 @@ fn ridge() -> annealed::Result<RidgePath<Sinusoid>> {
     RidgePath::new(design, [1.0, -1.0, 0.5].map(wave), 6.0, 1.0, 0.3)
 }
 
-/// All that is reported.
 struct Results {
-    /// L1 error for each eps: with the modifier, without it, and of the reference diffusion.
+    /// L1 errors by eps: with the modifier, without it, and of the reference diffusion.
     l1: [BTreeMap<String, f64>; 3],
-    /// Modified, unmodified, MALA, tuned MALA and tuned HMC, in 1 and 8 dimensions.
+    /// Runs with the modifier, without it, by MALA, tuned MALA and tuned HMC, in 1 and 8 dimensions.
     to_gain_4: [Vec<Run<DVector<f64>>>; 2],
     steps_8: usize,
     to_gain_8: Far,
@@ -177,7 +173,7 @@ impl Results {
         })
     }
 
-    /// `E w` of the ridge superposition, with standard errors.
+    /// Returns `E w` of the ridge superposition, with standard errors.
     fn mean_w(&self) -> [(f64, f64); 2] {
         [0, 1].map(|i| self.ridge.expectation(|state| state.w[i]))
     }
@@ -244,7 +240,6 @@ impl Results {
     }
 }
 
-/// The keys of one dimension's runs to gain 4.
 fn gain_4_json(runs: &[Run<DVector<f64>>]) -> Value {
     let names = ["modified", "unmodified", "mala", "mala_tuned", "hmc_tuned"];
     let variances = names.iter().zip(runs).map(|(name, run)| {
@@ -275,7 +270,7 @@ fn main() -> annealed::Result<()> {
     Ok(())
 }
 
-/// What the particles of the unweighted chains make of each density.
+/// Charts of the unweighted chains beside the exact densities.
 #[cfg(feature = "plot")]
 mod figure {
     use std::path::Path;
@@ -294,7 +289,7 @@ mod figure {
         save_column(&charts?, folder.join("adaptive-densities.svg"))
     }
 
-    /// The gain rises by EPS a stage, so that a run to this gain is the beginning of any longer one.
+    /// Charts one gain. The gain rises by EPS a stage, so that this run is the beginning of any longer one.
     fn chart(gain: f64) -> annealed::Result<Chart> {
         let path = path(1, gain)?;
         let steps = (gain / EPS).round() as usize;
@@ -309,7 +304,7 @@ mod figure {
             .line("naive", histogram(&naive)))
     }
 
-    /// The particles' density, unweighted, as steps.
+    /// Returns the density of the unweighted particles, as steps.
     fn histogram(run: &Run<DVector<f64>>) -> Vec<(f64, f64)> {
         let bins = (2.0 * REACH / BIN).round() as usize;
         let mut counts = vec![0_u32; bins];

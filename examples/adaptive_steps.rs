@@ -1,8 +1,6 @@
-//! How many steps adaptive annealing needs as the gain grows, against the claim of Barron and Luo's
-//! slides, the square of the gain.
-//!
-//! The laws of unweighted chains are propagated by quadrature, with `eps = delta`: the adaptive one, the
-//! naive one, whose density moves under it, and the reference diffusion at the final gain.
+//! Number of steps that adaptive annealing needs as the gain grows, beside the claim of Barron and Luo's slides: the
+//! square of the gain. Quadrature propagates the laws of unweighted chains with `eps = delta`: the adaptive one, the
+//! naive one, and the reference diffusion at the final gain.
 //!
 //! ```text
 //! cargo run --release --example adaptive_steps
@@ -13,13 +11,12 @@ mod bumps;
 
 use bumps::{Drift, l1_error};
 
-/// The L1 distance to come below.
+/// Bound on the L1 distance.
 const TOLERANCE: f64 = 0.1;
 
 const GAINS: [f64; 5] = [1.0, 2.0, 4.0, 8.0, 16.0];
 
-/// The least number of steps, to 2%, with which the adaptive law comes within the tolerance of its
-/// target.
+/// Returns the least number of steps, to 2%, with an L1 distance of the adaptive law below `TOLERANCE`.
 fn least_steps(gain: f64) -> annealed::Result<usize> {
     let close =
         |steps| Ok::<_, annealed::Error>(l1_error(gain, steps, Drift::Adaptive)? < TOLERANCE);
@@ -39,7 +36,7 @@ fn least_steps(gain: f64) -> annealed::Result<usize> {
     Ok(enough)
 }
 
-/// The slope of log T in log gain, by least squares.
+/// Returns the least-squares slope of log T in log gain.
 fn exponent(steps: &[usize]) -> f64 {
     let points = GAINS.iter().zip(steps);
     let points: Vec<_> = points

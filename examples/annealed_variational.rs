@@ -7,10 +7,9 @@
 //! cargo run --release --example annealed_variational -- --svg samples.svg
 //! ```
 //!
-//! Every objective has the same network and the same number of gradients of log densities, which
-//! the annealed objectives spend on fewer iterations. The rate of gated transitions was tuned for each
-//! objective on other seeds, by `--cases grid --first-seed 101 --seeds 4 --rate R`: 1e-2 was best for every one
-//! (docs/variational.md).
+//! Every objective has the same network and the same number of gradients of log densities. The rate of gated
+//! transitions was tuned on other seeds, by `--cases grid --first-seed 101 --seeds 4 --rate R`: 1e-2 was best for
+//! every objective (docs/variational.md).
 
 #[path = "common/scatter_sheet.rs"]
 mod scatter_sheet;
@@ -31,21 +30,20 @@ use serde_json::{Map, Value, json};
 
 const BATCH: usize = 256;
 const HIDDEN: usize = 32;
-/// Trajectories in a group of the importance-weighted objective.
+/// Trajectories per group of the importance-weighted objective.
 const SAMPLES: usize = 16;
 const CHAINS: usize = 50_000;
-/// With tails that bound the variance of the weights, for log Z; see `Noise`.
+/// Noise for log Z, with tails that bound the variance of the weights.
 const NOISE: Noise = Noise::Student {
     degrees_of_freedom: 5,
 };
 
 #[derive(Parser)]
 struct Options {
-    /// Print JSON: per case and objective a list over transitions and seeds.
+    /// JSON output: per case and objective a list over transitions and seeds.
     #[arg(long)]
     json: bool,
-    /// The grid with AVO, the ELBO and the importance-weighted bound, for each kind of transitions, as
-    /// a table.
+    /// Table of the grid with AVO, the ELBO and the importance-weighted bound, for each kind of transitions.
     #[arg(long)]
     table: bool,
     /// All cases, all objectives and 4 seeds.
@@ -66,8 +64,7 @@ struct Options {
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     first_seed: u64,
-    /// Iterations of the annealed objectives, 1,500 unless set, 500 in the table; the others have T
-    /// times as many.
+    /// Iterations of the annealed objectives: 1,500 unless set, 500 with --table; the others have T times as many.
     #[arg(long)]
     iterations: Option<usize>,
     /// Weight a of the loss-calibrated objective.
@@ -76,7 +73,7 @@ struct Options {
     /// Learning rate before its decay; 1e-2 unless set, 3e-3 for couplings.
     #[arg(long)]
     rate: Option<f64>,
-    /// Draw the samples after each transition beside the tempered targets (AVO, 4-mode grid).
+    /// Figure of the samples after each transition beside the tempered targets (AVO, 4-mode grid).
     #[arg(long)]
     svg: Option<std::path::PathBuf>,
 }
@@ -138,14 +135,14 @@ impl ObjectiveName {
     }
 }
 
-/// Modes of equal mass and log Z = 0.
+/// A target with modes of equal mass and log Z = 0.
 struct Case {
     modes: Vec<DVector<f64>>,
     deviation: f64,
     transitions: usize,
 }
 
-/// What one seed gave.
+/// Results of one seed.
 struct Outcome {
     occupancy: Vec<f64>,
     elbo: f64,
@@ -153,7 +150,7 @@ struct Outcome {
     interval: (f64, f64),
     ess: f64,
     target_gradients: u64,
-    /// Of training.
+    /// Seconds of training.
     seconds: f64,
 }
 
@@ -187,7 +184,7 @@ fn main() -> annealed::Result<()> {
     Ok(())
 }
 
-/// As on the command line.
+/// Returns the name of `value` on the command line.
 fn name(value: impl ValueEnum) -> String {
     let possible = value.to_possible_value();
     possible.map_or_else(String::new, |value| value.get_name().to_string())
@@ -219,7 +216,7 @@ impl Options {
         )
     }
 
-    /// As a row of the table, or as a line for each seed.
+    /// Prints a row of the table, or a line for each seed.
     fn print(
         &self,
         case: CaseName,
@@ -316,7 +313,7 @@ impl Case {
         Schedule::linear(self.transitions)
     }
 
-    /// The bound and the occupancy of the flow as it was trained; log Z and ESS with `NOISE`.
+    /// Trains a flow and scores it: ELBO and occupancy as trained, log Z and ESS with `NOISE`.
     fn run(
         &self,
         objective: ObjectiveName,
@@ -346,7 +343,7 @@ impl Case {
 }
 
 impl Outcome {
-    /// Modes with more than a quarter of their share.
+    /// Returns the number of modes with more than a quarter of their share.
     fn modes(&self) -> usize {
         let share = 1.0 / self.occupancy.len() as f64;
         self.occupancy.iter().filter(|&&o| o > share / 4.0).count()
@@ -397,7 +394,7 @@ mod figure {
     const EDGE: f64 = 7.0;
     const CELLS: usize = 140;
 
-    /// Samples after each transition above exact ones of the tempered targets.
+    /// Draws samples after each transition above exact samples of the tempered targets.
     pub fn save(file: &std::path::Path, options: &Options) -> annealed::Result<()> {
         let case = CaseName::Grid.build();
         let path = case.path()?;
@@ -420,7 +417,7 @@ mod figure {
         std::fs::write(file, sheet.to_svg()).map_err(|error| annealed::Error::io(file, error))
     }
 
-    /// Draws cells of a grid by their density.
+    /// Draws cells of a grid in proportion to their density.
     fn from_grid(
         model: &impl UnnormalizedModel<State = DVector<f64>>,
         rng: &mut StreamRng,

@@ -1,8 +1,7 @@
 //! A gradient by automatic differentiation: the likelihood is written once, for plain and for dual numbers.
 //!
-//! A drug's concentration in the blood falls as `a e^(-k t)` after an injection, and is measured with errors of
-//! some per cent. The parameters a, k and the relative error s are above 0, and have priors there. The chains move in
-//! coordinates without bounds, from Laplace's approximation of the posterior.
+//! A drug's concentration in the blood falls as `a e^(-k t)` and is measured with a relative error s. The parameters
+//! a, k and s are above 0 and have priors. The chains move in unbounded coordinates.
 //!
 //! ```text
 //! cargo run --release --example automatic_gradient
@@ -11,7 +10,7 @@
 use annealed::prelude::*;
 use num_dual::{Dual64, DualNum};
 
-/// Hours, and milligrams in a litre.
+/// Hours and milligrams per litre of each measurement.
 const MEASURED: [(f64, f64); 8] = [
     (0.5, 8.85),
     (1.0, 7.72),
@@ -23,7 +22,7 @@ const MEASURED: [(f64, f64); 8] = [
     (16.0, 0.39),
 ];
 
-/// The log likelihood of a, k and s, over any kind of numbers.
+/// Returns the log likelihood of a, k and s, for any kind of number.
 fn log_likelihood<D: DualNum<Primitive = f64> + Copy>(parameters: &[D]) -> D {
     let [a, k, s] = [parameters[0], parameters[1], parameters[2]];
     let mut sum = D::from(0.0);
@@ -35,7 +34,7 @@ fn log_likelihood<D: DualNum<Primitive = f64> + Copy>(parameters: &[D]) -> D {
     sum
 }
 
-/// A model from a function of dual numbers: one pass for each parameter, whose derivative is that pass's dual part.
+/// Creates a model from a function of dual numbers, with one pass for the derivative in each parameter.
 fn differentiated(
     dimension: usize,
     f: impl Fn(&[Dual64]) -> Dual64,

@@ -1,5 +1,5 @@
-//! A variational autoencoder on the embedded digits, whose encoder is a flow of learned transitions
-//! and whose held-out log likelihood is measured by annealed importance sampling.
+//! A variational autoencoder on the embedded digits. Its encoder is a flow of learned transitions; annealed
+//! importance sampling measures the held-out log likelihood.
 //!
 //! ```text
 //! cargo run --release --example digits_autoencoder               # one seed, short
@@ -48,11 +48,10 @@ struct Options {
     /// Held-out images to score; 4, with --full 120 of 360.
     #[arg(long)]
     images: Option<usize>,
-    /// Learning rate before its decay: of 5e-4, 1e-3, 2e-3 and 4e-3 the best for each method by
-    /// --validate --first-seed 101 --iterations 1500.
+    /// Learning rate before its decay; the default was the best for each method with --validate.
     #[arg(long, default_value_t = 4e-3)]
     rate: f64,
-    /// Train on the first 1,200 images only and score the 237 after them, to tune rates.
+    /// Training on the first 1,200 images only and scores of the next 237, to tune rates.
     #[arg(long)]
     validate: bool,
     /// Stages of the annealed runs with HMC.
@@ -60,7 +59,7 @@ struct Options {
     stages: usize,
 }
 
-/// A way to train, with the number of updates relative to that of the annealed objectives.
+/// A training method; `updates` is relative to the annealed objectives.
 struct Method {
     name: &'static str,
     objective: Objective,
@@ -94,7 +93,7 @@ const METHODS: [Method; 4] = [
 type Trained = Autoencoder<BernoulliDecoder>;
 type PosteriorPath<'a> = TemperedPath<&'a Gaussian, Likelihood<'a, BernoulliDecoder>>;
 
-/// Means over images, with the standard error that the finite number of chains leaves.
+/// Means over images; `variance` is the squared standard error of `log_likelihood` from the number of chains.
 #[derive(Default)]
 struct Score {
     log_likelihood: f64,
@@ -145,7 +144,7 @@ fn main() -> annealed::Result<()> {
     single_image(&held_out[0])
 }
 
-/// The images, zeros and ones.
+/// Returns the images as vectors of zeros and ones.
 fn vectors() -> Vec<DVector<f64>> {
     let bits = |image: Vec<bool>| image.into_iter().map(|bit| f64::from(u8::from(bit)));
     let images = digits().images.into_iter();
@@ -189,8 +188,7 @@ fn report(
     Ok(())
 }
 
-/// By the encoder itself, with noise that has the tails for it; the bound is of the noise that it
-/// was trained with.
+/// Scores the encoder with Student noise; the lower bound keeps the noise of training.
 fn score_by_flow(trained: &Trained, images: &[DVector<f64>], seed: u64) -> annealed::Result<Score> {
     let prior = Gaussian::standard(LATENT)?;
     let mut score = Score::default();
@@ -209,7 +207,7 @@ fn score_by_flow(trained: &Trained, images: &[DVector<f64>], seed: u64) -> annea
     Ok(score)
 }
 
-/// By annealing from the prior with HMC, its step sizes tuned on the first image.
+/// Scores the decoder by annealing from the prior with HMC, its step sizes tuned on the first image.
 fn score_by_hmc(
     decoder: &BernoulliDecoder,
     images: &[DVector<f64>],
@@ -238,7 +236,7 @@ fn posterior<'a>(
     Ok(TemperedPath::new(prior, Likelihood::new(decoder, x)?))
 }
 
-/// A flow of its own for one image, without an encoder.
+/// Trains and runs a flow for one image alone, without an encoder.
 fn single_image(x: &DVector<f64>) -> annealed::Result<()> {
     let prior = Gaussian::standard(LATENT)?;
     let decoder = decoder(1);

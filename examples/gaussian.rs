@@ -1,8 +1,7 @@
-//! One Gaussian log Z, estimated with every kernel for vectors, beside the exact value.
+//! Log Z of one Gaussian by every kernel for vectors, beside the exact value.
 //!
-//! Base and target differ in mean, scale and correlation. Step sizes are tuned by a pilot; each
-//! kernel then runs the same schedule, so that the effective sample sizes compare kernels a step,
-//! and the seconds what a step costs.
+//! Base and target differ in mean, scale and correlation. A pilot tunes the step sizes, and each kernel runs the same
+//! schedule: effective sample sizes compare kernels per stage, and seconds show the cost of a stage.
 //!
 //! ```text
 //! cargo run --release --example gaussian

@@ -1,6 +1,6 @@
-//! A model of one's own, with its own state type: the partition function of an Ising lattice by
-//! heat-bath updates, beside the exact value from the transfer matrix. A recorder takes the magnetisation
-//! along the path, from high temperatures to the critical one.
+//! A model of one's own with its own state type: log Z of an Ising lattice by heat-bath updates, beside the exact
+//! value from the transfer matrix. A recorder estimates the magnetisation along the path, down to the critical
+//! temperature.
 //!
 //! ```text
 //! cargo run --release --example ising
@@ -25,7 +25,7 @@ impl Lattice {
         self.0[up][j] + self.0[down][j] + self.0[i][left] + self.0[i][right]
     }
 
-    /// Sum over bonds of the product of their spins.
+    /// Returns the sum over bonds of the product of their spins.
     fn alignment(&self) -> i32 {
         let at = |i: usize, j: usize| i32::from(self.0[i % SIDE][j % SIDE]);
         let cells = (0..SIDE).flat_map(|i| (0..SIDE).map(move |j| (i, j)));
@@ -34,7 +34,7 @@ impl Lattice {
             .sum()
     }
 
-    /// The absolute value of the mean spin: 1 where all agree.
+    /// Returns the absolute value of the mean spin: 1 where all agree.
     fn magnetisation(&self) -> f64 {
         let sum: i32 = self.0.iter().flatten().map(|&spin| i32::from(spin)).sum();
         f64::from(sum.abs()) / (SIDE * SIDE) as f64
@@ -78,8 +78,7 @@ impl UnnormalizedModel for Ising {
     }
 }
 
-/// Draws each spin in turn given its neighbours. On the path from fair spins the coupling at
-/// beta is `beta` times the target's.
+/// A kernel that draws each spin in turn given its neighbours. The coupling at beta is `beta` times the target's.
 struct HeatBath;
 
 type IsingAt<'a> = GeometricAt<'a, FairSpins, Ising>;
@@ -107,7 +106,7 @@ impl TransitionKernel<IsingAt<'_>> for HeatBath {
     }
 }
 
-/// `log trace T^SIDE`, with `T(a, b)` the weight of a row a and its bonds to the next row b.
+/// Returns `log trace T^SIDE`, with `T(a, b)` the weight of a row a and its bonds to the next row b.
 fn exact_log_z() -> f64 {
     let spin = |row: usize, j: usize| {
         if row >> (j % SIDE) & 1 == 1 {

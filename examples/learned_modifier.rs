@@ -1,11 +1,9 @@
-//! A drift modifier learned from a pilot's particles, on a target that is not separable: two narrow
-//! bumps of an objective under a standard Gaussian in five dimensions, on a line that is oblique to
-//! every axis. Exact log Z and mode weights come from quadrature over the position along the line
-//! and the distance from it.
+//! A drift modifier learned from a pilot's particles, on a target that is not separable. Two narrow bumps of an
+//! objective under a standard Gaussian in five dimensions lie on an oblique line. Quadrature gives exact log Z and
+//! mode weights.
 //!
-//! The learned modifier is given the bumps' places (as a search would find them), not their
-//! heights. The other methods see the target's gradient at as many points as pilot and run of the
-//! modifier together; MALA and HMC are tuned by a pilot that is not counted.
+//! The modifier is given the bumps' places, not their heights. The other methods see as many gradients of the target
+//! as its pilot and run together; the pilots of MALA and HMC are not counted.
 //!
 //! ```text
 //! cargo run --release --example learned_modifier -- --seeds 20
@@ -23,7 +21,7 @@ use nalgebra::{DVector, dvector};
 
 #[derive(Parser)]
 struct Options {
-    /// Independent repetitions.
+    /// Number of repetitions.
     #[arg(long, default_value_t = 2)]
     seeds: u64,
 }
@@ -40,14 +38,14 @@ const CHAINS: usize = 1_000;
 const PARTICLES: usize = 500;
 /// Stages of pilot and modified run.
 const STEPS: usize = 400;
-/// Stages of the others: with one new gradient a stage and chain, as many points.
+/// Stages of the other methods, for an equal number of gradients.
 const OTHERS: usize = STEPS + STEPS * PARTICLES / CHAINS;
 
 fn line() -> DVector<f64> {
     dvector![1.0, -1.0, 0.5, 2.0, 1.0].normalize()
 }
 
-/// Height of a bump at a squared distance from its centre.
+/// Returns the height of a bump at a squared distance from its centre.
 fn bump(height: f64, squared_distance: f64) -> f64 {
     height * (-0.5 * squared_distance / (WIDTH * WIDTH)).exp()
 }
@@ -68,8 +66,8 @@ fn path()
     Ok(TemperedPath::new(Gaussian::standard(DIMENSION)?, objective))
 }
 
-/// `log Z` and the probability of the right half, by the midpoint rule over the position t along
-/// the line and the distance r from it, whose density is `r^3 exp(-r^2/2) / 2`.
+/// Returns `log Z` and the probability of the right half, by the midpoint rule over the position t along the line and
+/// the distance r from it, of density `r^3 exp(-r^2/2) / 2`.
 fn exact() -> (f64, f64) {
     let (mut total, mut right) = (0.0, 0.0);
     for i in 0..1_200 {
@@ -89,7 +87,7 @@ fn exact() -> (f64, f64) {
     (total.ln(), right / total)
 }
 
-/// Errors of one method over the seeds.
+/// Errors and ESS of one method over the seeds.
 #[derive(Default)]
 struct Tally {
     log_z: Vec<f64>,

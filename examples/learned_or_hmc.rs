@@ -1,15 +1,14 @@
-//! What a standard error of log Z costs in ten dimensions: learned transitions, their training
-//! included, against annealed importance sampling with tuned HMC.
+//! Cost of a standard error of log Z in ten dimensions: learned transitions with their training, against annealed
+//! importance sampling with tuned HMC.
 //!
 //! ```text
 //! cargo run --release --example learned_or_hmc               # one setting of each
 //! cargo run --release --example learned_or_hmc -- --full     # the table of docs/variational.md
 //! ```
 //!
-//! The target has four Gaussian modes of different shape, far apart in two of its coordinates; its
-//! log Z is 0. A run of N chains has the squared standard error v / N, v the relative variance of
-//! the weights, so that its cost for a standard error s is a fixed part (training, tuning) plus
-//! v / s^2 times the cost of a chain.
+//! The target has four Gaussian modes of different shape, far apart in two coordinates; log Z is 0. The squared
+//! standard error of N chains is v / N, with v the relative variance of the weights. A standard error s costs a fixed
+//! part (training, tuning) plus v / s^2 times the cost of a chain.
 
 use std::time::Instant;
 
@@ -25,7 +24,7 @@ use nalgebra::{DMatrix, DVector};
 
 const DIMENSION: usize = 10;
 const BATCH: usize = 256;
-/// Chains whose moves the untrained transitions imitate.
+/// Number of chains whose moves the untrained transitions imitate.
 const IMITATED: usize = 2_000;
 const ERRORS: [f64; 4] = [0.1, 0.03, 0.01, 0.003];
 
@@ -41,12 +40,12 @@ struct Options {
 
 type Path = GeometricPath<Gaussian, GaussianMixture>;
 
-/// What a method costs: evaluations of a density or its gradient, and seconds.
+/// Cost of a method: evaluations of a density or its gradient, and seconds.
 struct Cost {
     name: String,
-    /// Before the first chain.
+    /// Cost before the first chain.
     fixed: (f64, f64),
-    /// Each chain.
+    /// Cost of each chain.
     chain: (f64, f64),
     /// Relative variance of the weights.
     variance: f64,
@@ -71,7 +70,7 @@ fn main() -> annealed::Result<()> {
 }
 
 impl Options {
-    /// Stages and leapfrog steps.
+    /// Returns stages and leapfrog steps of each run.
     fn annealed_runs(&self) -> Vec<(usize, usize)> {
         if !self.full {
             return vec![(50, 3)];
@@ -83,7 +82,7 @@ impl Options {
             .collect()
     }
 
-    /// Transitions and iterations of training.
+    /// Returns transitions and training iterations of each run.
     fn flows(&self) -> Vec<(usize, usize)> {
         if !self.full {
             return vec![(6, 300)];
@@ -101,8 +100,7 @@ impl Options {
     }
 }
 
-/// From N(0, I) to four modes at (+-3, +-3, 0, ..), each with its own correlations of the other
-/// coordinates, of equal mass.
+/// Returns the path from N(0, I) to four correlated modes of equal mass at (+-3, +-3, 0, ..).
 fn path() -> annealed::Result<Path> {
     let component = |index: usize| {
         let mut mean = DVector::zeros(DIMENSION);
@@ -128,8 +126,7 @@ fn path() -> annealed::Result<Path> {
     ))
 }
 
-/// Evaluations a chain: two gradients for the first leapfrog step and one for each other, and the
-/// log ratio.
+/// Runs HMC. A stage costs two gradients for the first leapfrog step, one for each other, and the log ratio.
 fn hmc(path: &Path, stages: usize, leapfrogs: usize, options: &Options) -> annealed::Result<Cost> {
     let schedule = Schedule::linear(stages)?;
     let hmc = Hmc::new(0.5, leapfrogs)?;
@@ -147,7 +144,7 @@ fn hmc(path: &Path, stages: usize, leapfrogs: usize, options: &Options) -> annea
     Ok(Cost::new(name, pilot, chain as f64, &run))
 }
 
-/// Evaluations a chain: the density at both ends of each transition.
+/// Trains and runs a flow. A transition of a chain costs the density at both of its ends.
 fn flow(
     path: &Path,
     transitions: usize,
@@ -177,7 +174,7 @@ fn flow(
         .seed(options.seed)
         .run()?;
     let name = format!("AVO, T = {transitions}, {iterations} iterations");
-    // The chains imitated take ten MALA steps of two gradients a stage, their pilot 60 at each beta.
+    // Imitated chains take ten MALA steps of two gradients a stage; 64 pilot chains take 60 at each beta.
     let start = IMITATED * transitions * 20 + 64 * (60 * transitions + 240) * 2;
     let fixed = (trained.target_gradients as f64 + start as f64, training);
     Ok(Cost::new(name, fixed, (2 * transitions) as f64, &run))

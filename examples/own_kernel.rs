@@ -1,5 +1,5 @@
-//! A kernel of one's own: coordinate-wise slice sampling (Neal 2003, stepping out), checked with
-//! the crate's `testing` module before it is trusted with a run.
+//! A kernel of one's own: coordinate-wise slice sampling (Neal 2003, stepping out), checked with the crate's
+//! `testing` module before a run.
 //!
 //! ```text
 //! cargo run --release --example own_kernel
@@ -10,14 +10,14 @@ use annealed::testing;
 use nalgebra::{dmatrix, dvector};
 use rand::{Rng, RngExt};
 
-/// Draws a height uniformly below the density, then a point uniformly from the slice above it.
+/// A kernel that draws a height uniformly below the density, then a point uniformly from the slice above it.
 #[derive(Debug, Clone, Copy)]
 struct SliceSampler {
     width: f64,
 }
 
 impl SliceSampler {
-    /// Moves one coordinate. `log_density` sees the state with the coordinate set to a value.
+    /// Moves one coordinate; `log_density` takes its value.
     fn move_coordinate<R: Rng + ?Sized>(
         &self,
         from: f64,

@@ -1,8 +1,7 @@
 //! The log partition function of a restricted Boltzmann machine, with an interval, beside the exact one.
 //!
-//! Trains an RBM with 20 hidden units on embedded handwritten digits, enumerates its exact log Z, estimates it by
-//! annealed importance sampling, and scores held-out digits. For an RBM of one's own, from a file, there is a program:
-//! `cargo run --release --features cli -- rbm --help`.
+//! Trains an RBM on embedded digits, enumerates log Z, estimates it by annealed importance sampling, and scores
+//! held-out digits. For an RBM from a file: `cargo run --release --features cli -- rbm --help`.
 //!
 //! ```text
 //! cargo run --release --features full --example rbm -- --chains 1000
@@ -73,7 +72,7 @@ fn main() -> annealed::Result<()> {
     Ok(())
 }
 
-/// Every fifth digit, held out, and the others.
+/// Returns every fifth digit, held out, and the others.
 fn digits() -> (Vec<Vec<bool>>, Vec<Vec<bool>>) {
     let images = data::digits().images.into_iter().enumerate();
     let (held_out, training): (Vec<_>, Vec<_>) = images.partition(|(index, _)| index % 5 == 0);
@@ -81,7 +80,7 @@ fn digits() -> (Vec<Vec<bool>>, Vec<Vec<bool>>) {
     (images(held_out), images(training))
 }
 
-/// By persistent contrastive divergence.
+/// Trains an RBM by persistent contrastive divergence.
 fn train(training: &[Vec<bool>], seed: u64) -> annealed::Result<Rbm> {
     eprintln!("training an RBM on {} digits", training.len());
     let begun = Instant::now();

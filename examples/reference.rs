@@ -1,6 +1,5 @@
-//! Thirty problems with a known log Z, each run by the advice of the guide: how often the interval holds
-//! the exact value, how far off an estimate is in standard errors, what warns. It prints a row for
-//! each problem; `docs/intervals.md` sums them up.
+//! Thirty problems with a known log Z, each run by the advice of the guide. A row for each says how often the
+//! interval holds the exact value, how far off estimates are, and which warnings occur (docs/intervals.md).
 //!
 //! ```text
 //! cargo run --release --example reference                      # 400 seeds: a quarter of an hour on two cores
@@ -24,7 +23,7 @@ struct Options {
     /// A fortieth of the seeds
     #[arg(long)]
     quick: bool,
-    /// The most seeds a problem; 400 (fewer where a run takes seconds) unless set
+    /// Largest number of seeds a problem; 400 unless set, fewer where a run takes seconds
     #[arg(long)]
     seeds: Option<u64>,
     /// Number of chains a run
@@ -33,7 +32,7 @@ struct Options {
     /// Only the problems whose names contain this
     #[arg(long, default_value = "")]
     only: String,
-    /// Print a list of objects, one a problem
+    /// JSON list of objects, one a problem
     #[arg(long)]
     json: bool,
 }
@@ -74,7 +73,7 @@ fn row(entry: Entry, options: &Options) -> Result<Row> {
     })
 }
 
-/// The runs of seeds 1 to `seeds`, side by side.
+/// Runs seeds 1 to `seeds` in parallel.
 fn outcomes(problem: &Problem, seeds: u64) -> Result<Vec<Outcome>> {
     let (next, found) = (AtomicU64::new(1), Mutex::new(Vec::new()));
     let work = || {

@@ -1,11 +1,8 @@
-//! Evidence from a prior and a likelihood alone: does pressure change with the boiling point of
-//! water, and by how much do the data prefer that it does?
+//! Evidence from a prior and a likelihood alone: does pressure change with the boiling point of water?
 //!
-//! Seventeen measurements that J. D. Forbes made in the Alps and in Scotland (1857): the boiling
-//! point in degrees Fahrenheit and the barometric pressure in inches of mercury. Two models of
-//! the log pressure are compared by their evidence: a constant, and a line. Both evidences have a
-//! closed form, printed beside the estimates. Then bidirectional Monte Carlo puts the same set-up to
-//! the test on simulated data, whose parameters are known.
+//! The data are seventeen measurements by J. D. Forbes (1857): boiling point in degrees Fahrenheit and pressure in
+//! inches of mercury. Evidence compares two models of the log pressure, a constant and a line, beside the closed
+//! form. Then bidirectional Monte Carlo tests the same set-up on simulated data.
 //!
 //! ```text
 //! cargo run --release --example regression
@@ -34,7 +31,7 @@ const PRESSURE: [f64; 17] = [
 /// Standard deviation of the measured log pressure.
 const NOISE: f64 = 0.01;
 
-/// Columns of the design: a constant, and the boiling point in units of ten degrees about 203.
+/// Returns the design: a constant, and the boiling point in units of ten degrees about 203.
 fn design(columns: usize) -> DMatrix<f64> {
     DMatrix::from_fn(17, columns, |i, j| {
         ((BOILING_POINT[i] - 203.0) / 10.0).powi(j as i32)
@@ -45,15 +42,14 @@ fn log_pressure() -> DVector<f64> {
     DVector::from_iterator(17, PRESSURE.iter().map(|p| p.ln()))
 }
 
-/// A wide prior about a pressure of 25 inches and no slope.
+/// Returns a wide prior about a pressure of 25 inches and no slope.
 fn prior(columns: usize) -> annealed::Result<Gaussian> {
     let mut mean = DVector::zeros(columns);
     mean[0] = 25f64.ln();
     Gaussian::new(mean, DMatrix::identity(columns, columns) * 0.25)
 }
 
-/// `log N(y; m, C)` with `m = X mu` and `C = X S X' + NOISE^2 I`, integrating the coefficients
-/// out.
+/// Returns `log N(y; m, C)` with `m = X mu` and `C = X S X' + NOISE^2 I`, the coefficients integrated out.
 fn exact_log_evidence(columns: usize) -> annealed::Result<f64> {
     let x = design(columns);
     let mut mean = DVector::zeros(columns);
@@ -63,7 +59,7 @@ fn exact_log_evidence(columns: usize) -> annealed::Result<f64> {
     Ok(y.log_density(&log_pressure()) - y.log_normalizer())
 }
 
-/// From the prior to the posterior given these log pressures.
+/// Returns the path from the prior to the posterior given the log pressures `y`.
 fn path(
     columns: usize,
     y: DVector<f64>,
@@ -79,7 +75,7 @@ fn path(
     Ok(TemperedPath::new(prior(columns)?, likelihood))
 }
 
-/// The likelihood is ten thousand times as sharp as the prior: most stages belong near beta 0.
+/// Returns a schedule with most stages near beta 0: the likelihood is ten thousand times as sharp as the prior.
 fn schedule(steps: usize) -> annealed::Result<Schedule> {
     Schedule::power(steps, 5.0)
 }
@@ -98,8 +94,7 @@ fn log_evidence(columns: usize) -> annealed::Result<f64> {
     Ok(run.log_z())
 }
 
-/// The same set-up on data simulated from the model: forward from the prior, and backward from the
-/// coefficients that made the data.
+/// Runs the set-up on simulated data: forward from the prior, backward from the coefficients that made the data.
 fn simulated(columns: usize) -> annealed::Result<Bdmc> {
     let observed = path(columns, log_pressure())?;
     let tuning = StepSizes::new(&observed, Hmc::new(0.1, 5)?).schedule(schedule(500)?);

@@ -1,8 +1,6 @@
-//! A superposition of ridge functions over vectors (w, z): the drift modifier made of one table a
-//! projection, beside plain Langevin steps and annealed Gibbs, at equal numbers of stages.
-//!
-//! Two cases: three waves in two dimensions (exact log Z 1.880842), and thirty waves of random
-//! directions and heights in eight.
+//! Superpositions of ridge functions over vectors (w, z): a drift modifier of one table per projection, beside plain
+//! Langevin steps and annealed Gibbs at equal numbers of stages. The cases are three waves in two dimensions (exact
+//! log Z 1.880842) and thirty random waves in eight.
 //!
 //! ```text
 //! cargo run --release --example ridge_modifier
@@ -25,7 +23,7 @@ const STEPS: usize = 100;
 const CHAINS: usize = 1_000;
 /// Deviation of the projections.
 const DEVIATION: f64 = 0.3;
-/// Noise of Langevin steps on their own, and before a sweep of Gibbs, which moves far enough.
+/// Noise of Langevin steps alone, and of Langevin steps before a Gibbs sweep, which moves far enough.
 const EPS: [f64; 2] = [0.01, 0.001];
 
 fn path(design: DMatrix<f64>, heights: &[f64], gain: f64) -> annealed::Result<RidgePath<Sinusoid>> {
@@ -42,7 +40,7 @@ fn three_waves() -> annealed::Result<RidgePath<Sinusoid>> {
     path(design, &[1.0, -1.0, 0.5], 6.0)
 }
 
-/// Rows are of length 1 on average, and heights are standard normal.
+/// Returns a path with rows of length 1 on average, and standard normal heights.
 fn thirty_waves(gain: f64) -> annealed::Result<RidgePath<Sinusoid>> {
     let (n, d) = (30, 8);
     let normal = Gaussian::standard(n * (d + 1))?;

@@ -1,13 +1,11 @@
 //! A network of ridge functions, fitted one unit at a time to a small set of measurements.
 //!
-//! The volume of the timber of 31 black cherry trees from diameter and height (Meyer 1953, Forest
-//! Mensuration; Ryan, Joiner and Ryan 1976, Minitab Student Handbook), checked number by number
-//! against the table `trees` of R's package datasets, which calls the diameter girth. Each unit `tanh(x . w)` is the one that correlates best with
-//! what the units before left over, `max_w L(w)` with `L(w) = 1/n sum_i r_i tanh(x_i . w)`; all
-//! outer coefficients are then refitted by least squares. The maximum is sought by annealed Gibbs
-//! on the augmented ridge model, by simulated annealing (Metropolis), and by gradient ascent, each
-//! from 20 starts with 100 steps. A step of Gibbs draws one projection for each tree, one of the
-//! others computes L or its gradient once; L at each point reached is one more pass for each.
+//! The data are the volume of the timber of 31 black cherry trees, with diameter and height (Meyer 1953, Forest
+//! Mensuration; Ryan, Joiner and Ryan 1976, Minitab Student Handbook), as in the table `trees` of R.
+//!
+//! A unit `tanh(x . w)` maximises `L(w) = 1/n sum_i r_i tanh(x_i . w)` over the residuals r; least squares then
+//! refits all outer coefficients. Annealed Gibbs on the augmented ridge model, simulated annealing (Metropolis) and
+//! gradient ascent seek the maximum, each from 20 starts with 100 steps.
 //!
 //! ```text
 //! cargo run --release --example ridge_network -- --gain 300
@@ -59,13 +57,13 @@ fn standardized(values: &[f64; TREES]) -> [f64; TREES] {
     values.map(|v| (v - mean) / variance.sqrt())
 }
 
-/// One row a tree: diameter, height, 1.
+/// Returns one row a tree: diameter, height, 1.
 fn design() -> DMatrix<f64> {
     let (diameter, height) = (standardized(&DIAMETER), standardized(&HEIGHT));
     DMatrix::from_fn(TREES, 3, |i, j| [diameter[i], height[i], 1.0][j])
 }
 
-/// What is to be maximised for one unit.
+/// Objective of one unit.
 struct Unit<'a> {
     design: &'a DMatrix<f64>,
     residuals: &'a DVector<f64>,
@@ -83,7 +81,7 @@ impl Unit<'_> {
         self.design.tr_mul(&slopes.component_mul(self.residuals)) / TREES as f64
     }
 
-    /// The gain rises with the logarithm of the stage.
+    /// Returns a schedule whose gain rises with the logarithm of the stage.
     fn schedule() -> annealed::Result<Schedule> {
         let top = (1.0 + STEPS as f64).ln();
         Schedule::new((0..=STEPS).map(|k| {
@@ -132,7 +130,7 @@ impl Unit<'_> {
             .map_or(DVector::zeros(3), |(_, w)| w.clone()))
     }
 
-    /// From as many starts as there are chains, in fixed steps.
+    /// Climbs in fixed steps, from as many starts as there are chains.
     fn gradient_ascent(&self) -> annealed::Result<DVector<f64>> {
         let prior = Gaussian::isotropic(DVector::zeros(3), WIDE)?;
         let mut best = DVector::zeros(3);
@@ -149,7 +147,7 @@ impl Unit<'_> {
     }
 }
 
-/// Root mean squared residual after each unit, as a share of the deviation of the volumes.
+/// Returns for each unit the root mean squared residual, as a share of the volumes' deviation, and the objective.
 fn fit(
     seek: impl Fn(&Unit<'_>) -> annealed::Result<DVector<f64>>,
     gain: f64,

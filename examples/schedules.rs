@@ -1,5 +1,5 @@
-//! Schedules compared on targets whose log Z is known: root mean square error over seeds, each
-//! run at the same total number of chain-steps, the pilot's included.
+//! Schedules compared on targets with a known log Z: root mean square error over seeds, at an equal number of
+//! chain-steps with the pilot's included.
 //!
 //! ```text
 //! cargo run --release --features full --example schedules -- --target mixture
@@ -31,7 +31,7 @@ use nalgebra::{DMatrix, DVector, dvector};
 /// Compare schedules on a target with a known log Z.
 #[derive(Debug, Parser)]
 struct Options {
-    /// What to anneal to
+    /// Target to anneal to
     #[arg(long, value_enum, default_value = "rbm")]
     target: Target,
     /// For an RBM: a NumPy .npz file with W, a, b and b_base
@@ -49,7 +49,7 @@ struct Options {
     /// Number of seeds
     #[arg(long, default_value_t = 20)]
     seeds: u64,
-    /// The first seed; what is tuned on some seeds is to be reported on others
+    /// First seed; tune on some seeds and report on others
     #[arg(long, default_value_t = 0)]
     first_seed: u64,
     /// Chains of the pilots of VAROPT and friction
@@ -91,7 +91,7 @@ enum Method {
 }
 
 impl Method {
-    /// Chain-steps that the choice costs.
+    /// Returns the chain-steps that the choice costs.
     fn pilot_cost(self, pilot: Pilot) -> usize {
         match self {
             Self::Linear | Self::Sm08 => 0,
@@ -174,12 +174,12 @@ fn mixture(options: &Options) -> Result<()> {
     table(options, &path, &Hmc::new(0.25, 3)?, exact)
 }
 
-/// 50 noisy values of a cubic; the prior is a thousand times as wide as the posterior.
+/// Compares on 50 noisy values of a cubic; the prior is a thousand times as wide as the posterior.
 fn regression(options: &Options) -> Result<()> {
     const NOISE: f64 = 0.02;
     let at = |i: usize| i as f64 / 25.0 - 1.0;
     let x = DMatrix::from_fn(50, 4, |i, j| at(i).powi(j as i32));
-    // The residuals of a fixed irregular sequence.
+    // Residuals from a fixed irregular sequence.
     let y = &x * dvector![0.4, -0.9, 0.3, 1.1]
         + DVector::from_fn(50, |i, _| NOISE * 1.4 * (17.0 * (i * i) as f64).sin());
     let marginal = &x * x.transpose() + DMatrix::identity(50, 50) * (NOISE * NOISE);
@@ -200,7 +200,7 @@ fn regression(options: &Options) -> Result<()> {
     table(options, &path, &kernel, exact)
 }
 
-/// A line for each schedule, then friction against each of the others.
+/// Prints a line for each schedule, then friction against each of the others.
 fn table<'p, P, K>(options: &Options, path: &'p P, kernel: &K, exact: f64) -> Result<()>
 where
     P: AnnealingPath<At<'p>: Send + Sync> + Sync,
@@ -227,7 +227,7 @@ where
     Ok(())
 }
 
-/// The runs of one method, a seed after the other.
+/// Runs of one method, one for each seed.
 struct Row {
     method: Method,
     /// Errors of log Z; `None` where the pilot led to no schedule.
@@ -288,8 +288,7 @@ impl Row {
         Ok(row)
     }
 
-    /// The logarithm of the ratio of the root mean square errors, over the seeds for which both
-    /// methods have a schedule.
+    /// Prints the log ratio of the root mean square errors, over the seeds for which both methods have a schedule.
     fn compare(&self, other: &Self) {
         let pairs = self.errors.iter().zip(&other.errors);
         let pairs: Vec<(f64, f64)> = pairs.filter_map(|(&a, &b)| a.zip(b)).collect();
@@ -329,7 +328,7 @@ impl std::fmt::Display for Row {
     }
 }
 
-/// Standard error of a figure, over a thousand samples of the values with replacement.
+/// Returns the standard error of a figure, over a thousand bootstrap samples.
 fn bootstrap<T: Copy>(values: &[T], figure: impl Fn(&[T]) -> f64) -> f64 {
     if values.is_empty() {
         return f64::NAN;

@@ -1,5 +1,5 @@
-//! One run on many machines, by files: each job of a batch system's array runs a part of the chains and
-//! writes it to a file, and a last job merges the files.
+//! One run on many machines, by files: each job of an array writes its part of the chains, and a last job merges the
+//! files.
 //!
 //! ```text
 //! cargo run --release --features full --example shards -- run --part 3 --of 8 --folder shards
@@ -12,9 +12,9 @@
 //! shards run --part $SLURM_ARRAY_TASK_ID --of $SLURM_ARRAY_TASK_COUNT --folder shards --time-limit 3500
 //! ```
 //!
-//! A job whose time is over, or that gets SIGTERM, writes the blocks of chains that it has finished. The merge
-//! says which chains are missing, and gives the estimate of the others. Run the jobs of the missing parts
-//! again: a job goes on from its file. Without arguments the program shows all of this in a folder of its own.
+//! A job whose time is over, or that gets SIGTERM, writes its finished blocks. The merge lists missing chains and
+//! gives the estimate of the others; a job that runs again goes on from its file. Without arguments the program shows
+//! all this.
 
 #[path = "../src/bin/annealed/interrupt.rs"]
 mod interrupt;
@@ -62,7 +62,7 @@ struct Job {
     /// Number of parts
     #[arg(long)]
     of: usize,
-    /// Where the parts are
+    /// Folder of the parts
     #[arg(long)]
     folder: PathBuf,
     /// Number of chains of all parts together
@@ -74,7 +74,7 @@ struct Job {
     /// The seed, the same for all parts
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write what is done after so many seconds
+    /// Seconds after which the job writes what is done
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     time_limit: Option<Duration>,
 }
@@ -103,7 +103,7 @@ fn listen(interrupt: &Interrupt) -> Result<()> {
     listens.map_err(|error| Error::file("signals", error.to_string()))
 }
 
-/// The posterior of two means of opposite sign in ten dimensions: `log Z` is known to be 0.
+/// Returns a path to two Gaussian modes in ten dimensions; `log Z` is 0.
 fn path() -> Result<GeometricPath<Gaussian, GaussianMixture>> {
     let mode = |x: f64| Gaussian::isotropic(DVector::from_element(10, x), 0.5);
     let target = GaussianMixture::new([(0.75, mode(-1.0)?), (0.25, mode(1.0)?)])?;
@@ -113,7 +113,7 @@ fn path() -> Result<GeometricPath<Gaussian, GaussianMixture>> {
     ))
 }
 
-/// Runs a part, or what its file lacks of it, and writes the file.
+/// Runs a part, or what its file lacks, and writes the file.
 fn run(job: &Job, interrupt: &Interrupt) -> Result<()> {
     let file = job
         .folder
@@ -148,7 +148,7 @@ fn run(job: &Job, interrupt: &Interrupt) -> Result<()> {
     Ok(())
 }
 
-/// Runs what an earlier job did not finish of a range.
+/// Runs the chains of `range` that an earlier job did not finish.
 fn complete<P, K>(ais: &Ais<'_, P, K>, mut shard: Shard, range: &Range<usize>) -> Result<Shard>
 where
     P: AnnealingPath<State = DVector<f64>> + Sync,
@@ -162,7 +162,7 @@ where
     Ok(shard)
 }
 
-/// Merges the parts of a folder, and says what is missing.
+/// Merges the parts of a folder, and prints what is missing.
 fn merge(folder: &Path) -> Result<()> {
     let failed = |error: io::Error| Error::file(folder, error.to_string());
     let entries = fs::read_dir(folder).map_err(failed)?;
@@ -188,7 +188,7 @@ fn read(file: &Path) -> Result<Shard> {
     serde_json::from_str(&text).map_err(|error| Error::file(file, error.to_string()))
 }
 
-/// Writes a file beside the old one, and then puts it in its place: a job that is killed leaves a whole file.
+/// Writes a temporary file and renames it, so that a job that is killed leaves a whole file.
 fn write(file: &Path, shard: &Shard) -> Result<()> {
     let beside = file.with_extension("tmp");
     let text =
@@ -197,7 +197,7 @@ fn write(file: &Path, shard: &Shard) -> Result<()> {
     written.map_err(|error| Error::file(file, error.to_string()))
 }
 
-/// Eight parts, of which one is lost for a while, and one has not enough time.
+/// Runs eight parts; one is lost for a while, and one runs out of time.
 fn show() -> Result<()> {
     let folder = std::env::temp_dir().join(format!("annealed-shards-{}", std::process::id()));
     let interrupt = Interrupt::default();

@@ -78,7 +78,7 @@ pub enum Error {
     },
     /// A run that was stopped before its first block of chains was done and has no result.
     #[error(
-        "stopped by {by} before the first block of chains was done ({chains}), so that there is no estimate; smaller \
+        "{by} before the first block of chains was done ({chains}), so that there is no estimate; smaller \
          blocks and fewer stages are done sooner"
     )]
     Stopped {

@@ -34,7 +34,7 @@ struct Training {
 struct Enumeration {
     #[arg(long)]
     weights: PathBuf,
-    /// By loops over hidden states and units instead of the crate's functions
+    /// Loops over hidden states and units instead of the crate's functions
     #[arg(long)]
     loops: bool,
 }
@@ -92,13 +92,12 @@ impl Enumeration {
     }
 }
 
-/// The hidden units that are on in a state.
+/// Returns the hidden units that are on in `state`.
 fn on(rbm: &Rbm<f64>, state: usize) -> impl Iterator<Item = usize> {
     (0..rbm.hidden_units()).filter(move |unit| state >> unit & 1 == 1)
 }
 
-/// `log f(h)` of a state of the hidden units, by the weights with a column for each of them. The logits of
-/// the visible units are left in a buffer.
+/// Returns `log f(h)` of a hidden state and leaves the visible logits in `logits`; `columns` has one column a unit.
 fn log_density(rbm: &Rbm<f64>, columns: &DMatrix<f64>, state: usize, logits: &mut [f64]) -> f64 {
     logits.copy_from_slice(rbm.visible_bias().as_slice());
     let mut log_f = 0.0;

@@ -2,7 +2,7 @@
 
 use std::{fs, io};
 
-/// Seconds that the threads of this process have run for, as Linux tells.
+/// Returns the seconds that the threads of this process have run for, as Linux reports them.
 pub fn seconds() -> io::Result<f64> {
     let mut nanoseconds = 0.0;
     for thread in fs::read_dir("/proc/self/task")? {

@@ -13,12 +13,12 @@ use annealed::rbm::{
 
 use crate::{Options, print_header, print_rows};
 
-/// Starts of the mean-field base.
+/// Number of starts of the mean-field base.
 const STARTS: usize = 16;
-/// Chains and sweeps of the base from Gibbs chains, whose last half is averaged.
+/// Chains and sweeps of the base from Gibbs chains; the last half is averaged.
 const CHAINS: usize = 100;
 const SWEEPS: usize = 100;
-/// Of probabilities that Gibbs chains or enumeration gave.
+/// Smoothing of the probabilities from Gibbs chains or enumeration.
 const SMOOTHING: f64 = 1e-3;
 
 pub fn compare_on_digits(options: &Options) -> Result<()> {
@@ -85,7 +85,7 @@ fn compare(
     Ok(())
 }
 
-/// Finds a base and says how long that took.
+/// Finds a base and prints the seconds it took.
 fn timed(name: &str, find: impl FnOnce() -> Result<BaseRate>) -> Result<BaseRate> {
     let begun = Instant::now();
     let base = find()?;

@@ -10,12 +10,12 @@ use crate::{Options, print_header, print_rows};
 
 const HIDDEN: usize = 10;
 const VISIBLE: usize = 64;
-/// Rows of data: exact samples of the machine.
+/// Number of data rows, exact samples of the machine.
 const ROWS: usize = 1_000;
-/// By these the covariance of the data is multiplied.
+/// Factors on the covariance of the data.
 const SCALES: [f64; 6] = [0.25, 0.5, 1.0, 2.0, 4.0, 8.0];
 
-/// One machine whose rows of weights have this norm.
+/// Compares bases on one machine whose weight rows have norm `norm`.
 pub fn compare(norm: f64, options: &Options) -> Result<()> {
     let rbm = GaussianRbm::random(HIDDEN, VISIBLE, norm, 1);
     let exact = rbm.exact_log_normalizer();
@@ -52,7 +52,7 @@ pub fn compare(norm: f64, options: &Options) -> Result<()> {
         let name = format!("diagonal x {scale}");
         row(&name, &mean, &variances * scale, &rbm)?;
     }
-    // In the coordinates where the covariance is diagonal.
+    // Coordinates in which the covariance is diagonal.
     let rotated = (eigenvectors.tr_mul(&mean), rbm.rotated(&eigenvectors));
     for scale in SCALES {
         let name = format!("full x {scale}");

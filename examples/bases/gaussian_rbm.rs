@@ -13,19 +13,19 @@ use nalgebra::{DMatrix, DVector};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
-/// `log f(v) = -|v - b|^2 / 2 + sum_j softplus(a_j + W_j v)`: a mixture of `2^M` Gaussians with
-/// covariance I, one for each state of the hidden units.
+/// An RBM with `log f(v) = -|v - b|^2 / 2 + sum_j softplus(a_j + W_j v)`: a mixture of `2^M` Gaussians with
+/// covariance I.
 #[derive(Debug, Clone)]
 pub struct GaussianRbm {
-    /// M x D.
+    /// W, M x D.
     weights: DMatrix<f64>,
     hidden_bias: DVector<f64>,
     visible_bias: DVector<f64>,
 }
 
 impl GaussianRbm {
-    /// A machine with rows of weights of this norm and random directions. Its hidden units are biased so that it is
-    /// symmetric about `b + W^T (1/2, .., 1/2)` but for a random rest: no state of them outweighs all others.
+    /// Creates a machine whose weight rows have norm `norm` and random directions. The hidden biases make it nearly
+    /// symmetric about `b + W^T (1/2, .., 1/2)`, so that no hidden state outweighs all others.
     pub fn random(hidden: usize, visible: usize, norm: f64, seed: u64) -> Self {
         let mut rng = stream(seed, Purpose::RbmWeights, 0);
         let mut normal = |_, _| rng.sample::<f64, _>(StandardNormal);
@@ -55,8 +55,8 @@ impl GaussianRbm {
         -0.5 * (visible - &self.visible_bias).norm_squared()
     }
 
-    /// `b + W^T h`, the mean of v given h, for each state of the hidden units, and the log of its mass but for
-    /// `(2 pi)^(D / 2)`: `a.h + (|b + W^T h|^2 - |b|^2) / 2`.
+    /// Returns for each hidden state h the mean `b + W^T h` of v given h, and its log mass without `(2 pi)^(D / 2)`:
+    /// `a.h + (|b + W^T h|^2 - |b|^2) / 2`.
     fn components(&self) -> impl Iterator<Item = (DVector<f64>, f64)> {
         (0..1_usize << self.hidden_units()).map(|state| {
             let bit = |j, _| f64::from((state >> j & 1) as u8);
@@ -68,13 +68,11 @@ impl GaussianRbm {
         })
     }
 
-    /// `log Z`, exactly.
     pub fn exact_log_normalizer(&self) -> f64 {
         let masses: Vec<f64> = self.components().map(|(_, mass)| mass).collect();
         0.5 * self.visible_bias.len() as f64 * TAU.ln() + log_sum_exp(&masses)
     }
 
-    /// Independent samples.
     pub fn exact_samples(&self, count: usize, seed: u64) -> Vec<DVector<f64>> {
         let mut rng = stream(seed, Purpose::Data, 0);
         let (means, masses): (Vec<_>, Vec<_>) = self.components().unzip();
@@ -91,7 +89,7 @@ impl GaussianRbm {
         (0..count).map(|_| draw()).collect()
     }
 
-    /// The same machine in coordinates `U^T v` for an orthogonal U. Its log Z is the same.
+    /// Returns the same machine in coordinates `U^T v` for an orthogonal U; log Z is the same.
     pub fn rotated(&self, axes: &DMatrix<f64>) -> Self {
         Self {
             weights: &self.weights * axes,
@@ -105,13 +103,13 @@ impl GaussianRbm {
     }
 }
 
-/// The path that mixes energies, from a Gaussian of independent coordinates without weights:
+/// The path that mixes energies, from a Gaussian with independent coordinates and no weights:
 ///
 /// `log f_beta(v) = (1 - beta) log f_0(v) - beta |v - b|^2 / 2 + sum_j softplus(beta (a_j + W_j v)) - M log 2`.
 #[derive(Debug, Clone)]
 pub struct GaussianRbmPath {
     base: Gaussian,
-    /// The precisions of the base, and these times its means.
+    /// Precisions of the base; `linear` is their product with the means.
     precisions: DVector<f64>,
     linear: DVector<f64>,
     target: GaussianRbm,
@@ -128,13 +126,13 @@ impl GaussianRbmPath {
         })
     }
 
-    /// The constant by which log Z of the path's end differs from that of the machine.
+    /// Returns the amount by which log Z of the machine exceeds log Z of the path's end.
     pub fn free_units(&self) -> f64 {
         self.target.hidden_units() as f64 * LN_2
     }
 }
 
-/// The machine at one beta of a path.
+/// The density at one beta of a path.
 #[derive(Debug, Clone, Copy)]
 pub struct GaussianRbmAt<'a> {
     path: &'a GaussianRbmPath,
@@ -183,7 +181,7 @@ impl Intermediate for GaussianRbmAt<'_> {
     }
 }
 
-/// Draws all hidden units given the visible ones, then all visible units given the hidden ones.
+/// A kernel that draws all hidden units given the visible ones, then all visible units.
 #[derive(Debug, Clone, Copy)]
 pub struct GaussianBlockGibbs;
 

@@ -1,8 +1,6 @@
-//! What a base that is fitted to the target gains over a plain one, at equal cost.
+//! Gain of a base that is fitted to the target over a plain one, at equal cost.
 //!
-//! First RBMs of 0/1 units, from fair coins, base rates of data, a mean-field base and bases of the moments of
-//! Gibbs chains; then RBMs with Gaussian visible units, from Gaussians of several covariances. What came out:
-//! `docs/bases.md`.
+//! The targets are RBMs of 0/1 units and RBMs with Gaussian visible units. `docs/bases.md` has the results.
 //!
 //! ```text
 //! cargo run --release --features full --example bases -- --weights a.npz --weights b.npz --seeds 20
@@ -23,11 +21,11 @@ use clap::Parser;
 
 #[derive(Debug, Parser)]
 struct Options {
-    /// RBMs: NumPy .npz files with W (M, D), a (M), b (D), and optionally b_base (D) and log_z_exact; one is trained
-    /// on the embedded digits where there is none
+    /// NumPy .npz files of RBMs with W (M, D), a (M), b (D), and optionally b_base (D) and log_z_exact; an RBM of the
+    /// embedded digits unless set
     #[arg(long)]
     weights: Vec<PathBuf>,
-    /// Leave the Gaussian RBMs out
+    /// Only RBMs of 0/1 units
     #[arg(long)]
     binary_only: bool,
     /// Runs for each row
@@ -61,7 +59,7 @@ fn print_header() {
     println!("base               K     log Z^       bias    RMSE      SE   ESS / N");
 }
 
-/// Runs from one base, a row for each number of stages.
+/// Prints the runs from one base, a row for each number of stages.
 fn print_rows<'p, P, K>(
     name: &str,
     path: &'p P,
@@ -89,7 +87,7 @@ where
     Ok(())
 }
 
-/// Mean of log Z^, its bias and the root of its mean square error where log Z is known, mean standard error and ESS.
+/// Formats the means of log Z^, standard error and ESS, and bias and root mean square error where log Z is known.
 fn figures<S>(runs: &[Run<S>], exact: Option<f64>) -> String {
     let mean = |f: &dyn Fn(&Run<S>) -> f64| runs.iter().map(f).sum::<f64>() / runs.len() as f64;
     let log_z = mean(&Run::log_z);

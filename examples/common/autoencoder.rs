@@ -1,4 +1,4 @@
-//! A variational autoencoder: transitions that depend on an observation as its encoder, and a decoder to bits.
+//! A variational autoencoder: amortized transitions as its encoder, and a decoder to bits.
 
 use annealed::learned::{
     AmortizedTransitions, Decoder, TrainedTransitions, Trainer, Training, TrainingError,
@@ -14,10 +14,8 @@ const CLIP: f64 = 10.0;
 
 /// A decoder with parameters theta that can be trained.
 pub trait TrainableDecoder: Decoder {
-    /// The parameters theta.
     fn parameters(&self) -> &[f64];
 
-    /// The parameters theta, for an optimizer to change.
     fn parameters_mut(&mut self) -> &mut [f64];
 
     /// Adds `scale * d/dtheta log p(x|z)` to `gradient`, which is as long as theta.
@@ -30,7 +28,6 @@ pub trait TrainableDecoder: Decoder {
     );
 }
 
-/// A trained autoencoder.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Autoencoder<D> {
     pub encoder: TrainedTransitions<AmortizedTransitions>,
@@ -38,11 +35,11 @@ pub struct Autoencoder<D> {
 }
 
 impl<D: TrainableDecoder> Autoencoder<D> {
-    /// Trains an encoder by `training` and beside it the decoder, by the gradient of
-    /// `E log p(x|z_T)` in its parameters, with Adam at the same rate.
+    /// Trains an encoder by `training`, and beside it the decoder along the gradient of `E log p(x|z_T)`, by Adam at
+    /// the same rate.
     ///
     /// # Errors
-    /// As [`Trainer::new`] and [`Trainer::step`]; a gradient of the decoder that is not finite.
+    /// The errors of [`Trainer::new`] and [`Trainer::step`]; a gradient of the decoder that is not finite.
     pub fn train(
         training: Training,
         encoder: AmortizedTransitions,
@@ -123,8 +120,8 @@ pub struct BernoulliDecoder {
 }
 
 impl BernoulliDecoder {
-    /// A decoder from `latent` numbers through `hidden` units to `observed` bits, with random weights, uniform on
-    /// `+- 1 / sqrt(inputs of the layer)`.
+    /// Creates a decoder from `latent` numbers through `hidden` units to `observed` bits. Random weights are uniform
+    /// on `+- 1 / sqrt(inputs of the layer)`.
     pub fn new(latent: usize, hidden: usize, observed: usize, seed: u64) -> Self {
         let mut rng = stream(seed, Purpose::DecoderWeights, 0);
         let mut layer = |inputs: usize, outputs: usize| {
@@ -145,7 +142,7 @@ impl BernoulliDecoder {
         self.parameters.split_at(self.hidden * (self.latent + 1))
     }
 
-    /// The hidden units and the logits, one column each.
+    /// Returns the hidden units and the logits, one column each.
     fn forward(&self, z: &DVector<f64>) -> (DMatrix<f64>, DMatrix<f64>) {
         let (first, last) = self.layers();
         let mut hidden = affine(first, &column(z), self.hidden);
@@ -154,7 +151,7 @@ impl BernoulliDecoder {
         (hidden, logits)
     }
 
-    /// `x - sigmoid(l)`, scaled, and what it is at the hidden units.
+    /// Returns the scaled derivatives of `log p(x|z)` in the logits, `x - sigmoid(l)`, and in the hidden units.
     fn backward(
         &self,
         x: &DVector<f64>,
@@ -233,7 +230,7 @@ fn log_probability(x: &DVector<f64>, logits: &DMatrix<f64>) -> f64 {
     terms.map(|(x, &logit)| x * logit - softplus(logit)).sum()
 }
 
-/// `W x + b`, of `outputs` numbers.
+/// Returns `W x + b`, of `outputs` numbers.
 fn affine(parameters: &[f64], inputs: &DMatrix<f64>, outputs: usize) -> DMatrix<f64> {
     let (weights, bias) = parameters.split_at(outputs * inputs.nrows());
     let weights = DMatrixView::from_slice(weights, outputs, inputs.nrows());
@@ -242,7 +239,7 @@ fn affine(parameters: &[f64], inputs: &DMatrix<f64>, outputs: usize) -> DMatrix<
     result
 }
 
-/// The derivatives in the inputs of an affine map.
+/// Returns the derivatives in the inputs of an affine map.
 fn by_inputs(parameters: &[f64], by_outputs: &DMatrix<f64>, inputs: usize) -> DMatrix<f64> {
     let outputs = by_outputs.nrows();
     let weights = DMatrixView::from_slice(&parameters[..outputs * inputs], outputs, inputs);

@@ -2,18 +2,18 @@
 
 use std::fmt::Write;
 
-/// Pixels of the drawing for a pixel of an image.
+/// Drawing pixels per image pixel.
 const SCALE: usize = 3;
 const GAP: usize = 6;
 const LABEL_HEIGHT: usize = 16;
 
-/// A label, and images whose pixels go row by row from the top, true black.
+/// A label and its images; pixels go row by row from the top, true is black.
 pub type Row = (String, Vec<Vec<bool>>);
 
-/// The sheet as an SVG document, for images of `width` pixels a row.
+/// Draws the sheet as an SVG document, for images of `width` pixels a row.
 ///
 /// # Panics
-/// Where an image has no pixels, or its last row is not full.
+/// If an image has no pixels, or its last row is not full.
 pub fn image_sheet(width: usize, rows: &[Row]) -> String {
     let mut drawn = String::new();
     let (mut y, mut right) = (GAP, GAP);
@@ -38,7 +38,7 @@ pub fn image_sheet(width: usize, rows: &[Row]) -> String {
     )
 }
 
-/// One image with a frame: a path of one box for each run of black pixels in a row.
+/// Draws one image with a frame; each run of black pixels in a row is a box.
 fn framed(image: &[bool], width: usize, x: usize, y: usize) -> String {
     assert!(
         !image.is_empty() && image.len().is_multiple_of(width),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// Width of a panel in the drawing.
+/// Side of a panel in the drawing.
 const PANEL: f64 = 110.0;
 const GAP: f64 = 8.0;
 const LABEL_HEIGHT: f64 = 16.0;
@@ -17,19 +17,18 @@ pub struct ScatterSheet {
 type Points = Vec<(f64, f64)>;
 
 impl ScatterSheet {
-    /// An empty sheet with these ranges of the axes, lower and upper end.
+    /// Creates an empty sheet with the lower and upper end of both axes.
     pub fn new(x: (f64, f64), y: (f64, f64)) -> Self {
         let rows = Vec::new();
         Self { x, y, rows }
     }
 
-    /// Adds a row of panels, each of points `(x, y)`; points outside of the axes are left out.
+    /// Adds a row of panels of points `(x, y)`; points outside of the axes are left out.
     pub fn row(mut self, label: &str, panels: &[Points]) -> Self {
         self.rows.push((label.into(), panels.to_vec()));
         self
     }
 
-    /// The sheet as an SVG document.
     pub fn to_svg(&self) -> String {
         let columns = self.rows.iter().map(|(_, panels)| panels.len()).max();
         let width = GAP + columns.unwrap_or(0) as f64 * (PANEL + GAP);
@@ -52,7 +51,7 @@ impl ScatterSheet {
         svg + "</svg>\n"
     }
 
-    /// A frame, and all points as one path of round dots.
+    /// Draws a frame, and all points as one path of round dots.
     fn panel(&self, points: &[(f64, f64)], left: f64, top: f64) -> String {
         let mut dots = String::new();
         for &(x, y) in points {

@@ -24,7 +24,7 @@ const TARGETS: [(&str, Make); 8] = [
     ("unequal scales, 200-d", unequal),
 ];
 
-/// Evaluations of the density a run.
+/// Density evaluations of a run.
 const BUDGET: u64 = 2_000_000;
 
 /// Prints a line of the table for each target.
@@ -51,7 +51,7 @@ pub fn print(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// What the seeds of a method made of a target.
+/// Runs of one method on one target, one for each seed.
 #[derive(Default)]
 struct Cell {
     exact: f64,
@@ -93,8 +93,8 @@ impl Cell {
         values[values.len() / 2]
     }
 
-    /// The root of the mean square error, the median standard error, how many runs warn, and how many are off
-    /// by more than four standard errors without a warning.
+    /// Formats root mean square error, median standard error, number of warned runs, and number of runs off by more
+    /// than four standard errors without a warning.
     fn text(&self) -> String {
         let failed = match self.failures.len() {
             0 => String::new(),
@@ -123,7 +123,7 @@ impl Cell {
             .to_owned()
     }
 
-    /// Cost, warnings and failures, for whoever looks closer.
+    /// Prints cost, warnings and failures to standard error.
     fn report(&self, target: &str, method: Method) {
         let method = crate::named(method);
         if let Some(error) = self.failures.first() {
@@ -145,13 +145,13 @@ impl Cell {
     }
 }
 
-/// N(1, S) in 10 dimensions with `S_ij = .9^|i - j|`, from N(0, I).
+/// Sets up N(1, S) in 10 dimensions with `S_ij = .9^|i - j|`, from N(0, I).
 fn unimodal() -> Result<Problem> {
     let covariance = DMatrix::from_fn(10, 10, |i, j| 0.9f64.powi(i.abs_diff(j) as i32));
     gaussian(Gaussian::new(DVector::from_element(10, 1.0), covariance)?)
 }
 
-/// Variances from .05 to 1 in 200 dimensions, from N(0, I).
+/// Sets up variances from .05 to 1 in 200 dimensions, from N(0, I).
 fn unequal() -> Result<Problem> {
     let variances = DVector::from_fn(200, |i, _| 0.05f64.powf(i as f64 / 199.0));
     gaussian(Gaussian::diagonal(DVector::zeros(200), variances)?)
@@ -163,7 +163,7 @@ fn gaussian(target: Gaussian) -> Result<Problem> {
     Ok(Problem::geometric(exact, (base, target), leap()?, samples))
 }
 
-/// The prior N(0, I) in 6 dimensions and a likelihood of deviations from 10^-3 to 10^-1 around 1.
+/// Sets up the prior N(0, I) in 6 dimensions and a likelihood of deviations from 10^-3 to 10^-1 around 1.
 fn sharp() -> Result<Problem> {
     let variances = DVector::from_fn(6, |j, _| 1e-6 * 10f64.powf(0.8 * j as f64));
     let centre = DVector::from_element(6, 1.0);
@@ -177,7 +177,7 @@ fn sharp() -> Result<Problem> {
     Ok(Problem::tempered(exact, posterior, leap()?, samples))
 }
 
-/// An RBM trained on the digits; a sweep of block Gibbs counts as an evaluation.
+/// Sets up an RBM trained on the digits; a sweep of block Gibbs counts as an evaluation.
 fn rbm(from_base_rates: bool) -> Result<Problem> {
     let (base, rbm) = digits_rbm(&ContrastiveDivergence::new(1).epochs(50))?;
     let base = match from_base_rates {

@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs one method on one problem, and says what came of it.
+/// Runs one method on one problem, and returns the report.
 fn solve(name: Name, options: &Options) -> Result<String> {
     let problem = name.problem(options.order, &options.data)?;
     let terms = Terms {
@@ -85,7 +85,7 @@ fn object([problem, method]: [String; 2], terms: Terms, exact: f64, found: &Foun
     .to_string()
 }
 
-/// The name by which the command line knows a value.
+/// Returns the name of `value` on the command line.
 fn named(value: impl ValueEnum) -> String {
     let value = value.to_possible_value().expect("no value is skipped");
     value.get_name().to_owned()

@@ -8,7 +8,7 @@ use annealed::kernel::{Block, Invariant, Reversal};
 use annealed::prelude::*;
 use rand::Rng;
 
-/// A count that models, kernels and whoever reads it share.
+/// A count that models, kernels and readers share.
 #[derive(Clone, Default)]
 pub struct Meter(Arc<AtomicU64>);
 
@@ -64,8 +64,7 @@ impl<M: Differentiable> Differentiable for Counted<M> {
     }
 }
 
-/// A kernel that counts the evaluations of its moves, by its own word: a proposal to exchange two cells of a
-/// Latin square is one, and so is a sweep of block Gibbs.
+/// A kernel that counts its own evaluations: a proposed exchange in a Latin square, or a sweep of block Gibbs.
 #[derive(Clone)]
 pub struct CountedMoves<K> {
     pub kernel: K,

@@ -15,40 +15,40 @@ use rand::Rng;
 
 use crate::meter::Meter;
 
-/// How log Z is estimated.
+/// A method to estimate log Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Method {
-    /// The older advice: step sizes by `tune`, the schedule by friction, chains that never interact
+    /// The older advice: tuned step sizes, a schedule by friction, chains that never interact
     Ais,
     /// Annealing in rounds
     Rounds,
     /// Sequential Monte Carlo along the stages of an adaptive first pass, in islands
     Smc,
-    /// The same, with all states of the trajectories kept
+    /// Waste-free sequential Monte Carlo, which keeps all states of the trajectories
     WasteFree,
     /// Parallel tempering, from the betas and the kernel of an adaptive first pass
     Tempering,
-    /// Rising levels of the likelihood
+    /// Nested sequential Monte Carlo, through rising levels of the likelihood
     NestedSmc,
     /// Runs from both ends, joined by Bennett's estimate, where the target can be sampled
     Bar,
 }
 
-/// What a run may spend, and what fixes its bits.
+/// Budget, seed and threads of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms {
-    /// Evaluations of the density, for pilots and tuning too.
+    /// Density evaluations, pilots and tuning included.
     pub budget: u64,
     pub seed: u64,
     pub threads: usize,
 }
 
-/// What a method says of log Z.
+/// Result of a method.
 pub struct Outcome {
     pub log_z: f64,
     pub standard_error: f64,
     pub warnings: Vec<Warning>,
-    /// Lambda, where the method estimates it.
+    /// The barrier Lambda, where the method estimates it.
     pub barrier: Option<f64>,
 }
 
@@ -63,14 +63,14 @@ impl Outcome {
     }
 }
 
-/// Draws so many exact samples of a target, given a seed.
+/// Function that draws exact samples of a target, given their number and a seed.
 pub type Samples<S> = Option<Box<dyn Fn(usize, u64) -> Result<Vec<S>>>>;
 
-/// Independent populations of a method whose chains interact, which its standard error comes from.
+/// Number of independent populations behind the standard error of interacting chains.
 const ISLANDS: u64 = 32;
-/// Chains of a first pass, and of annealing in rounds or without interaction.
+/// Chains of a first pass, of annealing in rounds, and of runs without interaction.
 const CHAINS: usize = 256;
-/// Moves at each stage of sequential Monte Carlo and of its first pass.
+/// Moves at each stage of rounds, of sequential Monte Carlo and of a first pass.
 const MOVES: usize = 3;
 
 /// A path and a kernel to run a method on.
@@ -81,7 +81,7 @@ pub struct Task<'p, P: AnnealingPath, K> {
     meter: &'p Meter,
     rounds: fn(&'p P, K) -> Rounds<'p, P, K>,
     adaptation: fn(&'p P, K) -> AdaptiveSmc<'p, P, K>,
-    /// Tunes a kernel along a schedule, given a seed; it hands on one that cannot be tuned.
+    /// Function that tunes a kernel along a schedule, given a seed; a fixed kernel is returned as it is.
     tune: fn(&K, &'p P, &Schedule, u64) -> Result<K>,
 }
 
@@ -90,7 +90,7 @@ where
     P: AnnealingPath<Base: NormalizedModel, State: Clone + Send, At<'p>: Send + Sync> + Sync,
     K: Invariant<P::At<'p>> + Clone + Send + Sync,
 {
-    /// With a kernel over vectors, which each method tunes.
+    /// Creates a task with a kernel over vectors, which each method tunes.
     pub fn tuned(path: &'p P, kernel: K, terms: Terms, meter: &'p Meter) -> Self
     where
         P: AnnealingPath<State = DVector<f64>>,
@@ -110,7 +110,7 @@ where
         }
     }
 
-    /// With a kernel as it is, over any state.
+    /// Creates a task with a fixed kernel, over any state.
     pub fn fixed(path: &'p P, kernel: K, terms: Terms, meter: &'p Meter) -> Self {
         Self {
             rounds: Rounds::fixed,
@@ -123,7 +123,7 @@ where
         }
     }
 
-    /// Any method but levels and Bennett's, which ask for more.
+    /// Runs any method except `NestedSmc` and `Bar`, which need more than a path and a kernel.
     pub fn solve(self, method: Method) -> Result<Outcome> {
         match method {
             Method::Ais => self.ais(),
@@ -153,7 +153,7 @@ where
         (self.tune)(&self.kernel, self.path, &rough, self.terms.seed)
     }
 
-    /// By friction, with as many stages as the budget leaves.
+    /// Chooses a schedule by friction, with as many stages as the budget leaves.
     fn schedule_by_advice(&self, kernel: &K) -> Result<Schedule> {
         const PILOT: u64 = 100;
         let each = self.evaluations(&self.kernel) as u64;
@@ -165,13 +165,13 @@ where
         Friction::default().schedule(&survey, stages.max(1) as usize)
     }
 
-    /// Evaluations of a move and its weight.
+    /// Returns the evaluations of a move and its weight.
     fn evaluations(&self, kernel: &impl TransitionKernel<P::At<'p>>) -> usize {
         let dimension = self.path.base().state_dimension();
         kernel.evaluations(dimension.unwrap_or(1))
     }
 
-    /// What remains of the budget.
+    /// Returns what remains of the budget; fails if more than half is spent.
     fn left(&self) -> Result<u64> {
         let (budget, spent) = (self.terms.budget, self.meter.spent());
         afford(budget, 2 * spent)?;
@@ -214,10 +214,10 @@ where
         Ok(Outcome::of(&run.run()?, Some(first.barrier.global())))
     }
 
-    /// Trajectories as many as they are long.
+    /// Runs waste-free SMC with as many trajectories as each has states.
     fn waste_free(self) -> Result<Outcome> {
         let first = self.first_pass()?;
-        // Weighing is apart from moving.
+        // Weighing a state costs one evaluation apart from its move.
         let block = self.block(first.schedule.stages() * (self.evaluations(&first.kernel) + 1))?;
         let ancestors = (block as f64).sqrt().round() as usize;
         let run = self.run(first.kernel, first.schedule, block * ISLANDS as usize);
@@ -225,23 +225,23 @@ where
         Ok(Outcome::of(&run.run()?, Some(first.barrier.global())))
     }
 
-    /// The number of chains of an island, where each spends so much.
+    /// Returns the number of chains of an island, when each chain spends `evaluations`.
     fn block(&self, evaluations: usize) -> Result<usize> {
         let each = ISLANDS * evaluations as u64;
         afford(self.left()?, 8 * each)?;
         Ok((self.left()? / each) as usize)
     }
 
-    /// As many betas as twice the barrier, by that of the first pass, and as many rounds as 8 ladders can go
-    /// through; what is left makes more ladders.
+    /// Runs parallel tempering with twice the barrier of a first pass as the number of pairs of betas. The number of
+    /// rounds is what 8 ladders can afford; the rest of the budget makes more ladders.
     fn tempering(self) -> Result<Outcome> {
         let first = self.first_pass()?;
         let barrier = first.barrier.global() / std::f64::consts::PI.sqrt();
         let pairs = (2.0 * barrier).ceil().max(3.0) as usize;
-        // A scan of a ladder.
+        // Evaluations of one scan of a ladder.
         let scan = pairs as u64 * (self.evaluations(&first.kernel) as u64 + 1);
         let scans = self.left()? / (8 * scan);
-        // All rounds but the last one together have as many scans as that one, less two.
+        // Scans double from round to round: together 2^(rounds + 1) - 2.
         let rounds = (scans / 2 + 1).max(2).ilog2();
         let ladders = self.left()? / (scan * ((2u64 << rounds) - 2));
         let run = Tempering::new(self.path, first.kernel)
@@ -254,7 +254,7 @@ where
         Ok(Outcome::of(&run, Some(run.barrier())))
     }
 
-    /// Any method but levels, with exact samples of the target where there are any.
+    /// Runs any method except `NestedSmc`, with exact samples of the target where there are any.
     pub fn solve_with(self, method: Method, samples: &Samples<P::State>) -> Result<Outcome>
     where
         P::State: Sync,
@@ -266,8 +266,8 @@ where
         }
     }
 
-    /// Forward and, from exact samples, backward, at equal cost, with the kernel of an adaptive first pass and
-    /// stages of equal intensity.
+    /// Runs forward and, from exact samples, backward at equal cost. The kernel comes from an adaptive first pass,
+    /// and the stages have equal intensity.
     fn bar(self, samples: impl Fn(usize, u64) -> Result<Vec<P::State>>) -> Result<Outcome>
     where
         P::State: Sync,
@@ -283,8 +283,8 @@ where
     }
 }
 
-/// Levels of a likelihood over a prior. Small runs, the second on a tenth of the budget, say what a move of a
-/// chain through all levels costs and how many levels there are.
+/// Runs nested SMC. Two small runs, the second on a tenth of the budget, measure the cost of moving a chain through
+/// all levels and the number of levels.
 pub fn levels<P, L>(problem: &TemperedPath<P, L>, terms: Terms, meter: &Meter) -> Result<Outcome>
 where
     P: Sampleable<State = DVector<f64>> + Sync,
@@ -295,7 +295,7 @@ where
     for share in [0.1, 1.0] {
         let before = meter.spent();
         let pilot = leveled(problem, size, most, terms, seeds.next_u64())?;
-        // Its islands, and the one that looks for the levels.
+        // The islands, and one more to look for the levels.
         let moves = (size[0] + 1) * size[1] * size[2];
         let each = (meter.spent() - before).div_ceil(moves);
         let each = (ISLANDS + 1) * each;
@@ -311,7 +311,7 @@ where
     Ok(Outcome::of(&run, None))
 }
 
-/// A run of so many islands, chains and moves, through so many levels at most.
+/// Runs nested SMC with `islands`, `chains` and `moves`, through at most `most` levels.
 fn leveled<P, L>(
     problem: &TemperedPath<P, L>,
     [islands, chains, moves]: [u64; 3],
@@ -333,7 +333,7 @@ where
         .run()
 }
 
-/// Refuses a budget, or what is left of it, that is below the least one.
+/// Fails if `budget` is below `least`.
 fn afford(budget: u64, least: u64) -> Result<()> {
     match budget >= least {
         true => Ok(()),

@@ -18,8 +18,7 @@ use crate::problems::targets::{Ball, Wells, spike_and_slab, spike_and_slab_log_z
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Name {
-    /// Logistic regression of 208 sonar returns on 60 predictors; log evidence -125.40, published to .03 (Dau
-    /// and Chopin 2022)
+    /// Logistic regression of 208 sonar returns; log evidence -125.40, published to .03 (Dau and Chopin 2022)
     Sonar,
     /// The number of Latin squares (McKay and Wanless 2005)
     LatinSquares,
@@ -34,7 +33,7 @@ pub enum Name {
 }
 
 impl Name {
-    /// Evaluations of the density, unless set.
+    /// Returns the default number of density evaluations.
     pub fn budget(self) -> u64 {
         match self {
             Self::Sonar => 4_600_000,
@@ -46,7 +45,7 @@ impl Name {
         }
     }
 
-    /// The problem, for Latin squares of this order and for sonar from this file.
+    /// Sets up the problem; `order` is for Latin squares, `data` the file of sonar returns.
     pub fn problem(self, order: usize, data: &Path) -> Result<Problem> {
         match self {
             Self::Sonar => sonar(data),
@@ -59,13 +58,13 @@ impl Name {
     }
 }
 
-/// Where the data of sonar are looked for.
+/// Returns the default file of sonar returns.
 pub fn sonar_file() -> PathBuf {
     let shared = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/data");
     PathBuf::from(shared).join("sonar/sonar.csv")
 }
 
-/// Hamiltonian Monte Carlo, where there is a gradient.
+/// Creates the kernel for targets with a gradient.
 pub fn leap() -> Result<Hmc> {
     Hmc::new(0.3, 3)
 }
@@ -75,7 +74,7 @@ fn sonar(data: &Path) -> Result<Problem> {
     Ok(Problem::tempered(-125.40, posterior, leap()?, None))
 }
 
-/// Latin squares of an order from 4 to 11. A proposal to exchange two cells is an evaluation.
+/// Sets up Latin squares of order 4 to 11. A proposal to exchange two cells is an evaluation.
 pub fn latin_squares(order: usize) -> Result<Problem> {
     let known = LOG_COUNTS.into_iter().find(|(known, _)| *known == order);
     let Some((_, exact)) = known else {
@@ -104,8 +103,7 @@ pub fn first_order() -> Result<Problem> {
     Ok(Problem::tempered(exact, posterior, kernel, samples))
 }
 
-/// `p_1, p_2 ~ U(0, 1)` and `y ~ Bin(n, p_1 p_2)`, over `x_i = -log p_i`: a straight ridge of relative width
-/// 10^-5.
+/// Sets up `p_1, p_2 ~ U(0, 1)` and `y ~ Bin(n, p_1 p_2)` over `x_i = -log p_i`: a ridge of relative width 10^-5.
 fn unid() -> Result<Problem> {
     const TRIALS: f64 = 1e11;
     const SUCCESSES: f64 = 1e10;
@@ -140,7 +138,7 @@ fn many_well() -> Result<Problem> {
     Ok(Problem::geometric(Wells::log_z(16), ends, leap()?, None))
 }
 
-/// From N(0, I), in the middle of the four.
+/// Sets up four Gaussian modes of unequal mass in the plane, from N((1, 0), I).
 pub fn modes() -> Result<Problem> {
     let mode = |x: f64, y: f64| Gaussian::isotropic(DVector::from_vec(vec![x, y]), 0.4);
     let target = GaussianMixture::new([
@@ -155,7 +153,7 @@ pub fn modes() -> Result<Problem> {
     Ok(Problem::geometric(0.0, ends, leap()?, samples))
 }
 
-/// Exact samples of a model that can be sampled.
+/// Returns a function that draws exact samples of `model`.
 pub fn drawn_from<M>(model: M) -> Samples<DVector<f64>>
 where
     M: Sampleable<State = DVector<f64>> + 'static,

@@ -1,4 +1,4 @@
-//! What the command line asks for.
+//! Command line of the example.
 
 use std::path::PathBuf;
 
@@ -13,17 +13,17 @@ pub struct Options {
     /// The problem
     #[arg(long, value_enum, required_unless_present = "compare")]
     pub problem: Option<Name>,
-    /// How log Z is estimated; in rounds unless set, and by every method with --compare
+    /// Method; rounds unless set, every method with --compare
     #[arg(long, value_enum)]
     pub method: Option<Method>,
-    /// Evaluations of the density that may be spent, pilots and tuning included; a value with its gradient
-    /// counts as two. That of the problem unless set, and 2,000,000 with --compare
+    /// Budget of density evaluations, pilots and tuning included; a value with its gradient counts as two. The
+    /// problem's own unless set, 2,000,000 with --compare
     #[arg(long)]
     pub budget: Option<u64>,
     /// Order of the Latin squares, 4 to 11
     #[arg(long, default_value_t = 11)]
     pub order: usize,
-    /// The file of sonar returns: 60 numbers and a label a line
+    /// File of sonar returns, 60 numbers and a label a line
     #[arg(long, default_value_os_t = sonar_file())]
     pub data: PathBuf,
     /// Seed; one seed gives the same figures for any number of threads
@@ -32,13 +32,13 @@ pub struct Options {
     /// Number of threads
     #[arg(long, default_value_t = 1)]
     pub threads: usize,
-    /// Print one JSON object
+    /// Output of one JSON object
     #[arg(long)]
     pub json: bool,
-    /// Print the table of docs/which-method.md: every method on eight kinds of target
+    /// Table of docs/which-method.md: every method on eight kinds of target
     #[arg(long, conflicts_with_all = ["problem", "json"])]
     pub compare: bool,
-    /// Seeds a problem and method, with --compare
+    /// Seeds per problem and method, with --compare
     #[arg(long, default_value_t = 20)]
     pub seeds: u64,
     /// Only the targets whose names contain this, with --compare

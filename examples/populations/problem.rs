@@ -1,4 +1,4 @@
-//! Problems, and what they take from a method.
+//! Problems that run any method and count its evaluations.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use annealed::prelude::*;
 use crate::meter::{Counted, Meter};
 use crate::methods::{Method, Outcome, Samples, Task, Terms, levels};
 
-/// Runs a method.
+/// Function that runs a method.
 type Solve = Box<dyn Fn(Method, Terms, &Meter) -> Result<Outcome>>;
 
 /// A problem that every method meets alike.
@@ -21,16 +21,16 @@ pub struct Problem {
     solve: Solve,
 }
 
-/// What a run found, and at what cost.
+/// Outcome of a run and its cost.
 pub struct Found {
     pub outcome: Outcome,
-    /// Evaluations that were counted.
+    /// Number of counted evaluations.
     pub evaluations: u64,
     pub seconds: f64,
 }
 
 impl Problem {
-    /// A problem solved by a closure, whose models or kernel count by `meter`.
+    /// Creates a problem from a closure whose models or kernel count by `meter`.
     pub fn new(
         exact: f64,
         meter: Meter,
@@ -44,7 +44,7 @@ impl Problem {
         }
     }
 
-    /// A posterior. Evaluations of its likelihood count.
+    /// Creates a posterior; evaluations of its likelihood count.
     pub fn tempered<P, L, K>(
         exact: f64,
         (prior, likelihood): (P, L),
@@ -70,8 +70,7 @@ impl Problem {
         })
     }
 
-    /// A target with a base. Evaluations of the target count. For levels the base is the prior, and target
-    /// over base the likelihood.
+    /// Creates a target with a base; evaluations of the target count. `NestedSmc` takes the base as prior.
     pub fn geometric<A, B, K>(
         exact: f64,
         (base, target): (A, B),
@@ -116,7 +115,7 @@ impl Problem {
     }
 }
 
-/// Target over normalised base.
+/// Ratio of the target to the normalised base.
 struct Ratio<'a, A, B> {
     base: &'a A,
     target: &'a B,

@@ -1,15 +1,14 @@
 //! The advice of `docs/guide.md`, followed without regard to the problem.
 //!
-//! 500 chains. Step sizes by `StepSizes`, along a power of 3 with 200 stages: a random walk to an acceptance of
-//! .3, five leapfrog steps to .8. The schedule by `Friction`, from a pilot of 100 chains and 500 steps in
-//! two rounds. 200 stages, doubled until two trial runs have no warning and an effective sample size of a
-//! tenth of their chains (at most 3,200). Kernel and schedule are found once for a problem, by the pilot's and the trials' own
-//! seeds; only the runs differ by seed.
+//! Step sizes come from `StepSizes` on a power-3 schedule of 200 stages: a random walk to an acceptance of .3, five
+//! leapfrog steps to .8. The schedule comes from `Friction`, after a pilot of 100 chains and 500 stages in two
+//! rounds. Its stages double from 200 to at most 3,200 until two trial runs have no warning and an ESS of a tenth of
+//! their chains. Kernel and schedule are found once per problem, with seeds of their own.
 
 use annealed::estimate::Warning;
 use annealed::prelude::*;
 
-/// A path whose base has a known normaliser, with chains that can move to another thread.
+/// A path whose base has a known normaliser, with states and models that can move to another thread.
 pub trait Path:
     for<'a> AnnealingPath<Base: NormalizedModel, State: Clone + Send, At<'a>: Send + Sync>
     + Sync
@@ -37,7 +36,7 @@ impl<P: Path, K> Kernel<P> for K where
 {
 }
 
-/// What a run says.
+/// Results of a run.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     pub log_z: f64,
@@ -56,7 +55,7 @@ pub struct Problem {
     pub exact: f64,
     /// Standard error of `exact`: 0 unless it is a published estimate.
     pub exact_error: f64,
-    /// Number of stages that the trials led to.
+    /// Number of stages found by the trials.
     pub steps: usize,
     pub chains: usize,
     runs: Runs,
@@ -75,7 +74,7 @@ impl Problem {
     }
 }
 
-/// How many chains a run has.
+/// The advice, with the number of chains of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Advice {
     pub chains: usize,
@@ -88,7 +87,7 @@ const TRIALS: [u64; 2] = [1_000_001, 1_000_002];
 const STEPS: std::ops::RangeInclusive<usize> = 200..=3_200;
 
 impl Advice {
-    /// By a random walk, where there is no gradient.
+    /// Sets up a problem with a random walk, for want of a gradient.
     pub fn walk<P>(&self, exact: f64, path: P) -> annealed::Result<Problem>
     where
         P: Path + AnnealingPath<State = DVector<f64>>,
@@ -98,7 +97,7 @@ impl Advice {
         self.tuned(exact, path, kernel, 0.3)
     }
 
-    /// By Hamiltonian Monte Carlo, where there is one.
+    /// Sets up a problem with Hamiltonian Monte Carlo.
     pub fn leap<P>(&self, exact: f64, path: P) -> annealed::Result<Problem>
     where
         P: Path + AnnealingPath<State = DVector<f64>>,
@@ -124,7 +123,7 @@ impl Advice {
         self.follow(exact, path, kernel)
     }
 
-    /// By a kernel that needs no tuning.
+    /// Sets up a problem with a kernel that needs no tuning.
     pub fn follow<P, K>(&self, exact: f64, path: P, kernel: K) -> annealed::Result<Problem>
     where
         P: Path,
@@ -146,7 +145,7 @@ impl Advice {
         })
     }
 
-    /// By friction, with as many stages as the trials ask for.
+    /// Chooses a schedule by friction, with as many stages as the trials ask for.
     fn schedule<P: Path, K: Kernel<P>>(&self, path: &P, kernel: &K) -> annealed::Result<Schedule> {
         let pilot = Pilot::new(100, 500).rounds(2);
         let survey = pilot.survey(path, kernel, PILOT)?;

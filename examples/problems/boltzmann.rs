@@ -9,7 +9,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::advice::{Advice, Problem};
 use super::targets;
 
-/// 16 visible and 8 hidden units with standard normal weights, from fair coins.
+/// Sets up an RBM of 16 visible and 8 hidden units with standard normal weights, from fair coins.
 pub fn random_rbm(advice: &Advice) -> Result<Problem> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(16);
     let mut normals = |_, _| rng.sample(StandardNormal);
@@ -23,13 +23,13 @@ pub fn random_rbm(advice: &Advice) -> Result<Problem> {
     advice.follow(exact, path, BlockGibbs)
 }
 
-/// 64 visible and 20 hidden units trained on handwritten digits by contrastive divergence, from the
-/// data's base rates (Hinton 2002; Salakhutdinov and Murray 2008).
+/// Sets up an RBM of 64 visible and 20 hidden units trained on digits by contrastive divergence (Hinton 2002), from
+/// the data's base rates (Salakhutdinov and Murray 2008).
 pub fn cd_rbm(advice: &Advice) -> Result<Problem> {
     digits_rbm(advice, &ContrastiveDivergence::new(1).epochs(50))
 }
 
-/// The same by persistent contrastive divergence (Tieleman 2008).
+/// Sets up the same RBM trained by persistent contrastive divergence (Tieleman 2008).
 pub fn pcd_rbm(advice: &Advice) -> Result<Problem> {
     let training = ContrastiveDivergence::new(1).persistent(true).epochs(50);
     digits_rbm(advice, &training.learning_rate(0.05, 0.0))

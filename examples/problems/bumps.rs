@@ -1,5 +1,5 @@
-//! The case of Barron and Luo's slides: two bumps of an objective under `N(0, 4)`, and the laws of
-//! unweighted chains that follow it, propagated by quadrature.
+//! Two bumps of an objective under `N(0, 4)` (Barron and Luo's slides), and the laws of unweighted chains by
+//! quadrature.
 
 use annealed::drift::QuadratureModifier;
 use annealed::model::{Differentiable, Gaussian, UnnormalizedModel};
@@ -7,7 +7,7 @@ use annealed::path::{AnnealingPath, TemperedPath};
 use annealed::schedule::Schedule;
 use nalgebra::DVector;
 
-/// `L(w) = exp(-(w+2)^2/.5) + 1.3 exp(-(w-2.5)^2/.5)` and its derivative.
+/// Returns `L(w) = exp(-(w+2)^2/.5) + 1.3 exp(-(w-2.5)^2/.5)` and its derivative.
 pub fn objective(w: f64) -> (f64, f64) {
     let left = (-2.0 * (w + 2.0).powi(2)).exp();
     let right = 1.3 * (-2.0 * (w - 2.5).powi(2)).exp();
@@ -47,19 +47,19 @@ impl Differentiable for Objective {
     }
 }
 
-/// `N(0, 4)` for each coordinate, tempered by the objective.
+/// Returns the path from `N(0, 4)` for each coordinate, tempered by the objective.
 pub fn path(dimension: usize, gain: f64) -> annealed::Result<TemperedPath<Gaussian, Objective>> {
     let base = Gaussian::isotropic(DVector::zeros(dimension), 2.0)?;
     Ok(TemperedPath::new(base, Objective { gain }))
 }
 
-/// G at the middle of each of `steps` stages.
+/// Tabulates G at the middle of each of `steps` stages.
 pub fn modifier(gain: f64, steps: usize) -> annealed::Result<QuadratureModifier> {
     let path = path(1, gain)?;
     QuadratureModifier::new(&path, &Schedule::linear(steps)?, (-12.0, 12.0), 2401)
 }
 
-/// A density on an even grid.
+/// An even grid for densities on the line.
 pub struct Grid {
     low: f64,
     spacing: f64,
@@ -77,7 +77,7 @@ impl Grid {
         self.low + i as f64 * self.spacing
     }
 
-    /// The density at this gain.
+    /// Returns the density at `gain`.
     pub fn exact(&self, gain: f64) -> Vec<f64> {
         let log_density = |w: f64| -0.125 * w * w + gain * objective(w).0;
         let nodes = (0..self.points).map(|i| self.node(i));
@@ -87,7 +87,7 @@ impl Grid {
         density
     }
 
-    /// The law after a move from w to `N(mean(w), variance)`.
+    /// Returns the law after a move from w to `N(mean(w), variance)`.
     fn moved(&self, law: &[f64], variance: f64, mean: impl Fn(f64) -> f64) -> Vec<f64> {
         let reach = 7.0 * variance.sqrt();
         let step = self.spacing / variance;
@@ -115,7 +115,7 @@ impl Grid {
     }
 }
 
-/// What a chain takes for its drift at a stage, besides noise of variance `eps`.
+/// The drift of a chain at a stage, besides noise of variance `eps`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Drift {
     /// `eps/2 grad log p - delta G` at the stage's gain.
@@ -126,11 +126,11 @@ pub enum Drift {
     Reference,
 }
 
-/// Tables of G above which it is interpolated between stages.
+/// Largest number of tables of G; with more stages G is interpolated between them.
 const MAX_TABLES: usize = 1600;
 
-/// The L1 distance at this gain between the law of the unweighted chain of so many steps and its
-/// target, with `eps = delta = gain / steps`.
+/// Returns the L1 distance at `gain` between the law of an unweighted chain of `steps` steps and its target, with
+/// `eps = delta = gain / steps`.
 pub fn l1_error(gain: f64, steps: usize, drift: Drift) -> annealed::Result<f64> {
     let eps = gain / steps as f64;
     let path = path(1, gain)?;

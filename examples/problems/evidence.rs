@@ -12,7 +12,7 @@ use super::advice::{Advice, Problem};
 use super::exact::{ln_gamma, log_integral};
 use super::logistic::Logistic;
 
-/// Fifty successes in a hundred trials under a uniform prior (Bayes 1763).
+/// Sets up fifty successes in a hundred trials under a uniform prior (Bayes 1763).
 pub fn beta_bernoulli(advice: &Advice) -> Result<Problem> {
     let likelihood = FunctionModel::new(|p: &DVector<f64>| 50.0 * (p[0].ln() + (1.0 - p[0]).ln()));
     let exact = 2.0 * ln_gamma(51.0) - ln_gamma(102.0);
@@ -20,8 +20,8 @@ pub fn beta_bernoulli(advice: &Advice) -> Result<Problem> {
     advice.walk(exact, TemperedPath::new(prior, likelihood))
 }
 
-/// Half of 10^5 trials succeed with the probability `p q`, both uniform: only the product is known, a
-/// thin bent ridge (Surjanovic et al. 2023).
+/// Sets up 10^5 trials of probability `p q`, both uniform, half of them successes: a bent ridge (Surjanovic et al.
+/// 2023).
 pub fn product(advice: &Advice) -> Result<Problem> {
     const TRIALS: f64 = 1e5;
     let log_choices = ln_gamma(TRIALS + 1.0) - 2.0 * ln_gamma(0.5 * TRIALS + 1.0);
@@ -61,7 +61,7 @@ const FLIGHTS: [(f64, bool); 23] = [
     (58.0, true),
 ];
 
-/// Logistic regression of the damage on temperature, priors N(0, 5^2), by quadrature in two dimensions.
+/// Sets up logistic regression of the damage on temperature with priors N(0, 5^2), exact by quadrature.
 pub fn shuttle(advice: &Advice) -> Result<Problem> {
     let design = DMatrix::from_fn(23, 2, |i, j| match j {
         0 => 1.0,
@@ -124,7 +124,8 @@ const PINES: [(f64, f64); 42] = [
     (3030.0, 28.2),
 ];
 
-/// Linear regression of the strength with conjugate priors (Friel and Pettitt 2008). The state is the log precision t and the two coefficients in units of their prior deviations given t.
+/// Sets up linear regression of the strength with conjugate priors (Friel and Pettitt 2008). The state is the log
+/// precision t and the two coefficients in units of their prior deviations given t.
 pub fn pines(advice: &Advice) -> Result<Problem> {
     let n = PINES.len() as f64;
     let mean = PINES.iter().map(|(_, z)| z).sum::<f64>() / n;
@@ -160,7 +161,7 @@ pub fn pines(advice: &Advice) -> Result<Problem> {
     )
 }
 
-/// Student's density in n dimensions, the coefficients and the precision integrated out.
+/// Returns the log of Student's density of the data, with coefficients and precision integrated out.
 fn pines_exact(mean: f64, rate: f64) -> f64 {
     let n = PINES.len();
     let design = DMatrix::from_fn(n, 2, |i, j| if j == 0 { 1.0 } else { PINES[i].1 - mean });
@@ -198,8 +199,8 @@ const NOISE: f64 = 2.4;
 const SPIKE: f64 = 0.1;
 const SLAB: f64 = 2.0;
 
-/// Regression on the centred ingredients, each coefficient from a spike or a slab of equal mass (George
-/// and McCulloch 1993): the sum over 16 choices of spikes and slabs.
+/// Sets up regression on the centred ingredients, each coefficient from a spike or a slab of equal mass (George and
+/// McCulloch 1993). The exact value is a sum over 16 choices.
 pub fn spike_and_slab(advice: &Advice) -> Result<Problem> {
     let means = DVector::from_fn(5, |j, _| {
         CEMENTS.iter().map(|row| row[j]).sum::<f64>() / 13.0
@@ -226,7 +227,7 @@ pub fn spike_and_slab(advice: &Advice) -> Result<Problem> {
     advice.walk(exact, TemperedPath::new(prior, likelihood))
 }
 
-/// The log of the mean evidence over all choices, each a Gaussian density of the data.
+/// Returns the log of the mean evidence over all choices, each a Gaussian density of the data.
 fn choices_exact(x: &DMatrix<f64>, y: &DVector<f64>) -> Result<f64> {
     let log_evidence = |choice: usize| {
         let deviation = |j: usize, _| if choice >> j & 1 == 1 { SLAB } else { SPIKE };

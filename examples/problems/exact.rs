@@ -1,12 +1,11 @@
-//! Exact log Z: quadrature, sums, transfer matrices, Kaufman's formula. Nothing here samples.
+//! Exact log Z by quadrature, sums, transfer matrices and Kaufman's formula.
 
 use std::f64::consts::{PI, TAU};
 
 use annealed::estimate::log_sum_exp;
 use nalgebra::DMatrix;
 
-/// `log` of the integral of `exp(log_f)` from `low` to `high`, by Simpson's rule with an even number
-/// of intervals.
+/// Returns the log of the integral of `exp(log_f)` from `low` to `high`, by Simpson's rule; `intervals` is even.
 pub fn log_integral(low: f64, high: f64, intervals: usize, log_f: impl Fn(f64) -> f64) -> f64 {
     let width = (high - low) / intervals as f64;
     let terms: Vec<f64> = (0..=intervals)
@@ -23,7 +22,7 @@ pub fn log_integral(low: f64, high: f64, intervals: usize, log_f: impl Fn(f64) -
     log_sum_exp(&terms) + (width / 3.0).ln()
 }
 
-/// `log Gamma(x)` for `x > 0`: Stirling's series from 10 on, reached by the recursion.
+/// Returns `log Gamma(x)` for `x > 0`, by Stirling's series from 10 on and the recursion below.
 pub fn ln_gamma(x: f64) -> f64 {
     if x < 10.0 {
         return ln_gamma(x + 1.0) - x.ln();
@@ -33,14 +32,14 @@ pub fn ln_gamma(x: f64) -> f64 {
     (x - 0.5) * x.ln() - x + 0.5 * TAU.ln() + inverse * series
 }
 
-/// `log` of the surface of the unit sphere in so many dimensions.
+/// Returns the log surface of the unit sphere in `dimension` dimensions.
 pub fn log_sphere(dimension: usize) -> f64 {
     let half = 0.5 * dimension as f64;
     2f64.ln() + half * PI.ln() - ln_gamma(half)
 }
 
-/// The Ising model on a torus, `log sum exp(coupling * sum over bonds of s s')`, by the formula of
-/// Kaufman (1949) in the form of Beale (1996).
+/// Returns `log sum exp(coupling * sum over bonds of s s')` of the Ising model on a torus, by the formula of Kaufman
+/// (1949) in the form of Beale (1996).
 pub fn kaufman(rows: usize, columns: usize, coupling: f64) -> f64 {
     let double = 2.0 * coupling;
     let gamma = |l: usize| match l {
@@ -68,8 +67,8 @@ pub fn kaufman(rows: usize, columns: usize, coupling: f64) -> f64 {
     0.5 * sites * (2.0 * double.sinh()).ln() - 2f64.ln() + positive + last.ln_1p()
 }
 
-/// The Potts model of `values` colours on a torus of `side` squared sites,
-/// `log sum exp(coupling * number of equal neighbours)`, by the transfer matrix between rows.
+/// Returns `log sum exp(coupling * number of equal neighbours)` of the Potts model of `values` colours on a torus of
+/// `side` squared sites, by the transfer matrix between rows.
 pub fn potts_torus(side: usize, values: usize, coupling: f64) -> f64 {
     let colour = |row: usize, j: usize| row / values.pow((j % side) as u32) % values;
     let count = |equal: &dyn Fn(usize) -> bool| (0..side).filter(|&j| equal(j)).count() as f64;
@@ -82,8 +81,8 @@ pub fn potts_torus(side: usize, values: usize, coupling: f64) -> f64 {
     transfer.pow(side as u32).trace().ln()
 }
 
-/// Planar rotors on a ring, `log` of the mean over uniform angles of
-/// `exp(coupling * sum cos(x_i - x_{i+1}))`: the sum over all k of the Bessel functions `I_k^sites`.
+/// Returns the log of the mean of `exp(coupling * sum cos(x_i - x_{i+1}))` over uniform angles on a ring: the sum
+/// over all k of the Bessel functions `I_k^sites`.
 pub fn rotor_ring(sites: usize, coupling: f64) -> f64 {
     let mean = |k: f64| {
         let integrand = |x: f64| (coupling * x.cos()).exp() * (k * x).cos();
@@ -95,9 +94,8 @@ pub fn rotor_ring(sites: usize, coupling: f64) -> f64 {
     powers.sum::<f64>().ln()
 }
 
-/// Sites on a ring with real values, `log` of the integral of
-/// `exp(- sum [stiffness / 2 (x_i - x_{i+1})^2 + potential(x_i)])`, by the transfer operator on a grid
-/// from `-reach` to `reach`.
+/// Returns the log of the integral of `exp(- sum [stiffness / 2 (x_i - x_{i+1})^2 + potential(x_i)])` on a ring, by
+/// the transfer operator on a grid from `-reach` to `reach`.
 pub fn field_ring(sites: u32, stiffness: f64, reach: f64, potential: impl Fn(f64) -> f64) -> f64 {
     const POINTS: usize = 160;
     let width = 2.0 * reach / (POINTS - 1) as f64;
@@ -110,7 +108,7 @@ pub fn field_ring(sites: u32, stiffness: f64, reach: f64, potential: impl Fn(f64
     transfer.pow(sites).trace().ln()
 }
 
-/// The log likelihood of observations under a hidden Markov chain, by the forward recursion.
+/// Returns the log likelihood of observations under a hidden Markov chain, by the forward recursion.
 /// `log_emissions[t][state]` is the log probability of the observation at time t.
 pub fn forward(initial: &[f64], transition: &[Vec<f64>], log_emissions: &[Vec<f64>]) -> f64 {
     let states = initial.len();
@@ -127,8 +125,8 @@ pub fn forward(initial: &[f64], transition: &[Vec<f64>], log_emissions: &[Vec<f6
     log_sum_exp(&log_forward)
 }
 
-/// The log density of observations of a level that walks, by the Kalman filter. The variances are those
-/// of an observation, of a step and of the first level, whose mean is given.
+/// Returns the log density of observations of a random-walk level, by the Kalman filter. `variances` are of an
+/// observation, of a step and of the first level, whose mean is `mean`.
 pub fn kalman(observations: &[f64], mut mean: f64, variances: (f64, f64, f64)) -> f64 {
     let (noise, step, mut variance) = variances;
     let mut log_density = 0.0;
@@ -141,7 +139,7 @@ pub fn kalman(observations: &[f64], mut mean: f64, variances: (f64, f64, f64)) -
     log_density
 }
 
-/// `log sum f(state)` over all states of so many sites with so many values each.
+/// Returns `log sum f(state)` over all states of `sites` sites with `values` values each.
 pub fn enumerate(sites: usize, values: u8, log_f: impl Fn(&Vec<u8>) -> f64) -> f64 {
     let count = usize::from(values).pow(sites as u32);
     let mut state = vec![0; sites];

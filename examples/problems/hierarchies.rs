@@ -1,4 +1,4 @@
-//! Hierarchical models, whose lower levels integrate in closed form and whose top level by quadrature.
+//! Hierarchical models: lower levels integrate in closed form, the top level by quadrature.
 
 use std::f64::consts::{PI, TAU};
 
@@ -27,13 +27,12 @@ fn log_normal(x: f64, mean: f64, variance: f64) -> f64 {
     -0.5 * ((x - mean).powi(2) / variance + (TAU * variance).ln())
 }
 
-/// Log density of `t = log s` for s half-Cauchy with a scale of 5.
+/// Returns the log density of `t = log s` for s half-Cauchy with a scale of 5.
 fn log_half_cauchy(t: f64) -> f64 {
     t + (2.0 / (5.0 * PI)).ln() - (2.0 * (t - 5f64.ln())).exp().ln_1p()
 }
 
-/// Effects `N(m, s^2)` with `m ~ N(0, 5^2)` and s half-Cauchy(5): the funnel of m, log s and eight
-/// effects.
+/// Sets up effects `N(m, s^2)` with `m ~ N(0, 5^2)` and s half-Cauchy(5): a funnel of m, log s and eight effects.
 pub fn eight_schools(advice: &Advice) -> Result<Problem> {
     let prior = FunctionModel::new(|x: &DVector<f64>| {
         let variance = (2.0 * x[1]).exp();
@@ -66,7 +65,7 @@ pub fn eight_schools(advice: &Advice) -> Result<Problem> {
     advice.walk(exact, TemperedPath::new(prior, likelihood))
 }
 
-/// Log evidence given the variance of the effects: y is normal with their common mean integrated out.
+/// Returns the log evidence given the variance of the effects, their common mean integrated out.
 fn schools_given(variance: f64) -> f64 {
     let (mut precision, mut weighted, mut log_density) = (1.0 / 25.0, 0.0, -0.5 * 25f64.ln());
     for (y, error) in SCHOOLS {
@@ -86,9 +85,8 @@ const DISASTERS: [u8; 112] = [
     4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0, 1,
 ];
 
-/// One change of a Poisson rate in a uniform year, rates `Gamma(2, 1)` before and after (Raftery and
-/// Akman 1986). The state is the time of the change, a
-/// fraction of the 112 years, and two log rates.
+/// Sets up one change of a Poisson rate in a uniform year, rates `Gamma(2, 1)` before and after (Raftery and Akman
+/// 1986). The state is the time of the change as a fraction of the 112 years, and two log rates.
 pub fn coal_mines(advice: &Advice) -> Result<Problem> {
     let mut sums = vec![0.0];
     for count in DISASTERS {
@@ -99,7 +97,7 @@ pub fn coal_mines(advice: &Advice) -> Result<Problem> {
         .map(|&count| ln_gamma(f64::from(count) + 1.0))
         .sum();
     let total = sums[112];
-    // A Poisson rate under Gamma(2, 1), integrated out over so many years and disasters.
+    // Log evidence of `events` in `years` without the factorials, the rate `Gamma(2, 1)` integrated out.
     let marginal =
         |years: f64, events: f64| ln_gamma(2.0 + events) - (2.0 + events) * (1.0 + years).ln();
     let evidences: Vec<f64> = (0..112)

@@ -13,11 +13,11 @@ pub const LOG_COUNTS: [(usize, f64); 8] = [
     (10, 85.193_890_662_613_8), (11, 110.271_726_852_299_2),
 ];
 
-/// Rows that are permutations of 0 to n - 1, with what a swap must know.
+/// Rows that are permutations of 0 to n - 1, with the counts that an exchange needs.
 #[derive(Debug, Clone)]
 pub struct Rows {
     order: usize,
-    /// Row after row.
+    /// Symbols, row after row.
     cells: Vec<u8>,
     /// The column of each symbol in each row, row after row.
     places: Vec<u8>,
@@ -53,12 +53,12 @@ impl Rows {
         }
     }
 
-    /// How often a symbol stands in a column.
+    /// Returns how often `symbol` stands in `column`.
     fn count(&self, column: usize, symbol: usize) -> i32 {
         i32::from(self.counts[column * self.order + symbol])
     }
 
-    /// What the exchange of two cells of a row adds to the violations. Their symbols differ.
+    /// Returns the change of the violations when two cells of a row with different symbols are exchanged.
     fn cost(&self, row: usize, columns: (usize, usize)) -> i32 {
         let (a, b) = columns;
         let (x, y) = (self.symbol(row, a), self.symbol(row, b));
@@ -99,19 +99,18 @@ impl Rows {
         self.violations += cost;
     }
 
-    /// A bit for each cell of a column that holds this symbol.
+    /// Returns a bit for each cell of `column` that holds `symbol`.
     fn cells_of(&self, column: usize, symbol: usize) -> u128 {
         let rows = (0..self.order).filter(|&row| self.place(row, symbol) == column);
         rows.fold(0, |bits, row| bits | 1 << (row * self.order + column))
     }
 
-    /// Number of cells in conflict.
     fn in_conflict(&self) -> u32 {
         self.conflicts.count_ones()
     }
 
-    /// What an exchange adds to the number of cells in conflict, and which of its two cells are in conflict
-    /// then.
+    /// Returns the change of the number of cells in conflict by an exchange, and whether its two cells are in
+    /// conflict then.
     fn conflicts_after(&self, row: usize, (a, b): (usize, usize)) -> (i32, [bool; 2]) {
         let (x, y) = (self.symbol(row, a), self.symbol(row, b));
         let gained = |column, symbol| [0, 2, 1][self.count(column, symbol).min(2) as usize];
@@ -121,7 +120,7 @@ impl Rows {
     }
 }
 
-/// Independent rows, all permutations alike.
+/// Independent rows, uniform over permutations.
 #[derive(Debug, Clone, Copy)]
 pub struct Permutations(pub usize);
 
@@ -152,8 +151,8 @@ impl Sampleable for Permutations {
     }
 }
 
-/// Rows whose violations cost more and more: `f = exp(-penalty(beta) violations)`. The penalty is
-/// `hardest * beta`, and infinite at beta = 1, where Z is the number of Latin squares.
+/// A path with a rising cost of violations: `f = exp(-penalty(beta) violations)`. The penalty is `hardest * beta`,
+/// and infinite at beta = 1, where Z is the number of Latin squares.
 #[derive(Debug, Clone, Copy)]
 pub struct LatinPath {
     base: Permutations,
@@ -214,7 +213,7 @@ impl Intermediate for LatinAt {
     }
 }
 
-/// `-penalty * violations`, where none cost nothing.
+/// Returns `-penalty * violations`, and 0 without violations at any penalty.
 fn log_weight(penalty: f64, violations: i32) -> f64 {
     match violations {
         0 => 0.0,
@@ -222,8 +221,8 @@ fn log_weight(penalty: f64, violations: i32) -> f64 {
     }
 }
 
-/// So many proposals a step to exchange two cells of a row, by Metropolis-Hastings. In this share of them the
-/// first cell is one of those in conflict. Without them few proposals of a hard model do not make things worse.
+/// A kernel of `proposals` exchanges of two cells of a row, by Metropolis-Hastings. In a share `targeted` of them the
+/// first cell is one in conflict; other proposals mostly make a hard model worse.
 #[derive(Debug, Clone, Copy)]
 pub struct Exchanges {
     pub proposals: usize,
@@ -231,7 +230,7 @@ pub struct Exchanges {
 }
 
 impl Exchanges {
-    /// Exchanges two cells of a row. Returns the probability of acceptance.
+    /// Proposes to exchange two cells of a row, and returns the probability of acceptance.
     fn exchange<R: Rng + ?Sized>(&self, penalty: f64, rows: &mut Rows, rng: &mut R) -> f64 {
         let n = rows.order;
         let conflicts = rows.in_conflict();
@@ -253,8 +252,8 @@ impl Exchanges {
         acceptance
     }
 
-    /// The probability, but for a constant factor, that one of two cells is proposed first, where so many
-    /// are in conflict, and of the two these.
+    /// Returns the probability, up to a constant, that one of two cells is proposed first, given the number of
+    /// conflicts and whether each of the two is in conflict.
     fn chance(&self, order: usize, conflicts: u32, of_two: [bool; 2]) -> f64 {
         let any = 2.0 / (order * order) as f64;
         let of_two = of_two.into_iter().filter(|&conflict| conflict).count();
@@ -265,7 +264,7 @@ impl Exchanges {
     }
 }
 
-/// The place of a set bit, counted from 0.
+/// Returns the place of the `n`-th set bit, counted from 0.
 fn nth_bit(mut bits: u128, n: u32) -> usize {
     for _ in 0..n {
         bits &= bits - 1;

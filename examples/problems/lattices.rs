@@ -12,12 +12,12 @@ use super::advice::{Advice, Problem};
 use super::exact::{enumerate, field_ring, kaufman, potts_torus, rotor_ring};
 use super::sites::{Fair, HeatBath, Sites};
 
-/// Equal neighbours on a square torus gain `coupling` each. Two colours with a coupling of 2J are the
-/// Ising model of coupling J, up to a constant.
+/// The Potts model on a square torus: equal neighbours gain `coupling` each. Two colours with a coupling of 2J are
+/// the Ising model of coupling J, up to a constant.
 struct Potts {
     values: u8,
     coupling: f64,
-    /// Of each site: down, right, up, left.
+    /// Neighbours of each site: down, right, up, left.
     neighbours: Vec<[usize; 4]>,
 }
 
@@ -72,8 +72,7 @@ fn potts(advice: &Advice, exact: f64, target: Potts) -> Result<Problem> {
     advice.follow(exact, GeometricPath::new(base, target), HeatBath)
 }
 
-/// The Ising model on a torus of 10 x 10 spins at the critical coupling of the plane (Onsager 1944;
-/// Kaufman 1949).
+/// Sets up the Ising model on a torus of 10 x 10 spins at the critical coupling (Onsager 1944; Kaufman 1949).
 pub fn ising(advice: &Advice) -> Result<Problem> {
     let coupling = 0.5 * 2f64.sqrt().ln_1p();
     let target = Potts::new(10, 2, 2.0 * coupling);
@@ -82,14 +81,14 @@ pub fn ising(advice: &Advice) -> Result<Problem> {
     potts(advice, kaufman(10, 10, coupling) + bonds * coupling, target)
 }
 
-/// The Potts model of three colours on a torus of 6 x 6 sites at its critical coupling (Potts 1952).
+/// Sets up the Potts model of three colours on a torus of 6 x 6 sites at its critical coupling (Potts 1952).
 pub fn potts_three(advice: &Advice) -> Result<Problem> {
     let coupling = 3f64.sqrt().ln_1p();
     let target = Potts::new(6, 3, coupling);
     potts(advice, potts_torus(6, 3, coupling), target)
 }
 
-/// Planar rotors on a ring of 16 sites at a coupling of 2 (Joyce 1967).
+/// Sets up planar rotors on a ring of 16 sites at a coupling of 2 (Joyce 1967).
 pub fn rotors(advice: &Advice) -> Result<Problem> {
     let likelihood = FunctionModel::new(|x: &DVector<f64>| {
         let next = x.iter().cycle().skip(1);
@@ -99,8 +98,8 @@ pub fn rotors(advice: &Advice) -> Result<Problem> {
     advice.walk(rotor_ring(16, 2.0), TemperedPath::new(prior, likelihood))
 }
 
-/// A scalar field on a ring of 16 sites, `stiffness 2`, potential `(x^2 - 1)^2`, from N(0, I): two modes
-/// of all sites together, with walls between.
+/// Sets up a scalar field on a ring of 16 sites with potential `(x^2 - 1)^2`, from N(0, I): two modes, with walls
+/// between.
 pub fn scalar_field(advice: &Advice) -> Result<Problem> {
     const STIFFNESS: f64 = 2.0;
     let potential = |x: f64| (x * x - 1.0).powi(2);
@@ -119,8 +118,7 @@ pub fn scalar_field(advice: &Advice) -> Result<Problem> {
     advice.leap(exact, GeometricPath::new(Gaussian::standard(16)?, target))
 }
 
-/// The spin glass of Sherrington and Kirkpatrick (1975), enumerated: `log f = 2 sum J_ij s_i s_j`,
-/// `J_ij ~ N(0, 1 / 16)`.
+/// The spin glass of Sherrington and Kirkpatrick (1975): `log f = 2 sum J_ij s_i s_j`, `J_ij ~ N(0, 1 / 16)`.
 struct SpinGlass(DMatrix<f64>);
 
 fn spin(value: u8) -> f64 {

@@ -5,8 +5,8 @@ use std::path::Path;
 use annealed::prelude::*;
 use annealed::{Error, Result};
 
-/// `log L(w) = - sum over rows of log(1 + exp(- row . w))`, each row of the design times the sign of its
-/// label.
+/// The likelihood `log L(w) = - sum over rows of log(1 + exp(- row . w))`, rows of the design times the signs of
+/// labels.
 pub struct Logistic {
     signed: DMatrix<f64>,
 }
@@ -19,9 +19,8 @@ impl Logistic {
         Self { signed: design }
     }
 
-    /// Of 208 sonar returns on an intercept and 60 predictors of mean 0 and standard deviation .5, with
-    /// priors N(0, 20^2) on the intercept and N(0, 5^2) on the others. The state is in units of the prior's
-    /// deviations.
+    /// Reads 208 sonar returns: an intercept and 60 predictors of mean 0 and standard deviation .5. The state is in
+    /// units of the prior's deviations, 20 for the intercept and 5 for the others.
     pub fn sonar(file: &Path) -> Result<Self> {
         let (x, labels) = read_sonar(file)?;
         let scale = DVector::from_fn(61, |j, _| if j == 0 { 20.0 } else { 5.0 });
@@ -29,7 +28,7 @@ impl Logistic {
     }
 }
 
-/// Predictors, the first of them 1, and whether a return came from metal.
+/// Returns the predictors, the first of them 1, and whether each return came from metal.
 fn read_sonar(file: &Path) -> Result<(DMatrix<f64>, Vec<bool>)> {
     let text = std::fs::read_to_string(file).map_err(|error| Error::io(file, error))?;
     let line = |line: &str| {
@@ -51,7 +50,7 @@ fn read_sonar(file: &Path) -> Result<(DMatrix<f64>, Vec<bool>)> {
     Ok((x, lines.into_iter().map(|(_, label)| label).collect()))
 }
 
-/// `log(1 + e^-x)`.
+/// Returns `log(1 + e^-x)`.
 fn log_loss(x: f64) -> f64 {
     (-x.abs()).exp().ln_1p() + (-x).max(0.0)
 }

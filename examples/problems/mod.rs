@@ -18,7 +18,7 @@ mod targets;
 use advice::{Advice, Problem};
 pub use published::published;
 
-/// A problem, not yet made.
+/// A problem that is made on demand.
 pub struct Entry {
     pub name: &'static str,
     /// How log Z is known, and who posed the problem.
@@ -26,7 +26,7 @@ pub struct Entry {
     pub make: fn(&Advice) -> annealed::Result<Problem>,
     /// Number of seeds of the full table.
     pub seeds: u64,
-    /// The reason why nothing in the weights of a run can show its error, where there is one.
+    /// Reason why the weights of a run cannot show its error; `None` for most problems.
     pub outside: Option<&'static str>,
 }
 

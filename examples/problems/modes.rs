@@ -12,14 +12,13 @@ use super::advice::{Advice, Problem};
 use super::exact::{log_integral, log_sphere};
 use super::targets::{Ball, Wells, spike_and_slab, spike_and_slab_log_z};
 
-/// Sixteen double wells in 32 dimensions (Noe et al. 2019; Midgley et al. 2023), from N(0, I): 2^16
-/// modes of unequal mass.
+/// Sets up sixteen double wells in 32 dimensions, 2^16 modes (Noe et al. 2019; Midgley et al. 2023), from N(0, I).
 pub fn many_well(advice: &Advice) -> Result<Problem> {
     let path = GeometricPath::new(Gaussian::standard(32)?, Wells);
     advice.leap(Wells::log_z(16), path)
 }
 
-/// The egg box of Feroz, Hobson and Bridges (2009): 18 modes under a uniform prior.
+/// Sets up the egg box of Feroz, Hobson and Bridges (2009): 18 modes under a uniform prior.
 pub fn eggbox(advice: &Advice) -> Result<Problem> {
     let log_likelihood = |x: f64, y: f64| (2.0 + (0.5 * x).cos() * (0.5 * y).cos()).powi(5);
     let side = 10.0 * PI;
@@ -30,7 +29,7 @@ pub fn eggbox(advice: &Advice) -> Result<Problem> {
     advice.walk(exact, TemperedPath::new(prior, likelihood))
 }
 
-/// Two Gaussian shells in 10 dimensions under a uniform prior (Feroz, Hobson and Bridges 2009).
+/// Sets up two Gaussian shells in 10 dimensions under a uniform prior (Feroz, Hobson and Bridges 2009).
 pub fn shells(advice: &Advice) -> Result<Problem> {
     const DIMENSION: usize = 10;
     const WIDTH: f64 = 0.1;
@@ -47,7 +46,7 @@ pub fn shells(advice: &Advice) -> Result<Problem> {
     advice.walk(exact, TemperedPath::new(prior, likelihood))
 }
 
-/// Forty Gaussian clusters of variance 1.3 in the plane (Midgley et al. 2023), under a uniform prior.
+/// Sets up forty Gaussian clusters of variance 1.3 in the plane (Midgley et al. 2023), under a uniform prior.
 pub fn clusters(advice: &Advice) -> Result<Problem> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(40);
     let mut centre = || DVector::from_fn(2, |_, _| rng.random_range(-40.0..40.0));
@@ -58,8 +57,8 @@ pub fn clusters(advice: &Advice) -> Result<Problem> {
     advice.walk(exact, TemperedPath::new(prior, likelihood))
 }
 
-/// A wide and a narrow Gaussian of equal mass in 10 dimensions (Woodard, Schmidler and Huber 2009),
-/// from N(0, 2^2 I). On the way the wide one holds nearly everything.
+/// Sets up a wide and a narrow Gaussian of equal mass in 10 dimensions (Woodard, Schmidler and Huber 2009), from N(0,
+/// 2^2 I). On the path the wide one holds nearly all mass.
 pub fn two_widths(advice: &Advice) -> Result<Problem> {
     let component =
         |mean, deviation| Gaussian::isotropic(DVector::from_element(10, mean), deviation);
@@ -68,8 +67,8 @@ pub fn two_widths(advice: &Advice) -> Result<Problem> {
     advice.walk(0.0, GeometricPath::new(base, target))
 }
 
-/// A spike of 90% of the mass inside of a slab ten times as wide, under the uniform prior on the
-/// unit ball of 10 dimensions (Skilling 2006; Salomone et al. 2018): a transition of the first order.
+/// Sets up a spike of 90% of the mass in a slab ten times as wide, under the uniform prior on the unit ball of 10
+/// dimensions (Skilling 2006; Salomone et al. 2018): a transition of the first order.
 pub fn spike_in_ball(advice: &Advice) -> Result<Problem> {
     let path = TemperedPath::new(Ball, spike_and_slab()?);
     advice.walk(spike_and_slab_log_z(), path)

@@ -9,7 +9,7 @@ use super::advice::{Advice, Problem};
 use super::logistic::Logistic;
 use super::{Entry, entry};
 
-/// Those of the two whose data are there.
+/// Returns the problems whose data are there.
 pub fn published() -> Vec<Entry> {
     let mut found = Vec::new();
     #[cfg(feature = "npz")]
@@ -33,7 +33,7 @@ pub fn published() -> Vec<Entry> {
         is_file
     };
     found.retain(is_there);
-    // A run takes seconds.
+    // Fewer seeds: a run takes seconds.
     found
         .into_iter()
         .map(|(_, entry)| entry.seeds(40))
@@ -48,8 +48,7 @@ fn file(name: &str) -> PathBuf {
 #[cfg(feature = "npz")]
 const RBM: &str = "rbm/rbm500_cd25_sm08.npz";
 
-/// The RBM that Salakhutdinov and Murray (2008) trained on MNIST: log Z 451.28, ln(Z +- s) 451.19 and
-/// 451.37.
+/// Sets up the RBM of Salakhutdinov and Murray (2008) on MNIST: log Z 451.28, ln(Z +- s) 451.19 and 451.37.
 #[cfg(feature = "npz")]
 fn cd25(advice: &Advice) -> Result<Problem> {
     let file = RbmFile::<f32>::read(file(RBM))?;
@@ -64,9 +63,8 @@ fn cd25(advice: &Advice) -> Result<Problem> {
 
 const SONAR: &str = "sonar/sonar.csv";
 
-/// Logistic regression of 208 sonar returns on 60 predictors of mean 0 and standard deviation .5, priors
-/// N(0, 20^2) on the intercept and N(0, 5^2) on the others: -125.42 by 100 runs of a standard deviation of
-/// .147 (Dau and Chopin 2022). A run has 100 chains, since it takes seconds.
+/// Sets up logistic regression of 208 sonar returns, priors N(0, 20^2) on the intercept and N(0, 5^2) on the others:
+/// -125.42 by 100 runs of a standard deviation of .147 (Dau and Chopin 2022). A run has 100 chains.
 fn sonar(_: &Advice) -> Result<Problem> {
     let likelihood = Logistic::sonar(&file(SONAR))?;
     let path = TemperedPath::new(Gaussian::standard(61)?, likelihood);

@@ -1,4 +1,4 @@
-//! Hidden labels and levels, summed or integrated out exactly: two Markov chains and a mixture.
+//! Hidden labels and levels with an exact log Z: a hidden Markov chain, a mixture and a random-walk level.
 
 use std::f64::consts::TAU;
 
@@ -20,8 +20,7 @@ const INITIAL: [f64; 3] = [0.45, 0.4, 0.15];
 const TRANSITION: [[f64; 3]; 3] = [[0.95, 0.03, 0.02], [0.05, 0.9, 0.05], [0.01, 0.19, 0.8]];
 const RATES: [f64; 3] = [13.1, 19.7, 29.7];
 
-/// Paths of the hidden state, with the log probability of what is observed at each time: zeros for the
-/// Markov chain by itself.
+/// A law of paths of the hidden state; zero `log_emissions` give the Markov chain by itself.
 struct HiddenMarkov {
     log_transition: [[f64; 3]; 3],
     log_emissions: Vec<[f64; 3]>,
@@ -53,7 +52,7 @@ impl UnnormalizedModel for HiddenMarkov {
 }
 
 impl NormalizedModel for HiddenMarkov {
-    /// The forward recursion.
+    /// Runs the forward recursion.
     fn log_normalizer(&self) -> f64 {
         let transition = TRANSITION.map(Vec::from);
         let emissions: Vec<Vec<f64>> = self.log_emissions.iter().map(|row| row.to_vec()).collect();
@@ -61,7 +60,7 @@ impl NormalizedModel for HiddenMarkov {
     }
 }
 
-/// Only the Markov chain by itself is sampled.
+/// Draws from the Markov chain by itself.
 impl Sampleable for HiddenMarkov {
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Vec<u8> {
         let mut state = vec![draw(&INITIAL, rng)];
@@ -96,7 +95,7 @@ impl Sites for HiddenMarkov {
     }
 }
 
-/// The likelihood of three seismic states with Poisson counts, from the Markov chain by itself.
+/// Sets up the likelihood of three seismic states with Poisson counts, from the Markov chain by itself.
 pub fn earthquakes(advice: &Advice) -> Result<Problem> {
     let emissions = |&count: &u8| {
         let count = f64::from(count);
@@ -108,18 +107,16 @@ pub fn earthquakes(advice: &Advice) -> Result<Problem> {
     advice.follow(exact, GeometricPath::new(base, target), HeatBath)
 }
 
-/// Differences in height of cross- and self-fertilised maize, in eighths of an inch (Darwin 1876;
-/// Fisher 1935).
+/// Height of cross- less self-fertilised maize, in eighths of an inch (Darwin 1876; Fisher 1935).
 const MAIZE: [f64; 15] = [
     49.0, -67.0, 8.0, 16.0, 6.0, 23.0, 28.0, 41.0, 14.0, 29.0, 56.0, 24.0, 75.0, 60.0, -48.0,
 ];
 
-/// Two clusters of equal weight, `N(m, 15^2)` with `m ~ N(0, 50^2)` for each, integrated out: the labels
-/// are left.
+/// Labels of two clusters of equal weight, `N(m, 15^2)` with `m ~ N(0, 50^2)` for each integrated out.
 struct TwoClusters;
 
 impl TwoClusters {
-    /// Log marginal density of the data under labels.
+    /// Returns the log joint density of data and labels.
     fn log_marginal(label: impl Fn(usize) -> u8) -> f64 {
         let mut clusters = [(0.0, 0.0); 2];
         for (i, y) in MAIZE.iter().enumerate() {
@@ -156,7 +153,7 @@ impl Sites for TwoClusters {
     }
 }
 
-/// The marginal likelihood of the mixture, a sum over 2^15 labellings, from fair labels.
+/// Sets up the marginal likelihood of the mixture, a sum over 2^15 labellings, from fair labels.
 pub fn maize(advice: &Advice) -> Result<Problem> {
     let exact = enumerate(15, 2, |state| TwoClusters.log_density(state));
     let base = Fair {
@@ -176,11 +173,11 @@ const NILE: [f64; 50] = [
 /// Standard deviation of an observation, of a year's step of the level, and of the first level.
 const DEVIATIONS: (f64, f64, f64) = (122.9, 38.33, 300.0);
 
-/// Steps of the level, in units of their deviations, and the likelihood of the flow given them.
+/// The likelihood of the flow; the state holds the steps of the level, in units of their deviations.
 struct Level;
 
 impl Level {
-    /// What the flow exceeds the level by, in units of the noise.
+    /// Returns the flow less the level, in units of the noise.
     fn residuals<'a>(z: &'a DVector<f64>) -> impl Iterator<Item = f64> + 'a {
         let (noise, step, first) = DEVIATIONS;
         let mut level = 1000.0;
@@ -226,8 +223,7 @@ impl Differentiable for Level {
     }
 }
 
-/// A level that walks, observed with noise (Durbin and Koopman 2001): the evidence over 50 levels, by
-/// the Kalman filter.
+/// Sets up a random-walk level observed with noise (Durbin and Koopman 2001); the Kalman filter is exact.
 pub fn nile(advice: &Advice) -> Result<Problem> {
     let (noise, step, first) = DEVIATIONS;
     let variances = (noise * noise, step * step, first * first);

@@ -7,7 +7,7 @@ use annealed::prelude::*;
 
 use super::advice::{Advice, Problem};
 
-/// N(1, S) in 10 dimensions with `S_ij = .9^|i - j|`, from N(0, I).
+/// Sets up N(1, S) in 10 dimensions with `S_ij = .9^|i - j|`, from N(0, I).
 pub fn gaussian(advice: &Advice) -> Result<Problem> {
     let covariance = DMatrix::from_fn(10, 10, |i, j| 0.9f64.powi(i.abs_diff(j) as i32));
     let target = Gaussian::new(DVector::from_element(10, 1.0), covariance)?;
@@ -16,21 +16,21 @@ pub fn gaussian(advice: &Advice) -> Result<Problem> {
     advice.leap(exact, GeometricPath::new(Gaussian::standard(10)?, target))
 }
 
-/// `exp(- sum |x|)` in 10 dimensions, from N(0, I): a tail heavier than the base's.
+/// Sets up `exp(- sum |x|)` in 10 dimensions, from N(0, I): a tail heavier than the base's.
 pub fn laplace(advice: &Advice) -> Result<Problem> {
     let target = FunctionModel::new(|x: &DVector<f64>| -x.lp_norm(1));
     let exact = 10.0 * 2f64.ln();
     advice.walk(exact, GeometricPath::new(Gaussian::standard(10)?, target))
 }
 
-/// Five independent extreme values, `exp(- sum (x + e^-x))`, from N(0, I).
+/// Sets up five independent extreme values, `exp(- sum (x + e^-x))`, from N(0, I).
 pub fn gumbel(advice: &Advice) -> Result<Problem> {
     let target =
         FunctionModel::new(|x: &DVector<f64>| -x.iter().map(|x| x + (-x).exp()).sum::<f64>());
     advice.walk(0.0, GeometricPath::new(Gaussian::standard(5)?, target))
 }
 
-/// Student's t with 5 degrees of freedom in 10 dimensions, from N(0, I): a polynomial tail.
+/// Sets up Student's t with 5 degrees of freedom in 10 dimensions, from N(0, I): a polynomial tail.
 pub fn student(advice: &Advice) -> Result<Problem> {
     const DIMENSION: usize = 10;
     let target = FunctionModel::new(|x: &DVector<f64>| -7.5 * (x.norm_squared() / 5.0).ln_1p());
@@ -43,8 +43,7 @@ pub fn student(advice: &Advice) -> Result<Problem> {
     )
 }
 
-/// The twisted Gaussian of Haario, Saksman and Tamminen (1999): 8 dimensions, `b = .03`, from
-/// N(0, 10^2 I). The twist has a Jacobian of 1.
+/// Sets up the twisted Gaussian of Haario, Saksman and Tamminen (1999) in 8 dimensions, from N(0, 10^2 I).
 pub fn banana(advice: &Advice) -> Result<Problem> {
     let target = FunctionModel::new(|x: &DVector<f64>| {
         let straight = x[1] + 0.03 * (x[0] * x[0] - 100.0);
@@ -56,7 +55,7 @@ pub fn banana(advice: &Advice) -> Result<Problem> {
     advice.walk(exact, GeometricPath::new(base, target))
 }
 
-/// The funnel of Neal (2003): `v ~ N(0, 3^2)`, nine `x ~ N(0, e^v)`, from N(0, 3^2 I).
+/// Sets up the funnel of Neal (2003): `v ~ N(0, 3^2)`, nine `x ~ N(0, e^v)`, from N(0, 3^2 I).
 pub fn funnel(advice: &Advice) -> Result<Problem> {
     let target = FunctionModel::new(|x: &DVector<f64>| {
         let (v, rest) = (x[0], x.rows_range(1..).norm_squared());

@@ -6,14 +6,14 @@ use rand::{Rng, RngExt};
 
 /// A model over sites that each take one of a few values.
 pub trait Sites: UnnormalizedModel<State = Vec<u8>> {
-    /// The number of values, at most 4.
+    /// Returns the number of values, at most 4.
     fn values(&self) -> u8;
 
-    /// `log f` as a function of the value at one site, up to a constant.
+    /// Returns `log f` as a function of the value at one site, up to a constant.
     fn log_at(&self, state: &[u8], site: usize, value: u8) -> f64;
 }
 
-/// Independent sites, all values alike: `f = 1`.
+/// Independent sites with uniform values: `f = 1`.
 pub struct Fair {
     pub sites: usize,
     pub values: u8,
@@ -50,7 +50,7 @@ impl Sites for Fair {
     }
 }
 
-/// Draws each site in turn given the others.
+/// A kernel that draws each site in turn given the others.
 #[derive(Clone, Copy)]
 pub struct HeatBath;
 
@@ -78,7 +78,7 @@ impl<A: Sites + Sampleable, B: Sites> TransitionKernel<GeometricAt<'_, A, B>> fo
     }
 }
 
-/// A value with probability in proportion to `exp(log_at(value))`.
+/// Draws a value with probability in proportion to `exp(log_at(value))`.
 fn draw<R: Rng + ?Sized>(values: u8, log_at: impl Fn(u8) -> f64, rng: &mut R) -> u8 {
     let first = log_at(0);
     let mut cumulative = [1.0; 4];

@@ -1,4 +1,4 @@
-//! What many seeds of a problem say: a row of the table, an object of JSON, the three figures.
+//! Summary of many seeds of a problem: a row of the table, an object of JSON, the three figures.
 
 use annealed::estimate::Warning;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ impl Row {
         (outcome.log_z - self.problem.exact) / error
     }
 
-    /// Whether the interval holds the exact value; a published estimate's own error widens it.
+    /// Returns whether the interval holds the exact value; a published estimate's own error widens it.
     fn covers(&self, outcome: &Outcome) -> bool {
         let own = QUANTILE * self.problem.exact_error;
         let below = (outcome.log_z - outcome.interval.0).hypot(own);
@@ -43,7 +43,7 @@ impl Row {
         self.share(|o| !o.warnings.is_empty())
     }
 
-    /// Unwarned runs, those of them whose interval covers, those with `|z| > 4`.
+    /// Returns the numbers of runs without a warning, with a covering interval among these, and with `|z| > 4`.
     pub fn unwarned(&self) -> (usize, usize, usize) {
         let runs = self.outcomes.iter().filter(|o| o.warnings.is_empty());
         runs.fold((0, 0, 0), |(runs, covered, far), o| {
@@ -60,7 +60,7 @@ impl Row {
         self.outcomes.iter().map(f).sum::<f64>() / self.outcomes.len() as f64
     }
 
-    /// Log of the mean of Z over the runs, relative to the exact one, and its standard error.
+    /// Returns the log of the mean of Z over the runs, relative to the exact Z, and its standard error.
     pub fn bias(&self) -> (f64, f64) {
         let ratio = |o: &Outcome| (o.log_z - self.problem.exact).exp();
         let mean = self.mean(ratio);
@@ -101,7 +101,7 @@ impl Row {
         })
     }
 
-    /// A line of a Markdown table.
+    /// Formats a line of a Markdown table.
     pub fn line(&self) -> String {
         let (runs, covered, far) = self.unwarned();
         let coverage = match runs {
@@ -131,7 +131,7 @@ pub const HEADER: &str = "\
 | problem | log Z by | log Z | K | ESS/N | mean z | rms z | log of mean Z, off by | coverage | warned | unwarned: coverage | abs(z) > 4 | ms a run | warnings |
 |---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|";
 
-/// The three figures that the table must show, and the problems that fall outside.
+/// Formats the three figures of the table, and the problems that fall outside.
 pub fn verdict(rows: &[Row]) -> String {
     let inside = || rows.iter().filter(|row| row.entry.outside.is_none());
     let (mut runs, mut covered, mut far) = (0, 0, 0);

@@ -18,7 +18,7 @@ fn well(x: f64) -> f64 {
 }
 
 impl Wells {
-    /// log Z of so many pairs, by quadrature.
+    /// Returns log Z of `pairs` pairs, by quadrature.
     pub fn log_z(pairs: usize) -> f64 {
         pairs as f64 * (log_integral(-6.0, 6.0, 2_000, well) + 0.5 * TAU.ln())
     }
@@ -76,14 +76,13 @@ impl Sampleable for Ball {
     }
 }
 
-/// A spike of 90% of the mass inside of a slab ten times as wide, in 10 dimensions: a likelihood for the
-/// prior [`Ball`].
+/// Creates a spike of 90% of the mass in a slab ten times as wide, a likelihood for the prior [`Ball`].
 pub fn spike_and_slab() -> Result<GaussianMixture> {
     let component = |deviation| Gaussian::isotropic(DVector::zeros(10), deviation);
     GaussianMixture::new([(0.1, component(0.1)?), (0.9, component(0.01)?)])
 }
 
-/// The log evidence of [`spike_and_slab`] under the prior [`Ball`].
+/// Returns the log evidence of [`spike_and_slab`] under the prior [`Ball`].
 pub fn spike_and_slab_log_z() -> f64 {
     // The wider one's mass outside of the ball is P(chi^2 with 10 degrees > 100).
     let outside: f64 = (0..5)
@@ -92,7 +91,7 @@ pub fn spike_and_slab_log_z() -> f64 {
     (-0.1 * outside).ln_1p() - Ball.log_normalizer()
 }
 
-/// An RBM of 64 visible and 20 hidden units trained on the embedded digits, and the digits' base rates.
+/// Trains an RBM of 64 visible and 20 hidden units on the embedded digits; returns the digits' base rates as well.
 pub fn digits_rbm(training: &ContrastiveDivergence) -> Result<(BaseRate, Rbm)> {
     const HIDDEN: usize = 20;
     let images = digits().images;

@@ -4,7 +4,7 @@ use rand::{Rng, RngExt, SeedableRng};
 
 pub const SAMPLES: usize = 1_000;
 
-/// log Z^ and ESS of samples drawn from the chains with replacement, each sorted.
+/// Sorted log Z^ and ESS of samples drawn from the chains with replacement.
 #[derive(Debug, Clone)]
 pub struct Bootstrap {
     pub log_z: Vec<f64>,
@@ -12,7 +12,7 @@ pub struct Bootstrap {
 }
 
 impl Bootstrap {
-    /// From log weights, whose mean is log Z^.
+    /// Resamples log weights; `log_z` is the log of their mean weight.
     pub fn new(log_weights: &[f64], log_z: f64) -> Self {
         let weights: Vec<f64> = log_weights.iter().map(|x| (x - log_z).exp()).collect();
         let mut rng = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(0);
@@ -25,13 +25,13 @@ impl Bootstrap {
     }
 }
 
-/// The middle 95% of sorted samples.
+/// Returns the middle 95% of sorted samples.
 pub fn interval(sorted: &[f64]) -> (f64, f64) {
     let tail = sorted.len() / 40;
     (sorted[tail], sorted[sorted.len() - 1 - tail])
 }
 
-/// Mean weight and ESS of one sample.
+/// Returns mean weight and ESS of one sample.
 fn sample(weights: &[f64], rng: &mut impl Rng) -> (f64, f64) {
     let (mut sum, mut squares) = (0.0, 0.0);
     for _ in 0..weights.len() {

@@ -1,4 +1,4 @@
-//! Kiwaki's Figures 1 to 6, from the lines.
+//! Kiwaki's Figures 1 to 6, drawn from the saved lines.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::rows::{Lines, Pooled, Row, Setting};
 
 /// The numbers of stages of the figures.
 const STEPS: [usize; 3] = [1_000, 10_000, 100_000];
-/// The limited schedules are left out of the figures: where a limit binds, the table shows it.
+/// Schedules of the figures, without the limited ones, which the table shows.
 const DRAWN: [&str; 6] = [
     "LINEAR",
     "GMS13",
@@ -76,7 +76,7 @@ fn schedules(name: &str, cells: &[(&str, Pooled)]) -> Chart {
     chart
 }
 
-/// The ESS along the parts of a row, as a share of their chains, averaged.
+/// Charts the ESS along the runs as a share of their chains, averaged over the parts of a row.
 fn along(name: &str, steps: usize, cells: &[(&str, Pooled)]) -> Chart {
     let mut chart = Chart::new(
         &format!("{name}: ESS along the run, K = {steps}"),

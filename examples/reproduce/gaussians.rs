@@ -19,10 +19,10 @@ use crate::scatter_sheet::ScatterSheet;
 
 const CHAINS: usize = 1_000;
 
-/// The paper's number of intermediate distributions in Figure 2, plus one.
+/// Numbers of stages of Figure 2: the paper's intermediate distributions, plus one.
 const STAGES: [usize; 7] = [10, 26, 51, 101, 251, 501, 1_001];
 
-/// Both tables, and Figures 1 and 2.
+/// Prints both tables, and draws Figures 1 and 2.
 pub fn run(figures: &Path) -> Result<()> {
     let (base, target) = pair()?;
     println!(
@@ -65,8 +65,8 @@ pub fn run(figures: &Path) -> Result<()> {
     samples(figures)
 }
 
-/// Half the symmetrised divergence, `F = (eta_b - eta_a) . (s_b - s_a) / 2`: the cost of both paths under a linear
-/// schedule.
+/// Returns half the symmetrised divergence, `F = (eta_b - eta_a) . (s_b - s_a) / 2`: the cost of both paths under a
+/// linear schedule.
 fn linear_cost<M: ExponentialFamily>(a: &M, b: &M) -> f64 {
     let natural = b.natural_parameters() - a.natural_parameters();
     0.5 * natural.dot(&(b.moments() - a.moments()))
@@ -79,7 +79,7 @@ fn pair() -> Result<(Gaussian, Gaussian)> {
     ))
 }
 
-/// The members at the ends of the segments, on the path on which these coordinates are linear.
+/// Returns the members at the ends of the segments, on the path on which the coordinates `of` are linear.
 fn ends(
     of: impl Fn(&Gaussian) -> DVector<f64>,
     with: impl Fn(&Gaussian, &DVector<f64>) -> Result<Gaussian>,
@@ -90,7 +90,7 @@ fn ends(
     knots.betas().iter().map(at).collect()
 }
 
-/// The costs of the segments between members; prints how the stages are allocated.
+/// Returns the costs of the segments between members, and prints how the stages are allocated.
 fn allocation(name: &str, members: &[Gaussian]) -> Result<Vec<f64>> {
     let costs: Vec<f64> = members
         .windows(2)
@@ -106,7 +106,7 @@ fn allocation(name: &str, members: &[Gaussian]) -> Result<Vec<f64>> {
     Ok(costs)
 }
 
-/// Mean and variance of log w, which the paper gives.
+/// Prints mean and variance of log w.
 fn log_weights<'p, P>(name: &str, path: &'p P) -> Result<()>
 where
     P: AnnealingPath<State = DVector<f64>, Base = Gaussian> + Sync,
@@ -121,7 +121,7 @@ where
         run.estimate().mean_log_weight(),
         run.estimate().var_log_weight(),
     );
-    // The variance's error, were log w normal.
+    // Standard errors; the second assumes a normal log w.
     let errors = [
         (variance / chains as f64).sqrt(),
         variance * (2.0 / chains as f64).sqrt(),
@@ -187,7 +187,7 @@ fn point<S>(run: &Run<S>, exact: f64) -> Point {
     )
 }
 
-/// Figure 2: log Z^ against the number of stages, with the middle 95% of bootstrap samples.
+/// Draws Figure 2: log Z^ against the number of stages, with the middle 95% of bootstrap samples.
 fn draw(lines: &[(&str, [Vec<Point>; 2])], figures: &Path) -> Result<()> {
     for (kernel, name) in ["perfect transitions", "Gibbs"].into_iter().enumerate() {
         let title = format!("Two Gaussians, {name}: log Z^ - log Z");
@@ -201,7 +201,7 @@ fn draw(lines: &[(&str, [Vec<Point>; 2])], figures: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Figure 1: samples of both paths' intermediate distributions.
+/// Draws Figure 1: samples of both paths' intermediate distributions.
 fn samples(figures: &Path) -> Result<()> {
     let betas = [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0];
     let mut rng = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(0);

@@ -17,14 +17,14 @@ use crate::machines::{Folders, Machine};
 use crate::rows::Setting;
 use crate::runs::{Runs, SEGMENTS};
 
-/// How the path of a row is made.
+/// Kind of path of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum PathKind {
     /// The geometric path
     Ga,
     /// The moment-averaged spline: exact with 20 hidden units, else by the paper's chains
     Mas,
-    /// Its cheap variant: moments of the data, 1,000 updates a knot
+    /// The cheap moment-averaged spline: moments of the data, 1,000 updates a knot
     Cheap,
     /// The cheap variant from moments of data in which digit i counts i + 1 times (footnote 3)
     Biased,
@@ -46,7 +46,7 @@ impl PathKind {
 /// The starts of Table 2.
 pub const STARTS: [&str; 2] = ["uniform", "base rates"];
 
-/// The rows of a machine: start, path, schedules.
+/// Returns the rows of a machine: start, path, schedules.
 pub fn rows(machine: Machine) -> Vec<(&'static str, PathKind, &'static [&'static str])> {
     if machine.hidden_units() == 20 {
         return [Ga, Mas]
@@ -59,7 +59,7 @@ pub fn rows(machine: Machine) -> Vec<(&'static str, PathKind, &'static [&'static
         .collect()
 }
 
-/// Runs the rows of one machine whose path is one of these.
+/// Runs the rows of one machine whose path is one of `kinds`.
 pub fn run(
     machine: Machine,
     kinds: &[PathKind],
@@ -95,7 +95,7 @@ pub fn run(
 /// The row from the base that a search finds: start, path, schedule.
 pub const SEARCHED: [&str; 3] = ["auto", "GA", "LINEAR"];
 
-/// Runs the rows of one machine from the base that a search finds, which is part of their seconds.
+/// Runs the rows of one machine from a searched base; their seconds include the search.
 pub fn run_searched(machine: Machine, folders: &Folders, runs: &mut Runs<'_>) -> Result<()> {
     let file = machine.read(folders)?;
     let [name, path, schedule] = SEARCHED;
@@ -117,7 +117,7 @@ pub fn run_searched(machine: Machine, folders: &Folders, runs: &mut Runs<'_>) ->
     Ok(())
 }
 
-/// What the paths of one machine from one start are made of.
+/// Ingredients of the paths of one machine from one start.
 pub struct Source<'a> {
     pub machine: Machine,
     pub file: &'a RbmFile,
@@ -144,7 +144,7 @@ impl Source<'_> {
         }
     }
 
-    /// The spline, whose knots are matched once and kept beside what cargo builds.
+    /// Returns the spline; its knots are matched once and kept in files under `target/reproduction`.
     fn spline(&self, kind: PathKind) -> Result<RbmPath> {
         let of_updates = match kind {
             Mas => format!("-{}", self.updates),
@@ -180,7 +180,7 @@ impl Source<'_> {
         let small = self.machine.hidden_units() == 20;
         let moments = self.moments(kind)?;
         match kind {
-            // A rough match leaves the weights unbiased: none is refused.
+            // A rough match leaves the weights unbiased, so that none is refused.
             Mas if small => self.through(&moments, knots, &ExactMatching::default().tolerance(1.0)),
             Mas => {
                 let matching = PersistentMatching::full().updates(self.updates);
@@ -205,7 +205,7 @@ impl Source<'_> {
         )
     }
 
-    /// The moments of the target, as the spline takes them.
+    /// Returns the moments of the target for the spline.
     fn moments(&self, kind: PathKind) -> Result<RbmMoments> {
         let rbm = &self.file.rbm;
         match kind {
@@ -219,8 +219,8 @@ impl Source<'_> {
         }
     }
 
-    /// The optimal binned schedule, by Equation 20: at the knots of the spline the moments are averages; on the
-    /// geometric path they are enumerated, or estimated by chains.
+    /// Returns the optimal binned schedule (Equation 20): by averaged moments on a spline, by chains at the knots on
+    /// the geometric path.
     fn binned(
         &self,
         kind: PathKind,

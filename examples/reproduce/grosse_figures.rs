@@ -18,7 +18,7 @@ use crate::machines::{Folders, Machine};
 use crate::rows::{Lines, Row, Setting};
 use crate::runs::{Budget, SEGMENTS};
 
-/// Figure 3: log Z^ against K from the uniform start, with exact samples at each stage and with Gibbs sampling.
+/// Draws Figure 3: log Z^ against K from the uniform start, with exact samples at each stage and with Gibbs sampling.
 pub fn with_exact_samples(
     machine: Machine,
     folders: &Folders,
@@ -78,7 +78,7 @@ pub fn with_exact_samples(
     gibbs.save(figures.join(format!("grosse-{stem}-gibbs.svg")))
 }
 
-/// The log weights of a run with perfect transitions: an exact sample of each stage is weighed to the next.
+/// Returns the log weights of a run with perfect transitions: exact samples of each stage are weighed to the next.
 fn exact_log_weights(path: &RbmPath, schedule: &Schedule, chains: usize) -> Result<Vec<f64>> {
     let mut log_weights = vec![0.0; chains];
     for (k, pair) in schedule.betas().windows(2).enumerate() {
@@ -97,8 +97,7 @@ fn point(log_weights: &[f64], shift: f64) -> Result<(f64, (f64, f64))> {
     Ok((log_z + shift, (low + shift, high + shift)))
 }
 
-/// Figure 4: three chains along the geometric path and three along the cheap spline, from the base rates, with other
-/// random numbers: no chain of one path ends where one of the other does.
+/// Draws Figure 4: three chains along the geometric path and three along the cheap spline, of different seeds.
 pub fn samples(machine: Machine, folders: &Folders, budget: &Budget, figures: &Path) -> Result<()> {
     let steps = budget.steps[0];
     let file = machine.read(folders)?;
@@ -134,7 +133,7 @@ pub fn samples(machine: Machine, folders: &Folders, budget: &Budget, figures: &P
     std::fs::write(&name, image_sheet(28, &rows)).map_err(|error| Error::io(&name, error))
 }
 
-/// The states of the chains at the recorded stages.
+/// States of the chains at the recorded stages.
 #[derive(Debug, Clone, Default)]
 struct Snapshots(Vec<Vec<Vec<bool>>>);
 
@@ -152,7 +151,7 @@ impl Merge for Snapshots {
     }
 }
 
-/// Figure 5: log Z^ against K on the large machines, from the lines.
+/// Draws Figure 5: log Z^ against K on the large machines, from the saved lines.
 pub fn against_steps(lines: &Lines<Row>, figures: &Path) -> Result<()> {
     for machine in Machine::LARGE {
         let title = format!("{}: log Z^", machine.name());

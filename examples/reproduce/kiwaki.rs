@@ -9,7 +9,7 @@ use crate::machines::{Folders, Machine};
 use crate::rows::Setting;
 use crate::runs::{Runs, SEGMENTS};
 
-/// The schedules of the tables, and those that are set beside them.
+/// Schedules of the tables, and others beside them.
 pub const SCHEDULES: [&str; 13] = [
     "VAROPT",
     "VAROPT .009",
@@ -26,7 +26,7 @@ pub const SCHEDULES: [&str; 13] = [
     "VAROPT raw .003",
 ];
 
-/// Runs the rows of one machine: base-rate start, geometric path.
+/// Runs the rows of one machine, from base rates along the geometric path.
 pub fn run(machine: Machine, folders: &Folders, runs: &mut Runs<'_>) -> Result<()> {
     let file = machine.read(folders)?;
     let base = file
@@ -35,12 +35,12 @@ pub fn run(machine: Machine, folders: &Folders, runs: &mut Runs<'_>) -> Result<(
     let path = RbmPath::new(base, file.rbm)?;
     for &steps in &runs.budget.steps {
         let mut known: Vec<(String, Schedule)> = Vec::new();
-        // The paper's pilot: 100 chains of 1,000 steps.
+        // The paper's pilot: 100 chains of 1,000 stages.
         let survey = Pilot::default().survey(&path, &BlockGibbs, 0)?;
         for name in SCHEDULES {
             let setting = Setting::new([&machine.name(), "base rates", "GA", name], steps);
             let schedule = match schedule(name, &survey, &path, machine, steps, runs) {
-                // Then this row has no schedule, and the table says so.
+                // This row has no schedule.
                 Err(error @ Error::PilotCollapsed { .. }) => {
                     eprintln!("{} {name}: {error}", machine.name());
                     continue;
@@ -83,7 +83,7 @@ fn schedule(
     }
 }
 
-/// The paper's limits, read as limits of a step of its pilot of 1,000 steps: limits of the speed.
+/// Applies the limit in `name`: the paper's limit of a step of its pilot of 1,000 stages, so a limit of the speed.
 fn limited(schedule: Schedule, name: &str) -> Result<Schedule> {
     match name.rsplit_once(".00") {
         Some((_, thousandths)) => schedule.with_speed_limit(thousandths.parse().unwrap_or(1.0)),
@@ -91,8 +91,8 @@ fn limited(schedule: Schedule, name: &str) -> Result<Schedule> {
     }
 }
 
-/// VAROPT by g as the pilot's weights have it: neither corrected for their small number, nor smoothed, nor floored
-/// (but at a millionth of its mean, so that time goes on everywhere).
+/// Returns VAROPT by the pilot's raw weights: not corrected for their small number, not smoothed, and floored only at
+/// a millionth of the mean.
 fn raw(survey: &Survey, steps: usize) -> Result<Schedule> {
     let points = survey.points();
     let weighted = points.iter().map(|point| match point.stage {

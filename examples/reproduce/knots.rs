@@ -9,14 +9,13 @@ use annealed::schedule::Schedule;
 
 /// Chains that move together.
 const BLOCK: usize = 125;
-/// One sweep in so many is counted.
+/// Sweeps per counted sweep.
 const THINNING: usize = 10;
 
-/// `F_j = 1/2 (theta_{j+1} - theta_j) . (s_{j+1} - s_j)` (Grosse et al., Equation 20), by chains that pass the knots
-/// and make so many updates at each, of which a sixth are left out.
+/// Estimates `F_j = 1/2 (theta_{j+1} - theta_j) . (s_{j+1} - s_j)` (Grosse et al., Equation 20) by chains that make
+/// `updates` updates at each knot, the first sixth left out.
 ///
-/// On the geometric path theta is linear in beta, so that `(theta_{j+1} - theta_j) . s` is the step times the mean of
-/// `d/dbeta log f(v)`, which is the mean over h of `(d theta / d beta) . g(v, h)`.
+/// On the geometric path `(theta_{j+1} - theta_j) . s` is the step in beta times the mean of `d/dbeta log f(v)`.
 pub fn joint_costs(
     path: &RbmPath,
     knots: &Schedule,

@@ -12,7 +12,7 @@ use annealed::{Error, Result};
 use clap::ValueEnum;
 use flate2::read::GzDecoder;
 
-/// How many rows are presented before the parameters change.
+/// Rows per update of the parameters.
 const BATCH: usize = 100;
 
 /// An RBM by its training and its number of hidden units.
@@ -33,7 +33,7 @@ impl Machine {
     pub const SMALL: [Self; 3] = [Pcd20, Cd1_20, Cd25_20];
     pub const LARGE: [Self; 3] = [Pcd500, Cd1_500, Cd25_500];
 
-    /// The name in the papers' tables.
+    /// Returns the name in the papers' tables.
     pub fn name(self) -> String {
         format!("{}({})", self.training().0, self.hidden_units())
     }
@@ -42,7 +42,7 @@ impl Machine {
         if Self::SMALL.contains(&self) { 20 } else { 500 }
     }
 
-    /// Name, sweeps an update, whether chains persist, the first learning rate.
+    /// Returns name, sweeps an update, whether chains persist, and the first learning rate.
     fn training(self) -> (&'static str, usize, bool, f64) {
         match self {
             Pcd20 | Pcd500 => ("PCD", 1, true, 0.05),
@@ -51,7 +51,7 @@ impl Machine {
         }
     }
 
-    /// The paper's 250,000 for the small ones; it does not say how many for the large ones.
+    /// Returns the number of updates: the paper's 250,000 for small machines, our choice for large ones.
     fn updates(self) -> usize {
         if self.hidden_units() == 20 {
             250_000
@@ -60,7 +60,7 @@ impl Machine {
         }
     }
 
-    /// The name in the names of files.
+    /// Returns the name used in file names.
     pub fn stem(self) -> String {
         self.name()
             .to_lowercase()
@@ -80,7 +80,7 @@ impl Machine {
         }
     }
 
-    /// The exact log Z of a small one.
+    /// Returns the exact log Z of a small machine.
     pub fn log_z_exact(self, folders: &Folders) -> Result<Option<f64>> {
         match self.hidden_units() {
             20 => Ok(self.read(folders)?.log_z_exact),
@@ -125,7 +125,7 @@ impl Machine {
     }
 }
 
-// Where things are. (A doc comment would become the program's help.)
+// Folders and files. (A doc comment would become the program's help.)
 #[derive(Debug, Clone, clap::Args)]
 pub struct Folders {
     /// Folder of the RBMs that were trained
@@ -148,12 +148,12 @@ pub struct Folders {
 }
 
 impl Folders {
-    /// The 60,000 training images, binarised once.
+    /// Reads the 60,000 training images, binarised once.
     pub fn training_images(&self) -> Result<Vec<Vec<bool>>> {
         self.images("train-images-binarized-idx3-ubyte.gz")
     }
 
-    /// The test images, black from half grey on, with digit i repeated i + 1 times.
+    /// Reads the test images, black from half grey on, with digit i repeated i + 1 times.
     pub fn biased_images(&self) -> Result<Vec<Vec<bool>>> {
         let images = self.images("t10k-images-idx3-ubyte.gz")?.into_iter();
         let images = images.zip(self.test_labels()?);
@@ -166,7 +166,7 @@ impl Folders {
         BinaryData::read(self.mnist.join(name)).map(BinaryData::into_rows)
     }
 
-    /// One byte a label, after a header of eight.
+    /// Reads labels of one byte each, after a header of eight.
     fn test_labels(&self) -> Result<Vec<u8>> {
         let file = self.mnist.join("t10k-labels-idx1-ubyte.gz");
         let opened = File::open(&file).map_err(|error| Error::io(&file, error))?;

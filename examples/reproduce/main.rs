@@ -1,9 +1,9 @@
-//! The tables and figures of T. Kiwaki, "Variational optimization of annealing schedules" (2015), and of R. Grosse,
-//! C. Maddison and R. Salakhutdinov, "Annealing between distributions by averaging moments" (2013), beside the papers'
+//! Tables and figures of T. Kiwaki, "Variational optimization of annealing schedules" (2015), and of R. Grosse, C.
+//! Maddison and R. Salakhutdinov, "Annealing between distributions by averaging moments" (2013), beside the papers'
 //! numbers.
 //!
-//! Each run of a row is kept as a line of JSON, and what is there is not run again: a table of hours is made in pieces.
-//! Without a command the tables are printed from the lines that are there.
+//! Each run is kept as a line of JSON and not run again, so that a table of hours can be made in pieces. Without a
+//! command the tables are printed from these lines.
 //!
 //! ```text
 //! cargo run --release --features full --example reproduce
@@ -80,7 +80,7 @@ enum Command {
     Starts(#[command(flatten)] starts::Options),
     /// Draw Kiwaki's Figures 1 to 6 and Grosse et al.'s Figure 5 from the lines
     Figures,
-    /// Run and draw Grosse et al.'s Figure 3, --chains of them at --steps
+    /// Run and draw Grosse et al.'s Figure 3, with --chains at --steps
     ExactSamples { machine: Machine },
     /// Run and draw Grosse et al.'s Figure 4, with the first number of --steps
     Samples { machine: Machine },

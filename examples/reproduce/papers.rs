@@ -127,8 +127,8 @@ pub const KIWAKI: [Printed; 36] = [
     ("CD25(500)", "base rates", "GA", "GMS13", 379.696, 637.0),
 ];
 
-/// Grosse, Maddison and Salakhutdinov (2013), Tables 1 and 2: 5,000 chains, K = 100,000. Of their machines only CD25(500)
-/// is published (Salakhutdinov and Murray 2008).
+/// Grosse, Maddison and Salakhutdinov (2013), Tables 1 and 2: 5,000 chains, K = 100,000. Only CD25(500) is published
+/// (Salakhutdinov and Murray 2008).
 pub const GROSSE: [Printed; 26] = [
     ("CD1(20)", "uniform", "GA", "LINEAR", 279.60, 248.0),
     ("CD1(20)", "uniform", "GA", "binned optimal", 279.51, 124.0),

@@ -1,4 +1,4 @@
-//! The rows of the tables, as lines of JSON: what is there is not run again.
+//! Rows of the tables, as lines of JSON; a row on file is not run again.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bootstrap::Bootstrap;
 
-/// What a row is a run of.
+/// Setting of a row.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Setting {
     pub machine: String,
@@ -18,7 +18,7 @@ pub struct Setting {
     /// "GA", or how a moment-averaged spline was made.
     pub path: String,
     pub schedule: String,
-    /// K.
+    /// Number of stages K.
     pub steps: usize,
 }
 
@@ -34,15 +34,15 @@ impl Setting {
     }
 }
 
-/// One run, or the word that it would be the same as another.
+/// One run, or a note that it would equal another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     #[serde(flatten)]
     pub setting: Setting,
     pub seed: u64,
-    /// N.
+    /// Number of chains N.
     pub chains: usize,
-    /// The schedule whose betas are the same, so that nothing was run.
+    /// The schedule with the same betas, for which nothing was run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_as: Option<String>,
     /// Updates of a knot, where the path is a moment-averaged spline of the full kind.
@@ -58,15 +58,15 @@ pub struct Row {
     pub engine: String,
     pub build: String,
     pub warnings: Vec<String>,
-    /// Fifty betas of the schedule, equally far apart in k.
+    /// Betas of the schedule at 51 points, equally far apart in k.
     pub betas: Vec<f64>,
-    /// Share of k and of ESS, fifty times along the run.
+    /// Shares of k and of ESS, at up to fifty stages along the run.
     pub along: Vec<(f64, f64)>,
     /// The log weight of each chain less log Z^, in thousandths of a nat.
     pub log_weights: Vec<i64>,
 }
 
-/// The costs of ten segments, by which a binned schedule is chosen.
+/// Costs of ten segments, for a binned schedule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
     pub machine: String,
@@ -88,7 +88,7 @@ pub struct Lines<T> {
 }
 
 impl<T: Serialize + for<'a> Deserialize<'a>> Lines<T> {
-    /// The lines of a file; none where there is no file.
+    /// Reads the lines of a file; none if there is no file.
     pub fn read(file: &Path) -> Result<Self> {
         let text = match std::fs::read_to_string(file) {
             Ok(text) => text,
@@ -121,7 +121,7 @@ impl<T: Serialize + for<'a> Deserialize<'a>> Lines<T> {
 }
 
 impl Lines<Row> {
-    /// All chains of a setting in one: runs of different seeds are parts of one sample.
+    /// Pools the chains of all runs of a setting, which have different seeds.
     pub fn pooled(&self, setting: &Setting) -> Result<Option<Pooled>> {
         let mut setting = setting.clone();
         if let Some(row) = self.all.iter().find(|row| row.setting == setting)
@@ -160,7 +160,7 @@ impl Lines<Row> {
 #[derive(Debug, Clone)]
 pub struct Pooled {
     pub estimate: Estimate,
-    /// Seconds of a core.
+    /// Seconds times threads.
     pub seconds: f64,
     pub rows: Vec<Row>,
     pub bootstrap: Bootstrap,
@@ -171,12 +171,12 @@ impl Pooled {
         self.estimate.effective_sample_size()
     }
 
-    /// ESS as a share of the chains.
+    /// Returns ESS as a share of the chains.
     pub fn share(&self) -> f64 {
         self.ess() / self.estimate.chains() as f64
     }
 
-    /// Whether the share of this ESS is not significantly below that of the best row, at .05: the papers' bold.
+    /// Returns whether the share of ESS is not significantly below that of the best row, at .05: the papers' bold.
     pub fn is_as_good_as(&self, best: &Self) -> bool {
         let shares = |pooled: &Self| -> Vec<f64> {
             let chains = pooled.estimate.chains() as f64;

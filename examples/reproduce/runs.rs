@@ -11,15 +11,14 @@ use annealed::schedule::Schedule;
 use crate::knots;
 use crate::rows::{Costs, Lines, Row, Setting};
 
-/// Chains of one run. A row of more chains is several runs of successive seeds, so that little is lost where
-/// the program is ended.
+/// Chains of one run. A larger row is several runs of successive seeds, so that an early end loses little.
 const PART: usize = 250;
 /// Points of the figures along a run.
 const POINTS: usize = 50;
 /// Segments of the binned schedules and of the splines.
 pub const SEGMENTS: usize = 10;
 
-// How much is spent on a row, and where it is written.
+// Sizes of the runs. (A doc comment would become the program's help.)
 #[derive(Debug, clap::Args)]
 pub struct Budget {
     /// Number of chains N of a row, a multiple of the 250 chains of a line
@@ -34,13 +33,13 @@ pub struct Budget {
     /// Updates of these chains at a knot, a sixth of them left out: Kiwaki has 6,000
     #[arg(long, global = true, default_value_t = 6_000)]
     pub knot_updates: usize,
-    /// Updates of a knot of a moment-averaged spline with 500 hidden units, and five times the sweeps of the chains for
-    /// the moments: the paper has 50,000 and 10,000
+    /// Updates of a knot of a moment-averaged spline with 500 hidden units, and five times the sweeps of the chains
+    /// for its moments: the paper has 50,000 and 10,000
     #[arg(long, global = true, default_value_t = 50_000)]
     pub spline_updates: usize,
 }
 
-/// The lines there are, and what adds to them.
+/// Rows and costs on file, and the budget of those to add.
 #[derive(Debug)]
 pub struct Runs<'b> {
     pub budget: &'b Budget,
@@ -55,7 +54,7 @@ impl Runs<'_> {
         self.row_after(0.0, setting, path, schedule)
     }
 
-    /// Runs what is missing of a row, before which pilots took so many seconds.
+    /// Runs what is missing of a row; its parts share `pilot_seconds`.
     pub fn row_after(
         &mut self,
         pilot_seconds: f64,
@@ -145,7 +144,7 @@ impl Runs<'_> {
         rows.map(|row| row.chains).sum()
     }
 
-    /// Costs of the segments between equally spaced knots of a geometric path in the joint law of v and h.
+    /// Returns the costs of segments between equally spaced knots of a geometric path, in the joint law of v and h.
     pub fn joint_costs(&mut self, names: [&str; 3], path: &RbmPath) -> Result<Vec<f64>> {
         let (chains, updates) = (self.budget.knot_chains, self.budget.knot_updates);
         self.costs(names, "joint", || {
@@ -153,7 +152,7 @@ impl Runs<'_> {
         })
     }
 
-    /// Costs of the same segments in the law of v alone, which the weights of a run see.
+    /// Returns the costs of the same segments in the law of v alone, which the weights of a run see.
     pub fn marginal_costs(&mut self, names: [&str; 3], path: &RbmPath) -> Result<Vec<f64>> {
         let chains = KnotChains {
             chains: self.budget.knot_chains,
@@ -201,7 +200,7 @@ impl Runs<'_> {
     }
 }
 
-/// The version of the crate and the commit that it was built from.
+/// Returns the version of the crate and the commit of its source.
 pub fn build() -> String {
     let described = Command::new("git")
         .args(["describe", "--always", "--dirty"])
@@ -254,7 +253,7 @@ fn row(setting: &Setting, run: &Run<Vec<bool>>, build: &str) -> Row {
     }
 }
 
-/// Threads of the runs: those of rayon's pool, of which blocks of a part use at most two.
+/// Returns the threads of a run: the size of rayon's pool, but at most two for the two blocks of a part.
 fn threads() -> usize {
     let set = std::env::var("RAYON_NUM_THREADS")
         .ok()

@@ -1,7 +1,5 @@
-//! Starts compared: the base that a search finds, and base rates, over machines with a known log Z.
-//!
-//! The machines are those of both papers, those of a folder of others, and twelve that are trained here as long and at the
-//! rates of the papers' ones, from other seeds.
+//! Comparison of starts, a searched base and base rates, over machines with a known log Z. The machines come from
+//! both papers, from another folder, and from twelve trainings here with other seeds.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -23,17 +21,17 @@ use crate::rows::Lines;
 
 /// Chains of each run.
 const CHAINS: usize = 256;
-/// Log Z and its error of machines that are too large to be enumerated: pooled from the long runs of the papers' tables.
+/// Log Z and its error for machines too large to enumerate, pooled from the long runs of the papers' tables.
 const REFERENCES: [(&str, f64, f64); 3] = [
     ("cd1-500", 656.343, 0.025),
     ("pcd-500", 467.80, 0.02),
     ("rbm500_cd25_sm08", 451.245, 0.015),
 ];
 
-// What is run.
+// Options of the comparison. (A doc comment would become the program's help.)
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// The numbers of stages
+    /// Numbers of stages
     #[arg(long = "stages", value_delimiter = ',', default_value = "1000,10000")]
     stages: Vec<usize>,
     /// Runs of each machine at each number of stages
@@ -42,13 +40,13 @@ pub struct Options {
     /// Only machines whose names contain this
     #[arg(long, default_value = "")]
     only: String,
-    /// A folder of other RBMs
+    /// Folder of other RBMs
     #[arg(long, default_value = "../shared/data/rbm")]
     others: PathBuf,
-    /// Print the table of the lines that are there, and run nothing
+    /// Table of the lines that are there, without runs
     #[arg(long)]
     table: bool,
-    /// Draw log Z^ of three starts against K on CD1(20), and its modes
+    /// Figures of log Z^ of three starts against K on CD1(20), and of its modes
     #[arg(long)]
     picture: bool,
 }
@@ -65,7 +63,7 @@ pub struct Pair {
     base_rates: Outcome,
 }
 
-/// One run.
+/// Results of one run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Outcome {
     /// `log Z^ - log Z`.
@@ -95,7 +93,7 @@ impl Outcome {
         self.warnings.is_empty()
     }
 
-    /// Whether it is off by more than .1 and by more than four errors, its own and that of the reference.
+    /// Returns whether it is off by more than .1 and by more than four errors, the reference's included.
     fn is_off(&self, of_reference: f64) -> bool {
         let error = self.standard_error.hypot(of_reference);
         self.error.abs() > 0.1_f64.max(4.0 * error)
@@ -180,7 +178,7 @@ fn train(folders: &Folders, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The log Z of a machine and its error, where they are known.
+/// Returns the log Z of a machine and its error, where they are known.
 fn reference(name: &str, file: &RbmFile) -> Option<(f64, f64)> {
     let known = REFERENCES.iter().find(|(machine, ..)| *machine == name);
     let exact = file.log_z_exact.map(|log_z| (log_z, 0.0));
@@ -214,7 +212,7 @@ fn compare(name: &str, file: &RbmFile, options: &Options, lines: &mut Lines<Pair
             let begun = Instant::now();
             let run = annealed(base)?;
             let mut base_rates = Outcome::of(&run, &[], log_z, begun.elapsed().as_secs_f64());
-            // Without the bounds, as base rates were scored before there were any.
+            // Base rates are scored without the bounds.
             base_rates.warnings.retain(|name| name != "BelowBound");
             lines.add(Pair {
                 machine: name.into(),
@@ -230,7 +228,7 @@ fn compare(name: &str, file: &RbmFile, options: &Options, lines: &mut Lines<Pair
     Ok(())
 }
 
-/// A row for each machine, and one for all.
+/// Prints a row for each machine, and one for all.
 fn print(pairs: &[Pair], stages: &[usize]) {
     let mut machines: Vec<&str> = pairs.iter().map(|pair| &*pair.machine).collect();
     machines.sort_unstable();
@@ -306,7 +304,7 @@ fn line(machine: &str, pairs: &[&Pair]) -> f64 {
     gain
 }
 
-/// Log Z^ of three starts against K, with intervals, less the exact value; and the modes that a search starts from.
+/// Draws log Z^ of three starts against K, less the exact value, and the modes that a search starts from.
 fn draw(file: &RbmFile, figures: &Path) -> Result<()> {
     let Some((base_rates, log_z)) = file.base.clone().zip(file.log_z_exact) else {
         return Err(Error::invalid("machine", "no base rates or log Z", "both"));

@@ -1,4 +1,4 @@
-//! The tables in Markdown: the paper's figures beside ours.
+//! Tables in Markdown: the papers' figures beside ours.
 
 use annealed::Result;
 
@@ -9,8 +9,7 @@ use crate::machines::{Folders, Machine};
 use crate::papers::{GROSSE, GROSSE_EXACT, KIWAKI, KIWAKI_EXACT, Printed};
 use crate::rows::{Lines, Pooled, Row, Setting};
 
-/// Numbers of stages. The longest of a machine are compared with the papers', which have 100,000; the ESS of the
-/// others stands beside.
+/// Numbers of stages. The longest runs are compared with the papers' 100,000; the others show only their ESS.
 const STEPS: [usize; 3] = [100_000, 10_000, 1_000];
 
 /// A paper's table of one machine.
@@ -19,7 +18,7 @@ struct Table<'a> {
     /// Start, path and schedule of each row.
     rows: Vec<[&'static str; 3]>,
     printed: &'a [Printed],
-    /// The exact log Z of the paper's machine of this name.
+    /// Exact log Z of the paper's machine of this name.
     their_exact: Option<f64>,
     /// The paper's number of chains.
     chains: f64,
@@ -144,21 +143,20 @@ impl Table<'_> {
         println!("\n{}|", "|---".repeat(9 + others.len()));
     }
 
-    /// What the paper prints of a row.
+    /// Returns the paper's figures of a row.
     fn printed(&self, row: [&str; 3]) -> Option<&Printed> {
         let name = self.machine.name();
         let is_row = |p: &&Printed| p.0 == name && [p.1, p.2, p.3] == row;
         self.printed.iter().find(is_row)
     }
 
-    /// The paper's figures of a row.
+    /// Formats the paper's figures of a row.
     fn theirs(&self, &(.., log_z, ess): &Printed) -> String {
         let error = |exact: f64| format!("{:+.3}", log_z - exact);
         let log_z = self.their_exact.map_or(format!("{log_z:.2}"), error);
         format!("{log_z} | {}", share(ess / self.chains))
     }
 
-    /// The name of a row.
     fn label(&self, [start, path, schedule]: [&str; 3], pooled: &Pooled) -> String {
         if self.chains == 1e3 {
             return match start {
@@ -179,7 +177,7 @@ impl Table<'_> {
     }
 }
 
-/// Our figures of a row. The paper's ESS is ours where it lies in the interval of ours.
+/// Formats our figures of a row. The paper's ESS is the same as ours if it lies in our interval.
 fn ours(pooled: &Pooled, best: &Pooled, exact: Option<f64>, theirs: Option<f64>) -> String {
     let estimate = &pooled.estimate;
     let value = estimate.value();
@@ -206,7 +204,7 @@ fn ours(pooled: &Pooled, best: &Pooled, exact: Option<f64>, theirs: Option<f64>)
     )
 }
 
-/// Without the zero before the point.
+/// Formats a share without the zero before the point.
 fn share(x: f64) -> String {
     let digits = if x < 0.0995 { 3 } else { 2 };
     format!("{x:.digits$}").trim_start_matches('0').into()

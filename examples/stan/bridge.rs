@@ -1,6 +1,6 @@
 //! A Stan model as BridgeStan compiles it: a shared library with the functions of `bridgestan.h`.
 
-// Calling C is unsafe. What each call demands stands in `bridgestan.h`.
+// Calls into C are unsafe; `bridgestan.h` states what each demands.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -10,12 +10,11 @@ use std::ptr;
 use annealed::{Error, Result};
 use libloading::Library;
 
-/// `bs_model`.
+/// Pointer to a `bs_model`.
 type Model = *mut c_void;
-/// The errors of Stan come as a string that the caller frees.
+/// Error text of Stan, which the caller frees.
 type Message = *mut c_char;
 
-/// The functions that are called.
 struct Functions {
     construct: unsafe extern "C" fn(*const c_char, c_uint, *mut Message) -> Model,
     destruct: unsafe extern "C" fn(Model),
@@ -50,7 +49,7 @@ impl Functions {
         }
     }
 
-    /// The text of an error, which is freed.
+    /// Returns the text of an error, and frees it.
     fn take(&self, message: Message) -> String {
         if message.is_null() {
             return "failed without a message".into();
@@ -75,7 +74,7 @@ unsafe impl Send for StanModel {}
 unsafe impl Sync for StanModel {}
 
 impl StanModel {
-    /// Loads a library and gives it its data: the path of a file that ends in `.json`, or JSON itself.
+    /// Loads a library with its data: the path of a file that ends in `.json`, or JSON itself.
     ///
     /// # Errors
     /// A library that cannot be loaded, lacks a function, or was compiled without `STAN_THREADS=true`; data that the
@@ -103,18 +102,18 @@ impl StanModel {
         text.to_string_lossy().into_owned()
     }
 
-    /// Number of parameters without bounds.
+    /// Returns the number of unbounded parameters.
     pub fn dimension(&self) -> usize {
         // SAFETY: the model is alive.
         let dimension = unsafe { (self.functions.dimension)(self.model) };
         dimension.try_into().unwrap_or(0)
     }
 
-    /// `log f(x)` of the parameters without bounds, with all constants and the Jacobian; writes its gradient. Where
-    /// Stan throws an exception the density is 0, as for Stan's own sampler.
+    /// Returns `log f(x)` of the unbounded parameters, with all constants and the Jacobian, and writes its gradient.
+    /// Where Stan throws an exception the density is 0, as for Stan's own sampler.
     ///
     /// # Panics
-    /// Where state or gradient have another dimension.
+    /// If state or gradient have another dimension.
     pub fn log_density_gradient(&self, state: &[f64], gradient: &mut [f64]) -> f64 {
         let dimension = self.dimension();
         assert!(state.len() == dimension && gradient.len() == dimension);

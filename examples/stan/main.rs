@@ -6,14 +6,12 @@
 //! cargo run --release --example stan -- my_model.so my.data.json
 //! ```
 //!
-//! Stan's log density is that of prior and likelihood together, in coordinates without bounds. Annealing needs a law to
-//! start from besides: Student's t around Laplace's approximation, found from the model itself. The evidence is that of
-//! the Stan program as it is written: `propto = false` keeps the constants of `~` statements, and `jacobian = true` adds
-//! the Jacobian of bounded parameters. A prior that does not integrate to 1, as `sigma ~ normal(0, 1)` of a `sigma` above 0,
-//! gives a log Z that is not the evidence: `normal(0, 1) T[0, ]` does.
+//! Stan's log density is that of prior and likelihood in unbounded coordinates. The base is Student's t around
+//! Laplace's approximation. The evidence is that of the program as written, with the constants of `~` statements and
+//! the Jacobian. A prior has to integrate to 1 for it: write `normal(0, 1) T[0, ]` for a `sigma` above 0.
 //!
-//! Without arguments the program compiles `rates.c` by `cc`: the functions that BridgeStan makes of `rates.stan`, by hand,
-//! for machines without Stan.
+//! Without arguments the program compiles `rates.c` by `cc`: the functions that BridgeStan makes of `rates.stan`, by
+//! hand.
 
 mod bridge;
 
@@ -48,7 +46,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// log Z of a model, by twenty stages from Laplace's approximation.
+/// Returns log Z of a model, by twenty stages from Laplace's approximation.
 fn evidence(library: &Path, data: &str) -> Result<Run<DVector<f64>>> {
     let stan = StanModel::load(library, data)?;
     let target = GradientModel::new(stan.dimension(), |x: &[f64], gradient: &mut [f64]| {
@@ -62,7 +60,7 @@ fn evidence(library: &Path, data: &str) -> Result<Run<DVector<f64>>> {
         .run()
 }
 
-/// A shared library of a C file beside this one.
+/// Compiles a C file beside this one to a shared library.
 fn compiled(source: &str) -> Result<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("examples/stan")
@@ -78,7 +76,7 @@ fn compiled(source: &str) -> Result<PathBuf> {
     }
 }
 
-/// Of the counts and exposures of `rates.json`: a count with a gamma rate has a negative binomial law.
+/// Returns the exact evidence of `rates.json`: a count with a gamma rate has a negative binomial law.
 fn exact_evidence() -> f64 {
     let counts = [(3, 1.0_f64), (0, 0.5), (11, 2.5), (6, 2.0)];
     let log_law = |(count, exposure): (u32, f64)| -> f64 {

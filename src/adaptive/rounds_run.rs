@@ -206,7 +206,7 @@ impl<S, K> fmt::Display for RoundsRun<S, K> {
         )?;
         write!(
             f,
-            "{rounds} rounds; {evaluations:.3e} evaluations; stopped by {}",
+            "{rounds} rounds; {evaluations:.3e} evaluations; ended: {}",
             self.stopped_by
         )
     }

@@ -127,7 +127,7 @@ impl fmt::Display for Report {
             writeln!(f, "missing: chains {chains:?}")?;
         }
         let (seconds, rate) = (self.seconds, self.chain_steps_per_second);
-        writeln!(f, "stopped by {}", self.stopped_by)?;
+        writeln!(f, "ended: {}", self.stopped_by)?;
         writeln!(f, "{seconds:.1} s, {rate:.3e} chain-steps a second\n")?;
         writeln!(f, "  stage       beta  log Z_k/Z_0       ESS  accepted")?;
         for stage in &self.stages {

@@ -116,11 +116,11 @@ pub enum StoppedBy {
 impl fmt::Display for StoppedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Chains => "the number asked for",
-            Self::StandardError => "the standard error",
-            Self::Evaluations => "the budget of evaluations",
-            Self::TimeLimit => "the time limit",
-            Self::Callback => "the caller (a progress callback, stop_when or Ctrl-C)",
+            Self::Chains => "all chains done",
+            Self::StandardError => "standard error reached",
+            Self::Evaluations => "budget spent",
+            Self::TimeLimit => "time limit reached",
+            Self::Callback => "interrupted (Ctrl-C, stop_when or a progress callback)",
         })
     }
 }

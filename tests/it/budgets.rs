@@ -268,7 +268,7 @@ fn time_ends_a_run() {
     assert!(
         error
             .to_string()
-            .contains("the time limit before the first block of chains was done (50)"),
+            .contains("time limit reached before the first block of chains was done (50)"),
         "{error}"
     );
     // A part says what it lacks.

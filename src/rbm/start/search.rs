@@ -119,7 +119,7 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
     /// Runs the search.
     ///
     /// # Errors
-    /// No chains, stages or threads; a given base of another shape; a failed pilot; [`Error::Stopped`] by a callback.
+    /// No chains, stages or threads; a given base of another shape; a failed pilot; [`Error::Stopped`] by a time limit or a callback.
     pub fn run(&self, rbm: &Rbm<T>) -> Result<Start<T>> {
         Error::check_count("chains", self.chains, 1)?;
         Error::check_at_least("stages", self.stages, 1)?;
@@ -242,8 +242,8 @@ impl<T: Scalar> Pilots<'_, T> {
             .pilot()
             .plan()
             .run_within(&mut self.job)?;
-        if run.stopped_by() == StoppedBy::Callback {
-            let (by, chains) = (StoppedBy::Callback.to_string(), self.chains);
+        if run.stopped_by() != StoppedBy::Chains {
+            let (by, chains) = (run.stopped_by().to_string(), self.chains);
             return Err(Error::Stopped { by, chains });
         }
         let confidence = 1.0 - (1.0 - CONFIDENCE) / CANDIDATES;

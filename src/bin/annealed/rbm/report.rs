@@ -185,7 +185,7 @@ impl Display for Report<'_> {
         self.write_backward(f)?;
         self.write_log_likelihood(f)?;
         if run.stopped_by() != StoppedBy::Chains {
-            writeln!(f, "stopped by {}", run.stopped_by())?;
+            writeln!(f, "ended: {}", run.stopped_by())?;
         }
         let earlier = match self.continued {
             true => ", earlier calls included,",
