@@ -66,7 +66,7 @@ where
 const STEPS: usize = 400;
 
 /// Runs to gain 4 in 400 stages of one gradient each: with the modifier, without it and with MALA at `eps = .01`,
-/// then with tuned MALA and tuned HMC (docs/adaptive-annealing.md).
+/// then with tuned MALA and tuned HMC (docs/notes/adaptive-annealing.md).
 fn to_gain_4(dimension: usize, chains: usize) -> annealed::Result<Vec<Run<DVector<f64>>>> {
     let path = path(dimension, 4.0)?;
     let eps = 4.0 / STEPS as f64;

@@ -9,7 +9,7 @@
 //!
 //! Every objective has the same network and the same number of gradients of log densities. The rate of gated
 //! transitions was tuned on other seeds, by `--cases grid --first-seed 101 --seeds 4 --rate R`: 1e-2 was best for
-//! every objective (docs/variational.md).
+//! every objective (docs/notes/variational.md).
 
 #[path = "common/scatter_sheet.rs"]
 mod scatter_sheet;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! cargo run --release --example digits_autoencoder               # one seed, short
-//! cargo run --release --example digits_autoencoder -- --full     # the table of docs/variational.md
+//! cargo run --release --example digits_autoencoder -- --full     # the table of docs/notes/variational.md
 //! ```
 
 #[path = "common/autoencoder.rs"]

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! cargo run --release --example learned_or_hmc               # one setting of each
-//! cargo run --release --example learned_or_hmc -- --full     # the table of docs/variational.md
+//! cargo run --release --example learned_or_hmc -- --full     # the table of docs/notes/variational.md
 //! ```
 //!
 //! The target has four Gaussian modes of different shape, far apart in two coordinates; log Z is 0. The squared

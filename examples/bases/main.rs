@@ -1,6 +1,6 @@
 //! Gain of a base that is fitted to the target over a plain one, at equal cost.
 //!
-//! The targets are RBMs of 0/1 units and RBMs with Gaussian visible units. `docs/bases.md` has the results.
+//! The targets are RBMs of 0/1 units and RBMs with Gaussian visible units. `docs/notes/bases.md` has the results.
 //!
 //! ```text
 //! cargo run --release --features full --example bases -- --weights a.npz --weights b.npz --seeds 20

@@ -16,7 +16,7 @@ use crate::{Error, Result};
 ///
 /// with V the running maximum of the variance of log w. With perfect transitions it is the schedule of
 /// [`VarOpt`](crate::pilot::VarOpt). Collapsed weights do no harm. No pilot detects mixing slower than its own length:
-/// see `docs/friction.md`.
+/// see `docs/notes/friction.md`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]

@@ -21,7 +21,7 @@ impl<T: Scalar> BaseRate<T> {
     ///
     /// A solution of the mean-field equations `mu = sigmoid(a + W m)`, `m = sigmoid(b + W^T mu)` describes one mode.
     /// The equations are iterated from `starts` states of fair coins. The base has the mean of the resulting
-    /// probabilities `m`, and so covers several modes. `docs/bases.md` compares it with other bases.
+    /// probabilities `m`, and so covers several modes. `docs/notes/bases.md` compares it with other bases.
     ///
     /// # Errors
     /// Where `starts` is 0 or too large.
