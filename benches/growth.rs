@@ -22,7 +22,6 @@ const NAMES: [&str; 4] = ["D", "M", "N", "K"];
 /// Visible units D, hidden units M, chains N and stages K.
 const STANDARD: [usize; 4] = [784, 128, 256, 256];
 const FACTORS: [usize; 7] = [1, 2, 5, 10, 20, 50, 100];
-/// The smallest value of each number.
 const LEAST: [usize; 4] = [64, 16, 128, 64];
 
 type Failure = Box<dyn std::error::Error>;
@@ -137,7 +136,6 @@ fn run([visible, hidden, chains, stages]: [usize; 4]) -> Result<Cost, Failure> {
     })
 }
 
-/// Returns the peak memory of this process, as Linux reports it.
 fn peak_kilobytes() -> io::Result<f64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -166,7 +164,6 @@ fn print_row(which: usize, line: &[Cost]) {
     );
 }
 
-/// Returns the least-squares slope.
 fn slope(points: &[(f64, f64)]) -> f64 {
     let n = points.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / n;

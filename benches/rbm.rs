@@ -1,6 +1,5 @@
 //! Chain-steps per second of the fused block-Gibbs stage on one thread, for each SIMD level of this machine and each
-//! size, and the rate of training. An element in Criterion's report is one chain through one stage, or one row of a
-//! mini-batch.
+//! size, and the rate of training. An element in Criterion's report is one chain through one stage, or one data row.
 
 use std::hint::black_box;
 use std::time::Duration;

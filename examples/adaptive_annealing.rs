@@ -1,5 +1,4 @@
-//! Adaptive annealing (Barron and Luo 2007): Langevin steps with a drift that carries each density of a path to the
-//! next.
+//! Adaptive annealing (Barron and Luo 2007): Langevin steps with a drift that carries each density to the next.
 //!
 //! The target is two bumps of an objective L under a Gaussian, in one and in eight dimensions. The report has the L1
 //! errors of unweighted chains, log Z, and the variance of the log weight with and without the drift modifier.
@@ -270,7 +269,6 @@ fn main() -> annealed::Result<()> {
     Ok(())
 }
 
-/// Charts of the unweighted chains beside the exact densities.
 #[cfg(feature = "plot")]
 mod figure {
     use std::path::Path;

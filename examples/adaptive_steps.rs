@@ -11,7 +11,6 @@ mod bumps;
 
 use bumps::{Drift, l1_error};
 
-/// Bound on the L1 distance.
 const TOLERANCE: f64 = 0.1;
 
 const GAINS: [f64; 5] = [1.0, 2.0, 4.0, 8.0, 16.0];

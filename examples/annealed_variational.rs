@@ -142,7 +142,6 @@ struct Case {
     transitions: usize,
 }
 
-/// Results of one seed.
 struct Outcome {
     occupancy: Vec<f64>,
     elbo: f64,
@@ -184,7 +183,6 @@ fn main() -> annealed::Result<()> {
     Ok(())
 }
 
-/// Returns the name of `value` on the command line.
 fn name(value: impl ValueEnum) -> String {
     let possible = value.to_possible_value();
     possible.map_or_else(String::new, |value| value.get_name().to_string())

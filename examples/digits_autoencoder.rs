@@ -51,7 +51,7 @@ struct Options {
     /// Learning rate before its decay; the default was the best for each method with --validate.
     #[arg(long, default_value_t = 4e-3)]
     rate: f64,
-    /// Training on the first 1,200 images only and scores of the next 237, to tune rates.
+    /// Tuning mode: training on the first 1,200 images, scores of the 237 after them.
     #[arg(long)]
     validate: bool,
     /// Stages of the annealed runs with HMC.
@@ -144,7 +144,6 @@ fn main() -> annealed::Result<()> {
     single_image(&held_out[0])
 }
 
-/// Returns the images as vectors of zeros and ones.
 fn vectors() -> Vec<DVector<f64>> {
     let bits = |image: Vec<bool>| image.into_iter().map(|bit| f64::from(u8::from(bit)));
     let images = digits().images.into_iter();

@@ -1,6 +1,5 @@
 //! A model of one's own with its own state type: log Z of an Ising lattice by heat-bath updates, beside the exact
-//! value from the transfer matrix. A recorder estimates the magnetisation along the path, down to the critical
-//! temperature.
+//! value from the transfer matrix. A recorder estimates the magnetisation along the path.
 //!
 //! ```text
 //! cargo run --release --example ising

@@ -1,6 +1,5 @@
 //! A drift modifier learned from a pilot's particles, on a target that is not separable. Two narrow bumps of an
-//! objective under a standard Gaussian in five dimensions lie on an oblique line. Quadrature gives exact log Z and
-//! mode weights.
+//! objective under a standard Gaussian in five dimensions lie on an oblique line. Quadrature gives the exact values.
 //!
 //! The modifier is given the bumps' places, not their heights. The other methods see as many gradients of the target
 //! as its pilot and run together; the pilots of MALA and HMC are not counted.
@@ -28,7 +27,6 @@ struct Options {
 
 const DIMENSION: usize = 5;
 const GAIN: f64 = 12.0;
-/// Width of both bumps.
 const WIDTH: f64 = 0.5;
 /// Positions along the line and heights.
 const BUMPS: [(f64, f64); 2] = [(-1.5, 1.0), (2.0, 1.1)];
@@ -45,7 +43,6 @@ fn line() -> DVector<f64> {
     dvector![1.0, -1.0, 0.5, 2.0, 1.0].normalize()
 }
 
-/// Returns the height of a bump at a squared distance from its centre.
 fn bump(height: f64, squared_distance: f64) -> f64 {
     height * (-0.5 * squared_distance / (WIDTH * WIDTH)).exp()
 }
@@ -87,7 +84,6 @@ fn exact() -> (f64, f64) {
     (total.ln(), right / total)
 }
 
-/// Errors and ESS of one method over the seeds.
 #[derive(Default)]
 struct Tally {
     log_z: Vec<f64>,

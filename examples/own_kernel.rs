@@ -1,5 +1,4 @@
-//! A kernel of one's own: coordinate-wise slice sampling (Neal 2003, stepping out), checked with the crate's
-//! `testing` module before a run.
+//! A kernel of one's own, checked with the `testing` module: coordinate-wise slice sampling (Neal 2003).
 //!
 //! ```text
 //! cargo run --release --example own_kernel

@@ -80,7 +80,6 @@ fn digits() -> (Vec<Vec<bool>>, Vec<Vec<bool>>) {
     (images(held_out), images(training))
 }
 
-/// Trains an RBM by persistent contrastive divergence.
 fn train(training: &[Vec<bool>], seed: u64) -> annealed::Result<Rbm> {
     eprintln!("training an RBM on {} digits", training.len());
     let begun = Instant::now();

@@ -21,7 +21,6 @@ use nalgebra::{DMatrix, DVector, dmatrix};
 
 const STEPS: usize = 100;
 const CHAINS: usize = 1_000;
-/// Deviation of the projections.
 const DEVIATION: f64 = 0.3;
 /// Noise of Langevin steps alone, and of Langevin steps before a Gibbs sweep, which moves far enough.
 const EPS: [f64; 2] = [0.01, 0.001];

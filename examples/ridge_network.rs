@@ -40,7 +40,6 @@ const STEPS: usize = 100;
 /// Deviation of the reference for w.
 const WIDE: f64 = 3.0;
 const SEEDS: u64 = 10;
-/// Step size of the gradient ascent.
 const ASCENT: f64 = 2.0;
 
 #[derive(Parser)]
@@ -63,7 +62,6 @@ fn design() -> DMatrix<f64> {
     DMatrix::from_fn(TREES, 3, |i, j| [diameter[i], height[i], 1.0][j])
 }
 
-/// Objective of one unit.
 struct Unit<'a> {
     design: &'a DMatrix<f64>,
     residuals: &'a DVector<f64>,

@@ -227,7 +227,6 @@ where
     Ok(())
 }
 
-/// Runs of one method, one for each seed.
 struct Row {
     method: Method,
     /// Errors of log Z; `None` where the pilot led to no schedule.

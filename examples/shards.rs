@@ -1,5 +1,4 @@
-//! One run on many machines, by files: each job of an array writes its part of the chains, and a last job merges the
-//! files.
+//! One run on many machines: each job of an array writes its part of the chains to a file, and a last job merges.
 //!
 //! ```text
 //! cargo run --release --features full --example shards -- run --part 3 --of 8 --folder shards
@@ -12,9 +11,8 @@
 //! shards run --part $SLURM_ARRAY_TASK_ID --of $SLURM_ARRAY_TASK_COUNT --folder shards --time-limit 3500
 //! ```
 //!
-//! A job whose time is over, or that gets SIGTERM, writes its finished blocks. The merge lists missing chains and
-//! gives the estimate of the others; a job that runs again goes on from its file. Without arguments the program shows
-//! all this.
+//! A job whose time is over, or that gets SIGTERM, writes its finished blocks. The merge lists missing chains; a job
+//! that runs again goes on from its file. Without arguments the program shows all this in a temporary folder.
 
 #[path = "../src/bin/annealed/interrupt.rs"]
 mod interrupt;

@@ -13,7 +13,6 @@ use annealed::rbm::{
 
 use crate::{Options, print_header, print_rows};
 
-/// Number of starts of the mean-field base.
 const STARTS: usize = 16;
 /// Chains and sweeps of the base from Gibbs chains; the last half is averaged.
 const CHAINS: usize = 100;
@@ -85,7 +84,6 @@ fn compare(
     Ok(())
 }
 
-/// Finds a base and prints the seconds it took.
 fn timed(name: &str, find: impl FnOnce() -> Result<BaseRate>) -> Result<BaseRate> {
     let begun = Instant::now();
     let base = find()?;

@@ -10,7 +10,6 @@ use crate::{Options, print_header, print_rows};
 
 const HIDDEN: usize = 10;
 const VISIBLE: usize = 64;
-/// Number of data rows, exact samples of the machine.
 const ROWS: usize = 1_000;
 /// Factors on the covariance of the data.
 const SCALES: [f64; 6] = [0.25, 0.5, 1.0, 2.0, 4.0, 8.0];

@@ -13,8 +13,7 @@ use nalgebra::{DMatrix, DVector};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
-/// An RBM with `log f(v) = -|v - b|^2 / 2 + sum_j softplus(a_j + W_j v)`: a mixture of `2^M` Gaussians with
-/// covariance I.
+/// An RBM with `log f(v) = -|v - b|^2 / 2 + sum_j softplus(a_j + W_j v)`, a mixture of `2^M` Gaussians of covariance I.
 #[derive(Debug, Clone)]
 pub struct GaussianRbm {
     /// W, M x D.
@@ -132,7 +131,6 @@ impl GaussianRbmPath {
     }
 }
 
-/// The density at one beta of a path.
 #[derive(Debug, Clone, Copy)]
 pub struct GaussianRbmAt<'a> {
     path: &'a GaussianRbmPath,

@@ -9,7 +9,6 @@ use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DMatrixView, DMatrixViewMut, DVector};
 use rand::RngExt;
 
-/// Bound on the norm of the decoder's gradient.
 const CLIP: f64 = 10.0;
 
 /// A decoder with parameters theta that can be trained.
@@ -35,8 +34,7 @@ pub struct Autoencoder<D> {
 }
 
 impl<D: TrainableDecoder> Autoencoder<D> {
-    /// Trains an encoder by `training`, and beside it the decoder along the gradient of `E log p(x|z_T)`, by Adam at
-    /// the same rate.
+    /// Trains an encoder by `training`, and beside it the decoder: Adam on `E log p(x|z_T)`, at the same rate.
     ///
     /// # Errors
     /// The errors of [`Trainer::new`] and [`Trainer::step`]; a gradient of the decoder that is not finite.
@@ -94,7 +92,6 @@ impl Adam {
         Self { moments, step: 0 }
     }
 
-    /// Takes one step up the gradient.
     fn ascend(&mut self, parameters: &mut [f64], gradient: &[f64], rate: f64) {
         self.step += 1;
         let rate = rate / (1.0 - 0.9_f64.powi(self.step));

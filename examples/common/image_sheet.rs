@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-/// Drawing pixels per image pixel.
 const SCALE: usize = 3;
 const GAP: usize = 6;
 const LABEL_HEIGHT: usize = 16;

@@ -2,12 +2,10 @@
 
 use std::fmt::Write;
 
-/// Side of a panel in the drawing.
 const PANEL: f64 = 110.0;
 const GAP: f64 = 8.0;
 const LABEL_HEIGHT: f64 = 16.0;
 
-/// Rows of panels with the same axes.
 pub struct ScatterSheet {
     x: (f64, f64),
     y: (f64, f64),

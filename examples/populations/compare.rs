@@ -24,10 +24,8 @@ const TARGETS: [(&str, Make); 8] = [
     ("unequal scales, 200-d", unequal),
 ];
 
-/// Density evaluations of a run.
 const BUDGET: u64 = 2_000_000;
 
-/// Prints a line of the table for each target.
 pub fn print(options: &Options) -> Result<()> {
     let methods = match &options.method {
         Some(method) => std::slice::from_ref(method),

@@ -85,7 +85,6 @@ fn object([problem, method]: [String; 2], terms: Terms, exact: f64, found: &Foun
     .to_string()
 }
 
-/// Returns the name of `value` on the command line.
 fn named(value: impl ValueEnum) -> String {
     let value = value.to_possible_value().expect("no value is skipped");
     value.get_name().to_owned()

@@ -34,7 +34,6 @@ pub enum Method {
     Bar,
 }
 
-/// Budget, seed and threads of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms {
     /// Density evaluations, pilots and tuning included.
@@ -43,7 +42,6 @@ pub struct Terms {
     pub threads: usize,
 }
 
-/// Result of a method.
 pub struct Outcome {
     pub log_z: f64,
     pub standard_error: f64,
@@ -73,7 +71,6 @@ const CHAINS: usize = 256;
 /// Moves at each stage of rounds, of sequential Monte Carlo and of a first pass.
 const MOVES: usize = 3;
 
-/// A path and a kernel to run a method on.
 pub struct Task<'p, P: AnnealingPath, K> {
     path: &'p P,
     kernel: K,
@@ -165,7 +162,6 @@ where
         Friction::default().schedule(&survey, stages.max(1) as usize)
     }
 
-    /// Returns the evaluations of a move and its weight.
     fn evaluations(&self, kernel: &impl TransitionKernel<P::At<'p>>) -> usize {
         let dimension = self.path.base().state_dimension();
         kernel.evaluations(dimension.unwrap_or(1))
@@ -333,7 +329,6 @@ where
         .run()
 }
 
-/// Fails if `budget` is below `least`.
 fn afford(budget: u64, least: u64) -> Result<()> {
     match budget >= least {
         true => Ok(()),

@@ -10,7 +10,6 @@ use annealed::prelude::*;
 use crate::meter::{Counted, Meter};
 use crate::methods::{Method, Outcome, Samples, Task, Terms, levels};
 
-/// Function that runs a method.
 type Solve = Box<dyn Fn(Method, Terms, &Meter) -> Result<Outcome>>;
 
 /// A problem that every method meets alike.
@@ -21,10 +20,8 @@ pub struct Problem {
     solve: Solve,
 }
 
-/// Outcome of a run and its cost.
 pub struct Found {
     pub outcome: Outcome,
-    /// Number of counted evaluations.
     pub evaluations: u64,
     pub seconds: f64,
 }
@@ -115,7 +112,6 @@ impl Problem {
     }
 }
 
-/// Ratio of the target to the normalised base.
 struct Ratio<'a, A, B> {
     base: &'a A,
     target: &'a B,

@@ -25,7 +25,6 @@ impl<P> Path for P where
 {
 }
 
-/// A kernel for all models of a path.
 pub trait Kernel<P: Path>:
     for<'a> TransitionKernel<P::At<'a>> + Clone + Sync + Send + 'static
 {
@@ -36,7 +35,6 @@ impl<P: Path, K> Kernel<P> for K where
 {
 }
 
-/// Results of a run.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     pub log_z: f64,
@@ -80,7 +78,6 @@ pub struct Advice {
     pub chains: usize,
 }
 
-/// Seed of pilots.
 const PILOT: u64 = 0;
 /// Seeds of trials; the runs that count have seeds from 1 on.
 const TRIALS: [u64; 2] = [1_000_001, 1_000_002];
@@ -97,7 +94,6 @@ impl Advice {
         self.tuned(exact, path, kernel, 0.3)
     }
 
-    /// Sets up a problem with Hamiltonian Monte Carlo.
     pub fn leap<P>(&self, exact: f64, path: P) -> annealed::Result<Problem>
     where
         P: Path + AnnealingPath<State = DVector<f64>>,

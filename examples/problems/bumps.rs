@@ -1,5 +1,4 @@
-//! Two bumps of an objective under `N(0, 4)` (Barron and Luo's slides), and the laws of unweighted chains by
-//! quadrature.
+//! Two bumps under `N(0, 4)` (Barron and Luo's slides), and the laws of unweighted chains by quadrature.
 
 use annealed::drift::QuadratureModifier;
 use annealed::model::{Differentiable, Gaussian, UnnormalizedModel};
@@ -77,7 +76,6 @@ impl Grid {
         self.low + i as f64 * self.spacing
     }
 
-    /// Returns the density at `gain`.
     pub fn exact(&self, gain: f64) -> Vec<f64> {
         let log_density = |w: f64| -0.125 * w * w + gain * objective(w).0;
         let nodes = (0..self.points).map(|i| self.node(i));

@@ -20,8 +20,7 @@ pub fn beta_bernoulli(advice: &Advice) -> Result<Problem> {
     advice.walk(exact, TemperedPath::new(prior, likelihood))
 }
 
-/// Sets up 10^5 trials of probability `p q`, both uniform, half of them successes: a bent ridge (Surjanovic et al.
-/// 2023).
+/// Sets up 50,000 of 10^5 successes of probability `p q`, both uniform: a bent ridge (Surjanovic et al. 2023).
 pub fn product(advice: &Advice) -> Result<Problem> {
     const TRIALS: f64 = 1e5;
     let log_choices = ln_gamma(TRIALS + 1.0) - 2.0 * ln_gamma(0.5 * TRIALS + 1.0);

@@ -109,8 +109,7 @@ impl Rows {
         self.conflicts.count_ones()
     }
 
-    /// Returns the change of the number of cells in conflict by an exchange, and whether its two cells are in
-    /// conflict then.
+    /// Returns by how much an exchange changes the number of conflicts, and whether its two cells then conflict.
     fn conflicts_after(&self, row: usize, (a, b): (usize, usize)) -> (i32, [bool; 2]) {
         let (x, y) = (self.symbol(row, a), self.symbol(row, b));
         let gained = |column, symbol| [0, 2, 1][self.count(column, symbol).min(2) as usize];

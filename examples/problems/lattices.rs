@@ -98,8 +98,7 @@ pub fn rotors(advice: &Advice) -> Result<Problem> {
     advice.walk(rotor_ring(16, 2.0), TemperedPath::new(prior, likelihood))
 }
 
-/// Sets up a scalar field on a ring of 16 sites with potential `(x^2 - 1)^2`, from N(0, I): two modes, with walls
-/// between.
+/// Sets up a scalar field on a ring of 16 sites with potential `(x^2 - 1)^2`, from N(0, I): two modes and walls.
 pub fn scalar_field(advice: &Advice) -> Result<Problem> {
     const STIFFNESS: f64 = 2.0;
     let potential = |x: f64| (x * x - 1.0).powi(2);

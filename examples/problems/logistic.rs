@@ -5,8 +5,7 @@ use std::path::Path;
 use annealed::prelude::*;
 use annealed::{Error, Result};
 
-/// The likelihood `log L(w) = - sum over rows of log(1 + exp(- row . w))`, rows of the design times the signs of
-/// labels.
+/// The likelihood `log L(w) = - sum over rows of log(1 + exp(- row . w))`; each row has the sign of its label.
 pub struct Logistic {
     signed: DMatrix<f64>,
 }
@@ -50,7 +49,6 @@ fn read_sonar(file: &Path) -> Result<(DMatrix<f64>, Vec<bool>)> {
     Ok((x, lines.into_iter().map(|(_, label)| label).collect()))
 }
 
-/// Returns `log(1 + e^-x)`.
 fn log_loss(x: f64) -> f64 {
     (-x.abs()).exp().ln_1p() + (-x).max(0.0)
 }

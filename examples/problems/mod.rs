@@ -55,7 +55,6 @@ impl Entry {
     }
 }
 
-/// The thirty problems.
 pub const ALL: [Entry; 30] = [
     entry("Gaussian, 10-d", "closed form", shapes::gaussian),
     entry("Laplace, 10-d", "closed form", shapes::laplace),

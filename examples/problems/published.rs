@@ -9,7 +9,6 @@ use super::advice::{Advice, Problem};
 use super::logistic::Logistic;
 use super::{Entry, entry};
 
-/// Returns the problems whose data are there.
 pub fn published() -> Vec<Entry> {
     let mut found = Vec::new();
     #[cfg(feature = "npz")]

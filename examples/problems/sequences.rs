@@ -52,7 +52,6 @@ impl UnnormalizedModel for HiddenMarkov {
 }
 
 impl NormalizedModel for HiddenMarkov {
-    /// Runs the forward recursion.
     fn log_normalizer(&self) -> f64 {
         let transition = TRANSITION.map(Vec::from);
         let emissions: Vec<Vec<f64>> = self.log_emissions.iter().map(|row| row.to_vec()).collect();

@@ -4,7 +4,6 @@ use annealed::path::GeometricAt;
 use annealed::prelude::*;
 use rand::{Rng, RngExt};
 
-/// A model over sites that each take one of a few values.
 pub trait Sites: UnnormalizedModel<State = Vec<u8>> {
     /// Returns the number of values, at most 4.
     fn values(&self) -> u8;
@@ -13,7 +12,6 @@ pub trait Sites: UnnormalizedModel<State = Vec<u8>> {
     fn log_at(&self, state: &[u8], site: usize, value: u8) -> f64;
 }
 
-/// Independent sites with uniform values: `f = 1`.
 pub struct Fair {
     pub sites: usize,
     pub values: u8,

@@ -101,7 +101,6 @@ impl Row {
         })
     }
 
-    /// Formats a line of a Markdown table.
     pub fn line(&self) -> String {
         let (runs, covered, far) = self.unwarned();
         let coverage = match runs {

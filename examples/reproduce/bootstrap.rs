@@ -31,7 +31,6 @@ pub fn interval(sorted: &[f64]) -> (f64, f64) {
     (sorted[tail], sorted[sorted.len() - 1 - tail])
 }
 
-/// Returns mean weight and ESS of one sample.
 fn sample(weights: &[f64], rng: &mut impl Rng) -> (f64, f64) {
     let (mut sum, mut squares) = (0.0, 0.0);
     for _ in 0..weights.len() {

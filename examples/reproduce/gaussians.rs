@@ -106,7 +106,6 @@ fn allocation(name: &str, members: &[Gaussian]) -> Result<Vec<f64>> {
     Ok(costs)
 }
 
-/// Prints mean and variance of log w.
 fn log_weights<'p, P>(name: &str, path: &'p P) -> Result<()>
 where
     P: AnnealingPath<State = DVector<f64>, Base = Gaussian> + Sync,

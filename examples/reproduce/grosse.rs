@@ -205,7 +205,6 @@ impl Source<'_> {
         )
     }
 
-    /// Returns the moments of the target for the spline.
     fn moments(&self, kind: PathKind) -> Result<RbmMoments> {
         let rbm = &self.file.rbm;
         match kind {

@@ -133,7 +133,6 @@ pub fn samples(machine: Machine, folders: &Folders, budget: &Budget, figures: &P
     std::fs::write(&name, image_sheet(28, &rows)).map_err(|error| Error::io(&name, error))
 }
 
-/// States of the chains at the recorded stages.
 #[derive(Debug, Clone, Default)]
 struct Snapshots(Vec<Vec<Vec<bool>>>);
 

@@ -12,7 +12,6 @@ use annealed::{Error, Result};
 use clap::ValueEnum;
 use flate2::read::GzDecoder;
 
-/// Rows per update of the parameters.
 const BATCH: usize = 100;
 
 /// An RBM by its training and its number of hidden units.
@@ -60,7 +59,6 @@ impl Machine {
         }
     }
 
-    /// Returns the name used in file names.
     pub fn stem(self) -> String {
         self.name()
             .to_lowercase()
@@ -72,7 +70,6 @@ impl Machine {
         folder.join(self.stem() + ".npz")
     }
 
-    /// Reads the RBM and its base rates.
     pub fn read(self, folders: &Folders) -> Result<RbmFile> {
         match self {
             Cd25_500 => RbmFile::read(&folders.published),
@@ -80,7 +77,6 @@ impl Machine {
         }
     }
 
-    /// Returns the exact log Z of a small machine.
     pub fn log_z_exact(self, folders: &Folders) -> Result<Option<f64>> {
         match self.hidden_units() {
             20 => Ok(self.read(folders)?.log_z_exact),

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::bootstrap::Bootstrap;
 
-/// Setting of a row.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Setting {
     pub machine: String,
@@ -156,7 +155,6 @@ impl Lines<Row> {
     }
 }
 
-/// All runs of a setting together.
 #[derive(Debug, Clone)]
 pub struct Pooled {
     pub estimate: Estimate,
@@ -171,7 +169,6 @@ impl Pooled {
         self.estimate.effective_sample_size()
     }
 
-    /// Returns ESS as a share of the chains.
     pub fn share(&self) -> f64 {
         self.ess() / self.estimate.chains() as f64
     }

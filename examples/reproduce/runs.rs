@@ -13,7 +13,6 @@ use crate::rows::{Costs, Lines, Row, Setting};
 
 /// Chains of one run. A larger row is several runs of successive seeds, so that an early end loses little.
 const PART: usize = 250;
-/// Points of the figures along a run.
 const POINTS: usize = 50;
 /// Segments of the binned schedules and of the splines.
 pub const SEGMENTS: usize = 10;
@@ -49,7 +48,6 @@ pub struct Runs<'b> {
 }
 
 impl Runs<'_> {
-    /// Runs what is missing of a row.
     pub fn row(&mut self, setting: &Setting, path: &RbmPath, schedule: &Schedule) -> Result<()> {
         self.row_after(0.0, setting, path, schedule)
     }
@@ -200,7 +198,6 @@ impl Runs<'_> {
     }
 }
 
-/// Returns the version of the crate and the commit of its source.
 pub fn build() -> String {
     let described = Command::new("git")
         .args(["describe", "--always", "--dirty"])

@@ -19,7 +19,6 @@ use crate::image_sheet::image_sheet;
 use crate::machines::{Folders, Machine};
 use crate::rows::Lines;
 
-/// Chains of each run.
 const CHAINS: usize = 256;
 /// Log Z and its error for machines too large to enumerate, pooled from the long runs of the papers' tables.
 const REFERENCES: [(&str, f64, f64); 3] = [
@@ -63,7 +62,6 @@ pub struct Pair {
     base_rates: Outcome,
 }
 
-/// Results of one run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Outcome {
     /// `log Z^ - log Z`.
@@ -100,7 +98,6 @@ impl Outcome {
     }
 }
 
-/// Runs what is missing, and prints the table.
 pub fn run(options: &Options, folders: &Folders, lines: &Path, figures: &Path) -> Result<()> {
     if options.picture {
         return draw(&Machine::Cd1_20.read(folders)?, figures);

@@ -12,7 +12,6 @@ use crate::rows::{Lines, Pooled, Row, Setting};
 /// Numbers of stages. The longest runs are compared with the papers' 100,000; the others show only their ESS.
 const STEPS: [usize; 3] = [100_000, 10_000, 1_000];
 
-/// A paper's table of one machine.
 struct Table<'a> {
     machine: Machine,
     /// Start, path and schedule of each row.
@@ -24,7 +23,6 @@ struct Table<'a> {
     chains: f64,
 }
 
-/// Prints all tables for which there are lines.
 pub fn print(folders: &Folders, lines: &Lines<Row>) -> Result<()> {
     let exact_of = |list: &[(&str, f64)], machine: Machine| {
         list.iter()
@@ -143,14 +141,12 @@ impl Table<'_> {
         println!("\n{}|", "|---".repeat(9 + others.len()));
     }
 
-    /// Returns the paper's figures of a row.
     fn printed(&self, row: [&str; 3]) -> Option<&Printed> {
         let name = self.machine.name();
         let is_row = |p: &&Printed| p.0 == name && [p.1, p.2, p.3] == row;
         self.printed.iter().find(is_row)
     }
 
-    /// Formats the paper's figures of a row.
     fn theirs(&self, &(.., log_z, ess): &Printed) -> String {
         let error = |exact: f64| format!("{:+.3}", log_z - exact);
         let log_z = self.their_exact.map_or(format!("{log_z:.2}"), error);

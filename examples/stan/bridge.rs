@@ -49,7 +49,6 @@ impl Functions {
         }
     }
 
-    /// Returns the text of an error, and frees it.
     fn take(&self, message: Message) -> String {
         if message.is_null() {
             return "failed without a message".into();
@@ -63,7 +62,6 @@ impl Functions {
     }
 }
 
-/// A Stan model with its data.
 pub struct StanModel {
     functions: Functions,
     model: Model,

@@ -10,8 +10,7 @@
 //! Laplace's approximation. The evidence is that of the program as written, with the constants of `~` statements and
 //! the Jacobian. A prior has to integrate to 1 for it: write `normal(0, 1) T[0, ]` for a `sigma` above 0.
 //!
-//! Without arguments the program compiles `rates.c` by `cc`: the functions that BridgeStan makes of `rates.stan`, by
-//! hand.
+//! Without arguments the program compiles `rates.c` by `cc`: BridgeStan's functions for `rates.stan`, by hand.
 
 mod bridge;
 
