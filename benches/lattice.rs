@@ -3,6 +3,8 @@
 
 use std::hint::black_box;
 
+use annealed::kernel::{LocalMetropolis, LocalProposal, SymmetricProposal};
+use annealed::model::LocalDensity;
 use annealed::path::GeometricAt;
 use annealed::prelude::*;
 use annealed::rand::{Rng, RngExt};

@@ -149,7 +149,6 @@ struct Outcome {
     interval: (f64, f64),
     ess: f64,
     target_gradients: u64,
-    /// Seconds of training.
     seconds: f64,
 }
 

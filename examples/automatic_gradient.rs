@@ -7,6 +7,7 @@
 //! cargo run --release --example automatic_gradient
 //! ```
 
+use annealed::model::StudentT;
 use annealed::prelude::*;
 use num_dual::{Dual64, DualNum};
 

@@ -5,6 +5,8 @@
 //! cargo run --release --example ising
 //! ```
 
+use annealed::ais::Expectations;
+use annealed::kernel::{NonFinite, Stage, Step};
 use annealed::path::GeometricAt;
 use annealed::prelude::*;
 use rand::{Rng, RngExt};

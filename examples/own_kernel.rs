@@ -4,6 +4,8 @@
 //! cargo run --release --example own_kernel
 //! ```
 
+use annealed::kernel::{NonFinite, Stage, Step};
+use annealed::path::{Intermediate, Stationary};
 use annealed::prelude::*;
 use annealed::testing;
 use nalgebra::{dmatrix, dvector};

@@ -111,7 +111,6 @@ fn path() -> Result<GeometricPath<Gaussian, GaussianMixture>> {
     ))
 }
 
-/// Runs a part, or what its file lacks, and writes the file.
 fn run(job: &Job, interrupt: &Interrupt) -> Result<()> {
     let file = job
         .folder

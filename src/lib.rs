@@ -68,33 +68,24 @@ pub mod prelude {
     pub use nalgebra::{DMatrix, DVector};
 
     pub use crate::adaptive::{AdaptiveSmc, Rounds, StepSizes};
-    pub use crate::ais::{Ais, Expectations, Run, RunPart};
-    pub use crate::bidirectional::{Bdmc, Bridge, ReverseRun, TargetSamples};
+    pub use crate::ais::{Ais, Run};
+    pub use crate::bidirectional::{Bridge, TargetSamples};
     pub use crate::estimate::{LogZ, Warning};
-    pub use crate::harmonium::{CategoricalUnits, GaussianUnits, Harmonium, HarmoniumPath};
     pub use crate::kernel::{
-        CoordinateGibbs, Either, Hmc, Invariant, LocalMetropolis, LocalProposal, Mala, Metropolis,
-        Mixture, NonFinite, PersistentHmc, Preconditioner, RandomWalkMetropolis, Repeat, Reversal,
-        Sequence, Slice, Stage, Step, StepSize, SymmetricProposal, TemperedTransitions,
-        TransitionKernel, Tunable, UnadjustedLangevin,
+        CoordinateGibbs, Hmc, Invariant, Mala, Metropolis, Mixture, PersistentHmc,
+        RandomWalkMetropolis, Repeat, Sequence, Slice, StepSize, TransitionKernel, Tunable,
     };
     pub use crate::model::{
-        Differentiable, FunctionModel, Gaussian, GaussianMixture, GradientModel, LocalDensity,
-        NormalizedModel, Prior, Priors, Sampleable, StudentT, UniformBox, UnnormalizedModel,
+        Differentiable, FunctionModel, Gaussian, GaussianMixture, GradientModel, NormalizedModel,
+        Prior, Priors, Sampleable, UniformBox, UnnormalizedModel,
     };
     pub use crate::nested::NestedSmc;
-    pub use crate::path::{
-        AnnealingPath, GeometricPath, Intermediate, MomentPath, MomentSplinePath, SimdLevel,
-        Stationary, TemperedPath,
-    };
-    pub use crate::pilot::{
-        BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, ScheduleOptimizer,
-        Survey, VarOpt,
-    };
-    pub use crate::population::{Population, Resampling, WasteFree};
+    pub use crate::path::{AnnealingPath, GeometricPath, MomentPath, TemperedPath};
+    pub use crate::pilot::{ConstantConditionalEss, Friction, Pilot, ScheduleOptimizer, VarOpt};
+    pub use crate::population::Resampling;
     pub use crate::rbm::{BaseRate, BlockGibbs, ContrastiveDivergence, Rbm, RbmPath, StartSearch};
     #[cfg(feature = "npz")]
     pub use crate::rbm::{BinaryData, RbmFile};
     pub use crate::schedule::Schedule;
-    pub use crate::tempering::{Tempering, TemperingRun};
+    pub use crate::tempering::Tempering;
 }

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use annealed::Result;
 use annealed::kernel::{Block, Invariant, Reversal};
+use annealed::kernel::{NonFinite, Stage, Step};
+use annealed::path::Intermediate;
 use annealed::prelude::*;
 use rand::Rng;
 

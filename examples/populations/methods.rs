@@ -3,6 +3,7 @@
 use annealed::adaptive::{AdaptiveSmc, FirstPass, Rounds};
 use annealed::ais::Execution;
 use annealed::kernel::Invariant;
+use annealed::kernel::{Reversal, Tunable};
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use annealed::nested::NestedSmcRun;
 use annealed::population::{Resampling, WasteFree};
@@ -234,7 +235,6 @@ where
         let first = self.first_pass()?;
         let barrier = first.barrier.global() / std::f64::consts::PI.sqrt();
         let pairs = (2.0 * barrier).ceil().max(3.0) as usize;
-        // Evaluations of one scan of a ladder.
         let scan = pairs as u64 * (self.evaluations(&first.kernel) as u64 + 1);
         let scans = self.left()? / (8 * scan);
         // Scans double from round to round: together 2^(rounds + 1) - 2.

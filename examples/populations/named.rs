@@ -33,7 +33,6 @@ pub enum Name {
 }
 
 impl Name {
-    /// Returns the default number of density evaluations.
     pub fn budget(self) -> u64 {
         match self {
             Self::Sonar => 4_600_000,
@@ -58,13 +57,11 @@ impl Name {
     }
 }
 
-/// Returns the default file of sonar returns.
 pub fn sonar_file() -> PathBuf {
     let shared = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/data");
     PathBuf::from(shared).join("sonar/sonar.csv")
 }
 
-/// Creates the kernel for targets with a gradient.
 pub fn leap() -> Result<Hmc> {
     Hmc::new(0.3, 3)
 }

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use annealed::Result;
 use annealed::kernel::Invariant;
+use annealed::kernel::{Reversal, Tunable};
 use annealed::path::{GeometricAt, TemperedAt};
 use annealed::prelude::*;
 

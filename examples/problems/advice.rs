@@ -6,6 +6,7 @@
 //! their chains. Kernel and schedule are found once per problem, with seeds of their own.
 
 use annealed::estimate::Warning;
+use annealed::kernel::Tunable;
 use annealed::prelude::*;
 
 /// A path whose base has a known normaliser, with states and models that can move to another thread.
@@ -53,7 +54,6 @@ pub struct Problem {
     pub exact: f64,
     /// Standard error of `exact`: 0 unless it is a published estimate.
     pub exact_error: f64,
-    /// Number of stages found by the trials.
     pub steps: usize,
     pub chains: usize,
     runs: Runs,

@@ -20,7 +20,7 @@ pub fn beta_bernoulli(advice: &Advice) -> Result<Problem> {
     advice.walk(exact, TemperedPath::new(prior, likelihood))
 }
 
-/// Sets up 50,000 of 10^5 successes of probability `p q`, both uniform: a bent ridge (Surjanovic et al. 2023).
+/// Sets up 50,000 successes in 10^5 trials of probability `p q`, both uniform: a bent ridge (Surjanovic et al. 2023).
 pub fn product(advice: &Advice) -> Result<Problem> {
     const TRIALS: f64 = 1e5;
     let log_choices = ln_gamma(TRIALS + 1.0) - 2.0 * ln_gamma(0.5 * TRIALS + 1.0);
@@ -32,8 +32,7 @@ pub fn product(advice: &Advice) -> Result<Problem> {
     advice.walk(exact, TemperedPath::new(prior, likelihood))
 }
 
-/// Temperature in degrees Fahrenheit and damage to O-rings, 23 flights of the space shuttle (Dalal,
-/// Fowlkes and Hoadley 1989).
+/// Degrees Fahrenheit and damage to O-rings, 23 space shuttle flights (Dalal, Fowlkes and Hoadley 1989).
 const FLIGHTS: [(f64, bool); 23] = [
     (66.0, false),
     (70.0, true),

@@ -1,6 +1,8 @@
 //! Latin squares: n rows that are permutations of n symbols, with no symbol twice in a column.
 
 use annealed::kernel::{Decisions, Invariant};
+use annealed::kernel::{NonFinite, Stage, Step};
+use annealed::path::Intermediate;
 use annealed::prelude::*;
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};

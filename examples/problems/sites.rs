@@ -1,5 +1,6 @@
 //! Discrete models: sites that each take one of a few values, moved by a heat bath.
 
+use annealed::kernel::{NonFinite, Stage, Step};
 use annealed::path::GeometricAt;
 use annealed::prelude::*;
 use rand::{Rng, RngExt};

@@ -10,7 +10,6 @@ use crate::kiwaki::SCHEDULES;
 use crate::machines::{Folders, Machine};
 use crate::rows::{Lines, Pooled, Row, Setting};
 
-/// The numbers of stages of the figures.
 const STEPS: [usize; 3] = [1_000, 10_000, 100_000];
 /// Schedules of the figures, without the limited ones, which the table shows.
 const DRAWN: [&str; 6] = [

@@ -43,7 +43,6 @@ impl PathKind {
     }
 }
 
-/// The starts of Table 2.
 pub const STARTS: [&str; 2] = ["uniform", "base rates"];
 
 /// Returns the rows of a machine: start, path, schedules.
@@ -117,7 +116,6 @@ pub fn run_searched(machine: Machine, folders: &Folders, runs: &mut Runs<'_>) ->
     Ok(())
 }
 
-/// Ingredients of the paths of one machine from one start.
 pub struct Source<'a> {
     pub machine: Machine,
     pub file: &'a RbmFile,

@@ -32,7 +32,6 @@ impl Machine {
     pub const SMALL: [Self; 3] = [Pcd20, Cd1_20, Cd25_20];
     pub const LARGE: [Self; 3] = [Pcd500, Cd1_500, Cd25_500];
 
-    /// Returns the name in the papers' tables.
     pub fn name(self) -> String {
         format!("{}({})", self.training().0, self.hidden_units())
     }

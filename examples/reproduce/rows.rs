@@ -65,7 +65,6 @@ pub struct Row {
     pub log_weights: Vec<i64>,
 }
 
-/// Costs of ten segments, for a binned schedule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
     pub machine: String,

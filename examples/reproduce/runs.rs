@@ -38,7 +38,6 @@ pub struct Budget {
     pub spline_updates: usize,
 }
 
-/// Rows and costs on file, and the budget of those to add.
 #[derive(Debug)]
 pub struct Runs<'b> {
     pub budget: &'b Budget,

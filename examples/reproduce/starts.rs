@@ -50,7 +50,6 @@ pub struct Options {
     picture: bool,
 }
 
-/// Both runs of one machine and seed.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Pair {
     machine: String,
@@ -225,7 +224,6 @@ fn compare(name: &str, file: &RbmFile, options: &Options, lines: &mut Lines<Pair
     Ok(())
 }
 
-/// Prints a row for each machine, and one for all.
 fn print(pairs: &[Pair], stages: &[usize]) {
     let mut machines: Vec<&str> = pairs.iter().map(|pair| &*pair.machine).collect();
     machines.sort_unstable();

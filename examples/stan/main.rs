@@ -17,6 +17,8 @@ mod bridge;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use annealed::kernel::Preconditioner;
+use annealed::model::StudentT;
 use annealed::prelude::*;
 use annealed::{Error, Result};
 use bridge::StanModel;

@@ -47,6 +47,7 @@ use crate::{Error, Result};
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[must_use]
+#[doc(alias("marginal likelihood", "evidence"))]
 pub struct Rounds<'p, P: AnnealingPath, K> {
     pub(super) path: &'p P,
     pub(super) kernel: K,

@@ -41,6 +41,7 @@ use crate::{Error, Result};
 ///
 /// Sources: Del Moral, Doucet and Jasra (2012); Beskos, Jasra, Kantas and Thiery (2016) on the bias.
 #[must_use]
+#[doc(alias("SMC", "sequential Monte Carlo", "adaptive tempering"))]
 pub struct AdaptiveSmc<'p, P: AnnealingPath, K> {
     pub(super) path: &'p P,
     pub(super) kernel: K,

@@ -71,6 +71,7 @@ impl<A: Merge, B: Merge> Merge for (A, B) {
 /// Weighted mean of `f(x_k)` at each recorded stage, an estimate of `E f` under `p_k`.
 ///
 /// ```
+/// use annealed::ais::Expectations;
 /// use annealed::prelude::*;
 ///
 /// // The mean of the first coordinate moves from 0 to 3.

@@ -107,6 +107,7 @@ impl<S, R> Run<S, R> {
     }
 
     /// Returns the estimate of `log Z_K`: [`log_z_ratio`](Self::log_z_ratio) plus the base's log normaliser.
+    #[doc(alias("partition function", "marginal likelihood", "evidence"))]
     pub fn log_z(&self) -> f64 {
         self.log_z_estimate().value()
     }
@@ -137,6 +138,7 @@ impl<S, R> Run<S, R> {
     /// Returns `ESS = (sum w)^2 / sum w^2`, between 1 and the number of chains. In a
     /// [resampled](crate::ais::Ais::resampling) run w are the weights of families or islands.
     #[doc(alias = "ess")]
+    #[doc(alias("ess"))]
     pub fn effective_sample_size(&self) -> f64 {
         self.figures.estimate.effective_sample_size()
     }

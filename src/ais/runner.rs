@@ -51,6 +51,11 @@ use crate::work::{Execution, controls};
 /// # }
 /// ```
 #[must_use]
+#[doc(alias(
+    "annealed importance sampling",
+    "partition function",
+    "normalizing constant"
+))]
 pub struct Ais<'p, P: AnnealingPath, K, R = ()> {
     pub(crate) path: &'p P,
     pub(crate) kernel: K,
@@ -110,8 +115,8 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     /// Ends the run once its standard error is at most `standard_error`, in nats. [`chains`](Self::chains) is the
     /// maximum; a run that ends with a larger error [warns](crate::estimate::Warning::ErrorNotReached).
     ///
-    /// The error is checked after 500 chains (at least 10 blocks where chains interact), then after every 10% more. The
-    /// result does not depend on threads. Early stopping favours runs that lack their largest weights;
+    /// The error is checked after 500 chains (at least 10 blocks where chains interact), then after every 10% more,
+    /// in whole blocks. The result does not depend on threads. Early stopping favours runs that lack their largest weights;
     /// `docs/long-runs.md` measures bias and coverage.
     pub fn until_error(mut self, standard_error: f64) -> Self {
         self.execution.until_error = Some(standard_error);

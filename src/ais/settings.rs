@@ -143,8 +143,8 @@ impl Settings {
         }
     }
 
-    /// Returns whether the standard error is checked after `blocks` full blocks. Checks are 10% apart and the same in
-    /// every run. They are few, since each may stop the run at an error that is small by chance.
+    /// Returns whether the standard error is checked after `blocks` full blocks. Checks are at least 10% and at least a block
+    /// apart, and the same in every run. They are few, since each may stop the run at an error that is small by chance.
     pub(crate) fn is_look(&self, blocks: usize) -> bool {
         let islands = if self.selection.is_some() {
             FIRST_ISLANDS

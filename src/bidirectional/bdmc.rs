@@ -103,6 +103,7 @@ where
 /// Sources: Grosse, Ghahramani and Adams (2015); Grosse, Ancha and Roy (2016).
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[doc(alias("BDMC", "bidirectional Monte Carlo"))]
 pub struct Bdmc {
     sandwiches: Vec<Bounds>,
 }

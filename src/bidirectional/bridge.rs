@@ -51,6 +51,7 @@ use crate::{Error, Result};
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
+#[doc(alias("free energy", "BAR", "Bennett acceptance ratio", "Crooks"))]
 pub struct Bridge<Q = Exact> {
     bennett: BennettEstimate,
     standard_error: f64,

@@ -24,6 +24,7 @@ use crate::{Error, Result};
 /// }
 /// # Ok::<(), annealed::Error>(())
 /// ```
+#[doc(alias("partition function", "marginal likelihood", "evidence", "free energy"))]
 pub trait LogZ: Display {
     /// Returns the estimate of the target's log Z.
     fn log_z(&self) -> f64;

@@ -77,8 +77,8 @@ pub enum Warning {
         /// Share of the variance added by all stages.
         share: f64,
     },
-    /// A stage in which no proposal was accepted and no chain moved otherwise.
-    #[error("no proposal was accepted at stage {stage} (beta = {}): use smaller steps", short(*beta))]
+    /// A stage in which less than one proposal in 1,000 was accepted and no chain moved otherwise.
+    #[error("hardly a proposal was accepted at stage {stage} (beta = {}), less than one in 1,000: use smaller steps", short(*beta))]
     ZeroAcceptance {
         /// Index of the stage, 1 to K.
         stage: usize,
@@ -335,7 +335,7 @@ pub enum Warning {
         /// Share of the variance added by all stages.
         share: f64,
     },
-    /// A stage of a pilot in which no proposal was accepted.
+    /// A stage of a pilot in which less than one proposal in 1,000 was accepted.
     #[error("in the pilot, {}", Self::ZeroAcceptance { stage: *stage, beta: *beta })]
     PilotZeroAcceptance {
         /// Index of the pilot's stage; 0 is the base.

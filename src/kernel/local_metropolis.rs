@@ -33,6 +33,8 @@ type Change<Q, M> = <Q as LocalProposal<State<M>>>::Change;
 /// A stage takes one evaluation of the density, for the weight. The kernel is invariant and its own reversal.
 ///
 /// ```
+/// use annealed::kernel::{LocalMetropolis, LocalProposal};
+/// use annealed::model::LocalDensity;
 /// use annealed::prelude::*;
 /// use rand::{Rng, RngExt};
 ///

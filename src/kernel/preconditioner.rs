@@ -18,6 +18,7 @@ use crate::{Error, Result};
 /// that the scale changes by at most a fifth from one to the next, as [`Rounds`](crate::adaptive::Rounds) does.
 ///
 /// ```
+/// use annealed::kernel::Preconditioner;
 /// use annealed::prelude::*;
 /// use nalgebra::{dmatrix, dvector};
 ///

@@ -43,6 +43,7 @@ use crate::{Error, Result};
 /// schedule for an annealed run to the current model.
 ///
 /// ```
+/// use annealed::kernel::TemperedTransitions;
 /// use annealed::prelude::*;
 ///
 /// # fn main() -> annealed::Result<()> {

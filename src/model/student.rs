@@ -17,6 +17,7 @@ use crate::{Error, Result};
 /// cannot see it. `nu = 4` or 5 is a usual choice.
 ///
 /// ```
+/// use annealed::model::StudentT;
 /// use annealed::prelude::*;
 ///
 /// // A product of two densities of Student's law with 3 degrees of freedom, far from 0.

@@ -48,6 +48,7 @@ use crate::{Error, Result};
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[must_use]
+#[doc(alias("nested sampling", "evidence"))]
 pub struct NestedSmc<'m, P, L, K> {
     pub(super) problem: &'m TemperedPath<P, L>,
     pub(super) kernel: K,

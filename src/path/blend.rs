@@ -181,6 +181,7 @@ where
 /// assert!((run.log_z() - exact).abs() < 4.0 * run.standard_error());
 /// # Ok::<(), annealed::Error>(())
 /// ```
+#[doc(alias("prior", "posterior", "marginal likelihood", "evidence"))]
 pub type TemperedPath<P, L> = Blend<Normalized<P>, L, Tempered>;
 
 /// The tempered posterior at one beta of a [`TemperedPath`].

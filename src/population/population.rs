@@ -14,6 +14,7 @@ use crate::{Error, Result};
 ///
 /// ```
 /// use annealed::estimate::Estimate;
+/// use annealed::population::Population;
 /// use annealed::prelude::*;
 /// use annealed::random::{Purpose, stream};
 ///

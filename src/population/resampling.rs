@@ -25,6 +25,7 @@ use crate::{Error, Result};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[doc(alias("SMC", "sequential Monte Carlo", "particle filter"))]
 pub struct Resampling {
     rule: Rule,
     scheme: ResamplingScheme,

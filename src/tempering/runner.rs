@@ -45,6 +45,7 @@ use crate::{Error, Result};
 /// # }
 /// ```
 #[must_use]
+#[doc(alias("PT", "parallel tempering", "replica exchange"))]
 pub struct Tempering<'p, P: AnnealingPath, K> {
     pub(super) path: &'p P,
     pub(super) kernel: K,

@@ -1,6 +1,8 @@
 //! The evidence of Bayesian models: priors of parameters, Laplace's approximation, gradients that are wrong.
 
 use annealed::ais::Run;
+use annealed::kernel::Preconditioner;
+use annealed::model::StudentT;
 use annealed::prelude::*;
 use annealed::{Error, Result, testing};
 use std::f64::consts::TAU;

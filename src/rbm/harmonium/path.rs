@@ -27,6 +27,7 @@ use crate::{Error, Result};
 /// Every model of the path is a harmonium. A base fitted to the data (`from_data`) is nearer to the target than most.
 ///
 /// ```
+/// use annealed::harmonium::{CategoricalUnits, Harmonium, HarmoniumPath};
 /// use annealed::prelude::*;
 ///
 /// let units = CategoricalUnits::uniform(3, 2)?;
