@@ -138,7 +138,6 @@ impl<S, R> Run<S, R> {
     /// Returns `ESS = (sum w)^2 / sum w^2`, between 1 and the number of chains. In a
     /// [resampled](crate::ais::Ais::resampling) run w are the weights of families or islands.
     #[doc(alias = "ess")]
-    #[doc(alias("ess"))]
     pub fn effective_sample_size(&self) -> f64 {
         self.figures.estimate.effective_sample_size()
     }

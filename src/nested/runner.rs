@@ -75,12 +75,12 @@ where
         };
         Self {
             tuning: Some(tuning),
-            ..Self::untuned(problem, kernel)
+            ..Self::fixed(problem, kernel)
         }
     }
 
     /// Creates a run with the kernel as it is.
-    pub fn untuned(problem: &'m TemperedPath<P, L>, kernel: K) -> Self {
+    pub fn fixed(problem: &'m TemperedPath<P, L>, kernel: K) -> Self {
         Self {
             problem,
             kernel,

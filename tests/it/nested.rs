@@ -131,7 +131,7 @@ fn ties_and_likelihoods_of_zero_are_accounted_for() {
     let weights: Vec<f64> = (0..12).map(|x| values[x] * (x as f64 + 1.0)).collect();
     let exact = (weights.iter().sum::<f64>() / 78.0).ln();
     for (share, moves) in [(0.5, 2), (0.9, 6)] {
-        let run = NestedSmc::untuned(&problem, Metropolis(Neighbour)).islands(20_000);
+        let run = NestedSmc::fixed(&problem, Metropolis(Neighbour)).islands(20_000);
         let run = run.chains(2).moves(moves).share(share).kept(1_000_000);
         let run = run.run().unwrap();
         assert_log_z(&run, exact, 0.02);
