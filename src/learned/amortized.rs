@@ -322,3 +322,24 @@ impl std::fmt::Debug for Trainer<'_> {
         shown.finish_non_exhaustive()
     }
 }
+
+impl TrainingError {
+    fn of_encoder(self) -> TrainingError<AmortizedTransitions> {
+        match self {
+            Self::Invalid(error) => TrainingError::Invalid(error),
+            Self::Diverged {
+                iteration,
+                transition,
+                quantity,
+                value,
+                last_good,
+            } => TrainingError::Diverged {
+                iteration,
+                transition,
+                quantity,
+                value,
+                last_good: Box::new(AmortizedTransitions { flow: *last_good }),
+            },
+        }
+    }
+}

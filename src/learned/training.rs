@@ -4,7 +4,6 @@ use std::fmt;
 
 use nalgebra::DVector;
 
-use crate::learned::amortized::AmortizedTransitions;
 use crate::learned::ascent::Ascent;
 use crate::learned::flow::LearnedTransitions;
 use crate::learned::objective::Objective;
@@ -122,27 +121,6 @@ impl<F> From<TrainingError<F>> for Error {
             diverged => Self::NotConverged {
                 what: "learned transitions",
                 detail: diverged.to_string(),
-            },
-        }
-    }
-}
-
-impl TrainingError {
-    pub(super) fn of_encoder(self) -> TrainingError<AmortizedTransitions> {
-        match self {
-            Self::Invalid(error) => TrainingError::Invalid(error),
-            Self::Diverged {
-                iteration,
-                transition,
-                quantity,
-                value,
-                last_good,
-            } => TrainingError::Diverged {
-                iteration,
-                transition,
-                quantity,
-                value,
-                last_good: Box::new(AmortizedTransitions { flow: *last_good }),
             },
         }
     }

@@ -1,9 +1,11 @@
 //! A population and its kernel as a trait object.
 
-use super::genealogy::CopyState;
 use crate::Result;
 use crate::kernel::Block;
 use crate::work::Place;
+
+/// A function that copies a state.
+pub(crate) type CopyState<S> = fn(&S) -> S;
 
 /// A population and the kernel that moves it. Code for both is compiled once per type of states.
 pub(crate) trait Chains<S> {

@@ -1,12 +1,10 @@
 //! Selection of chains between stages, and their descent.
 
-use super::chains::Chains;
+use super::chains::{Chains, CopyState};
 use super::resampling::Resampling;
 use super::waste_free::WasteFree;
 use crate::Result;
 use crate::kernel::Block;
-
-pub(crate) type CopyState<S> = fn(&S) -> S;
 
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

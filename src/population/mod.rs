@@ -14,8 +14,8 @@ mod resampling;
 mod saved;
 mod waste_free;
 
-pub(crate) use chains::Chains;
-pub(crate) use genealogy::{CopyState, Genealogy, Selection};
+pub(crate) use chains::{Chains, CopyState};
+pub(crate) use genealogy::{Genealogy, Selection};
 pub(crate) use moves::Moves;
 pub use population::Population;
 pub(crate) use population::{sample_base, streams};

@@ -4,8 +4,7 @@ use std::num::NonZeroUsize;
 
 use rand::{Rng, RngExt};
 
-use super::chains::Chains;
-use super::genealogy::CopyState;
+use super::chains::{Chains, CopyState};
 use crate::num::WeightSums;
 use crate::{Error, Result};
 

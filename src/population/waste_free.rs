@@ -5,8 +5,7 @@ use std::ops::Range;
 
 use rand::{Rng, RngExt};
 
-use super::chains::Chains;
-use super::genealogy::CopyState;
+use super::chains::{Chains, CopyState};
 use super::resampling::ResamplingScheme;
 use crate::{Error, Result};
 

@@ -3,10 +3,9 @@
 use std::fmt::{self, Display, Formatter};
 
 use annealed::Result;
+use annealed::ais::Run;
 use annealed::rbm::{LogLikelihood, Rbm, Start};
 use serde_json::Value;
-
-use super::annealing::Chains;
 
 /// States of the largest weights, from which the bound that is certain is sought.
 const STATES: usize = 256;
@@ -26,7 +25,7 @@ pub struct Bounds {
 impl Bounds {
     pub fn new(
         rbm: &Rbm,
-        run: &Chains,
+        run: &Run<Vec<bool>>,
         start: Option<&Start>,
         likelihood: Option<&LogLikelihood>,
     ) -> Result<Self> {
