@@ -75,8 +75,6 @@ pub fn describe<'p>(
     if !options.json {
         ais = ais.progress_bar();
     }
-    let listens = interrupt.listen();
-    listens.map_err(|error| Error::file("signals", error.to_string()))?;
     let interrupt = interrupt.clone();
     Ok(ais.stop_when(move || interrupt.is_asked()))
 }

@@ -28,12 +28,14 @@ use reverse::Backward;
 pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
     let problem = Problem::read(options)?;
     let begun = Instant::now();
-    let (base, start) = start::choose(options, &problem)?;
+    let listens = interrupt.listen();
+    listens.map_err(|error| Error::file("signals", error.to_string()))?;
+    let (base, start) = start::choose(options, &problem, interrupt)?;
     let mut path = problem::anneal_along(options, base, problem.rbm.clone())?;
     if let Some(engine) = options.engine {
         path = path.with_simd_level(engine)?;
     }
-    let schedule = options.schedule(&path)?;
+    let schedule = options.schedule(&path, interrupt)?;
     let pilot_seconds = begun.elapsed().as_secs_f64();
     let done = annealing::read_done(options)?;
     let ais = annealing::describe(options, done.as_ref(), &path, schedule, interrupt)?;

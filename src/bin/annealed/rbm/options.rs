@@ -17,10 +17,17 @@ use clap::{Args, ValueEnum};
 
 use super::part::Part;
 use super::rows::Source;
+use crate::interrupt::Interrupt;
 use crate::seconds::seconds;
+
+const AFTER: &str = "\
+Ctrl-C and SIGTERM end the run with what is finished (exit code 130 or 143), a second one at once.
+Example: annealed rbm rbm.npz --base-data train.npy --data test.npy --chains 1000 --plot run.svg
+More: docs/program.md";
 
 /// Annealed importance sampling from a model of base rates to the RBM.
 #[derive(Debug, Args)]
+#[command(after_help = AFTER)]
 pub struct Options {
     /// RBM to score: .npz (W, a hidden, b visible, or scikit-learn's names; optionally b_base) or .safetensors
     #[arg(help_heading = "Model", value_name = "RBM")]
@@ -37,9 +44,6 @@ pub struct Options {
     /// Read square weights as visible by hidden; others tell by their shape
     #[arg(help_heading = "Model", long)]
     pub square_transposed: bool,
-    /// Enumerate the exact log Z (up to 25 units in the smaller layer)
-    #[arg(help_heading = "Model", long)]
-    pub exact: bool,
     /// Data to score: .npy, .npz or IDX, plain or .gz; FILE:ARRAY names an array
     #[arg(help_heading = "Data", long, value_name = "FILE")]
     pub data: Option<Source>,
@@ -57,32 +61,30 @@ pub struct Options {
         conflicts_with = "threshold"
     )]
     pub draw: Option<u64>,
-    /// Score the data by RAISE, too, with this many reverse chains a row
-    #[arg(help_heading = "Data", long, value_name = "CHAINS")]
-    pub raise: Option<usize>,
     /// Number of stages K
     #[arg(
-        help_heading = "Path and schedule",
+        help_heading = "Run",
         long,
         value_name = "K",
         alias = "steps",
         default_value_t = 10_000
     )]
     pub stages: usize,
-    /// Number of chains, at most where --until-error or --time-limit end the run; 4096 unless set
-    #[arg(help_heading = "Path and schedule", long, value_name = "N")]
+    /// Number of chains, the most where --until-error or --time-limit ends the run; 4096 unless set
+    #[arg(help_heading = "Run", long, value_name = "N")]
     pub chains: Option<usize>,
     /// Seed; it gives the same figures for any number of threads
-    #[arg(
-        help_heading = "Path and schedule",
-        long,
-        value_name = "SEED",
-        default_value_t = 0
-    )]
+    #[arg(help_heading = "Run", long, value_name = "SEED", default_value_t = 0)]
     pub seed: u64,
-    /// Where chains start: auto is the best that short pilots find, uniform fair coins
+    /// End the run at this standard error; first looked at after 500 chains
+    #[arg(help_heading = "Run", long, value_name = "NATS", value_parser = nats)]
+    pub until_error: Option<f64>,
+    /// End the run after this time
+    #[arg(help_heading = "Run", long, value_name = "SECONDS", value_parser = seconds)]
+    pub time_limit: Option<Duration>,
+    /// Where chains start: auto is the best that short pilots find, data-rate the rates of --base-data or of the file, uniform fair coins
     #[arg(
-        help_heading = "Path and schedule",
+        help_heading = "Start",
         long,
         value_name = "BASE",
         value_enum,
@@ -90,8 +92,11 @@ pub struct Options {
     )]
     pub base: Base,
     /// Start from the base in this file, without a search
-    #[arg(help_heading = "Path and schedule", long, value_name = "FILE", conflicts_with_all = ["base", "save_start"])]
+    #[arg(help_heading = "Start", long, value_name = "FILE", conflicts_with_all = ["base", "save_start"])]
     pub start: Option<PathBuf>,
+    /// Save the base that --base auto found
+    #[arg(help_heading = "Start", long, value_name = "FILE")]
+    pub save_start: Option<PathBuf>,
     /// Path from the base: mixed energies, or a spline through averaged moments
     #[arg(
         help_heading = "Path and schedule",
@@ -117,6 +122,9 @@ pub struct Options {
     /// Read the schedule from a file
     #[arg(help_heading = "Path and schedule", long, value_name = "FILE", conflicts_with_all = ["schedule", "stages"])]
     pub load_schedule: Option<PathBuf>,
+    /// Save the schedule, one beta a line
+    #[arg(help_heading = "Path and schedule", long, value_name = "FILE")]
+    pub save_schedule: Option<PathBuf>,
     /// Number of chains of the pilot
     #[arg(
         help_heading = "Path and schedule",
@@ -142,19 +150,36 @@ pub struct Options {
         default_value_t = 1
     )]
     pub pilot_rounds: usize,
-    /// Run backward, too, from samples of the RBM
-    #[arg(
-        help_heading = "Path and schedule",
-        long,
-        value_name = "exact|resampled|FILE"
-    )]
+    /// Enumerate log Z (up to 25 units in the smaller layer)
+    #[arg(help_heading = "Checks", long)]
+    pub exact: bool,
+    /// Run backward, too, from exact samples, the forward chains' states, or the chains of an .npz file
+    #[arg(help_heading = "Checks", long, value_name = "exact|resampled|FILE")]
     pub reverse: Option<Reverse>,
-    /// End the run at this standard error
-    #[arg(help_heading = "When to stop", long, value_name = "NATS", value_parser = nats)]
-    pub until_error: Option<f64>,
-    /// End the run after this time
-    #[arg(help_heading = "When to stop", long, value_name = "SECONDS", value_parser = seconds)]
-    pub time_limit: Option<Duration>,
+    /// Score the data by RAISE with this many reverse chains a row
+    #[arg(help_heading = "Checks", long, value_name = "CHAINS")]
+    pub raise: Option<usize>,
+    /// Write checkpoints to this file, and go on from it where it exists
+    #[arg(help_heading = "Files", long, value_name = "FILE")]
+    pub checkpoint: Option<PathBuf>,
+    /// Time between checkpoints; 60 unless set
+    #[arg(help_heading = "Files", long, value_name = "SECONDS", value_parser = seconds)]
+    pub checkpoint_every: Option<Duration>,
+    /// The same as --checkpoint, but the file must exist
+    #[arg(
+        help_heading = "Files",
+        long,
+        value_name = "FILE",
+        conflicts_with = "checkpoint"
+    )]
+    pub resume: Option<PathBuf>,
+    /// Read saved runs or parts of this seed, and run the chains that they lack
+    #[arg(help_heading = "Files", long, value_name = "FILE", num_args = 1..,
+          conflicts_with_all = ["part", "checkpoint", "checkpoint_every", "resume", "mpi"])]
+    pub extend: Vec<PathBuf>,
+    /// Save the run with its chains
+    #[arg(help_heading = "Files", long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
     /// Number of threads; all cores unless set
     #[arg(help_heading = "Machine", long, value_name = "N")]
     pub threads: Option<usize>,
@@ -177,33 +202,6 @@ pub struct Options {
           conflicts_with_all = ["until_error", "checkpoint", "checkpoint_every", "resume", "mpi", "data", "exact",
                                 "reverse", "raise", "report", "plot", "json"])]
     pub part: Option<Part>,
-    /// Write checkpoints to this file, and go on from it where it exists
-    #[arg(help_heading = "Files", long, value_name = "FILE")]
-    pub checkpoint: Option<PathBuf>,
-    /// Time between checkpoints; 60 unless set
-    #[arg(help_heading = "Files", long, value_name = "SECONDS", value_parser = seconds)]
-    pub checkpoint_every: Option<Duration>,
-    /// The same as --checkpoint, but the file must exist
-    #[arg(
-        help_heading = "Files",
-        long,
-        value_name = "FILE",
-        conflicts_with = "checkpoint"
-    )]
-    pub resume: Option<PathBuf>,
-    /// Read saved runs or parts of this seed, and run only the chains that they lack
-    #[arg(help_heading = "Files", long, value_name = "FILE", num_args = 1..,
-          conflicts_with_all = ["part", "checkpoint", "checkpoint_every", "resume", "mpi"])]
-    pub extend: Vec<PathBuf>,
-    /// Save the run with its chains
-    #[arg(help_heading = "Files", long, value_name = "FILE")]
-    pub save: Option<PathBuf>,
-    /// Save the base that --base auto found
-    #[arg(help_heading = "Files", long, value_name = "FILE")]
-    pub save_start: Option<PathBuf>,
-    /// Save the schedule, one beta a line
-    #[arg(help_heading = "Files", long, value_name = "FILE")]
-    pub save_schedule: Option<PathBuf>,
     /// Draw the run as SVG
     #[arg(help_heading = "Output", long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
@@ -289,10 +287,10 @@ impl Options {
     }
 
     /// Returns the schedule that the options ask for.
-    pub fn schedule(&self, path: &RbmPath) -> Result<Schedule> {
+    pub fn schedule(&self, path: &RbmPath, interrupt: &Interrupt) -> Result<Schedule> {
         let mut schedule = match &self.load_schedule {
             Some(file) => Schedule::load(file)?,
-            None => self.choose(path)?,
+            None => self.choose(path, interrupt)?,
         };
         if let Some(limit) = self.speed_limit {
             schedule = schedule.with_speed_limit(limit)?;
@@ -303,7 +301,7 @@ impl Options {
         Ok(schedule)
     }
 
-    fn choose(&self, path: &RbmPath) -> Result<Schedule> {
+    fn choose(&self, path: &RbmPath, interrupt: &Interrupt) -> Result<Schedule> {
         let pilot = Pilot::new(self.pilot_chains, self.pilot_stages).rounds(self.pilot_rounds);
         let optimizer: &dyn ScheduleOptimizer<RbmPath, BlockGibbs> = match self.schedule {
             ScheduleKind::Linear => return Schedule::linear(self.stages),
@@ -326,7 +324,9 @@ impl Options {
             }
         };
         let (stages, seed) = (self.stages, self.seed);
-        let mut by = Execution::new().threads(self.threads);
+        let mut by = Execution::new()
+            .threads(self.threads)
+            .stop_when(|| interrupt.is_asked());
         if !self.json {
             by = by.progress_bar();
         }

@@ -10,10 +10,15 @@ use annealed::{Error, Result};
 use super::annealing::CHAINS;
 use super::options::{Base, Options};
 use super::problem::Problem;
+use crate::interrupt::Interrupt;
 use crate::saved;
 
 /// The base of the options, and the search that found it, if there was one.
-pub fn choose(options: &Options, problem: &Problem) -> Result<(BaseRate, Option<Start>)> {
+pub fn choose(
+    options: &Options,
+    problem: &Problem,
+    interrupt: &Interrupt,
+) -> Result<(BaseRate, Option<Start>)> {
     if options.base != Base::Auto {
         if let Some(file) = &options.save_start {
             let expected = "--base auto, which finds one";
@@ -23,7 +28,7 @@ pub fn choose(options: &Options, problem: &Problem) -> Result<(BaseRate, Option<
     }
     let start = match found_before(options, problem)? {
         Some(start) => start,
-        None => search(options, problem)?,
+        None => search(options, problem, interrupt)?,
     };
     for file in options.save_start.iter().chain(&beside_checkpoint(options)) {
         saved::replace(file, &start)?;
@@ -56,12 +61,13 @@ fn found_before(options: &Options, problem: &Problem) -> Result<Option<Start>> {
     Ok(Some(start))
 }
 
-fn search(options: &Options, problem: &Problem) -> Result<Start> {
+fn search(options: &Options, problem: &Problem, interrupt: &Interrupt) -> Result<Start> {
     let chains = options.chains.unwrap_or(CHAINS);
     let mut search = StartSearch::new(chains, options.number_of_stages()?)
         .seed(options.seed)
         .simd_level(options.engine)
-        .threads(options.threads);
+        .threads(options.threads)
+        .stop_when(|| interrupt.is_asked());
     if let Some(base_rates) = &problem.base_rates {
         search = search.given(base_rates.clone());
     }
