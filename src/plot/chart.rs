@@ -95,8 +95,11 @@ impl Chart {
         self.add(name, points.into_iter().collect(), Vec::new(), false)
     }
 
-    pub(super) fn plain_line(self, name: &str, points: Vec<(f64, f64)>) -> Self {
-        let mut chart = self.line(name, points);
+    /// Adds a line without markers, filled down to 0.
+    pub(super) fn filled_line(self, name: &str, points: Vec<(f64, f64)>) -> Self {
+        let span = |&(x, y): &(f64, f64)| (x, 0.0, y);
+        let spans = points.iter().map(span).collect();
+        let mut chart = self.add(name, points, spans, true);
         if let Some(line) = chart.lines.last_mut() {
             line.marked = false;
         }

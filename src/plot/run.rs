@@ -67,10 +67,10 @@ fn charts<S, R>(runs: &[Named<'_, S, R>]) -> Vec<Chart> {
     let share = |run: &Run<S, R>, count: f64| count / run.chains() as f64;
     let charts = [
         log_z(runs),
-        panel(runs, "Effective sample size", "ESS / N", |run, stage| {
+        panel(runs, &ess_title(runs), "ESS / N", |run, stage| {
             Some(share(run, stage.effective_sample_size))
         })
-        .logarithmic_y(),
+        .y_range(0.0, 1.02),
         panel(runs, VARIANCE, "variance", |_, stage| {
             Some(stage.var_increment)
         })
@@ -88,8 +88,54 @@ const VARIANCE: &str = "Variance added to the log weights";
 fn full_name<S, R>((name, run): &Named<'_, S, R>) -> String {
     match name.is_empty() {
         true => String::new(),
-        false => format!("{name}: {:.2} ± {:.2}", run.log_z(), run.standard_error()),
+        false => format!("{name}: {}", concise(run.log_z(), run.standard_error())),
     }
+}
+
+/// Returns the title of the effective sample size; of one run with its value.
+fn ess_title<S, R>(runs: &[Named<'_, S, R>]) -> String {
+    let title = "Effective sample size";
+    match runs {
+        [(_, run)] => format!(
+            "{title}: {:.0} of {}",
+            run.effective_sample_size(),
+            run.chains()
+        ),
+        _ => title.into(),
+    }
+}
+
+/// Writes a value with its error in units of the last digit, as 192.266(21).
+fn concise(value: f64, error: f64) -> String {
+    if !(error > 0.0 && error < 1e15 && value.is_finite()) {
+        return format!("{value:.4}");
+    }
+    let digits = |error: f64| (1.0 - error.log10().floor()).clamp(0.0, 15.0);
+    let units = |digits: f64| (error * 10_f64.powf(digits)).round();
+    // 0.0996 rounds to 0.10.
+    let digits = digits(units(digits(error)) / 10_f64.powf(digits(error)));
+    let units = units(digits);
+    format!("{value:.*}({units})", digits as usize)
+}
+
+/// Returns the title of a picture: of one run its result, what was run, and how many warnings it has.
+fn headline<S, R>(runs: &[Named<'_, S, R>]) -> String {
+    let [(name, run)] = runs else {
+        return "log Ẑ along the path".into();
+    };
+    let value = concise(run.log_z(), run.standard_error());
+    let (chains, stages) = (run.chains(), run.schedule().stages());
+    let name = if name.is_empty() {
+        String::new()
+    } else {
+        format!("{name}: ")
+    };
+    let warnings = match run.warnings().len() {
+        0 => String::new(),
+        1 => ", 1 warning".into(),
+        count => format!(", {count} warnings"),
+    };
+    format!("{name}log Z = {value}, {chains} chains × {stages} stages{warnings}")
 }
 
 /// Returns the axis label, and a function from a run's stage to its place on the axis.
@@ -127,7 +173,7 @@ fn panel<S, R>(
 /// Creates a chart of `log Z_0 + log(Z_k / Z_0)` along the stages of each run.
 fn log_z<S, R>(runs: &[Named<'_, S, R>]) -> Chart {
     let (across, place) = places(runs);
-    let mut chart = Chart::new("log Ẑ along the path", across, "log Ẑ");
+    let mut chart = Chart::new(&headline(runs), across, "log Ẑ");
     for named in runs {
         let (run, name) = (named.1, full_name(named));
         let start = run.log_z() - run.log_z_ratio();
@@ -177,7 +223,7 @@ fn weights<S, R>(runs: &[Named<'_, S, R>]) -> Chart {
         for value in values {
             counts[(((value - low) / width) as usize).min(bins - 1)] += 1.0 / run.chains() as f64;
         }
-        chart = chart.plain_line(&name, outline(&counts, low, width));
+        chart = chart.filled_line(&name, outline(&counts, low, width));
     }
     chart.vertical("mean weight", 0.0)
 }
@@ -268,6 +314,34 @@ mod tests {
         let charts = charts(&[("", &run.run().unwrap())]);
         let acceptance = |chart: &Chart| chart.to_svg().unwrap().contains("Acceptance");
         assert!(charts.len() == 4 && !charts.iter().any(acceptance));
+    }
+
+    #[test]
+    fn a_value_has_two_digits_of_its_error() {
+        for (value, error, expected) in [
+            (192.26604, 0.0213, "192.266(21)"),
+            (46.84931, 0.0012, "46.8493(12)"),
+            (-7.03, 0.0996, "-7.03(10)"),
+            (1234.6, 31.4, "1235(31)"),
+            (5.0, 0.0, "5.0000"),
+            (5.0, f64::INFINITY, "5.0000"),
+        ] {
+            assert_eq!(concise(value, error), expected);
+        }
+    }
+
+    #[test]
+    fn one_run_is_named_by_its_result() {
+        let (base, target) = ends();
+        let path = GaussianPath::new(base, target).unwrap();
+        let run = Ais::new(&path, CoordinateGibbs::systematic()).chains(20);
+        let run = run.run().unwrap();
+        let title = headline(&[("", &run)]);
+        let value = concise(run.log_z(), run.standard_error());
+        assert!(title.starts_with(&format!("log Z = {value}, 20 chains × 1000 stages")));
+        assert_eq!(title.contains("warning"), !run.warnings().is_empty());
+        let svg = charts(&[("", &run)])[0].to_svg().unwrap();
+        assert!(svg.contains(&title), "{title}");
     }
 
     #[test]
