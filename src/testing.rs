@@ -161,7 +161,7 @@ where
         let mut rngs: Vec<_> = rngs.by_ref().take(BLOCK.min(chains - first)).collect();
         let states: Vec<_> = rngs.iter_mut().map(&sample).collect();
         let before: Vec<[f64; N]> = states.iter().map(values).collect();
-        let mut block = Block::new(first, states, rngs);
+        let mut block = Block::new(first, states, rngs).on_one_path();
         let mut workspace = K::Workspace::default();
         for _ in 0..steps {
             kernel.advance(stage, &mut block, &mut workspace)?;

@@ -67,14 +67,14 @@ where
         let beta = self.populations.beta();
         let share = (1.0 - self.lost()?) * self.settings.ess_share;
         let distance = (1.0 / share - 1.0).sqrt();
-        let (next, covered, trials) =
-            next_stage(&mut self.populations, self.length, distance, PRECISION)?;
+        let found = next_stage(&mut self.populations, self.length, distance, PRECISION)?;
+        let next = found.beta;
         self.populations
             .map(&|population| population.weigh_to(next))?;
         self.check_progress()?;
-        self.evaluations = self.evaluations.saturating_add(trials + 1);
+        self.evaluations = self.evaluations.saturating_add(found.evaluations);
         self.betas.push(next);
-        self.intensities.push(covered.powi(2).ln_1p().sqrt());
+        self.intensities.push(found.distance.powi(2).ln_1p().sqrt());
         self.length = next - beta;
         self.shape()?;
         self.populations.resample(&self.resampling, P::State::clone);

@@ -143,7 +143,7 @@ fn resample_where_needed(particles: &mut Block<DVector<f64>>) -> Result<()> {
     if estimate.effective_sample_size() >= 0.5 * particles.len() as f64 {
         return Ok(());
     }
-    let mut due = particles.chain_mut(0).1.random::<f64>();
+    let mut due = particles.rng_mut(0).random::<f64>();
     let count = particles.len();
     let mut chosen = Vec::with_capacity(count);
     let mut cumulative = 0.0;

@@ -137,6 +137,10 @@ impl<F: RidgeFunction> Intermediate for RidgeAt<'_, F> {
     fn log_ratio(&self, previous: &Self, state: &RidgeState) -> f64 {
         (self.beta - previous.beta) * self.beta_derivative(state)
     }
+
+    fn log_ratio_given(&self, previous: &Self, state: &RidgeState, _: f64, _: Option<f64>) -> f64 {
+        self.log_ratio(previous, state)
+    }
 }
 
 impl<F: RidgeFunction> BetaDerivative for RidgeAt<'_, F> {

@@ -3,9 +3,12 @@
 use std::mem::take;
 use std::ops::Range;
 
+use super::end_rows::EndRows;
+use super::graded::Graded;
+use super::known::{Known, KnownOfChain};
 use super::stage::{Decisions, Increment, NonFinite, Stage, Step};
 use crate::num::{log_mean_exp, next_run};
-use crate::path::Intermediate;
+use crate::path::{Ends, Intermediate};
 #[cfg(feature = "checkpoint")]
 use crate::random::is_stuck;
 use crate::random::{Lanes, StreamRng};
@@ -30,6 +33,7 @@ pub struct Block<S> {
     mask: Vec<bool>,
     /// The chain that is being moved; a panic leaves it set.
     at_hand: Option<usize>,
+    pub(super) known: Known,
 }
 
 impl<S> Block<S> {
@@ -52,7 +56,14 @@ impl<S> Block<S> {
             decisions: Decisions::default(),
             mask: vec![true; chains],
             at_hand: None,
+            known: Known::default(),
         }
+    }
+
+    /// Lets the block keep what it knows of its states between calls; its chains stay on one path from now on.
+    pub(crate) fn on_one_path(mut self) -> Self {
+        self.known.on_one_path = true;
+        self
     }
 
     /// Returns the number of chains.
@@ -128,19 +139,69 @@ impl<S> Block<S> {
         &self.mask
     }
 
-    /// Returns state and stream of one chain.
+    /// Returns state and stream of one chain. Log densities known of the state are forgotten.
     pub fn chain_mut(&mut self, chain: usize) -> (&mut S, &mut StreamRng) {
+        self.known.forget(chain);
         (&mut self.states[chain], &mut self.rngs[chain])
     }
 
-    /// Returns all states and streams, for a kernel that moves the block as a whole.
+    /// Returns all states and streams, for a kernel that moves the block as a whole. Log densities known of the states
+    /// are forgotten.
     pub fn chains_mut(&mut self) -> (&mut [S], &mut [StreamRng]) {
+        self.known.forget_all();
         (&mut self.states, &mut self.rngs)
+    }
+
+    /// Returns the stream of one chain.
+    pub fn rng_mut(&mut self, chain: usize) -> &mut StreamRng {
+        &mut self.rngs[chain]
+    }
+
+    /// Returns state and stream of one chain, with the log densities known of it, which must follow the state.
+    #[inline]
+    pub(super) fn known_mut(&mut self, chain: usize) -> (&mut S, &mut Ends, &mut StreamRng) {
+        let ends = self.known.ends_mut(chain, self.states.len());
+        (&mut self.states[chain], ends, &mut self.rngs[chain])
+    }
+
+    /// Returns state and stream of one chain, with log densities and gradients known of it, which must follow the state.
+    pub(super) fn graded_mut(&mut self, chain: usize) -> (&mut S, Graded<'_>, &mut StreamRng) {
+        let (ends, gradients) = self.known.graded_mut(chain, self.states.len());
+        let graded = Graded { ends, gradients };
+        (&mut self.states[chain], graded, &mut self.rngs[chain])
+    }
+
+    /// Returns what is known of a chain's state, to be given to a copy of it.
+    pub(crate) fn memory(&self, chain: usize) -> KnownOfChain {
+        self.known.memory(chain)
+    }
+
+    /// Sets what is known of a chain's state.
+    pub(crate) fn set_memory(&mut self, chain: usize, memory: KnownOfChain) {
+        self.known.set_memory(chain, self.states.len(), memory);
+    }
+
+    /// Returns states, known log densities and streams of neighbouring chains; what is known must follow the states.
+    pub(super) fn run_mut(&mut self, run: Range<usize>) -> (&[S], &mut [Ends], &mut [StreamRng]) {
+        let ends = self.known.run_mut(run.clone(), self.states.len());
+        (&self.states[run.clone()], ends, &mut self.rngs[run])
+    }
+
+    /// Returns states of one dimension, and log densities and gradients known of them, which must follow the states.
+    pub(super) fn rows_mut(
+        &mut self,
+        run: Range<usize>,
+        dimension: usize,
+    ) -> (&mut [S], &mut [Ends], &mut EndRows) {
+        let size = (self.states.len(), dimension);
+        let (ends, rows) = self.known.rows_mut(run.clone(), size);
+        (&mut self.states[run], ends, rows)
     }
 
     /// Returns the states and the block's random bits, seeded on first use by its first stream; `None` without
     /// chains.
     pub(crate) fn lanes_mut(&mut self) -> Option<(&mut [S], &mut Lanes)> {
+        self.known.forget_all();
         let first = self.rngs.first_mut()?;
         let lanes = self.lanes.get_or_insert_with(|| Lanes::from_rng(first));
         Some((&mut self.states, lanes))
@@ -178,11 +239,23 @@ impl<S> Block<S> {
         stage: Stage<'_, M>,
         mut advance: impl FnMut(usize, &mut S, &mut StreamRng) -> Result<Increment, NonFinite>,
     ) -> Result<()> {
+        self.each(stage, |block, chain| {
+            let (state, rng) = block.chain_mut(chain);
+            advance(chain, state, rng)
+        })
+    }
+
+    /// Moves the active chains as [`for_each`](Self::for_each), by a function of the block and the chain's index.
+    #[inline]
+    pub(super) fn each<M: Intermediate>(
+        &mut self,
+        stage: Stage<'_, M>,
+        mut advance: impl FnMut(&mut Self, usize) -> Result<Increment, NonFinite>,
+    ) -> Result<()> {
         for chain in 0..self.len() {
             if self.is_active(chain) {
                 self.at_hand = Some(chain);
-                let (state, rng) = self.chain_mut(chain);
-                let increment = advance(chain, state, rng);
+                let increment = advance(self, chain);
                 self.add(stage, chain, increment)?;
             }
         }
@@ -190,13 +263,91 @@ impl<S> Block<S> {
         Ok(())
     }
 
+    /// Returns the stage's log ratio at the state of a chain, from what is known of it.
+    pub(crate) fn log_ratio<M: Intermediate<State = S>>(
+        &self,
+        stage: Stage<'_, M>,
+        chain: usize,
+    ) -> f64 {
+        stage.log_ratio_from(&self.states[chain], self.known.of(chain))
+    }
+
+    /// Returns the log density of a chain's state at the model reached, and evaluates what is not known.
+    pub(super) fn log_density<M: Intermediate<State = S>>(
+        &mut self,
+        stage: Stage<'_, M>,
+        chain: usize,
+    ) -> f64 {
+        let ends = self.known.learned_mut(chain, self.states.len());
+        stage.rest().weigh(&self.states[chain], ends).1
+    }
+
+    /// Evaluates the ends of the path that `model` needs of the living states and that are not known. Returns whether
+    /// any were not, and `None` for a path without ends.
+    pub(crate) fn learn<M: Intermediate<State = S>>(&mut self, model: &M) -> Option<bool> {
+        if !M::HAS_ENDS {
+            return None;
+        }
+        let mut learned = false;
+        let mut done = 0;
+        while let Some(run) = self.active_run(done) {
+            done = run.end;
+            let chains = self.states.len();
+            for chain in run.clone() {
+                learned |= !self.known.learned_mut(chain, chains).are_known();
+            }
+            let (states, ends) = (&self.states[run.clone()], self.known.learned_run(run));
+            model.ends_of_batch(states, ends);
+        }
+        Some(learned)
+    }
+
+    /// Evaluates one of the states anew at the model where the chains stand, for debug builds.
+    ///
+    /// # Panics
+    /// If what is known of the state is something else. Then its memory was not changed with it, or the model gives one
+    /// state two log densities.
+    pub(crate) fn check_memory<M: Intermediate<State = S>>(&self, model: &M, index: usize) {
+        let Some(chain) = index
+            .checked_rem(self.len())
+            .filter(|&chain| self.is_alive(chain))
+        else {
+            return;
+        };
+        let (state, known) = (&self.states[chain], self.known.of(chain));
+        let same = |known: f64, found: f64| {
+            let close = (known - found).abs() <= 1e-4 * (1.0 + found.abs());
+            known.is_nan() || known == found || close
+        };
+        let right = match known.of_beta(model.beta()).filter(|_| !M::HAS_ENDS) {
+            Some(known) => same(known, model.log_density(state)),
+            None if !M::HAS_ENDS => true,
+            None => {
+                let found = model.ends(state, Ends::UNKNOWN);
+                same(known.base, found.base)
+                    && (found.target.is_nan() || same(known.target, found.target))
+            }
+        };
+        assert!(
+            right,
+            "the log density kept for a state is not the model's: does the model change, or depend on more than the \
+             state?"
+        );
+    }
+
     /// Adds the path's log ratio to the log weights of the active chains, without a move.
     ///
     /// # Errors
     /// See [`add`](Self::add).
     pub fn weigh<M: Intermediate<State = S>>(&mut self, stage: Stage<'_, M>) -> Result<()> {
-        self.for_each(stage, |_, state, _| {
-            let log_ratio = NonFinite::check_log_density("log ratio", stage.log_ratio(state))?;
+        self.each(stage, |block, chain| {
+            let ends = block.known.learned_mut(chain, block.states.len());
+            let state = &block.states[chain];
+            let log_ratio = match M::HAS_ENDS {
+                true => stage.weigh(state, ends).0,
+                false => stage.log_ratio_from(state, *ends),
+            };
+            let log_ratio = NonFinite::check_log_density("log ratio", log_ratio)?;
             Ok(Increment::new(log_ratio, Step::unmoved()))
         })
     }
@@ -261,14 +412,16 @@ impl<S> Block<S> {
     pub(crate) fn replace_states(&mut self, states: Vec<S>) {
         assert_eq!(states.len(), self.len(), "a state for each chain");
         self.states = states;
+        self.known.forget_all();
         self.log_weights.fill(0.0);
     }
 
     pub(crate) fn take_states_and_log_weights(&mut self) -> (Vec<S>, Vec<f64>) {
+        self.known.forget_all();
         (take(&mut self.states), take(&mut self.log_weights))
     }
 
-    /// Returns a copy on which to try a move: active chains have weight 1, the others weight 0.
+    /// Returns a copy on which to try a move along a path: active chains have weight 1, the others weight 0.
     pub(crate) fn trial(&self) -> Self
     where
         S: Clone,
@@ -278,7 +431,17 @@ impl<S> Block<S> {
             let active = self.is_active(chain);
             *log_weight = if active { 0.0 } else { f64::NEG_INFINITY };
         }
-        trial
+        if !self.known.on_one_path {
+            trial.known.forget_all();
+        }
+        trial.on_one_path()
+    }
+
+    /// Exchanges a chain's state and memory with that of a [trial](Self::trial).
+    pub(super) fn take_chain(&mut self, trial: &mut Self, chain: usize) {
+        let known = trial.memory(chain);
+        std::mem::swap(self.chain_mut(chain).0, trial.chain_mut(chain).0);
+        self.set_memory(chain, known);
     }
 
     /// Takes back the random streams of a [trial](Self::trial), which has drawn from them.
@@ -288,9 +451,22 @@ impl<S> Block<S> {
     }
 }
 
-/// The parts of a block that are saved between two stages: states, streams, lanes, log weights and decisions.
+/// The parts of a block that are saved between two stages: states, streams, lanes, log weights, decisions, and what is
+/// known of the states.
 #[cfg(feature = "checkpoint")]
-pub(crate) type SavedBlock<S> = (Vec<S>, Vec<StreamRng>, Option<Lanes>, Vec<f64>, Decisions);
+pub(crate) type SavedBlock<S> = (
+    Vec<S>,
+    Vec<StreamRng>,
+    Option<Lanes>,
+    Vec<f64>,
+    Decisions,
+    SavedKnown,
+);
+
+/// What is known of the states of a saved block.
+#[cfg(feature = "checkpoint")]
+#[derive(Default, serde::Serialize, serde::Deserialize)]
+pub(crate) struct SavedKnown(Known);
 
 #[cfg(feature = "checkpoint")]
 impl<S> Block<S> {
@@ -304,12 +480,13 @@ impl<S> Block<S> {
             &self.lanes,
             &self.log_weights,
             &self.decisions,
+            &self.known,
         )
     }
 
     /// Restores a saved block whose chains have the indices `chains` in the run. Refuses damaged numbers.
     pub(crate) fn restored(chains: &Range<usize>, saved: SavedBlock<S>) -> Result<Self> {
-        let (states, rngs, lanes, log_weights, decisions) = saved;
+        let (states, rngs, lanes, log_weights, decisions, SavedKnown(known)) = saved;
         Error::check_dimension("states", states.len(), chains.len())?;
         Error::check_dimension("random streams", rngs.len(), chains.len())?;
         Error::check_dimension("log weights", log_weights.len(), chains.len())?;
@@ -324,10 +501,18 @@ impl<S> Block<S> {
         let weights = log_weights.iter().copied().enumerate();
         let below = |x| x < f64::INFINITY;
         Error::check_each("log weights", "chain", weights, below, "numbers below +inf")?;
+        let expected = "that of as many chains";
+        Error::check(
+            known.fits(chains.len()),
+            "memory of the states",
+            "another",
+            expected,
+        )?;
         Ok(Self {
             lanes,
             log_weights,
             decisions,
+            known,
             ..Self::new(chains.start, states, rngs)
         })
     }
@@ -346,6 +531,7 @@ mod tests {
         let bytes = [
             encode("block", &parts)?,
             encode("decisions", &Decisions::default())?,
+            encode("memory", &SavedKnown::default())?,
         ];
         Block::restored(&(3..4), decode("block", &bytes.concat())?)
     }

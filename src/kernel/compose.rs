@@ -209,7 +209,7 @@ where
     ) -> Result<()> {
         chosen.clear();
         for chain in 0..block.len() {
-            let chooses = block.is_active(chain) && self.chooses_first(block.chain_mut(chain).1);
+            let chooses = block.is_active(chain) && self.chooses_first(block.rng_mut(chain));
             chosen.push(chooses);
         }
         block.masked(chosen, |block| self.first.advance(stage, block, first))?;

@@ -1,20 +1,19 @@
 //! Hamiltonian Monte Carlo, with fresh or persistent momenta.
 
-use std::ops::Range;
-
 use nalgebra::DVector;
-use rand::{Rng, RngExt};
+use rand::Rng;
 
+use crate::kernel::graded::Graded;
 use crate::kernel::leapfrog::{Leapfrog, Trajectory};
 use crate::kernel::metropolis::decide;
-use crate::kernel::trajectories::Trajectories;
-use crate::kernel::vector::{advance_vectors, fill_normal, set_len};
+use crate::kernel::trajectories::{Trajectories, moves_together};
+use crate::kernel::vector::{evaluations, fill_normal, set_len};
 use crate::kernel::{
-    Block, Invariant, NonFinite, PerChain, Preconditioner, Scratch, Stage, Step, StepSize,
-    TransitionKernel, Tunable, own_reversal,
+    Block, Increment, Invariant, NonFinite, PerChain, Preconditioner, Scratch, Stage, Step,
+    StepSize, TransitionKernel, Tunable, own_reversal,
 };
 use crate::model::{Differentiable, check_gradient};
-use crate::path::Intermediate;
+use crate::path::{EndGradients, Ends, Intermediate};
 use crate::random::StandardNormal;
 use crate::{Error, Result};
 
@@ -75,39 +74,50 @@ impl Hmc {
         Ok(Self { leapfrog })
     }
 
-    /// Moves neighbouring chains together. Each uses the random numbers that it would use alone.
-    fn advance_run<M: Differentiable + Intermediate>(
+    fn move_from<M: Differentiable + Intermediate, R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        block: &mut Block<DVector<f64>>,
-        run: Range<usize>,
-        trajectories: &mut Trajectories,
-    ) -> Result<()> {
-        let (states, rngs) = block.chains_mut();
-        let states = &states[run.clone()];
-        trajectories.start(stage, states);
-        let normal = StandardNormal::get();
-        for (index, rng) in rngs[run.clone()].iter_mut().enumerate() {
-            let (momentum, uniform) = trajectories.random_of(index);
-            momentum.for_each(|p| *p = normal.draw(rng));
-            *uniform = rng.random();
+        (state, mut known): (&mut DVector<f64>, Graded<'_>),
+        trajectory: &mut Trajectory,
+        rng: &mut R,
+    ) -> Result<Increment, NonFinite> {
+        let (log_ratio, here) = self.leapfrog.weigh(stage, state, &mut known, trajectory)?;
+        set_len(&mut trajectory.momentum, state.len());
+        fill_normal(&mut trajectory.momentum, rng);
+        let (here, there) = self.leapfrog.integrate(stage, (here, state), trajectory)?;
+        let (accepted, step) = decide(here, there, rng);
+        if accepted {
+            std::mem::swap(state, &mut trajectory.position);
+            known.arrive(stage, trajectory.log_density, &mut trajectory.ends);
         }
-        self.leapfrog.integrate_all(stage, trajectories);
-        for (index, chain) in run.enumerate() {
-            let state = block.chain_mut(chain).0;
-            let increment = trajectories.decide(index, state);
-            block.add(stage, chain, increment)?;
-        }
-        Ok(())
+        Ok(Increment::new(log_ratio, step))
     }
 }
 
-fn have_one_dimension(states: &[DVector<f64>]) -> bool {
-    let first = states.first().map_or(0, DVector::len);
-    states.iter().all(|state| state.len() == first)
-}
-
 impl PersistentHmc {
+    fn move_from<M: Differentiable + Intermediate, R: Rng + ?Sized>(
+        &self,
+        stage: Stage<'_, M>,
+        (state, mut known): (&mut DVector<f64>, Graded<'_>),
+        (momentum, trajectory): (&mut DVector<f64>, &mut Trajectory),
+        rng: &mut R,
+    ) -> Result<Increment, NonFinite> {
+        let (log_ratio, here) = self.leapfrog.weigh(stage, state, &mut known, trajectory)?;
+        self.renew(momentum, state.len(), rng);
+        set_len(&mut trajectory.momentum, state.len());
+        trajectory.momentum.copy_from(momentum);
+        let (here, there) = self.leapfrog.integrate(stage, (here, state), trajectory)?;
+        let (accepted, step) = decide(here, there, rng);
+        if accepted {
+            std::mem::swap(state, &mut trajectory.position);
+            std::mem::swap(momentum, &mut trajectory.momentum);
+            known.arrive(stage, trajectory.log_density, &mut trajectory.ends);
+        } else {
+            momentum.neg_mut();
+        }
+        Ok(Increment::new(log_ratio, step))
+    }
+
     /// Creates a kernel with `leapfrog_steps` steps of size `step_size`, a number or a [`StepSize`]. `refreshment` is
     /// `gamma` in (0, 1], the share of the momentum's variance that each step renews; 1 gives [`Hmc`].
     ///
@@ -119,6 +129,20 @@ impl PersistentHmc {
         refreshment: f64,
     ) -> Result<Self> {
         Self::of(Leapfrog::new(step_size, leapfrog_steps)?, refreshment)
+    }
+
+    /// Draws a chain's first momentum, and refreshes it: `p <- sqrt(1 - gamma) p + sqrt(gamma) n`, which keeps
+    /// `N(0, I)`.
+    fn renew<R: Rng + ?Sized>(&self, momentum: &mut DVector<f64>, dimension: usize, rng: &mut R) {
+        if momentum.len() != dimension {
+            set_len(momentum, dimension);
+            fill_normal(momentum, rng);
+        }
+        let (kept, renewed) = ((1.0 - self.refreshment).sqrt(), self.refreshment.sqrt());
+        let normal = StandardNormal::get();
+        for p in momentum.as_mut_slice() {
+            *p = kept * *p + renewed * normal.draw(rng);
+        }
     }
 
     fn of(leapfrog: Leapfrog, refreshment: f64) -> Result<Self> {
@@ -141,15 +165,13 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for Hmc {
         Scratch(trajectories): &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        let trajectory = trajectories.one();
-        set_len(&mut trajectory.momentum, state.len());
-        fill_normal(&mut trajectory.momentum, rng);
-        let (here, there) = self.leapfrog.integrate(stage, state, trajectory)?;
-        let (accepted, step) = decide(here, there, rng);
-        if accepted {
-            std::mem::swap(state, &mut trajectory.position);
-        }
-        Ok(step)
+        let (mut ends, mut gradients) = (Ends::UNKNOWN, EndGradients::default());
+        let known = Graded {
+            ends: &mut ends,
+            gradients: &mut gradients,
+        };
+        let moved = self.move_from(stage.rest(), (state, known), trajectories.one(), rng);
+        Ok(moved?.step)
     }
 
     fn advance(
@@ -159,15 +181,20 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for Hmc {
         workspace: &mut Self::Workspace,
     ) -> Result<()> {
         Preconditioner::check(self.leapfrog.preconditioner.as_ref(), block.states())?;
-        if !stage.model.evaluates_batches() || !have_one_dimension(block.states()) {
-            return advance_vectors(self, stage, block, workspace);
+        let trajectories = &mut workspace.0;
+        if !moves_together(stage, block) {
+            return block.each(stage, |block, chain| {
+                let (state, known, rng) = block.graded_mut(chain);
+                self.move_from(stage, (state, known), trajectories.one(), rng)
+            });
         }
-        let mut done = 0;
-        while let Some(run) = block.active_run(done) {
-            done = run.end;
-            self.advance_run(stage, block, run, &mut workspace.0)?;
-        }
-        Ok(())
+        self.leapfrog.at(stage.beta).advance(
+            stage,
+            block,
+            trajectories,
+            |trajectories, (index, _), rng| trajectories.draw(index, rng),
+            |trajectories, (index, _)| trajectories.decide(index),
+        )
     }
 
     fn check_model(&self, model: &M, states: &[DVector<f64>]) -> Result<()> {
@@ -175,7 +202,7 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for Hmc {
     }
 
     fn evaluations(&self, _dimension: usize) -> usize {
-        self.leapfrog.evaluations()
+        evaluations::<M>(self.leapfrog.steps.get())
     }
 }
 
@@ -187,34 +214,25 @@ impl<M: Differentiable + Intermediate> Invariant<M> for Hmc {}
 impl<M: Differentiable + Intermediate> Invariant<M> for PersistentHmc {}
 
 impl<M: Differentiable + Intermediate> TransitionKernel<M> for PersistentHmc {
-    /// The trajectory, and each chain's momentum, which is empty before its first step.
-    type Workspace = (Scratch<Trajectory>, PerChain<DVector<f64>>);
+    /// The trajectories, and each chain's momentum, which is empty before its first step.
+    type Workspace = (Scratch<Trajectories>, PerChain<DVector<f64>>);
 
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
         chain: usize,
         state: &mut DVector<f64>,
-        (Scratch(trajectory), momenta): &mut Self::Workspace,
+        (Scratch(trajectories), momenta): &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        let momentum = momenta.of(chain);
-        if momentum.len() != state.len() {
-            set_len(momentum, state.len());
-            fill_normal(momentum, rng);
-        }
-        refresh(momentum, self.refreshment, rng);
-        set_len(&mut trajectory.momentum, state.len());
-        trajectory.momentum.copy_from(momentum);
-        let (here, there) = self.leapfrog.integrate(stage, state, trajectory)?;
-        let (accepted, step) = decide(here, there, rng);
-        if accepted {
-            std::mem::swap(state, &mut trajectory.position);
-            std::mem::swap(momentum, &mut trajectory.momentum);
-        } else {
-            momentum.neg_mut();
-        }
-        Ok(step)
+        let (mut ends, mut gradients) = (Ends::UNKNOWN, EndGradients::default());
+        let known = Graded {
+            ends: &mut ends,
+            gradients: &mut gradients,
+        };
+        let moving = (momenta.of(chain), trajectories.one());
+        let moved = self.move_from(stage.rest(), (state, known), moving, rng);
+        Ok(moved?.step)
     }
 
     fn advance(
@@ -224,7 +242,37 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for PersistentHmc {
         workspace: &mut Self::Workspace,
     ) -> Result<()> {
         Preconditioner::check(self.leapfrog.preconditioner.as_ref(), block.states())?;
-        advance_vectors(self, stage, block, workspace)
+        let (Scratch(trajectories), momenta) = workspace;
+        if !moves_together(stage, block) {
+            return block.each(stage, |block, chain| {
+                let (state, known, rng) = block.graded_mut(chain);
+                let moving = (momenta.of(chain), trajectories.one());
+                self.move_from(stage, (state, known), moving, rng)
+            });
+        }
+        let dimension = block.states().first().map_or(0, DVector::len);
+        let momenta = std::cell::RefCell::new(momenta);
+        self.leapfrog.at(stage.beta).advance(
+            stage,
+            block,
+            trajectories,
+            |trajectories, (index, chain), rng| {
+                let mut momenta = momenta.borrow_mut();
+                let momentum = momenta.of(chain);
+                self.renew(momentum, dimension, rng);
+                trajectories.set_momentum(index, momentum, rng);
+            },
+            |trajectories, (index, chain)| {
+                let (moves, step) = trajectories.decide(index);
+                let mut momenta = momenta.borrow_mut();
+                let momentum = momenta.of(chain);
+                match moves {
+                    true => trajectories.read_momentum(index, momentum),
+                    false => momentum.neg_mut(),
+                }
+                (moves, step)
+            },
+        )
     }
 
     fn check_model(&self, model: &M, states: &[DVector<f64>]) -> Result<()> {
@@ -232,16 +280,7 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for PersistentHmc {
     }
 
     fn evaluations(&self, _dimension: usize) -> usize {
-        self.leapfrog.evaluations()
-    }
-}
-
-/// Computes `p <- sqrt(1 - gamma) p + sqrt(gamma) n`, which keeps `N(0, I)`.
-fn refresh<R: Rng + ?Sized>(momentum: &mut DVector<f64>, refreshment: f64, rng: &mut R) {
-    let (kept, renewed) = ((1.0 - refreshment).sqrt(), refreshment.sqrt());
-    let normal = StandardNormal::get();
-    for p in momentum.as_mut_slice() {
-        *p = kept * *p + renewed * normal.draw(rng);
+        evaluations::<M>(self.leapfrog.steps.get())
     }
 }
 

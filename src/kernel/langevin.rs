@@ -3,17 +3,17 @@
 use nalgebra::DVector;
 use rand::Rng;
 
+use crate::kernel::graded::{Graded, evaluate_ends};
 use crate::kernel::metropolis::{PROPOSAL, decide};
 use crate::kernel::preconditioner::Factor;
-use crate::kernel::vector::{
-    add_scaled, advance_vectors, diverges, evaluate_along, fill_normal, set_len,
-};
+use crate::kernel::trajectories::{Integration, Trajectories, moves_together};
+use crate::kernel::vector::{add_scaled, diverges, evaluations, fill_normal, set_len};
 use crate::kernel::{
-    Block, Invariant, NonFinite, Preconditioner, Scratch, Stage, Step, StepSize, TransitionKernel,
-    Tunable, own_reversal,
+    Block, Increment, Invariant, NonFinite, Preconditioner, Scratch, Stage, Step, StepSize,
+    TransitionKernel, Tunable, own_reversal,
 };
 use crate::model::{Differentiable, check_gradient};
-use crate::path::Intermediate;
+use crate::path::{EndGradients, Ends, Intermediate};
 use crate::{Error, Result};
 
 /// The Metropolis-adjusted Langevin algorithm: `x' = x + eps/2 grad log f_k(x) + sqrt(eps) Z`, accepted with
@@ -65,11 +65,13 @@ pub struct Buffers {
     noise: DVector<f64>,
     gradient: DVector<f64>,
     proposal_gradient: DVector<f64>,
+    /// Gradients of the proposal at the ends of the path.
+    ends: EndGradients,
+    /// Proposals of chains that move together.
+    trajectories: Trajectories,
 }
 
 struct Proposed {
-    /// `log f(x)`.
-    here: f64,
     /// `log f(x')`.
     there: f64,
     /// `log N(x; x' + eps/2 grad(x'), eps) - log N(x'; x + eps/2 grad(x), eps)`.
@@ -90,6 +92,28 @@ impl Mala {
     }
 }
 
+impl Mala {
+    fn move_from<M: Differentiable + Intermediate, R: Rng + ?Sized>(
+        &self,
+        stage: Stage<'_, M>,
+        (state, mut known): (&mut DVector<f64>, Graded<'_>),
+        buffers: &mut Buffers,
+        rng: &mut R,
+    ) -> Result<Increment, NonFinite> {
+        let variance = self.step_size.at(stage.beta);
+        let factor = self.preconditioner.as_ref().map(|l| l.at(stage.beta));
+        let (log_ratio, here) = known.weigh(stage, factor, state, &mut buffers.gradient)?;
+        let proposed = buffers.propose(stage.model, variance, factor, state, rng)?;
+        let there = proposed.there + proposed.backward_over_forward;
+        let (accepted, step) = decide(here, there, rng);
+        if accepted {
+            std::mem::swap(state, &mut buffers.proposal);
+            known.arrive(stage, proposed.there, &mut buffers.ends);
+        }
+        Ok(Increment::new(log_ratio, step))
+    }
+}
+
 impl UnadjustedLangevin {
     /// Creates a kernel with noise of variance `eps`: a number or a [`StepSize`].
     ///
@@ -101,8 +125,48 @@ impl UnadjustedLangevin {
     }
 }
 
-/// Density and gradient at both ends of a step, and the density for the weight.
-const EVALUATIONS: usize = 5;
+impl UnadjustedLangevin {
+    fn move_from<M: Differentiable + Intermediate, R: Rng + ?Sized>(
+        &self,
+        stage: Stage<'_, M>,
+        (state, mut known): (&mut DVector<f64>, Graded<'_>),
+        buffers: &mut Buffers,
+        rng: &mut R,
+    ) -> Result<Increment, NonFinite> {
+        let variance = self.step_size.at(stage.beta);
+        let (log_ratio, here) = known.weigh(stage, None, state, &mut buffers.gradient)?;
+        let proposed = buffers.propose(stage.model, variance, None, state, rng)?;
+        if here == f64::NEG_INFINITY || proposed.there == f64::NEG_INFINITY {
+            return Ok(Increment::new(log_ratio, Step::corrected(0.0)));
+        }
+        std::mem::swap(state, &mut buffers.proposal);
+        known.arrive(stage, proposed.there, &mut buffers.ends);
+        let correction = proposed.there - here + proposed.backward_over_forward;
+        let step = Step::corrected(correction).with_backward_move(0.0, -correction);
+        Ok(Increment::new(log_ratio, step))
+    }
+}
+
+/// Returns proposals of noise of this variance as leapfrog steps of size `sqrt(eps)` with the noise as momentum. The
+/// log ratio of the proposal densities is minus the gain in kinetic energy.
+fn proposals(variance: f64, factor: Option<&Factor>) -> Integration<'_> {
+    Integration {
+        size: variance.sqrt(),
+        steps: 1,
+        factor,
+    }
+}
+
+/// Returns whether an unadjusted step moves the chain, and the step, given `-H` at both ends; `+inf` at the start
+/// stands for a proposal that is refused.
+fn corrected(here: f64, there: f64) -> (bool, Step) {
+    if here.is_infinite() || there == f64::NEG_INFINITY {
+        return (false, Step::corrected(0.0));
+    }
+    let correction = there - here;
+    let step = Step::corrected(correction).with_backward_move(0.0, -correction);
+    (true, step)
+}
 
 impl<M: Differentiable + Intermediate> TransitionKernel<M> for Mala {
     type Workspace = Scratch<Buffers>;
@@ -115,17 +179,13 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for Mala {
         workspace: &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        let variance = self.step_size.at(stage.beta);
-        let factor = self.preconditioner.as_ref().map(|l| l.at(stage.beta));
-        let proposed = workspace
-            .0
-            .propose(stage.model, variance, factor, state, rng)?;
-        let there = proposed.there + proposed.backward_over_forward;
-        let (accepted, step) = decide(proposed.here, there, rng);
-        if accepted {
-            std::mem::swap(state, &mut workspace.0.proposal);
-        }
-        Ok(step)
+        let (mut ends, mut gradients) = (Ends::UNKNOWN, EndGradients::default());
+        let known = Graded {
+            ends: &mut ends,
+            gradients: &mut gradients,
+        };
+        let moved = self.move_from(stage.rest(), (state, known), &mut workspace.0, rng);
+        Ok(moved?.step)
     }
 
     fn advance(
@@ -135,7 +195,24 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for Mala {
         workspace: &mut Self::Workspace,
     ) -> Result<()> {
         Preconditioner::check(self.preconditioner.as_ref(), block.states())?;
-        advance_vectors(self, stage, block, workspace)
+        if !moves_together(stage, block) {
+            return block.each(stage, |block, chain| {
+                let (state, known, rng) = block.graded_mut(chain);
+                self.move_from(stage, (state, known), &mut workspace.0, rng)
+            });
+        }
+        let variance = self.step_size.at(stage.beta);
+        proposals(
+            variance,
+            self.preconditioner.as_ref().map(|l| l.at(stage.beta)),
+        )
+        .advance(
+            stage,
+            block,
+            &mut workspace.0.trajectories,
+            |trajectories, (index, _), rng| trajectories.draw(index, rng),
+            |trajectories, (index, _)| trajectories.decide(index),
+        )
     }
 
     fn check_model(&self, model: &M, states: &[DVector<f64>]) -> Result<()> {
@@ -143,7 +220,7 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for Mala {
     }
 
     fn evaluations(&self, _dimension: usize) -> usize {
-        EVALUATIONS
+        evaluations::<M>(1)
     }
 }
 
@@ -162,16 +239,13 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for UnadjustedLangevi
         workspace: &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        let variance = self.step_size.at(stage.beta);
-        let proposed = workspace
-            .0
-            .propose(stage.model, variance, None, state, rng)?;
-        if proposed.here == f64::NEG_INFINITY || proposed.there == f64::NEG_INFINITY {
-            return Ok(Step::corrected(0.0));
-        }
-        std::mem::swap(state, &mut workspace.0.proposal);
-        let correction = proposed.there - proposed.here + proposed.backward_over_forward;
-        Ok(Step::corrected(correction).with_backward_move(0.0, -correction))
+        let (mut ends, mut gradients) = (Ends::UNKNOWN, EndGradients::default());
+        let known = Graded {
+            ends: &mut ends,
+            gradients: &mut gradients,
+        };
+        let moved = self.move_from(stage.rest(), (state, known), &mut workspace.0, rng);
+        Ok(moved?.step)
     }
 
     fn advance(
@@ -180,7 +254,23 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for UnadjustedLangevi
         block: &mut Block<DVector<f64>>,
         workspace: &mut Self::Workspace,
     ) -> Result<()> {
-        advance_vectors(self, stage, block, workspace)
+        if !moves_together(stage, block) {
+            return block.each(stage, |block, chain| {
+                let (state, known, rng) = block.graded_mut(chain);
+                self.move_from(stage, (state, known), &mut workspace.0, rng)
+            });
+        }
+        let variance = self.step_size.at(stage.beta);
+        proposals(variance, None).advance(
+            stage,
+            block,
+            &mut workspace.0.trajectories,
+            |trajectories, (index, _), rng| trajectories.draw_momentum(index, rng),
+            |trajectories, (index, _)| {
+                let (here, there) = trajectories.energies(index);
+                corrected(here, there)
+            },
+        )
     }
 
     fn check_model(&self, model: &M, states: &[DVector<f64>]) -> Result<()> {
@@ -188,15 +278,16 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for UnadjustedLangevi
     }
 
     fn evaluations(&self, _dimension: usize) -> usize {
-        EVALUATIONS
+        evaluations::<M>(1)
     }
 }
 
 own_reversal! { [M: Differentiable + Intermediate] UnadjustedLangevin, M }
 
 impl Buffers {
-    /// Writes a proposal from `state` to `self.proposal`, and gradients and noise in the coordinates of the factor.
-    fn propose<M: Differentiable, R: Rng + ?Sized>(
+    /// Writes a proposal from `state`, where the gradient is known, and gradients and noise in the coordinates of the
+    /// factor.
+    fn propose<M: Differentiable + Intermediate, R: Rng + ?Sized>(
         &mut self,
         model: &M,
         variance: f64,
@@ -205,7 +296,6 @@ impl Buffers {
         rng: &mut R,
     ) -> Result<Proposed, NonFinite> {
         self.set_len(state.len());
-        let here = evaluate_along(factor, "log density", model, state, &mut self.gradient)?;
         fill_normal(&mut self.noise, rng);
         let deviation = variance.sqrt();
         match factor {
@@ -218,15 +308,14 @@ impl Buffers {
             factor.times(&mut self.proposal);
             add_scaled(&mut self.proposal, 1.0, state);
         }
-        let gradient = &mut self.proposal_gradient;
-        let mut there = evaluate_along(factor, PROPOSAL, model, &self.proposal, gradient);
+        let (known, gradient) = (&mut self.ends, &mut self.proposal_gradient);
+        let mut there = evaluate_ends(PROPOSAL, model, factor, &self.proposal, known, gradient);
         if there.is_err() && self.diverges(deviation) {
             self.proposal_gradient.fill(0.0);
             there = Ok(f64::NEG_INFINITY);
         }
         let there = there?;
         Ok(Proposed {
-            here,
             there,
             backward_over_forward: self.backward_over_forward(deviation),
         })
@@ -249,7 +338,6 @@ impl Buffers {
     fn set_len(&mut self, len: usize) {
         set_len(&mut self.proposal, len);
         set_len(&mut self.noise, len);
-        set_len(&mut self.gradient, len);
         set_len(&mut self.proposal_gradient, len);
     }
 }

@@ -4,13 +4,15 @@ use std::num::NonZeroUsize;
 
 use nalgebra::DVector;
 
+use crate::kernel::graded::{Graded, evaluate_ends};
 use crate::kernel::metropolis::PROPOSAL;
 use crate::kernel::preconditioner::{Factor, Preconditioner};
 use crate::kernel::step_size::StepSize;
-use crate::kernel::vector::{add_scaled, diverges, evaluate_along, set_len};
+use crate::kernel::trajectories::Integration;
+use crate::kernel::vector::{add_scaled, diverges, evaluate, set_len, turn};
 use crate::kernel::{NonFinite, Stage};
 use crate::model::Differentiable;
-use crate::path::Intermediate;
+use crate::path::{EndGradients, Intermediate};
 use crate::{Error, Result};
 
 /// The leapfrog integrator of `H(x, p) = -log f(x) + |p|^2 / 2`, with unit mass. With a preconditioner L the
@@ -31,6 +33,9 @@ pub struct Trajectory {
     pub(super) gradient: DVector<f64>,
     /// `L p`, if there is a preconditioner.
     pub(super) velocity: DVector<f64>,
+    /// Log density and gradients at the end, the latter at the ends of the path.
+    pub(super) log_density: f64,
+    pub(super) ends: EndGradients,
 }
 
 impl Leapfrog {
@@ -52,37 +57,55 @@ impl Leapfrog {
         std::f64::consts::FRAC_PI_2 / self.steps.get() as f64
     }
 
-    /// Counts density and gradient at all points of a trajectory, and the density for the weight.
-    pub(super) fn evaluations(&self) -> usize {
-        self.steps.get().saturating_mul(2).saturating_add(3)
+    /// Returns the steps at a stage, for chains that move together.
+    pub(super) fn at(&self, beta: f64) -> Integration<'_> {
+        Integration {
+            size: self.step_size.at(beta),
+            steps: self.steps.get(),
+            factor: self.preconditioner.as_ref().map(|l| l.at(beta)),
+        }
     }
 
-    /// Integrates from `state` and `trajectory.momentum` to the end in `trajectory`. Returns `-H` at both ends; the
-    /// latter is `-inf` off the support, or if it [diverges](`diverges`) to where the model is not finite.
-    pub(super) fn integrate<M: Differentiable + Intermediate>(
+    /// Returns log ratio and log density of a state, and writes its gradient to `trajectory`.
+    pub(super) fn weigh<M: Differentiable + Intermediate>(
         &self,
         stage: Stage<'_, M>,
         state: &DVector<f64>,
+        known: &mut Graded<'_>,
         trajectory: &mut Trajectory,
     ) -> Result<(f64, f64), NonFinite> {
         let factor = self.preconditioner.as_ref().map(|l| l.at(stage.beta));
-        trajectory.start(state);
-        let mut there = trajectory.evaluate("log density", stage.model, factor)?;
-        let here = there - trajectory.kinetic_energy();
+        known.weigh(stage, factor, state, &mut trajectory.gradient)
+    }
+
+    /// Integrates from `state` of log density `here`, and from momentum and gradient in `trajectory`, to the end there.
+    /// Returns `-H` at both ends; the latter is `-inf` off the support, or if it [diverges](`diverges`) to where the
+    /// model is not finite.
+    pub(super) fn integrate<M: Differentiable + Intermediate>(
+        &self,
+        stage: Stage<'_, M>,
+        (here, state): (f64, &DVector<f64>),
+        trajectory: &mut Trajectory,
+    ) -> Result<(f64, f64), NonFinite> {
+        let factor = self.preconditioner.as_ref().map(|l| l.at(stage.beta));
+        trajectory.start(here, state);
+        let here = here - trajectory.kinetic_energy();
 
         let size = self.step_size.at(stage.beta);
         trajectory.kick(0.5 * size);
         for step in 1..=self.steps.get() {
             trajectory.drift(size, factor);
-            let found = trajectory.evaluate(PROPOSAL, stage.model, factor);
-            if found.is_err() && diverges(-here, trajectory.kinetic_energy() - there) {
+            let last = step == self.steps.get();
+            let left = trajectory.log_density;
+            let found = trajectory.evaluate(stage.model, factor, last);
+            if found.is_err() && diverges(-here, trajectory.kinetic_energy() - left) {
                 return Ok((here, f64::NEG_INFINITY));
             }
-            there = found?;
-            let last = step == self.steps.get();
+            trajectory.log_density = found?;
             trajectory.kick(if last { 0.5 * size } else { size });
         }
-        Ok((here, there - trajectory.kinetic_energy()))
+        let there = trajectory.log_density - trajectory.kinetic_energy();
+        Ok((here, there))
     }
 
     pub(super) fn with_step_size(&self, step_size: StepSize) -> Self {
@@ -101,19 +124,25 @@ impl Leapfrog {
 }
 
 impl Trajectory {
-    fn start(&mut self, state: &DVector<f64>) {
+    fn start(&mut self, log_density: f64, state: &DVector<f64>) {
         set_len(&mut self.position, state.len());
-        set_len(&mut self.gradient, state.len());
         self.position.copy_from(state);
+        self.log_density = log_density;
     }
 
-    fn evaluate<M: Differentiable>(
+    fn evaluate<M: Differentiable + Intermediate>(
         &mut self,
-        quantity: &'static str,
         model: &M,
         factor: Option<&Factor>,
+        last: bool,
     ) -> Result<f64, NonFinite> {
-        evaluate_along(factor, quantity, model, &self.position, &mut self.gradient)
+        let (position, gradient) = (&self.position, &mut self.gradient);
+        if last {
+            return evaluate_ends(PROPOSAL, model, factor, position, &mut self.ends, gradient);
+        }
+        let log_density = evaluate(PROPOSAL, model, position, gradient)?;
+        turn(factor, position, gradient)?;
+        Ok(log_density)
     }
 
     fn kick(&mut self, size: f64) {

@@ -12,7 +12,7 @@ use crate::kernel::{
     TransitionKernel, Tunable, own_reversal,
 };
 use crate::num::{VECTOR_WIDTH, exp_of_negative, over_vectors};
-use crate::path::Intermediate;
+use crate::path::{Ends, Intermediate};
 use crate::random::StandardNormal;
 use crate::{Error, Result};
 
@@ -153,11 +153,11 @@ where
         workspace: &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        let here = stage.model.log_density(state);
-        self.step_from(here, stage, state, workspace, rng)
+        let (here, mut known) = stage.evaluate(state);
+        self.step_from(here, stage, (state, &mut known), workspace, rng)
     }
 
-    /// Weighs and moves with one evaluation of the path, and takes neighbouring chains together in batches.
+    /// Weighs by what is known of the states, evaluates the proposals, and takes neighbouring chains together in batches.
     fn advance(
         &self,
         stage: Stage<'_, M>,
@@ -173,21 +173,18 @@ where
             }
             return Ok(());
         }
-        block.for_each(stage, |_, state, rng| {
-            let (log_ratio, here) = if stage.is_at_rest() {
-                (0.0, stage.model.log_density(state))
-            } else {
-                stage.model.log_ratio_and_density(stage.previous, state)
-            };
+        block.each(stage, |block, chain| {
+            let (state, known, rng) = block.known_mut(chain);
+            let (log_ratio, here) = stage.weigh(state, known);
             let log_ratio = self.check_at("log ratio", log_ratio, state)?;
-            let step = self.step_from(here, stage, state, workspace, rng)?;
+            let step = self.step_from(here, stage, (state, known), workspace, rng)?;
             Ok(Increment::new(log_ratio, step))
         })
     }
 
-    /// Counts the state, for weight and test, and the proposal.
+    /// Counts the proposal, and without [ends](Intermediate::HAS_ENDS) of the path the weight.
     fn evaluations(&self, _dimension: usize) -> usize {
-        2
+        1 + usize::from(!M::HAS_ENDS)
     }
 }
 
@@ -219,7 +216,7 @@ impl<Q> Metropolis<Q> {
         &self,
         here: f64,
         stage: Stage<'_, M>,
-        state: &mut M::State,
+        (state, known): (&mut M::State, &mut Ends),
         Scratch(proposals): &mut Scratch<Proposals<M::State>>,
         rng: &mut R,
     ) -> Result<Step, NonFinite>
@@ -231,11 +228,12 @@ impl<Q> Metropolis<Q> {
         let here = self.check_at("log density", here, state)?;
         let proposal = proposals.one(state);
         self.0.propose(stage.beta, state, proposal, rng);
-        let there = stage.model.log_density(proposal);
+        let (there, ends) = stage.evaluate(proposal);
         let there = self.check_at(PROPOSAL, there, proposal)?;
         let (accepted, step) = decide(here, there, rng);
         if accepted {
             std::mem::swap(state, proposal);
+            *known = ends;
         }
         Ok(step)
     }
@@ -252,19 +250,19 @@ impl<Q> Metropolis<Q> {
         M: Intermediate<State: Clone>,
         Q: SymmetricProposal<M::State>,
     {
-        let (states, rngs) = block.chains_mut();
-        let (states, rngs) = (&states[run.clone()], &mut rngs[run.clone()]);
-        proposals.make(stage, states, |index, proposal, uniform| {
+        let (states, known, rngs) = block.run_mut(run.clone());
+        proposals.make(stage, states, known, |index, proposal, uniform| {
             let rng = &mut rngs[index];
             self.0.propose(stage.beta, &states[index], proposal, rng);
             *uniform = rng.random();
         });
         for (index, chain) in run.enumerate() {
-            let state = &block.states()[chain];
+            let (state, known, _) = block.known_mut(chain);
             let check = |quantity, value, state: &_| self.check_at(quantity, value, state);
             let decided = proposals.decide(index, state, check);
-            let increment = decided.map(|(accepted, increment, proposal)| {
-                swap_if(accepted, block.chain_mut(chain).0, proposal);
+            let increment = decided.map(|(accepted, increment, (proposal, ends))| {
+                swap_if(accepted, state, proposal);
+                *known = std::hint::select_unpredictable(accepted, ends, *known);
                 increment
             });
             block.add(stage, chain, increment)?;
@@ -349,6 +347,8 @@ pub struct Proposals<S> {
     /// Log densities of the states and of the proposals.
     here: Vec<f64>,
     there: Vec<f64>,
+    /// Log densities of the proposals at the ends of the path.
+    ends: Vec<Ends>,
     acceptances: Vec<f64>,
     uniforms: Vec<f64>,
 }
@@ -360,6 +360,7 @@ impl<S> Default for Proposals<S> {
             log_ratios: Vec::new(),
             here: Vec::new(),
             there: Vec::new(),
+            ends: Vec::new(),
             acceptances: Vec::new(),
             uniforms: Vec::new(),
         }
@@ -390,6 +391,7 @@ impl<S: Clone> Proposals<S> {
         &mut self,
         stage: Stage<'_, M>,
         states: &[S],
+        known: &mut [Ends],
         mut propose: impl FnMut(usize, &mut S, &mut f64),
     ) {
         let chains = states.len();
@@ -403,41 +405,33 @@ impl<S: Clone> Proposals<S> {
         for numbers in numbers.into_iter().chain([&mut self.here, &mut self.there]) {
             numbers.resize(chains, 0.0);
         }
-        if stage.is_at_rest() {
-            self.log_ratios.fill(0.0);
-            stage.model.log_densities(states, &mut self.here);
-        } else {
-            let (log_ratios, here) = (&mut self.log_ratios, &mut self.here);
-            stage
-                .model
-                .log_ratios_and_densities(stage.previous, states, log_ratios, here);
-        }
+        self.ends.resize(chains, Ends::UNKNOWN);
+        stage.weigh_batch(states, known, &mut self.log_ratios, &mut self.here);
         let places = self.states.iter_mut().zip(&mut self.uniforms);
         for (index, (proposal, uniform)) in places.enumerate() {
             propose(index, proposal, uniform);
         }
-        stage
-            .model
-            .log_densities(&self.states[..chains], &mut self.there);
+        stage.evaluate_batch(&self.states[..chains], &mut self.ends, &mut self.there);
         self.acceptances.copy_from_slice(&self.there);
         acceptances(&self.here, &mut self.acceptances);
     }
 
-    /// Returns whether the chain at `index` accepts, its weight increment, and its proposal, unless `check` fails.
+    /// Returns whether the chain at `index` accepts, its weight increment, and its proposal with its ends, unless `check` fails.
     #[inline(always)]
     pub(super) fn decide(
         &mut self,
         index: usize,
         state: &S,
         check: impl Fn(&'static str, f64, &S) -> Result<f64, NonFinite>,
-    ) -> Result<(bool, Increment, &mut S), NonFinite> {
+    ) -> Result<(bool, Increment, (&mut S, Ends)), NonFinite> {
         let log_ratio = check("log ratio", self.log_ratios[index], state)?;
         check("log density", self.here[index], state)?;
         check(PROPOSAL, self.there[index], &self.states[index])?;
         let acceptance = self.acceptances[index];
         let increment = Increment::new(log_ratio, Step::metropolis(acceptance));
         let accepted = self.uniforms[index] < acceptance;
-        Ok((accepted, increment, &mut self.states[index]))
+        let proposal = (&mut self.states[index], self.ends[index]);
+        Ok((accepted, increment, proposal))
     }
 }
 

@@ -8,8 +8,11 @@
 
 mod block;
 mod compose;
+mod end_rows;
 mod gibbs;
+mod graded;
 mod hamiltonian;
+mod known;
 mod langevin;
 mod leapfrog;
 mod local_metropolis;
@@ -30,6 +33,7 @@ pub(crate) use block::SavedBlock;
 pub use compose::{Either, Mixture, Repeat, Sequence};
 pub use gibbs::{CoordinateGibbs, PerfectTransitions};
 pub use hamiltonian::{Hmc, PersistentHmc};
+pub(crate) use known::KnownOfChain;
 pub use langevin::{Mala, UnadjustedLangevin};
 pub use local_metropolis::{LocalMetropolis, LocalProposal};
 pub use metropolis::{Metropolis, RandomWalk, RandomWalkMetropolis, SymmetricProposal};
@@ -160,8 +164,9 @@ where
     M: Intermediate,
     K: TransitionKernel<M> + ?Sized,
 {
-    block.for_each(stage, |chain, state, rng| {
-        let log_ratio = NonFinite::check_log_density("log ratio", stage.log_ratio(state))?;
+    block.each(stage, |block, chain| {
+        let log_ratio = NonFinite::check_log_density("log ratio", block.log_ratio(stage, chain))?;
+        let (state, rng) = block.chain_mut(chain);
         let step = kernel.step(stage, chain, state, workspace, rng)?;
         Ok(Increment::new(log_ratio, step))
     })

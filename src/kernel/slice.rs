@@ -4,9 +4,10 @@ use nalgebra::DVector;
 use rand::{Rng, RngExt};
 
 use crate::kernel::step_size::StepSize;
-use crate::kernel::vector::advance_vectors;
-use crate::kernel::{Block, Invariant, NonFinite, Stage, Step, TransitionKernel, own_reversal};
-use crate::path::Intermediate;
+use crate::kernel::{
+    Block, Increment, Invariant, NonFinite, Stage, Step, TransitionKernel, own_reversal,
+};
+use crate::path::{Ends, Intermediate};
 use crate::{Error, Result};
 
 /// Greatest length of an interval in widths, and number of shrinkages after which a coordinate stays.
@@ -65,36 +66,55 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for Slice {
         _workspace: &mut (),
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        let width = self.width.at(stage.beta);
-        let mut here = log_density(stage.model, state)?;
-        let (dimension, backward) = (state.len(), rng.random::<bool>());
-        for place in 0..dimension {
-            let index = if backward {
-                dimension - 1 - place
-            } else {
-                place
-            };
-            let mut line = Line {
-                model: stage.model,
-                state,
-                index,
-            };
-            here = line.draw(here, width, rng)?;
-        }
-        Ok(Step::invariant())
+        let mut known = Ends::UNKNOWN;
+        Ok(self.move_from(stage.rest(), (state, &mut known), rng)?.step)
     }
 
     fn advance(
         &self,
         stage: Stage<'_, M>,
         block: &mut Block<DVector<f64>>,
-        workspace: &mut (),
+        _workspace: &mut (),
     ) -> Result<()> {
-        advance_vectors(self, stage, block, workspace)
+        block.each(stage, |block, chain| {
+            let (state, known, rng) = block.known_mut(chain);
+            self.move_from(stage, (state, known), rng)
+        })
     }
 
     fn evaluations(&self, dimension: usize) -> usize {
-        dimension.saturating_mul(EVALUATIONS).saturating_add(2)
+        let weight = usize::from(!M::HAS_ENDS);
+        dimension.saturating_mul(EVALUATIONS).saturating_add(weight)
+    }
+}
+
+impl Slice {
+    fn move_from<M: Intermediate<State = DVector<f64>>, R: Rng + ?Sized>(
+        &self,
+        stage: Stage<'_, M>,
+        (state, known): (&mut DVector<f64>, &mut Ends),
+        rng: &mut R,
+    ) -> Result<Increment, NonFinite> {
+        let (log_ratio, here) = stage.weigh(state, known);
+        let log_ratio = check("log ratio", log_ratio, state)?;
+        let here = check("log density", here, state)?;
+        let width = self.width.at(stage.beta);
+        let (dimension, backward) = (state.len(), rng.random::<bool>());
+        let mut line = Line {
+            stage,
+            state,
+            index: 0,
+            here: (here, *known),
+        };
+        for place in 0..dimension {
+            line.index = match backward {
+                true => dimension - 1 - place,
+                false => place,
+            };
+            line.draw(width, rng)?;
+        }
+        *known = line.here.1;
+        Ok(Increment::new(log_ratio, Step::invariant()))
     }
 }
 
@@ -102,30 +122,24 @@ own_reversal! { [M: Intermediate<State = DVector<f64>>] Slice, M }
 
 impl<M: Intermediate<State = DVector<f64>>> Invariant<M> for Slice {}
 
-fn log_density<M>(model: &M, state: &DVector<f64>) -> Result<f64, NonFinite>
-where
-    M: Intermediate<State = DVector<f64>>,
-{
-    NonFinite::check_log_density("log density", model.log_density(state))
-        .map_err(|fault| fault.at_state(state.as_slice()))
+fn check(quantity: &'static str, value: f64, state: &DVector<f64>) -> Result<f64, NonFinite> {
+    NonFinite::check_log_density(quantity, value).map_err(|fault| fault.at_state(state.as_slice()))
 }
 
 struct Line<'s, M> {
-    model: &'s M,
+    stage: Stage<'s, M>,
     state: &'s mut DVector<f64>,
     index: usize,
+    /// Log density of the chain, and its ends.
+    here: (f64, Ends),
 }
 
 impl<M: Intermediate<State = DVector<f64>>> Line<'_, M> {
-    /// Draws the coordinate from the slice, and returns the log density there. A state off the support stays.
-    fn draw<R: Rng + ?Sized>(
-        &mut self,
-        here: f64,
-        width: f64,
-        rng: &mut R,
-    ) -> Result<f64, NonFinite> {
+    /// Draws the coordinate from the slice. A state off the support stays.
+    fn draw<R: Rng + ?Sized>(&mut self, width: f64, rng: &mut R) -> Result<(), NonFinite> {
+        let (here, _) = self.here;
         if here == f64::NEG_INFINITY {
-            return Ok(here);
+            return Ok(());
         }
         let start = self.state[self.index];
         let level = here + (1.0 - rng.random::<f64>()).ln();
@@ -133,8 +147,9 @@ impl<M: Intermediate<State = DVector<f64>>> Line<'_, M> {
         for _ in 0..SHRINKAGES {
             let x = low + (high - low) * rng.random::<f64>();
             let there = self.at(x)?;
-            if there >= level {
-                return Ok(there);
+            if there.0 >= level {
+                self.here = there;
+                return Ok(());
             }
             if x < start {
                 low = x;
@@ -144,7 +159,7 @@ impl<M: Intermediate<State = DVector<f64>>> Line<'_, M> {
         }
         // Rounding has left nothing of the interval but the start.
         self.state[self.index] = start;
-        Ok(here)
+        Ok(())
     }
 
     /// Returns an interval about `start`. Each end is below the level or has used up its share of the widths.
@@ -159,13 +174,13 @@ impl<M: Intermediate<State = DVector<f64>>> Line<'_, M> {
         let mut high = low + width;
         let left = rng.random_range(0..WIDTHS);
         for _ in 0..left {
-            if self.at(low)? < level {
+            if self.at(low)?.0 < level {
                 break;
             }
             low -= width;
         }
         for _ in left..WIDTHS - 1 {
-            if self.at(high)? < level {
+            if self.at(high)?.0 < level {
                 break;
             }
             high += width;
@@ -173,12 +188,13 @@ impl<M: Intermediate<State = DVector<f64>>> Line<'_, M> {
         Ok((low, high))
     }
 
-    /// Sets the coordinate to `x` and returns the log density there.
-    fn at(&mut self, x: f64) -> Result<f64, NonFinite> {
+    /// Sets the coordinate to `x`, and returns the log density there and its ends.
+    fn at(&mut self, x: f64) -> Result<(f64, Ends), NonFinite> {
         if !x.is_finite() {
-            return Ok(f64::NEG_INFINITY);
+            return Ok((f64::NEG_INFINITY, Ends::UNKNOWN));
         }
         self.state[self.index] = x;
-        log_density(self.model, self.state)
+        let (there, ends) = self.stage.evaluate(self.state);
+        Ok((check("log density", there, self.state)?, ends))
     }
 }

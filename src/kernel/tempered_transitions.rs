@@ -151,7 +151,7 @@ where
         _workspace: &mut (),
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        if is_off_support(stage.model, state)? {
+        if is_off_support(stage.model.log_density(state))? {
             return Ok(Step::metropolis(0.0));
         }
         let reversal = self.kernel.reversal();
@@ -190,8 +190,8 @@ where
             block.weigh(stage)?;
         }
         let mut trial = block.trial();
-        trial.for_each(stage.rest(), |_, state, _| {
-            let off = is_off_support(stage.model, state)?;
+        trial.each(stage.rest(), |block, chain| {
+            let off = is_off_support(block.log_density(stage, chain))?;
             let log_weight = if off { f64::NEG_INFINITY } else { 0.0 };
             Ok(Increment::new(0.0, Step::corrected(log_weight)))
         })?;
@@ -199,8 +199,10 @@ where
         let (mut up, mut down) = Default::default();
         self.travel(stage, |leg, rung| match leg {
             Leg::Up => self.kernel.advance(rung, &mut trial, &mut up),
-            Leg::Top => trial.for_each(rung, |_, state, rng| {
-                let log_ratio = log_ratio(rung, state)?;
+            Leg::Top => trial.each(rung, |block, chain| {
+                let log_ratio = block.log_ratio(rung, chain);
+                let log_ratio = NonFinite::check_log_density("log ratio", log_ratio)?;
+                let (state, rng) = block.chain_mut(chain);
                 *state = self.path.base().sample(rng);
                 Ok(Increment::new(log_ratio, Step::invariant()))
             }),
@@ -208,21 +210,20 @@ where
             Leg::End => trial.weigh(rung),
         })?;
         block.take_streams(&mut trial);
-        let (mut proposals, log_acceptances) = trial.take_states_and_log_weights();
-        block.for_each(stage.rest(), |chain, state, rng| {
-            let (accepted, step) = decide(0.0, log_acceptances[chain], rng);
+        block.each(stage.rest(), |block, chain| {
+            let (accepted, step) = decide(0.0, trial.log_weights[chain], block.rng_mut(chain));
             if accepted {
-                std::mem::swap(state, &mut proposals[chain]);
+                block.take_chain(&mut trial, chain);
             }
             Ok(Increment::new(0.0, step))
         })
     }
 
-    /// Counts the weight, the start, the ratios at the top and at the end, and the moves of the inner kernel.
+    /// Counts the moves of the inner kernel, and the draw at the top.
     fn evaluations(&self, dimension: usize) -> usize {
         let moves = 2 * (self.ladder.stages() - 1);
         let inner = self.kernel.evaluations(dimension).saturating_mul(moves);
-        inner.saturating_add(4)
+        inner.saturating_add(1)
     }
 }
 
@@ -230,8 +231,8 @@ fn log_ratio<M: Intermediate>(rung: Stage<'_, M>, state: &M::State) -> Result<f6
     NonFinite::check_log_density("log ratio", rung.log_ratio(state))
 }
 
-fn is_off_support<M: UnnormalizedModel>(model: &M, state: &M::State) -> Result<bool, NonFinite> {
-    let log_density = NonFinite::check_log_density("log density", model.log_density(state))?;
+fn is_off_support(log_density: f64) -> Result<bool, NonFinite> {
+    let log_density = NonFinite::check_log_density("log density", log_density)?;
     Ok(log_density == f64::NEG_INFINITY)
 }
 

@@ -1,15 +1,22 @@
 //! Trajectories of several chains, which evaluate each gradient together.
 
-use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
+use std::ops::Range;
 
-use crate::kernel::leapfrog::{Leapfrog, Trajectory};
+use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
+use rand::RngExt;
+
+use crate::Result;
+use crate::kernel::end_rows::EndRows;
+use crate::kernel::graded::end_weights;
+use crate::kernel::leapfrog::Trajectory;
 use crate::kernel::metropolis::{PROPOSAL, acceptances};
 use crate::kernel::preconditioner::Factor;
 use crate::kernel::vector::{UNREACHABLE, check_gradient, diverges, evaluate, set_len};
-use crate::kernel::{Increment, NonFinite, Stage, Step};
+use crate::kernel::{Block, Increment, NonFinite, Stage, Step};
 use crate::model::Differentiable;
 use crate::num::{VECTOR_WIDTH, add_scaled, all_finite, set_zero};
-use crate::path::Intermediate;
+use crate::path::{Ends, Intermediate};
+use crate::random::{StandardNormal, StreamRng};
 
 /// Trajectories of a run of chains. Positions, momenta and gradients are matrices with a row per chain, stored by
 /// columns, so that a register holds one coordinate of neighbours.
@@ -25,35 +32,77 @@ pub struct Trajectories {
     log_ratios: Vec<f64>,
     /// `-H` at the start; `+inf` to refuse a trajectory that [`diverges`] to where the model is not finite.
     here: Vec<f64>,
-    /// `-H` at the end, and then the acceptance probability.
+    /// `-H` at the end.
     there: Vec<f64>,
+    acceptances: Vec<f64>,
     uniforms: Vec<f64>,
     /// The lowest chain that met a non-finite number, with its first such number.
     fault: Option<(usize, NonFinite)>,
+    /// Log densities and gradients of the ends of the trajectories at the ends of the path.
+    arrivals: EndRows,
     /// Buffer for a chain that is moved alone.
     one: Trajectory,
 }
 
-impl Leapfrog {
-    /// Integrates from the positions and momenta to the ends, and computes their acceptance probabilities.
-    pub(super) fn integrate_all<M: Differentiable + Intermediate>(
-        &self,
+/// Returns whether chains move together: the model evaluates batches, and the states have one dimension.
+pub(super) fn moves_together<M>(stage: Stage<'_, M>, block: &Block<DVector<f64>>) -> bool
+where
+    M: Intermediate<State = DVector<f64>>,
+{
+    let first = block.states().first().map_or(0, DVector::len);
+    stage.model.evaluates_batches() && block.states().iter().all(|state| state.len() == first)
+}
+
+/// Leapfrog steps at one stage.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Integration<'k> {
+    pub(super) size: f64,
+    pub(super) steps: usize,
+    pub(super) factor: Option<&'k Factor>,
+}
+
+impl Integration<'_> {
+    /// Moves the active chains of a block, all of one dimension, neighbours together by one evaluation a step. `draw`
+    /// writes a chain's random numbers, given its index among the trajectories and in the block. `conclude` says whether
+    /// it moves, and reports its step. Each chain uses the random numbers that it would use alone.
+    pub(super) fn advance<M: Differentiable + Intermediate>(
+        self,
         stage: Stage<'_, M>,
+        block: &mut Block<DVector<f64>>,
+        trajectories: &mut Trajectories,
+        mut draw: impl FnMut(&mut Trajectories, (usize, usize), &mut StreamRng),
+        mut conclude: impl FnMut(&Trajectories, (usize, usize)) -> (bool, Step),
+    ) -> Result<()> {
+        let mut done = 0;
+        while let Some(run) = block.active_run(done) {
+            done = run.end;
+            trajectories.start(stage, self.factor, block, run.clone());
+            for (index, chain) in run.clone().enumerate() {
+                draw(trajectories, (index, chain), block.rng_mut(chain));
+            }
+            self.integrate(stage.model, trajectories);
+            trajectories.conclude(stage, block, run, &mut conclude)?;
+        }
+        Ok(())
+    }
+
+    /// Integrates from the positions and momenta to the ends, and computes energies and acceptance probabilities.
+    fn integrate<M: Differentiable + Intermediate>(
+        self,
+        model: &M,
         trajectories: &mut Trajectories,
     ) {
-        let factor = self.preconditioner.as_ref().map(|l| l.at(stage.beta));
-        let size = self.step_size.at(stage.beta);
-        trajectories.evaluate(At::Start, stage.model, factor);
         trajectories.take_energies(true);
-        trajectories.kick(0.5 * size);
-        for step in 1..=self.steps.get() {
-            trajectories.drift(size, factor);
-            trajectories.evaluate(At::Proposal, stage.model, factor);
-            let last = step == self.steps.get();
-            trajectories.kick(if last { 0.5 * size } else { size });
+        trajectories.kick(0.5 * self.size);
+        for step in 1..=self.steps {
+            trajectories.drift(self.size, self.factor);
+            let last = step == self.steps;
+            trajectories.evaluate(At::Proposal, model, self.factor, last);
+            trajectories.kick(if last { 0.5 * self.size } else { self.size });
         }
         trajectories.take_energies(false);
-        acceptances(&trajectories.here, &mut trajectories.there);
+        trajectories.acceptances.clone_from(&trajectories.there);
+        acceptances(&trajectories.here, &mut trajectories.acceptances);
     }
 }
 
@@ -62,11 +111,35 @@ impl Trajectories {
         &mut self.one
     }
 
-    /// Sets the positions to these states, all of one dimension, and weighs them.
-    pub(super) fn start<M>(&mut self, stage: Stage<'_, M>, states: &[DVector<f64>])
-    where
-        M: Intermediate<State = DVector<f64>>,
-    {
+    /// Sets the positions to the states of a run of chains, all of one dimension, and weighs them by what is known.
+    fn start<M: Differentiable + Intermediate>(
+        &mut self,
+        stage: Stage<'_, M>,
+        factor: Option<&Factor>,
+        block: &mut Block<DVector<f64>>,
+        run: Range<usize>,
+    ) {
+        let dimension = block.states()[run.start].len();
+        let (states, ends, departures) = block.rows_mut(run.clone(), dimension);
+        self.set_positions(states);
+        match end_weights(stage.model) {
+            Some(weights) if all_finite(&self.positions) => {
+                self.load(stage.model, weights, departures, run);
+                for (chain, known) in ends.iter_mut().enumerate() {
+                    let found = self.arrivals.ends_of(chain);
+                    *known = known.or_base(|| found.base).or_target(|| found.target);
+                }
+                self.finish(At::Start, true, stage.model, factor);
+            }
+            _ => self.evaluate(At::Start, stage.model, factor, false),
+        }
+        match stage.is_at_rest() {
+            true => self.log_ratios.fill(0.0),
+            false => stage.weigh_batch(states, ends, &mut self.log_ratios, &mut self.there),
+        }
+    }
+
+    fn set_positions(&mut self, states: &[DVector<f64>]) {
         let chains = states.len();
         let dimension = states.first().map_or(0, DVector::len);
         self.chains = chains;
@@ -86,51 +159,183 @@ impl Trajectories {
         for (chain, state) in states.iter().enumerate() {
             write_row(&mut self.positions, chains, chain, state.as_slice());
         }
-        if stage.is_at_rest() {
-            self.log_ratios.fill(0.0);
-        } else {
-            let (log_ratios, here) = (&mut self.log_ratios, &mut self.here);
-            stage
-                .model
-                .log_ratios_and_densities(stage.previous, states, log_ratios, here);
+    }
+
+    /// Takes the gradients of the states at the ends of the path from the block, or evaluates them.
+    fn load<M: Differentiable + Intermediate>(
+        &mut self,
+        model: &M,
+        weights: [f64; 2],
+        departures: &mut EndRows,
+        run: Range<usize>,
+    ) {
+        let dimension = self.positions.len() / self.chains;
+        self.arrivals.set_size(self.chains, dimension);
+        self.arrivals.load(departures, run.clone());
+        if !self.arrivals.know(weights) {
+            self.evaluate_ends(model);
+            departures.store(&self.arrivals, run, |_| true);
+        }
+        self.blend(model, weights);
+    }
+
+    fn evaluate_ends<M: Differentiable>(&mut self, model: &M) {
+        let (chains, dimension) = (self.chains, self.positions.len() / self.chains);
+        self.arrivals.set_size(chains, dimension);
+        let states = DMatrixView::from_slice(&self.positions, chains, dimension);
+        model.end_gradients_of_batch(states, self.arrivals.batches());
+    }
+
+    /// Blends the gradients at the ends of the path.
+    fn blend<M: Intermediate>(&mut self, model: &M, weights: [f64; 2]) {
+        set_zero(&mut self.gradients);
+        for (weight, end) in weights.into_iter().zip(&self.arrivals.0) {
+            if weight > 0.0 {
+                add_scaled(&mut self.gradients, weight, &end.gradients);
+            }
+        }
+        let [base, target] = &self.arrivals.0;
+        let ends = base.log_densities.iter().zip(&target.log_densities);
+        for (to, (base, target)) in self.log_densities.iter_mut().zip(ends) {
+            *to = model.log_density_at(Ends {
+                base: if weights[0] > 0.0 { *base } else { 0.0 },
+                target: if weights[1] > 0.0 { *target } else { 0.0 },
+            });
         }
     }
 
-    /// Returns the places for a chain's random numbers: its momentum and its uniform number.
-    pub(super) fn random_of(&mut self, chain: usize) -> (impl Iterator<Item = &mut f64>, &mut f64) {
-        let momentum = self.momenta.iter_mut().skip(chain).step_by(self.chains);
-        (momentum, &mut self.uniforms[chain])
+    /// Decides about a chain by the uniform number that it drew.
+    pub(super) fn decide(&self, chain: usize) -> (bool, Step) {
+        let acceptance = self.acceptances[chain];
+        (
+            self.uniforms[chain] < acceptance,
+            Step::metropolis(acceptance),
+        )
     }
 
-    /// Decides about a chain, or returns its fault. If it moves, `state` becomes the end of its trajectory.
-    pub(super) fn decide(
+    /// Returns `-H` of a chain at both ends of its trajectory.
+    pub(super) fn energies(&self, chain: usize) -> (f64, f64) {
+        (self.here[chain], self.there[chain])
+    }
+
+    /// Writes momentum and uniform number of a chain that draws both anew.
+    pub(super) fn draw(&mut self, chain: usize, rng: &mut StreamRng) {
+        self.draw_momentum(chain, rng);
+        self.uniforms[chain] = rng.random();
+    }
+
+    /// Writes a standard normal momentum.
+    pub(super) fn draw_momentum(&mut self, chain: usize, rng: &mut StreamRng) {
+        let normal = StandardNormal::get();
+        let momentum = self.momenta.iter_mut().skip(chain).step_by(self.chains);
+        momentum.for_each(|p| *p = normal.draw(rng));
+    }
+
+    /// Writes the momentum that a chain keeps, and its uniform number.
+    pub(super) fn set_momentum(&mut self, chain: usize, kept: &DVector<f64>, rng: &mut StreamRng) {
+        write_row(&mut self.momenta, self.chains, chain, kept.as_slice());
+        self.uniforms[chain] = rng.random();
+    }
+
+    /// Writes the momentum at the end of a chain's trajectory.
+    pub(super) fn read_momentum(&self, chain: usize, momentum: &mut DVector<f64>) {
+        read_row(&self.momenta, self.chains, chain, momentum);
+    }
+
+    /// Adds the increments of the chains in `run`, and takes those that move to the ends of their trajectories.
+    fn conclude<M: Differentiable + Intermediate>(
         &self,
-        chain: usize,
-        state: &mut DVector<f64>,
-    ) -> Result<Increment, NonFinite> {
+        stage: Stage<'_, M>,
+        block: &mut Block<DVector<f64>>,
+        run: Range<usize>,
+        conclude: &mut impl FnMut(&Self, (usize, usize)) -> (bool, Step),
+    ) -> Result<()> {
+        let mut moved = vec![false; run.len()];
+        for (index, chain) in run.clone().enumerate() {
+            let increment = self
+                .log_ratio(index, &block.states()[chain])
+                .map(|log_ratio| {
+                    let (moves, step) = conclude(self, (index, chain));
+                    moved[index] = moves;
+                    Increment::new(log_ratio, step)
+                });
+            block.add(stage, chain, increment)?;
+        }
+        self.arrive(stage, block, run, &moved);
+        Ok(())
+    }
+
+    /// Returns the log ratio of a chain, or its fault.
+    fn log_ratio(&self, chain: usize, state: &DVector<f64>) -> Result<f64, NonFinite> {
         let log_ratio = NonFinite::check_log_density("log ratio", self.log_ratios[chain])
             .map_err(|fault| fault.at_state(state.as_slice()))?;
-        if let Some((_, fault)) = self.fault.filter(|fault| fault.0 == chain) {
-            return Err(fault);
+        match self.fault.filter(|fault| fault.0 == chain) {
+            Some((_, fault)) => Err(fault),
+            None => Ok(log_ratio),
         }
-        let acceptance = self.there[chain];
-        if self.uniforms[chain] < acceptance {
-            read_row(&self.positions, self.chains, chain, state);
-        }
-        Ok(Increment::new(log_ratio, Step::metropolis(acceptance)))
     }
 
-    /// Writes log densities and gradients at the positions, equal to those of [`evaluate`] for one chain.
-    fn evaluate<M: Differentiable>(&mut self, at: At, model: &M, factor: Option<&Factor>) {
+    /// Takes the chains that moved to the ends of their trajectories, with all that is known there.
+    fn arrive<M: Differentiable + Intermediate>(
+        &self,
+        stage: Stage<'_, M>,
+        block: &mut Block<DVector<f64>>,
+        run: Range<usize>,
+        moved: &[bool],
+    ) {
+        let dimension = self.positions.len() / self.chains;
+        let (states, ends, rows) = block.rows_mut(run.clone(), dimension);
+        if end_weights(stage.model).is_some() {
+            rows.store(&self.arrivals, run, |chain| moved[chain]);
+        }
+        let places = states.iter_mut().zip(ends).enumerate();
+        for (chain, (state, known)) in places.filter(|(chain, _)| moved[*chain]) {
+            read_row(&self.positions, self.chains, chain, state);
+            *known = match M::HAS_ENDS {
+                true => self.arrivals.ends_of(chain),
+                false => Ends::at_beta(self.log_densities[chain], stage.beta),
+            };
+        }
+    }
+
+    /// Writes log densities and gradients at the positions, equal to those of [`evaluate`] for one chain. At the `last`
+    /// point it keeps the gradients at the ends of the path.
+    fn evaluate<M: Differentiable + Intermediate>(
+        &mut self,
+        at: At,
+        model: &M,
+        factor: Option<&Factor>,
+        last: bool,
+    ) {
         std::mem::swap(&mut self.left, &mut self.log_densities);
         set_zero(&mut self.gradients);
         let within = all_finite(&self.positions);
-        if within {
+        let weights = end_weights(model).filter(|_| last);
+        if let Some(weights) = weights.filter(|_| within) {
+            self.arrivals.forget_all();
+            self.evaluate_ends(model);
+            self.blend(model, weights);
+        } else if within {
             let (chains, dimension) = (self.chains, self.positions.len() / self.chains);
             let states = DMatrixView::from_slice(&self.positions, chains, dimension);
             let gradients = DMatrixViewMut::from_slice(&mut self.gradients, chains, dimension);
             model.accumulate_gradients(states, 1.0, gradients, &mut self.log_densities);
+        } else if weights.is_some() {
+            self.arrivals
+                .set_size(self.chains, self.positions.len() / self.chains);
+            self.arrivals.forget_all();
         }
+        self.finish(at, within, model, factor);
+    }
+
+    /// Checks log densities and gradients, evaluates unusual chains alone, and turns the gradients by `factor`.
+    fn finish<M: Differentiable>(
+        &mut self,
+        at: At,
+        within: bool,
+        model: &M,
+        factor: Option<&Factor>,
+    ) {
         let mut log_densities = self.log_densities.iter();
         let usual = within && log_densities.all(is_usual) && all_finite(&self.gradients);
         if !usual {

@@ -38,6 +38,13 @@ pub(crate) fn diverges(before: f64, after: f64) -> bool {
     after - before > 1_000.0
 }
 
+/// Counts density and gradient at the new points of a stage, and at the old one on a path without ends.
+pub(super) fn evaluations<M: Intermediate>(points: usize) -> usize {
+    points
+        .saturating_add(usize::from(!M::HAS_ENDS))
+        .saturating_mul(2)
+}
+
 /// Weighs and moves the active chains one after another. An error in a log ratio names the state.
 pub(crate) fn advance_vectors<M, K>(
     kernel: &K,
@@ -49,8 +56,9 @@ where
     M: Intermediate<State = DVector<f64>>,
     K: TransitionKernel<M>,
 {
-    block.for_each(stage, |chain, state, rng| {
-        let log_ratio = NonFinite::check_log_density("log ratio", stage.log_ratio(state));
+    block.each(stage, |block, chain| {
+        let log_ratio = NonFinite::check_log_density("log ratio", block.log_ratio(stage, chain));
+        let (state, rng) = block.chain_mut(chain);
         let log_ratio = log_ratio.map_err(|fault| fault.at_state(state.as_slice()))?;
         let step = kernel.step(stage, chain, state, workspace, rng)?;
         Ok(Increment::new(log_ratio, step))
@@ -65,12 +73,22 @@ pub(crate) fn evaluate<M: Differentiable>(
     position: &DVector<f64>,
     gradient: &mut DVector<f64>,
 ) -> Result<f64, NonFinite> {
-    let mut log_density = if all_finite(position.as_slice()) {
-        NonFinite::check_log_density(quantity, model.gradient_into(position, gradient))
-            .map_err(|fault| fault.at_state(position.as_slice()))?
-    } else {
-        f64::NEG_INFINITY
+    let log_density = match all_finite(position.as_slice()) {
+        true => model.gradient_into(position, gradient),
+        false => f64::NEG_INFINITY,
     };
+    checked(quantity, log_density, position, gradient)
+}
+
+/// Checks log density and gradient of a position as [`evaluate`] does.
+pub(super) fn checked(
+    quantity: &'static str,
+    log_density: f64,
+    position: &DVector<f64>,
+    gradient: &mut DVector<f64>,
+) -> Result<f64, NonFinite> {
+    let mut log_density = NonFinite::check_log_density(quantity, log_density)
+        .map_err(|fault| fault.at_state(position.as_slice()))?;
     if log_density < UNREACHABLE && !all_finite(gradient.as_slice()) {
         log_density = f64::NEG_INFINITY;
     }
@@ -82,20 +100,17 @@ pub(crate) fn evaluate<M: Differentiable>(
     Ok(log_density)
 }
 
-/// Evaluates like [`evaluate`], with the gradient in the coordinates `y = L^{-1} x`: `L^T grad log f(x)`.
-pub(crate) fn evaluate_along<M: Differentiable>(
+/// Turns a checked gradient into the coordinates `y = L^{-1} x`: `L^T grad log f(x)`.
+pub(super) fn turn(
     factor: Option<&Factor>,
-    quantity: &'static str,
-    model: &M,
     position: &DVector<f64>,
     gradient: &mut DVector<f64>,
-) -> Result<f64, NonFinite> {
-    let log_density = evaluate(quantity, model, position, gradient)?;
-    if let Some(factor) = factor {
-        factor.transpose_times(gradient);
-        check_gradient(gradient).map_err(|fault| fault.at_state(position.as_slice()))?;
-    }
-    Ok(log_density)
+) -> Result<(), NonFinite> {
+    let Some(factor) = factor else {
+        return Ok(());
+    };
+    factor.transpose_times(gradient);
+    check_gradient(gradient).map_err(|fault| fault.at_state(position.as_slice()))
 }
 
 pub(super) fn check_gradient(gradient: &DVector<f64>) -> Result<(), NonFinite> {

@@ -5,6 +5,7 @@
 //! [`Gaussian`], with [Laplace's approximation](Gaussian::laplace), [`StudentT`], [`GaussianMixture`], [`UniformBox`],
 //! [`Bernoulli`], and [`Priors`] of parameters.
 
+mod ends;
 mod exponential_family;
 mod forward;
 mod function;
@@ -19,6 +20,7 @@ mod quadratic;
 mod square;
 mod student;
 
+pub use ends::{EndBatch, EndGradient, EndGradients, Ends};
 pub use exponential_family::{Bernoulli, ExponentialFamily};
 pub(crate) use forward::forward_model;
 pub use function::{FunctionModel, GradientModel, Provided};
@@ -195,6 +197,24 @@ pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
         previous.accumulate_gradient(state, 0.5 * scale, gradient);
         self.accumulate_gradient(state, 0.5 * scale, gradient)
     }
+
+    /// Returns the weights of the gradients at the two [ends](crate::path::Intermediate::ends) of a path in
+    /// `grad log f(x)`; `None`, the default, for a path without such ends and for other models. A chain keeps its
+    /// gradients from stage to stage where the path has ends.
+    fn end_weights(&self) -> Option<[f64; 2]> {
+        None
+    }
+
+    /// Fills in the gradients at the ends of positive [weight](Self::end_weights) that are not known, and returns
+    /// `log f(x)`. A path whose ends have weights overrides it.
+    fn end_gradients(&self, _state: &DVector<f64>, _known: &mut EndGradients) -> f64 {
+        f64::NAN
+    }
+
+    /// Writes log densities and gradients of several states at the ends of positive [weight](Self::end_weights) that are
+    /// not [known](EndBatch::is_known), as [`accumulate_gradients`](Self::accumulate_gradients). A path whose ends have
+    /// weights overrides it if it evaluates batches.
+    fn end_gradients_of_batch(&self, _states: DMatrixView<'_, f64>, _ends: [EndBatch<'_>; 2]) {}
 
     /// Writes `grad log f(x)` to `gradient` and returns `log f(x)`.
     fn gradient_into(&self, state: &DVector<f64>, gradient: &mut DVector<f64>) -> f64 {

@@ -4,7 +4,7 @@ use rand::Rng;
 
 use super::state::LevelState;
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
-use crate::path::{AnnealingPath, Intermediate, Normalized, TemperedPath};
+use crate::path::{AnnealingPath, Ends, Intermediate, Normalized, TemperedPath};
 use crate::{Error, Result};
 
 /// The path from a prior, through rising levels `l_1 < .. < l_T` of the log likelihood, to its part above the last:
@@ -93,11 +93,10 @@ where
     L: UnnormalizedModel<State = P::State>,
 {
     /// Returns 0 above the level and `-inf` elsewhere. Passes on a NaN or `+inf` log likelihood.
-    fn restriction(&self, state: &LevelState<P::State>) -> f64 {
+    fn restriction(&self, log_likelihood: f64) -> f64 {
         let Some(level) = self.level else {
             return 0.0;
         };
-        let log_likelihood = state.log_likelihood(self.problem.likelihood());
         if log_likelihood <= level {
             f64::NEG_INFINITY
         } else if log_likelihood < f64::INFINITY {
@@ -171,11 +170,7 @@ where
 
     /// Returns the log density, without evaluating the likelihood where the prior excludes the state.
     fn log_density(&self, state: &LevelState<P::State>) -> f64 {
-        let prior = self.problem.prior().log_density(state);
-        if prior == f64::NEG_INFINITY {
-            return prior;
-        }
-        prior + self.restriction(state)
+        self.log_density_at(self.ends(state, Ends::UNKNOWN))
     }
 }
 
@@ -184,11 +179,37 @@ where
     P: UnnormalizedModel,
     L: UnnormalizedModel<State = P::State>,
 {
+    const HAS_ENDS: bool = true;
+
     fn beta(&self) -> f64 {
         self.beta
     }
 
     fn log_ratio(&self, _previous: &Self, state: &LevelState<P::State>) -> f64 {
-        self.restriction(state)
+        match self.level {
+            None => 0.0,
+            Some(_) => self.restriction(state.log_likelihood(self.problem.likelihood())),
+        }
+    }
+
+    /// Returns log prior and log likelihood; the latter only where it matters.
+    fn ends(&self, state: &LevelState<P::State>, known: Ends) -> Ends {
+        let (prior, likelihood) = (self.problem.prior(), self.problem.likelihood());
+        let known = known.or_base(|| prior.log_density(state));
+        if known.base == f64::NEG_INFINITY || self.level.is_none() {
+            return known;
+        }
+        known.or_target(|| state.log_likelihood(likelihood))
+    }
+
+    fn log_density_at(&self, ends: Ends) -> f64 {
+        if ends.base == f64::NEG_INFINITY {
+            return ends.base;
+        }
+        ends.base + self.restriction(ends.target)
+    }
+
+    fn log_ratio_at(&self, _previous: &Self, ends: Ends) -> f64 {
+        self.restriction(ends.target)
     }
 }

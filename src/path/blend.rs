@@ -11,7 +11,9 @@ use crate::model::{
     check_same_dimension,
 };
 use crate::num::{next_run, weighted, with_slice};
-use crate::path::{AnnealingPath, BetaDerivative, Intermediate, Normalized, PathAt};
+use crate::path::{
+    AnnealingPath, BetaDerivative, EndBatch, EndGradients, Ends, Intermediate, Normalized, PathAt,
+};
 
 /// A path whose log density is a weighted sum of two: a [`GeometricPath`] or a [`TemperedPath`], by its law L.
 #[derive(Debug, Clone, PartialEq)]
@@ -301,18 +303,12 @@ where
     L: BlendLaw,
 {
     /// Returns the two log densities that a log ratio needs; 0 for a base that keeps its weight.
-    fn ends(&self, state: &A::State) -> (f64, f64) {
+    fn ends_of_ratio(&self, state: &A::State) -> (f64, f64) {
         let base = match L::BASE_FADES {
             true => self.path.base.log_density(state),
             false => 0.0,
         };
         (base, self.path.other.log_density(state))
-    }
-
-    #[inline(always)]
-    fn ratio_and_density(&self, previous: &Self, base: f64, other: f64) -> (f64, f64) {
-        let log_ratio = L::log_ratio(previous.beta, self.beta, base, other);
-        (log_ratio, L::blend(self.beta, base, || other))
     }
 }
 
@@ -322,6 +318,8 @@ where
     B: UnnormalizedModel<State = A::State>,
     L: BlendLaw,
 {
+    const HAS_ENDS: bool = true;
+
     fn beta(&self) -> f64 {
         self.beta
     }
@@ -329,27 +327,49 @@ where
     /// Returns `(beta - beta')` times the [slope](BetaDerivative::beta_derivative) at x; `-inf` if this model
     /// excludes x, and `+inf` if only the previous one does.
     fn log_ratio(&self, previous: &Self, state: &A::State) -> f64 {
-        let (base, other) = self.ends(state);
+        let (base, other) = self.ends_of_ratio(state);
         L::log_ratio(previous.beta, self.beta, base, other)
     }
 
-    fn log_ratio_and_density(&self, previous: &Self, state: &A::State) -> (f64, f64) {
-        let base = self.path.base.log_density(state);
-        self.ratio_and_density(previous, base, self.path.other.log_density(state))
+    #[inline(always)]
+    fn ends(&self, state: &A::State, known: Ends) -> Ends {
+        let known = known.or_base(|| self.path.base.log_density(state));
+        if L::is_base(self.beta, known.base) {
+            return known;
+        }
+        known.or_target(|| self.path.other.log_density(state))
     }
 
-    fn log_ratios_and_densities(
-        &self,
-        previous: &Self,
-        states: &[A::State],
-        log_ratios: &mut [f64],
-        log_densities: &mut [f64],
-    ) {
-        self.path.base.log_densities(states, log_ratios);
-        self.path.other.log_densities(states, log_densities);
-        for (base, other) in log_ratios.iter_mut().zip(log_densities) {
-            (*base, *other) = self.ratio_and_density(previous, *base, *other);
-        }
+    fn ends_of_batch(&self, states: &[A::State], ends: &mut [Ends]) {
+        with_slice(ends.len(), |found| {
+            if ends.iter().any(|known| known.base.is_nan()) {
+                self.path.base.log_densities(states, found);
+                let found = ends.iter_mut().zip(found.iter());
+                found.for_each(|(known, found)| *known = known.or_base(|| *found));
+            }
+            let mut done = 0;
+            while let Some(run) = next_run(done..ends.len(), |state| {
+                let known = ends[state];
+                known.target.is_nan() && !L::is_base(self.beta, known.base)
+            }) {
+                done = run.end;
+                let found = &mut found[run.clone()];
+                self.path.other.log_densities(&states[run.clone()], found);
+                for (known, found) in ends[run].iter_mut().zip(found) {
+                    known.target = *found;
+                }
+            }
+        });
+    }
+
+    #[inline(always)]
+    fn log_density_at(&self, ends: Ends) -> f64 {
+        L::blend(self.beta, ends.base, || ends.target)
+    }
+
+    #[inline(always)]
+    fn log_ratio_at(&self, previous: &Self, ends: Ends) -> f64 {
+        L::log_ratio(previous.beta, self.beta, ends.base, ends.target)
     }
 }
 
@@ -361,7 +381,7 @@ where
 {
     /// Returns `log f_b(x) - log f_a(x)` on a [`GeometricPath`], `log L(x)` on a [`TemperedPath`].
     fn beta_derivative(&self, state: &A::State) -> f64 {
-        let (base, other) = self.ends(state);
+        let (base, other) = self.ends_of_ratio(state);
         other - base
     }
 }
@@ -418,6 +438,51 @@ where
                 model.accumulate_gradients(states, scale * to_other, gradients, others);
             }
         });
+    }
+
+    fn end_weights(&self) -> Option<[f64; 2]> {
+        let (to_base, to_other) = L::weights(self.beta);
+        Some([to_base, to_other])
+    }
+
+    fn end_gradients(&self, state: &DVector<f64>, known: &mut EndGradients) -> f64 {
+        let (to_base, to_other) = L::weights(self.beta);
+        let (mut base, mut other) = (0.0, 0.0);
+        if to_base > 0.0 {
+            base = known.base.or_evaluate(&self.path.base, state);
+        }
+        if L::is_base(self.beta, base) {
+            return base;
+        }
+        if to_other > 0.0 {
+            other = known.target.or_evaluate(&self.path.other, state);
+        }
+        L::sum(self.beta, base, other)
+    }
+
+    fn end_gradients_of_batch(&self, states: DMatrixView<'_, f64>, ends: [EndBatch<'_>; 2]) {
+        let (to_base, to_other) = L::weights(self.beta);
+        let [base, mut other] = ends;
+        if to_base > 0.0 && !base.is_known() {
+            let model = &self.path.base;
+            model.accumulate_gradients(states, 1.0, base.gradients, base.log_densities);
+        }
+        if to_other == 0.0 || other.is_known() {
+            return;
+        }
+        let mut done = 0;
+        while let Some(run) = next_run(done..base.log_densities.len(), |state| {
+            !L::is_base(self.beta, base.log_densities[state])
+        }) {
+            done = run.end;
+            let (first, count) = (run.start, run.len());
+            let (states, gradients) = (
+                states.rows(first, count),
+                other.gradients.rows_mut(first, count),
+            );
+            let model = &self.path.other;
+            model.accumulate_gradients(states, 1.0, gradients, &mut other.log_densities[run]);
+        }
     }
 
     /// Adds the gradient at the mean of the two betas. An end without weight there is not evaluated.

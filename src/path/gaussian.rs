@@ -8,7 +8,7 @@ use crate::model::{
     forward_model,
 };
 use crate::path::moment::MomentPath;
-use crate::path::{AnnealingPath, BetaDerivative, Intermediate, log_difference};
+use crate::path::{AnnealingPath, BetaDerivative, Intermediate, difference};
 use crate::random::StandardNormal;
 use crate::{Error, Result};
 
@@ -116,7 +116,22 @@ impl Intermediate for GaussianAt<'_> {
     fn log_ratio(&self, previous: &Self, state: &DVector<f64>) -> f64 {
         match self.averaged {
             None => (self.beta - previous.beta) * self.beta_derivative(state),
-            Some(_) => log_difference(self, previous, state),
+            Some(_) => difference(self.log_density(state), || previous.log_density(state)),
+        }
+    }
+
+    fn log_ratio_given(
+        &self,
+        previous: &Self,
+        state: &DVector<f64>,
+        here: f64,
+        before: Option<f64>,
+    ) -> f64 {
+        match self.averaged {
+            None => self.log_ratio(previous, state),
+            Some(_) => difference(here, || {
+                before.unwrap_or_else(|| previous.log_density(state))
+            }),
         }
     }
 }

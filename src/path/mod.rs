@@ -10,6 +10,7 @@ mod moment;
 mod normalized;
 mod spline;
 
+pub use crate::model::{EndBatch, EndGradient, EndGradients, Ends};
 pub use crate::num::SimdLevel;
 pub use blend::{Blend, Geometric, GeometricAt, GeometricPath, Tempered, TemperedAt, TemperedPath};
 pub use gaussian::{GaussianAt, GaussianPath};
@@ -31,33 +32,93 @@ pub(crate) fn dimension(path: &impl AnnealingPath) -> usize {
     note = "a plain model becomes one inside of `Stationary`"
 )]
 pub trait Intermediate: UnnormalizedModel {
+    /// Whether the log densities at all betas are functions of two numbers, the [`ends`](Self::ends); false by default.
+    /// Then a chain keeps the two from stage to stage, and a random walk costs 1 evaluation a stage in place of 2.
+    const HAS_ENDS: bool = false;
+
     /// Returns the model's place on the path: 0 at the base, 1 at the target.
     fn beta(&self) -> f64;
 
     /// Returns `log f_beta(x) - log f_beta'(x)`, with `previous` at `beta'`; `-inf` if this model excludes `x`,
-    /// whatever `previous` says. Override it if the difference cancels or can be computed for less.
+    /// whatever `previous` says. Override it, and [`log_ratio_given`](Self::log_ratio_given), if the difference cancels
+    /// or can be computed for less.
     fn log_ratio(&self, previous: &Self, state: &Self::State) -> f64 {
-        log_difference(self, previous, state)
+        self.log_ratio_given(previous, state, self.log_density(state), None)
     }
 
-    /// Returns [`log_ratio`](Self::log_ratio) and `log f_beta(x)`. Override it if they share an evaluation.
-    fn log_ratio_and_density(&self, previous: &Self, state: &Self::State) -> (f64, f64) {
-        (self.log_ratio(previous, state), self.log_density(state))
-    }
-
-    /// Writes [`log_ratio_and_density`](Self::log_ratio_and_density) of several states, for kernels that evaluate
-    /// [batches](UnnormalizedModel::evaluates_batches). The provided method loops.
-    fn log_ratios_and_densities(
+    /// Returns [`log_ratio`](Self::log_ratio), given `log f_beta(x)` as `here`, and `log f_beta'(x)` as `before` if it
+    /// is known.
+    fn log_ratio_given(
         &self,
         previous: &Self,
-        states: &[Self::State],
-        log_ratios: &mut [f64],
-        log_densities: &mut [f64],
-    ) {
-        let found = log_ratios.iter_mut().zip(log_densities);
-        for (state, (log_ratio, log_density)) in states.iter().zip(found) {
-            (*log_ratio, *log_density) = self.log_ratio_and_density(previous, state);
+        state: &Self::State,
+        here: f64,
+        before: Option<f64>,
+    ) -> f64 {
+        difference(here, || {
+            before.unwrap_or_else(|| previous.log_density(state))
+        })
+    }
+
+    /// Returns the log densities of the path's ends at `state` that this model needs. Those in `known` are not evaluated
+    /// again. A path that [has ends](Self::HAS_ENDS) overrides it, and [`log_density_at`](Self::log_density_at).
+    ///
+    /// ```
+    /// use annealed::model::UnnormalizedModel;
+    /// use annealed::path::{Ends, Intermediate};
+    ///
+    /// /// N(0, 1) at beta = 0, the quartic `exp(-x^4)` at beta = 1.
+    /// struct Quartic {
+    ///     beta: f64,
+    /// }
+    ///
+    /// impl UnnormalizedModel for Quartic {
+    ///     type State = f64;
+    ///
+    ///     fn log_density(&self, x: &f64) -> f64 {
+    ///         self.log_density_at(self.ends(x, Ends::UNKNOWN))
+    ///     }
+    /// }
+    ///
+    /// impl Intermediate for Quartic {
+    ///     const HAS_ENDS: bool = true;
+    ///
+    ///     fn beta(&self) -> f64 {
+    ///         self.beta
+    ///     }
+    ///
+    ///     fn ends(&self, x: &f64, known: Ends) -> Ends {
+    ///         known.or_base(|| -0.5 * x * x).or_target(|| -x.powi(4))
+    ///     }
+    ///
+    ///     fn log_density_at(&self, ends: Ends) -> f64 {
+    ///         (1.0 - self.beta) * ends.base + self.beta * ends.target
+    ///     }
+    /// }
+    ///
+    /// assert_eq!(Quartic { beta: 0.5 }.log_density(&1.0), -0.75);
+    /// ```
+    fn ends(&self, _state: &Self::State, known: Ends) -> Ends {
+        known
+    }
+
+    /// Fills in the [`ends`](Self::ends) of several states that are not known, for kernels that evaluate
+    /// [batches](UnnormalizedModel::evaluates_batches). The provided method loops.
+    fn ends_of_batch(&self, states: &[Self::State], ends: &mut [Ends]) {
+        for (state, known) in states.iter().zip(ends) {
+            *known = self.ends(state, *known);
         }
+    }
+
+    /// Returns `log f_beta(x)`, given the path's [`ends`](Self::ends) at x.
+    fn log_density_at(&self, _ends: Ends) -> f64 {
+        f64::NAN
+    }
+
+    /// Returns [`log_ratio`](Self::log_ratio), given the path's [`ends`](Self::ends) at x. Override it if the
+    /// difference cancels.
+    fn log_ratio_at(&self, previous: &Self, ends: Ends) -> f64 {
+        difference(self.log_density_at(ends), || previous.log_density_at(ends))
     }
 }
 
@@ -135,16 +196,13 @@ impl<'a, P> PathAt<'a, P> {
     }
 }
 
-/// Returns `log f(x) - log f'(x)`, with f' the density of `previous`; `-inf` if f excludes x.
-fn log_difference<M>(model: &M, previous: &M, state: &M::State) -> f64
-where
-    M: UnnormalizedModel + ?Sized,
-{
-    let here = model.log_density(state);
+/// Returns the log ratio of a log density `here` to the one `before`; `-inf` if the model here excludes the state.
+#[inline(always)]
+fn difference(here: f64, before: impl FnOnce() -> f64) -> f64 {
     if here == f64::NEG_INFINITY {
         here
     } else {
-        here - previous.log_density(state)
+        here - before()
     }
 }
 

@@ -1,7 +1,8 @@
 //! Moment-averaging splines: paths through knots at which moments are averaged.
 
+use crate::model::UnnormalizedModel;
 use crate::model::{ExponentialFamily, forward_model};
-use crate::path::{AnnealingPath, BetaDerivative, Intermediate, log_difference};
+use crate::path::{AnnealingPath, BetaDerivative, Intermediate, difference};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
@@ -130,24 +131,23 @@ impl<A: Intermediate> Intermediate for MomentSplineAt<A> {
         if self.segment == previous.segment {
             return self.inner.log_ratio(&previous.inner, state);
         }
-        log_difference(self, previous, state)
+        self.log_ratio_given(previous, state, self.log_density(state), None)
     }
 
-    fn log_ratios_and_densities(
+    fn log_ratio_given(
         &self,
         previous: &Self,
-        states: &[A::State],
-        log_ratios: &mut [f64],
-        log_densities: &mut [f64],
-    ) {
-        let (model, before) = (&self.inner, &previous.inner);
+        state: &A::State,
+        here: f64,
+        before: Option<f64>,
+    ) -> f64 {
         if self.segment == previous.segment {
-            return model.log_ratios_and_densities(before, states, log_ratios, log_densities);
+            let (model, previous) = (&self.inner, &previous.inner);
+            return model.log_ratio_given(previous, state, here, before);
         }
-        let found = log_ratios.iter_mut().zip(log_densities);
-        for (state, (log_ratio, log_density)) in states.iter().zip(found) {
-            (*log_ratio, *log_density) = self.log_ratio_and_density(previous, state);
-        }
+        difference(here, || {
+            before.unwrap_or_else(|| previous.log_density(state))
+        })
     }
 }
 

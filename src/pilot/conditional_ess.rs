@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::survey_run::{BLOCK, Pilot};
 use crate::estimate::Warning;
-use crate::kernel::{Block, TransitionKernel, refuse_stages};
+use crate::kernel::{Block, Stage, TransitionKernel, refuse_stages};
 use crate::num::{WeightSums, setters};
 use crate::path::{AnnealingPath, Intermediate, dimension};
 use crate::pilot::metric::{interpolate, nothing_changes};
@@ -273,14 +273,17 @@ where
         } = at;
         let (path, kernel) = (self.path, self.kernel);
         let beta = pass.betas[pass.stages()];
-        let (next, covered, trials) = next_stage(populations, *length, self.distance, PRECISION)?;
+        let found = next_stage(populations, *length, self.distance, PRECISION)?;
+        let next = found.beta;
         populations.map(&|population| population.advance_to(kernel, next))?;
-        let evaluations = trials.saturating_add(kernel.evaluations(dimension(path)));
+        let of_moves = kernel.evaluations(dimension(path));
+        let evaluations = found.evaluations.saturating_add(of_moves);
         pass.evaluations = pass.evaluations.saturating_add(evaluations);
         // The distance saturates once few chains carry the weight: such a stage is a leap.
-        let found = check_weights(&populations.weights(), self.chains, next)?;
-        *collapse = collapse.take().or(found);
-        pass.distances.push(pass.distances[pass.stages()] + covered);
+        let warning = check_weights(&populations.weights(), self.chains, next)?;
+        *collapse = collapse.take().or(warning);
+        pass.distances
+            .push(pass.distances[pass.stages()] + found.distance);
         pass.betas.push(next);
         *length = next - beta;
         let left = stages_left(next, *length).min(self.limit);
@@ -342,19 +345,34 @@ pub(crate) fn stages_left(beta: f64, length: f64) -> usize {
 /// Number of guesses that take the distance as proportional to the stage, before bisection.
 const PROPORTIONAL: usize = 10;
 
-/// Returns the beta at `distance` from the chains, to a relative `precision`, or 1 where that is nearer, with its
-/// distance and the number of trials. It bisects, helped by guesses proportional to the stage.
+/// The stage that [`next_stage`] finds.
+pub(crate) struct NextStage {
+    pub(crate) beta: f64,
+    pub(crate) distance: f64,
+    /// Density evaluations of each chain: one a trial and one for the weight on a path without
+    /// [ends](Intermediate::ends); on others one where the ends were not known.
+    pub(crate) evaluations: usize,
+}
+
+/// Returns the stage to the beta at `distance` from the chains, to a relative `precision`, or to 1 where that is nearer.
+/// It bisects, helped by guesses proportional to the stage.
 pub(crate) fn next_stage<'p, P>(
     populations: &mut Populations<'p, P>,
     guess: f64,
     distance: f64,
     precision: f64,
-) -> Result<(f64, f64, usize)>
+) -> Result<NextStage>
 where
     P: AnnealingPath<State: Send> + Sync,
     P::At<'p>: Send + Sync,
 {
     let (path, beta) = (populations.path(), populations.beta());
+    let learned = populations.learn()?;
+    let found = |beta, distance, trials: usize| NextStage {
+        beta,
+        distance,
+        evaluations: learned.map_or(trials + 1, usize::from),
+    };
     let here = path.at(beta);
     let mut reach = |step: f64| distance_to(populations, &here, &path.at(beta + step));
     let all = 1.0 - beta;
@@ -365,14 +383,14 @@ where
         let length = reach(step)?;
         if length <= distance {
             if step == all {
-                return Ok((1.0, length, trials));
+                return Ok(found(1.0, length, trials));
             }
             low = step;
         } else {
             high = step;
         }
         if (length / distance - 1.0).abs() < precision {
-            return Ok((beta + step, length, trials));
+            return Ok(found(beta + step, length, trials));
         }
         // Where few chains carry the weight, the distance may grow like a high power of the stage.
         let trusted = trials <= PROPORTIONAL || high == f64::INFINITY;
@@ -415,10 +433,10 @@ where
 }
 
 pub(crate) fn lost<M: Intermediate>(block: &Block<M::State>, here: &M, there: &M) -> usize {
-    let ratio = |chain: usize| there.log_ratio(here, &block.states()[chain]);
+    let stage = Stage::new(0, here, there);
     let lost = block
         .alive()
-        .filter(|&chain| ratio(chain) == f64::NEG_INFINITY);
+        .filter(|&chain| block.log_ratio(stage, chain) == f64::NEG_INFINITY);
     lost.count()
 }
 
@@ -451,9 +469,10 @@ where
 /// Returns the sums of `w`, `w u` and `w u^2` over the living chains, u being the ratio of both models.
 fn sums<M: Intermediate>(block: &Block<M::State>, here: &M, there: &M) -> [WeightSums; 3] {
     let mut sums = [WeightSums::default(); 3];
+    let stage = Stage::new(0, here, there);
     for chain in block.alive() {
         let log_weight = block.log_weights()[chain];
-        let ratio = there.log_ratio(here, &block.states()[chain]);
+        let ratio = block.log_ratio(stage, chain);
         let terms = [log_weight, log_weight + ratio, log_weight + 2.0 * ratio];
         sums.iter_mut()
             .zip(terms)

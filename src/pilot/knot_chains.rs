@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::survey_run::BLOCK;
-use crate::kernel::{Block, TransitionKernel, refuse_stages};
+use crate::kernel::{Block, Stage, TransitionKernel, refuse_stages};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::population::Population;
 use crate::random::{Purpose, StreamRng, stream, successive};
@@ -259,6 +259,9 @@ fn sum_of_log_ratios<M: Intermediate>(
     let (Some(to), Some(from)) = (to, from) else {
         return 0.0;
     };
-    let ratio = |chain: usize| to.log_ratio(from, &block.states()[chain]);
-    block.alive().map(ratio).sum()
+    let stage = Stage::new(0, from, to);
+    block
+        .alive()
+        .map(|chain| block.log_ratio(stage, chain))
+        .sum()
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::moves::{AnyMemory, AnyWorkspace, Moves};
-use crate::kernel::{Block, NonFinite, Stage, TransitionKernel, Workspace};
+use crate::kernel::{Block, KnownOfChain, NonFinite, Stage, TransitionKernel, Workspace};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::random::{StreamRng, successive};
@@ -82,7 +82,7 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
         Error::check_fraction("beta", beta)?;
         Ok(Self {
             path,
-            block,
+            block: block.on_one_path(),
             workspace: AnyWorkspace::default(),
             index: 0,
             previous: path.at(beta),
@@ -102,6 +102,9 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
     }
 
     pub(crate) fn advance_by(&mut self, kernel: &dyn Moves<P::At<'p>>, beta: f64) -> Result<()> {
+        if cfg!(debug_assertions) && self.index % CHECKED == CHECKED - 1 {
+            self.block.check_memory(&self.model, self.index);
+        }
         self.place_at(beta)?;
         self.block.begin_stage();
         let stage = Stage::new(self.index, &self.previous, &self.model);
@@ -175,14 +178,18 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
         &self,
         chain: usize,
         copy: fn(&P::State) -> P::State,
-    ) -> (P::State, AnyMemory) {
+    ) -> (P::State, Memory) {
         let state = copy(&self.block.states()[chain]);
-        (state, self.workspace.memory(chain))
+        (
+            state,
+            (self.block.memory(chain), self.workspace.memory(chain)),
+        )
     }
 
     /// Sets a chain's state and memory, and keeps its stream.
-    pub(crate) fn set_chain(&mut self, chain: usize, state: P::State, memory: AnyMemory) {
+    pub(crate) fn set_chain(&mut self, chain: usize, state: P::State, (known, memory): Memory) {
         *self.block.chain_mut(chain).0 = state;
+        self.block.set_memory(chain, known);
         self.workspace.set_memory(chain, memory);
     }
 
@@ -232,9 +239,12 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
 
     /// Swaps state and memory of `chain` with another population.
     pub(crate) fn exchange(&mut self, other: &mut Self, chain: usize) {
+        let known = (self.block.memory(chain), other.block.memory(chain));
         let (here, _) = self.block.chain_mut(chain);
         let (there, _) = other.block.chain_mut(chain);
         std::mem::swap(here, there);
+        self.block.set_memory(chain, known.1);
+        other.block.set_memory(chain, known.0);
         let memory = self.workspace.memory(chain);
         self.workspace
             .set_memory(chain, other.workspace.memory(chain));
@@ -282,7 +292,13 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
     }
 }
 
+/// What the block knows of a chain's state, and what the kernel remembers of the chain.
+type Memory = (KnownOfChain, AnyMemory);
+
 const DRAWS: usize = 1_000;
+
+/// Number of stages after which a debug build checks what a block knows of one of its states.
+const CHECKED: usize = 64;
 
 /// Draws one exact sample of the base from each stream.
 pub(crate) fn sample_base<P: AnnealingPath>(

@@ -105,6 +105,14 @@ where
         Ok(())
     }
 
+    /// Evaluates the ends of the path at the states where they are not known. Returns whether any were not, and `None`
+    /// for a path without ends.
+    pub(crate) fn learn(&mut self) -> Result<Option<bool>> {
+        let path = self.path;
+        let learned = self.map(&|population| Ok(population.block_mut().learn(&path.at(1.0))))?;
+        Ok(learned.into_iter().reduce(|a, b| Some(a? | b?)).flatten())
+    }
+
     /// Moves all chains once where they stand, and returns the decisions made.
     pub(crate) fn stay(&mut self, kernel: &(dyn Moves<P::At<'p>> + Sync)) -> Result<Decisions> {
         let parts = self.map(&|population| {
@@ -131,7 +139,7 @@ where
 
     /// Returns the stream of the first chain, used for decisions on all chains.
     pub(crate) fn rng(&mut self) -> &mut StreamRng {
-        self.blocks[0].block_mut().chain_mut(0).1
+        self.blocks[0].block_mut().rng_mut(0)
     }
 
     /// Sets states, one per chain, with weight 1 and empty memories, and keeps the streams.

@@ -133,7 +133,7 @@ impl Resampling {
     /// weight. Returns each chain's ancestor; an ancestor keeps its own place.
     pub(super) fn renew<S>(&self, chains: &mut dyn Chains<S>, copy: CopyState<S>) -> Vec<usize> {
         let log_weights = chains.block().log_weights().to_vec();
-        let ancestors = self.ancestors(&log_weights, chains.block_mut().chain_mut(0).1);
+        let ancestors = self.ancestors(&log_weights, chains.block_mut().rng_mut(0));
         for (chain, &ancestor) in ancestors.iter().enumerate() {
             if ancestor != chain {
                 chains.copy_chain(ancestor, chain, copy);

@@ -86,7 +86,7 @@ impl WasteFree {
     ) -> Result<Vec<usize>> {
         let chains = block.block().len();
         let log_weights = block.block().log_weights().to_vec();
-        let rng = block.block_mut().chain_mut(0).1;
+        let rng = block.block_mut().rng_mut(0);
         let ancestors = self.ancestors(block_size, &log_weights, rng);
         block.gather(&ancestors, copy);
         // The j-th states of all trajectories lie side by side, before the next ones.

@@ -356,6 +356,10 @@ impl<T: Scalar> Intermediate for RbmAt<'_, T> {
         let tilt = tilt.map_or(0.0, |c| c.activations(visible).log_ratio(1.0 - here, step));
         step * self.path.slope_term(segment, visible) + increments.sum::<f64>() + tilt
     }
+
+    fn log_ratio_given(&self, previous: &Self, state: &Vec<bool>, _: f64, _: Option<f64>) -> f64 {
+        self.log_ratio(previous, state)
+    }
 }
 
 impl<T: Scalar> BetaDerivative for RbmAt<'_, T> {

@@ -8,7 +8,7 @@ use super::pair::{LogRatios, PairSums};
 use super::round::{Plan, Starts};
 use super::trip::Trips;
 use crate::Result;
-use crate::kernel::{Decisions, NonFinite, Workspace};
+use crate::kernel::{Decisions, NonFinite, Stage, Workspace};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::population::{Moves, Population};
 use crate::random::StreamRng;
@@ -169,10 +169,10 @@ fn log_ratios<'p, P: AnnealingPath>(
     ladder: usize,
 ) -> Result<LogRatios, NonFinite> {
     let (previous, model) = (lower.stage().model, upper.stage().model);
-    let [here, there] = [lower, upper].map(|at| &at.block().states()[ladder]);
+    let stage = Stage::new(0, previous, model);
     let ratios = LogRatios {
-        lower: model.log_ratio(previous, here),
-        upper: model.log_ratio(previous, there),
+        lower: lower.block().log_ratio(stage, ladder),
+        upper: upper.block().log_ratio(stage, ladder),
     };
     if previous.beta() == 0.0 {
         NonFinite::check_log_density("log ratio", ratios.lower)?;

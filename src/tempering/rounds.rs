@@ -9,7 +9,7 @@ use super::runner::Settings;
 use super::runner::Tempering;
 use crate::estimate::Warning;
 use crate::kernel::{Invariant, refuse_stages};
-use crate::path::{AnnealingPath, dimension, missed_mass};
+use crate::path::{AnnealingPath, Intermediate, dimension, missed_mass};
 use crate::work::{Carries, Closed, Job, Runs, StoppedBy, fold};
 use crate::{Error, Result};
 
@@ -178,13 +178,15 @@ where
 
     /// Returns the number of evaluations in all rounds of `settings`.
     fn evaluations(&self, settings: &Settings) -> u64 {
-        let pairs = (settings.schedule.stages() * settings.ladders) as u64;
-        // A move at the upper beta, and in every second scan the log ratios of both states.
-        let each = self
-            .kernel
-            .evaluations(dimension(self.path))
-            .saturating_add(1) as u64;
-        let scans = settings.scans_of_all_rounds() as u64;
-        each.saturating_mul(pairs).saturating_mul(scans)
+        // A move at each beta but 0, where a state is drawn. On a path without ends also, in every second scan, the log
+        // ratios of both states of a pair.
+        let stages = settings.schedule.stages();
+        let swaps = usize::from(!<P::At<'p> as Intermediate>::HAS_ENDS);
+        let each = self.kernel.evaluations(dimension(self.path));
+        let of_scan = each.saturating_add(swaps).saturating_mul(stages);
+        let scans = settings
+            .scans_of_all_rounds()
+            .saturating_mul(settings.ladders);
+        of_scan.saturating_add(1).saturating_mul(scans) as u64
     }
 }

@@ -252,7 +252,8 @@ impl<S> TemperingRun<S> {
         &self.warnings
     }
 
-    /// Returns the number of evaluations of densities in all rounds: the kernel's, and two for each possible swap.
+    /// Returns the number of evaluations of densities in all rounds: the kernel's, and one for each draw from the base. On
+    /// a path without [ends](crate::path::Intermediate::HAS_ENDS) also two for each possible swap.
     pub fn evaluations(&self) -> u64 {
         self.evaluations
     }

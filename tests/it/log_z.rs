@@ -191,7 +191,7 @@ fn evaluations_are_those_of_the_target() {
         ais().waste_free(waste_free).run().unwrap().evaluations(),
     ];
     let counted: u64 = counts.iter().sum();
-    assert_eq!(counts, [200 * 50 * 2; 4]);
+    assert_eq!(counts, [200 * 50; 4]);
     let ratio = met.load(Ordering::Relaxed) as f64 / counted as f64;
     assert!((0.9..1.1).contains(&ratio), "{ratio}");
     let parts = [0..100, 100..200].map(|range| ais().run_range(range).unwrap());

@@ -28,6 +28,7 @@ mod invariance;
 mod kernels;
 mod latin;
 mod log_z;
+mod memory;
 mod missing_mass;
 mod models;
 mod moments;

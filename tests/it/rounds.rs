@@ -181,7 +181,7 @@ fn rounds_end_at_the_standard_error_wanted() {
         limited.to_string().contains("as was asked for"),
         "{limited}"
     );
-    let more = "as was asked for: a budget of about 3.3e15 evaluations";
+    let more = "as was asked for: a budget of about 1.7e15 evaluations";
     assert!(limited.to_string().contains(more), "{limited}");
     // The budget that a warning names reaches the error.
     let walk = || RandomWalkMetropolis::new(0.3).unwrap();

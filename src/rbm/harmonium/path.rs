@@ -171,6 +171,10 @@ impl<V: VisibleUnits> Intermediate for HarmoniumAt<'_, V> {
         let activation = self.path.target.hidden_activation(state);
         self.log_ratio_with(previous, state, &activation)
     }
+
+    fn log_ratio_given(&self, previous: &Self, state: &V::State, _: f64, _: Option<f64>) -> f64 {
+        self.log_ratio(previous, state)
+    }
 }
 
 impl<V: VisibleUnits> BetaDerivative for HarmoniumAt<'_, V> {

@@ -1,0 +1,375 @@
+//! The memory of a block: log densities and gradients of its states at the ends of the path.
+//!
+//! A stage changes beta, not the states, so that whatever the ends of the path gave for a state stays true until the
+//! chain moves. The blend of one beta does not: it is another function at the next. Whoever gets a state to change it
+//! loses its memory here, unless it takes the memory along and keeps both in step.
+
+use std::ops::Range;
+
+use super::Stage;
+use super::end_rows::EndRows;
+use crate::path::{EndGradients, Ends, Intermediate};
+
+/// Log densities of the states of a block at the ends of the path, or at one beta of a path that has no ends, and
+/// gradients at the ends. Empty where nothing is known.
+#[derive(Debug, Clone, Default)]
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Known {
+    /// Whether the chains stay on one path from call to call.
+    pub(super) on_one_path: bool,
+    ends: Vec<Ends>,
+    /// Gradients of chains that move one by one.
+    gradients: Vec<EndGradients>,
+    /// Gradients of chains that move together.
+    rows: EndRows,
+}
+
+/// What is known of the state of one chain.
+#[derive(Debug, Clone)]
+pub(crate) struct KnownOfChain {
+    ends: Ends,
+    gradients: EndGradients,
+}
+
+impl Known {
+    pub(super) fn of(&self, chain: usize) -> Ends {
+        let kept = self.ends.get(chain).filter(|_| self.on_one_path);
+        kept.copied().unwrap_or(Ends::UNKNOWN)
+    }
+
+    #[inline]
+    pub(super) fn forget(&mut self, chain: usize) {
+        if let Some(ends) = self.ends.get_mut(chain) {
+            *ends = Ends::UNKNOWN;
+        }
+        self.forget_gradients(chain);
+    }
+
+    pub(super) fn forget_all(&mut self) {
+        *self = Self {
+            on_one_path: self.on_one_path,
+            ..Self::default()
+        };
+    }
+
+    /// Returns what is known of one chain, to be given to another.
+    pub(super) fn memory(&self, chain: usize) -> KnownOfChain {
+        let gradients = match self.rows.is_empty() {
+            true => self.gradients.get(chain).cloned(),
+            false => Some(self.rows.of(chain)),
+        };
+        KnownOfChain {
+            ends: self.of(chain),
+            gradients: gradients.unwrap_or_default(),
+        }
+    }
+
+    /// Replaces what is known of one of `chains` chains.
+    pub(super) fn set_memory(&mut self, chain: usize, chains: usize, memory: KnownOfChain) {
+        let KnownOfChain { ends, gradients } = memory;
+        *self.ends_mut(chain, chains) = ends;
+        if !self.rows.is_empty() {
+            self.rows.set(chain, &gradients);
+        } else if gradients.are_known() {
+            *self.graded_mut(chain, chains).1 = gradients;
+        }
+    }
+
+    /// Returns the log densities at the ends of a chain that stays where it is.
+    #[inline]
+    pub(super) fn learned_mut(&mut self, chain: usize, chains: usize) -> &mut Ends {
+        if self.ends.len() != chains {
+            self.ends.resize(chains, Ends::UNKNOWN);
+        }
+        if !self.on_one_path {
+            self.forget(chain);
+        }
+        &mut self.ends[chain]
+    }
+
+    /// Returns the log densities at the ends of chains that stay where they are.
+    pub(super) fn learned_run(&mut self, run: Range<usize>) -> &mut [Ends] {
+        &mut self.ends[run]
+    }
+
+    /// Returns the log densities at the ends of a chain among `chains`, for a kernel that knows no gradients.
+    #[inline]
+    pub(super) fn ends_mut(&mut self, chain: usize, chains: usize) -> &mut Ends {
+        self.forget_gradients(chain);
+        self.learned_mut(chain, chains)
+    }
+
+    /// Returns the log densities at the ends of the chains in `run`, for a kernel that knows no gradients.
+    pub(super) fn run_mut(&mut self, run: Range<usize>, chains: usize) -> &mut [Ends] {
+        for chain in run.clone() {
+            self.ends_mut(chain, chains);
+        }
+        &mut self.ends[run]
+    }
+
+    /// Returns log densities and gradients at the ends of a chain, for a kernel that moves chains one by one.
+    pub(super) fn graded_mut(
+        &mut self,
+        chain: usize,
+        chains: usize,
+    ) -> (&mut Ends, &mut EndGradients) {
+        if self.gradients.len() != chains {
+            self.gradients.resize_with(chains, EndGradients::default);
+        }
+        self.learned_mut(chain, chains);
+        self.rows.forget(chain);
+        (&mut self.ends[chain], &mut self.gradients[chain])
+    }
+
+    /// Returns log densities and gradients at the ends, for a kernel that moves the chains in `run` together.
+    pub(super) fn rows_mut(
+        &mut self,
+        run: Range<usize>,
+        (chains, dimension): (usize, usize),
+    ) -> (&mut [Ends], &mut EndRows) {
+        self.rows.set_size(chains, dimension);
+        for chain in run.clone() {
+            self.learned_mut(chain, chains);
+            if let Some(alone) = self
+                .gradients
+                .get_mut(chain)
+                .filter(|alone| alone.are_known())
+            {
+                self.rows.set(chain, alone);
+                alone.forget();
+            }
+        }
+        (&mut self.ends[run], &mut self.rows)
+    }
+
+    #[inline]
+    fn forget_gradients(&mut self, chain: usize) {
+        if let Some(gradients) = self.gradients.get_mut(chain) {
+            gradients.forget();
+        }
+        self.rows.forget(chain);
+    }
+
+    /// Returns whether the memory fits a block of `chains` chains and holds numbers alone. Checks a file.
+    #[cfg(feature = "checkpoint")]
+    pub(super) fn fits(&self, chains: usize) -> bool {
+        let Self {
+            ends,
+            gradients,
+            rows,
+            ..
+        } = self;
+        let sized = |len| len == 0 || len == chains;
+        sized(ends.len()) && sized(gradients.len()) && rows.fits(chains)
+    }
+}
+
+impl<M: Intermediate> Stage<'_, M> {
+    /// Returns the log ratio of a state, given what is known of it. At rest it is 0.
+    #[inline]
+    pub(super) fn log_ratio_from(&self, state: &M::State, known: Ends) -> f64 {
+        if self.is_at_rest() {
+            return 0.0;
+        }
+        let (model, previous) = (self.model, self.previous);
+        if M::HAS_ENDS && known.are_known() {
+            return model.log_ratio_at(previous, known);
+        }
+        if M::HAS_ENDS {
+            return model.log_ratio(previous, state);
+        }
+        let kept = |model: &M| known.of_beta(model.beta());
+        match (kept(model), kept(previous)) {
+            (None, None) => model.log_ratio(previous, state),
+            (here, before) => {
+                let here = here.unwrap_or_else(|| model.log_density(state));
+                model.log_ratio_given(previous, state, here, before)
+            }
+        }
+    }
+
+    /// Returns log ratio and log density of a state, and evaluates what is not known of it.
+    #[inline]
+    pub(super) fn weigh(&self, state: &M::State, known: &mut Ends) -> (f64, f64) {
+        if !M::HAS_ENDS {
+            return self.weigh_whole(state, known);
+        }
+        *known = self.model.ends(state, *known);
+        let log_ratio = match known.are_known() {
+            _ if self.is_at_rest() => 0.0,
+            true => self.model.log_ratio_at(self.previous, *known),
+            false => self.model.log_ratio(self.previous, state),
+        };
+        (log_ratio, self.model.log_density_at(*known))
+    }
+
+    /// Weighs a state on a path without ends.
+    fn weigh_whole(&self, state: &M::State, known: &mut Ends) -> (f64, f64) {
+        let kept = |beta| known.of_beta(beta);
+        if self.is_at_rest() {
+            let here = kept(self.beta).unwrap_or_else(|| self.model.log_density(state));
+            *known = Ends::at_beta(here, self.beta);
+            return (0.0, here);
+        }
+        let before = kept(self.previous.beta());
+        let here = self.model.log_density(state);
+        *known = Ends::at_beta(here, self.beta);
+        let log_ratio = self
+            .model
+            .log_ratio_given(self.previous, state, here, before);
+        (log_ratio, here)
+    }
+
+    /// Returns the log density of a new state, with what the evaluation gave.
+    #[inline]
+    pub(super) fn evaluate(&self, state: &M::State) -> (f64, Ends) {
+        if M::HAS_ENDS {
+            let ends = self.model.ends(state, Ends::UNKNOWN);
+            return (self.model.log_density_at(ends), ends);
+        }
+        let here = self.model.log_density(state);
+        (here, Ends::at_beta(here, self.beta))
+    }
+
+    /// Writes log ratios and log densities of several states, as [`weigh`](Self::weigh), by calls for all of them.
+    pub(super) fn weigh_batch(
+        &self,
+        states: &[M::State],
+        known: &mut [Ends],
+        log_ratios: &mut [f64],
+        here: &mut [f64],
+    ) {
+        let found = log_ratios.iter_mut().zip(here.iter_mut());
+        if M::HAS_ENDS {
+            self.model.ends_of_batch(states, known);
+            for ((state, known), (log_ratio, here)) in states.iter().zip(known).zip(found) {
+                (*log_ratio, *here) = self.weigh(state, known);
+            }
+            return;
+        }
+        let beta = self.previous.beta();
+        if known.iter().any(|known| known.of_beta(beta).is_none()) {
+            self.previous.log_densities(states, log_ratios);
+        } else {
+            let before = known.iter().map(|known| known.base);
+            log_ratios
+                .iter_mut()
+                .zip(before)
+                .for_each(|(to, from)| *to = from);
+        }
+        match self.is_at_rest() {
+            true => here.copy_from_slice(log_ratios),
+            false => self.model.log_densities(states, here),
+        }
+        let found = log_ratios.iter_mut().zip(here.iter_mut());
+        for ((state, known), (log_ratio, here)) in states.iter().zip(known).zip(found) {
+            *known = Ends::at_beta(*here, self.beta);
+            *log_ratio = match self.is_at_rest() {
+                true => 0.0,
+                false => self
+                    .model
+                    .log_ratio_given(self.previous, state, *here, Some(*log_ratio)),
+            };
+        }
+    }
+
+    /// Writes the log densities of several new states, with what the evaluation gave.
+    pub(super) fn evaluate_batch(
+        &self,
+        states: &[M::State],
+        found: &mut [Ends],
+        there: &mut [f64],
+    ) {
+        found.fill(Ends::UNKNOWN);
+        if M::HAS_ENDS {
+            self.model.ends_of_batch(states, found);
+            for (there, ends) in there.iter_mut().zip(found) {
+                *there = self.model.log_density_at(*ends);
+            }
+            return;
+        }
+        self.model.log_densities(states, there);
+        for (there, ends) in there.iter().zip(found) {
+            *ends = Ends::at_beta(*there, self.beta);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nalgebra::DVector;
+    use rand::{Rng, RngExt};
+
+    use super::*;
+    use crate::Result;
+    use crate::kernel::metropolis::decide;
+    use crate::kernel::{Block, Increment, NonFinite, Step, TransitionKernel};
+    use crate::model::{FunctionModel, Gaussian};
+    use crate::path::GeometricPath;
+    use crate::schedule::Schedule;
+    use crate::testing::{Check, unbiasedness};
+
+    /// A random walk in one dimension; a wrong one keeps the memory of a refused proposal.
+    struct Walk {
+        wrong: bool,
+    }
+
+    impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for Walk {
+        type Workspace = ();
+
+        fn step<R: Rng + ?Sized>(
+            &self,
+            _: Stage<'_, M>,
+            _: usize,
+            _: &mut DVector<f64>,
+            _: &mut (),
+            _: &mut R,
+        ) -> Result<Step, NonFinite> {
+            unreachable!("blocks advance")
+        }
+
+        fn advance(
+            &self,
+            stage: Stage<'_, M>,
+            block: &mut Block<DVector<f64>>,
+            _: &mut (),
+        ) -> Result<()> {
+            block.each(stage, |block, chain| {
+                let (state, known, rng) = block.known_mut(chain);
+                let (log_ratio, here) = stage.weigh(state, known);
+                let proposal = state.map(|x| x + 3.0 * (rng.random::<f64>() - 0.5));
+                let (there, ends) = stage.evaluate(&proposal);
+                let (accepted, step) = decide(here, there, rng);
+                if accepted {
+                    *state = proposal;
+                }
+                if accepted || self.wrong {
+                    *known = ends;
+                }
+                Ok(Increment::new(log_ratio, step))
+            })
+        }
+    }
+
+    fn check(wrong: bool) -> Check {
+        let target = FunctionModel::new(|x: &DVector<f64>| -2.0 * (x[0] - 1.0).powi(2));
+        let path = GeometricPath::new(Gaussian::standard(1).unwrap(), target);
+        let schedule = Schedule::linear(8).unwrap();
+        unbiasedness(
+            &path,
+            Walk { wrong },
+            schedule,
+            0.25_f64.ln() / 2.0,
+            20_000,
+            3,
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn the_memory_of_a_refused_proposal_is_found_out() {
+        let (right, wrong) = (check(false), check(true));
+        assert!(right.passes() && right.standard_error < 0.02, "{right}");
+        assert!(wrong.z().abs() > 8.0, "{wrong}");
+    }
+}
