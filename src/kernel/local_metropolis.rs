@@ -6,9 +6,9 @@ use rand::Rng;
 
 use super::metropolis::decide;
 use super::{Invariant, TransitionKernel, own_reversal};
-use crate::kernel::{Decisions, NonFinite, Stage, Step};
+use crate::kernel::{Block, Decisions, Increment, NonFinite, Stage, Step};
 use crate::model::{LocalDensity, UnnormalizedModel};
-use crate::path::Intermediate;
+use crate::path::{Ends, Intermediate};
 use crate::{Error, Result};
 
 /// A symmetric proposal that changes a part of a state: x' is proposed from x as often as x from x'.
@@ -30,7 +30,8 @@ type Change<Q, M> = <Q as LocalProposal<State<M>>>::Change;
 /// change, and no state is copied. For the speed see the bench `lattice`: about 23 times
 /// [`Metropolis`](super::Metropolis) with 1,024 flips on 32 x 32 spins.
 ///
-/// A stage takes one evaluation of the density, for the weight. The kernel is invariant and its own reversal.
+/// Changes are added to the log densities known of a chain, so that a stage takes no evaluation of the density; on a path
+/// without [ends](Intermediate::HAS_ENDS) it takes one, for the weight. The kernel is invariant and its own reversal.
 ///
 /// ```
 /// use annealed::kernel::{LocalMetropolis, LocalProposal};
@@ -123,20 +124,66 @@ where
         _workspace: &mut (),
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
+        self.move_from(stage, (state, &mut { Ends::UNKNOWN }), rng)
+    }
+
+    /// Weighs by what is known of the states, to which accepted changes are added.
+    fn advance(
+        &self,
+        stage: Stage<'_, M>,
+        block: &mut Block<M::State>,
+        _workspace: &mut (),
+    ) -> Result<()> {
+        block.each(stage, |block, chain| {
+            let (state, known, rng) = block.known_mut(chain);
+            let log_ratio = match M::HAS_ENDS {
+                true => stage.weigh(state, known).0,
+                false => stage.log_ratio(state),
+            };
+            let log_ratio = NonFinite::check_log_density("log ratio", log_ratio)?;
+            let step = self.move_from(stage, (state, known), rng)?;
+            Ok(Increment::new(log_ratio, step))
+        })
+    }
+
+    /// Counts the weight on a path without [ends](Intermediate::HAS_ENDS). Changes of the density count none.
+    fn evaluations(&self, _dimension: usize) -> usize {
+        usize::from(!M::HAS_ENDS)
+    }
+}
+
+impl<Q> LocalMetropolis<Q> {
+    fn move_from<M, R: Rng + ?Sized>(
+        &self,
+        stage: Stage<'_, M>,
+        (state, known): (&mut M::State, &mut Ends),
+        rng: &mut R,
+    ) -> Result<Step, NonFinite>
+    where
+        M: Intermediate + LocalDensity<Change<Q, M>>,
+        Q: LocalProposal<State<M>>,
+    {
         let mut decisions = Decisions::default();
         for _ in 0..self.moves.get() {
             let change = self.proposal.propose(stage.beta, state, rng);
-            let difference = stage.model.log_density_change(state, &change);
+            let changes = match M::HAS_ENDS {
+                true => stage.model.end_changes(state, &change),
+                false => Ends::UNKNOWN,
+            };
+            let difference = match changes.base.is_nan() {
+                true => stage.model.log_density_change(state, &change),
+                false => stage.model.log_density_at(changes),
+            };
             if difference.is_nan() {
-                return Err(NonFinite::new(
-                    "change of the log density",
-                    difference,
-                    "a number",
-                ));
+                let quantity = "change of the log density";
+                return Err(NonFinite::new(quantity, difference, "a number"));
             }
             let (accepted, step) = decide(0.0, difference, rng);
             if accepted {
                 self.proposal.apply(&change, state);
+                // A change that is not known leaves its end unknown.
+                known.base += changes.base;
+                known.target += changes.target;
             }
             decisions += step.decisions;
         }

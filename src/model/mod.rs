@@ -283,6 +283,12 @@ pub trait FullConditionals: UnnormalizedModel {
 pub trait LocalDensity<C>: UnnormalizedModel {
     /// Returns `log f(x') - log f(x)`, with x' the state after the change; `-inf` off the support, never NaN.
     fn log_density_change(&self, state: &Self::State, change: &C) -> f64;
+
+    /// Returns the changes of the log densities at the [ends](crate::path::Intermediate::ends) of a path; unknown, the
+    /// default, for other models.
+    fn end_changes(&self, _state: &Self::State, _change: &C) -> Ends {
+        Ends::UNKNOWN
+    }
 }
 
 impl<C, M: LocalDensity<C> + ?Sized> LocalDensity<C> for &M {

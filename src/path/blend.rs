@@ -393,9 +393,16 @@ where
     L: BlendLaw,
 {
     fn log_density_change(&self, state: &A::State, change: &C) -> f64 {
-        let of_base = self.path.base.log_density_change(state, change);
-        let of_other = || self.path.other.log_density_change(state, change);
-        L::blend(self.beta, of_base, of_other)
+        self.log_density_at(self.end_changes(state, change))
+    }
+
+    fn end_changes(&self, state: &A::State, change: &C) -> Ends {
+        let mut changes = Ends::UNKNOWN;
+        changes.base = self.path.base.log_density_change(state, change);
+        if !L::is_base(self.beta, changes.base) {
+            changes.target = self.path.other.log_density_change(state, change);
+        }
+        changes
     }
 }
 

@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[cfg(feature = "checkpoint")]
 use annealed::ais::Progress;
 use annealed::bidirectional::TargetSamples;
-use annealed::kernel::UnadjustedLangevin;
-use annealed::model::{Differentiable, UnnormalizedModel};
+use annealed::kernel::{LocalMetropolis, LocalProposal, UnadjustedLangevin};
+use annealed::model::{Differentiable, LocalDensity, UnnormalizedModel};
 use annealed::path::{Ends, Intermediate};
 use annealed::population::{Resampling, WasteFree};
 use annealed::prelude::*;
 use annealed::testing;
 use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
+use rand::{Rng, RngExt};
 
 /// A Gaussian that counts the states at which it is evaluated, and the calls for batches.
 struct Counted {
@@ -244,6 +245,70 @@ fn a_walk_leaves_no_gradient() {
     let (values, gradients, _) = model.take();
     assert_spent("values", values, 1, STAGES);
     assert_spent("gradients", gradients, 2, STAGES);
+}
+
+/// Spins on a ring, and a count of their densities.
+struct Ring {
+    coupling: f64,
+    calls: AtomicU64,
+}
+
+const SPINS: usize = 12;
+
+impl UnnormalizedModel for Ring {
+    type State = [f64; SPINS];
+
+    fn log_density(&self, spins: &[f64; SPINS]) -> f64 {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let bonds = (0..SPINS).map(|i| spins[i] * spins[(i + 1) % SPINS]);
+        self.coupling * bonds.sum::<f64>()
+    }
+}
+
+impl Sampleable for Ring {
+    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> [f64; SPINS] {
+        std::array::from_fn(|_| if rng.random() { 1.0 } else { -1.0 })
+    }
+}
+
+impl LocalDensity<usize> for Ring {
+    fn log_density_change(&self, spins: &[f64; SPINS], &flipped: &usize) -> f64 {
+        let neighbours = spins[(flipped + 1) % SPINS] + spins[(flipped + SPINS - 1) % SPINS];
+        -2.0 * self.coupling * spins[flipped] * neighbours
+    }
+}
+
+struct Flip;
+
+impl LocalProposal<[f64; SPINS]> for Flip {
+    type Change = usize;
+
+    fn propose<R: Rng + ?Sized>(&self, _: f64, _: &[f64; SPINS], rng: &mut R) -> usize {
+        rng.random_range(..SPINS)
+    }
+
+    fn apply(&self, &flipped: &usize, spins: &mut [f64; SPINS]) {
+        spins[flipped] = -spins[flipped];
+    }
+}
+
+/// Changes add up to the density: local moves cost no evaluation beyond the first, and stay unbiased.
+#[test]
+fn local_moves_take_no_evaluation() {
+    let ring = |coupling| Ring {
+        coupling,
+        calls: AtomicU64::new(0),
+    };
+    let path = GeometricPath::new(ring(0.0), ring(0.8));
+    let kernel = LocalMetropolis::new(Flip, 5).unwrap();
+    let exact = ((2.0 * 0.8_f64.cosh()).powi(12) + (2.0 * 0.8_f64.sinh()).powi(12)).ln();
+    let ratio = exact - 12.0 * 2_f64.ln();
+    const STAGES: usize = 150;
+    let schedule = Schedule::linear(STAGES).unwrap();
+    let check = testing::unbiasedness(&path, kernel, schedule, ratio, 4_000, 7).unwrap();
+    assert!(check.passes() && check.standard_error < 0.03, "{check}");
+    let calls = path.target().calls.load(Ordering::Relaxed);
+    assert!(calls <= 4_000 + 2 * FEW, "{calls}");
 }
 
 /// A path of a user's own, whose log densities are blends of two: x^2/2 and x^4 + x.
