@@ -164,6 +164,11 @@ impl<S> Block<S> {
         (&mut self.states[chain], ends, &mut self.rngs[chain])
     }
 
+    /// Returns states and known log densities of chains after [`run_mut`](Self::run_mut).
+    pub(super) fn peek_mut(&mut self, run: Range<usize>) -> (&mut [S], &mut [Ends]) {
+        (&mut self.states[run.clone()], self.known.peek_mut(run))
+    }
+
     /// Returns state and stream of one chain, with log densities and gradients known of it, which must follow the state.
     pub(super) fn graded_mut(&mut self, chain: usize) -> (&mut S, Graded<'_>, &mut StreamRng) {
         let (ends, gradients) = self.known.graded_mut(chain, self.states.len());
@@ -296,8 +301,9 @@ impl<S> Block<S> {
             for chain in run.clone() {
                 learned |= !self.known.learned_mut(chain, chains).are_known();
             }
-            let (states, ends) = (&self.states[run.clone()], self.known.learned_run(run));
-            model.ends_of_batch(states, ends);
+            let (states, ends) = (&self.states[run.clone()], self.known.peek_mut(run));
+            let (mut ratios, mut here) = (vec![0.0; ends.len()], vec![0.0; ends.len()]);
+            Stage::new(0, model, model).weigh_batch(states, ends, &mut ratios, &mut here);
         }
         Some(learned)
     }

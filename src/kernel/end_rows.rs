@@ -88,16 +88,16 @@ impl EndRows {
         }
     }
 
-    /// Copies rows to `run` in a larger block, for those chains of the run for which `moved` is true.
-    pub(super) fn store(&mut self, from: &Self, run: Range<usize>, moved: impl Fn(usize) -> bool) {
+    /// Copies rows to `run` in a larger block, for those chains of the run that have all bits in `moved`, not none.
+    pub(super) fn store(&mut self, from: &Self, run: Range<usize>, moved: &[u64]) {
         for (to, from) in self.0.iter_mut().zip(&from.0) {
             let columns = to.gradients.chunks_exact_mut(to.log_densities.len());
             let columns = columns.chain(std::iter::once(&mut to.log_densities[..]));
             let found = from.gradients.chunks_exact(run.len());
             let found = found.chain(std::iter::once(&from.log_densities[..]));
             for (to, from) in columns.zip(found) {
-                for (index, (to, from)) in to[run.clone()].iter_mut().zip(from).enumerate() {
-                    *to = if moved(index) { *from } else { *to };
+                for ((to, from), moved) in to[run.clone()].iter_mut().zip(from).zip(moved) {
+                    *to = f64::from_bits(from.to_bits() & moved | to.to_bits() & !moved);
                 }
             }
         }

@@ -87,8 +87,8 @@ impl Known {
         &mut self.ends[chain]
     }
 
-    /// Returns the log densities at the ends of chains that stay where they are.
-    pub(super) fn learned_run(&mut self, run: Range<usize>) -> &mut [Ends] {
+    /// Returns the log densities at the ends of chains for which there is room.
+    pub(super) fn peek_mut(&mut self, run: Range<usize>) -> &mut [Ends] {
         &mut self.ends[run]
     }
 
@@ -101,8 +101,13 @@ impl Known {
 
     /// Returns the log densities at the ends of the chains in `run`, for a kernel that knows no gradients.
     pub(super) fn run_mut(&mut self, run: Range<usize>, chains: usize) -> &mut [Ends] {
-        for chain in run.clone() {
-            self.ends_mut(chain, chains);
+        self.ends.resize(chains, Ends::UNKNOWN);
+        if !self.on_one_path {
+            self.forget_all();
+            self.ends.resize(chains, Ends::UNKNOWN);
+        }
+        if !self.gradients.is_empty() || !self.rows.is_empty() {
+            run.clone().for_each(|chain| self.forget_gradients(chain));
         }
         &mut self.ends[run]
     }
@@ -127,9 +132,17 @@ impl Known {
         run: Range<usize>,
         (chains, dimension): (usize, usize),
     ) -> (&mut [Ends], &mut EndRows) {
+        if !self.on_one_path {
+            self.forget_all();
+        }
         self.rows.set_size(chains, dimension);
-        for chain in run.clone() {
-            self.learned_mut(chain, chains);
+        self.ends.resize(chains, Ends::UNKNOWN);
+        let alone = if self.gradients.is_empty() {
+            0..0
+        } else {
+            run.clone()
+        };
+        for chain in alone {
             if let Some(alone) = self
                 .gradients
                 .get_mut(chain)
@@ -239,59 +252,82 @@ impl<M: Intermediate> Stage<'_, M> {
         log_ratios: &mut [f64],
         here: &mut [f64],
     ) {
-        let found = log_ratios.iter_mut().zip(here.iter_mut());
-        if M::HAS_ENDS {
-            self.model.ends_of_batch(states, known);
-            for ((state, known), (log_ratio, here)) in states.iter().zip(known).zip(found) {
-                (*log_ratio, *here) = self.weigh(state, known);
+        if !M::HAS_ENDS {
+            return self.weigh_batch_whole(states, known, log_ratios, here);
+        }
+        if !known.iter().all(|known| known.are_known()) {
+            let (bases, targets) = (&mut *log_ratios, &mut *here);
+            for ((base, target), known) in bases.iter_mut().zip(targets.iter_mut()).zip(&*known) {
+                (*base, *target) = (known.base, known.target);
             }
-            return;
+            self.model.ends_of_batch(states, bases, targets);
+            for ((base, target), known) in bases.iter().zip(targets.iter()).zip(&mut *known) {
+                (known.base, known.target) = (*base, *target);
+            }
         }
-        let beta = self.previous.beta();
-        if known.iter().any(|known| known.of_beta(beta).is_none()) {
-            self.previous.log_densities(states, log_ratios);
-        } else {
-            let before = known.iter().map(|known| known.base);
-            log_ratios
-                .iter_mut()
-                .zip(before)
-                .for_each(|(to, from)| *to = from);
-        }
-        match self.is_at_rest() {
-            true => here.copy_from_slice(log_ratios),
-            false => self.model.log_densities(states, here),
-        }
-        let found = log_ratios.iter_mut().zip(here.iter_mut());
-        for ((state, known), (log_ratio, here)) in states.iter().zip(known).zip(found) {
-            *known = Ends::at_beta(*here, self.beta);
-            *log_ratio = match self.is_at_rest() {
-                true => 0.0,
-                false => self
-                    .model
-                    .log_ratio_given(self.previous, state, *here, Some(*log_ratio)),
+        let at_rest = self.is_at_rest();
+        let places = log_ratios.iter_mut().zip(here).zip(states);
+        for (((log_ratio, here), state), known) in places.zip(known) {
+            *here = self.model.log_density_at(*known);
+            *log_ratio = match known.are_known() {
+                _ if at_rest => 0.0,
+                true => self.model.log_ratio_at(self.previous, *known),
+                false => self.model.log_ratio(self.previous, state),
             };
         }
     }
 
-    /// Writes the log densities of several new states, with what the evaluation gave.
+    /// Weighs several states on a path without ends.
+    fn weigh_batch_whole(
+        &self,
+        states: &[M::State],
+        known: &mut [Ends],
+        log_ratios: &mut [f64],
+        here: &mut [f64],
+    ) {
+        let (model, previous) = (self.model, self.previous);
+        let kept = known.iter().map(|known| known.of_beta(previous.beta()));
+        let before = log_ratios;
+        for (before, kept) in before.iter_mut().zip(kept) {
+            *before = kept.unwrap_or(f64::NAN);
+        }
+        if before.iter().any(|before| before.is_nan()) {
+            previous.log_densities(states, before);
+        }
+        match self.is_at_rest() {
+            true => here.copy_from_slice(before),
+            false => model.log_densities(states, here),
+        }
+        let places = before.iter_mut().zip(here.iter()).zip(states);
+        for (((log_ratio, here), state), known) in places.zip(known) {
+            *known = Ends::at_beta(*here, self.beta);
+            *log_ratio = match self.is_at_rest() {
+                true => 0.0,
+                false => model.log_ratio_given(previous, state, *here, Some(*log_ratio)),
+            };
+        }
+    }
+
+    /// Writes the log densities of several new states, and the ends that the evaluation gave.
     pub(super) fn evaluate_batch(
         &self,
         states: &[M::State],
-        found: &mut [Ends],
+        [bases, targets]: [&mut [f64]; 2],
         there: &mut [f64],
     ) {
-        found.fill(Ends::UNKNOWN);
         if M::HAS_ENDS {
-            self.model.ends_of_batch(states, found);
-            for (there, ends) in there.iter_mut().zip(found) {
-                *there = self.model.log_density_at(*ends);
+            bases.fill(f64::NAN);
+            targets.fill(f64::NAN);
+            self.model.ends_of_batch(states, bases, targets);
+            for (there, (base, target)) in there.iter_mut().zip(bases.iter().zip(targets.iter())) {
+                let (base, target) = (*base, *target);
+                *there = self.model.log_density_at(Ends { base, target });
             }
             return;
         }
         self.model.log_densities(states, there);
-        for (there, ends) in there.iter().zip(found) {
-            *ends = Ends::at_beta(*there, self.beta);
-        }
+        bases.copy_from_slice(there);
+        targets.fill(self.beta);
     }
 }
 

@@ -257,12 +257,14 @@ impl<Q> Metropolis<Q> {
             *uniform = rng.random();
         });
         for (index, chain) in run.enumerate() {
-            let (state, known, _) = block.known_mut(chain);
+            let (states, known) = block.peek_mut(chain..chain + 1);
+            let (state, known) = (&mut states[0], &mut known[0]);
             let check = |quantity, value, state: &_| self.check_at(quantity, value, state);
             let decided = proposals.decide(index, state, check);
             let increment = decided.map(|(accepted, increment, (proposal, ends))| {
                 swap_if(accepted, state, proposal);
-                *known = std::hint::select_unpredictable(accepted, ends, *known);
+                known.base = std::hint::select_unpredictable(accepted, ends.base, known.base);
+                known.target = std::hint::select_unpredictable(accepted, ends.target, known.target);
                 increment
             });
             block.add(stage, chain, increment)?;
@@ -348,7 +350,8 @@ pub struct Proposals<S> {
     here: Vec<f64>,
     there: Vec<f64>,
     /// Log densities of the proposals at the ends of the path.
-    ends: Vec<Ends>,
+    bases: Vec<f64>,
+    targets: Vec<f64>,
     acceptances: Vec<f64>,
     uniforms: Vec<f64>,
 }
@@ -360,7 +363,8 @@ impl<S> Default for Proposals<S> {
             log_ratios: Vec::new(),
             here: Vec::new(),
             there: Vec::new(),
-            ends: Vec::new(),
+            bases: Vec::new(),
+            targets: Vec::new(),
             acceptances: Vec::new(),
             uniforms: Vec::new(),
         }
@@ -401,17 +405,22 @@ impl<S: Clone> Proposals<S> {
             &mut self.log_ratios,
             &mut self.acceptances,
             &mut self.uniforms,
+            &mut self.bases,
+            &mut self.targets,
         ];
         for numbers in numbers.into_iter().chain([&mut self.here, &mut self.there]) {
             numbers.resize(chains, 0.0);
         }
-        self.ends.resize(chains, Ends::UNKNOWN);
         stage.weigh_batch(states, known, &mut self.log_ratios, &mut self.here);
         let places = self.states.iter_mut().zip(&mut self.uniforms);
         for (index, (proposal, uniform)) in places.enumerate() {
             propose(index, proposal, uniform);
         }
-        stage.evaluate_batch(&self.states[..chains], &mut self.ends, &mut self.there);
+        stage.evaluate_batch(
+            &self.states[..chains],
+            [&mut self.bases, &mut self.targets],
+            &mut self.there,
+        );
         self.acceptances.copy_from_slice(&self.there);
         acceptances(&self.here, &mut self.acceptances);
     }
@@ -430,7 +439,11 @@ impl<S: Clone> Proposals<S> {
         let acceptance = self.acceptances[index];
         let increment = Increment::new(log_ratio, Step::metropolis(acceptance));
         let accepted = self.uniforms[index] < acceptance;
-        let proposal = (&mut self.states[index], self.ends[index]);
+        let ends = Ends {
+            base: self.bases[index],
+            target: self.targets[index],
+        };
+        let proposal = (&mut self.states[index], ends);
         Ok((accepted, increment, proposal))
     }
 }

@@ -104,7 +104,9 @@ impl Slice {
             stage,
             state,
             index: 0,
-            here: (here, *known),
+            here,
+            known: *known,
+            found: *known,
         };
         for place in 0..dimension {
             line.index = match backward {
@@ -113,7 +115,7 @@ impl Slice {
             };
             line.draw(width, rng)?;
         }
-        *known = line.here.1;
+        *known = line.known;
         Ok(Increment::new(log_ratio, Step::invariant()))
     }
 }
@@ -130,14 +132,16 @@ struct Line<'s, M> {
     stage: Stage<'s, M>,
     state: &'s mut DVector<f64>,
     index: usize,
-    /// Log density of the chain, and its ends.
-    here: (f64, Ends),
+    here: f64,
+    /// Ends of the state at `here`, and of the last one evaluated.
+    known: Ends,
+    found: Ends,
 }
 
 impl<M: Intermediate<State = DVector<f64>>> Line<'_, M> {
     /// Draws the coordinate from the slice. A state off the support stays.
     fn draw<R: Rng + ?Sized>(&mut self, width: f64, rng: &mut R) -> Result<(), NonFinite> {
-        let (here, _) = self.here;
+        let here = self.here;
         if here == f64::NEG_INFINITY {
             return Ok(());
         }
@@ -147,8 +151,8 @@ impl<M: Intermediate<State = DVector<f64>>> Line<'_, M> {
         for _ in 0..SHRINKAGES {
             let x = low + (high - low) * rng.random::<f64>();
             let there = self.at(x)?;
-            if there.0 >= level {
-                self.here = there;
+            if there >= level {
+                (self.here, self.known) = (there, self.found);
                 return Ok(());
             }
             if x < start {
@@ -174,13 +178,13 @@ impl<M: Intermediate<State = DVector<f64>>> Line<'_, M> {
         let mut high = low + width;
         let left = rng.random_range(0..WIDTHS);
         for _ in 0..left {
-            if self.at(low)?.0 < level {
+            if self.at(low)? < level {
                 break;
             }
             low -= width;
         }
         for _ in left..WIDTHS - 1 {
-            if self.at(high)?.0 < level {
+            if self.at(high)? < level {
                 break;
             }
             high += width;
@@ -188,13 +192,14 @@ impl<M: Intermediate<State = DVector<f64>>> Line<'_, M> {
         Ok((low, high))
     }
 
-    /// Sets the coordinate to `x`, and returns the log density there and its ends.
-    fn at(&mut self, x: f64) -> Result<(f64, Ends), NonFinite> {
+    /// Sets the coordinate to `x`, and returns the log density there.
+    fn at(&mut self, x: f64) -> Result<f64, NonFinite> {
         if !x.is_finite() {
-            return Ok((f64::NEG_INFINITY, Ends::UNKNOWN));
+            return Ok(f64::NEG_INFINITY);
         }
         self.state[self.index] = x;
         let (there, ends) = self.stage.evaluate(self.state);
-        Ok((check("log density", there, self.state)?, ends))
+        self.found = ends;
+        check("log density", there, self.state)
     }
 }

@@ -35,6 +35,8 @@ pub struct Trajectories {
     /// `-H` at the end.
     there: Vec<f64>,
     acceptances: Vec<f64>,
+    /// All bits of a chain that moves, none of one that stays.
+    moved: Vec<u64>,
     uniforms: Vec<f64>,
     /// The lowest chain that met a non-finite number, with its first such number.
     fault: Option<(usize, NonFinite)>,
@@ -125,17 +127,23 @@ impl Trajectories {
         match end_weights(stage.model) {
             Some(weights) if all_finite(&self.positions) => {
                 self.load(stage.model, weights, departures, run);
-                for (chain, known) in ends.iter_mut().enumerate() {
+                for (chain, (state, known)) in states.iter().zip(ends).enumerate() {
                     let found = self.arrivals.ends_of(chain);
                     *known = known.or_base(|| found.base).or_target(|| found.target);
+                    self.log_ratios[chain] = match stage.is_at_rest() {
+                        true => 0.0,
+                        false => stage.weigh(state, known).0,
+                    };
                 }
                 self.finish(At::Start, true, stage.model, factor);
             }
-            _ => self.evaluate(At::Start, stage.model, factor, false),
-        }
-        match stage.is_at_rest() {
-            true => self.log_ratios.fill(0.0),
-            false => stage.weigh_batch(states, ends, &mut self.log_ratios, &mut self.there),
+            _ => {
+                self.evaluate(At::Start, stage.model, factor, false);
+                match stage.is_at_rest() {
+                    true => self.log_ratios.fill(0.0),
+                    false => stage.weigh_batch(states, ends, &mut self.log_ratios, &mut self.there),
+                }
+            }
         }
     }
 
@@ -174,7 +182,9 @@ impl Trajectories {
         self.arrivals.load(departures, run.clone());
         if !self.arrivals.know(weights) {
             self.evaluate_ends(model);
-            departures.store(&self.arrivals, run, |_| true);
+            self.moved.clear();
+            self.moved.resize(self.chains, u64::MAX);
+            departures.store(&self.arrivals, run, &self.moved);
         }
         self.blend(model, weights);
     }
@@ -244,24 +254,25 @@ impl Trajectories {
 
     /// Adds the increments of the chains in `run`, and takes those that move to the ends of their trajectories.
     fn conclude<M: Differentiable + Intermediate>(
-        &self,
+        &mut self,
         stage: Stage<'_, M>,
         block: &mut Block<DVector<f64>>,
         run: Range<usize>,
         conclude: &mut impl FnMut(&Self, (usize, usize)) -> (bool, Step),
     ) -> Result<()> {
-        let mut moved = vec![false; run.len()];
+        self.moved.clear();
         for (index, chain) in run.clone().enumerate() {
             let increment = self
                 .log_ratio(index, &block.states()[chain])
                 .map(|log_ratio| {
                     let (moves, step) = conclude(self, (index, chain));
-                    moved[index] = moves;
-                    Increment::new(log_ratio, step)
+                    (moves, Increment::new(log_ratio, step))
                 });
-            block.add(stage, chain, increment)?;
+            let moves = increment.as_ref().is_ok_and(|(moves, _)| *moves);
+            self.moved.push(if moves { u64::MAX } else { 0 });
+            block.add(stage, chain, increment.map(|(_, increment)| increment))?;
         }
-        self.arrive(stage, block, run, &moved);
+        self.arrive(stage, block, run);
         Ok(())
     }
 
@@ -281,15 +292,14 @@ impl Trajectories {
         stage: Stage<'_, M>,
         block: &mut Block<DVector<f64>>,
         run: Range<usize>,
-        moved: &[bool],
     ) {
         let dimension = self.positions.len() / self.chains;
         let (states, ends, rows) = block.rows_mut(run.clone(), dimension);
         if end_weights(stage.model).is_some() {
-            rows.store(&self.arrivals, run, |chain| moved[chain]);
+            rows.store(&self.arrivals, run, &self.moved);
         }
         let places = states.iter_mut().zip(ends).enumerate();
-        for (chain, (state, known)) in places.filter(|(chain, _)| moved[*chain]) {
+        for (chain, (state, known)) in places.filter(|(chain, _)| self.moved[*chain] != 0) {
             read_row(&self.positions, self.chains, chain, state);
             *known = match M::HAS_ENDS {
                 true => self.arrivals.ends_of(chain),

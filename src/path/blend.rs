@@ -340,26 +340,21 @@ where
         known.or_target(|| self.path.other.log_density(state))
     }
 
-    fn ends_of_batch(&self, states: &[A::State], ends: &mut [Ends]) {
-        with_slice(ends.len(), |found| {
-            if ends.iter().any(|known| known.base.is_nan()) {
-                self.path.base.log_densities(states, found);
-                let found = ends.iter_mut().zip(found.iter());
-                found.for_each(|(known, found)| *known = known.or_base(|| *found));
-            }
-            let mut done = 0;
-            while let Some(run) = next_run(done..ends.len(), |state| {
-                let known = ends[state];
-                known.target.is_nan() && !L::is_base(self.beta, known.base)
-            }) {
-                done = run.end;
-                let found = &mut found[run.clone()];
-                self.path.other.log_densities(&states[run.clone()], found);
-                for (known, found) in ends[run].iter_mut().zip(found) {
-                    known.target = *found;
-                }
-            }
-        });
+    fn ends_of_batch(&self, states: &[A::State], bases: &mut [f64], targets: &mut [f64]) {
+        let mut done = 0;
+        while let Some(run) = next_run(done..states.len(), |state| bases[state].is_nan()) {
+            done = run.end;
+            let model = &self.path.base;
+            model.log_densities(&states[run.clone()], &mut bases[run]);
+        }
+        let mut done = 0;
+        while let Some(run) = next_run(done..states.len(), |state| {
+            targets[state].is_nan() && !L::is_base(self.beta, bases[state])
+        }) {
+            done = run.end;
+            let model = &self.path.other;
+            model.log_densities(&states[run.clone()], &mut targets[run]);
+        }
     }
 
     #[inline(always)]

@@ -102,11 +102,18 @@ pub trait Intermediate: UnnormalizedModel {
         known
     }
 
-    /// Fills in the [`ends`](Self::ends) of several states that are not known, for kernels that evaluate
-    /// [batches](UnnormalizedModel::evaluates_batches). The provided method loops.
-    fn ends_of_batch(&self, states: &[Self::State], ends: &mut [Ends]) {
-        for (state, known) in states.iter().zip(ends) {
-            *known = self.ends(state, *known);
+    /// Fills in the [`ends`](Self::ends) of several states that are not known, NaN in `bases` and `targets`, for kernels
+    /// that evaluate [batches](UnnormalizedModel::evaluates_batches). The provided method loops.
+    fn ends_of_batch(&self, states: &[Self::State], bases: &mut [f64], targets: &mut [f64]) {
+        for (state, (base, target)) in states.iter().zip(bases.iter_mut().zip(targets)) {
+            let known = Ends {
+                base: *base,
+                target: *target,
+            };
+            Ends {
+                base: *base,
+                target: *target,
+            } = self.ends(state, known);
         }
     }
 
