@@ -55,6 +55,7 @@ impl StageRecorder {
             records,
             start,
             decisions,
+            weighed: Vec::new(),
         })
     }
 }

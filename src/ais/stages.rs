@@ -2,7 +2,7 @@
 
 use crate::estimate::Warning;
 use crate::kernel::{Block, Decisions};
-use crate::num::{Moments, WeightSums, WeightedMean};
+use crate::num::{Moments, WeightSums, WeightedMean, next_run};
 use crate::schedule::Schedule;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,6 +139,8 @@ pub(crate) struct StageRecorder {
     /// Log weights at the start of the current window.
     pub(crate) start: Vec<f64>,
     pub(crate) decisions: Decisions,
+    /// Buffer for log weights.
+    pub(crate) weighed: Vec<f64>,
 }
 
 impl StageRecorder {
@@ -148,6 +150,7 @@ impl StageRecorder {
             records: vec![StageBin::default(); windows.count()],
             start: vec![0.0; chains],
             decisions: Decisions::default(),
+            weighed: Vec::new(),
         }
     }
 
@@ -156,26 +159,33 @@ impl StageRecorder {
         let index = self.windows.of_stage(stage);
         let window = &mut self.records[index];
         if self.windows.middle(index) == stage {
-            let weighed = block.previous_log_weights().iter().zip(block.log_ratios());
-            for ((&log_weight, &ratio), &missed) in weighed.zip(block.missed()) {
-                window.before.add(log_weight, ratio);
-                window.after.add(log_weight + ratio, ratio);
+            let (log_weights, ratios) = (block.previous_log_weights(), block.log_ratios());
+            let weighed = log_weights.iter().zip(ratios).map(|(w, ratio)| w + ratio);
+            self.weighed.clear();
+            self.weighed.extend(weighed);
+            window.before.add_all(log_weights, ratios);
+            window.after.add_all(&self.weighed, ratios);
+            for (log_weight, &missed) in self.weighed.iter().zip(block.missed()) {
                 if missed > 0.0 {
-                    window.missed.add(log_weight + ratio + missed.ln());
+                    window.missed.add(log_weight + missed.ln());
                 }
             }
         }
         if self.windows.end(index) != stage {
             return;
         }
-        for (&log_weight, start) in block.log_weights().iter().zip(&mut self.start) {
-            window.weights.add(log_weight);
-            if log_weight > f64::NEG_INFINITY {
-                window.log_weights.add(log_weight);
-                window.increments.add(log_weight - *start);
-            }
-            *start = log_weight;
+        let log_weights = block.log_weights();
+        window.weights.add_all(log_weights);
+        let mut done = 0;
+        while let Some(run) = next_run(done..log_weights.len(), |chain| block.is_alive(chain)) {
+            done = run.end;
+            let alive = &log_weights[run.clone()];
+            self.weighed.clear();
+            self.weighed.resize(alive.len(), 0.0);
+            window.log_weights.add_differences(alive, &self.weighed);
+            window.increments.add_differences(alive, &self.start[run]);
         }
+        self.start.copy_from_slice(log_weights);
     }
 
     /// Records the decisions of a stage, after all its moves.

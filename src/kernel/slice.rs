@@ -124,6 +124,7 @@ own_reversal! { [M: Intermediate<State = DVector<f64>>] Slice, M }
 
 impl<M: Intermediate<State = DVector<f64>>> Invariant<M> for Slice {}
 
+#[inline]
 fn check(quantity: &'static str, value: f64, state: &DVector<f64>) -> Result<f64, NonFinite> {
     NonFinite::check_log_density(quantity, value).map_err(|fault| fault.at_state(state.as_slice()))
 }
@@ -193,6 +194,7 @@ impl<M: Intermediate<State = DVector<f64>>> Line<'_, M> {
     }
 
     /// Sets the coordinate to `x`, and returns the log density there.
+    #[inline(always)]
     fn at(&mut self, x: f64) -> Result<f64, NonFinite> {
         if !x.is_finite() {
             return Ok(f64::NEG_INFINITY);

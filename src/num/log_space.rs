@@ -2,6 +2,10 @@
 
 use std::borrow::Borrow;
 
+use super::VECTOR_WIDTH;
+use super::elementary::exp_of_negative;
+use super::engine::over_vectors;
+
 /// Returns `log sum_i exp(x_i)`, summed in the order given; `-inf` without a term above `-inf`; NaN if one is.
 ///
 /// ```
@@ -19,6 +23,34 @@ pub(crate) fn log_add_exp(a: f64, b: f64) -> f64 {
         true => high,
         false => high + (low - high).exp().ln_1p(),
     }
+}
+
+/// Returns the sums of three terms over pairs of numbers, in an order that does not depend on the machine.
+#[inline(always)]
+fn sum_over_vectors(x: &[f64], y: &[f64], terms: impl Fn(f64, f64) -> [f64; 3]) -> [f64; 3] {
+    over_vectors(
+        #[inline(always)]
+        move || {
+            let (xs, x_rest) = x.as_chunks::<VECTOR_WIDTH>();
+            let (ys, y_rest) = y.as_chunks::<VECTOR_WIDTH>();
+            let mut lanes = [[0.0; VECTOR_WIDTH]; 3];
+            for (x, y) in xs.iter().zip(ys) {
+                for lane in 0..VECTOR_WIDTH {
+                    let [a, b, c] = terms(x[lane], y[lane]);
+                    lanes[0][lane] += a;
+                    lanes[1][lane] += b;
+                    lanes[2][lane] += c;
+                }
+            }
+            let mut totals = lanes.map(|lanes| lanes.iter().sum::<f64>());
+            for (x, y) in x_rest.iter().zip(y_rest) {
+                for (total, term) in totals.iter_mut().zip(terms(*x, *y)) {
+                    *total += term;
+                }
+            }
+            totals
+        },
+    )
 }
 
 /// Returns `log (1/n) sum_i exp(x_i)`; `-inf` for no terms.
@@ -75,6 +107,37 @@ impl WeightSums {
     #[inline]
     pub fn add(&mut self, log_weight: f64) {
         self.scales(log_weight);
+    }
+
+    /// Adds several log weights.
+    pub(crate) fn add_all(&mut self, log_weights: &[f64]) {
+        let (sums, _) = Self::of_slices(log_weights, log_weights);
+        self.merge(&sums);
+    }
+
+    /// Returns the sums of these log weights, and the sum of the weighted values, relative to the largest weight. Values
+    /// of weight zero do not count.
+    fn of_slices(log_weights: &[f64], values: &[f64]) -> (Self, f64) {
+        let max = log_weights
+            .iter()
+            .copied()
+            .fold(f64::NEG_INFINITY, f64::max);
+        let mut sums = Self {
+            count: log_weights.len() as u64,
+            max,
+            ..Self::default()
+        };
+        if max == f64::NEG_INFINITY {
+            return (sums, 0.0);
+        }
+        let weighted = |log_weight: f64, value: f64| {
+            let weight = exp_of_negative(log_weight - max);
+            let value = if weight > 0.0 { weight * value } else { 0.0 };
+            [weight, weight * weight, value]
+        };
+        let totals = sum_over_vectors(log_weights, values, weighted);
+        (sums.sum, sums.sum_of_squares) = (totals[0], totals[1]);
+        (sums, totals[2])
     }
 
     /// Adds all weights of `other`.
@@ -166,6 +229,12 @@ impl WeightedMean {
         if let Some((here, weight)) = self.weights.scales(log_weight) {
             self.value = self.value * here + weight * value;
         }
+    }
+
+    /// Adds several values. A value of weight zero does not count, whatever it is.
+    pub(crate) fn add_all(&mut self, log_weights: &[f64], values: &[f64]) {
+        let (weights, value) = WeightSums::of_slices(log_weights, values);
+        self.merge(&Self { weights, value });
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
@@ -261,6 +330,23 @@ impl Moments {
         let distance = value - self.mean;
         self.mean += distance / self.count as f64;
         self.deviations += distance * (value - self.mean);
+    }
+
+    /// Adds the differences of several numbers `x - y`.
+    pub(crate) fn add_differences(&mut self, x: &[f64], y: &[f64]) {
+        let Some(origin) = x.first().zip(y.first()).map(|(x, y)| x - y) else {
+            return;
+        };
+        let [sum, _, _] = sum_over_vectors(x, y, |x, y| [x - y - origin, 0.0, 0.0]);
+        let mean = sum / x.len() as f64;
+        let square = |x: f64, y: f64| [(x - y - origin - mean).powi(2), 0.0, 0.0];
+        let [deviations, _, _] = sum_over_vectors(x, y, square);
+        self.merge(&Self {
+            count: x.len() as u64,
+            origin,
+            mean,
+            deviations,
+        });
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
