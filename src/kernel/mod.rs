@@ -110,8 +110,9 @@ pub trait TransitionKernel<M: Intermediate> {
         None
     }
 
-    /// Returns the number of density evaluations in a stage, which budgets count; 1, the weight's, by default. A
-    /// gradient counts as one evaluation; draws from full conditionals count none. `dimension` is the base's
+    /// Returns the number of density evaluations of a chain in a stage, which budgets count; 1, the weight's, by default.
+    /// Value and gradient count one each, draws from full conditionals none, and neither does the one evaluation more
+    /// of a chain's first state. `dimension` is the base's
     /// [state dimension](crate::model::UnnormalizedModel::state_dimension), or 1 where the base does not know it.
     fn evaluations(&self, _dimension: usize) -> usize {
         1
