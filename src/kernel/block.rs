@@ -469,7 +469,7 @@ pub(crate) type SavedBlock<S> = (
     SavedKnown,
 );
 
-/// What is known of the states of a saved block.
+/// Values known of the states of a saved block.
 #[cfg(feature = "checkpoint")]
 #[derive(Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct SavedKnown(Known);

@@ -6,7 +6,7 @@ use nalgebra::{DMatrixViewMut, DVector};
 
 use crate::path::{EndBatch, EndGradient, EndGradients, Ends};
 
-/// What is known of several states: for each end of the path log densities, NaN where not known, and gradients, a matrix
+/// Values known of several states: for each end of the path log densities, NaN where not known, and gradients, a matrix
 /// with a row for each chain, stored by columns.
 #[derive(Debug, Clone, Default)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]

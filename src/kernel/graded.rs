@@ -9,7 +9,7 @@ use crate::model::Differentiable;
 use crate::num::{all_finite, set_zero};
 use crate::path::{EndGradients, Ends, Intermediate};
 
-/// What is known of a state: log densities and gradients at the ends of the path.
+/// Values known of a state: log densities and gradients at the ends of the path.
 pub(super) struct Graded<'g> {
     pub(super) ends: &'g mut Ends,
     pub(super) gradients: &'g mut EndGradients,

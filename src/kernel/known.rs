@@ -24,7 +24,7 @@ pub(super) struct Known {
     rows: EndRows,
 }
 
-/// What is known of the state of one chain.
+/// Values known of the state of one chain.
 #[derive(Debug, Clone)]
 pub(crate) struct KnownOfChain {
     ends: Ends,

@@ -292,7 +292,7 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
     }
 }
 
-/// What the block knows of a chain's state, and what the kernel remembers of the chain.
+/// Values known of a chain's state, and what the kernel remembers of the chain.
 type Memory = (KnownOfChain, AnyMemory);
 
 const DRAWS: usize = 1_000;
