@@ -71,6 +71,12 @@ impl<K: Clone, S> Tuner<K, S> {
         Ok(self.shaped(&corrected, shapes))
     }
 
+    /// Returns the kernel whose step size everywhere is the one at the target.
+    pub(super) fn settled(&self, kernel: &K) -> Result<K> {
+        let size = StepSize::constant((self.step_size)(kernel).at(1.0))?;
+        Ok((self.with_step_size)(kernel, size))
+    }
+
     fn shaped(&self, kernel: &K, shapes: &Shapes) -> K {
         match shapes.preconditioner() {
             Some(preconditioner) => (self.preconditioned)(kernel, preconditioner),
@@ -122,6 +128,11 @@ impl<K: Clone, S> Tuning<K, S> {
             sizes: Vec::new(),
             shapes: Shapes::default(),
         }
+    }
+
+    /// Multiplies the step size.
+    pub(super) fn scale(&mut self, factor: f64) {
+        self.log_size += factor.ln();
     }
 
     /// Shapes the proposals by the weighted chains at their present beta.
