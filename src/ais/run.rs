@@ -393,7 +393,8 @@ impl<S, R> Run<S, R> {
     }
 }
 
-/// Writes `log Z = 208.631 +- 0.021 (95% interval 208.590 to 208.672, ESS 809 of 1000)` and any warnings.
+/// Writes `log Z = 208.631 +- 0.021 (95% interval 208.590 to 208.672, ESS 809 of 1000, 5.0e5 evaluations)` and any
+/// warnings.
 impl<S, R> fmt::Display for Run<S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_headline(f, self, "", self.figures.estimate.sample_size_text())
