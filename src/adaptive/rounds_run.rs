@@ -176,18 +176,20 @@ impl<S, K> fmt::Display for RoundsRun<S, K> {
 }
 
 impl<S, K> RoundsRun<S, K> {
-    /// Writes the last of the earlier rounds, such as `earlier rounds: -7.105 +- 0.065 (128 stages), ..`. A trend says
+    /// Writes the last of the earlier rounds, such as `earlier rounds: -7.105 +- 0.065 (64 stages), -7.044 +- 0.041 (128)`. A trend says
     /// that the last round is not the end of it. The first pass is biased and has no error.
     fn write_earlier(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let earlier = self.rounds.get(1..self.rounds.len() - 1).unwrap_or(&[]);
         let shown = &earlier[earlier.len().saturating_sub(EARLIER)..];
         for (i, round) in shown.iter().enumerate() {
-            f.write_str(if i == 0 { "\nearlier rounds: " } else { ", " })?;
+            let (before, unit) =
+                [(", ", ""), ("\nearlier rounds: ", " stages")][usize::from(i == 0)];
+            f.write_str(before)?;
             match round.log_z.is_finite() {
                 true => write_value(f, round.log_z, round.standard_error)?,
                 false => f.write_str("no chain alive")?,
             }
-            write!(f, " ({} stages)", round.stages)?;
+            write!(f, " ({}{unit})", round.stages)?;
         }
         Ok(())
     }

@@ -230,7 +230,8 @@ impl<S, R> Run<S, R> {
         &self.chains.log_weights
     }
 
-    /// Returns the self-normalised estimate of `E f(x)` under the target and its standard error,
+    /// Returns the self-normalised estimate of `E f(x)` under the target and its standard error, which more chains make
+    /// smaller, and more stages hardly,
     /// `sqrt(sum W_i^2 (f(x_i) - mean)^2)` with normalised weights `W_i`. Families or islands take the place of chains
     /// where these were resampled. The error is infinite for a single chain of positive weight, and far too small where
     /// few chains carry the weight.

@@ -115,10 +115,13 @@ fn rounds_print_what_the_earlier_ones_said() {
         let shown = run.rounds()[first_shown..rounds].iter();
         let shown = shown.map(|round| {
             let (log_z, error, stages) = (round.log_z, round.standard_error, round.stages);
-            format!("{log_z:.3} +- {error:.3} ({stages} stages)")
+            format!("{log_z:.3} +- {error:.3} ({stages})")
         });
-        let expected = format!("earlier rounds: {}", shown.collect::<Vec<_>>().join(", "));
-        assert_eq!(earlier, Some(expected));
+        let expected = shown
+            .collect::<Vec<_>>()
+            .join(", ")
+            .replacen(')', " stages)", 1);
+        assert_eq!(earlier, Some(format!("earlier rounds: {expected}")));
     }
 }
 
