@@ -217,3 +217,98 @@ proptest! {
         prop_assert!((coarse / fine - 1.0).abs() < 0.1 && fine > 0.05, "naive {coarse} {fine}");
     }
 }
+
+/// The variance function `sigma^2 = f(x)^-power` times a constant, at one over a log density.
+#[derive(Debug, Clone, Copy)]
+struct Uneven {
+    power: f64,
+    level: f64,
+    /// The share of `grad log sigma^2` in the drift: 1 where it leaves the density invariant.
+    share: f64,
+}
+
+impl Uneven {
+    fn variance(
+        self,
+        model: &impl UnnormalizedModel<State = DVector<f64>>,
+        x: &DVector<f64>,
+    ) -> f64 {
+        (self.power * (self.level - model.log_density(x))).exp()
+    }
+
+    /// `log N(y; x + eps mu, eps sigma^2)` with `mu = sigma^2/2 grad (log f + log sigma^2)`.
+    fn log_move(
+        self,
+        model: &impl Differentiable<State = DVector<f64>>,
+        [x, y]: [&DVector<f64>; 2],
+        eps: f64,
+    ) -> f64 {
+        let variance = self.variance(model, x);
+        let drift = model.gradient(x) * (0.5 * variance * (1.0 - self.share * self.power));
+        let scale = 2.0 * std::f64::consts::PI * eps * variance;
+        log_normal(y, &(x + drift * eps), eps * variance) - 0.5 * scale.ln()
+    }
+
+    /// The log of `int f(x) N(y; x + eps mu, eps sigma^2) dx / f(y)`: how a step changes the density at y.
+    fn change(
+        self,
+        model: &impl Differentiable<State = DVector<f64>>,
+        y: &DVector<f64>,
+        eps: f64,
+    ) -> f64 {
+        let width = 0.05 * (eps * self.variance(model, y)).sqrt();
+        let term = |i: i32| {
+            let x = y.add_scalar(width * f64::from(i));
+            (model.log_density(&x) - model.log_density(y) + self.log_move(model, [&x, y], eps))
+                .exp()
+        };
+        (width * (-240..=240).map(term).sum::<f64>()).ln()
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(48))]
+
+    /// `(mu, sigma^2)` with `mu = sigma^2/2 grad (log pi + log sigma^2)` takes `w ~ pi` to `pi exp(O(eps^2))`, from
+    /// `(grad log pi / 2, 1)` to `(0, 1/pi)`: the change is a quarter at half of eps. Without `grad log sigma^2` in the
+    /// drift it is a half.
+    #[test]
+    fn uneven_noise_leaves_a_density_up_to_the_square_of_the_step(
+        bumps in bumps(), gain in 0.5..2.0f64, beta in 0.0..1.0f64, y in -2.0..2.0f64,
+        power in prop_oneof![Just(0.0), Just(1.0), 0.2..1.0f64],
+    ) {
+        let path = tempered(&bumps, gain);
+        let (model, y) = (path.at(beta), dvector![y]);
+        let level = model.log_density(&y);
+        let falls = |share: f64| {
+            let [coarse, fine] = [2e-3, 1e-3].map(|eps| Uneven { power, level, share }.change(&model, &y, eps));
+            (coarse, coarse / fine)
+        };
+        let (coarse, ratio) = falls(1.0);
+        prop_assert!(coarse.abs() < 1e-3, "{coarse}");
+        prop_assert!(coarse.abs() < 1e-5 || (3.2..4.8).contains(&ratio), "{coarse} {ratio}");
+        let (coarse, ratio) = falls(0.0);
+        prop_assert!(power == 0.0 || coarse.abs() < 1e-3 || (1.7..2.3).contains(&ratio), "{coarse} {ratio}");
+    }
+
+    /// The log weight of such a step is `sqrt(eps) sigma' (z^3 - 3 z)` to leading order, with the noise z: its variance
+    /// over a run of `1/eps` steps does not vanish, unless sigma is constant.
+    #[test]
+    fn uneven_noise_costs_weight_at_any_step(
+        bumps in bumps(), gain in 0.5..2.0f64, beta in 0.0..1.0f64, x in -2.0..2.0f64, z in -2.0..2.0f64,
+        power in prop_oneof![Just(0.0), Just(1.0), 0.2..1.0f64],
+    ) {
+        let path = tempered(&bumps, gain);
+        let (model, x) = (path.at(beta), dvector![x]);
+        let step = Uneven { power, level: model.log_density(&x), share: 1.0 };
+        let slope = model.gradient(&x)[0];
+        let expected = -0.5 * power * slope * (z.powi(3) - 3.0 * z);
+        let root = 1e-4f64;
+        let y = &x + dvector![0.5 * slope * (1.0 - power) * root * root + root * z];
+        let densities = model.log_density(&y) - model.log_density(&x);
+        let eps = root * root;
+        let log_weight = densities + step.log_move(&model, [&y, &x], eps) - step.log_move(&model, [&x, &y], eps);
+        let found = log_weight / root;
+        prop_assert!((found - expected).abs() < 0.02 * (1.0 + expected.abs()), "{found} {expected}");
+    }
+}

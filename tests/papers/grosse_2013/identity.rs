@@ -80,8 +80,8 @@ fn spline_member([a, b]: &[Gaussian; 2], knots: &Schedule, beta: f64) -> Gaussia
 proptest! {
     #![proptest_config(cases(12))]
 
-    /// `log Z_b - log Z_a = int E_beta[d/dbeta log f_beta] dbeta` (Eq. 2), between Gaussians, on the geometric path and
-    /// on a spline. With means under the base throughout it is too small, by `KL(p_a || p_b)`.
+    /// `log Z_b - log Z_a = int E_beta[d/dbeta log f_beta] dbeta` (Eq. 2), between Gaussians, on the geometric path,
+    /// the moment path and a spline. With means under the base throughout it is too small, by `KL(p_a || p_b)`.
     #[test]
     fn log_z_is_the_integral_of_the_mean_derivative(ends in gaussians(), knots in schedule(2..=4)) {
         let [a, b] = &ends;
@@ -98,6 +98,12 @@ proptest! {
             quadratic_mean(&spline_member(&ends, &knots, beta), |x| spline.at(beta).beta_derivative(x))
         });
         prop_assert!(near(found), "spline: {found} {expected}");
+        let moment = MomentPath::new(a.clone(), b.clone()).unwrap();
+        let found = integral(&knots, |beta| {
+            quadratic_mean(&moment_average(a, b, beta), |x| moment.at(beta).beta_derivative(x))
+        });
+        // It turns sharply near its ends.
+        prop_assert!((found - expected).abs() < 1e-3 * (1.0 + expected.abs()), "moments: {found} {expected}");
     }
 
     /// Equation 2 between tables, and between RBMs on straight paths and through knots.
