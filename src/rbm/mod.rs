@@ -13,6 +13,7 @@ mod file;
 mod gibbs;
 #[doc(hidden)]
 pub mod harmonium;
+mod joint_schedule;
 mod likelihood;
 mod lower_bound;
 mod matching;
@@ -29,6 +30,7 @@ pub use enumerate::{EnumeratedRbm, MAX_ENUMERATED_UNITS};
 #[cfg(feature = "npz")]
 pub use file::{Binarization, BinaryData, DataLayout, RbmFile, RbmLayout};
 pub use gibbs::BlockGibbs;
+pub use joint_schedule::JointBinnedSchedule;
 pub use likelihood::LogLikelihood;
 pub use lower_bound::{LogZBound, MeanFieldMode};
 pub use matching::{ExactMatching, MomentChains, PersistentMatching, RbmMatching, RbmMoments};
