@@ -76,8 +76,8 @@ pub mod prelude {
         RandomWalkMetropolis, Repeat, Sequence, Slice, StepSize, TransitionKernel, Tunable,
     };
     pub use crate::model::{
-        Differentiable, FunctionModel, Gaussian, GaussianMixture, GradientModel, NormalizedModel,
-        Prior, Priors, Sampleable, UniformBox, UnnormalizedModel,
+        BatchModel, Differentiable, FunctionModel, Gaussian, GaussianMixture, GradientModel,
+        NormalizedModel, Prior, Priors, Sampleable, UniformBox, UnnormalizedModel,
     };
     pub use crate::nested::NestedSmc;
     pub use crate::path::{AnnealingPath, GeometricPath, MomentPath, TemperedPath};

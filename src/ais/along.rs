@@ -167,8 +167,9 @@ where
     }
 
     fn log_densities(&self, beta: f64, states: &[P::State]) -> Vec<f64> {
-        let model = self.path.at(beta);
-        states.iter().map(|x| model.log_density(x)).collect()
+        let mut log_densities = vec![0.0; states.len()];
+        self.path.at(beta).log_densities(states, &mut log_densities);
+        log_densities
     }
 }
 

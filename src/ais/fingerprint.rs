@@ -73,8 +73,12 @@ where
     // Skipped fields are not among the bytes, but may change the density.
     let log_density = |population: &Population<'p, P>| {
         let (stage, states) = (population.stage(), population.block().states());
-        let log_densities = states.iter().map(|x| stage.model.log_density(x).to_bits());
-        log_densities.collect::<Vec<_>>()
+        let mut log_densities = vec![0.0; states.len()];
+        stage.model.log_densities(states, &mut log_densities);
+        log_densities
+            .into_iter()
+            .map(f64::to_bits)
+            .collect::<Vec<_>>()
     };
     let rewritten = encode("states", &read.saved::<W>())?;
     let same = rewritten == written && log_density(&read) == log_density(population);

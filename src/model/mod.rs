@@ -1,10 +1,12 @@
 //! Models: unnormalised densities, with a trait for each further ability.
 //!
-//! A model of your own implements [`UnnormalizedModel`]; [`FunctionModel`] and [`GradientModel`] make one of closures.
+//! A model of your own implements [`UnnormalizedModel`]; [`FunctionModel`] and [`GradientModel`] make one of closures,
+//! [`BatchModel`] one of a closure over many states at once.
 //! A base is also [`Sampleable`]. Langevin and Hamiltonian kernels need [`Differentiable`]. Ready-made are
 //! [`Gaussian`], with [Laplace's approximation](Gaussian::laplace), [`StudentT`], [`GaussianMixture`], [`UniformBox`],
 //! [`Bernoulli`], and [`Priors`] of parameters.
 
+mod batch;
 mod ends;
 mod exponential_family;
 mod forward;
@@ -20,6 +22,7 @@ mod quadratic;
 mod square;
 mod student;
 
+pub use batch::{BatchModel, BatchOutput};
 pub use ends::{EndBatch, EndGradient, EndGradients, Ends};
 pub use exponential_family::{Bernoulli, ExponentialFamily};
 pub(crate) use forward::forward_model;
@@ -38,6 +41,7 @@ use std::sync::Arc;
 use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 use rand::Rng;
 
+use crate::error::Failure;
 use crate::num::{set_zero, with_buffer};
 use crate::{Error, Result};
 
@@ -120,6 +124,12 @@ pub trait UnnormalizedModel {
         for (log_density, state) in log_densities.iter_mut().zip(states) {
             *log_density = self.log_density(state);
         }
+    }
+
+    /// Returns the failure of a library that the model calls, if it has failed. Its log densities are NaN from then on.
+    /// A run returns an [`Error::Model`] in place of the NaN. [`BatchModel`] keeps the error of its closure so.
+    fn failure(&self) -> Option<Failure> {
+        None
     }
 }
 

@@ -5,6 +5,7 @@ mod adaptive;
 mod adaptive_laws;
 mod allocations;
 mod bad_input;
+mod batch_model;
 mod batches;
 mod blocks;
 mod budget_coverage;

@@ -314,6 +314,7 @@ impl Options {
                     updates,
                     burn_in: updates / 2,
                     thinning: 10,
+                    ..KnotChains::default()
                 })
             }
             ScheduleKind::Friction => &Friction::default().pilot(pilot),
