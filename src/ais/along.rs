@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::recorder::Recorder;
 use crate::Result;
 use crate::kernel::{Block, TransitionKernel};
-use crate::model::UnnormalizedModel;
+use crate::model::{UnnormalizedModel, log_densities_of};
 use crate::path::{AnnealingPath, dimension};
 use crate::population::{Chains, CopyState, Moves, Population, sample_base};
 use crate::random::StreamRng;
@@ -167,9 +167,7 @@ where
     }
 
     fn log_densities(&self, beta: f64, states: &[P::State]) -> Vec<f64> {
-        let mut log_densities = vec![0.0; states.len()];
-        self.path.at(beta).log_densities(states, &mut log_densities);
-        log_densities
+        log_densities_of(&self.path.at(beta), states)
     }
 }
 

@@ -133,6 +133,16 @@ pub trait UnnormalizedModel {
     }
 }
 
+/// Returns `log f(x)` of each state, by one call of a model that evaluates batches.
+pub(crate) fn log_densities_of<M: UnnormalizedModel>(model: &M, states: &[M::State]) -> Vec<f64> {
+    if !model.evaluates_batches() {
+        return states.iter().map(|x| model.log_density(x)).collect();
+    }
+    let mut log_densities = vec![0.0; states.len()];
+    model.log_densities(states, &mut log_densities);
+    log_densities
+}
+
 /// Returns an [`Error::DimensionMismatch`] if both models know their dimension and differ in it.
 pub(crate) fn check_same_dimension(
     argument: &'static str,

@@ -14,6 +14,7 @@ mod certified;
 mod checkpoint;
 mod controls;
 mod couplings;
+mod deep;
 mod determinism;
 mod divergence;
 mod estimate;
