@@ -30,7 +30,7 @@ type Failed = Box<dyn std::error::Error + Send + Sync>;
 /// let target = BatchModel::new(2, |states: &[f32], _n| {
 ///     let square = |x: &[f32]| x.iter().map(|x| x * x).sum::<f32>();
 ///     let log_densities = states.chunks(2).map(|x| -square(x).powi(2)).collect();
-///     let slopes = |x| [x[0], x[1]].map(|xi: f32| -4.0 * square(x) * xi);
+///     let slopes = |x: &[f32]| [x[0], x[1]].map(|xi| -4.0 * square(x) * xi);
 ///     let gradients = states.chunks(2).flat_map(slopes).collect();
 ///     Ok((log_densities, gradients))
 /// })?;
@@ -289,16 +289,19 @@ where
         let d = self.dimension;
         demand_dimension("a state", states.ncols(), d);
         let found = self.evaluate(rows_of(states), log_densities);
-        let Some(found) = found else {
+        let Some(mut found) = found else {
             return;
         };
+        for (row, log_density) in found.chunks_exact_mut(d).zip(log_densities) {
+            if *log_density == f64::NEG_INFINITY {
+                row.fill(T::zero());
+            }
+        }
         for rows in tiles(states.nrows()) {
             for (coordinate, mut column) in gradients.column_iter_mut().enumerate() {
                 let column = &mut column.as_mut_slice()[rows.clone()];
                 for (row, to) in rows.clone().zip(column) {
-                    if log_densities[row] > f64::NEG_INFINITY {
-                        *to += scale * found[row * d + coordinate].into();
-                    }
+                    *to += scale * found[row * d + coordinate].into();
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use nalgebra::DVector;
 
-use crate::model::{Differentiable, UnnormalizedModel};
+use crate::model::{Differentiable, UnnormalizedModel, log_densities_of};
 use crate::{Error, Result};
 
 /// Numbers of states and of coordinates that are checked.
@@ -109,8 +109,7 @@ fn differences(
         })
     };
     let states: Vec<DVector<f64>> = points.iter().flat_map(moved).collect();
-    let mut log_densities = vec![0.0; states.len()];
-    model.log_densities(&states, &mut log_densities);
+    let log_densities = log_densities_of(model, &states);
     let slope =
         |(x, f): (&[DVector<f64>; 2], &[f64; 2])| (f[0] - f[1]) / (x[0][index] - x[1][index]);
     let pairs = states.as_chunks().0.iter().zip(log_densities.as_chunks().0);
