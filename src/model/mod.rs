@@ -84,9 +84,9 @@ pub trait UnnormalizedModel {
         None
     }
 
-    /// Decides whether [`Hmc`](crate::kernel::Hmc) and [`Metropolis`](crate::kernel::Metropolis) kernels evaluate the
-    /// chains of a block together, by [`log_densities`](Self::log_densities) and
-    /// [`Differentiable::accumulate_gradients`]. A path asks its target or its likelihood.
+    /// Decides whether Metropolis, Langevin and Hamiltonian kernels evaluate the chains of a block together, by
+    /// [`log_densities`](Self::log_densities) and [`Differentiable::accumulate_gradients`]. Other kernels, and
+    /// [`NestedSmc`](crate::nested::NestedSmc), go chain by chain all the same. A path asks its target or its likelihood.
     fn evaluates_batches(&self) -> bool {
         false
     }
