@@ -25,6 +25,9 @@ pub struct KnotChains {
     pub burn_in: usize,
     /// Number of updates from one counted update to the next.
     pub thinning: usize,
+    /// Number of chains that move together, at most; 32 by default. A model that [evaluates
+    /// batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call a step from blocks of all chains.
+    pub block_size: usize,
 }
 
 impl Default for KnotChains {
@@ -35,6 +38,7 @@ impl Default for KnotChains {
             updates: 100,
             burn_in: 50,
             thinning: 10,
+            block_size: BLOCK,
         }
     }
 }
@@ -47,12 +51,14 @@ impl KnotChains {
             updates: 6_000,
             burn_in: 1_000,
             thinning: 10,
+            block_size: BLOCK,
         }
     }
 
     fn check(&self) -> Result<()> {
         Error::check_count("chains at the knots", self.chains, 2)?;
         Error::check_at_least("thinning", self.thinning, 1)?;
+        Error::check_at_least("block_size at the knots", self.block_size, 1)?;
         // The burn-in and one counted step.
         let least = self.burn_in.saturating_add(self.thinning);
         Error::check_count("updates", self.updates, least)
@@ -127,7 +133,7 @@ impl KnotChains {
     {
         self.check()?;
         refuse_stages(kernel.stages())?;
-        let blocks = self.chains.div_ceil(BLOCK);
+        let blocks = self.chains.div_ceil(self.block_size);
         let size = self.chains.div_ceil(blocks);
         let streams = successive(stream(seed, Purpose::Knots, 0)).step_by(size);
         let task = KnotTask {
@@ -258,6 +264,7 @@ where
         at.population.stay(self.kernel)?;
         at.updates += 1;
         if at.updates > burn_in && (at.updates - burn_in).is_multiple_of(thinning) {
+            at.population.learn()?;
             let (here, block) = (at.population.stage().model, at.population.block());
             let [back, ahead] = &at.neighbours;
             let sums = at.sums.last_mut().expect("the chains are at a knot");
