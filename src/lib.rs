@@ -59,6 +59,8 @@ mod work;
 pub use error::{Error, Result};
 #[cfg(feature = "mpi")]
 pub use mpi;
+#[cfg(feature = "num-dual")]
+pub use num_dual;
 #[cfg(feature = "checkpoint")]
 pub use work::store as checkpoint;
 pub use {nalgebra, rand};
@@ -75,9 +77,11 @@ pub mod prelude {
         CoordinateGibbs, Hmc, Invariant, Mala, Metropolis, Mixture, PersistentHmc,
         RandomWalkMetropolis, Repeat, Sequence, Slice, StepSize, TransitionKernel, Tunable,
     };
+    #[cfg(feature = "num-dual")]
+    pub use crate::model::DualModel;
     pub use crate::model::{
-        Differentiable, FunctionModel, Gaussian, GaussianMixture, GradientModel, NormalizedModel,
-        Prior, Priors, Sampleable, UniformBox, UnnormalizedModel,
+        BatchModel, Differentiable, FunctionModel, Gaussian, GaussianMixture, GradientModel,
+        NormalizedModel, Prior, Priors, Sampleable, UniformBox, UnnormalizedModel,
     };
     pub use crate::nested::NestedSmc;
     pub use crate::path::{AnnealingPath, GeometricPath, MomentPath, TemperedPath};

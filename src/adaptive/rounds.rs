@@ -10,7 +10,7 @@ use super::barrier::{Barrier, BarrierRecorder};
 use super::covariance::{CovarianceRecorder, Shapes};
 use super::first_pass::{FirstPassTask, Later};
 use super::rounds_run::{Round, RoundsRun};
-use super::smc::{AdaptiveSmc, FirstPass};
+use super::smc::{AdaptiveSmc, BLOCK, FirstPass};
 use super::tuner::Tuner;
 use crate::ais::{Ais, AisTask, Along, Run};
 use crate::estimate::Warning;
@@ -55,7 +55,7 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
     pub(super) log_base_normalizer: f64,
     pub(super) chains: usize,
     pub(super) moves: usize,
-    pub(super) block_size: usize,
+    pub(super) block_size: Option<usize>,
     pub(super) rounds: usize,
     pub(super) budget: Option<u64>,
     pub(super) until_error: Option<f64>,
@@ -91,7 +91,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
             log_base_normalizer: path.base().log_normalizer(),
             chains: 256,
             moves: 3,
-            block_size: 128,
+            block_size: None,
             rounds: 8,
             budget: None,
             until_error: None,
@@ -111,12 +111,18 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         chains: usize,
         /// Sets the number of moves at each stage of the first pass; 3 by default.
         moves: usize,
-        /// Sets the number of chains that pass and resample together; 128 by default.
-        block_size: usize,
         /// Sets the largest number of rounds after the first pass; 8 by default.
         rounds: usize,
         /// Sets the seed; 0 by default.
         seed: u64,
+    }
+
+    /// Sets the number of chains that move together, and in the rounds resample together; by default 64 in the first pass
+    /// and 128 in the rounds. A model that [evaluates batches](crate::model::UnnormalizedModel::evaluates_batches) gets
+    /// one call a step from blocks of all chains.
+    pub fn block_size(mut self, block_size: usize) -> Self {
+        self.block_size = Some(block_size);
+        self
     }
 
     /// Sets the number of density evaluations to spend; a gradient is one more. The first pass may take a quarter at
@@ -164,6 +170,7 @@ where
         let first = AdaptiveSmc::with(path, kernel, self.tuner, self.log_base_normalizer)
             .chains(self.chains)
             .moves(self.moves)
+            .in_blocks_of(self.block_size)
             .seed(self.seed);
         Ok((first, |stages| self.chain_steps(stages, 0)))
     }
@@ -298,7 +305,7 @@ where
         Ais::with_base_log_z(self.path, kernel.clone(), self.log_base_normalizer)
             .schedule(schedule)
             .chains(self.chains)
-            .block_size(self.block_size)
+            .block_size(self.block_size.unwrap_or(BLOCK))
             .seed(seed)
             .recorded_stages(steps.min(RECORDED))
             .resampling(Resampling::when_ess_below(0.5)?)

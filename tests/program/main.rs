@@ -457,3 +457,43 @@ fn what_is_wrong_is_named() {
     says(&["merge"], &["FILE"]);
     says(&[], &["Usage"]);
 }
+
+/// A deep Boltzmann machine, named by its layers: log Z, and a bound on the likelihood of rows of its lowest layer.
+#[test]
+fn deep_machines_are_named_by_their_layers() {
+    let [rbm, rows] = ["deep.npz", "zeros_and_ones.npy"].map(|name| format!("{DATA}{name}"));
+    let layers = [
+        "--layers",
+        "vishid,hidpen",
+        "--biases",
+        "visbiases,hidbiases,penbiases",
+    ];
+    let run = [
+        "--chains",
+        "500",
+        "--stages",
+        "200",
+        "--exact",
+        "--data",
+        &rows,
+        "--base-data",
+        &rows,
+    ];
+    let found = json(&[&["rbm", &rbm][..], &layers, &run].concat());
+    let number = |key: &str| found[key].as_f64().unwrap();
+    let expected: Value =
+        serde_json::from_str(&fs::read_to_string(format!("{DATA}expected.json")).unwrap()).unwrap();
+    let expected = |key: &str| expected["deep"][key].as_f64().unwrap();
+    assert!((number("log_z_exact") - expected("log_z")).abs() < 1e-4);
+    assert!((number("log_z") - expected("log_z")).abs() < 4.0 * number("standard_error"));
+    let gap = expected("log_likelihood") - number("log_likelihood_lower_bound");
+    assert!((-0.1..0.5).contains(&gap), "{gap}");
+    assert!(found["log_likelihood"].is_null());
+    let text = printed(&[&["rbm", &rbm][..], &layers, &run].concat());
+    assert!(
+        text.contains("log likelihood of 60 rows: at least "),
+        "{text}"
+    );
+    let few = refused(&["rbm", &rbm, "--layers", "vishid,hidpen"]);
+    assert!(few.contains("no key b; the file has"), "{few}");
+}

@@ -157,7 +157,10 @@ fn rbm<T: Scalar>(arrays: &mut Arrays, layout: &RbmLayout) -> Result<Rbm<T>, Str
     Rbm::new(weights, hidden, visible).map_err(|error| named(&error, [&w, &a, &b]))
 }
 
-fn parameters<T: Scalar>(key: &str, array: &Array) -> Result<impl Iterator<Item = T>, String> {
+pub(super) fn parameters<T: Scalar>(
+    key: &str,
+    array: &Array,
+) -> Result<impl Iterator<Item = T>, String> {
     match array.dtype() {
         dtype if dtype.is_float() => Ok(array.values().map(T::nearest)),
         dtype => Err(format!("key {key}: dtype {dtype}, expected floats")),
@@ -165,7 +168,7 @@ fn parameters<T: Scalar>(key: &str, array: &Array) -> Result<impl Iterator<Item 
 }
 
 /// Converts an array in which at most one dimension differs from 1.
-fn vector<T: Scalar>(key: &str, array: &Array) -> Result<DVector<T>, String> {
+pub(super) fn vector<T: Scalar>(key: &str, array: &Array) -> Result<DVector<T>, String> {
     let shape = array.shape();
     if shape.is_empty() || shape.iter().filter(|size| **size != 1).count() > 1 {
         return Err(format!(

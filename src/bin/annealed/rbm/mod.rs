@@ -47,6 +47,7 @@ pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
     };
     keep(options, &run, start.as_ref())?;
     let likelihood = problem.log_likelihood(run.log_z())?;
+    let likelihood_bound = problem.likelihood_bound(run.log_z())?;
     let bounds = Bounds::new(&problem.rbm, &run, start.as_ref(), likelihood.as_ref())?;
     if let Some(file) = &options.report {
         annealing::write_report(file, &run, &bounds, start.as_ref())?;
@@ -66,6 +67,7 @@ pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
         problem: &problem,
         start: start.as_ref(),
         likelihood,
+        likelihood_bound,
         bounds,
         run: &run,
         backward,

@@ -41,6 +41,26 @@ pub struct Options {
         value_name = "W,A,B"
     )]
     pub names: Vec<String>,
+    /// Score a deep Boltzmann machine with weights of these names, from the bottom to the top
+    #[arg(
+        help_heading = "Model",
+        long,
+        value_delimiter = ',',
+        num_args = 1,
+        value_name = "W1,W2,..",
+        conflicts_with_all = ["names", "raise"]
+    )]
+    pub layers: Vec<String>,
+    /// Names of the biases of --layers, those of the visible units first; b,a1,a2,.. unless set
+    #[arg(
+        help_heading = "Model",
+        long,
+        value_delimiter = ',',
+        num_args = 1,
+        value_name = "B,A1,A2,..",
+        requires = "layers"
+    )]
+    pub biases: Vec<String>,
     /// Read square weights as visible by hidden; others tell by their shape
     #[arg(help_heading = "Model", long)]
     pub square_transposed: bool,
@@ -314,6 +334,7 @@ impl Options {
                     updates,
                     burn_in: updates / 2,
                     thinning: 10,
+                    ..KnotChains::default()
                 })
             }
             ScheduleKind::Friction => &Friction::default().pilot(pilot),

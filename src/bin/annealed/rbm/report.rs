@@ -6,7 +6,7 @@ use std::fmt::{self, Display, Formatter};
 use annealed::ais::{Run, StoppedBy};
 use annealed::bidirectional::{Bridge, Raise, ReverseRun};
 use annealed::estimate::Warning;
-use annealed::rbm::{Candidate, LogLikelihood, Start};
+use annealed::rbm::{Candidate, LikelihoodBound, LogLikelihood, Start};
 use serde_json::{Value, json};
 
 use super::bounds::Bounds;
@@ -20,6 +20,8 @@ pub struct Report<'a> {
     pub start: Option<&'a Start>,
     /// Scores of the held-out data, where there are any.
     pub likelihood: Option<LogLikelihood>,
+    /// A lower bound in their place for a deep machine.
+    pub likelihood_bound: Option<LikelihoodBound>,
     pub bounds: Bounds,
     pub run: &'a Run<Vec<bool>>,
     pub backward: Option<Backward>,
@@ -118,6 +120,11 @@ impl Report<'_> {
             json["log_likelihood_error_over_rows"] = likelihood.standard_error.into();
             json["base_log_likelihood"] = likelihood.base_rate.into();
             json["rows"] = likelihood.rows.into();
+        }
+        if let Some(found) = &self.likelihood_bound {
+            json["log_likelihood_lower_bound"] = found.mean.into();
+            json["log_likelihood_error_over_rows"] = found.standard_error.into();
+            json["rows"] = found.rows.into();
         }
         if let Some(raise) = &self.raise {
             let (mean, error) = raise.mean();
@@ -237,6 +244,13 @@ impl Report<'_> {
     }
 
     fn write_log_likelihood(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if let Some(found) = &self.likelihood_bound {
+            writeln!(
+                f,
+                "log likelihood of {} rows: at least {:.3} nats a row by mean fields, +- {:.3} over rows, if log Z is right",
+                found.rows, found.mean, found.standard_error,
+            )?;
+        }
         let Some(likelihood) = &self.likelihood else {
             return Ok(());
         };
