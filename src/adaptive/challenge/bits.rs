@@ -9,7 +9,7 @@ use crate::model::Bernoulli;
 /// Most modes.
 const MODES: usize = 16;
 /// Share of the bits in which the ends of two chains of one mode may differ.
-const APART: f64 = 0.1;
+const APART: f64 = 0.3;
 /// Rungs whose states give a base.
 const FITTED: [usize; 5] = [0, 2, 4, 8, 16];
 
@@ -21,7 +21,11 @@ impl Rivals for Vec<bool> {
         let modes = modes(trails.ends(), target);
         let mut bases = Vec::new();
         for chains in &modes {
-            for (_, (_, states)) in trails.rungs().enumerate().filter(|(i, _)| FITTED.contains(i)) {
+            for (_, (_, states)) in trails
+                .rungs()
+                .enumerate()
+                .filter(|(i, _)| FITTED.contains(i))
+            {
                 bases.push(fit(states, chains)?);
             }
         }
@@ -51,13 +55,13 @@ fn modes(ends: &[Vec<bool>], target: &Target<'_, Vec<bool>>) -> Vec<Vec<usize>> 
     modes
 }
 
-/// Returns the bits' smoothed shares of ones, `(ones + 1) / (chains + 2)`.
+/// Returns the bits' smoothed shares of ones, `(ones + 1/2) / (chains + 1)`.
 fn fit(states: &[Vec<bool>], chains: &[usize]) -> Result<Bernoulli> {
-    let mut probabilities = DVector::from_element(states[chains[0]].len(), 1.0);
+    let mut probabilities = DVector::from_element(states[chains[0]].len(), 0.5);
     for &chain in chains {
         for (probability, bit) in probabilities.iter_mut().zip(&states[chain]) {
             *probability += f64::from(u8::from(*bit));
         }
     }
-    Bernoulli::from_probabilities(&(probabilities / (chains.len() as f64 + 2.0)))
+    Bernoulli::from_probabilities(&(probabilities / (chains.len() as f64 + 1.0)))
 }

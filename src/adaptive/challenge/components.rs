@@ -89,7 +89,8 @@ impl Component {
     /// Returns the log density times the share, without `(2 pi)^(-d/2)`.
     fn log_density(&self, state: &DVector<f64>) -> f64 {
         let terms = state.iter().zip(&self.mean).zip(&self.variances);
-        let terms = terms.map(|((x, mean), variance)| (x - mean).powi(2) / variance + variance.ln());
+        let terms =
+            terms.map(|((x, mean), variance)| (x - mean).powi(2) / variance + variance.ln());
         self.share.ln() - 0.5 * terms.sum::<f64>()
     }
 }

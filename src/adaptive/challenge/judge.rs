@@ -27,8 +27,8 @@ pub enum Judgement {
         /// Probability with which all bounds that were compared hold.
         confidence: f64,
     },
-    /// The second run is the better one: it has no warnings, lies higher, and its 95% interval is at most half as wide
-    /// or lies above that of the first.
+    /// The second run is the better one: it has no warnings, and its 95% interval lies above that of the first, or is at
+    /// most half as wide and lies above the first's estimate.
     Improved {
         /// Estimate of log Z by the second run.
         log_z: f64,
@@ -81,7 +81,7 @@ pub(super) fn judge<S>(
     }
     let is_narrow = interval.1 - interval.0 <= NARROWER * (old.1 - old.0);
     let log_z = second.log_z();
-    if log_z > first.log_z() && is_narrow || interval.0 > old.1 {
+    if interval.0 > first.log_z() && is_narrow || interval.0 > old.1 {
         return Ok(Judgement::Improved { log_z, interval });
     }
     let evaluations = evaluations.saturating_add(second.evaluations());
@@ -191,11 +191,16 @@ impl<S> fmt::Display for ChallengeRun<'_, S> {
                 write!(f, "log Z is at least {bound:.3} ({percent}% confidence)")?;
             }
             Judgement::Improved { .. } => write!(f, "improves on the first run, {first:.3}")?,
-            Judgement::Undecided => write!(f, "undecided: a second run, {second:.3}, has warnings")?,
+            Judgement::Undecided => {
+                write!(f, "undecided: a second run, {second:.3}, has warnings")?
+            }
         }
         let (starts, modes) = (self.starts, self.modes);
         let evaluations = self.evaluations() as f64;
-        write!(f, "; {starts} starts, {modes} modes, {evaluations:.3e} evaluations")
+        write!(
+            f,
+            "; {starts} starts, {modes} modes, {evaluations:.3e} evaluations"
+        )
     }
 }
 
@@ -212,3 +217,118 @@ impl<S> fmt::Debug for ChallengeRun<'_, S> {
 }
 
 log_z_by_methods! { [S] ChallengeRun<'_, S> }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ais::Ais;
+    use crate::kernel::RandomWalkMetropolis;
+    use crate::model::{Gaussian, NormalizedModel};
+    use crate::path::GeometricPath;
+    use crate::schedule::Schedule;
+    use nalgebra::dvector;
+
+    /// A result with an interval, and perhaps a bound.
+    struct Fixed([f64; 2], Option<f64>);
+
+    impl LogZ for Fixed {
+        fn log_z(&self) -> f64 {
+            0.5 * (self.0[0] + self.0[1])
+        }
+
+        fn standard_error(&self) -> f64 {
+            0.25 * (self.0[1] - self.0[0])
+        }
+
+        fn interval_at(&self, _level: f64) -> Result<(f64, f64)> {
+            Ok((self.0[0], self.0[1]))
+        }
+
+        fn certified_lower_bound(&self, _confidence: f64) -> Result<Option<f64>> {
+            Ok(self.1)
+        }
+
+        fn warnings(&self) -> &[Warning] {
+            &[]
+        }
+
+        fn evaluations(&self) -> u64 {
+            1
+        }
+
+        fn seconds(&self) -> f64 {
+            0.0
+        }
+    }
+
+    impl fmt::Display for Fixed {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "{:?}", self.0)
+        }
+    }
+
+    fn second() -> Run<nalgebra::DVector<f64>> {
+        let target = Gaussian::isotropic(dvector![1.0], 0.5).unwrap();
+        let path = GeometricPath::new(Gaussian::standard(1).unwrap(), target);
+        Ais::new(&path, RandomWalkMetropolis::new(0.7).unwrap())
+            .schedule(Schedule::linear(50).unwrap())
+            .chains(400)
+            .run()
+            .unwrap()
+    }
+
+    #[test]
+    fn bounds_that_are_compared_share_the_level() {
+        let second = second();
+        let bound = |confidence| second.certified_lower_bound(confidence).unwrap().unwrap();
+        // Between the bound of half the level and that of the whole.
+        let upper = 0.5 * (bound(0.995) + bound(0.99));
+        let judged = |own| {
+            let first = Fixed([upper - 0.2, upper], own);
+            judge(&first, &second, 0.99, (1, 1, 0)).unwrap()
+        };
+        let alone = judged(None);
+        assert!(
+            matches!(alone, Judgement::Contradicted { bound: found, .. } if found == bound(0.99)),
+            "{alone:?}"
+        );
+        let with_another = judged(Some(upper - 10.0));
+        assert!(
+            !matches!(with_another, Judgement::Contradicted { .. }),
+            "{with_another:?}"
+        );
+    }
+
+    #[test]
+    fn each_judgement_has_its_case() {
+        let second = second();
+        let (lower, upper) = second.interval();
+        let log_z = Gaussian::isotropic(dvector![1.0], 0.5)
+            .unwrap()
+            .log_normalizer();
+        assert!(lower < log_z && log_z < upper);
+        let judged = |interval: [f64; 2], own| {
+            judge(&Fixed(interval, own), &second, 0.99, (2, 3, 4)).unwrap()
+        };
+        let like = [lower, upper];
+        let confirmed = judged(like, None);
+        let evaluations = 4 + second.evaluations();
+        assert_eq!(
+            confirmed,
+            Judgement::Confirmed {
+                starts: 2,
+                modes: 3,
+                evaluations
+            }
+        );
+        let low = judged([lower - 1.0, upper], None);
+        assert!(matches!(low, Judgement::Improved { .. }), "{low:?}");
+        // A narrower interval that lies lower is no improvement.
+        let high = judged([lower, upper + 0.5], None);
+        assert!(matches!(high, Judgement::Confirmed { .. }), "{high:?}");
+        assert_eq!(
+            judged([upper, upper + 1.0], Some(upper + 0.01)),
+            Judgement::Undecided
+        );
+    }
+}

@@ -3,14 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use nalgebra::DVector;
+use nalgebra::{DMatrixView, DVector};
 use rand::{Rng, RngExt};
 
 use crate::Result;
+use crate::error::Failure;
 use crate::model::{
-    Differentiable, EndGradients, Ends, NormalizedModel, Sampleable, UnnormalizedModel,
+    Differentiable, EndBatch, EndGradients, Ends, NormalizedModel, Sampleable, UnnormalizedModel,
 };
-use crate::num::{log_sum_exp, weighted};
+use crate::num::{log_sum_exp, next_run, weighted};
 use crate::path::{AnnealingPath, Intermediate};
 
 /// A mixture of the base of a path, divided by its normaliser, and of rival bases B; its log Z is 0.
@@ -94,6 +95,10 @@ where
     fn state_dimension(&self) -> Option<usize> {
         self.0.path.base().state_dimension()
     }
+
+    fn failure(&self) -> Option<Failure> {
+        self.0.old.failure()
+    }
 }
 
 impl<P: AnnealingPath, B> NormalizedModel for RivalBase<'_, P, B>
@@ -145,7 +150,10 @@ where
         if share > 0.0 {
             old.accumulate_gradient(state, scale * share, gradient);
         }
-        for Rival { log_scale, base, .. } in rivals {
+        for Rival {
+            log_scale, base, ..
+        } in rivals
+        {
             let share = (log_scale + base.log_density(state) - log_density).exp();
             base.accumulate_gradient(state, scale * share, gradient);
         }
@@ -268,6 +276,24 @@ where
     fn state_dimension(&self) -> Option<usize> {
         self.base.state_dimension()
     }
+
+    fn evaluates_batches(&self) -> bool {
+        self.target().evaluates_batches()
+    }
+
+    fn log_densities(&self, states: &[P::State], log_densities: &mut [f64]) {
+        let mut bases = vec![f64::NAN; states.len()];
+        log_densities.fill(f64::NAN);
+        self.ends_of_batch(states, &mut bases, log_densities);
+        for (value, base) in log_densities.iter_mut().zip(bases) {
+            let target = *value;
+            *value = self.blend(Ends { base, target });
+        }
+    }
+
+    fn failure(&self) -> Option<Failure> {
+        self.base.failure().or_else(|| self.target().failure())
+    }
 }
 
 impl<P, B> Intermediate for RivalAt<'_, P, B>
@@ -284,6 +310,18 @@ where
     fn ends(&self, state: &P::State, known: Ends) -> Ends {
         let known = known.or_base(|| self.base.log_density(state));
         known.or_target(|| self.target().log_density(state))
+    }
+
+    fn ends_of_batch(&self, states: &[P::State], bases: &mut [f64], targets: &mut [f64]) {
+        for (state, base) in states.iter().zip(bases).filter(|(_, base)| base.is_nan()) {
+            *base = self.base.log_density(state);
+        }
+        let mut done = 0;
+        while let Some(run) = next_run(done..states.len(), |state| targets[state].is_nan()) {
+            done = run.end;
+            let target = self.target();
+            target.log_densities(&states[run.clone()], &mut targets[run]);
+        }
     }
 
     fn log_density_at(&self, ends: Ends) -> f64 {
@@ -351,5 +389,17 @@ where
             ends.target = known.target.or_evaluate(self.target(), state);
         }
         self.blend(ends)
+    }
+
+    fn end_gradients_of_batch(&self, states: DMatrixView<'_, f64>, ends: [EndBatch<'_>; 2]) {
+        let [base, target] = ends;
+        if self.powers[0] > 0.0 && !base.is_known() {
+            let model = &self.base;
+            model.accumulate_gradients(states, 1.0, base.gradients, base.log_densities);
+        }
+        if self.powers[1] > 0.0 && !target.is_known() {
+            let model = self.target();
+            model.accumulate_gradients(states, 1.0, target.gradients, target.log_densities);
+        }
     }
 }

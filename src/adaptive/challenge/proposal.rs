@@ -66,7 +66,9 @@ impl<S> Trails<S> {
 
     /// Returns the powers, from 1 up, each with one state a chain in the same order.
     pub fn rungs(&self) -> impl ExactSizeIterator<Item = (f64, &[S])> {
-        self.rungs.iter().map(|(power, states)| (*power, &states[..]))
+        self.rungs
+            .iter()
+            .map(|(power, states)| (*power, &states[..]))
     }
 
     /// Returns the states at the highest power.

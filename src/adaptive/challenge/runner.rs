@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::iter::repeat_n;
 use std::time::Instant;
 
 use nalgebra::DVector;
@@ -25,7 +26,35 @@ use crate::random::{Purpose, StreamRng, stream};
 use crate::work::{Counts, Execution, Job, Runs, Single, controls};
 use crate::{Error, Result};
 
-/// A challenge to a result.
+/// A second run that looks for mass that a first one missed.
+///
+/// A forward run cannot see what none of its chains found, and more of the same runs agree with it. The challenge looks
+/// elsewhere. It anneals a large population roughly, cools some of its states from the target f to `f^256`, climbs from
+/// samples of the base where the target has a [gradient](Self::with_gradient), and fits [bases](Rivals) around the modes
+/// that it finds. Then it runs *forward* from the mixture of these bases and the old one to the same target. That run's
+/// weights are unbiased, since its bases come from other chains, and its [bound](Run::certified_lower_bound) can prove the
+/// first too low. The [`Judgement`](super::Judgement) says what came of it.
+///
+/// The first run is any result with [`LogZ`] for the target of `path`. The challenge costs as much, unless
+/// [`budget`](Self::budget) says otherwise.
+///
+/// ```
+/// use annealed::adaptive::{Challenge, Judgement};
+/// use annealed::prelude::*;
+///
+/// // Nine tenths of the mass in a spike forty times narrower than the rest.
+/// let part = |deviation| Gaussian::isotropic(DVector::zeros(4), deviation);
+/// let target = GaussianMixture::new([(0.1, part(1.0)?), (0.9, part(0.025)?)])?;
+/// let path = GeometricPath::new(part(2.0)?, target);
+/// let kernel = RandomWalkMetropolis::new(0.5)?;
+/// let run = Ais::new(&path, &kernel).schedule(Schedule::linear(200)?).chains(500).run()?;
+/// let challenge = Challenge::new(&path, kernel, &run).run()?;
+/// println!("{run}\n{challenge}"); // log Z = -2.31 +- .02; contradicts the first run: log Z is at least -.07
+/// assert!(matches!(challenge.judgement(), Judgement::Contradicted { .. }));
+/// assert!(challenge.log_z().abs() < 4.0 * challenge.standard_error()); // log Z = 0
+/// # assert!(run.log_z() < -2.0 && challenge.standard_error() < 0.1, "{run}\n{challenge}");
+/// # Ok::<(), annealed::Error>(())
+/// ```
 #[must_use]
 pub struct Challenge<'p, P: AnnealingPath, K> {
     path: &'p P,
@@ -54,7 +83,9 @@ type Base<P> = <<P as AnnealingPath>::State as Rivals>::Base;
 
 /// Number of states that are cooled, besides those that the user gives.
 const STARTS: usize = 128;
-/// Most scouts, and fewest.
+/// Most chains that cool one state of the user.
+const COPIES: usize = 32;
+/// Fewest scouts, and most.
 const SCOUTS: (u64, u64) = (64, 4_096);
 /// Most moves at each power.
 const COOLING: u64 = 10;
@@ -92,7 +123,7 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
             first,
             tuner: None,
             gradient: None,
-            shares: [0.25, 0.2, 0.08],
+            shares: [0.25, 0.2, 0.1],
             log_base_normalizer: path.base().log_normalizer(),
             states: Vec::new(),
             budget: None,
@@ -115,7 +146,7 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
         P::At<'p>: Differentiable,
     {
         self.gradient = Some(|target, state, gradient| target.gradient_into(state, gradient));
-        self.shares = [0.1, 0.15, 0.35];
+        self.shares = [0.07, 0.13, 0.5];
         self
     }
 
@@ -168,8 +199,12 @@ where
         let (base, modes, fitted) = self.mixture(&old, &trails, fitting, &mut seeds)?;
         let spent = scouts.evaluations + cooled + fitted;
         let starts = trails.ends().len();
-        let (second, passed) =
-            self.second(&RivalPath::new(base), budget.saturating_sub(spent), &mut job, seeds.next_u64())?;
+        let (second, passed) = self.second(
+            &RivalPath::new(base),
+            budget.saturating_sub(spent),
+            &mut job,
+            seeds.next_u64(),
+        )?;
         let tried = (starts, modes, spent + passed);
         Ok(ChallengeRun {
             judgement: judge(self.first, &second, self.confidence, tried)?,
@@ -239,7 +274,10 @@ where
     ) -> Result<(Trails<P::State>, u64)> {
         let stride = scouts.states.len().div_ceil(STARTS);
         let chosen = scouts.states.iter().step_by(stride);
-        let starts: Vec<P::State> = chosen.chain(&self.states).cloned().collect();
+        // A few states of the user are cooled several times each, so that their covariance is known.
+        let copies = (STARTS / self.states.len().max(1)).clamp(1, COPIES);
+        let given = self.states.iter().flat_map(|state| repeat_n(state, copies));
+        let starts: Vec<P::State> = chosen.chain(given).cloned().collect();
         let of_move = RUNGS as u64 * starts.len() as u64 * self.evaluations();
         let moves = (allowance / of_move).clamp(1, COOLING);
         let task = Cooling {
@@ -319,7 +357,9 @@ where
             .seed(seed)
             .into_task(Along::new)?;
         let closed = job.run(&second)?.expect("the only process leads");
-        let run = second.result(closed, begun.elapsed().as_secs_f64()).result()?;
+        let run = second
+            .result(closed, begun.elapsed().as_secs_f64())
+            .result()?;
         Ok((run, first.evaluations))
     }
 }

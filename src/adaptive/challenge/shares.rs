@@ -24,7 +24,9 @@ where
     B: Sampleable + NormalizedModel,
 {
     let even = vec![1.0 / bases.len() as f64; bases.len()];
-    let drawn = bases.iter().flat_map(|base| std::iter::repeat_n(base, draws));
+    let drawn = bases
+        .iter()
+        .flat_map(|base| std::iter::repeat_n(base, draws));
     let states: Vec<B::State> = drawn.map(|base| base.sample(rng)).collect();
     let densities: Vec<Vec<f64>> = states
         .iter()

@@ -5,9 +5,7 @@ use nalgebra::{DMatrix, DVector};
 use super::components::components;
 use super::proposal::{Proposals, Rivals, Target, Trails};
 use crate::Result;
-use crate::model::{
-    Differentiable, Gaussian, StudentT, UnnormalizedModel, central_difference,
-};
+use crate::model::{Differentiable, Gaussian, StudentT, UnnormalizedModel, central_difference};
 use crate::num::{Lbfgs, Minimum};
 
 /// Most modes.
@@ -37,7 +35,7 @@ impl Rivals for DVector<f64> {
     /// powers, the covariance times the power, and Laplace's approximation where it can be afforded.
     fn propose(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Proposals<StudentT>> {
         let mut modes = modes(trails.ends(), target);
-        let share = target.left() / 2;
+        let share = target.left() / 4 * 3;
         optima(&mut modes, trails.draws(), target, share);
         let mut gaussians = Vec::new();
         for mode in &modes {
@@ -161,9 +159,8 @@ fn fit(states: &[DVector<f64>], chains: &[usize], power: f64) -> Option<Gaussian
     let (count, dimension) = (chains.len() as f64, states[chains[0]].len());
     let mut mean = DVector::zeros(dimension);
     chains.iter().for_each(|&i| mean += &states[i] / count);
-    let deviations = DMatrix::from_columns(&Vec::from_iter(
-        chains.iter().map(|&i| &states[i] - &mean),
-    ));
+    let deviations =
+        DMatrix::from_columns(&Vec::from_iter(chains.iter().map(|&i| &states[i] - &mean)));
     let scale = power / (count - 1.0);
     match chains.len() >= FULL * dimension {
         true => Gaussian::new(mean, &deviations * deviations.transpose() * scale).ok(),
@@ -182,7 +179,11 @@ fn laplace(
     share: u64,
 ) -> Option<Gaussian> {
     let dimension = mode.best.len();
-    let gradient = if target.gradient.is_some() { 2 } else { 2 * dimension as u64 + 1 };
+    let gradient = if target.gradient.is_some() {
+        2
+    } else {
+        2 * dimension as u64 + 1
+    };
     // About twenty gradients lead to the mode, and two Hessians take 4 a dimension each.
     if (20 + 8 * dimension as u64).saturating_mul(gradient) > share {
         return None;
