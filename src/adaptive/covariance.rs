@@ -4,6 +4,7 @@ use nalgebra::{DMatrix, DVector};
 
 use crate::ais::{Merge, Recorder};
 use crate::kernel::{Block, Preconditioner, Stage};
+use crate::model::Gaussian;
 use crate::num::WeightSums;
 use crate::path::Intermediate;
 
@@ -117,6 +118,19 @@ impl Covariance {
         }
         Preconditioner::covariance(&self.spread).ok()
     }
+
+    /// Returns the Gaussian of this mean with `inflation` times the covariance, or `None` where a coordinate does not
+    /// vary. Correlations count `n / (n + d)` in d dimensions, for n effective states: fewer show chance correlations.
+    pub(super) fn gaussian(&self, inflation: f64) -> Option<Gaussian> {
+        let (d, mean) = (self.mean.len(), self.mean.clone());
+        if self.spread.ncols() < d || d == 1 {
+            let variances = self.spread.column(0) * inflation;
+            return Gaussian::diagonal(mean, variances).ok();
+        }
+        let kept = self.count / (self.count + d as f64);
+        let shrunk = |i, j, x: f64| inflation * if i == j { x } else { kept * x };
+        Gaussian::new(mean, self.spread.map_with_location(shrunk)).ok()
+    }
 }
 
 /// Covariances at increasing betas, linear in between.
@@ -130,6 +144,16 @@ const REFINEMENT: usize = 4;
 impl Shapes {
     pub(super) fn push(&mut self, beta: f64, covariance: Covariance) {
         self.0.push((beta, covariance));
+    }
+
+    /// Returns the covariance at the last beta.
+    pub(super) fn last(&self) -> Option<&Covariance> {
+        self.0.last().map(|(_, covariance)| covariance)
+    }
+
+    /// Drops all covariances but the last.
+    pub(super) fn keep_last(&mut self) {
+        self.0.drain(..self.0.len().saturating_sub(1));
     }
 
     fn at(&self, beta: f64) -> Option<Covariance> {

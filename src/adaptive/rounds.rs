@@ -9,12 +9,13 @@ use rand::Rng;
 use super::barrier::{Barrier, BarrierRecorder};
 use super::covariance::{CovarianceRecorder, Shapes};
 use super::first_pass::{FirstPassTask, Later};
+use super::refit::{Refit, RefittedAt, Refitting, TRIED};
 use super::rounds_run::{Round, RoundsRun};
 use super::smc::{AdaptiveSmc, FirstPass};
 use super::tuner::Tuner;
 use crate::ais::{Ais, AisTask, Along, Run};
 use crate::estimate::Warning;
-use crate::kernel::{TransitionKernel, Tunable};
+use crate::kernel::{TransitionKernel, Tunable, Workspace};
 use crate::model::NormalizedModel;
 use crate::num::setters;
 use crate::path::{AnnealingPath, dimension};
@@ -52,6 +53,7 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
     pub(super) path: &'p P,
     pub(super) kernel: K,
     pub(super) tuner: Option<Tuner<K, P::State>>,
+    pub(super) refitting: Option<Refitting<'p, P, K>>,
     pub(super) log_base_normalizer: f64,
     pub(super) chains: usize,
     pub(super) moves: usize,
@@ -88,6 +90,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
             path,
             kernel,
             tuner: None,
+            refitting: None,
             log_base_normalizer: path.base().log_normalizer(),
             chains: 256,
             moves: 3,
@@ -103,6 +106,20 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// Sets the log normaliser of the base, in place of the base's own; 0 to count log Z from the base.
     pub fn base_log_z(mut self, log_base_normalizer: f64) -> Self {
         self.log_base_normalizer = log_base_normalizer;
+        self
+    }
+
+    /// Refits the base between rounds.
+    pub fn refit(mut self) -> Self
+    where
+        P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Sync,
+        P::At<'p>: Send + Sync,
+        K: TransitionKernel<RefittedAt<'p, P>, Workspace: Workspace<Memory = ()>>
+            + Clone
+            + Send
+            + Sync,
+    {
+        self.refitting = Some(Refitting::new());
         self
     }
 
@@ -178,7 +195,7 @@ where
     ) -> Result<Option<Finished<P, K>>>
     where
         J: Runs<FirstPassTask<'s, 'p, P, K>>
-            + Runs<RoundTask<'s, P>>
+            + for<'t> Runs<RoundTask<'t, P>>
             + Carries<Reached<P::State, K>>,
     {
         let mut at = match job.carried()? {
@@ -193,16 +210,30 @@ where
         while at.stopped_by.is_none() {
             let (now, is_last) = self.stages(at.stages, at.spent, at.rounds.len())?;
             let begun = Instant::now();
-            let schedule = at.barrier.schedule(now)?;
-            let round = self.round(&at.kernel, schedule, at.seeds.next_u64(), along)?;
-            let closed = job.run(&round)?;
-            leads = closed.is_some();
-            let reached = closed.map(|closed| match closed.stopped_by {
-                Some(by) => self.stopped(at, by),
-                None => {
-                    let run = round.result(closed, begun.elapsed().as_secs_f64()).result();
-                    self.after(at, run, (now, is_last), begun)
+            let start = (
+                at.kernel.clone(),
+                at.barrier.schedule(now)?,
+                at.seeds.next_u64(),
+            );
+            let mut ended = None;
+            let mut pass = |task: &RoundTask<'_, P>| {
+                let closed = job.run(task)?;
+                ended = closed.map(|closed| match closed.stopped_by {
+                    Some(by) => Ended::Stopped(by),
+                    None => Ended::With(task.result(closed, seconds(begun)).result()),
+                });
+                Ok(())
+            };
+            match (&at.refit, self.refitting) {
+                (Some(refit), Some(refitting)) => {
+                    (refitting.with_round)(self, refit, start, &mut pass)?;
                 }
+                _ => pass(&self.round(self.path, start, along)?)?,
+            }
+            leads = ended.is_some();
+            let reached = ended.map(|ended| match ended {
+                Ended::Stopped(by) => self.stopped(at, by),
+                Ended::With(run) => self.after(at, run, (now, is_last), begun),
             });
             at = job.carry(reached.transpose()?)?;
         }
@@ -241,7 +272,7 @@ where
         at.spent = at.spent.saturating_add(evaluations);
         at.stages = 2 * now;
         if !is_last && matches!(run, Err(Error::AllWeightsZero { .. })) {
-            let cost = (evaluations, begun.elapsed().as_secs_f64());
+            let cost = (evaluations, seconds(begun));
             at.rounds
                 .push(Round::without_survivors(now, &at.barrier, cost));
             return Ok(at);
@@ -259,19 +290,49 @@ where
             }),
         };
         let kernel = at.kernel.clone();
+        let barrier = at.barrier.clone();
+        let refit = at.refit.clone();
         if at.stopped_by.is_none()
-            && let Some((tuner, recorder)) = self.tuner.zip(recorder)
+            && let Some(recorder) = recorder
         {
-            at.kernel = tuner.after_round(&kernel, &mut at.shapes, &recorder, run.stages())?;
+            match self.tuner {
+                Some(tuner) => {
+                    at.kernel =
+                        tuner.after_round(&kernel, &mut at.shapes, &recorder, run.stages())?;
+                }
+                None => at.shapes = at.shapes.improved(&recorder, |_| true),
+            }
+            self.refit_after(&mut at, &run)?;
         }
         at.last = Some(Last {
             run,
             kernel,
-            barrier: at.barrier.clone(),
+            barrier,
+            refit,
             rounds: at.rounds.clone(),
             candidates: Some(self.until_error.map_or(1, |_| self.rounds)),
         });
         Ok(at)
+    }
+
+    /// Refits the base to the states of a round. On the first new path kernel and schedule begin with what is known of
+    /// the target.
+    fn refit_after(&self, at: &mut Reached<P::State, K>, run: &Run<P::State>) -> Result<()> {
+        let (Some(refitting), Some(shape)) = (self.refitting, at.shapes.last()) else {
+            return Ok(());
+        };
+        let Some(refit) = (refitting.fit)(self, run, shape, &mut at.seeds)? else {
+            return Ok(());
+        };
+        at.spent = at.spent.saturating_add(TRIED as u64);
+        if at.refit.replace(refit).is_none() {
+            at.barrier = Barrier::unknown();
+            at.shapes.keep_last();
+            if let Some(tuner) = self.tuner {
+                at.kernel = tuner.as_at_target(&at.kernel, &at.shapes)?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns the result, with the reason it ended and a warning where the error asked for was not reached.
@@ -284,26 +345,6 @@ where
         last.run
             .warn_of_missed_mass(&|states, steps| self.path.lower_bound(states, steps));
         last
-    }
-
-    fn round<'s>(
-        &'s self,
-        kernel: &K,
-        schedule: Schedule,
-        seed: u64,
-        along: fn(&'p P, K) -> Along<'s, 'p, P>,
-    ) -> Result<RoundTask<'s, P>> {
-        let steps = schedule.stages();
-        let shapes = self.tuner.map(|tuner| tuner.recorder(self.chains, steps));
-        Ais::with_base_log_z(self.path, kernel.clone(), self.log_base_normalizer)
-            .schedule(schedule)
-            .chains(self.chains)
-            .block_size(self.block_size)
-            .seed(seed)
-            .recorded_stages(steps.min(RECORDED))
-            .resampling(Resampling::when_ess_below(0.5)?)
-            .recorder((BarrierRecorder::default(), shapes))
-            .into_task(along)
     }
 
     /// Returns the chain-steps of all rounds after a first pass of `stages` stages, if no small error ends them.
@@ -345,6 +386,39 @@ where
     }
 }
 
+impl<'p, P, K> Rounds<'p, P, K>
+where
+    P: AnnealingPath<State: Clone + Send>,
+    K: Clone + Send + Sync,
+{
+    /// Returns the task of a round along `path`, which is this run's or one from a refitted base.
+    pub(super) fn round<'s, 'q, Q>(
+        &self,
+        path: &'q Q,
+        (kernel, schedule, seed): (K, Schedule, u64),
+        along: fn(&'q Q, K) -> Along<'s, 'q, Q>,
+    ) -> Result<RoundTask<'s, P>>
+    where
+        Q: AnnealingPath<State = P::State> + Sync,
+        K: TransitionKernel<Q::At<'q>> + 's,
+        'q: 's,
+    {
+        let steps = schedule.stages();
+        let coordinates = self.tuner.map(|tuner| tuner.coordinates());
+        let coordinates = coordinates.or(self.refitting.map(|refitting| refitting.coordinates));
+        let shapes = coordinates.map(|of| CovarianceRecorder::new(of, self.chains, steps));
+        Ais::with_base_log_z(path, kernel, self.log_base_normalizer)
+            .schedule(schedule)
+            .chains(self.chains)
+            .block_size(self.block_size)
+            .seed(seed)
+            .recorded_stages(steps.min(RECORDED))
+            .resampling(Resampling::when_ess_below(0.5)?)
+            .recorder((BarrierRecorder::default(), shapes))
+            .into_task(along)
+    }
+}
+
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Reached<S, K> {
     spent: u64,
@@ -354,6 +428,8 @@ pub(super) struct Reached<S, K> {
     kernel: K,
     barrier: Barrier,
     shapes: Shapes,
+    /// The base of the next round, if it is not the path's own.
+    refit: Option<Refit>,
     rounds: Vec<Round>,
     last: Option<Last<S, K>>,
     stopped_by: Option<StoppedBy>,
@@ -365,8 +441,19 @@ struct Last<S, K> {
     run: Run<S>,
     kernel: K,
     barrier: Barrier,
+    refit: Option<Refit>,
     rounds: Vec<Round>,
     candidates: Option<usize>,
+}
+
+/// The end of a round.
+enum Ended<S> {
+    Stopped(StoppedBy),
+    With(Result<Run<S, RoundRecorder<S>>>),
+}
+
+fn seconds(begun: Instant) -> f64 {
+    begun.elapsed().as_secs_f64()
 }
 
 impl<S, K> Reached<S, K> {
@@ -379,6 +466,7 @@ impl<S, K> Reached<S, K> {
             kernel: first.kernel,
             barrier: first.barrier,
             shapes: first.shapes,
+            refit: None,
             last: None,
             stopped_by: None,
         }
@@ -391,6 +479,7 @@ impl<S, K> From<Last<S, K>> for RoundsRun<S, K> {
             run: last.run,
             kernel: last.kernel,
             barrier: last.barrier,
+            refit: last.refit,
             rounds: last.rounds,
             stopped_by: StoppedBy::Chains,
             candidates: last.candidates,

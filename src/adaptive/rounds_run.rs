@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::barrier::Barrier;
+use super::refit::Refit;
 use super::smc::{FirstPass, estimate_by_run};
 use crate::ais::Run;
 use crate::estimate::log_z_by_methods;
@@ -36,6 +37,7 @@ pub struct RoundsRun<S, K> {
     pub(super) run: Run<S>,
     pub(super) kernel: K,
     pub(super) barrier: Barrier,
+    pub(super) refit: Option<Refit>,
     pub(super) rounds: Vec<Round>,
     pub(super) stopped_by: StoppedBy,
     /// Number of rounds that could have ended the run by their own chains; `None` where a callback ended it.
@@ -116,6 +118,12 @@ impl<S, K> RoundsRun<S, K> {
         &self.barrier
     }
 
+    /// Returns the base of the last round where it was [refitted](super::Rounds::refit); `None` where it was the path's
+    /// own.
+    pub fn refit(&self) -> Option<&Refit> {
+        self.refit.as_ref()
+    }
+
     /// Returns the first pass and the rounds.
     pub fn rounds(&self) -> &[Round] {
         &self.rounds
@@ -173,7 +181,11 @@ impl<S, K> fmt::Display for RoundsRun<S, K> {
             f,
             "{rounds} rounds; {evaluations:.3e} evaluations; ended: {}",
             self.stopped_by
-        )
+        )?;
+        match &self.refit {
+            Some(refit) => write!(f, "\nbase: {refit}"),
+            None => Ok(()),
+        }
     }
 }
 

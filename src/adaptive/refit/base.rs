@@ -1,0 +1,157 @@
+//! Refitted bases: mixtures of a path's own base and of a law fitted to states of its target.
+
+use std::fmt;
+
+use nalgebra::DVector;
+use rand::{Rng, RngExt};
+
+use super::law::Law;
+use crate::Error;
+use crate::model::{Differentiable, Gaussian, NormalizedModel, Sampleable, UnnormalizedModel};
+
+/// The base of the last round of a [refitted](crate::adaptive::Rounds::refit) run: a Gaussian or Student t, fitted to
+/// the weighted states of the rounds before, and a share of the path's own base.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[must_use]
+pub struct Refit {
+    pub(super) law: Law,
+    pub(super) own_share: f64,
+}
+
+impl Refit {
+    pub(super) fn new(law: Law, own_share: f64) -> crate::Result<Self> {
+        Error::check_inner_fraction("share of the path's own base", own_share)?;
+        Ok(Self { law, own_share })
+    }
+
+    /// Returns the Gaussian, or mean and scale matrix of the Student t.
+    pub fn gaussian(&self) -> &Gaussian {
+        match &self.law {
+            Law::Gaussian(gaussian) => gaussian,
+            Law::Student(student) => student.gaussian(),
+        }
+    }
+
+    /// Returns the degrees of freedom of the Student t; `None` for a Gaussian.
+    pub fn degrees_of_freedom(&self) -> Option<f64> {
+        match &self.law {
+            Law::Gaussian(_) => None,
+            Law::Student(student) => Some(student.degrees_of_freedom()),
+        }
+    }
+
+    /// Returns the share of the path's own base.
+    pub fn own_share(&self) -> f64 {
+        self.own_share
+    }
+}
+
+impl fmt::Display for Refit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.degrees_of_freedom() {
+            None => write!(f, "a Gaussian")?,
+            Some(nu) => write!(f, "a Student t with {nu} degrees of freedom")?,
+        }
+        write!(
+            f,
+            " and {:.1}% of the path's own base",
+            100.0 * self.own_share
+        )
+    }
+}
+
+crate::num::deserialize_checked! {
+    Refit { law: Law, own_share: f64 } => Self::new(law, own_share)
+}
+
+/// The density of a [`Refit`], beside the own base `f_a` of normaliser `Z_a`:
+///
+/// `log f(x) = log(s f_a(x) + (1 - s) Z_a q(x))`, `log Z = log Z_a`,
+///
+/// with the fitted, normalised law q and the own base's share s.
+#[derive(Debug, Clone)]
+pub struct RefittedBase<A> {
+    own: A,
+    refit: Refit,
+    /// `log s` and `log (1 - s) Z_a / Z_q`.
+    log_scales: [f64; 2],
+}
+
+impl<A: NormalizedModel<State = DVector<f64>>> RefittedBase<A> {
+    pub(super) fn new(own: A, refit: Refit) -> Self {
+        let fitted = (-refit.own_share).ln_1p() - refit.law.log_normalizer();
+        Self {
+            log_scales: [refit.own_share.ln(), fitted + own.log_normalizer()],
+            own,
+            refit,
+        }
+    }
+}
+
+impl<A: UnnormalizedModel<State = DVector<f64>>> RefittedBase<A> {
+    /// Returns the logs of the two terms of the density.
+    fn terms(&self, state: &DVector<f64>) -> [f64; 2] {
+        let [own, fitted] = self.log_scales;
+        [
+            own + self.own.log_density(state),
+            fitted + self.refit.law.log_density(state),
+        ]
+    }
+}
+
+fn log_sum([a, b]: [f64; 2]) -> f64 {
+    let (least, most) = if a < b { (a, b) } else { (b, a) };
+    match most == f64::NEG_INFINITY {
+        true => most,
+        false => most + (least - most).exp().ln_1p(),
+    }
+}
+
+impl<A: UnnormalizedModel<State = DVector<f64>>> UnnormalizedModel for RefittedBase<A> {
+    type State = DVector<f64>;
+
+    fn log_density(&self, state: &DVector<f64>) -> f64 {
+        log_sum(self.terms(state))
+    }
+
+    fn state_dimension(&self) -> Option<usize> {
+        Some(self.refit.gaussian().dimension())
+    }
+}
+
+impl<A: NormalizedModel<State = DVector<f64>>> NormalizedModel for RefittedBase<A> {
+    fn log_normalizer(&self) -> f64 {
+        self.own.log_normalizer()
+    }
+}
+
+impl<A: Sampleable<State = DVector<f64>>> Sampleable for RefittedBase<A> {
+    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> DVector<f64> {
+        match rng.random::<f64>() < self.refit.own_share {
+            true => self.own.sample(rng),
+            false => self.refit.law.sample(rng),
+        }
+    }
+}
+
+impl<A: Differentiable> Differentiable for RefittedBase<A> {
+    fn accumulate_gradient(
+        &self,
+        state: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        let [own, fitted] = self.terms(state);
+        let log_density = log_sum([own, fitted]);
+        let (own, fitted) = ((own - log_density).exp(), (fitted - log_density).exp());
+        if own > 0.0 {
+            self.own.accumulate_gradient(state, scale * own, gradient);
+        }
+        if fitted > 0.0 {
+            let law = &self.refit.law;
+            law.accumulate_gradient(state, scale * fitted, gradient);
+        }
+        log_density
+    }
+}

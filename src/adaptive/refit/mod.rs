@@ -1,0 +1,128 @@
+//! The refitted base of rounds: between two rounds a law is fitted to the states, and the next round starts from it.
+
+mod base;
+mod law;
+mod path;
+
+pub use base::{Refit, RefittedBase};
+pub use path::RefittedAt;
+
+use nalgebra::DVector;
+
+use self::law::Law;
+use self::path::RefittedPath;
+use super::covariance::Covariance;
+use super::rounds::{RoundTask, Rounds};
+use crate::Result;
+use crate::ais::{Along, Run};
+use crate::kernel::{TransitionKernel, Workspace};
+use crate::model::{NormalizedModel, UnnormalizedModel};
+use crate::num::WeightSums;
+use crate::path::AnnealingPath;
+use crate::random::StreamRng;
+use crate::schedule::Schedule;
+
+/// What a refitted run does between rounds and in them, as functions, so that the same code serves runs whose states
+/// are no vectors.
+#[derive(Debug)]
+pub(super) struct Refitting<'p, P: AnnealingPath, K> {
+    pub(super) coordinates: fn(&P::State) -> &[f64],
+    /// Fits a base to the states of a round.
+    pub(super) fit: Fitting<'p, P, K>,
+    /// Hands the task of a round from a refitted base to a function.
+    pub(super) with_round: WithRound<'p, P, K>,
+}
+
+type Fitting<'p, P, K> = fn(
+    &Rounds<'p, P, K>,
+    &Run<<P as AnnealingPath>::State>,
+    &Covariance,
+    &mut StreamRng,
+) -> Result<Option<Refit>>;
+
+type WithRound<'p, P, K> =
+    fn(&Rounds<'p, P, K>, &Refit, (K, Schedule, u64), Visit<'_, P>) -> Result<()>;
+
+/// A function that runs the task of a round.
+pub(super) type Visit<'v, P> = &'v mut dyn FnMut(&RoundTask<'_, P>) -> Result<()>;
+
+impl<P: AnnealingPath, K> Clone for Refitting<'_, P, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: AnnealingPath, K> Copy for Refitting<'_, P, K> {}
+
+/// Factor of the fitted covariance.
+const INFLATION: f64 = 1.15 * 1.15;
+/// Most of the path's own base in a mixture; where the states ask for more, nothing is refitted.
+const MOST: f64 = 0.5;
+/// Least of it.
+const LEAST: f64 = 0.02;
+/// Number of updates of the share, each of which raises the likelihood of the states.
+const UPDATES: usize = 30;
+/// Number of samples of a fitted law that must all lie on the target's support.
+pub(super) const TRIED: usize = 64;
+
+impl<'p, P, K> Refitting<'p, P, K>
+where
+    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Sync,
+    P::At<'p>: Send + Sync,
+    K: TransitionKernel<RefittedAt<'p, P>, Workspace: Workspace<Memory = ()>> + Clone + Send + Sync,
+{
+    pub(super) fn new() -> Self {
+        Self {
+            coordinates: |state| state.as_slice(),
+            fit,
+            with_round: |rounds, refit, start, visit| {
+                let path = RefittedPath::new(rounds.path, refit.clone());
+                visit(&rounds.round(&path, start, Along::new)?)
+            },
+        }
+    }
+}
+
+/// Fits a base to the states of a round, of which `shape` has mean and covariance. Returns `None` where nothing serves.
+fn fit<P, K>(
+    rounds: &Rounds<'_, P, K>,
+    run: &Run<DVector<f64>>,
+    shape: &Covariance,
+    rng: &mut StreamRng,
+) -> Result<Option<Refit>>
+where
+    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
+{
+    let path = rounds.path;
+    let Some(gaussian) = shape.gaussian(INFLATION) else {
+        return Ok(None);
+    };
+    let sums = WeightSums::of(run.log_weights());
+    let shares = run.log_weights().iter().map(|&w| sums.share(w));
+    let weighted: Vec<_> = shares.zip(run.states()).filter(|(w, _)| *w > 0.0).collect();
+    let law = Law::likeliest(gaussian, sums.effective_sample_size(), &weighted)?;
+    let log_z = path.base().log_normalizer();
+    let log_own = |x: &DVector<f64>| path.base().log_density(x) - log_z;
+    let ratios = weighted
+        .iter()
+        .map(|(w, x)| (*w, log_own(x) - law.log_probability(x)));
+    let share = own_share(&Vec::from_iter(ratios));
+    let target = path.at(1.0);
+    let on_support = |x: DVector<f64>| target.log_density(&x) > f64::NEG_INFINITY;
+    if share > MOST || !(0..TRIED).all(|_| on_support(law.sample(rng))) {
+        return Ok(None);
+    }
+    Refit::new(law, share.max(LEAST)).map(Some)
+}
+
+/// Returns the share of the own base in the likeliest mixture, given weights of states and the log ratios of the own
+/// base's density there to the fitted law's (expectation-maximisation).
+fn own_share(ratios: &[(f64, f64)]) -> f64 {
+    (0..UPDATES).fold(0.5, |share: f64, _| {
+        let log_odds = (share / (1.0 - share)).ln();
+        let terms = ratios
+            .iter()
+            .map(|(w, ratio)| w / (1.0 + (-ratio - log_odds).exp()));
+        terms.sum::<f64>().clamp(1e-12, 1.0 - 1e-12)
+    })
+}
