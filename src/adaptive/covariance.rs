@@ -119,16 +119,21 @@ impl Covariance {
         Preconditioner::covariance(&self.spread).ok()
     }
 
-    /// Returns the Gaussian of this mean with `inflation` times the covariance, or `None` where a coordinate does not
-    /// vary. Correlations count `n / (n + d)` in d dimensions, for n effective states: fewer show chance correlations.
-    pub(super) fn gaussian(&self, inflation: f64) -> Option<Gaussian> {
+    /// Returns the sum of the effective sample sizes.
+    pub(super) fn count(&self) -> f64 {
+        self.count
+    }
+
+    /// Returns the Gaussian of this mean and covariance, or `None` where a coordinate does not vary. Of a matrix the
+    /// correlations are multiplied by `n / (n + d)`, for n effective states in d dimensions, as few states show
+    /// correlations by chance.
+    pub(super) fn gaussian(&self) -> Option<Gaussian> {
         let (d, mean) = (self.mean.len(), self.mean.clone());
         if self.spread.ncols() < d || d == 1 {
-            let variances = self.spread.column(0) * inflation;
-            return Gaussian::diagonal(mean, variances).ok();
+            return Gaussian::diagonal(mean, self.spread.column(0).into_owned()).ok();
         }
         let kept = self.count / (self.count + d as f64);
-        let shrunk = |i, j, x: f64| inflation * if i == j { x } else { kept * x };
+        let shrunk = |i, j, x: f64| if i == j { x } else { kept * x };
         Gaussian::new(mean, self.spread.map_with_location(shrunk)).ok()
     }
 }

@@ -155,3 +155,67 @@ impl<A: Differentiable> Differentiable for RefittedBase<A> {
         log_density
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nalgebra::dvector;
+
+    use super::*;
+    use crate::model::StudentT;
+    use crate::random::{Purpose, stream};
+
+    /// An unnormalised own base, `N(0, 2^2)`.
+    fn own() -> Gaussian {
+        Gaussian::isotropic(dvector![0.0], 2.0).unwrap()
+    }
+
+    fn laws() -> [Law; 2] {
+        let gaussian = || Gaussian::isotropic(dvector![3.0], 0.5).unwrap();
+        let student = StudentT::new(gaussian(), 3.0).unwrap();
+        [Law::Gaussian(gaussian()), Law::Student(student)]
+    }
+
+    /// Returns the integral of a density over `[-200, 200]`, by the trapezoidal rule.
+    fn integral(density: impl Fn(f64) -> f64) -> f64 {
+        (-40_000..40_000)
+            .map(|i| 0.005 * density(0.005 * f64::from(i)))
+            .sum()
+    }
+
+    #[test]
+    fn the_mass_is_that_of_the_own_base() {
+        for law in laws() {
+            let base = RefittedBase::new(own(), Refit::new(law.clone(), 0.3).unwrap());
+            let mass = integral(|x| base.log_density(&dvector![x]).exp());
+            assert!((mass.ln() - own().log_normalizer()).abs() < 1e-5, "{mass}");
+            // The wrong twin forgets the normaliser of the fitted law.
+            let wrong = |x: f64| {
+                0.3 * own().log_density(&dvector![x]).exp()
+                    + 0.7 * law.log_density(&dvector![x]).exp()
+            };
+            assert!((integral(wrong).ln() - own().log_normalizer()).abs() > 0.1);
+        }
+    }
+
+    #[test]
+    fn samples_and_gradients_are_those_of_the_density() {
+        let mut rng = stream(1, Purpose::Testing, 0);
+        for law in laws() {
+            let base = RefittedBase::new(own(), Refit::new(law, 0.3).unwrap());
+            let inside = |x: f64| (2.0..4.0).contains(&x);
+            let density = |x: f64| (base.log_density(&dvector![x]) - base.log_normalizer()).exp();
+            let share = integral(|x| if inside(x) { density(x) } else { 0.0 });
+            let draws = (0..20_000).map(|_| base.sample(&mut rng));
+            let found = draws.filter(|x| inside(x[0])).count() as f64 / 20_000.0;
+            let error = (share * (1.0 - share) / 20_000.0).sqrt();
+            assert!((found - share).abs() < 4.0 * error, "{found}, {share}");
+            for x in [-300.0, -1.0, 2.2, 3.0, 50.0] {
+                let at = |x: f64| base.log_density(&dvector![x]);
+                let step = 1e-4 * (1.0 + x.abs());
+                let slope = (at(x + step) - at(x - step)) / (2.0 * step);
+                let gradient = base.gradient(&dvector![x])[0];
+                assert!((gradient - slope).abs() < 1e-4 * (1.0 + slope.abs()), "{x}");
+            }
+        }
+    }
+}

@@ -20,10 +20,12 @@ pub(super) enum Law {
 const DEGREES: [f64; 4] = [30.0, 10.0, 5.0, 3.0];
 /// Least gain in the log likelihood of the states for which a Student t is preferred.
 const GAIN: f64 = 3.0;
+/// Number of updates of a scale, each of which raises the likelihood.
+const UPDATES: usize = 30;
 
 impl Law {
-    /// Returns the likeliest law with this mean and covariance, given `count` states' worth of weighted states: the
-    /// Gaussian unless a Student t is clearly better.
+    /// Returns `gaussian`, or a Student t around it where that is clearly likelier, given states and their weights, which
+    /// sum to 1 and stand for `count` states. Both are compared at their likeliest scales, so that tails alone decide.
     pub(super) fn likeliest(
         gaussian: Gaussian,
         count: f64,
@@ -33,17 +35,32 @@ impl Law {
             let terms = weighted.iter().map(|(w, x)| w * law.log_probability(x));
             count * terms.sum::<f64>()
         };
+        let distances = weighted
+            .iter()
+            .map(|(w, x)| (*w, -2.0 * gaussian.log_density(x)));
+        let distances = Vec::from_iter(distances);
+        let scaled = |nu| gaussian.scaled(likeliest_scale(nu, gaussian.dimension(), &distances));
+        let mut highest = likelihood(&Self::Gaussian(scaled(f64::INFINITY)?)) + GAIN;
         let mut best = Self::Gaussian(gaussian.clone());
-        let mut highest = likelihood(&best) + GAIN;
         for nu in DEGREES {
-            // The covariance of a Student t is nu / (nu - 2) times its scale matrix.
-            let law = Self::Student(StudentT::new(gaussian.scaled((nu - 2.0) / nu)?, nu)?);
+            let law = Self::Student(StudentT::new(scaled(nu)?, nu)?);
             let found = likelihood(&law);
             if found > highest {
                 (best, highest) = (law, found);
             }
         }
         Ok(best)
+    }
+
+    /// Returns the law with `factor` times the covariance.
+    pub(super) fn scaled(&self, factor: f64) -> Result<Self> {
+        Ok(match self {
+            Self::Gaussian(gaussian) => Self::Gaussian(gaussian.scaled(factor)?),
+            Self::Student(student) => {
+                let gaussian = student.gaussian().scaled(factor)?;
+                Self::Student(StudentT::new(gaussian, student.degrees_of_freedom())?)
+            }
+        })
     }
 
     /// Returns the log of the normalised density.
@@ -83,4 +100,18 @@ impl Law {
             Self::Student(student) => student.sample(rng),
         }
     }
+}
+
+/// Returns the likeliest factor c of a scale matrix, given weights and squared distances q in units of the matrix, from
+/// `c = sum_i w_i q_i (nu + d) / (nu + q_i / c) / d` (expectation-maximisation; Liu and Rubin 1995).
+fn likeliest_scale(nu: f64, dimension: usize, distances: &[(f64, f64)]) -> f64 {
+    let d = dimension as f64;
+    let pull = |q: f64, scale: f64| match nu.is_finite() {
+        true => (nu + d) / (nu + q / scale),
+        false => 1.0,
+    };
+    (0..UPDATES).fold(1.0, |scale: f64, _| {
+        let terms = distances.iter().map(|(w, q)| w * q * pull(*q, scale));
+        terms.sum::<f64>() / d
+    })
 }

@@ -54,8 +54,10 @@ impl<P: AnnealingPath, K> Clone for Refitting<'_, P, K> {
 
 impl<P: AnnealingPath, K> Copy for Refitting<'_, P, K> {}
 
-/// Factor of the fitted covariance.
-const INFLATION: f64 = 1.15 * 1.15;
+/// Least effective number of states to fit to.
+const FEWEST: f64 = 16.0;
+/// Log of the factor of the fitted deviations in few dimensions.
+const WIDENING: f64 = 0.14;
 /// Most of the path's own base in a mixture; where the states ask for more, nothing is refitted.
 const MOST: f64 = 0.5;
 /// Least of it.
@@ -94,13 +96,16 @@ where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
 {
     let path = rounds.path;
-    let Some(gaussian) = shape.gaussian(INFLATION) else {
+    let enough = shape.count() >= FEWEST;
+    let Some(gaussian) = shape.gaussian().filter(|_| enough) else {
         return Ok(None);
     };
     let sums = WeightSums::of(run.log_weights());
     let shares = run.log_weights().iter().map(|&w| sums.share(w));
     let weighted: Vec<_> = shares.zip(run.states()).filter(|(w, _)| *w > 0.0).collect();
+    let inflation = inflation(gaussian.dimension());
     let law = Law::likeliest(gaussian, sums.effective_sample_size(), &weighted)?;
+    let law = law.scaled(inflation)?;
     let log_z = path.base().log_normalizer();
     let log_own = |x: &DVector<f64>| path.base().log_density(x) - log_z;
     let ratios = weighted
@@ -113,6 +118,13 @@ where
         return Ok(None);
     }
     Refit::new(law, share.max(LEAST)).map(Some)
+}
+
+/// Returns the factor of the fitted covariance: deviations are 1.15 times too wide, or less where that would make the
+/// path longer than 1. In d dimensions deviations wider by `e^r` are at the Fisher distance `r (2 d)^(1/2)`.
+fn inflation(dimension: usize) -> f64 {
+    let shortest = (2.0 * dimension as f64).sqrt().recip();
+    (2.0 * WIDENING.min(shortest)).exp()
 }
 
 /// Returns the share of the own base in the likeliest mixture, given weights of states and the log ratios of the own
