@@ -9,6 +9,7 @@ mod first_pass;
 #[cfg(feature = "mpi")]
 mod on_ranks;
 mod refit;
+mod round;
 mod rounds;
 mod rounds_run;
 #[cfg(feature = "checkpoint")]

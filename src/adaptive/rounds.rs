@@ -6,22 +6,19 @@ use std::time::Instant;
 use nalgebra::DVector;
 use rand::Rng;
 
-use super::barrier::{Barrier, BarrierRecorder};
-use super::covariance::{CovarianceRecorder, Shapes};
+use super::barrier::Barrier;
 use super::first_pass::{FirstPassTask, Later};
-use super::refit::{Refit, RefittedAt, Refitting, TRIED};
+use super::refit::{RefittedAt, Refitting, TRIED, refitting};
+use super::round::{Ended, LEAST, Last, Layout, Reached, RoundRecorder, RoundTask, seconds};
 use super::rounds_run::{Round, RoundsRun};
-use super::smc::{AdaptiveSmc, FirstPass};
+use super::smc::AdaptiveSmc;
 use super::tuner::Tuner;
-use crate::ais::{Ais, AisTask, Along, Run};
+use crate::ais::{Along, Run};
 use crate::estimate::Warning;
 use crate::kernel::{TransitionKernel, Tunable, Workspace};
 use crate::model::NormalizedModel;
 use crate::num::setters;
 use crate::path::{AnnealingPath, dimension};
-use crate::population::Resampling;
-use crate::random::{Purpose, StreamRng, stream};
-use crate::schedule::Schedule;
 use crate::work::{Carries, Execution, Job, Runs, StoppedBy, controls};
 use crate::{Error, Result};
 
@@ -53,7 +50,7 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
     pub(super) path: &'p P,
     pub(super) kernel: K,
     pub(super) tuner: Option<Tuner<K, P::State>>,
-    pub(super) refitting: Option<Refitting<'p, P, K>>,
+    pub(super) refitting: Option<Refitting<'p, P::State, K>>,
     pub(super) log_base_normalizer: f64,
     pub(super) chains: usize,
     pub(super) moves: usize,
@@ -64,9 +61,6 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
     pub(super) seed: u64,
     pub(super) execution: Execution<'p>,
 }
-
-/// Least number of stages of the first round.
-const LEAST: usize = 16;
 
 impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// Creates the rounds along `path`, with a tuned kernel over `R^d`. Its step size is where the tuning starts.
@@ -149,7 +143,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
             + Send
             + Sync,
     {
-        self.refitting = Some(Refitting::new());
+        self.refitting = Some(refitting(self.path));
         self
     }
 
@@ -225,7 +219,7 @@ where
     ) -> Result<Option<Finished<P, K>>>
     where
         J: Runs<FirstPassTask<'s, 'p, P, K>>
-            + for<'t> Runs<RoundTask<'t, P>>
+            + for<'t> Runs<RoundTask<'t, P::State>>
             + Carries<Reached<P::State, K>>,
     {
         let mut at = match job.carried()? {
@@ -246,7 +240,7 @@ where
                 at.seeds.next_u64(),
             );
             let mut ended = None;
-            let mut pass = |task: &RoundTask<'_, P>| {
+            let mut pass = |task: &RoundTask<'_, P::State>| {
                 let closed = job.run(task)?;
                 ended = closed.map(|closed| match closed.stopped_by {
                     Some(by) => Ended::Stopped(by),
@@ -254,11 +248,10 @@ where
                 });
                 Ok(())
             };
-            match (&at.refit, self.refitting) {
-                (Some(refit), Some(refitting)) => {
-                    (refitting.with_round)(self, refit, start, &mut pass)?;
-                }
-                _ => pass(&self.round(self.path, start, along)?)?,
+            let layout = self.layout();
+            match (&at.refit, &self.refitting) {
+                (Some(refit), Some(from)) => from.round(refit, start, &layout, &mut pass)?,
+                _ => pass(&layout.task(self.path, start, along)?)?,
             }
             leads = ended.is_some();
             let reached = ended.map(|ended| match ended {
@@ -348,13 +341,13 @@ where
     /// Refits the base to the states of a round. On the first new path kernel and schedule begin with what is known of
     /// the target.
     fn refit_after(&self, at: &mut Reached<P::State, K>, run: &Run<P::State>) -> Result<()> {
-        let (Some(refitting), Some(shape)) = (self.refitting, at.shapes.last()) else {
-            return Ok(());
-        };
-        let Some(refit) = (refitting.fit)(self, run, shape, &mut at.seeds)? else {
+        let (Some(refitting), Some(shape)) = (&self.refitting, at.shapes.last()) else {
             return Ok(());
         };
         at.spent = at.spent.saturating_add(TRIED as u64);
+        let Some(refit) = refitting.fit(run, shape, &mut at.seeds)? else {
+            return Ok(());
+        };
         if at.refit.replace(refit).is_none() {
             at.barrier = Barrier::unknown();
             at.shapes.keep_last();
@@ -375,6 +368,18 @@ where
         last.run
             .warn_of_missed_mass(&|states, steps| self.path.lower_bound(states, steps));
         last
+    }
+
+    /// Returns what all rounds have in common.
+    fn layout(&self) -> Layout<P::State> {
+        let coordinates = self.tuner.map(|tuner| tuner.coordinates());
+        let of_refit = || self.refitting.as_ref().map(|from| from.coordinates());
+        Layout {
+            chains: self.chains,
+            block_size: self.block_size,
+            log_base_normalizer: self.log_base_normalizer,
+            coordinates: coordinates.or_else(of_refit),
+        }
     }
 
     /// Returns the chain-steps of all rounds after a first pass of `stages` stages, if no small error ends them.
@@ -416,120 +421,7 @@ where
     }
 }
 
-impl<'p, P, K> Rounds<'p, P, K>
-where
-    P: AnnealingPath<State: Clone + Send>,
-    K: Clone + Send + Sync,
-{
-    /// Returns the task of a round along `path`, which is this run's or one from a refitted base.
-    pub(super) fn round<'s, 'q, Q>(
-        &self,
-        path: &'q Q,
-        (kernel, schedule, seed): (K, Schedule, u64),
-        along: fn(&'q Q, K) -> Along<'s, 'q, Q>,
-    ) -> Result<RoundTask<'s, P>>
-    where
-        Q: AnnealingPath<State = P::State> + Sync,
-        K: TransitionKernel<Q::At<'q>> + 's,
-        'q: 's,
-    {
-        let steps = schedule.stages();
-        let coordinates = self.tuner.map(|tuner| tuner.coordinates());
-        let coordinates = coordinates.or(self.refitting.map(|refitting| refitting.coordinates));
-        let shapes = coordinates.map(|of| CovarianceRecorder::new(of, self.chains, steps));
-        Ais::with_base_log_z(path, kernel, self.log_base_normalizer)
-            .schedule(schedule)
-            .chains(self.chains)
-            .block_size(self.block_size)
-            .seed(seed)
-            .recorded_stages(steps.min(RECORDED))
-            .resampling(Resampling::when_ess_below(0.5)?)
-            .recorder((BarrierRecorder::default(), shapes))
-            .into_task(along)
-    }
-}
-
-#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct Reached<S, K> {
-    spent: u64,
-    /// Number of stages of the next round.
-    stages: usize,
-    seeds: StreamRng,
-    kernel: K,
-    barrier: Barrier,
-    shapes: Shapes,
-    /// The base of the next round, if it is not the path's own.
-    refit: Option<Refit>,
-    rounds: Vec<Round>,
-    last: Option<Last<S, K>>,
-    stopped_by: Option<StoppedBy>,
-}
-
-/// The last finished round.
-#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
-struct Last<S, K> {
-    run: Run<S>,
-    kernel: K,
-    barrier: Barrier,
-    refit: Option<Refit>,
-    rounds: Vec<Round>,
-    candidates: Option<usize>,
-}
-
-/// The end of a round.
-enum Ended<S> {
-    Stopped(StoppedBy),
-    With(Result<Run<S, RoundRecorder<S>>>),
-}
-
-fn seconds(begun: Instant) -> f64 {
-    begun.elapsed().as_secs_f64()
-}
-
-impl<S, K> Reached<S, K> {
-    fn after_first(seed: u64, first: FirstPass<K>) -> Self {
-        Self {
-            spent: first.evaluations,
-            stages: first.schedule.stages().max(LEAST),
-            seeds: stream(seed, Purpose::Rounds, 0),
-            rounds: vec![Round::of_first_pass(&first)],
-            kernel: first.kernel,
-            barrier: first.barrier,
-            shapes: first.shapes,
-            refit: None,
-            last: None,
-            stopped_by: None,
-        }
-    }
-}
-
-impl<S, K> From<Last<S, K>> for RoundsRun<S, K> {
-    fn from(last: Last<S, K>) -> Self {
-        Self {
-            run: last.run,
-            kernel: last.kernel,
-            barrier: last.barrier,
-            refit: last.refit,
-            rounds: last.rounds,
-            stopped_by: StoppedBy::Chains,
-            candidates: last.candidates,
-        }
-    }
-}
-
-pub(super) type RoundTask<'s, P> = AisTask<
-    's,
-    <P as AnnealingPath>::State,
-    RoundRecorder<<P as AnnealingPath>::State>,
-    <P as AnnealingPath>::State,
->;
-
 type Finished<P, K> = RoundsRun<<P as AnnealingPath>::State, K>;
-
-pub(crate) type RoundRecorder<S> = (BarrierRecorder, Option<CovarianceRecorder<S>>);
-
-/// Most recorded stages of a round.
-const RECORDED: usize = 10_000;
 
 impl<P: AnnealingPath, K: fmt::Debug> fmt::Debug for Rounds<'_, P, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,12 +7,14 @@ mod path;
 pub use base::{Refit, RefittedBase};
 pub use path::RefittedAt;
 
+use std::sync::Arc;
+
 use nalgebra::DVector;
 
 use self::law::Law;
 use self::path::RefittedPath;
 use super::covariance::Covariance;
-use super::rounds::{RoundTask, Rounds};
+use super::round::{Layout, RoundTask, Start};
 use crate::Result;
 use crate::ais::{Along, Run};
 use crate::kernel::{TransitionKernel, Workspace};
@@ -20,39 +22,40 @@ use crate::model::{NormalizedModel, UnnormalizedModel};
 use crate::num::WeightSums;
 use crate::path::AnnealingPath;
 use crate::random::StreamRng;
-use crate::schedule::Schedule;
 
-/// What a refitted run does between rounds and in them, as functions, so that the same code serves runs whose states
-/// are no vectors.
-#[derive(Debug)]
-pub(super) struct Refitting<'p, P: AnnealingPath, K> {
-    pub(super) coordinates: fn(&P::State) -> &[f64],
-    /// Fits a base to the states of a round.
-    pub(super) fit: Fitting<'p, P, K>,
-    /// Hands the task of a round from a refitted base to a function.
-    pub(super) with_round: WithRound<'p, P, K>,
+/// What a refitted run does between its rounds and in them, whose states of type `S` may be no vectors.
+pub(super) trait Refits<S, K>: Send + Sync {
+    /// Returns the function that shows the coordinates of a state.
+    fn coordinates(&self) -> fn(&S) -> &[f64];
+
+    /// Fits a base to the states of a round, of which `shape` has mean and covariance. Returns `None` where nothing
+    /// serves.
+    fn fit(&self, run: &Run<S>, shape: &Covariance, rng: &mut StreamRng) -> Result<Option<Refit>>;
+
+    /// Hands the task of a round from a refitted base to `visit`.
+    fn round(
+        &self,
+        refit: &Refit,
+        start: Start<K>,
+        layout: &Layout<S>,
+        visit: Visit<'_, S>,
+    ) -> Result<()>;
 }
 
-type Fitting<'p, P, K> = fn(
-    &Rounds<'p, P, K>,
-    &Run<<P as AnnealingPath>::State>,
-    &Covariance,
-    &mut StreamRng,
-) -> Result<Option<Refit>>;
-
-type WithRound<'p, P, K> =
-    fn(&Rounds<'p, P, K>, &Refit, (K, Schedule, u64), Visit<'_, P>) -> Result<()>;
+pub(super) type Refitting<'p, S, K> = Arc<dyn Refits<S, K> + 'p>;
 
 /// A function that runs the task of a round.
-pub(super) type Visit<'v, P> = &'v mut dyn FnMut(&RoundTask<'_, P>) -> Result<()>;
+pub(super) type Visit<'v, S> = &'v mut dyn FnMut(&RoundTask<'_, S>) -> Result<()>;
 
-impl<P: AnnealingPath, K> Clone for Refitting<'_, P, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
+/// Returns what refits the base of `path`.
+pub(super) fn refitting<'p, P, K>(path: &'p P) -> Refitting<'p, DVector<f64>, K>
+where
+    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Sync,
+    P::At<'p>: Send + Sync,
+    K: TransitionKernel<RefittedAt<'p, P>, Workspace: Workspace<Memory = ()>> + Send + Sync,
+{
+    Arc::new(OfPath(path))
 }
-
-impl<P: AnnealingPath, K> Copy for Refitting<'_, P, K> {}
 
 /// Least effective number of states to fit to.
 const FEWEST: f64 = 16.0;
@@ -67,27 +70,42 @@ const UPDATES: usize = 30;
 /// Number of samples of a fitted law that must all lie on the target's support.
 pub(super) const TRIED: usize = 64;
 
-impl<'p, P, K> Refitting<'p, P, K>
+/// Refits the base of a path.
+struct OfPath<'p, P>(&'p P);
+
+impl<'p, P, K> Refits<DVector<f64>, K> for OfPath<'p, P>
 where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Sync,
     P::At<'p>: Send + Sync,
-    K: TransitionKernel<RefittedAt<'p, P>, Workspace: Workspace<Memory = ()>> + Clone + Send + Sync,
+    K: TransitionKernel<RefittedAt<'p, P>, Workspace: Workspace<Memory = ()>> + Send + Sync,
 {
-    pub(super) fn new() -> Self {
-        Self {
-            coordinates: |state| state.as_slice(),
-            fit,
-            with_round: |rounds, refit, start, visit| {
-                let path = RefittedPath::new(rounds.path, refit.clone());
-                visit(&rounds.round(&path, start, Along::new)?)
-            },
-        }
+    fn coordinates(&self) -> fn(&DVector<f64>) -> &[f64] {
+        |state| state.as_slice()
+    }
+
+    fn fit(
+        &self,
+        run: &Run<DVector<f64>>,
+        shape: &Covariance,
+        rng: &mut StreamRng,
+    ) -> Result<Option<Refit>> {
+        fit(self.0, run, shape, rng)
+    }
+
+    fn round(
+        &self,
+        refit: &Refit,
+        start: Start<K>,
+        layout: &Layout<DVector<f64>>,
+        visit: Visit<'_, DVector<f64>>,
+    ) -> Result<()> {
+        let path = RefittedPath::new(self.0, refit.clone());
+        visit(&layout.task(&path, start, Along::new)?)
     }
 }
 
-/// Fits a base to the states of a round, of which `shape` has mean and covariance. Returns `None` where nothing serves.
-fn fit<P, K>(
-    rounds: &Rounds<'_, P, K>,
+fn fit<P>(
+    path: &P,
     run: &Run<DVector<f64>>,
     shape: &Covariance,
     rng: &mut StreamRng,
@@ -95,7 +113,6 @@ fn fit<P, K>(
 where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
 {
-    let path = rounds.path;
     let enough = shape.count() >= FEWEST;
     let Some(gaussian) = shape.gaussian().filter(|_| enough) else {
         return Ok(None);
