@@ -19,7 +19,7 @@ use crate::work::StoppedBy;
 /// Least number of stages of the first round.
 pub(super) const LEAST: usize = 16;
 
-/// What all rounds of a run have in common, whatever their path.
+/// The settings that all rounds of a run share, whatever their path.
 pub(super) struct Layout<S> {
     pub(super) chains: usize,
     pub(super) block_size: usize,
@@ -28,7 +28,7 @@ pub(super) struct Layout<S> {
     pub(super) coordinates: Option<fn(&S) -> &[f64]>,
 }
 
-/// What differs from round to round: the kernel, the schedule and the seed.
+/// Kernel, schedule and seed of a round.
 pub(super) type Start<K> = (K, Schedule, u64);
 
 impl<S: Clone + Send> Layout<S> {
@@ -88,7 +88,7 @@ pub(super) struct Last<S, K> {
 /// The end of a round.
 pub(super) enum Ended<S> {
     Stopped(StoppedBy),
-    With(Result<Run<S, RoundRecorder<S>>>),
+    With(Box<Result<Run<S, RoundRecorder<S>>>>),
 }
 
 pub(super) fn seconds(begun: Instant) -> f64 {

@@ -8,8 +8,8 @@ use rand::Rng;
 
 use super::barrier::Barrier;
 use super::first_pass::{FirstPassTask, Later};
-use super::refit::{RefittedAt, Refitting, TRIED, refitting};
-use super::round::{Ended, LEAST, Last, Layout, Reached, RoundRecorder, RoundTask, seconds};
+use super::refit::{Refit, RefittedAt, Refitting, TRIED, refitting};
+use super::round::{Ended, LEAST, Last, Layout, Reached, RoundRecorder, RoundTask, Start, seconds};
 use super::rounds_run::{Round, RoundsRun};
 use super::smc::AdaptiveSmc;
 use super::tuner::Tuner;
@@ -112,7 +112,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// at least 2%. No base is fitted to fewer than 16 effective states, where that share exceeds one half, or where the
     /// target has density 0 at one of 64 samples of the law.
     ///
-    /// The last round remains unbiased, as its base depends on earlier rounds only. The base is
+    /// Rounds that are fitted to may take half of the budget. The last round remains unbiased, as its base depends on earlier rounds only. The base is
     /// [`RoundsRun::refit`]; the kernel of the result is that of the path from it. Both ends need a gradient where the
     /// kernel does. A kernel with a memory of its chains, such as [`PersistentHmc`](crate::kernel::PersistentHmc), does
     /// not compile.
@@ -232,31 +232,18 @@ where
         job.foresee(self.chain_steps(at.stages, at.spent));
         let mut leads = true;
         while at.stopped_by.is_none() {
-            let (now, is_last) = self.stages(at.stages, at.spent, at.rounds.len())?;
+            let (now, is_last) = self.stages(&at)?;
             let begun = Instant::now();
             let start = (
                 at.kernel.clone(),
                 at.barrier.schedule(now)?,
                 at.seeds.next_u64(),
             );
-            let mut ended = None;
-            let mut pass = |task: &RoundTask<'_, P::State>| {
-                let closed = job.run(task)?;
-                ended = closed.map(|closed| match closed.stopped_by {
-                    Some(by) => Ended::Stopped(by),
-                    None => Ended::With(task.result(closed, seconds(begun)).result()),
-                });
-                Ok(())
-            };
-            let layout = self.layout();
-            match (&at.refit, &self.refitting) {
-                (Some(refit), Some(from)) => from.round(refit, start, &layout, &mut pass)?,
-                _ => pass(&layout.task(self.path, start, along)?)?,
-            }
+            let ended = self.pass(at.refit.as_ref(), start, along, job)?;
             leads = ended.is_some();
             let reached = ended.map(|ended| match ended {
                 Ended::Stopped(by) => self.stopped(at, by),
-                Ended::With(run) => self.after(at, run, (now, is_last), begun),
+                Ended::With(run) => self.after(at, *run, (now, is_last), begun),
             });
             at = job.carry(reached.transpose()?)?;
         }
@@ -265,6 +252,34 @@ where
         } = at;
         let (last, by) = last.zip(stopped_by).expect("the rounds have ended");
         Ok(leads.then(|| self.concluded(last.into(), by)))
+    }
+
+    /// Runs a round, from the path's own base or a refitted one. Returns `None` in a process that does not lead.
+    fn pass<'s, J>(
+        &'s self,
+        refit: Option<&Refit>,
+        start: Start<K>,
+        along: fn(&'p P, K) -> Along<'s, 'p, P>,
+        job: &mut J,
+    ) -> Result<Option<Ended<P::State>>>
+    where
+        J: for<'t> Runs<RoundTask<'t, P::State>>,
+    {
+        let (begun, layout) = (Instant::now(), self.layout());
+        let mut ended = None;
+        let mut run = |task: &RoundTask<'_, P::State>| {
+            let closed = job.run(task)?;
+            ended = closed.map(|closed| match closed.stopped_by {
+                Some(by) => Ended::Stopped(by),
+                None => Ended::With(Box::new(task.result(closed, seconds(begun)).result())),
+            });
+            Ok(())
+        };
+        match (refit, &self.refitting) {
+            (Some(refit), Some(from)) => from.round(refit, start, &layout, &mut run)?,
+            _ => run(&layout.task(self.path, start, along)?)?,
+        }
+        Ok(ended)
     }
 
     /// Ends a stopped run with the result of the round before.
@@ -404,19 +419,26 @@ where
         of_stage.saturating_mul(stages as u64)
     }
 
-    /// Returns the number of stages of the next round, and whether it is the last.
-    fn stages(&self, wanted: usize, spent: u64, round: usize) -> Result<(usize, bool)> {
+    /// Returns the number of stages of the next round, and whether it is the last. A round that may be fitted to, or
+    /// improves a fit, may end at half of the budget, others at a quarter.
+    fn stages(&self, at: &Reached<P::State, K>) -> Result<(usize, bool)> {
+        let (wanted, spent, round) = (at.stages, at.spent, at.rounds.len());
         let Some(budget) = self.budget else {
             return Ok((wanted, round == self.rounds));
         };
+        if round == 1 {
+            let least = spent.saturating_mul(4);
+            let expected =
+                format!("at least {least}, or fewer chains: the first pass took {spent}");
+            Error::check(least <= budget, "budget", budget, expected)?;
+        }
+        let refits = self.refitting.is_some() && (round == 1 || at.refit.is_some());
+        let most = budget / if refits { 2 } else { 4 };
         let after = spent.saturating_add(self.evaluations(wanted));
-        if after <= budget / 4 && round < self.rounds {
+        if after <= most && round < self.rounds {
             return Ok((wanted, false));
         }
         let stages = budget.saturating_sub(spent) / self.evaluations(1);
-        let least = spent.saturating_mul(4);
-        let expected = format!("at least {least}, or fewer chains: the first pass took {spent}");
-        Error::check(least <= budget, "budget", budget, expected)?;
         Ok((stages as usize, true))
     }
 }

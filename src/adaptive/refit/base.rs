@@ -209,7 +209,7 @@ mod tests {
             let found = draws.filter(|x| inside(x[0])).count() as f64 / 20_000.0;
             let error = (share * (1.0 - share) / 20_000.0).sqrt();
             assert!((found - share).abs() < 4.0 * error, "{found}, {share}");
-            for x in [-300.0, -1.0, 2.2, 3.0, 50.0] {
+            for x in [-300.0_f64, -1.0, 2.2, 3.0, 50.0] {
                 let at = |x: f64| base.log_density(&dvector![x]);
                 let step = 1e-4 * (1.0 + x.abs());
                 let slope = (at(x + step) - at(x - step)) / (2.0 * step);

@@ -23,7 +23,7 @@ use crate::num::WeightSums;
 use crate::path::AnnealingPath;
 use crate::random::StreamRng;
 
-/// What a refitted run does between its rounds and in them, whose states of type `S` may be no vectors.
+/// The work of a refitted run between its rounds and in them, whose states of type `S` may be no vectors.
 pub(super) trait Refits<S, K>: Send + Sync {
     /// Returns the function that shows the coordinates of a state.
     fn coordinates(&self) -> fn(&S) -> &[f64];
