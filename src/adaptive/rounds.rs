@@ -112,10 +112,10 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// at least 2%. No base is fitted to fewer than 16 effective states, where that share exceeds one half, or where the
     /// target has density 0 at one of 64 samples of the law.
     ///
-    /// Rounds that are fitted to may take half of the budget. The last round remains unbiased, as its base depends on earlier rounds only. The base is
-    /// [`RoundsRun::refit`]; the kernel of the result is that of the path from it. Both ends need a gradient where the
-    /// kernel does. A kernel with a memory of its chains, such as [`PersistentHmc`](crate::kernel::PersistentHmc), does
-    /// not compile.
+    /// Rounds that are fitted to may take half of the budget. The last round remains unbiased, as its base depends on
+    /// earlier rounds only. The base is [`RoundsRun::refit`]; the kernel of the result is that of the path from it. Both
+    /// ends need a gradient where the kernel does. A kernel with a memory of its chains, such as
+    /// [`PersistentHmc`](crate::kernel::PersistentHmc), does not compile.
     ///
     /// ```
     /// use annealed::adaptive::Rounds;
@@ -132,7 +132,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// # Ok::<(), annealed::Error>(())
     /// ```
     ///
-    /// Source: Surjanovic, Syed, Bouchard-Cote and Campbell (2022) on variational references.
+    /// `docs/evidence.md` measures it. Source: Surjanovic, Syed, Bouchard-Cote and Campbell (2022) on variational references.
     #[doc(alias("variational reference", "variational base"))]
     pub fn refit(mut self) -> Self
     where
