@@ -109,7 +109,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// target. The law has mean and covariance of the weighted states, or variances alone where there are fewer than
     /// four chains per dimension. Its deviations are 15% wider (`(2 d)^(-1/2)` beyond 25 dimensions), and it is a
     /// Student t where the states show heavier tails. The own base keeps the share at which the mixture is likeliest,
-    /// at least 2%. No base is fitted to fewer than 16 effective states, where that share exceeds one half, or where the
+    /// at least 0.1%. No base is fitted to fewer than 16 effective states, where that share exceeds one half, or where the
     /// target has density 0 at one of 64 samples of the law.
     ///
     /// Rounds that are fitted to may take half of the budget. The last round remains unbiased, as its base depends on

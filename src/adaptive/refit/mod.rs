@@ -63,8 +63,9 @@ const FEWEST: f64 = 16.0;
 const WIDENING: f64 = 0.14;
 /// Most of the path's own base in a mixture; where the states ask for more, nothing is refitted.
 const MOST: f64 = 0.5;
-/// Least of it.
-const LEAST: f64 = 0.02;
+/// Least of it. Where its chains lose their weight, a run that drew none of them is too high by this share and does not
+/// show it.
+const LEAST: f64 = 0.001;
 /// Number of updates of the share, each of which raises the likelihood of the states.
 const UPDATES: usize = 30;
 /// Number of samples of a fitted law that must all lie on the target's support.
