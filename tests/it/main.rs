@@ -50,6 +50,7 @@ mod rbm_moments;
 mod rbm_spline;
 mod rbm_start;
 mod rbm_training;
+mod refit;
 mod resampling;
 mod reverse;
 mod ridge;
