@@ -50,9 +50,15 @@ impl Axis {
             }
             None => {
                 let drawable = values.filter(|&value| self.has(value));
-                spanned(drawable.map(coordinate)).ok_or_else(|| {
+                let (low, high) = spanned(drawable.map(coordinate)).ok_or_else(|| {
                     Error::invalid("lines", "nothing to draw", "a point on both axes")
-                })?
+                })?;
+                // A decade at least, so that noise does not fill a logarithmic axis.
+                let short = match logarithmic {
+                    true => (1.0 - (high - low)).max(0.0),
+                    false => 0.0,
+                };
+                (low - 0.5 * short, high + 0.5 * short)
             }
         };
         Ok(Scale {
@@ -190,7 +196,8 @@ impl Ticks {
         let labelled = ticks.take_while(|&tick| tick <= last).map(|tick| {
             // Removes the sign of -0.
             let value = tick * step + 0.0;
-            (value, format!("{:.decimals$}", value / 10_f64.powi(unit)))
+            let label = format!("{:.decimals$}", value / 10_f64.powi(unit));
+            (value, label.replace('-', "−"))
         });
         Self {
             labelled: labelled.collect(),
@@ -235,7 +242,7 @@ mod tests {
     fn labels_of_one_axis_are_written_in_one_way() {
         let cases = [
             (0.0, 0.024, false, "0.000 0.005 0.010 0.015 0.020", ""),
-            (-1.0, 1.0, false, "-1.0 -0.5 0.0 0.5 1.0", ""),
+            (-1.0, 1.0, false, "−1.0 −0.5 0.0 0.5 1.0", ""),
             (0.0, 2.5e6, false, "0.0 0.5 1.0 1.5 2.0 2.5", "× 10⁶"),
             (0.0, 3e-12, false, "0.0 0.5 1.0 1.5 2.0 2.5 3.0", "× 10⁻¹²"),
             (10.0, 1e5, true, "10 100 1000 10000 100000", ""),
