@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::barrier::Barrier;
 use super::smc::{FirstPass, estimate_by_run};
+use super::trend::Trend;
 use crate::ais::Run;
 use crate::estimate::log_z_by_methods;
 use crate::work::StoppedBy;
@@ -159,6 +160,7 @@ impl<S, K> RoundsRun<S, K> {
     }
 }
 
+/// Writes the last run, the barrier, why the rounds ended, and what earlier ones gave.
 impl<S, K> fmt::Display for RoundsRun<S, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stages = self.run.schedule().stages();
@@ -173,7 +175,8 @@ impl<S, K> fmt::Display for RoundsRun<S, K> {
             f,
             "{rounds} rounds; {evaluations:.3e} evaluations; ended: {}",
             self.stopped_by
-        )
+        )?;
+        Trend(&self.rounds).fmt(f)
     }
 }
 

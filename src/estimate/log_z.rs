@@ -126,7 +126,7 @@ pub(crate) fn write_headline(
 }
 
 /// Writes `208.631 +- 0.021`.
-pub(super) fn write_value(f: &mut Formatter<'_>, value: f64, error: f64) -> fmt::Result {
+pub(crate) fn write_value(f: &mut Formatter<'_>, value: f64, error: f64) -> fmt::Result {
     let digits = decimals(error);
     write!(f, "{value:.digits$} +- {error:.digits$}")
 }

@@ -135,6 +135,7 @@ impl Scale {
         };
         let candidates = [
             within(&[1], stride),
+            within(&[1], 1.0),
             within(&[1, 2, 5], 1.0),
             within(&all, 1.0),
         ];
@@ -231,9 +232,9 @@ mod tests {
         }
     }
 
-    fn labels(low: f64, high: f64, logarithmic: bool) -> (Vec<String>, Option<String>) {
+    fn labels(low: f64, high: f64, logarithmic: bool, about: f64) -> (Vec<String>, Option<String>) {
         let axis = axis(low, high, logarithmic);
-        let ticks = axis.scale(std::iter::empty()).unwrap().ticks(6.0);
+        let ticks = axis.scale(std::iter::empty()).unwrap().ticks(about);
         let labels = ticks.labelled.into_iter().map(|(_, label)| label);
         (labels.collect(), ticks.factor)
     }
@@ -252,21 +253,27 @@ mod tests {
             (100.0, 104.0, true, "100 101 102 103 104", ""),
         ];
         for (low, high, logarithmic, expected, factor) in cases {
-            let (found, times) = labels(low, high, logarithmic);
+            let (found, times) = labels(low, high, logarithmic, 6.0);
             assert_eq!(found.join(" "), expected, "{low} to {high}");
             assert_eq!(times.unwrap_or_default(), factor);
         }
     }
 
     #[test]
+    fn a_low_chart_has_a_label_a_decade_and_no_more() {
+        let (found, _) = labels(5e-6, 1.2e-2, true, 3.9);
+        assert_eq!(found.join(" "), "10⁻⁵ 10⁻⁴ 10⁻³ 10⁻²");
+    }
+
+    #[test]
     fn ticks_lie_on_the_axis_and_are_few_on_any() {
         for magnitude in [1e-280, 1e-20, 1.0, 1e20, 1e280] {
             for part in [-1.0, 0.0, 0.9, 1.0 - 1e-8] {
-                let (few, _) = labels(part * magnitude, magnitude, false);
+                let (few, _) = labels(part * magnitude, magnitude, false, 6.0);
                 assert!((2..=13).contains(&few.len()), "{few:?}");
             }
             for ratio in [1.001, 1.5, 3.0, 30.0, 1e3, 1e10, 1e18] {
-                let (few, _) = labels(magnitude, ratio * magnitude, true);
+                let (few, _) = labels(magnitude, ratio * magnitude, true, 6.0);
                 assert!((2..=13).contains(&few.len()), "{ratio}: {few:?}");
             }
         }

@@ -2,10 +2,10 @@
 
 use super::Chart;
 use super::histogram::Bins;
-use super::text::{concise, counted};
-use crate::bidirectional::Bridge;
+use super::text::{counted, log_z_of};
+use crate::bidirectional::{Bridge, Quality};
 
-impl<Q> Bridge<Q> {
+impl<Q: Quality> Bridge<Q> {
     /// Returns a chart of the log weights in both directions, with Bennett's estimate.
     ///
     /// A forward chain stands at `log Z_0 + log w`, a reverse chain at `log Z_0 - log w`: what log Z would be by this
@@ -27,7 +27,7 @@ impl<Q> Bridge<Q> {
     /// ```
     pub fn chart(&self) -> Chart {
         let bins = Bins::of(self.log_weights());
-        let value = concise(self.log_z(), self.standard_error());
+        let value = log_z_of(self);
         let warnings = match self.warnings().len() {
             0 => String::new(),
             count => format!(", {}", counted(count, "warning")),
@@ -70,7 +70,7 @@ mod tests {
         assert!((mean(up) - bridge.lower_bound()).abs() < 1e-9);
         assert!((mean(down) - bridge.upper_bound()).abs() < 1e-9);
         let svg = bridge.chart().to_svg().unwrap();
-        let value = concise(bridge.log_z(), bridge.standard_error());
+        let value = log_z_of(&bridge);
         for text in [
             format!("log Z = {value} from both directions, overlap 0."),
             format!(">Bennett: {value}<"),

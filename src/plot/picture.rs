@@ -7,9 +7,9 @@ use super::drawing::Drawing;
 use super::frame::WIDTH;
 use super::reference::{GREY, RED};
 use super::run::{Named, log_z, panels, weights};
-use super::text::{concise, counted, wrapped, write_text};
+use super::text::{counted, log_z_of, wrapped, write_text};
 use crate::ais::Run;
-use crate::bidirectional::Bridge;
+use crate::bidirectional::{Bridge, Quality};
 use crate::estimate::Warning;
 use crate::{Error, Result};
 
@@ -94,9 +94,9 @@ impl<S, R> Picture<'_, S, R> {
     }
 
     /// Adds a run's reverse run: the [weights of both directions](Bridge::chart) and Bennett's estimate.
-    pub fn bridge<Q>(mut self, bridge: &Bridge<Q>) -> Self {
+    pub fn bridge<Q: Quality>(mut self, bridge: &Bridge<Q>) -> Self {
         let chains = counted(bridge.log_weights()[1].len(), "reverse chain");
-        let value = concise(bridge.log_z(), bridge.standard_error());
+        let value = log_z_of(bridge);
         self.both = Some(Both {
             chart: bridge.chart(),
             result: format!("with {chains}: log Z = {value} by Bennett's estimate"),
@@ -198,7 +198,7 @@ impl<S, R> Picture<'_, S, R> {
     fn title(&self) -> String {
         match self.runs.as_slice() {
             [(name, run)] => {
-                let value = concise(run.log_z(), run.standard_error());
+                let value = log_z_of(*run);
                 let name = match name.is_empty() {
                     true => String::new(),
                     false => format!("{name}: "),
@@ -228,6 +228,9 @@ impl<S, R> Picture<'_, S, R> {
         );
         if let Some(exact) = self.exact {
             run += &format!("; exact log Z = {exact:.4}");
+            if let [(_, only)] = self.runs.as_slice() {
+                run += &format!(", error {:+.4}", only.log_z() - exact);
+            }
         }
         let joined = self.both.iter().map(|both| both.result.clone());
         std::iter::once(run).chain(joined).collect()
@@ -323,11 +326,12 @@ mod tests {
         assert!(run.warnings().is_empty(), "{run}");
         let svg = svg(&runs([("", &run)]).exact(0.125));
         let texts = texts(&svg);
-        let value = concise(run.log_z(), run.standard_error());
+        let value = log_z_of(&run);
         assert_eq!(texts[0], format!("log Z = {value}"));
+        let error = run.log_z() - 0.125;
         assert_eq!(
             texts[1],
-            "200 chains × 100 stages, seed 0; exact log Z = 0.1250"
+            format!("200 chains × 100 stages, seed 0; exact log Z = 0.1250, error {error:+.4}")
         );
         let mean = format!("mean weight: {value}");
         assert!(texts.contains(&mean.as_str()));
@@ -409,7 +413,7 @@ mod tests {
         let bridge = Bridge::new(&run, &ais.reverse(&samples).unwrap()).unwrap();
         let svg = svg(&runs([("", &run)]).bridge(&bridge));
         let texts = texts(&svg);
-        let value = concise(bridge.log_z(), bridge.standard_error());
+        let value = log_z_of(&bridge);
         assert!(
             texts[2].starts_with("with 150 reverse chains: log Z = "),
             "{}",

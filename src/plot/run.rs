@@ -3,7 +3,7 @@
 use super::Chart;
 use super::frame::WIDTH;
 use super::histogram::Bins;
-use super::text::concise;
+use super::text::log_z_of;
 use crate::ais::{Run, StageSummary};
 
 /// A run and its name, empty where it stands alone.
@@ -52,11 +52,12 @@ pub(super) fn panels<S, R>(
     rows
 }
 
-/// Returns a run's name and result for the legend.
-fn full_name<S, R>((name, run): &Named<'_, S, R>) -> String {
-    match name.is_empty() {
-        true => String::new(),
-        false => format!("{name}: {}", concise(run.log_z(), run.standard_error())),
+/// Returns the names and results of the runs for the legend, none where one stands alone.
+fn full_names<S, R>(runs: &[Named<'_, S, R>]) -> Vec<String> {
+    let full = |(name, run): &Named<'_, S, R>| format!("{name}: {}", log_z_of(*run));
+    match runs {
+        [_] => vec![String::new()],
+        runs => runs.iter().map(full).collect(),
     }
 }
 
@@ -107,8 +108,7 @@ fn panel<S, R>(
 pub(super) fn log_z<S, R>(runs: &[Named<'_, S, R>]) -> Chart {
     let (across, place) = places(runs);
     let mut chart = Chart::new("log Z along the path", across, "log Ẑ");
-    for named in runs {
-        let (run, name) = (named.1, full_name(named));
+    for ((_, run), name) in runs.iter().zip(full_names(runs)) {
         let start = run.log_z() - run.log_z_ratio();
         let point = |stage: &StageSummary| {
             let (x, log_z) = (place(run, stage.stage), start + stage.log_z_ratio);
@@ -147,8 +147,8 @@ pub(super) fn weights<S, R>(runs: &[Named<'_, S, R>]) -> Chart {
     }
     match runs {
         [(_, run)] => {
-            let value = concise(run.log_z(), run.standard_error());
-            chart.vertical(&format!("mean weight: {value}"), run.log_z())
+            let name = format!("mean weight: {}", log_z_of(*run));
+            chart.vertical(&name, run.log_z())
         }
         _ => chart,
     }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::estimate::LogZ;
+
 /// Mean width of a character at the size of labels, by which room is left for texts.
 const CHARACTER: f64 = 6.4;
 
@@ -32,8 +34,13 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
+/// Writes log Z with its error, as 192.266(21).
+pub(super) fn log_z_of(result: &dyn LogZ) -> String {
+    concise(result.log_z(), result.standard_error())
+}
+
 /// Writes a value with its error in units of the last digit, as 192.266(21).
-pub(super) fn concise(value: f64, error: f64) -> String {
+fn concise(value: f64, error: f64) -> String {
     if !(error > 0.0 && error < 1e15 && value.is_finite()) {
         return format!("{value:.4}");
     }

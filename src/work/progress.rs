@@ -240,3 +240,24 @@ impl<'a> Meter<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_is_no_run_has_a_name_and_a_time_of_its_own() {
+        let at = |task| Progress {
+            task,
+            done: 25,
+            total: 100,
+            seconds: 1.0,
+            seconds_left: 3.0,
+            so_far: None,
+            checkpoint_age: None,
+        };
+        let search = at("search for a start").to_string();
+        assert_eq!(search, "search for a start: 25% done, 3 s left of it");
+        assert_eq!(at("").to_string(), "25% done, 3 s left");
+    }
+}

@@ -29,10 +29,10 @@ pub struct Known {
 }
 
 impl Known {
-    pub fn of_run<S>(start: Option<&Start>, run: &Run<S>) -> Self {
+    pub fn new(start: Option<&Start>, warnings: &[Warning]) -> Self {
         Self {
             start: start.cloned(),
-            contradictions: bounds(run.warnings()).cloned().collect(),
+            contradictions: bounds(warnings).cloned().collect(),
         }
     }
 
@@ -50,11 +50,7 @@ impl Known {
     pub fn doubts<S>(&self, run: &Run<S>) -> Vec<Warning> {
         let start = self.start.as_ref();
         let mut doubts = start.map_or(Vec::new(), |start| start.warnings_of(run));
-        if bounds(&doubts)
-            .chain(bounds(run.warnings()))
-            .next()
-            .is_some()
-        {
+        if bounds(&doubts).chain(bounds(run.warnings())).count() > 0 {
             return doubts;
         }
         let (_, end) = run.interval();
@@ -74,7 +70,8 @@ impl Known {
     }
 }
 
-fn bounds(warnings: &[Warning]) -> impl Iterator<Item = &Warning> {
+/// Warnings of a bound above a run.
+pub fn bounds(warnings: &[Warning]) -> impl Iterator<Item = &Warning> {
     let is_bound = |warning: &&Warning| matches!(warning, Warning::BelowBound { .. });
     warnings.iter().filter(is_bound)
 }

@@ -44,12 +44,14 @@ pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
     let Some(run) = annealing::run(options, &ais, done)? else {
         return Ok(String::new());
     };
-    if let Some(file) = &options.save {
-        let known = Known::of_run(start.as_ref(), &run);
-        saved::write(file, &run.clone().into(), &known)?;
-    }
     let likelihood = problem.log_likelihood(run.log_z())?;
     let bounds = Bounds::new(&problem.rbm, &run, start.as_ref(), likelihood.as_ref())?;
+    let doubts = bounds.doubts(&run, start.as_ref());
+    if let Some(file) = &options.save {
+        let warnings = [run.warnings(), &doubts].concat();
+        let known = Known::new(start.as_ref(), &warnings);
+        saved::write(file, &run.clone().into(), &known)?;
+    }
     let backward = match &options.reverse {
         Some(source) => Backward::run(&ais, &run, &problem, source)?,
         None => None,
@@ -63,6 +65,7 @@ pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
         start: start.as_ref(),
         likelihood,
         bounds,
+        doubts,
         run: &run,
         backward,
         raise,

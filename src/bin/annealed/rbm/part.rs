@@ -45,11 +45,7 @@ impl Part {
             ));
         };
         let part = ais.run_range(range.clone())?;
-        let known = Known {
-            start: start.cloned(),
-            ..Known::default()
-        };
-        saved::write(file, &part, &known)?;
+        saved::write(file, &part, &Known::new(start, &[]))?;
         let (done, of) = (part.finished(), range.len());
         Ok(format!(
             "part {number} of {parts}: {done} of {of} chains in {}\n",

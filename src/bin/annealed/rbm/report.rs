@@ -24,6 +24,8 @@ pub struct Report<'a> {
     /// Scores of the held-out data, where there are any.
     pub likelihood: Option<LogLikelihood>,
     pub bounds: Bounds,
+    /// Reasons to doubt the run that it does not know by itself.
+    pub doubts: Vec<Warning>,
     pub run: &'a Run<Vec<bool>>,
     pub backward: Option<Backward>,
     pub raise: Option<Raise>,
@@ -40,25 +42,22 @@ impl Report<'_> {
         (likelihood.upper_bound(upper), likelihood.upper_bound(lower))
     }
 
-    /// Returns the warnings that the search for the base proves of the run.
-    fn proofs(&self) -> Vec<Warning> {
-        self.start
-            .map(|start| start.warnings_of(self.run))
-            .unwrap_or_default()
-    }
-
     /// Wall time of all runs.
     fn seconds(&self) -> f64 {
         let backward = self.backward.as_ref().map_or(0.0, Backward::seconds);
         self.pilot_seconds + self.run.seconds() + backward
     }
 
-    /// The warnings of the forward run, of both directions together, of the likelihood and of the search.
+    /// The warnings of the forward run, of both directions together, of the likelihood, of search and bounds.
     fn warnings(&self) -> Vec<Warning> {
         let joint = self.backward.as_ref().map_or(&[][..], Backward::warnings);
         let likelihood = self.likelihood.as_ref().and_then(LogLikelihood::warning);
-        let proofs = self.proofs();
-        let found = [self.run.warnings(), joint, likelihood.as_slice(), &proofs];
+        let found = [
+            self.run.warnings(),
+            joint,
+            likelihood.as_slice(),
+            &self.doubts,
+        ];
         let mut warnings: Vec<Warning> = Vec::new();
         for warning in found.into_iter().flatten() {
             if warnings.iter().all(|other| other.name() != warning.name()) {
@@ -153,7 +152,7 @@ impl Display for Report<'_> {
             write!(f, "{start}")?;
         }
         writeln!(f, "{run}")?;
-        for warning in self.proofs() {
+        for warning in &self.doubts {
             writeln!(f, "warning: {warning}")?;
         }
         if let Some(exact) = problem.log_z_exact {
