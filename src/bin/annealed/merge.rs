@@ -61,7 +61,7 @@ struct Merged {
     runs: Vec<Run<State>>,
     estimate: Estimate,
     known: Known,
-    /// What is known besides and makes the runs doubtful.
+    /// Reasons to doubt the runs that they do not know by themselves.
     doubts: Vec<Warning>,
 }
 

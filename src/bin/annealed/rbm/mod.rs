@@ -16,8 +16,6 @@ use std::time::Instant;
 use annealed::{Error, Result};
 
 use crate::interrupt::Interrupt;
-use crate::saved::{self, Known};
-use bounds::Bounds;
 pub use options::Options;
 use problem::Problem;
 use report::Report;
@@ -44,34 +42,18 @@ pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
     let Some(run) = annealing::run(options, &ais, done)? else {
         return Ok(String::new());
     };
-    let likelihood = problem.log_likelihood(run.log_z())?;
-    let bounds = Bounds::new(&problem.rbm, &run, start.as_ref(), likelihood.as_ref())?;
-    let doubts = bounds.doubts(&run, start.as_ref());
+    let mut report = Report::of_forward(&problem, &run, start.as_ref())?;
+    report.pilot_seconds = pilot_seconds;
+    report.continued = options.resume.is_some() || !options.extend.is_empty();
     if let Some(file) = &options.save {
-        let warnings = [run.warnings(), &doubts].concat();
-        let known = Known::new(start.as_ref(), &warnings);
-        saved::write(file, &run.clone().into(), &known)?;
+        report.save_run(file)?;
     }
-    let backward = match &options.reverse {
-        Some(source) => Backward::run(&ais, &run, &problem, source)?,
-        None => None,
-    };
-    let raise = match options.raise {
-        Some(chains) => Some(ais.raise(&problem.held_out, chains)?),
-        None => None,
-    };
-    let report = Report {
-        problem: &problem,
-        start: start.as_ref(),
-        likelihood,
-        bounds,
-        doubts,
-        run: &run,
-        backward,
-        raise,
-        pilot_seconds,
-        continued: options.resume.is_some() || !options.extend.is_empty(),
-    };
+    if let Some(source) = &options.reverse {
+        report.backward = Backward::run(&ais, &run, &problem, source)?;
+    }
+    if let Some(chains) = options.raise {
+        report.raise = Some(ais.raise(&problem.held_out, chains)?);
+    }
     report.write_files(options)?;
     match options.json {
         true => Ok(report.json().to_string() + "\n"),

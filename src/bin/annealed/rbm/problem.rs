@@ -18,7 +18,7 @@ pub struct Problem {
     pub base_rates: Option<BaseRate>,
     pub log_z_exact: Option<f64>,
     pub held_out: Vec<Vec<bool>>,
-    /// What was read, and how.
+    /// Files read, and how.
     pub note: String,
     /// Names of the files of the RBM and of data.
     pub files: Value,

@@ -1,6 +1,7 @@
 //! The report of a run: text, JSON, pages.
 
 use std::fmt::{self, Display, Formatter};
+use std::path::Path;
 
 use annealed::ais::{Run, StoppedBy};
 use annealed::bidirectional::Raise;
@@ -15,6 +16,7 @@ use super::problem::Problem;
 use super::reverse::Backward;
 use crate::figures;
 use crate::output::write_report;
+use crate::saved::{self, Known};
 
 /// All that is known in the end.
 pub struct Report<'a> {
@@ -35,7 +37,36 @@ pub struct Report<'a> {
     pub continued: bool,
 }
 
-impl Report<'_> {
+impl<'a> Report<'a> {
+    /// The report of a forward run alone.
+    pub fn of_forward(
+        problem: &'a Problem,
+        run: &'a Run<Vec<bool>>,
+        start: Option<&'a Start>,
+    ) -> Result<Self> {
+        let likelihood = problem.log_likelihood(run.log_z())?;
+        let bounds = Bounds::new(&problem.rbm, run, start, likelihood.as_ref())?;
+        Ok(Self {
+            problem,
+            start,
+            likelihood,
+            doubts: bounds.doubts(run, start),
+            bounds,
+            run,
+            backward: None,
+            raise: None,
+            pilot_seconds: 0.0,
+            continued: false,
+        })
+    }
+
+    /// Saves the run, with what is known besides.
+    pub fn save_run(&self, file: &Path) -> Result<()> {
+        let warnings = [self.run.warnings(), &self.doubts].concat();
+        let known = Known::new(self.start, &warnings);
+        saved::write(file, &self.run.clone().into(), &known)
+    }
+
     /// The interval of the mean log likelihood, from that of log Z alone.
     fn interval_of(&self, likelihood: &LogLikelihood) -> (f64, f64) {
         let (lower, upper) = self.run.interval();
