@@ -133,3 +133,68 @@ impl Above {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::axis::Axis;
+    use super::*;
+
+    fn area() -> Area {
+        let scale = |low, high| {
+            let mut axis = Axis::new("");
+            axis.range = Some((low, high));
+            axis.scale(std::iter::empty()).unwrap()
+        };
+        Area {
+            left: 50.0,
+            top: 100.0,
+            width: 600.0,
+            height: 200.0,
+            x: scale(0.0, 10.0),
+            y: scale(0.0, 10.0),
+        }
+    }
+
+    fn references(places: &[f64]) -> Vec<Reference> {
+        let named = |&at: &f64| Reference::new("a name of some length", at, GREY);
+        places.iter().map(named).collect()
+    }
+
+    #[test]
+    fn names_above_do_not_overlap() {
+        let long = width_of("a name of some length");
+        for places in [
+            &[5.0, 5.0, 5.01, 5.1][..],
+            &[0.0, 0.1],
+            &[10.0, 9.9, 9.8],
+            &[3.0],
+        ] {
+            let above = Above::of(&references(places), &area(), 760.0);
+            for (i, (start, row)) in above.places.iter().enumerate() {
+                assert!(*start >= 0.0 && start + long <= 760.0, "{start}");
+                for (other, its_row) in &above.places[..i] {
+                    let apart = (start - other).abs() >= long;
+                    assert!(row != its_row || apart, "{places:?}: {start}, {other}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_beside_keep_their_order_and_their_distance() {
+        let area = area();
+        let places = [101.0, 102.0, 200.0, 299.0, 300.0];
+        let found = apart(&places, &area);
+        assert!(
+            found
+                .windows(2)
+                .all(|pair| pair[1] - pair[0] >= LINE - 1e-9)
+        );
+        assert!(found[0] >= area.top && found[4] <= area.bottom());
+        assert_eq!(found[2], 200.0);
+        let mut svg = String::new();
+        draw_horizontals(&mut svg, &area, &references(&[5.0, 5.1]));
+        let right = svg.matches("<text x=\"659.00\"").count();
+        assert_eq!(right, 2, "{svg}");
+    }
+}
