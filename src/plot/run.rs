@@ -36,7 +36,7 @@ pub(super) fn panels<S, R>(
         panel(runs, "Acceptance", "mean", |_, stage| stage.acceptance).y_range(0.0, 1.02),
     ];
     let small = small.into_iter().filter(Chart::has_points);
-    let mut small: Vec<Chart> = small.map(Chart::without_legend).collect();
+    let mut small: Vec<Chart> = small.collect();
     let mut rows = vec![vec![log_z.with_size(WIDTH, TALL)]];
     while !small.is_empty() {
         let row = small.drain(..small.len().min(2));
@@ -141,7 +141,7 @@ pub(super) fn weights<S, R>(runs: &[Named<'_, S, R>]) -> Chart {
     };
     let samples: Vec<_> = runs.iter().map(|(_, run)| of_run(run)).collect();
     let bins = Bins::of(&samples);
-    let mut chart = Chart::new("Log weights", "log Z₀ + log w", "share of chains").without_legend();
+    let mut chart = Chart::new("Log weights", "log Z₀ + log w", "share of chains");
     for sample in &samples {
         chart = chart.histogram("", bins.ends(), &bins.shares(sample));
     }
