@@ -14,7 +14,6 @@ mod rounds_run;
 mod saved;
 mod smc;
 mod step_sizes;
-mod trend;
 mod tuner;
 
 pub use barrier::{Barrier, BarrierRecorder};

@@ -28,6 +28,7 @@ pub fn of_run<S>(run: &Run<S>) -> Value {
         "block_size": report.block_size,
         "engine": report.engine.map(|engine| engine.to_string()),
         "stopped_by": format!("{:?}", report.stopped_by),
+        "evaluations": report.evaluations,
         "seconds": report.seconds,
         "chain_steps_per_second": report.chain_steps_per_second,
         "warnings": of_warnings(run.warnings()),
