@@ -42,6 +42,8 @@ pub struct Target {
     /// log Z, exact or by long runs.
     pub reference: f64,
     pub base: Base,
+    /// Whether a quarter of the budget goes into a run to whose states the base of the next is fitted.
+    pub is_fitted: bool,
     pub leapfrog_steps: usize,
     pub chains: usize,
 }
@@ -70,7 +72,7 @@ impl Name {
         let standard = |dimension| Gaussian::standard(dimension).map(Base::Gaussian);
         let file = self.file(folder).unwrap_or_default();
         Ok(match self {
-            Self::Brownian => Target::new(motion::brownian()?, 1.187_749, standard(32)?),
+            Self::Brownian => Target::new(motion::brownian()?, 1.187_749, standard(32)?).fitted(),
             Self::Sonar => Target::new(Regression::sonar(&file)?, -108.381, Base::Laplace),
             Self::Credit => Target::new(Regression::credit(&file)?, -585.098, Base::Laplace),
             Self::Lgcp => Target {
@@ -79,7 +81,7 @@ impl Name {
                 ..Target::new(Cox::read(&file)?, 501.74, standard(1_600)?)
             },
             Self::Funnel => Target::new(shapes::funnel()?, 0.0, standard(10)?),
-            Self::ManyWell => Target::new(Wells, Wells::log_z(16), standard(32)?),
+            Self::ManyWell => Target::new(Wells, Wells::log_z(16), standard(32)?).fitted(),
             Self::Seeds => Target::new(seeds::seeds()?, seeds::LOG_Z, standard(26)?),
             Self::DoubleWell => Target::new(shapes::wells()?, shapes::wells_log_z(), standard(50)?),
             Self::Shells => Target::new(shapes::shells()?, shapes::shells_log_z(), standard(30)?),
@@ -92,6 +94,14 @@ impl Name {
 }
 
 impl Target {
+    /// Fits the base to the states of a first run.
+    fn fitted(self) -> Self {
+        Self {
+            is_fitted: true,
+            ..self
+        }
+    }
+
     fn new(
         model: impl Differentiable<State = DVector<f64>> + Send + Sync + 'static,
         reference: f64,
@@ -101,6 +111,7 @@ impl Target {
             model: Box::new(model),
             reference,
             base,
+            is_fitted: false,
             leapfrog_steps: 3,
             chains: 256,
         }

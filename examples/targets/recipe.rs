@@ -1,14 +1,14 @@
-//! One run: Laplace's approximation where it is asked for, then annealing in rounds.
+//! One run: annealing in rounds, from the target's base or from one that is fitted to the states of a first run.
 
 use annealed::Result;
-use annealed::adaptive::Rounds;
+use annealed::adaptive::{Rounds, RoundsRun};
 use annealed::model::Differentiable;
 use annealed::prelude::*;
 
 use crate::counted::Counted;
 use crate::named::{Base, Target};
 
-/// Deviations of a base, in those of Laplace's approximation.
+/// Deviations of a base, in those of Laplace's approximation or of the states that it is fitted to.
 const WIDER: f64 = 1.15;
 
 #[derive(Debug, Clone, Copy)]
@@ -35,14 +35,13 @@ pub struct Found {
 impl Target {
     pub fn run(&self, terms: Terms) -> Result<Found> {
         let model = Counted::new(&*self.model);
-        let path = GeometricPath::new(self.base.of(&model)?, &model);
-        let left = terms.budget.saturating_sub(model.spent());
-        let rounds = Rounds::new(&path, Hmc::new(0.3, self.leapfrog_steps)?)
-            .chains(terms.chains.unwrap_or(self.chains))
-            .budget(2 * left)
-            .seed(terms.seed)
-            .threads(terms.threads)
-            .run()?;
+        let mut base = self.base.of(&model)?;
+        if self.is_fitted {
+            let pilot = self.rounds(base, &model, (terms.budget - model.spent()) / 4, terms)?;
+            base = fitted(pilot.run())?;
+        }
+        let left = terms.budget - model.spent();
+        let rounds = self.rounds(base, &model, left, terms)?;
         Ok(Found {
             log_z: rounds.log_z(),
             standard_error: rounds.standard_error(),
@@ -53,6 +52,32 @@ impl Target {
             seconds: rounds.seconds(),
         })
     }
+
+    /// Anneals in rounds at a budget of gradients, each of which the library counts as two evaluations.
+    fn rounds(
+        &self,
+        base: Gaussian,
+        model: &(impl Differentiable + Sync),
+        gradients: u64,
+        terms: Terms,
+    ) -> Result<RoundsRun<DVector<f64>, Hmc>> {
+        let path = GeometricPath::new(base, model);
+        Rounds::new(&path, Hmc::new(0.3, self.leapfrog_steps)?)
+            .chains(terms.chains.unwrap_or(self.chains))
+            .budget(2 * gradients)
+            .seed(terms.seed)
+            .threads(terms.threads)
+            .run()
+    }
+}
+
+/// Fits a Gaussian of independent coordinates to the states of a run, wider than they are.
+fn fitted(run: &Run<DVector<f64>>) -> Result<Gaussian> {
+    let dimension = run.states()[0].len();
+    let mean = DVector::from_fn(dimension, |i, _| run.expectation(|x| x[i]).0);
+    let square = |i: usize, _| run.expectation(|x| (x[i] - mean[i]).powi(2)).0;
+    let variances = DVector::from_fn(dimension, square) * (WIDER * WIDER);
+    Gaussian::diagonal(mean, variances)
 }
 
 impl Found {
