@@ -7,7 +7,8 @@ use crate::{Error, Result};
 
 /// A result that estimates log Z, with its uncertainty, its cost and reasons to doubt it.
 ///
-/// The docs of each result's methods say how it computes its figures. Its text is one line, and one for each warning.
+/// The docs of each result's methods say how it computes its figures. Its text is one line, with the evaluations; methods
+/// that run in rounds add how they ended; each warning has a line of its own.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -19,7 +20,8 @@ use crate::{Error, Result};
 /// let tempered = Tempering::new(&path, &kernel).schedule(Schedule::linear(8)?).run()?;
 /// let results: [&dyn LogZ; 2] = [&run, &tempered];
 /// for result in results {
-///     println!("{result}, {} evaluations in {:.1} s", result.evaluations(), result.seconds());
+///     println!("{result}");
+///     println!("{:.1} s", result.seconds());
 /// #   assert!((result.log_z() - target.log_normalizer()).abs() < 5.0 * result.standard_error());
 /// }
 /// # Ok::<(), annealed::Error>(())
@@ -106,9 +108,20 @@ macro_rules! log_z_by_methods {
 }
 pub(crate) use log_z_by_methods;
 
-/// Writes `log Z = 208.631 +- 0.021 (kind; 95% interval 208.590 to 208.672, details)`, and a line for each warning.
-/// `kind` is empty for a forward run.
+/// Writes the [`write_estimate`] of a result, and its [`write_warnings`].
 pub(crate) fn write_headline(
+    f: &mut Formatter<'_>,
+    result: &dyn LogZ,
+    kind: &str,
+    details: impl Display,
+) -> fmt::Result {
+    write_estimate(f, result, kind, details)?;
+    write_warnings(f, result)
+}
+
+/// Writes `log Z = 208.631 +- 0.021 (kind; 95% interval 208.590 to 208.672, details, 5.0e5 evaluations)`. `kind` is empty
+/// for a forward run. No evaluations are those of a run saved by an older version.
+pub(crate) fn write_estimate(
     f: &mut Formatter<'_>,
     result: &dyn LogZ,
     kind: &str,
@@ -120,13 +133,21 @@ pub(crate) fn write_headline(
     write!(f, "log Z = ")?;
     write_value(f, result.log_z(), error)?;
     write!(f, " ({kind}{joint}95% interval ")?;
-    write!(f, "{lower:.digits$} to {upper:.digits$}, {details})")?;
+    write!(f, "{lower:.digits$} to {upper:.digits$}, {details}")?;
+    match result.evaluations() {
+        0 => write!(f, ")"),
+        evaluations => write!(f, ", {evaluations:.1e} evaluations)"),
+    }
+}
+
+/// Writes a line for each warning.
+pub(crate) fn write_warnings(f: &mut Formatter<'_>, result: &dyn LogZ) -> fmt::Result {
     let mut warnings = result.warnings().iter();
     warnings.try_for_each(|warning| write!(f, "\nwarning: {warning}"))
 }
 
 /// Writes `208.631 +- 0.021`.
-pub(super) fn write_value(f: &mut Formatter<'_>, value: f64, error: f64) -> fmt::Result {
+pub(crate) fn write_value(f: &mut Formatter<'_>, value: f64, error: f64) -> fmt::Result {
     let digits = decimals(error);
     write!(f, "{value:.digits$} +- {error:.digits$}")
 }
@@ -143,7 +164,7 @@ fn decimals(error: f64) -> usize {
 mod tests {
     use super::*;
 
-    struct Fixed(f64);
+    struct Fixed(f64, u64);
 
     impl LogZ for Fixed {
         fn log_z(&self) -> f64 {
@@ -163,7 +184,7 @@ mod tests {
         }
 
         fn evaluations(&self) -> u64 {
-            1
+            self.1
         }
 
         fn seconds(&self) -> f64 {
@@ -179,11 +200,13 @@ mod tests {
 
     #[test]
     fn digits_follow_the_error() {
-        let line = |error: f64| Fixed(error).to_string();
+        let line = |error: f64| Fixed(error, 525_100).to_string();
         assert_eq!(
             line(2.5e-6),
-            "log Z = 16.1532267 +- 0.0000025 (reverse; 95% interval 16.1532202 to 16.1532301, ESS 9 of 10)"
+            "log Z = 16.1532267 +- 0.0000025 \
+             (reverse; 95% interval 16.1532202 to 16.1532301, ESS 9 of 10, 5.3e5 evaluations)"
         );
+        assert!(Fixed(0.1, 0).to_string().ends_with(", ESS 9 of 10)"));
         for (error, expected) in [(0.021, "16.153 +- 0.021 "), (0.0, "16.153 +- 0.000 ")] {
             assert!(line(error).contains(expected), "{}", line(error));
         }
@@ -193,7 +216,7 @@ mod tests {
 
     #[test]
     fn no_bound_is_certified_unless_a_result_says_so() {
-        let result: &dyn LogZ = &Fixed(0.1);
+        let result: &dyn LogZ = &Fixed(0.1, 1);
         assert_eq!(result.certified_lower_bound(0.9).unwrap(), None);
         assert!(result.certified_lower_bound(1.0).is_err());
     }

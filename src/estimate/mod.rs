@@ -18,7 +18,9 @@ pub use bennett::BennettEstimate;
 pub use bound::{certified_lower_bound, importance_weighted_bound};
 pub use jackknife::jackknife;
 pub use log_z::LogZ;
-pub(crate) use log_z::{log_z_by_methods, write_headline};
+pub(crate) use log_z::{
+    log_z_by_methods, write_estimate, write_headline, write_value, write_warnings,
+};
 pub(crate) use quantile::student;
 pub use warning::Warning;
 
