@@ -72,7 +72,11 @@ impl Name {
         let standard = |dimension| Gaussian::standard(dimension).map(Base::Gaussian);
         let file = self.file(folder).unwrap_or_default();
         Ok(match self {
-            Self::Brownian => Target::new(motion::brownian()?, 1.187_749, standard(32)?).fitted(),
+            Self::Brownian => Target {
+                is_fitted: true,
+                chains: 64,
+                ..Target::new(motion::brownian()?, 1.187_749, standard(32)?)
+            },
             Self::Sonar => Target::new(Regression::sonar(&file)?, -108.381, Base::Laplace),
             Self::Credit => Target::new(Regression::credit(&file)?, -585.098, Base::Laplace),
             Self::Lgcp => Target {
@@ -81,8 +85,15 @@ impl Name {
                 ..Target::new(Cox::read(&file)?, 501.74, standard(1_600)?)
             },
             Self::Funnel => Target::new(shapes::funnel()?, 0.0, standard(10)?),
-            Self::ManyWell => Target::new(Wells, Wells::log_z(16), standard(32)?).fitted(),
-            Self::Seeds => Target::new(seeds::seeds()?, seeds::LOG_Z, standard(26)?),
+            Self::ManyWell => Target {
+                is_fitted: true,
+                chains: 128,
+                ..Target::new(Wells, Wells::log_z(16), standard(32)?)
+            },
+            Self::Seeds => Target {
+                chains: 128,
+                ..Target::new(seeds::seeds()?, seeds::LOG_Z, standard(26)?)
+            },
             Self::DoubleWell => Target::new(shapes::wells()?, shapes::wells_log_z(), standard(50)?),
             Self::Shells => Target::new(shapes::shells()?, shapes::shells_log_z(), standard(30)?),
             Self::Ising => {
@@ -94,14 +105,6 @@ impl Name {
 }
 
 impl Target {
-    /// Fits the base to the states of a first run.
-    fn fitted(self) -> Self {
-        Self {
-            is_fitted: true,
-            ..self
-        }
-    }
-
     fn new(
         model: impl Differentiable<State = DVector<f64>> + Send + Sync + 'static,
         reference: f64,

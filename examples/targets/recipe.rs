@@ -11,6 +11,9 @@ use crate::named::{Base, Target};
 /// Deviations of a base, in those of Laplace's approximation or of the states that it is fitted to.
 const WIDER: f64 = 1.15;
 
+/// Evaluations that the library's count leaves out, at most: those of first states and of checks of the gradient.
+const UNSEEN: u64 = 2_500;
+
 #[derive(Debug, Clone, Copy)]
 pub struct Terms {
     /// Gradients to spend, pilots and tuning included. A value with its gradient counts as one, and so does a value.
@@ -64,7 +67,7 @@ impl Target {
         let path = GeometricPath::new(base, model);
         Rounds::new(&path, Hmc::new(0.3, self.leapfrog_steps)?)
             .chains(terms.chains.unwrap_or(self.chains))
-            .budget(2 * gradients)
+            .budget(2 * gradients.saturating_sub(UNSEEN))
             .seed(terms.seed)
             .threads(terms.threads)
             .run()
