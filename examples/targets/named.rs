@@ -42,8 +42,8 @@ pub struct Target {
     /// log Z, exact or by long runs.
     pub reference: f64,
     pub base: Base,
-    /// Whether a quarter of the budget goes into a run to whose states the base of the next is fitted.
-    pub is_fitted: bool,
+    /// A run to whose states the base of the next is fitted takes this part of the budget: 4 for a quarter.
+    pub pilot: Option<u64>,
     pub leapfrog_steps: usize,
     pub chains: usize,
 }
@@ -73,8 +73,7 @@ impl Name {
         let file = self.file(folder).unwrap_or_default();
         Ok(match self {
             Self::Brownian => Target {
-                is_fitted: true,
-                chains: 64,
+                pilot: Some(4),
                 ..Target::new(motion::brownian()?, 1.187_749, standard(32)?)
             },
             Self::Sonar => Target::new(Regression::sonar(&file)?, -108.381, Base::Laplace),
@@ -86,8 +85,7 @@ impl Name {
             },
             Self::Funnel => Target::new(shapes::funnel()?, 0.0, standard(10)?),
             Self::ManyWell => Target {
-                is_fitted: true,
-                chains: 128,
+                pilot: Some(2),
                 ..Target::new(Wells, Wells::log_z(16), standard(32)?)
             },
             Self::Seeds => Target {
@@ -114,7 +112,7 @@ impl Target {
             model: Box::new(model),
             reference,
             base,
-            is_fitted: false,
+            pilot: None,
             leapfrog_steps: 3,
             chains: 256,
         }

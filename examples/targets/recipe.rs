@@ -39,8 +39,8 @@ impl Target {
     pub fn run(&self, terms: Terms) -> Result<Found> {
         let model = Counted::new(&*self.model);
         let mut base = self.base.of(&model)?;
-        if self.is_fitted {
-            let pilot = self.rounds(base, &model, (terms.budget - model.spent()) / 4, terms)?;
+        if let Some(share) = self.pilot {
+            let pilot = self.rounds(base, &model, terms.budget / share, terms)?;
             base = fitted(pilot.run())?;
         }
         let left = terms.budget - model.spent();
