@@ -5,6 +5,7 @@ use std::path::Path;
 use super::{Chart, save_column};
 use crate::Result;
 use crate::ais::{Run, StageSummary};
+use crate::estimate::LogZ;
 use crate::schedule::Schedule;
 
 /// Height of a panel in the drawing.
@@ -88,7 +89,7 @@ const VARIANCE: &str = "Variance added to the log weights";
 fn full_name<S, R>((name, run): &Named<'_, S, R>) -> String {
     match name.is_empty() {
         true => String::new(),
-        false => format!("{name}: {}", concise(run.log_z(), run.standard_error())),
+        false => format!("{name}: {}", value_of(run)),
     }
 }
 
@@ -102,6 +103,15 @@ fn ess_title<S, R>(runs: &[Named<'_, S, R>]) -> String {
             run.chains()
         ),
         _ => title.into(),
+    }
+}
+
+/// Writes log Z with its error, or with its 95% interval where this is [skewed](LogZ::is_skewed).
+fn value_of<S, R>(run: &Run<S, R>) -> String {
+    let (lower, upper) = run.interval();
+    match run.is_skewed() {
+        true => format!("{:.2} ({lower:.2} to {upper:.2})", run.log_z()),
+        false => concise(run.log_z(), run.standard_error()),
     }
 }
 
@@ -123,7 +133,7 @@ fn headline<S, R>(runs: &[Named<'_, S, R>]) -> String {
     let [(name, run)] = runs else {
         return "log Ẑ along the path".into();
     };
-    let value = concise(run.log_z(), run.standard_error());
+    let value = value_of(run);
     let (chains, stages) = (run.chains(), run.schedule().stages());
     let name = if name.is_empty() {
         String::new()

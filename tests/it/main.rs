@@ -11,6 +11,7 @@ mod budget_coverage;
 mod budgets;
 mod certified;
 mod checkpoint;
+mod comparison;
 mod controls;
 mod couplings;
 mod determinism;

@@ -95,9 +95,5 @@ fn table(runs: &[Run<State>], estimate: &Estimate) -> String {
         // Writing to a string cannot fail.
         let _ = write!(text, "seed {}: {}", run.seed(), line(run));
     }
-    let (lower, upper) = estimate.interval();
-    text + &format!(
-        "{} seeds: log Z = {estimate}, 95% interval {lower:.3} to {upper:.3}\n",
-        runs.len()
-    )
+    text + &format!("{} seeds: log Z = {estimate}\n", runs.len())
 }

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 
 use annealed::ais::{Run, StoppedBy};
 use annealed::bidirectional::{Bridge, Raise, ReverseRun};
-use annealed::estimate::Warning;
+use annealed::estimate::{LogZ, Warning};
 use annealed::rbm::{Candidate, LogLikelihood, Start};
 use serde_json::{Value, json};
 
@@ -79,6 +79,7 @@ impl Report<'_> {
             "log_z": run.log_z(),
             "standard_error": run.standard_error(),
             "interval": [lower, upper],
+            "skewed": run.is_skewed(),
             "ess": run.effective_sample_size(),
             "mean_log_weight": run.estimate().mean_log_weight(),
             "var_log_weight": run.estimate().var_log_weight(),
