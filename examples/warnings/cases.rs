@@ -33,7 +33,7 @@ impl Seen {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetUp {
-    /// As the guide advises.
+    /// The advice of the guide.
     Sound,
     /// Too few stages, a base that misses mass, a kernel that stands still.
     Faulty,
@@ -88,8 +88,11 @@ pub const LEVELS: &str = "levels";
 /// Text of a result that goes by the interval. It is no warning.
 pub const SKEWED: &str = "(interval alone)";
 
+/// Any warning at all.
+pub const ANY: &str = "(any warning)";
+
 /// Warnings, with the kinds of result in which each is measured.
-pub const MEASURED: [(&str, &[&str]); 15] = [
+pub const MEASURED: [(&str, &[&str]); 16] = [
     ("LowEffectiveSampleSize", &[CHAINS, WEIGHTS, MACHINES]),
     ("DominantWeight", &[CHAINS, WEIGHTS, MACHINES]),
     ("HeavyTail", &[CHAINS, WEIGHTS, MACHINES]),
@@ -104,6 +107,7 @@ pub const MEASURED: [(&str, &[&str]); 15] = [
     ("RejectedSwaps", &[LADDERS]),
     ("FewRoundTrips", &[LADDERS]),
     ("LevelsEnded", &[LEVELS]),
+    (ANY, &[CHAINS, WEIGHTS, MACHINES]),
     (SKEWED, &[CHAINS, WEIGHTS, MACHINES]),
 ];
 

@@ -11,7 +11,7 @@ mod facts;
 mod runs;
 
 #[path = "../problems/mod.rs"]
-#[allow(dead_code)] // The reference table uses the rest.
+#[allow(dead_code, unused_imports)] // The reference table uses the rest.
 mod problems;
 
 use annealed::Result;
@@ -124,6 +124,7 @@ impl Row {
     fn new(name: &'static str, of: &[&str], all: &[Found]) -> Self {
         let speaks = |seen: &Seen| match name {
             cases::SKEWED => seen.skewed,
+            cases::ANY => !seen.warnings.is_empty(),
             _ => seen.warnings.iter().any(|warning| warning.name() == name),
         };
         let cases = || all.iter().filter(|found| of.contains(&found.case.kind));

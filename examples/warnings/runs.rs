@@ -5,6 +5,7 @@ use std::f64::consts::TAU;
 use annealed::Result;
 use annealed::estimate::Estimate;
 use annealed::kernel::UnadjustedLangevin;
+use annealed::population::ResamplingScheme;
 use annealed::prelude::*;
 use annealed::rand::{Rng, RngExt, SeedableRng};
 use rand_distr::StandardNormal;
@@ -64,17 +65,17 @@ pub fn chains() -> Result<Vec<Case>> {
     let target = normal(2, 2.0, 0.5)?;
     let exact = target.log_normalizer();
     let still = GeometricPath::new(Gaussian::standard(2)?, target);
-    let huge = FunctionModel::new(|x: &DVector<f64>| 1e13 - 2.0 * x.norm_squared());
+    let huge = FunctionModel::new(|x: &DVector<f64>| 1e14 - 2.0 * x.norm_squared());
     let huge = GeometricPath::new(Gaussian::standard(1)?, huge);
     let stands = Case::new(("a step of 1,000", CHAINS), Faulty, 1, move |seed| {
         let ais = Ais::new(&still, RandomWalkMetropolis::new(1e3)?).threads(1);
         let ais = ais.schedule(Schedule::linear(20)?).chains(100).seed(seed);
         Ok(seen(&ais.run()?, exact))
     });
-    let rounds = Case::new(("a constant of 1e13", CHAINS), Faulty, 1, move |seed| {
+    let rounds = Case::new(("a constant of 1e14", CHAINS), Faulty, 1, move |seed| {
         let ais = Ais::new(&huge, RandomWalkMetropolis::new(0.7)?).threads(1);
         let ais = ais.schedule(Schedule::linear(20)?).chains(100).seed(seed);
-        Ok(seen(&ais.run()?, 1e13 + 0.5 * (0.25 * TAU).ln()))
+        Ok(seen(&ais.run()?, 1e14 + 0.5 * (0.25 * TAU).ln()))
     });
     Ok(vec![
         stands.made_for("ZeroAcceptance"),
@@ -135,25 +136,29 @@ pub fn unadjusted() -> Result<Vec<Case>> {
     Ok(vec![sound, faulty.made_for("MissingMass")])
 }
 
-/// Chains resampled within 20 blocks, within one, and along five stages.
+/// Chains resampled within 20 blocks, within one, and within one so often that its families merge.
 pub fn islands() -> Result<Vec<Case>> {
     let target = normal(3, 1.0, 0.4)?;
+    let seldom = Resampling::when_ess_below(0.5)?;
+    let often = Resampling::every(1)?.scheme(ResamplingScheme::Multinomial);
     let mut cases = Vec::new();
-    for (name, set_up, block_size, stages) in [
-        ("20 islands", Sound, 20, 50),
-        ("one block", Sound, 400, 50),
-        ("one block, 3 stages", Faulty, 400, 3),
+    for (name, set_up, block_size, stages, resampling) in [
+        ("20 islands", Sound, 20, 50, seldom.clone()),
+        ("one block", Sound, 400, 50, seldom),
+        ("one block, resampled often", Faulty, 400, 200, often),
     ] {
         let exact = target.log_normalizer();
         let path = GeometricPath::new(Gaussian::standard(3)?, target.clone());
-        cases.push(Case::new((name, ISLANDS), set_up, 2, move |seed| {
+        let case = Case::new((name, ISLANDS), set_up, 2, move |seed| {
             let ais = Ais::new(&path, RandomWalkMetropolis::new(0.5)?).threads(1);
-            let ais = ais
-                .resampling(Resampling::when_ess_below(0.5)?)
-                .block_size(block_size);
+            let ais = ais.resampling(resampling.clone()).block_size(block_size);
             let ais = ais.schedule(Schedule::power(stages, 2.0)?).chains(400);
             Ok(seen(&ais.seed(seed).run()?, exact))
-        }));
+        });
+        cases.push(match set_up {
+            Sound => case,
+            Faulty => case.made_for("FewFamilies"),
+        });
     }
     Ok(cases)
 }

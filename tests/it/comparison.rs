@@ -72,28 +72,37 @@ impl LogZ for Weights {
 
 const PAIRS: u64 = 500;
 
-/// Returns the shares of pairs whose ratio's interval holds the exact value, and those whose value is within two errors.
-fn covered(deviations: (f64, f64)) -> (f64, f64) {
-    let (mut held, mut near) = (0, 0);
+/// Returns the shares of pairs whose ratio's interval holds the exact value; in which that of sides that are not crossed
+/// does; and whose value is within two errors.
+fn covered(deviations: (f64, f64)) -> [f64; 3] {
+    let mut counts = [0; 3];
     for seed in 0..PAIRS {
         let one = Weights::new(100, deviations.0, 5.0, seed);
         let other = Weights::new(100, deviations.1, 1.0, PAIRS + seed);
         let ratio = LogRatio::new(&one, &other);
-        let (exact, (lower, upper)) = (5_f64.ln(), ratio.interval);
-        held += u64::from(lower <= exact && exact <= upper);
-        near += u64::from((ratio.value - exact).abs() <= 2.0 * ratio.standard_error);
+        let (a, b) = (one.interval(), other.interval());
+        let below = (one.log_z() - a.0).hypot(other.log_z() - b.0);
+        let above = (a.1 - one.log_z()).hypot(b.1 - other.log_z());
+        let holds = |(lower, upper): (f64, f64)| (lower..=upper).contains(&5_f64.ln());
+        counts[0] += u64::from(holds(ratio.interval));
+        counts[1] += u64::from(holds((ratio.value - below, ratio.value + above)));
+        counts[2] += u64::from((ratio.value - 5_f64.ln()).abs() <= 2.0 * ratio.standard_error);
     }
-    (held as f64 / PAIRS as f64, near as f64 / PAIRS as f64)
+    counts.map(|count| count as f64 / PAIRS as f64)
 }
 
-/// The side that a skewed result may err to is the upper one of a numerator, and the lower one of a denominator.
+/// A skewed result may err far to the upper side of a numerator, and to the lower side of a denominator.
 #[test]
 fn the_interval_of_a_ratio_has_its_level_where_sides_are_uneven() {
     for deviations in [(0.3, 0.3), (1.8, 0.1), (0.1, 1.8), (1.8, 1.8)] {
-        let (held, _) = covered(deviations);
+        let [held, ..] = covered(deviations);
         assert!((0.93..1.0).contains(&held), "{deviations:?}: {held}");
     }
-    let (_, near) = covered((1.8, 0.1));
+    let [_, uncrossed, near] = covered((0.1, 1.8));
+    assert!(
+        uncrossed < 0.9,
+        "sides that are not crossed would do: {uncrossed}"
+    );
     assert!(near < 0.85, "the errors alone would do: {near}");
 }
 

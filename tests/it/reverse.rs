@@ -406,7 +406,7 @@ fn a_direction_far_from_the_joint_estimate_is_named_and_one_near_it_is_not() {
     ])
     .unwrap();
     let path = GeometricPath::new(Gaussian::standard(3).unwrap(), &target);
-    let (mut right, mut wrong) = ((0, 0), (0, 0));
+    let (mut right, mut wrong, mut disjoint) = ((0, 0), (0, 0), 0);
     for (stages, seeds) in [(6, 0..60), (20, 0..60), (150, 0..60)] {
         for seed in seeds {
             let ais = Ais::new(&path, RandomWalkMetropolis::new(0.5).unwrap())
@@ -424,10 +424,13 @@ fn a_direction_far_from_the_joint_estimate_is_named_and_one_near_it_is_not() {
             let counts = if both_right { &mut right } else { &mut wrong };
             counts.0 += 1;
             counts.1 += warned;
+            let intervals = (forward.interval_at(0.999), reverse.interval_at(0.999));
+            disjoint += usize::from(intervals.0.unwrap().1 < intervals.1.unwrap().0);
         }
     }
     assert!(right.0 > 90 && right.1 <= 2, "{right:?}");
     assert!(wrong.0 > 20 && 10 * wrong.1 > 6 * wrong.0, "{wrong:?}");
+    assert_eq!(disjoint, 0);
 }
 
 #[test]
