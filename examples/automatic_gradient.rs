@@ -4,12 +4,12 @@
 //! a, k and s are above 0 and have priors. The chains move in unbounded coordinates.
 //!
 //! ```text
-//! cargo run --release --example automatic_gradient
+//! cargo run --release --features num-dual --example automatic_gradient
 //! ```
 
 use annealed::model::StudentT;
+use annealed::num_dual::DualNum;
 use annealed::prelude::*;
-use num_dual::{Dual64, DualNum};
 
 /// Hours and milligrams per litre of each measurement.
 const MEASURED: [(f64, f64); 8] = [
@@ -35,31 +35,13 @@ fn log_likelihood<D: DualNum<Primitive = f64> + Copy>(parameters: &[D]) -> D {
     sum
 }
 
-/// Creates a model from a function of dual numbers, with one pass for the derivative in each parameter.
-fn differentiated(
-    dimension: usize,
-    f: impl Fn(&[Dual64]) -> Dual64,
-) -> annealed::Result<impl Differentiable> {
-    GradientModel::new(dimension, move |x, gradient| {
-        let mut dual: Vec<Dual64> = x.iter().map(|&x| x.into()).collect();
-        let mut value = 0.0;
-        for (i, slope) in gradient.iter_mut().enumerate() {
-            dual[i].eps = 1.0;
-            let result = f(&dual);
-            dual[i].eps = 0.0;
-            (value, *slope) = (result.re, result.eps);
-        }
-        value
-    })
-}
-
 fn main() -> annealed::Result<()> {
     let priors = Priors::new([
         Prior::log_normal(2.0, 1.0)?,
         Prior::gamma(2.0, 5.0)?,
         Prior::half_normal(0.2)?,
     ])?;
-    let likelihood = priors.likelihood(differentiated(3, log_likelihood)?);
+    let likelihood = priors.likelihood(DualModel::new(3, log_likelihood)?);
     let posterior = TemperedPath::new(&priors, likelihood);
     let target = posterior.at(1.0);
 

@@ -59,6 +59,8 @@ mod work;
 pub use error::{Error, Result};
 #[cfg(feature = "mpi")]
 pub use mpi;
+#[cfg(feature = "num-dual")]
+pub use num_dual;
 #[cfg(feature = "checkpoint")]
 pub use work::store as checkpoint;
 pub use {nalgebra, rand};
@@ -75,6 +77,8 @@ pub mod prelude {
         CoordinateGibbs, Hmc, Invariant, Mala, Metropolis, Mixture, PersistentHmc,
         RandomWalkMetropolis, Repeat, Sequence, Slice, StepSize, TransitionKernel, Tunable,
     };
+    #[cfg(feature = "num-dual")]
+    pub use crate::model::DualModel;
     pub use crate::model::{
         Differentiable, FunctionModel, Gaussian, GaussianMixture, GradientModel, NormalizedModel,
         Prior, Priors, Sampleable, UniformBox, UnnormalizedModel,

@@ -5,7 +5,7 @@ use std::fmt;
 use super::barrier::Barrier;
 use super::smc::{FirstPass, estimate_by_run};
 use crate::ais::Run;
-use crate::estimate::log_z_by_methods;
+use crate::estimate::{log_z_by_methods, write_estimate, write_value, write_warnings};
 use crate::work::StoppedBy;
 use crate::{Error, Result};
 
@@ -116,7 +116,7 @@ impl<S, K> RoundsRun<S, K> {
         &self.barrier
     }
 
-    /// Returns the first pass and the rounds.
+    /// Returns the first pass and the rounds. Estimates that rise from round to round were too low.
     pub fn rounds(&self) -> &[Round] {
         &self.rounds
     }
@@ -159,21 +159,39 @@ impl<S, K> RoundsRun<S, K> {
     }
 }
 
+/// Rounds before the last one that are printed, most.
+const EARLIER: usize = 4;
+
+/// Writes the estimate, how the rounds ended, the estimates of the rounds before the last one, and any warnings.
 impl<S, K> fmt::Display for RoundsRun<S, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stages = self.run.schedule().stages();
-        let (rounds, lambda) = (self.rounds.len() - 1, self.barrier.global());
-        let evaluations = self.evaluations();
-        write!(
-            f,
-            "{}\nLambda = {lambda:.2}; {stages} stages in the last of ",
-            self.run
-        )?;
-        write!(
-            f,
-            "{rounds} rounds; {evaluations:.3e} evaluations; ended: {}",
-            self.stopped_by
-        )
+        write_estimate(f, self, "", self.run.estimate().sample_size_text())?;
+        let (stages, lambda) = (self.run.schedule().stages(), self.barrier.global());
+        let (rounds, ended) = (self.rounds.len() - 1, self.stopped_by);
+        write!(f, "\nLambda = {lambda:.2}; {stages} stages in the last of ")?;
+        write!(f, "{rounds} rounds; ended: {ended}")?;
+        self.write_earlier(f)?;
+        write_warnings(f, self.warnings())
+    }
+}
+
+impl<S, K> RoundsRun<S, K> {
+    /// Writes the last of the earlier rounds, such as `earlier rounds: -7.105 +- 0.065 (64 stages), -7.044 +- 0.041 (128)`. A trend says
+    /// that the last round is not the end of it. The first pass is biased and has no error.
+    fn write_earlier(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let earlier = self.rounds.get(1..self.rounds.len() - 1).unwrap_or(&[]);
+        let shown = &earlier[earlier.len().saturating_sub(EARLIER)..];
+        for (i, round) in shown.iter().enumerate() {
+            let (before, unit) =
+                [(", ", ""), ("\nearlier rounds: ", " stages")][usize::from(i == 0)];
+            f.write_str(before)?;
+            match round.log_z.is_finite() {
+                true => write_value(f, round.log_z, round.standard_error)?,
+                false => f.write_str("no chain alive")?,
+            }
+            write!(f, " ({}{unit})", round.stages)?;
+        }
+        Ok(())
     }
 }
 

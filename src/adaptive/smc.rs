@@ -10,7 +10,7 @@ use super::covariance::Shapes;
 use super::first_pass::{FirstPassTask, Later};
 use super::tuner::Tuner;
 use crate::ais::{Ais, AisTask, Along, Run};
-use crate::estimate::log_z_by_methods;
+use crate::estimate::{log_z_by_methods, write_estimate, write_warnings};
 use crate::kernel::{Repeat, TransitionKernel, Tunable, refuse_stages};
 use crate::model::NormalizedModel;
 use crate::num::setters;
@@ -163,9 +163,10 @@ impl<S, K> AdaptiveSmcRun<S, K> {
 impl<S, K> fmt::Display for AdaptiveSmcRun<S, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (stages, lambda) = (self.first.schedule.stages(), self.first.barrier.global());
-        let (second, evaluations) = (&self.second, self.evaluations());
-        write!(f, "{second}\nLambda = {lambda:.2}; {stages} stages; ")?;
-        write!(f, "{evaluations:.3e} evaluations")
+        write_estimate(f, self, "", self.second.estimate().sample_size_text())?;
+        write!(f, "\nLambda = {lambda:.2}; {stages} stages; ")?;
+        write!(f, "log Z of the first pass {:.3}", self.first.log_z)?;
+        write_warnings(f, self.warnings())
     }
 }
 

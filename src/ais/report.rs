@@ -53,6 +53,8 @@ pub struct Report {
     pub engine: Option<SimdLevel>,
     /// Reason why the run ended.
     pub stopped_by: StoppedBy,
+    /// Number of density evaluations; 0 for a run saved by an older version.
+    pub evaluations: u64,
     /// Wall time in seconds, summed over parts and calls.
     pub seconds: f64,
     /// Chain-steps per second.
@@ -88,6 +90,7 @@ impl<S, R> Run<S, R> {
             block_size: self.block_size(),
             engine: self.simd_level(),
             stopped_by: self.stopped_by(),
+            evaluations: self.evaluations(),
             seconds: self.seconds(),
             chain_steps_per_second: self.chain_steps_per_second(),
             stages: spaced(self.stages()),
@@ -135,6 +138,9 @@ impl fmt::Display for Report {
         }
         let (seconds, rate) = (self.seconds, self.chain_steps_per_second);
         writeln!(f, "ended: {}", self.stopped_by)?;
+        if self.evaluations > 0 {
+            writeln!(f, "{:.1e} evaluations", self.evaluations)?;
+        }
         writeln!(f, "{seconds:.1} s, {rate:.3e} chain-steps a second\n")?;
         writeln!(f, "  stage       beta  log Z_k/Z_0       ESS  accepted")?;
         for stage in &self.stages {

@@ -230,7 +230,8 @@ impl<S, R> Run<S, R> {
         &self.chains.log_weights
     }
 
-    /// Returns the self-normalised estimate of `E f(x)` under the target and its standard error,
+    /// Returns the self-normalised estimate of `E f(x)` under the target and its standard error, which more chains make
+    /// smaller, and more stages hardly,
     /// `sqrt(sum W_i^2 (f(x_i) - mean)^2)` with normalised weights `W_i`. Families or islands take the place of chains
     /// where these were resampled. The error is infinite for a single chain of positive weight, and far too small where
     /// few chains carry the weight.
@@ -393,7 +394,8 @@ impl<S, R> Run<S, R> {
     }
 }
 
-/// Writes `log Z = 208.631 +- 0.021 (95% interval 208.590 to 208.672, ESS 809 of 1000)` and any warnings.
+/// Writes `log Z = 208.631 +- 0.021 (95% interval 208.590 to 208.672, ESS 809 of 1000, 5.0e5 evaluations)` and any
+/// warnings.
 impl<S, R> fmt::Display for Run<S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_headline(f, self, "", self.figures.estimate.sample_size_text())

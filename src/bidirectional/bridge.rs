@@ -130,6 +130,7 @@ impl<Q: Quality> Bridge<Q> {
         if let Some(forward) = &surest {
             standard_error = standard_error.max(forward.standard_error());
         }
+        let evaluations = forward.evaluations().saturating_add(backward.evaluations());
         let mut bridge = Self {
             interval: joint_interval(&bennett, surest.as_ref(), 0.95)?,
             bennett,
@@ -140,10 +141,11 @@ impl<Q: Quality> Bridge<Q> {
                 tight_lower: forward.log_z(),
                 tight_upper: reverse.log_z(),
                 upper: reverse.mean_bound(),
+                evaluations,
             },
             stages: compare(forward.stages(), backward.stages()),
             warnings: Vec::new(),
-            evaluations: forward.evaluations().saturating_add(backward.evaluations()),
+            evaluations,
             seconds: forward.seconds() + backward.seconds(),
             quality: std::marker::PhantomData,
         };
@@ -331,7 +333,7 @@ fn normal_overlap(gap: f64, one: f64, other: f64) -> f64 {
     widths * (-0.25 * gap * gap / total).exp()
 }
 
-/// Writes `log Z = 208.631 +- 0.021 (both directions; 95% interval ..., overlap 0.81)` and any warnings.
+/// Writes `log Z = 208.631 +- 0.021 (both directions; 95% interval ..., overlap 0.81, ...)` and any warnings.
 impl<Q: Quality> fmt::Display for Bridge<Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match Q::IS_EXACT {

@@ -115,7 +115,7 @@ impl<S, Q: IsExact, R> ReverseRun<S, Q, R> {
     }
 }
 
-/// Writes `log Z = 208.9 +- 0.2 (reverse; 95% interval 208.5 to 209.3, ESS 20 of 100)` and any warnings.
+/// Writes `log Z = 208.9 +- 0.2 (reverse; 95% interval 208.5 to 209.3, ESS 20 of 100, ...)` and any warnings.
 impl<S, Q: Quality, R> fmt::Display for ReverseRun<S, Q, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match Q::IS_EXACT {

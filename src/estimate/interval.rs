@@ -55,8 +55,8 @@ impl Estimate {
 
 #[cfg(test)]
 mod tests {
-    use rand::SeedableRng;
-    use rand_distr::{Distribution, StandardNormal};
+    use rand::{RngExt, SeedableRng};
+    use rand_distr::StandardNormal;
     use rand_xoshiro::Xoshiro256PlusPlus;
 
     use super::*;
@@ -66,7 +66,7 @@ mod tests {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
         let mut held = 0;
         for _ in 0..1_000 {
-            let normal = |_| 0.3 * (StandardNormal.sample(&mut rng) - 0.15);
+            let normal = |_| 0.3 * (rng.sample::<f64, _>(StandardNormal) - 0.15);
             let islands: Vec<f64> = (0..20).map(normal).collect();
             let estimate = Estimate::of_islands(&islands).unwrap();
             let (lower, upper) = estimate.interval();

@@ -7,7 +7,8 @@ use crate::{Error, Result};
 
 /// A result that estimates log Z, with its uncertainty, its cost and reasons to doubt it.
 ///
-/// The docs of each result's methods say how it computes its figures. Its text is one line, and one for each warning.
+/// The docs of each result's methods say how it computes its figures. Its text is one line, with the evaluations; methods
+/// that run in rounds add how they ended; each warning has a line of its own.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -19,7 +20,8 @@ use crate::{Error, Result};
 /// let tempered = Tempering::new(&path, &kernel).schedule(Schedule::linear(8)?).run()?;
 /// let results: [&dyn LogZ; 2] = [&run, &tempered];
 /// for result in results {
-///     println!("{result}, {} evaluations in {:.1} s", result.evaluations(), result.seconds());
+///     println!("{result}");
+///     println!("{:.1} s", result.seconds());
 /// #   assert!((result.log_z() - target.log_normalizer()).abs() < 5.0 * result.standard_error());
 /// }
 /// # Ok::<(), annealed::Error>(())
@@ -113,9 +115,20 @@ macro_rules! log_z_by_methods {
 }
 pub(crate) use log_z_by_methods;
 
-/// Writes `log Z = 208.631 +- 0.021 (kind; 95% interval 208.590 to 208.672, details)`, and a line for each warning.
-/// `kind` is empty for a forward run.
+/// Writes the [`write_estimate`] of a result, and its [`write_warnings`].
 pub(crate) fn write_headline(
+    f: &mut Formatter<'_>,
+    result: &dyn LogZ,
+    kind: &str,
+    details: impl Display,
+) -> fmt::Result {
+    write_estimate(f, result, kind, details)?;
+    write_warnings(f, result.warnings())
+}
+
+/// Writes `log Z = 208.631 +- 0.021 (kind; 95% interval 208.590 to 208.672, details, 5.0e5 evaluations)`. `kind` is empty
+/// for a forward run. No evaluations are those of a run saved by an older version.
+pub(crate) fn write_estimate(
     f: &mut Formatter<'_>,
     result: &dyn LogZ,
     kind: &str,
@@ -124,12 +137,15 @@ pub(crate) fn write_headline(
     let figures = (result.log_z(), result.standard_error(), result.interval());
     write!(f, "log Z = ")?;
     write_figures(f, figures, kind)?;
-    write!(f, ", {details})")?;
-    write_warnings(f, result.warnings())
+    write!(f, ", {details}")?;
+    match result.evaluations() {
+        0 => write!(f, ")"),
+        evaluations => write!(f, ", {evaluations:.1e} evaluations)"),
+    }
 }
 
 /// Writes a line for each warning.
-pub(super) fn write_warnings(f: &mut Formatter<'_>, warnings: &[Warning]) -> fmt::Result {
+pub(crate) fn write_warnings(f: &mut Formatter<'_>, warnings: &[Warning]) -> fmt::Result {
     let mut warnings = warnings.iter();
     warnings.try_for_each(|warning| write!(f, "\nwarning: {warning}"))
 }
@@ -143,14 +159,20 @@ pub(super) fn write_figures(
 ) -> fmt::Result {
     let digits = decimals(error);
     let skewed = is_skewed(value, (lower, upper));
-    write!(f, "{value:.digits$}")?;
-    if !skewed {
-        write!(f, " +- {error:.digits$}")?;
-    }
+    match skewed {
+        true => write!(f, "{value:.digits$}"),
+        false => write_value(f, value, error),
+    }?;
     let joint = if kind.is_empty() { "" } else { "; " };
     write!(f, " ({kind}{joint}95% interval ")?;
     write!(f, "{lower:.digits$} to {upper:.digits$}")?;
     write!(f, "{}", if skewed { ", weights are skewed" } else { "" })
+}
+
+/// Writes `208.631 +- 0.021`.
+pub(crate) fn write_value(f: &mut Formatter<'_>, value: f64, error: f64) -> fmt::Result {
+    let digits = decimals(error);
+    write!(f, "{value:.digits$} +- {error:.digits$}")
 }
 
 /// Ratio of the sides of an interval above which it is skewed.
@@ -175,7 +197,7 @@ fn decimals(error: f64) -> usize {
 mod tests {
     use super::*;
 
-    struct Fixed(f64);
+    struct Fixed(f64, u64);
 
     const INTERVAL: (f64, f64) = (16.153_220_2, 16.153_230_1);
 
@@ -197,7 +219,7 @@ mod tests {
         }
 
         fn evaluations(&self) -> u64 {
-            1
+            self.1
         }
 
         fn seconds(&self) -> f64 {
@@ -213,11 +235,13 @@ mod tests {
 
     #[test]
     fn digits_follow_the_error() {
-        let line = |error: f64| Fixed(error).to_string();
+        let line = |error: f64| Fixed(error, 525_100).to_string();
         assert_eq!(
             line(2.5e-6),
-            "log Z = 16.1532267 +- 0.0000025 (reverse; 95% interval 16.1532202 to 16.1532301, ESS 9 of 10)"
+            "log Z = 16.1532267 +- 0.0000025 \
+             (reverse; 95% interval 16.1532202 to 16.1532301, ESS 9 of 10, 5.3e5 evaluations)"
         );
+        assert!(Fixed(0.1, 0).to_string().ends_with(", ESS 9 of 10)"));
         for (error, expected) in [(0.021, "16.153 +- 0.021 "), (0.0, "16.153 +- 0.000 ")] {
             assert!(line(error).contains(expected), "{}", line(error));
         }
@@ -246,13 +270,13 @@ mod tests {
         for level in [(-7.0, -7.0 + 1e-14), infinite] {
             assert!(text(level).contains("+-"), "{}", text(level));
         }
-        let result: &dyn LogZ = &Fixed(1e-6);
+        let result: &dyn LogZ = &Fixed(1e-6, 1);
         assert!(!result.is_skewed());
     }
 
     #[test]
     fn no_bound_is_certified_unless_a_result_says_so() {
-        let result: &dyn LogZ = &Fixed(0.1);
+        let result: &dyn LogZ = &Fixed(0.1, 1);
         assert_eq!(result.certified_lower_bound(0.9).unwrap(), None);
         assert!(result.certified_lower_bound(1.0).is_err());
     }

@@ -21,7 +21,9 @@ pub use bound::{certified_lower_bound, importance_weighted_bound};
 pub use comparison::{Agreement, LogRatio, Pooled};
 pub use jackknife::jackknife;
 pub use log_z::LogZ;
-pub(crate) use log_z::{log_z_by_methods, write_headline};
+pub(crate) use log_z::{
+    log_z_by_methods, write_estimate, write_headline, write_value, write_warnings,
+};
 pub(crate) use quantile::student;
 pub use warning::Warning;
 

@@ -64,7 +64,8 @@ impl<M: Intermediate, K: Invariant<M>> Invariant<M> for &K {}
 /// ```
 #[diagnostic::on_unimplemented(
     message = "the reversal of `{Self}` is not known",
-    note = "a path is read backward by kernels that implement `Reversal`: Metropolis, MALA, HMC, unadjusted Langevin, Gibbs, and what `Sequence`, `Repeat` and `Mixture` make of them"
+    note = "a path is read backward by kernels that implement `Reversal`: Metropolis, MALA, HMC, unadjusted Langevin, Gibbs, and what `Sequence`, `Repeat` and `Mixture` make of them",
+    note = "a kernel that satisfies detailed balance is its own reversal, by `annealed::kernel::Reversal` with the bounds of its `TransitionKernel`:\nimpl<M: Intermediate> Reversal<M> for {Self} {{\n    type Reversed<'k> = &'k Self;\n    fn reversal(&self) -> &Self {{ self }}\n}}"
 )]
 pub trait Reversal<M: Intermediate>: TransitionKernel<M> {
     /// The type of the reversal: `&'k Self` for a kernel that is its own.

@@ -1,10 +1,13 @@
 //! Models: unnormalised densities, with a trait for each further ability.
 //!
 //! A model of your own implements [`UnnormalizedModel`]; [`FunctionModel`] and [`GradientModel`] make one of closures.
+//! A `DualModel` (feature `num-dual`) takes the gradient by automatic differentiation.
 //! A base is also [`Sampleable`]. Langevin and Hamiltonian kernels need [`Differentiable`]. Ready-made are
 //! [`Gaussian`], with [Laplace's approximation](Gaussian::laplace), [`StudentT`], [`GaussianMixture`], [`UniformBox`],
 //! [`Bernoulli`], and [`Priors`] of parameters.
 
+#[cfg(feature = "num-dual")]
+mod dual;
 mod ends;
 mod exponential_family;
 mod forward;
@@ -20,6 +23,8 @@ mod quadratic;
 mod square;
 mod student;
 
+#[cfg(feature = "num-dual")]
+pub use dual::DualModel;
 pub use ends::{EndBatch, EndGradient, EndGradients, Ends};
 pub use exponential_family::{Bernoulli, ExponentialFamily};
 pub(crate) use forward::forward_model;
@@ -159,7 +164,8 @@ pub trait NormalizedModel: UnnormalizedModel {
 /// A model over vectors with a gradient, for Langevin and Hamiltonian kernels.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no gradient",
-    note = "a `FunctionModel` has one after `.with_gradient(..)`, a `GradientModel` always; on a path both ends need one"
+    note = "a `FunctionModel` has one after `.with_gradient(..)`, a `GradientModel` always; on a path both ends need one",
+    note = "with the feature `num-dual`, a `DualModel` differentiates a function of dual numbers"
 )]
 pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
     /// Adds `scale * grad log f(x)` to `gradient` and returns `log f(x)`, unscaled.

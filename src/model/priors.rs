@@ -29,7 +29,7 @@ use crate::{Error, Result};
 /// let path = TemperedPath::new(&priors, likelihood);
 /// let run = Ais::new(&path, Hmc::new(0.3, 3)?).schedule(Schedule::linear(50)?).run()?;
 /// let (rate, _) = run.expectation(|u| priors.parameters(u)[0]);
-/// println!("log evidence {run}, mean rate {rate:.2}");
+/// println!("mean rate {rate:.2}, log evidence {run}");
 /// # let exact = (1..=15).map(|k| f64::from(k).ln()).sum::<f64>() - 16.0 * 5f64.ln() - (34_560f64).ln();
 /// # assert!((run.log_z() - exact).abs() < 4.0 * run.standard_error());
 /// # assert!((rate - 3.2).abs() < 0.1);

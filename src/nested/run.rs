@@ -361,9 +361,7 @@ fn find_warnings(estimate: &Estimate, found: &Found, levels: &[LevelSummary]) ->
 /// and a line for each warning.
 impl<S> fmt::Display for NestedSmcRun<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (levels, evaluations) = (self.levels.len(), self.evaluations as f64);
-        let details = format_args!("{levels} levels, {evaluations:.1e} evaluations");
-        write_headline(f, self, "", details)
+        write_headline(f, self, "", format_args!("{} levels", self.levels.len()))
     }
 }
 

@@ -273,8 +273,8 @@ impl<S> TemperingRun<S> {
     }
 }
 
-/// Writes one line, such as `log Z = 164.69 +- 0.02 (95% interval 164.64 to 164.74, barrier 4.1, 312 round trips)`,
-/// and a line for each warning.
+/// Writes one line, such as `log Z = 164.69 +- 0.02 (95% interval 164.64 to 164.74, barrier 4.1, 312 round trips, 4.9e6
+/// evaluations)`, and a line for each warning.
 impl<S> fmt::Display for TemperingRun<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (barrier, trips) = (self.barrier(), self.round_trips());

@@ -525,6 +525,65 @@ fn gaussian_and_state() -> impl Strategy<Value = (Gaussian, DVector<f64>)> {
     })
 }
 
+/// Dual numbers differentiate as one would by hand; a density costs one call, a gradient one for each coordinate.
+#[cfg(feature = "num-dual")]
+mod dual {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use annealed::model::DualModel;
+    use annealed::num_dual::DualNum;
+    use annealed::testing::gradient_error;
+
+    use super::*;
+
+    /// `-(x - 1)^2 y^2 - log(1 + e^y)` where x is above -2.
+    fn log_density<D: DualNum<Primitive = f64> + Copy>(x: &[D]) -> D {
+        match x[0].re() > -2.0 {
+            true => -(x[0] - 1.0).powi(2) * x[1].powi(2) - x[1].exp().ln_1p(),
+            false => D::from(f64::NEG_INFINITY),
+        }
+    }
+
+    #[test]
+    fn a_function_of_dual_numbers_is_a_model_with_its_gradient() {
+        let calls = AtomicUsize::new(0);
+        let model = DualModel::new(2, |x: &[_]| {
+            calls.fetch_add(1, Ordering::Relaxed);
+            log_density(x)
+        });
+        let model = model.unwrap();
+        let (x, y) = (0.3, -0.7_f64);
+        let state = dvector![x, y];
+        let by_hand = -(x - 1.0).powi(2) * y * y - y.exp().ln_1p();
+        assert!((model.log_density(&state) - by_hand).abs() < 1e-15);
+        assert_eq!(calls.swap(0, Ordering::Relaxed), 1);
+        let mut gradient = dvector![10.0, 20.0];
+        let value = model.accumulate_gradient(&state, 2.0, &mut gradient);
+        assert_eq!(calls.load(Ordering::Relaxed), 2);
+        assert_eq!(value, model.log_density(&state));
+        let slope_y = -2.0 * (x - 1.0).powi(2) * y - y.exp() / (1.0 + y.exp());
+        let by_hand = [-2.0 * (x - 1.0) * y * y, slope_y];
+        assert!((gradient[0] - 10.0 - 2.0 * by_hand[0]).abs() < 1e-14);
+        assert!((gradient[1] - 20.0 - 2.0 * by_hand[1]).abs() < 1e-14);
+        assert!(gradient_error(&model, &state).unwrap() < 1e-7);
+    }
+
+    #[test]
+    fn off_the_support_a_gradient_stays_as_it_is() {
+        let model = DualModel::new(2, log_density).unwrap();
+        let mut gradient = dvector![1.0, 2.0];
+        let value = model.accumulate_gradient(&dvector![-3.0, 1.0], 1.0, &mut gradient);
+        assert_eq!(value, f64::NEG_INFINITY);
+        assert_eq!(gradient, dvector![1.0, 2.0]);
+    }
+
+    #[test]
+    fn a_model_without_coordinates_is_refused() {
+        let error = DualModel::new(0, log_density).unwrap_err();
+        assert!(matches!(error, Error::InvalidArgument { .. }), "{error}");
+    }
+}
+
 proptest! {
     #[test]
     fn gaussian_gradient((model, x) in gaussian_and_state()) {

@@ -85,6 +85,46 @@ fn the_barrier_of_a_shift_is_its_length() {
     }
 }
 
+/// Estimates that rise with the stages are the first sign of a path that is too short.
+#[test]
+fn rounds_print_what_the_earlier_ones_said() {
+    let path = GeometricPath::new(
+        Gaussian::standard(1).unwrap(),
+        Gaussian::isotropic(dvector![3.0], 0.1).unwrap(),
+    );
+    let line = |rounds| {
+        let walk = RandomWalkMetropolis::new(0.3).unwrap();
+        let run = Rounds::new(&path, walk)
+            .chains(40)
+            .rounds(rounds)
+            .run()
+            .unwrap();
+        let text = run.to_string();
+        assert!(
+            text.contains(&format!("{rounds} rounds; ended: all chains done")),
+            "{text}"
+        );
+        let earlier = text
+            .lines()
+            .find(|line| line.starts_with("earlier rounds: "));
+        (earlier.map(str::to_owned), run)
+    };
+    assert_eq!(line(1).0, None);
+    for (rounds, first_shown) in [(3, 1), (6, 2)] {
+        let (earlier, run) = line(rounds);
+        let shown = run.rounds()[first_shown..rounds].iter();
+        let shown = shown.map(|round| {
+            let (log_z, error, stages) = (round.log_z, round.standard_error, round.stages);
+            format!("{log_z:.3} +- {error:.3} ({stages})")
+        });
+        let expected = shown
+            .collect::<Vec<_>>()
+            .join(", ")
+            .replacen(')', " stages)", 1);
+        assert_eq!(earlier, Some(format!("earlier rounds: {expected}")));
+    }
+}
+
 /// A sweep over coordinates costs as many evaluations as there are coordinates, times about six.
 #[test]
 fn a_budget_holds_for_slice_sampling_in_any_dimension() {
