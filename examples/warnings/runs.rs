@@ -216,7 +216,7 @@ pub fn both() -> Result<Vec<Case>> {
 }
 
 /// The funnel `v ~ N(0, 3^2)`, two `x ~ N(0, e^v)`, without its constant.
-fn funnel() -> impl UnnormalizedModel<State = DVector<f64>> + Sampleable + Sync + Send + 'static {
+fn funnel() -> impl Sampleable<State = DVector<f64>> + Sync + Send + 'static {
     let log_density = |x: &DVector<f64>| {
         let rest = x.rows_range(1..).norm_squared();
         -0.5 * (x[0] * x[0] / 9.0 + 2.0 * x[0] + rest * (-x[0]).exp())
