@@ -182,7 +182,7 @@ impl<S, K> fmt::Display for RoundsRun<S, K> {
             write!(f, "\nbase: {refit}")?;
         }
         self.write_earlier(f)?;
-        write_warnings(f, self)
+        write_warnings(f, self.warnings())
     }
 }
 

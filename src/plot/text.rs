@@ -34,9 +34,13 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
-/// Writes log Z with its error, as 192.266(21).
+/// Writes log Z with its error, as 192.266(21), or with its 95% interval where this is [skewed](LogZ::is_skewed).
 pub(super) fn log_z_of(result: &dyn LogZ) -> String {
-    concise(result.log_z(), result.standard_error())
+    let (lower, upper) = result.interval();
+    match result.is_skewed() {
+        true => format!("{:.2} ({lower:.2} to {upper:.2})", result.log_z()),
+        false => concise(result.log_z(), result.standard_error()),
+    }
 }
 
 /// Writes a value with its error in units of the last digit, as 192.266(21).

@@ -12,6 +12,7 @@ mod budget_coverage;
 mod budgets;
 mod certified;
 mod checkpoint;
+mod comparison;
 mod controls;
 mod couplings;
 mod deep;

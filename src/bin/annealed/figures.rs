@@ -13,6 +13,7 @@ pub fn of_run<S>(run: &Run<S>) -> Value {
         "log_z": report.log_z,
         "standard_error": report.standard_error,
         "interval": [lower, upper],
+        "skewed": report.skewed,
         "ess": report.effective_sample_size,
         "log_z_base": report.log_base_normalizer,
         "mean_log_weight": run.estimate().mean_log_weight(),

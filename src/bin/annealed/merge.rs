@@ -108,6 +108,7 @@ impl Merged {
             "log_z": self.estimate.value(),
             "standard_error": self.estimate.standard_error(),
             "interval": [lower, upper],
+            "skewed": self.estimate.is_skewed(),
             "ess": self.estimate.effective_sample_size(),
             "chains": self.estimate.chains(),
             "warnings": figures::of_warnings(&self.warnings()),
@@ -138,11 +139,7 @@ impl Merged {
         }
         if self.runs.len() > 1 {
             let (count, estimate) = (self.runs.len(), &self.estimate);
-            let (lower, upper) = estimate.interval();
-            let _ = writeln!(
-                text,
-                "{count} seeds: log Z = {estimate}, 95% interval {lower:.3} to {upper:.3}"
-            );
+            let _ = writeln!(text, "{count} seeds: log Z = {estimate}");
         }
         for warning in &self.doubts {
             let _ = writeln!(text, "warning: {warning}");
