@@ -25,7 +25,7 @@ use crate::{Error, Result};
 /// Annealing in rounds (after Syed, Bouchard-Cote, Chern and Doucet 2024): finds schedule and kernel, then log Z.
 ///
 /// A [first pass](AdaptiveSmc::first_pass) finds stages and tunes the kernel. Each round then has twice as many stages,
-/// placed at equal [intensities](BarrierRecorder), and a newly tuned kernel. The last round's run is the result. Its
+/// placed at equal [intensities](super::BarrierRecorder), and a newly tuned kernel. The last round's run is the result. Its
 /// weights are unbiased, as schedule and kernel do not depend on its own chains.
 ///
 /// The run ends when the [`budget`](Self::budget) is spent, of which at most a quarter precedes the last round. With
@@ -192,7 +192,7 @@ where
     ///
     /// # Errors
     /// Settings out of range; a budget of which the first pass takes more than a quarter; as
-    /// [`AdaptiveSmc::first_pass`] and [`Ais::run`]; [`Error::Stopped`] before the first round is done.
+    /// [`AdaptiveSmc::first_pass`] and [`Ais::run`](crate::ais::Ais::run); [`Error::Stopped`] before the first round is done.
     pub fn run(&self) -> Result<RoundsRun<P::State, K>> {
         let (first, later) = self.first()?;
         let run = self.go_with(&first, &later, Along::new, &mut Job::new(&self.execution)?)?;

@@ -187,8 +187,8 @@ impl<S, K> fmt::Display for RoundsRun<S, K> {
 }
 
 impl<S, K> RoundsRun<S, K> {
-    /// Writes the last of the earlier rounds, such as `earlier rounds: -7.105 +- 0.065 (64 stages), -7.044 +- 0.041 (128)`. A trend says
-    /// that the last round is not the end of it. The first pass is biased and has no error.
+    /// Writes the last of the earlier rounds, such as `earlier rounds: -7.105 +- 0.065 (64 stages), -7.044 +- 0.041 (128)`.
+    /// A trend says that the last round is not the end of it. The first pass is biased and has no error.
     fn write_earlier(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let earlier = self.rounds.get(1..self.rounds.len() - 1).unwrap_or(&[]);
         let shown = &earlier[earlier.len().saturating_sub(EARLIER)..];
