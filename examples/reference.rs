@@ -8,12 +8,10 @@
 
 mod problems;
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use annealed::Result;
 use clap::Parser;
-use problems::advice::{Advice, Outcome, Problem};
+use problems::advice::Advice;
+use problems::seeds::over_seeds;
 use problems::table::{HEADER, Row, verdict};
 use problems::{ALL, Entry, published};
 
@@ -63,39 +61,13 @@ fn main() -> Result<()> {
 fn row(entry: Entry, options: &Options) -> Result<Row> {
     let problem = (entry.make)(&Advice {
         chains: options.chains,
+        stages: None,
     })?;
     let share = if options.quick { 40 } else { 1 };
     let seeds = (entry.seeds / share).min(options.seeds.unwrap_or(u64::MAX));
     Ok(Row {
-        outcomes: outcomes(&problem, seeds.max(1))?,
+        outcomes: over_seeds(seeds.max(1), |seed| problem.run(seed))?,
         problem,
         entry,
     })
-}
-
-/// Runs seeds 1 to `seeds` in parallel.
-fn outcomes(problem: &Problem, seeds: u64) -> Result<Vec<Outcome>> {
-    let (next, found) = (AtomicU64::new(1), Mutex::new(Vec::new()));
-    let work = || {
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed > seeds {
-                return;
-            }
-            let outcome = problem.run(seed);
-            found
-                .lock()
-                .expect("no panic in a run")
-                .push((seed, outcome));
-        }
-    };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(work);
-        }
-    });
-    let mut found = found.into_inner().expect("no panic in a run");
-    found.sort_by_key(|(seed, _)| *seed);
-    found.into_iter().map(|(_, outcome)| outcome).collect()
 }

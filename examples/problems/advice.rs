@@ -43,6 +43,7 @@ pub struct Outcome {
     pub interval: (f64, f64),
     /// Effective sample size over the number of chains.
     pub ess_ratio: f64,
+    pub skewed: bool,
     pub warnings: Vec<Warning>,
     pub seconds: f64,
 }
@@ -76,6 +77,8 @@ impl Problem {
 #[derive(Debug, Clone, Copy)]
 pub struct Advice {
     pub chains: usize,
+    /// Number of stages, against the advice; `None` to find it by trials.
+    pub stages: Option<usize>,
 }
 
 const PILOT: u64 = 0;
@@ -145,6 +148,9 @@ impl Advice {
     fn schedule<P: Path, K: Kernel<P>>(&self, path: &P, kernel: &K) -> annealed::Result<Schedule> {
         let pilot = Pilot::new(100, 500).rounds(2);
         let survey = pilot.survey(path, kernel, PILOT)?;
+        if let Some(stages) = self.stages {
+            return Friction::default().schedule(&survey, stages);
+        }
         let mut steps = *STEPS.start();
         loop {
             let schedule = Friction::default().schedule(&survey, steps)?;
@@ -191,6 +197,7 @@ fn run<P: Path, K: Kernel<P>>(
         log_z: run.log_z(),
         standard_error: run.standard_error(),
         interval: run.interval(),
+        skewed: run.is_skewed(),
         ess_ratio: run.effective_sample_size() / chains as f64,
         warnings: run.warnings().to_vec(),
         seconds: run.seconds(),

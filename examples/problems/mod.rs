@@ -9,6 +9,7 @@ mod lattices;
 mod logistic;
 mod modes;
 mod published;
+pub mod seeds;
 mod sequences;
 mod shapes;
 mod sites;

@@ -67,7 +67,10 @@ const SONAR: &str = "sonar/sonar.csv";
 fn sonar(_: &Advice) -> Result<Problem> {
     let likelihood = Logistic::sonar(&file(SONAR))?;
     let path = TemperedPath::new(Gaussian::standard(61)?, likelihood);
-    Ok(Advice { chains: 100 }
-        .leap(-125.42, path)?
-        .with_error(0.0147))
+    Ok(Advice {
+        chains: 100,
+        stages: None,
+    }
+    .leap(-125.42, path)?
+    .with_error(0.0147))
 }

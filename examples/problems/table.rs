@@ -95,6 +95,7 @@ impl Row {
             "seeds": self.outcomes.len(),
             "coverage": self.coverage(),
             "warned": self.warned(),
+            "skewed": self.share(|o| o.skewed),
             "chains": self.problem.chains,
             "steps": self.problem.steps,
             "seconds": self.mean(|o| o.seconds),

@@ -9,6 +9,8 @@ mod covariance;
 mod first_pass;
 #[cfg(feature = "mpi")]
 mod on_ranks;
+mod refit;
+mod round;
 mod rounds;
 mod rounds_run;
 #[cfg(feature = "checkpoint")]
@@ -22,6 +24,7 @@ pub use challenge::{
     Challenge, ChallengeRun, Judgement, Proposals, RivalAt, RivalBase, RivalPath, Rivals, Target,
     Trails,
 };
+pub use refit::{Refit, RefittedAt, RefittedBase};
 pub use rounds::Rounds;
 pub use rounds_run::{Round, RoundsRun};
 pub use smc::{AdaptiveSmc, AdaptiveSmcRun, FirstPass};

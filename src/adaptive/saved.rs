@@ -115,6 +115,7 @@ impl<P: AnnealingPath, K> Rounds<'_, P, K> {
             named("budget", &self.budget),
             named("log normalizer of the base", &self.log_base_normalizer),
             named("whether the kernel is tuned", &self.tuner.is_some()),
+            named("whether the base is refitted", &self.refitting.is_some()),
         ]
     }
 }

@@ -166,7 +166,7 @@ impl<S, K> fmt::Display for AdaptiveSmcRun<S, K> {
         write_estimate(f, self, "", self.second.estimate().sample_size_text())?;
         write!(f, "\nLambda = {lambda:.2}; {stages} stages; ")?;
         write!(f, "log Z of the first pass {:.3}", self.first.log_z)?;
-        write_warnings(f, self)
+        write_warnings(f, self.warnings())
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::run::Run;
 use super::stages::StageSummary;
-use crate::estimate::Warning;
+use crate::estimate::{LogZ, Warning};
 use crate::num::SimdLevel;
 use crate::work::StoppedBy;
 
@@ -21,6 +21,8 @@ pub struct Report {
     pub standard_error: f64,
     /// 95% confidence interval of `log Z_K`.
     pub interval: (f64, f64),
+    /// Whether the standard error misleads and the interval counts; see [`LogZ::is_skewed`].
+    pub skewed: bool,
     /// `log Z_0`, which `log_z` includes.
     pub log_base_normalizer: f64,
     /// Effective sample size, a count.
@@ -72,6 +74,7 @@ impl<S, R> Run<S, R> {
             log_z: self.log_z(),
             standard_error: self.standard_error(),
             interval: self.interval(),
+            skewed: self.is_skewed(),
             log_base_normalizer: self.log_base_normalizer(),
             effective_sample_size: self.effective_sample_size(),
             lower_bound: number(self.lower_bound()),
@@ -104,8 +107,12 @@ fn spaced(stages: &[StageSummary]) -> Vec<StageSummary> {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ((lower, upper), error) = (self.interval, self.standard_error);
-        writeln!(f, "log Z = {:.4} +- {error:.4}", self.log_z)?;
-        writeln!(f, "95% interval {lower:.4} to {upper:.4}")?;
+        write!(f, "log Z = {:.4}", self.log_z)?;
+        match self.skewed {
+            true => write!(f, ", weights are skewed"),
+            false => write!(f, " +- {error:.4}"),
+        }?;
+        writeln!(f, "\n95% interval {lower:.4} to {upper:.4}")?;
         let (ess, chains) = (self.effective_sample_size, self.chains);
         writeln!(f, "effective sample size {ess:.1}, {chains} chains")?;
         match self.dead_chains {

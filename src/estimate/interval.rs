@@ -52,3 +52,29 @@ impl Estimate {
         (1.0 + (HEAVY - 1.0) * heaviness) * (1.0 + few * uneven)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_distr::StandardNormal;
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    use super::*;
+
+    #[test]
+    fn islands_of_even_weight_lack_no_large_one() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
+        let mut held = 0;
+        for _ in 0..1_000 {
+            let normal = |_| 0.3 * (rng.sample::<f64, _>(StandardNormal) - 0.15);
+            let islands: Vec<f64> = (0..20).map(normal).collect();
+            let estimate = Estimate::of_islands(&islands).unwrap();
+            let (lower, upper) = estimate.interval();
+            held += usize::from(lower <= 0.0 && 0.0 <= upper);
+            let chains = Estimate::from_log_weights(&islands).unwrap();
+            let above = |estimate: &Estimate| estimate.offsets(0.95).1;
+            assert!(above(&chains) > 1.2 * above(&estimate));
+        }
+        assert!((930..970).contains(&held), "{held}");
+    }
+}

@@ -48,6 +48,13 @@ pub trait LogZ: Display {
         self.interval_at(0.95).expect("0.95 is a level")
     }
 
+    /// Returns whether one end of the 95% interval is more than three times as far from [`log_z`](Self::log_z) as the
+    /// other. The standard error then misleads: weights are skewed, and log Z may lie many errors off within the
+    /// interval. The text gives the interval alone. See `docs/intervals.md`.
+    fn is_skewed(&self) -> bool {
+        is_skewed(self.log_z(), self.interval())
+    }
+
     /// Returns a [lower bound](crate::estimate::certified_lower_bound) on log Z that holds with probability
     /// `confidence`, or `None` where the method has none: it needs independent and unbiased estimates of Z.
     ///
@@ -116,7 +123,7 @@ pub(crate) fn write_headline(
     details: impl Display,
 ) -> fmt::Result {
     write_estimate(f, result, kind, details)?;
-    write_warnings(f, result)
+    write_warnings(f, result.warnings())
 }
 
 /// Writes `log Z = 208.631 +- 0.021 (kind; 95% interval 208.590 to 208.672, details, 5.0e5 evaluations)`. `kind` is empty
@@ -127,13 +134,10 @@ pub(crate) fn write_estimate(
     kind: &str,
     details: impl Display,
 ) -> fmt::Result {
-    let (error, (lower, upper)) = (result.standard_error(), result.interval());
-    let digits = decimals(error);
-    let joint = if kind.is_empty() { "" } else { "; " };
+    let figures = (result.log_z(), result.standard_error(), result.interval());
     write!(f, "log Z = ")?;
-    write_value(f, result.log_z(), error)?;
-    write!(f, " ({kind}{joint}95% interval ")?;
-    write!(f, "{lower:.digits$} to {upper:.digits$}, {details}")?;
+    write_figures(f, figures, kind)?;
+    write!(f, ", {details}")?;
     match result.evaluations() {
         0 => write!(f, ")"),
         evaluations => write!(f, ", {evaluations:.1e} evaluations)"),
@@ -141,15 +145,44 @@ pub(crate) fn write_estimate(
 }
 
 /// Writes a line for each warning.
-pub(crate) fn write_warnings(f: &mut Formatter<'_>, result: &dyn LogZ) -> fmt::Result {
-    let mut warnings = result.warnings().iter();
+pub(crate) fn write_warnings(f: &mut Formatter<'_>, warnings: &[Warning]) -> fmt::Result {
+    let mut warnings = warnings.iter();
     warnings.try_for_each(|warning| write!(f, "\nwarning: {warning}"))
+}
+
+/// Writes a value, its error and its 95% interval as `208.631 +- 0.021 (kind; 95% interval 208.590 to 208.672`, or as
+/// `208.631 (kind; 95% interval 208.590 to 208.921, weights are skewed`. The bracket is left open.
+pub(super) fn write_figures(
+    f: &mut Formatter<'_>,
+    (value, error, (lower, upper)): (f64, f64, (f64, f64)),
+    kind: &str,
+) -> fmt::Result {
+    let digits = decimals(error);
+    let skewed = is_skewed(value, (lower, upper));
+    match skewed {
+        true => write!(f, "{value:.digits$}"),
+        false => write_value(f, value, error),
+    }?;
+    let joint = if kind.is_empty() { "" } else { "; " };
+    write!(f, " ({kind}{joint}95% interval ")?;
+    write!(f, "{lower:.digits$} to {upper:.digits$}")?;
+    write!(f, "{}", if skewed { ", weights are skewed" } else { "" })
 }
 
 /// Writes `208.631 +- 0.021`.
 pub(crate) fn write_value(f: &mut Formatter<'_>, value: f64, error: f64) -> fmt::Result {
     let digits = decimals(error);
     write!(f, "{value:.digits$} +- {error:.digits$}")
+}
+
+/// Ratio of the sides of an interval above which it is skewed.
+const SKEWED: f64 = 3.0;
+
+pub(super) fn is_skewed(value: f64, (lower, upper): (f64, f64)) -> bool {
+    let (below, above) = (value - lower, upper - value);
+    // The sides of an interval without width are rounding errors.
+    let rounding = 1e-12 * (1.0 + value.abs());
+    below.max(above) > SKEWED * below.min(above) + rounding
 }
 
 /// Returns the number of decimals for a figure with this error: three, or two digits of an error below 1e-3.
@@ -166,6 +199,8 @@ mod tests {
 
     struct Fixed(f64, u64);
 
+    const INTERVAL: (f64, f64) = (16.153_220_2, 16.153_230_1);
+
     impl LogZ for Fixed {
         fn log_z(&self) -> f64 {
             16.153_226_7
@@ -176,7 +211,7 @@ mod tests {
         }
 
         fn interval_at(&self, _level: f64) -> Result<(f64, f64)> {
-            Ok((16.153_220_2, 16.153_230_1))
+            Ok(INTERVAL)
         }
 
         fn warnings(&self) -> &[Warning] {
@@ -212,6 +247,31 @@ mod tests {
         }
         assert!(line(f64::NAN).contains("16.153 +- NaN"));
         assert!(line(1e-300).contains(" +- 0.000000000000000 "));
+    }
+
+    #[test]
+    fn a_skewed_interval_stands_alone() {
+        let text = |interval| {
+            struct Figures((f64, f64));
+            impl Display for Figures {
+                fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+                    write_figures(f, (-7.0, 0.2, self.0), "")
+                }
+            }
+            Figures(interval).to_string()
+        };
+        let even = "-7.000 +- 0.200 (95% interval -7.400 to -5.850";
+        assert_eq!(text((-7.4, -5.85)), even);
+        let upward = "-7.000 (95% interval -7.400 to -5.750, weights are skewed";
+        assert_eq!(text((-7.4, -5.75)), upward);
+        let downward = "-7.000 (95% interval -8.250 to -6.600, weights are skewed";
+        assert_eq!(text((-8.25, -6.6)), downward);
+        let infinite = (f64::NEG_INFINITY, f64::INFINITY);
+        for level in [(-7.0, -7.0 + 1e-14), infinite] {
+            assert!(text(level).contains("+-"), "{}", text(level));
+        }
+        let result: &dyn LogZ = &Fixed(1e-6, 1);
+        assert!(!result.is_skewed());
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Estimates of log Z from the weights of a run, with standard error, interval, bounds and warnings.
 //!
 //! [`Estimate`] is made from log weights, by [`Ais`](crate::ais::Ais) or by hand; [`LogZ`] is the trait of all results.
+//! [`LogRatio`] compares the results of two targets (a Bayes factor), [`Agreement`] two results of one.
 //! [`certified_lower_bound`] holds whatever the tails of the weights. [`log_sum_exp`] and [`log_mean_exp`] add weights
 //! without overflow.
 
 mod bennett;
 mod bound;
+mod comparison;
 mod interval;
 mod jackknife;
 mod log_z;
@@ -16,6 +18,7 @@ mod warning;
 pub use crate::num::{WeightSums, log_mean_exp, log_sum_exp};
 pub use bennett::BennettEstimate;
 pub use bound::{certified_lower_bound, importance_weighted_bound};
+pub use comparison::{Agreement, LogRatio, Pooled};
 pub use jackknife::jackknife;
 pub use log_z::LogZ;
 pub(crate) use log_z::{
@@ -46,8 +49,7 @@ use crate::{Error, Result};
 pub struct Estimate {
     chains: usize,
     dead: usize,
-    /// Whether chains interacted and are not independent.
-    interacting: bool,
+    unit: Unit,
     /// Number of independent weights behind the standard error: chains, or families or islands of interacting chains.
     units: usize,
     /// Number of these weights that are not 0.
@@ -64,6 +66,17 @@ pub struct Estimate {
     mean_of_alive: f64,
     /// Sample variance of `log w` over the chains that are alive.
     variance_of_alive: f64,
+}
+
+/// Owner of an independent weight: a chain alone, or chains that interacted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+enum Unit {
+    Chain,
+    /// Descendants of one first chain.
+    Family,
+    /// Chains of a block, or a population of its own.
+    Island,
 }
 
 impl Estimate {
@@ -95,7 +108,7 @@ impl Estimate {
         Ok(Self {
             chains,
             dead: chains - alive.len(),
-            interacting: false,
+            unit: Unit::Chain,
             units: chains,
             carrying: alive.len(),
             largest,
@@ -110,7 +123,7 @@ impl Estimate {
 
     pub(crate) fn of_islands(log_estimates: &[f64]) -> Result<Self> {
         Ok(Self {
-            interacting: true,
+            unit: Unit::Island,
             ..Self::from_log_weights(log_estimates)?
         })
     }
@@ -124,16 +137,16 @@ impl Estimate {
     ) -> Result<Self> {
         let chains = Self::from_log_weights(log_weights)?;
         let mean = |chains| log_mean_exp(&log_weights[chains]);
-        let units = match islands(log_weights.len(), block_size) {
-            Some(islands) => islands.map(mean).collect(),
-            None => family_sums(log_weights, roots),
+        let (unit, units) = match islands(log_weights.len(), block_size) {
+            Some(islands) => (Unit::Island, islands.map(mean).collect()),
+            None => (Unit::Family, family_sums(log_weights, roots)),
         };
         let units = Self::from_log_weights(&units)?;
         let units = units.shifted(chains.value() - units.value());
         Ok(Self {
             chains: chains.chains,
             dead: chains.dead,
-            interacting: true,
+            unit,
             mean_of_alive: chains.mean_of_alive + (chains.largest - units.largest),
             variance_of_alive: chains.variance_of_alive,
             ..units
@@ -165,12 +178,12 @@ impl Estimate {
 
     /// Returns whether there is only one weight, so that no error can be computed.
     fn is_single(&self) -> bool {
-        self.units == 1 || self.interacting && self.carrying == 1
+        self.units == 1 || self.unit != Unit::Chain && self.carrying == 1
     }
 
     /// Returns whether the error is computed from the weights of islands.
     pub(crate) fn is_of_islands(&self) -> bool {
-        self.units < self.chains
+        self.unit == Unit::Island
     }
 
     /// Returns the 95% confidence interval, lower and upper bound, as [`interval_at`](Self::interval_at); infinite for
@@ -192,6 +205,12 @@ impl Estimate {
     pub fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
         Error::check_inner_fraction("level", level)?;
         Ok(self.bounds(level))
+    }
+
+    /// Returns whether the interval, and not the standard error, says how far off the estimate may be, as
+    /// [`LogZ::is_skewed`].
+    pub fn is_skewed(&self) -> bool {
+        log_z::is_skewed(self.value(), self.interval())
     }
 
     fn bounds(&self, level: f64) -> (f64, f64) {
@@ -254,7 +273,7 @@ impl Estimate {
     pub fn warnings(&self) -> Vec<Warning> {
         let (chains, dead, share) = (self.chains, self.dead, self.largest_share);
         let ess = self.effective_sample_size();
-        let alone = !self.interacting;
+        let alone = self.unit == Unit::Chain;
         let few = alone && chains < tail::MIN_CHAINS;
         let few_families = !alone && (self.carrying < FEW_UNITS || ess < 0.5 * FEW_UNITS as f64);
         let low = alone && ess < (0.01 * chains as f64).max(3.0);
@@ -276,7 +295,7 @@ crate::num::deserialize_checked! {
     Estimate {
         chains: usize,
         dead: usize,
-        interacting: bool,
+        unit: Unit,
         units: usize,
         carrying: usize,
         largest: f64,
@@ -287,7 +306,7 @@ crate::num::deserialize_checked! {
         mean_of_alive: f64,
         variance_of_alive: f64,
     } => Estimate {
-        chains, dead, interacting, units, carrying, largest, largest_share, relative_variance,
+        chains, dead, unit, units, carrying, largest, largest_share, relative_variance,
         skewness, pareto_shape, mean_of_alive, variance_of_alive,
     }.checked()
 }
@@ -322,10 +341,12 @@ impl Estimate {
 }
 
 impl fmt::Display for Estimate {
-    /// Writes the estimate as `208.631 +- 0.021 (ESS 809 of 1000)`.
+    /// Writes the estimate as `208.631 +- 0.021 (95% interval 208.590 to 208.672, ESS 809 of 1000)`, without the error
+    /// where the interval is [skewed](LogZ::is_skewed).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        log_z::write_value(f, self.value(), self.standard_error())?;
-        write!(f, " ({})", self.sample_size_text())
+        let figures = (self.value(), self.standard_error(), self.interval());
+        log_z::write_figures(f, figures, "")?;
+        write!(f, ", {})", self.sample_size_text())
     }
 }
 

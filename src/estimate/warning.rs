@@ -162,22 +162,20 @@ pub enum Warning {
         /// Mass above the last level, at the largest likelihood met, relative to the mass below.
         share: f64,
     },
-    /// A gap between the forward and the reverse run beyond their errors. A lower forward run has missed something. A
-    /// higher one means samples of another target, or a wrong reversal of the kernel.
+    /// A forward or a reverse run more than five of its standard errors from the estimate of both together. One that
+    /// lies too far inside has missed something. Where the forward run is the higher one, the samples are of another
+    /// target, or the kernel's reversal is wrong.
     #[error(
-        "the forward run gives {forward:.3}, the reverse run {reverse:.3}: {}",
-        if forward < reverse {
-            "the forward run has probably not found a region from which the samples come; use a base that \
-             covers the target, more stages or a better mixing kernel"
-        } else {
-            "the samples are probably not of this target, or the kernel's reversal is wrong"
-        }
+        "the forward run gives {forward:.3}, the reverse run {reverse:.3}, both together {joint:.3}: {}",
+        gap_cause(*forward, *reverse, *joint)
     )]
     ForwardReverseGap {
         /// The forward run's estimate of log Z.
         forward: f64,
         /// The reverse run's estimate of log Z.
         reverse: f64,
+        /// Bennett's estimate of log Z, from both.
+        joint: f64,
     },
     /// A forward and a reverse run that meet in only a handful of chains.
     #[error(
@@ -360,6 +358,18 @@ pub enum Warning {
         /// Longest shift before the cut, in units of the state.
         longest: f64,
     },
+}
+
+fn gap_cause(forward: f64, reverse: f64, joint: f64) -> &'static str {
+    if forward > reverse {
+        "the samples are probably not of this target, or the kernel's reversal is wrong"
+    } else if joint - forward > reverse - joint {
+        "the forward run has probably not found a region from which the samples come; use a base that covers the \
+         target, more stages or a better mixing kernel"
+    } else {
+        "the reverse run has probably not found a part of the base; use more stages, more chains or a better mixing \
+         kernel"
+    }
 }
 
 fn sureness(confidence: f64) -> String {

@@ -173,7 +173,7 @@ where
         let begun = Instant::now();
         Error::check_count("stages", stages, 1)?;
         self.pilot.check()?;
-        let mut job = Job::new(by)?;
+        let mut job = Job::new(by)?.named("pilot");
         let (pass, evaluations) = self.search(path, kernel, stages, seed, &mut job)?;
         let schedule = interpolate(&pass.betas, &pass.distances, stages)?;
         Ok(OptimizedSchedule {

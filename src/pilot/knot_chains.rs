@@ -145,7 +145,7 @@ impl KnotChains {
             size,
             streams: streams.take(self.chains.div_ceil(size)).collect(),
         };
-        let mut job = Job::new(execution)?;
+        let mut job = Job::new(execution)?.named("pilot");
         job.foresee(self.chain_steps(knots.len()));
         let sums = job.extend(&task, Forest::new())?.whole(self.chains)?;
         let mut costs = vec![0.0; knots.len() - 1];

@@ -121,7 +121,7 @@ impl Pilot {
     {
         self.check()?;
         let linear = Schedule::linear(self.stages)?;
-        let mut job = Job::new(by)?;
+        let mut job = Job::new(by)?.named("pilot");
         job.foresee(self.evaluations(1));
         let mut survey = self.counted(path, kernel, linear, seed, &mut job)?;
         let mut later_seeds = stream(seed, Purpose::PilotRounds, 0);

@@ -42,6 +42,20 @@ where
     ais.chains(400).seed(seed).threads(1).run().unwrap()
 }
 
+/// The trait of all results says what the result's own methods say.
+fn assert_face<S>(own: &ChallengeRun<'_, S>) {
+    let face: &dyn annealed::estimate::LogZ = own;
+    assert_eq!(face.log_z(), own.log_z());
+    assert_eq!(face.standard_error(), own.standard_error());
+    assert_eq!(face.interval(), own.interval_at(0.95).unwrap());
+    assert_eq!(face.warnings(), own.warnings());
+    assert_eq!(face.evaluations(), own.evaluations());
+    let bound = face.certified_lower_bound(0.9).unwrap().unwrap();
+    assert!(own.second().certified_lower_bound(0.9).unwrap().unwrap() >= bound);
+    assert!(bound <= own.log_z() && face.interval_at(1.0).is_err());
+    assert!(face.to_string().starts_with("log Z = "), "{face}");
+}
+
 fn assert_holds<S>(found: &ChallengeRun<'_, S>, exact: f64, largest_error: f64) {
     let (off, error) = (found.log_z() - exact, found.standard_error());
     assert!(
@@ -65,6 +79,7 @@ fn a_missed_spike_contradicts_and_the_second_run_holds_it() {
         };
         assert!(-0.5 < bound && bound < 0.0 && confidence == 0.99, "{found}");
         assert_holds(&found, 0.0, 0.1);
+        assert_face(&found);
         assert!(found.evaluations() <= first.evaluations(), "{found}");
         // A challenge from the same seed has the same bits.
         let again = Challenge::new(&path, walk(), &first)

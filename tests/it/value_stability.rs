@@ -413,6 +413,7 @@ fn schedules() {
         updates: 40,
         burn_in: 20,
         thinning: 4,
+        ..KnotChains::default()
     };
     let middle = |name: &str, schedule: Schedule, beta: f64| {
         let betas = schedule.betas();

@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::path::{COLDEST, Cooled};
 use super::proposal::Trails;
 use crate::Result;
+use crate::adaptive::covariance::Shapes;
 use crate::adaptive::first_pass::Pass;
 use crate::adaptive::smc::{AdaptiveSmc, BLOCK};
 use crate::adaptive::tuner::{Tuner, Tuning};
@@ -146,7 +147,10 @@ where
         Ok(CoolingChains {
             chains,
             tuning: match self.tuner {
-                Some(tuner) => Some(Tuning::new(tuner, &tuner.settled(self.kernel)?)),
+                Some(tuner) => Some(Tuning::new(
+                    tuner,
+                    &tuner.as_at_target(self.kernel, &Shapes::default())?,
+                )),
                 None => None,
             },
             trails: Trails::new(self.starts.to_vec()),

@@ -77,11 +77,13 @@ impl<S> Trails<S> {
     }
 }
 
+type GradientOf<'t, S> = &'t dyn Fn(&S, &mut S) -> f64;
+
 /// The log density of a target, counted.
 pub struct Target<'t, S> {
     pub(super) log_density: &'t dyn Fn(&S) -> f64,
     /// Function that writes the gradient and returns the log density.
-    pub(super) gradient: Option<&'t dyn Fn(&S, &mut S) -> f64>,
+    pub(super) gradient: Option<GradientOf<'t, S>>,
     pub(super) spent: Cell<u64>,
     pub(super) allowance: u64,
 }

@@ -246,7 +246,7 @@ proptest! {
     fn chains_estimate_the_costs_of_both_layers((base, target) in ends(), knots in schedule(2..=3)) {
         const CHAINS: usize = 400;
         let path = RbmPath::new(base, target).unwrap();
-        let chains = KnotChains { chains: CHAINS, updates: 40, burn_in: 10, thinning: 1 };
+        let chains = KnotChains { chains: CHAINS, updates: 40, burn_in: 10, thinning: 1, ..KnotChains::default() };
         let binned = BinnedSchedule::new(knots.clone()).chains(chains);
         let of_visible = binned.estimate_costs(&path, &BlockGibbs, 1).unwrap();
         let joint = JointBinnedSchedule::new(binned).estimate_costs(&path, &BlockGibbs, 1).unwrap();

@@ -18,6 +18,7 @@ use clap::{Args, ValueEnum};
 use super::part::Part;
 use super::rows::Source;
 use crate::interrupt::Interrupt;
+use crate::output;
 use crate::seconds::seconds;
 
 const AFTER: &str = "\
@@ -115,7 +116,7 @@ pub struct Options {
     #[arg(help_heading = "Start", long, value_name = "FILE", conflicts_with_all = ["base", "save_start"])]
     pub start: Option<PathBuf>,
     /// Save the base that --base auto found
-    #[arg(help_heading = "Start", long, value_name = "FILE")]
+    #[arg(help_heading = "Start", long, value_name = "FILE", value_parser = output::file)]
     pub save_start: Option<PathBuf>,
     /// Path from the base: mixed energies, or a spline through averaged moments
     #[arg(
@@ -143,7 +144,7 @@ pub struct Options {
     #[arg(help_heading = "Path and schedule", long, value_name = "FILE", conflicts_with_all = ["schedule", "stages"])]
     pub load_schedule: Option<PathBuf>,
     /// Save the schedule, one beta a line
-    #[arg(help_heading = "Path and schedule", long, value_name = "FILE")]
+    #[arg(help_heading = "Path and schedule", long, value_name = "FILE", value_parser = output::file)]
     pub save_schedule: Option<PathBuf>,
     /// Number of chains of the pilot
     #[arg(
@@ -180,7 +181,7 @@ pub struct Options {
     #[arg(help_heading = "Checks", long, value_name = "CHAINS")]
     pub raise: Option<usize>,
     /// Write checkpoints to this file, and go on from it where it exists
-    #[arg(help_heading = "Files", long, value_name = "FILE")]
+    #[arg(help_heading = "Files", long, value_name = "FILE", value_parser = output::file)]
     pub checkpoint: Option<PathBuf>,
     /// Time between checkpoints; 60 unless set
     #[arg(help_heading = "Files", long, value_name = "SECONDS", value_parser = seconds)]
@@ -198,7 +199,7 @@ pub struct Options {
           conflicts_with_all = ["part", "checkpoint", "checkpoint_every", "resume", "mpi"])]
     pub extend: Vec<PathBuf>,
     /// Save the run with its chains
-    #[arg(help_heading = "Files", long, value_name = "FILE")]
+    #[arg(help_heading = "Files", long, value_name = "FILE", value_parser = output::file)]
     pub save: Option<PathBuf>,
     /// Number of threads; all cores unless set
     #[arg(help_heading = "Machine", long, value_name = "N")]
@@ -223,10 +224,10 @@ pub struct Options {
                                 "reverse", "raise", "report", "plot", "json"])]
     pub part: Option<Part>,
     /// Draw the run as SVG
-    #[arg(help_heading = "Output", long, value_name = "FILE")]
+    #[arg(help_heading = "Output", long, value_name = "FILE", value_parser = output::picture)]
     pub plot: Option<PathBuf>,
     /// Write a report: JSON where the name ends in .json, else text
-    #[arg(help_heading = "Output", long, value_name = "FILE")]
+    #[arg(help_heading = "Output", long, value_name = "FILE", value_parser = output::report)]
     pub report: Option<PathBuf>,
     /// Print one JSON object
     #[arg(help_heading = "Output", long)]

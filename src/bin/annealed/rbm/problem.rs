@@ -6,8 +6,9 @@ use annealed::rbm::{
 };
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
+use serde_json::{Value, json};
 
-use super::options::{Base, Matching, Options, PathKind};
+use super::options::{Base, Matching, Options, PathKind, Reverse};
 use super::rows::Source;
 
 /// An RBM, and what is known of it.
@@ -19,8 +20,10 @@ pub struct Problem {
     pub base_rates: Option<BaseRate>,
     pub log_z_exact: Option<f64>,
     pub held_out: Vec<Vec<bool>>,
-    /// How data were read.
+    /// Files read, and how.
     pub note: String,
+    /// Names of the files of the RBM and of data.
+    pub files: Value,
 }
 
 /// The path from a base.
@@ -57,7 +60,8 @@ impl Problem {
         let visible = deep
             .as_ref()
             .map_or(file.rbm.visible_units(), DeepBoltzmann::visible_units);
-        let mut note = String::new();
+        let name = path.display();
+        let mut note = format!("{name}: {visible} visible and {hidden} hidden units\n");
         let mut rows = |source: &Source| -> Result<Vec<Vec<bool>>> {
             let (rows, read) = source.read(options.data_layout(), (visible, hidden))?;
             note += &read;
@@ -77,11 +81,31 @@ impl Problem {
             return Err(Error::file(path, reason));
         }
         let held_out = options.data.as_ref().map_or(Ok(Vec::new()), &mut rows)?;
+        if options.raise.is_some() && held_out.is_empty() {
+            return Err(Error::invalid("--raise", "no rows", "data by --data"));
+        }
+        if let Some(Reverse::File(file)) = &options.reverse
+            && !file.exists()
+        {
+            let expected = "no such file: --reverse takes exact, resampled or a file";
+            return Err(Error::file(file, expected));
+        }
         let log_z_exact = match options.exact {
             true => enumerate(&file.rbm)?,
             false => file.log_z_exact,
         };
+        let few = hidden.min(file.rbm.visible_units());
+        if log_z_exact.is_none() && few <= MAX_ENUMERATED_UNITS {
+            note +=
+                &format!("{few} units in the smaller layer: --exact gives log Z without error\n");
+        }
+        let source = |source: &Option<Source>| source.as_ref().map(Source::to_string);
         Ok(Self {
+            files: json!({
+                "rbm": path.display().to_string(),
+                "base_data": source(&options.base_data),
+                "data": source(&options.data),
+            }),
             rbm: file.rbm,
             deep,
             base_rates,

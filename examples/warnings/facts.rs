@@ -1,0 +1,47 @@
+//! Warnings that state a fact, and pass no judgement on log Z.
+
+/// Names of warnings, and the fact for which each speaks, always.
+pub const FACTS: [(&str, &str); 18] = [
+    ("FewChains", "fewer than 25 chains"),
+    ("DeadChains", "a chain has weight 0"),
+    (
+        "BaseMissesTarget",
+        "a chain met a state of the target that the base excludes",
+    ),
+    (
+        "ErrorNotReached",
+        "the standard error is above the one asked for",
+    ),
+    ("MissingChains", "parts of the run are missing"),
+    ("CheckpointNotWritten", "the file could not be written"),
+    ("FewLadders", "fewer than 8 ladders"),
+    (
+        "BelowBaseRate",
+        "rows are less likely than under base rates or fair coins, by two errors over rows",
+    ),
+    (
+        "WeakSearch",
+        "no pilot of a search for a start has more than 16 effective samples",
+    ),
+    ("ShiftsCut", "shifts of a drift modifier were cut"),
+    (
+        "PilotNearCollapse",
+        "the pilot's effective sample size is below 5 or half of its chains, at some beta",
+    ),
+    ("PilotFewChains", "fewer than 10 chains of a pilot"),
+    ("PilotFewSteps", "fewer than 20 steps of a pilot"),
+    (
+        "PilotNothingVaries",
+        "equal derivatives of all chains of a pilot",
+    ),
+    (
+        "PilotNegligibleCost",
+        "a segment's cost is below .1% of the mean",
+    ),
+    ("PilotDeadChains", "a chain of a pilot has weight 0"),
+    (
+        "PilotConcentratedVariance",
+        "as `ConcentratedVariance`, of a pilot",
+    ),
+    ("PilotZeroAcceptance", "as `ZeroAcceptance`, of a pilot"),
+];

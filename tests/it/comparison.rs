@@ -1,0 +1,218 @@
+//! Two results compared: ratios of known targets, intervals of uneven sides, results that contradict each other.
+
+use std::fmt;
+
+use annealed::Result;
+use annealed::ais::Ais;
+use annealed::estimate::{Agreement, Estimate, LogRatio, LogZ, Warning, certified_lower_bound};
+use annealed::kernel::RandomWalkMetropolis;
+use annealed::model::{Gaussian, GaussianMixture, NormalizedModel};
+use annealed::path::GeometricPath;
+use annealed::schedule::Schedule;
+use annealed::tempering::Tempering;
+use nalgebra::DVector;
+use rand::{RngExt, SeedableRng};
+use rand_distr::StandardNormal;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// Log-normal weights with a mean of 1, times a factor that the result should have found.
+struct Weights {
+    log_weights: Vec<f64>,
+    estimate: Estimate,
+}
+
+impl Weights {
+    fn new(chains: usize, deviation: f64, factor: f64, seed: u64) -> Self {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut draw =
+            |_| deviation * (rng.sample::<f64, _>(StandardNormal) - 0.5 * deviation) + factor.ln();
+        let log_weights: Vec<f64> = (0..chains).map(&mut draw).collect();
+        Self {
+            estimate: Estimate::from_log_weights(&log_weights).unwrap(),
+            log_weights,
+        }
+    }
+}
+
+impl fmt::Display for Weights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.estimate.fmt(f)
+    }
+}
+
+impl LogZ for Weights {
+    fn log_z(&self) -> f64 {
+        self.estimate.value()
+    }
+
+    fn standard_error(&self) -> f64 {
+        self.estimate.standard_error()
+    }
+
+    fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
+        self.estimate.interval_at(level)
+    }
+
+    fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
+        certified_lower_bound(&self.log_weights, confidence).map(Some)
+    }
+
+    fn warnings(&self) -> &[Warning] {
+        &[]
+    }
+
+    fn evaluations(&self) -> u64 {
+        0
+    }
+
+    fn seconds(&self) -> f64 {
+        0.0
+    }
+}
+
+const PAIRS: u64 = 500;
+
+/// Returns the shares of pairs whose ratio's interval holds the exact value; in which that of sides that are not crossed
+/// does; and whose value is within two errors.
+fn covered(deviations: (f64, f64)) -> [f64; 3] {
+    let mut counts = [0; 3];
+    for seed in 0..PAIRS {
+        let one = Weights::new(100, deviations.0, 5.0, seed);
+        let other = Weights::new(100, deviations.1, 1.0, PAIRS + seed);
+        let ratio = LogRatio::new(&one, &other);
+        let (a, b) = (one.interval(), other.interval());
+        let below = (one.log_z() - a.0).hypot(other.log_z() - b.0);
+        let above = (a.1 - one.log_z()).hypot(b.1 - other.log_z());
+        let holds = |(lower, upper): (f64, f64)| (lower..=upper).contains(&5_f64.ln());
+        counts[0] += u64::from(holds(ratio.interval));
+        counts[1] += u64::from(holds((ratio.value - below, ratio.value + above)));
+        counts[2] += u64::from((ratio.value - 5_f64.ln()).abs() <= 2.0 * ratio.standard_error);
+    }
+    counts.map(|count| count as f64 / PAIRS as f64)
+}
+
+/// A skewed result may err far to the upper side of a numerator, and to the lower side of a denominator.
+#[test]
+fn the_interval_of_a_ratio_has_its_level_where_sides_are_uneven() {
+    for deviations in [(0.3, 0.3), (1.8, 0.1), (0.1, 1.8), (1.8, 1.8)] {
+        let [held, ..] = covered(deviations);
+        assert!((0.93..1.0).contains(&held), "{deviations:?}: {held}");
+    }
+    let [_, uncrossed, near] = covered((0.1, 1.8));
+    assert!(
+        uncrossed < 0.9,
+        "sides that are not crossed would do: {uncrossed}"
+    );
+    assert!(near < 0.85, "the errors alone would do: {near}");
+}
+
+#[test]
+fn results_of_one_target_agree_and_pool() {
+    for (chains, deviation, most) in [(100, 0.3, 0.75), (200, 1.2, 0.9)] {
+        let (mut differ, mut refuted, mut held) = (0, 0, 0);
+        let (mut squares, mut alone) = (0.0, 0.0);
+        for seed in 0..PAIRS {
+            let one = Weights::new(chains, deviation, 1.0, seed);
+            let other = Weights::new(2 * chains, deviation, 1.0, PAIRS + seed);
+            let agreement = Agreement::new(&one, &other).unwrap();
+            refuted += u64::from(agreement.contradiction.is_some());
+            let Some(pooled) = agreement.pooled else {
+                differ += 1;
+                continue;
+            };
+            let (lower, upper) = pooled.interval;
+            held += u64::from(lower <= 0.0 && 0.0 <= upper);
+            squares += pooled.log_z.powi(2);
+            alone += 0.5 * (one.log_z().powi(2) + other.log_z().powi(2));
+        }
+        // One in 100 is expected to differ: 5, with a deviation of 2.2.
+        assert!(
+            differ <= 14 && refuted <= 1,
+            "{deviation}: {differ}, {refuted}"
+        );
+        let held = held as f64 / (PAIRS - differ) as f64;
+        assert!((0.92..0.985).contains(&held), "{deviation}: {held}");
+        assert!(squares < most * alone, "{deviation}: {squares}, {alone}");
+    }
+}
+
+#[test]
+fn a_result_too_low_is_contradicted_or_differs() {
+    for seed in 0..50 {
+        let right = Weights::new(400, 0.5, 1.0, seed);
+        let low = Weights::new(400, 0.5, 0.6, 1_000 + seed);
+        for agreement in [
+            Agreement::new(&right, &low).unwrap(),
+            Agreement::new(&low, &right).unwrap(),
+        ] {
+            assert!(agreement.pooled.is_none(), "{agreement}");
+            let below = matches!(agreement.contradiction, Some(Warning::BelowBound { .. }));
+            let text = agreement.to_string();
+            assert!(below && text.contains("contradicted"), "{text}");
+            assert!(text.contains("\nwarning: log Z is at least"), "{text}");
+        }
+    }
+}
+
+/// Half of the mass is out of reach of one base.
+#[test]
+fn a_run_that_missed_a_mode_is_contradicted_by_another_base() {
+    let mode = |centre| Gaussian::isotropic(DVector::from_element(2, centre), 0.5).unwrap();
+    let target = GaussianMixture::new([(0.4, mode(0.0)), (0.6, mode(12.0))]).unwrap();
+    let base = |deviation| Gaussian::isotropic(DVector::zeros(2), deviation).unwrap();
+    let (near, far) = (
+        GeometricPath::new(base(1.0), &target),
+        GeometricPath::new(base(9.0), &target),
+    );
+    let kernel = RandomWalkMetropolis::new(0.7).unwrap();
+    let schedule = || Schedule::power(100, 2.0).unwrap();
+    let missed = Ais::new(&near, &kernel).schedule(schedule()).seed(1).run();
+    let found = Ais::new(&far, &kernel).schedule(schedule()).seed(2).run();
+    let (missed, found) = (missed.unwrap(), found.unwrap());
+    assert!(missed.warnings().is_empty(), "{missed}");
+    let agreement = Agreement::new(&missed, &found).unwrap();
+    assert!(agreement.contradiction.is_some(), "{agreement}");
+    // Tempering has no bound; the difference alone says no.
+    let tempering = Tempering::new(&far, &kernel).schedule(Schedule::power(12, 2.0).unwrap());
+    let tempered = tempering.ladders(16).seed(3).run().unwrap();
+    let results: [&dyn LogZ; 2] = [&missed, &tempered];
+    let agreement = Agreement::new(results[0], results[1]).unwrap();
+    assert!(agreement.contradiction.is_none(), "{agreement}");
+    let text = agreement.to_string();
+    assert!(
+        agreement.pooled.is_none() && text.starts_with("the results differ"),
+        "{text}"
+    );
+    let agreement = Agreement::new(&found, &tempered).unwrap();
+    let pooled = agreement.pooled.unwrap();
+    let error = pooled.log_z - target.log_normalizer();
+    assert!(error.abs() < 4.0 * pooled.standard_error && pooled.standard_error < 0.1);
+    let text = agreement.to_string();
+    assert!(
+        text.contains("agree: difference") && text.contains("pooled log Z = "),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_ratio_holds_the_warnings_of_both() {
+    let target = Gaussian::standard(1).unwrap();
+    let path = GeometricPath::new(Gaussian::standard(1).unwrap(), &target);
+    let run = |chains, seed| {
+        let ais = Ais::new(&path, RandomWalkMetropolis::new(0.7).unwrap());
+        let ais = ais.schedule(Schedule::linear(5).unwrap());
+        ais.chains(chains).seed(seed).run().unwrap()
+    };
+    let (few, many) = (run(10, 1), run(100, 2));
+    let ratio = LogRatio::new(&many, &few);
+    assert_eq!(ratio.warnings, few.warnings());
+    assert!(ratio.value.abs() < 1e-9 && ratio.standard_error < 1e-9);
+    let text = ratio.to_string();
+    assert!(
+        text.starts_with("log(Z_1/Z_2) = ") && text.contains("\nwarning: too few"),
+        "{text}"
+    );
+    // Equal weights differ by rounding, and have nothing to disagree on.
+    let agreement = Agreement::new(&few, &many).unwrap();
+    assert!(agreement.pooled.is_some(), "{agreement}");
+}
